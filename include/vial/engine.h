@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VIAL_ENGINE_H
+#define VIAL_ENGINE_H
+
+/*
+ * The engine reads the settings once and then runs requests:
+ *
+ *   vial_engine_open -> { vial_run | vial_plan | … }* -> vial_engine_close
+ *
+ * One engine may be used by several threads at once. The library never logs,
+ * exits, aborts on bad input, or changes signal dispositions.
+ */
+
+#include "vial/request.h"
+#include "vial/result.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct vial_engine;
+
+/* Where settings come from. Zero-initialise; every member may stay NULL. */
+struct vial_engine_options {
+    const char *preset;      /* name of a preset */
+    const char *config;      /* a settings file instead of the usual ones */
+    const char *project_dir; /* where ./vial.yaml is looked for; NULL: here */
+    const char *share_dir;   /* runtimes, presets, guest; NULL: found by itself */
+};
+
+/* How a caller follows a run. Zero-initialise and set `cancel_fd` and
+ * `stdin_fd` to -1, or pass NULL for no watching at all. */
+struct vial_watch {
+    int cancel_fd; /* readable or closed: cancel the run; -1: none; borrowed */
+    int stdin_fd;  /* piped live to the program; -1: the request's stdin; borrowed */
+
+    /* Called with each chunk as it arrives, from the thread in vial_run.
+     * STREAM is 1 or 2. A return other than 0 cancels the run. */
+    int (*output)(void *context, int stream, const void *data, size_t len);
+    void *context;
+    bool live_only; /* keep nothing in the result's streams, only count */
+};
+
+/* Reads the settings; OPTIONS may be NULL. *OUT is given back with
+ * vial_engine_close. Starts nothing. */
+VIAL_API VIAL_MUST_CHECK int vial_engine_open(const struct vial_engine_options *options,
+                                              struct vial_engine **out,
+                                              struct vial_error *err);
+
+/* NULL is allowed. No run may be under way. */
+VIAL_API void vial_engine_close(struct vial_engine *engine);
+
+/* Runs REQ and blocks until it has ended. Returns 0 with *OUT set, whatever
+ * became of the run: a refusal is a result with verdict `denied`. Returns -1
+ * only when there is no memory for a result. */
+VIAL_API VIAL_MUST_CHECK int vial_run(struct vial_engine *engine,
+                                      const struct vial_request *req,
+                                      const struct vial_watch *watch,
+                                      struct vial_result **out, struct vial_error *err);
+
+/* The next four give malloc'ed JSON text in *JSON. */
+
+/* The resolved plan of REQ. Opens nothing. */
+VIAL_API VIAL_MUST_CHECK int vial_plan(struct vial_engine *engine,
+                                       const struct vial_request *req, char **json,
+                                       struct vial_error *err);
+
+/* The language table with what is usable here and its version. */
+VIAL_API VIAL_MUST_CHECK int vial_languages(struct vial_engine *engine, char **json,
+                                            struct vial_error *err);
+
+/* Every setting with its value and where it came from. */
+VIAL_API VIAL_MUST_CHECK int vial_config(struct vial_engine *engine, char **json,
+                                         struct vial_error *err);
+
+/* What each driver can enforce on this host, layer by layer, with the fix for
+ * what is missing. */
+VIAL_API VIAL_MUST_CHECK int vial_doctor(struct vial_engine *engine, char **json,
+                                         struct vial_error *err);
+
+/* JSON schema of "request", "result" or "settings". malloc'ed. */
+VIAL_API VIAL_MUST_CHECK int vial_schema(const char *kind, char **json,
+                                         struct vial_error *err);
+
+/* "MAJOR.MINOR.PATCH". Static storage. */
+VIAL_API const char *vial_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

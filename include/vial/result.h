@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VIAL_RESULT_H
+#define VIAL_RESULT_H
+
+/*
+ * What happened. Every run ends in one result, refusals and faults included;
+ * vial_result_free gives it back. Members are read-only for callers, and new
+ * ones are only ever added at the end.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "vial/error.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Why a run ended. Closed set; the names are vial_verdict_name's. */
+enum vial_verdict {
+    VIAL_OK,           /* exit code 0 */
+    VIAL_NONZERO,      /* exit code other than 0 */
+    VIAL_SIGNAL,       /* killed by a signal that vial did not send */
+    VIAL_TIMEOUT,      /* the wall-clock deadline fired */
+    VIAL_CPU_TIMEOUT,  /* the cpu-time limit fired */
+    VIAL_OOM,          /* the kernel killed it for its memory limit */
+    VIAL_DISK,         /* ended by vial because the disk limit was touched */
+    VIAL_PIDS,         /* ended by vial because the pids limit was touched */
+    VIAL_OUTPUT_LIMIT, /* ended by vial because it printed more than output_max */
+    VIAL_DENIED,       /* refused before anything started: see error */
+    VIAL_CANCELLED,    /* ended because the caller asked for it */
+    VIAL_FAILED        /* vial or the vessel failed; never the program's fault */
+};
+
+/* Limits touched during the run, whether or not they ended it: a bit set. */
+enum vial_limit {
+    VIAL_LIMIT_MEMORY = 1u << 0,
+    VIAL_LIMIT_PIDS = 1u << 1,
+    VIAL_LIMIT_CPU = 1u << 2,
+    VIAL_LIMIT_DISK = 1u << 3,
+    VIAL_LIMIT_FSIZE = 1u << 4,
+    VIAL_LIMIT_OUTPUT = 1u << 5,
+    VIAL_LIMIT_TIME = 1u << 6
+};
+
+/* One captured stream. DATA holds LEN bytes exactly as the program wrote them
+ * (plus a NUL that is not counted), with a notice in the middle or at an edge
+ * when TRUNCATED; TOTAL_BYTES counts all that was written. */
+struct vial_stream {
+    char *data;
+    size_t len;
+    uint64_t total_bytes;
+    bool truncated;
+};
+
+struct vial_timing {
+    double queue_ms, open_ms, run_ms, close_ms;
+};
+
+struct vial_usage {
+    double cpu_user_ms, cpu_system_ms;
+    uint64_t memory_peak_bytes;
+    uint64_t pids_peak;
+    double throttled_ms;
+    uint64_t read_bytes, write_bytes;
+    uint64_t net_rx_bytes, net_tx_bytes;
+    uint64_t disk_peak_bytes;
+};
+
+/* A file asked for with the request's `outputs`. */
+struct vial_file {
+    char *path; /* as asked for */
+    char *data; /* NULL when it could not be had: see error */
+    size_t len;
+    struct vial_error error; /* code "" when DATA is there */
+};
+
+struct vial_result {
+    char id[24]; /* "r-…" */
+    enum vial_verdict verdict;
+    int exit_code;     /* -1 when there is none */
+    int signal;        /* 0 when there is none */
+    const char *stage; /* "compile" or "run": which step the verdict is about */
+    struct vial_stream out, err;
+    double duration_ms;
+    struct vial_timing timing;
+    struct vial_usage usage;
+    unsigned limits_hit; /* enum vial_limit */
+    char driver[16];
+    char vessel_id[32];      /* "v-…", or "" when none was opened */
+    char *image;             /* NULL when the driver has none */
+    char level[16];          /* "none", "landlock", "namespaces", "container" */
+    char **layers;           /* NULL-terminated */
+    char limits_by[16];      /* "cgroup2", "cgroup1", "rlimit", "none" */
+    struct vial_file *files; /* FILE_COUNT of them */
+    size_t file_count;
+    struct vial_error error; /* code "" when there is none */
+};
+
+/* "ok", "cpu_timeout" and so on. Static storage. */
+VIAL_API const char *vial_verdict_name(enum vial_verdict verdict);
+
+/* Signal name without "SIG" ("KILL"), or NULL. Static storage. */
+VIAL_API const char *vial_signal_name(int signal);
+
+/* The result as one JSON object (schema: vial_schema("result")). Text is
+ * repaired to valid UTF-8; a stream that needed repair, or every stream with
+ * RAW, also comes as base64. malloc'ed; NULL when out of memory. */
+VIAL_API char *vial_result_json(const struct vial_result *result, bool raw);
+
+/* NULL is allowed. */
+VIAL_API void vial_result_free(struct vial_result *result);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "vial/engine.h"
+
+#include <string.h>
+
+#include "api/languages.h"
+#include "base/auto.h"
+#include "base/fail.h"
+#include "base/json.h"
+#include "engine/engine.h"
+#include "model/result.h"
+#include "model/schema.h"
+
+int vial_engine_open(const struct vial_engine_options *options,
+                     struct vial_engine **out, struct vial_error *err)
+{
+    return engine_open(options, out, err);
+}
+
+void vial_engine_close(struct vial_engine *engine)
+{
+    engine_close(engine);
+}
+
+int vial_run(struct vial_engine *engine, const struct vial_request *req,
+             const struct vial_watch *watch, struct vial_result **out,
+             struct vial_error *err)
+{
+    struct vial_result *result = result_new();
+
+    if (!result)
+        return fail_memory(err);
+    engine_run(engine, req, watch, result);
+    *out = result;
+    return 0;
+}
+
+/* Takes VALUE, which may be NULL for lack of memory. */
+static int give_text(json_t *value, char **json, struct vial_error *err)
+{
+    char *text = value ? json_dumps(value, JSON_COMPACT) : NULL;
+
+    json_decref(value);
+    if (!text)
+        return fail_memory(err);
+    *json = text;
+    return 0;
+}
+
+int vial_plan(struct vial_engine *engine, const struct vial_request *req, char **json,
+              struct vial_error *err)
+{
+    auto_plan struct plan *plan = NULL;
+    const struct driver *driver;
+
+    if (engine_plan(engine, req, &driver, &plan, err) < 0)
+        return -1;
+    return give_text(plan_json(plan), json, err);
+}
+
+int vial_languages(struct vial_engine *engine, char **json, struct vial_error *err)
+{
+    return give_text(languages_json(engine), json, err);
+}
+
+int vial_config(struct vial_engine *engine, char **json, struct vial_error *err)
+{
+    return give_text(settings_json(engine->settings), json, err);
+}
+
+/* The driver that "auto" means here, or null with the reason. */
+static json_t *automatic_json(void)
+{
+    const struct strv nothing = { 0 };
+    const struct driver *driver;
+    struct vial_error why = { 0 };
+
+    if (driver_choose("auto", &nothing, &driver, &why) == 0)
+        return json_pack("{s:s, s:n}", "driver", driver->name, "error");
+    return json_pack("{s:n, s:o}", "driver", "error", error_json(&why));
+}
+
+int vial_doctor(struct vial_engine *engine, char **json, struct vial_error *err)
+{
+    json_t *value =
+        json_pack("{s:s, s:s, s:b, s:o, s:o}", "version", VIAL_VERSION, "share_dir",
+                  engine->settings->share_dir, "guest", engine->guest_fd >= 0,
+                  "automatic", automatic_json(), "drivers", driver_doctor_json());
+
+    return give_text(value, json, err);
+}
+
+int vial_schema(const char *kind, char **json, struct vial_error *err)
+{
+    if (strcmp(kind, "request") == 0)
+        return give_text(schema_request(), json, err);
+    if (strcmp(kind, "result") == 0)
+        return give_text(schema_result(), json, err);
+    if (strcmp(kind, "settings") == 0)
+        return give_text(schema_settings(), json, err);
+    (void)fail(err, VIAL_E_VALUE, "schema '%s' does not exist", kind);
+    return fail_remedy(err, "ask for 'request', 'result' or 'settings'");
+}
+
+const char *vial_version(void)
+{
+    return VIAL_VERSION;
+}

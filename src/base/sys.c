@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/sys.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/clock.h"
+#include "base/io.h"
+
+#ifndef MFD_EXEC
+    #define MFD_EXEC 0x0010U /* Linux 6.3 */
+#endif
+
+static int result(long rc)
+{
+    return rc < 0 ? -errno : (int)rc;
+}
+
+int sys_pidfd_open(pid_t pid)
+{
+    return result(syscall(SYS_pidfd_open, pid, 0));
+}
+
+int sys_pidfd_kill(int pidfd, int signal)
+{
+    return result(syscall(SYS_pidfd_send_signal, pidfd, signal, NULL, 0));
+}
+
+int sys_close_range(unsigned first, unsigned last)
+{
+    return result(syscall(SYS_close_range, first, last, 0));
+}
+
+int sys_openat2(int dir_fd, const char *path, uint64_t flags, uint64_t mode,
+                uint64_t resolve)
+{
+    struct open_how how = { .flags = flags | O_CLOEXEC,
+                            .mode = mode,
+                            .resolve = resolve };
+
+    return result(syscall(SYS_openat2, dir_fd, path, &how, sizeof how));
+}
+
+/* Kernels from 6.3 want to be told that the file may be executed, older ones
+ * refuse the flag. */
+static int memfd_open(const char *name)
+{
+    unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+    int fd = memfd_create(name, flags | MFD_EXEC);
+
+    if (fd < 0 && errno == EINVAL)
+        fd = memfd_create(name, flags);
+    return result(fd);
+}
+
+int sys_memfd_sealed(const char *name, const void *data, size_t len)
+{
+    auto_fd int fd = memfd_open(name);
+    int rc;
+
+    if (fd < 0)
+        return fd;
+    rc = io_write_all(fd, data, len);
+    if (rc < 0)
+        return rc;
+    if (lseek(fd, 0, SEEK_SET) < 0 ||
+        fcntl(fd, F_ADD_SEALS,
+              F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) < 0)
+        return -errno;
+    return fd_take(&fd);
+}
+
+ssize_t sys_random(void *buf, size_t len)
+{
+    char *at = buf;
+    size_t got = 0;
+
+    while (got < len) {
+        ssize_t n = getrandom(at + got, len - got, 0);
+
+        if (n < 0 && errno != EINTR)
+            return -errno;
+        if (n > 0)
+            got += (size_t)n;
+    }
+    return (ssize_t)len;
+}
+
+void sys_make_id(char prefix, char *out)
+{
+    uint64_t number = 0;
+
+    /* Only a kernel older than any we run on has no getrandom; ids are then
+     * still different from each other. */
+    if (sys_random(&number, sizeof number) < 0)
+        number = (uint64_t)clock_now_ns() ^ ((uint64_t)getpid() << 40);
+    (void)snprintf(out, 20, "%c-%016llx", prefix, (unsigned long long)number);
+}

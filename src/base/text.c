@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/text.h"
+
+#include <stdint.h>
+#include <string.h>
+
+/* What stands at the front of some bytes. */
+enum kind { WHOLE, PARTIAL, BROKEN };
+
+struct rune {
+    enum kind kind;
+    size_t len;     /* of the character, or of the maximal invalid part */
+    uint32_t point; /* when WHOLE */
+};
+
+/* The second byte's range closes the doors to overlongs, surrogates and points
+ * past U+10FFFF (Unicode 15, table 3-7). */
+static size_t lead(unsigned char c, unsigned char *low, unsigned char *high)
+{
+    *low = c == 0xE0 ? 0xA0 : c == 0xF0 ? 0x90 : 0x80;
+    *high = c == 0xED ? 0x9F : c == 0xF4 ? 0x8F : 0xBF;
+    if (c < 0x80)
+        return 1;
+    if (c >= 0xC2 && c <= 0xDF)
+        return 2;
+    if (c >= 0xE0 && c <= 0xEF)
+        return 3;
+    if (c >= 0xF0 && c <= 0xF4)
+        return 4;
+    return 0;
+}
+
+/* LEN > 0. */
+static struct rune decode(const char *data, size_t len)
+{
+    const unsigned char *p = (const unsigned char *)data;
+    unsigned char low, high;
+    size_t size = lead(p[0], &low, &high);
+    uint32_t point;
+
+    if (size <= 1)
+        return (struct rune){ size ? WHOLE : BROKEN, 1, p[0] };
+    point = p[0] & (0x7Fu >> size);
+    for (size_t i = 1; i < size; i++) {
+        if (i == len)
+            return (struct rune){ PARTIAL, len, 0 };
+        if (p[i] < low || p[i] > high)
+            return (struct rune){ BROKEN, i, 0 };
+        point = point << 6 | (p[i] & 0x3Fu);
+        low = 0x80;
+        high = 0xBF;
+    }
+    return (struct rune){ WHOLE, size, point };
+}
+
+bool text_is_utf8(const char *data, size_t len)
+{
+    while (len > 0) {
+        struct rune r = decode(data, len);
+
+        if (r.kind != WHOLE)
+            return false;
+        data += r.len;
+        len -= r.len;
+    }
+    return true;
+}
+
+void text_repair(struct str *out, const char *data, size_t len)
+{
+    size_t good = 0; /* bytes at DATA that are valid and not yet appended */
+
+    while (good < len) {
+        struct rune r = decode(data + good, len - good);
+
+        if (r.kind == WHOLE) {
+            good += r.len;
+            continue;
+        }
+        str_add(out, data, good);
+        str_puts(out, "\xEF\xBF\xBD");
+        data += good + r.len;
+        len -= good + r.len;
+        good = 0;
+    }
+    str_add(out, data, good);
+}
+
+static bool is_bidi(uint32_t point)
+{
+    return point == 0x061C || point == 0x200E || point == 0x200F ||
+           (point >= 0x202A && point <= 0x202E) || (point >= 0x2066 && point <= 0x2069);
+}
+
+static void show_bytes(struct str *out, const char *data, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        str_printf(out, "\\x%02x", (unsigned char)data[i]);
+}
+
+static void show(struct str *out, const char *data, const struct rune *r)
+{
+    uint32_t point = r->point;
+
+    if (r->kind != WHOLE || (point < 0x20 && point != '\t' && point != '\n') ||
+        point == 0x7F)
+        show_bytes(out, data, r->len);
+    else if ((point >= 0x80 && point <= 0x9F) || is_bidi(point))
+        str_printf(out, "\\u%04x", (unsigned)point);
+    else
+        str_add(out, data, r->len);
+}
+
+/* Handles what stands at the front of DATA and returns how many bytes that
+ * was; 0 when that depends on bytes still to come. */
+static size_t step(struct str *out, const char *data, size_t len, bool last)
+{
+    struct rune r = decode(data, len);
+
+    if (data[0] == '\r') {
+        if (len == 1 && !last)
+            return 0;
+        if (len > 1 && data[1] == '\n') {
+            str_add(out, data, 2);
+            return 2;
+        }
+    }
+    if (r.kind == PARTIAL && !last)
+        return 0;
+    show(out, data, &r);
+    return r.len;
+}
+
+/* Handles held bytes until none is left or the next byte decides. */
+static void step_held(struct text_safe *state, struct str *out, bool last)
+{
+    while (state->held_len > 0) {
+        size_t n = step(out, state->held, state->held_len, last);
+
+        if (n == 0)
+            return;
+        state->held_len -= n;
+        memmove(state->held, state->held + n, state->held_len);
+    }
+}
+
+void text_safe(struct text_safe *state, struct str *out, const char *data, size_t len)
+{
+    while (state->held_len > 0 && len > 0) {
+        state->held[state->held_len++] = *data++;
+        len--;
+        step_held(state, out, false);
+    }
+    while (len > 0) {
+        size_t n = step(out, data, len, false);
+
+        if (n == 0)
+            break;
+        data += n;
+        len -= n;
+    }
+    memcpy(state->held + state->held_len, data, len);
+    state->held_len += len;
+}
+
+void text_safe_end(struct text_safe *state, struct str *out)
+{
+    step_held(state, out, true);
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "cli/ask.h"
+#include "cli/cli.h"
+#include "cli/follow.h"
+
+static int run(struct cli *cli)
+{
+    auto_ask struct vial_request *req = NULL;
+    struct vial_error err = { 0 };
+    char **operands = cli->options.operands;
+    char shell[] = "sh";
+    char dash_c[] = "-c";
+    char *line[] = { shell, dash_c, operands[0], NULL };
+    bool one_line = cli->options.operand_count == 1 && strpbrk(operands[0], " \t\n");
+
+    if (ask_command(cli, one_line ? line : operands, &req, &err) < 0)
+        return cli_deny(cli, &err);
+    return follow(cli, req, ask_stdin(cli));
+}
+
+static const struct flag flags[] = {
+    FOLLOW_FLAG_ROWS,
+    ASK_FLAG_ROWS,
+    { 0 },
+};
+
+extern const struct command command_exec;
+const struct command command_exec = {
+    .name = "exec",
+    .operands = "[--] COMMAND [ARG…]",
+    .summary = "run a command with the current repository at /workspace",
+    .text =
+        "The root of the git repository around the current directory (or the current\n"
+        "directory, outside of one) is mounted writable at /workspace, and the command\n"
+        "starts at the same place in it. A single COMMAND with spaces in it is given to\n"
+        "'sh -c'.",
+    .examples = "vial exec -- make test\n"
+                "vial exec --timeout 2m --network none -- python3 -m unittest\n"
+                "vial exec 'ls | wc -l'",
+    .flags = flags,
+    .takes_fields = true,
+    .without = ask_without,
+    .program_at = 1,
+    .run = run,
+};

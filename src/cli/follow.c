@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/follow.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/fail.h"
+#include "base/str.h"
+#include "cli/bring.h"
+#include "cli/live.h"
+#include "cli/print.h"
+
+/* A descriptor that becomes readable when we are told to stop; -errno. Signals
+ * that the caller made us ignore (nohup, background jobs) stay ignored. */
+static int open_signals(void)
+{
+    static const int wanted[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
+    sigset_t set;
+    int fd = -1;
+
+    (void)sigemptyset(&set);
+    for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
+        struct sigaction old;
+
+        if (sigaction(wanted[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
+            (void)sigaddset(&set, wanted[i]);
+    }
+    if (pthread_sigmask(SIG_BLOCK, &set, NULL) != 0)
+        return -EINVAL;
+    fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    return fd < 0 ? -errno : fd;
+}
+
+static int signal_seen(int signal_fd)
+{
+    struct signalfd_siginfo info;
+
+    return read(signal_fd, &info, sizeof(info)) == sizeof(info) ? (int)info.ssi_signo
+                                                                : 0;
+}
+
+static int failed_status(const struct vial_result *r)
+{
+    if (strcmp(r->error.code, fail_code_text(VIAL_E_EXEC)) != 0)
+        return STATUS_VIAL;
+    return r->error.sys == ENOENT ? STATUS_NOT_FOUND : STATUS_NOT_EXECUTABLE;
+}
+
+int follow_status(const struct vial_result *result)
+{
+    switch (result->verdict) {
+    case VIAL_OK:
+    case VIAL_NONZERO:
+        return result->exit_code;
+    case VIAL_SIGNAL:
+        return STATUS_SIGNAL + result->signal;
+    case VIAL_TIMEOUT:
+    case VIAL_CPU_TIMEOUT:
+        return STATUS_TIMEOUT;
+    case VIAL_OOM:
+        return STATUS_OOM;
+    case VIAL_CANCELLED:
+        return STATUS_SIGNAL + SIGINT;
+    case VIAL_FAILED:
+        return failed_status(result);
+    case VIAL_DISK:
+    case VIAL_PIDS:
+    case VIAL_OUTPUT_LIMIT:
+    case VIAL_DENIED:
+        return STATUS_VIAL;
+    }
+    return STATUS_VIAL;
+}
+
+static const char *stage_of(const struct vial_result *r)
+{
+    return r->stage && strcmp(r->stage, "compile") == 0 ? " while compiling" : "";
+}
+
+static void say_verdict(const struct vial_result *r)
+{
+    const char *name = r->signal ? vial_signal_name(r->signal) : NULL;
+
+    switch (r->verdict) {
+    case VIAL_OK:
+    case VIAL_NONZERO:
+    case VIAL_CANCELLED:
+        break;
+    case VIAL_SIGNAL:
+        say("killed by signal %d%s%s%s", r->signal, name ? " (SIG" : "",
+            name ? name : "", name ? ")" : "");
+        break;
+    case VIAL_TIMEOUT:
+        say("timeout after %.3g s%s", r->timing.run_ms / 1000, stage_of(r));
+        break;
+    case VIAL_CPU_TIMEOUT:
+        say("cpu-time limit reached%s", stage_of(r));
+        break;
+    case VIAL_OOM:
+        say("out of memory: the memory limit was reached%s", stage_of(r));
+        break;
+    case VIAL_DISK:
+        say("ended because the disk limit was touched");
+        break;
+    case VIAL_PIDS:
+        say("ended because the pids limit was touched");
+        break;
+    case VIAL_OUTPUT_LIMIT:
+        say("ended because it printed more than output_max");
+        break;
+    case VIAL_DENIED:
+    case VIAL_FAILED:
+        say_error(&r->error);
+        break;
+    }
+}
+
+static void say_report(const struct vial_result *r)
+{
+    auto_str struct str line = { 0 };
+
+    str_puts(&line, vial_verdict_name(r->verdict));
+    if (r->exit_code >= 0)
+        str_printf(&line, ", exit %d", r->exit_code);
+    if (r->signal)
+        str_printf(&line, ", signal %d", r->signal);
+    str_printf(&line, ", %.1f ms", r->duration_ms);
+    if (r->out.total_bytes || r->err.total_bytes)
+        str_printf(&line, ", %llu + %llu bytes", (unsigned long long)r->out.total_bytes,
+                   (unsigned long long)r->err.total_bytes);
+    if (r->driver[0]) {
+        str_printf(&line, ", %s (%s", r->driver, r->level);
+        for (char **layer = r->layers; layer && *layer; layer++)
+            str_printf(&line, "%s%s", layer == r->layers ? ": " : " ", *layer);
+        str_printf(&line, "), limits by %s", r->limits_by);
+    }
+    if (str_ok(&line))
+        say("%s", line.data);
+}
+
+/* What our own output or a signal has to say about the status. */
+static int own_status(const struct vial_result *r, const struct live *live,
+                      int signal_fd)
+{
+    int signal = r->verdict == VIAL_CANCELLED ? signal_seen(signal_fd) : 0;
+
+    if (signal)
+        return STATUS_SIGNAL + signal;
+    switch (live->error) {
+    case 0:
+    case ECANCELED:
+        return follow_status(r);
+    case EPIPE:
+        return STATUS_PIPE;
+    case ETIMEDOUT:
+        say("timeout: nobody read the output before the deadline");
+        return STATUS_TIMEOUT;
+    default:
+        say("error: write output: %s", strerrordesc_np(live->error));
+        return STATUS_VIAL;
+    }
+}
+
+static int print_result(const struct cli *cli, const struct vial_result *r)
+{
+    auto_free char *json = vial_result_json(r, cli_flag(cli, "raw") != NULL);
+
+    return print_line(json);
+}
+
+static int conclude(const struct cli *cli, const struct vial_result *r,
+                    const struct live *live, int signal_fd)
+{
+    bool json = cli_flag(cli, "json") != NULL;
+    int printed = json ? print_result(cli, r) : STATUS_OK;
+    bool own_fault = r->verdict == VIAL_DENIED || r->verdict == VIAL_FAILED;
+    int status = 0;
+    int brought = 0;
+
+    if (!json && (own_fault || !cli_flag(cli, "quiet")))
+        say_verdict(r);
+    if (cli_flag(cli, "report"))
+        say_report(r);
+    brought = bring_files(cli, r);
+    status = own_status(r, live, signal_fd);
+    if (status == STATUS_OK)
+        status = brought;
+    return status == STATUS_OK ? printed : status;
+}
+
+static int follow_run(const struct cli *cli, const struct vial_request *req,
+                      struct vial_watch *watch, struct live *live)
+{
+    auto_engine struct vial_engine *engine = NULL;
+    struct vial_result *result = NULL;
+    struct vial_error err = { 0 };
+    int status = STATUS_VIAL;
+
+    if (cli_engine(cli, &engine, &err) < 0)
+        return cli_deny(cli, &err);
+    live->engine = engine;
+    live->req = req;
+    if (vial_run(engine, req, watch, &result, &err) < 0)
+        return cli_deny(cli, &err);
+    live_end(live);
+    status = conclude(cli, result, live, watch->cancel_fd);
+    vial_result_free(result);
+    return status;
+}
+
+int follow(const struct cli *cli, const struct vial_request *req, int stdin_fd)
+{
+    auto_fd int signal_fd = open_signals();
+    bool json = cli_flag(cli, "json") != NULL;
+    struct live live;
+    struct vial_watch watch = {
+        .cancel_fd = signal_fd,
+        .stdin_fd = stdin_fd,
+        .output = json ? NULL : live_write,
+        .context = &live,
+        .live_only = !json,
+    };
+    struct vial_error err = { 0 };
+    int status = STATUS_VIAL;
+
+    if (signal_fd < 0) {
+        (void)fail_sys_rc(&err, signal_fd, "watch for signals");
+        return cli_deny(cli, &err);
+    }
+    live_open(&live, cli_flag(cli, "raw") != NULL, signal_fd);
+    status = follow_run(cli, req, &watch, &live);
+    live_close(&live);
+    return status;
+}

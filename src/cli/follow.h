@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VIAL_CLI_FOLLOW_H
+#define VIAL_CLI_FOLLOW_H
+
+/* Runs a request, passes its output on, and says how it ended. */
+
+#include "cli/cli.h"
+
+#define FOLLOW_FLAG_ROWS                                                                     \
+    { "json", NULL, "Print the whole result as one JSON object instead." },                  \
+        { "raw", NULL,                                                                       \
+          "Show output to a terminal untouched; with --json, add both streams as base64." }, \
+        { "report", NULL,                                                                    \
+          "Say on stderr how the run ended, how long it took and how it "                    \
+          "was isolated." },                                                                 \
+    {                                                                                        \
+        "quiet", NULL, "Say nothing about timeouts and other limits."                        \
+    }
+
+/* STDIN_FD is piped to the program; -1: the request's own stdin. Returns the
+ * exit status. */
+int follow(const struct cli *cli, const struct vial_request *req, int stdin_fd);
+
+/* The exit status that RESULT stands for. */
+int follow_status(const struct vial_result *result);
+
+#endif

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VIAL_CLI_HELP_H
+#define VIAL_CLI_HELP_H
+
+/* Help, man page and shell completion, all made from the tables. Each prints to
+ * stdout and returns an exit status. */
+
+struct command;
+
+int help_print(const struct command *command);
+int help_hint(void); /* for `vial` alone: on stderr */
+int help_man(void);  /* the man page, as roff */
+
+/* SHELL is bash, zsh or fish; -1 for any other. */
+int complete_print(const char *shell);
+
+/* What exit statuses mean: rows of { status, meaning }, up to one without a
+ * status. */
+struct status_row {
+    const char *status, *meaning;
+};
+
+extern const struct status_row help_statuses[];
+
+#endif

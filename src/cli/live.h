@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VIAL_CLI_LIVE_H
+#define VIAL_CLI_LIVE_H
+
+/*
+ * The program's output, passed on as it arrives. Bytes go through untouched,
+ * except to a terminal, where escape sequences become visible text.
+ *
+ *   live_open -> watch.output = live_write -> live_end -> live_close
+ *
+ * A reader that stops reading can hold vial up, but not for ever: a signal, or
+ * the passing of the run's own deadline, gives up.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/text.h"
+
+#include "vial/engine.h"
+
+struct live_stream {
+    int fd;      /* ours to close when it is not 1 or 2 */
+    bool safe;   /* neutralise for a terminal */
+    size_t most; /* bytes that one write may take without blocking; 0: any */
+    struct text_safe state;
+};
+
+struct live {
+    struct live_stream streams[2];
+    int signal_fd; /* borrowed */
+    struct vial_engine *engine;
+    const struct vial_request *req;
+    int64_t started_ns, deadline_ns; /* deadline 0: not yet asked for */
+    int error;                       /* errno that ended the output, or 0 */
+};
+
+void live_open(struct live *l, bool raw, int signal_fd);
+
+/* For struct vial_watch; CONTEXT is a struct live. */
+int live_write(void *context, int stream, const void *data, size_t len);
+
+/* After the last byte: an unfinished sequence becomes visible too. */
+void live_end(struct live *l);
+void live_close(struct live *l);
+
+#endif

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+
+/* A standard descriptor that the caller left closed would be taken by the next
+ * file we open, and the program's output would end up in it. */
+static void hold_standard_descriptors(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) < 0)
+            _exit(STATUS_VIAL);
+}
+
+int main(int argc, char **argv)
+{
+    hold_standard_descriptors();
+    /* A closed pipe is then an error of write, which ends the run tidily. */
+    (void)signal(SIGPIPE, SIG_IGN);
+    return cli_main(argc, argv);
+}

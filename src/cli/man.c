@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "base/str.h"
+#include "cli/cli.h"
+#include "cli/help.h"
+#include "cli/print.h"
+
+/* Text as roff: a line never begins with a control character, and backslashes
+ * and hyphens are themselves. */
+static void add_roff(struct str *out, const char *text)
+{
+    bool at_start = out->len == 0 || out->data[out->len - 1] == '\n';
+
+    for (; *text; text++) {
+        if (at_start && (*text == '.' || *text == '\''))
+            str_puts(out, "\\&");
+        at_start = *text == '\n';
+        if (*text == '\\')
+            str_puts(out, "\\e");
+        else if (*text == '-')
+            str_puts(out, "\\-");
+        else
+            str_putc(out, *text);
+    }
+}
+
+struct listing {
+    struct str *out;
+    const char *group;
+};
+
+static void add_option(void *context, const struct option_row *row)
+{
+    struct listing *list = context;
+    struct str *out = list->out;
+
+    if (!list->group || strcmp(list->group, row->group) != 0)
+        str_printf(out, ".PP\n%s:\n", row->group);
+    list->group = row->group;
+    str_puts(out, ".TP\n.B ");
+    if (row->letter)
+        str_printf(out, "\\-%c, ", row->letter);
+    str_puts(out, "\\-\\-");
+    add_roff(out, row->name);
+    if (row->other[0]) {
+        str_puts(out, ", \\-\\-");
+        add_roff(out, row->other);
+    }
+    if (row->metavar)
+        str_printf(out, " \\fI%s\\fR", row->metavar);
+    str_putc(out, '\n');
+    add_roff(out, row->help);
+    if (row->choices)
+        str_printf(out, " One of %s.", row->choices);
+    if (row->def)
+        str_printf(out, " Default: %s.", row->def);
+    str_putc(out, '\n');
+}
+
+static void add_examples(struct str *out, const char *examples)
+{
+    str_puts(out, ".PP\n.nf\n");
+    while (*examples) {
+        auto_str struct str line = { 0 };
+        size_t len = strcspn(examples, "\n");
+
+        str_add(&line, examples, len);
+        str_puts(out, "    ");
+        add_roff(out, str_ok(&line) && line.data ? line.data : "");
+        str_putc(out, '\n');
+        examples += len + (examples[len] == '\n');
+    }
+    str_puts(out, ".fi\n");
+}
+
+static void add_command(struct str *out, const struct command *c)
+{
+    struct listing list = { .out = out };
+
+    str_printf(out, ".SS vial %s", c->name);
+    if (c->operands)
+        str_printf(out, " %s", c->operands);
+    str_putc(out, '\n');
+    add_roff(out, c->summary);
+    str_puts(out, ".\n");
+    if (c->text) {
+        str_puts(out, ".PP\n");
+        add_roff(out, c->text);
+        str_putc(out, '\n');
+    }
+    if (c->examples)
+        add_examples(out, c->examples);
+    /* plan takes what run takes; saying it twice helps nobody. */
+    if (c->takes_fields && strcmp(c->name, "run") != 0)
+        str_printf(out, ".PP\nThe options are those of \\fBvial run\\fR.\n");
+    else
+        options_each(c, add_option, &list);
+}
+
+int help_man(void)
+{
+    auto_str struct str out = { 0 };
+
+    str_printf(&out,
+               ".TH VIAL 1 \"\" \"vial %s\" \"User Commands\"\n.SH NAME\nvial \\- ",
+               vial_version());
+    add_roff(&out, command_vial.summary);
+    str_puts(&out, "\n.SH SYNOPSIS\n.B vial\n[OPTION…] COMMAND …\n.SH COMMANDS\n");
+    for (const struct command *const *c = commands; *c; c++)
+        add_command(&out, *c);
+    str_puts(&out, ".SH EXIT STATUS\nOf run and exec:\n");
+    for (const struct status_row *row = help_statuses; row->status; row++) {
+        str_printf(&out, ".TP\n.B %s\n", row->status);
+        add_roff(&out, row->meaning);
+        str_puts(&out, ".\n");
+    }
+    str_puts(&out,
+             ".SH FILES\n.I /etc/vial/vial.yaml\n.br\n.I ~/.config/vial/vial.yaml\n"
+             ".br\n.I ./vial.yaml\n.SH ENVIRONMENT\nVIAL_TIMEOUT, VIAL_MEMORY and so "
+             "on set the field of that name.\n");
+    return print_text(&out);
+}

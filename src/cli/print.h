@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VIAL_CLI_PRINT_H
+#define VIAL_CLI_PRINT_H
+
+/*
+ * What vial itself says. Data goes to stdout, everything else to stderr as
+ * lines that begin with "vial: ". Names and messages can come from hostile
+ * input, so nothing reaches a terminal with control characters in it.
+ */
+
+#include <jansson.h>
+#include <stddef.h>
+
+#include "base/str.h"
+
+#include "vial/error.h"
+
+__attribute__((format(printf, 1, 2))) void say(const char *format, ...);
+
+/* One line: message, cause, code and remedy. */
+void say_error(const struct vial_error *err);
+
+/* These write to stdout and return an exit status: 0 unless it cannot be
+ * written to. */
+int print_text(const struct str *text);
+int print_line(const char *text);
+int print_json(json_t *value); /* takes VALUE; NULL counts as no memory */
+int print_indented(const char *json);
+
+/* Rows of a table for people: every column as wide as its widest cell. */
+struct table {
+    size_t columns;
+    struct strv cells;
+};
+
+void table_add(struct table *t, const char *cell);
+/* Prints and releases T. */
+int table_print(struct table *t);
+
+#endif

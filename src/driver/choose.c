@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* The table of drivers, and the ladder: nothing is ever silently weaker than
+ * what was asked for. */
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fail.h"
+#include "base/json.h"
+#include "driver/driver.h"
+#include "driver/fake/fake.h"
+#include "driver/native/native.h"
+#include "driver/process/process.h"
+#include "model/result.h"
+
+const struct driver *const drivers[] = {
+    &driver_native,
+    &driver_process,
+    &driver_fake,
+    NULL,
+};
+
+/* Isolates nothing: used only when named. */
+static bool is_weak(const struct driver *d)
+{
+    return d == &driver_process || d == &driver_fake;
+}
+
+/* A driver that pretends must not be found by accident. */
+static bool is_hidden(const struct driver *d)
+{
+    const char *test = getenv("VIAL_TEST_FAKE"); /* NOLINT(concurrency-mt-unsafe) */
+
+    return d == &driver_fake && !str_eq(test, "1");
+}
+
+const struct driver *driver_find(const char *name)
+{
+    for (size_t i = 0; drivers[i]; i++)
+        if (str_eq(drivers[i]->name, name) && !is_hidden(drivers[i]))
+            return drivers[i];
+    return NULL;
+}
+
+/* -1 when TEXT is no level. */
+static int level_rank(const char *text)
+{
+    static const struct {
+        const char *name;
+        int rank;
+    } levels[] = {
+        { "none", 0 }, { "landlock", 1 }, { "namespaces", 2 }, { "container", 2 }
+    };
+
+    for (size_t i = 0; i < sizeof levels / sizeof *levels; i++)
+        if (str_eq(text, levels[i].name))
+            return levels[i].rank;
+    return -1;
+}
+
+static int fail_missing(struct vial_error *err, enum fail_code code, const char *wanted,
+                        const char *what, const char *given)
+{
+    (void)fail(err, code, "require '%s': the vessel would have %s '%s'", wanted, what,
+               given);
+    return fail_remedy(err, "run 'vial doctor' to see what this host lacks and how to "
+                            "bring it, or require less");
+}
+
+/* "landlock" is a level and a layer: having either is enough. */
+static int check_one(const char *wanted, const char *level, const struct strv *layers,
+                     const char *limits_by, struct vial_error *err)
+{
+    int rank = level_rank(wanted);
+
+    if (str_starts(wanted, "limits=")) {
+        if (str_starts(limits_by, wanted + strlen("limits=")))
+            return 0;
+        return fail_missing(err, VIAL_E_LIMITS, wanted, "limits by", limits_by);
+    }
+    if (strv_has(layers, wanted) || (rank >= 0 && level_rank(level) >= rank))
+        return 0;
+    if (rank >= 0)
+        return fail_missing(err, VIAL_E_ISOLATION, wanted, "level", level);
+    (void)fail(err, VIAL_E_ISOLATION, "require '%s': the vessel would lack this layer",
+               wanted);
+    return fail_remedy(err, "run 'vial doctor' to see the layers of this host and how "
+                            "to bring what is missing");
+}
+
+int driver_check_required(const struct strv *require, const char *level,
+                          const struct strv *layers, const char *limits_by,
+                          struct vial_error *err)
+{
+    for (size_t i = 0; i < require->count; i++)
+        if (check_one(require->items[i], level, layers, limits_by, err) < 0)
+            return -1;
+    return 0;
+}
+
+static int check_caps(const struct strv *require, const struct caps *caps,
+                      struct vial_error *err)
+{
+    auto_strv struct strv layers = { 0 };
+
+    for (size_t i = 0; i < caps->layer_count; i++)
+        if (caps->layers[i].available)
+            strv_push(&layers, caps->layers[i].name);
+    if (!strv_ok(&layers))
+        return fail_memory(err);
+    return driver_check_required(require, caps->level, &layers, caps->limits_by, err);
+}
+
+/* 0 when D works here and gives all that is required. */
+static int check_driver(const struct driver *d, const struct strv *require,
+                        struct vial_error *err)
+{
+    auto_free struct caps *caps = calloc(1, sizeof *caps);
+
+    if (!caps)
+        return fail_memory(err);
+    if (d->probe(caps, err) < 0)
+        return -1;
+    if (!caps->usable) {
+        if (err)
+            *err = caps->why_not;
+        return -1;
+    }
+    return check_caps(require, caps, err);
+}
+
+static int choose_strongest(const struct strv *require, const struct driver **out,
+                            struct vial_error *err)
+{
+    struct vial_error first = { 0 };
+
+    for (size_t i = 0; drivers[i]; i++) {
+        struct vial_error why = { 0 };
+
+        if (is_weak(drivers[i]))
+            continue;
+        if (check_driver(drivers[i], require, &why) == 0) {
+            *out = drivers[i];
+            return 0;
+        }
+        if (first.code[0] == '\0')
+            first = why;
+    }
+    if (first.code[0] == '\0')
+        (void)fail(&first, VIAL_E_DRIVER, "no driver of this build isolates anything");
+    if (err)
+        *err = first;
+    return -1;
+}
+
+int driver_choose(const char *name, const struct strv *require,
+                  const struct driver **out, struct vial_error *err)
+{
+    const struct driver *d;
+
+    if (str_eq(name, "auto"))
+        return choose_strongest(require, out, err);
+    d = driver_find(name);
+    if (!d) {
+        (void)fail(err, VIAL_E_DRIVER, "driver '%s' is not in this build", name);
+        return fail_remedy(err, "run 'vial doctor' to see the drivers there are");
+    }
+    if (check_driver(d, require, err) < 0)
+        return -1;
+    *out = d;
+    return 0;
+}
+
+static json_t *layer_json(const struct layer *layer)
+{
+    return json_pack("{s:s, s:b, s:s, s:s}", "name", layer->name, "available",
+                     layer->available, "reason", layer->reason, "fix", layer->fix);
+}
+
+static json_t *layers_json(const struct caps *caps)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < caps->layer_count; i++)
+        if (json_array_append_new(list, layer_json(&caps->layers[i])) < 0) {
+            json_decref(list);
+            return NULL;
+        }
+    return list;
+}
+
+static json_t *probe_json(const struct driver *d)
+{
+    auto_free struct caps *caps = calloc(1, sizeof *caps);
+
+    if (!caps)
+        return NULL;
+    caps->level = caps->limits_by = "none";
+    if (d->probe(caps, &caps->why_not) < 0)
+        caps->usable = false;
+    return json_pack("{s:s, s:b, s:b, s:s, s:s, s:o, s:o}", "name", d->name, "usable",
+                     caps->usable, "automatic", caps->usable && !is_weak(d), "level",
+                     caps->level, "limits_by", caps->limits_by, "layers",
+                     layers_json(caps), "error", error_json(&caps->why_not));
+}
+
+json_t *driver_doctor_json(void)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; drivers[i]; i++)
+        if (!is_hidden(drivers[i]) &&
+            json_array_append_new(list, probe_json(drivers[i])) < 0) {
+            json_decref(list);
+            return NULL;
+        }
+    return list;
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VIAL_DRIVER_DRIVER_H
+#define VIAL_DRIVER_DRIVER_H
+
+/*
+ * What a driver promises. The engine calls these in this order and never looks
+ * behind them; tests/contract/ runs one suite against every driver.
+ *
+ *   probe -> open -> { exec and files over the vessel's stream }* -> kill -> usage ->
+ * close kill may come at any point after open
+ *
+ * A driver only has to produce an isolated place with a byte stream to its
+ * guest. Exec, output, stdin, signals and files are done over that stream.
+ */
+
+#include <jansson.h>
+#include <stdbool.h>
+
+#include "base/str.h"
+#include "model/plan.h"
+#include "wire/message.h"
+
+#include "vial/result.h"
+
+/* One layer of protection on this host, for `doctor` and the ladder. */
+struct layer {
+    const char *name; /* "user", "seccomp", "cgroup" …; static */
+    bool available;
+    char reason[160]; /* why not, or a detail ("ABI 7") */
+    char fix[320];    /* exact commands that would bring it, or "" */
+};
+
+#define CAPS_MAX_LAYERS 32
+
+struct caps {
+    bool usable;           /* open can work at all */
+    const char *level;     /* what a vessel would get: "none", "landlock", … */
+    const char *limits_by; /* "cgroup2", "cgroup1", "rlimit", "none" */
+    struct layer layers[CAPS_MAX_LAYERS];
+    size_t layer_count;
+    struct vial_error why_not; /* when not usable: code, message, remedy */
+};
+
+/* What the kernel counted, from outside the vessel where it can be. */
+struct vessel_usage {
+    bool counted; /* false: only the guest's word exists */
+    struct vial_usage usage;
+    uint64_t oom_kills, pids_events; /* cgroup event counters */
+    bool net_counted;
+};
+
+/* An open vessel. Drivers embed it as their first member. */
+struct vessel {
+    const struct driver *driver;
+    char id[32];      /* "v-…" */
+    int stream_fd;    /* non-blocking byte stream to the guest; owned */
+    int death_fd;     /* readable once the guest is gone (a pidfd), or -1; owned */
+    int event_fd;     /* readable on a kernel limit event (POLLIN|POLLPRI), or -1 */
+    struct jail jail; /* sent to the guest before any exec */
+    const char *level;
+    const char *limits_by;
+    struct strv layers; /* names of those really active */
+    const char *path;   /* PATH inside, where programs are looked up */
+    char *tmpdir;       /* what TMPDIR is inside; NULL: as the plan says */
+};
+
+struct driver {
+    const char *name;
+
+    /* What this host can enforce now. Changes nothing, keeps nothing open. */
+    int (*probe)(struct caps *out, struct vial_error *err);
+
+    /* Opens PLAN, which is immutable and outlives the vessel. GUEST_FD is an open
+     * file of the guest program. If it fails, nothing is left behind: no
+     * process, no cgroup, no container. */
+    int (*open)(const struct plan *plan, int guest_fd, struct vessel **out,
+                struct vial_error *err);
+
+    /* Ends every process in the vessel, now. Cannot fail: what cannot be killed
+     * is the kernel's. May be called more than once. */
+    void (*kill)(struct vessel *vessel);
+
+    /* Counters so far; complete once everything in it is dead. */
+    void (*usage)(struct vessel *vessel, struct vessel_usage *out);
+
+    /* Kills, waits and removes everything, then frees. Never blocks for long;
+     * what is left for a moment is removed by the next open or cleanup. */
+    void (*close)(struct vessel *vessel);
+
+    bool wants_image;         /* plan->image must be set */
+    bool needs_programs_here; /* the language's program must exist on this host */
+};
+
+/* All drivers of this build, strongest first; NULL-terminated. */
+extern const struct driver *const drivers[];
+
+const struct driver *driver_find(const char *name); /* NULL: none of that name */
+
+/* Resolves "auto": the first driver that is usable and not weaker than every
+ * requirement; never `process`. A named driver is checked the same way. */
+int driver_choose(const char *name, const struct strv *require,
+                  const struct driver **out, struct vial_error *err);
+
+/* 0 when LEVEL, LAYERS and LIMITS_BY satisfy every entry of REQUIRE; otherwise
+ * VIAL_E_ISOLATION or VIAL_E_LIMITS naming what is missing. */
+int driver_check_required(const struct strv *require, const char *level,
+                          const struct strv *layers, const char *limits_by,
+                          struct vial_error *err);
+
+json_t *driver_doctor_json(void); /* every driver's probe; NULL without memory */
+
+#endif

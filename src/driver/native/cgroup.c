@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "driver/native/cgroup.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/fail.h"
+#include "base/io.h"
+#include "driver/native/owner.h"
+
+#define NO_DIR                                                                         \
+    (struct cgroup_dir)                                                                \
+    {                                                                                  \
+        -1, -1, -1                                                                     \
+    }
+
+/* A line is "ID:controller,controller:/path". */
+static bool line_has(const char *line, const char *controller, const char **path)
+{
+    const char *names = strchr(line, ':');
+    const char *end = names ? strchr(names + 1, ':') : NULL;
+    size_t len = strlen(controller);
+
+    if (!end)
+        return false;
+    *path = end + 1;
+    names++;
+    if (len == 0)
+        return names == end;
+    while (names < end) {
+        size_t n = strcspn(names, ",:");
+
+        if (n == len && memcmp(names, controller, len) == 0)
+            return true;
+        names += n + 1;
+    }
+    return false;
+}
+
+int cgroup_own_path(const char *controller, char *out, size_t size)
+{
+    char text[4096];
+    char *save = NULL;
+    ssize_t n = io_read_at(AT_FDCWD, "/proc/self/cgroup", text, sizeof(text));
+
+    if (n < 0)
+        return -1;
+    for (char *line = strtok_r(text, "\n", &save); line;
+         line = strtok_r(NULL, "\n", &save)) {
+        const char *path = NULL;
+
+        if (line_has(line, controller, &path) && strlen(path) < size) {
+            (void)snprintf(out, size, "%s", path);
+            return 0;
+        }
+    }
+    return -1;
+}
+
+uint64_t cgroup_number(int dir_fd, const char *name, const char *key, uint64_t fallback)
+{
+    char text[4096];
+    const char *at = text;
+    size_t len = key ? strlen(key) : 0;
+
+    if (dir_fd < 0 || io_read_at(dir_fd, name, text, sizeof(text)) < 0)
+        return fallback;
+    while (key && at && !(strncmp(at, key, len) == 0 && at[len] == ' ')) {
+        at = strchr(at, '\n');
+        at = at ? at + 1 : NULL;
+    }
+    at = at && key ? at + len + 1 : at;
+    return at && *at >= '0' && *at <= '9' ? strtoull(at, NULL, 10) : fallback;
+}
+
+int cgroup_set(int dir_fd, const char *name, int64_t value, bool may_miss,
+               struct vial_error *err)
+{
+    char text[32];
+    int rc = 0;
+
+    (void)snprintf(text, sizeof(text), "%lld", (long long)value);
+    rc = io_write_at(dir_fd, name, text);
+    if (rc == 0 || (may_miss && (rc == -ENOENT || rc == -EOPNOTSUPP)))
+        return 0;
+    return fail_sys_rc(err, rc, "set cgroup limit '%s' to %s", name, text);
+}
+
+void cgroup_forget(struct cgroup *c)
+{
+    memset(c, 0, sizeof(*c));
+    for (size_t i = 0; i < CGROUP_DIRS; i++)
+        c->dirs[i] = NO_DIR;
+}
+
+int cgroup_open_base(struct cgroup *c)
+{
+    struct statfs fs;
+
+    cgroup_forget(c);
+    if (statfs("/sys/fs/cgroup", &fs) == 0 && fs.f_type == CGROUP2_SUPER_MAGIC) {
+        c->kind = CGROUP_V2;
+        return cgroup_v2_open_base(c);
+    }
+    c->kind = CGROUP_V1;
+    return cgroup_v1_open_base(c);
+}
+
+void cgroup_close(struct cgroup *c)
+{
+    for (size_t i = 0; i < CGROUP_DIRS; i++) {
+        struct cgroup_dir *d = &c->dirs[i];
+
+        auto_fd_(&d->join_fd);
+        auto_fd_(&d->fd);
+        auto_fd_(&d->base_fd);
+        *d = NO_DIR;
+    }
+    c->kind = CGROUP_NONE;
+}
+
+/* EEXIST: cpu and cpuacct may be one hierarchy under two names. */
+static int make_dir(struct cgroup *c, struct cgroup_dir *d)
+{
+    bool made = mkdirat(d->base_fd, c->name, 0755) == 0;
+
+    if (!made && errno != EEXIST)
+        return -errno;
+    d->fd = openat(d->base_fd, c->name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (d->fd < 0)
+        return -errno;
+    if (c->kind == CGROUP_V1 && made)
+        d->join_fd = openat(d->fd, "tasks", O_WRONLY | O_CLOEXEC);
+    return c->kind == CGROUP_V1 && made && d->join_fd < 0 ? -errno : 0;
+}
+
+static int make_dirs(struct cgroup *c)
+{
+    for (size_t i = 0; i < CGROUP_DIRS; i++) {
+        int rc = c->dirs[i].base_fd < 0 ? 0 : make_dir(c, &c->dirs[i]);
+
+        if (rc < 0)
+            return rc;
+    }
+    return 0;
+}
+
+int cgroup_create(const char *vessel_id, const struct limits *limits,
+                  struct cgroup *out, struct vial_error *err)
+{
+    int rc = 0;
+
+    if (cgroup_open_base(out) < 0 ||
+        owner_name(vessel_id, out->name, sizeof(out->name)) < 0) {
+        cgroup_close(out);
+        return 0;
+    }
+    rc = make_dirs(out);
+    if (rc < 0) {
+        (void)snprintf(out->why, sizeof(out->why), "cgroup cannot be created: %s",
+                       strerror(-rc)); /* NOLINT(concurrency-mt-unsafe) */
+        cgroup_remove(out);
+        return 0;
+    }
+    rc = out->kind == CGROUP_V2 ? cgroup_v2_limit(out, limits, err)
+                                : cgroup_v1_limit(out, limits, err);
+    if (rc < 0)
+        cgroup_remove(out);
+    return rc;
+}
+
+void cgroup_read(const struct cgroup *c, struct vessel_usage *out)
+{
+    if (c->kind == CGROUP_V2)
+        cgroup_v2_read(c, out);
+    else if (c->kind == CGROUP_V1)
+        cgroup_v1_read(c, out);
+}
+
+enum cgroup_kind cgroup_probe(char *why)
+{
+    struct cgroup c;
+    enum cgroup_kind kind = CGROUP_NONE;
+
+    if (cgroup_open_base(&c) == 0)
+        kind = c.kind;
+    for (size_t i = 0; kind && i < CGROUP_DIRS; i++) {
+        if (c.dirs[i].base_fd >= 0 &&
+            faccessat(c.dirs[i].base_fd, ".", W_OK, AT_EACCESS)) {
+            kind = CGROUP_NONE;
+            (void)snprintf(c.why, sizeof(c.why), "our own cgroup is not writable");
+        }
+    }
+    (void)snprintf(why, sizeof(c.why), "%s", c.why);
+    cgroup_close(&c);
+    return kind;
+}
+
+void cgroup_joined(struct cgroup *c)
+{
+    for (size_t i = 0; i < CGROUP_DIRS; i++) {
+        auto_fd_(&c->dirs[i].join_fd);
+        c->dirs[i].join_fd = -1;
+    }
+}
+
+/* The first directory is made first and goes last, so that a sweep need look at
+ * one hierarchy only. */
+void cgroup_remove(struct cgroup *c)
+{
+    for (size_t i = CGROUP_DIRS; i-- > 0;) {
+        if (c->dirs[i].base_fd >= 0)
+            (void)unlinkat(c->dirs[i].base_fd, c->name, AT_REMOVEDIR);
+    }
+    cgroup_close(c);
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VIAL_DRIVER_NATIVE_CGROUP_H
+#define VIAL_DRIVER_NATIVE_CGROUP_H
+
+/*
+ * One vessel's control groups: a directory in the unified hierarchy (v2), or one
+ * in each of memory, pids, cpu and cpuacct (v1), always below our own group.
+ * Where neither can be made, kind is CGROUP_NONE and `why` says why.
+ *
+ *   cgroup_create -> join (by clone3, or by the child writing join_fd) ->
+ *   cgroup_read -> cgroup_remove
+ *
+ * The name tells the owner, so that what a dead owner left can be removed:
+ * vial-<pid namespace>-<owner's pid>-<owner's start time>-<vessel id>
+ */
+
+#include "driver/driver.h"
+#include "model/limits.h"
+
+enum cgroup_kind { CGROUP_NONE, CGROUP_V1, CGROUP_V2 };
+
+#define CGROUP_DIRS 4
+
+struct cgroup_dir {
+    int base_fd; /* our own group there; owned, or -1 */
+    int fd;      /* the vessel's; owned, or -1 */
+    int join_fd; /* v1: its tasks file, open for writing; owned, or -1 */
+};
+
+struct cgroup {
+    enum cgroup_kind kind;
+    struct cgroup_dir dirs[CGROUP_DIRS]; /* v1: in the order of cgroup_v1_names */
+    bool complete;                       /* memory, pids and cpu are all enforced */
+    char name[128];
+    char why[160];
+};
+
+/* Never fails for want of a writable hierarchy; -1 only when a limit that should
+ * work was refused by the kernel. Nothing is left behind then. */
+int cgroup_create(const char *vessel_id, const struct limits *limits,
+                  struct cgroup *out, struct vial_error *err);
+
+/* Counters of the kernel. */
+void cgroup_read(const struct cgroup *c, struct vessel_usage *out);
+
+/* What a vessel would get here; makes and keeps nothing. WHY holds 160 bytes. */
+enum cgroup_kind cgroup_probe(char *why);
+
+/* The child has joined: the join descriptors are no longer needed. */
+void cgroup_joined(struct cgroup *c);
+
+/* Removes the directories; what is still busy is left to cgroup_sweep. */
+void cgroup_remove(struct cgroup *c);
+
+/* Kills and removes what dead owners left below our own group. Looks at MAX
+ * foreign entries at most. */
+void cgroup_sweep(const struct cgroup *like, unsigned max);
+
+/* Inside the room: our own group without a vessel's. */
+int cgroup_open_base(struct cgroup *c); /* 0, or -1: see `why` */
+void cgroup_forget(struct cgroup *c);   /* empty, owning nothing */
+void cgroup_close(struct cgroup *c);
+extern const char *const cgroup_v1_names[CGROUP_DIRS];
+int cgroup_v1_open_base(struct cgroup *c);
+int cgroup_v1_limit(const struct cgroup *c, const struct limits *l,
+                    struct vial_error *err);
+void cgroup_v1_read(const struct cgroup *c, struct vessel_usage *out);
+int cgroup_v2_open_base(struct cgroup *c);
+int cgroup_v2_limit(const struct cgroup *c, const struct limits *l,
+                    struct vial_error *err);
+void cgroup_v2_read(const struct cgroup *c, struct vessel_usage *out);
+/* Our own path in the hierarchy whose line in /proc/self/cgroup has CONTROLLER
+ * ("" for v2). 0, or -1. */
+int cgroup_own_path(const char *controller, char *out, size_t size);
+/* The number after KEY in the flat file NAME, or its only number when KEY is
+ * NULL; FALLBACK when there is none. */
+uint64_t cgroup_number(int dir_fd, const char *name, const char *key,
+                       uint64_t fallback);
+/* Writes a number; a missing file is success if MAY_MISS. */
+int cgroup_set(int dir_fd, const char *name, int64_t value, bool may_miss,
+               struct vial_error *err);
+
+#endif

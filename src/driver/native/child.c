@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "driver/native/child.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <linux/close_range.h>
+#include <linux/keyctl.h>
+#include <linux/mount.h>
+#include <linux/openat2.h>
+#include <net/if.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+/* From sys/mount.h, which cannot be included beside linux/mount.h. */
+#define OLD_DETACH  2
+#define OLD_BIND    (1ul << 12)
+#define OLD_REC     (1ul << 14)
+#define OLD_PRIVATE (1ul << 18)
+
+struct walk {
+    int control_fd;
+    int slots[SCRIPT_SLOTS];
+};
+
+/* Each act returns 0 (or more) or -errno. */
+#define CALL(...) result_of(syscall(__VA_ARGS__))
+
+static long result_of(long rc)
+{
+    return rc < 0 ? -(long)errno : rc;
+}
+
+static long length(const char *text)
+{
+    long n = 0;
+
+    while (text[n])
+        n++;
+    return n;
+}
+
+static int fd_of(const struct walk *w, int fd)
+{
+    return fd >= SCRIPT_SLOT ? w->slots[(fd - SCRIPT_SLOT) % SCRIPT_SLOTS] : fd;
+}
+
+static long keep(struct walk *w, const struct step *s, long fd)
+{
+    if (fd >= 0)
+        w->slots[s->slot % SCRIPT_SLOTS] = (int)fd;
+    return fd;
+}
+
+static long write_fd(long fd, const char *text)
+{
+    long len = length(text);
+    long rc = CALL(SYS_write, fd, text, len);
+
+    return rc < 0 ? rc : rc == len ? 0 : -EIO;
+}
+
+/* One byte from the parent, with up to a few descriptors. */
+static long wait_for_parent(struct walk *w, const struct step *s)
+{
+    char word = 0;
+    _Alignas(struct cmsghdr) char room[CMSG_SPACE(sizeof(int) * 32)];
+    struct iovec iov = { &word, 1 };
+    struct msghdr message = { .msg_iov = &iov,
+                              .msg_iovlen = 1,
+                              .msg_control = room,
+                              .msg_controllen = sizeof(room) };
+    const struct cmsghdr *c = NULL;
+    long rc = CALL(SYS_recvmsg, w->control_fd, &message, MSG_CMSG_CLOEXEC);
+
+    if (rc <= 0)
+        return rc < 0 ? rc : -EPIPE;
+    c = CMSG_FIRSTHDR(&message);
+    if (!c || c->cmsg_type != SCM_RIGHTS)
+        return 0;
+    for (size_t i = 0; i < (c->cmsg_len - CMSG_LEN(0)) / sizeof(int); i++)
+        w->slots[(s->x + i) % SCRIPT_SLOTS] =
+            ((const int *)(const void *)CMSG_DATA(c))[i];
+    return 0;
+}
+
+static long set_ids(const struct step *s)
+{
+    long rc = 0;
+
+    if (!(s->flags & STEP_KEEP_GROUPS))
+        rc = CALL(SYS_setgroups, 0, 0);
+    if (rc == 0)
+        rc = CALL(SYS_setresgid, s->y, s->y, s->y);
+    if (rc == 0)
+        rc = CALL(SYS_setresuid, s->x, s->x, s->x);
+    return rc;
+}
+
+static long set_attributes(long fd, const char *path, uint64_t set, bool recursive)
+{
+    struct mount_attr attr = { .attr_set = set, .propagation = 0 };
+    unsigned flags = (path[0] ? 0u : AT_EMPTY_PATH) | (recursive ? AT_RECURSIVE : 0u);
+
+    return CALL(SYS_mount_setattr, fd, path, flags, &attr, sizeof(attr));
+}
+
+static long clone_tree(long from, uint64_t set)
+{
+    long fd = CALL(SYS_open_tree, from, "",
+                   OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH | AT_RECURSIVE);
+    long rc = fd < 0 ? fd : set_attributes(fd, "", set, true);
+
+    if (rc < 0 && fd >= 0)
+        (void)CALL(SYS_close, fd);
+    return rc < 0 ? rc : fd;
+}
+
+/* Onto a directory or file of our own, which is why names will do. The old call:
+ * a detached copy would count as a mount namespace, of which there may be none. */
+static long bind_tree(const struct step *s)
+{
+    unsigned long flags = OLD_BIND | (s->y == 1 ? OLD_REC : 0ul);
+    long rc = CALL(SYS_mount, s->a, s->b, 0, flags, 0);
+
+    return rc < 0 ? rc : set_attributes(AT_FDCWD, s->b, s->x, s->y == 1);
+}
+
+/* The parent judged an object; only that object will do. */
+static long open_judged(const char *path, uint64_t dev, uint64_t ino)
+{
+    struct open_how how = { .flags = O_PATH | O_CLOEXEC,
+                            .resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS };
+    struct statx sx;
+    long fd = CALL(SYS_openat2, AT_FDCWD, path, &how, sizeof(how));
+    long rc =
+        fd < 0 ? fd : CALL(SYS_statx, fd, "", AT_EMPTY_PATH, STATX_BASIC_STATS, &sx);
+
+    if (rc < 0)
+        return rc;
+    if (makedev(sx.stx_dev_major, sx.stx_dev_minor) != dev || sx.stx_ino != ino)
+        return -ESTALE;
+    return fd;
+}
+
+/* The target is looked up inside the new root, whose links may be anyone's. */
+static long attach_inside(const struct walk *w, const struct step *s)
+{
+    struct open_how how = { .flags = O_PATH | O_CLOEXEC,
+                            .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS };
+    long target = 0;
+    long rc = 0;
+
+    target = CALL(SYS_openat2, AT_FDCWD, s->b, &how, sizeof(how));
+    if (target < 0)
+        return target;
+    rc = CALL(SYS_move_mount, fd_of(w, s->fd), "", target, "",
+              MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
+    (void)CALL(SYS_close, target);
+    return rc;
+}
+
+static long make_file(const struct step *s)
+{
+    long fd =
+        CALL(SYS_openat, AT_FDCWD, s->a, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, s->x);
+    long rc = fd < 0 ? fd : s->b ? write_fd(fd, s->b) : 0;
+
+    if (fd >= 0)
+        (void)CALL(SYS_close, fd);
+    return rc;
+}
+
+static long copy_file(const struct step *s)
+{
+    long in = CALL(SYS_openat, AT_FDCWD, s->a, O_RDONLY | O_NOFOLLOW | O_CLOEXEC, 0);
+    long out = in < 0 ? in
+                      : CALL(SYS_openat, AT_FDCWD, s->b,
+                             O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
+    long rc = out < 0 ? out : CALL(SYS_sendfile, out, in, 0, s->x);
+
+    if (in >= 0)
+        (void)CALL(SYS_close, in);
+    if (out >= 0)
+        (void)CALL(SYS_close, out);
+    return rc < 0 ? rc : 0;
+}
+
+static long pivot(void)
+{
+    long rc = CALL(SYS_pivot_root, ".", ".");
+
+    if (rc == 0)
+        rc = CALL(SYS_umount2, ".", OLD_DETACH);
+    if (rc == 0)
+        rc = CALL(SYS_chdir, "/");
+    return rc;
+}
+
+static long write_file(const struct step *s)
+{
+    long fd = CALL(SYS_openat, AT_FDCWD, s->a, O_WRONLY | O_CLOEXEC, 0);
+    long rc = fd < 0 ? fd : write_fd(fd, s->b);
+
+    if (fd >= 0)
+        (void)CALL(SYS_close, fd);
+    return rc;
+}
+
+static long loopback(void)
+{
+    struct ifreq request = { .ifr_name = "lo" };
+    long fd = CALL(SYS_socket, AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    long rc = fd;
+
+    request.ifr_flags = IFF_UP;
+    if (fd >= 0) {
+        rc = CALL(SYS_ioctl, fd, SIOCSIFFLAGS, &request);
+        (void)CALL(SYS_close, fd);
+    }
+    return rc;
+}
+
+/* Capabilities of KEPT must survive an exec by a user who is not 0. */
+static long keep_over_exec(uint64_t kept)
+{
+    struct __user_cap_header_struct header = { _LINUX_CAPABILITY_VERSION_3, 0 };
+    struct __user_cap_data_struct data[2] = {
+        { (uint32_t)kept, (uint32_t)kept, (uint32_t)kept },
+        { (uint32_t)(kept >> 32), (uint32_t)(kept >> 32), (uint32_t)(kept >> 32) },
+    };
+    long rc = CALL(SYS_capset, &header, data);
+
+    for (unsigned cap = 0; rc == 0 && cap < 64; cap++) {
+        if (kept >> cap & 1u)
+            rc = CALL(SYS_prctl, PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, cap, 0, 0);
+    }
+    return rc;
+}
+
+static long bound(const struct step *s)
+{
+    long rc = 0;
+
+    for (unsigned cap = 0; rc == 0 && cap < 64; cap++) {
+        if (!(s->x >> cap & 1u))
+            rc = CALL(SYS_prctl, PR_CAPBSET_DROP, cap, 0, 0, 0);
+        if (rc == -EINVAL) /* past the kernel's last capability */
+            return s->y ? keep_over_exec(s->y) : 0;
+    }
+    if (rc == 0 && s->y)
+        rc = keep_over_exec(s->y);
+    return rc;
+}
+
+/* The parent put its control socket and the guest above all of these numbers. */
+static long set_streams(const struct walk *w, const struct step *s)
+{
+    long rc = CALL(SYS_dup2, fd_of(w, s->fd), SCRIPT_STREAM);
+    long null = rc < 0 ? rc : CALL(SYS_openat, AT_FDCWD, "/dev/null", O_RDWR, 0);
+
+    for (int fd = 0; null >= 0 && rc >= 0 && fd < 3; fd++)
+        rc = null == fd ? 0 : CALL(SYS_dup2, null, fd);
+    if (null < 0 || rc < 0)
+        return null < 0 ? null : rc;
+    return CALL(SYS_close_range, SCRIPT_STREAM + 1, ~0u, CLOSE_RANGE_CLOEXEC);
+}
+
+static long exec_guest(const struct step *s)
+{
+    static const char *const argv[] = { "guest", NULL };
+    static const char *const env[] = { NULL };
+
+    return CALL(SYS_execveat, s->fd, "", argv, env, AT_EMPTY_PATH);
+}
+
+/* Mounts and files: the new root. */
+static long act_on_tree(struct walk *w, const struct step *s)
+{
+    switch (s->op) {
+    case OP_MOUNT:
+        return CALL(SYS_mount, s->a, s->b, s->c, s->x, s->d);
+    case OP_BIND:
+        return bind_tree(s);
+    case OP_OPEN:
+        return keep(w, s, open_judged(s->a, s->x, s->y));
+    case OP_TREE:
+        return keep(w, s, clone_tree(fd_of(w, s->fd), s->x));
+    case OP_ATTACH:
+        return attach_inside(w, s);
+    case OP_ATTR:
+        return set_attributes(AT_FDCWD, s->a, s->x, false);
+    case OP_MKDIR:
+        return CALL(SYS_mkdir, s->a, s->x);
+    case OP_SYMLINK:
+        return CALL(SYS_symlink, s->a, s->b);
+    case OP_FILE:
+        return make_file(s);
+    case OP_COPY:
+        return copy_file(s);
+    case OP_CHDIR:
+        return s->a ? CALL(SYS_chdir, s->a) : CALL(SYS_fchdir, fd_of(w, s->fd));
+    case OP_PIVOT:
+        return pivot();
+    case OP_WRITE:
+        return write_file(s);
+    default:
+        return -ENOSYS;
+    }
+}
+
+static long act(struct walk *w, const struct step *s)
+{
+    switch (s->op) {
+    case OP_WRITE_FD:
+        return write_fd(s->fd, s->a);
+    case OP_WAIT:
+        return wait_for_parent(w, s);
+    case OP_SET_IDS:
+        return set_ids(s);
+    case OP_PDEATH:
+        return CALL(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    case OP_PRIVATE:
+        return CALL(SYS_mount, 0, "/", 0, OLD_PRIVATE | OLD_REC, 0);
+    case OP_HOSTNAME:
+        return CALL(SYS_sethostname, s->a, length(s->a));
+    case OP_LOOPBACK:
+        return loopback();
+    case OP_UNSHARE:
+        return CALL(SYS_unshare, s->x);
+    case OP_KEYRING:
+        return CALL(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, 0, 0, 0, 0);
+    case OP_BOUND:
+        return bound(s);
+    case OP_STREAM:
+        return set_streams(w, s);
+    case OP_EXEC:
+        return exec_guest(s);
+    default:
+        return act_on_tree(w, s);
+    }
+}
+
+static bool forgiven(const struct step *s, long rc)
+{
+    return rc >= 0 || (rc == -EEXIST && (s->flags & STEP_EXIST_OK)) ||
+           (rc == -ENOENT && (s->flags & STEP_MISSING_OK)) ||
+           (rc == -EROFS && (s->flags & STEP_READ_ONLY_OK));
+}
+
+_Noreturn void child_run(const struct script *s, int control_fd)
+{
+    struct walk w = { .control_fd = control_fd };
+    bool last_failed = false;
+
+    for (uint32_t i = 0; i < s->count; i++) {
+        const struct step *step = &s->steps[i];
+        bool skip = (step->flags & STEP_ELSE) && !last_failed;
+        long rc = skip ? 0 : act(&w, step);
+        struct script_report report = { i, (int32_t)-rc,
+                                        (step->flags & STEP_OPTIONAL) ? 1u : 0u };
+
+        last_failed = rc < 0;
+        if (forgiven(step, rc))
+            continue;
+        (void)CALL(SYS_write, control_fd, &report, sizeof(report));
+        if (!report.ongoing)
+            break;
+    }
+    for (;;)
+        (void)CALL(SYS_exit_group, 1);
+}

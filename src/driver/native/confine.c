@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "driver/native/confine.h"
+
+#include <string.h>
+#include <sys/resource.h>
+
+#include "base/fail.h"
+#include "driver/native/idmap.h"
+#include "driver/native/weaken.h"
+
+#define KIB INT64_C(1024)
+
+/* Where programs may write, whatever the plan says. Devices by name: the
+ * directory itself is ours. */
+static const char *const writable[] = { "/work",     "/tmp",        "/dev/shm",
+                                        "/dev/null", "/dev/zero",   "/dev/full",
+                                        "/dev/pts",  "/dev/random", "/dev/urandom" };
+
+int confine_path(struct jail *jail, const char *path, uint32_t access)
+{
+    struct jail_path *rule = &jail->paths[jail->path_count];
+
+    if (jail->path_count >= JAIL_MAX_PATHS)
+        return -1;
+    rule->path = strdup(path);
+    rule->access = access;
+    if (!rule->path)
+        return -1;
+    jail->path_count++;
+    return 0;
+}
+
+void confine_rlimit(struct jail *jail, int resource, int64_t value)
+{
+    if (jail->rlimit_count < JAIL_MAX_RLIMITS)
+        jail->rlimits[jail->rlimit_count++] =
+            (struct jail_rlimit){ .resource = (uint32_t)resource,
+                                  .value = (uint64_t)value };
+}
+
+/* A second net below the cgroup; every hard limit is finite, so that none can be
+ * raised. There is none on address space: runtimes reserve more than they use. */
+void confine_rlimits_of(struct jail *jail, const struct limits *l,
+                        bool limits_by_rlimit)
+{
+    confine_rlimit(jail, RLIMIT_CORE, 0);
+    confine_rlimit(jail, RLIMIT_NOFILE, l->open_files);
+    confine_rlimit(jail, RLIMIT_FSIZE,
+                   l->file_bytes ? l->file_bytes : 1024 * KIB * KIB * KIB);
+    confine_rlimit(jail, RLIMIT_MEMLOCK, 8 * KIB * KIB);
+    confine_rlimit(jail, RLIMIT_MSGQUEUE, 800 * KIB);
+    confine_rlimit(jail, RLIMIT_SIGPENDING, 1024);
+    confine_rlimit(jail, RLIMIT_NICE, 0);
+    confine_rlimit(jail, RLIMIT_RTPRIO, 0);
+    if (l->cpu_ms)
+        confine_rlimit(jail, RLIMIT_CPU, l->cpu_ms / 1000 + 2);
+    if (!limits_by_rlimit)
+        return;
+    if (l->memory_bytes)
+        confine_rlimit(jail, RLIMIT_DATA, l->memory_bytes);
+    if (l->pids)
+        confine_rlimit(jail, RLIMIT_NPROC, l->pids + 1);
+}
+
+static int add_paths(struct jail *jail, const struct plan *plan)
+{
+    int rc = confine_path(jail, "/", JAIL_READ | JAIL_EXEC);
+
+    for (size_t i = 0; i < sizeof(writable) / sizeof(*writable); i++)
+        rc |= confine_path(jail, writable[i], JAIL_READ | JAIL_WRITE | JAIL_EXEC);
+    for (size_t i = 0; i < plan->mount_count; i++) {
+        if (plan->mounts[i].writable)
+            rc |= confine_path(jail, plan->mounts[i].target,
+                               JAIL_READ | JAIL_WRITE | JAIL_EXEC);
+    }
+    return rc;
+}
+
+int confine_fill(struct jail *jail, const struct plan *plan,
+                 const struct confine_options *options, struct vial_error *err)
+{
+    jail->flags =
+        JAIL_NO_NEW_PRIVS | JAIL_DROP_CAPS | JAIL_SET_IDS | JAIL_PID1 | JAIL_OOM_FIRST;
+    if (weaken("caps"))
+        jail->flags &= ~((uint32_t)JAIL_DROP_CAPS | JAIL_NO_NEW_PRIVS);
+    if (weaken("uid"))
+        jail->flags &= ~(uint32_t)JAIL_SET_IDS;
+    if (weaken("pid"))
+        jail->flags &= ~(uint32_t)JAIL_PID1;
+    jail->uid = jail->gid = IDMAP_PROGRAM;
+    confine_rlimits_of(jail, &plan->limits, options->limits_by_rlimit);
+    jail->workdir = strdup(plan->workdir);
+    jail->watch_full[0] = strdup("/work");
+    jail->watch_full[1] = strdup("/tmp");
+    if (!jail->workdir || !jail->watch_full[0] || !jail->watch_full[1])
+        return fail_memory(err);
+    if (!options->landlock)
+        return 0;
+    jail->flags |= JAIL_LANDLOCK;
+    return add_paths(jail, plan) < 0 ? fail_memory(err) : 0;
+}

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "driver/native/idmap.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/fail.h"
+#include "base/io.h"
+
+/* Far above what distributions hand out (subuid, systemd-nspawn, homed). */
+#define FIRST_ID  0x70000000u
+#define PID_LIMIT (1u << 22)
+#define LAST_ID   (FIRST_ID + 2u * PID_LIMIT)
+
+bool idmap_is_privileged(void)
+{
+    char text[128];
+    char *end = NULL;
+    unsigned long long inside = 0;
+    unsigned long long count = 0;
+
+    if (geteuid() != 0 ||
+        io_read_at(AT_FDCWD, "/proc/self/uid_map", text, sizeof(text)) < 0)
+        return false;
+    inside = strtoull(text, &end, 10);
+    (void)strtoull(end, &end, 10);
+    count = strtoull(end, &end, 10);
+    return inside == 0 && count > LAST_ID;
+}
+
+uid_t idmap_guest_id(pid_t pid)
+{
+    return FIRST_ID + 2u * ((uid_t)pid & (PID_LIMIT - 1));
+}
+
+static int write_proc(pid_t pid, const char *name, const char *text,
+                      struct vial_error *err)
+{
+    char path[64];
+    int rc = 0;
+
+    (void)snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
+    rc = io_write_at(AT_FDCWD, path, text);
+    return rc < 0 ? fail_sys_rc(err, rc, "write '%s' of the vessel", name) : 0;
+}
+
+static int write_both(pid_t pid, const char *uids, const char *gids,
+                      struct vial_error *err)
+{
+    if (write_proc(pid, "uid_map", uids, err) < 0)
+        return -1;
+    return write_proc(pid, "gid_map", gids, err);
+}
+
+int idmap_write(pid_t pid, bool privileged, struct vial_error *err)
+{
+    char uids[96];
+    char gids[96];
+    uid_t id = idmap_guest_id(pid);
+
+    if (privileged) {
+        (void)snprintf(uids, sizeof(uids), "0 %u 1\n%u %u 1", id, IDMAP_PROGRAM,
+                       id + 1);
+        return write_both(pid, uids, uids, err);
+    }
+    (void)snprintf(uids, sizeof(uids), "%u %u 1", IDMAP_PROGRAM, geteuid());
+    (void)snprintf(gids, sizeof(gids), "%u %u 1", IDMAP_PROGRAM, getegid());
+    if (write_proc(pid, "setgroups", "deny", err) < 0)
+        return -1;
+    return write_both(pid, uids, gids, err);
+}
+
+/* The namespace lives on in the descriptor; its only process is not needed. */
+static int open_namespace(pid_t pid, uid_t uid, gid_t gid, uid_t program_id,
+                          struct vial_error *err)
+{
+    char uids[64];
+    char gids[64];
+    char path[64];
+    int fd = -1;
+
+    (void)snprintf(uids, sizeof(uids), "%u %u 1", uid, program_id);
+    (void)snprintf(gids, sizeof(gids), "%u %u 1", gid, program_id);
+    if (write_both(pid, uids, gids, err) < 0)
+        return -1;
+    (void)snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)pid);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    return fd < 0 ? fail_sys(err, "open the mount's user namespace") : fd;
+}
+
+int idmap_open(uid_t uid, gid_t gid, uid_t program_id, struct vial_error *err)
+{
+    pid_t pid = (pid_t)syscall(SYS_clone, CLONE_NEWUSER, 0, 0, 0, 0);
+    int fd = -1;
+
+    if (pid == 0) {
+        for (;;)
+            (void)syscall(SYS_ppoll, 0, 0, 0, 0, 0);
+    }
+    if (pid < 0)
+        return fail_sys(err, "make a user namespace for mounts");
+    fd = open_namespace(pid, uid, gid, program_id, err);
+    (void)kill(pid, SIGKILL);
+    while (waitpid(pid, NULL, __WALL) < 0 && errno == EINTR)
+        ;
+    return fd;
+}

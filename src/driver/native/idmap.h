@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VIAL_DRIVER_NATIVE_IDMAP_H
+#define VIAL_DRIVER_NATIVE_IDMAP_H
+
+/*
+ * Who a vessel's users are on the host. Root gives each vessel two ids of its
+ * own, made from its first process's number, so that per-user quotas of the
+ * kernel are not shared: inside 0 (the guest) and 1000 (programs). An ordinary
+ * user has only himself to give: inside 1000 is both.
+ */
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "vial/error.h"
+
+#define IDMAP_PROGRAM 1000u /* uid and gid of programs, inside */
+
+/* Whether we may map ids that are not ours. */
+bool idmap_is_privileged(void);
+
+/* The host's id for the guest of the vessel whose first process is PID; that of
+ * its programs is one more. */
+uid_t idmap_guest_id(pid_t pid);
+
+/* Writes PID's maps. */
+int idmap_write(pid_t pid, bool privileged, struct vial_error *err);
+
+/* A user namespace, as a descriptor, in which the host's PROGRAM_ID stands for
+ * the caller's UID and GID: for id-mapped mounts. Or -1. */
+int idmap_open(uid_t uid, gid_t gid, uid_t program_id, struct vial_error *err);
+
+#endif

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "driver/native/launch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/memfd.h>
+#include <linux/sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/fail.h"
+#include "base/io.h"
+#include "base/sys.h"
+#include "driver/native/child.h"
+#include "driver/native/fixes.h"
+#include "driver/native/idmap.h"
+#include "driver/native/mounts.h"
+
+#define ABOVE_STDIO 10 /* where descriptors wait that the child's dup2 must not hit */
+#define GUEST_MAX   (16 << 20)
+#define SEALS       (F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+
+#ifndef MFD_EXEC
+    #define MFD_EXEC 0x0010U
+#endif
+
+static int make_memfd(void)
+{
+    int fd = memfd_create("guest", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_EXEC);
+
+    if (fd < 0 && errno == EINVAL) /* before 6.3 */
+        fd = memfd_create("guest", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    return fd;
+}
+
+/* A private copy that nobody can write, so that nothing inside can ever reach
+ * the file on the host (CVE-2019-5736). */
+static int copy_guest(int guest_fd, struct vial_error *err)
+{
+    struct stat st;
+    off_t from = 0;
+    auto_fd int fd = -1;
+    int seals = fcntl(guest_fd, F_GET_SEALS);
+
+    if (seals >= 0 && (seals & SEALS) == SEALS)
+        return fcntl(guest_fd, F_DUPFD_CLOEXEC, ABOVE_STDIO);
+    fd = make_memfd();
+    if (fd < 0 || fstat(guest_fd, &st) < 0)
+        return fail_sys(err, "copy the guest program");
+    if (!S_ISREG(st.st_mode) || st.st_size <= 0 || st.st_size > GUEST_MAX)
+        return fail(err, VIAL_E_GUEST, "guest program is no program");
+    while (from < st.st_size) {
+        ssize_t n = sendfile(fd, guest_fd, &from, (size_t)(st.st_size - from));
+
+        if (n <= 0)
+            return fail_sys(err, "copy the guest program");
+    }
+    if (fchmod(fd, 0555) < 0 || fcntl(fd, F_ADD_SEALS, SEALS) < 0)
+        return fail_sys(err, "seal the guest program");
+    return fcntl(fd, F_DUPFD_CLOEXEC, ABOVE_STDIO);
+}
+
+static int lift(int *fd)
+{
+    int high = fcntl(*fd, F_DUPFD_CLOEXEC, ABOVE_STDIO);
+
+    if (high < 0)
+        return -1;
+    (void)close(*fd);
+    *fd = high;
+    return 0;
+}
+
+int launch_prepare(struct launch *l, int guest_fd, struct vial_error *err)
+{
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, l->control) < 0)
+        return fail_sys(err, "make a socket pair");
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, l->stream) < 0)
+        return fail_sys(err, "make a socket pair");
+    if (lift(&l->control[1]) < 0 || lift(&l->stream[1]) < 0 ||
+        io_set_nonblocking(l->stream[0]) < 0)
+        return fail_sys(err, "prepare the guest's stream");
+    l->exec_fd = copy_guest(guest_fd, err);
+    return l->exec_fd < 0 ? -1 : 0;
+}
+
+/* Lets the child go on, with the mounts made for it. */
+static int give_word(const struct launch *l, const struct mount_fds *m,
+                     struct vial_error *err)
+{
+    char word = 'g';
+    _Alignas(struct cmsghdr) char room[CMSG_SPACE(sizeof(m->fd))] = { 0 };
+    struct iovec iov = { &word, 1 };
+    struct msghdr message = { .msg_iov = &iov, .msg_iovlen = 1 };
+
+    if (m->count) {
+        struct cmsghdr *c = NULL;
+
+        message.msg_control = room;
+        message.msg_controllen = CMSG_SPACE(sizeof(int) * m->count);
+        c = CMSG_FIRSTHDR(&message);
+        c->cmsg_level = SOL_SOCKET;
+        c->cmsg_type = SCM_RIGHTS;
+        c->cmsg_len = CMSG_LEN(sizeof(int) * m->count);
+        memcpy(CMSG_DATA(c), m->fd, sizeof(int) * m->count);
+    }
+    /* A child that is gone has said why; that is read later. */
+    if (sendmsg(l->control[0], &message, MSG_NOSIGNAL) < 0 && errno != EPIPE)
+        return fail_sys(err, "start the vessel");
+    return 0;
+}
+
+static int settle(struct launch *l, const struct plan *plan, struct vial_error *err)
+{
+    struct mount_fds mounts = { .count = 0 };
+    int rc = idmap_write(l->pid, l->privileged, err);
+
+    if (rc == 0 && l->privileged)
+        rc = mounts_prepare(plan, idmap_guest_id(l->pid) + 1, &mounts, err);
+    if (rc == 0)
+        rc = give_word(l, &mounts, err);
+    mounts_done(&mounts);
+    return rc;
+}
+
+int launch_begin(struct launch *l, const struct script *s, const struct plan *plan,
+                 uint64_t spaces, int into_fd, struct vial_error *err)
+{
+    int pidfd = -1;
+    struct clone_args args = { .flags = spaces | CLONE_PIDFD,
+                               .pidfd = (uint64_t)(uintptr_t)&pidfd };
+    long pid = 0;
+
+    if (into_fd >= 0) {
+        args.flags |= CLONE_INTO_CGROUP;
+        args.cgroup = (unsigned)into_fd;
+    }
+    if (s->failed)
+        return fail_memory(err);
+    /* Like fork: the child has a copy of our memory, and touches only that. */
+    pid = syscall(SYS_clone3, &args, sizeof(args));
+    if (pid == 0)
+        child_run(s, l->control[1]);
+    if (pid < 0) {
+        int error = errno;
+
+        (void)fail_sys_rc(err, -error, "make the vessel's namespaces");
+        (void)fail_as(err, VIAL_E_OPEN);
+        return fixes_clone(error, err);
+    }
+    l->pid = (pid_t)pid;
+    l->pidfd = pidfd;
+    (void)close(l->control[1]);
+    l->control[1] = -1;
+    return settle(l, plan, err);
+}
+
+static void note_lost(struct launch *l, const struct step *step)
+{
+    l->lost_overlay = l->lost_overlay || step->op == OP_MOUNT;
+    l->lost_keyring = l->lost_keyring || step->op == OP_KEYRING;
+}
+
+static int fail_step(const struct step *step, int error, struct vial_error *err)
+{
+    auto_str struct str text = { 0 };
+
+    if (step->op == OP_OPEN && error == ESTALE)
+        return fail(err, VIAL_E_MOUNT,
+                    "mount source '%s' was replaced by something else", step->a);
+    script_describe(step, &text);
+    (void)fail_sys_rc(err, -error, "open the vessel: step '%s'",
+                      str_ok(&text) && text.data ? text.data : "?");
+    (void)fail_as(err,
+                  step->op == OP_OPEN || step->op == OP_TREE || step->op == OP_ATTACH
+                      ? VIAL_E_MOUNT
+                      : VIAL_E_OPEN);
+    return fixes_step(step, error, err);
+}
+
+int launch_finish(struct launch *l, const struct script *s, struct vial_error *err)
+{
+    struct script_report report;
+
+    for (;;) {
+        ssize_t n = read(l->control[0], &report, sizeof(report));
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n == 0) /* closed by the exec, or by a death before it */
+            return 0;
+        if (n != sizeof(report) || report.step >= s->count)
+            return fail(err, VIAL_E_INTERNAL, "the vessel's child spoke nonsense");
+        if (!report.ongoing)
+            return fail_step(&s->steps[report.step], report.error, err);
+        note_lost(l, &s->steps[report.step]);
+    }
+}
+
+static void end_child(const struct launch *l)
+{
+    siginfo_t info;
+
+    (void)sys_pidfd_kill(l->pidfd, SIGKILL);
+    while (waitid(P_PIDFD, (id_t)l->pidfd, &info, WEXITED | __WALL) < 0 &&
+           errno == EINTR)
+        ;
+}
+
+void launch_done(struct launch *l)
+{
+    if (l->pid > 0 && l->pidfd >= 0)
+        end_child(l);
+    auto_fd_(&l->control[0]);
+    auto_fd_(&l->control[1]);
+    auto_fd_(&l->stream[0]);
+    auto_fd_(&l->stream[1]);
+    auto_fd_(&l->exec_fd);
+    auto_fd_(&l->pidfd);
+}

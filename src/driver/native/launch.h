@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VIAL_DRIVER_NATIVE_LAUNCH_H
+#define VIAL_DRIVER_NATIVE_LAUNCH_H
+
+/*
+ * From a script to a running guest.
+ *
+ *   launch_prepare -> (script is completed with its descriptors) ->
+ *   launch_begin: the child starts walking -> launch_finish: it has exec'ed
+ *
+ * Between begin and finish the parent is free for other preparation.
+ */
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "driver/native/script.h"
+#include "model/plan.h"
+
+#include "vial/error.h"
+
+struct launch {
+    int control[2]; /* ours, the child's */
+    int stream[2];  /* ours, the guest's */
+    int exec_fd;    /* the guest, sealed */
+    int pidfd;
+    pid_t pid; /* 0: not begun */
+    bool privileged;
+    bool lost_overlay; /* an optional step failed */
+    bool lost_keyring;
+};
+
+int launch_prepare(struct launch *l, int guest_fd, struct vial_error *err);
+/* SPACES: CLONE_NEW* flags. INTO_FD: a v2 cgroup to be born in, or -1. */
+int launch_begin(struct launch *l, const struct script *s, const struct plan *plan,
+                 uint64_t spaces, int into_fd, struct vial_error *err);
+int launch_finish(struct launch *l, const struct script *s, struct vial_error *err);
+/* Closes what was not taken, and ends the child if there is one. */
+void launch_done(struct launch *l);
+#define auto_launch __attribute__((cleanup(launch_done)))
+
+#endif

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "driver/native/mounts.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/mount.h>
+#include <linux/openat2.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/fail.h"
+#include "base/sys.h"
+#include "driver/native/idmap.h"
+#include "driver/native/root.h"
+
+#define PRIVATE (UINT64_C(1) << 18) /* MS_PRIVATE */
+
+static uint64_t attributes(const struct plan_mount *m)
+{
+    uint64_t set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
+
+    return m->writable ? set : set | MOUNT_ATTR_RDONLY;
+}
+
+int mounts_check(const struct plan *plan, struct vial_error *err)
+{
+    if (plan->mount_count <= MOUNTS_MAX)
+        return 0;
+    return fail(err, VIAL_E_UNSUPPORTED, "driver 'native' takes %d mounts at most",
+                MOUNTS_MAX);
+}
+
+static int open_source(const struct plan_mount *m, struct vial_error *err)
+{
+    struct stat st;
+    auto_fd int fd = sys_openat2(AT_FDCWD, m->source, O_PATH | O_CLOEXEC, 0,
+                                 RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
+
+    if (fd < 0) {
+        (void)fail_sys_rc(err, fd, "open mount source '%s'", m->source);
+        return fail_as(err, VIAL_E_MOUNT);
+    }
+    if (fstat(fd, &st) < 0)
+        return fail_sys(err, "look at mount source '%s'", m->source);
+    if (st.st_dev != m->dev || st.st_ino != m->ino)
+        return fail(err, VIAL_E_MOUNT,
+                    "mount source '%s' was replaced by something else", m->source);
+    return fd_take(&fd);
+}
+
+static int set_attributes(int fd, const struct plan_mount *m, int idmap_fd)
+{
+    struct mount_attr attr = { .attr_set = attributes(m), .propagation = PRIVATE };
+
+    if (idmap_fd >= 0) {
+        attr.attr_set |= MOUNT_ATTR_IDMAP;
+        attr.userns_fd = (unsigned)idmap_fd;
+    }
+    return syscall(SYS_mount_setattr, fd, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr,
+                   sizeof(attr)) < 0
+               ? -errno
+               : 0;
+}
+
+static int prepare(const struct plan_mount *m, int idmap_fd, int *out,
+                   struct vial_error *err)
+{
+    auto_fd int source = open_source(m, err);
+    auto_fd int fd = -1;
+    int rc = 0;
+
+    if (source < 0)
+        return -1;
+    fd = (int)syscall(SYS_open_tree, source, "",
+                      OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH |
+                          AT_RECURSIVE);
+    if (fd < 0) {
+        (void)fail_sys(err, "copy mount '%s'", m->source);
+        return fail_as(err, VIAL_E_MOUNT);
+    }
+    rc = set_attributes(fd, m, idmap_fd);
+    if (rc < 0 && !m->writable) /* then only what anyone may read is readable */
+        rc = set_attributes(fd, m, -1);
+    if (rc < 0) {
+        (void)fail_sys_rc(err, rc, "map the owner of mount '%s'", m->source);
+        (void)fail_as(err, VIAL_E_MOUNT);
+        return fail_remedy(err, "its file system has no id-mapped mounts: mount it "
+                                "read-only, or run vial as the user who owns it");
+    }
+    *out = fd_take(&fd);
+    return 0;
+}
+
+int mounts_prepare(const struct plan *plan, uid_t program_id, struct mount_fds *out,
+                   struct vial_error *err)
+{
+    auto_fd int idmap_fd = -1;
+
+    if (plan->mount_count == 0)
+        return 0;
+    idmap_fd = idmap_open(getuid(), getgid(), program_id, err);
+    if (idmap_fd < 0)
+        return -1;
+    for (size_t i = 0; i < plan->mount_count && i < MOUNTS_MAX; i++) {
+        if (prepare(&plan->mounts[i], idmap_fd, &out->fd[i], err) < 0)
+            return -1;
+        out->count = i + 1;
+    }
+    return 0;
+}
+
+void mounts_done(struct mount_fds *m)
+{
+    for (size_t i = 0; i < m->count; i++)
+        (void)close(m->fd[i]);
+    m->count = 0;
+}
+
+void mounts_add_steps(struct script *s, const struct plan *plan)
+{
+    for (size_t i = 0; i < plan->mount_count; i++) {
+        const struct plan_mount *m = &plan->mounts[i];
+        struct step *open = script_path(s, OP_OPEN, m->source, NULL, m->dev);
+        struct step *tree = NULL;
+
+        open->y = m->ino;
+        open->slot = (uint16_t)(ROOT_MOUNT_SLOT + i);
+        tree = script_path(s, OP_TREE, m->source, NULL, attributes(m));
+        tree->fd = SCRIPT_SLOT + ROOT_MOUNT_SLOT + (int)i;
+        tree->slot = (uint16_t)(ROOT_MOUNT_SLOT + i);
+    }
+}

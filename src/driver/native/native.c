@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "driver/native/native.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <linux/sched.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/fail.h"
+#include "base/path.h"
+#include "base/sys.h"
+#include "driver/native/cgroup.h"
+#include "driver/native/confine.h"
+#include "driver/native/idmap.h"
+#include "driver/native/launch.h"
+#include "driver/native/mounts.h"
+#include "driver/native/root.h"
+#include "driver/native/seccomp.h"
+#include "driver/native/weaken.h"
+
+#define SWEEP_A_FEW   8    /* foreign cgroups looked at on the way of an open */
+#define CLOSE_WAIT_MS 2000 /* for the kernel to empty a killed pid namespace */
+
+#define CAP(name) (UINT64_C(1) << CAP_##name)
+/* What the guest needs to start and end programs of another user. */
+#define GUEST_CAPS                                                                     \
+    (CAP(SETUID) | CAP(SETGID) | CAP(SETPCAP) | CAP(KILL) | CAP(SYS_PTRACE))
+
+struct native {
+    struct vessel vessel;
+    struct cgroup cgroup;
+    bool reaped;
+};
+
+static struct native *native_of(struct vessel *vessel)
+{
+    return (struct native *)vessel;
+}
+
+struct space {
+    const char *layer;
+    uint64_t flag;
+};
+
+/* The cgroup namespace is made by the child, once it is in its cgroup. */
+static const struct space spaces[] = {
+    { "user", CLONE_NEWUSER }, { "pid", CLONE_NEWPID }, { "mount", CLONE_NEWNS },
+    { "net", CLONE_NEWNET },   { "ipc", CLONE_NEWIPC }, { "uts", CLONE_NEWUTS },
+};
+
+static uint64_t wanted_spaces(void)
+{
+    uint64_t flags = 0;
+
+    for (size_t i = 0; i < sizeof(spaces) / sizeof(*spaces); i++)
+        flags |= weaken(spaces[i].layer) ? 0 : spaces[i].flag;
+    return flags;
+}
+
+static int refuse(struct vial_error *err, const char *what, const char *remedy)
+{
+    (void)fail(err, VIAL_E_UNSUPPORTED, "driver 'native' cannot give the program %s",
+               what);
+    return fail_remedy(err, "%s", remedy);
+}
+
+static int check_plan(const struct plan *plan, struct vial_error *err)
+{
+    if (plan->network != NETWORK_NONE)
+        return refuse(err, "a network", "use '--driver docker', or '--network none'");
+    return mounts_check(plan, err);
+}
+
+/* A link where we mount would be followed by programs, if not by us: such a
+ * root is refused outright. */
+static int judge_rootfs(const char *dir, struct root_options *o, struct vial_error *err)
+{
+    static const char *const ours[] = { "proc", "dev", "sys", "tmp",
+                                        "work", "etc", "var", "run" };
+    auto_fd int fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    struct stat st;
+
+    if (fd < 0 || fstat(fd, &st) < 0) {
+        (void)fail_sys(err, "open rootfs '%s'", dir);
+        return fail_as(err, VIAL_E_MOUNT);
+    }
+    o->rootfs_dev = st.st_dev;
+    o->rootfs_ino = st.st_ino;
+    for (size_t i = 0; i < sizeof(ours) / sizeof(*ours); i++) {
+        if (fstatat(fd, ours[i], &st, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISDIR(st.st_mode))
+            return fail(err, VIAL_E_MOUNT, "rootfs '%s': '/%s' is not a directory", dir,
+                        ours[i]);
+    }
+    return 0;
+}
+
+static void add_joining(struct script *s, const struct cgroup *c)
+{
+    for (size_t i = 0; i < CGROUP_DIRS; i++) {
+        struct step *step = NULL;
+
+        if (c->dirs[i].join_fd < 0)
+            continue;
+        /* "0" is whoever writes; moving oneself needs no lock over all others. */
+        step = script_path(s, OP_WRITE_FD, "0", NULL, 0);
+        step->fd = c->dirs[i].join_fd;
+    }
+}
+
+static void add_start(struct script *s, const struct plan *plan, bool privileged)
+{
+    struct step *ids = NULL;
+
+    script_add(s, OP_WAIT)->x = ROOT_MOUNT_SLOT;
+    ids = script_add(s, OP_SET_IDS);
+    ids->x = ids->y = privileged ? 0 : IDMAP_PROGRAM;
+    ids->flags = privileged ? 0 : STEP_KEEP_GROUPS;
+    /* It is the calling thread's death that counts, so only the main thread's,
+     * which lives as long as the process, will do. */
+    if (syscall(SYS_gettid) == getpid())
+        script_add(s, OP_PDEATH);
+    if (!privileged)
+        mounts_add_steps(s, plan);
+}
+
+static void add_end(struct script *s, const struct plan *plan, const struct launch *l,
+                    const struct root_options *o)
+{
+    struct step *bound = NULL;
+
+    if (!weaken("uts"))
+        script_path(s, OP_HOSTNAME, plan->hostname, NULL, 0);
+    if (!weaken("net"))
+        script_add(s, OP_LOOPBACK);
+    if (!weaken("cgroupns"))
+        script_path(s, OP_UNSHARE, NULL, NULL, CLONE_NEWCGROUP);
+    script_add(s, OP_KEYRING)->flags = STEP_OPTIONAL;
+    root_attach_mounts(s, plan);
+    root_seal(s, o);
+    bound = script_add(s, OP_BOUND);
+    bound->x = l->privileged ? GUEST_CAPS : 0;
+    if (weaken("caps"))
+        bound->x = ~UINT64_C(0);
+    script_add(s, OP_STREAM)->fd = l->stream[1];
+    script_add(s, OP_EXEC)->fd = l->exec_fd;
+}
+
+static int write_script(struct script *s, const struct plan *plan,
+                        const struct cgroup *c, const struct launch *l,
+                        struct vial_error *err)
+{
+    auto_host struct host host = { 0 };
+    struct root_options o = { .uid = IDMAP_PROGRAM,
+                              .gid = IDMAP_PROGRAM,
+                              .weak_overlay = weaken("overlay"),
+                              .weak_ro = weaken("ro"),
+                              .weak_pid = weaken("pid"),
+                              .weak_procmask = weaken("procmask") };
+
+    if (plan->rootfs ? judge_rootfs(plan->rootfs, &o, err) < 0
+                     : host_read(&host, err) < 0)
+        return -1;
+    add_joining(s, c);
+    add_start(s, plan, l->privileged);
+    root_build(s, &host, plan, &o);
+    add_end(s, plan, l, &o);
+    return s->failed ? fail_memory(err) : 0;
+}
+
+static void add_layers(struct native *n, const struct launch *l)
+{
+    struct strv *layers = &n->vessel.layers;
+    const struct jail *jail = &n->vessel.jail;
+
+    for (size_t i = 0; i < sizeof(spaces) / sizeof(*spaces); i++) {
+        if (!weaken(spaces[i].layer))
+            strv_push(layers, spaces[i].layer);
+    }
+    if (!weaken("cgroupns"))
+        strv_push(layers, "cgroup");
+    if (jail->flags & JAIL_SECCOMP)
+        strv_push(layers, "seccomp");
+    if (jail->flags & JAIL_LANDLOCK)
+        strv_push(layers, "landlock");
+    if (jail->flags & JAIL_NO_NEW_PRIVS)
+        strv_push(layers, "no_new_privs");
+    if (jail->flags & JAIL_DROP_CAPS)
+        strv_push(layers, "caps");
+    if (!l->lost_overlay && !weaken("overlay"))
+        strv_push(layers, "overlay");
+}
+
+static const char *limits_by(const struct cgroup *c)
+{
+    if (c->kind == CGROUP_NONE || !c->complete)
+        return "rlimit";
+    return c->kind == CGROUP_V2 ? "cgroup2" : "cgroup1";
+}
+
+/* What the parent does while the child builds the root. */
+static int prepare_jail(struct native *n, const struct plan *plan, int guest_fd,
+                        struct vial_error *err)
+{
+    struct confine_options o = { .limits_by_rlimit = n->cgroup.kind == CGROUP_NONE,
+                                 .landlock =
+                                     !weaken("landlock") && native_landlock_abi() > 0 };
+
+    cgroup_joined(&n->cgroup);
+    if (confine_fill(&n->vessel.jail, plan, &o, err) < 0)
+        return -1;
+    if (!weaken("seccomp") &&
+        seccomp_fill(&n->vessel.jail, guest_fd,
+                     plan->seccomp ? plan->seccomp : "default", err) < 0)
+        return -1;
+    cgroup_sweep(&n->cgroup, SWEEP_A_FEW);
+    return 0;
+}
+
+static void take_launch(struct native *n, struct launch *l)
+{
+    n->vessel.stream_fd = fd_take(&l->stream[0]);
+    n->vessel.death_fd = fd_take(&l->pidfd);
+    l->pid = 0;
+    add_layers(n, l);
+}
+
+static int set_up(struct native *n, const struct plan *plan, int guest_fd,
+                  struct vial_error *err)
+{
+    auto_script struct script script = { 0 };
+    auto_launch struct launch launch = { .control = { -1, -1 },
+                                         .stream = { -1, -1 },
+                                         .exec_fd = -1,
+                                         .pidfd = -1,
+                                         .privileged = idmap_is_privileged() };
+    int into_fd = -1;
+
+    if (!weaken("cgroup") &&
+        cgroup_create(n->vessel.id, &plan->limits, &n->cgroup, err) < 0)
+        return -1;
+    into_fd = n->cgroup.kind == CGROUP_V2 ? n->cgroup.dirs[0].fd : -1;
+    if (launch_prepare(&launch, guest_fd, err) < 0 ||
+        write_script(&script, plan, &n->cgroup, &launch, err) < 0 ||
+        launch_begin(&launch, &script, plan, wanted_spaces(), into_fd, err) < 0 ||
+        prepare_jail(n, plan, guest_fd, err) < 0 ||
+        launch_finish(&launch, &script, err) < 0)
+        return -1;
+    n->vessel.limits_by = limits_by(&n->cgroup);
+    take_launch(n, &launch);
+    return strv_ok(&n->vessel.layers) ? 0 : fail_memory(err);
+}
+
+static void kill_vessel(struct vessel *vessel)
+{
+    if (vessel->death_fd >= 0)
+        (void)sys_pidfd_kill(vessel->death_fd, SIGKILL);
+}
+
+static void usage_of(struct vessel *vessel, struct vessel_usage *out)
+{
+    *out = (struct vessel_usage){ 0 };
+    cgroup_read(&native_of(vessel)->cgroup, out);
+    /* Nothing but its own loopback exists in there. */
+    out->net_counted = true;
+}
+
+/* A killed pid namespace empties itself; its first process can be reaped once
+ * the last of the others is gone. */
+static void reap(struct native *n)
+{
+    struct pollfd dead = { .fd = n->vessel.death_fd, .events = POLLIN };
+    siginfo_t info;
+
+    if (n->reaped || n->vessel.death_fd < 0 || poll(&dead, 1, CLOSE_WAIT_MS) != 1)
+        return;
+    n->reaped = waitid(P_PIDFD, (id_t)n->vessel.death_fd, &info,
+                       WEXITED | WNOHANG | __WALL) == 0;
+}
+
+static void close_vessel(struct vessel *vessel)
+{
+    struct native *n = native_of(vessel);
+
+    kill_vessel(vessel);
+    reap(n);
+    cgroup_remove(&n->cgroup);
+    auto_fd_(&vessel->stream_fd);
+    auto_fd_(&vessel->death_fd);
+    auto_fd_(&vessel->event_fd);
+    jail_done(&vessel->jail);
+    strv_done(&vessel->layers);
+    free(n);
+}
+
+static int open_vessel(const struct plan *plan, int guest_fd, struct vessel **out,
+                       struct vial_error *err)
+{
+    struct native *n = NULL;
+
+    if (check_plan(plan, err) < 0)
+        return -1;
+    n = calloc(1, sizeof(*n));
+    if (!n)
+        return fail_memory(err);
+    n->vessel = (struct vessel){ .driver = &driver_native,
+                                 .stream_fd = -1,
+                                 .death_fd = -1,
+                                 .event_fd = -1,
+                                 .level = "namespaces",
+                                 .limits_by = "none",
+                                 .path = PATH_SEARCH };
+    cgroup_forget(&n->cgroup);
+    sys_make_id('v', n->vessel.id);
+    if (set_up(n, plan, guest_fd, err) < 0) {
+        close_vessel(&n->vessel);
+        return -1;
+    }
+    *out = &n->vessel;
+    return 0;
+}
+
+void native_sweep(void)
+{
+    struct cgroup c;
+
+    if (cgroup_open_base(&c) == 0)
+        cgroup_sweep(&c, ~0u);
+    cgroup_close(&c);
+}
+
+const struct driver driver_native = {
+    .name = "native",
+    .probe = native_probe,
+    .open = open_vessel,
+    .kill = kill_vessel,
+    .usage = usage_of,
+    .close = close_vessel,
+    .needs_programs_here = true,
+};

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VIAL_DRIVER_NATIVE_NATIVE_H
+#define VIAL_DRIVER_NATIVE_NATIVE_H
+
+/*
+ * Vessels out of Linux alone: namespaces, a root of their own, seccomp,
+ * Landlock, cgroups. Root or an ordinary user; no daemon, no image.
+ *
+ *   native    the table of functions         root     the tree inside, as data
+ *   probe     what this host can do          script   the child's life as data
+ *   confine   what the guest is told          child    walks the script
+ *   launch    clone, maps, exec              mounts   what the caller shows
+ *   cgroup*   limits and counters            sweep    what dead owners left
+ *   profile, compile, seccomp: filters       fixes    what a person can do
+ */
+
+#include "driver/driver.h"
+
+extern const struct driver driver_native;
+
+/* Removes everything that dead owners left on this host. */
+void native_sweep(void);
+
+/* probe.c */
+int native_probe(struct caps *out, struct vial_error *err);
+int native_landlock_abi(void); /* 0: none */
+
+#endif

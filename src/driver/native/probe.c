@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/landlock.h>
+#include <linux/seccomp.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/fail.h"
+#include "base/io.h"
+#include "driver/native/cgroup.h"
+#include "driver/native/fixes.h"
+#include "driver/native/native.h"
+
+#define STACK 4096
+
+int native_landlock_abi(void)
+{
+    long abi =
+        syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
+
+    return abi > 0 ? (int)abi : 0;
+}
+
+static int leave(void *unused)
+{
+    (void)unused;
+    return (int)syscall(SYS_exit, 0);
+}
+
+/* Makes a user namespace and drops it: the only sure way to know, and cheap,
+ * since the child shares our memory for its one call. 0 or an errno. */
+static int try_user_namespace(void)
+{
+    _Alignas(16) char stack[STACK];
+    int pid = clone(leave, stack + STACK, CLONE_VM | CLONE_VFORK | CLONE_NEWUSER, NULL);
+    int error = errno;
+
+    if (pid < 0)
+        return error ? error : EPERM;
+    while (waitpid(pid, NULL, __WALL) < 0 && errno == EINTR)
+        ;
+    return 0;
+}
+
+static struct layer *add(struct caps *c, const char *name, bool available)
+{
+    struct layer *layer = &c->layers[c->layer_count++];
+
+    layer->name = name;
+    layer->available = available;
+    return layer;
+}
+
+static void add_namespaces(struct caps *c, int error)
+{
+    static const struct {
+        const char *name, *path;
+    } spaces[] = {
+        { "user", "/proc/self/ns/user" },     { "pid", "/proc/self/ns/pid" },
+        { "mount", "/proc/self/ns/mnt" },     { "net", "/proc/self/ns/net" },
+        { "ipc", "/proc/self/ns/ipc" },       { "uts", "/proc/self/ns/uts" },
+        { "cgroup", "/proc/self/ns/cgroup" },
+    };
+
+    for (size_t i = 0; i < sizeof(spaces) / sizeof(*spaces); i++) {
+        bool there = access(spaces[i].path, F_OK) == 0;
+        struct layer *layer = add(c, spaces[i].name, there && error == 0);
+
+        if (error != 0)
+            fixes_user(error, layer->reason, layer->fix);
+        else if (!there)
+            (void)snprintf(layer->reason, sizeof(layer->reason),
+                           "the kernel is built without it");
+    }
+}
+
+static void add_walls(struct caps *c)
+{
+    unsigned action = SECCOMP_RET_KILL_PROCESS;
+    bool seccomp = syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &action) == 0 ||
+                   errno == EPERM;
+    int abi = native_landlock_abi();
+    struct layer *layer = add(c, "seccomp", seccomp);
+
+    if (!seccomp)
+        (void)snprintf(layer->reason, sizeof(layer->reason),
+                       "the kernel is built without CONFIG_SECCOMP_FILTER");
+    layer = add(c, "landlock", abi > 0);
+    if (abi > 0) {
+        (void)snprintf(layer->reason, sizeof(layer->reason), "ABI %d", abi);
+    } else {
+        (void)snprintf(layer->reason, sizeof(layer->reason),
+                       "the kernel has it not enabled");
+        (void)snprintf(
+            layer->fix, sizeof(layer->fix),
+            "add 'landlock' to the kernel's lsm= parameter (kernel 5.13 or later)");
+    }
+    (void)add(c, "no_new_privs", true);
+    (void)add(c, "caps", true);
+}
+
+static void add_overlay(struct caps *c, bool namespaces)
+{
+    char text[8192];
+    bool known = io_read_at(AT_FDCWD, "/proc/filesystems", text, sizeof(text)) > 0 &&
+                 strstr(text, "overlay");
+    struct layer *layer = add(c, "overlay", known && namespaces);
+
+    if (known)
+        return;
+    (void)snprintf(layer->reason, sizeof(layer->reason), "the module is not loaded");
+    (void)snprintf(layer->fix, sizeof(layer->fix), "sudo modprobe overlay");
+}
+
+static void add_limits(struct caps *c)
+{
+    char why[160] = "";
+    enum cgroup_kind kind = cgroup_probe(why);
+    struct layer *layer = add(c, "limits", kind != CGROUP_NONE);
+
+    c->limits_by = kind == CGROUP_V2   ? "cgroup2"
+                   : kind == CGROUP_V1 ? "cgroup1"
+                                       : "rlimit";
+    (void)snprintf(layer->reason, sizeof(layer->reason), "%s",
+                   kind == CGROUP_NONE ? why : c->limits_by);
+    if (kind == CGROUP_NONE)
+        (void)snprintf(layer->fix, sizeof(layer->fix), "%s", fixes_cgroup());
+}
+
+static bool has(const struct caps *c, const char *name)
+{
+    for (size_t i = 0; i < c->layer_count; i++) {
+        if (strcmp(c->layers[i].name, name) == 0)
+            return c->layers[i].available;
+    }
+    return false;
+}
+
+int native_probe(struct caps *out, struct vial_error *err)
+{
+    int error = try_user_namespace();
+
+    (void)err;
+    memset(out, 0, sizeof(*out));
+    add_namespaces(out, error);
+    add_walls(out);
+    add_overlay(out, error == 0);
+    add_limits(out);
+    out->usable = has(out, "seccomp") && (error == 0 || has(out, "landlock"));
+    out->level = error == 0 ? "namespaces" : "landlock";
+    if (!out->usable) {
+        out->level = "none";
+        (void)fail(&out->why_not, VIAL_E_DRIVER,
+                   "driver 'native' needs user namespaces, or Landlock and seccomp");
+        (void)fail_cause(&out->why_not, "%s", out->layers[0].reason);
+        (void)fail_remedy(&out->why_not, "%.250s", out->layers[0].fix);
+    }
+    return 0;
+}

@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "driver/native/root.h"
+
+#include <linux/mount.h>
+#include <string.h>
+
+#include "base/path.h"
+
+/* linux/mount.h and sys/mount.h exclude each other; these are mount(2)'s. */
+#define NOSUID 2ul
+#define NODEV  4ul
+#define NOEXEC 8ul
+#define RDONLY 1ul
+
+#define ATTR_SAFE (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
+#define ATTR_SEAL                                                                      \
+    (MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC)
+
+/* Where the new root is put together. What the host has there stays hidden from
+ * then on, which is why mount sources are opened before. */
+#define STAGE "/tmp"
+
+struct dir_row {
+    const char *path;
+    unsigned mode;
+};
+
+static const struct dir_row dirs[] = {
+    { "etc", 0755 },  { "dev", 0755 }, { "proc", 0555 },
+    { "tmp", 0755 },  { "var", 0755 }, { "run", 0755 },
+    { "work", 0755 }, { "usr", 0755 }, { "var/empty", 0555 },
+};
+
+struct file_row {
+    const char *path, *content;
+};
+
+static const struct file_row host_files[] = {
+    { "etc/passwd", "root:x:0:0:root:/:/usr/sbin/nologin\n"
+                    "vial:x:1000:1000:vial:/work:/bin/sh\n"
+                    "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n" },
+    { "etc/group", "root:x:0:\nvial:x:1000:\nnogroup:x:65534:\n" },
+    { "etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n"
+                           "services: files\nprotocols: files\n" },
+};
+
+static const struct file_row files[] = {
+    { "etc/hosts", "127.0.0.1 localhost\n::1 localhost\n" },
+    { "etc/resolv.conf", "" },
+    { "var/none", "" },
+};
+
+struct link_row {
+    const char *to, *path;
+};
+
+static const struct link_row links[] = {
+    { "/tmp", "var/tmp" },
+    { "/run", "var/run" },
+    { "/proc/self/mounts", "etc/mtab" },
+    { "../usr/lib/os-release", "etc/os-release" },
+};
+
+static const struct link_row dev_links[] = {
+    { "/proc/self/fd", "dev/fd" },       { "/proc/self/fd/0", "dev/stdin" },
+    { "/proc/self/fd/1", "dev/stdout" }, { "/proc/self/fd/2", "dev/stderr" },
+    { "pts/ptmx", "dev/ptmx" },
+};
+
+static const char *const dev_nodes[] = { "null", "zero", "full", "random", "urandom" };
+
+/* Read-only, whole subtrees: some knobs there are writable by anyone. */
+static const char *const proc_sealed[] = { "/proc/sys", "/proc/bus", "/proc/irq",
+                                           "/proc/fs", "/proc/sysrq-trigger" };
+
+static const char *const proc_masked_files[] = {
+    "/proc/kcore",       "/proc/kmsg",          "/proc/keys",
+    "/proc/key-users",   "/proc/timer_list",    "/proc/sched_debug",
+    "/proc/vmallocinfo", "/proc/slabinfo",      "/proc/kallsyms",
+    "/proc/modules",     "/proc/kpagecount",    "/proc/kpageflags",
+    "/proc/kpagecgroup", "/proc/latency_stats", "/proc/iomem",
+    "/proc/ioports",     "/proc/cmdline",       "/proc/config.gz",
+    "/proc/mtrr",        "/proc/buddyinfo",     "/proc/pagetypeinfo",
+    "/proc/interrupts",  "/proc/softirqs",      "/proc/swaps",
+    "/proc/partitions",  "/proc/diskstats",     "/proc/locks",
+    "/proc/zoneinfo",
+};
+
+static const char *const proc_masked_dirs[] = { "/proc/acpi", "/proc/scsi",
+                                                "/proc/asound", "/proc/driver" };
+
+/* Nobody inside makes namespaces; seccomp says so too. */
+static const char *const namespace_limits[] = {
+    "/proc/sys/user/max_user_namespaces",   "/proc/sys/user/max_mnt_namespaces",
+    "/proc/sys/user/max_pid_namespaces",    "/proc/sys/user/max_net_namespaces",
+    "/proc/sys/user/max_ipc_namespaces",    "/proc/sys/user/max_uts_namespaces",
+    "/proc/sys/user/max_cgroup_namespaces", "/proc/sys/user/max_time_namespaces",
+};
+
+#define EACH(i, table) (size_t i = 0; i < sizeof(table) / sizeof(*(table)); i++)
+
+static struct step *mount_step(struct script *s, const char *type, const char *target,
+                               unsigned long flags, const char *data)
+{
+    struct step *step = script_path(s, OP_MOUNT, type, target, flags);
+
+    step->c = type;
+    step->d = data;
+    return step;
+}
+
+static void add_file(struct script *s, const char *prefix, const char *path,
+                     const char *content)
+{
+    struct step *step = script_path(s, OP_FILE, script_text(s, "%s%s", prefix, path),
+                                    content[0] ? content : NULL, 0444);
+
+    step->flags = STEP_EXIST_OK;
+}
+
+/* Directories and files of our own. In front of a rootfs they form the overlay's
+ * upper layer, so that a link of the same name in it loses. */
+static void add_skeleton(struct script *s, const char *prefix, const struct plan *plan)
+{
+    for
+        EACH(i, dirs)
+        {
+            const char *path = script_text(s, "%s%s", prefix, dirs[i].path);
+
+            script_path(s, OP_MKDIR, path, NULL, dirs[i].mode);
+        }
+    for
+        EACH(i, files)
+    add_file(s, prefix, files[i].path, files[i].content);
+    add_file(s, prefix, "etc/hostname", script_text(s, "%s\n", plan->hostname));
+}
+
+/* DIR of the host at TARGET, with inodes of its own: two vessels on one bind
+ * would see each other's locks and inotify events. */
+static void add_system_dir(struct script *s, const char *dir, const char *target,
+                           bool weak)
+{
+    const char *lower = script_text(s, "lowerdir=%s:var/empty", dir);
+
+    if (!weak)
+        mount_step(s, "overlay", target, RDONLY | NOSUID | NODEV, lower)->flags =
+            STEP_OPTIONAL;
+    script_path(s, OP_BIND, dir, target, ATTR_SAFE | MOUNT_ATTR_RDONLY)->flags =
+        weak ? 0 : STEP_ELSE;
+}
+
+static void add_links_beside_usr(struct script *s, const struct host *host, bool weak)
+{
+    for (size_t i = 0; i < host->link_count; i++) {
+        const struct host_link *link = &host->links[i];
+
+        if (link->to[0]) {
+            script_path(s, OP_SYMLINK, link->to, link->name, 0);
+            continue;
+        }
+        script_path(s, OP_MKDIR, link->name, NULL, 0755);
+        add_system_dir(s, script_text(s, "/%s", link->name), link->name, weak);
+    }
+}
+
+static void add_etc(struct script *s, const struct host *host, bool weak)
+{
+    for
+        EACH(i, host_files)
+    add_file(s, "", host_files[i].path, host_files[i].content);
+    for
+        EACH(i, links)
+    script_path(s, OP_SYMLINK, links[i].to, links[i].path, 0)->flags = STEP_EXIST_OK;
+    if (host->localtime[0])
+        script_path(s, OP_SYMLINK, host->localtime, "etc/localtime", 0);
+    for (size_t i = 0; i < host->etc_files.count; i++) {
+        const char *from = script_text(s, "/etc/%s", host->etc_files.items[i]);
+
+        script_path(s, OP_COPY, from, from + 1, 1u << 20)->flags = STEP_MISSING_OK;
+    }
+    for (size_t i = 0; i < host->etc_dirs.count; i++) {
+        const char *from = script_text(s, "/etc/%s", host->etc_dirs.items[i]);
+
+        script_path(s, OP_MKDIR, from + 1, NULL, 0755);
+        add_system_dir(s, from, from + 1, weak);
+    }
+}
+
+static void add_host_root(struct script *s, const struct host *host,
+                          const struct plan *plan, const struct root_options *o)
+{
+    add_skeleton(s, "", plan);
+    add_system_dir(s, "/usr", "usr", o->weak_overlay);
+    add_links_beside_usr(s, host, o->weak_overlay);
+    add_etc(s, host, o->weak_overlay);
+}
+
+/* The judged directory is entered by descriptor and named ".", so that nothing
+ * between the judging and here can put another in its place. */
+static void add_given_root(struct script *s, const struct plan *plan)
+{
+    script_path(s, OP_MKDIR, "upper", NULL, 0755);
+    script_path(s, OP_MKDIR, "index", NULL, 0755);
+    script_path(s, OP_MKDIR, "root", NULL, 0755);
+    add_skeleton(s, "upper/", plan);
+    script_add(s, OP_CHDIR)->fd = SCRIPT_SLOT + ROOT_ROOTFS_SLOT;
+    mount_step(s, "overlay", STAGE "/root", NOSUID | NODEV,
+               "lowerdir=.,upperdir=" STAGE "/upper,workdir=" STAGE "/index,userxattr");
+    script_path(s, OP_CHDIR, STAGE "/root", NULL, 0);
+}
+
+static void add_dev(struct script *s, const struct plan *plan)
+{
+    mount_step(s, "tmpfs", "dev", NOSUID | NOEXEC, "mode=755,size=64k,nr_inodes=64");
+    for
+        EACH(i, dev_nodes)
+        {
+            const char *node = script_text(s, "/dev/%s", dev_nodes[i]);
+
+            script_path(s, OP_FILE, node + 1, NULL, 0666);
+            script_path(s, OP_BIND, node, node + 1,
+                        MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
+        }
+    for
+        EACH(i, dev_links)
+    script_path(s, OP_SYMLINK, dev_links[i].to, dev_links[i].path, 0);
+    script_path(s, OP_MKDIR, "dev/pts", NULL, 0755);
+    script_path(s, OP_MKDIR, "dev/shm", NULL, 0755);
+    mount_step(s, "devpts", "dev/pts", NOSUID | NOEXEC,
+               "newinstance,ptmxmode=0666,mode=620");
+    mount_step(s, "tmpfs", "dev/shm", NOSUID | NODEV,
+               script_text(s, "mode=1777,size=%lld,nr_inodes=%lld",
+                           (long long)plan->limits.tmp_bytes,
+                           (long long)plan->limits.inodes));
+    script_path(s, OP_ATTR, "dev", NULL, MOUNT_ATTR_RDONLY);
+}
+
+static void add_writable(struct script *s, const struct plan *plan,
+                         const struct root_options *o)
+{
+    const struct limits *l = &plan->limits;
+
+    mount_step(s, "tmpfs", "tmp", NOSUID | NODEV,
+               script_text(s, "mode=1777,size=%lld,nr_inodes=%lld",
+                           (long long)l->tmp_bytes, (long long)l->inodes));
+    mount_step(s, "tmpfs", "work", NOSUID | NODEV,
+               script_text(s, "mode=700,uid=%u,gid=%u,size=%lld,nr_inodes=%lld", o->uid,
+                           o->gid, (long long)l->disk_bytes, (long long)l->inodes));
+}
+
+/* Mount points for what the caller shows, one step per missing directory. They
+ * are ours: in the root's tmpfs, in /tmp or in /work, never in a user's tree. */
+static void add_mount_points(struct script *s, const struct plan *plan)
+{
+    for (size_t i = 0; i < plan->mount_count; i++) {
+        const struct plan_mount *m = &plan->mounts[i];
+        size_t len = strlen(m->target);
+
+        for (size_t at = 1; at < len; at++) {
+            if (m->target[at] == '/')
+                script_path(s, OP_MKDIR,
+                            script_text(s, "%.*s", (int)(at - 1), m->target + 1), NULL,
+                            0755)
+                    ->flags = STEP_EXIST_OK | STEP_READ_ONLY_OK;
+        }
+        script_path(s, m->is_dir ? OP_MKDIR : OP_FILE, m->target + 1, NULL,
+                    m->is_dir ? 0755 : 0444)
+            ->flags = STEP_EXIST_OK | STEP_READ_ONLY_OK;
+    }
+}
+
+void root_build(struct script *s, const struct host *host, const struct plan *plan,
+                const struct root_options *options)
+{
+    script_add(s, OP_PRIVATE);
+    if (plan->rootfs) {
+        struct step *open = script_path(s, OP_OPEN, plan->rootfs, NULL, 0);
+
+        open->slot = ROOT_ROOTFS_SLOT;
+        open->x = options->rootfs_dev;
+        open->y = options->rootfs_ino;
+    }
+    mount_step(s, "tmpfs", STAGE, NOSUID | NODEV, "mode=755,size=8m,nr_inodes=1024");
+    script_path(s, OP_CHDIR, STAGE, NULL, 0);
+    if (plan->rootfs)
+        add_given_root(s, plan);
+    else
+        add_host_root(s, host, plan, options);
+    if (options->weak_pid) /* a fresh one cannot be had without the namespace */
+        script_path(s, OP_BIND, "/proc", "proc", ATTR_SAFE)->y = 1;
+    else
+        mount_step(s, "proc", "proc", NOSUID | NODEV | NOEXEC, NULL);
+    add_dev(s, plan);
+    add_writable(s, plan, options);
+    add_mount_points(s, plan);
+    script_add(s, OP_PIVOT);
+}
+
+void root_attach_mounts(struct script *s, const struct plan *plan)
+{
+    for (size_t i = 0; i < plan->mount_count; i++) {
+        struct step *step = script_path(s, OP_ATTACH, NULL, plan->mounts[i].target, 0);
+
+        step->fd = SCRIPT_SLOT + ROOT_MOUNT_SLOT + (int)i;
+    }
+}
+
+void root_seal(struct script *s, const struct root_options *options)
+{
+    for
+        EACH(i, namespace_limits)
+    script_path(s, OP_WRITE, namespace_limits[i], "0", 0)->flags = STEP_MISSING_OK;
+    for
+        EACH(i, proc_sealed)
+        {
+            if (!options->weak_procmask)
+                script_path(s, OP_BIND, proc_sealed[i], proc_sealed[i], ATTR_SEAL)
+                    ->flags = STEP_MISSING_OK;
+        }
+    for
+        EACH(i, proc_masked_files)
+        {
+            if (!options->weak_procmask)
+                script_path(s, OP_BIND, "/var/none", proc_masked_files[i], ATTR_SEAL)
+                    ->flags = STEP_MISSING_OK;
+        }
+    for
+        EACH(i, proc_masked_dirs)
+        {
+            if (!options->weak_procmask)
+                script_path(s, OP_BIND, "/var/empty", proc_masked_dirs[i], ATTR_SEAL)
+                    ->flags = STEP_MISSING_OK;
+        }
+    if (!options->weak_ro)
+        script_path(s, OP_ATTR, "/", NULL, MOUNT_ATTR_RDONLY);
+}

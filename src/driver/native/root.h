@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VIAL_DRIVER_NATIVE_ROOT_H
+#define VIAL_DRIVER_NATIVE_ROOT_H
+
+/*
+ * The vessel's tree, compiled into steps: a small tmpfs as root, the host's
+ * system directories through a private overlay (or a directory given as
+ * rootfs), our own /etc, /dev, /proc, /tmp and working directory. The layout is
+ * tables in root.c. Pure.
+ */
+
+#include "driver/native/host.h"
+#include "driver/native/script.h"
+#include "model/plan.h"
+
+struct root_options {
+    uint32_t uid, gid;                                   /* of the programs, inside */
+    uint64_t rootfs_dev, rootfs_ino;                     /* the judged plan->rootfs */
+    bool (*shows)(const char *path); /* whether a file of /proc needs a mask */
+    bool weak_overlay, weak_ro, weak_procmask, weak_pid; /* test builds only */
+};
+
+/* Slots used by user mounts begin here; OP_WAIT fills them for a root caller. */
+#define ROOT_MOUNT_SLOT  16
+#define ROOT_ROOTFS_SLOT 15
+
+/* Up to and including the pivot. Mount sources must already be in slots. */
+void root_build(struct script *s, const struct host *host, const struct plan *plan,
+                const struct root_options *options);
+
+/* Steps that attach plan->mounts from their slots, after the pivot. */
+void root_attach_mounts(struct script *s, const struct plan *plan);
+
+/* Steps after the mounts: kernel knobs sealed, /proc masked, root read-only. What
+ * only the host's root may read needs no mask: he is nobody in there. */
+void root_seal(struct script *s, const struct root_options *options);
+
+#endif

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VIAL_DRIVER_NATIVE_SCRIPT_H
+#define VIAL_DRIVER_NATIVE_SCRIPT_H
+
+/*
+ * The child's life as data. The parent compiles a plan into a flat list of
+ * steps, each one system call or a tiny fixed sequence; the child (child.c)
+ * walks it and does nothing else. Strings are owned by the script or static.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/str.h"
+
+enum step_op {
+    OP_WRITE_FD, /* fd: write A there */
+    OP_WAIT,     /* until the parent's word; descriptors that come with it go to
+                    slots from X on */
+    OP_SET_IDS,  /* X uid, Y gid; groups emptied unless STEP_KEEP_GROUPS */
+    OP_PDEATH,   /* die with the thread that made us */
+    OP_PRIVATE,  /* no mount event leaves or enters */
+    OP_MOUNT,    /* A source, B target, C type, D data, X flags */
+    OP_BIND,     /* A onto B with attributes X; Y 1: with everything below */
+    OP_OPEN,     /* A, if it is still device X, inode Y -> SLOT */
+    OP_TREE,     /* fd: a copy of what it names, with attributes X -> SLOT */
+    OP_ATTACH,   /* fd: a detached mount, onto B inside the new root */
+    OP_ATTR,     /* attributes X on the mount at A */
+    OP_MKDIR,    /* A, mode X */
+    OP_SYMLINK,  /* A at B */
+    OP_FILE,     /* A with content B, mode X */
+    OP_COPY,     /* regular file A to B, at most X bytes */
+    OP_CHDIR,    /* A, or fd */
+    OP_PIVOT,    /* the current directory becomes the root; the old one goes */
+    OP_WRITE,    /* B into the file A of procfs */
+    OP_HOSTNAME, /* A */
+    OP_LOOPBACK, /* up */
+    OP_UNSHARE,  /* X */
+    OP_KEYRING,  /* a new empty session keyring */
+    OP_BOUND,    /* bounding set becomes X; Y: capabilities kept over exec */
+    OP_STREAM,   /* fd becomes WIRE_FD, the null device 0 to 2, all else closes */
+    OP_EXEC      /* fd: the guest */
+};
+
+enum step_flag {
+    STEP_OPTIONAL = 1,     /* failure is told to the parent and the walk goes on */
+    STEP_EXIST_OK = 2,     /* EEXIST is success */
+    STEP_MISSING_OK = 4,   /* ENOENT is success */
+    STEP_KEEP_GROUPS = 8,  /* setgroups is not ours to call */
+    STEP_ELSE = 32,        /* only if the step before it failed */
+    STEP_READ_ONLY_OK = 64 /* EROFS is success: it may be there already */
+};
+
+/* A descriptor that the child itself made: SLOT + n. */
+#define SCRIPT_SLOT   0x100000
+#define SCRIPT_SLOTS  64
+#define SCRIPT_STREAM 3 /* where the guest finds its stream */
+
+struct step {
+    uint8_t op;
+    uint8_t flags;
+    uint16_t slot;
+    int fd;
+    const char *a, *b, *c, *d;
+    uint64_t x, y;
+};
+
+struct script {
+    struct step *steps;
+    size_t count, cap;
+    struct strv texts; /* owns strings made for steps */
+    bool failed;       /* sticky: out of memory */
+    struct step scratch;
+};
+
+/* What the child tells through its control socket; nothing at all means that
+ * the guest's exec happened. */
+struct script_report {
+    uint32_t step;
+    int32_t error;    /* errno */
+    uint32_t ongoing; /* 1: an optional step; more may come */
+};
+
+/* Appends a zeroed step and returns it; a scratch one after a failure. */
+struct step *script_add(struct script *s, enum step_op op);
+/* The same with what most steps have. */
+struct step *script_path(struct script *s, enum step_op op, const char *a,
+                         const char *b, uint64_t x);
+__attribute__((format(printf, 2, 3))) const char *script_text(struct script *s,
+                                                              const char *format, ...);
+const char *script_op_name(unsigned op);
+/* One step as a line, for messages and golden tests. */
+void script_describe(const struct step *step, struct str *out);
+void script_done(struct script *s);
+#define auto_script __attribute__((cleanup(script_done)))
+
+#endif

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VIAL_DRIVER_NATIVE_SECCOMP_H
+#define VIAL_DRIVER_NATIVE_SECCOMP_H
+
+/* Profiles lie in the directory "seccomp" beside the guest program. */
+
+#include <jansson.h>
+
+#include "wire/message.h"
+
+#include "vial/error.h"
+
+/* Loads profile NAME into JAIL's filters: NAME.f1.bpf and .f2.bpf, or, when they
+ * are absent, NAME.yaml compiled here. */
+int seccomp_fill(struct jail *jail, int guest_fd, const char *name,
+                 struct vial_error *err);
+
+/* For `vial plan`: what profile NAME does. */
+int native_seccomp_summary(const char *share_dir, const char *name, json_t **out,
+                           struct vial_error *err);
+
+#endif

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "driver/process/place.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/fail.h"
+#include "base/path.h"
+#include "base/str.h"
+#include "base/sys.h"
+#include "driver/process/process.h"
+
+#define TRIES 100 /* the parent is removed by whoever leaves it empty */
+
+/* $TMPDIR/vial-UID. malloc'ed. */
+static char *parent_path(void)
+{
+    const char *base = getenv("TMPDIR"); /* NOLINT(concurrency-mt-unsafe) */
+    struct str s = { 0 };
+
+    str_printf(&s, "%s/vial-%u", base && path_is_clean_absolute(base) ? base : "/tmp",
+               (unsigned)geteuid());
+    return str_take(&s);
+}
+
+/* Opens the parent, locked. What someone else has put there is not used. */
+static int open_parent(const char *path, struct vial_error *err)
+{
+    struct stat st;
+
+    if (mkdir(path, 0700) < 0 && errno != EEXIST)
+        return fail_sys(err, "create directory '%s'", path);
+    auto_fd int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &st) < 0 || flock(fd, LOCK_EX) < 0)
+        return fail_sys(err, "open directory '%s'", path);
+    if (st.st_uid != geteuid() || (st.st_mode & 077) != 0) {
+        (void)fail(err, VIAL_E_OPEN, "directory '%s' is not private to this user",
+                   path);
+        return fail_remedy(err, "remove it, or set TMPDIR to a directory of your own");
+    }
+    return fd_take(&fd);
+}
+
+/* The lock of directory NAME, or -1 when its maker lives. */
+static int lock_dir(int parent_fd, const char *name)
+{
+    auto_fd int fd =
+        openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+    if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0)
+        return -1;
+    return fd_take(&fd);
+}
+
+static void remove_abandoned(int parent_fd)
+{
+    int again = openat(parent_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = again >= 0 ? fdopendir(again) : NULL;
+    const struct dirent *entry;
+
+    if (!dir) {
+        auto_fd_(&again);
+        return;
+    }
+    while ((entry = readdir(dir)) != NULL) { /* NOLINT(concurrency-mt-unsafe) */
+        if (entry->d_name[0] == '.')
+            continue;
+        auto_fd int lock_fd = lock_dir(parent_fd, entry->d_name);
+        if (lock_fd >= 0)
+            remove_tree(parent_fd, entry->d_name);
+    }
+    (void)closedir(dir);
+}
+
+/* 0, 1 when the parent vanished meanwhile, or -1. */
+static int create_in(const char *parent, struct place *p, struct vial_error *err)
+{
+    auto_fd int parent_fd = open_parent(parent, err);
+    char name[24];
+
+    if (parent_fd < 0)
+        return err->sys == ENOENT ? 1 : -1;
+    remove_abandoned(parent_fd);
+    sys_make_id('p', name);
+    if (mkdirat(parent_fd, name, 0700) < 0)
+        return errno == ENOENT ? 1
+                               : fail_sys(err, "create a directory in '%s'", parent);
+    p->lock_fd = lock_dir(parent_fd, name);
+    p->dir = path_join(parent, name);
+    if (!p->dir)
+        return fail_memory(err);
+    if (p->lock_fd < 0 || mkdirat(p->lock_fd, "work", 0700) < 0 ||
+        mkdirat(p->lock_fd, "tmp", 0700) < 0)
+        return fail_sys(err, "prepare directory '%s'", p->dir);
+    return 0;
+}
+
+int place_create(struct place *p, struct vial_error *err)
+{
+    auto_free char *parent = parent_path();
+    struct vial_error why = { 0 };
+    int rc = 1;
+
+    if (!parent)
+        return fail_memory(err);
+    for (int i = 0; rc > 0 && i < TRIES; i++)
+        rc = create_in(parent, p, &why);
+    if (rc == 0)
+        return 0;
+    if (err)
+        *err = why;
+    return -1;
+}
+
+void place_remove(struct place *p)
+{
+    char *name = p->dir ? strrchr(p->dir, '/') : NULL;
+
+    if (name) {
+        *name = '\0'; /* what is left is the parent's path */
+        auto_fd int parent_fd = open(p->dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        if (parent_fd >= 0)
+            remove_tree(parent_fd, name + 1);
+        (void)rmdir(p->dir); /* when it was the last */
+    }
+    auto_fd_(&p->lock_fd);
+    free(p->dir);
+    *p = (struct place)PLACE_NONE;
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VIAL_DRIVER_PROCESS_PLACE_H
+#define VIAL_DRIVER_PROCESS_PLACE_H
+
+/*
+ * A vessel's temporary directory, with "work" and "tmp" in it. All of a user's
+ * lie in one directory, each locked by the process that made it: one that is
+ * there and not locked was left by a process that was killed, and the next open
+ * removes it.
+ */
+
+#include "vial/error.h"
+
+struct place {
+    char *dir; /* absolute; NULL: none */
+    int lock_fd;
+};
+
+#define PLACE_NONE                                                                     \
+    {                                                                                  \
+        .lock_fd = -1                                                                  \
+    }
+
+int place_create(struct place *p, struct vial_error *err);
+void place_remove(struct place *p); /* with all that is in it */
+
+#endif

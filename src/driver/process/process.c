@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "driver/process/process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/fail.h"
+#include "base/io.h"
+#include "base/path.h"
+#include "base/sys.h"
+#include "driver/process/place.h"
+
+#define GUEST_PATIENCE_MS 1000 /* for the guest to end its programs by itself */
+
+struct process {
+    struct vessel vessel;
+    pid_t pid; /* 0: none, or reaped */
+    struct place place;
+    bool counted;
+    struct rusage used;
+};
+
+static struct process *process_of(struct vessel *vessel)
+{
+    return (struct process *)vessel;
+}
+
+static int probe(struct caps *out, struct vial_error *err)
+{
+    (void)err;
+    *out = (struct caps){ .usable = true, .level = "none", .limits_by = "none" };
+    return 0;
+}
+
+static void add_rlimit(struct jail *jail, uint32_t resource, int64_t value)
+{
+    jail->rlimits[jail->rlimit_count++] =
+        (struct jail_rlimit){ .resource = resource, .value = (uint64_t)value };
+}
+
+static void set_rlimits(struct jail *jail, const struct limits *limits)
+{
+    add_rlimit(jail, RLIMIT_CORE, 0);
+    add_rlimit(jail, RLIMIT_NOFILE, limits->open_files);
+    if (limits->file_bytes > 0)
+        add_rlimit(jail, RLIMIT_FSIZE, limits->file_bytes);
+    if (limits->cpu_ms > 0)
+        add_rlimit(jail, RLIMIT_CPU, (limits->cpu_ms + 999) / 1000);
+}
+
+/* What this driver cannot do is refused, not left out. */
+static int check_plan(const struct plan *plan, struct vial_error *err)
+{
+    const char *what = NULL;
+
+    if (plan->image)
+        what = "an image";
+    else if (plan->rootfs)
+        what = "a root of its own";
+    for (size_t i = 0; i < plan->mount_count; i++)
+        if (!str_eq(plan->mounts[i].target, plan->workdir) || !plan->mounts[i].writable)
+            what = "mounts";
+    if (!what)
+        return 0;
+    (void)fail(err, VIAL_E_UNSUPPORTED, "driver 'process' cannot give the program %s",
+               what);
+    return fail_remedy(err, "use '--driver native'");
+}
+
+static int make_dirs(struct process *p, struct vial_error *err)
+{
+    if (place_create(&p->place, err) < 0)
+        return -1;
+    p->vessel.tmpdir = path_join(p->place.dir, "tmp");
+    p->vessel.jail.workdir = path_join(p->place.dir, "work");
+    if (!p->vessel.tmpdir || !p->vessel.jail.workdir)
+        return fail_memory(err);
+    return 0;
+}
+
+/* A workspace is worked in where it lies, if it is still what was judged. */
+static int use_workspace(struct process *p, const struct plan_mount *mount,
+                         struct vial_error *err)
+{
+    struct stat st;
+    char *path;
+
+    if (stat(mount->source, &st) < 0)
+        return fail_sys(err, "look at '%s'", mount->source);
+    if (st.st_dev != mount->dev || st.st_ino != mount->ino)
+        return fail(err, VIAL_E_MOUNT, "'%s' was replaced by something else",
+                    mount->source);
+    path = strdup(mount->source);
+    if (!path)
+        return fail_memory(err);
+    free(p->vessel.jail.workdir);
+    p->vessel.jail.workdir = path;
+    return 0;
+}
+
+static int start(struct process *p, int guest_fd, struct vial_error *err)
+{
+    int ends[2];
+    int rc;
+
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
+        return fail_sys(err, "make a socket pair");
+    p->vessel.stream_fd = ends[0];
+    auto_fd int guest_end = ends[1];
+    rc = io_set_nonblocking(ends[0]);
+    if (rc < 0)
+        return fail_sys_rc(err, rc, "prepare the guest's stream");
+    return spawn_guest(guest_fd, guest_end, &p->pid, &p->vessel.death_fd, err);
+}
+
+static int set_up(struct process *p, const struct plan *plan, int guest_fd,
+                  struct vial_error *err)
+{
+    if (make_dirs(p, err) < 0)
+        return -1;
+    if (plan->mount_count > 0 && use_workspace(p, &plan->mounts[0], err) < 0)
+        return -1;
+    set_rlimits(&p->vessel.jail, &plan->limits);
+    return start(p, guest_fd, err);
+}
+
+/* Collects the guest's status and what the kernel counted for it and for every
+ * descendant it waited for. True when it ended by itself. */
+static bool reap(struct process *p)
+{
+    siginfo_t info = { 0 };
+    long rc;
+
+    do
+        rc = syscall(SYS_waitid, P_PIDFD, p->vessel.death_fd, &info, WEXITED | __WALL,
+                     &p->used);
+    while (rc < 0 && errno == EINTR);
+    p->pid = 0;
+    p->counted = rc == 0;
+    return rc < 0 || info.si_code == CLD_EXITED;
+}
+
+/*
+ * The end of the stream makes the guest kill its programs, whose foster parent
+ * it is, and exit. Killing the guest first would set them free; that is done
+ * only when it does not obey, and followed by a search for what is left.
+ */
+static void kill_all(struct vessel *vessel)
+{
+    struct process *p = process_of(vessel);
+    struct pollfd dead = { .fd = vessel->death_fd, .events = POLLIN };
+    bool obeyed;
+
+    if (p->pid <= 0)
+        return;
+    (void)shutdown(vessel->stream_fd, SHUT_WR);
+    obeyed = poll(&dead, 1, GUEST_PATIENCE_MS) == 1;
+    if (!obeyed)
+        (void)sys_pidfd_kill(vessel->death_fd, SIGKILL);
+    if (!reap(p) || !obeyed)
+        sweep_processes(p->place.dir);
+}
+
+static void close_vessel(struct vessel *vessel)
+{
+    struct process *p = process_of(vessel);
+
+    kill_all(vessel);
+    place_remove(&p->place);
+    auto_fd_(&vessel->stream_fd);
+    auto_fd_(&vessel->death_fd);
+    jail_done(&vessel->jail);
+    strv_done(&vessel->layers);
+    free(vessel->tmpdir);
+    free(p);
+}
+
+static int open_vessel(const struct plan *plan, int guest_fd, struct vessel **out,
+                       struct vial_error *err)
+{
+    struct process *p;
+
+    if (check_plan(plan, err) < 0)
+        return -1;
+    p = calloc(1, sizeof *p);
+    if (!p)
+        return fail_memory(err);
+    p->place = (struct place)PLACE_NONE;
+    p->vessel = (struct vessel){ .driver = &driver_process,
+                                 .stream_fd = -1,
+                                 .death_fd = -1,
+                                 .event_fd = -1,
+                                 .level = "none",
+                                 .limits_by = "none",
+                                 .path = PATH_SEARCH };
+    sys_make_id('v', p->vessel.id);
+    if (set_up(p, plan, guest_fd, err) < 0) {
+        close_vessel(&p->vessel);
+        return -1;
+    }
+    *out = &p->vessel;
+    return 0;
+}
+
+static double ms_of(const struct timeval *t)
+{
+    return (double)t->tv_sec * 1000.0 + (double)t->tv_usec / 1000.0;
+}
+
+/* The peak of memory is not taken from here: it would be the caller's own, from
+ * the moment when the guest shared its memory. */
+static void usage(struct vessel *vessel, struct vessel_usage *out)
+{
+    const struct process *p = process_of(vessel);
+
+    *out = (struct vessel_usage){ .counted = p->counted };
+    if (!p->counted)
+        return;
+    out->usage.cpu_user_ms = ms_of(&p->used.ru_utime);
+    out->usage.cpu_system_ms = ms_of(&p->used.ru_stime);
+}
+
+const struct driver driver_process = {
+    .name = "process",
+    .probe = probe,
+    .open = open_vessel,
+    .kill = kill_all,
+    .usage = usage,
+    .close = close_vessel,
+    .needs_programs_here = true,
+};

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/fail.h"
+#include "base/path.h"
+#include "engine/run.h"
+
+/* Before planning, so that the error is about the host and not the plan. */
+static int choose_driver(const struct vial_engine *e, const struct vial_request *full,
+                         const struct driver **driver, struct vial_error *err)
+{
+    auto_strv struct strv require = { 0 };
+    char name[32];
+
+    strv_copy(&require, &full->require);
+    strv_copy(&require, &e->settings->policy.require);
+    if (!strv_ok(&require))
+        return fail_memory(err);
+    request_choice(full, FIELD_ID_driver, name);
+    return driver_choose(name, &require, driver, err);
+}
+
+int admit(const struct vial_engine *e, const struct vial_request *req,
+          struct vial_request *full, const struct driver **driver,
+          struct vial_error *err)
+{
+    if (request_fill(full, req, err) < 0 ||
+        request_fill(full, &e->settings->defaults, err) < 0 ||
+        policy_check(&e->settings->policy, full, err) < 0)
+        return -1;
+    return choose_driver(e, full, driver, err);
+}
+
+static int check_program(const struct plan *plan, const struct strv *argv,
+                         struct vial_error *err)
+{
+    if (argv->count == 0 || strchr(argv->items[0], '{'))
+        return 0; /* nothing, or what the compile step will make */
+
+    auto_free char *path = path_find_program(argv->items[0], PATH_SEARCH);
+    if (path)
+        return 0;
+    (void)fail(err, VIAL_E_INTERPRETER, "run %s: there is no program '%s' on this host",
+               plan->language, argv->items[0]);
+    return fail_remedy(err,
+                       "install '%s' on this host, or run 'vial languages' to see what "
+                       "is usable",
+                       argv->items[0]);
+}
+
+int admit_programs(const struct driver *driver, const struct plan *plan,
+                   struct vial_error *err)
+{
+    if (!driver->needs_programs_here || !plan->language || plan->rootfs)
+        return 0;
+    if (check_program(plan, &plan->compile_argv, err) < 0)
+        return -1;
+    return check_program(plan, &plan->argv, err);
+}

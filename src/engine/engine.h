@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VIAL_ENGINE_ENGINE_H
+#define VIAL_ENGINE_ENGINE_H
+
+/*
+ * The verbs, in the order they happen:
+ *
+ *   admit -> plan -> open -> supervise -> collect, and the audit entry around all
+ *
+ * struct vial_engine (public, opaque) is this struct. It is read-only after
+ * engine_open, so runs need no lock.
+ */
+
+#include "driver/driver.h"
+#include "model/settings.h"
+
+#include "vial/engine.h"
+
+struct vial_engine {
+    struct settings *settings;
+    int guest_fd; /* the guest program, opened once */
+};
+
+int engine_open(const struct vial_engine_options *options, struct vial_engine **out,
+                struct vial_error *err);
+void engine_close(struct vial_engine *e);
+
+/* The life of one request. Fills RESULT whatever happens. */
+void engine_run(struct vial_engine *e, const struct vial_request *req,
+                const struct vial_watch *watch, struct vial_result *result);
+
+/* The same up to the plan. */
+int engine_plan(struct vial_engine *e, const struct vial_request *req,
+                const struct driver **driver, struct plan **out,
+                struct vial_error *err);
+
+#endif

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* The program's stdin: the request's bytes, or the caller's descriptor. Either
+ * is sent only within credit, so that a program which does not read costs no
+ * memory. */
+
+#include <errno.h>
+#include <unistd.h>
+
+#include "engine/run.h"
+
+bool input_is_live(const struct run *r)
+{
+    return r->watch->stdin_fd >= 0;
+}
+
+void input_end(struct run *r)
+{
+    r->stdin_ended = true;
+    loop_set(&r->loop, r->stdin_slot, -1, 0);
+}
+
+static void feed_data(struct run *r)
+{
+    const struct blob *data = &r->plan->stdin_data;
+    size_t left = data->len - r->stdin_sent;
+    size_t room = link_writable(r->link, r->exec_channel);
+    size_t n = left < room ? left : room;
+
+    if (n > 0)
+        link_send(r->link, r->exec_channel, data->data + r->stdin_sent, n);
+    r->stdin_sent += n;
+    if (r->stdin_sent == data->len) {
+        link_send_eof(r->link, r->exec_channel);
+        input_end(r);
+    }
+}
+
+void input_feed(struct run *r)
+{
+    if (r->stdin_ended || r->compiling)
+        return;
+    if (!input_is_live(r))
+        feed_data(r);
+    else if (link_writable(r->link, r->exec_channel) > 0)
+        loop_set(&r->loop, r->stdin_slot, r->watch->stdin_fd, POLLIN);
+}
+
+void input_read(struct run *r)
+{
+    size_t room = link_writable(r->link, r->exec_channel);
+    ssize_t n;
+
+    if (room == 0) { /* not even watched for its end until there is room */
+        loop_set(&r->loop, r->stdin_slot, -1, 0);
+        return;
+    }
+    n = read(r->watch->stdin_fd, r->buffer, room < RUN_BUFFER ? room : RUN_BUFFER);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (n > 0) {
+        link_send(r->link, r->exec_channel, r->buffer, (size_t)n);
+        return;
+    }
+    link_send_eof(r->link, r->exec_channel);
+    input_end(r);
+}

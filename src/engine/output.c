@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/output.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+void output_init(struct output *o, enum plan_keep keep, size_t limit)
+{
+    *o = (struct output){ .keep = keep };
+    if (keep == KEEP_HEAD)
+        o->head_limit = limit;
+    else if (keep == KEEP_TAIL)
+        o->tail_limit = limit;
+    else {
+        o->head_limit = limit - limit / 2;
+        o->tail_limit = limit / 2;
+    }
+}
+
+/* LEN <= tail_limit. */
+static void put_in_ring(struct output *o, const char *data, size_t len)
+{
+    size_t first = o->tail_limit - o->tail_at;
+
+    if (first > len)
+        first = len;
+    memcpy(o->tail + o->tail_at, data, first);
+    memcpy(o->tail, data + first, len - first);
+    o->tail_at = (o->tail_at + len) % o->tail_limit;
+    o->tail_len += len;
+    if (o->tail_len > o->tail_limit)
+        o->tail_len = o->tail_limit;
+}
+
+static void add_to_tail(struct output *o, const char *data, size_t len)
+{
+    if (len == 0 || o->tail_limit == 0 || o->failed)
+        return;
+    if (!o->tail)
+        o->tail = malloc(o->tail_limit);
+    if (!o->tail) {
+        o->failed = true;
+        return;
+    }
+    if (len > o->tail_limit) {
+        data += len - o->tail_limit;
+        len = o->tail_limit;
+    }
+    put_in_ring(o, data, len);
+}
+
+void output_add(struct output *o, const void *data, size_t len)
+{
+    const char *bytes = data;
+    size_t room = o->head_limit - o->head.len;
+    size_t first = len < room ? len : room;
+
+    o->total += len;
+    if (first > 0)
+        str_add(&o->head, bytes, first);
+    add_to_tail(o, bytes + first, len - first);
+}
+
+static void add_notice(struct str *s, const struct output *o, uint64_t missing)
+{
+    if (o->head_limit > 0)
+        str_putc(s, '\n');
+    str_printf(s, "[… %" PRIu64 " bytes left out …]\n", missing);
+}
+
+int output_take(struct output *o, struct vial_stream *out)
+{
+    struct str s = o->head;
+    uint64_t missing = o->total - o->head.len - o->tail_len;
+    size_t start = o->tail_len < o->tail_limit ? 0 : o->tail_at;
+    char *data;
+
+    o->head = (struct str){ 0 };
+    if (missing > 0)
+        add_notice(&s, o, missing);
+    if (o->tail_len > 0) {
+        str_add(&s, o->tail + start, o->tail_len - start);
+        str_add(&s, o->tail, start);
+    }
+    size_t len = s.len;
+    data = o->failed ? NULL : str_take(&s);
+    str_done(&s);
+    if (!data)
+        return -1;
+    out->data = data;
+    out->len = len;
+    out->total_bytes = o->total;
+    out->truncated = missing > 0;
+    return 0;
+}
+
+void output_done(struct output *o)
+{
+    str_done(&o->head);
+    free(o->tail);
+    *o = (struct output){ 0 };
+}

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VIAL_ENGINE_RUN_H
+#define VIAL_ENGINE_RUN_H
+
+/*
+ * One run while it happens. supervise moves bytes and gathers evidence, collect
+ * judges it; nothing here is shared between runs.
+ *
+ *   run_init -> run_open -> supervise -> collect -> run_done
+ *
+ * What is said to the guest, in order: the jail, the files that go in, the
+ * compile step if there is one, the program, the files that come out.
+ */
+
+#include "base/loop.h"
+#include "engine/engine.h"
+#include "engine/output.h"
+#include "wire/link.h"
+
+#define RUN_BUFFER    (256u << 10) /* one read from the stream, or from live stdin */
+#define RUN_GRACE_MS  500          /* the guest's own deadline comes this much later */
+#define RUN_FETCH_MS  10000        /* for bringing all output files back */
+#define RUN_FETCH_MAX (INT64_C(256) << 20) /* bytes of all output files together */
+
+/* Who ended it. The first one stays. */
+enum run_end {
+    RUN_GOING,
+    RUN_EXITED, /* the last program ended by itself */
+    RUN_FAILED, /* run.error says why: set-up, exec, or the guest */
+    RUN_LOST,   /* the guest went away; run.error */
+    RUN_CANCELLED,
+    RUN_WALL,
+    RUN_CPU,
+    RUN_OUTPUT,
+    RUN_PIDS,
+};
+
+struct run {
+    struct vial_engine *engine;     /* borrowed */
+    const struct vial_watch *watch; /* borrowed, never NULL */
+    const struct driver *driver;
+    struct plan *plan;
+    struct vessel *vessel;
+    int64_t started_ns, opened_ns, ended_ns;
+
+    struct loop loop;
+    struct link *link;
+    uint8_t *buffer; /* RUN_BUFFER bytes */
+    int deadline_fd; /* of the present step */
+    int meter_fd;    /* when to look at the counters again, or -1 */
+    int stream_slot, stdin_slot, event_slot;
+
+    size_t next_file;     /* files in: the next one to announce */
+    uint32_t put_channel; /* the one whose content is being sent, or 0 */
+    size_t put_sent;
+    unsigned puts_open; /* announced, not yet answered */
+
+    bool begun; /* a step was started */
+    bool compiling;
+    uint32_t exec_channel; /* of the present step, or 0 */
+    size_t stdin_sent;
+    bool stdin_ended;
+
+    size_t next_output;   /* files out: index of the one being fetched */
+    uint32_t get_channel; /* or 0 */
+    struct str fetched;
+    int64_t fetched_total;
+    struct vial_file *files; /* plan->outputs.count of them */
+
+    enum run_end end;
+    struct vial_error error;
+    bool exited;
+    struct exit_message exit;
+    struct output out, err;
+    uint64_t written; /* by both streams of the present step */
+    bool muted;       /* the caller's callback asked to stop */
+};
+
+void run_init(struct run *r, struct vial_engine *e, const struct vial_watch *watch);
+void run_close_vessel(struct run *r);
+void run_done(struct run *r);
+#define auto_run __attribute__((cleanup(run_done)))
+
+/* Ends the run for reason END unless it has already ended. */
+void run_stop(struct run *r, enum run_end end);
+/* The same, with ERR as the reason. */
+void run_fail(struct run *r, enum run_end end, const struct vial_error *err);
+
+/* admit.c */
+
+/* Fills in the settings, checks the policy and picks the driver. FULL is the
+ * caller's to release, whatever this returns. */
+int admit(const struct vial_engine *e, const struct vial_request *req,
+          struct vial_request *full, const struct driver **driver,
+          struct vial_error *err);
+/* Refuses a language whose program does not exist where the driver needs it. */
+int admit_programs(const struct driver *driver, const struct plan *plan,
+                   struct vial_error *err);
+
+/* supervise.c */
+void supervise(struct run *r);
+
+/* step.c: what runs in the vessel */
+void step_start(struct run *r); /* the compile step, or the program */
+void step_exited(struct run *r, const struct exit_message *m);
+void step_failed(struct run *r, uint32_t step, int error);
+void step_output(struct run *r, int stream, const uint8_t *data, size_t len);
+
+/* input.c: the program's stdin */
+bool input_is_live(const struct run *r);
+void input_feed(struct run *r); /* sends what may be sent */
+void input_read(struct run *r); /* the live descriptor is readable */
+void input_end(struct run *r);
+
+/* transfer.c: files in and out */
+void transfer_put(struct run *r); /* sends what may be sent, then starts the step */
+void transfer_get(struct run *r); /* asks for the next output, or ends the run */
+void transfer_data(struct run *r, const uint8_t *data, size_t len);
+void transfer_done(struct run *r, uint32_t channel, int error);
+void transfer_give_up(struct run *r); /* outputs that will not come */
+
+/* collect.c */
+void collect(struct run *r, struct vial_result *result);
+/* The result of a run for which no vessel was opened. */
+void collect_refusal(const struct run *r, const struct vial_error *err,
+                     struct vial_result *result);
+
+#endif

@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The event loop of one run. It waits for the guest's bytes, the deadline, the
+ * guest's death, kernel events, the caller's cancelling and the caller's stdin,
+ * and does nothing while nothing happens. Whatever ends the run, the vessel is
+ * killed before this returns.
+ */
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fail.h"
+#include "engine/run.h"
+
+#define DRAIN_MAX    (4u << 20) /* bytes taken after the kill; a socket holds less */
+#define SETUP_MS     30000      /* for taking in the files, before any deadline */
+#define METER_MIN_MS 5
+#define METER_MAX_MS 1000
+#define PIDS_POLL_MS 50 /* for vessels without an event descriptor */
+
+void run_stop(struct run *r, enum run_end end)
+{
+    if (r->end != RUN_GOING)
+        return;
+    r->end = end;
+    loop_stop(&r->loop);
+}
+
+void run_fail(struct run *r, enum run_end end, const struct vial_error *err)
+{
+    if (r->end == RUN_GOING)
+        r->error = *err;
+    run_stop(r, end);
+}
+
+static void lose_guest(struct run *r)
+{
+    struct vial_error err = { 0 };
+
+    if (link_is_up(r->link))
+        (void)fail(&err, VIAL_E_GUEST, "wait for the guest: it went away");
+    else
+        (void)fail(&err, VIAL_E_GUEST, "start the guest: it went away at once");
+    run_fail(r, RUN_LOST, &err);
+}
+
+/* Writes what waits, and asks to be called when the rest can be written. */
+static void pump(struct run *r)
+{
+    struct vial_error err = { 0 };
+    const uint8_t *data;
+    size_t len;
+
+    transfer_put(r);
+    while (r->end == RUN_GOING && (data = link_pending(r->link, &len)) != NULL) {
+        ssize_t n = send(r->vessel->stream_fd, data, len, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            break; /* full; or broken, which reading will tell */
+        link_sent(r->link, (size_t)n);
+        transfer_put(r);
+    }
+    if (link_out_of_memory(r->link)) {
+        (void)fail_memory(&err);
+        run_fail(r, RUN_FAILED, &err);
+    }
+    (void)link_pending(r->link, &len);
+    loop_set(&r->loop, r->stream_slot, r->vessel->stream_fd,
+             len > 0 ? POLLIN | POLLOUT : POLLIN);
+}
+
+/* One read. Bytes taken, 0 when there are none now, -1 at the end. */
+static ssize_t take(struct run *r)
+{
+    struct vial_error err = { 0 };
+    ssize_t n = recv(r->vessel->stream_fd, r->buffer, RUN_BUFFER, MSG_DONTWAIT);
+
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return 0;
+    if (n <= 0)
+        return -1;
+    if (link_feed(r->link, r->buffer, (size_t)n, &err) == 0)
+        return n;
+    run_fail(r, RUN_FAILED, &err);
+    return -1;
+}
+
+/* What lay in the stream when the guest died still counts. */
+static void drain(struct run *r)
+{
+    size_t total = 0;
+    ssize_t n;
+
+    while (total < DRAIN_MAX && (n = take(r)) > 0)
+        total += (size_t)n;
+}
+
+static void on_stream(void *context, short events)
+{
+    struct run *r = context;
+
+    if ((events & (POLLIN | POLLHUP | POLLERR)) && take(r) < 0)
+        lose_guest(r);
+    if (r->end == RUN_GOING)
+        pump(r);
+}
+
+static void on_death(void *context, short events)
+{
+    (void)events;
+    drain(context);
+    lose_guest(context);
+}
+
+static void on_deadline(void *context, short events)
+{
+    struct run *r = context;
+    struct vial_error err = { 0 };
+
+    (void)events;
+    if (!r->begun) {
+        (void)fail(&err, VIAL_E_GUEST, "put files into the vessel: the guest is stuck");
+        run_fail(r, RUN_FAILED, &err);
+        return;
+    }
+    run_stop(r, r->exited ? RUN_EXITED : RUN_WALL);
+}
+
+static void on_cancel(void *context, short events)
+{
+    (void)events;
+    run_stop(context, RUN_CANCELLED);
+}
+
+static void on_stdin(void *context, short events)
+{
+    struct run *r = context;
+
+    (void)events;
+    input_read(r);
+    pump(r);
+}
+
+/* The soonest moment at which the cpu limit can be used up. */
+static int64_t next_look_ms(const struct limits *limits, double left_ms)
+{
+    int64_t cpus = limits->milli_cpus ? limits->milli_cpus
+                                      : 1000 * (int64_t)sysconf(_SC_NPROCESSORS_ONLN);
+    int64_t ms = (int64_t)(left_ms * 1000.0 / (double)cpus);
+
+    if (ms < METER_MIN_MS)
+        return METER_MIN_MS;
+    return ms < METER_MAX_MS ? ms : METER_MAX_MS;
+}
+
+static void look_at_counters(struct run *r)
+{
+    const struct limits *limits = &r->plan->limits;
+    struct vessel_usage u = { 0 };
+    int64_t next_ms = PIDS_POLL_MS;
+    double left_ms;
+
+    r->driver->usage(r->vessel, &u);
+    left_ms = (double)limits->cpu_ms - u.usage.cpu_user_ms - u.usage.cpu_system_ms;
+    if (strv_has(&r->plan->end_on, "pids") && u.pids_events > 0)
+        run_stop(r, RUN_PIDS);
+    else if (limits->cpu_ms && u.counted && left_ms <= 0)
+        run_stop(r, RUN_CPU);
+    if (limits->cpu_ms && next_look_ms(limits, left_ms) < next_ms)
+        next_ms = next_look_ms(limits, left_ms);
+    if (r->meter_fd >= 0)
+        (void)clock_timer_set(r->meter_fd, u.counted ? next_ms : -1);
+}
+
+static void on_meter(void *context, short events)
+{
+    (void)events;
+    look_at_counters(context);
+}
+
+/* Reading is what re-arms it, whichever kind it is: an eventfd, an inotify
+ * descriptor or a cgroup file. */
+static void on_event(void *context, short events)
+{
+    struct run *r = context;
+    char bytes[512];
+
+    if (read(r->vessel->event_fd, bytes, sizeof bytes) <= 0 && (events & POLLERR) == 0)
+        loop_set(&r->loop, r->event_slot, -1, 0);
+    (void)lseek(r->vessel->event_fd, 0, SEEK_SET);
+    look_at_counters(r);
+}
+
+static void data(void *context, uint32_t channel, int stream, const uint8_t *bytes,
+                 size_t len)
+{
+    struct run *r = context;
+
+    if (channel == r->get_channel)
+        transfer_data(r, bytes, len);
+    else
+        step_output(r, stream, bytes, len);
+    link_consumed(r->link, channel, stream, len);
+}
+
+static void exited(void *context, uint32_t channel, const struct exit_message *m)
+{
+    (void)channel;
+    step_exited(context, m);
+}
+
+static void failed(void *context, uint32_t channel, uint32_t step, int error)
+{
+    (void)channel;
+    step_failed(context, step, error);
+}
+
+static void done(void *context, uint32_t channel, int error, const char *text)
+{
+    (void)text;
+    transfer_done(context, channel, error);
+}
+
+static void writable(void *context, uint32_t channel)
+{
+    struct run *r = context;
+
+    if (channel == r->exec_channel)
+        input_feed(r);
+}
+
+static int open_timers(struct run *r, struct vial_error *err)
+{
+    bool pids = strv_has(&r->plan->end_on, "pids") && r->vessel->event_fd < 0;
+
+    r->deadline_fd = clock_timer_open(SETUP_MS);
+    if (r->deadline_fd < 0)
+        return fail_sys_rc(err, r->deadline_fd, "make the deadline's timer");
+    if (r->plan->limits.cpu_ms == 0 && !pids)
+        return 0;
+    r->meter_fd = clock_timer_open(METER_MIN_MS);
+    if (r->meter_fd < 0)
+        return fail_sys_rc(err, r->meter_fd, "make the meter's timer");
+    return 0;
+}
+
+static void watch_all(struct run *r)
+{
+    struct loop *l = &r->loop;
+    const struct vessel *v = r->vessel;
+    int event_fd = strv_has(&r->plan->end_on, "pids") ? v->event_fd : -1;
+
+    loop_init(l);
+    r->stream_slot = loop_add(l, v->stream_fd, POLLIN, on_stream, r);
+    r->stdin_slot = loop_add(l, -1, 0, on_stdin, r);
+    r->event_slot = loop_add(l, event_fd, POLLIN | POLLPRI, on_event, r);
+    (void)loop_add(l, v->death_fd, POLLIN, on_death, r);
+    (void)loop_add(l, r->deadline_fd, POLLIN, on_deadline, r);
+    (void)loop_add(l, r->meter_fd, POLLIN, on_meter, r);
+    (void)loop_add(l, r->watch->cancel_fd, POLLIN, on_cancel, r);
+}
+
+static int prepare(struct run *r, struct vial_error *err)
+{
+    static const struct link_events events = {
+        .data = data,
+        .exited = exited,
+        .failed = failed,
+        .done = done,
+        .writable = writable,
+    };
+    const struct plan *plan = r->plan;
+
+    r->compiling = plan->compile_argv.count > 0;
+    output_init(&r->out, plan->keep, (size_t)plan->limits.output_bytes);
+    output_init(&r->err, plan->keep, (size_t)plan->limits.output_bytes);
+    r->buffer = malloc(RUN_BUFFER);
+    r->link = link_new(&events, r);
+    if (plan->outputs.count > 0)
+        r->files = calloc(plan->outputs.count, sizeof *r->files);
+    if (!r->buffer || !r->link || (plan->outputs.count > 0 && !r->files))
+        return fail_memory(err);
+    if (open_timers(r, err) < 0)
+        return -1;
+    watch_all(r);
+    return link_jail(r->link, &r->vessel->jail, err);
+}
+
+void supervise(struct run *r)
+{
+    struct vial_error err = { 0 };
+
+    if (prepare(r, &err) < 0) {
+        run_fail(r, RUN_FAILED, &err);
+    } else {
+        pump(r); /* jail, files and program are on their way before the guest is up */
+        if (r->end == RUN_GOING && loop_run(&r->loop, &err) < 0)
+            run_fail(r, RUN_FAILED, &err);
+    }
+    r->ended_ns = clock_now_ns();
+    r->driver->kill(r->vessel);
+    if (r->link && r->end != RUN_EXITED)
+        drain(r);
+    transfer_give_up(r);
+}

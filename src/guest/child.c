@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* From fork to execve, in the child. Each step that cannot be done ends it with
+ * a report on descriptor 3; nothing is skipped. */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "guest/guest.h"
+
+#define STATUS_FD      3 /* the guest's stream has it, so that no pipe can */
+#define DEFAULT_SEARCH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+#define PATH_MAX_      4096
+#define DEFAULT_SLACK  50000 /* nanoseconds, the kernel's own for a process */
+
+static _Noreturn void child_fail(enum exec_step step, int error)
+{
+    uint32_t report[2] = { (uint32_t)step, (uint32_t)(error ? error : EPERM) };
+
+    (void)!write(STATUS_FD, report, sizeof report); /* smaller than PIPE_BUF: atomic */
+    _exit(127);
+}
+
+static void child_try(enum exec_step step, int rc)
+{
+    if (rc < 0)
+        child_fail(step, -rc);
+}
+
+static void child_stdio(const struct child_pipes *pipes)
+{
+    if (dup3(pipes->status, STATUS_FD, O_CLOEXEC) < 0)
+        _exit(127);
+    if ((pipes->in >= 0 && dup2(pipes->in, 0) < 0) || dup2(pipes->out, 1) < 0 ||
+        dup2(pipes->err, 2) < 0)
+        child_fail(STEP_STDIO, errno);
+}
+
+static void child_session(void)
+{
+    sigset_t none;
+
+    (void)sigemptyset(&none);
+    if (setsid() < 0 || pthread_sigmask(SIG_SETMASK, &none, NULL) != 0)
+        child_fail(STEP_SESSION, errno);
+    (void)umask(022);
+    (void)prctl(PR_SET_TIMERSLACK, DEFAULT_SLACK);
+}
+
+/* With the program's own ids, and refusing a place outside the root. */
+static void child_cwd(const struct guest *g, const char *cwd)
+{
+    char here[PATH_MAX_];
+
+    if ((!cwd || *cwd != '/') && chdir(g->jail.workdir ? g->jail.workdir : "/") < 0)
+        child_fail(STEP_CWD, errno);
+    if (cwd && chdir(cwd) < 0)
+        child_fail(STEP_CWD, errno);
+    if (syscall(SYS_getcwd, here, sizeof here) < 0)
+        child_fail(STEP_CWD, errno);
+    if (here[0] != '/') /* "(unreachable)", CVE-2024-21626 */
+        child_fail(STEP_CWD, EXDEV);
+}
+
+/* Only 0 to 2 and the report's descriptor stay open. */
+static void child_close_rest(void)
+{
+    if (syscall(SYS_close_range, STATUS_FD + 1, ~0u, 0) == 0)
+        return;
+    if (errno != ENOSYS)
+        child_fail(STEP_CHECK, errno);
+    for (int fd = STATUS_FD + 1; fd < 8192; fd++)
+        (void)close(fd);
+}
+
+/* A guest that is not pid 1 cannot clean up when it is killed itself. */
+static void child_die_with_guest(const struct guest *g)
+{
+    if (g->pid1)
+        return;
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != g->pid)
+        child_fail(STEP_SESSION, ESRCH);
+}
+
+static void child_confine(const struct guest *g, const struct exec_message *m)
+{
+    const struct jail *jail = &g->jail;
+
+    child_try(STEP_RLIMIT, confine_rlimits(jail));
+    if (jail->flags & JAIL_DROP_CAPS) /* needs the power that the ids take away */
+        child_try(STEP_CAPS, confine_bounding());
+    if (jail->flags & JAIL_SET_IDS)
+        child_try(STEP_IDS, confine_ids(g));
+    if (jail->flags & JAIL_DROP_CAPS)
+        child_try(STEP_CAPS, confine_caps());
+    child_die_with_guest(g); /* a change of ids would clear it */
+    child_cwd(g, m->cwd);
+    if ((jail->flags & JAIL_NO_NEW_PRIVS) && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+        child_fail(STEP_PRIVS, errno);
+    if (jail->flags & JAIL_LANDLOCK)
+        child_try(STEP_LANDLOCK, landlock_apply(g->landlock_fd));
+    child_close_rest();
+    if (jail->flags & JAIL_SECCOMP)
+        child_try(STEP_SECCOMP, confine_seccomp(jail));
+    child_try(STEP_CHECK, confine_check(jail));
+}
+
+static const char *child_search_path(char *const *env)
+{
+    for (size_t i = 0; env[i]; i++)
+        if (strncmp(env[i], "PATH=", 5) == 0)
+            return env[i] + 5;
+    return DEFAULT_SEARCH;
+}
+
+/* Tries each directory. Returns 0 when the program is nowhere, else why the first
+ * that is there cannot be run (ENOENT: its interpreter is missing). */
+static int child_search(const struct exec_message *m)
+{
+    const char *at = child_search_path(m->env);
+    size_t name_len = strlen(m->argv[0]);
+    int first = 0;
+    char path[PATH_MAX_];
+
+    for (;;) {
+        size_t len = strcspn(at, ":");
+
+        if (len && len + 1 + name_len < sizeof path) {
+            int error;
+
+            memcpy(path, at, len);
+            path[len] = '/';
+            memcpy(path + len + 1, m->argv[0], name_len + 1);
+            (void)execve(path, m->argv, m->env);
+            error = errno;
+            if (!first && access(path, F_OK) == 0)
+                first = error;
+        }
+        if (!at[len])
+            return first;
+        at += len + 1;
+    }
+}
+
+static _Noreturn void child_exec(const struct exec_message *m)
+{
+    int error;
+
+    if (strchr(m->argv[0], '/')) {
+        (void)execve(m->argv[0], m->argv, m->env);
+        error = errno;
+        if (error == ENOENT && access(m->argv[0], F_OK) < 0)
+            error = 0;
+    } else {
+        error = *m->argv[0] ? child_search(m) : 0;
+    }
+    child_fail(error ? STEP_EXEC : STEP_FIND, error ? error : ENOENT);
+}
+
+_Noreturn void child_run(const struct guest *g, const struct exec_message *m,
+                         const struct child_pipes *pipes)
+{
+    child_stdio(pipes);
+    child_session();
+    child_confine(g, m);
+    child_exec(m);
+}

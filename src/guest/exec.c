@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "guest/guest.h"
+
+#define PIPE_BYTES (256 << 10)
+
+static void close_fd(int *fd)
+{
+    if (*fd >= 0)
+        (void)close(*fd);
+    *fd = -1;
+}
+
+static void send_failed(struct guest *g, struct job *j, enum exec_step step, int error)
+{
+    struct pack p = { 0 };
+
+    pack_u32(&p, (uint32_t)step);
+    pack_u32(&p, (uint32_t)error);
+    stream_put(g, j, WIRE_FAILED, 0, &p);
+    pack_done(&p);
+    j->over = true;
+}
+
+static void send_started(struct guest *g, struct job *j)
+{
+    struct pack p = { 0 };
+
+    pack_u32(&p, (uint32_t)j->pid);
+    stream_put(g, j, WIRE_STARTED, 0, &p);
+    pack_done(&p);
+    j->started = true;
+}
+
+static void end_stream(struct guest *g, struct job *j, int stream)
+{
+    close_fd(&j->fd[stream]);
+    if (j->ended[stream])
+        return;
+    j->ended[stream] = true;
+    stream_put(g, j, WIRE_EOF, stream, NULL);
+}
+
+/* A pipe of which OURS stays here, never blocking, and THEIRS goes to the child. */
+static int make_pipe(int *ours, int *theirs, bool we_write)
+{
+    int ends[2];
+
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return -errno;
+    *ours = ends[we_write];
+    *theirs = ends[!we_write];
+    (void)fcntl(*ours, F_SETFL, O_NONBLOCK);
+    return 0;
+}
+
+static int make_pipes(struct job *j, struct child_pipes *theirs, bool stdin_closed)
+{
+    int rc = make_pipe(&j->status_fd, &theirs->status, false);
+
+    if (rc == 0 && !stdin_closed)
+        rc = make_pipe(&j->fd[0], &theirs->in, true);
+    if (rc == 0)
+        rc = make_pipe(&j->fd[1], &theirs->out, false);
+    if (rc == 0)
+        rc = make_pipe(&j->fd[2], &theirs->err, false);
+    /* Fewer switches between the program and us; without it, things still work. */
+    for (int i = 0; rc == 0 && i < 3; i++)
+        if (j->fd[i] >= 0)
+            (void)fcntl(j->fd[i], F_SETPIPE_SZ, PIPE_BYTES);
+    return rc;
+}
+
+/* Children inherit it. A process may always lower its own again to where it was
+ * (as long as it holds no CAP_SYS_RESOURCE, or still holds it). */
+static int set_oom(const struct guest *g, const char *value)
+{
+    if (!(g->jail.flags & JAIL_OOM_FIRST))
+        return 0;
+    if (g->oom_fd < 0)
+        return g->oom_error;
+    return pwrite(g->oom_fd, value, strlen(value), 0) < 0 ? errno : 0;
+}
+
+static void launch(struct guest *g, struct job *j, const struct exec_message *m)
+{
+    struct child_pipes theirs = { -1, -1, -1, -1 };
+    int rc = make_pipes(j, &theirs, m->stdin_closed);
+
+    if (rc == 0) {
+        j->pid = fork();
+        rc = j->pid < 0 ? -errno : 0;
+        if (j->pid == 0)
+            child_run(g, m, &theirs);
+    }
+    close_fd(&theirs.in);
+    close_fd(&theirs.out);
+    close_fd(&theirs.err);
+    close_fd(&theirs.status);
+    if (rc < 0)
+        send_failed(g, j, j->pid < 0 ? STEP_FORK : STEP_STDIO, -rc);
+}
+
+void exec_start(struct guest *g, struct job *j, const struct exec_message *m)
+{
+    int error;
+
+    j->input_ended = m->stdin_closed;
+    if ((g->jail.flags & JAIL_LANDLOCK) && g->landlock_error) {
+        send_failed(g, j, STEP_LANDLOCK, g->landlock_error);
+        return;
+    }
+    error = set_oom(g, "1000");
+    if (error) {
+        send_failed(g, j, STEP_OOM, error);
+        return;
+    }
+    if (m->timeout_ms && m->timeout_ms < NEVER / 1000000 / 2)
+        j->deadline_ns = now_ns() + m->timeout_ms * 1000000;
+    watch_start(g);
+    launch(g, j, m);
+    (void)set_oom(g, g->oom_before);
+}
+
+/* Writes what it can; the pipe's reader may be gone, then bytes vanish as they
+ * would in a pipeline. Returns how many are dealt with. */
+static size_t write_input(struct job *j, const uint8_t *data, size_t len)
+{
+    size_t done = 0;
+
+    while (done < len && j->fd[0] >= 0) {
+        ssize_t n = write(j->fd[0], data + done, len - done);
+
+        if (n >= 0)
+            done += (size_t)n;
+        else if (errno == EAGAIN)
+            return done;
+        else if (errno != EINTR)
+            close_fd(&j->fd[0]);
+    }
+    return len > done && j->fd[0] < 0 ? len : done;
+}
+
+void exec_input(struct guest *g, struct job *j, const uint8_t *data, size_t len)
+{
+    size_t done = j->input_len ? 0 : write_input(j, data, len);
+
+    if (done)
+        host_used(g, j, done);
+    if (done == len)
+        return;
+    if (!j->input)
+        j->input = malloc(WIRE_CREDIT);
+    if (!j->input)
+        guest_end(g, 1);
+    /* Credit bounds what is held to WIRE_CREDIT bytes; they may have to move. */
+    if (WIRE_CREDIT - j->input_at - j->input_len < len - done) {
+        memmove(j->input, j->input + j->input_at, j->input_len);
+        j->input_at = 0;
+    }
+    memcpy(j->input + j->input_at + j->input_len, data + done, len - done);
+    j->input_len += len - done;
+}
+
+static void step_input(struct guest *g, struct job *j)
+{
+    size_t done = write_input(j, j->input + j->input_at, j->input_len);
+
+    j->input_at += done;
+    j->input_len -= done;
+    if (done)
+        host_used(g, j, done);
+    if (!j->input_len) {
+        j->input_at = 0;
+        if (j->input_ended)
+            close_fd(&j->fd[0]);
+    }
+}
+
+void exec_input_end(struct guest *g, struct job *j)
+{
+    (void)g;
+    if (!j->input_len)
+        close_fd(&j->fd[0]);
+}
+
+/* Reads the child's report, if it is there. */
+static void step_status(struct guest *g, struct job *j)
+{
+    uint32_t report[2];
+    ssize_t n = read(j->status_fd, report, sizeof report);
+
+    if (n < 0)
+        return;
+    close_fd(&j->status_fd);
+    if (n == (ssize_t)sizeof report)
+        send_failed(g, j, (enum exec_step)report[0], (int)report[1]);
+    else
+        send_started(g, j);
+}
+
+/* How many bytes may be moved now. */
+static size_t wanted(const struct job *j, int stream)
+{
+    size_t n = least(j->may_send[stream], CHUNK);
+
+    return j->exited ? least(n, j->left[stream]) : n;
+}
+
+static bool wants_output(const struct guest *g, const struct job *j, int stream)
+{
+    return j->started && j->fd[stream] >= 0 && wanted(j, stream) && !stream_is_busy(g);
+}
+
+/* False when there is no more to move for now. */
+static bool move_output(struct guest *g, struct job *j, int stream)
+{
+    uint64_t *sent = stream == 1 ? &j->exit.out_bytes : &j->exit.err_bytes;
+    size_t want = wanted(j, stream);
+    ssize_t n = read(j->fd[stream], stream_reserve(g, want), want);
+
+    if (n < 0 && errno == EINTR)
+        return true;
+    if (n > 0) {
+        stream_commit(g, j, stream, (size_t)n);
+        *sent += (uint64_t)n;
+        j->left[stream] -= j->exited ? (size_t)n : 0;
+        return wants_output(g, j, stream) && (size_t)n == want;
+    }
+    if (n == 0 || errno != EAGAIN || j->exited)
+        end_stream(g, j, stream);
+    return false;
+}
+
+static void step_output(struct guest *g, struct job *j, int stream)
+{
+    if (!wants_output(g, j, stream))
+        return;
+    /* Alone, a program may use the whole buffer; else each has its turn. */
+    while (move_output(g, j, stream) && g->job_count == 1)
+        ;
+}
+
+void exec_polls(struct guest *g, struct job *j, struct pollfd *p)
+{
+    p[0] = (struct pollfd){ .fd = j->input_len ? j->fd[0] : -1, .events = POLLOUT };
+    for (int i = 1; i < 3; i++)
+        p[i] = (struct pollfd){ .fd = wants_output(g, j, i) ? j->fd[i] : -1,
+                                .events = POLLIN };
+    p[3] = (struct pollfd){ .fd = j->status_fd, .events = POLLIN };
+}
+
+static void send_exit(struct guest *g, struct job *j)
+{
+    struct pack p = { 0 };
+
+    exit_write(&p, &j->exit);
+    stream_put(g, j, WIRE_EXIT, 0, &p);
+    pack_done(&p);
+    j->over = true;
+}
+
+/* After the program's end only what it left in its pipes is moved: others may
+ * hold them open for as long as they like. */
+static void step_exited(struct guest *g, struct job *j)
+{
+    for (int i = 1; i < 3; i++)
+        if (!j->ended[i] && (j->fd[i] < 0 || !j->left[i] || j->closed))
+            end_stream(g, j, i);
+    if (j->ended[1] && j->ended[2])
+        send_exit(g, j);
+}
+
+void exec_turn(struct guest *g, struct job *j, const struct pollfd *p)
+{
+    if (p[0].revents)
+        step_input(g, j);
+    if (j->status_fd >= 0 && (p[3].revents || j->exited))
+        step_status(g, j);
+    if (j->over)
+        return;
+    for (int i = 1; i < 3; i++)
+        if (p[i].revents || j->exited)
+            step_output(g, j, i);
+    if (j->exited && j->started)
+        step_exited(g, j);
+    if (!j->exited && now_ns() >= j->deadline_ns) {
+        j->deadline_ns = NEVER;
+        j->exit.timed_out = 1;
+        exec_kill(g, j, SIGKILL);
+    }
+}
+
+static uint64_t micros(const struct timeval *t)
+{
+    return (uint64_t)t->tv_sec * 1000000 + (uint64_t)t->tv_usec;
+}
+
+void exec_reaped(struct guest *g, pid_t pid, int status, const void *rusage)
+{
+    const struct rusage *usage = rusage;
+    struct job *j = NULL;
+
+    for (size_t i = 0; i < g->job_count; i++)
+        if (g->jobs[i]->kind == JOB_EXEC && g->jobs[i]->pid == pid &&
+            !g->jobs[i]->exited)
+            j = g->jobs[i];
+    if (!j || j->over)
+        return;
+    watch_look(g);
+    j->exited = true;
+    j->deadline_ns = NEVER;
+    close_fd(&j->fd[0]);
+    j->exit.kind = WIFSIGNALED(status) ? EXIT_SIGNAL : EXIT_CODE;
+    j->exit.value =
+        (uint32_t)(WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+    j->exit.user_us = micros(&usage->ru_utime);
+    j->exit.system_us = micros(&usage->ru_stime);
+    j->exit.max_rss_bytes = (uint64_t)usage->ru_maxrss * 1024;
+    for (int i = 1; i < 3; i++) {
+        int there = 0;
+
+        if (j->fd[i] >= 0 && ioctl(j->fd[i], FIONREAD, &there) == 0 && there > 0)
+            j->left[i] = (size_t)there;
+    }
+}
+
+void exec_kill(struct guest *g, struct job *j, int signal)
+{
+    if (j->pid > 0)
+        tree_signal(g, j, signal);
+}
+
+void exec_close(struct guest *g, struct job *j)
+{
+    j->closed = true;
+    exec_kill(g, j, SIGKILL);
+    for (int i = 0; i < 3; i++)
+        close_fd(&j->fd[i]);
+}
+
+void exec_release(struct job *j)
+{
+    close_fd(&j->status_fd);
+    for (int i = 0; i < 3; i++)
+        close_fd(&j->fd[i]);
+    free(j->input);
+}

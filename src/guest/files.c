@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "guest/guest.h"
+
+#define TEMP_TRIES 100
+#define ENTRY_MAX  300 /* bytes of a packed entry with the longest name */
+
+/* Ends J towards the host; ERROR is 0 or a positive errno. */
+static void finish(struct guest *g, struct job *j, int error, const char *text)
+{
+    struct pack p = { 0 };
+
+    pack_u32(&p, (uint32_t)error);
+    pack_text(&p, error ? text : "");
+    stream_put(g, j, WIRE_DONE, 0, &p);
+    pack_done(&p);
+    j->over = true;
+}
+
+/* ".vial-N", in decimal. */
+static void name_temp(struct guest *g, char *out)
+{
+    char digits[16];
+    size_t n = 0;
+    unsigned number = g->temp_count++;
+
+    do
+        digits[n++] = (char)('0' + number % 10);
+    while (number /= 10);
+    out = stpcpy(out, ".vial-");
+    while (n)
+        *out++ = digits[--n];
+    *out = 0;
+}
+
+static int open_temp(struct guest *g, struct job *j, mode_t mode)
+{
+    for (int i = 0; i < TEMP_TRIES; i++) {
+        int fd;
+
+        name_temp(g, j->temp);
+        fd = openat(j->dir_fd, j->temp,
+                    O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+        if (fd < 0 && errno == EEXIST)
+            continue;
+        if (fd < 0 || fchmod(fd, mode) == 0)
+            return fd < 0 ? -errno : fd;
+        (void)close(fd);
+        return -errno;
+    }
+    j->temp[0] = 0;
+    return -EEXIST;
+}
+
+void files_put(struct guest *g, struct job *j, const struct put_message *m)
+{
+    const char *name = NULL;
+
+    j->dir_fd = beneath_parent(g->workdir_fd, m->path, true, &name);
+    if (j->dir_fd < 0) {
+        finish(g, j, -j->dir_fd, "path");
+        return;
+    }
+    j->name = strdup(name);
+    j->file_fd = j->name ? open_temp(g, j, m->mode & 0777) : -ENOMEM;
+    if (j->file_fd < 0)
+        finish(g, j, -j->file_fd, "create");
+}
+
+void files_put_data(struct guest *g, struct job *j, const uint8_t *data, size_t len)
+{
+    size_t done = 0;
+
+    while (done < len) {
+        ssize_t n = write(j->file_fd, data + done, len - done);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0) {
+            finish(g, j, n < 0 ? errno : EIO, "write");
+            return;
+        }
+        done += (size_t)n;
+    }
+    host_used(g, j, len);
+}
+
+void files_put_end(struct guest *g, struct job *j)
+{
+    int rc = renameat(j->dir_fd, j->temp, j->dir_fd, j->name);
+
+    if (rc == 0)
+        j->temp[0] = 0; /* nothing to clean up */
+    finish(g, j, rc < 0 ? errno : 0, "rename");
+}
+
+void files_get(struct guest *g, struct job *j, const struct get_message *m)
+{
+    struct stat st;
+
+    j->file_fd = beneath_open_file(g->workdir_fd, m->path);
+    if (j->file_fd < 0) {
+        finish(g, j, -j->file_fd, "open");
+        return;
+    }
+    if (fstat(j->file_fd, &st) < 0 ||
+        lseek(j->file_fd, (off_t)m->offset, SEEK_SET) < 0) {
+        finish(g, j, errno, "seek");
+        return;
+    }
+    /* What is written from now on is not waited for. */
+    j->file_left =
+        (uint64_t)st.st_size > m->offset ? (uint64_t)st.st_size - m->offset : 0;
+    if (m->len && m->len < j->file_left)
+        j->file_left = m->len;
+}
+
+void files_list(struct guest *g, struct job *j, const char *path)
+{
+    int fd = beneath_open_dir(g->workdir_fd, path);
+
+    if (fd < 0) {
+        finish(g, j, -fd, "open");
+        return;
+    }
+    j->dir = fdopendir(fd);
+    if (!j->dir) {
+        finish(g, j, errno, "open");
+        (void)close(fd);
+    }
+}
+
+static void end_data(struct guest *g, struct job *j)
+{
+    stream_put(g, j, WIRE_EOF, 1, NULL);
+    finish(g, j, 0, "");
+}
+
+static void get_turn(struct guest *g, struct job *j)
+{
+    size_t want = least(least(j->may_send[1], CHUNK), j->file_left);
+    ssize_t n = 0;
+
+    if (want)
+        n = read(j->file_fd, stream_reserve(g, want), want);
+    if (n < 0 && errno != EINTR)
+        finish(g, j, errno, "read");
+    if (n > 0) {
+        stream_commit(g, j, 1, (size_t)n);
+        j->file_left -= (uint64_t)n;
+    }
+    if (n == 0 || (n > 0 && !j->file_left)) /* it may have become shorter */
+        end_data(g, j);
+}
+
+static uint32_t type_letter(mode_t mode)
+{
+    if (S_ISREG(mode))
+        return 'f';
+    if (S_ISDIR(mode))
+        return 'd';
+    return S_ISLNK(mode) ? 'l' : 'o';
+}
+
+static void pack_entry(struct pack *p, int dir_fd, char *name)
+{
+    struct list_entry e = { .name = name };
+    struct stat st;
+
+    if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 ||
+        fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        return; /* gone since it was read */
+    e.type = type_letter(st.st_mode);
+    e.mode = st.st_mode & 07777;
+    e.size = st.st_size > 0 ? (uint64_t)st.st_size : 0;
+    if (st.st_mtim.tv_sec > 0)
+        e.mtime_ns =
+            (uint64_t)st.st_mtim.tv_sec * 1000000000 + (uint64_t)st.st_mtim.tv_nsec;
+    list_entry_write(p, &e);
+}
+
+static void list_turn(struct guest *g, struct job *j)
+{
+    size_t most = least(j->may_send[1], CHUNK);
+    struct pack p = { 0 };
+    struct dirent *entry = NULL;
+
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): the guest has one thread */
+    while (p.len + ENTRY_MAX <= most && (entry = readdir(j->dir)))
+        pack_entry(&p, dirfd(j->dir), entry->d_name);
+    if (p.len) {
+        stream_put(g, j, WIRE_DATA, 1, &p);
+        j->may_send[1] -= (uint32_t)p.len;
+    }
+    if (!entry && p.len + ENTRY_MAX <= most)
+        end_data(g, j);
+    pack_done(&p);
+}
+
+bool files_want_turn(const struct guest *g, const struct job *j)
+{
+    if (j->over || j->kind == JOB_PUT || stream_is_busy(g))
+        return false;
+    return j->kind == JOB_GET ? j->may_send[1] > 0 : j->may_send[1] >= ENTRY_MAX;
+}
+
+void files_turn(struct guest *g, struct job *j)
+{
+    if (!files_want_turn(g, j))
+        return;
+    if (j->kind == JOB_GET)
+        get_turn(g, j);
+    else
+        list_turn(g, j);
+}
+
+void files_close(struct guest *g, struct job *j)
+{
+    finish(g, j, ECANCELED, "closed");
+}
+
+void files_release(struct job *j)
+{
+    if (j->temp[0] && j->dir_fd >= 0)
+        (void)unlinkat(j->dir_fd, j->temp, 0);
+    if (j->file_fd >= 0)
+        (void)close(j->file_fd);
+    if (j->dir_fd >= 0)
+        (void)close(j->dir_fd);
+    if (j->dir)
+        (void)closedir(j->dir);
+    free(j->name);
+}

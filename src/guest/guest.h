@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VIAL_GUEST_GUEST_H
+#define VIAL_GUEST_GUEST_H
+
+/*
+ * vial-init: the first process of every vessel. It runs programs and moves
+ * bytes on the host's behalf, in one thread, around one poll(2).
+ *
+ *   start -> HELLO -> JAIL -> { EXEC | PUT | GET | LIST }* -> end of stream: all die
+ *
+ * The host is trusted, but a frame that makes no sense ends the guest. What the
+ * guest's programs do is not trusted: they may flood, stop, fork and signal.
+ * Files are named after what they own:
+ *
+ *   init     start, the loop, the end        child    from fork to execve
+ *   stream   frames in and out               confine  ids, capabilities, filters
+ *   host     what each frame asks for        jail     the same for the guest itself
+ *   exec     a program and its pipes         landlock its rule set
+ *   tree     processes, killed as a whole    watch    file systems running full
+ *   files    put, get and list               beneath  names below the workdir
+ */
+
+#include <dirent.h>
+#include <poll.h>
+#include <sys/types.h>
+
+#include "wire/frame.h"
+#include "wire/message.h"
+
+#define CHUNK         WIRE_MAX_TO_HOST /* moved in one frame */
+#define OUT_BUSY      (256u << 10)     /* with more unwritten, nothing is produced */
+#define NEVER         UINT64_MAX
+#define POLLS_PER_JOB 4
+
+enum job_kind { JOB_EXEC, JOB_PUT, JOB_GET, JOB_LIST };
+
+/* One channel: a program that runs, or a file under way. */
+struct job {
+    uint32_t channel;
+    enum job_kind kind;
+    bool over;            /* ended towards the host; removed after this round */
+    uint32_t may_send[3]; /* credit left on streams 1 and 2 */
+    uint32_t may_come;    /* credit the host has left on stream 0 */
+    uint32_t owed;        /* of stream 0, used up and not yet granted again */
+
+    /* exec */
+    pid_t pid;
+    int status_fd;  /* the child's {step, errno}; its end: the program runs */
+    int fd[3];      /* our ends of the pipes; -1 when closed */
+    uint8_t *input; /* stdin the pipe did not take yet: WIRE_CREDIT bytes, or NULL */
+    size_t input_at, input_len;
+    bool input_ended;
+    bool started, exited, closed; /* closed: the host has lost interest */
+    bool ended[3];                /* EOF was sent */
+    size_t left[3];               /* after the exit: bytes that were in the pipe then */
+    uint64_t deadline_ns;
+    struct exit_message exit;
+
+    /* files */
+    int file_fd, dir_fd;
+    char *name;         /* put: the last component, below dir_fd */
+    char temp[32];      /* put: what it is called until it is whole */
+    DIR *dir;           /* list */
+    uint64_t file_left; /* get */
+};
+
+struct watched {
+    int fd;
+    uint64_t used, free, rate; /* bytes; bytes a millisecond when last looked */
+};
+
+struct watch {
+    struct watched at[2];
+    size_t count;
+    uint64_t last_ns, next_ns;
+};
+
+struct guest {
+    pid_t pid; /* its own */
+    int in_fd, out_fd, signal_fd;
+    bool greeted, jailed, pid1;
+    bool setgroups_denied; /* by the user namespace */
+    int oom_fd, oom_error; /* its own oom_score_adj, which children inherit */
+    char oom_before[16];
+    struct jail jail;
+    int landlock_fd, landlock_error;
+    int workdir_fd;
+    uint32_t last_channel;
+    unsigned temp_count;
+
+    uint8_t *in;
+    size_t in_len, in_cap;
+    uint8_t *out;
+    size_t out_head, out_tail, out_cap;
+
+    struct job *jobs[WIRE_MAX_CHANNELS];
+    size_t job_count;
+    size_t turn; /* who is served first in this round */
+    struct watch watch;
+    struct pollfd polls[3 + POLLS_PER_JOB * WIRE_MAX_CHANNELS];
+};
+
+static inline size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* init.c */
+uint64_t now_ns(void);
+/* Kills everything and ends the guest. */
+_Noreturn void guest_end(struct guest *g, int code);
+
+/* stream.c: frames in and out. Any failure of the stream ends the guest. */
+void stream_read(struct guest *g); /* reads, and hands whole frames to host_frame */
+void stream_flush(struct guest *g);
+void stream_put(struct guest *g, const struct job *j, enum wire_type type, int stream,
+                const struct pack *payload);
+/* Room for LEN bytes of payload, or NULL while too much is unwritten; what was
+ * put there becomes a DATA frame by stream_commit. */
+uint8_t *stream_reserve(struct guest *g, size_t len);
+void stream_commit(struct guest *g, struct job *j, int stream, size_t len);
+bool stream_is_busy(const struct guest *g);
+
+/* host.c: what each frame asks for. */
+void host_frame(struct guest *g, const struct frame *f);
+void host_used(struct guest *g, struct job *j, size_t len); /* of stream 0 */
+
+/* exec.c */
+void exec_start(struct guest *g, struct job *j, const struct exec_message *m);
+void exec_input(struct guest *g, struct job *j, const uint8_t *data, size_t len);
+void exec_input_end(struct guest *g, struct job *j);
+void exec_polls(struct guest *g, struct job *j, struct pollfd *p);
+void exec_turn(struct guest *g, struct job *j, const struct pollfd *p);
+void exec_reaped(struct guest *g, pid_t pid, int status, const void *rusage);
+void exec_kill(struct guest *g, struct job *j, int signal);
+void exec_close(struct guest *g, struct job *j);
+void exec_release(struct job *j);
+
+/* child.c: runs in the child, never returns. IN is -1 for /dev/null. */
+struct child_pipes {
+    int in, out, err, status;
+};
+_Noreturn void child_run(const struct guest *g, const struct exec_message *m,
+                         const struct child_pipes *pipes);
+
+/* confine.c: each returns 0 or -errno. */
+int confine_rlimits(const struct jail *jail);
+int confine_bounding(void);
+int confine_ids(const struct guest *g);
+int confine_caps(void);
+int confine_keep_caps(uint64_t keep);
+int confine_seccomp(const struct jail *jail);
+int confine_check(const struct jail *jail);
+
+/* landlock.c: a rule set's descriptor, or -errno; and putting it into force. */
+int landlock_build(const struct jail *jail);
+int landlock_apply(int fd);
+
+/* jail.c */
+void jail_enter(struct guest *g); /* what g->jail means for the guest itself */
+
+/* tree.c */
+bool tree_reap(struct guest *g); /* collects the dead; true: some live */
+void tree_signal(struct guest *g, const struct job *j, int signal);
+void tree_kill_all(struct guest *g);
+
+/* watch.c */
+void watch_open(struct guest *g);
+void watch_start(struct guest *g); /* an exec begins */
+void watch_look(struct guest *g);
+void watch_step(struct guest *g); /* looks when it is time to */
+
+/* files.c */
+void files_put(struct guest *g, struct job *j, const struct put_message *m);
+void files_put_data(struct guest *g, struct job *j, const uint8_t *data, size_t len);
+void files_put_end(struct guest *g, struct job *j);
+void files_get(struct guest *g, struct job *j, const struct get_message *m);
+void files_list(struct guest *g, struct job *j, const char *path);
+bool files_want_turn(const struct guest *g, const struct job *j);
+void files_turn(struct guest *g, struct job *j);
+void files_close(struct guest *g, struct job *j);
+void files_release(struct job *j);
+
+/* beneath.c: no link is ever followed. Descriptor or -errno. */
+bool beneath_is_plain(const char *path);
+/* The directory PATH's last component lies in; *NAME points to that component. */
+int beneath_parent(int dir_fd, const char *path, bool create, const char **name);
+int beneath_open_file(int dir_fd, const char *path);
+int beneath_open_dir(int dir_fd, const char *path); /* "" or ".": DIR_FD itself */
+
+#endif

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "guest/guest.h"
+
+#define STREAM_FD 3
+
+uint64_t now_ns(void)
+{
+    struct timespec t;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+_Noreturn void guest_end(struct guest *g, int code)
+{
+    tree_kill_all(g);
+    _exit(code);
+}
+
+/* Descriptors 0 to 2 lead nowhere, so that nothing of the host's is held and no
+ * pipe can take their numbers. */
+static void fill_stdio(void)
+{
+    int fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+    if (fd < 0)
+        fd = open("/", O_PATH | O_CLOEXEC);
+    if (fd < 0)
+        _exit(1);
+    for (int i = 0; i < 3; i++)
+        if (fd != i && dup2(fd, i) < 0)
+            _exit(1);
+    if (fd > 2)
+        (void)close(fd);
+    else
+        (void)fcntl(fd, F_SETFD, 0);
+}
+
+static void close_from(unsigned first)
+{
+    if (syscall(SYS_close_range, first, ~0u, 0) == 0)
+        return;
+    for (int fd = (int)first; fd < 8192; fd++)
+        (void)close(fd);
+}
+
+/* The stream ends up as 3 (and 4), whichever way it came. */
+static void take_stream(struct guest *g, bool stdio)
+{
+    if (stdio) {
+        g->in_fd = dup3(0, STREAM_FD, O_CLOEXEC);
+        g->out_fd = dup3(1, STREAM_FD + 1, O_CLOEXEC);
+    } else {
+        g->in_fd = g->out_fd = STREAM_FD;
+    }
+    if (g->in_fd < 0 || g->out_fd < 0 || fcntl(STREAM_FD, F_SETFD, FD_CLOEXEC) < 0)
+        _exit(1);
+    close_from(STREAM_FD + (stdio ? 2 : 1));
+    fill_stdio();
+    for (int fd = g->in_fd; fd <= g->out_fd; fd++)
+        (void)fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+}
+
+/* All signals wait: none can end or interrupt the guest. Children get back the
+ * defaults set here and an empty mask. */
+static void take_signals(struct guest *g)
+{
+    struct sigaction standard = { .sa_handler = SIG_DFL };
+    sigset_t all, read;
+
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, NULL);
+    for (int i = 1; i < _NSIG; i++)
+        if (i != SIGKILL && i != SIGSTOP)
+            (void)sigaction(i, &standard, NULL);
+    (void)sigemptyset(&read);
+    (void)sigaddset(&read, SIGCHLD);
+    (void)sigaddset(&read, SIGTERM);
+    g->signal_fd = signalfd(-1, &read, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (g->signal_fd < 0)
+        _exit(1);
+}
+
+static ssize_t read_small(const char *path, char *text, size_t size)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, size - 1);
+
+    if (fd >= 0)
+        (void)close(fd);
+    text[n > 0 ? n : 0] = 0;
+    return n;
+}
+
+/* What only a dumpable process may open in /proc, before it stops being one. */
+static void take_proc(struct guest *g)
+{
+    char text[16];
+
+    g->setgroups_denied = read_small("/proc/self/setgroups", text, sizeof text) > 0 &&
+                          strncmp(text, "deny", 4) == 0;
+    g->oom_fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+    if (g->oom_fd < 0 && errno != ENOENT) /* no /proc, no way to ask */
+        g->oom_error = errno;
+    if (read_small("/proc/self/oom_score_adj", g->oom_before, sizeof g->oom_before) <=
+        0)
+        (void)strcpy(g->oom_before, "0");
+}
+
+static void start(struct guest *g, bool stdio)
+{
+    struct pack hello = { 0 };
+
+    take_stream(g, stdio);
+    take_signals(g);
+    g->pid = getpid();
+    g->workdir_fd = g->landlock_fd = -1;
+    g->watch.next_ns = NEVER;
+    (void)umask(022);
+    if (chdir("/") < 0)
+        _exit(1);
+    take_proc(g);
+    (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+    pack_u32(&hello, WIRE_VERSION);
+    stream_put(g, NULL, WIRE_HELLO, 0, &hello);
+    pack_done(&hello);
+}
+
+static void read_signals(struct guest *g)
+{
+    struct signalfd_siginfo info;
+
+    while (read(g->signal_fd, &info, sizeof info) == (ssize_t)sizeof info)
+        if (info.ssi_signo == SIGTERM && g->jailed && !g->pid1)
+            guest_end(g, 0);
+    (void)tree_reap(g);
+}
+
+/* Fills g->polls, and returns when to wake up at the latest. */
+static uint64_t prepare(struct guest *g)
+{
+    uint64_t wake = g->watch.next_ns;
+
+    g->polls[0] = (struct pollfd){ .fd = g->in_fd, .events = POLLIN };
+    g->polls[1] = (struct pollfd){ .fd = g->out_tail > g->out_head ? g->out_fd : -1,
+                                   .events = POLLOUT };
+    g->polls[2] = (struct pollfd){ .fd = g->signal_fd, .events = POLLIN };
+    for (size_t i = 0; i < g->job_count; i++) {
+        struct pollfd *p = &g->polls[3 + i * POLLS_PER_JOB];
+        struct job *j = g->jobs[i];
+
+        for (int k = 0; k < POLLS_PER_JOB; k++)
+            p[k] = (struct pollfd){ .fd = -1 };
+        if (j->kind == JOB_EXEC)
+            exec_polls(g, j, p);
+        else if (files_want_turn(g, j))
+            wake = 0;
+        wake = j->deadline_ns < wake ? j->deadline_ns : wake;
+    }
+    return wake;
+}
+
+static void wait_for_work(struct guest *g)
+{
+    uint64_t wake = prepare(g);
+    uint64_t now = wake == NEVER ? 0 : now_ns();
+    uint64_t left = wake > now ? wake - now : 0;
+    struct timespec t = { .tv_sec = (time_t)(left / 1000000000),
+                          .tv_nsec = (long)(left % 1000000000) };
+
+    if (ppoll(g->polls, 3 + g->job_count * POLLS_PER_JOB, wake == NEVER ? NULL : &t,
+              NULL) < 0 &&
+        errno != EINTR)
+        guest_end(g, 1);
+}
+
+static void sweep(struct guest *g)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < g->job_count; i++) {
+        struct job *j = g->jobs[i];
+
+        if (!j->over) {
+            g->jobs[kept++] = j;
+            continue;
+        }
+        exec_release(j);
+        files_release(j);
+        free(j);
+    }
+    g->job_count = kept;
+}
+
+/* Each job once, beginning with another every time. */
+static void give_turns(struct guest *g, size_t polled)
+{
+    static const struct pollfd nothing[POLLS_PER_JOB];
+
+    for (size_t n = 0; n < g->job_count; n++) {
+        size_t i = (g->turn + n) % g->job_count;
+        struct job *j = g->jobs[i];
+
+        if (j->over)
+            continue;
+        if (j->kind == JOB_EXEC)
+            exec_turn(g, j, i < polled ? &g->polls[3 + i * POLLS_PER_JOB] : nothing);
+        else
+            files_turn(g, j);
+    }
+    g->turn++;
+}
+
+static void serve_once(struct guest *g)
+{
+    size_t polled = g->job_count;
+
+    wait_for_work(g);
+    if (g->polls[2].revents)
+        read_signals(g);
+    if (g->polls[0].revents)
+        stream_read(g);
+    give_turns(g, polled);
+    watch_step(g);
+    sweep(g);
+    stream_flush(g);
+}
+
+int main(int argc, char **argv)
+{
+    struct guest *g = calloc(1, sizeof *g);
+
+    if (!g)
+        return 1;
+    start(g, argc > 1 && strcmp(argv[1], "--stdio") == 0);
+    stream_flush(g);
+    for (;;)
+        serve_once(g);
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/capability.h>
+#include <signal.h>
+#include <sys/fsuid.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "guest/guest.h"
+
+#define CAP(name) (UINT64_C(1) << CAP_##name)
+
+/* What starting and ending programs takes. SYS_PTRACE: to see the processes in
+ * a /proc that hides others'. */
+#define KEPT_CAPS                                                                      \
+    (CAP(SETUID) | CAP(SETGID) | CAP(SETPCAP) | CAP(KILL) | CAP(SYS_PTRACE))
+
+/* From now on the guest touches files with the rights of its programs, and what
+ * it makes is theirs. */
+static void take_file_ids(struct guest *g)
+{
+    if (!(g->jail.flags & JAIL_SET_IDS))
+        return;
+    (void)setgroups(0, NULL); /* judged in the child, where it counts */
+    (void)setfsgid(g->jail.gid);
+    (void)setfsuid(g->jail.uid);
+    if (setfsgid((gid_t)-1) != (int)g->jail.gid ||
+        setfsuid((uid_t)-1) != (int)g->jail.uid)
+        guest_end(g, 1);
+}
+
+static void take_place(struct guest *g)
+{
+    g->pid1 = g->jail.flags & JAIL_PID1;
+    /* Believing it wrongly would make kill(-1) reach everyone else. */
+    if (g->pid1 && g->pid != 1)
+        guest_end(g, 1);
+    if (!g->pid1 && prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
+        guest_end(g, 1);
+}
+
+/* With a pid namespace its programs die with it. Without, it must live to kill
+ * them: it is told by a signal that it reads. */
+static void follow_parent(struct guest *g)
+{
+    if (g->jail.flags & JAIL_DIE_WITH_PARENT)
+        (void)prctl(PR_SET_PDEATHSIG, g->pid1 ? SIGKILL : SIGTERM);
+}
+
+void jail_enter(struct guest *g)
+{
+    take_place(g);
+    if (g->jail.workdir)
+        g->workdir_fd = open(g->jail.workdir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    watch_open(g);
+    if (g->jail.flags & JAIL_LANDLOCK) {
+        g->landlock_fd = landlock_build(&g->jail);
+        g->landlock_error = g->landlock_fd < 0 ? -g->landlock_fd : 0;
+    }
+    take_file_ids(g);
+    if (g->pid1 && (g->jail.flags & JAIL_SET_IDS) && confine_keep_caps(KEPT_CAPS) < 0)
+        guest_end(g, 1);
+    /* Changed credentials clear both. */
+    (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+    follow_parent(g);
+}

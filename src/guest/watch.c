@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Whether a small file system ran full, from samples: it looks the more often
+ * the nearer and the faster it fills, and rarely when nothing is written. */
+
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "guest/guest.h"
+
+#define SHORTEST_NS UINT64_C(50000)
+#define QUIET_NS    UINT64_C(2000000) /* the shortest while nothing is written */
+#define LONGEST_NS  UINT64_C(20000000)
+#define FASTEST     UINT64_C(8000000) /* bytes a millisecond: more than a core writes */
+
+static bool is_seen_already(const struct watch *w, const struct stat *st)
+{
+    struct stat other;
+
+    for (size_t i = 0; i < w->count; i++)
+        if (fstat(w->at[i].fd, &other) == 0 && other.st_dev == st->st_dev)
+            return true;
+    return false;
+}
+
+void watch_open(struct guest *g)
+{
+    struct watch *w = &g->watch;
+
+    w->next_ns = NEVER;
+    for (size_t i = 0; i < 2; i++) {
+        int fd = g->jail.watch_full[i]
+                     ? open(g->jail.watch_full[i], O_PATH | O_DIRECTORY | O_CLOEXEC)
+                     : -1;
+        struct statfs fs;
+        struct stat st;
+
+        if (fd < 0)
+            continue;
+        if (fstatfs(fd, &fs) == 0 && fs.f_type == TMPFS_MAGIC && fs.f_blocks &&
+            fstat(fd, &st) == 0 && !is_seen_already(w, &st))
+            w->at[w->count++].fd = fd;
+        else
+            (void)close(fd);
+    }
+    if (w->count)
+        (void)prctl(PR_SET_TIMERSLACK, 1000);
+}
+
+/* Looks at one; true when it is full. */
+static bool look(struct watched *at, uint64_t passed_ns)
+{
+    struct statfs fs;
+    uint64_t used;
+
+    if (fstatfs(at->fd, &fs) < 0)
+        return false;
+    used = (uint64_t)(fs.f_blocks - fs.f_bfree) * (uint64_t)fs.f_bsize;
+    at->rate = 0;
+    if (used > at->used && passed_ns)
+        at->rate = (used - at->used) * 1000 / (passed_ns / 1000 + 1);
+    at->used = used;
+    at->free = (uint64_t)fs.f_bfree * (uint64_t)fs.f_bsize;
+    return !fs.f_bfree || (fs.f_files && !fs.f_ffree);
+}
+
+/* When this one should be seen again: halfway to being full at the present
+ * rate, or at the rate it might reach when nothing moved. */
+static uint64_t interval(const struct watched *at)
+{
+    uint64_t rate = at->rate ? at->rate : FASTEST;
+    uint64_t shortest = at->rate ? SHORTEST_NS : QUIET_NS;
+    uint64_t ns = at->free / 2 * 1000 / (rate / 1000 + 1);
+
+    if (ns < shortest)
+        return shortest;
+    return ns > LONGEST_NS ? LONGEST_NS : ns;
+}
+
+void watch_look(struct guest *g)
+{
+    struct watch *w = &g->watch;
+    uint64_t now = now_ns(), used = 0, wait = LONGEST_NS;
+    bool full = false;
+
+    for (size_t i = 0; i < w->count; i++) {
+        uint64_t next;
+
+        full |= look(&w->at[i], now - w->last_ns);
+        used += w->at[i].used;
+        next = interval(&w->at[i]);
+        wait = next < wait ? next : wait;
+    }
+    for (size_t i = 0; i < g->job_count; i++) {
+        struct job *j = g->jobs[i];
+
+        if (j->kind != JOB_EXEC || j->exited)
+            continue;
+        if (used > j->exit.disk_peak_bytes)
+            j->exit.disk_peak_bytes = used;
+        j->exit.disk_full |= full;
+    }
+    w->last_ns = now;
+    w->next_ns = w->count ? now + wait : NEVER;
+}
+
+void watch_start(struct guest *g)
+{
+    if (g->watch.count)
+        watch_look(g);
+}
+
+void watch_step(struct guest *g)
+{
+    bool running = false;
+
+    if (now_ns() < g->watch.next_ns)
+        return;
+    for (size_t i = 0; i < g->job_count; i++)
+        running |= g->jobs[i]->kind == JOB_EXEC && !g->jobs[i]->exited;
+    if (running)
+        watch_look(g);
+    else
+        g->watch.next_ns = NEVER;
+}

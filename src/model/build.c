@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model/build.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fail.h"
+#include "base/sys.h"
+#include "model/draft.h"
+
+#define HOSTNAME "vial"
+
+static_assert(NETWORK_NONE == 0 && NETWORK_BRIDGE == 1, "the order of fields.def");
+static_assert(KEEP_HEAD == 0 && KEEP_TAIL == 1 && KEEP_BOTH == 2, "the same");
+
+/* Exactly one of code and command. */
+static int check_what(const struct vial_request *req, struct vial_error *err)
+{
+    bool command = req->command.count > 0;
+    bool code = request_has(req, code) || request_has(req, language);
+
+    if (command && code) {
+        (void)fail(err, VIAL_E_USAGE, "both code and a command are given");
+        return fail_remedy(err, "give language and code, or command, not both");
+    }
+    if (!command && !code) {
+        (void)fail(err, VIAL_E_USAGE, "nothing to run: neither code nor a command");
+        return fail_remedy(err, "give language and code, or command");
+    }
+    if (command && req->args.count > 0) {
+        (void)fail(err, VIAL_E_USAGE, "args are given beside a command");
+        return fail_remedy(err, "put them into the command itself");
+    }
+    if (code && !request_has(req, language)) {
+        (void)fail(err, VIAL_E_USAGE, "code is given without its language");
+        return fail_remedy(err, "name one; `vial languages` lists them");
+    }
+    if (code && !request_has(req, code))
+        return fail(err, VIAL_E_USAGE, "language '%s' is given without code",
+                    req->language);
+    return 0;
+}
+
+/* An operator may list a language under any of its names. */
+static int check_language(const struct policy *p, const struct language *language,
+                          struct vial_error *err)
+{
+    if (policy_check_list(p, POLICY_ID_languages, "language", language->name, err) == 0)
+        return 0;
+    for (size_t i = 0; i < language->aliases.count; i++)
+        if (strv_has(&p->languages, language->aliases.items[i]))
+            return 0;
+    return -1;
+}
+
+static int choose_language(struct draft *d, struct vial_error *err)
+{
+    const struct policy *policy = &d->settings->policy;
+
+    if (d->req->command.count > 0)
+        return policy_check_list(policy, POLICY_ID_languages, "language", "command",
+                                 err);
+    if (language_find(&d->settings->languages, d->req->language, &d->language, err) < 0)
+        return -1;
+    return check_language(policy, d->language, err);
+}
+
+static bool uses_image(const char *driver)
+{
+    return !str_eq(driver, "native") && !str_eq(driver, "process");
+}
+
+/* An image among the settings is there for the drivers that use one; an image
+ * that a request names must not be ignored. */
+static int choose_image(const struct draft *d, const char *driver, const char **out,
+                        struct vial_error *err)
+{
+    const char *asked = d->req->image;
+
+    if (!uses_image(driver)) {
+        if (!asked || str_eq(asked, d->settings->defaults.image))
+            return 0;
+        (void)fail(err, VIAL_E_UNSUPPORTED, "driver '%s' uses no image", driver);
+        return fail_remedy(err, "choose driver docker, or leave out the image");
+    }
+    *out = asked ? asked : d->language ? d->language->image : NULL;
+    if (!*out)
+        return 0;
+    return policy_check_list(&d->settings->policy, POLICY_ID_images, "image", *out,
+                             err);
+}
+
+static const char *choose_seccomp(const struct draft *d)
+{
+    if (d->req->seccomp)
+        return d->req->seccomp;
+    return d->language && d->language->seccomp ? d->language->seccomp : "default";
+}
+
+/* It becomes a file's name. */
+static int check_seccomp(const char *name, struct vial_error *err)
+{
+    if (name[0] != '.' &&
+        strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                     "0123456789._-") == strlen(name))
+        return 0;
+    return fail(err, VIAL_E_VALUE, "seccomp '%s' is not a profile's name", name);
+}
+
+static int put_string(char **out, const char *value, struct vial_error *err)
+{
+    *out = value ? strdup(value) : NULL;
+    return value && !*out ? fail_memory(err) : 0;
+}
+
+static int names_build(struct draft *d, const char *driver, struct vial_error *err)
+{
+    struct plan *plan = d->plan;
+    const char *image = NULL;
+
+    if (policy_check_list(&d->settings->policy, POLICY_ID_drivers, "driver", driver,
+                          err) < 0 ||
+        choose_image(d, driver, &image, err) < 0 ||
+        check_seccomp(choose_seccomp(d), err) < 0)
+        return -1;
+    if (put_string(&plan->driver, driver, err) < 0 ||
+        put_string(&plan->language, d->language ? d->language->name : NULL, err) < 0 ||
+        put_string(&plan->image, image, err) < 0 ||
+        put_string(&plan->seccomp, choose_seccomp(d), err) < 0 ||
+        put_string(&plan->hostname, HOSTNAME, err) < 0 ||
+        put_string(&plan->label_session, d->req->session, err) < 0)
+        return -1;
+    return put_string(&plan->label_task, d->req->task, err);
+}
+
+static void add_missing(struct strv *to, const struct strv *from)
+{
+    for (size_t i = 0; i < from->count; i++)
+        if (!strv_has(to, from->items[i]))
+            strv_push(to, from->items[i]);
+}
+
+static int rules_build(struct draft *d, struct vial_error *err)
+{
+    struct plan *plan = d->plan;
+
+    plan->network = (enum plan_network)d->req->network;
+    plan->keep = request_has(d->req, output_keep) ? (enum plan_keep)d->req->output_keep
+                                                  : KEEP_BOTH;
+    add_missing(&plan->require, &d->req->require);
+    add_missing(&plan->require, &d->settings->policy.require);
+    add_missing(&plan->end_on, &d->req->end_on);
+    return strv_ok(&plan->require) && strv_ok(&plan->end_on) ? 0 : fail_memory(err);
+}
+
+int plan_build(const struct vial_request *req, const struct settings *settings,
+               const char *driver, struct plan **out, struct vial_error *err)
+{
+    auto_plan struct plan *plan = calloc(1, sizeof(*plan));
+    struct draft d = { .req = req, .settings = settings, .plan = plan };
+
+    if (!plan)
+        return fail_memory(err);
+    sys_make_id('r', plan->id);
+    if (check_what(req, err) < 0 || choose_language(&d, err) < 0 ||
+        names_build(&d, driver, err) < 0 || rules_build(&d, err) < 0 ||
+        place_build(&d, err) < 0 || program_build(&d, err) < 0 ||
+        bounds_build(&d, err) < 0 || cargo_build(&d, err) < 0 ||
+        mount_build(&d, err) < 0)
+        return -1;
+    *out = ptr_take(&plan);
+    return 0;
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VIAL_MODEL_BUILD_H
+#define VIAL_MODEL_BUILD_H
+
+/*
+ * Request x settings -> plan. Reads the host only to judge mount sources and to
+ * read the files a request names; opens nothing that stays open.
+ */
+
+#include "model/plan.h"
+#include "model/settings.h"
+
+/* DRIVER is the name already chosen (never "auto"). REQ has had the settings'
+ * defaults filled in and has passed policy_check. */
+int plan_build(const struct vial_request *req, const struct settings *settings,
+               const char *driver, struct plan **out, struct vial_error *err);
+
+#endif

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VIAL_MODEL_DRAFT_H
+#define VIAL_MODEL_DRAFT_H
+
+/* A plan in the making, and the steps of plan_build, in their order. */
+
+#include "model/language.h"
+#include "model/plan.h"
+#include "model/request.h"
+#include "model/settings.h"
+
+#include "vial/error.h"
+
+struct draft {
+    const struct vial_request *req;
+    const struct settings *settings;
+    const struct language *language; /* NULL for a plain command */
+    struct plan *plan;
+};
+
+/* place.c: workdir, cwd; the draft has its language. */
+int place_build(struct draft *d, struct vial_error *err);
+/* program.c: argv, compile_argv, env. */
+int program_build(struct draft *d, struct vial_error *err);
+/* cargo.c: the code, files, stdin and outputs. */
+int cargo_build(struct draft *d, struct vial_error *err);
+/* bounds.c: limits. */
+int bounds_build(struct draft *d, struct vial_error *err);
+/* mount.c: mounts and rootfs, judged. */
+int mount_build(struct draft *d, struct vial_error *err);
+
+#endif

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VIAL_MODEL_LANGUAGE_H
+#define VIAL_MODEL_LANGUAGE_H
+
+/*
+ * The language table: data, not code. runtimes/languages.yaml is the built-in
+ * one; a user's file adds languages or replaces them by name. An entry with
+ * `like: NAME` starts as a copy of a language that is already there.
+ *
+ *   language_table_load* -> language_find -> … -> language_table_done
+ */
+
+#include <jansson.h>
+
+#include "base/str.h"
+#include "model/limits.h"
+
+#include "vial/error.h"
+
+struct language {
+    char *name;
+    struct strv aliases;
+    char *file;               /* "main.py": where the code goes, below the workdir */
+    struct strv compile_argv; /* "{file}" and "{dir}" are replaced; may be empty */
+    struct strv run_argv;
+    struct strv version_argv;
+    struct strv env;      /* "K=V" added for this language */
+    char *image;          /* default image, or NULL */
+    char *seccomp;        /* profile, or NULL: "default" */
+    struct limits limits; /* 0: not given */
+};
+
+struct language_table {
+    struct language *items;
+    size_t count;
+};
+
+/* Adds FILE's languages (YAML or JSON) over those already there. */
+int language_table_load(struct language_table *t, const char *path,
+                        struct vial_error *err);
+int language_table_read(struct language_table *t, const char *text, size_t len,
+                        const char *name, struct vial_error *err);
+
+/* By name or alias, any case. Unknown: an error that names the known ones and,
+ * if one is near, suggests it. Borrowed from T. */
+int language_find(const struct language_table *t, const char *name,
+                  const struct language **out, struct vial_error *err);
+
+void language_table_done(struct language_table *t);
+
+#endif

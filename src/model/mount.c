@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which host objects may be shown inside. A source is opened once, by descriptor
+ * and through no magic link; what is judged is the object that was opened and its
+ * real path, and DEV and INO let the driver mount that object or nothing.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+
+#include "base/auto.h"
+#include "base/fail.h"
+#include "base/path.h"
+#include "base/sys.h"
+#include "model/draft.h"
+#include "model/value.h"
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+/* Never shown, nor anything below or above them. */
+static const char *const secret_trees[] = {
+    "/proc",
+    "/sys",
+    "/dev",
+    "/run",
+    "/var/run",
+    "/boot",
+    "/etc",
+    "/var/lib/docker",
+    "/var/lib/containerd",
+    "/var/spool/cron",
+    "/root/.ssh",
+    "/lost+found",
+};
+/* Never shown as a whole: homes, and where hosts keep their sockets. */
+static const char *const crowded[] = {
+    "/", "/home", "/root", "/var", "/tmp", "/var/tmp"
+};
+/* Never writable. */
+static const char *const system_trees[] = { "/usr",   "/bin",   "/sbin",  "/lib",
+                                            "/lib32", "/lib64", "/libx32" };
+/* Below a directory of one of these names lie keys. */
+static const char *const secret_names[] = { ".ssh", ".gnupg", ".aws", ".kube",
+                                            ".azure" };
+/* A directory that holds one of these is someone's home or a control room. */
+static const char *const telltales[] = { ".ssh",
+                                         ".gnupg",
+                                         ".aws/credentials",
+                                         ".kube/config",
+                                         ".docker/config.json",
+                                         "docker.sock",
+                                         "containerd.sock",
+                                         "podman.sock" };
+/* Kernel interfaces, wherever they are mounted. */
+static const long kernel_types[] = { PROC_SUPER_MAGIC,   SYSFS_MAGIC,
+                                     CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC,
+                                     DEBUGFS_MAGIC,      TRACEFS_MAGIC,
+                                     SECURITYFS_MAGIC,   BPF_FS_MAGIC,
+                                     DEVPTS_SUPER_MAGIC };
+
+/* Inside: what vial itself puts there. */
+static const char *const taken_targets[] = { "/proc", "/sys",  "/dev", "/usr",
+                                             "/bin",  "/sbin", "/etc", "/run",
+                                             "/boot", "/work", "/tmp" };
+
+static const char *kind_of_object(mode_t mode)
+{
+    if (S_ISSOCK(mode))
+        return "a socket";
+    if (S_ISFIFO(mode))
+        return "a FIFO";
+    if (S_ISCHR(mode) || S_ISBLK(mode))
+        return "a device";
+    return "not a file";
+}
+
+static int refuse(const char *source, const char *why, struct vial_error *err)
+{
+    (void)fail(err, VIAL_E_MOUNT, "mount source '%s' %s", source, why);
+    return fail_remedy(err,
+                       "mount a directory or file that holds only what the program "
+                       "needs");
+}
+
+static int open_object(const char *source, struct vial_error *err)
+{
+    int fd =
+        sys_openat2(AT_FDCWD, source, O_PATH | O_CLOEXEC, 0, RESOLVE_NO_MAGICLINKS);
+
+    if (fd >= 0)
+        return fd;
+    if (fd == -ENOENT || fd == -ENOTDIR)
+        return refuse(source, "does not exist", err);
+    (void)fail_sys_rc(err, fd, "open mount source '%s'", source);
+    return fail_as(err, VIAL_E_MOUNT);
+}
+
+static int check_type(int fd, const char *source, struct stat *st,
+                      struct vial_error *err)
+{
+    struct statfs fs;
+
+    if (fstat(fd, st) < 0 || fstatfs(fd, &fs) < 0) {
+        (void)fail_sys(err, "look at mount source '%s'", source);
+        return fail_as(err, VIAL_E_MOUNT);
+    }
+    if (!S_ISREG(st->st_mode) && !S_ISDIR(st->st_mode)) {
+        (void)fail(err, VIAL_E_MOUNT, "mount source '%s' is %s", source,
+                   kind_of_object(st->st_mode));
+        return fail_remedy(err, "only files and directories can be mounted");
+    }
+    for (size_t i = 0; i < COUNT(kernel_types); i++)
+        if ((long)fs.f_type == kernel_types[i])
+            return refuse(source, "is an interface of the kernel", err);
+    return 0;
+}
+
+/* The path the kernel knows the object by, free of symbolic links. */
+static int real_path(int fd, const struct stat *st, char *out, size_t size)
+{
+    char link[40];
+    struct stat again;
+    ssize_t len;
+
+    (void)snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+    len = readlink(link, out, size);
+    if (len <= 0 || (size_t)len >= size || out[0] != '/')
+        return -1;
+    out[len] = '\0';
+    /* A deleted object, or one of another mount namespace, is not there. */
+    if (lstat(out, &again) < 0 || again.st_dev != st->st_dev ||
+        again.st_ino != st->st_ino)
+        return -1;
+    return 0;
+}
+
+static bool has_component(const char *path, const char *name)
+{
+    size_t len = strlen(name);
+
+    for (const char *at = path; *at == '/'; at += strcspn(at, "/")) {
+        at++;
+        if (strncmp(at, name, len) == 0 && (at[len] == '/' || at[len] == '\0'))
+            return true;
+    }
+    return false;
+}
+
+static int check_tree(const char *path, bool writable, struct vial_error *err)
+{
+    for (size_t i = 0; i < COUNT(crowded); i++)
+        if (strcmp(path, crowded[i]) == 0)
+            return refuse(path, "holds far more than a program may see", err);
+    for (size_t i = 0; i < COUNT(secret_trees); i++)
+        if (path_is_beneath(path, secret_trees[i]) ||
+            path_is_beneath(secret_trees[i], path))
+            return refuse(path, "belongs to the host", err);
+    for (size_t i = 0; i < COUNT(secret_names); i++)
+        if (has_component(path, secret_names[i]))
+            return refuse(path, "is where keys are kept", err);
+    for (size_t i = 0; writable && i < COUNT(system_trees); i++)
+        if (path_is_beneath(path, system_trees[i]))
+            return refuse(path, "belongs to the host and cannot be writable", err);
+    return 0;
+}
+
+static int check_content(int fd, const char *path, struct vial_error *err)
+{
+    for (size_t i = 0; i < COUNT(telltales); i++)
+        if (faccessat(fd, telltales[i], F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
+            (void)fail(err, VIAL_E_MOUNT, "mount source '%s' holds '%s'", path,
+                       telltales[i]);
+            return fail_remedy(err, "mount a directory below it");
+        }
+    return 0;
+}
+
+/* Roots are resolved as sources are, so that a link among them fits. */
+static bool is_below_root(const char *path, const char *root)
+{
+    auto_fd int fd = open(root, O_PATH | O_CLOEXEC | O_DIRECTORY);
+    char real[4096];
+    struct stat st;
+
+    if (fd < 0 || fstat(fd, &st) < 0 || real_path(fd, &st, real, sizeof(real)) < 0)
+        return false;
+    return path_is_beneath(path, real);
+}
+
+static int check_roots(const struct policy *p, const char *path, struct vial_error *err)
+{
+    if (!((p->set >> POLICY_ID_mount_roots) & 1u))
+        return 0;
+    for (size_t i = 0; i < p->mount_roots.count; i++)
+        if (is_below_root(path, p->mount_roots.items[i]))
+            return 0;
+    (void)fail(err, VIAL_E_MOUNT_OUTSIDE,
+               "mount source '%s' lies outside the allowed roots", path);
+    return fail_remedy(err, "policy key 'mount_roots' in %s says which they are",
+                       p->origin[POLICY_ID_mount_roots]);
+}
+
+/* Fills OUT's source, dev, ino and is_dir. */
+static int judge_source(const struct policy *p, const char *source, bool writable,
+                        struct plan_mount *out, struct vial_error *err)
+{
+    auto_fd int fd = open_object(source, err);
+    char path[4096];
+    struct stat st;
+
+    if (fd < 0 || check_type(fd, source, &st, err) < 0)
+        return -1;
+    if (real_path(fd, &st, path, sizeof(path)) < 0)
+        return refuse(source, "has no path of its own", err);
+    if (check_tree(path, writable, err) < 0 ||
+        (S_ISDIR(st.st_mode) && check_content(fd, path, err) < 0) ||
+        check_roots(p, path, err) < 0)
+        return -1;
+    out->source = strdup(path);
+    out->writable = writable;
+    out->is_dir = S_ISDIR(st.st_mode);
+    out->dev = st.st_dev;
+    out->ino = st.st_ino;
+    return out->source ? 0 : fail_memory(err);
+}
+
+static int refuse_target(const char *target, const char *why, struct vial_error *err)
+{
+    (void)fail(err, VIAL_E_MOUNT, "mount target '%s' %s", target, why);
+    return fail_remedy(err, "choose a directory of its own, such as /data");
+}
+
+static int judge_target(const char *target, struct vial_error *err)
+{
+    size_t len = strlen(target);
+
+    if (!path_is_clean_absolute(target) || len >= 4096 || target[len - 1] == '/' ||
+        !value_is_plain(target, len))
+        return refuse_target(target, "is not a clean absolute path", err);
+    for (size_t i = 0; i < COUNT(taken_targets); i++)
+        if (path_is_beneath(target, taken_targets[i]))
+            return refuse_target(target, "is taken by the vessel itself", err);
+    if (str_starts(target, "/lib"))
+        return refuse_target(target, "is taken by the vessel itself", err);
+    return 0;
+}
+
+static int check_apart(const struct plan *plan, const char *target,
+                       struct vial_error *err)
+{
+    for (size_t i = 0; i < plan->mount_count; i++) {
+        const char *other = plan->mounts[i].target;
+
+        if (path_is_beneath(target, other) || path_is_beneath(other, target))
+            return fail(err, VIAL_E_MOUNT, "mount targets '%s' and '%s' overlap", other,
+                        target);
+    }
+    return 0;
+}
+
+static int add_mount(struct draft *d, const struct mount_in *in, struct vial_error *err)
+{
+    struct plan *plan = d->plan;
+    struct plan_mount *mount = &plan->mounts[plan->mount_count];
+
+    if (judge_target(in->target, err) < 0 || check_apart(plan, in->target, err) < 0)
+        return -1;
+    if (judge_source(&d->settings->policy, in->source, in->writable, mount, err) < 0)
+        return -1;
+    plan->mount_count++;
+    mount->target = strdup(in->target);
+    return mount->target ? 0 : fail_memory(err);
+}
+
+static int add_workspace(struct draft *d, struct vial_error *err)
+{
+    char target[] = "/workspace";
+    struct mount_in in = { d->req->workspace, target, true };
+
+    if (!d->req->workspace)
+        return 0;
+    if (add_mount(d, &in, err) < 0)
+        return fail_in(err, "workspace");
+    if (!d->plan->mounts[d->plan->mount_count - 1].is_dir)
+        return fail(err, VIAL_E_MOUNT, "workspace '%s' is not a directory", in.source);
+    return 0;
+}
+
+static int judge_rootfs(struct draft *d, struct vial_error *err)
+{
+    struct plan_mount root = { 0 };
+
+    if (!d->req->rootfs)
+        return 0;
+    if (judge_source(&d->settings->policy, d->req->rootfs, false, &root, err) < 0)
+        return fail_in(err, "rootfs");
+    d->plan->rootfs = root.source;
+    if (!root.is_dir)
+        return fail(err, VIAL_E_MOUNT, "rootfs '%s' is not a directory", root.source);
+    return 0;
+}
+
+int mount_build(struct draft *d, struct vial_error *err)
+{
+    const struct mount_list *list = &d->req->mounts;
+
+    d->plan->mounts = calloc(list->count + 1, sizeof(*d->plan->mounts));
+    if (!d->plan->mounts)
+        return fail_memory(err);
+    if (add_workspace(d, err) < 0)
+        return -1;
+    for (size_t i = 0; i < list->count; i++)
+        if (add_mount(d, &list->items[i], err) < 0)
+            return -1;
+    return judge_rootfs(d, err);
+}

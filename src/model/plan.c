@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model/plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/value.h"
+
+static void file_done(struct plan_file *file)
+{
+    free(file->path);
+    blob_done(&file->content);
+}
+
+static void mount_done(struct plan_mount *mount)
+{
+    free(mount->source);
+    free(mount->target);
+}
+
+static void free_strings(struct plan *plan)
+{
+    char *const strings[] = { plan->driver,    plan->language, plan->workdir,
+                              plan->cwd,       plan->image,    plan->rootfs,
+                              plan->seccomp,   plan->hostname, plan->label_session,
+                              plan->label_task };
+
+    for (size_t i = 0; i < sizeof(strings) / sizeof(strings[0]); i++)
+        free(strings[i]);
+}
+
+void plan_free(struct plan *plan)
+{
+    if (!plan)
+        return;
+    for (size_t i = 0; i < plan->file_count; i++)
+        file_done(&plan->files[i]);
+    for (size_t i = 0; i < plan->mount_count; i++)
+        mount_done(&plan->mounts[i]);
+    free(plan->files);
+    free(plan->mounts);
+    strv_done(&plan->compile_argv);
+    strv_done(&plan->argv);
+    strv_done(&plan->env);
+    strv_done(&plan->outputs);
+    strv_done(&plan->require);
+    strv_done(&plan->end_on);
+    blob_done(&plan->stdin_data);
+    free_strings(plan);
+    free(plan);
+}
+
+/* FNV-1a, 64 bits: tells two contents apart for people, proves nothing. */
+static uint64_t fnv1a(const struct blob *b)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+
+    for (size_t i = 0; i < b->len; i++)
+        hash = (hash ^ (unsigned char)b->data[i]) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+static json_t *text(const char *s)
+{
+    return s ? value_text_json(s, strlen(s)) : json_null();
+}
+
+static json_t *list(const struct strv *v)
+{
+    json_t *array = json_array();
+
+    for (size_t i = 0; i < v->count; i++)
+        (void)json_array_append_new(array, text(v->items[i]));
+    return array;
+}
+
+static json_t *content(const struct blob *b)
+{
+    return json_pack("{s:I, s:o}", "bytes", (json_int_t)b->len, "fnv1a64",
+                     json_sprintf("%016llx", (unsigned long long)fnv1a(b)));
+}
+
+static json_t *file_json(const struct plan_file *file)
+{
+    json_t *object = json_object();
+
+    (void)json_object_set_new(object, "path", text(file->path));
+    (void)json_object_set_new(object, "mode", json_sprintf("%04o", file->mode));
+    (void)json_object_update_new(object, content(&file->content));
+    return object;
+}
+
+static json_t *files(const struct plan *plan)
+{
+    json_t *array = json_array();
+
+    for (size_t i = 0; i < plan->file_count; i++)
+        (void)json_array_append_new(array, file_json(&plan->files[i]));
+    return array;
+}
+
+/* Without dev and ino, which differ from host to host. */
+static json_t *mounts(const struct plan *plan)
+{
+    json_t *array = json_array();
+
+    for (size_t i = 0; i < plan->mount_count; i++) {
+        const struct plan_mount *m = &plan->mounts[i];
+
+        (void)json_array_append_new(array, json_pack("{s:o, s:o, s:s, s:s}", "source",
+                                                     text(m->source), "target",
+                                                     text(m->target), "mode",
+                                                     m->writable ? "rw" : "ro", "kind",
+                                                     m->is_dir ? "directory" : "file"));
+    }
+    return array;
+}
+
+static json_t *stdin_json(const struct plan *plan)
+{
+    json_t *object = content(&plan->stdin_data);
+
+    (void)json_object_set_new(object, "live", json_boolean(plan->stdin_live));
+    return object;
+}
+
+/* 0, which means no limit, comes out as null. */
+static json_t *limits(const struct plan *plan)
+{
+    json_t *object = json_object();
+
+    for (size_t i = 0; i < LIMIT_COUNT; i++) {
+        int64_t value = limits_get(&plan->limits, &limit_rows[i]);
+
+        (void)json_object_set_new(object, limit_rows[i].name,
+                                  value ? json_integer(value) : json_null());
+    }
+    return object;
+}
+
+static const char *network_name(enum plan_network network)
+{
+    return network == NETWORK_BRIDGE ? "bridge" : "none";
+}
+
+static const char *keep_name(enum plan_keep keep)
+{
+    static const char *const names[] = { "head", "tail", "both" };
+
+    return names[keep];
+}
+
+json_t *plan_json(const struct plan *plan)
+{
+    const struct {
+        const char *name;
+        json_t *value;
+    } members[] = {
+        { "id", text(plan->id) },
+        { "driver", text(plan->driver) },
+        { "language", text(plan->language) },
+        { "compile", list(&plan->compile_argv) },
+        { "argv", list(&plan->argv) },
+        { "env", list(&plan->env) },
+        { "workdir", text(plan->workdir) },
+        { "cwd", text(plan->cwd) },
+        { "files", files(plan) },
+        { "outputs", list(&plan->outputs) },
+        { "stdin", stdin_json(plan) },
+        { "limits", limits(plan) },
+        { "network", text(network_name(plan->network)) },
+        { "output_keep", text(keep_name(plan->keep)) },
+        { "mounts", mounts(plan) },
+        { "image", text(plan->image) },
+        { "rootfs", text(plan->rootfs) },
+        { "seccomp", text(plan->seccomp) },
+        { "hostname", text(plan->hostname) },
+        { "require", list(&plan->require) },
+        { "end_on", list(&plan->end_on) },
+        { "session", text(plan->label_session) },
+        { "task", text(plan->label_task) },
+    };
+    json_t *object = json_object();
+    int rc = object ? 0 : -1;
+
+    for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++)
+        rc |= json_object_set_new(object, members[i].name, members[i].value);
+    if (rc == 0)
+        return object;
+    json_decref(object);
+    return NULL;
+}

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model/request.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/fail.h"
+#include "base/text.h"
+#include "model/kind.h"
+#include "model/value.h"
+
+static const size_t offsets[] = {
+#define FIELD(name, ...) offsetof(struct vial_request, name),
+#include "model/fields.def"
+#undef FIELD
+};
+
+void *request_member(struct vial_request *req, enum field_id id)
+{
+    return (char *)req + offsets[id];
+}
+
+const void *request_peek(const struct vial_request *req, enum field_id id)
+{
+    return (const char *)req + offsets[id];
+}
+
+static bool has(const struct vial_request *req, enum field_id id)
+{
+    return (req->set >> id) & 1u;
+}
+
+static void mark(struct vial_request *req, enum field_id id)
+{
+    req->set |= UINT64_C(1) << id;
+    req->builtin &= ~(UINT64_C(1) << id);
+}
+
+static bool is_request(const char *where)
+{
+    return strcmp(where, "request") == 0;
+}
+
+static int unknown(const char *name, const char *where, struct vial_error *err)
+{
+    const char *near = text_suggest(name, field_names);
+    struct shown shown;
+
+    value_show(&shown, name, strlen(name));
+    if (is_request(where))
+        (void)fail(err, VIAL_E_FIELD, "unknown field '%s' in request", shown.text);
+    else
+        (void)fail(err, VIAL_E_FIELD, "unknown key '%s' in '%s'", shown.text, where);
+    return near ? fail_remedy(err, "did you mean '%s'?", near) : -1;
+}
+
+static int not_allowed(const struct field *f, const char *where, struct vial_error *err)
+{
+    if (!(f->scope & FIELD_IN_SETTINGS)) {
+        (void)fail(err, VIAL_E_FIELD, "key '%s' in '%s' can only be given by a request",
+                   f->name, where);
+        return -1;
+    }
+    (void)fail(err, VIAL_E_POLICY, "a project file may not set '%s'", f->name);
+    (void)fail_cause(err, "%s", where);
+    return fail_remedy(err,
+                       "set it in /etc/vial/vial.yaml, in ~/.config/vial/vial.yaml, "
+                       "or for one request");
+}
+
+static int decode_field(struct vial_request *req, const char *name, json_t *value,
+                        unsigned allowed, const char *where, struct vial_error *err)
+{
+    const struct field *f = field_find(name);
+
+    if (!f)
+        return unknown(name, where, err);
+    if (allowed && (f->scope & allowed) != allowed)
+        return not_allowed(f, where, err);
+    if (kind_of(f->type)->decode(f, request_member(req, field_id_of(f)), value, err) <
+        0)
+        return is_request(where) ? -1 : fail_in(err, "%s", where);
+    mark(req, field_id_of(f));
+    return 0;
+}
+
+int request_decode(struct vial_request *req, json_t *object, unsigned allowed,
+                   const char *where, struct vial_error *err)
+{
+    if (!json_is_object(object))
+        return fail(err, VIAL_E_VALUE, "%s is not an object of fields", where);
+    for (void *at = json_object_iter(object); at;
+         at = json_object_iter_next(object, at))
+        if (decode_field(req, json_object_iter_key(at), json_object_iter_value(at),
+                         allowed, where, err) < 0)
+            return -1;
+    return 0;
+}
+
+int request_set_text(struct vial_request *req, enum field_id id, const char *text,
+                     size_t len, const char *where, struct vial_error *err)
+{
+    const struct field *f = &fields[id];
+
+    if (kind_of(f->type)->parse(f, request_member(req, id), text, len, err) < 0)
+        return is_request(where) ? -1 : fail_in(err, "%s", where);
+    mark(req, id);
+    return 0;
+}
+
+int request_fill(struct vial_request *req, const struct vial_request *from,
+                 struct vial_error *err)
+{
+    for (size_t i = 0; i < FIELD_ID__COUNT; i++) {
+        enum field_id id = (enum field_id)i;
+        const struct kind *kind = kind_of(fields[i].type);
+
+        if (has(req, id) || !has(from, id))
+            continue;
+        req->set |= UINT64_C(1) << i;
+        req->builtin |= from->builtin & (UINT64_C(1) << i);
+        if (kind->copy(request_member(req, id), request_peek(from, id)) < 0)
+            return fail_memory(err);
+    }
+    return 0;
+}
+
+json_t *request_field_json(const struct vial_request *req, enum field_id id)
+{
+    if (!has(req, id))
+        return NULL;
+    return kind_of(fields[id].type)->json(&fields[id], request_peek(req, id));
+}
+
+static int64_t bytes_of(const struct file_list *files)
+{
+    int64_t total = 0;
+
+    for (size_t i = 0; i < files->count; i++)
+        total += (int64_t)files->items[i].content.len;
+    return total;
+}
+
+int64_t request_amount(const struct vial_request *req, enum field_id id)
+{
+    const void *member = request_peek(req, id);
+
+    if (!has(req, id))
+        return 0;
+    switch ((int)fields[id].type) {
+    case FIELD_TEXT:
+        return (int64_t)((const struct blob *)member)->len;
+    case FIELD_FILES:
+        return bytes_of(member);
+    case FIELD_COUNT_:
+    case FIELD_MS:
+    case FIELD_BYTES:
+    case FIELD_MILLI:
+        return *(const int64_t *)member;
+    default:
+        return 0;
+    }
+}
+
+void request_choice(const struct vial_request *req, enum field_id id, char *out)
+{
+    auto_str struct str name = { 0 };
+
+    if (has(req, id))
+        value_choice_name(&name, fields[id].choices,
+                          *(const int *)request_peek(req, id));
+    (void)snprintf(out, 32, "%s", name.data ? name.data : "");
+}
+
+void request_done(struct vial_request *req)
+{
+    for (size_t i = 0; i < FIELD_ID__COUNT; i++)
+        kind_of(fields[i].type)->done(request_member(req, (enum field_id)i));
+    req->set = 0;
+    req->builtin = 0;
+}

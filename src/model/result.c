@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model/result.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "base/text.h"
+#include "model/value.h"
+
+/* Significant digits: times are rounded to microseconds, so 15 print them as
+ * they were meant. */
+#define DIGITS 15
+
+const char *const result_verdicts[] = { [VIAL_OK] = "ok",
+                                        [VIAL_NONZERO] = "nonzero",
+                                        [VIAL_SIGNAL] = "signal",
+                                        [VIAL_TIMEOUT] = "timeout",
+                                        [VIAL_CPU_TIMEOUT] = "cpu_timeout",
+                                        [VIAL_OOM] = "oom",
+                                        [VIAL_DISK] = "disk",
+                                        [VIAL_PIDS] = "pids",
+                                        [VIAL_OUTPUT_LIMIT] = "output_limit",
+                                        [VIAL_DENIED] = "denied",
+                                        [VIAL_CANCELLED] = "cancelled",
+                                        [VIAL_FAILED] = "failed",
+                                        NULL };
+
+/* In the order of enum vial_limit's bits. */
+const char *const result_limits[] = { "memory", "pids",   "cpu",  "disk",
+                                      "fsize",  "output", "time", NULL };
+
+const char *vial_verdict_name(enum vial_verdict verdict)
+{
+    if ((unsigned)verdict > VIAL_FAILED)
+        return "failed";
+    return result_verdicts[verdict];
+}
+
+const char *vial_signal_name(int signal)
+{
+    return sigabbrev_np(signal);
+}
+
+struct vial_result *result_new(void)
+{
+    struct vial_result *result = calloc(1, sizeof(*result));
+
+    if (!result)
+        return NULL;
+    result->exit_code = -1;
+    result->stage = "run";
+    result->verdict = VIAL_FAILED;
+    memcpy(result->level, "none", sizeof("none"));
+    memcpy(result->limits_by, "none", sizeof("none"));
+    return result;
+}
+
+/* Milliseconds, to the microsecond. */
+static json_t *number(double value)
+{
+    bool sane = value >= 0 && value < 1e12;
+
+    return json_real(sane ? (double)(int64_t)(value * 1000 + 0.5) / 1000 : 0);
+}
+
+static json_t *count(uint64_t value)
+{
+    return json_integer(value > INT64_MAX ? INT64_MAX : (json_int_t)value);
+}
+
+static json_t *text(const char *s)
+{
+    return value_text_json(s, strlen(s));
+}
+
+static json_t *text_or_null(const char *s)
+{
+    return s && *s ? text(s) : json_null();
+}
+
+json_t *error_json(const struct vial_error *err)
+{
+    if (err->code[0] == '\0')
+        return json_null();
+    return json_pack("{s:o, s:o, s:o, s:o}", "code", text(err->code), "message",
+                     text(err->message), "cause", text(err->cause), "remedy",
+                     text(err->remedy));
+}
+
+static json_t *base64(const char *data, size_t len)
+{
+    auto_str struct str coded = { 0 };
+
+    text_base64(&coded, data, len);
+    return str_ok(&coded) ? json_stringn(coded.data ? coded.data : "", coded.len)
+                          : NULL;
+}
+
+static const char *bytes(const struct vial_stream *stream)
+{
+    return stream->data ? stream->data : "";
+}
+
+static bool wants_base64(const struct vial_stream *stream, bool raw)
+{
+    return raw || !text_is_utf8(bytes(stream), stream->len);
+}
+
+static json_t *signal_json(int signal)
+{
+    const char *name = vial_signal_name(signal);
+
+    if (signal == 0)
+        return json_null();
+    return name ? json_string(name) : json_sprintf("%d", signal);
+}
+
+static json_t *limits_json(unsigned limits)
+{
+    json_t *array = json_array();
+
+    for (size_t i = 0; result_limits[i]; i++)
+        if ((limits >> i) & 1u)
+            (void)json_array_append_new(array, json_string(result_limits[i]));
+    return array;
+}
+
+static json_t *timing_json(const struct vial_timing *t)
+{
+    return json_pack("{s:o, s:o, s:o, s:o}", "queue_ms", number(t->queue_ms), "open_ms",
+                     number(t->open_ms), "run_ms", number(t->run_ms), "close_ms",
+                     number(t->close_ms));
+}
+
+static json_t *usage_json(const struct vial_usage *u)
+{
+    return json_pack(
+        "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "cpu_user_ms",
+        number(u->cpu_user_ms), "cpu_system_ms", number(u->cpu_system_ms),
+        "memory_peak_bytes", count(u->memory_peak_bytes), "pids_peak",
+        count(u->pids_peak), "throttled_ms", number(u->throttled_ms), "read_bytes",
+        count(u->read_bytes), "write_bytes", count(u->write_bytes), "net_rx_bytes",
+        count(u->net_rx_bytes), "net_tx_bytes", count(u->net_tx_bytes),
+        "disk_peak_bytes", count(u->disk_peak_bytes));
+}
+
+static json_t *isolation_json(const struct vial_result *r)
+{
+    json_t *layers = json_array();
+
+    for (size_t i = 0; r->layers && r->layers[i]; i++)
+        (void)json_array_append_new(layers, text(r->layers[i]));
+    return json_pack("{s:o, s:o, s:o}", "level", text(r->level), "layers", layers,
+                     "limits_by", text(r->limits_by));
+}
+
+static json_t *file_json(const struct vial_file *file, bool raw)
+{
+    json_t *object = json_object();
+    bool plain = file->data && text_is_utf8(file->data, file->len);
+
+    (void)json_object_set_new(object, "path", text(file->path));
+    (void)json_object_set_new(object, "bytes",
+                              file->data ? count(file->len) : json_null());
+    (void)json_object_set_new(
+        object, "content", plain ? json_stringn(file->data, file->len) : json_null());
+    if (file->data && (raw || !plain))
+        (void)json_object_set_new(object, "content_base64",
+                                  base64(file->data, file->len));
+    (void)json_object_set_new(object, "error", error_json(&file->error));
+    return object;
+}
+
+static json_t *files_json(const struct vial_result *r, bool raw)
+{
+    json_t *array = json_array();
+
+    for (size_t i = 0; i < r->file_count; i++)
+        (void)json_array_append_new(array, file_json(&r->files[i], raw));
+    return array;
+}
+
+/* Sticky: a NULL value, for want of memory, spoils the whole. */
+static void put(json_t **object, const char *name, json_t *value)
+{
+    if (json_object_set_new(*object, name, value) == 0)
+        return;
+    json_decref(*object);
+    *object = NULL;
+}
+
+static void put_streams(json_t **object, const struct vial_result *r, bool raw)
+{
+    put(object, "stdout", value_text_json(bytes(&r->out), r->out.len));
+    put(object, "stderr", value_text_json(bytes(&r->err), r->err.len));
+    put(object, "stdout_bytes", count(r->out.total_bytes));
+    put(object, "stderr_bytes", count(r->err.total_bytes));
+    put(object, "stdout_truncated", json_boolean(r->out.truncated));
+    put(object, "stderr_truncated", json_boolean(r->err.truncated));
+    if (wants_base64(&r->out, raw))
+        put(object, "stdout_base64", base64(bytes(&r->out), r->out.len));
+    if (wants_base64(&r->err, raw))
+        put(object, "stderr_base64", base64(bytes(&r->err), r->err.len));
+}
+
+json_t *result_json(const struct vial_result *r, bool raw)
+{
+    json_t *object = json_object();
+
+    put(&object, "id", text(r->id));
+    put(&object, "verdict", json_string(vial_verdict_name(r->verdict)));
+    put(&object, "stage", text(r->stage ? r->stage : "run"));
+    put(&object, "exit_code",
+        r->exit_code < 0 ? json_null() : json_integer(r->exit_code));
+    put(&object, "signal", signal_json(r->signal));
+    put_streams(&object, r, raw);
+    put(&object, "duration_ms", number(r->duration_ms));
+    put(&object, "timing", timing_json(&r->timing));
+    put(&object, "usage", usage_json(&r->usage));
+    put(&object, "limits_hit", limits_json(r->limits_hit));
+    put(&object, "driver", text_or_null(r->driver));
+    put(&object, "vessel_id", text_or_null(r->vessel_id));
+    put(&object, "image", text_or_null(r->image));
+    put(&object, "isolation", isolation_json(r));
+    put(&object, "files", files_json(r, raw));
+    put(&object, "error", error_json(&r->error));
+    return object;
+}
+
+char *vial_result_json(const struct vial_result *result, bool raw)
+{
+    json_t *object = result_json(result, raw);
+    char *json = object ? json_dumps(object, JSON_REAL_PRECISION(DIGITS)) : NULL;
+
+    json_decref(object);
+    return json;
+}
+
+void vial_result_free(struct vial_result *result)
+{
+    if (!result)
+        return;
+    for (size_t i = 0; i < result->file_count; i++) {
+        free(result->files[i].path);
+        free(result->files[i].data);
+    }
+    for (size_t i = 0; result->layers && result->layers[i]; i++)
+        free(result->layers[i]);
+    free(result->layers);
+    free(result->files);
+    free(result->out.data);
+    free(result->err.data);
+    free(result->image);
+    free(result);
+}

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model/settings.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/fail.h"
+#include "base/path.h"
+#include "model/sources.h"
+
+#define SYSTEM_FILE "/etc/vial/vial.yaml"
+#define USER_FILE   ".config/vial/vial.yaml"
+
+/* Outermost first, as they are read. */
+enum layer { BUILTIN, PRESET, SYSTEM, USER, PROJECT, ENVIRON, LAYER_COUNT };
+
+AUTO(settings, struct settings, settings_free)
+#define auto_settings __attribute__((cleanup(auto_settings_)))
+
+/* What the caller says wins over the environment. */
+static const char *pick(const struct settings_sources *from, const char *given,
+                        const char *variable)
+{
+    return given ? given : source_variable(from->environ_, variable);
+}
+
+static char *find_share_dir(const struct settings_sources *from)
+{
+    const char *given = pick(from, from->share_dir, "VIAL_SHARE");
+    auto_free char *self = NULL;
+    auto_free char *guest = NULL;
+
+    if (given)
+        return strdup(given);
+    self = path_self_dir();
+    guest = self ? path_join(self, "vial-init") : NULL;
+    if (guest && access(guest, F_OK) == 0)
+        return ptr_take(&self);
+    return strdup(VIAL_SHARE_DIR);
+}
+
+static int load_languages(struct settings *s, struct vial_error *err)
+{
+    auto_free char *path = path_join(s->share_dir, "runtimes/languages.yaml");
+
+    if (!path)
+        return fail_memory(err);
+    if (language_table_load(&s->languages, path, err) == 0)
+        return 0;
+    return fail_remedy(err, "install vial's data, or say where it is by VIAL_SHARE");
+}
+
+static int read_usual_files(struct settings *s, const struct settings_sources *from,
+                            struct source *layers, struct vial_error *err)
+{
+    auto_free char *user = from->home ? path_join(from->home, USER_FILE) : NULL;
+
+    if (from->home && !user)
+        return fail_memory(err);
+    if (source_read_file(s, &layers[SYSTEM], SYSTEM_FILE, FIELD_IN_SETTINGS, false,
+                         err) < 0)
+        return -1;
+    if (!user)
+        return 0;
+    return source_read_file(s, &layers[USER], user, FIELD_IN_SETTINGS, false, err);
+}
+
+static int read_project(struct settings *s, const char *dir, struct source *out,
+                        struct vial_error *err)
+{
+    auto_free char *path = path_join(dir ? dir : ".", "vial.yaml");
+
+    if (!path)
+        return fail_memory(err);
+    policy_seal(&s->policy); /* untrusted code may have written it */
+    return source_read_file(s, out, path, FIELD_IN_PROJECT, false, err);
+}
+
+static int read_layers(struct settings *s, const struct settings_sources *from,
+                       struct source *layers, struct vial_error *err)
+{
+    const char *config = pick(from, from->config, "VIAL_CONFIG");
+
+    if (source_read_builtin(&layers[BUILTIN], err) < 0)
+        return -1;
+    if (s->preset && source_read_preset(s, &layers[PRESET], s->preset, err) < 0)
+        return -1;
+    if (config &&
+        source_read_file(s, &layers[SYSTEM], config, FIELD_IN_SETTINGS, true, err) < 0)
+        return -1;
+    if (!config && read_usual_files(s, from, layers, err) < 0)
+        return -1;
+    if (read_project(s, from->project_dir, &layers[PROJECT], err) < 0)
+        return -1;
+    return source_read_environ(s, &layers[ENVIRON], from->environ_, err);
+}
+
+/* Innermost first: each outer layer fills what is still unset. */
+static int merge(struct settings *s, const struct source *layers,
+                 struct vial_error *err)
+{
+    for (size_t n = LAYER_COUNT; n-- > 0;) {
+        uint64_t before = s->defaults.set;
+
+        if (request_fill(&s->defaults, &layers[n].values, err) < 0)
+            return -1;
+        for (size_t i = 0; i < FIELD_ID__COUNT; i++) {
+            if (!(((s->defaults.set & ~before) >> i) & 1u))
+                continue;
+            s->origin[i] = strdup(layers[n].where);
+            if (!s->origin[i])
+                return fail_memory(err);
+        }
+    }
+    return 0;
+}
+
+static int lower_builtins(struct settings *s, struct vial_error *err)
+{
+    for (size_t i = 0; i < FIELD_ID__COUNT; i++) {
+        enum field_id id = (enum field_id)i;
+        int64_t cap = policy_cap(&s->policy, id);
+
+        if (!((s->defaults.builtin >> i) & 1u) ||
+            request_amount(&s->defaults, id) <= cap)
+            continue;
+        *(int64_t *)request_member(&s->defaults, id) = cap;
+        free(s->origin[i]);
+        s->origin[i] = strdup("built-in, lowered to the policy's cap");
+        if (!s->origin[i])
+            return fail_memory(err);
+    }
+    return 0;
+}
+
+static int load(struct settings *s, const struct settings_sources *from,
+                struct source *layers, struct vial_error *err)
+{
+    const char *preset = pick(from, from->preset, "VIAL_PRESET");
+
+    s->share_dir = find_share_dir(from);
+    s->preset = preset ? strdup(preset) : NULL;
+    if (!s->share_dir || (preset && !s->preset))
+        return fail_memory(err);
+    if (policy_init(&s->policy, err) < 0 || load_languages(s, err) < 0 ||
+        read_layers(s, from, layers, err) < 0 || merge(s, layers, err) < 0)
+        return -1;
+    return lower_builtins(s, err);
+}
+
+int settings_load(const struct settings_sources *from, struct settings **out,
+                  struct vial_error *err)
+{
+    auto_settings struct settings *s = calloc(1, sizeof(*s));
+    struct source layers[LAYER_COUNT] = { 0 };
+    int rc;
+
+    if (!s)
+        return fail_memory(err);
+    rc = load(s, from, layers, err);
+    for (size_t i = 0; i < LAYER_COUNT; i++)
+        source_done(&layers[i]);
+    if (rc < 0)
+        return -1;
+    *out = ptr_take(&s);
+    return 0;
+}
+
+static json_t *field_json(const struct settings *s, size_t i)
+{
+    json_t *value = request_field_json(&s->defaults, (enum field_id)i);
+
+    return json_pack("{s:o, s:s?}", "value", value ? value : json_null(), "from",
+                     s->origin[i]);
+}
+
+json_t *settings_json(const struct settings *s)
+{
+    json_t *root = json_object();
+    json_t *values = json_object();
+    json_t *files = json_array();
+
+    for (size_t i = 0; i < s->files.count; i++)
+        (void)json_array_append_new(files, json_string(s->files.items[i]));
+    for (size_t i = 0; i < FIELD_ID__COUNT; i++)
+        if (fields[i].scope & FIELD_IN_SETTINGS)
+            (void)json_object_set_new(values, fields[i].name, field_json(s, i));
+    (void)json_object_set_new(root, "share_dir", json_string(s->share_dir));
+    (void)json_object_set_new(root, "preset",
+                              s->preset ? json_string(s->preset) : json_null());
+    (void)json_object_set_new(root, "files", files);
+    (void)json_object_set_new(root, "defaults", values);
+    (void)json_object_set_new(root, "policy", policy_json(&s->policy));
+    return root;
+}
+
+void settings_free(struct settings *s)
+{
+    if (!s)
+        return;
+    request_done(&s->defaults);
+    policy_done(&s->policy);
+    language_table_done(&s->languages);
+    strv_done(&s->files);
+    for (size_t i = 0; i < FIELD_ID__COUNT; i++)
+        free(s->origin[i]);
+    free(s->share_dir);
+    free(s->preset);
+    free(s);
+}

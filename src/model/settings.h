@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VIAL_MODEL_SETTINGS_H
+#define VIAL_MODEL_SETTINGS_H
+
+/*
+ * Layered settings with provenance:
+ *
+ *   built-in < preset < /etc/vial/vial.yaml < ~/.config/vial/vial.yaml
+ *   < ./vial.yaml < VIAL_* variables < the request itself
+ *
+ * A settings file has the keys `defaults` (request fields), `policy`, and
+ * `languages` (path of a language file). Each layer fills what inner ones left
+ * unset; policies only tighten. A preset file has the same keys (and its own
+ * block `preset`, for other rooms).
+ *
+ * A variable VIAL_<FIELD> sets a field; several values are separated by commas.
+ * VIAL_SHARE, VIAL_CONFIG, VIAL_PRESET and VIAL_LANGUAGES (a language file) say
+ * where to look; VIAL_TEST_* belongs to tests; any other VIAL_* is an error. A
+ * variable that is set but empty counts as unset.
+ */
+
+#include "model/language.h"
+#include "model/policy.h"
+#include "model/request.h"
+
+struct settings {
+    struct vial_request defaults;
+    char *origin[FIELD_ID__COUNT]; /* where each came from, or NULL */
+    struct policy policy;
+    struct language_table languages;
+    struct strv files; /* those that were read, outermost first */
+    char *share_dir;   /* runtimes/, presets/, seccomp/, vial-init */
+    char *preset;      /* or NULL */
+};
+
+struct settings_sources {
+    const char *preset;      /* or NULL */
+    const char *config;      /* one file instead of /etc and ~/.config, or NULL */
+    const char *project_dir; /* or NULL: the current directory */
+    const char *share_dir;   /* or NULL: found by itself */
+    char *const *environ_;   /* borrowed; NULL: none */
+    const char *home;        /* or NULL */
+};
+
+/* A built-in default above a cap of the policy is lowered to it, as nobody has
+ * asked for that value; all that someone gave is judged by policy_check. */
+int settings_load(const struct settings_sources *from, struct settings **out,
+                  struct vial_error *err);
+json_t *settings_json(const struct settings *s); /* for `config show` */
+void settings_free(struct settings *s);
+
+#endif

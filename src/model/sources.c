@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model/sources.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/auto.h"
+#include "base/fail.h"
+#include "base/json.h"
+#include "base/path.h"
+#include "base/text.h"
+#include "model/value.h"
+
+#define PREFIX "VIAL_"
+
+static int name_source(struct source *out, const char *where, struct vial_error *err)
+{
+    out->where = strdup(where);
+    return out->where ? 0 : fail_memory(err);
+}
+
+void source_done(struct source *source)
+{
+    request_done(&source->values);
+    free(source->where);
+    source->where = NULL;
+}
+
+const char *source_variable(char *const *environ_, const char *name)
+{
+    size_t len = strlen(name);
+
+    for (; environ_ && *environ_; environ_++)
+        if (strncmp(*environ_, name, len) == 0 && (*environ_)[len] == '=')
+            return (*environ_)[len + 1] ? *environ_ + len + 1 : NULL;
+    return NULL;
+}
+
+/* A path in a file is meant relative to that file. */
+static char *resolve(const char *file, const char *path)
+{
+    const char *slash = strrchr(file, '/');
+    auto_free char *dir = NULL;
+
+    if (path[0] == '/' || !slash)
+        return strdup(path);
+    dir = strndup(file, (size_t)(slash - file) + 1);
+    return dir ? path_join(dir, path) : NULL;
+}
+
+static int load_languages(struct settings *s, json_t *json, const char *path,
+                          unsigned allowed, struct vial_error *err)
+{
+    const char *name = value_string(json);
+    auto_free char *file = NULL;
+    struct shown shown;
+
+    if (allowed & FIELD_IN_PROJECT)
+        return fail(err, VIAL_E_POLICY, "a project file may not set 'languages'");
+    value_show_json(&shown, json);
+    if (!name || !*name)
+        return fail(err, VIAL_E_VALUE, "%s: languages '%s' is not a path", path,
+                    shown.text);
+    file = resolve(path, name);
+    if (!file)
+        return fail_memory(err);
+    return language_table_load(&s->languages, file, err);
+}
+
+static int unknown_key(const char *key, const char *path, struct vial_error *err)
+{
+    static const char *const known[] = { "defaults", "policy", "languages", NULL };
+    const char *near = text_suggest(key, known);
+    struct shown shown;
+
+    value_show(&shown, key, strlen(key));
+    (void)fail(err, VIAL_E_FIELD, "unknown key '%s' in '%s'", shown.text, path);
+    if (near)
+        return fail_remedy(err, "did you mean '%s'?", near);
+    if (field_find(key))
+        return fail_remedy(err, "put '%s' below the key 'defaults'", key);
+    return fail_remedy(err, "known keys: defaults, policy, languages");
+}
+
+struct reading {
+    struct settings *s;
+    struct source *out;
+    const char *path;
+    unsigned allowed;
+    bool preset;
+};
+
+static int read_key(const struct reading *r, const char *key, json_t *value,
+                    struct vial_error *err)
+{
+    /* An empty block in YAML is null. */
+    bool empty = json_is_null(value);
+
+    if (strcmp(key, "defaults") == 0)
+        return empty ? 0
+                     : request_decode(&r->out->values, value, r->allowed, r->path, err);
+    if (strcmp(key, "policy") == 0)
+        return empty ? 0 : policy_tighten(&r->s->policy, value, r->path, err);
+    if (strcmp(key, "languages") == 0)
+        return empty ? 0 : load_languages(r->s, value, r->path, r->allowed, err);
+    if (r->preset && strcmp(key, "preset") == 0)
+        return 0;
+    return unknown_key(key, r->path, err);
+}
+
+static int read_keys(const struct reading *r, struct vial_error *err)
+{
+    auto_json json_t *root = NULL;
+
+    if (yaml_read(r->path, &root, err) < 0)
+        return -1;
+    if (!json_is_object(root))
+        return fail(err, VIAL_E_VALUE, "'%s' is not a mapping of keys", r->path);
+    for (void *at = json_object_iter(root); at; at = json_object_iter_next(root, at))
+        if (read_key(r, json_object_iter_key(at), json_object_iter_value(at), err) < 0)
+            return -1;
+    strv_push(&r->s->files, r->path);
+    return strv_ok(&r->s->files) ? 0 : fail_memory(err);
+}
+
+/* 1: there is a file, 0: there is nothing. A FIFO in a usual place could make
+ * vial wait for ever; who NAMED the file may use /dev/null and the like. */
+static int is_there(const char *path, bool named, struct vial_error *err)
+{
+    struct stat st;
+
+    if (stat(path, &st) == 0) {
+        if (named || S_ISREG(st.st_mode))
+            return 1;
+        return fail(err, VIAL_E_FILE, "'%s' is not a regular file", path);
+    }
+    if (errno == ENOENT || errno == ENOTDIR)
+        return 0;
+    (void)fail_sys(err, "read '%s'", path);
+    return fail_as(err, VIAL_E_FILE);
+}
+
+int source_read_file(struct settings *s, struct source *out, const char *path,
+                     unsigned allowed, bool required, struct vial_error *err)
+{
+    struct reading r = { .s = s, .out = out, .path = path, .allowed = allowed };
+    int there = is_there(path, required, err);
+
+    if (there < 0)
+        return -1;
+    if (!there && required)
+        return fail(err, VIAL_E_FILE, "settings file '%s' does not exist", path);
+    if (!there)
+        return 0;
+    return read_keys(&r, err) < 0 ? -1 : name_source(out, path, err);
+}
+
+static int is_preset(const struct dirent *entry)
+{
+    const char *dot = strrchr(entry->d_name, '.');
+
+    return entry->d_name[0] != '.' && dot && strcmp(dot, ".yaml") == 0;
+}
+
+static void list_presets(const char *dir, struct str *out)
+{
+    struct dirent **entries = NULL;
+    int count = scandir(dir, &entries, is_preset, alphasort);
+
+    for (int i = 0; i < count; i++) {
+        const char *name = entries[i]->d_name;
+
+        str_printf(out, "%s%.*s", i ? ", " : "", (int)strlen(name) - 5, name);
+        free(entries[i]);
+    }
+    free(entries);
+}
+
+static int unknown_preset(const char *dir, const char *name, struct vial_error *err)
+{
+    auto_str struct str known = { 0 };
+    struct shown shown;
+
+    value_show(&shown, name, strlen(name));
+    list_presets(dir, &known);
+    (void)fail(err, VIAL_E_PRESET, "unknown preset '%s'", shown.text);
+    return fail_remedy(err, "known presets: %s", known.len ? known.data : "none");
+}
+
+int source_read_preset(struct settings *s, struct source *out, const char *name,
+                       struct vial_error *err)
+{
+    auto_free char *dir = path_join(s->share_dir, "presets");
+    auto_str struct str path = { 0 };
+    auto_str struct str where = { 0 };
+    struct reading r = {
+        .s = s, .out = out, .allowed = FIELD_IN_SETTINGS, .preset = true
+    };
+    size_t plain = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-");
+    int there;
+
+    if (!dir)
+        return fail_memory(err);
+    str_printf(&path, "%s/%s.yaml", dir, name);
+    str_printf(&where, "preset %s", name);
+    if (!str_ok(&path) || !str_ok(&where))
+        return fail_memory(err);
+    there = *name && name[plain] == '\0' ? is_there(path.data, false, err) : 0;
+    if (there <= 0)
+        return there < 0 ? -1 : unknown_preset(dir, name, err);
+    r.path = path.data;
+    return read_keys(&r, err) < 0 ? -1 : name_source(out, where.data, err);
+}
+
+/* VIAL_CPU_TIME -> cpu_time. False: not one of our fields' names. */
+static bool field_of(const char *variable, size_t len, char *out, size_t size)
+{
+    size_t prefix = strlen(PREFIX);
+
+    if (len <= prefix || len - prefix >= size)
+        return false;
+    for (size_t i = prefix; i < len; i++)
+        *out++ = (char)tolower((unsigned char)variable[i]);
+    *out = '\0';
+    return true;
+}
+
+static bool is_ours(const char *variable, size_t len)
+{
+    static const char *const known[] = { "VIAL_SHARE", "VIAL_CONFIG", "VIAL_PRESET",
+                                         "VIAL_LANGUAGES" };
+
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+        if (strlen(known[i]) == len && strncmp(variable, known[i], len) == 0)
+            return true;
+    return strncmp(variable, "VIAL_TEST_", strlen("VIAL_TEST_")) == 0;
+}
+
+static int unknown_variable(const char *variable, size_t len, const char *field,
+                            struct vial_error *err)
+{
+    const char *near = text_suggest(field, field_names);
+    const struct field *f = near ? field_find(near) : NULL;
+    auto_str struct str name = { 0 };
+    struct shown shown;
+
+    value_show(&shown, variable, len);
+    (void)fail(err, VIAL_E_FIELD, "unknown variable '%s' in the environment",
+               shown.text);
+    if (!f || !(f->scope & FIELD_IN_SETTINGS))
+        return fail_remedy(err, "unset it; `vial config show` lists the settings");
+    for (const char *c = f->name; *c; c++)
+        str_putc(&name, (char)toupper((unsigned char)*c));
+    return fail_remedy(err, "did you mean '" PREFIX "%s'?", name.data ? name.data : "");
+}
+
+static bool gathers(const struct field *f)
+{
+    return f->type == FIELD_LIST || f->type == FIELD_MOUNTS;
+}
+
+/* A field that gathers takes "a,b,c". */
+static int set_field(struct vial_request *values, const struct field *f,
+                     const char *where, const char *value, struct vial_error *err)
+{
+    while (gathers(f) && strchr(value, ',')) {
+        size_t len = strcspn(value, ",");
+        auto_free char *part = strndup(value, len);
+
+        if (!part)
+            return fail_memory(err);
+        if (request_set_text(values, field_id_of(f), part, len, where, err) < 0)
+            return -1;
+        value += len + 1;
+    }
+    return request_set_text(values, field_id_of(f), value, strlen(value), where, err);
+}
+
+static int read_variable(struct source *out, const char *entry, struct vial_error *err)
+{
+    size_t len = strcspn(entry, "=");
+    auto_free char *where = NULL;
+    const struct field *f;
+    char name[32] = "";
+
+    if (!str_starts(entry, PREFIX) || is_ours(entry, len))
+        return 0;
+    f = field_of(entry, len, name, sizeof(name)) ? field_find(name) : NULL;
+    if (!f || !(f->scope & FIELD_IN_SETTINGS))
+        return unknown_variable(entry, len, name, err);
+    if (entry[len] == '\0' || entry[len + 1] == '\0')
+        return 0;
+    where = strndup(entry, len);
+    if (!where)
+        return fail_memory(err);
+    return set_field(&out->values, f, where, entry + len + 1, err);
+}
+
+int source_read_environ(struct settings *s, struct source *out, char *const *environ_,
+                        struct vial_error *err)
+{
+    const char *languages = source_variable(environ_, "VIAL_LANGUAGES");
+
+    for (char *const *entry = environ_; entry && *entry; entry++)
+        if (read_variable(out, *entry, err) < 0)
+            return -1;
+    if (languages && language_table_load(&s->languages, languages, err) < 0)
+        return fail_in(err, "VIAL_LANGUAGES");
+    return name_source(out, "environment", err);
+}
+
+int source_read_builtin(struct source *out, struct vial_error *err)
+{
+    for (size_t i = 0; i < FIELD_ID__COUNT; i++) {
+        const char *def = fields[i].def;
+
+        if (def && request_set_text(&out->values, (enum field_id)i, def, strlen(def),
+                                    "built-in", err) < 0)
+            return -1;
+    }
+    out->values.builtin = out->values.set;
+    return name_source(out, "built-in", err);
+}

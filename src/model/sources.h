@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VIAL_MODEL_SOURCES_H
+#define VIAL_MODEL_SOURCES_H
+
+/*
+ * Where layers of settings are read from: one function per kind of source. Each
+ * fills VALUES with what the source sets and tightens S's policy.
+ */
+
+#include "model/settings.h"
+
+/* A layer of settings. WHERE is for messages and provenance, or NULL: absent. */
+struct source {
+    struct vial_request values;
+    char *where;
+};
+
+/* NAME=VALUE of ENVIRON; NULL when it is not there or empty. Borrowed. */
+const char *source_variable(char *const *environ_, const char *name);
+
+/* A settings file. One that is absent is no error unless REQUIRED. ALLOWED is
+ * request_decode's: FIELD_IN_SETTINGS, or FIELD_IN_PROJECT for ./vial.yaml. */
+int source_read_file(struct settings *s, struct source *out, const char *path,
+                     unsigned allowed, bool required, struct vial_error *err);
+int source_read_preset(struct settings *s, struct source *out, const char *name,
+                       struct vial_error *err);
+int source_read_environ(struct settings *s, struct source *out, char *const *environ_,
+                        struct vial_error *err);
+int source_read_builtin(struct source *out, struct vial_error *err);
+
+void source_done(struct source *source);
+
+#endif

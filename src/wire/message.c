@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "wire/message.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define FILTER_MAX ((size_t)4096 * 8) /* BPF_MAXINSNS instructions of 8 bytes */
+#define TEXTS_MAX  65536u
+#define JAIL_KNOWN ((JAIL_LANDLOCK_NET << 1) - 1u)
+
+/* An absent text travels as the empty one. */
+static char *unpack_optional(struct unpack *u)
+{
+    char *text = unpack_text(u);
+
+    if (text && !*text) {
+        free(text);
+        return NULL;
+    }
+    return text;
+}
+
+void jail_write(struct pack *p, const struct jail *j)
+{
+    pack_u32(p, j->flags);
+    pack_u32(p, j->uid);
+    pack_u32(p, j->gid);
+    pack_u32(p, (uint32_t)j->rlimit_count);
+    for (size_t i = 0; i < j->rlimit_count; i++) {
+        pack_u32(p, j->rlimits[i].resource);
+        pack_u64(p, j->rlimits[i].value);
+    }
+    pack_u32(p, (uint32_t)j->path_count);
+    for (size_t i = 0; i < j->path_count; i++) {
+        pack_text(p, j->paths[i].path);
+        pack_u32(p, j->paths[i].access);
+    }
+    for (size_t i = 0; i < JAIL_FILTERS; i++)
+        pack_bytes(p, j->filters[i].data, j->filters[i].len);
+    pack_text(p, j->workdir);
+    for (size_t i = 0; i < 2; i++)
+        pack_text(p, j->watch_full[i]);
+}
+
+static void read_rlimits(struct unpack *u, struct jail *j)
+{
+    size_t count = unpack_u32(u);
+
+    if (count > JAIL_MAX_RLIMITS)
+        u->bad = true;
+    for (size_t i = 0; i < count && !u->bad; i++) {
+        j->rlimits[i].resource = unpack_u32(u);
+        j->rlimits[i].value = unpack_u64(u);
+        j->rlimit_count++;
+    }
+}
+
+static void read_paths(struct unpack *u, struct jail *j)
+{
+    size_t count = unpack_u32(u);
+
+    if (count > JAIL_MAX_PATHS)
+        u->bad = true;
+    for (size_t i = 0; i < count && !u->bad; i++) {
+        j->paths[i].path = unpack_text(u);
+        j->paths[i].access = unpack_u32(u);
+        j->path_count++;
+        if (j->paths[i].access > (JAIL_READ | JAIL_EXEC | JAIL_WRITE))
+            u->bad = true;
+    }
+}
+
+static void read_filters(struct unpack *u, struct jail *j)
+{
+    for (size_t i = 0; i < JAIL_FILTERS && !u->bad; i++) {
+        size_t len;
+        const uint8_t *data = unpack_bytes(u, &len);
+
+        if (!len)
+            continue;
+        j->filters[i].data = len % 8 || len > FILTER_MAX ? NULL : malloc(len);
+        if (!j->filters[i].data) {
+            u->bad = true;
+            return;
+        }
+        memcpy(j->filters[i].data, data, len);
+        j->filters[i].len = len;
+    }
+}
+
+int jail_read(struct unpack *u, struct jail *out)
+{
+    struct jail j = { .flags = unpack_u32(u) };
+
+    j.uid = unpack_u32(u);
+    j.gid = unpack_u32(u);
+    read_rlimits(u, &j);
+    read_paths(u, &j);
+    read_filters(u, &j);
+    j.workdir = unpack_optional(u);
+    for (size_t i = 0; i < 2; i++)
+        j.watch_full[i] = unpack_optional(u);
+    if (!unpack_finished(u) || j.flags > JAIL_KNOWN) {
+        jail_done(&j);
+        return -1;
+    }
+    *out = j;
+    return 0;
+}
+
+void jail_done(struct jail *j)
+{
+    for (size_t i = 0; i < j->path_count; i++)
+        free(j->paths[i].path);
+    for (size_t i = 0; i < JAIL_FILTERS; i++)
+        free(j->filters[i].data);
+    free(j->workdir);
+    for (size_t i = 0; i < 2; i++)
+        free(j->watch_full[i]);
+    *j = (struct jail){ 0 };
+}
+
+static size_t count_texts(char *const *texts)
+{
+    size_t count = 0;
+
+    while (texts && texts[count])
+        count++;
+    return count;
+}
+
+static void free_texts(char **texts)
+{
+    for (size_t i = 0; texts && texts[i]; i++)
+        free(texts[i]);
+    free(texts);
+}
+
+void exec_write(struct pack *p, const struct exec_message *m)
+{
+    pack_texts(p, m->argv, count_texts(m->argv));
+    pack_texts(p, m->env, count_texts(m->env));
+    pack_text(p, m->cwd);
+    pack_u64(p, m->timeout_ms);
+    pack_u32(p, m->stdin_closed);
+}
+
+int exec_read(struct unpack *u, struct exec_message *out)
+{
+    struct exec_message m = { .argv = unpack_texts(u, TEXTS_MAX) };
+
+    m.env = unpack_texts(u, TEXTS_MAX);
+    m.cwd = unpack_optional(u);
+    m.timeout_ms = unpack_u64(u);
+    m.stdin_closed = unpack_u32(u);
+    if (!unpack_finished(u) || !m.argv[0] || m.stdin_closed > 1) {
+        exec_done(&m);
+        return -1;
+    }
+    *out = m;
+    return 0;
+}
+
+void exec_done(struct exec_message *m)
+{
+    free_texts(m->argv);
+    free_texts(m->env);
+    free(m->cwd);
+    *m = (struct exec_message){ 0 };
+}
+
+void exit_write(struct pack *p, const struct exit_message *m)
+{
+    pack_u32(p, m->kind);
+    pack_u32(p, m->value);
+    pack_u64(p, m->user_us);
+    pack_u64(p, m->system_us);
+    pack_u64(p, m->max_rss_bytes);
+    pack_u64(p, m->out_bytes);
+    pack_u64(p, m->err_bytes);
+    pack_u64(p, m->disk_peak_bytes);
+    pack_u32(p, m->disk_full);
+    pack_u32(p, m->timed_out);
+}
+
+int exit_read(struct unpack *u, struct exit_message *out)
+{
+    struct exit_message m = { .kind = unpack_u32(u) };
+
+    m.value = unpack_u32(u);
+    m.user_us = unpack_u64(u);
+    m.system_us = unpack_u64(u);
+    m.max_rss_bytes = unpack_u64(u);
+    m.out_bytes = unpack_u64(u);
+    m.err_bytes = unpack_u64(u);
+    m.disk_peak_bytes = unpack_u64(u);
+    m.disk_full = unpack_u32(u);
+    m.timed_out = unpack_u32(u);
+    if (!unpack_finished(u) || m.disk_full > 1 || m.timed_out > 1)
+        return -1;
+    /* An int64_t holds every count: those who add them up need not check. */
+    if ((m.user_us | m.system_us | m.max_rss_bytes | m.out_bytes | m.err_bytes |
+         m.disk_peak_bytes) > INT64_MAX / 1024)
+        return -1;
+    if (!(m.kind == EXIT_CODE && m.value <= 255) &&
+        !(m.kind == EXIT_SIGNAL && m.value >= 1 && m.value <= 64))
+        return -1;
+    *out = m;
+    return 0;
+}
+
+const char *exec_step_name(uint32_t step)
+{
+    static const char *const names[] = {
+        [STEP_FORK] = "fork",       [STEP_STDIO] = "stdio",
+        [STEP_SESSION] = "session", [STEP_RLIMIT] = "rlimit",
+        [STEP_CWD] = "cwd",         [STEP_IDS] = "ids",
+        [STEP_CAPS] = "caps",       [STEP_PRIVS] = "no_new_privs",
+        [STEP_OOM] = "oom",         [STEP_LANDLOCK] = "landlock",
+        [STEP_SECCOMP] = "seccomp", [STEP_CHECK] = "check",
+        [STEP_FIND] = "find",       [STEP_EXEC] = "exec",
+    };
+
+    if (step < STEP_FORK || step > STEP_EXEC)
+        return "?";
+    return names[step];
+}
+
+void put_write(struct pack *p, const struct put_message *m)
+{
+    pack_text(p, m->path);
+    pack_u32(p, m->mode);
+}
+
+int put_read(struct unpack *u, struct put_message *out)
+{
+    struct put_message m = { .path = unpack_text(u) };
+
+    m.mode = unpack_u32(u);
+    if (!unpack_finished(u)) {
+        free(m.path);
+        return -1;
+    }
+    *out = m;
+    return 0;
+}
+
+void get_write(struct pack *p, const struct get_message *m)
+{
+    pack_text(p, m->path);
+    pack_u64(p, m->offset);
+    pack_u64(p, m->len);
+}
+
+int get_read(struct unpack *u, struct get_message *out)
+{
+    struct get_message m = { .path = unpack_text(u) };
+
+    m.offset = unpack_u64(u);
+    m.len = unpack_u64(u);
+    if (!unpack_finished(u) || m.offset > INT64_MAX || m.len > INT64_MAX) {
+        free(m.path);
+        return -1;
+    }
+    *out = m;
+    return 0;
+}
+
+void list_entry_write(struct pack *p, const struct list_entry *e)
+{
+    pack_text(p, e->name);
+    pack_u32(p, e->type);
+    pack_u32(p, e->mode);
+    pack_u64(p, e->size);
+    pack_u64(p, e->mtime_ns);
+}
+
+/* A name that leads nowhere but to an entry of its own directory. */
+static bool is_entry_name(const char *name)
+{
+    size_t len = strlen(name);
+
+    return len >= 1 && len <= 255 && !strchr(name, '/') && strcmp(name, ".") != 0 &&
+           strcmp(name, "..") != 0;
+}
+
+int list_entry_read(struct unpack *u, struct list_entry *out)
+{
+    struct list_entry e = { .name = unpack_text(u) };
+
+    e.type = unpack_u32(u);
+    e.mode = unpack_u32(u);
+    e.size = unpack_u64(u);
+    e.mtime_ns = unpack_u64(u);
+    if (u->bad || !is_entry_name(e.name) || !e.type || e.type > 'z' ||
+        !strchr("fdlo", (int)e.type) || e.mode > 07777 || e.size > INT64_MAX) {
+        u->bad = true;
+        free(e.name);
+        return -1;
+    }
+    *out = e;
+    return 0;
+}

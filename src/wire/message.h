@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VIAL_WIRE_MESSAGE_H
+#define VIAL_WIRE_MESSAGE_H
+
+/* The payloads with structure. Each has one writer and one reader; the readers
+ * of what a guest sends judge every value. */
+
+#include "wire/pack.h"
+
+/* How the guest confines each program it starts. A step that cannot be done
+ * makes the exec fail; nothing is skipped. */
+enum jail_flag {
+    JAIL_NO_NEW_PRIVS = 1u << 0,
+    JAIL_DROP_CAPS = 1u << 1,  /* all five sets, bounding set included */
+    JAIL_SET_IDS = 1u << 2,    /* to uid/gid, supplementary groups emptied */
+    JAIL_PID1 = 1u << 3,       /* the guest is pid 1 of a pid namespace: kill(-1) is
+                                  the tree. Otherwise it is a subreaper and walks */
+    JAIL_OOM_FIRST = 1u << 4,  /* oom_score_adj 1000 for programs */
+    JAIL_LANDLOCK = 1u << 5,
+    JAIL_SECCOMP = 1u << 6,
+    JAIL_DIE_WITH_PARENT = 1u << 7,
+    JAIL_LANDLOCK_NET = 1u << 8, /* deny TCP bind and connect where the ABI can */
+};
+
+struct jail_rlimit {
+    uint32_t resource;
+    uint64_t value; /* soft and hard; lowered to the present hard limit if above */
+};
+
+enum jail_access { JAIL_READ = 1, JAIL_EXEC = 2, JAIL_WRITE = 4 };
+
+struct jail_path { /* a Landlock rule; a missing path is no error */
+    char *path;
+    uint32_t access;
+};
+
+#define JAIL_FILTERS 2
+#define JAIL_MAX_RLIMITS 16
+#define JAIL_MAX_PATHS 64
+
+struct jail {
+    uint32_t flags;
+    uint32_t uid, gid;
+    struct jail_rlimit rlimits[JAIL_MAX_RLIMITS];
+    size_t rlimit_count;
+    struct jail_path paths[JAIL_MAX_PATHS];
+    size_t path_count;
+    struct { /* struct sock_filter arrays, loaded in this order */
+        uint8_t *data;
+        size_t len;
+    } filters[JAIL_FILTERS];
+    char *workdir;       /* file operations stay beneath it */
+    char *watch_full[2]; /* directories whose file system is watched for being full */
+};
+
+void jail_write(struct pack *p, const struct jail *j);
+int jail_read(struct unpack *u, struct jail *out); /* 0 or -1; copies */
+void jail_done(struct jail *j);
+
+struct exec_message {
+    char **argv, **env; /* NULL-terminated */
+    char *cwd;
+    uint64_t timeout_ms; /* the guest's own, later than the host's; 0: none */
+    uint32_t stdin_closed; /* 1: /dev/null */
+};
+
+void exec_write(struct pack *p, const struct exec_message *m);
+int exec_read(struct unpack *u, struct exec_message *out);
+void exec_done(struct exec_message *m);
+
+enum exit_kind { EXIT_CODE = 1, EXIT_SIGNAL = 2 };
+
+struct exit_message {
+    uint32_t kind, value;     /* enum exit_kind; exit code or signal number */
+    uint64_t user_us, system_us; /* of the program and its waited-for children */
+    uint64_t max_rss_bytes;
+    uint64_t out_bytes, err_bytes; /* sent on the streams */
+    uint64_t disk_peak_bytes;
+    uint32_t disk_full; /* 1: a watched file system was seen full */
+    uint32_t timed_out; /* 1: the guest's own deadline ended it */
+};
+
+void exit_write(struct pack *p, const struct exit_message *m);
+int exit_read(struct unpack *u, struct exit_message *out);
+
+/* Where an exec failed (WIRE_FAILED). Order of doing. */
+enum exec_step {
+    STEP_FORK = 1, STEP_STDIO, STEP_SESSION, STEP_RLIMIT, STEP_CWD, STEP_IDS, STEP_CAPS,
+    STEP_PRIVS, STEP_OOM, STEP_LANDLOCK, STEP_SECCOMP, STEP_CHECK, STEP_FIND, STEP_EXEC
+};
+const char *exec_step_name(uint32_t step); /* "?" when unknown */
+
+struct put_message {
+    char *path; /* relative to the workdir */
+    uint32_t mode;
+};
+void put_write(struct pack *p, const struct put_message *m);
+int put_read(struct unpack *u, struct put_message *out);
+
+struct get_message {
+    char *path;
+    uint64_t offset, len; /* len 0: to the end */
+};
+void get_write(struct pack *p, const struct get_message *m);
+int get_read(struct unpack *u, struct get_message *out);
+
+/* One directory entry of WIRE_LIST. */
+struct list_entry {
+    char *name;
+    uint32_t type; /* 'f' 'd' 'l' 'o' */
+    uint32_t mode;
+    uint64_t size, mtime_ns;
+};
+void list_entry_write(struct pack *p, const struct list_entry *e);
+int list_entry_read(struct unpack *u, struct list_entry *out);
+
+#endif

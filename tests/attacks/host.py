@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is planted on the host before the attacks, and what must still be true of
+it after each of them (the corpus calls this H0)."""
+import ctypes
+import hashlib
+import os
+import secrets
+import socket
+import threading
+import time
+
+PLACES = ["/", "/root", "/home", "/tmp", "/var/tmp", "/dev/shm"]
+SYSCTLS = ["/proc/sys/kernel/core_pattern", "/proc/sys/kernel/hostname",
+           "/proc/sys/vm/overcommit_memory", "/proc/sys/net/ipv4/ip_forward"]
+
+
+def read(path):
+    try:
+        with open(path, "rb") as f:
+            return f.read()
+    except OSError:
+        return None
+
+
+class Listener:
+    """Accepts on the host's loopback and an abstract unix socket; counts callers."""
+
+    def __init__(self, canary):
+        self.seen = 0
+        tcp = socket.create_server(("127.0.0.1", 0))
+        self.port = tcp.getsockname()[1]
+        self.sockets = [tcp]
+        try:
+            self.sockets.append(socket.create_server(("::1", self.port),
+                                                     family=socket.AF_INET6))
+        except OSError:
+            pass
+        unix = socket.socket(socket.AF_UNIX)
+        unix.bind("\0" + canary)
+        unix.listen(8)
+        self.sockets.append(unix)
+        for s in self.sockets:
+            threading.Thread(target=self.serve, args=(s,), daemon=True).start()
+
+    def serve(self, s):
+        while True:
+            try:
+                s.accept()[0].close()
+            except OSError:
+                return
+            self.seen += 1
+
+
+class Host:
+    def __init__(self):
+        self.canary = "canary" + secrets.token_hex(8)
+        self.secret = "secret" + secrets.token_hex(8)
+        self.state = "/var/lib/" + self.canary + ".state"
+        self.planted = []
+        self.plant()
+        self.listener = Listener(self.canary)
+        self.libc = ctypes.CDLL(None, use_errno=True)
+        self.shm = self.libc.shmget(0x5B5B5B, 4096, 0o1666)
+        self.msg = self.libc.msgget(0x5B5B5B, 0o1666)
+        self.before = self.picture()
+
+    def plant(self):
+        for place in PLACES + [self.state]:
+            path = os.path.join(place, self.canary)
+            try:
+                os.makedirs(place, exist_ok=True)
+                with open(path, "w") as f:
+                    f.write(self.canary)
+                os.chmod(path, 0o600)
+                self.planted.append(path)
+            except OSError:
+                continue
+        self.directory = "/var/tmp/" + self.canary + ".d"
+        os.makedirs(self.directory)
+        for i in range(3):
+            path = os.path.join(self.directory, str(i))
+            open(path, "w").write(self.canary)
+            self.planted.append(path)
+
+    def values(self):
+        return {"CANARY": self.canary, "SECRET": self.secret, "STATE": self.state,
+                "DAEMON": "vial-keeper", "HPORT": self.listener.port}
+
+    def picture(self):
+        """Everything that a run must leave as it was."""
+        return {
+            "mounts": sorted(l.split(" ", 1)[1] for l in
+                             open("/proc/self/mountinfo").read().splitlines()),
+            "cgroups": self.cgroups(),
+            "processes": self.processes(),
+            "canaries": {p: self.describe(p) for p in self.planted},
+            "tmp": {d: sorted(n for n in os.listdir(d) if "vial" in n)
+                    for d in ("/tmp", "/var/tmp", "/dev/shm")},
+            "written": [d for d in ("/", "/etc", "/usr", "/bin", "/var", "/opt", "/srv")
+                        if os.path.exists(os.path.join(d, ".w" + self.canary))],
+            "foreign": [n for n in os.listdir("/var/tmp")
+                        if self.canary in n and n not in (self.canary,
+                                                          self.canary + ".d")],
+            "sysctls": {s: read(s) for s in SYSCTLS},
+            "connections": self.listener.seen,
+        }
+
+    @staticmethod
+    def describe(path):
+        try:
+            s = os.stat(path)
+        except OSError:
+            return "missing"
+        return (s.st_uid, s.st_mode, s.st_mtime_ns,
+                hashlib.sha256(read(path) or b"").hexdigest())
+
+    @staticmethod
+    def cgroups():
+        found = []
+        for root, names, _ in os.walk("/sys/fs/cgroup"):
+            found += [os.path.join(root, n) for n in names if n.startswith("vial-")]
+        return sorted(found)
+
+    @staticmethod
+    def processes():
+        """Processes of any vessel: the guest by name, its programs by their uid."""
+        found = []
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            comm = read("/proc/%s/comm" % pid)
+            try:
+                uid = os.stat("/proc/" + pid).st_uid
+            except OSError:
+                continue
+            if uid >= 0x70000000 or (comm or b"").strip() == b"vial-init":
+                found.append(pid)
+        return found
+
+    def check(self, within_s=2.0):
+        """The list of what is not as before, after at most WITHIN_S seconds."""
+        deadline = time.monotonic() + within_s
+        while True:
+            now = self.picture()
+            bad = [(k, self.before[k], now[k]) for k in now if now[k] != self.before[k]]
+            if not bad or time.monotonic() > deadline:
+                return bad
+            time.sleep(0.02)
+
+    def remove(self):
+        for s in self.listener.sockets:
+            s.close()
+        self.libc.shmctl(self.shm, 0, None)
+        self.libc.msgctl(self.msg, 0, None)
+        for path in self.planted:
+            try:
+                os.unlink(path)
+            except OSError:
+                pass
+        for directory in (self.directory, self.state):
+            try:
+                os.rmdir(directory)
+            except OSError:
+                pass

@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The other commands, help, completion, and the README."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+
+import jsonschema
+import pytest
+from conftest import PATIENCE, ROOT, VIAL, call, environment
+
+COMMANDS = re.findall(r"^COMMAND\((\w+)\)", (ROOT / "src/cli/commands.def").read_text(),
+                      re.M)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help(vial, command):
+    by_flag, by_word = vial(command, "--help"), vial("help", command)
+    assert by_flag.status == 0 and by_flag.err == b""
+    assert by_flag.out == by_word.out
+    assert by_flag.text.startswith(f"vial {command}: ")
+
+
+def test_every_field_is_a_flag_with_its_default_in_the_help(vial):
+    text = vial("run", "--help").text
+    for flag in ("--timeout", "--memory", "--network", "--in", "--out", "--driver"):
+        assert flag in text
+    assert "Default: 30s." in text and "One of none|bridge." in text
+    assert "Exit status:" in text
+
+
+def test_the_list_of_commands_names_them_all(vial):
+    done = vial("--help")
+    assert done.status == 0
+    for command in COMMANDS:
+        assert f"\n  {command} " in done.text
+
+
+def test_help_is_at_most_90_columns_wide(vial):
+    for command in COMMANDS:
+        assert max(map(len, vial(command, "--help").text.splitlines())) <= 90
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_completion_script_is_valid(vial, shell, tmp_path):
+    if not shutil.which(shell):
+        pytest.skip(f"no {shell} here")
+    script = tmp_path / f"vial.{shell}"
+    script.write_bytes(vial("completion", shell).out)
+    done = subprocess.run([shell, "-n", str(script)], capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def complete_in_bash(line):
+    script = (f'source <("{VIAL}" completion bash); COMP_LINE="{line}"; '
+              f'read -ra COMP_WORDS <<< "{line}"; '
+              f'[[ "{line}" == *" " ]] && COMP_WORDS+=(""); '
+              'COMP_CWORD=$(( ${#COMP_WORDS[@]} - 1 )); _vial; '
+              'printf "%s\\n" "${COMPREPLY[@]}"')
+    done = subprocess.run(["bash", "-c", script], capture_output=True, cwd="/", check=True)
+    return done.stdout.decode().split()
+
+
+def test_bash_completes_commands_flags_and_choices():
+    assert "run" in complete_in_bash("vial r")
+    assert complete_in_bash("vial run --time") == ["--timeout"]
+    assert complete_in_bash("vial run --network ") == ["none", "bridge"]
+    assert complete_in_bash("vial config s") == ["show"]
+
+
+def test_zsh_can_load_its_completion(vial, tmp_path):
+    if not shutil.which("zsh"):
+        pytest.skip("no zsh here")
+    (tmp_path / "_vial").write_bytes(vial("completion", "zsh").out)
+    script = f"fpath=({tmp_path} $fpath); autoload -U compinit; compinit -D; " \
+             "autoload +X _vial; print ${+functions[_vial]}"
+    done = subprocess.run(["zsh", "-fc", script], capture_output=True, check=True)
+    assert (done.stdout, done.stderr) == (b"1\n", b"")
+
+
+def test_the_man_page_is_clean(vial, tmp_path):
+    if not shutil.which("man"):
+        pytest.skip("no man here")
+    page = tmp_path / "vial.1"
+    page.write_bytes(vial("help", "--man").out)
+    done = subprocess.run(["man", "--warnings", "-l", str(page)], capture_output=True,
+                          env=environment(MANPAGER="cat", LC_ALL="C.UTF-8"), check=True)
+    assert done.stderr == b""
+    assert b"--timeout" in done.stdout
+
+
+def test_the_version_is_printed_either_way(vial):
+    assert vial("--version").out == vial("version").out
+    assert vial("version").text.startswith("vial ")
+    assert vial("version", "--json").json["version"]
+
+
+@pytest.mark.parametrize("kind", ["request", "result", "settings"])
+def test_the_schemas_are_schemas(vial, kind):
+    schema = vial("schema", kind).json
+    jsonschema.Draft202012Validator.check_schema(schema)
+
+
+def test_an_unknown_schema_is_refused(vial):
+    done = vial("schema", "reslt")
+    assert done.status == 125 and "reslt" in done.errors
+
+
+def test_every_error_code_has_a_meaning(vial):
+    rows = vial("errors", "--json").json
+    assert {"VIAL-CAP", "VIAL-LANGUAGE"} <= {row["code"] for row in rows}
+    assert all(row["meaning"] for row in rows)
+    assert len(vial("errors").text.splitlines()) == len(rows)
+
+
+# covers: C-02
+def test_languages_are_listed_with_their_version(vial):
+    rows = {row["name"]: row for row in vial("languages", "--json").json}
+    assert {"python", "bash", "sh", "node", "typescript", "perl", "ruby", "lua", "php", "c",
+            "go", "rust", "java"} <= set(rows)
+    assert rows["python"]["usable"] is True
+    assert "Python 3" in rows["python"]["version"]
+    table = vial("languages").text
+    assert re.search(r"^python +yes +Python 3", table, re.M)
+
+
+# covers: C-02
+def test_a_users_language_file_adds_a_language(vial, tmp_path):
+    (tmp_path / "l.json").write_text(json.dumps(
+        {"upper": {"file": "main.sh", "run": ["sh", "{file}"]}}))
+    (tmp_path / "vial.yaml").write_text(f"languages: {tmp_path}/l.json\n")
+    done = vial("run", "--config", str(tmp_path / "vial.yaml"), "upper", "echo mine")
+    assert done.out == b"mine\n"
+
+
+def test_config_show_names_the_origin_of_each_value(vial, tmp_path):
+    file = tmp_path / "vial.yaml"
+    file.write_text("defaults:\n  timeout: 7s\n")
+    done = call("config", "show", "--config", str(file),
+                env=environment(VIAL_MEMORY="99m"))
+    assert done.status == 0
+    assert re.search(rf"^timeout +7\S* +{re.escape(str(file))}$", done.text, re.M)
+    assert re.search(r"^memory +99m +environment$", done.text, re.M)
+    assert re.search(r"^cpus +1 +built-in$", done.text, re.M)
+
+
+def test_config_check_judges_a_file(vial, tmp_path):
+    good, bad = tmp_path / "good.yaml", tmp_path / "bad.yaml"
+    good.write_text("defaults:\n  timeout: 7s\n")
+    bad.write_text("defaults:\n  timeout: 7x\n")
+    assert vial("config", "check", str(good)).status == 0
+    done = vial("config", "check", str(bad))
+    assert done.status == 125 and "timeout" in done.errors and str(bad) in done.errors
+    assert vial("config", "check", str(tmp_path / "none.yaml")).status == 125
+
+
+def test_config_wants_a_known_word(vial):
+    assert vial("config", "shwo").status == 125
+
+
+# covers: A-14
+def test_doctor_names_each_layer_and_the_fix_for_what_is_missing(vial):
+    report = vial("doctor", "--json").json
+    names = {driver["name"] for driver in report["drivers"]}
+    assert {"native", "process"} <= names
+    for driver in report["drivers"]:
+        for layer in driver["layers"]:
+            assert layer["available"] or layer["reason"], layer
+    assert "native" in vial("doctor").text
+
+
+def test_a_plan_is_json_and_starts_nothing(vial):
+    plan = vial("plan", "--timeout", "5", "--memory", "64m", "python", "print(1)").json
+    assert plan["limits"]["wall_ms"] == 5000
+    assert plan["limits"]["memory_bytes"] == 64 * 1024 * 1024
+    assert plan["driver"] not in ("auto", "process")
+    assert "print(1)" not in json.dumps(plan)
+
+
+# covers: K-07
+def test_no_flag_can_ask_for_privilege(vial):
+    for flag in ("--privileged", "--pid", "--host-network", "--cap-add"):
+        assert vial("run", flag, "sh", "true").status == 125
+    assert vial("run", "--network", "host", "sh", "true").status == 125
+
+
+def test_exec_puts_the_repository_at_workspace(vial, tmp_path):
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "top").write_text("top\n")
+    done = vial("exec", "--", "sh", "-c", "pwd; cat ../top; echo made > made",
+                cwd=tmp_path / "sub")
+    assert (done.status, done.err) == (0, b"")
+    assert done.text == "/workspace/sub\ntop\n"
+    assert (tmp_path / "sub" / "made").read_text() == "made\n"
+
+
+def test_exec_gives_one_line_to_a_shell(vial, tmp_path):
+    done = vial("exec", "echo one | cat; exit 5", cwd=tmp_path)
+    assert (done.status, done.out) == (5, b"one\n")
+
+
+def test_exec_passes_arguments_as_they_are(vial, tmp_path):
+    done = vial("exec", "--timeout", "5", "printf", "%s|", "a b", "--timeout", "",
+                cwd=tmp_path)
+    assert done.out == b"a b|--timeout||"
+
+
+def test_exec_of_a_missing_command_gives_127(vial, tmp_path):
+    done = vial("exec", "--", "no-such-command", cwd=tmp_path)
+    assert done.status == 127
+    assert "no-such-command" in done.errors
+
+
+README = (ROOT / "README.md").read_text() if (ROOT / "README.md").exists() else ""
+EXAMPLES = re.findall(r"<!-- tested -->\n```sh\n(.*?)```", README, re.S)
+
+
+@pytest.mark.parametrize("example", EXAMPLES or [None],
+                         ids=lambda e: re.sub(r"\W+", "-", (e or "")[2:30]))
+def test_the_readme_works_as_printed(example, tmp_path):
+    """Lines '$ command' are run in one shell; what follows is their output."""
+    assert example, "the README has no tested example"
+    expected, script = [], []
+    for line in example.splitlines():
+        if line.startswith("$ "):
+            script.append(line[2:])
+        elif line:
+            expected.append(line)
+    env = environment(PATH=f"{os.path.dirname(VIAL)}:{os.environ['PATH']}")
+    done = subprocess.run(["bash", "-c", "\n".join(script)], capture_output=True,
+                          cwd=tmp_path, env=env, timeout=PATIENCE, check=False)
+    got = (done.stdout + done.stderr).decode().splitlines()
+    assert [line for line in got if line] == expected

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Each limit has its own verdict and exit status."""
+
+import time
+
+import pytest
+from conftest import call, why_absent
+
+
+@pytest.fixture
+def native():
+    reason = why_absent("native")
+    if reason:
+        pytest.skip(f"driver native: {reason}")
+
+    def run(*args):
+        return call("run", "--driver", "native", *args)
+
+    return run
+
+
+# covers: K-04, K-12
+def test_memory_beyond_the_limit_gives_137_and_oom(native):
+    done = native("--json", "--memory", "64m", "python", "x = b'x' * (1 << 30); print(len(x))")
+    assert (done.status, done.json["verdict"]) == (137, "oom")
+    assert done.json["limits_hit"] == ["memory"]
+    assert done.json["usage"]["memory_peak_bytes"] <= 64 * 1024 * 1024
+
+
+def test_out_of_memory_is_said_on_stderr(native):
+    done = native("--memory", "64m", "python", "x = b'x' * (1 << 30)")
+    assert done.status == 137
+    assert done.errors == "vial: out of memory: the memory limit was reached\n"
+
+
+def test_quiet_says_nothing_about_limits(native):
+    done = native("-q", "--memory", "64m", "python", "x = b'x' * (1 << 30)")
+    assert (done.status, done.err) == (137, b"")
+
+
+def test_cpu_time_beyond_the_limit_gives_124(run):
+    before = time.monotonic()
+    done = run("--json", "--cpu-time", "1", "python", "while 1: pass")
+    assert (done.status, done.json["verdict"]) == (124, "cpu_timeout")
+    assert time.monotonic() - before < 20
+
+
+def test_a_fork_bomb_meets_the_pids_limit(native):
+    code = "for i in $(seq 50); do sleep 5 & done; echo survived"
+    done = native("--json", "--pids", "16", "--timeout", "5", "bash", code)
+    assert "pids" in done.json["limits_hit"]
+
+
+def test_touching_the_pids_limit_can_end_the_run(native):
+    code = "for i in $(seq 50); do sleep 5 & done; sleep 20"
+    done = native("--json", "--pids", "16", "--end-on", "pids", "bash", code)
+    assert (done.status, done.json["verdict"]) == (125, "pids")
+
+
+def test_a_full_disk_is_the_programs_to_handle(native):
+    done = native("--json", "--disk", "1m", "sh",
+                  "head -c 2000000 /dev/zero > big || echo full; rm big; echo went on")
+    assert done.json["verdict"] == "ok"
+    assert done.json["stdout"] == "full\nwent on\n"
+    assert "disk" in done.json["limits_hit"]
+
+
+def test_a_full_disk_can_end_the_run(native):
+    done = native("--json", "--disk", "1m", "--end-on", "disk", "sh",
+                  "head -c 2000000 /dev/zero > big; sleep 20")
+    assert (done.status, done.json["verdict"]) == (125, "disk")
+
+
+# covers: K-07, C-07
+def test_the_program_has_no_network_no_capability_and_no_host_file(native, tmp_path):
+    (tmp_path / "secret").write_text("x")
+    done = native("sh", f"grep -E '^(Cap|NoNewPrivs|Seccomp:)' /proc/self/status; "
+                  f"ls {tmp_path} /root 2>/dev/null; tail -n +3 /proc/net/dev | grep -v lo: ")
+    words = dict(line.split(":\t") for line in done.text.splitlines())
+    assert {v.strip() for k, v in words.items() if k.startswith("Cap")} == {"0" * 16}
+    assert (words["NoNewPrivs"], words["Seccomp"]) == ("1", "2")
+    assert len(words) == 7
+
+
+# covers: C-07
+def test_the_root_is_read_only(native):
+    done = native("sh", "touch /usr/x /etc/x /x 2>&1 | grep -c 'Read-only\\|denied'")
+    assert done.out == b"3\n"

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Faults: kill -9 at random points, missing or broken parts, too few descriptors,
+every set-up system call failing in turn. After each: nothing left behind, and never
+a program that ran without its walls.
+
+VIAL         the command under test
+FAULT_RUNS   how many runs the random-kill test makes (60); FAULT_KILLS of them (12)
+             are killed
+"""
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "../attacks"))
+import host as host_module  # noqa: E402
+
+VIAL = os.environ.get("VIAL", os.path.join(HERE, "../../build/vial"))
+RUNS = int(os.environ.get("FAULT_RUNS", "60"))
+KILLS = int(os.environ.get("FAULT_KILLS", "12"))
+QUICK = ["run", "--json", "--driver", "native", "sh", "echo fine"]
+
+
+@pytest.fixture(scope="module")
+def host():
+    h = host_module.Host()
+    yield h
+    h.remove()
+
+
+def call(*command, **more):
+    p = subprocess.run(command, capture_output=True, timeout=60, stdin=subprocess.DEVNULL,
+                       **more)
+    return p.returncode, p.stdout, p.stderr
+
+
+def full_layers():
+    return json.loads(call(VIAL, *QUICK)[1])["isolation"]["layers"]
+
+
+def is_honest(out, layers):
+    """A run either had every wall, or says that it failed."""
+    r = json.loads(out)
+    if r["verdict"] == "ok":
+        assert r["stdout"] == "fine\n"
+        assert r["isolation"]["layers"] == layers, r["isolation"]
+    else:
+        assert r["verdict"] in ("failed", "denied"), r
+        assert r["error"]["code"].startswith("VIAL-"), r
+        assert r["stdout"] == "", r
+    return r
+
+
+def test_runs_killed_at_random_points_leave_nothing(host):
+    seed = random.SystemRandom().randrange(1 << 32)
+    print("seed", seed)
+    dice = random.Random(seed)
+    doomed = set(dice.sample(range(RUNS), KILLS))
+    for i in range(RUNS):
+        p = subprocess.Popen([VIAL, "run", "--driver", "native", "bash",
+                              "(setsid sleep 30 &) ; echo fine; exit 3"],
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                             stdin=subprocess.DEVNULL)
+        if i in doomed:
+            try:
+                p.wait(dice.uniform(0, 0.03))
+            except subprocess.TimeoutExpired:
+                p.kill()
+            p.communicate()
+        else:
+            assert (p.communicate(timeout=60)[0], p.returncode) == (b"fine\n", 3)
+    # What a killed owner could not remove is removed by the next run, not by time.
+    assert call(VIAL, *QUICK)[0] == 0
+    assert host.check(5) == []
+
+
+def test_sixty_four_at_once_do_not_mix(host):
+    ps = [subprocess.Popen([VIAL, "run", "--driver", "native", "sh",
+                            "echo %d; echo %d > /tmp/x; sleep 0.2; cat /tmp/x /work/x "
+                            "2>/dev/null" % (i, i)],
+                           stdout=subprocess.PIPE, stdin=subprocess.DEVNULL)
+          for i in range(64)]
+    for i, p in enumerate(ps):
+        assert p.communicate(timeout=120)[0] == b"%d\n%d\n" % (i, i)
+    assert host.check(5) == []
+
+
+def copied(tmp_path):
+    """A copy of the build whose parts can be broken."""
+    source = os.path.dirname(os.path.abspath(VIAL))
+    for part in ("vial", "vial-init"):
+        shutil.copy2(os.path.join(source, part), tmp_path)
+    for part in ("runtimes", "presets", "seccomp"):
+        shutil.copytree(os.path.join(source, part), tmp_path / part,
+                        ignore=shutil.ignore_patterns("*.p"))
+    return str(tmp_path / "vial")
+
+
+def blobs(tmp_path):
+    return [tmp_path / "seccomp" / n for n in os.listdir(tmp_path / "seccomp")
+            if n.startswith("default") and n.endswith(".bpf")]
+
+
+@pytest.mark.parametrize("how", ["missing", "empty", "cut", "garbage"])
+def test_a_broken_seccomp_profile_means_no_run(host, tmp_path, how):
+    vial = copied(tmp_path)
+    assert len(blobs(tmp_path)) == 2
+    for blob in blobs(tmp_path):
+        data = blob.read_bytes()
+        blob.unlink()
+        if how != "missing":
+            blob.write_bytes({"empty": b"", "cut": data[:len(data) - 3],
+                              "garbage": b"\xff" * len(data)}[how])
+        code, out, _ = call(vial, *QUICK)
+        assert code == 125
+        assert json.loads(out)["verdict"] in ("denied", "failed")
+        assert json.loads(out)["stdout"] == ""
+        blob.write_bytes(data)
+    assert call(vial, *QUICK)[0] == 0
+    assert host.check() == []
+
+
+@pytest.mark.parametrize("guest", ["missing", "not a program", "exits at once"])
+def test_a_broken_guest_is_vials_failure_not_the_programs(host, tmp_path, guest):
+    vial = copied(tmp_path)
+    os.unlink(tmp_path / "vial-init")
+    if guest == "not a program":
+        (tmp_path / "vial-init").write_text("nonsense")
+        os.chmod(tmp_path / "vial-init", 0o755)
+    elif guest == "exits at once":
+        shutil.copy2("/bin/true", tmp_path / "vial-init")
+    code, out, _ = call(vial, *QUICK, env={"VIAL_SHARE": str(tmp_path), "PATH": "/usr/bin"})
+    r = json.loads(out)
+    assert code == 125
+    assert r["verdict"] in ("failed", "denied")
+    assert r["error"]["code"] in ("VIAL-GUEST", "VIAL-OPEN")
+    assert host.check() == []
+
+
+@pytest.mark.parametrize("limit", range(4, 26))
+def test_too_few_descriptors_never_weaken_a_run(host, limit):
+    layers = full_layers()
+    code, out, err = call("prlimit", "--nofile=%d" % limit, VIAL, *QUICK)
+    if out:
+        is_honest(out, layers)
+    else:
+        assert code not in (0,), err
+    assert host.check() == []
+
+
+SETUP_CALLS = ["clone3", "socketpair", "memfd_create", "mount", "open_tree", "move_mount",
+               "mount_setattr", "fsopen", "fsconfig", "fsmount", "pivot_root", "umount2",
+               "sethostname", "mkdirat", "mkdir", "symlinkat", "symlink", "openat2",
+               "execveat", "setresuid", "setresgid", "setgroups", "capset", "prctl",
+               "seccomp", "landlock_create_ruleset", "landlock_add_rule",
+               "landlock_restrict_self", "setrlimit", "prlimit64", "close_range", "ioctl",
+               "unshare", "setsid", "chdir", "fchdir", "dup2", "dup3", "pipe2", "timerfd_create",
+               "pidfd_open", "epoll_create1", "signalfd4"]
+
+
+@pytest.mark.parametrize("name", SETUP_CALLS)
+def test_a_failing_set_up_call_never_weakens_a_run(host, name):
+    """Fails the n-th call of this name anywhere in vial, its child or the guest."""
+    layers = full_layers()
+    for n in range(1, int(os.environ.get("FAULT_DEPTH", "5")) + 1):
+        code, out, err = call("strace", "-f", "-qq", "-o", "/dev/null", "-e",
+                              "trace=" + name, "-e",
+                              "inject=%s:error=ENOMEM:when=%d" % (name, n), VIAL, *QUICK)
+        if out:
+            is_honest(out, layers)
+        else:
+            assert code != 0, err
+    call(VIAL, *QUICK)
+    assert host.check(5) == []

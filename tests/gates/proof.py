@@ -1,0 +1,91 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""The gates themselves: each must refuse a tree that breaks its rule, and only that."""
+import os
+import shutil
+import sys
+import tempfile
+
+import layers
+import shape
+import spdx
+
+SPDX = "/* SPDX-License-Identifier: Apache-2.0 */\n"
+GOOD = SPDX + """
+#include "base/x.h"
+
+static const int fixed = 1;
+static const char *const names[] = { "a", "}" };
+struct thing {
+    int member;
+};
+enum { ONE };
+typedef int thing_fn(int);
+static int (*const table[])(void) = { 0 };
+
+int x_add(int a, /* { */
+          int b)
+{
+    static const int c = 1;
+
+    return a + b + c; // goto
+}
+"""
+LONG = "int x_long(void)\n{\n" + "    x();\n" * 69 + "}\n"
+BAD = [
+    (layers, "src/base/x.c", SPDX + '#include "model/y.h"\n'),
+    (layers, "src/base/x.c", SPDX + '#include "y.h"\n'),
+    (layers, "src/model/y.c", SPDX + '  #  include "engine/z.h"\n'),
+    (layers, "src/cellar/z.c", SPDX),
+    (layers, "include/vial/vial.h", SPDX + '#include "base/x.h"\n'),
+    (shape, "src/base/x.c", LONG),
+    (shape, "src/base/x.c", "int x_jump(void)\n{\n    goto out;\n}\n"),
+    (shape, "src/base/x.c", "int counter;\n"),
+    (shape, "src/base/x.c", "static struct thing things[4] = { { 0 } };\n"),
+    (shape, "src/base/x.c", "static const char *name = \"x\";\n"),
+    (shape, "src/base/x.c", "static _Thread_local int last;\n"),
+    (shape, "src/base/x.c", "static int (*hook)(void);\n"),
+    (shape, "src/base/x.c", "int x_count(void)\n{\n    static int n;\n\n    return ++n;\n}\n"),
+    (spdx, "src/base/x.c", "\n" + SPDX),
+    (spdx, "tests/x.py", "import os\n"),
+    (spdx, "tools/x", "#!/usr/bin/python3\n# nothing\n"),
+]
+
+
+def put(root, path, text):
+    path = os.path.join(root, path)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def tree(root):
+    put(root, "src/LAYERS", "# law\nbase:\nmodel: base\ncli: base\n")
+    put(root, "src/base/x.c", GOOD)
+    put(root, "src/base/x.h", SPDX)
+    put(root, "src/model/y.c", SPDX + '#include "base/x.h"\n#include "vial/vial.h"\n')
+    put(root, "src/cli/main.c", SPDX + "static int stopped;\n")
+    put(root, "include/vial/vial.h", SPDX)
+    put(root, "tools/x", "#!/bin/sh\n")
+
+
+def check(_root=None, _build=None):
+    found = []
+    for gate, path, text in [(None, "src/base/x.c", GOOD)] + BAD:
+        root = tempfile.mkdtemp(prefix="vial-gates-")
+        tree(root)
+        put(root, path, text)
+        for other in (layers, shape, spdx):
+            complaints = other.check(root)
+            if other is gate and not complaints:
+                found.append("%s lets pass: %s" % (other.__name__, text[-40:].strip()))
+            if gate is None and complaints:
+                found.append("%s refuses a good tree: %s" % (other.__name__, complaints))
+        shutil.rmtree(root)
+    return found
+
+
+if __name__ == "__main__":
+    complaints = check()
+    print("\n".join(complaints) or "ok")
+    sys.exit(bool(complaints))

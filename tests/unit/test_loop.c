@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/loop.h"
+#include "check.h"
+
+struct seen {
+    struct loop *loop;
+    int calls, slot, other, stop_after;
+    short events;
+};
+
+static void note(void *context, short events)
+{
+    struct seen *s = context;
+
+    s->calls++;
+    s->events = events;
+    if (s->calls >= s->stop_after)
+        loop_stop(s->loop);
+}
+
+static void open_pipe(int fds[2])
+{
+    assert_int_equal(pipe2(fds, O_CLOEXEC | O_NONBLOCK), 0);
+}
+
+static void close_pipe(const int fds[2])
+{
+    (void)close(fds[0]);
+    (void)close(fds[1]);
+}
+
+static void a_ready_descriptor_calls_back_until_the_loop_is_stopped(void **state)
+{
+    struct loop l;
+    struct seen s = { .loop = &l, .stop_after = 3 };
+    struct vial_error err;
+    int fds[2];
+
+    (void)state;
+    open_pipe(fds);
+    assert_int_equal(write(fds[1], "x", 1), 1);
+    loop_init(&l);
+    assert_int_equal(loop_add(&l, -1, POLLIN, note, NULL), 0);
+    assert_int_equal(loop_add(&l, fds[0], POLLIN, note, &s), 1);
+    assert_int_equal(loop_run(&l, &err), 0);
+    assert_int_equal(s.calls, 3);
+    assert_int_equal(s.events & POLLIN, POLLIN);
+    close_pipe(fds);
+}
+
+static void a_stop_ends_one_run_and_the_loop_can_be_run_again(void **state)
+{
+    struct loop l;
+    struct seen s = { .loop = &l, .stop_after = 1 };
+    struct vial_error err;
+    int fds[2];
+
+    (void)state;
+    open_pipe(fds);
+    loop_init(&l);
+    (void)loop_add(&l, fds[1], POLLOUT, note, &s);
+    assert_int_equal(loop_run(&l, &err), 0);
+    assert_int_equal(loop_run(&l, &err), 0);
+    assert_int_equal(s.calls, 2);
+    loop_stop(&l);
+    assert_int_equal(loop_run(&l, &err), 0);
+    assert_int_equal(s.calls, 2);
+    close_pipe(fds);
+}
+
+/* Switches the other slot off. */
+static void silence(void *context, short events)
+{
+    struct seen *s = context;
+
+    (void)events;
+    s->calls++;
+    loop_set(s->loop, s->other, -1, 0);
+    if (s->calls == 2)
+        loop_stop(s->loop);
+}
+
+static void a_slot_that_is_switched_off_by_a_callback_is_not_called_any_more(
+    void **state)
+{
+    struct loop l;
+    struct seen first = { .loop = &l, .other = 1 };
+    struct seen second = { .loop = &l, .stop_after = 100 };
+    struct vial_error err;
+    int fds[2];
+
+    (void)state;
+    open_pipe(fds);
+    loop_init(&l);
+    (void)loop_add(&l, fds[1], POLLOUT, silence, &first);
+    (void)loop_add(&l, fds[1], POLLOUT, note, &second);
+    assert_int_equal(loop_run(&l, &err), 0);
+    assert_int_equal(first.calls, 2);
+    assert_int_equal(second.calls, 0);
+    close_pipe(fds);
+}
+
+static void after_a_stop_no_other_slot_is_called(void **state)
+{
+    struct loop l;
+    struct seen first = { .loop = &l, .stop_after = 1 };
+    struct seen second = { .loop = &l, .stop_after = 1 };
+    struct vial_error err;
+    int fds[2];
+
+    (void)state;
+    open_pipe(fds);
+    loop_init(&l);
+    (void)loop_add(&l, fds[1], POLLOUT, note, &first);
+    (void)loop_add(&l, fds[1], POLLOUT, note, &second);
+    assert_int_equal(loop_run(&l, &err), 0);
+    assert_int_equal(second.calls, 0);
+    close_pipe(fds);
+}
+
+static void a_loop_with_nothing_to_wait_for_fails_instead_of_hanging(void **state)
+{
+    struct loop l;
+    struct vial_error err;
+
+    (void)state;
+    loop_init(&l);
+    (void)loop_add(&l, -1, POLLIN, note, NULL);
+    assert_int_equal(loop_run(&l, &err), -1);
+    assert_error(&err, "VIAL-INTERNAL wait: no descriptor to wait for");
+}
+
+static void a_closed_descriptor_fails_instead_of_spinning(void **state)
+{
+    struct loop l;
+    struct seen s = { .loop = &l, .stop_after = 1 };
+    struct vial_error err;
+
+    (void)state;
+    loop_init(&l);
+    (void)loop_add(&l, 999, POLLIN, note, &s);
+    assert_int_equal(loop_run(&l, &err), -1);
+    assert_error(&err, "VIAL-INTERNAL wait for descriptor 999: not open");
+}
+
+static void a_full_loop_takes_no_more(void **state)
+{
+    struct loop l;
+
+    (void)state;
+    loop_init(&l);
+    for (int i = 0; i < LOOP_MAX; i++)
+        assert_int_equal(loop_add(&l, -1, 0, note, NULL), i);
+    assert_int_equal(loop_add(&l, -1, 0, note, NULL), -1);
+}
+
+static void ignore(int signal)
+{
+    (void)signal;
+}
+
+static void a_signal_does_not_end_the_loop(void **state)
+{
+    struct sigaction action = { .sa_handler = ignore }, old;
+    struct itimerval soon = { .it_value.tv_usec = 1000, .it_interval.tv_usec = 1000 };
+    struct itimerval off = { 0 };
+    struct loop l;
+    struct seen s = { .loop = &l, .stop_after = 1 };
+    struct vial_error err;
+    int timer = clock_timer_open(30);
+
+    (void)state;
+    loop_init(&l);
+    (void)loop_add(&l, timer, POLLIN, note, &s);
+    assert_int_equal(sigaction(SIGALRM, &action, &old), 0);
+    assert_int_equal(setitimer(ITIMER_REAL, &soon, NULL), 0);
+    assert_int_equal(loop_run(&l, &err), 0);
+    assert_int_equal(setitimer(ITIMER_REAL, &off, NULL), 0);
+    assert_int_equal(sigaction(SIGALRM, &old, NULL), 0);
+    assert_int_equal(s.calls, 1);
+    (void)close(timer);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_ready_descriptor_calls_back_until_the_loop_is_stopped),
+        cmocka_unit_test(a_stop_ends_one_run_and_the_loop_can_be_run_again),
+        cmocka_unit_test(
+            a_slot_that_is_switched_off_by_a_callback_is_not_called_any_more),
+        cmocka_unit_test(after_a_stop_no_other_slot_is_called),
+        cmocka_unit_test(a_loop_with_nothing_to_wait_for_fails_instead_of_hanging),
+        cmocka_unit_test(a_closed_descriptor_fails_instead_of_spinning),
+        cmocka_unit_test(a_full_loop_takes_no_more),
+        cmocka_unit_test(a_signal_does_not_end_the_loop),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
