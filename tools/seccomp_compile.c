@@ -14,8 +14,9 @@ static int write_file(const char *path, const struct blob *data, struct vial_err
 
     if (fd < 0)
         return fail_sys(err, "create '%s'", path);
-    return io_write_all(fd, data->data, data->len) < 0 ? fail_sys(err, "write '%s'", path)
-                                                       : 0;
+    return io_write_all(fd, data->data, data->len) < 0
+               ? fail_sys(err, "write '%s'", path)
+               : 0;
 }
 
 static int compile(char **argv, struct vial_error *err)
@@ -27,7 +28,8 @@ static int compile(char **argv, struct vial_error *err)
     if (profile_read(argv[1], argv[2], &profile, err) < 0 ||
         profile_compile(profile, out, err) < 0)
         return -1;
-    if (write_file(argv[3], &out[0], err) == 0 && write_file(argv[4], &out[1], err) == 0)
+    if (write_file(argv[3], &out[0], err) == 0 &&
+        write_file(argv[4], &out[1], err) == 0)
         rc = 0;
     blob_done(&out[0]);
     blob_done(&out[1]);

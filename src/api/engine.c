@@ -71,11 +71,12 @@ int vial_config(struct vial_engine *engine, char **json, struct vial_error *err)
 /* The driver that "auto" means here, or null with the reason. */
 static json_t *automatic_json(void)
 {
-    const struct strv nothing = { 0 };
+    auto_strv struct strv require = { 0 };
     const struct driver *driver;
     struct vial_error why = { 0 };
 
-    if (driver_choose("auto", &nothing, &driver, &why) == 0)
+    strv_push(&require, "none"); /* so that it is probed and not only named */
+    if (driver_choose("auto", &require, &driver, &why) == 0)
         return json_pack("{s:s, s:n}", "driver", driver->name, "error");
     return json_pack("{s:n, s:o}", "driver", "error", error_json(&why));
 }

@@ -48,7 +48,7 @@ int vial_request_set_bytes(struct vial_request *req, const char *field,
     if (!f) {
         const char *near = text_suggest(field, field_names);
 
-        value_show(&shown, field, strlen(field));
+        shown = value_show(field, strlen(field));
         (void)fail(err, VIAL_E_FIELD, "unknown field '%s' in request", shown.text);
         return near ? fail_remedy(err, "did you mean '%s'?", near) : -1;
     }

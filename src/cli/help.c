@@ -118,6 +118,7 @@ static void add_examples(struct str *out, const char *examples)
 static void add_help(struct str *out, const struct command *c)
 {
     struct listing list = { .out = out };
+    const char *operands = c->operands ? c->operands : "";
 
     if (c == &command_vial) {
         str_printf(out, "vial: %s\n\nUsage: vial [OPTION…] %s\n", c->summary,
@@ -125,8 +126,7 @@ static void add_help(struct str *out, const struct command *c)
         add_commands(out);
     } else {
         str_printf(out, "vial %s: %s\n\nUsage: vial %s [OPTION…]%s%s\n", c->name,
-                   c->summary, c->name, c->operands ? " " : "",
-                   c->operands ? c->operands : "");
+                   c->summary, c->name, operands[0] ? " " : "", operands);
     }
     if (c->text)
         str_printf(out, "\n%s\n", c->text);

@@ -130,6 +130,20 @@ static int check_driver(const struct driver *d, const struct strv *require,
     return check_caps(require, caps, err);
 }
 
+/* The only driver that isolates, or NULL when there is a choice. */
+static const struct driver *only_candidate(void)
+{
+    const struct driver *only = NULL;
+
+    for (size_t i = 0; drivers[i]; i++) {
+        if (!is_weak(drivers[i]) && only)
+            return NULL;
+        if (!is_weak(drivers[i]))
+            only = drivers[i];
+    }
+    return only;
+}
+
 static int choose_strongest(const struct strv *require, const struct driver **out,
                             struct vial_error *err)
 {
@@ -147,8 +161,6 @@ static int choose_strongest(const struct strv *require, const struct driver **ou
         if (first.code[0] == '\0')
             first = why;
     }
-    if (first.code[0] == '\0')
-        (void)fail(&first, VIAL_E_DRIVER, "no driver of this build isolates anything");
     if (err)
         *err = first;
     return -1;
@@ -157,19 +169,28 @@ static int choose_strongest(const struct strv *require, const struct driver **ou
 int driver_choose(const char *name, const struct strv *require,
                   const struct driver **out, struct vial_error *err)
 {
-    const struct driver *d;
+    bool automatic = str_eq(name, "auto");
+    const struct driver *d = automatic ? only_candidate() : driver_find(name);
 
-    if (str_eq(name, "auto"))
+    if (!d && automatic)
         return choose_strongest(require, out, err);
-    d = driver_find(name);
     if (!d) {
         (void)fail(err, VIAL_E_DRIVER, "driver '%s' is not in this build", name);
         return fail_remedy(err, "run 'vial doctor' to see the drivers there are");
     }
-    if (check_driver(d, require, err) < 0)
+    if (require->count > 0 && check_driver(d, require, err) < 0)
         return -1;
     *out = d;
     return 0;
+}
+
+void driver_explain(const struct driver *driver, const struct strv *require,
+                    struct vial_error *err)
+{
+    struct vial_error why = { 0 };
+
+    if (check_driver(driver, require, &why) < 0)
+        *err = why;
 }
 
 static json_t *layer_json(const struct layer *layer)

@@ -97,9 +97,15 @@ extern const struct driver *const drivers[];
 const struct driver *driver_find(const char *name); /* NULL: none of that name */
 
 /* Resolves "auto": the first driver that is usable and not weaker than every
- * requirement; never `process`. A named driver is checked the same way. */
+ * requirement; never `process`. A named driver is checked the same way. Probing
+ * costs time, so that it is left to `open` where nothing is required and there
+ * is no choice. */
 int driver_choose(const char *name, const struct strv *require,
                   const struct driver **out, struct vial_error *err);
+
+/* After an open that failed: if DRIVER's probe knows a reason, puts it into ERR. */
+void driver_explain(const struct driver *driver, const struct strv *require,
+                    struct vial_error *err);
 
 /* 0 when LEVEL, LAYERS and LIMITS_BY satisfy every entry of REQUIRE; otherwise
  * VIAL_E_ISOLATION or VIAL_E_LIMITS naming what is missing. */

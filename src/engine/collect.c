@@ -24,11 +24,16 @@ static bool died_of(const struct run *r, int signal)
            r->exit.value == (uint32_t)signal;
 }
 
-/* Where nothing counts while it runs, the kernel's rlimit ends a process. */
+/* Where nothing counts while it runs, the kernel's rlimit ends a process: by
+ * SIGKILL, its hard limit being the soft one. Ticks are coarse, hence the margin. */
 static bool cpu_rlimit_hit(const struct run *r, const struct vial_usage *usage)
 {
-    return r->plan->limits.cpu_ms > 0 && (died_of(r, SIGXCPU) || died_of(r, SIGKILL)) &&
-           usage->cpu_user_ms + usage->cpu_system_ms >= (double)r->plan->limits.cpu_ms;
+    double used_ms = usage->cpu_user_ms + usage->cpu_system_ms;
+
+    if (r->plan->limits.cpu_ms == 0 || str_starts(r->vessel->limits_by, "cgroup"))
+        return false;
+    return died_of(r, SIGXCPU) ||
+           (died_of(r, SIGKILL) && used_ms >= 0.7 * (double)r->plan->limits.cpu_ms);
 }
 
 /* The program ended by itself. */
@@ -216,9 +221,13 @@ static bool is_fault(const struct vial_error *err)
 void collect_refusal(const struct run *r, const struct vial_error *err,
                      struct vial_result *result)
 {
+    struct output nothing = { 0 };
+
     collect_names(r, result);
     result->verdict = is_fault(err) ? VIAL_FAILED : VIAL_DENIED;
     result->error = *err;
     (void)snprintf(result->level, sizeof result->level, "none");
     (void)snprintf(result->limits_by, sizeof result->limits_by, "none");
+    (void)output_take(&nothing, &result->out); /* "", as callers expect a text */
+    (void)output_take(&nothing, &result->err);
 }

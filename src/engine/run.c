@@ -118,8 +118,10 @@ static int open_vessel(struct run *r, struct vial_error *err)
 {
     struct vessel *v;
 
-    if (r->driver->open(r->plan, r->engine->guest_fd, &v, err) < 0)
+    if (r->driver->open(r->plan, r->engine->guest_fd, &v, err) < 0) {
+        driver_explain(r->driver, &r->plan->require, err);
         return -1;
+    }
     r->vessel = v;
     r->opened_ns = clock_now_ns();
     return driver_check_required(&r->plan->require, v->level, &v->layers, v->limits_by,

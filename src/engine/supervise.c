@@ -197,8 +197,8 @@ static void on_event(void *context, short events)
     look_at_counters(r);
 }
 
-static void data(void *context, uint32_t channel, int stream, const uint8_t *bytes,
-                 size_t len)
+static void on_data(void *context, uint32_t channel, int stream, const uint8_t *bytes,
+                    size_t len)
 {
     struct run *r = context;
 
@@ -209,25 +209,25 @@ static void data(void *context, uint32_t channel, int stream, const uint8_t *byt
     link_consumed(r->link, channel, stream, len);
 }
 
-static void exited(void *context, uint32_t channel, const struct exit_message *m)
+static void on_exited(void *context, uint32_t channel, const struct exit_message *m)
 {
     (void)channel;
     step_exited(context, m);
 }
 
-static void failed(void *context, uint32_t channel, uint32_t step, int error)
+static void on_failed(void *context, uint32_t channel, uint32_t step, int error)
 {
     (void)channel;
     step_failed(context, step, error);
 }
 
-static void done(void *context, uint32_t channel, int error, const char *text)
+static void on_done(void *context, uint32_t channel, int error, const char *text)
 {
     (void)text;
     transfer_done(context, channel, error);
 }
 
-static void writable(void *context, uint32_t channel)
+static void on_writable(void *context, uint32_t channel)
 {
     struct run *r = context;
 
@@ -269,11 +269,11 @@ static void watch_all(struct run *r)
 static int prepare(struct run *r, struct vial_error *err)
 {
     static const struct link_events events = {
-        .data = data,
-        .exited = exited,
-        .failed = failed,
-        .done = done,
-        .writable = writable,
+        .data = on_data,
+        .exited = on_exited,
+        .failed = on_failed,
+        .done = on_done,
+        .writable = on_writable,
     };
     const struct plan *plan = r->plan;
 

@@ -244,8 +244,9 @@ static size_t running(const struct guest *g)
 void tree_signal(struct guest *g, const struct job *j, int signal)
 {
     struct procs p = { 0 };
+    bool alone = running(g) == 1;
 
-    if (g->pid1 && running(g) == 1) {
+    if (g->pid1 && alone) {
         (void)kill(-1, signal);
         return;
     }
@@ -253,6 +254,8 @@ void tree_signal(struct guest *g, const struct job *j, int signal)
         (void)kill(-j->pid, signal);
         return;
     }
+    if (alone)
+        j = NULL; /* then all there is belongs to it, whatever it did to hide */
     if (signal == SIGKILL) {
         kill_walk(g, j);
         return;

@@ -21,7 +21,7 @@ static int check_path(const char *what, const char *path, struct vial_error *err
 
     if (path_is_plain_relative(path, strlen(path)))
         return 0;
-    value_show(&shown, path, strlen(path));
+    shown = value_show(path, strlen(path));
     (void)fail(err, VIAL_E_PATH,
                "%s '%s' is not a plain path below the working directory", what,
                shown.text);
@@ -59,21 +59,21 @@ static int open_source(const char *path, struct stat *st, struct vial_error *err
     return fd_take(&fd);
 }
 
-static int read_source(const struct draft *d, const char *source, int64_t *budget,
+static int read_source(const struct draft *d, const char *source, int64_t budget,
                        struct plan_file *out, struct vial_error *err)
 {
     const struct policy *policy = &d->settings->policy;
     auto_fd int fd = -1;
-    struct stat st;
+    struct stat st = { 0 };
 
     fd = open_source(source, &st, err);
     if (fd < 0)
         return -1;
-    if (st.st_size > *budget)
+    if (st.st_size > budget)
         return policy_refuse(policy, POLICY_ID_max_files, "files",
-                             policy->max_files - *budget + st.st_size, err);
-    out->mode = st.st_mode & S_IXUSR ? 0755 : 0644;
-    return io_read_fd(fd, source, (size_t)*budget, &out->content, err);
+                             policy->max_files - budget + st.st_size, err);
+    out->mode = (st.st_mode & S_IXUSR) ? 0755 : 0644;
+    return io_read_fd(fd, source, (size_t)budget, &out->content, err);
 }
 
 static int add_file(struct draft *d, const struct file_in *from, int64_t *budget,
@@ -89,7 +89,7 @@ static int add_file(struct draft *d, const struct file_in *from, int64_t *budget
     if (!file->path)
         return fail_memory(err);
     if (from->source) {
-        if (read_source(d, from->source, budget, file, err) < 0)
+        if (read_source(d, from->source, *budget, file, err) < 0)
             return -1;
     } else if (blob_set(&file->content, from->content.data ? from->content.data : "",
                         from->content.len) < 0) {

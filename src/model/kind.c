@@ -76,7 +76,7 @@ static int choice_parse(const struct field *f, void *member, const char *text,
         *(int *)member = index;
         return 0;
     }
-    value_show(&shown, text, len);
+    shown = value_show(text, len);
     return refuse_choice(f, &shown, err);
 }
 
@@ -88,7 +88,7 @@ static int choice_decode(const struct field *f, void *member, json_t *json,
     if (json_is_string(json))
         return choice_parse(f, member, json_string_value(json),
                             json_string_length(json), err);
-    value_show_json(&shown, json);
+    shown = value_show_json(json);
     return refuse_choice(f, &shown, err);
 }
 
@@ -208,7 +208,7 @@ static int name_parse(const struct field *f, void *member, const char *text, siz
     char *copy;
 
     if (len == 0 || len > (size_t)f->max || !value_is_plain(text, len)) {
-        value_show(&shown, text, len);
+        shown = value_show(text, len);
         (void)fail(err, VIAL_E_VALUE,
                    "%s '%s' is not plain text of 1 to %lld bytes without control "
                    "characters",
@@ -266,7 +266,7 @@ static int list_parse(const struct field *f, void *member, const char *text, siz
     if (strlen(text) != len)
         return value_refuse(f, text, len, "text without NUL bytes", err);
     if (f->choices && value_choice(f->choices, text, len) < 0) {
-        value_show(&shown, text, len);
+        shown = value_show(text, len);
         return refuse_choice(f, &shown, err);
     }
     strv_push(list, text);

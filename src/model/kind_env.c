@@ -55,7 +55,7 @@ static int put(const struct field *f, struct strv *env, const char *name,
     struct shown shown;
 
     if (!name_is_good(name, name_len)) {
-        value_show(&shown, name, name_len);
+        shown = value_show(name, name_len);
         (void)fail(err, VIAL_E_VALUE, "%s name '%s' is not allowed", f->name,
                    shown.text);
         return fail_remedy(err, "use letters, digits and '_', and no digit first");

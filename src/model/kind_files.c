@@ -90,7 +90,7 @@ static int decode_mode(json_t *json, unsigned *out, struct vial_error *err)
         *out = (unsigned)mode;
         return 0;
     }
-    value_show_json(&shown, json);
+    shown = value_show_json(json);
     return fail(err, VIAL_E_VALUE, "file mode '%s' is not octal text such as \"0644\"",
                 shown.text);
 }
@@ -127,7 +127,7 @@ static int check_keys(json_t *json, struct vial_error *err)
         if (keys[i])
             continue;
         near = text_suggest(key, keys);
-        value_show(&shown, key, strlen(key));
+        shown = value_show(key, strlen(key));
         (void)fail(err, VIAL_E_FIELD, "unknown field '%s' in files", shown.text);
         return near ? fail_remedy(err, "did you mean '%s'?", near) : -1;
     }

@@ -104,7 +104,7 @@ static int start_like(const struct language_table *t, json_t *json,
 
     if (from)
         return copy_from(out, from, err);
-    value_show_json(&shown, json);
+    shown = value_show_json(json);
     return fail(err, VIAL_E_LANGUAGE, "like '%s' names no language above it",
                 shown.text);
 }
@@ -114,7 +114,7 @@ static int unknown(const char *key, const char *const *known, struct vial_error 
     const char *near = text_suggest(key, known);
     struct shown shown;
 
-    value_show(&shown, key, strlen(key));
+    shown = value_show(key, strlen(key));
     (void)fail(err, VIAL_E_FIELD, "unknown key '%s'", shown.text);
     return near ? fail_remedy(err, "did you mean '%s'?", near) : -1;
 }
@@ -235,7 +235,7 @@ static int add_all(struct language_table *t, json_t *object, const char *where,
 
         if (add(t, name, json_object_iter_value(at), err) == 0)
             continue;
-        value_show(&shown, name, strlen(name));
+        shown = value_show(name, strlen(name));
         return fail_in(err, "%s: language '%s'", where, shown.text);
     }
     return 0;
@@ -321,7 +321,7 @@ int language_find(const struct language_table *t, const char *name,
     near = suggest(t, name);
     for (size_t i = 0; i < t->count; i++)
         str_printf(&known, "%s%s", i ? ", " : "", t->items[i].name);
-    value_show(&shown, name, strlen(name));
+    shown = value_show(name, strlen(name));
     (void)fail(err, VIAL_E_LANGUAGE, "unknown language '%s'; known: %s", shown.text,
                known.data ? known.data : "none");
     return near ? fail_remedy(err, "did you mean '%s'?", near)

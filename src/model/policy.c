@@ -222,7 +222,7 @@ static int unknown(const char *key, const char *where, struct vial_error *err)
     const char *near = text_suggest(key, names);
     struct shown shown;
 
-    value_show(&shown, key, strlen(key));
+    shown = value_show(key, strlen(key));
     (void)fail(err, VIAL_E_FIELD, "unknown key '%s' in '%s'", shown.text, where);
     return near ? fail_remedy(err, "did you mean '%s'?", near) : -1;
 }

@@ -86,13 +86,12 @@ static bool is_given(const struct strv *env, const char *entry)
  * programs keep there is not meant to stay. */
 static int own_env(const struct draft *d, struct strv *out, struct vial_error *err)
 {
+    static const char search[] = "PATH=" PATH_SEARCH;
     bool fresh = str_eq(d->plan->workdir, "/work");
-    const char *const basis[] = {
-        "PATH=" PATH_SEARCH, fresh ? "HOME={dir}" : "HOME=/tmp",
-        "LANG=C.UTF-8",      "TMPDIR=/tmp",
-        "USER=vial",         "LOGNAME=vial",
-        "SHELL=/bin/sh",     "TERM=dumb"
-    };
+    const char *const basis[] = { search,          fresh ? "HOME={dir}" : "HOME=/tmp",
+                                  "LANG=C.UTF-8",  "TMPDIR=/tmp",
+                                  "USER=vial",     "LOGNAME=vial",
+                                  "SHELL=/bin/sh", "TERM=dumb" };
     auto_strv struct strv extra = { 0 };
 
     if (d->language)

@@ -47,7 +47,7 @@ static int unknown(const char *name, const char *where, struct vial_error *err)
     const char *near = text_suggest(name, field_names);
     struct shown shown;
 
-    value_show(&shown, name, strlen(name));
+    shown = value_show(name, strlen(name));
     if (is_request(where))
         (void)fail(err, VIAL_E_FIELD, "unknown field '%s' in request", shown.text);
     else

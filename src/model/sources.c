@@ -61,7 +61,7 @@ static int load_languages(struct settings *s, json_t *json, const char *path,
 
     if (allowed & FIELD_IN_PROJECT)
         return fail(err, VIAL_E_POLICY, "a project file may not set 'languages'");
-    value_show_json(&shown, json);
+    shown = value_show_json(json);
     if (!name || !*name)
         return fail(err, VIAL_E_VALUE, "%s: languages '%s' is not a path", path,
                     shown.text);
@@ -77,7 +77,7 @@ static int unknown_key(const char *key, const char *path, struct vial_error *err
     const char *near = text_suggest(key, known);
     struct shown shown;
 
-    value_show(&shown, key, strlen(key));
+    shown = value_show(key, strlen(key));
     (void)fail(err, VIAL_E_FIELD, "unknown key '%s' in '%s'", shown.text, path);
     if (near)
         return fail_remedy(err, "did you mean '%s'?", near);
@@ -185,7 +185,7 @@ static int unknown_preset(const char *dir, const char *name, struct vial_error *
     auto_str struct str known = { 0 };
     struct shown shown;
 
-    value_show(&shown, name, strlen(name));
+    shown = value_show(name, strlen(name));
     list_presets(dir, &known);
     (void)fail(err, VIAL_E_PRESET, "unknown preset '%s'", shown.text);
     return fail_remedy(err, "known presets: %s", known.len ? known.data : "none");
@@ -216,6 +216,16 @@ int source_read_preset(struct settings *s, struct source *out, const char *name,
     return read_keys(&r, err) < 0 ? -1 : name_source(out, where.data, err);
 }
 
+static char lower(char c)
+{
+    return (char)(tolower)((unsigned char)c); /* the function, not the macro */
+}
+
+static char upper(char c)
+{
+    return (char)(toupper)((unsigned char)c);
+}
+
 /* VIAL_CPU_TIME -> cpu_time. False: not one of our fields' names. */
 static bool field_of(const char *variable, size_t len, char *out, size_t size)
 {
@@ -224,7 +234,7 @@ static bool field_of(const char *variable, size_t len, char *out, size_t size)
     if (len <= prefix || len - prefix >= size)
         return false;
     for (size_t i = prefix; i < len; i++)
-        *out++ = (char)tolower((unsigned char)variable[i]);
+        *out++ = lower(variable[i]);
     *out = '\0';
     return true;
 }
@@ -248,13 +258,13 @@ static int unknown_variable(const char *variable, size_t len, const char *field,
     auto_str struct str name = { 0 };
     struct shown shown;
 
-    value_show(&shown, variable, len);
+    shown = value_show(variable, len);
     (void)fail(err, VIAL_E_FIELD, "unknown variable '%s' in the environment",
                shown.text);
     if (!f || !(f->scope & FIELD_IN_SETTINGS))
         return fail_remedy(err, "unset it; `vial config show` lists the settings");
     for (const char *c = f->name; *c; c++)
-        str_putc(&name, (char)toupper((unsigned char)*c));
+        str_putc(&name, upper(*c));
     return fail_remedy(err, "did you mean '" PREFIX "%s'?", name.data ? name.data : "");
 }
 

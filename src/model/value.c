@@ -22,35 +22,33 @@ static void add_line(struct str *out, const char *text)
     }
 }
 
-void value_show(struct shown *out, const char *text, size_t len)
+struct shown value_show(const char *text, size_t len)
 {
     auto_str struct str safe = { 0 };
     auto_str struct str line = { 0 };
     struct text_safe state = { 0 };
-    size_t shown = len < SHOWN_BYTES ? len : SHOWN_BYTES;
+    struct shown shown = { 0 };
+    bool cut = len > SHOWN_BYTES;
 
-    text_safe(&state, &safe, text, shown);
+    text_safe(&state, &safe, text, cut ? SHOWN_BYTES : len);
     text_safe_end(&state, &safe);
     if (str_ok(&safe) && safe.data)
         add_line(&line, safe.data);
-    (void)snprintf(out->text, sizeof(out->text), "%s%s",
-                   str_ok(&line) && line.data ? line.data : "", len > shown ? "…" : "");
+    (void)snprintf(shown.text, sizeof(shown.text), "%s%s",
+                   str_ok(&line) && line.data ? line.data : "", cut ? "…" : "");
+    return shown;
 }
 
-void value_show_json(struct shown *out, const json_t *json)
+struct shown value_show_json(const json_t *json)
 {
     auto_free char *text = NULL;
 
-    if (json_is_string(json)) {
-        value_show(out, json_string_value(json), json_string_length(json));
-        return;
-    }
-    if (json_is_array(json) || json_is_object(json)) {
-        value_show(out, json_is_array(json) ? "[]" : "{}", 2);
-        return;
-    }
+    if (json_is_string(json))
+        return value_show(json_string_value(json), json_string_length(json));
+    if (json_is_array(json) || json_is_object(json))
+        return value_show(json_is_array(json) ? "[]" : "{}", 2);
     text = json_dumps(json, JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
-    value_show(out, text ? text : "?", text ? strlen(text) : 1);
+    return value_show(text ? text : "?", text ? strlen(text) : 1);
 }
 
 int value_refuse(const struct field *f, const char *text, size_t len, const char *what,
@@ -58,7 +56,7 @@ int value_refuse(const struct field *f, const char *text, size_t len, const char
 {
     struct shown shown;
 
-    value_show(&shown, text, len);
+    shown = value_show(text, len);
     return fail(err, VIAL_E_VALUE, "%s '%s' is not %s", f->name, shown.text, what);
 }
 
@@ -67,7 +65,7 @@ int value_refuse_json(const struct field *f, const json_t *json, const char *wha
 {
     struct shown shown;
 
-    value_show_json(&shown, json);
+    shown = value_show_json(json);
     return fail(err, VIAL_E_VALUE, "%s '%s' is not %s", f->name, shown.text, what);
 }
 
@@ -160,7 +158,7 @@ int value_parse(const struct field *f, const char *text, size_t len, int64_t *ou
         *out = value;
         return 0;
     }
-    value_show(&shown, text, len);
+    shown = value_show(text, len);
     return refuse_number(f, &shown, err);
 }
 
@@ -178,7 +176,7 @@ int value_decode(const struct field *f, json_t *json, int64_t *out,
         *out = value;
         return 0;
     }
-    value_show_json(&shown, json);
+    shown = value_show_json(json);
     return refuse_number(f, &shown, err);
 }
 

@@ -45,8 +45,8 @@ json_t *value_text_json(const char *data, size_t len);
 struct shown {
     char text[176];
 };
-void value_show(struct shown *out, const char *text, size_t len);
-void value_show_json(struct shown *out, const json_t *json);
+struct shown value_show(const char *text, size_t len);
+struct shown value_show_json(const json_t *json);
 
 /* "FIELD 'VALUE' is not WHAT". */
 int value_refuse(const struct field *f, const char *text, size_t len, const char *what,

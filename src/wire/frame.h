@@ -17,12 +17,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define WIRE_VERSION       1u
-#define WIRE_HEADER        12u
-#define WIRE_MAX_TO_GUEST  (4u << 20) /* an exec's argv and env, a jail's filters */
-#define WIRE_MAX_TO_HOST   (64u << 10)
-#define WIRE_CREDIT        (256u << 10)
-#define WIRE_MAX_CHANNELS  256u /* alive at once */
+#define WIRE_VERSION      1u
+#define WIRE_HEADER       12u
+#define WIRE_MAX_TO_GUEST (4u << 20) /* an exec's argv and env, a jail's filters */
+#define WIRE_MAX_TO_HOST  (64u << 10)
+#define WIRE_CREDIT       (256u << 10)
+#define WIRE_MAX_CHANNELS 256u /* alive at once */
 
 enum wire_type {
     WIRE_HELLO = 1,    /* both: u32 version */
@@ -39,7 +39,8 @@ enum wire_type {
     WIRE_LIST = 12,    /* to guest: likewise; DATA holds packed entries */
     WIRE_DONE = 13,    /* to host: u32 errno (0: good) and a text; ends PUT/GET/LIST */
     WIRE_FAILED = 14,  /* to host: exec could not start: u32 step, u32 errno */
-    WIRE_CLOSE = 15,   /* to guest: forget the channel, killing what runs on it */
+    WIRE_CLOSE = 15,   /* to guest: end the channel, killing what runs on it; the
+                          guest still ends it with EXIT, FAILED or DONE */
     WIRE_SHUTDOWN = 16 /* to guest: kill everything and exit */
 };
 

@@ -9,15 +9,17 @@
  * not fit the state of its channel, exceeds its credit or is malformed makes
  * link_feed fail, after which the link is dead and the vessel must be killed.
  *
- *   link_new -> link_jail -> { link_exec | link_put | link_get | link_list }* -> link_free
+ *   link_new -> link_jail -> { link_exec | link_put | link_get | link_list }*
+ *            -> link_free
  *
  * Requests may be queued before the guest's HELLO has come.
  */
 
 #include <stdbool.h>
 
-#include "vial/error.h"
 #include "wire/message.h"
+
+#include "vial/error.h"
 
 struct link;
 
@@ -50,7 +52,8 @@ int link_put(struct link *l, const struct put_message *m, uint32_t *channel,
              struct vial_error *err);
 int link_get(struct link *l, const struct get_message *m, uint32_t *channel,
              struct vial_error *err);
-int link_list(struct link *l, const char *path, uint32_t *channel, struct vial_error *err);
+int link_list(struct link *l, const char *path, uint32_t *channel,
+              struct vial_error *err);
 
 /* How many bytes may be sent on the channel's stream 0 now. */
 size_t link_writable(const struct link *l, uint32_t channel);
@@ -59,6 +62,7 @@ void link_send(struct link *l, uint32_t channel, const void *data, size_t len);
 void link_send_eof(struct link *l, uint32_t channel);
 
 void link_signal(struct link *l, uint32_t channel, int signal, bool whole_tree);
+/* No event of the channel comes any more. */
 void link_close_channel(struct link *l, uint32_t channel);
 void link_shutdown(struct link *l);
 

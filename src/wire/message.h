@@ -11,11 +11,11 @@
  * makes the exec fail; nothing is skipped. */
 enum jail_flag {
     JAIL_NO_NEW_PRIVS = 1u << 0,
-    JAIL_DROP_CAPS = 1u << 1,  /* all five sets, bounding set included */
-    JAIL_SET_IDS = 1u << 2,    /* to uid/gid, supplementary groups emptied */
-    JAIL_PID1 = 1u << 3,       /* the guest is pid 1 of a pid namespace: kill(-1) is
-                                  the tree. Otherwise it is a subreaper and walks */
-    JAIL_OOM_FIRST = 1u << 4,  /* oom_score_adj 1000 for programs */
+    JAIL_DROP_CAPS = 1u << 1, /* all five sets, bounding set included */
+    JAIL_SET_IDS = 1u << 2,   /* to uid/gid, supplementary groups emptied */
+    JAIL_PID1 = 1u << 3,      /* the guest is pid 1 of a pid namespace: kill(-1) is
+                                 the tree. Otherwise it is a subreaper and walks */
+    JAIL_OOM_FIRST = 1u << 4, /* oom_score_adj 1000 for programs */
     JAIL_LANDLOCK = 1u << 5,
     JAIL_SECCOMP = 1u << 6,
     JAIL_DIE_WITH_PARENT = 1u << 7,
@@ -34,9 +34,9 @@ struct jail_path { /* a Landlock rule; a missing path is no error */
     uint32_t access;
 };
 
-#define JAIL_FILTERS 2
+#define JAIL_FILTERS     2
 #define JAIL_MAX_RLIMITS 16
-#define JAIL_MAX_PATHS 64
+#define JAIL_MAX_PATHS   64
 
 struct jail {
     uint32_t flags;
@@ -60,7 +60,7 @@ void jail_done(struct jail *j);
 struct exec_message {
     char **argv, **env; /* NULL-terminated */
     char *cwd;
-    uint64_t timeout_ms; /* the guest's own, later than the host's; 0: none */
+    uint64_t timeout_ms;   /* the guest's own, later than the host's; 0: none */
     uint32_t stdin_closed; /* 1: /dev/null */
 };
 
@@ -71,7 +71,7 @@ void exec_done(struct exec_message *m);
 enum exit_kind { EXIT_CODE = 1, EXIT_SIGNAL = 2 };
 
 struct exit_message {
-    uint32_t kind, value;     /* enum exit_kind; exit code or signal number */
+    uint32_t kind, value;        /* enum exit_kind; exit code or signal number */
     uint64_t user_us, system_us; /* of the program and its waited-for children */
     uint64_t max_rss_bytes;
     uint64_t out_bytes, err_bytes; /* sent on the streams */
@@ -83,10 +83,22 @@ struct exit_message {
 void exit_write(struct pack *p, const struct exit_message *m);
 int exit_read(struct unpack *u, struct exit_message *out);
 
-/* Where an exec failed (WIRE_FAILED). Order of doing. */
+/* Where an exec failed (WIRE_FAILED). guest/child.c has the order of doing. */
 enum exec_step {
-    STEP_FORK = 1, STEP_STDIO, STEP_SESSION, STEP_RLIMIT, STEP_CWD, STEP_IDS, STEP_CAPS,
-    STEP_PRIVS, STEP_OOM, STEP_LANDLOCK, STEP_SECCOMP, STEP_CHECK, STEP_FIND, STEP_EXEC
+    STEP_FORK = 1,
+    STEP_STDIO,
+    STEP_SESSION,
+    STEP_RLIMIT,
+    STEP_CWD,
+    STEP_IDS,
+    STEP_CAPS,
+    STEP_PRIVS,
+    STEP_OOM,
+    STEP_LANDLOCK,
+    STEP_SECCOMP,
+    STEP_CHECK,
+    STEP_FIND,
+    STEP_EXEC
 };
 const char *exec_step_name(uint32_t step); /* "?" when unknown */
 
@@ -94,6 +106,7 @@ struct put_message {
     char *path; /* relative to the workdir */
     uint32_t mode;
 };
+/* Readers give malloc'ed texts, which the caller frees. */
 void put_write(struct pack *p, const struct put_message *m);
 int put_read(struct unpack *u, struct put_message *out);
 

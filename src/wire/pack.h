@@ -23,7 +23,7 @@ void pack_u64(struct pack *p, uint64_t v);
 void pack_bytes(struct pack *p, const void *data, size_t len); /* u32 length first */
 void pack_text(struct pack *p, const char *text);              /* NULL as "" */
 void pack_texts(struct pack *p, char *const *texts, size_t count); /* u32 count first */
-void pack_raw(struct pack *p, const void *data, size_t len);   /* no length */
+void pack_raw(struct pack *p, const void *data, size_t len);       /* no length */
 void pack_done(struct pack *p);
 
 struct unpack {

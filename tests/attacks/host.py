@@ -4,6 +4,7 @@ it after each of them (the corpus calls this H0)."""
 import ctypes
 import hashlib
 import os
+import re
 import secrets
 import socket
 import threading
@@ -20,6 +21,48 @@ def read(path):
             return f.read()
     except OSError:
         return None
+
+
+def changed(before, now):
+    """Lists may shrink (what another test left goes away), nothing may be added."""
+    if isinstance(now, list):
+        return not set(now) <= set(before)
+    if isinstance(now, dict):
+        return any(changed(before.get(k), v) for k, v in now.items())
+    return before != now
+
+
+def owner_lives(text):
+    """Whether the vial named in a cgroup's name still runs (another test's, say)."""
+    m = re.search(r"vial-\d+-(\d+)-(\d+)-", text)
+    stat = (read("/proc/%s/stat" % m[1]) or b"").decode() if m else ""
+    return bool(stat) and stat.rsplit(")", 1)[1].split()[19] == m[2]
+
+
+def is_orphan(pid):
+    while pid != "1":
+        stat = read("/proc/%s/stat" % pid)
+        if not stat:
+            return False  # ended just now
+        name, rest = stat.decode(errors="replace").split("(", 1)[1].rsplit(")", 1)
+        if name != "vial-init" and name.startswith(("vial", "test_")):
+            return False
+        pid = rest.split()[1]
+    return True
+
+
+def vessel_processes():
+    """The guest by its name, programs by the uids that vessels use."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        comm = read("/proc/%s/comm" % pid)
+        try:
+            uid = os.stat("/proc/" + pid).st_uid
+        except OSError:
+            continue
+        if uid >= 0x70000000 or (comm or b"").strip() in (b"vial-init", b"guest"):
+            found.append(pid)
+    return found
 
 
 class Listener:
@@ -118,29 +161,23 @@ class Host:
     def cgroups():
         found = []
         for root, names, _ in os.walk("/sys/fs/cgroup"):
-            found += [os.path.join(root, n) for n in names if n.startswith("vial-")]
+            found += [os.path.join(root, n) for n in names
+                      if n.startswith("vial-") and not owner_lives(n)]
         return sorted(found)
 
     @staticmethod
     def processes():
-        """Processes of any vessel: the guest by name, its programs by their uid."""
-        found = []
-        for pid in filter(str.isdigit, os.listdir("/proc")):
-            comm = read("/proc/%s/comm" % pid)
-            try:
-                uid = os.stat("/proc/" + pid).st_uid
-            except OSError:
-                continue
-            if uid >= 0x70000000 or (comm or b"").strip() == b"vial-init":
-                found.append(pid)
-        return found
+        """Processes of vessels whose owner is gone: they, or who started them, were
+        left to the machine's init."""
+        return [pid for pid in vessel_processes() if is_orphan(pid)]
 
     def check(self, within_s=2.0):
         """The list of what is not as before, after at most WITHIN_S seconds."""
         deadline = time.monotonic() + within_s
         while True:
             now = self.picture()
-            bad = [(k, self.before[k], now[k]) for k in now if now[k] != self.before[k]]
+            bad = [(k, self.before[k], now[k]) for k in now
+                   if changed(self.before[k], now[k])]
             if not bad or time.monotonic() > deadline:
                 return bad
             time.sleep(0.02)

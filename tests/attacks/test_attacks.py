@@ -23,7 +23,7 @@ import corpus  # noqa: E402
 import host as host_module  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-VIAL = os.environ.get("VIAL", os.path.join(HERE, "../../build/vial"))
+VIAL = os.path.abspath(os.environ.get("VIAL", os.path.join(HERE, "../../build/vial")))
 WEAK = os.environ.get("VIAL_WEAK")
 DRIVER = os.environ.get("VIAL_DRIVER", "native")
 AS_UID = os.environ.get("VIAL_AS_UID")
@@ -192,7 +192,7 @@ def test_ten_01_two_live_vessels_do_not_find_each_other(host):
 def test_api_11_a_run_that_is_cancelled_or_abandoned_is_gone(host, how):
     process = start(host, BY_ID["API-11"])
     deadline = time.monotonic() + 20
-    while not host.processes() and time.monotonic() < deadline:
+    while not host_module.vessel_processes() and time.monotonic() < deadline:
         time.sleep(0.01)
     process.send_signal(how)
     out = process.stdout.read()
@@ -205,7 +205,7 @@ def test_api_11_a_run_that_is_cancelled_or_abandoned_is_gone(host, how):
 def test_a_writable_mount_cannot_be_used_to_reach_the_host(host, tmp_path):
     """A planted symlink in a mounted tree leads into the vessel, never out of it."""
     os.chmod(tmp_path, 0o777)
-    for parent in list(tmp_path.parents)[:3]:
+    for parent in list(tmp_path.parents)[:2]: # not /tmp itself
         os.chmod(parent, 0o755)
     if AS_UID:
         os.chown(tmp_path, int(AS_UID), int(AS_UID))

@@ -20,7 +20,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "../attacks"))
 import host as host_module  # noqa: E402
 
-VIAL = os.environ.get("VIAL", os.path.join(HERE, "../../build/vial"))
+VIAL = os.path.abspath(os.environ.get("VIAL", os.path.join(HERE, "../../build/vial")))
 RUNS = int(os.environ.get("FAULT_RUNS", "60"))
 KILLS = int(os.environ.get("FAULT_KILLS", "12"))
 QUICK = ["run", "--json", "--driver", "native", "sh", "echo fine"]

@@ -109,10 +109,11 @@ static inline void world_on_done(void *context, uint32_t channel, int error,
 }
 
 /* The child of a new pid namespace gets a /proc of its own. */
-static inline void world_guest(int fd, bool pid1)
+static inline void world_guest(int fd, bool pid1, bool stdio)
 {
     char path[4096];
-    char *argv[] = { path, NULL };
+    char option[] = "--stdio";
+    char *argv[] = { path, stdio ? option : NULL, NULL };
     char *env[] = { NULL };
 
     /* NOLINTNEXTLINE(concurrency-mt-unsafe): tests have one thread */
@@ -120,6 +121,8 @@ static inline void world_guest(int fd, bool pid1)
     if (pid1 && (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
                  mount("proc", "/proc", "proc", 0, NULL) < 0))
         _exit(77);
+    if (stdio && (dup2(fd, 0) < 0 || dup2(fd, 1) < 0))
+        _exit(76);
     if (fd == 3)
         (void)fcntl(3, F_SETFD, 0);
     else
@@ -128,18 +131,17 @@ static inline void world_guest(int fd, bool pid1)
     _exit(78);
 }
 
-static inline pid_t world_fork(int fd, bool pid1)
+static inline pid_t world_fork(int fd, bool pid1, bool stdio)
 {
     unsigned long flags = pid1 ? CLONE_NEWPID | CLONE_NEWNS : 0;
     pid_t pid = (pid_t)syscall(SYS_clone, flags | SIGCHLD, 0, 0, 0, 0);
 
     if (pid == 0)
-        world_guest(fd, pid1);
+        world_guest(fd, pid1, stdio);
     return pid;
 }
 
-/* JAIL's workdir, unless set, becomes a fresh directory. */
-static inline struct world *world_open(struct jail *jail)
+static inline struct world *world_open_by(struct jail *jail, bool stdio)
 {
     static const struct link_events events = {
         .started = world_on_started,
@@ -159,7 +161,7 @@ static inline struct world *world_open(struct jail *jail)
     if (!jail->workdir)
         jail->workdir = w->dir;
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
-    w->pid = world_fork(ends[1], jail->flags & JAIL_PID1);
+    w->pid = world_fork(ends[1], jail->flags & JAIL_PID1, stdio);
     assert_true(w->pid > 0);
     (void)close(ends[1]);
     w->fd = ends[0];
@@ -168,6 +170,12 @@ static inline struct world *world_open(struct jail *jail)
     assert_non_null(w->l);
     assert_int_equal(link_jail(w->l, jail, &w->err), 0);
     return w;
+}
+
+/* JAIL's workdir, unless set, becomes a fresh directory. */
+static inline struct world *world_open(struct jail *jail)
+{
+    return world_open_by(jail, false);
 }
 
 static inline void world_send(struct world *w)
@@ -312,6 +320,7 @@ static inline void world_close(struct world *w)
 {
     if (w->pid > 0)
         (void)world_hang_up(w);
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): tests have one thread */
     assert_int_equal(nftw(w->dir, world_remove, 16, FTW_DEPTH | FTW_PHYS), 0);
     link_free(w->l);
     for (size_t i = 0; i < WORLD_CHANNELS; i++)

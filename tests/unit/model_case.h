@@ -186,6 +186,7 @@ static inline void assert_refused(struct scratch *s, const char *json, const cha
     assert_string_equal(err.code, code);
 }
 
-#define scratch_test(name) cmocka_unit_test_setup_teardown(name, scratch_make, scratch_drop)
+#define scratch_test(name)                                                             \
+    cmocka_unit_test_setup_teardown(name, scratch_make, scratch_drop)
 
 #endif

@@ -155,7 +155,7 @@ static void the_cpu_limit_is_judged_by_the_kernels_count(void **state)
         run_fake(*state, "'cpu_time':'1s','timeout':'100ms',", "'cpu:2','hang'", NULL);
     case_verdict(result, VIAL_TIMEOUT);
     vial_result_free(result);
-    result = run_fake(*state, "'cpu_time':'1s','cpus':'0.1',", "'signal:24'", NULL);
+    result = run_fake(*state, "'cpu_time':'1s','cpus':'0.1',", "'signal:9'", NULL);
     case_verdict(result, VIAL_SIGNAL);
     vial_result_free(result);
 }

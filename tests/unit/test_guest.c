@@ -371,6 +371,35 @@ static void a_kill_of_one_tree_spares_the_other(void **state)
     world_close(w);
 }
 
+static void a_process_that_hides_is_part_of_the_only_tree(void **state)
+{
+    struct jail jail = { 0 };
+    struct world *w = world_open(&jail);
+    int pidfds[2];
+
+    (void)state;
+    start_and_watch(w,
+                    "(setsid sh -c 'echo $$; exec sleep 1000' &); echo $$; sleep 1000",
+                    pidfds, 2);
+    link_signal(w->l, 1, SIGKILL, true);
+    assert_int_equal(world_wait(w, 1)->exit.value, SIGKILL);
+    for (int i = 0; i < 2; i++)
+        world_await_death(pidfds[i]);
+    world_close(w);
+}
+
+static void the_stream_may_be_stdin_and_stdout(void **state)
+{
+    struct jail jail = { 0 };
+    struct world *w = world_open_by(&jail, true);
+    struct seen *s = world_sh(w, "cat; echo out; ls /proc/$$/fd | tr '\\n' ' '");
+
+    (void)state;
+    assert_string_equal(world_out(s, 1), "out\n0 1 2 ");
+    assert_int_equal(world_hang_up(w), 0);
+    world_close(w);
+}
+
 static void shutdown_ends_the_guest(void **state)
 {
     struct jail jail = { 0 };
@@ -440,6 +469,8 @@ int main(void)
         cmocka_unit_test(a_closed_channel_ends_without_events_and_the_guest_goes_on),
         cmocka_unit_test(escaped_stopped_and_deaf_processes_die_with_the_stream),
         cmocka_unit_test(a_kill_of_one_tree_spares_the_other),
+        cmocka_unit_test(a_process_that_hides_is_part_of_the_only_tree),
+        cmocka_unit_test(the_stream_may_be_stdin_and_stdout),
         cmocka_unit_test(shutdown_ends_the_guest),
         cmocka_unit_test(a_senseless_frame_ends_the_guest),
         cmocka_unit_test(no_descriptor_but_the_three_reaches_a_program),

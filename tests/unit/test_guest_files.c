@@ -170,7 +170,7 @@ static void a_list_of_many_entries_spans_frames(void **state)
 
     (void)state;
     assert_int_equal(
-        world_sh(w, "seq -f 'a-rather-long-name-%05.0f' 12000 | xargs touch")
+        world_sh(w, "seq -f 'a-rather-long-name-%05.0f' 6000 | xargs touch")
             ->exit.value,
         0);
     s = list(w, "");
@@ -181,7 +181,7 @@ static void a_list_of_many_entries_spans_frames(void **state)
         free(e.name);
         count++;
     }
-    assert_int_equal(count, 12000);
+    assert_int_equal(count, 6000);
     world_close(w);
 }
 

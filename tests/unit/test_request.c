@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "model/request.h"
-
 #include <limits.h>
 
 #include "base/auto.h"
 #include "base/json.h"
 #include "model/kind.h"
+#include "model/request.h"
 #include "model_case.h"
 
 static void assert_bad(const char *json, const char *code, const char *message)
@@ -63,10 +62,10 @@ static void numbers_are_read_in_seconds_bytes_and_cores(void **state)
 
 static void a_number_out_of_range_names_field_value_and_range(void **state)
 {
-    static const char *const values[] = { "-1",  "0",    "0.0000001", "1e99", "true",
-                                          "null", "[]",  "{}",        "-0.0", "1e18" };
-    static const char *const shown[] = { "-1",  "0",   "1e-7", "1e99", "true",
-                                         "null", "[]", "{}",    "-0.0",  "1e18" };
+    static const char *const values[] = { "-1",   "0",  "0.0000001", "1e99", "true",
+                                          "null", "[]", "{}",        "-0.0", "1e18" };
+    static const char *const shown[] = { "-1",   "0",  "1e-7", "1e99", "true",
+                                         "null", "[]", "{}",   "-0.0", "1e18" };
 
     (void)state;
     for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
@@ -117,7 +116,8 @@ static void a_bad_choice_names_the_good_ones(void **state)
     (void)state;
     assert_bad("{'network':'host'}", "VIAL-VALUE",
                "network 'host' is not one of: none, bridge");
-    assert_bad("{'network':1}", "VIAL-VALUE", "network '1' is not one of: none, bridge");
+    assert_bad("{'network':1}", "VIAL-VALUE",
+               "network '1' is not one of: none, bridge");
     assert_bad("{'end_on':['cpu']}", "VIAL-VALUE",
                "end_on 'cpu' is not one of: pids, disk");
 }
@@ -155,9 +155,10 @@ static void nul_bytes_are_kept_in_code_and_refused_elsewhere(void **state)
                "args 'a\\x00b' is not text without NUL bytes");
     assert_bad("{'env':{'A':'a\\u0000b'}}", "VIAL-VALUE",
                "env 'a\\x00b' is not a string without NUL bytes");
-    assert_bad("{'task':'x\\r\\ny'}", "VIAL-VALUE",
-               "task 'x\\x0d\\x0ay' is not plain text of 1 to 128 bytes without control "
-               "characters");
+    assert_bad(
+        "{'task':'x\\r\\ny'}", "VIAL-VALUE",
+        "task 'x\\x0d\\x0ay' is not plain text of 1 to 128 bytes without control "
+        "characters");
     assert_bad("{'files':[{'path':'a\\u0000.txt','content':''}]}", "VIAL-VALUE",
                "a file needs 'path', a string without NUL bytes");
 }
@@ -171,9 +172,10 @@ static void names_have_a_length_and_no_control_characters(void **state)
                "language '' is not plain text of 1 to 64 bytes without control "
                "characters");
     (void)snprintf(json, sizeof(json), "{'session':'%0129d'}", 0);
-    assert_bad(json, "VIAL-VALUE",
-               "session '0000000000000000000000000000000000000000…' is not plain text of "
-               "1 to 128 bytes without control characters");
+    assert_bad(
+        json, "VIAL-VALUE",
+        "session '0000000000000000000000000000000000000000…' is not plain text of "
+        "1 to 128 bytes without control characters");
     assert_bad("{'session':'\xc2\x9b'}", "VIAL-VALUE",
                "session '\\u009b' is not plain text of 1 to 128 bytes without control "
                "characters");
@@ -228,7 +230,8 @@ static void a_file_without_one_content_is_refused(void **state)
     (void)state;
     assert_bad("{'files':[{'path':'a'}]}", "VIAL-VALUE",
                "files: a file needs either the text 'content' or 'content_base64'");
-    assert_bad("{'files':[{'path':'a','content':'','content_base64':''}]}", "VIAL-VALUE",
+    assert_bad("{'files':[{'path':'a','content':'','content_base64':''}]}",
+               "VIAL-VALUE",
                "files: a file needs either the text 'content' or 'content_base64'");
     assert_bad("{'files':[{'path':'a','content_base64':'!'}]}", "VIAL-VALUE",
                "files: file content_base64 is not base64");
@@ -260,9 +263,9 @@ static void text_of_a_file_names_a_host_path_and_may_rename_it(void **state)
 
 static void mounts_are_text_or_objects_and_read_only_by_default(void **state)
 {
-    struct vial_request *req =
-        good("{'mounts':['/a:/b','/a:/c:rw','/a:/d:ro','/x:y:/e',"
-             "{'source':'/s','target':'/t','mode':'rw'},{'source':'/s','target':'/u'}]}");
+    struct vial_request *req = good(
+        "{'mounts':['/a:/b','/a:/c:rw','/a:/d:ro','/x:y:/e',"
+        "{'source':'/s','target':'/t','mode':'rw'},{'source':'/s','target':'/u'}]}");
 
     (void)state;
     assert_int_equal(req->mounts.count, 6);
@@ -351,7 +354,8 @@ static void text_sets_every_kind_of_field(void **state)
     assert_int_equal(vial_request_set(req, "zzz", "1", &err), -1);
     assert_int_equal(vial_request_set(req, "pids", "x", &err), -1);
     assert_int_equal(vial_request_set_bytes(req, "timeout", "1\0", 2, &err), -1);
-    assert_string_equal(err.message, "timeout '1\\x00' is not a duration from 1ms to 24h");
+    assert_string_equal(err.message,
+                        "timeout '1\\x00' is not a duration from 1ms to 24h");
     assert_int_equal(vial_request_set_bytes(req, "env", "A=1\0", 4, &err), -1);
     assert_int_equal(vial_request_set_bytes(req, "files", "A\0", 2, &err), -1);
     vial_request_free(req);
@@ -360,11 +364,11 @@ static void text_sets_every_kind_of_field(void **state)
 
 static void filling_copies_only_what_is_missing(void **state)
 {
-    struct vial_request *from = good(
-        "{'timeout':5,'memory':'64m','code':'x','args':['a'],'env':{'A':'1'},"
-        "'files':[{'path':'f','content':'c'},{'path':'g','content':'c'},"
-        "{'path':'h','content':'c'}],"
-        "'mounts':['/a:/b:rw'],'language':'sh','network':'bridge'}");
+    struct vial_request *from =
+        good("{'timeout':5,'memory':'64m','code':'x','args':['a'],'env':{'A':'1'},"
+             "'files':[{'path':'f','content':'c'},{'path':'g','content':'c'},"
+             "{'path':'h','content':'c'}],"
+             "'mounts':['/a:/b:rw'],'language':'sh','network':'bridge'}");
     auto_request struct vial_request req = { 0 };
     struct vial_error err = { 0 };
 

@@ -23,7 +23,6 @@ struct guest {
     size_t len, used; /* of buf; USED bytes are the frame in hand */
     uint32_t channel; /* of the exec or transfer in hand */
     uint32_t credit;  /* on its stream 1 */
-    char put_path[256];
     struct exit_message exit;
     bool started;
 };

@@ -45,22 +45,21 @@ static bool line_has(const char *line, const char *controller, const char **path
     return false;
 }
 
-int cgroup_own_path(const char *controller, char *out, size_t size)
+int cgroup_own_path(const char *text, const char *controller, char *out, size_t size)
 {
-    char text[4096];
-    char *save = NULL;
-    ssize_t n = io_read_at(AT_FDCWD, "/proc/self/cgroup", text, sizeof(text));
-
-    if (n < 0)
-        return -1;
-    for (char *line = strtok_r(text, "\n", &save); line;
-         line = strtok_r(NULL, "\n", &save)) {
+    for (const char *line = text; line && *line; line = strchr(line, '\n')) {
         const char *path = NULL;
+        size_t len = 0;
 
-        if (line_has(line, controller, &path) && strlen(path) < size) {
-            (void)snprintf(out, size, "%s", path);
-            return 0;
-        }
+        line += *line == '\n';
+        if (!line_has(line, controller, &path))
+            continue;
+        len = strcspn(path, "\n");
+        if (len >= size)
+            return -1;
+        memcpy(out, path, len);
+        out[len] = '\0';
+        return 0;
     }
     return -1;
 }
@@ -103,15 +102,18 @@ void cgroup_forget(struct cgroup *c)
 
 int cgroup_open_base(struct cgroup *c)
 {
+    char text[4096];
     struct statfs fs;
 
     cgroup_forget(c);
+    if (io_read_at(AT_FDCWD, "/proc/self/cgroup", text, sizeof(text)) < 0)
+        return -1;
     if (statfs("/sys/fs/cgroup", &fs) == 0 && fs.f_type == CGROUP2_SUPER_MAGIC) {
         c->kind = CGROUP_V2;
-        return cgroup_v2_open_base(c);
+        return cgroup_v2_open_base(c, text);
     }
     c->kind = CGROUP_V1;
-    return cgroup_v1_open_base(c);
+    return cgroup_v1_open_base(c, text);
 }
 
 void cgroup_close(struct cgroup *c)
@@ -212,8 +214,6 @@ void cgroup_joined(struct cgroup *c)
     }
 }
 
-/* The first directory is made first and goes last, so that a sweep need look at
- * one hierarchy only. */
 void cgroup_remove(struct cgroup *c)
 {
     for (size_t i = CGROUP_DIRS; i-- > 0;) {

@@ -53,7 +53,7 @@ void cgroup_joined(struct cgroup *c);
 void cgroup_remove(struct cgroup *c);
 
 /* Kills and removes what dead owners left below our own group. Looks at MAX
- * foreign entries at most. */
+ * foreign entries of each hierarchy at most. */
 void cgroup_sweep(const struct cgroup *like, unsigned max);
 
 /* Inside the room: our own group without a vessel's. */
@@ -61,17 +61,17 @@ int cgroup_open_base(struct cgroup *c); /* 0, or -1: see `why` */
 void cgroup_forget(struct cgroup *c);   /* empty, owning nothing */
 void cgroup_close(struct cgroup *c);
 extern const char *const cgroup_v1_names[CGROUP_DIRS];
-int cgroup_v1_open_base(struct cgroup *c);
+int cgroup_v1_open_base(struct cgroup *c, const char *text);
 int cgroup_v1_limit(const struct cgroup *c, const struct limits *l,
                     struct vial_error *err);
 void cgroup_v1_read(const struct cgroup *c, struct vessel_usage *out);
-int cgroup_v2_open_base(struct cgroup *c);
+int cgroup_v2_open_base(struct cgroup *c, const char *text);
 int cgroup_v2_limit(const struct cgroup *c, const struct limits *l,
                     struct vial_error *err);
 void cgroup_v2_read(const struct cgroup *c, struct vessel_usage *out);
-/* Our own path in the hierarchy whose line in /proc/self/cgroup has CONTROLLER
- * ("" for v2). 0, or -1. */
-int cgroup_own_path(const char *controller, char *out, size_t size);
+/* Our own path in the hierarchy whose line in TEXT (/proc/self/cgroup) has
+ * CONTROLLER ("" for v2). 0, or -1. */
+int cgroup_own_path(const char *text, const char *controller, char *out, size_t size);
 /* The number after KEY in the flat file NAME, or its only number when KEY is
  * NULL; FALLBACK when there is none. */
 uint64_t cgroup_number(int dir_fd, const char *name, const char *key,

@@ -39,13 +39,13 @@ static bool gives_controllers(int fd, bool ours, bool *with_cpu)
 
 /* A group with processes cannot have limited children (but the root can), so
  * the place is our own group or the nearest one above that lets us. */
-int cgroup_v2_open_base(struct cgroup *c)
+int cgroup_v2_open_base(struct cgroup *c, const char *text)
 {
     char own[PATH_MAX - 64];
     char path[PATH_MAX];
     bool ours = true;
 
-    if (cgroup_own_path("", own, sizeof(own)) < 0 || strstr(own, ".."))
+    if (cgroup_own_path(text, "", own, sizeof(own)) < 0 || strstr(own, ".."))
         return -1;
     for (;;) {
         int fd = -1;

@@ -11,7 +11,7 @@
 #include "base/io.h"
 #include "driver/native/profile.h"
 
-#define FILTER_MAX (4096u * 8u) /* BPF_MAXINSNS */
+#define FILTER_MAX 32768u /* BPF_MAXINSNS of 8 bytes */
 #define ARGS_MAX   6u
 
 struct compiler {

@@ -82,7 +82,9 @@ int confine_fill(struct jail *jail, const struct plan *plan,
     jail->flags =
         JAIL_NO_NEW_PRIVS | JAIL_DROP_CAPS | JAIL_SET_IDS | JAIL_PID1 | JAIL_OOM_FIRST;
     if (weaken("caps"))
-        jail->flags &= ~((uint32_t)JAIL_DROP_CAPS | JAIL_NO_NEW_PRIVS);
+        jail->flags &= ~(uint32_t)JAIL_DROP_CAPS;
+    if (weaken("no_new_privs"))
+        jail->flags &= ~(uint32_t)JAIL_NO_NEW_PRIVS;
     if (weaken("uid"))
         jail->flags &= ~(uint32_t)JAIL_SET_IDS;
     if (weaken("pid"))

@@ -25,6 +25,7 @@
 #include "driver/native/mounts.h"
 #include "driver/native/root.h"
 #include "driver/native/seccomp.h"
+#include "driver/native/tier.h"
 #include "driver/native/weaken.h"
 
 #define SWEEP_A_FEW   8    /* foreign cgroups looked at on the way of an open */
@@ -159,11 +160,14 @@ static int write_script(struct script *s, const struct plan *plan,
                         struct vial_error *err)
 {
     auto_host struct host host = { 0 };
-    struct root_options o = { .uid = IDMAP_PROGRAM,
-                              .gid = IDMAP_PROGRAM,
+    uint32_t id = weaken("uid") ? 0 : IDMAP_PROGRAM;
+    struct root_options o = { .uid = id,
+                              .gid = id,
+                              .shows = host_shows,
                               .weak_overlay = weaken("overlay"),
                               .weak_ro = weaken("ro"),
                               .weak_pid = weaken("pid"),
+                              .weak_root = weaken("root"),
                               .weak_procmask = weaken("procmask") };
 
     if (plan->rootfs ? judge_rootfs(plan->rootfs, &o, err) < 0
@@ -305,6 +309,7 @@ static int open_vessel(const struct plan *plan, int guest_fd, struct vessel **ou
                        struct vial_error *err)
 {
     struct native *n = NULL;
+    struct vial_error why = { 0 };
 
     if (check_plan(plan, err) < 0)
         return -1;
@@ -320,8 +325,13 @@ static int open_vessel(const struct plan *plan, int guest_fd, struct vessel **ou
                                  .path = PATH_SEARCH };
     cgroup_forget(&n->cgroup);
     sys_make_id('v', n->vessel.id);
-    if (set_up(n, plan, guest_fd, err) < 0) {
+    if (set_up(n, plan, guest_fd, &why) < 0) {
         close_vessel(&n->vessel);
+        /* Named by its level; whoever requires more refuses it. */
+        if (tier_applies(&why))
+            return tier_open(plan, guest_fd, out, err);
+        if (err)
+            *err = why;
         return -1;
     }
     *out = &n->vessel;
@@ -337,12 +347,38 @@ void native_sweep(void)
     cgroup_close(&c);
 }
 
+/* A vessel of the lower tier is another driver's, and knows it. */
+
+static void kill_any(struct vessel *vessel)
+{
+    if (vessel->driver == &driver_native)
+        kill_vessel(vessel);
+    else
+        vessel->driver->kill(vessel);
+}
+
+static void usage_of_any(struct vessel *vessel, struct vessel_usage *out)
+{
+    if (vessel->driver == &driver_native)
+        usage_of(vessel, out);
+    else
+        vessel->driver->usage(vessel, out);
+}
+
+static void close_any(struct vessel *vessel)
+{
+    if (vessel->driver == &driver_native)
+        close_vessel(vessel);
+    else
+        vessel->driver->close(vessel);
+}
+
 const struct driver driver_native = {
     .name = "native",
     .probe = native_probe,
     .open = open_vessel,
-    .kill = kill_vessel,
-    .usage = usage_of,
-    .close = close_vessel,
+    .kill = kill_any,
+    .usage = usage_of_any,
+    .close = close_any,
     .needs_programs_here = true,
 };

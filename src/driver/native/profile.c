@@ -25,7 +25,7 @@ static int add_rule(json_t *rules, const char *call, const char *action, json_t 
                     struct vial_error *err)
 {
     json_t *rule =
-        json_pack("{s:s, s:s, s:O?}", "call", call, "action", action, "args", args);
+        json_pack("{s:s, s:s, s:O*}", "call", call, "action", action, "args", args);
 
     return json_array_append_new(rules, rule) < 0 ? fail_memory(err) : 0;
 }

@@ -74,16 +74,11 @@ static const char *const proc_sealed[] = { "/proc/sys", "/proc/bus", "/proc/irq"
                                            "/proc/fs", "/proc/sysrq-trigger" };
 
 static const char *const proc_masked_files[] = {
-    "/proc/kcore",       "/proc/kmsg",          "/proc/keys",
-    "/proc/key-users",   "/proc/timer_list",    "/proc/sched_debug",
-    "/proc/vmallocinfo", "/proc/slabinfo",      "/proc/kallsyms",
-    "/proc/modules",     "/proc/kpagecount",    "/proc/kpageflags",
-    "/proc/kpagecgroup", "/proc/latency_stats", "/proc/iomem",
-    "/proc/ioports",     "/proc/cmdline",       "/proc/config.gz",
-    "/proc/mtrr",        "/proc/buddyinfo",     "/proc/pagetypeinfo",
-    "/proc/interrupts",  "/proc/softirqs",      "/proc/swaps",
-    "/proc/partitions",  "/proc/diskstats",     "/proc/locks",
-    "/proc/zoneinfo",
+    "/proc/kcore",       "/proc/kmsg",          "/proc/keys",        "/proc/key-users",
+    "/proc/timer_list",  "/proc/sched_debug",   "/proc/vmallocinfo", "/proc/slabinfo",
+    "/proc/kallsyms",    "/proc/modules",       "/proc/kpagecount",  "/proc/kpageflags",
+    "/proc/kpagecgroup", "/proc/latency_stats", "/proc/iomem",       "/proc/ioports",
+    "/proc/cmdline",     "/proc/interrupts",    "/proc/locks",       "/proc/mtrr",
 };
 
 static const char *const proc_masked_dirs[] = { "/proc/acpi", "/proc/scsi",
@@ -97,7 +92,7 @@ static const char *const namespace_limits[] = {
     "/proc/sys/user/max_cgroup_namespaces", "/proc/sys/user/max_time_namespaces",
 };
 
-#define EACH(i, table) (size_t i = 0; i < sizeof(table) / sizeof(*(table)); i++)
+#define COUNT(table) (sizeof(table) / sizeof(*(table)))
 
 static struct step *mount_step(struct script *s, const char *type, const char *target,
                                unsigned long flags, const char *data)
@@ -122,16 +117,13 @@ static void add_file(struct script *s, const char *prefix, const char *path,
  * upper layer, so that a link of the same name in it loses. */
 static void add_skeleton(struct script *s, const char *prefix, const struct plan *plan)
 {
-    for
-        EACH(i, dirs)
-        {
-            const char *path = script_text(s, "%s%s", prefix, dirs[i].path);
+    for (size_t i = 0; i < COUNT(dirs); i++) {
+        const char *path = script_text(s, "%s%s", prefix, dirs[i].path);
 
-            script_path(s, OP_MKDIR, path, NULL, dirs[i].mode);
-        }
-    for
-        EACH(i, files)
-    add_file(s, prefix, files[i].path, files[i].content);
+        script_path(s, OP_MKDIR, path, NULL, dirs[i].mode);
+    }
+    for (size_t i = 0; i < COUNT(files); i++)
+        add_file(s, prefix, files[i].path, files[i].content);
     add_file(s, prefix, "etc/hostname", script_text(s, "%s\n", plan->hostname));
 }
 
@@ -155,7 +147,7 @@ static void add_links_beside_usr(struct script *s, const struct host *host, bool
         const struct host_link *link = &host->links[i];
 
         if (link->to[0]) {
-            script_path(s, OP_SYMLINK, link->to, link->name, 0);
+            script_path(s, OP_SYMLINK, script_text(s, "%s", link->to), link->name, 0);
             continue;
         }
         script_path(s, OP_MKDIR, link->name, NULL, 0755);
@@ -165,14 +157,14 @@ static void add_links_beside_usr(struct script *s, const struct host *host, bool
 
 static void add_etc(struct script *s, const struct host *host, bool weak)
 {
-    for
-        EACH(i, host_files)
-    add_file(s, "", host_files[i].path, host_files[i].content);
-    for
-        EACH(i, links)
-    script_path(s, OP_SYMLINK, links[i].to, links[i].path, 0)->flags = STEP_EXIST_OK;
+    for (size_t i = 0; i < COUNT(host_files); i++)
+        add_file(s, "", host_files[i].path, host_files[i].content);
+    for (size_t i = 0; i < COUNT(links); i++)
+        script_path(s, OP_SYMLINK, links[i].to, links[i].path, 0)->flags =
+            STEP_EXIST_OK;
     if (host->localtime[0])
-        script_path(s, OP_SYMLINK, host->localtime, "etc/localtime", 0);
+        script_path(s, OP_SYMLINK, script_text(s, "%s", host->localtime),
+                    "etc/localtime", 0);
     for (size_t i = 0; i < host->etc_files.count; i++) {
         const char *from = script_text(s, "/etc/%s", host->etc_files.items[i]);
 
@@ -186,6 +178,18 @@ static void add_etc(struct script *s, const struct host *host, bool weak)
     }
 }
 
+/* Test builds only: what a careless jail would show of the host. */
+static void add_weak_root(struct script *s)
+{
+    static const char *const shown[] = { "/home", "/root", "/srv", "/boot", "/opt" };
+
+    for (size_t i = 0; i < COUNT(shown); i++) {
+        script_path(s, OP_MKDIR, shown[i] + 1, NULL, 0755);
+        script_path(s, OP_BIND, shown[i], shown[i] + 1, ATTR_SAFE)->flags =
+            STEP_MISSING_OK;
+    }
+}
+
 static void add_host_root(struct script *s, const struct host *host,
                           const struct plan *plan, const struct root_options *o)
 {
@@ -193,6 +197,8 @@ static void add_host_root(struct script *s, const struct host *host,
     add_system_dir(s, "/usr", "usr", o->weak_overlay);
     add_links_beside_usr(s, host, o->weak_overlay);
     add_etc(s, host, o->weak_overlay);
+    if (o->weak_root)
+        add_weak_root(s);
 }
 
 /* The judged directory is entered by descriptor and named ".", so that nothing
@@ -211,19 +217,17 @@ static void add_given_root(struct script *s, const struct plan *plan)
 
 static void add_dev(struct script *s, const struct plan *plan)
 {
-    mount_step(s, "tmpfs", "dev", NOSUID | NOEXEC, "mode=755,size=64k,nr_inodes=64");
-    for
-        EACH(i, dev_nodes)
-        {
-            const char *node = script_text(s, "/dev/%s", dev_nodes[i]);
+    if (plan->rootfs) /* which may have a /dev of its own */
+        mount_step(s, "tmpfs", "dev", NOSUID | NOEXEC,
+                   "mode=755,size=64k,nr_inodes=64");
+    for (size_t i = 0; i < COUNT(dev_nodes); i++) {
+        const char *node = script_text(s, "/dev/%s", dev_nodes[i]);
 
-            script_path(s, OP_FILE, node + 1, NULL, 0666);
-            script_path(s, OP_BIND, node, node + 1,
-                        MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
-        }
-    for
-        EACH(i, dev_links)
-    script_path(s, OP_SYMLINK, dev_links[i].to, dev_links[i].path, 0);
+        script_path(s, OP_FILE, node + 1, NULL, 0666);
+        script_path(s, OP_BIND, node, node + 1, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
+    }
+    for (size_t i = 0; i < COUNT(dev_links); i++)
+        script_path(s, OP_SYMLINK, dev_links[i].to, dev_links[i].path, 0);
     script_path(s, OP_MKDIR, "dev/pts", NULL, 0755);
     script_path(s, OP_MKDIR, "dev/shm", NULL, 0755);
     mount_step(s, "devpts", "dev/pts", NOSUID | NOEXEC,
@@ -232,7 +236,8 @@ static void add_dev(struct script *s, const struct plan *plan)
                script_text(s, "mode=1777,size=%lld,nr_inodes=%lld",
                            (long long)plan->limits.tmp_bytes,
                            (long long)plan->limits.inodes));
-    script_path(s, OP_ATTR, "dev", NULL, MOUNT_ATTR_RDONLY);
+    if (plan->rootfs)
+        script_path(s, OP_ATTR, "dev", NULL, MOUNT_ATTR_RDONLY);
 }
 
 static void add_writable(struct script *s, const struct plan *plan,
@@ -305,32 +310,26 @@ void root_attach_mounts(struct script *s, const struct plan *plan)
     }
 }
 
+static void add_mask(struct script *s, const struct root_options *o, const char *with,
+                     const char *path)
+{
+    if (!o->weak_procmask && o->shows(path))
+        script_path(s, OP_BIND, with, path, ATTR_SEAL)->flags = STEP_MISSING_OK;
+}
+
 void root_seal(struct script *s, const struct root_options *options)
 {
-    for
-        EACH(i, namespace_limits)
-    script_path(s, OP_WRITE, namespace_limits[i], "0", 0)->flags = STEP_MISSING_OK;
-    for
-        EACH(i, proc_sealed)
-        {
-            if (!options->weak_procmask)
-                script_path(s, OP_BIND, proc_sealed[i], proc_sealed[i], ATTR_SEAL)
-                    ->flags = STEP_MISSING_OK;
-        }
-    for
-        EACH(i, proc_masked_files)
-        {
-            if (!options->weak_procmask)
-                script_path(s, OP_BIND, "/var/none", proc_masked_files[i], ATTR_SEAL)
-                    ->flags = STEP_MISSING_OK;
-        }
-    for
-        EACH(i, proc_masked_dirs)
-        {
-            if (!options->weak_procmask)
-                script_path(s, OP_BIND, "/var/empty", proc_masked_dirs[i], ATTR_SEAL)
-                    ->flags = STEP_MISSING_OK;
-        }
+    for (size_t i = 0; i < COUNT(namespace_limits); i++)
+        script_path(s, OP_WRITE, namespace_limits[i], "0", 0)->flags = STEP_MISSING_OK;
+    for (size_t i = 0; i < COUNT(proc_sealed); i++) {
+        if (!options->weak_procmask)
+            script_path(s, OP_BIND, proc_sealed[i], proc_sealed[i], ATTR_SEAL)->flags =
+                STEP_MISSING_OK;
+    }
+    for (size_t i = 0; i < COUNT(proc_masked_files); i++)
+        add_mask(s, options, "/var/none", proc_masked_files[i]);
+    for (size_t i = 0; i < COUNT(proc_masked_dirs); i++)
+        add_mask(s, options, "/var/empty", proc_masked_dirs[i]);
     if (!options->weak_ro)
         script_path(s, OP_ATTR, "/", NULL, MOUNT_ATTR_RDONLY);
 }

@@ -62,9 +62,8 @@ static void remove_leftover(const struct cgroup *like, const char *name)
     }
 }
 
-void cgroup_sweep(const struct cgroup *like, unsigned max)
+static void sweep_dir(const struct cgroup *like, int fd, unsigned max)
 {
-    int fd = like->dirs[0].base_fd;
     DIR *dir = fd < 0 ? NULL : fdopendir(openat(fd, ".", O_RDONLY | O_CLOEXEC));
     const struct dirent *entry = NULL;
     char mine[32];
@@ -80,4 +79,10 @@ void cgroup_sweep(const struct cgroup *like, unsigned max)
     }
     if (dir)
         (void)closedir(dir);
+}
+
+void cgroup_sweep(const struct cgroup *like, unsigned max)
+{
+    for (size_t i = 0; i < CGROUP_DIRS; i++)
+        sweep_dir(like, like->dirs[i].base_fd, max);
 }

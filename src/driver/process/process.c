@@ -56,7 +56,8 @@ static void set_rlimits(struct jail *jail, const struct limits *limits)
     if (limits->file_bytes > 0)
         add_rlimit(jail, RLIMIT_FSIZE, limits->file_bytes);
     if (limits->cpu_ms > 0)
-        add_rlimit(jail, RLIMIT_CPU, (limits->cpu_ms + 999) / 1000);
+        /* The engine meters; this is for when it is stopped or slow. */
+        add_rlimit(jail, RLIMIT_CPU, limits->cpu_ms / 1000 + 2);
 }
 
 /* What this driver cannot do is refused, not left out. */
@@ -224,11 +225,13 @@ static void usage(struct vessel *vessel, struct vessel_usage *out)
 {
     const struct process *p = process_of(vessel);
 
-    *out = (struct vessel_usage){ .counted = p->counted };
-    if (!p->counted)
-        return;
-    out->usage.cpu_user_ms = ms_of(&p->used.ru_utime);
-    out->usage.cpu_system_ms = ms_of(&p->used.ru_stime);
+    *out = (struct vessel_usage){ .counted = p->pid > 0 || p->counted };
+    if (p->pid > 0) {
+        out->usage.cpu_user_ms = meter_tree_ms(p->pid);
+    } else if (p->counted) {
+        out->usage.cpu_user_ms = ms_of(&p->used.ru_utime);
+        out->usage.cpu_system_ms = ms_of(&p->used.ru_stime);
+    }
 }
 
 const struct driver driver_process = {

@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* The native driver's pure parts: scripts, names, paths; and what a failed open
+ * leaves behind. */
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/io.h"
+#include "base/json.h"
+#include "base/path.h"
+#include "check.h"
+#include "driver/native/cgroup.h"
+#include "driver/native/confine.h"
+#include "driver/native/idmap.h"
+#include "driver/native/native.h"
+#include "driver/native/owner.h"
+#include "driver/native/root.h"
+#include "native_plan.h"
+
+static bool shows_keys(const char *path)
+{
+    return str_eq(path, "/proc/keys") || str_eq(path, "/proc/acpi");
+}
+
+/* A merged system with one of everything. */
+static void build(struct script *s, const struct plan *plan)
+{
+    struct host host = { .links = { { "bin", "usr/bin" }, { "lib64", "" } },
+                         .link_count = 2,
+                         .localtime = "/usr/share/zoneinfo/Etc/UTC" };
+    struct root_options o = { .uid = 1000, .gid = 1000, .shows = shows_keys };
+
+    strv_push(&host.etc_files, "ld.so.cache");
+    strv_push(&host.etc_dirs, "alternatives");
+    root_build(s, &host, plan, &o);
+    root_attach_mounts(s, plan);
+    root_seal(s, &o);
+    host_done(&host);
+}
+
+static void describe(const struct script *s, struct str *out)
+{
+    for (size_t i = 0; i < s->count; i++) {
+        script_describe(&s->steps[i], out);
+        str_putc(out, '\n');
+    }
+}
+
+static void the_root_is_the_one_that_was_agreed(void **state)
+{
+    const char *source = getenv("VIAL_TEST_SOURCE");
+    auto_free char *path = path_join(source, "tests/golden/native-root.txt");
+    auto_script struct script s = { 0 };
+    auto_str struct str text = { 0 };
+    struct blob golden = { 0 };
+    struct plan plan;
+
+    (void)state;
+    native_plan(&plan);
+    build(&s, &plan);
+    assert_false(s.failed);
+    describe(&s, &text);
+    assert_int_equal(io_read_file(path, 1 << 16, &golden, NULL), 0);
+    assert_string_equal(text.data, golden.data);
+    blob_done(&golden);
+}
+
+static size_t find(const struct script *s, enum step_op op, const char *b)
+{
+    for (size_t i = 0; i < s->count; i++)
+        if (s->steps[i].op == op && (!b || str_eq(s->steps[i].b, b)))
+            return i;
+    return s->count;
+}
+
+static void mounts_come_after_the_pivot_and_before_the_seal(void **state)
+{
+    static char source[] = "/srv/data", target[] = "/data/x";
+    struct plan_mount mount = { .source = source, .target = target, .is_dir = true };
+    auto_script struct script s = { 0 };
+    struct plan plan;
+
+    (void)state;
+    native_plan(&plan);
+    plan.mounts = &mount;
+    plan.mount_count = 1;
+    build(&s, &plan);
+    assert_true(find(&s, OP_PIVOT, NULL) < find(&s, OP_ATTACH, target));
+    assert_true(find(&s, OP_ATTACH, target) < find(&s, OP_BIND, "/proc/sys"));
+    assert_true(find(&s, OP_BIND, "/proc/keys") < s.count);
+    assert_true(find(&s, OP_BIND, "/proc/kcore") == s.count); /* not shown: no mask */
+}
+
+static void a_given_root_is_entered_by_descriptor(void **state)
+{
+    static char rootfs[] = "/srv/root";
+    auto_script struct script s = { 0 };
+    struct plan plan;
+    size_t at = 0;
+
+    (void)state;
+    native_plan(&plan);
+    plan.rootfs = rootfs;
+    build(&s, &plan);
+    at = find(&s, OP_MOUNT, "/tmp/root");
+    assert_true(at < s.count);
+    assert_non_null(strstr(s.steps[at].d, "lowerdir=.,"));
+    assert_int_equal(s.steps[at - 1].op, OP_CHDIR);
+    assert_int_equal(s.steps[at - 1].fd, SCRIPT_SLOT + ROOT_ROOTFS_SLOT);
+}
+
+static void our_own_cgroup_is_found_by_controller(void **state)
+{
+    const char *text =
+        "9:name=systemd:/\n4:memory:/a/b\n3:cpu,cpuacct:/c\n0::/u.slice\n";
+    char path[64];
+
+    (void)state;
+    assert_int_equal(cgroup_own_path(text, "memory", path, sizeof path), 0);
+    assert_string_equal(path, "/a/b");
+    assert_int_equal(cgroup_own_path(text, "cpuacct", path, sizeof path), 0);
+    assert_string_equal(path, "/c");
+    assert_int_equal(cgroup_own_path(text, "", path, sizeof path), 0);
+    assert_string_equal(path, "/u.slice");
+    assert_int_equal(cgroup_own_path(text, "acct", path, sizeof path), -1);
+    assert_int_equal(cgroup_own_path(text, "memory", path, 4), -1);
+}
+
+static void only_a_dead_owner_in_our_namespace_is_dead(void **state)
+{
+    char mine[128], other[160];
+    unsigned long long space = 0;
+
+    (void)state;
+    assert_int_equal(owner_name("v-1", mine, sizeof mine), 0);
+    assert_false(owner_is_dead(mine));
+    assert_int_equal(sscanf(mine, "vial-%llu-", &space), 1);
+    (void)snprintf(other, sizeof other, "vial-%llu-%d-1-v-1", space, (int)getpid());
+    assert_true(owner_is_dead(other)); /* our number, another process */
+    (void)snprintf(other, sizeof other, "vial-%llu-%d-1-v-1", space + 1, (int)getpid());
+    assert_false(owner_is_dead(other));
+    assert_false(owner_is_dead("vial-"));
+    assert_false(owner_is_dead("vial-1-2-3"));
+    assert_false(owner_is_dead("somebody"));
+}
+
+static void every_vessel_has_ids_of_its_own(void **state)
+{
+    (void)state;
+    assert_true(idmap_guest_id(2) >= idmap_guest_id(1) + 2);
+    assert_true(idmap_guest_id(1) >= 0x70000000);
+    assert_true(idmap_guest_id((1 << 22) - 1) < 0x7fffffff);
+}
+
+static void hard_limits_are_finite(void **state)
+{
+    struct jail jail = { 0 };
+    struct limits limits = { .open_files = 64 };
+
+    (void)state;
+    confine_rlimits_of(&jail, &limits, false);
+    assert_true(jail.rlimit_count >= 6);
+    for (size_t i = 0; i < jail.rlimit_count; i++)
+        assert_true(jail.rlimits[i].value < UINT64_C(1) << 60);
+}
+
+/* The rest needs a host on which vessels can be opened. */
+
+static int guest_open(void)
+{
+    auto_free char *path = path_join(getenv("VIAL_SHARE"), "vial-init");
+
+    return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+static size_t count_fds(void)
+{
+    DIR *dir = opendir("/proc/self/fd");
+    size_t n = 0;
+
+    while (readdir(dir))
+        n++;
+    (void)closedir(dir);
+    return n;
+}
+
+/* Cgroups of this process in every hierarchy. */
+static size_t count_cgroups(void)
+{
+    struct cgroup c;
+    char mine[32];
+    size_t n = 0;
+
+    (void)snprintf(mine, sizeof mine, "-%d-", (int)getpid());
+    (void)cgroup_open_base(&c);
+    for (size_t i = 0; i < CGROUP_DIRS; i++) {
+        DIR *dir =
+            c.dirs[i].base_fd < 0
+                ? NULL
+                : fdopendir(openat(c.dirs[i].base_fd, ".", O_RDONLY | O_CLOEXEC));
+        const struct dirent *entry = NULL;
+
+        while (dir && (entry = readdir(dir)))
+            n += str_starts(entry->d_name, "vial-") && strstr(entry->d_name, mine) ? 1
+                                                                                   : 0;
+        if (dir)
+            (void)closedir(dir);
+    }
+    cgroup_close(&c);
+    return n;
+}
+
+static bool can_open(void)
+{
+    struct caps caps;
+    struct vial_error err;
+
+    return native_probe(&caps, &err) == 0 && str_eq(caps.level, "namespaces");
+}
+
+#define NEEDS_NAMESPACES()                                                             \
+    do {                                                                               \
+        if (!can_open()) {                                                             \
+            print_message("skip: no user namespaces here\n");                          \
+            skip();                                                                    \
+        }                                                                              \
+    } while (0)
+
+static void expect_refusal(struct plan *plan, const char *text)
+{
+    int guest = guest_open();
+    size_t fds = count_fds();
+    struct vessel *vessel = NULL;
+    struct vial_error err = { 0 };
+
+    assert_int_equal(driver_native.open(plan, guest, &vessel, &err), -1);
+    assert_error(&err, text);
+    assert_int_equal(count_fds(), fds);
+    assert_int_equal(count_cgroups(), 0);
+    (void)close(guest);
+}
+
+static void a_vessel_greets_is_killed_and_leaves_nothing(void **state)
+{
+    int guest = guest_open();
+    size_t fds = count_fds();
+    struct vessel *vessel = NULL;
+    struct vial_error err = { 0 };
+    struct vessel_usage used;
+    struct plan plan;
+    struct pollfd heard;
+    char hello[16];
+
+    (void)state;
+    NEEDS_NAMESPACES();
+    native_plan(&plan);
+    if (driver_native.open(&plan, guest, &vessel, &err) < 0)
+        fail_msg("%s %s", check_text(&err), err.cause);
+    assert_true(strv_has(&vessel->layers, "user") &&
+                strv_has(&vessel->layers, "seccomp"));
+    assert_true(vessel->jail.filters[0].len > 0 && vessel->jail.filters[1].len > 0);
+    heard = (struct pollfd){ .fd = vessel->stream_fd, .events = POLLIN };
+    assert_int_equal(poll(&heard, 1, 10000), 1);
+    assert_int_equal(read(vessel->stream_fd, hello, sizeof hello), 16);
+    assert_int_equal(hello[4], 1); /* HELLO */
+    driver_native.usage(vessel, &used);
+    assert_true(used.net_counted);
+    driver_native.kill(vessel);
+    driver_native.kill(vessel);
+    heard = (struct pollfd){ .fd = vessel->death_fd, .events = POLLIN };
+    assert_int_equal(poll(&heard, 1, 10000), 1);
+    driver_native.close(vessel);
+    assert_int_equal(count_fds(), fds);
+    assert_int_equal(count_cgroups(), 0);
+    (void)close(guest);
+}
+
+static void a_network_is_refused_with_the_driver_that_has_one(void **state)
+{
+    struct plan plan;
+
+    (void)state;
+    native_plan(&plan);
+    plan.network = NETWORK_BRIDGE;
+    expect_refusal(
+        &plan, "VIAL-UNSUPPORTED driver 'native' cannot give the program a network");
+}
+
+static void an_unknown_profile_is_named(void **state)
+{
+    static char unknown[] = "nope", path[] = "../default";
+    struct plan plan;
+
+    (void)state;
+    NEEDS_NAMESPACES();
+    native_plan(&plan);
+    plan.seccomp = unknown;
+    expect_refusal(&plan, "VIAL-VALUE seccomp profile 'nope' is unknown");
+    plan.seccomp = path;
+    expect_refusal(&plan, "VIAL-VALUE seccomp profile '../default' is not a name");
+}
+
+static void a_replaced_mount_source_is_refused(void **state)
+{
+    char dir[] = "/tmp/vial-test-XXXXXX", target[] = "/data";
+    struct plan_mount mount = { .source = dir, .target = target, .is_dir = true };
+    struct plan plan;
+    struct stat st;
+    char text[128];
+
+    (void)state;
+    NEEDS_NAMESPACES();
+    assert_non_null(mkdtemp(dir));
+    assert_int_equal(stat(dir, &st), 0);
+    mount.dev = st.st_dev;
+    mount.ino = st.st_ino + 1;
+    native_plan(&plan);
+    plan.mounts = &mount;
+    plan.mount_count = 1;
+    (void)snprintf(text, sizeof text,
+                   "VIAL-MOUNT mount source '%s' was replaced by something else", dir);
+    expect_refusal(&plan, text);
+    (void)rmdir(dir);
+}
+
+static void a_root_with_a_link_for_proc_is_refused(void **state)
+{
+    char dir[] = "/tmp/vial-test-XXXXXX", link[64], text[128];
+    struct plan plan;
+
+    (void)state;
+    assert_non_null(mkdtemp(dir));
+    (void)snprintf(link, sizeof link, "%s/proc", dir);
+    assert_int_equal(symlink("/etc", link), 0);
+    native_plan(&plan);
+    plan.rootfs = dir;
+    (void)snprintf(text, sizeof text,
+                   "VIAL-MOUNT rootfs '%s': '/proc' is not a directory", dir);
+    expect_refusal(&plan, text);
+    (void)unlink(link);
+    (void)rmdir(dir);
+}
+
+static void a_limit_the_kernel_refuses_leaves_no_cgroup_behind(void **state)
+{
+    struct limits limits = { .memory_bytes = -5 };
+    struct vial_error err = { 0 };
+    struct cgroup c;
+    char why[160];
+
+    (void)state;
+    if (cgroup_probe(why) == CGROUP_NONE) {
+        print_message("skip: %s\n", why);
+        skip();
+    }
+    assert_int_equal(cgroup_create("v-test", &limits, &c, &err), -1);
+    assert_string_equal(err.code, "VIAL-SYSTEM");
+    assert_int_equal(count_cgroups(), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_root_is_the_one_that_was_agreed),
+        cmocka_unit_test(mounts_come_after_the_pivot_and_before_the_seal),
+        cmocka_unit_test(a_given_root_is_entered_by_descriptor),
+        cmocka_unit_test(our_own_cgroup_is_found_by_controller),
+        cmocka_unit_test(only_a_dead_owner_in_our_namespace_is_dead),
+        cmocka_unit_test(every_vessel_has_ids_of_its_own),
+        cmocka_unit_test(hard_limits_are_finite),
+        cmocka_unit_test(a_vessel_greets_is_killed_and_leaves_nothing),
+        cmocka_unit_test(a_network_is_refused_with_the_driver_that_has_one),
+        cmocka_unit_test(an_unknown_profile_is_named),
+        cmocka_unit_test(a_replaced_mount_source_is_refused),
+        cmocka_unit_test(a_root_with_a_link_for_proc_is_refused),
+        cmocka_unit_test(a_limit_the_kernel_refuses_leaves_no_cgroup_behind),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

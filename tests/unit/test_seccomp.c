@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Every rule of the profiles, tried on the kernel by a child that has loaded the
+ * filters: with the arguments the rule is about, and with high bits set that the
+ * kernel ignores. */
+
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <seccomp.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/json.h"
+#include "base/path.h"
+#include "check.h"
+#include "driver/native/profile.h"
+
+#define HIGH (UINT64_C(1) << 32)
+
+static json_t *read_profile(const char *name)
+{
+    auto_free char *dir = path_join(getenv("VIAL_TEST_SOURCE"), "seccomp");
+    struct vial_error err = { 0 };
+    json_t *profile = NULL;
+
+    if (profile_read(dir, name, &profile, &err) < 0)
+        fail_msg("%s %s", check_text(&err), err.cause);
+    return profile;
+}
+
+static void load(const struct blob *filter)
+{
+    struct sock_fprog program = { (unsigned short)(filter->len /
+                                                   sizeof(struct sock_filter)),
+                                  (struct sock_filter *)(void *)filter->data };
+
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+        syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) != 0)
+        _exit(99);
+}
+
+static int errno_of(const char *action)
+{
+    static const struct {
+        const char *name;
+        int value;
+    } names[] = { { "OK", 0 },
+                  { "EPERM", EPERM },
+                  { "ENOSYS", ENOSYS },
+                  { "EAFNOSUPPORT", EAFNOSUPPORT },
+                  { "EPROTONOSUPPORT", EPROTONOSUPPORT } };
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(names[i].name, action) == 0)
+            return names[i].value;
+    return -1;
+}
+
+/* Arguments that meet every condition of RULE. */
+static void meet(json_t *rule, uint64_t args[6])
+{
+    size_t i = 0;
+    json_t *item = NULL;
+
+    json_array_foreach(json_object_get(rule, "args"), i, item)
+    {
+        const char *text = json_string_value(item);
+        const char *value = strpbrk(text, "=>");
+
+        args[text[0] - '0'] = strtoull(value + 1, NULL, 0) + (*value == '>' ? 1 : 0);
+    }
+}
+
+static int try_call(int number, const uint64_t a[6])
+{
+    long rc = syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+
+    if (rc == 0 && number == SYS_clone && getpid() != getpgrp())
+        _exit(0); /* the filter let a clone through: this is its child */
+    return rc < 0 ? errno : 0;
+}
+
+/* In the child: index of the first rule that does not hold, plus 1; 0: all do. */
+static size_t first_broken(json_t *rules)
+{
+    size_t i = 0;
+    json_t *rule = NULL;
+
+    json_array_foreach(rules, i, rule)
+    {
+        const char *action = json_string_value(json_object_get(rule, "action"));
+        int number = seccomp_syscall_resolve_name(
+            json_string_value(json_object_get(rule, "call")));
+        bool has_args = json_object_get(rule, "args") != NULL;
+        uint64_t args[6] = { 0 };
+
+        if (number < 0 || (strcmp(action, "allow") == 0 && !has_args))
+            continue;
+        meet(rule, args);
+        if (strcmp(action, "allow") == 0) {
+            if (try_call(number, args) == ENOSYS)
+                return i + 1;
+            continue;
+        }
+        if (try_call(number, args) != errno_of(action))
+            return i + 1;
+        for (size_t n = 0; has_args && n < 6; n++)
+            args[n] |= HIGH;
+        if (has_args && try_call(number, args) == 0)
+            return i + 1;
+    }
+    return 0;
+}
+
+static int run_child(const char *name, size_t (*body)(json_t *), json_t *rules)
+{
+    auto_json json_t *profile = read_profile(name);
+    struct blob filters[PROFILE_FILTERS] = { 0 };
+    struct vial_error err = { 0 };
+    int report[2];
+    int status = 0;
+    size_t broken = 0;
+    pid_t pid = 0;
+
+    if (profile_compile(profile, filters, &err) < 0)
+        fail_msg("%s", check_text(&err));
+    assert_int_equal(pipe(report), 0);
+    pid = fork();
+    if (pid == 0) {
+        load(&filters[0]);
+        load(&filters[1]);
+        broken = body(rules ? rules : json_object_get(profile, "rules"));
+        (void)!write(report[1], &broken, sizeof broken);
+        _exit(0);
+    }
+    (void)close(report[1]);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    if (read(report[0], &broken, sizeof broken) == sizeof broken && broken) {
+        auto_free char *text = json_dumps(
+            json_array_get(json_object_get(profile, "rules"), broken - 1), 0);
+
+        fail_msg("rule does not hold in '%s': %s", name, text);
+    }
+    (void)close(report[0]);
+    blob_done(&filters[0]);
+    blob_done(&filters[1]);
+    return status;
+}
+
+static void every_rule_of_every_profile_holds(void **state)
+{
+    static const char *const names[] = { "default", "nonet", "debug", "strict" };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        int status = run_child(names[i], first_broken, NULL);
+
+        assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    }
+}
+
+static size_t families(json_t *unused)
+{
+    (void)unused;
+    for (int family = 0; family < 64; family++) {
+        for (int type = 1; type < 6; type++) {
+            bool wanted = (family == 1 && (type == 1 || type == 2 || type == 5)) ||
+                          ((family == 2 || family == 10) && type <= 2) || family == 16;
+            long fd = syscall(SYS_socket, family, type, 0);
+
+            if (!wanted && fd >= 0)
+                return 1;
+            if (wanted && fd < 0 && (errno == ENOSYS || errno == EAFNOSUPPORT))
+                return 1;
+            if (fd >= 0)
+                (void)close((int)fd);
+        }
+    }
+    /* MPTCP, UDP-Lite, XFRM and generic netlink. */
+    return syscall(SYS_socket, 2, 1, 262) >= 0 || syscall(SYS_socket, 2, 2, 136) >= 0 ||
+           syscall(SYS_socket, 16, 3, 6) >= 0 || syscall(SYS_socket, 16, 3, 16) >= 0;
+}
+
+static void only_listed_sockets_open(void **state)
+{
+    (void)state;
+    (void)run_child("default", families, NULL);
+}
+
+#ifdef __x86_64__
+static size_t call_i386(json_t *unused)
+{
+    long rc = 20; /* getpid there */
+
+    (void)unused;
+    __asm__ volatile("int $0x80" : "+a"(rc) : : "memory", "r8", "r9", "r10", "r11");
+    return 1;
+}
+
+static size_t call_x32(json_t *unused)
+{
+    (void)unused;
+    (void)syscall(0x40000000 | SYS_getpid);
+    return 1;
+}
+#endif
+
+static void foreign_architectures_are_killed(void **state)
+{
+    (void)state;
+#ifdef __x86_64__
+    int status = run_child("default", call_i386, NULL);
+
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS);
+    status = run_child("default", call_x32, NULL);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS);
+#else
+    skip();
+#endif
+}
+
+static void a_profile_that_makes_no_sense_is_refused(void **state)
+{
+    static const struct {
+        const char *profile, *error;
+    } cases[] = {
+        { "{\"default\":\"allow\",\"rules\":[]}",
+          "VIAL-YAML seccomp default 'allow' is no refusal" },
+        { "{\"default\":\"EPERM\",\"rules\":[{\"call\":\"read\",\"action\":\"EWHAT\"}]}",
+          "VIAL-YAML seccomp rule for 'read' is not understood" },
+        { "{\"default\":\"EPERM\",\"rules\":[{\"call\":\"read\",\"action\":\"allow\","
+          "\"args\":[\"7=1\"]}]}",
+          "VIAL-YAML seccomp rule for 'read': condition '7=1'" },
+        { "{\"default\":\"EPERM\",\"rules\":[{\"call\":\"read\",\"action\":\"allow\","
+          "\"args\":[\"0&1=2\"]}]}",
+          "VIAL-YAML seccomp rule for 'read': condition '0&1=2'" },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        auto_json json_t *profile = json_loads(cases[i].profile, 0, NULL);
+        struct blob filters[PROFILE_FILTERS] = { 0 };
+        struct vial_error err = { 0 };
+
+        assert_non_null(profile);
+        assert_int_equal(profile_compile(profile, filters, &err), -1);
+        assert_error(&err, cases[i].error);
+    }
+}
+
+static void a_name_cannot_be_a_path(void **state)
+{
+    (void)state;
+    assert_true(profile_name_ok("default"));
+    assert_false(profile_name_ok("../default"));
+    assert_false(profile_name_ok(""));
+    assert_false(profile_name_ok("Default"));
+    assert_false(profile_name_ok("a23456789012345678901234567890123"));
+}
+
+static void a_summary_counts_what_is_allowed(void **state)
+{
+    auto_json json_t *profile = read_profile("default");
+    auto_json json_t *summary = profile_summary(profile);
+
+    (void)state;
+    assert_string_equal(json_string_value(json_object_get(summary, "default")),
+                        "ENOSYS");
+    assert_true(json_integer_value(json_object_get(summary, "allowed")) > 200);
+    assert_true(json_array_size(json_object_get(summary, "conditions")) > 40);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_rule_of_every_profile_holds),
+        cmocka_unit_test(only_listed_sockets_open),
+        cmocka_unit_test(foreign_architectures_are_killed),
+        cmocka_unit_test(a_profile_that_makes_no_sense_is_refused),
+        cmocka_unit_test(a_name_cannot_be_a_path),
+        cmocka_unit_test(a_summary_counts_what_is_allowed),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
