@@ -44,10 +44,12 @@ static void make_argv(const struct run *r, struct strv *out)
     size_t own = r->compiling ? from->count : r->plan->argv_own;
 
     for (size_t i = 0; i < from->count; i++) {
-        if (i < own)
-            add_expanded(out, r, from->items[i]);
-        else
+        if (i >= own)
             strv_push(out, from->items[i]);
+        else if (str_eq(from->items[i], "{code}") && r->plan->code.data)
+            strv_push(out, r->plan->code.data);
+        else
+            add_expanded(out, r, from->items[i]);
     }
 }
 

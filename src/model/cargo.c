@@ -126,7 +126,7 @@ static int add_files(struct draft *d, struct vial_error *err)
     d->plan->files = calloc(d->req->files.count + 1, sizeof(*d->plan->files));
     if (!d->plan->files)
         return fail_memory(err);
-    if (d->language && add_code(d, err) < 0)
+    if (d->language && !d->plan->code.data && add_code(d, err) < 0)
         return -1;
     for (size_t i = 0; i < d->req->files.count; i++)
         if (add_file(d, &d->req->files.items[i], &budget, err) < 0)

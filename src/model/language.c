@@ -31,6 +31,7 @@ static const struct {
     ROW("file", FIELD_NAME, 255, file),
     ROW("compile", FIELD_LIST, 256, compile_argv),
     ROW("run", FIELD_LIST, 256, run_argv),
+    ROW("inline", FIELD_LIST, 256, inline_argv),
     ROW("version", FIELD_LIST, 256, version_argv),
     ROW("env", FIELD_MAP, 256, env),
     ROW("image", FIELD_NAME, 512, image),
@@ -40,9 +41,9 @@ static const struct {
 
 #define ROW_COUNT (sizeof(rows) / sizeof(rows[0]))
 
-static const char *const keys[] = { "aliases", "file",   "compile", "run",
-                                    "version", "env",    "image",   "seccomp",
-                                    "like",    "limits", NULL };
+static const char *const keys[] = { "aliases", "file",    "compile", "run",
+                                    "inline",  "version", "env",     "image",
+                                    "seccomp", "like",    "limits",  NULL };
 
 static void *member(struct language *language, size_t row)
 {

@@ -23,6 +23,8 @@ struct language {
     char *file;               /* "main.py": where the code goes, below the workdir */
     struct strv compile_argv; /* "{file}" and "{dir}" are replaced; may be empty */
     struct strv run_argv;
+    struct strv inline_argv; /* used instead for code short enough for one argument,
+                                which then stands for "{code}"; may be empty */
     struct strv version_argv;
     struct strv env;      /* "K=V" added for this language */
     char *image;          /* default image, or NULL */

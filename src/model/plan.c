@@ -46,6 +46,7 @@ void plan_free(struct plan *plan)
     strv_done(&plan->require);
     strv_done(&plan->end_on);
     blob_done(&plan->stdin_data);
+    blob_done(&plan->code);
     free_strings(plan);
     free(plan);
 }
@@ -164,6 +165,7 @@ json_t *plan_json(const struct plan *plan)
         { "env", list(&plan->env) },
         { "workdir", text(plan->workdir) },
         { "cwd", text(plan->cwd) },
+        { "code", plan->code.data ? content(&plan->code) : json_null() },
         { "files", files(plan) },
         { "outputs", list(&plan->outputs) },
         { "stdin", stdin_json(plan) },

@@ -46,8 +46,9 @@ struct plan {
      * ARGV_OWN and ENV_OWN entries, which vial made. The others are the
      * caller's and mean what they say. */
     size_t argv_own, env_own;
-    char *workdir; /* "/work", or "/workspace" */
-    char *cwd;     /* absolute */
+    struct blob code; /* stands for the word "{code}" of argv; empty: a file has it */
+    char *workdir;    /* "/work", or "/workspace" */
+    char *cwd;        /* absolute */
     struct plan_file *files;
     size_t file_count;
     struct strv outputs; /* relative to workdir */

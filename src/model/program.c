@@ -12,6 +12,7 @@
  * fit a quarter of the stack limit together with its pointers. */
 #define STRING_MAX ((size_t)128 << 10)
 #define EXEC_MAX   ((size_t)1 << 20)
+#define INLINE_MAX ((size_t)96 << 10)
 
 /* "{file}" becomes "{dir}/main.py"; "{dir}" is left for the engine, which knows
  * where the workdir really is. */
@@ -39,15 +40,40 @@ static void expand_all(struct strv *out, const struct strv *from, const char *fi
         expand(out, from->items[i], file);
 }
 
+/* Short code goes as an argument where the language can take it so: no file
+ * then lies among the program's own. */
+static bool goes_inline(const struct draft *d)
+{
+    const struct blob *code = &d->req->code;
+
+    return d->language->inline_argv.count > 0 && code->len < INLINE_MAX &&
+           (code->len == 0 || !memchr(code->data, '\0', code->len));
+}
+
+static int code_build(struct draft *d, struct vial_error *err)
+{
+    const struct blob *code = &d->req->code;
+    bool as_argument = goes_inline(d);
+
+    expand_all(&d->plan->compile_argv, &d->language->compile_argv, d->language->file);
+    expand_all(&d->plan->argv,
+               as_argument ? &d->language->inline_argv : &d->language->run_argv,
+               d->language->file);
+    d->plan->argv_own = d->plan->argv.count;
+    strv_copy(&d->plan->argv, &d->req->args);
+    if (as_argument &&
+        blob_set(&d->plan->code, code->data ? code->data : "", code->len) < 0)
+        return fail_memory(err);
+    return 0;
+}
+
 static int argv_build(struct draft *d, struct vial_error *err)
 {
     struct plan *plan = d->plan;
 
     if (d->language) {
-        expand_all(&plan->compile_argv, &d->language->compile_argv, d->language->file);
-        expand_all(&plan->argv, &d->language->run_argv, d->language->file);
-        plan->argv_own = plan->argv.count;
-        strv_copy(&plan->argv, &d->req->args);
+        if (code_build(d, err) < 0)
+            return -1;
     } else {
         strv_copy(&plan->argv, &d->req->command);
     }

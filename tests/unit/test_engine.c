@@ -559,6 +559,20 @@ static void a_missing_compiler_is_an_interpreter_error(void **state)
     vial_result_free(result);
 }
 
+static void a_compiler_has_a_deadline_of_its_own(void **state)
+{
+    struct vial_result *result =
+        case_run(*state,
+                 case_request("{'driver':'fake','language':'fakeslow','code':'x',"
+                              "'timeout':'1h','compile_timeout':'200ms'}"),
+                 NULL);
+
+    case_verdict(result, VIAL_TIMEOUT);
+    assert_string_equal(result->stage, "compile");
+    assert_string_equal(result->err.data, "thinking");
+    vial_result_free(result);
+}
+
 static void a_refusal_is_a_result(void **state)
 {
     struct vial_result *result =
@@ -619,6 +633,10 @@ static const char table[] =
     "fakebad:\n"
     "  file: main.x\n"
     "  compile: [fakecc, 'err:syntax error', 'exit:1']\n"
+    "  run: ['{dir}/main', 'exit:0']\n"
+    "fakeslow:\n"
+    "  file: main.x\n"
+    "  compile: [fakecc, 'err:thinking', 'hang']\n"
     "  run: ['{dir}/main', 'exit:0']\n"
     "fakelost:\n"
     "  file: main.x\n"
@@ -690,6 +708,7 @@ int main(void)
         cmocka_unit_test(a_compile_error_is_about_the_compile_step),
         cmocka_unit_test(a_compiler_that_succeeds_is_not_heard),
         cmocka_unit_test(a_missing_compiler_is_an_interpreter_error),
+        cmocka_unit_test(a_compiler_has_a_deadline_of_its_own),
         cmocka_unit_test(a_refusal_is_a_result),
         cmocka_unit_test(a_missing_guest_is_a_fault_with_a_remedy),
         cmocka_unit_test(a_program_that_is_not_here_is_refused_before_opening),

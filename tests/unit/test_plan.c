@@ -310,16 +310,53 @@ static void a_seccomp_profile_is_a_name_not_a_path(void **state)
                    "seccomp '../x' is not a profile's name");
 }
 
+static void short_shell_code_is_an_argument_and_no_file(void **state)
+{
+    struct plan *plan =
+        plan_of(*state, "{'language':'sh','code':'secret','args':['{dir}']}");
+    json_t *json = plan_json(plan);
+    char *text = json_dumps(json, JSON_COMPACT);
+
+    assert_int_equal(plan->file_count, 0);
+    assert_string_equal(plan->argv.items[2], "{code}");
+    assert_int_equal(plan->argv_own, 4);
+    assert_string_equal(plan->argv.items[4], "{dir}");
+    assert_string_equal(plan->code.data, "secret");
+    assert_null(strstr(text, "secret"));
+    free(text);
+    json_decref(json);
+    plan_free(plan);
+}
+
+static void shell_code_that_no_argument_can_hold_is_a_file(void **state)
+{
+    struct plan *plan = plan_of(*state, "{'language':'sh','code':'a\\u0000b'}");
+    size_t size = 100 << 10;
+    char *request = malloc(size + 64);
+
+    assert_null(plan->code.data);
+    assert_string_equal(plan->files[0].path, "main.sh");
+    assert_string_equal(plan->argv.items[1], "{dir}/main.sh");
+    plan_free(plan);
+    assert_non_null(request);
+    (void)sprintf(request, "{'language':'sh','code':'%0*d'}", (int)size, 0);
+    plan = plan_of(*state, request);
+    assert_null(plan->code.data);
+    assert_int_equal(plan->files[0].content.len, size);
+    free(request);
+    plan_free(plan);
+}
+
 static void a_printed_plan_shows_sizes_and_hashes_of_contents(void **state)
 {
     struct plan *plan =
-        plan_of(*state, "{'language':'sh','code':'secret','stdin':'also'}");
+        plan_of(*state, "{'language':'perl','code':'secret','stdin':'also'}");
     json_t *json = plan_json(plan);
     char *text = json_dumps(json, JSON_COMPACT);
 
     assert_null(strstr(text, "secret"));
     assert_null(strstr(text, "also"));
-    assert_non_null(strstr(text, "{\"path\":\"main.sh\",\"mode\":\"0644\",\"bytes\":6,"
+    assert_non_null(strstr(text, "{\"path\":\"main.pl\",\"mode\":\"0644\",\"bytes\":6,"
                                  "\"fnv1a64\":\"ab23f0eec020c951\"}"));
     free(text);
     json_decref(json);
@@ -329,6 +366,8 @@ static void a_printed_plan_shows_sizes_and_hashes_of_contents(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        scratch_test(short_shell_code_is_an_argument_and_no_file),
+        scratch_test(shell_code_that_no_argument_can_hold_is_a_file),
         scratch_test(code_becomes_a_file_and_a_command),
         scratch_test(a_compiled_language_has_two_steps),
         scratch_test(exactly_one_of_code_and_command_is_run),

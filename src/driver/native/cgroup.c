@@ -100,15 +100,35 @@ void cgroup_forget(struct cgroup *c)
         c->dirs[i] = NO_DIR;
 }
 
+static bool is_absence(int error)
+{
+    return error == ENOENT || error == ENOTDIR || error == EACCES || error == EPERM ||
+           error == EROFS || error == ENODEV;
+}
+
+int cgroup_open_dir(struct cgroup *c, const char *path)
+{
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    if (fd < 0 && !is_absence(errno))
+        c->error = errno;
+    return fd;
+}
+
 int cgroup_open_base(struct cgroup *c)
 {
     char text[4096];
     struct statfs fs;
+    ssize_t rc = 0;
 
     cgroup_forget(c);
-    if (io_read_at(AT_FDCWD, "/proc/self/cgroup", text, sizeof(text)) < 0)
+    rc = io_read_at(AT_FDCWD, "/proc/self/cgroup", text, sizeof(text));
+    if (rc < 0 || (statfs("/sys/fs/cgroup", &fs) < 0 && (rc = -errno) < 0)) {
+        (void)snprintf(c->why, sizeof(c->why), "no cgroup file system is mounted");
+        c->error = is_absence((int)-rc) ? 0 : (int)-rc;
         return -1;
-    if (statfs("/sys/fs/cgroup", &fs) == 0 && fs.f_type == CGROUP2_SUPER_MAGIC) {
+    }
+    if (fs.f_type == CGROUP2_SUPER_MAGIC) {
         c->kind = CGROUP_V2;
         return cgroup_v2_open_base(c, text);
     }
@@ -158,19 +178,22 @@ static int make_dirs(struct cgroup *c)
 int cgroup_create(const char *vessel_id, const struct limits *limits,
                   struct cgroup *out, struct vial_error *err)
 {
-    int rc = 0;
+    int rc = cgroup_open_base(out);
 
-    if (cgroup_open_base(out) < 0 ||
-        owner_name(vessel_id, out->name, sizeof(out->name)) < 0) {
+    if (rc == 0 && owner_name(vessel_id, out->name, sizeof(out->name)) < 0)
+        out->error = EIO;
+    if (rc < 0 || out->error) {
+        int error = out->error;
+
         cgroup_close(out);
-        return 0;
+        return error ? fail_sys_rc(err, -error, "find our own cgroup") : 0;
     }
     rc = make_dirs(out);
     if (rc < 0) {
         (void)snprintf(out->why, sizeof(out->why), "cgroup cannot be created: %s",
                        strerror(-rc)); /* NOLINT(concurrency-mt-unsafe) */
         cgroup_remove(out);
-        return 0;
+        return is_absence(-rc) ? 0 : fail_sys_rc(err, rc, "create the vessel's cgroup");
     }
     rc = out->kind == CGROUP_V2 ? cgroup_v2_limit(out, limits, err)
                                 : cgroup_v1_limit(out, limits, err);

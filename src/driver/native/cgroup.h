@@ -31,12 +31,13 @@ struct cgroup {
     enum cgroup_kind kind;
     struct cgroup_dir dirs[CGROUP_DIRS]; /* v1: in the order of cgroup_v1_names */
     bool complete;                       /* memory, pids and cpu are all enforced */
+    int error; /* a fault that does not mean "not here": nothing may go on */
     char name[128];
     char why[160];
 };
 
-/* Never fails for want of a writable hierarchy; -1 only when a limit that should
- * work was refused by the kernel. Nothing is left behind then. */
+/* Never fails for want of a writable hierarchy; -1 when one is there and does not
+ * do as told. Nothing is left behind then. */
 int cgroup_create(const char *vessel_id, const struct limits *limits,
                   struct cgroup *out, struct vial_error *err);
 
@@ -61,6 +62,8 @@ int cgroup_open_base(struct cgroup *c); /* 0, or -1: see `why` */
 void cgroup_forget(struct cgroup *c);   /* empty, owning nothing */
 void cgroup_close(struct cgroup *c);
 extern const char *const cgroup_v1_names[CGROUP_DIRS];
+/* Opens a group's directory; a fault other than its absence goes to c->error. */
+int cgroup_open_dir(struct cgroup *c, const char *path);
 int cgroup_v1_open_base(struct cgroup *c, const char *text);
 int cgroup_v1_limit(const struct cgroup *c, const struct limits *l,
                     struct vial_error *err);

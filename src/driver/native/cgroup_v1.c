@@ -12,7 +12,7 @@ enum { MEMORY, PIDS, CPU, CPUACCT };
 const char *const cgroup_v1_names[CGROUP_DIRS] = { "memory", "pids", "cpu", "cpuacct" };
 
 /* Inside a container the mount may show our own group as its root. */
-static int open_own(const char *text, const char *controller)
+static int open_own(struct cgroup *c, const char *text, const char *controller)
 {
     char own[PATH_MAX - 64];
     char path[PATH_MAX];
@@ -21,18 +21,18 @@ static int open_own(const char *text, const char *controller)
     if (cgroup_own_path(text, controller, own, sizeof(own)) < 0)
         return -1;
     (void)snprintf(path, sizeof(path), "/sys/fs/cgroup/%s%s", controller, own);
-    fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    fd = cgroup_open_dir(c, path);
     if (fd >= 0)
         return fd;
     (void)snprintf(path, sizeof(path), "/sys/fs/cgroup/%s", controller);
-    return open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return cgroup_open_dir(c, path);
 }
 
 int cgroup_v1_open_base(struct cgroup *c, const char *text)
 {
     c->complete = true;
     for (size_t i = 0; i < CGROUP_DIRS; i++) {
-        c->dirs[i].base_fd = open_own(text, cgroup_v1_names[i]);
+        c->dirs[i].base_fd = open_own(c, text, cgroup_v1_names[i]);
         if (c->dirs[i].base_fd >= 0)
             continue;
         c->complete = c->complete && i == CPUACCT;

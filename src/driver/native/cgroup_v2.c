@@ -51,7 +51,7 @@ int cgroup_v2_open_base(struct cgroup *c, const char *text)
         int fd = -1;
 
         (void)snprintf(path, sizeof(path), MOUNT "%s", own);
-        fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        fd = cgroup_open_dir(c, path);
         if (fd >= 0 && faccessat(fd, ".", W_OK, AT_EACCESS) == 0 &&
             faccessat(fd, "cgroup.procs", W_OK, AT_EACCESS) == 0 &&
             gives_controllers(fd, ours, &c->complete)) {

@@ -318,8 +318,10 @@ static long act_on_tree(struct walk *w, const struct step *s)
 static long act(struct walk *w, const struct step *s)
 {
     switch (s->op) {
+    case OP_CLOSE:
+        return CALL(SYS_close, s->fd);
     case OP_WRITE_FD:
-        return write_fd(s->fd, s->a);
+        return write_fd(fd_of(w, s->fd), s->a);
     case OP_WAIT:
         return wait_for_parent(w, s);
     case OP_SET_IDS:
@@ -354,6 +356,14 @@ static bool forgiven(const struct step *s, long rc)
            (rc == -EROFS && (s->flags & STEP_READ_ONLY_OK));
 }
 
+/* The kernel has it not, or not for us. Any other fault of an optional step is no
+ * reason to go on without it. */
+static bool is_want(int error)
+{
+    return error == EPERM || error == EACCES || error == EINVAL || error == ENODEV ||
+           error == ENOSYS || error == EOPNOTSUPP || error == EDQUOT;
+}
+
 _Noreturn void child_run(const struct script *s, int control_fd)
 {
     struct walk w = { .control_fd = control_fd };
@@ -363,8 +373,8 @@ _Noreturn void child_run(const struct script *s, int control_fd)
         const struct step *step = &s->steps[i];
         bool skip = (step->flags & STEP_ELSE) && !last_failed;
         long rc = skip ? 0 : act(&w, step);
-        struct script_report report = { i, (int32_t)-rc,
-                                        (step->flags & STEP_OPTIONAL) ? 1u : 0u };
+        bool optional = (step->flags & STEP_OPTIONAL) && is_want((int)-rc);
+        struct script_report report = { i, (int32_t)-rc, optional ? 1u : 0u };
 
         last_failed = rc < 0;
         if (forgiven(step, rc))

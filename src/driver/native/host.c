@@ -2,6 +2,7 @@
 #include "driver/native/host.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fnmatch.h>
 #include <stdio.h>
 #include <string.h>
@@ -60,7 +61,9 @@ bool host_shows(const char *path)
 {
     struct stat st;
 
-    return stat(path, &st) == 0 && (S_ISDIR(st.st_mode) || (st.st_mode & S_IROTH));
+    if (stat(path, &st) < 0)
+        return errno != ENOENT; /* in doubt it is masked */
+    return S_ISDIR(st.st_mode) || (st.st_mode & S_IROTH);
 }
 
 int host_read(struct host *out, struct vial_error *err)
@@ -69,6 +72,8 @@ int host_read(struct host *out, struct vial_error *err)
     DIR *dir = opendir("/etc");
     const struct dirent *entry = NULL;
 
+    if (!dir && errno != ENOENT)
+        return fail_sys(err, "read '/etc'");
     read_links(&h);
     read_localtime(&h);
     /* readdir is safe here: nobody else has this stream. */

@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -21,16 +22,19 @@
 #define PID_LIMIT (1u << 22)
 #define LAST_ID   (FIRST_ID + 2u * PID_LIMIT)
 
-bool idmap_is_privileged(void)
+int idmap_privileged(void)
 {
     char text[128];
     char *end = NULL;
     unsigned long long inside = 0;
     unsigned long long count = 0;
+    ssize_t rc = 0;
 
-    if (geteuid() != 0 ||
-        io_read_at(AT_FDCWD, "/proc/self/uid_map", text, sizeof(text)) < 0)
-        return false;
+    if (geteuid() != 0)
+        return 0;
+    rc = io_read_at(AT_FDCWD, "/proc/self/uid_map", text, sizeof(text));
+    if (rc < 0)
+        return (int)rc;
     inside = strtoull(text, &end, 10);
     (void)strtoull(end, &end, 10);
     count = strtoull(end, &end, 10);
@@ -97,15 +101,24 @@ static int open_namespace(pid_t pid, uid_t uid, gid_t gid, uid_t program_id,
     return fd < 0 ? fail_sys(err, "open the mount's user namespace") : fd;
 }
 
+/* Holds its namespace open until it is killed, by us or by our death. */
+static _Noreturn void hold(pid_t parent)
+{
+    if (syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) == 0 &&
+        syscall(SYS_getppid) == parent)
+        (void)syscall(SYS_ppoll, 0, 0, 0, 0, 0);
+    for (;;)
+        (void)syscall(SYS_exit_group, 1);
+}
+
 int idmap_open(uid_t uid, gid_t gid, uid_t program_id, struct vial_error *err)
 {
+    pid_t parent = getpid();
     pid_t pid = (pid_t)syscall(SYS_clone, CLONE_NEWUSER, 0, 0, 0, 0);
     int fd = -1;
 
-    if (pid == 0) {
-        for (;;)
-            (void)syscall(SYS_ppoll, 0, 0, 0, 0, 0);
-    }
+    if (pid == 0)
+        hold(parent);
     if (pid < 0)
         return fail_sys(err, "make a user namespace for mounts");
     fd = open_namespace(pid, uid, gid, program_id, err);

@@ -16,8 +16,9 @@
 
 #define IDMAP_PROGRAM 1000u /* uid and gid of programs, inside */
 
-/* Whether we may map ids that are not ours. */
-bool idmap_is_privileged(void);
+/* 1 when we may map ids that are not ours, 0 when not, or -errno: guessing could
+ * give a vessel the host's root. */
+int idmap_privileged(void);
 
 /* The host's id for the guest of the vessel whose first process is PID; that of
  * its programs is one more. */

@@ -41,6 +41,13 @@ static int make_memfd(void)
     return fd;
 }
 
+static int raise_fd(int fd, struct vial_error *err)
+{
+    int high = fcntl(fd, F_DUPFD_CLOEXEC, ABOVE_STDIO);
+
+    return high < 0 ? fail_sys(err, "hold the guest program") : high;
+}
+
 /* A private copy that nobody can write, so that nothing inside can ever reach
  * the file on the host (CVE-2019-5736). */
 static int copy_guest(int guest_fd, struct vial_error *err)
@@ -51,7 +58,7 @@ static int copy_guest(int guest_fd, struct vial_error *err)
     int seals = fcntl(guest_fd, F_GET_SEALS);
 
     if (seals >= 0 && (seals & SEALS) == SEALS)
-        return fcntl(guest_fd, F_DUPFD_CLOEXEC, ABOVE_STDIO);
+        return raise_fd(guest_fd, err);
     fd = make_memfd();
     if (fd < 0 || fstat(guest_fd, &st) < 0)
         return fail_sys(err, "copy the guest program");
@@ -65,7 +72,7 @@ static int copy_guest(int guest_fd, struct vial_error *err)
     }
     if (fchmod(fd, 0555) < 0 || fcntl(fd, F_ADD_SEALS, SEALS) < 0)
         return fail_sys(err, "seal the guest program");
-    return fcntl(fd, F_DUPFD_CLOEXEC, ABOVE_STDIO);
+    return raise_fd(fd, err);
 }
 
 static int lift(int *fd)
@@ -152,6 +159,8 @@ int launch_begin(struct launch *l, const struct script *s, const struct plan *pl
     if (pid < 0) {
         int error = errno;
 
+        l->refused = error == EPERM || error == EACCES || error == ENOSYS ||
+                     error == EINVAL || error == ENOSPC || error == EUSERS;
         (void)fail_sys_rc(err, -error, "make the vessel's namespaces");
         (void)fail_as(err, VIAL_E_OPEN);
         return fixes_clone(error, err);
@@ -199,8 +208,13 @@ int launch_finish(struct launch *l, const struct script *s, struct vial_error *e
             return 0;
         if (n != sizeof(report) || report.step >= s->count)
             return fail(err, VIAL_E_INTERNAL, "the vessel's child spoke nonsense");
-        if (!report.ongoing)
+        if (!report.ongoing) {
+            /* AppArmor lets a user namespace be made and then allows nothing in it;
+             * a container's /proc cannot be mounted. For root both are faults. */
+            l->refused =
+                !l->privileged && (report.error == EPERM || report.error == EACCES);
             return fail_step(&s->steps[report.step], report.error, err);
+        }
         note_lost(l, &s->steps[report.step]);
     }
 }

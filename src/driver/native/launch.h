@@ -26,6 +26,7 @@ struct launch {
     int pidfd;
     pid_t pid; /* 0: not begun */
     bool privileged;
+    bool refused;      /* the host allows no namespaces, or none with any power */
     bool lost_overlay; /* an optional step failed */
     bool lost_keyring;
 };

@@ -173,6 +173,8 @@ static int write_script(struct script *s, const struct plan *plan,
     if (plan->rootfs ? judge_rootfs(plan->rootfs, &o, err) < 0
                      : host_read(&host, err) < 0)
         return -1;
+    /* Its copy of our end would keep it waiting for us after our death. */
+    script_add(s, OP_CLOSE)->fd = l->control[0];
     add_joining(s, c);
     add_start(s, plan, l->privileged);
     root_build(s, &host, plan, &o);
@@ -214,9 +216,12 @@ static const char *limits_by(const struct cgroup *c)
 static int prepare_jail(struct native *n, const struct plan *plan, int guest_fd,
                         struct vial_error *err)
 {
+    int abi = weaken("landlock") ? 0 : native_landlock_abi();
     struct confine_options o = { .limits_by_rlimit = n->cgroup.kind == CGROUP_NONE,
-                                 .landlock =
-                                     !weaken("landlock") && native_landlock_abi() > 0 };
+                                 .landlock = abi > 0 };
+
+    if (abi < 0)
+        return fail_sys_rc(err, abi, "ask for Landlock");
 
     cgroup_joined(&n->cgroup);
     if (confine_fill(&n->vessel.jail, plan, &o, err) < 0)
@@ -237,16 +242,20 @@ static void take_launch(struct native *n, struct launch *l)
     add_layers(n, l);
 }
 
+/* *REFUSED: this host does not allow namespaces. */
 static int set_up(struct native *n, const struct plan *plan, int guest_fd,
-                  struct vial_error *err)
+                  bool *refused, struct vial_error *err)
 {
     auto_script struct script script = { 0 };
-    auto_launch struct launch launch = { .control = { -1, -1 },
-                                         .stream = { -1, -1 },
-                                         .exec_fd = -1,
-                                         .pidfd = -1,
-                                         .privileged = idmap_is_privileged() };
+    auto_launch struct launch launch = {
+        .control = { -1, -1 }, .stream = { -1, -1 }, .exec_fd = -1, .pidfd = -1
+    };
+    int privileged = idmap_privileged();
     int into_fd = -1;
+
+    if (privileged < 0)
+        return fail_sys_rc(err, privileged, "read our own id map");
+    launch.privileged = privileged;
 
     if (!weaken("cgroup") &&
         cgroup_create(n->vessel.id, &plan->limits, &n->cgroup, err) < 0)
@@ -256,8 +265,10 @@ static int set_up(struct native *n, const struct plan *plan, int guest_fd,
         write_script(&script, plan, &n->cgroup, &launch, err) < 0 ||
         launch_begin(&launch, &script, plan, wanted_spaces(), into_fd, err) < 0 ||
         prepare_jail(n, plan, guest_fd, err) < 0 ||
-        launch_finish(&launch, &script, err) < 0)
+        launch_finish(&launch, &script, err) < 0) {
+        *refused = launch.refused;
         return -1;
+    }
     n->vessel.limits_by = limits_by(&n->cgroup);
     take_launch(n, &launch);
     return strv_ok(&n->vessel.layers) ? 0 : fail_memory(err);
@@ -310,6 +321,7 @@ static int open_vessel(const struct plan *plan, int guest_fd, struct vessel **ou
 {
     struct native *n = NULL;
     struct vial_error why = { 0 };
+    bool refused = false;
 
     if (check_plan(plan, err) < 0)
         return -1;
@@ -325,10 +337,10 @@ static int open_vessel(const struct plan *plan, int guest_fd, struct vessel **ou
                                  .path = PATH_SEARCH };
     cgroup_forget(&n->cgroup);
     sys_make_id('v', n->vessel.id);
-    if (set_up(n, plan, guest_fd, &why) < 0) {
+    if (set_up(n, plan, guest_fd, &refused, &why) < 0) {
         close_vessel(&n->vessel);
         /* Named by its level; whoever requires more refuses it. */
-        if (tier_applies(&why))
+        if (refused && native_landlock_abi() > 0)
             return tier_open(plan, guest_fd, out, err);
         if (err)
             *err = why;

@@ -23,6 +23,6 @@ void native_sweep(void);
 
 /* probe.c */
 int native_probe(struct caps *out, struct vial_error *err);
-int native_landlock_abi(void); /* 0: none */
+int native_landlock_abi(void); /* 0: none here; or -errno */
 
 #endif

@@ -70,15 +70,15 @@ const char *script_text(struct script *s, const char *format, ...)
 const char *script_op_name(unsigned op)
 {
     static const char *const names[] = {
-        [OP_WRITE_FD] = "join",     [OP_WAIT] = "wait",       [OP_SET_IDS] = "ids",
-        [OP_PDEATH] = "pdeath",     [OP_PRIVATE] = "private", [OP_MOUNT] = "mount",
-        [OP_BIND] = "bind",         [OP_OPEN] = "open",       [OP_TREE] = "tree",
-        [OP_ATTACH] = "attach",     [OP_ATTR] = "attributes", [OP_MKDIR] = "mkdir",
-        [OP_SYMLINK] = "symlink",   [OP_FILE] = "file",       [OP_COPY] = "copy",
-        [OP_CHDIR] = "chdir",       [OP_PIVOT] = "pivot",     [OP_WRITE] = "write",
-        [OP_HOSTNAME] = "hostname", [OP_LOOPBACK] = "lo",     [OP_UNSHARE] = "unshare",
-        [OP_KEYRING] = "keyring",   [OP_BOUND] = "bound",     [OP_STREAM] = "stream",
-        [OP_EXEC] = "exec",
+        [OP_CLOSE] = "close",     [OP_WRITE_FD] = "join",     [OP_WAIT] = "wait",
+        [OP_SET_IDS] = "ids",     [OP_PDEATH] = "pdeath",     [OP_PRIVATE] = "private",
+        [OP_MOUNT] = "mount",     [OP_BIND] = "bind",         [OP_OPEN] = "open",
+        [OP_TREE] = "tree",       [OP_ATTACH] = "attach",     [OP_ATTR] = "attributes",
+        [OP_MKDIR] = "mkdir",     [OP_SYMLINK] = "symlink",   [OP_FILE] = "file",
+        [OP_COPY] = "copy",       [OP_CHDIR] = "chdir",       [OP_PIVOT] = "pivot",
+        [OP_WRITE] = "write",     [OP_HOSTNAME] = "hostname", [OP_LOOPBACK] = "lo",
+        [OP_UNSHARE] = "unshare", [OP_KEYRING] = "keyring",   [OP_BOUND] = "bound",
+        [OP_STREAM] = "stream",   [OP_EXEC] = "exec",
     };
 
     return op < sizeof(names) / sizeof(*names) ? names[op] : "?";

@@ -15,6 +15,7 @@
 #include "base/str.h"
 
 enum step_op {
+    OP_CLOSE,    /* fd */
     OP_WRITE_FD, /* fd: write A there */
     OP_WAIT,     /* until the parent's word; descriptors that come with it go to
                     slots from X on */

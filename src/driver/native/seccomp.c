@@ -5,6 +5,8 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -38,21 +40,40 @@ static int find_dir(int guest_fd, char *out, struct vial_error *err)
     return 0;
 }
 
-/* 1 when it was there. A short or odd file is not. */
-static int load_one(const char *dir, const char *name, int number, struct blob *out)
+/* Begins by looking at the architecture and ends in a verdict. The kernel judges
+ * the rest; this is to tell a damaged file from a kernel that refuses. */
+static bool looks_like_filter(const struct blob *b)
+{
+    struct sock_filter first;
+    struct sock_filter last;
+
+    if (b->len < 2 * sizeof(first) || b->len % sizeof(first) != 0)
+        return false;
+    memcpy(&first, b->data, sizeof(first));
+    memcpy(&last, b->data + b->len - sizeof(last), sizeof(last));
+    return first.code == (BPF_LD | BPF_W | BPF_ABS) &&
+           first.k == offsetof(struct seccomp_data, arch) &&
+           last.code == (BPF_RET | BPF_K);
+}
+
+/* 1 when it is there, 0 when not, or -1. */
+static int load_one(const char *dir, const char *name, int number, struct blob *out,
+                    struct vial_error *err)
 {
     char path[PATH_MAX + 64];
     auto_fd int fd = -1;
-    struct vial_error ignored;
 
     (void)snprintf(path, sizeof(path), "%s/%s.f%d.bpf", dir, name, number);
     fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    if (fd < 0 || io_read_fd(fd, path, FILTER_MAX, out, &ignored) < 0)
+    if (fd < 0 && errno == ENOENT)
         return 0;
-    if (out->len > 0 && out->len % sizeof(struct sock_filter) == 0)
+    if (fd < 0)
+        return fail_sys(err, "open '%s'", path);
+    if (io_read_fd(fd, path, FILTER_MAX, out, err) < 0)
+        return -1;
+    if (looks_like_filter(out))
         return 1;
-    blob_done(out);
-    return 0;
+    return fail(err, VIAL_E_VALUE, "seccomp filter '%s' is damaged", path);
 }
 
 static int compile_now(const char *dir, const char *name,
@@ -69,6 +90,24 @@ static int compile_now(const char *dir, const char *name,
     return profile_compile(profile, filters, err);
 }
 
+/* Both or neither: half a profile is no profile. */
+static int load(const char *dir, const char *name, struct blob filters[PROFILE_FILTERS],
+                struct vial_error *err)
+{
+    int first = load_one(dir, name, 1, &filters[0], err);
+    int second = first < 0 ? -1 : load_one(dir, name, 2, &filters[1], err);
+
+    if (first < 0 || second < 0)
+        return -1;
+    if (first == 0 && second == 0)
+        return compile_now(dir, name, filters, err);
+    if (first == 1 && second == 1)
+        return 0;
+    return fail(err, VIAL_E_VALUE,
+                "seccomp profile '%s' is damaged: filter %d is missing", name,
+                first ? 2 : 1);
+}
+
 int seccomp_fill(struct jail *jail, int guest_fd, const char *name,
                  struct vial_error *err)
 {
@@ -79,10 +118,10 @@ int seccomp_fill(struct jail *jail, int guest_fd, const char *name,
         return fail(err, VIAL_E_VALUE, "seccomp profile '%s' is not a name", name);
     if (find_dir(guest_fd, dir, err) < 0)
         return -1;
-    if (!load_one(dir, name, 1, &filters[0]) || !load_one(dir, name, 2, &filters[1])) {
+    if (load(dir, name, filters, err) < 0) {
         blob_done(&filters[0]);
-        if (compile_now(dir, name, filters, err) < 0)
-            return -1;
+        blob_done(&filters[1]);
+        return -1;
     }
     for (size_t i = 0; i < PROFILE_FILTERS; i++) {
         jail->filters[i].data = (uint8_t *)filters[i].data;

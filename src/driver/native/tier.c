@@ -41,14 +41,6 @@ static const char *const devices[] = { "/dev/null", "/dev/zero", "/dev/full",
 
 #define COUNT(table) (sizeof(table) / sizeof(*(table)))
 
-bool tier_applies(const struct vial_error *err)
-{
-    return strcmp(err->code, fail_code_text(VIAL_E_OPEN)) == 0 &&
-           (err->sys == EPERM || err->sys == EACCES || err->sys == ENOSYS ||
-            err->sys == EINVAL || err->sys == ENOSPC || err->sys == EUSERS) &&
-           native_landlock_abi() > 0;
-}
-
 static int add_paths(struct jail *jail, const char *tmpdir)
 {
     const uint32_t all = JAIL_READ | JAIL_WRITE | JAIL_EXEC;

@@ -12,10 +12,6 @@
 
 #include "driver/driver.h"
 
-/* Whether ERR, why a vessel of namespaces could not be opened, means that this
- * host allows none. */
-bool tier_applies(const struct vial_error *err);
-
 int tier_open(const struct plan *plan, int guest_fd, struct vessel **out,
               struct vial_error *err);
 

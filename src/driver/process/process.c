@@ -161,15 +161,17 @@ static void kill_all(struct vessel *vessel)
 {
     struct process *p = process_of(vessel);
     struct pollfd dead = { .fd = vessel->death_fd, .events = POLLIN };
-    bool obeyed;
+    int obeyed;
 
     if (p->pid <= 0)
         return;
     (void)shutdown(vessel->stream_fd, SHUT_WR);
-    obeyed = poll(&dead, 1, GUEST_PATIENCE_MS) == 1;
-    if (!obeyed)
+    do
+        obeyed = poll(&dead, 1, GUEST_PATIENCE_MS);
+    while (obeyed < 0 && errno == EINTR);
+    if (obeyed != 1)
         (void)sys_pidfd_kill(vessel->death_fd, SIGKILL);
-    if (!reap(p) || !obeyed)
+    if (!reap(p) || obeyed != 1)
         sweep_processes(p->place.dir);
 }
 
