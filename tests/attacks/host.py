@@ -105,6 +105,8 @@ class Host:
         self.libc = ctypes.CDLL(None, use_errno=True)
         self.shm = self.libc.shmget(0x5B5B5B, 4096, 0o1666)
         self.msg = self.libc.msgget(0x5B5B5B, 0o1666)
+        self.mqueue = ctypes.create_string_buffer(b"/" + self.canary.encode())
+        self.libc.mq_open(self.mqueue, os.O_CREAT | os.O_RDWR, 0o666, None)
         self.before = self.picture()
 
     def plant(self):
@@ -187,6 +189,7 @@ class Host:
             s.close()
         self.libc.shmctl(self.shm, 0, None)
         self.libc.msgctl(self.msg, 0, None)
+        self.libc.mq_unlink(self.mqueue)
         for path in self.planted:
             try:
                 os.unlink(path)

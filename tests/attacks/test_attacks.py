@@ -219,7 +219,11 @@ def test_a_writable_mount_cannot_be_used_to_reach_the_host(host, tmp_path):
 
 
 def control_ids():
-    return sorted(k for k, v in CONTROLS.items() if v)
+    return sorted(k for k, v in CONTROLS.items() if isinstance(v, str) and k not in OWN)
+
+
+# Without their limit these would take the host down with them: throw-away machines only.
+DANGEROUS = {"RS-01", "RS-02", "RS-03", "RS-04", "RS-07", "RS-08", "LD-01", "LD-04", "WR-05"}
 
 
 @pytest.mark.parametrize("case_id", control_ids())
@@ -229,6 +233,8 @@ def test_positive_control_breaches_without_its_layer(host, case_id):
         pytest.skip("no weakened build given (VIAL_WEAK)")
     if AS_UID:
         pytest.skip("controls run as root only: they open doors on purpose")
+    if case_id in DANGEROUS and not os.path.exists("/vm-init"):
+        pytest.skip("runs in the test machine only: it would use up this host")
     r = run(host, BY_ID[case_id], vial=WEAK, weaken=CONTROLS[case_id])
     try:
         good = EXPECT.get(case_id, expect_ok)(r)
@@ -240,5 +246,5 @@ def test_positive_control_breaches_without_its_layer(host, case_id):
 
 
 def test_every_case_has_a_control_or_a_reason():
-    missing = [c.id for c in PLAIN if c.id not in CONTROLS]
-    assert missing == []
+    assert [c.id for c in PLAIN if c.id not in CONTROLS] == []
+    assert [k for k, v in CONTROLS.items() if not (v if isinstance(v, str) else v["why"])] == []

@@ -159,9 +159,9 @@ static int make_dir(struct cgroup *c, struct cgroup_dir *d)
     d->fd = openat(d->base_fd, c->name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (d->fd < 0)
         return -errno;
-    if (c->kind == CGROUP_V1 && made)
+    if (c->kind == CGROUP_V1)
         d->join_fd = openat(d->fd, "tasks", O_WRONLY | O_CLOEXEC);
-    return c->kind == CGROUP_V1 && made && d->join_fd < 0 ? -errno : 0;
+    return c->kind == CGROUP_V1 && d->join_fd < 0 ? -errno : 0;
 }
 
 static int make_dirs(struct cgroup *c)
@@ -175,30 +175,37 @@ static int make_dirs(struct cgroup *c)
     return 0;
 }
 
-int cgroup_create(const char *vessel_id, const struct limits *limits,
-                  struct cgroup *out, struct vial_error *err)
+int cgroup_find(struct cgroup *out, struct vial_error *err)
 {
     int rc = cgroup_open_base(out);
+    int error = out->error;
 
-    if (rc == 0 && owner_name(vessel_id, out->name, sizeof(out->name)) < 0)
-        out->error = EIO;
-    if (rc < 0 || out->error) {
-        int error = out->error;
+    if (rc == 0 && !error)
+        return 0;
+    cgroup_close(out);
+    return error ? fail_sys_rc(err, -error, "find our own cgroup") : 0;
+}
 
-        cgroup_close(out);
-        return error ? fail_sys_rc(err, -error, "find our own cgroup") : 0;
-    }
-    rc = make_dirs(out);
+int cgroup_create(struct cgroup *c, const char *vessel_id, const struct limits *limits,
+                  struct vial_error *err)
+{
+    int rc = 0;
+
+    if (c->kind == CGROUP_NONE)
+        return 0;
+    if (owner_name(vessel_id, c->name, sizeof(c->name)) < 0)
+        return fail(err, VIAL_E_INTERNAL, "name the vessel's cgroup");
+    rc = make_dirs(c);
     if (rc < 0) {
-        (void)snprintf(out->why, sizeof(out->why), "cgroup cannot be created: %s",
+        (void)snprintf(c->why, sizeof(c->why), "cgroup cannot be created: %s",
                        strerror(-rc)); /* NOLINT(concurrency-mt-unsafe) */
-        cgroup_remove(out);
+        cgroup_remove(c);
         return is_absence(-rc) ? 0 : fail_sys_rc(err, rc, "create the vessel's cgroup");
     }
-    rc = out->kind == CGROUP_V2 ? cgroup_v2_limit(out, limits, err)
-                                : cgroup_v1_limit(out, limits, err);
+    rc = c->kind == CGROUP_V2 ? cgroup_v2_limit(c, limits, err)
+                              : cgroup_v1_limit(c, limits, err);
     if (rc < 0)
-        cgroup_remove(out);
+        cgroup_remove(c);
     return rc;
 }
 
@@ -240,7 +247,7 @@ void cgroup_joined(struct cgroup *c)
 void cgroup_remove(struct cgroup *c)
 {
     for (size_t i = CGROUP_DIRS; i-- > 0;) {
-        if (c->dirs[i].base_fd >= 0)
+        if (c->dirs[i].base_fd >= 0 && c->name[0])
             (void)unlinkat(c->dirs[i].base_fd, c->name, AT_REMOVEDIR);
     }
     cgroup_close(c);

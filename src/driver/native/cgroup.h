@@ -7,8 +7,8 @@
  * in each of memory, pids, cpu and cpuacct (v1), always below our own group.
  * Where neither can be made, kind is CGROUP_NONE and `why` says why.
  *
- *   cgroup_create -> join (by clone3, or by the child writing join_fd) ->
- *   cgroup_read -> cgroup_remove
+ *   cgroup_find -> cgroup_create -> join (by clone3, or by the child writing join_fd)
+ * -> cgroup_read -> cgroup_remove
  *
  * The name tells the owner, so that what a dead owner left can be removed:
  * vial-<pid namespace>-<owner's pid>-<owner's start time>-<vessel id>
@@ -36,10 +36,14 @@ struct cgroup {
     char why[160];
 };
 
-/* Never fails for want of a writable hierarchy; -1 when one is there and does not
- * do as told. Nothing is left behind then. */
-int cgroup_create(const char *vessel_id, const struct limits *limits,
-                  struct cgroup *out, struct vial_error *err);
+/* Finds where a vessel's group can be made. Never fails for want of a hierarchy:
+ * kind is CGROUP_NONE then. -1: one is there and cannot be used now. */
+int cgroup_find(struct cgroup *out, struct vial_error *err);
+
+/* Makes the vessel's directories in what was found. Where that is not allowed,
+ * kind becomes CGROUP_NONE; -1 when it fails otherwise, with nothing left behind. */
+int cgroup_create(struct cgroup *c, const char *vessel_id, const struct limits *limits,
+                  struct vial_error *err);
 
 /* Counters of the kernel. */
 void cgroup_read(const struct cgroup *c, struct vessel_usage *out);
@@ -53,8 +57,9 @@ void cgroup_joined(struct cgroup *c);
 /* Removes the directories; what is still busy is left to cgroup_sweep. */
 void cgroup_remove(struct cgroup *c);
 
-/* Kills and removes what dead owners left below our own group. Looks at MAX
- * foreign entries of each hierarchy at most. */
+/* Kills and removes what dead owners left below our own group. With MAX
+ * ~0u everywhere, else at MAX foreign entries of one hierarchy, each process at
+ * another: what is found is removed from all. */
 void cgroup_sweep(const struct cgroup *like, unsigned max);
 
 /* Inside the room: our own group without a vessel's. */

@@ -66,28 +66,38 @@ static long write_fd(long fd, const char *text)
     return rc < 0 ? rc : rc == len ? 0 : -EIO;
 }
 
-/* One byte from the parent, with up to a few descriptors. */
+/* One byte from the parent: how many descriptors come with it. */
 static long wait_for_parent(struct walk *w, const struct step *s)
 {
-    char word = 0;
+    uint8_t promised = 0;
     _Alignas(struct cmsghdr) char room[CMSG_SPACE(sizeof(int) * 32)];
-    struct iovec iov = { &word, 1 };
+    struct iovec iov = { &promised, 1 };
     struct msghdr message = { .msg_iov = &iov,
                               .msg_iovlen = 1,
                               .msg_control = room,
                               .msg_controllen = sizeof(room) };
     const struct cmsghdr *c = NULL;
+    size_t came = 0;
     long rc = CALL(SYS_recvmsg, w->control_fd, &message, MSG_CMSG_CLOEXEC);
 
     if (rc <= 0)
         return rc < 0 ? rc : -EPIPE;
     c = CMSG_FIRSTHDR(&message);
-    if (!c || c->cmsg_type != SCM_RIGHTS)
-        return 0;
-    for (size_t i = 0; i < (c->cmsg_len - CMSG_LEN(0)) / sizeof(int); i++)
+    if (c && c->cmsg_type == SCM_RIGHTS)
+        came = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    if (came != promised) /* too few may be open here */
+        return -EMFILE;
+    for (size_t i = 0; i < came; i++)
         w->slots[(s->x + i) % SCRIPT_SLOTS] =
             ((const int *)(const void *)CMSG_DATA(c))[i];
     return 0;
+}
+
+/* No descriptor came when the parent may make no cgroup; it says so in the
+ * vessel's limits. */
+static long join(const struct walk *w, const struct step *s)
+{
+    return fd_of(w, s->fd) < 0 ? 0 : write_fd(fd_of(w, s->fd), s->a);
 }
 
 static long set_ids(const struct step *s)
@@ -321,7 +331,7 @@ static long act(struct walk *w, const struct step *s)
     case OP_CLOSE:
         return CALL(SYS_close, s->fd);
     case OP_WRITE_FD:
-        return write_fd(fd_of(w, s->fd), s->a);
+        return join(w, s);
     case OP_WAIT:
         return wait_for_parent(w, s);
     case OP_SET_IDS:
@@ -368,6 +378,9 @@ _Noreturn void child_run(const struct script *s, int control_fd)
 {
     struct walk w = { .control_fd = control_fd };
     bool last_failed = false;
+
+    for (size_t i = 0; i < SCRIPT_SLOTS; i++)
+        w.slots[i] = -1;
 
     for (uint32_t i = 0; i < s->count; i++) {
         const struct step *step = &s->steps[i];

@@ -99,28 +99,28 @@ int launch_prepare(struct launch *l, int guest_fd, struct vial_error *err)
     return l->exec_fd < 0 ? -1 : 0;
 }
 
-/* Lets the child go on, with the mounts made for it. */
-static int give_word(const struct launch *l, const struct mount_fds *m,
-                     struct vial_error *err)
+int launch_send(const struct launch *l, const int *fds, size_t count,
+                struct vial_error *err)
 {
-    char word = 'g';
-    _Alignas(struct cmsghdr) char room[CMSG_SPACE(sizeof(m->fd))] = { 0 };
-    struct iovec iov = { &word, 1 };
+    uint8_t promised = (uint8_t)count;
+    _Alignas(struct cmsghdr) char room[CMSG_SPACE(sizeof(int) * MOUNTS_MAX)] = { 0 };
+    struct iovec iov = { &promised, 1 };
     struct msghdr message = { .msg_iov = &iov, .msg_iovlen = 1 };
 
-    if (m->count) {
+    if (count) {
         struct cmsghdr *c = NULL;
 
         message.msg_control = room;
-        message.msg_controllen = CMSG_SPACE(sizeof(int) * m->count);
+        message.msg_controllen = CMSG_SPACE(sizeof(int) * count);
         c = CMSG_FIRSTHDR(&message);
         c->cmsg_level = SOL_SOCKET;
         c->cmsg_type = SCM_RIGHTS;
-        c->cmsg_len = CMSG_LEN(sizeof(int) * m->count);
-        memcpy(CMSG_DATA(c), m->fd, sizeof(int) * m->count);
+        c->cmsg_len = CMSG_LEN(sizeof(int) * count);
+        memcpy(CMSG_DATA(c), fds, sizeof(int) * count);
     }
     /* A child that is gone has said why; that is read later. */
-    if (sendmsg(l->control[0], &message, MSG_NOSIGNAL) < 0 && errno != EPIPE)
+    if (sendmsg(l->control[0], &message, MSG_NOSIGNAL) < 0 && errno != EPIPE &&
+        errno != ECONNRESET)
         return fail_sys(err, "start the vessel");
     return 0;
 }
@@ -133,7 +133,7 @@ static int settle(struct launch *l, const struct plan *plan, struct vial_error *
     if (rc == 0 && l->privileged)
         rc = mounts_prepare(plan, idmap_guest_id(l->pid) + 1, &mounts, err);
     if (rc == 0)
-        rc = give_word(l, &mounts, err);
+        rc = launch_send(l, mounts.fd, mounts.count, err);
     mounts_done(&mounts);
     return rc;
 }

@@ -35,6 +35,9 @@ int launch_prepare(struct launch *l, int guest_fd, struct vial_error *err);
 /* SPACES: CLONE_NEW* flags. INTO_FD: a v2 cgroup to be born in, or -1. */
 int launch_begin(struct launch *l, const struct script *s, const struct plan *plan,
                  uint64_t spaces, int into_fd, struct vial_error *err);
+/* The child's next OP_WAIT ends, with COUNT descriptors for it. */
+int launch_send(const struct launch *l, const int *fds, size_t count,
+                struct vial_error *err);
 int launch_finish(struct launch *l, const struct script *s, struct vial_error *err);
 /* Closes what was not taken, and ends the child if there is one. */
 void launch_done(struct launch *l);

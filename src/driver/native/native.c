@@ -28,6 +28,7 @@
 #include "driver/native/tier.h"
 #include "driver/native/weaken.h"
 
+#define JOIN_SLOT     4    /* where descriptors of cgroups come in */
 #define SWEEP_A_FEW   8    /* foreign cgroups looked at on the way of an open */
 #define CLOSE_WAIT_MS 2000 /* for the kernel to empty a killed pid namespace */
 
@@ -104,17 +105,30 @@ static int judge_rootfs(const char *dir, struct root_options *o, struct vial_err
     return 0;
 }
 
+/* v1: the child moves itself, by descriptors that come while it builds its root;
+ * "0" is whoever writes, and moving oneself needs no lock over all others. */
 static void add_joining(struct script *s, const struct cgroup *c)
 {
-    for (size_t i = 0; i < CGROUP_DIRS; i++) {
-        struct step *step = NULL;
+    if (c->kind != CGROUP_V1)
+        return;
+    script_add(s, OP_WAIT)->x = JOIN_SLOT;
+    for (size_t i = 0; i < CGROUP_DIRS; i++)
+        script_path(s, OP_WRITE_FD, "0", NULL, 0)->fd =
+            SCRIPT_SLOT + JOIN_SLOT + (int)i;
+}
 
-        if (c->dirs[i].join_fd < 0)
-            continue;
-        /* "0" is whoever writes; moving oneself needs no lock over all others. */
-        step = script_path(s, OP_WRITE_FD, "0", NULL, 0);
-        step->fd = c->dirs[i].join_fd;
-    }
+/* Where a directory is missing its number is filled with a neighbour's: joining
+ * twice is joining once. */
+static int send_joining(const struct launch *l, const struct cgroup *c,
+                        struct vial_error *err)
+{
+    int fds[CGROUP_DIRS];
+
+    for (size_t i = 0; i < CGROUP_DIRS; i++)
+        fds[i] = c->dirs[i].join_fd >= 0 ? c->dirs[i].join_fd : c->dirs[0].join_fd;
+    if (fds[0] < 0) /* not allowed to make any */
+        return launch_send(l, NULL, 0, err);
+    return launch_send(l, fds, CGROUP_DIRS, err);
 }
 
 static void add_start(struct script *s, const struct plan *plan, bool privileged)
@@ -175,9 +189,9 @@ static int write_script(struct script *s, const struct plan *plan,
         return -1;
     /* Its copy of our end would keep it waiting for us after our death. */
     script_add(s, OP_CLOSE)->fd = l->control[0];
-    add_joining(s, c);
     add_start(s, plan, l->privileged);
     root_build(s, &host, plan, &o);
+    add_joining(s, c);
     add_end(s, plan, l, &o);
     return s->failed ? fail_memory(err) : 0;
 }
@@ -234,6 +248,16 @@ static int prepare_jail(struct native *n, const struct plan *plan, int guest_fd,
     return 0;
 }
 
+static int join(struct native *n, const struct plan *plan, const struct launch *l,
+                struct vial_error *err)
+{
+    if (n->cgroup.kind != CGROUP_V1)
+        return 0;
+    if (cgroup_create(&n->cgroup, n->vessel.id, &plan->limits, err) < 0)
+        return -1;
+    return send_joining(l, &n->cgroup, err);
+}
+
 static void take_launch(struct native *n, struct launch *l)
 {
     n->vessel.stream_fd = fd_take(&l->stream[0]);
@@ -257,14 +281,17 @@ static int set_up(struct native *n, const struct plan *plan, int guest_fd,
         return fail_sys_rc(err, privileged, "read our own id map");
     launch.privileged = privileged;
 
-    if (!weaken("cgroup") &&
-        cgroup_create(n->vessel.id, &plan->limits, &n->cgroup, err) < 0)
+    if (!weaken("cgroup") && cgroup_find(&n->cgroup, err) < 0)
         return -1;
-    into_fd = n->cgroup.kind == CGROUP_V2 ? n->cgroup.dirs[0].fd : -1;
+    if (n->cgroup.kind == CGROUP_V2) { /* to be born in it, it must be there */
+        if (cgroup_create(&n->cgroup, n->vessel.id, &plan->limits, err) < 0)
+            return -1;
+        into_fd = n->cgroup.dirs[0].fd;
+    }
     if (launch_prepare(&launch, guest_fd, err) < 0 ||
         write_script(&script, plan, &n->cgroup, &launch, err) < 0 ||
         launch_begin(&launch, &script, plan, wanted_spaces(), into_fd, err) < 0 ||
-        prepare_jail(n, plan, guest_fd, err) < 0 ||
+        join(n, plan, &launch, err) < 0 || prepare_jail(n, plan, guest_fd, err) < 0 ||
         launch_finish(&launch, &script, err) < 0) {
         *refused = launch.refused;
         return -1;

@@ -77,12 +77,12 @@ static const char *const proc_masked_files[] = {
     "/proc/kcore",       "/proc/kmsg",          "/proc/keys",        "/proc/key-users",
     "/proc/timer_list",  "/proc/sched_debug",   "/proc/vmallocinfo", "/proc/slabinfo",
     "/proc/kallsyms",    "/proc/modules",       "/proc/kpagecount",  "/proc/kpageflags",
-    "/proc/kpagecgroup", "/proc/latency_stats", "/proc/iomem",       "/proc/ioports",
-    "/proc/cmdline",     "/proc/interrupts",    "/proc/locks",       "/proc/mtrr",
+    "/proc/kpagecgroup", "/proc/latency_stats", "/proc/cmdline",     "/proc/interrupts",
+    "/proc/locks",
 };
 
 static const char *const proc_masked_dirs[] = { "/proc/acpi", "/proc/scsi",
-                                                "/proc/asound", "/proc/driver" };
+                                                "/proc/asound" };
 
 /* Nobody inside makes namespaces; seccomp says so too. */
 static const char *const namespace_limits[] = {

@@ -83,6 +83,10 @@ static void sweep_dir(const struct cgroup *like, int fd, unsigned max)
 
 void cgroup_sweep(const struct cgroup *like, unsigned max)
 {
-    for (size_t i = 0; i < CGROUP_DIRS; i++)
-        sweep_dir(like, like->dirs[i].base_fd, max);
+    size_t turn = (size_t)getpid() % CGROUP_DIRS;
+
+    for (size_t i = 0; i < CGROUP_DIRS; i++) {
+        if (max == ~0u || i == turn)
+            sweep_dir(like, like->dirs[i].base_fd, max);
+    }
 }
