@@ -4,10 +4,13 @@
  * leaves behind. */
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <seccomp.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/io.h"
@@ -364,6 +367,66 @@ static void a_limit_the_kernel_refuses_leaves_no_cgroup_behind(void **state)
     assert_int_equal(count_cgroups(), 0);
 }
 
+/* In a child that may make no namespace, as in a container: 0, or what was wrong. */
+static int open_without_namespaces(void)
+{
+    scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
+    struct vessel *vessel = NULL;
+    struct vial_error err = { 0 };
+    struct plan plan;
+    int guest = guest_open();
+    int rc = 0;
+
+    if (seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(clone3), 0) < 0 ||
+        seccomp_load(filter) < 0)
+        return 1;
+    native_plan(&plan);
+    if (driver_native.open(&plan, guest, &vessel, &err) < 0)
+        return 2;
+    if (!str_eq(vessel->level, "landlock") || !str_eq(vessel->limits_by, "rlimit"))
+        rc = 3;
+    if (strv_has(&vessel->layers, "user") || !strv_has(&vessel->layers, "seccomp"))
+        rc = 4;
+    driver_native.kill(vessel);
+    driver_native.close(vessel);
+    return rc;
+}
+
+static void without_namespaces_a_vessel_is_named_landlock(void **state)
+{
+    int status = 0;
+    pid_t pid = 0;
+
+    (void)state;
+    if (native_landlock_abi() <= 0) {
+        print_message("skip: no Landlock here\n");
+        skip();
+    }
+    pid = fork();
+    if (pid == 0)
+        _exit(open_without_namespaces());
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+}
+
+static void a_failing_step_is_told_by_name(void **state)
+{
+    static char source[] = "/tmp", target[] = "/proc/nothing/here";
+    struct plan_mount mount = { .source = source, .target = target, .is_dir = true };
+    struct plan plan;
+    struct stat st;
+
+    (void)state;
+    NEEDS_NAMESPACES();
+    assert_int_equal(stat(source, &st), 0);
+    mount.dev = st.st_dev;
+    mount.ino = st.st_ino;
+    native_plan(&plan);
+    plan.mounts = &mount;
+    plan.mount_count = 1;
+    expect_refusal(&plan, "VIAL-OPEN open the vessel: step 'mkdir proc/nothing'");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -380,6 +443,8 @@ int main(void)
         cmocka_unit_test(a_replaced_mount_source_is_refused),
         cmocka_unit_test(a_root_with_a_link_for_proc_is_refused),
         cmocka_unit_test(a_limit_the_kernel_refuses_leaves_no_cgroup_behind),
+        cmocka_unit_test(a_failing_step_is_told_by_name),
+        cmocka_unit_test(without_namespaces_a_vessel_is_named_landlock),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -170,11 +170,17 @@ static void add_etc(struct script *s, const struct host *host, bool weak)
 
         script_path(s, OP_COPY, from, from + 1, 1u << 20)->flags = STEP_MISSING_OK;
     }
+    /* One overlay over the host's own /etc, which goes with the old root, and what
+     * is shown of it is bound from there: an overlay each would cost more. */
+    if (!weak && host->etc_dirs.count)
+        mount_step(s, "overlay", "/etc", RDONLY | NOSUID | NODEV,
+                   "lowerdir=/etc:var/empty")
+            ->flags = STEP_OPTIONAL;
     for (size_t i = 0; i < host->etc_dirs.count; i++) {
         const char *from = script_text(s, "/etc/%s", host->etc_dirs.items[i]);
 
         script_path(s, OP_MKDIR, from + 1, NULL, 0755);
-        add_system_dir(s, from, from + 1, weak);
+        script_path(s, OP_BIND, from, from + 1, ATTR_SAFE | MOUNT_ATTR_RDONLY);
     }
 }
 
