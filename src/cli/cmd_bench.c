@@ -80,11 +80,12 @@ static int prepare(struct measured *m, size_t rounds, struct vial_error *err)
     return 0;
 }
 
-/* The environment is empty for all alike: nobody pays for the caller's. */
+/* The same environment for all, with the locale that a vessel has. */
 static int spawn(const char *program, const char *const *argv, pid_t *pid)
 {
     char path[] = "PATH=" PATH_SEARCH;
-    char *const env[] = { path, NULL };
+    char lang[] = "LANG=C.UTF-8";
+    char *const env[] = { path, lang, NULL };
     posix_spawn_file_actions_t actions;
     int rc = posix_spawn_file_actions_init(&actions);
 
@@ -130,9 +131,11 @@ static double quantile(const struct measured *m, double q)
 
 static const struct measured *base_of(const struct measured *all, size_t i)
 {
-    while (i > 0 && strcmp(contestants[i - 1].group, contestants[i].group) == 0)
-        i--;
-    return &all[i];
+    size_t first = 0;
+
+    while (strcmp(contestants[first].group, contestants[i].group) != 0)
+        first++;
+    return &all[first];
 }
 
 static json_t *row_json(const struct measured *all, size_t i)

@@ -20,12 +20,17 @@
 #define PATH_MAX_      4096
 #define DEFAULT_SLACK  50000 /* nanoseconds, the kernel's own for a process */
 
-static _Noreturn void child_fail(enum exec_step step, int error)
+static _Noreturn void child_report(int fd, enum exec_step step, int error)
 {
     uint32_t report[2] = { (uint32_t)step, (uint32_t)(error ? error : EPERM) };
 
-    (void)!write(STATUS_FD, report, sizeof report); /* smaller than PIPE_BUF: atomic */
+    (void)!write(fd, report, sizeof report); /* smaller than PIPE_BUF: atomic */
     _exit(127);
+}
+
+static _Noreturn void child_fail(enum exec_step step, int error)
+{
+    child_report(STATUS_FD, step, error);
 }
 
 static void child_try(enum exec_step step, int rc)
@@ -37,7 +42,7 @@ static void child_try(enum exec_step step, int rc)
 static void child_stdio(const struct child_pipes *pipes)
 {
     if (dup3(pipes->status, STATUS_FD, O_CLOEXEC) < 0)
-        _exit(127);
+        child_report(pipes->status, STEP_STDIO, errno);
     if ((pipes->in >= 0 && dup2(pipes->in, 0) < 0) || dup2(pipes->out, 1) < 0 ||
         dup2(pipes->err, 2) < 0)
         child_fail(STEP_STDIO, errno);

@@ -361,8 +361,8 @@ static void a_limit_the_kernel_refuses_leaves_no_cgroup_behind(void **state)
         print_message("skip: %s\n", why);
         skip();
     }
-    assert_int_equal(cgroup_find(&c, &err), 0);
-    assert_int_equal(cgroup_create(&c, "v-test", &limits, &err), -1);
+    assert_int_equal(cgroup_find("v-test", &c, &err), 0);
+    assert_int_equal(cgroup_create(&c, &limits, &err), -1);
     assert_string_equal(err.code, "VIAL-SYSTEM");
     assert_int_equal(count_cgroups(), 0);
 }

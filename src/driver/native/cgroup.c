@@ -175,26 +175,25 @@ static int make_dirs(struct cgroup *c)
     return 0;
 }
 
-int cgroup_find(struct cgroup *out, struct vial_error *err)
+int cgroup_find(const char *vessel_id, struct cgroup *out, struct vial_error *err)
 {
     int rc = cgroup_open_base(out);
     int error = out->error;
 
+    if (rc == 0 && !error && owner_name(vessel_id, out->name, sizeof(out->name)) < 0)
+        return fail(err, VIAL_E_INTERNAL, "name the vessel's cgroup");
     if (rc == 0 && !error)
         return 0;
     cgroup_close(out);
     return error ? fail_sys_rc(err, -error, "find our own cgroup") : 0;
 }
 
-int cgroup_create(struct cgroup *c, const char *vessel_id, const struct limits *limits,
-                  struct vial_error *err)
+int cgroup_create(struct cgroup *c, const struct limits *limits, struct vial_error *err)
 {
     int rc = 0;
 
     if (c->kind == CGROUP_NONE)
         return 0;
-    if (owner_name(vessel_id, c->name, sizeof(c->name)) < 0)
-        return fail(err, VIAL_E_INTERNAL, "name the vessel's cgroup");
     rc = make_dirs(c);
     if (rc < 0) {
         (void)snprintf(c->why, sizeof(c->why), "cgroup cannot be created: %s",

@@ -36,13 +36,13 @@ struct cgroup {
     char why[160];
 };
 
-/* Finds where a vessel's group can be made. Never fails for want of a hierarchy:
- * kind is CGROUP_NONE then. -1: one is there and cannot be used now. */
-int cgroup_find(struct cgroup *out, struct vial_error *err);
+/* Finds where a vessel's group can be made, and names it. Never fails for want of a
+ * hierarchy: kind is CGROUP_NONE then. -1: one is there and cannot be used now. */
+int cgroup_find(const char *vessel_id, struct cgroup *out, struct vial_error *err);
 
 /* Makes the vessel's directories in what was found. Where that is not allowed,
  * kind becomes CGROUP_NONE; -1 when it fails otherwise, with nothing left behind. */
-int cgroup_create(struct cgroup *c, const char *vessel_id, const struct limits *limits,
+int cgroup_create(struct cgroup *c, const struct limits *limits,
                   struct vial_error *err);
 
 /* Counters of the kernel. */

@@ -90,7 +90,8 @@ int confine_fill(struct jail *jail, const struct plan *plan,
     if (weaken("pid"))
         jail->flags &= ~(uint32_t)JAIL_PID1;
     jail->uid = jail->gid = IDMAP_PROGRAM;
-    confine_rlimits_of(jail, &plan->limits, options->limits_by_rlimit);
+    if (!weaken("rlimit"))
+        confine_rlimits_of(jail, &plan->limits, options->limits_by_rlimit);
     jail->workdir = strdup(plan->workdir);
     jail->watch_full[0] = strdup("/work");
     jail->watch_full[1] = strdup("/tmp");

@@ -21,6 +21,7 @@
 #include "driver/native/cgroup.h"
 #include "driver/native/confine.h"
 #include "driver/native/idmap.h"
+#include "driver/native/janitor.h"
 #include "driver/native/launch.h"
 #include "driver/native/mounts.h"
 #include "driver/native/root.h"
@@ -40,6 +41,7 @@
 struct native {
     struct vessel vessel;
     struct cgroup cgroup;
+    struct janitor janitor;
     bool reaped;
 };
 
@@ -181,6 +183,8 @@ static int write_script(struct script *s, const struct plan *plan,
                               .weak_overlay = weaken("overlay"),
                               .weak_ro = weaken("ro"),
                               .weak_pid = weaken("pid"),
+                              .weak_dev = weaken("dev"),
+                              .weak_disk = weaken("disk"),
                               .weak_root = weaken("root"),
                               .weak_procmask = weaken("procmask") };
 
@@ -251,9 +255,11 @@ static int prepare_jail(struct native *n, const struct plan *plan, int guest_fd,
 static int join(struct native *n, const struct plan *plan, const struct launch *l,
                 struct vial_error *err)
 {
+    if (n->cgroup.kind != CGROUP_NONE)
+        janitor_start(&n->janitor, &n->cgroup, l->pidfd);
     if (n->cgroup.kind != CGROUP_V1)
         return 0;
-    if (cgroup_create(&n->cgroup, n->vessel.id, &plan->limits, err) < 0)
+    if (cgroup_create(&n->cgroup, &plan->limits, err) < 0)
         return -1;
     return send_joining(l, &n->cgroup, err);
 }
@@ -281,10 +287,10 @@ static int set_up(struct native *n, const struct plan *plan, int guest_fd,
         return fail_sys_rc(err, privileged, "read our own id map");
     launch.privileged = privileged;
 
-    if (!weaken("cgroup") && cgroup_find(&n->cgroup, err) < 0)
+    if (!weaken("cgroup") && cgroup_find(n->vessel.id, &n->cgroup, err) < 0)
         return -1;
     if (n->cgroup.kind == CGROUP_V2) { /* to be born in it, it must be there */
-        if (cgroup_create(&n->cgroup, n->vessel.id, &plan->limits, err) < 0)
+        if (cgroup_create(&n->cgroup, &plan->limits, err) < 0)
             return -1;
         into_fd = n->cgroup.dirs[0].fd;
     }
@@ -335,6 +341,7 @@ static void close_vessel(struct vessel *vessel)
     kill_vessel(vessel);
     reap(n);
     cgroup_remove(&n->cgroup);
+    janitor_dismiss(&n->janitor);
     auto_fd_(&vessel->stream_fd);
     auto_fd_(&vessel->death_fd);
     auto_fd_(&vessel->event_fd);
@@ -363,6 +370,7 @@ static int open_vessel(const struct plan *plan, int guest_fd, struct vessel **ou
                                  .limits_by = "none",
                                  .path = PATH_SEARCH };
     cgroup_forget(&n->cgroup);
+    n->janitor = JANITOR_NONE;
     sys_make_id('v', n->vessel.id);
     if (set_up(n, plan, guest_fd, &refused, &why) < 0) {
         close_vessel(&n->vessel);

@@ -251,6 +251,11 @@ static void add_writable(struct script *s, const struct plan *plan,
 {
     const struct limits *l = &plan->limits;
 
+    if (o->weak_disk) {
+        mount_step(s, "tmpfs", "tmp", NOSUID | NODEV, "mode=1777");
+        mount_step(s, "tmpfs", "work", NOSUID | NODEV, "mode=1777");
+        return;
+    }
     mount_step(s, "tmpfs", "tmp", NOSUID | NODEV,
                script_text(s, "mode=1777,size=%lld,nr_inodes=%lld",
                            (long long)l->tmp_bytes, (long long)l->inodes));
@@ -301,7 +306,10 @@ void root_build(struct script *s, const struct host *host, const struct plan *pl
         script_path(s, OP_BIND, "/proc", "proc", ATTR_SAFE)->y = 1;
     else
         mount_step(s, "proc", "proc", NOSUID | NODEV | NOEXEC, NULL);
-    add_dev(s, plan);
+    if (options->weak_dev)
+        script_path(s, OP_BIND, "/dev", "dev", ATTR_SAFE & ~MOUNT_ATTR_NODEV)->y = 1;
+    else
+        add_dev(s, plan);
     add_writable(s, plan, options);
     add_mount_points(s, plan);
     script_add(s, OP_PIVOT);

@@ -17,8 +17,8 @@ struct root_options {
     uint32_t uid, gid;               /* of the programs, inside */
     uint64_t rootfs_dev, rootfs_ino; /* the judged plan->rootfs */
     bool (*shows)(const char *path); /* whether a file of /proc needs a mask */
-    bool weak_overlay, weak_ro, weak_procmask, weak_pid,
-        weak_root; /* test builds only */
+    bool weak_overlay, weak_ro, weak_procmask, weak_pid, weak_root, weak_dev,
+        weak_disk; /* test builds only */
 };
 
 /* Slots used by user mounts begin here; OP_WAIT fills them for a root caller. */

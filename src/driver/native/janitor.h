@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VIAL_DRIVER_NATIVE_JANITOR_H
+#define VIAL_DRIVER_NATIVE_JANITOR_H
+
+/*
+ * The janitor: a small process beside each vessel that outlives its owner by a
+ * moment. It waits for the owner to let go of the leash, which any death of the
+ * owner does; then it kills the guest and removes the vessel's cgroups. So an
+ * owner that was killed leaves nothing behind.
+ *
+ *   janitor_start -> { the owner tidies up by itself -> janitor_dismiss | it dies }
+ *
+ * It has no descriptor of the owner's but the few it needs, and makes system
+ * calls only.
+ */
+
+#include <sys/types.h>
+
+#include "driver/native/cgroup.h"
+
+struct janitor {
+    int leash_fd; /* or -1: there is none, and cgroup_sweep must do */
+    pid_t pid;    /* our child */
+};
+
+#define JANITOR_NONE ((struct janitor){ .leash_fd = -1 })
+
+/* C is found and named; its directories need not exist yet. PIDFD is the guest.
+ * Where it cannot be had, OUT becomes JANITOR_NONE. */
+void janitor_start(struct janitor *out, const struct cgroup *c, int pidfd);
+
+/* The owner has done its work. */
+void janitor_dismiss(struct janitor *j);
+
+#endif
