@@ -82,6 +82,7 @@ static _Noreturn void run(const int *fds, const char *name)
     sigset_t all;
 
     (void)sigfillset(&all);
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): a forked process has one thread */
     (void)sigprocmask(SIG_SETMASK, &all, NULL);
     (void)setsid();
     (void)prctl(PR_SET_NAME, "vial-janitor");
