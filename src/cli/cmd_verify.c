@@ -54,12 +54,22 @@ static bool obtained_something(const struct vial_result *r)
            strstr(text, "\ngot ");
 }
 
+/* Without a cgroup there is no event: a limit shows only in what the program
+ * could not do. */
+static bool by_rlimit(const struct probe *p, const struct vial_result *r)
+{
+    return strncmp(r->limits_by, "cgroup", 6) != 0 &&
+           (strcmp(p->judge, "oom") == 0 || strcmp(p->judge, "limit:pids") == 0);
+}
+
 static bool held(const struct probe *p, const struct vial_result *r)
 {
     unsigned wanted = 0;
 
     if (strcmp(p->judge, NOTHING) == 0)
         return !obtained_something(r);
+    if (by_rlimit(p, r)) /* the program was told; nobody else was */
+        return r->verdict != VIAL_OK;
     if (strncmp(p->judge, "limit:", 6) != 0)
         return strcmp(vial_verdict_name(r->verdict), p->judge) == 0;
     wanted = strcmp(p->judge + 6, "pids") == 0 ? VIAL_LIMIT_PIDS : VIAL_LIMIT_DISK;

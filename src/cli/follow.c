@@ -120,6 +120,14 @@ static void say_verdict(const struct vial_result *r)
     }
 }
 
+/* The weaker tier is never used without a word. */
+static void say_weak(const struct vial_result *r)
+{
+    if (strcmp(r->level, "landlock") == 0)
+        say("note: no namespaces on this host, so Landlock, seccomp and rlimits alone "
+            "held the program; 'vial doctor' says why, '--require namespaces' refuses");
+}
+
 static void say_report(const struct vial_result *r)
 {
     auto_str struct str line = { 0 };
@@ -184,6 +192,8 @@ static int conclude(const struct cli *cli, const struct vial_result *r,
 
     if (!json && (own_fault || !cli_flag(cli, "quiet")))
         say_verdict(r);
+    if (!json && !cli_flag(cli, "quiet"))
+        say_weak(r);
     if (cli_flag(cli, "report"))
         say_report(r);
     brought = bring_files(cli, r);

@@ -138,10 +138,14 @@ static int is_there(const char *path, bool named, struct vial_error *err)
             return 1;
         return fail(err, VIAL_E_FILE, "'%s' is not a regular file", path);
     }
-    if (errno == ENOENT || errno == ENOTDIR)
+    /* A directory that we may not even search holds nothing of ours (a HOME left
+     * over from another user, say); the operator's must not be passed over. */
+    if (errno == ENOENT || errno == ENOTDIR ||
+        (errno == EACCES && !named && !path_is_beneath(path, "/etc")))
         return 0;
     (void)fail_sys(err, "read '%s'", path);
-    return fail_as(err, VIAL_E_FILE);
+    (void)fail_as(err, VIAL_E_FILE);
+    return fail_remedy(err, "make it readable for the user who runs vial");
 }
 
 int source_read_file(struct settings *s, struct source *out, const char *path,

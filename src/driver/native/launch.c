@@ -130,6 +130,9 @@ static int settle(struct launch *l, const struct plan *plan, struct vial_error *
     struct mount_fds mounts = { .count = 0 };
     int rc = idmap_write(l->pid, l->privileged, err);
 
+    /* A root without capabilities, as in a container that dropped them all, may
+     * not map itself (since 5.12). */
+    l->refused = rc < 0 && err && err->sys == EPERM;
     if (rc == 0 && l->privileged)
         rc = mounts_prepare(plan, idmap_guest_id(l->pid) + 1, &mounts, err);
     if (rc == 0)
