@@ -285,20 +285,44 @@ static void what_a_killed_caller_left_is_removed_by_the_next(void **state)
     assert_int_equal(count_entries(h->dir), 0);
 }
 
-static void a_directory_of_someone_else_is_not_used(void **state)
+/* TURN as in place.c: the first has no number. */
+static void put_open_dir(const struct home *h, unsigned turn, char path[64])
 {
-    const struct home *h = *state;
-    struct place place = PLACE_NONE;
-    struct vial_error err = { 0 };
-    char path[64];
+    char number[16] = "";
 
-    (void)snprintf(path, sizeof path, "%s/vial-%u", h->dir, (unsigned)geteuid());
+    if (turn > 0)
+        (void)snprintf(number, sizeof number, "-%u", turn);
+    (void)snprintf(path, 64, "%.40s/vial-%u%s", h->dir, (unsigned)geteuid(), number);
     assert_int_equal(mkdir(path, 0777), 0);
     assert_int_equal(chmod(path, 0777), 0);
+}
+
+static void a_directory_of_someone_else_is_passed_by(void **state)
+{
+    struct place place = PLACE_NONE;
+    char path[64];
+
+    put_open_dir(*state, 0, path);
+    assert_int_equal(place_create(&place, NULL), 0);
+    assert_int_equal(count_entries(path), 0);
+    assert_non_null(strstr(place.dir, "-1/"));
+    place_remove(&place);
+    assert_int_equal(rmdir(path), 0);
+}
+
+static void where_all_are_someone_elses_none_is_used(void **state)
+{
+    struct place place = PLACE_NONE;
+    struct vial_error err = { 0 };
+    char paths[16][64];
+
+    for (unsigned i = 0; i < 16; i++)
+        put_open_dir(*state, i, paths[i]);
     assert_int_equal(place_create(&place, &err), -1);
     assert_string_equal(err.code, "VIAL-OPEN");
     assert_non_null(strstr(err.message, "is not private to this user"));
-    assert_int_equal(rmdir(path), 0);
+    for (unsigned i = 0; i < 16; i++)
+        assert_int_equal(rmdir(paths[i]), 0);
 }
 
 static void a_guest_that_cannot_be_executed_is_told(void **state)
@@ -333,7 +357,8 @@ int main(void)
         cmocka_unit_test(what_it_cannot_do_is_denied),
         cmocka_unit_test(a_cpu_limit_is_kept_by_the_kernel),
         cmocka_unit_test(what_a_killed_caller_left_is_removed_by_the_next),
-        cmocka_unit_test(a_directory_of_someone_else_is_not_used),
+        cmocka_unit_test(a_directory_of_someone_else_is_passed_by),
+        cmocka_unit_test(where_all_are_someone_elses_none_is_used),
         cmocka_unit_test(a_guest_that_cannot_be_executed_is_told),
     };
 

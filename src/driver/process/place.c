@@ -17,16 +17,20 @@
 #include "base/sys.h"
 #include "driver/process/process.h"
 
-#define TRIES 100 /* the parent is removed by whoever leaves it empty */
+#define PARENTS 16
+#define TRIES   100 /* the parent is removed by whoever leaves it empty */
 
-/* $TMPDIR/vial-UID. malloc'ed. */
-static char *parent_path(void)
+/* $TMPDIR/vial-UID, then vial-UID-1 …, for whoever finds another's there: the
+ * same number in another user namespace, or someone who means ill. malloc'ed. */
+static char *parent_path(unsigned turn)
 {
     const char *base = getenv("TMPDIR"); /* NOLINT(concurrency-mt-unsafe) */
     struct str s = { 0 };
 
     str_printf(&s, "%s/vial-%u", base && path_is_clean_absolute(base) ? base : "/tmp",
                (unsigned)geteuid());
+    if (turn > 0)
+        str_printf(&s, "-%u", turn);
     return str_take(&s);
 }
 
@@ -102,16 +106,34 @@ static int create_in(const char *parent, struct place *p, struct vial_error *err
     return 0;
 }
 
-int place_create(struct place *p, struct vial_error *err)
+static bool is_taken(const struct vial_error *err)
 {
-    auto_free char *parent = parent_path();
-    struct vial_error why = { 0 };
+    return str_eq(err->code, fail_code_text(VIAL_E_OPEN)) || err->sys == EACCES ||
+           err->sys == ENOTDIR || err->sys == ELOOP;
+}
+
+static int create_below(unsigned turn, struct place *p, struct vial_error *err)
+{
+    auto_free char *parent = parent_path(turn);
     int rc = 1;
 
     if (!parent)
         return fail_memory(err);
     for (int i = 0; rc > 0 && i < TRIES; i++)
-        rc = create_in(parent, p, &why);
+        rc = create_in(parent, p, err);
+    return rc;
+}
+
+int place_create(struct place *p, struct vial_error *err)
+{
+    struct vial_error why = { 0 };
+    int rc = -1;
+
+    for (unsigned turn = 0; turn < PARENTS; turn++) {
+        rc = create_below(turn, p, &why);
+        if (rc == 0 || !is_taken(&why))
+            break;
+    }
     if (rc == 0)
         return 0;
     if (err)
