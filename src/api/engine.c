@@ -51,11 +51,16 @@ int vial_plan(struct vial_engine *engine, const struct vial_request *req, char *
               struct vial_error *err)
 {
     auto_plan struct plan *plan = NULL;
+    auto_json json_t *shown = NULL;
     const struct driver *driver;
 
     if (engine_plan(engine, req, &driver, &plan, err) < 0)
         return -1;
-    return give_text(plan_json(plan), json, err);
+    shown = plan_json(plan);
+    if (shown && driver->describe &&
+        driver->describe(plan, engine->settings->share_dir, shown, err) < 0)
+        return -1;
+    return give_text(json_incref(shown), json, err);
 }
 
 int vial_languages(struct vial_engine *engine, char **json, struct vial_error *err)

@@ -87,6 +87,11 @@ struct driver {
      * what is left for a moment is removed by the next open or cleanup. */
     void (*close)(struct vessel *vessel);
 
+    /* Adds what this driver would make of PLAN to the object INTO, for people.
+     * Opens nothing. NULL: nothing to add. */
+    int (*describe)(const struct plan *plan, const char *share_dir, json_t *into,
+                    struct vial_error *err);
+
     bool wants_image;         /* plan->image must be set */
     bool needs_programs_here; /* the language's program must exist on this host */
 };

@@ -76,17 +76,24 @@ static int load_one(const char *dir, const char *name, int number, struct blob *
     return fail(err, VIAL_E_VALUE, "seccomp filter '%s' is damaged", path);
 }
 
+static int read_profile(const char *dir, const char *name, json_t **out,
+                        struct vial_error *err)
+{
+    if (profile_read(dir, name, out, err) == 0)
+        return 0;
+    if (!err || err->sys != ENOENT)
+        return -1;
+    (void)fail(err, VIAL_E_VALUE, "seccomp profile '%s' is unknown", name);
+    return fail_remedy(err, "profiles are the .yaml files in '%.200s'", dir);
+}
+
 static int compile_now(const char *dir, const char *name,
                        struct blob filters[PROFILE_FILTERS], struct vial_error *err)
 {
     auto_json json_t *profile = NULL;
 
-    if (profile_read(dir, name, &profile, err) < 0) {
-        if (!err || err->sys != ENOENT)
-            return -1;
-        (void)fail(err, VIAL_E_VALUE, "seccomp profile '%s' is unknown", name);
-        return fail_remedy(err, "profiles are the .yaml files in '%.200s'", dir);
-    }
+    if (read_profile(dir, name, &profile, err) < 0)
+        return -1;
     return profile_compile(profile, filters, err);
 }
 
@@ -140,7 +147,7 @@ int native_seccomp_summary(const char *share_dir, const char *name, json_t **out
     if (!profile_name_ok(name))
         return fail(err, VIAL_E_VALUE, "seccomp profile '%s' is not a name", name);
     (void)snprintf(dir, sizeof(dir), "%s/seccomp", share_dir);
-    if (profile_read(dir, name, &profile, err) < 0)
+    if (read_profile(dir, name, &profile, err) < 0)
         return -1;
     *out = profile_summary(profile);
     return *out ? 0 : fail_memory(err);
