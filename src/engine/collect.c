@@ -45,7 +45,7 @@ static enum vial_verdict judge_exit(const struct run *r, const struct vessel_usa
         return VIAL_CPU_TIMEOUT;
     if (ends_on(r, "pids") && u->pids_events > 0)
         return VIAL_PIDS;
-    if (ends_on(r, "disk") && r->exit.disk_full)
+    if (ends_on(r, "disk") && r->exit.disk_full && died_of(r, SIGKILL))
         return VIAL_DISK;
     if (u->oom_kills > 0 && died_of(r, SIGKILL))
         return VIAL_OOM;
@@ -121,8 +121,8 @@ static void merge_usage(const struct run *r, struct vessel_usage *u)
 
 static void collect_exit(const struct run *r, struct vial_result *result)
 {
-    if (r->end != RUN_EXITED || r->exit.timed_out)
-        return;
+    if (r->end != RUN_EXITED || r->exit.timed_out || result->verdict == VIAL_DISK)
+        return; /* the signal was ours */
     if (r->exit.kind == EXIT_SIGNAL)
         result->signal = (int)r->exit.value;
     else

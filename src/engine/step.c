@@ -109,6 +109,7 @@ static int queue_exec(struct run *r, int64_t wall_ms, struct vial_error *err)
         .cwd = cwd,
         .timeout_ms = (uint64_t)(wall_ms + RUN_GRACE_MS),
         .stdin_closed = !has_input(r),
+        .end_on_full = strv_has(&r->plan->end_on, "disk"),
     };
     return link_exec(r->link, &m, &r->exec_channel, err);
 }

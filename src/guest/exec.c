@@ -115,6 +115,7 @@ void exec_start(struct guest *g, struct job *j, const struct exec_message *m)
     int error;
 
     j->input_ended = m->stdin_closed;
+    j->end_on_full = m->end_on_full;
     if ((g->jail.flags & JAIL_LANDLOCK) && g->landlock_error) {
         send_failed(g, j, STEP_LANDLOCK, g->landlock_error);
         return;
@@ -296,6 +297,10 @@ void exec_turn(struct guest *g, struct job *j, const struct pollfd *p)
     if (!j->exited && now_ns() >= j->deadline_ns) {
         j->deadline_ns = NEVER;
         j->exit.timed_out = 1;
+        exec_kill(g, j, SIGKILL);
+    }
+    if (!j->exited && j->end_on_full && j->exit.disk_full) {
+        j->end_on_full = false;
         exec_kill(g, j, SIGKILL);
     }
 }

@@ -54,6 +54,7 @@ struct job {
     bool ended[3];                /* EOF was sent */
     size_t left[3];               /* after the exit: bytes that were in the pipe then */
     uint64_t deadline_ns;
+    bool end_on_full;
     struct exit_message exit;
 
     /* files */

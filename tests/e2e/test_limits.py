@@ -72,6 +72,22 @@ def test_a_full_disk_can_end_the_run(native):
 
 
 # covers: K-07, C-07
+def test_an_end_on_a_full_disk_does_not_wait_for_the_program(native):
+    code = ("import time\ntry: open('/work/f', 'wb').write(b'x' * (20 << 20))\n"
+            "except OSError: pass\ntime.sleep(60)")
+    done = native("--json", "--disk", "8m", "--end-on", "disk", "python", code)
+    assert (done.status, done.json["verdict"], done.json["signal"]) == (125, "disk", None)
+    assert done.json["duration_ms"] < 30000
+
+
+def test_an_out_of_memory_kill_of_a_child_is_told_though_the_program_goes_on(native):
+    code = ("import subprocess, sys\n"
+            "subprocess.run([sys.executable, '-c', 'x = bytearray(1 << 30)'])\nprint('on')")
+    done = native("--json", "--memory", "64m", "python", code)
+    assert (done.status, done.json["verdict"], done.json["stdout"]) == (0, "ok", "on\n")
+    assert done.json["limits_hit"] == ["memory"]
+
+
 def test_the_program_has_no_network_no_capability_and_no_host_file(native, tmp_path):
     (tmp_path / "secret").write_text("x")
     done = native("sh", f"grep -E '^(Cap|NoNewPrivs|Seccomp:)' /proc/self/status; "

@@ -107,9 +107,14 @@ static void a_guest_that_the_kernel_took_for_memory_is_oom(void **state)
 static void a_full_disk_ends_the_run_only_if_asked(void **state)
 {
     struct vial_result *result =
-        run_fake(*state, "'end_on':['disk'],", "'full','exit:1'", NULL);
+        run_fake(*state, "'end_on':['disk'],", "'full','signal:9'", NULL);
 
     case_verdict(result, VIAL_DISK);
+    assert_int_equal(result->limits_hit, VIAL_LIMIT_DISK);
+    assert_int_equal(result->signal, 0);
+    vial_result_free(result);
+    result = run_fake(*state, "'end_on':['disk'],", "'full','exit:1'", NULL);
+    case_verdict(result, VIAL_NONZERO);
     assert_int_equal(result->limits_hit, VIAL_LIMIT_DISK);
     vial_result_free(result);
     check_words(state, "'full','exit:1'", VIAL_NONZERO);
