@@ -86,10 +86,19 @@ void text_repair(struct str *out, const char *data, size_t len)
     str_add(out, data, good);
 }
 
-static bool is_bidi(uint32_t point)
+/* What steers a display or a reader without being seen: DEL, C1, bidirectional
+ * controls, line and paragraph separators. */
+static bool is_hidden(uint32_t point)
 {
-    return point == 0x061C || point == 0x200E || point == 0x200F ||
-           (point >= 0x202A && point <= 0x202E) || (point >= 0x2066 && point <= 0x2069);
+    return (point >= 0x7F && point <= 0x9F) || point == 0x061C || point == 0x200E ||
+           point == 0x200F || (point >= 0x2028 && point <= 0x202E) ||
+           (point >= 0x2066 && point <= 0x2069);
+}
+
+/* Invisible copies of ASCII, by which text can be smuggled to a model. */
+static bool is_tag(uint32_t point)
+{
+    return point >= 0xE0000 && point <= 0xE007F;
 }
 
 static void show_bytes(struct str *out, const char *data, size_t len)
@@ -102,11 +111,12 @@ static void show(struct str *out, const char *data, const struct rune *r)
 {
     uint32_t point = r->point;
 
-    if (r->kind != WHOLE || (point < 0x20 && point != '\t' && point != '\n') ||
-        point == 0x7F)
+    if (r->kind != WHOLE || (point < 0x20 && point != '\t' && point != '\n'))
         show_bytes(out, data, r->len);
-    else if ((point >= 0x80 && point <= 0x9F) || is_bidi(point))
+    else if (is_hidden(point)) /* in the form that JSON has too */
         str_printf(out, "\\u%04x", (unsigned)point);
+    else if (is_tag(point))
+        str_printf(out, "\\udb40\\u%04x", 0xDC00u + (unsigned)(point - 0xE0000));
     else
         str_add(out, data, r->len);
 }

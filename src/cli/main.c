@@ -19,5 +19,6 @@ int main(int argc, char **argv)
     hold_standard_descriptors();
     /* A closed pipe is then an error of write, which ends the run tidily. */
     (void)signal(SIGPIPE, SIG_IGN);
+    (void)signal(SIGXFSZ, SIG_IGN); /* the caller's file-size limit: likewise */
     return cli_main(argc, argv);
 }

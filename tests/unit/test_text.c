@@ -111,7 +111,13 @@ static const struct vector safe_vectors[] = {
     { IN("over\rwritten"), "over\\x0dwritten" },
     { IN("\r\r\n\r"), "\\x0d\r\n\\x0d" },
     { IN("\r\xE2\x82"), "\\x0d\\xe2\\x82" },
-    { IN("nul\0bs\bdel\x7f"), "nul\\x00bs\\x08del\\x7f" },
+    { IN("nul\0bs\bdel\x7f"), "nul\\x00bs\\x08del\\u007f" },
+    { IN("sep\xe2\x80\xa8"
+         "end"),
+      "sep\\u2028end" },
+    { IN("tag\xf3\xa0\x81\x81"
+         "end"),
+      "tag\\udb40\\udc41end" },
     { IN("\xC2\x9B"
          "31m"),
       "\\u009b31m" },

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <linux/memfd.h>
 #include <linux/sched.h>
+#include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -25,6 +26,7 @@
 #include "driver/native/mounts.h"
 
 #define ABOVE_STDIO 10 /* where descriptors wait that the child's dup2 must not hit */
+#define SETUP_MS    30000
 #define GUEST_MAX   (16 << 20)
 #define SEALS       (F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
@@ -198,15 +200,31 @@ static int fail_step(const struct step *step, int error, struct vial_error *err)
     return fixes_step(step, error, err);
 }
 
+/* A mount source on a dead network file system can hang the child, and with it
+ * a caller whose deadline has not even begun. */
+static ssize_t read_report(int fd, struct script_report *out)
+{
+    struct pollfd ready = { .fd = fd, .events = POLLIN };
+    int rc = poll(&ready, 1, SETUP_MS);
+
+    if (rc == 0)
+        errno = ETIMEDOUT;
+    return rc <= 0 ? -1 : read(fd, out, sizeof(*out));
+}
+
 int launch_finish(struct launch *l, const struct script *s, struct vial_error *err)
 {
     struct script_report report;
 
     for (;;) {
-        ssize_t n = read(l->control[0], &report, sizeof(report));
+        ssize_t n = read_report(l->control[0], &report);
 
         if (n < 0 && errno == EINTR)
             continue;
+        if (n < 0) {
+            (void)fail_sys(err, "wait for the vessel to be set up");
+            return fail_as(err, VIAL_E_OPEN);
+        }
         if (n == 0) /* closed by the exec, or by a death before it */
             return 0;
         if (n != sizeof(report) || report.step >= s->count)

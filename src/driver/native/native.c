@@ -341,7 +341,10 @@ static void close_vessel(struct vessel *vessel)
     kill_vessel(vessel);
     reap(n);
     cgroup_remove(&n->cgroup);
-    janitor_dismiss(&n->janitor);
+    if (n->reaped || vessel->death_fd < 0)
+        janitor_dismiss(&n->janitor);
+    else /* stuck in the kernel: it is the janitor's to wait for */
+        auto_fd_(&n->janitor.leash_fd);
     auto_fd_(&vessel->stream_fd);
     auto_fd_(&vessel->death_fd);
     auto_fd_(&vessel->event_fd);
