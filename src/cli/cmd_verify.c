@@ -92,6 +92,28 @@ static void describe(const struct probe *p, const struct vial_result *r,
                    (int)strcspn(text, "\n"), text);
 }
 
+/* The probes are real attacks. Where nothing holds them they would hit the host. */
+static int check_walls(struct vial_engine *engine, const struct cli *cli,
+                       struct vial_error *err)
+{
+    static const struct probe harmless = { .script = ":" };
+    auto_result struct vial_result *r = NULL;
+
+    if (run_probe(engine, cli, &harmless, &r, err) < 0)
+        return -1;
+    if (r->error.code[0]) {
+        *err = r->error;
+        return -1;
+    }
+    if (strcmp(r->level, "none") != 0)
+        return 0;
+    (void)fail(err, VIAL_E_ISOLATION,
+               "driver '%s' isolates nothing: there is nothing to "
+               "verify, and the probes would hit this host",
+               r->driver);
+    return fail_remedy(err, "see 'vial doctor' for a driver that isolates");
+}
+
 static int verify_one(struct vial_engine *engine, const struct cli *cli,
                       const struct probe *p, json_t *rows, struct vial_error *err)
 {
@@ -124,7 +146,7 @@ static int run(struct cli *cli)
     size_t good = 0;
     size_t count = sizeof(probes) / sizeof(probes[0]);
 
-    if (cli_engine(cli, &engine, &err) < 0) {
+    if (cli_engine(cli, &engine, &err) < 0 || check_walls(engine, cli, &err) < 0) {
         json_decref(rows);
         return cli_fail(cli, &err);
     }

@@ -77,14 +77,16 @@ static void take_stream(struct guest *g, bool stdio)
  * defaults set here and an empty mask. */
 static void take_signals(struct guest *g)
 {
-    struct sigaction standard = { .sa_handler = SIG_DFL };
+    /* The kernel's own struct, all zero: SIG_DFL. libc would refuse the signals it
+     * keeps for itself, which whoever started us may have left ignored. */
+    static const uint64_t standard[8];
     sigset_t all, read;
 
     (void)sigfillset(&all);
     (void)pthread_sigmask(SIG_SETMASK, &all, NULL);
     for (int i = 1; i < _NSIG; i++)
         if (i != SIGKILL && i != SIGSTOP)
-            (void)sigaction(i, &standard, NULL);
+            (void)syscall(SYS_rt_sigaction, i, standard, NULL, _NSIG / 8);
     (void)sigemptyset(&read);
     (void)sigaddset(&read, SIGCHLD);
     (void)sigaddset(&read, SIGTERM);

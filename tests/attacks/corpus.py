@@ -22,6 +22,8 @@ class Case:
     def flags(self):
         out = []
         for name, value in self.limits.items():
+            if name == "timeout_s" and value == "1":
+                value = os.environ.get("ATTACK_SHORT_S", "1")  # emulated machines are slow
             flag, form = FLAGS[name]
             out += [flag, form % value]
         return out
