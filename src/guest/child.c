@@ -154,13 +154,31 @@ static int child_search(const struct exec_message *m)
     }
 }
 
-static _Noreturn void child_exec(const struct exec_message *m)
+/* Where programs may not change modes by path, linkers leave behind what cannot
+ * be executed. With the program's own powers, and by descriptor, as it could. */
+static void child_make_executable(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    struct stat st;
+
+    if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
+        (void)fchmod(fd, (st.st_mode & 0777) | S_IXUSR);
+    if (fd >= 0)
+        (void)close(fd);
+}
+
+static _Noreturn void child_exec(const struct guest *g, const struct exec_message *m)
 {
     int error;
 
     if (strchr(m->argv[0], '/')) {
         (void)execve(m->argv[0], m->argv, m->env);
         error = errno;
+        if (error == EACCES && (g->jail.flags & JAIL_LANDLOCK_NET)) {
+            child_make_executable(m->argv[0]);
+            (void)execve(m->argv[0], m->argv, m->env);
+            error = errno;
+        }
         if (error == ENOENT && access(m->argv[0], F_OK) < 0)
             error = 0;
     } else {
@@ -175,5 +193,5 @@ _Noreturn void child_run(const struct guest *g, const struct exec_message *m,
     child_stdio(pipes);
     child_session();
     child_confine(g, m);
-    child_exec(m);
+    child_exec(g, m);
 }

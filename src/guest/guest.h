@@ -30,6 +30,7 @@
 #define CHUNK         WIRE_MAX_TO_HOST /* moved in one frame */
 #define OUT_BUSY      (256u << 10)     /* with more unwritten, nothing is produced */
 #define NEVER         UINT64_MAX
+#define FIXED_POLLS   4 /* stream in and out, signals, writing */
 #define POLLS_PER_JOB 4
 
 enum job_kind { JOB_EXEC, JOB_PUT, JOB_GET, JOB_LIST };
@@ -73,7 +74,8 @@ struct watched {
 struct watch {
     struct watched at[2];
     size_t count;
-    uint64_t last_ns, next_ns;
+    int notify_fd; /* inotify on their top directories, or -1 */
+    uint64_t last_ns, next_ns, busy_until_ns;
 };
 
 struct guest {
@@ -98,7 +100,7 @@ struct guest {
     size_t job_count;
     size_t turn; /* who is served first in this round */
     struct watch watch;
-    struct pollfd polls[3 + POLLS_PER_JOB * WIRE_MAX_CHANNELS];
+    struct pollfd polls[FIXED_POLLS + POLLS_PER_JOB * WIRE_MAX_CHANNELS];
 };
 
 static inline size_t least(size_t a, size_t b)
@@ -169,6 +171,9 @@ void tree_kill_all(struct guest *g);
 void watch_open(struct guest *g);
 void watch_start(struct guest *g); /* an exec begins */
 void watch_look(struct guest *g);
+/* What to poll for writing, or -1; and what to do when it is readable. */
+int watch_poll_fd(const struct guest *g);
+void watch_written(struct guest *g);
 void watch_step(struct guest *g); /* looks when it is time to */
 
 /* files.c */

@@ -130,6 +130,7 @@ static void start(struct guest *g, bool stdio)
     g->pid = getpid();
     g->workdir_fd = g->landlock_fd = -1;
     g->watch.next_ns = NEVER;
+    g->watch.notify_fd = -1;
     (void)umask(022);
     if (chdir("/") < 0)
         _exit(1);
@@ -159,8 +160,9 @@ static uint64_t prepare(struct guest *g)
     g->polls[1] = (struct pollfd){ .fd = g->out_tail > g->out_head ? g->out_fd : -1,
                                    .events = POLLOUT };
     g->polls[2] = (struct pollfd){ .fd = g->signal_fd, .events = POLLIN };
+    g->polls[3] = (struct pollfd){ .fd = watch_poll_fd(g), .events = POLLIN };
     for (size_t i = 0; i < g->job_count; i++) {
-        struct pollfd *p = &g->polls[3 + i * POLLS_PER_JOB];
+        struct pollfd *p = &g->polls[FIXED_POLLS + i * POLLS_PER_JOB];
         struct job *j = g->jobs[i];
 
         for (int k = 0; k < POLLS_PER_JOB; k++)
@@ -182,8 +184,8 @@ static void wait_for_work(struct guest *g)
     struct timespec t = { .tv_sec = (time_t)(left / 1000000000),
                           .tv_nsec = (long)(left % 1000000000) };
 
-    if (ppoll(g->polls, 3 + g->job_count * POLLS_PER_JOB, wake == NEVER ? NULL : &t,
-              NULL) < 0 &&
+    if (ppoll(g->polls, FIXED_POLLS + g->job_count * POLLS_PER_JOB,
+              wake == NEVER ? NULL : &t, NULL) < 0 &&
         errno != EINTR)
         guest_end(g, 1);
 }
@@ -218,7 +220,9 @@ static void give_turns(struct guest *g, size_t polled)
         if (j->over)
             continue;
         if (j->kind == JOB_EXEC)
-            exec_turn(g, j, i < polled ? &g->polls[3 + i * POLLS_PER_JOB] : nothing);
+            exec_turn(g, j,
+                      i < polled ? &g->polls[FIXED_POLLS + i * POLLS_PER_JOB]
+                                 : nothing);
         else
             files_turn(g, j);
     }
@@ -234,6 +238,8 @@ static void serve_once(struct guest *g)
         read_signals(g);
     if (g->polls[0].revents)
         stream_read(g);
+    if (g->polls[3].revents)
+        watch_written(g);
     give_turns(g, polled);
     watch_step(g);
     sweep(g);

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Whether a small file system ran full, from samples: it looks the more often
- * the nearer and the faster it fills, and rarely when nothing is written. */
+/* Whether a small file system ran full, from samples, since the kernel has no
+ * event for it: it looks the more often the nearer and the faster it fills, and
+ * rarely while nothing is written. What is written at the top of a file system is
+ * told by inotify, and wakes it. */
 
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <sys/inotify.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
@@ -14,6 +17,7 @@
 
 #define SHORTEST_NS UINT64_C(50000)
 #define QUIET_NS    UINT64_C(2000000) /* the shortest while nothing is written */
+#define BUSY_NS     UINT64_C(5000000) /* after something was written */
 #define LONGEST_NS  UINT64_C(20000000)
 #define FASTEST     UINT64_C(8000000) /* bytes a millisecond: more than a core writes */
 
@@ -32,6 +36,7 @@ void watch_open(struct guest *g)
     struct watch *w = &g->watch;
 
     w->next_ns = NEVER;
+    w->notify_fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK); /* or do without */
     for (size_t i = 0; i < 2; i++) {
         int fd = g->jail.watch_full[i]
                      ? open(g->jail.watch_full[i], O_PATH | O_DIRECTORY | O_CLOEXEC)
@@ -42,10 +47,13 @@ void watch_open(struct guest *g)
         if (fd < 0)
             continue;
         if (fstatfs(fd, &fs) == 0 && fs.f_type == TMPFS_MAGIC && fs.f_blocks &&
-            fstat(fd, &st) == 0 && !is_seen_already(w, &st))
+            fstat(fd, &st) == 0 && !is_seen_already(w, &st)) {
             w->at[w->count++].fd = fd;
-        else
+            (void)inotify_add_watch(w->notify_fd, g->jail.watch_full[i],
+                                    IN_CREATE | IN_MODIFY);
+        } else {
             (void)close(fd);
+        }
     }
     if (w->count)
         (void)prctl(PR_SET_TIMERSLACK, 1000);
@@ -70,10 +78,10 @@ static bool look(struct watched *at, uint64_t passed_ns)
 
 /* When this one should be seen again: halfway to being full at the present
  * rate, or at the rate it might reach when nothing moved. */
-static uint64_t interval(const struct watched *at)
+static uint64_t interval(const struct watched *at, bool busy)
 {
     uint64_t rate = at->rate ? at->rate : FASTEST;
-    uint64_t shortest = at->rate ? SHORTEST_NS : QUIET_NS;
+    uint64_t shortest = at->rate || busy ? SHORTEST_NS : QUIET_NS;
     uint64_t ns = at->free / 2 * 1000 / (rate / 1000 + 1);
 
     if (ns < shortest)
@@ -92,7 +100,7 @@ void watch_look(struct guest *g)
 
         full |= look(&w->at[i], now - w->last_ns);
         used += w->at[i].used;
-        next = interval(&w->at[i]);
+        next = interval(&w->at[i], now < w->busy_until_ns);
         wait = next < wait ? next : wait;
     }
     for (size_t i = 0; i < g->job_count; i++) {
@@ -112,6 +120,23 @@ void watch_start(struct guest *g)
 {
     if (g->watch.count)
         watch_look(g);
+}
+
+int watch_poll_fd(const struct guest *g)
+{
+    bool idle = g->watch.next_ns == NEVER || now_ns() < g->watch.busy_until_ns;
+
+    return idle ? -1 : g->watch.notify_fd;
+}
+
+void watch_written(struct guest *g)
+{
+    char events[4096];
+
+    while (read(g->watch.notify_fd, events, sizeof events) > 0)
+        ;
+    g->watch.busy_until_ns = now_ns() + BUSY_NS;
+    g->watch.next_ns = 0;
 }
 
 void watch_step(struct guest *g)
