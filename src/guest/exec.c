@@ -128,6 +128,7 @@ void exec_start(struct guest *g, struct job *j, const struct exec_message *m)
     if (m->timeout_ms && m->timeout_ms < NEVER / 1000000 / 2)
         j->deadline_ns = now_ns() + m->timeout_ms * 1000000;
     watch_start(g);
+    g->exec_count++;
     launch(g, j, m);
     (void)set_oom(g, g->oom_before);
 }

@@ -6,7 +6,8 @@
  * vial-init: the first process of every vessel. It runs programs and moves
  * bytes on the host's behalf, in one thread, around one poll(2).
  *
- *   start -> HELLO -> JAIL -> { EXEC | PUT | GET | LIST }* -> end of stream: all die
+ *   start -> HELLO -> JAIL -> { EXEC | PUT | GET | LIST | NAME }* -> end of stream: all
+ * die
  *
  * The host is trusted, but a frame that makes no sense ends the guest. What the
  * guest's programs do is not trusted: they may flood, stop, fork and signal.
@@ -18,6 +19,7 @@
  *   exec     a program and its pipes         landlock its rule set
  *   tree     processes, killed as a whole    watch    file systems running full
  *   files    put, get and list               beneath  names below the workdir
+ *   names    stat, mkdir, move, remove
  */
 
 #include <dirent.h>
@@ -32,7 +34,7 @@
 #define NEVER         UINT64_MAX
 #define POLLS_PER_JOB 4
 
-enum job_kind { JOB_EXEC, JOB_PUT, JOB_GET, JOB_LIST };
+enum job_kind { JOB_EXEC, JOB_PUT, JOB_GET, JOB_LIST, JOB_NAME };
 
 /* One channel: a program that runs, or a file under way. */
 struct job {
@@ -96,7 +98,8 @@ struct guest {
 
     struct job *jobs[WIRE_MAX_CHANNELS];
     size_t job_count;
-    size_t turn; /* who is served first in this round */
+    uint64_t exec_count; /* ever started */
+    size_t turn;         /* who is served first in this round */
     struct watch watch;
     struct pollfd polls[3 + POLLS_PER_JOB * WIRE_MAX_CHANNELS];
 };
@@ -171,7 +174,13 @@ void watch_start(struct guest *g); /* an exec begins */
 void watch_look(struct guest *g);
 void watch_step(struct guest *g); /* looks when it is time to */
 
+/* names.c */
+void names_do(struct guest *g, struct job *j, const struct name_message *m);
+
 /* files.c */
+/* Ends J towards the host; ERROR is 0 or a positive errno. */
+void files_finish(struct guest *g, struct job *j, int error, const char *text);
+void files_pack_entry(struct pack *p, int dir_fd, const char *at, char *name);
 void files_put(struct guest *g, struct job *j, const struct put_message *m);
 void files_put_data(struct guest *g, struct job *j, const uint8_t *data, size_t len);
 void files_put_end(struct guest *g, struct job *j);

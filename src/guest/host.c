@@ -102,6 +102,18 @@ static void on_list(struct guest *g, const struct frame *f, struct unpack *u)
     free(path);
 }
 
+static void on_name(struct guest *g, const struct frame *f, struct unpack *u)
+{
+    struct job *j = new_job(g, f, JOB_NAME);
+    struct name_message m;
+
+    if (name_read(u, &m) < 0)
+        guest_end(g, 1);
+    names_do(g, j, &m);
+    free(m.path);
+    free(m.to);
+}
+
 void host_used(struct guest *g, struct job *j, size_t len)
 {
     struct pack p = { 0 };
@@ -228,6 +240,9 @@ void host_frame(struct guest *g, const struct frame *f)
         break;
     case WIRE_LIST:
         on_list(g, f, &u);
+        break;
+    case WIRE_NAME:
+        on_name(g, f, &u);
         break;
     case WIRE_SHUTDOWN:
         guest_end(g, 0);

@@ -268,6 +268,28 @@ int get_read(struct unpack *u, struct get_message *out)
     return 0;
 }
 
+void name_write(struct pack *p, const struct name_message *m)
+{
+    pack_u32(p, m->verb);
+    pack_text(p, m->path);
+    pack_text(p, m->to);
+}
+
+int name_read(struct unpack *u, struct name_message *out)
+{
+    struct name_message m = { .verb = unpack_u32(u) };
+
+    m.path = unpack_text(u);
+    m.to = unpack_text(u);
+    if (!unpack_finished(u) || m.verb < NAME_STAT || m.verb > NAME_REMOVE_ALL) {
+        free(m.path);
+        free(m.to);
+        return -1;
+    }
+    *out = m;
+    return 0;
+}
+
 void list_entry_write(struct pack *p, const struct list_entry *e)
 {
     pack_text(p, e->name);

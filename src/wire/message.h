@@ -118,6 +118,23 @@ struct get_message {
 void get_write(struct pack *p, const struct get_message *m);
 int get_read(struct unpack *u, struct get_message *out);
 
+/* What is done to a name (WIRE_NAME). */
+enum name_verb {
+    NAME_STAT = 1,
+    NAME_MKDIR,  /* with its parents; one that exists is good */
+    NAME_MOVE,   /* to `to`, whose parents are made; replaces a file */
+    NAME_REMOVE, /* a file or an empty directory */
+    NAME_REMOVE_ALL
+};
+
+struct name_message {
+    uint32_t verb;
+    char *path; /* relative to the workdir; "" is the workdir itself, for stat */
+    char *to;
+};
+void name_write(struct pack *p, const struct name_message *m);
+int name_read(struct unpack *u, struct name_message *out);
+
 /* One directory entry of WIRE_LIST. */
 struct list_entry {
     char *name;
