@@ -6,7 +6,9 @@
 
 #include "vial/engine.h"
 #include "vial/error.h"
+#include "vial/files.h"
 #include "vial/request.h"
 #include "vial/result.h"
+#include "vial/session.h"
 
 #endif
