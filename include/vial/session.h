@@ -77,8 +77,8 @@ VIAL_API void vial_session_look(struct vial_session *session,
 VIAL_API void vial_session_close(struct vial_session *session,
                                  enum vial_outcome outcome);
 
-/* Closes it as completed if need be, and gives it back with all its execs and
- * contexts. NULL is allowed. */
+/* Closes it as completed if need be, and gives it back with all its execs; its
+ * contexts were given back before. NULL is allowed. */
 VIAL_API void vial_session_free(struct vial_session *session);
 
 /* "open", "completed" and so on. Static storage. */

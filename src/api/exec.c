@@ -23,10 +23,14 @@ int vial_session_exec(struct vial_session *session,
 {
     int rc;
 
+    /* The request may have been let in for its language. */
+    if (policy_check_list(&session->engine->settings->policy, POLICY_ID_languages,
+                          "language", "command", err) < 0)
+        return -1;
     session_lock(session);
     rc = session_touch(session, err);
     if (rc == 0)
-        rc = exec_new(session, options, out, err);
+        rc = exec_new(session, options, false, out, err);
     if (rc == 0) {
         session_flush(session);
         if ((*out)->deadline_ns < session->wakes_ns)

@@ -99,8 +99,9 @@ void tar_write(struct str *out, const struct tar_entry *e)
 
 void tar_write_end(struct str *out)
 {
-    static const char zeros[2 * TAR_BLOCK];
+    static const char zeros[TAR_BLOCK];
 
+    str_add(out, zeros, sizeof zeros);
     str_add(out, zeros, sizeof zeros);
 }
 

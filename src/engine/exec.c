@@ -131,7 +131,7 @@ static int check_timeout(const struct vial_session *s,
     return 0;
 }
 
-static int queue(struct vial_exec *x, const struct vial_exec_options *o,
+static int queue(struct vial_exec *x, const struct vial_exec_options *o, bool lasting,
                  struct vial_error *err)
 {
     struct vial_session *s = x->session;
@@ -152,14 +152,15 @@ static int queue(struct vial_exec *x, const struct vial_exec_options *o,
     m = (struct exec_message){ .argv = argv.items,
                                .env = env.items,
                                .cwd = x->cwd,
-                               .timeout_ms = (uint64_t)(timeout_ms + GRACE_MS),
+                               .timeout_ms =
+                                   lasting ? 0 : (uint64_t)(timeout_ms + GRACE_MS),
                                .stdin_closed = !x->live && x->input.len == 0 };
     x->begun_ns = clock_now_ns();
-    x->deadline_ns = x->begun_ns + timeout_ms * 1000000;
+    x->deadline_ns = lasting ? SESSION_NEVER : x->begun_ns + timeout_ms * 1000000;
     return link_exec(s->link, &m, &x->channel, err);
 }
 
-int exec_new(struct vial_session *s, const struct vial_exec_options *o,
+int exec_new(struct vial_session *s, const struct vial_exec_options *o, bool lasting,
              struct vial_exec **out, struct vial_error *err)
 {
     struct vial_exec *x;
@@ -177,7 +178,7 @@ int exec_new(struct vial_session *s, const struct vial_exec_options *o,
     x->status.exit_code = -1;
     for (int i = 0; i < 2; i++)
         tape_init(&x->tape[i], (size_t)s->options.ring_bytes, s->options.spill_bytes);
-    if (queue(x, o, err) < 0) {
+    if (queue(x, o, lasting, err) < 0) {
         exec_release(x);
         return -1;
     }
@@ -229,7 +230,7 @@ void exec_output(struct vial_exec *x, int stream, const uint8_t *data, size_t le
     uint64_t before = x->tape[0].end + x->tape[1].end;
 
     tape_add(&x->tape[stream - 1], data, len);
-    if (max && before + len > max && !x->flooded && x->deadline_ns != SESSION_NEVER) {
+    if (max && before + len > max && !x->flooded && x->lost_ns == SESSION_NEVER) {
         x->flooded = true;
         kill_tree(x);
     }

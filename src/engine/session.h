@@ -99,7 +99,8 @@ bool session_wait(struct vial_session *s, int64_t until_ns);
 void session_wake(struct vial_session *s); /* a deadline may have become earlier */
 
 /* exec.c: what happens to execs, from the thread. */
-int exec_new(struct vial_session *s, const struct vial_exec_options *o,
+/* LASTING: no deadline but the session's own. */
+int exec_new(struct vial_session *s, const struct vial_exec_options *o, bool lasting,
              struct vial_exec **out, struct vial_error *err);
 struct vial_exec *exec_find(const struct vial_session *s, uint32_t channel);
 void exec_feed(struct vial_exec *x); /* whole stdin, within credit */
