@@ -146,6 +146,7 @@ static int check_read(const struct vial_exec *x, int stream, uint64_t offset,
                 stream, x->program, offset, x->tape[stream - 1].end);
 }
 
+/* NOLINTNEXTLINE(readability-function-size): a range, its bytes and a deadline */
 int vial_exec_read(struct vial_exec *exec, int stream, uint64_t offset, void *buf,
                    size_t size, int64_t timeout_ms, struct vial_chunk *out,
                    struct vial_error *err)

@@ -47,8 +47,7 @@ static int fail_way(const struct files_way *w, int error, struct vial_error *err
     }
 }
 
-/* With the lock held. */
-static void enter(struct files_way *w)
+void files_enter(struct files_way *w)
 {
     w->op.next = w->session->ops;
     w->session->ops = &w->op;
@@ -102,7 +101,7 @@ int files_put_begin(struct files_way *w, struct vial_session *s, const char *pat
     if (rc == 0)
         rc = link_put(s->link, &m, &w->op.channel, err);
     if (rc == 0)
-        enter(w);
+        files_enter(w);
     session_unlock(s);
     return rc;
 }
@@ -245,7 +244,7 @@ int files_get_begin(struct files_way *w, struct vial_session *s, const char *pat
     if (rc == 0)
         rc = link_get(s->link, &m, &w->op.channel, err);
     if (rc == 0)
-        enter(w);
+        files_enter(w);
     session_unlock(s);
     return rc;
 }
@@ -283,6 +282,7 @@ void files_get_end(struct files_way *w)
     session_unlock(w->session);
 }
 
+/* NOLINTNEXTLINE(readability-function-size): a range and its bytes */
 int vial_session_get(struct vial_session *session, const char *path, uint64_t offset,
                      uint64_t len, char **data, size_t *got, struct vial_error *err)
 {

@@ -31,6 +31,8 @@ int files_get_begin(struct files_way *w, struct vial_session *s, const char *pat
  * or -1. */
 int files_get_some(struct files_way *w, struct str *out, struct vial_error *err);
 void files_get_end(struct files_way *w);
+/* With the lock held and W's channel open: the answers are W's from now on. */
+void files_enter(struct files_way *w);
 
 /* VIAL-PATH unless PATH is plain and relative; "" and "." too where MAY_BE_SELF. */
 int files_check_path(const char *path, bool may_be_self, struct vial_error *err);

@@ -51,11 +51,8 @@ static int ask(struct vial_session *s, const struct name_message *m, bool list,
         rc = link_list(s->link, m->path, &w.op.channel, err);
     else if (rc == 0)
         rc = link_name(s->link, m, &w.op.channel, err);
-    if (rc == 0) {
-        w.op.next = s->ops;
-        s->ops = &w.op;
-        session_flush(s);
-    }
+    if (rc == 0)
+        files_enter(&w);
     session_unlock(s);
     if (rc < 0)
         return -1;

@@ -101,13 +101,14 @@ static int make_cwd(const struct vial_session *s, const char *cwd, char **out,
 
     if (!cwd)
         cwd = s->plan->cwd;
-    if (*cwd != '/')
-        cwd = whole = path_join(s->plan->workdir, cwd);
-    if (cwd && !path_is_clean_absolute(cwd)) {
+    whole = *cwd == '/' ? strdup(cwd) : path_join(s->plan->workdir, cwd);
+    if (!whole)
+        return fail_memory(err);
+    if (!path_is_clean_absolute(whole)) {
         (void)fail(err, VIAL_E_CWD, "enter directory '%s': not a plain path", cwd);
         return fail_remedy(err, "leave out '.', '..' and double slashes");
     }
-    *out = cwd ? words_cwd(s->plan, s->vessel, cwd) : NULL;
+    *out = words_cwd(s->plan, s->vessel, whole);
     return *out ? 0 : fail_memory(err);
 }
 
@@ -138,7 +139,7 @@ static int queue(struct vial_exec *x, const struct vial_exec_options *o, bool la
     auto_strv struct strv argv = { 0 };
     auto_strv struct strv env = { 0 };
     struct exec_message m;
-    int64_t timeout_ms;
+    int64_t timeout_ms = 0;
     size_t total = 0;
 
     if (check_timeout(s, o, &timeout_ms, err) < 0 || make_argv(o, &argv, err) < 0 ||

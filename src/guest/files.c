@@ -168,6 +168,7 @@ static uint32_t type_letter(mode_t mode)
     return S_ISLNK(mode) ? 'l' : 'o';
 }
 
+/* NOLINTNEXTLINE(readability-non-const-parameter): the entry holds it */
 void files_pack_entry(struct pack *p, int dir_fd, const char *at, char *name)
 {
     struct list_entry e = { .name = name };
