@@ -133,19 +133,20 @@ static inline void prepare(struct on *on)
         #name, name, NULL, NULL, (on)                                                  \
     }
 
-#define run_on_each_driver(TESTS)                                                      \
-    struct on native = { .driver = "native", .engine = case_engine(NULL) };            \
-    struct on process = { .driver = "process", .engine = native.engine };              \
-    int bad = 0;                                                                       \
+/* The driver's name is the only argument. */
+#define run_on_driver(TESTS)                                                           \
+    int main(int argc, char **argv)                                                    \
+    {                                                                                  \
+        struct on on = { .driver = argc > 1 ? argv[1] : "native",                      \
+                         .engine = case_engine(NULL) };                                \
+        int bad;                                                                       \
                                                                                        \
-    prepare(&native);                                                                  \
-    prepare(&process);                                                                 \
-    const struct CMUnitTest on_native[] = TESTS(&native);                              \
-    const struct CMUnitTest on_process[] = TESTS(&process);                            \
+        prepare(&on);                                                                  \
+        const struct CMUnitTest tests[] = TESTS(&on);                                  \
                                                                                        \
-    bad += cmocka_run_group_tests_name("native", on_native, NULL, NULL);               \
-    bad += cmocka_run_group_tests_name("process", on_process, NULL, NULL);             \
-    vial_engine_close(native.engine);                                                  \
-    return bad
+        bad = cmocka_run_group_tests_name(on.driver, tests, NULL, NULL);               \
+        vial_engine_close(on.engine);                                                  \
+        return bad;                                                                    \
+    }
 
 #endif

@@ -271,7 +271,7 @@ static void a_rename_race_finds_nothing_outside(void **state)
         (void)!vial_session_remove(s, "a/var", true, &err);
     }
     assert_int_equal(stat("/var/tmp/vial-canary", &st), -1);
-    print_message("%d of 2000 reads hit the real file\n", safe);
+    print_message("# %d of 2000 reads hit the real file\n", safe);
     vial_exec_free(x);
     check_line(s, "echo alive", "alive\n");
     vial_session_free(s);
@@ -458,7 +458,4 @@ static void the_requests_files_are_there_from_the_start(void **state)
             T(the_requests_files_are_there_from_the_start, on),                        \
     }
 
-int main(void)
-{
-    run_on_each_driver(TESTS);
-}
+run_on_driver(TESTS)

@@ -154,7 +154,4 @@ static void a_read_does_not_wait_longer_than_told(void **state)
             T(a_read_does_not_wait_longer_than_told, on),                              \
     }
 
-int main(void)
-{
-    run_on_each_driver(TESTS);
-}
+run_on_driver(TESTS)
