@@ -92,8 +92,10 @@ struct vial_exec_options {
     const char *cwd;         /* absolute, or below the workdir; NULL: the session's */
     const void *stdin_data;  /* copied */
     size_t stdin_len;
-    bool stdin_live;    /* vial_exec_write brings it */
-    int64_t timeout_ms; /* 0: the request's `timeout`, which is also the most */
+    bool stdin_live;        /* vial_exec_write brings it */
+    int64_t timeout_ms;     /* 0: the request's `timeout`, which is also the most */
+    unsigned rows, columns; /* both > 0: a terminal of that size, in place of pipes;
+                               all that it shows is stream 1 */
 };
 
 struct vial_exec_status {
@@ -135,6 +137,10 @@ VIAL_API VIAL_MUST_CHECK int vial_exec_close_stdin(struct vial_exec *exec,
 /* Sends a signal to the program, or to it and all its descendants. */
 VIAL_API VIAL_MUST_CHECK int vial_exec_signal(struct vial_exec *exec, int signal,
                                               bool whole_tree, struct vial_error *err);
+
+/* Another size for its terminal; the program gets SIGWINCH. */
+VIAL_API VIAL_MUST_CHECK int vial_exec_resize(struct vial_exec *exec, unsigned rows,
+                                              unsigned columns, struct vial_error *err);
 
 /* A piece of a stream. Streams are logs with absolute offsets; whoever knows an
  * offset is attached, and nothing is kept per reader. */

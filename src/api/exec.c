@@ -133,6 +133,30 @@ int vial_exec_signal(struct vial_exec *exec, int signal, bool whole_tree,
     return rc;
 }
 
+int vial_exec_resize(struct vial_exec *exec, unsigned rows, unsigned columns,
+                     struct vial_error *err)
+{
+    struct vial_session *s = exec->session;
+    int rc;
+
+    if (exec_check_size(rows, columns, err) < 0)
+        return -1;
+    session_lock(s);
+    rc = session_touch(s, err);
+    if (rc == 0 && !exec->status.running)
+        rc = fail(err, VIAL_E_EXEC, "resize the terminal of '%s': it has ended",
+                  exec->program);
+    if (rc == 0 && !exec->terminal)
+        rc = fail(err, VIAL_E_VALUE, "resize the terminal of '%s': it has none",
+                  exec->program);
+    if (rc == 0) {
+        link_resize(s->link, exec->channel, rows << 16 | columns);
+        session_flush(s);
+    }
+    session_unlock(s);
+    return rc;
+}
+
 static int check_read(const struct vial_exec *x, int stream, uint64_t offset,
                       struct vial_error *err)
 {

@@ -16,10 +16,11 @@
 #include "engine/words.h"
 #include "model/kind.h"
 
-#define GRACE_MS   500  /* the guest's own deadline comes this much later */
-#define LOST_MS    5000 /* after a kill; then the guest counts as stuck */
-#define STRING_MAX ((size_t)128 << 10)
-#define EXEC_MAX   ((size_t)1 << 20)
+#define GRACE_MS     500  /* the guest's own deadline comes this much later */
+#define LOST_MS      5000 /* after a kill; then the guest counts as stuck */
+#define TERMINAL_MAX 4096u
+#define STRING_MAX   ((size_t)128 << 10)
+#define EXEC_MAX     ((size_t)1 << 20)
 
 static int fail_large(struct vial_error *err, const char *what, size_t most)
 {
@@ -132,6 +133,27 @@ static int check_timeout(const struct vial_session *s,
     return 0;
 }
 
+int exec_check_size(unsigned rows, unsigned columns, struct vial_error *err)
+{
+    if (rows > 0 && columns > 0 && rows <= TERMINAL_MAX && columns <= TERMINAL_MAX)
+        return 0;
+    return fail(err, VIAL_E_VALUE,
+                "a terminal of %u rows and %u columns is not in 1 … %u", rows, columns,
+                TERMINAL_MAX);
+}
+
+/* What a program needs to know of its terminal. */
+static int make_terminal(struct vial_exec *x, const struct vial_exec_options *o,
+                         struct strv *env, struct vial_error *err)
+{
+    if (o->rows == 0 && o->columns == 0)
+        return 0;
+    x->terminal = true;
+    if (strv_has(env, "TERM=dumb") && kind_put_env(env, "TERM", 4, "xterm") < 0)
+        return fail_memory(err);
+    return exec_check_size(o->rows, o->columns, err);
+}
+
 static int queue(struct vial_exec *x, const struct vial_exec_options *o, bool lasting,
                  struct vial_error *err)
 {
@@ -143,7 +165,8 @@ static int queue(struct vial_exec *x, const struct vial_exec_options *o, bool la
     size_t total = 0;
 
     if (check_timeout(s, o, &timeout_ms, err) < 0 || make_argv(o, &argv, err) < 0 ||
-        make_env(s, o, &env, err) < 0 || measure(&argv, "argv", &total, err) < 0 ||
+        make_env(s, o, &env, err) < 0 || make_terminal(x, o, &env, err) < 0 ||
+        measure(&argv, "argv", &total, err) < 0 ||
         measure(&env, "env", &total, err) < 0 || make_cwd(s, o->cwd, &x->cwd, err) < 0)
         return -1;
     x->program = strdup(o->shell ? "/bin/sh" : o->argv[0]);
@@ -155,7 +178,8 @@ static int queue(struct vial_exec *x, const struct vial_exec_options *o, bool la
                                .cwd = x->cwd,
                                .timeout_ms =
                                    lasting ? 0 : (uint64_t)(timeout_ms + GRACE_MS),
-                               .stdin_closed = !x->live && x->input.len == 0 };
+                               .stdin_closed = !x->live && x->input.len == 0,
+                               .terminal = o->rows << 16 | o->columns };
     x->begun_ns = clock_now_ns();
     x->deadline_ns = lasting ? SESSION_NEVER : x->begun_ns + timeout_ms * 1000000;
     return link_exec(s->link, &m, &x->channel, err);

@@ -33,6 +33,7 @@ struct vial_exec {
     struct tape tape[2]; /* stdout, stderr */
     struct blob input;   /* whole stdin, what is left of it from input_sent on */
     size_t input_sent;
+    bool terminal;
     bool live;                     /* stdin is the caller's, and open */
     bool timed_out, flooded;       /* why it was killed by us */
     int64_t begun_ns, deadline_ns; /* SESSION_NEVER once it was killed */
@@ -102,6 +103,7 @@ void session_wake(struct vial_session *s); /* a deadline may have become earlier
 /* LASTING: no deadline but the session's own. */
 int exec_new(struct vial_session *s, const struct vial_exec_options *o, bool lasting,
              struct vial_exec **out, struct vial_error *err);
+int exec_check_size(unsigned rows, unsigned columns, struct vial_error *err);
 struct vial_exec *exec_find(const struct vial_session *s, uint32_t channel);
 void exec_feed(struct vial_exec *x); /* whole stdin, within credit */
 void exec_output(struct vial_exec *x, int stream, const uint8_t *data, size_t len);

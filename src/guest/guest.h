@@ -19,7 +19,7 @@
  *   exec     a program and its pipes         landlock its rule set
  *   tree     processes, killed as a whole    watch    file systems running full
  *   files    put, get and list               beneath  names below the workdir
- *   names    stat, mkdir, move, remove
+ *   names    stat, mkdir, move, remove       terminal a program's terminal
  */
 
 #include <dirent.h>
@@ -52,6 +52,7 @@ struct job {
     uint8_t *input; /* stdin the pipe did not take yet: WIRE_CREDIT bytes, or NULL */
     size_t input_at, input_len;
     bool input_ended;
+    bool terminal;                /* fd[0] and fd[1] are its master */
     bool started, exited, closed; /* closed: the host has lost interest */
     bool ended[3];                /* EOF was sent */
     size_t left[3];               /* after the exit: bytes that were in the pipe then */
@@ -136,14 +137,21 @@ void exec_input_end(struct guest *g, struct job *j);
 void exec_polls(struct guest *g, struct job *j, struct pollfd *p);
 void exec_turn(struct guest *g, struct job *j, const struct pollfd *p);
 void exec_reaped(struct guest *g, pid_t pid, int status, const void *rusage);
+void exec_resize(struct job *j, uint32_t size);
 void exec_kill(struct guest *g, struct job *j, int signal);
 void exec_close(struct guest *g, struct job *j);
 void exec_release(struct job *j);
 
-/* child.c: runs in the child, never returns. IN is -1 for /dev/null. */
+/* The child's ends. IN is -1 for /dev/null. */
 struct child_pipes {
     int in, out, err, status;
 };
+
+/* terminal.c: 0 or -errno. */
+int terminal_open(struct job *j, struct child_pipes *theirs, uint32_t size);
+void terminal_resize(int fd, uint32_t size);
+
+/* child.c: runs in the child, never returns. */
 _Noreturn void child_run(const struct guest *g, const struct exec_message *m,
                          const struct child_pipes *pipes);
 

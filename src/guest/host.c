@@ -179,6 +179,15 @@ static void on_signal(struct guest *g, struct job *j, struct unpack *u)
         (void)kill(j->pid, (int)signal);
 }
 
+static void on_resize(struct guest *g, struct job *j, struct unpack *u)
+{
+    uint32_t size = unpack_u32(u);
+
+    if (!unpack_finished(u) || j->kind != JOB_EXEC)
+        guest_end(g, 1);
+    exec_resize(j, size);
+}
+
 static void on_close(struct guest *g, struct job *j)
 {
     if (j->kind == JOB_EXEC)
@@ -207,6 +216,9 @@ static void on_channel(struct guest *g, const struct frame *f, struct unpack *u)
         break;
     case WIRE_SIGNAL:
         on_signal(g, j, u);
+        break;
+    case WIRE_RESIZE:
+        on_resize(g, j, u);
         break;
     case WIRE_CLOSE:
         on_close(g, j);

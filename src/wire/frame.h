@@ -42,8 +42,9 @@ enum wire_type {
     WIRE_CLOSE = 15,  /* to guest: end the channel, killing what runs on it; the
                          guest still ends it with EXIT, FAILED or DONE */
     WIRE_SHUTDOWN = 16, /* to guest: kill everything and exit */
-    WIRE_NAME = 17      /* to guest: stat, mkdir, move, remove; a stat gives one packed
+    WIRE_NAME = 17,     /* to guest: stat, mkdir, move, remove; a stat gives one packed
                            entry as DATA on stream 1 and EOF; all end with DONE */
+    WIRE_RESIZE = 18    /* to guest: u32 rows << 16 | columns, for an exec's terminal */
 };
 
 struct frame {

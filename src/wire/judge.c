@@ -25,7 +25,7 @@ static const char *type_name(uint8_t type)
         [WIRE_GET] = "GET",       [WIRE_LIST] = "LIST",
         [WIRE_DONE] = "DONE",     [WIRE_FAILED] = "FAILED",
         [WIRE_CLOSE] = "CLOSE",   [WIRE_SHUTDOWN] = "SHUTDOWN",
-        [WIRE_NAME] = "NAME",
+        [WIRE_NAME] = "NAME",     [WIRE_RESIZE] = "RESIZE",
     };
 
     return names[type]; /* frame_read knows only these */

@@ -256,6 +256,18 @@ void link_signal(struct link *l, uint32_t channel, int signal, bool whole_tree)
         l->out.bad = true;
 }
 
+void link_resize(struct link *l, uint32_t channel, uint32_t size)
+{
+    const struct channel *c = find(l, channel);
+    struct pack p = { 0 };
+
+    if (!c || c->kind != CHANNEL_EXEC || c->closed)
+        return;
+    pack_u32(&p, size);
+    if (put_message(l, WIRE_RESIZE, channel, &p, NULL) < 0)
+        l->out.bad = true;
+}
+
 void link_close_channel(struct link *l, uint32_t channel)
 {
     struct channel *c = link_channel(l, channel);

@@ -144,6 +144,7 @@ void exec_write(struct pack *p, const struct exec_message *m)
     pack_u64(p, m->timeout_ms);
     pack_u32(p, m->stdin_closed);
     pack_u32(p, m->end_on_full);
+    pack_u32(p, m->terminal);
 }
 
 int exec_read(struct unpack *u, struct exec_message *out)
@@ -155,6 +156,7 @@ int exec_read(struct unpack *u, struct exec_message *out)
     m.timeout_ms = unpack_u64(u);
     m.stdin_closed = unpack_u32(u);
     m.end_on_full = unpack_u32(u);
+    m.terminal = unpack_u32(u);
     if (!unpack_finished(u) || !m.argv[0] || m.stdin_closed > 1 || m.end_on_full > 1) {
         exec_done(&m);
         return -1;

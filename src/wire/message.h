@@ -63,6 +63,8 @@ struct exec_message {
     uint64_t timeout_ms;   /* the guest's own, later than the host's; 0: none */
     uint32_t stdin_closed; /* 1: /dev/null */
     uint32_t end_on_full;  /* 1: kill it when a watched file system is seen full */
+    uint32_t terminal;     /* rows << 16 | columns: a terminal of that size; 0: pipes.
+                              All it shows is stream 1 */
 };
 
 void exec_write(struct pack *p, const struct exec_message *m);

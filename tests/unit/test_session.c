@@ -180,6 +180,52 @@ static void stdin_that_nobody_reads_does_not_block_for_ever(void **state)
     vial_session_free(s);
 }
 
+static void a_terminal_is_one_and_can_be_resized(void **state)
+{
+    static const char script[] =
+        "test -t 0 && test -t 1 && test -t 2 && tty > /dev/null && echo $TERM; "
+        "stty -echo; trap 'stty size' WINCH; stty size; echo e >&2; "
+        "while ! read x; do :; done; echo got $x";
+    struct vial_exec_options o = {
+        .shell = script, .stdin_live = true, .rows = 24, .columns = 80
+    };
+    struct vial_chunk c;
+    struct vial_exec *x;
+    char text[256] = "";
+    size_t len = 0, taken;
+
+    begin(on);
+    struct vial_session *s = open_on(on);
+    good(vial_session_exec(s, &o, &x, &err));
+    while (!strstr(text, "e\r\n")) {
+        good(vial_exec_read(x, 1, len, text + len, 200 - len, 20000, &c, &err));
+        assert_true(c.len > 0);
+        len += c.len;
+    }
+    assert_string_equal(text, "xterm\r\n24 80\r\ne\r\n");
+    refused(vial_exec_resize(x, 0, 80, &err), "VIAL-VALUE");
+    good(vial_exec_resize(x, 30, 100, &err));
+    while (!strstr(text, "30 100\r\n")) {
+        good(vial_exec_read(x, 1, len, text + len, 200 - len, 20000, &c, &err));
+        assert_true(c.len > 0);
+        len += c.len;
+    }
+    good(vial_exec_write(x, "word\n", 5, -1, &taken, &err));
+    assert_int_equal(wait_for(x).verdict, VIAL_OK);
+    assert_output(x, 1, "xterm\r\n24 80\r\ne\r\n30 100\r\ngot word\r\n");
+    assert_output(x, 2, "");
+    refused(vial_exec_resize(x, 24, 80, &err), "VIAL-EXEC");
+    o = (struct vial_exec_options){ .shell = "cat; seq 2000 | tail -n 2",
+                                    .rows = 2,
+                                    .columns = 2 };
+    good(vial_session_exec(s, &o, &x, &err)); /* no stdin: its end comes at once */
+    assert_int_equal(wait_for(x).verdict, VIAL_OK);
+    assert_output(x, 1, "1999\r\n2000\r\n");
+    x = start(s, "sleep 50");
+    refused(vial_exec_resize(x, 24, 80, &err), "VIAL-VALUE");
+    vial_session_free(s);
+}
+
 static void a_background_exec_can_be_polled_signalled_and_attached(void **state)
 {
     struct vial_exec_status st;
@@ -431,6 +477,7 @@ static void many_sessions_leave_no_descriptor_or_thread_behind(void **state)
             T(execs_run_at_once_and_output_is_told_apart, on),                         \
             T(live_stdin_makes_a_conversation, on),                                    \
             T(stdin_that_nobody_reads_does_not_block_for_ever, on),                    \
+            T(a_terminal_is_one_and_can_be_resized, on),                               \
             T(a_background_exec_can_be_polled_signalled_and_attached, on),             \
             T(a_closed_session_answers_with_a_typed_error, on),                        \
             T(a_lease_that_runs_out_expires_the_session, on),                          \
