@@ -391,6 +391,7 @@ static void *session_main(void *context)
     if (open_vessel(s, &err) < 0)
         set_outcome(s, VIAL_SESSION_FAILED, &err);
     s->ready = true;
+    s->active_ns = clock_now_ns(); /* opening is not being idle */
     tell(s);
     while (s->outcome == VIAL_SESSION_OPEN)
         wait_once(s);
