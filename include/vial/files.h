@@ -24,6 +24,7 @@ struct vial_entry {
     unsigned mode;
     uint64_t size, mtime_ns;
     const char *media; /* "image/png" …, by the name's ending; static storage */
+    char sha256[65];   /* of its content, in hex; "" but for vial_session_changes */
 };
 
 struct vial_entries {
@@ -87,7 +88,8 @@ VIAL_API VIAL_MUST_CHECK int vial_session_remove(struct vial_session *session,
                                                  struct vial_error *err);
 
 /* The files below PATH that are not in BEFORE, or differ from it: a list made
- * earlier of the same path. */
+ * earlier of the same path, or NULL. They are read to be hashed; one that cannot
+ * be (any more) is left out. */
 VIAL_API VIAL_MUST_CHECK int vial_session_changes(struct vial_session *session,
                                                   const char *path,
                                                   const struct vial_entries *before,

@@ -10,6 +10,7 @@
 #include "api/files.h"
 #include "base/auto.h"
 #include "base/fail.h"
+#include "base/sha256.h"
 
 #define ENTRIES_MAX 200000u
 #define PATH_MOST   4096u
@@ -255,22 +256,57 @@ static bool is_same(const struct vial_entries *before, const struct vial_entry *
            old->mtime_ns == e->mtime_ns;
 }
 
+/* False when it cannot be read: gone, or hidden. */
+static bool hash_file(struct vial_session *s, const char *root, struct vial_entry *e)
+{
+    auto_str struct str path = { 0 };
+    auto_str struct str some = { 0 };
+    struct sha256 h;
+    struct files_way w;
+    int rc;
+
+    str_puts(&path, root);
+    str_puts(&path, *root ? "/" : "");
+    str_puts(&path, e->path);
+    if (!str_ok(&path) || files_get_begin(&w, s, path.data, 0, 0, NULL) < 0)
+        return false;
+    sha256_init(&h);
+    e->size = 0; /* what was hashed is what counts */
+    while ((rc = files_get_some(&w, &some, NULL)) > 0) {
+        sha256_add(&h, some.data, some.len);
+        e->size += some.len;
+        some.len = 0;
+    }
+    files_get_end(&w);
+    sha256_text(&h, e->sha256);
+    return rc == 0;
+}
+
 int vial_session_changes(struct vial_session *session, const char *path,
                          const struct vial_entries *before, struct vial_entries *out,
                          struct vial_error *err)
 {
+    const char *root = str_eq(path, ".") ? "" : path;
     struct vial_entries now = { 0 };
     size_t kept = 0;
+    int rc;
 
     if (vial_session_list(session, path, true, &now, err) < 0)
         return -1;
     for (size_t i = 0; i < now.count; i++) {
-        if (now.items[i].type == 'f' && !is_same(before, &now.items[i]))
+        if (now.items[i].type == 'f' && !is_same(before, &now.items[i]) &&
+            hash_file(session, root, &now.items[i]))
             now.items[kept++] = now.items[i];
         else
             free(now.items[i].path);
     }
     now.count = kept;
-    *out = now;
-    return 0;
+    session_lock(session);
+    rc = session_touch(session, err);
+    session_unlock(session);
+    if (rc < 0)
+        vial_entries_free(&now);
+    else
+        *out = now;
+    return rc;
 }

@@ -345,6 +345,9 @@ static void changes_are_what_is_new_or_different(void **state)
     assert_int_equal(now.count, 2);
     assert_string_equal(now.items[0].path, "other");
     assert_int_equal(now.items[0].size, 3);
+    assert_string_equal(
+        now.items[0].sha256,
+        "f14b4987904bcb5814e4459a057ed4d20f58a633152288a761214dcd28780b56");
     assert_string_equal(now.items[1].path, "sub/plot.png");
     assert_string_equal(now.items[1].media, "image/png");
     vial_entries_free(&now);
