@@ -4,9 +4,12 @@
 
 /* vial: a sealed, single-use vessel for code you don't trust. */
 
+#include "vial/context.h"
 #include "vial/engine.h"
 #include "vial/error.h"
+#include "vial/files.h"
 #include "vial/request.h"
 #include "vial/result.h"
+#include "vial/session.h"
 
 #endif

@@ -34,4 +34,9 @@ int engine_plan(struct vial_engine *e, const struct vial_request *req,
                 const struct driver **driver, struct plan **out,
                 struct vial_error *err);
 
+/* Opens the vessel of PLAN, which outlives it, and refuses one that is weaker
+ * than what was required. *OUT is given back with the driver's close. */
+int engine_vessel(struct vial_engine *e, const struct driver *driver,
+                  const struct plan *plan, struct vessel **out, struct vial_error *err);
+
 #endif

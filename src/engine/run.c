@@ -114,18 +114,32 @@ static int check_guest(const struct vial_engine *e, struct vial_error *err)
 }
 
 /* A vessel that is weaker than what was required never runs anything. */
-static int open_vessel(struct run *r, struct vial_error *err)
+int engine_vessel(struct vial_engine *e, const struct driver *driver,
+                  const struct plan *plan, struct vessel **out, struct vial_error *err)
 {
     struct vessel *v;
 
-    if (r->driver->open(r->plan, r->engine->guest_fd, &v, err) < 0) {
-        driver_explain(r->driver, &r->plan->require, err);
+    if (check_guest(e, err) < 0)
+        return -1;
+    if (driver->open(plan, e->guest_fd, &v, err) < 0) {
+        driver_explain(driver, &plan->require, err);
         return -1;
     }
-    r->vessel = v;
+    if (driver_check_required(&plan->require, v->level, &v->layers, v->limits_by, err) <
+        0) {
+        driver->close(v);
+        return -1;
+    }
+    *out = v;
+    return 0;
+}
+
+static int open_vessel(struct run *r, struct vial_error *err)
+{
+    if (engine_vessel(r->engine, r->driver, r->plan, &r->vessel, err) < 0)
+        return -1;
     r->opened_ns = clock_now_ns();
-    return driver_check_required(&r->plan->require, v->level, &v->layers, v->limits_by,
-                                 err);
+    return 0;
 }
 
 static void finish(struct run *r, struct vial_result *result)
@@ -151,8 +165,7 @@ void engine_run(struct vial_engine *e, const struct vial_request *req,
 
     run_init(&r, e, watch);
     if (engine_plan(e, req, &r.driver, &r.plan, &err) < 0 ||
-        admit_programs(r.driver, r.plan, &err) < 0 || check_guest(e, &err) < 0 ||
-        open_vessel(&r, &err) < 0) {
+        admit_programs(r.driver, r.plan, &err) < 0 || open_vessel(&r, &err) < 0) {
         collect_refusal(&r, &err, result);
     } else {
         supervise(&r);

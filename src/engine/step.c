@@ -10,31 +10,8 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/fail.h"
-#include "base/path.h"
 #include "engine/run.h"
-
-static const char *workdir(const struct run *r)
-{
-    return r->vessel->jail.workdir ? r->vessel->jail.workdir : r->plan->workdir;
-}
-
-/* Appends TEXT with every "{dir}" replaced by the real working directory. */
-static void add_expanded(struct strv *out, const struct run *r, const char *text)
-{
-    auto_str struct str s = { 0 };
-    const char *at;
-
-    while ((at = strstr(text, "{dir}")) != NULL) {
-        str_add(&s, text, (size_t)(at - text));
-        str_puts(&s, workdir(r));
-        text = at + strlen("{dir}");
-    }
-    str_puts(&s, text);
-    if (str_ok(&s))
-        strv_push(out, s.data);
-    else
-        out->failed = true;
-}
+#include "engine/words.h"
 
 /* What the caller wrote is passed on letter by letter, though it may hold
  * "{dir}" too: only the plan's own words are expanded. */
@@ -49,40 +26,8 @@ static void make_argv(const struct run *r, struct strv *out)
         else if (str_eq(from->items[i], "{code}") && r->plan->code.data)
             strv_push(out, r->plan->code.data);
         else
-            add_expanded(out, r, from->items[i]);
+            words_expand(out, r->plan, r->vessel, from->items[i]);
     }
-}
-
-static void make_env(const struct run *r, struct strv *out)
-{
-    const struct strv *from = &r->plan->env;
-    const char *tmpdir = r->vessel->tmpdir;
-
-    for (size_t i = 0; i < from->count; i++) {
-        const char *entry = from->items[i];
-        const char *value = strchr(entry, '=');
-
-        if (i >= r->plan->env_own)
-            strv_push(out, entry);
-        else if (tmpdir && str_eq(value, "=/tmp"))
-            strv_printf(out, "%.*s=%s", (int)(value - entry), entry, tmpdir);
-        else
-            add_expanded(out, r, entry);
-    }
-}
-
-/* The plan's cwd with the plan's workdir replaced by the real one. malloc'ed. */
-static char *make_cwd(const struct run *r)
-{
-    const char *cwd = r->plan->cwd;
-    struct str s = { 0 };
-
-    if (path_is_beneath(cwd, r->plan->workdir)) {
-        str_puts(&s, workdir(r));
-        cwd += strlen(r->plan->workdir);
-    }
-    str_puts(&s, cwd);
-    return str_take(&s);
 }
 
 static bool has_input(const struct run *r)
@@ -94,11 +39,11 @@ static int queue_exec(struct run *r, int64_t wall_ms, struct vial_error *err)
 {
     auto_strv struct strv argv = { 0 };
     auto_strv struct strv env = { 0 };
-    auto_free char *cwd = make_cwd(r);
+    auto_free char *cwd = words_cwd(r->plan, r->vessel, r->plan->cwd);
     struct exec_message m;
 
     make_argv(r, &argv);
-    make_env(r, &env);
+    words_env(r->plan, r->vessel, &env);
     if (!strv_ok(&argv) || !strv_ok(&env) || !cwd)
         return fail_memory(err);
     if (argv.count == 0 || env.count == 0)
@@ -214,44 +159,27 @@ void step_exited(struct run *r, const struct exit_message *m)
     transfer_get(r);
 }
 
-/* The program was not there, or is none. */
-static int fail_program(const struct run *r, const char *program, int error,
-                        struct vial_error *err)
+static bool lacks_interpreter(const struct run *r, const char *program, uint32_t step,
+                              int error)
 {
-    bool interpreter = r->plan->language && !strchr(program, '{');
-
-    (void)fail_sys_rc(err, error, "start '%s'", program);
-    if (interpreter && error == ENOENT) {
-        (void)fail_as(err, VIAL_E_INTERPRETER);
-        return fail_remedy(err,
-                           "install '%s' on this host, or run 'vial languages' to see "
-                           "what is usable",
-                           program);
-    }
-    (void)fail_as(err, VIAL_E_EXEC);
-    if (error == ENOENT)
-        return fail_remedy(err, "check the name: programs are looked up along PATH "
-                                "inside the vessel");
-    return -1;
+    return r->plan->language && !strchr(program, '{') && error == ENOENT &&
+           (step == STEP_FIND || step == STEP_EXEC);
 }
 
 void step_failed(struct run *r, uint32_t step, int error)
 {
     const struct strv *argv = r->compiling ? &r->plan->compile_argv : &r->plan->argv;
+    const char *program = argv->items[0];
     struct vial_error err = { 0 };
 
     r->exec_channel = 0;
-    if (step == STEP_FIND || step == STEP_EXEC) {
-        (void)fail_program(r, argv->items[0], error, &err);
-    } else if (step == STEP_CWD) {
-        (void)fail_sys_rc(&err, error, "enter directory '%s'", r->plan->cwd);
-        (void)fail_as(&err, VIAL_E_CWD);
-        (void)fail_remedy(&err, "name a directory that exists inside the vessel, or "
-                                "leave 'cwd' out");
-    } else {
-        (void)fail_sys_rc(&err, error, "prepare '%s': step '%s'", argv->items[0],
-                          exec_step_name(step));
-        (void)fail_as(&err, VIAL_E_EXEC);
+    (void)words_fail(program, r->plan->cwd, step, error, &err);
+    if (lacks_interpreter(r, program, step, error)) {
+        (void)fail_as(&err, VIAL_E_INTERPRETER);
+        (void)fail_remedy(&err,
+                          "install '%s' on this host, or run 'vial languages' to see "
+                          "what is usable",
+                          program);
     }
     run_fail(r, RUN_FAILED, &err);
 }

@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -192,6 +193,8 @@ _Noreturn void child_run(const struct guest *g, const struct exec_message *m,
 {
     child_stdio(pipes);
     child_session();
+    if (m->terminal && ioctl(0, TIOCSCTTY, 0) < 0)
+        child_fail(STEP_SESSION, errno);
     child_confine(g, m);
     child_exec(g, m);
 }

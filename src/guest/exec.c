@@ -11,7 +11,8 @@
 
 #include "guest/guest.h"
 
-#define PIPE_BYTES (256 << 10)
+#define PIPE_BYTES    (256 << 10)
+#define TERMINAL_LEFT (64u << 10) /* more than a terminal holds */
 
 static void close_fd(int *fd)
 {
@@ -63,11 +64,14 @@ static int make_pipe(int *ours, int *theirs, bool we_write)
     return 0;
 }
 
-static int make_pipes(struct job *j, struct child_pipes *theirs, bool stdin_closed)
+static int make_pipes(struct job *j, struct child_pipes *theirs,
+                      const struct exec_message *m)
 {
     int rc = make_pipe(&j->status_fd, &theirs->status, false);
 
-    if (rc == 0 && !stdin_closed)
+    if (rc == 0 && m->terminal)
+        return terminal_open(j, theirs, m->terminal);
+    if (rc == 0 && !m->stdin_closed)
         rc = make_pipe(&j->fd[0], &theirs->in, true);
     if (rc == 0)
         rc = make_pipe(&j->fd[1], &theirs->out, false);
@@ -91,10 +95,18 @@ static int set_oom(const struct guest *g, const char *value)
     return pwrite(g->oom_fd, value, strlen(value), 0) < 0 ? errno : 0;
 }
 
+/* A terminal has no end, but a key for it. */
+static void end_input(struct job *j)
+{
+    if (j->terminal && j->fd[0] >= 0)
+        (void)!write(j->fd[0], "\4", 1);
+    close_fd(&j->fd[0]);
+}
+
 static void launch(struct guest *g, struct job *j, const struct exec_message *m)
 {
     struct child_pipes theirs = { -1, -1, -1, -1 };
-    int rc = make_pipes(j, &theirs, m->stdin_closed);
+    int rc = make_pipes(j, &theirs, m);
 
     if (rc == 0) {
         j->pid = fork();
@@ -108,6 +120,8 @@ static void launch(struct guest *g, struct job *j, const struct exec_message *m)
     close_fd(&theirs.status);
     if (rc < 0)
         send_failed(g, j, j->pid < 0 ? STEP_FORK : STEP_STDIO, -rc);
+    else if (m->stdin_closed)
+        end_input(j);
 }
 
 void exec_start(struct guest *g, struct job *j, const struct exec_message *m)
@@ -128,6 +142,7 @@ void exec_start(struct guest *g, struct job *j, const struct exec_message *m)
     if (m->timeout_ms && m->timeout_ms < NEVER / 1000000 / 2)
         j->deadline_ns = now_ns() + m->timeout_ms * 1000000;
     watch_start(g);
+    g->exec_count++;
     launch(g, j, m);
     (void)set_oom(g, g->oom_before);
 }
@@ -183,7 +198,7 @@ static void step_input(struct guest *g, struct job *j)
     if (!j->input_len) {
         j->input_at = 0;
         if (j->input_ended)
-            close_fd(&j->fd[0]);
+            end_input(j);
     }
 }
 
@@ -191,7 +206,7 @@ void exec_input_end(struct guest *g, struct job *j)
 {
     (void)g;
     if (!j->input_len)
-        close_fd(&j->fd[0]);
+        end_input(j);
 }
 
 /* Reads the child's report, if it is there. */
@@ -336,7 +351,15 @@ void exec_reaped(struct guest *g, pid_t pid, int status, const void *rusage)
 
         if (j->fd[i] >= 0 && ioctl(j->fd[i], FIONREAD, &there) == 0 && there > 0)
             j->left[i] = (size_t)there;
+        if (j->terminal && j->fd[i] >= 0)
+            j->left[i] = TERMINAL_LEFT; /* some may still be on its way */
     }
+}
+
+void exec_resize(struct job *j, uint32_t size)
+{
+    if (j->terminal && j->fd[1] >= 0)
+        terminal_resize(j->fd[1], size);
 }
 
 void exec_kill(struct guest *g, struct job *j, int signal)

@@ -12,8 +12,7 @@
 #define TEMP_TRIES 100
 #define ENTRY_MAX  300 /* bytes of a packed entry with the longest name */
 
-/* Ends J towards the host; ERROR is 0 or a positive errno. */
-static void finish(struct guest *g, struct job *j, int error, const char *text)
+void files_finish(struct guest *g, struct job *j, int error, const char *text)
 {
     struct pack p = { 0 };
 
@@ -65,13 +64,13 @@ void files_put(struct guest *g, struct job *j, const struct put_message *m)
 
     j->dir_fd = beneath_parent(g->workdir_fd, m->path, true, &name);
     if (j->dir_fd < 0) {
-        finish(g, j, -j->dir_fd, "path");
+        files_finish(g, j, -j->dir_fd, "path");
         return;
     }
     j->name = strdup(name);
     j->file_fd = j->name ? open_temp(g, j, m->mode & 0777) : -ENOMEM;
     if (j->file_fd < 0)
-        finish(g, j, -j->file_fd, "create");
+        files_finish(g, j, -j->file_fd, "create");
 }
 
 void files_put_data(struct guest *g, struct job *j, const uint8_t *data, size_t len)
@@ -84,7 +83,7 @@ void files_put_data(struct guest *g, struct job *j, const uint8_t *data, size_t 
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0) {
-            finish(g, j, n < 0 ? errno : EIO, "write");
+            files_finish(g, j, n < 0 ? errno : EIO, "write");
             return;
         }
         done += (size_t)n;
@@ -98,7 +97,7 @@ void files_put_end(struct guest *g, struct job *j)
 
     if (rc == 0)
         j->temp[0] = 0; /* nothing to clean up */
-    finish(g, j, rc < 0 ? errno : 0, "rename");
+    files_finish(g, j, rc < 0 ? errno : 0, "rename");
 }
 
 void files_get(struct guest *g, struct job *j, const struct get_message *m)
@@ -107,12 +106,12 @@ void files_get(struct guest *g, struct job *j, const struct get_message *m)
 
     j->file_fd = beneath_open_file(g->workdir_fd, m->path);
     if (j->file_fd < 0) {
-        finish(g, j, -j->file_fd, "open");
+        files_finish(g, j, -j->file_fd, "open");
         return;
     }
     if (fstat(j->file_fd, &st) < 0 ||
         lseek(j->file_fd, (off_t)m->offset, SEEK_SET) < 0) {
-        finish(g, j, errno, "seek");
+        files_finish(g, j, errno, "seek");
         return;
     }
     /* What is written from now on is not waited for. */
@@ -127,12 +126,12 @@ void files_list(struct guest *g, struct job *j, const char *path)
     int fd = beneath_open_dir(g->workdir_fd, path);
 
     if (fd < 0) {
-        finish(g, j, -fd, "open");
+        files_finish(g, j, -fd, "open");
         return;
     }
     j->dir = fdopendir(fd);
     if (!j->dir) {
-        finish(g, j, errno, "open");
+        files_finish(g, j, errno, "open");
         (void)close(fd);
     }
 }
@@ -140,7 +139,7 @@ void files_list(struct guest *g, struct job *j, const char *path)
 static void end_data(struct guest *g, struct job *j)
 {
     stream_put(g, j, WIRE_EOF, 1, NULL);
-    finish(g, j, 0, "");
+    files_finish(g, j, 0, "");
 }
 
 static void get_turn(struct guest *g, struct job *j)
@@ -151,7 +150,7 @@ static void get_turn(struct guest *g, struct job *j)
     if (want)
         n = read(j->file_fd, stream_reserve(g, want), want);
     if (n < 0 && errno != EINTR)
-        finish(g, j, errno, "read");
+        files_finish(g, j, errno, "read");
     if (n > 0) {
         stream_commit(g, j, 1, (size_t)n);
         j->file_left -= (uint64_t)n;
@@ -169,13 +168,13 @@ static uint32_t type_letter(mode_t mode)
     return S_ISLNK(mode) ? 'l' : 'o';
 }
 
-static void pack_entry(struct pack *p, int dir_fd, char *name)
+/* NOLINTNEXTLINE(readability-non-const-parameter): the entry holds it */
+void files_pack_entry(struct pack *p, int dir_fd, const char *at, char *name)
 {
     struct list_entry e = { .name = name };
     struct stat st;
 
-    if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 ||
-        fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+    if (fstatat(dir_fd, at, &st, AT_SYMLINK_NOFOLLOW) < 0)
         return; /* gone since it was read */
     e.type = type_letter(st.st_mode);
     e.mode = st.st_mode & 07777;
@@ -194,7 +193,8 @@ static void list_turn(struct guest *g, struct job *j)
 
     /* NOLINTNEXTLINE(concurrency-mt-unsafe): the guest has one thread */
     while (p.len + ENTRY_MAX <= most && (entry = readdir(j->dir)))
-        pack_entry(&p, dirfd(j->dir), entry->d_name);
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+            files_pack_entry(&p, dirfd(j->dir), entry->d_name, entry->d_name);
     if (p.len) {
         stream_put(g, j, WIRE_DATA, 1, &p);
         j->may_send[1] -= (uint32_t)p.len;
@@ -223,7 +223,7 @@ void files_turn(struct guest *g, struct job *j)
 
 void files_close(struct guest *g, struct job *j)
 {
-    finish(g, j, ECANCELED, "closed");
+    files_finish(g, j, ECANCELED, "closed");
 }
 
 void files_release(struct job *j)

@@ -6,7 +6,8 @@
  * vial-init: the first process of every vessel. It runs programs and moves
  * bytes on the host's behalf, in one thread, around one poll(2).
  *
- *   start -> HELLO -> JAIL -> { EXEC | PUT | GET | LIST }* -> end of stream: all die
+ *   start -> HELLO -> JAIL -> { EXEC | PUT | GET | LIST | NAME }* -> end of stream: all
+ * die
  *
  * The host is trusted, but a frame that makes no sense ends the guest. What the
  * guest's programs do is not trusted: they may flood, stop, fork and signal.
@@ -18,6 +19,7 @@
  *   exec     a program and its pipes         landlock its rule set
  *   tree     processes, killed as a whole    watch    file systems running full
  *   files    put, get and list               beneath  names below the workdir
+ *   names    stat, mkdir, move, remove       terminal a program's terminal
  */
 
 #include <dirent.h>
@@ -33,7 +35,7 @@
 #define FIXED_POLLS   4 /* stream in and out, signals, writing */
 #define POLLS_PER_JOB 4
 
-enum job_kind { JOB_EXEC, JOB_PUT, JOB_GET, JOB_LIST };
+enum job_kind { JOB_EXEC, JOB_PUT, JOB_GET, JOB_LIST, JOB_NAME };
 
 /* One channel: a program that runs, or a file under way. */
 struct job {
@@ -51,6 +53,7 @@ struct job {
     uint8_t *input; /* stdin the pipe did not take yet: WIRE_CREDIT bytes, or NULL */
     size_t input_at, input_len;
     bool input_ended;
+    bool terminal;                /* fd[0] and fd[1] are its master */
     bool started, exited, closed; /* closed: the host has lost interest */
     bool ended[3];                /* EOF was sent */
     size_t left[3];               /* after the exit: bytes that were in the pipe then */
@@ -98,7 +101,8 @@ struct guest {
 
     struct job *jobs[WIRE_MAX_CHANNELS];
     size_t job_count;
-    size_t turn; /* who is served first in this round */
+    uint64_t exec_count; /* ever started */
+    size_t turn;         /* who is served first in this round */
     struct watch watch;
     struct pollfd polls[FIXED_POLLS + POLLS_PER_JOB * WIRE_MAX_CHANNELS];
 };
@@ -135,14 +139,21 @@ void exec_input_end(struct guest *g, struct job *j);
 void exec_polls(struct guest *g, struct job *j, struct pollfd *p);
 void exec_turn(struct guest *g, struct job *j, const struct pollfd *p);
 void exec_reaped(struct guest *g, pid_t pid, int status, const void *rusage);
+void exec_resize(struct job *j, uint32_t size);
 void exec_kill(struct guest *g, struct job *j, int signal);
 void exec_close(struct guest *g, struct job *j);
 void exec_release(struct job *j);
 
-/* child.c: runs in the child, never returns. IN is -1 for /dev/null. */
+/* The child's ends. IN is -1 for /dev/null. */
 struct child_pipes {
     int in, out, err, status;
 };
+
+/* terminal.c: 0 or -errno. */
+int terminal_open(struct job *j, struct child_pipes *theirs, uint32_t size);
+void terminal_resize(int fd, uint32_t size);
+
+/* child.c: runs in the child, never returns. */
 _Noreturn void child_run(const struct guest *g, const struct exec_message *m,
                          const struct child_pipes *pipes);
 
@@ -176,7 +187,13 @@ int watch_poll_fd(const struct guest *g);
 void watch_written(struct guest *g);
 void watch_step(struct guest *g); /* looks when it is time to */
 
+/* names.c */
+void names_do(struct guest *g, struct job *j, const struct name_message *m);
+
 /* files.c */
+/* Ends J towards the host; ERROR is 0 or a positive errno. */
+void files_finish(struct guest *g, struct job *j, int error, const char *text);
+void files_pack_entry(struct pack *p, int dir_fd, const char *at, char *name);
 void files_put(struct guest *g, struct job *j, const struct put_message *m);
 void files_put_data(struct guest *g, struct job *j, const uint8_t *data, size_t len);
 void files_put_end(struct guest *g, struct job *j);

@@ -102,6 +102,18 @@ static void on_list(struct guest *g, const struct frame *f, struct unpack *u)
     free(path);
 }
 
+static void on_name(struct guest *g, const struct frame *f, struct unpack *u)
+{
+    struct job *j = new_job(g, f, JOB_NAME);
+    struct name_message m;
+
+    if (name_read(u, &m) < 0)
+        guest_end(g, 1);
+    names_do(g, j, &m);
+    free(m.path);
+    free(m.to);
+}
+
 void host_used(struct guest *g, struct job *j, size_t len)
 {
     struct pack p = { 0 };
@@ -167,6 +179,15 @@ static void on_signal(struct guest *g, struct job *j, struct unpack *u)
         (void)kill(j->pid, (int)signal);
 }
 
+static void on_resize(struct guest *g, struct job *j, struct unpack *u)
+{
+    uint32_t size = unpack_u32(u);
+
+    if (!unpack_finished(u) || j->kind != JOB_EXEC)
+        guest_end(g, 1);
+    exec_resize(j, size);
+}
+
 static void on_close(struct guest *g, struct job *j)
 {
     if (j->kind == JOB_EXEC)
@@ -195,6 +216,9 @@ static void on_channel(struct guest *g, const struct frame *f, struct unpack *u)
         break;
     case WIRE_SIGNAL:
         on_signal(g, j, u);
+        break;
+    case WIRE_RESIZE:
+        on_resize(g, j, u);
         break;
     case WIRE_CLOSE:
         on_close(g, j);
@@ -228,6 +252,9 @@ void host_frame(struct guest *g, const struct frame *f)
         break;
     case WIRE_LIST:
         on_list(g, f, &u);
+        break;
+    case WIRE_NAME:
+        on_name(g, f, &u);
         break;
     case WIRE_SHUTDOWN:
         guest_end(g, 0);

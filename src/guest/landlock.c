@@ -41,8 +41,10 @@ enum {
     FS_OF_FILES = FS_EXECUTE | FS_WRITE_FILE | FS_READ_FILE | FS_TRUNCATE,
 };
 
-#define NET_TCP    (1u << 0 | 1u << 1) /* bind and connect; ABI 4 */
-#define SCOPE_BOTH (1u << 0 | 1u << 1) /* abstract sockets and signals; ABI 6 */
+#define NET_TCP (1u << 0 | 1u << 1) /* bind and connect; ABI 4 */
+/* ABI 6. Each program has a domain of its own. */
+#define SCOPE_ABSTRACT (1u << 0)
+#define SCOPE_SIGNAL   (1u << 1)
 
 struct ruleset_attr {
     uint64_t fs, net, scoped;
@@ -111,7 +113,11 @@ int landlock_build(const struct jail *jail)
     if (abi >= 4 && (jail->flags & JAIL_LANDLOCK_NET))
         attr.net = NET_TCP;
     if (abi >= 6)
-        attr.scoped = SCOPE_BOTH;
+        attr.scoped = SCOPE_ABSTRACT;
+    /* In a pid namespace there is nobody else to signal, but what an earlier
+     * program of the same session left running. */
+    if (abi >= 6 && !(jail->flags & JAIL_PID1))
+        attr.scoped |= SCOPE_SIGNAL;
     ruleset = (int)syscall(SYS_landlock_create_ruleset, &attr, sizeof attr, 0);
     if (ruleset < 0)
         return -errno;

@@ -135,13 +135,33 @@ static bool scan(struct procs *p)
     return true;
 }
 
-static bool is_root(const struct guest *g, const struct job *j, const struct proc *one)
+/* Whose processes are meant. */
+struct target {
+    const struct job *j; /* NULL: every descendant of the guest */
+    bool alone;          /* no other program is running */
+    struct proc main;    /* j's, once seen; it may be gone before the rest */
+};
+
+/* By the kernel's clock ticks and, within one, by number. */
+static bool is_younger(const struct proc *one, const struct proc *main)
+{
+    return main->pid > 0 && (one->start > main->start ||
+                             (one->start == main->start && one->pid > main->pid));
+}
+
+/* An orphan comes back to the guest. Beside a program that runs alone, one that
+ * is younger than it must be its own, whatever it did to hide; older ones were
+ * left by programs before it. */
+static bool is_root(const struct guest *g, const struct target *t,
+                    const struct proc *one)
 {
     if (one->pid == g->pid)
         return false;
-    if (!j)
+    if (!t->j)
         return one->parent == g->pid;
-    return one->pid == j->pid || one->session == j->pid;
+    if (one->pid == t->j->pid || one->session == t->j->pid)
+        return true;
+    return t->alone && one->parent == g->pid && is_younger(one, &t->main);
 }
 
 static int by_pid(const void *a, const void *b)
@@ -159,17 +179,24 @@ static bool parent_is_ours(const struct procs *p, const struct proc *one)
     return parent && parent->ours;
 }
 
-/* Marks the tree of J, or with NULL every descendant of the guest, and returns
- * how many of them are alive. */
-static size_t mark(const struct guest *g, const struct job *j, struct procs *p)
+static void find_main(struct target *t, const struct procs *p)
+{
+    for (size_t i = 0; t->j && !t->main.pid && i < p->count; i++)
+        if (p->at[i].pid == t->j->pid)
+            t->main = p->at[i];
+}
+
+/* Marks who is meant, and returns how many of them are alive. */
+static size_t mark(const struct guest *g, struct target *t, struct procs *p)
 {
     size_t alive = 0;
     bool more = true;
 
     if (p->count)
         qsort(p->at, p->count, sizeof *p->at, by_pid);
+    find_main(t, p);
     for (size_t i = 0; i < p->count; i++)
-        p->at[i].ours = is_root(g, j, &p->at[i]);
+        p->at[i].ours = is_root(g, t, &p->at[i]);
     while (more) {
         more = false;
         for (size_t i = 0; i < p->count; i++)
@@ -205,26 +232,26 @@ static void signal_marked(const struct procs *p, int signal)
 }
 
 /* Stops all, again and again until no new ones appear. */
-static size_t stop_all(const struct guest *g, const struct job *j, struct procs *p,
+static size_t stop_all(const struct guest *g, struct target *t, struct procs *p,
                        uint64_t until)
 {
     size_t before = 0, alive;
 
-    while (scan(p) && (alive = mark(g, j, p)) > before && now_ns() < until) {
+    while (scan(p) && (alive = mark(g, t, p)) > before && now_ns() < until) {
         signal_marked(p, SIGSTOP);
         before = alive;
     }
     return before;
 }
 
-static void kill_walk(struct guest *g, const struct job *j)
+static void kill_walk(struct guest *g, struct target *t)
 {
     const struct timespec pause = { .tv_nsec = PAUSE_NS };
     uint64_t until = now_ns() + TIME_LIMIT;
     struct procs p = { 0 };
 
     /* Without a child there is no descendant either: orphans become ours. */
-    while (tree_reap(g) && stop_all(g, j, &p, until) > 0 && now_ns() < until) {
+    while (tree_reap(g) && stop_all(g, t, &p, until) > 0 && now_ns() < until) {
         signal_marked(&p, SIGKILL);
         (void)nanosleep(&pause, NULL);
     }
@@ -244,9 +271,10 @@ static size_t running(const struct guest *g)
 void tree_signal(struct guest *g, const struct job *j, int signal)
 {
     struct procs p = { 0 };
-    bool alone = running(g) == 1;
+    struct target t = { .j = j, .alone = running(g) == 1 };
+    bool all = t.alone && g->exec_count == 1; /* then all there is belongs to it */
 
-    if (g->pid1 && alone) {
+    if (g->pid1 && all) {
         (void)kill(-1, signal);
         return;
     }
@@ -254,23 +282,25 @@ void tree_signal(struct guest *g, const struct job *j, int signal)
         (void)kill(-j->pid, signal);
         return;
     }
-    if (alone)
-        j = NULL; /* then all there is belongs to it, whatever it did to hide */
+    if (all)
+        t.j = NULL;
     if (signal == SIGKILL) {
-        kill_walk(g, j);
+        kill_walk(g, &t);
         return;
     }
-    if (scan(&p) && mark(g, j, &p))
+    if (scan(&p) && mark(g, &t, &p))
         signal_marked(&p, signal);
     free(p.at);
 }
 
 void tree_kill_all(struct guest *g)
 {
+    struct target all = { 0 };
+
     if (g->pid1)
         return; /* the kernel kills them all when pid 1 ends */
     for (size_t i = 0; i < g->job_count; i++)
         if (g->jobs[i]->pid > 0 && !g->jobs[i]->exited)
             (void)kill(-g->jobs[i]->pid, SIGKILL);
-    kill_walk(g, NULL);
+    kill_walk(g, &all);
 }

@@ -25,23 +25,26 @@
 #define WIRE_MAX_CHANNELS 256u /* alive at once */
 
 enum wire_type {
-    WIRE_HELLO = 1,    /* both: u32 version */
-    WIRE_JAIL = 2,     /* to guest, once, before any exec: how to confine programs */
-    WIRE_EXEC = 3,     /* to guest: opens a channel */
-    WIRE_DATA = 4,     /* both: bytes of a stream (0 in, 1 out, 2 err) */
-    WIRE_EOF = 5,      /* both: no more DATA on this stream */
-    WIRE_CREDIT_ = 6,  /* both: u32 more bytes may be sent on this stream */
-    WIRE_SIGNAL = 7,   /* to guest: u32 signal, u32 1 for the exec's whole tree */
-    WIRE_STARTED = 8,  /* to host: u32 pid; the exec's program is running */
-    WIRE_EXIT = 9,     /* to host: how it ended; after both streams' EOF or cut-off */
-    WIRE_PUT = 10,     /* to guest: opens a channel; DATA on stream 0, EOF, then DONE */
-    WIRE_GET = 11,     /* to guest: opens a channel; DATA on stream 1, EOF, then DONE */
-    WIRE_LIST = 12,    /* to guest: likewise; DATA holds packed entries */
-    WIRE_DONE = 13,    /* to host: u32 errno (0: good) and a text; ends PUT/GET/LIST */
-    WIRE_FAILED = 14,  /* to host: exec could not start: u32 step, u32 errno */
-    WIRE_CLOSE = 15,   /* to guest: end the channel, killing what runs on it; the
-                          guest still ends it with EXIT, FAILED or DONE */
-    WIRE_SHUTDOWN = 16 /* to guest: kill everything and exit */
+    WIRE_HELLO = 1,   /* both: u32 version */
+    WIRE_JAIL = 2,    /* to guest, once, before any exec: how to confine programs */
+    WIRE_EXEC = 3,    /* to guest: opens a channel */
+    WIRE_DATA = 4,    /* both: bytes of a stream (0 in, 1 out, 2 err) */
+    WIRE_EOF = 5,     /* both: no more DATA on this stream */
+    WIRE_CREDIT_ = 6, /* both: u32 more bytes may be sent on this stream */
+    WIRE_SIGNAL = 7,  /* to guest: u32 signal, u32 1 for the exec's whole tree */
+    WIRE_STARTED = 8, /* to host: u32 pid; the exec's program is running */
+    WIRE_EXIT = 9,    /* to host: how it ended; after both streams' EOF or cut-off */
+    WIRE_PUT = 10,    /* to guest: opens a channel; DATA on stream 0, EOF, then DONE */
+    WIRE_GET = 11,    /* to guest: opens a channel; DATA on stream 1, EOF, then DONE */
+    WIRE_LIST = 12,   /* to guest: likewise; DATA holds packed entries */
+    WIRE_DONE = 13,   /* to host: u32 errno (0: good) and a text; ends PUT/GET/LIST */
+    WIRE_FAILED = 14, /* to host: exec could not start: u32 step, u32 errno */
+    WIRE_CLOSE = 15,  /* to guest: end the channel, killing what runs on it; the
+                         guest still ends it with EXIT, FAILED or DONE */
+    WIRE_SHUTDOWN = 16, /* to guest: kill everything and exit */
+    WIRE_NAME = 17,     /* to guest: stat, mkdir, move, remove; a stat gives one packed
+                           entry as DATA on stream 1 and EOF; all end with DONE */
+    WIRE_RESIZE = 18    /* to guest: u32 rows << 16 | columns, for an exec's terminal */
 };
 
 struct frame {

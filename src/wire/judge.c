@@ -25,6 +25,7 @@ static const char *type_name(uint8_t type)
         [WIRE_GET] = "GET",       [WIRE_LIST] = "LIST",
         [WIRE_DONE] = "DONE",     [WIRE_FAILED] = "FAILED",
         [WIRE_CLOSE] = "CLOSE",   [WIRE_SHUTDOWN] = "SHUTDOWN",
+        [WIRE_NAME] = "NAME",     [WIRE_RESIZE] = "RESIZE",
     };
 
     return names[type]; /* frame_read knows only these */
@@ -54,7 +55,7 @@ static bool gives_output(const struct channel *c, int stream)
 {
     if (c->kind == CHANNEL_EXEC)
         return c->started && (stream == 1 || stream == 2);
-    return (c->kind == CHANNEL_GET || c->kind == CHANNEL_LIST) && stream == 1;
+    return c->kind != CHANNEL_PUT && stream == 1;
 }
 
 static const char *judge_data(struct link *l, struct channel *c, const struct frame *f)

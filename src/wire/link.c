@@ -192,6 +192,15 @@ int link_list(struct link *l, const char *path, uint32_t *channel,
     return open_channel(l, CHANNEL_LIST, WIRE_LIST, &p, channel, err);
 }
 
+int link_name(struct link *l, const struct name_message *m, uint32_t *channel,
+              struct vial_error *err)
+{
+    struct pack p = { 0 };
+
+    name_write(&p, m);
+    return open_channel(l, CHANNEL_NAME, WIRE_NAME, &p, channel, err);
+}
+
 static bool takes_input(const struct channel *c)
 {
     return c && (c->kind == CHANNEL_EXEC || c->kind == CHANNEL_PUT) && !c->sent_eof &&
@@ -244,6 +253,18 @@ void link_signal(struct link *l, uint32_t channel, int signal, bool whole_tree)
     pack_u32(&p, (uint32_t)signal);
     pack_u32(&p, whole_tree);
     if (put_message(l, WIRE_SIGNAL, channel, &p, NULL) < 0)
+        l->out.bad = true;
+}
+
+void link_resize(struct link *l, uint32_t channel, uint32_t size)
+{
+    const struct channel *c = find(l, channel);
+    struct pack p = { 0 };
+
+    if (!c || c->kind != CHANNEL_EXEC || c->closed)
+        return;
+    pack_u32(&p, size);
+    if (put_message(l, WIRE_RESIZE, channel, &p, NULL) < 0)
         l->out.bad = true;
 }
 

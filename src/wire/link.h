@@ -9,8 +9,8 @@
  * not fit the state of its channel, exceeds its credit or is malformed makes
  * link_feed fail, after which the link is dead and the vessel must be killed.
  *
- *   link_new -> link_jail -> { link_exec | link_put | link_get | link_list }*
- *            -> link_free
+ *   link_new -> link_jail -> { link_exec | link_put | link_get | link_list |
+ *            link_name }* -> link_free
  *
  * Requests may be queued before the guest's HELLO has come.
  */
@@ -34,7 +34,7 @@ struct link_events {
     void (*eof)(void *context, uint32_t channel, int stream);
     void (*exited)(void *context, uint32_t channel, const struct exit_message *exit);
     void (*failed)(void *context, uint32_t channel, uint32_t step, int error);
-    /* PUT, GET and LIST end here; ERROR is 0 or a positive errno. */
+    /* PUT, GET, LIST and NAME end here; ERROR is 0 or a positive errno. */
     void (*done)(void *context, uint32_t channel, int error, const char *text);
     /* Stdin or PUT content may be sent again: link_writable > 0. */
     void (*writable)(void *context, uint32_t channel);
@@ -54,6 +54,8 @@ int link_get(struct link *l, const struct get_message *m, uint32_t *channel,
              struct vial_error *err);
 int link_list(struct link *l, const char *path, uint32_t *channel,
               struct vial_error *err);
+int link_name(struct link *l, const struct name_message *m, uint32_t *channel,
+              struct vial_error *err);
 
 /* How many bytes may be sent on the channel's stream 0 now. */
 size_t link_writable(const struct link *l, uint32_t channel);
@@ -62,6 +64,8 @@ void link_send(struct link *l, uint32_t channel, const void *data, size_t len);
 void link_send_eof(struct link *l, uint32_t channel);
 
 void link_signal(struct link *l, uint32_t channel, int signal, bool whole_tree);
+/* SIZE as in exec_message. */
+void link_resize(struct link *l, uint32_t channel, uint32_t size);
 /* No event of the channel comes any more. */
 void link_close_channel(struct link *l, uint32_t channel);
 void link_shutdown(struct link *l);

@@ -19,7 +19,8 @@ enum channel_kind {
     CHANNEL_EXEC,
     CHANNEL_PUT,
     CHANNEL_GET,
-    CHANNEL_LIST
+    CHANNEL_LIST,
+    CHANNEL_NAME
 };
 
 struct channel {

@@ -144,6 +144,7 @@ void exec_write(struct pack *p, const struct exec_message *m)
     pack_u64(p, m->timeout_ms);
     pack_u32(p, m->stdin_closed);
     pack_u32(p, m->end_on_full);
+    pack_u32(p, m->terminal);
 }
 
 int exec_read(struct unpack *u, struct exec_message *out)
@@ -155,6 +156,7 @@ int exec_read(struct unpack *u, struct exec_message *out)
     m.timeout_ms = unpack_u64(u);
     m.stdin_closed = unpack_u32(u);
     m.end_on_full = unpack_u32(u);
+    m.terminal = unpack_u32(u);
     if (!unpack_finished(u) || !m.argv[0] || m.stdin_closed > 1 || m.end_on_full > 1) {
         exec_done(&m);
         return -1;
@@ -262,6 +264,28 @@ int get_read(struct unpack *u, struct get_message *out)
     m.len = unpack_u64(u);
     if (!unpack_finished(u) || m.offset > INT64_MAX || m.len > INT64_MAX) {
         free(m.path);
+        return -1;
+    }
+    *out = m;
+    return 0;
+}
+
+void name_write(struct pack *p, const struct name_message *m)
+{
+    pack_u32(p, m->verb);
+    pack_text(p, m->path);
+    pack_text(p, m->to);
+}
+
+int name_read(struct unpack *u, struct name_message *out)
+{
+    struct name_message m = { .verb = unpack_u32(u) };
+
+    m.path = unpack_text(u);
+    m.to = unpack_text(u);
+    if (!unpack_finished(u) || m.verb < NAME_STAT || m.verb > NAME_REMOVE_ALL) {
+        free(m.path);
+        free(m.to);
         return -1;
     }
     *out = m;

@@ -63,6 +63,8 @@ struct exec_message {
     uint64_t timeout_ms;   /* the guest's own, later than the host's; 0: none */
     uint32_t stdin_closed; /* 1: /dev/null */
     uint32_t end_on_full;  /* 1: kill it when a watched file system is seen full */
+    uint32_t terminal;     /* rows << 16 | columns: a terminal of that size; 0: pipes.
+                              All it shows is stream 1 */
 };
 
 void exec_write(struct pack *p, const struct exec_message *m);
@@ -117,6 +119,23 @@ struct get_message {
 };
 void get_write(struct pack *p, const struct get_message *m);
 int get_read(struct unpack *u, struct get_message *out);
+
+/* What is done to a name (WIRE_NAME). */
+enum name_verb {
+    NAME_STAT = 1,
+    NAME_MKDIR,  /* with its parents; one that exists is good */
+    NAME_MOVE,   /* to `to`, whose parents are made; replaces a file */
+    NAME_REMOVE, /* a file or an empty directory */
+    NAME_REMOVE_ALL
+};
+
+struct name_message {
+    uint32_t verb;
+    char *path; /* relative to the workdir; "" is the workdir itself, for stat */
+    char *to;
+};
+void name_write(struct pack *p, const struct name_message *m);
+int name_read(struct unpack *u, struct name_message *out);
 
 /* One directory entry of WIRE_LIST. */
 struct list_entry {

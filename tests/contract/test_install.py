@@ -4,6 +4,7 @@
 VIAL_BUILD names the build directory; nothing outside a temporary directory is touched.
 """
 
+import json
 import os
 import shutil
 import subprocess
@@ -66,9 +67,20 @@ def test_the_example_builds_from_the_installed_files_and_runs(installed, flags, 
     assert call(program, env=environment, cwd=tmp_path) == "ok: 4\n"
 
 
+def test_the_session_example_builds_from_the_installed_files_and_runs(
+        installed, flags, environment, tmp_path):
+    program = tmp_path / "session"
+    call("cc", "-std=c17", "-Wall", "-Wextra", "-Werror", ROOT / "examples/session.c", *flags,
+         "-o", program)
+    said = call(program, env=environment, cwd=tmp_path).splitlines()
+    assert said[:2] == ["3", "ok"]
+    assert json.loads(said[3])["value"]["text/plain"] == "6"
+
+
 def test_only_public_headers_are_installed(installed):
     names = sorted(p.name for p in one(installed, "vial.h").parent.iterdir())
-    assert names == ["engine.h", "error.h", "request.h", "result.h", "vial.h"]
+    assert names == ["context.h", "engine.h", "error.h", "files.h", "request.h", "result.h",
+                     "session.h", "vial.h"]
 
 
 def test_the_headers_are_good_cpp(flags, tmp_path):

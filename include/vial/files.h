@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VIAL_FILES_H
+#define VIAL_FILES_H
+
+/*
+ * Files of a session. Paths are relative to its working directory, and resolved
+ * by the guest inside the vessel, one component at a time and without following
+ * any link: nothing leads out. A name may hold every byte but NUL and '/'.
+ *
+ * Errors: VIAL-PATH for a path that is not plain, or leads through a link;
+ * VIAL-NO-FILE for what is not there; VIAL-QUOTA for what does not fit;
+ * VIAL-OFFSET behind a file's end; VIAL-FILE for all else, with its cause.
+ */
+
+#include "vial/session.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct vial_entry {
+    char *path; /* relative to what was listed; "" for what stat was asked about */
+    char type;  /* 'f' file, 'd' directory, 'l' link, 'o' other */
+    unsigned mode;
+    uint64_t size, mtime_ns;
+    const char *media; /* "image/png" …, by the name's ending; static storage */
+    char sha256[65];   /* of its content, in hex; "" but for vial_session_changes */
+};
+
+struct vial_entries {
+    struct vial_entry *items; /* sorted by path */
+    size_t count;
+};
+
+/* Writes a file: under another name first, so that nobody sees half of it.
+ * Parents are made. MODE 0 means 0644. */
+VIAL_API VIAL_MUST_CHECK int vial_session_put(struct vial_session *session,
+                                              const char *path, const void *data,
+                                              size_t len, unsigned mode,
+                                              struct vial_error *err);
+
+/* The same from FD, which is read until its end and stays open. */
+VIAL_API VIAL_MUST_CHECK int vial_session_put_fd(struct vial_session *session,
+                                                 const char *path, int fd,
+                                                 unsigned mode, struct vial_error *err);
+
+/* Reads LEN bytes from OFFSET on (0: to the end), or as many as there are. *DATA
+ * is malloc'ed, and has a NUL behind it that is not counted. At most 256 MiB. */
+VIAL_API VIAL_MUST_CHECK int vial_session_get(struct vial_session *session,
+                                              const char *path, uint64_t offset,
+                                              uint64_t len, char **data, size_t *got,
+                                              struct vial_error *err);
+
+/* The same into FD, without a limit. */
+VIAL_API VIAL_MUST_CHECK int vial_session_get_fd(struct vial_session *session,
+                                                 const char *path, uint64_t offset,
+                                                 uint64_t len, int fd,
+                                                 struct vial_error *err);
+
+/* What a directory holds ("" or ".": the working directory), and with DEEP what
+ * its directories hold. Links are listed, never followed. */
+VIAL_API VIAL_MUST_CHECK int vial_session_list(struct vial_session *session,
+                                               const char *path, bool deep,
+                                               struct vial_entries *out,
+                                               struct vial_error *err);
+
+/* Zero-initialised entries are allowed. */
+VIAL_API void vial_entries_free(struct vial_entries *entries);
+
+/* One name, itself if it is a link. OUT owns nothing. */
+VIAL_API VIAL_MUST_CHECK int vial_session_stat(struct vial_session *session,
+                                               const char *path, struct vial_entry *out,
+                                               struct vial_error *err);
+
+/* A directory with its parents; one that exists is good. */
+VIAL_API VIAL_MUST_CHECK int vial_session_mkdir(struct vial_session *session,
+                                                const char *path,
+                                                struct vial_error *err);
+
+/* Renames; a file at TO is replaced. */
+VIAL_API VIAL_MUST_CHECK int vial_session_move(struct vial_session *session,
+                                               const char *from, const char *to,
+                                               struct vial_error *err);
+
+/* A file or an empty directory; with DEEP also what is in it. */
+VIAL_API VIAL_MUST_CHECK int vial_session_remove(struct vial_session *session,
+                                                 const char *path, bool deep,
+                                                 struct vial_error *err);
+
+/* The files below PATH that are not in BEFORE, or differ from it: a list made
+ * earlier of the same path, or NULL. They are read to be hashed; one that cannot
+ * be (any more) is left out. */
+VIAL_API VIAL_MUST_CHECK int vial_session_changes(struct vial_session *session,
+                                                  const char *path,
+                                                  const struct vial_entries *before,
+                                                  struct vial_entries *out,
+                                                  struct vial_error *err);
+
+/* Writes the files and directories below PATH to FD as a tar archive (ustar, pax
+ * for long names). Links and other kinds are left out, and counted in *LEFT_OUT,
+ * which may be NULL. */
+VIAL_API VIAL_MUST_CHECK int vial_session_export(struct vial_session *session,
+                                                 const char *path, int fd,
+                                                 size_t *left_out,
+                                                 struct vial_error *err);
+
+/* Takes in a tar archive (ustar, pax, GNU long names) from FD, below PATH. An
+ * archive that holds a link, a device or a path that is not plain is VIAL-TAR;
+ * what came before that stays. */
+VIAL_API VIAL_MUST_CHECK int vial_session_import(struct vial_session *session,
+                                                 const char *path, int fd,
+                                                 struct vial_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

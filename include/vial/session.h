@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VIAL_SESSION_H
+#define VIAL_SESSION_H
+
+/*
+ * A vessel that stays open for several programs.
+ *
+ *   vial_session_open -> { exec | files | contexts }* -> vial_session_close
+ *                     -> vial_session_free
+ *
+ * A session lives in this process and ends with it. It has a thread of its own,
+ * so that deadlines hold and output is taken whether or not anyone waits. All
+ * functions may be called from several threads at once; only the *_free ones
+ * need that no other call on the same object is under way.
+ *
+ * Once a session has ended, by whatever reason, its vessel is gone, calls fail
+ * with VIAL-SESSION, and what its programs wrote can still be read.
+ */
+
+#include "vial/engine.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct vial_session;
+struct vial_exec;
+
+/* Zero-initialise: 0 means the usual value everywhere. */
+struct vial_session_options {
+    int64_t idle_ms;      /* ends when nothing runs and nobody asks; usual: 10 min */
+    int64_t lease_ms;     /* ends anyhow, unless renewed; usual: 1 h, at most 24 h */
+    uint64_t ring_bytes;  /* of each output stream kept in memory; usual: 256 KiB */
+    uint64_t spill_bytes; /* and in an unlinked temporary file; usual: 256 MiB */
+};
+
+enum vial_outcome {
+    VIAL_SESSION_OPEN,
+    VIAL_SESSION_COMPLETED, /* closed by its owner */
+    VIAL_SESSION_FAILED,    /* closed as failed, or the vessel was lost */
+    VIAL_SESSION_EXPIRED    /* idle for too long, or its lease ran out */
+};
+
+struct vial_session_report {
+    enum vial_outcome outcome;
+    struct vial_error error; /* code "" unless the vessel was lost or it expired */
+    char id[24];             /* "s-…" */
+    char vessel_id[32];
+    char driver[16];
+    char level[16];          /* as in a result */
+    char limits_by[16];      /* as in a result */
+    uint64_t execs;          /* started so far */
+    double duration_ms;      /* since it was opened, or until it ended */
+    struct vial_usage usage; /* of all its programs together; whole once it ended */
+};
+
+/* Opens a vessel as REQ describes it: limits, network, mounts, driver, env, cwd.
+ * Its files are put in; its code or command is not run, and need not be there.
+ * `timeout` is the most a single exec may have. OPTIONS may be NULL. The engine
+ * must outlive the session. */
+VIAL_API VIAL_MUST_CHECK int vial_session_open(
+    struct vial_engine *engine, const struct vial_request *req,
+    const struct vial_session_options *options, struct vial_session **out,
+    struct vial_error *err);
+
+/* The lease now ends LEASE_MS from now (0: the length it was opened with). */
+VIAL_API VIAL_MUST_CHECK int vial_session_renew(struct vial_session *session,
+                                                int64_t lease_ms,
+                                                struct vial_error *err);
+
+/* How it stands. Does not count as asking for anything. */
+VIAL_API void vial_session_look(struct vial_session *session,
+                                struct vial_session_report *out);
+
+/* Ends everything in it and records OUTCOME (completed or failed). A session
+ * that has ended already keeps its outcome. Returns once the vessel is gone. */
+VIAL_API void vial_session_close(struct vial_session *session,
+                                 enum vial_outcome outcome);
+
+/* Closes it as completed if need be, and gives it back with all its execs; its
+ * contexts were given back before. NULL is allowed. */
+VIAL_API void vial_session_free(struct vial_session *session);
+
+/* "open", "completed" and so on. Static storage. */
+VIAL_API const char *vial_outcome_name(enum vial_outcome outcome);
+
+/* What to run. Zero-initialise; either ARGV or SHELL. */
+struct vial_exec_options {
+    const char *const *argv; /* NULL-terminated */
+    const char *shell;       /* a line for /bin/sh -c */
+    const char *const *env;  /* NULL-terminated "NAME=VALUE", over the session's */
+    const char *cwd;         /* absolute, or below the workdir; NULL: the session's */
+    const void *stdin_data;  /* copied */
+    size_t stdin_len;
+    bool stdin_live;        /* vial_exec_write brings it */
+    int64_t timeout_ms;     /* 0: the request's `timeout`, which is also the most */
+    unsigned rows, columns; /* both > 0: a terminal of that size, in place of pipes;
+                               all that it shows is stream 1 */
+};
+
+struct vial_exec_status {
+    bool running;              /* if so, only the byte counts below are set */
+    enum vial_verdict verdict; /* ok, nonzero, signal, timeout, oom, output_limit,
+                                  cancelled or failed */
+    int exit_code;             /* -1 when there is none */
+    int signal;                /* 0 when there is none */
+    uint64_t stdout_bytes, stderr_bytes; /* written so far */
+    double duration_ms;
+    double cpu_user_ms, cpu_system_ms;
+    uint64_t memory_peak_bytes; /* of its largest process */
+    struct vial_error error;    /* code "" when there is none */
+};
+
+/* Starts a program and returns at once. *OUT is given back with vial_exec_free,
+ * or together with the session. */
+VIAL_API VIAL_MUST_CHECK int vial_session_exec(struct vial_session *session,
+                                               const struct vial_exec_options *options,
+                                               struct vial_exec **out,
+                                               struct vial_error *err);
+
+/* Waits until it has ended, for at most TIMEOUT_MS (0: only looks; < 0: for as
+ * long as it takes). A program that did not start is a status with verdict
+ * `failed`. Never fails on a running one: see `running`. */
+VIAL_API void vial_exec_wait(struct vial_exec *exec, int64_t timeout_ms,
+                             struct vial_exec_status *out);
+
+/* Hands LEN bytes to a live stdin, as fast as the program takes them. With
+ * TIMEOUT_MS >= 0 it stops then; *TAKEN says how many bytes went. */
+VIAL_API VIAL_MUST_CHECK int vial_exec_write(struct vial_exec *exec, const void *data,
+                                             size_t len, int64_t timeout_ms,
+                                             size_t *taken, struct vial_error *err);
+
+/* The end of a live stdin. */
+VIAL_API VIAL_MUST_CHECK int vial_exec_close_stdin(struct vial_exec *exec,
+                                                   struct vial_error *err);
+
+/* Sends a signal to the program, or to it and all its descendants. */
+VIAL_API VIAL_MUST_CHECK int vial_exec_signal(struct vial_exec *exec, int signal,
+                                              bool whole_tree, struct vial_error *err);
+
+/* Another size for its terminal; the program gets SIGWINCH. */
+VIAL_API VIAL_MUST_CHECK int vial_exec_resize(struct vial_exec *exec, unsigned rows,
+                                              unsigned columns, struct vial_error *err);
+
+/* A piece of a stream. Streams are logs with absolute offsets; whoever knows an
+ * offset is attached, and nothing is kept per reader. */
+struct vial_chunk {
+    uint64_t offset; /* of its first byte */
+    uint64_t gap;    /* bytes before it that were asked for and are lost */
+    size_t len;
+    bool end; /* the stream ends behind it */
+};
+
+/* Reads at most SIZE bytes of STREAM (1 or 2) from OFFSET on into BUF, waiting at
+ * most TIMEOUT_MS for the first one (0: not at all; < 0: as long as it takes).
+ * An offset behind the end of what was written is VIAL-OFFSET. */
+VIAL_API VIAL_MUST_CHECK int vial_exec_read(struct vial_exec *exec, int stream,
+                                            uint64_t offset, void *buf, size_t size,
+                                            int64_t timeout_ms, struct vial_chunk *out,
+                                            struct vial_error *err);
+
+/* Kills its tree if it still runs, and forgets its output. NULL is allowed. */
+VIAL_API void vial_exec_free(struct vial_exec *exec);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

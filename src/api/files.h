@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VIAL_API_FILES_H
+#define VIAL_API_FILES_H
+
+/*
+ * A file on its way in or out, piece by piece, by the calling thread. After a
+ * begin that succeeded, one *_end must follow, also after a failure in between.
+ */
+
+#include "engine/session.h"
+
+#include "vial/files.h"
+
+struct files_way {
+    struct vial_session *session;
+    const char *path; /* borrowed, for messages */
+    const char *verb; /* "put" */
+    struct session_op op;
+};
+
+int files_put_begin(struct files_way *w, struct vial_session *s, const char *path,
+                    unsigned mode, struct vial_error *err);
+int files_put_some(struct files_way *w, const void *data, size_t len,
+                   struct vial_error *err);
+/* WHOLE false: it is given up, and leaves nothing. */
+int files_put_end(struct files_way *w, bool whole, struct vial_error *err);
+
+int files_get_begin(struct files_way *w, struct vial_session *s, const char *path,
+                    uint64_t offset, uint64_t len, struct vial_error *err);
+/* Moves what has come to the end of OUT, after waiting for it. 1, 0 at the end,
+ * or -1. */
+int files_get_some(struct files_way *w, struct str *out, struct vial_error *err);
+void files_get_end(struct files_way *w);
+/* With the lock held and W's channel open: the answers are W's from now on. */
+void files_enter(struct files_way *w);
+
+/* VIAL-PATH unless PATH is plain and relative; "" and "." too where MAY_BE_SELF. */
+int files_check_path(const char *path, bool may_be_self, struct vial_error *err);
+const char *files_media(const char *path);
+
+#endif

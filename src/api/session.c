@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "vial/session.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/fail.h"
+#include "engine/session.h"
+
+#include "vial/files.h"
+
+#define IDLE_MS   (INT64_C(10) * 60 * 1000)
+#define LEASE_MS  (INT64_C(60) * 60 * 1000)
+#define LONGEST   (INT64_C(24) * 60 * 60 * 1000)
+#define RING      (UINT64_C(256) << 10)
+#define SPILL     (UINT64_C(256) << 20)
+#define RING_MAX  (UINT64_C(64) << 20)
+#define SPILL_MAX (UINT64_C(64) << 30)
+
+const char *vial_outcome_name(enum vial_outcome outcome)
+{
+    static const char *const names[] = { "open", "completed", "failed", "expired" };
+
+    return (unsigned)outcome < sizeof names / sizeof *names ? names[outcome] : "?";
+}
+
+static int check_number(const char *name, int64_t value, int64_t most,
+                        struct vial_error *err)
+{
+    if (value >= 0 && value <= most)
+        return 0;
+    return fail(err, VIAL_E_VALUE,
+                "%s of the session: %" PRId64 " is not in 0 … %" PRId64, name, value,
+                most);
+}
+
+static int fill_options(const struct vial_session_options *from,
+                        struct vial_session_options *o, struct vial_error *err)
+{
+    *o = from ? *from : (struct vial_session_options){ 0 };
+    if (check_number("idle_ms", o->idle_ms, LONGEST, err) < 0 ||
+        check_number("lease_ms", o->lease_ms, LONGEST, err) < 0)
+        return -1;
+    if (o->ring_bytes > RING_MAX || o->spill_bytes > SPILL_MAX)
+        return fail(err, VIAL_E_VALUE,
+                    "the session's ring has at most %" PRIu64
+                    " bytes, its spill %" PRIu64,
+                    RING_MAX, SPILL_MAX);
+    o->idle_ms = o->idle_ms ? o->idle_ms : IDLE_MS;
+    o->lease_ms = o->lease_ms ? o->lease_ms : LEASE_MS;
+    o->ring_bytes = o->ring_bytes ? o->ring_bytes : RING;
+    o->spill_bytes = o->spill_bytes ? o->spill_bytes : SPILL;
+    return 0;
+}
+
+/* A plan needs a program, a session does not: this one is never started. */
+static int make_plan(struct vial_session *s, const struct vial_request *req,
+                     struct vial_error *err)
+{
+    auto_request struct vial_request mine = { 0 };
+
+    if (request_fill(&mine, req, err) < 0)
+        return -1;
+    if (mine.end_on.count > 0)
+        return fail(err, VIAL_E_UNSUPPORTED, "'end_on' has no meaning for a session");
+    if (!request_has(&mine, code) && !request_has(&mine, command) &&
+        request_set_text(&mine, FIELD_ID_command, "true", 4, "session", err) < 0)
+        return -1;
+    if (engine_plan(s->engine, &mine, &s->driver, &s->plan, err) < 0)
+        return -1;
+    (void)snprintf(s->report.driver, sizeof s->report.driver, "%s", s->driver->name);
+    return 0;
+}
+
+static int put_files(struct vial_session *s, struct vial_error *err)
+{
+    for (size_t i = 0; i < s->plan->file_count; i++) {
+        const struct plan_file *f = &s->plan->files[i];
+
+        if (vial_session_put(s, f->path, f->content.data, f->content.len, f->mode,
+                             err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+int vial_session_open(struct vial_engine *engine, const struct vial_request *req,
+                      const struct vial_session_options *options,
+                      struct vial_session **out, struct vial_error *err)
+{
+    struct vial_session_options o;
+    struct vial_session *s;
+
+    if (fill_options(options, &o, err) < 0)
+        return -1;
+    s = session_new(engine, &o, err);
+    if (!s)
+        return -1;
+    if (make_plan(s, req, err) < 0 || session_start(s, err) < 0 ||
+        put_files(s, err) < 0) {
+        vial_session_free(s);
+        return -1;
+    }
+    *out = s;
+    return 0;
+}
+
+int vial_session_renew(struct vial_session *session, int64_t lease_ms,
+                       struct vial_error *err)
+{
+    int rc;
+
+    if (check_number("lease_ms", lease_ms, LONGEST, err) < 0)
+        return -1;
+    session_lock(session);
+    rc = session_touch(session, err);
+    if (rc == 0) {
+        int64_t ms = lease_ms ? lease_ms : session->options.lease_ms;
+
+        session->lease_ns = clock_now_ns() + ms * 1000000;
+        session_wake(session);
+    }
+    session_unlock(session);
+    return rc;
+}
+
+void vial_session_look(struct vial_session *session, struct vial_session_report *out)
+{
+    struct vessel_usage u = { 0 };
+
+    session_lock(session);
+    if (session->outcome == VIAL_SESSION_OPEN) {
+        session->driver->usage(session->vessel, &u);
+        session->report.usage = u.usage;
+    }
+    *out = session->report;
+    out->outcome = session->outcome;
+    out->error = session->error;
+    out->duration_ms = clock_ms_between(
+        session->opened_ns, session->gone ? session->ended_ns : clock_now_ns());
+    session_unlock(session);
+}
+
+void vial_session_close(struct vial_session *session, enum vial_outcome outcome)
+{
+    session_lock(session);
+    session_end(session,
+                outcome == VIAL_SESSION_FAILED ? outcome : VIAL_SESSION_COMPLETED,
+                NULL);
+    while (!session->gone)
+        (void)session_wait(session, SESSION_NEVER);
+    session_unlock(session);
+}
+
+void vial_session_free(struct vial_session *session)
+{
+    if (!session)
+        return;
+    vial_session_close(session, VIAL_SESSION_COMPLETED);
+    session_free(session);
+}

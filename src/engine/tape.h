@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VIAL_ENGINE_TAPE_H
+#define VIAL_ENGINE_TAPE_H
+
+/*
+ * An endless stream of bytes, each with its absolute offset, of which the last
+ * part is kept: the newest in memory, what is older in an unlinked file, what is
+ * older still nowhere. Readers hold offsets, the tape knows none of them.
+ *
+ *   start <= ring_start <= end;  [start, ring_start) lies in the file,
+ *                                [ring_start, end) in memory
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct tape {
+    uint64_t start, ring_start, end;
+    char *ring; /* ring_size bytes, allocated with the first byte */
+    size_t ring_size;
+    uint64_t spill_size; /* of the file, which is a ring as well */
+    int spill_fd;        /* or -1 */
+    bool spill_broken;   /* it could not be made or written: nothing goes there */
+    bool ended;          /* nothing comes any more */
+};
+
+/* RING must not be 0. */
+void tape_init(struct tape *t, size_t ring, uint64_t spill);
+void tape_add(struct tape *t, const void *data, size_t len);
+/* Copies what there is from OFFSET on, which lies within [start, end]; at most
+ * SIZE bytes. 0 at the end, or when the file cannot be read. */
+size_t tape_read(const struct tape *t, uint64_t offset, void *buf, size_t size);
+void tape_done(struct tape *t);
+
+#endif

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+
+#include "check.h"
+#include "engine/tape.h"
+
+/* The byte at each offset is known, so that misplaced ones are seen. */
+static char at(uint64_t offset)
+{
+    return (char)(offset * 131 + (offset >> 8));
+}
+
+static void add(struct tape *t, size_t len)
+{
+    char *data = malloc(len + 1);
+
+    for (size_t i = 0; i < len; i++)
+        data[i] = at(t->end + i);
+    tape_add(t, data, len);
+    free(data);
+}
+
+/* Everything from OFFSET on is there and right. */
+static void check_from(const struct tape *t, uint64_t offset)
+{
+    char buf[77];
+    size_t n;
+
+    while ((n = tape_read(t, offset, buf, sizeof buf)) > 0)
+        for (size_t i = 0; i < n; i++, offset++)
+            if (buf[i] != at(offset))
+                fail_msg("offset %llu is wrong", (unsigned long long)offset);
+    assert_int_equal(offset, t->end);
+}
+
+static void what_fits_into_memory_needs_no_file(void **state)
+{
+    struct tape t;
+
+    (void)state;
+    tape_init(&t, 1000, 10000);
+    check_from(&t, 0);
+    add(&t, 600);
+    add(&t, 400);
+    assert_int_equal(t.spill_fd, -1);
+    assert_int_equal(t.start, 0);
+    check_from(&t, 0);
+    check_from(&t, 999);
+    tape_done(&t);
+}
+
+static void what_is_older_is_read_back_from_the_file(void **state)
+{
+    struct tape t;
+
+    (void)state;
+    tape_init(&t, 64, 100000);
+    for (size_t len = 0; len < 300; len++)
+        add(&t, len);
+    assert_true(t.spill_fd >= 0);
+    assert_int_equal(t.start, 0);
+    check_from(&t, 0);
+    check_from(&t, 12345);
+    tape_done(&t);
+}
+
+static void what_is_older_still_is_gone_and_the_rest_is_right(void **state)
+{
+    struct tape t;
+
+    (void)state;
+    tape_init(&t, 64, 1000);
+    for (size_t len = 0; len < 300; len++) {
+        add(&t, len);
+        assert_true(t.end - t.start <= 1064);
+        check_from(&t, t.start);
+    }
+    assert_true(t.start > 0);
+    assert_true(t.end - t.start >= 1000);
+    tape_done(&t);
+}
+
+static void without_a_file_only_memory_is_kept(void **state)
+{
+    struct tape t;
+
+    (void)state;
+    tape_init(&t, 100, 0);
+    add(&t, 1000);
+    assert_true(t.end - t.start <= 100 && t.end > t.start);
+    check_from(&t, t.start);
+    tape_done(&t);
+    tape_init(&t, 1, 0);
+    add(&t, 10);
+    check_from(&t, 9);
+    tape_done(&t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_fits_into_memory_needs_no_file),
+        cmocka_unit_test(what_is_older_is_read_back_from_the_file),
+        cmocka_unit_test(what_is_older_still_is_gone_and_the_rest_is_right),
+        cmocka_unit_test(without_a_file_only_memory_is_kept),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
