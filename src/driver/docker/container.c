@@ -99,6 +99,26 @@ static json_t *ulimits(const struct limits *l)
     return list;
 }
 
+/* What tells about the host, or about other vessels: all that engines hide by
+ * themselves, and more. */
+static json_t *masked_paths(void)
+{
+    static const char *const paths[] = {
+        "/proc/acpi",          "/proc/asound",     "/proc/interrupts",
+        "/proc/kallsyms",      "/proc/kcore",      "/proc/keys",
+        "/proc/kpagecount",    "/proc/kpageflags", "/proc/key-users",
+        "/proc/latency_stats", "/proc/modules",    "/proc/sched_debug",
+        "/proc/scsi",          "/proc/timer_list", "/proc/timer_stats",
+        "/sys/devices",        "/sys/firmware",    "/sys/kernel",
+        "/sys/module",
+    };
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < sizeof(paths) / sizeof(*paths); i++)
+        (void)json_array_append_new(list, json_string(paths[i]));
+    return list;
+}
+
 static json_t *security(const struct container_options *o)
 {
     return json_pack("[s, o]", "no-new-privileges",
@@ -123,14 +143,14 @@ static json_t *host_config(const struct plan *plan, const struct container_optio
 {
     json_t *host = json_pack(
         "{s:b, s:b, s:b, s:[s], s:o, s:s, s:s, s:s, s:o, s:o, s:I, s:o, s:{s:s}, "
-        "s:{s:s}, s:b, s:b}",
+        "s:{s:s}, s:b, s:b, s:o}",
         "AutoRemove", 1, "Privileged", 0, "ReadonlyRootfs", 1, "CapDrop", "ALL",
         "SecurityOpt", security(o), "NetworkMode",
         plan->network == NETWORK_BRIDGE ? "bridge" : "none", "IpcMode", "private",
         "CgroupnsMode", "private", "Mounts", mounts(plan, o), "Tmpfs", tmpfs(plan, o),
         "ShmSize", (json_int_t)plan->limits.tmp_bytes, "Ulimits",
         ulimits(&plan->limits), "LogConfig", "Type", "none", "RestartPolicy", "Name",
-        "no", "PublishAllPorts", 0, "OomKillDisable", 0);
+        "no", "PublishAllPorts", 0, "OomKillDisable", 0, "MaskedPaths", masked_paths());
 
     if (host)
         add_limits(host, &plan->limits);
