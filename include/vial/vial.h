@@ -8,5 +8,6 @@
 #include "vial/error.h"
 #include "vial/request.h"
 #include "vial/result.h"
+#include "vial/vessels.h"
 
 #endif

@@ -75,15 +75,14 @@ int api_advise(const struct api *api, struct vial_error *err)
     return -1;
 }
 
-/* What the engine said, made fit for a message. */
-static void put_cause(const char *body, size_t len, struct vial_error *err)
+void api_cause(const char *body, size_t len, struct vial_error *err)
 {
     auto_json json_t *answer = NULL;
     auto_str struct str safe = { 0 };
     struct text_safe state = { 0 };
     const char *text = NULL;
 
-    if (json_parse(body, len, "answer", &answer, NULL) == 0)
+    if (body && json_parse(body, len, "answer", &answer, NULL) == 0)
         text = json_string_value(json_object_get(answer, "message"));
     if (!text)
         return;
@@ -126,8 +125,8 @@ int api_refused(const struct api_call *call, int status, const char *body, size_
     if (err && is(err, VIAL_E_ENGINE_SPACE))
         (void)fail_remedy(err, "run 'vial image prune', or free space in the engine's "
                                "data directory");
-    if (err && body)
-        put_cause(body, len, err);
+    if (err)
+        api_cause(body, len, err);
     return -1;
 }
 

@@ -50,6 +50,9 @@ int api_attach(const struct api *api, const struct api_call *call, int *fd,
 int api_refused(const struct api_call *call, int status, const char *body, size_t len,
                 struct vial_error *err);
 
+/* Puts the engine's own words into ERR, made fit for a message. */
+void api_cause(const char *body, size_t len, struct vial_error *err);
+
 /* Adds what to do about a connection that could not be made; -1. */
 int api_advise(const struct api *api, struct vial_error *err);
 

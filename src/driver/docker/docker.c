@@ -12,9 +12,12 @@
 #include "base/sys.h"
 #include "driver/docker/keep.h"
 
-#define KILL_MS    5000
-#define DEATH_MS   2000
-#define SWEEP_SOME 4 /* what dead owners left, looked after on the way of an open */
+#define KILL_MS  5000
+#define DEATH_MS 2000
+/* What dead owners left is looked after on the way of an open; not what is about to
+ * remove itself. */
+#define SWEEP_SOME  4
+#define SWEEP_AGE_S 30
 
 static struct docker *docker_of(struct vessel *vessel)
 {
@@ -130,7 +133,7 @@ static int open_vessel(const struct plan *plan, int guest_fd, struct vessel **ou
         close_vessel(&d->vessel);
         return -1;
     }
-    keep_sweep(&d->api, SWEEP_SOME, NULL, NULL);
+    (void)keep_sweep(&d->api, SWEEP_AGE_S, SWEEP_SOME, NULL, NULL);
     *out = &d->vessel;
     return 0;
 }

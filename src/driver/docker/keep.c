@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/fail.h"
 #include "base/json.h"
@@ -97,7 +98,7 @@ int keep_remove(const struct api *api, const char *id, struct vial_error *err)
     return -1;
 }
 
-int keep_sweep(const struct api *api, unsigned max, unsigned *removed,
+int keep_sweep(const struct api *api, int64_t age_s, unsigned max, unsigned *removed,
                struct vial_error *err)
 {
     auto_json json_t *answer = NULL;
@@ -111,7 +112,9 @@ int keep_sweep(const struct api *api, unsigned max, unsigned *removed,
     {
         const char *id = json_string_value(json_object_get(container, "Id"));
 
-        if (count >= max || !id || !is_orphan(container))
+        if (count >= max || !id || !is_orphan(container) ||
+            time(NULL) - json_integer_value(json_object_get(container, "Created")) <
+                age_s)
             continue;
         if (keep_remove(api, id, err) < 0)
             return -1;

@@ -14,9 +14,10 @@
  *     "orphan" }… ] */
 int keep_list(const struct api *api, json_t **out, struct vial_error *err);
 
-/* Removes containers whose owner is dead, MAX at most. *REMOVED may be NULL. One
- * whose owner lives, or cannot be judged from here, is left alone. */
-int keep_sweep(const struct api *api, unsigned max, unsigned *removed,
+/* Removes containers whose owner is dead and which are AGE_S seconds old, MAX at
+ * most. *REMOVED may be NULL. One whose owner lives, or cannot be judged from
+ * here, is left alone. */
+int keep_sweep(const struct api *api, int64_t age_s, unsigned max, unsigned *removed,
                struct vial_error *err);
 
 /* Kills and removes container ID. One that is gone already is success. */
