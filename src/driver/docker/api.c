@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "base/path.h"
 #include "base/text.h"
+#include "base/unit.h"
 
 #define CALL_MS 30000
 
@@ -42,8 +43,17 @@ int api_init(struct api *out, const char *address, struct vial_error *err)
 int api_find(struct api *out, struct vial_error *err)
 {
     const char *address = getenv("DOCKER_HOST"); /* NOLINT(concurrency-mt-unsafe) */
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe) */
+    const char *seconds = getenv("DOCKER_CLIENT_TIMEOUT");
 
-    return api_init(out, address && address[0] ? address : NULL, err);
+    if (api_init(out, address && address[0] ? address : NULL, err) < 0)
+        return -1;
+    if (!seconds || !seconds[0])
+        return 0;
+    if (unit_parse_ms(seconds, &out->timeout_ms) == 0 && out->timeout_ms > 0)
+        return 0;
+    (void)fail(err, VIAL_E_VALUE, "DOCKER_CLIENT_TIMEOUT '%s' is not a time", seconds);
+    return fail_remedy(err, "set it to a number of seconds, or unset it");
 }
 
 static bool is(const struct vial_error *err, enum fail_code code)
@@ -147,13 +157,16 @@ static int check_answer(const struct api_call *call, const struct http_answer *a
     return check_version(a, err);
 }
 
-static struct http_request request_of(const struct api_call *call, const char *body)
+static struct http_request request_of(const struct api *api,
+                                      const struct api_call *call, const char *body)
 {
+    int64_t usual_ms = api->timeout_ms ? api->timeout_ms : CALL_MS;
+
     return (struct http_request){ .method = call->method,
                                   .target = call->target,
                                   .body = body,
                                   .timeout_ms =
-                                      call->timeout_ms ? call->timeout_ms : CALL_MS,
+                                      call->timeout_ms ? call->timeout_ms : usual_ms,
                                   .cancel_fd = -1 };
 }
 
@@ -162,7 +175,7 @@ int api_do(const struct api *api, const struct api_call *call, json_t **out,
 {
     auto_answer struct http_answer answer = { 0 };
     auto_free char *body = call->body ? json_dumps(call->body, JSON_COMPACT) : NULL;
-    struct http_request request = request_of(call, body);
+    struct http_request request = request_of(api, call, body);
 
     if (call->body && !body)
         return fail_memory(err);
@@ -188,7 +201,7 @@ int api_attach(const struct api *api, const struct api_call *call, int *fd,
                struct str *early, struct vial_error *err)
 {
     auto_answer struct http_answer answer = { 0 };
-    struct http_request request = request_of(call, NULL);
+    struct http_request request = request_of(api, call, NULL);
 
     if (http_upgrade(&api->transport, &request, &answer, fd, err) < 0) {
         (void)api_advise(api, err);

@@ -18,14 +18,15 @@
 
 struct api {
     struct http_transport transport;
-    char socket[108]; /* the unix socket's path */
+    char socket[108];   /* the unix socket's path */
+    int64_t timeout_ms; /* of a call that sets none itself; 0: the usual */
 };
 
 /* Where the engine is: ADDRESS as in DOCKER_HOST, or NULL for the usual place.
  * The transport points into OUT, which must not be moved. */
 int api_init(struct api *out, const char *address, struct vial_error *err);
 
-/* The same from the environment (DOCKER_HOST). */
+/* The same from the environment: DOCKER_HOST, and DOCKER_CLIENT_TIMEOUT in seconds. */
 int api_find(struct api *out, struct vial_error *err);
 
 /* One call. METHOD and TARGET as in HTTP; BODY is borrowed, or NULL; *OUT is the

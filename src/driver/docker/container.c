@@ -84,9 +84,9 @@ static json_t *ulimit(const char *name, int64_t value)
                      (json_int_t)value);
 }
 
-/* For guest and programs; the guest gives programs the exact ones. None on
- * processes: the kernel counts those of a user all over the host, and PidsLimit
- * counts the container's. */
+/* For the guest, which gives programs the exact ones. None on processes: the
+ * kernel counts those of a user all over the host, and PidsLimit counts the
+ * container's. */
 static json_t *ulimits(const struct limits *l)
 {
     json_t *list = json_array();
@@ -94,8 +94,6 @@ static json_t *ulimits(const struct limits *l)
 
     (void)json_array_append_new(list, ulimit("core", 0));
     (void)json_array_append_new(list, ulimit("nofile", files));
-    if (l->file_bytes > 0)
-        (void)json_array_append_new(list, ulimit("fsize", l->file_bytes));
     return list;
 }
 
