@@ -19,6 +19,7 @@ import urllib.parse
 PACKAGES = "python3,bash,gcc,libc6-dev,procps"
 IMAGES = ["debian:12-slim", "python:3.11-slim", "gcc:12"]
 PORT = 5000  # in a network namespace of its own
+TOGETHER = ["setpriv", "--pdeathsig", "TERM"]  # they end when we do
 
 
 class Connection(http.client.HTTPConnection):
@@ -117,7 +118,7 @@ class Engine:
                    "--registry-mirror", "http://127.0.0.1:%d" % PORT]
         inside = ["sh", "-c", 'ip link set lo up && exec "$@"', "sh"]
         with self.log("dockerd") as log:
-            self.daemon = subprocess.Popen(["unshare", "--net"] + inside + command,
+            self.daemon = subprocess.Popen(TOGETHER + ["unshare", "--net"] + inside + command,
                                            stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                                            start_new_session=True)
         if not wait_for(self.answers, 60):
@@ -146,7 +147,7 @@ class Engine:
                     "http: {addr: '0.0.0.0:%d'}\n" % (store, PORT))
         with self.log("registry") as log:
             self.registry = subprocess.Popen(
-                ["nsenter", "--net", "--target", str(self.daemon.pid), "docker-registry",
+                TOGETHER + ["nsenter", "--net", "--target", str(self.daemon.pid), "docker-registry",
                  "serve", config], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                 start_new_session=True)
 
