@@ -29,13 +29,19 @@ VIAL_API VIAL_MUST_CHECK int vial_cleanup(struct vial_engine *engine, unsigned *
 typedef int vial_pull_progress(void *context, const char *layer, const char *status,
                                unsigned long long current, unsigned long long total);
 
-/* Pulls image NAME ("python:3.11-slim", "name@sha256:…") within TIMEOUT_MS, and
- * verifies that it is there, with the digest asked for. PROGRESS may be NULL.
- * *JSON is malloc'ed text: "id", "tags", "digests", "size". */
+/* Which image to pull: "python:3.11-slim", "name@sha256:…"; how long it may take;
+ * and who is told of its progress, or NULL. */
+struct vial_pull {
+    const char *name;
+    long long timeout_ms;
+    vial_pull_progress *progress;
+    void *context;
+};
+
+/* Pulls, and verifies that the image is there, with the digest asked for. *JSON is
+ * malloc'ed text: "id", "tags", "digests", "size". */
 VIAL_API VIAL_MUST_CHECK int vial_image_pull(struct vial_engine *engine,
-                                             const char *name, long long timeout_ms,
-                                             vial_pull_progress *progress,
-                                             void *context, char **json,
+                                             const struct vial_pull *pull, char **json,
                                              struct vial_error *err);
 
 /* The engine's images with their sizes: malloc'ed JSON text, a list. */

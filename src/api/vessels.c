@@ -35,21 +35,17 @@ int vial_cleanup(struct vial_engine *engine, unsigned *removed, struct vial_erro
     return list_cleanup(removed, err);
 }
 
-int vial_image_pull(struct vial_engine *engine, const char *name, long long timeout_ms,
-                    vial_pull_progress *progress, void *context, char **json,
-                    struct vial_error *err)
+int vial_image_pull(struct vial_engine *engine, const struct vial_pull *pull,
+                    char **json, struct vial_error *err)
 {
-    struct image_pull pull = {
-        .name = name, .timeout_ms = timeout_ms, .progress = progress, .context = context
-    };
+    const struct policy *policy = &engine->settings->policy;
     json_t *image = NULL;
     struct api api;
 
-    if (timeout_ms <= 0)
+    if (pull->timeout_ms <= 0)
         return fail(err, VIAL_E_VALUE, "pull: the time-out must be more than 0");
-    if (policy_check_list(&engine->settings->policy, POLICY_ID_images, "image", name,
-                          err) < 0 ||
-        api_find(&api, err) < 0 || image_pull(&api, &pull, &image, err) < 0)
+    if (policy_check_list(policy, POLICY_ID_images, "image", pull->name, err) < 0 ||
+        api_find(&api, err) < 0 || image_pull(&api, pull, &image, err) < 0)
         return -1;
     return give_text(image, json, err);
 }

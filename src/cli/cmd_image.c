@@ -53,6 +53,7 @@ static int pull(struct cli *cli, struct vial_engine *engine, struct vial_error *
     const char *text = cli_flag(cli, "timeout");
     struct show show = { .as_json = cli_flag(cli, "json") != NULL,
                          .on_terminal = isatty(STDERR_FILENO) };
+    struct vial_pull asked;
     auto_free char *image = NULL;
     auto_json json_t *value = NULL;
     int64_t timeout_ms = PULL_MS;
@@ -62,7 +63,8 @@ static int pull(struct cli *cli, struct vial_engine *engine, struct vial_error *
         return fail(err, VIAL_E_USAGE, "the image's name is missing");
     if (text && (unit_parse_ms(text, &timeout_ms) < 0 || timeout_ms <= 0))
         return fail(err, VIAL_E_VALUE, "timeout '%s' is not a duration", text);
-    rc = vial_image_pull(engine, name, timeout_ms, show_progress, &show, &image, err);
+    asked = (struct vial_pull){ name, timeout_ms, show_progress, &show };
+    rc = vial_image_pull(engine, &asked, &image, err);
     if (show.on_terminal && !show.as_json)
         (void)fprintf(stderr, "\r\033[K");
     if (rc < 0)

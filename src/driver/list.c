@@ -65,7 +65,8 @@ static json_t *local_json(const char *pid)
         return NULL;
     inside = status_number(status, "NSpid:", true);
     return json_pack("{s:s, s:i, s:i, s:s, s:b}", "driver",
-                     inside == 1 ? "native" : "process", "pid", atoi(pid), "owner",
+                     inside == 1 ? "native" : "process", "pid",
+                     (int)strtol(pid, NULL, 10), "owner",
                      (int)status_number(status, "PPid:", false), "state", "running",
                      "orphan", status_number(status, "PPid:", false) <= 1);
 }

@@ -12,10 +12,14 @@
 static void add_part(struct str *out, const char *text)
 {
     str_putc(out, '-');
-    for (size_t i = 0; text[i] && i < NAME_PART; i++) {
+    for (size_t i = 0; i < NAME_PART && text[i]; i++) {
         unsigned char c = (unsigned char)text[i];
+        bool fits = c < 128 && (isalnum(c) || c == '_' || c == '.');
+        char put = '_';
 
-        str_putc(out, c < 128 && (isalnum(c) || c == '_' || c == '.') ? text[i] : '_');
+        if (fits)
+            put = text[i];
+        str_putc(out, put);
     }
 }
 

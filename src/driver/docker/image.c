@@ -57,11 +57,11 @@ int image_parse(const char *text, struct image_name *out, struct vial_error *err
 
 /* A pull while it happens: one JSON object a line. */
 struct pulling {
-    const struct image_pull *pull;
+    const struct vial_pull *pull;
     struct str line;
 };
 
-static int report(const struct image_pull *pull, json_t *event, struct vial_error *err)
+static int report(const struct vial_pull *pull, json_t *event, struct vial_error *err)
 {
     json_t *detail = json_object_get(event, "progressDetail");
     json_t *trouble = json_object_get(event, "error");
@@ -113,7 +113,7 @@ static int take(void *context, const char *data, size_t len, struct vial_error *
     return str_ok(&p->line) ? 0 : fail_memory(err);
 }
 
-static int run_pull(const struct api *api, const struct image_pull *pull,
+static int run_pull(const struct api *api, const struct vial_pull *pull,
                     const char *target, struct vial_error *err)
 {
     auto_answer struct http_answer answer = { 0 };
@@ -186,7 +186,7 @@ static int verify(const struct api *api, const char *text,
     return *out ? 0 : fail_memory(err);
 }
 
-int image_pull(const struct api *api, const struct image_pull *pull, json_t **out,
+int image_pull(const struct api *api, const struct vial_pull *pull, json_t **out,
                struct vial_error *err)
 {
     auto_str struct str target = { 0 };

@@ -18,15 +18,8 @@ struct image_name {
 /* Refuses what is not "name", "name:tag" or "name@sha256:…". */
 int image_parse(const char *text, struct image_name *out, struct vial_error *err);
 
-struct image_pull {
-    const char *name;
-    int64_t timeout_ms;
-    vial_pull_progress *progress; /* may be NULL */
-    void *context;
-};
-
 /* Pulls, and looks whether it is there. *OUT: { "id", "tags", "digests", "size" }. */
-int image_pull(const struct api *api, const struct image_pull *pull, json_t **out,
+int image_pull(const struct api *api, const struct vial_pull *pull, json_t **out,
                struct vial_error *err);
 
 int image_list(const struct api *api, json_t **out, struct vial_error *err);
