@@ -105,6 +105,27 @@ static void each_refusal_is_told_from_the_others(void **state)
                  "update it: Docker 20.10, Podman 4 or later");
 }
 
+/* covers: FR-020-33 NFR-020-20 */
+static void a_question_is_asked_again_and_an_order_is_not(void **state)
+{
+    struct engine question = { .answers = { "", "HTTP/1.1", OK_JSON "{}" } };
+    struct engine order = { .answers = { "", OK_JSON "{}" } };
+    struct api api = api_on(&question);
+    struct api_call call = { .method = "GET", .target = "/x", .about = "do it" };
+    struct vial_error err = { 0 };
+
+    (void)state;
+    assert_int_equal(api_do(&api, &call, NULL, &err), 0);
+    assert_int_equal(question.calls, 3);
+    finish(&question);
+    api = api_on(&order);
+    call.method = "POST";
+    assert_int_equal(api_do(&api, &call, NULL, &err), -1);
+    assert_int_equal(order.calls, 1);
+    assert_string_equal(err.code, "VIAL-ENGINE-DOWN");
+    finish(&order);
+}
+
 static void what_the_engine_says_cannot_harm_a_terminal(void **state)
 {
     struct vial_error err = { 0 };
@@ -418,6 +439,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_refusal_is_told_from_the_others),
+        cmocka_unit_test(a_question_is_asked_again_and_an_order_is_not),
         cmocka_unit_test(what_the_engine_says_cannot_harm_a_terminal),
         cmocka_unit_test(an_engine_that_is_not_there_comes_with_a_remedy),
         cmocka_unit_test(addresses_that_cannot_be_used_are_refused),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "driver/docker/api.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,9 @@
 #include "base/text.h"
 #include "base/unit.h"
 
-#define CALL_MS 30000
+#define CALL_MS        30000
+#define ATTEMPTS       3
+#define RETRY_FIRST_MS 20
 
 static int fail_address(const char *address, const char *why, struct vial_error *err)
 {
@@ -170,6 +173,35 @@ static struct http_request request_of(const struct api *api,
                                   .cancel_fd = -1 };
 }
 
+/* The connection was made and broke before an answer came, and asking again does no
+ * harm: the engine may be coming up, or going down for a moment. */
+static bool is_transient(const struct http_request *r, const struct vial_error *why)
+{
+    return (strcmp(r->method, "GET") == 0 || strcmp(r->method, "DELETE") == 0) &&
+           is(why, VIAL_E_ENGINE_DOWN) && why->sys == 0;
+}
+
+static int call_patiently(const struct api *api, const struct http_request *r,
+                          struct http_answer *answer, struct vial_error *err)
+{
+    struct vial_error why = { 0 };
+    int wait_ms = RETRY_FIRST_MS;
+
+    for (int i = 0; i < ATTEMPTS; i++) {
+        if (http_call(&api->transport, r, answer, &why) == 0)
+            return 0;
+        if (!is_transient(r, &why))
+            break;
+        http_answer_done(answer);
+        *answer = (struct http_answer){ 0 };
+        (void)poll(NULL, 0, wait_ms);
+        wait_ms *= 2;
+    }
+    if (err)
+        *err = why;
+    return -1;
+}
+
 int api_do(const struct api *api, const struct api_call *call, json_t **out,
            struct vial_error *err)
 {
@@ -179,7 +211,7 @@ int api_do(const struct api *api, const struct api_call *call, json_t **out,
 
     if (call->body && !body)
         return fail_memory(err);
-    if (http_call(&api->transport, &request, &answer, err) < 0) {
+    if (call_patiently(api, &request, &answer, err) < 0) {
         (void)api_advise(api, err);
         return fail_in(err, "%s", call->about);
     }
