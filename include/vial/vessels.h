@@ -34,6 +34,7 @@ typedef int vial_pull_progress(void *context, const char *layer, const char *sta
 struct vial_pull {
     const char *name;
     long long timeout_ms;
+    int cancel_fd; /* readable: give up; -1: none; borrowed */
     vial_pull_progress *progress;
     void *context;
 };

@@ -1,75 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/fail.h"
 #include "base/json.h"
 #include "base/unit.h"
 #include "cli/cli.h"
 #include "cli/print.h"
-
-#define PULL_MS 300000
-
-struct show {
-    bool as_json, on_terminal;
-    char last[160];
-};
-
-/* On a terminal one line that is overwritten; elsewhere a line for each change of
- * a layer's status, or an object for each event. */
-static int show_progress(void *context, const char *layer, const char *status,
-                         unsigned long long current, unsigned long long total)
-{
-    struct show *s = context;
-    char line[160];
-
-    if (s->as_json) {
-        auto_json json_t *event =
-            json_pack("{s:s, s:s, s:I, s:I}", "layer", layer, "status", status,
-                      "current", (json_int_t)current, "total", (json_int_t)total);
-        auto_free char *text = event ? json_dumps(event, JSON_COMPACT) : NULL;
-
-        if (text)
-            (void)fprintf(stderr, "%s\n", text);
-        return 0;
-    }
-    (void)snprintf(line, sizeof(line), "%.70s%s%.40s", status, layer[0] ? " " : "",
-                   layer);
-    if (s->on_terminal && total > 0)
-        (void)fprintf(stderr, "\r\033[K%s %llu%%", line,
-                      current >= total ? 100ull : current * 100 / total);
-    else if (s->on_terminal)
-        (void)fprintf(stderr, "\r\033[K%s", line);
-    else if (strcmp(line, s->last) != 0)
-        say("%s", line);
-    (void)snprintf(s->last, sizeof(s->last), "%s", line);
-    return 0;
-}
+#include "cli/pull.h"
 
 static int pull(struct cli *cli, struct vial_engine *engine, struct vial_error *err)
 {
     const char *name = cli_operand(cli, 1);
     const char *text = cli_flag(cli, "timeout");
-    struct show show = { .as_json = cli_flag(cli, "json") != NULL,
-                         .on_terminal = isatty(STDERR_FILENO) };
-    struct vial_pull asked;
     auto_free char *image = NULL;
     auto_json json_t *value = NULL;
     int64_t timeout_ms = PULL_MS;
-    int rc = 0;
 
     if (!name)
         return fail(err, VIAL_E_USAGE, "the image's name is missing");
     if (text && (unit_parse_ms(text, &timeout_ms) < 0 || timeout_ms <= 0))
         return fail(err, VIAL_E_VALUE, "timeout '%s' is not a duration", text);
-    asked = (struct vial_pull){ name, timeout_ms, show_progress, &show };
-    rc = vial_image_pull(engine, &asked, &image, err);
-    if (show.on_terminal && !show.as_json)
-        (void)fprintf(stderr, "\r\033[K");
-    if (rc < 0)
+    if (pull_image(cli, engine, &(struct pull){ name, timeout_ms, -1 }, &image, err) <
+        0)
         return -1;
-    if (show.as_json)
+    if (cli_flag(cli, "json"))
         return print_line(image);
     value = json_loads(image, 0, NULL);
     return print_line(json_string_value(json_object_get(value, "id")));

@@ -226,6 +226,8 @@ void collect_refusal(const struct run *r, const struct vial_error *err,
     struct output nothing = { 0 };
 
     collect_names(r, result);
+    if (r->plan && r->plan->image)
+        result->image = strdup(r->plan->image);
     result->verdict = is_fault(err) ? VIAL_FAILED : VIAL_DENIED;
     result->error = *err;
     (void)snprintf(result->level, sizeof result->level, "none");

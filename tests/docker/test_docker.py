@@ -262,7 +262,7 @@ def test_a_missing_image_is_told_and_can_be_pulled(engine, api, vial, run):
     """covers: FR-020-84 FR-020-87 FR-020-88 FR-020-90 FR-020-91 FR-020-92 FR-020-95
     NFR-020-04 NFR-020-56"""
     engine.publish("debian:12-slim", "library/pulled:7")
-    r = run("--image", "pulled:7", "bash", "true")
+    r = run("--no-pull", "--image", "pulled:7", "bash", "true")
     assert r["error"]["code"] == "VIAL-IMAGE"
     assert r["error"]["remedy"] == "run 'vial image pull pulled:7'"
     done = vial("image", "pull", "--json", "pulled:7")
@@ -278,6 +278,19 @@ def test_a_missing_image_is_told_and_can_be_pulled(engine, api, vial, run):
     wrong = "pulled@sha256:" + "0" * 64
     assert "VIAL-PULL" in vial("image", "pull", wrong).stderr
     api.untag("pulled:7")
+
+
+def test_a_run_pulls_what_is_missing(engine, vial, run):
+    """covers: FR-020-85 FR-020-87 FR-020-89"""
+    engine.publish("debian:12-slim", "library/fresh:1")
+    assert run("--no-pull", "--image", "fresh:1", "bash", "true")["error"]["code"] == \
+        "VIAL-IMAGE"
+    done = vial("run", "--driver", "docker", "--image", "fresh:1", "bash", "echo pulled")
+    assert done.stdout == "pulled\n"
+    assert "vial: Pull" in done.stderr
+    engine.api.untag("fresh:1")
+    r = run("--image", "no-such:1", "bash", "true")
+    assert r["error"]["code"] == "VIAL-PULL" and r["error"]["remedy"]
 
 
 def test_a_pull_that_cannot_reach_the_registry_is_an_error_and_can_be_repeated(engine, vial):

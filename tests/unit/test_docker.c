@@ -229,9 +229,11 @@ static int pull(struct engine *e, struct seen *seen, const char *name, json_t **
                 struct vial_error *err)
 {
     struct api api = api_on(e);
-    struct vial_pull p = {
-        .name = name, .timeout_ms = 1000, .progress = progress, .context = seen
-    };
+    struct vial_pull p = { .name = name,
+                           .timeout_ms = 1000,
+                           .cancel_fd = -1,
+                           .progress = progress,
+                           .context = seen };
     int rc = image_pull(&api, &p, out, err);
 
     finish(e);

@@ -121,7 +121,7 @@ static int run_pull(const struct api *api, const struct vial_pull *pull,
     struct http_request request = { .method = "POST",
                                     .target = target,
                                     .timeout_ms = pull->timeout_ms,
-                                    .cancel_fd = -1 };
+                                    .cancel_fd = pull->cancel_fd };
     int rc = http_stream(&api->transport, &request, take, &p, &answer, err);
 
     if (rc == 0)
