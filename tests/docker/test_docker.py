@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The docker driver against a real engine."""
+"""The docker driver against a real engine. covers: NFR-020-46"""
+import base64
 import json
 import os
 import signal
@@ -29,7 +30,7 @@ def gone(api):
 
 def test_a_run_gives_back_output_and_status(run, api):
     """covers: FR-020-03 FR-020-11 FR-020-12 FR-020-13 FR-020-14 FR-020-15 FR-020-16
-    FR-020-21 FR-020-22 FR-020-23 FR-020-24 FR-020-96 FR-020-97 FR-020-98"""
+    covers: FR-020-21 FR-020-22 FR-020-23 FR-020-24 FR-020-96 FR-020-97 FR-020-98"""
     r = run("bash", "echo out; echo err >&2; exit 7")
     assert (r["verdict"], r["exit_code"]) == ("nonzero", 7)
     assert (r["stdout"], r["stderr"]) == ("out\n", "err\n")
@@ -37,6 +38,33 @@ def test_a_run_gives_back_output_and_status(run, api):
     assert r["vessel_id"] and r["duration_ms"] > 0
     assert r["isolation"]["level"] == "container"
     assert gone(api)
+
+
+def test_output_is_cut_and_marked_and_bytes_stay_bytes(run):
+    """covers: FR-020-100 FR-020-101 FR-020-102 FR-020-103 FR-020-104"""
+    r = run("--output-limit", "100", "bash", "seq 1 9999; printf '\\303\\251' >&2")
+    assert r["stdout_truncated"] and r["stdout_bytes"] == 48888 and r["stderr"] == "\u00e9"
+    r = run("--raw", "python", "import sys; sys.stdout.buffer.write(bytes(range(256)))")
+    assert base64.b64decode(r["stdout_base64"]) == bytes(range(256))
+
+
+def test_output_comes_while_the_program_runs(start):
+    """covers: FR-020-99 NFR-020-05"""
+    assert start("bash", UP).poll() is None
+
+
+def test_a_run_can_be_cancelled(api, start):
+    """covers: FR-020-08"""
+    p = start("bash", UP)
+    p.send_signal(signal.SIGINT)
+    assert p.wait(20) == 130
+    assert gone(api)
+
+
+def test_the_environment_is_only_what_was_given(run):
+    """covers: NFR-020-34"""
+    r = run("--env", "GIVEN=1", "bash", "env", MY_SECRET="hunter2")
+    assert "GIVEN=1\n" in r["stdout"] and "hunter2" not in r["stdout"]
 
 
 def test_nothing_of_one_run_is_left_for_the_next(run):
@@ -48,7 +76,7 @@ def test_nothing_of_one_run_is_left_for_the_next(run):
 
 def test_dk_01_a_container_has_what_was_promised(api, start):
     """covers: DK-01 FR-020-28 FR-020-29 FR-020-30 FR-020-31 FR-020-51 FR-020-53 FR-020-60
-    NFR-020-25 NFR-020-26 NFR-020-27 NFR-020-28 NFR-020-33 NFR-020-36"""
+    covers: NFR-020-25 NFR-020-26 NFR-020-27 NFR-020-28 NFR-020-33 NFR-020-36"""
     start("--session", "dk01", "--task", "t 1", "bash", UP)
     found = one_of(api, "dk01")
     full = api.inspect(found)
@@ -260,7 +288,7 @@ def test_a_policy_without_networks_wins(vial, tmp_path):
 
 def test_a_missing_image_is_told_and_can_be_pulled(engine, api, vial, run):
     """covers: FR-020-84 FR-020-87 FR-020-88 FR-020-90 FR-020-91 FR-020-92 FR-020-95
-    NFR-020-04 NFR-020-56"""
+    covers: NFR-020-04 NFR-020-56"""
     engine.publish("debian:12-slim", "library/pulled:7")
     r = run("--no-pull", "--image", "pulled:7", "bash", "true")
     assert r["error"]["code"] == "VIAL-IMAGE"
