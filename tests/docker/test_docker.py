@@ -68,14 +68,14 @@ def test_the_environment_is_only_what_was_given(run):
 
 
 def test_nothing_of_one_run_is_left_for_the_next(run):
-    """covers: AC-002"""
+    """covers: FR-020-24"""
     assert run("bash", "echo x > /tmp/left; echo x > /work/left")["verdict"] == "ok"
     r = run("bash", "ls /tmp/left /work/left 2>/dev/null | wc -l")
     assert r["stdout"] == "0\n"
 
 
 def test_dk_01_a_container_has_what_was_promised(api, start):
-    """covers: DK-01 FR-020-28 FR-020-29 FR-020-30 FR-020-31 FR-020-51 FR-020-53 FR-020-60
+    """DK-01; covers: FR-020-28 FR-020-29 FR-020-30 FR-020-31 FR-020-51 FR-020-53 FR-020-60
     covers: NFR-020-25 NFR-020-26 NFR-020-27 NFR-020-28 NFR-020-33 NFR-020-36"""
     start("--session", "dk01", "--task", "t 1", "bash", UP)
     found = one_of(api, "dk01")
@@ -125,7 +125,7 @@ def hostile_image(api):
 
 
 def test_dk_02_an_images_metadata_decides_nothing(run, api):
-    """covers: DK-02"""
+    """DK-02; covers: NFR-020-32"""
     hostile_image(api)
     before = api.call("GET", "/volumes")["Volumes"] or []
     r = run("--image", "hostile:1", "bash",
@@ -223,7 +223,7 @@ def place(tmp_path):
 
 
 def test_a_workspace_is_written_to_as_its_owner(vial, place):
-    """covers: FR-020-36 FR-020-37 FR-020-42 AC-003"""
+    """covers: FR-020-36 FR-020-37 FR-020-42"""
     done = vial("exec", "--driver", "docker", "--workspace", str(place), "--", "sh", "-c",
                 "pwd; cat in.txt; echo made > out.txt")
     assert done.stdout == "/workspace\ngiven", done.stderr
@@ -260,7 +260,7 @@ PROBE = ("import socket\ntry:\n  s = socket.create_connection(('172.31.254.1', %
 
 
 def test_there_is_no_network_unless_asked_for(run):
-    """covers: FR-020-66 FR-020-72 NFR-020-30 NFR-020-31 AC-005"""
+    """covers: FR-020-66 FR-020-72 NFR-020-30 NFR-020-31"""
     r = run("python", PROBE + "import os\nprint(os.listdir('/sys/class/net'))\n"
             "try: socket.getaddrinfo('example.com', 80); print('resolved')\n"
             "except OSError: print('blocked')")

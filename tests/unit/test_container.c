@@ -222,7 +222,7 @@ static void expect_closed(json_t *container, const char *mount)
     expect_mounts(json_object_get(host, "Mounts"), mount);
 }
 
-/* covers: DK-01 NFR-020-25 NFR-020-26 NFR-020-27 NFR-020-28 NFR-020-30 FR-020-66 */
+/* DK-01; covers: NFR-020-25 NFR-020-26 NFR-020-27 NFR-020-28 NFR-020-30 FR-020-66 */
 static void no_request_opens_a_container_to_the_host(void **state)
 {
     struct scratch *s = *state;
