@@ -207,8 +207,8 @@ def main():
     engine = Engine(sys.argv[1])
     try:
         engine.start()
-        code = subprocess.run(sys.argv[2:], env={**os.environ, "DOCKER_HOST": engine.address,
-                                                 "VIAL_TEST_ENGINE": engine.dir}).returncode
+        code = subprocess.run(sys.argv[2:], env={**os.environ,
+                                                 "DOCKER_HOST": engine.address}).returncode
     finally:
         engine.stop()
     sys.exit(code)
