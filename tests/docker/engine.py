@@ -5,6 +5,7 @@ before is never touched.
 
     engine.py DIR COMMAND...    runs COMMAND with DOCKER_HOST set, then stops it all
 """
+import glob
 import http.client
 import json
 import os
@@ -88,6 +89,7 @@ class Engine:
         # A socket's path must be short, and users must be able to get there.
         self.run = "/tmp/vial-engine-%d" % os.getpid()
         self.socket = os.path.join(self.run, "docker.sock")
+        self.group = "engine-of-tests-%d" % os.getpid()
         self.api = Api(self.socket)
         self.daemon = self.registry = None
 
@@ -115,6 +117,7 @@ class Engine:
                    "--exec-root", os.path.join(self.run, "exec"),
                    "--pidfile", os.path.join(self.run, "pid"), "--iptables=false",
                    "--ip-forward=false", "--ip-masq=false", "--userland-proxy=false",
+                   "--cgroup-parent", "/" + self.group,
                    "--registry-mirror", "http://127.0.0.1:%d" % PORT]
         inside = ["sh", "-c", 'ip link set lo up && exec "$@"', "sh"]
         with self.log("dockerd") as log:
@@ -192,6 +195,10 @@ class Engine:
         self.stop_daemon()
         if os.path.ismount(os.path.join(self.run, "exec", "netns")):
             subprocess.run(["umount", os.path.join(self.run, "exec", "netns")], check=False)
+        for parent in glob.glob("/sys/fs/cgroup/*/" + self.group) + \
+                glob.glob("/sys/fs/cgroup/" + self.group):
+            for path, _, _ in os.walk(parent, topdown=False):
+                os.rmdir(path)
         shutil.rmtree(self.run, ignore_errors=True)
 
 
