@@ -11,5 +11,6 @@
 #include "vial/request.h"
 #include "vial/result.h"
 #include "vial/session.h"
+#include "vial/vessels.h"
 
 #endif

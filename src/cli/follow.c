@@ -14,6 +14,7 @@
 #include "cli/bring.h"
 #include "cli/live.h"
 #include "cli/print.h"
+#include "cli/pull.h"
 
 /* A descriptor that becomes readable when we are told to stop; -errno. Signals
  * that the caller made us ignore (nohup, background jobs) stay ignored. */
@@ -203,6 +204,32 @@ static int conclude(const struct cli *cli, const struct vial_result *r,
     return status == STATUS_OK ? printed : status;
 }
 
+static bool lacks_image(const struct vial_result *r)
+{
+    return r->image && strcmp(r->error.code, fail_code_text(VIAL_E_IMAGE)) == 0;
+}
+
+/* A run for want of an image has done nothing yet: it is pulled, and the run begins
+ * anew. What stands in the way of the pull takes the place of the refusal. */
+static int run_again(const struct cli *cli, const struct vial_request *req,
+                     const struct vial_watch *watch, struct live *live,
+                     struct vial_result **result)
+{
+    const struct pull pull = { (*result)->image, PULL_MS, watch->cancel_fd };
+    auto_free char *image = NULL;
+    struct vial_error err = { 0 };
+
+    if (pull_image(cli, live->engine, &pull, &image, &err) < 0) {
+        (*result)->error = err;
+        if (strcmp(err.code, fail_code_text(VIAL_E_CANCELLED)) == 0)
+            (*result)->verdict = VIAL_CANCELLED;
+        return 0;
+    }
+    vial_result_free(*result);
+    *result = NULL;
+    return vial_run(live->engine, req, watch, result, NULL);
+}
+
 static int follow_run(const struct cli *cli, const struct vial_request *req,
                       struct vial_watch *watch, struct live *live)
 {
@@ -217,6 +244,11 @@ static int follow_run(const struct cli *cli, const struct vial_request *req,
     live->req = req;
     if (vial_run(engine, req, watch, &result, &err) < 0)
         return cli_deny(cli, &err);
+    if (lacks_image(result) && !cli_flag(cli, "no-pull") &&
+        run_again(cli, req, watch, live, &result) < 0) {
+        (void)fail_memory(&err);
+        return cli_deny(cli, &err);
+    }
     live_end(live);
     status = conclude(cli, result, live, watch->cancel_fd);
     vial_result_free(result);

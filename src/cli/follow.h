@@ -13,6 +13,7 @@
         { "report", NULL,                                                                    \
           "Say on stderr how the run ended, how long it took and how it "                    \
           "was isolated." },                                                                 \
+        { "no-pull", NULL, "Refuse, instead of pulling, an image that is not here." },       \
     {                                                                                        \
         "quiet", NULL, "Say nothing about timeouts and other limits."                        \
     }

@@ -8,6 +8,7 @@
 
 #include "base/fail.h"
 #include "base/json.h"
+#include "driver/docker/docker.h"
 #include "driver/driver.h"
 #include "driver/fake/fake.h"
 #include "driver/native/native.h"
@@ -15,16 +16,14 @@
 #include "model/result.h"
 
 const struct driver *const drivers[] = {
-    &driver_native,
-    &driver_process,
-    &driver_fake,
-    NULL,
+    &driver_native, &driver_docker, &driver_process, &driver_fake, NULL,
 };
 
-/* Isolates nothing: used only when named. */
-static bool is_weak(const struct driver *d)
+/* Used only when named: these isolate nothing; and an engine is asked for
+ * nothing unless the user wants it, nor waited for where native would do. */
+static bool is_optional(const struct driver *d)
 {
-    return d == &driver_process || d == &driver_fake;
+    return d == &driver_process || d == &driver_fake || d == &driver_docker;
 }
 
 /* A driver that pretends must not be found by accident. */
@@ -136,9 +135,9 @@ static const struct driver *only_candidate(void)
     const struct driver *only = NULL;
 
     for (size_t i = 0; drivers[i]; i++) {
-        if (!is_weak(drivers[i]) && only)
+        if (!is_optional(drivers[i]) && only)
             return NULL;
-        if (!is_weak(drivers[i]))
+        if (!is_optional(drivers[i]))
             only = drivers[i];
     }
     return only;
@@ -152,7 +151,7 @@ static int choose_strongest(const struct strv *require, const struct driver **ou
     for (size_t i = 0; drivers[i]; i++) {
         struct vial_error why = { 0 };
 
-        if (is_weak(drivers[i]))
+        if (is_optional(drivers[i]))
             continue;
         if (check_driver(drivers[i], require, &why) == 0) {
             *out = drivers[i];
@@ -221,8 +220,8 @@ static json_t *probe_json(const struct driver *d)
     if (d->probe(caps, &caps->why_not) < 0)
         caps->usable = false;
     return json_pack("{s:s, s:b, s:b, s:s, s:s, s:o, s:o}", "name", d->name, "usable",
-                     caps->usable, "automatic", caps->usable && !is_weak(d), "level",
-                     caps->level, "limits_by", caps->limits_by, "layers",
+                     caps->usable, "automatic", caps->usable && !is_optional(d),
+                     "level", caps->level, "limits_by", caps->limits_by, "layers",
                      layers_json(caps), "error", error_json(&caps->why_not));
 }
 

@@ -208,9 +208,11 @@ void collect(struct run *r, struct vial_result *result)
 
 static bool is_fault(const struct vial_error *err)
 {
-    static const enum fail_code faults[] = { VIAL_E_SYSTEM, VIAL_E_MEMORY,
-                                             VIAL_E_INTERNAL, VIAL_E_GUEST,
-                                             VIAL_E_OPEN };
+    static const enum fail_code faults[] = { VIAL_E_SYSTEM,         VIAL_E_MEMORY,
+                                             VIAL_E_INTERNAL,       VIAL_E_GUEST,
+                                             VIAL_E_OPEN,           VIAL_E_ENGINE_DOWN,
+                                             VIAL_E_ENGINE_TIMEOUT, VIAL_E_ENGINE_API,
+                                             VIAL_E_ENGINE_SPACE };
 
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
         if (str_eq(err->code, fail_code_text(faults[i])))
@@ -224,6 +226,8 @@ void collect_refusal(const struct run *r, const struct vial_error *err,
     struct output nothing = { 0 };
 
     collect_names(r, result);
+    if (r->plan && r->plan->image)
+        result->image = strdup(r->plan->image);
     result->verdict = is_fault(err) ? VIAL_FAILED : VIAL_DENIED;
     result->error = *err;
     (void)snprintf(result->level, sizeof result->level, "none");

@@ -66,6 +66,8 @@ static int choose_language(struct draft *d, struct vial_error *err)
     return check_language(policy, d->language, err);
 }
 
+#define COMMAND_IMAGE "debian:12-slim" /* for a command, which has no language */
+
 static bool uses_image(const char *driver)
 {
     return !str_eq(driver, "native") && !str_eq(driver, "process");
@@ -84,7 +86,7 @@ static int choose_image(const struct draft *d, const char *driver, const char **
         (void)fail(err, VIAL_E_UNSUPPORTED, "driver '%s' uses no image", driver);
         return fail_remedy(err, "choose driver docker, or leave out the image");
     }
-    *out = asked ? asked : d->language ? d->language->image : NULL;
+    *out = asked ? asked : d->language ? d->language->image : COMMAND_IMAGE;
     if (!*out)
         return 0;
     return policy_check_list(&d->settings->policy, POLICY_ID_images, "image", *out,

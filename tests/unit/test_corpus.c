@@ -30,6 +30,9 @@
 #define LLVMFuzzerTestOneInput replay_request
 #include "../fuzz/fuzz_request.c"
 #undef LLVMFuzzerTestOneInput
+#define LLVMFuzzerTestOneInput replay_http
+#include "../fuzz/fuzz_http.c"
+#undef LLVMFuzzerTestOneInput
 /* NOLINTEND(bugprone-suspicious-include) */
 
 typedef int target_fn(const uint8_t *data, size_t len);
@@ -109,6 +112,12 @@ static void the_request_corpus_holds(void **state)
     replay("request", replay_request);
 }
 
+static void the_http_corpus_holds(void **state)
+{
+    (void)state;
+    replay("http", replay_http);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -118,6 +127,7 @@ int main(void)
         cmocka_unit_test(the_unit_corpus_holds),
         cmocka_unit_test(the_wire_corpus_holds),
         cmocka_unit_test(the_request_corpus_holds),
+        cmocka_unit_test(the_http_corpus_holds),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

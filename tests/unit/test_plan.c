@@ -285,15 +285,19 @@ static void an_image_comes_from_request_settings_or_language(void **state)
                      0);
     assert_string_equal(plan->image, "python:3.11-slim");
     plan_free(plan);
-    assert_int_equal(plan_on(s, "docker", "{'command':['ls']}", &plan, &err), 0);
-    assert_null(plan->image);
-    plan_free(plan);
+    assert_int_equal(plan_on(s, "docker", "{'command':['ls']}", &plan, &err), -1);
+    assert_string_equal(err.message,
+                        "image 'debian:12-slim' is not allowed by the policy");
     assert_int_equal(plan_on(s, "docker", "{'language':'sh','code':''}", &plan, &err),
                      -1);
     assert_string_equal(err.message,
                         "image 'debian:12-slim' is not allowed by the policy");
     assert_refused(s, "{'command':['ls'],'image':'python:3'}", "VIAL-UNSUPPORTED",
                    "driver 'native' uses no image");
+    use_settings(s, "");
+    assert_int_equal(plan_on(s, "docker", "{'command':['ls']}", &plan, &err), 0);
+    assert_string_equal(plan->image, "debian:12-slim");
+    plan_free(plan);
     use_settings(s, "defaults: {image: mine}");
     plan = plan_of(s, "{'command':['ls']}");
     assert_null(plan->image);

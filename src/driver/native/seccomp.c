@@ -19,8 +19,7 @@
 
 #define FILTER_MAX (BPF_MAXINSNS * sizeof(struct sock_filter))
 
-/* OUT holds PATH_MAX bytes. */
-static int find_dir(int guest_fd, char *out, struct vial_error *err)
+int seccomp_find_dir(int guest_fd, char *out, struct vial_error *err)
 {
     char link[32];
     char path[PATH_MAX - 16];
@@ -123,7 +122,7 @@ int seccomp_fill(struct jail *jail, int guest_fd, const char *name,
 
     if (!profile_name_ok(name))
         return fail(err, VIAL_E_VALUE, "seccomp profile '%s' is not a name", name);
-    if (find_dir(guest_fd, dir, err) < 0)
+    if (seccomp_find_dir(guest_fd, dir, err) < 0)
         return -1;
     if (load(dir, name, filters, err) < 0) {
         blob_done(&filters[0]);

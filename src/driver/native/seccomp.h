@@ -15,6 +15,9 @@
 int seccomp_fill(struct jail *jail, int guest_fd, const char *name,
                  struct vial_error *err);
 
+/* Where profiles lie. OUT holds PATH_MAX bytes. */
+int seccomp_find_dir(int guest_fd, char *out, struct vial_error *err);
+
 /* For `vial plan`: what profile NAME does. */
 int native_seccomp_summary(const char *share_dir, const char *name, json_t **out,
                            struct vial_error *err);

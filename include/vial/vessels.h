@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VIAL_VESSELS_H
+#define VIAL_VESSELS_H
+
+/*
+ * What outlives a single run: the vessels that exist now, what dead callers have
+ * left, and the container engine's images.
+ */
+
+#include "vial/engine.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The vessels on this host that this user can see, of every driver, as malloc'ed
+ * JSON text: a list of objects with "driver", "vessel", "state", "orphan" …. An
+ * engine that is not there has none. */
+VIAL_API VIAL_MUST_CHECK int vial_vessels(struct vial_engine *engine, char **json,
+                                          struct vial_error *err);
+
+/* Removes what callers that have died left behind: containers, cgroups. Nothing
+ * of a caller that lives is touched. *REMOVED is how many containers went. */
+VIAL_API VIAL_MUST_CHECK int vial_cleanup(struct vial_engine *engine, unsigned *removed,
+                                          struct vial_error *err);
+
+/* One step of a pull. LAYER may be "". TOTAL is 0 where it is not known. A return
+ * other than 0 cancels the pull. */
+typedef int vial_pull_progress(void *context, const char *layer, const char *status,
+                               unsigned long long current, unsigned long long total);
+
+/* Which image to pull: "python:3.11-slim", "name@sha256:…"; how long it may take;
+ * and who is told of its progress, or NULL. */
+struct vial_pull {
+    const char *name;
+    long long timeout_ms;
+    int cancel_fd; /* readable: give up; -1: none; borrowed */
+    vial_pull_progress *progress;
+    void *context;
+};
+
+/* Pulls, and verifies that the image is there, with the digest asked for. *JSON is
+ * malloc'ed text: "id", "tags", "digests", "size". */
+VIAL_API VIAL_MUST_CHECK int vial_image_pull(struct vial_engine *engine,
+                                             const struct vial_pull *pull, char **json,
+                                             struct vial_error *err);
+
+/* The engine's images with their sizes: malloc'ed JSON text, a list. */
+VIAL_API VIAL_MUST_CHECK int vial_images(struct vial_engine *engine, char **json,
+                                         struct vial_error *err);
+
+/* Removes images without a name or, with ALL, all that no container uses. *JSON is
+ * malloc'ed text: "removed" and "freed_bytes". */
+VIAL_API VIAL_MUST_CHECK int vial_image_prune(struct vial_engine *engine, bool all,
+                                              char **json, struct vial_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "vial/vessels.h"
+
+#include "base/fail.h"
+#include "base/json.h"
+#include "driver/docker/image.h"
+#include "driver/list.h"
+#include "engine/engine.h"
+
+/* Takes VALUE. */
+static int give_text(json_t *value, char **json, struct vial_error *err)
+{
+    char *text = json_dumps(value, JSON_COMPACT);
+
+    json_decref(value);
+    if (!text)
+        return fail_memory(err);
+    *json = text;
+    return 0;
+}
+
+int vial_vessels(struct vial_engine *engine, char **json, struct vial_error *err)
+{
+    json_t *list = NULL;
+
+    (void)engine;
+    if (list_all(&list, err) < 0)
+        return -1;
+    return give_text(list, json, err);
+}
+
+int vial_cleanup(struct vial_engine *engine, unsigned *removed, struct vial_error *err)
+{
+    (void)engine;
+    return list_cleanup(removed, err);
+}
+
+int vial_image_pull(struct vial_engine *engine, const struct vial_pull *pull,
+                    char **json, struct vial_error *err)
+{
+    const struct policy *policy = &engine->settings->policy;
+    json_t *image = NULL;
+    struct api api;
+
+    if (pull->timeout_ms <= 0)
+        return fail(err, VIAL_E_VALUE, "pull: the time-out must be more than 0");
+    if (policy_check_list(policy, POLICY_ID_images, "image", pull->name, err) < 0 ||
+        api_find(&api, err) < 0 || image_pull(&api, pull, &image, err) < 0)
+        return -1;
+    return give_text(image, json, err);
+}
+
+int vial_images(struct vial_engine *engine, char **json, struct vial_error *err)
+{
+    json_t *list = NULL;
+    struct api api;
+
+    (void)engine;
+    if (api_find(&api, err) < 0 || image_list(&api, &list, err) < 0)
+        return -1;
+    return give_text(list, json, err);
+}
+
+int vial_image_prune(struct vial_engine *engine, bool all, char **json,
+                     struct vial_error *err)
+{
+    json_t *report = NULL;
+    struct api api;
+
+    (void)engine;
+    if (api_find(&api, err) < 0 || image_prune(&api, all, &report, err) < 0)
+        return -1;
+    return give_text(report, json, err);
+}

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/fail.h"
+#include "base/json.h"
+#include "base/unit.h"
+#include "cli/cli.h"
+#include "cli/print.h"
+#include "cli/pull.h"
+
+static int pull(struct cli *cli, struct vial_engine *engine, struct vial_error *err)
+{
+    const char *name = cli_operand(cli, 1);
+    const char *text = cli_flag(cli, "timeout");
+    auto_free char *image = NULL;
+    auto_json json_t *value = NULL;
+    int64_t timeout_ms = PULL_MS;
+
+    if (!name)
+        return fail(err, VIAL_E_USAGE, "the image's name is missing");
+    if (text && (unit_parse_ms(text, &timeout_ms) < 0 || timeout_ms <= 0))
+        return fail(err, VIAL_E_VALUE, "timeout '%s' is not a duration", text);
+    if (pull_image(cli, engine, &(struct pull){ name, timeout_ms, -1 }, &image, err) <
+        0)
+        return -1;
+    if (cli_flag(cli, "json"))
+        return print_line(image);
+    value = json_loads(image, 0, NULL);
+    return print_line(json_string_value(json_object_get(value, "id")));
+}
+
+static void add_image(struct table *t, json_t *image)
+{
+    json_t *tag = json_array_get(json_object_get(image, "tags"), 0);
+    const char *id = json_string_value(json_object_get(image, "id"));
+    auto_str struct str size = { 0 };
+    char brief[24] = "";
+
+    if (id)
+        (void)snprintf(brief, sizeof(brief), "%.19s", id);
+    str_printf(&size, "%lld MiB",
+               (long long)(json_integer_value(json_object_get(image, "size")) >> 20));
+    table_add(t, json_is_string(tag) ? json_string_value(tag) : "-");
+    table_add(t, brief);
+    table_add(t, str_ok(&size) ? size.data : "");
+}
+
+static int list(struct cli *cli, struct vial_engine *engine, struct vial_error *err)
+{
+    struct table t = { .columns = 3 };
+    auto_free char *text = NULL;
+    auto_json json_t *images = NULL;
+
+    if (vial_images(engine, &text, err) < 0)
+        return -1;
+    if (cli_flag(cli, "json"))
+        return print_line(text);
+    images = json_loads(text, 0, NULL);
+    table_add(&t, "IMAGE");
+    table_add(&t, "ID");
+    table_add(&t, "SIZE");
+    for (size_t i = 0; i < json_array_size(images); i++)
+        add_image(&t, json_array_get(images, i));
+    return table_print(&t);
+}
+
+static int prune(struct cli *cli, struct vial_engine *engine, struct vial_error *err)
+{
+    auto_free char *text = NULL;
+    auto_json json_t *report = NULL;
+    auto_str struct str out = { 0 };
+
+    if (vial_image_prune(engine, cli_flag(cli, "all") != NULL, &text, err) < 0)
+        return -1;
+    if (cli_flag(cli, "json"))
+        return print_line(text);
+    report = json_loads(text, 0, NULL);
+    str_printf(
+        &out, "%lld removed, %lld MiB freed\n",
+        (long long)json_integer_value(json_object_get(report, "removed")),
+        (long long)(json_integer_value(json_object_get(report, "freed_bytes")) >> 20));
+    return print_text(&out);
+}
+
+static int run(struct cli *cli)
+{
+    static const struct {
+        const char *name;
+        int (*run)(struct cli *cli, struct vial_engine *engine, struct vial_error *err);
+    } verbs[] = { { "pull", pull }, { "list", list }, { "prune", prune } };
+    auto_engine struct vial_engine *engine = NULL;
+    const char *what = cli_operand(cli, 0);
+    struct vial_error err = { 0 };
+
+    for (size_t i = 0; what && i < sizeof(verbs) / sizeof(*verbs); i++) {
+        int status = 0;
+
+        if (strcmp(verbs[i].name, what) != 0)
+            continue;
+        if (cli_engine(cli, &engine, &err) < 0)
+            return cli_fail(cli, &err);
+        status = verbs[i].run(cli, engine, &err);
+        return status < 0 ? cli_fail(cli, &err) : status;
+    }
+    if (what)
+        (void)fail(&err, VIAL_E_USAGE, "unknown argument '%s'", what);
+    else
+        (void)fail(&err, VIAL_E_USAGE, "what to do is missing");
+    (void)fail_remedy(&err, "usage: vial image pull NAME | list | prune");
+    return cli_fail(cli, &err);
+}
+
+static const struct flag flags[] = {
+    { "timeout", "DURATION", "How long a pull may take; 5m unless told." },
+    { "all", NULL,
+      "Prune every image that no container uses, not only nameless ones." },
+    FLAG_ROW_JSON,
+    { 0 },
+};
+
+extern const struct command command_image;
+const struct command command_image = {
+    .name = "image",
+    .operands = "pull|list|prune [NAME]",
+    .words = "pull|list|prune",
+    .summary = "pull, list or remove images of the container engine",
+    .text =
+        "For the driver docker. A pull tells its progress on stderr, with --json as\n"
+        "one object a line; its result is the image's id. A name with a digest\n"
+        "(name@sha256:…) is verified against it.",
+    .examples = "vial image pull python:3.11-slim\n"
+                "vial image list --json",
+    .flags = flags,
+    .max_operands = 2,
+    .run = run,
+};

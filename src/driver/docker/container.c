@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "driver/docker/container.h"
+
+#include <ctype.h>
+#include <string.h>
+
+#include "base/json.h"
+
+#define NAME_PART 48 /* characters of a label that get into a name */
+#define GUEST_FDS 1024
+
+static void add_part(struct str *out, const char *text)
+{
+    str_putc(out, '-');
+    for (size_t i = 0; i < NAME_PART && text[i]; i++) {
+        unsigned char c = (unsigned char)text[i];
+        bool fits = c < 128 && (isalnum(c) || c == '_' || c == '.');
+        char put = '_';
+
+        if (fits)
+            put = text[i];
+        str_putc(out, put);
+    }
+}
+
+void container_name(struct str *out, const struct plan *plan, const char *vessel_id,
+                    bool unique)
+{
+    str_puts(out, "vial");
+    if (plan->label_session)
+        add_part(out, plan->label_session);
+    if (plan->label_task)
+        add_part(out, plan->label_task);
+    if (unique || !plan->label_task)
+        add_part(out, str_starts(vessel_id, "v-") ? vessel_id + 2 : vessel_id);
+}
+
+static json_t *labels(const struct plan *plan, const struct container_options *o)
+{
+    return json_pack("{s:s, s:s, s:s, s:s, s:s*, s:s*}", LABEL_MANAGED, "true",
+                     LABEL_VESSEL, o->vessel_id, LABEL_RUN, plan->id, LABEL_OWNER,
+                     o->owner, LABEL_SESSION, plan->label_session, LABEL_TASK,
+                     plan->label_task);
+}
+
+static json_t *bind(const char *source, const char *target, bool writable)
+{
+    return json_pack("{s:s, s:s, s:s, s:b, s:{s:s}}", "Type", "bind", "Source", source,
+                     "Target", target, "ReadOnly", !writable, "BindOptions",
+                     "Propagation", "rprivate");
+}
+
+/* Of this type a source that does not exist is an error; of the older one
+ * ("Binds") the engine makes a directory of it. */
+static json_t *mounts(const struct plan *plan, const struct container_options *o)
+{
+    json_t *list = json_array();
+
+    (void)json_array_append_new(list, bind(o->guest_path, CONTAINER_GUEST, false));
+    for (size_t i = 0; i < plan->mount_count; i++) {
+        const struct plan_mount *m = &plan->mounts[i];
+
+        (void)json_array_append_new(list, bind(m->source, m->target, m->writable));
+    }
+    return list;
+}
+
+static json_t *tmpfs_options(int64_t bytes, int64_t inodes, const char *mode,
+                             const struct container_options *o)
+{
+    return json_sprintf("rw,exec,nosuid,nodev,size=%lld,nr_inodes=%lld,mode=%s,uid=%u,"
+                        "gid=%u",
+                        (long long)bytes, (long long)inodes, mode, o->uid, o->gid);
+}
+
+static json_t *tmpfs(const struct plan *plan, const struct container_options *o)
+{
+    const struct limits *l = &plan->limits;
+
+    return json_pack("{s:o, s:o}", "/work",
+                     tmpfs_options(l->disk_bytes, l->inodes, "0755", o), "/tmp",
+                     tmpfs_options(l->tmp_bytes, l->inodes, "1777", o));
+}
+
+static json_t *ulimit(const char *name, int64_t value)
+{
+    return json_pack("{s:s, s:I, s:I}", "Name", name, "Soft", (json_int_t)value, "Hard",
+                     (json_int_t)value);
+}
+
+/* For the guest, which gives programs the exact ones. None on processes: the
+ * kernel counts those of a user all over the host, and PidsLimit counts the
+ * container's. */
+static json_t *ulimits(const struct limits *l)
+{
+    json_t *list = json_array();
+    int64_t files = l->open_files > GUEST_FDS ? l->open_files : GUEST_FDS;
+
+    (void)json_array_append_new(list, ulimit("core", 0));
+    (void)json_array_append_new(list, ulimit("nofile", files));
+    return list;
+}
+
+/* What tells about the host, or about other vessels: all that engines hide by
+ * themselves, and more. */
+static json_t *masked_paths(void)
+{
+    static const char *const paths[] = {
+        "/proc/acpi",          "/proc/asound",     "/proc/interrupts",
+        "/proc/kallsyms",      "/proc/kcore",      "/proc/keys",
+        "/proc/kpagecount",    "/proc/kpageflags", "/proc/key-users",
+        "/proc/latency_stats", "/proc/modules",    "/proc/sched_debug",
+        "/proc/scsi",          "/proc/timer_list", "/proc/timer_stats",
+        "/sys/devices",        "/sys/firmware",    "/sys/kernel",
+        "/sys/module",
+    };
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < sizeof(paths) / sizeof(*paths); i++)
+        (void)json_array_append_new(list, json_string(paths[i]));
+    return list;
+}
+
+static json_t *security(const struct container_options *o)
+{
+    return json_pack("[s, o]", "no-new-privileges",
+                     json_sprintf("seccomp=%s", o->seccomp));
+}
+
+/* Swap is off: MemorySwap counts memory and swap together. One process more than
+ * the limit, for the guest. */
+static void add_limits(json_t *host, const struct limits *l)
+{
+    if (l->memory_bytes > 0) {
+        json_object_set_new(host, "Memory", json_integer(l->memory_bytes));
+        json_object_set_new(host, "MemorySwap", json_integer(l->memory_bytes));
+    }
+    if (l->pids > 0)
+        json_object_set_new(host, "PidsLimit", json_integer(l->pids + 1));
+    if (l->milli_cpus > 0)
+        json_object_set_new(host, "NanoCpus", json_integer(l->milli_cpus * 1000000));
+}
+
+static json_t *host_config(const struct plan *plan, const struct container_options *o)
+{
+    json_t *host = json_pack(
+        "{s:b, s:b, s:b, s:[s], s:o, s:s, s:s, s:s, s:o, s:o, s:I, s:o, s:{s:s}, "
+        "s:{s:s}, s:b, s:b, s:o}",
+        "AutoRemove", 1, "Privileged", 0, "ReadonlyRootfs", 1, "CapDrop", "ALL",
+        "SecurityOpt", security(o), "NetworkMode",
+        plan->network == NETWORK_BRIDGE ? "bridge" : "none", "IpcMode", "private",
+        "CgroupnsMode", "private", "Mounts", mounts(plan, o), "Tmpfs", tmpfs(plan, o),
+        "ShmSize", (json_int_t)plan->limits.tmp_bytes, "Ulimits",
+        ulimits(&plan->limits), "LogConfig", "Type", "none", "RestartPolicy", "Name",
+        "no", "PublishAllPorts", 0, "OomKillDisable", 0, "MaskedPaths", masked_paths());
+
+    if (host)
+        add_limits(host, &plan->limits);
+    return host;
+}
+
+json_t *container_json(const struct plan *plan, const struct container_options *o)
+{
+    return json_pack(
+        "{s:s, s:s, s:o, s:[s], s:[s], s:s, s:b, s:b, s:b, s:b, s:b, s:b, s:b, "
+        "s:{s:[s]}, s:o, s:o}",
+        "Image", plan->image, "Hostname", plan->hostname, "User",
+        json_sprintf("%u:%u", o->uid, o->gid), "Entrypoint", CONTAINER_GUEST, "Cmd",
+        "--stdio", "WorkingDir", "/", "OpenStdin", 1, "StdinOnce", 1, "AttachStdin", 1,
+        "AttachStdout", 1, "AttachStderr", 0, "Tty", 0, "NetworkDisabled",
+        plan->network == NETWORK_NONE, "Healthcheck", "Test", "NONE", "Labels",
+        labels(plan, o), "HostConfig", host_config(plan, o));
+}

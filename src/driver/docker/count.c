@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "driver/docker/count.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/io.h"
+#include "base/json.h"
+
+#define ASK_MS 5000
+
+void count_init(struct count *c)
+{
+    c->pid = 0;
+    cgroup_forget(&c->cgroup);
+}
+
+void count_done(struct count *c)
+{
+    cgroup_close(&c->cgroup);
+    count_init(c);
+}
+
+static int open_one(struct cgroup *c, const char *text, const char *controller)
+{
+    char own[PATH_MAX - 64];
+    char path[PATH_MAX];
+
+    if (cgroup_own_path(text, controller, own, sizeof(own)) < 0 || strstr(own, ".."))
+        return -1;
+    (void)snprintf(path, sizeof(path), "/sys/fs/cgroup%s%s%s", controller[0] ? "/" : "",
+                   controller, own);
+    return cgroup_open_dir(c, path);
+}
+
+static void open_groups(struct cgroup *c, const char *text)
+{
+    char path[PATH_MAX];
+
+    if (cgroup_own_path(text, "memory", path, sizeof(path)) < 0) {
+        c->dirs[0].fd = open_one(c, text, "");
+        c->kind = c->dirs[0].fd >= 0 ? CGROUP_V2 : CGROUP_NONE;
+        return;
+    }
+    for (size_t i = 0; i < CGROUP_DIRS; i++)
+        c->dirs[i].fd = open_one(c, text, cgroup_v1_names[i]);
+    c->kind = c->dirs[0].fd >= 0 ? CGROUP_V1 : CGROUP_NONE;
+}
+
+/* The container's id in its cgroup's name shows that PID is a number of ours and
+ * not of another host's, or of another namespace. */
+void count_find(struct count *c, pid_t pid, const char *id)
+{
+    char path[64];
+    char text[8192];
+
+    if (pid <= 1 || strlen(id) < 12)
+        return;
+    (void)snprintf(path, sizeof(path), "/proc/%d/cgroup", (int)pid);
+    if (io_read_at(AT_FDCWD, path, text, sizeof(text)) <= 0 || !strstr(text, id))
+        return;
+    c->pid = pid;
+    open_groups(&c->cgroup, text);
+}
+
+/* "  eth0: rx_bytes packets errs drop fifo frame compressed multicast tx_bytes" */
+static void read_net(pid_t pid, struct vessel_usage *out)
+{
+    char path[64];
+    char text[8192];
+    char *save = NULL;
+
+    (void)snprintf(path, sizeof(path), "/proc/%d/net/dev", (int)pid);
+    if (io_read_at(AT_FDCWD, path, text, sizeof(text)) <= 0)
+        return;
+    out->net_counted = true;
+    for (char *line = strtok_r(text, "\n", &save); line;
+         line = strtok_r(NULL, "\n", &save)) {
+        char *at = strchr(line, ':');
+
+        if (!at || strstr(line, " lo:"))
+            continue;
+        out->usage.net_rx_bytes += strtoull(at + 1, &at, 10);
+        for (int i = 0; i < 7; i++)
+            (void)strtoull(at, &at, 10);
+        out->usage.net_tx_bytes += strtoull(at, &at, 10);
+    }
+}
+
+bool count_read(const struct count *c, struct vessel_usage *out)
+{
+    *out = (struct vessel_usage){ 0 };
+    if (c->cgroup.kind == CGROUP_NONE)
+        return false;
+    cgroup_read(&c->cgroup, out);
+    read_net(c->pid, out);
+    /* A group that is gone reads as zeros. */
+    return out->usage.memory_peak_bytes > 0 || out->usage.cpu_user_ms > 0;
+}
+
+static double number_at(json_t *object, const char *key)
+{
+    return json_number_value(json_object_get(object, key));
+}
+
+static void add_networks(json_t *networks, struct vessel_usage *out)
+{
+    const char *name = NULL;
+    json_t *net = NULL;
+
+    json_object_foreach(networks, name, net)
+    {
+        out->usage.net_rx_bytes += (uint64_t)number_at(net, "rx_bytes");
+        out->usage.net_tx_bytes += (uint64_t)number_at(net, "tx_bytes");
+    }
+    out->net_counted = true;
+}
+
+void count_ask(const struct api *api, const char *id, struct vessel_usage *out)
+{
+    char target[160];
+    auto_json json_t *stats = NULL;
+    struct api_call call = { .method = "GET",
+                             .target = target,
+                             .timeout_ms = ASK_MS,
+                             .about = "read a container's counters" };
+    json_t *cpu = NULL;
+    json_t *memory = NULL;
+
+    *out = (struct vessel_usage){ 0 };
+    (void)snprintf(target, sizeof(target),
+                   "/containers/%s/stats?stream=false&one-shot=true", id);
+    if (api_do(api, &call, &stats, NULL) < 0)
+        return;
+    cpu = json_object_get(json_object_get(stats, "cpu_stats"), "cpu_usage");
+    memory = json_object_get(stats, "memory_stats");
+    out->counted = json_is_object(cpu);
+    out->usage.cpu_user_ms = number_at(cpu, "usage_in_usermode") / 1e6;
+    out->usage.cpu_system_ms = number_at(cpu, "usage_in_kernelmode") / 1e6;
+    out->usage.memory_peak_bytes = (uint64_t)number_at(memory, "max_usage");
+    add_networks(json_object_get(stats, "networks"), out);
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "driver/docker/docker.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/auto.h"
+#include "base/fail.h"
+#include "base/path.h"
+#include "base/sys.h"
+#include "driver/docker/keep.h"
+
+#define KILL_MS  5000
+#define DEATH_MS 2000
+/* What dead owners left is looked after on the way of an open; not what is about to
+ * remove itself. */
+#define SWEEP_SOME  4
+#define SWEEP_AGE_S 30
+
+static struct docker *docker_of(struct vessel *vessel)
+{
+    return (struct docker *)vessel;
+}
+
+static int check_plan(const struct plan *plan, struct vial_error *err)
+{
+    if (plan->rootfs) {
+        (void)fail(err, VIAL_E_UNSUPPORTED,
+                   "driver 'docker' cannot give the program a root of its own");
+        return fail_remedy(err, "name an image, or use '--driver native'");
+    }
+    if (plan->image)
+        return 0;
+    (void)fail(err, VIAL_E_VALUE, "driver 'docker' needs an image");
+    return fail_remedy(err, "name one with '--image', as in '--image debian:12-slim'");
+}
+
+static void ask_to_kill(struct docker *d)
+{
+    char target[128];
+    struct api_call call = { .method = "POST",
+                             .target = target,
+                             .timeout_ms = KILL_MS,
+                             .about = "kill the container" };
+
+    (void)snprintf(target, sizeof(target), "/containers/%s/kill", d->container);
+    (void)api_do(&d->api, &call, NULL, NULL);
+}
+
+/* Its cgroup goes together with it, so the counters are read before. The first
+ * process takes all others of its pid namespace along. */
+static void kill_container(struct vessel *vessel)
+{
+    struct docker *d = docker_of(vessel);
+
+    if (!d->started || d->killed)
+        return;
+    d->killed = true;
+    if (!count_read(&d->count, &d->last) && d->count.cgroup.kind == CGROUP_NONE)
+        count_ask(&d->api, d->container, &d->last);
+    if (d->pidfd < 0 || sys_pidfd_kill(d->pidfd, SIGKILL) < 0)
+        ask_to_kill(d);
+}
+
+static void usage_of(struct vessel *vessel, struct vessel_usage *out)
+{
+    struct docker *d = docker_of(vessel);
+
+    if (d->killed)
+        *out = d->last;
+    else if (!count_read(&d->count, out))
+        count_ask(&d->api, d->container, out);
+}
+
+/* The first process of a pid namespace is gone when all others are. The engine
+ * takes longer to tidy up, which nobody has to wait for. */
+static void wait_for_death(const struct docker *d)
+{
+    struct pollfd dead = { .fd = d->pidfd, .events = POLLIN };
+
+    if (d->killed && d->pidfd >= 0)
+        (void)poll(&dead, 1, DEATH_MS);
+}
+
+/* One that ran removes itself. */
+static void remove_container(struct docker *d)
+{
+    if (d->container[0] && !d->started)
+        (void)keep_remove(&d->api, d->container, NULL);
+}
+
+static void close_vessel(struct vessel *vessel)
+{
+    struct docker *d = docker_of(vessel);
+
+    kill_container(vessel);
+    wait_for_death(d);
+    pump_stop(d->pump);
+    remove_container(d);
+    count_done(&d->count);
+    auto_fd_(&d->pidfd);
+    auto_fd_(&vessel->stream_fd);
+    jail_done(&vessel->jail);
+    strv_done(&vessel->layers);
+    free(d);
+}
+
+static int open_vessel(const struct plan *plan, int guest_fd, struct vessel **out,
+                       struct vial_error *err)
+{
+    struct docker *d = NULL;
+
+    if (check_plan(plan, err) < 0)
+        return -1;
+    d = calloc(1, sizeof(*d));
+    if (!d)
+        return fail_memory(err);
+    d->vessel = (struct vessel){ .driver = &driver_docker,
+                                 .stream_fd = -1,
+                                 /* The stream's end tells, and not before the
+                                  * last byte has come. */
+                                 .death_fd = -1,
+                                 .event_fd = -1,
+                                 .level = "container",
+                                 .limits_by = "cgroup",
+                                 .path = PATH_SEARCH };
+    d->pidfd = -1;
+    count_init(&d->count);
+    sys_make_id('v', d->vessel.id);
+    if (api_find(&d->api, err) < 0 || start_container(d, plan, guest_fd, err) < 0) {
+        close_vessel(&d->vessel);
+        return -1;
+    }
+    (void)keep_sweep(&d->api, SWEEP_AGE_S, SWEEP_SOME, NULL, NULL);
+    *out = &d->vessel;
+    return 0;
+}
+
+const struct driver driver_docker = {
+    .name = "docker",
+    .probe = docker_probe,
+    .open = open_vessel,
+    .kill = kill_container,
+    .usage = usage_of,
+    .close = close_vessel,
+    .wants_image = true,
+};

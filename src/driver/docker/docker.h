@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VIAL_DRIVER_DOCKER_DOCKER_H
+#define VIAL_DRIVER_DOCKER_DOCKER_H
+
+/*
+ * A container of Docker's or Podman's, with the guest as its first process. The
+ * guest is reached over the attached standard streams; nothing is executed by the
+ * engine in a running container.
+ *
+ *   create -> attach -> start -> look (where it is on this host)
+ *
+ * The container removes itself once the guest is gone, and the guest goes when
+ * the stream ends, so a caller that is killed leaves nothing running.
+ */
+
+#include "driver/docker/api.h"
+#include "driver/docker/count.h"
+#include "driver/docker/pump.h"
+#include "driver/driver.h"
+
+extern const struct driver driver_docker;
+
+struct docker {
+    struct vessel vessel;
+    struct api api;
+    char container[80]; /* the engine's id; "" before it was created */
+    struct pump *pump;
+    int pidfd; /* of the guest, or -1 where it cannot be seen */
+    struct count count;
+    bool started, killed;
+    struct vessel_usage last; /* as of just before the kill */
+};
+
+/* start.c: fills D from PLAN. What was made so far is the caller's to remove. */
+int start_container(struct docker *d, const struct plan *plan, int guest_fd,
+                    struct vial_error *err);
+
+/* probe.c */
+int docker_probe(struct caps *out, struct vial_error *err);
+
+/* jail.c: what the guest does to each program. */
+int docker_jail(struct docker *d, const struct plan *plan, int guest_fd, unsigned uid,
+                struct vial_error *err);
+#endif

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "driver/docker/keep.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/fail.h"
+#include "base/json.h"
+#include "driver/docker/container.h"
+#include "driver/native/owner.h"
+
+static int ask_list(const struct api *api, json_t **out, struct vial_error *err)
+{
+    auto_str struct str target = { 0 };
+    struct api_call call = { .method = "GET", .about = "list the containers" };
+
+    str_puts(&target, "/containers/json?all=true&filters=");
+    http_escape(&target, "{\"label\":[\"" LABEL_MANAGED "=true\"]}");
+    if (!str_ok(&target))
+        return fail_memory(err);
+    call.target = target.data;
+    return api_do(api, &call, out, err);
+}
+
+static bool is_orphan(json_t *container)
+{
+    json_t *labels = json_object_get(container, "Labels");
+    const char *owner = json_string_value(json_object_get(labels, LABEL_OWNER));
+
+    return owner && owner_is_dead(owner);
+}
+
+static const char *name_of(json_t *container)
+{
+    json_t *names = json_object_get(container, "Names");
+    const char *name = json_string_value(json_array_get(names, 0));
+
+    return name && name[0] == '/' ? name + 1 : name;
+}
+
+static json_t *entry_json(json_t *container)
+{
+    json_t *labels = json_object_get(container, "Labels");
+
+    return json_pack(
+        "{s:s, s:O?, s:s?, s:O?, s:O?, s:O?, s:O?, s:O?, s:O?, s:b}", "driver",
+        "docker", "id", json_object_get(container, "Id"), "name", name_of(container),
+        "vessel", json_object_get(labels, LABEL_VESSEL), "session",
+        json_object_get(labels, LABEL_SESSION), "task",
+        json_object_get(labels, LABEL_TASK), "image",
+        json_object_get(container, "Image"), "state",
+        json_object_get(container, "State"), "created",
+        json_object_get(container, "Created"), "orphan", is_orphan(container));
+}
+
+int keep_list(const struct api *api, json_t **out, struct vial_error *err)
+{
+    auto_json json_t *answer = NULL;
+    auto_json json_t *list = json_array();
+    json_t *container = NULL;
+    size_t i = 0;
+
+    if (ask_list(api, &answer, err) < 0)
+        return -1;
+    json_array_foreach(answer, i, container)
+    {
+        if (json_array_append_new(list, entry_json(container)) < 0)
+            return fail_memory(err);
+    }
+    *out = ptr_take(&list);
+    return 0;
+}
+
+/* Gone already, or on its way: somebody else was faster. */
+static bool is_gone(const struct vial_error *err)
+{
+    return str_eq(err->code, fail_code_text(VIAL_E_ENGINE_API)) &&
+           (strstr(err->message, "status 404") || strstr(err->message, "status 409"));
+}
+
+int keep_remove(const struct api *api, const char *id, struct vial_error *err)
+{
+    struct vial_error why = { 0 };
+    auto_str struct str target = { 0 };
+    struct api_call call = { .method = "DELETE", .about = "remove a container" };
+
+    str_puts(&target, "/containers/");
+    http_escape(&target, id);
+    str_puts(&target, "?force=true&v=true");
+    if (!str_ok(&target))
+        return fail_memory(err);
+    call.target = target.data;
+    if (api_do(api, &call, NULL, &why) == 0 || is_gone(&why))
+        return 0;
+    if (err)
+        *err = why;
+    return -1;
+}
+
+int keep_sweep(const struct api *api, int64_t age_s, unsigned max, unsigned *removed,
+               struct vial_error *err)
+{
+    auto_json json_t *answer = NULL;
+    json_t *container = NULL;
+    unsigned count = 0;
+    size_t i = 0;
+
+    if (ask_list(api, &answer, err) < 0)
+        return -1;
+    json_array_foreach(answer, i, container)
+    {
+        const char *id = json_string_value(json_object_get(container, "Id"));
+
+        if (count >= max || !id || !is_orphan(container) ||
+            time(NULL) - json_integer_value(json_object_get(container, "Created")) <
+                age_s)
+            continue;
+        if (keep_remove(api, id, err) < 0)
+            return -1;
+        count++;
+    }
+    if (removed)
+        *removed = count;
+    return 0;
+}

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/fail.h"
+#include "base/json.h"
+#include "base/sys.h"
+#include "driver/docker/container.h"
+#include "driver/docker/docker.h"
+#include "driver/docker/oci.h"
+#include "driver/native/owner.h"
+#include "driver/native/profile.h"
+#include "driver/native/seccomp.h"
+
+#define START_MS 60000
+
+struct parts { /* what container_options borrows */
+    char guest[PATH_MAX];
+    char owner[128];
+    char *seccomp;
+    unsigned uid, gid;
+};
+
+static int find_guest(int guest_fd, char *out, struct vial_error *err)
+{
+    char link[32];
+    ssize_t n = 0;
+
+    (void)snprintf(link, sizeof(link), "/proc/self/fd/%d", guest_fd);
+    n = readlink(link, out, PATH_MAX - 1);
+    if (n <= 0 || out[0] != '/')
+        return fail_sys(err, "find the guest program");
+    out[n] = '\0';
+    return 0;
+}
+
+static int write_seccomp(const struct plan *plan, int guest_fd, char **out,
+                         struct vial_error *err)
+{
+    char dir[PATH_MAX];
+    auto_json json_t *profile = NULL;
+    auto_json json_t *oci = NULL;
+
+    if (seccomp_find_dir(guest_fd, dir, err) < 0 ||
+        profile_read(dir, plan->seccomp ? plan->seccomp : "default", &profile, err) < 0)
+        return -1;
+    oci = oci_profile(profile, err);
+    if (!oci)
+        return -1;
+    *out = json_dumps(oci, JSON_COMPACT);
+    return *out ? 0 : fail_memory(err);
+}
+
+/* Who the program is: the owner of what it may write to, so that it can, and
+ * never root. */
+static int choose_user(const struct plan *plan, struct parts *p, struct vial_error *err)
+{
+    struct stat st;
+
+    p->uid = p->gid = CONTAINER_USER;
+    for (size_t i = 0; i < plan->mount_count; i++) {
+        const struct plan_mount *m = &plan->mounts[i];
+
+        if (!m->writable)
+            continue;
+        if (stat(m->source, &st) < 0)
+            return fail_sys(err, "look at mount source '%s'", m->source);
+        if (st.st_uid == 0 && (st.st_mode & S_IWOTH))
+            continue;
+        if (st.st_uid == 0) {
+            (void)fail(err, VIAL_E_MOUNT,
+                       "mount source '%s' belongs to root, which no container's "
+                       "program is",
+                       m->source);
+            return fail_remedy(err, "give it to an ordinary user ('chown'), or use "
+                                    "'--driver native'");
+        }
+        p->uid = st.st_uid;
+        p->gid = st.st_gid ? st.st_gid : CONTAINER_USER;
+    }
+    return 0;
+}
+
+static int gather(const struct docker *d, const struct plan *plan, int guest_fd,
+                  struct parts *p, struct vial_error *err)
+{
+    if (find_guest(guest_fd, p->guest, err) < 0 || choose_user(plan, p, err) < 0 ||
+        write_seccomp(plan, guest_fd, &p->seccomp, err) < 0)
+        return -1;
+    if (owner_name(d->vessel.id, p->owner, sizeof(p->owner)) < 0)
+        return fail(err, VIAL_E_SYSTEM, "find our own start time");
+    return 0;
+}
+
+static int post_create(struct docker *d, const struct plan *plan, json_t *body,
+                       bool unique, struct vial_error *err)
+{
+    auto_str struct str name = { 0 };
+    auto_str struct str target = { 0 };
+    auto_json json_t *answer = NULL;
+    struct api_call call = { .method = "POST",
+                             .body = body,
+                             .about = "create the container",
+                             .object = plan->image };
+    const char *id = NULL;
+
+    container_name(&name, plan, d->vessel.id, unique);
+    str_printf(&target, "/containers/create?name=%s", str_ok(&name) ? name.data : "");
+    if (!str_ok(&name) || !str_ok(&target))
+        return fail_memory(err);
+    call.target = target.data;
+    if (api_do(&d->api, &call, &answer, err) < 0)
+        return -1;
+    id = json_string_value(json_object_get(answer, "Id"));
+    if (!id || strlen(id) >= sizeof(d->container) ||
+        strspn(id, "0123456789abcdef") != strlen(id))
+        return fail(err, VIAL_E_ENGINE_API, "create the container: it has no id");
+    (void)snprintf(d->container, sizeof(d->container), "%s", id);
+    return 0;
+}
+
+/* Two runs may have the same labels; the second gets a longer name. */
+static int create(struct docker *d, const struct plan *plan, const struct parts *p,
+                  struct vial_error *err)
+{
+    struct vial_error why = { 0 };
+    struct container_options o = { .vessel_id = d->vessel.id,
+                                   .owner = p->owner,
+                                   .guest_path = p->guest,
+                                   .seccomp = p->seccomp,
+                                   .uid = p->uid,
+                                   .gid = p->gid };
+    auto_json json_t *body = container_json(plan, &o);
+    int rc = 0;
+
+    if (!body)
+        return fail_memory(err);
+    rc = post_create(d, plan, body, false, &why);
+    if (rc < 0 && str_eq(why.code, fail_code_text(VIAL_E_NAME_TAKEN)))
+        rc = post_create(d, plan, body, true, &why);
+    if (rc < 0 && err)
+        *err = why;
+    return rc;
+}
+
+static int attach(struct docker *d, struct vial_error *err)
+{
+    auto_str struct str early = { 0 };
+    char target[192];
+    struct api_call call = { .method = "POST",
+                             .target = target,
+                             .about = "attach to the container" };
+    int fd = -1;
+
+    (void)snprintf(target, sizeof(target),
+                   "/containers/%s/attach?stream=1&stdin=1&stdout=1", d->container);
+    if (api_attach(&d->api, &call, &fd, &early, err) < 0) {
+        auto_fd_(&fd);
+        return -1;
+    }
+    return pump_start(fd, &early, &d->pump, &d->vessel.stream_fd, err);
+}
+
+static int post_start(struct docker *d, struct vial_error *err)
+{
+    char target[128];
+    struct api_call call = { .method = "POST",
+                             .target = target,
+                             .timeout_ms = START_MS,
+                             .about = "start the container" };
+
+    (void)snprintf(target, sizeof(target), "/containers/%s/start", d->container);
+    if (api_do(&d->api, &call, NULL, err) < 0)
+        return -1;
+    d->started = true;
+    return 0;
+}
+
+/* The engine mounts what a path leads to at that moment; this is whether it is
+ * still what was judged. Asked of the kernel where we may look. */
+static int check_mount(int root_fd, const struct plan_mount *m, struct vial_error *err)
+{
+    struct stat st;
+    auto_fd int fd =
+        sys_openat2(root_fd, m->target, O_PATH | O_CLOEXEC, 0, RESOLVE_IN_ROOT);
+
+    if (fd >= 0 && fstat(fd, &st) == 0 && st.st_dev == m->dev && st.st_ino == m->ino)
+        return 0;
+    return fail(err, VIAL_E_MOUNT, "mount source '%s' was replaced by something else",
+                m->source);
+}
+
+static int check_mounts(pid_t pid, const struct plan *plan, struct vial_error *err)
+{
+    char path[64];
+    auto_fd int root_fd = -1;
+
+    if (plan->mount_count == 0 || pid <= 0)
+        return 0;
+    (void)snprintf(path, sizeof(path), "/proc/%d/root", (int)pid);
+    root_fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (root_fd < 0)
+        return errno == EACCES || errno == EPERM ? 0 : fail_sys(err, "open '%s'", path);
+    for (size_t i = 0; i < plan->mount_count; i++)
+        if (check_mount(root_fd, &plan->mounts[i], err) < 0)
+            return -1;
+    return 0;
+}
+
+/* Where it is on this host, if it is. */
+static int look(struct docker *d, const struct plan *plan, struct vial_error *err)
+{
+    auto_json json_t *answer = NULL;
+    char target[128];
+    struct api_call call = { .method = "GET",
+                             .target = target,
+                             .about = "look at the container" };
+    json_int_t pid = 0;
+
+    (void)snprintf(target, sizeof(target), "/containers/%s/json", d->container);
+    if (api_do(&d->api, &call, &answer, err) < 0)
+        return -1;
+    pid = json_integer_value(json_object_get(json_object_get(answer, "State"), "Pid"));
+    if (pid > 1 && pid < INT_MAX)
+        d->pidfd = sys_pidfd_open((pid_t)pid);
+    /* In this order: a number that was given to another by now shows. */
+    count_find(&d->count, (pid_t)pid, d->container);
+    if (d->count.pid == 0) {
+        auto_fd_(&d->pidfd);
+        d->pidfd = -1;
+    }
+    d->vessel.limits_by = d->count.cgroup.kind == CGROUP_V2   ? "cgroup2"
+                          : d->count.cgroup.kind == CGROUP_V1 ? "cgroup1"
+                                                              : "cgroup";
+    return check_mounts(d->count.pid, plan, err);
+}
+
+int start_container(struct docker *d, const struct plan *plan, int guest_fd,
+                    struct vial_error *err)
+{
+    struct parts parts = { .seccomp = NULL };
+    int rc = -1;
+
+    if (gather(d, plan, guest_fd, &parts, err) == 0 &&
+        docker_jail(d, plan, guest_fd, parts.uid, err) == 0 &&
+        create(d, plan, &parts, err) == 0 && attach(d, err) == 0 &&
+        post_start(d, err) == 0)
+        rc = look(d, plan, err);
+    free(parts.seccomp);
+    return rc;
+}

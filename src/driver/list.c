@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "driver/list.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fail.h"
+#include "base/io.h"
+#include "base/json.h"
+#include "driver/docker/keep.h"
+#include "driver/native/native.h"
+
+static bool read_proc(const char *pid, const char *name, char *out, size_t size)
+{
+    char path[300];
+
+    (void)snprintf(path, sizeof(path), "/proc/%s/%s", pid, name);
+    return io_read_at(AT_FDCWD, path, out, size) > 0;
+}
+
+/* The number behind KEY in a status file; with LAST, the last one of its line. */
+static long status_number(const char *text, const char *key, bool last)
+{
+    const char *at = strstr(text, key);
+    const char *end = NULL;
+    long value = -1;
+    char *next = NULL;
+
+    if (!at)
+        return -1;
+    at += strlen(key);
+    end = at + strcspn(at, "\n");
+    do {
+        value = strtol(at, &next, 10);
+        at = next + strspn(next, " \t");
+    } while (last && at < end && isdigit((unsigned char)*at));
+    return value;
+}
+
+/* A guest in a container is its engine's to list. */
+static bool is_contained(const char *status)
+{
+    char parent[16];
+    char name[64];
+
+    (void)snprintf(parent, sizeof(parent), "%ld",
+                   status_number(status, "PPid:", false));
+    return read_proc(parent, "comm", name, sizeof(name)) &&
+           (strstr(name, "containerd") || strstr(name, "conmon"));
+}
+
+static json_t *local_json(const char *pid)
+{
+    char comm[32];
+    char status[4096];
+    long inside = 0;
+
+    if (!read_proc(pid, "comm", comm, sizeof(comm)) || !str_eq(comm, "vial-init") ||
+        !read_proc(pid, "status", status, sizeof(status)) || is_contained(status))
+        return NULL;
+    inside = status_number(status, "NSpid:", true);
+    return json_pack("{s:s, s:i, s:i, s:s, s:b}", "driver",
+                     inside == 1 ? "native" : "process", "pid",
+                     (int)strtol(pid, NULL, 10), "owner",
+                     (int)status_number(status, "PPid:", false), "state", "running",
+                     "orphan", status_number(status, "PPid:", false) <= 1);
+}
+
+json_t *list_local(void)
+{
+    json_t *list = json_array();
+    DIR *proc = opendir("/proc");
+    const struct dirent *entry = NULL;
+
+    /* readdir is safe here: nobody else has this stream. */
+    while (proc && (entry = readdir(proc))) { /* NOLINT(concurrency-mt-unsafe) */
+        json_t *vessel =
+            isdigit((unsigned char)entry->d_name[0]) ? local_json(entry->d_name) : NULL;
+
+        if (vessel)
+            (void)json_array_append_new(list, vessel);
+    }
+    if (proc)
+        (void)closedir(proc);
+    return list;
+}
+
+/* 1: it is there; 0: it is not, which is no error; -1. */
+static int find_engine(struct api *api, struct vial_error *err)
+{
+    struct vial_error why = { 0 };
+    struct api_call call = { .method = "GET",
+                             .target = "/_ping",
+                             .about = "reach the engine" };
+    auto_answer struct http_answer answer = { 0 };
+    struct http_request request = { .method = call.method,
+                                    .target = call.target,
+                                    .timeout_ms = 5000,
+                                    .cancel_fd = -1 };
+
+    if (api_find(api, err) < 0)
+        return -1;
+    if (http_call(&api->transport, &request, &answer, &why) == 0)
+        return 1;
+    if (str_eq(why.code, fail_code_text(VIAL_E_ENGINE_MISSING)) ||
+        str_eq(why.code, fail_code_text(VIAL_E_ENGINE_DOWN)))
+        return 0;
+    if (err)
+        *err = why;
+    return api_advise(api, err);
+}
+
+int list_all(json_t **out, struct vial_error *err)
+{
+    auto_json json_t *list = list_local();
+    auto_json json_t *containers = NULL;
+    struct api api;
+    int there = find_engine(&api, err);
+
+    if (!list)
+        return fail_memory(err);
+    if (there < 0 || (there > 0 && keep_list(&api, &containers, err) < 0))
+        return -1;
+    if (containers && json_array_extend(list, containers) < 0)
+        return fail_memory(err);
+    *out = ptr_take(&list);
+    return 0;
+}
+
+int list_cleanup(unsigned *removed, struct vial_error *err)
+{
+    struct api api;
+    int there = find_engine(&api, err);
+
+    *removed = 0;
+    native_sweep();
+    if (there <= 0)
+        return there;
+    return keep_sweep(&api, 0, UINT_MAX, removed, err);
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VIAL_HTTP_HTTP_H
+#define VIAL_HTTP_HTTP_H
+
+/*
+ * An HTTP/1.1 client for servers on this host: one connection per call, a bound
+ * on everything that comes back, and a time-out on every wait. It also gives the
+ * raw connection after an upgrade, which is how container engines attach.
+ *
+ * The connection is made by a transport, so that tests can put a socket pair in
+ * the server's place.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/str.h"
+
+#include "vial/error.h"
+
+struct http_transport {
+    /* A connected, non-blocking stream socket, which becomes the caller's; or -1
+     * with ERR filled. Blocks for TIMEOUT_MS at most. */
+    int (*connect)(const void *context, int64_t timeout_ms, struct vial_error *err);
+    const void *context; /* borrowed */
+};
+
+/* unix.c: CONTEXT is the socket's path. */
+int http_unix_connect(const void *context, int64_t timeout_ms, struct vial_error *err);
+
+struct http_request {
+    const char *method;
+    const char *target; /* "/images/json?all=1"; already encoded */
+    const char *body;   /* JSON text, or NULL */
+    int64_t timeout_ms; /* for the whole call; > 0 */
+    int64_t idle_ms;    /* > 0: timeout_ms starts anew with each byte, as far as
+                           this; for streams */
+    int cancel_fd;      /* readable: give up; -1: none */
+};
+
+#define HTTP_BODY_MAX (16u << 20) /* bytes of one answer */
+
+struct http_answer {
+    int status;
+    unsigned version_major, version_minor; /* of "Api-Version:", or 0.0 */
+    struct str body;
+};
+void http_answer_done(struct http_answer *a);
+#define auto_answer __attribute__((cleanup(http_answer_done)))
+
+/* 0 with any status, or -1 when there was no whole answer. *OUT is empty before,
+ * and the caller's to release whatever this returns. */
+int http_call(const struct http_transport *t, const struct http_request *r,
+              struct http_answer *out, struct vial_error *err);
+
+/* The same; a body that comes with a status below 300 goes to TAKE piece by
+ * piece instead. TAKE returns 0, or -1 with ERR filled to give up. */
+typedef int http_take(void *context, const char *data, size_t len,
+                      struct vial_error *err);
+int http_stream(const struct http_transport *t, const struct http_request *r,
+                http_take *take, void *context, struct http_answer *out,
+                struct vial_error *err);
+
+/* Asks for the raw connection. With status 101 (or 200, as old servers say) *FD
+ * is a non-blocking socket, the caller's, and OUT->body holds what has come over
+ * it so far. Otherwise *FD is -1 and OUT the refusal. */
+int http_upgrade(const struct http_transport *t, const struct http_request *r,
+                 struct http_answer *out, int *fd, struct vial_error *err);
+
+/* TEXT so that it can stand in a target: letters, digits and "-._~" as they are. */
+void http_escape(struct str *out, const char *text);
+
+#endif

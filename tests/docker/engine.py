@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A container engine of our own: dockerd and a registry, with sockets, data, cgroup
+parent and network namespace of their own, all below one directory. One that was there
+before is never touched.
+
+    engine.py DIR COMMAND...    runs COMMAND with DOCKER_HOST set, then stops it all
+"""
+import glob
+import http.client
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.parse
+
+PACKAGES = "python3,bash,gcc,libc6-dev,procps"
+IMAGES = ["debian:12-slim", "python:3.11-slim", "gcc:12"]
+PORT = 5000  # in a network namespace of its own
+TOGETHER = ["setpriv", "--pdeathsig", "TERM"]  # they end when we do
+
+
+class Connection(http.client.HTTPConnection):
+    def __init__(self, path, timeout):
+        super().__init__("engine", timeout=timeout)
+        self.path = path
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self.path)
+
+
+class Api:
+    """The engine as others see it: not through vial."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def call(self, method, target, body=None, headers=None, timeout=120):
+        connection = Connection(self.path, timeout)
+        try:
+            if isinstance(body, dict):
+                body, headers = json.dumps(body), {"Content-Type": "application/json"}
+            connection.request(method, target, body=body, headers=headers or {})
+            answer = connection.getresponse()
+            data = answer.read()
+        finally:
+            connection.close()
+        if answer.status >= 400:
+            raise RuntimeError("%s %s: %d %s" % (method, target, answer.status, data))
+        try:
+            return json.loads(data) if data else None
+        except ValueError:
+            return data.decode()
+
+    def ours(self):
+        """Containers with our label, whatever their state."""
+        query = urllib.parse.quote(json.dumps({"label": ["vial.managed=true"]}))
+        return self.call("GET", "/containers/json?all=1&filters=" + query)
+
+    def inspect(self, container):
+        return self.call("GET", "/containers/%s/json" % container["Id"])
+
+    def tag(self, image, name):
+        repo, _, tag = name.rpartition(":")
+        self.call("POST", "/images/%s/tag?repo=%s&tag=%s" % (image, repo, tag))
+
+    def untag(self, name):
+        self.call("DELETE", "/images/%s?noprune=true" % name)
+
+
+def wait_for(what, seconds=30):
+    """Waits until WHAT() is true; there is nothing to wait on from outside."""
+    end = time.monotonic() + seconds
+    while not what():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+class Engine:
+    def __init__(self, directory):
+        self.dir = os.path.abspath(directory)
+        # A socket's path must be short, and users must be able to get there.
+        self.run = "/tmp/vial-engine-%d" % os.getpid()
+        self.socket = os.path.join(self.run, "docker.sock")
+        self.group = "engine-of-tests-%d" % os.getpid()
+        self.api = Api(self.socket)
+        self.daemon = self.registry = None
+
+    @property
+    def address(self):
+        return "unix://" + self.socket
+
+    def log(self, name):
+        return open(os.path.join(self.dir, name + ".log"), "ab")
+
+    def base(self):
+        """A root file system with an interpreter and a compiler, made once."""
+        path = os.path.join(self.dir, "base.tar")
+        if not os.path.exists(path):
+            with self.log("mmdebstrap") as log:
+                subprocess.run(["mmdebstrap", "--variant=essential", "--include=" + PACKAGES,
+                                "bookworm", path + ".part"], stdout=log, stderr=log,
+                               check=True)
+            os.rename(path + ".part", path)
+        return path
+
+    def start_daemon(self):
+        command = ["dockerd", "--host", self.address, "--bip", "172.31.254.1/24",
+                   "--data-root", os.path.join(self.dir, "data"),
+                   "--exec-root", os.path.join(self.run, "exec"),
+                   "--pidfile", os.path.join(self.run, "pid"), "--iptables=false",
+                   "--ip-forward=false", "--ip-masq=false", "--userland-proxy=false",
+                   "--cgroup-parent", "/" + self.group,
+                   "--registry-mirror", "http://127.0.0.1:%d" % PORT]
+        inside = ["sh", "-c", 'ip link set lo up && exec "$@"', "sh"]
+        with self.log("dockerd") as log:
+            self.daemon = subprocess.Popen(TOGETHER + ["unshare", "--net"] + inside + command,
+                                           stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                           start_new_session=True)
+        if not wait_for(self.answers, 60):
+            self.stop()
+            raise RuntimeError("dockerd does not start: see %s/dockerd.log" % self.dir)
+
+    def answers(self):
+        if self.daemon.poll() is not None:
+            raise RuntimeError("dockerd has ended: see %s/dockerd.log" % self.dir)
+        try:
+            return self.api.call("GET", "/_ping", timeout=2) == "OK"
+        except (OSError, RuntimeError, http.client.HTTPException):
+            return False
+
+    def stop_daemon(self, how=signal.SIGTERM):
+        if self.daemon and self.daemon.poll() is None:
+            self.daemon.send_signal(how)
+            self.daemon.wait(60)
+        self.daemon = None
+
+    def start_registry(self):
+        store = os.path.join(self.dir, "registry")
+        config = os.path.join(self.run, "registry.yml")
+        with open(config, "w") as f:
+            f.write("version: 0.1\nstorage: {filesystem: {rootdirectory: %s}}\n"
+                    "http: {addr: '0.0.0.0:%d'}\n" % (store, PORT))
+        with self.log("registry") as log:
+            self.registry = subprocess.Popen(
+                TOGETHER + ["nsenter", "--net", "--target", str(self.daemon.pid), "docker-registry",
+                 "serve", config], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                start_new_session=True)
+
+    def stop_registry(self):
+        if self.registry and self.registry.poll() is None:
+            self.registry.terminate()
+            self.registry.wait(30)
+        self.registry = None
+
+    def load(self):
+        """The images, under their usual names, here and in the registry."""
+        present = {t for i in self.api.call("GET", "/images/json") for t in i["RepoTags"] or []}
+        if IMAGES[0] not in present:
+            repo, tag = IMAGES[0].split(":")
+            with open(self.base(), "rb") as tar:
+                self.api.call("POST", "/images/create?fromSrc=-&repo=%s&tag=%s" % (repo, tag),
+                              tar, {"Content-Type": "application/x-tar"}, timeout=300)
+        for name in IMAGES:
+            self.api.tag(IMAGES[0], name)
+
+    def publish(self, name, mirrored):
+        """Pushes local image NAME so that pulls of MIRRORED find it."""
+        target = "127.0.0.1:%d/%s" % (PORT, mirrored)
+        self.api.tag(name, target)
+        repo, _, tag = target.rpartition(":")
+        out = self.api.call("POST", "/images/%s/push?tag=%s" % (repo, tag),
+                            headers={"X-Registry-Auth": "e30="}, timeout=300)
+        self.api.untag(target)
+        if "errorDetail" in str(out):
+            raise RuntimeError(out)
+
+    def start(self):
+        os.makedirs(self.dir, exist_ok=True)
+        os.makedirs(self.run, mode=0o755, exist_ok=True)
+        self.start_daemon()
+        self.start_registry()
+        self.load()
+        return self
+
+    def stop(self):
+        self.stop_registry()
+        self.stop_daemon()
+        if os.path.ismount(os.path.join(self.run, "exec", "netns")):
+            subprocess.run(["umount", os.path.join(self.run, "exec", "netns")], check=False)
+        for parent in glob.glob("/sys/fs/cgroup/*/" + self.group) + \
+                glob.glob("/sys/fs/cgroup/" + self.group):
+            for path, _, _ in os.walk(parent, topdown=False):
+                os.rmdir(path)
+        shutil.rmtree(self.run, ignore_errors=True)
+
+
+def missing():
+    """Why there can be no engine here, or None."""
+    for program in ["dockerd", "docker-registry", "mmdebstrap", "ip"]:
+        if not shutil.which(program):
+            return "there is no program '%s'" % program
+    return None if os.geteuid() == 0 else "an engine of our own needs root"
+
+
+def main():
+    engine = Engine(sys.argv[1])
+    try:
+        engine.start()
+        code = subprocess.run(sys.argv[2:], env={**os.environ,
+                                                 "DOCKER_HOST": engine.address}).returncode
+    finally:
+        engine.stop()
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

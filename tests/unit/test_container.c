@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Plans as containers. Each file of tests/golden/containers holds a request and
+ * what the engine is asked for; UPDATE_GOLDEN=1 writes them anew.
+ */
+
+#include <dirent.h>
+
+#include "base/auto.h"
+#include "driver/docker/container.h"
+#include "driver/docker/oci.h"
+#include "driver/native/profile.h"
+#include "model_case.h"
+
+static const char *variable(const char *name)
+{
+    return getenv(name); /* NOLINT(concurrency-mt-unsafe): one thread */
+}
+
+static const struct container_options options = { .vessel_id = "v-0123456789abcdef",
+                                                  .owner = "vial-1-2-3-v-0",
+                                                  .guest_path = "/usr/lib/vial/guest",
+                                                  .seccomp = "{}",
+                                                  .uid = 1000,
+                                                  .gid = 1000 };
+
+static json_t *container_of(struct scratch *s, const char *request)
+{
+    struct vial_request *req = NULL;
+    struct vial_error err = { 0 };
+    auto_plan struct plan *plan = NULL;
+    json_t *out = NULL;
+
+    if (!s->settings)
+        use_settings(s, "");
+    if (parse_request(request, &req, &err) < 0 ||
+        plan_request(s->settings, req, "docker", &plan, &err) < 0)
+        fail_msg("%s: %s: %s", request, err.code, err.message);
+    vial_request_free(req);
+    (void)snprintf(plan->id, sizeof(plan->id), "r-0");
+    out = container_json(plan, &options);
+    assert_non_null(out);
+    return out;
+}
+
+static void compare(const char *path, json_t *golden, json_t *came)
+{
+    auto_free char *got = json_dumps(came, JSON_INDENT(2));
+    auto_free char *want =
+        json_dumps(json_object_get(golden, "container"), JSON_INDENT(2));
+
+    if (variable("UPDATE_GOLDEN")) {
+        (void)json_object_set(golden, "container", came);
+        assert_int_equal(json_dump_file(golden, path, JSON_INDENT(2)), 0);
+        return;
+    }
+    if (!want || strcmp(got, want) != 0)
+        fail_msg("%s: the container is\n%s\nnot\n%s", path, got, want ? want : "");
+}
+
+static void check_file(struct scratch *s, const char *path)
+{
+    auto_json json_t *golden = json_load_file(path, 0, NULL);
+    auto_free char *request = json_dumps(json_object_get(golden, "request"), 0);
+    auto_json json_t *came = NULL;
+
+    assert_non_null(request);
+    came = container_of(s, request);
+    compare(path, golden, came);
+}
+
+static int is_golden(const struct dirent *entry)
+{
+    return strstr(entry->d_name, ".json") != NULL;
+}
+
+/* covers: FR-020-17 FR-020-18 FR-020-19 FR-020-20 FR-020-43 FR-020-47 FR-020-48
+ * covers: FR-020-52 FR-020-55 FR-020-56 FR-020-58 FR-020-59 FR-020-68 */
+static void every_plan_becomes_the_container_that_was_agreed(void **state)
+{
+    struct dirent **entries = NULL;
+    char dir[4096];
+    int count;
+
+    assert_non_null(variable("VIAL_TEST_SOURCE"));
+    (void)snprintf(dir, sizeof(dir), "%s/tests/golden/containers",
+                   variable("VIAL_TEST_SOURCE"));
+    count = scandir(dir, &entries, is_golden, alphasort);
+    assert_true(count > 0);
+    for (int i = 0; i < count; i++) {
+        char path[4400];
+
+        (void)snprintf(path, sizeof(path), "%s/%s", dir, entries[i]->d_name);
+        check_file(*state, path);
+        free(entries[i]);
+    }
+    free(entries);
+}
+
+/* A request at random; the same ones in every run. */
+static void add_random(struct str *out, unsigned *seed, const char *mount)
+{
+    static const char *const parts[] = {
+        "'memory':'64m'",
+        "'cpus':0.5",
+        "'pids':7",
+        "'network':'bridge'",
+        "'network':'none'",
+        "'file_size':'1m'",
+        "'session':'../../etc --privileged'",
+        "'task':'host'",
+        "'env':{'A':'host','Privileged':'true'}",
+        "'disk':'1m'",
+        "'open_files':64",
+        "'seccomp':'default'",
+        "'cwd':'/root'",
+        "'image':'host/privileged:latest'",
+        "'args':['--privileged']",
+    };
+
+    str_puts(out, "{'language':'python','code':'host'");
+    for (size_t i = 0; i < sizeof(parts) / sizeof(*parts); i++) {
+        *seed = *seed * 1103515245u + 12345u;
+        /* Both networks at once would be no JSON. */
+        if (((*seed >> 16) & 1u) == 0 || (i == 4 && strstr(out->data, "bridge")))
+            continue;
+        str_printf(out, ",%s", parts[i]);
+    }
+    *seed = *seed * 1103515245u + 12345u;
+    if ((*seed >> 16) & 1u)
+        str_printf(out, ",'mounts':['%s:/data:rw']", mount);
+    str_putc(out, '}');
+}
+
+static void expect_keys(json_t *object, const char *const *allowed)
+{
+    const char *key = NULL;
+    json_t *value = NULL;
+
+    json_object_foreach(object, key, value)
+    {
+        bool known = false;
+
+        for (size_t i = 0; allowed[i]; i++)
+            known = known || strcmp(allowed[i], key) == 0;
+        if (!known)
+            fail_msg("'%s' has no business in a container", key);
+    }
+}
+
+static const char *text_at(json_t *object, const char *key)
+{
+    const char *text = json_string_value(json_object_get(object, key));
+
+    return text ? text : "";
+}
+
+static void expect_mounts(json_t *mounts, const char *given)
+{
+    for (size_t i = 0; i < json_array_size(mounts); i++) {
+        json_t *m = json_array_get(mounts, i);
+        json_t *how = json_object_get(m, "BindOptions");
+
+        assert_string_equal(text_at(m, "Type"), "bind");
+        assert_string_equal(text_at(how, "Propagation"), "rprivate");
+        if (strcmp(text_at(m, "Source"), given) != 0) {
+            assert_string_equal(text_at(m, "Source"), options.guest_path);
+            assert_true(json_is_true(json_object_get(m, "ReadOnly")));
+        }
+    }
+}
+
+static void expect_closed(json_t *container, const char *mount)
+{
+    static const char *const tops[] = { "Image",
+                                        "Hostname",
+                                        "User",
+                                        "Entrypoint",
+                                        "Cmd",
+                                        "WorkingDir",
+                                        "OpenStdin",
+                                        "StdinOnce",
+                                        "AttachStdin",
+                                        "AttachStdout",
+                                        "AttachStderr",
+                                        "Tty",
+                                        "NetworkDisabled",
+                                        "Healthcheck",
+                                        "Labels",
+                                        "HostConfig",
+                                        NULL };
+    static const char *const hosts[] = { "AutoRemove",      "Privileged",
+                                         "ReadonlyRootfs",  "CapDrop",
+                                         "SecurityOpt",     "NetworkMode",
+                                         "IpcMode",         "CgroupnsMode",
+                                         "Mounts",          "Tmpfs",
+                                         "ShmSize",         "Ulimits",
+                                         "LogConfig",       "RestartPolicy",
+                                         "PublishAllPorts", "OomKillDisable",
+                                         "MaskedPaths",     "Memory",
+                                         "MemorySwap",      "PidsLimit",
+                                         "NanoCpus",        NULL };
+    json_t *host = json_object_get(container, "HostConfig");
+    const char *network = text_at(host, "NetworkMode");
+
+    expect_keys(container, tops);
+    expect_keys(host, hosts);
+    assert_true(json_is_false(json_object_get(host, "Privileged")));
+    assert_true(json_is_true(json_object_get(host, "ReadonlyRootfs")));
+    assert_string_equal(
+        json_string_value(json_array_get(json_object_get(host, "CapDrop"), 0)), "ALL");
+    assert_true(strcmp(network, "none") == 0 || strcmp(network, "bridge") == 0);
+    assert_string_equal(text_at(host, "IpcMode"), "private");
+    assert_string_equal(text_at(host, "CgroupnsMode"), "private");
+    assert_string_equal(text_at(container, "User"), "1000:1000");
+    assert_string_equal(
+        json_string_value(json_array_get(json_object_get(host, "SecurityOpt"), 0)),
+        "no-new-privileges");
+    assert_true(json_equal(json_object_get(host, "Memory"),
+                           json_object_get(host, "MemorySwap")));
+    expect_mounts(json_object_get(host, "Mounts"), mount);
+}
+
+/* DK-01; covers: NFR-020-25 NFR-020-26 NFR-020-27 NFR-020-28 NFR-020-30 FR-020-66 */
+static void no_request_opens_a_container_to_the_host(void **state)
+{
+    struct scratch *s = *state;
+    char mount[4200];
+    unsigned seed = 20;
+
+    (void)snprintf(mount, sizeof(mount), "%s", scratch_dir(s, "shown"));
+    for (int i = 0; i < 300; i++) {
+        auto_str struct str request = { 0 };
+        auto_json json_t *container = NULL;
+
+        add_random(&request, &seed, mount);
+        container = container_of(s, request.data);
+        expect_closed(container, mount);
+    }
+}
+
+static void expect_name(const char *session, const char *task, bool unique,
+                        const char *name)
+{
+    char a[200], b[200];
+    struct plan plan = { .label_session = session ? a : NULL,
+                         .label_task = task ? b : NULL };
+    auto_str struct str out = { 0 };
+
+    (void)snprintf(a, sizeof(a), "%s", session ? session : "");
+    (void)snprintf(b, sizeof(b), "%s", task ? task : "");
+    container_name(&out, &plan, "v-00ff", unique);
+    assert_string_equal(out.data, name);
+}
+
+/* covers: FR-020-31 NFR-020-38 */
+static void a_name_is_made_of_the_labels(void **state)
+{
+    (void)state;
+    expect_name("s1", "t1", false, "vial-s1-t1");
+    expect_name("s1", "t1", true, "vial-s1-t1-00ff");
+    expect_name("s1", NULL, false, "vial-s1-00ff");
+    expect_name(NULL, NULL, false, "vial-00ff");
+    expect_name("../a b", "\xc3\xa9?x=1&y", false, "vial-.._a_b-___x_1_y");
+}
+
+static json_t *rule_of(json_t *oci, const char *call, const char *action)
+{
+    json_t *rules = json_object_get(oci, "syscalls");
+
+    for (size_t i = 0; i < json_array_size(rules); i++) {
+        json_t *rule = json_array_get(rules, i);
+        json_t *names = json_object_get(rule, "names");
+
+        if (strcmp(json_string_value(json_array_get(names, 0)), call) == 0 &&
+            strcmp(text_at(rule, "action"), action) == 0)
+            return rule;
+    }
+    return NULL;
+}
+
+/* covers: NFR-020-28 */
+static void the_profile_keeps_its_meaning_in_the_engines_form(void **state)
+{
+    char dir[4200];
+    auto_json json_t *profile = NULL;
+    auto_json json_t *oci = NULL;
+    json_t *arg = NULL;
+
+    (void)state;
+    (void)snprintf(dir, sizeof(dir), "%s/seccomp", variable("VIAL_TEST_SOURCE"));
+    assert_int_equal(profile_read(dir, "default", &profile, NULL), 0);
+    oci = oci_profile(profile, NULL);
+    assert_non_null(oci);
+    assert_string_equal(text_at(oci, "defaultAction"), "SCMP_ACT_ERRNO");
+    assert_non_null(rule_of(oci, "read", "SCMP_ACT_ALLOW"));
+    assert_non_null(rule_of(oci, "mount", "SCMP_ACT_ERRNO"));
+    assert_null(rule_of(oci, "mount", "SCMP_ACT_ALLOW"));
+    assert_null(rule_of(oci, "init_module", "SCMP_ACT_ALLOW"));
+    /* No bit of a new namespace. */
+    arg = json_array_get(
+        json_object_get(rule_of(oci, "clone", "SCMP_ACT_ALLOW"), "args"), 0);
+    assert_int_equal(json_integer_value(json_object_get(arg, "value")), 0x7e020000);
+    assert_int_equal(json_integer_value(json_object_get(arg, "valueTwo")), 0);
+    /* The guest's own. */
+    assert_non_null(rule_of(oci, "openat2", "SCMP_ACT_ALLOW"));
+    assert_null(rule_of(oci, "openat2", "SCMP_ACT_ERRNO"));
+}
+
+static void a_rule_that_makes_no_sense_is_refused(void **state)
+{
+    static const char *const bad[] = {
+        "[{'call':'x','action':'EWHAT'}]",
+        "[{'call':'x','action':'allow','args':['7=1']}]",
+        "[{'call':'x','action':'allow','args':['0<1']}]",
+        "[{'call':'x','action':'allow','args':[3]}]",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+        char text[200];
+        auto_json json_t *profile = NULL;
+        struct vial_error err = { 0 };
+
+        (void)snprintf(text, sizeof(text), "{'default':'ENOSYS','rules':%s}", bad[i]);
+        for (char *at = text; *at; at++)
+            *at = *at == '\'' ? '"' : *at;
+        profile = json_loads(text, 0, NULL);
+        assert_non_null(profile);
+        assert_null(oci_profile(profile, &err));
+        assert_string_equal(err.code, "VIAL-VALUE");
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        scratch_test(every_plan_becomes_the_container_that_was_agreed),
+        scratch_test(no_request_opens_a_container_to_the_host),
+        cmocka_unit_test(a_name_is_made_of_the_labels),
+        cmocka_unit_test(the_profile_keeps_its_meaning_in_the_engines_form),
+        cmocka_unit_test(a_rule_that_makes_no_sense_is_refused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
