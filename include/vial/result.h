@@ -25,7 +25,7 @@ enum vial_verdict {
     VIAL_SIGNAL,       /* killed by a signal that vial did not send */
     VIAL_TIMEOUT,      /* the wall-clock deadline fired */
     VIAL_CPU_TIMEOUT,  /* the cpu-time limit fired */
-    VIAL_OOM,          /* the kernel killed it for its memory limit */
+    VIAL_OOM,          /* killed for its memory limit, by the kernel or by vial */
     VIAL_DISK,         /* ended by vial because the disk limit was touched */
     VIAL_PIDS,         /* ended by vial because the pids limit was touched */
     VIAL_OUTPUT_LIMIT, /* ended by vial because it printed more than output_max */

@@ -39,9 +39,10 @@ static int fail_depth(const char *text, const char *at, const char *name,
         column = *text == '\n' ? 1 : column + 1;
         line += *text == '\n';
     }
-    return fail(err, VIAL_E_JSON,
-                "parse '%s': line %d, column %d: nested deeper than %d", name, line,
-                column, DEPTH_MAX);
+    (void)fail(err, VIAL_E_JSON,
+               "parse '%s': line %d, column %d: nested deeper than %d", name, line,
+               column, DEPTH_MAX);
+    return fail_remedy(err, "write it flatter: nothing here needs such a depth");
 }
 
 /* jansson quotes the input, whose bytes may be anything. */
@@ -56,9 +57,10 @@ static int fail_syntax(const json_error_t *error, const char *name,
         return fail_memory(err);
     text_safe(&safe, &why, error->text, strlen(error->text));
     text_safe_end(&safe, &why);
-    return fail(err, VIAL_E_JSON, "parse '%s': line %d, column %d: %s", name,
-                error->line < 1 ? 1 : error->line, error->column,
-                str_ok(&why) && why.data ? why.data : "not valid JSON");
+    (void)fail(err, VIAL_E_JSON, "parse '%s': line %d, column %d: %s", name,
+               error->line < 1 ? 1 : error->line, error->column,
+               str_ok(&why) && why.data ? why.data : "not valid JSON");
+    return fail_remedy(err, "mend the JSON there; 'vial schema request' has the form");
 }
 
 int json_parse(const char *text, size_t len, const char *name, json_t **out,

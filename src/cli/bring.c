@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -22,97 +23,178 @@ static const char *base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* The HOSTPATH that --out gave for NAME, or NULL. *ASKED: --out named it. */
-static const char *host_path(const struct cli *cli, const char *name, bool *asked)
+/* The HOSTPATH of "NAME[:HOSTPATH]", or NULL. */
+static const char *host_of(const struct given *g)
+{
+    const char *colon = NULL;
+
+    if (!g->flag || strcmp(g->flag->name, "out") != 0)
+        return NULL;
+    colon = strchr(g->value, ':');
+    return colon && colon[1] ? colon + 1 : NULL;
+}
+
+/* HOST itself if that is a directory, else the one that it is to lie in. */
+static int open_place(const char *host, struct bring_place *out, struct vial_error *err)
+{
+    const char *name = base_name(host);
+    auto_str struct str dir = { 0 };
+
+    out->fd = open(host, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (out->fd >= 0)
+        return 0;
+    str_puts(&dir, name == host ? "." : "");
+    str_add(&dir, host, (size_t)(name - host));
+    if (!str_ok(&dir))
+        return fail_memory(err);
+    if (*name)
+        out->fd = open(dir.data, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (out->fd < 0) {
+        (void)fail_sys(err, "open the directory of '%s'", host);
+        (void)fail_as(err, VIAL_E_FILE);
+        return fail_remedy(err, "make it first, or name another file with --out");
+    }
+    out->name = name;
+    return 0;
+}
+
+int bring_open(const struct cli *cli, struct bring *out, struct vial_error *err)
+{
+    size_t count = cli->options.given_count;
+
+    out->places = calloc(count + 1, sizeof(*out->places));
+    if (!out->places)
+        return fail_memory(err);
+    for (; out->count < count; out->count++) {
+        const char *host = host_of(&cli->options.given[out->count]);
+
+        out->places[out->count].fd = -1;
+        if (host && open_place(host, &out->places[out->count], err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+void bring_close(struct bring *b)
+{
+    for (size_t i = 0; i < b->count; i++)
+        if (b->places[i].fd >= 0)
+            (void)close(b->places[i].fd);
+    free(b->places);
+    *b = (struct bring){ 0 };
+}
+
+/* Where a file goes. SHOWN is for messages; the rest is borrowed. */
+struct target {
+    int dir_fd;
+    const char *name;
+    struct str shown;
+};
+
+static void target_done(struct target *t)
+{
+    str_done(&t->shown);
+}
+
+static bool is_asked(const struct given *g, const char *name)
 {
     size_t len = strlen(name);
 
-    for (size_t i = 0; i < cli->options.given_count; i++) {
-        const struct given *g = &cli->options.given[i];
-
-        if (!g->flag || strcmp(g->flag->name, "out") != 0 ||
-            strcspn(g->value, ":") != len || strncmp(g->value, name, len) != 0)
-            continue;
-        *asked = true;
-        if (g->value[len] == ':' && g->value[len + 1])
-            return g->value + len + 1;
-    }
-    return NULL;
+    return g->flag && strcmp(g->flag->name, "out") == 0 &&
+           strcspn(g->value, ":") == len && strncmp(g->value, name, len) == 0;
 }
 
-/* Where NAME goes: HOST itself, below HOST if that is a directory, or here. */
-static int find_target(const char *name, const char *host, struct str *out,
-                       struct vial_error *err)
+/* The place that --out gave for NAME, or here. *ASKED: --out named it. */
+static void find_target(const struct cli *cli, const struct bring *b, const char *name,
+                        struct target *out, bool *asked)
+{
+    out->dir_fd = AT_FDCWD;
+    out->name = base_name(name);
+    for (size_t i = 0; i < b->count; i++) {
+        const struct given *g = &cli->options.given[i];
+        const struct bring_place *place = &b->places[i];
+
+        if (!is_asked(g, name))
+            continue;
+        *asked = true;
+        if (place->fd < 0)
+            continue;
+        out->dir_fd = place->fd;
+        str_puts(&out->shown, host_of(g));
+        if (place->name)
+            out->name = place->name;
+        else
+            str_printf(&out->shown, "/%s", out->name);
+        return;
+    }
+    str_puts(&out->shown, out->name);
+}
+
+static int check_target(const struct target *t, const char *name,
+                        struct vial_error *err)
 {
     struct stat st;
 
-    if (!host)
-        str_puts(out, base_name(name));
-    else if (stat(host, &st) == 0 && S_ISDIR(st.st_mode))
-        str_printf(out, "%s/%s", host, base_name(name));
-    else
-        str_puts(out, host);
-    if (!str_ok(out))
+    if (!str_ok(&t->shown))
         return fail_memory(err);
-    if (lstat(out->data, &st) == 0 && !S_ISREG(st.st_mode)) {
-        (void)fail(err, VIAL_E_FILE, "write '%s': not a regular file", out->data);
+    if (fstatat(t->dir_fd, t->name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+        !S_ISREG(st.st_mode)) {
+        (void)fail(err, VIAL_E_FILE, "write '%s': not a regular file", t->shown.data);
         return fail_remedy(err, "name another file with --out %s:FILE", name);
     }
     return 0;
 }
 
-static int write_new(const char *path, const struct vial_file *file,
-                     struct vial_error *err)
+static int write_new(const struct target *t, const char *name,
+                     const struct vial_file *file, struct vial_error *err)
 {
-    auto_fd int fd =
-        open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    auto_fd int fd = openat(t->dir_fd, name,
+                            O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
     int rc = fd < 0 ? -errno : io_write_all(fd, file->data, file->len);
 
     if (rc == 0)
         return 0;
     if (fd >= 0)
-        (void)unlink(path);
-    (void)fail_sys_rc(err, rc, "write '%s'", path);
+        (void)unlinkat(t->dir_fd, name, 0);
+    (void)fail_sys_rc(err, rc, "write '%s'", t->shown.data);
     return fail_as(err, VIAL_E_FILE);
 }
 
 /* Through a name of its own, so that nobody sees half a file. */
-static int write_file(const char *target, const struct vial_file *file,
+static int write_file(const struct target *t, const struct vial_file *file,
                       struct vial_error *err)
 {
-    auto_str struct str path = { 0 };
+    char name[40];
     char id[24];
 
     sys_make_id('t', id);
-    str_add(&path, target, (size_t)(base_name(target) - target));
-    str_printf(&path, ".vial-%s", id);
-    if (!str_ok(&path))
-        return fail_memory(err);
-    if (write_new(path.data, file, err) < 0)
+    (void)snprintf(name, sizeof(name), ".vial-%s", id);
+    if (write_new(t, name, file, err) < 0)
         return -1;
-    if (rename(path.data, target) == 0)
+    if (renameat(t->dir_fd, name, t->dir_fd, t->name) == 0)
         return 0;
-    (void)fail_sys(err, "write '%s'", target);
-    (void)unlink(path.data);
+    (void)fail_sys(err, "write '%s'", t->shown.data);
+    (void)unlinkat(t->dir_fd, name, 0);
     return fail_as(err, VIAL_E_FILE);
 }
 
-static int bring(const struct cli *cli, const struct vial_file *file,
-                 struct vial_error *err)
+static int bring(const struct cli *cli, const struct bring *b,
+                 const struct vial_file *file, struct vial_error *err)
 {
-    auto_str struct str target = { 0 };
+    __attribute__((cleanup(target_done))) struct target target = { 0 };
     bool asked = false;
-    const char *host = host_path(cli, file->path, &asked);
 
+    find_target(cli, b, file->path, &target, &asked);
     /* With --json the content is in the result. */
     if (!asked && cli_flag(cli, "json"))
         return 0;
-    if (find_target(file->path, host, &target, err) < 0)
+    if (check_target(&target, file->path, err) < 0)
         return -1;
-    return write_file(target.data, file, err);
+    return write_file(&target, file, err);
 }
 
-int bring_files(const struct cli *cli, const struct vial_result *result)
+int bring_files(const struct cli *cli, const struct bring *b,
+                const struct vial_result *result)
 {
     int status = STATUS_OK;
 
@@ -122,7 +204,7 @@ int bring_files(const struct cli *cli, const struct vial_result *result)
 
         if (!file->data) {
             say_error(&file->error);
-        } else if (bring(cli, file, &err) < 0) {
+        } else if (bring(cli, b, file, &err) < 0) {
             say_error(&err);
             status = STATUS_VIAL;
         }

@@ -182,8 +182,8 @@ static int print_result(const struct cli *cli, const struct vial_result *r)
     return print_line(json);
 }
 
-static int conclude(const struct cli *cli, const struct vial_result *r,
-                    const struct live *live, int signal_fd)
+static int conclude(const struct cli *cli, const struct bring *b,
+                    const struct vial_result *r, const struct live *live, int signal_fd)
 {
     bool json = cli_flag(cli, "json") != NULL;
     int printed = json ? print_result(cli, r) : STATUS_OK;
@@ -197,7 +197,7 @@ static int conclude(const struct cli *cli, const struct vial_result *r,
         say_weak(r);
     if (cli_flag(cli, "report"))
         say_report(r);
-    brought = bring_files(cli, r);
+    brought = bring_files(cli, b, r);
     status = own_status(r, live, signal_fd);
     if (status == STATUS_OK)
         status = brought;
@@ -234,11 +234,12 @@ static int follow_run(const struct cli *cli, const struct vial_request *req,
                       struct vial_watch *watch, struct live *live)
 {
     auto_engine struct vial_engine *engine = NULL;
+    auto_bring struct bring places = { 0 };
     struct vial_result *result = NULL;
     struct vial_error err = { 0 };
     int status = STATUS_VIAL;
 
-    if (cli_engine(cli, &engine, &err) < 0)
+    if (bring_open(cli, &places, &err) < 0 || cli_engine(cli, &engine, &err) < 0)
         return cli_deny(cli, &err);
     live->engine = engine;
     live->req = req;
@@ -250,7 +251,7 @@ static int follow_run(const struct cli *cli, const struct vial_request *req,
         return cli_deny(cli, &err);
     }
     live_end(live);
-    status = conclude(cli, result, live, watch->cancel_fd);
+    status = conclude(cli, &places, result, live, watch->cancel_fd);
     vial_result_free(result);
     return status;
 }

@@ -47,6 +47,7 @@ struct vessel_usage {
     struct vial_usage usage;
     uint64_t oom_kills, pids_events; /* cgroup event counters */
     bool net_counted;
+    uint64_t memory_bytes; /* now, where watching must hold the limit; else 0 */
 };
 
 /* An open vessel. Drivers embed it as their first member. */

@@ -72,6 +72,8 @@ static enum vial_verdict judge(const struct run *r, const struct vessel_usage *u
         return VIAL_OUTPUT_LIMIT;
     case RUN_PIDS:
         return VIAL_PIDS;
+    case RUN_MEMORY:
+        return VIAL_OOM;
     case RUN_GOING:
     case RUN_FAILED:
         break;
@@ -84,7 +86,7 @@ static unsigned limits_hit(const struct run *r, const struct vessel_usage *u,
 {
     unsigned hit = 0;
 
-    if (u->oom_kills > 0)
+    if (u->oom_kills > 0 || r->end == RUN_MEMORY)
         hit |= VIAL_LIMIT_MEMORY;
     if (u->pids_events > 0)
         hit |= VIAL_LIMIT_PIDS;
@@ -113,7 +115,9 @@ static void merge_usage(const struct run *r, struct vessel_usage *u)
         usage->cpu_user_ms = (double)m->user_us / 1000.0;
         usage->cpu_system_ms = (double)m->system_us / 1000.0;
     }
-    if (usage->memory_peak_bytes == 0)
+    /* Looking now and then misses what lives shortly. */
+    if (usage->memory_peak_bytes == 0 || (usage->memory_peak_bytes < m->max_rss_bytes &&
+                                          !str_starts(r->vessel->limits_by, "cgroup")))
         usage->memory_peak_bytes = m->max_rss_bytes;
     if (usage->disk_peak_bytes == 0)
         usage->disk_peak_bytes = m->disk_peak_bytes;

@@ -33,6 +33,7 @@ enum run_end {
     RUN_CPU,
     RUN_OUTPUT,
     RUN_PIDS,
+    RUN_MEMORY,
 };
 
 struct run {

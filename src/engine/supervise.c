@@ -21,6 +21,7 @@
 #define METER_MIN_MS 5
 #define METER_MAX_MS 1000
 #define PIDS_POLL_MS 50 /* for vessels without an event descriptor */
+#define WATCH_MS     20 /* for vessels whose memory no cgroup holds */
 
 void run_stop(struct run *r, enum run_end end)
 {
@@ -159,11 +160,17 @@ static int64_t next_look_ms(const struct limits *limits, double left_ms)
     return ms < METER_MAX_MS ? ms : METER_MAX_MS;
 }
 
+/* The kernel holds nothing for the vessel as a whole. */
+static bool watches_memory(const struct run *r)
+{
+    return r->plan->limits.memory_bytes && str_eq(r->vessel->limits_by, "rlimit");
+}
+
 static void look_at_counters(struct run *r)
 {
     const struct limits *limits = &r->plan->limits;
     struct vessel_usage u = { 0 };
-    int64_t next_ms = PIDS_POLL_MS;
+    int64_t next_ms = watches_memory(r) ? WATCH_MS : PIDS_POLL_MS;
     double left_ms;
 
     r->driver->usage(r->vessel, &u);
@@ -172,6 +179,8 @@ static void look_at_counters(struct run *r)
         run_stop(r, RUN_PIDS);
     else if (limits->cpu_ms && u.counted && left_ms <= 0)
         run_stop(r, RUN_CPU);
+    else if (watches_memory(r) && u.memory_bytes > (uint64_t)limits->memory_bytes)
+        run_stop(r, RUN_MEMORY);
     if (limits->cpu_ms && next_look_ms(limits, left_ms) < next_ms)
         next_ms = next_look_ms(limits, left_ms);
     if (r->meter_fd >= 0)
@@ -242,7 +251,7 @@ static int open_timers(struct run *r, struct vial_error *err)
     r->deadline_fd = clock_timer_open(SETUP_MS);
     if (r->deadline_fd < 0)
         return fail_sys_rc(err, r->deadline_fd, "make the deadline's timer");
-    if (r->plan->limits.cpu_ms == 0 && !pids)
+    if (r->plan->limits.cpu_ms == 0 && !pids && !watches_memory(r))
         return 0;
     r->meter_fd = clock_timer_open(METER_MIN_MS);
     if (r->meter_fd < 0)

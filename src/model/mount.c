@@ -19,6 +19,9 @@
 #include "base/path.h"
 #include "base/sys.h"
 #include "model/draft.h"
+#include "model/home.h"
+#include "model/mountinfo.h"
+#include "model/sockets.h"
 #include "model/value.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -49,25 +52,46 @@ static const char *const system_trees[] = { "/usr",   "/bin",   "/sbin",  "/lib"
 static const char *const secret_names[] = { ".ssh", ".gnupg", ".aws", ".kube",
                                             ".azure" };
 /* A directory that holds one of these is someone's home or a control room. */
-static const char *const telltales[] = { ".ssh",
-                                         ".gnupg",
-                                         ".aws/credentials",
-                                         ".kube/config",
-                                         ".docker/config.json",
-                                         "docker.sock",
-                                         "containerd.sock",
-                                         "podman.sock" };
+static const char *const telltales[] = {
+    ".ssh",        ".gnupg",         ".aws/credentials",
+    ".aws/config", ".kube",          ".docker/config.json",
+    ".config/gh",  ".config/gcloud", ".bashrc",
+    ".profile",    ".netrc",         ".git-credentials",
+    ".pypirc",     "docker.sock",    "containerd.sock",
+    "podman.sock"
+};
 /* Kernel interfaces, wherever they are mounted. */
 static const long kernel_types[] = { PROC_SUPER_MAGIC,   SYSFS_MAGIC,
                                      CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC,
                                      DEBUGFS_MAGIC,      TRACEFS_MAGIC,
                                      SECURITYFS_MAGIC,   BPF_FS_MAGIC,
                                      DEVPTS_SUPER_MAGIC };
+/* The same by name, for mounts below a source. */
+static const char *const kernel_names[] = {
+    "proc",        "sysfs",     "devtmpfs", "devpts",     "cgroup",
+    "cgroup2",     "debugfs",   "tracefs",  "securityfs", "bpf",
+    "mqueue",      "pstore",    "efivarfs", "configfs",   "binfmt_misc",
+    "rpc_pipefs",  "selinuxfs", "nsfs",     "fusectl",    "fuse.lxcfs",
+    "fuse.portal", "smackfs",   "resctrl",  "nfsd",       "functionfs"
+};
+
+/* How many entries of mounted trees are looked at for sockets, per source. */
+#define ENTRIES_MAX ((size_t)20000)
 
 /* Inside: what vial itself puts there. */
-static const char *const taken_targets[] = { "/proc", "/sys",  "/dev", "/usr",
-                                             "/bin",  "/sbin", "/etc", "/run",
-                                             "/boot", "/work", "/tmp" };
+static const char *const taken_targets[] = {
+    "/proc", "/sys",  "/dev", "/usr",      "/bin",       "/sbin",    "/etc",    "/run",
+    "/boot", "/work", "/tmp", "/var/none", "/var/empty", "/var/tmp", "/var/run"
+};
+
+/* One source under judgement. */
+struct judging {
+    const struct settings *settings;
+    const struct mount_table *table;
+    bool writable;
+    bool lower;    /* an overlay's: no mounts below it, nor sockets, get through */
+    size_t budget; /* entries still to be looked at */
+};
 
 static const char *kind_of_object(mode_t mode)
 {
@@ -152,7 +176,7 @@ static bool has_component(const char *path, const char *name)
     return false;
 }
 
-static int check_tree(const char *path, bool writable, struct vial_error *err)
+static int check_tree(const struct judging *j, const char *path, struct vial_error *err)
 {
     for (size_t i = 0; i < COUNT(crowded); i++)
         if (strcmp(path, crowded[i]) == 0)
@@ -164,9 +188,31 @@ static int check_tree(const char *path, bool writable, struct vial_error *err)
     for (size_t i = 0; i < COUNT(secret_names); i++)
         if (has_component(path, secret_names[i]))
             return refuse(path, "is where keys are kept", err);
-    for (size_t i = 0; writable && i < COUNT(system_trees); i++)
+    for (size_t i = 0; j->writable && i < COUNT(system_trees); i++)
         if (path_is_beneath(path, system_trees[i]))
             return refuse(path, "belongs to the host and cannot be writable", err);
+    return home_check(path, j->writable, j->settings->home, err);
+}
+
+/* PATH by every name that its file system has here: a bind mount of /etc is /etc.
+ * Not by way of /run/host, where a container's tools show the whole host. */
+static int check_names(const struct judging *j, const struct mount_row *row,
+                       const char *path, struct vial_error *err)
+{
+    for (size_t i = 0; row && i < j->table->count; i++) {
+        const struct mount_row *other = &j->table->rows[i];
+        auto_str struct str name = { 0 };
+
+        if (path_is_beneath(other->point, "/run/host") ||
+            !mountinfo_alias(row, path, other, &name))
+            continue;
+        if (!str_ok(&name) || !name.data)
+            return fail_memory(err);
+        if (strcmp(name.data, path) == 0)
+            continue;
+        if (check_tree(j, name.data, err) < 0)
+            return fail_in(err, "'%s'", path);
+    }
     return 0;
 }
 
@@ -178,6 +224,66 @@ static int check_content(int fd, const char *path, struct vial_error *err)
                        telltales[i]);
             return fail_remedy(err, "mount a directory below it");
         }
+    return 0;
+}
+
+static int check_sockets(struct judging *j, int fd, const char *path,
+                         struct vial_error *err)
+{
+    auto_str struct str found = { 0 };
+    struct shown shown;
+    int rc = sockets_find(fd, &j->budget, &found);
+
+    if (rc < 0)
+        return fail_memory(err);
+    if (rc == 0)
+        return 0;
+    shown = value_show(found.data + 2, found.len - 2); /* without "./" */
+    (void)fail(err, VIAL_E_MOUNT, "mount source '%s' holds the socket '%s'", path,
+               shown.text);
+    return fail_remedy(err, "remove the socket, or mount a directory without it: a "
+                            "program could talk to whoever listens there");
+}
+
+/* By name and, where we may open it, by what is there. */
+static int check_point(struct judging *j, const struct mount_row *row,
+                       struct vial_error *err)
+{
+    auto_fd int fd = -1;
+    struct stat st;
+
+    for (size_t i = 0; i < COUNT(kernel_names); i++)
+        if (strcmp(row->type, kernel_names[i]) == 0)
+            return refuse(row->point, "is an interface of the kernel", err);
+    if (check_names(j, row, row->point, err) < 0)
+        return -1;
+    fd = sys_openat2(AT_FDCWD, row->point, O_PATH | O_CLOEXEC, 0,
+                     RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
+    if (fd < 0) /* nor may the program */
+        return 0;
+    if (check_type(fd, row->point, &st, err) < 0)
+        return -1;
+    if (!S_ISDIR(st.st_mode))
+        return 0;
+    if (check_content(fd, row->point, err) < 0)
+        return -1;
+    return check_sockets(j, fd, row->point, err);
+}
+
+/* A mount shows what is mounted below it, too. */
+static int check_below(struct judging *j, const char *path, struct vial_error *err)
+{
+    for (size_t i = 0; i < j->table->count; i++) {
+        const struct mount_row *row = &j->table->rows[i];
+
+        if (strcmp(row->point, path) == 0 || !path_is_beneath(row->point, path))
+            continue;
+        if (check_point(j, row, err) == 0)
+            continue;
+        (void)fail_in(err, "mounted below '%s'", path);
+        return fail_remedy(err, "unmount '%s', or mount a narrower directory",
+                           row->point);
+    }
     return 0;
 }
 
@@ -206,10 +312,23 @@ static int check_roots(const struct policy *p, const char *path, struct vial_err
                        p->origin[POLICY_ID_mount_roots]);
 }
 
-/* Fills OUT's source, dev, ino and is_dir. */
-static int judge_source(const struct policy *p, const char *source, bool writable,
-                        struct plan_mount *out, struct vial_error *err)
+static int judge_dir(struct judging *j, int fd, const char *path,
+                     struct vial_error *err)
 {
+    if (check_content(fd, path, err) < 0)
+        return -1;
+    if (j->lower)
+        return 0;
+    if (check_below(j, path, err) < 0)
+        return -1;
+    return check_sockets(j, fd, path, err);
+}
+
+/* Fills OUT's source, dev, ino and is_dir. */
+static int judge_source(struct judging j, const char *source, struct plan_mount *out,
+                        struct vial_error *err)
+{
+    auto_mountinfo struct mount_table table = { 0 };
     auto_fd int fd = open_object(source, err);
     char path[4096];
     struct stat st;
@@ -218,12 +337,15 @@ static int judge_source(const struct policy *p, const char *source, bool writabl
         return -1;
     if (real_path(fd, &st, path, sizeof(path)) < 0)
         return refuse(source, "has no path of its own", err);
-    if (check_tree(path, writable, err) < 0 ||
-        (S_ISDIR(st.st_mode) && check_content(fd, path, err) < 0) ||
-        check_roots(p, path, err) < 0)
+    j.table = &table;
+    j.budget = ENTRIES_MAX;
+    if (check_tree(&j, path, err) < 0 || mountinfo_read(&table, err) < 0 ||
+        check_names(&j, mountinfo_of(&table, path), path, err) < 0 ||
+        check_roots(&j.settings->policy, path, err) < 0 ||
+        (S_ISDIR(st.st_mode) && judge_dir(&j, fd, path, err) < 0))
         return -1;
     out->source = strdup(path);
-    out->writable = writable;
+    out->writable = j.writable;
     out->is_dir = S_ISDIR(st.st_mode);
     out->dev = st.st_dev;
     out->ino = st.st_ino;
@@ -268,10 +390,11 @@ static int add_mount(struct draft *d, const struct mount_in *in, struct vial_err
 {
     struct plan *plan = d->plan;
     struct plan_mount *mount = &plan->mounts[plan->mount_count];
+    struct judging j = { .settings = d->settings, .writable = in->writable };
 
     if (judge_target(in->target, err) < 0 || check_apart(plan, in->target, err) < 0)
         return -1;
-    if (judge_source(&d->settings->policy, in->source, in->writable, mount, err) < 0)
+    if (judge_source(j, in->source, mount, err) < 0)
         return -1;
     plan->mount_count++;
     mount->target = strdup(in->target);
@@ -295,10 +418,11 @@ static int add_workspace(struct draft *d, struct vial_error *err)
 static int judge_rootfs(struct draft *d, struct vial_error *err)
 {
     struct plan_mount root = { 0 };
+    struct judging j = { .settings = d->settings, .lower = true };
 
     if (!d->req->rootfs)
         return 0;
-    if (judge_source(&d->settings->policy, d->req->rootfs, false, &root, err) < 0)
+    if (judge_source(j, d->req->rootfs, &root, err) < 0)
         return fail_in(err, "rootfs");
     d->plan->rootfs = root.source;
     if (!root.is_dir)

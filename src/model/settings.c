@@ -10,6 +10,7 @@
 #include "base/fail.h"
 #include "base/path.h"
 #include "model/sources.h"
+#include "model/value.h"
 
 #define SYSTEM_FILE "/etc/vial/vial.yaml"
 #define USER_FILE   ".config/vial/vial.yaml"
@@ -68,6 +69,56 @@ static int read_usual_files(struct settings *s, const struct settings_sources *f
     return source_read_file(s, &layers[USER], user, FIELD_IN_SETTINGS, false, err);
 }
 
+static bool is_limit(const struct field *f)
+{
+    return (f->scope & FIELD_IN_PROJECT) &&
+           (f->type == FIELD_MS || f->type == FIELD_BYTES || f->type == FIELD_MILLI ||
+            f->type == FIELD_COUNT_);
+}
+
+/* What holds without the project's file: the innermost layer outside it that has
+ * a say. 0: there is no limit. */
+static int64_t outer_amount(const struct source *layers, enum field_id id)
+{
+    for (size_t n = PROJECT; n-- > 0;)
+        if ((layers[n].values.set >> id) & 1u)
+            return request_amount(&layers[n].values, id);
+    return 0;
+}
+
+static int refuse_raise(const struct field *f, int64_t asked, int64_t outer,
+                        const char *where, struct vial_error *err)
+{
+    auto_str struct str more = { 0 };
+    auto_str struct str most = { 0 };
+
+    value_write(&more, f->type, asked);
+    value_write(&most, f->type, outer);
+    if (!str_ok(&more) || !str_ok(&most))
+        return fail_memory(err);
+    (void)fail(
+        err, VIAL_E_POLICY,
+        "a project file may only lower '%s': '%s' has %s, and %s holds without it",
+        f->name, where, more.data, most.data);
+    return fail_remedy(err, "set it by a flag, a preset or ~/" USER_FILE);
+}
+
+/* The program of an earlier run may have written it. */
+static int check_project(const struct source *layers, struct vial_error *err)
+{
+    const struct source *project = &layers[PROJECT];
+
+    for (size_t i = 0; i < FIELD_ID__COUNT; i++) {
+        enum field_id id = (enum field_id)i;
+        int64_t asked = request_amount(&project->values, id);
+        int64_t outer = outer_amount(layers, id);
+
+        if (is_limit(&fields[i]) && outer > 0 && asked > outer)
+            return refuse_raise(&fields[i], asked, outer, project->where, err);
+    }
+    return 0;
+}
+
 static int read_project(struct settings *s, const char *dir, struct source *out,
                         struct vial_error *err)
 {
@@ -93,7 +144,8 @@ static int read_layers(struct settings *s, const struct settings_sources *from,
         return -1;
     if (!config && read_usual_files(s, from, layers, err) < 0)
         return -1;
-    if (read_project(s, from->project_dir, &layers[PROJECT], err) < 0)
+    if (read_project(s, from->project_dir, &layers[PROJECT], err) < 0 ||
+        check_project(layers, err) < 0)
         return -1;
     return source_read_environ(s, &layers[ENVIRON], from->environ_, err);
 }
@@ -143,7 +195,8 @@ static int load(struct settings *s, const struct settings_sources *from,
 
     s->share_dir = find_share_dir(from);
     s->preset = preset ? strdup(preset) : NULL;
-    if (!s->share_dir || (preset && !s->preset))
+    s->home = from->home ? strdup(from->home) : NULL;
+    if (!s->share_dir || (preset && !s->preset) || (from->home && !s->home))
         return fail_memory(err);
     if (policy_init(&s->policy, err) < 0 || load_languages(s, err) < 0 ||
         read_layers(s, from, layers, err) < 0 || merge(s, layers, err) < 0)
@@ -209,5 +262,6 @@ void settings_free(struct settings *s)
         free(s->origin[i]);
     free(s->share_dir);
     free(s->preset);
+    free(s->home);
     free(s);
 }

@@ -31,6 +31,7 @@ struct settings {
     struct strv files; /* those that were read, outermost first */
     char *share_dir;   /* runtimes/, presets/, seccomp/, vial-init */
     char *preset;      /* or NULL */
+    char *home;        /* the caller's, as the environment says, or NULL */
 };
 
 struct settings_sources {

@@ -4,18 +4,21 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "base/auto.h"
 #include "base/fail.h"
+#include "base/io.h"
 #include "base/json.h"
 #include "base/path.h"
 #include "base/text.h"
 #include "model/value.h"
 
-#define PREFIX "VIAL_"
+#define PREFIX      "VIAL_"
+#define PROJECT_MAX ((size_t)1 << 20)
 
 static int name_source(struct source *out, const char *where, struct vial_error *err)
 {
@@ -86,6 +89,12 @@ static int unknown_key(const char *key, const char *path, struct vial_error *err
     return fail_remedy(err, "known keys: defaults, policy, languages");
 }
 
+static int not_regular(const char *path, struct vial_error *err)
+{
+    (void)fail(err, VIAL_E_FILE, "'%s' is not a regular file", path);
+    return fail_remedy(err, "put a file in its place, or remove it");
+}
+
 struct reading {
     struct settings *s;
     struct source *out;
@@ -112,11 +121,34 @@ static int read_key(const struct reading *r, const char *key, json_t *value,
     return unknown_key(key, r->path, err);
 }
 
+/* A project's file may be a link to one that only the caller can read, of which a
+ * message would then quote a line. */
+static int read_own_file(const char *path, json_t **out, struct vial_error *err)
+{
+    auto_fd int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    struct blob text = { 0 };
+    struct stat st;
+    int rc = 0;
+
+    if (fd < 0 && errno != ELOOP) {
+        (void)fail_sys(err, "read '%s'", path);
+        return fail_as(err, VIAL_E_FILE);
+    }
+    if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+        return not_regular(path, err);
+    if (io_read_fd(fd, path, PROJECT_MAX, &text, err) < 0)
+        return -1;
+    rc = yaml_parse(text.data, text.len, path, out, err);
+    blob_done(&text);
+    return rc;
+}
+
 static int read_keys(const struct reading *r, struct vial_error *err)
 {
     auto_json json_t *root = NULL;
+    bool own = (r->allowed & FIELD_IN_PROJECT) != 0;
 
-    if (yaml_read(r->path, &root, err) < 0)
+    if ((own ? read_own_file(r->path, &root, err) : yaml_read(r->path, &root, err)) < 0)
         return -1;
     if (!json_is_object(root))
         return fail(err, VIAL_E_VALUE, "'%s' is not a mapping of keys", r->path);
@@ -129,15 +161,13 @@ static int read_keys(const struct reading *r, struct vial_error *err)
 
 /* 1: there is a file, 0: there is nothing. A FIFO in a usual place could make
  * vial wait for ever; who NAMED the file may use /dev/null and the like. */
-static int is_there(const char *path, bool named, struct vial_error *err)
+static int is_there(const char *path, bool named, bool project, struct vial_error *err)
 {
+    int flags = project ? AT_SYMLINK_NOFOLLOW : 0;
     struct stat st;
 
-    if (stat(path, &st) == 0) {
-        if (named || S_ISREG(st.st_mode))
-            return 1;
-        return fail(err, VIAL_E_FILE, "'%s' is not a regular file", path);
-    }
+    if (fstatat(AT_FDCWD, path, &st, flags) == 0)
+        return named || S_ISREG(st.st_mode) ? 1 : not_regular(path, err);
     /* A directory that we may not even search holds nothing of ours (a HOME left
      * over from another user, say); the operator's must not be passed over. */
     if (errno == ENOENT || errno == ENOTDIR ||
@@ -152,7 +182,8 @@ int source_read_file(struct settings *s, struct source *out, const char *path,
                      unsigned allowed, bool required, struct vial_error *err)
 {
     struct reading r = { .s = s, .out = out, .path = path, .allowed = allowed };
-    int there = is_there(path, required, err);
+    bool project = (allowed & FIELD_IN_PROJECT) != 0;
+    int there = is_there(path, required, project, err);
 
     if (there < 0)
         return -1;
@@ -213,7 +244,7 @@ int source_read_preset(struct settings *s, struct source *out, const char *name,
     str_printf(&where, "preset %s", name);
     if (!str_ok(&path) || !str_ok(&where))
         return fail_memory(err);
-    there = *name && name[plain] == '\0' ? is_there(path.data, false, err) : 0;
+    there = *name && name[plain] == '\0' ? is_there(path.data, false, false, err) : 0;
     if (there <= 0)
         return there < 0 ? -1 : unknown_preset(dir, name, err);
     r.path = path.data;

@@ -57,7 +57,8 @@ int value_refuse(const struct field *f, const char *text, size_t len, const char
     struct shown shown;
 
     shown = value_show(text, len);
-    return fail(err, VIAL_E_VALUE, "%s '%s' is not %s", f->name, shown.text, what);
+    (void)fail(err, VIAL_E_VALUE, "%s '%s' is not %s", f->name, shown.text, what);
+    return fail_remedy(err, "give %s", what);
 }
 
 int value_refuse_json(const struct field *f, const json_t *json, const char *what,
@@ -66,7 +67,8 @@ int value_refuse_json(const struct field *f, const json_t *json, const char *wha
     struct shown shown;
 
     shown = value_show_json(json);
-    return fail(err, VIAL_E_VALUE, "%s '%s' is not %s", f->name, shown.text, what);
+    (void)fail(err, VIAL_E_VALUE, "%s '%s' is not %s", f->name, shown.text, what);
+    return fail_remedy(err, "give %s", what);
 }
 
 static const char *word_of(enum field_type type)

@@ -4,6 +4,7 @@ Each gets the layers that are really there, named, or a refusal."""
 import json
 import os
 import shutil
+import socket
 import subprocess
 import tempfile
 
@@ -43,6 +44,80 @@ for pid in (1, os.getppid(), int(os.environ["SENTINEL"])):
     except OSError:
         pass
 print(got)
+"""
+# What Landlock does not judge. Each that works leaves its name.
+REACH = r"""
+import ctypes, os, socket
+libc = ctypes.CDLL(None, use_errno=True)
+place, sentinel = os.environ["PLACE"], int(os.environ["SENTINEL"])
+got = []
+
+def attempt(name, act):
+    try:
+        if act() != -1:
+            got.append(name)
+    except OSError:
+        pass
+
+def dgram_pair():
+    socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)[0].sendto(b"x", place + "/dgram")
+
+def inotify():
+    fd = libc.inotify_init1(0)
+    return libc.inotify_add_watch(fd, b"/tmp", 0xfff) if fd >= 0 else -1
+
+path = place.encode()
+attempt("stream", lambda: socket.socket(socket.AF_UNIX).connect(place + "/stream"))
+attempt("dgram", lambda: socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).sendto(
+    b"x", place + "/dgram"))
+attempt("dgram pair", dgram_pair)
+attempt("chmod", lambda: os.chmod(place, 0o777))
+attempt("fchmodat", lambda: libc.fchmodat(-100, path, 0o777, 0))
+attempt("chown", lambda: os.chown(place, -1, os.getgid()))
+attempt("lchown", lambda: os.lchown(place, -1, os.getgid()))
+attempt("utimensat", lambda: os.utime(place))
+attempt("utimes", lambda: libc.utimes(path, None))
+attempt("setxattr", lambda: os.setxattr(place, "user.x", b"1"))
+attempt("inotify", inotify)
+attempt("proc", lambda: os.listdir("/proc") and None)
+attempt("cmdline", lambda: open("/proc/%d/cmdline" % sentinel).read() and None)
+attempt("setpriority", lambda: os.setpriority(os.PRIO_PROCESS, sentinel, 19))
+attempt("setpriority user", lambda: os.setpriority(os.PRIO_USER, 0, 19))
+attempt("ioprio_set", lambda: libc.syscall(251, 1, sentinel, 3 << 13))
+attempt("affinity", lambda: os.sched_setaffinity(sentinel, {0}))
+attempt("prlimit", lambda: libc.prlimit(sentinel, 7, (ctypes.c_ulong * 2)(9, 9), None))
+print(sorted(got))
+"""
+# Shared memory is no data: only watching sees it.
+SHARED = """
+import mmap, time
+size = 300 << 20
+m = mmap.mmap(-1, size)
+for i in range(0, size, 4096):
+    m[i] = 1
+time.sleep(5)
+"""
+SIX_BUSY = """
+import os
+for _ in range(5):
+    if os.fork() == 0:
+        break
+while True:
+    pass
+"""
+
+
+# Children that nobody waits for take their time with them.
+UNWAITED = """
+import os, signal, time
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+while True:
+    if os.fork() == 0:
+        end = time.process_time() + 0.1
+        while time.process_time() < end:
+            pass
+        os._exit(0)
+    time.sleep(0.11)
 """
 
 
@@ -118,6 +193,100 @@ def test_the_lower_tier_keeps_files_network_and_other_processes_away(staged):
     finally:
         sentinel.kill()
         sentinel.wait()
+
+
+@pytest.fixture
+def neighbour():
+    """A directory and a process of the same user, and two sockets for everyone."""
+    place = tempfile.mkdtemp(dir="/var/tmp")
+    stream = socket.socket(socket.AF_UNIX)
+    dgram = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    stream.bind(os.path.join(place, "stream"))
+    stream.listen()
+    dgram.bind(os.path.join(place, "dgram"))
+    for name in ("stream", "dgram"):
+        os.chmod(os.path.join(place, name), 0o777)
+    os.chmod(place, 0o755)
+    os.chown(place, 1000, 1000)
+    sentinel = subprocess.Popen(USER + ["sleep", "60"])
+    yield {"PLACE": place, "SENTINEL": str(sentinel.pid)}
+    sentinel.kill()
+    sentinel.wait()
+    stream.close()
+    dgram.close()
+    shutil.rmtree(place)
+
+
+@needs_root
+def test_the_lower_tier_reaches_no_socket_no_metadata_and_no_neighbour(staged, neighbour):
+    flags = [x for pair in neighbour.items() for x in ("--env", "=".join(pair))]
+    _, r = run(NO_NAMESPACES, staged, *flags, code=REACH)
+    assert (r["verdict"], r["stdout"]) == ("ok", "[]\n"), r
+    # Without vial all of it works, so that the emptiness above means something.
+    python = shutil.which("python3", path="/usr/bin:/bin")
+    free = subprocess.run(USER + [python, "-c", REACH], env=neighbour, cwd="/",
+                          capture_output=True, text=True, timeout=60)
+    for name in ("stream", "dgram", "dgram pair", "chmod", "fchmodat", "utimensat", "utimes",
+                 "inotify", "proc", "cmdline", "setpriority", "affinity", "prlimit"):
+        assert repr(name) in free.stdout, (name, free.stdout, free.stderr)
+
+
+@needs_root
+@pytest.mark.skipif(not shutil.which("gcc"), reason="there is no C compiler")
+def test_the_lower_tier_runs_what_it_compiled(staged):
+    status, r = run(NO_NAMESPACES, staged, language="c",
+                    code='#include <stdio.h>\nint main(void) { puts("6"); }')
+    assert (status, r["stdout"], r["isolation"]["level"]) == (0, "6\n", "landlock"), r
+
+
+@needs_root
+def test_the_lower_tier_writes_no_file_larger_than_its_disk(staged):
+    _, r = run(NO_NAMESPACES, staged, "--disk", "1m", "--tmp", "1m",
+               code="open('x', 'wb').write(b'x' * (3 << 20))")
+    assert r["verdict"] != "ok" and "File too large" in r["stderr"], r
+
+
+def run_without_cgroup(who, vial, *flags, code):
+    _, r = run(who, vial, *flags, code=code)
+    if r["isolation"]["limits_by"].startswith("cgroup"):
+        pytest.skip("this user has a writable cgroup")
+    assert r["isolation"]["limits_by"] == "rlimit"
+    return r
+
+
+without_cgroup = pytest.mark.parametrize("who", [USER, NO_NAMESPACES],
+                                         ids=["namespaces", "landlock"])
+
+
+@needs_root
+@without_cgroup
+def test_without_a_cgroup_memory_is_watched(staged, who):
+    r = run_without_cgroup(who, staged, "--memory", "64m", code=SHARED)
+    assert (r["verdict"], r["limits_hit"]) == ("oom", ["memory"]), r
+    assert r["usage"]["memory_peak_bytes"] > 64 << 20
+
+
+@needs_root
+@without_cgroup
+def test_without_a_cgroup_cpu_time_of_all_processes_is_watched(staged, who):
+    r = run_without_cgroup(who, staged, "--cpu-time", "1", "--timeout", "30", code=SIX_BUSY)
+    assert (r["verdict"], r["limits_hit"]) == ("cpu_timeout", ["cpu"]), r
+    assert 900 < r["usage"]["cpu_user_ms"] + r["usage"]["cpu_system_ms"] < 3000
+
+
+@needs_root
+@without_cgroup
+def test_without_a_cgroup_cpu_time_of_the_dead_is_remembered(staged, who):
+    r = run_without_cgroup(who, staged, "--cpu-time", "1", "--timeout", "30", code=UNWAITED)
+    assert (r["verdict"], r["limits_hit"]) == ("cpu_timeout", ["cpu"]), r
+
+
+@needs_root
+@without_cgroup
+def test_without_a_cgroup_usage_is_told(staged, who):
+    r = run_without_cgroup(who, staged, code="sum(range(3000000))")
+    assert r["verdict"] == "ok"
+    assert r["usage"]["cpu_user_ms"] > 0 and r["usage"]["memory_peak_bytes"] > 1 << 20
 
 
 @needs_root

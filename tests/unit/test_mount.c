@@ -3,6 +3,8 @@
 #include <sys/un.h>
 
 #include "base/auto.h"
+#include "model/mountinfo.h"
+#include "model/sockets.h"
 #include "model_case.h"
 
 /* A request that mounts SOURCE at TARGET, as ' JSON. */
@@ -121,6 +123,103 @@ static void directories_with_keys_or_control_sockets_are_refused(void **state)
     assert_source_refused(s, path, "holds 'docker.sock'");
 }
 
+static void bind_socket(const char *path)
+{
+    struct sockaddr_un at = { .sun_family = AF_UNIX };
+    auto_fd int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    assert_true(fd >= 0);
+    assert_true(strlen(path) < sizeof(at.sun_path));
+    memcpy(at.sun_path, path, strlen(path));
+    assert_int_equal(bind(fd, (const struct sockaddr *)&at, sizeof(at)), 0);
+}
+
+static void a_socket_anywhere_in_a_source_is_refused(void **state)
+{
+    struct scratch *s = *state;
+
+    (void)scratch_dir(s, "a");
+    (void)scratch_dir(s, "a/b");
+    bind_socket(scratch_path(s, "a/b/s\n"));
+    assert_source_refused(s, s->dir, "holds the socket 'a/b/s\\x0a'");
+}
+
+static void sockets_are_looked_for_within_bounds(void **state)
+{
+    struct scratch *s = *state;
+    auto_fd int fd = open(s->dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    auto_str struct str found = { 0 };
+    size_t budget = 1;
+
+    (void)scratch_dir(s, "a");
+    bind_socket(scratch_path(s, "a/sock"));
+    assert_int_equal(symlink("..", scratch_path(s, "a/loop")), 0);
+    assert_int_equal(sockets_find(fd, &budget, &found), 0);
+    assert_int_equal(budget, 0);
+    budget = 100;
+    assert_int_equal(sockets_find(fd, &budget, &found), 1);
+    assert_string_equal(found.data, "./a/sock");
+}
+
+static void the_callers_home_is_refused_and_what_lies_below_is_not(void **state)
+{
+    struct scratch *s = *state;
+    char sub[128];
+    struct plan *plan;
+
+    if (!s->settings)
+        use_settings(s, "");
+    s->settings->home = strdup(s->dir);
+    assert_source_refused(s, s->dir, "is your home directory, or holds it");
+    (void)snprintf(sub, sizeof(sub), "%s", scratch_dir(s, ".config"));
+    assert_source_refused(s, sub, "holds vial's own settings and cannot be writable");
+    (void)snprintf(sub, sizeof(sub), "%s", scratch_dir(s, ".config/vial"));
+    assert_source_refused(s, sub, "holds vial's own settings and cannot be writable");
+    (void)snprintf(sub, sizeof(sub), "%s", scratch_dir(s, "work"));
+    plan = plan_of(s, mounting(sub, "/data"));
+    plan_free(plan);
+}
+
+static void a_mount_table_tells_all_names_of_a_place(void **state)
+{
+    static const char lines[] =
+        "21 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw\n"
+        "22 21 0:5 / /proc rw - proc proc rw\n"
+        "23 21 8:1 /etc /srv/a\\040b\\134c rw shared:1 master:2 - ext4 /dev/sda1 rw\n";
+    auto_mountinfo struct mount_table table = { 0 };
+    auto_str struct str name = { 0 };
+    struct vial_error err = { 0 };
+    struct blob text = { 0 };
+    const struct mount_row *row;
+
+    (void)state;
+    assert_int_equal(blob_set(&text, lines, strlen(lines)), 0);
+    assert_int_equal(mountinfo_parse(&table, &text, &err), 0);
+    assert_int_equal(table.count, 3);
+    assert_string_equal(table.rows[1].type, "proc");
+    assert_string_equal(table.rows[2].point, "/srv/a b\\c");
+    row = mountinfo_of(&table, "/srv/a b\\c/ssl");
+    assert_ptr_equal(row, &table.rows[2]);
+    assert_true(mountinfo_alias(row, "/srv/a b\\c/ssl", &table.rows[0], &name));
+    assert_string_equal(name.data, "/etc/ssl");
+    assert_false(mountinfo_alias(row, "/srv/a b\\c/ssl", &table.rows[1], &name));
+    row = mountinfo_of(&table, "/home");
+    assert_ptr_equal(row, &table.rows[0]);
+    assert_false(mountinfo_alias(row, "/home", &table.rows[2], &name));
+}
+
+static void a_mount_table_of_another_form_is_refused(void **state)
+{
+    auto_mountinfo struct mount_table table = { 0 };
+    struct vial_error err = { 0 };
+    struct blob text = { 0 };
+
+    (void)state;
+    assert_int_equal(blob_set(&text, "21 1 8:1 / / rw\n", 16), 0);
+    assert_int_equal(mountinfo_parse(&table, &text, &err), -1);
+    assert_string_equal(err.code, "VIAL-MOUNT");
+}
+
 static void a_deleted_source_is_refused(void **state)
 {
     struct scratch *s = *state;
@@ -161,10 +260,11 @@ static void a_source_outside_the_allowed_roots_is_refused(void **state)
 
 static void targets_keep_clear_of_the_vessels_own_places(void **state)
 {
-    static const char *const taken[] = { "/proc",   "/proc/x", "/sys",   "/dev/shm",
-                                         "/usr",    "/usr/x",  "/bin",   "/lib",
-                                         "/lib64",  "/libx32", "/etc/x", "/work",
-                                         "/work/x", "/tmp",    "/tmp/x", "/run" };
+    static const char *const taken[] = {
+        "/proc",  "/proc/x", "/sys",      "/dev/shm",   "/usr",      "/usr/x",  "/bin",
+        "/lib",   "/lib64",  "/libx32",   "/etc/x",     "/work",     "/work/x", "/tmp",
+        "/tmp/x", "/run",    "/var/none", "/var/empty", "/var/run/x"
+    };
     static const char *const unclean[] = { "/",     "data", "/a/../b",
                                            "/a//b", "/a/",  "/./a" };
     struct scratch *s = *state;
@@ -267,6 +367,11 @@ int main(void)
         scratch_test(a_magic_link_is_no_way_round),
         scratch_test(sockets_fifos_and_devices_are_refused),
         scratch_test(directories_with_keys_or_control_sockets_are_refused),
+        scratch_test(a_socket_anywhere_in_a_source_is_refused),
+        scratch_test(sockets_are_looked_for_within_bounds),
+        scratch_test(the_callers_home_is_refused_and_what_lies_below_is_not),
+        scratch_test(a_mount_table_tells_all_names_of_a_place),
+        scratch_test(a_mount_table_of_another_form_is_refused),
         scratch_test(a_deleted_source_is_refused),
         scratch_test(a_source_outside_the_allowed_roots_is_refused),
         scratch_test(targets_keep_clear_of_the_vessels_own_places),

@@ -41,8 +41,8 @@ static void build(struct script *s, const struct plan *plan)
     strv_push(&host.etc_files, "ld.so.cache");
     strv_push(&host.etc_dirs, "alternatives");
     root_build(s, &host, plan, &o);
-    root_attach_mounts(s, plan);
     root_seal(s, &o);
+    root_attach_mounts(s, plan);
     host_done(&host);
 }
 
@@ -81,7 +81,7 @@ static size_t find(const struct script *s, enum step_op op, const char *b)
     return s->count;
 }
 
-static void mounts_come_after_the_pivot_and_before_the_seal(void **state)
+static void mounts_and_their_points_come_after_the_pivot_and_the_seal(void **state)
 {
     static char source[] = "/srv/data", target[] = "/data/x";
     struct plan_mount mount = { .source = source, .target = target, .is_dir = true };
@@ -93,8 +93,11 @@ static void mounts_come_after_the_pivot_and_before_the_seal(void **state)
     plan.mounts = &mount;
     plan.mount_count = 1;
     build(&s, &plan);
-    assert_true(find(&s, OP_PIVOT, NULL) < find(&s, OP_ATTACH, target));
-    assert_true(find(&s, OP_ATTACH, target) < find(&s, OP_BIND, "/proc/sys"));
+    for (size_t i = 0; i < find(&s, OP_PIVOT, NULL); i++)
+        assert_false(s.steps[i].op == OP_MKDIR && str_starts(s.steps[i].a, "data"));
+    assert_true(find(&s, OP_BIND, "/proc/sys") < find(&s, OP_ATTACH, target));
+    assert_true(find(&s, OP_BIND, "/proc/keys") < find(&s, OP_ATTACH, target));
+    assert_true(find(&s, OP_ATTACH, target) < s.count);
     assert_true(find(&s, OP_BIND, "/proc/keys") < s.count);
     assert_true(find(&s, OP_BIND, "/proc/kcore") == s.count); /* not shown: no mask */
 }
@@ -431,7 +434,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_root_is_the_one_that_was_agreed),
-        cmocka_unit_test(mounts_come_after_the_pivot_and_before_the_seal),
+        cmocka_unit_test(mounts_and_their_points_come_after_the_pivot_and_the_seal),
         cmocka_unit_test(a_given_root_is_entered_by_descriptor),
         cmocka_unit_test(our_own_cgroup_is_found_by_controller),
         cmocka_unit_test(only_a_dead_owner_in_our_namespace_is_dead),

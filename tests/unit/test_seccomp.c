@@ -11,6 +11,8 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -111,7 +113,7 @@ static size_t first_broken(json_t *rules)
             return i + 1;
         for (size_t n = 0; has_args && n < 6; n++)
             args[n] |= HIGH;
-        if (has_args && try_call(number, args) == 0)
+        if (has_args && (try_call(number, args) == 0) != (errno_of(action) == 0))
             return i + 1;
     }
     return 0;
@@ -190,6 +192,75 @@ static void only_listed_sockets_open(void **state)
 {
     (void)state;
     (void)run_child("default", families, NULL);
+}
+
+/* In the child: what is refused for process 1 is allowed for oneself. */
+static size_t own_limits(json_t *unused)
+{
+    uint64_t limit[2] = { 0 };
+    uint64_t cpus[128] = { 0 };
+    long self = getpid();
+    long len = syscall(SYS_sched_getaffinity, 0, sizeof cpus, cpus);
+
+    (void)unused;
+    if (len <= 0 || syscall(SYS_prlimit64, 0, RLIMIT_CORE, NULL, limit) != 0 ||
+        syscall(SYS_prlimit64, self, RLIMIT_CORE, NULL, limit) != 0 ||
+        syscall(SYS_sched_setaffinity, 0, len, cpus) != 0 ||
+        syscall(SYS_sched_setaffinity, self, len, cpus) != 0 ||
+        syscall(SYS_setpriority, PRIO_PROCESS, 0, 1) != 0 ||
+        syscall(SYS_setpriority, PRIO_PROCESS, self, 2) != 0 ||
+        syscall(SYS_ioprio_set, 1, 0, 0) != 0)
+        return 1;
+    return syscall(SYS_prlimit64, 1, RLIMIT_CORE, NULL, limit) == 0 ||
+           syscall(SYS_setpriority, PRIO_USER, 0, 2) == 0;
+}
+
+static void only_ones_own_limits_can_be_set(void **state)
+{
+    int status = run_child("default", own_limits, NULL);
+
+    (void)state;
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+static size_t buffer_stays(json_t *unused)
+{
+    int fd = socket(AF_INET, SOCK_DGRAM, 0);
+    int before = 0;
+    int after = 0;
+    int wanted = 8192;
+    socklen_t len = sizeof before;
+
+    (void)unused;
+    return fd < 0 || getsockopt(fd, SOL_SOCKET, SO_RCVBUF, &before, &len) != 0 ||
+           setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &wanted, sizeof wanted) != 0 ||
+           getsockopt(fd, SOL_SOCKET, SO_RCVBUF, &after, &len) != 0 ||
+           before != after ||
+           setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &wanted, sizeof wanted) != 0;
+}
+
+static void socket_buffers_keep_their_size(void **state)
+{
+    int status = run_child("default", buffer_stays, NULL);
+
+    (void)state;
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+static size_t makes_aio(json_t *unused)
+{
+    unsigned long context = 0;
+
+    (void)unused;
+    return syscall(SYS_io_setup, 1, &context) != -1 || errno != ENOSYS;
+}
+
+static void asynchronous_disk_calls_look_absent(void **state)
+{
+    int status = run_child("default", makes_aio, NULL);
+
+    (void)state;
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
 #ifdef __x86_64__
@@ -280,6 +351,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_rule_of_every_profile_holds),
         cmocka_unit_test(only_listed_sockets_open),
+        cmocka_unit_test(only_ones_own_limits_can_be_set),
+        cmocka_unit_test(socket_buffers_keep_their_size),
+        cmocka_unit_test(asynchronous_disk_calls_look_absent),
         cmocka_unit_test(foreign_architectures_are_killed),
         cmocka_unit_test(a_profile_that_makes_no_sense_is_refused),
         cmocka_unit_test(a_name_cannot_be_a_path),

@@ -54,7 +54,7 @@ static void each_layer_wins_over_the_ones_outside_it(void **state)
         user, sizeof(user), "%s",
         scratch_write(
             scratch, ".config/vial/vial.yaml",
-            "defaults: {timeout: 11, memory: 32m, pids: 3, network: bridge}"));
+            "defaults: {timeout: 11, memory: 34m, pids: 5, network: bridge}"));
     (void)snprintf(project, sizeof(project), "%s", scratch_dir(scratch, "project"));
     (void)scratch_write(scratch, "project/vial.yaml",
                         "defaults: {memory: 33m, pids: 4}");
@@ -116,6 +116,46 @@ static void a_project_file_may_tighten_the_policy_and_never_raise_it(void **stat
     assert_string_equal(s->origin[FIELD_ID_pids],
                         "built-in, lowered to the policy's cap");
     settings_free(s);
+}
+
+static void a_project_file_may_lower_a_limit_and_never_raise_it(void **state)
+{
+    struct scratch *scratch = *state;
+    struct settings_sources from = bare_sources(scratch);
+    char message[256];
+    struct vial_error err;
+    struct settings *s;
+
+    (void)scratch_write(scratch, "vial.yaml", "defaults: {memory: 513m}");
+    err = not_loaded(&from);
+    (void)snprintf(message, sizeof(message),
+                   "a project file may only lower 'memory': '%s/vial.yaml' has 513m, "
+                   "and 512m holds without it",
+                   scratch->dir);
+    assert_string_equal(err.code, "VIAL-POLICY");
+    assert_string_equal(err.message, message);
+    assert_string_equal(err.remedy,
+                        "set it by a flag, a preset or ~/.config/vial/vial.yaml");
+    (void)scratch_write(scratch, "vial.yaml", "defaults: {timeout: 31}");
+    assert_string_equal(not_loaded(&from).code, "VIAL-POLICY");
+    (void)scratch_write(scratch, "vial.yaml",
+                        "defaults: {memory: 512m, pids: 2, cpu_time: 9}");
+    s = load(&from);
+    assert_true(s->defaults.memory == 512 << 20);
+    assert_true(s->defaults.pids == 2);
+    assert_true(s->defaults.cpu_time == 9000);
+    settings_free(s);
+}
+
+static void a_link_in_place_of_a_project_file_is_not_read(void **state)
+{
+    struct settings_sources from = bare_sources(*state);
+    struct vial_error err;
+
+    assert_int_equal(symlink("/etc/passwd", scratch_path(*state, "vial.yaml")), 0);
+    err = not_loaded(&from);
+    assert_string_equal(err.code, "VIAL-FILE");
+    assert_non_null(strstr(err.message, "vial.yaml' is not a regular file"));
 }
 
 static void an_unknown_key_is_an_error_with_a_suggestion(void **state)
@@ -366,6 +406,8 @@ int main(void)
         scratch_test(each_layer_wins_over_the_ones_outside_it),
         scratch_test(a_project_file_may_not_set_what_weakens_isolation),
         scratch_test(a_project_file_may_tighten_the_policy_and_never_raise_it),
+        scratch_test(a_project_file_may_lower_a_limit_and_never_raise_it),
+        scratch_test(a_link_in_place_of_a_project_file_is_not_read),
         scratch_test(an_unknown_key_is_an_error_with_a_suggestion),
         scratch_test(empty_blocks_are_allowed),
         scratch_test(a_fifo_in_place_of_a_project_file_does_not_hold_vial),

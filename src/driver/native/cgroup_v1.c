@@ -54,6 +54,10 @@ int cgroup_v1_limit(const struct cgroup *c, const struct limits *l,
              0 ||
          cgroup_set(memory, "memory.swappiness", 0, true, err) < 0))
         return -1;
+    /* Socket buffers are counted only if they have a limit, and apart from the rest. */
+    if (l->memory_bytes && cgroup_set(memory, "memory.kmem.tcp.limit_in_bytes",
+                                      l->memory_bytes, true, err) < 0)
+        return -1;
     /* One more for the guest. */
     if (l->pids &&
         cgroup_set(c->dirs[PIDS].fd, "pids.max", l->pids + 1, false, err) < 0)

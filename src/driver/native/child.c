@@ -159,11 +159,13 @@ static long open_judged(const char *path, uint64_t dev, uint64_t ino)
     return fd;
 }
 
-/* The target is looked up inside the new root, whose links may be anyone's. */
+/* The target is looked up inside the new root, whose links may be anyone's: none
+ * is followed. */
 static long attach_inside(const struct walk *w, const struct step *s)
 {
     struct open_how how = { .flags = O_PATH | O_CLOEXEC,
-                            .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS };
+                            .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS |
+                                       RESOLVE_NO_MAGICLINKS };
     long target = 0;
     long rc = 0;
 

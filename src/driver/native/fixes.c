@@ -91,6 +91,9 @@ int fixes_step(const struct step *step, int error, struct vial_error *err)
     if (step->op == OP_ATTACH && error == ENOENT)
         return fail_remedy(err, "the target's directory is read-only and has no such "
                                 "entry: choose another target, such as /mnt/name");
+    if (step->op == OP_ATTACH && error == ELOOP)
+        return fail_remedy(err, "the target is or lies behind a symbolic link of the "
+                                "root: choose another target");
     if (error == ENOSPC || error == ENOMEM)
         return fail_remedy(err, "the host is out of memory or of mounts");
     return fail_remedy(err, "run 'vial doctor' to see what this host lacks");

@@ -221,6 +221,9 @@ int launch_finish(struct launch *l, const struct script *s, struct vial_error *e
 
         if (n < 0 && errno == EINTR)
             continue;
+        /* It ended without reading our word; its report lies behind that error. */
+        if (n < 0 && errno == ECONNRESET)
+            continue;
         if (n < 0) {
             (void)fail_sys(err, "wait for the vessel to be set up");
             return fail_as(err, VIAL_E_OPEN);

@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -18,6 +19,7 @@
 #include "base/fail.h"
 #include "base/path.h"
 #include "base/sys.h"
+#include "driver/meter.h"
 #include "driver/native/cgroup.h"
 #include "driver/native/confine.h"
 #include "driver/native/idmap.h"
@@ -42,7 +44,9 @@ struct native {
     struct vessel vessel;
     struct cgroup cgroup;
     struct janitor janitor;
-    bool reaped;
+    pid_t pid;          /* 0: none, or reaped */
+    struct meter meter; /* where there is no cgroup */
+    bool killed;
 };
 
 static struct native *native_of(struct vessel *vessel)
@@ -161,8 +165,8 @@ static void add_end(struct script *s, const struct plan *plan, const struct laun
     if (!weaken("cgroupns"))
         script_path(s, OP_UNSHARE, NULL, NULL, CLONE_NEWCGROUP);
     script_add(s, OP_KEYRING)->flags = STEP_OPTIONAL;
+    root_seal(s, o); /* before a mount could lie over what it masks with */
     root_attach_mounts(s, plan);
-    root_seal(s, o);
     bound = script_add(s, OP_BOUND);
     bound->x = l->privileged ? GUEST_CAPS : 0;
     if (weaken("caps"))
@@ -186,6 +190,7 @@ static int write_script(struct script *s, const struct plan *plan,
                               .weak_dev = weaken("dev"),
                               .weak_disk = weaken("disk"),
                               .weak_root = weaken("root"),
+                              .weak_net = weaken("net"),
                               .weak_procmask = weaken("procmask") };
 
     if (plan->rootfs ? judge_rootfs(plan->rootfs, &o, err) < 0
@@ -268,6 +273,7 @@ static void take_launch(struct native *n, struct launch *l)
 {
     n->vessel.stream_fd = fd_take(&l->stream[0]);
     n->vessel.death_fd = fd_take(&l->pidfd);
+    n->pid = l->pid;
     l->pid = 0;
     add_layers(n, l);
 }
@@ -309,16 +315,19 @@ static int set_up(struct native *n, const struct plan *plan, int guest_fd,
 
 static void kill_vessel(struct vessel *vessel)
 {
-    if (vessel->death_fd >= 0)
-        (void)sys_pidfd_kill(vessel->death_fd, SIGKILL);
+    struct native *n = native_of(vessel);
+
+    if (vessel->death_fd < 0)
+        return;
+    if (n->cgroup.kind == CGROUP_NONE && n->pid > 0 && !n->killed)
+        meter_look(&n->meter, n->pid); /* what dies with it is counted by nobody */
+    n->killed = true;
+    (void)sys_pidfd_kill(vessel->death_fd, SIGKILL);
 }
 
-static void usage_of(struct vessel *vessel, struct vessel_usage *out)
+static double ms_of(const struct timeval *t)
 {
-    *out = (struct vessel_usage){ 0 };
-    cgroup_read(&native_of(vessel)->cgroup, out);
-    /* Nothing but its own loopback exists in there. */
-    out->net_counted = true;
+    return (double)t->tv_sec * 1000.0 + (double)t->tv_usec / 1000.0;
 }
 
 /* A killed pid namespace empties itself; its first process can be reaped once
@@ -326,12 +335,33 @@ static void usage_of(struct vessel *vessel, struct vessel_usage *out)
 static void reap(struct native *n)
 {
     struct pollfd dead = { .fd = n->vessel.death_fd, .events = POLLIN };
+    struct rusage used = { 0 };
     siginfo_t info;
 
-    if (n->reaped || n->vessel.death_fd < 0 || poll(&dead, 1, CLOSE_WAIT_MS) != 1)
+    if (n->pid <= 0 || poll(&dead, 1, CLOSE_WAIT_MS) != 1 ||
+        syscall(SYS_waitid, P_PIDFD, n->vessel.death_fd, &info,
+                WEXITED | WNOHANG | __WALL, &used) < 0)
         return;
-    n->reaped = waitid(P_PIDFD, (id_t)n->vessel.death_fd, &info,
-                       WEXITED | WNOHANG | __WALL) == 0;
+    n->pid = 0;
+    meter_add(&n->meter, ms_of(&used.ru_utime), ms_of(&used.ru_stime));
+}
+
+static void usage_of(struct vessel *vessel, struct vessel_usage *out)
+{
+    struct native *n = native_of(vessel);
+
+    *out = (struct vessel_usage){ 0 };
+    if (n->cgroup.kind != CGROUP_NONE) {
+        cgroup_read(&n->cgroup, out);
+    } else {
+        if (n->killed)
+            reap(n);
+        else if (n->pid > 0)
+            meter_look(&n->meter, n->pid);
+        meter_report(&n->meter, out);
+    }
+    /* Nothing but its own loopback exists in there. */
+    out->net_counted = true;
 }
 
 static void close_vessel(struct vessel *vessel)
@@ -341,7 +371,7 @@ static void close_vessel(struct vessel *vessel)
     kill_vessel(vessel);
     reap(n);
     cgroup_remove(&n->cgroup);
-    if (n->reaped || vessel->death_fd < 0)
+    if (n->pid == 0)
         janitor_dismiss(&n->janitor);
     else /* stuck in the kernel: it is the janitor's to wait for */
         auto_fd_(&n->janitor.leash_fd);
@@ -374,6 +404,7 @@ static int open_vessel(const struct plan *plan, int guest_fd, struct vessel **ou
                                  .path = PATH_SEARCH };
     cgroup_forget(&n->cgroup);
     n->janitor = JANITOR_NONE;
+    n->meter.memory_limit = plan->limits.memory_bytes;
     sys_make_id('v', n->vessel.id);
     if (set_up(n, plan, guest_fd, &refused, &why) < 0) {
         close_vessel(&n->vessel);

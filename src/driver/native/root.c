@@ -92,6 +92,19 @@ static const char *const namespace_limits[] = {
     "/proc/sys/user/max_cgroup_namespaces", "/proc/sys/user/max_time_namespaces",
 };
 
+/* Tables of the kernel that all of a user's processes share, on the whole host. */
+static const struct file_row user_limits[] = {
+    { "/proc/sys/user/max_inotify_instances", "16" },
+    { "/proc/sys/user/max_inotify_watches", "8192" },
+};
+
+/* How far a connection's buffers grow by themselves: where no cgroup counts them,
+ * this and the number of descriptors bound them. */
+static const struct file_row net_limits[] = {
+    { "/proc/sys/net/ipv4/tcp_rmem", "4096 131072 262144" },
+    { "/proc/sys/net/ipv4/tcp_wmem", "4096 16384 262144" },
+};
+
 #define COUNT(table) (sizeof(table) / sizeof(*(table)))
 
 static struct step *mount_step(struct script *s, const char *type, const char *target,
@@ -230,14 +243,17 @@ static void add_dev(struct script *s, const struct plan *plan)
         const char *node = script_text(s, "/dev/%s", dev_nodes[i]);
 
         script_path(s, OP_FILE, node + 1, NULL, 0666);
-        script_path(s, OP_BIND, node, node + 1, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
+        /* Read-only is the host's inode, its times and mode; a device is written all
+         * the same. */
+        script_path(s, OP_BIND, node, node + 1,
+                    MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
     }
     for (size_t i = 0; i < COUNT(dev_links); i++)
         script_path(s, OP_SYMLINK, dev_links[i].to, dev_links[i].path, 0);
     script_path(s, OP_MKDIR, "dev/pts", NULL, 0755);
     script_path(s, OP_MKDIR, "dev/shm", NULL, 0755);
     mount_step(s, "devpts", "dev/pts", NOSUID | NOEXEC,
-               "newinstance,ptmxmode=0666,mode=620");
+               "newinstance,ptmxmode=0666,mode=620,max=64");
     mount_step(s, "tmpfs", "dev/shm", NOSUID | NODEV,
                script_text(s, "mode=1777,size=%lld,nr_inodes=%lld",
                            (long long)plan->limits.tmp_bytes,
@@ -265,7 +281,8 @@ static void add_writable(struct script *s, const struct plan *plan,
 }
 
 /* Mount points for what the caller shows, one step per missing directory. They
- * are ours: in the root's tmpfs, in /tmp or in /work, never in a user's tree. */
+ * are ours: in the root's tmpfs, never in a user's tree. After the pivot, as a link
+ * of a given root's would lead to the host before; attaching follows none. */
 static void add_mount_points(struct script *s, const struct plan *plan)
 {
     for (size_t i = 0; i < plan->mount_count; i++) {
@@ -311,8 +328,8 @@ void root_build(struct script *s, const struct host *host, const struct plan *pl
     else
         add_dev(s, plan);
     add_writable(s, plan, options);
-    add_mount_points(s, plan);
     script_add(s, OP_PIVOT);
+    add_mount_points(s, plan);
 }
 
 void root_attach_mounts(struct script *s, const struct plan *plan)
@@ -331,10 +348,19 @@ static void add_mask(struct script *s, const struct root_options *o, const char 
         script_path(s, OP_BIND, with, path, ATTR_SEAL)->flags = STEP_MISSING_OK;
 }
 
+static void add_knob(struct script *s, const char *path, const char *value)
+{
+    script_path(s, OP_WRITE, path, value, 0)->flags = STEP_MISSING_OK;
+}
+
 void root_seal(struct script *s, const struct root_options *options)
 {
     for (size_t i = 0; i < COUNT(namespace_limits); i++)
-        script_path(s, OP_WRITE, namespace_limits[i], "0", 0)->flags = STEP_MISSING_OK;
+        add_knob(s, namespace_limits[i], "0");
+    for (size_t i = 0; i < COUNT(user_limits); i++)
+        add_knob(s, user_limits[i].path, user_limits[i].content);
+    for (size_t i = 0; i < COUNT(net_limits) && !options->weak_net; i++)
+        add_knob(s, net_limits[i].path, net_limits[i].content);
     for (size_t i = 0; i < COUNT(proc_sealed); i++) {
         if (!options->weak_procmask)
             script_path(s, OP_BIND, proc_sealed[i], proc_sealed[i], ATTR_SEAL)->flags =

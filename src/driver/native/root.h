@@ -17,8 +17,8 @@ struct root_options {
     uint32_t uid, gid;               /* of the programs, inside */
     uint64_t rootfs_dev, rootfs_ino; /* the judged plan->rootfs */
     bool (*shows)(const char *path); /* whether a file of /proc needs a mask */
-    bool weak_overlay, weak_ro, weak_procmask, weak_pid, weak_root, weak_dev,
-        weak_disk; /* test builds only */
+    bool weak_overlay, weak_ro, weak_procmask, weak_pid, weak_root, weak_dev, weak_disk,
+        weak_net; /* test builds only */
 };
 
 /* Slots used by user mounts begin here; OP_WAIT fills them for a root caller. */
@@ -29,11 +29,11 @@ struct root_options {
 void root_build(struct script *s, const struct host *host, const struct plan *plan,
                 const struct root_options *options);
 
-/* Steps that attach plan->mounts from their slots, after the pivot. */
-void root_attach_mounts(struct script *s, const struct plan *plan);
-
-/* Steps after the mounts: kernel knobs sealed, /proc masked, root read-only. What
+/* Steps after the pivot: kernel knobs sealed, /proc masked, root read-only. What
  * only the host's root may read needs no mask: he is nobody in there. */
 void root_seal(struct script *s, const struct root_options *options);
+
+/* Steps that attach plan->mounts from their slots, after the seal. */
+void root_attach_mounts(struct script *s, const struct plan *plan);
 
 #endif

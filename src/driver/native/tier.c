@@ -33,7 +33,7 @@ static const char *const readable[] = {
     "/etc/php",
     "/etc/fonts",
     "/etc/java-17-openjdk",
-    "/proc",
+    "/etc/ssl/openssl.cnf",
 };
 
 static const char *const devices[] = { "/dev/null", "/dev/zero", "/dev/full",
@@ -84,6 +84,14 @@ static int64_t count_own_threads(void)
     return count;
 }
 
+/* No mount of a size is there to stop a file. */
+static int64_t largest_file(const struct limits *l)
+{
+    int64_t room = l->disk_bytes > l->tmp_bytes ? l->disk_bytes : l->tmp_bytes;
+
+    return l->file_bytes && l->file_bytes < room ? l->file_bytes : room;
+}
+
 static int confine(struct vessel *v, const struct plan *plan, int guest_fd,
                    struct vial_error *err)
 {
@@ -100,6 +108,7 @@ static int confine(struct vessel *v, const struct plan *plan, int guest_fd,
     if (geteuid() == 0) /* root of a container; others have none to drop */
         jail->flags |= JAIL_DROP_CAPS;
     limits.pids += limits.pids ? count_own_threads() : 0;
+    limits.file_bytes = largest_file(&limits);
     jail->rlimit_count = 0;
     confine_rlimits_of(jail, &limits, true);
     if (add_paths(jail, v->tmpdir) < 0)

@@ -19,6 +19,7 @@
 #include "base/io.h"
 #include "base/path.h"
 #include "base/sys.h"
+#include "driver/meter.h"
 #include "driver/process/place.h"
 
 #define GUEST_PATIENCE_MS 1000 /* for the guest to end its programs by itself */
@@ -27,8 +28,7 @@ struct process {
     struct vessel vessel;
     pid_t pid; /* 0: none, or reaped */
     struct place place;
-    bool counted;
-    struct rusage used;
+    struct meter meter;
 };
 
 static struct process *process_of(struct vessel *vessel)
@@ -136,19 +136,25 @@ static int set_up(struct process *p, const struct plan *plan, int guest_fd,
     return start(p, guest_fd, err);
 }
 
+static double ms_of(const struct timeval *t)
+{
+    return (double)t->tv_sec * 1000.0 + (double)t->tv_usec / 1000.0;
+}
+
 /* Collects the guest's status and what the kernel counted for it and for every
  * descendant it waited for. True when it ended by itself. */
 static bool reap(struct process *p)
 {
     siginfo_t info = { 0 };
+    struct rusage used = { 0 };
     long rc;
 
     do
         rc = syscall(SYS_waitid, P_PIDFD, p->vessel.death_fd, &info, WEXITED | __WALL,
-                     &p->used);
+                     &used);
     while (rc < 0 && errno == EINTR);
     p->pid = 0;
-    p->counted = rc == 0;
+    meter_add(&p->meter, ms_of(&used.ru_utime), ms_of(&used.ru_stime));
     return rc < 0 || info.si_code == CLD_EXITED;
 }
 
@@ -165,6 +171,7 @@ static void kill_all(struct vessel *vessel)
 
     if (p->pid <= 0)
         return;
+    meter_look(&p->meter, p->pid);
     (void)shutdown(vessel->stream_fd, SHUT_WR);
     do
         obeyed = poll(&dead, 1, GUEST_PATIENCE_MS);
@@ -207,6 +214,7 @@ static int open_vessel(const struct plan *plan, int guest_fd, struct vessel **ou
                                  .level = "none",
                                  .limits_by = "none",
                                  .path = PATH_SEARCH };
+    p->meter.memory_limit = plan->limits.memory_bytes;
     sys_make_id('v', p->vessel.id);
     if (set_up(p, plan, guest_fd, err) < 0) {
         close_vessel(&p->vessel);
@@ -216,24 +224,16 @@ static int open_vessel(const struct plan *plan, int guest_fd, struct vessel **ou
     return 0;
 }
 
-static double ms_of(const struct timeval *t)
-{
-    return (double)t->tv_sec * 1000.0 + (double)t->tv_usec / 1000.0;
-}
-
-/* The peak of memory is not taken from here: it would be the caller's own, from
- * the moment when the guest shared its memory. */
+/* The peak of memory is not taken from the kernel: it would be the caller's own,
+ * from the moment when the guest shared its memory. */
 static void usage(struct vessel *vessel, struct vessel_usage *out)
 {
-    const struct process *p = process_of(vessel);
+    struct process *p = process_of(vessel);
 
-    *out = (struct vessel_usage){ .counted = p->pid > 0 || p->counted };
-    if (p->pid > 0) {
-        out->usage.cpu_user_ms = meter_tree_ms(p->pid);
-    } else if (p->counted) {
-        out->usage.cpu_user_ms = ms_of(&p->used.ru_utime);
-        out->usage.cpu_system_ms = ms_of(&p->used.ru_stime);
-    }
+    *out = (struct vessel_usage){ 0 };
+    if (p->pid > 0)
+        meter_look(&p->meter, p->pid);
+    meter_report(&p->meter, out);
 }
 
 const struct driver driver_process = {

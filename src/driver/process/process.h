@@ -24,9 +24,6 @@ int spawn_guest(int guest_fd, int stream_fd, pid_t *pid, int *pidfd,
  * it, until none is found. For when the guest could not do it. */
 void sweep_processes(const char *dir);
 
-/* meter.c: cpu time used so far by ROOT and its descendants. */
-double meter_tree_ms(pid_t root);
-
 /* remove.c: removes directory NAME of PARENT_FD with all that is in it. Links
  * are not followed and mounts not entered. What cannot be removed stays. */
 void remove_tree(int parent_fd, const char *name);

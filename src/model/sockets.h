@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VIAL_MODEL_SOCKETS_H
+#define VIAL_MODEL_SOCKETS_H
+
+/*
+ * Looks for sockets in a tree. Who can see a socket's name can talk to whoever
+ * listens there, read-only mount or not, and network namespaces do not count.
+ */
+
+#include "base/str.h"
+
+/* Looks at *BUDGET entries at most and lowers it by as many; breadth first,
+ * through no link and into no other file system. 1: FOUND is the path of a socket
+ * below DIR_FD; 0: none; -ENOMEM. Directories that cannot be read are passed over:
+ * the program reads as the caller does. */
+int sockets_find(int dir_fd, size_t *budget, struct str *found);
+
+#endif

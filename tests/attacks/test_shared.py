@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a vessel shares with the host or with its guest, and must not use up or
+change: device nodes, terminals, inotify, the guest's limits and priority."""
+import os
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from test_attacks import DRIVER, VIAL, as_user  # noqa: E402
+
+HEAD = """
+import ctypes, os, resource
+libc = ctypes.CDLL(None)
+def tell(*acts):
+    for act in acts:
+        try: act(); print("BREACH")
+        except OSError: print("CONTAINED")
+"""
+DEVICES = HEAD + """
+for name in ("null", "zero", "full", "random", "urandom"):
+    path = "/dev/" + name
+    tell(lambda: os.utime(path), lambda: os.utime(os.open(path, os.O_RDWR)))
+open("/dev/null", "w").write("still writable")
+assert open("/dev/zero", "rb").read(3) == bytes(3)
+"""
+TABLES = HEAD + """
+terminals = instances = 0
+try:
+    while terminals < 200: os.open("/dev/ptmx", os.O_RDWR); terminals += 1
+except OSError: pass
+while instances < 100 and libc.inotify_init() >= 0: instances += 1
+print("CONTAINED" if (terminals, instances) == (64, 16) else "BREACH", terminals, instances)
+"""
+GUEST = HEAD + """
+tell(lambda: resource.prlimit(1, resource.RLIMIT_NOFILE),
+     lambda: os.sched_setaffinity(1, {0}),
+     lambda: os.sched_setscheduler(1, os.SCHED_BATCH, os.sched_param(0)),
+     lambda: os.sched_setparam(1, os.sched_param(0)),
+     lambda: os.setpriority(os.PRIO_PROCESS, 1, 19),
+     lambda: os.setpriority(os.PRIO_PGRP, 1, 19),
+     lambda: os.setpriority(os.PRIO_USER, 0, 19))
+os.setpriority(os.PRIO_PROCESS, 0, 5)
+os.sched_setaffinity(0, os.sched_getaffinity(0))
+"""
+
+
+def contained(code):
+    done = subprocess.run(as_user([VIAL, "run", "--driver", DRIVER, "python", code]),
+                          capture_output=True, text=True, cwd="/",
+                          env={"PATH": os.environ["PATH"], "HOME": "/tmp"})
+    assert done.returncode == 0, done.stderr
+    assert "CONTAINED" in done.stdout and "BREACH" not in done.stdout, done.stdout
+
+
+def test_device_nodes_keep_their_times():
+    before = os.stat("/dev/null").st_mtime_ns
+    contained(DEVICES)
+    assert os.stat("/dev/null").st_mtime_ns == before
+
+
+def test_terminals_and_inotify_are_few():
+    contained(TABLES)
+
+
+def test_the_guests_limits_and_priority_are_its_own():
+    contained(GUEST)
