@@ -13,6 +13,8 @@ import pytest
 HERE = os.path.dirname(os.path.abspath(__file__))
 VIAL = os.path.abspath(os.environ.get("VIAL", os.path.join(HERE, "../../build/vial")))
 PARTS = ("vial", "vial-init", "runtimes", "presets", "seccomp")
+# Not the variables that steer these tests, which vial would refuse.
+CLEAN = {"PATH": os.environ["PATH"], "HOME": "/tmp"}
 USER = ["setpriv", "--reuid", "1000", "--regid", "1000", "--clear-groups", "--"]
 # A user namespace in which no further one can be made.
 NO_NAMESPACES = USER + ["unshare", "-Ur", "sh", "-c",
@@ -136,7 +138,7 @@ def staged():
 
 def run(prefix, vial, *flags, code="print(6)", language="python"):
     p = subprocess.run(prefix + [vial, "run", "--json", *flags, language, code], cwd="/",
-                       capture_output=True, timeout=60, stdin=subprocess.DEVNULL)
+                       capture_output=True, timeout=60, stdin=subprocess.DEVNULL, env=CLEAN)
     assert p.stdout, p.stderr
     return p.returncode, json.loads(p.stdout)
 
