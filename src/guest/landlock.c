@@ -78,6 +78,8 @@ static uint64_t fs_of_access(uint32_t access)
         fs |= FS_EXECUTE;
     if (access & JAIL_WRITE)
         fs |= FS_WRITING;
+    if (access & JAIL_DEVICE)
+        fs |= FS_IOCTL_DEV;
     return fs;
 }
 

@@ -65,7 +65,7 @@ static void read_paths(struct unpack *u, struct jail *j)
         j->paths[i].path = unpack_text(u);
         j->paths[i].access = unpack_u32(u);
         j->path_count++;
-        if (j->paths[i].access > (JAIL_READ | JAIL_EXEC | JAIL_WRITE))
+        if (j->paths[i].access > (JAIL_READ | JAIL_EXEC | JAIL_WRITE | JAIL_DEVICE))
             u->bad = true;
     }
 }

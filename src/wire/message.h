@@ -27,7 +27,12 @@ struct jail_rlimit {
     uint64_t value; /* soft and hard; lowered to the present hard limit if above */
 };
 
-enum jail_access { JAIL_READ = 1, JAIL_EXEC = 2, JAIL_WRITE = 4 };
+enum jail_access {
+    JAIL_READ = 1,
+    JAIL_EXEC = 2,
+    JAIL_WRITE = 4,
+    JAIL_DEVICE = 8 /* control requests to devices: terminals */
+};
 
 struct jail_path { /* a Landlock rule; a missing path is no error */
     char *path;

@@ -251,3 +251,9 @@ def test_a_command_that_cannot_be_executed_gives_126(ask):
     done = ask({"command": ["/etc/passwd"]})
     assert done.status == 126
     assert done.json["error"]["code"] == "VIAL-EXEC"
+
+
+def test_a_program_can_have_terminals_of_its_own(run):
+    done = run("python", "import os, pty\na, b = os.openpty()\nos.write(b, b'hi')\n"
+               "assert os.read(a, 2) == b'hi'\npty.spawn(['/bin/echo', 'there'])")
+    assert (done.status, done.out.strip()) == (0, b"there")

@@ -12,9 +12,9 @@
 
 /* Where programs may write, whatever the plan says. Devices by name: the
  * directory itself is ours. */
-static const char *const writable[] = { "/work",     "/tmp",        "/dev/shm",
-                                        "/dev/null", "/dev/zero",   "/dev/full",
-                                        "/dev/pts",  "/dev/random", "/dev/urandom" };
+static const char *const writable[] = { "/work",       "/tmp",        "/dev/shm",
+                                        "/dev/null",   "/dev/zero",   "/dev/full",
+                                        "/dev/random", "/dev/urandom" };
 
 int confine_path(struct jail *jail, const char *path, uint32_t access)
 {
@@ -68,6 +68,8 @@ static int add_paths(struct jail *jail, const struct plan *plan)
 
     for (size_t i = 0; i < sizeof(writable) / sizeof(*writable); i++)
         rc |= confine_path(jail, writable[i], JAIL_READ | JAIL_WRITE | JAIL_EXEC);
+    /* An instance of the vessel's own: its terminals are nobody else's. */
+    rc |= confine_path(jail, "/dev/pts", JAIL_READ | JAIL_WRITE | JAIL_DEVICE);
     for (size_t i = 0; i < plan->mount_count; i++) {
         if (plan->mounts[i].writable)
             rc |= confine_path(jail, plan->mounts[i].target,
