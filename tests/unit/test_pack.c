@@ -190,7 +190,7 @@ static void a_jail_with_absurd_values_is_refused(void **state)
     static uint8_t odd[12];
     char usr[] = "/usr";
     struct jail unknown = { .flags = 1u << 31 };
-    struct jail access = { .paths = { { usr, 8 } }, .path_count = 1 };
+    struct jail access = { .paths = { { usr, 16 } }, .path_count = 1 };
     struct jail filter = { 0 };
     const struct jail *all[] = { &unknown, &access, &filter };
     struct jail out;
