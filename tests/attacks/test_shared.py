@@ -29,7 +29,7 @@ try:
     while terminals < 200: os.open("/dev/ptmx", os.O_RDWR); terminals += 1
 except OSError: pass
 while instances < 100 and libc.inotify_init() >= 0: instances += 1
-print("CONTAINED" if (terminals, instances) == (64, 16) else "BREACH", terminals, instances)
+print("CONTAINED" if terminals == 64 and instances in (15, 16) else "BREACH", terminals, instances)
 """
 GUEST = HEAD + """
 tell(lambda: resource.prlimit(1, resource.RLIMIT_NOFILE),

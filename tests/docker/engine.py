@@ -104,10 +104,13 @@ class Engine:
         """A root file system with an interpreter and a compiler, made once."""
         path = os.path.join(self.dir, "base.tar")
         if not os.path.exists(path):
+            sources = [p for p in ("/etc/apt/sources.list",
+                                   "/etc/apt/sources.list.d/debian.sources")
+                       if os.path.exists(p) and os.path.getsize(p)]
             with self.log("mmdebstrap") as log:
-                subprocess.run(["mmdebstrap", "--variant=essential", "--include=" + PACKAGES,
-                                "bookworm", path + ".part"], stdout=log, stderr=log,
-                               check=True)
+                subprocess.run(["mmdebstrap", "--format=tar", "--variant=essential",
+                                "--include=" + PACKAGES, "bookworm", path + ".part",
+                                *sources], stdout=log, stderr=log, check=True)
             os.rename(path + ".part", path)
         return path
 
