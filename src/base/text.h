@@ -19,7 +19,8 @@ void text_repair(struct str *out, const char *data, size_t len);
  * Makes bytes harmless for a terminal, across chunk borders: C0 but \t and \n
  * (and \r directly before \n), DEL, ESC, C1, bidi controls, line separators, tag
  * characters and invalid UTF-8 come out as visible text ("\x1b" as the four
- * characters \x1b, U+202E as \u202e). Zero-initialise; call text_safe_end after the last chunk.
+ * characters \x1b, U+202E as \u202e). Zero-initialise; call text_safe_end after the
+ * last chunk.
  */
 struct text_safe {
     char held[4];
