@@ -77,7 +77,8 @@ struct watched {
 struct watch {
     struct watched at[2];
     size_t count;
-    int notify_fd; /* inotify on their top directories, or -1 */
+    bool small[2];
+    int notify_fd; /* inotify on the top directories of the small, or -1 */
     uint64_t last_ns, next_ns, busy_until_ns;
 };
 
@@ -182,6 +183,8 @@ void tree_kill_all(struct guest *g);
 void watch_open(struct guest *g);
 void watch_start(struct guest *g); /* an exec begins */
 void watch_look(struct guest *g);
+/* With the rights of the programs, to whom the directories belong. */
+void watch_notify(struct guest *g);
 /* What to poll for writing, or -1; and what to do when it is readable. */
 int watch_poll_fd(const struct guest *g);
 void watch_written(struct guest *g);

@@ -60,6 +60,7 @@ void jail_enter(struct guest *g)
         g->landlock_error = g->landlock_fd < 0 ? -g->landlock_fd : 0;
     }
     take_file_ids(g);
+    watch_notify(g);
     if (g->pid1 && (g->jail.flags & JAIL_SET_IDS) && confine_keep_caps(KEPT_CAPS) < 0)
         guest_end(g, 1);
     /* Changed credentials clear both. */

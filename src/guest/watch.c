@@ -2,8 +2,8 @@
 
 /* Whether a small file system ran full, from samples, since the kernel has no
  * event for it: it looks the more often the nearer and the faster it fills, and
- * rarely while nothing is written. What is written at the top of a file system is
- * told by inotify, and wakes it. */
+ * rarely while nothing is written. What is written at the top of a small file
+ * system is told by inotify, and wakes it. */
 
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -19,6 +19,7 @@
 #define QUIET_NS    UINT64_C(2000000) /* the shortest while nothing is written */
 #define BUSY_NS     UINT64_C(5000000) /* after something was written */
 #define LONGEST_NS  UINT64_C(20000000)
+#define SMALL       (UINT64_C(64) << 20)
 #define FASTEST     UINT64_C(8000000) /* bytes a millisecond: more than a core writes */
 
 static bool is_seen_already(const struct watch *w, const struct stat *st)
@@ -36,7 +37,7 @@ void watch_open(struct guest *g)
     struct watch *w = &g->watch;
 
     w->next_ns = NEVER;
-    w->notify_fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK); /* or do without */
+    w->notify_fd = -1;
     for (size_t i = 0; i < 2; i++) {
         int fd = g->jail.watch_full[i]
                      ? open(g->jail.watch_full[i], O_PATH | O_DIRECTORY | O_CLOEXEC)
@@ -49,14 +50,29 @@ void watch_open(struct guest *g)
         if (fstatfs(fd, &fs) == 0 && fs.f_type == TMPFS_MAGIC && fs.f_blocks &&
             fstat(fd, &st) == 0 && !is_seen_already(w, &st)) {
             w->at[w->count++].fd = fd;
-            (void)inotify_add_watch(w->notify_fd, g->jail.watch_full[i],
-                                    IN_CREATE | IN_MODIFY);
+            w->small[i] = fs.f_blocks < SMALL / (uint64_t)fs.f_bsize;
         } else {
             (void)close(fd);
         }
     }
     if (w->count)
         (void)prctl(PR_SET_TIMERSLACK, 1000);
+}
+
+/* Only a small one can be full before the next look. The end of an inotify
+ * descriptor takes the kernel milliseconds, which every run would wait for. */
+void watch_notify(struct guest *g)
+{
+    struct watch *w = &g->watch;
+
+    for (size_t i = 0; i < 2; i++) {
+        if (!w->small[i])
+            continue;
+        if (w->notify_fd < 0)
+            w->notify_fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK); /* or do without */
+        (void)inotify_add_watch(w->notify_fd, g->jail.watch_full[i],
+                                IN_CREATE | IN_MODIFY);
+    }
 }
 
 /* Looks at one; true when it is full. */
