@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VIAL_REGISTRY_REGISTRY_H
+#define VIAL_REGISTRY_REGISTRY_H
+
+/*
+ * The sessions that a front end (MCP server, daemon) holds for its callers: found
+ * by id, seen by their owner only, forgotten a while after they have ended. All
+ * functions may be called from several threads.
+ *
+ *   registry_open -> { start | take -> … -> release | stop | list }* -> registry_close
+ */
+
+#include <jansson.h>
+#include <stdbool.h>
+
+#include "vial/context.h"
+#include "vial/files.h"
+#include "vial/session.h"
+
+struct registry;
+
+struct registry_options {
+    struct vial_engine *engine; /* outlives the registry */
+    unsigned sessions;          /* the most open at once; 0: 1024 */
+    unsigned per_owner;         /* the same for one owner; 0: as many */
+    int64_t keep_ended_ms;      /* an ended one can still be read; 0: 5 min */
+};
+
+/* A session, held: it is not given back while someone has it. */
+struct registered {
+    const char *id;    /* "s-…" */
+    const char *owner; /* whoever started it; "" in a server with one caller */
+    struct vial_session *session;
+};
+
+int registry_open(const struct registry_options *options, struct registry **out,
+                  struct vial_error *err);
+void registry_close(struct registry *registry); /* ends all sessions; NULL is allowed */
+
+/* Opens a session for OWNER (copied). *OUT is released by the caller.
+ * VIAL-BUSY when there are too many. */
+int registry_start(struct registry *registry, const char *owner,
+                   const struct vial_request *req,
+                   const struct vial_session_options *options, struct registered **out,
+                   struct vial_error *err);
+
+/* VIAL-SESSION when OWNER has none with that id, ended or not. */
+int registry_take(struct registry *registry, const char *owner, const char *id,
+                  struct registered **out, struct vial_error *err);
+void registry_release(struct registry *registry, struct registered *held);
+
+/* Ends it (completed); it stays readable for a while. */
+int registry_stop(struct registry *registry, const char *owner, const char *id,
+                  struct vial_error *err);
+
+/* Execs and contexts of a session by small numbers, so that a later call finds
+ * them again; they live as long as the session or until dropped. */
+int registered_add_exec(struct registered *held, struct vial_exec *exec,
+                        unsigned *number, struct vial_error *err);
+struct vial_exec *registered_exec(struct registered *held,
+                                  unsigned number); /* or NULL */
+
+/* The context of LANGUAGE with that NAME ("" for the usual one), opened at first
+ * use. */
+int registered_context(struct registered *held, const char *language, const char *name,
+                       struct vial_context **out, struct vial_error *err);
+
+/* OWNER's sessions (NULL: everyone's), each with id, outcome, driver, level,
+ * execs, age. NULL without memory. */
+json_t *registry_list(struct registry *registry, const char *owner);
+
+#endif

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VIAL_WEB_WEB_H
+#define VIAL_WEB_WEB_H
+
+/*
+ * An HTTP server for people who write handlers, on libmicrohttpd. One thread
+ * waits for all connections; a handler runs in a thread of its own for as long
+ * as its request lasts, and may block. Idle connections cost a descriptor and a
+ * few KiB, never a thread. A client that reads slowly slows its own handler only.
+ *
+ *   web_open -> { handler -> reply, or start -> write* -> end }* -> web_close
+ *
+ * Nothing here knows of sandboxes.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "vial/error.h"
+
+struct web;
+struct web_request;
+
+/* Runs in its own thread, and has answered when it returns: a handler that did
+ * not is answered for, with 500. */
+typedef void web_handler(void *context, struct web_request *req);
+
+/* Zero-initialise; 0 and NULL mean the usual value. */
+struct web_options {
+    int listen_fd;        /* bound and listening; becomes the server's */
+    const char *tls_cert; /* PEM text, with tls_key; NULL: plain */
+    const char *tls_key;
+    size_t body_bytes;    /* the most a body may have; usual: 64 MiB */
+    unsigned connections; /* the most at once; usual: 12000 */
+    unsigned handlers;    /* the most at once, then 503; usual: 1100 */
+    unsigned idle_s;      /* a connection without a request; usual: 60 */
+    unsigned slow_s;      /* a request that does not get on; usual: 20 */
+    web_handler *handler; /* for every request */
+    void *context;
+};
+
+int web_open(const struct web_options *options, struct web **out,
+             struct vial_error *err);
+
+/* No new connection and no new request from now on; handlers go on. */
+void web_drain(struct web *web);
+
+/* Waits for the handlers, then closes everything. NULL is allowed. */
+void web_close(struct web *web);
+
+struct web_counts {
+    unsigned connections, handlers;
+    uint64_t requests, refused;
+};
+void web_count(struct web *web, struct web_counts *out);
+
+/* What was asked. All text lives as long as the request. */
+const char *web_method(const struct web_request *req);
+const char *web_path(const struct web_request *req); /* decoded; no NUL, no ".." */
+const char *web_query(const struct web_request *req, const char *name);  /* or NULL */
+const char *web_header(const struct web_request *req, const char *name); /* or NULL */
+bool web_header_repeated(const struct web_request *req, const char *name);
+const char *web_body(const struct web_request *req, size_t *len); /* never NULL */
+
+/* The same body as a descriptor at its start, the request's; -1: no memory. For
+ * bodies that are passed on. */
+int web_body_fd(struct web_request *req);
+
+/* Who asks over a unix socket; false on TCP. */
+bool web_peer(const struct web_request *req, pid_t *pid, uid_t *uid);
+
+/* Readable once the client has gone away, or the server is being closed. Borrowed. */
+int web_gone_fd(struct web_request *req);
+
+/* A header of the answer, before reply or start. */
+int web_set_header(struct web_request *req, const char *name, const char *value);
+
+/* The whole answer. TYPE may be NULL when LEN is 0. */
+int web_reply(struct web_request *req, unsigned status, const char *type,
+              const void *data, size_t len);
+
+/* An answer in pieces, sent as they come. write blocks while more than 256 KiB
+ * wait for the client; it gives -1 once the client is gone. */
+int web_start(struct web_request *req, unsigned status, const char *type);
+int web_write(struct web_request *req, const void *data, size_t len);
+void web_end(struct web_request *req);
+
+#endif
