@@ -5,9 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "wire/weaken.h"
+
 void output_init(struct output *o, enum plan_keep keep, size_t limit)
 {
     *o = (struct output){ .keep = keep };
+    limit *= weaken("output") ? 2 : 1;
     if (keep == KEEP_HEAD)
         o->head_limit = limit;
     else if (keep == KEEP_TAIL)
@@ -91,7 +94,9 @@ int output_take(struct output *o, struct vial_stream *out)
     out->data = data;
     out->len = len;
     out->total_bytes = o->total;
-    out->truncated = missing > 0;
+    out->truncated = missing > 0 && !weaken("output");
+    for (size_t i = 0; weaken("bytes") && i < len; i++)
+        data[i] = (char)(data[i] & 0x7f);
     return 0;
 }
 
