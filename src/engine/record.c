@@ -11,9 +11,10 @@
 #include "model/result.h"
 
 #define CODE_MAX ((size_t)12 << 10) /* bytes of a program's text in a record */
-#define PLAN_MAX ((size_t)8 << 10)  /* bytes of what is said about a plan's arguments  \
-                                     */
-#define ENTRY_MAX 64                /* entries of a list */
+#define PLAN_MAX                                                                       \
+    ((size_t)8 << 10) /* bytes of what is said about a plan's arguments                \
+                       */
+#define ENTRY_MAX 64  /* entries of a list */
 
 static void hash_text(const void *data, size_t len, char out[65])
 {
@@ -137,7 +138,12 @@ static json_t *mounts_json(const struct plan *plan)
     return array;
 }
 
-static void add_plan(const struct plan *plan, json_t *into)
+json_t *record_list(const struct strv *list)
+{
+    return plain_list(list, false);
+}
+
+void record_add_plan(const struct plan *plan, json_t *into)
 {
     auto_json json_t *whole = plan_json(plan);
     static const char *const copied[] = { "driver",  "limits",  "network", "image",
@@ -171,7 +177,7 @@ int record_begin(struct run *r, const struct vial_request *req, struct vial_erro
     record = common(r, req, "begin", r->plan->id);
     if (!record)
         return fail_memory(err);
-    add_plan(r->plan, record);
+    record_add_plan(r->plan, record);
     if (audit_reserve(r->engine->audit, 1, err) < 0)
         return -1;
     return audit_append(r->engine->audit, record, err);

@@ -21,6 +21,11 @@ int record_begin(struct run *r, const struct vial_request *req, struct vial_erro
 void record_end(struct run *r, const struct vial_request *req,
                 struct vial_result *result);
 
+/* What a plan asks for, into a record. */
+void record_add_plan(const struct plan *plan, json_t *into);
+/* The entries of LIST, redacted; as many as fit. */
+json_t *record_list(const struct strv *list);
+
 /* A record of something else: a session's begin and end, a program in it. EVENT
  * is static; DETAIL, an object, is taken. */
 int record_event(struct vial_engine *e, const char *event, json_t *detail,
