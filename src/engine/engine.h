@@ -16,9 +16,12 @@
 
 #include "vial/engine.h"
 
+struct pool;
+
 struct vial_engine {
     struct settings *settings;
-    int guest_fd; /* the guest program, opened once */
+    int guest_fd;      /* the guest program, opened once */
+    struct pool *pool; /* vessels that wait, or NULL */
 };
 
 int engine_open(const struct vial_engine_options *options, struct vial_engine **out,

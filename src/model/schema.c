@@ -335,6 +335,7 @@ json_t *schema_result(void)
                                            "driver",
                                            "vessel_id",
                                            "image",
+                                           "start",
                                            "isolation",
                                            "files",
                                            "error" };
@@ -355,6 +356,7 @@ json_t *schema_result(void)
                                timing_schema(),
                                usage_schema(),
                                list_of(names(result_limits)),
+                               nullable("string"),
                                nullable("string"),
                                nullable("string"),
                                nullable("string"),
