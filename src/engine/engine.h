@@ -17,12 +17,15 @@
 
 #include "vial/engine.h"
 
+struct pool;
+
 struct vial_engine {
     struct settings *settings;
     int guest_fd;                  /* the guest program, opened once */
     struct audit *audit;           /* NULL: nothing is recorded, … */
     struct vial_error audit_error; /* … or, with a code: why nothing can be */
     char policy_hash[65];          /* "" without an audit */
+    struct pool *pool;             /* vessels that wait, or NULL */
 };
 
 int engine_open(const struct vial_engine_options *options, struct vial_engine **out,

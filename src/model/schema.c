@@ -350,6 +350,7 @@ json_t *schema_result(void)
                                            "driver",
                                            "vessel_id",
                                            "image",
+                                           "start",
                                            "isolation",
                                            "files",
                                            "error" };
@@ -370,6 +371,7 @@ json_t *schema_result(void)
                                timing_schema(),
                                usage_schema(),
                                list_of(names(result_limits)),
+                               nullable("string"),
                                nullable("string"),
                                nullable("string"),
                                nullable("string"),
