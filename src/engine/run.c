@@ -12,6 +12,7 @@
 #include "base/fail.h"
 #include "base/path.h"
 #include "base/sys.h"
+#include "driver/kept/kept.h"
 #include "engine/pool.h"
 #include "engine/record.h"
 #include "model/build.h"
@@ -45,6 +46,7 @@ int engine_open(const struct vial_engine_options *options, struct vial_engine **
     if (!e)
         return fail_memory(err);
     e->guest_fd = -1;
+    e->drivers = o->kept ? kept_drivers : drivers;
     if (settings_load(&from, &e->settings, err) < 0) {
         engine_close(e);
         return -1;
@@ -161,6 +163,14 @@ static bool take_vessel(struct run *r)
     r->link = ready.link;
     r->before = ready.before;
     return true;
+}
+
+int engine_greet(struct link *link, const struct vessel *vessel, struct vial_error *err)
+{
+    if (!vessel->jailed)
+        return link_jail(link, &vessel->jail, err);
+    link_jailed(link);
+    return 0;
 }
 
 static int open_vessel(struct run *r, struct vial_error *err)

@@ -310,7 +310,7 @@ static int prepare(struct run *r, struct vial_error *err)
     if (open_timers(r, err) < 0)
         return -1;
     watch_all(r);
-    return r->stock ? 0 : link_jail(r->link, &r->vessel->jail, err);
+    return r->stock ? 0 : engine_greet(r->link, r->vessel, err);
 }
 
 void supervise(struct run *r)
