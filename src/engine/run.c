@@ -12,6 +12,7 @@
 #include "base/fail.h"
 #include "base/path.h"
 #include "base/sys.h"
+#include "engine/record.h"
 #include "model/build.h"
 
 static const struct vial_watch nobody = { .cancel_fd = -1, .stdin_fd = -1 };
@@ -48,6 +49,7 @@ int engine_open(const struct vial_engine_options *options, struct vial_engine **
         return -1;
     }
     e->guest_fd = open_guest(e->settings->share_dir);
+    record_open(e, o->audit);
     *out = e;
     return 0;
 }
@@ -60,6 +62,7 @@ void engine_close(struct vial_engine *e)
         settings_free(e->settings);
     if (e->guest_fd >= 0)
         (void)close(e->guest_fd);
+    audit_close(e->audit);
     free(e);
 }
 
@@ -153,6 +156,7 @@ static void finish(struct run *r, struct vial_result *result)
         result->timing.run_ms = clock_ms_between(r->opened_ns, r->ended_ns);
         result->timing.close_ms = clock_ms_between(r->ended_ns, end_ns);
     }
+    result->timing.queue_ms = r->watch->queued_ms;
     result->duration_ms = clock_ms_between(r->started_ns, end_ns);
 }
 
@@ -165,11 +169,13 @@ void engine_run(struct vial_engine *e, const struct vial_request *req,
 
     run_init(&r, e, watch);
     if (engine_plan(e, req, &r.driver, &r.plan, &err) < 0 ||
-        admit_programs(r.driver, r.plan, &err) < 0 || open_vessel(&r, &err) < 0) {
+        admit_programs(r.driver, r.plan, &err) < 0 || record_begin(&r, req, &err) < 0 ||
+        open_vessel(&r, &err) < 0) {
         collect_refusal(&r, &err, result);
     } else {
         supervise(&r);
         collect(&r, result);
     }
     finish(&r, result);
+    record_end(&r, req, result);
 }

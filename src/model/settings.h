@@ -8,7 +8,7 @@
  *   built-in < preset < /etc/vial/vial.yaml < ~/.config/vial/vial.yaml
  *   < ./vial.yaml < VIAL_* variables < the request itself
  *
- * A settings file has the keys `defaults` (request fields), `policy`, and
+ * A settings file has the keys `defaults` (request fields), `policy`, `audit`, and
  * `languages` (path of a language file). Each layer fills what inner ones left
  * unset; policies only tighten. A preset file has the same keys (and its own
  * block `preset`, for other rooms).
@@ -19,6 +19,7 @@
  * variable that is set but empty counts as unset.
  */
 
+#include "model/auditing.h"
 #include "model/language.h"
 #include "model/policy.h"
 #include "model/request.h"
@@ -27,6 +28,7 @@ struct settings {
     struct vial_request defaults;
     char *origin[FIELD_ID__COUNT]; /* where each came from, or NULL */
     struct policy policy;
+    struct auditing audit;
     struct language_table languages;
     struct strv files; /* those that were read, outermost first */
     char *share_dir;   /* runtimes/, presets/, seccomp/, vial-init */

@@ -76,7 +76,8 @@ static int load_languages(struct settings *s, json_t *json, const char *path,
 
 static int unknown_key(const char *key, const char *path, struct vial_error *err)
 {
-    static const char *const known[] = { "defaults", "policy", "languages", NULL };
+    static const char *const known[] = { "defaults", "policy", "audit", "languages",
+                                         NULL };
     const char *near = text_suggest(key, known);
     struct shown shown;
 
@@ -86,7 +87,7 @@ static int unknown_key(const char *key, const char *path, struct vial_error *err
         return fail_remedy(err, "did you mean '%s'?", near);
     if (field_find(key))
         return fail_remedy(err, "put '%s' below the key 'defaults'", key);
-    return fail_remedy(err, "known keys: defaults, policy, languages");
+    return fail_remedy(err, "known keys: defaults, policy, audit, languages");
 }
 
 static int not_regular(const char *path, struct vial_error *err)
@@ -103,6 +104,13 @@ struct reading {
     bool preset;
 };
 
+static int read_audit(const struct reading *r, json_t *value, struct vial_error *err)
+{
+    if (r->allowed & FIELD_IN_PROJECT)
+        return fail(err, VIAL_E_POLICY, "a project file may not set 'audit'");
+    return auditing_read(&r->s->audit, value, r->path, err);
+}
+
 static int read_key(const struct reading *r, const char *key, json_t *value,
                     struct vial_error *err)
 {
@@ -116,6 +124,8 @@ static int read_key(const struct reading *r, const char *key, json_t *value,
         return empty ? 0 : policy_tighten(&r->s->policy, value, r->path, err);
     if (strcmp(key, "languages") == 0)
         return empty ? 0 : load_languages(r->s, value, r->path, r->allowed, err);
+    if (strcmp(key, "audit") == 0)
+        return empty ? 0 : read_audit(r, value, err);
     if (r->preset && strcmp(key, "preset") == 0)
         return 0;
     return unknown_key(key, r->path, err);
