@@ -111,9 +111,8 @@ static int check_caps(const struct strv *require, const struct caps *caps,
     return driver_check_required(require, caps->level, &layers, caps->limits_by, err);
 }
 
-/* 0 when D works here and gives all that is required. */
-static int check_driver(const struct driver *d, const struct strv *require,
-                        struct vial_error *err)
+int driver_works(const struct driver *d, const struct strv *require,
+                 struct vial_error *err)
 {
     auto_free struct caps *caps = calloc(1, sizeof *caps);
 
@@ -153,7 +152,7 @@ static int choose_strongest(const struct strv *require, const struct driver **ou
 
         if (is_optional(drivers[i]))
             continue;
-        if (check_driver(drivers[i], require, &why) == 0) {
+        if (driver_works(drivers[i], require, &why) == 0) {
             *out = drivers[i];
             return 0;
         }
@@ -177,7 +176,7 @@ int driver_choose(const char *name, const struct strv *require,
         (void)fail(err, VIAL_E_DRIVER, "driver '%s' is not in this build", name);
         return fail_remedy(err, "run 'vial doctor' to see the drivers there are");
     }
-    if (require->count > 0 && check_driver(d, require, err) < 0)
+    if (require->count > 0 && driver_works(d, require, err) < 0)
         return -1;
     *out = d;
     return 0;
@@ -188,7 +187,7 @@ void driver_explain(const struct driver *driver, const struct strv *require,
 {
     struct vial_error why = { 0 };
 
-    if (check_driver(driver, require, &why) < 0)
+    if (driver_works(driver, require, &why) < 0)
         *err = why;
 }
 

@@ -57,6 +57,7 @@ struct plan {
     struct limits limits;
     enum plan_network network;
     enum plan_keep keep;
+    char *output_note; /* where output was left out; NULL: the usual words */
     struct plan_mount *mounts;
     size_t mount_count;
     char *image;         /* NULL: the driver has none */
