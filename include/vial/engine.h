@@ -26,6 +26,7 @@ struct vial_engine_options {
     const char *config;      /* a settings file instead of the usual ones */
     const char *project_dir; /* where ./vial.yaml is looked for; NULL: here */
     const char *share_dir;   /* runtimes, presets, guest; NULL: found by itself */
+    const char *audit;       /* a log of every run, unless settings name one */
 };
 
 /* How a caller follows a run. Zero-initialise and set `cancel_fd` and
@@ -39,6 +40,10 @@ struct vial_watch {
     int (*output)(void *context, int stream, const void *data, size_t len);
     void *context;
     bool live_only; /* keep nothing in the result's streams, only count */
+
+    const char *caller;      /* who asks, for the audit; NULL: this process's user */
+    const char *correlation; /* an id of the caller's, for the audit; or NULL */
+    double queued_ms;        /* how long it waited before vial_run */
 };
 
 /* Reads the settings; OPTIONS may be NULL. *OUT is given back with

@@ -12,5 +12,6 @@
 #include "vial/result.h"
 #include "vial/session.h"
 #include "vial/vessels.h"
+#include "vial/workspace.h"
 
 #endif

@@ -11,6 +11,7 @@
  * engine_open, so runs need no lock.
  */
 
+#include "audit/audit.h"
 #include "driver/driver.h"
 #include "model/settings.h"
 
@@ -18,7 +19,10 @@
 
 struct vial_engine {
     struct settings *settings;
-    int guest_fd; /* the guest program, opened once */
+    int guest_fd;                  /* the guest program, opened once */
+    struct audit *audit;           /* NULL: nothing is recorded, … */
+    struct vial_error audit_error; /* … or, with a code: why nothing can be */
+    char policy_hash[65];          /* "" without an audit */
 };
 
 int engine_open(const struct vial_engine_options *options, struct vial_engine **out,

@@ -13,6 +13,7 @@
 #include "base/fail.h"
 #include "base/path.h"
 #include "base/sys.h"
+#include "engine/record.h"
 #include "model/build.h"
 
 static const struct vial_watch nobody = { .cancel_fd = -1, .stdin_fd = -1 };
@@ -49,6 +50,7 @@ int engine_open(const struct vial_engine_options *options, struct vial_engine **
         return -1;
     }
     e->guest_fd = open_guest(e->settings->share_dir);
+    record_open(e, o->audit);
     *out = e;
     return 0;
 }
@@ -61,6 +63,7 @@ void engine_close(struct vial_engine *e)
         settings_free(e->settings);
     if (e->guest_fd >= 0)
         (void)close(e->guest_fd);
+    audit_close(e->audit);
     free(e);
 }
 
@@ -154,6 +157,7 @@ static void finish(struct run *r, struct vial_result *result)
         result->timing.run_ms = clock_ms_between(r->opened_ns, r->ended_ns);
         result->timing.close_ms = clock_ms_between(r->ended_ns, end_ns);
     }
+    result->timing.queue_ms = r->watch->queued_ms;
     result->duration_ms = clock_ms_between(r->started_ns, end_ns);
 }
 
@@ -185,7 +189,8 @@ void engine_run(struct vial_engine *e, const struct vial_request *req,
 
     run_init(&r, e, watch);
     if (engine_plan(e, req, &r.driver, &r.plan, &err) < 0 ||
-        admit_programs(r.driver, r.plan, &err) < 0 || open_vessel(&r, &err) < 0) {
+        admit_programs(r.driver, r.plan, &err) < 0 || record_begin(&r, req, &err) < 0 ||
+        open_vessel(&r, &err) < 0) {
         collect_refusal(&r, &err, result);
     } else {
         supervise(&r);
@@ -193,4 +198,5 @@ void engine_run(struct vial_engine *e, const struct vial_request *req,
     }
     finish(&r, result);
     speak_as_preset(&r, req, result);
+    record_end(&r, req, result);
 }

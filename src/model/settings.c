@@ -339,6 +339,7 @@ json_t *settings_json(const struct settings *s)
     (void)json_object_set_new(root, "keep", keep_json(s));
     (void)json_object_set_new(root, "defaults", values);
     (void)json_object_set_new(root, "policy", policy_json(&s->policy));
+    (void)json_object_set_new(root, "audit", auditing_json(&s->audit));
     return root;
 }
 
@@ -352,6 +353,7 @@ void settings_free(struct settings *s)
     strv_done(&s->images);
     strv_done(&s->places);
     free(s->engine);
+    auditing_done(&s->audit);
     language_table_done(&s->languages);
     strv_done(&s->files);
     for (size_t i = 0; i < FIELD_ID__COUNT; i++)

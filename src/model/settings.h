@@ -8,7 +8,7 @@
  *   built-in < preset < /etc/vial/vial.yaml < ~/.config/vial/vial.yaml
  *   < the preset's own file < ./vial.yaml < variables < the request itself
  *
- * A settings file has the keys `defaults` (request fields), `policy`, and
+ * A settings file has the keys `defaults` (request fields), `policy`, `audit`, and
  * `languages` (path of a language file). Each layer fills what inner ones left
  * unset; policies only tighten. A preset file has the same keys and its own block
  * `preset` (model/preset.h); under a preset, a settings file may also have the block
@@ -20,6 +20,7 @@
  * variable that is set but empty counts as unset.
  */
 
+#include "model/auditing.h"
 #include "model/language.h"
 #include "model/policy.h"
 #include "model/preset.h"
@@ -35,6 +36,7 @@ struct settings {
     struct vial_request defaults;
     char *origin[FIELD_ID__COUNT]; /* where each came from, or NULL */
     struct policy policy;
+    struct auditing audit;
     struct language_table languages;
     struct strv files;      /* those that were read, outermost first */
     char *share_dir;        /* runtimes/, presets/, seccomp/, vial-init */

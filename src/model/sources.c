@@ -80,7 +80,8 @@ static int load_languages(struct settings *s, json_t *json, const char *path,
 
 static int unknown_key(const char *key, const char *path, struct vial_error *err)
 {
-    static const char *const known[] = { "defaults", "policy", "languages", NULL };
+    static const char *const known[] = { "defaults", "policy", "audit", "languages",
+                                         NULL };
     const char *near = text_suggest(key, known);
     struct shown shown;
 
@@ -90,7 +91,7 @@ static int unknown_key(const char *key, const char *path, struct vial_error *err
         return fail_remedy(err, "did you mean '%s'?", near);
     if (field_find(key))
         return fail_remedy(err, "put '%s' below the key 'defaults'", key);
-    return fail_remedy(err, "known keys: defaults, policy, languages");
+    return fail_remedy(err, "known keys: defaults, policy, audit, languages");
 }
 
 static int not_regular(const char *path, struct vial_error *err)
@@ -114,6 +115,13 @@ static bool is_block(const struct reading *r, const char *key)
            str_eq(key, foreign_block_name(r->s));
 }
 
+static int read_audit(const struct reading *r, json_t *value, struct vial_error *err)
+{
+    if (r->allowed & FIELD_IN_PROJECT)
+        return fail(err, VIAL_E_POLICY, "a project file may not set 'audit'");
+    return auditing_read(&r->s->audit, value, r->path, err);
+}
+
 static int read_key(const struct reading *r, const char *key, json_t *value,
                     struct vial_error *err)
 {
@@ -129,6 +137,8 @@ static int read_key(const struct reading *r, const char *key, json_t *value,
         return empty ? 0
                      : load_languages(r->s, value, r->path, r->allowed,
                                       r->preset != NULL, err);
+    if (strcmp(key, "audit") == 0)
+        return empty ? 0 : read_audit(r, value, err);
     if (r->preset && strcmp(key, "preset") == 0)
         return preset_new(r->preset, value, &r->s->seed, err);
     if (is_block(r, key))

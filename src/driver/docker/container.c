@@ -2,6 +2,7 @@
 #include "driver/docker/container.h"
 
 #include <ctype.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/json.h"
@@ -26,7 +27,7 @@ static void add_part(struct str *out, const char *text)
 void container_name(struct str *out, const struct plan *plan, const char *vessel_id,
                     bool unique)
 {
-    str_puts(out, "vial");
+    str_puts(out, plan->container.prefix ? plan->container.prefix : "vial");
     if (plan->label_session)
         add_part(out, plan->label_session);
     if (plan->label_task)
@@ -35,12 +36,34 @@ void container_name(struct str *out, const struct plan *plan, const char *vessel
         add_part(out, str_starts(vessel_id, "v-") ? vessel_id + 2 : vessel_id);
 }
 
+/* A preset's own label keys; ours are there as well, for whoever cleans up. */
+static void add_labels(json_t *labels, const struct plan *plan)
+{
+    const struct {
+        const char *key, *value;
+    } rows[] = { { "managed", "true" },
+                 { "session", plan->label_session },
+                 { "task", plan->label_task } };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        auto_str struct str key = { 0 };
+
+        str_printf(&key, "%s.%s", plan->container.prefix, rows[i].key);
+        if (rows[i].value && str_ok(&key))
+            json_object_set_new(labels, key.data, json_string(rows[i].value));
+    }
+}
+
 static json_t *labels(const struct plan *plan, const struct container_options *o)
 {
-    return json_pack("{s:s, s:s, s:s, s:s, s:s*, s:s*}", LABEL_MANAGED, "true",
-                     LABEL_VESSEL, o->vessel_id, LABEL_RUN, plan->id, LABEL_OWNER,
-                     o->owner, LABEL_SESSION, plan->label_session, LABEL_TASK,
-                     plan->label_task);
+    json_t *labels = json_pack("{s:s, s:s, s:s, s:s, s:s*, s:s*}", LABEL_MANAGED,
+                               "true", LABEL_VESSEL, o->vessel_id, LABEL_RUN, plan->id,
+                               LABEL_OWNER, o->owner, LABEL_SESSION,
+                               plan->label_session, LABEL_TASK, plan->label_task);
+
+    if (labels && plan->container.prefix)
+        add_labels(labels, plan);
+    return labels;
 }
 
 static json_t *bind(const char *source, const char *target, bool writable)
@@ -48,6 +71,14 @@ static json_t *bind(const char *source, const char *target, bool writable)
     return json_pack("{s:s, s:s, s:s, s:b, s:{s:s}}", "Type", "bind", "Source", source,
                      "Target", target, "ReadOnly", !writable, "BindOptions",
                      "Propagation", "rprivate");
+}
+
+/* Nothing of the image gets into it: later runs have other images. */
+static json_t *cache(const struct plan_cache *c)
+{
+    return json_pack("{s:s, s:s, s:s, s:b, s:{s:b, s:{s:s}}}", "Type", "volume",
+                     "Source", c->volume, "Target", c->target, "ReadOnly", 0,
+                     "VolumeOptions", "NoCopy", 1, "Labels", LABEL_CACHE, "true");
 }
 
 /* Of this type a source that does not exist is an error; of the older one
@@ -62,6 +93,8 @@ static json_t *mounts(const struct plan *plan, const struct container_options *o
 
         (void)json_array_append_new(list, bind(m->source, m->target, m->writable));
     }
+    for (size_t i = 0; i < plan->container.cache_count; i++)
+        (void)json_array_append_new(list, cache(&plan->container.caches[i]));
     return list;
 }
 
@@ -141,27 +174,92 @@ static void add_limits(json_t *host, const struct limits *l)
         json_object_set_new(host, "NanoCpus", json_integer(l->milli_cpus * 1000000));
 }
 
+static const char *network_of(const struct plan *plan)
+{
+    if (plan->network == NETWORK_NONE)
+        return "none";
+    return plan->container.network_name ? plan->container.network_name : "bridge";
+}
+
+static void port_key(const struct plan_port *port, char out[16])
+{
+    (void)snprintf(out, 16, "%u/%s", port->inside, port->udp ? "udp" : "tcp");
+}
+
+static json_t *exposed_ports(const struct plan_container *c)
+{
+    json_t *object = json_object();
+    char key[16];
+
+    for (size_t i = 0; i < c->port_count; i++) {
+        port_key(&c->ports[i], key);
+        json_object_set_new(object, key, json_object());
+    }
+    return object;
+}
+
+/* One port inside may be reached through several of the host's. */
+static json_t *port_bindings(const struct plan_container *c)
+{
+    json_t *object = json_object();
+    char key[16];
+
+    for (size_t i = 0; i < c->port_count; i++) {
+        const struct plan_port *port = &c->ports[i];
+
+        port_key(port, key);
+        if (!json_object_get(object, key))
+            json_object_set_new(object, key, json_array());
+        (void)json_array_append_new(json_object_get(object, key),
+                                    json_pack("{s:s, s:o}", "HostIp", port->address,
+                                              "HostPort",
+                                              json_sprintf("%u", port->host)));
+    }
+    return object;
+}
+
+/* Only with a network: what the plan has without one is never used. */
+static void add_network(json_t *host, const struct plan *plan)
+{
+    const struct plan_container *c = &plan->container;
+    json_t *dns = NULL;
+
+    if (plan->network == NETWORK_NONE)
+        return;
+    if (c->dns.count > 0) {
+        dns = json_array();
+        for (size_t i = 0; i < c->dns.count; i++)
+            (void)json_array_append_new(dns, json_string(c->dns.items[i]));
+        json_object_set_new(host, "Dns", dns);
+    }
+    if (c->port_count > 0)
+        json_object_set_new(host, "PortBindings", port_bindings(c));
+}
+
 static json_t *host_config(const struct plan *plan, const struct container_options *o)
 {
     json_t *host = json_pack(
         "{s:b, s:b, s:b, s:[s], s:o, s:s, s:s, s:s, s:o, s:o, s:I, s:o, s:{s:s}, "
         "s:{s:s}, s:b, s:b, s:o}",
         "AutoRemove", 1, "Privileged", 0, "ReadonlyRootfs", 1, "CapDrop", "ALL",
-        "SecurityOpt", security(o), "NetworkMode",
-        plan->network == NETWORK_BRIDGE ? "bridge" : "none", "IpcMode", "private",
-        "CgroupnsMode", "private", "Mounts", mounts(plan, o), "Tmpfs", tmpfs(plan, o),
-        "ShmSize", (json_int_t)plan->limits.tmp_bytes, "Ulimits",
+        "SecurityOpt", security(o), "NetworkMode", network_of(plan), "IpcMode",
+        "private", "CgroupnsMode", "private", "Mounts", mounts(plan, o), "Tmpfs",
+        tmpfs(plan, o), "ShmSize", (json_int_t)plan->limits.tmp_bytes, "Ulimits",
         ulimits(&plan->limits), "LogConfig", "Type", "none", "RestartPolicy", "Name",
         "no", "PublishAllPorts", 0, "OomKillDisable", 0, "MaskedPaths", masked_paths());
 
-    if (host)
-        add_limits(host, &plan->limits);
+    if (!host)
+        return NULL;
+    add_limits(host, &plan->limits);
+    add_network(host, plan);
+    if (plan->container.runtime)
+        json_object_set_new(host, "Runtime", json_string(plan->container.runtime));
     return host;
 }
 
 json_t *container_json(const struct plan *plan, const struct container_options *o)
 {
-    return json_pack(
+    json_t *json = json_pack(
         "{s:s, s:s, s:o, s:[s], s:[s], s:s, s:b, s:b, s:b, s:b, s:b, s:b, s:b, "
         "s:{s:[s]}, s:o, s:o}",
         "Image", plan->image, "Hostname", plan->hostname, "User",
@@ -170,4 +268,8 @@ json_t *container_json(const struct plan *plan, const struct container_options *
         "AttachStdout", 1, "AttachStderr", 0, "Tty", 0, "NetworkDisabled",
         plan->network == NETWORK_NONE, "Healthcheck", "Test", "NONE", "Labels",
         labels(plan, o), "HostConfig", host_config(plan, o));
+
+    if (json && plan->network != NETWORK_NONE && plan->container.port_count > 0)
+        json_object_set_new(json, "ExposedPorts", exposed_ports(&plan->container));
+    return json;
 }

@@ -20,6 +20,7 @@
 #define LABEL_TASK    "vial.task"
 #define LABEL_RUN     "vial.run"
 #define LABEL_VESSEL  "vial.vessel"
+#define LABEL_CACHE   "vial.cache" /* a volume that outlives its containers */
 #define LABEL_OWNER   "vial.owner" /* tells whether whoever made it still lives */
 
 struct container_options {
@@ -33,7 +34,7 @@ struct container_options {
 /* NULL without memory. */
 json_t *container_json(const struct plan *plan, const struct container_options *o);
 
-/* "vial-SESSION-TASK", with what a name cannot hold replaced, and the vessel's id
+/* "PREFIX-SESSION-TASK", with what a name cannot hold replaced, and the vessel's id
  * where there is no task; with UNIQUE the id is appended in any case. */
 void container_name(struct str *out, const struct plan *plan, const char *vessel_id,
                     bool unique);
