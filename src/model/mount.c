@@ -82,7 +82,7 @@ static const char *const kernel_names[] = {
 static const char *const taken_targets[] = {
     "/proc",      "/sys",     "/dev",     "/usr",       "/bin", "/sbin",
     "/etc",       "/run",     "/boot",    "/work",      "/tmp", "/var/none",
-    "/var/empty", "/var/tmp", "/var/run", "/.vial-init"
+    "/var/empty", "/var/tmp", "/var/run", "/.vial", "/.vial-init"
 };
 
 /* One source under judgement. */
