@@ -92,6 +92,9 @@ VIAL_API VIAL_MUST_CHECK int vial_schema(const char *kind, char **json,
 VIAL_API VIAL_MUST_CHECK int vial_preset(struct vial_engine *engine, char **json,
                                          struct vial_error *err);
 
+/* The preset's name, or NULL. It lives as long as the engine. */
+VIAL_API const char *vial_preset_name(const struct vial_engine *engine);
+
 /* The preset's own code for error CODE ("ACODE-SBX-003" for "VIAL-MOUNT"), or NULL.
  * It lives as long as the engine. */
 VIAL_API const char *vial_preset_code(const struct vial_engine *engine,

@@ -113,6 +113,11 @@ int vial_preset(struct vial_engine *engine, char **json, struct vial_error *err)
     return give_text(preset_json(engine->settings->seed), json, err);
 }
 
+const char *vial_preset_name(const struct vial_engine *engine)
+{
+    return engine->settings->preset;
+}
+
 const char *vial_preset_code(const struct vial_engine *engine, const char *code)
 {
     return preset_code(engine->settings->seed, code, NULL);

@@ -6,6 +6,7 @@
 
 #include "base/auto.h"
 #include "base/fail.h"
+#include "base/json.h"
 #include "base/str.h"
 #include "base/sys.h"
 #include "base/text.h"
@@ -57,6 +58,25 @@ const char *cli_operand(const struct cli *cli, size_t index)
     return index < cli->options.operand_count ? cli->options.operands[index] : NULL;
 }
 
+/* A preset may have a variable of its own for the container engine's address. The
+ * driver asks the environment for it; we have one thread yet. */
+static int point_at_engine(struct vial_engine *engine, struct vial_error *err)
+{
+    auto_free char *text = NULL;
+    auto_json json_t *config = NULL;
+    const char *address = NULL;
+
+    if (!vial_preset_name(engine))
+        return 0;
+    if (vial_config(engine, &text, err) < 0)
+        return -1;
+    config = json_loads(text, 0, NULL);
+    address = json_string_value(json_object_get(config, "engine"));
+    if (address && setenv("DOCKER_HOST", address, 1) < 0) /* NOLINT */
+        return fail_sys(err, "set DOCKER_HOST");
+    return 0;
+}
+
 int cli_engine(const struct cli *cli, struct vial_engine **out, struct vial_error *err)
 {
     struct vial_engine_options options = {
@@ -64,7 +84,9 @@ int cli_engine(const struct cli *cli, struct vial_engine **out, struct vial_erro
         .config = cli_flag(cli, "config"),
     };
 
-    return vial_engine_open(&options, out, err);
+    if (vial_engine_open(&options, out, err) < 0)
+        return -1;
+    return point_at_engine(*out, err);
 }
 
 int cli_fail(const struct cli *cli, const struct vial_error *err)

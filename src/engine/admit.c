@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/auto.h"
 #include "base/fail.h"
@@ -51,14 +52,33 @@ static int choose_driver(const struct vial_engine *e, struct vial_request *full,
     return fall_back(e, full, &require, driver, err);
 }
 
-/* What a preset mounts and may be made for it: its output directory. */
+#define PLACE_OWNER 1000 /* who programs in containers are, when we are root */
+
+/* What a preset mounts and may be made for it: its output directory. It may lie in
+ * /tmp, where others could have put something of that name. */
+static int make_place(const char *path, struct vial_error *err)
+{
+    uid_t owner = geteuid() == 0 ? PLACE_OWNER : geteuid();
+    struct stat st;
+
+    if (mkdir(path, 0700) == 0 &&
+        (geteuid() != 0 || lchown(path, PLACE_OWNER, PLACE_OWNER) == 0))
+        return 0;
+    if (errno != EEXIST || lstat(path, &st) < 0) {
+        (void)fail_sys(err, "make directory '%s'", path);
+        return fail_as(err, VIAL_E_MOUNT);
+    }
+    if (S_ISDIR(st.st_mode) && (st.st_uid == owner || st.st_uid == geteuid()))
+        return 0;
+    (void)fail(err, VIAL_E_MOUNT, "'%s' is not a directory of yours", path);
+    return fail_remedy(err, "remove it; it will be made anew");
+}
+
 static int make_places(const struct settings *s, struct vial_error *err)
 {
     for (size_t i = 0; i < s->places.count; i++)
-        if (mkdir(s->places.items[i], 0700) < 0 && errno != EEXIST) {
-            (void)fail_sys(err, "make directory '%s'", s->places.items[i]);
-            return fail_as(err, VIAL_E_MOUNT);
-        }
+        if (make_place(s->places.items[i], err) < 0)
+            return -1;
     return 0;
 }
 

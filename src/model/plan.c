@@ -36,9 +36,9 @@ static void container_done(struct plan_container *c)
 
 static void free_strings(struct plan *plan)
 {
-    char *const strings[] = { plan->driver,    plan->language, plan->workdir,
-                              plan->cwd,       plan->image,    plan->rootfs,
-                              plan->seccomp,   plan->hostname, plan->label_session,
+    char *const strings[] = { plan->driver,     plan->language,   plan->workdir,
+                              plan->cwd,        plan->image,      plan->rootfs,
+                              plan->seccomp,    plan->hostname,   plan->label_session,
                               plan->label_task, plan->output_note };
 
     for (size_t i = 0; i < sizeof(strings) / sizeof(strings[0]); i++)

@@ -337,6 +337,8 @@ json_t *settings_json(const struct settings *s)
     (void)json_object_set_new(root, "files", files);
     (void)json_object_set_new(root, "languages", language_names(s));
     (void)json_object_set_new(root, "keep", keep_json(s));
+    (void)json_object_set_new(root, "engine",
+                              s->engine ? json_string(s->engine) : json_null());
     (void)json_object_set_new(root, "defaults", values);
     (void)json_object_set_new(root, "policy", policy_json(&s->policy));
     (void)json_object_set_new(root, "audit", auditing_json(&s->audit));
