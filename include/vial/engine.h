@@ -89,6 +89,19 @@ VIAL_API VIAL_MUST_CHECK int vial_doctor(struct vial_engine *engine, char **json
 VIAL_API VIAL_MUST_CHECK int vial_schema(const char *kind, char **json,
                                          struct vial_error *err);
 
+/* What the engine's preset says beyond settings (model: presets/, block `preset`), as
+ * malloc'ed JSON text; "null" without a preset. */
+VIAL_API VIAL_MUST_CHECK int vial_preset(struct vial_engine *engine, char **json,
+                                         struct vial_error *err);
+
+/* The preset's name, or NULL. It lives as long as the engine. */
+VIAL_API const char *vial_preset_name(const struct vial_engine *engine);
+
+/* The preset's own code for error CODE ("ACODE-SBX-003" for "VIAL-MOUNT"), or NULL.
+ * It lives as long as the engine. */
+VIAL_API const char *vial_preset_code(const struct vial_engine *engine,
+                                      const char *code);
+
 /* "MAJOR.MINOR.PATCH". Static storage. */
 VIAL_API const char *vial_version(void);
 

@@ -132,6 +132,10 @@ int driver_choose(const struct driver *const *table, const char *name,
                   const struct strv *require, const struct driver **out,
                   struct vial_error *err);
 
+/* 0 when D works on this host now and gives all that is required. */
+int driver_works(const struct driver *d, const struct strv *require,
+                 struct vial_error *err);
+
 /* After an open that failed: if DRIVER's probe knows a reason, puts it into ERR. */
 void driver_explain(const struct driver *driver, const struct strv *require,
                     struct vial_error *err);

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -221,6 +222,25 @@ static void run_again(struct run *r, struct vial_error *err)
     supervise(r);
 }
 
+/* What the preset calls this end, and the driver it would rather have had. */
+static void speak_as_preset(const struct run *r, const struct vial_request *req,
+                            struct vial_result *result)
+{
+    const struct settings *s = r->engine->settings;
+    const char *code =
+        preset_code(s->seed, result->error.code, vial_verdict_name(result->verdict));
+    char wanted[32] = "";
+
+    if (code)
+        (void)snprintf(result->preset_code, sizeof(result->preset_code), "%s", code);
+    if (s->seed && !request_has(req, driver))
+        request_choice(&s->defaults, FIELD_ID_driver, wanted);
+    if (r->driver && wanted[0] && !str_eq(wanted, "auto") &&
+        !str_eq(wanted, r->driver->name))
+        (void)snprintf(result->wanted_driver, sizeof(result->wanted_driver), "%.15s",
+                       wanted);
+}
+
 /* The life of one request. Each verb is a file of this folder. */
 void engine_run(struct vial_engine *e, const struct vial_request *req,
                 const struct vial_watch *watch, struct vial_result *result)
@@ -243,5 +263,6 @@ void engine_run(struct vial_engine *e, const struct vial_request *req,
             collect_refusal(&r, &err, result);
     }
     finish(&r, result);
+    speak_as_preset(&r, req, result);
     record_end(&r, req, result);
 }

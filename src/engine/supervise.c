@@ -296,8 +296,10 @@ static int prepare(struct run *r, struct vial_error *err)
     const struct plan *plan = r->plan;
 
     r->compiling = plan->compile_argv.count > 0;
-    output_init(&r->out, plan->keep, (size_t)plan->limits.output_bytes);
-    output_init(&r->err, plan->keep, (size_t)plan->limits.output_bytes);
+    output_init(&r->out, plan->keep, (size_t)plan->limits.output_bytes,
+                plan->output_note);
+    output_init(&r->err, plan->keep, (size_t)plan->limits.output_bytes,
+                plan->output_note);
     r->buffer = malloc(RUN_BUFFER);
     if (r->link)
         link_rebind(r->link, &events, r);

@@ -82,8 +82,8 @@ static const char *const kernel_names[] = {
 
 /* Inside: what vial itself puts there. */
 static const char *const taken_targets[] = {
-    "/proc",      "/sys",     "/dev",     "/usr",       "/bin", "/sbin",
-    "/etc",       "/run",     "/boot",    "/work",      "/tmp", "/var/none",
+    "/proc",      "/sys",     "/dev",     "/usr",   "/bin",       "/sbin",
+    "/etc",       "/run",     "/boot",    "/work",  "/tmp",       "/var/none",
     "/var/empty", "/var/tmp", "/var/run", "/.vial", "/.vial-init"
 };
 

@@ -353,7 +353,9 @@ json_t *schema_result(void)
                                            "start",
                                            "isolation",
                                            "files",
-                                           "error" };
+                                           "error",
+                                           "preset_code?",
+                                           "wanted_driver?" };
     json_t *const values[] = { typed("string"),
                                names(result_verdicts),
                                choices("compile|run"),
@@ -377,7 +379,9 @@ json_t *schema_result(void)
                                nullable("string"),
                                isolation_schema(),
                                list_of(out_file_schema()),
-                               error_schema() };
+                               error_schema(),
+                               typed("string"),
+                               typed("string") };
 
     return titled("vial result", OBJECT_OF(members, values));
 }

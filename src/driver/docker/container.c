@@ -32,7 +32,7 @@ void container_name(struct str *out, const struct plan *plan, const char *vessel
         add_part(out, plan->label_session);
     if (plan->label_task)
         add_part(out, plan->label_task);
-    if (unique || !plan->label_task)
+    if (unique || (!plan->label_task && !plan->label_session))
         add_part(out, str_starts(vessel_id, "v-") ? vessel_id + 2 : vessel_id);
 }
 

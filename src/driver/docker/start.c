@@ -68,7 +68,10 @@ static int choose_user(const struct plan *plan, struct parts *p, struct vial_err
 {
     struct stat st;
 
-    p->uid = p->gid = CONTAINER_USER;
+    p->uid = plan->container.uid ? plan->container.uid : CONTAINER_USER;
+    p->gid = plan->container.gid ? plan->container.gid : CONTAINER_USER;
+    if (plan->container.uid)
+        return 0; /* asked for: file modes decide what it can write */
     for (size_t i = 0; i < plan->mount_count; i++) {
         const struct plan_mount *m = &plan->mounts[i];
 
