@@ -26,6 +26,8 @@ struct vial_engine_options {
     const char *config;      /* a settings file instead of the usual ones */
     const char *project_dir; /* where ./vial.yaml is looked for; NULL: here */
     const char *share_dir;   /* runtimes, presets, guest; NULL: found by itself */
+    bool kept;               /* vessels are opened by the daemon's keeper, which must
+                                have been started; the daemon alone sets this */
 };
 
 /* How a caller follows a run. Zero-initialise and set `cancel_fd` and

@@ -58,6 +58,7 @@ struct vessel {
     int death_fd;     /* readable once the guest is gone (a pidfd), or -1; owned */
     int event_fd;     /* readable on a kernel limit event (POLLIN|POLLPRI), or -1 */
     struct jail jail; /* sent to the guest before any exec */
+    bool jailed;      /* it was greeted and told its jail already, by a keeper */
     const char *level;
     const char *limits_by;
     struct strv layers; /* names of those really active */
@@ -100,14 +101,16 @@ struct driver {
 /* All drivers of this build, strongest first; NULL-terminated. */
 extern const struct driver *const drivers[];
 
-const struct driver *driver_find(const char *name); /* NULL: none of that name */
+/* NULL: none of that name. TABLE is `drivers`, or another of its kind. */
+const struct driver *driver_find(const struct driver *const *table, const char *name);
 
 /* Resolves "auto": the first driver that is usable and not weaker than every
  * requirement; never `process`. A named driver is checked the same way. Probing
  * costs time, so that it is left to `open` where nothing is required and there
  * is no choice. */
-int driver_choose(const char *name, const struct strv *require,
-                  const struct driver **out, struct vial_error *err);
+int driver_choose(const struct driver *const *table, const char *name,
+                  const struct strv *require, const struct driver **out,
+                  struct vial_error *err);
 
 /* After an open that failed: if DRIVER's probe knows a reason, puts it into ERR. */
 void driver_explain(const struct driver *driver, const struct strv *require,
@@ -119,6 +122,7 @@ int driver_check_required(const struct strv *require, const char *level,
                           const struct strv *layers, const char *limits_by,
                           struct vial_error *err);
 
-json_t *driver_doctor_json(void); /* every driver's probe; NULL without memory */
+/* Every driver's probe; NULL without memory. */
+json_t *driver_doctor_json(const struct driver *const *table);
 
 #endif

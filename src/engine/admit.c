@@ -18,7 +18,7 @@ static int choose_driver(const struct vial_engine *e, const struct vial_request 
     if (!strv_ok(&require))
         return fail_memory(err);
     request_choice(full, FIELD_ID_driver, name);
-    return driver_choose(name, &require, driver, err);
+    return driver_choose(e->drivers, name, &require, driver, err);
 }
 
 int admit(const struct vial_engine *e, const struct vial_request *req,

@@ -13,12 +13,14 @@
 
 #include "driver/driver.h"
 #include "model/settings.h"
+#include "wire/link.h"
 
 #include "vial/engine.h"
 
 struct vial_engine {
     struct settings *settings;
-    int guest_fd; /* the guest program, opened once */
+    int guest_fd;                        /* the guest program, opened once */
+    const struct driver *const *drivers; /* NULL-terminated; static */
 };
 
 int engine_open(const struct vial_engine_options *options, struct vial_engine **out,
@@ -38,5 +40,9 @@ int engine_plan(struct vial_engine *e, const struct vial_request *req,
  * than what was required. *OUT is given back with the driver's close. */
 int engine_vessel(struct vial_engine *e, const struct driver *driver,
                   const struct plan *plan, struct vessel **out, struct vial_error *err);
+
+/* Tells the guest how to confine programs, unless that has been done. */
+int engine_greet(struct link *link, const struct vessel *vessel,
+                 struct vial_error *err);
 
 #endif

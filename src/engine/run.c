@@ -12,6 +12,7 @@
 #include "base/fail.h"
 #include "base/path.h"
 #include "base/sys.h"
+#include "driver/kept/kept.h"
 #include "model/build.h"
 
 static const struct vial_watch nobody = { .cancel_fd = -1, .stdin_fd = -1 };
@@ -43,6 +44,7 @@ int engine_open(const struct vial_engine_options *options, struct vial_engine **
     if (!e)
         return fail_memory(err);
     e->guest_fd = -1;
+    e->drivers = o->kept ? kept_drivers : drivers;
     if (settings_load(&from, &e->settings, err) < 0) {
         engine_close(e);
         return -1;
@@ -131,6 +133,14 @@ int engine_vessel(struct vial_engine *e, const struct driver *driver,
         return -1;
     }
     *out = v;
+    return 0;
+}
+
+int engine_greet(struct link *link, const struct vessel *vessel, struct vial_error *err)
+{
+    if (!vessel->jailed)
+        return link_jail(link, &vessel->jail, err);
+    link_adopt(link);
     return 0;
 }
 

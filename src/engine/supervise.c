@@ -298,7 +298,7 @@ static int prepare(struct run *r, struct vial_error *err)
     if (open_timers(r, err) < 0)
         return -1;
     watch_all(r);
-    return link_jail(r->link, &r->vessel->jail, err);
+    return engine_greet(r->link, r->vessel, err);
 }
 
 void supervise(struct run *r)

@@ -44,6 +44,9 @@ struct link *link_new(const struct link_events *events, void *context); /* or NU
 void link_free(struct link *l);
 
 int link_jail(struct link *l, const struct jail *jail, struct vial_error *err);
+/* Instead: someone else has greeted the guest and told it its jail. Nothing has been
+ * sent over this link yet. */
+void link_adopt(struct link *l);
 
 /* Each opens a channel and returns its number (> 0) in *CHANNEL. */
 int link_exec(struct link *l, const struct exec_message *m, uint32_t *channel,

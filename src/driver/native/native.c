@@ -419,19 +419,6 @@ static int open_vessel(const struct plan *plan, int guest_fd, struct vessel **ou
     return 0;
 }
 
-/* The profile's name means little by itself. */
-static int describe(const struct plan *plan, const char *share_dir, json_t *into,
-                    struct vial_error *err)
-{
-    json_t *profile = NULL;
-
-    if (native_seccomp_summary(share_dir, plan->seccomp ? plan->seccomp : "default",
-                               &profile, err) < 0)
-        return -1;
-    return json_object_set_new(into, "seccomp_profile", profile) < 0 ? fail_memory(err)
-                                                                     : 0;
-}
-
 void native_sweep(void)
 {
     struct cgroup c;
@@ -474,6 +461,6 @@ const struct driver driver_native = {
     .kill = kill_any,
     .usage = usage_of_any,
     .close = close_any,
-    .describe = describe,
+    .describe = native_describe,
     .needs_programs_here = true,
 };
