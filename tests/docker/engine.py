@@ -199,10 +199,12 @@ class Engine:
         if not self.has(SMALL):
             with tempfile.TemporaryFile() as file:
                 with tarfile.open(fileobj=file, mode="w", dereference=True) as tar:
-                    for path in ["/bin/bash", "/bin/sh", "/bin/cat", *libraries("/bin/bash"),
-                                 *libraries("/bin/cat")]:
-                        tar.add(path, os.path.realpath(os.path.dirname(path)) + "/" +
-                                os.path.basename(path))
+                    programs = ["/bin/bash", "/bin/sh", "/bin/cat"]
+                    places = {os.path.realpath(os.path.dirname(p)) + "/" + os.path.basename(p)
+                              for p in programs + [lib for p in programs
+                                                   for lib in libraries(p)]}
+                    for path in sorted(places):
+                        tar.add(path)
                     for name, target in [("bin", "usr/bin"), ("lib", "usr/lib"),
                                          ("lib64", "usr/lib64")]:
                         link = tarfile.TarInfo(name)
