@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/fail.h"
 #include "base/sys.h"
+#include "workspace/workspace.h"
 
 #define BUFFER    (256u << 10)
 #define DRAIN_MAX (4u << 20)
@@ -476,6 +477,7 @@ void session_free(struct vial_session *s)
         s->execs = x->next;
         exec_release(x);
     }
+    workspace_close(s->workspace);
     plan_free(s->plan);
     link_free(s->link);
     free(s->buffer);
