@@ -258,7 +258,8 @@ static int take_stream(const struct call *c, int stream, struct vial_stream *out
     uint64_t at = 0;
     int rc = piece ? 0 : -1;
 
-    output_init(&kept, c->plan->keep, (size_t)c->plan->limits.output_bytes);
+    output_init(&kept, c->plan->keep, (size_t)c->plan->limits.output_bytes,
+                c->plan->output_note);
     while (rc == 0 && !chunk.end) {
         rc = vial_exec_read(c->exec, stream, at, piece, PIECE, -1, &chunk, err);
         if (rc == 0)

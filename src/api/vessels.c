@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "vial/vessels.h"
 
+#include "base/auto.h"
 #include "base/fail.h"
 #include "base/json.h"
 #include "driver/docker/cache.h"
 #include "driver/docker/image.h"
 #include "driver/list.h"
 #include "engine/engine.h"
+#include "workspace/apply.h"
+#include "workspace/state.h"
 
 /* Takes VALUE. */
 static int give_text(json_t *value, char **json, struct vial_error *err)
@@ -32,7 +35,10 @@ int vial_vessels(struct vial_engine *engine, char **json, struct vial_error *err
 
 int vial_cleanup(struct vial_engine *engine, unsigned *removed, struct vial_error *err)
 {
-    (void)engine;
+    auto_free char *state = state_path(engine->settings->home);
+
+    if (state && apply_recover(state, NULL, err) < 0)
+        return -1;
     return list_cleanup(removed, err);
 }
 

@@ -182,7 +182,7 @@ static void add_end(struct script *s, const struct plan *plan, const struct laun
         script_path(s, OP_UNSHARE, NULL, NULL, CLONE_NEWCGROUP);
     script_add(s, OP_KEYRING)->flags = STEP_OPTIONAL;
     root_seal(s, o); /* before a mount could lie over what it masks with */
-    root_attach_mounts(s, plan);
+    root_attach_mounts(s, plan, o);
     bound = script_add(s, OP_BOUND);
     bound->x = l->privileged ? GUEST_CAPS : 0;
     if (weaken("caps"))
@@ -287,6 +287,10 @@ static void take_launch(struct native *n, struct launch *l)
 {
     n->vessel.stream_fd = fd_take(&l->stream[0]);
     n->vessel.death_fd = fd_take(&l->pidfd);
+    n->vessel.layered = l->layer_fd[1] >= 0;
+    n->vessel.layer_fd = fd_take(&l->layer_fd[0]);
+    n->vessel.merged_fd = fd_take(&l->layer_fd[1]);
+    n->vessel.layer_id = l->privileged ? idmap_guest_id(l->pid) + 1 : getuid();
     n->pid = l->pid;
     l->pid = 0;
     add_layers(n, l);
@@ -335,9 +339,11 @@ static int set_up(struct native *n, const struct plan *plan, int guest_fd,
                   bool *refused, struct vial_error *err)
 {
     auto_script struct script *script = make_script(plan);
-    auto_launch struct launch launch = {
-        .control = { -1, -1 }, .stream = { -1, -1 }, .exec_fd = -1, .pidfd = -1
-    };
+    auto_launch struct launch launch = { .control = { -1, -1 },
+                                         .stream = { -1, -1 },
+                                         .exec_fd = -1,
+                                         .pidfd = -1,
+                                         .layer_fd = { -1, -1 } };
     int privileged = idmap_privileged();
     int dumpable = prctl(PR_GET_DUMPABLE);
     bool failed = false;
@@ -433,6 +439,8 @@ static void close_vessel(struct vessel *vessel)
     auto_fd_(&vessel->stream_fd);
     auto_fd_(&vessel->death_fd);
     auto_fd_(&vessel->event_fd);
+    auto_fd_(&vessel->layer_fd);
+    auto_fd_(&vessel->merged_fd);
     jail_done(&vessel->jail);
     strv_done(&vessel->layers);
     free(n);
@@ -454,6 +462,8 @@ static int open_vessel(const struct plan *plan, int guest_fd, struct vessel **ou
                                  .stream_fd = -1,
                                  .death_fd = -1,
                                  .event_fd = -1,
+                                 .layer_fd = -1,
+                                 .merged_fd = -1,
                                  .level = "namespaces",
                                  .limits_by = "none",
                                  .path = PATH_SEARCH };
@@ -531,5 +541,6 @@ const struct driver driver_native = {
     .limit = limit_vessel,
     .waits = true,
     .describe = native_describe,
+    .overlays = true,
     .needs_programs_here = true,
 };
