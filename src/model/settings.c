@@ -198,8 +198,9 @@ static int load(struct settings *s, const struct settings_sources *from,
     s->home = from->home ? strdup(from->home) : NULL;
     if (!s->share_dir || (preset && !s->preset) || (from->home && !s->home))
         return fail_memory(err);
-    if (policy_init(&s->policy, err) < 0 || load_languages(s, err) < 0 ||
-        read_layers(s, from, layers, err) < 0 || merge(s, layers, err) < 0)
+    if (policy_init(&s->policy, err) < 0 || serve_settings_init(&s->serve, err) < 0 ||
+        load_languages(s, err) < 0 || read_layers(s, from, layers, err) < 0 ||
+        merge(s, layers, err) < 0)
         return -1;
     return lower_builtins(s, err);
 }
@@ -247,6 +248,7 @@ json_t *settings_json(const struct settings *s)
     (void)json_object_set_new(root, "files", files);
     (void)json_object_set_new(root, "defaults", values);
     (void)json_object_set_new(root, "policy", policy_json(&s->policy));
+    (void)json_object_set_new(root, "serve", serve_settings_json(&s->serve));
     return root;
 }
 
@@ -256,6 +258,7 @@ void settings_free(struct settings *s)
         return;
     request_done(&s->defaults);
     policy_done(&s->policy);
+    serve_settings_done(&s->serve);
     language_table_done(&s->languages);
     strv_done(&s->files);
     for (size_t i = 0; i < FIELD_ID__COUNT; i++)

@@ -8,8 +8,8 @@
  *   built-in < preset < /etc/vial/vial.yaml < ~/.config/vial/vial.yaml
  *   < ./vial.yaml < VIAL_* variables < the request itself
  *
- * A settings file has the keys `defaults` (request fields), `policy`, and
- * `languages` (path of a language file). Each layer fills what inner ones left
+ * A settings file has the keys `defaults` (request fields), `policy`, `serve` (for
+ * the daemon), and `languages` (path of a language file). Each layer fills what inner ones left
  * unset; policies only tighten. A preset file has the same keys (and its own
  * block `preset`, for other rooms).
  *
@@ -22,12 +22,14 @@
 #include "model/language.h"
 #include "model/policy.h"
 #include "model/request.h"
+#include "model/serve.h"
 
 struct settings {
     struct vial_request defaults;
     char *origin[FIELD_ID__COUNT]; /* where each came from, or NULL */
     struct policy policy;
     struct language_table languages;
+    struct serve_settings serve; /* for the daemon */
     struct strv files; /* those that were read, outermost first */
     char *share_dir;   /* runtimes/, presets/, seccomp/, vial-init */
     char *preset;      /* or NULL */
