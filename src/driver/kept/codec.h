@@ -16,6 +16,11 @@
 
 #include "vial/error.h"
 
+/* What struct plan and struct plan_mount were when this was written. A test compares:
+ * whoever adds a member decides here whether it travels. */
+#define PLAN_SIZE       496
+#define PLAN_MOUNT_SIZE 40
+
 #define CODEC_MOUNTS  32
 #define CODEC_REQUIRE 64
 

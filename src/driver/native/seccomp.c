@@ -75,8 +75,8 @@ static int load_one(const char *dir, const char *name, int number, struct blob *
 }
 
 /* Both or neither: half a profile is no profile. */
-static int load(const char *dir, const char *name, struct blob filters[PROFILE_FILTERS],
-                struct vial_error *err)
+int seccomp_read(const char *dir, const char *name,
+                 struct blob filters[PROFILE_FILTERS], struct vial_error *err)
 {
     int first = load_one(dir, name, 1, &filters[0], err);
     int second = first < 0 ? -1 : load_one(dir, name, 2, &filters[1], err);
@@ -102,7 +102,7 @@ int seccomp_fill(struct jail *jail, int guest_fd, const char *name,
         return fail(err, VIAL_E_VALUE, "seccomp profile '%s' is not a name", name);
     if (seccomp_find_dir(guest_fd, dir, err) < 0)
         return -1;
-    if (load(dir, name, filters, err) < 0) {
+    if (seccomp_read(dir, name, filters, err) < 0) {
         blob_done(&filters[0]);
         blob_done(&filters[1]);
         return -1;

@@ -19,6 +19,10 @@ int seccomp_fill(struct jail *jail, int guest_fd, const char *name,
 /* Where profiles lie. OUT holds PATH_MAX bytes. */
 int seccomp_find_dir(int guest_fd, char *out, struct vial_error *err);
 
+/* The filters of profile NAME in DIR, in the order of loading. */
+int seccomp_read(const char *dir, const char *name,
+                 struct blob filters[PROFILE_FILTERS], struct vial_error *err);
+
 /* describe.c: DIR/NAME.yaml, compiled now. */
 int seccomp_compile(const char *dir, const char *name,
                     struct blob filters[PROFILE_FILTERS], struct vial_error *err);
