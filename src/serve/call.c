@@ -97,7 +97,8 @@ void call_given(struct call *c, unsigned status, char *json)
 
 void call_json(struct call *c, unsigned status, json_t *value)
 {
-    char *text = value ? json_dumps(value, JSON_COMPACT | JSON_REAL_PRECISION(12)) : NULL;
+    char *text =
+        value ? json_dumps(value, JSON_COMPACT | JSON_REAL_PRECISION(12)) : NULL;
 
     json_decref(value);
     call_given(c, status, text);
@@ -134,6 +135,9 @@ unsigned call_status_of(const struct vial_error *err)
         { VIAL_E_IMAGE, 404 },
         { VIAL_E_IDEMPOTENCY, 409 },
         { VIAL_E_CONTEXT, 409 },
+        { VIAL_E_WORKSPACE, 409 },
+        { VIAL_E_CONFLICT, 409 },
+        { VIAL_E_AUDIT, 507 },
         { VIAL_E_NAME_TAKEN, 409 },
         { VIAL_E_OFFSET, 416 },
         { VIAL_E_LANGUAGE, 422 },

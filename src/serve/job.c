@@ -102,6 +102,8 @@ int job_run(struct job *job, struct vial_result **out, unsigned *retry_s,
         .output = job->output ? take_output : NULL,
         .context = job,
         .live_only = job->output != NULL,
+        .caller = job->call->who.name,
+        .correlation = job->call->id,
     };
     struct vial_result *r = NULL;
     int rc;
@@ -112,6 +114,7 @@ int job_run(struct job *job, struct vial_result **out, unsigned *retry_s,
     }
     job->record = history_begin(&s->history, job->call->id, job->call->who.name,
                                 what(job->req), job->cancel_fd);
+    watch.queued_ms = pass.queue_ms;
     rc = vial_run(job->call->gen->engine, job->req, &watch, &r, err);
     gate_leave(&s->gate, job->call->caller,
                rc == 0 ? r->usage.cpu_user_ms + r->usage.cpu_system_ms : 0);
@@ -121,8 +124,6 @@ int job_run(struct job *job, struct vial_result **out, unsigned *retry_s,
         history_end(&s->history, job->record, &none);
         return -1;
     }
-    r->timing.queue_ms = pass.queue_ms;
-    r->duration_ms += pass.queue_ms;
     history_end(&s->history, job->record, r);
     metrics_run(&s->metrics, r);
     tell(job, r);

@@ -67,7 +67,8 @@ void sessions_start(struct call *c)
 {
     auto_vial_request struct vial_request *req = NULL;
     auto_hold struct hold h = { .serve = c->serve };
-    struct vial_session_options options = { 0 };
+    struct vial_session_options options = { .caller = c->who.name,
+                                            .correlation = c->id };
     struct vial_error err = { 0 };
     struct gate_pass pass = { 0 };
 
