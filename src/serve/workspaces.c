@@ -11,7 +11,7 @@
 
 #include "vial/workspace.h"
 
-void workspace_diff(struct call *c)
+void workspaces_diff(struct call *c)
 {
     auto_hold struct hold h = { 0 };
     const char *path = web_query(c->web, "path");
@@ -56,7 +56,7 @@ static const char **paths_of(json_t *list, struct vial_error *err)
     return out;
 }
 
-void workspace_commit(struct call *c)
+void workspaces_commit(struct call *c)
 {
     auto_hold struct hold h = { 0 };
     auto_json json_t *body = NULL;
@@ -85,7 +85,7 @@ void workspace_commit(struct call *c)
                             (json_int_t)report.deleted));
 }
 
-void workspace_discard(struct call *c)
+void workspaces_discard(struct call *c)
 {
     auto_hold struct hold h = { 0 };
     struct vial_error err = { 0 };
@@ -97,7 +97,7 @@ void workspace_discard(struct call *c)
         call_done(c);
 }
 
-void workspace_checkpoints(struct call *c)
+void workspaces_checkpoints(struct call *c)
 {
     auto_hold struct hold h = { 0 };
     struct vial_error err = { 0 };
@@ -110,7 +110,7 @@ void workspace_checkpoints(struct call *c)
         call_given(c, 200, json);
 }
 
-void workspace_checkpoint(struct call *c)
+void workspaces_checkpoint(struct call *c)
 {
     auto_hold struct hold h = { 0 };
     struct vial_error err = { 0 };
@@ -122,7 +122,7 @@ void workspace_checkpoint(struct call *c)
         call_done(c);
 }
 
-void workspace_rollback(struct call *c)
+void workspaces_rollback(struct call *c)
 {
     auto_hold struct hold h = { 0 };
     struct vial_error err = { 0 };
