@@ -27,6 +27,8 @@ struct vial_engine_options {
     const char *project_dir; /* where ./vial.yaml is looked for; NULL: here */
     const char *share_dir;   /* runtimes, presets, guest; NULL: found by itself */
     const char *audit;       /* a log of every run, unless settings name one */
+    bool kept;               /* vessels are opened by the daemon's keeper, which must
+                                have been started; the daemon alone sets this */
 };
 
 /* How a caller follows a run. Zero-initialise and set `cancel_fd` and
@@ -86,6 +88,19 @@ VIAL_API VIAL_MUST_CHECK int vial_doctor(struct vial_engine *engine, char **json
 /* JSON schema of "request", "result" or "settings". malloc'ed. */
 VIAL_API VIAL_MUST_CHECK int vial_schema(const char *kind, char **json,
                                          struct vial_error *err);
+
+/* What the engine's preset says beyond settings (model: presets/, block `preset`), as
+ * malloc'ed JSON text; "null" without a preset. */
+VIAL_API VIAL_MUST_CHECK int vial_preset(struct vial_engine *engine, char **json,
+                                         struct vial_error *err);
+
+/* The preset's name, or NULL. It lives as long as the engine. */
+VIAL_API const char *vial_preset_name(const struct vial_engine *engine);
+
+/* The preset's own code for error CODE ("ACODE-SBX-003" for "VIAL-MOUNT"), or NULL.
+ * It lives as long as the engine. */
+VIAL_API const char *vial_preset_code(const struct vial_engine *engine,
+                                      const char *code);
 
 /* "MAJOR.MINOR.PATCH". Static storage. */
 VIAL_API const char *vial_version(void);

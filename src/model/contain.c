@@ -77,6 +77,8 @@ static int check_none(const struct draft *d, struct vial_error *err)
         return unsupported(driver, "a container runtime", err);
     if (asks_network_name(d))
         return unsupported(driver, "a container network", err);
+    if (d->req->user && !str_eq(d->req->user, d->settings->defaults.user))
+        return unsupported(driver, "another user", err);
     if (asks_list(d, FIELD_ID_dns))
         return unsupported(driver, "name servers", err);
     if (asks_list(d, FIELD_ID_ports))
@@ -370,13 +372,42 @@ static int add_prefix(struct draft *d, struct vial_error *err)
     return copy(&c->prefix, prefix, err);
 }
 
+/* "1000", "1000:1000" or "nobody". */
+static int add_user(struct draft *d, struct vial_error *err)
+{
+    struct plan_container *c = &d->plan->container;
+    const char *text = d->req->user;
+    unsigned long ids[2] = { 65534, 65534 };
+    size_t first = text ? strspn(text, "0123456789") : 0;
+    size_t second =
+        first && text[first] == ':' ? strspn(text + first + 1, "0123456789") : 0;
+
+    if (!text)
+        return 0;
+    if (first > 0) {
+        ids[0] = strtoul(text, NULL, 10);
+        ids[1] = second ? strtoul(text + first + 1, NULL, 10) : ids[0];
+    }
+    if ((first == 0 && !str_eq(text, "nobody")) || first > 9 || second > 9 ||
+        (first > 0 && text[first + (second ? second + 1 : 0)] != '\0'))
+        return refuse(FIELD_ID_user, text, "UID, UID:GID or nobody", err);
+    if (ids[0] == 0 || ids[1] == 0) {
+        (void)fail(err, VIAL_E_POLICY, "user '%s' is root, which no program is", text);
+        return fail_remedy(err, "name an ordinary user, like 1000:1000");
+    }
+    c->uid = (unsigned)ids[0];
+    c->gid = (unsigned)ids[1];
+    return 0;
+}
+
 int contain_build(struct draft *d, struct vial_error *err)
 {
     const char *driver = d->plan->driver;
 
     if (str_eq(driver, "native") || str_eq(driver, "process"))
         return check_none(d, err);
-    if (add_prefix(d, err) < 0 || add_runtime(d, err) < 0 || add_caches(d, err) < 0)
+    if (add_prefix(d, err) < 0 || add_user(d, err) < 0 || add_runtime(d, err) < 0 ||
+        add_caches(d, err) < 0)
         return -1;
     if (d->plan->network == NETWORK_NONE)
         return check_offline(d, err);

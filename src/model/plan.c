@@ -36,10 +36,10 @@ static void container_done(struct plan_container *c)
 
 static void free_strings(struct plan *plan)
 {
-    char *const strings[] = { plan->driver,    plan->language, plan->workdir,
-                              plan->cwd,       plan->image,    plan->rootfs,
-                              plan->seccomp,   plan->hostname, plan->label_session,
-                              plan->label_task };
+    char *const strings[] = { plan->driver,     plan->language,   plan->workdir,
+                              plan->cwd,        plan->image,      plan->rootfs,
+                              plan->seccomp,    plan->hostname,   plan->label_session,
+                              plan->label_task, plan->output_note };
 
     for (size_t i = 0; i < sizeof(strings) / sizeof(strings[0]); i++)
         free(strings[i]);
@@ -238,6 +238,8 @@ json_t *plan_json(const struct plan *plan)
     json_t *object = json_object();
     int rc = object ? 0 : -1;
 
+    if (plan->output_note)
+        rc |= json_object_set_new(object, "output_note", text(plan->output_note));
     for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++)
         rc |= json_object_set_new(object, members[i].name, members[i].value);
     if (rc == 0)

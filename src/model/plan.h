@@ -56,8 +56,9 @@ struct plan_container {
     size_t port_count;
     struct plan_cache *caches;
     size_t cache_count;
-    char *runtime; /* NULL: the engine's default */
-    char *prefix;  /* of names and labels; never NULL where an engine is used */
+    char *runtime;     /* NULL: the engine's default */
+    unsigned uid, gid; /* who the program is; 0: as the driver sees fit */
+    char *prefix;      /* of names and labels; never NULL where an engine is used */
     int64_t open_ms, retries, retry_ms;
 };
 
@@ -83,6 +84,7 @@ struct plan {
     struct limits limits;
     enum plan_network network;
     enum plan_keep keep;
+    char *output_note; /* where output was left out; NULL: the usual words */
     struct plan_mount *mounts;
     size_t mount_count;
     char *image;         /* NULL: the driver has none */

@@ -350,9 +350,12 @@ json_t *schema_result(void)
                                            "driver",
                                            "vessel_id",
                                            "image",
+                                           "start",
                                            "isolation",
                                            "files",
-                                           "error" };
+                                           "error",
+                                           "preset_code?",
+                                           "wanted_driver?" };
     json_t *const values[] = { typed("string"),
                                names(result_verdicts),
                                choices("compile|run"),
@@ -373,9 +376,12 @@ json_t *schema_result(void)
                                nullable("string"),
                                nullable("string"),
                                nullable("string"),
+                               nullable("string"),
                                isolation_schema(),
                                list_of(out_file_schema()),
-                               error_schema() };
+                               error_schema(),
+                               typed("string"),
+                               typed("string") };
 
     return titled("vial result", OBJECT_OF(members, values));
 }

@@ -32,7 +32,7 @@ void container_name(struct str *out, const struct plan *plan, const char *vessel
         add_part(out, plan->label_session);
     if (plan->label_task)
         add_part(out, plan->label_task);
-    if (unique || !plan->label_task)
+    if (unique || (!plan->label_task && !plan->label_session))
         add_part(out, str_starts(vessel_id, "v-") ? vessel_id + 2 : vessel_id);
 }
 
@@ -56,10 +56,10 @@ static void add_labels(json_t *labels, const struct plan *plan)
 
 static json_t *labels(const struct plan *plan, const struct container_options *o)
 {
-    json_t *labels = json_pack("{s:s, s:s, s:s, s:s, s:s*, s:s*}", LABEL_MANAGED,
-                               "true", LABEL_VESSEL, o->vessel_id, LABEL_RUN, plan->id,
-                               LABEL_OWNER, o->owner, LABEL_SESSION,
-                               plan->label_session, LABEL_TASK, plan->label_task);
+    json_t *labels = json_pack(
+        "{s:s, s:s, s:s, s:s, s:s*, s:s*, s:s*}", LABEL_MANAGED, "true", LABEL_VESSEL,
+        o->vessel_id, LABEL_RUN, plan->id, LABEL_OWNER, o->owner, LABEL_HOST, o->host,
+        LABEL_SESSION, plan->label_session, LABEL_TASK, plan->label_task);
 
     if (labels && plan->container.prefix)
         add_labels(labels, plan);
@@ -71,6 +71,13 @@ static json_t *bind(const char *source, const char *target, bool writable)
     return json_pack("{s:s, s:s, s:s, s:b, s:{s:s}}", "Type", "bind", "Source", source,
                      "Target", target, "ReadOnly", !writable, "BindOptions",
                      "Propagation", "rprivate");
+}
+
+/* Without a name: it goes with the container. Only root could write to it. */
+static json_t *own_volume(void)
+{
+    return json_pack("{s:s, s:s, s:b, s:{s:b}}", "Type", "volume", "Target",
+                     CONTAINER_GUEST_DIR, "ReadOnly", 0, "VolumeOptions", "NoCopy", 1);
 }
 
 /* Nothing of the image gets into it: later runs have other images. */
@@ -87,7 +94,10 @@ static json_t *mounts(const struct plan *plan, const struct container_options *o
 {
     json_t *list = json_array();
 
-    (void)json_array_append_new(list, bind(o->guest_path, CONTAINER_GUEST, false));
+    if (o->place == PLACE_BIND)
+        (void)json_array_append_new(list, bind(o->guest_path, CONTAINER_GUEST, false));
+    else if (o->place == PLACE_COPY)
+        (void)json_array_append_new(list, own_volume());
     for (size_t i = 0; i < plan->mount_count; i++) {
         const struct plan_mount *m = &plan->mounts[i];
 
@@ -161,15 +171,17 @@ static json_t *security(const struct container_options *o)
 }
 
 /* Swap is off: MemorySwap counts memory and swap together. One process more than
- * the limit, for the guest. */
-static void add_limits(json_t *host, const struct limits *l)
+ * the limit, for the guest, and one for who waits beside it. */
+static void add_limits(json_t *host, const struct limits *l, enum place place)
 {
+    int64_t ours = place == PLACE_EXEC ? 2 : 1;
+
     if (l->memory_bytes > 0) {
         json_object_set_new(host, "Memory", json_integer(l->memory_bytes));
         json_object_set_new(host, "MemorySwap", json_integer(l->memory_bytes));
     }
     if (l->pids > 0)
-        json_object_set_new(host, "PidsLimit", json_integer(l->pids + 1));
+        json_object_set_new(host, "PidsLimit", json_integer(l->pids + ours));
     if (l->milli_cpus > 0)
         json_object_set_new(host, "NanoCpus", json_integer(l->milli_cpus * 1000000));
 }
@@ -250,11 +262,22 @@ static json_t *host_config(const struct plan *plan, const struct container_optio
 
     if (!host)
         return NULL;
-    add_limits(host, &plan->limits);
+    add_limits(host, &plan->limits, o->place);
     add_network(host, plan);
     if (plan->container.runtime)
         json_object_set_new(host, "Runtime", json_string(plan->container.runtime));
     return host;
+}
+
+/* Brought later, the guest needs somebody who waits until nobody holds the
+ * container's standard input any more. */
+static const char *first_program(enum place place)
+{
+    static const char *const programs[] = {
+        CONTAINER_GUEST, CONTAINER_GUEST_DIR "/" CONTAINER_GUEST_FILE, "cat"
+    };
+
+    return programs[place];
 }
 
 json_t *container_json(const struct plan *plan, const struct container_options *o)
@@ -263,13 +286,48 @@ json_t *container_json(const struct plan *plan, const struct container_options *
         "{s:s, s:s, s:o, s:[s], s:[s], s:s, s:b, s:b, s:b, s:b, s:b, s:b, s:b, "
         "s:{s:[s]}, s:o, s:o}",
         "Image", plan->image, "Hostname", plan->hostname, "User",
-        json_sprintf("%u:%u", o->uid, o->gid), "Entrypoint", CONTAINER_GUEST, "Cmd",
-        "--stdio", "WorkingDir", "/", "OpenStdin", 1, "StdinOnce", 1, "AttachStdin", 1,
-        "AttachStdout", 1, "AttachStderr", 0, "Tty", 0, "NetworkDisabled",
-        plan->network == NETWORK_NONE, "Healthcheck", "Test", "NONE", "Labels",
-        labels(plan, o), "HostConfig", host_config(plan, o));
+        json_sprintf("%u:%u", o->uid, o->gid), "Entrypoint", first_program(o->place),
+        "Cmd", o->place == PLACE_EXEC ? "-" : "--stdio", "WorkingDir", "/", "OpenStdin",
+        1, "StdinOnce", 1, "AttachStdin", 1, "AttachStdout", 1, "AttachStderr", 0,
+        "Tty", 0, "NetworkDisabled", plan->network == NETWORK_NONE, "Healthcheck",
+        "Test", "NONE", "Labels", labels(plan, o), "HostConfig", host_config(plan, o));
 
     if (json && plan->network != NETWORK_NONE && plan->container.port_count > 0)
         json_object_set_new(json, "ExposedPorts", exposed_ports(&plan->container));
     return json;
+}
+
+/* As strict as a vessel, but for who runs in it: root without capabilities, to whom
+ * a new volume belongs. Only the guest runs, or the image's chmod and touch. */
+static json_t *cache_host(const struct plan_cache *c, const struct container_options *o)
+{
+    json_t *mounts = json_pack("[o]", cache(c));
+
+    if (o->place == PLACE_BIND)
+        (void)json_array_append_new(mounts,
+                                    bind(o->guest_path, CONTAINER_GUEST, false));
+    else if (o->place == PLACE_COPY)
+        (void)json_array_append_new(mounts, own_volume());
+    return json_pack(
+        "{s:b, s:b, s:[s], s:o, s:s, s:s, s:s, s:o, s:i, s:{s:s}, s:{s:s}}",
+        "Privileged", 0, "ReadonlyRootfs", 1, "CapDrop", "ALL", "SecurityOpt",
+        security(o), "NetworkMode", "none", "IpcMode", "private", "CgroupnsMode",
+        "private", "Mounts", mounts, "PidsLimit", 16, "LogConfig", "Type", "none",
+        "RestartPolicy", "Name", "no");
+}
+
+json_t *container_cache_json(const struct plan *plan, size_t i,
+                             const struct container_options *o)
+{
+    const struct plan_cache *c = &plan->container.caches[i];
+    json_t *command =
+        o->place == PLACE_EXEC
+            ? json_pack("[s, s, s, s, s]", "/bin/sh", "-c",
+                        "chmod 1777 \"$1\" && : >\"$1/.vial-cache\"", "sh", c->target)
+            : json_pack("[s, s, s]", first_program(o->place), "--open", c->target);
+
+    return json_pack("{s:s, s:s, s:o, s:b, s:{s:[s]}, s:o, s:o}", "Image", plan->image,
+                     "User", "0:0", "Entrypoint", command, "NetworkDisabled", 1,
+                     "Healthcheck", "Test", "NONE", "Labels", labels(plan, o),
+                     "HostConfig", cache_host(c, o));
 }
