@@ -27,6 +27,8 @@ struct vial_engine_options {
     const char *project_dir; /* where ./vial.yaml is looked for; NULL: here */
     const char *share_dir;   /* runtimes, presets, guest; NULL: found by itself */
     const char *audit;       /* a log of every run, unless settings name one */
+    bool kept;               /* vessels are opened by the daemon's keeper, which must
+                                have been started; the daemon alone sets this */
 };
 
 /* How a caller follows a run. Zero-initialise and set `cancel_fd` and

@@ -32,7 +32,7 @@ static int fall_back(const struct vial_engine *e, struct vial_request *full,
         return 0;
     if (!((full->own >> FIELD_ID_network) & 1u))
         full->network = NETWORK_NONE; /* the others have no bridge */
-    return driver_choose(other, require, driver, err);
+    return driver_choose(e->drivers, other, require, driver, err);
 }
 
 /* Before planning, so that the error is about the host and not the plan. */
@@ -47,7 +47,7 @@ static int choose_driver(const struct vial_engine *e, struct vial_request *full,
     if (!strv_ok(&require))
         return fail_memory(err);
     request_choice(full, FIELD_ID_driver, name);
-    if (driver_choose(name, &require, driver, err) < 0)
+    if (driver_choose(e->drivers, name, &require, driver, err) < 0)
         return -1;
     return fall_back(e, full, &require, driver, err);
 }

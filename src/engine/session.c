@@ -381,7 +381,7 @@ static int open_vessel(struct vial_session *s, struct vial_error *err)
     s->link = link_new(&events, s);
     if (!s->buffer || !s->link)
         return fail_memory(err);
-    return link_jail(s->link, &s->vessel->jail, err);
+    return engine_greet(s->link, s->vessel, err);
 }
 
 static void *session_main(void *context)

@@ -33,7 +33,6 @@
 #define STREAM_FD 3
 #define REPORT_FD 4
 #define PIECE     (16u << 10)
-#define GREET_MS  2000 /* how long to wait for the engine's word on our certificate */
 #define PRIORITY  "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"
 
 struct line {
@@ -46,7 +45,7 @@ struct line {
 struct lane {
     char data[PIECE];
     size_t begin, end;
-    bool ended, over;
+    bool ended, over, moved;
 };
 
 __attribute__((format(printf, 1, 2), noreturn)) static void give_up(const char *format,
@@ -184,31 +183,6 @@ static void say_failed(gnutls_session_t tls, int rc)
     give_up("talk %s", gnutls_strerror(rc));
 }
 
-/* In TLS 1.3 the engine judges our certificate only after we think that all is
- * well; its tickets, or its first words, show that it did. */
-static void await_greeting(const struct line *l, struct lane *first)
-{
-    int64_t until = clock_now_ns() + INT64_C(1000000) * GREET_MS;
-
-    if (gnutls_protocol_get_version(l->tls) != GNUTLS_TLS1_3)
-        return;
-    while (!(gnutls_session_get_flags(l->tls) & GNUTLS_SFLAGS_SESSION_TICKET)) {
-        struct pollfd p = { .fd = l->net_fd, .events = POLLIN };
-        ssize_t n = gnutls_record_recv(l->tls, first->data, sizeof(first->data));
-
-        if (n > 0) {
-            first->end = (size_t)n;
-            return;
-        }
-        if (n == 0)
-            give_up("down the engine hung up");
-        if (n != GNUTLS_E_AGAIN && n != GNUTLS_E_INTERRUPTED)
-            say_failed(l->tls, (int)n);
-        if (clock_now_ns() >= until || poll(&p, 1, GREET_MS) == 0)
-            return;
-    }
-}
-
 static void start_tls(struct line *l, const char *host, const char *certs)
 {
     gnutls_certificate_credentials_t own = read_certs(certs);
@@ -258,10 +232,27 @@ static void net_end(const struct line *l)
     (void)shutdown(l->net_fd, SHUT_WR);
 }
 
+/* In TLS 1.3 the engine judges our certificate only after we have thought that all
+ * is well, when the report is written. Its refusal comes in the answer's place. */
+static bool put_refusal(const struct line *l, struct lane *in)
+{
+    const char *why = l->tls ? gnutls_alert_get_name(gnutls_alert_get(l->tls)) : NULL;
+    char body[160];
+    int n;
+
+    if (in->moved || !why || !is_refusal(l->tls, GNUTLS_E_FATAL_ALERT_RECEIVED))
+        return false;
+    n = snprintf(body, sizeof(body), "{\"message\":\"%s\"}", why);
+    in->end = (size_t)snprintf(in->data, sizeof(in->data),
+                               "HTTP/1.1 495 Refused\r\nContent-Length: %d\r\n\r\n%s",
+                               n, body);
+    return true;
+}
+
 static void took(struct lane *lane, ssize_t n)
 {
     if (n > 0)
-        lane->begin = 0, lane->end = (size_t)n;
+        lane->begin = 0, lane->end = (size_t)n, lane->moved = true;
     else if (n == 0 || (errno != EAGAIN && errno != EINTR))
         lane->ended = true;
 }
@@ -300,6 +291,8 @@ static void move_in(const struct line *l, struct lane *in)
 {
     if (reads(in))
         took(in, net_read(l, in->data, sizeof(in->data)));
+    if (in->ended && !in->over && put_refusal(l, in))
+        in->moved = true;
     if (is_full(in))
         gave(in, send(STREAM_FD, in->data + in->begin, in->end - in->begin,
                       MSG_NOSIGNAL | MSG_DONTWAIT));
@@ -335,23 +328,21 @@ static void relay(const struct line *l, struct lane *out, struct lane *in)
 int main(int argc, char **argv)
 {
     struct line l = { .net_fd = -1 };
-    static struct lane out, in; /* large; nothing else runs here */
+    struct lane *lanes = calloc(2, sizeof(*lanes)); /* out, in; until the end */
 
-    if (argc != 6)
+    if (argc != 6 || !lanes)
         return 2;
     l.end_ns = clock_now_ns() + strtoll(argv[5], NULL, 10) * 1000000;
     connect_to(&l, argv[2], argv[3]);
-    if (strcmp(argv[1], "plain") != 0) {
+    if (strcmp(argv[1], "plain") != 0)
         start_tls(&l, argv[2], argv[4]);
-        await_greeting(&l, &in);
-    }
     if (fork() != 0) {
         const ssize_t n = write(REPORT_FD, "ok\n", 3);
 
         _exit(n == 3 ? 0 : 2);
     }
     (void)close(REPORT_FD);
-    relay(&l, &out, &in);
+    relay(&l, &lanes[0], &lanes[1]);
     (void)shutdown(STREAM_FD, SHUT_RDWR);
     return 0;
 }

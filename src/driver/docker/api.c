@@ -93,11 +93,24 @@ static int no_runtime(const struct api_call *call, struct vial_error *err)
                             "it to /etc/docker/daemon.json");
 }
 
+static int not_trusted(const struct api_call *call, const char *body, size_t len,
+                       struct vial_error *err)
+{
+    (void)fail(err, VIAL_E_ENGINE_TLS, "%s: the engine refuses our certificate",
+               call->about);
+    if (err)
+        api_cause(body, len, err);
+    return fail_remedy(err, "have cert.pem signed by the authority that the engine "
+                            "trusts");
+}
+
 int api_refused(const struct api_call *call, int status, const char *body, size_t len,
                 struct vial_error *err)
 {
     const char *text = body ? body : "";
 
+    if (status == 495) /* vial-tls says so */
+        return not_trusted(call, body, len, err);
     if (status == 404 && (strstr(text, "o such image") || strstr(text, "not known")))
         return no_such_image(call, err);
     if (status == 409 && strstr(text, "already in use"))

@@ -167,5 +167,6 @@ const struct driver driver_docker = {
     .kill = kill_container,
     .usage = usage_of,
     .close = close_vessel,
+    .waits = true,
     .wants_image = true,
 };

@@ -419,19 +419,6 @@ static int open_vessel(const struct plan *plan, int guest_fd, struct vessel **ou
     return 0;
 }
 
-/* The profile's name means little by itself. */
-static int describe(const struct plan *plan, const char *share_dir, json_t *into,
-                    struct vial_error *err)
-{
-    json_t *profile = NULL;
-
-    if (native_seccomp_summary(share_dir, plan->seccomp ? plan->seccomp : "default",
-                               &profile, err) < 0)
-        return -1;
-    return json_object_set_new(into, "seccomp_profile", profile) < 0 ? fail_memory(err)
-                                                                     : 0;
-}
-
 void native_sweep(void)
 {
     struct cgroup c;
@@ -439,6 +426,18 @@ void native_sweep(void)
     if (cgroup_open_base(&c) == 0)
         cgroup_sweep(&c, ~0u);
     cgroup_close(&c);
+}
+
+/* Nothing but a cgroup can be changed from outside. */
+static int limit_vessel(struct vessel *vessel, const struct limits *limits,
+                        struct vial_error *err)
+{
+    struct native *n = native_of(vessel);
+
+    if (vessel->driver != &driver_native || !str_starts(vessel->limits_by, "cgroup"))
+        return fail(err, VIAL_E_UNSUPPORTED, "no cgroup holds the vessel's limits");
+    return n->cgroup.kind == CGROUP_V2 ? cgroup_v2_limit(&n->cgroup, limits, err)
+                                       : cgroup_v1_limit(&n->cgroup, limits, err);
 }
 
 /* A vessel of the lower tier is another driver's, and knows it. */
@@ -474,6 +473,8 @@ const struct driver driver_native = {
     .kill = kill_any,
     .usage = usage_of_any,
     .close = close_any,
-    .describe = describe,
+    .limit = limit_vessel,
+    .waits = true,
+    .describe = native_describe,
     .needs_programs_here = true,
 };

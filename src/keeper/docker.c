@@ -1,0 +1,6 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "driver/docker/docker.h"
+
+#include "keeper/keeper.h"
+
+const struct driver *const keeper_driver = &driver_docker;

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/fail.h"
+#include "driver/kept/codec.h"
+#include "driver/kept/report.h"
+#include "driver/kept/talk.h"
+#include "keeper/check.h"
+#include "keeper/keeper.h"
+#include "wire/link.h"
+
+#define STREAM_MS 10000 /* a guest that has not read its jail by then is stuck */
+
+static void answer(const struct warden *w, struct pack *p, const int *fds, size_t count)
+{
+    /* A front that does not read has no more to expect. */
+    if (talk_send(w->leash_fd, p, fds, count) < 0)
+        (void)shutdown(w->leash_fd, SHUT_RDWR);
+    pack_done(p);
+}
+
+static void answer_error(const struct warden *w, const struct vial_error *err)
+{
+    struct pack p = { 0 };
+
+    talk_write_error(&p, err);
+    answer(w, &p, NULL, 0);
+}
+
+static int write_whole(int fd, const uint8_t *data, size_t len, struct vial_error *err)
+{
+    while (len > 0) {
+        struct pollfd ready = { .fd = fd, .events = POLLOUT };
+        ssize_t n = write(fd, data, len);
+
+        if (n < 0 && errno == EAGAIN && poll(&ready, 1, STREAM_MS) == 1)
+            continue;
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return fail_sys(err, "tell the guest its jail");
+        data += n;
+        len -= (size_t)n;
+    }
+    return 0;
+}
+
+/* By us, so that a front that was taken over cannot leave a layer out. The guest
+ * takes one jail, and the first. */
+static int send_jail(const struct vessel *v, struct vial_error *err)
+{
+    static const struct link_events none;
+    struct link *link = link_new(&none, NULL);
+    const uint8_t *data;
+    size_t len;
+    int rc = -1;
+
+    if (!link)
+        return fail_memory(err);
+    if (link_jail(link, &v->jail, err) == 0) {
+        data = link_pending(link, &len);
+        rc = write_whole(v->stream_fd, data, len, err);
+    }
+    link_free(link);
+    return rc;
+}
+
+static int open_checked(struct warden *w, const struct plan *plan, struct vessel **out,
+                        struct vial_error *err)
+{
+    const struct keeper *k = w->keeper;
+    struct vessel *v = NULL;
+
+    if (check_plan(&k->rules, keeper_driver, plan, err) < 0 ||
+        keeper_driver->open(plan, k->guest_fd, &v, err) < 0)
+        return -1;
+    if (check_vessel(&k->rules, v, err) < 0 || send_jail(v, err) < 0) {
+        v->driver->close(v);
+        return -1;
+    }
+    *out = v;
+    return 0;
+}
+
+static void answer_vessel(const struct warden *w, const struct vessel *v)
+{
+    struct pack p = { 0 };
+    int fds[TALK_FDS] = { v->stream_fd };
+    size_t count = 1;
+
+    if (v->death_fd >= 0)
+        fds[count++] = v->death_fd;
+    if (v->event_fd >= 0)
+        fds[count++] = v->event_fd;
+    pack_u32(&p, TALK_GOOD);
+    vessel_pack(&p, v);
+    answer(w, &p, fds, count);
+}
+
+static void answer_usage(const struct warden *w, struct vessel *v)
+{
+    struct vessel_usage usage;
+    struct pack p = { 0 };
+
+    v->driver->usage(v, &usage);
+    pack_u32(&p, TALK_GOOD);
+    usage_pack(&p, &usage);
+    answer(w, &p, NULL, 0);
+}
+
+/* False: the vessel is to be closed. */
+static bool obey(const struct warden *w, struct vessel *v)
+{
+    uint8_t buf[64];
+    ssize_t n = talk_receive(w->leash_fd, buf, sizeof(buf), NULL);
+    struct unpack u = { .data = buf, .len = n > 0 ? (size_t)n : 0 };
+    uint32_t verb = unpack_u32(&u);
+
+    if (n <= 0 || !unpack_finished(&u))
+        return false;
+    if (verb == TALK_KILL)
+        v->driver->kill(v);
+    else if (verb == TALK_USAGE)
+        answer_usage(w, v);
+    else
+        return false;
+    return true;
+}
+
+static void serve_vessel(struct warden *w, struct vial_error *err)
+{
+    auto_plan struct plan *plan = NULL;
+    struct vessel *v = NULL;
+
+    if (plan_unpack(&w->request, &plan, err) < 0 ||
+        open_checked(w, plan, &v, err) < 0) {
+        answer_error(w, err);
+        return;
+    }
+    answer_vessel(w, v);
+    while (obey(w, v))
+        ;
+    v->driver->close(v);
+}
+
+static void serve_probe(struct warden *w, struct vial_error *err)
+{
+    auto_free struct caps *caps = calloc(1, sizeof(*caps));
+    struct pack p = { 0 };
+
+    if (!caps)
+        (void)fail_memory(err);
+    if (!caps || keeper_driver->probe(caps, err) < 0) {
+        answer_error(w, err);
+        return;
+    }
+    pack_u32(&p, TALK_GOOD);
+    caps_pack(&p, caps);
+    answer(w, &p, NULL, 0);
+}
+
+_Noreturn void warden_run(struct warden *w)
+{
+    struct vial_error err = { 0 };
+
+    if (w->verb == TALK_OPEN)
+        serve_vessel(w, &err);
+    else
+        serve_probe(w, &err);
+    _exit(0);
+}
