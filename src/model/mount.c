@@ -392,7 +392,12 @@ static int check_apart(const struct plan *plan, const char *target,
 int mount_check_target(const struct plan *plan, const char *target,
                        struct vial_error *err)
 {
-    return judge_target(target, err) < 0 ? -1 : check_apart(plan, target, err);
+    if (judge_target(target, err) < 0)
+        return -1;
+    if (!str_eq(target, plan_scratch(plan)) &&
+        path_is_beneath(target, plan_scratch(plan)))
+        return refuse_target(target, "is taken by the vessel itself", err);
+    return check_apart(plan, target, err);
 }
 
 static int add_mount(struct draft *d, const struct mount_in *in, bool lower,

@@ -98,6 +98,9 @@ struct plan {
     struct plan_container container;  /* empty where no engine is used */
 };
 
+/* Where the vessel's own working directory is: workdir, unless a mount lies there. */
+const char *plan_scratch(const struct plan *plan);
+
 void plan_free(struct plan *plan); /* NULL is allowed */
 AUTO(plan, struct plan, plan_free)
 #define auto_plan __attribute__((cleanup(auto_plan_)))

@@ -123,7 +123,7 @@ static json_t *tmpfs(const struct plan *plan, const struct container_options *o)
 {
     const struct limits *l = &plan->limits;
 
-    return json_pack("{s:o, s:o}", "/work",
+    return json_pack("{s:o, s:o}", plan_scratch(plan),
                      tmpfs_options(l->disk_bytes, l->inodes, "0755", o), "/tmp",
                      tmpfs_options(l->tmp_bytes, l->inodes, "1777", o));
 }

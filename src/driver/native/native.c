@@ -101,8 +101,8 @@ static int check_plan(const struct plan *plan, struct vial_error *err)
  * root is refused outright. */
 static int judge_rootfs(const char *dir, struct root_options *o, struct vial_error *err)
 {
-    static const char *const ours[] = { "proc", "dev", "sys", "tmp",
-                                        "work", "etc", "var", "run" };
+    static const char *const ours[] = { "proc", "dev", "sys", "tmp",      "work",
+                                        "etc",  "var", "run", "workspace" };
     auto_fd int fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
     struct stat st;
 

@@ -266,16 +266,19 @@ static void add_writable(struct script *s, const struct plan *plan,
                          const struct root_options *o)
 {
     const struct limits *l = &plan->limits;
+    const char *scratch = plan_scratch(plan) + 1;
 
+    if (!str_eq(scratch, "work"))
+        script_path(s, OP_MKDIR, scratch, NULL, 0755)->flags = STEP_EXIST_OK;
     if (o->weak_disk) {
         mount_step(s, "tmpfs", "tmp", NOSUID | NODEV, "mode=1777");
-        mount_step(s, "tmpfs", "work", NOSUID | NODEV, "mode=1777");
+        mount_step(s, "tmpfs", scratch, NOSUID | NODEV, "mode=1777");
         return;
     }
     mount_step(s, "tmpfs", "tmp", NOSUID | NODEV,
                script_text(s, "mode=1777,size=%lld,nr_inodes=%lld",
                            (long long)l->tmp_bytes, (long long)l->inodes));
-    mount_step(s, "tmpfs", "work", NOSUID | NODEV,
+    mount_step(s, "tmpfs", scratch, NOSUID | NODEV,
                script_text(s, "mode=700,uid=%u,gid=%u,size=%lld,nr_inodes=%lld", o->uid,
                            o->gid, (long long)l->disk_bytes, (long long)l->inodes));
 }
