@@ -12,5 +12,7 @@
 #include "vial/result.h"
 #include "vial/session.h"
 #include "vial/vessels.h"
+#include "vial/warm.h"
+#include "vial/workspace.h"
 
 #endif

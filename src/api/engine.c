@@ -38,7 +38,7 @@ int vial_run(struct vial_engine *engine, const struct vial_request *req,
 /* Takes VALUE, which may be NULL for lack of memory. */
 static int give_text(json_t *value, char **json, struct vial_error *err)
 {
-    char *text = value ? json_dumps(value, JSON_COMPACT) : NULL;
+    char *text = value ? json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
 
     json_decref(value);
     if (!text)
@@ -106,6 +106,21 @@ int vial_schema(const char *kind, char **json, struct vial_error *err)
         return give_text(schema_settings(), json, err);
     (void)fail(err, VIAL_E_VALUE, "schema '%s' does not exist", kind);
     return fail_remedy(err, "ask for 'request', 'result' or 'settings'");
+}
+
+int vial_preset(struct vial_engine *engine, char **json, struct vial_error *err)
+{
+    return give_text(preset_json(engine->settings->seed), json, err);
+}
+
+const char *vial_preset_name(const struct vial_engine *engine)
+{
+    return engine->settings->preset;
+}
+
+const char *vial_preset_code(const struct vial_engine *engine, const char *code)
+{
+    return preset_code(engine->settings->seed, code, NULL);
 }
 
 const char *vial_version(void)

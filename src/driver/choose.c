@@ -111,9 +111,8 @@ static int check_caps(const struct strv *require, const struct caps *caps,
     return driver_check_required(require, caps->level, &layers, caps->limits_by, err);
 }
 
-/* 0 when D works here and gives all that is required. */
-static int check_driver(const struct driver *d, const struct strv *require,
-                        struct vial_error *err)
+int driver_works(const struct driver *d, const struct strv *require,
+                 struct vial_error *err)
 {
     auto_free struct caps *caps = calloc(1, sizeof *caps);
 
@@ -154,7 +153,7 @@ static int choose_strongest(const struct driver *const *table,
 
         if (is_optional(table[i]))
             continue;
-        if (check_driver(table[i], require, &why) == 0) {
+        if (driver_works(table[i], require, &why) == 0) {
             *out = table[i];
             return 0;
         }
@@ -180,7 +179,7 @@ int driver_choose(const struct driver *const *table, const char *name,
         (void)fail(err, VIAL_E_DRIVER, "driver '%s' is not in this build", name);
         return fail_remedy(err, "run 'vial doctor' to see the drivers there are");
     }
-    if (require->count > 0 && check_driver(d, require, err) < 0)
+    if (require->count > 0 && driver_works(d, require, err) < 0)
         return -1;
     *out = d;
     return 0;
@@ -191,7 +190,7 @@ void driver_explain(const struct driver *driver, const struct strv *require,
 {
     struct vial_error why = { 0 };
 
-    if (check_driver(driver, require, &why) < 0)
+    if (driver_works(driver, require, &why) < 0)
         *err = why;
 }
 

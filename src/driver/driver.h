@@ -66,6 +66,8 @@ struct vessel {
     char *tmpdir;       /* what TMPDIR is inside; NULL: as the plan says */
 };
 
+struct zygote;
+
 struct driver {
     const char *name;
 
@@ -94,6 +96,24 @@ struct driver {
     int (*describe)(const struct plan *plan, const char *share_dir, json_t *into,
                     struct vial_error *err);
 
+    /* Lowers the limits of a vessel in which nothing has run yet. NULL, or a
+     * failure: a vessel of its own must be opened. */
+    int (*limit)(struct vessel *vessel, const struct limits *limits,
+                 struct vial_error *err);
+
+    /* A zygote is a trusted interpreter, started once for PLAN's language, from
+     * which others are forked into open vessels. IMPORTS: modules it has loaded,
+     * NULL-terminated or NULL. NULL: this driver has none. One thread at a time. */
+    int (*zygote_open)(const struct plan *plan, int guest_fd,
+                       const char *const *imports, struct zygote **out,
+                       struct vial_error *err);
+    /* Puts an interpreter into VESSEL, confined as its jail says. *PID is its number
+     * inside; *FD, owned by the caller, is what the guest gives it its work by. */
+    int (*hatch)(struct zygote *zygote, struct vessel *vessel, int *fd, uint32_t *pid,
+                 struct vial_error *err);
+    void (*zygote_close)(struct zygote *zygote);
+
+    bool waits;               /* its vessels may wait in a pool */
     bool wants_image;         /* plan->image must be set */
     bool needs_programs_here; /* the language's program must exist on this host */
 };
@@ -111,6 +131,10 @@ const struct driver *driver_find(const struct driver *const *table, const char *
 int driver_choose(const struct driver *const *table, const char *name,
                   const struct strv *require, const struct driver **out,
                   struct vial_error *err);
+
+/* 0 when D works on this host now and gives all that is required. */
+int driver_works(const struct driver *d, const struct strv *require,
+                 struct vial_error *err);
 
 /* After an open that failed: if DRIVER's probe knows a reason, puts it into ERR. */
 void driver_explain(const struct driver *driver, const struct strv *require,

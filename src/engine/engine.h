@@ -11,15 +11,22 @@
  * engine_open, so runs need no lock.
  */
 
+#include "audit/audit.h"
 #include "driver/driver.h"
 #include "model/settings.h"
 #include "wire/link.h"
 
 #include "vial/engine.h"
 
+struct pool;
+
 struct vial_engine {
     struct settings *settings;
     int guest_fd;                        /* the guest program, opened once */
+    struct audit *audit;                 /* NULL: nothing is recorded, … */
+    struct vial_error audit_error;       /* … or, with a code: why nothing can be */
+    char policy_hash[65];                /* "" without an audit */
+    struct pool *pool;                   /* vessels that wait, or NULL */
     const struct driver *const *drivers; /* NULL-terminated; static */
 };
 

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -14,6 +15,7 @@
 #include "base/clock.h"
 #include "base/fail.h"
 #include "base/sys.h"
+#include "engine/record_session.h"
 
 #define BUFFER    (256u << 10)
 #define DRAIN_MAX (4u << 20)
@@ -398,6 +400,7 @@ static void *session_main(void *context)
     if (s->vessel)
         destroy_vessel(s);
     end_all(s);
+    record_session_end(s);
     s->ended_ns = clock_now_ns();
     s->gone = true;
     tell(s);
@@ -418,6 +421,8 @@ struct vial_session *session_new(struct vial_engine *e,
     }
     s->engine = e;
     s->options = *options;
+    s->options.caller = options->caller ? strdup(options->caller) : NULL;
+    s->options.correlation = options->correlation ? strdup(options->correlation) : NULL;
     s->opened_ns = s->active_ns = clock_now_ns();
     s->lease_ns = s->opened_ns + options->lease_ms * 1000000;
     sys_make_id('s', s->report.id);
@@ -476,6 +481,8 @@ void session_free(struct vial_session *s)
         s->execs = x->next;
         exec_release(x);
     }
+    free((void *)(uintptr_t)s->options.caller);
+    free((void *)(uintptr_t)s->options.correlation);
     plan_free(s->plan);
     link_free(s->link);
     free(s->buffer);

@@ -82,8 +82,9 @@ static const char *const kernel_names[] = {
 
 /* Inside: what vial itself puts there. */
 static const char *const taken_targets[] = {
-    "/proc", "/sys",  "/dev", "/usr",      "/bin",       "/sbin",    "/etc",    "/run",
-    "/boot", "/work", "/tmp", "/var/none", "/var/empty", "/var/tmp", "/var/run"
+    "/proc",      "/sys",     "/dev",     "/usr",   "/bin",       "/sbin",
+    "/etc",       "/run",     "/boot",    "/work",  "/tmp",       "/var/none",
+    "/var/empty", "/var/tmp", "/var/run", "/.vial", "/.vial-init"
 };
 
 /* One source under judgement. */
@@ -388,13 +389,19 @@ static int check_apart(const struct plan *plan, const char *target,
     return 0;
 }
 
+int mount_check_target(const struct plan *plan, const char *target,
+                       struct vial_error *err)
+{
+    return judge_target(target, err) < 0 ? -1 : check_apart(plan, target, err);
+}
+
 static int add_mount(struct draft *d, const struct mount_in *in, struct vial_error *err)
 {
     struct plan *plan = d->plan;
     struct plan_mount *mount = &plan->mounts[plan->mount_count];
     struct judging j = { .settings = d->settings, .writable = in->writable };
 
-    if (judge_target(in->target, err) < 0 || check_apart(plan, in->target, err) < 0)
+    if (mount_check_target(plan, in->target, err) < 0)
         return -1;
     if (judge_source(j, in->source, mount, err) < 0)
         return -1;

@@ -17,8 +17,11 @@ import sys
 import time
 import urllib.parse
 
+import certs
+
 PACKAGES = "python3,bash,gcc,libc6-dev,procps"
 IMAGES = ["debian:12-slim", "python:3.11-slim", "gcc:12"]
+TLS_PORT = 2376
 PORT = 5000  # in a network namespace of its own
 TOGETHER = ["setpriv", "--pdeathsig", "TERM"]  # they end when we do
 
@@ -91,11 +94,16 @@ class Engine:
         self.socket = os.path.join(self.run, "docker.sock")
         self.group = "engine-of-tests-%d" % os.getpid()
         self.api = Api(self.socket)
-        self.daemon = self.registry = None
+        self.daemon = self.registry = self.certs = None
 
     @property
     def address(self):
         return "unix://" + self.socket
+
+    @property
+    def inside(self):
+        """A command's beginning that puts it into the daemon's network."""
+        return ["nsenter", "--net", "--target", str(self.daemon.pid)]
 
     def log(self, name):
         return open(os.path.join(self.dir, name + ".log"), "ab")
@@ -121,6 +129,11 @@ class Engine:
                    "--pidfile", os.path.join(self.run, "pid"), "--iptables=false",
                    "--ip-forward=false", "--ip-masq=false", "--userland-proxy=false",
                    "--cgroup-parent", "/" + self.group,
+                   "--add-runtime", "second=" + shutil.which("runc"),
+                   "--host", "tcp://0.0.0.0:%d" % TLS_PORT, "--tlsverify",
+                   "--tlscacert", self.certs.path("ca.pem"),
+                   "--tlscert", self.certs.path("engine.pem"),
+                   "--tlskey", self.certs.path("engine-key.pem"),
                    "--registry-mirror", "http://127.0.0.1:%d" % PORT]
         inside = ["sh", "-c", 'ip link set lo up && exec "$@"', "sh"]
         with self.log("dockerd") as log:
@@ -153,8 +166,7 @@ class Engine:
                     "http: {addr: '0.0.0.0:%d'}\n" % (store, PORT))
         with self.log("registry") as log:
             self.registry = subprocess.Popen(
-                TOGETHER + ["nsenter", "--net", "--target", str(self.daemon.pid), "docker-registry",
-                 "serve", config], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                TOGETHER + self.inside + ["docker-registry", "serve", config], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                 start_new_session=True)
 
     def stop_registry(self):
@@ -188,6 +200,7 @@ class Engine:
     def start(self):
         os.makedirs(self.dir, exist_ok=True)
         os.makedirs(self.run, mode=0o755, exist_ok=True)
+        self.certs = certs.make(os.path.join(self.run, "certs"))
         self.start_daemon()
         self.start_registry()
         self.load()
@@ -207,7 +220,7 @@ class Engine:
 
 def missing():
     """Why there can be no engine here, or None."""
-    for program in ["dockerd", "docker-registry", "mmdebstrap", "ip"]:
+    for program in ["dockerd", "docker-registry", "mmdebstrap", "ip", "openssl", "runc"]:
         if not shutil.which(program):
             return "there is no program '%s'" % program
     return None if os.geteuid() == 0 else "an engine of our own needs root"

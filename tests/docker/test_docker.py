@@ -431,8 +431,6 @@ def test_without_an_engine_the_error_says_what_to_do(run, engine):
     r = run("bash", "true", DOCKER_HOST="unix://" + dead)
     assert r["error"]["code"] == "VIAL-ENGINE-DOWN"
     os.unlink(dead)
-    r = run("bash", "true", DOCKER_HOST="tcp://127.0.0.1:2376")
-    assert r["error"]["code"] == "VIAL-UNSUPPORTED"
 
 
 def test_an_engine_that_hangs_is_given_up(run, engine):

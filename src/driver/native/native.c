@@ -428,6 +428,18 @@ void native_sweep(void)
     cgroup_close(&c);
 }
 
+/* Nothing but a cgroup can be changed from outside. */
+static int limit_vessel(struct vessel *vessel, const struct limits *limits,
+                        struct vial_error *err)
+{
+    struct native *n = native_of(vessel);
+
+    if (vessel->driver != &driver_native || !str_starts(vessel->limits_by, "cgroup"))
+        return fail(err, VIAL_E_UNSUPPORTED, "no cgroup holds the vessel's limits");
+    return n->cgroup.kind == CGROUP_V2 ? cgroup_v2_limit(&n->cgroup, limits, err)
+                                       : cgroup_v1_limit(&n->cgroup, limits, err);
+}
+
 /* A vessel of the lower tier is another driver's, and knows it. */
 
 static void kill_any(struct vessel *vessel)
@@ -461,6 +473,8 @@ const struct driver driver_native = {
     .kill = kill_any,
     .usage = usage_of_any,
     .close = close_any,
+    .limit = limit_vessel,
+    .waits = true,
     .describe = native_describe,
     .needs_programs_here = true,
 };
