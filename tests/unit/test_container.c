@@ -299,7 +299,7 @@ static void a_name_is_made_of_the_labels(void **state)
     (void)state;
     expect_name("s1", "t1", false, "vial-s1-t1");
     expect_name("s1", "t1", true, "vial-s1-t1-00ff");
-    expect_name("s1", NULL, false, "vial-s1-00ff");
+    expect_name("s1", NULL, false, "vial-s1");
     expect_name(NULL, NULL, false, "vial-00ff");
     expect_prefixed("acode", "acode-s1-t1");
     expect_name("../a b", "\xc3\xa9?x=1&y", false, "vial-.._a_b-___x_1_y");
