@@ -68,6 +68,12 @@ struct vessel {
 
 struct zygote;
 
+struct zygote_options {
+    int guest_fd;
+    const char *share_dir;
+    const char *const *imports; /* modules to load, NULL-terminated or NULL */
+};
+
 struct driver {
     const char *name;
 
@@ -102,11 +108,10 @@ struct driver {
                  struct vial_error *err);
 
     /* A zygote is a trusted interpreter, started once for PLAN's language, from
-     * which others are forked into open vessels. IMPORTS: modules it has loaded,
-     * NULL-terminated or NULL. NULL: this driver has none. One thread at a time. */
-    int (*zygote_open)(const struct plan *plan, int guest_fd,
-                       const char *const *imports, struct zygote **out,
-                       struct vial_error *err);
+     * which others are forked into open vessels. NULL: this driver has none. One
+     * thread at a time. */
+    int (*zygote_open)(const struct plan *plan, const struct zygote_options *options,
+                       struct zygote **out, struct vial_error *err);
     /* Puts an interpreter into VESSEL, confined as its jail says. *PID is its number
      * inside; *FD, owned by the caller, is what the guest gives it its work by. */
     int (*hatch)(struct zygote *zygote, struct vessel *vessel, int *fd, uint32_t *pid,

@@ -109,7 +109,9 @@ static void launch(struct guest *g, struct job *j, const struct exec_message *m)
     int rc = make_pipes(j, &theirs, m);
 
     if (rc == 0) {
-        j->pid = fork();
+        j->pid = adopt_give(g, m, &theirs);
+        if (j->pid < 0)
+            j->pid = fork();
         rc = j->pid < 0 ? -errno : 0;
         if (j->pid == 0)
             child_run(g, m, &theirs);
@@ -330,6 +332,7 @@ void exec_reaped(struct guest *g, pid_t pid, int status, const void *rusage)
     const struct rusage *usage = rusage;
     struct job *j = NULL;
 
+    adopt_reaped(g, pid);
     for (size_t i = 0; i < g->job_count; i++)
         if (g->jobs[i]->kind == JOB_EXEC && g->jobs[i]->pid == pid &&
             !g->jobs[i]->exited)

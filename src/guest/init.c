@@ -129,6 +129,7 @@ static void start(struct guest *g, bool stdio)
     take_signals(g);
     g->pid = getpid();
     g->workdir_fd = g->landlock_fd = -1;
+    g->came_fd = g->adopted_fd = -1;
     g->watch.next_ns = NEVER;
     g->watch.notify_fd = -1;
     (void)umask(022);

@@ -30,6 +30,7 @@
 #include "driver/native/seccomp.h"
 #include "driver/native/tier.h"
 #include "driver/native/weaken.h"
+#include "driver/native/zygote.h"
 
 #define JOIN_SLOT     4    /* where descriptors of cgroups come in */
 #define SWEEP_A_FEW   8    /* foreign cgroups looked at on the way of an open */
@@ -428,6 +429,26 @@ void native_sweep(void)
     cgroup_close(&c);
 }
 
+int native_join_fds(struct vessel *vessel, int *fds, struct vial_error *err)
+{
+    const struct cgroup *c = &native_of(vessel)->cgroup;
+    const char *name = c->kind == CGROUP_V2 ? "cgroup.procs" : "tasks";
+    int count = 0;
+
+    for (size_t i = 0; i < CGROUP_DIRS && c->kind != CGROUP_NONE; i++) {
+        if (c->dirs[i].fd < 0)
+            continue;
+        fds[count] = openat(c->dirs[i].fd, name, O_WRONLY | O_CLOEXEC);
+        if (fds[count] < 0) {
+            while (count > 0)
+                (void)close(fds[--count]);
+            return fail_sys(err, "open the vessel's cgroup");
+        }
+        count++;
+    }
+    return count;
+}
+
 /* Nothing but a cgroup can be changed from outside. */
 static int limit_vessel(struct vessel *vessel, const struct limits *limits,
                         struct vial_error *err)
@@ -474,6 +495,9 @@ const struct driver driver_native = {
     .usage = usage_of_any,
     .close = close_any,
     .limit = limit_vessel,
+    .zygote_open = zygote_open,
+    .hatch = zygote_hatch,
+    .zygote_close = zygote_close,
     .waits = true,
     .describe = native_describe,
     .needs_programs_here = true,
