@@ -48,6 +48,7 @@ static const struct shape keep_shape[] = {
     { "alive", SHAPE_FLAG, true, NULL },
     { "executions", SHAPE_COUNT, true, NULL },
     { "idle", SHAPE_TEXT, true, NULL },
+    { "programs", SHAPE_WORDS, true, NULL },
     { 0 },
 };
 
@@ -72,9 +73,13 @@ static const struct shape line_shape[] = {
 };
 
 static const struct shape answer_shape[] = {
-    { "text", SHAPE_LIST, true, line_shape }, { "limit", SHAPE_COUNT, false, NULL },
-    { "note", SHAPE_TEXT, false, NULL },      { "status", SHAPE_WORDS, false, NULL },
-    { "json", SHAPE_ANY, false, NULL },       { 0 },
+    { "text", SHAPE_LIST, true, line_shape },
+    { "limit", SHAPE_COUNT, false, NULL },
+    { "share", SHAPE_FLAG, false, NULL },
+    { "note", SHAPE_TEXT, false, NULL },
+    { "status", SHAPE_WORDS, false, NULL },
+    { "json", SHAPE_ANY, false, NULL },
+    { 0 },
 };
 
 static const struct shape tool_shape[] = {
