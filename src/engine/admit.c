@@ -82,6 +82,19 @@ static int make_places(const struct settings *s, struct vial_error *err)
     return 0;
 }
 
+static int check_overlay(const struct vial_request *full, const struct driver *driver,
+                         struct vial_error *err)
+{
+    char mode[32];
+
+    request_choice(full, FIELD_ID_workspace_mode, mode);
+    if (driver->overlays || !full->workspace || !str_eq(mode, "overlay"))
+        return 0;
+    (void)fail(err, VIAL_E_UNSUPPORTED,
+               "driver '%s' cannot put an overlay over the workspace", driver->name);
+    return fail_remedy(err, "use '--driver native', or '--workspace-mode ro' or 'rw'");
+}
+
 int admit(const struct vial_engine *e, const struct vial_request *req,
           struct vial_request *full, const struct driver **driver,
           struct vial_error *err)
@@ -93,7 +106,9 @@ int admit(const struct vial_engine *e, const struct vial_request *req,
         make_places(e->settings, err) < 0 ||
         policy_check(&e->settings->policy, full, err) < 0)
         return -1;
-    return choose_driver(e, full, driver, err);
+    if (choose_driver(e, full, driver, err) < 0)
+        return -1;
+    return check_overlay(full, *driver, err);
 }
 
 static int check_program(const struct plan *plan, const struct strv *argv,

@@ -77,18 +77,37 @@ static bool is_printable(const char *text)
     return true;
 }
 
+/* Without the white space around it, which is no part of a header's value. */
+static size_t trim(const char **value)
+{
+    size_t len;
+
+    *value += strspn(*value, " \t");
+    len = strlen(*value);
+    while (len > 0 && strchr(" \t", (*value)[len - 1]))
+        len--;
+    return len;
+}
+
+static bool is_plainly(const char *value, const char *text)
+{
+    size_t len = trim(&value);
+
+    return len == strlen(text) && memcmp(value, text, len) == 0;
+}
+
 #define CODED "=?base64?"
 
 /* True if a header's VALUE, plain or "=?base64?…?=", says TEXT. */
 static bool says(const char *value, const char *text)
 {
-    size_t len = strlen(value), begin = strlen(CODED);
+    size_t len = trim(&value), begin = strlen(CODED);
     struct blob plain = { 0 };
     bool same;
 
     if (!str_starts(value, CODED) || len < begin + 2 ||
-        strcmp(value + len - 2, "?=") != 0)
-        return is_printable(value) && strcmp(value, text) == 0;
+        memcmp(value + len - 2, "?=", 2) != 0)
+        return is_printable(value) && is_plainly(value, text);
     if (text_unbase64(value + begin, len - begin - 2, &plain) < 0)
         return false;
     same = plain.len == strlen(text) && memcmp(plain.data, text, plain.len) == 0;
@@ -188,10 +207,10 @@ int http_check_headers(const struct mcp_http *http, const struct web_request *re
     const char *name = name_in(message);
 
     if (version && (!is_once(req, "MCP-Protocol-Version") ||
-                    strcmp(web_header(req, "MCP-Protocol-Version"), version) != 0))
+                    !is_plainly(web_header(req, "MCP-Protocol-Version"), version)))
         return mismatch(err, "MCP-Protocol-Version");
     if (!is_once(req, "Mcp-Method") ||
-        strcmp(web_header(req, "Mcp-Method"), message->method) != 0)
+        !is_plainly(web_header(req, "Mcp-Method"), message->method))
         return mismatch(err, "Mcp-Method");
     if (name && (!is_once(req, "Mcp-Name") || !says(web_header(req, "Mcp-Name"), name)))
         return mismatch(err, "Mcp-Name");

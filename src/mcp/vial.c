@@ -29,6 +29,29 @@ static const char instructions[] =
     "create_sandbox gives one that keeps files and variables between calls. Outputs "
     "that were cut, files of sandboxes and files that runs brought back are resources.";
 
+/* For people who start from a prompt rather than from a tool. */
+static void solve_with_code(struct mcp_call *call, struct mcp_answer *answer)
+{
+    const char *task = json_string_value(json_object_get(call->arguments, "task"));
+
+    answer->content = json_pack(
+        "[{s:s, s:o}]", "type", "text", "text",
+        json_sprintf("%s\n\nWork it out by running code rather than by guessing. Use "
+                     "run_code for a single program; if several steps belong together, "
+                     "make a sandbox with create_sandbox first, pass its sandbox_id, "
+                     "and delete it in the end. Read errors and fix the code. Say what "
+                     "the code showed.",
+                     task));
+}
+
+static const char *const task_argument[] = { "task", NULL };
+
+static const struct mcp_prompt prompts[] = {
+    { "solve_with_code", "Solves a task by writing and running code.", task_argument,
+      solve_with_code },
+    { 0 },
+};
+
 static bool is_open(const json_t *session)
 {
     const char *outcome = json_string_value(json_object_get(session, "outcome"));
@@ -196,6 +219,7 @@ int mcp_vial_open(struct vial_engine *engine, struct registry *registry,
     options.runs = v->runs;
     options.tools = &v->tools;
     options.resources = &v->resources;
+    options.prompts = preset ? NULL : prompts; /* it names vial's own tools */
     if (!v->runs || mcp_preset_tools(engine, preset, &v->tools, err) < 0 ||
         mcp_open(&options, &v->core, err) < 0) {
         if (!v->runs)

@@ -133,11 +133,12 @@ static json_t *mounts(const struct plan *plan)
     for (size_t i = 0; i < plan->mount_count; i++) {
         const struct plan_mount *m = &plan->mounts[i];
 
-        (void)json_array_append_new(array, json_pack("{s:o, s:o, s:s, s:s}", "source",
-                                                     text(m->source), "target",
-                                                     text(m->target), "mode",
-                                                     m->writable ? "rw" : "ro", "kind",
-                                                     m->is_dir ? "directory" : "file"));
+        const char *mode = m->overlay ? "overlay" : m->writable ? "rw" : "ro";
+
+        (void)json_array_append_new(
+            array, json_pack("{s:o, s:o, s:s, s:s}", "source", text(m->source),
+                             "target", text(m->target), "mode", mode, "kind",
+                             m->is_dir ? "directory" : "file"));
     }
     return array;
 }

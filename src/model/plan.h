@@ -31,6 +31,7 @@ struct plan_file {
 struct plan_mount {
     char *source, *target;
     bool writable;
+    bool overlay; /* what is written goes to a layer above it, not to the host */
     bool is_dir;
     uint64_t dev, ino;
 };

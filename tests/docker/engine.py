@@ -14,6 +14,8 @@ import signal
 import socket
 import subprocess
 import sys
+import tarfile
+import tempfile
 import time
 import urllib.parse
 
@@ -21,9 +23,16 @@ import certs
 
 PACKAGES = "python3,bash,gcc,libc6-dev,procps"
 IMAGES = ["debian:12-slim", "python:3.11-slim", "gcc:12"]
+SMALL = "vial-test-small:1"
 TLS_PORT = 2376
 PORT = 5000  # in a network namespace of its own
 TOGETHER = ["setpriv", "--pdeathsig", "TERM"]  # they end when we do
+
+
+def libraries(program):
+    """What the loader of PROGRAM will open, itself included."""
+    out = subprocess.run(["ldd", program], capture_output=True, text=True, check=True).stdout
+    return {word for word in out.split() if word.startswith("/")}
 
 
 class Connection(http.client.HTTPConnection):
@@ -129,7 +138,7 @@ class Engine:
                    "--pidfile", os.path.join(self.run, "pid"), "--iptables=false",
                    "--ip-forward=false", "--ip-masq=false", "--userland-proxy=false",
                    "--cgroup-parent", "/" + self.group,
-                   "--add-runtime", "second=" + shutil.which("runc"),
+                   "--shutdown-timeout", "1", "--add-runtime", "second=" + shutil.which("runc"),
                    "--host", "tcp://0.0.0.0:%d" % TLS_PORT, "--tlsverify",
                    "--tlscacert", self.certs.path("ca.pem"),
                    "--tlscert", self.certs.path("engine.pem"),
@@ -177,14 +186,39 @@ class Engine:
 
     def load(self):
         """The images, under their usual names, here and in the registry."""
-        present = {t for i in self.api.call("GET", "/images/json") for t in i["RepoTags"] or []}
-        if IMAGES[0] not in present:
+        if not self.has(IMAGES[0]):
             repo, tag = IMAGES[0].split(":")
             with open(self.base(), "rb") as tar:
                 self.api.call("POST", "/images/create?fromSrc=-&repo=%s&tag=%s" % (repo, tag),
                               tar, {"Content-Type": "application/x-tar"}, timeout=300)
         for name in IMAGES:
             self.api.tag(IMAGES[0], name)
+
+    def small(self):
+        """An image of a shell and its libraries: real, and quick to push and pull."""
+        if not self.has(SMALL):
+            with tempfile.TemporaryFile() as file:
+                with tarfile.open(fileobj=file, mode="w", dereference=True) as tar:
+                    programs = ["/bin/bash", "/bin/sh", "/bin/cat"]
+                    places = {os.path.realpath(os.path.dirname(p)) + "/" + os.path.basename(p)
+                              for p in programs + [lib for p in programs
+                                                   for lib in libraries(p)]}
+                    for path in sorted(places):
+                        tar.add(path)
+                    for name, target in [("bin", "usr/bin"), ("lib", "usr/lib"),
+                                         ("lib64", "usr/lib64")]:
+                        link = tarfile.TarInfo(name)
+                        link.type, link.linkname = tarfile.SYMTYPE, target
+                        tar.addfile(link)
+                file.seek(0)
+                repo, tag = SMALL.split(":")
+                self.api.call("POST", "/images/create?fromSrc=-&repo=%s&tag=%s" % (repo, tag),
+                              file, {"Content-Type": "application/x-tar"}, timeout=300)
+        return SMALL
+
+    def has(self, image):
+        return image in {t for i in self.api.call("GET", "/images/json")
+                         for t in i["RepoTags"] or []}
 
     def publish(self, name, mirrored):
         """Pushes local image NAME so that pulls of MIRRORED find it."""

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * fixture [PORT]: an HTTP server with the tools, resources and prompts that the
+ * mcp-fixture: an HTTP server with the tools, resources and prompts that the
  * official conformance suite expects, on the same protocol core as the product.
+ * mcp-fixture product [PRESET]: the same server around the product itself.
  * Prints its address as the only line, and ends with its stdin.
  */
 
@@ -21,6 +22,7 @@
 #include "base/sys.h"
 #include "base/text.h"
 #include "mcp/http.h"
+#include "mcp/vial.h"
 
 #define PNG                                                                            \
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAA" \
@@ -409,9 +411,12 @@ static bool wants_name_first(struct mcp_call *call, struct mcp_answer *a)
 static void says_hello(const struct mcp_tool *tool, struct mcp_call *call,
                        struct mcp_answer *a)
 {
+    const json_t *got = json_object_get(mcp_call_params(call), "inputResponses");
+    const json_t *user = json_object_get(json_object_get(got, "user_name"), "content");
+    const char *name = rpc_text(user, "name");
+
     (void)tool;
-    (void)call;
-    say(a, "Hello");
+    str_printf(&a->text, "Hello, %s!", name ? name : "nobody");
 }
 
 #define NONE "{}"
@@ -673,23 +678,20 @@ static void handle(void *context, struct web_request *req)
     mcp_http_handle(context, req, "");
 }
 
-static int listen_on(unsigned short port, unsigned short *actual)
+static int listen_somewhere(unsigned short *port)
 {
     struct sockaddr_in address = { .sin_family = AF_INET,
-                                   .sin_port = htons(port),
                                    .sin_addr = { htonl(INADDR_LOOPBACK) } };
     socklen_t size = sizeof address;
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    int on = 1;
 
-    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     if (bind(fd, (struct sockaddr *)&address, sizeof address) < 0 ||
         listen(fd, 128) < 0 ||
         getsockname(fd, (struct sockaddr *)&address, &size) < 0) {
         perror("listen");
         exit(1);
     }
-    *actual = ntohs(address.sin_port);
+    *port = ntohs(address.sin_port);
     return fd;
 }
 
@@ -701,7 +703,30 @@ static void or_die(int rc, const struct vial_error *err)
     exit(1);
 }
 
-int main(int argc, char **argv)
+/* Serves MCP until our stdin ends. */
+static void serve(struct mcp *mcp)
+{
+    struct mcp_http_options http_options = { .mcp = mcp };
+    struct web_options web_options = { .handler = handle };
+    struct vial_error err = { 0 };
+    struct mcp_http *http;
+    struct web *web;
+    unsigned short port;
+    char byte;
+
+    or_die(mcp_http_open(&http_options, &http, &err), &err);
+    web_options.context = http;
+    web_options.listen_fd = listen_somewhere(&port);
+    or_die(web_open(&web_options, &web, &err), &err);
+    (void)printf("http://127.0.0.1:%u/mcp\n", port);
+    (void)fflush(stdout);
+    while (read(STDIN_FILENO, &byte, 1) > 0)
+        ;
+    web_close(web);
+    mcp_http_close(http);
+}
+
+static void serve_fixture(void)
 {
     struct mcp_tools tools = { 0 };
     const struct mcp_resources resources = { .list = list_resources,
@@ -714,28 +739,39 @@ int main(int argc, char **argv)
                                          .name = "vial-fixture",
                                          .instructions = "for tests",
                                          .lists_change = true };
-    struct mcp_http_options http_options = { 0 };
-    struct web_options web_options = { .handler = handle };
     struct vial_error err = { 0 };
-    struct mcp_http *http;
-    struct web *web;
-    unsigned short port;
-    char byte;
+    struct mcp *mcp;
 
     make_tools(&tools);
-    or_die(mcp_open(&options, &http_options.mcp, &err), &err);
-    or_die(mcp_http_open(&http_options, &http, &err), &err);
-    web_options.context = http;
-    web_options.listen_fd =
-        listen_on((unsigned short)(argc > 1 ? atoi(argv[1]) : 0), &port);
-    or_die(web_open(&web_options, &web, &err), &err);
-    (void)printf("http://127.0.0.1:%u/mcp\n", port);
-    (void)fflush(stdout);
-    while (read(STDIN_FILENO, &byte, 1) > 0)
-        ;
-    web_close(web);
-    mcp_http_close(http);
-    mcp_close(http_options.mcp);
+    or_die(mcp_open(&options, &mcp, &err), &err);
+    serve(mcp);
+    mcp_close(mcp);
     mcp_tools_done(&tools);
+}
+
+static void serve_product(const char *preset)
+{
+    const struct vial_engine_options options = { .preset = preset };
+    struct registry_options registry_options = { 0 };
+    struct vial_error err = { 0 };
+    struct registry *registry;
+    struct mcp_vial *server;
+
+    or_die(vial_engine_open(&options, &registry_options.engine, &err), &err);
+    or_die(registry_open(&registry_options, &registry, &err), &err);
+    or_die(mcp_vial_open(registry_options.engine, registry, preset, &server, &err),
+           &err);
+    serve(mcp_vial_core(server));
+    mcp_vial_close(server);
+    registry_close(registry);
+    vial_engine_close(registry_options.engine);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1)
+        serve_product(argc > 2 ? argv[2] : NULL);
+    else
+        serve_fixture();
     return 0;
 }

@@ -72,7 +72,7 @@ static int add_paths(struct jail *jail, const struct plan *plan)
     /* An instance of the vessel's own: its terminals are nobody else's. */
     rc |= confine_path(jail, "/dev/pts", JAIL_READ | JAIL_WRITE | JAIL_DEVICE);
     for (size_t i = 0; i < plan->mount_count; i++) {
-        if (plan->mounts[i].writable)
+        if (plan->mounts[i].writable || plan->mounts[i].overlay)
             rc |= confine_path(jail, plan->mounts[i].target,
                                JAIL_READ | JAIL_WRITE | JAIL_EXEC);
     }
