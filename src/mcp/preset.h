@@ -9,17 +9,18 @@
 
 #include "mcp/tool.h"
 
+#include "vial/keep.h"
+
 /* Everything of one table of tools. */
 struct preset_world {
     json_t *block;                      /* the preset's own (model/preset.h) */
     json_t *config;                     /* the settings, as vial_config gives them */
     int64_t timeout_ms, max_timeout_ms; /* the usual one, and the policy's cap */
-    bool alive;                         /* keep-alive: one session for many calls … */
+    bool alive;                         /* keep-alive: one vessel for many calls … */
     int64_t executions, idle_ms;        /* … until these */
     pthread_mutex_t lock;               /* for what follows */
-    char *kept_id;                      /* the session that is kept alive, or NULL */
-    char *kept_owner;                   /* whose it is */
-    int64_t kept_calls, kept_last_ms;
+    struct preset_kept *kept;           /* a vessel for each caller */
+    size_t kept_count;
     struct preset_tool {
         struct preset_world *world;
         json_t *tool; /* borrowed from BLOCK */
@@ -50,11 +51,11 @@ json_t *preset_output(const json_t *tool);
 void preset_call(const struct mcp_tool *tool, struct mcp_call *call,
                  struct mcp_answer *answer);
 
-/* Runs in the session that is kept alive, made anew when it is time; REQ has the
- * language, the code and the time-out. */
+/* Runs in the vessel that is kept alive for the caller. */
 int preset_run_kept(struct preset_job *job, const struct vial_request *req,
-                    int64_t timeout_ms, struct vial_result **out,
+                    const struct vial_watch *watch, struct vial_result **out,
                     struct vial_error *err);
+void preset_end_kept(struct preset_world *w);
 
 /* The argument that goes to PART ("shell", "id" …), or NULL. */
 const char *preset_part(const struct preset_job *job, const char *part);

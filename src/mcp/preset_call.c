@@ -167,24 +167,34 @@ static bool lacks_image(const char *code)
     return strcmp(code, fail_code_text(VIAL_E_IMAGE)) == 0;
 }
 
-/* A run for want of an image has done nothing yet: it is pulled, once. */
-static int run_fresh(struct mcp_call *call, const struct vial_request *req,
-                     struct vial_result **out, struct vial_error *err)
+static int run_once(struct preset_job *job, bool keep, const struct vial_request *req,
+                    const struct vial_watch *watch, struct vial_result **out,
+                    struct vial_error *err)
 {
+    if (keep)
+        return preset_run_kept(job, req, watch, out, err);
+    return vial_run(job->call->engine, req, watch, out, err);
+}
+
+/* A run for want of an image has done nothing yet: it is pulled, once. */
+static int run(struct preset_job *job, bool keep, const struct vial_request *req,
+               struct vial_result **out, struct vial_error *err)
+{
+    struct mcp_call *call = job->call;
     const struct vial_watch watch = { .cancel_fd = call->cancel_fd,
                                       .stdin_fd = -1,
                                       .output = pass_on,
                                       .context = call,
                                       .caller = call->owner[0] ? call->owner : NULL };
 
-    if (vial_run(call->engine, req, &watch, out, err) < 0)
+    if (run_once(job, keep, req, &watch, out, err) < 0)
         return -1;
     if (!(*out)->image || !lacks_image((*out)->error.code))
         return 0;
     if (preset_pull(call, (*out)->image, &(*out)->error) < 0)
         return 0;
     vial_result_free(ptr_take(out));
-    return vial_run(call->engine, req, &watch, out, err);
+    return run_once(job, keep, req, &watch, out, err);
 }
 
 static int do_run(struct preset_job *job, struct vial_error *err)
@@ -197,8 +207,7 @@ static int do_run(struct preset_job *job, struct vial_error *err)
 
     if (make_request(job, &req, err) < 0)
         return -1;
-    rc = keep ? preset_run_kept(job, req, limit_of(job, req), &result, err)
-              : run_fresh(job->call, req, &result, err);
+    rc = run(job, keep, req, &result, err);
     if (rc == 0)
         preset_tell_result(job, result, limit_of(job, req));
     return rc;

@@ -18,8 +18,7 @@ static void world_free(void *data)
 
     json_decref(w->block);
     json_decref(w->config);
-    free(w->kept_id);
-    free(w->kept_owner);
+    preset_end_kept(w);
     free(w->tools);
     (void)pthread_mutex_destroy(&w->lock);
     free(w);

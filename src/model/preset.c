@@ -48,7 +48,6 @@ static const struct shape keep_shape[] = {
     { "alive", SHAPE_FLAG, true, NULL },
     { "executions", SHAPE_COUNT, true, NULL },
     { "idle", SHAPE_TEXT, true, NULL },
-    { "programs", SHAPE_WORDS, true, NULL },
     { 0 },
 };
 
