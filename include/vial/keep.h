@@ -47,10 +47,11 @@ VIAL_API VIAL_MUST_CHECK int vial_keep_open(struct vial_engine *engine,
 /* Runs REQ in the kept vessel, as vial_run would in one of its own. REQ may set
  * what is about the program: language, code, command, args, stdin, files, outputs,
  * env, cwd, time-outs, what is kept of the output; anything else is refused.
- * CANCEL_FD readable cancels the call; -1: none. */
+ * WATCH follows it as in vial_run, but stdin is the request's; NULL: nobody does. */
 VIAL_API VIAL_MUST_CHECK int vial_keep_run(struct vial_keep *keep,
                                            const struct vial_request *req,
-                                           int cancel_fd, struct vial_result **out,
+                                           const struct vial_watch *watch,
+                                           struct vial_result **out,
                                            struct vial_error *err);
 
 /* How it stands. */

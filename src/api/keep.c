@@ -37,7 +37,8 @@ struct vial_keep {
 struct call {
     struct vial_keep *keep;
     struct plan *plan;
-    int cancel_fd;
+    const struct vial_watch *watch; /* never NULL */
+    uint64_t told[2];               /* how much of each stream it has seen */
     struct vial_exec *exec;
     struct vial_exec_status status;
     bool cancelled;
@@ -222,13 +223,43 @@ static int start_locked(struct call *c, bool compiling, struct vial_error *err)
     return 0;
 }
 
+/* What a stream has brought since, to whoever watches. False: they have enough. */
+static bool tell(struct call *c, int stream)
+{
+    auto_free char *piece = malloc(PIECE);
+    struct vial_chunk chunk = { 0 };
+
+    if (!piece)
+        return true;
+    do {
+        if (vial_exec_read(c->exec, stream, c->told[stream - 1], piece, PIECE, 0,
+                           &chunk, NULL) < 0)
+            return true;
+        c->told[stream - 1] = chunk.offset + chunk.len;
+        if (chunk.len > 0 &&
+            c->watch->output(c->watch->context, stream, piece, chunk.len) != 0)
+            return false;
+    } while (chunk.len > 0);
+    return true;
+}
+
+static bool is_cancelled(struct call *c)
+{
+    struct pollfd cancel = { .fd = c->watch->cancel_fd, .events = POLLIN };
+
+    if (cancel.fd >= 0 && poll(&cancel, 1, 0) > 0)
+        return true;
+    return c->watch->output && (!tell(c, 1) || !tell(c, 2));
+}
+
 static void wait_for_end(struct call *c)
 {
-    struct pollfd cancel = { .fd = c->cancel_fd, .events = POLLIN };
+    bool watched = c->watch->cancel_fd >= 0 || c->watch->output;
 
+    c->told[0] = c->told[1] = 0;
     do {
-        vial_exec_wait(c->exec, c->cancel_fd < 0 ? -1 : SLICE_MS, &c->status);
-        if (c->status.running && !c->cancelled && poll(&cancel, 1, 0) > 0) {
+        vial_exec_wait(c->exec, watched ? SLICE_MS : -1, &c->status);
+        if (is_cancelled(c) && c->status.running && !c->cancelled) {
             c->cancelled = true;
             if (vial_exec_signal(c->exec, SIGKILL, true, NULL) < 0)
                 continue; /* it has ended, which the next look shows */
@@ -408,11 +439,13 @@ static int make_plan(struct vial_keep *k, const struct vial_request *req,
     return engine_plan(k->engine, &whole, &driver, out, err);
 }
 
-int vial_keep_run(struct vial_keep *keep, const struct vial_request *req, int cancel_fd,
-                  struct vial_result **out, struct vial_error *err)
+int vial_keep_run(struct vial_keep *keep, const struct vial_request *req,
+                  const struct vial_watch *watch, struct vial_result **out,
+                  struct vial_error *err)
 {
+    static const struct vial_watch nobody = { .cancel_fd = -1, .stdin_fd = -1 };
     auto_plan struct plan *plan = NULL;
-    struct call c = { .keep = keep, .cancel_fd = cancel_fd };
+    struct call c = { .keep = keep, .watch = watch ? watch : &nobody };
     struct vial_result *r = calloc(1, sizeof(*r));
     struct vial_error why = { 0 };
     int rc;

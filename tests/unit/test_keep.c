@@ -29,7 +29,7 @@ static struct vial_result *call(struct vial_keep *k, const char *json)
     struct vial_request *req = case_request(json);
     struct vial_result *r = NULL;
 
-    good(vial_keep_run(k, req, -1, &r, &err));
+    good(vial_keep_run(k, req, NULL, &r, &err));
     vial_request_free(req);
     return r;
 }
@@ -184,7 +184,9 @@ static void a_call_can_be_cancelled(void **state)
 
     assert_int_equal(pipe(ends), 0);
     assert_int_equal(write(ends[1], "x", 1), 1);
-    good(vial_keep_run(k, req, ends[0], &r, &err));
+    good(vial_keep_run(k, req,
+                       &(struct vial_watch){ .cancel_fd = ends[0], .stdin_fd = -1 }, &r,
+                       &err));
     case_verdict(r, VIAL_CANCELLED);
     vial_result_free(r);
     vial_request_free(req);
