@@ -29,6 +29,7 @@
 
 #include "wire/frame.h"
 #include "wire/message.h"
+#include "wire/weaken.h"
 
 #define CHUNK         WIRE_MAX_TO_HOST /* moved in one frame */
 #define OUT_BUSY      (256u << 10)     /* with more unwritten, nothing is produced */
