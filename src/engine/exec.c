@@ -180,7 +180,8 @@ static int queue(struct vial_exec *x, const struct vial_exec_options *o, bool la
                                .timeout_ms =
                                    lasting ? 0 : (uint64_t)(timeout_ms + GRACE_MS),
                                .stdin_closed = !x->live && x->input.len == 0,
-                               .terminal = o->rows << 16 | o->columns };
+                               .terminal = o->rows << 16 | o->columns,
+                               .apart = 1 };
     x->begun_ns = clock_now_ns();
     x->deadline_ns = lasting ? SESSION_NEVER : x->begun_ns + timeout_ms * 1000000;
     return link_exec(s->link, &m, &x->channel, err);

@@ -107,6 +107,10 @@ static void child_confine(const struct guest *g, const struct exec_message *m)
     if (jail->flags & JAIL_DROP_CAPS)
         child_try(STEP_CAPS, confine_caps());
     child_die_with_guest(g); /* a change of ids would clear it */
+    /* Whoever forks twice and leaves its session comes back to the program, not to
+     * the guest, and is found below it when its time is over. */
+    if (m->apart && prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
+        child_fail(STEP_SESSION, errno);
     child_cwd(g, m->cwd);
     if ((jail->flags & JAIL_NO_NEW_PRIVS) && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
         child_fail(STEP_PRIVS, errno);
