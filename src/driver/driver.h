@@ -15,6 +15,7 @@
 
 #include <jansson.h>
 #include <stdbool.h>
+#include <sys/types.h>
 
 #include "base/str.h"
 #include "model/plan.h"
@@ -57,6 +58,10 @@ struct vessel {
     int stream_fd;    /* non-blocking byte stream to the guest; owned */
     int death_fd;     /* readable once the guest is gone (a pidfd), or -1; owned */
     int event_fd;     /* readable on a kernel limit event (POLLIN|POLLPRI), or -1 */
+    bool layered;     /* the workspace is an overlay, and these are there, owned: */
+    int layer_fd;     /* the directory of its layers: upper, points */
+    int merged_fd;    /* the overlay as programs see it */
+    uid_t layer_id;   /* whose files are in it, here: what a host's thread must be */
     struct jail jail; /* sent to the guest before any exec */
     bool jailed;      /* it was greeted and told its jail already, by a keeper */
     const char *level;
@@ -120,6 +125,7 @@ struct driver {
 
     bool waits;               /* its vessels may wait in a pool */
     bool wants_image;         /* plan->image must be set */
+    bool overlays;            /* a plan's mount may be an overlay */
     bool needs_programs_here; /* the language's program must exist on this host */
 };
 

@@ -145,15 +145,13 @@ static int child_search(const struct exec_message *m)
         size_t len = strcspn(at, ":");
 
         if (len && len + 1 + name_len < sizeof path) {
-            int error;
-
             memcpy(path, at, len);
             path[len] = '/';
             memcpy(path + len + 1, m->argv[0], name_len + 1);
-            (void)execve(path, m->argv, m->env);
-            error = errno;
-            if (!first && access(path, F_OK) == 0)
-                first = error;
+            if (access(path, F_OK) == 0) { /* looking costs less than trying */
+                (void)execve(path, m->argv, m->env);
+                first = first ? first : errno;
+            }
         }
         if (!at[len])
             return first;

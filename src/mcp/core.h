@@ -43,11 +43,11 @@ void outbox_pass_on(struct outbox *o, struct mcp_exchange *x, int stop_fd,
 struct work {
     struct mcp_call public;
     struct mcp *mcp;
-    const struct mcp_tool *tool; /* NULL for prompts */
+    const struct mcp_tool *tool;   /* NULL for prompts */
     json_t *params, *capabilities; /* owned */
     json_t *token;                 /* the progress token, owned; NULL: not asked for */
     bool modern;
-    int log_level; /* of a modern request; -1: none */
+    int log_level;          /* of a modern request; -1: none */
     struct mcp_exchange *x; /* the caller's, while it listens; NULL in a task */
     struct task *task;      /* or NULL */
 

@@ -93,10 +93,10 @@ static int initialize(struct mcp_exchange *x, const struct era *era, json_t **re
                         "Invalid params: protocolVersion is missing, or capabilities "
                         "is not an object");
     peer_initialize(x->peer, agreed, can);
-    *result = json_pack("{s:s, s:o, s:o, s:s*}", "protocolVersion", agreed,
-                        "capabilities", capabilities(x->mcp, false), "serverInfo",
-                        server_info(x->mcp), "instructions",
-                        x->mcp->options.instructions);
+    *result =
+        json_pack("{s:s, s:o, s:o, s:s*}", "protocolVersion", agreed, "capabilities",
+                  capabilities(x->mcp, false), "serverInfo", server_info(x->mcp),
+                  "instructions", x->mcp->options.instructions);
     return 0;
 }
 
@@ -154,7 +154,7 @@ static const struct method {
     const char *name;
     mcp_method *run;
     unsigned flags;
-    int ttl_ms; /* how long clients may keep the result; -1: it is no such result */
+    int ttl_ms;  /* how long clients may keep the result; -1: it is no such result */
     bool shared; /* the same for every caller */
 } methods[] = {
     { "initialize", initialize, OLD | FIRST, -1, false },
@@ -230,10 +230,10 @@ static int read_modern(struct mcp_exchange *x, struct era *era, struct rpc_error
                         "Invalid params: _meta lacks " MCP_META
                         "protocolVersion or " MCP_META "clientCapabilities");
     if (strcmp(version, MODERN) != 0)
-        return rpc_fail(err, RPC_VERSION, 400,
-                        json_pack("{s:o, s:s}", "supported", versions(), "requested",
-                                  version),
-                        "Unsupported protocol version");
+        return rpc_fail(
+            err, RPC_VERSION, 400,
+            json_pack("{s:o, s:s}", "supported", versions(), "requested", version),
+            "Unsupported protocol version");
     era->capabilities = json_incref(can);
     return 0;
 }

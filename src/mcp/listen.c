@@ -67,8 +67,8 @@ static void tag(json_t *message, const json_t *id)
     json_t *copy = json_deep_copy(id);
 
     if (copy)
-        (void)json_object_set_new(
-            params, "_meta", json_pack("{s:o}", MCP_META "subscriptionId", copy));
+        (void)json_object_set_new(params, "_meta",
+                                  json_pack("{s:o}", MCP_META "subscriptionId", copy));
 }
 
 static bool peer_wants_change(struct mcp_peer *peer, const char *what)
@@ -119,7 +119,8 @@ static json_t *filter_of(const struct mcp *mcp, const json_t *asked)
         if (json_is_true(json_object_get(asked, changes[i].key)))
             (void)json_object_set_new(filter, changes[i].key, json_true());
     if (json_is_array(uris) && mcp->options.resources)
-        (void)json_object_set_new(filter, "resourceSubscriptions", json_deep_copy(uris));
+        (void)json_object_set_new(filter, "resourceSubscriptions",
+                                  json_deep_copy(uris));
     return filter;
 }
 

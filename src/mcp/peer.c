@@ -14,13 +14,14 @@
 #include "base/auto.h"
 #include "base/sys.h"
 
-#define LINGER_S       2
-#define SUBSCRIPTIONS  1024
-#define ASK_LOOK_MS    20
-#define DEFAULT_LEVEL  1 /* info */
+#define LINGER_S      2
+#define SUBSCRIPTIONS 1024
+#define ASK_LOOK_MS   20
+#define DEFAULT_LEVEL 1 /* info */
 
-const char *const peer_log_levels[] = { "debug",    "info",  "notice",    "warning", "error",
-                                        "critical", "alert", "emergency", NULL };
+const char *const peer_log_levels[] = { "debug",   "info",      "notice",
+                                        "warning", "error",     "critical",
+                                        "alert",   "emergency", NULL };
 
 int peer_log_level(const char *name)
 {

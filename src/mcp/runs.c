@@ -156,14 +156,14 @@ const char *mcp_media(const char *name)
     static const struct {
         const char *end, *media;
     } known[] = {
-        { ".png", "image/png" },        { ".jpg", "image/jpeg" },
-        { ".jpeg", "image/jpeg" },      { ".gif", "image/gif" },
-        { ".webp", "image/webp" },      { ".svg", "image/svg+xml" },
+        { ".png", "image/png" },         { ".jpg", "image/jpeg" },
+        { ".jpeg", "image/jpeg" },       { ".gif", "image/gif" },
+        { ".webp", "image/webp" },       { ".svg", "image/svg+xml" },
         { ".json", "application/json" }, { ".csv", "text/csv" },
-        { ".html", "text/html" },       { ".md", "text/markdown" },
-        { ".pdf", "application/pdf" },  { ".txt", "text/plain" },
-        { "/stdout", "text/plain" },    { "/stderr", "text/plain" },
-        { ".py", "text/x-python" },     { ".js", "text/javascript" },
+        { ".html", "text/html" },        { ".md", "text/markdown" },
+        { ".pdf", "application/pdf" },   { ".txt", "text/plain" },
+        { "/stdout", "text/plain" },     { "/stderr", "text/plain" },
+        { ".py", "text/x-python" },      { ".js", "text/javascript" },
     };
     size_t len = strlen(name);
 

@@ -61,9 +61,8 @@ static json_t *prompt_json(const struct mcp_prompt *p)
     json_t *arguments = json_array();
 
     for (size_t i = 0; p->arguments && p->arguments[i]; i++)
-        (void)json_array_append_new(arguments,
-                                    json_pack("{s:s, s:b}", "name", p->arguments[i],
-                                              "required", 1));
+        (void)json_array_append_new(
+            arguments, json_pack("{s:s, s:b}", "name", p->arguments[i], "required", 1));
     return json_pack("{s:s, s:s, s:o}", "name", p->name, "description", p->description,
                      "arguments", arguments);
 }
@@ -157,8 +156,8 @@ int complete(struct mcp_exchange *x, const struct era *era, json_t **result,
     values = r->complete(r->context, x->owner, params);
     if (!values)
         values = json_array();
-    *result = json_pack("{s:{s:I, s:b, s:o}}", "completion", "total",
-                        (json_int_t)json_array_size(values), "hasMore", 0, "values",
-                        values);
+    *result =
+        json_pack("{s:{s:I, s:b, s:o}}", "completion", "total",
+                  (json_int_t)json_array_size(values), "hasMore", 0, "values", values);
     return 0;
 }

@@ -134,8 +134,8 @@ static void take_request(struct stdio *s, struct rpc_message *m)
     auto_rpc_error struct rpc_error err = { 0 };
     struct job *job = calloc(1, sizeof *job);
 
-    if (!job || mcp_flight_begin(s->peer, m->id, &job->flight, &job->cancel_fd, &err) <
-                    0) {
+    if (!job ||
+        mcp_flight_begin(s->peer, m->id, &job->flight, &job->cancel_fd, &err) < 0) {
         if (!job)
             (void)rpc_fail(&err, RPC_INTERNAL, 0, NULL, "Internal error: no memory");
         write_error(s, m->id, &err);

@@ -45,8 +45,8 @@ struct task {
 
 bool task_is_known(const json_t *capabilities)
 {
-    return json_is_object(json_object_get(json_object_get(capabilities, "extensions"),
-                                          MCP_META "tasks"));
+    return json_is_object(
+        json_object_get(json_object_get(capabilities, "extensions"), MCP_META "tasks"));
 }
 
 int task_fail_unknown(struct rpc_error *err)
@@ -118,8 +118,7 @@ static struct task *take_stale(struct mcp *mcp)
     for (struct task **at = &mcp->tasks; *at; at = &(*at)->next)
         if ((*at)->over && !(*at)->attached)
             oldest = at;
-    if (!oldest ||
-        ((*oldest)->ended_ns > before_ns && mcp->task_count < TASKS_MAX))
+    if (!oldest || ((*oldest)->ended_ns > before_ns && mcp->task_count < TASKS_MAX))
         return NULL;
     t = *oldest;
     *oldest = t->next;
@@ -361,8 +360,8 @@ static struct task *find(struct mcp_exchange *x, struct rpc_error *err)
     for (struct task *t = x->mcp->tasks; id && t; t = t->next)
         if (strcmp(t->id, id) == 0 && strcmp(t->owner, x->owner) == 0)
             return t;
-    (void)rpc_fail(err, RPC_PARAMS, 0,
-                   json_pack("{s:s*}", "taskId", id), "Unknown taskId");
+    (void)rpc_fail(err, RPC_PARAMS, 0, json_pack("{s:s*}", "taskId", id),
+                   "Unknown taskId");
     return NULL;
 }
 

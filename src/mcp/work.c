@@ -10,10 +10,10 @@
 
 /* A program that prints a lot must not turn into as many messages: so many may go
  * at once, and so many more each second. */
-#define TURNS_MOST   64.0
-#define TURNS_PER_S  20.0
-#define HELD_MAX     (16u << 10) /* text of one message */
-#define TOLD_MAX     (256u << 10) /* text of all of them */
+#define TURNS_MOST  64.0
+#define TURNS_PER_S 20.0
+#define HELD_MAX    (16u << 10)  /* text of one message */
+#define TOLD_MAX    (256u << 10) /* text of all of them */
 
 static void tell_text(struct mcp_call *call, const char *text, size_t len);
 
@@ -43,8 +43,7 @@ int work_init(struct work *w, struct mcp_exchange *x, const struct era *era)
                         .progress = -1,
                         .turns = TURNS_MOST,
                         .turns_ns = clock_now_ns() };
-    w->log_level =
-        w->modern ? peer_log_level(rpc_text(meta, MCP_META "logLevel")) : -1;
+    w->log_level = w->modern ? peer_log_level(rpc_text(meta, MCP_META "logLevel")) : -1;
     w->public.core = w;
     return 0;
 }
@@ -82,14 +81,21 @@ const json_t *mcp_call_capabilities(const struct mcp_call *call)
     return ((const struct work *)call->core)->capabilities;
 }
 
+static json_t *number_json(double n)
+{
+    bool whole = n == (double)(json_int_t)n;
+
+    return whole ? json_integer((json_int_t)n) : json_real(n);
+}
+
 static void send_progress(struct work *w, double progress, double total,
                           const char *text, size_t len)
 {
-    json_t *params = json_pack("{s:O, s:f}", "progressToken", w->token, "progress",
-                               progress);
+    json_t *params = json_pack("{s:O, s:o}", "progressToken", w->token, "progress",
+                               number_json(progress));
 
     if (params && total >= 0)
-        (void)json_object_set_new(params, "total", json_real(total));
+        (void)json_object_set_new(params, "total", number_json(total));
     if (params && len > 0)
         (void)json_object_set_new(params, "message", json_stringn(text, len));
     w->progress = progress;

@@ -203,14 +203,25 @@ static void expect_bindings(json_t *bindings)
 
 static void expect_closed(json_t *container, const char *mount)
 {
-    static const char *const tops[] = {
-        "Image",           "Hostname",     "User",
-        "Entrypoint",      "Cmd",          "WorkingDir",
-        "OpenStdin",       "StdinOnce",    "AttachStdin",
-        "AttachStdout",    "AttachStderr", "Tty",
-        "NetworkDisabled", "Healthcheck",  "Labels",
-        "HostConfig",      "ExposedPorts", NULL
-    };
+    static const char *const tops[] = { "Image",
+                                        "Hostname",
+                                        "User",
+                                        "Entrypoint",
+                                        "Cmd",
+                                        "WorkingDir",
+                                        "OpenStdin",
+                                        "StdinOnce",
+                                        "AttachStdin",
+                                        "AttachStdout",
+                                        "AttachStderr",
+                                        "Tty",
+                                        "NetworkDisabled",
+                                        "Healthcheck",
+                                        "Labels",
+                                        "HostConfig",
+                                        "ExposedPorts",
+                                        "StopTimeout",
+                                        NULL };
     static const char *const hosts[] = {
         "AutoRemove",  "Privileged",    "ReadonlyRootfs",  "CapDrop",
         "SecurityOpt", "NetworkMode",   "IpcMode",         "CgroupnsMode",
