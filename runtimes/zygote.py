@@ -1,10 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """The part of a zygote that is easier said in Python. It runs in the interpreter that
-children are forked from, and in each child before its program begins; it must leave
-no trace there: no name in __main__, no module that a started python would not have."""
+children are forked from, and in each child around its program; it must leave no trace
+there: no name in __main__, no module that a started python would not have."""
 import io
 import os
 import sys
+
+MAIN = "/work/main.py"
+started_with = set(sys.modules)
+loader = sys.modules["_frozen_importlib_external"].SourceFileLoader
+
+
+def hold(thing):
+    """Until python forgets what to do around forks, which is late in its end."""
+    os.register_at_fork(after_in_parent=thing)
 
 
 def prepare(names):
@@ -24,12 +33,9 @@ def prepare(names):
     import gc
     gc.collect()
     gc.freeze()
-    if "gc" not in kept:
-        sys.modules.pop("gc", None)
+    if not names and "gc" not in started_with:
+        del sys.modules["gc"]
     return " ".join(missing).encode()
-
-
-kept = set(sys.modules)
 
 
 def rehearse():
@@ -85,3 +91,61 @@ def begin(argv, env, piped):
         sys.orig_argv[2:] = words[2:]
     if piped:
         reopen_stdin()
+
+
+def introduce():
+    """What python tells __main__ about its file."""
+    main = sys.modules["__main__"].__dict__
+    main["__file__"] = MAIN
+    main["__cached__"] = None
+    main["__loader__"] = loader("__main__", MAIN)
+
+
+def retire():
+    """And takes back afterwards."""
+    main = sys.modules["__main__"].__dict__
+    main.pop("__file__", None)
+    main.pop("__cached__", None)
+
+
+def flush():
+    for stream in (sys.stderr, sys.stdout):
+        try:
+            stream.flush()
+        except BaseException:
+            pass
+
+
+def exit_code(value):
+    """What an exit with VALUE means to the system."""
+    code = value.code
+    if code is None:
+        return 0
+    if isinstance(code, int):
+        return code & 0xFF if -2 ** 63 <= code < 2 ** 63 else 255
+    try:
+        print(code, file=sys.stderr)
+    except BaseException:
+        pass
+    return 1
+
+
+def finish():
+    """Threads are waited for, and exit functions called. True when the rest of the
+    output could be written: python would exit with 120 otherwise."""
+    threading = sys.modules.get("threading")
+    if threading is not None:
+        try:
+            threading._shutdown()
+        except BaseException:
+            return None
+    atexit = sys.modules.get("atexit")
+    if atexit is not None:
+        atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if stream is not None and not stream.closed:
+                stream.flush()
+        except BaseException:
+            return None
+    return True

@@ -2,8 +2,15 @@
 #ifndef VIAL_ZYGOTE_PYTHON_H
 #define VIAL_ZYGOTE_PYTHON_H
 
-/* The few functions of the interpreter that a zygote needs. They are found in the
- * running process, so that one library serves every version. */
+/*
+ * The interpreter as a zygote needs it. Its functions are found in the running
+ * process, so that one library serves every version.
+ *
+ *   python_open -> python_before_fork -> python_forked (zygote)
+ *                                     -> python_hatched -> python_run (child)
+ */
+
+#include <stdio.h>
 
 #include "wire/message.h"
 
@@ -18,8 +25,12 @@ int python_open(struct python *py, const char *settings);
 void python_before_fork(struct python *py);
 void python_forked(struct python *py);  /* in the zygote */
 void python_hatched(struct python *py); /* in the child: made unlike its siblings */
+
 /* Arguments, environment and stdin become those of M. */
 void python_begin(struct python *py, const struct exec_message *m);
+/* Runs the program and ends the process. Returns only when this cannot be done
+ * here: then the caller goes on as python itself would. */
+void python_run(struct python *py, const char *path, FILE *file);
 void python_close(struct python *py);
 
 #endif

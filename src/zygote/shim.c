@@ -160,7 +160,7 @@ static void wait_for_orders(struct python *py)
     }
 }
 
-static void serve(void)
+static void serve(FILE *(*real_open)(const char *, const char *))
 {
     static char settings[ZYGOTE_MAX];
     struct python py;
@@ -176,6 +176,7 @@ static void serve(void)
     if (write(ZYGOTE_FD, py.missing, strlen(py.missing) + 1) < 0)
         die("speak to the driver");
     wait_for_orders(&py);
+    python_run(&py, PROGRAM, real_open(PROGRAM, "rb"));
     python_close(&py);
 }
 
@@ -189,7 +190,7 @@ __attribute__((visibility("default"))) FILE *fopen64(const char *path, const cha
         real = (FILE * (*)(const char *, const char *)) dlsym(RTLD_NEXT, "fopen64");
     if (!served && strcmp(path, PROGRAM) == 0) {
         served = 1;
-        serve();
+        serve(real);
     }
     return real(path, mode);
 }

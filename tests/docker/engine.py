@@ -35,6 +35,23 @@ def libraries(program):
     return {word for word in out.split() if word.startswith("/")}
 
 
+def state_of(pid):
+    """The letter in /proc/PID/stat; X for one that is gone."""
+    try:
+        with open("/proc/%s/stat" % pid) as f:
+            return f.read().rpartition(")")[2].split()[0]
+    except OSError:
+        return "X"
+
+
+def removed(directory):
+    try:
+        os.rmdir(directory)
+        return True
+    except OSError:
+        return False
+
+
 class Connection(http.client.HTTPConnection):
     def __init__(self, path, timeout):
         super().__init__("engine", timeout=timeout)
@@ -82,7 +99,7 @@ class Api:
         self.call("POST", "/images/%s/tag?repo=%s&tag=%s" % (image, repo, tag))
 
     def untag(self, name):
-        self.call("DELETE", "/images/%s?noprune=true" % name)
+        self.call("DELETE", "/images/%s?noprune=true&force=true" % name)
 
 
 def wait_for(what, seconds=30):
@@ -96,12 +113,12 @@ def wait_for(what, seconds=30):
 
 
 class Engine:
-    def __init__(self, directory):
+    def __init__(self, directory, name=""):
         self.dir = os.path.abspath(directory)
         # A socket's path must be short, and users must be able to get there.
-        self.run = "/tmp/vial-engine-%d" % os.getpid()
+        self.run = "/tmp/vial-engine-%d%s" % (os.getpid(), name)
         self.socket = os.path.join(self.run, "docker.sock")
-        self.group = "engine-of-tests-%d" % os.getpid()
+        self.group = "engine-of-tests-%d%s" % (os.getpid(), name)
         self.api = Api(self.socket)
         self.daemon = self.registry = self.certs = None
 
@@ -166,6 +183,28 @@ class Engine:
             self.daemon.send_signal(how)
             self.daemon.wait(60)
         self.daemon = None
+        if how == signal.SIGKILL:
+            self.forget_containerd()
+
+    def forget_containerd(self):
+        """Its parent was killed, and it with that. Where nobody reaps the dead, the next
+        daemon would take it for alive."""
+        path = os.path.join(self.run, "exec", "containerd", "containerd.pid")
+        try:
+            with open(path) as f:
+                pid = f.read().strip()
+        except OSError:
+            return
+        assert wait_for(lambda: state_of(pid) in "ZX", 20)
+        os.unlink(path)
+
+    def end_containers(self):
+        """What a daemon that was killed has left running."""
+        for group in glob.glob("/sys/fs/cgroup/pids/%s/**/cgroup.procs" % self.group,
+                               recursive=True):
+            with open(group) as f:
+                for pid in f.read().split():
+                    os.kill(int(pid), signal.SIGKILL)
 
     def start_registry(self):
         store = os.path.join(self.dir, "registry")
@@ -231,11 +270,14 @@ class Engine:
         if "errorDetail" in str(out):
             raise RuntimeError(out)
 
-    def start(self):
+    def start_bare(self):
         os.makedirs(self.dir, exist_ok=True)
         os.makedirs(self.run, mode=0o755, exist_ok=True)
         self.certs = certs.make(os.path.join(self.run, "certs"))
         self.start_daemon()
+
+    def start(self):
+        self.start_bare()
         self.start_registry()
         self.load()
         return self
@@ -243,12 +285,13 @@ class Engine:
     def stop(self):
         self.stop_registry()
         self.stop_daemon()
+        self.end_containers()
         if os.path.ismount(os.path.join(self.run, "exec", "netns")):
             subprocess.run(["umount", os.path.join(self.run, "exec", "netns")], check=False)
         for parent in glob.glob("/sys/fs/cgroup/*/" + self.group) + \
                 glob.glob("/sys/fs/cgroup/" + self.group):
             for path, _, _ in os.walk(parent, topdown=False):
-                os.rmdir(path)
+                wait_for(lambda: removed(path), 10)
         shutil.rmtree(self.run, ignore_errors=True)
 
 
