@@ -57,7 +57,8 @@ def test_containers_are_listed_and_are_gone_after_use(acode, repo, containers):
     try:
         assert p.stdout.readline() == "up\n"
         listed = json.loads(acode("sandbox", "list", "--json").out)
-        mine = [v for v in listed if v.get("pid") == p.pid or v.get("name") == "acode-s1-t1"]
+        mine = [v for v in listed
+                if v.get("owner") == p.pid or v.get("name") == "acode-s1-t1"]
         assert len(mine) == 1
         assert "SESSION" in acode("sandbox", "list").out
         for c in containers("acode-s1-t1"):
@@ -126,7 +127,7 @@ def test_errors_have_the_documents_codes(acode):
     absent = {"DOCKER_HOST": "unix:///nonexistent/sock"}
     assert code("--driver", "docker", **absent) == "ACODE-SBX-001"
     assert code("--mount", "/etc:/x") == "ACODE-SBX-003"
-    assert code("--memory", "10t") == "ACODE-SBX-004"
+    assert code("--memory", "100g") == "ACODE-SBX-004"
     done = acode("run", "--mount", "/etc:/x", "bash", "true")
     assert "[ACODE-SBX-003, VIAL-MOUNT]" in done.err
 

@@ -94,7 +94,7 @@ def test_time_out_and_output_come_from_variables(run):
 def test_the_working_directory_is_temporary_and_the_tree_dies(run):
     """covers: A-07"""
     mark = "98%d" % os.getpid()
-    r = run("import os, subprocess\nopen('left', 'w').write('x')\nprint(os.getcwd())\n"
+    r = run("import os, subprocess\nopen('left', 'w').write('x')\nprint(os.getcwd(), flush=True)\n"
             "subprocess.Popen(['setsid', 'sleep', '%s'])\nwhile True: pass" % mark,
             SANDBOX_TIMEOUT_SEC="1")
     assert r["verdict"] == "timeout" and r["stdout"] == "/work\n"

@@ -144,7 +144,7 @@ def test_whatever_happens_the_container_goes(mcp, containers, vial):
     pid = client.process.pid
     client.close()
     assert not containers("coding-agent-s-three")
-    assert not [v for v in json.loads(vial("ps", "--json").out) if v.get("pid") == pid]
+    assert not [v for v in json.loads(vial("ps", "--json").out) if v.get("owner") == pid]
     killed = mcp("coding-agent")
     Session(killed, "s-four").exec("sleep 1000 &")
     killed.process.kill()

@@ -175,7 +175,7 @@ def test_security_events_are_recorded(vial, tmp_path):
     """covers: C-09"""
     log = tmp_path / "audit"
     config = tmp_path / "c.yaml"
-    config.write_text("audit: {file: %s}\n" % log)
+    config.write_text("audit: {path: %s}\n" % log)
     args = ["--preset", "codomyrmex", "--config", str(config), "run"]
     assert vial(*args, "bash", "echo secret-code").status == 0
     assert vial(*args, "--timeout", "1", "bash", "while :; do :; done").status == 124
@@ -195,8 +195,7 @@ def test_input_files_are_read_only_and_outputs_are_files(vial, place):
                 "big.txt:%s/" % place, "bash",
                 "cat /in/in.csv; echo x > /in/y; seq 1 99999 > big.txt")
     assert done.out == "1,2\n" and "Read-only" in done.err, done.err
-    assert (place / "big.txt").stat().st_size == 588888 - 0 or \
-        (place / "big.txt").read_text().endswith("99999\n")
+    assert (place / "big.txt").stat().st_size == sum(len(str(i)) + 1 for i in range(1, 100000))
 
 
 def test_another_runtime_is_named_through_the_engine(vial):

@@ -93,7 +93,7 @@ def test_an_idle_container_is_stopped_and_made_anew(klaw, vial):
 
     def is_idle():
         return not [v for v in vial("ps", "--json").json
-                    if v.get("pid") == pid or v["driver"] == "docker"]
+                    if v.get("owner") == pid or v["driver"] == "docker"]
     assert wait_for(is_idle)
     assert execute(LOOK).text == "gone\n"
 
@@ -106,7 +106,7 @@ def test_a_shutdown_stops_the_container(klaw, vial, containers):
     execute.client.close()
     assert execute.client.process.returncode == 0
     assert not containers("klaw-sandbox-")
-    assert not [v for v in vial("ps", "--json").json if v.get("pid") == pid]
+    assert not [v for v in vial("ps", "--json").json if v.get("owner") == pid]
 
 
 def test_the_limits_are_the_documents(klaw, vial, containers, api):
