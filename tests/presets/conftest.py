@@ -73,7 +73,15 @@ def containers(api):
     def find(prefix):
         if not api:
             return []
-        return [api.inspect(c) for c in api.ours() if c["Names"][0].startswith("/" + prefix)]
+        found = []
+        for c in api.ours():
+            if not c["Names"][0].startswith("/" + prefix):
+                continue
+            try:
+                found.append(api.inspect(c))
+            except RuntimeError:
+                pass  # it went meanwhile
+        return found
     return find
 
 
@@ -116,8 +124,11 @@ class Mcp:
         self.send({"method": "notifications/initialized"})
 
     def send(self, message):
-        self.process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
-        self.process.stdin.flush()
+        try:
+            self.process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            pass  # it has refused to start, which receive shows
 
     def receive(self, number):
         while True:
@@ -141,7 +152,10 @@ class Mcp:
     def close(self):
         if self.process.stdin.closed:
             return
-        self.process.stdin.close()
+        try:
+            self.process.stdin.close()
+        except BrokenPipeError:
+            pass
         try:
             self.process.wait(PATIENCE)
         finally:

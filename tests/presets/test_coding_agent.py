@@ -46,16 +46,17 @@ def test_the_tools_are_the_documents_functions(mcp):
     assert properties["timeoutMs"]["default"] == 60000
 
 
-def test_a_session_owns_one_container(session, containers, vial):
+def test_a_session_owns_one_container(mcp, containers, vial):
     """covers: D-01"""
+    session = Session(mcp("coding-agent"), "s-own")
     assert not session.start.error and session.id in session.start.text
     assert session.exec("pwd").json == {"stdout": "/workspace\n", "stderr": "",
                                         "exitCode": 0, "code": None}
     session.exec("echo kept > note")
     assert session.exec("cat note").text == "kept\n"
     if DOCKER:
-        [c] = containers("coding-agent-s-one")
-        assert c["Name"] == "/coding-agent-s-one"
+        [c] = containers("coding-agent-s-own")
+        assert c["Name"] == "/coding-agent-s-own"
         assert c["Config"]["Image"] == "oven/bun:latest"
     plan = vial("--preset", "coding-agent", "plan", "--driver", "docker", "sh", "1").json
     assert plan["image"] == "oven/bun:latest" and plan["workdir"] == "/workspace"
@@ -118,7 +119,7 @@ def test_cleanup_removes_and_never_fails(session, containers):
     """covers: D-05"""
     session.exec("sleep 1000 & trap '' TERM; true")
     assert session.cleanup().json == {"done": True}
-    assert not containers("coding-agent-s-one")
+    assert wait_for(lambda: not containers("coding-agent-s-one"))
     again = session.cleanup()
     assert again.json == {"done": True} and not again.error
     gone = session.exec("echo no")
@@ -143,7 +144,7 @@ def test_whatever_happens_the_container_goes(mcp, containers, vial):
     session.exec("sleep 1000 &")
     pid = client.process.pid
     client.close()
-    assert not containers("coding-agent-s-three")
+    assert wait_for(lambda: not containers("coding-agent-s-three"))
     assert not [v for v in json.loads(vial("ps", "--json").out) if v.get("owner") == pid]
     killed = mcp("coding-agent")
     Session(killed, "s-four").exec("sleep 1000 &")

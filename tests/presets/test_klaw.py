@@ -105,7 +105,7 @@ def test_a_shutdown_stops_the_container(klaw, vial, containers):
     pid = execute.client.process.pid
     execute.client.close()
     assert execute.client.process.returncode == 0
-    assert not containers("klaw-sandbox-")
+    assert wait_for(lambda: not containers("klaw-sandbox-"))
     assert not [v for v in vial("ps", "--json").json if v.get("owner") == pid]
 
 
