@@ -275,6 +275,8 @@ int main(int argc, char **argv)
 
     if (argc == 3 && strcmp(argv[1], "--open") == 0)
         return open_to_all(argv[2]);
+    /* `vial ps` knows vessels by it; a file without a name gives none. */
+    (void)prctl(PR_SET_NAME, "vial-init");
     g = calloc(1, sizeof *g);
     if (!g)
         return 1;
