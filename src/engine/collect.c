@@ -171,6 +171,8 @@ static int collect_vessel(struct run *r, struct vial_result *result)
     (void)snprintf(result->vessel_id, sizeof result->vessel_id, "%s", v->id);
     (void)snprintf(result->level, sizeof result->level, "%s", v->level);
     (void)snprintf(result->limits_by, sizeof result->limits_by, "%s", v->limits_by);
+    (void)snprintf(result->start, sizeof result->start, "%s",
+                   r->stock ? "warm" : "cold");
     strv_copy(&layers, &v->layers);
     result->layers = layers.items; /* NULL when there are none */
     return strv_ok(&layers) ? 0 : -1;
@@ -193,7 +195,7 @@ void collect(struct run *r, struct vial_result *result)
     struct vessel_usage u = { 0 };
 
     collect_names(r, result);
-    r->driver->usage(r->vessel, &u);
+    run_usage(r, &u);
     merge_usage(r, &u);
     result->usage = u.usage;
     result->verdict = judge(r, &u);

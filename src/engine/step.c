@@ -135,8 +135,10 @@ static void start_program(struct run *r)
 
     output_done(&r->out);
     output_done(&r->err);
-    output_init(&r->out, plan->keep, (size_t)plan->limits.output_bytes);
-    output_init(&r->err, plan->keep, (size_t)plan->limits.output_bytes);
+    output_init(&r->out, plan->keep, (size_t)plan->limits.output_bytes,
+                plan->output_note);
+    output_init(&r->err, plan->keep, (size_t)plan->limits.output_bytes,
+                plan->output_note);
     r->compiling = false;
     step_start(r);
 }

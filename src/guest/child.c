@@ -100,7 +100,7 @@ static void child_die_with_guest(const struct guest *g)
         child_fail(STEP_SESSION, ESRCH);
 }
 
-static void child_confine(const struct guest *g, const struct exec_message *m)
+static void child_confine(const struct guest *g, const char *cwd)
 {
     const struct jail *jail = &g->jail;
 
@@ -112,7 +112,7 @@ static void child_confine(const struct guest *g, const struct exec_message *m)
     if (jail->flags & JAIL_DROP_CAPS)
         child_try(STEP_CAPS, confine_caps());
     child_die_with_guest(g); /* a change of ids would clear it */
-    child_cwd(g, m->cwd);
+    child_cwd(g, cwd);
     if ((jail->flags & JAIL_NO_NEW_PRIVS) && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
         child_fail(STEP_PRIVS, errno);
     if (jail->flags & JAIL_LANDLOCK)
@@ -121,6 +121,12 @@ static void child_confine(const struct guest *g, const struct exec_message *m)
     if (jail->flags & JAIL_SECCOMP)
         child_try(STEP_SECCOMP, confine_seccomp(jail));
     child_try(STEP_CHECK, confine_check(jail));
+}
+
+void child_enter(const struct guest *g, const char *cwd)
+{
+    child_session();
+    child_confine(g, cwd);
 }
 
 static const char *child_search_path(char *const *env)
@@ -202,6 +208,10 @@ _Noreturn void child_run(const struct guest *g, const struct exec_message *m,
     child_session();
     if (m->terminal && ioctl(0, TIOCSCTTY, 0) < 0)
         child_fail(STEP_SESSION, errno);
-    child_confine(g, m);
+    /* Whoever forks twice and leaves its session comes back to the program, not to
+     * the guest, and is found below it when its time is over. */
+    if (m->apart && prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
+        child_fail(STEP_SESSION, errno);
+    child_confine(g, m->cwd);
     child_exec(g, &shown);
 }

@@ -123,7 +123,9 @@ static void launch(struct guest *g, struct job *j, const struct exec_message *m)
     int rc = make_pipes(j, &theirs, m);
 
     if (rc == 0) {
-        j->pid = start_child(g, m, &theirs);
+        j->pid = adopt_give(g, m, &theirs);
+        if (j->pid < 0)
+            j->pid = start_child(g, m, &theirs);
         rc = j->pid < 0 ? -errno : 0;
     }
     close_fd(&theirs.in);
@@ -344,6 +346,7 @@ void exec_reaped(struct guest *g, pid_t pid, int status, const void *rusage)
     const struct rusage *usage = rusage;
     struct job *j = NULL;
 
+    adopt_reaped(g, pid);
     for (size_t i = 0; i < g->job_count; i++)
         if (g->jobs[i]->kind == JOB_EXEC && g->jobs[i]->pid == pid &&
             !g->jobs[i]->exited)

@@ -6,8 +6,8 @@
  * vial-init: the first process of every vessel. It runs programs and moves
  * bytes on the host's behalf, in one thread, around one poll(2).
  *
- *   start -> HELLO -> JAIL -> { EXEC | PUT | GET | LIST | NAME }* -> end of stream: all
- * die
+ *   start -> HELLO -> JAIL -> { EXEC | PUT | GET | LIST | NAME | WATCH }* -> end of
+ * stream: all die
  *
  * The host is trusted, but a frame that makes no sense ends the guest. What the
  * guest's programs do is not trusted: they may flood, stop, fork and signal.
@@ -20,6 +20,8 @@
  *   tree     processes, killed as a whole    watch    file systems running full
  *   files    put, get and list               beneath  names below the workdir
  *   names    stat, mkdir, move, remove       terminal a program's terminal
+ *   adopt    a process that waits to become a program
+ *   observe  what happens to files
  */
 
 #include <dirent.h>
@@ -36,7 +38,7 @@
 #define FIXED_POLLS   4 /* stream in and out, signals, writing */
 #define POLLS_PER_JOB 4
 
-enum job_kind { JOB_EXEC, JOB_PUT, JOB_GET, JOB_LIST, JOB_NAME };
+enum job_kind { JOB_EXEC, JOB_PUT, JOB_GET, JOB_LIST, JOB_NAME, JOB_WATCH };
 
 /* One channel: a program that runs, or a file under way. */
 struct job {
@@ -64,10 +66,11 @@ struct job {
 
     /* files */
     int file_fd, dir_fd;
-    char *name;         /* put: the last component, below dir_fd */
-    char temp[32];      /* put: what it is called until it is whole */
-    DIR *dir;           /* list */
-    uint64_t file_left; /* get */
+    char *name;                /* put: the last component, below dir_fd */
+    char temp[32];             /* put: what it is called until it is whole */
+    DIR *dir;                  /* list */
+    uint64_t file_left;        /* get */
+    struct observer *observer; /* watch */
 };
 
 struct watched {
@@ -100,6 +103,11 @@ struct guest {
     size_t in_len, in_cap;
     uint8_t *out;
     size_t out_head, out_tail, out_cap;
+
+    int came_fd; /* came with the last read, and belongs to the frame in it */
+    bool in_is_pipe;
+    int adopted_fd; /* where a process waits to become the next program, or -1 */
+    pid_t adopted_pid;
 
     struct job *jobs[WIRE_MAX_CHANNELS];
     size_t job_count;
@@ -151,6 +159,13 @@ struct child_pipes {
     int in, out, err, status;
 };
 
+/* adopt.c */
+void adopt_take(struct guest *g, pid_t pid, int fd);
+void adopt_reaped(struct guest *g, pid_t pid);
+/* The pid of the process that is the program of M now, or -1: there is none. */
+pid_t adopt_give(struct guest *g, const struct exec_message *m,
+                 const struct child_pipes *pipes);
+
 /* terminal.c: 0 or -errno. */
 int terminal_open(struct job *j, struct child_pipes *theirs, uint32_t size);
 void terminal_resize(int fd, uint32_t size);
@@ -158,6 +173,10 @@ void terminal_resize(int fd, uint32_t size);
 /* child.c: runs in the child, never returns. */
 _Noreturn void child_run(const struct guest *g, const struct exec_message *m,
                          const struct child_pipes *pipes);
+
+/* A session of its own, then all that g->jail asks for. Descriptor 3 is where a
+ * report goes, and closes on exec; those above it are closed. */
+void child_enter(const struct guest *g, const char *cwd);
 
 /* confine.c: each returns 0 or -errno. */
 int confine_rlimits(const struct jail *jail);
@@ -193,6 +212,13 @@ void watch_step(struct guest *g); /* looks when it is time to */
 
 /* names.c */
 void names_do(struct guest *g, struct job *j, const struct name_message *m);
+
+/* observe.c */
+void observe_start(struct guest *g, struct job *j, const char *path);
+int observe_poll_fd(const struct guest *g, const struct job *j); /* -1: no room */
+bool observe_wants_turn(const struct guest *g, const struct job *j);
+void observe_turn(struct guest *g, struct job *j);
+void observe_release(struct job *j);
 
 /* files.c */
 /* Ends J towards the host; ERROR is 0 or a positive errno. */

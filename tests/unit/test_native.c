@@ -42,7 +42,7 @@ static void build(struct script *s, const struct plan *plan)
     strv_push(&host.etc_dirs, "alternatives");
     root_build(s, &host, plan, &o);
     root_seal(s, &o);
-    root_attach_mounts(s, plan);
+    root_attach_mounts(s, plan, &o);
     host_done(&host);
 }
 

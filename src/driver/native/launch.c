@@ -197,6 +197,14 @@ static void note_lost(struct launch *l, const struct step *step)
     l->lost_keyring = l->lost_keyring || step->op == OP_KEYRING;
 }
 
+static void take_gift(struct launch *l, int *gift_fd)
+{
+    size_t place = l->layer_fd[0] < 0 ? 0 : 1;
+
+    if (l->layer_fd[place] < 0)
+        l->layer_fd[place] = fd_take(gift_fd);
+}
+
 static int fail_step(struct launch *l, const struct step *step, int error,
                      struct vial_error *err)
 {
@@ -220,16 +228,34 @@ static int fail_step(struct launch *l, const struct step *step, int error,
     return fixes_step(step, error, err);
 }
 
+/* A report, and the descriptor that may come with it. */
+static ssize_t receive_report(int fd, struct script_report *out, int *gift_fd)
+{
+    _Alignas(struct cmsghdr) char room[CMSG_SPACE(sizeof(int))];
+    struct iovec iov = { out, sizeof(*out) };
+    struct msghdr message = { .msg_iov = &iov,
+                              .msg_iovlen = 1,
+                              .msg_control = room,
+                              .msg_controllen = sizeof(room) };
+    ssize_t n = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
+    const struct cmsghdr *c = n > 0 ? CMSG_FIRSTHDR(&message) : NULL;
+
+    if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
+        c->cmsg_len == CMSG_LEN(sizeof(int)))
+        memcpy(gift_fd, CMSG_DATA(c), sizeof(int));
+    return n;
+}
+
 /* A mount source on a dead network file system can hang the child, and with it
  * a caller whose deadline has not even begun. */
-static ssize_t read_report(int fd, struct script_report *out)
+static ssize_t read_report(int fd, struct script_report *out, int *gift_fd)
 {
     struct pollfd ready = { .fd = fd, .events = POLLIN };
     int rc = poll(&ready, 1, SETUP_MS);
 
     if (rc == 0)
         errno = ETIMEDOUT;
-    return rc <= 0 ? -1 : read(fd, out, sizeof(*out));
+    return rc <= 0 ? -1 : receive_report(fd, out, gift_fd);
 }
 
 int launch_finish(struct launch *l, const struct script *s, struct vial_error *err)
@@ -237,7 +263,8 @@ int launch_finish(struct launch *l, const struct script *s, struct vial_error *e
     struct script_report report;
 
     for (;;) {
-        ssize_t n = read_report(l->control[0], &report);
+        auto_fd int gift_fd = -1;
+        ssize_t n = read_report(l->control[0], &report, &gift_fd);
 
         if (n < 0 && errno == EINTR)
             continue;
@@ -254,7 +281,10 @@ int launch_finish(struct launch *l, const struct script *s, struct vial_error *e
             return fail(err, VIAL_E_INTERNAL, "the vessel's child spoke nonsense");
         if (!report.ongoing)
             return fail_step(l, &s->steps[report.step], report.error, err);
-        note_lost(l, &s->steps[report.step]);
+        if (s->steps[report.step].op == OP_GIVE)
+            take_gift(l, &gift_fd);
+        else
+            note_lost(l, &s->steps[report.step]);
     }
 }
 
@@ -278,4 +308,6 @@ void launch_done(struct launch *l)
     auto_fd_(&l->stream[1]);
     auto_fd_(&l->exec_fd);
     auto_fd_(&l->pidfd);
+    auto_fd_(&l->layer_fd[0]);
+    auto_fd_(&l->layer_fd[1]);
 }

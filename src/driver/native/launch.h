@@ -39,6 +39,7 @@ struct launch {
     bool refused;      /* the host allows no namespaces, or none with any power */
     bool lost_overlay; /* an optional step failed */
     bool lost_keyring;
+    int layer_fd[2]; /* what OP_GIVE gave: an overlay's layers, and what it shows */
 };
 
 int launch_prepare(struct launch *l, int guest_fd, struct vial_error *err);

@@ -30,6 +30,7 @@
 #include "driver/native/root.h"
 #include "driver/native/seccomp.h"
 #include "driver/native/tier.h"
+#include "driver/native/zygote.h"
 #include "wire/weaken.h"
 
 #define JOIN_SLOT     4    /* where descriptors of cgroups come in */
@@ -100,8 +101,8 @@ static int check_plan(const struct plan *plan, struct vial_error *err)
  * root is refused outright. */
 static int judge_rootfs(const char *dir, struct root_options *o, struct vial_error *err)
 {
-    static const char *const ours[] = { "proc", "dev", "sys", "tmp",
-                                        "work", "etc", "var", "run" };
+    static const char *const ours[] = { "proc", "dev", "sys", "tmp",      "work",
+                                        "etc",  "var", "run", "workspace" };
     auto_fd int fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
     struct stat st;
 
@@ -182,7 +183,7 @@ static void add_end(struct script *s, const struct plan *plan, const struct laun
         script_path(s, OP_UNSHARE, NULL, NULL, CLONE_NEWCGROUP);
     script_add(s, OP_KEYRING)->flags = STEP_OPTIONAL;
     root_seal(s, o); /* before a mount could lie over what it masks with */
-    root_attach_mounts(s, plan);
+    root_attach_mounts(s, plan, o);
     bound = script_add(s, OP_BOUND);
     bound->x = l->privileged ? GUEST_CAPS : 0;
     if (weaken("caps"))
@@ -295,6 +296,10 @@ static void take_launch(struct native *n, struct launch *l)
 {
     n->vessel.stream_fd = fd_take(&l->stream[0]);
     n->vessel.death_fd = fd_take(&l->pidfd);
+    n->vessel.layered = l->layer_fd[1] >= 0;
+    n->vessel.layer_fd = fd_take(&l->layer_fd[0]);
+    n->vessel.merged_fd = fd_take(&l->layer_fd[1]);
+    n->vessel.layer_id = l->privileged ? idmap_guest_id(l->pid) + 1 : getuid();
     n->pid = l->pid;
     l->pid = 0;
     add_layers(n, l);
@@ -343,9 +348,11 @@ static int set_up(struct native *n, const struct plan *plan, int guest_fd,
                   bool *refused, struct vial_error *err)
 {
     auto_script struct script *script = make_script(plan);
-    auto_launch struct launch launch = {
-        .control = { -1, -1 }, .stream = { -1, -1 }, .exec_fd = -1, .pidfd = -1
-    };
+    auto_launch struct launch launch = { .control = { -1, -1 },
+                                         .stream = { -1, -1 },
+                                         .exec_fd = -1,
+                                         .pidfd = -1,
+                                         .layer_fd = { -1, -1 } };
     int privileged = idmap_privileged();
     int dumpable = prctl(PR_GET_DUMPABLE);
     bool failed = false;
@@ -441,6 +448,8 @@ static void close_vessel(struct vessel *vessel)
     auto_fd_(&vessel->stream_fd);
     auto_fd_(&vessel->death_fd);
     auto_fd_(&vessel->event_fd);
+    auto_fd_(&vessel->layer_fd);
+    auto_fd_(&vessel->merged_fd);
     jail_done(&vessel->jail);
     strv_done(&vessel->layers);
     free(n);
@@ -462,6 +471,8 @@ static int open_vessel(const struct plan *plan, int guest_fd, struct vessel **ou
                                  .stream_fd = -1,
                                  .death_fd = -1,
                                  .event_fd = -1,
+                                 .layer_fd = -1,
+                                 .merged_fd = -1,
                                  .level = "namespaces",
                                  .limits_by = "none",
                                  .path = PATH_SEARCH };
@@ -482,19 +493,6 @@ static int open_vessel(const struct plan *plan, int guest_fd, struct vessel **ou
     return 0;
 }
 
-/* The profile's name means little by itself. */
-static int describe(const struct plan *plan, const char *share_dir, json_t *into,
-                    struct vial_error *err)
-{
-    json_t *profile = NULL;
-
-    if (native_seccomp_summary(share_dir, plan->seccomp ? plan->seccomp : "default",
-                               &profile, err) < 0)
-        return -1;
-    return json_object_set_new(into, "seccomp_profile", profile) < 0 ? fail_memory(err)
-                                                                     : 0;
-}
-
 void native_sweep(void)
 {
     struct cgroup c;
@@ -502,6 +500,38 @@ void native_sweep(void)
     if (cgroup_open_base(&c) == 0)
         cgroup_sweep(&c, ~0u);
     cgroup_close(&c);
+}
+
+int native_join_fds(struct vessel *vessel, int *fds, struct vial_error *err)
+{
+    const struct cgroup *c = &native_of(vessel)->cgroup;
+    const char *name = c->kind == CGROUP_V2 ? "cgroup.procs" : "tasks";
+    int count = 0;
+
+    for (size_t i = 0; i < CGROUP_DIRS && c->kind != CGROUP_NONE; i++) {
+        if (c->dirs[i].fd < 0)
+            continue;
+        fds[count] = openat(c->dirs[i].fd, name, O_WRONLY | O_CLOEXEC);
+        if (fds[count] < 0) {
+            while (count > 0)
+                (void)close(fds[--count]);
+            return fail_sys(err, "open the vessel's cgroup");
+        }
+        count++;
+    }
+    return count;
+}
+
+/* Nothing but a cgroup can be changed from outside. */
+static int limit_vessel(struct vessel *vessel, const struct limits *limits,
+                        struct vial_error *err)
+{
+    struct native *n = native_of(vessel);
+
+    if (vessel->driver != &driver_native || !str_starts(vessel->limits_by, "cgroup"))
+        return fail(err, VIAL_E_UNSUPPORTED, "no cgroup holds the vessel's limits");
+    return n->cgroup.kind == CGROUP_V2 ? cgroup_v2_limit(&n->cgroup, limits, err)
+                                       : cgroup_v1_limit(&n->cgroup, limits, err);
 }
 
 /* A vessel of the lower tier is another driver's, and knows it. */
@@ -537,6 +567,12 @@ const struct driver driver_native = {
     .kill = kill_any,
     .usage = usage_of_any,
     .close = close_any,
-    .describe = describe,
+    .limit = limit_vessel,
+    .zygote_open = zygote_open,
+    .hatch = zygote_hatch,
+    .zygote_close = zygote_close,
+    .waits = true,
+    .describe = native_describe,
+    .overlays = true,
     .needs_programs_here = true,
 };

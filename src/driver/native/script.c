@@ -74,6 +74,7 @@ const char *script_op_name(unsigned op)
         [OP_SET_IDS] = "ids",     [OP_PDEATH] = "pdeath",     [OP_PRIVATE] = "private",
         [OP_MOUNT] = "mount",     [OP_BIND] = "bind",         [OP_OPEN] = "open",
         [OP_TREE] = "tree",       [OP_ATTACH] = "attach",     [OP_ATTR] = "attributes",
+        [OP_DETACH] = "detach",   [OP_GIVE] = "give",         [OP_OWN] = "own",
         [OP_MKDIR] = "mkdir",     [OP_SYMLINK] = "symlink",   [OP_FILE] = "file",
         [OP_COPY] = "copy",       [OP_CHDIR] = "chdir",       [OP_PIVOT] = "pivot",
         [OP_WRITE] = "write",     [OP_HOSTNAME] = "hostname", [OP_LOOPBACK] = "lo",

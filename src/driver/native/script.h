@@ -34,8 +34,11 @@ enum step_op {
     OP_OPEN,     /* A, if it is still device X, inode Y -> SLOT */
     OP_TREE,     /* fd: a copy of what it names, with attributes X -> SLOT */
     OP_ATTACH,   /* fd: a detached mount, onto B inside the new root */
+    OP_DETACH,   /* the mount at A */
+    OP_GIVE,     /* the directory A to the parent */
     OP_ATTR,     /* attributes X on the mount at A */
     OP_MKDIR,    /* A, mode X */
+    OP_OWN,      /* A: owner X, group X */
     OP_SYMLINK,  /* A at B */
     OP_FILE,     /* A with content B, mode X */
     OP_COPY,     /* regular file A to B, at most X bytes */
@@ -88,7 +91,7 @@ struct script {
 struct script_report {
     uint32_t step;
     int32_t error;    /* errno */
-    uint32_t ongoing; /* 1: an optional step; more may come */
+    uint32_t ongoing; /* 1: an optional step, or a gift; more may come */
 };
 
 /* Room for so many steps and bytes of text, used or not: what is not touched costs

@@ -14,7 +14,6 @@
 #include "base/auto.h"
 #include "base/fail.h"
 #include "base/io.h"
-#include "base/json.h"
 #include "driver/native/profile.h"
 
 #define FILTER_MAX (BPF_MAXINSNS * sizeof(struct sock_filter))
@@ -81,31 +80,8 @@ static int parse(const struct blob *text, struct blob filters[PROFILE_FILTERS])
     return take_filter(text, sizeof(len) + len[0], len[1], &filters[1]);
 }
 
-static int read_profile(const char *dir, const char *name, json_t **out,
-                        struct vial_error *err)
-{
-    if (profile_read(dir, name, out, err) == 0)
-        return 0;
-    if (!err || err->sys != ENOENT)
-        return -1;
-    (void)fail(err, VIAL_E_VALUE, "seccomp profile '%s' is unknown", name);
-    return fail_remedy(err, "profiles are the .yaml files in '%.200s'", dir);
-}
-
-static int compile_now(const char *dir, const char *name,
-                       struct blob filters[PROFILE_FILTERS], struct vial_error *err)
-{
-    auto_json json_t *profile = NULL;
-
-    if (read_profile(dir, name, &profile, err) < 0)
-        return -1;
-    if (profile_compile(profile, filters, err) < 0)
-        return -1;
-    return profile_join(filters, err);
-}
-
-static int load(const char *dir, const char *name, struct blob filters[PROFILE_FILTERS],
-                struct vial_error *err)
+int seccomp_read(const char *dir, const char *name,
+                 struct blob filters[PROFILE_FILTERS], struct vial_error *err)
 {
     char path[PATH_MAX + 64];
     struct blob text = { 0 };
@@ -115,7 +91,7 @@ static int load(const char *dir, const char *name, struct blob filters[PROFILE_F
     (void)snprintf(path, sizeof(path), "%s/%s.bpf", dir, name);
     fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0 && errno == ENOENT)
-        return compile_now(dir, name, filters, err);
+        return seccomp_compile(dir, name, filters, err);
     if (fd < 0)
         return fail_sys(err, "open '%s'", path);
     if (io_read_fd(fd, path, PROFILE_FILTERS * FILTER_MAX + 8, &text, err) < 0)
@@ -135,7 +111,7 @@ int seccomp_fill(struct jail *jail, int guest_fd, const char *name,
         return fail(err, VIAL_E_VALUE, "seccomp profile '%s' is not a name", name);
     if (seccomp_find_dir(guest_fd, dir, err) < 0)
         return -1;
-    if (load(dir, name, filters, err) < 0) {
+    if (seccomp_read(dir, name, filters, err) < 0) {
         blob_done(&filters[0]);
         blob_done(&filters[1]);
         return -1;
@@ -146,19 +122,4 @@ int seccomp_fill(struct jail *jail, int guest_fd, const char *name,
     }
     jail->flags |= JAIL_SECCOMP;
     return 0;
-}
-
-int native_seccomp_summary(const char *share_dir, const char *name, json_t **out,
-                           struct vial_error *err)
-{
-    auto_json json_t *profile = NULL;
-    char dir[PATH_MAX];
-
-    if (!profile_name_ok(name))
-        return fail(err, VIAL_E_VALUE, "seccomp profile '%s' is not a name", name);
-    (void)snprintf(dir, sizeof(dir), "%s/seccomp", share_dir);
-    if (read_profile(dir, name, &profile, err) < 0)
-        return -1;
-    *out = profile_summary(profile);
-    return *out ? 0 : fail_memory(err);
 }
