@@ -55,12 +55,14 @@ enum step_op {
 };
 
 enum step_flag {
-    STEP_OPTIONAL = 1,     /* failure is told to the parent and the walk goes on */
-    STEP_EXIST_OK = 2,     /* EEXIST is success */
-    STEP_MISSING_OK = 4,   /* ENOENT is success */
-    STEP_KEEP_GROUPS = 8,  /* setgroups is not ours to call */
-    STEP_ELSE = 32,        /* only if the step before it failed */
-    STEP_READ_ONLY_OK = 64 /* EROFS is success: it may be there already */
+    STEP_OPTIONAL = 1,      /* failure is told to the parent and the walk goes on */
+    STEP_EXIST_OK = 2,      /* EEXIST is success */
+    STEP_MISSING_OK = 4,    /* ENOENT is success */
+    STEP_KEEP_GROUPS = 8,   /* setgroups is not ours to call */
+    STEP_IF_LOST = 16,      /* only if the last optional mount failed */
+    STEP_ELSE = 32,         /* only if the step before it failed */
+    STEP_READ_ONLY_OK = 64, /* EROFS is success: it may be there already */
+    STEP_UNLESS_LOST = 128  /* only if the last optional mount succeeded */
 };
 
 /* A descriptor that the child itself made: SLOT + n. */
