@@ -336,8 +336,9 @@ static void node_remembers_too(void **state)
     json_t *r;
 
     begin(on);
-    if (!node) { /* not every machine has one */
+    if (!node || strcmp(on->driver, "docker") == 0) { /* not every place has one */
         print_message("there is no node\n");
+        free(node);
         return;
     }
     free(node);
