@@ -6,6 +6,7 @@ import json
 import os
 
 BUILD = os.environ.get("VIAL_BUILD") or os.path.dirname(os.environ["VIAL"])
+SOAK = bool(os.environ.get("VIAL_SOAK"))
 for _name in [n for n in os.environ if n.startswith("VIAL_")]:
     del os.environ[_name] # the library reads settings from there
 
