@@ -126,7 +126,7 @@ def test_a_kill_brings_no_wrong_answer_and_is_repaired(kind):
                     pass
             time.sleep(random.random() * 0.1)
         load.end()
-        assert hits > 5 and load.count > 20
+        assert hits >= 1 and load.count > 20
         assert load.wrong == []
         wait_until(lambda: ask(engine, 3)["start"] == "warm")
         shape = engine.report()["shapes"][0]
