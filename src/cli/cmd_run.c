@@ -37,6 +37,7 @@ const struct command command_run = {
                 "echo 'print(6*7)' | vial run python -\n"
                 "vial run --json python 'print(1)'",
     .flags = flags,
+    .shows_status = true,
     .takes_fields = true,
     .without = ask_without,
     .program_at = 2,

@@ -107,7 +107,9 @@ static void say_verdict(const struct vial_result *r)
         say("cpu-time limit reached%s", stage_of(r));
         break;
     case VIAL_OOM:
-        say("out of memory: the memory limit was reached%s", stage_of(r));
+        say("out of memory: the memory limit was reached%s%s%s%s", stage_of(r),
+            r->preset_code[0] ? " [" : "", r->preset_code,
+            r->preset_code[0] ? "]" : "");
         break;
     case VIAL_DISK:
         say("ended because the disk limit was touched");
@@ -120,7 +122,7 @@ static void say_verdict(const struct vial_result *r)
         break;
     case VIAL_DENIED:
     case VIAL_FAILED:
-        say_error(&r->error);
+        say_error_as(&r->error, "error", r->preset_code);
         break;
     }
 }
@@ -128,6 +130,10 @@ static void say_verdict(const struct vial_result *r)
 /* The weaker tier is never used without a word. */
 static void say_weak(const struct vial_result *r)
 {
+    if (r->wanted_driver[0] && r->verdict != VIAL_DENIED)
+        say("warning: no container engine answers here, so driver '%s' ran this "
+            "instead of '%s'; 'vial doctor' says what is missing",
+            r->driver, r->wanted_driver);
     if (strcmp(r->level, "landlock") == 0)
         say("note: no namespaces on this host, so Landlock, seccomp and rlimits alone "
             "held the program; 'vial doctor' says why, '--require namespaces' refuses");
@@ -224,7 +230,11 @@ static int run_again(const struct cli *cli, const struct vial_request *req,
     struct vial_error err = { 0 };
 
     if (pull_image(cli, live->engine, &pull, &image, &err) < 0) {
+        const char *code = vial_preset_code(live->engine, err.code);
+
         (*result)->error = err;
+        (void)snprintf((*result)->preset_code, sizeof((*result)->preset_code), "%s",
+                       code ? code : "");
         if (strcmp(err.code, fail_code_text(VIAL_E_CANCELLED)) == 0)
             (*result)->verdict = VIAL_CANCELLED;
         return 0;
@@ -243,7 +253,8 @@ static int warm_up(struct vial_engine *engine, const struct vial_request *req,
 
     if (vial_engine_warm(engine, &options, err) < 0)
         return -1;
-    (void)vial_warm_ready(engine, req, 1, WARM_MS, &why);
+    if (vial_warm_ready(engine, req, 1, WARM_MS, &why) < 0)
+        return 0; /* the run itself says more about it */
     return 0;
 }
 

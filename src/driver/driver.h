@@ -15,6 +15,7 @@
 
 #include <jansson.h>
 #include <stdbool.h>
+#include <sys/types.h>
 
 #include "base/str.h"
 #include "model/plan.h"
@@ -57,7 +58,12 @@ struct vessel {
     int stream_fd;    /* non-blocking byte stream to the guest; owned */
     int death_fd;     /* readable once the guest is gone (a pidfd), or -1; owned */
     int event_fd;     /* readable on a kernel limit event (POLLIN|POLLPRI), or -1 */
+    bool layered;     /* the workspace is an overlay, and these are there, owned: */
+    int layer_fd;     /* the directory of its layers: upper, points */
+    int merged_fd;    /* the overlay as programs see it */
+    uid_t layer_id;   /* whose files are in it, here: what a host's thread must be */
     struct jail jail; /* sent to the guest before any exec */
+    bool jailed;      /* it was greeted and told its jail already, by a keeper */
     const char *level;
     const char *limits_by;
     struct strv layers; /* names of those really active */
@@ -119,20 +125,27 @@ struct driver {
 
     bool waits;               /* its vessels may wait in a pool */
     bool wants_image;         /* plan->image must be set */
+    bool overlays;            /* a plan's mount may be an overlay */
     bool needs_programs_here; /* the language's program must exist on this host */
 };
 
 /* All drivers of this build, strongest first; NULL-terminated. */
 extern const struct driver *const drivers[];
 
-const struct driver *driver_find(const char *name); /* NULL: none of that name */
+/* NULL: none of that name. TABLE is `drivers`, or another of its kind. */
+const struct driver *driver_find(const struct driver *const *table, const char *name);
 
 /* Resolves "auto": the first driver that is usable and not weaker than every
  * requirement; never `process`. A named driver is checked the same way. Probing
  * costs time, so that it is left to `open` where nothing is required and there
  * is no choice. */
-int driver_choose(const char *name, const struct strv *require,
-                  const struct driver **out, struct vial_error *err);
+int driver_choose(const struct driver *const *table, const char *name,
+                  const struct strv *require, const struct driver **out,
+                  struct vial_error *err);
+
+/* 0 when D works on this host now and gives all that is required. */
+int driver_works(const struct driver *d, const struct strv *require,
+                 struct vial_error *err);
 
 /* After an open that failed: if DRIVER's probe knows a reason, puts it into ERR. */
 void driver_explain(const struct driver *driver, const struct strv *require,
@@ -144,6 +157,7 @@ int driver_check_required(const struct strv *require, const char *level,
                           const struct strv *layers, const char *limits_by,
                           struct vial_error *err);
 
-json_t *driver_doctor_json(void); /* every driver's probe; NULL without memory */
+/* Every driver's probe; NULL without memory. */
+json_t *driver_doctor_json(const struct driver *const *table);
 
 #endif

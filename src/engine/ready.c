@@ -116,8 +116,9 @@ static int make_ready(struct ready *r, struct zygote *zygote, struct vial_error 
     r->link = link_new(&silence, NULL);
     if (!r->link)
         return fail_memory(err);
-    if (link_jail(r->link, &r->vessel->jail, err) < 0 ||
-        send_pending(r, until_ns, err) < 0 || hear_hello(r, until_ns, err) < 0)
+    if (engine_greet(r->link, r->vessel, err) < 0)
+        return -1;
+    if (send_pending(r, until_ns, err) < 0 || hear_hello(r, until_ns, err) < 0)
         return -1;
     /* A vessel of a lower tier is another driver's. */
     if (zygote && r->vessel->driver->hatch && hatch(r, zygote, err) < 0)

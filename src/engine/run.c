@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -12,8 +13,12 @@
 #include "base/fail.h"
 #include "base/path.h"
 #include "base/sys.h"
+#include "driver/kept/kept.h"
 #include "engine/pool.h"
+#include "engine/record.h"
 #include "model/build.h"
+#include "workspace/apply.h"
+#include "workspace/state.h"
 
 static const struct vial_watch nobody = { .cancel_fd = -1, .stdin_fd = -1 };
 
@@ -44,11 +49,13 @@ int engine_open(const struct vial_engine_options *options, struct vial_engine **
     if (!e)
         return fail_memory(err);
     e->guest_fd = -1;
+    e->drivers = o->kept ? kept_drivers : drivers;
     if (settings_load(&from, &e->settings, err) < 0) {
         engine_close(e);
         return -1;
     }
     e->guest_fd = open_guest(e->settings->share_dir);
+    record_open(e, o->audit);
     *out = e;
     return 0;
 }
@@ -62,6 +69,7 @@ void engine_close(struct vial_engine *e)
         settings_free(e->settings);
     if (e->guest_fd >= 0)
         (void)close(e->guest_fd);
+    audit_close(e->audit);
     free(e);
 }
 
@@ -126,13 +134,25 @@ static int check_guest(const struct vial_engine *e, struct vial_error *err)
                             "holds vial-init");
 }
 
+/* Whoever works on a tree next finds it whole. */
+static int recover_commits(struct vial_engine *e, const struct plan *plan,
+                           struct vial_error *err)
+{
+    auto_free char *state = NULL;
+
+    if (plan->mount_count == 0 || !str_eq(plan->mounts[0].target, "/workspace"))
+        return 0;
+    state = state_path(e->settings->home);
+    return state ? apply_recover(state, plan->mounts[0].source, err) : 0;
+}
+
 /* A vessel that is weaker than what was required never runs anything. */
 int engine_vessel(struct vial_engine *e, const struct driver *driver,
                   const struct plan *plan, struct vessel **out, struct vial_error *err)
 {
     struct vessel *v;
 
-    if (check_guest(e, err) < 0)
+    if (check_guest(e, err) < 0 || recover_commits(e, plan, err) < 0)
         return -1;
     if (driver->open(plan, e->guest_fd, &v, err) < 0) {
         driver_explain(driver, &plan->require, err);
@@ -160,6 +180,14 @@ static bool take_vessel(struct run *r)
     return true;
 }
 
+int engine_greet(struct link *link, const struct vessel *vessel, struct vial_error *err)
+{
+    if (!vessel->jailed)
+        return link_jail(link, &vessel->jail, err);
+    link_jailed(link);
+    return 0;
+}
+
 static int open_vessel(struct run *r, struct vial_error *err)
 {
     if (!take_vessel(r) &&
@@ -180,6 +208,7 @@ static void finish(struct run *r, struct vial_result *result)
         result->timing.run_ms = clock_ms_between(r->opened_ns, r->ended_ns);
         result->timing.close_ms = clock_ms_between(r->ended_ns, end_ns);
     }
+    result->timing.queue_ms = r->watch->queued_ms;
     result->duration_ms = clock_ms_between(r->started_ns, end_ns);
 }
 
@@ -207,6 +236,27 @@ static void run_again(struct run *r, struct vial_error *err)
     supervise(r);
 }
 
+/* What the preset calls this end, and the driver it would rather have had. */
+static void speak_as_preset(const struct run *r, const struct vial_request *req,
+                            struct vial_result *result)
+{
+    const struct settings *s = r->engine->settings;
+    const char *code =
+        preset_code(s->seed, result->error.code, vial_verdict_name(result->verdict));
+    char wanted[32] = "";
+
+    if (result->error.code[0])
+        preset_reword(s->seed, &result->error);
+    if (code)
+        (void)snprintf(result->preset_code, sizeof(result->preset_code), "%s", code);
+    if (s->seed && !request_has(req, driver))
+        request_choice(&s->defaults, FIELD_ID_driver, wanted);
+    if (r->driver && wanted[0] && !str_eq(wanted, "auto") &&
+        !str_eq(wanted, r->driver->name))
+        (void)snprintf(result->wanted_driver, sizeof(result->wanted_driver), "%.15s",
+                       wanted);
+}
+
 /* The life of one request. Each verb is a file of this folder. */
 void engine_run(struct vial_engine *e, const struct vial_request *req,
                 const struct vial_watch *watch, struct vial_result *result)
@@ -216,7 +266,8 @@ void engine_run(struct vial_engine *e, const struct vial_request *req,
 
     run_init(&r, e, watch);
     if (engine_plan(e, req, &r.driver, &r.plan, &err) < 0 ||
-        admit_programs(r.driver, r.plan, &err) < 0 || open_vessel(&r, &err) < 0) {
+        admit_programs(r.driver, r.plan, &err) < 0 || record_begin(&r, req, &err) < 0 ||
+        open_vessel(&r, &err) < 0) {
         collect_refusal(&r, &err, result);
     } else {
         supervise(&r);
@@ -228,4 +279,6 @@ void engine_run(struct vial_engine *e, const struct vial_request *req,
             collect_refusal(&r, &err, result);
     }
     finish(&r, result);
+    speak_as_preset(&r, req, result);
+    record_end(&r, req, result);
 }

@@ -34,11 +34,13 @@ struct vial_exec {
     struct blob input;   /* whole stdin, what is left of it from input_sent on */
     size_t input_sent;
     bool terminal;
+    bool lasting;                  /* a context's interpreter */
     bool live;                     /* stdin is the caller's, and open */
     bool timed_out, flooded;       /* why it was killed by us */
     int64_t begun_ns, deadline_ns; /* SESSION_NEVER once it was killed */
     int64_t lost_ns;               /* then: when the guest counts as stuck */
     char *program, *cwd;           /* for messages */
+    uint64_t number;               /* in its session, from 1 on */
     struct vial_exec_status status;
 };
 
@@ -48,6 +50,7 @@ struct session_op {
     uint32_t channel; /* 0 once it is done */
     struct str got;   /* arrived, not yet taken: at most WIRE_CREDIT bytes */
     int error;        /* positive errno */
+    bool passive;     /* does not keep an idle session alive */
 };
 
 struct vial_session {
@@ -76,6 +79,7 @@ struct vial_session {
     struct vial_exec *execs;
     struct session_op *ops;
     unsigned running;
+    struct workspace *workspace; /* NULL: not an overlay; until the session is freed */
 };
 
 /* NULL without memory or descriptors. */

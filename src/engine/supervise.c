@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/fail.h"
 #include "engine/run.h"
+#include "wire/weaken.h"
 
 #define DRAIN_MAX    (4u << 20) /* bytes taken after the kill; a socket holds less */
 #define SETUP_MS     30000      /* for taking in the files, before any deadline */
@@ -280,7 +281,8 @@ static void watch_all(struct run *r)
     (void)loop_add(l, v->death_fd, POLLIN, on_death, r);
     (void)loop_add(l, r->deadline_fd, POLLIN, on_deadline, r);
     (void)loop_add(l, r->meter_fd, POLLIN, on_meter, r);
-    (void)loop_add(l, r->watch->cancel_fd, POLLIN, on_cancel, r);
+    (void)loop_add(l, weaken("cancel") ? -1 : r->watch->cancel_fd, POLLIN, on_cancel,
+                   r);
 }
 
 static int prepare(struct run *r, struct vial_error *err)
@@ -296,8 +298,10 @@ static int prepare(struct run *r, struct vial_error *err)
     const struct plan *plan = r->plan;
 
     r->compiling = plan->compile_argv.count > 0;
-    output_init(&r->out, plan->keep, (size_t)plan->limits.output_bytes);
-    output_init(&r->err, plan->keep, (size_t)plan->limits.output_bytes);
+    output_init(&r->out, plan->keep, (size_t)plan->limits.output_bytes,
+                plan->output_note);
+    output_init(&r->err, plan->keep, (size_t)plan->limits.output_bytes,
+                plan->output_note);
     r->buffer = malloc(RUN_BUFFER);
     if (r->link)
         link_rebind(r->link, &events, r);
@@ -310,7 +314,7 @@ static int prepare(struct run *r, struct vial_error *err)
     if (open_timers(r, err) < 0)
         return -1;
     watch_all(r);
-    return r->stock ? 0 : link_jail(r->link, &r->vessel->jail, err);
+    return r->stock ? 0 : engine_greet(r->link, r->vessel, err);
 }
 
 void supervise(struct run *r)

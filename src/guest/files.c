@@ -206,7 +206,7 @@ static void list_turn(struct guest *g, struct job *j)
 
 bool files_want_turn(const struct guest *g, const struct job *j)
 {
-    if (j->over || j->kind == JOB_PUT || stream_is_busy(g))
+    if (j->over || j->kind == JOB_PUT || j->kind == JOB_WATCH || stream_is_busy(g))
         return false;
     return j->kind == JOB_GET ? j->may_send[1] > 0 : j->may_send[1] >= ENTRY_MAX;
 }
@@ -221,15 +221,23 @@ void files_turn(struct guest *g, struct job *j)
         list_turn(g, j);
 }
 
+static void drop_temp(struct job *j)
+{
+    if (j->temp[0] && j->dir_fd >= 0)
+        (void)unlinkat(j->dir_fd, j->temp, 0);
+    j->temp[0] = '\0';
+}
+
+/* The next frame may start a program, which shall not find it. */
 void files_close(struct guest *g, struct job *j)
 {
+    drop_temp(j);
     files_finish(g, j, ECANCELED, "closed");
 }
 
 void files_release(struct job *j)
 {
-    if (j->temp[0] && j->dir_fd >= 0)
-        (void)unlinkat(j->dir_fd, j->temp, 0);
+    drop_temp(j);
     if (j->file_fd >= 0)
         (void)close(j->file_fd);
     if (j->dir_fd >= 0)

@@ -136,7 +136,8 @@ static void start(struct guest *g, bool stdio)
     if (chdir("/") < 0)
         _exit(1);
     take_proc(g);
-    (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+    if (!weaken("dump"))
+        (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     pack_u32(&hello, WIRE_VERSION);
     stream_put(g, NULL, WIRE_HELLO, 0, &hello);
     pack_done(&hello);
@@ -170,7 +171,11 @@ static uint64_t prepare(struct guest *g)
             p[k] = (struct pollfd){ .fd = -1 };
         if (j->kind == JOB_EXEC)
             exec_polls(g, j, p);
+        else if (j->kind == JOB_WATCH)
+            p[0] = (struct pollfd){ .fd = observe_poll_fd(g, j), .events = POLLIN };
         else if (files_want_turn(g, j))
+            wake = 0;
+        if (j->kind == JOB_WATCH && observe_wants_turn(g, j))
             wake = 0;
         wake = j->deadline_ns < wake ? j->deadline_ns : wake;
     }
@@ -204,6 +209,7 @@ static void sweep(struct guest *g)
         }
         exec_release(j);
         files_release(j);
+        observe_release(j);
         free(j);
     }
     g->job_count = kept;
@@ -224,6 +230,8 @@ static void give_turns(struct guest *g, size_t polled)
             exec_turn(g, j,
                       i < polled ? &g->polls[FIXED_POLLS + i * POLLS_PER_JOB]
                                  : nothing);
+        else if (j->kind == JOB_WATCH)
+            observe_turn(g, j);
         else
             files_turn(g, j);
     }
@@ -247,12 +255,34 @@ static void serve_once(struct guest *g)
     stream_flush(g);
 }
 
+/* --open DIR: makes a cache volume everybody's, once, and marks that it was. Done
+ * by an engine's root without capabilities, to whom a new volume belongs. */
+static int open_to_all(const char *dir)
+{
+    int dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    int mark_fd = -1;
+
+    if (dir_fd < 0 || fchmod(dir_fd, 01777) < 0)
+        return 1;
+    mark_fd = openat(dir_fd, ".vial-cache", O_CREAT | O_RDONLY | O_CLOEXEC | O_NOFOLLOW,
+                     0444);
+    return mark_fd < 0 ? 1 : 0;
+}
+
 int main(int argc, char **argv)
 {
-    struct guest *g = calloc(1, sizeof *g);
+    struct guest *g = NULL;
 
+    if (argc == 3 && strcmp(argv[1], "--open") == 0)
+        return open_to_all(argv[2]);
+    /* `vial ps` knows vessels by it; a file without a name gives none. */
+    (void)prctl(PR_SET_NAME, "vial-init");
+    g = calloc(1, sizeof *g);
     if (!g)
         return 1;
+    /* Brought into /tmp, which is the programs'. */
+    if (argc > 2 && strcmp(argv[2], "--forget") == 0)
+        (void)unlink(argv[0]);
     start(g, argc > 1 && strcmp(argv[1], "--stdio") == 0);
     stream_flush(g);
     for (;;)

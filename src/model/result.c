@@ -226,6 +226,10 @@ json_t *result_json(const struct vial_result *r, bool raw)
     put(&object, "isolation", isolation_json(r));
     put(&object, "files", files_json(r, raw));
     put(&object, "error", error_json(&r->error));
+    if (r->preset_code[0])
+        put(&object, "preset_code", text(r->preset_code));
+    if (r->wanted_driver[0])
+        put(&object, "wanted_driver", text(r->wanted_driver));
     return object;
 }
 

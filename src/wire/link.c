@@ -147,6 +147,12 @@ int link_adopt(struct link *l, uint32_t pid, struct vial_error *err)
     return put_message(l, WIRE_ADOPT, 0, &p, err);
 }
 
+void link_jailed(struct link *l)
+{
+    l->out.len = l->out_head = 0; /* our own greeting */
+    l->jailed = true;
+}
+
 static int open_channel(struct link *l, enum channel_kind kind, enum wire_type type,
                         struct pack *p, uint32_t *channel, struct vial_error *err)
 {
@@ -213,6 +219,15 @@ int link_name(struct link *l, const struct name_message *m, uint32_t *channel,
 
     name_write(&p, m);
     return open_channel(l, CHANNEL_NAME, WIRE_NAME, &p, channel, err);
+}
+
+int link_watch(struct link *l, const char *path, uint32_t *channel,
+               struct vial_error *err)
+{
+    struct pack p = { 0 };
+
+    pack_text(&p, path);
+    return open_channel(l, CHANNEL_WATCH, WIRE_WATCH, &p, channel, err);
 }
 
 static bool takes_input(const struct channel *c)

@@ -50,6 +50,9 @@ int link_jail(struct link *l, const struct jail *jail, struct vial_error *err);
 /* The next exec is done by the process PID, which waits at the other end of the
  * descriptor that goes with this frame. */
 int link_adopt(struct link *l, uint32_t pid, struct vial_error *err);
+/* Instead: someone else has greeted the guest and told it its jail. Nothing has been
+ * sent over this link yet. */
+void link_jailed(struct link *l);
 
 /* Each opens a channel and returns its number (> 0) in *CHANNEL. */
 int link_exec(struct link *l, const struct exec_message *m, uint32_t *channel,
@@ -62,6 +65,8 @@ int link_list(struct link *l, const char *path, uint32_t *channel,
               struct vial_error *err);
 int link_name(struct link *l, const struct name_message *m, uint32_t *channel,
               struct vial_error *err);
+int link_watch(struct link *l, const char *path, uint32_t *channel,
+               struct vial_error *err);
 
 /* How many bytes may be sent on the channel's stream 0 now. */
 size_t link_writable(const struct link *l, uint32_t channel);

@@ -263,7 +263,7 @@ __attribute__((visibility("default"))) FILE *fopen64(const char *path, const cha
     static int served;
 
     if (!real)
-        real = (FILE * (*)(const char *, const char *)) dlsym(RTLD_NEXT, "fopen64");
+        *(void **)(void *)&real = dlsym(RTLD_NEXT, "fopen64");
     if (!served && strcmp(path, PROGRAM) == 0) {
         served = 1;
         serve(real);
