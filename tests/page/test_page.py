@@ -56,8 +56,9 @@ def saw():
     tokens.close()
     os.chmod(tokens.name, 0o644)
     over = threading.Event()
-    with Daemon(serve={"tokens": tokens.name}, tcp=True) as d, \
-            tempfile.TemporaryDirectory() as profile:
+    d = Daemon(serve={"tokens": tokens.name, "warm": ["python", "bash"]}, tcp=True)
+    os.chmod(d.dir, 0o755)  # root's daemon becomes another user
+    with d, tempfile.TemporaryDirectory() as profile:
         busy = threading.Thread(target=keep_busy, args=(d, over))
         busy.start()
         try:
