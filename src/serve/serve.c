@@ -88,7 +88,7 @@ static int open_engine(const struct serve *s, struct generation *g,
 
     if (vial_engine_open(&options, &g->engine, err) < 0)
         return -1;
-    return s->sources.kept ? 0 : warm(g, err);
+    return warm(g, err);
 }
 
 /* Host and Origin have been judged by the time a request gets there. */
