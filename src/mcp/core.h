@@ -71,7 +71,7 @@ void work_send(struct work *w, json_t *message); /* takes */
 typedef int mcp_method(struct mcp_exchange *x, const struct era *era, json_t **result,
                        struct rpc_error *err);
 
-mcp_method tools_list, tools_call, prompts_list, prompts_get, resources_list,
+extern mcp_method tools_list, tools_call, prompts_list, prompts_get, resources_list,
     resources_templates, resources_read, complete, listen_run, task_get, task_update,
     task_cancel;
 

@@ -67,9 +67,8 @@ void mcp_changed(struct mcp *mcp, const char *what);
 
 /* A client of the elder era: one process at the other end of stdio, or one session
  * over HTTP. SEND gets what nobody asked for, from any thread, and takes it. */
-struct mcp_peer *mcp_peer_new(struct mcp *mcp,
-                              void (*send)(void *transport, json_t *message),
-                              void *transport);
+typedef void mcp_send(void *transport, json_t *message);
+struct mcp_peer *mcp_peer_new(struct mcp *mcp, mcp_send *send, void *transport);
 /* Cancels all its requests, and waits for them. NULL is allowed. */
 void mcp_peer_free(struct mcp_peer *peer);
 /* The version that was agreed upon, or "". */
@@ -107,7 +106,6 @@ json_t *mcp_answer(struct mcp_exchange *x, bool modern, unsigned *status);
 struct mcp_flight;
 int mcp_flight_begin(struct mcp_peer *peer, const json_t *id, struct mcp_flight **out,
                      int *cancel_fd, struct rpc_error *err);
-bool mcp_flight_is_cancelled(struct mcp_flight *flight);
 bool mcp_flight_end(struct mcp_peer *peer, struct mcp_flight *flight);
 
 /* Takes in a notification, or the client's answer to a request of ours. After

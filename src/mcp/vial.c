@@ -13,7 +13,7 @@
 #define SANDBOX_URI   "sandbox://"
 #define FILES_MAX     500u
 #define READ_MAX      (4u << 20)
-#define TASK_AFTER_MS 20000
+#define TASK_AFTER_MS 5000
 
 struct mcp_vial {
     struct registry *registry;
