@@ -8,6 +8,7 @@
 #include "vial/engine.h"
 #include "vial/error.h"
 #include "vial/files.h"
+#include "vial/keep.h"
 #include "vial/request.h"
 #include "vial/result.h"
 #include "vial/session.h"

@@ -4,10 +4,13 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "base/auto.h"
 #include "base/clock.h"
 #include "base/fail.h"
 #include "engine/record_session.h"
 #include "engine/session.h"
+#include "workspace/state.h"
+#include "workspace/workspace.h"
 
 #include "vial/files.h"
 
@@ -86,6 +89,42 @@ static int put_files(struct vial_session *s, struct vial_error *err)
     return 0;
 }
 
+/* Before the vessel, so that no program has run yet. */
+static int open_workspace(struct vial_session *s, struct vial_error *err)
+{
+    const struct plan_mount *m = s->plan->mounts;
+    auto_free char *state = NULL;
+
+    if (s->plan->mount_count == 0 || !m->overlay)
+        return 0;
+    state = state_path(s->engine->settings->home);
+    if (!state) {
+        (void)fail(err, VIAL_E_WORKSPACE, "there is no place for vial's own state");
+        return fail_remedy(err, "set HOME, or VIAL_STATE to a directory of your own");
+    }
+    return workspace_open(m->source, m->dev, m->ino, state, &s->workspace, err);
+}
+
+static int mount_workspace(struct vial_session *s, struct vial_error *err)
+{
+    int rc = 0;
+
+    if (!s->workspace)
+        return 0;
+    session_lock(s);
+    if (!s->vessel || !s->vessel->layered) {
+        rc = fail(err, VIAL_E_WORKSPACE,
+                  "the vessel came without the workspace's layer");
+    } else {
+        struct upper l = { s->vessel->layer_fd, s->vessel->merged_fd,
+                           s->vessel->layer_id };
+
+        rc = workspace_mount(s->workspace, &l, err);
+    }
+    session_unlock(s);
+    return rc;
+}
+
 int vial_session_open(struct vial_engine *engine, const struct vial_request *req,
                       const struct vial_session_options *options,
                       struct vial_session **out, struct vial_error *err)
@@ -103,7 +142,8 @@ int vial_session_open(struct vial_engine *engine, const struct vial_request *req
         vial_session_free(s);
         return -1;
     }
-    if (record_session_begin(s, err) < 0 || session_start(s, err) < 0 ||
+    if (record_session_begin(s, err) < 0 || open_workspace(s, err) < 0 ||
+        session_start(s, err) < 0 || mount_workspace(s, err) < 0 ||
         put_files(s, err) < 0) {
         vial_session_free(s);
         return -1;

@@ -16,6 +16,7 @@ static int run(struct cli *cli)
 static const struct flag flags[] = {
     FOLLOW_FLAG_ROWS,
     ASK_FLAG_ROWS,
+    { "warm", NULL, "Let a vessel wait for the code, as in a pool; to try it out." },
     { 0 },
 };
 

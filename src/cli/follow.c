@@ -16,6 +16,10 @@
 #include "cli/print.h"
 #include "cli/pull.h"
 
+#include "vial/warm.h"
+
+#define WARM_MS 60000 /* for a vessel to wait, imports included */
+
 /* A descriptor that becomes readable when we are told to stop; -errno. Signals
  * that the caller made us ignore (nohup, background jobs) stay ignored. */
 static int open_signals(void)
@@ -240,6 +244,19 @@ static int run_again(const struct cli *cli, const struct vial_request *req,
     return vial_run(live->engine, req, watch, result, NULL);
 }
 
+/* Where no vessel can wait for such a request, the result says "cold". */
+static int warm_up(struct vial_engine *engine, const struct vial_request *req,
+                   struct vial_error *err)
+{
+    const struct vial_warm_options options = { .ceiling = 1 };
+    struct vial_error why = { 0 };
+
+    if (vial_engine_warm(engine, &options, err) < 0)
+        return -1;
+    (void)vial_warm_ready(engine, req, 1, WARM_MS, &why);
+    return 0;
+}
+
 static int follow_run(const struct cli *cli, const struct vial_request *req,
                       struct vial_watch *watch, struct live *live)
 {
@@ -253,6 +270,8 @@ static int follow_run(const struct cli *cli, const struct vial_request *req,
         return cli_deny(cli, &err);
     live->engine = engine;
     live->req = req;
+    if (cli_flag(cli, "warm") && warm_up(engine, req, &err) < 0)
+        return cli_deny(cli, &err);
     if (vial_run(engine, req, watch, &result, &err) < 0)
         return cli_deny(cli, &err);
     if (lacks_image(result) && !cli_flag(cli, "no-pull") &&

@@ -15,6 +15,7 @@
 
 #include <jansson.h>
 #include <stdbool.h>
+#include <sys/types.h>
 
 #include "base/str.h"
 #include "model/plan.h"
@@ -57,6 +58,10 @@ struct vessel {
     int stream_fd;    /* non-blocking byte stream to the guest; owned */
     int death_fd;     /* readable once the guest is gone (a pidfd), or -1; owned */
     int event_fd;     /* readable on a kernel limit event (POLLIN|POLLPRI), or -1 */
+    bool layered;     /* the workspace is an overlay, and these are there, owned: */
+    int layer_fd;     /* the directory of its layers: upper, points */
+    int merged_fd;    /* the overlay as programs see it */
+    uid_t layer_id;   /* whose files are in it, here: what a host's thread must be */
     struct jail jail; /* sent to the guest before any exec */
     bool jailed;      /* it was greeted and told its jail already, by a keeper */
     const char *level;
@@ -67,6 +72,12 @@ struct vessel {
 };
 
 struct zygote;
+
+struct zygote_options {
+    int guest_fd;
+    const char *share_dir;
+    const char *const *imports; /* modules to load, NULL-terminated or NULL */
+};
 
 struct driver {
     const char *name;
@@ -102,11 +113,10 @@ struct driver {
                  struct vial_error *err);
 
     /* A zygote is a trusted interpreter, started once for PLAN's language, from
-     * which others are forked into open vessels. IMPORTS: modules it has loaded,
-     * NULL-terminated or NULL. NULL: this driver has none. One thread at a time. */
-    int (*zygote_open)(const struct plan *plan, int guest_fd,
-                       const char *const *imports, struct zygote **out,
-                       struct vial_error *err);
+     * which others are forked into open vessels. NULL: this driver has none. One
+     * thread at a time. */
+    int (*zygote_open)(const struct plan *plan, const struct zygote_options *options,
+                       struct zygote **out, struct vial_error *err);
     /* Puts an interpreter into VESSEL, confined as its jail says. *PID is its number
      * inside; *FD, owned by the caller, is what the guest gives it its work by. */
     int (*hatch)(struct zygote *zygote, struct vessel *vessel, int *fd, uint32_t *pid,
@@ -115,6 +125,7 @@ struct driver {
 
     bool waits;               /* its vessels may wait in a pool */
     bool wants_image;         /* plan->image must be set */
+    bool overlays;            /* a plan's mount may be an overlay */
     bool needs_programs_here; /* the language's program must exist on this host */
 };
 

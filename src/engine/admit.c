@@ -52,23 +52,20 @@ static int choose_driver(const struct vial_engine *e, struct vial_request *full,
     return fall_back(e, full, &require, driver, err);
 }
 
-#define PLACE_OWNER 1000 /* who programs in containers are, when we are root */
-
 /* What a preset mounts and may be made for it: its output directory. It may lie in
- * /tmp, where others could have put something of that name. */
+ * /tmp, where others could have put something of that name. What root makes is open
+ * to all, like /tmp itself, as the program in a container is never root. */
 static int make_place(const char *path, struct vial_error *err)
 {
-    uid_t owner = geteuid() == 0 ? PLACE_OWNER : geteuid();
     struct stat st;
 
-    if (mkdir(path, 0700) == 0 &&
-        (geteuid() != 0 || lchown(path, PLACE_OWNER, PLACE_OWNER) == 0))
+    if (mkdir(path, 0700) == 0 && (geteuid() != 0 || chmod(path, 01777) == 0))
         return 0;
     if (errno != EEXIST || lstat(path, &st) < 0) {
         (void)fail_sys(err, "make directory '%s'", path);
         return fail_as(err, VIAL_E_MOUNT);
     }
-    if (S_ISDIR(st.st_mode) && (st.st_uid == owner || st.st_uid == geteuid()))
+    if (S_ISDIR(st.st_mode) && st.st_uid == geteuid())
         return 0;
     (void)fail(err, VIAL_E_MOUNT, "'%s' is not a directory of yours", path);
     return fail_remedy(err, "remove it; it will be made anew");
@@ -82,6 +79,19 @@ static int make_places(const struct settings *s, struct vial_error *err)
     return 0;
 }
 
+static int check_overlay(const struct vial_request *full, const struct driver *driver,
+                         struct vial_error *err)
+{
+    char mode[32];
+
+    request_choice(full, FIELD_ID_workspace_mode, mode);
+    if (driver->overlays || !full->workspace || !str_eq(mode, "overlay"))
+        return 0;
+    (void)fail(err, VIAL_E_UNSUPPORTED,
+               "driver '%s' cannot put an overlay over the workspace", driver->name);
+    return fail_remedy(err, "use '--driver native', or '--workspace-mode ro' or 'rw'");
+}
+
 int admit(const struct vial_engine *e, const struct vial_request *req,
           struct vial_request *full, const struct driver **driver,
           struct vial_error *err)
@@ -93,7 +103,9 @@ int admit(const struct vial_engine *e, const struct vial_request *req,
         make_places(e->settings, err) < 0 ||
         policy_check(&e->settings->policy, full, err) < 0)
         return -1;
-    return choose_driver(e, full, driver, err);
+    if (choose_driver(e, full, driver, err) < 0)
+        return -1;
+    return check_overlay(full, *driver, err);
 }
 
 static int check_program(const struct plan *plan, const struct strv *argv,

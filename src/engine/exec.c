@@ -174,6 +174,7 @@ static int queue(struct vial_exec *x, const struct vial_exec_options *o, bool la
     if (!x->program || blob_set(&x->input, o->stdin_data, o->stdin_len) < 0)
         return fail_memory(err);
     x->live = o->stdin_live;
+    x->lasting = lasting;
     m = (struct exec_message){ .argv = argv.items,
                                .env = env.items,
                                .cwd = x->cwd,

@@ -17,6 +17,8 @@
 #include "engine/pool.h"
 #include "engine/record.h"
 #include "model/build.h"
+#include "workspace/apply.h"
+#include "workspace/state.h"
 
 static const struct vial_watch nobody = { .cancel_fd = -1, .stdin_fd = -1 };
 
@@ -132,13 +134,25 @@ static int check_guest(const struct vial_engine *e, struct vial_error *err)
                             "holds vial-init");
 }
 
+/* Whoever works on a tree next finds it whole. */
+static int recover_commits(struct vial_engine *e, const struct plan *plan,
+                           struct vial_error *err)
+{
+    auto_free char *state = NULL;
+
+    if (plan->mount_count == 0 || !str_eq(plan->mounts[0].target, "/workspace"))
+        return 0;
+    state = state_path(e->settings->home);
+    return state ? apply_recover(state, plan->mounts[0].source, err) : 0;
+}
+
 /* A vessel that is weaker than what was required never runs anything. */
 int engine_vessel(struct vial_engine *e, const struct driver *driver,
                   const struct plan *plan, struct vessel **out, struct vial_error *err)
 {
     struct vessel *v;
 
-    if (check_guest(e, err) < 0)
+    if (check_guest(e, err) < 0 || recover_commits(e, plan, err) < 0)
         return -1;
     if (driver->open(plan, e->guest_fd, &v, err) < 0) {
         driver_explain(driver, &plan->require, err);

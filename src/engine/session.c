@@ -16,6 +16,7 @@
 #include "base/fail.h"
 #include "base/sys.h"
 #include "engine/record_session.h"
+#include "workspace/workspace.h"
 
 #define BUFFER    (256u << 10)
 #define DRAIN_MAX (4u << 20)
@@ -483,6 +484,7 @@ void session_free(struct vial_session *s)
     }
     free((void *)(uintptr_t)s->options.caller);
     free((void *)(uintptr_t)s->options.correlation);
+    workspace_close(s->workspace);
     plan_free(s->plan);
     link_free(s->link);
     free(s->buffer);

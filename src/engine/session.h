@@ -34,6 +34,7 @@ struct vial_exec {
     struct blob input;   /* whole stdin, what is left of it from input_sent on */
     size_t input_sent;
     bool terminal;
+    bool lasting;                  /* a context's interpreter */
     bool live;                     /* stdin is the caller's, and open */
     bool timed_out, flooded;       /* why it was killed by us */
     int64_t begun_ns, deadline_ns; /* SESSION_NEVER once it was killed */
@@ -77,6 +78,7 @@ struct vial_session {
     struct vial_exec *execs;
     struct session_op *ops;
     unsigned running;
+    struct workspace *workspace; /* NULL: not an overlay; until the session is freed */
 };
 
 /* NULL without memory or descriptors. */

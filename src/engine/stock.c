@@ -80,12 +80,16 @@ static void bury_dead(struct stock *s)
 
 static int need_zygote(struct stock *s, struct vial_error *err)
 {
-    const char *const *imports = (const char *const *)s->pool->imports.items;
+    const struct vial_engine *e = s->pool->engine;
+    const struct zygote_options options = {
+        .guest_fd = e->guest_fd,
+        .share_dir = e->settings->share_dir,
+        .imports = (const char *const *)s->pool->imports.items,
+    };
 
     if (!s->hatches || s->zygote || clock_now_ns() < s->zygote_retry_ns)
         return 0;
-    if (s->driver->zygote_open(s->plan, s->pool->engine->guest_fd, imports, &s->zygote,
-                               err) < 0) {
+    if (s->driver->zygote_open(s->plan, &options, &s->zygote, err) < 0) {
         s->zygote_retry_ns = clock_now_ns() + PAUSE_MAX * MS_NS;
         return -1;
     }

@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 
-int threads_start(pthread_t *out, void *(*work)(void *), void *context)
+int threads_start(pthread_t *out, thread_fn *work, void *context)
 {
     sigset_t all, before;
     int rc = 0;

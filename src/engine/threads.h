@@ -9,7 +9,8 @@
 #include <stdint.h>
 
 /* 0 or an errno, as pthread_create. */
-int threads_start(pthread_t *out, void *(*work)(void *), void *context);
+typedef void *thread_fn(void *context);
+int threads_start(pthread_t *out, thread_fn *work, void *context);
 /* A condition that can be waited for by CLOCK_MONOTONIC. */
 void threads_cond_init(pthread_cond_t *cond);
 /* At most MS. */

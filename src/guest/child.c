@@ -95,7 +95,7 @@ static void child_die_with_guest(const struct guest *g)
         child_fail(STEP_SESSION, ESRCH);
 }
 
-static void child_confine(const struct guest *g, const struct exec_message *m)
+static void child_confine(const struct guest *g, const char *cwd)
 {
     const struct jail *jail = &g->jail;
 
@@ -107,7 +107,7 @@ static void child_confine(const struct guest *g, const struct exec_message *m)
     if (jail->flags & JAIL_DROP_CAPS)
         child_try(STEP_CAPS, confine_caps());
     child_die_with_guest(g); /* a change of ids would clear it */
-    child_cwd(g, m->cwd);
+    child_cwd(g, cwd);
     if ((jail->flags & JAIL_NO_NEW_PRIVS) && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
         child_fail(STEP_PRIVS, errno);
     if (jail->flags & JAIL_LANDLOCK)
@@ -116,6 +116,12 @@ static void child_confine(const struct guest *g, const struct exec_message *m)
     if (jail->flags & JAIL_SECCOMP)
         child_try(STEP_SECCOMP, confine_seccomp(jail));
     child_try(STEP_CHECK, confine_check(jail));
+}
+
+void child_enter(const struct guest *g, const char *cwd)
+{
+    child_session();
+    child_confine(g, cwd);
 }
 
 static const char *child_search_path(char *const *env)
@@ -139,15 +145,13 @@ static int child_search(const struct exec_message *m)
         size_t len = strcspn(at, ":");
 
         if (len && len + 1 + name_len < sizeof path) {
-            int error;
-
             memcpy(path, at, len);
             path[len] = '/';
             memcpy(path + len + 1, m->argv[0], name_len + 1);
-            (void)execve(path, m->argv, m->env);
-            error = errno;
-            if (!first && access(path, F_OK) == 0)
-                first = error;
+            if (access(path, F_OK) == 0) { /* looking costs less than trying */
+                (void)execve(path, m->argv, m->env);
+                first = first ? first : errno;
+            }
         }
         if (!at[len])
             return first;
@@ -195,6 +199,6 @@ _Noreturn void child_run(const struct guest *g, const struct exec_message *m,
     child_session();
     if (m->terminal && ioctl(0, TIOCSCTTY, 0) < 0)
         child_fail(STEP_SESSION, errno);
-    child_confine(g, m);
+    child_confine(g, m->cwd);
     child_exec(g, m);
 }

@@ -103,16 +103,30 @@ static void end_input(struct job *j)
     close_fd(&j->fd[0]);
 }
 
+/* The guest stands still until the child has executed its program or given up: it
+ * needs no copy of the guest's memory, which would take longer to make than all its
+ * system calls. Apart in a function, since the child uses its caller's frame. */
+static __attribute__((noinline)) pid_t start_child(const struct guest *g,
+                                                   const struct exec_message *m,
+                                                   const struct child_pipes *theirs)
+{
+    pid_t pid = vfork();
+
+    if (pid == 0)
+        child_run(g, m, theirs);
+    return pid;
+}
+
 static void launch(struct guest *g, struct job *j, const struct exec_message *m)
 {
     struct child_pipes theirs = { -1, -1, -1, -1 };
     int rc = make_pipes(j, &theirs, m);
 
     if (rc == 0) {
-        j->pid = fork();
+        j->pid = adopt_give(g, m, &theirs);
+        if (j->pid < 0)
+            j->pid = start_child(g, m, &theirs);
         rc = j->pid < 0 ? -errno : 0;
-        if (j->pid == 0)
-            child_run(g, m, &theirs);
     }
     close_fd(&theirs.in);
     close_fd(&theirs.out);
@@ -330,6 +344,7 @@ void exec_reaped(struct guest *g, pid_t pid, int status, const void *rusage)
     const struct rusage *usage = rusage;
     struct job *j = NULL;
 
+    adopt_reaped(g, pid);
     for (size_t i = 0; i < g->job_count; i++)
         if (g->jobs[i]->kind == JOB_EXEC && g->jobs[i]->pid == pid &&
             !g->jobs[i]->exited)

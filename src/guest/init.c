@@ -129,6 +129,7 @@ static void start(struct guest *g, bool stdio)
     take_signals(g);
     g->pid = getpid();
     g->workdir_fd = g->landlock_fd = -1;
+    g->came_fd = g->adopted_fd = -1;
     g->watch.next_ns = NEVER;
     g->watch.notify_fd = -1;
     (void)umask(022);
@@ -255,7 +256,7 @@ static int open_to_all(const char *dir)
 
     if (dir_fd < 0 || fchmod(dir_fd, 01777) < 0)
         return 1;
-    mark_fd = openat(dir_fd, ".vial-cache", O_CREAT | O_WRONLY | O_CLOEXEC | O_NOFOLLOW,
+    mark_fd = openat(dir_fd, ".vial-cache", O_CREAT | O_RDONLY | O_CLOEXEC | O_NOFOLLOW,
                      0444);
     return mark_fd < 0 ? 1 : 0;
 }

@@ -13,15 +13,6 @@
 #include "base/fail.h"
 #include "keeper/keeper.h"
 
-#define CAP(name) (UINT64_C(1) << CAP_##name)
-
-/* What it takes, as root of the host, to make vessels: mounts and namespaces; mapping
- * other ids; looking at and ending processes of other users; sources that only root
- * can reach, and cgroups; limits above our own. */
-#define KEPT_CAPS                                                                      \
-    (CAP(SYS_ADMIN) | CAP(SETUID) | CAP(SETGID) | CAP(SETPCAP) | CAP(KILL) |           \
-     CAP(SYS_PTRACE) | CAP(DAC_OVERRIDE) | CAP(SYS_RESOURCE))
-
 #if defined(__x86_64__)
     #define ARCH AUDIT_ARCH_X86_64
 #elif defined(__aarch64__)
@@ -126,7 +117,7 @@ int harden_keeper(struct vial_error *err)
     /* Whoever may map ids of others is root; a user's own keeper must stay open to its
      * user, or the kernel would not let it write its child's maps. */
     if (geteuid() == 0 &&
-        (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || keep_caps(KEPT_CAPS) < 0))
+        (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || keep_caps(keeper_caps) < 0))
         return fail_sys(err, "give up capabilities");
     if (load_filter() < 0)
         return fail_sys(err, "load the keeper's filter");

@@ -16,8 +16,9 @@
 #include "base/fail.h"
 #include "driver/kept/talk.h"
 
-#define RATE_PER_S 2000 /* questions, so that a front gone mad does not fork us away   \
-                         */
+#define RATE_PER_S                                                                     \
+    2000 /* questions, so that a front gone mad does not fork us away                  \
+          */
 #define BURST  2000
 #define TOKEN  1000  /* thousandths */
 #define END_MS 10000 /* for wardens to end by themselves */

@@ -30,6 +30,8 @@
 
 /* The one whose vessels this program opens: native.c or docker.c of this room. */
 extern const struct driver *const keeper_driver;
+/* The capabilities that it takes from root of the host: 1 << CAP_* each. */
+extern const uint64_t keeper_caps;
 
 struct keeper {
     struct rules rules;

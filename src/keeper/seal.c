@@ -98,7 +98,7 @@ static int load_filters(const char *share_dir, struct vial_error *err)
     (void)snprintf(dir, sizeof(dir), "%s/seccomp", share_dir);
     if (seccomp_read(dir, "front", filters, err) < 0)
         return -1;
-    for (size_t i = 0; rc == 0 && i < PROFILE_FILTERS; i++) {
+    for (size_t i = 0; rc == 0 && i < PROFILE_FILTERS && filters[i].len; i++) {
         struct sock_fprog program = {
             .len = (unsigned short)(filters[i].len / sizeof(struct sock_filter)),
             .filter = (struct sock_filter *)(void *)filters[i].data

@@ -392,14 +392,22 @@ static int check_apart(const struct plan *plan, const char *target,
 int mount_check_target(const struct plan *plan, const char *target,
                        struct vial_error *err)
 {
-    return judge_target(target, err) < 0 ? -1 : check_apart(plan, target, err);
+    if (judge_target(target, err) < 0)
+        return -1;
+    if (!str_eq(target, plan_scratch(plan)) &&
+        path_is_beneath(target, plan_scratch(plan)))
+        return refuse_target(target, "is taken by the vessel itself", err);
+    return check_apart(plan, target, err);
 }
 
-static int add_mount(struct draft *d, const struct mount_in *in, struct vial_error *err)
+static int add_mount(struct draft *d, const struct mount_in *in, bool lower,
+                     struct vial_error *err)
 {
     struct plan *plan = d->plan;
     struct plan_mount *mount = &plan->mounts[plan->mount_count];
-    struct judging j = { .settings = d->settings, .writable = in->writable };
+    struct judging j = { .settings = d->settings,
+                         .writable = in->writable,
+                         .lower = lower };
 
     if (mount_check_target(plan, in->target, err) < 0)
         return -1;
@@ -413,14 +421,23 @@ static int add_mount(struct draft *d, const struct mount_in *in, struct vial_err
 static int add_workspace(struct draft *d, struct vial_error *err)
 {
     char target[] = "/workspace";
+    char mode[32];
     struct mount_in in = { d->req->workspace, target, true };
+    struct plan_mount *mount = &d->plan->mounts[d->plan->mount_count];
+    bool overlay = false;
 
     if (!d->req->workspace)
         return 0;
-    if (add_mount(d, &in, err) < 0)
+    request_choice(d->req, FIELD_ID_workspace_mode, mode);
+    overlay = str_eq(mode, "overlay");
+    /* A commit writes to it, so that an overlay's is judged as writable. */
+    in.writable = !str_eq(mode, "ro");
+    if (add_mount(d, &in, overlay, err) < 0)
         return fail_in(err, "workspace");
-    if (!d->plan->mounts[d->plan->mount_count - 1].is_dir)
+    if (!mount->is_dir)
         return fail(err, VIAL_E_MOUNT, "workspace '%s' is not a directory", in.source);
+    mount->overlay = overlay;
+    mount->writable = in.writable && !overlay;
     return 0;
 }
 
@@ -449,7 +466,7 @@ int mount_build(struct draft *d, struct vial_error *err)
     if (add_workspace(d, err) < 0)
         return -1;
     for (size_t i = 0; i < list->count; i++)
-        if (add_mount(d, &list->items[i], err) < 0)
+        if (add_mount(d, &list->items[i], false, err) < 0)
             return -1;
     return judge_rootfs(d, err);
 }

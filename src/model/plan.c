@@ -45,6 +45,14 @@ static void free_strings(struct plan *plan)
         free(strings[i]);
 }
 
+const char *plan_scratch(const struct plan *plan)
+{
+    for (size_t i = 0; i < plan->mount_count; i++)
+        if (str_eq(plan->mounts[i].target, plan->workdir))
+            return "/work";
+    return str_eq(plan->workdir, "/workspace") ? "/workspace" : "/work";
+}
+
 void plan_free(struct plan *plan)
 {
     if (!plan)
@@ -125,11 +133,12 @@ static json_t *mounts(const struct plan *plan)
     for (size_t i = 0; i < plan->mount_count; i++) {
         const struct plan_mount *m = &plan->mounts[i];
 
-        (void)json_array_append_new(array, json_pack("{s:o, s:o, s:s, s:s}", "source",
-                                                     text(m->source), "target",
-                                                     text(m->target), "mode",
-                                                     m->writable ? "rw" : "ro", "kind",
-                                                     m->is_dir ? "directory" : "file"));
+        const char *mode = m->overlay ? "overlay" : m->writable ? "rw" : "ro";
+
+        (void)json_array_append_new(
+            array, json_pack("{s:o, s:o, s:s, s:s}", "source", text(m->source),
+                             "target", text(m->target), "mode", mode, "kind",
+                             m->is_dir ? "directory" : "file"));
     }
     return array;
 }
@@ -194,12 +203,17 @@ static json_t *caches(const struct plan_container *c)
 
 static json_t *container(const struct plan_container *c)
 {
+    auto_str struct str user = { 0 };
+
     if (!c->prefix)
         return json_null();
-    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:I}", "prefix",
-                     text(c->prefix), "runtime", text(c->runtime), "network_name",
-                     text(c->network_name), "dns", list(&c->dns), "ports", ports(c),
-                     "caches", caches(c), "open_ms", (json_int_t)c->open_ms, "retries",
+    if (c->uid)
+        str_printf(&user, "%u:%u", c->uid, c->gid);
+    return json_pack("{s:o*, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:I}", "user",
+                     user.len ? text(user.data) : NULL, "prefix", text(c->prefix),
+                     "runtime", text(c->runtime), "network_name", text(c->network_name),
+                     "dns", list(&c->dns), "ports", ports(c), "caches", caches(c),
+                     "open_ms", (json_int_t)c->open_ms, "retries",
                      (json_int_t)c->retries, "retry_ms", (json_int_t)c->retry_ms);
 }
 

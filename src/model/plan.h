@@ -31,6 +31,7 @@ struct plan_file {
 struct plan_mount {
     char *source, *target;
     bool writable;
+    bool overlay; /* what is written goes to a layer above it, not to the host */
     bool is_dir;
     uint64_t dev, ino;
 };
@@ -96,6 +97,9 @@ struct plan {
     char *label_session, *label_task; /* NULL or short plain text */
     struct plan_container container;  /* empty where no engine is used */
 };
+
+/* Where the vessel's own working directory is: workdir, unless a mount lies there. */
+const char *plan_scratch(const struct plan *plan);
 
 void plan_free(struct plan *plan); /* NULL is allowed */
 AUTO(plan, struct plan, plan_free)

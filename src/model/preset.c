@@ -72,9 +72,13 @@ static const struct shape line_shape[] = {
 };
 
 static const struct shape answer_shape[] = {
-    { "text", SHAPE_LIST, true, line_shape }, { "limit", SHAPE_COUNT, false, NULL },
-    { "note", SHAPE_TEXT, false, NULL },      { "status", SHAPE_WORDS, false, NULL },
-    { "json", SHAPE_ANY, false, NULL },       { 0 },
+    { "text", SHAPE_LIST, true, line_shape },
+    { "limit", SHAPE_COUNT, false, NULL },
+    { "share", SHAPE_FLAG, false, NULL },
+    { "note", SHAPE_TEXT, false, NULL },
+    { "status", SHAPE_WORDS, false, NULL },
+    { "json", SHAPE_ANY, false, NULL },
+    { 0 },
 };
 
 static const struct shape tool_shape[] = {

@@ -8,6 +8,7 @@
 #include "model/fields.h"
 #include "model/policy.h"
 #include "model/result.h"
+#include "model/serve.h"
 #include "model/value.h"
 
 #define DIALECT      "https://json-schema.org/draft/2020-12/schema"
@@ -246,6 +247,17 @@ static json_t *policy_schema(void)
                      "additionalProperties", 0);
 }
 
+static json_t *serve_schema(void)
+{
+    json_t *properties = json_object();
+    const struct field *f;
+
+    for (size_t i = 0; (f = serve_settings_row(i)); i++)
+        (void)json_object_set_new(properties, f->name, field_schema(f));
+    return json_pack("{s:s, s:o, s:b}", "type", "object", "properties", properties,
+                     "additionalProperties", 0);
+}
+
 static json_t *audit_schema(void)
 {
     static const char *const members[] = { "path", "code?", "sync?", "rotate?",
@@ -263,9 +275,9 @@ static json_t *audit_schema(void)
 json_t *schema_settings(void)
 {
     static const char *const members[] = { "defaults?", "policy?", "audit?",
-                                           "languages?" };
+                                           "languages?", "serve?" };
     json_t *const values[] = { fields_schema(FIELD_IN_SETTINGS), policy_schema(),
-                               audit_schema(), typed("string") };
+                               audit_schema(), typed("string"), serve_schema() };
 
     return titled("vial settings", OBJECT_OF(members, values));
 }

@@ -257,8 +257,9 @@ static int load(struct settings *s, const struct settings_sources *from,
     s->home = from->home ? strdup(from->home) : NULL;
     if (!s->share_dir || (preset && !s->preset) || (from->home && !s->home))
         return fail_memory(err);
-    if (policy_init(&s->policy, err) < 0 || load_languages(s, err) < 0 ||
-        read_layers(s, from, layers, err) < 0 || merge(s, layers, err) < 0)
+    if (policy_init(&s->policy, err) < 0 || serve_settings_init(&s->serve, err) < 0 ||
+        load_languages(s, err) < 0 || read_layers(s, from, layers, err) < 0 ||
+        merge(s, layers, err) < 0)
         return -1;
     return lower_builtins(s, err);
 }
@@ -341,6 +342,7 @@ json_t *settings_json(const struct settings *s)
                               s->engine ? json_string(s->engine) : json_null());
     (void)json_object_set_new(root, "defaults", values);
     (void)json_object_set_new(root, "policy", policy_json(&s->policy));
+    (void)json_object_set_new(root, "serve", serve_settings_json(&s->serve));
     (void)json_object_set_new(root, "audit", auditing_json(&s->audit));
     return root;
 }
@@ -351,6 +353,7 @@ void settings_free(struct settings *s)
         return;
     request_done(&s->defaults);
     policy_done(&s->policy);
+    serve_settings_done(&s->serve);
     preset_free(s->seed);
     strv_done(&s->images);
     strv_done(&s->places);

@@ -8,11 +8,11 @@
  *   built-in < preset < /etc/vial/vial.yaml < ~/.config/vial/vial.yaml
  *   < the preset's own file < ./vial.yaml < variables < the request itself
  *
- * A settings file has the keys `defaults` (request fields), `policy`, `audit`, and
- * `languages` (path of a language file). Each layer fills what inner ones left
- * unset; policies only tighten. A preset file has the same keys and its own block
- * `preset` (model/preset.h); under a preset, a settings file may also have the block
- * that the preset names, and the variables that it names count.
+ * A settings file has the keys `defaults` (request fields), `policy`, `audit`,
+ * `serve` (for the daemon), and `languages` (path of a language file). Each layer fills
+ * what inner ones left unset; policies only tighten. A preset file has the same keys
+ * and its own block `preset` (model/preset.h); under a preset, a settings file may also
+ * have the block that the preset names, and the variables that it names count.
  *
  * A variable VIAL_<FIELD> sets a field; several values are separated by commas.
  * VIAL_SHARE, VIAL_CONFIG, VIAL_PRESET and VIAL_LANGUAGES (a language file) say
@@ -25,6 +25,7 @@
 #include "model/policy.h"
 #include "model/preset.h"
 #include "model/request.h"
+#include "model/serve.h"
 
 /* Keep-alive: one vessel for many calls, and when it is made anew. */
 struct keep_rules {
@@ -38,10 +39,11 @@ struct settings {
     struct policy policy;
     struct auditing audit;
     struct language_table languages;
-    struct strv files;      /* those that were read, outermost first */
-    char *share_dir;        /* runtimes/, presets/, seccomp/, vial-init */
-    char *preset;           /* or NULL */
-    struct preset *seed;    /* its own block; NULL without a preset */
+    struct serve_settings serve; /* for the daemon */
+    struct strv files;           /* those that were read, outermost first */
+    char *share_dir;             /* runtimes/, presets/, seccomp/, vial-init */
+    char *preset;                /* or NULL */
+    struct preset *seed;         /* its own block; NULL without a preset */
     struct strv images;     /* "NAME=IMAGE", by language or a command's first word */
     struct strv places;     /* directories to make before they are mounted */
     struct keep_rules keep; /* of the preset */

@@ -80,8 +80,8 @@ static int load_languages(struct settings *s, json_t *json, const char *path,
 
 static int unknown_key(const char *key, const char *path, struct vial_error *err)
 {
-    static const char *const known[] = { "defaults", "policy", "audit", "languages",
-                                         NULL };
+    static const char *const known[] = { "defaults",  "policy", "audit",
+                                         "languages", "serve",  NULL };
     const char *near = text_suggest(key, known);
     struct shown shown;
 
@@ -91,7 +91,7 @@ static int unknown_key(const char *key, const char *path, struct vial_error *err
         return fail_remedy(err, "did you mean '%s'?", near);
     if (field_find(key))
         return fail_remedy(err, "put '%s' below the key 'defaults'", key);
-    return fail_remedy(err, "known keys: defaults, policy, audit, languages");
+    return fail_remedy(err, "known keys: defaults, policy, audit, languages, serve");
 }
 
 static int not_regular(const char *path, struct vial_error *err)
@@ -139,6 +139,10 @@ static int read_key(const struct reading *r, const char *key, json_t *value,
                                       r->preset != NULL, err);
     if (strcmp(key, "audit") == 0)
         return empty ? 0 : read_audit(r, value, err);
+    if (strcmp(key, "serve") == 0 && (r->allowed & FIELD_IN_PROJECT))
+        return fail(err, VIAL_E_POLICY, "a project file may not set 'serve'");
+    if (strcmp(key, "serve") == 0)
+        return empty ? 0 : serve_settings_decode(&r->s->serve, value, r->path, err);
     if (r->preset && strcmp(key, "preset") == 0)
         return preset_new(r->preset, value, &r->s->seed, err);
     if (is_block(r, key))
@@ -364,8 +368,9 @@ static bool field_of(const char *variable, size_t len, char *out, size_t size)
 
 static bool is_ours(const char *variable, size_t len)
 {
-    static const char *const known[] = { "VIAL_SHARE", "VIAL_CONFIG", "VIAL_PRESET",
-                                         "VIAL_LANGUAGES", "VIAL_ENGINE_PLAIN" };
+    static const char *const known[] = { "VIAL_SHARE",        "VIAL_CONFIG",
+                                         "VIAL_PRESET",       "VIAL_LANGUAGES",
+                                         "VIAL_ENGINE_PLAIN", "VIAL_STATE" };
 
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
         if (strlen(known[i]) == len && strncmp(variable, known[i], len) == 0)

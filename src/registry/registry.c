@@ -73,6 +73,23 @@ int registry_open(const struct registry_options *options, struct registry **out,
     return 0;
 }
 
+void registry_use(struct registry *r, struct vial_engine *engine)
+{
+    (void)pthread_mutex_lock(&r->lock);
+    r->options.engine = engine;
+    (void)pthread_mutex_unlock(&r->lock);
+}
+
+static struct vial_engine *engine_of(struct registry *r)
+{
+    struct vial_engine *engine;
+
+    (void)pthread_mutex_lock(&r->lock);
+    engine = r->options.engine;
+    (void)pthread_mutex_unlock(&r->lock);
+    return engine;
+}
+
 static void entry_free(struct entry *e)
 {
     /* Its contexts' cells, if any, have to end before they can be given back. */
@@ -218,8 +235,7 @@ static int open_entry(struct registry *r, const char *owner,
 
     if (!e)
         return fail_memory(err);
-    if (vial_session_open(r->options.engine, req, options, &e->public.session, err) <
-        0) {
+    if (vial_session_open(engine_of(r), req, options, &e->public.session, err) < 0) {
         (void)pthread_mutex_destroy(&e->lock);
         free(e->owner);
         free(e);

@@ -38,6 +38,9 @@ struct registered {
 
 int registry_open(const struct registry_options *options, struct registry **out,
                   struct vial_error *err);
+/* Later sessions are opened by ENGINE; those that are there keep theirs, which has to
+ * outlive them. */
+void registry_use(struct registry *registry, struct vial_engine *engine);
 void registry_close(struct registry *registry); /* ends all sessions; NULL is allowed */
 
 /* Opens a session for OWNER (copied). *OUT is released by the caller.

@@ -180,6 +180,14 @@ int web_write(struct web_request *req, const void *data, size_t len)
     return rc;
 }
 
+void web_abort(struct web_request *req)
+{
+    (void)pthread_mutex_lock(&req->lock);
+    req->broken = true;
+    (void)pthread_mutex_unlock(&req->lock);
+    web_end(req);
+}
+
 void web_end(struct web_request *req)
 {
     (void)pthread_mutex_lock(&req->lock);

@@ -88,5 +88,7 @@ int web_reply(struct web_request *req, unsigned status, const char *type,
 int web_start(struct web_request *req, unsigned status, const char *type);
 int web_write(struct web_request *req, const void *data, size_t len);
 void web_end(struct web_request *req);
+/* The same for an answer that is not whole: the client sees that it is not. */
+void web_abort(struct web_request *req);
 
 #endif

@@ -11,7 +11,7 @@
 #include "keeper/launch.h"
 
 /* POLICY: a settings file, or NULL for none at all. */
-static inline void kept_start(const char *policy, unsigned vessels)
+static inline void kept_start_with(const char *policy, unsigned vessels, bool docker)
 {
     const struct settings_sources from = { .config = policy ? policy : "/dev/null",
                                            .project_dir = "/",
@@ -21,10 +21,17 @@ static inline void kept_start(const char *policy, unsigned vessels)
 
     if (settings_load(&from, &settings, &err) < 0)
         fail_msg("settings: %s: %s", err.code, err.message);
-    const struct keeper_options options = { .settings = settings, .vessels = vessels };
+    const struct keeper_options options = { .settings = settings,
+                                            .vessels = vessels,
+                                            .docker = docker };
     if (keeper_start(&options, &err) < 0)
         fail_msg("keeper: %s: %s (%s)", err.code, err.message, err.cause);
     settings_free(settings);
+}
+
+static inline void kept_start(const char *policy, unsigned vessels)
+{
+    kept_start_with(policy, vessels, false);
 }
 
 static inline bool kept_is_on(void)
@@ -35,10 +42,12 @@ static inline bool kept_is_on(void)
 /* The driver that a test's argument means: "kept" is native behind a keeper. */
 static inline const char *kept_driver(const char *name)
 {
-    if (strcmp(name, "kept") != 0)
+    bool docker = strcmp(name, "kept-docker") == 0;
+
+    if (!docker && strcmp(name, "kept") != 0)
         return name;
-    kept_start(NULL, 0);
-    return "native";
+    kept_start_with(NULL, 0, docker);
+    return docker ? "docker" : "native";
 }
 
 #endif

@@ -203,14 +203,25 @@ static void expect_bindings(json_t *bindings)
 
 static void expect_closed(json_t *container, const char *mount)
 {
-    static const char *const tops[] = {
-        "Image",           "Hostname",     "User",
-        "Entrypoint",      "Cmd",          "WorkingDir",
-        "OpenStdin",       "StdinOnce",    "AttachStdin",
-        "AttachStdout",    "AttachStderr", "Tty",
-        "NetworkDisabled", "Healthcheck",  "Labels",
-        "HostConfig",      "ExposedPorts", NULL
-    };
+    static const char *const tops[] = { "Image",
+                                        "Hostname",
+                                        "User",
+                                        "Entrypoint",
+                                        "Cmd",
+                                        "WorkingDir",
+                                        "OpenStdin",
+                                        "StdinOnce",
+                                        "AttachStdin",
+                                        "AttachStdout",
+                                        "AttachStderr",
+                                        "Tty",
+                                        "NetworkDisabled",
+                                        "Healthcheck",
+                                        "Labels",
+                                        "HostConfig",
+                                        "ExposedPorts",
+                                        "StopTimeout",
+                                        NULL };
     static const char *const hosts[] = {
         "AutoRemove",  "Privileged",    "ReadonlyRootfs",  "CapDrop",
         "SecurityOpt", "NetworkMode",   "IpcMode",         "CgroupnsMode",
@@ -299,7 +310,7 @@ static void a_name_is_made_of_the_labels(void **state)
     (void)state;
     expect_name("s1", "t1", false, "vial-s1-t1");
     expect_name("s1", "t1", true, "vial-s1-t1-00ff");
-    expect_name("s1", NULL, false, "vial-s1-00ff");
+    expect_name("s1", NULL, false, "vial-s1");
     expect_name(NULL, NULL, false, "vial-00ff");
     expect_prefixed("acode", "acode-s1-t1");
     expect_name("../a b", "\xc3\xa9?x=1&y", false, "vial-.._a_b-___x_1_y");

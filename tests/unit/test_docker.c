@@ -15,6 +15,7 @@
 #include "driver/docker/image.h"
 #include "driver/docker/keep.h"
 #include "driver/docker/mux.h"
+#include "driver/docker/network.h"
 #include "driver/docker/pump.h"
 #include "driver/native/owner.h"
 
@@ -241,6 +242,37 @@ static void without_tls_only_this_host_is_talked_to(void **state)
     assert_int_equal(api_init(&api, &trick, &err), -1);
     assert_string_equal(err.code, "VIAL-ENGINE-TLS");
     assert_int_equal(api_init(&api, &asked, &err), 0);
+}
+
+static int join(const char *answer, struct vial_error *err)
+{
+    struct engine e = { .answers = { answer } };
+    struct api api = api_on(&e);
+    char name[] = "backend";
+    const struct plan plan = { .network = NETWORK_BRIDGE,
+                               .container = { .network_name = name } };
+    int rc = network_check(&api, &plan, err);
+
+    finish(&e);
+    return rc;
+}
+
+static void only_networks_behind_a_bridge_are_joined(void **state)
+{
+    struct vial_error err = { 0 };
+
+    (void)state;
+    assert_int_equal(join(OK_JSON "{\"Name\":\"backend\",\"Driver\":\"bridge\"}", &err),
+                     0);
+    assert_int_equal(
+        join(OK_JSON "{\"Name\":\"backend\",\"Driver\":\"macvlan\"}", &err), -1);
+    assert_error(&err, "VIAL-ENGINE-NETWORK network 'backend' is of kind 'macvlan', "
+                       "which leads to the host or its neighbours");
+    assert_int_equal(join(OK_JSON "{\"Name\":\"backend\",\"Driver\":\"host\"}", &err),
+                     -1);
+    assert_int_equal(join(OK_JSON "{\"Name\":\"other\",\"Driver\":\"bridge\"}", &err),
+                     -1);
+    assert_error(&err, "VIAL-ENGINE-NETWORK there is no network 'backend'");
 }
 
 static void expect_name(const char *text, const char *name, const char *tag)
@@ -518,6 +550,7 @@ int main(void)
         cmocka_unit_test(an_engine_that_is_not_there_comes_with_a_remedy),
         cmocka_unit_test(addresses_that_cannot_be_used_are_refused),
         cmocka_unit_test(an_engine_over_tcp_has_a_host_and_a_port),
+        cmocka_unit_test(only_networks_behind_a_bridge_are_joined),
         cmocka_unit_test(without_tls_only_this_host_is_talked_to),
         cmocka_unit_test(image_names_are_taken_apart),
         cmocka_unit_test(a_pull_tells_its_progress_and_looks_at_what_came),

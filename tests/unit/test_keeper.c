@@ -335,7 +335,10 @@ static void floods_of_descriptors_leave_none_behind(void **state)
             assert_int_equal(poll(&ready, 1, 20000), 1);
     }
     assert_int_equal(health().pid, h.pid);
-    assert_int_equal(count_fds(h.pid), before);
+    /* It answers before it closes that question's leash. */
+    for (int i = 0; i < 1000 && count_fds(h.pid) > before; i++)
+        (void)poll(NULL, 0, 10);
+    assert_true(count_fds(h.pid) <= before);
     pack_done(&p);
     (void)close(null);
     (void)close(ends[0]);

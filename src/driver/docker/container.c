@@ -9,6 +9,9 @@
 
 #define NAME_PART 48 /* characters of a label that get into a name */
 #define GUEST_FDS 1024
+/* There is nothing that would end by itself if it were asked to: an engine that goes
+ * down need not wait. */
+#define STOP_S 1
 
 static void add_part(struct str *out, const char *text)
 {
@@ -120,7 +123,7 @@ static json_t *tmpfs(const struct plan *plan, const struct container_options *o)
 {
     const struct limits *l = &plan->limits;
 
-    return json_pack("{s:o, s:o}", "/work",
+    return json_pack("{s:o, s:o}", plan_scratch(plan),
                      tmpfs_options(l->disk_bytes, l->inodes, "0755", o), "/tmp",
                      tmpfs_options(l->tmp_bytes, l->inodes, "1777", o));
 }
@@ -283,14 +286,15 @@ static const char *first_program(enum place place)
 json_t *container_json(const struct plan *plan, const struct container_options *o)
 {
     json_t *json = json_pack(
-        "{s:s, s:s, s:o, s:[s], s:[s], s:s, s:b, s:b, s:b, s:b, s:b, s:b, s:b, "
+        "{s:s, s:s, s:o, s:[s], s:[s], s:s, s:b, s:b, s:b, s:b, s:b, s:b, s:b, s:i, "
         "s:{s:[s]}, s:o, s:o}",
         "Image", plan->image, "Hostname", plan->hostname, "User",
         json_sprintf("%u:%u", o->uid, o->gid), "Entrypoint", first_program(o->place),
         "Cmd", o->place == PLACE_EXEC ? "-" : "--stdio", "WorkingDir", "/", "OpenStdin",
         1, "StdinOnce", 1, "AttachStdin", 1, "AttachStdout", 1, "AttachStderr", 0,
-        "Tty", 0, "NetworkDisabled", plan->network == NETWORK_NONE, "Healthcheck",
-        "Test", "NONE", "Labels", labels(plan, o), "HostConfig", host_config(plan, o));
+        "Tty", 0, "NetworkDisabled", plan->network == NETWORK_NONE, "StopTimeout",
+        STOP_S, "Healthcheck", "Test", "NONE", "Labels", labels(plan, o), "HostConfig",
+        host_config(plan, o));
 
     if (json && plan->network != NETWORK_NONE && plan->container.port_count > 0)
         json_object_set_new(json, "ExposedPorts", exposed_ports(&plan->container));

@@ -18,6 +18,8 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "driver/native/raw.h"
+
 /* From sys/mount.h, which cannot be included beside linux/mount.h. */
 #define OLD_DETACH  2
 #define OLD_BIND    (1ul << 12)
@@ -29,13 +31,16 @@ struct walk {
     int slots[SCRIPT_SLOTS];
 };
 
-/* Each act returns 0 (or more) or -errno. */
-#define CALL(...) result_of(syscall(__VA_ARGS__))
-
-static long result_of(long rc)
-{
-    return rc < 0 ? -(long)errno : rc;
-}
+/* Each act returns 0 (or more) or -errno. The kernel takes as many of the arguments
+ * as the call has. */
+#define ARG(x)                            ((long)(intptr_t)(x))
+#define CALL1(n, a)                       raw_call(n, ARG(a), 0, 0, 0, 0)
+#define CALL2(n, a, b)                    raw_call(n, ARG(a), ARG(b), 0, 0, 0)
+#define CALL3(n, a, b, c)                 raw_call(n, ARG(a), ARG(b), ARG(c), 0, 0)
+#define CALL4(n, a, b, c, d)              raw_call(n, ARG(a), ARG(b), ARG(c), ARG(d), 0)
+#define CALL5(n, a, b, c, d, e)           raw_call(n, ARG(a), ARG(b), ARG(c), ARG(d), ARG(e))
+#define PICK(n, a, b, c, d, e, name, ...) name
+#define CALL(...)                         PICK(__VA_ARGS__, CALL5, CALL4, CALL3, CALL2, CALL1, 0)(__VA_ARGS__)
 
 static long length(const char *text)
 {
@@ -204,6 +209,33 @@ static long copy_file(const struct step *s)
     return rc < 0 ? rc : 0;
 }
 
+/* A directory that the parent looks into from its side. An O_PATH descriptor:
+ * what may be done there is judged anew with every use. */
+static long give(const struct walk *w, const struct step *s, uint32_t step)
+{
+    struct script_report report = { step, 0, 1 };
+    _Alignas(struct cmsghdr) char room[CMSG_SPACE(sizeof(int))] = { 0 };
+    struct iovec iov = { &report, sizeof(report) };
+    struct msghdr message = { .msg_iov = &iov,
+                              .msg_iovlen = 1,
+                              .msg_control = room,
+                              .msg_controllen = sizeof(room) };
+    struct cmsghdr *c = CMSG_FIRSTHDR(&message);
+    long fd = CALL(SYS_openat, AT_FDCWD, s->a,
+                   O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0);
+    long rc = fd;
+
+    if (fd < 0)
+        return fd;
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(sizeof(int));
+    *(int *)(void *)CMSG_DATA(c) = (int)fd;
+    rc = CALL(SYS_sendmsg, w->control_fd, &message, MSG_NOSIGNAL);
+    (void)CALL(SYS_close, fd);
+    return rc < 0 ? rc : 0;
+}
+
 static long pivot(void)
 {
     long rc = CALL(SYS_pivot_root, ".", ".");
@@ -308,6 +340,10 @@ static long act_on_tree(struct walk *w, const struct step *s)
         return attach_inside(w, s);
     case OP_ATTR:
         return set_attributes(AT_FDCWD, s->a, s->x, false);
+    case OP_DETACH:
+        return CALL(SYS_umount2, s->a, OLD_DETACH);
+    case OP_OWN:
+        return CALL(SYS_chown, s->a, s->x, s->x);
     case OP_MKDIR:
         return CALL(SYS_mkdir, s->a, s->x);
     case OP_SYMLINK:
@@ -387,7 +423,7 @@ _Noreturn void child_run(const struct script *s, int control_fd)
     for (uint32_t i = 0; i < s->count; i++) {
         const struct step *step = &s->steps[i];
         bool skip = (step->flags & STEP_ELSE) && !last_failed;
-        long rc = skip ? 0 : act(&w, step);
+        long rc = skip ? 0 : step->op == OP_GIVE ? give(&w, step, i) : act(&w, step);
         bool optional = (step->flags & STEP_OPTIONAL) && is_want((int)-rc);
         struct script_report report = { i, (int32_t)-rc, optional ? 1u : 0u };
 

@@ -12,9 +12,9 @@
 
 /* Where programs may write, whatever the plan says. Devices by name: the
  * directory itself is ours. */
-static const char *const writable[] = { "/work",       "/tmp",        "/dev/shm",
-                                        "/dev/null",   "/dev/zero",   "/dev/full",
-                                        "/dev/random", "/dev/urandom" };
+static const char *const writable[] = { "/tmp",        "/dev/shm",  "/dev/null",
+                                        "/dev/zero",   "/dev/full", "/dev/random",
+                                        "/dev/urandom" };
 
 int confine_path(struct jail *jail, const char *path, uint32_t access)
 {
@@ -66,12 +66,13 @@ static int add_paths(struct jail *jail, const struct plan *plan)
 {
     int rc = confine_path(jail, "/", JAIL_READ | JAIL_EXEC);
 
+    rc |= confine_path(jail, plan_scratch(plan), JAIL_READ | JAIL_WRITE | JAIL_EXEC);
     for (size_t i = 0; i < sizeof(writable) / sizeof(*writable); i++)
         rc |= confine_path(jail, writable[i], JAIL_READ | JAIL_WRITE | JAIL_EXEC);
     /* An instance of the vessel's own: its terminals are nobody else's. */
     rc |= confine_path(jail, "/dev/pts", JAIL_READ | JAIL_WRITE | JAIL_DEVICE);
     for (size_t i = 0; i < plan->mount_count; i++) {
-        if (plan->mounts[i].writable)
+        if (plan->mounts[i].writable || plan->mounts[i].overlay)
             rc |= confine_path(jail, plan->mounts[i].target,
                                JAIL_READ | JAIL_WRITE | JAIL_EXEC);
     }
@@ -95,7 +96,7 @@ int confine_fill(struct jail *jail, const struct plan *plan,
     if (!weaken("rlimit"))
         confine_rlimits_of(jail, &plan->limits, options->limits_by_rlimit);
     jail->workdir = strdup(plan->workdir);
-    jail->watch_full[0] = strdup("/work");
+    jail->watch_full[0] = strdup(plan_scratch(plan));
     jail->watch_full[1] = strdup("/tmp");
     if (!jail->workdir || !jail->watch_full[0] || !jail->watch_full[1])
         return fail_memory(err);

@@ -31,7 +31,9 @@ int seccomp_compile(const char *dir, const char *name,
 
     if (read_profile(dir, name, &profile, err) < 0)
         return -1;
-    return profile_compile(profile, filters, err);
+    if (profile_compile(profile, filters, err) < 0)
+        return -1;
+    return profile_join(filters, err);
 }
 
 int native_seccomp_summary(const char *share_dir, const char *name, json_t **out,

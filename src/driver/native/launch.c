@@ -43,40 +43,6 @@ static int make_memfd(void)
     return fd;
 }
 
-static int raise_fd(int fd, struct vial_error *err)
-{
-    int high = fcntl(fd, F_DUPFD_CLOEXEC, ABOVE_STDIO);
-
-    return high < 0 ? fail_sys(err, "hold the guest program") : high;
-}
-
-/* A private copy that nobody can write, so that nothing inside can ever reach
- * the file on the host (CVE-2019-5736). */
-static int copy_guest(int guest_fd, struct vial_error *err)
-{
-    struct stat st;
-    off_t from = 0;
-    auto_fd int fd = -1;
-    int seals = fcntl(guest_fd, F_GET_SEALS);
-
-    if (seals >= 0 && (seals & SEALS) == SEALS)
-        return raise_fd(guest_fd, err);
-    fd = make_memfd();
-    if (fd < 0 || fstat(guest_fd, &st) < 0)
-        return fail_sys(err, "copy the guest program");
-    if (!S_ISREG(st.st_mode) || st.st_size <= 0 || st.st_size > GUEST_MAX)
-        return fail(err, VIAL_E_GUEST, "guest program is no program");
-    while (from < st.st_size) {
-        ssize_t n = sendfile(fd, guest_fd, &from, (size_t)(st.st_size - from));
-
-        if (n <= 0)
-            return fail_sys(err, "copy the guest program");
-    }
-    if (fchmod(fd, 0555) < 0 || fcntl(fd, F_ADD_SEALS, SEALS) < 0)
-        return fail_sys(err, "seal the guest program");
-    return raise_fd(fd, err);
-}
-
 static int lift(int *fd)
 {
     int high = fcntl(*fd, F_DUPFD_CLOEXEC, ABOVE_STDIO);
@@ -85,6 +51,43 @@ static int lift(int *fd)
         return -1;
     (void)close(*fd);
     *fd = high;
+    return 0;
+}
+
+/* What the child will execute, still empty unless the caller's is fit for it. */
+static int hold_guest(struct launch *l, int guest_fd, struct vial_error *err)
+{
+    int seals = fcntl(guest_fd, F_GET_SEALS);
+
+    l->sealed = seals >= 0 && (seals & SEALS) == SEALS;
+    l->exec_fd =
+        l->sealed ? fcntl(guest_fd, F_DUPFD_CLOEXEC, ABOVE_STDIO) : make_memfd();
+    if (l->exec_fd < 0 || (!l->sealed && lift(&l->exec_fd) < 0))
+        return fail_sys(err, "hold the guest program");
+    return 0;
+}
+
+/* A private copy that nobody can write, so that nothing inside can ever reach
+ * the file on the host (CVE-2019-5736). */
+int launch_copy(const struct launch *l, int guest_fd, struct vial_error *err)
+{
+    struct stat st;
+    off_t from = 0;
+
+    if (l->sealed)
+        return 0;
+    if (fstat(guest_fd, &st) < 0)
+        return fail_sys(err, "copy the guest program");
+    if (!S_ISREG(st.st_mode) || st.st_size <= 0 || st.st_size > GUEST_MAX)
+        return fail(err, VIAL_E_GUEST, "guest program is no program");
+    while (from < st.st_size) {
+        ssize_t n = sendfile(l->exec_fd, guest_fd, &from, (size_t)(st.st_size - from));
+
+        if (n <= 0)
+            return fail_sys(err, "copy the guest program");
+    }
+    if (fchmod(l->exec_fd, 0555) < 0 || fcntl(l->exec_fd, F_ADD_SEALS, SEALS) < 0)
+        return fail_sys(err, "seal the guest program");
     return 0;
 }
 
@@ -97,8 +100,7 @@ int launch_prepare(struct launch *l, int guest_fd, struct vial_error *err)
     if (lift(&l->control[1]) < 0 || lift(&l->stream[1]) < 0 ||
         io_set_nonblocking(l->stream[0]) < 0)
         return fail_sys(err, "prepare the guest's stream");
-    l->exec_fd = copy_guest(guest_fd, err);
-    return l->exec_fd < 0 ? -1 : 0;
+    return hold_guest(l, guest_fd, err);
 }
 
 int launch_send(const struct launch *l, const int *fds, size_t count,
@@ -127,10 +129,11 @@ int launch_send(const struct launch *l, const int *fds, size_t count,
     return 0;
 }
 
-static int settle(struct launch *l, const struct plan *plan, struct vial_error *err)
+int launch_settle(struct launch *l, const struct script *s, const struct plan *plan,
+                  struct vial_error *err)
 {
     struct mount_fds mounts = { .count = 0 };
-    int rc = idmap_write(l->pid, l->privileged, err);
+    int rc = s->failed ? fail_memory(err) : idmap_write(l->pid, l->privileged, err);
 
     /* A root without capabilities, as in a container that dropped them all, may
      * not map itself (since 5.12). */
@@ -143,8 +146,24 @@ static int settle(struct launch *l, const struct plan *plan, struct vial_error *
     return rc;
 }
 
-int launch_begin(struct launch *l, const struct script *s, const struct plan *plan,
-                 uint64_t spaces, int into_fd, struct vial_error *err)
+static int fail_spaces(struct launch *l, int error, struct vial_error *err)
+{
+    l->refused = error == EPERM || error == EACCES || error == ENOSYS ||
+                 error == EINVAL || error == ENOSPC || error == EUSERS;
+    (void)fail_sys_rc(err, -error, "make the vessel's namespaces");
+    (void)fail_as(err, VIAL_E_OPEN);
+    return fixes_clone(error, err);
+}
+
+static void walk(void *arg)
+{
+    const struct launch_walk *w = arg;
+
+    child_run(w->script, w->control_fd);
+}
+
+int launch_begin(struct launch *l, struct script *s, uint64_t spaces, int into_fd,
+                 struct vial_error *err)
 {
     int pidfd = -1;
     struct clone_args args = { .flags = spaces | CLONE_PIDFD,
@@ -157,24 +176,15 @@ int launch_begin(struct launch *l, const struct script *s, const struct plan *pl
     }
     if (s->failed)
         return fail_memory(err);
-    /* Like fork: the child has a copy of our memory, and touches only that. */
-    pid = syscall(SYS_clone3, &args, sizeof(args));
-    if (pid == 0)
-        child_run(s, l->control[1]);
-    if (pid < 0) {
-        int error = errno;
-
-        l->refused = error == EPERM || error == EACCES || error == ENOSYS ||
-                     error == EINVAL || error == ENOSPC || error == EUSERS;
-        (void)fail_sys_rc(err, -error, "make the vessel's namespaces");
-        (void)fail_as(err, VIAL_E_OPEN);
-        return fixes_clone(error, err);
-    }
+    l->walk = (struct launch_walk){ s, l->control[1] };
+    pid = raw_spawn(&args, s->stack, walk, &l->walk);
+    if (pid < 0)
+        return fail_spaces(l, (int)-pid, err);
     l->pid = (pid_t)pid;
     l->pidfd = pidfd;
     (void)close(l->control[1]);
     l->control[1] = -1;
-    return settle(l, plan, err);
+    return 0;
 }
 
 static void note_lost(struct launch *l, const struct step *step)
@@ -183,10 +193,24 @@ static void note_lost(struct launch *l, const struct step *step)
     l->lost_keyring = l->lost_keyring || step->op == OP_KEYRING;
 }
 
-static int fail_step(const struct step *step, int error, struct vial_error *err)
+static void take_gift(struct launch *l, int *gift_fd)
+{
+    size_t place = l->layer_fd[0] < 0 ? 0 : 1;
+
+    if (l->layer_fd[place] < 0)
+        l->layer_fd[place] = fd_take(gift_fd);
+}
+
+static int fail_step(struct launch *l, const struct step *step, int error,
+                     struct vial_error *err)
 {
     auto_str struct str text = { 0 };
 
+    if (step->op == OP_UNSHARE && step->x == CLONE_NEWNET)
+        return fail_spaces(l, error, err);
+    /* AppArmor lets a user namespace be made and then allows nothing in it; a
+     * container's /proc cannot be mounted. For root both are faults. */
+    l->refused = !l->privileged && (error == EPERM || error == EACCES);
     if (step->op == OP_OPEN && error == ESTALE)
         return fail(err, VIAL_E_MOUNT,
                     "mount source '%s' was replaced by something else", step->a);
@@ -200,16 +224,34 @@ static int fail_step(const struct step *step, int error, struct vial_error *err)
     return fixes_step(step, error, err);
 }
 
+/* A report, and the descriptor that may come with it. */
+static ssize_t receive_report(int fd, struct script_report *out, int *gift_fd)
+{
+    _Alignas(struct cmsghdr) char room[CMSG_SPACE(sizeof(int))];
+    struct iovec iov = { out, sizeof(*out) };
+    struct msghdr message = { .msg_iov = &iov,
+                              .msg_iovlen = 1,
+                              .msg_control = room,
+                              .msg_controllen = sizeof(room) };
+    ssize_t n = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
+    const struct cmsghdr *c = n > 0 ? CMSG_FIRSTHDR(&message) : NULL;
+
+    if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
+        c->cmsg_len == CMSG_LEN(sizeof(int)))
+        memcpy(gift_fd, CMSG_DATA(c), sizeof(int));
+    return n;
+}
+
 /* A mount source on a dead network file system can hang the child, and with it
  * a caller whose deadline has not even begun. */
-static ssize_t read_report(int fd, struct script_report *out)
+static ssize_t read_report(int fd, struct script_report *out, int *gift_fd)
 {
     struct pollfd ready = { .fd = fd, .events = POLLIN };
     int rc = poll(&ready, 1, SETUP_MS);
 
     if (rc == 0)
         errno = ETIMEDOUT;
-    return rc <= 0 ? -1 : read(fd, out, sizeof(*out));
+    return rc <= 0 ? -1 : receive_report(fd, out, gift_fd);
 }
 
 int launch_finish(struct launch *l, const struct script *s, struct vial_error *err)
@@ -217,7 +259,8 @@ int launch_finish(struct launch *l, const struct script *s, struct vial_error *e
     struct script_report report;
 
     for (;;) {
-        ssize_t n = read_report(l->control[0], &report);
+        auto_fd int gift_fd = -1;
+        ssize_t n = read_report(l->control[0], &report, &gift_fd);
 
         if (n < 0 && errno == EINTR)
             continue;
@@ -232,14 +275,12 @@ int launch_finish(struct launch *l, const struct script *s, struct vial_error *e
             return 0;
         if (n != sizeof(report) || report.step >= s->count)
             return fail(err, VIAL_E_INTERNAL, "the vessel's child spoke nonsense");
-        if (!report.ongoing) {
-            /* AppArmor lets a user namespace be made and then allows nothing in it;
-             * a container's /proc cannot be mounted. For root both are faults. */
-            l->refused =
-                !l->privileged && (report.error == EPERM || report.error == EACCES);
-            return fail_step(&s->steps[report.step], report.error, err);
-        }
-        note_lost(l, &s->steps[report.step]);
+        if (!report.ongoing)
+            return fail_step(l, &s->steps[report.step], report.error, err);
+        if (s->steps[report.step].op == OP_GIVE)
+            take_gift(l, &gift_fd);
+        else
+            note_lost(l, &s->steps[report.step]);
     }
 }
 
@@ -263,4 +304,6 @@ void launch_done(struct launch *l)
     auto_fd_(&l->stream[1]);
     auto_fd_(&l->exec_fd);
     auto_fd_(&l->pidfd);
+    auto_fd_(&l->layer_fd[0]);
+    auto_fd_(&l->layer_fd[1]);
 }

@@ -5,8 +5,10 @@
 #include <fcntl.h>
 #include <linux/mount.h>
 #include <linux/openat2.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "base/auto.h"
@@ -24,8 +26,33 @@ static uint64_t attributes(const struct plan_mount *m)
     return m->writable ? set : set | MOUNT_ATTR_RDONLY;
 }
 
+/* An overlay marks replaced directories by attributes, which a tmpfs has for
+ * ordinary users since 6.6. A memory file is one of a tmpfs. */
+static bool tmpfs_has_attributes(void)
+{
+    auto_fd int fd = memfd_create("probe", MFD_CLOEXEC);
+
+    return fd >= 0 && fsetxattr(fd, "user.vial", "y", 1, 0) == 0;
+}
+
+static int check_overlays(const struct plan *plan, struct vial_error *err)
+{
+    bool any = false;
+
+    for (size_t i = 0; i < plan->mount_count; i++)
+        any = any || plan->mounts[i].overlay;
+    if (!any || tmpfs_has_attributes())
+        return 0;
+    (void)fail(err, VIAL_E_UNSUPPORTED,
+               "this kernel cannot put an overlay over the workspace");
+    return fail_remedy(err, "it needs Linux 6.6 or newer; or use "
+                            "'--workspace-mode ro' or 'rw'");
+}
+
 int mounts_check(const struct plan *plan, struct vial_error *err)
 {
+    if (check_overlays(plan, err) < 0)
+        return -1;
     if (plan->mount_count <= MOUNTS_MAX)
         return 0;
     return fail(err, VIAL_E_UNSUPPORTED, "driver 'native' takes %d mounts at most",
@@ -81,7 +108,8 @@ static int prepare(const struct plan_mount *m, int idmap_fd, int *out,
         return fail_as(err, VIAL_E_MOUNT);
     }
     rc = set_attributes(fd, m, idmap_fd);
-    if (rc < 0 && !m->writable) /* then only what anyone may read is readable */
+    if (rc < 0 && !m->writable &&
+        !m->overlay) /* then only what anyone may read is readable */
         rc = set_attributes(fd, m, -1);
     if (rc < 0) {
         (void)fail_sys_rc(err, rc, "map the owner of mount '%s'", m->source);

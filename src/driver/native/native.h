@@ -25,6 +25,10 @@ void native_sweep(void);
 int native_describe(const struct plan *plan, const char *share_dir, json_t *into,
                     struct vial_error *err);
 
+/* Opens what a process writes "0" into to join the vessel's cgroups; their number, at
+ * most CGROUP_DIRS, or -1. */
+int native_join_fds(struct vessel *vessel, int *fds, struct vial_error *err);
+
 /* probe.c */
 int native_probe(struct caps *out, struct vial_error *err);
 int native_landlock_abi(void); /* 0: none here; or -errno */

@@ -266,16 +266,19 @@ static void add_writable(struct script *s, const struct plan *plan,
                          const struct root_options *o)
 {
     const struct limits *l = &plan->limits;
+    const char *scratch = plan_scratch(plan) + 1;
 
+    if (!str_eq(scratch, "work"))
+        script_path(s, OP_MKDIR, scratch, NULL, 0755)->flags = STEP_EXIST_OK;
     if (o->weak_disk) {
         mount_step(s, "tmpfs", "tmp", NOSUID | NODEV, "mode=1777");
-        mount_step(s, "tmpfs", "work", NOSUID | NODEV, "mode=1777");
+        mount_step(s, "tmpfs", scratch, NOSUID | NODEV, "mode=1777");
         return;
     }
     mount_step(s, "tmpfs", "tmp", NOSUID | NODEV,
                script_text(s, "mode=1777,size=%lld,nr_inodes=%lld",
                            (long long)l->tmp_bytes, (long long)l->inodes));
-    mount_step(s, "tmpfs", "work", NOSUID | NODEV,
+    mount_step(s, "tmpfs", scratch, NOSUID | NODEV,
                script_text(s, "mode=700,uid=%u,gid=%u,size=%lld,nr_inodes=%lld", o->uid,
                            o->gid, (long long)l->disk_bytes, (long long)l->inodes));
 }
@@ -332,12 +335,42 @@ void root_build(struct script *s, const struct host *host, const struct plan *pl
     add_mount_points(s, plan);
 }
 
-void root_attach_mounts(struct script *s, const struct plan *plan)
+static void add_layer_dir(struct script *s, const char *path, unsigned mode,
+                          const struct root_options *o)
+{
+    script_path(s, OP_MKDIR, path, NULL, mode);
+    script_path(s, OP_OWN, path, NULL, o->uid);
+}
+
+/* Over the workspace that is attached already, with a layer in a tmpfs that has no
+ * name inside once the overlay is there: only the parent holds it. */
+static void add_overlay(struct script *s, const struct plan *plan,
+                        const struct root_options *o)
+{
+    const struct limits *l = &plan->limits;
+
+    mount_step(s, "tmpfs", "/run", NOSUID | NODEV,
+               script_text(s, "mode=700,uid=%u,gid=%u,size=%lld,nr_inodes=%lld", o->uid,
+                           o->gid, (long long)l->disk_bytes, (long long)l->inodes));
+    add_layer_dir(s, "/run/upper", 0755, o);
+    add_layer_dir(s, "/run/work", 0700, o);
+    add_layer_dir(s, "/run/points", 0700, o);
+    mount_step(s, "overlay", "/workspace", NOSUID | NODEV,
+               "lowerdir=/workspace,upperdir=/run/upper,workdir=/run/work,userxattr");
+    script_path(s, OP_GIVE, "/run", NULL, 0);
+    script_path(s, OP_GIVE, "/workspace", NULL, 0);
+    script_path(s, OP_DETACH, "/run", NULL, 0);
+}
+
+void root_attach_mounts(struct script *s, const struct plan *plan,
+                        const struct root_options *options)
 {
     for (size_t i = 0; i < plan->mount_count; i++) {
         struct step *step = script_path(s, OP_ATTACH, NULL, plan->mounts[i].target, 0);
 
         step->fd = SCRIPT_SLOT + ROOT_MOUNT_SLOT + (int)i;
+        if (plan->mounts[i].overlay)
+            add_overlay(s, plan, options);
     }
 }
 

@@ -34,6 +34,7 @@ void root_build(struct script *s, const struct host *host, const struct plan *pl
 void root_seal(struct script *s, const struct root_options *options);
 
 /* Steps that attach plan->mounts from their slots, after the seal. */
-void root_attach_mounts(struct script *s, const struct plan *plan);
+void root_attach_mounts(struct script *s, const struct plan *plan,
+                        const struct root_options *options);
 
 #endif

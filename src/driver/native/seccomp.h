@@ -11,8 +11,8 @@
 
 #include "vial/error.h"
 
-/* Loads profile NAME into JAIL's filters: NAME.f1.bpf and .f2.bpf, or, when they
- * are absent, NAME.yaml compiled here. */
+/* Loads profile NAME into JAIL's filters: NAME.bpf, or, when that is absent,
+ * NAME.yaml compiled here. */
 int seccomp_fill(struct jail *jail, int guest_fd, const char *name,
                  struct vial_error *err);
 

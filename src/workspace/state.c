@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "workspace/state.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/fail.h"
+#include "base/path.h"
+#include "base/str.h"
+
+static const char *variable(const char *name)
+{
+    const char *value = getenv(name); /* NOLINT(concurrency-mt-unsafe): read only */
+
+    return value && value[0] == '/' ? value : NULL;
+}
+
+char *state_path(const char *home)
+{
+    if (variable("VIAL_STATE"))
+        return strdup(variable("VIAL_STATE"));
+    if (geteuid() == 0)
+        return strdup("/var/lib/vial");
+    if (variable("XDG_STATE_HOME"))
+        return path_join(variable("XDG_STATE_HOME"), "vial");
+    return home && home[0] == '/' ? path_join(home, ".local/state/vial") : NULL;
+}
+
+static int make_parents(const char *path, struct vial_error *err)
+{
+    for (const char *at = path; (at = strchr(at + 1, '/'));) {
+        auto_free char *dir = strndup(path, (size_t)(at - path));
+
+        if (!dir)
+            return fail_memory(err);
+        if (mkdir(dir, 0755) < 0 && errno != EEXIST)
+            return fail_sys(err, "make '%s'", dir);
+    }
+    if (mkdir(path, 0700) < 0 && errno != EEXIST)
+        return fail_sys(err, "make '%s'", path);
+    return 0;
+}
+
+static int check_own(int fd, const char *path, struct vial_error *err)
+{
+    struct stat st;
+
+    if (fstat(fd, &st) < 0)
+        return fail_sys(err, "look at '%s'", path);
+    if (st.st_uid == geteuid() && !(st.st_mode & 022))
+        return 0;
+    (void)fail(err, VIAL_E_WORKSPACE, "'%s' can be written by others", path);
+    return fail_remedy(err,
+                       "chmod go-w it, or set VIAL_STATE to a directory of your own");
+}
+
+int state_open_commits(const char *path, bool make, struct vial_error *err)
+{
+    auto_fd int dir_fd = -1;
+    auto_fd int fd = -1;
+
+    if (make && make_parents(path, err) < 0)
+        return -1;
+    dir_fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (dir_fd < 0 && errno == ENOENT && !make)
+        return -1;
+    if (dir_fd < 0)
+        return fail_sys(err, "open '%s'", path);
+    if (check_own(dir_fd, path, err) < 0)
+        return -1;
+    if (make && mkdirat(dir_fd, "commits", 0700) < 0 && errno != EEXIST)
+        return fail_sys(err, "make '%s/commits'", path);
+    fd = openat(dir_fd, "commits", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 && errno == ENOENT && !make)
+        return -1;
+    if (fd < 0)
+        return fail_sys(err, "open '%s/commits'", path);
+    return check_own(fd, path, err) < 0 ? -1 : fd_take(&fd);
+}
