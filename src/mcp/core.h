@@ -65,6 +65,8 @@ struct era { /* who asks, in the terms of both eras */
 
 int work_init(struct work *w, struct mcp_exchange *x, const struct era *era);
 void work_done(struct work *w);
+/* Calls the tool, when it is its turn. */
+void work_call(struct work *w, struct mcp_answer *answer);
 void work_send(struct work *w, json_t *message); /* takes */
 
 /* A method: fills *RESULT or ERR. */

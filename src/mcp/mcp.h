@@ -41,6 +41,15 @@ struct mcp_prompt {
     void (*get)(struct mcp_call *call, struct mcp_answer *answer);
 };
 
+/* Lets calls that run programs in, one after the other if need be. */
+struct mcp_gate {
+    void *context;
+    /* Waits for the owner's turn, or until CANCEL_FD is readable. */
+    int (*enter)(void *context, const char *owner, int cancel_fd,
+                 struct vial_error *err);
+    void (*leave)(void *context, const char *owner, double cpu_ms);
+};
+
 struct mcp_options {
     struct vial_engine *engine; /* these outlive the server */
     struct registry *registry;
@@ -52,6 +61,7 @@ struct mcp_options {
     bool lists_change;     /* tools and prompts may come and go */
     int64_t task_after_ms; /* a call of a tool with MCP_TASK_LONG becomes a task */
     unsigned calls;        /* the most tools at work at once; 0: 64 */
+    struct mcp_gate gate;  /* enter NULL: none */
 };
 
 int mcp_open(const struct mcp_options *options, struct mcp **out,
