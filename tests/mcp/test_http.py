@@ -257,7 +257,7 @@ def test_the_answer_to_an_unknown_method_is_404_in_the_stateless_era_only(produc
 
 
 def test_tools_keep_files_and_variables_in_a_sandbox(client):
-    """Whoever has the id may use it, in whichever era. covers: D-02"""
+    """Whoever has the id may use it, in whichever era."""
     sandbox_id = client.call("create_sandbox")["structuredContent"]["sandbox_id"]
     assert client.call("run_code", sandbox_id=sandbox_id, language="python",
                        code="x = 41")["structuredContent"]["verdict"] == "ok"

@@ -147,7 +147,6 @@ def test_a_call_of_no_tool_is_a_protocol_error(client, params, text):
      "VIAL-PATH"),
     ({"language": "python", "code": "1", "sandbox_id": "s-none"}, "VIAL-SESSION")])
 def test_arguments_that_do_not_do_are_told_to_the_model(client, arguments, text):
-    """covers: K-01"""
     c = client()
     result = c.call("run_code", **arguments)
     assert result["isError"] is True
@@ -222,7 +221,7 @@ def test_unknown_cursors_levels_and_resources_are_refused(client):
 # What runs, and how it ends.
 
 def test_a_cancelled_call_is_dead_when_the_next_message_is_answered(client, record_property):
-    """No answer comes for it. covers: D-04"""
+    """No answer comes for it."""
     c = client()
     name = mark("cancel")
     id = c.begin_call("run_code", token="t", language="bash", code=sleeper("cancel"),
