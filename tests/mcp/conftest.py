@@ -5,7 +5,6 @@ import json
 import os
 import shutil
 import subprocess
-import threading
 
 import pytest
 
@@ -48,7 +47,7 @@ def node():
     return Node(where)
 
 
-def serving(*args):
+def served(*args):
     """A server over HTTP, and its address."""
     server = subprocess.Popen([os.path.join(BUILD, "tests/mcp/mcp-fixture"), *args],
                               stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
@@ -60,12 +59,26 @@ def serving(*args):
 
 @pytest.fixture(scope="session")
 def fixture_url():
-    yield from serving()
+    yield from served()
 
 
 @pytest.fixture(scope="session")
 def product_url():
-    yield from serving("product")
+    yield from served("product")
+
+
+@pytest.fixture
+def serving():
+    """Servers that end with the test."""
+    servers = []
+
+    def start(*args):
+        servers.append(served(*args))
+        return next(servers[-1])
+
+    yield start
+    for server in servers:
+        assert next(server, None) is None
 
 
 class Stdio:
@@ -176,24 +189,3 @@ def processes(mark):
         except OSError:
             pass
     return found
-
-
-class Parallel(threading.Thread):
-    """A call in a thread whose result or exception can be had."""
-
-    def __init__(self, call):
-        super().__init__()
-        self.call, self.value, self.error = call, None, None
-        self.start()
-
-    def run(self):
-        try:
-            self.value = self.call()
-        except BaseException as error:
-            self.error = error
-
-    def result(self):
-        self.join()
-        if self.error:
-            raise self.error
-        return self.value

@@ -114,3 +114,40 @@ def test_the_inspector_lists_and_calls_every_tool_over_stdio(node):
         if "sandbox_id" in calls[name]:
             assert "VIAL-SESSION" in answer["content"][0]["text"]
     assert answers["run_code"]["structuredContent"]["stdout"] == "42\n"
+
+
+# Each preset's tools, and arguments with which each can be called. What needs a
+# container engine that is not there says so; it is called all the same.
+PRESET_CALLS = {
+    "klaw": {"code_execute": {"language": "python", "code": "print(6 * 7)"}},
+    "antigravity": {"run_python_code": {"code": "print(6 * 7)"}},
+    "acode": {"sandbox_exec": {"command": "echo $((6 * 7))"}, "sandbox_list": {},
+              "sandbox_cleanup": {}},
+    "codomyrmex": {"execute_code": {"language": "python", "code": "print(6 * 7)"}},
+    "coding-agent": {
+        "startContainer": {"sessionId": "inspected"},
+        "execInContainer": {"containerId": "c", "command": "echo $((6 * 7))"},
+        "readFileInContainer": {"containerId": "c", "path": "a"},
+        "writeFileInContainer": {"containerId": "c", "path": "a", "content": "1"},
+        "listDirectoryInContainer": {"containerId": "c"},
+        "cleanupContainer": {"containerId": "c"},
+    },
+}
+
+
+@pytest.mark.parametrize("preset", sorted(PRESET_CALLS))
+def test_the_inspector_lists_and_calls_every_tool_of_a_preset(node, serving, preset):
+    calls = PRESET_CALLS[preset]
+    targets = [("modern", Inspector(node, "--", VIAL, "mcp", "--preset", preset)),
+               ("legacy", Inspector(node, "--server-url", serving("product", preset),
+                                    "--transport", "http"))]
+    with ThreadPoolExecutor(2) as pool:
+        for listed in pool.map(lambda t: t[1].run("tools/list", era=t[0]), targets):
+            assert [tool["name"] for tool in listed["tools"]] == list(calls)
+        work = [(t, name) for t in targets for name in calls]
+        answers = list(pool.map(lambda w: w[0][1].call(w[1], w[0][0], **calls[w[1]]), work))
+    for (target, name), answer in zip(work, answers):
+        said = answer["content"][0]["text"]
+        assert answer["content"][0]["type"] == "text" and said, (name, answer)
+        if not answer.get("isError") and "6 * 7" in str(calls[name]):
+            assert "42" in said, (name, answer)
