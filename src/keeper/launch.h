@@ -29,6 +29,7 @@ struct keeper_options {
     const char *program;             /* of vial-keeper; NULL: in share_dir */
     unsigned vessels;                /* the most at once; 0: 1100 */
     bool docker;                     /* a keeper for the container engine, too */
+    const char *const *imports; /* what zygotes may load; NULL-terminated, or NULL */
 };
 
 /* Starts the keeper, or both, with the present rights. */

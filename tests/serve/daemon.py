@@ -27,8 +27,8 @@ class UnixConnection(http.client.HTTPConnection):
 
     def connect(self):
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(self.timeout)
         self.sock.connect(self.path)
+        self.sock.settimeout(self.timeout)
 
 
 class Answer:
@@ -105,8 +105,8 @@ class Daemon:
 
     def raw(self):
         s = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        s.connect(self.socket)  # waits when the backlog is full
         s.settimeout(60)
-        s.connect(self.socket)
         return s
 
     def ask(self, method, path, body=None, headers=None, connection=None):
