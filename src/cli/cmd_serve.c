@@ -92,6 +92,8 @@ static const struct flag flags[] = {
     { "token-file", "FILE", "The hashed tokens of callers over TCP." },
     { "tls-cert", "FILE", "The server's certificate chain, as PEM." },
     { "tls-key", "FILE", "Its key, as PEM." },
+    { "keeper", "WHEN",
+      "A process apart opens vessels: on, off, or auto (when root starts it)." },
     { "log", "FORM", "Log lines as logfmt or json, or none." },
     { "idle-exit", "DURATION",
       "End when nobody asks for so long and no session is open." },

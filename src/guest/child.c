@@ -208,6 +208,10 @@ _Noreturn void child_run(const struct guest *g, const struct exec_message *m,
     child_session();
     if (m->terminal && ioctl(0, TIOCSCTTY, 0) < 0)
         child_fail(STEP_SESSION, errno);
+    /* Whoever forks twice and leaves its session comes back to the program, not to
+     * the guest, and is found below it when its time is over. */
+    if (m->apart && prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
+        child_fail(STEP_SESSION, errno);
     child_confine(g, m->cwd);
     child_exec(g, &shown);
 }

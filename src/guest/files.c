@@ -91,10 +91,14 @@ void files_put_data(struct guest *g, struct job *j, const uint8_t *data, size_t 
     host_used(g, j, len);
 }
 
+/* The next frame may start it, and what is open for writing cannot be executed. */
 void files_put_end(struct guest *g, struct job *j)
 {
-    int rc = renameat(j->dir_fd, j->temp, j->dir_fd, j->name);
+    int rc;
 
+    (void)close(j->file_fd);
+    j->file_fd = -1;
+    rc = renameat(j->dir_fd, j->temp, j->dir_fd, j->name);
     if (rc == 0)
         j->temp[0] = 0; /* nothing to clean up */
     files_finish(g, j, rc < 0 ? errno : 0, "rename");
@@ -206,7 +210,7 @@ static void list_turn(struct guest *g, struct job *j)
 
 bool files_want_turn(const struct guest *g, const struct job *j)
 {
-    if (j->over || j->kind == JOB_PUT || stream_is_busy(g))
+    if (j->over || j->kind == JOB_PUT || j->kind == JOB_WATCH || stream_is_busy(g))
         return false;
     return j->kind == JOB_GET ? j->may_send[1] > 0 : j->may_send[1] >= ENTRY_MAX;
 }

@@ -150,10 +150,11 @@ static int load_uids(struct auth *a, const struct strv *list, struct vial_error 
     return 0;
 }
 
-int auth_load(struct auth *a, const struct serve_settings *s, struct vial_error *err)
+int auth_load(struct auth *a, const struct serve_settings *s, uid_t own,
+              struct vial_error *err)
 {
     *a = (struct auth){
-        .own = geteuid(),
+        .own = own,
         .usual = { s->caller_concurrency, s->caller_runs_per_minute,
                    s->caller_cpu_per_minute },
     };

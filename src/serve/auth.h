@@ -52,7 +52,9 @@ struct auth {
     struct strv hosts, origins;
 };
 
-int auth_load(struct auth *a, const struct serve_settings *s, struct vial_error *err);
+/* OWN is whoever started the daemon. */
+int auth_load(struct auth *a, const struct serve_settings *s, uid_t own,
+              struct vial_error *err);
 void auth_done(struct auth *a);
 
 /* VIAL-AUTH when nobody known asks; VIAL-HTTP for a Host or Origin that is not

@@ -3,6 +3,7 @@
 
 #include <getopt.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/fail.h"
 #include "base/unit.h"
@@ -16,7 +17,7 @@ static const struct option known[] = {
     { "config", required_argument, NULL, 'f' },
     { "preset", required_argument, NULL, 'p' },
     { "idle-exit", required_argument, NULL, 'i' },
-    { "keeper", no_argument, NULL, 'K' },
+    { "keeper", required_argument, NULL, 'K' },
     { 0 },
 };
 
@@ -36,6 +37,7 @@ static const char *setting_of(int letter)
     return letter == 't'   ? "tokens"
            : letter == 'c' ? "tls_cert"
            : letter == 'k' ? "tls_key"
+           : letter == 'K' ? "keeper"
                            : "log";
 }
 
@@ -49,9 +51,6 @@ static int take(struct flags *f, int letter, const char *value, struct vial_erro
         return 0;
     case 'p':
         f->sources.preset = value;
-        return 0;
-    case 'K':
-        f->sources.kept = true;
         return 0;
     case 'i':
         if (unit_parse_ms(value, &f->idle_exit_ms) == 0)
@@ -69,7 +68,7 @@ int flags_read(struct flags *f, int argc, char **argv, struct vial_error *err)
 {
     int letter;
 
-    *f = (struct flags){ .sources.flags = json_object() };
+    *f = (struct flags){ .sources = { .flags = json_object(), .own = geteuid() } };
     if (!f->sources.flags)
         return fail_memory(err);
     opterr = 0;

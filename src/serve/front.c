@@ -44,11 +44,33 @@ static int bind_usual(struct front *f, const struct serve_settings *s,
     return listen_open(address.data, s, &f->listeners[f->count++], err);
 }
 
+static int read_certificate(struct front *f, const struct serve_settings *s,
+                            struct vial_error *err)
+{
+    struct blob cert = { 0 };
+    struct blob key = { 0 };
+
+    if (!s->tls_cert || !s->tls_key)
+        return 0;
+    if (io_read_file(s->tls_cert, PEM_MAX, &cert, err) < 0 ||
+        io_read_file(s->tls_key, PEM_MAX, &key, err) < 0) {
+        blob_done(&cert);
+        return -1;
+    }
+    blob_done(&f->cert);
+    blob_done(&f->key);
+    f->cert = cert;
+    f->key = key;
+    return 0;
+}
+
 int front_bind(struct front *f, const struct serve_settings *s, struct vial_error *err)
 {
     int inherited = listen_inherited();
 
     *f = (struct front){ 0 };
+    if (read_certificate(f, s, err) < 0)
+        return -1;
     if (inherited > 0)
         return take_inherited(f, inherited, err);
     if (s->listen.count == 0)
@@ -62,8 +84,6 @@ int front_bind(struct front *f, const struct serve_settings *s, struct vial_erro
 static int open_web(struct front *f, size_t i, const struct serve_settings *s,
                     struct vial_error *err)
 {
-    struct blob cert = { 0 };
-    struct blob key = { 0 };
     struct web_options o = {
         .body_bytes = (size_t)s->body,
         .connections = (unsigned)s->connections,
@@ -73,23 +93,16 @@ static int open_web(struct front *f, size_t i, const struct serve_settings *s,
         .handler = serve_handle,
         .context = f->serve,
     };
-    int rc = 0;
+    int rc;
 
-    if (f->listeners[i].tcp && s->tls_cert && s->tls_key) {
-        rc = io_read_file(s->tls_cert, PEM_MAX, &cert, err);
-        if (rc == 0)
-            rc = io_read_file(s->tls_key, PEM_MAX, &key, err);
-        o.tls_cert = cert.data;
-        o.tls_key = key.data;
+    if (f->listeners[i].tcp && f->cert.data) {
+        o.tls_cert = f->cert.data;
+        o.tls_key = f->key.data;
     }
-    if (rc == 0) {
-        /* Our own stays open, for the time when the server is replaced. */
-        o.listen_fd = fcntl(f->listeners[i].fd, F_DUPFD_CLOEXEC, 3);
-        rc = o.listen_fd < 0 ? fail_sys(err, "copy a socket")
-                             : web_open(&o, &f->webs[i], err);
-    }
-    blob_done(&cert);
-    blob_done(&key);
+    /* Our own stays open, for the time when the server is replaced. */
+    o.listen_fd = fcntl(f->listeners[i].fd, F_DUPFD_CLOEXEC, 3);
+    rc = o.listen_fd < 0 ? fail_sys(err, "copy a socket")
+                         : web_open(&o, &f->webs[i], err);
     return rc < 0 ? fail_in(err, "%s", f->listeners[i].shown) : 0;
 }
 
@@ -131,6 +144,8 @@ int front_reopen(struct front *f, struct vial_error *err)
 {
     struct web *old[SERVE_LISTENERS];
 
+    if (read_certificate(f, &f->serve->now->settings->serve, err) < 0)
+        return -1;
     memcpy(old, f->webs, sizeof(old));
     for (size_t i = 0; i < f->count; i++)
         if (f->listeners[i].tcp &&
@@ -176,4 +191,6 @@ void front_close(struct front *f)
         f->serve->listener_count = 0;
     for (size_t i = 0; i < f->count; i++)
         listen_close(&f->listeners[i]);
+    blob_done(&f->cert);
+    blob_done(&f->key);
 }

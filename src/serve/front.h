@@ -12,10 +12,11 @@ struct front {
     struct listener listeners[SERVE_LISTENERS];
     struct web *webs[SERVE_LISTENERS];
     size_t count;
+    struct blob cert, key; /* for TCP; empty: no TLS */
 };
 
-/* Binds all addresses, or takes those that systemd bound. Before privileges are
- * dropped. */
+/* Binds all addresses, or takes those that systemd bound, and reads the certificate.
+ * Before privileges are dropped. */
 int front_bind(struct front *f, const struct serve_settings *s, struct vial_error *err);
 
 /* Answers from now on. */

@@ -26,6 +26,7 @@
 #include "model/result.h"
 #include "serve/flags.h"
 #include "serve/front.h"
+#include "serve/privilege.h"
 
 #define STATUS_FAILED 125
 #define TICK_MS       1000
@@ -152,37 +153,41 @@ static void drain(struct serve *s, struct front *f, int signals)
     history_cancel_all(&s->history);
 }
 
+static void say_ready(const struct serve *s, const struct front *f)
+{
+    for (size_t i = 0; i < f->count; i++)
+        log_line(&s->log, "info", "listen",
+                 json_pack("{s:s}", "address", f->listeners[i].shown));
+    log_line(&s->log, "info", "ready",
+             json_pack("{s:i, s:s, s:b, s:i}", "pid", (int)getpid(), "version",
+                       VIAL_VERSION, "kept", s->sources.kept, "uid", (int)geteuid()));
+    notify("READY=1");
+}
+
+/* Each step has the rights it needs, and the last one none. */
 static int run(struct flags *flags, struct vial_error *err)
 {
     auto_fd int signals = open_signals(err);
-    struct settings *settings;
     struct front front = { 0 };
-    struct serve serve;
-    int rc;
+    struct serve serve = { 0 };
+    int rc = signals < 0 ? -1 : serve_load(&serve, &flags->sources, err);
 
-    if (signals < 0 || serve_settings_of(&flags->sources, &settings, err) < 0)
-        return -1;
-    rc = front_bind(&front, &settings->serve, err);
-    settings_free(settings);
     if (rc == 0)
-        rc = serve_init(&serve, &flags->sources, err);
+        rc = front_bind(&front, &serve.now->settings->serve, err);
+    if (rc == 0)
+        rc = privilege_give_up(&serve, &front, err);
+    if (rc == 0)
+        rc = serve_open(&serve, err);
     if (rc == 0)
         rc = front_open(&front, &serve, err);
     if (rc == 0) {
-        for (size_t i = 0; i < front.count; i++)
-            log_line(&serve.log, "info", "listen",
-                     json_pack("{s:s}", "address", front.listeners[i].shown));
-        log_line(
-            &serve.log, "info", "ready",
-            json_pack("{s:i, s:s}", "pid", (int)getpid(), "version", VIAL_VERSION));
-        notify("READY=1");
+        say_ready(&serve, &front);
         serve_until_told(&serve, &front, signals, flags->idle_exit_ms);
         drain(&serve, &front, signals);
     }
     front_close(&front);
-    if (front.serve) {
+    if (signals >= 0)
         serve_done(&serve);
-    }
     return rc;
 }
 

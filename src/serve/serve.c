@@ -8,11 +8,17 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/fail.h"
+#include "mcp/http.h"
+#include "mcp/vial.h"
+
+#include "vial/warm.h"
 
 #define RUNS_PER_CORE 4
 
 static void generation_free(struct generation *g)
 {
+    mcp_http_close(g->mcp_http);
+    mcp_vial_close(g->mcp);
     vial_engine_close(g->engine);
     auth_done(&g->auth);
     settings_free(g->settings);
@@ -49,21 +55,72 @@ static int generation_new(const struct serve_sources *sources, struct generation
                           struct vial_error *err)
 {
     auto_generation struct generation *g = calloc(1, sizeof(*g));
-    const struct vial_engine_options options = {
-        .preset = sources->preset,
-        .config = sources->config,
-        .project_dir = "/",
-    };
 
     if (!g)
         return fail_memory(err);
     g->users = 1;
     if (serve_settings_of(sources, &g->settings, err) < 0 ||
-        auth_load(&g->auth, &g->settings->serve, err) < 0 ||
-        vial_engine_open(&options, &g->engine, err) < 0)
+        auth_load(&g->auth, &g->settings->serve, sources->own, err) < 0)
         return -1;
     *out = ptr_take(&g);
     return 0;
+}
+
+static int warm(struct generation *g, struct vial_error *err)
+{
+    const struct strv *languages = &g->settings->serve.warm;
+    const struct vial_warm_options options = {
+        .languages = (const char *const *)languages->items,
+    };
+
+    return languages->count ? vial_engine_warm(g->engine, &options, err) : 0;
+}
+
+static int open_engine(const struct serve *s, struct generation *g,
+                       struct vial_error *err)
+{
+    const struct vial_engine_options options = {
+        .preset = s->sources.preset,
+        .config = s->sources.config,
+        .project_dir = "/",
+        .kept = s->sources.kept,
+    };
+
+    if (vial_engine_open(&options, &g->engine, err) < 0)
+        return -1;
+    return warm(g, err);
+}
+
+/* What tools run goes through the same gate as all that callers run. */
+static int enter_gate(void *context, const char *owner, int cancel_fd,
+                      struct vial_error *err)
+{
+    struct caller *caller = gate_known(context, owner);
+    struct gate_pass pass;
+
+    if (!caller)
+        return fail(err, VIAL_E_INTERNAL, "'%s' never came in", owner);
+    return gate_enter(context, caller, cancel_fd, &pass, err);
+}
+
+static void leave_gate(void *context, const char *owner, double cpu_ms)
+{
+    gate_leave(context, gate_known(context, owner), cpu_ms);
+}
+
+/* Host and Origin have been judged by the time a request gets there. */
+static int open_mcp(struct serve *s, struct generation *g, struct vial_error *err)
+{
+    struct mcp_http_options options = { .any_host = true };
+    const struct mcp_gate gate = { .context = &s->gate,
+                                   .enter = enter_gate,
+                                   .leave = leave_gate };
+
+    if (mcp_vial_open(g->engine, s->registry, s->sources.preset, &gate, &g->mcp, err) <
+        0)
+        return -1;
+    options.mcp = mcp_vial_core(g->mcp);
+    return mcp_http_open(&options, &g->mcp_http, err);
 }
 
 static void apply(struct serve *s, const struct serve_settings *c)
@@ -89,7 +146,7 @@ static int open_registry(struct serve *s, struct vial_error *err)
     return registry_open(&options, &s->registry, err);
 }
 
-int serve_init(struct serve *s, const struct serve_sources *sources,
+int serve_load(struct serve *s, const struct serve_sources *sources,
                struct vial_error *err)
 {
     *s = (struct serve){ .sources = *sources,
@@ -103,11 +160,29 @@ int serve_init(struct serve *s, const struct serve_sources *sources,
         generation_new(sources, &s->now, err) < 0)
         return -1;
     apply(s, &s->now->settings->serve);
-    return open_registry(s, err);
+    return 0;
+}
+
+int serve_open(struct serve *s, struct vial_error *err)
+{
+    if (open_engine(s, s->now, err) < 0 || open_registry(s, err) < 0)
+        return -1;
+    return open_mcp(s, s->now, err);
+}
+
+static void close_mcp(struct serve *s)
+{
+    for (struct generation *g = s->now; g; g = g->next) {
+        mcp_http_close(g->mcp_http);
+        mcp_vial_close(g->mcp);
+        g->mcp_http = NULL;
+        g->mcp = NULL;
+    }
 }
 
 void serve_done(struct serve *s)
 {
+    close_mcp(s);
     registry_close(s->registry);
     while (s->now) {
         struct generation *next = s->now->next;
@@ -144,11 +219,14 @@ static void forget_old(struct serve *s)
 
 int serve_reload(struct serve *s, struct vial_error *err)
 {
+    auto_generation struct generation *fresh = NULL;
     struct generation *g;
     struct generation *old;
 
-    if (generation_new(&s->sources, &g, err) < 0)
+    if (generation_new(&s->sources, &fresh, err) < 0 ||
+        open_engine(s, fresh, err) < 0 || open_mcp(s, fresh, err) < 0)
         return -1;
+    g = ptr_take(&fresh);
     /* First: whoever uses an older generation may open sessions with this one, but
      * not the other way round. */
     registry_use(s->registry, g->engine);

@@ -29,6 +29,8 @@ struct generation {
     struct settings *settings;
     struct auth auth;
     struct vial_engine *engine;
+    struct mcp_vial *mcp;
+    struct mcp_http *mcp_http;
 };
 
 /* Where the settings come from; what flags say comes last. */
@@ -36,6 +38,7 @@ struct serve_sources {
     const char *preset, *config; /* or NULL */
     json_t *flags;               /* an object like the settings' `serve`, or NULL */
     bool kept;                   /* vessels are opened by the keeper */
+    uid_t own;                   /* who started the daemon */
 };
 
 #define SERVE_LISTENERS 16
@@ -60,8 +63,12 @@ struct serve {
     unsigned vessels, orphans;
 };
 
-int serve_init(struct serve *s, const struct serve_sources *sources,
+/* Reads all settings, while there is still the right to. */
+int serve_load(struct serve *s, const struct serve_sources *sources,
                struct vial_error *err);
+/* Opens the engine, and all else that needs threads. */
+int serve_open(struct serve *s, struct vial_error *err);
+/* After serve_load, whatever it returned. */
 void serve_done(struct serve *s);
 
 /* Reads all settings again. What does not fit leaves everything as it was. */
