@@ -77,6 +77,15 @@ struct vial_file {
     struct vial_error error; /* code "" when DATA is there */
 };
 
+/* A new or changed file below the request's `artifacts`. */
+struct vial_artifact {
+    char *path;        /* below that directory */
+    const char *media; /* "image/png" …, by the name's ending; static storage */
+    uint64_t size;
+    char sha256[65]; /* of its content, in hex; "" when it was too much to read */
+    char *data;      /* SIZE bytes of an image that is not too large, or NULL */
+};
+
 struct vial_result {
     char id[24]; /* "r-…" */
     enum vial_verdict verdict;
@@ -96,7 +105,10 @@ struct vial_result {
     char limits_by[16];      /* "cgroup2", "cgroup1", "rlimit", "none" */
     struct vial_file *files; /* FILE_COUNT of them */
     size_t file_count;
-    struct vial_error error; /* code "" when there is none */
+    struct vial_error error;         /* code "" when there is none */
+    struct vial_artifact *artifacts; /* ARTIFACT_COUNT of them, sorted by path */
+    size_t artifact_count;
+    bool artifacts_truncated; /* there were more, or some could not be read whole */
 };
 
 /* "ok", "cpu_timeout" and so on. Static storage. */

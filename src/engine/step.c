@@ -68,6 +68,10 @@ void step_start(struct run *r)
 
     r->begun = true;
     r->written = 0;
+    if (!r->compiling && r->plan->artifacts && !r->artifacts) {
+        artifacts_before(r);
+        return;
+    }
     if (queue_exec(r, wall_ms, &err) < 0) {
         run_fail(r, RUN_FAILED, &err);
         return;

@@ -313,6 +313,16 @@ static json_t *out_file_schema(void)
     return OBJECT_OF(members, values);
 }
 
+static json_t *artifact_schema(void)
+{
+    static const char *const members[] = { "path", "type", "bytes", "sha256",
+                                           "content_base64?" };
+    json_t *const values[] = { typed("string"), typed("string"), typed("integer"),
+                               nullable("string"), typed("string") };
+
+    return OBJECT_OF(members, values);
+}
+
 json_t *schema_result(void)
 {
     static const char *const members[] = { "id",
@@ -337,6 +347,8 @@ json_t *schema_result(void)
                                            "image",
                                            "isolation",
                                            "files",
+                                           "artifacts",
+                                           "artifacts_truncated",
                                            "error" };
     json_t *const values[] = { typed("string"),
                                names(result_verdicts),
@@ -360,6 +372,8 @@ json_t *schema_result(void)
                                nullable("string"),
                                isolation_schema(),
                                list_of(out_file_schema()),
+                               list_of(artifact_schema()),
+                               typed("boolean"),
                                error_schema() };
 
     return titled("vial result", OBJECT_OF(members, values));
