@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* seccomp_compile DIR NAME OUT1 OUT2: compiles DIR/NAME.yaml into two filters. */
+/* seccomp_compile DIR NAME OUT: compiles DIR/NAME.yaml. OUT is two lengths in bytes,
+ * 32 bits each, and the filters; the second may be empty. */
 #include <fcntl.h>
+#include <stdint.h>
 #include <stdio.h>
 
 #include "base/fail.h"
@@ -8,15 +10,20 @@
 #include "base/json.h"
 #include "driver/native/profile.h"
 
-static int write_file(const char *path, const struct blob *data, struct vial_error *err)
+static int write_out(const char *path, const struct blob filters[PROFILE_FILTERS],
+                     struct vial_error *err)
 {
     auto_fd int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    uint32_t len[PROFILE_FILTERS] = { (uint32_t)filters[0].len,
+                                      (uint32_t)filters[1].len };
 
     if (fd < 0)
         return fail_sys(err, "create '%s'", path);
-    return io_write_all(fd, data->data, data->len) < 0
-               ? fail_sys(err, "write '%s'", path)
-               : 0;
+    if (io_write_all(fd, len, sizeof(len)) < 0 ||
+        io_write_all(fd, filters[0].data, filters[0].len) < 0 ||
+        io_write_all(fd, filters[1].data, filters[1].len) < 0)
+        return fail_sys(err, "write '%s'", path);
+    return 0;
 }
 
 static int compile(char **argv, struct vial_error *err)
@@ -28,9 +35,8 @@ static int compile(char **argv, struct vial_error *err)
     if (profile_read(argv[1], argv[2], &profile, err) < 0 ||
         profile_compile(profile, out, err) < 0)
         return -1;
-    if (write_file(argv[3], &out[0], err) == 0 &&
-        write_file(argv[4], &out[1], err) == 0)
-        rc = 0;
+    if (profile_join(out, err) == 0)
+        rc = write_out(argv[3], out, err);
     blob_done(&out[0]);
     blob_done(&out[1]);
     return rc;
@@ -40,9 +46,9 @@ int main(int argc, char **argv)
 {
     struct vial_error err = { 0 };
 
-    if (argc == 5 && compile(argv, &err) == 0)
+    if (argc == 4 && compile(argv, &err) == 0)
         return 0;
     (void)fprintf(stderr, "seccomp_compile: %s %s\n",
-                  argc == 5 ? err.message : "usage: DIR NAME OUT1 OUT2", err.cause);
+                  argc == 4 ? err.message : "usage: DIR NAME OUT", err.cause);
     return 1;
 }

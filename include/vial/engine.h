@@ -26,6 +26,9 @@ struct vial_engine_options {
     const char *config;      /* a settings file instead of the usual ones */
     const char *project_dir; /* where ./vial.yaml is looked for; NULL: here */
     const char *share_dir;   /* runtimes, presets, guest; NULL: found by itself */
+    const char *audit;       /* a log of every run, unless settings name one */
+    bool kept;               /* vessels are opened by the daemon's keeper, which must
+                                have been started; the daemon alone sets this */
 };
 
 /* How a caller follows a run. Zero-initialise and set `cancel_fd` and
@@ -39,6 +42,10 @@ struct vial_watch {
     int (*output)(void *context, int stream, const void *data, size_t len);
     void *context;
     bool live_only; /* keep nothing in the result's streams, only count */
+
+    const char *caller;      /* who asks, for the audit; NULL: this process's user */
+    const char *correlation; /* an id of the caller's, for the audit; or NULL */
+    double queued_ms;        /* how long it waited before vial_run */
 };
 
 /* Reads the settings; OPTIONS may be NULL. *OUT is given back with
@@ -81,6 +88,19 @@ VIAL_API VIAL_MUST_CHECK int vial_doctor(struct vial_engine *engine, char **json
 /* JSON schema of "request", "result" or "settings". malloc'ed. */
 VIAL_API VIAL_MUST_CHECK int vial_schema(const char *kind, char **json,
                                          struct vial_error *err);
+
+/* What the engine's preset says beyond settings (model: presets/, block `preset`), as
+ * malloc'ed JSON text; "null" without a preset. */
+VIAL_API VIAL_MUST_CHECK int vial_preset(struct vial_engine *engine, char **json,
+                                         struct vial_error *err);
+
+/* The preset's name, or NULL. It lives as long as the engine. */
+VIAL_API const char *vial_preset_name(const struct vial_engine *engine);
+
+/* The preset's own code for error CODE ("ACODE-SBX-003" for "VIAL-MOUNT"), or NULL.
+ * It lives as long as the engine. */
+VIAL_API const char *vial_preset_code(const struct vial_engine *engine,
+                                      const char *code);
 
 /* "MAJOR.MINOR.PATCH". Static storage. */
 VIAL_API const char *vial_version(void);

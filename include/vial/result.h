@@ -105,7 +105,10 @@ struct vial_result {
     char limits_by[16];      /* "cgroup2", "cgroup1", "rlimit", "none" */
     struct vial_file *files; /* FILE_COUNT of them */
     size_t file_count;
-    struct vial_error error;         /* code "" when there is none */
+    struct vial_error error; /* code "" when there is none */
+    char start[8]; /* "cold", "warm" when a vessel waited, or "" when none was opened */
+    char preset_code[32];    /* the preset's own code for this end, or "" */
+    char wanted_driver[16];  /* the preset's driver, when another took its place */
     struct vial_artifact *artifacts; /* ARTIFACT_COUNT of them, sorted by path */
     size_t artifact_count;
     bool artifacts_truncated; /* there were more, or some could not be read whole */

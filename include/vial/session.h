@@ -28,10 +28,12 @@ struct vial_exec;
 
 /* Zero-initialise: 0 means the usual value everywhere. */
 struct vial_session_options {
-    int64_t idle_ms;      /* ends when nothing runs and nobody asks; usual: 10 min */
-    int64_t lease_ms;     /* ends anyhow, unless renewed; usual: 1 h, at most 24 h */
-    uint64_t ring_bytes;  /* of each output stream kept in memory; usual: 256 KiB */
-    uint64_t spill_bytes; /* and in an unlinked temporary file; usual: 256 MiB */
+    int64_t idle_ms;         /* ends when nothing runs and nobody asks; usual: 10 min */
+    int64_t lease_ms;        /* ends anyhow, unless renewed; usual: 1 h, at most 24 h */
+    uint64_t ring_bytes;     /* of each output stream kept in memory; usual: 256 KiB */
+    uint64_t spill_bytes;    /* and in an unlinked temporary file; usual: 256 MiB */
+    const char *caller;      /* for the audit, as in struct vial_watch; copied */
+    const char *correlation; /* the same */
 };
 
 enum vial_outcome {

@@ -54,6 +54,15 @@ VIAL_API VIAL_MUST_CHECK int vial_images(struct vial_engine *engine, char **json
 VIAL_API VIAL_MUST_CHECK int vial_image_prune(struct vial_engine *engine, bool all,
                                               char **json, struct vial_error *err);
 
+/* The cache volumes there are: malloc'ed JSON text, a list of "name", "created". */
+VIAL_API VIAL_MUST_CHECK int vial_caches(struct vial_engine *engine, char **json,
+                                         struct vial_error *err);
+
+/* Removes those that no container uses. */
+VIAL_API VIAL_MUST_CHECK int vial_cache_prune(struct vial_engine *engine,
+                                              unsigned *removed,
+                                              struct vial_error *err);
+
 #ifdef __cplusplus
 }
 #endif

@@ -8,10 +8,12 @@
 #include "vial/engine.h"
 #include "vial/error.h"
 #include "vial/files.h"
+#include "vial/keep.h"
 #include "vial/request.h"
 #include "vial/result.h"
 #include "vial/session.h"
 #include "vial/vessels.h"
+#include "vial/warm.h"
 #include "vial/workspace.h"
 
 #endif

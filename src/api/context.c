@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +22,8 @@
 
 #define START_MS     30000
 #define GRACE_MS     2000 /* for a cell to stop after it was interrupted */
+#define CANCEL_MS    50   /* the same for one that was cancelled */
+#define LOOK_MS      10   /* how often the caller is looked after */
 #define FRAME_MAX    (32u << 20)
 #define HARNESS_MAX  (100u << 10) /* it travels as one argument */
 #define DISPLAYS_MAX 256u
@@ -47,7 +50,9 @@ struct cell {
     bool cut[2];
     json_t *displays;
     size_t display_bytes;
-    bool interrupted; /* by us, for its deadline */
+    bool interrupted;               /* by us, for its deadline */
+    bool cancelled;                 /* by us, since the caller gave up */
+    const struct vial_watch *watch; /* or NULL */
     int64_t deadline_ns;
 };
 
@@ -245,6 +250,9 @@ static void add_stream(struct cell *cell, const json_t *frame)
     struct str *s = is_err ? &cell->err : &cell->out;
     size_t len = json_string_length(text), room = cell->limit - s->len;
 
+    if (cell->watch && cell->watch->output && len > 0)
+        (void)cell->watch->output(cell->watch->context, is_err ? 2 : 1,
+                                  json_string_value(text), len);
     if (cell->cut[is_err] || len == 0)
         return;
     if (len > room) {
@@ -272,13 +280,42 @@ static int add_display(struct vial_context *c, struct cell *cell, const json_t *
 /* The deadline has come: first politely, then not. */
 static int press(struct vial_context *c, struct cell *cell, struct vial_error *err)
 {
-    if (!cell->interrupted) {
+    if (!cell->interrupted && !cell->cancelled) {
         cell->interrupted = true;
         cell->deadline_ns = clock_now_ns() + (int64_t)GRACE_MS * 1000000;
         return vial_exec_signal(c->exec, SIGINT, false, err);
     }
     (void)!vial_exec_signal(c->exec, SIGKILL, true, NULL);
     return fail_nonsense(c, "the cell did not stop at its deadline", err);
+}
+
+/* A caller that gave up is like a deadline, only sooner. */
+static int look_after_caller(struct vial_context *c, struct cell *cell,
+                             struct vial_error *err)
+{
+    struct pollfd p = { .fd = cell->watch->cancel_fd, .events = POLLIN };
+
+    if (cell->cancelled || poll(&p, 1, 0) <= 0)
+        return 0;
+    cell->cancelled = true;
+    cell->deadline_ns = clock_now_ns() + (int64_t)CANCEL_MS * 1000000;
+    return vial_exec_signal(c->exec, SIGINT, false, err);
+}
+
+/* The next frame, or 0 when it is time to look around. */
+static int next_or_look(struct vial_context *c, struct cell *cell, json_t **frame,
+                        struct vial_error *err)
+{
+    int64_t look_ns = clock_now_ns() + (int64_t)LOOK_MS * 1000000;
+    bool watched = cell->watch && cell->watch->cancel_fd >= 0;
+    int rc;
+
+    if (!watched || look_ns > cell->deadline_ns)
+        look_ns = cell->deadline_ns;
+    rc = next_frame(c, look_ns, frame, err);
+    if (rc < 0 || !watched)
+        return rc;
+    return look_after_caller(c, cell, err) < 0 ? -1 : rc;
 }
 
 /* Takes frames until the cell is done; *DONE is the last one. */
@@ -288,12 +325,12 @@ static int follow(struct vial_context *c, struct cell *cell, json_t **done,
     for (;;) {
         auto_json json_t *frame = NULL;
         size_t before = c->bytes.len;
-        int rc = next_frame(c, cell->deadline_ns, &frame, err);
+        int rc = next_or_look(c, cell, &frame, err);
 
         if (rc < 0)
             return -1;
         if (rc == 0) {
-            if (press(c, cell, err) < 0)
+            if (clock_now_ns() >= cell->deadline_ns && press(c, cell, err) < 0)
                 return -1;
             continue;
         }
@@ -370,9 +407,11 @@ static char *result_text(const struct cell *cell, const json_t *done)
 }
 
 static int run_cell(struct vial_context *c, const char *code, size_t len,
-                    int64_t timeout_ms, char **json, struct vial_error *err)
+                    int64_t timeout_ms, const struct vial_watch *watch, char **json,
+                    struct vial_error *err)
 {
-    struct cell cell = { .limit = (size_t)c->session->plan->limits.output_bytes,
+    struct cell cell = { .watch = watch,
+                         .limit = (size_t)c->session->plan->limits.output_bytes,
                          .displays = json_array() };
     auto_json json_t *done = NULL;
     int rc = -1;
@@ -414,6 +453,13 @@ static void leave(struct vial_context *c)
 int vial_context_run(struct vial_context *context, const char *code, size_t len,
                      int64_t timeout_ms, char **json, struct vial_error *err)
 {
+    return vial_context_watch(context, code, len, timeout_ms, NULL, json, err);
+}
+
+int vial_context_watch(struct vial_context *context, const char *code, size_t len,
+                       int64_t timeout_ms, const struct vial_watch *watch, char **json,
+                       struct vial_error *err)
+{
     int64_t most = context->session->plan->limits.wall_ms;
     int rc;
 
@@ -428,7 +474,8 @@ int vial_context_run(struct vial_context *context, const char *code, size_t len,
     if (context->dead)
         rc = fail_dead(context, err);
     else
-        rc = run_cell(context, code, len, timeout_ms ? timeout_ms : most, json, err);
+        rc = run_cell(context, code, len, timeout_ms ? timeout_ms : most, watch, json,
+                      err);
     leave(context);
     return rc;
 }

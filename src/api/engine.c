@@ -38,7 +38,7 @@ int vial_run(struct vial_engine *engine, const struct vial_request *req,
 /* Takes VALUE, which may be NULL for lack of memory. */
 static int give_text(json_t *value, char **json, struct vial_error *err)
 {
-    char *text = value ? json_dumps(value, JSON_COMPACT) : NULL;
+    char *text = value ? json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
 
     json_decref(value);
     if (!text)
@@ -74,24 +74,24 @@ int vial_config(struct vial_engine *engine, char **json, struct vial_error *err)
 }
 
 /* The driver that "auto" means here, or null with the reason. */
-static json_t *automatic_json(void)
+static json_t *automatic_json(const struct vial_engine *e)
 {
     auto_strv struct strv require = { 0 };
     const struct driver *driver;
     struct vial_error why = { 0 };
 
     strv_push(&require, "none"); /* so that it is probed and not only named */
-    if (driver_choose("auto", &require, &driver, &why) == 0)
+    if (driver_choose(e->drivers, "auto", &require, &driver, &why) == 0)
         return json_pack("{s:s, s:n}", "driver", driver->name, "error");
     return json_pack("{s:n, s:o}", "driver", "error", error_json(&why));
 }
 
 int vial_doctor(struct vial_engine *engine, char **json, struct vial_error *err)
 {
-    json_t *value =
-        json_pack("{s:s, s:s, s:b, s:o, s:o}", "version", VIAL_VERSION, "share_dir",
-                  engine->settings->share_dir, "guest", engine->guest_fd >= 0,
-                  "automatic", automatic_json(), "drivers", driver_doctor_json());
+    json_t *value = json_pack(
+        "{s:s, s:s, s:b, s:o, s:o}", "version", VIAL_VERSION, "share_dir",
+        engine->settings->share_dir, "guest", engine->guest_fd >= 0, "automatic",
+        automatic_json(engine), "drivers", driver_doctor_json(engine->drivers));
 
     return give_text(value, json, err);
 }
@@ -106,6 +106,21 @@ int vial_schema(const char *kind, char **json, struct vial_error *err)
         return give_text(schema_settings(), json, err);
     (void)fail(err, VIAL_E_VALUE, "schema '%s' does not exist", kind);
     return fail_remedy(err, "ask for 'request', 'result' or 'settings'");
+}
+
+int vial_preset(struct vial_engine *engine, char **json, struct vial_error *err)
+{
+    return give_text(preset_json(engine->settings->seed), json, err);
+}
+
+const char *vial_preset_name(const struct vial_engine *engine)
+{
+    return engine->settings->preset;
+}
+
+const char *vial_preset_code(const struct vial_engine *engine, const char *code)
+{
+    return preset_code(engine->settings->seed, code, NULL);
 }
 
 const char *vial_version(void)

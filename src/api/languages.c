@@ -106,7 +106,8 @@ json_t *languages_json(struct vial_engine *e)
     json_t *list = json_array();
 
     for (size_t i = 0; i < table->count; i++)
-        if (json_array_append_new(list, language_json(e, &table->items[i])) < 0) {
+        if (!table->items[i].hidden &&
+            json_array_append_new(list, language_json(e, &table->items[i])) < 0) {
             json_decref(list);
             return NULL;
         }

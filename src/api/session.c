@@ -7,6 +7,7 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/fail.h"
+#include "engine/record_session.h"
 #include "engine/session.h"
 #include "workspace/state.h"
 #include "workspace/workspace.h"
@@ -136,7 +137,12 @@ int vial_session_open(struct vial_engine *engine, const struct vial_request *req
     s = session_new(engine, &o, err);
     if (!s)
         return -1;
-    if (make_plan(s, req, err) < 0 || open_workspace(s, err) < 0 ||
+    if (make_plan(s, req, err) < 0) {
+        record_session_refused(s, err);
+        vial_session_free(s);
+        return -1;
+    }
+    if (record_session_begin(s, err) < 0 || open_workspace(s, err) < 0 ||
         session_start(s, err) < 0 || mount_workspace(s, err) < 0 ||
         put_files(s, err) < 0) {
         vial_session_free(s);

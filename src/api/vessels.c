@@ -4,6 +4,7 @@
 #include "base/auto.h"
 #include "base/fail.h"
 #include "base/json.h"
+#include "driver/docker/cache.h"
 #include "driver/docker/image.h"
 #include "driver/list.h"
 #include "engine/engine.h"
@@ -77,4 +78,26 @@ int vial_image_prune(struct vial_engine *engine, bool all, char **json,
     if (api_find(&api, err) < 0 || image_prune(&api, all, &report, err) < 0)
         return -1;
     return give_text(report, json, err);
+}
+
+int vial_caches(struct vial_engine *engine, char **json, struct vial_error *err)
+{
+    json_t *list = NULL;
+    struct api api;
+
+    (void)engine;
+    if (api_find(&api, err) < 0 || cache_list(&api, &list, err) < 0)
+        return -1;
+    return give_text(list, json, err);
+}
+
+int vial_cache_prune(struct vial_engine *engine, unsigned *removed,
+                     struct vial_error *err)
+{
+    struct api api;
+
+    (void)engine;
+    if (api_find(&api, err) < 0)
+        return -1;
+    return cache_prune(&api, removed, err);
 }

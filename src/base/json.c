@@ -2,11 +2,20 @@
 #include "base/json.h"
 
 #include <string.h>
+#include <sys/random.h>
 
 #include "base/fail.h"
 #include "base/text.h"
 
 #define DEPTH_MAX 64
+
+void json_seed(void)
+{
+    size_t seed = 0;
+
+    if (getrandom(&seed, sizeof(seed), GRND_NONBLOCK) == (ssize_t)sizeof(seed) && seed)
+        json_object_seed(seed);
+}
 
 /* Where an over-deep value starts, or NULL. jansson recurses, so this comes
  * first; it need not care whether the text is JSON otherwise. */

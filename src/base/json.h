@@ -19,6 +19,10 @@ static inline void auto_json_(json_t **value)
 }
 #define auto_json __attribute__((cleanup(auto_json_)))
 
+/* Spares a program that starts often jansson's own way to a random seed, which opens
+ * a device. To be called before any value is made, or not at all. */
+void json_seed(void);
+
 /* Depth <= 64, no duplicate keys, nothing after the value. NAME is for messages. */
 int json_parse(const char *text, size_t len, const char *name, json_t **out,
                struct vial_error *err);

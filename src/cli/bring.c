@@ -203,7 +203,7 @@ int bring_files(const struct cli *cli, const struct bring *b,
         struct vial_error err = { 0 };
 
         if (!file->data) {
-            say_error(&file->error);
+            say_error_as(&file->error, "warning", "");
         } else if (bring(cli, b, file, &err) < 0) {
             say_error(&err);
             status = STATUS_VIAL;

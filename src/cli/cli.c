@@ -2,14 +2,17 @@
 #include "cli/cli.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #include "base/auto.h"
 #include "base/fail.h"
+#include "base/json.h"
 #include "base/str.h"
 #include "base/sys.h"
 #include "base/text.h"
 #include "cli/help.h"
 #include "cli/print.h"
+#include "model/settings.h"
 
 #define COMMAND(name) extern const struct command command_##name;
 #include "cli/commands.def"
@@ -55,6 +58,25 @@ const char *cli_operand(const struct cli *cli, size_t index)
     return index < cli->options.operand_count ? cli->options.operands[index] : NULL;
 }
 
+/* A preset may have a variable of its own for the container engine's address. The
+ * driver asks the environment for it; we have one thread yet. */
+static int point_at_engine(struct vial_engine *engine, struct vial_error *err)
+{
+    auto_free char *text = NULL;
+    auto_json json_t *config = NULL;
+    const char *address = NULL;
+
+    if (!vial_preset_name(engine))
+        return 0;
+    if (vial_config(engine, &text, err) < 0)
+        return -1;
+    config = json_loads(text, 0, NULL);
+    address = json_string_value(json_object_get(config, "engine"));
+    if (address && setenv("DOCKER_HOST", address, 1) < 0) /* NOLINT */
+        return fail_sys(err, "set DOCKER_HOST");
+    return 0;
+}
+
 int cli_engine(const struct cli *cli, struct vial_engine **out, struct vial_error *err)
 {
     struct vial_engine_options options = {
@@ -62,7 +84,9 @@ int cli_engine(const struct cli *cli, struct vial_engine **out, struct vial_erro
         .config = cli_flag(cli, "config"),
     };
 
-    return vial_engine_open(&options, out, err);
+    if (vial_engine_open(&options, out, err) < 0)
+        return -1;
+    return point_at_engine(*out, err);
 }
 
 int cli_fail(const struct cli *cli, const struct vial_error *err)
@@ -95,6 +119,38 @@ int cli_deny(const struct cli *cli, const struct vial_error *err)
     json = vial_result_json(&result, false);
     (void)print_line(json);
     return STATUS_VIAL;
+}
+
+/* The preset's own words for a command of ours take its place. Returns the number of
+ * arguments, or -1; CLI owns the new list. */
+static int take_alias(struct cli *cli, const struct preset *preset)
+{
+    char **words = cli->global.operands;
+    const char *becomes = NULL;
+    size_t used = preset_command(preset, words, &becomes);
+
+    if (used == 0)
+        return 0;
+    for (const char *at = becomes; *at;) {
+        size_t len = strcspn(at, " ");
+
+        strv_printf(&cli->alias, "%.*s", (int)len, at);
+        at += len + strspn(at + len, " ");
+    }
+    for (words += used; *words; words++)
+        strv_push(&cli->alias, *words);
+    return strv_ok(&cli->alias) ? (int)cli->alias.count : -1;
+}
+
+static int find_preset(const struct cli *cli, struct preset **out,
+                       struct vial_error *err)
+{
+    const struct settings_sources from = {
+        .preset = options_get(&cli->global, "preset"),
+        .environ_ = environ,
+    };
+
+    return settings_find_preset(&from, out, err);
 }
 
 static int refuse_command(const char *name)
@@ -151,6 +207,40 @@ static int run_command(struct cli *cli, char **args, int count)
     return cli->command->run(cli);
 }
 
+/* A word that is no command of ours may be one of the preset's. */
+static int run_alias(struct cli *cli)
+{
+    struct preset *preset = NULL;
+    struct vial_error err = { 0 };
+    int count = 0;
+
+    if (find_preset(cli, &preset, &err) < 0)
+        return cli_fail(cli, &err);
+    count = take_alias(cli, preset);
+    preset_free(preset);
+    if (count > 0)
+        cli->command = command_find(cli->alias.items[0]);
+    if (count <= 0 || !cli->command)
+        return refuse_command(cli->global.operands[0]);
+    return run_command(cli, cli->alias.items + 1, count - 1);
+}
+
+/* With a preset, its own words come after ours. */
+static int help_all(const struct cli *cli)
+{
+    struct preset *preset = NULL;
+    struct vial_error err = { 0 };
+    int status = STATUS_OK;
+
+    if (find_preset(cli, &preset, &err) < 0)
+        return cli_fail(cli, &err);
+    status = help_print(&command_vial);
+    if (status == STATUS_OK && preset)
+        status = help_preset(preset_name(preset), preset_get(preset, "commands"));
+    preset_free(preset);
+    return status;
+}
+
 static int choose_command(struct cli *cli)
 {
     size_t count = cli->global.operand_count;
@@ -158,13 +248,13 @@ static int choose_command(struct cli *cli)
     if (options_get(&cli->global, "version"))
         cli->command = command_find("version");
     else if (options_get(&cli->global, "help"))
-        return help_print(&command_vial);
+        return help_all(cli);
     else if (count == 0)
         return help_hint();
     else
         cli->command = command_find(cli->global.operands[0]);
     if (!cli->command)
-        return refuse_command(cli->global.operands[0]);
+        return run_alias(cli);
     return run_command(cli, cli->global.operands + (count ? 1 : 0),
                        (int)count - (count ? 1 : 0));
 }
@@ -182,5 +272,6 @@ int cli_main(int argc, char **argv)
         status = choose_command(&cli);
     options_done(&cli.options);
     options_done(&cli.global);
+    strv_done(&cli.alias);
     return status;
 }

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/str.h"
 #include "cli/options.h"
 
 #include "vial/vial.h"
@@ -32,6 +33,7 @@ enum status {
 struct cli {
     const struct command *command;
     struct options global, options; /* before and after the command's name */
+    struct strv alias;              /* ours for the preset's words, if they were used */
 };
 
 struct command {
@@ -43,6 +45,7 @@ struct command {
     const char *examples; /* one per line, or NULL */
 
     const struct flag *flags;    /* its own, up to a row without a name; or NULL */
+    bool shows_status;           /* its exit status is the program's */
     bool takes_fields;           /* every request field is a flag, … */
     const char *const *without;  /* … but these; NULL-terminated, or NULL */
     size_t program_at;           /* after this many operands all belongs to the

@@ -40,6 +40,7 @@ const struct command command_exec = {
                 "vial exec --timeout 2m --network none -- python3 -m unittest\n"
                 "vial exec 'ls | wc -l'",
     .flags = flags,
+    .shows_status = true,
     .takes_fields = true,
     .without = ask_without,
     .program_at = 1,

@@ -16,6 +16,7 @@ static int run(struct cli *cli)
 static const struct flag flags[] = {
     FOLLOW_FLAG_ROWS,
     ASK_FLAG_ROWS,
+    { "warm", NULL, "Let a vessel wait for the code, as in a pool; to try it out." },
     { 0 },
 };
 
@@ -36,6 +37,7 @@ const struct command command_run = {
                 "echo 'print(6*7)' | vial run python -\n"
                 "vial run --json python 'print(1)'",
     .flags = flags,
+    .shows_status = true,
     .takes_fields = true,
     .without = ask_without,
     .program_at = 2,

@@ -16,6 +16,10 @@
 #include "cli/print.h"
 #include "cli/pull.h"
 
+#include "vial/warm.h"
+
+#define WARM_MS 60000 /* for a vessel to wait, imports included */
+
 /* A descriptor that becomes readable when we are told to stop; -errno. Signals
  * that the caller made us ignore (nohup, background jobs) stay ignored. */
 static int open_signals(void)
@@ -103,7 +107,9 @@ static void say_verdict(const struct vial_result *r)
         say("cpu-time limit reached%s", stage_of(r));
         break;
     case VIAL_OOM:
-        say("out of memory: the memory limit was reached%s", stage_of(r));
+        say("out of memory: the memory limit was reached%s%s%s%s", stage_of(r),
+            r->preset_code[0] ? " [" : "", r->preset_code,
+            r->preset_code[0] ? "]" : "");
         break;
     case VIAL_DISK:
         say("ended because the disk limit was touched");
@@ -116,7 +122,7 @@ static void say_verdict(const struct vial_result *r)
         break;
     case VIAL_DENIED:
     case VIAL_FAILED:
-        say_error(&r->error);
+        say_error_as(&r->error, "error", r->preset_code);
         break;
     }
 }
@@ -124,6 +130,10 @@ static void say_verdict(const struct vial_result *r)
 /* The weaker tier is never used without a word. */
 static void say_weak(const struct vial_result *r)
 {
+    if (r->wanted_driver[0] && r->verdict != VIAL_DENIED)
+        say("warning: no container engine answers here, so driver '%s' ran this "
+            "instead of '%s'; 'vial doctor' says what is missing",
+            r->driver, r->wanted_driver);
     if (strcmp(r->level, "landlock") == 0)
         say("note: no namespaces on this host, so Landlock, seccomp and rlimits alone "
             "held the program; 'vial doctor' says why, '--require namespaces' refuses");
@@ -231,7 +241,11 @@ static int run_again(const struct cli *cli, const struct vial_request *req,
     struct vial_error err = { 0 };
 
     if (pull_image(cli, live->engine, &pull, &image, &err) < 0) {
+        const char *code = vial_preset_code(live->engine, err.code);
+
         (*result)->error = err;
+        (void)snprintf((*result)->preset_code, sizeof((*result)->preset_code), "%s",
+                       code ? code : "");
         if (strcmp(err.code, fail_code_text(VIAL_E_CANCELLED)) == 0)
             (*result)->verdict = VIAL_CANCELLED;
         return 0;
@@ -239,6 +253,19 @@ static int run_again(const struct cli *cli, const struct vial_request *req,
     vial_result_free(*result);
     *result = NULL;
     return vial_run(live->engine, req, watch, result, NULL);
+}
+
+/* Where no vessel can wait for such a request, the result says "cold". */
+static int warm_up(struct vial_engine *engine, const struct vial_request *req,
+                   struct vial_error *err)
+{
+    const struct vial_warm_options options = { .ceiling = 1 };
+    struct vial_error why = { 0 };
+
+    if (vial_engine_warm(engine, &options, err) < 0)
+        return -1;
+    (void)vial_warm_ready(engine, req, 1, WARM_MS, &why);
+    return 0;
 }
 
 static int follow_run(const struct cli *cli, const struct vial_request *req,
@@ -254,6 +281,8 @@ static int follow_run(const struct cli *cli, const struct vial_request *req,
         return cli_deny(cli, &err);
     live->engine = engine;
     live->req = req;
+    if (cli_flag(cli, "warm") && warm_up(engine, req, &err) < 0)
+        return cli_deny(cli, &err);
     if (vial_run(engine, req, watch, &result, &err) < 0)
         return cli_deny(cli, &err);
     if (lacks_image(result) && !cli_flag(cli, "no-pull") &&

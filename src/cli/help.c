@@ -133,7 +133,7 @@ static void add_help(struct str *out, const struct command *c)
     if (c->examples)
         add_examples(out, c->examples);
     options_each(c, add_option, &list);
-    if (c->takes_fields)
+    if (c->shows_status)
         add_statuses(out);
 }
 
@@ -142,6 +142,19 @@ int help_print(const struct command *command)
     auto_str struct str out = { 0 };
 
     add_help(&out, command);
+    return print_text(&out);
+}
+
+int help_preset(const char *name, json_t *words)
+{
+    auto_str struct str out = { 0 };
+
+    if (json_object_size(words) == 0)
+        return STATUS_OK;
+    str_printf(&out, "\nUnder preset %s also:\n", name);
+    for (void *at = json_object_iter(words); at; at = json_object_iter_next(words, at))
+        str_printf(&out, "  %-18s as 'vial %s'\n", json_object_iter_key(at),
+                   json_string_value(json_object_iter_value(at)));
     return print_text(&out);
 }
 

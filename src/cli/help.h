@@ -5,11 +5,16 @@
 /* Help, man page and shell completion, all made from the tables. Each prints to
  * stdout and returns an exit status. */
 
+#include <jansson.h>
+
 struct command;
 
 int help_print(const struct command *command);
 int help_hint(void); /* for `vial` alone: on stderr */
 int help_man(void);  /* the man page, as roff */
+
+/* The words that a preset adds: an object of theirs to ours. */
+int help_preset(const char *name, json_t *words);
 
 /* SHELL is bash, zsh or fish; -1 for any other. */
 int complete_print(const char *shell);

@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include "base/json.h"
 #include "cli/cli.h"
 
 /* A standard descriptor that the caller left closed would be taken by the next
@@ -20,5 +21,6 @@ int main(int argc, char **argv)
     /* A closed pipe is then an error of write, which ends the run tidily. */
     (void)signal(SIGPIPE, SIG_IGN);
     (void)signal(SIGXFSZ, SIG_IGN); /* the caller's file-size limit: likewise */
+    json_seed();
     return cli_main(argc, argv);
 }

@@ -16,9 +16,10 @@ static const struct alias {
     const char *name;
     char letter;
 } aliases[] = {
-    { "files", "in", 0 },   { "out", "outputs", 0 },  { "mounts", "mount", 0 },
-    { "env", NULL, 'e' },   { "timeout", NULL, 't' }, { "memory", NULL, 'm' },
-    { "quiet", NULL, 'q' }, { "help", NULL, 'h' },
+    { "files", "in", 0 },        { "out", "outputs", 0 },  { "mounts", "mount", 0 },
+    { "env", NULL, 'e' },        { "timeout", NULL, 't' }, { "memory", NULL, 'm' },
+    { "ports", "publish", 'p' }, { "caches", "cache", 0 }, { "quiet", NULL, 'q' },
+    { "help", NULL, 'h' },
 };
 
 /* Every command has these. */

@@ -41,12 +41,17 @@ void say(const char *format, ...)
 
 void say_error(const struct vial_error *err)
 {
+    say_error_as(err, "error", "");
+}
+
+void say_error_as(const struct vial_error *err, const char *kind, const char *other)
+{
     auto_str struct str line = { 0 };
 
-    str_printf(&line, "vial: error: %s", err->message);
+    str_printf(&line, "vial: %s: %s", kind, err->message);
     if (err->cause[0])
         str_printf(&line, ": %s", err->cause);
-    str_printf(&line, " [%s]", err->code);
+    str_printf(&line, " [%s%s%s]", other, other[0] ? ", " : "", err->code);
     if (err->remedy[0])
         str_printf(&line, "; %s", err->remedy);
     say_str(&line);

@@ -17,8 +17,9 @@
 
 __attribute__((format(printf, 1, 2))) void say(const char *format, ...);
 
-/* One line: message, cause, code and remedy. */
+/* One line: message, cause, code and remedy. With OTHER, the code is that and ours. */
 void say_error(const struct vial_error *err);
+void say_error_as(const struct vial_error *err, const char *kind, const char *other);
 
 /* These write to stdout and return an exit status: 0 unless it cannot be
  * written to. */

@@ -23,7 +23,7 @@ const struct driver *const drivers[] = {
  * nothing unless the user wants it, nor waited for where native would do. */
 static bool is_optional(const struct driver *d)
 {
-    return d == &driver_process || d == &driver_fake || d == &driver_docker;
+    return !str_eq(d->name, "native");
 }
 
 /* A driver that pretends must not be found by accident. */
@@ -34,11 +34,11 @@ static bool is_hidden(const struct driver *d)
     return d == &driver_fake && !str_eq(test, "1");
 }
 
-const struct driver *driver_find(const char *name)
+const struct driver *driver_find(const struct driver *const *table, const char *name)
 {
-    for (size_t i = 0; drivers[i]; i++)
-        if (str_eq(drivers[i]->name, name) && !is_hidden(drivers[i]))
-            return drivers[i];
+    for (size_t i = 0; table[i]; i++)
+        if (str_eq(table[i]->name, name) && !is_hidden(table[i]))
+            return table[i];
     return NULL;
 }
 
@@ -111,9 +111,8 @@ static int check_caps(const struct strv *require, const struct caps *caps,
     return driver_check_required(require, caps->level, &layers, caps->limits_by, err);
 }
 
-/* 0 when D works here and gives all that is required. */
-static int check_driver(const struct driver *d, const struct strv *require,
-                        struct vial_error *err)
+int driver_works(const struct driver *d, const struct strv *require,
+                 struct vial_error *err)
 {
     auto_free struct caps *caps = calloc(1, sizeof *caps);
 
@@ -130,31 +129,32 @@ static int check_driver(const struct driver *d, const struct strv *require,
 }
 
 /* The only driver that isolates, or NULL when there is a choice. */
-static const struct driver *only_candidate(void)
+static const struct driver *only_candidate(const struct driver *const *table)
 {
     const struct driver *only = NULL;
 
-    for (size_t i = 0; drivers[i]; i++) {
-        if (!is_optional(drivers[i]) && only)
+    for (size_t i = 0; table[i]; i++) {
+        if (!is_optional(table[i]) && only)
             return NULL;
-        if (!is_optional(drivers[i]))
-            only = drivers[i];
+        if (!is_optional(table[i]))
+            only = table[i];
     }
     return only;
 }
 
-static int choose_strongest(const struct strv *require, const struct driver **out,
+static int choose_strongest(const struct driver *const *table,
+                            const struct strv *require, const struct driver **out,
                             struct vial_error *err)
 {
     struct vial_error first = { 0 };
 
-    for (size_t i = 0; drivers[i]; i++) {
+    for (size_t i = 0; table[i]; i++) {
         struct vial_error why = { 0 };
 
-        if (is_optional(drivers[i]))
+        if (is_optional(table[i]))
             continue;
-        if (check_driver(drivers[i], require, &why) == 0) {
-            *out = drivers[i];
+        if (driver_works(table[i], require, &why) == 0) {
+            *out = table[i];
             return 0;
         }
         if (first.code[0] == '\0')
@@ -165,19 +165,21 @@ static int choose_strongest(const struct strv *require, const struct driver **ou
     return -1;
 }
 
-int driver_choose(const char *name, const struct strv *require,
-                  const struct driver **out, struct vial_error *err)
+int driver_choose(const struct driver *const *table, const char *name,
+                  const struct strv *require, const struct driver **out,
+                  struct vial_error *err)
 {
     bool automatic = str_eq(name, "auto");
-    const struct driver *d = automatic ? only_candidate() : driver_find(name);
+    const struct driver *d =
+        automatic ? only_candidate(table) : driver_find(table, name);
 
     if (!d && automatic)
-        return choose_strongest(require, out, err);
+        return choose_strongest(table, require, out, err);
     if (!d) {
         (void)fail(err, VIAL_E_DRIVER, "driver '%s' is not in this build", name);
         return fail_remedy(err, "run 'vial doctor' to see the drivers there are");
     }
-    if (require->count > 0 && check_driver(d, require, err) < 0)
+    if (require->count > 0 && driver_works(d, require, err) < 0)
         return -1;
     *out = d;
     return 0;
@@ -188,7 +190,10 @@ void driver_explain(const struct driver *driver, const struct strv *require,
 {
     struct vial_error why = { 0 };
 
-    if (check_driver(driver, require, &why) < 0)
+    /* An engine has said it already, and may take its time to say it again. */
+    if (str_starts(err->code, "VIAL-ENGINE-"))
+        return;
+    if (driver_works(driver, require, &why) < 0)
         *err = why;
 }
 
@@ -225,13 +230,13 @@ static json_t *probe_json(const struct driver *d)
                      layers_json(caps), "error", error_json(&caps->why_not));
 }
 
-json_t *driver_doctor_json(void)
+json_t *driver_doctor_json(const struct driver *const *table)
 {
     json_t *list = json_array();
 
-    for (size_t i = 0; drivers[i]; i++)
-        if (!is_hidden(drivers[i]) &&
-            json_array_append_new(list, probe_json(drivers[i])) < 0) {
+    for (size_t i = 0; table[i]; i++)
+        if (!is_hidden(table[i]) &&
+            json_array_append_new(list, probe_json(table[i])) < 0) {
             json_decref(list);
             return NULL;
         }

@@ -63,11 +63,20 @@ struct vessel {
     int merged_fd;    /* the overlay as programs see it */
     uid_t layer_id;   /* whose files are in it, here: what a host's thread must be */
     struct jail jail; /* sent to the guest before any exec */
+    bool jailed;      /* it was greeted and told its jail already, by a keeper */
     const char *level;
     const char *limits_by;
     struct strv layers; /* names of those really active */
     const char *path;   /* PATH inside, where programs are looked up */
     char *tmpdir;       /* what TMPDIR is inside; NULL: as the plan says */
+};
+
+struct zygote;
+
+struct zygote_options {
+    int guest_fd;
+    const char *share_dir;
+    const char *const *imports; /* modules to load, NULL-terminated or NULL */
 };
 
 struct driver {
@@ -98,6 +107,23 @@ struct driver {
     int (*describe)(const struct plan *plan, const char *share_dir, json_t *into,
                     struct vial_error *err);
 
+    /* Lowers the limits of a vessel in which nothing has run yet. NULL, or a
+     * failure: a vessel of its own must be opened. */
+    int (*limit)(struct vessel *vessel, const struct limits *limits,
+                 struct vial_error *err);
+
+    /* A zygote is a trusted interpreter, started once for PLAN's language, from
+     * which others are forked into open vessels. NULL: this driver has none. One
+     * thread at a time. */
+    int (*zygote_open)(const struct plan *plan, const struct zygote_options *options,
+                       struct zygote **out, struct vial_error *err);
+    /* Puts an interpreter into VESSEL, confined as its jail says. *PID is its number
+     * inside; *FD, owned by the caller, is what the guest gives it its work by. */
+    int (*hatch)(struct zygote *zygote, struct vessel *vessel, int *fd, uint32_t *pid,
+                 struct vial_error *err);
+    void (*zygote_close)(struct zygote *zygote);
+
+    bool waits;               /* its vessels may wait in a pool */
     bool wants_image;         /* plan->image must be set */
     bool overlays;            /* a plan's mount may be an overlay */
     bool needs_programs_here; /* the language's program must exist on this host */
@@ -106,14 +132,20 @@ struct driver {
 /* All drivers of this build, strongest first; NULL-terminated. */
 extern const struct driver *const drivers[];
 
-const struct driver *driver_find(const char *name); /* NULL: none of that name */
+/* NULL: none of that name. TABLE is `drivers`, or another of its kind. */
+const struct driver *driver_find(const struct driver *const *table, const char *name);
 
 /* Resolves "auto": the first driver that is usable and not weaker than every
  * requirement; never `process`. A named driver is checked the same way. Probing
  * costs time, so that it is left to `open` where nothing is required and there
  * is no choice. */
-int driver_choose(const char *name, const struct strv *require,
-                  const struct driver **out, struct vial_error *err);
+int driver_choose(const struct driver *const *table, const char *name,
+                  const struct strv *require, const struct driver **out,
+                  struct vial_error *err);
+
+/* 0 when D works on this host now and gives all that is required. */
+int driver_works(const struct driver *d, const struct strv *require,
+                 struct vial_error *err);
 
 /* After an open that failed: if DRIVER's probe knows a reason, puts it into ERR. */
 void driver_explain(const struct driver *driver, const struct strv *require,
@@ -125,6 +157,7 @@ int driver_check_required(const struct strv *require, const char *level,
                           const struct strv *layers, const char *limits_by,
                           struct vial_error *err);
 
-json_t *driver_doctor_json(void); /* every driver's probe; NULL without memory */
+/* Every driver's probe; NULL without memory. */
+json_t *driver_doctor_json(const struct driver *const *table);
 
 #endif

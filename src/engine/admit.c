@@ -1,13 +1,42 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/auto.h"
 #include "base/fail.h"
 #include "base/path.h"
 #include "engine/run.h"
 
+static bool is_missing(const struct vial_error *err)
+{
+    return str_eq(err->code, fail_code_text(VIAL_E_ENGINE_MISSING)) ||
+           str_eq(err->code, fail_code_text(VIAL_E_ENGINE_DOWN));
+}
+
+/* A preset that wants a container engine may name another driver for hosts that have
+ * none. What a user asked for by name is never replaced. */
+static int fall_back(const struct vial_engine *e, struct vial_request *full,
+                     const struct strv *require, const struct driver **driver,
+                     struct vial_error *err)
+{
+    const char *other = json_string_value(preset_get(e->settings->seed, "fallback"));
+    const char *origin = e->settings->origin[FIELD_ID_driver];
+    struct vial_error why = { 0 };
+
+    if (!other || !origin || !str_starts(origin, "preset ") ||
+        ((full->own >> FIELD_ID_driver) & 1u))
+        return 0;
+    if (driver_works(*driver, require, &why) == 0 || !is_missing(&why))
+        return 0;
+    if (!((full->own >> FIELD_ID_network) & 1u))
+        full->network = NETWORK_NONE; /* the others have no bridge */
+    return driver_choose(e->drivers, other, require, driver, err);
+}
+
 /* Before planning, so that the error is about the host and not the plan. */
-static int choose_driver(const struct vial_engine *e, const struct vial_request *full,
+static int choose_driver(const struct vial_engine *e, struct vial_request *full,
                          const struct driver **driver, struct vial_error *err)
 {
     auto_strv struct strv require = { 0 };
@@ -18,7 +47,36 @@ static int choose_driver(const struct vial_engine *e, const struct vial_request 
     if (!strv_ok(&require))
         return fail_memory(err);
     request_choice(full, FIELD_ID_driver, name);
-    return driver_choose(name, &require, driver, err);
+    if (driver_choose(e->drivers, name, &require, driver, err) < 0)
+        return -1;
+    return fall_back(e, full, &require, driver, err);
+}
+
+/* What a preset mounts and may be made for it: its output directory. It may lie in
+ * /tmp, where others could have put something of that name. What root makes is open
+ * to all, like /tmp itself, as the program in a container is never root. */
+static int make_place(const char *path, struct vial_error *err)
+{
+    struct stat st;
+
+    if (mkdir(path, 0700) == 0 && (geteuid() != 0 || chmod(path, 01777) == 0))
+        return 0;
+    if (errno != EEXIST || lstat(path, &st) < 0) {
+        (void)fail_sys(err, "make directory '%s'", path);
+        return fail_as(err, VIAL_E_MOUNT);
+    }
+    if (S_ISDIR(st.st_mode) && st.st_uid == geteuid())
+        return 0;
+    (void)fail(err, VIAL_E_MOUNT, "'%s' is not a directory of yours", path);
+    return fail_remedy(err, "remove it; it will be made anew");
+}
+
+static int make_places(const struct settings *s, struct vial_error *err)
+{
+    for (size_t i = 0; i < s->places.count; i++)
+        if (make_place(s->places.items[i], err) < 0)
+            return -1;
+    return 0;
 }
 
 static int check_overlay(const struct vial_request *full, const struct driver *driver,
@@ -38,8 +96,11 @@ int admit(const struct vial_engine *e, const struct vial_request *req,
           struct vial_request *full, const struct driver **driver,
           struct vial_error *err)
 {
-    if (request_fill(full, req, err) < 0 ||
-        request_fill(full, &e->settings->defaults, err) < 0 ||
+    if (request_fill(full, req, err) < 0)
+        return -1;
+    full->own = full->set;
+    if (request_fill(full, &e->settings->defaults, err) < 0 ||
+        make_places(e->settings, err) < 0 ||
         policy_check(&e->settings->policy, full, err) < 0)
         return -1;
     if (choose_driver(e, full, driver, err) < 0)

@@ -12,6 +12,7 @@
 #include "base/fail.h"
 #include "base/sys.h"
 #include "engine/run.h"
+#include "wire/weaken.h"
 
 static bool ends_on(const struct run *r, const char *limit)
 {
@@ -48,6 +49,8 @@ static enum vial_verdict judge_exit(const struct run *r, const struct vessel_usa
     if (ends_on(r, "disk") && r->exit.disk_full && died_of(r, SIGKILL))
         return VIAL_DISK;
     if (u->oom_kills > 0 && died_of(r, SIGKILL))
+        return VIAL_OOM;
+    if (weaken("guess") && (died_of(r, SIGKILL) || r->exit.value == 128 + SIGKILL))
         return VIAL_OOM;
     if (r->exit.kind == EXIT_SIGNAL)
         return VIAL_SIGNAL;
@@ -169,6 +172,8 @@ static int collect_vessel(struct run *r, struct vial_result *result)
     (void)snprintf(result->vessel_id, sizeof result->vessel_id, "%s", v->id);
     (void)snprintf(result->level, sizeof result->level, "%s", v->level);
     (void)snprintf(result->limits_by, sizeof result->limits_by, "%s", v->limits_by);
+    (void)snprintf(result->start, sizeof result->start, "%s",
+                   r->stock ? "warm" : "cold");
     strv_copy(&layers, &v->layers);
     result->layers = layers.items; /* NULL when there are none */
     return strv_ok(&layers) ? 0 : -1;
@@ -191,7 +196,7 @@ void collect(struct run *r, struct vial_result *result)
     struct vessel_usage u = { 0 };
 
     collect_names(r, result);
-    r->driver->usage(r->vessel, &u);
+    run_usage(r, &u);
     merge_usage(r, &u);
     result->usage = u.usage;
     result->verdict = judge(r, &u);

@@ -11,14 +11,23 @@
  * engine_open, so runs need no lock.
  */
 
+#include "audit/audit.h"
 #include "driver/driver.h"
 #include "model/settings.h"
+#include "wire/link.h"
 
 #include "vial/engine.h"
 
+struct pool;
+
 struct vial_engine {
     struct settings *settings;
-    int guest_fd; /* the guest program, opened once */
+    int guest_fd;                        /* the guest program, opened once */
+    struct audit *audit;                 /* NULL: nothing is recorded, … */
+    struct vial_error audit_error;       /* … or, with a code: why nothing can be */
+    char policy_hash[65];                /* "" without an audit */
+    struct pool *pool;                   /* vessels that wait, or NULL */
+    const struct driver *const *drivers; /* NULL-terminated; static */
 };
 
 int engine_open(const struct vial_engine_options *options, struct vial_engine **out,
@@ -38,5 +47,9 @@ int engine_plan(struct vial_engine *e, const struct vial_request *req,
  * than what was required. *OUT is given back with the driver's close. */
 int engine_vessel(struct vial_engine *e, const struct driver *driver,
                   const struct plan *plan, struct vessel **out, struct vial_error *err);
+
+/* Tells the guest how to confine programs, unless that has been done. */
+int engine_greet(struct link *link, const struct vessel *vessel,
+                 struct vial_error *err);
 
 #endif

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/fail.h"
 #include "base/path.h"
+#include "engine/record_session.h"
 #include "engine/session.h"
 #include "engine/words.h"
 #include "model/kind.h"
@@ -182,6 +183,8 @@ static int queue(struct vial_exec *x, const struct vial_exec_options *o, bool la
                                .stdin_closed = !x->live && x->input.len == 0,
                                .terminal = o->rows << 16 | o->columns,
                                .apart = 1 };
+    if (record_exec_begin(x, &argv, err) < 0)
+        return -1;
     x->begun_ns = clock_now_ns();
     x->deadline_ns = lasting ? SESSION_NEVER : x->begun_ns + timeout_ms * 1000000;
     return link_exec(s->link, &m, &x->channel, err);
@@ -200,6 +203,7 @@ int exec_new(struct vial_session *s, const struct vial_exec_options *o, bool las
     if (!x)
         return fail_memory(err);
     x->session = s;
+    x->number = s->report.execs + 1;
     x->lost_ns = SESSION_NEVER;
     x->status.running = true;
     x->status.exit_code = -1;
@@ -274,6 +278,7 @@ static void end(struct vial_exec *x, enum vial_verdict verdict)
     x->status.duration_ms = clock_ms_between(x->begun_ns, clock_now_ns());
     x->tape[0].ended = x->tape[1].ended = true;
     blob_done(&x->input);
+    record_exec_end(x);
     s->running--;
     s->active_ns = clock_now_ns();
     s->news = true;

@@ -5,9 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-void output_init(struct output *o, enum plan_keep keep, size_t limit)
+#include "wire/weaken.h"
+
+void output_init(struct output *o, enum plan_keep keep, size_t limit, const char *note)
 {
-    *o = (struct output){ .keep = keep };
+    limit *= weaken("output") ? 2 : 1;
+    *o = (struct output){ .keep = keep, .limit = limit, .note = note };
     if (keep == KEEP_HEAD)
         o->head_limit = limit;
     else if (keep == KEEP_TAIL)
@@ -62,10 +65,31 @@ void output_add(struct output *o, const void *data, size_t len)
     add_to_tail(o, bytes + first, len - first);
 }
 
+static void add_note(struct str *s, const struct output *o, uint64_t missing)
+{
+    for (const char *at = o->note; *at;) {
+        if (str_starts(at, "{limit}")) {
+            str_printf(s, "%zu", o->limit);
+            at += strlen("{limit}");
+        } else if (str_starts(at, "{left}")) {
+            str_printf(s, "%" PRIu64, missing);
+            at += strlen("{left}");
+        } else {
+            str_putc(s, *at++);
+        }
+    }
+    if (o->tail_limit > 0)
+        str_putc(s, '\n');
+}
+
 static void add_notice(struct str *s, const struct output *o, uint64_t missing)
 {
     if (o->head_limit > 0)
         str_putc(s, '\n');
+    if (o->note) {
+        add_note(s, o, missing);
+        return;
+    }
     str_printf(s, "[… %" PRIu64 " bytes left out …]\n", missing);
 }
 
@@ -91,7 +115,9 @@ int output_take(struct output *o, struct vial_stream *out)
     out->data = data;
     out->len = len;
     out->total_bytes = o->total;
-    out->truncated = missing > 0;
+    out->truncated = missing > 0 && !weaken("output");
+    for (size_t i = 0; weaken("bytes") && i < len; i++)
+        data[i] = (char)(data[i] & 0x7f);
     return 0;
 }
 

@@ -13,6 +13,8 @@
 
 struct output {
     enum plan_keep keep;
+    const char *note; /* instead of the usual notice, or NULL; borrowed */
+    size_t limit;
     size_t head_limit, tail_limit;
     struct str head;
     char *tail; /* a ring of tail_limit bytes, allocated when first needed */
@@ -21,10 +23,11 @@ struct output {
     bool failed;
 };
 
-void output_init(struct output *o, enum plan_keep keep, size_t limit);
+void output_init(struct output *o, enum plan_keep keep, size_t limit, const char *note);
 void output_add(struct output *o, const void *data, size_t len);
 /* Moves what was kept into OUT, with a notice where bytes are missing:
- * "[… 1234 bytes left out …]". -1: no memory. */
+ * NOTE ("{limit}" and "{left}" are replaced), or "[… 1234 bytes left out …]".
+ * -1: no memory. */
 int output_take(struct output *o, struct vial_stream *out);
 void output_done(struct output *o);
 

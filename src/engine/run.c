@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -12,6 +13,9 @@
 #include "base/fail.h"
 #include "base/path.h"
 #include "base/sys.h"
+#include "driver/kept/kept.h"
+#include "engine/pool.h"
+#include "engine/record.h"
 #include "model/build.h"
 #include "workspace/apply.h"
 #include "workspace/state.h"
@@ -45,11 +49,13 @@ int engine_open(const struct vial_engine_options *options, struct vial_engine **
     if (!e)
         return fail_memory(err);
     e->guest_fd = -1;
+    e->drivers = o->kept ? kept_drivers : drivers;
     if (settings_load(&from, &e->settings, err) < 0) {
         engine_close(e);
         return -1;
     }
     e->guest_fd = open_guest(e->settings->share_dir);
+    record_open(e, o->audit);
     *out = e;
     return 0;
 }
@@ -58,10 +64,12 @@ void engine_close(struct vial_engine *e)
 {
     if (!e)
         return;
+    pool_close(e->pool);
     if (e->settings)
         settings_free(e->settings);
     if (e->guest_fd >= 0)
         (void)close(e->guest_fd);
+    audit_close(e->audit);
     free(e);
 }
 
@@ -88,7 +96,9 @@ void run_init(struct run *r, struct vial_engine *e, const struct vial_watch *wat
 
 void run_close_vessel(struct run *r)
 {
-    if (r->vessel)
+    if (r->vessel && r->stock)
+        pool_destroy(r->engine->pool, r->stock, r->vessel);
+    else if (r->vessel)
         r->driver->close(r->vessel);
     r->vessel = NULL;
 }
@@ -105,6 +115,15 @@ void run_done(struct run *r)
     artifacts_free(r->artifacts);
     output_done(&r->out);
     output_done(&r->err);
+}
+
+/* Peaks are of the whole life, as making it is part of that. */
+void run_usage(struct run *r, struct vessel_usage *out)
+{
+    r->driver->usage(r->vessel, out);
+    out->usage.cpu_user_ms -= r->before.usage.cpu_user_ms;
+    out->usage.cpu_system_ms -= r->before.usage.cpu_system_ms;
+    out->usage.throttled_ms -= r->before.usage.throttled_ms;
 }
 
 static int check_guest(const struct vial_engine *e, struct vial_error *err)
@@ -149,9 +168,31 @@ int engine_vessel(struct vial_engine *e, const struct driver *driver,
     return 0;
 }
 
+static bool take_vessel(struct run *r)
+{
+    struct ready ready = { 0 };
+
+    if (!r->engine->pool ||
+        !pool_take(r->engine->pool, r->driver, r->plan, &ready, &r->stock))
+        return false;
+    r->vessel = ready.vessel;
+    r->link = ready.link;
+    r->before = ready.before;
+    return true;
+}
+
+int engine_greet(struct link *link, const struct vessel *vessel, struct vial_error *err)
+{
+    if (!vessel->jailed)
+        return link_jail(link, &vessel->jail, err);
+    link_jailed(link);
+    return 0;
+}
+
 static int open_vessel(struct run *r, struct vial_error *err)
 {
-    if (engine_vessel(r->engine, r->driver, r->plan, &r->vessel, err) < 0)
+    if (!take_vessel(r) &&
+        engine_vessel(r->engine, r->driver, r->plan, &r->vessel, err) < 0)
         return -1;
     r->opened_ns = clock_now_ns();
     return 0;
@@ -168,7 +209,53 @@ static void finish(struct run *r, struct vial_result *result)
         result->timing.run_ms = clock_ms_between(r->opened_ns, r->ended_ns);
         result->timing.close_ms = clock_ms_between(r->ended_ns, end_ns);
     }
+    result->timing.queue_ms = r->watch->queued_ms;
     result->duration_ms = clock_ms_between(r->started_ns, end_ns);
+}
+
+/* A vessel can die while it waits, and be taken before that shows. Nothing has
+ * happened in it then, so that another will do. */
+static bool was_stillborn(const struct run *r)
+{
+    return r->stock && r->end == RUN_LOST && !r->started && r->watch->stdin_fd < 0;
+}
+
+static void run_again(struct run *r, struct vial_error *err)
+{
+    struct run fresh;
+
+    run_init(&fresh, r->engine, r->watch);
+    fresh.started_ns = r->started_ns;
+    fresh.driver = r->driver;
+    fresh.plan = ptr_take(&r->plan);
+    free(r->files); /* none has come */
+    run_done(r);
+    *r = fresh;
+    if (engine_vessel(r->engine, r->driver, r->plan, &r->vessel, err) < 0)
+        return;
+    r->opened_ns = clock_now_ns();
+    supervise(r);
+}
+
+/* What the preset calls this end, and the driver it would rather have had. */
+static void speak_as_preset(const struct run *r, const struct vial_request *req,
+                            struct vial_result *result)
+{
+    const struct settings *s = r->engine->settings;
+    const char *code =
+        preset_code(s->seed, result->error.code, vial_verdict_name(result->verdict));
+    char wanted[32] = "";
+
+    if (result->error.code[0])
+        preset_reword(s->seed, &result->error);
+    if (code)
+        (void)snprintf(result->preset_code, sizeof(result->preset_code), "%s", code);
+    if (s->seed && !request_has(req, driver))
+        request_choice(&s->defaults, FIELD_ID_driver, wanted);
+    if (r->driver && wanted[0] && !str_eq(wanted, "auto") &&
+        !str_eq(wanted, r->driver->name))
+        (void)snprintf(result->wanted_driver, sizeof(result->wanted_driver), "%.15s",
+                       wanted);
 }
 
 /* The life of one request. Each verb is a file of this folder. */
@@ -180,11 +267,19 @@ void engine_run(struct vial_engine *e, const struct vial_request *req,
 
     run_init(&r, e, watch);
     if (engine_plan(e, req, &r.driver, &r.plan, &err) < 0 ||
-        admit_programs(r.driver, r.plan, &err) < 0 || open_vessel(&r, &err) < 0) {
+        admit_programs(r.driver, r.plan, &err) < 0 || record_begin(&r, req, &err) < 0 ||
+        open_vessel(&r, &err) < 0) {
         collect_refusal(&r, &err, result);
     } else {
         supervise(&r);
-        collect(&r, result);
+        if (was_stillborn(&r))
+            run_again(&r, &err);
+        if (r.vessel)
+            collect(&r, result);
+        else
+            collect_refusal(&r, &err, result);
     }
     finish(&r, result);
+    speak_as_preset(&r, req, result);
+    record_end(&r, req, result);
 }

@@ -42,6 +42,8 @@ struct run {
     const struct driver *driver;
     struct plan *plan;
     struct vessel *vessel;
+    struct stock *stock;        /* where it was taken from; NULL: it was opened */
+    struct vessel_usage before; /* used up before this run began */
     int64_t started_ns, opened_ns, ended_ns;
 
     struct loop loop;
@@ -56,7 +58,8 @@ struct run {
     size_t put_sent;
     unsigned puts_open; /* announced, not yet answered */
 
-    bool begun; /* a step was started */
+    bool begun;   /* a step was started */
+    bool started; /* a program runs, or has run */
     bool compiling;
     uint32_t exec_channel; /* of the present step, or 0 */
     size_t stdin_sent;
@@ -82,6 +85,9 @@ void run_init(struct run *r, struct vial_engine *e, const struct vial_watch *wat
 void run_close_vessel(struct run *r);
 void run_done(struct run *r);
 #define auto_run __attribute__((cleanup(run_done)))
+
+/* What this run used so far. */
+void run_usage(struct run *r, struct vessel_usage *out);
 
 /* Ends the run for reason END unless it has already ended. */
 void run_stop(struct run *r, enum run_end end);

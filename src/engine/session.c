@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -14,6 +15,7 @@
 #include "base/clock.h"
 #include "base/fail.h"
 #include "base/sys.h"
+#include "engine/record_session.h"
 #include "workspace/workspace.h"
 
 #define BUFFER    (256u << 10)
@@ -389,7 +391,7 @@ static int open_vessel(struct vial_session *s, struct vial_error *err)
     s->link = link_new(&events, s);
     if (!s->buffer || !s->link)
         return fail_memory(err);
-    return link_jail(s->link, &s->vessel->jail, err);
+    return engine_greet(s->link, s->vessel, err);
 }
 
 static void *session_main(void *context)
@@ -408,6 +410,7 @@ static void *session_main(void *context)
     if (s->vessel)
         destroy_vessel(s);
     end_all(s);
+    record_session_end(s);
     s->ended_ns = clock_now_ns();
     s->gone = true;
     tell(s);
@@ -428,6 +431,8 @@ struct vial_session *session_new(struct vial_engine *e,
     }
     s->engine = e;
     s->options = *options;
+    s->options.caller = options->caller ? strdup(options->caller) : NULL;
+    s->options.correlation = options->correlation ? strdup(options->correlation) : NULL;
     s->opened_ns = s->active_ns = clock_now_ns();
     s->lease_ns = s->opened_ns + options->lease_ms * 1000000;
     sys_make_id('s', s->report.id);
@@ -486,6 +491,8 @@ void session_free(struct vial_session *s)
         s->execs = x->next;
         exec_release(x);
     }
+    free((void *)(uintptr_t)s->options.caller);
+    free((void *)(uintptr_t)s->options.correlation);
     workspace_close(s->workspace);
     plan_free(s->plan);
     link_free(s->link);

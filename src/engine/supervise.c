@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/fail.h"
 #include "engine/run.h"
+#include "wire/weaken.h"
 
 #define DRAIN_MAX    (4u << 20) /* bytes taken after the kill; a socket holds less */
 #define SETUP_MS     30000      /* for taking in the files, before any deadline */
@@ -173,7 +174,7 @@ static void look_at_counters(struct run *r)
     int64_t next_ms = watches_memory(r) ? WATCH_MS : PIDS_POLL_MS;
     double left_ms;
 
-    r->driver->usage(r->vessel, &u);
+    run_usage(r, &u);
     left_ms = (double)limits->cpu_ms - u.usage.cpu_user_ms - u.usage.cpu_system_ms;
     if (strv_has(&r->plan->end_on, "pids") && u.pids_events > 0)
         run_stop(r, RUN_PIDS);
@@ -218,6 +219,14 @@ static void on_data(void *context, uint32_t channel, int stream, const uint8_t *
     else
         step_output(r, stream, bytes, len);
     link_consumed(r->link, channel, stream, len);
+}
+
+static void on_started(void *context, uint32_t channel)
+{
+    struct run *r = context;
+
+    (void)channel;
+    r->started = true;
 }
 
 static void on_exited(void *context, uint32_t channel, const struct exit_message *m)
@@ -277,12 +286,14 @@ static void watch_all(struct run *r)
     (void)loop_add(l, v->death_fd, POLLIN, on_death, r);
     (void)loop_add(l, r->deadline_fd, POLLIN, on_deadline, r);
     (void)loop_add(l, r->meter_fd, POLLIN, on_meter, r);
-    (void)loop_add(l, r->watch->cancel_fd, POLLIN, on_cancel, r);
+    (void)loop_add(l, weaken("cancel") ? -1 : r->watch->cancel_fd, POLLIN, on_cancel,
+                   r);
 }
 
 static int prepare(struct run *r, struct vial_error *err)
 {
     static const struct link_events events = {
+        .started = on_started,
         .data = on_data,
         .exited = on_exited,
         .failed = on_failed,
@@ -292,10 +303,15 @@ static int prepare(struct run *r, struct vial_error *err)
     const struct plan *plan = r->plan;
 
     r->compiling = plan->compile_argv.count > 0;
-    output_init(&r->out, plan->keep, (size_t)plan->limits.output_bytes);
-    output_init(&r->err, plan->keep, (size_t)plan->limits.output_bytes);
+    output_init(&r->out, plan->keep, (size_t)plan->limits.output_bytes,
+                plan->output_note);
+    output_init(&r->err, plan->keep, (size_t)plan->limits.output_bytes,
+                plan->output_note);
     r->buffer = malloc(RUN_BUFFER);
-    r->link = link_new(&events, r);
+    if (r->link)
+        link_rebind(r->link, &events, r);
+    else
+        r->link = link_new(&events, r);
     if (plan->outputs.count > 0)
         r->files = calloc(plan->outputs.count, sizeof *r->files);
     if (!r->buffer || !r->link || (plan->outputs.count > 0 && !r->files))
@@ -303,7 +319,7 @@ static int prepare(struct run *r, struct vial_error *err)
     if (open_timers(r, err) < 0)
         return -1;
     watch_all(r);
-    return link_jail(r->link, &r->vessel->jail, err);
+    return r->stock ? 0 : engine_greet(r->link, r->vessel, err);
 }
 
 void supervise(struct run *r)

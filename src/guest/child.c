@@ -78,6 +78,11 @@ static void child_cwd(const struct guest *g, const char *cwd)
 /* Only 0 to 2 and the report's descriptor stay open. */
 static void child_close_rest(void)
 {
+    if (weaken("fds")) {
+        for (int fd = STATUS_FD + 1; fd < 64; fd++)
+            (void)fcntl(fd, F_SETFD, 0);
+        return;
+    }
     if (syscall(SYS_close_range, STATUS_FD + 1, ~0u, 0) == 0)
         return;
     if (errno != ENOSYS)
@@ -95,7 +100,7 @@ static void child_die_with_guest(const struct guest *g)
         child_fail(STEP_SESSION, ESRCH);
 }
 
-static void child_confine(const struct guest *g, const struct exec_message *m)
+static void child_confine(const struct guest *g, const char *cwd)
 {
     const struct jail *jail = &g->jail;
 
@@ -107,11 +112,7 @@ static void child_confine(const struct guest *g, const struct exec_message *m)
     if (jail->flags & JAIL_DROP_CAPS)
         child_try(STEP_CAPS, confine_caps());
     child_die_with_guest(g); /* a change of ids would clear it */
-    /* Whoever forks twice and leaves its session comes back to the program, not to
-     * the guest, and is found below it when its time is over. */
-    if (m->apart && prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
-        child_fail(STEP_SESSION, errno);
-    child_cwd(g, m->cwd);
+    child_cwd(g, cwd);
     if ((jail->flags & JAIL_NO_NEW_PRIVS) && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
         child_fail(STEP_PRIVS, errno);
     if (jail->flags & JAIL_LANDLOCK)
@@ -120,6 +121,12 @@ static void child_confine(const struct guest *g, const struct exec_message *m)
     if (jail->flags & JAIL_SECCOMP)
         child_try(STEP_SECCOMP, confine_seccomp(jail));
     child_try(STEP_CHECK, confine_check(jail));
+}
+
+void child_enter(const struct guest *g, const char *cwd)
+{
+    child_session();
+    child_confine(g, cwd);
 }
 
 static const char *child_search_path(char *const *env)
@@ -143,15 +150,13 @@ static int child_search(const struct exec_message *m)
         size_t len = strcspn(at, ":");
 
         if (len && len + 1 + name_len < sizeof path) {
-            int error;
-
             memcpy(path, at, len);
             path[len] = '/';
             memcpy(path + len + 1, m->argv[0], name_len + 1);
-            (void)execve(path, m->argv, m->env);
-            error = errno;
-            if (!first && access(path, F_OK) == 0)
-                first = error;
+            if (access(path, F_OK) == 0) { /* looking costs less than trying */
+                (void)execve(path, m->argv, m->env);
+                first = first ? first : errno;
+            }
         }
         if (!at[len])
             return first;
@@ -195,10 +200,18 @@ static _Noreturn void child_exec(const struct guest *g, const struct exec_messag
 _Noreturn void child_run(const struct guest *g, const struct exec_message *m,
                          const struct child_pipes *pipes)
 {
+    struct exec_message shown = *m;
+
+    if (weaken("env"))
+        shown.env = environ;
     child_stdio(pipes);
     child_session();
     if (m->terminal && ioctl(0, TIOCSCTTY, 0) < 0)
         child_fail(STEP_SESSION, errno);
-    child_confine(g, m);
-    child_exec(g, m);
+    /* Whoever forks twice and leaves its session comes back to the program, not to
+     * the guest, and is found below it when its time is over. */
+    if (m->apart && prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
+        child_fail(STEP_SESSION, errno);
+    child_confine(g, m->cwd);
+    child_exec(g, &shown);
 }

@@ -221,15 +221,23 @@ void files_turn(struct guest *g, struct job *j)
         list_turn(g, j);
 }
 
+static void drop_temp(struct job *j)
+{
+    if (j->temp[0] && j->dir_fd >= 0)
+        (void)unlinkat(j->dir_fd, j->temp, 0);
+    j->temp[0] = '\0';
+}
+
+/* The next frame may start a program, which shall not find it. */
 void files_close(struct guest *g, struct job *j)
 {
+    drop_temp(j);
     files_finish(g, j, ECANCELED, "closed");
 }
 
 void files_release(struct job *j)
 {
-    if (j->temp[0] && j->dir_fd >= 0)
-        (void)unlinkat(j->dir_fd, j->temp, 0);
+    drop_temp(j);
     if (j->file_fd >= 0)
         (void)close(j->file_fd);
     if (j->dir_fd >= 0)

@@ -20,6 +20,7 @@
  *   tree     processes, killed as a whole    watch    file systems running full
  *   files    put, get and list               beneath  names below the workdir
  *   names    stat, mkdir, move, remove       terminal a program's terminal
+ *   adopt    a process that waits to become a program
  *   observe  what happens to files
  */
 
@@ -29,6 +30,7 @@
 
 #include "wire/frame.h"
 #include "wire/message.h"
+#include "wire/weaken.h"
 
 #define CHUNK         WIRE_MAX_TO_HOST /* moved in one frame */
 #define OUT_BUSY      (256u << 10)     /* with more unwritten, nothing is produced */
@@ -102,6 +104,11 @@ struct guest {
     uint8_t *out;
     size_t out_head, out_tail, out_cap;
 
+    int came_fd; /* came with the last read, and belongs to the frame in it */
+    bool in_is_pipe;
+    int adopted_fd; /* where a process waits to become the next program, or -1 */
+    pid_t adopted_pid;
+
     struct job *jobs[WIRE_MAX_CHANNELS];
     size_t job_count;
     uint64_t exec_count; /* ever started */
@@ -152,6 +159,13 @@ struct child_pipes {
     int in, out, err, status;
 };
 
+/* adopt.c */
+void adopt_take(struct guest *g, pid_t pid, int fd);
+void adopt_reaped(struct guest *g, pid_t pid);
+/* The pid of the process that is the program of M now, or -1: there is none. */
+pid_t adopt_give(struct guest *g, const struct exec_message *m,
+                 const struct child_pipes *pipes);
+
 /* terminal.c: 0 or -errno. */
 int terminal_open(struct job *j, struct child_pipes *theirs, uint32_t size);
 void terminal_resize(int fd, uint32_t size);
@@ -159,6 +173,10 @@ void terminal_resize(int fd, uint32_t size);
 /* child.c: runs in the child, never returns. */
 _Noreturn void child_run(const struct guest *g, const struct exec_message *m,
                          const struct child_pipes *pipes);
+
+/* A session of its own, then all that g->jail asks for. Descriptor 3 is where a
+ * report goes, and closes on exec; those above it are closed. */
+void child_enter(const struct guest *g, const char *cwd);
 
 /* confine.c: each returns 0 or -errno. */
 int confine_rlimits(const struct jail *jail);

@@ -58,6 +58,16 @@ static void on_jail(struct guest *g, struct unpack *u)
     jail_enter(g);
 }
 
+static void on_adopt(struct guest *g, struct unpack *u)
+{
+    uint32_t pid = unpack_u32(u);
+
+    if (!g->jailed || !unpack_finished(u))
+        guest_end(g, 1);
+    adopt_take(g, (pid_t)pid, g->came_fd);
+    g->came_fd = -1;
+}
+
 static void on_exec(struct guest *g, const struct frame *f, struct unpack *u)
 {
     struct job *j = new_job(g, f, JOB_EXEC);
@@ -251,6 +261,9 @@ void host_frame(struct guest *g, const struct frame *f)
         break;
     case WIRE_JAIL:
         on_jail(g, &u);
+        break;
+    case WIRE_ADOPT:
+        on_adopt(g, &u);
         break;
     case WIRE_EXEC:
         on_exec(g, f, &u);

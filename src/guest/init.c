@@ -129,13 +129,15 @@ static void start(struct guest *g, bool stdio)
     take_signals(g);
     g->pid = getpid();
     g->workdir_fd = g->landlock_fd = -1;
+    g->came_fd = g->adopted_fd = -1;
     g->watch.next_ns = NEVER;
     g->watch.notify_fd = -1;
     (void)umask(022);
     if (chdir("/") < 0)
         _exit(1);
     take_proc(g);
-    (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+    if (!weaken("dump"))
+        (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     pack_u32(&hello, WIRE_VERSION);
     stream_put(g, NULL, WIRE_HELLO, 0, &hello);
     pack_done(&hello);
@@ -253,12 +255,34 @@ static void serve_once(struct guest *g)
     stream_flush(g);
 }
 
+/* --open DIR: makes a cache volume everybody's, once, and marks that it was. Done
+ * by an engine's root without capabilities, to whom a new volume belongs. */
+static int open_to_all(const char *dir)
+{
+    int dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    int mark_fd = -1;
+
+    if (dir_fd < 0 || fchmod(dir_fd, 01777) < 0)
+        return 1;
+    mark_fd = openat(dir_fd, ".vial-cache", O_CREAT | O_RDONLY | O_CLOEXEC | O_NOFOLLOW,
+                     0444);
+    return mark_fd < 0 ? 1 : 0;
+}
+
 int main(int argc, char **argv)
 {
-    struct guest *g = calloc(1, sizeof *g);
+    struct guest *g = NULL;
 
+    if (argc == 3 && strcmp(argv[1], "--open") == 0)
+        return open_to_all(argv[2]);
+    /* `vial ps` knows vessels by it; a file without a name gives none. */
+    (void)prctl(PR_SET_NAME, "vial-init");
+    g = calloc(1, sizeof *g);
     if (!g)
         return 1;
+    /* Brought into /tmp, which is the programs'. */
+    if (argc > 2 && strcmp(argv[2], "--forget") == 0)
+        (void)unlink(argv[0]);
     start(g, argc > 1 && strcmp(argv[1], "--stdio") == 0);
     stream_flush(g);
     for (;;)

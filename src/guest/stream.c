@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "guest/guest.h"
@@ -127,12 +128,37 @@ static void grow_input(struct guest *g, size_t need)
     g->in_cap = need + READ_AT_ONCE;
 }
 
+/* A descriptor may come with what is read, where the stream can carry one. */
+static ssize_t receive(struct guest *g, uint8_t *data, size_t size)
+{
+    _Alignas(struct cmsghdr) char room[CMSG_SPACE(sizeof(int))];
+    struct iovec iov = { data, size };
+    struct msghdr message = { .msg_iov = &iov,
+                              .msg_iovlen = 1,
+                              .msg_control = room,
+                              .msg_controllen = sizeof room };
+    const struct cmsghdr *c;
+    ssize_t n;
+
+    if (g->in_is_pipe)
+        return read(g->in_fd, data, size);
+    n = recvmsg(g->in_fd, &message, MSG_CMSG_CLOEXEC);
+    if (n < 0 && errno == ENOTSOCK) {
+        g->in_is_pipe = true;
+        return read(g->in_fd, data, size);
+    }
+    c = n < 0 ? NULL : CMSG_FIRSTHDR(&message);
+    if (c && c->cmsg_type == SCM_RIGHTS)
+        memcpy(&g->came_fd, CMSG_DATA(c), sizeof g->came_fd);
+    return n;
+}
+
 void stream_read(struct guest *g)
 {
     ssize_t n;
 
     grow_input(g, WIRE_HEADER);
-    n = read(g->in_fd, g->in + g->in_len, g->in_cap - g->in_len);
+    n = receive(g, g->in + g->in_len, g->in_cap - g->in_len);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     if (n <= 0)

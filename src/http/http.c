@@ -101,13 +101,19 @@ static int send_request(struct exchange *x, struct vial_error *err)
                r->method, r->target, VIAL_VERSION);
     str_puts(&text, x->parse.upgrade ? "Connection: Upgrade\r\nUpgrade: tcp\r\n"
                                      : "Connection: close\r\n");
-    if (r->body)
+    if (r->archive)
+        str_printf(&text, "Content-Type: application/x-tar\r\nContent-Length: %zu\r\n",
+                   r->archive->len);
+    else if (r->body)
         str_printf(&text, "Content-Type: application/json\r\nContent-Length: %zu\r\n",
                    strlen(r->body));
     else if (strcmp(r->method, "POST") == 0)
         str_puts(&text, "Content-Length: 0\r\n");
     str_puts(&text, "\r\n");
-    str_puts(&text, r->body ? r->body : "");
+    if (r->archive)
+        str_add(&text, r->archive->data, r->archive->len);
+    else
+        str_puts(&text, r->body ? r->body : "");
     if (!str_ok(&text))
         return fail_memory(err);
     return send_all(x, text.data, text.len, err);

@@ -3,7 +3,7 @@
 #define VIAL_HTTP_HTTP_H
 
 /*
- * An HTTP/1.1 client for servers on this host: one connection per call, a bound
+ * An HTTP/1.1 client for container engines: one connection per call, a bound
  * on everything that comes back, and a time-out on every wait. It also gives the
  * raw connection after an upgrade, which is how container engines attach.
  *
@@ -28,14 +28,28 @@ struct http_transport {
 /* unix.c: CONTEXT is the socket's path. */
 int http_unix_connect(const void *context, int64_t timeout_ms, struct vial_error *err);
 
+/* A server that is reached over TCP. */
+struct http_peer {
+    char host[256], port[8];
+    bool tls;
+    char certs[1024];  /* directory of ca.pem, cert.pem and key.pem */
+    char helper[1024]; /* path of vial-tls */
+};
+
+/* tcp.c: CONTEXT is a peer by number, without TLS. */
+int http_tcp_connect(const void *context, int64_t timeout_ms, struct vial_error *err);
+/* dial.c: CONTEXT is a peer by name or number; another program connects. */
+int http_dial_connect(const void *context, int64_t timeout_ms, struct vial_error *err);
+
 struct http_request {
     const char *method;
-    const char *target; /* "/images/json?all=1"; already encoded */
-    const char *body;   /* JSON text, or NULL */
-    int64_t timeout_ms; /* for the whole call; > 0 */
-    int64_t idle_ms;    /* > 0: timeout_ms starts anew with each byte, as far as
-                           this; for streams */
-    int cancel_fd;      /* readable: give up; -1: none */
+    const char *target;         /* "/images/json?all=1"; already encoded */
+    const char *body;           /* JSON text, or NULL */
+    const struct blob *archive; /* a tar archive as the body instead, or NULL */
+    int64_t timeout_ms;         /* for the whole call; > 0 */
+    int64_t idle_ms;            /* > 0: timeout_ms starts anew with each byte, as far as
+                                   this; for streams */
+    int cancel_fd;              /* readable: give up; -1: none */
 };
 
 #define HTTP_BODY_MAX (16u << 20) /* bytes of one answer */

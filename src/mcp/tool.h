@@ -12,17 +12,22 @@
 #include <stdbool.h>
 
 #include "base/str.h"
+#include "mcp/rpc.h"
 #include "registry/registry.h"
 
 #include "vial/engine.h"
 
+struct mcp_runs;
+
 /* What a call has to work with. */
 struct mcp_call {
-    const json_t *arguments; /* an object that fits the tool's input schema */
+    const json_t *arguments; /* an object that fits the tool's input schema; no
+                                string in it holds NUL */
     struct vial_engine *engine;
     struct registry *registry;
-    const char *owner; /* for the registry */
-    int cancel_fd;     /* readable: the caller gave up */
+    struct mcp_runs *runs; /* keeps output that is too long for an answer */
+    const char *owner;     /* for the registry */
+    int cancel_fd;         /* readable: the caller gave up */
 
     /* Tells the caller how it gets on; TEXT may be NULL. Does nothing when the
      * caller did not ask. May be called from the call's thread only. */
@@ -30,13 +35,21 @@ struct mcp_call {
     void *core; /* the core's own */
 };
 
-/* What came of it. `content` and `structured` are the core's afterwards. */
+/* What came of it. Zero-initialised is an empty success. `content` and
+ * `structured` are the core's afterwards. */
 struct mcp_answer {
     bool is_error;      /* the tool failed: the model should read why */
     json_t *content;    /* array of content blocks; NULL: one text block of `text` */
     struct str text;    /* for the model */
     json_t *structured; /* fits the output schema; NULL: none */
+
+    /* For tools that speak the protocol themselves: */
+    json_t *result;         /* the whole result instead of the above, or NULL */
+    struct rpc_error error; /* code other than 0: a protocol error instead */
 };
+
+/* Whether a call may become a task, for clients that know tasks. */
+enum mcp_tasks { MCP_TASK_NEVER, MCP_TASK_LONG, MCP_TASK_ALWAYS, MCP_TASK_ONLY };
 
 struct mcp_tool {
     const char *name, *title, *description;
@@ -45,13 +58,59 @@ struct mcp_tool {
     json_t *annotations; /* or NULL */
     void (*call)(const struct mcp_tool *tool, struct mcp_call *call,
                  struct mcp_answer *answer);
-    const void *data; /* the tool's own */
+    const void *data; /* the tool's own; borrowed */
+    enum mcp_tasks tasks;
+
+    /* Asked before a call becomes a task, or NULL; true: ANSWER is the answer. */
+    bool (*before)(struct mcp_call *call, struct mcp_answer *answer);
 };
 
-/* A table of tools, built once. */
+/* A table of tools, built once, in the order in which they are listed. */
 struct mcp_tools {
     struct mcp_tool *items;
     size_t count;
+    void *data; /* what the tools' texts and `data` point into; free'd last, by */
+    void (*data_free)(void *data); /* … this, unless NULL */
 };
+
+/* The tools of vial itself. */
+int mcp_own_tools(struct vial_engine *engine, struct mcp_tools *out,
+                  struct vial_error *err);
+
+/* The tools of the preset NAME, in the preset's own names; NULL or a preset that
+ * has none: those of vial itself. */
+int mcp_preset_tools(struct vial_engine *engine, const char *name,
+                     struct mcp_tools *out, struct vial_error *err);
+
+/* Releases schemas, the table and its data. Zero-initialised is allowed. */
+void mcp_tools_done(struct mcp_tools *tools);
+
+/*
+ * Below: for tools that need more of the protocol than a text and an answer.
+ */
+
+/* The whole params of the call; among them the client's `inputResponses`. */
+const json_t *mcp_call_params(const struct mcp_call *call);
+bool mcp_call_is_modern(const struct mcp_call *call); /* 2026-07-28 or later */
+/* What the client said it can do: an object. */
+const json_t *mcp_call_capabilities(const struct mcp_call *call);
+
+/* A progress notification in so many words; TOTAL < 0: not known. */
+void mcp_call_step(struct mcp_call *call, double progress, double total);
+
+/* A log message, if the client wants its LEVEL ("info"). Takes DATA. */
+void mcp_call_log(struct mcp_call *call, const char *level, json_t *data);
+
+/* Sends the client a request and waits for its answer; before 2026-07-28 only.
+ * Takes PARAMS. */
+int mcp_call_ask(struct mcp_call *call, const char *method, json_t *params,
+                 json_t **out, struct rpc_error *err);
+
+/* In a task: asks the client for input and waits for it. Takes REQUESTS, an object;
+ * *OUT has the same keys. -1: cancelled. */
+int mcp_call_input(struct mcp_call *call, json_t *requests, json_t **out);
+
+/* Tells whoever listens that something changed. */
+void mcp_call_changed(struct mcp_call *call, const char *what);
 
 #endif

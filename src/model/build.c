@@ -8,6 +8,7 @@
 #include "base/fail.h"
 #include "base/sys.h"
 #include "model/draft.h"
+#include "model/value.h"
 
 #define HOSTNAME "vial"
 
@@ -73,6 +74,63 @@ static bool uses_image(const char *driver)
     return !str_eq(driver, "native") && !str_eq(driver, "process");
 }
 
+/* The image that the settings have for NAME, or NULL. */
+static const char *image_named(const struct strv *images, const char *name, size_t len)
+{
+    for (size_t i = 0; i < images->count; i++)
+        if (strncmp(images->items[i], name, len) == 0 && images->items[i][len] == '=')
+            return images->items[i] + len + 1;
+    return NULL;
+}
+
+/* The first word of a command, or of the line that a shell is to run. */
+static const char *first_word(const struct strv *command, size_t *len)
+{
+    bool line = command->count == 3 && str_eq(command->items[0], "sh") &&
+                str_eq(command->items[1], "-c");
+    const char *text = command->items[line ? 2 : 0];
+    const char *slash = NULL;
+
+    text += strspn(text, " \t\n");
+    *len = strcspn(text, " \t\n;|&");
+    slash = memrchr(text, '/', *len);
+    if (!slash)
+        return text;
+    *len -= (size_t)(slash + 1 - text);
+    return slash + 1;
+}
+
+/* What a command's first word tells about the image that it needs. */
+static const char *command_image(const struct draft *d)
+{
+    const struct language_table *t = &d->settings->languages;
+    size_t len = 0;
+    const char *word = first_word(&d->req->command, &len);
+    const char *image = image_named(&d->settings->images, word, len);
+
+    for (size_t i = 0; !image && i < t->count; i++) {
+        const struct language *l = &t->items[i];
+
+        for (size_t c = 0; !image && c < l->commands.count; c++)
+            if (strlen(l->commands.items[c]) == len &&
+                strncmp(l->commands.items[c], word, len) == 0)
+                image = image_named(&d->settings->images, l->name, strlen(l->name));
+        for (size_t c = 0; !image && c < l->commands.count; c++)
+            if (strlen(l->commands.items[c]) == len &&
+                strncmp(l->commands.items[c], word, len) == 0)
+                image = l->image;
+    }
+    return image ? image : COMMAND_IMAGE;
+}
+
+static const char *language_image(const struct draft *d)
+{
+    const char *name = d->language->name;
+    const char *image = image_named(&d->settings->images, name, strlen(name));
+
+    return image ? image : d->language->image;
+}
+
 /* An image among the settings is there for the drivers that use one; an image
  * that a request names must not be ignored. */
 static int choose_image(const struct draft *d, const char *driver, const char **out,
@@ -86,7 +144,7 @@ static int choose_image(const struct draft *d, const char *driver, const char **
         (void)fail(err, VIAL_E_UNSUPPORTED, "driver '%s' uses no image", driver);
         return fail_remedy(err, "choose driver docker, or leave out the image");
     }
-    *out = asked ? asked : d->language ? d->language->image : COMMAND_IMAGE;
+    *out = asked ? asked : d->language ? language_image(d) : command_image(d);
     if (!*out)
         return 0;
     return policy_check_list(&d->settings->policy, POLICY_ID_images, "image", *out,
@@ -143,11 +201,27 @@ static void add_missing(struct strv *to, const struct strv *from)
             strv_push(to, from->items[i]);
 }
 
+/* A language may have a network of its own, or none, unless the request says. */
+static int network_build(struct draft *d, struct vial_error *err)
+{
+    const char *own = d->language ? d->language->network : NULL;
+
+    d->plan->network = (enum plan_network)d->req->network;
+    if (!own || ((d->req->own >> FIELD_ID_network) & 1u))
+        return 0;
+    d->plan->network = (enum plan_network)value_choice(fields[FIELD_ID_network].choices,
+                                                       own, strlen(own));
+    return policy_check_list(&d->settings->policy, POLICY_ID_networks, "network", own,
+                             err);
+}
+
 static int rules_build(struct draft *d, struct vial_error *err)
 {
     struct plan *plan = d->plan;
 
-    plan->network = (enum plan_network)d->req->network;
+    if (network_build(d, err) < 0 ||
+        put_string(&plan->output_note, d->req->output_note, err) < 0)
+        return -1;
     plan->keep = request_has(d->req, output_keep) ? (enum plan_keep)d->req->output_keep
                                                   : KEEP_BOTH;
     add_missing(&plan->require, &d->req->require);
@@ -169,7 +243,7 @@ int plan_build(const struct vial_request *req, const struct settings *settings,
         names_build(&d, driver, err) < 0 || rules_build(&d, err) < 0 ||
         place_build(&d, err) < 0 || program_build(&d, err) < 0 ||
         bounds_build(&d, err) < 0 || cargo_build(&d, err) < 0 ||
-        mount_build(&d, err) < 0)
+        mount_build(&d, err) < 0 || contain_build(&d, err) < 0)
         return -1;
     *out = ptr_take(&plan);
     return 0;

@@ -28,5 +28,10 @@ int cargo_build(struct draft *d, struct vial_error *err);
 int bounds_build(struct draft *d, struct vial_error *err);
 /* mount.c: mounts and rootfs, judged. */
 int mount_build(struct draft *d, struct vial_error *err);
+/* Refuses a place inside that the vessel needs itself, or that overlaps a mount. */
+int mount_check_target(const struct plan *plan, const char *target,
+                       struct vial_error *err);
+/* contain.c: what only container engines have; after the mounts. */
+int contain_build(struct draft *d, struct vial_error *err);
 
 #endif

@@ -36,14 +36,17 @@ static const struct {
     ROW("env", FIELD_MAP, 256, env),
     ROW("image", FIELD_NAME, 512, image),
     ROW("seccomp", FIELD_NAME, 64, seccomp),
+    ROW("network", FIELD_NAME, 16, network),
+    ROW("commands", FIELD_LIST, 32, commands),
+    ROW("firm", FIELD_BOOL, 0, firm),
 #undef ROW
 };
 
 #define ROW_COUNT (sizeof(rows) / sizeof(rows[0]))
 
-static const char *const keys[] = { "aliases", "file",    "compile", "run",
-                                    "inline",  "version", "env",     "image",
-                                    "seccomp", "like",    "limits",  NULL };
+static const char *const keys[] = { "aliases",  "file", "compile", "run",     "inline",
+                                    "version",  "env",  "image",   "seccomp", "network",
+                                    "commands", "firm", "like",    "limits",  NULL };
 
 static void *member(struct language *language, size_t row)
 {
@@ -87,7 +90,8 @@ static int copy_from(struct language *to, const struct language *from,
 {
     for (size_t i = 0; i < ROW_COUNT; i++) {
         /* Two languages must not answer to one alias. */
-        if (rows[i].offset == offsetof(struct language, aliases))
+        if (rows[i].offset == offsetof(struct language, aliases) ||
+            rows[i].offset == offsetof(struct language, commands))
             continue;
         if (kind_of(rows[i].f.type)->copy(member(to, i), peek(from, i)) < 0)
             return fail_memory(err);
@@ -168,6 +172,11 @@ static int check(const struct language *language, struct vial_error *err)
         return fail(err, VIAL_E_VALUE, "file is not a plain relative path");
     if (language->run_argv.count == 0 || language->run_argv.items[0][0] == '\0')
         return fail(err, VIAL_E_VALUE, "run does not name a program");
+    if (language->network &&
+        value_choice(fields[FIELD_ID_network].choices, language->network,
+                     strlen(language->network)) < 0)
+        return fail(err, VIAL_E_VALUE, "network '%s' is not one of %s",
+                    language->network, fields[FIELD_ID_network].choices);
     return 0;
 }
 
@@ -224,8 +233,8 @@ static int add(struct language_table *t, const char *name, json_t *entry,
     return check(&language, err) < 0 ? -1 : put(t, &language, err);
 }
 
-static int add_all(struct language_table *t, json_t *object, const char *where,
-                   struct vial_error *err)
+int language_table_merge(struct language_table *t, json_t *object, const char *where,
+                         struct vial_error *err)
 {
     if (!json_is_object(object))
         return fail(err, VIAL_E_VALUE, "%s: not an object of languages", where);
@@ -260,7 +269,7 @@ int language_table_read(struct language_table *t, const char *text, size_t len,
     int rc = looks_like_json(text, len) ? json_parse(text, len, name, &object, err)
                                         : yaml_parse(text, len, name, &object, err);
 
-    return rc < 0 ? -1 : add_all(t, object, name, err);
+    return rc < 0 ? -1 : language_table_merge(t, object, name, err);
 }
 
 int language_table_load(struct language_table *t, const char *path,
@@ -276,10 +285,22 @@ int language_table_load(struct language_table *t, const char *path,
     return rc;
 }
 
+void language_table_hide(struct language_table *t)
+{
+    for (size_t i = 0; i < t->count; i++)
+        t->items[i].hidden = true;
+}
+
+void language_table_show(struct language_table *t)
+{
+    for (size_t i = 0; i < t->count; i++)
+        t->items[i].hidden = false;
+}
+
 static const struct language *by_alias(const struct language_table *t, const char *name)
 {
     for (size_t i = t->count; i-- > 0;) /* the last file read wins */
-        for (size_t a = 0; a < t->items[i].aliases.count; a++)
+        for (size_t a = 0; !t->items[i].hidden && a < t->items[i].aliases.count; a++)
             if (strcasecmp(t->items[i].aliases.items[a], name) == 0)
                 return &t->items[i];
     return NULL;
@@ -298,6 +319,8 @@ static const char *suggest(const struct language_table *t, const char *name)
     if (!known)
         return NULL;
     for (size_t i = 0; i < t->count; i++) {
+        if (t->items[i].hidden)
+            continue;
         known[n++] = t->items[i].name;
         for (size_t a = 0; a < t->items[i].aliases.count; a++)
             known[n++] = t->items[i].aliases.items[a];
@@ -314,14 +337,15 @@ int language_find(const struct language_table *t, const char *name,
     struct shown shown;
     const char *near;
 
-    found = found ? found : by_alias(t, name);
+    found = found && !found->hidden ? found : by_alias(t, name);
     if (found) {
         *out = found;
         return 0;
     }
     near = suggest(t, name);
     for (size_t i = 0; i < t->count; i++)
-        str_printf(&known, "%s%s", i ? ", " : "", t->items[i].name);
+        if (!t->items[i].hidden)
+            str_printf(&known, "%s%s", known.len ? ", " : "", t->items[i].name);
     shown = value_show(name, strlen(name));
     (void)fail(err, VIAL_E_LANGUAGE, "unknown language '%s'; known: %s", shown.text,
                known.data ? known.data : "none");

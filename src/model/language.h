@@ -11,6 +11,7 @@
  */
 
 #include <jansson.h>
+#include <stdbool.h>
 
 #include "base/str.h"
 #include "model/limits.h"
@@ -29,7 +30,11 @@ struct language {
     struct strv env;      /* "K=V" added for this language */
     char *image;          /* default image, or NULL */
     char *seccomp;        /* profile, or NULL: "default" */
+    char *network;        /* default network, or NULL: the settings' */
+    struct strv commands; /* programs whose presence in front means its image */
     struct limits limits; /* 0: not given */
+    bool firm;            /* its limits win over the settings' defaults */
+    bool hidden;          /* not to be found; others may be `like` it */
 };
 
 struct language_table {
@@ -42,6 +47,15 @@ int language_table_load(struct language_table *t, const char *path,
                         struct vial_error *err);
 int language_table_read(struct language_table *t, const char *text, size_t len,
                         const char *name, struct vial_error *err);
+
+/* The same from an object of languages. */
+int language_table_merge(struct language_table *t, json_t *object, const char *name,
+                         struct vial_error *err);
+
+/* Hides all that are there now, so that only what comes after is found; or shows
+ * them again. */
+void language_table_hide(struct language_table *t);
+void language_table_show(struct language_table *t);
 
 /* By name or alias, any case. Unknown: an error that names the known ones and,
  * if one is near, suggests it. Borrowed from T. */

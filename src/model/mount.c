@@ -4,6 +4,8 @@
  * and through no magic link; what is judged is the object that was opened and its
  * real path, and DEV and INO let the driver mount that object or nothing.
  */
+#include "model/mount.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -80,8 +82,9 @@ static const char *const kernel_names[] = {
 
 /* Inside: what vial itself puts there. */
 static const char *const taken_targets[] = {
-    "/proc", "/sys",  "/dev", "/usr",      "/bin",       "/sbin",    "/etc",    "/run",
-    "/boot", "/work", "/tmp", "/var/none", "/var/empty", "/var/tmp", "/var/run"
+    "/proc",      "/sys",     "/dev",     "/usr",   "/bin",       "/sbin",
+    "/etc",       "/run",     "/boot",    "/work",  "/tmp",       "/var/none",
+    "/var/empty", "/var/tmp", "/var/run", "/.vial", "/.vial-init"
 };
 
 /* One source under judgement. */
@@ -386,6 +389,17 @@ static int check_apart(const struct plan *plan, const char *target,
     return 0;
 }
 
+int mount_check_target(const struct plan *plan, const char *target,
+                       struct vial_error *err)
+{
+    if (judge_target(target, err) < 0)
+        return -1;
+    if (!str_eq(target, plan_scratch(plan)) &&
+        path_is_beneath(target, plan_scratch(plan)))
+        return refuse_target(target, "is taken by the vessel itself", err);
+    return check_apart(plan, target, err);
+}
+
 static int add_mount(struct draft *d, const struct mount_in *in, bool lower,
                      struct vial_error *err)
 {
@@ -395,7 +409,7 @@ static int add_mount(struct draft *d, const struct mount_in *in, bool lower,
                          .writable = in->writable,
                          .lower = lower };
 
-    if (judge_target(in->target, err) < 0 || check_apart(plan, in->target, err) < 0)
+    if (mount_check_target(plan, in->target, err) < 0)
         return -1;
     if (judge_source(j, in->source, mount, err) < 0)
         return -1;
@@ -455,4 +469,48 @@ int mount_build(struct draft *d, struct vial_error *err)
         if (add_mount(d, &list->items[i], false, err) < 0)
             return -1;
     return judge_rootfs(d, err);
+}
+
+static int judge_same(struct judging j, const struct plan_mount *m,
+                      struct vial_error *err)
+{
+    struct plan_mount now = { 0 };
+    int rc = judge_source(j, m->source, &now, err);
+
+    if (rc == 0 && (!str_eq(now.source, m->source) || now.dev != m->dev ||
+                    now.ino != m->ino || now.is_dir != m->is_dir))
+        rc = fail(err, VIAL_E_MOUNT, "mount source '%s' was replaced by something else",
+                  m->source);
+    free(now.source);
+    return rc;
+}
+
+static int judge_root_again(const char *rootfs, const struct settings *settings,
+                            struct vial_error *err)
+{
+    struct plan_mount now = { 0 };
+    struct judging j = { .settings = settings, .lower = true };
+    int rc = judge_source(j, rootfs, &now, err);
+
+    if (rc == 0 && (!now.is_dir || !str_eq(now.source, rootfs)))
+        rc = fail(err, VIAL_E_MOUNT, "rootfs '%s' is not a directory", rootfs);
+    free(now.source);
+    return rc;
+}
+
+int mount_judge(const struct plan *plan, const struct settings *settings,
+                struct vial_error *err)
+{
+    struct plan before = *plan; /* those that were judged already */
+
+    for (size_t i = 0; i < plan->mount_count; i++) {
+        const struct plan_mount *m = &plan->mounts[i];
+        struct judging j = { .settings = settings, .writable = m->writable };
+
+        before.mount_count = i;
+        if (judge_target(m->target, err) < 0 ||
+            check_apart(&before, m->target, err) < 0 || judge_same(j, m, err) < 0)
+            return -1;
+    }
+    return plan->rootfs ? judge_root_again(plan->rootfs, settings, err) : 0;
 }

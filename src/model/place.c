@@ -50,8 +50,10 @@ static int set_cwd(struct plan *plan, const char *cwd, const char *start,
 
 int place_build(struct draft *d, struct vial_error *err)
 {
-    const char *start = request_has(d->req, workspace) ? "/workspace" : "/work";
-    const char *workdir = d->language ? "/work" : start;
+    bool shown = request_has(d->req, workspace);
+    bool other = !shown && d->req->workdir == 1; /* "/workspace" */
+    const char *start = shown || other ? "/workspace" : "/work";
+    const char *workdir = d->language && shown ? "/work" : start;
 
     d->plan->workdir = strdup(workdir);
     if (!d->plan->workdir)

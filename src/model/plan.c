@@ -18,15 +18,39 @@ static void mount_done(struct plan_mount *mount)
     free(mount->target);
 }
 
+static void container_done(struct plan_container *c)
+{
+    for (size_t i = 0; i < c->port_count; i++)
+        free(c->ports[i].address);
+    for (size_t i = 0; i < c->cache_count; i++) {
+        free(c->caches[i].volume);
+        free(c->caches[i].target);
+    }
+    free(c->ports);
+    free(c->caches);
+    strv_done(&c->dns);
+    free(c->network_name);
+    free(c->runtime);
+    free(c->prefix);
+}
+
 static void free_strings(struct plan *plan)
 {
-    char *const strings[] = { plan->driver,    plan->language, plan->workdir,
-                              plan->cwd,       plan->image,    plan->rootfs,
-                              plan->seccomp,   plan->hostname, plan->label_session,
-                              plan->label_task };
+    char *const strings[] = { plan->driver,     plan->language,   plan->workdir,
+                              plan->cwd,        plan->image,      plan->rootfs,
+                              plan->seccomp,    plan->hostname,   plan->label_session,
+                              plan->label_task, plan->output_note };
 
     for (size_t i = 0; i < sizeof(strings) / sizeof(strings[0]); i++)
         free(strings[i]);
+}
+
+const char *plan_scratch(const struct plan *plan)
+{
+    for (size_t i = 0; i < plan->mount_count; i++)
+        if (str_eq(plan->mounts[i].target, plan->workdir))
+            return "/work";
+    return str_eq(plan->workdir, "/workspace") ? "/workspace" : "/work";
 }
 
 void plan_free(struct plan *plan)
@@ -48,6 +72,7 @@ void plan_free(struct plan *plan)
     strv_done(&plan->end_on);
     blob_done(&plan->stdin_data);
     blob_done(&plan->code);
+    container_done(&plan->container);
     free_strings(plan);
     free(plan);
 }
@@ -153,6 +178,46 @@ static const char *keep_name(enum plan_keep keep)
     return names[keep];
 }
 
+static json_t *ports(const struct plan_container *c)
+{
+    json_t *array = json_array();
+
+    for (size_t i = 0; i < c->port_count; i++)
+        (void)json_array_append_new(
+            array,
+            json_pack("{s:o, s:i, s:i, s:s}", "address", text(c->ports[i].address),
+                      "host", (int)c->ports[i].host, "inside", (int)c->ports[i].inside,
+                      "protocol", c->ports[i].udp ? "udp" : "tcp"));
+    return array;
+}
+
+static json_t *caches(const struct plan_container *c)
+{
+    json_t *array = json_array();
+
+    for (size_t i = 0; i < c->cache_count; i++)
+        (void)json_array_append_new(
+            array, json_pack("{s:o, s:o}", "volume", text(c->caches[i].volume),
+                             "target", text(c->caches[i].target)));
+    return array;
+}
+
+static json_t *container(const struct plan_container *c)
+{
+    auto_str struct str user = { 0 };
+
+    if (!c->prefix)
+        return json_null();
+    if (c->uid)
+        str_printf(&user, "%u:%u", c->uid, c->gid);
+    return json_pack("{s:o*, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:I}", "user",
+                     user.len ? text(user.data) : NULL, "prefix", text(c->prefix),
+                     "runtime", text(c->runtime), "network_name", text(c->network_name),
+                     "dns", list(&c->dns), "ports", ports(c), "caches", caches(c),
+                     "open_ms", (json_int_t)c->open_ms, "retries",
+                     (json_int_t)c->retries, "retry_ms", (json_int_t)c->retry_ms);
+}
+
 json_t *plan_json(const struct plan *plan)
 {
     const struct {
@@ -184,10 +249,13 @@ json_t *plan_json(const struct plan *plan)
         { "end_on", list(&plan->end_on) },
         { "session", text(plan->label_session) },
         { "task", text(plan->label_task) },
+        { "container", container(&plan->container) },
     };
     json_t *object = json_object();
     int rc = object ? 0 : -1;
 
+    if (plan->output_note)
+        rc |= json_object_set_new(object, "output_note", text(plan->output_note));
     for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++)
         rc |= json_object_set_new(object, members[i].name, members[i].value);
     if (rc == 0)

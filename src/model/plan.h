@@ -36,6 +36,33 @@ struct plan_mount {
     uint64_t dev, ino;
 };
 
+/* A port of the host that leads to one inside. */
+struct plan_port {
+    char *address;         /* of the host; never NULL */
+    unsigned host, inside; /* HOST 0: the engine takes a free one */
+    bool udp;
+};
+
+/* A volume that outlives the vessel. */
+struct plan_cache {
+    char *volume; /* its whole name */
+    char *target;
+};
+
+/* What only container engines have. */
+struct plan_container {
+    char *network_name; /* NULL: the engine's own bridge */
+    struct strv dns;    /* addresses; empty: the engine's choice */
+    struct plan_port *ports;
+    size_t port_count;
+    struct plan_cache *caches;
+    size_t cache_count;
+    char *runtime;     /* NULL: the engine's default */
+    unsigned uid, gid; /* who the program is; 0: as the driver sees fit */
+    char *prefix;      /* of names and labels; never NULL where an engine is used */
+    int64_t open_ms, retries, retry_ms;
+};
+
 struct plan {
     char id[24];              /* "r-…" */
     char *driver;             /* a driver's name; never "auto" */
@@ -59,6 +86,7 @@ struct plan {
     struct limits limits;
     enum plan_network network;
     enum plan_keep keep;
+    char *output_note; /* where output was left out; NULL: the usual words */
     struct plan_mount *mounts;
     size_t mount_count;
     char *image;         /* NULL: the driver has none */
@@ -68,7 +96,11 @@ struct plan {
     struct strv require; /* "namespaces", "limits=cgroup", a layer's name … */
     struct strv end_on;  /* "pids", "disk": touching that limit ends the run */
     char *label_session, *label_task; /* NULL or short plain text */
+    struct plan_container container;  /* empty where no engine is used */
 };
+
+/* Where the vessel's own working directory is: workdir, unless a mount lies there. */
+const char *plan_scratch(const struct plan *plan);
 
 void plan_free(struct plan *plan); /* NULL is allowed */
 AUTO(plan, struct plan, plan_free)

@@ -93,6 +93,14 @@ struct field policy_range(enum policy_id id)
     return f;
 }
 
+int policy_find(const char *name)
+{
+    for (int i = 0; names[i]; i++)
+        if (strcmp(names[i], name) == 0)
+            return i;
+    return -1;
+}
+
 int policy_init(struct policy *p, struct vial_error *err)
 {
     *p = (struct policy){ 0 };

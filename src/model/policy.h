@@ -51,6 +51,8 @@ struct policy_row {
 
 extern const struct policy_row policy_rows[]; /* POLICY_ID__COUNT */
 
+int policy_find(const char *name); /* its enum policy_id; -1: unknown */
+
 /* The row's F; a cap on a number has that number's own range. */
 struct field policy_range(enum policy_id id);
 

@@ -113,7 +113,7 @@ static bool is_given(const struct strv *env, const char *entry)
 static int own_env(const struct draft *d, struct strv *out, struct vial_error *err)
 {
     static const char search[] = "PATH=" PATH_SEARCH;
-    bool fresh = str_eq(d->plan->workdir, "/work");
+    bool fresh = !request_has(d->req, workspace) || str_eq(d->plan->workdir, "/work");
     const char *const basis[] = { search,          fresh ? "HOME={dir}" : "HOME=/tmp",
                                   "LANG=C.UTF-8",  "TMPDIR=/tmp",
                                   "USER=vial",     "LOGNAME=vial",

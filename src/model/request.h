@@ -58,6 +58,8 @@ typedef struct mount_list field_c_FIELD_MOUNTS;
 struct vial_request {
     uint64_t set;
     uint64_t builtin; /* of those set, the ones that hold only a built-in default */
+    uint64_t own;     /* of those set, the ones that the request itself gave, once the
+                         settings have filled in the rest */
 #define FIELD(name, type, ...) field_c_##type name;
 #include "model/fields.def"
 #undef FIELD

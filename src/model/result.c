@@ -243,11 +243,16 @@ json_t *result_json(const struct vial_result *r, bool raw)
     put(&object, "driver", text_or_null(r->driver));
     put(&object, "vessel_id", text_or_null(r->vessel_id));
     put(&object, "image", text_or_null(r->image));
+    put(&object, "start", text_or_null(r->start));
     put(&object, "isolation", isolation_json(r));
     put(&object, "files", files_json(r, raw));
     put(&object, "artifacts", artifacts_json(r));
     put(&object, "artifacts_truncated", json_boolean(r->artifacts_truncated));
     put(&object, "error", error_json(&r->error));
+    if (r->preset_code[0])
+        put(&object, "preset_code", text(r->preset_code));
+    if (r->wanted_driver[0])
+        put(&object, "wanted_driver", text(r->wanted_driver));
     return object;
 }
 

@@ -8,6 +8,7 @@
 #include "model/fields.h"
 #include "model/policy.h"
 #include "model/result.h"
+#include "model/serve.h"
 #include "model/value.h"
 
 #define DIALECT      "https://json-schema.org/draft/2020-12/schema"
@@ -246,11 +247,37 @@ static json_t *policy_schema(void)
                      "additionalProperties", 0);
 }
 
+static json_t *serve_schema(void)
+{
+    json_t *properties = json_object();
+    const struct field *f;
+
+    for (size_t i = 0; (f = serve_settings_row(i)); i++)
+        (void)json_object_set_new(properties, f->name, field_schema(f));
+    return json_pack("{s:s, s:o, s:b}", "type", "object", "properties", properties,
+                     "additionalProperties", 0);
+}
+
+static json_t *audit_schema(void)
+{
+    static const char *const members[] = { "path", "code?", "sync?", "rotate?",
+                                           "keep?" };
+    json_t *const values[] = {
+        json_pack("{s:s, s:s}", "type", "string", "pattern", "^/"),
+        choices("hash|text"), choices("each|lazy"),
+        json_pack("{s:[s, s]}", "type", "integer", "string"),
+        json_pack("{s:s, s:i}", "type", "integer", "minimum", 0)
+    };
+
+    return OBJECT_OF(members, values);
+}
+
 json_t *schema_settings(void)
 {
-    static const char *const members[] = { "defaults?", "policy?", "languages?" };
+    static const char *const members[] = { "defaults?", "policy?", "audit?",
+                                           "languages?", "serve?" };
     json_t *const values[] = { fields_schema(FIELD_IN_SETTINGS), policy_schema(),
-                               typed("string") };
+                               audit_schema(), typed("string"), serve_schema() };
 
     return titled("vial settings", OBJECT_OF(members, values));
 }
@@ -345,11 +372,14 @@ json_t *schema_result(void)
                                            "driver",
                                            "vessel_id",
                                            "image",
+                                           "start",
                                            "isolation",
                                            "files",
                                            "artifacts",
                                            "artifacts_truncated",
-                                           "error" };
+                                           "error",
+                                           "preset_code?",
+                                           "wanted_driver?" };
     json_t *const values[] = { typed("string"),
                                names(result_verdicts),
                                choices("compile|run"),
@@ -370,11 +400,14 @@ json_t *schema_result(void)
                                nullable("string"),
                                nullable("string"),
                                nullable("string"),
+                               nullable("string"),
                                isolation_schema(),
                                list_of(out_file_schema()),
                                list_of(artifact_schema()),
                                typed("boolean"),
-                               error_schema() };
+                               error_schema(),
+                               typed("string"),
+                               typed("string") };
 
     return titled("vial result", OBJECT_OF(members, values));
 }

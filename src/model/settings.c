@@ -8,7 +8,9 @@
 
 #include "base/auto.h"
 #include "base/fail.h"
+#include "base/json.h"
 #include "base/path.h"
+#include "model/foreign.h"
 #include "model/sources.h"
 #include "model/value.h"
 
@@ -16,7 +18,7 @@
 #define USER_FILE   ".config/vial/vial.yaml"
 
 /* Outermost first, as they are read. */
-enum layer { BUILTIN, PRESET, SYSTEM, USER, PROJECT, ENVIRON, LAYER_COUNT };
+enum layer { BUILTIN, PRESET, SYSTEM, USER, SEED, PROJECT, ENVIRON, LAYER_COUNT };
 
 AUTO(settings, struct settings, settings_free)
 #define auto_settings __attribute__((cleanup(auto_settings_)))
@@ -78,9 +80,10 @@ static bool is_limit(const struct field *f)
 
 /* What holds without the project's file: the innermost layer outside it that has
  * a say. 0: there is no limit. */
-static int64_t outer_amount(const struct source *layers, enum field_id id)
+static int64_t outer_amount(const struct source *layers, enum layer of,
+                            enum field_id id)
 {
-    for (size_t n = PROJECT; n-- > 0;)
+    for (size_t n = of; n-- > 0;)
         if ((layers[n].values.set >> id) & 1u)
             return request_amount(&layers[n].values, id);
     return 0;
@@ -104,19 +107,72 @@ static int refuse_raise(const struct field *f, int64_t asked, int64_t outer,
 }
 
 /* The program of an earlier run may have written it. */
-static int check_project(const struct source *layers, struct vial_error *err)
+static int check_project(const struct source *layers, enum layer of,
+                         struct vial_error *err)
 {
-    const struct source *project = &layers[PROJECT];
+    const struct source *project = &layers[of];
 
     for (size_t i = 0; i < FIELD_ID__COUNT; i++) {
         enum field_id id = (enum field_id)i;
         int64_t asked = request_amount(&project->values, id);
-        int64_t outer = outer_amount(layers, id);
+        int64_t outer = outer_amount(layers, of, id);
 
         if (is_limit(&fields[i]) && outer > 0 && asked > outer)
             return refuse_raise(&fields[i], asked, outer, project->where, err);
     }
     return 0;
+}
+
+/* What a field is without the layers from OF on. */
+static json_t *outer_value(const struct source *layers, enum layer of, enum field_id id)
+{
+    for (size_t n = of; n-- > 0;)
+        if ((layers[n].values.set >> id) & 1u)
+            return request_field_json(&layers[n].values, id);
+    return NULL;
+}
+
+/* A preset's file in the project may say what holds anyhow, and lower limits. */
+static int check_seed(const struct source *layers, struct vial_error *err)
+{
+    const struct source *seed = &layers[SEED];
+
+    for (size_t i = 0; i < FIELD_ID__COUNT; i++) {
+        enum field_id id = (enum field_id)i;
+        auto_json json_t *given = request_field_json(&seed->values, id);
+        auto_json json_t *outer = outer_value(layers, SEED, id);
+
+        if (!given || (fields[i].scope & FIELD_IN_PROJECT) || json_equal(given, outer))
+            continue;
+        (void)fail(err, VIAL_E_POLICY, "a project file may not set '%s'",
+                   fields[i].name);
+        (void)fail_cause(err, "%s", seed->where);
+        return fail_remedy(err, "name the file by --config if you trust it, or give a "
+                                "flag for one request");
+    }
+    return check_project(layers, SEED, err);
+}
+
+/* The preset's own settings file: in the caller's home, or in the project. */
+static int read_seed(struct settings *s, const struct settings_sources *from,
+                     struct source *layers, struct vial_error *err)
+{
+    const char *file =
+        json_string_value(json_object_get(preset_get(s->seed, "config"), "file"));
+    bool home = file && strncmp(file, "~/", 2) == 0;
+    const char *dir = home ? from->home : from->project_dir ? from->project_dir : ".";
+    auto_free char *path = NULL;
+
+    if (!file || !dir)
+        return 0;
+    path = path_join(dir, home ? file + 2 : file);
+    if (!path)
+        return fail_memory(err);
+    if (!home)
+        policy_seal(&s->policy);
+    if (source_read_seed(s, &layers[SEED], path, !home, err) < 0)
+        return -1;
+    return home || !layers[SEED].where ? 0 : check_seed(layers, err);
 }
 
 static int read_project(struct settings *s, const char *dir, struct source *out,
@@ -137,15 +193,18 @@ static int read_layers(struct settings *s, const struct settings_sources *from,
 
     if (source_read_builtin(&layers[BUILTIN], err) < 0)
         return -1;
-    if (s->preset && source_read_preset(s, &layers[PRESET], s->preset, err) < 0)
+    s->environ_ = from->environ_;
+    if (s->preset && (source_read_preset(s, &layers[PRESET], s->preset, err) < 0 ||
+                      foreign_begin(s, &layers[PRESET], from->environ_, err) < 0))
         return -1;
     if (config &&
         source_read_file(s, &layers[SYSTEM], config, FIELD_IN_SETTINGS, true, err) < 0)
         return -1;
-    if (!config && read_usual_files(s, from, layers, err) < 0)
+    if (!config && (read_usual_files(s, from, layers, err) < 0 ||
+                    read_seed(s, from, layers, err) < 0))
         return -1;
     if (read_project(s, from->project_dir, &layers[PROJECT], err) < 0 ||
-        check_project(layers, err) < 0)
+        check_project(layers, PROJECT, err) < 0)
         return -1;
     return source_read_environ(s, &layers[ENVIRON], from->environ_, err);
 }
@@ -198,8 +257,9 @@ static int load(struct settings *s, const struct settings_sources *from,
     s->home = from->home ? strdup(from->home) : NULL;
     if (!s->share_dir || (preset && !s->preset) || (from->home && !s->home))
         return fail_memory(err);
-    if (policy_init(&s->policy, err) < 0 || load_languages(s, err) < 0 ||
-        read_layers(s, from, layers, err) < 0 || merge(s, layers, err) < 0)
+    if (policy_init(&s->policy, err) < 0 || serve_settings_init(&s->serve, err) < 0 ||
+        load_languages(s, err) < 0 || read_layers(s, from, layers, err) < 0 ||
+        merge(s, layers, err) < 0)
         return -1;
     return lower_builtins(s, err);
 }
@@ -222,12 +282,43 @@ int settings_load(const struct settings_sources *from, struct settings **out,
     return 0;
 }
 
+int settings_find_preset(const struct settings_sources *from, struct preset **out,
+                         struct vial_error *err)
+{
+    const char *name = pick(from, from->preset, "VIAL_PRESET");
+    auto_free char *share = name ? find_share_dir(from) : NULL;
+
+    *out = NULL;
+    if (!name)
+        return 0;
+    if (!share)
+        return fail_memory(err);
+    return source_find_preset(share, name, out, err);
+}
+
 static json_t *field_json(const struct settings *s, size_t i)
 {
     json_t *value = request_field_json(&s->defaults, (enum field_id)i);
 
     return json_pack("{s:o, s:s?}", "value", value ? value : json_null(), "from",
                      s->origin[i]);
+}
+
+static json_t *language_names(const struct settings *s)
+{
+    json_t *names = json_array();
+
+    for (size_t i = 0; i < s->languages.count; i++)
+        if (!s->languages.items[i].hidden)
+            (void)json_array_append_new(names, json_string(s->languages.items[i].name));
+    return names;
+}
+
+static json_t *keep_json(const struct settings *s)
+{
+    return json_pack("{s:b, s:I, s:f}", "alive", s->keep.alive, "executions",
+                     (json_int_t)s->keep.executions, "idle",
+                     (double)s->keep.idle_ms / 1000);
 }
 
 json_t *settings_json(const struct settings *s)
@@ -245,8 +336,14 @@ json_t *settings_json(const struct settings *s)
     (void)json_object_set_new(root, "preset",
                               s->preset ? json_string(s->preset) : json_null());
     (void)json_object_set_new(root, "files", files);
+    (void)json_object_set_new(root, "languages", language_names(s));
+    (void)json_object_set_new(root, "keep", keep_json(s));
+    (void)json_object_set_new(root, "engine",
+                              s->engine ? json_string(s->engine) : json_null());
     (void)json_object_set_new(root, "defaults", values);
     (void)json_object_set_new(root, "policy", policy_json(&s->policy));
+    (void)json_object_set_new(root, "serve", serve_settings_json(&s->serve));
+    (void)json_object_set_new(root, "audit", auditing_json(&s->audit));
     return root;
 }
 
@@ -256,6 +353,12 @@ void settings_free(struct settings *s)
         return;
     request_done(&s->defaults);
     policy_done(&s->policy);
+    serve_settings_done(&s->serve);
+    preset_free(s->seed);
+    strv_done(&s->images);
+    strv_done(&s->places);
+    free(s->engine);
+    auditing_done(&s->audit);
     language_table_done(&s->languages);
     strv_done(&s->files);
     for (size_t i = 0; i < FIELD_ID__COUNT; i++)

@@ -6,12 +6,13 @@
  * Layered settings with provenance:
  *
  *   built-in < preset < /etc/vial/vial.yaml < ~/.config/vial/vial.yaml
- *   < ./vial.yaml < VIAL_* variables < the request itself
+ *   < the preset's own file < ./vial.yaml < variables < the request itself
  *
- * A settings file has the keys `defaults` (request fields), `policy`, and
- * `languages` (path of a language file). Each layer fills what inner ones left
- * unset; policies only tighten. A preset file has the same keys (and its own
- * block `preset`, for other rooms).
+ * A settings file has the keys `defaults` (request fields), `policy`, `audit`,
+ * `serve` (for the daemon), and `languages` (path of a language file). Each layer fills
+ * what inner ones left unset; policies only tighten. A preset file has the same keys
+ * and its own block `preset` (model/preset.h); under a preset, a settings file may also
+ * have the block that the preset names, and the variables that it names count.
  *
  * A variable VIAL_<FIELD> sets a field; several values are separated by commas.
  * VIAL_SHARE, VIAL_CONFIG, VIAL_PRESET and VIAL_LANGUAGES (a language file) say
@@ -19,19 +20,36 @@
  * variable that is set but empty counts as unset.
  */
 
+#include "model/auditing.h"
 #include "model/language.h"
 #include "model/policy.h"
+#include "model/preset.h"
 #include "model/request.h"
+#include "model/serve.h"
+
+/* Keep-alive: one vessel for many calls, and when it is made anew. */
+struct keep_rules {
+    bool alive;
+    int64_t executions, idle_ms;
+};
 
 struct settings {
     struct vial_request defaults;
     char *origin[FIELD_ID__COUNT]; /* where each came from, or NULL */
     struct policy policy;
+    struct auditing audit;
     struct language_table languages;
-    struct strv files; /* those that were read, outermost first */
-    char *share_dir;   /* runtimes/, presets/, seccomp/, vial-init */
-    char *preset;      /* or NULL */
-    char *home;        /* the caller's, as the environment says, or NULL */
+    struct serve_settings serve; /* for the daemon */
+    struct strv files;           /* those that were read, outermost first */
+    char *share_dir;             /* runtimes/, presets/, seccomp/, vial-init */
+    char *preset;                /* or NULL */
+    struct preset *seed;         /* its own block; NULL without a preset */
+    struct strv images;     /* "NAME=IMAGE", by language or a command's first word */
+    struct strv places;     /* directories to make before they are mounted */
+    struct keep_rules keep; /* of the preset */
+    char *engine;           /* address of the container engine, or NULL */
+    char *const *environ_;  /* borrowed while the settings are read */
+    char *home;             /* the caller's, as the environment says, or NULL */
 };
 
 struct settings_sources {
@@ -47,6 +65,11 @@ struct settings_sources {
  * asked for that value; all that someone gave is judged by policy_check. */
 int settings_load(const struct settings_sources *from, struct settings **out,
                   struct vial_error *err);
+
+/* The preset that FROM names, without the settings; NULL when it names none. */
+int settings_find_preset(const struct settings_sources *from, struct preset **out,
+                         struct vial_error *err);
+
 json_t *settings_json(const struct settings *s); /* for `config show` */
 void settings_free(struct settings *s);
 

@@ -15,6 +15,7 @@
 #include "base/json.h"
 #include "base/path.h"
 #include "base/text.h"
+#include "model/foreign.h"
 #include "model/value.h"
 
 #define PREFIX      "VIAL_"
@@ -55,8 +56,9 @@ static char *resolve(const char *file, const char *path)
     return dir ? path_join(dir, path) : NULL;
 }
 
+/* A preset's languages are all that there are under it. */
 static int load_languages(struct settings *s, json_t *json, const char *path,
-                          unsigned allowed, struct vial_error *err)
+                          unsigned allowed, bool preset, struct vial_error *err)
 {
     const char *name = value_string(json);
     auto_free char *file = NULL;
@@ -71,12 +73,15 @@ static int load_languages(struct settings *s, json_t *json, const char *path,
     file = resolve(path, name);
     if (!file)
         return fail_memory(err);
+    if (preset)
+        language_table_hide(&s->languages);
     return language_table_load(&s->languages, file, err);
 }
 
 static int unknown_key(const char *key, const char *path, struct vial_error *err)
 {
-    static const char *const known[] = { "defaults", "policy", "languages", NULL };
+    static const char *const known[] = { "defaults",  "policy", "audit",
+                                         "languages", "serve",  NULL };
     const char *near = text_suggest(key, known);
     struct shown shown;
 
@@ -86,7 +91,7 @@ static int unknown_key(const char *key, const char *path, struct vial_error *err
         return fail_remedy(err, "did you mean '%s'?", near);
     if (field_find(key))
         return fail_remedy(err, "put '%s' below the key 'defaults'", key);
-    return fail_remedy(err, "known keys: defaults, policy, languages");
+    return fail_remedy(err, "known keys: defaults, policy, audit, languages, serve");
 }
 
 static int not_regular(const char *path, struct vial_error *err)
@@ -100,8 +105,22 @@ struct reading {
     struct source *out;
     const char *path;
     unsigned allowed;
-    bool preset;
+    const char *preset; /* its name, when this is its file */
+    bool seed;          /* the file is not ours: only the preset's block counts */
 };
+
+static bool is_block(const struct reading *r, const char *key)
+{
+    return r->allowed == FIELD_IN_SETTINGS && !r->preset &&
+           str_eq(key, foreign_block_name(r->s));
+}
+
+static int read_audit(const struct reading *r, json_t *value, struct vial_error *err)
+{
+    if (r->allowed & FIELD_IN_PROJECT)
+        return fail(err, VIAL_E_POLICY, "a project file may not set 'audit'");
+    return auditing_read(&r->s->audit, value, r->path, err);
+}
 
 static int read_key(const struct reading *r, const char *key, json_t *value,
                     struct vial_error *err)
@@ -115,9 +134,19 @@ static int read_key(const struct reading *r, const char *key, json_t *value,
     if (strcmp(key, "policy") == 0)
         return empty ? 0 : policy_tighten(&r->s->policy, value, r->path, err);
     if (strcmp(key, "languages") == 0)
-        return empty ? 0 : load_languages(r->s, value, r->path, r->allowed, err);
+        return empty ? 0
+                     : load_languages(r->s, value, r->path, r->allowed,
+                                      r->preset != NULL, err);
+    if (strcmp(key, "audit") == 0)
+        return empty ? 0 : read_audit(r, value, err);
+    if (strcmp(key, "serve") == 0 && (r->allowed & FIELD_IN_PROJECT))
+        return fail(err, VIAL_E_POLICY, "a project file may not set 'serve'");
+    if (strcmp(key, "serve") == 0)
+        return empty ? 0 : serve_settings_decode(&r->s->serve, value, r->path, err);
     if (r->preset && strcmp(key, "preset") == 0)
-        return 0;
+        return preset_new(r->preset, value, &r->s->seed, err);
+    if (is_block(r, key))
+        return foreign_block(r->s, r->out, value, r->path, false, r->s->environ_, err);
     return unknown_key(key, r->path, err);
 }
 
@@ -143,6 +172,28 @@ static int read_own_file(const char *path, json_t **out, struct vial_error *err)
     return rc;
 }
 
+/* A file of the preset's system, named as if it were ours. */
+static bool is_theirs(const struct reading *r, json_t *root)
+{
+    const char *block = r->preset ? NULL : foreign_block_name(r->s);
+
+    return block && json_object_get(root, block) &&
+           !json_object_get(root, "defaults") && !json_object_get(root, "policy") &&
+           !json_object_get(root, "languages");
+}
+
+static int read_block(const struct reading *r, json_t *root, struct vial_error *err)
+{
+    json_t *block = json_object_get(root, foreign_block_name(r->s));
+    bool project = (r->allowed & FIELD_IN_PROJECT) != 0;
+
+    if (block &&
+        foreign_block(r->s, r->out, block, r->path, project, r->s->environ_, err) < 0)
+        return -1;
+    strv_push(&r->s->files, r->path);
+    return strv_ok(&r->s->files) ? 0 : fail_memory(err);
+}
+
 static int read_keys(const struct reading *r, struct vial_error *err)
 {
     auto_json json_t *root = NULL;
@@ -152,6 +203,8 @@ static int read_keys(const struct reading *r, struct vial_error *err)
         return -1;
     if (!json_is_object(root))
         return fail(err, VIAL_E_VALUE, "'%s' is not a mapping of keys", r->path);
+    if (r->seed || (r->allowed == FIELD_IN_SETTINGS && is_theirs(r, root)))
+        return read_block(r, root, err);
     for (void *at = json_object_iter(root); at; at = json_object_iter_next(root, at))
         if (read_key(r, json_object_iter_key(at), json_object_iter_value(at), err) < 0)
             return -1;
@@ -194,6 +247,21 @@ int source_read_file(struct settings *s, struct source *out, const char *path,
     return read_keys(&r, err) < 0 ? -1 : name_source(out, path, err);
 }
 
+int source_read_seed(struct settings *s, struct source *out, const char *path,
+                     bool project, struct vial_error *err)
+{
+    struct reading r = { .s = s,
+                         .out = out,
+                         .path = path,
+                         .allowed = project ? FIELD_IN_PROJECT : FIELD_IN_SETTINGS,
+                         .seed = true };
+    int there = is_there(path, false, project, err);
+
+    if (there <= 0)
+        return there;
+    return read_keys(&r, err) < 0 ? -1 : name_source(out, path, err);
+}
+
 static int is_preset(const struct dirent *entry)
 {
     const char *dot = strrchr(entry->d_name, '.');
@@ -226,27 +294,51 @@ static int unknown_preset(const char *dir, const char *name, struct vial_error *
     return fail_remedy(err, "known presets: %s", known.len ? known.data : "none");
 }
 
-int source_read_preset(struct settings *s, struct source *out, const char *name,
+/* Where preset NAME lies. */
+static int preset_path(const char *share_dir, const char *name, struct str *out,
                        struct vial_error *err)
 {
-    auto_free char *dir = path_join(s->share_dir, "presets");
-    auto_str struct str path = { 0 };
-    auto_str struct str where = { 0 };
-    struct reading r = {
-        .s = s, .out = out, .allowed = FIELD_IN_SETTINGS, .preset = true
-    };
+    auto_free char *dir = path_join(share_dir, "presets");
     size_t plain = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-");
     int there;
 
     if (!dir)
         return fail_memory(err);
-    str_printf(&path, "%s/%s.yaml", dir, name);
-    str_printf(&where, "preset %s", name);
-    if (!str_ok(&path) || !str_ok(&where))
+    str_printf(out, "%s/%s.yaml", dir, name);
+    if (!str_ok(out))
         return fail_memory(err);
-    there = *name && name[plain] == '\0' ? is_there(path.data, false, false, err) : 0;
-    if (there <= 0)
-        return there < 0 ? -1 : unknown_preset(dir, name, err);
+    there = *name && name[plain] == '\0' ? is_there(out->data, false, false, err) : 0;
+    if (there == 0)
+        return unknown_preset(dir, name, err);
+    return there < 0 ? -1 : 0;
+}
+
+int source_find_preset(const char *share_dir, const char *name, struct preset **out,
+                       struct vial_error *err)
+{
+    auto_str struct str path = { 0 };
+    auto_json json_t *root = NULL;
+
+    if (preset_path(share_dir, name, &path, err) < 0 ||
+        yaml_read(path.data, &root, err) < 0)
+        return -1;
+    return preset_new(name, json_object_get(root, "preset"), out, err);
+}
+
+int source_read_preset(struct settings *s, struct source *out, const char *name,
+                       struct vial_error *err)
+{
+    auto_str struct str path = { 0 };
+    auto_str struct str where = { 0 };
+    struct reading r = {
+        .s = s, .out = out, .allowed = FIELD_IN_SETTINGS, .preset = name
+    };
+
+    if (preset_path(s->share_dir, name, &path, err) < 0)
+        return -1;
+    str_printf(&where, "preset %s", name);
+    if (!str_ok(&where))
+        return fail_memory(err);
     r.path = path.data;
     return read_keys(&r, err) < 0 ? -1 : name_source(out, where.data, err);
 }
@@ -276,8 +368,9 @@ static bool field_of(const char *variable, size_t len, char *out, size_t size)
 
 static bool is_ours(const char *variable, size_t len)
 {
-    static const char *const known[] = { "VIAL_SHARE", "VIAL_CONFIG", "VIAL_PRESET",
-                                         "VIAL_LANGUAGES", "VIAL_STATE" };
+    static const char *const known[] = { "VIAL_SHARE",        "VIAL_CONFIG",
+                                         "VIAL_PRESET",       "VIAL_LANGUAGES",
+                                         "VIAL_ENGINE_PLAIN", "VIAL_STATE" };
 
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
         if (strlen(known[i]) == len && strncmp(variable, known[i], len) == 0)
@@ -350,6 +443,8 @@ int source_read_environ(struct settings *s, struct source *out, char *const *env
 {
     const char *languages = source_variable(environ_, "VIAL_LANGUAGES");
 
+    if (foreign_environ(s, out, environ_, err) < 0)
+        return -1;
     for (char *const *entry = environ_; entry && *entry; entry++)
         if (read_variable(out, *entry, err) < 0)
             return -1;

@@ -22,7 +22,14 @@ const char *source_variable(char *const *environ_, const char *name);
  * request_decode's: FIELD_IN_SETTINGS, or FIELD_IN_PROJECT for ./vial.yaml. */
 int source_read_file(struct settings *s, struct source *out, const char *path,
                      unsigned allowed, bool required, struct vial_error *err);
+/* A file that belongs to the preset's system: only its block is read. PROJECT: code
+ * may have written it. One that is absent is no error. */
+int source_read_seed(struct settings *s, struct source *out, const char *path,
+                     bool project, struct vial_error *err);
 int source_read_preset(struct settings *s, struct source *out, const char *name,
+                       struct vial_error *err);
+/* The block `preset` of that preset alone. */
+int source_find_preset(const char *share_dir, const char *name, struct preset **out,
                        struct vial_error *err);
 int source_read_environ(struct settings *s, struct source *out, char *const *environ_,
                         struct vial_error *err);

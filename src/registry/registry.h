@@ -8,6 +8,9 @@
  * functions may be called from several threads.
  *
  *   registry_open -> { start | take -> … -> release | stop | list }* -> registry_close
+ *
+ * A call on a session that is being stopped fails with VIAL-SESSION; closing waits
+ * for such calls to be released.
  */
 
 #include <jansson.h>
@@ -35,6 +38,9 @@ struct registered {
 
 int registry_open(const struct registry_options *options, struct registry **out,
                   struct vial_error *err);
+/* Later sessions are opened by ENGINE; those that are there keep theirs, which has to
+ * outlive them. */
+void registry_use(struct registry *registry, struct vial_engine *engine);
 void registry_close(struct registry *registry); /* ends all sessions; NULL is allowed */
 
 /* Opens a session for OWNER (copied). *OUT is released by the caller.
@@ -53,15 +59,20 @@ void registry_release(struct registry *registry, struct registered *held);
 int registry_stop(struct registry *registry, const char *owner, const char *id,
                   struct vial_error *err);
 
-/* Execs and contexts of a session by small numbers, so that a later call finds
- * them again; they live as long as the session or until dropped. */
+/* Ends every session of OWNER, as stop does. */
+void registry_stop_all(struct registry *registry, const char *owner);
+
+/* Execs of a session by small numbers, so that a later call finds them again. An
+ * exec is used between add or exec and exec_done; one that has ended and is used by
+ * nobody makes room for later ones (256 are kept), and all go with the session. */
 int registered_add_exec(struct registered *held, struct vial_exec *exec,
                         unsigned *number, struct vial_error *err);
 struct vial_exec *registered_exec(struct registered *held,
                                   unsigned number); /* or NULL */
+void registered_exec_done(struct registered *held, unsigned number);
 
 /* The context of LANGUAGE with that NAME ("" for the usual one), opened at first
- * use. */
+ * use; it lives as long as the session. VIAL-BUSY when there are too many. */
 int registered_context(struct registered *held, const char *language, const char *name,
                        struct vial_context **out, struct vial_error *err);
 

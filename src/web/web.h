@@ -29,7 +29,7 @@ typedef void web_handler(void *context, struct web_request *req);
 
 /* Zero-initialise; 0 and NULL mean the usual value. */
 struct web_options {
-    int listen_fd;        /* bound and listening; becomes the server's */
+    int listen_fd;        /* bound and listening; the server's once it is open */
     const char *tls_cert; /* PEM text, with tls_key; NULL: plain */
     const char *tls_key;
     size_t body_bytes;    /* the most a body may have; usual: 64 MiB */
@@ -60,6 +60,7 @@ void web_count(struct web *web, struct web_counts *out);
 const char *web_method(const struct web_request *req);
 const char *web_path(const struct web_request *req); /* decoded; no NUL, no ".." */
 const char *web_query(const struct web_request *req, const char *name);  /* or NULL */
+const char *web_query_name(const struct web_request *req, size_t index); /* or NULL */
 const char *web_header(const struct web_request *req, const char *name); /* or NULL */
 bool web_header_repeated(const struct web_request *req, const char *name);
 const char *web_body(const struct web_request *req, size_t *len); /* never NULL */
@@ -71,7 +72,8 @@ int web_body_fd(struct web_request *req);
 /* Who asks over a unix socket; false on TCP. */
 bool web_peer(const struct web_request *req, pid_t *pid, uid_t *uid);
 
-/* Readable once the client has gone away, or the server is being closed. Borrowed. */
+/* Readable once the client has gone away (one that only closes its sending side
+ * counts as gone), or the server is being closed. Borrowed; -1: no descriptor left. */
 int web_gone_fd(struct web_request *req);
 
 /* A header of the answer, before reply or start. */
@@ -86,5 +88,7 @@ int web_reply(struct web_request *req, unsigned status, const char *type,
 int web_start(struct web_request *req, unsigned status, const char *type);
 int web_write(struct web_request *req, const void *data, size_t len);
 void web_end(struct web_request *req);
+/* The same for an answer that is not whole: the client sees that it is not. */
+void web_abort(struct web_request *req);
 
 #endif

@@ -133,6 +133,26 @@ int link_jail(struct link *l, const struct jail *jail, struct vial_error *err)
     return 0;
 }
 
+void link_rebind(struct link *l, const struct link_events *events, void *context)
+{
+    l->events = *events;
+    l->context = context;
+}
+
+int link_adopt(struct link *l, uint32_t pid, struct vial_error *err)
+{
+    struct pack p = { 0 };
+
+    pack_u32(&p, pid);
+    return put_message(l, WIRE_ADOPT, 0, &p, err);
+}
+
+void link_jailed(struct link *l)
+{
+    l->out.len = l->out_head = 0; /* our own greeting */
+    l->jailed = true;
+}
+
 static int open_channel(struct link *l, enum channel_kind kind, enum wire_type type,
                         struct pack *p, uint32_t *channel, struct vial_error *err)
 {

@@ -43,7 +43,16 @@ struct link_events {
 struct link *link_new(const struct link_events *events, void *context); /* or NULL */
 void link_free(struct link *l);
 
+/* Another owner, from now on. */
+void link_rebind(struct link *l, const struct link_events *events, void *context);
+
 int link_jail(struct link *l, const struct jail *jail, struct vial_error *err);
+/* The next exec is done by the process PID, which waits at the other end of the
+ * descriptor that goes with this frame. */
+int link_adopt(struct link *l, uint32_t pid, struct vial_error *err);
+/* Instead: someone else has greeted the guest and told it its jail. Nothing has been
+ * sent over this link yet. */
+void link_jailed(struct link *l);
 
 /* Each opens a channel and returns its number (> 0) in *CHANNEL. */
 int link_exec(struct link *l, const struct exec_message *m, uint32_t *channel,

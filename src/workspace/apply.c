@@ -43,7 +43,7 @@ static int move_to_free(int from_fd, const char *from, int to_fd, const char *to
     return errno == EEXIST ? 1 : -errno;
 }
 
-static int do_remove(const struct place *p, const struct op *op, int dir_fd,
+static int do_remove(const struct apply_place *p, const struct op *op, int dir_fd,
                      const char *name)
 {
     struct node now;
@@ -66,7 +66,7 @@ static int do_rmdir(int dir_fd, const char *name)
 }
 
 /* A second name for what is there, so that at no moment nothing is. */
-static int keep_old(const struct place *p, const struct op *op, int dir_fd,
+static int keep_old(const struct apply_place *p, const struct op *op, int dir_fd,
                     const char *name)
 {
     struct stage_name kept = apply_name('k', op->kept);
@@ -77,7 +77,7 @@ static int keep_old(const struct place *p, const struct op *op, int dir_fd,
     return renameat(dir_fd, name, p->stage_fd, kept.text) < 0 ? -errno : 0;
 }
 
-static int do_replace(const struct place *p, const struct op *op, int dir_fd,
+static int do_replace(const struct apply_place *p, const struct op *op, int dir_fd,
                       const char *name, const struct node *now)
 {
     int rc = 0;
@@ -92,7 +92,7 @@ static int do_replace(const struct place *p, const struct op *op, int dir_fd,
     return rc;
 }
 
-static int do_put(const struct place *p, const struct op *op, int dir_fd,
+static int do_put(const struct apply_place *p, const struct op *op, int dir_fd,
                   const char *name)
 {
     struct stage_name staged = apply_name('n', op->staged);
@@ -120,7 +120,7 @@ static int set_mode(int root_fd, const char *path, unsigned mode)
     return rc == -ENOENT ? 1 : rc;
 }
 
-static int act(const struct place *p, const struct op *op)
+static int act(const struct apply_place *p, const struct op *op)
 {
     const char *name = NULL;
     auto_fd int dir_fd = tree_open_parent(p->root_fd, op->path, &name);
@@ -141,7 +141,7 @@ static int act(const struct place *p, const struct op *op)
 }
 
 /* What was replaced must not have been written to while we were at it. */
-static const char *changed_meanwhile(const struct place *p, const struct ops *ops)
+static const char *changed_meanwhile(const struct apply_place *p, const struct ops *ops)
 {
     for (size_t i = 0; i < ops->count; i++) {
         const struct op *op = &ops->items[i];
@@ -155,7 +155,7 @@ static const char *changed_meanwhile(const struct place *p, const struct ops *op
     return NULL;
 }
 
-int apply_all(const struct place *p, const struct ops *ops, const char **conflict,
+int apply_all(const struct apply_place *p, const struct ops *ops, const char **conflict,
               struct vial_error *err)
 {
     for (size_t i = 0; i < ops->count; i++) {
@@ -171,7 +171,7 @@ int apply_all(const struct place *p, const struct ops *ops, const char **conflic
     return *conflict ? 1 : 0;
 }
 
-static int undo_put(const struct place *p, const struct op *op, int dir_fd,
+static int undo_put(const struct apply_place *p, const struct op *op, int dir_fd,
                     const char *name)
 {
     struct stage_name staged = apply_name('n', op->staged);
@@ -189,7 +189,7 @@ static int undo_put(const struct place *p, const struct op *op, int dir_fd,
     return renameat(p->stage_fd, kept.text, dir_fd, name) < 0 ? -errno : 0;
 }
 
-static int undo_remove(const struct place *p, const struct op *op, int dir_fd,
+static int undo_remove(const struct apply_place *p, const struct op *op, int dir_fd,
                        const char *name)
 {
     struct stage_name kept = apply_name('k', op->kept);
@@ -202,7 +202,7 @@ static int undo_remove(const struct place *p, const struct op *op, int dir_fd,
     return rc > 0 ? -EEXIST : rc;
 }
 
-static int undo_rmdir(const struct place *p, const struct op *op, int dir_fd,
+static int undo_rmdir(const struct apply_place *p, const struct op *op, int dir_fd,
                       const char *name)
 {
     if (mkdirat(dir_fd, name, 0700) < 0)
@@ -210,7 +210,7 @@ static int undo_rmdir(const struct place *p, const struct op *op, int dir_fd,
     return set_mode(p->root_fd, op->path, op->mode_before);
 }
 
-static int undo(const struct place *p, const struct op *op)
+static int undo(const struct apply_place *p, const struct op *op)
 {
     const char *name = NULL;
     auto_fd int dir_fd = tree_open_parent(p->root_fd, op->path, &name);
@@ -232,7 +232,8 @@ static int undo(const struct place *p, const struct op *op)
     return -EINVAL;
 }
 
-int apply_undo(const struct place *p, const struct ops *ops, struct vial_error *err)
+int apply_undo(const struct apply_place *p, const struct ops *ops,
+               struct vial_error *err)
 {
     for (size_t i = ops->count; i > 0; i--) {
         int rc = undo(p, &ops->items[i - 1]);
@@ -266,7 +267,8 @@ static int open_root(const struct journal *j, struct vial_error *err)
 }
 
 /* Where the host has changed something since, that change stands. */
-static int redo(const struct place *p, const struct journal *j, struct vial_error *err)
+static int redo(const struct apply_place *p, const struct journal *j,
+                struct vial_error *err)
 {
     for (size_t i = 0; i < j->ops.count; i++) {
         int rc = act(p, &j->ops.items[i]);
@@ -282,7 +284,7 @@ static int recover(struct journal *j, struct vial_error *err)
 {
     auto_fd int root_fd = -1;
     auto_fd int stage_fd = -1;
-    struct place p;
+    struct apply_place p;
     int rc = 0;
 
     if (!j->root) { /* it had not even begun */
@@ -293,7 +295,7 @@ static int recover(struct journal *j, struct vial_error *err)
     if (root_fd < 0)
         return -1;
     stage_fd = tree_open(root_fd, j->stage, O_RDONLY | O_DIRECTORY);
-    p = (struct place){ root_fd, stage_fd };
+    p = (struct apply_place){ root_fd, stage_fd };
     if (j->apply && !j->done && stage_fd >= 0 &&
         (redo(&p, j, err) < 0 || journal_done(j, err) < 0))
         return -1;

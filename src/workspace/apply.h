@@ -10,16 +10,17 @@
 
 #include "workspace/journal.h"
 
-struct place {
+struct apply_place {
     int root_fd;  /* the tree */
     int stage_fd; /* the staging directory in it */
 };
 
 /* All ops. 1 and the path in *CONFLICT (borrowed) when the host has something else
  * there than the record says: then, as after -1, apply_undo. */
-int apply_all(const struct place *p, const struct ops *ops, const char **conflict,
+int apply_all(const struct apply_place *p, const struct ops *ops, const char **conflict,
               struct vial_error *err);
-int apply_undo(const struct place *p, const struct ops *ops, struct vial_error *err);
+int apply_undo(const struct apply_place *p, const struct ops *ops,
+               struct vial_error *err);
 
 /* Removes the staging directory NAME of the tree. 0 or -errno. */
 int apply_clean(int root_fd, const char *name);

@@ -213,7 +213,7 @@ static void count(const struct vial_changes *changes, struct vial_commit_report 
 /* From the record's seal on. On failure everything is taken back. */
 static int carry_out(const struct staging *s, struct vial_error *err)
 {
-    struct place p = { s->commit->sides.root_fd, s->stage_fd };
+    struct apply_place p = { s->commit->sides.root_fd, s->stage_fd };
     struct vial_error second = { 0 };
     const char *path = NULL;
     int rc = 0;

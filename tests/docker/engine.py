@@ -14,13 +14,42 @@ import signal
 import socket
 import subprocess
 import sys
+import tarfile
+import tempfile
 import time
 import urllib.parse
 
+import certs
+
 PACKAGES = "python3,bash,gcc,libc6-dev,procps"
 IMAGES = ["debian:12-slim", "python:3.11-slim", "gcc:12"]
+SMALL = "vial-test-small:1"
+TLS_PORT = 2376
 PORT = 5000  # in a network namespace of its own
 TOGETHER = ["setpriv", "--pdeathsig", "TERM"]  # they end when we do
+
+
+def libraries(program):
+    """What the loader of PROGRAM will open, itself included."""
+    out = subprocess.run(["ldd", program], capture_output=True, text=True, check=True).stdout
+    return {word for word in out.split() if word.startswith("/")}
+
+
+def state_of(pid):
+    """The letter in /proc/PID/stat; X for one that is gone."""
+    try:
+        with open("/proc/%s/stat" % pid) as f:
+            return f.read().rpartition(")")[2].split()[0]
+    except OSError:
+        return "X"
+
+
+def removed(directory):
+    try:
+        os.rmdir(directory)
+        return True
+    except OSError:
+        return False
 
 
 class Connection(http.client.HTTPConnection):
@@ -70,7 +99,7 @@ class Api:
         self.call("POST", "/images/%s/tag?repo=%s&tag=%s" % (image, repo, tag))
 
     def untag(self, name):
-        self.call("DELETE", "/images/%s?noprune=true" % name)
+        self.call("DELETE", "/images/%s?noprune=true&force=true" % name)
 
 
 def wait_for(what, seconds=30):
@@ -84,18 +113,23 @@ def wait_for(what, seconds=30):
 
 
 class Engine:
-    def __init__(self, directory):
+    def __init__(self, directory, name=""):
         self.dir = os.path.abspath(directory)
         # A socket's path must be short, and users must be able to get there.
-        self.run = "/tmp/vial-engine-%d" % os.getpid()
+        self.run = "/tmp/vial-engine-%d%s" % (os.getpid(), name)
         self.socket = os.path.join(self.run, "docker.sock")
-        self.group = "engine-of-tests-%d" % os.getpid()
+        self.group = "engine-of-tests-%d%s" % (os.getpid(), name)
         self.api = Api(self.socket)
-        self.daemon = self.registry = None
+        self.daemon = self.registry = self.certs = None
 
     @property
     def address(self):
         return "unix://" + self.socket
+
+    @property
+    def inside(self):
+        """A command's beginning that puts it into the daemon's network."""
+        return ["nsenter", "--net", "--target", str(self.daemon.pid)]
 
     def log(self, name):
         return open(os.path.join(self.dir, name + ".log"), "ab")
@@ -121,6 +155,11 @@ class Engine:
                    "--pidfile", os.path.join(self.run, "pid"), "--iptables=false",
                    "--ip-forward=false", "--ip-masq=false", "--userland-proxy=false",
                    "--cgroup-parent", "/" + self.group,
+                   "--shutdown-timeout", "1", "--add-runtime", "second=" + shutil.which("runc"),
+                   "--host", "tcp://0.0.0.0:%d" % TLS_PORT, "--tlsverify",
+                   "--tlscacert", self.certs.path("ca.pem"),
+                   "--tlscert", self.certs.path("engine.pem"),
+                   "--tlskey", self.certs.path("engine-key.pem"),
                    "--registry-mirror", "http://127.0.0.1:%d" % PORT]
         inside = ["sh", "-c", 'ip link set lo up && exec "$@"', "sh"]
         with self.log("dockerd") as log:
@@ -144,6 +183,28 @@ class Engine:
             self.daemon.send_signal(how)
             self.daemon.wait(60)
         self.daemon = None
+        if how == signal.SIGKILL:
+            self.forget_containerd()
+
+    def forget_containerd(self):
+        """Its parent was killed, and it with that. Where nobody reaps the dead, the next
+        daemon would take it for alive."""
+        path = os.path.join(self.run, "exec", "containerd", "containerd.pid")
+        try:
+            with open(path) as f:
+                pid = f.read().strip()
+        except OSError:
+            return
+        assert wait_for(lambda: state_of(pid) in "ZX", 20)
+        os.unlink(path)
+
+    def end_containers(self):
+        """What a daemon that was killed has left running."""
+        for group in glob.glob("/sys/fs/cgroup/pids/%s/**/cgroup.procs" % self.group,
+                               recursive=True):
+            with open(group) as f:
+                for pid in f.read().split():
+                    os.kill(int(pid), signal.SIGKILL)
 
     def start_registry(self):
         store = os.path.join(self.dir, "registry")
@@ -153,8 +214,7 @@ class Engine:
                     "http: {addr: '0.0.0.0:%d'}\n" % (store, PORT))
         with self.log("registry") as log:
             self.registry = subprocess.Popen(
-                TOGETHER + ["nsenter", "--net", "--target", str(self.daemon.pid), "docker-registry",
-                 "serve", config], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                TOGETHER + self.inside + ["docker-registry", "serve", config], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                 start_new_session=True)
 
     def stop_registry(self):
@@ -165,14 +225,39 @@ class Engine:
 
     def load(self):
         """The images, under their usual names, here and in the registry."""
-        present = {t for i in self.api.call("GET", "/images/json") for t in i["RepoTags"] or []}
-        if IMAGES[0] not in present:
+        if not self.has(IMAGES[0]):
             repo, tag = IMAGES[0].split(":")
             with open(self.base(), "rb") as tar:
                 self.api.call("POST", "/images/create?fromSrc=-&repo=%s&tag=%s" % (repo, tag),
                               tar, {"Content-Type": "application/x-tar"}, timeout=300)
         for name in IMAGES:
             self.api.tag(IMAGES[0], name)
+
+    def small(self):
+        """An image of a shell and its libraries: real, and quick to push and pull."""
+        if not self.has(SMALL):
+            with tempfile.TemporaryFile() as file:
+                with tarfile.open(fileobj=file, mode="w", dereference=True) as tar:
+                    programs = ["/bin/bash", "/bin/sh", "/bin/cat"]
+                    places = {os.path.realpath(os.path.dirname(p)) + "/" + os.path.basename(p)
+                              for p in programs + [lib for p in programs
+                                                   for lib in libraries(p)]}
+                    for path in sorted(places):
+                        tar.add(path)
+                    for name, target in [("bin", "usr/bin"), ("lib", "usr/lib"),
+                                         ("lib64", "usr/lib64")]:
+                        link = tarfile.TarInfo(name)
+                        link.type, link.linkname = tarfile.SYMTYPE, target
+                        tar.addfile(link)
+                file.seek(0)
+                repo, tag = SMALL.split(":")
+                self.api.call("POST", "/images/create?fromSrc=-&repo=%s&tag=%s" % (repo, tag),
+                              file, {"Content-Type": "application/x-tar"}, timeout=300)
+        return SMALL
+
+    def has(self, image):
+        return image in {t for i in self.api.call("GET", "/images/json")
+                         for t in i["RepoTags"] or []}
 
     def publish(self, name, mirrored):
         """Pushes local image NAME so that pulls of MIRRORED find it."""
@@ -185,10 +270,14 @@ class Engine:
         if "errorDetail" in str(out):
             raise RuntimeError(out)
 
-    def start(self):
+    def start_bare(self):
         os.makedirs(self.dir, exist_ok=True)
         os.makedirs(self.run, mode=0o755, exist_ok=True)
+        self.certs = certs.make(os.path.join(self.run, "certs"))
         self.start_daemon()
+
+    def start(self):
+        self.start_bare()
         self.start_registry()
         self.load()
         return self
@@ -196,18 +285,19 @@ class Engine:
     def stop(self):
         self.stop_registry()
         self.stop_daemon()
+        self.end_containers()
         if os.path.ismount(os.path.join(self.run, "exec", "netns")):
             subprocess.run(["umount", os.path.join(self.run, "exec", "netns")], check=False)
         for parent in glob.glob("/sys/fs/cgroup/*/" + self.group) + \
                 glob.glob("/sys/fs/cgroup/" + self.group):
             for path, _, _ in os.walk(parent, topdown=False):
-                os.rmdir(path)
+                wait_for(lambda: removed(path), 10)
         shutil.rmtree(self.run, ignore_errors=True)
 
 
 def missing():
     """Why there can be no engine here, or None."""
-    for program in ["dockerd", "docker-registry", "mmdebstrap", "ip"]:
+    for program in ["dockerd", "docker-registry", "mmdebstrap", "ip", "openssl", "runc"]:
         if not shutil.which(program):
             return "there is no program '%s'" % program
     return None if os.geteuid() == 0 else "an engine of our own needs root"

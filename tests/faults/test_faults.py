@@ -10,6 +10,7 @@ FAULT_RUNS   how many runs the random-kill test makes (60); FAULT_KILLS of them 
 import json
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -90,6 +91,34 @@ def test_sixty_four_at_once_do_not_mix(host):
     assert host.check(5) == []
 
 
+def kib(pid, name, file="status"):
+    text = open("/proc/%s/%s" % (pid, file)).read()
+    return int(re.search(r"^%s:\s+(\d+) kB" % name, text, re.M)[1])
+
+
+def guests_of(pid):
+    """Its children but for the janitor, who lives in its memory."""
+    kids = open("/proc/%d/task/%d/children" % (pid, pid)).read().split()
+    return [k for k in kids if open("/proc/%s/comm" % k).read() != "vial-janitor\n"]
+
+
+def test_sixty_four_at_once_stay_small(host):
+    """Each vial below 4 MiB at its peak; vial and guest of all 64, with what they share
+    counted once, below 64 MiB."""
+    ps = [subprocess.Popen([VIAL, "run", "--driver", "native", "sh", "echo up; read x; echo $x"],
+                           stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(64)]
+    assert [p.stdout.readline() for p in ps] == [b"up\n"] * 64
+    peaks = [kib(p.pid, "VmHWM") for p in ps]
+    guests = [g for p in ps for g in guests_of(p.pid)]
+    total = sum(kib(pid, "Pss", "smaps_rollup") for pid in [p.pid for p in ps] + guests)
+    outs = [p.communicate(b"%d\n" % i, timeout=120)[0] for i, p in enumerate(ps)]
+    assert outs == [b"%d\n" % i for i in range(64)]
+    assert len(guests) == 64
+    assert 0 < max(peaks) <= 4 << 10, max(peaks)
+    assert 64 * 64 < total <= 64 << 10, total
+    assert host.check(5) == []
+
+
 def copied(tmp_path):
     """A copy of the build whose parts can be broken."""
     source = os.path.dirname(os.path.abspath(VIAL))
@@ -106,16 +135,16 @@ def blobs(tmp_path):
             if n.startswith("default") and n.endswith(".bpf")]
 
 
-@pytest.mark.parametrize("how", ["missing", "empty", "cut", "garbage"])
+@pytest.mark.parametrize("how", ["empty", "cut", "garbage", "half", "other lengths"])
 def test_a_broken_seccomp_profile_means_no_run(host, tmp_path, how):
     vial = copied(tmp_path)
-    assert len(blobs(tmp_path)) == 2
+    assert len(blobs(tmp_path)) == 1
     for blob in blobs(tmp_path):
         data = blob.read_bytes()
         blob.unlink()
-        if how != "missing":
-            blob.write_bytes({"empty": b"", "cut": data[:len(data) - 3],
-                              "garbage": b"\xff" * len(data)}[how])
+        blob.write_bytes({"empty": b"", "cut": data[:len(data) - 3],
+                          "garbage": b"\xff" * len(data), "half": data[:len(data) // 16 * 8],
+                          "other lengths": data[4:8] + data[:4] + data[8:]}[how])
         code, out, _ = call(vial, *QUICK)
         assert code == 125
         assert json.loads(out)["verdict"] in ("denied", "failed")

@@ -12,12 +12,13 @@ import child  # noqa: E402
 import errors  # noqa: E402
 import exported  # noqa: E402
 import guest  # noqa: E402
+import keeper  # noqa: E402
 import layers  # noqa: E402
 import proof  # noqa: E402
 import shape  # noqa: E402
 import spdx  # noqa: E402
 
-GATES = [layers, shape, exported, spdx, errors, guest, child, proof]
+GATES = [layers, shape, exported, spdx, errors, guest, child, keeper, proof]
 
 
 def judge(gate, root, build):

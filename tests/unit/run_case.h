@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "check.h"
+#include "kept_case.h"
 
 #include "vial/vial.h"
 
@@ -17,7 +18,8 @@ static inline struct vial_engine *case_engine(const char *config)
     char empty[] = "/tmp/vial-test-XXXXXX";
     int fd = mkstemp(empty);
     const struct vial_engine_options options = { .config = config ? config : empty,
-                                                 .project_dir = "/" };
+                                                 .project_dir = "/",
+                                                 .kept = kept_is_on() };
     struct vial_engine *e = NULL;
     struct vial_error err = { 0 };
 

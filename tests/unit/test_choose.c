@@ -70,7 +70,7 @@ static void an_unknown_driver_is_refused(void **state)
     struct vial_error err = { 0 };
 
     (void)state;
-    assert_int_equal(driver_choose("podman", &nothing, &driver, &err), -1);
+    assert_int_equal(driver_choose(drivers, "podman", &nothing, &driver, &err), -1);
     assert_error(&err, "VIAL-DRIVER driver 'podman' is not in this build");
     assert_null(driver);
 }
@@ -83,7 +83,7 @@ static void auto_never_means_a_driver_without_isolation(void **state)
 
     (void)state;
     (void)setenv("VIAL_TEST_FAKE", "1", 1);
-    if (driver_choose("auto", &nothing, &driver, &err) == 0) {
+    if (driver_choose(drivers, "auto", &nothing, &driver, &err) == 0) {
         assert_string_not_equal(driver->name, "process");
         assert_string_not_equal(driver->name, "fake");
     } else {
@@ -99,7 +99,7 @@ static void auto_is_refused_when_nothing_is_strong_enough(void **state)
 
     (void)state;
     strv_push(&require, "no-such-layer");
-    assert_int_equal(driver_choose("auto", &require, &driver, &err), -1);
+    assert_int_equal(driver_choose(drivers, "auto", &require, &driver, &err), -1);
     assert_true(err.code[0] != '\0');
     assert_null(driver);
 }
@@ -110,7 +110,7 @@ static void a_weak_driver_works_when_it_is_named(void **state)
     const struct driver *driver = NULL;
 
     (void)state;
-    assert_int_equal(driver_choose("process", &nothing, &driver, NULL), 0);
+    assert_int_equal(driver_choose(drivers, "process", &nothing, &driver, NULL), 0);
     assert_string_equal(driver->name, "process");
 }
 
@@ -118,16 +118,16 @@ static void the_fake_exists_only_for_tests(void **state)
 {
     (void)state;
     (void)setenv("VIAL_TEST_FAKE", "0", 1);
-    assert_null(driver_find("fake"));
+    assert_null(driver_find(drivers, "fake"));
     (void)setenv("VIAL_TEST_FAKE", "1", 1);
-    assert_non_null(driver_find("fake"));
+    assert_non_null(driver_find(drivers, "fake"));
     (void)unsetenv("VIAL_TEST_FAKE");
-    assert_null(driver_find("fake"));
+    assert_null(driver_find(drivers, "fake"));
 }
 
 static void the_doctor_names_every_driver_with_its_layers(void **state)
 {
-    json_t *list = driver_doctor_json();
+    json_t *list = driver_doctor_json(drivers);
     const json_t *process = json_array_get(list, json_array_size(list) - 1);
 
     (void)state;

@@ -98,6 +98,12 @@ static void every_plan_becomes_the_container_that_was_agreed(void **state)
     free(entries);
 }
 
+static bool needs_network(const char *part)
+{
+    return strncmp(part, "'network_name'", 14) == 0 || strncmp(part, "'dns'", 5) == 0 ||
+           strncmp(part, "'ports'", 7) == 0;
+}
+
 /* A request at random; the same ones in every run. */
 static void add_random(struct str *out, unsigned *seed, const char *mount)
 {
@@ -117,13 +123,20 @@ static void add_random(struct str *out, unsigned *seed, const char *mount)
         "'cwd':'/root'",
         "'image':'host/privileged:latest'",
         "'args':['--privileged']",
+        "'network_name':'backend'",
+        "'dns':['10.0.0.1']",
+        "'ports':['8000:80','127.0.0.2:53:53/udp']",
+        "'caches':['pip','host:/var/run2']",
+        "'runtime':'runsc'",
+        "'prefix':'host'",
     };
 
     str_puts(out, "{'language':'python','code':'host'");
     for (size_t i = 0; i < sizeof(parts) / sizeof(*parts); i++) {
         *seed = *seed * 1103515245u + 12345u;
         /* Both networks at once would be no JSON. */
-        if (((*seed >> 16) & 1u) == 0 || (i == 4 && strstr(out->data, "bridge")))
+        if (((*seed >> 16) & 1u) == 0 || (i == 4 && strstr(out->data, "bridge")) ||
+            (needs_network(parts[i]) && !strstr(out->data, "bridge")))
             continue;
         str_printf(out, ",%s", parts[i]);
     }
@@ -162,12 +175,29 @@ static void expect_mounts(json_t *mounts, const char *given)
         json_t *m = json_array_get(mounts, i);
         json_t *how = json_object_get(m, "BindOptions");
 
+        if (strcmp(text_at(m, "Type"), "volume") == 0) {
+            assert_non_null(strstr(text_at(m, "Source"), "-cache-"));
+            assert_null(strchr(text_at(m, "Source"), '/'));
+            continue;
+        }
         assert_string_equal(text_at(m, "Type"), "bind");
         assert_string_equal(text_at(how, "Propagation"), "rprivate");
         if (strcmp(text_at(m, "Source"), given) != 0) {
             assert_string_equal(text_at(m, "Source"), options.guest_path);
             assert_true(json_is_true(json_object_get(m, "ReadOnly")));
         }
+    }
+}
+
+static void expect_bindings(json_t *bindings)
+{
+    const char *key = NULL;
+    json_t *list = NULL;
+
+    json_object_foreach(bindings, key, list)
+    {
+        for (size_t i = 0; i < json_array_size(list); i++)
+            assert_memory_equal(text_at(json_array_get(list, i), "HostIp"), "127.", 4);
     }
 }
 
@@ -189,18 +219,18 @@ static void expect_closed(json_t *container, const char *mount)
                                         "Healthcheck",
                                         "Labels",
                                         "HostConfig",
+                                        "ExposedPorts",
+                                        "StopTimeout",
                                         NULL };
-    static const char *const hosts[] = { "AutoRemove",      "Privileged",
-                                         "ReadonlyRootfs",  "CapDrop",
-                                         "SecurityOpt",     "NetworkMode",
-                                         "IpcMode",         "CgroupnsMode",
-                                         "Mounts",          "Tmpfs",
-                                         "ShmSize",         "Ulimits",
-                                         "LogConfig",       "RestartPolicy",
-                                         "PublishAllPorts", "OomKillDisable",
-                                         "MaskedPaths",     "Memory",
-                                         "MemorySwap",      "PidsLimit",
-                                         "NanoCpus",        NULL };
+    static const char *const hosts[] = {
+        "AutoRemove",  "Privileged",    "ReadonlyRootfs",  "CapDrop",
+        "SecurityOpt", "NetworkMode",   "IpcMode",         "CgroupnsMode",
+        "Mounts",      "Tmpfs",         "ShmSize",         "Ulimits",
+        "LogConfig",   "RestartPolicy", "PublishAllPorts", "OomKillDisable",
+        "MaskedPaths", "Memory",        "MemorySwap",      "PidsLimit",
+        "NanoCpus",    "Dns",           "PortBindings",    "Runtime",
+        NULL
+    };
     json_t *host = json_object_get(container, "HostConfig");
     const char *network = text_at(host, "NetworkMode");
 
@@ -210,7 +240,14 @@ static void expect_closed(json_t *container, const char *mount)
     assert_true(json_is_true(json_object_get(host, "ReadonlyRootfs")));
     assert_string_equal(
         json_string_value(json_array_get(json_object_get(host, "CapDrop"), 0)), "ALL");
-    assert_true(strcmp(network, "none") == 0 || strcmp(network, "bridge") == 0);
+    assert_true(strcmp(network, "none") == 0 || strcmp(network, "bridge") == 0 ||
+                strcmp(network, "backend") == 0);
+    if (strcmp(network, "none") == 0) {
+        assert_null(json_object_get(host, "Dns"));
+        assert_null(json_object_get(host, "PortBindings"));
+        assert_null(json_object_get(container, "ExposedPorts"));
+    }
+    expect_bindings(json_object_get(host, "PortBindings"));
     assert_string_equal(text_at(host, "IpcMode"), "private");
     assert_string_equal(text_at(host, "CgroupnsMode"), "private");
     assert_string_equal(text_at(container, "User"), "1000:1000");
@@ -254,14 +291,28 @@ static void expect_name(const char *session, const char *task, bool unique,
     assert_string_equal(out.data, name);
 }
 
+static void expect_prefixed(const char *prefix, const char *name)
+{
+    char a[] = "s1", b[] = "t1", c[32];
+    struct plan plan = { .label_session = a,
+                         .label_task = b,
+                         .container = { .prefix = c } };
+    auto_str struct str out = { 0 };
+
+    (void)snprintf(c, sizeof(c), "%s", prefix);
+    container_name(&out, &plan, "v-00ff", false);
+    assert_string_equal(out.data, name);
+}
+
 /* covers: FR-020-31 NFR-020-38 */
 static void a_name_is_made_of_the_labels(void **state)
 {
     (void)state;
     expect_name("s1", "t1", false, "vial-s1-t1");
     expect_name("s1", "t1", true, "vial-s1-t1-00ff");
-    expect_name("s1", NULL, false, "vial-s1-00ff");
+    expect_name("s1", NULL, false, "vial-s1");
     expect_name(NULL, NULL, false, "vial-00ff");
+    expect_prefixed("acode", "acode-s1-t1");
     expect_name("../a b", "\xc3\xa9?x=1&y", false, "vial-.._a_b-___x_1_y");
 }
 

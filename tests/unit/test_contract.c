@@ -624,14 +624,15 @@ static void prepare(struct on *on)
 /* The driver's name is the only argument. */
 int main(int argc, char **argv)
 {
-    struct on on = { .driver = argc > 1 ? argv[1] : "native",
-                     .engine = case_engine(NULL) };
+    const char *name = argc > 1 ? argv[1] : "native";
+    struct on on = { .driver = kept_driver(name) };
     int bad = 0;
 
+    on.engine = case_engine(NULL);
     prepare(&on);
     const struct CMUnitTest tests[] = TESTS(&on);
 
-    bad = cmocka_run_group_tests_name(on.driver, tests, NULL, NULL);
+    bad = cmocka_run_group_tests_name(name, tests, NULL, NULL);
     vial_engine_close(on.engine);
     return bad;
 }

@@ -33,6 +33,9 @@
 #define LLVMFuzzerTestOneInput replay_http
 #include "../fuzz/fuzz_http.c"
 #undef LLVMFuzzerTestOneInput
+#define LLVMFuzzerTestOneInput replay_plan
+#include "../fuzz/fuzz_plan.c"
+#undef LLVMFuzzerTestOneInput
 /* NOLINTEND(bugprone-suspicious-include) */
 
 typedef int target_fn(const uint8_t *data, size_t len);
@@ -118,6 +121,12 @@ static void the_http_corpus_holds(void **state)
     replay("http", replay_http);
 }
 
+static void the_plan_corpus_holds(void **state)
+{
+    (void)state;
+    replay("plan", replay_plan);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -128,6 +137,7 @@ int main(void)
         cmocka_unit_test(the_wire_corpus_holds),
         cmocka_unit_test(the_request_corpus_holds),
         cmocka_unit_test(the_http_corpus_holds),
+        cmocka_unit_test(the_plan_corpus_holds),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

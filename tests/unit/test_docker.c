@@ -15,6 +15,7 @@
 #include "driver/docker/image.h"
 #include "driver/docker/keep.h"
 #include "driver/docker/mux.h"
+#include "driver/docker/network.h"
 #include "driver/docker/pump.h"
 #include "driver/native/owner.h"
 
@@ -47,6 +48,15 @@ static int serve(const void *context, int64_t timeout_ms, struct vial_error *err
 static struct api api_on(struct engine *e)
 {
     return (struct api){ .transport = { .connect = serve, .context = e } };
+}
+
+static struct api api_patient(struct engine *e)
+{
+    struct api api = api_on(e);
+
+    api.retries = 2;
+    api.retry_ms = 1;
+    return api;
 }
 
 static void finish(struct engine *e)
@@ -93,7 +103,16 @@ static void each_refusal_is_told_from_the_others(void **state)
         "VIAL-ENGINE-SPACE do it: the engine has no space left",
         "run 'vial image prune', or free space in the engine's data directory");
     expect_error(REFUSED("500", "bind: address already in use"),
-                 "VIAL-ENGINE-API do it: a port is in use already", "");
+                 "VIAL-ENGINE-PORT do it: a port is in use already",
+                 "publish another one, or port 0 for any that is free");
+    expect_error(REFUSED("500", "Bind for 127.0.0.1:80 failed: port is already "
+                                "allocated"),
+                 "VIAL-ENGINE-PORT do it: port 127.0.0.1:80 is in use already",
+                 "publish another one, or port 0 for any that is free");
+    expect_error(REFUSED("400", "Unknown runtime specified runsc"),
+                 "VIAL-ENGINE-RUNTIME do it: the engine has no such runtime",
+                 "name one that 'docker info' lists under Runtimes, or add it to "
+                 "/etc/docker/daemon.json");
     expect_error(REFUSED("400", "bind source path does not exist: /x"),
                  "VIAL-MOUNT do it: a mount cannot be made", "");
     expect_error(REFUSED("400", "invalid reference format"),
@@ -110,7 +129,7 @@ static void a_question_is_asked_again_and_an_order_is_not(void **state)
 {
     struct engine question = { .answers = { "", "HTTP/1.1", OK_JSON "{}" } };
     struct engine order = { .answers = { "", OK_JSON "{}" } };
-    struct api api = api_on(&question);
+    struct api api = api_patient(&question);
     struct api_call call = { .method = "GET", .target = "/x", .about = "do it" };
     struct vial_error err = { 0 };
 
@@ -118,7 +137,7 @@ static void a_question_is_asked_again_and_an_order_is_not(void **state)
     assert_int_equal(api_do(&api, &call, NULL, &err), 0);
     assert_int_equal(question.calls, 3);
     finish(&question);
-    api = api_on(&order);
+    api = api_patient(&order);
     call.method = "POST";
     assert_int_equal(api_do(&api, &call, NULL, &err), -1);
     assert_int_equal(order.calls, 1);
@@ -137,6 +156,13 @@ static void what_the_engine_says_cannot_harm_a_terminal(void **state)
     assert_string_equal(err.cause, "a\\x1b[31mb");
 }
 
+static int init_at(struct api *api, const char *address, struct vial_error *err)
+{
+    const struct api_source from = { .address = address };
+
+    return api_init(api, &from, err);
+}
+
 /* covers: FR-020-05 */
 static void an_engine_that_is_not_there_comes_with_a_remedy(void **state)
 {
@@ -145,7 +171,7 @@ static void an_engine_that_is_not_there_comes_with_a_remedy(void **state)
     struct api_call call = { .method = "GET", .target = "/x", .about = "do it" };
 
     (void)state;
-    assert_int_equal(api_init(&api, "unix:///nonexistent/e.sock", &err), 0);
+    assert_int_equal(init_at(&api, "unix:///nonexistent/e.sock", &err), 0);
     assert_int_equal(api_do(&api, &call, NULL, &err), -1);
     assert_string_equal(err.message, "do it: connect to '/nonexistent/e.sock'");
     assert_non_null(strstr(err.remedy, "--driver native"));
@@ -156,19 +182,97 @@ static void an_engine_that_is_not_there_comes_with_a_remedy(void **state)
 
 static void addresses_that_cannot_be_used_are_refused(void **state)
 {
-    static const char *const bad[] = { "tcp://127.0.0.1:2376", "ssh://x", "unix://x",
-                                       "/run/x.sock" };
+    static const char *const bad[] = { "ssh://x",           "unix://x",
+                                       "/run/x.sock",       "tcp://",
+                                       "tcp://:2375",       "tcp://[::1",
+                                       "tcp://127.0.0.1:x", "tcp://127.0.0.1/v1.41",
+                                       "tcp://a b:80",      "tcp://h:123456" };
     struct vial_error err = { 0 };
     struct api api;
 
     (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
-        assert_int_equal(api_init(&api, bad[i], &err), -1);
+        assert_int_equal(init_at(&api, bad[i], &err), -1);
         assert_string_equal(err.code, "VIAL-UNSUPPORTED");
         assert_non_null(strstr(err.remedy, "DOCKER_HOST"));
     }
-    assert_int_equal(api_init(&api, NULL, &err), 0);
+    assert_int_equal(init_at(&api, NULL, &err), 0);
     assert_string_equal(api.socket, "/var/run/docker.sock");
+}
+
+static void expect_peer(const char *address, const char *tls, const char *host,
+                        const char *port)
+{
+    const struct api_source from = { .address = address,
+                                     .tls_verify = tls,
+                                     .certs = "/certs" };
+    struct vial_error err = { 0 };
+    struct api api;
+
+    if (api_init(&api, &from, &err) < 0)
+        fail_msg("%s: %s", address, err.message);
+    assert_string_equal(api.peer.host, host);
+    assert_string_equal(api.peer.port, port);
+    assert_true(api.remote);
+    assert_int_equal(api.peer.tls, tls != NULL);
+}
+
+static void an_engine_over_tcp_has_a_host_and_a_port(void **state)
+{
+    (void)state;
+    expect_peer("tcp://127.0.0.1:2375", NULL, "127.0.0.1", "2375");
+    expect_peer("tcp://localhost", NULL, "localhost", "2375");
+    expect_peer("tcp://[::1]:99/", NULL, "::1", "99");
+    expect_peer("tcp://engine.example", "1", "engine.example", "2376");
+}
+
+static void without_tls_only_this_host_is_talked_to(void **state)
+{
+    const struct api_source from = { .address = "tcp://engine.example:2375" };
+    const struct api_source trick = { .address = "tcp://127.evil.example:2375" };
+    const struct api_source asked = { .address = "tcp://engine.example:2375",
+                                      .plain = "1" };
+    struct vial_error err = { 0 };
+    struct api api;
+
+    (void)state;
+    assert_int_equal(api_init(&api, &from, &err), -1);
+    assert_string_equal(err.code, "VIAL-ENGINE-TLS");
+    assert_non_null(strstr(err.remedy, "DOCKER_TLS_VERIFY"));
+    assert_int_equal(api_init(&api, &trick, &err), -1);
+    assert_string_equal(err.code, "VIAL-ENGINE-TLS");
+    assert_int_equal(api_init(&api, &asked, &err), 0);
+}
+
+static int join(const char *answer, struct vial_error *err)
+{
+    struct engine e = { .answers = { answer } };
+    struct api api = api_on(&e);
+    char name[] = "backend";
+    const struct plan plan = { .network = NETWORK_BRIDGE,
+                               .container = { .network_name = name } };
+    int rc = network_check(&api, &plan, err);
+
+    finish(&e);
+    return rc;
+}
+
+static void only_networks_behind_a_bridge_are_joined(void **state)
+{
+    struct vial_error err = { 0 };
+
+    (void)state;
+    assert_int_equal(join(OK_JSON "{\"Name\":\"backend\",\"Driver\":\"bridge\"}", &err),
+                     0);
+    assert_int_equal(
+        join(OK_JSON "{\"Name\":\"backend\",\"Driver\":\"macvlan\"}", &err), -1);
+    assert_error(&err, "VIAL-ENGINE-NETWORK network 'backend' is of kind 'macvlan', "
+                       "which leads to the host or its neighbours");
+    assert_int_equal(join(OK_JSON "{\"Name\":\"backend\",\"Driver\":\"host\"}", &err),
+                     -1);
+    assert_int_equal(join(OK_JSON "{\"Name\":\"other\",\"Driver\":\"bridge\"}", &err),
+                     -1);
+    assert_error(&err, "VIAL-ENGINE-NETWORK there is no network 'backend'");
 }
 
 static void expect_name(const char *text, const char *name, const char *tag)
@@ -445,6 +549,9 @@ int main(void)
         cmocka_unit_test(what_the_engine_says_cannot_harm_a_terminal),
         cmocka_unit_test(an_engine_that_is_not_there_comes_with_a_remedy),
         cmocka_unit_test(addresses_that_cannot_be_used_are_refused),
+        cmocka_unit_test(an_engine_over_tcp_has_a_host_and_a_port),
+        cmocka_unit_test(only_networks_behind_a_bridge_are_joined),
+        cmocka_unit_test(without_tls_only_this_host_is_talked_to),
         cmocka_unit_test(image_names_are_taken_apart),
         cmocka_unit_test(a_pull_tells_its_progress_and_looks_at_what_came),
         cmocka_unit_test(a_pull_that_goes_wrong_is_an_error),

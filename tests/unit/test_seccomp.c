@@ -281,6 +281,136 @@ static size_t call_x32(json_t *unused)
 }
 #endif
 
+/* What PROGRAM says to CALL, in the kernel's words; it is the kernel's own machine as
+ * far as filters use it. */
+static uint32_t verdict(const struct blob *program, const struct seccomp_data *call)
+{
+    const struct sock_filter *f = (const void *)program->data;
+    size_t count = program->len / sizeof *f;
+    uint32_t a = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        bool met = false;
+
+        switch (f[i].code) {
+        case BPF_LD | BPF_W | BPF_ABS:
+            assert_true(f[i].k + sizeof a <= sizeof *call);
+            memcpy(&a, (const char *)call + f[i].k, sizeof a);
+            continue;
+        case BPF_ALU | BPF_AND | BPF_K:
+            a &= f[i].k;
+            continue;
+        case BPF_RET | BPF_K:
+            return f[i].k;
+        case BPF_JMP | BPF_JA:
+            i += f[i].k;
+            continue;
+        case BPF_JMP | BPF_JEQ | BPF_K:
+            met = a == f[i].k;
+            break;
+        case BPF_JMP | BPF_JGE | BPF_K:
+            met = a >= f[i].k;
+            break;
+        case BPF_JMP | BPF_JGT | BPF_K:
+            met = a > f[i].k;
+            break;
+        default:
+            fail_msg("instruction %zu has code %d", i, f[i].code);
+        }
+        i += met ? f[i].jt : f[i].jf;
+    }
+    fail_msg("a filter has no end");
+    return 0;
+}
+
+/* Of two filters the kernel takes the stricter word, the second's if they are equal. */
+static uint32_t verdict_of_both(const struct blob *both,
+                                const struct seccomp_data *call)
+{
+    uint32_t first = verdict(&both[0], call), second = verdict(&both[1], call);
+
+    return (int32_t)(first & SECCOMP_RET_ACTION_FULL) <
+                   (int32_t)(second & SECCOMP_RET_ACTION_FULL)
+               ? first
+               : second;
+}
+
+static void compile_twice(json_t *profile, struct blob both[PROFILE_FILTERS],
+                          struct blob joined[PROFILE_FILTERS])
+{
+    struct vial_error err = { 0 };
+
+    if (profile_compile(profile, both, &err) < 0 ||
+        profile_compile(profile, joined, &err) < 0 || profile_join(joined, &err) < 0)
+        fail_msg("%s", check_text(&err));
+}
+
+static void blobs_done(struct blob blobs[PROFILE_FILTERS])
+{
+    for (size_t i = 0; i < PROFILE_FILTERS; i++)
+        blob_done(&blobs[i]);
+}
+
+/* Every number, with the arguments of every rule in turn. */
+static size_t compare(json_t *rules, const struct blob *both, const struct blob *joined)
+{
+    static const uint32_t arches[] = { SCMP_ARCH_X86_64, SCMP_ARCH_X86,
+                                       SCMP_ARCH_AARCH64 };
+    size_t compared = 0, i = 0;
+    json_t *rule = NULL;
+
+    json_array_foreach(rules, i, rule)
+    {
+        struct seccomp_data call = { .arch = arches[i % 3] };
+        bool has_args = json_object_get(rule, "args") != NULL;
+
+        if (i > 2 && !has_args)
+            continue;
+        call.arch = has_args ? seccomp_arch_native() : call.arch;
+        meet(rule, (uint64_t *)call.args);
+        for (call.nr = 0; call.nr < 600; call.nr++, compared++)
+            assert_int_equal(verdict(joined, &call), verdict_of_both(both, &call));
+        call.nr = 0x40000001; /* x32 */
+        assert_int_equal(verdict(joined, &call), verdict_of_both(both, &call));
+    }
+    return compared;
+}
+
+static void a_joined_filter_says_what_both_said(void **state)
+{
+    static const char *const names[] = { "default", "nonet", "debug", "strict" };
+
+    (void)state;
+    for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
+        auto_json json_t *profile = read_profile(names[n]);
+        struct blob both[PROFILE_FILTERS] = { 0 }, joined[PROFILE_FILTERS] = { 0 };
+
+        compile_twice(profile, both, joined);
+        assert_int_equal(joined[0].len, both[0].len + both[1].len);
+        assert_int_equal(joined[1].len, 0);
+        assert_true(compare(json_object_get(profile, "rules"), both, joined) > 10000);
+        blobs_done(both);
+        blobs_done(joined);
+    }
+}
+
+static void filters_are_not_joined_when_the_first_kills(void **state)
+{
+    auto_json json_t *profile =
+        json_pack("{ss ss s[{ss ss} {ss ss} {ss ss s[s]}]}", "summary", "", "default",
+                  "EPERM", "rules", "call", "read", "action", "allow", "call", "ptrace",
+                  "action", "kill", "call", "read", "action", "EPERM", "args", "0=7");
+    struct blob both[PROFILE_FILTERS] = { 0 }, joined[PROFILE_FILTERS] = { 0 };
+
+    (void)state;
+    assert_non_null(profile);
+    compile_twice(profile, both, joined);
+    assert_int_equal(joined[0].len, both[0].len);
+    assert_int_equal(joined[1].len, both[1].len);
+    blobs_done(both);
+    blobs_done(joined);
+}
+
 static void foreign_architectures_are_killed(void **state)
 {
     (void)state;
@@ -354,6 +484,8 @@ int main(void)
         cmocka_unit_test(only_ones_own_limits_can_be_set),
         cmocka_unit_test(socket_buffers_keep_their_size),
         cmocka_unit_test(asynchronous_disk_calls_look_absent),
+        cmocka_unit_test(a_joined_filter_says_what_both_said),
+        cmocka_unit_test(filters_are_not_joined_when_the_first_kills),
         cmocka_unit_test(foreign_architectures_are_killed),
         cmocka_unit_test(a_profile_that_makes_no_sense_is_refused),
         cmocka_unit_test(a_name_cannot_be_a_path),

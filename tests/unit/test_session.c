@@ -408,7 +408,7 @@ static void what_cannot_be_opened_is_refused(void **state)
     refused(vial_session_open(on->engine, req, &options, &s, &err), "VIAL-VALUE");
     refused(vial_session_open(on->engine, req, NULL, &s, &err), "VIAL-UNSUPPORTED");
     vial_request_free(req);
-    req = case_request("{'driver':'process','require':['namespaces']}");
+    req = case_request("{'require':['no-such-layer']}");
     refused(vial_session_open(on->engine, req, NULL, &s, &err), "VIAL-ISOLATION");
     vial_request_free(req);
     vial_session_free(NULL);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "driver/docker/api.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,54 +11,8 @@
 #include "base/json.h"
 #include "base/path.h"
 #include "base/text.h"
-#include "base/unit.h"
 
-#define CALL_MS        30000
-#define ATTEMPTS       3
-#define RETRY_FIRST_MS 20
-
-static int fail_address(const char *address, const char *why, struct vial_error *err)
-{
-    (void)fail(err, VIAL_E_UNSUPPORTED, "engine address '%s' %s", address, why);
-    return fail_remedy(err,
-                       "set DOCKER_HOST to unix:///path/of/the/socket, or unset it");
-}
-
-int api_init(struct api *out, const char *address, struct vial_error *err)
-{
-    const char *path = API_SOCKET_DEFAULT;
-
-    *out = (struct api){ 0 };
-    if (address && str_starts(address, "unix://"))
-        path = address + strlen("unix://");
-    else if (address && str_starts(address, "tcp://"))
-        return fail_address(address, "is remote, which is not supported yet", err);
-    else if (address)
-        return fail_address(address, "is not a local socket", err);
-    if (path[0] != '/' || strlen(path) >= sizeof(out->socket))
-        return fail_address(address, "does not name a socket by a short absolute path",
-                            err);
-    (void)snprintf(out->socket, sizeof(out->socket), "%s", path);
-    out->transport.connect = http_unix_connect;
-    out->transport.context = out->socket;
-    return 0;
-}
-
-int api_find(struct api *out, struct vial_error *err)
-{
-    const char *address = getenv("DOCKER_HOST"); /* NOLINT(concurrency-mt-unsafe) */
-    /* NOLINTNEXTLINE(concurrency-mt-unsafe) */
-    const char *seconds = getenv("DOCKER_CLIENT_TIMEOUT");
-
-    if (api_init(out, address && address[0] ? address : NULL, err) < 0)
-        return -1;
-    if (!seconds || !seconds[0])
-        return 0;
-    if (unit_parse_ms(seconds, &out->timeout_ms) == 0 && out->timeout_ms > 0)
-        return 0;
-    (void)fail(err, VIAL_E_VALUE, "DOCKER_CLIENT_TIMEOUT '%s' is not a time", seconds);
-    return fail_remedy(err, "set it to a number of seconds, or unset it");
-}
+#define CALL_MS 30000
 
 static bool is(const struct vial_error *err, enum fail_code code)
 {
@@ -71,6 +26,8 @@ int api_advise(const struct api *api, struct vial_error *err)
 
     if (!err)
         return -1;
+    if (api->remote)
+        return -1; /* whoever connected has said what there is to say */
     if (is(err, VIAL_E_ENGINE_MISSING) && (dockerd || podman))
         (void)fail_as(err, VIAL_E_ENGINE_DOWN);
     if (is(err, VIAL_E_ENGINE_MISSING))
@@ -112,11 +69,48 @@ static int no_such_image(const struct api_call *call, struct vial_error *err)
     return fail_remedy(err, "run 'vial image pull %s'", call->object);
 }
 
+/* The engine's words have the port: "Bind for 127.0.0.1:80 failed: port is …". */
+static int port_taken(const struct api_call *call, const char *text,
+                      struct vial_error *err)
+{
+    const char *at = strstr(text, "Bind for ");
+    size_t len = at ? strcspn(at + 9, " \"\\") : 0;
+
+    if (len > 0 && len < 64)
+        (void)fail(err, VIAL_E_ENGINE_PORT, "%s: port %.*s is in use already",
+                   call->about, (int)len, at + 9);
+    else
+        (void)fail(err, VIAL_E_ENGINE_PORT, "%s: a port is in use already",
+                   call->about);
+    return fail_remedy(err, "publish another one, or port 0 for any that is free");
+}
+
+static int no_runtime(const struct api_call *call, struct vial_error *err)
+{
+    (void)fail(err, VIAL_E_ENGINE_RUNTIME, "%s: the engine has no such runtime",
+               call->about);
+    return fail_remedy(err, "name one that 'docker info' lists under Runtimes, or add "
+                            "it to /etc/docker/daemon.json");
+}
+
+static int not_trusted(const struct api_call *call, const char *body, size_t len,
+                       struct vial_error *err)
+{
+    (void)fail(err, VIAL_E_ENGINE_TLS, "%s: the engine refuses our certificate",
+               call->about);
+    if (err)
+        api_cause(body, len, err);
+    return fail_remedy(err, "have cert.pem signed by the authority that the engine "
+                            "trusts");
+}
+
 int api_refused(const struct api_call *call, int status, const char *body, size_t len,
                 struct vial_error *err)
 {
     const char *text = body ? body : "";
 
+    if (status == 495) /* vial-tls says so */
+        return not_trusted(call, body, len, err);
     if (status == 404 && (strstr(text, "o such image") || strstr(text, "not known")))
         return no_such_image(call, err);
     if (status == 409 && strstr(text, "already in use"))
@@ -126,7 +120,13 @@ int api_refused(const struct api_call *call, int status, const char *body, size_
         (void)fail(err, VIAL_E_ENGINE_SPACE, "%s: the engine has no space left",
                    call->about);
     else if (strstr(text, "address already in use") || strstr(text, "port is already"))
-        (void)fail(err, VIAL_E_ENGINE_API, "%s: a port is in use already", call->about);
+        (void)port_taken(call, text, err);
+    else if (strstr(text, "nknown runtime") || strstr(text, "runtime not found") ||
+             strstr(text, "invalid runtime name"))
+        (void)no_runtime(call, err);
+    else if (status == 404 && strstr(text, "network"))
+        (void)fail(err, VIAL_E_ENGINE_NETWORK, "%s: there is no such network",
+                   call->about);
     else if (strstr(text, "bind source path") || strstr(text, "mount config"))
         (void)fail(err, VIAL_E_MOUNT, "%s: a mount cannot be made", call->about);
     else if (strstr(text, "invalid reference format"))
@@ -168,38 +168,51 @@ static struct http_request request_of(const struct api *api,
     return (struct http_request){ .method = call->method,
                                   .target = call->target,
                                   .body = body,
+                                  .archive = call->archive,
                                   .timeout_ms =
                                       call->timeout_ms ? call->timeout_ms : usual_ms,
                                   .cancel_fd = -1 };
 }
 
-/* The connection was made and broke before an answer came, and asking again does no
- * harm: the engine may be coming up, or going down for a moment. */
+/* Asking again does no harm: nobody has listened, or the connection broke before an
+ * answer came to a question. The engine may be coming up, or going down for a
+ * moment. */
 static bool is_transient(const struct http_request *r, const struct vial_error *why)
 {
-    return (strcmp(r->method, "GET") == 0 || strcmp(r->method, "DELETE") == 0) &&
-           is(why, VIAL_E_ENGINE_DOWN) && why->sys == 0;
+    bool question = strcmp(r->method, "GET") == 0 || strcmp(r->method, "DELETE") == 0 ||
+                    strcmp(r->method, "HEAD") == 0;
+
+    if (!is(why, VIAL_E_ENGINE_DOWN))
+        return false;
+    return why->sys == ECONNREFUSED || (question && why->sys == 0);
+}
+
+/* It says itself that the trouble will pass: it has not begun. */
+static bool is_busy(const struct http_answer *answer)
+{
+    return answer->status == 429 || answer->status == 503;
 }
 
 static int call_patiently(const struct api *api, const struct http_request *r,
                           struct http_answer *answer, struct vial_error *err)
 {
     struct vial_error why = { 0 };
-    int wait_ms = RETRY_FIRST_MS;
+    int64_t wait_ms = api->retry_ms;
 
-    for (int i = 0; i < ATTEMPTS; i++) {
-        if (http_call(&api->transport, r, answer, &why) == 0)
-            return 0;
-        if (!is_transient(r, &why))
+    int rc = -1;
+
+    for (unsigned i = 0;; i++) {
+        rc = http_call(&api->transport, r, answer, &why);
+        if (i >= api->retries || !(rc < 0 ? is_transient(r, &why) : is_busy(answer)))
             break;
         http_answer_done(answer);
         *answer = (struct http_answer){ 0 };
-        (void)poll(NULL, 0, wait_ms);
+        (void)poll(NULL, 0, (int)wait_ms);
         wait_ms *= 2;
     }
-    if (err)
+    if (rc < 0 && err)
         *err = why;
-    return -1;
+    return rc;
 }
 
 int api_do(const struct api *api, const struct api_call *call, json_t **out,
@@ -233,7 +246,8 @@ int api_attach(const struct api *api, const struct api_call *call, int *fd,
                struct str *early, struct vial_error *err)
 {
     auto_answer struct http_answer answer = { 0 };
-    struct http_request request = request_of(api, call, NULL);
+    auto_free char *body = call->body ? json_dumps(call->body, JSON_COMPACT) : NULL;
+    struct http_request request = request_of(api, call, body);
 
     if (http_upgrade(&api->transport, &request, &answer, fd, err) < 0) {
         (void)api_advise(api, err);

@@ -18,15 +18,28 @@
 
 struct api {
     struct http_transport transport;
-    char socket[108];   /* the unix socket's path */
-    int64_t timeout_ms; /* of a call that sets none itself; 0: the usual */
+    char socket[108];      /* the unix socket's path, or "" */
+    struct http_peer peer; /* where it is instead */
+    bool remote;           /* it may run on another host: nothing of ours is there */
+    int64_t timeout_ms;    /* of a call that sets none itself; 0: the usual */
+    unsigned retries;      /* after a failure that may pass */
+    int64_t retry_ms;      /* before the first; doubled each time */
 };
 
-/* Where the engine is: ADDRESS as in DOCKER_HOST, or NULL for the usual place.
- * The transport points into OUT, which must not be moved. */
-int api_init(struct api *out, const char *address, struct vial_error *err);
+/* What says where the engine is; all may be NULL. */
+struct api_source {
+    const char *address;    /* as in DOCKER_HOST; NULL: the usual socket */
+    const char *tls_verify; /* set at all: TLS, and nothing else */
+    const char *certs;      /* directory; NULL: ~/.docker */
+    const char *home;
+    const char *plain; /* set at all: without TLS to other hosts, too */
+};
 
-/* The same from the environment: DOCKER_HOST, and DOCKER_CLIENT_TIMEOUT in seconds. */
+/* address.c. The transport points into OUT, which must not be moved. */
+int api_init(struct api *out, const struct api_source *from, struct vial_error *err);
+
+/* The same from the environment: DOCKER_HOST, DOCKER_TLS_VERIFY, DOCKER_CERT_PATH,
+ * VIAL_ENGINE_PLAIN, and DOCKER_CLIENT_TIMEOUT in seconds. */
 int api_find(struct api *out, struct vial_error *err);
 
 /* One call. METHOD and TARGET as in HTTP; BODY is borrowed, or NULL; *OUT is the
@@ -36,9 +49,10 @@ struct api_call {
     const char *method;
     const char *target;
     json_t *body;
-    int64_t timeout_ms; /* 0: the usual */
-    const char *about;  /* what messages say: "create the container" */
-    const char *object; /* the image or container in question, for messages */
+    const struct blob *archive; /* a tar archive instead, or NULL */
+    int64_t timeout_ms;         /* 0: the usual */
+    const char *about;          /* what messages say: "create the container" */
+    const char *object;         /* the image or container in question, for messages */
 };
 int api_do(const struct api *api, const struct api_call *call, json_t **out,
            struct vial_error *err);

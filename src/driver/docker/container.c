@@ -2,12 +2,16 @@
 #include "driver/docker/container.h"
 
 #include <ctype.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/json.h"
 
 #define NAME_PART 48 /* characters of a label that get into a name */
 #define GUEST_FDS 1024
+/* There is nothing that would end by itself if it were asked to: an engine that goes
+ * down need not wait. */
+#define STOP_S 1
 
 static void add_part(struct str *out, const char *text)
 {
@@ -26,21 +30,43 @@ static void add_part(struct str *out, const char *text)
 void container_name(struct str *out, const struct plan *plan, const char *vessel_id,
                     bool unique)
 {
-    str_puts(out, "vial");
+    str_puts(out, plan->container.prefix ? plan->container.prefix : "vial");
     if (plan->label_session)
         add_part(out, plan->label_session);
     if (plan->label_task)
         add_part(out, plan->label_task);
-    if (unique || !plan->label_task)
+    if (unique || (!plan->label_task && !plan->label_session))
         add_part(out, str_starts(vessel_id, "v-") ? vessel_id + 2 : vessel_id);
+}
+
+/* A preset's own label keys; ours are there as well, for whoever cleans up. */
+static void add_labels(json_t *labels, const struct plan *plan)
+{
+    const struct {
+        const char *key, *value;
+    } rows[] = { { "managed", "true" },
+                 { "session", plan->label_session },
+                 { "task", plan->label_task } };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        auto_str struct str key = { 0 };
+
+        str_printf(&key, "%s.%s", plan->container.prefix, rows[i].key);
+        if (rows[i].value && str_ok(&key))
+            json_object_set_new(labels, key.data, json_string(rows[i].value));
+    }
 }
 
 static json_t *labels(const struct plan *plan, const struct container_options *o)
 {
-    return json_pack("{s:s, s:s, s:s, s:s, s:s*, s:s*}", LABEL_MANAGED, "true",
-                     LABEL_VESSEL, o->vessel_id, LABEL_RUN, plan->id, LABEL_OWNER,
-                     o->owner, LABEL_SESSION, plan->label_session, LABEL_TASK,
-                     plan->label_task);
+    json_t *labels = json_pack(
+        "{s:s, s:s, s:s, s:s, s:s*, s:s*, s:s*}", LABEL_MANAGED, "true", LABEL_VESSEL,
+        o->vessel_id, LABEL_RUN, plan->id, LABEL_OWNER, o->owner, LABEL_HOST, o->host,
+        LABEL_SESSION, plan->label_session, LABEL_TASK, plan->label_task);
+
+    if (labels && plan->container.prefix)
+        add_labels(labels, plan);
+    return labels;
 }
 
 static json_t *bind(const char *source, const char *target, bool writable)
@@ -50,18 +76,38 @@ static json_t *bind(const char *source, const char *target, bool writable)
                      "Propagation", "rprivate");
 }
 
+/* Without a name: it goes with the container. Only root could write to it. */
+static json_t *own_volume(void)
+{
+    return json_pack("{s:s, s:s, s:b, s:{s:b}}", "Type", "volume", "Target",
+                     CONTAINER_GUEST_DIR, "ReadOnly", 0, "VolumeOptions", "NoCopy", 1);
+}
+
+/* Nothing of the image gets into it: later runs have other images. */
+static json_t *cache(const struct plan_cache *c)
+{
+    return json_pack("{s:s, s:s, s:s, s:b, s:{s:b, s:{s:s}}}", "Type", "volume",
+                     "Source", c->volume, "Target", c->target, "ReadOnly", 0,
+                     "VolumeOptions", "NoCopy", 1, "Labels", LABEL_CACHE, "true");
+}
+
 /* Of this type a source that does not exist is an error; of the older one
  * ("Binds") the engine makes a directory of it. */
 static json_t *mounts(const struct plan *plan, const struct container_options *o)
 {
     json_t *list = json_array();
 
-    (void)json_array_append_new(list, bind(o->guest_path, CONTAINER_GUEST, false));
+    if (o->place == PLACE_BIND)
+        (void)json_array_append_new(list, bind(o->guest_path, CONTAINER_GUEST, false));
+    else if (o->place == PLACE_COPY)
+        (void)json_array_append_new(list, own_volume());
     for (size_t i = 0; i < plan->mount_count; i++) {
         const struct plan_mount *m = &plan->mounts[i];
 
         (void)json_array_append_new(list, bind(m->source, m->target, m->writable));
     }
+    for (size_t i = 0; i < plan->container.cache_count; i++)
+        (void)json_array_append_new(list, cache(&plan->container.caches[i]));
     return list;
 }
 
@@ -77,7 +123,7 @@ static json_t *tmpfs(const struct plan *plan, const struct container_options *o)
 {
     const struct limits *l = &plan->limits;
 
-    return json_pack("{s:o, s:o}", "/work",
+    return json_pack("{s:o, s:o}", plan_scratch(plan),
                      tmpfs_options(l->disk_bytes, l->inodes, "0755", o), "/tmp",
                      tmpfs_options(l->tmp_bytes, l->inodes, "1777", o));
 }
@@ -128,17 +174,81 @@ static json_t *security(const struct container_options *o)
 }
 
 /* Swap is off: MemorySwap counts memory and swap together. One process more than
- * the limit, for the guest. */
-static void add_limits(json_t *host, const struct limits *l)
+ * the limit, for the guest, and one for who waits beside it. */
+static void add_limits(json_t *host, const struct limits *l, enum place place)
 {
+    int64_t ours = place == PLACE_EXEC ? 2 : 1;
+
     if (l->memory_bytes > 0) {
         json_object_set_new(host, "Memory", json_integer(l->memory_bytes));
         json_object_set_new(host, "MemorySwap", json_integer(l->memory_bytes));
     }
     if (l->pids > 0)
-        json_object_set_new(host, "PidsLimit", json_integer(l->pids + 1));
+        json_object_set_new(host, "PidsLimit", json_integer(l->pids + ours));
     if (l->milli_cpus > 0)
         json_object_set_new(host, "NanoCpus", json_integer(l->milli_cpus * 1000000));
+}
+
+static const char *network_of(const struct plan *plan)
+{
+    if (plan->network == NETWORK_NONE)
+        return "none";
+    return plan->container.network_name ? plan->container.network_name : "bridge";
+}
+
+static void port_key(const struct plan_port *port, char out[16])
+{
+    (void)snprintf(out, 16, "%u/%s", port->inside, port->udp ? "udp" : "tcp");
+}
+
+static json_t *exposed_ports(const struct plan_container *c)
+{
+    json_t *object = json_object();
+    char key[16];
+
+    for (size_t i = 0; i < c->port_count; i++) {
+        port_key(&c->ports[i], key);
+        json_object_set_new(object, key, json_object());
+    }
+    return object;
+}
+
+/* One port inside may be reached through several of the host's. */
+static json_t *port_bindings(const struct plan_container *c)
+{
+    json_t *object = json_object();
+    char key[16];
+
+    for (size_t i = 0; i < c->port_count; i++) {
+        const struct plan_port *port = &c->ports[i];
+
+        port_key(port, key);
+        if (!json_object_get(object, key))
+            json_object_set_new(object, key, json_array());
+        (void)json_array_append_new(json_object_get(object, key),
+                                    json_pack("{s:s, s:o}", "HostIp", port->address,
+                                              "HostPort",
+                                              json_sprintf("%u", port->host)));
+    }
+    return object;
+}
+
+/* Only with a network: what the plan has without one is never used. */
+static void add_network(json_t *host, const struct plan *plan)
+{
+    const struct plan_container *c = &plan->container;
+    json_t *dns = NULL;
+
+    if (plan->network == NETWORK_NONE)
+        return;
+    if (c->dns.count > 0) {
+        dns = json_array();
+        for (size_t i = 0; i < c->dns.count; i++)
+            (void)json_array_append_new(dns, json_string(c->dns.items[i]));
+        json_object_set_new(host, "Dns", dns);
+    }
+    if (c->port_count > 0)
+        json_object_set_new(host, "PortBindings", port_bindings(c));
 }
 
 static json_t *host_config(const struct plan *plan, const struct container_options *o)
@@ -147,27 +257,81 @@ static json_t *host_config(const struct plan *plan, const struct container_optio
         "{s:b, s:b, s:b, s:[s], s:o, s:s, s:s, s:s, s:o, s:o, s:I, s:o, s:{s:s}, "
         "s:{s:s}, s:b, s:b, s:o}",
         "AutoRemove", 1, "Privileged", 0, "ReadonlyRootfs", 1, "CapDrop", "ALL",
-        "SecurityOpt", security(o), "NetworkMode",
-        plan->network == NETWORK_BRIDGE ? "bridge" : "none", "IpcMode", "private",
-        "CgroupnsMode", "private", "Mounts", mounts(plan, o), "Tmpfs", tmpfs(plan, o),
-        "ShmSize", (json_int_t)plan->limits.tmp_bytes, "Ulimits",
+        "SecurityOpt", security(o), "NetworkMode", network_of(plan), "IpcMode",
+        "private", "CgroupnsMode", "private", "Mounts", mounts(plan, o), "Tmpfs",
+        tmpfs(plan, o), "ShmSize", (json_int_t)plan->limits.tmp_bytes, "Ulimits",
         ulimits(&plan->limits), "LogConfig", "Type", "none", "RestartPolicy", "Name",
         "no", "PublishAllPorts", 0, "OomKillDisable", 0, "MaskedPaths", masked_paths());
 
-    if (host)
-        add_limits(host, &plan->limits);
+    if (!host)
+        return NULL;
+    add_limits(host, &plan->limits, o->place);
+    add_network(host, plan);
+    if (plan->container.runtime)
+        json_object_set_new(host, "Runtime", json_string(plan->container.runtime));
     return host;
+}
+
+/* Brought later, the guest needs somebody who waits until nobody holds the
+ * container's standard input any more. */
+static const char *first_program(enum place place)
+{
+    static const char *const programs[] = {
+        CONTAINER_GUEST, CONTAINER_GUEST_DIR "/" CONTAINER_GUEST_FILE, "cat"
+    };
+
+    return programs[place];
 }
 
 json_t *container_json(const struct plan *plan, const struct container_options *o)
 {
-    return json_pack(
-        "{s:s, s:s, s:o, s:[s], s:[s], s:s, s:b, s:b, s:b, s:b, s:b, s:b, s:b, "
+    json_t *json = json_pack(
+        "{s:s, s:s, s:o, s:[s], s:[s], s:s, s:b, s:b, s:b, s:b, s:b, s:b, s:b, s:i, "
         "s:{s:[s]}, s:o, s:o}",
         "Image", plan->image, "Hostname", plan->hostname, "User",
-        json_sprintf("%u:%u", o->uid, o->gid), "Entrypoint", CONTAINER_GUEST, "Cmd",
-        "--stdio", "WorkingDir", "/", "OpenStdin", 1, "StdinOnce", 1, "AttachStdin", 1,
-        "AttachStdout", 1, "AttachStderr", 0, "Tty", 0, "NetworkDisabled",
-        plan->network == NETWORK_NONE, "Healthcheck", "Test", "NONE", "Labels",
-        labels(plan, o), "HostConfig", host_config(plan, o));
+        json_sprintf("%u:%u", o->uid, o->gid), "Entrypoint", first_program(o->place),
+        "Cmd", o->place == PLACE_EXEC ? "-" : "--stdio", "WorkingDir", "/", "OpenStdin",
+        1, "StdinOnce", 1, "AttachStdin", 1, "AttachStdout", 1, "AttachStderr", 0,
+        "Tty", 0, "NetworkDisabled", plan->network == NETWORK_NONE, "StopTimeout",
+        STOP_S, "Healthcheck", "Test", "NONE", "Labels", labels(plan, o), "HostConfig",
+        host_config(plan, o));
+
+    if (json && plan->network != NETWORK_NONE && plan->container.port_count > 0)
+        json_object_set_new(json, "ExposedPorts", exposed_ports(&plan->container));
+    return json;
+}
+
+/* As strict as a vessel, but for who runs in it: root without capabilities, to whom
+ * a new volume belongs. Only the guest runs, or the image's chmod and touch. */
+static json_t *cache_host(const struct plan_cache *c, const struct container_options *o)
+{
+    json_t *mounts = json_pack("[o]", cache(c));
+
+    if (o->place == PLACE_BIND)
+        (void)json_array_append_new(mounts,
+                                    bind(o->guest_path, CONTAINER_GUEST, false));
+    else if (o->place == PLACE_COPY)
+        (void)json_array_append_new(mounts, own_volume());
+    return json_pack(
+        "{s:b, s:b, s:[s], s:o, s:s, s:s, s:s, s:o, s:i, s:{s:s}, s:{s:s}}",
+        "Privileged", 0, "ReadonlyRootfs", 1, "CapDrop", "ALL", "SecurityOpt",
+        security(o), "NetworkMode", "none", "IpcMode", "private", "CgroupnsMode",
+        "private", "Mounts", mounts, "PidsLimit", 16, "LogConfig", "Type", "none",
+        "RestartPolicy", "Name", "no");
+}
+
+json_t *container_cache_json(const struct plan *plan, size_t i,
+                             const struct container_options *o)
+{
+    const struct plan_cache *c = &plan->container.caches[i];
+    json_t *command =
+        o->place == PLACE_EXEC
+            ? json_pack("[s, s, s, s, s]", "/bin/sh", "-c",
+                        "chmod 1777 \"$1\" && : >\"$1/.vial-cache\"", "sh", c->target)
+            : json_pack("[s, s, s]", first_program(o->place), "--open", c->target);
+
+    return json_pack("{s:s, s:s, s:o, s:b, s:{s:[s]}, s:o, s:o}", "Image", plan->image,
+                     "User", "0:0", "Entrypoint", command, "NetworkDisabled", 1,
+                     "Healthcheck", "Test", "NONE", "Labels", labels(plan, o),
+                     "HostConfig", cache_host(c, o));
 }

@@ -10,22 +10,32 @@
 
 #include <jansson.h>
 
+#include "driver/docker/place.h"
 #include "model/plan.h"
 
-#define CONTAINER_GUEST "/.vial-init" /* where the guest lies inside */
-#define CONTAINER_USER  1000          /* uid and gid of the program, and the guest's */
+/* Where the guest lies inside, as place.h has it: bound, copied, brought. */
+#define CONTAINER_GUEST      "/.vial-init"
+#define CONTAINER_GUEST_DIR  "/.vial"
+#define CONTAINER_GUEST_FILE "vial-init"
+#define CONTAINER_GUEST_TMP  "/tmp/.vial-init"
+#define CONTAINER_USER       1000 /* uid and gid of the program, and the guest's */
 
 #define LABEL_MANAGED "vial.managed"
 #define LABEL_SESSION "vial.session"
 #define LABEL_TASK    "vial.task"
 #define LABEL_RUN     "vial.run"
 #define LABEL_VESSEL  "vial.vessel"
+#define LABEL_CACHE   "vial.cache" /* a volume that outlives its containers */
+#define LABEL_HOST    "vial.host"  /* on which boot of which host that is */
 #define LABEL_OWNER   "vial.owner" /* tells whether whoever made it still lives */
 
 struct container_options {
     const char *vessel_id;
-    const char *owner;      /* value of LABEL_OWNER */
-    const char *guest_path; /* of the guest program on the engine's host */
+    const char *owner; /* value of LABEL_OWNER */
+    const char *host;  /* and of LABEL_HOST; NULL: not known */
+    enum place place;
+    const char *guest_path; /* of the guest program on this host */
+    int guest_fd;           /* the same, open */
     const char *seccomp;    /* profile as JSON text */
     unsigned uid, gid;      /* never 0 */
 };
@@ -33,7 +43,11 @@ struct container_options {
 /* NULL without memory. */
 json_t *container_json(const struct plan *plan, const struct container_options *o);
 
-/* "vial-SESSION-TASK", with what a name cannot hold replaced, and the vessel's id
+/* The container that opens cache I of PLAN to all: see cache.h. */
+json_t *container_cache_json(const struct plan *plan, size_t i,
+                             const struct container_options *o);
+
+/* "PREFIX-SESSION-TASK", with what a name cannot hold replaced, and the vessel's id
  * where there is no task; with UNIQUE the id is appended in any case. */
 void container_name(struct str *out, const struct plan *plan, const char *vessel_id,
                     bool unique);

@@ -100,11 +100,33 @@ static void close_vessel(struct vessel *vessel)
     pump_stop(d->pump);
     remove_container(d);
     count_done(&d->count);
+    auto_fd_(&d->hold_fd);
     auto_fd_(&d->pidfd);
     auto_fd_(&vessel->stream_fd);
     jail_done(&vessel->jail);
     strv_done(&vessel->layers);
     free(d);
+}
+
+static int find_engine(struct docker *d, const struct plan *plan,
+                       struct vial_error *err)
+{
+    const struct plan_container *c = &plan->container;
+
+    if (api_find(&d->api, err) < 0)
+        return -1;
+    if (d->api.remote && plan->mount_count > 0) {
+        (void)fail(err, VIAL_E_UNSUPPORTED,
+                   "an engine on another host cannot show '%s' of this one",
+                   plan->mounts[0].source);
+        return fail_remedy(err, "send files along with '--in', or use an engine's unix "
+                                "socket");
+    }
+    if (d->api.timeout_ms == 0)
+        d->api.timeout_ms = c->open_ms;
+    d->api.retries = (unsigned)c->retries;
+    d->api.retry_ms = c->retry_ms;
+    return 0;
 }
 
 static int open_vessel(const struct plan *plan, int guest_fd, struct vessel **out,
@@ -126,10 +148,10 @@ static int open_vessel(const struct plan *plan, int guest_fd, struct vessel **ou
                                  .level = "container",
                                  .limits_by = "cgroup",
                                  .path = PATH_SEARCH };
-    d->pidfd = -1;
+    d->pidfd = d->hold_fd = -1;
     count_init(&d->count);
     sys_make_id('v', d->vessel.id);
-    if (api_find(&d->api, err) < 0 || start_container(d, plan, guest_fd, err) < 0) {
+    if (find_engine(d, plan, err) < 0 || start_container(d, plan, guest_fd, err) < 0) {
         close_vessel(&d->vessel);
         return -1;
     }
@@ -145,5 +167,6 @@ const struct driver driver_docker = {
     .kill = kill_container,
     .usage = usage_of,
     .close = close_vessel,
+    .waits = true,
     .wants_image = true,
 };

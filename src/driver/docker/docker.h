@@ -4,10 +4,10 @@
 
 /*
  * A container of Docker's or Podman's, with the guest as its first process. The
- * guest is reached over the attached standard streams; nothing is executed by the
- * engine in a running container.
+ * guest is reached over the attached standard streams; the engine's exec is used
+ * only where the guest cannot be placed otherwise (place.h).
  *
- *   create -> attach -> start -> look (where it is on this host)
+ *   create -> (copy) -> attach -> start -> (bring) -> look (where it is on this host)
  *
  * The container removes itself once the guest is gone, and the guest goes when
  * the stream ends, so a caller that is killed leaves nothing running.
@@ -15,6 +15,7 @@
 
 #include "driver/docker/api.h"
 #include "driver/docker/count.h"
+#include "driver/docker/place.h"
 #include "driver/docker/pump.h"
 #include "driver/driver.h"
 
@@ -24,6 +25,8 @@ struct docker {
     struct vessel vessel;
     struct api api;
     char container[80]; /* the engine's id; "" before it was created */
+    enum place place;
+    int hold_fd; /* PLACE_EXEC: while it is open, the container lives; else -1 */
     struct pump *pump;
     int pidfd; /* of the guest, or -1 where it cannot be seen */
     struct count count;

@@ -61,6 +61,20 @@ struct pulling {
     struct str line;
 };
 
+static int say_trouble(const struct vial_pull *pull, const char *what,
+                       struct vial_error *err)
+{
+    bool full = strstr(what, "no space left") != NULL;
+
+    (void)fail(err, full ? VIAL_E_ENGINE_SPACE : VIAL_E_PULL, "pull image '%s'",
+               pull->name);
+    (void)fail_cause(err, "%.180s", what);
+    if (full)
+        return fail_remedy(err, "run 'vial image prune', or free space in the engine's "
+                                "data directory");
+    return fail_remedy(err, CHECK_REGISTRY);
+}
+
 static int report(const struct vial_pull *pull, json_t *event, struct vial_error *err)
 {
     json_t *detail = json_object_get(event, "progressDetail");
@@ -70,11 +84,8 @@ static int report(const struct vial_pull *pull, json_t *event, struct vial_error
     json_int_t current = json_integer_value(json_object_get(detail, "current"));
     json_int_t total = json_integer_value(json_object_get(detail, "total"));
 
-    if (json_is_string(trouble)) {
-        (void)fail(err, VIAL_E_PULL, "pull image '%s'", pull->name);
-        (void)fail_cause(err, "%.180s", json_string_value(trouble));
-        return fail_remedy(err, CHECK_REGISTRY);
-    }
+    if (json_is_string(trouble))
+        return say_trouble(pull, json_string_value(trouble), err);
     if (!pull->progress || !status)
         return 0;
     if (pull->progress(pull->context, layer ? layer : "", status,

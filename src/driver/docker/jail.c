@@ -21,6 +21,16 @@ static void add_layers(struct docker *d)
         strv_push(&d->vessel.layers, "landlock");
 }
 
+static int add_caches(struct jail *jail, const struct plan *plan)
+{
+    int rc = 0;
+
+    for (size_t i = 0; i < plan->container.cache_count; i++)
+        rc |= confine_path(jail, plan->container.caches[i].target,
+                           JAIL_READ | JAIL_WRITE | JAIL_EXEC);
+    return rc;
+}
+
 /* The engine has dropped ids and capabilities already; the guest sees to it that
  * each program is without them, and adds its filters and Landlock. */
 int docker_jail(struct docker *d, const struct plan *plan, int guest_fd, unsigned uid,
@@ -33,6 +43,8 @@ int docker_jail(struct docker *d, const struct plan *plan, int guest_fd, unsigne
         seccomp_fill(jail, guest_fd, plan->seccomp ? plan->seccomp : "default", err) <
             0)
         return -1;
+    if ((jail->flags & JAIL_LANDLOCK) && add_caches(jail, plan) < 0)
+        return fail_memory(err);
     jail->flags &= ~(uint32_t)JAIL_SET_IDS;
     jail->uid = jail->gid = uid;
     add_layers(d);

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "driver/docker/keep.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/fail.h"
+#include "base/io.h"
 #include "base/json.h"
 #include "driver/docker/container.h"
 #include "driver/native/owner.h"
@@ -23,11 +25,39 @@ static int ask_list(const struct api *api, json_t **out, struct vial_error *err)
     return api_do(api, &call, out, err);
 }
 
+void keep_host(char out[KEEP_HOST])
+{
+    out[0] = '\0';
+    if (io_read_at(AT_FDCWD, "/proc/sys/kernel/random/boot_id", out, KEEP_HOST) <= 0)
+        out[0] = '\0';
+    out[strcspn(out, "\n")] = '\0';
+}
+
+/* Of another host, or an earlier boot: its owner's number says nothing here. What
+ * has ended is of no use to anybody. */
+static bool is_foreign(json_t *labels)
+{
+    const char *host = json_string_value(json_object_get(labels, LABEL_HOST));
+    char own[KEEP_HOST];
+
+    keep_host(own);
+    return host && own[0] && !str_eq(host, own);
+}
+
+static bool has_ended(json_t *container)
+{
+    const char *state = json_string_value(json_object_get(container, "State"));
+
+    return str_eq(state, "exited") || str_eq(state, "dead");
+}
+
 static bool is_orphan(json_t *container)
 {
     json_t *labels = json_object_get(container, "Labels");
     const char *owner = json_string_value(json_object_get(labels, LABEL_OWNER));
 
+    if (is_foreign(labels))
+        return has_ended(container);
     return owner && owner_is_dead(owner);
 }
 
@@ -39,19 +69,42 @@ static const char *name_of(json_t *container)
     return name && name[0] == '/' ? name + 1 : name;
 }
 
+/* Published ones alone, as they are given: "127.0.0.1:8000:80/tcp". */
+static json_t *ports_json(json_t *container)
+{
+    json_t *list = json_array();
+    json_t *port = NULL;
+    size_t i = 0;
+
+    json_array_foreach(json_object_get(container, "Ports"), i, port)
+    {
+        const char *address = json_string_value(json_object_get(port, "IP"));
+        const char *type = json_string_value(json_object_get(port, "Type"));
+        json_int_t outside = json_integer_value(json_object_get(port, "PublicPort"));
+        json_int_t inside = json_integer_value(json_object_get(port, "PrivatePort"));
+
+        if (address && type && outside > 0)
+            (void)json_array_append_new(list, json_sprintf("%s:%lld:%lld/%s", address,
+                                                           (long long)outside,
+                                                           (long long)inside, type));
+    }
+    return list;
+}
+
 static json_t *entry_json(json_t *container)
 {
     json_t *labels = json_object_get(container, "Labels");
 
-    return json_pack(
-        "{s:s, s:O?, s:s?, s:O?, s:O?, s:O?, s:O?, s:O?, s:O?, s:b}", "driver",
-        "docker", "id", json_object_get(container, "Id"), "name", name_of(container),
-        "vessel", json_object_get(labels, LABEL_VESSEL), "session",
-        json_object_get(labels, LABEL_SESSION), "task",
-        json_object_get(labels, LABEL_TASK), "image",
-        json_object_get(container, "Image"), "state",
-        json_object_get(container, "State"), "created",
-        json_object_get(container, "Created"), "orphan", is_orphan(container));
+    return json_pack("{s:s, s:O?, s:s?, s:O?, s:O?, s:O?, s:O?, s:O?, s:O?, s:o, s:b}",
+                     "driver", "docker", "id", json_object_get(container, "Id"), "name",
+                     name_of(container), "vessel",
+                     json_object_get(labels, LABEL_VESSEL), "session",
+                     json_object_get(labels, LABEL_SESSION), "task",
+                     json_object_get(labels, LABEL_TASK), "image",
+                     json_object_get(container, "Image"), "state",
+                     json_object_get(container, "State"), "created",
+                     json_object_get(container, "Created"), "ports",
+                     ports_json(container), "orphan", is_orphan(container));
 }
 
 int keep_list(const struct api *api, json_t **out, struct vial_error *err)

@@ -10,6 +10,10 @@
 
 #include "driver/docker/api.h"
 
+/* Which boot of which host this is, for LABEL_HOST; "" when it cannot be told. */
+#define KEEP_HOST 40
+void keep_host(char out[KEEP_HOST]);
+
 /* [ { "id", "name", "vessel", "session", "task", "image", "state", "created",
  *     "orphan" }… ] */
 int keep_list(const struct api *api, json_t **out, struct vial_error *err);

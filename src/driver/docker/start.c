@@ -13,20 +13,23 @@
 #include "base/fail.h"
 #include "base/json.h"
 #include "base/sys.h"
+#include "driver/docker/cache.h"
 #include "driver/docker/container.h"
 #include "driver/docker/docker.h"
+#include "driver/docker/keep.h"
+#include "driver/docker/network.h"
 #include "driver/docker/oci.h"
 #include "driver/native/owner.h"
 #include "driver/native/profile.h"
 #include "driver/native/seccomp.h"
 
-#define START_MS 60000
-
 struct parts { /* what container_options borrows */
     char guest[PATH_MAX];
     char owner[128];
+    char host[KEEP_HOST];
     char *seccomp;
     unsigned uid, gid;
+    int guest_fd;
 };
 
 static int find_guest(int guest_fd, char *out, struct vial_error *err)
@@ -65,7 +68,10 @@ static int choose_user(const struct plan *plan, struct parts *p, struct vial_err
 {
     struct stat st;
 
-    p->uid = p->gid = CONTAINER_USER;
+    p->uid = plan->container.uid ? plan->container.uid : CONTAINER_USER;
+    p->gid = plan->container.gid ? plan->container.gid : CONTAINER_USER;
+    if (plan->container.uid)
+        return 0; /* asked for: file modes decide what it can write */
     for (size_t i = 0; i < plan->mount_count; i++) {
         const struct plan_mount *m = &plan->mounts[i];
 
@@ -95,9 +101,24 @@ static int gather(const struct docker *d, const struct plan *plan, int guest_fd,
     if (find_guest(guest_fd, p->guest, err) < 0 || choose_user(plan, p, err) < 0 ||
         write_seccomp(plan, guest_fd, &p->seccomp, err) < 0)
         return -1;
+    keep_host(p->host);
     if (owner_name(d->vessel.id, p->owner, sizeof(p->owner)) < 0)
         return fail(err, VIAL_E_SYSTEM, "find our own start time");
     return 0;
+}
+
+static struct container_options options_of(const struct docker *d,
+                                           const struct parts *p)
+{
+    return (struct container_options){ .vessel_id = d->vessel.id,
+                                       .owner = p->owner,
+                                       .host = p->host[0] ? p->host : NULL,
+                                       .place = d->place,
+                                       .guest_path = p->guest,
+                                       .guest_fd = p->guest_fd,
+                                       .seccomp = p->seccomp,
+                                       .uid = p->uid,
+                                       .gid = p->gid };
 }
 
 static int post_create(struct docker *d, const struct plan *plan, json_t *body,
@@ -132,12 +153,7 @@ static int create(struct docker *d, const struct plan *plan, const struct parts 
                   struct vial_error *err)
 {
     struct vial_error why = { 0 };
-    struct container_options o = { .vessel_id = d->vessel.id,
-                                   .owner = p->owner,
-                                   .guest_path = p->guest,
-                                   .seccomp = p->seccomp,
-                                   .uid = p->uid,
-                                   .gid = p->gid };
+    const struct container_options o = options_of(d, p);
     auto_json json_t *body = container_json(plan, &o);
     int rc = 0;
 
@@ -151,6 +167,8 @@ static int create(struct docker *d, const struct plan *plan, const struct parts 
     return rc;
 }
 
+/* With the guest as first process this is its stream; else it keeps the container
+ * alive, until its owner ends. */
 static int attach(struct docker *d, struct vial_error *err)
 {
     auto_str struct str early = { 0 };
@@ -166,6 +184,25 @@ static int attach(struct docker *d, struct vial_error *err)
         auto_fd_(&fd);
         return -1;
     }
+    if (d->place == PLACE_EXEC) {
+        d->hold_fd = fd;
+        return 0;
+    }
+    return pump_start(fd, &early, &d->pump, &d->vessel.stream_fd, err);
+}
+
+static int bring(struct docker *d, const struct parts *p, int guest_fd,
+                 struct vial_error *err)
+{
+    auto_str struct str early = { 0 };
+    char user[32];
+    int fd = -1;
+
+    if (d->place != PLACE_EXEC)
+        return 0;
+    (void)snprintf(user, sizeof(user), "%u:%u", p->uid, p->gid);
+    if (place_exec(&d->api, d->container, user, guest_fd, &fd, &early, err) < 0)
+        return -1;
     return pump_start(fd, &early, &d->pump, &d->vessel.stream_fd, err);
 }
 
@@ -174,7 +211,6 @@ static int post_start(struct docker *d, struct vial_error *err)
     char target[128];
     struct api_call call = { .method = "POST",
                              .target = target,
-                             .timeout_ms = START_MS,
                              .about = "start the container" };
 
     (void)snprintf(target, sizeof(target), "/containers/%s/start", d->container);
@@ -243,17 +279,66 @@ static int look(struct docker *d, const struct plan *plan, struct vial_error *er
     return check_mounts(d->count.pid, plan, err);
 }
 
+static void remove_half(struct docker *d)
+{
+    if (d->container[0])
+        (void)keep_remove(&d->api, d->container, NULL);
+    d->container[0] = '\0';
+}
+
+static int open_caches(struct docker *d, const struct plan *plan, const struct parts *p,
+                       struct vial_error *err)
+{
+    const struct container_options o = options_of(d, p);
+
+    return cache_open(&d->api, d->container, plan, &o, err);
+}
+
+/* The next best place where the first does not work. */
+static int create_somewhere(struct docker *d, const struct plan *plan,
+                            const struct parts *p, struct vial_error *err)
+{
+    struct vial_error why = { 0 };
+    bool only = false;
+    int rc = -1;
+
+    if (place_choose(&d->api, &d->place, &only, err) < 0)
+        return -1;
+    for (; d->place < PLACE_COUNT_; d->place++) {
+        rc = create(d, plan, p, &why);
+        if (rc == 0 && d->place == PLACE_COPY)
+            rc = place_copy(&d->api, d->container, p->guest_fd, &why);
+        if (rc == 0 || only || !place_is_refused(&why))
+            break;
+        remove_half(d);
+    }
+    if (rc < 0 && err)
+        *err = why;
+    return rc;
+}
+
+/* Not the first process there: it must not think that everything is its own. */
+static void fit_jail(struct docker *d)
+{
+    if (d->place == PLACE_EXEC)
+        d->vessel.jail.flags &= ~(uint32_t)JAIL_PID1;
+}
+
 int start_container(struct docker *d, const struct plan *plan, int guest_fd,
                     struct vial_error *err)
 {
-    struct parts parts = { .seccomp = NULL };
+    struct parts parts = { .seccomp = NULL, .guest_fd = guest_fd };
     int rc = -1;
 
     if (gather(d, plan, guest_fd, &parts, err) == 0 &&
         docker_jail(d, plan, guest_fd, parts.uid, err) == 0 &&
-        create(d, plan, &parts, err) == 0 && attach(d, err) == 0 &&
-        post_start(d, err) == 0)
+        network_check(&d->api, plan, err) == 0 &&
+        create_somewhere(d, plan, &parts, err) == 0 &&
+        open_caches(d, plan, &parts, err) == 0 && attach(d, err) == 0 &&
+        post_start(d, err) == 0 && bring(d, &parts, guest_fd, err) == 0) {
+        fit_jail(d);
         rc = look(d, plan, err);
+    }
     free(parts.seccomp);
     return rc;
 }

@@ -131,4 +131,5 @@ const struct driver driver_fake = {
     .kill = kill_guest,
     .usage = usage,
     .close = close_vessel,
+    .waits = true,
 };

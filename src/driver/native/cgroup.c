@@ -115,6 +115,13 @@ int cgroup_open_dir(struct cgroup *c, const char *path)
     return fd;
 }
 
+bool cgroup_is_v2(void)
+{
+    struct statfs fs;
+
+    return statfs("/sys/fs/cgroup", &fs) == 0 && fs.f_type == CGROUP2_SUPER_MAGIC;
+}
+
 int cgroup_open_base(struct cgroup *c)
 {
     char text[4096];

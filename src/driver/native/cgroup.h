@@ -36,6 +36,9 @@ struct cgroup {
     char why[160];
 };
 
+/* Whether this host has the unified hierarchy, so far as can be seen at a glance. */
+bool cgroup_is_v2(void);
+
 /* Finds where a vessel's group can be made, and names it. Never fails for want of a
  * hierarchy: kind is CGROUP_NONE then. -1: one is there and cannot be used now. */
 int cgroup_find(const char *vessel_id, struct cgroup *out, struct vial_error *err);

@@ -18,6 +18,8 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "driver/native/raw.h"
+
 /* From sys/mount.h, which cannot be included beside linux/mount.h. */
 #define OLD_DETACH  2
 #define OLD_BIND    (1ul << 12)
@@ -29,13 +31,16 @@ struct walk {
     int slots[SCRIPT_SLOTS];
 };
 
-/* Each act returns 0 (or more) or -errno. */
-#define CALL(...) result_of(syscall(__VA_ARGS__))
-
-static long result_of(long rc)
-{
-    return rc < 0 ? -(long)errno : rc;
-}
+/* Each act returns 0 (or more) or -errno. The kernel takes as many of the arguments
+ * as the call has. */
+#define ARG(x)                            ((long)(intptr_t)(x))
+#define CALL1(n, a)                       raw_call(n, ARG(a), 0, 0, 0, 0)
+#define CALL2(n, a, b)                    raw_call(n, ARG(a), ARG(b), 0, 0, 0)
+#define CALL3(n, a, b, c)                 raw_call(n, ARG(a), ARG(b), ARG(c), 0, 0)
+#define CALL4(n, a, b, c, d)              raw_call(n, ARG(a), ARG(b), ARG(c), ARG(d), 0)
+#define CALL5(n, a, b, c, d, e)           raw_call(n, ARG(a), ARG(b), ARG(c), ARG(d), ARG(e))
+#define PICK(n, a, b, c, d, e, name, ...) name
+#define CALL(...)                         PICK(__VA_ARGS__, CALL5, CALL4, CALL3, CALL2, CALL1, 0)(__VA_ARGS__)
 
 static long length(const char *text)
 {
@@ -180,10 +185,14 @@ static long attach_inside(const struct walk *w, const struct step *s)
 
 static long make_file(const struct step *s)
 {
-    long fd =
-        CALL(SYS_openat, AT_FDCWD, s->a, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, s->x);
-    long rc = fd < 0 ? fd : s->b ? write_fd(fd, s->b) : 0;
+    long fd = -1;
+    long rc = 0;
 
+    if (!s->b)
+        return CALL(SYS_mknod, s->a, S_IFREG | s->x, 0);
+    fd =
+        CALL(SYS_openat, AT_FDCWD, s->a, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, s->x);
+    rc = fd < 0 ? fd : write_fd(fd, s->b);
     if (fd >= 0)
         (void)CALL(SYS_close, fd);
     return rc;
@@ -314,8 +323,12 @@ static long set_streams(const struct walk *w, const struct step *s)
 static long exec_guest(const struct step *s)
 {
     static const char *const argv[] = { "guest", NULL };
-    static const char *const env[] = { NULL };
+    static const char *const nothing[] = { NULL };
+    const void *env = nothing;
 
+#ifdef VIAL_WEAKEN
+    env = s->x ? (const void *)(uintptr_t)s->x : env; /* what tests switch off */
+#endif
     return CALL(SYS_execveat, s->fd, "", argv, env, AT_EMPTY_PATH);
 }
 

@@ -6,15 +6,15 @@
 
 #include "base/fail.h"
 #include "driver/native/idmap.h"
-#include "driver/native/weaken.h"
+#include "wire/weaken.h"
 
 #define KIB INT64_C(1024)
 
 /* Where programs may write, whatever the plan says. Devices by name: the
  * directory itself is ours. */
-static const char *const writable[] = { "/work",       "/tmp",        "/dev/shm",
-                                        "/dev/null",   "/dev/zero",   "/dev/full",
-                                        "/dev/random", "/dev/urandom" };
+static const char *const writable[] = { "/tmp",        "/dev/shm",  "/dev/null",
+                                        "/dev/zero",   "/dev/full", "/dev/random",
+                                        "/dev/urandom" };
 
 int confine_path(struct jail *jail, const char *path, uint32_t access)
 {
@@ -66,6 +66,7 @@ static int add_paths(struct jail *jail, const struct plan *plan)
 {
     int rc = confine_path(jail, "/", JAIL_READ | JAIL_EXEC);
 
+    rc |= confine_path(jail, plan_scratch(plan), JAIL_READ | JAIL_WRITE | JAIL_EXEC);
     for (size_t i = 0; i < sizeof(writable) / sizeof(*writable); i++)
         rc |= confine_path(jail, writable[i], JAIL_READ | JAIL_WRITE | JAIL_EXEC);
     /* An instance of the vessel's own: its terminals are nobody else's. */
@@ -95,7 +96,7 @@ int confine_fill(struct jail *jail, const struct plan *plan,
     if (!weaken("rlimit"))
         confine_rlimits_of(jail, &plan->limits, options->limits_by_rlimit);
     jail->workdir = strdup(plan->workdir);
-    jail->watch_full[0] = strdup("/work");
+    jail->watch_full[0] = strdup(plan_scratch(plan));
     jail->watch_full[1] = strdup("/tmp");
     if (!jail->workdir || !jail->watch_full[0] || !jail->watch_full[1])
         return fail_memory(err);

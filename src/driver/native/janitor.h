@@ -18,9 +18,12 @@
 
 #include "driver/native/cgroup.h"
 
+struct janitor_room;
+
 struct janitor {
     int leash_fd; /* or -1: there is none, and cgroup_sweep must do */
     pid_t pid;    /* our child */
+    struct janitor_room *room;
 };
 
 #define JANITOR_NONE ((struct janitor){ .leash_fd = -1 })
@@ -29,7 +32,12 @@ struct janitor {
  * Where it cannot be had, OUT becomes JANITOR_NONE. */
 void janitor_start(struct janitor *out, const struct cgroup *c, int pidfd);
 
-/* The owner has done its work. */
+/* From here on it is as if the owner had died. */
+void janitor_release(struct janitor *j);
+
+/* The owner has done its work: the janitor begins to end, and has ended when dismissed.
+ */
+void janitor_call_off(const struct janitor *j);
 void janitor_dismiss(struct janitor *j);
 
 #endif

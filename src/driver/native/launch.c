@@ -24,6 +24,7 @@
 #include "driver/native/fixes.h"
 #include "driver/native/idmap.h"
 #include "driver/native/mounts.h"
+#include "wire/weaken.h"
 
 #define ABOVE_STDIO 10 /* where descriptors wait that the child's dup2 must not hit */
 #define SETUP_MS    30000
@@ -43,40 +44,6 @@ static int make_memfd(void)
     return fd;
 }
 
-static int raise_fd(int fd, struct vial_error *err)
-{
-    int high = fcntl(fd, F_DUPFD_CLOEXEC, ABOVE_STDIO);
-
-    return high < 0 ? fail_sys(err, "hold the guest program") : high;
-}
-
-/* A private copy that nobody can write, so that nothing inside can ever reach
- * the file on the host (CVE-2019-5736). */
-static int copy_guest(int guest_fd, struct vial_error *err)
-{
-    struct stat st;
-    off_t from = 0;
-    auto_fd int fd = -1;
-    int seals = fcntl(guest_fd, F_GET_SEALS);
-
-    if (seals >= 0 && (seals & SEALS) == SEALS)
-        return raise_fd(guest_fd, err);
-    fd = make_memfd();
-    if (fd < 0 || fstat(guest_fd, &st) < 0)
-        return fail_sys(err, "copy the guest program");
-    if (!S_ISREG(st.st_mode) || st.st_size <= 0 || st.st_size > GUEST_MAX)
-        return fail(err, VIAL_E_GUEST, "guest program is no program");
-    while (from < st.st_size) {
-        ssize_t n = sendfile(fd, guest_fd, &from, (size_t)(st.st_size - from));
-
-        if (n <= 0)
-            return fail_sys(err, "copy the guest program");
-    }
-    if (fchmod(fd, 0555) < 0 || fcntl(fd, F_ADD_SEALS, SEALS) < 0)
-        return fail_sys(err, "seal the guest program");
-    return raise_fd(fd, err);
-}
-
 static int lift(int *fd)
 {
     int high = fcntl(*fd, F_DUPFD_CLOEXEC, ABOVE_STDIO);
@@ -85,6 +52,43 @@ static int lift(int *fd)
         return -1;
     (void)close(*fd);
     *fd = high;
+    return 0;
+}
+
+/* What the child will execute, still empty unless the caller's is fit for it. */
+static int hold_guest(struct launch *l, int guest_fd, struct vial_error *err)
+{
+    int seals = fcntl(guest_fd, F_GET_SEALS);
+
+    l->sealed = seals >= 0 && (seals & SEALS) == SEALS;
+    l->exec_fd =
+        l->sealed ? fcntl(guest_fd, F_DUPFD_CLOEXEC, ABOVE_STDIO) : make_memfd();
+    if (l->exec_fd < 0 || (!l->sealed && lift(&l->exec_fd) < 0))
+        return fail_sys(err, "hold the guest program");
+    return 0;
+}
+
+/* A private copy that nobody can write, so that nothing inside can ever reach
+ * the file on the host (CVE-2019-5736). */
+int launch_copy(const struct launch *l, int guest_fd, struct vial_error *err)
+{
+    struct stat st;
+    off_t from = 0;
+
+    if (l->sealed)
+        return 0;
+    if (fstat(guest_fd, &st) < 0)
+        return fail_sys(err, "copy the guest program");
+    if (!S_ISREG(st.st_mode) || st.st_size <= 0 || st.st_size > GUEST_MAX)
+        return fail(err, VIAL_E_GUEST, "guest program is no program");
+    while (from < st.st_size) {
+        ssize_t n = sendfile(l->exec_fd, guest_fd, &from, (size_t)(st.st_size - from));
+
+        if (n <= 0)
+            return fail_sys(err, "copy the guest program");
+    }
+    if (fchmod(l->exec_fd, 0555) < 0 || fcntl(l->exec_fd, F_ADD_SEALS, SEALS) < 0)
+        return fail_sys(err, "seal the guest program");
     return 0;
 }
 
@@ -97,8 +101,7 @@ int launch_prepare(struct launch *l, int guest_fd, struct vial_error *err)
     if (lift(&l->control[1]) < 0 || lift(&l->stream[1]) < 0 ||
         io_set_nonblocking(l->stream[0]) < 0)
         return fail_sys(err, "prepare the guest's stream");
-    l->exec_fd = copy_guest(guest_fd, err);
-    return l->exec_fd < 0 ? -1 : 0;
+    return hold_guest(l, guest_fd, err);
 }
 
 int launch_send(const struct launch *l, const int *fds, size_t count,
@@ -127,10 +130,14 @@ int launch_send(const struct launch *l, const int *fds, size_t count,
     return 0;
 }
 
-static int settle(struct launch *l, const struct plan *plan, struct vial_error *err)
+int launch_settle(struct launch *l, const struct script *s, const struct plan *plan,
+                  struct vial_error *err)
 {
     struct mount_fds mounts = { .count = 0 };
-    int rc = idmap_write(l->pid, l->privileged, err);
+    int rc = s->failed ? fail_memory(err) : 0;
+
+    if (rc == 0 && !weaken("user"))
+        rc = idmap_write(l->pid, l->privileged, err);
 
     /* A root without capabilities, as in a container that dropped them all, may
      * not map itself (since 5.12). */
@@ -143,8 +150,24 @@ static int settle(struct launch *l, const struct plan *plan, struct vial_error *
     return rc;
 }
 
-int launch_begin(struct launch *l, const struct script *s, const struct plan *plan,
-                 uint64_t spaces, int into_fd, struct vial_error *err)
+static int fail_spaces(struct launch *l, int error, struct vial_error *err)
+{
+    l->refused = error == EPERM || error == EACCES || error == ENOSYS ||
+                 error == EINVAL || error == ENOSPC || error == EUSERS;
+    (void)fail_sys_rc(err, -error, "make the vessel's namespaces");
+    (void)fail_as(err, VIAL_E_OPEN);
+    return fixes_clone(error, err);
+}
+
+static void walk(void *arg)
+{
+    const struct launch_walk *w = arg;
+
+    child_run(w->script, w->control_fd);
+}
+
+int launch_begin(struct launch *l, struct script *s, uint64_t spaces, int into_fd,
+                 struct vial_error *err)
 {
     int pidfd = -1;
     struct clone_args args = { .flags = spaces | CLONE_PIDFD,
@@ -157,24 +180,15 @@ int launch_begin(struct launch *l, const struct script *s, const struct plan *pl
     }
     if (s->failed)
         return fail_memory(err);
-    /* Like fork: the child has a copy of our memory, and touches only that. */
-    pid = syscall(SYS_clone3, &args, sizeof(args));
-    if (pid == 0)
-        child_run(s, l->control[1]);
-    if (pid < 0) {
-        int error = errno;
-
-        l->refused = error == EPERM || error == EACCES || error == ENOSYS ||
-                     error == EINVAL || error == ENOSPC || error == EUSERS;
-        (void)fail_sys_rc(err, -error, "make the vessel's namespaces");
-        (void)fail_as(err, VIAL_E_OPEN);
-        return fixes_clone(error, err);
-    }
+    l->walk = (struct launch_walk){ s, l->control[1] };
+    pid = raw_spawn(&args, s->stack, walk, &l->walk);
+    if (pid < 0)
+        return fail_spaces(l, (int)-pid, err);
     l->pid = (pid_t)pid;
     l->pidfd = pidfd;
     (void)close(l->control[1]);
     l->control[1] = -1;
-    return settle(l, plan, err);
+    return 0;
 }
 
 static void note_lost(struct launch *l, const struct step *step)
@@ -191,10 +205,16 @@ static void take_gift(struct launch *l, int *gift_fd)
         l->layer_fd[place] = fd_take(gift_fd);
 }
 
-static int fail_step(const struct step *step, int error, struct vial_error *err)
+static int fail_step(struct launch *l, const struct step *step, int error,
+                     struct vial_error *err)
 {
     auto_str struct str text = { 0 };
 
+    if (step->op == OP_UNSHARE && step->x == CLONE_NEWNET)
+        return fail_spaces(l, error, err);
+    /* AppArmor lets a user namespace be made and then allows nothing in it; a
+     * container's /proc cannot be mounted. For root both are faults. */
+    l->refused = !l->privileged && (error == EPERM || error == EACCES);
     if (step->op == OP_OPEN && error == ESTALE)
         return fail(err, VIAL_E_MOUNT,
                     "mount source '%s' was replaced by something else", step->a);
@@ -259,13 +279,8 @@ int launch_finish(struct launch *l, const struct script *s, struct vial_error *e
             return 0;
         if (n != sizeof(report) || report.step >= s->count)
             return fail(err, VIAL_E_INTERNAL, "the vessel's child spoke nonsense");
-        if (!report.ongoing) {
-            /* AppArmor lets a user namespace be made and then allows nothing in it;
-             * a container's /proc cannot be mounted. For root both are faults. */
-            l->refused =
-                !l->privileged && (report.error == EPERM || report.error == EACCES);
-            return fail_step(&s->steps[report.step], report.error, err);
-        }
+        if (!report.ongoing)
+            return fail_step(l, &s->steps[report.step], report.error, err);
         if (s->steps[report.step].op == OP_GIVE)
             take_gift(l, &gift_fd);
         else

@@ -5,10 +5,12 @@
 /*
  * From a script to a running guest.
  *
- *   launch_prepare -> (script is completed with its descriptors) ->
- *   launch_begin: the child starts walking -> launch_finish: it has exec'ed
+ *   launch_prepare -> (the script begins) -> launch_begin: the child walks up to
+ *   its first OP_WAIT, making its network namespace -> launch_copy, (the script is
+ *   completed) -> launch_settle: it walks on -> launch_finish: it has exec'ed
  *
- * Between begin and finish the parent is free for other preparation.
+ * Between begin and settle, and settle and finish, the parent is free for other
+ * preparation, which then costs no time where there is a second core.
  */
 
 #include <stdbool.h>
@@ -19,12 +21,20 @@
 
 #include "vial/error.h"
 
+/* What the child starts with. */
+struct launch_walk {
+    const struct script *script;
+    int control_fd;
+};
+
 struct launch {
     int control[2]; /* ours, the child's */
     int stream[2];  /* ours, the guest's */
     int exec_fd;    /* the guest, sealed */
+    bool sealed;    /* it came so, and needs no copy */
     int pidfd;
     pid_t pid; /* 0: not begun */
+    struct launch_walk walk;
     bool privileged;
     bool refused;      /* the host allows no namespaces, or none with any power */
     bool lost_overlay; /* an optional step failed */
@@ -34,8 +44,13 @@ struct launch {
 
 int launch_prepare(struct launch *l, int guest_fd, struct vial_error *err);
 /* SPACES: CLONE_NEW* flags. INTO_FD: a v2 cgroup to be born in, or -1. */
-int launch_begin(struct launch *l, const struct script *s, const struct plan *plan,
-                 uint64_t spaces, int into_fd, struct vial_error *err);
+int launch_begin(struct launch *l, struct script *s, uint64_t spaces, int into_fd,
+                 struct vial_error *err);
+/* Fills what the child will execute. */
+int launch_copy(const struct launch *l, int guest_fd, struct vial_error *err);
+/* Maps its ids and makes its mounts; then the child's first OP_WAIT ends. */
+int launch_settle(struct launch *l, const struct script *s, const struct plan *plan,
+                  struct vial_error *err);
 /* The child's next OP_WAIT ends, with COUNT descriptors for it. */
 int launch_send(const struct launch *l, const int *fds, size_t count,
                 struct vial_error *err);

@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -29,11 +30,15 @@
 #include "driver/native/root.h"
 #include "driver/native/seccomp.h"
 #include "driver/native/tier.h"
-#include "driver/native/weaken.h"
+#include "driver/native/zygote.h"
+#include "wire/weaken.h"
 
 #define JOIN_SLOT     4    /* where descriptors of cgroups come in */
 #define SWEEP_A_FEW   8    /* foreign cgroups looked at on the way of an open */
 #define CLOSE_WAIT_MS 2000 /* for the kernel to empty a killed pid namespace */
+
+#define STEPS      1024 /* of a script, without a caller's mounts */
+#define TEXT_BYTES (256 << 10)
 
 #define CAP(name) (UINT64_C(1) << CAP_##name)
 /* What the guest needs to start and end programs of another user. */
@@ -59,7 +64,11 @@ struct space {
     uint64_t flag;
 };
 
-/* The cgroup namespace is made by the child, once it is in its cgroup. */
+/* The network namespace takes as long as the others and the child's first mounts
+ * together: the child makes it while the parent gets ready. The cgroup namespace is
+ * made by the child as well, once it is in its cgroup. */
+#define OF_THE_CHILD CLONE_NEWNET
+
 static const struct space spaces[] = {
     { "user", CLONE_NEWUSER }, { "pid", CLONE_NEWPID }, { "mount", CLONE_NEWNS },
     { "net", CLONE_NEWNET },   { "ipc", CLONE_NEWIPC }, { "uts", CLONE_NEWUTS },
@@ -92,8 +101,8 @@ static int check_plan(const struct plan *plan, struct vial_error *err)
  * root is refused outright. */
 static int judge_rootfs(const char *dir, struct root_options *o, struct vial_error *err)
 {
-    static const char *const ours[] = { "proc", "dev", "sys", "tmp",
-                                        "work", "etc", "var", "run" };
+    static const char *const ours[] = { "proc", "dev", "sys", "tmp",      "work",
+                                        "etc",  "var", "run", "workspace" };
     auto_fd int fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
     struct stat st;
 
@@ -137,12 +146,20 @@ static int send_joining(const struct launch *l, const struct cgroup *c,
     return launch_send(l, fds, CGROUP_DIRS, err);
 }
 
+/* What the child can do while it does not know the rest yet. */
+static void add_beginning(struct script *s, const struct launch *l)
+{
+    /* Its copy of our end would keep it waiting for us after our death. */
+    script_add(s, OP_CLOSE)->fd = l->control[0];
+    if (wanted_spaces() & OF_THE_CHILD)
+        script_add(s, OP_UNSHARE)->x = OF_THE_CHILD;
+    script_add(s, OP_WAIT)->x = ROOT_MOUNT_SLOT;
+}
+
 static void add_start(struct script *s, const struct plan *plan, bool privileged)
 {
-    struct step *ids = NULL;
+    struct step *ids = script_add(s, OP_SET_IDS);
 
-    script_add(s, OP_WAIT)->x = ROOT_MOUNT_SLOT;
-    ids = script_add(s, OP_SET_IDS);
     ids->x = ids->y = privileged ? 0 : IDMAP_PROGRAM;
     ids->flags = privileged ? 0 : STEP_KEEP_GROUPS;
     /* It is the calling thread's death that counts, so only the main thread's,
@@ -173,6 +190,10 @@ static void add_end(struct script *s, const struct plan *plan, const struct laun
         bound->x = ~UINT64_C(0);
     script_add(s, OP_STREAM)->fd = l->stream[1];
     script_add(s, OP_EXEC)->fd = l->exec_fd;
+#ifdef VIAL_WEAKEN
+    if (getenv("VIAL_TEST_WEAKEN")) /* NOLINT(concurrency-mt-unsafe) */
+        s->steps[s->count - 1].x = (uint64_t)(uintptr_t)environ;
+#endif
 }
 
 static int write_script(struct script *s, const struct plan *plan,
@@ -191,13 +212,15 @@ static int write_script(struct script *s, const struct plan *plan,
                               .weak_disk = weaken("disk"),
                               .weak_root = weaken("root"),
                               .weak_net = weaken("net"),
-                              .weak_procmask = weaken("procmask") };
+                              .weak_procmask = weaken("procmask"),
+                              .weak_user = weaken("user"),
+                              .weak_nosuid = weaken("nosuid"),
+                              .weak_work = weaken("work"),
+                              .weak_shm = weaken("shm") };
 
     if (plan->rootfs ? judge_rootfs(plan->rootfs, &o, err) < 0
                      : host_read(&host, err) < 0)
         return -1;
-    /* Its copy of our end would keep it waiting for us after our death. */
-    script_add(s, OP_CLOSE)->fd = l->control[0];
     add_start(s, plan, l->privileged);
     root_build(s, &host, plan, &o);
     add_joining(s, c);
@@ -282,35 +305,76 @@ static void take_launch(struct native *n, struct launch *l)
     add_layers(n, l);
 }
 
+/* A step per directory on the way to a mount's target, with its path as text. */
+static struct script *make_script(const struct plan *plan)
+{
+    size_t steps = STEPS;
+    size_t text = TEXT_BYTES;
+
+    for (size_t i = 0; i < plan->mount_count; i++) {
+        size_t len = strlen(plan->mounts[i].target);
+
+        steps += len + 4;
+        text += len * len + 4;
+    }
+    return script_new(steps, text);
+}
+
+/* v2: to be born in it, it must be there. Elsewhere there is time for it later. */
+static int begin(struct native *n, const struct plan *plan, struct script *script,
+                 struct launch *l, int guest_fd, struct vial_error *err)
+{
+    bool early = !weaken("cgroup") && cgroup_is_v2();
+    int into_fd = -1;
+
+    if (early && (cgroup_find(n->vessel.id, &n->cgroup, err) < 0 ||
+                  cgroup_create(&n->cgroup, &plan->limits, err) < 0))
+        return -1;
+    if (n->cgroup.kind == CGROUP_V2)
+        into_fd = n->cgroup.dirs[0].fd;
+    if (launch_prepare(l, guest_fd, err) < 0)
+        return -1;
+    add_beginning(script, l);
+    if (launch_begin(l, script, wanted_spaces() & ~(uint64_t)OF_THE_CHILD, into_fd,
+                     err) < 0)
+        return -1;
+    if (early || weaken("cgroup"))
+        return 0;
+    return cgroup_find(n->vessel.id, &n->cgroup, err);
+}
+
 /* *REFUSED: this host does not allow namespaces. */
 static int set_up(struct native *n, const struct plan *plan, int guest_fd,
                   bool *refused, struct vial_error *err)
 {
-    auto_script struct script script = { 0 };
+    auto_script struct script *script = make_script(plan);
     auto_launch struct launch launch = { .control = { -1, -1 },
                                          .stream = { -1, -1 },
                                          .exec_fd = -1,
                                          .pidfd = -1,
                                          .layer_fd = { -1, -1 } };
     int privileged = idmap_privileged();
-    int into_fd = -1;
+    int dumpable = prctl(PR_GET_DUMPABLE);
+    bool failed = false;
 
+    if (!script)
+        return fail_memory(err);
     if (privileged < 0)
         return fail_sys_rc(err, privileged, "read our own id map");
     launch.privileged = privileged;
 
-    if (!weaken("cgroup") && cgroup_find(n->vessel.id, &n->cgroup, err) < 0)
-        return -1;
-    if (n->cgroup.kind == CGROUP_V2) { /* to be born in it, it must be there */
-        if (cgroup_create(&n->cgroup, &plan->limits, err) < 0)
-            return -1;
-        into_fd = n->cgroup.dirs[0].fd;
-    }
-    if (launch_prepare(&launch, guest_fd, err) < 0 ||
-        write_script(&script, plan, &n->cgroup, &launch, err) < 0 ||
-        launch_begin(&launch, &script, plan, wanted_spaces(), into_fd, err) < 0 ||
-        join(n, plan, &launch, err) < 0 || prepare_jail(n, plan, guest_fd, err) < 0 ||
-        launch_finish(&launch, &script, err) < 0) {
+    failed = begin(n, plan, script, &launch, guest_fd, err) < 0 ||
+             launch_copy(&launch, guest_fd, err) < 0 ||
+             write_script(script, plan, &n->cgroup, &launch, err) < 0 ||
+             launch_settle(&launch, script, plan, err) < 0 ||
+             join(n, plan, &launch, err) < 0 ||
+             prepare_jail(n, plan, guest_fd, err) < 0 ||
+             launch_finish(&launch, script, err) < 0;
+    /* The child's change of ids made the memory it shared with us secret. Two opens at
+     * once may leave it so, which is the safe side. */
+    if (dumpable == 1)
+        (void)prctl(PR_SET_DUMPABLE, 1);
+    if (failed) {
         *refused = launch.refused;
         return -1;
     }
@@ -378,9 +442,9 @@ static void close_vessel(struct vessel *vessel)
     reap(n);
     cgroup_remove(&n->cgroup);
     if (n->pid == 0)
-        janitor_dismiss(&n->janitor);
+        janitor_call_off(&n->janitor); /* it ends while we close the rest */
     else /* stuck in the kernel: it is the janitor's to wait for */
-        auto_fd_(&n->janitor.leash_fd);
+        janitor_release(&n->janitor);
     auto_fd_(&vessel->stream_fd);
     auto_fd_(&vessel->death_fd);
     auto_fd_(&vessel->event_fd);
@@ -388,6 +452,7 @@ static void close_vessel(struct vessel *vessel)
     auto_fd_(&vessel->merged_fd);
     jail_done(&vessel->jail);
     strv_done(&vessel->layers);
+    janitor_dismiss(&n->janitor);
     free(n);
 }
 
@@ -429,19 +494,6 @@ static int open_vessel(const struct plan *plan, int guest_fd, struct vessel **ou
     return 0;
 }
 
-/* The profile's name means little by itself. */
-static int describe(const struct plan *plan, const char *share_dir, json_t *into,
-                    struct vial_error *err)
-{
-    json_t *profile = NULL;
-
-    if (native_seccomp_summary(share_dir, plan->seccomp ? plan->seccomp : "default",
-                               &profile, err) < 0)
-        return -1;
-    return json_object_set_new(into, "seccomp_profile", profile) < 0 ? fail_memory(err)
-                                                                     : 0;
-}
-
 void native_sweep(void)
 {
     struct cgroup c;
@@ -449,6 +501,38 @@ void native_sweep(void)
     if (cgroup_open_base(&c) == 0)
         cgroup_sweep(&c, ~0u);
     cgroup_close(&c);
+}
+
+int native_join_fds(struct vessel *vessel, int *fds, struct vial_error *err)
+{
+    const struct cgroup *c = &native_of(vessel)->cgroup;
+    const char *name = c->kind == CGROUP_V2 ? "cgroup.procs" : "tasks";
+    int count = 0;
+
+    for (size_t i = 0; i < CGROUP_DIRS && c->kind != CGROUP_NONE; i++) {
+        if (c->dirs[i].fd < 0)
+            continue;
+        fds[count] = openat(c->dirs[i].fd, name, O_WRONLY | O_CLOEXEC);
+        if (fds[count] < 0) {
+            while (count > 0)
+                (void)close(fds[--count]);
+            return fail_sys(err, "open the vessel's cgroup");
+        }
+        count++;
+    }
+    return count;
+}
+
+/* Nothing but a cgroup can be changed from outside. */
+static int limit_vessel(struct vessel *vessel, const struct limits *limits,
+                        struct vial_error *err)
+{
+    struct native *n = native_of(vessel);
+
+    if (vessel->driver != &driver_native || !str_starts(vessel->limits_by, "cgroup"))
+        return fail(err, VIAL_E_UNSUPPORTED, "no cgroup holds the vessel's limits");
+    return n->cgroup.kind == CGROUP_V2 ? cgroup_v2_limit(&n->cgroup, limits, err)
+                                       : cgroup_v1_limit(&n->cgroup, limits, err);
 }
 
 /* A vessel of the lower tier is another driver's, and knows it. */
@@ -484,7 +568,12 @@ const struct driver driver_native = {
     .kill = kill_any,
     .usage = usage_of_any,
     .close = close_any,
-    .describe = describe,
+    .limit = limit_vessel,
+    .zygote_open = zygote_open,
+    .hatch = zygote_hatch,
+    .zygote_close = zygote_close,
+    .waits = true,
+    .describe = native_describe,
     .overlays = true,
     .needs_programs_here = true,
 };

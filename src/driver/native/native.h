@@ -21,6 +21,14 @@ extern const struct driver driver_native;
 /* Removes everything that dead owners left on this host. */
 void native_sweep(void);
 
+/* describe.c */
+int native_describe(const struct plan *plan, const char *share_dir, json_t *into,
+                    struct vial_error *err);
+
+/* Opens what a process writes "0" into to join the vessel's cgroups; their number, at
+ * most CGROUP_DIRS, or -1. */
+int native_join_fds(struct vessel *vessel, int *fds, struct vial_error *err);
+
 /* probe.c */
 int native_probe(struct caps *out, struct vial_error *err);
 int native_landlock_abi(void); /* 0: none here; or -errno */

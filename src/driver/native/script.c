@@ -1,33 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "driver/native/script.h"
 
-#include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
-static bool grow(struct script *s)
+static size_t size_of(size_t steps, size_t text)
 {
-    size_t cap = s->cap ? s->cap * 2 : 160;
-    struct step *steps = NULL;
+    return sizeof(struct script) + steps * sizeof(struct step) + text;
+}
 
-    if (s->count < s->cap)
-        return true;
-    steps = s->failed ? NULL : reallocarray(s->steps, cap, sizeof(*steps));
-    if (!steps) {
-        s->failed = true;
-        return false;
-    }
-    s->steps = steps;
-    s->cap = cap;
-    return true;
+struct script *script_new(size_t steps, size_t text)
+{
+    int how = RAW_SHARES ? MAP_PRIVATE : MAP_SHARED; /* shared either way */
+    struct script *s = mmap(NULL, size_of(steps, text), PROT_READ | PROT_WRITE,
+                            how | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    if (s == MAP_FAILED)
+        return NULL;
+    s->cap = steps;
+    s->text_cap = text;
+    return s;
 }
 
 struct step *script_add(struct script *s, enum step_op op)
 {
     struct step *step = NULL;
 
-    if (!grow(s))
+    if (s->count == s->cap)
+        s->failed = true;
+    if (s->failed)
         return &s->scratch;
     step = &s->steps[s->count++];
     memset(step, 0, sizeof(*step));
@@ -49,22 +51,20 @@ struct step *script_path(struct script *s, enum step_op op, const char *a,
 
 const char *script_text(struct script *s, const char *format, ...)
 {
-    auto_str struct str text = { 0 };
+    char *text = (char *)&s->steps[s->cap] + s->text_len;
+    size_t room = s->text_cap - s->text_len;
     va_list args;
+    int len = 0;
 
     va_start(args, format);
-    str_vprintf(&text, format, args);
+    len = vsnprintf(text, room, format, args);
     va_end(args);
-    if (!str_ok(&text)) {
+    if (len < 0 || (size_t)len >= room) {
         s->failed = true;
         return "";
     }
-    strv_push(&s->texts, text.data ? text.data : "");
-    if (!strv_ok(&s->texts)) {
-        s->failed = true;
-        return "";
-    }
-    return s->texts.items[s->texts.count - 1];
+    s->text_len += (size_t)len + 1;
+    return text;
 }
 
 const char *script_op_name(unsigned op)
@@ -100,9 +100,7 @@ void script_describe(const struct step *step, struct str *out)
         str_puts(out, " optional");
 }
 
-void script_done(struct script *s)
+void script_free(struct script *s)
 {
-    free(s->steps);
-    strv_done(&s->texts);
-    *s = (struct script){ 0 };
+    (void)munmap(s, size_of(s->cap, s->text_cap));
 }

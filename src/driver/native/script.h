@@ -5,14 +5,21 @@
 /*
  * The child's life as data. The parent compiles a plan into a flat list of
  * steps, each one system call or a tiny fixed sequence; the child (child.c)
- * walks it and does nothing else. Strings are owned by the script or static.
+ * walks it and does nothing else. Strings are the script's own, or older than the
+ * child.
+ *
+ * The script lies in memory that parent and child share: a child can be walking its
+ * first steps while the later ones are still being written, as long as an OP_WAIT
+ * stands between them.
  */
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/auto.h"
 #include "base/str.h"
+#include "driver/native/raw.h"
 
 enum step_op {
     OP_CLOSE,    /* fd */
@@ -71,11 +78,12 @@ struct step {
 };
 
 struct script {
-    struct step *steps;
-    size_t count, cap;
-    struct strv texts; /* owns strings made for steps */
-    bool failed;       /* sticky: out of memory */
+    size_t count, cap; /* steps */
+    size_t text_len, text_cap;
+    bool failed; /* sticky: no room */
     struct step scratch;
+    _Alignas(16) unsigned char stack[RAW_STACK]; /* the child's */
+    struct step steps[];                         /* then the texts */
 };
 
 /* What the child tells through its control socket; nothing at all means that
@@ -86,6 +94,9 @@ struct script_report {
     uint32_t ongoing; /* 1: an optional step, or a gift; more may come */
 };
 
+/* Room for so many steps and bytes of text, used or not: what is not touched costs
+ * nothing. NULL: no memory. */
+struct script *script_new(size_t steps, size_t text);
 /* Appends a zeroed step and returns it; a scratch one after a failure. */
 struct step *script_add(struct script *s, enum step_op op);
 /* The same with what most steps have. */
@@ -96,7 +107,8 @@ __attribute__((format(printf, 2, 3))) const char *script_text(struct script *s,
 const char *script_op_name(unsigned op);
 /* One step as a line, for messages and golden tests. */
 void script_describe(const struct step *step, struct str *out);
-void script_done(struct script *s);
-#define auto_script __attribute__((cleanup(script_done)))
+void script_free(struct script *s);
+AUTO(script, struct script, script_free)
+#define auto_script __attribute__((cleanup(auto_script_)))
 
 #endif

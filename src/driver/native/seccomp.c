@@ -14,7 +14,6 @@
 #include "base/auto.h"
 #include "base/fail.h"
 #include "base/io.h"
-#include "base/json.h"
 #include "driver/native/profile.h"
 
 #define FILTER_MAX (BPF_MAXINSNS * sizeof(struct sock_filter))
@@ -55,63 +54,51 @@ static bool looks_like_filter(const struct blob *b)
            last.code == (BPF_RET | BPF_K);
 }
 
-/* 1 when it is there, 0 when not, or -1. */
-static int load_one(const char *dir, const char *name, int number, struct blob *out,
-                    struct vial_error *err)
+/* Moves LEN bytes of TEXT at AT into OUT. Nothing of nothing is fine. */
+static int take_filter(const struct blob *text, size_t at, uint32_t len,
+                       struct blob *out)
+{
+    if (len > text->len - at)
+        return -1;
+    if (len && (blob_set(out, text->data + at, len) < 0 || !looks_like_filter(out)))
+        return -1;
+    return 0;
+}
+
+/* Two lengths, then what they say. */
+static int parse(const struct blob *text, struct blob filters[PROFILE_FILTERS])
+{
+    uint32_t len[PROFILE_FILTERS];
+
+    if (text->len < sizeof(len))
+        return -1;
+    memcpy(len, text->data, sizeof(len));
+    if (!len[0] || sizeof(len) + (size_t)len[0] + len[1] != text->len)
+        return -1;
+    if (take_filter(text, sizeof(len), len[0], &filters[0]) < 0)
+        return -1;
+    return take_filter(text, sizeof(len) + len[0], len[1], &filters[1]);
+}
+
+int seccomp_read(const char *dir, const char *name,
+                 struct blob filters[PROFILE_FILTERS], struct vial_error *err)
 {
     char path[PATH_MAX + 64];
+    struct blob text = { 0 };
     auto_fd int fd = -1;
+    int rc = 0;
 
-    (void)snprintf(path, sizeof(path), "%s/%s.f%d.bpf", dir, name, number);
+    (void)snprintf(path, sizeof(path), "%s/%s.bpf", dir, name);
     fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0 && errno == ENOENT)
-        return 0;
+        return seccomp_compile(dir, name, filters, err);
     if (fd < 0)
         return fail_sys(err, "open '%s'", path);
-    if (io_read_fd(fd, path, FILTER_MAX, out, err) < 0)
+    if (io_read_fd(fd, path, PROFILE_FILTERS * FILTER_MAX + 8, &text, err) < 0)
         return -1;
-    if (looks_like_filter(out))
-        return 1;
-    return fail(err, VIAL_E_VALUE, "seccomp filter '%s' is damaged", path);
-}
-
-static int read_profile(const char *dir, const char *name, json_t **out,
-                        struct vial_error *err)
-{
-    if (profile_read(dir, name, out, err) == 0)
-        return 0;
-    if (!err || err->sys != ENOENT)
-        return -1;
-    (void)fail(err, VIAL_E_VALUE, "seccomp profile '%s' is unknown", name);
-    return fail_remedy(err, "profiles are the .yaml files in '%.200s'", dir);
-}
-
-static int compile_now(const char *dir, const char *name,
-                       struct blob filters[PROFILE_FILTERS], struct vial_error *err)
-{
-    auto_json json_t *profile = NULL;
-
-    if (read_profile(dir, name, &profile, err) < 0)
-        return -1;
-    return profile_compile(profile, filters, err);
-}
-
-/* Both or neither: half a profile is no profile. */
-static int load(const char *dir, const char *name, struct blob filters[PROFILE_FILTERS],
-                struct vial_error *err)
-{
-    int first = load_one(dir, name, 1, &filters[0], err);
-    int second = first < 0 ? -1 : load_one(dir, name, 2, &filters[1], err);
-
-    if (first < 0 || second < 0)
-        return -1;
-    if (first == 0 && second == 0)
-        return compile_now(dir, name, filters, err);
-    if (first == 1 && second == 1)
-        return 0;
-    return fail(err, VIAL_E_VALUE,
-                "seccomp profile '%s' is damaged: filter %d is missing", name,
-                first ? 2 : 1);
+    rc = parse(&text, filters);
+    blob_done(&text);
+    return rc < 0 ? fail(err, VIAL_E_VALUE, "seccomp filter '%s' is damaged", path) : 0;
 }
 
 int seccomp_fill(struct jail *jail, int guest_fd, const char *name,
@@ -124,30 +111,15 @@ int seccomp_fill(struct jail *jail, int guest_fd, const char *name,
         return fail(err, VIAL_E_VALUE, "seccomp profile '%s' is not a name", name);
     if (seccomp_find_dir(guest_fd, dir, err) < 0)
         return -1;
-    if (load(dir, name, filters, err) < 0) {
+    if (seccomp_read(dir, name, filters, err) < 0) {
         blob_done(&filters[0]);
         blob_done(&filters[1]);
         return -1;
     }
-    for (size_t i = 0; i < PROFILE_FILTERS; i++) {
+    for (size_t i = 0; i < PROFILE_FILTERS && filters[i].len; i++) {
         jail->filters[i].data = (uint8_t *)filters[i].data;
         jail->filters[i].len = filters[i].len;
     }
     jail->flags |= JAIL_SECCOMP;
     return 0;
-}
-
-int native_seccomp_summary(const char *share_dir, const char *name, json_t **out,
-                           struct vial_error *err)
-{
-    auto_json json_t *profile = NULL;
-    char dir[PATH_MAX];
-
-    if (!profile_name_ok(name))
-        return fail(err, VIAL_E_VALUE, "seccomp profile '%s' is not a name", name);
-    (void)snprintf(dir, sizeof(dir), "%s/seccomp", share_dir);
-    if (read_profile(dir, name, &profile, err) < 0)
-        return -1;
-    *out = profile_summary(profile);
-    return *out ? 0 : fail_memory(err);
 }

@@ -6,17 +6,26 @@
 
 #include <jansson.h>
 
+#include "driver/native/profile.h"
 #include "wire/message.h"
 
 #include "vial/error.h"
 
-/* Loads profile NAME into JAIL's filters: NAME.f1.bpf and .f2.bpf, or, when they
- * are absent, NAME.yaml compiled here. */
+/* Loads profile NAME into JAIL's filters: NAME.bpf, or, when that is absent,
+ * NAME.yaml compiled here. */
 int seccomp_fill(struct jail *jail, int guest_fd, const char *name,
                  struct vial_error *err);
 
 /* Where profiles lie. OUT holds PATH_MAX bytes. */
 int seccomp_find_dir(int guest_fd, char *out, struct vial_error *err);
+
+/* The filters of profile NAME in DIR, in the order of loading. */
+int seccomp_read(const char *dir, const char *name,
+                 struct blob filters[PROFILE_FILTERS], struct vial_error *err);
+
+/* describe.c: DIR/NAME.yaml, compiled now. */
+int seccomp_compile(const char *dir, const char *name,
+                    struct blob filters[PROFILE_FILTERS], struct vial_error *err);
 
 /* For `vial plan`: what profile NAME does. */
 int native_seccomp_summary(const char *share_dir, const char *name, json_t **out,

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VIAL_WARM_H
+#define VIAL_WARM_H
+
+/*
+ * Vessels opened before they are asked for. Each is used once and destroyed:
+ *
+ *   vial_engine_open -> vial_engine_warm -> { vial_run }* -> vial_engine_close
+ *
+ * From vial_engine_warm on, vial_run takes a waiting vessel by itself whenever
+ * the request's plan differs from it only in what can still be set on an open
+ * vessel: time-out, stdin, environment, files, arguments, output limits, and
+ * lower limits where a cgroup holds them. Anything else, and every request that
+ * finds none waiting, opens a vessel as without; the result's `start` says
+ * "warm" or "cold".
+ *
+ * What is kept ready follows what is asked for: shapes of plans that come again
+ * get a stock of their own, which grows with their rate and shrinks when idle.
+ */
+
+#include "vial/engine.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Zero-initialise; what stays 0 or NULL gets the value in parentheses. */
+struct vial_warm_options {
+    /* Kept ready from the start, with the settings' defaults; ends with NULL
+     * (none: only what is asked for becomes warm). */
+    const char *const *languages;
+    /* Modules that waiting Python interpreters have imported; those that cannot
+     * be imported are left out, and named in the report. Ends with NULL (none). */
+    const char *const *imports;
+    unsigned target;       /* waiting per shape at rest (2) */
+    unsigned ceiling;      /* most per shape (64) */
+    uint64_t memory_bytes; /* of all waiting vessels together (1 GiB) */
+    unsigned idle_s;       /* a shape not asked for so long gives its stock up (60) */
+};
+
+/* Switches pools on. Starts threads and, for Python, a trusted interpreter from
+ * which others are forked; returns at once, before anything waits. OPTIONS may be
+ * NULL. No run may be under way, and it can be done once for an engine. */
+VIAL_API VIAL_MUST_CHECK int vial_engine_warm(struct vial_engine *engine,
+                                              const struct vial_warm_options *options,
+                                              struct vial_error *err);
+
+/* Keeps COUNT vessels ready for requests like REQ from now on, and waits until so
+ * many do, at most TIMEOUT_MS (0: does not wait). -1 when they do not, or when no
+ * vessel can wait for such a request: VIAL-UNSUPPORTED. */
+VIAL_API VIAL_MUST_CHECK int vial_warm_ready(struct vial_engine *engine,
+                                             const struct vial_request *req,
+                                             unsigned count, unsigned timeout_ms,
+                                             struct vial_error *err);
+
+/* Per shape: idle, taken, missed, refills, what a refill and a waiting vessel
+ * cost. malloc'ed JSON text in *JSON. */
+VIAL_API VIAL_MUST_CHECK int vial_warm_report(struct vial_engine *engine, char **json,
+                                              struct vial_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The part of a zygote that is easier said in Python. It runs in the interpreter that
+children are forked from, and in each child around its program; it must leave no trace
+there: no name in __main__, no module that a started python would not have."""
+import io
+import os
+import sys
+
+MAIN = "/work/main.py"
+started_with = set(sys.modules)
+loader = sys.modules["_frozen_importlib_external"].SourceFileLoader
+
+
+def hold(thing):
+    """Until python forgets what to do around forks, which is late in its end."""
+    os.register_at_fork(after_in_parent=thing)
+
+
+def prepare(names):
+    """In the zygote: imports what there is, and says what there is not."""
+    missing = []
+    for name in names.decode().split():
+        try:
+            __import__(name)
+        except Exception:
+            missing.append(name)
+    if os.environ.get("HOME") == "/nonexistent":
+        os.environ["HOME"] = "/work"
+        import site
+        site.USER_BASE = site.USER_SITE = None
+        site.getusersitepackages()
+    rehearse()
+    import gc
+    gc.collect()
+    gc.freeze()
+    if not names and "gc" not in started_with:
+        del sys.modules["gc"]
+    return " ".join(missing).encode()
+
+
+def rehearse():
+    """What every program does: its pages are then in memory, and are ours."""
+    exec(compile("import sys\nx = [str(i) for i in range(9)]\n", "<rehearsal>", "exec"), {})
+
+
+def reseed():
+    """What was drawn before the fork is the same in every child."""
+    modules = sys.modules
+    if "random" in modules:
+        modules["random"].seed()
+    if "numpy.random" in modules:
+        modules["numpy.random"].seed()
+    if "uuid" in modules:
+        modules["uuid"]._node = modules["uuid"]._last_timestamp = None
+    if "ssl" in modules:
+        modules["ssl"].RAND_add(os.urandom(32), 32.0)
+    if "multiprocessing.process" in modules:
+        modules["multiprocessing.process"].current_process().authkey = os.urandom(32)
+
+
+def hatched():
+    """In the child, confined, before it waits."""
+    reseed()
+    rehearse()
+
+
+def reopen_stdin():
+    """As python makes it for a pipe; the one it made was for the null device."""
+    old = sys.stdin
+    buffer = open(0, "rb", closefd=False)
+    buffer.raw.name = "<stdin>"
+    new = io.TextIOWrapper(buffer, encoding=old.encoding, errors=old.errors)
+    new.mode = "r"
+    sys.stdin = sys.__stdin__ = new
+
+
+def set_environ(entries):
+    data = os.environ._data
+    data.clear()
+    for entry in entries:
+        name, _, value = entry.partition(b"=")
+        data[name] = value
+
+
+def begin(argv, env, piped):
+    """The program is next."""
+    set_environ(env)
+    if len(argv) > 2:
+        words = [os.fsdecode(word) for word in argv]
+        sys.argv[1:] = words[2:]
+        sys.orig_argv[2:] = words[2:]
+    if piped:
+        reopen_stdin()
+
+
+def introduce():
+    """What python tells __main__ about its file."""
+    main = sys.modules["__main__"].__dict__
+    main["__file__"] = MAIN
+    main["__cached__"] = None
+    main["__loader__"] = loader("__main__", MAIN)
+
+
+def retire():
+    """And takes back afterwards."""
+    main = sys.modules["__main__"].__dict__
+    main.pop("__file__", None)
+    main.pop("__cached__", None)
+
+
+def flush():
+    for stream in (sys.stderr, sys.stdout):
+        try:
+            stream.flush()
+        except BaseException:
+            pass
+
+
+def exit_code(value):
+    """What an exit with VALUE means to the system."""
+    code = value.code
+    if code is None:
+        return 0
+    if isinstance(code, int):
+        return code & 0xFF if -2 ** 63 <= code < 2 ** 63 else 255
+    try:
+        print(code, file=sys.stderr)
+    except BaseException:
+        pass
+    return 1
+
+
+def finish():
+    """Threads are waited for, and exit functions called. True when the rest of the
+    output could be written: python would exit with 120 otherwise."""
+    threading = sys.modules.get("threading")
+    if threading is not None:
+        try:
+            threading._shutdown()
+        except BaseException:
+            return None
+    atexit = sys.modules.get("atexit")
+    if atexit is not None:
+        atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if stream is not None and not stream.closed:
+                stream.flush()
+        except BaseException:
+            return None
+    return True

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "audit/audit.h"
+#include "base/fail.h"
+#include "base/json.h"
+#include "base/unit.h"
+#include "cli/cli.h"
+#include "cli/print.h"
+
+/* The log that was named, or else the one that the settings name. malloc'ed. */
+static int find_log(struct cli *cli, char **out, struct vial_error *err)
+{
+    auto_engine struct vial_engine *engine = NULL;
+    auto_free char *text = NULL;
+    auto_json json_t *config = NULL;
+    const char *path = cli_operand(cli, 1);
+
+    if (!path) {
+        if (cli_engine(cli, &engine, err) < 0 || vial_config(engine, &text, err) < 0)
+            return -1;
+        config = json_loads(text, 0, NULL);
+        path = json_string_value(
+            json_object_get(json_object_get(config, "audit"), "path"));
+    }
+    if (!path) {
+        (void)fail(err, VIAL_E_AUDIT, "no audit log is configured");
+        return fail_remedy(err, "name one, or set 'audit: {path: /var/log/vial/audit}' "
+                                "in /etc/vial/vial.yaml");
+    }
+    *out = strdup(path);
+    return *out ? 0 : fail_memory(err);
+}
+
+/* "SEQ:HASH" */
+static int read_anchor(const char *text, struct audit_mark *out, struct vial_error *err)
+{
+    int64_t seq = 0;
+    const char *colon = strchr(text, ':');
+    auto_free char *number = colon ? strndup(text, (size_t)(colon - text)) : NULL;
+
+    if (!number || unit_parse_count(number, &seq) < 0 || seq < 1 ||
+        strlen(colon + 1) != 64 || strspn(colon + 1, "0123456789abcdef") != 64) {
+        (void)fail(err, VIAL_E_VALUE, "anchor is not NUMBER:HASH");
+        return fail_remedy(err, "give what an earlier 'vial audit verify' printed");
+    }
+    out->seq = (uint64_t)seq;
+    memcpy(out->hash, colon + 1, sizeof(out->hash));
+    return 0;
+}
+
+static json_t *report_json(const struct audit_report *r)
+{
+    return json_pack("{s:b, s:I, s:I, s:i, s:{s:I, s:s}, s:s?}", "whole", r->whole,
+                     "first", (json_int_t)r->first, "records", (json_int_t)r->records,
+                     "files", (int)r->files, "newest", "seq", (json_int_t)r->newest.seq,
+                     "hash", r->newest.hash, "problem", r->whole ? NULL : r->problem);
+}
+
+static int say_report(struct cli *cli, const struct audit_report *r)
+{
+    auto_str struct str out = { 0 };
+    int status = r->whole ? STATUS_OK : STATUS_UNFIT;
+    int rc;
+
+    if (cli_flag(cli, "json")) {
+        rc = print_json(report_json(r));
+        return rc ? rc : status;
+    }
+    if (r->whole)
+        str_printf(&out, "whole: %" PRIu64 " records in %u file%s\n", r->records,
+                   r->files, r->files == 1 ? "" : "s");
+    else
+        str_printf(&out, "NOT whole: %s\n", r->problem);
+    if (r->whole && r->newest.seq)
+        str_printf(&out, "newest: %" PRIu64 ":%s\n", r->newest.seq, r->newest.hash);
+    rc = print_text(&out);
+    return rc ? rc : status;
+}
+
+static int verify(struct cli *cli, const char *path, struct vial_error *err)
+{
+    const char *anchor = cli_flag(cli, "anchor");
+    struct audit_mark mark = { 0 };
+    struct audit_report report;
+
+    if (anchor && read_anchor(anchor, &mark, err) < 0)
+        return -1;
+    if (audit_verify(path, anchor ? &mark : NULL, &report, err) < 0)
+        return -1;
+    return say_report(cli, &report);
+}
+
+struct showing {
+    const char *run, *event; /* or NULL: all */
+    bool json;
+    struct str out;
+    int rc; /* of printing */
+};
+
+static const char *text_of(json_t *record, const char *key)
+{
+    const char *text = json_string_value(json_object_get(record, key));
+
+    return text ? text : "-";
+}
+
+/* A cell may be a caller's words, and must not look like a row of its own. */
+static void put_cell(struct str *out, const char *text, int width)
+{
+    int put = 0;
+
+    for (; *text; text++, put++)
+        str_putc(out, (unsigned char)*text < ' ' ? '?' : *text);
+    str_printf(out, "%*s", put < width ? width - put + 1 : 1, "");
+}
+
+static void put_row(struct str *out, json_t *record)
+{
+    json_t *caller = json_object_get(record, "caller");
+    json_t *error = json_object_get(record, "error");
+    char uid[32];
+    const char *name = json_string_value(json_object_get(caller, "name"));
+
+    (void)snprintf(uid, sizeof(uid), "uid %lld",
+                   (long long)json_integer_value(json_object_get(caller, "uid")));
+    str_printf(out, "%6lld ",
+               (long long)json_integer_value(json_object_get(record, "seq")));
+    put_cell(out, text_of(record, "time"), 27);
+    put_cell(out, text_of(record, "event"), 8);
+    put_cell(out, text_of(record, "run"), 18);
+    put_cell(out, name ? name : uid, 12);
+    put_cell(out, text_of(record, "language"), 10);
+    put_cell(out, text_of(record, "verdict"), 12);
+    put_cell(out, text_of(error, "code"), 1);
+    str_putc(out, '\n');
+}
+
+static int show_line(void *context, const char *line, size_t len)
+{
+    struct showing *s = context;
+    auto_json json_t *record = json_loadb(line, len, 0, NULL);
+
+    if ((s->run && strcmp(text_of(record, "run"), s->run) != 0) ||
+        (s->event && strcmp(text_of(record, "event"), s->event) != 0))
+        return 0;
+    if (s->json) {
+        str_add(&s->out, line, len);
+        str_putc(&s->out, '\n');
+    } else {
+        put_row(&s->out, record);
+    }
+    if (s->out.len < 65536)
+        return 0;
+    s->rc = print_text(&s->out);
+    str_done(&s->out);
+    s->out = (struct str){ 0 };
+    return s->rc;
+}
+
+static int show(struct cli *cli, const char *path, struct vial_error *err)
+{
+    struct showing s = {
+        .run = cli_flag(cli, "run"),
+        .event = cli_flag(cli, "event"),
+        .json = cli_flag(cli, "json") != NULL,
+    };
+    int rc = audit_read(path, show_line, &s, err);
+
+    if (rc == 0 && s.rc == 0 && s.out.len)
+        s.rc = print_text(&s.out);
+    str_done(&s.out);
+    return rc < 0 ? -1 : s.rc;
+}
+
+static int run(struct cli *cli)
+{
+    const char *what = cli_operand(cli, 0);
+    struct vial_error err = { 0 };
+    auto_free char *path = NULL;
+    int status = -1;
+    bool verifying = what && strcmp(what, "verify") == 0;
+
+    if (!verifying && !(what && strcmp(what, "show") == 0)) {
+        (void)fail(&err, VIAL_E_USAGE, "what to do is missing: verify or show");
+        (void)fail_remedy(&err, "usage: vial audit verify|show [LOG]");
+        return cli_fail(cli, &err);
+    }
+    if (find_log(cli, &path, &err) == 0)
+        status = verifying ? verify(cli, path, &err) : show(cli, path, &err);
+    return status < 0 ? cli_fail(cli, &err) : status;
+}
+
+static const struct flag flags[] = {
+    { "anchor", "NUMBER:HASH",
+      "A record that must still be there, as printed before." },
+    { "run", "ID", "Show the records of one run only." },
+    { "event", "NAME", "Show one kind of record only: begin, run, denied …" },
+    FLAG_ROW_JSON,
+    { 0 },
+};
+
+extern const struct command command_audit;
+const struct command command_audit = {
+    .name = "audit",
+    .operands = "verify|show [LOG]",
+    .words = "verify|show",
+    .summary = "check or read the log of all runs",
+    .text =
+        "Every line of the log has the hash of the one before it. verify finds an\n"
+        "edit, a removal, a changed order and a cut-off end, and then exits with 1.\n"
+        "It prints the newest record's number and hash: kept elsewhere and given as\n"
+        "--anchor later, it shows that not even the whole log was replaced.\n"
+        "A log is kept when the settings name one: 'audit: {path: /var/log/vial/audit}'.",
+    .examples = "vial audit verify\n"
+                "vial audit show --run r-7f3a51c09d2e4b68\n"
+                "vial audit show --json /var/log/vial/audit",
+    .flags = flags,
+    .max_operands = 2,
+    .run = run,
+};

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <fcntl.h>
+#include <limits.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/fail.h"
+#include "base/json.h"
+#include "cli/cli.h"
+#include "cli/print.h"
+#include "mcp/stdio.h"
+#include "mcp/vial.h"
+#include "registry/registry.h"
+
+/* What a client starts: this program, with the settings it was asked about. */
+static json_t *server_json(const struct cli *cli, bool typed)
+{
+    static const char *const passed[] = { "preset", "config" };
+    char self[PATH_MAX];
+    ssize_t len = readlink("/proc/self/exe", self, sizeof self - 1);
+    json_t *args = json_pack("[s]", "mcp");
+    json_t *server = json_object();
+
+    self[len > 0 ? len : 0] = '\0';
+    for (size_t i = 0; i < sizeof passed / sizeof *passed; i++) {
+        const char *value = cli_flag(cli, passed[i]);
+
+        if (value) {
+            (void)json_array_append_new(args, json_sprintf("--%s", passed[i]));
+            (void)json_array_append_new(args, json_string(value));
+        }
+    }
+    if (typed)
+        (void)json_object_set_new(server, "type", json_string("stdio"));
+    (void)json_object_set_new(server, "command", json_string(len > 0 ? self : "vial"));
+    (void)json_object_set_new(server, "args", args);
+    return server;
+}
+
+static json_t *servers_json(const struct cli *cli, const char *key, bool typed)
+{
+    return json_pack("{s:{s:o}}", key, "vial", server_json(cli, typed));
+}
+
+/* Takes JSON. */
+static void add_block(struct str *s, const char *title, json_t *json)
+{
+    auto_free char *text = json ? json_dumps(json, JSON_INDENT(2)) : NULL;
+
+    json_decref(json);
+    str_printf(s, "%s\n\n%s\n\n", title, text ? text : "");
+}
+
+/* As a shell takes it. */
+static void add_word(struct str *s, const char *word)
+{
+    str_puts(s, " '");
+    for (; *word; word++)
+        str_puts(s, *word == '\'' ? "'\\''" : (char[]){ *word, '\0' });
+    str_puts(s, "'");
+}
+
+static void add_shell(struct str *s, const struct cli *cli)
+{
+    auto_json json_t *server = server_json(cli, false);
+    const json_t *args = json_object_get(server, "args");
+
+    str_puts(s, "Claude Code, in a shell:\n\nclaude mcp add vial --");
+    add_word(s, json_string_value(json_object_get(server, "command")));
+    for (size_t i = 0; i < json_array_size(args); i++)
+        add_word(s, json_string_value(json_array_get(args, i)));
+    str_puts(s, "\n\n");
+}
+
+static int print_config(const struct cli *cli)
+{
+    auto_str struct str s = { 0 };
+
+    if (cli_flag(cli, "json"))
+        return print_json(servers_json(cli, "mcpServers", false));
+    add_shell(&s, cli);
+    add_block(&s, "Claude Desktop, in claude_desktop_config.json; Cursor, in mcp.json:",
+              servers_json(cli, "mcpServers", false));
+    add_block(&s, "VS Code, in .vscode/mcp.json:", servers_json(cli, "servers", true));
+    str_puts(&s,
+             "Any other client: start the command above with its arguments and speak "
+             "MCP over its\nstdin and stdout. Over HTTP: 'vial serve' offers the same "
+             "at /mcp.\n");
+    return print_text(&s);
+}
+
+static int serve(const struct cli *cli, int out, struct vial_error *err)
+{
+    auto_engine struct vial_engine *engine = NULL;
+    struct registry_options options = { .sessions = 64 };
+    struct registry *registry = NULL;
+    struct mcp_vial *server = NULL;
+    int rc = -1;
+
+    if (cli_engine(cli, &engine, err) < 0)
+        return -1;
+    options.engine = engine;
+    if (registry_open(&options, &registry, err) == 0 &&
+        mcp_vial_open(engine, registry, cli_flag(cli, "preset"), &server, err) == 0)
+        rc = mcp_stdio_serve(mcp_vial_core(server), STDIN_FILENO, out, err);
+    mcp_vial_close(server);
+    registry_close(registry);
+    return rc;
+}
+
+static int run(struct cli *cli)
+{
+    struct vial_error err = { 0 };
+    /* Only messages may go to stdout: whatever else is written there goes to stderr. */
+    auto_fd int out = -1;
+
+    if (cli_flag(cli, "print-config"))
+        return print_config(cli);
+    out = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+    if (out < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0) {
+        (void)fail_sys(&err, "move stdout aside");
+        return cli_fail(cli, &err);
+    }
+    if (serve(cli, out, &err) == 0)
+        return STATUS_OK;
+    say_error(&err);
+    return STATUS_VIAL;
+}
+
+static const struct flag flags[] = {
+    { "print-config", NULL, "Print what to paste into the settings of MCP clients." },
+    FLAG_ROW_JSON,
+    { 0 },
+};
+
+extern const struct command command_mcp;
+const struct command command_mcp = {
+    .name = "mcp",
+    .summary = "serve tools for agents over stdin and stdout (MCP)",
+    .text =
+        "Speaks the Model Context Protocol, 2026-07-28 and the versions from 2024-11-05 "
+        "to\n2025-11-25, one message per line. It ends when its stdin does, and all "
+        "runs and\nsandboxes with it. With --preset the tools have that preset's "
+        "names.",
+    .examples = "vial mcp --print-config\n"
+                "vial mcp --preset klaw",
+    .flags = flags,
+    .run = run,
+};

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/fail.h"
+#include "base/json.h"
+#include "cli/ask.h"
+#include "cli/cli.h"
+#include "cli/print.h"
+#include "cli/verb.h"
+
+int verb_target(const struct cli *cli, const char *rest, struct str *out,
+                struct vial_error *err)
+{
+    str_puts(out, "/v1/sessions/");
+    http_escape(out, cli_operand(cli, 1));
+    if (rest)
+        str_puts(out, rest);
+    return str_ok(out) ? 0 : fail_memory(err);
+}
+
+int verb_do(const struct daemon *d, const char *method, const char *target,
+            const char *json, struct vial_error *err)
+{
+    return daemon_call(d, &(struct daemon_ask){ method, target, json, NULL, -1 }, NULL,
+                       err);
+}
+
+static int get(const struct daemon *d, const char *target, struct str *out,
+               struct vial_error *err)
+{
+    return daemon_call(d, &(struct daemon_ask){ "GET", target, NULL, NULL, -1 }, out,
+                       err);
+}
+
+static int start(struct cli *cli, const struct daemon *d, struct vial_error *err)
+{
+    auto_ask struct vial_request *req = NULL;
+    auto_json json_t *body = NULL;
+    auto_json json_t *answer = NULL;
+    auto_free char *text = NULL;
+    auto_str struct str said = { 0 };
+    static const char *const own[] = { "idle", "lease" };
+
+    if (ask_flags(cli, &req, err) < 0 || daemon_request(req, -1, &body, err) < 0)
+        return -1;
+    for (size_t i = 0; i < 2; i++)
+        if (cli_flag(cli, own[i]))
+            (void)json_object_set_new(body, own[i], json_string(cli_flag(cli, own[i])));
+    text = json_dumps(body, JSON_COMPACT);
+    if (!text)
+        return fail_memory(err);
+    if (daemon_call(d, &(struct daemon_ask){ "POST", "/v1/sessions", text, NULL, -1 },
+                    &said, err) < 0)
+        return -1;
+    if (cli_flag(cli, "json"))
+        return print_line(said.data);
+    answer = json_loads(said.data, 0, NULL);
+    return print_line(json_string_value(json_object_get(answer, "id")));
+}
+
+static const char *text_of(json_t *object, const char *name)
+{
+    const char *text = json_string_value(json_object_get(object, name));
+
+    return text ? text : "-";
+}
+
+static int list(struct cli *cli, const struct daemon *d, struct vial_error *err)
+{
+    static const char *const names[] = { "id", "outcome", "driver", "level" };
+    struct table t = { .columns = 5 };
+    auto_json json_t *sessions = NULL;
+    auto_str struct str said = { 0 };
+
+    if (get(d, "/v1/sessions", &said, err) < 0)
+        return -1;
+    if (cli_flag(cli, "json"))
+        return print_line(said.data);
+    sessions = json_loads(said.data, 0, NULL);
+    table_add(&t, "SESSION");
+    table_add(&t, "STATE");
+    table_add(&t, "DRIVER");
+    table_add(&t, "LEVEL");
+    table_add(&t, "PROGRAMS");
+    for (size_t i = 0; i < json_array_size(sessions); i++) {
+        json_t *session = json_array_get(sessions, i);
+        char count[24];
+
+        for (size_t n = 0; n < 4; n++)
+            table_add(&t, text_of(session, names[n]));
+        (void)snprintf(
+            count, sizeof(count), "%lld",
+            (long long)json_integer_value(json_object_get(session, "execs")));
+        table_add(&t, count);
+    }
+    return table_print(&t);
+}
+
+static int show(struct cli *cli, const struct daemon *d, struct vial_error *err)
+{
+    auto_str struct str target = { 0 };
+    auto_str struct str said = { 0 };
+
+    if (verb_target(cli, NULL, &target, err) < 0 || get(d, target.data, &said, err) < 0)
+        return -1;
+    return cli_flag(cli, "json") ? print_line(said.data) : print_indented(said.data);
+}
+
+static int stop(struct cli *cli, const struct daemon *d, struct vial_error *err)
+{
+    auto_str struct str target = { 0 };
+
+    if (verb_target(cli, NULL, &target, err) < 0)
+        return -1;
+    return verb_do(d, "DELETE", target.data, NULL, err);
+}
+
+static int renew(struct cli *cli, const struct daemon *d, struct vial_error *err)
+{
+    const char *lease = cli_flag(cli, "lease");
+    auto_str struct str target = { 0 };
+    auto_json json_t *body = json_object();
+    auto_free char *text = NULL;
+
+    if (lease)
+        (void)json_object_set_new(body, "lease", json_string(lease));
+    text = json_dumps(body, 0);
+    if (!text)
+        return fail_memory(err);
+    if (verb_target(cli, "/renew", &target, err) < 0)
+        return -1;
+    return verb_do(d, "POST", target.data, text, err);
+}
+
+static const struct verb verbs[] = {
+    { "start", "", 0, start },
+    { "exec", "ID -- COMMAND [ARG…]", 2, verb_exec },
+    { "attach", "ID NUMBER", 2, verb_attach },
+    { "write", "ID PATH [FILE]", 2, verb_write },
+    { "read", "ID PATH", 2, verb_read },
+    { "ls", "ID [PATH]", 1, verb_ls },
+    { "rm", "ID PATH", 2, verb_rm },
+    { "show", "ID", 1, show },
+    { "renew", "ID", 1, renew },
+    { "stop", "ID", 1, stop },
+    { "list", "", 0, list },
+};
+
+#define VERBS (sizeof(verbs) / sizeof(verbs[0]))
+
+static int refuse(const char *what, struct vial_error *err)
+{
+    auto_str struct str known = { 0 };
+
+    for (size_t i = 0; i < VERBS; i++)
+        str_printf(&known, "%s%s", i ? ", " : "", verbs[i].name);
+    if (what)
+        (void)fail(err, VIAL_E_USAGE, "unknown argument '%s'", what);
+    else
+        (void)fail(err, VIAL_E_USAGE, "what to do is missing");
+    return fail_remedy(err, "one of %s", known.data ? known.data : "");
+}
+
+static int run_verb(struct cli *cli, const struct verb *v, struct vial_error *err)
+{
+    struct daemon d;
+
+    if (cli->options.operand_count < v->least + 1) {
+        (void)fail(err, VIAL_E_USAGE, "'session %s' lacks an argument", v->name);
+        return fail_remedy(err, "usage: vial session %s %s", v->name, v->operands);
+    }
+    if (daemon_find(cli, strcmp(v->name, "start") == 0, &d, err) < 0)
+        return -1;
+    return v->run(cli, &d, err);
+}
+
+static int run(struct cli *cli)
+{
+    const char *what = cli_operand(cli, 0);
+    struct vial_error err = { 0 };
+    int status = -1;
+    size_t i = 0;
+
+    while (what && i < VERBS && strcmp(verbs[i].name, what) != 0)
+        i++;
+    status = what && i < VERBS ? run_verb(cli, &verbs[i], &err) : refuse(what, &err);
+    return status < 0 ? cli_fail(cli, &err) : status;
+}
+
+static const struct flag flags[] = {
+    { "idle", "DURATION", "start: end the session when nobody uses it for so long." },
+    { "lease", "DURATION", "start, renew: end it anyhow after this." },
+    { "detach", NULL, "exec: print the program's number, and do not wait." },
+    { "tty", NULL, "exec: give the program a terminal." },
+    { "deep", NULL, "ls, rm: with all that is in directories." },
+    { "mode", "OCTAL", "write: the file's mode." },
+    { "stdout", "OFFSET", "attach: from this byte of stdout on." },
+    { "stderr", "OFFSET", "attach: from this byte of stderr on." },
+    { "raw", NULL, "Show output to a terminal untouched." },
+    DAEMON_FLAG_ROW,
+    FLAG_ROW_JSON,
+    { 0 },
+};
+
+static const char *const without[] = { "language", "code",  "command", "args",
+                                       "outputs",  "stdin", "end_on",  NULL };
+
+extern const struct command command_session;
+const struct command command_session = {
+    .name = "session",
+    .operands = "VERB [ID] …",
+    .words = "start|exec|attach|write|read|ls|rm|show|renew|stop|list",
+    .summary = "a vessel that stays open for several programs",
+    .text =
+        "Sessions live in the daemon; when none runs, 'start' starts a private one, which\n"
+        "ends by itself once no session is open. 'start' takes the flags of a request and\n"
+        "prints the session's id. 'exec' runs a program in it, with your standard input,\n"
+        "and ends with the program's own status.\n"
+        "\n"
+        "  start                          ls ID [PATH]\n"
+        "  exec ID -- COMMAND [ARG…]      rm ID PATH\n"
+        "  attach ID NUMBER               show ID\n"
+        "  write ID PATH [FILE]           renew ID\n"
+        "  read ID PATH                   stop ID\n"
+        "                                 list",
+    .examples = "id=$(vial session start --memory 256m)\n"
+                "echo 'print(6*7)' | vial session write $id job.py\n"
+                "vial session exec $id -- python3 job.py\n"
+                "vial session stop $id",
+    .flags = flags,
+    .shows_status = true,
+    .takes_fields = true,
+    .without = without,
+    .max_operands = 65536,
+    .run = run,
+};

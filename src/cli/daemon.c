@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/daemon.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/clock.h"
+#include "base/fail.h"
+#include "base/json.h"
+#include "base/path.h"
+
+#define CALL_MS   (INT64_C(24) * 60 * 60 * 1000)
+#define START_MS  10000
+#define LOOK_MS   10
+#define IDLE_EXIT "60s"
+
+/* The directory of this user's sockets, and the name of one in it. */
+static int usual_path(const char *name, char *out, size_t size)
+{
+    const char *dir = getenv("XDG_RUNTIME_DIR"); /* NOLINT(concurrency-mt-unsafe) */
+    int len;
+
+    if (geteuid() == 0)
+        len = snprintf(out, size, "/run/vial/%s", name);
+    else if (dir && dir[0] == '/')
+        len = snprintf(out, size, "%s/vial/%s", dir, name);
+    else
+        len = snprintf(out, size, "/tmp/vial-%u/%s", (unsigned)geteuid(), name);
+    return len > 0 && (size_t)len < size ? 0 : -1;
+}
+
+/* Whoever can put a socket there can read what we send. */
+static bool is_ours(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    auto_free char *dir = slash ? strndup(path, (size_t)(slash - path)) : NULL;
+    struct stat st;
+
+    return dir && lstat(dir, &st) == 0 && S_ISDIR(st.st_mode) &&
+           (st.st_uid == geteuid() || st.st_uid == 0) && !(st.st_mode & S_IWOTH);
+}
+
+static bool answers(const char *path)
+{
+    struct vial_error err = { 0 };
+    auto_fd int fd = http_unix_connect(path, 1000, &err);
+
+    return fd >= 0;
+}
+
+char *daemon_program(void)
+{
+    auto_free char *self = path_self_dir();
+    auto_free char *beside = self ? path_join(self, "viald") : NULL;
+
+    if (beside && access(beside, X_OK) == 0)
+        return ptr_take(&beside);
+    return strdup(VIAL_SHARE_DIR "/viald");
+}
+
+/* In the child: a session of its own, with nothing of ours but the pipe for what it
+ * may have to say. */
+static void become_daemon(const char *program, const char *address, int say_fd)
+{
+    const char *const argv[] = { program, "--listen",    address,   "--log",
+                                 "none",  "--idle-exit", IDLE_EXIT, NULL };
+    int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+    if (setsid() < 0 || null_fd < 0 || dup2(null_fd, STDIN_FILENO) < 0 ||
+        dup2(null_fd, STDOUT_FILENO) < 0 || dup2(say_fd, STDERR_FILENO) < 0 ||
+        chdir("/") < 0)
+        _exit(STATUS_VIAL);
+    (void)execv(program, (char *const *)(uintptr_t)argv);
+    (void)dprintf(STDERR_FILENO, "%s: %s", program, strerrordesc_np(errno));
+    _exit(STATUS_VIAL);
+}
+
+/* Twice forked, so that nobody has to wait for it. */
+static int launch(const char *address, int *say_fd, struct vial_error *err)
+{
+    auto_free char *program = daemon_program();
+    int ends[2];
+    pid_t pid;
+
+    if (!program)
+        return fail_memory(err);
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return fail_sys(err, "open a pipe");
+    pid = fork();
+    if (pid == 0) {
+        pid_t inner = fork();
+
+        if (inner == 0)
+            become_daemon(program, address, ends[1]);
+        _exit(inner < 0 ? STATUS_VIAL : STATUS_OK);
+    }
+    (void)close(ends[1]);
+    if (pid < 0) {
+        (void)close(ends[0]);
+        return fail_sys(err, "fork");
+    }
+    (void)waitpid(pid, NULL, 0);
+    *say_fd = ends[0];
+    return 0;
+}
+
+/* It says something only when it cannot start. */
+static int refuse_start(int say_fd, struct vial_error *err)
+{
+    char text[300] = "";
+    ssize_t n = read(say_fd, text, sizeof(text) - 1);
+
+    text[n > 0 ? n : 0] = '\0';
+    text[strcspn(text, "\n")] = '\0';
+    (void)fail(err, VIAL_E_DAEMON, "start the daemon: %s",
+               text[0] ? text : "it ended at once");
+    return fail_remedy(err, "'vial serve' shows what is wrong");
+}
+
+static int start_private(struct daemon *out, struct vial_error *err)
+{
+    int64_t end_ns = clock_now_ns() + INT64_C(1000000) * START_MS;
+    auto_str struct str address = { 0 };
+    auto_fd int say_fd = -1;
+
+    str_printf(&address, "unix:%s", out->socket);
+    if (!str_ok(&address))
+        return fail_memory(err);
+    if (launch(address.data, &say_fd, err) < 0)
+        return -1;
+    while (!answers(out->socket)) {
+        struct pollfd said = { .fd = say_fd, .events = POLLIN };
+
+        if (poll(&said, 1, LOOK_MS) > 0) {
+            /* Two that were started at once: the other one has the socket. */
+            if (answers(out->socket))
+                break;
+            return refuse_start(say_fd, err);
+        }
+        if (clock_now_ns() > end_ns)
+            return fail(err, VIAL_E_DAEMON, "the daemon did not start within 10 s");
+    }
+    return 0;
+}
+
+int daemon_find(const struct cli *cli, bool start, struct daemon *out,
+                struct vial_error *err)
+{
+    static const char *const names[] = { "vial.sock", "private.sock" };
+    const char *given = cli_flag(cli, "socket");
+
+    if (given) {
+        if (strlen(given) >= sizeof(out->socket))
+            return fail(err, VIAL_E_VALUE, "socket '%s' has a path that is too long",
+                        given);
+        (void)snprintf(out->socket, sizeof(out->socket), "%s", given);
+        if (answers(given))
+            return 0;
+        (void)fail(err, VIAL_E_DAEMON, "no daemon answers at '%s'", given);
+        return fail_remedy(err, "start one: vial serve --listen unix:%s", given);
+    }
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (usual_path(names[i], out->socket, sizeof(out->socket)) < 0)
+            return fail(err, VIAL_E_DAEMON, "XDG_RUNTIME_DIR is too long");
+        if (is_ours(out->socket) && answers(out->socket))
+            return 0;
+    }
+    if (start)
+        return start_private(out, err);
+    (void)fail(err, VIAL_E_DAEMON, "no daemon runs");
+    return fail_remedy(err, "start one: vial serve");
+}
+
+static void copy(char *out, size_t size, json_t *object, const char *name)
+{
+    const char *text = json_string_value(json_object_get(object, name));
+
+    (void)snprintf(out, size, "%s", text ? text : "");
+}
+
+static int take_error(const struct http_answer *a, struct vial_error *err)
+{
+    auto_json json_t *json =
+        json_loadb(a->body.data ? a->body.data : "", a->body.len, 0, NULL);
+    json_t *said = json_object_get(json, "error");
+
+    if (!said)
+        return fail(err, VIAL_E_DAEMON, "the daemon answered with status %d",
+                    a->status);
+    fail_clear(err);
+    copy(err->code, sizeof(err->code), said, "code");
+    copy(err->message, sizeof(err->message), said, "message");
+    copy(err->cause, sizeof(err->cause), said, "cause");
+    copy(err->remedy, sizeof(err->remedy), said, "remedy");
+    return -1;
+}
+
+static int exchange(const struct daemon *d, const struct daemon_ask *ask,
+                    http_take *take, void *context, struct http_answer *a,
+                    struct vial_error *err)
+{
+    const struct http_transport via = { http_unix_connect, d->socket };
+    const struct http_request request = {
+        .method = ask->method,
+        .target = ask->target,
+        .body = ask->json,
+        .archive = ask->bytes,
+        .timeout_ms = CALL_MS,
+        .cancel_fd = ask->cancel_fd,
+    };
+    int rc = take ? http_stream(&via, &request, take, context, a, err)
+                  : http_call(&via, &request, a, err);
+
+    if (rc < 0)
+        return -1;
+    return a->status >= 400 ? take_error(a, err) : 0;
+}
+
+int daemon_call(const struct daemon *d, const struct daemon_ask *ask, struct str *out,
+                struct vial_error *err)
+{
+    auto_answer struct http_answer a = { 0 };
+
+    if (exchange(d, ask, NULL, NULL, &a, err) < 0)
+        return -1;
+    if (!out)
+        return 0;
+    str_add(out, a.body.data ? a.body.data : "", a.body.len);
+    return str_ok(out) ? 0 : fail_memory(err);
+}
+
+int daemon_stream(const struct daemon *d, const struct daemon_ask *ask, http_take *take,
+                  void *context, struct vial_error *err)
+{
+    auto_answer struct http_answer a = { 0 };
+
+    return exchange(d, ask, take, context, &a, err);
+}

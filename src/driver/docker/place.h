@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VIAL_DRIVER_DOCKER_PLACE_H
+#define VIAL_DRIVER_DOCKER_PLACE_H
+
+/*
+ * How the guest gets into a container, from best to last:
+ *
+ *   bind   its file is shown inside, read-only; the engine must be on this host
+ *   copy   it is put into a volume of the container's own before that starts
+ *   exec   the image's shell writes it into /tmp, and the engine's exec starts it
+ *
+ * All of them end in a stream to the same guest, so that everything else is the same.
+ */
+
+#include "driver/docker/api.h"
+
+enum place { PLACE_BIND, PLACE_COPY, PLACE_EXEC, PLACE_COUNT_ };
+
+/* The best that may work, or what VIAL_TEST_PLACE names. *ONLY: no other may be
+ * tried. */
+int place_choose(const struct api *api, enum place *out, bool *only,
+                 struct vial_error *err);
+
+/* WHY CREATE failed because of how the guest was to be placed. */
+bool place_is_refused(const struct vial_error *why);
+
+/* Puts the guest into container ID, which was created for PLACE_COPY. */
+int place_copy(const struct api *api, const char *id, int guest_fd,
+               struct vial_error *err);
+
+/* Starts the guest in running container ID as USER ("uid:gid"). *FD is its stream,
+ * wrapped; EARLY came over it already. */
+int place_exec(const struct api *api, const char *id, const char *user, int guest_fd,
+               int *fd, struct str *early, struct vial_error *err);
+
+#endif

@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "driver/native/zygote.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/sched.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/fail.h"
+#include "base/io.h"
+#include "base/path.h"
+#include "base/sys.h"
+#include "driver/native/cgroup.h"
+#include "driver/native/idmap.h"
+#include "driver/native/native.h"
+#include "wire/message.h"
+#include "zygote/zygote.h"
+
+#define UP_MS       120000 /* imports can take long */
+#define HATCH_MS    10000
+#define HARNESS_MAX (64u << 10)
+#define HIGH_FD     32 /* above the numbers that the child gives out */
+
+struct zygote {
+    int control, log, pidfd;
+    pid_t pid;
+};
+
+/* Everything that the child needs, made before. */
+struct spawn {
+    const char *program;
+    char **argv, **env;
+    int control, place, log; /* PLACE -1: none */
+};
+
+static long call_ok(long rc)
+{
+    return rc < 0 ? -1 : 0;
+}
+
+/* System calls only: our other threads may have held any lock. */
+static _Noreturn void run_child(const struct spawn *s)
+{
+    static const uint64_t standard[8]; /* the kernel's sigaction: SIG_DFL */
+    static const uint64_t none;
+    long rc = 0;
+    long null = syscall(SYS_openat, AT_FDCWD, "/dev/null", O_RDONLY | O_CLOEXEC, 0);
+
+    for (int i = 1; i <= 64; i++)
+        (void)syscall(SYS_rt_sigaction, i, standard, NULL, 8);
+    rc |= call_ok(syscall(SYS_rt_sigprocmask, SIG_SETMASK, &none, NULL, 8));
+    rc |= call_ok(syscall(SYS_setsid));
+    rc |= call_ok(syscall(SYS_dup3, null, 0, 0));
+    rc |= call_ok(syscall(SYS_dup3, s->log, 1, 0));
+    rc |= call_ok(syscall(SYS_dup3, s->log, 2, 0));
+    rc |= call_ok(syscall(SYS_dup3, s->control, ZYGOTE_FD, 0));
+    if (s->place >= 0)
+        rc |= call_ok(syscall(SYS_dup3, s->place, ZYGOTE_PLACE_FD, 0));
+    rc |=
+        call_ok(syscall(SYS_close_range,
+                        s->place >= 0 ? ZYGOTE_PLACE_FD + 1 : ZYGOTE_PLACE_FD, ~0u, 0));
+    (void)syscall(SYS_umask, 022);
+    if (rc == 0)
+        (void)syscall(SYS_execve, s->program, s->argv, s->env);
+    for (;;)
+        (void)syscall(SYS_exit_group, 127);
+}
+
+static int start_child(struct zygote *z, const struct spawn *s, struct vial_error *err)
+{
+    int pidfd = -1;
+    struct clone_args args = { .flags = CLONE_PIDFD,
+                               .pidfd = (uint64_t)(uintptr_t)&pidfd };
+    long pid = syscall(SYS_clone3, &args, sizeof args);
+
+    if (pid == 0)
+        run_child(s);
+    if (pid < 0)
+        return fail_sys(err, "start a zygote");
+    z->pid = (pid_t)pid;
+    z->pidfd = pidfd;
+    return 0;
+}
+
+static int lift(int *fd, struct vial_error *err)
+{
+    int high = fcntl(*fd, F_DUPFD_CLOEXEC, HIGH_FD);
+
+    if (high < 0)
+        return fail_sys(err, "hold a descriptor");
+    (void)close(*fd);
+    *fd = high;
+    return 0;
+}
+
+/* What a program of PLAN would have. HOME is not looked into on the host itself:
+ * its owner there need not be ours. */
+static void make_env(struct strv *out, const struct plan *plan, bool on_host)
+{
+    for (size_t i = 0; i < plan->env.count; i++) {
+        const char *entry = plan->env.items[i];
+        const char *at = strstr(entry, "{dir}");
+
+        if (on_host && str_starts(entry, "HOME="))
+            strv_push(out, "HOME=/nonexistent");
+        else if (at)
+            strv_printf(out, "%.*s%s%s", (int)(at - entry), entry, plan->workdir,
+                        at + strlen("{dir}"));
+        else
+            strv_push(out, entry);
+    }
+}
+
+/* The last word of the zygote, for people. */
+static int fail_with_log(const struct zygote *z, const char *what,
+                         struct vial_error *err)
+{
+    char text[200];
+    ssize_t n = read(z->log, text, sizeof text - 1);
+
+    text[n > 0 ? n : 0] = 0;
+    (void)fail(err, VIAL_E_OPEN, "start a zygote: %s", what);
+    return fail_cause(err, "%s", text[0] ? text : "it said nothing");
+}
+
+static int hear_up(const struct zygote *z, struct vial_error *err)
+{
+    char missing[1024];
+    struct pollfd fds[2] = { { .fd = z->control, .events = POLLIN },
+                             { .fd = z->pidfd, .events = POLLIN } };
+
+    if (poll(fds, 2, UP_MS) <= 0)
+        return fail_with_log(z, "it does not come up", err);
+    if (!(fds[0].revents & POLLIN) || recv(z->control, missing, sizeof missing, 0) <= 0)
+        return fail_with_log(z, "it ended", err);
+    return 0;
+}
+
+static int send_settings(const struct zygote *z, const struct zygote_options *o,
+                         struct vial_error *err)
+{
+    auto_free char *path = path_join(o->share_dir, "runtimes/zygote.py");
+    struct blob harness = { 0 };
+    auto_str struct str text = { 0 };
+    int rc = 0;
+
+    if (!path)
+        return fail_memory(err);
+    if (io_read_file(path, HARNESS_MAX, &harness, err) < 0)
+        return -1;
+    str_add(&text, harness.data, harness.len);
+    str_putc(&text, '\0');
+    for (size_t i = 0; o->imports && o->imports[i]; i++)
+        str_printf(&text, "%s ", o->imports[i]);
+    blob_done(&harness);
+    if (!str_ok(&text))
+        return fail_memory(err);
+    if (send(z->control, text.data, text.len + 1, MSG_NOSIGNAL) < 0)
+        rc = fail_sys(err, "speak to the zygote");
+    return rc;
+}
+
+/* TEMPLATE is NULL where the caller may not enter it. */
+static int spawn(struct zygote *z, const struct plan *plan,
+                 const struct zygote_options *o, const struct vessel *template,
+                 struct vial_error *err)
+{
+    auto_free char *program = path_find_program(plan->argv.items[0], PATH_SEARCH);
+    auto_free char *script = NULL;
+    auto_strv struct strv env = { 0 };
+    auto_fd int control = -1;
+    auto_fd int log = -1;
+    auto_fd int place =
+        template ? fcntl(template->death_fd, F_DUPFD_CLOEXEC, HIGH_FD) : -1;
+    auto_str struct str main_file = { 0 };
+    char *argv[3] = { plan->argv.items[0] };
+    int ends[2];
+
+    if (!program)
+        return fail(err, VIAL_E_INTERPRETER, "there is no program '%s' on this host",
+                    plan->argv.items[0]);
+    str_printf(&main_file, "%s/main.py", plan->workdir);
+    make_env(&env, plan, !template);
+    strv_printf(&env, "LD_PRELOAD=%s/vial-zygote.so", o->share_dir);
+    if (!str_ok(&main_file) || !strv_ok(&env))
+        return fail_memory(err);
+    argv[1] = main_file.data;
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
+        return fail_sys(err, "make a socket pair");
+    z->control = ends[0];
+    control = ends[1];
+    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0)
+        return fail_sys(err, "make a pipe");
+    z->log = ends[0];
+    log = ends[1];
+    if (lift(&control, err) < 0 || lift(&log, err) < 0)
+        return -1;
+    return start_child(
+        z, &(struct spawn){ program, argv, env.items, control, place, log }, err);
+}
+
+static int check_host(const struct plan *plan, struct vial_error *err)
+{
+    /* What a child maps lies outside its root; only Landlock keeps it from opening
+     * that again by /proc/self/exe. */
+    if (native_landlock_abi() <= 0)
+        return fail(err, VIAL_E_UNSUPPORTED, "a zygote needs Landlock");
+    if (plan->seccomp && !str_eq(plan->seccomp, "default"))
+        return fail(err, VIAL_E_UNSUPPORTED,
+                    "a zygote's children wait under profile 'default' only");
+    return 0;
+}
+
+static int start(struct zygote *z, const struct plan *plan,
+                 const struct zygote_options *o, struct vial_error *err)
+{
+    struct vessel *template = NULL;
+    int privileged = idmap_privileged();
+    int rc = 0;
+
+    if (privileged < 0)
+        return fail_sys_rc(err, privileged, "read our own id map");
+    if (privileged && driver_native.open(plan, o->guest_fd, &template, err) < 0)
+        return -1;
+    rc = spawn(z, plan, o, template, err);
+    if (rc == 0)
+        rc = send_settings(z, o, err);
+    if (rc == 0)
+        rc = hear_up(z, err);
+    if (template) /* its file system lives on in the zygote */
+        driver_native.close(template);
+    return rc;
+}
+
+int zygote_open(const struct plan *plan, const struct zygote_options *options,
+                struct zygote **out, struct vial_error *err)
+{
+    struct zygote *z = NULL;
+
+    if (check_host(plan, err) < 0)
+        return -1;
+    z = calloc(1, sizeof *z);
+    if (!z)
+        return fail_memory(err);
+    *z = (struct zygote){ .control = -1, .log = -1, .pidfd = -1 };
+    if (start(z, plan, options, err) < 0) {
+        zygote_close(z);
+        return -1;
+    }
+    *out = z;
+    return 0;
+}
+
+static int send_order(const struct zygote *z, const struct pack *jail, const int *fds,
+                      size_t count, struct vial_error *err)
+{
+    _Alignas(struct cmsghdr) char room[CMSG_SPACE(sizeof(int) * ZYGOTE_FDS)] = { 0 };
+    struct iovec iov = { jail->data, jail->len };
+    struct msghdr message = { .msg_iov = &iov,
+                              .msg_iovlen = 1,
+                              .msg_control = room,
+                              .msg_controllen = CMSG_SPACE(sizeof(int) * count) };
+    struct cmsghdr *c = CMSG_FIRSTHDR(&message);
+
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(sizeof(int) * count);
+    memcpy(CMSG_DATA(c), fds, sizeof(int) * count);
+    if (sendmsg(z->control, &message, MSG_NOSIGNAL) < 0)
+        return fail_sys(err, "order a child from the zygote");
+    return 0;
+}
+
+static int order(const struct zygote *z, struct vessel *vessel, int socket,
+                 struct vial_error *err)
+{
+    int fds[ZYGOTE_FDS] = { vessel->death_fd, socket };
+    struct pack jail = { 0 };
+    int joins = native_join_fds(vessel, fds + ORDER_CGROUPS, err);
+    int rc = joins;
+
+    if (rc >= 0) {
+        jail_write(&jail, &vessel->jail);
+        rc = jail.bad || jail.len > ZYGOTE_MAX
+                 ? fail_memory(err)
+                 : send_order(z, &jail, fds, (size_t)(ORDER_CGROUPS + joins), err);
+    }
+    for (int i = 0; i < joins; i++)
+        (void)close(fds[ORDER_CGROUPS + i]);
+    pack_done(&jail);
+    return rc;
+}
+
+static int hear_ready(const struct zygote *z, int socket, uint32_t *pid,
+                      struct vial_error *err)
+{
+    struct zygote_report report;
+    struct pollfd fds[2] = { { .fd = socket, .events = POLLIN },
+                             { .fd = z->pidfd, .events = POLLIN } };
+
+    if (poll(fds, 2, HATCH_MS) <= 0)
+        return fail(err, VIAL_E_OPEN, "wait for the zygote's child: it is stuck");
+    if (!fds[0].revents || recv(socket, &report, sizeof report, 0) != sizeof report)
+        return fail(err, VIAL_E_OPEN, "wait for the zygote's child: it went away");
+    if (report.step != 0)
+        return fail_sys_rc(err, -(int)report.value,
+                           "hatch an interpreter: step %u of '%s'", report.step,
+                           exec_step_name(report.step));
+    *pid = report.value;
+    return 0;
+}
+
+int zygote_hatch(struct zygote *z, struct vessel *vessel, int *fd, uint32_t *pid,
+                 struct vial_error *err)
+{
+    auto_fd int ours = -1;
+    auto_fd int theirs = -1;
+    int ends[2];
+
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
+        return fail_sys(err, "make a socket pair");
+    ours = ends[0];
+    theirs = ends[1];
+    if (order(z, vessel, theirs, err) < 0)
+        return -1;
+    (void)close(fd_take(&theirs));
+    if (hear_ready(z, ours, pid, err) < 0)
+        return -1;
+    *fd = fd_take(&ours);
+    return 0;
+}
+
+void zygote_close(struct zygote *z)
+{
+    siginfo_t info;
+
+    if (z->pidfd >= 0) {
+        (void)sys_pidfd_kill(z->pidfd, SIGKILL);
+        while (waitid(P_PIDFD, (id_t)z->pidfd, &info, WEXITED | __WALL) < 0 &&
+               errno == EINTR)
+            ;
+    }
+    auto_fd_(&z->control);
+    auto_fd_(&z->log);
+    auto_fd_(&z->pidfd);
+    free(z);
+}
+
+void zygote_lend(const struct zygote *z, int fds[2])
+{
+    fds[0] = z->control;
+    fds[1] = z->pidfd;
+}
+
+struct zygote *zygote_borrow(const int fds[2])
+{
+    struct zygote *z = calloc(1, sizeof *z);
+
+    if (z)
+        *z = (struct zygote){ .control = fds[0], .log = -1, .pidfd = fds[1] };
+    return z;
+}

@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/pool.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/clock.h"
+#include "base/fail.h"
+#include "engine/shape.h"
+#include "engine/stock.h"
+#include "engine/threads.h"
+#include "model/build.h"
+
+#define TARGET       2
+#define CEILING      64
+#define MEMORY_BYTES (UINT64_C(1) << 30)
+#define IDLE_S       60
+#define PATIENCE_MS  20 /* for runs to end before their stock is filled up */
+#define MS_NS        INT64_C(1000000)
+
+static void lock(struct pool *p)
+{
+    (void)pthread_mutex_lock(&p->lock);
+}
+
+static void unlock(struct pool *p)
+{
+    (void)pthread_mutex_unlock(&p->lock);
+}
+
+static struct stock *stock_new(struct pool *p, const struct driver *driver,
+                               const struct plan *plan, const char *key)
+{
+    struct stock *s = calloc(1, sizeof(*s));
+
+    if (!s)
+        return NULL;
+    threads_cond_init(&s->changed);
+    s->pool = p;
+    s->driver = driver;
+    s->key = strdup(key);
+    s->idle = calloc(STOCK_MAX, sizeof(*s->idle));
+    s->hatches = shape_can_hatch(driver, plan);
+    s->used_ns = clock_now_ns();
+    if (!s->key || !s->idle || shape_template(plan, &s->plan, NULL) < 0) {
+        stock_free(s);
+        return NULL;
+    }
+    return s;
+}
+
+/* A stock that has ended and whose vessels are all gone makes room for another. */
+static void forget_ended(struct pool *p)
+{
+    for (unsigned i = p->stock_count; i-- > 0;) {
+        struct stock *s = p->stocks[i];
+
+        if (!s->ended || atomic_load(&s->users) > 0)
+            continue;
+        stock_free(s);
+        p->stocks[i] = p->stocks[--p->stock_count];
+    }
+}
+
+static struct stock *add_stock(struct pool *p, const struct driver *driver,
+                               const struct plan *plan, const char *key)
+{
+    struct stock *s = NULL;
+    pthread_t thread;
+
+    forget_ended(p);
+    if (p->stock_count == POOL_STOCKS || p->closing)
+        return NULL;
+    s = stock_new(p, driver, plan, key);
+    if (!s)
+        return NULL;
+    if (threads_start(&thread, stock_work, s) != 0) {
+        stock_free(s);
+        return NULL;
+    }
+    (void)pthread_detach(thread);
+    p->threads++;
+    p->stocks[p->stock_count++] = s;
+    return s;
+}
+
+static bool suits(const struct stock *s, const char *key, const struct plan *plan)
+{
+    return !s->ended && strcmp(s->key, key) == 0 && shape_fits(&s->plan->limits, plan);
+}
+
+/* The one with vessels, and with limits of just that size, is better. */
+static struct stock *find(struct pool *p, const char *key, const struct plan *plan,
+                          bool exact)
+{
+    struct stock *best = NULL;
+
+    for (unsigned i = 0; i < p->stock_count; i++) {
+        struct stock *s = p->stocks[i];
+        bool same = !shape_needs_limits(&s->plan->limits, plan);
+
+        if (!suits(s, key, plan) || (!same && (exact || !s->driver->limit)))
+            continue;
+        if (!best || (s->idle_count > 0 && (same || best->idle_count == 0)))
+            best = s;
+    }
+    return best;
+}
+
+static void note_demand(struct stock *s)
+{
+    s->burst++;
+    if (s->burst > s->peak)
+        s->peak = s->burst;
+    s->used_ns = clock_now_ns();
+    if (s->hurry_ns == 0)
+        s->hurry_ns = s->used_ns + PATIENCE_MS * MS_NS;
+    /* With some left, filling up waits until the run is over. */
+    if (s->idle_count * 2 < stock_wanted(s))
+        (void)pthread_cond_signal(&s->changed);
+}
+
+/* Gives it the limits of PLAN, if it has others. */
+static bool fit(const struct stock *s, const struct ready *r, const struct plan *plan)
+{
+    const struct vessel *v = r->vessel;
+    struct vial_error err = { 0 };
+
+    if (driver_check_required(&plan->require, v->level, &v->layers, v->limits_by,
+                              &err) < 0)
+        return false;
+    return !shape_needs_limits(&s->plan->limits, plan) ||
+           s->driver->limit(r->vessel, &plan->limits, &err) == 0;
+}
+
+/* Under the lock. */
+static bool pop(struct pool *p, const struct driver *driver, const struct plan *plan,
+                const char *key, struct ready *out, struct stock **from)
+{
+    struct stock *s = find(p, key, plan, false);
+
+    if (!s || s->idle_count == 0) {
+        struct stock *own = find(p, key, plan, true);
+
+        own = own ? own : add_stock(p, driver, plan, key);
+        if (own) {
+            own->missed++;
+            note_demand(own);
+        }
+        return false;
+    }
+    *out = s->idle[--s->idle_count];
+    *from = s;
+    (void)atomic_fetch_add(&s->users, 1);
+    s->taken++;
+    s->in_use++;
+    note_demand(s);
+    return true;
+}
+
+static bool count_unfit(struct pool *p)
+{
+    lock(p);
+    p->unfit++;
+    unlock(p);
+    return false;
+}
+
+static void put_away(struct pool *p, struct stock *from, struct ready *r)
+{
+    link_free(r->link);
+    r->vessel->driver->kill(r->vessel);
+    pool_destroy(p, from, r->vessel);
+    lock(p);
+    from->lost++;
+    from->taken--;
+    unlock(p);
+}
+
+bool pool_take(struct pool *p, const struct driver *driver, const struct plan *plan,
+               struct ready *out, struct stock **from)
+{
+    auto_free char *key = NULL;
+    bool got = false;
+    bool alive = false;
+
+    if (!shape_can_wait(driver, plan) ||
+        (shape_can_hatch(driver, plan) && !shape_may_use_hatched(plan)))
+        return count_unfit(p);
+    key = shape_key(driver, plan);
+    if (!key)
+        return false;
+    do {
+        lock(p);
+        got = pop(p, driver, plan, key, out, from);
+        unlock(p);
+        alive = got && ready_is_alive(out);
+        if (alive && fit(*from, out, plan))
+            return true;
+        if (got)
+            put_away(p, *from, out);
+    } while (got && !alive);
+    *from = NULL;
+    return false;
+}
+
+void pool_destroy(struct pool *p, struct stock *from, struct vessel *v)
+{
+    lock(p);
+    if (--from->in_use == 0)
+        (void)pthread_cond_signal(&from->changed);
+    unlock(p);
+    reaper_give(&p->reaper, v, &from->users);
+}
+
+static int wait_for(struct pool *p, const struct stock *s, unsigned count,
+                    int64_t timeout_ms, struct vial_error *err)
+{
+    int64_t until_ns = clock_now_ns() + timeout_ms * MS_NS;
+
+    while (s->idle_count < count) {
+        int64_t left_ms = (until_ns - clock_now_ns()) / MS_NS;
+
+        if (left_ms <= 0) {
+            if (s->why.code[0])
+                *err = s->why;
+            else
+                (void)fail(err, VIAL_E_BUSY, "%u of %u vessels wait", s->idle_count,
+                           count);
+            return -1;
+        }
+        threads_wait(&p->changed, &p->lock, left_ms);
+    }
+    return 0;
+}
+
+int pool_want(struct pool *p, const struct driver *driver, const struct plan *plan,
+              unsigned count, int64_t timeout_ms, struct vial_error *err)
+{
+    auto_free char *key = shape_key(driver, plan);
+    struct stock *s = NULL;
+    int rc = 0;
+
+    if (!shape_can_wait(driver, plan)) {
+        (void)fail(err, VIAL_E_UNSUPPORTED, "no vessel can wait for such a request");
+        return fail_remedy(err, "leave out mounts and network, or run it cold");
+    }
+    if (!key)
+        return fail_memory(err);
+    lock(p);
+    s = find(p, key, plan, true);
+    s = s ? s : add_stock(p, driver, plan, key);
+    if (s) {
+        count = count < p->ceiling ? count : p->ceiling;
+        s->pinned = count > s->pinned ? count : s->pinned;
+        (void)pthread_cond_signal(&s->changed);
+    }
+    rc = !s ? fail(err, VIAL_E_BUSY, "too many kinds of vessels wait already")
+            : wait_for(p, s, timeout_ms ? count : 0, timeout_ms, err);
+    unlock(p);
+    return rc;
+}
+
+/* A language that is missing here is no reason to do without the others. */
+static void want_language(struct pool *p, const char *name)
+{
+    auto_plan struct plan *plan = NULL;
+    const struct driver *driver = NULL;
+    struct vial_request *req = NULL;
+    struct vial_error err = { 0 };
+
+    if (vial_request_new(&req, &err) == 0 &&
+        vial_request_set(req, "language", name, &err) == 0 &&
+        vial_request_set(req, "code", "", &err) == 0 &&
+        engine_plan(p->engine, req, &driver, &plan, &err) == 0)
+        (void)pool_want(p, driver, plan, p->target, 0, &err);
+    vial_request_free(req);
+}
+
+static unsigned or_else(unsigned value, unsigned otherwise)
+{
+    return value ? value : otherwise;
+}
+
+int pool_open(struct vial_engine *e, const struct vial_warm_options *options,
+              struct pool **out, struct vial_error *err)
+{
+    static const struct vial_warm_options usual;
+    const struct vial_warm_options *o = options ? options : &usual;
+    struct pool *p = calloc(1, sizeof(*p));
+
+    if (!p)
+        return fail_memory(err);
+    p->engine = e;
+    p->ceiling = or_else(o->ceiling, CEILING);
+    p->ceiling = p->ceiling < STOCK_MAX ? p->ceiling : STOCK_MAX;
+    p->target = or_else(o->target, TARGET);
+    p->target = p->target < p->ceiling ? p->target : p->ceiling;
+    p->idle_s = or_else(o->idle_s, IDLE_S);
+    p->memory_bytes = o->memory_bytes ? o->memory_bytes : MEMORY_BYTES;
+    (void)pthread_mutex_init(&p->lock, NULL);
+    threads_cond_init(&p->changed);
+    for (size_t i = 0; o->imports && o->imports[i]; i++)
+        strv_push(&p->imports, o->imports[i]);
+    if (reaper_start(&p->reaper, err) < 0) {
+        pool_close(p);
+        return -1;
+    }
+    for (size_t i = 0; o->languages && o->languages[i]; i++)
+        want_language(p, o->languages[i]);
+    *out = p;
+    return 0;
+}
+
+void pool_close(struct pool *p)
+{
+    if (!p)
+        return;
+    lock(p);
+    p->closing = true;
+    for (unsigned i = 0; i < p->stock_count; i++)
+        (void)pthread_cond_signal(&p->stocks[i]->changed);
+    while (p->threads > 0)
+        (void)pthread_cond_wait(&p->changed, &p->lock);
+    unlock(p);
+    reaper_stop(&p->reaper);
+    for (unsigned i = 0; i < p->stock_count; i++)
+        stock_free(p->stocks[i]);
+    strv_done(&p->imports);
+    (void)pthread_mutex_destroy(&p->lock);
+    (void)pthread_cond_destroy(&p->changed);
+    free(p);
+}
+
+static json_t *stock_json(const struct stock *s)
+{
+    const struct limits *l = &s->plan->limits;
+
+    return json_pack(
+        "{s:s, s:s?, s:s?, s:I, s:i, s:b, s:b, s:i, s:i, s:I, s:I, s:I, s:I, s:I, s:f, s:I, s:i, "
+        "s:s?}",
+        "driver", s->driver->name, "language", s->plan->language, "image",
+        s->plan->image, "memory_bytes", (json_int_t)l->memory_bytes, "pids",
+        (int)l->pids, "hatches", s->hatches, "zygote", s->zygote != NULL, "wanted",
+        (int)stock_wanted(s), "idle", (int)s->idle_count, "taken", (json_int_t)s->taken,
+        "missed", (json_int_t)s->missed, "lost", (json_int_t)s->lost, "refills",
+        (json_int_t)s->refills, "failures", (json_int_t)s->failures, "refill_ms",
+        s->refill_ms, "pss_bytes", (json_int_t)s->pss_bytes, "zygotes", (int)s->zygotes,
+        "error", s->why.code[0] ? s->why.message : NULL);
+}
+
+json_t *pool_json(struct pool *p)
+{
+    json_t *list = json_array();
+    json_t *all = NULL;
+    uint64_t bytes = 0;
+
+    lock(p);
+    for (unsigned i = 0; i < p->stock_count; i++) {
+        const struct stock *s = p->stocks[i];
+
+        bytes += s->idle_count * s->pss_bytes;
+        if (!s->ended)
+            (void)json_array_append_new(list, stock_json(s));
+    }
+    all = json_pack("{s:I, s:I, s:I, s:o}", "idle_bytes", (json_int_t)bytes,
+                    "memory_bytes", (json_int_t)p->memory_bytes, "unfit",
+                    (json_int_t)p->unfit, "shapes", list);
+    unlock(p);
+    return all;
+}

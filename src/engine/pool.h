@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VIAL_ENGINE_POOL_H
+#define VIAL_ENGINE_POOL_H
+
+/*
+ * Vessels that were opened before they are asked for. A pool has a stock for each
+ * shape of plan that was asked for; each stock has a thread that fills it. A
+ * vessel is taken, used once and destroyed; nothing ever comes back.
+ *
+ *   pool_open -> { pool_take -> use -> pool_destroy }* -> pool_close
+ *
+ * A stock wants as many vessels as were asked for in its busiest moments of late,
+ * twice over, but not fewer than its target while it is in use, and not more than
+ * the ceiling or the pool's memory allow.
+ */
+
+#include <jansson.h>
+
+#include "engine/ready.h"
+
+#include "vial/warm.h"
+
+struct pool;
+struct stock;
+
+int pool_open(struct vial_engine *e, const struct vial_warm_options *options,
+              struct pool **out, struct vial_error *err);
+void pool_close(struct pool *p); /* ends everything; NULL is allowed */
+
+/* Takes a waiting vessel that PLAN can be run in, with the limits of PLAN. False
+ * when there is none: then it will be known that one was wanted. */
+bool pool_take(struct pool *p, const struct driver *driver, const struct plan *plan,
+               struct ready *out, struct stock **from);
+/* Destroys what was taken FROM there, soon, in another thread. */
+void pool_destroy(struct pool *p, struct stock *from, struct vessel *v);
+
+/* At least COUNT wait for plans like PLAN from now on; -1 unless they do within
+ * TIMEOUT_MS. */
+int pool_want(struct pool *p, const struct driver *driver, const struct plan *plan,
+              unsigned count, int64_t timeout_ms, struct vial_error *err);
+
+json_t *pool_json(struct pool *p); /* NULL without memory */
+
+#endif

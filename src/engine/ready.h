@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VIAL_ENGINE_READY_H
+#define VIAL_ENGINE_READY_H
+
+/*
+ * One vessel that waits: open, its guest up and told how to confine programs and,
+ * where a zygote gave one, an interpreter inside that waits for code. Nothing of
+ * any request has been in it.
+ */
+
+#include "engine/engine.h"
+#include "wire/link.h"
+
+struct ready {
+    struct vessel *vessel;
+    struct link *link;
+    struct vessel_usage before; /* what making it has used */
+    bool hatched;
+};
+
+/* Opens a vessel of PLAN, which outlives it. ZYGOTE is NULL or what its
+ * interpreter comes from. Nothing is left behind by a failure. */
+int ready_open(struct vial_engine *e, const struct driver *driver,
+               const struct plan *plan, struct zygote *zygote, struct ready *out,
+               struct vial_error *err);
+/* Neither the guest nor its stream has ended. */
+bool ready_is_alive(const struct ready *r);
+void ready_close(struct ready *r);
+
+#endif

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VIAL_ENGINE_RECORD_H
+#define VIAL_ENGINE_RECORD_H
+
+/*
+ * What the audit log is told of a run: a record "begin" before anything is
+ * opened, and a record "run" with its end. A refusal has only the latter. All
+ * text that a caller gave goes through audit_redact.
+ */
+
+#include "engine/run.h"
+
+/* Opens the log that the settings name, or PATH; neither: none. If that fails, the
+ * engine can do all but run. */
+void record_open(struct vial_engine *e, const char *path);
+
+/* 0 without a log. A run that cannot be recorded is refused. */
+int record_begin(struct run *r, const struct vial_request *req, struct vial_error *err);
+
+/* RESULT is told if the record could not be written. */
+void record_end(struct run *r, const struct vial_request *req,
+                struct vial_result *result);
+
+/* What a plan asks for, into a record. */
+void record_add_plan(const struct plan *plan, json_t *into);
+/* The entries of LIST, redacted; as many as fit. */
+json_t *record_list(const struct strv *list);
+
+/* A record of something else: a session's begin and end, a program in it. EVENT
+ * is static; DETAIL, an object, is taken. */
+int record_event(struct vial_engine *e, const char *event, json_t *detail,
+                 struct vial_error *err);
+
+#endif

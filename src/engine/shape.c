@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/shape.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/fail.h"
+
+#define HATCHED_MAX (64u << 10) /* of arguments and environment, sent in one go */
+
+/* Labels are part of a container from its beginning. */
+bool shape_can_wait(const struct driver *driver, const struct plan *plan)
+{
+    bool labelled = plan->label_session || plan->label_task;
+
+    return driver->waits && plan->mount_count == 0 && plan->network == NETWORK_NONE &&
+           !(driver->wants_image && labelled);
+}
+
+/* "python3 {dir}/main.py", whatever its version. */
+bool shape_can_hatch(const struct driver *driver, const struct plan *plan)
+{
+    return driver->hatch && plan->language && !plan->rootfs && plan->argv_own == 2 &&
+           plan->argv.count >= 2 && plan->compile_argv.count == 0 &&
+           plan->code.len == 0 && str_starts(plan->argv.items[0], "python3") &&
+           str_eq(plan->argv.items[1], "{dir}/main.py") &&
+           str_eq(plan->workdir, "/work");
+}
+
+static void add_text(struct str *s, const char *text)
+{
+    str_printf(s, "%s\n", text ? text : "-");
+}
+
+static void add_some(struct str *s, const struct strv *list, size_t count)
+{
+    for (size_t i = 0; i < count && i < list->count; i++)
+        add_text(s, list->items[i]);
+}
+
+char *shape_key(const struct driver *driver, const struct plan *plan)
+{
+    const struct limits *l = &plan->limits;
+    auto_str struct str s = { 0 };
+
+    add_text(&s, driver->name);
+    add_text(&s, plan->image);
+    add_text(&s, plan->rootfs);
+    add_text(&s, plan->seccomp);
+    add_text(&s, plan->hostname);
+    add_text(&s, plan->workdir);
+    str_printf(&s, "%d %lld %lld %lld %lld %lld\n", (int)plan->network,
+               (long long)l->disk_bytes, (long long)l->tmp_bytes, (long long)l->inodes,
+               (long long)l->open_files, (long long)l->file_bytes);
+    if (shape_can_hatch(driver, plan)) {
+        add_some(&s, &plan->argv, plan->argv_own);
+        add_some(&s, &plan->env, plan->env_own);
+    }
+    return str_ok(&s) ? str_take(&s) : NULL;
+}
+
+static bool is_lower(int64_t wanted, int64_t open)
+{
+    return open == 0 || (wanted != 0 && wanted <= open);
+}
+
+bool shape_fits(const struct limits *open, const struct plan *plan)
+{
+    const struct limits *l = &plan->limits;
+
+    return is_lower(l->memory_bytes, open->memory_bytes) &&
+           is_lower(l->milli_cpus, open->milli_cpus) && is_lower(l->pids, open->pids) &&
+           is_lower(l->cpu_ms, open->cpu_ms);
+}
+
+/* The cpu time is held by the engine, and the vessel's own limit stays behind it. */
+bool shape_needs_limits(const struct limits *open, const struct plan *plan)
+{
+    const struct limits *l = &plan->limits;
+
+    return l->memory_bytes != open->memory_bytes || l->milli_cpus != open->milli_cpus ||
+           l->pids != open->pids;
+}
+
+/* What interpreters, their libraries and the dynamic linker read as they start. */
+static bool is_read_at_start(const char *entry)
+{
+    static const char *const prefixes[] = {
+        "PYTHON",  "LD_",    "LC_",   "LANG",  "GLIBC_", "MALLOC_", "OPENSSL_",
+        "SSL_",    "TZ",     "OMP_",  "GOTO",  "OPENBL", "MKL_",    "BLIS_",
+        "NUMEXPR", "NPY_",   "NUMPY", "PANDA", "MPL",    "GCONV_",  "NLSP",
+        "LOCPATH", "TMPDIR", "XDG_",  "HOME=",
+    };
+
+    for (size_t i = 0; i < sizeof(prefixes) / sizeof(*prefixes); i++)
+        if (str_starts(entry, prefixes[i]))
+            return true;
+    return false;
+}
+
+/* A program can be an archive too, which python looks for before its first line;
+ * and it looks for packages of the user's own. */
+static bool is_looked_at_early(const struct plan_file *file)
+{
+    if (str_starts(file->path, ".local/") || str_starts(file->path, ".config/") ||
+        str_eq(file->path, "pyvenv.cfg"))
+        return true;
+    return str_eq(file->path, "main.py") && file->content.len >= 4 &&
+           memmem(file->content.data, file->content.len, "PK\5\6", 4) != NULL;
+}
+
+bool shape_may_use_hatched(const struct plan *plan)
+{
+    size_t total = 0;
+
+    for (size_t i = plan->env_own; i < plan->env.count; i++)
+        if (is_read_at_start(plan->env.items[i]))
+            return false;
+    for (size_t i = 0; i < plan->file_count; i++)
+        if (is_looked_at_early(&plan->files[i]))
+            return false;
+    for (size_t i = 0; i < plan->env.count; i++)
+        total += strlen(plan->env.items[i]) + 8;
+    for (size_t i = 0; i < plan->argv.count; i++)
+        total += strlen(plan->argv.items[i]) + 8;
+    return total < HATCHED_MAX;
+}
+
+static char *copy(const char *text, bool *failed)
+{
+    char *out = text ? strdup(text) : NULL;
+
+    *failed = *failed || (text && !out);
+    return out;
+}
+
+static void copy_some(struct strv *to, const struct strv *from, size_t count)
+{
+    for (size_t i = 0; i < count && i < from->count; i++)
+        strv_push(to, from->items[i]);
+}
+
+int shape_template(const struct plan *plan, struct plan **out, struct vial_error *err)
+{
+    auto_plan struct plan *p = calloc(1, sizeof(*p));
+    bool failed = false;
+
+    if (!p)
+        return fail_memory(err);
+    memcpy(p->id, plan->id, sizeof(p->id));
+    p->driver = copy(plan->driver, &failed);
+    p->language = copy(plan->language, &failed);
+    p->workdir = copy(plan->workdir, &failed);
+    p->cwd = copy(plan->workdir, &failed);
+    p->image = copy(plan->image, &failed);
+    p->rootfs = copy(plan->rootfs, &failed);
+    p->seccomp = copy(plan->seccomp, &failed);
+    p->hostname = copy(plan->hostname, &failed);
+    p->limits = plan->limits;
+    p->network = plan->network;
+    p->keep = plan->keep;
+    p->argv_own = plan->argv_own;
+    p->env_own = plan->env_own;
+    copy_some(&p->argv, &plan->argv, plan->argv_own);
+    copy_some(&p->env, &plan->env, plan->env_own);
+    strv_copy(&p->compile_argv, &plan->compile_argv);
+    if (failed || !strv_ok(&p->argv) || !strv_ok(&p->env) || !strv_ok(&p->compile_argv))
+        return fail_memory(err);
+    *out = ptr_take(&p);
+    return 0;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VIAL_ENGINE_SHAPE_H
+#define VIAL_ENGINE_SHAPE_H
+
+/*
+ * What a plan's vessel must be made like: the part of a plan that cannot be
+ * changed once its vessel is open. Two plans of one key can use each other's
+ * vessels, as long as the limits fit.
+ */
+
+#include "driver/driver.h"
+
+/* True when a vessel for PLAN can be opened before PLAN is known in full. */
+bool shape_can_wait(const struct driver *driver, const struct plan *plan);
+
+/* malloc'ed; NULL without memory. */
+char *shape_key(const struct driver *driver, const struct plan *plan);
+
+/* Whether a vessel that was opened with limits OPEN can be given to PLAN: with
+ * those that only a vessel's opening sets the same, and the others not higher. */
+bool shape_fits(const struct limits *open, const struct plan *plan);
+/* The limits must be lowered first. */
+bool shape_needs_limits(const struct limits *open, const struct plan *plan);
+
+/* An interpreter can wait in the vessel for PLAN's code. */
+bool shape_can_hatch(const struct driver *driver, const struct plan *plan);
+/* The one that waits does not differ from one started with PLAN's environment and
+ * files. */
+bool shape_may_use_hatched(const struct plan *plan);
+
+/* PLAN without what belongs to one request. */
+int shape_template(const struct plan *plan, struct plan **out, struct vial_error *err);
+
+#endif

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/stock.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/fail.h"
+#include "driver/weigh.h"
+#include "engine/threads.h"
+
+#define PATIENT_MS   5
+#define TICK_MS      100
+#define REST_MS      1000
+#define FADE         0.97 /* of the peak, each tick: half of it after 2.3 s */
+#define FADED        0.5
+#define PAUSE_MS     100 /* after the first failure; doubles with each */
+#define PAUSE_MAX    5000
+#define SLACK        2                   /* more than wanted before any is given up */
+#define WEIGHED      (UINT64_C(4) << 20) /* taken for a vessel's size until it is known */
+#define WEIGH_EACH   64
+#define ZYGOTE_TRIES 2
+#define MS_NS        INT64_C(1000000)
+
+static bool is_forgotten(const struct stock *s, int64_t now_ns)
+{
+    return s->pinned == 0 &&
+           now_ns - s->used_ns > (int64_t)s->pool->idle_s * 1000 * MS_NS;
+}
+
+unsigned stock_wanted(const struct stock *s)
+{
+    unsigned least = s->pinned ? s->pinned : s->pool->target;
+    unsigned want = (unsigned)(2 * s->peak + 0.5);
+
+    if (is_forgotten(s, clock_now_ns()))
+        return 0;
+    /* Once is no pattern. */
+    if (!s->pinned && s->taken + s->missed < 2)
+        return 0;
+    want = want > least ? want : least;
+    return want < s->pool->ceiling ? want : s->pool->ceiling;
+}
+
+static uint64_t weight(const struct stock *s)
+{
+    return s->pss_bytes ? s->pss_bytes : WEIGHED;
+}
+
+/* One more would not be more than all may weigh together. */
+static bool has_room(const struct stock *s)
+{
+    const struct pool *p = s->pool;
+    uint64_t total = weight(s);
+
+    for (unsigned i = 0; i < p->stock_count; i++)
+        total += p->stocks[i]->idle_count * weight(p->stocks[i]);
+    return total <= p->memory_bytes;
+}
+
+/* Lets go of the lock meanwhile. */
+static void give_up(struct stock *s, unsigned at)
+{
+    struct ready r = s->idle[at];
+
+    s->idle[at] = s->idle[--s->idle_count];
+    (void)pthread_mutex_unlock(&s->pool->lock);
+    ready_close(&r);
+    (void)pthread_mutex_lock(&s->pool->lock);
+}
+
+static void bury_dead(struct stock *s)
+{
+    for (unsigned i = s->idle_count; i-- > 0;) {
+        if (i >= s->idle_count || ready_is_alive(&s->idle[i]))
+            continue;
+        s->lost++;
+        give_up(s, i);
+    }
+}
+
+static int need_zygote(struct stock *s, struct vial_error *err)
+{
+    const struct vial_engine *e = s->pool->engine;
+    const struct zygote_options options = {
+        .guest_fd = e->guest_fd,
+        .share_dir = e->settings->share_dir,
+        .imports = (const char *const *)s->pool->imports.items,
+    };
+
+    if (!s->hatches || s->zygote || clock_now_ns() < s->zygote_retry_ns)
+        return 0;
+    if (s->driver->zygote_open(s->plan, &options, &s->zygote, err) < 0) {
+        s->zygote_retry_ns = clock_now_ns() + PAUSE_MAX * MS_NS;
+        return -1;
+    }
+    s->zygotes++;
+    return 0;
+}
+
+static void drop_zygote(struct stock *s)
+{
+    if (s->zygote)
+        s->driver->zygote_close(s->zygote);
+    s->zygote = NULL;
+}
+
+/* A zygote that fails is replaced; whatever it was, a new one knows nothing of it.
+ * Without an interpreter that waits, a vessel still does. */
+static int make(struct stock *s, struct ready *out, struct vial_error *err)
+{
+    for (int tries = 0; tries < ZYGOTE_TRIES; tries++) {
+        int rc = 0;
+
+        (void)need_zygote(s, err);
+        rc = ready_open(s->pool->engine, s->driver, s->plan, s->zygote, out, err);
+        if (rc == 0 || !s->zygote)
+            return rc;
+        drop_zygote(s);
+    }
+    s->zygote_retry_ns = clock_now_ns() + PAUSE_MAX * MS_NS;
+    return ready_open(s->pool->engine, s->driver, s->plan, NULL, out, err);
+}
+
+static void note_failure(struct stock *s, const struct vial_error *err)
+{
+    s->failures++;
+    s->why = *err;
+    s->pause_ms = s->pause_ms ? s->pause_ms * 2 : PAUSE_MS;
+    s->pause_ms = s->pause_ms < PAUSE_MAX ? s->pause_ms : PAUSE_MAX;
+    s->retry_ns = clock_now_ns() + s->pause_ms * MS_NS;
+}
+
+static void note_refill(struct stock *s, double ms, uint64_t pss)
+{
+    s->refills++;
+    s->pause_ms = 0;
+    s->refill_ms = s->refill_ms > 0 ? s->refill_ms * 0.9 + ms * 0.1 : ms;
+    if (pss)
+        s->pss_bytes = pss;
+}
+
+static void refill(struct stock *s)
+{
+    struct pool *p = s->pool;
+    struct vial_error err = { 0 };
+    struct ready r = { 0 };
+    bool weigh = s->refills % WEIGH_EACH == 0;
+    int64_t start_ns = clock_now_ns();
+    double ms = 0;
+    uint64_t pss = 0;
+    int rc = 0;
+
+    s->making = true;
+    (void)pthread_mutex_unlock(&p->lock);
+    rc = make(s, &r, &err);
+    ms = clock_ms_between(start_ns, clock_now_ns());
+    if (rc == 0 && weigh)
+        pss = weigh_vessel(r.vessel);
+    (void)pthread_mutex_lock(&p->lock);
+    s->making = false;
+    if (rc < 0) {
+        note_failure(s, &err);
+        return;
+    }
+    note_refill(s, ms, pss);
+    if (err.code[0])
+        s->why = err;
+    s->idle[s->idle_count++] = r;
+    (void)pthread_cond_broadcast(&p->changed);
+}
+
+static void tick(struct stock *s, int64_t *next_ns)
+{
+    int64_t now_ns = clock_now_ns();
+
+    if (now_ns < *next_ns)
+        return;
+    *next_ns = now_ns + TICK_MS * MS_NS;
+    s->peak *= FADE;
+    if (s->burst > s->peak)
+        s->peak = s->burst;
+    s->burst = 0;
+    if (s->peak < FADED)
+        s->peak = 0;
+    bury_dead(s);
+}
+
+/* Making a vessel takes as much of a core as running in one: runs come first, while
+ * there is enough for those that may follow. */
+static bool can_wait(const struct stock *s, unsigned want)
+{
+    return s->in_use > 0 && s->idle_count * 2 >= want && clock_now_ns() < s->hurry_ns;
+}
+
+static void be_patient(struct stock *s)
+{
+    threads_wait(&s->changed, &s->pool->lock, PATIENT_MS);
+}
+
+static void rest(struct stock *s)
+{
+    threads_wait(&s->changed, &s->pool->lock, s->peak > 0 ? TICK_MS : REST_MS);
+}
+
+static bool is_over(const struct stock *s)
+{
+    return s->pool->closing || (s->idle_count == 0 && is_forgotten(s, clock_now_ns()));
+}
+
+static void empty(struct stock *s)
+{
+    while (s->idle_count > 0)
+        give_up(s, s->idle_count - 1);
+}
+
+void *stock_work(void *context)
+{
+    struct stock *s = context;
+    struct pool *p = s->pool;
+    int64_t next_tick_ns = 0;
+
+    (void)pthread_mutex_lock(&p->lock);
+    while (!is_over(s)) {
+        unsigned want = 0;
+
+        tick(s, &next_tick_ns);
+        want = stock_wanted(s);
+        if (s->idle_count >= want)
+            s->hurry_ns = 0;
+        if (s->idle_count < want && can_wait(s, want))
+            be_patient(s);
+        else if (s->idle_count < want && clock_now_ns() >= s->retry_ns && has_room(s))
+            refill(s);
+        else if (s->idle_count > want + (want ? SLACK : 0))
+            give_up(s, 0);
+        else
+            rest(s);
+    }
+    empty(s);
+    s->ended = true;
+    (void)pthread_mutex_unlock(&p->lock);
+    drop_zygote(s);
+    (void)pthread_mutex_lock(&p->lock);
+    p->threads--;
+    (void)pthread_cond_broadcast(&p->changed);
+    (void)pthread_mutex_unlock(&p->lock);
+    return NULL;
+}
+
+void stock_free(struct stock *s)
+{
+    plan_free(s->plan);
+    free(s->key);
+    free(s->idle);
+    (void)pthread_cond_destroy(&s->changed);
+    free(s);
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VIAL_ENGINE_STOCK_H
+#define VIAL_ENGINE_STOCK_H
+
+/* What pool.c (who takes) and stock.c (who fills) share. All of it is under the
+ * pool's lock, except what is marked constant. */
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "engine/pool.h"
+#include "engine/reaper.h"
+
+#define POOL_STOCKS 32   /* shapes at once */
+#define STOCK_MAX   1024 /* vessels in one */
+
+struct stock {
+    struct pool *pool; /* constant, as the next three */
+    const struct driver *driver;
+    struct plan *plan;
+    char *key;
+    bool hatches;      /* constant: interpreters wait inside */
+    atomic_uint users; /* vessels taken from here that still exist */
+
+    pthread_cond_t changed; /* for its thread */
+    struct ready *idle;     /* ceiling of them */
+    unsigned idle_count, pinned;
+    bool making, ended;
+    unsigned in_use;            /* taken, and a program is under way */
+    int64_t hurry_ns;           /* when it is filled up, whoever runs */
+    unsigned burst;             /* asked for since the last tick */
+    double peak;                /* the largest of late, fading */
+    int64_t used_ns;            /* when last asked for */
+    int64_t retry_ns, pause_ms; /* after a failure */
+
+    struct zygote *zygote; /* of its thread alone */
+    unsigned zygotes;      /* ever started */
+    int64_t zygote_retry_ns;
+    uint64_t taken, missed, refills, failures, lost, unfit;
+    double refill_ms;      /* a moving average */
+    uint64_t pss_bytes;    /* of a waiting one, as last weighed */
+    struct vial_error why; /* the last failure */
+};
+
+struct pool {
+    struct vial_engine *engine; /* borrowed; constant, as the next five */
+    unsigned target, ceiling, idle_s;
+    uint64_t memory_bytes;
+    struct strv imports;
+    struct reaper reaper;
+
+    pthread_mutex_t lock;
+    pthread_cond_t changed; /* something waits that did not, or a stock has ended */
+    struct stock *stocks[POOL_STOCKS];
+    unsigned stock_count, threads;
+    bool closing;
+    uint64_t unfit; /* asked for what cannot wait */
+};
+
+/* The thread of a stock: fills it, and ends with it. */
+void *stock_work(void *context);
+unsigned stock_wanted(const struct stock *s);
+void stock_free(struct stock *s);
+
+#endif

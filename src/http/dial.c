@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Connections that need what a static program has not: names looked up, and TLS.
+ * Another program, vial-tls, makes them; it says how that went over a pipe, moves
+ * the bytes between the network and a socket pair, and ends with either.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/clock.h"
+#include "base/fail.h"
+#include "base/text.h"
+#include "http/http.h"
+
+#define STREAM_FD 3 /* as vial-tls finds them */
+#define REPORT_FD 4
+#define ABOVE     10 /* ours, out of the way of those */
+
+struct call {
+    int stream[2], report[2]; /* ours, theirs */
+    pid_t pid;
+};
+
+static void hang_up(struct call *c)
+{
+    for (int i = 0; i < 2; i++) {
+        auto_fd_(&c->stream[i]);
+        auto_fd_(&c->report[i]);
+    }
+}
+
+static int lift(int *fd)
+{
+    int high = fcntl(*fd, F_DUPFD_CLOEXEC, ABOVE);
+
+    if (high < 0)
+        return -1;
+    (void)close(*fd);
+    *fd = high;
+    return 0;
+}
+
+static int open_ends(struct call *c, struct vial_error *err)
+{
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, c->stream) < 0 ||
+        pipe2(c->report, O_CLOEXEC) < 0 || lift(&c->stream[1]) < 0 ||
+        lift(&c->report[1]) < 0 ||
+        fcntl(c->stream[0], F_SETFL, O_RDWR | O_NONBLOCK) < 0)
+        return fail_sys(err, "make a socket pair");
+    return 0;
+}
+
+static int start(struct call *c, const struct http_peer *p, int64_t timeout_ms)
+{
+    posix_spawn_file_actions_t files;
+    posix_spawnattr_t how;
+    sigset_t none;
+    char wait[24];
+    char *const env[] = { NULL };
+    const char *const args[] = {
+        "vial-tls", p->tls ? "tls" : "plain", p->host, p->port, p->certs, wait, NULL
+    };
+    int rc;
+
+    (void)snprintf(wait, sizeof(wait), "%lld", (long long)timeout_ms);
+    (void)sigemptyset(&none);
+    if (posix_spawn_file_actions_init(&files) != 0 || posix_spawnattr_init(&how) != 0)
+        return ENOMEM;
+    rc = posix_spawn_file_actions_adddup2(&files, c->stream[1], STREAM_FD);
+    rc = rc ? rc : posix_spawn_file_actions_adddup2(&files, c->report[1], REPORT_FD);
+    rc = rc ? rc : posix_spawnattr_setsigmask(&how, &none);
+    rc = rc ? rc
+            : posix_spawnattr_setflags(&how,
+                                       POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSID);
+    if (rc == 0)
+        rc = posix_spawn(&c->pid, p->helper, &files, &how,
+                         (char *const *)(uintptr_t)args, env);
+    (void)posix_spawn_file_actions_destroy(&files);
+    (void)posix_spawnattr_destroy(&how);
+    return rc;
+}
+
+/* One line, or what came of it until the time was over. */
+static void read_report(int fd, int64_t timeout_ms, char *out, size_t size)
+{
+    int64_t end_ns = clock_now_ns() + timeout_ms * 1000000;
+    size_t len = 0;
+
+    while (len + 1 < size && !memchr(out, '\n', len)) {
+        struct pollfd p = { .fd = fd, .events = POLLIN };
+        int64_t left_ms = (end_ns - clock_now_ns()) / 1000000;
+        ssize_t n;
+
+        if (left_ms <= 0 || poll(&p, 1, left_ms > INT_MAX ? INT_MAX : (int)left_ms) < 1)
+            break;
+        n = read(fd, out + len, size - 1 - len);
+        if (n <= 0)
+            break;
+        len += (size_t)n;
+    }
+    out[len] = '\0';
+    out[strcspn(out, "\n")] = '\0';
+}
+
+/* "KIND text", as vial-tls says it. */
+static int say(const struct http_peer *p, const char *report, struct vial_error *err)
+{
+    static const struct {
+        const char *kind;
+        enum fail_code code;
+        const char *remedy;
+    } kinds[] = {
+        { "down ", VIAL_E_ENGINE_DOWN, "see whether the engine listens there" },
+        { "late ", VIAL_E_ENGINE_TIMEOUT, "see whether the engine can be reached" },
+        { "name ", VIAL_E_ENGINE_MISSING, "check the name in DOCKER_HOST" },
+        { "file ", VIAL_E_ENGINE_TLS,
+          "put ca.pem, cert.pem and key.pem into the directory that DOCKER_CERT_PATH "
+          "names" },
+        { "cert ", VIAL_E_ENGINE_TLS,
+          "renew the engine's certificate, or name the authority that signed it in "
+          "ca.pem" },
+        { "self ", VIAL_E_ENGINE_TLS,
+          "have cert.pem signed by the authority that the engine trusts" },
+        { "talk ", VIAL_E_ENGINE_TLS,
+          "see whether the engine speaks TLS on that port" },
+    };
+
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
+        if (!str_starts(report, kinds[i].kind))
+            continue;
+        (void)fail(err, kinds[i].code, "connect to '%s' port %s: %.160s", p->host,
+                   p->port, report + strlen(kinds[i].kind));
+        return fail_remedy(err, "%s", kinds[i].remedy);
+    }
+    return fail(err, VIAL_E_ENGINE_TIMEOUT,
+                "connect to '%s' port %s: no connection in time", p->host, p->port);
+}
+
+/* The one that was started ends as soon as it has reported: a child of its own
+ * moves the bytes, and is nobody's to wait for. */
+static void reap(struct call *c, bool good)
+{
+    int status = 0;
+
+    if (!good)
+        (void)kill(c->pid, SIGKILL);
+    while (waitpid(c->pid, &status, 0) < 0 && errno == EINTR)
+        continue;
+}
+
+int http_dial_connect(const void *context, int64_t timeout_ms, struct vial_error *err)
+{
+    const struct http_peer *p = context;
+    struct call c = { { -1, -1 }, { -1, -1 }, 0 };
+    char report[256];
+    bool good = false;
+    int rc = open_ends(&c, err);
+
+    if (rc == 0)
+        rc = start(&c, p, timeout_ms);
+    if (rc != 0) {
+        hang_up(&c);
+        if (rc < 0)
+            return -1;
+        (void)fail_sys_rc(err, -rc, "start '%s'", p->helper);
+        return fail_remedy(err, "install vial whole: it lies beside the guest");
+    }
+    (void)close(fd_take(&c.report[1]));
+    read_report(c.report[0], timeout_ms, report, sizeof(report));
+    good = str_eq(report, "ok");
+    reap(&c, good);
+    rc = good ? fd_take(&c.stream[0]) : say(p, report, err);
+    hang_up(&c);
+    return rc;
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VIAL_KEEPER_RULES_H
+#define VIAL_KEEPER_RULES_H
+
+/*
+ * What the keeper holds the front to. The launcher, which is trusted, writes them
+ * before any client is heard; nothing changes them afterwards.
+ */
+
+#include "model/settings.h"
+#include "wire/pack.h"
+
+struct rules {
+    struct settings settings; /* of these: policy, share_dir, home */
+    uint32_t vessels;         /* the most at once */
+    struct strv imports;      /* modules that zygotes may load */
+};
+
+/* IMPORTS: NULL-terminated, or NULL. */
+void rules_pack(struct pack *p, const struct settings *settings, uint32_t vessels,
+                const char *const *imports);
+int rules_unpack(struct unpack *u, struct rules *out); /* 0 or -1 */
+void rules_done(struct rules *r);
+
+#endif

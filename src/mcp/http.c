@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "mcp/http.h"
+
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/json.h"
+#include "mcp/http_parts.h"
+
+#define JSON_TYPE    "application/json"
+#define EVENTS_TYPE  "text/event-stream"
+#define HEARTBEAT_MS 15000
+
+/* One HTTP request, and how far its answer has got. */
+struct answer {
+    struct web_request *req;
+    const char *session_id; /* to be told, or NULL */
+    bool streaming;
+};
+
+static void reply_json(struct answer *a, unsigned status, json_t *message)
+{
+    auto_free char *text = message ? json_dumps(message, JSON_COMPACT) : NULL;
+
+    json_decref(message);
+    if (a->session_id)
+        (void)web_set_header(a->req, "Mcp-Session-Id", a->session_id);
+    (void)web_reply(a->req, text ? status : 500, JSON_TYPE, text ? text : "{}",
+                    text ? strlen(text) : 2);
+}
+
+static void reply_error(struct answer *a, const json_t *id, const struct rpc_error *err)
+{
+    reply_json(a, err->http ? err->http : 200, rpc_error(id, err));
+}
+
+__attribute__((format(printf, 5, 6))) static void refuse(struct answer *a,
+                                                         const json_t *id,
+                                                         unsigned status,
+                                                         enum rpc_code code,
+                                                         const char *format, ...)
+{
+    auto_rpc_error struct rpc_error err = { .code = code, .http = status };
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(err.message, sizeof err.message, format, args);
+    va_end(args);
+    reply_error(a, id, &err);
+}
+
+static void start_events(struct answer *a)
+{
+    if (a->streaming)
+        return;
+    a->streaming = true;
+    (void)web_set_header(a->req, "Cache-Control", "no-cache");
+    (void)web_set_header(a->req, "X-Accel-Buffering", "no");
+    if (a->session_id)
+        (void)web_set_header(a->req, "Mcp-Session-Id", a->session_id);
+    (void)web_start(a->req, 200, EVENTS_TYPE);
+}
+
+/* Takes MESSAGE. */
+static void write_event(struct answer *a, json_t *message)
+{
+    auto_free char *text = message ? json_dumps(message, JSON_COMPACT) : NULL;
+    auto_str struct str event = { 0 };
+
+    json_decref(message);
+    str_printf(&event, "event: message\ndata: %s\n\n", text ? text : "{}");
+    start_events(a);
+    if (text && str_ok(&event))
+        (void)web_write(a->req, event.data, event.len);
+}
+
+/* From JSON to a stream as soon as there is something to say meanwhile. */
+static void send_meanwhile(struct mcp_exchange *x, json_t *message)
+{
+    write_event(x->transport, message);
+}
+
+static void finish(struct answer *a, unsigned status, json_t *reply)
+{
+    if (!a->streaming) {
+        reply_json(a, status, reply);
+        return;
+    }
+    write_event(a, reply);
+    web_end(a->req);
+}
+
+/* The answer to a request that was cancelled: an end, and nothing else. */
+static void finish_without(struct answer *a)
+{
+    start_events(a);
+    web_end(a->req);
+}
+
+static void serve_modern(struct mcp_http *http, struct answer *a,
+                         const struct rpc_message *m, const char *owner)
+{
+    auto_rpc_error struct rpc_error err = { 0 };
+    struct mcp_exchange x = { .mcp = http->options.mcp,
+                              .owner = owner,
+                              .message = m,
+                              .cancel_fd = web_gone_fd(a->req),
+                              .send = send_meanwhile,
+                              .transport = a };
+    unsigned status;
+    json_t *reply;
+
+    if (m->kind != RPC_REQUEST) {
+        (void)web_reply(a->req, 202, NULL, NULL, 0);
+        return;
+    }
+    if (http_check_headers(http, a->req, m, &err) < 0) {
+        reply_error(a, m->id, &err);
+        return;
+    }
+    reply = mcp_answer(&x, true, &status);
+    finish(a, status, reply);
+}
+
+/* Readable when either is: an epoll is a descriptor like others. */
+static int either(int one, int two)
+{
+    struct epoll_event event = { .events = EPOLLIN };
+    int fd = epoll_create1(EPOLL_CLOEXEC);
+
+    if (fd < 0)
+        return -1;
+    if (epoll_ctl(fd, EPOLL_CTL_ADD, one, &event) == 0 &&
+        (two < 0 || epoll_ctl(fd, EPOLL_CTL_ADD, two, &event) == 0))
+        return fd;
+    (void)close(fd);
+    return -1;
+}
+
+static void serve_request(struct mcp_http *http, struct answer *a,
+                          const struct rpc_message *m, struct http_session *s)
+{
+    auto_rpc_error struct rpc_error err = { 0 };
+    struct mcp_exchange x = { .mcp = http->options.mcp,
+                              .peer = s->peer,
+                              .owner = s->owner,
+                              .message = m,
+                              .send = send_meanwhile,
+                              .transport = a };
+    struct mcp_flight *flight;
+    auto_fd int cancel_fd = -1;
+    unsigned status = 200;
+    json_t *reply = NULL;
+    int flight_fd;
+
+    if (mcp_flight_begin(s->peer, m->id, &flight, &flight_fd, &err) < 0) {
+        reply_error(a, m->id, &err);
+        return;
+    }
+    cancel_fd = either(flight_fd, web_gone_fd(a->req));
+    x.cancel_fd = cancel_fd;
+    if (cancel_fd >= 0)
+        reply = mcp_answer(&x, false, &status);
+    if (mcp_flight_end(s->peer, flight)) {
+        json_decref(reply);
+        finish_without(a);
+    } else {
+        finish(a, status, reply);
+    }
+}
+
+static void serve_elder(struct mcp_http *http, struct answer *a,
+                        const struct rpc_message *m, const char *owner)
+{
+    const char *id = web_header(a->req, "Mcp-Session-Id");
+    bool begins = m->kind == RPC_REQUEST && strcmp(m->method, "initialize") == 0;
+    struct http_session *s;
+
+    if (!begins && !id) {
+        refuse(a, m->id, 400, RPC_INVALID,
+               "Bad Request: the header Mcp-Session-Id is missing");
+        return;
+    }
+    s = begins ? http_session_new(http, owner) : http_session_take(http, owner, id);
+    if (!s) {
+        refuse(a, m->id, begins ? 503 : 404, RPC_INVALID, "%s",
+               begins ? "too many sessions" : "Session not found");
+        return;
+    }
+    a->session_id = s->id;
+    if (m->kind == RPC_REQUEST) {
+        serve_request(http, a, m, s);
+    } else {
+        mcp_take(s->peer, m);
+        (void)web_reply(a->req, 202, NULL, NULL, 0);
+    }
+    if (begins && !*mcp_peer_version(s->peer))
+        http_session_end(http, s); /* it was no good beginning */
+    http_session_release(http, s);
+}
+
+static void serve_post(struct mcp_http *http, struct answer *a, const char *owner)
+{
+    auto_rpc_error struct rpc_error err = { 0 };
+    auto_rpc_message struct rpc_message m = { 0 };
+    auto_json json_t *id = NULL;
+    const char *version = web_header(a->req, "MCP-Protocol-Version");
+    size_t len;
+    const char *body = web_body(a->req, &len);
+
+    if (rpc_read(body, len, &m, &id, &err) < 0)
+        reply_error(a, id, &err);
+    else if (mcp_is_modern(&m, version))
+        serve_modern(http, a, &m, owner);
+    else
+        serve_elder(http, a, &m, owner);
+}
+
+/* What the server says unasked, for as long as the client listens. */
+static void stream_unasked(struct answer *a, struct http_session *s)
+{
+    struct mcp_exchange x = { .cancel_fd = web_gone_fd(a->req),
+                              .send = send_meanwhile,
+                              .transport = a };
+    struct pollfd p[] = { { .fd = x.cancel_fd, .events = POLLIN },
+                          { .fd = s->ended_fd, .events = POLLIN } };
+
+    start_events(a);
+    do {
+        outbox_pass_on(&s->outbox, &x, s->ended_fd, HEARTBEAT_MS);
+        if (web_write(a->req, ":\n", 2) < 0)
+            break;
+    } while (poll(p, 2, 0) == 0);
+    web_end(a->req);
+}
+
+static bool claim_stream(struct mcp_http *http, struct http_session *s, bool on)
+{
+    bool before;
+
+    (void)pthread_mutex_lock(&http->lock);
+    before = s->streamed;
+    s->streamed = on;
+    (void)pthread_mutex_unlock(&http->lock);
+    return !before;
+}
+
+static void serve_get(struct mcp_http *http, struct answer *a, const char *owner)
+{
+    const char *id = web_header(a->req, "Mcp-Session-Id");
+    const char *accept = web_header(a->req, "Accept");
+    struct http_session *s = id ? http_session_take(http, owner, id) : NULL;
+
+    if (!s) {
+        (void)web_set_header(a->req, "Allow", "POST");
+        refuse(a, NULL, id ? 404 : 405, RPC_INVALID, "%s",
+               id ? "Session not found" : "Method Not Allowed");
+        return;
+    }
+    if (!accept || !strstr(accept, EVENTS_TYPE)) {
+        refuse(a, NULL, 406, RPC_INVALID, "Not Acceptable: accept " EVENTS_TYPE);
+    } else if (!claim_stream(http, s, true)) {
+        refuse(a, NULL, 409, RPC_INVALID, "Conflict: the session has a stream already");
+    } else {
+        a->session_id = s->id;
+        stream_unasked(a, s);
+        (void)claim_stream(http, s, false);
+    }
+    http_session_release(http, s);
+}
+
+static void serve_delete(struct mcp_http *http, struct answer *a, const char *owner)
+{
+    const char *id = web_header(a->req, "Mcp-Session-Id");
+    struct http_session *s = id ? http_session_take(http, owner, id) : NULL;
+
+    if (!s) {
+        refuse(a, NULL, id ? 404 : 405, RPC_INVALID, "%s",
+               id ? "Session not found" : "Method Not Allowed");
+        return;
+    }
+    http_session_end(http, s);
+    http_session_release(http, s);
+    (void)web_reply(a->req, 204, NULL, NULL, 0);
+}
+
+void mcp_http_handle(struct mcp_http *http, struct web_request *req, const char *owner)
+{
+    const char *method = web_method(req);
+    struct answer a = { .req = req };
+
+    if (!http_is_ours(http, req)) {
+        refuse(&a, NULL, 403, RPC_INVALID, "Forbidden: unknown Host or Origin");
+    } else if (strcmp(method, "POST") == 0) {
+        serve_post(http, &a, owner);
+    } else if (strcmp(method, "GET") == 0) {
+        serve_get(http, &a, owner);
+    } else if (strcmp(method, "DELETE") == 0) {
+        serve_delete(http, &a, owner);
+    } else {
+        (void)web_set_header(req, "Allow", "POST, GET, DELETE");
+        refuse(&a, NULL, 405, RPC_INVALID, "Method Not Allowed");
+    }
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VIAL_MCP_OWN_H
+#define VIAL_MCP_OWN_H
+
+/* What vial's own tools share. */
+
+#include "mcp/runs.h"
+#include "mcp/tool.h"
+
+#include "vial/vial.h"
+
+/* What the settings say that the tools' texts repeat. `data` of each tool. */
+struct own {
+    int64_t timeout_ms, max_timeout_ms;
+    char timeout[24], max_timeout[24], memory[24], network[24];
+    struct strv texts; /* the tools' descriptions */
+};
+
+typedef void own_call(const struct mcp_tool *tool, struct mcp_call *call,
+                      struct mcp_answer *answer);
+
+own_call own_run_code, own_run_command, own_read_file, own_write_file, own_list_files,
+    own_create_sandbox, own_list_sandboxes, own_delete_sandbox, own_list_languages;
+
+/* Schemas. */
+json_t *own_run_output(void);
+json_t *own_text(const char *description);
+json_t *own_object(json_t *properties, const char *required); /* "a b"; takes */
+
+/* A failure of vial's as an answer: what, why, and what to do. */
+void own_fail(struct mcp_answer *answer, const struct vial_error *err);
+
+/* The sandbox that the argument `sandbox_id` names, held; fills ANSWER otherwise. */
+struct registered *own_take(struct mcp_call *call, struct mcp_answer *answer);
+
+/* A request made of the arguments KEYS name (space-separated), and of MORE (taken,
+ * an object, or NULL). */
+int own_request(const struct mcp_call *call, const char *keys, json_t *more,
+                struct vial_request **out, struct vial_error *err);
+
+/* What a run has to say besides its result. */
+struct own_extra {
+    const char *sandbox_id; /* or NULL */
+    const json_t *value;    /* what the last line of a cell gave, or NULL */
+    const json_t *displays; /* figures and so on, or NULL */
+    int64_t limit_ms;       /* the time-out it had */
+    json_t *links;          /* resource links to append, or NULL; taken */
+};
+
+/* RESULT as an answer for a model. */
+void own_answer(struct mcp_call *call, const struct own *own,
+                struct vial_result *result, struct own_extra *extra,
+                struct mcp_answer *answer);
+
+/* A run in a sandbox; the result is like that of a run of its own. */
+struct own_program {
+    const char *const *argv;
+    const char *cwd, *stdin_text;
+    const char *const *env;
+    int64_t timeout_ms;
+};
+int own_exec(struct mcp_call *call, struct registered *held,
+             const struct own_program *program, struct vial_result **out,
+             struct vial_error *err);
+
+/* A cell in the context of LANGUAGE; *CELL is what vial_context_run gave. */
+int own_cell(struct mcp_call *call, struct registered *held, const char *language,
+             int64_t timeout_ms, struct vial_result **out, json_t **cell,
+             struct vial_error *err);
+
+/* The argument `timeout` in ms, or the settings' one. */
+int64_t own_timeout(const struct mcp_call *call, const struct own *own);
+
+/* Sets a stream of a result to a copy of TEXT. */
+int own_stream(struct vial_stream *s, const char *data, size_t len, uint64_t total,
+               bool truncated);
+
+static inline void auto_result_(struct vial_result **result)
+{
+    vial_result_free(*result);
+}
+#define auto_result __attribute__((cleanup(auto_result_)))
+
+static inline void auto_ask_(struct vial_request **req)
+{
+    vial_request_free(*req);
+}
+#define auto_ask __attribute__((cleanup(auto_ask_)))
+
+#endif

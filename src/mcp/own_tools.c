@@ -1,0 +1,430 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* The table of vial's own tools: names, texts for a model, schemas. */
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/fail.h"
+#include "base/json.h"
+#include "base/unit.h"
+#include "mcp/own.h"
+#include "model/schema.h"
+
+json_t *own_text(const char *description)
+{
+    return json_pack("{s:s, s:s}", "type", "string", "description", description);
+}
+
+static json_t *whole_number(const char *description)
+{
+    return json_pack("{s:s, s:i, s:s}", "type", "integer", "minimum", 0, "description",
+                     description);
+}
+
+json_t *own_object(json_t *properties, const char *required)
+{
+    json_t *names = json_array();
+
+    while (*required) {
+        size_t len = strcspn(required, " ");
+
+        (void)json_array_append_new(names, json_stringn(required, len));
+        required += len + (required[len] == ' ');
+    }
+    return json_pack("{s:s, s:o, s:o, s:b}", "type", "object", "properties", properties,
+                     "required", names, "additionalProperties", 0);
+}
+
+/* The schema of a request's field, as fields.def has it. */
+static json_t *field(const json_t *request, const char *name)
+{
+    const json_t *properties = json_object_get(request, "properties");
+
+    return json_deep_copy(json_object_get(properties, name));
+}
+
+/* Seconds: models do better with one form than with two. */
+static json_t *timeout_schema(const struct own *own)
+{
+    return json_pack(
+        "{s:s, s:f, s:o}", "type", "number", "minimum", 0.001, "description",
+        json_sprintf("Seconds after which it is ended; %s if not given, at "
+                     "most %s.",
+                     own->timeout, own->max_timeout));
+}
+
+static json_t *memory_schema(const struct own *own)
+{
+    return json_pack("{s:s, s:o}", "type", "string", "description",
+                     json_sprintf("Memory limit, like \"512m\" or \"2g\"; %s if not "
+                                  "given.",
+                                  own->memory));
+}
+
+static json_t *files_schema(void)
+{
+    json_t *file = own_object(json_pack("{s:o, s:o}", "path",
+                                        own_text("Relative to the working directory."),
+                                        "content", own_text("The file's text.")),
+                              "path content");
+
+    return json_pack("{s:s, s:o, s:s}", "type", "array", "items", file, "description",
+                     "Files to put into the working directory first.");
+}
+
+static json_t *sandbox_schema(bool optional)
+{
+    return own_text(optional
+                        ? "A sandbox from create_sandbox, to keep files and variables "
+                          "between calls. Without it the run gets a fresh, empty place "
+                          "of its own, which is destroyed afterwards."
+                        : "A sandbox from create_sandbox.");
+}
+
+static json_t *run_properties(const struct own *own, const json_t *request)
+{
+    json_t *p = json_object();
+
+    (void)json_object_set_new(p, "sandbox_id", sandbox_schema(true));
+    (void)json_object_set_new(p, "stdin", field(request, "stdin"));
+    (void)json_object_set_new(p, "timeout", timeout_schema(own));
+    (void)json_object_set_new(p, "files", files_schema());
+    (void)json_object_set_new(
+        p, "outputs",
+        json_pack("{s:s, s:{s:s}, s:i, s:s}", "type", "array", "items", "type",
+                  "string", "maxItems", 64, "description",
+                  "Files that the run makes and that should come back, such as "
+                  "\"plot.png\"; images are shown. Not needed in a sandbox, where "
+                  "files stay."));
+    (void)json_object_set_new(p, "env", field(request, "env"));
+    (void)json_object_set_new(p, "memory", memory_schema(own));
+    (void)json_object_set_new(p, "network", field(request, "network"));
+    return p;
+}
+
+static json_t *run_code_input(const struct own *own, const json_t *request)
+{
+    json_t *p = json_object();
+    json_t *rest = run_properties(own, request);
+
+    (void)json_object_set_new(
+        p, "language",
+        own_text("python, node, bash, ruby, …; list_languages tells which."));
+    (void)json_object_set_new(p, "code", own_text("The whole program's text."));
+    (void)json_object_update(p, rest);
+    (void)json_object_set_new(p, "args", field(request, "args"));
+    json_decref(rest);
+    return own_object(p, "language code");
+}
+
+static json_t *run_command_input(const struct own *own, const json_t *request)
+{
+    json_t *p = json_object();
+    json_t *rest = run_properties(own, request);
+
+    (void)json_object_set_new(p, "command", own_text("A line for the shell."));
+    (void)json_object_update(p, rest);
+    (void)json_object_set_new(p, "cwd", field(request, "cwd"));
+    json_decref(rest);
+    return own_object(p, "command");
+}
+
+static json_t *read_file_input(const struct own *own, const json_t *request)
+{
+    (void)own;
+    (void)request;
+    return own_object(
+        json_pack("{s:o, s:o, s:o, s:o, s:o}", "sandbox_id", sandbox_schema(false),
+                  "path", own_text("Relative to the sandbox's working directory."),
+                  "uri",
+                  own_text("Instead of sandbox_id and path: a vial://runs/… address "
+                           "that an earlier answer named."),
+                  "offset", whole_number("First byte to read; usually 0."), "length",
+                  json_pack("{s:s, s:i, s:i, s:s}", "type", "integer", "minimum", 1,
+                            "maximum", 1 << 20, "description",
+                            "How many bytes at most; usually 65536.")),
+        "");
+}
+
+static json_t *write_file_input(const struct own *own, const json_t *request)
+{
+    (void)own;
+    (void)request;
+    return own_object(
+        json_pack("{s:o, s:o, s:o, s:o}", "sandbox_id", sandbox_schema(false), "path",
+                  own_text("Relative to the sandbox's working directory; missing "
+                           "directories are made."),
+                  "content", own_text("The file's whole text."), "content_base64",
+                  own_text("Instead of content, for what is not text.")),
+        "sandbox_id path");
+}
+
+static json_t *list_files_input(const struct own *own, const json_t *request)
+{
+    (void)own;
+    (void)request;
+    return own_object(json_pack("{s:o, s:o, s:{s:s, s:s}}", "sandbox_id",
+                                sandbox_schema(false), "path",
+                                own_text("A directory; usually the working directory."),
+                                "recursive", "type", "boolean", "description",
+                                "Also what its directories hold."),
+                      "sandbox_id");
+}
+
+static json_t *create_input(const struct own *own, const json_t *request)
+{
+    return own_object(json_pack("{s:o, s:o, s:o, s:o}", "memory", memory_schema(own),
+                                "network", field(request, "network"), "files",
+                                files_schema(), "env", field(request, "env")),
+                      "");
+}
+
+static json_t *sandbox_input(const struct own *own, const json_t *request)
+{
+    (void)own;
+    (void)request;
+    return own_object(json_pack("{s:o}", "sandbox_id", sandbox_schema(false)),
+                      "sandbox_id");
+}
+
+static json_t *no_input(const struct own *own, const json_t *request)
+{
+    (void)own;
+    (void)request;
+    return own_object(json_object(), "");
+}
+
+/* Output schemas. */
+
+static json_t *typed(const char *type)
+{
+    return json_pack("{s:s}", "type", type);
+}
+
+static json_t *read_file_output(void)
+{
+    return own_object(json_pack("{s:o, s:o, s:o, s:o, s:o}", "path", typed("string"),
+                                "offset", typed("integer"), "total_bytes",
+                                typed("integer"), "content", typed("string"),
+                                "content_base64", typed("string")),
+                      "path offset total_bytes");
+}
+
+static json_t *write_file_output(void)
+{
+    return own_object(
+        json_pack("{s:o, s:o}", "path", typed("string"), "bytes", typed("integer")),
+        "path bytes");
+}
+
+static json_t *list_of(json_t *items)
+{
+    return json_pack("{s:s, s:o}", "type", "array", "items", items);
+}
+
+static json_t *list_files_output(void)
+{
+    json_t *entry =
+        own_object(json_pack("{s:o, s:{s:s, s:[s, s, s, s]}, s:o}", "path",
+                             typed("string"), "type", "type", "string", "enum", "file",
+                             "directory", "link", "other", "size", typed("integer")),
+                   "path type size");
+
+    return own_object(
+        json_pack("{s:o, s:o}", "entries", list_of(entry), "total", typed("integer")),
+        "entries total");
+}
+
+static json_t *create_output(void)
+{
+    return own_object(json_pack("{s:o, s:o, s:o}", "sandbox_id", typed("string"),
+                                "driver", typed("string"), "isolation",
+                                typed("string")),
+                      "sandbox_id driver isolation");
+}
+
+static json_t *list_sandboxes_output(void)
+{
+    json_t *one =
+        own_object(json_pack("{s:o, s:o, s:o}", "sandbox_id", typed("string"), "age_s",
+                             typed("number"), "programs_run", typed("integer")),
+                   "sandbox_id age_s programs_run");
+
+    return own_object(json_pack("{s:o}", "sandboxes", list_of(one)), "sandboxes");
+}
+
+static json_t *delete_output(void)
+{
+    return own_object(json_pack("{s:o}", "deleted", typed("string")), "deleted");
+}
+
+static json_t *languages_output(void)
+{
+    return own_object(json_pack("{s:o}", "languages", list_of(typed("object"))),
+                      "languages");
+}
+
+enum { READS = 1, REMOVES = 2, SAME = 4, LONG = 8 };
+
+/* In texts %1$s is the usual time-out, %2$s the longest, %3$s the memory, %4$s the
+ * network. */
+static const struct row {
+    const char *name, *title, *text;
+    own_call *call;
+    json_t *(*input)(const struct own *own, const json_t *request);
+    json_t *(*output)(void);
+    unsigned flags;
+} rows[] = {
+    { "run_code", "Run code",
+      "Runs a program in an isolated sandbox and returns what it prints. Use it to "
+      "compute, to test code, to work with data. Without sandbox_id each call gets a "
+      "fresh, empty place that is destroyed afterwards: nothing carries over, and "
+      "nothing can be broken. With sandbox_id (from create_sandbox) files stay, and "
+      "python and node keep their variables, imports and functions between calls, like "
+      "the cells of a notebook; there, the last expression's value is returned, and "
+      "matplotlib figures come back as images.\n"
+      "Limits: %1$s of time unless timeout says otherwise (at most %2$s), %3$s of "
+      "memory, network: %4$s. A long output is shown by its beginning and end, and the "
+      "answer says how to read the rest. On a time-out everything is ended: ask for "
+      "more time, or do less at once.",
+      own_run_code, run_code_input, own_run_output, LONG },
+    { "run_command", "Run a shell command",
+      "Runs a shell line (bash where there is one) in an isolated sandbox and returns "
+      "what it prints. Without sandbox_id it gets a fresh, empty place of its own; with "
+      "sandbox_id it works on that sandbox's files, and what it changes stays.\n"
+      "Limits: %1$s of time unless timeout says otherwise (at most %2$s), %3$s of "
+      "memory, network: %4$s. Programs left in the background are ended with the "
+      "command.",
+      own_run_command, run_command_input, own_run_output, LONG },
+    { "read_file", "Read a file",
+      "Reads a file of a sandbox, or more of an output that an earlier answer had to "
+      "cut (by its uri). Text comes as text, images as images. Long files come in "
+      "pieces: the answer says at which offset to go on.",
+      own_read_file, read_file_input, read_file_output, READS },
+    { "write_file", "Write a file",
+      "Writes a file into a sandbox, replacing one that is there.", own_write_file,
+      write_file_input, write_file_output, SAME },
+    { "list_files", "List files", "Lists a directory of a sandbox, with sizes.",
+      own_list_files, list_files_input, list_files_output, READS },
+    { "create_sandbox", "Create a sandbox",
+      "Creates a sandbox that lasts, and returns its sandbox_id. Use one when several "
+      "calls belong together: files and, for python and node, variables stay. It ends "
+      "after 30 minutes without use, or by delete_sandbox.",
+      own_create_sandbox, create_input, create_output, 0 },
+    { "list_sandboxes", "List sandboxes", "Lists the sandboxes that are open.",
+      own_list_sandboxes, no_input, list_sandboxes_output, READS },
+    { "delete_sandbox", "Delete a sandbox",
+      "Ends a sandbox: its programs are killed and its files are gone.",
+      own_delete_sandbox, sandbox_input, delete_output, REMOVES | SAME },
+    { "list_languages", "List languages",
+      "Lists the languages that run_code can use here, with their versions.",
+      own_list_languages, no_input, languages_output, READS },
+};
+
+#define ROWS (sizeof rows / sizeof *rows)
+
+static json_t *annotations(const struct row *row, const struct own *own)
+{
+    bool open = strcmp(own->network, "none") != 0 && (row->flags & LONG);
+
+    return json_pack("{s:b, s:b, s:b, s:b}", "readOnlyHint", row->flags & READS ? 1 : 0,
+                     "destructiveHint", row->flags & REMOVES ? 1 : 0, "idempotentHint",
+                     row->flags & (READS | SAME) ? 1 : 0, "openWorldHint", (int)open);
+}
+
+/* "30s" as people read it. */
+static void read_setting(const json_t *group, const char *name, char out[24])
+{
+    const char *text =
+        json_string_value(json_object_get(json_object_get(group, name), "value"));
+
+    (void)snprintf(out, 24, "%s", text ? text : "");
+}
+
+static int read_settings(struct vial_engine *engine, struct own *own,
+                         struct vial_error *err)
+{
+    auto_free char *text = NULL;
+    auto_json json_t *config = NULL;
+    const json_t *defaults, *policy;
+
+    if (vial_config(engine, &text, err) < 0)
+        return -1;
+    config = json_loads(text, 0, NULL);
+    defaults = json_object_get(config, "defaults");
+    policy = json_object_get(config, "policy");
+    read_setting(defaults, "timeout", own->timeout);
+    read_setting(defaults, "memory", own->memory);
+    read_setting(defaults, "network", own->network);
+    read_setting(policy, "max_timeout", own->max_timeout);
+    if (unit_parse_ms(own->timeout, &own->timeout_ms) < 0 ||
+        unit_parse_ms(own->max_timeout, &own->max_timeout_ms) < 0)
+        return fail(err, VIAL_E_INTERNAL, "read the settings: no time-out");
+    return 0;
+}
+
+static void own_free(void *data)
+{
+    struct own *own = data;
+
+    strv_done(&own->texts);
+    free(own);
+}
+
+/* The table's texts are formats by construction: see rows. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+static void add_text(struct own *own, const struct row *row)
+{
+    strv_printf(&own->texts, row->text, own->timeout, own->max_timeout, own->memory,
+                own->network);
+}
+#pragma GCC diagnostic pop
+
+static bool fill(struct mcp_tool *t, const struct row *row, struct own *own,
+                 const json_t *request)
+{
+    *t = (struct mcp_tool){ .name = row->name,
+                            .title = row->title,
+                            .input = row->input(own, request),
+                            .output = row->output(),
+                            .annotations = annotations(row, own),
+                            .call = row->call,
+                            .data = own,
+                            .tasks =
+                                row->flags & LONG ? MCP_TASK_LONG : MCP_TASK_NEVER };
+    add_text(own, row);
+    return t->input && t->output && t->annotations;
+}
+
+int mcp_own_tools(struct vial_engine *engine, struct mcp_tools *out,
+                  struct vial_error *err)
+{
+    auto_json json_t *request = schema_request();
+    struct own *own = calloc(1, sizeof *own);
+    struct mcp_tools tools = { .items = calloc(ROWS, sizeof(struct mcp_tool)),
+                               .data = own,
+                               .data_free = own_free };
+    bool good = own && tools.items && request;
+
+    if (good && read_settings(engine, own, err) < 0) {
+        mcp_tools_done(&tools);
+        return -1;
+    }
+    for (size_t i = 0; good && i < ROWS; i++) {
+        good = fill(&tools.items[i], &rows[i], own, request);
+        tools.count = i + 1;
+    }
+    if (!good || !strv_ok(&own->texts)) {
+        if (!own)
+            tools.data_free = NULL;
+        mcp_tools_done(&tools);
+        return fail_memory(err);
+    }
+    for (size_t i = 0; i < ROWS; i++)
+        tools.items[i].description = own->texts.items[i];
+    *out = tools;
+    return 0;
+}

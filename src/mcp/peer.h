@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VIAL_MCP_PEER_H
+#define VIAL_MCP_PEER_H
+
+/* A client of the elder era, as the core sees it. The public part is in mcp.h. */
+
+#include <pthread.h>
+
+#include "mcp/mcp.h"
+
+struct mcp_flight {
+    struct mcp_flight *next;
+    json_t *id;
+    int cancel_fd; /* an eventfd */
+    bool cancelled;
+};
+
+/* A request of ours that the client has not answered yet; on the asker's stack. */
+struct asked {
+    struct asked *next;
+    char id[24];
+    json_t *answer; /* the whole response */
+};
+
+struct mcp_peer {
+    struct mcp_peer *next; /* in the server's list */
+    struct mcp *mcp;
+    void (*send)(void *transport, json_t *message);
+    void *transport;
+
+    pthread_mutex_t lock; /* for what follows */
+    pthread_cond_t changed;
+    struct mcp_flight *flights;
+    struct asked *asked;
+    bool leaving;
+    bool initialized;
+    char version[16];
+    json_t *capabilities;
+    int log_level;      /* index into log_levels */
+    json_t *subscribed; /* an object whose keys are URIs */
+};
+
+/* "debug" to "emergency". */
+extern const char *const peer_log_levels[];
+int peer_log_level(const char *name); /* -1: unknown */
+
+/* What `initialize` says. */
+void peer_initialize(struct mcp_peer *peer, const char *version, json_t *capabilities);
+bool peer_is_initialized(struct mcp_peer *peer);
+json_t *peer_capabilities(struct mcp_peer *peer); /* a new reference */
+int peer_subscribe(struct mcp_peer *peer, const char *uri, bool on);
+void peer_set_level(struct mcp_peer *peer, int level);
+bool peer_wants(struct mcp_peer *peer, int level);
+
+/* Sends a request by SEND and waits for its answer, or for CANCEL_FD: -1. */
+int peer_ask(struct mcp_peer *peer, struct mcp_exchange *x, const char *method,
+             json_t *params, json_t **out, struct rpc_error *err);
+
+#endif

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VIAL_MCP_PRESET_H
+#define VIAL_MCP_PRESET_H
+
+/* What the tools of a preset share. The preset's data says what each is called, what
+ * it takes, which of the verbs below it is, and how its answer reads. */
+
+#include <pthread.h>
+
+#include "mcp/tool.h"
+
+#include "vial/keep.h"
+
+/* Everything of one table of tools. */
+struct preset_world {
+    json_t *block;                      /* the preset's own (model/preset.h) */
+    json_t *config;                     /* the settings, as vial_config gives them */
+    int64_t timeout_ms, max_timeout_ms; /* the usual one, and the policy's cap */
+    bool alive;                         /* keep-alive: one vessel for many calls … */
+    int64_t executions, idle_ms;        /* … until these */
+    pthread_mutex_t lock;               /* for what follows */
+    struct preset_kept *kept;           /* a vessel for each caller */
+    size_t kept_count;
+    struct preset_tool {
+        struct preset_world *world;
+        json_t *tool; /* borrowed from BLOCK */
+    } * tools;
+};
+
+/* One call on its way. */
+struct preset_job {
+    const struct preset_tool *tool;
+    struct mcp_call *call;
+    json_t *values; /* what an answer's text and JSON can name */
+    json_t *flags;  /* what a line's `when` can name */
+};
+
+/* What came of a run, as values and flags. LIMIT_MS: the time-out it had. */
+void preset_tell_result(struct preset_job *job, const struct vial_result *result,
+                        int64_t limit_ms);
+void preset_tell_error(struct preset_job *job, const struct vial_error *err);
+void preset_tell(struct preset_job *job, const char *name, json_t *value); /* takes */
+
+/* Makes the answer out of them, as the tool's data says. */
+void preset_answer(struct preset_job *job, struct mcp_answer *answer);
+
+/* The schema of its structured part. */
+json_t *preset_output(const json_t *tool);
+
+/* Does what the tool does. */
+void preset_call(const struct mcp_tool *tool, struct mcp_call *call,
+                 struct mcp_answer *answer);
+
+/* Runs in the vessel that is kept alive for the caller. */
+int preset_run_kept(struct preset_job *job, const struct vial_request *req,
+                    const struct vial_watch *watch, struct vial_result **out,
+                    struct vial_error *err);
+void preset_end_kept(struct preset_world *w);
+
+/* The argument that goes to PART ("shell", "id" …), or NULL. */
+const char *preset_part(const struct preset_job *job, const char *part);
+
+/* Opens a session for the caller; the image is pulled when it is missing. */
+int preset_open(struct preset_job *job, const struct vial_request *req,
+                struct registered **out, struct vial_error *err);
+
+/* Pulls IMAGE, telling the caller how it gets on. */
+int preset_pull(struct mcp_call *call, const char *image, struct vial_error *err);
+
+#endif

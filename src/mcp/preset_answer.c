@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* What came of a call of a preset's tool, in the words of the preset. */
+
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "mcp/preset.h"
+#include "model/value.h"
+
+static const char *text_of(const json_t *object, const char *key)
+{
+    return json_string_value(json_object_get(object, key));
+}
+
+void preset_tell(struct preset_job *job, const char *name, json_t *value)
+{
+    (void)json_object_set_new(job->values, name, value);
+}
+
+static void flag(struct preset_job *job, const char *name, bool on)
+{
+    if (on)
+        (void)json_object_set_new(job->flags, name, json_true());
+}
+
+/* Where the first COUNT characters of UTF-8 end. */
+static size_t end_of(const char *data, size_t len, size_t count)
+{
+    size_t at = 0;
+
+    while (at < len && count > 0) {
+        at++;
+        while (at < len && ((unsigned char)data[at] & 0xc0) == 0x80)
+            at++;
+        count--;
+    }
+    return at;
+}
+
+static size_t characters(const char *data, size_t len)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < len; i++)
+        count += ((unsigned char)data[i] & 0xc0) != 0x80;
+    return count;
+}
+
+/* "{limit}" in NOTE is the limit. */
+static void add_note(struct str *out, const char *note, size_t limit)
+{
+    const char *hole = strstr(note, "{limit}");
+
+    if (!hole) {
+        str_puts(out, note);
+        return;
+    }
+    str_printf(out, "%.*s%zu%s", (int)(hole - note), note, limit, hole + 7);
+}
+
+/* TEXT cut to KEEP characters, with the tool's note if that was needed. */
+static json_t *cut(const struct preset_job *job, const struct str *text, size_t keep,
+                   bool *was_cut)
+{
+    const json_t *answer = json_object_get(job->tool->tool, "answer");
+    const char *note = text_of(answer, "note");
+    size_t limit = (size_t)json_integer_value(json_object_get(answer, "limit"));
+    auto_str struct str out = { 0 };
+    size_t len = text->len;
+
+    if (limit > 0)
+        len = end_of(text->data ? text->data : "", text->len, keep);
+    str_add(&out, text->data ? text->data : "", len);
+    if (len < text->len) {
+        add_note(&out, note ? note : "\n[truncated at {limit} characters]", limit);
+        *was_cut = true;
+    }
+    return str_ok(&out) ? json_stringn(out.data, out.len) : json_string("");
+}
+
+/* Both streams share the limit; stderr has a quarter of it if it needs that. */
+static void tell_streams(struct preset_job *job, const struct vial_result *r)
+{
+    const json_t *answer = json_object_get(job->tool->tool, "answer");
+    size_t limit = (size_t)json_integer_value(json_object_get(answer, "limit"));
+    bool share = json_is_true(json_object_get(answer, "share"));
+    bool truncated = r->out.truncated || r->err.truncated;
+    auto_str struct str out = { 0 };
+    auto_str struct str err = { 0 };
+    size_t keep_out = limit, keep_err = limit;
+
+    text_repair(&out, r->out.data ? r->out.data : "", r->out.len);
+    text_repair(&err, r->err.data ? r->err.data : "", r->err.len);
+    if (share) {
+        size_t has_out = characters(out.data ? out.data : "", out.len);
+        size_t has_err = characters(err.data ? err.data : "", err.len);
+        size_t room = has_out < limit ? limit - has_out : 0;
+
+        keep_err = room > limit / 4 ? room : limit / 4;
+        keep_err = has_err < keep_err ? has_err : keep_err;
+        keep_out = limit - keep_err;
+    }
+    preset_tell(job, "stdout", cut(job, &out, keep_out, &truncated));
+    preset_tell(job, "stderr", cut(job, &err, keep_err, &truncated));
+    preset_tell(job, "truncated", json_boolean(truncated));
+    flag(job, "stdout", out.len > 0);
+    flag(job, "stderr", err.len > 0);
+    flag(job, "truncated", truncated);
+}
+
+/* The preset's own code for this end, else ours. */
+static void tell_code(struct preset_job *job, const char *own, const char *verdict)
+{
+    const json_t *block = job->tool->world->block;
+    const char *code = own[0] ? text_of(json_object_get(block, "errors"), own) : NULL;
+
+    if (!code && verdict)
+        code = text_of(json_object_get(block, "verdicts"), verdict);
+    if (!code && own[0])
+        code = own;
+    preset_tell(job, "code", code ? json_string(code) : json_null());
+    flag(job, "code", code != NULL);
+}
+
+static void tell_fault(struct preset_job *job, const struct vial_error *err)
+{
+    auto_str struct str message = { 0 };
+
+    str_puts(&message, err->message);
+    if (err->cause[0])
+        str_printf(&message, ": %s", err->cause);
+    if (str_ok(&message))
+        preset_tell(job, "error", value_text_json(message.data, message.len));
+    preset_tell(job, "remedy", value_text_json(err->remedy, strlen(err->remedy)));
+    flag(job, "error", true);
+    flag(job, "remedy", err->remedy[0] != '\0');
+}
+
+void preset_tell_error(struct preset_job *job, const struct vial_error *err)
+{
+    tell_fault(job, err);
+    tell_code(job, err->code, "failed");
+}
+
+static void tell_end(struct preset_job *job, const struct vial_result *r)
+{
+    const char *verdict = vial_verdict_name(r->verdict);
+    const json_t *names =
+        json_object_get(json_object_get(job->tool->tool, "answer"), "status");
+    const char *status = text_of(names, verdict);
+    bool late = r->verdict == VIAL_TIMEOUT || r->verdict == VIAL_CPU_TIMEOUT;
+
+    preset_tell(job, "verdict", json_string(verdict));
+    preset_tell(job, "status", json_string(status ? status : verdict));
+    preset_tell(job, "exit_code",
+                r->exit_code < 0 ? json_null() : json_integer(r->exit_code));
+    preset_tell(job, "timed_out", json_boolean(late));
+    flag(job, "timeout", late);
+    flag(job, "oom", r->verdict == VIAL_OOM);
+    flag(job, "nonzero", r->verdict == VIAL_NONZERO);
+    flag(job, "signal", r->verdict == VIAL_SIGNAL);
+    flag(job, "done", r->verdict == VIAL_OK);
+    flag(job, "silent", r->verdict == VIAL_OK && r->out.len == 0 && r->err.len == 0);
+}
+
+void preset_tell_result(struct preset_job *job, const struct vial_result *r,
+                        int64_t limit_ms)
+{
+    tell_streams(job, r);
+    tell_end(job, r);
+    tell_code(job, r->error.code, vial_verdict_name(r->verdict));
+    if (r->error.code[0])
+        tell_fault(job, &r->error);
+    preset_tell(job, "timeout", json_real((double)limit_ms / 1000));
+    preset_tell(job, "duration", json_real(r->duration_ms / 1000));
+    preset_tell(job, "duration_ms", json_real(r->duration_ms));
+    preset_tell(job, "driver", json_string(r->driver));
+    preset_tell(job, "level", json_string(r->level));
+    preset_tell(job, "image", r->image ? json_string(r->image) : json_null());
+    preset_tell(job, "container", json_string(r->vessel_id));
+    preset_tell(job, "signal",
+                r->signal ? json_string(vial_signal_name(r->signal)) : json_null());
+}
+
+static void add_value(struct str *out, const json_t *value)
+{
+    if (json_is_string(value))
+        str_add(out, json_string_value(value), json_string_length(value));
+    else if (json_is_integer(value))
+        str_printf(out, "%lld", (long long)json_integer_value(value));
+    else if (json_is_real(value))
+        str_printf(out, "%.6g", json_real_value(value));
+    else if (json_is_boolean(value))
+        str_puts(out, json_is_true(value) ? "true" : "false");
+}
+
+/* "{name}" becomes the value of that name. */
+static void expand(struct str *out, const char *show, const json_t *values)
+{
+    while (*show) {
+        size_t len = strcspn(show, "{");
+        size_t name = 0;
+
+        str_add(out, show, len);
+        show += len;
+        if (!*show)
+            return;
+        name = strcspn(show + 1, "}");
+        add_value(out, json_object_getn(values, show + 1, name));
+        show += 1 + name + (show[1 + name] == '}');
+    }
+}
+
+static void add_line(struct str *out, const struct preset_job *job, const json_t *line)
+{
+    const char *when = text_of(line, "when");
+
+    if (when && !json_object_get(job->flags, when))
+        return;
+    while (out->len > 0 && out->data[out->len - 1] == '\n')
+        out->data[--out->len] = '\0';
+    if (out->len > 0)
+        str_putc(out, '\n');
+    expand(out, text_of(line, "show"), job->values);
+}
+
+/* A template whose leaves are names of values. */
+static json_t *pick(const struct preset_job *job, json_t *shape)
+{
+    json_t *object = NULL;
+
+    if (json_is_string(shape)) {
+        json_t *value = json_object_get(job->values, json_string_value(shape));
+
+        return value ? json_incref(value) : json_null();
+    }
+    object = json_object();
+    for (void *at = json_object_iter(shape); at; at = json_object_iter_next(shape, at))
+        (void)json_object_set_new(object, json_object_iter_key(at),
+                                  pick(job, json_object_iter_value(at)));
+    return object;
+}
+
+void preset_answer(struct preset_job *job, struct mcp_answer *answer)
+{
+    const json_t *form = json_object_get(job->tool->tool, "answer");
+    const json_t *lines = json_object_get(form, "text");
+    json_t *shape = json_object_get(form, "json");
+
+    for (size_t i = 0; i < json_array_size(lines); i++)
+        add_line(&answer->text, job, json_array_get(lines, i));
+    answer->is_error = json_object_get(job->flags, "error") != NULL;
+    if (shape)
+        answer->structured = pick(job, shape);
+}
+
+/* What kind of value each name has; all may be null where there is none. */
+static json_t *leaf_schema(const char *name)
+{
+    static const struct {
+        const char *name, *type;
+    } kinds[] = {
+        { "exit_code", "integer" },  { "timed_out", "boolean" },
+        { "truncated", "boolean" },  { "duration", "number" },
+        { "duration_ms", "number" }, { "timeout", "number" },
+        { "removed", "integer" },    { "items", "array" },
+        { "done", "boolean" },
+    };
+
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (strcmp(kinds[i].name, name) == 0)
+            return json_pack("{s:[s, s]}", "type", kinds[i].type, "null");
+    return json_pack("{s:[s, s]}", "type", "string", "null");
+}
+
+static json_t *shape_schema(json_t *shape)
+{
+    json_t *properties = json_object();
+    json_t *required = json_array();
+
+    if (json_is_string(shape)) {
+        json_decref(properties);
+        json_decref(required);
+        return leaf_schema(json_string_value(shape));
+    }
+    for (void *at = json_object_iter(shape); at;
+         at = json_object_iter_next(shape, at)) {
+        const char *name = json_object_iter_key(at);
+
+        (void)json_object_set_new(properties, name,
+                                  shape_schema(json_object_iter_value(at)));
+        (void)json_array_append_new(required, json_string(name));
+    }
+    return json_pack("{s:s, s:o, s:o, s:b}", "type", "object", "properties", properties,
+                     "required", required, "additionalProperties", 0);
+}
+
+json_t *preset_output(const json_t *tool)
+{
+    json_t *shape = json_object_get(json_object_get(tool, "answer"), "json");
+
+    return shape ? shape_schema(shape) : NULL;
+}

@@ -1,0 +1,479 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* What a preset's tools do. */
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/fail.h"
+#include "base/json.h"
+#include "base/path.h"
+#include "base/str.h"
+#include "base/text.h"
+#include "mcp/own.h"
+#include "mcp/preset.h"
+#include "model/request.h"
+
+#define PULL_MS (5 * 60 * 1000)
+
+static const char *text_of(const json_t *object, const char *key)
+{
+    return json_string_value(json_object_get(object, key));
+}
+
+const char *preset_part(const struct preset_job *job, const char *part)
+{
+    json_t *parameters = json_object_get(job->tool->tool, "parameters");
+
+    for (void *at = json_object_iter(parameters); at;
+         at = json_object_iter_next(parameters, at)) {
+        const json_t *one = json_object_iter_value(at);
+        const char *given = text_of(job->call->arguments, json_object_iter_key(at));
+
+        if (str_eq(text_of(one, "part"), part))
+            return given ? given : text_of(one, "default");
+    }
+    return NULL;
+}
+
+/* An argument as text: "{}s" makes seconds of a number. */
+static int set_argument(struct vial_request *req, const json_t *parameter,
+                        const json_t *value, struct vial_error *err)
+{
+    const char *form = text_of(parameter, "form");
+    const char *hole = form ? strstr(form, "{}") : NULL;
+    const char *field = text_of(parameter, "field");
+    auto_str struct str text = { 0 };
+
+    if (hole)
+        str_add(&text, form, (size_t)(hole - form));
+    if (json_is_string(value))
+        str_add(&text, json_string_value(value), json_string_length(value));
+    else if (json_is_integer(value))
+        str_printf(&text, "%lld", (long long)json_integer_value(value));
+    else
+        str_printf(&text, "%g", json_number_value(value));
+    if (hole)
+        str_puts(&text, hole + 2);
+    if (!str_ok(&text))
+        return fail_memory(err);
+    if (str_eq(field, "code") || str_eq(field, "stdin"))
+        return vial_request_set_bytes(req, field, text.data ? text.data : "", text.len,
+                                      err);
+    return vial_request_set(req, field, text.data ? text.data : "", err);
+}
+
+static int set_arguments(const struct preset_job *job, struct vial_request *req,
+                         struct vial_error *err)
+{
+    json_t *parameters = json_object_get(job->tool->tool, "parameters");
+    json_t *set = json_object_get(job->tool->tool, "set");
+
+    for (void *at = json_object_iter(set); at; at = json_object_iter_next(set, at))
+        if (vial_request_set(req, json_object_iter_key(at),
+                             json_string_value(json_object_iter_value(at)), err) < 0)
+            return -1;
+    for (void *at = json_object_iter(parameters); at;
+         at = json_object_iter_next(parameters, at)) {
+        const json_t *one = json_object_iter_value(at);
+        const json_t *value =
+            json_object_get(job->call->arguments, json_object_iter_key(at));
+
+        if (value && text_of(one, "field") && set_argument(req, one, value, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* Enough bytes for as many characters as the answer shows. */
+static int set_output(const struct preset_job *job, struct vial_request *req,
+                      struct vial_error *err)
+{
+    const json_t *answer = json_object_get(job->tool->tool, "answer");
+    json_int_t limit = json_integer_value(json_object_get(answer, "limit"));
+    char bytes[32];
+
+    if (limit <= 0)
+        return 0;
+    (void)snprintf(bytes, sizeof bytes, "%lld", (long long)limit * 4);
+    return vial_request_set(req, "output_limit", bytes, err);
+}
+
+/* The repository that the server was started in, if it was in one. */
+static int set_repository(const struct preset_job *job, struct vial_request *req,
+                          struct vial_error *err)
+{
+    auto_free char *here = getcwd(NULL, 0);
+    auto_str struct str inside = { 0 };
+    auto_free char *root = NULL;
+    size_t len = here ? path_repository(here) : 0;
+
+    if (len == 0 || !json_is_true(json_object_get(job->tool->tool, "repository")))
+        return 0;
+    root = strndup(here, len);
+    str_printf(&inside, "/workspace%s", here + len);
+    if (!root || !str_ok(&inside))
+        return fail_memory(err);
+    if (vial_request_set(req, "workspace", root, err) < 0)
+        return -1;
+    return vial_request_set(req, "cwd", inside.data, err);
+}
+
+static int make_request(const struct preset_job *job, struct vial_request **out,
+                        struct vial_error *err)
+{
+    auto_ask struct vial_request *req = NULL;
+    const char *line = preset_part(job, "shell");
+    bool runs = str_eq(text_of(job->tool->tool, "does"), "run");
+
+    if (vial_request_new(&req, err) < 0 || set_arguments(job, req, err) < 0)
+        return -1;
+    if (runs && line &&
+        (vial_request_set(req, "command", "sh", err) < 0 ||
+         vial_request_set(req, "command", "-c", err) < 0 ||
+         vial_request_set(req, "command", line, err) < 0))
+        return -1;
+    if (runs && (set_output(job, req, err) < 0 || set_repository(job, req, err) < 0))
+        return -1;
+    *out = ptr_take(&req);
+    return 0;
+}
+
+static int64_t limit_of(const struct preset_job *job, const struct vial_request *req)
+{
+    int64_t asked = request_amount(req, FIELD_ID_timeout);
+
+    return asked ? asked : job->tool->world->timeout_ms;
+}
+
+static int pass_on(void *context, int stream, const void *data, size_t len)
+{
+    struct mcp_call *call = context;
+
+    (void)stream;
+    call->progress(call, data, len);
+    return 0;
+}
+
+static int tell_pull(void *context, const char *layer, const char *status,
+                     unsigned long long current, unsigned long long total)
+{
+    struct mcp_call *call = context;
+    char line[256];
+    int len =
+        snprintf(line, sizeof line, "%s%s%s\n", status, layer[0] ? " " : "", layer);
+
+    (void)current;
+    (void)total;
+    call->progress(call, line, len > 0 && (size_t)len < sizeof line ? (size_t)len : 0);
+    return 0;
+}
+
+int preset_pull(struct mcp_call *call, const char *image, struct vial_error *err)
+{
+    const struct vial_pull pull = { .name = image,
+                                    .timeout_ms = PULL_MS,
+                                    .cancel_fd = call->cancel_fd,
+                                    .progress = tell_pull,
+                                    .context = call };
+    auto_free char *json = NULL;
+
+    return vial_image_pull(call->engine, &pull, &json, err);
+}
+
+static bool lacks_image(const char *code)
+{
+    return strcmp(code, fail_code_text(VIAL_E_IMAGE)) == 0;
+}
+
+static int run_once(struct preset_job *job, bool keep, const struct vial_request *req,
+                    const struct vial_watch *watch, struct vial_result **out,
+                    struct vial_error *err)
+{
+    if (keep)
+        return preset_run_kept(job, req, watch, out, err);
+    return vial_run(job->call->engine, req, watch, out, err);
+}
+
+/* A run for want of an image has done nothing yet: it is pulled, once. */
+static int run(struct preset_job *job, bool keep, const struct vial_request *req,
+               struct vial_result **out, struct vial_error *err)
+{
+    struct mcp_call *call = job->call;
+    const struct vial_watch watch = { .cancel_fd = call->cancel_fd,
+                                      .stdin_fd = -1,
+                                      .output = pass_on,
+                                      .context = call,
+                                      .caller = call->owner[0] ? call->owner : NULL };
+
+    if (run_once(job, keep, req, &watch, out, err) < 0)
+        return -1;
+    if (!(*out)->image || !lacks_image((*out)->error.code))
+        return 0;
+    if (preset_pull(call, (*out)->image, &(*out)->error) < 0)
+        return 0;
+    vial_result_free(ptr_take(out));
+    return run_once(job, keep, req, &watch, out, err);
+}
+
+static int do_run(struct preset_job *job, struct vial_error *err)
+{
+    bool keep = job->tool->world->alive &&
+                json_is_true(json_object_get(job->tool->tool, "keep"));
+    auto_ask struct vial_request *req = NULL;
+    auto_result struct vial_result *result = NULL;
+    int rc;
+
+    if (make_request(job, &req, err) < 0)
+        return -1;
+    rc = run(job, keep, req, &result, err);
+    if (rc == 0)
+        preset_tell_result(job, result, limit_of(job, req));
+    return rc;
+}
+
+/* Sessions. */
+
+static const char *usual_image(const struct preset_job *job)
+{
+    const json_t *defaults = json_object_get(job->tool->world->config, "defaults");
+
+    return text_of(json_object_get(defaults, "image"), "value");
+}
+
+int preset_open(struct preset_job *job, const struct vial_request *req,
+                struct registered **out, struct vial_error *err)
+{
+    struct mcp_call *call = job->call;
+    const char *image = usual_image(job);
+
+    if (registry_start(call->registry, call->owner, req, NULL, out, err) == 0)
+        return 0;
+    if (!image || !lacks_image(err->code) || preset_pull(call, image, err) < 0)
+        return -1;
+    return registry_start(call->registry, call->owner, req, NULL, out, err);
+}
+
+/* A single program may later ask for as much time as the policy allows. */
+static int allow_time(const struct preset_job *job, struct vial_request *req,
+                      struct vial_error *err)
+{
+    char text[32];
+
+    (void)snprintf(text, sizeof text, "%lldms",
+                   (long long)job->tool->world->max_timeout_ms);
+    return vial_request_set(req, "timeout", text, err);
+}
+
+static int do_open(struct preset_job *job, struct vial_error *err)
+{
+    auto_ask struct vial_request *req = NULL;
+    struct registered *held = NULL;
+
+    if (make_request(job, &req, err) < 0 || allow_time(job, req, err) < 0 ||
+        preset_open(job, req, &held, err) < 0)
+        return -1;
+    preset_tell(job, "id", json_string(held->id));
+    (void)json_object_set_new(job->flags, "id", json_true());
+    registry_release(job->call->registry, held);
+    return 0;
+}
+
+static int do_exec(struct preset_job *job, struct registered *held,
+                   struct vial_error *err)
+{
+    const char *const argv[] = { "/bin/sh", "-c", preset_part(job, "shell"), NULL };
+    auto_ask struct vial_request *req = NULL;
+    auto_result struct vial_result *result = NULL;
+    struct own_program program = { .argv = argv };
+
+    if (make_request(job, &req, err) < 0)
+        return -1;
+    program.timeout_ms = limit_of(job, req);
+    if (own_exec(job->call, held, &program, &result, err) < 0)
+        return -1;
+    preset_tell_result(job, result, program.timeout_ms);
+    return 0;
+}
+
+/* File tools answer like commands that ended well. */
+static void tell_text(struct preset_job *job, const char *data, size_t len)
+{
+    struct vial_result result = { .verdict = VIAL_OK };
+    struct blob copy = { 0 };
+
+    if (blob_set(&copy, data, len) < 0)
+        return;
+    result.out = (struct vial_stream){ .data = copy.data, .len = len };
+    preset_tell_result(job, &result, 0);
+    blob_done(&copy);
+}
+
+/* A path is relative to the working directory, however it begins. */
+static const char *path_of(const struct preset_job *job)
+{
+    const char *path = preset_part(job, "path");
+
+    if (!path)
+        return "";
+    path += strspn(path, "/");
+    while (str_starts(path, "./"))
+        path += 2;
+    return strcmp(path, ".") == 0 ? "" : path;
+}
+
+static int do_read(struct preset_job *job, struct registered *held,
+                   struct vial_error *err)
+{
+    auto_free char *data = NULL;
+    size_t len = 0;
+
+    if (vial_session_get(held->session, path_of(job), 0, 0, &data, &len, err) < 0)
+        return -1;
+    tell_text(job, data, len);
+    return 0;
+}
+
+static int do_write(struct preset_job *job, struct registered *held,
+                    struct vial_error *err)
+{
+    const char *content = preset_part(job, "content");
+
+    if (vial_session_put(held->session, path_of(job), content, strlen(content), 0,
+                         err) < 0)
+        return -1;
+    tell_text(job, "", 0);
+    return 0;
+}
+
+static int do_list(struct preset_job *job, struct registered *held,
+                   struct vial_error *err)
+{
+    struct vial_entries entries = { 0 };
+    auto_str struct str text = { 0 };
+
+    if (vial_session_list(held->session, path_of(job), false, &entries, err) < 0)
+        return -1;
+    for (size_t i = 0; i < entries.count; i++) {
+        const struct vial_entry *e = &entries.items[i];
+
+        str_printf(&text, "%c %04o %10llu %s\n", e->type == 'f' ? '-' : e->type,
+                   e->mode & 07777u, (unsigned long long)e->size, e->path);
+    }
+    vial_entries_free(&entries);
+    if (text.failed)
+        return fail_memory(err);
+    tell_text(job, text.data ? text.data : "", text.len);
+    return 0;
+}
+
+/* In the session that the argument names. */
+static int in_session(struct preset_job *job,
+                      int (*verb)(struct preset_job *, struct registered *,
+                                  struct vial_error *),
+                      struct vial_error *err)
+{
+    struct mcp_call *call = job->call;
+    const char *id = preset_part(job, "id");
+    struct registered *held = NULL;
+    int rc;
+
+    if (registry_take(call->registry, call->owner, id ? id : "", &held, err) < 0)
+        return -1;
+    rc = verb(job, held, err);
+    registry_release(call->registry, held);
+    return rc;
+}
+
+/* Never fails: what is gone already is good, and all else is logged. */
+static int do_close(struct preset_job *job, struct vial_error *err)
+{
+    struct mcp_call *call = job->call;
+    const char *id = preset_part(job, "id");
+
+    if (registry_stop(call->registry, call->owner, id ? id : "", err) < 0)
+        mcp_call_log(
+            call, "warning",
+            json_pack("{s:s, s:s}", "code", err->code, "message", err->message));
+    preset_tell(job, "done", json_true());
+    return 0;
+}
+
+/* Vessels of all callers on this host. */
+
+static int do_vessels(struct preset_job *job, struct vial_error *err)
+{
+    auto_free char *text = NULL;
+    auto_str struct str lines = { 0 };
+    json_t *list = NULL;
+    json_t *one = NULL;
+    size_t i = 0;
+
+    if (vial_vessels(job->call->engine, &text, err) < 0)
+        return -1;
+    list = json_loads(text, 0, NULL);
+    json_array_foreach(list, i, one)
+    {
+        const char *name = text_of(one, "name");
+
+        str_printf(&lines, "%s %s %s\n", name ? name : text_of(one, "vessel"),
+                   text_of(one, "driver"),
+                   json_is_true(json_object_get(one, "orphan")) ? "orphan" : "running");
+    }
+    preset_tell(job, "list", json_string(lines.len ? lines.data : "none"));
+    preset_tell(job, "items", list ? list : json_array());
+    return 0;
+}
+
+static int do_cleanup(struct preset_job *job, struct vial_error *err)
+{
+    unsigned removed = 0;
+
+    if (vial_cleanup(job->call->engine, &removed, err) < 0)
+        return -1;
+    preset_tell(job, "removed", json_integer(removed));
+    return 0;
+}
+
+static int perform(struct preset_job *job, struct vial_error *err)
+{
+    static const struct {
+        const char *name;
+        int (*alone)(struct preset_job *, struct vial_error *);
+        int (*inside)(struct preset_job *, struct registered *, struct vial_error *);
+    } verbs[] = {
+        { "run", do_run, NULL },         { "open", do_open, NULL },
+        { "exec", NULL, do_exec },       { "read", NULL, do_read },
+        { "write", NULL, do_write },     { "list", NULL, do_list },
+        { "close", do_close, NULL },     { "vessels", do_vessels, NULL },
+        { "cleanup", do_cleanup, NULL },
+    };
+    const char *does = text_of(job->tool->tool, "does");
+
+    for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++) {
+        if (!str_eq(verbs[i].name, does))
+            continue;
+        return verbs[i].alone ? verbs[i].alone(job, err)
+                              : in_session(job, verbs[i].inside, err);
+    }
+    return fail(err, VIAL_E_INTERNAL, "tool that does '%s'", does);
+}
+
+void preset_call(const struct mcp_tool *tool, struct mcp_call *call,
+                 struct mcp_answer *answer)
+{
+    struct preset_job job = { .tool = tool->data,
+                              .call = call,
+                              .values = json_object(),
+                              .flags = json_object() };
+    struct vial_error err = { 0 };
+
+    if (perform(&job, &err) < 0)
+        preset_tell_error(&job, &err);
+    preset_answer(&job, answer);
+    json_decref(job.values);
+    json_decref(job.flags);
+}

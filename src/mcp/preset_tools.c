@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* The table of a preset's tools, made of the preset's data. */
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/fail.h"
+#include "base/json.h"
+#include "mcp/preset.h"
+#include "model/fields.h"
+#include "model/value.h"
+
+static void world_free(void *data)
+{
+    struct preset_world *w = data;
+
+    json_decref(w->block);
+    json_decref(w->config);
+    preset_end_kept(w);
+    free(w->tools);
+    (void)pthread_mutex_destroy(&w->lock);
+    free(w);
+}
+
+static const char *text_of(const json_t *object, const char *key)
+{
+    return json_string_value(json_object_get(object, key));
+}
+
+/* A duration as `config show` has it: text with a unit, or seconds. */
+static int64_t duration_ms(const json_t *block, const char *key)
+{
+    static const struct field f = {
+        .name = "duration", .type = FIELD_MS, .min = 1, .max = INT64_MAX
+    };
+    json_t *value = json_object_get(json_object_get(block, key), "value");
+    int64_t ms = 0;
+
+    return value && value_decode(&f, value, &ms, NULL) == 0 ? ms : 30000;
+}
+
+static int read_world(struct vial_engine *engine, struct preset_world *w,
+                      struct vial_error *err)
+{
+    auto_free char *block = NULL;
+    auto_free char *config = NULL;
+    const json_t *keep = NULL;
+
+    if (vial_preset(engine, &block, err) < 0 || vial_config(engine, &config, err) < 0)
+        return -1;
+    w->block = json_loads(block, JSON_DECODE_ANY, NULL);
+    w->config = json_loads(config, 0, NULL);
+    if (!w->block || !w->config)
+        return fail_memory(err);
+    keep = json_object_get(w->config, "keep");
+    w->alive = json_is_true(json_object_get(keep, "alive"));
+    w->executions = json_integer_value(json_object_get(keep, "executions"));
+    w->idle_ms = (int64_t)(json_number_value(json_object_get(keep, "idle")) * 1000);
+    w->timeout_ms = duration_ms(json_object_get(w->config, "defaults"), "timeout");
+    w->max_timeout_ms =
+        duration_ms(json_object_get(w->config, "policy"), "max_timeout");
+    return 0;
+}
+
+/* `enum: languages` stands for those that the settings have. */
+static json_t *choices(const struct preset_world *w, const json_t *parameter)
+{
+    json_t *list = json_object_get(parameter, "enum");
+
+    if (!json_is_string(list))
+        return json_incref(list);
+    return json_incref(json_object_get(w->config, "languages"));
+}
+
+static json_t *parameter_schema(const struct preset_world *w, const json_t *parameter)
+{
+    static const char *const copied[] = { "type", "description", "minimum", "maximum",
+                                          "default" };
+    json_t *schema = json_object();
+
+    for (size_t i = 0; i < sizeof copied / sizeof *copied; i++) {
+        json_t *value = json_object_get(parameter, copied[i]);
+
+        if (value)
+            (void)json_object_set(schema, copied[i], value);
+    }
+    if (json_object_get(parameter, "enum"))
+        (void)json_object_set_new(schema, "enum", choices(w, parameter));
+    return schema;
+}
+
+static json_t *input_schema(const struct preset_world *w, const json_t *tool)
+{
+    json_t *parameters = json_object_get(tool, "parameters");
+    json_t *properties = json_object();
+    json_t *required = json_array();
+
+    for (void *at = json_object_iter(parameters); at;
+         at = json_object_iter_next(parameters, at)) {
+        const json_t *one = json_object_iter_value(at);
+        const char *name = json_object_iter_key(at);
+
+        (void)json_object_set_new(properties, name, parameter_schema(w, one));
+        if (json_is_true(json_object_get(one, "required")))
+            (void)json_array_append_new(required, json_string(name));
+    }
+    return json_pack("{s:s, s:o, s:o, s:b}", "type", "object", "properties", properties,
+                     "required", required, "additionalProperties", 0);
+}
+
+static json_t *annotations(const struct preset_world *w, const json_t *tool)
+{
+    const json_t *network =
+        json_object_get(json_object_get(w->config, "defaults"), "network");
+    const char *does = text_of(tool, "does");
+    const char *mode = text_of(network, "value");
+    bool reads = strcmp(does, "read") == 0 || strcmp(does, "list") == 0 ||
+                 strcmp(does, "vessels") == 0;
+    bool removes = strcmp(does, "close") == 0 || strcmp(does, "cleanup") == 0;
+
+    return json_pack("{s:b, s:b, s:b}", "readOnlyHint", reads, "destructiveHint",
+                     removes, "openWorldHint", mode && strcmp(mode, "none") != 0);
+}
+
+static void fill(struct mcp_tool *out, const char *name, struct preset_tool *data)
+{
+    const json_t *tool = data->tool;
+    const char *does = text_of(tool, "does");
+    bool runs = strcmp(does, "run") == 0 || strcmp(does, "exec") == 0;
+
+    *out = (struct mcp_tool){
+        .name = name,
+        .title = text_of(tool, "title"),
+        .description = text_of(tool, "description"),
+        .input = input_schema(data->world, tool),
+        .output = preset_output(tool),
+        .annotations = annotations(data->world, tool),
+        .call = preset_call,
+        .data = data,
+        .tasks = runs ? MCP_TASK_LONG : MCP_TASK_NEVER,
+    };
+}
+
+static int build(struct preset_world *w, struct mcp_tools *out, struct vial_error *err)
+{
+    json_t *tools = json_object_get(w->block, "tools");
+    size_t count = json_object_size(tools);
+    size_t i = 0;
+
+    w->tools = calloc(count, sizeof *w->tools);
+    out->items = calloc(count, sizeof *out->items);
+    if (!w->tools || !out->items)
+        return fail_memory(err);
+    for (void *at = json_object_iter(tools); at;
+         at = json_object_iter_next(tools, at)) {
+        w->tools[i].world = w;
+        w->tools[i].tool = json_object_iter_value(at);
+        fill(&out->items[i], json_object_iter_key(at), &w->tools[i]);
+        out->count = ++i;
+    }
+    return 0;
+}
+
+int mcp_preset_tools(struct vial_engine *engine, const char *name,
+                     struct mcp_tools *out, struct vial_error *err)
+{
+    struct mcp_tools tools = { .data_free = world_free };
+    struct preset_world *w = calloc(1, sizeof *w);
+    int rc;
+
+    (void)name; /* the engine has read it */
+    if (!w)
+        return fail_memory(err);
+    (void)pthread_mutex_init(&w->lock, NULL);
+    tools.data = w;
+    rc = read_world(engine, w, err);
+    if (rc == 0 && json_object_size(json_object_get(w->block, "tools")) == 0) {
+        mcp_tools_done(&tools);
+        return mcp_own_tools(engine, out, err);
+    }
+    if (rc == 0)
+        rc = build(w, &tools, err);
+    if (rc < 0)
+        mcp_tools_done(&tools);
+    else
+        *out = tools;
+    return rc;
+}

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "mcp/stdio.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/fail.h"
+#include "base/io.h"
+#include "base/json.h"
+
+#define LINE_MAX_BYTES (64u << 20)
+#define THREADS_MAX    256u
+#define PIECE          (64u << 10)
+
+struct stdio {
+    struct mcp *mcp;
+    struct mcp_peer *peer;
+    int in, out;
+    int broken_fd; /* readable: nobody reads our answers any more */
+    struct str line;
+    bool skipping; /* the rest of a line that was too long */
+
+    pthread_mutex_t lock; /* for what follows, and for writing */
+    pthread_cond_t changed;
+    unsigned threads;
+};
+
+/* A request in a thread of its own. */
+struct job {
+    struct stdio *s;
+    struct rpc_message message;
+    struct mcp_flight *flight;
+    int cancel_fd;
+};
+
+/* Takes MESSAGE. */
+static void write_message(struct stdio *s, json_t *message)
+{
+    char *text = message ? json_dumps(message, JSON_COMPACT) : NULL;
+    const uint64_t one = 1;
+    size_t len;
+
+    json_decref(message);
+    if (!text)
+        return;
+    len = strlen(text);
+    text[len] = '\n'; /* in place of the NUL: one write, so that lines stay whole */
+    (void)pthread_mutex_lock(&s->lock);
+    if (io_write_all(s->out, text, len + 1) < 0)
+        (void)!write(s->broken_fd, &one, sizeof one);
+    (void)pthread_mutex_unlock(&s->lock);
+    free(text);
+}
+
+static void send_unasked(void *transport, json_t *message)
+{
+    write_message(transport, message);
+}
+
+static void send_meanwhile(struct mcp_exchange *x, json_t *message)
+{
+    write_message(x->transport, message);
+}
+
+static void write_error(struct stdio *s, const json_t *id, const struct rpc_error *err)
+{
+    write_message(s, rpc_error(id, err));
+}
+
+static void answer(struct stdio *s, struct rpc_message *m, struct mcp_flight *flight,
+                   int cancel_fd)
+{
+    struct mcp_exchange x = { .mcp = s->mcp,
+                              .peer = s->peer,
+                              .owner = "",
+                              .message = m,
+                              .cancel_fd = cancel_fd,
+                              .send = send_meanwhile,
+                              .transport = s };
+    unsigned status;
+    json_t *reply = mcp_answer(&x, mcp_is_modern(m, NULL), &status);
+
+    /* Written before the id is free again, unless nobody wants it any more. */
+    if (mcp_flight_is_cancelled(flight))
+        json_decref(reply);
+    else
+        write_message(s, reply);
+    (void)mcp_flight_end(s->peer, flight);
+}
+
+static void *run_job(void *context)
+{
+    struct job *job = context;
+    struct stdio *s = job->s;
+
+    answer(s, &job->message, job->flight, job->cancel_fd);
+    rpc_message_done(&job->message);
+    free(job);
+    (void)pthread_mutex_lock(&s->lock);
+    s->threads--;
+    (void)pthread_cond_broadcast(&s->changed);
+    (void)pthread_mutex_unlock(&s->lock);
+    return NULL;
+}
+
+static bool start_thread(struct stdio *s, struct job *job)
+{
+    pthread_attr_t attr;
+    pthread_t thread;
+    bool started = false;
+
+    (void)pthread_mutex_lock(&s->lock);
+    if (s->threads < THREADS_MAX) {
+        (void)pthread_attr_init(&attr);
+        (void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+        started = pthread_create(&thread, &attr, run_job, job) == 0;
+        (void)pthread_attr_destroy(&attr);
+        s->threads += started;
+    }
+    (void)pthread_mutex_unlock(&s->lock);
+    return started;
+}
+
+/* Takes M. */
+static void take_request(struct stdio *s, struct rpc_message *m)
+{
+    auto_rpc_error struct rpc_error err = { 0 };
+    struct job *job = calloc(1, sizeof *job);
+
+    if (!job ||
+        mcp_flight_begin(s->peer, m->id, &job->flight, &job->cancel_fd, &err) < 0) {
+        if (!job)
+            (void)rpc_fail(&err, RPC_INTERNAL, 0, NULL, "Internal error: no memory");
+        write_error(s, m->id, &err);
+        rpc_message_done(m);
+        free(job);
+        return;
+    }
+    job->s = s;
+    job->message = *m;
+    if (mcp_is_slow(m->method) && start_thread(s, job))
+        return;
+    if (mcp_is_slow(m->method)) {
+        (void)rpc_fail(&err, RPC_INTERNAL, 0, NULL, "too many requests are under way");
+        write_error(s, m->id, &err);
+        (void)mcp_flight_end(s->peer, job->flight);
+    } else {
+        answer(s, m, job->flight, job->cancel_fd);
+    }
+    rpc_message_done(m);
+    free(job);
+}
+
+static bool is_blank(const char *text, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        if (!strchr(" \t\r", text[i]))
+            return false;
+    return true;
+}
+
+static void take_line(struct stdio *s, const char *text, size_t len)
+{
+    auto_rpc_error struct rpc_error err = { 0 };
+    auto_json json_t *id = NULL;
+    struct rpc_message m;
+
+    if (is_blank(text, len))
+        return;
+    if (rpc_read(text, len, &m, &id, &err) < 0) {
+        write_error(s, id, &err);
+        return;
+    }
+    if (m.kind == RPC_REQUEST) {
+        take_request(s, &m);
+        return;
+    }
+    mcp_take(s->peer, &m);
+    rpc_message_done(&m);
+}
+
+static void refuse_line(struct stdio *s)
+{
+    auto_rpc_error struct rpc_error err = { 0 };
+
+    s->skipping = true;
+    s->line.len = 0;
+    (void)rpc_fail(&err, RPC_INVALID, 0, NULL,
+                   "Invalid Request: a message has at most %u bytes", LINE_MAX_BYTES);
+    write_error(s, NULL, &err);
+}
+
+/* Whole lines go, the rest waits. */
+static void take_bytes(struct stdio *s, const char *data, size_t len)
+{
+    while (len > 0) {
+        const char *end = memchr(data, '\n', len);
+        size_t part = end ? (size_t)(end - data) : len;
+
+        if (!s->skipping && s->line.len + part > LINE_MAX_BYTES)
+            refuse_line(s);
+        if (!s->skipping)
+            str_add(&s->line, data, part);
+        if (!end)
+            return;
+        if (!s->skipping && !s->line.failed)
+            take_line(s, s->line.data ? s->line.data : "", s->line.len);
+        s->line.len = 0;
+        s->skipping = false;
+        data = end + 1;
+        len -= part + 1;
+    }
+}
+
+/* True until there is nothing more to come. */
+static bool read_some(struct stdio *s, char *buf)
+{
+    struct pollfd p[] = { { .fd = s->in, .events = POLLIN },
+                          { .fd = s->broken_fd, .events = POLLIN } };
+    ssize_t n;
+
+    if (poll(p, 2, -1) < 0)
+        return errno == EINTR;
+    if (p[1].revents)
+        return false;
+    n = read(s->in, buf, PIECE);
+    if (n < 0)
+        return errno == EINTR || errno == EAGAIN;
+    if (n > 0)
+        take_bytes(s, buf, (size_t)n);
+    return n > 0;
+}
+
+static void end_all(struct stdio *s)
+{
+    mcp_peer_cancel_all(s->peer);
+    (void)pthread_mutex_lock(&s->lock);
+    while (s->threads > 0)
+        (void)pthread_cond_wait(&s->changed, &s->lock);
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
+int mcp_stdio_serve(struct mcp *mcp, int in, int out, struct vial_error *err)
+{
+    auto_free char *buf = malloc(PIECE);
+    auto_fd int broken_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    struct stdio s = { .mcp = mcp, .in = in, .out = out, .broken_fd = broken_fd };
+
+    if (broken_fd < 0)
+        return fail_sys(err, "make an eventfd");
+    s.peer = mcp_peer_new(mcp, send_unasked, &s);
+    if (!s.peer || !buf) {
+        mcp_peer_free(s.peer);
+        return fail_memory(err);
+    }
+    (void)pthread_mutex_init(&s.lock, NULL);
+    (void)pthread_cond_init(&s.changed, NULL);
+    while (read_some(&s, buf))
+        ;
+    end_all(&s);
+    mcp_peer_free(s.peer);
+    str_done(&s.line);
+    (void)pthread_cond_destroy(&s.changed);
+    (void)pthread_mutex_destroy(&s.lock);
+    return 0;
+}

@@ -1,0 +1,461 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Calls that go on after their request was answered (extension "tasks"). A task has
+ * a thread of its own; it stays readable for a while after it has ended. */
+
+#include <poll.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/sys.h"
+#include "mcp/core.h"
+
+#define TASKS_MAX 256u
+#define KEEP_MS   (INT64_C(60) * 60 * 1000)
+#define POLL_MS   500
+
+enum status { WORKING, INPUT, COMPLETED, FAILED, CANCELLED };
+static const char *const status_names[] = { "working", "input_required", "completed",
+                                            "failed", "cancelled" };
+
+struct task {
+    struct task *next;
+    struct mcp *mcp;
+    char id[40];
+    char *owner;
+    struct work work;
+    int cancel_fd, ended_fd; /* eventfds */
+    struct outbox outbox;    /* what it says while its request listens */
+
+    /* Under the server's lock: */
+    bool attached; /* the request that began it waits for it */
+    bool over;     /* its thread has ended */
+    enum status status;
+    char created[32], updated[32];
+    int64_t ended_ns;
+    json_t *result, *error, *asked, *got;
+};
+
+bool task_is_known(const json_t *capabilities)
+{
+    return json_is_object(
+        json_object_get(json_object_get(capabilities, "extensions"), MCP_META "tasks"));
+}
+
+int task_fail_unknown(struct rpc_error *err)
+{
+    return rpc_fail(err, RPC_CAPABILITY, 400,
+                    json_pack("{s:{s:{s:{}}}}", "requiredCapabilities", "extensions",
+                              MCP_META "tasks"),
+                    "Missing required client capability");
+}
+
+static void stamp(char out[32])
+{
+    struct timespec now;
+    struct tm utc;
+    size_t len;
+
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    (void)gmtime_r(&now.tv_sec, &utc);
+    len = strftime(out, 32, "%Y-%m-%dT%H:%M:%S", &utc);
+    (void)snprintf(out + len, 32 - len, ".%03dZ", (int)(now.tv_nsec / 1000000) % 1000);
+}
+
+static bool is_over(enum status status)
+{
+    return status == COMPLETED || status == FAILED || status == CANCELLED;
+}
+
+static void signal_fd(int fd)
+{
+    const uint64_t one = 1;
+
+    (void)!write(fd, &one, sizeof one);
+}
+
+/* With the lock held. A task that is over stays as it is. */
+static bool set_status(struct task *t, enum status status)
+{
+    if (is_over(t->status))
+        return false;
+    t->status = status;
+    stamp(t->updated);
+    if (is_over(status))
+        t->ended_ns = clock_now_ns();
+    (void)pthread_cond_broadcast(&t->mcp->changed);
+    return true;
+}
+
+static void task_free(struct task *t)
+{
+    work_done(&t->work);
+    outbox_done(&t->outbox);
+    (void)close(t->cancel_fd);
+    (void)close(t->ended_fd);
+    json_decref(t->result);
+    json_decref(t->error);
+    json_decref(t->asked);
+    json_decref(t->got);
+    free(t->owner);
+    free(t);
+}
+
+/* With the lock held: takes one out that may be forgotten. */
+static struct task *take_stale(struct mcp *mcp)
+{
+    int64_t before_ns = clock_now_ns() - KEEP_MS * 1000000;
+    struct task **oldest = NULL;
+    struct task *t;
+
+    for (struct task **at = &mcp->tasks; *at; at = &(*at)->next)
+        if ((*at)->over && !(*at)->attached)
+            oldest = at;
+    if (!oldest || ((*oldest)->ended_ns > before_ns && mcp->task_count < TASKS_MAX))
+        return NULL;
+    t = *oldest;
+    *oldest = t->next;
+    mcp->task_count--;
+    return t;
+}
+
+static bool add(struct mcp *mcp, struct task *t)
+{
+    struct task *stale;
+    bool room;
+
+    (void)pthread_mutex_lock(&mcp->lock);
+    stale = take_stale(mcp);
+    room = mcp->task_count < TASKS_MAX;
+    if (room) {
+        t->next = mcp->tasks;
+        mcp->tasks = t;
+        mcp->task_count++;
+        mcp->task_threads++;
+    }
+    (void)pthread_mutex_unlock(&mcp->lock);
+    if (stale)
+        task_free(stale);
+    return room;
+}
+
+/* Removes it although it never ran. */
+static void unadd(struct mcp *mcp, struct task *t)
+{
+    struct task **at = &mcp->tasks;
+
+    (void)pthread_mutex_lock(&mcp->lock);
+    while (*at != t)
+        at = &(*at)->next;
+    *at = t->next;
+    mcp->task_count--;
+    mcp->task_threads--;
+    (void)pthread_mutex_unlock(&mcp->lock);
+}
+
+static json_t *error_json_of(const struct rpc_error *err)
+{
+    return json_pack("{s:i, s:s, s:O*}", "code", (int)err->code, "message",
+                     err->message, "data", err->data);
+}
+
+static void finish(struct task *t, struct mcp_answer *answer)
+{
+    auto_rpc_error struct rpc_error err = { 0 };
+    json_t *result = NULL;
+    int rc = answer_result(answer, &result, &err);
+
+    if (rc == 0 && !json_object_get(result, "resultType"))
+        (void)json_object_set_new(result, "resultType", json_string("complete"));
+    if (rc < 0 && err.code == 0)
+        (void)rpc_fail(&err, RPC_INTERNAL, 0, NULL, "Internal error: no memory");
+    (void)pthread_mutex_lock(&t->mcp->lock);
+    if (set_status(t, rc == 0 ? COMPLETED : FAILED)) {
+        t->result = rc == 0 ? result : NULL;
+        t->error = rc == 0 ? NULL : error_json_of(&err);
+        result = NULL;
+    }
+    json_decref(result);
+    signal_fd(t->ended_fd);
+    t->over = true;
+    t->mcp->task_threads--;
+    (void)pthread_cond_broadcast(&t->mcp->changed);
+    (void)pthread_mutex_unlock(&t->mcp->lock);
+}
+
+static void *run_thread(void *context)
+{
+    struct task *t = context;
+    struct mcp_answer answer = { 0 };
+
+    t->work.tool->call(t->work.tool, &t->work.public, &answer);
+    finish(t, &answer);
+    answer_done(&answer);
+    return NULL;
+}
+
+static void make_id(char out[40])
+{
+    char low[20], high[20];
+
+    sys_make_id('t', low);
+    sys_make_id('t', high);
+    (void)snprintf(out, 40, "t-%s%s", low + 2, high + 2);
+}
+
+/* Takes what W has. */
+static struct task *task_new(struct work *w)
+{
+    struct task *t = calloc(1, sizeof *t);
+
+    if (!t)
+        return NULL;
+    t->mcp = w->mcp;
+    t->owner = strdup(w->public.owner);
+    t->cancel_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    t->ended_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (outbox_init(&t->outbox) < 0 || !t->owner || t->cancel_fd < 0 ||
+        t->ended_fd < 0) {
+        task_free(t);
+        return NULL;
+    }
+    t->attached = true;
+    make_id(t->id);
+    stamp(t->created);
+    stamp(t->updated);
+    t->work = *w;
+    w->params = w->capabilities = w->token = NULL;
+    w->held = (struct str){ 0 };
+    t->work.public.core = &t->work;
+    t->work.public.owner = t->owner;
+    t->work.public.cancel_fd = t->cancel_fd;
+    t->work.x = NULL;
+    t->work.task = t;
+    return t;
+}
+
+static bool start(struct task *t)
+{
+    pthread_attr_t attr;
+    pthread_t thread;
+    int rc;
+
+    if (!add(t->mcp, t))
+        return false;
+    (void)pthread_attr_init(&attr);
+    (void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+    rc = pthread_create(&thread, &attr, run_thread, t);
+    (void)pthread_attr_destroy(&attr);
+    if (rc != 0)
+        unadd(t->mcp, t);
+    return rc == 0;
+}
+
+/* With the lock held. */
+static json_t *view(const struct task *t)
+{
+    return json_pack("{s:s, s:s, s:s, s:s, s:I, s:i}", "taskId", t->id, "status",
+                     status_names[t->status], "createdAt", t->created, "lastUpdatedAt",
+                     t->updated, "ttlMs", (json_int_t)KEEP_MS, "pollIntervalMs",
+                     POLL_MS);
+}
+
+/* The request that began it goes its own way: with the result if it is there
+ * already, else with the task. */
+static json_t *detach(struct task *t)
+{
+    json_t *result = NULL;
+
+    (void)pthread_mutex_lock(&t->mcp->lock);
+    t->attached = false;
+    if (t->status == COMPLETED) {
+        result = json_incref(t->result);
+    } else {
+        result = view(t);
+        if (result)
+            (void)json_object_set_new(result, "resultType", json_string("task"));
+    }
+    (void)pthread_mutex_unlock(&t->mcp->lock);
+    return result;
+}
+
+static bool is_readable(int fd)
+{
+    struct pollfd p = { .fd = fd, .events = POLLIN };
+
+    return poll(&p, 1, 0) > 0;
+}
+
+int task_run(struct work *w, json_t **result, struct rpc_error *err)
+{
+    struct mcp_exchange *x = w->x;
+    bool wait = w->tool->tasks == MCP_TASK_LONG;
+    struct task *t = task_new(w);
+
+    if (t && !start(t)) {
+        task_free(t);
+        t = NULL;
+    }
+    if (!t)
+        return rpc_fail(err, RPC_INTERNAL, 503, NULL, "too many tasks");
+    if (wait)
+        outbox_pass_on(&t->outbox, x, t->ended_fd, t->mcp->options.task_after_ms);
+    /* Given up before it became a task: nobody will ever ask for it. */
+    if (wait && is_readable(x->cancel_fd)) {
+        signal_fd(t->cancel_fd);
+        (void)pthread_mutex_lock(&t->mcp->lock);
+        while (!t->over)
+            (void)pthread_cond_wait(&t->mcp->changed, &t->mcp->lock);
+        (void)pthread_mutex_unlock(&t->mcp->lock);
+    }
+    *result = detach(t);
+    return *result ? 0 : -1;
+}
+
+void task_send(struct task *task, json_t *message)
+{
+    bool attached;
+
+    (void)pthread_mutex_lock(&task->mcp->lock);
+    attached = task->attached;
+    (void)pthread_mutex_unlock(&task->mcp->lock);
+    if (attached)
+        outbox_put(&task->outbox, message);
+    else
+        json_decref(message);
+}
+
+int task_input(struct task *task, json_t *requests, json_t **out)
+{
+    struct mcp *mcp = task->mcp;
+    int rc;
+
+    (void)pthread_mutex_lock(&mcp->lock);
+    json_decref(task->asked);
+    json_decref(task->got);
+    task->asked = requests;
+    task->got = json_object();
+    (void)set_status(task, INPUT);
+    while (task->status == INPUT)
+        (void)pthread_cond_wait(&mcp->changed, &mcp->lock);
+    rc = task->status == WORKING ? 0 : -1;
+    if (rc == 0)
+        *out = ptr_take(&task->got);
+    (void)pthread_mutex_unlock(&mcp->lock);
+    return rc;
+}
+
+/* With the lock held: the task a request is about, if it is its owner's. */
+static struct task *find(struct mcp_exchange *x, struct rpc_error *err)
+{
+    const char *id = rpc_text(x->message->params, "taskId");
+
+    for (struct task *t = x->mcp->tasks; id && t; t = t->next)
+        if (strcmp(t->id, id) == 0 && strcmp(t->owner, x->owner) == 0)
+            return t;
+    (void)rpc_fail(err, RPC_PARAMS, 0, json_pack("{s:s*}", "taskId", id),
+                   "Unknown taskId");
+    return NULL;
+}
+
+int task_get(struct mcp_exchange *x, const struct era *era, json_t **result,
+             struct rpc_error *err)
+{
+    struct task *t;
+
+    (void)era;
+    (void)pthread_mutex_lock(&x->mcp->lock);
+    t = find(x, err);
+    if (t)
+        *result = view(t);
+    if (*result && t->status == INPUT)
+        (void)json_object_set(*result, "inputRequests", t->asked);
+    if (*result && t->status == COMPLETED)
+        (void)json_object_set(*result, "result", t->result);
+    if (*result && t->status == FAILED)
+        (void)json_object_set(*result, "error", t->error);
+    (void)pthread_mutex_unlock(&x->mcp->lock);
+    return *result ? 0 : -1;
+}
+
+/* With the lock held. */
+static void take_input(struct task *t, const json_t *responses)
+{
+    const char *key;
+    json_t *value;
+
+    if (t->status != INPUT)
+        return;
+    json_object_foreach((json_t *)(uintptr_t)responses, key, value)
+    {
+        if (json_object_get(t->asked, key)) {
+            (void)json_object_set(t->got, key, value);
+            (void)json_object_del(t->asked, key);
+        }
+    }
+    if (json_object_size(t->asked) == 0)
+        (void)set_status(t, WORKING);
+}
+
+int task_update(struct mcp_exchange *x, const struct era *era, json_t **result,
+                struct rpc_error *err)
+{
+    const json_t *responses = json_object_get(x->message->params, "inputResponses");
+    struct task *t;
+
+    (void)era;
+    if (!json_is_object(responses))
+        return rpc_fail(err, RPC_PARAMS, 400, NULL,
+                        "Invalid params: inputResponses is not an object");
+    (void)pthread_mutex_lock(&x->mcp->lock);
+    t = find(x, err);
+    if (t)
+        take_input(t, responses);
+    (void)pthread_mutex_unlock(&x->mcp->lock);
+    if (!t)
+        return -1;
+    *result = json_object();
+    return 0;
+}
+
+int task_cancel(struct mcp_exchange *x, const struct era *era, json_t **result,
+                struct rpc_error *err)
+{
+    struct task *t;
+
+    (void)era;
+    (void)pthread_mutex_lock(&x->mcp->lock);
+    t = find(x, err);
+    if (t && set_status(t, CANCELLED))
+        signal_fd(t->cancel_fd);
+    (void)pthread_mutex_unlock(&x->mcp->lock);
+    if (!t)
+        return -1;
+    *result = json_object();
+    return 0;
+}
+
+void task_end_all(struct mcp *mcp)
+{
+    (void)pthread_mutex_lock(&mcp->lock);
+    for (struct task *t = mcp->tasks; t; t = t->next) {
+        (void)set_status(t, CANCELLED);
+        signal_fd(t->cancel_fd);
+    }
+    while (mcp->task_threads > 0)
+        (void)pthread_cond_wait(&mcp->changed, &mcp->lock);
+    (void)pthread_mutex_unlock(&mcp->lock);
+    while (mcp->tasks) {
+        struct task *next = mcp->tasks->next;
+
+        task_free(mcp->tasks);
+        mcp->tasks = next;
+    }
+}

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "mcp/vial.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/fail.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "mcp/runs.h"
+
+#define SANDBOX_URI   "sandbox://"
+#define FILES_MAX     500u
+#define READ_MAX      (4u << 20)
+#define TASK_AFTER_MS 20000
+
+struct mcp_vial {
+    struct registry *registry;
+    struct mcp_runs *runs;
+    struct mcp_tools tools;
+    struct mcp_resources resources;
+    struct mcp *core;
+};
+
+static const char instructions[] =
+    "Runs code and shell commands in isolated sandboxes on this machine. Without a "
+    "sandbox_id each run gets a fresh place that is destroyed afterwards; "
+    "create_sandbox gives one that keeps files and variables between calls. Outputs "
+    "that were cut, files of sandboxes and files that runs brought back are resources.";
+
+/* For people who start from a prompt rather than from a tool. */
+static void solve_with_code(struct mcp_call *call, struct mcp_answer *answer)
+{
+    const char *task = json_string_value(json_object_get(call->arguments, "task"));
+
+    answer->content = json_pack(
+        "[{s:s, s:o}]", "type", "text", "text",
+        json_sprintf("%s\n\nWork it out by running code rather than by guessing. Use "
+                     "run_code for a single program; if several steps belong together, "
+                     "make a sandbox with create_sandbox first, pass its sandbox_id, "
+                     "and delete it in the end. Read errors and fix the code. Say what "
+                     "the code showed.",
+                     task));
+}
+
+static const char *const task_argument[] = { "task", NULL };
+
+static const struct mcp_prompt prompts[] = {
+    { "solve_with_code", "Solves a task by writing and running code.", task_argument,
+      solve_with_code },
+    { 0 },
+};
+
+static bool is_open(const json_t *session)
+{
+    const char *outcome = json_string_value(json_object_get(session, "outcome"));
+
+    return outcome && strcmp(outcome, "open") == 0;
+}
+
+static void add_files(json_t *list, struct registered *held)
+{
+    struct vial_entries files = { 0 };
+
+    if (vial_session_list(held->session, "", true, &files, NULL) < 0)
+        return;
+    for (size_t i = 0; i < files.count && json_array_size(list) < FILES_MAX; i++) {
+        const struct vial_entry *e = &files.items[i];
+
+        if (e->type == 'f')
+            (void)json_array_append_new(
+                list,
+                json_pack("{s:o, s:s, s:s, s:I}", "uri",
+                          json_sprintf(SANDBOX_URI "%s/%s", held->id, e->path), "name",
+                          e->path, "mimeType", e->media, "size", (json_int_t)e->size));
+    }
+    vial_entries_free(&files);
+}
+
+/* Outputs first, then the files of each sandbox. */
+static json_t *list(void *context, const char *owner)
+{
+    struct mcp_vial *v = context;
+    json_t *resources = mcp_runs_list(v->runs, owner);
+    auto_json json_t *sessions = registry_list(v->registry, owner);
+
+    for (size_t i = 0; i < json_array_size(sessions); i++) {
+        const json_t *s = json_array_get(sessions, i);
+        const char *id = json_string_value(json_object_get(s, "id"));
+        struct registered *held;
+
+        if (!is_open(s) || registry_take(v->registry, owner, id, &held, NULL) < 0)
+            continue;
+        add_files(resources, held);
+        registry_release(v->registry, held);
+    }
+    return resources;
+}
+
+static json_t *templates(void *context)
+{
+    (void)context;
+    return json_pack("[{s:s, s:s, s:s}, {s:s, s:s, s:s}, {s:s, s:s, s:s}]",
+                     "uriTemplate", SANDBOX_URI "{sandbox_id}/{+path}", "name",
+                     "sandbox-file", "description", "A file of a sandbox.",
+                     "uriTemplate", MCP_RUNS_URI "{run_id}/{stream}", "name",
+                     "run-output", "description",
+                     "stdout or stderr of a run whose answer had to cut it.",
+                     "uriTemplate", MCP_RUNS_URI "{run_id}/files/{+path}", "name",
+                     "run-file", "description", "A file that a run brought back.");
+}
+
+static int read_sandbox(struct mcp_vial *v, const char *owner, const char *uri,
+                        struct blob *out)
+{
+    const char *id = uri + strlen(SANDBOX_URI);
+    const char *slash = strchr(id, '/');
+    struct registered *held;
+    char name[24] = "";
+    int rc;
+
+    if (!slash || (size_t)(slash - id) >= sizeof name)
+        return -1;
+    (void)memcpy(name, id, (size_t)(slash - id));
+    if (registry_take(v->registry, owner, name, &held, NULL) < 0)
+        return -1;
+    rc = vial_session_get(held->session, slash + 1, 0, READ_MAX + 1, &out->data,
+                          &out->len, NULL);
+    registry_release(v->registry, held);
+    return rc;
+}
+
+static json_t *contents_of(const char *uri, const struct blob *data)
+{
+    auto_str struct str base64 = { 0 };
+    const char *media = mcp_media(uri);
+
+    if (text_is_utf8(data->data, data->len) && !memchr(data->data, '\0', data->len))
+        return json_pack("[{s:s, s:s, s:s%}]", "uri", uri, "mimeType",
+                         strcmp(media, "application/octet-stream") == 0 ? "text/plain"
+                                                                        : media,
+                         "text", data->data, data->len);
+    text_base64(&base64, data->data, data->len);
+    if (!str_ok(&base64))
+        return NULL;
+    return json_pack("[{s:s, s:s, s:s}]", "uri", uri, "mimeType", media, "blob",
+                     base64.data);
+}
+
+static int read_resource(void *context, const char *owner, const char *uri,
+                         json_t **out, struct rpc_error *err)
+{
+    struct mcp_vial *v = context;
+    struct blob data = { 0 };
+    uint64_t total;
+    bool found = false;
+
+    if (str_starts(uri, SANDBOX_URI))
+        found = read_sandbox(v, owner, uri, &data) == 0;
+    else if (str_starts(uri, MCP_RUNS_URI))
+        found = mcp_runs_read(v->runs, owner, uri, 0, 0, &data, &total);
+    if (found && data.len > READ_MAX)
+        (void)rpc_fail(err, RPC_INTERNAL, 0, NULL,
+                       "the resource has more than %u bytes: read it in pieces with "
+                       "the tool read_file",
+                       READ_MAX);
+    else if (found)
+        *out = contents_of(uri, &data);
+    else
+        (void)rpc_fail(err, RPC_NO_RESOURCE, 0, NULL, "Resource not found");
+    blob_done(&data);
+    return *out ? 0 : -1;
+}
+
+/* Ids of sandboxes, for the template that takes one. */
+static json_t *complete_sandbox(void *context, const char *owner, const json_t *params)
+{
+    struct mcp_vial *v = context;
+    const json_t *argument = json_object_get(params, "argument");
+    const char *name = rpc_text(argument, "name"), *begun = rpc_text(argument, "value");
+    auto_json json_t *sessions = NULL;
+    json_t *ids = json_array();
+
+    if (!str_eq(name, "sandbox_id"))
+        return ids;
+    sessions = registry_list(v->registry, owner);
+    for (size_t i = 0; i < json_array_size(sessions) && json_array_size(ids) < 100;
+         i++) {
+        const json_t *s = json_array_get(sessions, i);
+
+        if (is_open(s) &&
+            str_starts(json_string_value(json_object_get(s, "id")), begun))
+            (void)json_array_append(ids, json_object_get(s, "id"));
+    }
+    return ids;
+}
+
+int mcp_vial_open(struct vial_engine *engine, struct registry *registry,
+                  const char *preset, struct mcp_vial **out, struct vial_error *err)
+{
+    struct mcp_vial *v = calloc(1, sizeof *v);
+    struct mcp_options options = { .engine = engine,
+                                   .registry = registry,
+                                   .name = "vial",
+                                   .title = "vial sandbox",
+                                   .instructions = instructions,
+                                   .task_after_ms = TASK_AFTER_MS };
+
+    if (!v)
+        return fail_memory(err);
+    v->registry = registry;
+    v->runs = mcp_runs_new();
+    v->resources = (struct mcp_resources){ .context = v,
+                                           .list = list,
+                                           .templates = templates,
+                                           .read = read_resource,
+                                           .complete = complete_sandbox };
+    options.runs = v->runs;
+    options.tools = &v->tools;
+    options.resources = &v->resources;
+    options.prompts = preset ? NULL : prompts; /* it names vial's own tools */
+    if (!v->runs || mcp_preset_tools(engine, preset, &v->tools, err) < 0 ||
+        mcp_open(&options, &v->core, err) < 0) {
+        if (!v->runs)
+            (void)fail_memory(err);
+        mcp_vial_close(v);
+        return -1;
+    }
+    *out = v;
+    return 0;
+}
+
+struct mcp *mcp_vial_core(struct mcp_vial *server)
+{
+    return server->core;
+}
+
+void mcp_vial_close(struct mcp_vial *server)
+{
+    if (!server)
+        return;
+    mcp_close(server->core);
+    mcp_tools_done(&server->tools);
+    mcp_runs_free(server->runs);
+    free(server);
+}

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* A call at work: what it knows of its caller, and what it tells it meanwhile. */
+
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "mcp/core.h"
+
+/* A program that prints a lot must not turn into as many messages: so many may go
+ * at once, and so many more each second. */
+#define TURNS_MOST  64.0
+#define TURNS_PER_S 20.0
+#define HELD_MAX    (16u << 10)  /* text of one message */
+#define TOLD_MAX    (256u << 10) /* text of all of them */
+
+static void tell_text(struct mcp_call *call, const char *text, size_t len);
+
+int work_init(struct work *w, struct mcp_exchange *x, const struct era *era)
+{
+    json_t *params = x->message->params;
+    const json_t *meta = json_object_get(params, "_meta");
+    json_t *arguments;
+
+    if (!json_object_get(params, "arguments") &&
+        json_object_set_new(params, "arguments", json_object()) < 0)
+        return -1;
+    arguments = json_object_get(params, "arguments");
+    *w = (struct work){ .public = { .arguments = arguments,
+                                    .engine = x->mcp->options.engine,
+                                    .registry = x->mcp->options.registry,
+                                    .runs = x->mcp->options.runs,
+                                    .owner = x->owner,
+                                    .cancel_fd = x->cancel_fd,
+                                    .progress = tell_text },
+                        .mcp = x->mcp,
+                        .params = json_incref(params),
+                        .capabilities = json_incref(era->capabilities),
+                        .token = json_incref(json_object_get(meta, "progressToken")),
+                        .modern = era->modern,
+                        .x = x,
+                        .progress = -1,
+                        .turns = TURNS_MOST,
+                        .turns_ns = clock_now_ns() };
+    w->log_level = w->modern ? peer_log_level(rpc_text(meta, MCP_META "logLevel")) : -1;
+    w->public.core = w;
+    return 0;
+}
+
+void work_done(struct work *w)
+{
+    json_decref(w->params);
+    json_decref(w->capabilities);
+    json_decref(w->token);
+    str_done(&w->held);
+}
+
+void work_send(struct work *w, json_t *message)
+{
+    if (!message)
+        return;
+    if (w->task)
+        task_send(w->task, message);
+    else
+        w->x->send(w->x, message);
+}
+
+const json_t *mcp_call_params(const struct mcp_call *call)
+{
+    return ((const struct work *)call->core)->params;
+}
+
+bool mcp_call_is_modern(const struct mcp_call *call)
+{
+    return ((const struct work *)call->core)->modern;
+}
+
+const json_t *mcp_call_capabilities(const struct mcp_call *call)
+{
+    return ((const struct work *)call->core)->capabilities;
+}
+
+static json_t *number_json(double n)
+{
+    bool whole = n == (double)(json_int_t)n;
+
+    return whole ? json_integer((json_int_t)n) : json_real(n);
+}
+
+static void send_progress(struct work *w, double progress, double total,
+                          const char *text, size_t len)
+{
+    json_t *params = json_pack("{s:O, s:o}", "progressToken", w->token, "progress",
+                               number_json(progress));
+
+    if (params && total >= 0)
+        (void)json_object_set_new(params, "total", number_json(total));
+    if (params && len > 0)
+        (void)json_object_set_new(params, "message", json_stringn(text, len));
+    w->progress = progress;
+    work_send(w, rpc_notification("notifications/progress", params));
+}
+
+void mcp_call_step(struct mcp_call *call, double progress, double total)
+{
+    struct work *w = call->core;
+
+    if (w->token)
+        send_progress(w, progress, total, NULL, 0);
+}
+
+static bool take_turn(struct work *w)
+{
+    int64_t now_ns = clock_now_ns();
+
+    w->turns += (double)(now_ns - w->turns_ns) * 1e-9 * TURNS_PER_S;
+    w->turns_ns = now_ns;
+    if (w->turns > TURNS_MOST)
+        w->turns = TURNS_MOST;
+    if (w->turns < 1)
+        return false;
+    w->turns -= 1;
+    return true;
+}
+
+/* Live output. What comes too fast waits for the next piece; the result has all. */
+static void tell_text(struct mcp_call *call, const char *text, size_t len)
+{
+    struct work *w = call->core;
+    struct str shown = { 0 };
+    size_t room = HELD_MAX - w->held.len;
+
+    if (!w->token)
+        return;
+    if (w->told + w->held.len > TOLD_MAX)
+        room = 0;
+    str_add(&w->held, text, len < room ? len : room);
+    if (!take_turn(w))
+        return;
+    text_repair(&shown, w->held.data ? w->held.data : "", w->held.len);
+    if (str_ok(&shown))
+        send_progress(w, w->progress + 1, -1, shown.data, shown.len);
+    w->told += w->held.len;
+    w->held.len = 0;
+    str_done(&shown);
+}
+
+static bool wants_log(struct work *w, int level)
+{
+    if (w->modern)
+        return w->log_level >= 0 && level >= w->log_level;
+    return w->x && w->x->peer && peer_wants(w->x->peer, level);
+}
+
+void mcp_call_log(struct mcp_call *call, const char *level, json_t *data)
+{
+    struct work *w = call->core;
+    int number = peer_log_level(level);
+
+    if (number < 0 || !wants_log(w, number)) {
+        json_decref(data);
+        return;
+    }
+    work_send(w, rpc_notification("notifications/message",
+                                  json_pack("{s:s, s:s, s:o}", "level", level, "logger",
+                                            w->mcp->options.name, "data", data)));
+}
+
+int mcp_call_ask(struct mcp_call *call, const char *method, json_t *params,
+                 json_t **out, struct rpc_error *err)
+{
+    struct work *w = call->core;
+
+    if (!w->modern && w->x && w->x->peer)
+        return peer_ask(w->x->peer, w->x, method, params, out, err);
+    json_decref(params);
+    return rpc_fail(err, RPC_INTERNAL, 0, NULL,
+                    "servers send no requests in this protocol version");
+}
+
+int mcp_call_input(struct mcp_call *call, json_t *requests, json_t **out)
+{
+    struct work *w = call->core;
+
+    if (w->task)
+        return task_input(w->task, requests, out);
+    json_decref(requests);
+    return -1;
+}

@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serve/auth.h"
+
+#include <errno.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/fail.h"
+#include "base/json.h"
+#include "base/sha256.h"
+#include "base/unit.h"
+#include "serve/member.h"
+
+#define TOKENS_MAX 10000u
+#define TOKEN_MIN  16u /* bytes of a token: shorter ones can be guessed */
+
+unsigned auth_scope(const char *name)
+{
+    static const struct {
+        const char *name;
+        unsigned scope;
+    } scopes[] = { { "read", SCOPE_READ },       { "run", SCOPE_RUN },
+                   { "session", SCOPE_SESSION }, { "image", SCOPE_IMAGE },
+                   { "admin", SCOPE_ADMIN },     { "all", SCOPE_ALL } };
+
+    for (size_t i = 0; i < sizeof(scopes) / sizeof(scopes[0]); i++)
+        if (strcmp(scopes[i].name, name) == 0)
+            return scopes[i].scope;
+    return 0;
+}
+
+static int read_scopes(json_t *list, unsigned *out, struct vial_error *err)
+{
+    *out = 0;
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const char *name = json_string_value(json_array_get(list, i));
+        unsigned scope = name ? auth_scope(name) : 0;
+
+        if (!scope)
+            return fail(err, VIAL_E_VALUE,
+                        "scope '%s' is none of read, run, session, image, admin, all",
+                        name ? name : "");
+        *out |= scope;
+    }
+    return 0;
+}
+
+static bool is_hash(const char *text)
+{
+    return strlen(text) == 64 && strspn(text, "0123456789abcdef") == 64;
+}
+
+static bool is_name(const char *text)
+{
+    size_t len = strlen(text);
+
+    return len > 0 && len < sizeof(((struct token *)0)->name) &&
+           strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                        "0123456789-_.") == len;
+}
+
+static int read_token(json_t *entry, const struct quota *usual, struct token *out,
+                      struct vial_error *err)
+{
+    const char *name = NULL;
+    const char *hash = NULL;
+    json_t *scopes = NULL;
+    struct quota quota = *usual;
+    const struct member members[] = {
+        { "name", MEMBER_TEXT, &name },
+        { "sha256", MEMBER_TEXT, &hash },
+        { "scopes", MEMBER_LIST, &scopes },
+        { "concurrency", MEMBER_COUNT, &quota.concurrency },
+        { "runs_per_minute", MEMBER_COUNT, &quota.runs_per_minute },
+        { "cpu_per_minute", MEMBER_MS, &quota.cpu_per_minute_ms },
+        { 0 },
+    };
+
+    if (member_read(entry, members, err) < 0)
+        return -1;
+    if (!name || !is_name(name))
+        return fail(err, VIAL_E_VALUE, "a token has no name of letters and digits");
+    if (!hash || !is_hash(hash)) {
+        (void)fail(err, VIAL_E_VALUE, "token '%s' has no sha256 of 64 hex digits",
+                   name);
+        return fail_remedy(err, "'vial serve --new-token NAME' makes an entry");
+    }
+    *out = (struct token){ .quota = quota };
+    (void)snprintf(out->name, sizeof(out->name), "%s", name);
+    (void)snprintf(out->sha256, sizeof(out->sha256), "%s", hash);
+    return read_scopes(scopes, &out->scopes, err);
+}
+
+static int load_tokens(struct auth *a, const char *path, struct vial_error *err)
+{
+    auto_json json_t *list = NULL;
+    struct stat st;
+
+    if (stat(path, &st) < 0)
+        return fail_sys(err, "read '%s'", path);
+    if ((st.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
+        (void)fail(err, VIAL_E_POLICY, "'%s' can be written by others", path);
+        return fail_remedy(err, "chmod 600 %s", path);
+    }
+    if (yaml_read(path, &list, err) < 0)
+        return -1;
+    if (!json_is_array(list) || json_array_size(list) > TOKENS_MAX)
+        return fail(err, VIAL_E_VALUE, "'%s' is not a list of tokens", path);
+    a->tokens = calloc(json_array_size(list) + 1, sizeof(*a->tokens));
+    if (!a->tokens)
+        return fail_memory(err);
+    for (size_t i = 0; i < json_array_size(list); i++)
+        if (read_token(json_array_get(list, i), &a->usual, &a->tokens[a->token_count++],
+                       err) < 0)
+            return fail_in(err, "%s", path);
+    return 0;
+}
+
+static int find_user(const char *text, uid_t *out, struct vial_error *err)
+{
+    struct passwd entry;
+    struct passwd *found = NULL;
+    char buf[4096];
+    int64_t number;
+
+    if (unit_parse_count(text, &number) == 0 && number < UINT32_MAX) {
+        *out = (uid_t)number;
+        return 0;
+    }
+    if (getpwnam_r(text, &entry, buf, sizeof(buf), &found) != 0 || !found)
+        return fail(err, VIAL_E_VALUE, "there is no user '%s'", text);
+    *out = found->pw_uid;
+    return 0;
+}
+
+static int load_uids(struct auth *a, const struct strv *list, struct vial_error *err)
+{
+    a->uids = calloc(list->count + 1, sizeof(*a->uids));
+    if (!a->uids)
+        return fail_memory(err);
+    for (size_t i = 0; i < list->count; i++)
+        if (find_user(list->items[i], &a->uids[a->uid_count++], err) < 0)
+            return fail_in(err, "serve: uids");
+    return 0;
+}
+
+int auth_load(struct auth *a, const struct serve_settings *s, uid_t own,
+              struct vial_error *err)
+{
+    *a = (struct auth){
+        .own = own,
+        .usual = { s->caller_concurrency, s->caller_runs_per_minute,
+                   s->caller_cpu_per_minute },
+    };
+    strv_copy(&a->hosts, &s->hosts);
+    strv_copy(&a->origins, &s->origins);
+    if (!strv_ok(&a->hosts) || !strv_ok(&a->origins))
+        return fail_memory(err);
+    if (load_uids(a, &s->uids, err) < 0)
+        return -1;
+    return s->tokens ? load_tokens(a, s->tokens, err) : 0;
+}
+
+void auth_done(struct auth *a)
+{
+    free(a->tokens);
+    free(a->uids);
+    strv_done(&a->hosts);
+    strv_done(&a->origins);
+    *a = (struct auth){ 0 };
+}
+
+/* "name:80" or "[::1]:80" -> the name's length. */
+static size_t host_len(const char *text)
+{
+    const char *end = text[0] == '[' ? strchr(text, ']') : strchr(text, ':');
+
+    if (!end)
+        return strlen(text);
+    return (size_t)(end - text) + (text[0] == '[' ? 1 : 0);
+}
+
+static bool is_word(const char *text, size_t len, const char *word)
+{
+    return strlen(word) == len && strncasecmp(text, word, len) == 0;
+}
+
+/* A web page that a browser was led to under a name of its own (DNS rebinding) says
+ * that name here. */
+static int check_host(const struct auth *a, const struct web_request *req,
+                      struct vial_error *err)
+{
+    static const char *const ours[] = { "localhost", "127.0.0.1", "[::1]" };
+    const char *host = web_header(req, "Host");
+    size_t len = host ? host_len(host) : 0;
+
+    if (!host)
+        return fail(err, VIAL_E_HTTP, "the header Host is missing");
+    for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++)
+        if (is_word(host, len, ours[i]))
+            return 0;
+    for (size_t i = 0; i < a->hosts.count; i++)
+        if (is_word(host, len, a->hosts.items[i]))
+            return 0;
+    (void)fail(err, VIAL_E_HOST, "Host is none of this server's names");
+    return fail_remedy(err, "add it to 'hosts' below 'serve' in the settings");
+}
+
+/* The server's own page has an origin made of the Host it was loaded from. */
+static int check_origin(const struct auth *a, const struct web_request *req,
+                        struct vial_error *err)
+{
+    const char *origin = web_header(req, "Origin");
+    const char *host = web_header(req, "Host");
+    const char *rest = origin ? strstr(origin, "://") : NULL;
+
+    if (!origin || (rest && host && strcasecmp(rest + 3, host) == 0))
+        return 0;
+    for (size_t i = 0; i < a->origins.count; i++)
+        if (strcasecmp(a->origins.items[i], origin) == 0)
+            return 0;
+    (void)fail(err, VIAL_E_HOST, "Origin is not allowed");
+    return fail_remedy(err, "add it to 'origins' below 'serve' in the settings");
+}
+
+static int by_peer(const struct auth *a, uid_t uid, struct identity *out,
+                   struct vial_error *err)
+{
+    bool own = uid == a->own || uid == 0;
+    bool known = own;
+
+    for (size_t i = 0; i < a->uid_count; i++)
+        known = known || a->uids[i] == uid;
+    if (!known) {
+        (void)fail(err, VIAL_E_AUTH, "user %u may not use this daemon", (unsigned)uid);
+        return fail_remedy(err, "add it to 'uids' below 'serve' in the settings");
+    }
+    *out = (struct identity){
+        .scopes = own ? SCOPE_ALL : SCOPE_READ | SCOPE_RUN | SCOPE_SESSION,
+        .quota = a->usual,
+        .local = own,
+    };
+    (void)snprintf(out->name, sizeof(out->name), "uid:%u", (unsigned)uid);
+    return 0;
+}
+
+/* Compares all of both, whatever they are: how long it takes says nothing. */
+static bool same_hash(const char *a, const char *b)
+{
+    unsigned char differ = 0;
+
+    for (size_t i = 0; i < 64; i++)
+        differ |= (unsigned char)(a[i] ^ b[i]);
+    return differ == 0;
+}
+
+static const struct token *find_token(const struct auth *a, const char *secret)
+{
+    const struct token *found = NULL;
+    struct sha256 hash;
+    char text[65];
+
+    sha256_init(&hash);
+    sha256_add(&hash, secret, strlen(secret));
+    sha256_text(&hash, text);
+    for (size_t i = 0; i < a->token_count; i++)
+        if (same_hash(a->tokens[i].sha256, text))
+            found = &a->tokens[i];
+    return found;
+}
+
+static int by_token(const struct auth *a, const struct web_request *req,
+                    struct identity *out, struct vial_error *err)
+{
+    const char *header = web_header(req, "Authorization");
+    const struct token *token = NULL;
+
+    if (header && !web_header_repeated(req, "Authorization") &&
+        strncasecmp(header, "Bearer ", 7) == 0 && strlen(header + 7) >= TOKEN_MIN)
+        token = find_token(a, header + 7);
+    if (!token) {
+        (void)fail(err, VIAL_E_AUTH,
+                   header ? "the token is not known" : "a token is needed");
+        return fail_remedy(err, "send 'Authorization: Bearer TOKEN'");
+    }
+    *out = (struct identity){ .scopes = token->scopes, .quota = token->quota };
+    (void)snprintf(out->name, sizeof(out->name), "token:%s", token->name);
+    return 0;
+}
+
+int auth_check(const struct auth *a, const struct web_request *req,
+               struct identity *out, struct vial_error *err)
+{
+    pid_t pid;
+    uid_t uid;
+
+    if (web_peer(req, &pid, &uid)) {
+        if (check_origin(a, req, err) < 0)
+            return -1;
+        return by_peer(a, uid, out, err);
+    }
+    if (check_host(a, req, err) < 0 || check_origin(a, req, err) < 0)
+        return -1;
+    return by_token(a, req, out, err);
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VIAL_SERVE_CALL_H
+#define VIAL_SERVE_CALL_H
+
+/*
+ * One request to the daemon while it is served: who asks, what the path held, and
+ * how it is answered. A handler answers once.
+ */
+
+#include <jansson.h>
+
+#include "base/json.h"
+#include "serve/serve.h"
+
+#define CALL_PARAMS 3
+
+struct call {
+    struct serve *serve;
+    struct generation *gen;
+    struct web_request *web;
+    struct identity who;
+    struct caller *caller;
+    char id[72];               /* correlates log lines, runs and answers */
+    char *params[CALL_PARAMS]; /* what the route's braces stood for; owned */
+    int64_t began_ns;
+    unsigned status;
+    json_t *notes; /* for the log line; may be NULL */
+};
+
+/* Adds to the log line of this call. */
+void call_note(struct call *c, const char *name, const char *value);
+
+/* The body as one JSON object, strictly. An empty body is an empty object. */
+int call_body(struct call *c, json_t **out, struct vial_error *err);
+
+/* Refuses query parameters that are not in KNOWN ("a|b|c", or ""). */
+int call_query(struct call *c, const char *known, struct vial_error *err);
+/* A switch: absent, "0" and "false" are false. */
+bool call_flag(const struct call *c, const char *name);
+/* A whole number; absent: left as it is. */
+int call_number(const struct call *c, const char *name, int64_t *out,
+                struct vial_error *err);
+
+/* Answers. VALUE is taken; NULL counts as no memory. */
+void call_json(struct call *c, unsigned status, json_t *value);
+void call_text(struct call *c, unsigned status, const char *type, const char *text,
+               size_t len);
+/* Takes malloc'ed JSON text. */
+void call_given(struct call *c, unsigned status, char *json);
+void call_done(struct call *c); /* 204 */
+void call_error(struct call *c, const struct vial_error *err);
+void call_refuse(struct call *c, const struct vial_error *err, unsigned retry_s);
+
+/* The HTTP status that an error stands for. */
+unsigned call_status_of(const struct vial_error *err);
+
+/* stream.c: events, one after the other. */
+enum stream_form { STREAM_NONE, STREAM_NDJSON, STREAM_SSE };
+
+struct stream {
+    struct call *call;
+    enum stream_form form;
+    char held[2][4]; /* the first bytes of a character that is not whole */
+    size_t held_len[2];
+};
+
+/* What the client wants: ?stream=ndjson|sse, or the header Accept. */
+int stream_wanted(struct call *c, enum stream_form *out, struct vial_error *err);
+int stream_start(struct stream *s, struct call *c, enum stream_form form);
+/* Takes TOLD. -1: the client is gone. */
+int stream_event(struct stream *s, const char *event, json_t *told);
+/* Output of stream 1 or 2, as text or, where it is none, base64. OFFSET < 0: none. */
+int stream_output(struct stream *s, int stream, int64_t offset, const void *data,
+                  size_t len);
+/* The last event, behind all output, and the end. Takes TOLD. */
+int stream_last(struct stream *s, const char *event, json_t *told);
+void stream_end(struct stream *s);
+
+#endif

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/fail.h"
+#include "base/str.h"
+#include "serve/hold.h"
+#include "serve/member.h"
+#include "serve/route.h"
+
+/* An interpreter is named "python", or "python:mine" when there are several. */
+static int find(struct call *c, struct hold *h, struct vial_context **out,
+                struct vial_error *err)
+{
+    char *name = strchr(c->params[1], ':');
+
+    if (hold_session(c, h, err) < 0)
+        return -1;
+    if (name)
+        *name++ = '\0';
+    return registered_context(h->session, c->params[1], name ? name : "", out, err);
+}
+
+void contexts_open(struct call *c)
+{
+    auto_hold struct hold h = { 0 };
+    auto_json json_t *body = NULL;
+    auto_str struct str id = { 0 };
+    struct vial_context *context;
+    struct vial_error err = { 0 };
+    const char *language = "";
+    const char *name = "";
+    const struct member table[] = { { "language", MEMBER_TEXT, &language },
+                                    { "name", MEMBER_TEXT, &name },
+                                    { 0 } };
+
+    if (hold_session(c, &h, &err) < 0 || call_body(c, &body, &err) < 0 ||
+        member_read(body, table, &err) < 0 ||
+        registered_context(h.session, language, name, &context, &err) < 0) {
+        call_error(c, &err);
+        return;
+    }
+    str_printf(&id, "%s%s%s", language, *name ? ":" : "", name);
+    call_json(c, 201, json_pack("{s:s}", "context", str_ok(&id) ? id.data : ""));
+}
+
+void contexts_run(struct call *c)
+{
+    auto_hold struct hold h = { 0 };
+    auto_json json_t *body = NULL;
+    struct vial_context *context;
+    struct vial_error err = { 0 };
+    struct blob code = { 0 };
+    int64_t timeout_ms = 0;
+    char *json = NULL;
+    const struct member table[] = { { "code", MEMBER_BYTES, &code },
+                                    { "timeout", MEMBER_MS, &timeout_ms },
+                                    { 0 } };
+
+    if (call_body(c, &body, &err) < 0 || member_read(body, table, &err) < 0 ||
+        find(c, &h, &context, &err) < 0 ||
+        vial_context_run(context, code.data ? code.data : "", code.len, timeout_ms,
+                         &json, &err) < 0)
+        call_error(c, &err);
+    else
+        call_given(c, 200, json);
+}
+
+void contexts_interrupt(struct call *c)
+{
+    auto_hold struct hold h = { 0 };
+    struct vial_context *context;
+    struct vial_error err = { 0 };
+
+    if (find(c, &h, &context, &err) < 0 || vial_context_interrupt(context, &err) < 0)
+        call_error(c, &err);
+    else
+        call_done(c);
+}
+
+void contexts_restart(struct call *c)
+{
+    auto_hold struct hold h = { 0 };
+    struct vial_context *context;
+    struct vial_error err = { 0 };
+
+    if (find(c, &h, &context, &err) < 0 || vial_context_restart(context, &err) < 0)
+        call_error(c, &err);
+    else
+        call_done(c);
+}

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serve/front.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/fail.h"
+#include "base/io.h"
+
+#define PEM_MAX  ((size_t)1 << 20)
+#define HANDLERS 1100
+
+static int take_inherited(struct front *f, int count, struct vial_error *err)
+{
+    for (int i = 0; i < count && f->count < SERVE_LISTENERS; i++) {
+        struct listener *l = &f->listeners[f->count++];
+        struct sockaddr_storage at = { 0 };
+        socklen_t len = sizeof(at);
+
+        *l = (struct listener){ .fd = 3 + i };
+        if (getsockname(l->fd, (struct sockaddr *)&at, &len) < 0)
+            return fail_sys(err, "look at the inherited socket %d", l->fd);
+        l->tcp = at.ss_family != AF_UNIX;
+        (void)fcntl(l->fd, F_SETFD, FD_CLOEXEC);
+        (void)io_set_nonblocking(l->fd);
+        (void)snprintf(l->shown, sizeof(l->shown), "inherited:%d", l->fd);
+    }
+    return 0;
+}
+
+static int bind_usual(struct front *f, const struct serve_settings *s,
+                      struct vial_error *err)
+{
+    auto_free char *path = listen_usual();
+    auto_str struct str address = { 0 };
+
+    str_printf(&address, "unix:%s", path ? path : "");
+    if (!path || !str_ok(&address))
+        return fail_memory(err);
+    return listen_open(address.data, s, &f->listeners[f->count++], err);
+}
+
+static int read_certificate(struct front *f, const struct serve_settings *s,
+                            struct vial_error *err)
+{
+    struct blob cert = { 0 };
+    struct blob key = { 0 };
+
+    if (!s->tls_cert || !s->tls_key)
+        return 0;
+    if (io_read_file(s->tls_cert, PEM_MAX, &cert, err) < 0 ||
+        io_read_file(s->tls_key, PEM_MAX, &key, err) < 0) {
+        blob_done(&cert);
+        return -1;
+    }
+    blob_done(&f->cert);
+    blob_done(&f->key);
+    f->cert = cert;
+    f->key = key;
+    return 0;
+}
+
+int front_bind(struct front *f, const struct serve_settings *s, struct vial_error *err)
+{
+    int inherited = listen_inherited();
+
+    *f = (struct front){ 0 };
+    if (read_certificate(f, s, err) < 0)
+        return -1;
+    if (inherited > 0)
+        return take_inherited(f, inherited, err);
+    if (s->listen.count == 0)
+        return bind_usual(f, s, err);
+    for (size_t i = 0; i < s->listen.count && f->count < SERVE_LISTENERS; i++)
+        if (listen_open(s->listen.items[i], s, &f->listeners[f->count++], err) < 0)
+            return -1;
+    return 0;
+}
+
+static int open_web(struct front *f, size_t i, const struct serve_settings *s,
+                    struct vial_error *err)
+{
+    struct web_options o = {
+        .body_bytes = (size_t)s->body,
+        .connections = (unsigned)s->connections,
+        .handlers = HANDLERS,
+        .idle_s = (unsigned)(s->idle / 1000),
+        .slow_s = (unsigned)(s->slow / 1000),
+        .handler = serve_handle,
+        .context = f->serve,
+    };
+    int rc;
+
+    if (f->listeners[i].tcp && f->cert.data) {
+        o.tls_cert = f->cert.data;
+        o.tls_key = f->key.data;
+    }
+    /* Our own stays open, for the time when the server is replaced. */
+    o.listen_fd = fcntl(f->listeners[i].fd, F_DUPFD_CLOEXEC, 3);
+    rc = o.listen_fd < 0 ? fail_sys(err, "copy a socket")
+                         : web_open(&o, &f->webs[i], err);
+    return rc < 0 ? fail_in(err, "%s", f->listeners[i].shown) : 0;
+}
+
+static void show(struct front *f)
+{
+    (void)pthread_mutex_lock(&f->serve->lock);
+    memcpy(f->serve->listeners, f->webs, sizeof(f->webs));
+    f->serve->listener_count = f->count;
+    (void)pthread_mutex_unlock(&f->serve->lock);
+}
+
+int front_open(struct front *f, struct serve *serve, struct vial_error *err)
+{
+    f->serve = serve;
+    for (size_t i = 0; i < f->count; i++)
+        if (open_web(f, i, &serve->now->settings->serve, err) < 0)
+            return -1;
+    show(f);
+    return 0;
+}
+
+static void *close_later(void *web)
+{
+    web_close(web);
+    return NULL;
+}
+
+/* Requests of the old server end in their own time. */
+static void retire(struct web *web)
+{
+    pthread_t thread;
+
+    web_drain(web);
+    if (pthread_create(&thread, NULL, close_later, web) == 0)
+        (void)pthread_detach(thread);
+}
+
+int front_reopen(struct front *f, struct vial_error *err)
+{
+    struct web *old[SERVE_LISTENERS];
+
+    if (read_certificate(f, &f->serve->now->settings->serve, err) < 0)
+        return -1;
+    memcpy(old, f->webs, sizeof(old));
+    for (size_t i = 0; i < f->count; i++)
+        if (f->listeners[i].tcp &&
+            open_web(f, i, &f->serve->now->settings->serve, err) < 0) {
+            memcpy(f->webs, old, sizeof(old));
+            return -1;
+        }
+    show(f);
+    for (size_t i = 0; i < f->count; i++)
+        if (f->webs[i] != old[i])
+            retire(old[i]);
+    return 0;
+}
+
+void front_drain(struct front *f)
+{
+    for (size_t i = 0; i < f->count; i++)
+        if (f->webs[i])
+            web_drain(f->webs[i]);
+}
+
+unsigned front_busy(const struct front *f)
+{
+    unsigned busy = 0;
+
+    for (size_t i = 0; i < f->count; i++) {
+        struct web_counts counts = { 0 };
+
+        if (f->webs[i])
+            web_count(f->webs[i], &counts);
+        busy += counts.handlers;
+    }
+    return busy;
+}
+
+void front_close(struct front *f)
+{
+    for (size_t i = 0; i < f->count; i++) {
+        web_close(f->webs[i]);
+        f->webs[i] = NULL;
+    }
+    if (f->serve)
+        f->serve->listener_count = 0;
+    for (size_t i = 0; i < f->count; i++)
+        listen_close(&f->listeners[i]);
+    blob_done(&f->cert);
+    blob_done(&f->key);
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VIAL_SERVE_FRONT_H
+#define VIAL_SERVE_FRONT_H
+
+/* The listening sockets and their HTTP servers. */
+
+#include "serve/listen.h"
+#include "serve/serve.h"
+
+struct front {
+    struct serve *serve; /* borrowed */
+    struct listener listeners[SERVE_LISTENERS];
+    struct web *webs[SERVE_LISTENERS];
+    size_t count;
+    struct blob cert, key; /* for TCP; empty: no TLS */
+};
+
+/* Binds all addresses, or takes those that systemd bound, and reads the certificate.
+ * Before privileges are dropped. */
+int front_bind(struct front *f, const struct serve_settings *s, struct vial_error *err);
+
+/* Answers from now on. */
+int front_open(struct front *f, struct serve *serve, struct vial_error *err);
+/* The same sockets with new settings and certificates; requests under way go on. */
+int front_reopen(struct front *f, struct vial_error *err);
+
+void front_drain(struct front *f);
+unsigned front_busy(const struct front *f); /* handlers that run */
+void front_close(struct front *f);
+
+#endif

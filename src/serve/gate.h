@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VIAL_SERVE_GATE_H
+#define VIAL_SERVE_GATE_H
+
+/*
+ * Who may run now. So many runs go on at once; others wait, each caller in a line of
+ * its own, and the lines take turns, so that a caller with a thousand runs does not
+ * hold up one with a single run. When all waiting places are taken, the longest line
+ * loses its last.
+ *
+ *   gate_init -> gate_caller -> { gate_enter -> gate_leave }* -> gate_done
+ *
+ * All functions may be called from several threads.
+ */
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "vial/error.h"
+
+/* What one caller may do; 0: no limit. */
+struct quota {
+    int64_t concurrency;
+    int64_t runs_per_minute;
+    int64_t cpu_per_minute_ms;
+};
+
+struct gate_waiter {
+    struct gate_waiter *next;
+    int wake_fd;
+    enum { WAITER_WAITS, WAITER_GOES, WAITER_PUSHED_OUT } state;
+};
+
+struct caller {
+    struct caller *next;
+    char name[96]; /* "uid:1000", "token:ci" */
+    struct quota quota;
+    unsigned running, waiting;
+    struct gate_waiter *first, *last;
+    double runs_left, cpu_left_ms; /* buckets that fill up over a minute */
+    int64_t filled_ns;
+    uint64_t runs, refused;
+};
+
+struct gate {
+    pthread_mutex_t lock;
+    struct caller *callers; /* they stay until gate_done */
+    struct caller *turn;    /* whose run was let in last */
+    unsigned running, waiting, most, places;
+    int64_t wait_ms;
+    bool shut;
+};
+
+int gate_init(struct gate *g, struct vial_error *err);
+void gate_done(struct gate *g);
+
+/* How many go on, how many wait, and for how long. May change at any time. */
+void gate_set(struct gate *g, unsigned most, unsigned places, int64_t wait_ms);
+
+/* The caller of that name, made at first sight. NULL: no memory. */
+struct caller *gate_caller(struct gate *g, const char *name, const struct quota *quota);
+
+struct gate_pass {
+    double queue_ms;  /* how long it waited */
+    unsigned retry_s; /* when refused: how long to wait before the next try */
+};
+
+/* Waits until CALLER may run. VIAL-RATE: its quota is used up; VIAL-BUSY: too many
+ * wait, or it waited for too long; VIAL-CANCELLED: GONE_FD (or -1) became readable. */
+int gate_enter(struct gate *g, struct caller *caller, int gone_fd,
+               struct gate_pass *pass, struct vial_error *err);
+
+/* The run is over and used CPU_MS. */
+void gate_leave(struct gate *g, struct caller *caller, double cpu_ms);
+
+/* Nobody is let in any more; those who wait are refused. */
+void gate_shut(struct gate *g);
+
+/* Running, waiting. */
+void gate_count(struct gate *g, unsigned *running, unsigned *waiting);
+
+#endif

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serve/job.h"
+
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/fail.h"
+#include "model/request.h"
+
+/* Paths of this host are for those who could use them anyway, unless the operator
+ * has said which ones there are. */
+static int check_paths(const struct call *c, const struct vial_request *req,
+                       struct vial_error *err)
+{
+    static const enum field_id host_fields[] = { FIELD_ID_mounts, FIELD_ID_workspace,
+                                                 FIELD_ID_rootfs };
+    const struct policy *policy = &c->gen->settings->policy;
+    bool roots = (policy->set >> POLICY_ID_mount_roots) & 1u;
+
+    if (c->who.local)
+        return 0;
+    for (size_t i = 0; i < sizeof(host_fields) / sizeof(host_fields[0]); i++) {
+        enum field_id id = host_fields[i];
+
+        if (!((req->set >> id) & 1u) || (roots && id != FIELD_ID_rootfs))
+            continue;
+        (void)fail(err, VIAL_E_POLICY, "'%s' names a path of the server's host",
+                   fields[id].name);
+        return fail_remedy(err, "the operator can allow some by the policy's "
+                                "'mount_roots'; files can be sent along");
+    }
+    return 0;
+}
+
+int job_check(struct call *c, struct vial_request *req, struct vial_error *err)
+{
+    if (check_paths(c, req, err) < 0)
+        return -1;
+    if ((req->set >> FIELD_ID_session) & 1u)
+        return 0;
+    return vial_request_set(req, "session", c->id, err);
+}
+
+int job_request(struct call *c, const char *json, size_t len, struct vial_request **out,
+                struct vial_error *err)
+{
+    auto_vial_request struct vial_request *req = NULL;
+
+    if (vial_request_parse(json, len, &req, err) < 0 || job_check(c, req, err) < 0)
+        return -1;
+    *out = ptr_take(&req);
+    return 0;
+}
+
+static const char *what(const struct vial_request *req)
+{
+    if (req->language)
+        return req->language;
+    return req->command.count ? req->command.items[0] : "";
+}
+
+static int take_output(void *context, int stream, const void *data, size_t len)
+{
+    struct job *job = context;
+
+    history_output(&job->call->serve->history, job->record, stream, data, len);
+    return job->output(job->context, stream, data, len);
+}
+
+static void tell(struct job *job, const struct vial_result *r)
+{
+    json_t *told =
+        json_pack("{s:s, s:s, s:s, s:s, s:s, s:f, s:f}", "request", job->call->id,
+                  "run", r->id, "vessel", r->vessel_id, "caller", job->call->who.name,
+                  "verdict", vial_verdict_name(r->verdict), "ms", r->duration_ms,
+                  "queue_ms", r->timing.queue_ms);
+    bool bad = r->verdict == VIAL_FAILED;
+
+    if (r->error.code[0])
+        (void)json_object_set_new(told, "code", json_string(r->error.code));
+    if (r->usage.throttled_ms > 0)
+        (void)json_object_set_new(told, "throttled_ms",
+                                  json_real(r->usage.throttled_ms));
+    if (r->limits_hit)
+        (void)json_object_set_new(told, "limits_hit",
+                                  json_integer((json_int_t)r->limits_hit));
+    log_line(&job->call->serve->log,
+             bad                         ? "error"
+             : r->verdict == VIAL_DENIED ? "warn"
+                                         : "info",
+             "run", told);
+}
+
+int job_run(struct job *job, struct vial_result **out, unsigned *retry_s,
+            struct vial_error *err)
+{
+    struct serve *s = job->call->serve;
+    struct gate_pass pass;
+    struct vial_watch watch = {
+        .cancel_fd = job->cancel_fd,
+        .stdin_fd = -1,
+        .output = job->output ? take_output : NULL,
+        .context = job,
+        .live_only = job->output != NULL,
+        .caller = job->call->who.name,
+        .correlation = job->call->id,
+    };
+    struct vial_result *r = NULL;
+    int rc;
+
+    if (gate_enter(&s->gate, job->call->caller, job->cancel_fd, &pass, err) < 0) {
+        *retry_s = pass.retry_s;
+        return -1;
+    }
+    job->record = history_begin(&s->history, job->call->id, job->call->who.name,
+                                what(job->req), job->cancel_fd);
+    watch.queued_ms = pass.queue_ms;
+    rc = vial_run(job->call->gen->engine, job->req, &watch, &r, err);
+    gate_leave(&s->gate, job->call->caller,
+               rc == 0 ? r->usage.cpu_user_ms + r->usage.cpu_system_ms : 0);
+    if (rc < 0) {
+        struct vial_result none = { .verdict = VIAL_FAILED, .error = *err };
+
+        history_end(&s->history, job->record, &none);
+        return -1;
+    }
+    history_end(&s->history, job->record, r);
+    metrics_run(&s->metrics, r);
+    tell(job, r);
+    *out = r;
+    return 0;
+}
+
+unsigned job_status(const struct vial_result *result)
+{
+    if (result->verdict != VIAL_DENIED)
+        return 200;
+    return call_status_of(&result->error);
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VIAL_SERVE_JOB_H
+#define VIAL_SERVE_JOB_H
+
+/* One run for a caller, from its turn at the gate to its place in the history. */
+
+#include "serve/call.h"
+
+struct job {
+    struct call *call;
+    const struct vial_request *req;
+    int cancel_fd; /* an epoll set, readable: end the run */
+    /* Output as it comes, or NULL: then the result has it. */
+    int (*output)(void *context, int stream, const void *data, size_t len);
+    void *context;
+    struct record *record; /* the job's own */
+};
+
+/* A request from LEN bytes of JSON, if this caller may ask for that. */
+int job_request(struct call *c, const char *json, size_t len, struct vial_request **out,
+                struct vial_error *err);
+/* The same check on a request that exists. */
+int job_check(struct call *c, struct vial_request *req, struct vial_error *err);
+
+/* 0 with a result, whatever became of it; or -1 when it never had its turn, with
+ * *RETRY_S. */
+int job_run(struct job *job, struct vial_result **out, unsigned *retry_s,
+            struct vial_error *err);
+
+/* The HTTP status of a result. */
+unsigned job_status(const struct vial_result *result);
+
+static inline void auto_vial_request_(struct vial_request **req)
+{
+    vial_request_free(*req);
+}
+#define auto_vial_request __attribute__((cleanup(auto_vial_request_)))
+
+static inline void auto_vial_result_(struct vial_result **result)
+{
+    vial_result_free(*result);
+}
+#define auto_vial_result __attribute__((cleanup(auto_vial_result_)))
+
+#endif

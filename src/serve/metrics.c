@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serve/metrics.h"
+
+#include "model/result.h"
+
+/* Seconds. */
+static const double bounds[METRICS_BUCKETS] = { 0.0005, 0.001, 0.0025, 0.005, 0.01,
+                                                0.025,  0.05,  0.1,    0.25,  0.5,
+                                                1,      5,     30,     300 };
+
+int metrics_init(struct metrics *m)
+{
+    *m = (struct metrics){ 0 };
+    return pthread_mutex_init(&m->lock, NULL) == 0 ? 0 : -1;
+}
+
+void metrics_done(struct metrics *m)
+{
+    (void)pthread_mutex_destroy(&m->lock);
+}
+
+static void observe(struct histogram *h, double ms)
+{
+    double seconds = ms / 1000;
+    size_t i = 0;
+
+    while (i < METRICS_BUCKETS && seconds > bounds[i])
+        i++;
+    h->buckets[i]++;
+    h->count++;
+    h->sum_s += seconds;
+}
+
+void metrics_run(struct metrics *m, const struct vial_result *result)
+{
+    const struct vial_usage *u = &result->usage;
+
+    (void)pthread_mutex_lock(&m->lock);
+    m->verdicts[result->verdict]++;
+    for (size_t i = 0; i < sizeof(m->limits) / sizeof(m->limits[0]); i++)
+        m->limits[i] += (result->limits_hit >> i) & 1u;
+    m->throttled_ms += (uint64_t)u->throttled_ms;
+    m->cpu_ms += (uint64_t)(u->cpu_user_ms + u->cpu_system_ms);
+    observe(&m->queue, result->timing.queue_ms);
+    if (result->vessel_id[0]) {
+        observe(&m->open, result->timing.open_ms);
+        observe(&m->run, result->timing.run_ms);
+        observe(&m->close, result->timing.close_ms);
+    }
+    (void)pthread_mutex_unlock(&m->lock);
+}
+
+void metrics_add(struct metrics *m, uint64_t *counter, uint64_t amount)
+{
+    (void)pthread_mutex_lock(&m->lock);
+    *counter += amount;
+    (void)pthread_mutex_unlock(&m->lock);
+}
+
+void metrics_http(struct metrics *m, unsigned status)
+{
+    if (status / 100 < 6)
+        metrics_add(m, &m->http[status / 100], 1);
+}
+
+static void say(struct str *out, const char *name, const char *type, const char *help)
+{
+    str_printf(out, "# HELP vial_%s %s\n# TYPE vial_%s %s\n", name, help, name, type);
+}
+
+static void counter(struct str *out, const char *name, const char *help, uint64_t value)
+{
+    say(out, name, "counter", help);
+    str_printf(out, "vial_%s %llu\n", name, (unsigned long long)value);
+}
+
+static void gauge(struct str *out, const char *name, const char *help, uint64_t value)
+{
+    say(out, name, "gauge", help);
+    str_printf(out, "vial_%s %llu\n", name, (unsigned long long)value);
+}
+
+static void histogram(struct str *out, const char *name, const char *help,
+                      const struct histogram *h)
+{
+    uint64_t below = 0;
+
+    say(out, name, "histogram", help);
+    for (size_t i = 0; i < METRICS_BUCKETS; i++) {
+        below += h->buckets[i];
+        str_printf(out, "vial_%s_bucket{le=\"%g\"} %llu\n", name, bounds[i],
+                   (unsigned long long)below);
+    }
+    str_printf(out, "vial_%s_bucket{le=\"+Inf\"} %llu\nvial_%s_sum %.6f\n", name,
+               (unsigned long long)h->count, name, h->sum_s);
+    str_printf(out, "vial_%s_count %llu\n", name, (unsigned long long)h->count);
+}
+
+static void write_runs(const struct metrics *m, struct str *out)
+{
+    say(out, "runs_total", "counter", "Runs that ended, by verdict.");
+    for (size_t i = 0; result_verdicts[i]; i++)
+        str_printf(out, "vial_runs_total{verdict=\"%s\"} %llu\n", result_verdicts[i],
+                   (unsigned long long)m->verdicts[i]);
+    say(out, "limits_hit_total", "counter", "Runs that touched a limit.");
+    for (size_t i = 0; result_limits[i]; i++)
+        str_printf(out, "vial_limits_hit_total{limit=\"%s\"} %llu\n", result_limits[i],
+                   (unsigned long long)m->limits[i]);
+    histogram(out, "queue_seconds", "How long runs waited for their turn.", &m->queue);
+    histogram(out, "open_seconds", "How long vessels took to open.", &m->open);
+    histogram(out, "run_seconds", "How long programs ran.", &m->run);
+    histogram(out, "close_seconds", "How long vessels took to be removed.", &m->close);
+    counter(out, "cpu_milliseconds_total", "Cpu time that runs used.", m->cpu_ms);
+    counter(out, "throttled_milliseconds_total", "Time that runs were held back.",
+            m->throttled_ms);
+}
+
+static void write_front(const struct metrics *m, struct str *out)
+{
+    say(out, "http_responses_total", "counter", "Answers, by kind of status.");
+    for (size_t i = 1; i < 6; i++)
+        str_printf(out, "vial_http_responses_total{code=\"%zuxx\"} %llu\n", i,
+                   (unsigned long long)m->http[i]);
+    say(out, "refused_total", "counter", "Requests that were refused, and why.");
+    str_printf(out, "vial_refused_total{why=\"auth\"} %llu\n",
+               (unsigned long long)m->refused_auth);
+    str_printf(out, "vial_refused_total{why=\"scope\"} %llu\n",
+               (unsigned long long)m->refused_scope);
+    str_printf(out, "vial_refused_total{why=\"rate\"} %llu\n",
+               (unsigned long long)m->refused_rate);
+    str_printf(out, "vial_refused_total{why=\"busy\"} %llu\n",
+               (unsigned long long)m->refused_busy);
+    counter(out, "sessions_started_total", "Sessions that were opened.",
+            m->sessions_started);
+    counter(out, "pulls_total", "Images that were pulled.", m->pulls);
+    counter(out, "pulls_failed_total", "Pulls that failed.", m->pulls_failed);
+    gauge(out, "pulls_now", "Pulls under way.", m->pulls_now);
+    counter(out, "pull_bytes_total", "Bytes that pulls have brought.", m->pull_bytes);
+}
+
+static void write_gauges(const struct metrics_gauges *g, struct str *out)
+{
+    gauge(out, "runs_active", "Runs that go on.", g->running);
+    gauge(out, "queue_length", "Runs that wait for their turn.", g->waiting);
+    gauge(out, "sessions_open", "Sessions that are open.", g->sessions);
+    gauge(out, "vessels", "Vessels on this host.", g->vessels);
+    gauge(out, "vessels_orphaned", "Vessels whose owner has died.", g->orphans);
+    gauge(out, "vessels_pooled", "Vessels that wait to be used.", g->pooled);
+    gauge(out, "http_connections", "Open connections.", g->connections);
+    gauge(out, "http_handlers", "Requests being handled.", g->handlers);
+    gauge(out, "start_time_seconds", "When the daemon started.",
+          (uint64_t)g->started_s);
+    say(out, "build_info", "gauge", "Always 1.");
+    str_printf(out, "vial_build_info{version=\"%s\"} 1\n", g->version);
+}
+
+void metrics_write(struct metrics *m, const struct metrics_gauges *g, struct str *out)
+{
+    (void)pthread_mutex_lock(&m->lock);
+    write_runs(m, out);
+    write_front(m, out);
+    (void)pthread_mutex_unlock(&m->lock);
+    write_gauges(g, out);
+}

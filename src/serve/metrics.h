@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VIAL_SERVE_METRICS_H
+#define VIAL_SERVE_METRICS_H
+
+/* What the daemon counts, for Prometheus. All functions may be called from several
+ * threads. */
+
+#include <pthread.h>
+#include <stdint.h>
+
+#include "base/str.h"
+
+#include "vial/result.h"
+
+#define METRICS_BUCKETS  14
+#define METRICS_VERDICTS 12
+
+struct histogram {
+    uint64_t buckets[METRICS_BUCKETS + 1]; /* the last: above all others */
+    uint64_t count;
+    double sum_s;
+};
+
+struct metrics {
+    pthread_mutex_t lock;
+    struct histogram queue, open, run, close;
+    uint64_t verdicts[METRICS_VERDICTS];
+    uint64_t limits[7]; /* by bit of enum vial_limit */
+    uint64_t http[6];   /* answers by hundreds */
+    uint64_t refused_auth, refused_scope, refused_rate, refused_busy;
+    uint64_t sessions_started, sessions_refused;
+    uint64_t throttled_ms, cpu_ms;
+    uint64_t pulls, pulls_failed, pulls_now;
+    uint64_t pull_bytes; /* as far as engines told us */
+};
+
+/* What is looked up at the moment of asking. */
+struct metrics_gauges {
+    unsigned running, waiting, sessions, connections, handlers;
+    unsigned vessels, orphans, pooled;
+    int64_t started_s;
+    const char *version;
+};
+
+int metrics_init(struct metrics *m);
+void metrics_done(struct metrics *m);
+void metrics_run(struct metrics *m, const struct vial_result *result);
+void metrics_add(struct metrics *m, uint64_t *counter, uint64_t amount);
+void metrics_http(struct metrics *m, unsigned status);
+void metrics_write(struct metrics *m, const struct metrics_gauges *g, struct str *out);
+
+#endif

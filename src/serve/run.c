@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/fail.h"
+#include "base/sha256.h"
+#include "model/result.h"
+#include "serve/job.h"
+#include "serve/route.h"
+
+static int pass_on(void *context, int stream, const void *data, size_t len)
+{
+    return stream_output(context, stream, -1, data, len);
+}
+
+static void run_streamed(struct call *c, struct job *job, enum stream_form form)
+{
+    auto_vial_result struct vial_result *result = NULL;
+    struct vial_error err = { 0 };
+    struct stream s;
+    unsigned retry_s = 0;
+
+    job->output = pass_on;
+    job->context = &s;
+    if (stream_start(&s, c, form) < 0)
+        return;
+    (void)stream_event(&s, "start", json_pack("{s:s}", "request", c->id));
+    if (job_run(job, &result, &retry_s, &err) < 0) {
+        (void)stream_last(&s, "error",
+                          json_pack("{s:o, s:i}", "error", error_json(&err),
+                                    "retry_after", (int)retry_s));
+        return;
+    }
+    call_note(c, "run", result->id);
+    (void)stream_last(&s, "result",
+                      json_pack("{s:o}", "result", result_json(result, false)));
+}
+
+/* The answer's text stays for the idempotency key. */
+static void run_whole(struct call *c, struct job *job, const char *key)
+{
+    auto_vial_result struct vial_result *result = NULL;
+    auto_free char *json = NULL;
+    struct vial_error err = { 0 };
+    unsigned retry_s = 0;
+
+    if (job_run(job, &result, &retry_s, &err) < 0) {
+        if (key)
+            keys_drop(&c->serve->keys, c->who.name, key);
+        call_refuse(c, &err, retry_s);
+        return;
+    }
+    json = vial_result_json(result, call_flag(c, "raw"));
+    call_note(c, "run", result->id);
+    if (key && json)
+        keys_end(&c->serve->keys, c->who.name, key, job_status(result), json,
+                 strlen(json));
+    else if (key)
+        keys_drop(&c->serve->keys, c->who.name, key);
+    call_given(c, job_status(result), ptr_take(&json));
+}
+
+/* True when there is nothing left to do. */
+static bool answered_before(struct call *c, const char *key, const char *body,
+                            size_t len)
+{
+    struct blob before = { 0 };
+    struct vial_error err = { 0 };
+    struct sha256 hash;
+    char text[65];
+    unsigned status = 0;
+    enum keys_state state;
+
+    sha256_init(&hash);
+    sha256_add(&hash, body, len);
+    sha256_text(&hash, text);
+    state = keys_begin(&c->serve->keys, c->who.name, key, text, &status, &before, &err);
+    if (state == KEYS_REFUSED)
+        call_refuse(c, &err, 1);
+    if (state == KEYS_KNOWN) {
+        (void)web_set_header(c->web, "Idempotency-Replayed", "true");
+        call_text(c, status, "application/json", before.data ? before.data : "",
+                  before.len);
+    }
+    blob_done(&before);
+    return state != KEYS_NEW;
+}
+
+static void run_request(struct call *c, const struct vial_request *req,
+                        enum stream_form form, const char *key)
+{
+    /* With a key the client may come back for the answer, so its going away ends
+     * nothing. */
+    auto_fd int own_fd = key ? epoll_create1(EPOLL_CLOEXEC) : -1;
+    struct job job = { .call = c, .req = req };
+
+    job.cancel_fd = key ? own_fd : web_gone_fd(c->web);
+    if (job.cancel_fd < 0) {
+        struct vial_error err = { 0 };
+
+        if (key)
+            keys_drop(&c->serve->keys, c->who.name, key);
+        (void)fail(&err, VIAL_E_BUSY, "no descriptor is left");
+        call_error(c, &err);
+        return;
+    }
+    if (form != STREAM_NONE)
+        run_streamed(c, &job, form);
+    else
+        run_whole(c, &job, key);
+}
+
+void run_code(struct call *c)
+{
+    auto_vial_request struct vial_request *req = NULL;
+    const char *key = web_header(c->web, "Idempotency-Key");
+    struct vial_error err = { 0 };
+    enum stream_form form;
+    size_t len;
+    const char *body = web_body(c->web, &len);
+
+    if (stream_wanted(c, &form, &err) < 0 ||
+        job_request(c, body, len, &req, &err) < 0) {
+        call_error(c, &err);
+        return;
+    }
+    if (key && form != STREAM_NONE) {
+        (void)fail(&err, VIAL_E_VALUE, "a stream cannot have an idempotency key");
+        call_error(c, &err);
+        return;
+    }
+    if (!key || !answered_before(c, key, body, len))
+        run_request(c, req, form, key);
+}

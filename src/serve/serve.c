@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serve/serve.h"
+
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/clock.h"
+#include "base/fail.h"
+#include "mcp/http.h"
+#include "mcp/vial.h"
+
+#include "vial/warm.h"
+
+#define RUNS_PER_CORE 4
+
+static void generation_free(struct generation *g)
+{
+    mcp_http_close(g->mcp_http);
+    mcp_vial_close(g->mcp);
+    vial_engine_close(g->engine);
+    auth_done(&g->auth);
+    settings_free(g->settings);
+    free(g);
+}
+
+AUTO(generation, struct generation, generation_free)
+#define auto_generation __attribute__((cleanup(auto_generation_)))
+
+int serve_settings_of(const struct serve_sources *sources, struct settings **out,
+                      struct vial_error *err)
+{
+    const struct settings_sources from = {
+        .preset = sources->preset,
+        .config = sources->config,
+        .project_dir = "/", /* where the daemon was started says nothing */
+        .environ_ = environ,
+        .home = getenv("HOME"), /* NOLINT(concurrency-mt-unsafe): read only */
+    };
+    struct settings *s;
+
+    if (settings_load(&from, &s, err) < 0)
+        return -1;
+    if (sources->flags &&
+        serve_settings_decode(&s->serve, sources->flags, "the command line", err) < 0) {
+        settings_free(s);
+        return -1;
+    }
+    *out = s;
+    return 0;
+}
+
+static int generation_new(const struct serve_sources *sources, struct generation **out,
+                          struct vial_error *err)
+{
+    auto_generation struct generation *g = calloc(1, sizeof(*g));
+
+    if (!g)
+        return fail_memory(err);
+    g->users = 1;
+    if (serve_settings_of(sources, &g->settings, err) < 0 ||
+        auth_load(&g->auth, &g->settings->serve, sources->own, err) < 0)
+        return -1;
+    *out = ptr_take(&g);
+    return 0;
+}
+
+static int warm(struct generation *g, struct vial_error *err)
+{
+    const struct strv *languages = &g->settings->serve.warm;
+    const struct vial_warm_options options = {
+        .languages = (const char *const *)languages->items,
+    };
+
+    return languages->count ? vial_engine_warm(g->engine, &options, err) : 0;
+}
+
+static int open_engine(const struct serve *s, struct generation *g,
+                       struct vial_error *err)
+{
+    const struct vial_engine_options options = {
+        .preset = s->sources.preset,
+        .config = s->sources.config,
+        .project_dir = "/",
+        .kept = s->sources.kept,
+    };
+
+    if (vial_engine_open(&options, &g->engine, err) < 0)
+        return -1;
+    return s->sources.kept ? 0 : warm(g, err);
+}
+
+/* Host and Origin have been judged by the time a request gets there. */
+static int open_mcp(struct serve *s, struct generation *g, struct vial_error *err)
+{
+    struct mcp_http_options options = { .any_host = true };
+
+    if (mcp_vial_open(g->engine, s->registry, s->sources.preset, &g->mcp, err) < 0)
+        return -1;
+    options.mcp = mcp_vial_core(g->mcp);
+    return mcp_http_open(&options, &g->mcp_http, err);
+}
+
+static void apply(struct serve *s, const struct serve_settings *c)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    int64_t most = c->concurrency ? c->concurrency
+                                  : RUNS_PER_CORE * (int64_t)(cores > 0 ? cores : 1);
+
+    gate_set(&s->gate, (unsigned)most, (unsigned)c->queue, c->queue_timeout);
+    history_set(&s->history, (size_t)c->history, (size_t)c->history_output);
+    s->log.form = c->log;
+}
+
+static int open_registry(struct serve *s, struct vial_error *err)
+{
+    const struct serve_settings *c = &s->now->settings->serve;
+    const struct registry_options options = {
+        .engine = s->now->engine,
+        .sessions = (unsigned)c->sessions,
+        .per_owner = (unsigned)c->caller_sessions,
+    };
+
+    return registry_open(&options, &s->registry, err);
+}
+
+int serve_load(struct serve *s, const struct serve_sources *sources,
+               struct vial_error *err)
+{
+    *s = (struct serve){ .sources = *sources,
+                         .started_ns = clock_now_ns(),
+                         .last_call_ns = clock_now_ns(),
+                         .started_s = (int64_t)time(NULL) };
+    if (pthread_mutex_init(&s->lock, NULL) != 0 || keys_init(&s->keys) < 0 ||
+        metrics_init(&s->metrics) < 0)
+        return fail_memory(err);
+    if (gate_init(&s->gate, err) < 0 || history_init(&s->history, err) < 0 ||
+        generation_new(sources, &s->now, err) < 0)
+        return -1;
+    apply(s, &s->now->settings->serve);
+    return 0;
+}
+
+int serve_open(struct serve *s, struct vial_error *err)
+{
+    if (open_engine(s, s->now, err) < 0 || open_registry(s, err) < 0)
+        return -1;
+    return open_mcp(s, s->now, err);
+}
+
+static void close_mcp(struct serve *s)
+{
+    for (struct generation *g = s->now; g; g = g->next) {
+        mcp_http_close(g->mcp_http);
+        mcp_vial_close(g->mcp);
+        g->mcp_http = NULL;
+        g->mcp = NULL;
+    }
+}
+
+void serve_done(struct serve *s)
+{
+    close_mcp(s);
+    registry_close(s->registry);
+    while (s->now) {
+        struct generation *next = s->now->next;
+
+        generation_free(s->now);
+        s->now = next;
+    }
+    history_done(&s->history);
+    gate_done(&s->gate);
+    metrics_done(&s->metrics);
+    keys_done(&s->keys);
+    (void)pthread_mutex_destroy(&s->lock);
+}
+
+/* Sessions keep the engine they were opened with, so older generations can go only
+ * when there are none. */
+static void forget_old(struct serve *s)
+{
+    json_t *sessions = registry_list(s->registry, NULL);
+    struct generation **at = &s->now->next;
+
+    while (*at && sessions && json_array_size(sessions) == 0) {
+        struct generation *g = *at;
+
+        if (g->users > 0) {
+            at = &g->next;
+            continue;
+        }
+        *at = g->next;
+        generation_free(g);
+    }
+    json_decref(sessions);
+}
+
+int serve_reload(struct serve *s, struct vial_error *err)
+{
+    auto_generation struct generation *fresh = NULL;
+    struct generation *g;
+    struct generation *old;
+
+    if (generation_new(&s->sources, &fresh, err) < 0 ||
+        open_engine(s, fresh, err) < 0 || open_mcp(s, fresh, err) < 0)
+        return -1;
+    g = ptr_take(&fresh);
+    /* First: whoever uses an older generation may open sessions with this one, but
+     * not the other way round. */
+    registry_use(s->registry, g->engine);
+    (void)pthread_mutex_lock(&s->lock);
+    old = s->now;
+    g->next = old;
+    s->now = g;
+    (void)pthread_mutex_unlock(&s->lock);
+    apply(s, &g->settings->serve);
+    (void)pthread_mutex_lock(&s->lock);
+    old->users--;
+    forget_old(s);
+    (void)pthread_mutex_unlock(&s->lock);
+    return 0;
+}
+
+struct generation *serve_use(struct serve *s)
+{
+    struct generation *g;
+
+    (void)pthread_mutex_lock(&s->lock);
+    g = s->now;
+    g->users++;
+    (void)pthread_mutex_unlock(&s->lock);
+    return g;
+}
+
+void serve_unuse(struct serve *s, struct generation *g)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    g->users--;
+    (void)pthread_mutex_unlock(&s->lock);
+}

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/fail.h"
+#include "base/text.h"
+#include "serve/call.h"
+
+int stream_wanted(struct call *c, enum stream_form *out, struct vial_error *err)
+{
+    const char *wish = web_query(c->web, "stream");
+    const char *accept = web_header(c->web, "Accept");
+
+    *out = STREAM_NONE;
+    if (wish && (strcmp(wish, "ndjson") == 0 || strcmp(wish, "1") == 0))
+        *out = STREAM_NDJSON;
+    else if (wish && strcmp(wish, "sse") == 0)
+        *out = STREAM_SSE;
+    else if (wish && strcmp(wish, "0") != 0)
+        return fail(err, VIAL_E_VALUE, "'stream' is neither ndjson nor sse");
+    else if (!wish && accept && strstr(accept, "text/event-stream"))
+        *out = STREAM_SSE;
+    else if (!wish && accept && strstr(accept, "application/x-ndjson"))
+        *out = STREAM_NDJSON;
+    return 0;
+}
+
+int stream_start(struct stream *s, struct call *c, enum stream_form form)
+{
+    *s = (struct stream){ .call = c, .form = form };
+    (void)web_set_header(c->web, "Cache-Control", "no-store");
+    c->status = 200;
+    return web_start(c->web, 200,
+                     form == STREAM_SSE ? "text/event-stream" : "application/x-ndjson");
+}
+
+int stream_event(struct stream *s, const char *event, json_t *told)
+{
+    auto_json json_t *all = json_pack("{s:s}", "event", event);
+    auto_free char *text = NULL;
+    auto_str struct str line = { 0 };
+
+    if (all && told)
+        (void)json_object_update(all, told);
+    json_decref(told);
+    text = all ? json_dumps(all, JSON_COMPACT | JSON_REAL_PRECISION(12)) : NULL;
+    if (!text)
+        return -1;
+    if (s->form == STREAM_SSE)
+        str_printf(&line, "event: %s\ndata: %s\n\n", event, text);
+    else
+        str_printf(&line, "%s\n", text);
+    return str_ok(&line) ? web_write(s->call->web, line.data, line.len) : -1;
+}
+
+/* How many bytes at the end of DATA begin a character that is not whole. */
+static size_t unfinished(const char *data, size_t len)
+{
+    for (size_t back = 1; back <= 3 && back <= len; back++) {
+        unsigned char c = (unsigned char)data[len - back];
+        size_t need = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : c >= 0xc0 ? 2 : 1;
+
+        if (c >= 0x80 && c < 0xc0)
+            continue;
+        return need > back ? back : 0;
+    }
+    return 0;
+}
+
+static int send_piece(struct stream *s, int stream, int64_t offset, const char *data,
+                      size_t len)
+{
+    auto_str struct str coded = { 0 };
+    json_t *told = json_object();
+
+    if (offset >= 0)
+        (void)json_object_set_new(told, "offset", json_integer(offset));
+    if (text_is_utf8(data, len)) {
+        (void)json_object_set_new(told, "data", json_stringn(data, len));
+    } else {
+        text_base64(&coded, data, len);
+        (void)json_object_set_new(told, "base64",
+                                  json_string(str_ok(&coded) ? coded.data : ""));
+    }
+    return stream_event(s, stream == 1 ? "stdout" : "stderr", told);
+}
+
+int stream_output(struct stream *s, int stream, int64_t offset, const void *data,
+                  size_t len)
+{
+    size_t i = stream == 1 ? 0 : 1;
+    auto_str struct str all = { 0 };
+    size_t keep;
+
+    if (offset >= 0)
+        offset -= (int64_t)s->held_len[i];
+    str_add(&all, s->held[i], s->held_len[i]);
+    str_add(&all, data, len);
+    s->held_len[i] = 0;
+    if (!str_ok(&all))
+        return -1;
+    keep = unfinished(all.data, all.len);
+    if (keep) {
+        memcpy(s->held[i], all.data + all.len - keep, keep);
+        s->held_len[i] = keep;
+    }
+    return all.len > keep ? send_piece(s, stream, offset, all.data, all.len - keep) : 0;
+}
+
+/* Bytes that never became a character. */
+static void flush(struct stream *s, int stream)
+{
+    size_t i = stream == 1 ? 0 : 1;
+    size_t len = s->held_len[i];
+
+    s->held_len[i] = 0;
+    if (len)
+        (void)send_piece(s, stream, -1, s->held[i], len);
+}
+
+int stream_last(struct stream *s, const char *event, json_t *told)
+{
+    int rc;
+
+    flush(s, 1);
+    flush(s, 2);
+    rc = stream_event(s, event, told);
+    web_end(s->call->web);
+    return rc;
+}
+
+void stream_end(struct stream *s)
+{
+    web_end(s->call->web);
+}

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/auto.h"
+#include "base/clock.h"
+#include "web/server.h"
+
+#define BLOCK_BYTES (16u << 10)
+
+/* With the lock held: the loop goes on with this connection. */
+static void wake(struct web_request *req)
+{
+    if (!req->suspended || req->over)
+        return;
+    req->suspended = false;
+    MHD_resume_connection(req->handle);
+}
+
+struct MHD_Response *answer_refusal(unsigned status, const char *why)
+{
+    char text[256];
+    int len = snprintf(text, sizeof(text),
+                       "{\"error\":{\"code\":\"%s\",\"message\":\"%s\",\"cause\":\"\","
+                       "\"remedy\":\"\"}}\n",
+                       status == 503 ? "VIAL-BUSY" : "VIAL-HTTP", why);
+    struct MHD_Response *response =
+        MHD_create_response_from_buffer((size_t)len, text, MHD_RESPMEM_MUST_COPY);
+
+    if (!response)
+        return NULL;
+    (void)MHD_add_response_header(response, "Content-Type", "application/json");
+    if (status == 503)
+        (void)MHD_add_response_header(response, "Retry-After", "1");
+    (void)MHD_add_response_header(response, "Connection", "close");
+    return response;
+}
+
+enum MHD_Result answer_queue(struct web_request *req, struct MHD_Connection *handle)
+{
+    enum MHD_Result good = MHD_queue_response(handle, req->status, req->response);
+
+    MHD_destroy_response(req->response);
+    req->response = NULL;
+    return good;
+}
+
+static bool is_field_text(const char *text)
+{
+    for (; *text; text++)
+        if ((unsigned char)*text < 0x20 && *text != '\t')
+            return false;
+    return true;
+}
+
+int web_set_header(struct web_request *req, const char *name, const char *value)
+{
+    if (req->answered || !is_field_text(name) || !is_field_text(value))
+        return -1;
+    strv_push(&req->headers_out, name);
+    strv_push(&req->headers_out, value);
+    return strv_ok(&req->headers_out) ? 0 : -1;
+}
+
+/* Takes RESPONSE, which may be NULL for lack of memory. */
+static int give(struct web_request *req, unsigned status, const char *type,
+                struct MHD_Response *response)
+{
+    if (!response)
+        return -1;
+    if (type)
+        (void)MHD_add_response_header(response, "Content-Type", type);
+    for (size_t i = 0; i + 1 < req->headers_out.count; i += 2)
+        (void)MHD_add_response_header(response, req->headers_out.items[i],
+                                      req->headers_out.items[i + 1]);
+    (void)pthread_mutex_lock(&req->lock);
+    req->response = response;
+    req->status = status;
+    req->answered = true;
+    wake(req);
+    (void)pthread_mutex_unlock(&req->lock);
+    return 0;
+}
+
+int web_reply(struct web_request *req, unsigned status, const char *type,
+              const void *data, size_t len)
+{
+    if (req->answered)
+        return -1;
+    return give(req, status, type,
+                MHD_create_response_from_buffer(len, (void *)(uintptr_t)data,
+                                                MHD_RESPMEM_MUST_COPY));
+}
+
+/* In the loop: hands over what waits, or has the connection wait. */
+static ssize_t read_queue(void *context, uint64_t at, char *buf, size_t max)
+{
+    struct web_request *req = context;
+    size_t len;
+    ssize_t result;
+
+    (void)at;
+    (void)pthread_mutex_lock(&req->lock);
+    len = req->queue.len - req->queue_at;
+    if (len > 0) {
+        len = len < max ? len : max;
+        memcpy(buf, req->queue.data + req->queue_at, len);
+        req->queue_at += len;
+        if (req->queue_at == req->queue.len)
+            req->queue.len = req->queue_at = 0;
+        (void)pthread_cond_broadcast(&req->changed);
+        result = (ssize_t)len;
+    } else if (req->ended) {
+        result = req->broken ? MHD_CONTENT_READER_END_WITH_ERROR
+                             : MHD_CONTENT_READER_END_OF_STREAM;
+    } else {
+        req->suspended = true;
+        MHD_suspend_connection(req->handle);
+        result = 0;
+    }
+    (void)pthread_mutex_unlock(&req->lock);
+    return result;
+}
+
+int web_start(struct web_request *req, unsigned status, const char *type)
+{
+    if (req->answered)
+        return -1;
+    req->streaming = true;
+    if (give(req, status, type,
+             MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK_BYTES,
+                                               read_queue, req, NULL)) == 0)
+        return 0;
+    req->streaming = false;
+    return -1;
+}
+
+/* With the lock held. A client that takes next to nothing is given up. */
+static int wait_for_room(struct web_request *req)
+{
+    struct timespec until;
+
+    (void)clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += 3 * (time_t)req->web->options.slow_s;
+    while (!req->over && req->queue.len - req->queue_at >= WEB_QUEUE_BYTES)
+        if (pthread_cond_timedwait(&req->changed, &req->lock, &until) == ETIMEDOUT) {
+            req->broken = req->ended = true;
+            req->queue.len = req->queue_at = 0;
+            wake(req);
+            return -1;
+        }
+    return req->over ? -1 : 0;
+}
+
+/* The bytes in front that are gone already. */
+static void close_up(struct web_request *req)
+{
+    if (req->queue_at < BLOCK_BYTES)
+        return;
+    memmove(req->queue.data, req->queue.data + req->queue_at,
+            req->queue.len - req->queue_at);
+    req->queue.len -= req->queue_at;
+    req->queue_at = 0;
+}
+
+int web_write(struct web_request *req, const void *data, size_t len)
+{
+    int rc = -1;
+
+    (void)pthread_mutex_lock(&req->lock);
+    if (req->streaming && !req->ended && wait_for_room(req) == 0) {
+        close_up(req);
+        str_add(&req->queue, data, len);
+        rc = str_ok(&req->queue) ? 0 : -1;
+        wake(req);
+    }
+    (void)pthread_mutex_unlock(&req->lock);
+    return rc;
+}
+
+void web_abort(struct web_request *req)
+{
+    (void)pthread_mutex_lock(&req->lock);
+    req->broken = true;
+    (void)pthread_mutex_unlock(&req->lock);
+    web_end(req);
+}
+
+void web_end(struct web_request *req)
+{
+    (void)pthread_mutex_lock(&req->lock);
+    req->broken = req->broken || req->queue.failed;
+    req->ended = true;
+    wake(req);
+    (void)pthread_mutex_unlock(&req->lock);
+}
+
+void answer_finish(struct web_request *req)
+{
+    struct MHD_Response *response;
+
+    if (req->streaming)
+        web_end(req);
+    if (req->answered)
+        return;
+    response = answer_refusal(500, "nothing was answered");
+    if (response && give(req, 500, NULL, response) == 0)
+        return;
+    /* Without memory even for that, the connection is only let go. */
+    (void)pthread_mutex_lock(&req->lock);
+    req->broken = req->answered = true;
+    wake(req);
+    (void)pthread_mutex_unlock(&req->lock);
+}

@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/unit.h"
+#include "web/server.h"
+
+#define HEADERS_MAX 100u
+
+static int hex(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    c = (char)(c | 0x20);
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* Appends TEXT with its %XX decoded, and a NUL. Its offset, or SIZE_MAX for what
+ * is no encoding, or holds NUL. */
+static size_t add_decoded(struct str *out, const char *text, size_t len)
+{
+    size_t at = out->len;
+
+    for (size_t i = 0; i < len; i++) {
+        int high = text[i] == '%' && i + 2 < len ? hex(text[i + 1]) : -1;
+        int low = high >= 0 ? hex(text[i + 2]) : -1;
+        char c = text[i];
+
+        if (c == '%' && low < 0)
+            return SIZE_MAX;
+        if (c == '%') {
+            c = (char)(high << 4 | low);
+            i += 2;
+        }
+        if (c == '\0')
+            return SIZE_MAX;
+        str_putc(out, c);
+    }
+    str_putc(out, '\0');
+    return at;
+}
+
+static size_t add_text(struct str *out, const char *text, size_t len)
+{
+    size_t at = out->len;
+
+    str_add(out, text, len);
+    str_putc(out, '\0');
+    return at;
+}
+
+struct gathering {
+    struct web_request *req;
+    struct pairs *pairs;
+    bool decode, bad;
+};
+
+static enum MHD_Result gather(void *context, enum MHD_ValueKind kind, const char *key,
+                              size_t key_len, const char *value, size_t value_len)
+{
+    struct gathering *g = context;
+    struct str *text = &g->req->text;
+    struct pair *grown =
+        reallocarray(g->pairs->items, g->pairs->count + 1, sizeof(*grown));
+    struct pair pair;
+
+    (void)kind;
+    if (!grown || g->pairs->count >= HEADERS_MAX ||
+        (value && memchr(value, '\0', value_len))) {
+        g->pairs->items = grown ? grown : g->pairs->items;
+        g->bad = true;
+        return MHD_NO;
+    }
+    g->pairs->items = grown;
+    pair.name =
+        g->decode ? add_decoded(text, key, key_len) : add_text(text, key, key_len);
+    pair.value = g->decode ? add_decoded(text, value ? value : "", value_len)
+                           : add_text(text, value ? value : "", value_len);
+    if (pair.name == SIZE_MAX || pair.value == SIZE_MAX)
+        g->bad = true;
+    else
+        g->pairs->items[g->pairs->count++] = pair;
+    return g->bad ? MHD_NO : MHD_YES;
+}
+
+static void look_at_peer(struct web_request *req, int fd)
+{
+    struct ucred peer;
+    socklen_t len = sizeof(peer);
+    struct sockaddr_storage address = { 0 };
+    socklen_t address_len = sizeof(address);
+
+    if (getsockname(fd, (struct sockaddr *)&address, &address_len) < 0 ||
+        address.ss_family != AF_UNIX ||
+        getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0)
+        return;
+    req->has_peer = true;
+    req->pid = peer.pid;
+    req->uid = peer.uid;
+}
+
+static bool climbs(const char *path)
+{
+    for (const char *at = path; (at = strstr(at, "..")); at += 2)
+        if ((at == path || at[-1] == '/') && (at[2] == '\0' || at[2] == '/'))
+            return true;
+    return false;
+}
+
+static void fill(struct web_request *req, const char *method, const char *target)
+{
+    struct gathering headers = { .req = req, .pairs = &req->headers };
+    struct gathering query = { .req = req, .pairs = &req->query, .decode = true };
+
+    req->method = add_text(&req->text, method, strlen(method));
+    req->path = add_decoded(&req->text, target, strlen(target));
+    (void)MHD_get_connection_values_n(req->handle, MHD_HEADER_KIND, gather, &headers);
+    (void)MHD_get_connection_values_n(req->handle, MHD_GET_ARGUMENT_KIND, gather,
+                                      &query);
+    if (headers.bad || query.bad || req->path == SIZE_MAX || target[0] != '/' ||
+        climbs(req->text.data + req->path)) {
+        req->refusal = 400;
+        req->why = "the target or a header is not valid";
+    }
+    if (req->path == SIZE_MAX)
+        req->path = req->method;
+}
+
+struct web_request *request_new(struct web *web, struct MHD_Connection *handle,
+                                const char *method, const char *target)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(handle, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    struct web_request *req = calloc(1, sizeof(*req));
+
+    if (!req || !info || !info->socket_context) {
+        free(req);
+        return NULL;
+    }
+    req->web = web;
+    req->handle = handle;
+    req->connection = info->socket_context;
+    req->body.fd = -1;
+    req->gone_fd = -1;
+    req->owners = 1;
+    (void)pthread_mutex_init(&req->lock, NULL);
+    (void)pthread_cond_init(&req->changed, NULL);
+    look_at_peer(req, req->connection->fd);
+    fill(req, method, target);
+    if (str_ok(&req->text))
+        return req;
+    request_unref(req);
+    return NULL;
+}
+
+static void release(struct web_request *req)
+{
+    if (req->response)
+        MHD_destroy_response(req->response);
+    if (req->gone_fd >= 0)
+        (void)close(req->gone_fd);
+    body_done(&req->body);
+    str_done(&req->queue);
+    str_done(&req->text);
+    strv_done(&req->headers_out);
+    free(req->headers.items);
+    free(req->query.items);
+    (void)pthread_cond_destroy(&req->changed);
+    (void)pthread_mutex_destroy(&req->lock);
+    free(req);
+}
+
+void request_unref(struct web_request *req)
+{
+    bool last;
+
+    (void)pthread_mutex_lock(&req->lock);
+    last = --req->owners == 0;
+    (void)pthread_mutex_unlock(&req->lock);
+    if (last)
+        release(req);
+}
+
+static const char *find(const struct web_request *req, const struct pairs *pairs,
+                        const char *name, bool any_case, size_t nth)
+{
+    for (size_t i = 0; i < pairs->count; i++) {
+        const char *key = req->text.data + pairs->items[i].name;
+
+        if ((any_case ? strcasecmp(key, name) : strcmp(key, name)) == 0 && nth-- == 0)
+            return req->text.data + pairs->items[i].value;
+    }
+    return NULL;
+}
+
+const char *web_method(const struct web_request *req)
+{
+    return req->text.data + req->method;
+}
+
+const char *web_path(const struct web_request *req)
+{
+    return req->text.data + req->path;
+}
+
+const char *web_query(const struct web_request *req, const char *name)
+{
+    return find(req, &req->query, name, false, 0);
+}
+
+const char *web_query_name(const struct web_request *req, size_t index)
+{
+    return index < req->query.count ? req->text.data + req->query.items[index].name
+                                    : NULL;
+}
+
+const char *web_header(const struct web_request *req, const char *name)
+{
+    return find(req, &req->headers, name, true, 0);
+}
+
+bool web_header_repeated(const struct web_request *req, const char *name)
+{
+    return find(req, &req->headers, name, true, 1) != NULL;
+}
+
+const char *web_body(const struct web_request *req, size_t *len)
+{
+    *len = req->body.len;
+    return body_data(&req->body);
+}
+
+int web_body_fd(struct web_request *req)
+{
+    return body_fd(&req->body);
+}
+
+bool web_peer(const struct web_request *req, pid_t *pid, uid_t *uid)
+{
+    if (!req->has_peer)
+        return false;
+    *pid = req->pid;
+    *uid = req->uid;
+    return true;
+}
+
+int64_t request_length(const struct web_request *req)
+{
+    const char *text = web_header(req, "Content-Length");
+    int64_t length = 0;
+
+    return text && unit_parse_count(text, &length) == 0 ? length : -1;
+}
+
+/* Two programs that read one request differently are how requests are smuggled;
+ * what could be read in two ways is refused. */
+unsigned request_judge(const struct web_request *req, const char **why)
+{
+    const char *coding = web_header(req, "Transfer-Encoding");
+    const char *length = web_header(req, "Content-Length");
+
+    if (req->refusal) {
+        *why = req->why;
+        return req->refusal;
+    }
+    *why = "the length of the body is not clear";
+    if (web_header_repeated(req, "Transfer-Encoding") ||
+        web_header_repeated(req, "Content-Length") || (coding && length) ||
+        (length && request_length(req) < 0))
+        return 400;
+    *why = "the transfer coding is not known; use chunked";
+    if (coding && strcasecmp(coding, "chunked") != 0)
+        return 501;
+    *why = "there is more than one Host";
+    if (web_header_repeated(req, "Host"))
+        return 400;
+    *why = "the body is too large";
+    if (request_length(req) > (int64_t)req->web->options.body_bytes)
+        return 413;
+    return 0;
+}
+
+static void watch(int epoll_fd, int fd, uint32_t events)
+{
+    struct epoll_event event = { .events = events };
+
+    (void)epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event);
+}
+
+/* An epoll set is itself readable when one of its members has something to say:
+ * no thread has to look. */
+int web_gone_fd(struct web_request *req)
+{
+    (void)pthread_mutex_lock(&req->lock);
+    if (req->gone_fd < 0) {
+        req->gone_fd = epoll_create1(EPOLL_CLOEXEC);
+        if (req->gone_fd >= 0) {
+            watch(req->gone_fd, req->web->ending_fd, EPOLLIN);
+            if (req->over)
+                watch(req->gone_fd, req->web->ready_fd, EPOLLIN);
+            else
+                watch(req->gone_fd, req->connection->fd, EPOLLRDHUP);
+        }
+    }
+    (void)pthread_mutex_unlock(&req->lock);
+    return req->gone_fd;
+}
+
+/* The loop's part is over, and the connection may go now, with its descriptor. */
+void request_over(struct web_request *req)
+{
+    (void)pthread_mutex_lock(&req->lock);
+    req->over = true;
+    req->handle = NULL;
+    if (req->gone_fd >= 0)
+        watch(req->gone_fd, req->web->ready_fd, EPOLLIN);
+    (void)pthread_cond_broadcast(&req->changed);
+    (void)pthread_mutex_unlock(&req->lock);
+}

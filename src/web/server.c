@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "web/server.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/fail.h"
+
+#define FLUSH_S 5 /* for answers on their way when the server closes */
+
+static void notify_connection(void *context, struct MHD_Connection *handle, void **mine,
+                              enum MHD_ConnectionNotificationCode code)
+{
+    struct web *web = context;
+    const union MHD_ConnectionInfo *info;
+    int yes = 1;
+
+    if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
+        if (*mine)
+            sweep_remove(web, *mine);
+        free(*mine);
+        *mine = NULL;
+        return;
+    }
+    info = MHD_get_connection_info(handle, MHD_CONNECTION_INFO_CONNECTION_FD);
+    *mine = calloc(1, sizeof(struct connection));
+    if (!*mine || !info)
+        return;
+    /* Finds peers that vanished without a word; a unix socket has none. */
+    (void)setsockopt(info->connect_fd, SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof(yes));
+    sweep_add(web, *mine, info->connect_fd);
+}
+
+/* Decoding is ours: see request.c. */
+static size_t leave_escaped(void *context, struct MHD_Connection *handle, char *text)
+{
+    (void)context;
+    (void)handle;
+    return strlen(text);
+}
+
+static void count(struct web *web, int exchanges, uint64_t refused)
+{
+    (void)pthread_mutex_lock(&web->lock);
+    web->exchanges = (unsigned)((int)web->exchanges + exchanges);
+    web->requests += exchanges > 0;
+    web->refused += refused;
+    (void)pthread_cond_broadcast(&web->changed);
+    (void)pthread_mutex_unlock(&web->lock);
+}
+
+static void completed(void *context, struct MHD_Connection *handle, void **mine,
+                      enum MHD_RequestTerminationCode code)
+{
+    struct web *web = context;
+    struct web_request *req = *mine;
+
+    (void)handle;
+    (void)code;
+    if (!req)
+        return;
+    (void)pthread_mutex_lock(&web->lock);
+    web->bodies -= req->body.len;
+    (void)pthread_mutex_unlock(&web->lock);
+    sweep_phase(web, req->connection, PHASE_IDLE);
+    request_over(req);
+    request_unref(req);
+    *mine = NULL;
+    count(web, -1, 0);
+}
+
+static enum MHD_Result refuse(struct web_request *req, struct MHD_Connection *handle,
+                              unsigned status, const char *why)
+{
+    struct MHD_Response *response = answer_refusal(status, why);
+    enum MHD_Result good;
+
+    if (!response)
+        return MHD_NO;
+    count(req->web, 0, 1);
+    sweep_phase(req->web, req->connection, PHASE_BUSY);
+    good = MHD_queue_response(handle, status, response);
+    MHD_destroy_response(response);
+    return good;
+}
+
+static bool is_draining(struct web *web)
+{
+    bool draining;
+
+    (void)pthread_mutex_lock(&web->lock);
+    draining = web->draining;
+    (void)pthread_mutex_unlock(&web->lock);
+    return draining;
+}
+
+static enum MHD_Result begin(struct web *web, struct MHD_Connection *handle,
+                             struct web_request **out, const char *method,
+                             const char *target)
+{
+    struct web_request *req = request_new(web, handle, method, target);
+    const char *why = NULL;
+    unsigned status;
+
+    if (!req)
+        return MHD_NO;
+    *out = req;
+    count(web, 1, 0);
+    sweep_phase(web, req->connection, PHASE_READING);
+    status = request_judge(req, &why);
+    if (is_draining(web))
+        return refuse(req, handle, 503, "the server is going down");
+    return status ? refuse(req, handle, status, why) : MHD_YES;
+}
+
+/* Once refused, what still comes is passed over; libmicrohttpd takes an answer
+ * only before a body or behind it. */
+static enum MHD_Result take_body(struct web *web, struct web_request *req,
+                                 const char *data, size_t *len)
+{
+    size_t more = *len;
+    size_t had = req->body.len;
+    bool room;
+
+    *len = 0;
+    (void)pthread_mutex_lock(&web->lock);
+    req->connection->read += more;
+    room = web->bodies + more <= WEB_BODIES_BYTES;
+    (void)pthread_mutex_unlock(&web->lock);
+    if (req->connection->read > 2 * web->options.body_bytes)
+        return MHD_NO;
+    if (req->refusal)
+        return MHD_YES;
+    if (had + more > web->options.body_bytes) {
+        req->refusal = 413;
+        req->why = "the body is too large";
+    } else if (!room || body_add(&req->body, data, more) < 0) {
+        req->refusal = 503;
+        req->why = "there is no room for the body now";
+    }
+    (void)pthread_mutex_lock(&web->lock);
+    web->bodies += req->body.len - had;
+    (void)pthread_mutex_unlock(&web->lock);
+    return MHD_YES;
+}
+
+static enum MHD_Result dispatch(struct web *web, struct web_request *req,
+                                struct MHD_Connection *handle)
+{
+    if (req->refusal)
+        return refuse(req, handle, req->refusal, req->why);
+    if (body_end(&req->body) < 0)
+        return refuse(req, handle, 503, "there is no room for the body now");
+    sweep_phase(web, req->connection, PHASE_BUSY);
+    (void)pthread_mutex_lock(&req->lock);
+    req->owners++;
+    if (workers_give(&web->workers, req) < 0) {
+        req->owners--;
+        (void)pthread_mutex_unlock(&req->lock);
+        return refuse(req, handle, 503, "too many requests are under way");
+    }
+    /* The worker cannot answer before this, as that takes the lock. */
+    req->suspended = true;
+    req->handed = true;
+    MHD_suspend_connection(handle);
+    (void)pthread_mutex_unlock(&req->lock);
+    return MHD_YES;
+}
+
+static enum MHD_Result access_handler(void *context, struct MHD_Connection *handle,
+                                      const char *url, const char *method,
+                                      const char *version, const char *data,
+                                      size_t *len, void **mine)
+{
+    struct web *web = context;
+    struct web_request *req = *mine;
+
+    (void)version;
+    if (!req) {
+        enum MHD_Result good = begin(web, handle, &req, method, url);
+
+        *mine = req;
+        return good;
+    }
+    if (*len)
+        return take_body(web, req, data, len);
+    if (!req->handed)
+        return dispatch(web, req, handle);
+    return req->response ? answer_queue(req, handle) : MHD_NO;
+}
+
+static void set_usual(struct web_options *o)
+{
+    o->body_bytes = o->body_bytes ? o->body_bytes : (size_t)64 << 20;
+    o->connections = o->connections ? o->connections : 12000;
+    o->handlers = o->handlers ? o->handlers : 1100;
+    o->idle_s = o->idle_s ? o->idle_s : 60;
+    o->slow_s = o->slow_s ? o->slow_s : 20;
+}
+
+static struct MHD_Daemon *start(struct web *web)
+{
+    const struct web_options *o = &web->options;
+    unsigned flags = MHD_USE_EPOLL | MHD_USE_INTERNAL_POLLING_THREAD |
+                     MHD_ALLOW_SUSPEND_RESUME | (o->tls_cert ? MHD_USE_TLS : 0u);
+    struct MHD_OptionItem tls[] = {
+        { MHD_OPTION_HTTPS_MEM_CERT, 0, (void *)(uintptr_t)o->tls_cert },
+        { MHD_OPTION_HTTPS_MEM_KEY, 0, (void *)(uintptr_t)o->tls_key },
+        { MHD_OPTION_HTTPS_PRIORITIES, 0,
+          (void *)(uintptr_t) "NORMAL:-VERS-TLS1.0:-VERS-TLS1.1" },
+        { MHD_OPTION_END, 0, NULL },
+    };
+
+    if (!o->tls_cert)
+        tls[0].option = MHD_OPTION_END;
+    return MHD_start_daemon(
+        flags, 0, NULL, NULL, access_handler, web, MHD_OPTION_LISTEN_SOCKET,
+        o->listen_fd, MHD_OPTION_CONNECTION_LIMIT, o->connections,
+        MHD_OPTION_CONNECTION_TIMEOUT, o->idle_s, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        (size_t)WEB_HEAD_BYTES, MHD_OPTION_STRICT_FOR_CLIENT, 1,
+        MHD_OPTION_UNESCAPE_CALLBACK, leave_escaped, NULL, MHD_OPTION_NOTIFY_COMPLETED,
+        completed, web, MHD_OPTION_NOTIFY_CONNECTION, notify_connection, web,
+        MHD_OPTION_ARRAY, tls, MHD_OPTION_END);
+}
+
+static int open_events(struct web *web, struct vial_error *err)
+{
+    web->ready_fd = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK);
+    web->ending_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (web->ready_fd < 0 || web->ending_fd < 0)
+        return fail_sys(err, "open an eventfd");
+    if (workers_init(&web->workers, web->options.handlers) < 0 ||
+        pthread_mutex_init(&web->lock, NULL) != 0 ||
+        pthread_cond_init(&web->changed, NULL) != 0)
+        return fail_memory(err);
+    return 0;
+}
+
+int web_open(const struct web_options *options, struct web **out,
+             struct vial_error *err)
+{
+    struct web *web = calloc(1, sizeof(*web));
+
+    if (!web)
+        return fail_memory(err);
+    web->options = *options;
+    set_usual(&web->options);
+    if (open_events(web, err) < 0) {
+        free(web);
+        return -1;
+    }
+    if (pthread_create(&web->sweeper, NULL, sweep_thread, web) == 0)
+        web->sweeping = true;
+    web->daemon = web->sweeping ? start(web) : NULL;
+    if (!web->daemon) {
+        web_close(web);
+        (void)fail(err, VIAL_E_HTTP, "start the HTTP server");
+        return options->tls_cert ? fail_remedy(err, "check the certificate and its key")
+                                 : -1;
+    }
+    *out = web;
+    return 0;
+}
+
+void web_drain(struct web *web)
+{
+    MHD_socket fd;
+
+    (void)pthread_mutex_lock(&web->lock);
+    if (web->draining) {
+        (void)pthread_mutex_unlock(&web->lock);
+        return;
+    }
+    web->draining = true;
+    (void)pthread_mutex_unlock(&web->lock);
+    fd = MHD_quiesce_daemon(web->daemon);
+    if (fd >= 0)
+        (void)close(fd);
+}
+
+/* Answers that are complete still have to reach their clients. */
+static void flush(struct web *web)
+{
+    struct timespec until;
+
+    (void)clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += FLUSH_S;
+    (void)pthread_mutex_lock(&web->lock);
+    while (web->exchanges &&
+           pthread_cond_timedwait(&web->changed, &web->lock, &until) == 0)
+        ;
+    (void)pthread_mutex_unlock(&web->lock);
+}
+
+void web_close(struct web *web)
+{
+    if (!web)
+        return;
+    (void)eventfd_write(web->ending_fd, 1);
+    if (web->daemon) {
+        web_drain(web);
+        workers_wait(&web->workers);
+        flush(web);
+        MHD_stop_daemon(web->daemon);
+    }
+    (void)pthread_mutex_lock(&web->lock);
+    web->ending = true;
+    (void)pthread_cond_broadcast(&web->changed);
+    (void)pthread_mutex_unlock(&web->lock);
+    if (web->sweeping)
+        (void)pthread_join(web->sweeper, NULL);
+    workers_done(&web->workers);
+    (void)close(web->ready_fd);
+    (void)close(web->ending_fd);
+    (void)pthread_cond_destroy(&web->changed);
+    (void)pthread_mutex_destroy(&web->lock);
+    free(web);
+}
+
+void web_count(struct web *web, struct web_counts *out)
+{
+    (void)pthread_mutex_lock(&web->lock);
+    *out = (struct web_counts){ .connections = web->connection_count,
+                                .requests = web->requests,
+                                .refused = web->refused };
+    (void)pthread_mutex_unlock(&web->lock);
+    (void)pthread_mutex_lock(&web->workers.lock);
+    out->handlers = web->workers.busy + web->workers.waiting;
+    (void)pthread_mutex_unlock(&web->workers.lock);
+}

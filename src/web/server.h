@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VIAL_WEB_SERVER_H
+#define VIAL_WEB_SERVER_H
+
+/*
+ * The inside of the room. Three kinds of threads:
+ *
+ *   loop     libmicrohttpd's; accepts, reads, writes; never blocks
+ *   worker   runs one handler after the other; many, made when needed
+ *   sweeper  ends connections that are slower than they may be
+ *
+ * A request is shared by the loop (until the exchange is over) and its worker
+ * (until the handler returns), and goes with the second of them. A connection is
+ * suspended whenever the loop would have to wait for the handler; whoever changes
+ * that holds the request's lock.
+ */
+
+#include <microhttpd.h>
+#include <pthread.h>
+
+#include "base/str.h"
+#include "web/web.h"
+
+#define WEB_HEAD_BYTES   (32u << 10)  /* of a request's head and an answer's */
+#define WEB_QUEUE_BYTES  (256u << 10) /* of an answer, waiting for the client */
+#define WEB_SMALL_BODY   (1u << 20)   /* larger ones lie in a memfd */
+#define WEB_BODIES_BYTES (UINT64_C(512) << 20) /* of all requests together */
+
+/* A body while it comes in. */
+struct body {
+    struct str small;
+    int fd; /* of a large one, or -1 */
+    size_t len;
+    void *map; /* of the large one, or NULL */
+};
+
+int body_add(struct body *b, const void *data, size_t len); /* 0 or -1 */
+int body_end(struct body *b);                               /* it is whole; 0 or -1 */
+const char *body_data(const struct body *b);
+int body_fd(struct body *b);
+void body_done(struct body *b);
+
+/* What is known of a connection; one list of them, for the sweeper. */
+enum phase {
+    PHASE_IDLE,    /* no request, or not yet its whole head */
+    PHASE_READING, /* a body */
+    PHASE_BUSY,    /* a handler, or its answer: others look after that */
+};
+
+struct connection {
+    struct connection *next, *previous;
+    int fd; /* libmicrohttpd's */
+    enum phase phase;
+    int64_t since_ns;
+    size_t read; /* bytes of the body */
+};
+
+struct pair {
+    size_t name, value; /* offsets in the request's text */
+};
+
+struct pairs {
+    struct pair *items;
+    size_t count;
+};
+
+struct web_request {
+    struct web *web;
+    struct connection *connection; /* the loop's */
+    struct MHD_Connection *handle; /* until `over` */
+    struct web_request *next;      /* waiting for a worker */
+    struct str text;               /* all of the strings below */
+    size_t method, path;
+    struct pairs headers, query;
+    struct body body;
+    bool has_peer;
+    pid_t pid;
+    uid_t uid;
+    unsigned refusal; /* a status to be given once the body has come, or 0 */
+    const char *why;  /* static */
+
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    unsigned owners;
+    bool handed;    /* to a worker */
+    bool suspended; /* the loop waits for the worker */
+    bool over;      /* the client has it all, or is gone */
+    int gone_fd;    /* or -1 */
+    struct MHD_Response *response;
+    unsigned status;
+    bool answered, streaming, ended, broken;
+    struct strv headers_out; /* name, value, name, value … */
+    struct str queue;        /* of a stream */
+    size_t queue_at;
+};
+
+struct workers {
+    pthread_mutex_t lock;
+    pthread_cond_t work, quiet;
+    struct web_request *first, *last;
+    unsigned threads, idle, waiting, busy, most;
+    bool closing;
+};
+
+struct web {
+    struct web_options options;
+    struct MHD_Daemon *daemon;
+    struct workers workers;
+    int ready_fd;  /* always readable */
+    int ending_fd; /* readable once web_close has begun */
+
+    pthread_mutex_t lock; /* for all that follows */
+    pthread_cond_t changed;
+    struct connection *connections;
+    unsigned connection_count;
+    unsigned exchanges; /* requests that are not over */
+    uint64_t bodies;    /* bytes of their bodies */
+    uint64_t requests, refused;
+    bool draining, ending;
+    bool sweeping; /* the thread runs */
+    pthread_t sweeper;
+};
+
+/* request.c */
+struct web_request *request_new(struct web *web, struct MHD_Connection *handle,
+                                const char *method, const char *target);
+void request_unref(struct web_request *req);
+/* A status to refuse with, and *WHY; 0: it is good. */
+unsigned request_judge(const struct web_request *req, const char **why);
+/* The length it announces; -1: none. */
+int64_t request_length(const struct web_request *req);
+void request_over(struct web_request *req);
+
+/* answer.c */
+/* Gives the loop what there is to send. */
+enum MHD_Result answer_queue(struct web_request *req, struct MHD_Connection *handle);
+/* An error by the server itself, as all errors look. */
+struct MHD_Response *answer_refusal(unsigned status, const char *why);
+/* The handler has returned. */
+void answer_finish(struct web_request *req);
+
+/* worker.c */
+int workers_init(struct workers *w, unsigned most);
+int workers_give(struct workers *w, struct web_request *req); /* -1: too many */
+void workers_wait(struct workers *w); /* until all handlers have returned */
+void workers_done(struct workers *w);
+
+/* sweep.c */
+void sweep_add(struct web *web, struct connection *c, int fd);
+void sweep_remove(struct web *web, struct connection *c);
+void sweep_phase(struct web *web, struct connection *c, enum phase phase);
+void *sweep_thread(void *web);
+
+#endif

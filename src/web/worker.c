@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <time.h>
+
+#include "web/server.h"
+
+#define STACK_BYTES (512u << 10)
+#define LINGER_S    10 /* a thread without work stays for this long */
+
+int workers_init(struct workers *w, unsigned most)
+{
+    *w = (struct workers){ .most = most };
+    if (pthread_mutex_init(&w->lock, NULL) != 0 ||
+        pthread_cond_init(&w->work, NULL) != 0 ||
+        pthread_cond_init(&w->quiet, NULL) != 0)
+        return -1;
+    return 0;
+}
+
+/* With the lock held: the next request, or NULL when the thread should end. */
+static struct web_request *next(struct workers *w)
+{
+    struct web_request *req;
+    struct timespec until;
+
+    (void)clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += LINGER_S;
+    w->idle++;
+    while (!w->first && !w->closing)
+        if (pthread_cond_timedwait(&w->work, &w->lock, &until) == ETIMEDOUT)
+            break;
+    w->idle--;
+    req = w->first;
+    if (!req)
+        return NULL;
+    w->first = req->next;
+    w->waiting--;
+    w->busy++;
+    return req;
+}
+
+static void *work(void *context)
+{
+    struct workers *w = context;
+    struct web_request *req;
+
+    (void)pthread_mutex_lock(&w->lock);
+    while ((req = next(w))) {
+        (void)pthread_mutex_unlock(&w->lock);
+        req->web->options.handler(req->web->options.context, req);
+        answer_finish(req);
+        request_unref(req);
+        (void)pthread_mutex_lock(&w->lock);
+        w->busy--;
+        (void)pthread_cond_broadcast(&w->quiet);
+    }
+    w->threads--;
+    (void)pthread_cond_broadcast(&w->quiet);
+    (void)pthread_mutex_unlock(&w->lock);
+    return NULL;
+}
+
+/* With the lock held. */
+static int add_thread(struct workers *w)
+{
+    pthread_attr_t attributes;
+    pthread_t thread;
+    int rc;
+
+    if (pthread_attr_init(&attributes) != 0)
+        return -1;
+    (void)pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    (void)pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    rc = pthread_create(&thread, &attributes, work, w);
+    (void)pthread_attr_destroy(&attributes);
+    if (rc != 0)
+        return -1;
+    w->threads++;
+    return 0;
+}
+
+int workers_give(struct workers *w, struct web_request *req)
+{
+    int rc = -1;
+
+    (void)pthread_mutex_lock(&w->lock);
+    if (!w->closing && w->busy + w->waiting < w->most &&
+        (w->idle > w->waiting || add_thread(w) == 0)) {
+        req->next = NULL;
+        if (w->first)
+            w->last->next = req;
+        else
+            w->first = req;
+        w->last = req;
+        w->waiting++;
+        (void)pthread_cond_signal(&w->work);
+        rc = 0;
+    }
+    (void)pthread_mutex_unlock(&w->lock);
+    return rc;
+}
+
+void workers_wait(struct workers *w)
+{
+    (void)pthread_mutex_lock(&w->lock);
+    while (w->busy || w->waiting)
+        (void)pthread_cond_wait(&w->quiet, &w->lock);
+    (void)pthread_mutex_unlock(&w->lock);
+}
+
+void workers_done(struct workers *w)
+{
+    (void)pthread_mutex_lock(&w->lock);
+    w->closing = true;
+    (void)pthread_cond_broadcast(&w->work);
+    while (w->threads)
+        (void)pthread_cond_wait(&w->quiet, &w->lock);
+    (void)pthread_mutex_unlock(&w->lock);
+    (void)pthread_cond_destroy(&w->work);
+    (void)pthread_cond_destroy(&w->quiet);
+    (void)pthread_mutex_destroy(&w->lock);
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "zygote/api.h"
+
+#include <dlfcn.h>
+
+static int find(const char *name, void *out)
+{
+    void *found = dlsym(RTLD_DEFAULT, name);
+
+    *(void **)out = found;
+    return found ? 0 : -1;
+}
+
+int api_find(struct api *out)
+{
+    int rc = 0;
+
+#define CALL(name, result, arguments) rc |= find(#name, (void *)&out->name);
+    API_CALLS
+#undef CALL
+    rc |= find("_Py_NoneStruct", (void *)&out->none);
+    rc |= find("PyModule_Type", (void *)&out->module_type);
+    return rc;
+}

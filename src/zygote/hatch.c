@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "zygote/hatch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/keyctl.h>
+#include <linux/sched.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "guest/guest.h"
+#include "zygote/zygote.h"
+
+#define SPACES                                                                         \
+    (CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC |        \
+     CLONE_NEWUTS | CLONE_NEWCGROUP)
+#define MIDWIFE_PID 300 /* out of the way: programs begin to count at 2 */
+#define PAUSE_NS    20000
+#define PAUSES      50000
+
+static _Noreturn void give_up(int fd, uint32_t step, int error)
+{
+    const struct zygote_report report = { step, (uint32_t)(error ? error : EPERM) };
+
+    (void)!write(fd, &report, sizeof report);
+    _exit(127);
+}
+
+static void join_cgroups(const struct order *o, int socket)
+{
+    for (size_t i = ORDER_CGROUPS; i < o->fd_count; i++)
+        if (write(o->fds[i], "0", 1) != 1)
+            give_up(socket, HATCH_CGROUP, errno);
+}
+
+/* Nothing of the zygote's stays: not its stdio, not its socket. */
+static void take_descriptors(int socket)
+{
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+    if (null < 0)
+        give_up(socket, STEP_STDIO, errno);
+    for (int i = 0; i < 3; i++)
+        if (dup2(null, i) < 0)
+            give_up(socket, STEP_STDIO, errno);
+    if (socket == ZYGOTE_FD)
+        (void)fcntl(ZYGOTE_FD, F_SETFD, FD_CLOEXEC);
+    else if (dup3(socket, ZYGOTE_FD, O_CLOEXEC) < 0)
+        give_up(socket, STEP_STDIO, errno);
+}
+
+static void die_first(void)
+{
+    int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+
+    if (fd < 0 || write(fd, "1000", 4) != 4)
+        give_up(ZYGOTE_FD, STEP_OOM, errno);
+    (void)close(fd);
+}
+
+/* The guest's own code, with the jail that the guest was sent. */
+static void confine(const struct order *o)
+{
+    static struct guest g; /* large, and only its jail is used */
+    struct unpack u = { .data = o->jail, .len = o->jail_len };
+    char text[8] = "";
+    int fd = open("/proc/self/setgroups", O_RDONLY | O_CLOEXEC);
+
+    if (fd >= 0) {
+        g.setgroups_denied = read(fd, text, 4) == 4 && memcmp(text, "deny", 4) == 0;
+        (void)close(fd);
+    }
+    if (jail_read(&u, &g.jail) < 0 || !(g.jail.flags & JAIL_PID1))
+        give_up(ZYGOTE_FD, HATCH_ORDER, EINVAL);
+    g.pid1 = true;
+    g.landlock_fd = -1;
+    if (g.jail.flags & JAIL_OOM_FIRST)
+        die_first();
+    if (g.jail.flags & JAIL_LANDLOCK) {
+        g.landlock_fd = landlock_build(&g.jail);
+        if (g.landlock_fd < 0)
+            give_up(ZYGOTE_FD, STEP_LANDLOCK, -g.landlock_fd);
+    }
+    (void)syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, 0, 0, 0, 0);
+    child_enter(&g, NULL);
+    /* Changed credentials cleared it; an exec would have set it. */
+    (void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
+    jail_done(&g.jail);
+}
+
+static void wait_for_guest(void)
+{
+    const struct timespec pause = { .tv_nsec = PAUSE_NS };
+
+    for (int i = 0; getppid() != 1; i++) {
+        if (i == PAUSES)
+            give_up(ZYGOTE_FD, HATCH_ADOPTED, ETIMEDOUT);
+        (void)nanosleep(&pause, NULL);
+    }
+}
+
+/* clone3 in place: the midwife goes on in the usher's frame while the usher waits,
+ * as after vfork, so that no call may have returned from here in between. */
+__attribute__((always_inline)) static inline long birth(struct clone_args *args)
+{
+#if defined(__x86_64__)
+    long rc = SYS_clone3;
+
+    args->flags = CLONE_VM | CLONE_VFORK;
+    __asm__ volatile("syscall"
+                     : "+a"(rc)
+                     : "D"(args), "S"(sizeof *args)
+                     : "rcx", "r11", "memory");
+    return rc;
+#else
+    long rc = syscall(SYS_clone3, args, sizeof *args); /* a plain fork will do */
+
+    return rc < 0 ? -errno : rc;
+#endif
+}
+
+/* In the usher, then the midwife; returns in the child alone. */
+static void go_inside(const struct order *o)
+{
+    pid_t number = MIDWIFE_PID;
+    struct clone_args args = { .set_tid = (uint64_t)(uintptr_t)&number,
+                               .set_tid_size = 1 };
+    int socket = o->fds[ORDER_SOCKET];
+    volatile pid_t child = 0;
+    long rc = 0;
+
+    if (setns(o->fds[ORDER_VESSEL], SPACES) < 0)
+        give_up(socket, HATCH_ENTER, errno);
+    rc = birth(&args);
+    if (rc < 0)
+        give_up(socket, HATCH_FORK, (int)-rc);
+    if (rc > 0) {
+        /* A dead process that nobody asks after would keep the namespace alive. */
+        while (waitpid((pid_t)rc, NULL, __WALL) < 0 && errno == EINTR)
+            ;
+        _exit(0);
+    }
+    child = fork();
+    if (child < 0)
+        give_up(socket, HATCH_FORK, errno);
+    if (child > 0)
+        _exit(0);
+}
+
+static void be_born(const struct order *o)
+{
+    join_cgroups(o, o->fds[ORDER_SOCKET]);
+    take_descriptors(o->fds[ORDER_SOCKET]);
+    confine(o);
+    wait_for_guest();
+}
+
+void hatch_ready(void)
+{
+    const struct zygote_report ready = { 0, (uint32_t)getpid() };
+
+    if (write(ZYGOTE_FD, &ready, sizeof ready) != (ssize_t)sizeof ready)
+        _exit(127);
+}
+
+int hatch(const struct order *order)
+{
+    pid_t usher = fork();
+
+    if (usher < 0)
+        return -1;
+    if (usher > 0) {
+        while (waitpid(usher, NULL, 0) < 0 && errno == EINTR)
+            ;
+        return 1;
+    }
+    go_inside(order);
+    be_born(order);
+    return 0;
+}

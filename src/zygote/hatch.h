@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VIAL_ZYGOTE_HATCH_H
+#define VIAL_ZYGOTE_HATCH_H
+
+/*
+ * From the zygote to a process that the vessel's guest owns:
+ *
+ *   zygote -> usher (a fork) enters the vessel's namespaces
+ *          -> midwife (shares the usher's memory) is the first inside them
+ *          -> child (a fork), which loses its parent at once, and so becomes the
+ *             guest's
+ *
+ * A process changes its pid namespace only by birth, and goes to a namespace's
+ * first process only when its parent died in there: hence two in between.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct order {
+    const uint8_t *jail; /* packed, as the guest gets it */
+    size_t jail_len;
+    const int *fds;
+    size_t fd_count;
+};
+
+/* Returns 0 in the child, confined and with its socket as descriptor 3, and 1 in
+ * the zygote. What goes wrong in between is said on the child's socket. */
+int hatch(const struct order *order);
+/* The child has nothing left to do but wait, and says so. */
+void hatch_ready(void);
+
+#endif

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VIAL_ZYGOTE_PYTHON_H
+#define VIAL_ZYGOTE_PYTHON_H
+
+/*
+ * The interpreter as a zygote needs it. Its functions are found in the running
+ * process, so that one library serves every version.
+ *
+ *   python_open -> python_before_fork -> python_forked (zygote)
+ *                                     -> python_hatched -> python_run (child)
+ */
+
+#include <stdio.h>
+
+#include "wire/message.h"
+
+struct python {
+    void *globals;      /* of the harness, runtimes/zygote.py */
+    int held;           /* what PyGILState_Ensure gave */
+    char missing[1024]; /* modules that could not be imported */
+};
+
+/* Called at the very end of a process that ran a program, if it is set. */
+typedef void python_end_fn(void);
+
+/* SETTINGS: the harness's text, then a line of modules' names, parted by a NUL. */
+int python_open(struct python *py, const char *settings);
+void python_before_fork(struct python *py);
+void python_forked(struct python *py);  /* in the zygote */
+void python_hatched(struct python *py); /* in the child: made unlike its siblings */
+
+/* Arguments, environment and stdin become those of M. */
+void python_begin(struct python *py, const struct exec_message *m);
+/* Runs the program and ends the process. Returns only when this cannot be done
+ * here: then the caller goes on as python itself would. */
+void python_run(struct python *py, const char *path, FILE *file);
+void python_at_end(python_end_fn *call);
+void python_close(struct python *py);
+
+#endif

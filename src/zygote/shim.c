@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The library that makes a python a zygote. It is loaded before python's own, goes
+ * where it is told before python's first instruction, and waits where python opens
+ * its program: the interpreter is complete then, and has not looked at anything of
+ * the program yet. Each child returns from that very call, in a vessel, as if it
+ * had been started there; all that follows is python's own.
+ */
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "wire/message.h"
+#include "zygote/hatch.h"
+#include "zygote/pages.h"
+#include "zygote/python.h"
+#include "zygote/zygote.h"
+
+#define PROGRAM "/work/main.py"
+#define PROC_FD 5 /* the host's, until all is learned */
+
+static _Noreturn void die(const char *what)
+{
+    (void)dprintf(2, "zygote: %s: %s\n", what, strerror(errno)); /* NOLINT */
+    _exit(1);
+}
+
+static void drop_power(void)
+{
+    struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+    const struct __user_cap_data_struct none[2] = { { 0 }, { 0 } };
+
+    for (unsigned long cap = 0; cap < 64; cap++)
+        if (prctl(PR_CAPBSET_READ, cap, 0, 0, 0) == 1)
+            (void)prctl(PR_CAPBSET_DROP, cap, 0, 0, 0);
+    (void)prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+    if (syscall(SYS_capset, &header, none) < 0 ||
+        prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
+        prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
+        die("drop capabilities");
+}
+
+static void hold_proc(void)
+{
+    int fd = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+    if (fd >= 0 && fd != PROC_FD) {
+        (void)dup3(fd, PROC_FD, O_CLOEXEC);
+        (void)close(fd);
+    }
+}
+
+/* Before python, and before there is any thread. */
+__attribute__((constructor)) static void start(void)
+{
+    const char *preload = getenv("LD_PRELOAD");
+
+    if (!preload)
+        return;
+    (void)unsetenv("LD_PRELOAD");
+    hold_proc();
+    if (fcntl(ZYGOTE_PLACE_FD, F_GETFD) >= 0) {
+        if (setns(ZYGOTE_PLACE_FD,
+                  CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS) < 0)
+            die("enter the template vessel");
+        (void)close(ZYGOTE_PLACE_FD);
+    }
+    if (chdir("/") < 0)
+        die("enter the root");
+    (void)fcntl(ZYGOTE_FD, F_SETFD, FD_CLOEXEC);
+    drop_power();
+}
+
+/* A message and the descriptors with it; -1 at the end. */
+static ssize_t receive(int fd, void *data, size_t size, int *fds, size_t *count)
+{
+    _Alignas(struct cmsghdr) char room[CMSG_SPACE(sizeof(int) * ZYGOTE_FDS)];
+    struct iovec iov = { data, size };
+    struct msghdr message = { .msg_iov = &iov,
+                              .msg_iovlen = 1,
+                              .msg_control = room,
+                              .msg_controllen = sizeof room };
+    const struct cmsghdr *c = NULL;
+    ssize_t n = 0;
+
+    do
+        n = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
+    while (n < 0 && errno == EINTR);
+    *count = 0;
+    c = n < 0 ? NULL : CMSG_FIRSTHDR(&message);
+    if (c && c->cmsg_type == SCM_RIGHTS) {
+        *count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        memcpy(fds, CMSG_DATA(c), *count * sizeof(int));
+    }
+    return n;
+}
+
+/* In the child: the guest sends what to run, and the ends of its pipes. */
+static void become_program(struct python *py)
+{
+    enum { IN, OUT, ERR, STATUS, COUNT };
+    static uint8_t bytes[ZYGOTE_MAX];
+    struct unpack u = { .data = bytes };
+    struct exec_message m;
+    int fds[ZYGOTE_FDS];
+    size_t count = 0;
+    uint32_t report[2] = { STEP_CWD };
+    ssize_t n = receive(ZYGOTE_FD, bytes, sizeof bytes, fds, &count);
+
+    u.len = n > 0 ? (size_t)n : 0;
+    if (n <= 0 || count < COUNT - 1 || exec_read(&u, &m) < 0)
+        _exit(127);
+    if (m.stdin_closed) { /* then there is none among them */
+        memmove(fds + 1, fds, sizeof(int) * (COUNT - 1));
+        fds[IN] = -1;
+    }
+    for (int i = 0; i < 3; i++)
+        if (fds[i] >= 0 && dup2(fds[i], i) < 0)
+            _exit(127);
+    if (m.cwd && chdir(m.cwd) < 0) {
+        report[1] = (uint32_t)errno;
+        (void)!write(fds[STATUS], report, sizeof report);
+        _exit(127);
+    }
+    for (int i = 0; i < COUNT; i++)
+        if (fds[i] > 2)
+            (void)close(fds[i]);
+    (void)close(ZYGOTE_FD);
+    python_begin(py, &m);
+    exec_done(&m);
+}
+
+/* What the child learned goes through this, to the zygote. */
+static int lesson_fd = -1; /* NOLINT: one for a process */
+
+static void tell_lesson(void)
+{
+    static struct pages pages;
+
+    pages_look(&pages, PROC_FD);
+    (void)!write(lesson_fd, &pages, sizeof pages);
+    _exit(0);
+}
+
+/* The life of a child, in the zygote's own place, with a program of ours. */
+static _Noreturn void rehearse(struct python *py)
+{
+    static const char program[] = "x = [str(i) for i in range(99)]\nprint(len(x))\n";
+    char *argv[] = { NULL };
+    const struct exec_message m = { .argv = argv, .env = environ, .stdin_closed = 1 };
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+    if (null < 0 || dup2(null, 1) < 0 || dup2(null, 2) < 0)
+        _exit(1);
+    python_hatched(py);
+    python_at_end(tell_lesson);
+    python_begin(py, &m);
+    python_run(py, PROGRAM,
+               fmemopen((void *)(uintptr_t)program, strlen(program), "rb"));
+    _exit(1);
+}
+
+static void learn(struct python *py, struct pages *pages)
+{
+    size_t got = 0;
+    int ends[2];
+    pid_t pid = 0;
+
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return;
+    python_before_fork(py);
+    pid = fork();
+    if (pid == 0) {
+        lesson_fd = ends[1];
+        rehearse(py);
+    }
+    python_forked(py);
+    (void)close(ends[1]);
+    for (ssize_t n = 1; pid > 0 && n > 0; got += n > 0 ? (size_t)n : 0)
+        n = read(ends[0], (uint8_t *)pages + got, sizeof *pages - got);
+    if (got < sizeof *pages || pages->count > PAGES_MAX)
+        pages->count = 0;
+    (void)close(ends[0]);
+    if (pid > 0)
+        (void)waitpid(pid, NULL, 0);
+}
+
+static void close_all(const int *fds, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        (void)close(fds[i]);
+}
+
+/* Returns in a child that has its program. The zygote itself ends here. */
+static void wait_for_orders(struct python *py, const struct pages *pages)
+{
+    static uint8_t bytes[ZYGOTE_MAX];
+
+    for (;;) {
+        int fds[ZYGOTE_FDS];
+        struct order order = { .jail = bytes, .fds = fds };
+        ssize_t n = receive(ZYGOTE_FD, bytes, sizeof bytes, fds, &order.fd_count);
+        int rc = 0;
+
+        if (n <= 0 || order.fd_count < ORDER_CGROUPS)
+            _exit(0);
+        order.jail_len = (size_t)n;
+        python_before_fork(py);
+        rc = hatch(&order);
+        if (rc == 0) {
+            python_hatched(py);
+            pages_touch(pages);
+            hatch_ready();
+            become_program(py);
+            return;
+        }
+        python_forked(py);
+        close_all(fds, order.fd_count);
+    }
+}
+
+static void serve(FILE *(*real_open)(const char *, const char *))
+{
+    static char settings[ZYGOTE_MAX];
+    static struct pages pages;
+    struct python py;
+    int fds[ZYGOTE_FDS];
+    size_t count = 0;
+    ssize_t n = receive(ZYGOTE_FD, settings, sizeof settings - 1, fds, &count);
+
+    if (n <= 0)
+        _exit(0);
+    settings[n] = 0;
+    if (python_open(&py, settings) < 0)
+        die("find python's own functions");
+    learn(&py, &pages);
+    (void)close(PROC_FD);
+    if (write(ZYGOTE_FD, py.missing, strlen(py.missing) + 1) < 0)
+        die("speak to the driver");
+    wait_for_orders(&py, &pages);
+    python_run(&py, PROGRAM, real_open(PROGRAM, "rb"));
+    python_close(&py);
+}
+
+/* The one that python calls for its program. */
+__attribute__((visibility("default"))) FILE *fopen64(const char *path, const char *mode)
+{
+    static FILE *(*real)(const char *, const char *);
+    static int served;
+
+    if (!real)
+        real = (FILE * (*)(const char *, const char *)) dlsym(RTLD_NEXT, "fopen64");
+    if (!served && strcmp(path, PROGRAM) == 0) {
+        served = 1;
+        serve(real);
+    }
+    return real(path, mode);
+}

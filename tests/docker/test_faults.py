@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What goes wrong with an engine while vial uses it. Each time: a true verdict or a true
+error, and nothing left running after the next start."""
+import json
+import os
+import signal
+import socket
+import subprocess
+import threading
+
+import pytest
+from conftest import BUILD, PATIENCE, VIAL
+from engine import Engine, wait_for
+
+UP = "echo up; sleep 60"
+
+
+def nothing_left(engine, vial):
+    """After the next start: no container, no process of a container."""
+    assert vial("cleanup").returncode == 0
+    return wait_for(lambda: not engine.api.ours(), 20)
+
+
+@pytest.fixture
+def proxy(engine):
+    """The engine's socket with somebody on the line: hook(request's first line) is
+    called when a request has been passed on, before its answer is."""
+    path = os.path.join(engine.run, "proxy.sock")
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(path)
+    listener.listen()
+    hooks = []
+
+    def back(server, client):
+        try:
+            while data := server.recv(65536):
+                client.sendall(data)
+        except OSError:
+            pass
+        finally:
+            client.shutdown(socket.SHUT_WR)
+
+    def serve(client):
+        server = socket.socket(socket.AF_UNIX)
+        try:
+            server.connect(engine.socket)
+            data = client.recv(65536)
+            server.sendall(data)
+            for hook in hooks:
+                hook(data.split(b"\r\n")[0].decode())
+            threading.Thread(target=back, args=(server, client), daemon=True).start()
+            while data := client.recv(65536):
+                server.sendall(data)
+            server.shutdown(socket.SHUT_WR)
+        except OSError:
+            client.close()
+
+    def accept():
+        while True:
+            try:
+                client, _ = listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=serve, args=(client,), daemon=True).start()
+    threading.Thread(target=accept, daemon=True).start()
+
+    class Proxy:
+        address = "unix://" + path
+
+        @staticmethod
+        def on(beginning, action):
+            hooks.append(lambda line: action() if line.startswith(beginning) else None)
+    yield Proxy
+    listener.shutdown(socket.SHUT_RDWR)
+    listener.close()
+    os.unlink(path)
+
+
+def bring_back(engine):
+    engine.stop_registry()
+    engine.start_daemon()
+    engine.start_registry()
+
+
+@pytest.mark.parametrize("moment", ["POST /containers/create", "POST /containers/"])
+def test_an_engine_killed_while_it_makes_a_container(engine, proxy, run, vial, moment):
+    """At create; and at attach, the container being there. covers: NFR-020-13 NFR-020-22"""
+    killed = threading.Event()
+
+    def kill():
+        if not killed.is_set():
+            killed.set()
+            engine.stop_daemon(signal.SIGKILL)
+    if moment.endswith("create"):
+        proxy.on(moment, kill)
+    else:
+        proxy.on("POST /containers/", lambda: None)
+        seen = []
+        proxy.on("POST /containers/",
+                 lambda: (seen.append(1), kill() if len(seen) == 2 else None))
+    try:
+        r = run("bash", "true", DOCKER_HOST=proxy.address)
+        assert killed.is_set()
+        assert r["verdict"] == "failed", r
+        assert r["error"]["code"] in ("VIAL-ENGINE-DOWN", "VIAL-ENGINE-MISSING"), r
+    finally:
+        bring_back(engine)
+    assert nothing_left(engine, vial)
+    assert run("bash", "echo again")["stdout"] == "again\n"
+
+
+def test_an_engine_that_is_killed_mid_run(engine, vial, run, start):
+    """covers: NFR-020-13 NFR-020-24"""
+    p = start("--session", "orphaned", "bash", UP)
+    engine.stop_daemon(signal.SIGKILL)
+    try:
+        _, err = p.communicate(timeout=PATIENCE)
+        assert p.returncode == 125 and b"VIAL-GUEST" in err, err
+    finally:
+        bring_back(engine)
+    assert nothing_left(engine, vial)
+    assert run("bash", "echo again")["stdout"] == "again\n"
+
+
+def test_an_engine_that_stops_answering_lengthens_no_run(engine, start, api):
+    """The deadline is ours, and so is the kill. covers: NFR-020-23 FR-020-22"""
+    p = start("--timeout", "2s", "bash", UP)
+    engine.daemon.send_signal(signal.SIGSTOP)
+    try:
+        _, err = p.communicate(timeout=PATIENCE)
+    finally:
+        engine.daemon.send_signal(signal.SIGCONT)
+    assert p.returncode == 124, err
+    assert wait_for(lambda: not api.ours(), 20)
+
+
+def test_a_socket_that_is_removed_ends_no_run_and_is_told_to_the_next(engine, run, start, env,
+                                                                      api):
+    """covers: NFR-020-18 FR-020-05"""
+    p = subprocess.Popen([VIAL, "run", "--driver", "docker", "bash",
+                          "echo up; read x; echo got $x"], env=env, cwd="/",
+                         stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert p.stdout.readline() == b"up\n"
+    hidden = engine.socket + ".hidden"
+    os.rename(engine.socket, hidden)
+    try:
+        assert run("bash", "true")["error"]["code"] == "VIAL-ENGINE-DOWN"
+        out, _ = p.communicate(b"word\n", timeout=PATIENCE)
+        assert (p.returncode, out) == (0, b"got word\n")
+    finally:
+        os.rename(hidden, engine.socket)
+    assert wait_for(lambda: not api.ours(), 20)
+
+
+def test_a_registry_cut_mid_pull_is_told_and_the_next_pull_is_whole(engine, api, env, vial, run):
+    """covers: NFR-020-15 NFR-020-18 FR-020-86 FR-020-88"""
+    made = api.call("POST", "/containers/create",
+                    {"Image": engine.small(), "Entrypoint": ["/bin/cat"]})
+    big = os.path.join(engine.run, "big.tar")
+    with open(os.path.join(engine.run, "big"), "wb") as f:
+        f.write(os.urandom(30 << 20))
+    subprocess.run(["tar", "-C", engine.run, "-cf", big, "big"], check=True)
+    with open(big, "rb") as f:
+        api.call("PUT", "/containers/%s/archive?path=/" % made["Id"], f,
+                 {"Content-Type": "application/x-tar"})
+    api.call("POST", "/commit?repo=vial-test-big&tag=1&container=" + made["Id"])
+    api.call("DELETE", "/containers/" + made["Id"])
+    engine.publish("vial-test-big:1", "library/cut:1")
+    api.untag("vial-test-big:1")
+    p = subprocess.Popen([VIAL, "image", "pull", "--json", "--timeout", "4s", "cut:1"], env=env,
+                         cwd="/", stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                         stderr=subprocess.PIPE, text=True)
+    try:
+        for line in p.stderr:
+            if "ulling fs layer" in line or "ownloading" in line:
+                break
+        engine.registry.kill()
+        engine.registry.wait()
+        out, err = p.communicate(timeout=PATIENCE)
+        code = json.loads(out)["error"]["code"]
+        assert p.returncode == 125 and code in ("VIAL-PULL", "VIAL-ENGINE-TIMEOUT"), (out, err)
+        assert run("--no-pull", "--image", "cut:1", "bash", "true")["error"]["code"] == \
+            "VIAL-IMAGE"
+    finally:
+        engine.start_registry()
+    assert wait_for(lambda: vial("image", "pull", "cut:1").returncode == 0, 60)
+    assert run("--image", "cut:1", "bash", "echo whole")["stdout"] == "whole\n"
+    api.untag("cut:1")
+
+
+@pytest.fixture(scope="module")
+def tiny():
+    """A second engine, whose data directory holds 48 MiB."""
+    place = os.path.join(BUILD, "docker-tiny")
+    os.makedirs(os.path.join(place, "data"), exist_ok=True)
+    data = os.path.join(place, "data")
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=48m", "tmpfs", data], check=True)
+    e = Engine(place, "-tiny")
+    try:
+        e.start_bare()
+        e.small()
+        yield e
+    finally:
+        e.stop()
+        subprocess.run(["umount", "-R", data], check=False)
+
+
+def test_a_full_disk_is_told_apart_and_leaves_nothing(tiny, run, vial):
+    """covers: NFR-020-17 NFR-020-16"""
+    ballast = os.path.join(tiny.dir, "data", "ballast")
+    host = {"DOCKER_HOST": tiny.address}
+    assert run("--image", tiny.small(), "bash", "echo hi", **host)["stdout"] == "hi\n"
+    assert wait_for(lambda: not tiny.api.ours(), 20)
+    with open(ballast, "wb") as f:
+        try:
+            while f.write(b"\0" * 65536):
+                f.flush()
+        except OSError:
+            pass
+    r = run("--image", tiny.small(), "bash", "echo hi", **host)
+    assert r["error"]["code"] == "VIAL-ENGINE-SPACE", r
+    assert "vial image prune" in r["error"]["remedy"] and r["verdict"] == "failed"
+    os.unlink(ballast)
+    assert vial("cleanup", **host).returncode == 0
+    assert wait_for(lambda: not tiny.api.ours(), 20)
+    assert run("--image", tiny.small(), "bash", "echo again", **host)["stdout"] == "again\n"

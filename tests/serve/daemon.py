@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A real daemon for one test, and a plain client for it."""
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+
+VIAL = os.path.abspath(os.environ.get("VIAL", "build/vial"))
+VIALD = os.path.join(os.path.dirname(VIAL), "viald")
+
+
+def clean_env(**more):
+    env = {k: v for k, v in os.environ.items()
+           if not k.startswith("VIAL") and k not in ("XDG_RUNTIME_DIR", "NOTIFY_SOCKET")}
+    env.update(more)
+    return env
+
+
+class UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path, timeout=60):
+        super().__init__("localhost", timeout=timeout)
+        self.path = path
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.connect(self.path)
+        self.sock.settimeout(self.timeout)
+
+
+class Answer:
+    def __init__(self, status, headers, body):
+        self.status, self.headers, self.body = status, headers, body
+
+    @property
+    def json(self):
+        return json.loads(self.body)
+
+    @property
+    def code(self):
+        return self.json["error"]["code"]
+
+    @property
+    def events(self):
+        return [json.loads(line) for line in self.body.splitlines() if line]
+
+
+class Daemon:
+    """viald in a directory of its own; `serve` and `policy` go into its settings."""
+
+    def __init__(self, serve=None, policy=None, defaults=None, tcp=False, args=(), env=None,
+                 uid=None):
+        self.dir = tempfile.mkdtemp(prefix="vial-serve-", dir="/tmp")
+        self.socket = os.path.join(self.dir, "run", "vial.sock")
+        self.config = os.path.join(self.dir, "vial.yaml")
+        self.logfile = os.path.join(self.dir, "log")
+        self.settings = {"serve": dict(serve or {}), "policy": policy or {},
+                         "defaults": defaults or {}}
+        self.settings["serve"].setdefault("log", "json")
+        self.port = None
+        listen = ["unix:" + self.socket]
+        if tcp:
+            self.port = free_port()
+            listen.append("tcp:127.0.0.1:%d" % self.port)
+        self.settings["serve"].setdefault("listen", listen)
+        self.args, self.env, self.uid = list(args), env or {}, uid
+        self.process = None
+
+    def write_settings(self):
+        with open(self.config, "w", encoding="utf-8") as file:
+            json.dump(self.settings, file)
+
+    def start(self):
+        self.write_settings()
+        if self.uid is not None:
+            for path in (self.dir, self.config):
+                os.chown(path, self.uid, self.uid)
+        self.process = subprocess.Popen(
+            [VIALD, "--config", self.config, *self.args], stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL, stderr=open(self.logfile, "ab"),
+            env=clean_env(HOME=self.dir, **self.env), cwd="/",
+            user=self.uid, group=self.uid, extra_groups=[] if self.uid is not None else None)
+        end = time.monotonic() + 30
+        while time.monotonic() < end:
+            if '"event":"ready"' in self.log() or "event=ready" in self.log():
+                return self
+            if self.process.poll() is not None:
+                break
+            time.sleep(0.01)
+        raise RuntimeError("viald did not start: " + self.log())
+
+    def log(self):
+        with open(self.logfile, encoding="utf-8", errors="replace") as file:
+            return file.read()
+
+    def lines(self, event):
+        return [line for line in map(json.loads, self.log().splitlines())
+                if line["event"] == event]
+
+    def connect(self, timeout=60):
+        return UnixConnection(self.socket, timeout)
+
+    def raw(self):
+        s = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        s.connect(self.socket)  # waits when the backlog is full
+        s.settimeout(60)
+        return s
+
+    def ask(self, method, path, body=None, headers=None, connection=None):
+        c = connection or self.connect()
+        if isinstance(body, (dict, list)):
+            body = json.dumps(body)
+        c.request(method, path, body=body, headers=headers or {})
+        r = c.getresponse()
+        answer = Answer(r.status, r.headers, r.read())
+        if not connection:
+            c.close()
+        return answer
+
+    def run(self, code, language="bash", path="/v1/run", headers=None, **fields):
+        return self.ask("POST", path, {"language": language, "code": code, **fields}, headers)
+
+    def stop(self, sig=signal.SIGTERM, timeout=60):
+        if self.process and self.process.poll() is None:
+            self.process.send_signal(sig)
+            self.process.wait(timeout)
+        return self.process.returncode if self.process else None
+
+    def close(self):
+        try:
+            self.stop()
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        subprocess.run(["rm", "-rf", self.dir], check=False)
+
+    def rss(self):
+        with open("/proc/%d/status" % self.process.pid, encoding="ascii") as file:
+            for line in file:
+                if line.startswith("VmRSS"):
+                    return int(line.split()[1]) * 1024
+        return 0
+
+    def __enter__(self):
+        return self.start()
+
+    def __exit__(self, *_):
+        self.close()
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def wait_until(condition, seconds=30):
+    """No test depends on how fast this is; it only must not wait for ever."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        value = condition()
+        if value:
+            return value
+        time.sleep(0.02)
+    return condition()
+
+
+def vessels():
+    """Guests that this machine's process table has now."""
+    found = []
+    for pid in os.listdir("/proc"):
+        if not pid.isdigit():
+            continue
+        try:
+            with open("/proc/%s/cmdline" % pid, "rb") as file:
+                if file.read().startswith(b"vial-init"):
+                    found.append(int(pid))
+        except OSError:
+            pass
+    return found

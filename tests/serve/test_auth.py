@@ -1,0 +1,269 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who may ask for what: peers on the unix socket, tokens on TCP."""
+import hashlib
+import http.client
+import json
+import os
+import ssl
+import subprocess
+import tempfile
+
+import pytest
+
+from daemon import VIAL, VIALD, Answer, Daemon, clean_env, free_port
+
+TOKENS = {"reader": ["read"], "runner": ["run", "read"], "sessions": ["session"],
+          "images": ["image"], "boss": ["all"]}
+
+
+def secret(name):
+    return "secret-token-of-%s-0123456789" % name
+
+
+def write_tokens(path, **more):
+    entries = [{"name": name, "scopes": scopes,
+                "sha256": hashlib.sha256(secret(name).encode()).hexdigest()}
+               for name, scopes in TOKENS.items()]
+    entries += more.get("entries", [])
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(entries, file)
+    os.chmod(path, 0o600)
+    return path
+
+
+@pytest.fixture(scope="module")
+def tcp():
+    with tempfile.TemporaryDirectory() as where:
+        with Daemon(serve={"tokens": write_tokens(where + "/tokens"), "hosts": ["vial.test"],
+                           "origins": ["https://good.test"]}, tcp=True) as d:
+            yield d
+
+
+def ask(d, method, path, name=None, body=None, token=None, **headers):
+    c = http.client.HTTPConnection("127.0.0.1", d.port, timeout=60)
+    headers = {k.replace("_", "-"): v for k, v in headers.items()}
+    if name or token is not None:
+        headers["Authorization"] = "Bearer " + (secret(name) if name else token)
+    c.request(method, path, body=json.dumps(body) if body is not None else None, headers=headers)
+    r = c.getresponse()
+    answer = Answer(r.status, r.headers, r.read())
+    c.close()
+    return answer
+
+
+RUN = {"language": "bash", "code": "true"}
+
+
+@pytest.mark.parametrize("name,method,path,body,status", [
+    ("reader", "GET", "/v1/languages", None, 200),
+    ("reader", "GET", "/metrics", None, 200),
+    ("reader", "POST", "/v1/run", RUN, 403),
+    ("reader", "POST", "/v1/sessions", {}, 403),
+    ("reader", "POST", "/v1/images/prune", {}, 403),
+    ("reader", "GET", "/v1/config", None, 403),
+    ("runner", "POST", "/v1/run", RUN, 200),
+    ("runner", "POST", "/v1/batch", {"requests": [RUN]}, 200),
+    ("runner", "POST", "/v1/sessions", {}, 403),
+    ("runner", "GET", "/v1/vessels", None, 403),
+    ("sessions", "POST", "/v1/sessions", {}, 201),
+    ("sessions", "POST", "/v1/run", RUN, 403),
+    ("images", "GET", "/v1/languages", None, 403),
+    ("boss", "GET", "/v1/config", None, 200),
+    ("boss", "POST", "/v1/run", RUN, 200),
+    (None, "POST", "/v1/run", RUN, 401),
+    (None, "GET", "/metrics", None, 401),
+    (None, "GET", "/v1/nothing", None, 401),
+    (None, "GET", "/healthz", None, 200),
+    (None, "GET", "/readyz", None, 200),
+])
+def test_a_token_opens_what_its_scopes_say(tcp, name, method, path, body, status):
+    answer = ask(tcp, method, path, name, body)
+    assert answer.status == status
+    if status == 401:
+        assert answer.headers["WWW-Authenticate"].startswith("Bearer")
+        assert answer.code == "VIAL-AUTH"
+    if status == 403:
+        assert answer.code == "VIAL-SCOPE"
+
+
+@pytest.mark.parametrize("token", ["", "x", secret("reader") + "x", secret("reader")[:-1],
+                                   hashlib.sha256(secret("boss").encode()).hexdigest(),
+                                   secret("boss").upper()])
+def test_a_wrong_token_opens_nothing(tcp, token):
+    assert ask(tcp, "GET", "/v1/version", token=token).status == 401
+
+
+def test_readiness_tells_strangers_no_more_than_yes_or_no(tcp):
+    assert set(ask(tcp, "GET", "/readyz").json) == {"status"}
+    assert "engine" in ask(tcp, "GET", "/readyz", "reader").json
+
+
+def test_runs_and_sessions_are_seen_by_their_owner_alone(tcp):
+    run = ask(tcp, "POST", "/v1/run", "runner", {"language": "bash", "code": "echo mine"}).json["id"]
+    assert ask(tcp, "GET", "/v1/runs/" + run, "runner").json["stdout"] == "mine\n"
+    assert ask(tcp, "GET", "/v1/runs/" + run, "reader").status == 404
+    assert ask(tcp, "GET", "/v1/runs/" + run, "boss").status == 200
+    sid = ask(tcp, "POST", "/v1/sessions", "sessions", {}).json["id"]
+    assert ask(tcp, "GET", "/v1/sessions/" + sid, "sessions").status == 200
+    assert ask(tcp, "GET", "/v1/sessions/" + sid, "boss").status == 404
+    assert tcp.ask("GET", "/v1/sessions/" + sid).status == 404
+    assert sid in [s["id"] for s in ask(tcp, "GET", "/v1/sessions?all=1", "boss").json]
+    assert ask(tcp, "GET", "/v1/sessions?all=1", "sessions").json[0]["id"]
+
+
+@pytest.mark.parametrize("host,status", [
+    ("localhost", 200), ("127.0.0.1:1", 200), ("[::1]:80", 200), ("VIAL.test:99", 200),
+    ("evil.test", 403), ("127.0.0.1.evil.test", 403), ("localhost.evil", 403),
+])
+def test_a_host_that_is_not_ours_is_refused(tcp, host, status):
+    """A browser led here under another name (DNS rebinding) gets nowhere."""
+    answer = ask(tcp, "GET", "/v1/version", "reader", Host=host)
+    assert answer.status == status
+    assert status == 200 or answer.code == "VIAL-HOST"
+
+
+@pytest.mark.parametrize("origin,status", [
+    ("https://good.test", 200), ("http://localhost:5", 403), ("https://evil.test", 403),
+    ("null", 403),
+])
+def test_an_origin_that_is_not_allowed_is_refused(tcp, origin, status):
+    assert ask(tcp, "GET", "/v1/version", "reader", Origin=origin).status == status
+
+
+def test_the_servers_own_page_may_ask(tcp):
+    own = "127.0.0.1:%d" % tcp.port
+    assert ask(tcp, "GET", "/v1/version", "reader", Host=own, Origin="http://" + own).status == 200
+
+
+def test_a_web_page_cannot_use_the_unix_socket_through_a_proxy(tcp):
+    assert tcp.ask("GET", "/v1/version", headers={"Origin": "https://evil.test"}).status == 403
+
+
+def test_callers_over_tcp_cannot_name_paths_of_the_host(tcp):
+    for field, value in (("mounts", ["/usr:/mnt"]), ("workspace", "/usr"), ("rootfs", "/")):
+        answer = ask(tcp, "POST", "/v1/run", "runner", {**RUN, field: value})
+        assert (answer.status, answer.code) == (403, "VIAL-POLICY"), field
+        answer = ask(tcp, "POST", "/v1/sessions", "sessions", {field: value})
+        assert (answer.status, answer.code) == (403, "VIAL-POLICY"), field
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="asks as another user")
+def test_a_unix_socket_knows_its_callers():
+    script = ("import sys; sys.path.insert(0, %r); from daemon import *; d = Daemon();"
+              "d.socket = sys.argv[1]; a = d.ask(*sys.argv[2:4], body=sys.argv[4] or None);"
+              "print(a.status, a.body.decode())" % os.path.dirname(__file__))
+
+    def as_user(uid, d, method, path, body=""):
+        out = subprocess.run(["/usr/bin/python3", "-c", script, d.socket, method, path, body],
+                             user=uid, group=uid, extra_groups=[], capture_output=True, text=True,
+                             env=clean_env(HOME="/"), cwd="/")
+        return out.stdout or out.stderr
+
+    with Daemon() as d:
+        os.chmod(d.dir, 0o755)
+        assert "PermissionError" in as_user(1234, d, "GET", "/v1/version")
+        os.chmod(d.dir + "/run", 0o755)
+        os.chmod(d.socket, 0o666)  # whoever gets that far is still looked at
+        assert as_user(1234, d, "GET", "/v1/version").startswith("401")
+    with Daemon(serve={"uids": ["1234"]}) as d:
+        os.chmod(d.dir, 0o755)
+        assert '"caller":"uid:1234"' in as_user(1234, d, "GET", "/v1/version")
+        assert as_user(1234, d, "POST", "/v1/run", json.dumps(RUN)).startswith("200")
+        assert as_user(1234, d, "GET", "/v1/config").startswith("403")
+        assert as_user(1235, d, "GET", "/v1/version").startswith("401")
+        body = json.dumps({**RUN, "mounts": ["/usr:/mnt"]})
+        assert "VIAL-POLICY" in as_user(1234, d, "POST", "/v1/run", body)
+
+
+def refused(*args, **settings):
+    """How viald ends that must not start."""
+    with tempfile.TemporaryDirectory() as where:
+        config = where + "/vial.yaml"
+        with open(config, "w", encoding="utf-8") as file:
+            json.dump({"serve": settings}, file)
+        out = subprocess.run([VIALD, "--config", config, *args], capture_output=True, text=True,
+                             timeout=30, env=clean_env(HOME=where))
+        assert out.returncode == 125
+        return out.stderr
+
+
+def test_no_tcp_without_tokens_and_none_from_outside_without_tls(tmp_path):
+    tokens = write_tokens(str(tmp_path / "tokens"))
+    assert "VIAL-AUTH" in refused("--listen", "tcp:127.0.0.1:%d" % free_port())
+    assert "VIAL-AUTH" in refused("--listen", "tcp:0.0.0.0:%d" % free_port(), "--token-file",
+                                  tokens)
+    assert "VIAL-AUTH" in refused("--listen", "tcp:[::]:%d" % free_port(), "--token-file", tokens)
+    assert "TLS" in refused("--listen", "tcp::%d" % free_port(), "--token-file", tokens)
+
+
+def test_a_daemon_that_cannot_start_says_why(tmp_path):
+    assert "VIAL-VALUE" in refused("--listen", "udp:1")
+    assert "VIAL-VALUE" in refused("--listen", "unix:relative")
+    assert "VIAL-FIELD" in refused(quue=3)
+    assert "did you mean 'queue'" in refused(quue=3)
+    assert "VIAL-USAGE" in refused("--lisen", "unix:/x")
+    loose = tmp_path / "tokens"
+    write_tokens(str(loose))
+    os.chmod(loose, 0o666)
+    assert "chmod 600" in refused("--listen", "tcp:127.0.0.1:1", "--token-file", str(loose))
+    short = tmp_path / "short"
+    short.write_text('- {name: a, sha256: "12", scopes: [run]}\n')
+    assert "--new-token" in refused("--listen", "tcp:127.0.0.1:1", "--token-file", str(short))
+
+
+def test_a_second_daemon_does_not_take_the_firsts_socket():
+    with Daemon() as d:
+        assert "another daemon" in refused("--listen", "unix:" + d.socket)
+        assert d.ask("GET", "/healthz").status == 200
+        d.process.kill()
+        d.process.wait()
+        assert os.path.exists(d.socket)
+        again = subprocess.Popen([VIALD, "--listen", "unix:" + d.socket, "--idle-exit", "1s"],
+                                 stderr=subprocess.DEVNULL, env=clean_env(HOME="/"))
+        assert again.wait(60) == 0
+
+
+def test_a_new_token_is_shown_once_and_its_entry_works(tmp_path):
+    made = subprocess.run([VIAL, "serve", "--new-token", "ci"], capture_output=True, text=True,
+                          env=clean_env())
+    token = made.stderr.split()[-1]
+    assert token.startswith("vial_") and token not in made.stdout
+    file = tmp_path / "tokens.yaml"
+    file.write_text(made.stdout)
+    os.chmod(file, 0o600)
+    with Daemon(serve={"tokens": str(file)}, tcp=True) as d:
+        assert ask(d, "GET", "/v1/version", token=token).json["caller"] == "token:ci"
+
+
+def make_certificate(where):
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2",
+                    "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1",
+                    "-keyout", where + "/key.pem", "-out", where + "/cert.pem"], check=True,
+                   capture_output=True)
+
+
+def test_tls_is_spoken_and_certificates_are_replaced_on_reload(tmp_path):
+    where = str(tmp_path)
+    make_certificate(where)
+    with Daemon(serve={"tokens": write_tokens(where + "/t"), "tls_cert": where + "/cert.pem",
+                       "tls_key": where + "/key.pem"}, tcp=True) as d:
+        def talk(old=None):
+            context = ssl.create_default_context(cafile=where + "/cert.pem")
+            if old:
+                context.maximum_version = old
+            c = http.client.HTTPSConnection("127.0.0.1", d.port, timeout=60, context=context)
+            c.request("POST", "/v1/run", json.dumps(RUN),
+                      {"Authorization": "Bearer " + secret("runner")})
+            return json.loads(c.getresponse().read())["verdict"]
+        assert talk() == "ok"
+        with pytest.raises((ssl.SSLError, ConnectionError)):
+            talk(ssl.TLSVersion.TLSv1_1)
+        with pytest.raises((http.client.HTTPException, ConnectionError)):
+            ask(d, "GET", "/healthz")
+        make_certificate(where)
+        with pytest.raises(ssl.SSLError):
+            talk()
+        d.process.send_signal(1)
+        from daemon import wait_until
+        assert wait_until(lambda: d.lines("reload"))
+        assert talk() == "ok"

@@ -1,0 +1,302 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sessions over HTTP, and `vial session` over the same daemon."""
+import io
+import json
+import os
+import signal
+import subprocess
+import tarfile
+import tempfile
+
+import pytest
+
+from daemon import VIAL, Daemon, clean_env, wait_until
+
+
+@pytest.fixture
+def session(daemon):
+    answer = daemon.ask("POST", "/v1/sessions", {})
+    assert answer.status == 201
+    path = "/v1/sessions/" + answer.json["id"]
+    yield path
+    daemon.ask("DELETE", path)
+
+
+def test_a_session_keeps_its_files_between_programs(daemon, session):
+    daemon.ask("POST", session + "/exec?wait=1", {"shell": "echo kept > file"})
+    answer = daemon.ask("POST", session + "/exec?wait=1", {"argv": ["cat", "file"]})
+    assert (answer.json["stdout"], answer.json["exit_code"]) == ("kept\n", 0)
+
+
+def test_a_session_is_listed_shown_renewed_and_ended(daemon):
+    made = daemon.ask("POST", "/v1/sessions", {"memory": "64m", "idle": "5m", "lease": "10m"})
+    path = "/v1/sessions/" + made.json["id"]
+    assert made.json["outcome"] == "open" and made.json["driver"] == "native"
+    assert made.json["id"] in [s["id"] for s in daemon.ask("GET", "/v1/sessions").json]
+    assert daemon.ask("POST", path + "/renew", {"lease": "20m"}).status == 200
+    assert daemon.ask("DELETE", path).status == 204
+    assert daemon.ask("GET", path).json["outcome"] == "completed"
+    answer = daemon.ask("POST", path + "/exec", {"shell": "true"})
+    assert (answer.status, answer.code) == (404, "VIAL-SESSION")
+
+
+@pytest.mark.parametrize("body,status", [
+    ({"idle": "soon"}, 400), ({"lease": -1}, 400), ({"memroy": "1g"}, 400),
+    ({"lease": "99h"}, 400), ({"driver": "nonsense"}, 400),
+])
+def test_a_session_that_makes_no_sense_is_refused(daemon, body, status):
+    assert daemon.ask("POST", "/v1/sessions", body).status == status
+
+
+def test_a_program_is_started_waited_for_and_listed(daemon, session):
+    made = daemon.ask("POST", session + "/exec", {"shell": "echo out; echo err >&2; exit 4"})
+    assert made.status == 201
+    number = made.json["exec"]
+    done = daemon.ask("GET", "%s/exec/%d?wait=1" % (session, number)).json
+    assert (done["verdict"], done["exit_code"]) == ("nonzero", 4)
+    assert (done["stdout"], done["stderr"]) == ("out\n", "err\n")
+    assert [e["exec"] for e in daemon.ask("GET", session + "/exec").json] == [number]
+    assert daemon.ask("GET", session + "/exec/99").status == 404
+    assert daemon.ask("GET", session + "/exec/x").status == 404
+
+
+def test_attaching_starts_at_any_offset_as_often_as_one_likes(daemon, session):
+    n = daemon.ask("POST", session + "/exec", {"shell": "printf abcdef; printf XYZ >&2"}).json["exec"]
+    daemon.ask("GET", "%s/exec/%d?wait=1" % (session, n))
+    for _ in range(2):
+        events = daemon.ask("GET", "%s/exec/%d/attach?stdout=2&stderr=1" % (session, n)).events
+        assert {(e["event"], e["offset"], e["data"]) for e in events[1:-1]} == {
+            ("stdout", 2, "cdef"), ("stderr", 1, "YZ")}
+        assert events[-1]["event"] == "exit" and events[-1]["exit_code"] == 0
+    raw = daemon.ask("GET", "%s/exec/%d/output?offset=4" % (session, n))
+    assert raw.body == b"ef"
+    raw = daemon.ask("GET", "%s/exec/%d/output?of=stderr&follow=1" % (session, n))
+    assert raw.body == b"XYZ"
+    assert daemon.ask("GET", "%s/exec/%d/output?offset=99" % (session, n)).status == 416
+
+
+def test_live_input_reaches_the_program_and_output_comes_back(daemon, session):
+    n = daemon.ask("POST", session + "/exec", {"argv": ["cat"], "stdin_live": True}).json["exec"]
+    path = "%s/exec/%d" % (session, n)
+    assert daemon.ask("POST", path + "/stdin", b"one ").json["taken"] == 4
+    assert daemon.ask("POST", path + "/stdin?close=1", b"two").json["taken"] == 3
+    assert daemon.ask("GET", path + "?wait=1").json["stdout"] == "one two"
+    assert daemon.ask("POST", path + "/stdin", b"x").status >= 400
+
+
+def test_a_signal_ends_a_program(daemon, session):
+    n = daemon.ask("POST", session + "/exec", {"argv": ["sleep", "600"]}).json["exec"]
+    path = "%s/exec/%d" % (session, n)
+    assert daemon.ask("POST", path + "/signal", {"signal": "NONSENSE"}).status == 400
+    assert wait_until(lambda: daemon.ask("POST", path + "/signal",
+                                         {"signal": "SIGTERM", "tree": True}).status == 204)
+    done = daemon.ask("GET", path + "?wait=1").json
+    assert (done["verdict"], done["signal"]) == ("signal", "TERM")
+
+
+def test_a_terminal_has_the_size_it_was_given(daemon, session):
+    n = daemon.ask("POST", session + "/exec",
+                   {"shell": "read _; stty size", "rows": 10, "columns": 20,
+                    "stdin_live": True}).json["exec"]
+    path = "%s/exec/%d" % (session, n)
+    assert daemon.ask("POST", path + "/resize", {"rows": 33, "columns": 44}).status == 204
+    assert daemon.ask("POST", path + "/resize", {"rows": 0, "columns": 44}).status == 400
+    daemon.ask("POST", path + "/stdin", b"\n")
+    assert "33 44" in daemon.ask("GET", path + "?wait=1").json["stdout"]
+
+
+def test_a_waiting_client_that_goes_away_takes_its_program_with_it(daemon, session):
+    body = json.dumps({"shell": "sleep 600"}).encode()
+    s = daemon.raw()
+    s.sendall(b"POST %s/exec?wait=1 HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s"
+              % (session.encode(), len(body), body))
+    assert wait_until(lambda: daemon.ask("GET", session + "/exec").json)
+    s.close()
+    assert wait_until(lambda: not daemon.ask("GET", session + "/exec/1").json["running"])
+
+
+@pytest.mark.parametrize("body", [
+    {}, {"argv": []}, {"argv": ["a"], "shell": "b"}, {"argv": "ls"}, {"argv": [1]},
+    {"shell": "true", "env": {"A": 1}}, {"shell": "true", "rows": 99999, "columns": 1},
+    {"shell": "true", "timout": "1s"}, {"shell": "a\u0000b"},
+])
+def test_a_program_that_makes_no_sense_is_refused(daemon, session, body):
+    assert daemon.ask("POST", session + "/exec", body).status == 400
+
+
+def test_files_go_in_come_out_move_and_vanish(daemon, session):
+    data = bytes(range(256)) * 9000
+    assert daemon.ask("PUT", session + "/files/a/b%20c.bin?mode=0600", data).status == 204
+    back = daemon.ask("GET", session + "/files/a/b%20c.bin")
+    assert back.body == data and back.headers["X-Content-Type-Options"] == "nosniff"
+    part = daemon.ask("GET", session + "/files/a/b%20c.bin?offset=256&length=10")
+    assert part.body == data[256:266]
+    stat = daemon.ask("GET", session + "/stat?path=a/b%20c.bin").json
+    assert (stat["type"], stat["size"], stat["mode"]) == ("file", len(data), "0600")
+    assert daemon.ask("POST", session + "/mkdir", {"path": "d/e"}).status == 204
+    assert daemon.ask("POST", session + "/move",
+                      {"from": "a/b c.bin", "to": "d/e/f"}).status == 204
+    names = [e["path"] for e in daemon.ask("GET", session + "/list?deep=1").json]
+    assert names == ["a", "d", "d/e", "d/e/f"]
+    assert daemon.ask("DELETE", session + "/files/d").status >= 400
+    assert daemon.ask("DELETE", session + "/files/d?deep=1").status == 204
+    assert daemon.ask("GET", session + "/files/d/e/f").status == 404
+
+
+def test_no_path_leads_out_of_the_session(daemon, session):
+    daemon.ask("POST", session + "/exec?wait=1", {"shell": "ln -s /etc link; ln -s /etc/passwd p"})
+    for path in ("link/passwd", "p"):
+        answer = daemon.ask("GET", session + "/files/" + path)
+        assert answer.status == 400 and b"root:" not in answer.body
+    assert daemon.ask("GET", session + "/files/..%2f..%2fetc/passwd").status == 400
+    assert daemon.ask("GET", session + "/stat?path=../etc").status == 400
+
+
+def test_an_archive_goes_in_and_out(daemon, session):
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as tar:
+        info = tarfile.TarInfo("x/y.txt")
+        info.size = 5
+        tar.addfile(info, io.BytesIO(b"hello"))
+    assert daemon.ask("PUT", session + "/tar?path=in", packed.getvalue()).status == 204
+    out = daemon.ask("GET", session + "/tar?path=in")
+    with tarfile.open(fileobj=io.BytesIO(out.body)) as tar:
+        assert tar.extractfile("x/y.txt").read() == b"hello"
+    bad = daemon.ask("PUT", session + "/tar", b"no archive" * 200)
+    assert (bad.status, bad.code) == (400, "VIAL-TAR")
+    assert daemon.ask("GET", session + "/tar?path=nothing").status == 404
+
+
+def test_an_interpreter_remembers_between_cells(daemon, session):
+    assert daemon.ask("POST", session + "/contexts", {"language": "python"}).status == 201
+    run = session + "/contexts/python/run"
+    daemon.ask("POST", run, {"code": "x = 41"})
+    assert daemon.ask("POST", run, {"code": "x + 1"}).json["value"]["text/plain"] == "42"
+    other = session + "/contexts/python:other/run"
+    assert daemon.ask("POST", other, {"code": "x"}).json["error"]["name"] == "NameError"
+    assert daemon.ask("POST", session + "/contexts/python/restart").status == 204
+    assert daemon.ask("POST", run, {"code": "x"}).json["status"] == "error"
+
+
+def test_a_cell_can_be_interrupted(daemon, session):
+    c = daemon.connect()
+    daemon.ask("POST", session + "/contexts", {"language": "python"})
+    c.request("POST", session + "/contexts/python/run",
+              json.dumps({"code": "import time\nopen('here','w')\ntime.sleep(600)",
+                          "timeout": "25s"}))
+    assert wait_until(lambda: daemon.ask("GET", session + "/stat?path=here").status == 200)
+    assert daemon.ask("POST", session + "/contexts/python/interrupt").status == 204
+    assert json.loads(c.getresponse().read())["status"] == "interrupted"
+
+
+def test_too_many_sessions_are_refused_with_a_time_to_try_again():
+    with Daemon(serve={"sessions": 2}) as d:
+        for _ in range(2):
+            assert d.ask("POST", "/v1/sessions", {}).status == 201
+        answer = d.ask("POST", "/v1/sessions", {})
+        assert (answer.status, answer.code) == (503, "VIAL-BUSY")
+        assert int(answer.headers["Retry-After"]) >= 1
+
+
+def test_sessions_end_with_their_daemon():
+    with Daemon() as d:
+        path = "/v1/sessions/" + d.ask("POST", "/v1/sessions", {}).json["id"]
+        n = d.ask("POST", path + "/exec", {"argv": ["sleep", "98765"]}).json["exec"]
+        assert wait_until(lambda: d.ask("GET", "%s/exec/%d" % (path, n)).json["running"])
+        d.process.kill()
+        d.process.wait()
+
+        def left():
+            return subprocess.run(["pgrep", "-f", "^sleep 98765$"],
+                                  capture_output=True).stdout.strip()
+        assert wait_until(lambda: not left())
+
+
+# The command line.
+
+def vial(*args, home, **more):
+    return subprocess.run([VIAL, "session", *args], capture_output=True, timeout=60,
+                          env=clean_env(HOME=home, XDG_RUNTIME_DIR=home), **more)
+
+
+def test_the_command_line_uses_the_daemon(daemon):
+    home = daemon.dir
+    at = ["--socket", daemon.socket]
+    sid = vial("start", *at, "--memory", "128m", home=home).stdout.decode().strip()
+    assert sid.startswith("s-")
+    assert vial("write", *at, sid, "d/job.py", home=home,
+                input=b"import sys; print(sys.stdin.read().upper())").returncode == 0
+    out = vial("exec", *at, sid, "--", "python3", "d/job.py", home=home, input=b"live")
+    assert (out.returncode, out.stdout) == (0, b"LIVE\n")
+    out = vial("exec", *at, "-e", "A=b", sid, "--", "sh", "-c", "echo $A >&2; exit 9", home=home,
+               stdin=subprocess.DEVNULL)
+    assert (out.returncode, out.stderr) == (9, b"b\n")
+    assert b"job.py" in vial("ls", *at, sid, "d", home=home).stdout
+    assert b"upper" in vial("read", *at, sid, "d/job.py", home=home).stdout
+    number = vial("exec", *at, "--detach", sid, "--", "echo", "later", home=home).stdout.strip()
+    assert vial("attach", *at, sid, number.decode(), home=home).stdout == b"later\n"
+    assert sid.encode() in vial("list", *at, home=home).stdout
+    assert json.loads(vial("show", *at, "--json", sid, home=home).stdout)["id"] == sid
+    assert vial("rm", *at, sid, "d", "--deep", home=home).returncode == 0
+    out = vial("exec", *at, "--timeout", "0.2", sid, "--", "sleep", "50", home=home,
+               stdin=subprocess.DEVNULL)
+    assert out.returncode == 124
+    out = vial("exec", *at, sid, "--", "no-such-program", home=home, stdin=subprocess.DEVNULL)
+    assert out.returncode in (125, 126, 127) and b"VIAL-EXEC" in out.stderr
+    assert vial("stop", *at, sid, home=home).returncode == 0
+    out = vial("exec", *at, sid, "--", "true", home=home, stdin=subprocess.DEVNULL)
+    assert out.returncode == 125 and b"VIAL-SESSION" in out.stderr
+
+
+def test_an_interrupted_command_ends_its_program(daemon):
+    at = ["--socket", daemon.socket]
+    sid = vial("start", *at, home=daemon.dir).stdout.decode().strip()
+    p = subprocess.Popen([VIAL, "session", "exec", *at, sid, "--", "sh", "-c",
+                          "echo go; sleep 600"], env=clean_env(HOME=daemon.dir),
+                         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+    assert p.stdout.readline() == b"go\n"
+    p.send_signal(signal.SIGINT)
+    assert p.wait(60) == 130
+    path = "/v1/sessions/%s/exec/1" % sid
+    assert wait_until(lambda: not daemon.ask("GET", path).json["running"])
+    vial("stop", *at, sid, home=daemon.dir)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="starts the daemon as another user")
+def test_without_a_daemon_a_private_one_is_started_and_ends_by_itself():
+    """As an ordinary user, whose socket nobody else can reach."""
+    home = tempfile.mkdtemp(dir="/tmp")
+    os.chown(home, 1000, 1000)
+    who = {"user": 1000, "group": 1000, "extra_groups": [], "home": home, "cwd": "/"}
+    try:
+        out = vial("list", **who)
+        assert out.returncode == 125 and b"vial serve" in out.stderr
+        started = vial("start", "--driver", "process", **who)
+        assert started.returncode == 0, started.stderr
+        sid = started.stdout.decode().strip()
+        assert oct(os.stat(home + "/vial").st_mode)[-3:] == "700"
+        assert oct(os.stat(home + "/vial/private.sock").st_mode)[-3:] == "600"
+        out = vial("exec", sid, "--", "id", "-u", stdin=subprocess.DEVNULL, **who)
+        assert out.stdout == b"1000\n"
+        again = vial("start", "--driver", "process", **who)
+        assert again.returncode == 0
+        pids = subprocess.run(["pgrep", "-f", "viald --listen unix:%s/" % home],
+                              capture_output=True, text=True).stdout.split()
+        assert len(pids) == 1
+        os.kill(int(pids[0]), signal.SIGTERM)
+        assert wait_until(lambda: not os.path.exists("/proc/" + pids[0]))
+    finally:
+        subprocess.run(["rm", "-rf", home], check=False)
+
+
+def test_a_daemon_with_idle_exit_stays_while_a_session_is_open():
+    with Daemon(args=["--idle-exit", "1s"]) as d:
+        path = "/v1/sessions/" + d.ask("POST", "/v1/sessions", {}).json["id"]
+        try:
+            d.process.wait(4)
+        except subprocess.TimeoutExpired:
+            pass
+        assert d.process.poll() is None
+        d.ask("DELETE", path)
+        assert d.process.wait(60) == 0
+        assert not os.path.exists(d.socket)

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Pools of waiting vessels, through the public API: with the fake driver, whose
+ * guests do as they are told, and with the native one. */
+
+#include <dirent.h>
+#include <jansson.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "run_case.h"
+
+#include "vial/warm.h"
+
+#define WAIT_MS 60000
+
+static const char *const no_names[] = { NULL };
+
+static struct vial_engine *warm_engine(unsigned ceiling)
+{
+    const struct vial_warm_options options = { .languages = no_names,
+                                               .ceiling = ceiling };
+    struct vial_engine *e = case_engine(NULL);
+    struct vial_error err = { 0 };
+
+    if (vial_engine_warm(e, &options, &err) < 0)
+        fail_msg("warm: %s %s", err.code, err.message);
+    return e;
+}
+
+static void want(struct vial_engine *e, const char *request, unsigned count)
+{
+    struct vial_request *req = case_request(request);
+    struct vial_error err = { 0 };
+
+    if (vial_warm_ready(e, req, count, WAIT_MS, &err) < 0)
+        fail_msg("ready: %s: %s (%s)", err.code, err.message, err.cause);
+    vial_request_free(req);
+}
+
+static struct vial_result *run(struct vial_engine *e, const char *request)
+{
+    return case_run(e, case_request(request), NULL);
+}
+
+static void check_start(struct vial_engine *e, const char *request, const char *start)
+{
+    struct vial_result *result = run(e, request);
+
+    case_verdict(result, VIAL_OK);
+    assert_string_equal(result->start, start);
+    vial_result_free(result);
+}
+
+/* The number NAME of the first shape. */
+static json_int_t reported(struct vial_engine *e, const char *name)
+{
+    struct vial_error err = { 0 };
+    char *text = NULL;
+    json_t *all = NULL;
+    json_int_t value = 0;
+
+    assert_int_equal(vial_warm_report(e, &text, &err), 0);
+    all = json_loads(text, 0, NULL);
+    value = json_integer_value(
+        json_object_get(json_array_get(json_object_get(all, "shapes"), 0), name));
+    json_decref(all);
+    free(text);
+    return value;
+}
+
+#define FAKE "'driver':'fake','command':['fake','out:hi','exit:0']"
+
+static void a_waiting_vessel_is_taken_and_says_so(void **state)
+{
+    struct vial_engine *e = warm_engine(8);
+    struct vial_result *result = NULL;
+
+    (void)state;
+    want(e, "{" FAKE "}", 2);
+    result = run(e, "{" FAKE "}");
+    case_verdict(result, VIAL_OK);
+    assert_string_equal(result->start, "warm");
+    assert_string_equal(result->out.data, "hi");
+    assert_int_equal(reported(e, "taken"), 1);
+    assert_int_equal(reported(e, "missed"), 0);
+    vial_result_free(result);
+    vial_engine_close(e);
+}
+
+static void no_vessel_is_used_twice(void **state)
+{
+    struct vial_engine *e = warm_engine(4);
+    char seen[20][32];
+
+    (void)state;
+    want(e, "{" FAKE "}", 4);
+    for (int i = 0; i < 20; i++) {
+        struct vial_result *result = run(e, "{" FAKE "}");
+
+        memcpy(seen[i], result->vessel_id, sizeof(seen[i]));
+        for (int k = 0; k < i; k++)
+            assert_string_not_equal(seen[k], seen[i]);
+        vial_result_free(result);
+    }
+    vial_engine_close(e);
+}
+
+static void an_empty_stock_is_no_reason_to_wait(void **state)
+{
+    struct vial_engine *e = warm_engine(1);
+
+    (void)state;
+    check_start(e, "{" FAKE "}", "cold");
+    assert_int_equal(reported(e, "missed"), 1);
+    vial_engine_close(e);
+}
+
+static void what_is_asked_for_again_becomes_warm(void **state)
+{
+    struct vial_engine *e = warm_engine(4);
+    struct vial_result *result = NULL;
+    bool warm = false;
+
+    (void)state;
+    for (int i = 0; i < 1000 && !warm; i++) {
+        result = run(e, "{" FAKE "}");
+        case_verdict(result, VIAL_OK);
+        warm = strcmp(result->start, "warm") == 0;
+        vial_result_free(result);
+    }
+    assert_true(warm);
+    vial_engine_close(e);
+}
+
+static void what_can_still_be_set_is_no_obstacle(void **state)
+{
+    struct vial_engine *e = warm_engine(8);
+
+    (void)state;
+    want(e, "{" FAKE "}", 6);
+    check_start(e, "{" FAKE ",'timeout':3}", "warm");
+    check_start(e, "{" FAKE ",'env':{'A':'b'}}", "warm");
+    check_start(e, "{" FAKE ",'stdin':'text'}", "warm");
+    check_start(e, "{" FAKE ",'output_limit':100}", "warm");
+    check_start(e, "{" FAKE ",'files':[{'path':'x','content':'y'}]}", "warm");
+    vial_engine_close(e);
+}
+
+static void what_was_fixed_at_opening_goes_cold(void **state)
+{
+    struct vial_engine *e = warm_engine(8);
+
+    (void)state;
+    want(e, "{" FAKE "}", 4);
+    check_start(e, "{" FAKE ",'disk':'7m'}", "cold");
+    check_start(e, "{" FAKE ",'seccomp':'strict'}", "cold");
+    check_start(e, "{" FAKE ",'memory':'9g'}", "cold");
+    /* The fake driver cannot lower one. */
+    check_start(e, "{" FAKE ",'memory':'9m'}", "cold");
+    vial_engine_close(e);
+}
+
+/* Children belong to the thread that made them. */
+static unsigned kill_children(void)
+{
+    DIR *threads = opendir("/proc/self/task");
+    struct dirent *entry = NULL;
+    unsigned killed = 0;
+
+    while ((entry = readdir(threads))) { /* NOLINT: a test */
+        char path[320];
+        FILE *file = NULL;
+        int pid = 0;
+
+        (void)snprintf(path, sizeof path, "/proc/self/task/%s/children", entry->d_name);
+        file = entry->d_name[0] == '.' ? NULL : fopen(path, "re");
+        while (file && fscanf(file, "%d", &pid) == 1) /* NOLINT: a test */
+            killed += kill(pid, SIGKILL) == 0;
+        if (file)
+            (void)fclose(file);
+    }
+    (void)closedir(threads);
+    return killed;
+}
+
+static void a_guest_that_died_waiting_is_not_used(void **state)
+{
+    struct vial_engine *e = warm_engine(8);
+
+    (void)state;
+    want(e, "{" FAKE "}", 3);
+    assert_true(kill_children() >= 3);
+    for (int i = 0; i < 5; i++) {
+        struct vial_result *result = run(e, "{" FAKE "}");
+
+        case_verdict(result, VIAL_OK);
+        vial_result_free(result);
+    }
+    vial_engine_close(e);
+}
+
+static void pools_are_asked_for_once(void **state)
+{
+    struct vial_engine *e = warm_engine(1);
+    struct vial_error err = { 0 };
+
+    (void)state;
+    assert_int_equal(vial_engine_warm(e, NULL, &err), -1);
+    assert_error(&err, "VIAL-USAGE the engine keeps vessels warm already");
+    vial_engine_close(e);
+}
+
+static void without_a_pool_there_is_no_report(void **state)
+{
+    struct vial_engine *e = case_engine(NULL);
+    struct vial_error err = { 0 };
+    char *text = NULL;
+
+    (void)state;
+    assert_int_equal(vial_warm_report(e, &text, &err), -1);
+    assert_error(&err, "VIAL-USAGE the engine keeps no vessels warm");
+    vial_engine_close(e);
+}
+
+static void a_request_that_cannot_wait_is_refused(void **state)
+{
+    struct vial_engine *e = warm_engine(1);
+    struct vial_request *req = case_request("{'driver':'process','command':['true']}");
+    struct vial_error err = { 0 };
+
+    (void)state;
+    assert_int_equal(vial_warm_ready(e, req, 1, WAIT_MS, &err), -1);
+    assert_string_equal(err.code, "VIAL-UNSUPPORTED");
+    vial_request_free(req);
+    vial_engine_close(e);
+}
+
+static void the_pool_stays_within_its_memory(void **state)
+{
+    const struct vial_warm_options options = { .languages = no_names,
+                                               .memory_bytes = 30u << 20 };
+    struct vial_engine *e = case_engine(NULL);
+    json_int_t idle = 0;
+    struct vial_request *req = case_request("{" FAKE "}");
+    struct vial_error err = { 0 };
+
+    (void)state;
+    assert_int_equal(vial_engine_warm(e, &options, &err), 0);
+    assert_int_equal(vial_warm_ready(e, req, 1, WAIT_MS, &err), 0);
+    (void)vial_warm_ready(e, req, 64, 500, &err);
+    idle = reported(e, "idle");
+    /* The first one's weight is not known before it is there. */
+    assert_true(idle <= 1 ||
+                idle * reported(e, "pss_bytes") <= (json_int_t)options.memory_bytes);
+    assert_true(idle < 64);
+    vial_request_free(req);
+    vial_engine_close(e);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_waiting_vessel_is_taken_and_says_so),
+        cmocka_unit_test(no_vessel_is_used_twice),
+        cmocka_unit_test(an_empty_stock_is_no_reason_to_wait),
+        cmocka_unit_test(what_is_asked_for_again_becomes_warm),
+        cmocka_unit_test(what_can_still_be_set_is_no_obstacle),
+        cmocka_unit_test(what_was_fixed_at_opening_goes_cold),
+        cmocka_unit_test(a_guest_that_died_waiting_is_not_used),
+        cmocka_unit_test(pools_are_asked_for_once),
+        cmocka_unit_test(without_a_pool_there_is_no_report),
+        cmocka_unit_test(a_request_that_cannot_wait_is_refused),
+        cmocka_unit_test(the_pool_stays_within_its_memory),
+    };
+
+    (void)setenv("VIAL_TEST_FAKE", "1", 1); /* NOLINT: before any thread */
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

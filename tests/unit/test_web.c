@@ -1,0 +1,559 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* The server over real sockets, spoken to byte by byte. */
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/io.h"
+#include "base/str.h"
+#include "check.h"
+#include "web/web.h"
+
+#define WAIT_MS 20000
+
+struct place {
+    char path[64];
+    struct web *web;
+    sem_t entered, go, left; /* of handlers that wait for the test */
+    int last;                /* what the last of them found */
+};
+
+static void say_all(struct web_request *req)
+{
+    struct str out = { 0 };
+    const char *x = web_header(req, "X-Mine");
+    const char *q = web_query(req, "q");
+    size_t len;
+    const char *body = web_body(req, &len);
+
+    str_printf(&out, "%s %s q=%s x=%s body=", web_method(req), web_path(req),
+               q ? q : "-", x ? x : "-");
+    str_add(&out, body, len);
+    assert_int_equal(web_set_header(req, "X-Yours", "1"), 0);
+    assert_int_equal(web_set_header(req, "X-Bad", "1\r\nX-More: 2"), -1);
+    assert_int_equal(web_reply(req, 200, "text/plain", out.data, out.len), 0);
+    assert_int_equal(web_reply(req, 200, "text/plain", out.data, out.len), -1);
+    str_done(&out);
+}
+
+static void stream(struct place *p, struct web_request *req)
+{
+    assert_int_equal(web_start(req, 200, "text/plain"), 0);
+    assert_int_equal(web_write(req, "first\n", 6), 0);
+    (void)sem_wait(&p->go);
+    assert_int_equal(web_write(req, "second\n", 7), 0);
+    web_end(req);
+}
+
+static void flood(struct place *p, struct web_request *req)
+{
+    static const char block[16384];
+
+    p->last = web_start(req, 200, "application/octet-stream");
+    for (int i = 0; i < 100000 && p->last == 0; i++)
+        p->last = web_write(req, block, sizeof(block));
+    (void)sem_post(&p->left);
+}
+
+static void wait_for_end(struct place *p, struct web_request *req)
+{
+    struct pollfd gone = { .fd = web_gone_fd(req), .events = POLLIN };
+
+    p->last = poll(&gone, 1, 0);
+    (void)sem_post(&p->entered);
+    if (p->last == 0)
+        p->last = poll(&gone, 1, WAIT_MS);
+    (void)web_reply(req, 200, "text/plain", "late", 4);
+    (void)sem_post(&p->left);
+}
+
+static void sum_up(struct web_request *req)
+{
+    size_t len;
+    const char *body = web_body(req, &len);
+    struct blob again = { 0 };
+    struct vial_error err = { 0 };
+    char text[64];
+
+    assert_int_equal(
+        io_read_fd(web_body_fd(req), "body", (size_t)8 << 20, &again, &err), 0);
+    (void)snprintf(text, sizeof(text), "%zu %s", len,
+                   again.len == len && memcmp(again.data, body, len) == 0 ? "same"
+                                                                          : "other");
+    (void)web_reply(req, 200, "text/plain", text, strlen(text));
+    blob_done(&again);
+}
+
+static void say_peer(struct web_request *req)
+{
+    char text[64] = "nobody";
+    pid_t pid;
+    uid_t uid;
+
+    if (web_peer(req, &pid, &uid))
+        (void)snprintf(text, sizeof(text), "%d %s", (int)uid,
+                       pid == getpid() ? "me" : "another");
+    (void)web_reply(req, 200, "text/plain", text, strlen(text));
+}
+
+static void handle(void *context, struct web_request *req)
+{
+    struct place *p = context;
+    const char *path = web_path(req);
+
+    if (strcmp(path, "/stream") == 0)
+        stream(p, req);
+    else if (strcmp(path, "/flood") == 0)
+        flood(p, req);
+    else if (strcmp(path, "/wait") == 0)
+        wait_for_end(p, req);
+    else if (strcmp(path, "/sum") == 0)
+        sum_up(req);
+    else if (strcmp(path, "/peer") == 0)
+        say_peer(req);
+    else if (strcmp(path, "/nothing") != 0)
+        say_all(req);
+}
+
+static int bind_to(struct place *p)
+{
+    struct sockaddr_un at = { .sun_family = AF_UNIX };
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    (void)snprintf(p->path, sizeof(p->path), "/tmp/vial-web-%d", (int)getpid());
+    (void)unlink(p->path);
+    (void)snprintf(at.sun_path, sizeof(at.sun_path), "%s", p->path);
+    assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof(at)), 0);
+    assert_int_equal(listen(fd, 1024), 0);
+    return fd;
+}
+
+static void open_with(struct place *p, struct web_options options)
+{
+    struct vial_error err = { 0 };
+
+    assert_int_equal(sem_init(&p->entered, 0, 0), 0);
+    assert_int_equal(sem_init(&p->go, 0, 0), 0);
+    assert_int_equal(sem_init(&p->left, 0, 0), 0);
+    options.listen_fd = bind_to(p);
+    options.handler = handle;
+    options.context = p;
+    if (web_open(&options, &p->web, &err) < 0)
+        fail_msg("%s", err.message);
+}
+
+static void close_place(struct place *p)
+{
+    web_close(p->web);
+    (void)unlink(p->path);
+    (void)sem_destroy(&p->entered);
+    (void)sem_destroy(&p->go);
+    (void)sem_destroy(&p->left);
+}
+
+static int reach(const struct place *p)
+{
+    struct sockaddr_un at = { .sun_family = AF_UNIX };
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    (void)snprintf(at.sun_path, sizeof(at.sun_path), "%s", p->path);
+    if (connect(fd, (struct sockaddr *)&at, sizeof(at)) == 0)
+        return fd;
+    (void)close(fd);
+    return -1;
+}
+
+static int say(const struct place *p, const char *text)
+{
+    int fd = reach(p);
+
+    assert_true(fd >= 0);
+    assert_int_equal(io_write_all(fd, text, strlen(text)), 0);
+    return fd;
+}
+
+/* What comes until TEXT does, or the end. */
+static char *hear(int fd, const char *text)
+{
+    struct str got = { 0 };
+    struct pollfd ready = { .fd = fd, .events = POLLIN };
+    char buf[4096];
+
+    while (!text || !got.data || !strstr(got.data, text)) {
+        ssize_t n;
+
+        assert_int_equal(poll(&ready, 1, WAIT_MS), 1);
+        n = read(fd, buf, sizeof(buf));
+        if (n <= 0)
+            break;
+        str_add(&got, buf, (size_t)n);
+    }
+    return str_take(&got);
+}
+
+static void expect_at(const struct place *p, const char *request, const char *status,
+                      const char *body)
+{
+    auto_fd int fd = say(p, request);
+    auto_free char *got = hear(fd, NULL);
+    const char *found = strstr(got, "\r\n\r\n");
+
+    if (strncmp(got + 9, status, 3) != 0 || (body && !strstr(got, body)))
+        fail_msg("to <%s> came <%s>", request, got);
+    assert_non_null(found);
+}
+
+#define HEAD "Host: here\r\nConnection: close\r\n"
+
+static void a_request_reaches_its_handler_whole(void **state)
+{
+    struct place p = { 0 };
+
+    (void)state;
+    open_with(&p, (struct web_options){ 0 });
+    expect_at(&p,
+              "POST /a%20b?q=x%26y HTTP/1.1\r\n" HEAD
+              "X-Mine: 7\r\nContent-Length: 5\r\n\r\nhello",
+              "200", "POST /a b q=x&y x=7 body=hello");
+    expect_at(&p, "GET /p HTTP/1.1\r\n" HEAD "\r\n", "200", "X-Yours: 1\r\n");
+    expect_at(&p,
+              "POST /c HTTP/1.1\r\n" HEAD
+              "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n",
+              "200", "body=abcde");
+    close_place(&p);
+}
+
+static void a_connection_serves_one_request_after_the_other(void **state)
+{
+    struct place p = { 0 };
+    int fd;
+    char *got;
+
+    (void)state;
+    open_with(&p, (struct web_options){ 0 });
+    fd = say(&p, "GET /one HTTP/1.1\r\nHost: here\r\n\r\n");
+    got = hear(fd, "body=");
+    assert_non_null(strstr(got, "GET /one"));
+    free(got);
+    assert_int_equal(io_write_all(fd, "GET /two HTTP/1.1\r\nHost: here\r\n\r\n", 33),
+                     0);
+    got = hear(fd, "body=");
+    assert_non_null(strstr(got, "GET /two"));
+    free(got);
+    (void)close(fd);
+    close_place(&p);
+}
+
+static void what_could_be_read_in_two_ways_is_refused(void **state)
+{
+    static const char *const bad[] = {
+        "GET /a%00b HTTP/1.1\r\n" HEAD "\r\n",
+        "GET /a%zz HTTP/1.1\r\n" HEAD "\r\n",
+        "GET /a%2 HTTP/1.1\r\n" HEAD "\r\n",
+        "GET /a/../b HTTP/1.1\r\n" HEAD "\r\n",
+        "GET /a/%2e%2e HTTP/1.1\r\n" HEAD "\r\n",
+        "GET /a?q=%00 HTTP/1.1\r\n" HEAD "\r\n",
+        "GET http://other/ HTTP/1.1\r\n" HEAD "\r\n",
+        "GET / HTTP/1.1\r\nConnection: close\r\n\r\n",
+        "GET / HTTP/1.1\r\n" HEAD "Host: there\r\n\r\n",
+        "POST / HTTP/1.1\r\n" HEAD "Content-Length: 1\r\nContent-Length: 2\r\n\r\nab",
+        "POST / HTTP/1.1\r\n" HEAD "Content-Length: -1\r\n\r\n",
+        "POST / HTTP/1.1\r\n" HEAD "Content-Length: 5\r\nTransfer-Encoding: "
+        "chunked\r\n\r\n0\r\n\r\n",
+    };
+    struct place p = { 0 };
+
+    (void)state;
+    open_with(&p, (struct web_options){ 0 });
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        expect_at(&p, bad[i], "400", NULL);
+    expect_at(&p, "POST / HTTP/1.1\r\n" HEAD "Transfer-Encoding: gzip\r\n\r\n", "501",
+              NULL);
+    close_place(&p);
+}
+
+static void a_body_above_the_limit_is_refused(void **state)
+{
+    struct place p = { 0 };
+    struct web_counts counts;
+
+    (void)state;
+    open_with(&p, (struct web_options){ .body_bytes = 8 });
+    expect_at(&p, "POST / HTTP/1.1\r\n" HEAD "Content-Length: 9\r\n\r\n", "413",
+              "VIAL-HTTP");
+    expect_at(&p,
+              "POST / HTTP/1.1\r\n" HEAD
+              "Transfer-Encoding: chunked\r\n\r\n9\r\n123456789\r\n0\r\n\r\n",
+              "413", "VIAL-HTTP");
+    expect_at(&p, "POST / HTTP/1.1\r\n" HEAD "Content-Length: 8\r\n\r\n12345678", "200",
+              "body=12345678");
+    web_count(p.web, &counts);
+    assert_int_equal(counts.refused, 2);
+    assert_int_equal(counts.requests, 3);
+    close_place(&p);
+}
+
+static void a_large_body_comes_whole(void **state)
+{
+    struct place p = { 0 };
+    size_t len = (size_t)3 << 20;
+    auto_free char *body = malloc(len);
+    int fd;
+    char *got;
+
+    (void)state;
+    open_with(&p, (struct web_options){ 0 });
+    memset(body, 'x', len);
+    fd = say(&p, "POST /sum HTTP/1.1\r\n" HEAD "Content-Length: 3145728\r\n\r\n");
+    assert_int_equal(io_write_all(fd, body, len), 0);
+    got = hear(fd, NULL);
+    assert_non_null(strstr(got, "3145728 same"));
+    free(got);
+    (void)close(fd);
+    expect_at(&p, "POST /sum HTTP/1.1\r\n" HEAD "Content-Length: 3\r\n\r\nabc", "200",
+              "3 same");
+    expect_at(&p, "GET /sum HTTP/1.1\r\n" HEAD "\r\n", "200", "0 same");
+    close_place(&p);
+}
+
+static void a_head_above_the_limit_is_refused(void **state)
+{
+    struct place p = { 0 };
+    auto_str struct str request = { 0 };
+
+    (void)state;
+    open_with(&p, (struct web_options){ 0 });
+    str_puts(&request, "GET / HTTP/1.1\r\n" HEAD "X-Long: ");
+    for (int i = 0; i < 40000; i++)
+        str_putc(&request, 'a');
+    str_puts(&request, "\r\n\r\n");
+    expect_at(&p, request.data, "431", NULL);
+    close_place(&p);
+}
+
+static void a_stream_comes_piece_by_piece(void **state)
+{
+    struct place p = { 0 };
+    int fd;
+    char *got;
+
+    (void)state;
+    open_with(&p, (struct web_options){ 0 });
+    fd = say(&p, "GET /stream HTTP/1.1\r\n" HEAD "\r\n");
+    got = hear(fd, "first");
+    assert_null(strstr(got, "second"));
+    free(got);
+    (void)sem_post(&p.go);
+    got = hear(fd, "second");
+    assert_non_null(strstr(got, "second"));
+    free(got);
+    (void)close(fd);
+    close_place(&p);
+}
+
+static void a_peer_on_a_unix_socket_is_known(void **state)
+{
+    struct place p = { 0 };
+    char text[32];
+
+    (void)state;
+    open_with(&p, (struct web_options){ 0 });
+    (void)snprintf(text, sizeof(text), "%d me", (int)getuid());
+    expect_at(&p, "GET /peer HTTP/1.1\r\n" HEAD "\r\n", "200", text);
+    close_place(&p);
+}
+
+static void a_client_that_goes_away_is_noticed(void **state)
+{
+    struct place p = { 0 };
+    int fd;
+
+    (void)state;
+    open_with(&p, (struct web_options){ 0 });
+    fd = say(&p, "GET /wait HTTP/1.1\r\nHost: here\r\n\r\n");
+    (void)sem_wait(&p.entered);
+    (void)close(fd);
+    (void)sem_wait(&p.left);
+    assert_int_equal(p.last, 1);
+    close_place(&p);
+}
+
+static void writing_ends_when_the_client_has_gone(void **state)
+{
+    struct place p = { 0 };
+    int fd;
+
+    (void)state;
+    open_with(&p, (struct web_options){ 0 });
+    fd = say(&p, "GET /flood HTTP/1.1\r\nHost: here\r\n\r\n");
+    free(hear(fd, "octet-stream"));
+    (void)close(fd);
+    (void)sem_wait(&p.left);
+    assert_int_equal(p.last, -1);
+    close_place(&p);
+}
+
+static void one_that_does_not_read_is_given_up(void **state)
+{
+    struct place p = { 0 };
+    int fd;
+
+    (void)state;
+    open_with(&p, (struct web_options){ .slow_s = 1, .idle_s = 2 });
+    fd = say(&p, "GET /flood HTTP/1.1\r\nHost: here\r\n\r\n");
+    (void)sem_wait(&p.left);
+    assert_int_equal(p.last, -1);
+    (void)close(fd);
+    close_place(&p);
+}
+
+static void more_handlers_than_allowed_are_refused(void **state)
+{
+    struct place p = { 0 };
+    int fd;
+
+    (void)state;
+    open_with(&p, (struct web_options){ .handlers = 1 });
+    fd = say(&p, "GET /wait HTTP/1.1\r\nHost: here\r\n\r\n");
+    (void)sem_wait(&p.entered);
+    expect_at(&p, "GET / HTTP/1.1\r\n" HEAD "\r\n", "503", "Retry-After: 1");
+    (void)close(fd);
+    (void)sem_wait(&p.left);
+    close_place(&p);
+}
+
+static void a_handler_that_says_nothing_is_answered_for(void **state)
+{
+    struct place p = { 0 };
+
+    (void)state;
+    open_with(&p, (struct web_options){ 0 });
+    expect_at(&p, "GET /nothing HTTP/1.1\r\n" HEAD "\r\n", "500", "nothing was");
+    close_place(&p);
+}
+
+static void a_draining_server_finishes_and_takes_nothing_new(void **state)
+{
+    struct place p = { 0 };
+    int fd;
+    int other;
+    char *got;
+
+    (void)state;
+    open_with(&p, (struct web_options){ 0 });
+    other = say(&p, "GET /kept HTTP/1.1\r\nHost: here\r\n\r\n");
+    free(hear(other, "body="));
+    fd = say(&p, "GET /stream HTTP/1.1\r\n" HEAD "\r\n");
+    free(hear(fd, "first"));
+    web_drain(p.web);
+    assert_int_equal(reach(&p), -1);
+    assert_int_equal(io_write_all(other, "GET /x HTTP/1.1\r\nHost: here\r\n\r\n", 31),
+                     0);
+    got = hear(other, "going down");
+    assert_non_null(strstr(got, " 503 "));
+    free(got);
+    (void)sem_post(&p.go);
+    got = hear(fd, "second");
+    assert_non_null(strstr(got, "second"));
+    free(got);
+    (void)close(fd);
+    (void)close(other);
+    close_place(&p);
+}
+
+static void closing_the_server_ends_its_handlers(void **state)
+{
+    struct place p = { 0 };
+    int fd;
+    char *got;
+
+    (void)state;
+    open_with(&p, (struct web_options){ 0 });
+    fd = say(&p, "GET /wait HTTP/1.1\r\nHost: here\r\n\r\n");
+    (void)sem_wait(&p.entered);
+    close_place(&p);
+    assert_int_equal(p.last, 1);
+    got = hear(fd, NULL);
+    assert_non_null(strstr(got, "late"));
+    free(got);
+    (void)close(fd);
+}
+
+static void a_head_that_drips_is_cut_off(void **state)
+{
+    struct place p = { 0 };
+    struct pollfd ready = { .events = POLLIN };
+    int drops = 0;
+    char c;
+
+    (void)state;
+    open_with(&p, (struct web_options){ .idle_s = 1, .slow_s = 1 });
+    ready.fd = say(&p, "GET / HTTP/1.1\r\nX-Drip: ");
+    while (poll(&ready, 1, 200) == 0 && drops++ < 100)
+        (void)send(ready.fd, "a", 1, MSG_NOSIGNAL);
+    assert_true(drops < 100);
+    assert_true(read(ready.fd, &c, 1) <= 0);
+    (void)close(ready.fd);
+    close_place(&p);
+}
+
+static void idle_connections_hurt_nobody(void **state)
+{
+    enum { MANY = 2000 };
+    struct place p = { 0 };
+    struct rlimit files;
+    struct web_counts counts;
+    auto_free int *fds = calloc(MANY, sizeof(*fds));
+
+    (void)state;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &files), 0);
+    files.rlim_cur = files.rlim_max;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &files), 0);
+    open_with(&p, (struct web_options){ 0 });
+    for (int i = 0; i < MANY; i++)
+        assert_true((fds[i] = reach(&p)) >= 0);
+    expect_at(&p, "GET /x HTTP/1.1\r\n" HEAD "\r\n", "200", "GET /x");
+    web_count(p.web, &counts);
+    assert_true(counts.connections >= MANY);
+    assert_true(counts.handlers <= 1);
+    for (int i = 0; i < MANY; i++)
+        (void)close(fds[i]);
+    close_place(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_request_reaches_its_handler_whole),
+        cmocka_unit_test(a_connection_serves_one_request_after_the_other),
+        cmocka_unit_test(what_could_be_read_in_two_ways_is_refused),
+        cmocka_unit_test(a_body_above_the_limit_is_refused),
+        cmocka_unit_test(a_large_body_comes_whole),
+        cmocka_unit_test(a_head_above_the_limit_is_refused),
+        cmocka_unit_test(a_stream_comes_piece_by_piece),
+        cmocka_unit_test(a_peer_on_a_unix_socket_is_known),
+        cmocka_unit_test(a_client_that_goes_away_is_noticed),
+        cmocka_unit_test(writing_ends_when_the_client_has_gone),
+        cmocka_unit_test(one_that_does_not_read_is_given_up),
+        cmocka_unit_test(more_handlers_than_allowed_are_refused),
+        cmocka_unit_test(a_handler_that_says_nothing_is_answered_for),
+        cmocka_unit_test(a_draining_server_finishes_and_takes_nothing_new),
+        cmocka_unit_test(closing_the_server_ends_its_handlers),
+        cmocka_unit_test(a_head_that_drips_is_cut_off),
+        cmocka_unit_test(idle_connections_hurt_nobody),
+    };
+
+    (void)signal(SIGPIPE, SIG_IGN);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
