@@ -96,6 +96,42 @@ VIAL_API VIAL_MUST_CHECK int vial_session_changes(struct vial_session *session,
                                                   struct vial_entries *out,
                                                   struct vial_error *err);
 
+/* Something that happened to a file. */
+struct vial_event {
+    enum vial_event_kind {
+        VIAL_EVENT_CREATED,
+        VIAL_EVENT_WRITTEN, /* closed after it was open for writing */
+        VIAL_EVENT_REMOVED,
+        VIAL_EVENT_MOVED, /* within what is watched */
+        VIAL_EVENT_GAP    /* events were lost: list again to know */
+    } kind;
+    char path[4096]; /* below what is watched; "" for a gap */
+    char from[4096]; /* of a move; else "" */
+};
+
+struct vial_watcher;
+
+/* Watches a directory and all below it, also directories to come, from the moment
+ * this returns. *OUT is given back with vial_watcher_free, before the session is.
+ * Events wait in a queue of bounded length: what does not fit is told as a gap. */
+VIAL_API VIAL_MUST_CHECK int vial_session_watch(struct vial_session *session,
+                                                const char *path,
+                                                struct vial_watcher **out,
+                                                struct vial_error *err);
+
+/* The next event, waiting at most TIMEOUT_MS for it (0: not at all; < 0: as long as
+ * it takes). 1; 0 when none came; -1. */
+VIAL_API VIAL_MUST_CHECK int vial_watcher_next(struct vial_watcher *watcher,
+                                               int64_t timeout_ms,
+                                               struct vial_event *out,
+                                               struct vial_error *err);
+
+/* "created", "written" and so on. Static storage. */
+VIAL_API const char *vial_event_name(enum vial_event_kind kind);
+
+/* NULL is allowed. */
+VIAL_API void vial_watcher_free(struct vial_watcher *watcher);
+
 /* Writes the files and directories below PATH to FD as a tar archive (ustar, pax
  * for long names). Links and other kinds are left out, and counted in *LEFT_OUT,
  * which may be NULL. */

@@ -27,8 +27,10 @@ int files_check_path(const char *path, bool may_be_self, struct vial_error *err)
                             "'..' and empty parts, each part at most 255 bytes");
 }
 
-static int fail_way(const struct files_way *w, int error, struct vial_error *err)
+int files_fail(const struct files_way *w, struct vial_error *err)
 {
+    int error = w->op.error;
+
     (void)fail_sys_rc(err, error, "%s '%s'", w->verb, w->path);
     switch (error) {
     case ENOENT:
@@ -127,7 +129,7 @@ int files_put_some(struct files_way *w, const void *data, size_t len,
     }
     /* Ended before all was sent: an error of the guest's, or of the session. */
     if (rc == 0 && !w->op.channel)
-        rc = s->outcome == VIAL_SESSION_OPEN ? fail_way(w, w->op.error, err)
+        rc = s->outcome == VIAL_SESSION_OPEN ? files_fail(w, err)
                                              : session_fail_ended(s, err);
     session_unlock(s);
     return rc;
@@ -148,7 +150,7 @@ int files_put_end(struct files_way *w, bool whole, struct vial_error *err)
     if (whole && rc == 0 && s->outcome != VIAL_SESSION_OPEN)
         rc = session_fail_ended(s, err);
     else if (whole && rc == 0 && w->op.error)
-        rc = fail_way(w, w->op.error, err);
+        rc = files_fail(w, err);
     leave(w);
     session_unlock(s);
     return rc;
@@ -270,7 +272,7 @@ int files_get_some(struct files_way *w, struct str *out, struct vial_error *err)
     if (out->failed || w->op.got.failed)
         rc = fail_memory(err);
     if (rc == 0 && w->op.error)
-        rc = fail_way(w, w->op.error, err);
+        rc = files_fail(w, err);
     session_unlock(s);
     return rc;
 }

@@ -34,6 +34,8 @@ void files_get_end(struct files_way *w);
 /* With the lock held and W's channel open: the answers are W's from now on. */
 void files_enter(struct files_way *w);
 
+/* The error that the guest gave for W. */
+int files_fail(const struct files_way *w, struct vial_error *err);
 /* VIAL-PATH unless PATH is plain and relative; "" and "." too where MAY_BE_SELF. */
 int files_check_path(const char *path, bool may_be_self, struct vial_error *err);
 const char *files_media(const char *path);

@@ -2,6 +2,7 @@
 #include "base/path.h"
 
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -103,6 +104,22 @@ char *path_find_program(const char *name, const char *search)
         search += *search == ':';
     }
     return NULL;
+}
+
+size_t path_repository(const char *dir)
+{
+    for (size_t len = strlen(dir); len > 1; len--) {
+        char git[PATH_MAX];
+        struct stat st;
+
+        if ((dir[len] != '/' && dir[len] != '\0') ||
+            len + sizeof("/.git") > sizeof(git))
+            continue;
+        (void)snprintf(git, sizeof(git), "%.*s/.git", (int)len, dir);
+        if (lstat(git, &st) == 0)
+            return len;
+    }
+    return 0;
 }
 
 char *path_self_dir(void)

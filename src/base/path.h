@@ -30,6 +30,10 @@ bool path_is_beneath(const char *path, const char *dir);
  * itself. malloc'ed, or NULL when there is none. */
 char *path_find_program(const char *name, const char *search);
 
+/* How many bytes of the absolute DIR name the repository that it lies in (the nearest
+ * directory that holds ".git"); 0: it lies in none. */
+size_t path_repository(const char *dir);
+
 /* The directory this program's own file lies in; malloc'ed or NULL. */
 char *path_self_dir(void);
 

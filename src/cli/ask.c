@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/ask.h"
 
-#include <errno.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/auto.h"
@@ -132,33 +130,18 @@ int ask_code(const struct cli *cli, struct vial_request **out, struct vial_error
     return 0;
 }
 
-/* How many bytes of DIR name the repository it lies in; all of them when it
- * lies in none. */
-static size_t find_root(const char *dir)
-{
-    for (size_t len = strlen(dir); len > 1; len--) {
-        auto_str struct str git = { 0 };
-        struct stat st;
-
-        if (dir[len] != '/' && dir[len] != '\0')
-            continue;
-        str_printf(&git, "%.*s/.git", (int)len, dir);
-        if (str_ok(&git) && lstat(git.data, &st) == 0)
-            return len;
-    }
-    return strlen(dir);
-}
-
 /* The repository at /workspace, and the same place in it as here. */
 static int set_workspace(struct vial_request *req, bool set_cwd, struct vial_error *err)
 {
     auto_free char *here = getcwd(NULL, 0);
     auto_str struct str root = { 0 };
     auto_str struct str inside = { 0 };
+    size_t len = 0;
 
     if (!here)
         return fail_sys(err, "read the current directory");
-    str_add(&root, here, find_root(here));
+    len = path_repository(here);
+    str_add(&root, here, len ? len : strlen(here));
     str_printf(&inside, "/workspace%s", here + root.len);
     if (!str_ok(&root) || !str_ok(&inside))
         return fail_memory(err);

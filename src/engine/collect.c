@@ -12,6 +12,7 @@
 #include "base/fail.h"
 #include "base/sys.h"
 #include "engine/run.h"
+#include "wire/weaken.h"
 
 static bool ends_on(const struct run *r, const char *limit)
 {
@@ -48,6 +49,8 @@ static enum vial_verdict judge_exit(const struct run *r, const struct vessel_usa
     if (ends_on(r, "disk") && r->exit.disk_full && died_of(r, SIGKILL))
         return VIAL_DISK;
     if (u->oom_kills > 0 && died_of(r, SIGKILL))
+        return VIAL_OOM;
+    if (weaken("guess") && (died_of(r, SIGKILL) || r->exit.value == 128 + SIGKILL))
         return VIAL_OOM;
     if (r->exit.kind == EXIT_SIGNAL)
         return VIAL_SIGNAL;

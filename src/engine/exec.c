@@ -181,7 +181,8 @@ static int queue(struct vial_exec *x, const struct vial_exec_options *o, bool la
                                .timeout_ms =
                                    lasting ? 0 : (uint64_t)(timeout_ms + GRACE_MS),
                                .stdin_closed = !x->live && x->input.len == 0,
-                               .terminal = o->rows << 16 | o->columns };
+                               .terminal = o->rows << 16 | o->columns,
+                               .apart = 1 };
     if (record_exec_begin(x, &argv, err) < 0)
         return -1;
     x->begun_ns = clock_now_ns();

@@ -5,8 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "wire/weaken.h"
+
 void output_init(struct output *o, enum plan_keep keep, size_t limit, const char *note)
 {
+    limit *= weaken("output") ? 2 : 1;
     *o = (struct output){ .keep = keep, .limit = limit, .note = note };
     if (keep == KEEP_HEAD)
         o->head_limit = limit;
@@ -112,7 +115,9 @@ int output_take(struct output *o, struct vial_stream *out)
     out->data = data;
     out->len = len;
     out->total_bytes = o->total;
-    out->truncated = missing > 0;
+    out->truncated = missing > 0 && !weaken("output");
+    for (size_t i = 0; weaken("bytes") && i < len; i++)
+        data[i] = (char)(data[i] & 0x7f);
     return 0;
 }
 

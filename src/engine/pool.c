@@ -16,6 +16,7 @@
 #define CEILING      64
 #define MEMORY_BYTES (UINT64_C(1) << 30)
 #define IDLE_S       60
+#define PATIENCE_MS  20 /* for runs to end before their stock is filled up */
 #define MS_NS        INT64_C(1000000)
 
 static void lock(struct pool *p)
@@ -113,7 +114,11 @@ static void note_demand(struct stock *s)
     if (s->burst > s->peak)
         s->peak = s->burst;
     s->used_ns = clock_now_ns();
-    (void)pthread_cond_signal(&s->changed);
+    if (s->hurry_ns == 0)
+        s->hurry_ns = s->used_ns + PATIENCE_MS * MS_NS;
+    /* With some left, filling up waits until the run is over. */
+    if (s->idle_count * 2 < stock_wanted(s))
+        (void)pthread_cond_signal(&s->changed);
 }
 
 /* Gives it the limits of PLAN, if it has others. */
@@ -149,6 +154,7 @@ static bool pop(struct pool *p, const struct driver *driver, const struct plan *
     *from = s;
     (void)atomic_fetch_add(&s->users, 1);
     s->taken++;
+    s->in_use++;
     note_demand(s);
     return true;
 }
@@ -201,6 +207,10 @@ bool pool_take(struct pool *p, const struct driver *driver, const struct plan *p
 
 void pool_destroy(struct pool *p, struct stock *from, struct vessel *v)
 {
+    lock(p);
+    if (--from->in_use == 0)
+        (void)pthread_cond_signal(&from->changed);
+    unlock(p);
     reaper_give(&p->reaper, v, &from->users);
 }
 

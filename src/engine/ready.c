@@ -118,9 +118,7 @@ static int make_ready(struct ready *r, struct zygote *zygote, struct vial_error 
         return fail_memory(err);
     if (engine_greet(r->link, r->vessel, err) < 0)
         return -1;
-    /* A keeper has heard the guest already. */
-    if (!r->vessel->jailed &&
-        (send_pending(r, until_ns, err) < 0 || hear_hello(r, until_ns, err) < 0))
+    if (send_pending(r, until_ns, err) < 0 || hear_hello(r, until_ns, err) < 0)
         return -1;
     /* A vessel of a lower tier is another driver's. */
     if (zygote && r->vessel->driver->hatch && hatch(r, zygote, err) < 0)

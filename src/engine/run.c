@@ -245,6 +245,8 @@ static void speak_as_preset(const struct run *r, const struct vial_request *req,
         preset_code(s->seed, result->error.code, vial_verdict_name(result->verdict));
     char wanted[32] = "";
 
+    if (result->error.code[0])
+        preset_reword(s->seed, &result->error);
     if (code)
         (void)snprintf(result->preset_code, sizeof(result->preset_code), "%s", code);
     if (s->seed && !request_has(req, driver))

@@ -267,6 +267,15 @@ static int64_t sooner(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
+static bool is_asked(const struct vial_session *s)
+{
+    const struct session_op *op = s->ops;
+
+    while (op && op->passive)
+        op = op->next;
+    return op;
+}
+
 /* Does what is due; returns when something is due next. */
 static int64_t check_times(struct vial_session *s)
 {
@@ -278,7 +287,7 @@ static int64_t check_times(struct vial_session *s)
         expire(s, "has reached the end of its lease", s->options.lease_ms);
     for (struct vial_exec *x = s->execs; x; x = x->next)
         next = sooner(next, exec_check_time(x, now));
-    if (s->running == 0 && !s->ops) {
+    if (s->running == 0 && !is_asked(s)) {
         if (now >= idle_ns)
             expire(s, "was idle and ended", s->options.idle_ms);
         next = sooner(next, idle_ns);

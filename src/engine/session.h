@@ -50,6 +50,7 @@ struct session_op {
     uint32_t channel; /* 0 once it is done */
     struct str got;   /* arrived, not yet taken: at most WIRE_CREDIT bytes */
     int error;        /* positive errno */
+    bool passive;     /* does not keep an idle session alive */
 };
 
 struct vial_session {

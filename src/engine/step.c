@@ -12,6 +12,9 @@
 #include "base/fail.h"
 #include "engine/run.h"
 #include "engine/words.h"
+#include "wire/weaken.h"
+
+#define RUN_NO_DEADLINE_MS (24 * 3600 * INT64_C(1000)) /* test builds only */
 
 /* What the caller wrote is passed on letter by letter, though it may hold
  * "{dir}" too: only the plan's own words are expanded. */
@@ -68,6 +71,8 @@ void step_start(struct run *r)
 
     r->begun = true;
     r->written = 0;
+    if (weaken("deadline"))
+        wall_ms = RUN_NO_DEADLINE_MS;
     if (queue_exec(r, wall_ms, &err) < 0) {
         run_fail(r, RUN_FAILED, &err);
         return;

@@ -9,6 +9,7 @@
 #include "driver/weigh.h"
 #include "engine/threads.h"
 
+#define PATIENT_MS   5
 #define TICK_MS      100
 #define REST_MS      1000
 #define FADE         0.97 /* of the peak, each tick: half of it after 2.3 s */
@@ -185,6 +186,18 @@ static void tick(struct stock *s, int64_t *next_ns)
     bury_dead(s);
 }
 
+/* Making a vessel takes as much of a core as running in one: runs come first, while
+ * there is enough for those that may follow. */
+static bool can_wait(const struct stock *s, unsigned want)
+{
+    return s->in_use > 0 && s->idle_count * 2 >= want && clock_now_ns() < s->hurry_ns;
+}
+
+static void be_patient(struct stock *s)
+{
+    threads_wait(&s->changed, &s->pool->lock, PATIENT_MS);
+}
+
 static void rest(struct stock *s)
 {
     threads_wait(&s->changed, &s->pool->lock, s->peak > 0 ? TICK_MS : REST_MS);
@@ -213,7 +226,11 @@ void *stock_work(void *context)
 
         tick(s, &next_tick_ns);
         want = stock_wanted(s);
-        if (s->idle_count < want && clock_now_ns() >= s->retry_ns && has_room(s))
+        if (s->idle_count >= want)
+            s->hurry_ns = 0;
+        if (s->idle_count < want && can_wait(s, want))
+            be_patient(s);
+        else if (s->idle_count < want && clock_now_ns() >= s->retry_ns && has_room(s))
             refill(s);
         else if (s->idle_count > want + (want ? SLACK : 0))
             give_up(s, 0);

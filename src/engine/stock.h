@@ -26,6 +26,8 @@ struct stock {
     struct ready *idle;     /* ceiling of them */
     unsigned idle_count, pinned;
     bool making, ended;
+    unsigned in_use;            /* taken, and a program is under way */
+    int64_t hurry_ns;           /* when it is filled up, whoever runs */
     unsigned burst;             /* asked for since the last tick */
     double peak;                /* the largest of late, fading */
     int64_t used_ns;            /* when last asked for */

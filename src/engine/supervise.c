@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/fail.h"
 #include "engine/run.h"
+#include "wire/weaken.h"
 
 #define DRAIN_MAX    (4u << 20) /* bytes taken after the kill; a socket holds less */
 #define SETUP_MS     30000      /* for taking in the files, before any deadline */
@@ -280,7 +281,8 @@ static void watch_all(struct run *r)
     (void)loop_add(l, v->death_fd, POLLIN, on_death, r);
     (void)loop_add(l, r->deadline_fd, POLLIN, on_deadline, r);
     (void)loop_add(l, r->meter_fd, POLLIN, on_meter, r);
-    (void)loop_add(l, r->watch->cancel_fd, POLLIN, on_cancel, r);
+    (void)loop_add(l, weaken("cancel") ? -1 : r->watch->cancel_fd, POLLIN, on_cancel,
+                   r);
 }
 
 static int prepare(struct run *r, struct vial_error *err)

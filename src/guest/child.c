@@ -78,6 +78,11 @@ static void child_cwd(const struct guest *g, const char *cwd)
 /* Only 0 to 2 and the report's descriptor stay open. */
 static void child_close_rest(void)
 {
+    if (weaken("fds")) {
+        for (int fd = STATUS_FD + 1; fd < 64; fd++)
+            (void)fcntl(fd, F_SETFD, 0);
+        return;
+    }
     if (syscall(SYS_close_range, STATUS_FD + 1, ~0u, 0) == 0)
         return;
     if (errno != ENOSYS)
@@ -195,10 +200,18 @@ static _Noreturn void child_exec(const struct guest *g, const struct exec_messag
 _Noreturn void child_run(const struct guest *g, const struct exec_message *m,
                          const struct child_pipes *pipes)
 {
+    struct exec_message shown = *m;
+
+    if (weaken("env"))
+        shown.env = environ;
     child_stdio(pipes);
     child_session();
     if (m->terminal && ioctl(0, TIOCSCTTY, 0) < 0)
         child_fail(STEP_SESSION, errno);
+    /* Whoever forks twice and leaves its session comes back to the program, not to
+     * the guest, and is found below it when its time is over. */
+    if (m->apart && prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
+        child_fail(STEP_SESSION, errno);
     child_confine(g, m->cwd);
-    child_exec(g, m);
+    child_exec(g, &shown);
 }

@@ -210,7 +210,7 @@ static void list_turn(struct guest *g, struct job *j)
 
 bool files_want_turn(const struct guest *g, const struct job *j)
 {
-    if (j->over || j->kind == JOB_PUT || stream_is_busy(g))
+    if (j->over || j->kind == JOB_PUT || j->kind == JOB_WATCH || stream_is_busy(g))
         return false;
     return j->kind == JOB_GET ? j->may_send[1] > 0 : j->may_send[1] >= ENTRY_MAX;
 }

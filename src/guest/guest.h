@@ -6,8 +6,8 @@
  * vial-init: the first process of every vessel. It runs programs and moves
  * bytes on the host's behalf, in one thread, around one poll(2).
  *
- *   start -> HELLO -> JAIL -> { EXEC | PUT | GET | LIST | NAME }* -> end of stream: all
- * die
+ *   start -> HELLO -> JAIL -> { EXEC | PUT | GET | LIST | NAME | WATCH }* -> end of
+ * stream: all die
  *
  * The host is trusted, but a frame that makes no sense ends the guest. What the
  * guest's programs do is not trusted: they may flood, stop, fork and signal.
@@ -21,6 +21,7 @@
  *   files    put, get and list               beneath  names below the workdir
  *   names    stat, mkdir, move, remove       terminal a program's terminal
  *   adopt    a process that waits to become a program
+ *   observe  what happens to files
  */
 
 #include <dirent.h>
@@ -29,6 +30,7 @@
 
 #include "wire/frame.h"
 #include "wire/message.h"
+#include "wire/weaken.h"
 
 #define CHUNK         WIRE_MAX_TO_HOST /* moved in one frame */
 #define OUT_BUSY      (256u << 10)     /* with more unwritten, nothing is produced */
@@ -36,7 +38,7 @@
 #define FIXED_POLLS   4 /* stream in and out, signals, writing */
 #define POLLS_PER_JOB 4
 
-enum job_kind { JOB_EXEC, JOB_PUT, JOB_GET, JOB_LIST, JOB_NAME };
+enum job_kind { JOB_EXEC, JOB_PUT, JOB_GET, JOB_LIST, JOB_NAME, JOB_WATCH };
 
 /* One channel: a program that runs, or a file under way. */
 struct job {
@@ -64,10 +66,11 @@ struct job {
 
     /* files */
     int file_fd, dir_fd;
-    char *name;         /* put: the last component, below dir_fd */
-    char temp[32];      /* put: what it is called until it is whole */
-    DIR *dir;           /* list */
-    uint64_t file_left; /* get */
+    char *name;                /* put: the last component, below dir_fd */
+    char temp[32];             /* put: what it is called until it is whole */
+    DIR *dir;                  /* list */
+    uint64_t file_left;        /* get */
+    struct observer *observer; /* watch */
 };
 
 struct watched {
@@ -209,6 +212,13 @@ void watch_step(struct guest *g); /* looks when it is time to */
 
 /* names.c */
 void names_do(struct guest *g, struct job *j, const struct name_message *m);
+
+/* observe.c */
+void observe_start(struct guest *g, struct job *j, const char *path);
+int observe_poll_fd(const struct guest *g, const struct job *j); /* -1: no room */
+bool observe_wants_turn(const struct guest *g, const struct job *j);
+void observe_turn(struct guest *g, struct job *j);
+void observe_release(struct job *j);
 
 /* files.c */
 /* Ends J towards the host; ERROR is 0 or a positive errno. */

@@ -124,6 +124,17 @@ static void on_name(struct guest *g, const struct frame *f, struct unpack *u)
     free(m.to);
 }
 
+static void on_watch(struct guest *g, const struct frame *f, struct unpack *u)
+{
+    struct job *j = new_job(g, f, JOB_WATCH);
+    char *path = unpack_text(u);
+
+    if (!unpack_finished(u))
+        guest_end(g, 1);
+    observe_start(g, j, path);
+    free(path);
+}
+
 void host_used(struct guest *g, struct job *j, size_t len)
 {
     struct pack p = { 0 };
@@ -268,6 +279,9 @@ void host_frame(struct guest *g, const struct frame *f)
         break;
     case WIRE_NAME:
         on_name(g, f, &u);
+        break;
+    case WIRE_WATCH:
+        on_watch(g, f, &u);
         break;
     case WIRE_SHUTDOWN:
         guest_end(g, 0);

@@ -136,7 +136,8 @@ static void start(struct guest *g, bool stdio)
     if (chdir("/") < 0)
         _exit(1);
     take_proc(g);
-    (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+    if (!weaken("dump"))
+        (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     pack_u32(&hello, WIRE_VERSION);
     stream_put(g, NULL, WIRE_HELLO, 0, &hello);
     pack_done(&hello);
@@ -170,7 +171,11 @@ static uint64_t prepare(struct guest *g)
             p[k] = (struct pollfd){ .fd = -1 };
         if (j->kind == JOB_EXEC)
             exec_polls(g, j, p);
+        else if (j->kind == JOB_WATCH)
+            p[0] = (struct pollfd){ .fd = observe_poll_fd(g, j), .events = POLLIN };
         else if (files_want_turn(g, j))
+            wake = 0;
+        if (j->kind == JOB_WATCH && observe_wants_turn(g, j))
             wake = 0;
         wake = j->deadline_ns < wake ? j->deadline_ns : wake;
     }
@@ -204,6 +209,7 @@ static void sweep(struct guest *g)
         }
         exec_release(j);
         files_release(j);
+        observe_release(j);
         free(j);
     }
     g->job_count = kept;
@@ -224,6 +230,8 @@ static void give_turns(struct guest *g, size_t polled)
             exec_turn(g, j,
                       i < polled ? &g->polls[FIXED_POLLS + i * POLLS_PER_JOB]
                                  : nothing);
+        else if (j->kind == JOB_WATCH)
+            observe_turn(g, j);
         else
             files_turn(g, j);
     }
@@ -267,6 +275,8 @@ int main(int argc, char **argv)
 
     if (argc == 3 && strcmp(argv[1], "--open") == 0)
         return open_to_all(argv[2]);
+    /* `vial ps` knows vessels by it; a file without a name gives none. */
+    (void)prctl(PR_SET_NAME, "vial-init");
     g = calloc(1, sizeof *g);
     if (!g)
         return 1;

@@ -64,6 +64,6 @@ void jail_enter(struct guest *g)
     if (g->pid1 && (g->jail.flags & JAIL_SET_IDS) && confine_keep_caps(KEPT_CAPS) < 0)
         guest_end(g, 1);
     /* Changed credentials clear both. */
-    (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+    (void)prctl(PR_SET_DUMPABLE, weaken("dump") ? 1 : 0, 0, 0, 0);
     follow_parent(g);
 }

@@ -5,7 +5,9 @@
 #include <unistd.h>
 
 #include "base/fail.h"
+#include "base/path.h"
 #include "driver/native/profile.h"
+#include "model/contain.h"
 #include "model/fields.h"
 #include "model/mount.h"
 #include "model/value.h"
@@ -118,9 +120,74 @@ int check_plan(const struct rules *rules, const struct driver *driver,
     if (driver->wants_image != (plan->image != NULL))
         return fail(err, VIAL_E_VALUE, "the plan's image does not fit its driver");
     if (check_names(plan, err) < 0 || check_lists(rules, plan, err) < 0 ||
-        check_limits(rules, &plan->limits, err) < 0)
+        check_limits(rules, &plan->limits, err) < 0 ||
+        contain_judge(plan, &rules->settings.policy, err) < 0)
         return -1;
     return check_mounts(rules, plan, err);
+}
+
+/* "python3" or "python3.11". */
+static bool is_python(const char *program)
+{
+    const char *rest = program + strlen("python3");
+
+    return str_starts(program, "python3") &&
+           (!*rest || (rest[0] == '.' && rest[1] &&
+                       strspn(rest + 1, "0123456789") == strlen(rest + 1)));
+}
+
+/* Those that can name no file to load. */
+static bool is_harmless(const char *entry)
+{
+    static const char *const names[] = { "HOME",
+                                         "LANG",
+                                         "LC_ALL",
+                                         "TMPDIR",
+                                         "USER",
+                                         "LOGNAME",
+                                         "SHELL",
+                                         "TERM",
+                                         "TZ",
+                                         "PYTHONDONTWRITEBYTECODE",
+                                         "PYTHONIOENCODING",
+                                         "PYTHONUNBUFFERED",
+                                         "PYTHONHASHSEED",
+                                         "PYTHONUTF8",
+                                         "MPLBACKEND" };
+    size_t len = strcspn(entry, "=");
+
+    for (size_t i = 0; entry[len] && i < sizeof(names) / sizeof(*names); i++)
+        if (strlen(names[i]) == len && strncmp(names[i], entry, len) == 0)
+            return true;
+    return str_eq(entry, "PATH=" PATH_SEARCH);
+}
+
+int check_zygote(const struct rules *rules, const struct zygote_order *order,
+                 struct vial_error *err)
+{
+    if (!is_python(order->program))
+        return fail(err, VIAL_E_VALUE, "a zygote's program is not a python");
+    for (size_t i = 0; i < order->env.count; i++)
+        if (!is_harmless(order->env.items[i]))
+            return fail(err, VIAL_E_VALUE,
+                        "a zygote's environment has more than vial's");
+    for (size_t i = 0; i < order->imports.count; i++)
+        if (!strv_has(&rules->imports, order->imports.items[i]))
+            return fail(err, VIAL_E_POLICY, "a zygote may not import that");
+    return 0;
+}
+
+int check_lower(const struct limits *now, const struct limits *wanted,
+                struct vial_error *err)
+{
+    for (size_t i = 0; i < LIMIT_COUNT; i++) {
+        int64_t old = limits_get(now, &limit_rows[i]);
+        int64_t value = limits_get(wanted, &limit_rows[i]);
+
+        if (old != 0 && (value == 0 || value > old))
+            return fail(err, VIAL_E_CAP, "a vessel's limits can only be lowered");
+    }
+    return 0;
 }
 
 int check_vessel(const struct rules *rules, const struct vessel *vessel,

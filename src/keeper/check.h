@@ -15,6 +15,19 @@
 int check_plan(const struct rules *rules, const struct driver *driver,
                const struct plan *plan, struct vial_error *err);
 
+/* How a zygote is started: a python, with the few variables that vial itself sets, and
+ * modules that the launcher named. */
+struct zygote_order {
+    char *program;
+    struct strv env, imports;
+};
+int check_zygote(const struct rules *rules, const struct zygote_order *order,
+                 struct vial_error *err);
+
+/* Lower in everything, or as it was. */
+int check_lower(const struct limits *now, const struct limits *wanted,
+                struct vial_error *err);
+
 /* What the policy requires of every vessel. */
 int check_vessel(const struct rules *rules, const struct vessel *vessel,
                  struct vial_error *err);

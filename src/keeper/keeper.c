@@ -23,7 +23,7 @@
 #define TOKEN  1000  /* thousandths */
 #define END_MS 10000 /* for wardens to end by themselves */
 
-/* NULL-ended lives: each warden that ended gives its place back. */
+/* Each warden that ended gives its place back. */
 static void reap(struct keeper *k)
 {
     struct signalfd_siginfo info;
@@ -37,6 +37,7 @@ static void reap(struct keeper *k)
                 k->wardens[i] = 0;
                 k->vessels--;
             }
+        nests_drop(k, pid);
     }
 }
 
@@ -79,12 +80,9 @@ static bool may_fork(struct keeper *k)
     return true;
 }
 
-static _Noreturn void become_warden(const struct keeper *k, pid_t keeper, int leash_fd,
-                                    uint32_t verb, const struct unpack *request)
+static _Noreturn void become_warden(struct warden *w, pid_t keeper)
 {
-    struct warden w = {
-        .keeper = k, .leash_fd = leash_fd, .verb = verb, .request = *request
-    };
+    const struct keeper *k = w->keeper;
     sigset_t none;
 
     (void)sigemptyset(&none);
@@ -95,14 +93,51 @@ static _Noreturn void become_warden(const struct keeper *k, pid_t keeper, int le
     (void)prctl(PR_SET_NAME, "vial-warden");
     (void)close(k->front_fd);
     (void)close(k->signal_fd);
-    warden_run(&w);
+    warden_run(w);
+}
+
+/* A nest for a zygote's warden; false: there is no more room for one. */
+static bool prepare_nest(struct keeper *k, struct warden *w, struct nest **nest)
+{
+    *nest = NULL;
+    if (w->verb != TALK_ZYGOTE)
+        return true;
+    *nest = nests_add(k, &w->report_fd);
+    if (*nest)
+        w->number = (*nest)->number;
+    return *nest;
+}
+
+static pid_t fork_warden(struct keeper *k, struct warden *w)
+{
+    struct nest *nest;
+    pid_t self = getpid();
+    pid_t pid = -1;
+
+    if (!prepare_nest(k, w, &nest))
+        return -1;
+    pid = fork();
+    if (pid == 0)
+        become_warden(w, self);
+    auto_fd_(&w->report_fd);
+    if (nest && pid > 0)
+        nest->warden = pid;
+    else if (nest) {
+        nest->warden = -1;
+        nests_drop(k, -1);
+    }
+    return pid;
 }
 
 static void start_warden(struct keeper *k, int leash_fd, uint32_t verb,
                          const struct unpack *request)
 {
+    struct warden w = { .keeper = k,
+                        .leash_fd = leash_fd,
+                        .verb = verb,
+                        .request = *request,
+                        .report_fd = -1 };
     uint32_t place = 0;
-    pid_t self = getpid();
     pid_t pid;
 
     while (place < k->rules.vessels && k->wardens[place])
@@ -115,11 +150,9 @@ static void start_warden(struct keeper *k, int leash_fd, uint32_t verb,
         answer_busy(leash_fd, "the keeper is asked for too much at once");
         return;
     }
-    pid = fork();
-    if (pid == 0)
-        become_warden(k, self, leash_fd, verb, request);
+    pid = fork_warden(k, &w);
     if (pid < 0) {
-        answer_busy(leash_fd, "the keeper cannot start a process");
+        answer_busy(leash_fd, "the keeper cannot start another process");
         return;
     }
     k->wardens[place] = pid;
@@ -158,7 +191,7 @@ static bool hear(struct keeper *k, uint8_t *buf)
         return true;
     if (verb == TALK_PING)
         answer_ping(k, fds.fd[0]);
-    else if (verb == TALK_PROBE || verb == TALK_OPEN)
+    else if (verb == TALK_PROBE || verb == TALK_OPEN || verb == TALK_ZYGOTE)
         start_warden(k, fds.fd[0], verb, &u);
     return true;
 }
@@ -197,6 +230,7 @@ static int prepare(struct keeper *k, struct vial_error *err)
         return fail_sys(err, "listen for signals");
     k->tokens = BURST * TOKEN;
     k->filled_ns = clock_now_ns();
+    nests_init(k);
     return 0;
 }
 
@@ -217,6 +251,8 @@ int keeper_serve(struct keeper *k, struct vial_error *err)
             return fail_sys(err, "wait for the front");
         if (ready[1].revents)
             reap(k);
+        /* What is lent was sent before the front could ask for it. */
+        nests_hear(k);
         if (ready[0].revents)
             going = hear(k, buf);
     }

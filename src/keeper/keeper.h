@@ -10,6 +10,7 @@
  *   keeper    hears the front's questions; one process per vessel answers them
  *   warden    that process: opens its vessel, kills, counts and closes it
  *   check     judges a plan against the rules
+ *   nests     zygotes, which wardens hold and lend each other
  *   rules     what the launcher said before anyone was heard
  *   harden    what the keeper gives up before it listens
  *
@@ -33,6 +34,16 @@ extern const struct driver *const keeper_driver;
 /* The capabilities that it takes from root of the host: 1 << CAP_* each. */
 extern const uint64_t keeper_caps;
 
+/* A zygote: in the hands of a warden, and lent to those started after it. */
+struct nest {
+    pid_t warden; /* 0: free */
+    uint32_t number;
+    int report_fd; /* what the warden lends comes by this */
+    int fds[2];    /* that, or -1 */
+};
+
+#define KEEPER_NESTS 8
+
 struct keeper {
     struct rules rules;
     int front_fd;
@@ -41,6 +52,8 @@ struct keeper {
     uint32_t restarts;
     pid_t *wardens; /* rules.vessels entries; 0: free */
     uint32_t vessels;
+    struct nest nests[KEEPER_NESTS];
+    uint32_t next_nest;
     int64_t tokens; /* questions that may be answered now, in thousandths */
     int64_t filled_ns;
 };
@@ -55,8 +68,19 @@ struct warden {
     int leash_fd;
     uint32_t verb;
     struct unpack request;
+    int report_fd;   /* a zygote's: see struct nest; else -1 */
+    uint32_t number; /* a zygote's */
 };
 _Noreturn void warden_run(struct warden *w);
+
+/* nests.c */
+void nests_init(struct keeper *k);
+/* A place for a zygote, with both ends of its report; NULL: there is none. */
+struct nest *nests_add(struct keeper *k, int *theirs);
+void nests_hear(struct keeper *k);               /* what wardens lend, never waits */
+void nests_drop(struct keeper *k, pid_t warden); /* that warden is gone */
+const struct nest *nests_find(const struct keeper *k,
+                              uint32_t number); /* lent, or NULL */
 
 /* Gives up what opening vessels does not take. */
 int harden_keeper(struct vial_error *err);

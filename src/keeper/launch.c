@@ -103,7 +103,7 @@ static int write_rules(const struct keeper_options *o, struct vial_error *err)
     struct pack p = { 0 };
     int fd = -ENOMEM;
 
-    rules_pack(&p, o->settings, o->vessels ? o->vessels : USUAL_VESSELS);
+    rules_pack(&p, o->settings, o->vessels ? o->vessels : USUAL_VESSELS, o->imports);
     if (!p.bad)
         fd = sys_memfd_sealed("rules", p.data, p.len);
     pack_done(&p);

@@ -9,8 +9,9 @@
 
 const struct driver *const keeper_driver = &driver_native;
 
-/* Mounts and namespaces; mapping other ids; looking at and ending processes of other
- * users; sources that only root can reach, and cgroups; limits above our own. */
+/* Mounts and namespaces, entering them included; mapping other ids; looking at and
+ * ending processes of other users; sources that only root can reach, and cgroups;
+ * limits above our own. */
 const uint64_t keeper_caps = CAP(SYS_ADMIN) | CAP(SETUID) | CAP(SETGID) | CAP(SETPCAP) |
                              CAP(KILL) | CAP(SYS_PTRACE) | CAP(DAC_OVERRIDE) |
-                             CAP(SYS_RESOURCE);
+                             CAP(SYS_RESOURCE) | CAP(SYS_CHROOT);

@@ -21,12 +21,25 @@ static void pack_policy(struct pack *p, const struct policy *policy)
         pack_text(p, policy->origin[i]);
 }
 
-void rules_pack(struct pack *p, const struct settings *settings, uint32_t vessels)
+static void pack_imports(struct pack *p, const char *const *imports)
+{
+    uint32_t count = 0;
+
+    while (imports && imports[count])
+        count++;
+    pack_u32(p, count);
+    for (uint32_t i = 0; i < count; i++)
+        pack_text(p, imports[i]);
+}
+
+void rules_pack(struct pack *p, const struct settings *settings, uint32_t vessels,
+                const char *const *imports)
 {
     pack_u32(p, VERSION);
     pack_u32(p, vessels);
     pack_text(p, settings->share_dir);
     pack_text(p, settings->home);
+    pack_imports(p, imports);
     pack_policy(p, &settings->policy);
 }
 
@@ -74,6 +87,7 @@ int rules_unpack(struct unpack *u, struct rules *out)
     r.vessels = unpack_u32(u);
     r.settings.share_dir = take_text(u);
     r.settings.home = take_text(u);
+    take_list(u, &r.imports);
     unpack_policy(u, &r.settings.policy);
     if (unpack_finished(u) && r.settings.share_dir && r.vessels > 0 &&
         r.vessels <= MOST_EVER) {
@@ -89,5 +103,6 @@ void rules_done(struct rules *r)
     policy_done(&r->settings.policy);
     free(r->settings.share_dir);
     free(r->settings.home);
+    strv_done(&r->imports);
     *r = (struct rules){ 0 };
 }

@@ -13,9 +13,12 @@
 struct rules {
     struct settings settings; /* of these: policy, share_dir, home */
     uint32_t vessels;         /* the most at once */
+    struct strv imports;      /* modules that zygotes may load */
 };
 
-void rules_pack(struct pack *p, const struct settings *settings, uint32_t vessels);
+/* IMPORTS: NULL-terminated, or NULL. */
+void rules_pack(struct pack *p, const struct settings *settings, uint32_t vessels,
+                const char *const *imports);
 int rules_unpack(struct unpack *u, struct rules *out); /* 0 or -1 */
 void rules_done(struct rules *r);
 

@@ -8,8 +8,10 @@
 #include "base/auto.h"
 #include "base/fail.h"
 #include "driver/kept/codec.h"
+#include "driver/kept/nest.h"
 #include "driver/kept/report.h"
 #include "driver/kept/talk.h"
+#include "driver/native/zygote.h"
 #include "keeper/check.h"
 #include "keeper/keeper.h"
 #include "wire/link.h"
@@ -113,23 +115,83 @@ static void answer_usage(const struct warden *w, struct vessel *v)
     answer(w, &p, NULL, 0);
 }
 
-/* False: the vessel is to be closed. */
-static bool obey(const struct warden *w, struct vessel *v)
+static void answer_limits(const struct warden *w, struct vessel *v, struct plan *plan,
+                          struct unpack *u)
 {
-    uint8_t buf[64];
+    struct limits wanted = { 0 };
+    struct vial_error err = { 0 };
+    struct pack p = { 0 };
+    int rc = limits_unpack(u, &wanted);
+
+    if (rc < 0)
+        (void)fail(&err, VIAL_E_VALUE, "the limits are not understood");
+    else if (v->driver != keeper_driver || !keeper_driver->limit)
+        rc = fail(&err, VIAL_E_UNSUPPORTED, "this vessel's limits cannot be changed");
+    else
+        rc = check_lower(&plan->limits, &wanted, &err);
+    if (rc == 0)
+        rc = keeper_driver->limit(v, &wanted, &err);
+    if (rc < 0) {
+        answer_error(w, &err);
+        return;
+    }
+    plan->limits = wanted;
+    pack_u32(&p, TALK_GOOD);
+    answer(w, &p, NULL, 0);
+}
+
+static int hatch(const struct warden *w, struct vessel *v, uint32_t number, int *fd,
+                 uint32_t *pid, struct vial_error *err)
+{
+    const struct nest *nest = nests_find(w->keeper, number);
+    auto_free struct zygote *zygote = nest ? zygote_borrow(nest->fds) : NULL;
+
+    if (!nest)
+        return fail(err, VIAL_E_UNSUPPORTED, "there was no such zygote");
+    if (!zygote)
+        return fail_memory(err);
+    if (v->driver != keeper_driver || !keeper_driver->hatch)
+        return fail(err, VIAL_E_UNSUPPORTED, "nothing can be hatched in this vessel");
+    return keeper_driver->hatch(zygote, v, fd, pid, err);
+}
+
+static void answer_hatched(const struct warden *w, struct vessel *v, struct unpack *u)
+{
+    struct vial_error err = { 0 };
+    struct pack p = { 0 };
+    auto_fd int fd = -1;
+    uint32_t pid = 0;
+
+    if (hatch(w, v, unpack_u32(u), &fd, &pid, &err) < 0) {
+        answer_error(w, &err);
+        return;
+    }
+    pack_u32(&p, TALK_GOOD);
+    pack_u32(&p, pid);
+    answer(w, &p, &fd, 1);
+}
+
+/* False: the vessel is to be closed. */
+static bool obey(const struct warden *w, struct vessel *v, struct plan *plan)
+{
+    uint8_t buf[256];
     ssize_t n = talk_receive(w->leash_fd, buf, sizeof(buf), NULL);
     struct unpack u = { .data = buf, .len = n > 0 ? (size_t)n : 0 };
     uint32_t verb = unpack_u32(&u);
 
-    if (n <= 0 || !unpack_finished(&u))
+    if (n <= 0)
         return false;
     if (verb == TALK_KILL)
         v->driver->kill(v);
     else if (verb == TALK_USAGE)
         answer_usage(w, v);
+    else if (verb == TALK_LIMIT)
+        answer_limits(w, v, plan, &u);
+    else if (verb == TALK_HATCH)
+        answer_hatched(w, v, &u);
     else
         return false;
-    return true;
+    return unpack_finished(&u);
 }
 
 static void serve_vessel(struct warden *w, struct vial_error *err)
@@ -143,7 +205,7 @@ static void serve_vessel(struct warden *w, struct vial_error *err)
         return;
     }
     answer_vessel(w, v);
-    while (obey(w, v))
+    while (obey(w, v, plan))
         ;
     v->driver->close(v);
 }
@@ -164,12 +226,98 @@ static void serve_probe(struct warden *w, struct vial_error *err)
     answer(w, &p, NULL, 0);
 }
 
+static void zygote_order_done(struct zygote_order *o)
+{
+    free(o->program);
+    strv_done(&o->env);
+    strv_done(&o->imports);
+}
+
+static void take_list(struct unpack *u, size_t max, struct strv *out)
+{
+    char **list = unpack_texts(u, max);
+
+    for (size_t i = 0; list && list[i]; i++) {
+        strv_push(out, list[i]);
+        free(list[i]);
+    }
+    free(list);
+    if (!strv_ok(out))
+        u->bad = true;
+}
+
+static int read_order(struct warden *w, struct zygote_order *order, struct plan **plan,
+                      struct vial_error *err)
+{
+    struct unpack *u = &w->request;
+
+    order->program = unpack_text(u);
+    take_list(u, NEST_ENV, &order->env);
+    take_list(u, NEST_IMPORTS, &order->imports);
+    if (u->bad)
+        return fail(err, VIAL_E_VALUE, "the zygote's order is not understood");
+    if (!keeper_driver->zygote_open)
+        return fail(err, VIAL_E_UNSUPPORTED, "this keeper has no zygotes");
+    if (check_zygote(&w->keeper->rules, order, err) < 0 ||
+        plan_unpack(u, plan, err) < 0)
+        return -1;
+    strv_push(&(*plan)->argv, order->program);
+    strv_copy(&(*plan)->env, &order->env);
+    if (!strv_ok(&(*plan)->argv) || !strv_ok(&(*plan)->env))
+        return fail_memory(err);
+    return check_plan(&w->keeper->rules, keeper_driver, *plan, err);
+}
+
+/* Lends it to the wardens that come, then tells the front; in this order. */
+static int lend(const struct warden *w, const struct zygote *zygote)
+{
+    struct pack p = { 0 };
+    int fds[2];
+    int rc;
+
+    zygote_lend(zygote, fds);
+    pack_u32(&p, TALK_GOOD);
+    rc = talk_send(w->report_fd, &p, fds, 2);
+    pack_u32(&p, w->number);
+    if (rc < 0)
+        pack_done(&p);
+    else
+        answer(w, &p, NULL, 0);
+    return rc;
+}
+
+static void serve_zygote(struct warden *w, struct vial_error *err)
+{
+    __attribute__((cleanup(zygote_order_done))) struct zygote_order order = { 0 };
+    auto_plan struct plan *plan = NULL;
+    const struct keeper *k = w->keeper;
+    struct zygote *zygote = NULL;
+    struct pollfd leash = { .fd = w->leash_fd };
+    int rc = read_order(w, &order, &plan, err);
+    const struct zygote_options options = {
+        .guest_fd = k->guest_fd,
+        .share_dir = k->rules.settings.share_dir,
+        .imports = (const char *const *)order.imports.items,
+    };
+
+    if (rc < 0 || keeper_driver->zygote_open(plan, &options, &zygote, err) < 0) {
+        answer_error(w, err);
+        return;
+    }
+    if (lend(w, zygote) == 0)
+        while (poll(&leash, 1, -1) < 0 && errno == EINTR)
+            ;
+    keeper_driver->zygote_close(zygote);
+}
+
 _Noreturn void warden_run(struct warden *w)
 {
     struct vial_error err = { 0 };
 
     if (w->verb == TALK_OPEN)
         serve_vessel(w, &err);
+    else if (w->verb == TALK_ZYGOTE)
+        serve_zygote(w, &err);
     else
         serve_probe(w, &err);
     _exit(0);

@@ -5,10 +5,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/auto.h"
 #include "base/fail.h"
 #include "base/json.h"
+#include "base/path.h"
 #include "base/str.h"
 #include "base/text.h"
 #include "mcp/own.h"
@@ -100,6 +102,26 @@ static int set_output(const struct preset_job *job, struct vial_request *req,
     return vial_request_set(req, "output_limit", bytes, err);
 }
 
+/* The repository that the server was started in, if it was in one. */
+static int set_repository(const struct preset_job *job, struct vial_request *req,
+                          struct vial_error *err)
+{
+    auto_free char *here = getcwd(NULL, 0);
+    auto_str struct str inside = { 0 };
+    auto_free char *root = NULL;
+    size_t len = here ? path_repository(here) : 0;
+
+    if (len == 0 || !json_is_true(json_object_get(job->tool->tool, "repository")))
+        return 0;
+    root = strndup(here, len);
+    str_printf(&inside, "/workspace%s", here + len);
+    if (!root || !str_ok(&inside))
+        return fail_memory(err);
+    if (vial_request_set(req, "workspace", root, err) < 0)
+        return -1;
+    return vial_request_set(req, "cwd", inside.data, err);
+}
+
 static int make_request(const struct preset_job *job, struct vial_request **out,
                         struct vial_error *err)
 {
@@ -114,7 +136,7 @@ static int make_request(const struct preset_job *job, struct vial_request **out,
          vial_request_set(req, "command", "-c", err) < 0 ||
          vial_request_set(req, "command", line, err) < 0))
         return -1;
-    if (runs && set_output(job, req, err) < 0)
+    if (runs && (set_output(job, req, err) < 0 || set_repository(job, req, err) < 0))
         return -1;
     *out = ptr_take(&req);
     return 0;

@@ -7,6 +7,8 @@
  * for those that can. A runtime is the exception: it is asked for as a wall, and no
  * driver that lacks it may stand in.
  */
+#include "model/contain.h"
+
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <stdio.h>
@@ -414,4 +416,106 @@ int contain_build(struct draft *d, struct vial_error *err)
     if (add_network(d, err) < 0 || add_dns(d, err) < 0)
         return -1;
     return add_ports(d, err);
+}
+
+static int odd(const char *what, struct vial_error *err)
+{
+    return fail(err, VIAL_E_VALUE, "%s in the plan is not one", what);
+}
+
+static bool in_range(enum field_id id, int64_t value)
+{
+    return value >= fields[id].min && value <= fields[id].max;
+}
+
+static int judge_cache(const struct plan *plan, size_t i, const struct policy *policy,
+                       struct vial_error *err)
+{
+    const struct plan_container *c = &plan->container;
+    const struct plan_cache *cache = &c->caches[i];
+    auto_str struct str start = { 0 };
+    const char *name;
+
+    str_printf(&start, "%s-cache-", c->prefix);
+    if (!str_ok(&start))
+        return fail_memory(err);
+    if (!str_starts(cache->volume, start.data) ||
+        strlen(cache->volume + start.len) > 64 || !is_name(cache->volume + start.len))
+        return odd("a cache", err);
+    name = cache->volume + start.len;
+    for (size_t other = 0; other < i; other++)
+        if (path_is_beneath(cache->target, c->caches[other].target) ||
+            path_is_beneath(c->caches[other].target, cache->target))
+            return odd("a cache's target", err);
+    if (policy_check_list(policy, POLICY_ID_caches, "cache", name, err) < 0)
+        return -1;
+    return mount_check_target(plan, cache->target, err);
+}
+
+static int judge_network(const struct plan *plan, const struct policy *policy,
+                         struct vial_error *err)
+{
+    const struct plan_container *c = &plan->container;
+
+    if (plan->network == NETWORK_NONE)
+        return c->network_name || c->dns.count || c->port_count
+                   ? odd("a network without one", err)
+                   : 0;
+    if (c->network_name) {
+        if (!is_name(c->network_name) || is_reserved(c->network_name))
+            return odd("the container network", err);
+        if (policy_check_list(policy, POLICY_ID_network_names, "network_name",
+                              c->network_name, err) < 0)
+            return -1;
+    }
+    for (size_t i = 0; i < c->dns.count; i++)
+        if (!is_address(c->dns.items[i]))
+            return odd("a name server", err);
+        else if (policy_check_list(policy, POLICY_ID_dns, "dns", c->dns.items[i], err) <
+                 0)
+            return -1;
+    for (size_t i = 0; i < c->port_count; i++) {
+        const struct plan_port *port = &c->ports[i];
+
+        if (!is_address(port->address) || port->host > 65535 || port->inside == 0 ||
+            port->inside > 65535)
+            return odd("a port", err);
+        if (check_publish(policy, port, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int judge_none(const struct plan_container *c, struct vial_error *err)
+{
+    if (c->network_name || c->runtime || c->prefix || c->dns.count || c->port_count ||
+        c->cache_count || c->uid || c->gid)
+        return odd("a container without an image", err);
+    return 0;
+}
+
+int contain_judge(const struct plan *plan, const struct policy *policy,
+                  struct vial_error *err)
+{
+    const struct plan_container *c = &plan->container;
+
+    if (!plan->image)
+        return judge_none(c, err);
+    if (!c->prefix || !is_prefix(c->prefix))
+        return odd("the prefix", err);
+    if (!in_range(FIELD_ID_open_timeout, c->open_ms) ||
+        !in_range(FIELD_ID_retries, c->retries) ||
+        !in_range(FIELD_ID_retry_wait, c->retry_ms))
+        return odd("a time or a number of tries", err);
+    if ((c->uid == 0) != (c->gid == 0) || c->uid > 999999999 || c->gid > 999999999)
+        return odd("the user", err);
+    if (c->runtime && !is_name(c->runtime))
+        return odd("the runtime", err);
+    if (policy_check_list(policy, POLICY_ID_runtimes, "runtime",
+                          c->runtime ? c->runtime : "default", err) < 0)
+        return -1;
+    for (size_t i = 0; i < c->cache_count; i++)
+        if (judge_cache(plan, i, policy, err) < 0)
+            return -1;
+    return judge_network(plan, policy, err);
 }

@@ -86,9 +86,16 @@ static const struct shape tool_shape[] = {
     { "description", SHAPE_TEXT, true, NULL },
     { "does", SHAPE_TEXT, true, NULL },
     { "keep", SHAPE_FLAG, false, NULL },
+    { "repository", SHAPE_FLAG, false, NULL },
     { "set", SHAPE_WORDS, false, NULL },
     { "parameters", SHAPE_MAP, true, parameter_shape },
     { "answer", SHAPE_OBJECT, true, answer_shape },
+    { 0 },
+};
+
+static const struct shape message_shape[] = {
+    { "message", SHAPE_TEXT, true, NULL },
+    { "remedy", SHAPE_TEXT, false, NULL },
     { 0 },
 };
 
@@ -104,6 +111,7 @@ static const struct shape block_shape[] = {
     { "commands", SHAPE_WORDS, false, NULL },
     { "errors", SHAPE_WORDS, false, NULL },
     { "verdicts", SHAPE_WORDS, false, NULL },
+    { "messages", SHAPE_MAP, false, message_shape },
     { "tools", SHAPE_MAP, false, tool_shape },
     { 0 },
 };
@@ -302,6 +310,18 @@ const char *preset_code(const struct preset *p, const char *code, const char *ve
     if (own || !verdict)
         return own;
     return text_of(preset_get(p, "verdicts"), verdict);
+}
+
+void preset_reword(const struct preset *p, struct vial_error *err)
+{
+    json_t *ours = json_object_get(preset_get(p, "messages"), err->code);
+    const char *message = text_of(ours, "message");
+    const char *remedy = text_of(ours, "remedy");
+
+    if (message)
+        (void)fail_in(err, "%s", message);
+    if (remedy)
+        (void)fail_remedy(err, "%s", remedy);
 }
 
 /* How many of WORDS the blank-separated PATTERN takes; 0: it does not fit. */

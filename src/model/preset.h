@@ -17,6 +17,7 @@
  *   keep         keep-alive: alive, executions, idle
  *   commands     words of the command line -> words of ours
  *   errors       our error codes -> theirs;  verdicts: likewise
+ *   messages     our error codes -> what stands before the message, and the remedy
  *   tools        MCP tools: texts, parameters, what they do, what they answer
  *
  * Where a value goes (`sets`): a field's name, "policy.KEY", "keep.KEY",
@@ -48,6 +49,10 @@ json_t *preset_get(const struct preset *p, const char *key);
 /* The preset's own code for our error CODE ("VIAL-MOUNT") or, when that has none,
  * for VERDICT ("oom"); NULL: none. P and both names may be NULL. Borrowed. */
 const char *preset_code(const struct preset *p, const char *code, const char *verdict);
+
+/* Puts the preset's words for an error before ours, and its remedy in place of ours.
+ * P may be NULL. */
+void preset_reword(const struct preset *p, struct vial_error *err);
 
 /* How many of WORDS (NULL-terminated) are one of the preset's commands: the longest
  * that fits. *BECOMES: our words for it, separated by blanks. 0: none. */

@@ -45,8 +45,10 @@ enum wire_type {
     WIRE_NAME = 17,     /* to guest: stat, mkdir, move, remove; a stat gives one packed
                            entry as DATA on stream 1 and EOF; all end with DONE */
     WIRE_RESIZE = 18,   /* to guest: u32 rows << 16 | columns, for an exec's terminal */
-    WIRE_ADOPT = 19     /* to guest, with a descriptor: u32 pid of a process that waits
+    WIRE_ADOPT = 19,    /* to guest, with a descriptor: u32 pid of a process that waits
                            at its other end to become the next exec's program */
+    WIRE_WATCH = 20     /* to guest: opens a channel; DATA on stream 1 holds packed
+                           events, until it is closed; ends with DONE */
 };
 
 struct frame {

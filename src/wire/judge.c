@@ -26,7 +26,7 @@ static const char *type_name(uint8_t type)
         [WIRE_DONE] = "DONE",     [WIRE_FAILED] = "FAILED",
         [WIRE_CLOSE] = "CLOSE",   [WIRE_SHUTDOWN] = "SHUTDOWN",
         [WIRE_NAME] = "NAME",     [WIRE_RESIZE] = "RESIZE",
-        [WIRE_ADOPT] = "ADOPT",
+        [WIRE_ADOPT] = "ADOPT",   [WIRE_WATCH] = "WATCH",
     };
 
     return names[type]; /* frame_read knows only these */

@@ -221,6 +221,15 @@ int link_name(struct link *l, const struct name_message *m, uint32_t *channel,
     return open_channel(l, CHANNEL_NAME, WIRE_NAME, &p, channel, err);
 }
 
+int link_watch(struct link *l, const char *path, uint32_t *channel,
+               struct vial_error *err)
+{
+    struct pack p = { 0 };
+
+    pack_text(&p, path);
+    return open_channel(l, CHANNEL_WATCH, WIRE_WATCH, &p, channel, err);
+}
+
 static bool takes_input(const struct channel *c)
 {
     return c && (c->kind == CHANNEL_EXEC || c->kind == CHANNEL_PUT) && !c->sent_eof &&

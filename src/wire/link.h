@@ -65,6 +65,8 @@ int link_list(struct link *l, const char *path, uint32_t *channel,
               struct vial_error *err);
 int link_name(struct link *l, const struct name_message *m, uint32_t *channel,
               struct vial_error *err);
+int link_watch(struct link *l, const char *path, uint32_t *channel,
+               struct vial_error *err);
 
 /* How many bytes may be sent on the channel's stream 0 now. */
 size_t link_writable(const struct link *l, uint32_t channel);

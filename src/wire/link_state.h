@@ -20,7 +20,8 @@ enum channel_kind {
     CHANNEL_PUT,
     CHANNEL_GET,
     CHANNEL_LIST,
-    CHANNEL_NAME
+    CHANNEL_NAME,
+    CHANNEL_WATCH
 };
 
 struct channel {

@@ -145,6 +145,7 @@ void exec_write(struct pack *p, const struct exec_message *m)
     pack_u32(p, m->stdin_closed);
     pack_u32(p, m->end_on_full);
     pack_u32(p, m->terminal);
+    pack_u32(p, m->apart);
 }
 
 int exec_read(struct unpack *u, struct exec_message *out)
@@ -157,7 +158,9 @@ int exec_read(struct unpack *u, struct exec_message *out)
     m.stdin_closed = unpack_u32(u);
     m.end_on_full = unpack_u32(u);
     m.terminal = unpack_u32(u);
-    if (!unpack_finished(u) || !m.argv[0] || m.stdin_closed > 1 || m.end_on_full > 1) {
+    m.apart = unpack_u32(u);
+    if (!unpack_finished(u) || !m.argv[0] || m.stdin_closed > 1 || m.end_on_full > 1 ||
+        m.apart > 1) {
         exec_done(&m);
         return -1;
     }
@@ -286,6 +289,48 @@ int name_read(struct unpack *u, struct name_message *out)
     if (!unpack_finished(u) || m.verb < NAME_STAT || m.verb > NAME_REMOVE_ALL) {
         free(m.path);
         free(m.to);
+        return -1;
+    }
+    *out = m;
+    return 0;
+}
+
+void event_write(struct pack *p, const struct event_message *m, const char *path,
+                 const char *from)
+{
+    pack_u32(p, m->kind);
+    pack_text(p, path);
+    pack_text(p, from);
+}
+
+/* A path that can only lead down. */
+static bool is_plain(const char *path)
+{
+    size_t total = strlen(path);
+
+    for (const char *at = path; *at;
+         at += strcspn(at, "/") + (strchr(at, '/') != NULL)) {
+        size_t len = strcspn(at, "/");
+
+        if (!len || len > 255 || (len <= 2 && memcmp(at, "..", len) == 0))
+            return false;
+    }
+    return total < 4096 && (!total || path[total - 1] != '/');
+}
+
+int event_read(struct unpack *u, struct event_message *out)
+{
+    struct event_message m = { .kind = unpack_u32(u) };
+    bool names = m.kind && m.kind <= 'z' && strchr("cwrm", (int)m.kind);
+
+    m.path = unpack_text(u);
+    m.from = unpack_text(u);
+    if (u->bad || !m.kind || m.kind > 'z' || !strchr("cwrmgs", (int)m.kind) ||
+        !is_plain(m.path) || !is_plain(m.from) || names != (*m.path != 0) ||
+        (m.kind == 'm') != (*m.from != 0)) {
+        u->bad = true;
+        free(m.path);
+        free(m.from);
         return -1;
     }
     *out = m;

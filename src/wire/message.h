@@ -70,6 +70,8 @@ struct exec_message {
     uint32_t end_on_full;  /* 1: kill it when a watched file system is seen full */
     uint32_t terminal;     /* rows << 16 | columns: a terminal of that size; 0: pipes.
                               All it shows is stream 1 */
+    uint32_t apart;        /* 1: others run beside it, so that its orphans must stay
+                              its own */
 };
 
 void exec_write(struct pack *p, const struct exec_message *m);
@@ -149,6 +151,17 @@ struct list_entry {
     uint32_t mode;
     uint64_t size, mtime_ns;
 };
+/* One event of WIRE_WATCH: 'c' created, 'w' written, 'r' removed, 'm' moved from
+ * FROM, 'g' some were lost, 's' the watching has begun. Paths are below what is
+ * watched. */
+struct event_message {
+    uint32_t kind;
+    char *path, *from;
+};
+void event_write(struct pack *p, const struct event_message *m, const char *path,
+                 const char *from);
+int event_read(struct unpack *u, struct event_message *out); /* copies */
+
 void list_entry_write(struct pack *p, const struct list_entry *e);
 int list_entry_read(struct unpack *u, struct list_entry *out);
 

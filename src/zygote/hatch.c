@@ -119,8 +119,9 @@ __attribute__((always_inline)) static inline long birth(struct clone_args *args)
                      : "rcx", "r11", "memory");
     return rc;
 #else
-    args->flags = 0;
-    return syscall(SYS_clone3, args, sizeof *args) < 0 ? -errno : 0;
+    long rc = syscall(SYS_clone3, args, sizeof *args); /* a plain fork will do */
+
+    return rc < 0 ? -errno : rc;
 #endif
 }
 
@@ -139,8 +140,12 @@ static void go_inside(const struct order *o)
     rc = birth(&args);
     if (rc < 0)
         give_up(socket, HATCH_FORK, (int)-rc);
-    if (rc > 0)
+    if (rc > 0) {
+        /* A dead process that nobody asks after would keep the namespace alive. */
+        while (waitpid((pid_t)rc, NULL, __WALL) < 0 && errno == EINTR)
+            ;
         _exit(0);
+    }
     child = fork();
     if (child < 0)
         give_up(socket, HATCH_FORK, errno);
@@ -150,12 +155,16 @@ static void go_inside(const struct order *o)
 
 static void be_born(const struct order *o)
 {
-    const struct zygote_report ready = { 0, (uint32_t)getpid() };
-
     join_cgroups(o, o->fds[ORDER_SOCKET]);
     take_descriptors(o->fds[ORDER_SOCKET]);
     confine(o);
     wait_for_guest();
+}
+
+void hatch_ready(void)
+{
+    const struct zygote_report ready = { 0, (uint32_t)getpid() };
+
     if (write(ZYGOTE_FD, &ready, sizeof ready) != (ssize_t)sizeof ready)
         _exit(127);
 }

@@ -27,5 +27,7 @@ struct order {
 /* Returns 0 in the child, confined and with its socket as descriptor 3, and 1 in
  * the zygote. What goes wrong in between is said on the child's socket. */
 int hatch(const struct order *order);
+/* The child has nothing left to do but wait, and says so. */
+void hatch_ready(void);
 
 #endif

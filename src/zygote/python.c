@@ -27,6 +27,7 @@ static struct modules modules;
 static struct {
     bool armed, interrupted;
     int code;
+    python_end_fn *call;
 } ending;
 /* NOLINTEND */
 
@@ -48,7 +49,7 @@ static void *function(const struct python *py, const char *name)
 }
 
 /* Calls a function of the harness that must not fail. */
-static void *call(const struct python *py, const char *name, void *a, void *b, void *c)
+static void *ask(const struct python *py, const char *name, void *a, void *b, void *c)
 {
     void *result =
         api.PyObject_CallFunctionObjArgs(function(py, name), a, b, c, NULL, NULL);
@@ -66,8 +67,15 @@ static void *do_nothing(void *self, void *args)
     return api.none;
 }
 
+void python_at_end(python_end_fn *call)
+{
+    ending.call = call;
+}
+
 static _Noreturn void end(void)
 {
+    if (ending.call)
+        ending.call();
     (void)fflush(NULL);
     if (ending.interrupted) {
         (void)signal(SIGINT, SIG_DFL);
@@ -96,7 +104,7 @@ static void arm(const struct python *py)
 
     if (!holder)
         give_up();
-    drop(call(py, "hold", holder, NULL, NULL));
+    drop(ask(py, "hold", holder, NULL, NULL));
     drop(holder);
     drop(capsule);
 }
@@ -104,7 +112,7 @@ static void arm(const struct python *py)
 static void import_all(struct python *py, const char *names)
 {
     void *text = api.PyBytes_FromString(names);
-    void *missing = call(py, "prepare", text, NULL, NULL);
+    void *missing = ask(py, "prepare", text, NULL, NULL);
 
     (void)snprintf(py->missing, sizeof py->missing, "%s",
                    api.PyBytes_AsString(missing));
@@ -168,7 +176,7 @@ void python_forked(struct python *py)
 void python_hatched(struct python *py)
 {
     api.PyOS_AfterFork_Child();
-    drop(call(py, "hatched", NULL, NULL, NULL));
+    drop(ask(py, "hatched", NULL, NULL, NULL));
 }
 
 static void *list_of(char *const *texts)
@@ -206,7 +214,7 @@ void python_begin(struct python *py, const struct exec_message *m)
     void *piped = api.PyLong_FromLong(!m->stdin_closed);
 
     set_environment(m->env);
-    drop(call(py, "begin", argv, env, piped));
+    drop(ask(py, "begin", argv, env, piped));
     drop(argv);
     drop(env);
     drop(piped);
@@ -250,8 +258,7 @@ static int judge(const struct python *py, bool *exited)
         api.PyErr_Print();
         return 1;
     }
-    api.PyErr_NormalizeException(&type, &value, &trace);
-    code = call(py, "exit_code", value, NULL, NULL);
+    code = ask(py, "exit_code", value ? value : api.none, NULL, NULL);
     result = (int)api.PyLong_AsLong(code);
     drop(code);
     drop(type);
@@ -260,12 +267,28 @@ static int judge(const struct python *py, bool *exited)
     return result;
 }
 
+/* Called from here, so that no frame of ours stands in what they print. */
+static void call_of_module(const char *module, const char *name)
+{
+    void *object = api.PyDict_GetItemString(api.PyImport_GetModuleDict(), module);
+    void *called = object ? api.PyObject_GetAttrString(object, name) : NULL;
+    void *result = called ? api.PyObject_CallFunctionObjArgs(called, NULL) : NULL;
+
+    if (object && !result)
+        api.PyErr_WriteUnraisable(object);
+    drop(called);
+    drop(result);
+}
+
 /* Threads and exit functions first, in python's order; then what is quick can be
  * made quick. */
 static _Noreturn void finish(const struct python *py)
 {
-    void *good = call(py, "finish", NULL, NULL, NULL);
+    void *good = NULL;
 
+    call_of_module("threading", "_shutdown");
+    call_of_module("atexit", "_run_exitfuncs");
+    good = ask(py, "finish", NULL, NULL, NULL);
     ending.armed = good != api.none;
     drop(good);
     if (ending.armed)
@@ -283,7 +306,7 @@ void python_run(struct python *py, const char *path, FILE *file)
     if (!file || !is_source(file))
         return;
     main_dict = api.PyModule_GetDict(main_module());
-    drop(call(py, "introduce", NULL, NULL, NULL));
+    drop(ask(py, "introduce", NULL, NULL, NULL));
     (void)api.Py_MakePendingCalls();
     result =
         api.PyRun_FileExFlags(file, path, FILE_INPUT, main_dict, main_dict, 1, NULL);
@@ -291,7 +314,7 @@ void python_run(struct python *py, const char *path, FILE *file)
     ending.code = result ? 0 : judge(py, &exited);
     drop(result);
     if (!exited) /* python leaves at once otherwise */
-        drop(call(py, "retire", NULL, NULL, NULL));
+        drop(ask(py, "retire", NULL, NULL, NULL));
     finish(py);
 }
 

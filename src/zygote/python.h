@@ -20,6 +20,9 @@ struct python {
     char missing[1024]; /* modules that could not be imported */
 };
 
+/* Called at the very end of a process that ran a program, if it is set. */
+typedef void python_end_fn(void);
+
 /* SETTINGS: the harness's text, then a line of modules' names, parted by a NUL. */
 int python_open(struct python *py, const char *settings);
 void python_before_fork(struct python *py);
@@ -31,6 +34,7 @@ void python_begin(struct python *py, const struct exec_message *m);
 /* Runs the program and ends the process. Returns only when this cannot be done
  * here: then the caller goes on as python itself would. */
 void python_run(struct python *py, const char *path, FILE *file);
+void python_at_end(python_end_fn *call);
 void python_close(struct python *py);
 
 #endif

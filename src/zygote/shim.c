@@ -19,14 +19,18 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "wire/message.h"
+#include "zygote/environ.h"
 #include "zygote/hatch.h"
+#include "zygote/pages.h"
 #include "zygote/python.h"
 #include "zygote/zygote.h"
 
 #define PROGRAM "/work/main.py"
+#define PROC_FD 5 /* the host's, until all is learned */
 
 static _Noreturn void die(const char *what)
 {
@@ -49,14 +53,26 @@ static void drop_power(void)
         die("drop capabilities");
 }
 
+static void hold_proc(void)
+{
+    int fd = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+    if (fd >= 0 && fd != PROC_FD) {
+        (void)dup3(fd, PROC_FD, O_CLOEXEC);
+        (void)close(fd);
+    }
+}
+
 /* Before python, and before there is any thread. */
 __attribute__((constructor)) static void start(void)
 {
-    const char *preload = getenv("LD_PRELOAD");
+    char *preload = getenv("LD_PRELOAD");
 
     if (!preload)
         return;
+    environ_cut(preload - strlen("LD_PRELOAD=")); /* the driver put it last */
     (void)unsetenv("LD_PRELOAD");
+    hold_proc();
     if (fcntl(ZYGOTE_PLACE_FD, F_GETFD) >= 0) {
         if (setns(ZYGOTE_PLACE_FD,
                   CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS) < 0)
@@ -128,6 +144,61 @@ static void become_program(struct python *py)
     exec_done(&m);
 }
 
+/* What the child learned goes through this, to the zygote. */
+static int lesson_fd = -1; /* NOLINT: one for a process */
+
+static void tell_lesson(void)
+{
+    static struct pages pages;
+
+    pages_look(&pages, PROC_FD);
+    (void)!write(lesson_fd, &pages, sizeof pages);
+    _exit(0);
+}
+
+/* The life of a child, in the zygote's own place, with a program of ours. */
+static _Noreturn void rehearse(struct python *py)
+{
+    static const char program[] = "x = [str(i) for i in range(99)]\nprint(len(x))\n";
+    char *argv[] = { NULL };
+    const struct exec_message m = { .argv = argv, .env = environ, .stdin_closed = 1 };
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+    if (null < 0 || dup2(null, 1) < 0 || dup2(null, 2) < 0)
+        _exit(1);
+    python_hatched(py);
+    python_at_end(tell_lesson);
+    python_begin(py, &m);
+    python_run(py, PROGRAM,
+               fmemopen((void *)(uintptr_t)program, strlen(program), "rb"));
+    _exit(1);
+}
+
+static void learn(struct python *py, struct pages *pages)
+{
+    size_t got = 0;
+    int ends[2];
+    pid_t pid = 0;
+
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return;
+    python_before_fork(py);
+    pid = fork();
+    if (pid == 0) {
+        lesson_fd = ends[1];
+        rehearse(py);
+    }
+    python_forked(py);
+    (void)close(ends[1]);
+    for (ssize_t n = 1; pid > 0 && n > 0; got += n > 0 ? (size_t)n : 0)
+        n = read(ends[0], (uint8_t *)pages + got, sizeof *pages - got);
+    if (got < sizeof *pages || pages->count > PAGES_MAX)
+        pages->count = 0;
+    (void)close(ends[0]);
+    if (pid > 0)
+        (void)waitpid(pid, NULL, 0);
+}
+
 static void close_all(const int *fds, size_t count)
 {
     for (size_t i = 0; i < count; i++)
@@ -135,7 +206,7 @@ static void close_all(const int *fds, size_t count)
 }
 
 /* Returns in a child that has its program. The zygote itself ends here. */
-static void wait_for_orders(struct python *py)
+static void wait_for_orders(struct python *py, const struct pages *pages)
 {
     static uint8_t bytes[ZYGOTE_MAX];
 
@@ -152,6 +223,8 @@ static void wait_for_orders(struct python *py)
         rc = hatch(&order);
         if (rc == 0) {
             python_hatched(py);
+            pages_touch(pages);
+            hatch_ready();
             become_program(py);
             return;
         }
@@ -163,6 +236,7 @@ static void wait_for_orders(struct python *py)
 static void serve(FILE *(*real_open)(const char *, const char *))
 {
     static char settings[ZYGOTE_MAX];
+    static struct pages pages;
     struct python py;
     int fds[ZYGOTE_FDS];
     size_t count = 0;
@@ -173,9 +247,11 @@ static void serve(FILE *(*real_open)(const char *, const char *))
     settings[n] = 0;
     if (python_open(&py, settings) < 0)
         die("find python's own functions");
+    learn(&py, &pages);
+    (void)close(PROC_FD);
     if (write(ZYGOTE_FD, py.missing, strlen(py.missing) + 1) < 0)
         die("speak to the driver");
-    wait_for_orders(&py);
+    wait_for_orders(&py, &pages);
     python_run(&py, PROGRAM, real_open(PROGRAM, "rb"));
     python_close(&py);
 }
@@ -187,7 +263,7 @@ __attribute__((visibility("default"))) FILE *fopen64(const char *path, const cha
     static int served;
 
     if (!real)
-        real = (FILE * (*)(const char *, const char *)) dlsym(RTLD_NEXT, "fopen64");
+        *(void **)(void *)&real = dlsym(RTLD_NEXT, "fopen64");
     if (!served && strcmp(path, PROGRAM) == 0) {
         served = 1;
         serve(real);

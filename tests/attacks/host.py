@@ -106,7 +106,9 @@ class Host:
         self.shm = self.libc.shmget(0x5B5B5B, 4096, 0o1666)
         self.msg = self.libc.msgget(0x5B5B5B, 0o1666)
         self.mqueue = ctypes.create_string_buffer(b"/" + self.canary.encode())
+        mask = os.umask(0)  # anyone may open it who can find it
         self.libc.mq_open(self.mqueue, os.O_CREAT | os.O_RDWR, 0o666, None)
+        os.umask(mask)
         self.before = self.picture()
 
     def plant(self):
@@ -129,7 +131,14 @@ class Host:
 
     def values(self):
         return {"CANARY": self.canary, "SECRET": self.secret, "STATE": self.state,
-                "DAEMON": "vial-keeper", "HPORT": self.listener.port}
+                "DAEMON": self.first_process(), "HPORT": self.listener.port}
+
+    @staticmethod
+    def first_process():
+        """What the host's own first process is called, for attacks to look for."""
+        line = (read("/proc/1/cmdline") or b"").replace(b"\0", b" ").decode().strip()
+        line = line if re.fullmatch(r"[\w./ :=-]+", line) else line.split(" ")[0]
+        return line if re.fullmatch(r"[\w./ :=-]{6,}", line) else "vial-keeper"
 
     def picture(self):
         """Everything that a run must leave as it was."""

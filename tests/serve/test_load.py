@@ -35,6 +35,7 @@ def gauge(d, name):
 
 
 def test_no_more_runs_go_on_than_allowed_and_others_wait():
+    """covers: C-08 NFR-020-10"""
     with Daemon(serve={"concurrency": 2}) as d:
         runs = [post(d, "sleep 0.5") for _ in range(4)]
         assert wait_until(lambda: gauge(d, "queue_length") == 2)
@@ -46,6 +47,7 @@ def test_no_more_runs_go_on_than_allowed_and_others_wait():
 
 
 def test_a_full_queue_refuses_with_503_and_a_time_to_try_again():
+    """covers: C-08"""
     with Daemon(serve={"concurrency": 1, "queue": 1}) as d:
         running = post(d, "sleep 600")
         assert wait_until(lambda: gauge(d, "runs_active") == 1)

@@ -5,7 +5,6 @@
 #include <jansson.h>
 #include <pthread.h>
 
-#include "base/path.h"
 #include "session_case.h"
 
 #include "vial/context.h"
@@ -151,6 +150,65 @@ static void rich_values_come_by_media_type(void **state)
     vial_session_free(s);
 }
 
+/* Not every image has everything. */
+static void need(struct vial_session *s, const char *line, const char *why)
+{
+    struct vial_exec *x = start(s, line);
+    struct vial_exec_status st = wait_for(x);
+
+    vial_exec_free(x);
+    if (st.verdict == VIAL_OK)
+        return;
+    vial_session_free(s);
+    print_message("%s\n", why);
+    skip();
+}
+
+/* The real packages, as a user has them: nothing is set, configured or cached. */
+static void a_plot_a_table_and_a_traceback_come_out_of_the_box(void **state)
+{
+    json_t *r;
+    json_t *table;
+    json_t *rows;
+
+    begin(on);
+    struct vial_session *s = open_on(on);
+    struct vial_context *c;
+
+    need(s, "python3 -c 'import matplotlib, pandas'",
+         "matplotlib and pandas are not installed");
+    c = open_python(s);
+    r = cell(c, "import matplotlib.pyplot as plt\nplt.plot([1, 4, 9])\nplt.title('x')");
+    if (strcmp(text_at(r, "status", NULL), "ok") != 0)
+        fail_msg("%s", json_dumps(r, 0));
+    assert_string_equal(text_at(r, "stderr", NULL), "");
+    assert_int_equal(json_array_size(json_object_get(r, "displays")), 1);
+    assert_true(str_starts(
+        text_at(json_array_get(json_object_get(r, "displays"), 0), "image/png", NULL),
+        "iVBORw0KGgo")); /* the signature of PNG, in base64 */
+    json_decref(r);
+    r = cell(c, "import pandas as pd\n"
+                "df = pd.DataFrame({'name': ['a', None], 'n': [1, 2.5]})\ndf");
+    table =
+        json_object_get(json_object_get(r, "value"), "application/vnd.vial.table+json");
+    rows = json_object_get(table, "rows");
+    assert_string_equal(
+        json_string_value(json_array_get(json_object_get(table, "columns"), 0)),
+        "name");
+    assert_int_equal(json_integer_value(json_object_get(table, "total_rows")), 2);
+    assert_true(json_real_value(json_array_get(json_array_get(rows, 1), 1)) == 2.5);
+    assert_true(json_is_null(json_array_get(json_array_get(rows, 1), 0)));
+    assert_non_null(strstr(text_at(r, "value", "text/html"), "<table"));
+    json_decref(r);
+    r = cell(c, "df['missing']");
+    assert_string_equal(text_at(r, "error", "name"), "KeyError");
+    assert_string_equal(text_at(r, "error", "value"), "'missing'");
+    assert_non_null(strstr(text_at(r, "error", "traceback"), "df['missing']"));
+    json_decref(r);
+    vial_context_close(c);
+    vial_session_free(s);
+}
+
 static void *interrupt_later(void *context)
 {
     struct vial_entry e;
@@ -273,19 +331,14 @@ static void much_output_is_cut_at_the_limit(void **state)
 static void node_remembers_too(void **state)
 {
     struct vial_context *c = NULL;
-    char *node = path_find_program("node", PATH_SEARCH);
     static const char loop[] = "for (;;);";
     char *text = NULL;
     json_t *r;
 
     begin(on);
-    if (!node) { /* not every machine has one */
-        print_message("there is no node\n");
-        return;
-    }
-    free(node);
     struct vial_session *s =
         open_with(on, "'timeout':'60s','memory':'1g','pids':256", NULL);
+    need(s, "command -v node", "there is no node");
     good(vial_context_open(s, "node", &c, &err));
     check_cell(c, "var x = 40; function f() { return x + 2 }", "ok", "", "(none)");
     check_cell(c, "console.log('hé'); f()", "ok", "hé\n", "42");
@@ -310,6 +363,7 @@ static void node_remembers_too(void **state)
         T(variables_stay_and_the_last_line_is_the_value, on),                          \
             T(an_error_has_name_value_and_traceback, on),                              \
             T(rich_values_come_by_media_type, on),                                     \
+            T(a_plot_a_table_and_a_traceback_come_out_of_the_box, on),                 \
             T(an_interrupt_ends_the_cell_and_keeps_the_state, on),                     \
             T(a_cell_has_a_deadline, on),                                              \
             T(a_cell_that_kills_its_interpreter_is_an_error_and_it_restarts, on),      \

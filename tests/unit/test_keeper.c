@@ -22,6 +22,8 @@
 #include "driver/kept/talk.h"
 #include "run_case.h"
 
+#include "vial/warm.h"
+
 #define VESSELS 12
 
 /* One that fits the policy below. */
@@ -499,6 +501,146 @@ static void a_keeper_that_is_killed_is_replaced(void **state)
     vial_engine_close(e);
 }
 
+#define SMALL                                                                          \
+    "'driver':'native','memory':'128m','pids':32,'disk':'8m','tmp':'8m',"              \
+    "'timeout':'20s','compile_timeout':'20s'"
+
+static struct vial_engine *warm_engine(void)
+{
+    static const char *const none[] = { NULL };
+    const struct vial_warm_options options = { .languages = none, .ceiling = 2 };
+    struct vial_engine *e = case_engine(NULL);
+    struct vial_error err = { 0 };
+
+    if (vial_engine_warm(e, &options, &err) < 0)
+        fail_msg("%s: %s", err.code, err.message);
+    return e;
+}
+
+static void want(struct vial_engine *e, const char *request)
+{
+    struct vial_request *req = case_request(request);
+    struct vial_error err = { 0 };
+
+    if (vial_warm_ready(e, req, 1, 60000, &err) < 0)
+        fail_msg("%s: %s (%s)", err.code, err.message, err.cause);
+    vial_request_free(req);
+}
+
+/* The pool is the front's, its vessels and zygotes are the keeper's. */
+static void an_interpreter_waits_in_a_vessel_of_the_keepers(void **state)
+{
+    struct vial_engine *e = warm_engine();
+    struct vial_result *r;
+    struct vial_error err = { 0 };
+    char *report = NULL;
+
+    (void)state;
+    want(e, "{" SMALL ",'language':'python','code':'print(1)'}");
+    r = case_run(e,
+                 case_request("{" SMALL ",'language':'python',"
+                              "'code':'import os; print(6 * 7, os.getpid() > 1)'}"),
+                 NULL);
+    case_verdict(r, VIAL_OK);
+    assert_string_equal(r->out.data, "42 True\n");
+    assert_string_equal(r->start, "warm");
+    vial_result_free(r);
+    assert_int_equal(vial_warm_report(e, &report, &err), 0);
+    if (geteuid() == 0) /* others may have none; the vessel waits all the same */
+        assert_non_null(strstr(report, "\"zygote\":true"));
+    free(report);
+    vial_engine_close(e);
+    wait_until_empty();
+}
+
+static void a_waiting_vessels_limits_are_lowered_by_the_keeper(void **state)
+{
+    struct vial_engine *e = warm_engine();
+    struct vial_result *r;
+
+    (void)state;
+    want(e, "{" SMALL ",'command':['true']}");
+    r = case_run(e,
+                 case_request("{'driver':'native','memory':'64m','pids':16,'disk':'8m',"
+                              "'tmp':'8m','timeout':'20s','compile_timeout':'20s',"
+                              "'command':['sh','-c','echo low']}"),
+                 NULL);
+    case_verdict(r, VIAL_OK);
+    assert_string_equal(r->out.data, "low\n");
+    if (strncmp(r->limits_by, "cgroup", 6) == 0)
+        assert_string_equal(r->start, "warm");
+    vial_result_free(r);
+    vial_engine_close(e);
+    wait_until_empty();
+}
+
+static void order_zygote(const char *program, const char *variable, const char *import,
+                         const char *code)
+{
+    struct vial_error err = { 0 };
+    struct plan *plan = good_plan();
+    struct pack p = { 0 };
+    int leash;
+
+    pack_u32(&p, TALK_ZYGOTE);
+    pack_text(&p, program);
+    pack_u32(&p, 1);
+    pack_text(&p, variable);
+    pack_u32(&p, import ? 1 : 0);
+    if (import)
+        pack_text(&p, import);
+    plan_pack(&p, plan);
+    plan_free(plan);
+    leash = ask_raw(&p);
+    pack_done(&p);
+    assert_int_equal(hear(leash, &err, NULL), TALK_BAD);
+    assert_string_equal(err.code, code);
+    (void)close(leash);
+}
+
+static void a_zygote_is_started_as_vial_would_or_not_at_all(void **state)
+{
+    (void)state;
+    order_zygote("/bin/sh", "LANG=C", NULL, "VIAL-VALUE");
+    order_zygote("../python3", "LANG=C", NULL, "VIAL-VALUE");
+    order_zygote("python3.11x", "LANG=C", NULL, "VIAL-VALUE");
+    order_zygote("python3", "LD_PRELOAD=/tmp/evil.so", NULL, "VIAL-VALUE");
+    order_zygote("python3", "PYTHONPATH=/tmp", NULL, "VIAL-VALUE");
+    order_zygote("python3", "PATH=/tmp", NULL, "VIAL-VALUE");
+    order_zygote("python3", "LANG", NULL, "VIAL-VALUE");
+    order_zygote("python3", "LANG=C", "antigravity", "VIAL-POLICY");
+    wait_until_empty();
+}
+
+static void limits_are_never_raised_and_eggs_never_stolen(void **state)
+{
+    struct vial_error err = { 0 };
+    struct talk_fds fds = { .count = 0 };
+    struct plan *plan = good_plan();
+    struct limits more = plan->limits;
+    struct pack p = { 0 };
+    int leash = ask_for(plan);
+
+    (void)state;
+    assert_int_equal(hear(leash, &err, &fds), TALK_GOOD);
+    more.memory_bytes *= 2;
+    pack_u32(&p, TALK_LIMIT);
+    limits_pack(&p, &more);
+    assert_int_equal(talk_send(leash, &p, NULL, 0), 0);
+    assert_int_equal(hear(leash, &err, NULL), TALK_BAD);
+    assert_string_equal(err.code, "VIAL-CAP");
+    pack_done(&p);
+    pack_u32(&p, TALK_HATCH);
+    pack_u32(&p, 77);
+    assert_int_equal(talk_send(leash, &p, NULL, 0), 0);
+    assert_int_equal(hear(leash, &err, NULL), TALK_BAD);
+    assert_string_equal(err.code, "VIAL-UNSUPPORTED");
+    pack_done(&p);
+    talk_fds_done(&fds);
+    (void)close(leash);
+    wait_until_empty();
+}
+
 static int read_number(int fd)
 {
     int value = 0;
@@ -581,6 +723,8 @@ static void act_as_front(void *context)
         _exit(6);
     if (open("/tmp/vial-front-was-here", O_CREAT | O_WRONLY, 0600) >= 0)
         _exit(7);
+    if (open("/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600) < 0)
+        _exit(11); /* long output has to go somewhere */
     (void)snprintf(mem, sizeof(mem), "/proc/%d/mem", h.pid);
     if (open(mem, O_RDWR) >= 0 || kill(h.pid, 0) == 0)
         _exit(8);
@@ -624,6 +768,13 @@ int main(void)
         cmocka_unit_test_prestate(the_keeper_has_given_up_what_it_does_not_need, root),
         cmocka_unit_test_prestate(a_sealed_front_can_open_vessels_and_nothing_else,
                                   root),
+        cmocka_unit_test_prestate(an_interpreter_waits_in_a_vessel_of_the_keepers,
+                                  root),
+        cmocka_unit_test_prestate(a_waiting_vessels_limits_are_lowered_by_the_keeper,
+                                  root),
+        cmocka_unit_test_prestate(a_zygote_is_started_as_vial_would_or_not_at_all,
+                                  root),
+        cmocka_unit_test_prestate(limits_are_never_raised_and_eggs_never_stolen, root),
         cmocka_unit_test_prestate(a_front_that_is_killed_takes_everything_with_it,
                                   root),
         cmocka_unit_test_prestate(a_keeper_that_is_killed_is_replaced, root),

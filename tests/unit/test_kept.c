@@ -44,6 +44,32 @@ static char *maybe(struct dice *d, size_t most)
     return roll(d, 2) ? word(d, most) : NULL;
 }
 
+static void random_container(struct dice *d, struct plan_container *c)
+{
+    c->network_name = maybe(d, 30);
+    c->runtime = maybe(d, 30);
+    c->prefix = maybe(d, 30);
+    c->uid = (unsigned)roll(d, 100000);
+    c->gid = (unsigned)roll(d, 100000);
+    c->open_ms = (int64_t)roll(d, 100000);
+    c->retries = (int64_t)roll(d, 20);
+    c->retry_ms = (int64_t)roll(d, 1000);
+    if (roll(d, 2))
+        strv_push(&c->dns, "1.2.3.4");
+    c->port_count = (size_t)roll(d, 3);
+    c->ports = calloc(c->port_count + 1, sizeof(*c->ports));
+    for (size_t i = 0; i < c->port_count; i++)
+        c->ports[i] = (struct plan_port){ .address = word(d, 20),
+                                          .host = (unsigned)roll(d, 65536),
+                                          .inside = (unsigned)roll(d, 65536),
+                                          .udp = roll(d, 2) };
+    c->cache_count = (size_t)roll(d, 3);
+    c->caches = calloc(c->cache_count + 1, sizeof(*c->caches));
+    for (size_t i = 0; i < c->cache_count; i++)
+        c->caches[i] =
+            (struct plan_cache){ .volume = word(d, 40), .target = word(d, 200) };
+}
+
 static struct plan *random_plan(struct dice *d)
 {
     struct plan *p = calloc(1, sizeof(*p));
@@ -78,6 +104,7 @@ static struct plan *random_plan(struct dice *d)
                                             .is_dir = roll(d, 2),
                                             .dev = roll(d, UINT64_MAX),
                                             .ino = roll(d, UINT64_MAX) };
+    random_container(d, &p->container);
     return p;
 }
 
@@ -343,6 +370,7 @@ static void too_many_descriptors_are_closed_and_refused(void **state)
 static void rules_survive_the_journey(void **state)
 {
     static char share[] = "/usr/lib/vial";
+    static const char *const imports[] = { "numpy", NULL };
     struct settings settings = { .share_dir = share };
     struct rules rules;
     struct pack p = { 0 };
@@ -353,7 +381,7 @@ static void rules_survive_the_journey(void **state)
     settings.policy.max_memory = 12345678;
     settings.policy.set = UINT64_C(1) << POLICY_ID_mount_roots;
     strv_push(&settings.policy.mount_roots, "/srv/work");
-    rules_pack(&p, &settings, 7);
+    rules_pack(&p, &settings, 7, imports);
     for (size_t len = 0; len < p.len; len++) {
         u = (struct unpack){ .data = p.data, .len = len };
         assert_int_equal(rules_unpack(&u, &rules), -1);
@@ -361,6 +389,7 @@ static void rules_survive_the_journey(void **state)
     u = (struct unpack){ .data = p.data, .len = p.len };
     assert_int_equal(rules_unpack(&u, &rules), 0);
     assert_int_equal(rules.vessels, 7);
+    assert_string_equal(rules.imports.items[0], "numpy");
     assert_int_equal(rules.settings.policy.max_memory, 12345678);
     assert_int_equal(rules.settings.policy.max_pids, settings.policy.max_pids);
     assert_int_equal(rules.settings.policy.set, settings.policy.set);

@@ -327,6 +327,41 @@ static void an_idle_session_expires_but_a_busy_one_does_not(void **state)
     vial_session_free(s);
 }
 
+/* Both forks, a session of its own, no pipe held; and where a filter holds, the
+ * attribute that keeps orphans is given back. */
+static void a_timeout_finds_whoever_forked_twice_and_left_its_session(void **state)
+{
+    begin(on);
+    struct vial_session *s = open_on(on);
+    static const char hide[] = "import os, time, sys, ctypes\n"
+                               "if sys.argv[1] == 'native':\n"
+                               " ctypes.CDLL(None).prctl(36, 0, 0, 0, 0)\n"
+                               "if os.fork() == 0:\n"
+                               " os.setsid()\n"
+                               " if os.fork() == 0:\n"
+                               "  os.setsid()\n"
+                               "  os.closerange(0, 20)\n"
+                               "  open('pid.new', 'w').write(str(os.getpid()))\n"
+                               "  os.rename('pid.new', 'pid')\n"
+                               "  time.sleep(1000)\n"
+                               " os._exit(0)\n"
+                               "time.sleep(1000)\n";
+    const char *const argv[] = { "python3", "-c", hide, on->driver, NULL };
+    struct vial_exec_options o = { .argv = argv, .timeout_ms = 3000 };
+    struct vial_exec *other = start(s, "sleep 1000");
+    struct vial_exec *x = NULL;
+    struct vial_exec_status st;
+
+    good(vial_session_exec(s, &o, &x, &err));
+    check_line(s, "while [ ! -e pid ]; do sleep 0.05; done; kill -0 $(cat pid)", "");
+    st = wait_for(x);
+    assert_int_equal(st.verdict, VIAL_TIMEOUT);
+    check_line(s, "kill -0 $(cat pid) 2>/dev/null || echo gone", "gone\n");
+    vial_exec_wait(other, 0, &st);
+    assert_true(st.running);
+    vial_session_free(s);
+}
+
 static void an_attempt_to_kill_the_guest_is_survived_or_told(void **state)
 {
     struct vial_session_report report;
@@ -479,6 +514,7 @@ static void many_sessions_leave_no_descriptor_or_thread_behind(void **state)
             T(a_closed_session_answers_with_a_typed_error, on),                        \
             T(a_lease_that_runs_out_expires_the_session, on),                          \
             T(an_idle_session_expires_but_a_busy_one_does_not, on),                    \
+            T(a_timeout_finds_whoever_forked_twice_and_left_its_session, on),          \
             T(an_attempt_to_kill_the_guest_is_survived_or_told, on),                   \
             T(output_beyond_output_max_ends_the_exec_alone, on),                       \
             T(what_cannot_be_opened_is_refused, on),                                   \

@@ -436,6 +436,87 @@ static void a_closed_session_has_no_files(void **state)
     vial_session_free(s);
 }
 
+static void next_is(struct vial_watcher *w, enum vial_event_kind kind, const char *path,
+                    const char *from)
+{
+    struct vial_event *e = calloc(1, sizeof *e);
+
+    good(vial_watcher_next(w, 30000, e, &err) - 1);
+    if (e->kind != kind || strcmp(e->path, path) != 0 || strcmp(e->from, from) != 0)
+        fail_msg("%s '%s' '%s' where %s '%s' should be", vial_event_name(e->kind),
+                 e->path, e->from, vial_event_name(kind), path);
+    free(e);
+}
+
+static void a_watcher_tells_what_happens_to_files(void **state)
+{
+    begin(on);
+    struct vial_session *s = open_on(on);
+    struct vial_watcher *w = NULL;
+    struct vial_event *e = calloc(1, sizeof *e);
+
+    check_line(s, "mkdir -p in/a; echo old > in/a/f", "");
+    good(vial_session_watch(s, "in", &w, &err));
+    assert_int_equal(vial_watcher_next(w, 0, e, NULL), 0);
+    check_line(s, "echo x > in/a/f", "");
+    next_is(w, VIAL_EVENT_WRITTEN, "a/f", "");
+    check_line(s, "mv in/a/f 'in/new\nname'", "");
+    next_is(w, VIAL_EVENT_MOVED, "new\nname", "a/f");
+    check_line(s, "mv in/a in/b; touch in/b/g", ""); /* a directory, with its watch */
+    next_is(w, VIAL_EVENT_MOVED, "b", "a");
+    next_is(w, VIAL_EVENT_CREATED, "b/g", "");
+    next_is(w, VIAL_EVENT_WRITTEN, "b/g", "");
+    check_line(s, "mkdir in/c && sleep 0.3; echo 1 > in/c/h", ""); /* a later one */
+    next_is(w, VIAL_EVENT_CREATED, "c", "");
+    next_is(w, VIAL_EVENT_CREATED, "c/h", "");
+    next_is(w, VIAL_EVENT_WRITTEN, "c/h", "");
+    check_line(s, "mv in/c out; rm in/b/g; echo 2 > out/h", "");
+    next_is(w, VIAL_EVENT_REMOVED, "c", "");
+    next_is(w, VIAL_EVENT_REMOVED, "b/g", "");
+    assert_int_equal(vial_watcher_next(w, 200, e, NULL), 0);
+    good(vial_session_put(s, "in/put", "p", 1, 0, &err));
+    vial_watcher_free(w);
+    refused(vial_session_watch(s, "nowhere", &w, &err), "VIAL-NO-FILE");
+    refused(vial_session_watch(s, "../x", &w, &err), "VIAL-PATH");
+    check_line(s, "ln -s /etc link", "");
+    refused(vial_session_watch(s, "link", &w, &err), "VIAL-PATH");
+    free(e);
+    vial_session_free(s);
+}
+
+static void a_watcher_that_is_not_read_tells_of_a_gap(void **state)
+{
+    begin(on);
+    struct vial_session *s =
+        open_with(on, "'timeout':'60s','disk':'64m','inodes':60000", NULL);
+    struct vial_watcher *w = NULL;
+    struct vial_event *e = calloc(1, sizeof *e);
+    unsigned events = 0;
+    bool gap = false;
+    int rc;
+
+    good(vial_session_watch(s, "", &w, &err));
+    check_line(s, "python3 -c \"for i in range(25000): open('f%d' % i, 'w').close()\"",
+               "");
+    while ((rc = vial_watcher_next(w, 1000, e, NULL)) == 1) {
+        events++;
+        gap = gap || e->kind == VIAL_EVENT_GAP;
+    }
+    assert_int_equal(rc, 0);
+    assert_true(gap);
+    assert_true(events < 50000);
+    check_line(s, "echo 1 > after", ""); /* and it goes on */
+    next_is(w, VIAL_EVENT_CREATED, "after", "");
+    vial_session_close(s, VIAL_SESSION_COMPLETED);
+    do
+        rc = vial_watcher_next(w, 1000, e, NULL);
+    while (rc == 1);
+    assert_int_equal(rc, -1);
+    free(e);
+    vial_watcher_free(w);
+    vial_session_free(s);
+}
+
 static void the_requests_files_are_there_from_the_start(void **state)
 {
     begin(on);
@@ -458,6 +539,8 @@ static void the_requests_files_are_there_from_the_start(void **state)
             T(an_invalid_archive_is_refused_and_hurts_nothing, on),                    \
             T(archives_of_other_programs_are_taken_in, on),                            \
             T(a_closed_session_has_no_files, on),                                      \
+            T(a_watcher_tells_what_happens_to_files, on),                              \
+            T(a_watcher_that_is_not_read_tells_of_a_gap, on),                          \
             T(the_requests_files_are_there_from_the_start, on),                        \
     }
 

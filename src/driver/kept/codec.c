@@ -28,6 +28,9 @@ static const struct text_row {
     { offsetof(struct plan, rootfs), PATH_LEN, false },
     { offsetof(struct plan, label_session), NAME_LEN, false },
     { offsetof(struct plan, label_task), NAME_LEN, false },
+    { offsetof(struct plan, container.network_name), NAME_LEN, false },
+    { offsetof(struct plan, container.runtime), NAME_LEN, false },
+    { offsetof(struct plan, container.prefix), NAME_LEN, false },
 };
 
 #define TEXTS (sizeof(texts) / sizeof(*texts))
@@ -51,6 +54,35 @@ static void pack_mount(struct pack *p, const struct plan_mount *m)
     pack_u64(p, m->ino);
 }
 
+static void pack_container(struct pack *p, const struct plan_container *c)
+{
+    pack_u32(p, c->uid);
+    pack_u32(p, c->gid);
+    pack_u64(p, (uint64_t)c->open_ms);
+    pack_u64(p, (uint64_t)c->retries);
+    pack_u64(p, (uint64_t)c->retry_ms);
+    pack_texts(p, c->dns.items, c->dns.count);
+    pack_u32(p, (uint32_t)c->port_count);
+    for (size_t i = 0; i < c->port_count; i++) {
+        pack_text(p, c->ports[i].address);
+        pack_u32(p, c->ports[i].host);
+        pack_u32(p, c->ports[i].inside);
+        pack_u32(p, c->ports[i].udp);
+    }
+    pack_u32(p, (uint32_t)c->cache_count);
+    for (size_t i = 0; i < c->cache_count; i++) {
+        pack_text(p, c->caches[i].volume);
+        pack_text(p, c->caches[i].target);
+    }
+}
+
+void limits_pack(struct pack *p, const struct limits *limits)
+{
+    pack_u32(p, LIMIT_COUNT);
+    for (size_t i = 0; i < LIMIT_COUNT; i++)
+        pack_u64(p, (uint64_t)limits_get(limits, &limit_rows[i]));
+}
+
 void plan_pack(struct pack *p, const struct plan *plan)
 {
     pack_u32(p, VERSION);
@@ -58,13 +90,12 @@ void plan_pack(struct pack *p, const struct plan *plan)
     for (size_t i = 0; i < TEXTS; i++)
         pack_text(p, text_of(plan, i));
     pack_u32(p, (uint32_t)plan->network);
-    pack_u32(p, LIMIT_COUNT);
-    for (size_t i = 0; i < LIMIT_COUNT; i++)
-        pack_u64(p, (uint64_t)limits_get(&plan->limits, &limit_rows[i]));
+    limits_pack(p, &plan->limits);
     pack_texts(p, plan->require.items, plan->require.count);
     pack_u32(p, (uint32_t)plan->mount_count);
     for (size_t i = 0; i < plan->mount_count; i++)
         pack_mount(p, &plan->mounts[i]);
+    pack_container(p, &plan->container);
 }
 
 /* Counted bytes without NUL, at most MAX; NULL, with U bad, when not so. */
@@ -103,7 +134,7 @@ static void read_texts(struct unpack *u, struct plan *plan)
 }
 
 /* No limit is negative, and none that a plan must have is missing. */
-static void read_limits(struct unpack *u, struct plan *plan)
+int limits_unpack(struct unpack *u, struct limits *out)
 {
     if (unpack_u32(u) != LIMIT_COUNT)
         u->bad = true;
@@ -113,22 +144,23 @@ static void read_limits(struct unpack *u, struct plan *plan)
         if (value > INT64_MAX || (value == 0 && limit_rows[i].needed))
             u->bad = true;
         else
-            *limits_at(&plan->limits, &limit_rows[i]) = (int64_t)value;
+            *limits_at(out, &limit_rows[i]) = (int64_t)value;
     }
+    return u->bad ? -1 : 0;
 }
 
-static void read_require(struct unpack *u, struct plan *plan)
+static void read_list(struct unpack *u, size_t max, struct strv *out)
 {
-    char **list = unpack_texts(u, CODEC_REQUIRE);
+    char **list = unpack_texts(u, max);
 
     for (size_t i = 0; list && list[i]; i++) {
         if (strlen(list[i]) > NAME_LEN)
             u->bad = true;
-        strv_push(&plan->require, list[i]);
+        strv_push(out, list[i]);
         free(list[i]);
     }
     free(list);
-    if (!strv_ok(&plan->require))
+    if (!strv_ok(out))
         u->bad = true;
 }
 
@@ -164,6 +196,66 @@ static void read_mounts(struct unpack *u, struct plan *plan)
     }
 }
 
+static int64_t read_amount(struct unpack *u)
+{
+    uint64_t value = unpack_u64(u);
+
+    if (value > INT64_MAX)
+        u->bad = true;
+    return u->bad ? 0 : (int64_t)value;
+}
+
+static void read_ports(struct unpack *u, struct plan_container *c)
+{
+    uint32_t count = unpack_u32(u);
+
+    if (count > CODEC_PORTS)
+        u->bad = true;
+    c->ports = u->bad || !count ? NULL : calloc(count, sizeof(*c->ports));
+    if (count && !c->ports)
+        u->bad = true;
+    for (size_t i = 0; !u->bad && i < count; i++) {
+        struct plan_port *port = &c->ports[i];
+        uint32_t udp;
+
+        c->port_count = i + 1;
+        port->address = take_text(u, NAME_LEN);
+        port->host = unpack_u32(u);
+        port->inside = unpack_u32(u);
+        udp = unpack_u32(u);
+        port->udp = udp == 1;
+        u->bad = u->bad || udp > 1;
+    }
+}
+
+static void read_caches(struct unpack *u, struct plan_container *c)
+{
+    uint32_t count = unpack_u32(u);
+
+    if (count > CODEC_CACHES)
+        u->bad = true;
+    c->caches = u->bad || !count ? NULL : calloc(count, sizeof(*c->caches));
+    if (count && !c->caches)
+        u->bad = true;
+    for (size_t i = 0; !u->bad && i < count; i++) {
+        c->cache_count = i + 1;
+        c->caches[i].volume = take_text(u, NAME_LEN);
+        c->caches[i].target = take_text(u, PATH_LEN);
+    }
+}
+
+static void read_container(struct unpack *u, struct plan_container *c)
+{
+    c->uid = unpack_u32(u);
+    c->gid = unpack_u32(u);
+    c->open_ms = read_amount(u);
+    c->retries = read_amount(u);
+    c->retry_ms = read_amount(u);
+    read_list(u, CODEC_DNS, &c->dns);
+    read_ports(u, c);
+    read_caches(u, c);
+}
+
 int plan_unpack(struct unpack *u, struct plan **out, struct vial_error *err)
 {
     auto_plan struct plan *plan = calloc(1, sizeof(*plan));
@@ -179,9 +271,10 @@ int plan_unpack(struct unpack *u, struct plan **out, struct vial_error *err)
     if (network != NETWORK_NONE && network != NETWORK_BRIDGE)
         u->bad = true;
     plan->network = network == NETWORK_BRIDGE ? NETWORK_BRIDGE : NETWORK_NONE;
-    read_limits(u, plan);
-    read_require(u, plan);
+    (void)limits_unpack(u, &plan->limits);
+    read_list(u, CODEC_REQUIRE, &plan->require);
     read_mounts(u, plan);
+    read_container(u, &plan->container);
     if (!unpack_finished(u))
         return fail(err, VIAL_E_VALUE, "the plan is not understood");
     *out = ptr_take(&plan);

@@ -18,13 +18,20 @@
 
 /* What struct plan and struct plan_mount were when this was written. A test compares:
  * whoever adds a member decides here whether it travels. */
-#define PLAN_SIZE       496
+#define PLAN_SIZE       624
 #define PLAN_MOUNT_SIZE 40
 
 #define CODEC_MOUNTS  32
 #define CODEC_REQUIRE 64
+#define CODEC_PORTS   64
+#define CODEC_CACHES  32
+#define CODEC_DNS     16
 
 void plan_pack(struct pack *p, const struct plan *plan);
 int plan_unpack(struct unpack *u, struct plan **out, struct vial_error *err);
+
+/* Limits alone; those that a plan must have are not 0. */
+void limits_pack(struct pack *p, const struct limits *limits);
+int limits_unpack(struct unpack *u, struct limits *out); /* 0 or -1 */
 
 #endif

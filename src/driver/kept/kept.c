@@ -12,104 +12,16 @@
 #include "base/fail.h"
 #include "base/path.h"
 #include "driver/docker/docker.h"
+#include "driver/kept/ask.h"
 #include "driver/kept/codec.h"
+#include "driver/kept/nest.h"
 #include "driver/kept/report.h"
 #include "driver/kept/talk.h"
 #include "driver/native/native.h"
 
-#define ASK_MS   10000 /* for a keeper that is being started anew */
 #define OPEN_MS  60000 /* a driver has given up by then */
 #define USAGE_MS 5000
 #define CLOSE_MS 5000
-
-struct kept {
-    struct vessel vessel;
-    int leash_fd;
-    char level[16], limits_by[16];
-    char *path;
-};
-
-static struct kept *kept_of(struct vessel *vessel)
-{
-    return (struct kept *)vessel;
-}
-
-static int fail_gone(struct vial_error *err, const char *what)
-{
-    (void)fail(err, VIAL_E_KEEPER, "%s: the keeper is gone, or does not answer", what);
-    return fail_remedy(err, "ask again: it is started anew; if this goes on, see the "
-                            "daemon's log");
-}
-
-/* 1 when FD can be read, or its other side is gone. */
-static int wait_for(int fd, short events, int timeout_ms)
-{
-    struct pollfd ready = { .fd = fd, .events = events };
-    int rc;
-
-    do
-        rc = poll(&ready, 1, timeout_ms);
-    while (rc < 0 && errno == EINTR);
-    return rc;
-}
-
-/* Sends P with one end of a new pair, and gives the other. */
-static int ask(int fd, const struct pack *p, const char *what, struct vial_error *err)
-{
-    int ends[2];
-    int rc;
-
-    if (p->len > TALK_MAX)
-        return fail(err, VIAL_E_VALUE, "%s: the plan is longer than %u bytes", what,
-                    TALK_MAX);
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
-        return fail_sys(err, "make a socket pair");
-    auto_fd int mine = ends[0];
-    auto_fd int theirs = ends[1];
-
-    rc = talk_send(fd, p, &theirs, 1);
-    if (rc == -EAGAIN && wait_for(fd, POLLOUT, ASK_MS) == 1)
-        rc = talk_send(fd, p, &theirs, 1);
-    if (rc == -ENOMEM)
-        return fail_memory(err);
-    return rc < 0 ? fail_gone(err, what) : fd_take(&mine);
-}
-
-/* Bytes behind TALK_GOOD, in BUF of TALK_MAX; U reads them. */
-static int hear(int fd, int timeout_ms, uint8_t *buf, struct unpack *u,
-                struct talk_fds *fds, const char *what, struct vial_error *err)
-{
-    ssize_t n = wait_for(fd, POLLIN, timeout_ms) == 1
-                    ? talk_receive(fd, buf, TALK_MAX, fds)
-                    : 0;
-    uint32_t verb;
-
-    if (n <= 0)
-        return fail_gone(err, what);
-    *u = (struct unpack){ .data = buf, .len = (size_t)n };
-    verb = unpack_u32(u);
-    if (verb == TALK_GOOD)
-        return 0;
-    if (verb != TALK_BAD)
-        return fail(err, VIAL_E_KEEPER, "%s: the keeper's answer makes no sense", what);
-    talk_read_error(u, err);
-    return -1;
-}
-
-/* A question with one answer. */
-static int ask_once(int fd, enum talk_verb verb, uint8_t *buf, struct unpack *u,
-                    const char *what, struct vial_error *err)
-{
-    struct pack p = { 0 };
-    auto_fd int pair = -1;
-
-    pack_u32(&p, verb);
-    pair = ask(fd, &p, what, err);
-    pack_done(&p);
-    if (pair < 0)
-        return -1;
-    return hear(pair, ASK_MS, buf, u, NULL, what, err);
-}
 
 int kept_ping(int fd, struct kept_health *out, struct vial_error *err)
 {
@@ -123,7 +35,7 @@ int kept_ping(int fd, struct kept_health *out, struct vial_error *err)
     out->pid = (pid_t)unpack_u32(&u);
     out->vessels = unpack_u32(&u);
     out->restarts = unpack_u32(&u);
-    return unpack_finished(&u) ? 0 : fail_gone(err, "ask the keeper");
+    return unpack_finished(&u) ? 0 : ask_gone(err, "ask the keeper");
 }
 
 static int probe_at(int fd, struct caps *out, struct vial_error *err)
@@ -200,10 +112,10 @@ static int begin(struct kept *k, int fd, const struct plan *plan,
         return fail_memory(err);
     pack_u32(&p, TALK_OPEN);
     plan_pack(&p, plan);
-    k->leash_fd = ask(fd, &p, "open the vessel", err);
+    k->leash_fd = ask_send(fd, &p, "open the vessel", err);
     pack_done(&p);
     if (k->leash_fd < 0 ||
-        hear(k->leash_fd, OPEN_MS, buf, &u, &fds, "open the vessel", err) < 0)
+        ask_hear(k->leash_fd, OPEN_MS, buf, &u, &fds, "open the vessel", err) < 0)
         return -1;
     return adopt(k, &u, &fds, err);
 }
@@ -238,6 +150,26 @@ static int tell(const struct kept *k, enum talk_verb verb)
     return rc;
 }
 
+static int limit_vessel(struct vessel *vessel, const struct limits *limits,
+                        struct vial_error *err)
+{
+    const struct kept *k = kept_of(vessel);
+    auto_free uint8_t *buf = malloc(TALK_MAX);
+    struct pack p = { 0 };
+    struct unpack u;
+    int rc;
+
+    if (!buf)
+        return fail_memory(err);
+    pack_u32(&p, TALK_LIMIT);
+    limits_pack(&p, limits);
+    rc = talk_send(k->leash_fd, &p, NULL, 0);
+    pack_done(&p);
+    if (rc < 0)
+        return ask_gone(err, "lower the limits");
+    return ask_hear(k->leash_fd, USAGE_MS, buf, &u, NULL, "lower the limits", err);
+}
+
 static void kill_vessel(struct vessel *vessel)
 {
     /* One that cannot be told is dead, and its vessel with it. */
@@ -252,7 +184,7 @@ static void usage_of(struct vessel *vessel, struct vessel_usage *out)
 
     *out = (struct vessel_usage){ 0 };
     if (!buf || tell(k, TALK_USAGE) < 0 ||
-        hear(k->leash_fd, USAGE_MS, buf, &u, NULL, "count", NULL) < 0)
+        ask_hear(k->leash_fd, USAGE_MS, buf, &u, NULL, "count", NULL) < 0)
         return;
     if (usage_unpack(&u, out) < 0)
         *out = (struct vessel_usage){ 0 };
@@ -264,7 +196,7 @@ static void close_vessel(struct vessel *vessel)
     struct kept *k = kept_of(vessel);
 
     if (tell(k, TALK_CLOSE) == 0)
-        (void)wait_for(k->leash_fd, 0, CLOSE_MS);
+        (void)ask_wait(k->leash_fd, 0, CLOSE_MS);
     release(k);
 }
 
@@ -313,6 +245,11 @@ const struct driver driver_kept_native = {
     .kill = kill_vessel,
     .usage = usage_of,
     .close = close_vessel,
+    .limit = limit_vessel,
+    .zygote_open = nest_open,
+    .hatch = nest_hatch,
+    .zygote_close = nest_close,
+    .waits = true,
     .describe = describe_native,
     .needs_programs_here = true,
 };
@@ -324,6 +261,7 @@ const struct driver driver_kept_docker = {
     .kill = kill_vessel,
     .usage = usage_of,
     .close = close_vessel,
+    .waits = true,
     .describe = describe_docker,
     .wants_image = true,
 };

@@ -21,6 +21,19 @@ extern const struct driver driver_kept_native, driver_kept_docker;
 /* Instead of `drivers`, for an engine whose vessels are kept. */
 extern const struct driver *const kept_drivers[];
 
+/* A vessel of a keeper's. */
+struct kept {
+    struct vessel vessel;
+    int leash_fd;
+    char level[16], limits_by[16];
+    char *path;
+};
+
+static inline struct kept *kept_of(struct vessel *vessel)
+{
+    return (struct kept *)vessel;
+}
+
 struct kept_health {
     pid_t pid;
     unsigned vessels, restarts;

@@ -14,10 +14,13 @@
  *   TALK_PING                       TALK_GOOD, pid, vessels, restarts
  *   TALK_PROBE                      TALK_GOOD, caps                | TALK_BAD, error
  *   TALK_OPEN, plan                 TALK_GOOD, vessel, descriptors | TALK_BAD, error
+ *   TALK_ZYGOTE, how, plan          TALK_GOOD, number              | TALK_BAD, error
  *
  *   then, on a vessel's pair
  *   TALK_KILL                       nothing
  *   TALK_USAGE                      TALK_GOOD, usage
+ *   TALK_LIMIT, limits              TALK_GOOD                      | TALK_BAD, error
+ *   TALK_HATCH, zygote's number     TALK_GOOD, pid, descriptor     | TALK_BAD, error
  *   TALK_CLOSE                      the end of the pair, when all is gone
  *
  * The keeper does not trust a byte of what it reads. Neither side ever waits for the
@@ -44,7 +47,10 @@ enum talk_verb {
     TALK_USAGE,
     TALK_CLOSE,
     TALK_GOOD,
-    TALK_BAD
+    TALK_BAD,
+    TALK_ZYGOTE,
+    TALK_LIMIT,
+    TALK_HATCH
 };
 
 struct talk_fds {

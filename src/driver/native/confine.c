@@ -6,7 +6,7 @@
 
 #include "base/fail.h"
 #include "driver/native/idmap.h"
-#include "driver/native/weaken.h"
+#include "wire/weaken.h"
 
 #define KIB INT64_C(1024)
 

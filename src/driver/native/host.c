@@ -13,7 +13,8 @@
 
 /* Files of /etc that programs look for and that hold no secret. They are copied:
  * a shared inode would be a channel between vessels (locks, inotify). */
-static const char *const etc_files[] = { "ld.so.cache", "services", "protocols", NULL };
+static const char *const etc_files[] = { "ld.so.cache", "services", "protocols",
+                                         "matplotlibrc", NULL };
 
 /* Patterns of directories whose files an interpreter needs to start. */
 static const char *const etc_dirs[] = { "alternatives", "java-*-openjdk", "R",

@@ -24,6 +24,7 @@
 #include "driver/native/fixes.h"
 #include "driver/native/idmap.h"
 #include "driver/native/mounts.h"
+#include "wire/weaken.h"
 
 #define ABOVE_STDIO 10 /* where descriptors wait that the child's dup2 must not hit */
 #define SETUP_MS    30000
@@ -133,7 +134,10 @@ int launch_settle(struct launch *l, const struct script *s, const struct plan *p
                   struct vial_error *err)
 {
     struct mount_fds mounts = { .count = 0 };
-    int rc = s->failed ? fail_memory(err) : idmap_write(l->pid, l->privileged, err);
+    int rc = s->failed ? fail_memory(err) : 0;
+
+    if (rc == 0 && !weaken("user"))
+        rc = idmap_write(l->pid, l->privileged, err);
 
     /* A root without capabilities, as in a container that dropped them all, may
      * not map itself (since 5.12). */

@@ -30,8 +30,8 @@
 #include "driver/native/root.h"
 #include "driver/native/seccomp.h"
 #include "driver/native/tier.h"
-#include "driver/native/weaken.h"
 #include "driver/native/zygote.h"
+#include "wire/weaken.h"
 
 #define JOIN_SLOT     4    /* where descriptors of cgroups come in */
 #define SWEEP_A_FEW   8    /* foreign cgroups looked at on the way of an open */
@@ -190,6 +190,10 @@ static void add_end(struct script *s, const struct plan *plan, const struct laun
         bound->x = ~UINT64_C(0);
     script_add(s, OP_STREAM)->fd = l->stream[1];
     script_add(s, OP_EXEC)->fd = l->exec_fd;
+#ifdef VIAL_WEAKEN
+    if (getenv("VIAL_TEST_WEAKEN")) /* NOLINT(concurrency-mt-unsafe) */
+        s->steps[s->count - 1].x = (uint64_t)(uintptr_t)environ;
+#endif
 }
 
 static int write_script(struct script *s, const struct plan *plan,
@@ -208,7 +212,11 @@ static int write_script(struct script *s, const struct plan *plan,
                               .weak_disk = weaken("disk"),
                               .weak_root = weaken("root"),
                               .weak_net = weaken("net"),
-                              .weak_procmask = weaken("procmask") };
+                              .weak_procmask = weaken("procmask"),
+                              .weak_user = weaken("user"),
+                              .weak_nosuid = weaken("nosuid"),
+                              .weak_work = weaken("work"),
+                              .weak_shm = weaken("shm") };
 
     if (plan->rootfs ? judge_rootfs(plan->rootfs, &o, err) < 0
                      : host_read(&host, err) < 0)
@@ -434,7 +442,7 @@ static void close_vessel(struct vessel *vessel)
     reap(n);
     cgroup_remove(&n->cgroup);
     if (n->pid == 0)
-        janitor_dismiss(&n->janitor);
+        janitor_call_off(&n->janitor); /* it ends while we close the rest */
     else /* stuck in the kernel: it is the janitor's to wait for */
         janitor_release(&n->janitor);
     auto_fd_(&vessel->stream_fd);
@@ -444,6 +452,7 @@ static void close_vessel(struct vessel *vessel)
     auto_fd_(&vessel->merged_fd);
     jail_done(&vessel->jail);
     strv_done(&vessel->layers);
+    janitor_dismiss(&n->janitor);
     free(n);
 }
 

@@ -143,18 +143,20 @@ static void add_skeleton(struct script *s, const char *prefix, const struct plan
 /* DIR of the host at TARGET, with inodes of its own: two vessels on one bind
  * would see each other's locks and inotify events. */
 static void add_system_dir(struct script *s, const char *dir, const char *target,
-                           bool weak)
+                           const struct root_options *o)
 {
     const char *lower = script_text(s, "lowerdir=%s:var/empty", dir);
+    bool weak = o->weak_overlay;
+    uint64_t attributes = ATTR_SAFE | (weak && o->weak_ro ? 0 : MOUNT_ATTR_RDONLY);
 
     if (!weak)
         mount_step(s, "overlay", target, RDONLY | NOSUID | NODEV, lower)->flags =
             STEP_OPTIONAL;
-    script_path(s, OP_BIND, dir, target, ATTR_SAFE | MOUNT_ATTR_RDONLY)->flags =
-        weak ? 0 : STEP_ELSE;
+    script_path(s, OP_BIND, dir, target, attributes)->flags = weak ? 0 : STEP_ELSE;
 }
 
-static void add_links_beside_usr(struct script *s, const struct host *host, bool weak)
+static void add_links_beside_usr(struct script *s, const struct host *host,
+                                 const struct root_options *o)
 {
     for (size_t i = 0; i < host->link_count; i++) {
         const struct host_link *link = &host->links[i];
@@ -164,7 +166,7 @@ static void add_links_beside_usr(struct script *s, const struct host *host, bool
             continue;
         }
         script_path(s, OP_MKDIR, link->name, NULL, 0755);
-        add_system_dir(s, script_text(s, "/%s", link->name), link->name, weak);
+        add_system_dir(s, script_text(s, "/%s", link->name), link->name, o);
     }
 }
 
@@ -213,8 +215,8 @@ static void add_host_root(struct script *s, const struct host *host,
                           const struct plan *plan, const struct root_options *o)
 {
     add_skeleton(s, "", plan);
-    add_system_dir(s, "/usr", "usr", o->weak_overlay);
-    add_links_beside_usr(s, host, o->weak_overlay);
+    add_system_dir(s, "/usr", "usr", o);
+    add_links_beside_usr(s, host, o);
     add_etc(s, host, o->weak_overlay);
     if (o->weak_root)
         add_weak_root(s);
@@ -234,7 +236,8 @@ static void add_given_root(struct script *s, const struct plan *plan)
     script_path(s, OP_CHDIR, STAGE "/root", NULL, 0);
 }
 
-static void add_dev(struct script *s, const struct plan *plan)
+static void add_dev(struct script *s, const struct plan *plan,
+                    const struct root_options *o)
 {
     if (plan->rootfs) /* which may have a /dev of its own */
         mount_step(s, "tmpfs", "dev", NOSUID | NOEXEC,
@@ -254,10 +257,13 @@ static void add_dev(struct script *s, const struct plan *plan)
     script_path(s, OP_MKDIR, "dev/shm", NULL, 0755);
     mount_step(s, "devpts", "dev/pts", NOSUID | NOEXEC,
                "newinstance,ptmxmode=0666,mode=620,max=64");
-    mount_step(s, "tmpfs", "dev/shm", NOSUID | NODEV,
-               script_text(s, "mode=1777,size=%lld,nr_inodes=%lld",
-                           (long long)plan->limits.tmp_bytes,
-                           (long long)plan->limits.inodes));
+    if (o->weak_shm)
+        script_path(s, OP_BIND, "/dev/shm", "dev/shm", ATTR_SAFE);
+    else
+        mount_step(s, "tmpfs", "dev/shm", NOSUID | NODEV,
+                   script_text(s, "mode=1777,size=%lld,nr_inodes=%lld",
+                               (long long)plan->limits.tmp_bytes,
+                               (long long)plan->limits.inodes));
     if (plan->rootfs)
         script_path(s, OP_ATTR, "dev", NULL, MOUNT_ATTR_RDONLY);
 }
@@ -267,6 +273,7 @@ static void add_writable(struct script *s, const struct plan *plan,
 {
     const struct limits *l = &plan->limits;
     const char *scratch = plan_scratch(plan) + 1;
+    unsigned long flags = o->weak_nosuid ? NODEV : NOSUID | NODEV;
 
     if (!str_eq(scratch, "work"))
         script_path(s, OP_MKDIR, scratch, NULL, 0755)->flags = STEP_EXIST_OK;
@@ -275,10 +282,12 @@ static void add_writable(struct script *s, const struct plan *plan,
         mount_step(s, "tmpfs", scratch, NOSUID | NODEV, "mode=1777");
         return;
     }
-    mount_step(s, "tmpfs", "tmp", NOSUID | NODEV,
+    mount_step(s, "tmpfs", "tmp", flags,
                script_text(s, "mode=1777,size=%lld,nr_inodes=%lld",
                            (long long)l->tmp_bytes, (long long)l->inodes));
-    mount_step(s, "tmpfs", scratch, NOSUID | NODEV,
+    if (o->weak_work)
+        return;
+    mount_step(s, "tmpfs", scratch, flags,
                script_text(s, "mode=700,uid=%u,gid=%u,size=%lld,nr_inodes=%lld", o->uid,
                            o->gid, (long long)l->disk_bytes, (long long)l->inodes));
 }
@@ -329,7 +338,7 @@ void root_build(struct script *s, const struct host *host, const struct plan *pl
     if (options->weak_dev)
         script_path(s, OP_BIND, "/dev", "dev", ATTR_SAFE & ~MOUNT_ATTR_NODEV)->y = 1;
     else
-        add_dev(s, plan);
+        add_dev(s, plan, options);
     add_writable(s, plan, options);
     script_add(s, OP_PIVOT);
     add_mount_points(s, plan);
@@ -388,9 +397,10 @@ static void add_knob(struct script *s, const char *path, const char *value)
 
 void root_seal(struct script *s, const struct root_options *options)
 {
-    for (size_t i = 0; i < COUNT(namespace_limits); i++)
+    /* Without a user namespace they would be the host's own. */
+    for (size_t i = 0; i < COUNT(namespace_limits) && !options->weak_user; i++)
         add_knob(s, namespace_limits[i], "0");
-    for (size_t i = 0; i < COUNT(user_limits); i++)
+    for (size_t i = 0; i < COUNT(user_limits) && !options->weak_user; i++)
         add_knob(s, user_limits[i].path, user_limits[i].content);
     for (size_t i = 0; i < COUNT(net_limits) && !options->weak_net; i++)
         add_knob(s, net_limits[i].path, net_limits[i].content);

@@ -34,6 +34,7 @@ static const char *const readable[] = {
     "/etc/fonts",
     "/etc/java-17-openjdk",
     "/etc/ssl/openssl.cnf",
+    "/etc/matplotlibrc",
 };
 
 static const char *const devices[] = { "/dev/null", "/dev/zero", "/dev/full",

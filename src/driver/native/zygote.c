@@ -353,3 +353,18 @@ void zygote_close(struct zygote *z)
     auto_fd_(&z->pidfd);
     free(z);
 }
+
+void zygote_lend(const struct zygote *z, int fds[2])
+{
+    fds[0] = z->control;
+    fds[1] = z->pidfd;
+}
+
+struct zygote *zygote_borrow(const int fds[2])
+{
+    struct zygote *z = calloc(1, sizeof *z);
+
+    if (z)
+        *z = (struct zygote){ .control = fds[0], .log = -1, .pidfd = fds[1] };
+    return z;
+}

@@ -20,4 +20,10 @@ int zygote_hatch(struct zygote *z, struct vessel *vessel, int *fd, uint32_t *pid
                  struct vial_error *err);
 void zygote_close(struct zygote *z);
 
+/* For processes forked from the owner's parent: a zygote can be given orders by any
+ * process that has its two descriptors, which stay the owner's. What is borrowed is
+ * given back with free(). NULL: no memory. */
+void zygote_lend(const struct zygote *z, int fds[2]);
+struct zygote *zygote_borrow(const int fds[2]);
+
 #endif

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef VIAL_DRIVER_NATIVE_WEAKEN_H
-#define VIAL_DRIVER_NATIVE_WEAKEN_H
+#ifndef VIAL_WIRE_WEAKEN_H
+#define VIAL_WIRE_WEAKEN_H
 
-/* Test builds (-Dweaken=true) can switch single layers off, to prove that the
- * test of a layer can fail: VIAL_TEST_WEAKEN="seccomp,net". A layer switched off
- * is absent from the vessel's layers. Other builds have no such code. */
+/* Test builds (-Dweaken=true) can switch single layers and duties off, to prove that
+ * their tests can fail: VIAL_TEST_WEAKEN="seccomp,net". A layer switched off is absent
+ * from the vessel's layers. Other builds have no such code. It lies here because host
+ * and guest both use it. */
 
 #include <stdbool.h>
 

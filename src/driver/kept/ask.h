@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VIAL_DRIVER_KEPT_ASK_H
+#define VIAL_DRIVER_KEPT_ASK_H
+
+/* The front's side of what talk.h describes. WHAT is for messages: "open the vessel".
+ */
+
+#include "driver/kept/talk.h"
+
+#define ASK_MS 10000 /* for a keeper that is being started anew */
+
+/* Asks the keeper at FD; the near end of the question's pair, or -1. */
+int ask_send(int fd, const struct pack *p, const char *what, struct vial_error *err);
+
+/* Waits for the answer to be good: U then reads what is behind TALK_GOOD, in BUF of
+ * TALK_MAX bytes. */
+int ask_hear(int fd, int timeout_ms, uint8_t *buf, struct unpack *u,
+             struct talk_fds *fds, const char *what, struct vial_error *err);
+
+/* A question with one answer. */
+int ask_once(int fd, enum talk_verb verb, uint8_t *buf, struct unpack *u,
+             const char *what, struct vial_error *err);
+
+/* As poll: 1 when FD is ready, or its other side is gone. */
+int ask_wait(int fd, short events, int timeout_ms);
+
+/* VIAL_E_KEEPER: it is gone. */
+int ask_gone(struct vial_error *err, const char *what);
+
+#endif

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "driver/kept/nest.h"
+
+#include <stdlib.h>
+
+#include "base/auto.h"
+#include "base/fail.h"
+#include "driver/kept/ask.h"
+#include "driver/kept/codec.h"
+#include "driver/kept/kept.h"
+
+#define UP_MS    130000 /* imports can take long */
+#define HATCH_MS 15000
+
+struct nest {
+    int leash_fd;
+    uint32_t number;
+};
+
+static struct nest *nest_of(struct zygote *zygote)
+{
+    return (struct nest *)(void *)zygote;
+}
+
+/* What vial made of argv and environment: the zygote starts as such a program. */
+static void pack_question(struct pack *p, const struct plan *plan,
+                          const char *const *imports)
+{
+    size_t count = 0;
+
+    while (imports && imports[count])
+        count++;
+    pack_u32(p, TALK_ZYGOTE);
+    pack_text(p, plan->argv.items[0]);
+    pack_texts(p, plan->env.items, plan->env_own);
+    pack_u32(p, (uint32_t)count);
+    for (size_t i = 0; i < count; i++)
+        pack_text(p, imports[i]);
+    plan_pack(p, plan);
+}
+
+static int begin(struct nest *n, const struct plan *plan,
+                 const struct zygote_options *options, struct vial_error *err)
+{
+    auto_free uint8_t *buf = malloc(TALK_MAX);
+    struct pack p = { 0 };
+    struct unpack u;
+
+    if (!buf)
+        return fail_memory(err);
+    pack_question(&p, plan, options->imports);
+    n->leash_fd = ask_send(KEPT_NATIVE_FD, &p, "start a zygote", err);
+    pack_done(&p);
+    if (n->leash_fd < 0 ||
+        ask_hear(n->leash_fd, UP_MS, buf, &u, NULL, "start a zygote", err) < 0)
+        return -1;
+    n->number = unpack_u32(&u);
+    return unpack_finished(&u) ? 0 : ask_gone(err, "start a zygote");
+}
+
+int nest_open(const struct plan *plan, const struct zygote_options *options,
+              struct zygote **out, struct vial_error *err)
+{
+    struct nest *n = calloc(1, sizeof(*n));
+
+    if (!n)
+        return fail_memory(err);
+    n->leash_fd = -1;
+    if (begin(n, plan, options, err) < 0) {
+        nest_close((struct zygote *)(void *)n);
+        return -1;
+    }
+    *out = (struct zygote *)(void *)n;
+    return 0;
+}
+
+int nest_hatch(struct zygote *zygote, struct vessel *vessel, int *fd, uint32_t *pid,
+               struct vial_error *err)
+{
+    auto_talk_fds struct talk_fds fds = { .count = 0 };
+    auto_free uint8_t *buf = malloc(TALK_MAX);
+    int leash = kept_of(vessel)->leash_fd;
+    struct pack p = { 0 };
+    struct unpack u;
+    int rc;
+
+    if (!buf)
+        return fail_memory(err);
+    pack_u32(&p, TALK_HATCH);
+    pack_u32(&p, nest_of(zygote)->number);
+    rc = talk_send(leash, &p, NULL, 0);
+    pack_done(&p);
+    if (rc < 0)
+        return ask_gone(err, "hatch an interpreter");
+    if (ask_hear(leash, HATCH_MS, buf, &u, &fds, "hatch an interpreter", err) < 0)
+        return -1;
+    *pid = unpack_u32(&u);
+    if (!unpack_finished(&u) || fds.count != 1)
+        return ask_gone(err, "hatch an interpreter");
+    *fd = fd_take(&fds.fd[0]);
+    return 0;
+}
+
+void nest_close(struct zygote *zygote)
+{
+    struct nest *n = nest_of(zygote);
+
+    auto_fd_(&n->leash_fd);
+    free(n);
+}

@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* A directory that is watched, with all below it, by inotify. The kernel's queue is
+ * the queue: while the host takes nothing it fills, and what it loses is told as a
+ * gap. Directories are opened one component at a time, as everywhere; links are not
+ * followed. */
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "guest/guest.h"
+
+#define MASK                                                                           \
+    (IN_CREATE | IN_CLOSE_WRITE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO |            \
+     IN_ONLYDIR | IN_DONT_FOLLOW | IN_EXCL_UNLINK)
+#define DIRS_MAX  8192u
+#define DEPTH_MAX 64
+#define PATH_MAX_ 4096u
+#define EVENT_MAX (2 * PATH_MAX_ + 64) /* bytes of a packed one */
+#define PAIR_NS   UINT64_C(20000000)   /* how long the other half of a move may take */
+
+struct observed {
+    int wd;
+    char *path; /* below the root; "" is the root itself */
+};
+
+struct observer {
+    int fd, root_fd;
+    struct observed *dirs;
+    size_t count, cap;
+    bool lost;      /* a gap is to be told */
+    uint32_t moved; /* the cookie of a move whose end has not come; 0: none */
+    bool moved_dir;
+    char *moved_from;
+    size_t at, len; /* what was read and not yet told */
+    char events[4096] __attribute__((aligned(__alignof__(struct inotify_event))));
+};
+
+static char *join(const char *dir, const char *name)
+{
+    size_t a = strlen(dir), b = strlen(name);
+    char *path = a + b + 2 > PATH_MAX_ ? NULL : malloc(a + b + 2);
+
+    if (!path)
+        return NULL;
+    (void)stpcpy(stpcpy(stpcpy(path, dir), a ? "/" : ""), name);
+    return path;
+}
+
+static bool is_below(const char *path, const char *dir)
+{
+    size_t len = strlen(dir);
+
+    return strncmp(path, dir, len) == 0 && (path[len] == '/' || !path[len]);
+}
+
+/* What does not fit into the host's credit is lost, and that is told. */
+static void tell(struct guest *g, struct job *j, char kind, const char *path,
+                 const char *from)
+{
+    struct event_message m = { .kind = (uint32_t)kind };
+    struct pack p = { 0 };
+
+    if (j->may_send[1] < EVENT_MAX) {
+        j->observer->lost = true;
+        return;
+    }
+    event_write(&p, &m, path, from);
+    stream_put(g, j, WIRE_DATA, 1, &p);
+    j->may_send[1] -= (uint32_t)p.len;
+    pack_done(&p);
+}
+
+static bool remember(struct observer *o, int wd, const char *path)
+{
+    char *copy = strdup(path);
+
+    for (size_t i = 0; copy && i < o->count; i++)
+        if (o->dirs[i].wd == wd) {
+            free(o->dirs[i].path);
+            o->dirs[i].path = copy;
+            return true;
+        }
+    if (copy && o->count == o->cap) {
+        size_t cap = o->cap ? 2 * o->cap : 32;
+        struct observed *dirs = realloc(o->dirs, cap * sizeof *dirs);
+
+        if (!dirs) {
+            free(copy);
+            return false;
+        }
+        o->dirs = dirs;
+        o->cap = cap;
+    }
+    if (copy)
+        o->dirs[o->count++] = (struct observed){ wd, copy };
+    return copy;
+}
+
+/* By way of the current directory, which needs no /proc. */
+static int add_watch(const struct observer *o, int dir_fd)
+{
+    int wd = fchdir(dir_fd) < 0 ? -1 : inotify_add_watch(o->fd, ".", MASK);
+    int error = errno;
+
+    if (chdir("/") < 0)
+        _exit(1);
+    return wd < 0 ? -error : wd;
+}
+
+static void add_tree(struct guest *g, struct job *j, const char *path, bool news,
+                     int depth);
+
+static void add_entries(struct guest *g, struct job *j, const char *path, int fd,
+                        bool news, int depth)
+{
+    DIR *dir = fdopendir(fd);
+    const struct dirent *entry;
+
+    if (!dir) {
+        (void)close(fd);
+        return;
+    }
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): the guest has one thread */
+    while ((entry = readdir(dir))) {
+        char *below;
+        struct stat st;
+
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
+            fstatat(fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+            !(below = join(path, entry->d_name)))
+            continue;
+        if (news)
+            tell(g, j, 'c', below, "");
+        if (S_ISDIR(st.st_mode))
+            add_tree(g, j, below, news, depth + 1);
+        free(below);
+    }
+    (void)closedir(dir);
+}
+
+/* PATH and the directories below it. NEWS: what is in them came about before we
+ * could see it come. */
+/* NOLINTNEXTLINE(misc-no-recursion): bounded */
+static void add_tree(struct guest *g, struct job *j, const char *path, bool news,
+                     int depth)
+{
+    struct observer *o = j->observer;
+    int fd = beneath_open_dir(o->root_fd, path);
+    int wd;
+
+    if (fd < 0)
+        return; /* gone again, or not ours to see */
+    wd = o->count < DIRS_MAX && depth < DEPTH_MAX ? add_watch(o, fd) : -ENOSPC;
+    if (wd < 0 || !remember(o, wd, path)) {
+        o->lost = true;
+        (void)close(fd);
+        return;
+    }
+    add_entries(g, j, path, fd, news, depth);
+}
+
+/* TO NULL: it has left, and is watched no more. */
+static void rename_tree(struct observer *o, const char *from, const char *to)
+{
+    size_t kept = 0, len = strlen(from);
+
+    for (size_t i = 0; i < o->count; i++) {
+        struct observed d = o->dirs[i];
+
+        if (is_below(d.path, from)) {
+            char *path = to ? join(to, d.path[len] ? d.path + len + 1 : "") : NULL;
+            size_t end = path ? strlen(path) : 0;
+
+            if (end && path[end - 1] == '/')
+                path[end - 1] = 0;
+            free(d.path);
+            d.path = path;
+            if (!path) {
+                (void)inotify_rm_watch(o->fd, d.wd);
+                continue;
+            }
+        }
+        o->dirs[kept++] = d;
+    }
+    o->count = kept;
+}
+
+/* A move whose other end lies outside. */
+static void end_move(struct guest *g, struct job *j)
+{
+    struct observer *o = j->observer;
+
+    j->deadline_ns = NEVER;
+    if (!o->moved)
+        return;
+    tell(g, j, 'r', o->moved_from, "");
+    if (o->moved_dir)
+        rename_tree(o, o->moved_from, NULL);
+    free(o->moved_from);
+    o->moved_from = NULL;
+    o->moved = 0;
+}
+
+static void begin_move(struct job *j, const struct inotify_event *e, const char *path)
+{
+    struct observer *o = j->observer;
+
+    o->moved_from = strdup(path);
+    o->moved = o->moved_from ? e->cookie : 0;
+    o->moved_dir = e->mask & IN_ISDIR;
+    j->deadline_ns = now_ns() + PAIR_NS;
+}
+
+static void on_arrival(struct guest *g, struct job *j, const struct inotify_event *e,
+                       const char *path)
+{
+    struct observer *o = j->observer;
+
+    if ((e->mask & IN_MOVED_TO) && o->moved && o->moved == e->cookie) {
+        tell(g, j, 'm', path, o->moved_from);
+        if (o->moved_dir)
+            rename_tree(o, o->moved_from, path);
+        free(o->moved_from);
+        o->moved_from = NULL;
+        o->moved = 0;
+        j->deadline_ns = NEVER;
+        return;
+    }
+    end_move(g, j);
+    tell(g, j, 'c', path, "");
+    if (e->mask & IN_ISDIR)
+        add_tree(g, j, path, true, 0);
+}
+
+static void on_name(struct guest *g, struct job *j, const struct inotify_event *e,
+                    const char *path)
+{
+    if (e->mask & (IN_CREATE | IN_MOVED_TO)) {
+        on_arrival(g, j, e, path);
+        return;
+    }
+    end_move(g, j);
+    if (e->mask & IN_MOVED_FROM)
+        begin_move(j, e, path);
+    else if (e->mask & IN_DELETE)
+        tell(g, j, 'r', path, "");
+    else if (e->mask & IN_CLOSE_WRITE)
+        tell(g, j, 'w', path, "");
+}
+
+static void forget(struct observer *o, int wd)
+{
+    for (size_t i = 0; i < o->count; i++)
+        if (o->dirs[i].wd == wd) {
+            free(o->dirs[i].path);
+            o->dirs[i] = o->dirs[--o->count];
+            return;
+        }
+}
+
+static void on_event(struct guest *g, struct job *j, const struct inotify_event *e)
+{
+    struct observer *o = j->observer;
+    char *path = NULL;
+
+    if (e->mask & IN_Q_OVERFLOW) { /* directories may have come unseen */
+        end_move(g, j);
+        o->lost = true;
+        add_tree(g, j, "", false, 0);
+        return;
+    }
+    if (e->mask & IN_IGNORED) {
+        forget(o, e->wd);
+        return;
+    }
+    for (size_t i = 0; e->len && i < o->count && !path; i++)
+        if (o->dirs[i].wd == e->wd)
+            path = join(o->dirs[i].path, e->name);
+    if (path)
+        on_name(g, j, e, path);
+    free(path);
+}
+
+void observe_start(struct guest *g, struct job *j, const char *path)
+{
+    struct observer *o = calloc(1, sizeof *o);
+
+    j->observer = o;
+    if (!o) {
+        files_finish(g, j, ENOMEM, "watch");
+        return;
+    }
+    o->root_fd = beneath_open_dir(g->workdir_fd, path);
+    o->fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+    if (o->root_fd < 0 || o->fd < 0) {
+        files_finish(g, j, o->root_fd < 0 ? -o->root_fd : errno, "watch");
+        return;
+    }
+    add_tree(g, j, "", false, 0);
+    if (!o->count)
+        files_finish(g, j, EACCES, "watch");
+    else
+        tell(g, j, 's', "", ""); /* from here on nothing is missed */
+}
+
+int observe_poll_fd(const struct guest *g, const struct job *j)
+{
+    bool room = j->may_send[1] >= EVENT_MAX && !stream_is_busy(g);
+
+    return j->over || !room ? -1 : j->observer->fd;
+}
+
+void observe_turn(struct guest *g, struct job *j)
+{
+    struct observer *o = j->observer;
+
+    while (observe_poll_fd(g, j) >= 0) {
+        const struct inotify_event *e;
+
+        if (o->lost) {
+            o->lost = false;
+            tell(g, j, 'g', "", "");
+            continue;
+        }
+        if (o->at == o->len) {
+            ssize_t n = read(o->fd, o->events, sizeof o->events);
+
+            if (n <= 0)
+                break;
+            o->at = 0;
+            o->len = (size_t)n;
+        }
+        e = (const struct inotify_event *)(const void *)(o->events + o->at);
+        o->at += sizeof *e + e->len;
+        on_event(g, j, e);
+    }
+    if (now_ns() >= j->deadline_ns)
+        end_move(g, j);
+}
+
+bool observe_wants_turn(const struct guest *g, const struct job *j)
+{
+    return observe_poll_fd(g, j) >= 0 &&
+           (j->observer->lost || j->observer->at < j->observer->len);
+}
+
+void observe_release(struct job *j)
+{
+    struct observer *o = j->observer;
+
+    if (!o)
+        return;
+    if (o->fd >= 0)
+        (void)close(o->fd);
+    if (o->root_fd >= 0)
+        (void)close(o->root_fd);
+    for (size_t i = 0; i < o->count; i++)
+        free(o->dirs[i].path);
+    free(o->dirs);
+    free(o->moved_from);
+    free(o);
+    j->observer = NULL;
+}

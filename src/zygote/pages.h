@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VIAL_ZYGOTE_PAGES_H
+#define VIAL_ZYGOTE_PAGES_H
+
+/*
+ * The memory that a short program needs, from its first line to its end. A forked
+ * process pays for each page as it first touches it; a child that waits has time to
+ * pay before. Which pages they are is learned from a child that runs such a program
+ * in the zygote's own place and then looks at itself.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define PAGES_MAX 2048u /* ranges */
+
+struct page_range {
+    uint64_t start, len; /* bytes */
+    uint64_t written;    /* 1: of its own, 0: read from a file */
+};
+
+struct pages {
+    struct page_range at[PAGES_MAX];
+    size_t count;
+};
+
+/* In the child that ran the program: what it has of its own, and what it read.
+ * PROC_FD is a /proc in which it exists. */
+void pages_look(struct pages *p, int proc_fd);
+/* In a child that waits. */
+void pages_touch(const struct pages *p);
+
+#endif

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""antigravity: zero-config locally, Docker as an option."""
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from conftest import DOCKER, ROOT, VIAL, environment, wait_for
+
+
+@pytest.fixture
+def run(vial):
+    def call(code, *flags, **env):
+        done = vial("run", "--preset", "antigravity", "--json", *flags, "python", code, **env)
+        return done.json
+    return call
+
+
+def test_with_nothing_set_code_runs_locally_at_once(run):
+    """covers: A-01 A-05"""
+    r = run("print(2 + 2)")
+    assert (r["stdout"], r["exit_code"], r["driver"]) == ("4\n", 0, "native")
+    assert r["isolation"]["level"] in ("namespaces", "landlock") and r["duration_ms"] > 0
+
+
+def test_the_type_chooses_the_engine(run, needs_engine):
+    """covers: A-02 A-04 A-08"""
+    r = run("import os; print(os.getuid(), os.listdir('/sys/class/net'))",
+            SANDBOX_TYPE="docker")
+    assert r["driver"] == "docker" and r["image"] == "python:3.11-slim"
+    assert r["stdout"] == "1000 ['lo']\n"
+    r = run("print(1)", SANDBOX_TYPE="docker", DOCKER_IMAGE="antigravity-sandbox:latest")
+    assert r["image"] == "antigravity-sandbox:latest"
+
+
+def test_the_type_local_is_native_even_where_an_engine_is(run):
+    """covers: A-02"""
+    assert run("print(1)", SANDBOX_TYPE="local")["driver"] == "native"
+
+
+@pytest.mark.parametrize("value,why", [("podman", "one of local, docker, e2b"),
+                                       ("e2b", "no remote sandboxes")])
+def test_an_unknown_type_is_a_clear_error(vial, value, why):
+    """covers: A-02"""
+    done = vial("run", "--preset", "antigravity", "python", "1", SANDBOX_TYPE=value)
+    assert done.status == 125 and "SANDBOX_TYPE '%s'" % value in done.err and why in done.err
+
+
+def test_the_container_is_locked_down(needs_engine, vial, containers):
+    """covers: A-08"""
+    p = subprocess.Popen([VIAL, "run", "--preset", "antigravity", "python",
+                          "print('up', flush=True); import time; time.sleep(60)"], cwd="/",
+                         env=environment(SANDBOX_TYPE="docker", DOCKER_CPU_LIMIT="0.25",
+                                         DOCKER_MEMORY_LIMIT="128m"),
+                         stdout=subprocess.PIPE, text=True)
+    try:
+        assert p.stdout.readline() == "up\n"
+        [c] = containers("antigravity-")
+        host = c["HostConfig"]
+        assert host["NetworkMode"] == "none" and host["ReadonlyRootfs"]
+        assert host["CapDrop"] == ["ALL"] and host["NanoCpus"] == 250000000
+        assert host["Memory"] == 128 << 20 and c["Config"]["User"] == "1000:1000"
+    finally:
+        p.terminate()
+        p.communicate()
+    assert wait_for(lambda: not containers("antigravity-"))
+
+
+def test_a_container_is_killed_at_the_time_out(needs_engine, run, containers):
+    """covers: A-08 A-03"""
+    r = run("while True: pass", SANDBOX_TYPE="docker", SANDBOX_TIMEOUT_SEC="1")
+    assert r["verdict"] == "timeout"
+    assert wait_for(lambda: not containers("antigravity-"))
+
+
+def test_the_network_can_be_enabled(vial):
+    """covers: A-04"""
+    def network(**env):
+        return vial("plan", "--preset", "antigravity", "python", "1", SANDBOX_TYPE="docker",
+                    **env).json["network"]
+    assert network() == network(DOCKER_NETWORK_ENABLED="false") == "none"
+    assert network(DOCKER_NETWORK_ENABLED="true") == "bridge"
+
+
+def test_time_out_and_output_come_from_variables(run):
+    """covers: A-03"""
+    assert run("while True: pass", SANDBOX_TIMEOUT_SEC="1")["verdict"] == "timeout"
+    r = run("print('x' * 50000)")
+    assert r["stdout_truncated"] and r["stdout"] == "x" * 10240 + "\n[output truncated]"
+    r = run("print('x' * 50000)", SANDBOX_MAX_OUTPUT_KB="100")
+    assert not r["stdout_truncated"] and r["stdout_bytes"] == 50001
+
+
+def test_the_working_directory_is_temporary_and_the_tree_dies(run):
+    """covers: A-07"""
+    mark = "98%d" % os.getpid()
+    r = run("import os, subprocess\nopen('left', 'w').write('x')\nprint(os.getcwd(), flush=True)\n"
+            "subprocess.Popen(['setsid', 'sleep', '%s'])\nwhile True: pass" % mark,
+            SANDBOX_TIMEOUT_SEC="1")
+    assert r["verdict"] == "timeout" and r["stdout"] == "/work\n"
+    assert run("import os; print(os.listdir('.'))")["stdout"] == "['main.py']\n"
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            assert mark.encode() not in Path("/proc/%s/cmdline" % pid).read_bytes()
+        except OSError:
+            pass
+
+
+def test_the_tool_gives_a_compact_string_or_an_error(mcp):
+    """covers: A-05 A-06"""
+    client = mcp("antigravity")
+    tools = client.tools()
+    assert list(tools) == ["run_python_code"]
+    assert list(tools["run_python_code"]["inputSchema"]["properties"]) == ["code", "timeout"]
+    answer = client("run_python_code", code="print(sum(range(1, 101)))")
+    assert answer.text == "5050\n" and not answer.error
+    assert answer.json["exit_code"] == 0 and answer.json["duration"] > 0
+    assert answer.json["meta"]["runtime"] == "native"
+    assert answer.json["meta"]["truncated"] is False
+    text = client("run_python_code", code="1/0").text
+    assert text.startswith("Error (exit code 1):") and "ZeroDivisionError" in text
+    late = client("run_python_code", code="while True: pass", timeout=1)
+    assert late.text == "Error: execution timed out after 1s" and late.json["meta"]["timed_out"]
+
+
+def test_the_tool_uses_docker_when_told_to(needs_engine, mcp):
+    """covers: A-06 A-08"""
+    client = mcp("antigravity", SANDBOX_TYPE="docker")
+    answer = client("run_python_code", code="print('in', __import__('os').getuid())")
+    assert answer.text == "in 1000\n" and answer.json["meta"]["runtime"] == "docker"
+    assert answer.json["meta"]["isolation"] == "container"
+
+
+def test_an_absent_daemon_says_what_to_do(vial):
+    """covers: A-10"""
+    done = vial("run", "--preset", "antigravity", "python", "1", SANDBOX_TYPE="docker",
+                DOCKER_HOST="unix:///nonexistent/sock")
+    assert done.status == 125 and "Docker daemon not available" in done.err
+    assert "systemctl start docker" in done.err and "docker ps" in done.err
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to be someone else")
+def test_a_daemon_that_refuses_says_what_to_do(place):
+    """covers: A-10"""
+    import socket
+    path = place / "d.sock"
+    with socket.socket(socket.AF_UNIX) as s:
+        s.bind(str(path))
+        s.listen()
+        os.chmod(path, 0o600)
+        (place / "b").mkdir()
+        for part in ("vial", "vial-init", "runtimes", "presets", "seccomp"):
+            source = Path(VIAL).parent / part
+            subprocess.run(["cp", "-r", source, place / "b" / part], check=True)
+        subprocess.run(["chmod", "-R", "a+rX", place], check=True)
+        os.chmod(path, 0o600)
+        done = subprocess.run(["setpriv", "--reuid=65534", "--clear-groups", "--regid=65534",
+                               place / "b" / "vial", "run", "--preset", "antigravity",
+                               "python", "1"], cwd="/", capture_output=True, text=True,
+                              env=environment(SANDBOX_TYPE="docker",
+                                              DOCKER_HOST="unix://%s" % path))
+    assert done.returncode == 125 and "Docker permission denied" in done.stderr
+    assert "usermod -aG docker" in done.stderr
+
+
+def test_an_engine_is_one_folder_and_one_line(vial):
+    """covers: A-12"""
+    names = [d["name"] for d in json.loads(vial("doctor", "--json").out)["drivers"]]
+    table = (ROOT / "src/driver/choose.c").read_text()
+    table = table[table.index("drivers[] = {"):]
+    table = table[:table.index("};")]
+    assert {"native", "docker", "process"} <= set(names)
+    for name in names:
+        assert (ROOT / "src/driver" / name).is_dir()
+        assert table.count("&driver_%s" % name) == 1
+
+
+def test_docker_tests_skip_by_themselves_and_local_ones_run(request):
+    """covers: A-14"""
+    text = Path(__file__).read_text()
+    assert text.count("needs_engine") > 4
+    skip = (Path(__file__).parent / "conftest.py").read_text()
+    assert 'pytest.skip("needs a container engine")' in skip
+    assert DOCKER or "needs a container engine" in (ROOT / "tests/expected-skips").read_text()

@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""codomyrmex: the code execution sandbox, execute_code over MCP."""
+import json
+import os
+import subprocess
+
+import pytest
+from conftest import DOCKER, PYTHON, VIAL, environment, wait_for
+
+
+@pytest.fixture
+def execute(mcp):
+    def start(**env):
+        client = mcp("codomyrmex", **env)
+
+        def call(code, language="bash", **arguments):
+            return client("execute_code", language=language, code=code, **arguments)
+        call.client = client
+        return call
+    return start
+
+
+def test_the_tool_and_its_answer_are_the_documents(execute):
+    """covers: C-01 C-05"""
+    call = execute()
+    tool = call.client.tools()["execute_code"]
+    assert list(tool["inputSchema"]["properties"]) == ["language", "code", "stdin", "timeout"]
+    assert tool["inputSchema"]["required"] == ["language", "code"]
+    assert set(tool["outputSchema"]["properties"]) == {"stdout", "stderr", "exit_code",
+                                                       "status", "exec_time"}
+    answer = call("read x; echo got $x; echo e >&2; exit 5", stdin="abc\n")
+    assert answer.json["exec_time"] > 0
+    del answer.json["exec_time"]
+    assert answer.json == {"stdout": "got abc\n", "stderr": "e\n", "exit_code": 5,
+                           "status": "execution_error"}
+
+
+@pytest.mark.parametrize("code,status", [("true", "success"), ("exit 1", "execution_error"),
+                                         ("while :; do :; done", "timeout")])
+def test_the_status_tells_how_it_ended(execute, code, status):
+    """covers: C-01"""
+    assert execute()(code, timeout=1).json["status"] == status
+
+
+def test_the_languages_are_the_configured_ones(execute, vial):
+    """covers: C-02 C-03"""
+    answer = execute()("x", "cobol")
+    assert answer.error and "python3.10" in answer.text and "nodejs18" in answer.text
+    done = vial("--preset", "codomyrmex", "run", "python", "print(1)")
+    assert done.status == 125 and "known: python3.10, bash, nodejs18, python3.9" in done.err
+
+
+def test_a_language_has_its_image_and_profile(needs_engine, execute, vial):
+    """covers: C-02 C-07"""
+    answer = execute()("import sys; print(sys.version_info[0])", "python3.10")
+    assert answer.json["stdout"] == "3\n", answer.text
+    plan = vial("--preset", "codomyrmex", "plan", "python3.10", "1").json
+    assert plan["image"] == PYTHON and plan["seccomp"] == "python3"
+
+
+LANGUAGES = """{
+  "bash": {
+    "image": "mine:1",
+    "seccomp_profile": "strict.json", // Path to custom seccomp profile
+    "default_memory_mb": 96,
+    "allow_network": false // Explicitly state default
+  }
+}
+"""
+
+
+@pytest.fixture
+def languages(tmp_path):
+    file = tmp_path / "sandbox_languages.json"
+    file.write_text(LANGUAGES)
+    return str(file)
+
+
+def test_a_language_file_replaces_the_table(execute, vial, languages):
+    """covers: C-02"""
+    call = execute(SANDBOX_LANGUAGE_CONFIG_FILE=languages)
+    schema = call.client.tools()["execute_code"]["inputSchema"]
+    assert schema["properties"]["language"]["enum"] == ["bash"]
+    assert call("echo hi").json["stdout"] == "hi\n"
+    plan = vial("--preset", "codomyrmex", "plan", "--driver", "docker", "bash", "1",
+                SANDBOX_LANGUAGE_CONFIG_FILE=languages).json
+    assert (plan["image"], plan["seccomp"]) == ("mine:1", "strict")
+    assert plan["limits"]["memory_bytes"] == 96 << 20 and plan["network"] == "none"
+    done = vial("--preset", "codomyrmex", "plan", "bash", "1",
+                SANDBOX_LANGUAGE_CONFIG_FILE="/nonexistent.json")
+    assert done.status == 125 and "SANDBOX_LANGUAGE_CONFIG_FILE" in done.err
+
+
+def test_a_request_above_a_cap_is_refused_and_not_clipped(execute):
+    """covers: C-04"""
+    answer = execute()("true", timeout=301)
+    assert answer.error and answer.json["status"] == "refused"
+    assert "max_timeout 5m" in answer.text
+    answer = execute(SANDBOX_GLOBAL_MAX_TIMEOUT_SECONDS="10")("true", timeout=11)
+    assert answer.error and "max_timeout 10s" in answer.text
+
+
+def test_the_administrators_variables_hold(vial, execute):
+    """covers: C-04"""
+    plan = vial("--preset", "codomyrmex", "plan", "--driver", "docker", "bash", "1",
+                SANDBOX_DEFAULT_TIMEOUT_SECONDS="7", SANDBOX_DEFAULT_MEMORY_LIMIT_MB="64",
+                SANDBOX_DEFAULT_CPU_QUOTA_PERCENT="25", SANDBOX_PID_LIMIT="33",
+                SANDBOX_DEFAULT_USER_UID_GID="1234:1235").json
+    limits = plan["limits"]
+    assert (limits["wall_ms"], limits["memory_bytes"]) == (7000, 64 << 20)
+    assert (limits["milli_cpus"], limits["pids"]) == (250, 33)
+    assert plan["container"]["user"] == "1234:1235"
+    done = vial("--preset", "codomyrmex", "run", "bash", "true",
+                SANDBOX_DEFAULT_CPU_QUOTA_PERCENT="lots")
+    assert done.status == 125 and "SANDBOX_DEFAULT_CPU_QUOTA_PERCENT" in done.err
+    late = execute(SANDBOX_DEFAULT_TIMEOUT_SECONDS="1")("while :; do :; done")
+    assert late.json["status"] == "timeout"
+
+
+def test_the_socket_and_the_user_are_the_administrators(needs_engine, vial):
+    """covers: C-04"""
+    env = {"DOCKER_SOCKET_PATH": os.environ["DOCKER_HOST"], "DOCKER_HOST": "unix:///nope"}
+    done = vial("--preset", "codomyrmex", "run", "bash", "id -u; id -g",
+                SANDBOX_DEFAULT_USER_UID_GID="1234:1235", **env)
+    assert done.out == "1234\n1235\n", done.err
+    done = vial("--preset", "codomyrmex", "run", "--driver", "docker", "bash", "id -u",
+                SANDBOX_DEFAULT_USER_UID_GID="0:0", **env)
+    assert done.status == 125 and "root" in done.err
+
+
+def test_each_request_has_a_sandbox_of_its_own(execute, containers):
+    """covers: C-06"""
+    call = execute()
+    assert call("echo x > /tmp/left; echo x > left; ls").json["stdout"] == "left\n"
+    assert call("ls /tmp/left left 2>/dev/null").json["stdout"] == ""
+    call("while :; do :; done", timeout=1)
+    assert wait_for(lambda: not containers("codomyrmex-"))
+
+
+def test_the_container_has_the_documents_options(needs_engine, containers):
+    """covers: C-07"""
+    p = subprocess.Popen([VIAL, "--preset", "codomyrmex", "run", "bash", "echo up; sleep 60"],
+                         cwd="/", env=environment(), stdout=subprocess.PIPE, text=True)
+    try:
+        assert p.stdout.readline() == "up\n"
+        [c] = containers("codomyrmex-")
+        host = c["HostConfig"]
+        assert host["ReadonlyRootfs"] and host["NetworkMode"] == "none"
+        assert host["CapDrop"] == ["ALL"] and not host["CapAdd"]
+        assert "no-new-privileges" in host["SecurityOpt"]
+        assert any(o.startswith("seccomp={") for o in host["SecurityOpt"])
+        assert host["PidsLimit"] == 101 and host["Memory"] == 256 << 20
+        assert host["NanoCpus"] == 500000000 and c["Config"]["User"] == "1000:1000"
+    finally:
+        p.terminate()
+        p.communicate()
+
+
+def test_many_requests_at_once_are_all_answered(execute):
+    """covers: C-08"""
+    client = execute().client
+    for i in range(8):
+        client.send({"id": 1000 + i, "method": "tools/call", "params": {
+            "name": "execute_code",
+            "arguments": {"language": "bash", "code": "sleep 0.2; echo %d" % i}}})
+    seen = {}
+    while len(seen) < 8:
+        message = json.loads(client.process.stdout.readline())
+        if message.get("id", 0) >= 1000:
+            seen[message["id"] - 1000] = message["result"]["structuredContent"]["stdout"]
+    assert seen == {i: "%d\n" % i for i in range(8)}
+
+
+def test_security_events_are_recorded(vial, tmp_path):
+    """covers: C-09"""
+    log = tmp_path / "audit"
+    config = tmp_path / "c.yaml"
+    config.write_text("audit: {path: %s}\n" % log)
+    args = ["--preset", "codomyrmex", "--config", str(config), "run"]
+    assert vial(*args, "bash", "echo secret-code").status == 0
+    assert vial(*args, "--timeout", "1", "bash", "while :; do :; done").status == 124
+    assert vial(*args, "--timeout", "999", "bash", "true").status == 125
+    shown = vial("audit", "show", "--json", str(log))
+    events = [json.loads(line) for line in shown.out.splitlines()]
+    text = json.dumps(events)
+    assert "bash" in text and "timeout" in text and "VIAL-CAP" in text, shown.err
+    assert "secret-code" not in text and "sha256" in text
+
+
+def test_input_files_are_read_only_and_outputs_are_files(vial, place):
+    """covers: C-10"""
+    (place / "in.csv").write_text("1,2\n")
+    os.chmod(place / "in.csv", 0o644)
+    done = vial("--preset", "codomyrmex", "run", "--mount", "%s:/in" % place, "--out",
+                "big.txt:%s/" % place, "bash",
+                "cat /in/in.csv; echo x > /in/y; seq 1 99999 > big.txt")
+    assert done.out == "1,2\n" and "Read-only" in done.err, done.err
+    assert (place / "big.txt").stat().st_size == sum(len(str(i)) + 1 for i in range(1, 100000))
+
+
+def test_another_runtime_is_named_through_the_engine(vial):
+    """covers: C-11"""
+    plan = vial("--preset", "codomyrmex", "plan", "--driver", "docker", "--runtime", "runsc",
+                "bash", "1").json
+    assert plan["container"]["runtime"] == "runsc"
+    done = vial("--preset", "codomyrmex", "run", "--driver", "native", "--runtime", "runsc",
+                "bash", "true")
+    assert done.status == 125 and "VIAL-UNSUPPORTED" in done.err
+
+
+def test_a_runtime_that_the_engine_lacks_is_refused(needs_engine, vial):
+    """covers: C-11"""
+    r = vial("--preset", "codomyrmex", "run", "--json", "--runtime", "runsc", "bash",
+             "true").json
+    assert r["verdict"] in ("denied", "failed") and "runsc" in json.dumps(r["error"])
+
+
+def test_the_network_is_a_matter_of_each_execution_below_the_cap(vial, tmp_path):
+    """covers: C-13"""
+    plan = vial("--preset", "codomyrmex", "plan", "--driver", "docker", "--network", "bridge",
+                "--dns", "10.0.0.53", "bash", "1").json
+    assert plan["network"] == "bridge" and plan["container"]["dns"] == ["10.0.0.53"]
+    (tmp_path / "c.yaml").write_text("policy: {networks: [none]}\n")
+    done = vial("--preset", "codomyrmex", "--config", str(tmp_path / "c.yaml"), "run",
+                "--driver", "docker", "--network", "bridge", "bash", "true")
+    assert done.status == 125 and "VIAL-POLICY" in done.err
