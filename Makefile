@@ -39,7 +39,7 @@ install: build ## install below PREFIX (default /usr/local); DESTDIR is honoured
 	@tools/install $(B) $(PREFIX)
 
 requirements: build ## which requirement has a passing test
-	@tools/requirements
+	@tools/requirements $(B)
 
 clean: ## remove what was built
 	@rm -rf build build-*

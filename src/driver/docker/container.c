@@ -18,7 +18,7 @@ static void add_part(struct str *out, const char *text)
     str_putc(out, '-');
     for (size_t i = 0; i < NAME_PART && text[i]; i++) {
         unsigned char c = (unsigned char)text[i];
-        bool fits = c < 128 && (isalnum(c) || c == '_' || c == '.');
+        bool fits = c < 128 && (isalnum(c) || c == '_' || c == '.' || c == '-');
         char put = '_';
 
         if (fits)
