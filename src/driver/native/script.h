@@ -82,7 +82,8 @@ struct step {
 struct script {
     size_t count, cap; /* steps */
     size_t text_len, text_cap;
-    bool failed; /* sticky: no room */
+    bool failed;  /* sticky: no room */
+    bool sharing; /* the child lives in our memory, on STACK */
     struct step scratch;
     _Alignas(16) unsigned char stack[RAW_STACK]; /* the child's */
     struct step steps[];                         /* then the texts */
@@ -98,7 +99,7 @@ struct script_report {
 
 /* Room for so many steps and bytes of text, used or not: what is not touched costs
  * nothing. NULL: no memory. */
-struct script *script_new(size_t steps, size_t text);
+struct script *script_new(size_t steps, size_t text, bool sharing);
 /* Appends a zeroed step and returns it; a scratch one after a failure. */
 struct step *script_add(struct script *s, enum step_op op);
 /* The same with what most steps have. */
