@@ -258,8 +258,7 @@ static int judge(const struct python *py, bool *exited)
         api.PyErr_Print();
         return 1;
     }
-    api.PyErr_NormalizeException(&type, &value, &trace);
-    code = ask(py, "exit_code", value, NULL, NULL);
+    code = ask(py, "exit_code", value ? value : api.none, NULL, NULL);
     result = (int)api.PyLong_AsLong(code);
     drop(code);
     drop(type);
@@ -268,12 +267,28 @@ static int judge(const struct python *py, bool *exited)
     return result;
 }
 
+/* Called from here, so that no frame of ours stands in what they print. */
+static void call_of_module(const char *module, const char *name)
+{
+    void *object = api.PyDict_GetItemString(api.PyImport_GetModuleDict(), module);
+    void *called = object ? api.PyObject_GetAttrString(object, name) : NULL;
+    void *result = called ? api.PyObject_CallFunctionObjArgs(called, NULL) : NULL;
+
+    if (object && !result)
+        api.PyErr_WriteUnraisable(object);
+    drop(called);
+    drop(result);
+}
+
 /* Threads and exit functions first, in python's order; then what is quick can be
  * made quick. */
 static _Noreturn void finish(const struct python *py)
 {
-    void *good = ask(py, "finish", NULL, NULL, NULL);
+    void *good = NULL;
 
+    call_of_module("threading", "_shutdown");
+    call_of_module("atexit", "_run_exitfuncs");
+    good = ask(py, "finish", NULL, NULL, NULL);
     ending.armed = good != api.none;
     drop(good);
     if (ending.armed)

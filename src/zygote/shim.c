@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "wire/message.h"
+#include "zygote/environ.h"
 #include "zygote/hatch.h"
 #include "zygote/pages.h"
 #include "zygote/python.h"
@@ -65,10 +66,11 @@ static void hold_proc(void)
 /* Before python, and before there is any thread. */
 __attribute__((constructor)) static void start(void)
 {
-    const char *preload = getenv("LD_PRELOAD");
+    char *preload = getenv("LD_PRELOAD");
 
     if (!preload)
         return;
+    environ_cut(preload - strlen("LD_PRELOAD=")); /* the driver put it last */
     (void)unsetenv("LD_PRELOAD");
     hold_proc();
     if (fcntl(ZYGOTE_PLACE_FD, F_GETFD) >= 0) {
@@ -261,7 +263,7 @@ __attribute__((visibility("default"))) FILE *fopen64(const char *path, const cha
     static int served;
 
     if (!real)
-        real = (FILE * (*)(const char *, const char *)) dlsym(RTLD_NEXT, "fopen64");
+        *(void **)(void *)&real = dlsym(RTLD_NEXT, "fopen64");
     if (!served && strcmp(path, PROGRAM) == 0) {
         served = 1;
         serve(real);

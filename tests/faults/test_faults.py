@@ -10,6 +10,7 @@ FAULT_RUNS   how many runs the random-kill test makes (60); FAULT_KILLS of them 
 import json
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -87,6 +88,34 @@ def test_sixty_four_at_once_do_not_mix(host):
           for i in range(64)]
     for i, p in enumerate(ps):
         assert p.communicate(timeout=120)[0] == b"%d\n%d\n" % (i, i)
+    assert host.check(5) == []
+
+
+def kib(pid, name, file="status"):
+    text = open("/proc/%s/%s" % (pid, file)).read()
+    return int(re.search(r"^%s:\s+(\d+) kB" % name, text, re.M)[1])
+
+
+def guests_of(pid):
+    """Its children but for the janitor, who lives in its memory."""
+    kids = open("/proc/%d/task/%d/children" % (pid, pid)).read().split()
+    return [k for k in kids if open("/proc/%s/comm" % k).read() != "vial-janitor\n"]
+
+
+def test_sixty_four_at_once_stay_small(host):
+    """Each vial below 4 MiB at its peak; vial and guest of all 64, with what they share
+    counted once, below 64 MiB."""
+    ps = [subprocess.Popen([VIAL, "run", "--driver", "native", "sh", "echo up; read x; echo $x"],
+                           stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(64)]
+    assert [p.stdout.readline() for p in ps] == [b"up\n"] * 64
+    peaks = [kib(p.pid, "VmHWM") for p in ps]
+    guests = [g for p in ps for g in guests_of(p.pid)]
+    total = sum(kib(pid, "Pss", "smaps_rollup") for pid in [p.pid for p in ps] + guests)
+    outs = [p.communicate(b"%d\n" % i, timeout=120)[0] for i, p in enumerate(ps)]
+    assert outs == [b"%d\n" % i for i in range(64)]
+    assert len(guests) == 64
+    assert 0 < max(peaks) <= 4 << 10, max(peaks)
+    assert 64 * 64 < total <= 64 << 10, total
     assert host.check(5) == []
 
 

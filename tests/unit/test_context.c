@@ -5,7 +5,6 @@
 #include <jansson.h>
 #include <pthread.h>
 
-#include "base/path.h"
 #include "session_case.h"
 
 #include "vial/context.h"
@@ -151,16 +150,17 @@ static void rich_values_come_by_media_type(void **state)
     vial_session_free(s);
 }
 
-static void need_packages(struct vial_session *s)
+/* Not every image has everything. */
+static void need(struct vial_session *s, const char *line, const char *why)
 {
-    struct vial_exec *x = start(s, "python3 -c 'import matplotlib, pandas'");
+    struct vial_exec *x = start(s, line);
     struct vial_exec_status st = wait_for(x);
 
     vial_exec_free(x);
     if (st.verdict == VIAL_OK)
         return;
     vial_session_free(s);
-    print_message("matplotlib and pandas are not installed\n");
+    print_message("%s\n", why);
     skip();
 }
 
@@ -175,7 +175,8 @@ static void a_plot_a_table_and_a_traceback_come_out_of_the_box(void **state)
     struct vial_session *s = open_on(on);
     struct vial_context *c;
 
-    need_packages(s);
+    need(s, "python3 -c 'import matplotlib, pandas'",
+         "matplotlib and pandas are not installed");
     c = open_python(s);
     r = cell(c, "import matplotlib.pyplot as plt\nplt.plot([1, 4, 9])\nplt.title('x')");
     if (strcmp(text_at(r, "status", NULL), "ok") != 0)
@@ -330,19 +331,14 @@ static void much_output_is_cut_at_the_limit(void **state)
 static void node_remembers_too(void **state)
 {
     struct vial_context *c = NULL;
-    char *node = path_find_program("node", PATH_SEARCH);
     static const char loop[] = "for (;;);";
     char *text = NULL;
     json_t *r;
 
     begin(on);
-    if (!node) { /* not every machine has one */
-        print_message("there is no node\n");
-        return;
-    }
-    free(node);
     struct vial_session *s =
         open_with(on, "'timeout':'60s','memory':'1g','pids':256", NULL);
+    need(s, "command -v node", "there is no node");
     good(vial_context_open(s, "node", &c, &err));
     check_cell(c, "var x = 40; function f() { return x + 2 }", "ok", "", "(none)");
     check_cell(c, "console.log('hé'); f()", "ok", "hé\n", "42");

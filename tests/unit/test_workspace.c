@@ -399,6 +399,17 @@ static void a_session_without_an_overlay_says_so(void **state)
     vial_session_free(s);
 }
 
+static void a_driver_that_cannot_says_so(void **state)
+{
+    begin(on);
+    struct vial_request *req = case_request(
+        "{'driver':'process','workspace':'/usr/share','workspace_mode':'overlay'}");
+    struct vial_session *s = NULL;
+
+    refused(vial_session_open(on->engine, req, NULL, &s, &err), "VIAL-UNSUPPORTED");
+    vial_request_free(req);
+}
+
 #define TESTS(on)                                                                      \
     {                                                                                  \
         T(nothing_reaches_the_host_before_a_commit, on),                               \
@@ -411,6 +422,7 @@ static void a_session_without_an_overlay_says_so(void **state)
             T(a_layer_is_bounded_by_the_disk_limit, on),                               \
             T(an_ended_session_can_still_be_committed, on),                            \
             T(a_commit_while_programs_write_takes_no_link_for_a_file, on),             \
+            T(a_driver_that_cannot_says_so, on),                                       \
             T(a_session_without_an_overlay_says_so, on),                               \
     }
 

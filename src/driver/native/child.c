@@ -185,10 +185,14 @@ static long attach_inside(const struct walk *w, const struct step *s)
 
 static long make_file(const struct step *s)
 {
-    long fd =
-        CALL(SYS_openat, AT_FDCWD, s->a, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, s->x);
-    long rc = fd < 0 ? fd : s->b ? write_fd(fd, s->b) : 0;
+    long fd = -1;
+    long rc = 0;
 
+    if (!s->b)
+        return CALL(SYS_mknod, s->a, S_IFREG | s->x, 0);
+    fd =
+        CALL(SYS_openat, AT_FDCWD, s->a, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, s->x);
+    rc = fd < 0 ? fd : write_fd(fd, s->b);
     if (fd >= 0)
         (void)CALL(SYS_close, fd);
     return rc;

@@ -143,11 +143,17 @@ void janitor_release(struct janitor *j)
     *j = JANITOR_NONE; /* its room is lost to us: it still lives there */
 }
 
+void janitor_call_off(const struct janitor *j)
+{
+    if (j->leash_fd >= 0)
+        (void)kill(j->pid, SIGKILL); /* not reaped yet, so the number is its own */
+}
+
 void janitor_dismiss(struct janitor *j)
 {
     if (j->leash_fd < 0)
         return;
-    (void)kill(j->pid, SIGKILL); /* not reaped yet, so the number is its own */
+    janitor_call_off(j);
     while (waitpid(j->pid, NULL, __WALL) < 0 && errno == EINTR)
         ;
     (void)close(j->leash_fd);

@@ -35,7 +35,9 @@ void janitor_start(struct janitor *out, const struct cgroup *c, int pidfd);
 /* From here on it is as if the owner had died. */
 void janitor_release(struct janitor *j);
 
-/* The owner has done its work. */
+/* The owner has done its work: the janitor begins to end, and has ended when dismissed.
+ */
+void janitor_call_off(const struct janitor *j);
 void janitor_dismiss(struct janitor *j);
 
 #endif

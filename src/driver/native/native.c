@@ -442,7 +442,7 @@ static void close_vessel(struct vessel *vessel)
     reap(n);
     cgroup_remove(&n->cgroup);
     if (n->pid == 0)
-        janitor_dismiss(&n->janitor);
+        janitor_call_off(&n->janitor); /* it ends while we close the rest */
     else /* stuck in the kernel: it is the janitor's to wait for */
         janitor_release(&n->janitor);
     auto_fd_(&vessel->stream_fd);
@@ -452,6 +452,7 @@ static void close_vessel(struct vessel *vessel)
     auto_fd_(&vessel->merged_fd);
     jail_done(&vessel->jail);
     strv_done(&vessel->layers);
+    janitor_dismiss(&n->janitor);
     free(n);
 }
 

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""units.py BUILD RESULTS: the suites that hold for every driver, on the engine that
+DOCKER_HOST names, two at a time. The contract holds for each way in of the guest."""
+import concurrent.futures
+import os
+import subprocess
+import sys
+
+SUITES = [("contract", "test_contract", "bind"), ("contract_exec", "test_contract", "exec"),
+          ("contract_copy", "test_contract", "copy"),
+          ("session_streams", "test_session_streams", "bind"),
+          ("session_files", "test_session_files", "bind"), ("session", "test_session", "bind"),
+          ("context", "test_context", "bind"), ("keep", "test_keep", "bind")]
+
+
+def run(build, results, suite):
+    name, program, place = suite
+    path = os.path.join(results, "docker_%s.xml" % name)
+    if os.path.exists(path):
+        os.unlink(path)
+    done = subprocess.run([os.path.join(build, "tests/unit", program), "docker"],
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, check=False,
+                          env={**os.environ, "VIAL_TEST_PLACE": place, "VIAL_SHARE": build,
+                               "CMOCKA_MESSAGE_OUTPUT": "XML", "CMOCKA_XML_FILE": path})
+    print("%s: status %d\n%s" % (name, done.returncode, done.stdout), flush=True)
+    return done.returncode
+
+
+def main():
+    build, results = sys.argv[1:]
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        codes = list(pool.map(lambda suite: run(build, results, suite), SUITES))
+    sys.exit(any(codes))
+
+
+if __name__ == "__main__":
+    main()
