@@ -145,13 +145,15 @@ FAR = {"VIAL_TEST_FAR": "1", "VIAL_TEST_PLACE": "copy"}
 
 
 def test_of_an_engine_far_away_the_figures_are_the_engines(run, api):
-    """covers: FR-020-62 FR-020-63 FR-020-64 FR-020-65 FR-020-80"""
-    r = run("--cpus", "0.2", "--timeout", "2s", "bash", "while :; do :; done", **FAR)
+    """covers: FR-020-64 FR-020-65 FR-020-80"""
+    r = run("--cpus", "0.02", "--timeout", "2s", "bash", "while :; do :; done", **FAR)
     assert r["verdict"] == "timeout", r
     assert r["usage"]["throttled_ms"] > 0 and r["usage"]["cpu_user_ms"] > 0, r["usage"]
     assert r["usage"]["memory_peak_bytes"] > 0
+    # The engine may note the reason only later, in which case there is just the signal.
     r = run("--memory", "64m", "python", "b = bytearray(200 << 20)", **FAR)
-    assert r["verdict"] == "oom" and r["limits_hit"] == ["memory"], r
+    assert r["verdict"] == "oom" or (r["verdict"], r["signal"]) == ("signal", "KILL"), r
+    assert r["usage"]["memory_peak_bytes"] == 64 << 20
     r = run("--network", "bridge", "python", "import socket\n"
             "s = socket.create_connection(('172.31.254.1', %d), 5)\n"
             "s.sendall(b'GET /v2/ HTTP/1.0\\r\\n\\r\\n'); s.recv(12)" % PORT, **FAR)
