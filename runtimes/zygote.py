@@ -69,7 +69,7 @@ def reopen_stdin():
     old = sys.stdin
     buffer = open(0, "rb", closefd=False)
     buffer.raw.name = "<stdin>"
-    new = io.TextIOWrapper(buffer, encoding=old.encoding, errors=old.errors)
+    new = io.TextIOWrapper(buffer, encoding=old.encoding, errors=old.errors, newline="\n")
     new.mode = "r"
     sys.stdin = sys.__stdin__ = new
 
@@ -117,8 +117,9 @@ def flush():
 
 
 def exit_code(value):
-    """What an exit with VALUE means to the system."""
-    code = value.code
+    """What an exit with VALUE, an exception or what one would be made of, means to the
+    system."""
+    code = value.code if isinstance(value, SystemExit) else value
     if code is None:
         return 0
     if isinstance(code, int):
@@ -131,17 +132,8 @@ def exit_code(value):
 
 
 def finish():
-    """Threads are waited for, and exit functions called. True when the rest of the
-    output could be written: python would exit with 120 otherwise."""
-    threading = sys.modules.get("threading")
-    if threading is not None:
-        try:
-            threading._shutdown()
-        except BaseException:
-            return None
-    atexit = sys.modules.get("atexit")
-    if atexit is not None:
-        atexit._run_exitfuncs()
+    """True when the rest of the output could be written: python would exit with 120
+    otherwise."""
     for stream in (sys.stdout, sys.stderr):
         try:
             if stream is not None and not stream.closed:

@@ -19,7 +19,7 @@ function element(name, attributes = {}, ...children) {
 }
 
 const number = (n) => n >= 1e6 ? `${(n / 1e6).toFixed(1)} M` : n >= 1e4 ? `${(n / 1e3).toFixed(1)} k` : String(Math.round(n));
-const few = (n) => n >= 100 ? n.toFixed(0) : n >= 10 ? n.toFixed(1) : n > 0 ? n.toFixed(2).replace(/0$/, "") : "0";
+const few = (n) => n >= 100 ? n.toFixed(0) : String(Number(n.toPrecision(2)));
 const duration = (ms) => ms === null || ms === undefined ? "–" : ms < 1 ? `${ms.toFixed(2)} ms` : ms < 100 ? `${ms.toFixed(1)} ms` : ms < 10000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(1)} s`;
 const axis = (s) => s === 0 ? "0" : s < 1 ? `${few(s * 1000)} ms` : `${few(s)} s`;
 const bytes = (n) => n >= 2 ** 30 ? `${(n / 2 ** 30).toFixed(1)} GiB` : n >= 2 ** 20 ? `${(n / 2 ** 20).toFixed(1)} MiB` : n >= 1024 ? `${(n / 1024).toFixed(0)} KiB` : `${n} B`;
@@ -73,7 +73,6 @@ function showMetrics(m) {
   $("rate").textContent = `${few(history.rate.at(-1) || 0)} a second`;
   $("median").textContent = ever === null ? "–" : duration(ever * 1000);
   $("tail").textContent = worst === null ? "" : `95 %: ${duration(worst * 1000)}`;
-  $("pooled").textContent = number(get("vessels_pooled"));
   $("vessels").textContent = `${number(get("vessels"))} vessels on this host`;
   $("sessions").textContent = number(get("sessions_open"));
   $("connections").textContent = `${number(get("http_connections"))} connections`;
@@ -87,7 +86,7 @@ function drawPlots() {
        { count: COUNT, stepS: STEP_S, show: axis, name: "Time a program runs, median and 95th percentile" });
 }
 
-const kind = (verdict) => verdict === "ok" ? "" : ["nonzero", "signal", "cancelled", "output_limit"].includes(verdict) ? "warn" : "bad";
+const kind = (verdict) => verdict === "ok" ? "" : ["nonzero", "signal", "cancelled", "output_limit"].includes(verdict) ? "warn" : "worse";
 
 function showVerdicts(m, total) {
   const rows = [];
@@ -103,6 +102,7 @@ function showVerdicts(m, total) {
 
 function showPool(pool) {
   const shapes = pool?.shapes || [];
+  $("pooled").textContent = number(shapes.reduce((sum, s) => sum + (s.idle || 0), 0));
   if (!shapes.length) {
     $("pool").replaceChildren(element("p", { class: "empty" }, "No vessel waits: what is asked for again becomes warm."));
     return;

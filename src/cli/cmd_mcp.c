@@ -101,7 +101,8 @@ static int serve(const struct cli *cli, int out, struct vial_error *err)
         return -1;
     options.engine = engine;
     if (registry_open(&options, &registry, err) == 0 &&
-        mcp_vial_open(engine, registry, cli_flag(cli, "preset"), &server, err) == 0)
+        mcp_vial_open(engine, registry, cli_flag(cli, "preset"), NULL, &server, err) ==
+            0)
         rc = mcp_stdio_serve(mcp_vial_core(server), STDIN_FILENO, out, err);
     mcp_vial_close(server);
     registry_close(registry);

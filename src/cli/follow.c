@@ -15,6 +15,7 @@
 #include "cli/live.h"
 #include "cli/print.h"
 #include "cli/pull.h"
+#include "cli/remote.h"
 
 #include "vial/warm.h"
 
@@ -264,8 +265,25 @@ static int warm_up(struct vial_engine *engine, const struct vial_request *req,
 
     if (vial_engine_warm(engine, &options, err) < 0)
         return -1;
-    (void)vial_warm_ready(engine, req, 1, WARM_MS, &why);
+    if (vial_warm_ready(engine, req, 1, WARM_MS, &why) < 0)
+        return 0; /* the run itself says more about it */
     return 0;
+}
+
+static int follow_remote(const struct cli *cli, const struct vial_request *req,
+                         const struct vial_watch *watch, struct live *live,
+                         const struct bring *places)
+{
+    struct vial_result *result = NULL;
+    struct vial_error err = { 0 };
+    int status;
+
+    if (remote_run(cli, req, watch, &result, &err) < 0)
+        return cli_deny(cli, &err);
+    live_end(live);
+    status = conclude(cli, places, result, live, watch->cancel_fd);
+    vial_result_free(result);
+    return status;
 }
 
 static int follow_run(const struct cli *cli, const struct vial_request *req,
@@ -277,7 +295,11 @@ static int follow_run(const struct cli *cli, const struct vial_request *req,
     struct vial_error err = { 0 };
     int status = STATUS_VIAL;
 
-    if (bring_open(cli, &places, &err) < 0 || cli_engine(cli, &engine, &err) < 0)
+    if (bring_open(cli, &places, &err) < 0)
+        return cli_deny(cli, &err);
+    if (cli_flag(cli, "daemon"))
+        return follow_remote(cli, req, watch, live, &places);
+    if (cli_engine(cli, &engine, &err) < 0)
         return cli_deny(cli, &err);
     live->engine = engine;
     live->req = req;

@@ -91,10 +91,14 @@ void files_put_data(struct guest *g, struct job *j, const uint8_t *data, size_t 
     host_used(g, j, len);
 }
 
+/* The next frame may start it, and what is open for writing cannot be executed. */
 void files_put_end(struct guest *g, struct job *j)
 {
-    int rc = renameat(j->dir_fd, j->temp, j->dir_fd, j->name);
+    int rc;
 
+    (void)close(j->file_fd);
+    j->file_fd = -1;
+    rc = renameat(j->dir_fd, j->temp, j->dir_fd, j->name);
     if (rc == 0)
         j->temp[0] = 0; /* nothing to clean up */
     files_finish(g, j, rc < 0 ? errno : 0, "rename");

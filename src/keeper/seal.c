@@ -55,6 +55,8 @@ static int allow(int ruleset, uint64_t accesses, const char *path,
     struct landlock_path_beneath_attr rule = { .parent_fd = fd };
     struct stat st;
 
+    if (fd < 0 && (errno == EACCES || errno == ENOENT))
+        return 0; /* where we cannot go, there is nothing to allow */
     if (fd < 0 || fstat(fd, &st) < 0)
         return fail_sys(err, "open '%s'", path);
     rule.allowed_access = accesses & (OF_FILES | (S_ISDIR(st.st_mode) ? OF_DIRS : 0));
@@ -82,7 +84,10 @@ static int enter_landlock(const char *const *writable, struct vial_error *err)
     for (size_t i = 0; writable && writable[i]; i++)
         if (allow(ruleset, attr.fs, writable[i], err) < 0)
             return -1;
-    if (allow(ruleset, attr.fs, "/dev/null", err) < 0)
+    /* Files without a name, for output that does not fit into memory. */
+    if (allow(ruleset, attr.fs, "/dev/null", err) < 0 ||
+        allow(ruleset, LANDLOCK_ACCESS_FS_WRITE_FILE, "/tmp", err) < 0 ||
+        allow(ruleset, LANDLOCK_ACCESS_FS_WRITE_FILE, "/var/tmp", err) < 0)
         return -1;
     if (syscall(SYS_landlock_restrict_self, ruleset, 0) < 0)
         return fail_sys(err, "enter Landlock");

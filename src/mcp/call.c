@@ -130,7 +130,7 @@ static int run_here(struct work *w, json_t **result, struct rpc_error *err)
     struct mcp_answer answer = { 0 };
     int rc;
 
-    w->tool->call(w->tool, &w->public, &answer);
+    work_call(w, &answer);
     rc = answer_result(&answer, result, err);
     answer_done(&answer);
     return rc;

@@ -65,13 +65,15 @@ struct era { /* who asks, in the terms of both eras */
 
 int work_init(struct work *w, struct mcp_exchange *x, const struct era *era);
 void work_done(struct work *w);
+/* Calls the tool, when it is its turn. */
+void work_call(struct work *w, struct mcp_answer *answer);
 void work_send(struct work *w, json_t *message); /* takes */
 
 /* A method: fills *RESULT or ERR. */
 typedef int mcp_method(struct mcp_exchange *x, const struct era *era, json_t **result,
                        struct rpc_error *err);
 
-mcp_method tools_list, tools_call, prompts_list, prompts_get, resources_list,
+extern mcp_method tools_list, tools_call, prompts_list, prompts_get, resources_list,
     resources_templates, resources_read, complete, listen_run, task_get, task_update,
     task_cancel;
 

@@ -42,9 +42,7 @@ const struct mcp_options *mcp_options(const struct mcp *mcp)
     return &mcp->options;
 }
 
-struct mcp_peer *mcp_peer_new(struct mcp *mcp,
-                              void (*send)(void *transport, json_t *message),
-                              void *transport)
+struct mcp_peer *mcp_peer_new(struct mcp *mcp, mcp_send *send, void *transport)
 {
     struct mcp_peer *peer = calloc(1, sizeof *peer);
 

@@ -41,6 +41,15 @@ struct mcp_prompt {
     void (*get)(struct mcp_call *call, struct mcp_answer *answer);
 };
 
+/* Lets calls that run programs in, one after the other if need be. */
+struct mcp_gate {
+    void *context;
+    /* Waits for the owner's turn, or until CANCEL_FD is readable. */
+    int (*enter)(void *context, const char *owner, int cancel_fd,
+                 struct vial_error *err);
+    void (*leave)(void *context, const char *owner, double cpu_ms);
+};
+
 struct mcp_options {
     struct vial_engine *engine; /* these outlive the server */
     struct registry *registry;
@@ -52,6 +61,7 @@ struct mcp_options {
     bool lists_change;     /* tools and prompts may come and go */
     int64_t task_after_ms; /* a call of a tool with MCP_TASK_LONG becomes a task */
     unsigned calls;        /* the most tools at work at once; 0: 64 */
+    struct mcp_gate gate;  /* enter NULL: none */
 };
 
 int mcp_open(const struct mcp_options *options, struct mcp **out,
@@ -67,9 +77,8 @@ void mcp_changed(struct mcp *mcp, const char *what);
 
 /* A client of the elder era: one process at the other end of stdio, or one session
  * over HTTP. SEND gets what nobody asked for, from any thread, and takes it. */
-struct mcp_peer *mcp_peer_new(struct mcp *mcp,
-                              void (*send)(void *transport, json_t *message),
-                              void *transport);
+typedef void mcp_send(void *transport, json_t *message);
+struct mcp_peer *mcp_peer_new(struct mcp *mcp, mcp_send *send, void *transport);
 /* Cancels all its requests, and waits for them. NULL is allowed. */
 void mcp_peer_free(struct mcp_peer *peer);
 /* The version that was agreed upon, or "". */
@@ -107,7 +116,6 @@ json_t *mcp_answer(struct mcp_exchange *x, bool modern, unsigned *status);
 struct mcp_flight;
 int mcp_flight_begin(struct mcp_peer *peer, const json_t *id, struct mcp_flight **out,
                      int *cancel_fd, struct rpc_error *err);
-bool mcp_flight_is_cancelled(struct mcp_flight *flight);
 bool mcp_flight_end(struct mcp_peer *peer, struct mcp_flight *flight);
 
 /* Takes in a notification, or the client's answer to a request of ours. After

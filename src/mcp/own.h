@@ -19,8 +19,9 @@ struct own {
 typedef void own_call(const struct mcp_tool *tool, struct mcp_call *call,
                       struct mcp_answer *answer);
 
-own_call own_run_code, own_run_command, own_read_file, own_write_file, own_list_files,
-    own_create_sandbox, own_list_sandboxes, own_delete_sandbox, own_list_languages;
+extern own_call own_run_code, own_run_command, own_read_file, own_write_file,
+    own_list_files, own_create_sandbox, own_list_sandboxes, own_delete_sandbox,
+    own_list_languages;
 
 /* Schemas. */
 json_t *own_run_output(void);

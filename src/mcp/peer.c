@@ -157,13 +157,6 @@ int mcp_flight_begin(struct mcp_peer *peer, const json_t *id, struct mcp_flight 
                           : "the session is being closed");
 }
 
-bool mcp_flight_is_cancelled(struct mcp_flight *flight)
-{
-    struct pollfd p = { .fd = flight->cancel_fd, .events = POLLIN };
-
-    return poll(&p, 1, 0) > 0;
-}
-
 bool mcp_flight_end(struct mcp_peer *peer, struct mcp_flight *flight)
 {
     struct mcp_flight **at = &peer->flights;

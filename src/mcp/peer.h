@@ -25,7 +25,7 @@ struct asked {
 struct mcp_peer {
     struct mcp_peer *next; /* in the server's list */
     struct mcp *mcp;
-    void (*send)(void *transport, json_t *message);
+    mcp_send *send;
     void *transport;
 
     pthread_mutex_t lock; /* for what follows */

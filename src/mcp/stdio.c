@@ -87,12 +87,10 @@ static void answer(struct stdio *s, struct rpc_message *m, struct mcp_flight *fl
     unsigned status;
     json_t *reply = mcp_answer(&x, mcp_is_modern(m, NULL), &status);
 
-    /* Written before the id is free again, unless nobody wants it any more. */
-    if (mcp_flight_is_cancelled(flight))
-        json_decref(reply);
+    if (mcp_flight_end(s->peer, flight))
+        json_decref(reply); /* nobody wants it any more */
     else
         write_message(s, reply);
-    (void)mcp_flight_end(s->peer, flight);
 }
 
 static void *run_job(void *context)

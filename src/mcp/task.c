@@ -195,7 +195,7 @@ static void *run_thread(void *context)
     struct task *t = context;
     struct mcp_answer answer = { 0 };
 
-    t->work.tool->call(t->work.tool, &t->work.public, &answer);
+    work_call(&t->work, &answer);
     finish(t, &answer);
     answer_done(&answer);
     return NULL;

@@ -33,6 +33,8 @@ struct mcp_call {
      * caller did not ask. May be called from the call's thread only. */
     void (*progress)(struct mcp_call *call, const char *text, size_t len);
     void *core; /* the core's own */
+
+    double cpu_ms; /* for the tool to fill in: what its programs used */
 };
 
 /* What came of it. Zero-initialised is an empty success. `content` and
@@ -48,7 +50,9 @@ struct mcp_answer {
     struct rpc_error error; /* code other than 0: a protocol error instead */
 };
 
-/* Whether a call may become a task, for clients that know tasks. */
+/* Whether a call may become a task, for clients that know tasks. A tool that runs
+ * programs is one of these but the first: such calls wait for their turn where a server
+ * has a gate. */
 enum mcp_tasks { MCP_TASK_NEVER, MCP_TASK_LONG, MCP_TASK_ALWAYS, MCP_TASK_ONLY };
 
 struct mcp_tool {

@@ -13,7 +13,7 @@
 #define SANDBOX_URI   "sandbox://"
 #define FILES_MAX     500u
 #define READ_MAX      (4u << 20)
-#define TASK_AFTER_MS 20000
+#define TASK_AFTER_MS 5000
 
 struct mcp_vial {
     struct registry *registry;
@@ -197,7 +197,8 @@ static json_t *complete_sandbox(void *context, const char *owner, const json_t *
 }
 
 int mcp_vial_open(struct vial_engine *engine, struct registry *registry,
-                  const char *preset, struct mcp_vial **out, struct vial_error *err)
+                  const char *preset, const struct mcp_gate *gate,
+                  struct mcp_vial **out, struct vial_error *err)
 {
     struct mcp_vial *v = calloc(1, sizeof *v);
     struct mcp_options options = { .engine = engine,
@@ -209,6 +210,8 @@ int mcp_vial_open(struct vial_engine *engine, struct registry *registry,
 
     if (!v)
         return fail_memory(err);
+    if (gate)
+        options.gate = *gate;
     v->registry = registry;
     v->runs = mcp_runs_new();
     v->resources = (struct mcp_resources){ .context = v,

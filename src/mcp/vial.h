@@ -9,9 +9,11 @@
 
 struct mcp_vial;
 
-/* PRESET chooses the tools; NULL: vial's own. ENGINE and REGISTRY outlive it. */
+/* PRESET chooses the tools; NULL: vial's own. GATE may be NULL. ENGINE and REGISTRY
+ * outlive it. */
 int mcp_vial_open(struct vial_engine *engine, struct registry *registry,
-                  const char *preset, struct mcp_vial **out, struct vial_error *err);
+                  const char *preset, const struct mcp_gate *gate,
+                  struct mcp_vial **out, struct vial_error *err);
 struct mcp *mcp_vial_core(struct mcp_vial *server);
 /* NULL is allowed. */
 void mcp_vial_close(struct mcp_vial *server);

@@ -56,6 +56,26 @@ void work_done(struct work *w)
     str_done(&w->held);
 }
 
+void work_call(struct work *w, struct mcp_answer *answer)
+{
+    const struct mcp_gate *gate = &w->mcp->options.gate;
+    struct vial_error err = { 0 };
+    bool gated = gate->enter && w->tool->tasks != MCP_TASK_NEVER;
+
+    if (gated &&
+        gate->enter(gate->context, w->public.owner, w->public.cancel_fd, &err)) {
+        answer->is_error = true;
+        str_printf(&answer->text, "Error %s: %s. Nothing was run.", err.code,
+                   err.message);
+        if (err.remedy[0])
+            str_printf(&answer->text, "\nRemedy: %s.", err.remedy);
+        return;
+    }
+    w->tool->call(w->tool, &w->public, answer);
+    if (gated)
+        gate->leave(gate->context, w->public.owner, w->public.cpu_ms);
+}
+
 void work_send(struct work *w, json_t *message)
 {
     if (!message)

@@ -61,6 +61,9 @@ void gate_set(struct gate *g, unsigned most, unsigned places, int64_t wait_ms);
 /* The caller of that name, made at first sight. NULL: no memory. */
 struct caller *gate_caller(struct gate *g, const char *name, const struct quota *quota);
 
+/* The same if it was seen before; else NULL. */
+struct caller *gate_known(struct gate *g, const char *name);
+
 struct gate_pass {
     double queue_ms;  /* how long it waited */
     unsigned retry_s; /* when refused: how long to wait before the next try */

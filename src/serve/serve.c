@@ -88,15 +88,36 @@ static int open_engine(const struct serve *s, struct generation *g,
 
     if (vial_engine_open(&options, &g->engine, err) < 0)
         return -1;
-    return s->sources.kept ? 0 : warm(g, err);
+    return warm(g, err);
+}
+
+/* What tools run goes through the same gate as all that callers run. */
+static int enter_gate(void *context, const char *owner, int cancel_fd,
+                      struct vial_error *err)
+{
+    struct caller *caller = gate_known(context, owner);
+    struct gate_pass pass;
+
+    if (!caller)
+        return fail(err, VIAL_E_INTERNAL, "'%s' never came in", owner);
+    return gate_enter(context, caller, cancel_fd, &pass, err);
+}
+
+static void leave_gate(void *context, const char *owner, double cpu_ms)
+{
+    gate_leave(context, gate_known(context, owner), cpu_ms);
 }
 
 /* Host and Origin have been judged by the time a request gets there. */
 static int open_mcp(struct serve *s, struct generation *g, struct vial_error *err)
 {
     struct mcp_http_options options = { .any_host = true };
+    const struct mcp_gate gate = { .context = &s->gate,
+                                   .enter = enter_gate,
+                                   .leave = leave_gate };
 
-    if (mcp_vial_open(g->engine, s->registry, s->sources.preset, &g->mcp, err) < 0)
+    if (mcp_vial_open(g->engine, s->registry, s->sources.preset, &gate, &g->mcp, err) <
+        0)
         return -1;
     options.mcp = mcp_vial_core(g->mcp);
     return mcp_http_open(&options, &g->mcp_http, err);

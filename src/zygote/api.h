@@ -25,7 +25,8 @@
     CALL(PyErr_Print, void, (void))                                                    \
     CALL(PyErr_Clear, void, (void))                                                    \
     CALL(PyErr_Fetch, void, (void **, void **, void **))                               \
-    CALL(PyErr_NormalizeException, void, (void **, void **, void **))                  \
+    CALL(PyErr_WriteUnraisable, void, (void *))                                        \
+    CALL(PyObject_GetAttrString, void *, (void *, const char *))                       \
     CALL(PyErr_Restore, void, (void *, void *, void *))                                \
     CALL(PyErr_GivenExceptionMatches, int, (void *, void *))                           \
     CALL(PyBytes_FromString, void *, (const char *))                                   \

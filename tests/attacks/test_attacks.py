@@ -5,6 +5,7 @@ VIAL            the command under test
 VIAL_DRIVER     driver (native)
 VIAL_AS_UID     run the command as this user instead of the caller's own
 VIAL_WEAK       a build with -Dweaken=true: each case's positive control runs there
+VIAL_WARM       1: each case runs in a vessel that waited for it
 """
 import base64
 import contextlib
@@ -30,6 +31,7 @@ VIAL = os.path.abspath(os.environ.get("VIAL", os.path.join(HERE, "../../build/vi
 WEAK = os.environ.get("VIAL_WEAK")
 DRIVER = os.environ.get("VIAL_DRIVER", "native")
 AS_UID = os.environ.get("VIAL_AS_UID")
+WARM = ["--warm"] if os.environ.get("VIAL_WARM") else []
 assert DRIVER != "process", "that driver has no walls: the attacks would hit this host"
 CASES, PREAMBLE = corpus.load()
 BY_ID = {c.id: c for c in CASES}
@@ -63,10 +65,11 @@ def start(host, case, *flags, vial=VIAL, weaken=None, code=None, below=()):
     language = "python" if case.lang == "py" else "bash"
     text = code if code is not None else case.program(PREAMBLE, host.values())
     command = [vial, "run", "--json", "--raw", "--driver", DRIVER] + case.flags()
-    command += list(flags) + [language, "-"]
+    command += list(flags) + WARM + [language, "-"]
     process = subprocess.Popen([*below, *as_user(command)], stdin=subprocess.PIPE,
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                env=environment(host, weaken), cwd="/")
+    process.waits = bool(WARM) and "--mount" not in command # no vessel waits with a mount
     process.stdin.write(text.encode())
     process.stdin.close()
     return process
@@ -77,6 +80,7 @@ def finish(process):
     process.wait(60)
     assert out, err
     r = json.loads(out)
+    assert not process.waits or r["start"] != "cold", r
     r["bytes"] = base64.b64decode(r["stdout_base64"])
     r["text"] = r["bytes"].decode("utf-8", "replace")
     return r

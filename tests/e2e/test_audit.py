@@ -32,12 +32,14 @@ def verify(path, *more):
 
 
 def test_a_run_is_recorded_with_its_begin_and_its_end(log):
+    """covers: C-09 NFR-020-35 NFR-020-48 NFR-020-49 NFR-020-58"""
     config, path = log
     result = run(config, "--json", "python", "print(1)").json
     begin, end = recorded(path)
     assert (begin["event"], end["event"]) == ("begin", "run")
     assert begin["run"] == end["run"] == result["id"]
     assert end["verdict"] == "ok" and end["isolation"] == result["isolation"]
+    assert end["exit_code"] == 0
     assert end["code_sha256"] == begin["code_sha256"] and "code" not in end
     assert begin["limits"]["memory_bytes"] == 512 << 20
     assert begin["caller"]["uid"] == os.getuid()

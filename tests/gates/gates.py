@@ -12,13 +12,15 @@ import child  # noqa: E402
 import errors  # noqa: E402
 import exported  # noqa: E402
 import guest  # noqa: E402
+import headers  # noqa: E402
 import keeper  # noqa: E402
 import layers  # noqa: E402
 import proof  # noqa: E402
+import requirements  # noqa: E402
 import shape  # noqa: E402
 import spdx  # noqa: E402
 
-GATES = [layers, shape, exported, spdx, errors, guest, child, keeper, proof]
+GATES = [layers, shape, exported, spdx, errors, guest, child, keeper, proof, headers, requirements]
 
 
 def judge(gate, root, build):

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Arrows point down only: every include in src/ obeys src/LAYERS."""
+"""Arrows point down only: every include in src/ obeys src/LAYERS. covers: NFR-020-39"""
 import os
 import re
 import sys

@@ -6,6 +6,7 @@ import shutil
 import sys
 import tempfile
 
+import headers
 import layers
 import shape
 import spdx
@@ -46,6 +47,7 @@ BAD = [
     (shape, "src/base/x.c", "static _Thread_local int last;\n"),
     (shape, "src/base/x.c", "static int (*hook)(void);\n"),
     (shape, "src/base/x.c", "int x_count(void)\n{\n    static int n;\n\n    return ++n;\n}\n"),
+    (headers, "include/vial/vial.h", SPDX + "\n\nVIAL_API int vial_x(void);\n"),
     (spdx, "src/base/x.c", "\n" + SPDX),
     (spdx, "tests/x.py", "import os\n"),
     (spdx, "tools/x", "#!/usr/bin/python3\n# nothing\n"),

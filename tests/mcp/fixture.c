@@ -759,8 +759,9 @@ static void serve_product(const char *preset)
 
     or_die(vial_engine_open(&options, &registry_options.engine, &err), &err);
     or_die(registry_open(&registry_options, &registry, &err), &err);
-    or_die(mcp_vial_open(registry_options.engine, registry, preset, &server, &err),
-           &err);
+    or_die(
+        mcp_vial_open(registry_options.engine, registry, preset, NULL, &server, &err),
+        &err);
     serve(mcp_vial_core(server));
     mcp_vial_close(server);
     registry_close(registry);

@@ -75,12 +75,13 @@ class Daemon:
 
     def start(self):
         self.write_settings()
+        os.chmod(self.dir, 0o755)  # its settings are read by whom it becomes
         if self.uid is not None:
             for path in (self.dir, self.config):
                 os.chown(path, self.uid, self.uid)
         self.process = subprocess.Popen(
             [VIALD, "--config", self.config, *self.args], stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL, stderr=open(self.logfile, "ab"),
+            stdout=subprocess.DEVNULL, stderr=open(self.logfile, "wb"),
             env=clean_env(HOME=self.dir, **self.env), cwd="/",
             user=self.uid, group=self.uid, extra_groups=[] if self.uid is not None else None)
         end = time.monotonic() + 30
@@ -144,6 +145,24 @@ class Daemon:
                     return int(line.split()[1]) * 1024
         return 0
 
+    def vessels(self):
+        """The guests that descend from this daemon, or from its keeper."""
+        children = {}
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open("/proc/%s/stat" % pid, encoding="utf-8", errors="replace") as file:
+                    name, rest = file.read().split("(", 1)[1].rsplit(")", 1)
+            except OSError:
+                continue
+            children.setdefault(int(rest.split()[1]), []).append((int(pid), name))
+        found, todo = [], [self.process.pid]
+        while todo:
+            for pid, name in children.get(todo.pop(), []):
+                todo.append(pid)
+                if name in ("vial-init", "memfd:guest"):
+                    found.append(pid)
+        return found
+
     def __enter__(self):
         return self.start()
 
@@ -166,18 +185,3 @@ def wait_until(condition, seconds=30):
             return value
         time.sleep(0.02)
     return condition()
-
-
-def vessels():
-    """Guests that this machine's process table has now."""
-    found = []
-    for pid in os.listdir("/proc"):
-        if not pid.isdigit():
-            continue
-        try:
-            with open("/proc/%s/cmdline" % pid, "rb") as file:
-                if file.read().startswith(b"vial-init"):
-                    found.append(int(pid))
-        except OSError:
-            pass
-    return found

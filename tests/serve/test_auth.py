@@ -246,7 +246,7 @@ def test_tls_is_spoken_and_certificates_are_replaced_on_reload(tmp_path):
     where = str(tmp_path)
     make_certificate(where)
     with Daemon(serve={"tokens": write_tokens(where + "/t"), "tls_cert": where + "/cert.pem",
-                       "tls_key": where + "/key.pem"}, tcp=True) as d:
+                       "tls_key": where + "/key.pem", "keeper": "off"}, tcp=True) as d:
         def talk(old=None):
             context = ssl.create_default_context(cafile=where + "/cert.pem")
             if old:

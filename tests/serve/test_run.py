@@ -165,6 +165,7 @@ def test_a_client_with_a_key_may_come_back_for_its_answer(daemon):
 
 
 def test_the_history_keeps_a_bounded_part_of_the_output():
+    """covers: FR-020-105"""
     with Daemon(serve={"history": 3, "history_output": 10}) as d:
         ids = [d.run("echo 0123456789abcdef; echo n%d >&2" % n).json["id"] for n in range(5)]
         runs = d.ask("GET", "/v1/runs").json
@@ -182,6 +183,7 @@ def test_the_history_keeps_a_bounded_part_of_the_output():
 
 
 def test_one_correlation_id_goes_from_request_to_log(daemon):
+    """covers: FR-020-09"""
     answer = daemon.run("true", headers={"X-Request-Id": "trace-7"})
     assert answer.headers["X-Request-Id"] == "trace-7"
     run = next(line for line in daemon.lines("run") if line["request"] == "trace-7")
@@ -264,6 +266,7 @@ def test_images_need_an_engine_and_say_so():
 
 
 def test_metrics_are_prometheus_text_and_count_what_happened():
+    """covers: FR-020-10 NFR-020-50 NFR-020-51 NFR-020-52 NFR-020-57 NFR-020-60"""
     with Daemon() as d:
         d.run("true")
         d.run("exit 1")
@@ -283,6 +286,8 @@ def test_metrics_are_prometheus_text_and_count_what_happened():
         assert values['vial_limits_hit_total{limit="time"}'] == 1
         assert values['vial_http_responses_total{code="4xx"}'] == 1
         assert values["vial_runs_active"] == 0
+        assert values["vial_open_seconds_count"] == values["vial_close_seconds_count"] == 3
+        assert values["vial_vessels_orphaned"] >= 0 and "vial_vessels" in values
         buckets = [v for k, v in values.items() if k.startswith("vial_run_seconds_bucket")]
         assert buckets == sorted(buckets)
         names = [line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")]

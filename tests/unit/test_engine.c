@@ -135,6 +135,7 @@ static void touching_the_pids_limit_ends_the_run_if_asked(void **state)
     vial_result_free(result);
 }
 
+/* With a driver that only pretends. covers: NFR-020-40 */
 static void an_event_without_a_cause_ends_nothing(void **state)
 {
     struct vial_result *result = run_fake(

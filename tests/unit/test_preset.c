@@ -183,7 +183,7 @@ static void antigravitys_variables_are_settings(void **state)
     settings_free(s);
 }
 
-/* covers: A-02 A-03 A-13 */
+/* covers: A-02 A-03 */
 static void a_bad_value_of_a_variable_is_refused_by_its_name(void **state)
 {
     static const char *const cases[][2] = {

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VIAL_CLI_BENCH_H
+#define VIAL_CLI_BENCH_H
+
+/*
+ * Ways to run a program that does nothing, measured beside each other.
+ *
+ *   bench_prepare -> bench_race -> bench_crowd -> bench_json -> bench_done
+ *
+ * Only ratios mean something: every round runs each way once, so that a busy moment
+ * of the machine meets all of them.
+ */
+
+#include <jansson.h>
+#include <stdbool.h>
+
+#include "vial/vial.h"
+
+#define BENCH_ARGS 40
+
+enum bench_kind {
+    BENCH_SPAWN,   /* argv, as a process */
+    BENCH_LIBRARY, /* vial_run in this process, without a pool */
+    BENCH_WARM     /* the same with one */
+};
+
+/* The first way of a group is what the others are compared with. */
+struct way {
+    const char *group, *name;
+    enum bench_kind kind;
+    const char *language, *code; /* of those that use the library */
+    const char *driver;          /* NULL: auto */
+    bool imports;                /* its pool has numpy and pandas */
+    bool crowd;                  /* asked by many at once, too */
+    bool container;              /* needs the engine's command and an image */
+    const char *argv[BENCH_ARGS];
+};
+
+extern const struct way bench_ways[];
+extern const size_t bench_way_count;
+
+#define BENCH_SELF "vial"
+
+struct measured {
+    char *program; /* of BENCH_SPAWN; NULL: not on this host */
+    struct vial_request *request;
+    struct vial_engine *engine; /* borrowed */
+    double *ms;                 /* one per round, sorted at the end */
+    size_t count;
+    char absent[160]; /* why it was not measured; "" */
+};
+
+#define BENCH_CROWDS 4
+extern const unsigned bench_crowds[BENCH_CROWDS];
+
+struct bench {
+    struct measured *at; /* bench_way_count of them */
+    struct vial_engine *plain, *warm, *imported;
+    char container[80];             /* one that runs, for `docker exec`; "" */
+    double crowd[16][BENCH_CROWDS]; /* runs a second, by way among those with `crowd` */
+    size_t rounds;
+};
+
+int bench_prepare(struct bench *b, size_t rounds, struct vial_error *err);
+void bench_race(struct bench *b);
+void bench_crowd(struct bench *b, double seconds);
+/* One run; milliseconds, or -1. */
+double bench_once(const struct way *way, const struct measured *m,
+                  const char *container);
+json_t *bench_json(const struct bench *b);
+void bench_done(struct bench *b);
+
+/* A picture of RESULT, as SVG; malloc'ed, NULL without memory. */
+char *bench_plot(json_t *result);
+/* Tables for people; an exit status. */
+int bench_print(json_t *result);
+
+#endif

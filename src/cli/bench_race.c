@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <fcntl.h>
+#include <pthread.h>
+#include <spawn.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fail.h"
+#include "base/path.h"
+#include "base/str.h"
+#include "cli/bench.h"
+
+#define READY_MS    120000
+#define READY_COUNT 8
+
+/* The same environment for all, with the locale that a vessel has. OUT: where its
+ * first output goes, or -1. */
+static int spawn(const char *program, const char *const *argv, int out, pid_t *pid)
+{
+    char path[] = "PATH=" PATH_SEARCH;
+    char lang[] = "LANG=C.UTF-8";
+    const char *host = getenv("DOCKER_HOST"); /* NOLINT: read only */
+    auto_str struct str docker = { 0 };
+    char *env[] = { path, lang, NULL, NULL };
+    posix_spawn_file_actions_t actions;
+    int rc = posix_spawn_file_actions_init(&actions);
+
+    str_printf(&docker, "DOCKER_HOST=%s", host ? host : "");
+    env[2] = host && str_ok(&docker) ? docker.data : NULL;
+    for (int fd = 0; rc == 0 && fd < 3; fd++)
+        rc = posix_spawn_file_actions_addopen(&actions, fd, "/dev/null", O_RDWR, 0);
+    if (rc == 0 && out >= 0)
+        rc = posix_spawn_file_actions_adddup2(&actions, out, 1);
+    if (rc == 0)
+        rc = posix_spawn(pid, program, &actions, NULL, (char *const *)(uintptr_t)argv,
+                         env);
+    (void)posix_spawn_file_actions_destroy(&actions);
+    return rc;
+}
+
+static bool run_process(const struct way *way, const char *program,
+                        const char *container)
+{
+    const char *argv[BENCH_ARGS];
+    pid_t pid = 0;
+    int status = 0;
+
+    for (size_t i = 0; i < BENCH_ARGS; i++)
+        argv[i] = str_eq(way->argv[i], "{container}") ? container : way->argv[i];
+    return spawn(program, argv, -1, &pid) == 0 && waitpid(pid, &status, 0) == pid &&
+           status == 0;
+}
+
+static bool run_library(const struct measured *m)
+{
+    struct vial_result *result = NULL;
+    bool good = vial_run(m->engine, m->request, NULL, &result, NULL) == 0 &&
+                result->verdict == VIAL_OK;
+
+    vial_result_free(result);
+    return good;
+}
+
+double bench_once(const struct way *way, const struct measured *m,
+                  const char *container)
+{
+    int64_t start = clock_now_ns();
+    bool good = way->kind == BENCH_SPAWN ? run_process(way, m->program, container)
+                                         : run_library(m);
+
+    return good ? clock_ms_between(start, clock_now_ns()) : -1;
+}
+
+static void race(struct bench *b, size_t i)
+{
+    struct measured *m = &b->at[i];
+    double ms = 0;
+
+    if (m->absent[0])
+        return;
+    ms = bench_once(&bench_ways[i], m, b->container);
+    if (ms < 0)
+        (void)snprintf(m->absent, sizeof(m->absent), "did not exit 0");
+    else
+        m->ms[m->count++] = ms;
+    /* Filling up is not the next one's burden. */
+    if (bench_ways[i].kind == BENCH_WARM &&
+        vial_warm_ready(m->engine, m->request, READY_COUNT, READY_MS, NULL) < 0)
+        (void)snprintf(m->absent, sizeof(m->absent), "the pool ran dry");
+}
+
+static int by_size(const void *a, const void *b)
+{
+    const double *x = a;
+    const double *y = b;
+
+    return (*x > *y) - (*x < *y);
+}
+
+void bench_race(struct bench *b)
+{
+    for (size_t round = 0; round < b->rounds; round++)
+        for (size_t i = 0; i < bench_way_count; i++)
+            race(b, i);
+    for (size_t i = 0; i < bench_way_count; i++)
+        qsort(b->at[i].ms, b->at[i].count, sizeof(double), by_size);
+}
+
+struct crowd {
+    const struct way *way;
+    const struct measured *measured;
+    int64_t until_ns;
+    atomic_uint done;
+};
+
+static void *ask(void *context)
+{
+    struct crowd *c = context;
+
+    while (clock_now_ns() < c->until_ns)
+        if (bench_once(c->way, c->measured, "") >= 0)
+            atomic_fetch_add(&c->done, 1);
+    return NULL;
+}
+
+static double crowd_of(const struct way *way, const struct measured *m,
+                       unsigned clients, double seconds)
+{
+    pthread_t threads[64];
+    int64_t start = clock_now_ns();
+    struct crowd c = { way, m, start + (int64_t)(seconds * 1e9), 0 };
+    unsigned started = 0;
+
+    while (started < clients && pthread_create(&threads[started], NULL, ask, &c) == 0)
+        started++;
+    for (unsigned i = 0; i < started; i++)
+        (void)pthread_join(threads[i], NULL);
+    return (double)atomic_load(&c.done) * 1000.0 /
+           clock_ms_between(start, clock_now_ns());
+}
+
+void bench_crowd(struct bench *b, double seconds)
+{
+    for (size_t k = 0; k < BENCH_CROWDS && seconds > 0; k++) {
+        size_t row = 0;
+
+        for (size_t i = 0; i < bench_way_count; i++) {
+            if (!bench_ways[i].crowd)
+                continue;
+            if (!b->at[i].absent[0])
+                b->crowd[row][k] =
+                    crowd_of(&bench_ways[i], &b->at[i], bench_crowds[k], seconds);
+            row++;
+        }
+    }
+}
+
+/* A container that idles, for `docker exec`. */
+static void start_container(struct bench *b)
+{
+    const char *const argv[] = {
+        "docker",           "run",   "-d",   "--rm", "--network", "none",
+        "python:3.11-slim", "sleep", "3600", NULL
+    };
+    char *program = path_find_program("docker", PATH_SEARCH);
+    int ends[2] = { -1, -1 };
+    pid_t pid = 0;
+    int status = 0;
+
+    if (program && pipe2(ends, O_CLOEXEC) == 0 &&
+        spawn(program, argv, ends[1], &pid) == 0) {
+        ssize_t n = 0;
+
+        (void)close(ends[1]);
+        n = read(ends[0], b->container, sizeof(b->container) - 1);
+        (void)waitpid(pid, &status, 0);
+        b->container[n > 0 && status == 0 ? n : 0] = '\0';
+        b->container[strcspn(b->container, "\n")] = '\0';
+    }
+    if (ends[0] >= 0)
+        (void)close(ends[0]);
+    free(program);
+}
+
+static int make_request(const struct way *way, struct measured *m,
+                        struct vial_error *err)
+{
+    if (vial_request_new(&m->request, err) < 0 ||
+        vial_request_set(m->request, "language", way->language, err) < 0 ||
+        vial_request_set(m->request, "code", way->code, err) < 0)
+        return -1;
+    return way->driver ? vial_request_set(m->request, "driver", way->driver, err) : 0;
+}
+
+static void prepare_library(struct bench *b, const struct way *way, struct measured *m)
+{
+    struct vial_error err = { 0 };
+
+    m->engine = way->kind == BENCH_LIBRARY ? b->plain
+                : way->imports             ? b->imported
+                                           : b->warm;
+    if (make_request(way, m, &err) < 0 ||
+        (way->kind == BENCH_WARM &&
+         vial_warm_ready(m->engine, m->request, READY_COUNT, READY_MS, &err) < 0))
+        (void)snprintf(m->absent, sizeof(m->absent), "%.150s", err.message);
+}
+
+static int prepare_way(struct bench *b, size_t i, struct vial_error *err)
+{
+    const struct way *way = &bench_ways[i];
+    struct measured *m = &b->at[i];
+
+    m->ms = calloc(b->rounds, sizeof(double));
+    if (!m->ms)
+        return fail_memory(err);
+    if (way->container && !b->container[0])
+        (void)snprintf(m->absent, sizeof(m->absent),
+                       "no container engine with python:3.11-slim");
+    else if (way->kind != BENCH_SPAWN)
+        prepare_library(b, way, m);
+    else
+        m->program = str_eq(way->argv[0], BENCH_SELF)
+                         ? strdup("/proc/self/exe")
+                         : path_find_program(way->argv[0], PATH_SEARCH);
+    if (way->kind == BENCH_SPAWN && !m->program && !m->absent[0])
+        (void)snprintf(m->absent, sizeof(m->absent), "not on this host");
+    return 0;
+}
+
+int bench_prepare(struct bench *b, size_t rounds, struct vial_error *err)
+{
+    static const char *const imports[] = { "numpy", "pandas", NULL };
+    const struct vial_warm_options plain = { .target = READY_COUNT };
+    const struct vial_warm_options imported = { .target = READY_COUNT,
+                                                .imports = imports };
+
+    b->rounds = rounds;
+    b->at = calloc(bench_way_count, sizeof(*b->at));
+    if (!b->at)
+        return fail_memory(err);
+    if (vial_engine_open(NULL, &b->plain, err) < 0 ||
+        vial_engine_open(NULL, &b->warm, err) < 0 ||
+        vial_engine_open(NULL, &b->imported, err) < 0 ||
+        vial_engine_warm(b->warm, &plain, err) < 0 ||
+        vial_engine_warm(b->imported, &imported, err) < 0)
+        return -1;
+    start_container(b);
+    for (size_t i = 0; i < bench_way_count; i++)
+        if (prepare_way(b, i, err) < 0)
+            return -1;
+    return 0;
+}
+
+static void stop_container(const struct bench *b)
+{
+    const char *const argv[] = { "docker", "kill", b->container, NULL };
+    char *program = path_find_program("docker", PATH_SEARCH);
+    pid_t pid = 0;
+
+    if (program && b->container[0] && spawn(program, argv, -1, &pid) == 0)
+        (void)waitpid(pid, NULL, 0);
+    free(program);
+}
+
+void bench_done(struct bench *b)
+{
+    for (size_t i = 0; b->at && i < bench_way_count; i++) {
+        free(b->at[i].program);
+        free(b->at[i].ms);
+        vial_request_free(b->at[i].request);
+    }
+    free(b->at);
+    vial_engine_close(b->plain);
+    vial_engine_close(b->warm);
+    vial_engine_close(b->imported);
+    stop_container(b);
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/bench.h"
+
+/* Bubblewrap with the walls it has that vial has too. */
+#define BWRAP                                                                          \
+    "bwrap", "--ro-bind", "/usr", "/usr", "--symlink", "usr/bin", "/bin", "--symlink", \
+        "usr/lib", "/lib", "--symlink", "usr/lib64", "/lib64", "--proc", "/proc",      \
+        "--dev", "/dev", "--tmpfs", "/tmp", "--tmpfs", "/work", "--chdir", "/work",    \
+        "--unshare-all", "--die-with-parent", "--new-session", "--clearenv",           \
+        "--cap-drop", "ALL"
+
+#define NSJAIL  "nsjail", "-Mo", "-q", "--chroot", "/", "--"
+#define ISOLATE "isolate", "--silent", "--run", "--"
+#define IMAGE   "python:3.11-slim"
+#define IMPORTS "import numpy, pandas"
+
+const struct way bench_ways[] = {
+    { "python", "bare", .crowd = true, .argv = { "python3", "-c", "pass" } },
+    { "python", "bwrap", .crowd = true, .argv = { BWRAP, "python3", "-c", "pass" } },
+    { "python", "nsjail", .argv = { NSJAIL, "/usr/bin/python3", "-c", "pass" } },
+    { "python", "isolate", .argv = { ISOLATE, "/usr/bin/python3", "-c", "pass" } },
+    { "python", "docker run", .container = true,
+      .argv = { "docker", "run", "--rm", "--network", "none", IMAGE, "python3", "-c",
+                "pass" } },
+    { "python", "docker exec", .container = true,
+      .argv = { "docker", "exec", "{container}", "python3", "-c", "pass" } },
+    { "python", "vial run", .argv = { BENCH_SELF, "run", "python", "pass" } },
+    { "python", "vial cold", BENCH_LIBRARY, "python", "pass", .crowd = true },
+    { "python", "vial warm", BENCH_WARM, "python", "pass", .crowd = true },
+    { "python", "vial docker cold", BENCH_LIBRARY, "python", "pass", "docker",
+      .container = true },
+    { "python", "vial docker warm", BENCH_WARM, "python", "pass", "docker",
+      .container = true },
+    { "numpy+pandas", "bare", .argv = { "python3", "-c", IMPORTS } },
+    { "numpy+pandas", "vial warm", BENCH_WARM, "python", IMPORTS, .imports = true },
+    { "bash", "bare", .argv = { "bash", "-c", ":" } },
+    { "bash", "bwrap", .argv = { BWRAP, "bash", "-c", ":" } },
+    { "bash", "vial run", .argv = { BENCH_SELF, "run", "bash", ":" } },
+    { "bash", "vial warm", BENCH_WARM, "bash", ":" },
+    { "node", "bare", .argv = { "node", "-e", "0" } },
+    { "node", "vial run", .argv = { BENCH_SELF, "run", "node", "0" } },
+    { "node", "vial warm", BENCH_WARM, "node", "0" },
+};
+
+const size_t bench_way_count = sizeof(bench_ways) / sizeof(*bench_ways);
+const unsigned bench_crowds[BENCH_CROWDS] = { 1, 4, 16, 64 };

@@ -1,0 +1,32 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""No row of the seed documents loses its test: each is named by one, or has a reason."""
+import importlib.machinery
+import importlib.util
+import os
+import sys
+
+
+def tool(root):
+    path = os.path.join(root, "tools/requirements")
+    loader = importlib.machinery.SourceFileLoader("requirements_tool", path)
+    module = importlib.util.module_from_spec(
+        importlib.util.spec_from_loader("requirements_tool", loader))
+    loader.exec_module(module)
+    return module
+
+
+def check(root, _build=None):
+    matrix = tool(root)
+    known = matrix.rows(os.path.join(root, "tests/requirements.txt"))
+    found = matrix.covered(root)
+    bad = ["%s has neither a test nor a reason" % i for i in known
+           if i not in found and not known[i]]
+    bad += ["%s does not exist" % i for i in found if i not in known]
+    return bad
+
+
+if __name__ == "__main__":
+    complaints = check(os.path.abspath(os.path.join(os.path.dirname(__file__), "../..")))
+    print("\n".join(complaints) or "ok")
+    sys.exit(bool(complaints))

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The official conformance suite, for both eras of the protocol."""
+import os
+import re
+
+import pytest
+
+# What can be asked of a server without the suite's own tools, resources and prompts.
+WITHOUT_FIXTURE = {
+    "2025-11-25": """server-initialize logging-set-level ping completion-complete tools-list
+        server-sse-multiple-streams resources-list resources-subscribe
+        resources-unsubscribe prompts-list dns-rebinding-protection
+        server-session-lifecycle server-sse-polling""",
+    "2026-07-28": """completion-complete tools-list server-sse-multiple-streams
+        resources-list sep-2164-resource-not-found prompts-list dns-rebinding-protection
+        caching input-required-result-missing-input-response
+        input-required-result-unsupported-methods
+        input-required-result-ignore-extra-params input-required-result-validate-input
+        tasks-status-notifications http-header-validation""",
+}
+# Those that fail with the product name one of these in the error of each failed check:
+# what they call, read or get belongs to the suite's fixture.
+ALL = {"2025-11-25": 80, "2026-07-28": 196}
+
+
+def run(node, url, version):
+    suite = os.path.join(node.modules, "@modelcontextprotocol/conformance/dist/index.js")
+    done = node.run(suite, "server", "--url", url, "--requirements", version)
+    summary = done.stdout.split("=== SUMMARY ===")[-1]
+    scenarios = {name: (int(passed), int(failed)) for name, passed, failed in
+                 re.findall(r"^[✓✗] (\S+): (\d+) passed, (\d+) failed$", summary, re.M)}
+    return done, summary, scenarios
+
+
+@pytest.mark.parametrize("version", sorted(ALL))
+def test_the_suite_is_green(node, fixture_url, version):
+    """Those scenarios that the suite does not score are, too."""
+    done, summary, scenarios = run(node, fixture_url, version)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Total: %d passed, 0 failed" % ALL[version] in summary
+    assert [name for name, counts in scenarios.items() if counts[1]] == []
+
+
+@pytest.mark.parametrize("version", sorted(ALL))
+def test_the_product_passes_what_needs_no_fixture(node, product_url, version):
+    _done, summary, scenarios = run(node, product_url, version)
+    wanted = WITHOUT_FIXTURE[version].split()
+    assert set(wanted) <= set(scenarios), summary
+    assert [name for name in wanted if scenarios[name][1]] == [], summary
+    # In all others at least the messages themselves are valid.
+    assert [name for name, counts in scenarios.items() if counts == (0, 1)] == [], summary

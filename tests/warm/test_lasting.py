@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pools under load: whatever is killed, answers stay right and nothing is left; and many
+runs leave the process as few did.
+
+VIAL_SOAK   1: the long versions"""
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+import binding
+
+SOAK = binding.SOAK
+CODE = "import sys\nprint(sum(range(int(sys.argv[1]))))"
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def read(path):
+    try:
+        with open(path, encoding="utf-8", errors="replace") as f:
+            return f.read()
+    except OSError:
+        return ""
+
+
+def children(pid):
+    found = []
+    try:
+        threads = os.listdir("/proc/%d/task" % pid)
+    except OSError:
+        return found
+    for thread in threads:
+        found += [int(n) for n in read("/proc/%d/task/%s/children" % (pid, thread)).split()]
+    return found
+
+
+def descendants(pid):
+    for child in children(pid):
+        yield child
+        yield from descendants(child)
+
+
+def of_kind(kind):
+    """Processes of this engine: its zygotes, guests, or waiting interpreters."""
+    mine = children(os.getpid())
+    words = {p: read("/proc/%d/cmdline" % p) for p in mine}
+    guests = [p for p, text in words.items() if text == "guest\0"]
+    if kind == "guest":
+        return guests
+    if kind == "zygote":
+        return [p for p, text in words.items() if "/work/main.py" in text]
+    return [c for g in guests for c in children(g)]
+
+
+def cgroups():
+    found = []
+    for top, dirs, _ in os.walk("/sys/fs/cgroup"):
+        found += [os.path.join(top, d) for d in dirs if d.startswith("vial-")]
+    return found
+
+
+def owned_by(pid):
+    return [c for c in cgroups() if "-%d-" % pid in c]
+
+
+def wait_until(what, seconds=20):
+    end = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < end, "it does not happen"
+        time.sleep(0.02)
+
+
+def ask(engine, n):
+    return engine.run({"language": "python", "code": CODE, "args": [str(n)]})
+
+
+class Load:
+    """Threads that ask, and judge each answer."""
+
+    def __init__(self, engine, threads=3):
+        self.engine, self.stop, self.count = engine, False, 0
+        self.wrong, self.failed, self.started = [], [], {"warm": 0, "cold": 0, None: 0}
+        self.threads = [threading.Thread(target=self.work) for _ in range(threads)]
+        for t in self.threads:
+            t.start()
+
+    def work(self):
+        while not self.stop:
+            n = random.randrange(1000)
+            r = ask(self.engine, n)
+            self.count += 1
+            self.started[r["start"]] += 1
+            if r["verdict"] == "failed" and r["error"]["code"] in ("VIAL-GUEST", "VIAL-OPEN",
+                                                                   "VIAL-SYSTEM"):
+                self.failed.append(r["error"])
+            elif r["verdict"] == "signal" and r["signal"] == "KILL":
+                self.failed.append(r) # its own interpreter was hit, and it says so
+            elif r["stdout"] != "%d\n" % sum(range(n)) or r["verdict"] != "ok":
+                self.wrong.append(r)
+
+    def end(self):
+        self.stop = True
+        for t in self.threads:
+            t.join()
+
+
+@pytest.mark.parametrize("kind", ["zygote", "guest", "interpreter"])
+def test_a_kill_brings_no_wrong_answer_and_is_repaired(kind):
+    with binding.Engine({"target": 4}) as engine:
+        engine.ready({"language": "python", "code": ""}, 4)
+        load = Load(engine)
+        end = time.monotonic() + (60 if SOAK else 3)
+        hits = 0
+        while time.monotonic() < end:
+            victims = of_kind(kind)
+            if victims:
+                try:
+                    os.kill(random.choice(victims), signal.SIGKILL)
+                    hits += 1
+                except ProcessLookupError:
+                    pass
+            time.sleep(random.random() * 0.1)
+        load.end()
+        assert hits >= 1 and load.count > 20
+        assert load.wrong == []
+        wait_until(lambda: ask(engine, 3)["start"] == "warm")
+        shape = engine.report()["shapes"][0]
+        assert shape["zygote"] or kind != "zygote", shape
+        if kind == "zygote":
+            assert shape["zygotes"] > 1
+    wait_until(lambda: not owned_by(os.getpid()))
+    assert of_kind("guest") == [] and of_kind("zygote") == []
+
+
+def test_a_killed_owner_leaves_nothing():
+    program = ("import sys; sys.path.insert(0, %r)\nimport binding, test_lasting\n"
+               "e = binding.Engine({'target': 4})\n"
+               "e.ready({'language': 'python', 'code': ''}, 4)\n"
+               "load = test_lasting.Load(e)\nprint('up', flush=True)\nload.threads[0].join()\n"
+               % HERE)
+    env = {"PATH": os.environ["PATH"], "VIAL": os.path.join(binding.BUILD, "vial")}
+    for _ in range(10 if SOAK else 2):
+        owner = subprocess.Popen([sys.executable, "-c", program], env=env,
+                                 stdout=subprocess.PIPE)
+        assert owner.stdout.readline() == b"up\n"
+        time.sleep(random.random())
+        family = list(descendants(owner.pid))
+        assert family
+        owner.kill()
+        owner.wait()
+        # A number may be another's by now; ours were pythons, guests and janitors.
+        wait_until(lambda: not [p for p in family if "main.py" in read("/proc/%d/cmdline" % p)
+                                or read("/proc/%d/cmdline" % p) == "guest\0"
+                                or "janitor" in read("/proc/%d/comm" % p)])
+        wait_until(lambda: not owned_by(owner.pid))
+
+
+def picture():
+    return {"fds": len(os.listdir("/proc/self/fd")),
+            "threads": len(os.listdir("/proc/self/task")),
+            "cgroups": len(owned_by(os.getpid())),
+            "mounts": read("/proc/self/mountinfo").count("\n"),
+            "children": len(children(os.getpid())),
+            "rss": int(read("/proc/self/statm").split()[1]) * os.sysconf("SC_PAGESIZE")}
+
+
+def test_many_runs_leave_what_few_did():
+    """Memory, descriptors, cgroups, mounts and processes are flat."""
+    total = 10000 if SOAK else 300
+    with binding.Engine({"target": 4, "ceiling": 4}) as engine:
+        request = {"language": "python", "code": ""}
+        engine.ready(request, 4)
+        for n in range(total // 3):
+            assert ask(engine, n % 50)["verdict"] == "ok"
+        time.sleep(1)
+        engine.ready(request, 4)
+        time.sleep(1) # the last are being destroyed
+        before = picture()
+        for n in range(total * 2 // 3):
+            assert ask(engine, n % 50)["verdict"] == "ok"
+        engine.ready(request, 4)
+        wait_until(lambda: picture()["cgroups"] <= before["cgroups"])
+        time.sleep(1)
+        after = picture()
+        for key in ("fds", "threads", "cgroups", "mounts", "children"):
+            assert after[key] <= before[key], (key, before, after)
+        assert after["rss"] < before["rss"] + (4 << 20), (before, after)
+        print("before", before, "after", after)
+    assert children(os.getpid()) == []
+
+
+@pytest.mark.skipif(not SOAK, reason="long: run by make soak")
+def test_five_hundred_wait_at_once():
+    with binding.Engine({"target": 2, "ceiling": 500, "memory_bytes": 4 << 30}) as engine:
+        engine.ready({"language": "python", "code": ""}, 500, 300000)
+        shape = engine.report()["shapes"][0]
+        print(shape)
+        assert shape["idle"] == 500 and shape["pss_bytes"] <= 3 << 20
+        assert ask(engine, 10)["stdout"] == "45\n"

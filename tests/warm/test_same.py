@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A program cannot tell a warm vessel from a cold one: each of programs.txt, and of the
+families below, is run in both, and all but time is compared."""
+import concurrent.futures
+import os
+import re
+import sys
+import time
+
+import pytest
+
+import binding
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+COMPARED = ["verdict", "stage", "exit_code", "signal", "stdout", "stderr", "stdout_bytes",
+            "stderr_bytes", "limits_hit", "driver", "image", "isolation", "files", "error"]
+# What differs between any two runs, or what a module does when it is merely imported.
+NOT_IMPORTED = {"antigravity", "this", "idlelib", "turtle", "turtledemo", "tkinter",
+                "lib2to3", "test", "msilib", "winreg", "winsound", "nt", "msvcrt", "ensurepip"}
+
+# What python looks at before its program: no interpreter that waits can have seen it.
+COLD = {"user_site"}
+
+
+def written():
+    """The programs of the file: "### name [key=value…]", then the program."""
+    with open(os.path.join(HERE, "programs.txt"), encoding="utf-8") as file:
+        for part in file.read().split("\n### ")[1:]:
+            head, code = part.split("\n", 1)
+            name, *fields = re.split(" (?=(?:args|env|cwd|stdin|files|outputs|code|memory|pids|file_size|disk|output_limit|output_max|timeout|cpu_time)=)", head)
+            request = {"language": "python", "code": code}
+            for field in fields:
+                key, value = field.split("=", 1)
+                request[key] = eval(value)  # pylint: disable=eval-used
+            yield name, request
+
+
+def families():
+    for code in list(range(0, 6)) + [63, 127, 128, 137, 255, 256, -1, 2 ** 40, 2 ** 70]:
+        yield "exit_%d" % code, "import sys; print('x'); sys.exit(%d)" % code
+    for text in ["None", "'words'", "''", "1.5", "[1, 2]", "True", "(3,)"]:
+        yield "exit_with_%s" % text, "import sys; sys.exit(%s)" % text
+    for number in [1, 2, 3, 6, 8, 9, 10, 11, 13, 14, 15, 24, 25, 31, 34, 64]:
+        yield "signal_%d" % number, "import os; os.kill(os.getpid(), %d); print('alive')" % number
+    for name in ["ZeroDivisionError", "KeyError", "SystemError", "MemoryError", "RecursionError",
+                 "KeyboardInterrupt", "GeneratorExit", "BaseException", "UnicodeError",
+                 "SyntaxError", "StopIteration", "Warning", "OSError"]:
+        yield "raise_%s" % name, "def f():\n    raise %s('why')\n\nf()\n" % name
+    for name in sorted(sys.stdlib_module_names):
+        if name not in NOT_IMPORTED and not name.startswith("_"):
+            yield ("import_%s" % name, "import sys\nbefore = set(sys.modules)\n"
+                   "try:\n    import %s as m\nexcept ImportError as e:\n    print(e)\nelse:\n"
+                   "    print(sorted(n for n in dir(m)))\n"
+                   "print(sorted(before), sorted(sys.modules))\n" % name)
+
+
+def cases():
+    found = dict(written())
+    found.update((name, {"language": "python", "code": code}) for name, code in families())
+    return found
+
+
+CASES = cases()
+
+
+@pytest.fixture(scope="module")
+def results(request):
+    """Both results of every program: some at a time, as there are so many."""
+    chosen = [item.callspec.params["name"] for item in request.session.items
+              if "name" in getattr(getattr(item, "callspec", None), "params", {})]
+    with binding.Engine() as cold, binding.Engine({"target": 4, "ceiling": 12}) as warm:
+        warm.ready({"language": "python", "code": ""}, 4)
+
+        def both(name):
+            request = dict(CASES[name], timeout=60)
+            for _ in range(1 if name in COLD else 100): # the pool may be empty just now
+                warmed = warm.run(request)
+                if warmed["start"] == "warm":
+                    break
+                time.sleep(0.05)
+            return name, cold.run(request), warmed
+
+        with concurrent.futures.ThreadPoolExecutor(3) as some:
+            yield {name: (c, w) for name, c, w in some.map(both, chosen)}
+
+
+def shown(result):
+    """Without addresses, which differ between any two runs."""
+    return {k: re.sub("0x[0-9a-f]{6,}|started [0-9]+", "…", v) if isinstance(v, str) else v
+            for k, v in result.items() if k in COMPARED}
+
+
+def test_there_are_a_few_hundred_of_them():
+    assert len(CASES) >= 300
+
+
+@pytest.mark.parametrize("name", sorted(CASES))
+def test_a_program_does_the_same_warm_as_cold(results, name):
+    cold, warm = results[name]
+    assert cold["start"] == "cold"
+    assert warm["start"] == ("cold" if name in COLD else "warm")
+    assert shown(warm) == shown(cold)
