@@ -163,6 +163,15 @@ static void say_report(const struct vial_result *r)
         say("%s", line.data);
 }
 
+static void say_artifacts(const struct vial_result *r)
+{
+    for (size_t i = 0; i < r->artifact_count; i++)
+        say("artifact '%s': %s, %llu bytes", r->artifacts[i].path,
+            r->artifacts[i].media, (unsigned long long)r->artifacts[i].size);
+    if (r->artifacts_truncated)
+        say("there are more artifacts");
+}
+
 /* What our own output or a signal has to say about the status. */
 static int own_status(const struct vial_result *r, const struct live *live,
                       int signal_fd)
@@ -206,6 +215,8 @@ static int conclude(const struct cli *cli, const struct bring *b,
         say_verdict(r);
     if (!json && !cli_flag(cli, "quiet"))
         say_weak(r);
+    if (!json && !cli_flag(cli, "quiet"))
+        say_artifacts(r);
     if (cli_flag(cli, "report"))
         say_report(r);
     brought = bring_files(cli, b, r);
