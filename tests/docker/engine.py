@@ -297,7 +297,7 @@ class Engine:
 
 def missing():
     """Why there can be no engine here, or None."""
-    for program in ["dockerd", "docker-registry", "mmdebstrap", "ip", "openssl", "runc"]:
+    for program in ["dockerd", "docker-registry", "mmdebstrap", "ip", "openssl", "runc", "curl"]:
         if not shutil.which(program):
             return "there is no program '%s'" % program
     return None if os.geteuid() == 0 else "an engine of our own needs root"

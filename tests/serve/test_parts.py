@@ -147,6 +147,31 @@ def test_a_workspace_is_changed_looked_at_and_committed(tmp_path):
         assert d.ask("POST", path + "/workspace/rollback/none").status >= 400
 
 
+def test_a_workspace_is_committed_from_the_command_line(tmp_path):
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    (tree / "a.txt").write_text("old\n")
+    with Daemon(serve={"keeper": "off"}, env={"VIAL_STATE": str(tmp_path / "state")}) as d:
+        def vial(*args):
+            out = subprocess.run([VIAL, "session", args[0], "--socket", d.socket, *args[1:]],
+                                 capture_output=True, text=True, stdin=subprocess.DEVNULL,
+                                 env=clean_env(HOME=d.dir), timeout=60)
+            assert out.returncode == 0, out.stderr
+            return out.stdout
+        sid = vial("start", "--workspace", str(tree), "--workspace-mode", "overlay").strip()
+        vial("checkpoint", sid, "begin")
+        vial("exec", sid, "--", "sh", "-c", "echo new > /workspace/a.txt")
+        assert "+new" in vial("diff", sid)
+        vial("rollback", sid, "begin")
+        assert vial("diff", sid) == ""
+        vial("exec", sid, "--", "sh", "-c", "echo newer > /workspace/a.txt; echo x > /workspace/b")
+        assert vial("commit", sid, "a.txt") == "0 added, 1 modified, 0 deleted\n"
+        assert (tree / "a.txt").read_text() == "newer\n" and not (tree / "b").exists()
+        vial("discard", sid)
+        assert json.loads(vial("diff", "--json", sid)) == []
+        vial("stop", sid)
+
+
 def test_the_model_context_protocol_is_spoken_at_mcp(daemon):
     def rpc(method, params, number=1, session=None):
         headers = {"Content-Type": "application/json",

@@ -85,6 +85,14 @@ static int port_taken(const struct api_call *call, const char *text,
     return fail_remedy(err, "publish another one, or port 0 for any that is free");
 }
 
+/* Podman. */
+static int no_inodes(const struct api_call *call, struct vial_error *err)
+{
+    (void)fail(err, VIAL_E_LIMITS, "%s: the engine cannot limit the number of files",
+               call->about);
+    return fail_remedy(err, "do without that limit: '--inodes 100000000'");
+}
+
 static int no_runtime(const struct api_call *call, struct vial_error *err)
 {
     (void)fail(err, VIAL_E_ENGINE_RUNTIME, "%s: the engine has no such runtime",
@@ -129,6 +137,8 @@ int api_refused(const struct api_call *call, int status, const char *body, size_
                    call->about);
     else if (strstr(text, "bind source path") || strstr(text, "mount config"))
         (void)fail(err, VIAL_E_MOUNT, "%s: a mount cannot be made", call->about);
+    else if (strstr(text, "nr_inodes"))
+        (void)no_inodes(call, err);
     else if (strstr(text, "invalid reference format"))
         (void)fail(err, VIAL_E_IMAGE, "%s: '%s' is not the name of an image",
                    call->about, call->object ? call->object : "");

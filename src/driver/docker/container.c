@@ -7,8 +7,9 @@
 
 #include "base/json.h"
 
-#define NAME_PART 48 /* characters of a label that get into a name */
-#define GUEST_FDS 1024
+#define NAME_PART  48 /* characters of a label that get into a name */
+#define GUEST_FDS  1024
+#define INODES_ANY 100000000 /* the most that can be asked for: no limit */
 /* There is nothing that would end by itself if it were asked to: an engine that goes
  * down need not wait. */
 #define STOP_S 1
@@ -111,9 +112,14 @@ static json_t *mounts(const struct plan *plan, const struct container_options *o
     return list;
 }
 
+/* Without a limit on files the options are few enough for Podman, too, which knows
+ * neither that nor owners. */
 static json_t *tmpfs_options(int64_t bytes, int64_t inodes, const char *mode,
                              const struct container_options *o)
 {
+    if (inodes >= INODES_ANY)
+        return json_sprintf("rw,exec,nosuid,nodev,size=%lld,mode=1777",
+                            (long long)bytes);
     return json_sprintf("rw,exec,nosuid,nodev,size=%lld,nr_inodes=%lld,mode=%s,uid=%u,"
                         "gid=%u",
                         (long long)bytes, (long long)inodes, mode, o->uid, o->gid);

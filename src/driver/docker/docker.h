@@ -26,7 +26,8 @@ struct docker {
     struct api api;
     char container[80]; /* the engine's id; "" before it was created */
     enum place place;
-    int hold_fd; /* PLACE_EXEC: while it is open, the container lives; else -1 */
+    int hold_fd;    /* PLACE_EXEC: while it is open, the container lives; else -1 */
+    int seccomp_fd; /* the profile, where the engine takes a file; else -1 */
     struct pump *pump;
     int pidfd; /* of the guest, or -1 where it cannot be seen */
     struct count count;

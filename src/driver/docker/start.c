@@ -294,9 +294,44 @@ static int open_caches(struct docker *d, const struct plan *plan, const struct p
     return cache_open(&d->api, d->container, plan, &o, err);
 }
 
+/* Podman takes the profile by its path. It reads it when the container starts, too,
+ * so the file lives as long as the vessel. */
+static int name_seccomp(struct docker *d, struct parts *p, struct vial_error *err)
+{
+    char path[48];
+    char *copy = NULL;
+
+    d->seccomp_fd = sys_memfd_sealed("seccomp", p->seccomp, strlen(p->seccomp));
+    if (d->seccomp_fd < 0)
+        return fail_sys_rc(err, d->seccomp_fd, "write the seccomp profile");
+    (void)snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)getpid(), d->seccomp_fd);
+    copy = strdup(path);
+    if (!copy)
+        return fail_memory(err);
+    free(p->seccomp);
+    p->seccomp = copy;
+    return 0;
+}
+
+static bool wants_seccomp_file(const struct docker *d, const struct vial_error *why)
+{
+    return d->seccomp_fd < 0 && !d->api.remote &&
+           strstr(why->cause, "opening seccomp profile failed");
+}
+
+static int create_either(struct docker *d, const struct plan *plan, struct parts *p,
+                         struct vial_error *err)
+{
+    int rc = create(d, plan, p, err);
+
+    if (rc == 0 || !wants_seccomp_file(d, err))
+        return rc;
+    return name_seccomp(d, p, err) < 0 ? -1 : create(d, plan, p, err);
+}
+
 /* The next best place where the first does not work. */
-static int create_somewhere(struct docker *d, const struct plan *plan,
-                            const struct parts *p, struct vial_error *err)
+static int create_somewhere(struct docker *d, const struct plan *plan, struct parts *p,
+                            struct vial_error *err)
 {
     struct vial_error why = { 0 };
     bool only = false;
@@ -305,7 +340,7 @@ static int create_somewhere(struct docker *d, const struct plan *plan,
     if (place_choose(&d->api, &d->place, &only, err) < 0)
         return -1;
     for (; d->place < PLACE_COUNT_; d->place++) {
-        rc = create(d, plan, p, &why);
+        rc = create_either(d, plan, p, &why);
         if (rc == 0 && d->place == PLACE_COPY)
             rc = place_copy(&d->api, d->container, p->guest_fd, &why);
         if (rc == 0 || only || !place_is_refused(&why))
