@@ -252,8 +252,7 @@ static int put_files(struct mcp_call *call, struct registered *held,
 }
 
 static int run_code_in(struct mcp_call *call, struct registered *held,
-                       int64_t timeout_ms, struct vial_result **out, json_t **cell,
-                       struct vial_error *err)
+                       int64_t timeout_ms, struct own_ran *out, struct vial_error *err)
 {
     const char *language = argument(call, "language");
     struct planned planned = { 0 };
@@ -262,11 +261,10 @@ static int run_code_in(struct mcp_call *call, struct registered *held,
     if (put_files(call, held, err) < 0)
         return -1;
     if (has_context(language))
-        return own_cell(call, held, context_language(language), timeout_ms, out, cell,
-                        err);
+        return own_cell(call, held, context_language(language), timeout_ms, out, err);
     rc = plan_code(call, &planned, err);
     if (rc == 0)
-        rc = run_planned(call, held, &planned, timeout_ms, out, err);
+        rc = run_planned(call, held, &planned, timeout_ms, &out->result, err);
     planned_done(&planned);
     return rc;
 }
@@ -294,8 +292,7 @@ static void run_in_sandbox(struct mcp_call *call, const struct own *own, bool co
     struct registered *held = own_take(call, answer);
     struct own_extra extra = { .limit_ms = own_timeout(call, own) };
     struct vial_entries before = { 0 };
-    auto_result struct vial_result *result = NULL;
-    auto_json json_t *cell = NULL;
+    struct own_ran ran = { 0 };
     struct vial_error err = { 0 };
     bool listed;
     int rc;
@@ -303,8 +300,8 @@ static void run_in_sandbox(struct mcp_call *call, const struct own *own, bool co
     if (!held)
         return;
     listed = vial_session_list(held->session, "", true, &before, NULL) == 0;
-    rc = code ? run_code_in(call, held, extra.limit_ms, &result, &cell, &err)
-              : run_command_in(call, held, extra.limit_ms, &result, &err);
+    rc = code ? run_code_in(call, held, extra.limit_ms, &ran, &err)
+              : run_command_in(call, held, extra.limit_ms, &ran.result, &err);
     if (rc < 0) {
         own_fail(answer, &err);
     } else {
@@ -313,10 +310,12 @@ static void run_in_sandbox(struct mcp_call *call, const struct own *own, bool co
         if (json_array_size(extra.links) > 0)
             mcp_call_changed(call, "resources");
         extra.sandbox_id = held->id;
-        extra.value = json_object_get(cell, "value");
-        extra.displays = json_object_get(cell, "displays");
-        own_answer(call, own, result, &extra, answer);
+        extra.value = json_object_get(ran.cell, "value");
+        extra.displays = json_object_get(ran.cell, "displays");
+        own_answer(call, own, ran.result, &extra, answer);
     }
+    vial_result_free(ran.result);
+    json_decref(ran.cell);
     vial_entries_free(&before);
     registry_release(call->registry, held);
 }
