@@ -232,6 +232,21 @@ static const char *context_language(const char *language)
     return language[0] == 'p' ? "python" : "node";
 }
 
+/* The argument `env` as "NAME=VALUE". */
+static int add_given_env(const struct mcp_call *call, struct strv *env,
+                         struct vial_error *err)
+{
+    json_t *given = json_object_get(call->arguments, "env");
+    const char *name;
+    json_t *value;
+
+    json_object_foreach(given, name, value)
+    {
+        strv_printf(env, "%s=%s", name, json_string_value(value));
+    }
+    return env->failed ? fail_memory(err) : 0;
+}
+
 static int put_files(struct mcp_call *call, struct registered *held,
                      struct vial_error *err)
 {
@@ -264,6 +279,8 @@ static int run_code_in(struct mcp_call *call, struct registered *held,
         return own_cell(call, held, context_language(language), timeout_ms, out, err);
     rc = plan_code(call, &planned, err);
     if (rc == 0)
+        rc = add_given_env(call, &planned.env, err);
+    if (rc == 0)
         rc = run_planned(call, held, &planned, timeout_ms, &out->result, err);
     planned_done(&planned);
     return rc;
@@ -276,14 +293,39 @@ static int run_command_in(struct mcp_call *call, struct registered *held,
     const char *const argv[] = {
         "/bin/sh", "-c", SHELL_LINE, "sh", argument(call, "command"), NULL
     };
+    auto_strv struct strv env = { 0 };
     struct own_program program = { .argv = argv,
                                    .cwd = argument(call, "cwd"),
                                    .stdin_text = argument(call, "stdin"),
                                    .timeout_ms = timeout_ms };
 
-    if (put_files(call, held, err) < 0)
+    if (put_files(call, held, err) < 0 || add_given_env(call, &env, err) < 0)
         return -1;
+    program.env = (const char *const *)env.items;
     return own_exec(call, held, &program, out, err);
+}
+
+/* What was fixed when the sandbox was made, or has no meaning for a cell, is refused
+ * rather than ignored. */
+static int check_sandboxed(const struct mcp_call *call, bool code,
+                           struct vial_error *err)
+{
+    static const char *const fixed[] = { "memory", "network" };
+    static const char *const no_cell[] = { "stdin", "env", "args" };
+    const char *language = argument(call, "language");
+
+    for (size_t i = 0; i < 2; i++)
+        if (json_object_get(call->arguments, fixed[i])) {
+            (void)fail(err, VIAL_E_VALUE, "'%s' is the sandbox's, and fixed", fixed[i]);
+            return fail_remedy(err, "give it to create_sandbox");
+        }
+    for (size_t i = 0; code && has_context(language) && i < 3; i++)
+        if (json_object_get(call->arguments, no_cell[i])) {
+            (void)fail(err, VIAL_E_VALUE, "'%s' has no meaning for %s in a sandbox",
+                       no_cell[i], language);
+            return fail_remedy(err, "set it in the code, or run without sandbox_id");
+        }
+    return 0;
 }
 
 static void run_in_sandbox(struct mcp_call *call, const struct own *own, bool code,
@@ -299,9 +341,11 @@ static void run_in_sandbox(struct mcp_call *call, const struct own *own, bool co
 
     if (!held)
         return;
-    listed = vial_session_list(held->session, "", true, &before, NULL) == 0;
-    rc = code ? run_code_in(call, held, extra.limit_ms, &ran, &err)
-              : run_command_in(call, held, extra.limit_ms, &ran.result, &err);
+    rc = check_sandboxed(call, code, &err);
+    listed = rc == 0 && vial_session_list(held->session, "", true, &before, NULL) == 0;
+    if (rc == 0)
+        rc = code ? run_code_in(call, held, extra.limit_ms, &ran, &err)
+                  : run_command_in(call, held, extra.limit_ms, &ran.result, &err);
     if (rc < 0) {
         own_fail(answer, &err);
     } else {
