@@ -7,6 +7,7 @@
 #include <linux/sched.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -67,31 +68,34 @@ static void die_first(void)
 /* The guest's own code, with the jail that the guest was sent. */
 static void confine(const struct order *o)
 {
-    static struct guest g; /* large, and only its jail is used */
+    struct guest *g = calloc(1, sizeof *g); /* only its jail is used */
     struct unpack u = { .data = o->jail, .len = o->jail_len };
     char text[8] = "";
     int fd = open("/proc/self/setgroups", O_RDONLY | O_CLOEXEC);
 
+    if (!g)
+        give_up(ZYGOTE_FD, HATCH_ORDER, ENOMEM);
     if (fd >= 0) {
-        g.setgroups_denied = read(fd, text, 4) == 4 && memcmp(text, "deny", 4) == 0;
+        g->setgroups_denied = read(fd, text, 4) == 4 && memcmp(text, "deny", 4) == 0;
         (void)close(fd);
     }
-    if (jail_read(&u, &g.jail) < 0 || !(g.jail.flags & JAIL_PID1))
+    if (jail_read(&u, &g->jail) < 0 || !(g->jail.flags & JAIL_PID1))
         give_up(ZYGOTE_FD, HATCH_ORDER, EINVAL);
-    g.pid1 = true;
-    g.landlock_fd = -1;
-    if (g.jail.flags & JAIL_OOM_FIRST)
+    g->pid1 = true;
+    g->landlock_fd = -1;
+    if (g->jail.flags & JAIL_OOM_FIRST)
         die_first();
-    if (g.jail.flags & JAIL_LANDLOCK) {
-        g.landlock_fd = landlock_build(&g.jail);
-        if (g.landlock_fd < 0)
-            give_up(ZYGOTE_FD, STEP_LANDLOCK, -g.landlock_fd);
+    if (g->jail.flags & JAIL_LANDLOCK) {
+        g->landlock_fd = landlock_build(&g->jail);
+        if (g->landlock_fd < 0)
+            give_up(ZYGOTE_FD, STEP_LANDLOCK, -g->landlock_fd);
     }
     (void)syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, 0, 0, 0, 0);
-    child_enter(&g, NULL);
+    child_enter(g, NULL);
     /* Changed credentials cleared it; an exec would have set it. */
     (void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
-    jail_done(&g.jail);
+    jail_done(&g->jail);
+    free(g);
 }
 
 static void wait_for_guest(void)

@@ -81,7 +81,7 @@ class Daemon:
                 os.chown(path, self.uid, self.uid)
         self.process = subprocess.Popen(
             [VIALD, "--config", self.config, *self.args], stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL, stderr=open(self.logfile, "ab"),
+            stdout=subprocess.DEVNULL, stderr=open(self.logfile, "wb"),
             env=clean_env(HOME=self.dir, **self.env), cwd="/",
             user=self.uid, group=self.uid, extra_groups=[] if self.uid is not None else None)
         end = time.monotonic() + 30
@@ -159,7 +159,7 @@ class Daemon:
         while todo:
             for pid, name in children.get(todo.pop(), []):
                 todo.append(pid)
-                if name == "vial-init":
+                if name in ("vial-init", "memfd:guest"):
                     found.append(pid)
         return found
 
