@@ -20,8 +20,8 @@ run: build ## run a snippet in the strongest vessel this host can give
 test: build ## every test lane; ends with "N passed, N failed, N skipped"
 	@tools/test $(B)
 
-bench: build ## speed as ratios against the bare interpreter and bubblewrap
-	@$(B)/vial bench
+bench: build ## speed as ratios; figures in build/bench.json, a picture in build/bench.svg
+	@$(B)/vial bench --rounds 100 --output $(B)/bench.json --plot $(B)/bench.svg
 
 fuzz: deps ## fuzz the parsers for a while (FUZZ_SECONDS, default 60 each)
 	@tools/fuzz

@@ -73,7 +73,6 @@ function showMetrics(m) {
   $("rate").textContent = `${few(history.rate.at(-1) || 0)} a second`;
   $("median").textContent = ever === null ? "–" : duration(ever * 1000);
   $("tail").textContent = worst === null ? "" : `95 %: ${duration(worst * 1000)}`;
-  $("pooled").textContent = number(get("vessels_pooled"));
   $("vessels").textContent = `${number(get("vessels"))} vessels on this host`;
   $("sessions").textContent = number(get("sessions_open"));
   $("connections").textContent = `${number(get("http_connections"))} connections`;
@@ -103,6 +102,7 @@ function showVerdicts(m, total) {
 
 function showPool(pool) {
   const shapes = pool?.shapes || [];
+  $("pooled").textContent = number(shapes.reduce((sum, s) => sum + (s.idle || 0), 0));
   if (!shapes.length) {
     $("pool").replaceChildren(element("p", { class: "empty" }, "No vessel waits: what is asked for again becomes warm."));
     return;

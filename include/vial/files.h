@@ -96,6 +96,15 @@ VIAL_API VIAL_MUST_CHECK int vial_session_changes(struct vial_session *session,
                                                   struct vial_entries *out,
                                                   struct vial_error *err);
 
+/* The same as malloc'ed JSON, in the form of a result's `artifacts`: a list of objects
+ * with path, type, bytes, sha256 and, for images of at most 4 MiB each and 16 MiB
+ * together, content_base64. At most 256 of them. */
+VIAL_API VIAL_MUST_CHECK int vial_session_artifacts(struct vial_session *session,
+                                                    const char *path,
+                                                    const struct vial_entries *before,
+                                                    char **json,
+                                                    struct vial_error *err);
+
 /* Something that happened to a file. */
 struct vial_event {
     enum vial_event_kind {

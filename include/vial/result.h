@@ -77,6 +77,15 @@ struct vial_file {
     struct vial_error error; /* code "" when DATA is there */
 };
 
+/* A new or changed file below the request's `artifacts`. */
+struct vial_artifact {
+    char *path;        /* below that directory */
+    const char *media; /* "image/png" …, by the name's ending; static storage */
+    uint64_t size;
+    char sha256[65]; /* of its content, in hex; "" when it was too much to read */
+    char *data;      /* SIZE bytes of an image that is not too large, or NULL */
+};
+
 struct vial_result {
     char id[24]; /* "r-…" */
     enum vial_verdict verdict;
@@ -100,6 +109,9 @@ struct vial_result {
     char start[8]; /* "cold", "warm" when a vessel waited, or "" when none was opened */
     char preset_code[32];    /* the preset's own code for this end, or "" */
     char wanted_driver[16];  /* the preset's driver, when another took its place */
+    struct vial_artifact *artifacts; /* ARTIFACT_COUNT of them, sorted by path */
+    size_t artifact_count;
+    bool artifacts_truncated; /* there were more, or some could not be read whole */
 };
 
 /* "ok", "cpu_timeout" and so on. Static storage. */

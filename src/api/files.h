@@ -38,6 +38,5 @@ void files_enter(struct files_way *w);
 int files_fail(const struct files_way *w, struct vial_error *err);
 /* VIAL-PATH unless PATH is plain and relative; "" and "." too where MAY_BE_SELF. */
 int files_check_path(const char *path, bool may_be_self, struct vial_error *err);
-const char *files_media(const char *path);
 
 #endif

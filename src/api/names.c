@@ -5,37 +5,15 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "api/files.h"
 #include "base/auto.h"
 #include "base/fail.h"
+#include "base/media.h"
 #include "base/sha256.h"
 
 #define ENTRIES_MAX 200000u
 #define PATH_MOST   4096u
-
-const char *files_media(const char *path)
-{
-    static const struct {
-        const char *ending, *media;
-    } kinds[] = { { "png", "image/png" },        { "jpg", "image/jpeg" },
-                  { "jpeg", "image/jpeg" },      { "gif", "image/gif" },
-                  { "svg", "image/svg+xml" },    { "webp", "image/webp" },
-                  { "pdf", "application/pdf" },  { "json", "application/json" },
-                  { "csv", "text/csv" },         { "html", "text/html" },
-                  { "md", "text/markdown" },     { "txt", "text/plain" },
-                  { "log", "text/plain" },       { "py", "text/x-python" },
-                  { "js", "text/javascript" },   { "xml", "application/xml" },
-                  { "zip", "application/zip" },  { "gz", "application/gzip" },
-                  { "tar", "application/x-tar" } };
-    const char *dot = strrchr(path, '.');
-
-    for (size_t i = 0; dot && i < sizeof kinds / sizeof *kinds; i++)
-        if (strcasecmp(dot + 1, kinds[i].ending) == 0)
-            return kinds[i].media;
-    return "application/octet-stream";
-}
 
 /* Runs a request that answers with DATA, if any, and DONE. */
 static int ask(struct vial_session *s, const struct name_message *m, bool list,
@@ -99,7 +77,7 @@ int vial_session_stat(struct vial_session *session, const char *path,
                                 .mode = e.mode,
                                 .size = e.size,
                                 .mtime_ns = e.mtime_ns,
-                                .media = files_media(path) };
+                                .media = media_of(path) };
     return 0;
 }
 
@@ -150,7 +128,7 @@ static int add_entry(struct vial_entries *out, const char *dir, struct list_entr
                                              .mtime_ns = e->mtime_ns };
     if (!items[out->count].path)
         return fail_memory(err);
-    items[out->count].media = files_media(items[out->count].path);
+    items[out->count].media = media_of(items[out->count].path);
     out->count++;
     return 0;
 }

@@ -77,4 +77,8 @@ char *bench_plot(json_t *result);
 /* Tables for people; an exit status. */
 int bench_print(json_t *result);
 
+/* bench_session.c: an open session beside bare programs and pipes. */
+int bench_session(size_t rounds, json_t **out, struct vial_error *err);
+int bench_print_session(const json_t *result);
+
 #endif

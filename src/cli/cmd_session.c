@@ -142,6 +142,11 @@ static const struct verb verbs[] = {
     { "read", "ID PATH", 2, verb_read },
     { "ls", "ID [PATH]", 1, verb_ls },
     { "rm", "ID PATH", 2, verb_rm },
+    { "diff", "ID", 1, verb_diff },
+    { "commit", "ID [PATH…]", 1, verb_commit },
+    { "discard", "ID", 1, verb_discard },
+    { "checkpoint", "ID NAME", 2, verb_checkpoint },
+    { "rollback", "ID NAME", 2, verb_rollback },
     { "show", "ID", 1, show },
     { "renew", "ID", 1, renew },
     { "stop", "ID", 1, stop },
@@ -211,7 +216,8 @@ extern const struct command command_session;
 const struct command command_session = {
     .name = "session",
     .operands = "VERB [ID] …",
-    .words = "start|exec|attach|write|read|ls|rm|show|renew|stop|list",
+    .words =
+        "start|exec|attach|write|read|ls|rm|diff|commit|discard|checkpoint|rollback|show|renew|stop|list",
     .summary = "a vessel that stays open for several programs",
     .text =
         "Sessions live in the daemon; when none runs, 'start' starts a private one, which\n"
@@ -219,12 +225,16 @@ const struct command command_session = {
         "prints the session's id. 'exec' runs a program in it, with your standard input,\n"
         "and ends with the program's own status.\n"
         "\n"
-        "  start                          ls ID [PATH]\n"
-        "  exec ID -- COMMAND [ARG…]      rm ID PATH\n"
-        "  attach ID NUMBER               show ID\n"
-        "  write ID PATH [FILE]           renew ID\n"
-        "  read ID PATH                   stop ID\n"
-        "                                 list",
+        "  start                          diff ID\n"
+        "  exec ID -- COMMAND [ARG…]      commit ID [PATH…]\n"
+        "  attach ID NUMBER               discard ID\n"
+        "  write ID PATH [FILE]           checkpoint ID NAME\n"
+        "  read ID PATH                   rollback ID NAME\n"
+        "  ls ID [PATH]                   show ID, renew ID\n"
+        "  rm ID PATH                     stop ID, list\n"
+        "\n"
+        "diff, commit, discard, checkpoint and rollback are for sessions started with\n"
+        "--workspace DIR --workspace-mode overlay, which leave DIR alone until commit.",
     .examples = "id=$(vial session start --memory 256m)\n"
                 "echo 'print(6*7)' | vial session write $id job.py\n"
                 "vial session exec $id -- python3 job.py\n"

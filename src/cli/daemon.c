@@ -69,11 +69,13 @@ char *daemon_program(void)
 }
 
 /* In the child: a session of its own, with nothing of ours but the pipe for what it
- * may have to say. */
+ * may have to say. It serves its own user alone, whose files it has to reach: no keeper
+ * stands between. */
 static void become_daemon(const char *program, const char *address, int say_fd)
 {
-    const char *const argv[] = { program, "--listen",    address,   "--log",
-                                 "none",  "--idle-exit", IDLE_EXIT, NULL };
+    const char *const argv[] = { program,   "--listen", address, "--log",
+                                 "none",    "--keeper", "off",   "--idle-exit",
+                                 IDLE_EXIT, NULL };
     int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
 
     if (setsid() < 0 || null_fd < 0 || dup2(null_fd, STDIN_FILENO) < 0 ||

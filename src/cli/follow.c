@@ -15,6 +15,7 @@
 #include "cli/live.h"
 #include "cli/print.h"
 #include "cli/pull.h"
+#include "cli/remote.h"
 
 #include "vial/warm.h"
 
@@ -162,6 +163,15 @@ static void say_report(const struct vial_result *r)
         say("%s", line.data);
 }
 
+static void say_artifacts(const struct vial_result *r)
+{
+    for (size_t i = 0; i < r->artifact_count; i++)
+        say("artifact '%s': %s, %llu bytes", r->artifacts[i].path,
+            r->artifacts[i].media, (unsigned long long)r->artifacts[i].size);
+    if (r->artifacts_truncated)
+        say("there are more artifacts");
+}
+
 /* What our own output or a signal has to say about the status. */
 static int own_status(const struct vial_result *r, const struct live *live,
                       int signal_fd)
@@ -205,6 +215,8 @@ static int conclude(const struct cli *cli, const struct bring *b,
         say_verdict(r);
     if (!json && !cli_flag(cli, "quiet"))
         say_weak(r);
+    if (!json && !cli_flag(cli, "quiet"))
+        say_artifacts(r);
     if (cli_flag(cli, "report"))
         say_report(r);
     brought = bring_files(cli, b, r);
@@ -258,6 +270,22 @@ static int warm_up(struct vial_engine *engine, const struct vial_request *req,
     return 0;
 }
 
+static int follow_remote(const struct cli *cli, const struct vial_request *req,
+                         const struct vial_watch *watch, struct live *live,
+                         const struct bring *places)
+{
+    struct vial_result *result = NULL;
+    struct vial_error err = { 0 };
+    int status;
+
+    if (remote_run(cli, req, watch, &result, &err) < 0)
+        return cli_deny(cli, &err);
+    live_end(live);
+    status = conclude(cli, places, result, live, watch->cancel_fd);
+    vial_result_free(result);
+    return status;
+}
+
 static int follow_run(const struct cli *cli, const struct vial_request *req,
                       struct vial_watch *watch, struct live *live)
 {
@@ -267,7 +295,11 @@ static int follow_run(const struct cli *cli, const struct vial_request *req,
     struct vial_error err = { 0 };
     int status = STATUS_VIAL;
 
-    if (bring_open(cli, &places, &err) < 0 || cli_engine(cli, &engine, &err) < 0)
+    if (bring_open(cli, &places, &err) < 0)
+        return cli_deny(cli, &err);
+    if (cli_flag(cli, "daemon"))
+        return follow_remote(cli, req, watch, live, &places);
+    if (cli_engine(cli, &engine, &err) < 0)
         return cli_deny(cli, &err);
     live->engine = engine;
     live->req = req;

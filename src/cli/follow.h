@@ -13,6 +13,8 @@
         { "report", NULL,                                                                    \
           "Say on stderr how the run ended, how long it took and how it "                    \
           "was isolated." },                                                                 \
+        { "daemon", NULL, "Have the daemon run it, and its vessels that wait." },            \
+        { "socket", "PATH", "The daemon's unix socket, instead of the usual ones." },        \
         { "no-pull", NULL, "Refuse, instead of pulling, an image that is not here." },       \
     {                                                                                        \
         "quiet", NULL, "Say nothing about timeouts and other limits."                        \

@@ -13,7 +13,8 @@
 #include "base/clock.h"
 #include "base/json.h"
 
-#define GRACE_NS INT64_C(2000000000)
+#define ELSEWHERE_MS (INT64_C(3600) * 1000) /* a run whose plan we do not know */
+#define GRACE_NS     INT64_C(2000000000)
 
 /* Pipes and terminals are opened anew, because non-blocking mode belongs to the
  * open file, which the caller's shell shares with us. */
@@ -58,9 +59,9 @@ static void find_deadline(struct live *l)
     auto_json json_t *plan = NULL;
     int64_t ms = 0;
 
-    if (vial_plan(l->engine, l->req, &text, NULL) == 0)
+    if (l->engine && vial_plan(l->engine, l->req, &text, NULL) == 0)
         plan = json_loads(text, 0, NULL);
-    ms = limit_of(plan, "wall_ms");
+    ms = plan ? limit_of(plan, "wall_ms") : ELSEWHERE_MS;
     if (json_array_size(json_object_get(plan, "compile")) > 0)
         ms += limit_of(plan, "compile_wall_ms");
     l->deadline_ns = l->started_ns + ms * 1000000 + GRACE_NS;

@@ -32,4 +32,11 @@ int verb_read(struct cli *cli, const struct daemon *d, struct vial_error *err);
 int verb_ls(struct cli *cli, const struct daemon *d, struct vial_error *err);
 int verb_rm(struct cli *cli, const struct daemon *d, struct vial_error *err);
 
+/* verb_workspace.c */
+int verb_diff(struct cli *cli, const struct daemon *d, struct vial_error *err);
+int verb_commit(struct cli *cli, const struct daemon *d, struct vial_error *err);
+int verb_discard(struct cli *cli, const struct daemon *d, struct vial_error *err);
+int verb_checkpoint(struct cli *cli, const struct daemon *d, struct vial_error *err);
+int verb_rollback(struct cli *cli, const struct daemon *d, struct vial_error *err);
+
 #endif

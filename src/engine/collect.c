@@ -152,6 +152,7 @@ static int collect_stream(const struct run *r, struct output *o,
 /* The files' content moves into RESULT. */
 static int collect_files(struct run *r, struct vial_result *result)
 {
+    artifacts_give(r, result);
     result->files = r->files;
     result->file_count = r->files ? r->plan->outputs.count : 0;
     r->files = NULL;

@@ -112,6 +112,7 @@ void run_done(struct run *r)
     auto_fd_(&r->deadline_fd);
     auto_fd_(&r->meter_fd);
     str_done(&r->fetched);
+    artifacts_free(r->artifacts);
     output_done(&r->out);
     output_done(&r->err);
 }

@@ -69,7 +69,8 @@ struct run {
     uint32_t get_channel; /* or 0 */
     struct str fetched;
     int64_t fetched_total;
-    struct vial_file *files; /* plan->outputs.count of them */
+    struct vial_file *files;     /* plan->outputs.count of them */
+    struct artifacts *artifacts; /* NULL: none wanted, or not yet looked at */
 
     enum run_end end;
     struct vial_error error;
@@ -125,6 +126,15 @@ void transfer_get(struct run *r); /* asks for the next output, or ends the run *
 void transfer_data(struct run *r, const uint8_t *data, size_t len);
 void transfer_done(struct run *r, uint32_t channel, int error);
 void transfer_give_up(struct run *r); /* outputs that will not come */
+
+/* artifacts.c: new and changed files */
+void artifacts_before(struct run *r); /* looks, then starts the program */
+void artifacts_after(struct run *r);  /* looks and reads, then ends the run */
+bool artifacts_owns(const struct run *r, uint32_t channel);
+void artifacts_data(struct run *r, const uint8_t *data, size_t len);
+void artifacts_done(struct run *r, int error);
+void artifacts_give(struct run *r, struct vial_result *result);
+void artifacts_free(struct artifacts *a); /* NULL is allowed */
 
 /* collect.c */
 void collect(struct run *r, struct vial_result *result);

@@ -71,6 +71,10 @@ void step_start(struct run *r)
 
     r->begun = true;
     r->written = 0;
+    if (!r->compiling && r->plan->artifacts && !r->artifacts) {
+        artifacts_before(r);
+        return;
+    }
     if (weaken("deadline"))
         wall_ms = RUN_NO_DEADLINE_MS;
     if (queue_exec(r, wall_ms, &err) < 0) {

@@ -212,7 +212,9 @@ static void on_data(void *context, uint32_t channel, int stream, const uint8_t *
 {
     struct run *r = context;
 
-    if (channel == r->get_channel)
+    if (artifacts_owns(r, channel))
+        artifacts_data(r, bytes, len);
+    else if (channel == r->get_channel)
         transfer_data(r, bytes, len);
     else
         step_output(r, stream, bytes, len);
@@ -242,7 +244,10 @@ static void on_failed(void *context, uint32_t channel, uint32_t step, int error)
 static void on_done(void *context, uint32_t channel, int error, const char *text)
 {
     (void)text;
-    transfer_done(context, channel, error);
+    if (artifacts_owns(context, channel))
+        artifacts_done(context, error);
+    else
+        transfer_done(context, channel, error);
 }
 
 static void on_writable(void *context, uint32_t channel)

@@ -108,7 +108,7 @@ static void ask(struct run *r)
 void transfer_get(struct run *r)
 {
     if (r->next_output == r->plan->outputs.count) {
-        run_stop(r, RUN_EXITED);
+        artifacts_after(r);
         return;
     }
     if (r->next_output == 0)

@@ -137,6 +137,11 @@ int keeper_start(const struct keeper_options *options, struct vial_error *err)
     return start_named(options, "vial-keeper-docker", KEPT_DOCKER_FD, err);
 }
 
+int keeper_leash(void)
+{
+    return KEPT_NATIVE_FD;
+}
+
 int keeper_health(const char *driver, struct keeper_health *out, struct vial_error *err)
 {
     struct kept_health health;

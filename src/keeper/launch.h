@@ -47,6 +47,10 @@ int keeper_drop(const char *user, struct vial_error *err);
 int keeper_seal(const char *share_dir, const char *const *writable,
                 struct vial_error *err);
 
+/* A socket that hangs up once the keeper is gone for good, and nobody starts another:
+ * then the front has no reason to stay. Borrowed. */
+int keeper_leash(void);
+
 /* For health pages: whether the keeper answers, and how it fares. */
 struct keeper_health {
     pid_t pid;

@@ -165,12 +165,12 @@ static bool fits_member(struct judge *j, const json_t *schema, const char *key,
     size_t before = j->path.len;
     bool fit;
 
+    if (!sub && json_is_false(json_object_get(schema, "additionalProperties")))
+        return unknown(j, properties, key);
     if (!sub)
         sub = json_object_get(schema, "additionalProperties");
     if (!sub || json_is_true(sub))
         return true;
-    if (json_is_false(sub))
-        return unknown(j, properties, key);
     str_printf(&j->path, "%s%s", before ? "." : "", key);
     fit = fits(j, sub, value);
     j->path.len = before;

@@ -146,11 +146,24 @@ static int add_outputs(struct draft *d, struct vial_error *err)
     return strv_ok(&d->plan->outputs) ? 0 : fail_memory(err);
 }
 
+static int add_artifacts(struct draft *d, struct vial_error *err)
+{
+    const char *dir = d->req->artifacts;
+    bool whole = dir && str_eq(dir, ".");
+
+    if (!dir)
+        return 0;
+    if (!whole && check_path("artifacts", dir, err) < 0)
+        return -1;
+    d->plan->artifacts = strdup(whole ? "" : dir);
+    return d->plan->artifacts ? 0 : fail_memory(err);
+}
+
 int cargo_build(struct draft *d, struct vial_error *err)
 {
     const struct blob *input = &d->req->stdin;
 
-    if (add_files(d, err) < 0 || add_outputs(d, err) < 0)
+    if (add_files(d, err) < 0 || add_outputs(d, err) < 0 || add_artifacts(d, err) < 0)
         return -1;
     if (input->len > 0 && blob_set(&d->plan->stdin_data, input->data, input->len) < 0)
         return fail_memory(err);

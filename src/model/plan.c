@@ -67,6 +67,7 @@ void plan_free(struct plan *plan)
     strv_done(&plan->argv);
     strv_done(&plan->env);
     strv_done(&plan->outputs);
+    free(plan->artifacts);
     strv_done(&plan->require);
     strv_done(&plan->end_on);
     blob_done(&plan->stdin_data);
@@ -234,6 +235,7 @@ json_t *plan_json(const struct plan *plan)
         { "code", plan->code.data ? content(&plan->code) : json_null() },
         { "files", files(plan) },
         { "outputs", list(&plan->outputs) },
+        { "artifacts", text(plan->artifacts) },
         { "stdin", stdin_json(plan) },
         { "limits", limits(plan) },
         { "network", text(network_name(plan->network)) },

@@ -80,6 +80,7 @@ struct plan {
     struct plan_file *files;
     size_t file_count;
     struct strv outputs; /* relative to workdir */
+    char *artifacts; /* likewise, a directory; "" is the workdir; NULL: none wanted */
     struct blob stdin_data;
     bool stdin_live; /* the caller pipes it */
     struct limits limits;

@@ -181,6 +181,27 @@ static json_t *files_json(const struct vial_result *r, bool raw)
     return array;
 }
 
+json_t *artifact_json(const struct vial_artifact *a)
+{
+    json_t *object =
+        json_pack("{s:o, s:s, s:o, s:o}", "path", text(a->path), "type", a->media,
+                  "bytes", count(a->size), "sha256", text_or_null(a->sha256));
+
+    if (a->data)
+        (void)json_object_set_new(object, "content_base64",
+                                  base64(a->data, (size_t)a->size));
+    return object;
+}
+
+static json_t *artifacts_json(const struct vial_result *r)
+{
+    json_t *array = json_array();
+
+    for (size_t i = 0; i < r->artifact_count; i++)
+        (void)json_array_append_new(array, artifact_json(&r->artifacts[i]));
+    return array;
+}
+
 /* Sticky: a NULL value, for want of memory, spoils the whole. */
 static void put(json_t **object, const char *name, json_t *value)
 {
@@ -225,6 +246,8 @@ json_t *result_json(const struct vial_result *r, bool raw)
     put(&object, "start", text_or_null(r->start));
     put(&object, "isolation", isolation_json(r));
     put(&object, "files", files_json(r, raw));
+    put(&object, "artifacts", artifacts_json(r));
+    put(&object, "artifacts_truncated", json_boolean(r->artifacts_truncated));
     put(&object, "error", error_json(&r->error));
     if (r->preset_code[0])
         put(&object, "preset_code", text(r->preset_code));
@@ -250,6 +273,11 @@ void vial_result_free(struct vial_result *result)
         free(result->files[i].path);
         free(result->files[i].data);
     }
+    for (size_t i = 0; i < result->artifact_count; i++) {
+        free(result->artifacts[i].path);
+        free(result->artifacts[i].data);
+    }
+    free(result->artifacts);
     for (size_t i = 0; result->layers && result->layers[i]; i++)
         free(result->layers[i]);
     free(result->layers);

@@ -16,6 +16,7 @@ extern const char *const result_limits[];
 /* Verdict failed, no exit code, until someone knows better. NULL: no memory. */
 struct vial_result *result_new(void);
 json_t *result_json(const struct vial_result *result, bool raw);
+json_t *artifact_json(const struct vial_artifact *a);
 json_t *error_json(const struct vial_error *err); /* null when code is "" */
 
 #endif

@@ -340,6 +340,16 @@ static json_t *out_file_schema(void)
     return OBJECT_OF(members, values);
 }
 
+static json_t *artifact_schema(void)
+{
+    static const char *const members[] = { "path", "type", "bytes", "sha256",
+                                           "content_base64?" };
+    json_t *const values[] = { typed("string"), typed("string"), typed("integer"),
+                               nullable("string"), typed("string") };
+
+    return OBJECT_OF(members, values);
+}
+
 json_t *schema_result(void)
 {
     static const char *const members[] = { "id",
@@ -365,6 +375,8 @@ json_t *schema_result(void)
                                            "start",
                                            "isolation",
                                            "files",
+                                           "artifacts",
+                                           "artifacts_truncated",
                                            "error",
                                            "preset_code?",
                                            "wanted_driver?" };
@@ -391,6 +403,8 @@ json_t *schema_result(void)
                                nullable("string"),
                                isolation_schema(),
                                list_of(out_file_schema()),
+                               list_of(artifact_schema()),
+                               typed("boolean"),
                                error_schema(),
                                typed("string"),
                                typed("string") };

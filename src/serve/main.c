@@ -23,6 +23,7 @@
 #include "base/clock.h"
 #include "base/fail.h"
 #include "base/json.h"
+#include "keeper/launch.h"
 #include "model/result.h"
 #include "serve/flags.h"
 #include "serve/front.h"
@@ -56,8 +57,8 @@ static void prepare(void)
         files.rlim_cur = files.rlim_max;
         (void)setrlimit(RLIMIT_NOFILE, &files);
     }
-    (void)mallopt(M_ARENA_MAX, 2);
-    (void)mallopt(M_TRIM_THRESHOLD, 1 << 20);
+    (void)mallopt(M_ARENA_MAX, 2);            /* NOLINT(concurrency-mt-unsafe) */
+    (void)mallopt(M_TRIM_THRESHOLD, 1 << 20); /* NOLINT(concurrency-mt-unsafe) */
 }
 
 /* Tells the one who started us, if they asked for it (sd_notify's protocol). */
@@ -108,29 +109,36 @@ static void reload(struct serve *s, struct front *f)
         log_line(&s->log, "info", "reload", NULL);
 }
 
-/* The next signal, or 0 after a while. */
-static int next_signal(int fd, int wait_ms)
+/* The next signal, or 0 after a while; -1 when LEASH (or -1) hung up. */
+static int next_signal(int fd, int leash, int wait_ms)
 {
-    struct pollfd ready = { .fd = fd, .events = POLLIN };
+    struct pollfd ready[] = { { .fd = fd, .events = POLLIN }, { .fd = leash } };
     struct signalfd_siginfo info;
 
-    if (poll(&ready, 1, wait_ms) > 0 && read(fd, &info, sizeof(info)) == sizeof(info))
-        return (int)info.ssi_signo;
-    return 0;
+    if (poll(ready, 2, wait_ms) <= 0)
+        return 0;
+    if (ready[1].revents & (POLLHUP | POLLERR))
+        return -1;
+    return read(fd, &info, sizeof(info)) == sizeof(info) ? (int)info.ssi_signo : 0;
 }
 
-static void serve_until_told(struct serve *s, struct front *f, int signals,
-                             int64_t idle_exit_ms)
+/* 0 when it was told to stop, -1 when it cannot go on. */
+static int serve_until_told(struct serve *s, struct front *f, int signals,
+                            int64_t idle_exit_ms)
 {
-    for (;;) {
-        int signal = next_signal(signals, idle_exit_ms ? TICK_MS : -1);
+    int leash = s->sources.kept ? keeper_leash() : -1;
 
+    for (;;) {
+        int signal = next_signal(signals, leash, idle_exit_ms ? TICK_MS : -1);
+
+        if (signal < 0)
+            log_line(&s->log, "error", "keeper gone", NULL);
         if (signal == SIGHUP)
             reload(s, f);
         else if (signal)
-            return;
+            return signal < 0 ? -1 : 0;
         else if (idle_exit_ms && is_idle(s, idle_exit_ms))
-            return;
+            return 0;
     }
 }
 
@@ -145,7 +153,7 @@ static void drain(struct serve *s, struct front *f, int signals)
     gate_shut(&s->gate);
     front_drain(f);
     while (front_busy(f) > 0 && clock_now_ns() < until_ns) {
-        int signal = next_signal(signals, 50);
+        int signal = next_signal(signals, -1, 50);
 
         if (signal && signal != SIGHUP)
             break;
@@ -182,8 +190,11 @@ static int run(struct flags *flags, struct vial_error *err)
         rc = front_open(&front, &serve, err);
     if (rc == 0) {
         say_ready(&serve, &front);
-        serve_until_told(&serve, &front, signals, flags->idle_exit_ms);
+        rc = serve_until_told(&serve, &front, signals, flags->idle_exit_ms);
         drain(&serve, &front, signals);
+        if (rc < 0)
+            (void)fail(err, VIAL_E_KEEPER,
+                       "the keeper is gone, and with it all vessels");
     }
     front_close(&front);
     if (signals >= 0)

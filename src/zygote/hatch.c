@@ -7,8 +7,10 @@
 #include <linux/sched.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/single_threaded.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -67,31 +69,34 @@ static void die_first(void)
 /* The guest's own code, with the jail that the guest was sent. */
 static void confine(const struct order *o)
 {
-    static struct guest g; /* large, and only its jail is used */
+    struct guest *g = calloc(1, sizeof *g); /* only its jail is used */
     struct unpack u = { .data = o->jail, .len = o->jail_len };
     char text[8] = "";
     int fd = open("/proc/self/setgroups", O_RDONLY | O_CLOEXEC);
 
+    if (!g)
+        give_up(ZYGOTE_FD, HATCH_ORDER, ENOMEM);
     if (fd >= 0) {
-        g.setgroups_denied = read(fd, text, 4) == 4 && memcmp(text, "deny", 4) == 0;
+        g->setgroups_denied = read(fd, text, 4) == 4 && memcmp(text, "deny", 4) == 0;
         (void)close(fd);
     }
-    if (jail_read(&u, &g.jail) < 0 || !(g.jail.flags & JAIL_PID1))
+    if (jail_read(&u, &g->jail) < 0 || !(g->jail.flags & JAIL_PID1))
         give_up(ZYGOTE_FD, HATCH_ORDER, EINVAL);
-    g.pid1 = true;
-    g.landlock_fd = -1;
-    if (g.jail.flags & JAIL_OOM_FIRST)
+    g->pid1 = true;
+    g->landlock_fd = -1;
+    if (g->jail.flags & JAIL_OOM_FIRST)
         die_first();
-    if (g.jail.flags & JAIL_LANDLOCK) {
-        g.landlock_fd = landlock_build(&g.jail);
-        if (g.landlock_fd < 0)
-            give_up(ZYGOTE_FD, STEP_LANDLOCK, -g.landlock_fd);
+    if (g->jail.flags & JAIL_LANDLOCK) {
+        g->landlock_fd = landlock_build(&g->jail);
+        if (g->landlock_fd < 0)
+            give_up(ZYGOTE_FD, STEP_LANDLOCK, -g->landlock_fd);
     }
     (void)syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, 0, 0, 0, 0);
-    child_enter(&g, NULL);
+    child_enter(g, NULL);
     /* Changed credentials cleared it; an exec would have set it. */
     (void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
-    jail_done(&g.jail);
+    jail_done(&g->jail);
+    free(g);
 }
 
 static void wait_for_guest(void)
@@ -169,14 +174,17 @@ void hatch_ready(void)
         _exit(127);
 }
 
+/* Threads, as some libraries make them on import, want to be told of a fork by libc;
+ * alone, the usher can do without memory of its own. */
 int hatch(const struct order *order)
 {
-    pid_t usher = fork();
+    struct clone_args args = { 0 };
+    long usher = __libc_single_threaded ? birth(&args) : fork();
 
     if (usher < 0)
         return -1;
     if (usher > 0) {
-        while (waitpid(usher, NULL, 0) < 0 && errno == EINTR)
+        while (waitpid((pid_t)usher, NULL, __WALL) < 0 && errno == EINTR)
             ;
         return 1;
     }

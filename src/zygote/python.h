@@ -10,18 +10,30 @@
  *                                     -> python_hatched -> python_run (child)
  */
 
+#include <stdbool.h>
 #include <stdio.h>
 
 #include "wire/message.h"
+#include "zygote/api.h"
+#include "zygote/modules.h"
 
+/* Called at the very end of a process that ran a program, if it is set. */
+typedef void python_end_fn(const void *context);
+
+/* Zero-initialise; must stay where it is. */
 struct python {
+    struct api api;
+    struct modules modules;
+    struct {
+        bool armed, interrupted;
+        int code;
+        python_end_fn *call;
+        const void *context;
+    } ending;
     void *globals;      /* of the harness, runtimes/zygote.py */
     int held;           /* what PyGILState_Ensure gave */
     char missing[1024]; /* modules that could not be imported */
 };
-
-/* Called at the very end of a process that ran a program, if it is set. */
-typedef void python_end_fn(void);
 
 /* SETTINGS: the harness's text, then a line of modules' names, parted by a NUL. */
 int python_open(struct python *py, const char *settings);
@@ -34,7 +46,6 @@ void python_begin(struct python *py, const struct exec_message *m);
 /* Runs the program and ends the process. Returns only when this cannot be done
  * here: then the caller goes on as python itself would. */
 void python_run(struct python *py, const char *path, FILE *file);
-void python_at_end(python_end_fn *call);
 void python_close(struct python *py);
 
 #endif

@@ -13,6 +13,7 @@
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <sched.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -110,16 +111,15 @@ static ssize_t receive(int fd, void *data, size_t size, int *fds, size_t *count)
 }
 
 /* In the child: the guest sends what to run, and the ends of its pipes. */
-static void become_program(struct python *py)
+static void become_program(struct python *py, uint8_t *bytes)
 {
     enum { IN, OUT, ERR, STATUS, COUNT };
-    static uint8_t bytes[ZYGOTE_MAX];
     struct unpack u = { .data = bytes };
     struct exec_message m;
     int fds[ZYGOTE_FDS];
     size_t count = 0;
     uint32_t report[2] = { STEP_CWD };
-    ssize_t n = receive(ZYGOTE_FD, bytes, sizeof bytes, fds, &count);
+    ssize_t n = receive(ZYGOTE_FD, bytes, ZYGOTE_MAX, fds, &count);
 
     u.len = n > 0 ? (size_t)n : 0;
     if (n <= 0 || count < COUNT - 1 || exec_read(&u, &m) < 0)
@@ -144,20 +144,21 @@ static void become_program(struct python *py)
     exec_done(&m);
 }
 
-/* What the child learned goes through this, to the zygote. */
-static int lesson_fd = -1; /* NOLINT: one for a process */
-
-static void tell_lesson(void)
+/* What the child learned goes through a pipe, to the zygote. */
+static void tell_lesson(const void *context)
 {
-    static struct pages pages;
+    const int *fd = context;
+    struct pages *pages = calloc(1, sizeof *pages);
 
-    pages_look(&pages, PROC_FD);
-    (void)!write(lesson_fd, &pages, sizeof pages);
+    if (pages) {
+        pages_look(pages, PROC_FD);
+        (void)!write(*fd, pages, sizeof *pages);
+    }
     _exit(0);
 }
 
 /* The life of a child, in the zygote's own place, with a program of ours. */
-static _Noreturn void rehearse(struct python *py)
+static _Noreturn void rehearse(struct python *py, const int *lesson_fd)
 {
     static const char program[] = "x = [str(i) for i in range(99)]\nprint(len(x))\n";
     char *argv[] = { NULL };
@@ -167,7 +168,8 @@ static _Noreturn void rehearse(struct python *py)
     if (null < 0 || dup2(null, 1) < 0 || dup2(null, 2) < 0)
         _exit(1);
     python_hatched(py);
-    python_at_end(tell_lesson);
+    py->ending.call = tell_lesson;
+    py->ending.context = lesson_fd;
     python_begin(py, &m);
     python_run(py, PROGRAM,
                fmemopen((void *)(uintptr_t)program, strlen(program), "rb"));
@@ -184,10 +186,8 @@ static void learn(struct python *py, struct pages *pages)
         return;
     python_before_fork(py);
     pid = fork();
-    if (pid == 0) {
-        lesson_fd = ends[1];
-        rehearse(py);
-    }
+    if (pid == 0)
+        rehearse(py, &ends[1]);
     python_forked(py);
     (void)close(ends[1]);
     for (ssize_t n = 1; pid > 0 && n > 0; got += n > 0 ? (size_t)n : 0)
@@ -206,14 +206,13 @@ static void close_all(const int *fds, size_t count)
 }
 
 /* Returns in a child that has its program. The zygote itself ends here. */
-static void wait_for_orders(struct python *py, const struct pages *pages)
+static void wait_for_orders(struct python *py, uint8_t *bytes,
+                            const struct pages *pages)
 {
-    static uint8_t bytes[ZYGOTE_MAX];
-
     for (;;) {
         int fds[ZYGOTE_FDS];
         struct order order = { .jail = bytes, .fds = fds };
-        ssize_t n = receive(ZYGOTE_FD, bytes, sizeof bytes, fds, &order.fd_count);
+        ssize_t n = receive(ZYGOTE_FD, bytes, ZYGOTE_MAX, fds, &order.fd_count);
         int rc = 0;
 
         if (n <= 0 || order.fd_count < ORDER_CGROUPS)
@@ -225,7 +224,7 @@ static void wait_for_orders(struct python *py, const struct pages *pages)
             python_hatched(py);
             pages_touch(pages);
             hatch_ready();
-            become_program(py);
+            become_program(py, bytes);
             return;
         }
         python_forked(py);
@@ -233,39 +232,41 @@ static void wait_for_orders(struct python *py, const struct pages *pages)
     }
 }
 
-static void serve(FILE *(*real_open)(const char *, const char *))
+typedef FILE *open_fn(const char *path, const char *mode);
+
+/* All its memory is made here, once, and stays. */
+static void serve(open_fn *real_open)
 {
-    static char settings[ZYGOTE_MAX];
-    static struct pages pages;
-    struct python py;
+    uint8_t *bytes = calloc(1, ZYGOTE_MAX);
+    struct pages *pages = calloc(1, sizeof *pages);
+    struct python *py = calloc(1, sizeof *py);
     int fds[ZYGOTE_FDS];
     size_t count = 0;
-    ssize_t n = receive(ZYGOTE_FD, settings, sizeof settings - 1, fds, &count);
+    ssize_t n = bytes ? receive(ZYGOTE_FD, bytes, ZYGOTE_MAX - 1, fds, &count) : 0;
 
-    if (n <= 0)
+    if (n <= 0 || !pages || !py)
         _exit(0);
-    settings[n] = 0;
-    if (python_open(&py, settings) < 0)
+    bytes[n] = 0;
+    if (python_open(py, (const char *)bytes) < 0)
         die("find python's own functions");
-    learn(&py, &pages);
+    learn(py, pages);
     (void)close(PROC_FD);
-    if (write(ZYGOTE_FD, py.missing, strlen(py.missing) + 1) < 0)
+    if (write(ZYGOTE_FD, py->missing, strlen(py->missing) + 1) < 0)
         die("speak to the driver");
-    wait_for_orders(&py, &pages);
-    python_run(&py, PROGRAM, real_open(PROGRAM, "rb"));
-    python_close(&py);
+    wait_for_orders(py, bytes, pages);
+    python_run(py, PROGRAM, real_open(PROGRAM, "rb"));
+    python_close(py);
 }
 
-/* The one that python calls for its program. */
+/* The one that python calls for its program; for the first time, that is. */
 __attribute__((visibility("default"))) FILE *fopen64(const char *path, const char *mode)
 {
-    static FILE *(*real)(const char *, const char *);
-    static int served;
+    static bool served; /* the one thing that a process must remember */
+    open_fn *real = NULL;
 
-    if (!real)
-        *(void **)(void *)&real = dlsym(RTLD_NEXT, "fopen64");
+    *(void **)(void *)&real = dlsym(RTLD_NEXT, "fopen64");
     if (!served && strcmp(path, PROGRAM) == 0) {
-        served = 1;
+        served = true;
         serve(real);
     }
     return real(path, mode);

@@ -77,6 +77,18 @@ def test_the_session_example_builds_from_the_installed_files_and_runs(
     assert json.loads(said[3])["value"]["text/plain"] == "6"
 
 
+def test_the_warm_example_builds_from_the_installed_files_and_runs(
+        installed, flags, environment, tmp_path):
+    program = tmp_path / "warm"
+    call("cc", "-std=c17", "-Wall", "-Wextra", "-Werror", ROOT / "examples/warm.c", *flags,
+         "-o", program)
+    said = call(program, env=environment, cwd=tmp_path).splitlines()
+    assert said[0].startswith("ok, warm, ") and said[0].endswith(": 4")
+    shape = json.loads(said[5])["shapes"][0]
+    assert shape["taken"] + shape["missed"] == 5
+    assert shape["zygote"] or shape["error"]
+
+
 def test_only_public_headers_are_installed(installed):
     names = sorted(p.name for p in one(installed, "vial.h").parent.iterdir())
     assert names == ["context.h", "engine.h", "error.h", "files.h", "keep.h", "request.h",

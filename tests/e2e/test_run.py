@@ -257,3 +257,34 @@ def test_a_program_can_have_terminals_of_its_own(run):
     done = run("python", "import os, pty\na, b = os.openpty()\nos.write(b, b'hi')\n"
                "assert os.read(a, 2) == b'hi'\npty.spawn(['/bin/echo', 'there'])")
     assert (done.status, done.out.strip()) == (0, b"there")
+
+
+def test_artifacts_are_what_the_program_made_or_changed(run, tmp_path):
+    (tmp_path / "same.txt").write_text("same")
+    (tmp_path / "changed.txt").write_text("old")
+    code = """import os
+os.makedirs("out/deep")
+os.rename("same.txt", "out/same.txt")
+open("out/deep/p.png", "wb").write(b"\\x89PNG")
+open("out/t.csv", "w").write("a,b")
+os.symlink("/etc/passwd", "out/link")
+open("elsewhere", "w").write("x")
+"""
+    found = run("--json", "--in", "same.txt", "--artifacts", "out", "python", code,
+                cwd=tmp_path).json
+    assert [(a["path"], a["type"], a["bytes"]) for a in found["artifacts"]] == [
+        ("deep/p.png", "image/png", 4), ("same.txt", "text/plain", 4),
+        ("t.csv", "text/csv", 3)]
+    assert found["artifacts"][0]["content_base64"] == "iVBORw=="
+    assert "content_base64" not in found["artifacts"][2]
+    assert found["artifacts"][2]["sha256"] == hashlib.sha256(b"a,b").hexdigest()
+    found = run("--json", "--in", "same.txt", "--in", "changed.txt", "--artifacts", ".",
+                "python", 'open("changed.txt", "a").write("!")', cwd=tmp_path).json
+    assert [a["path"] for a in found["artifacts"]] == ["changed.txt"]
+    assert run("--json", "--artifacts", "none", "sh", "true").json["artifacts"] == []
+
+
+def test_too_many_artifacts_are_cut_and_marked(run):
+    found = run("--json", "--artifacts", ".", "python",
+                "for i in range(300): open('f%03d' % i, 'w').write('x')").json
+    assert len(found["artifacts"]) == 256 and found["artifacts_truncated"]

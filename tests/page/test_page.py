@@ -134,6 +134,13 @@ def test_the_tiles_count_what_ran(saw):
     assert int(runs.split("\n")[1].replace(" ", "").split(".")[0]) >= 7
 
 
+def test_waiting_vessels_are_shown(saw):
+    """The daemon keeps some ready, python among them."""
+    waiting = next(t for t in saw["tiles"] if t.startswith("Waiting"))
+    assert int(waiting.split("\n")[1]) >= 1
+    assert "python" in saw["pool"]
+
+
 def test_it_fits_dark_light_and_narrow_screens(saw):
     assert saw["toggled"] == "rgb(245, 247, 248)"
     assert saw["overflow"] <= 0

@@ -102,6 +102,8 @@ saw.charts = await page.evaluate(() => [...document.querySelectorAll(".chart svg
 
 // Some minutes of looks would make a finer plot; a few are enough to see lines.
 await page.waitForFunction(() => document.querySelector("#throughput .line")?.getAttribute("d").split("L").length > 8, null, patience);
+await page.waitForFunction(() => Number(document.getElementById("pooled").textContent) > 0, null, patience);
+saw.pool = await text("#pool");
 saw.tiles = await page.locator(".tile").allInnerTexts();
 await page.evaluate(() => document.activeElement?.blur());
 await page.screenshot({ path: `${shots}/light.png`, fullPage: true });

@@ -36,6 +36,9 @@
 #define LLVMFuzzerTestOneInput replay_plan
 #include "../fuzz/fuzz_plan.c"
 #undef LLVMFuzzerTestOneInput
+#define LLVMFuzzerTestOneInput replay_mcp
+#include "../fuzz/fuzz_mcp.c"
+#undef LLVMFuzzerTestOneInput
 /* NOLINTEND(bugprone-suspicious-include) */
 
 typedef int target_fn(const uint8_t *data, size_t len);
@@ -127,6 +130,12 @@ static void the_plan_corpus_holds(void **state)
     replay("plan", replay_plan);
 }
 
+static void the_mcp_corpus_holds(void **state)
+{
+    (void)state;
+    replay("mcp", replay_mcp);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -138,6 +147,7 @@ int main(void)
         cmocka_unit_test(the_request_corpus_holds),
         cmocka_unit_test(the_http_corpus_holds),
         cmocka_unit_test(the_plan_corpus_holds),
+        cmocka_unit_test(the_mcp_corpus_holds),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

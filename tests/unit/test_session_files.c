@@ -436,6 +436,28 @@ static void a_closed_session_has_no_files(void **state)
     vial_session_free(s);
 }
 
+static void artifacts_are_listed_with_hash_and_images(void **state)
+{
+    begin(on);
+    struct vial_session *s = open_on(on);
+    struct vial_entries before = { 0 };
+    char *json = NULL;
+
+    check_line(s, "mkdir out; echo old > out/old", "");
+    good(vial_session_list(s, "out", true, &before, &err));
+    check_line(s, "printf abc > out/a.txt; printf PNG > out/b.png", "");
+    good(vial_session_artifacts(s, "out", &before, &json, &err));
+    assert_string_equal(
+        json, "[{\"path\":\"a.txt\",\"type\":\"text/plain\",\"bytes\":3,\"sha256\":\""
+              "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad\"},"
+              "{\"path\":\"b.png\",\"type\":\"image/png\",\"bytes\":3,\"sha256\":\""
+              "796120837694d3f3f29259cfeb25091698c2a0aa87873658d840b4993ee889b3\","
+              "\"content_base64\":\"UE5H\"}]");
+    free(json);
+    vial_entries_free(&before);
+    vial_session_free(s);
+}
+
 static void next_is(struct vial_watcher *w, enum vial_event_kind kind, const char *path,
                     const char *from)
 {
@@ -539,6 +561,7 @@ static void the_requests_files_are_there_from_the_start(void **state)
             T(an_invalid_archive_is_refused_and_hurts_nothing, on),                    \
             T(archives_of_other_programs_are_taken_in, on),                            \
             T(a_closed_session_has_no_files, on),                                      \
+            T(artifacts_are_listed_with_hash_and_images, on),                          \
             T(a_watcher_tells_what_happens_to_files, on),                              \
             T(a_watcher_that_is_not_read_tells_of_a_gap, on),                          \
             T(the_requests_files_are_there_from_the_start, on),                        \

@@ -261,6 +261,37 @@ static void the_pool_stays_within_its_memory(void **state)
     vial_engine_close(e);
 }
 
+#define PYTHON "{'driver':'native','language':'python','code':'print(6*7)'}"
+
+static void an_interpreter_waits_in_a_native_vessel(void **state)
+{
+    struct vial_engine *e = warm_engine(4);
+    struct vial_request *req = case_request(PYTHON);
+    struct vial_error err = { 0 };
+    struct vial_result *result = NULL;
+
+    (void)state;
+    if (vial_warm_ready(e, req, 2, WAIT_MS, &err) < 0) {
+        vial_request_free(req);
+        vial_engine_close(e);
+        skip(); /* no driver native here */
+    }
+    vial_request_free(req);
+    result = run(e, PYTHON);
+    case_verdict(result, VIAL_OK);
+    assert_string_equal(result->start, "warm");
+    assert_string_equal(result->out.data, "42\n");
+    assert_int_equal(result->usage.pids_peak, 1);
+    vial_result_free(result);
+    /* What python reads before its program cannot be changed any more. */
+    check_start(e,
+                "{'driver':'native','language':'python','code':'','env':{'TZ':'UTC'}}",
+                "cold");
+    check_start(e, "{'driver':'native','language':'python','code':'','env':{'A':'b'}}",
+                "warm");
+    vial_engine_close(e);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -275,6 +306,7 @@ int main(void)
         cmocka_unit_test(without_a_pool_there_is_no_report),
         cmocka_unit_test(a_request_that_cannot_wait_is_refused),
         cmocka_unit_test(the_pool_stays_within_its_memory),
+        cmocka_unit_test(an_interpreter_waits_in_a_native_vessel),
     };
 
     (void)setenv("VIAL_TEST_FAKE", "1", 1); /* NOLINT: before any thread */

@@ -20,7 +20,8 @@ class WarmOptions(ctypes.Structure):
 
 class EngineOptions(ctypes.Structure):
     _fields_ = [(name, ctypes.c_char_p)
-                for name in ("preset", "config", "project_dir", "share_dir")]
+                for name in ("preset", "config", "project_dir", "share_dir")] + [
+                    ("later", ctypes.c_char * 256)] # members that were added since
 
 
 def library():

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VIAL_CLI_REMOTE_H
+#define VIAL_CLI_REMOTE_H
+
+/* A run by the daemon instead of by this process, with the same result. */
+
+#include <jansson.h>
+
+#include "cli/cli.h"
+
+/* As vial_run, but -1 also when there is no daemon, or it refused. */
+int remote_run(const struct cli *cli, const struct vial_request *req,
+               const struct vial_watch *watch, struct vial_result **out,
+               struct vial_error *err);
+
+/* A result from its JSON; NULL: no memory. */
+struct vial_result *remote_result(json_t *json);
+
+#endif

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/text.h"
+#include "cli/remote.h"
+#include "model/result.h"
+
+static const char *text_of(json_t *object, const char *name)
+{
+    const char *text = json_string_value(json_object_get(object, name));
+
+    return text ? text : "";
+}
+
+static double real_of(json_t *object, const char *name)
+{
+    return json_number_value(json_object_get(object, name));
+}
+
+static uint64_t count_of(json_t *object, const char *name)
+{
+    return (uint64_t)real_of(object, name);
+}
+
+#define COPY(member, object, name)                                                     \
+    (void)snprintf(member, sizeof(member), "%s", text_of(object, name))
+
+static void read_error(struct vial_error *out, json_t *json)
+{
+    COPY(out->code, json, "code");
+    COPY(out->message, json, "message");
+    COPY(out->cause, json, "cause");
+    COPY(out->remedy, json, "remedy");
+}
+
+/* NAME, or exactly by NAME_base64. */
+static char *bytes_of(json_t *object, const char *name, size_t *len)
+{
+    struct blob out = { 0 };
+    char coded[64];
+    json_t *text = json_object_get(object, name);
+    json_t *exact;
+
+    (void)snprintf(coded, sizeof(coded), "%s_base64", name);
+    exact = json_object_get(object, coded);
+    if (json_is_string(exact))
+        (void)text_unbase64(json_string_value(exact), json_string_length(exact), &out);
+    else if (json_is_string(text))
+        (void)blob_set(&out, json_string_value(text), json_string_length(text));
+    *len = out.len;
+    return out.data;
+}
+
+static void read_stream(struct vial_stream *out, json_t *json, const char *name)
+{
+    char key[64];
+
+    out->data = bytes_of(json, name, &out->len);
+    if (!out->data)
+        out->data = strdup("");
+    (void)snprintf(key, sizeof(key), "%s_bytes", name);
+    out->total_bytes = count_of(json, key);
+    (void)snprintf(key, sizeof(key), "%s_truncated", name);
+    out->truncated = json_is_true(json_object_get(json, key));
+}
+
+static void read_end(struct vial_result *r, json_t *json)
+{
+    json_t *code = json_object_get(json, "exit_code");
+    const char *signal = text_of(json, "signal");
+
+    for (size_t i = 0; result_verdicts[i]; i++)
+        if (strcmp(result_verdicts[i], text_of(json, "verdict")) == 0)
+            r->verdict = (enum vial_verdict)i;
+    for (int i = 1; *signal && i < 65; i++)
+        if (vial_signal_name(i) && strcmp(vial_signal_name(i), signal) == 0)
+            r->signal = i;
+    r->exit_code = json_is_integer(code) ? (int)json_integer_value(code) : -1;
+    r->stage = strcmp(text_of(json, "stage"), "compile") == 0 ? "compile" : "run";
+}
+
+static unsigned limit_of(const char *name)
+{
+    for (size_t i = 0; name && result_limits[i]; i++)
+        if (strcmp(result_limits[i], name) == 0)
+            return 1u << i;
+    return 0;
+}
+
+static void read_usage(struct vial_result *r, json_t *json)
+{
+    json_t *timing = json_object_get(json, "timing");
+    json_t *usage = json_object_get(json, "usage");
+    json_t *hit = json_object_get(json, "limits_hit");
+
+    r->duration_ms = real_of(json, "duration_ms");
+    r->timing =
+        (struct vial_timing){ real_of(timing, "queue_ms"), real_of(timing, "open_ms"),
+                              real_of(timing, "run_ms"), real_of(timing, "close_ms") };
+    r->usage.cpu_user_ms = real_of(usage, "cpu_user_ms");
+    r->usage.cpu_system_ms = real_of(usage, "cpu_system_ms");
+    r->usage.memory_peak_bytes = count_of(usage, "memory_peak_bytes");
+    r->usage.pids_peak = count_of(usage, "pids_peak");
+    r->usage.throttled_ms = real_of(usage, "throttled_ms");
+    r->usage.read_bytes = count_of(usage, "read_bytes");
+    r->usage.write_bytes = count_of(usage, "write_bytes");
+    r->usage.net_rx_bytes = count_of(usage, "net_rx_bytes");
+    r->usage.net_tx_bytes = count_of(usage, "net_tx_bytes");
+    r->usage.disk_peak_bytes = count_of(usage, "disk_peak_bytes");
+    for (size_t n = 0; n < json_array_size(hit); n++)
+        r->limits_hit |= limit_of(json_string_value(json_array_get(hit, n)));
+}
+
+static void read_place(struct vial_result *r, json_t *json)
+{
+    json_t *isolation = json_object_get(json, "isolation");
+    json_t *layers = json_object_get(isolation, "layers");
+    size_t count = json_array_size(layers);
+    json_t *image = json_object_get(json, "image");
+
+    COPY(r->driver, json, "driver");
+    COPY(r->vessel_id, json, "vessel_id");
+    COPY(r->start, json, "start");
+    COPY(r->level, isolation, "level");
+    COPY(r->limits_by, isolation, "limits_by");
+    r->image = json_is_string(image) ? strdup(json_string_value(image)) : NULL;
+    r->layers = calloc(count + 1, sizeof(*r->layers));
+    for (size_t i = 0; r->layers && i < count; i++) {
+        const char *layer = json_string_value(json_array_get(layers, i));
+
+        r->layers[i] = strdup(layer ? layer : "");
+    }
+}
+
+static void read_files(struct vial_result *r, json_t *list)
+{
+    size_t count = json_array_size(list);
+
+    r->files = count ? calloc(count, sizeof(*r->files)) : NULL;
+    for (size_t i = 0; r->files && i < count; i++) {
+        json_t *file = json_array_get(list, i);
+
+        r->files[i].path = strdup(text_of(file, "path"));
+        r->files[i].data = bytes_of(file, "content", &r->files[i].len);
+        read_error(&r->files[i].error, json_object_get(file, "error"));
+        r->file_count = i + 1;
+    }
+}
+
+struct vial_result *remote_result(json_t *json)
+{
+    struct vial_result *r = result_new();
+
+    if (!r)
+        return NULL;
+    COPY(r->id, json, "id");
+    read_end(r, json);
+    read_usage(r, json);
+    read_place(r, json);
+    read_stream(&r->out, json, "stdout");
+    read_stream(&r->err, json, "stderr");
+    read_files(r, json_object_get(json, "files"));
+    read_error(&r->error, json_object_get(json, "error"));
+    return r;
+}

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The files for those who run the daemon: they fit the daemon as it is."""
+import glob
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+
+import pytest
+import yaml
+
+from daemon import VIAL, VIALD, Daemon, clean_env
+
+ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "../.."))
+CONTRIB = os.path.join(ROOT, "contrib")
+ACTIVATE = """
+import os, sys
+os.dup2(int(sys.argv[1]), 3)
+os.environ.update(LISTEN_FDS="1", LISTEN_PID=str(os.getpid()))
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+
+
+def read(path):
+    with open(os.path.join(CONTRIB, path), encoding="utf-8") as file:
+        return file.read()
+
+
+def unit(key):
+    """All values of KEY in the unit, one after the other."""
+    return " ".join(re.findall(r"^%s=(.*)$" % key, read("systemd/vial.service"), re.M)).split()
+
+
+def metric_names(text):
+    """Without what Prometheus makes of a histogram, and without recorded rules."""
+    names = set(re.findall(r"\bvial_[a-z_]+", text))
+    return {re.sub(r"_(bucket|sum|count)$", "", name) for name in names}
+
+
+@pytest.mark.parametrize("path", ["prometheus/vial.rules.yml", "grafana/vial.json"])
+def test_every_metric_that_is_asked_for_exists(daemon, path):
+    daemon.run("true")
+    there = metric_names(daemon.ask("GET", "/metrics").body.decode())
+    wanted = metric_names(read(path))
+    assert wanted and wanted <= there, wanted - there
+
+
+def test_the_dashboard_and_the_rules_are_well_formed():
+    board = json.loads(read("grafana/vial.json"))
+    ids = [panel["id"] for panel in board["panels"]]
+    assert len(ids) == len(set(ids)) and all(p["targets"] for p in board["panels"])
+    rules = yaml.safe_load(read("prometheus/vial.rules.yml"))["groups"][0]["rules"]
+    assert all(set(r) & {"alert", "record"} and r["expr"] for r in rules)
+    assert "rule_files" in yaml.safe_load(read("prometheus/prometheus.yml"))
+
+
+@pytest.mark.parametrize("path", [os.path.relpath(p, CONTRIB) for p in
+                                  glob.glob(CONTRIB + "/**/vial.yaml", recursive=True)])
+def test_the_example_settings_are_valid(path):
+    out = subprocess.run([VIAL, "config", "check", os.path.join(CONTRIB, path)],
+                         capture_output=True, text=True, env=clean_env(), check=False)
+    assert out.returncode == 0, out.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+def test_vessels_can_be_opened_with_what_the_unit_leaves(tmp_path):
+    """As the unit would start it: its capabilities, no new privileges, a read-only system."""
+    caps = ",".join("+" + name[4:].lower() for name in unit("CapabilityBoundingSet"))
+    assert unit("NoNewPrivileges") == ["yes"] and unit("ProtectSystem") == ["strict"]
+    d = Daemon(serve={"keeper": "on"})
+    os.chmod(d.dir, 0o755)
+    script = ('mount --make-rprivate / && mount --bind "$0" "$0" && '
+              'mount -o remount,bind,ro / && exec "$@"')
+    d.command = ["unshare", "-m", "sh", "-c", script, d.dir, "setpriv", "--no-new-privs",
+                 "--bounding-set=-all," + caps, VIALD]
+    with d:
+        result = d.run("id -u; echo x > /usr/x || echo read-only", language="bash").json
+        assert result["verdict"] == "ok" and "read-only" in result["stdout"]
+        assert result["isolation"]["level"] == "namespaces"
+        assert d.run("print(2)", language="python").json["stdout"] == "2\n"
+
+
+def test_a_socket_that_was_bound_before_is_served():
+    """As systemd hands it over."""
+    d = Daemon(serve={"listen": []})
+    os.chmod(d.dir, 0o755)
+    os.makedirs(os.path.dirname(d.socket))
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(d.socket)
+        os.chmod(d.socket, 0o666)
+        listening.listen()
+        number = os.dup(listening.fileno())
+        d.command = [sys.executable, "-c", ACTIVATE, str(number), VIALD]
+        d.pass_fds = [number]
+        with d:
+            assert d.run("echo activated").json["stdout"] == "activated\n"
+        os.close(number)
+
+
+def test_the_socket_unit_and_the_daemon_mean_the_same_place():
+    assert "ListenStream=/run/vial/vial.sock" in read("systemd/vial.socket")
+    with open(os.path.join(ROOT, "src/serve/listen.c"), encoding="utf-8") as file:
+        assert '"/run/vial/vial.sock"' in file.read()

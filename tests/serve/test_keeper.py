@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The daemon as two programs: what its front has given up, and what is left when either
+of them is killed."""
+import os
+import signal
+import threading
+
+import pytest
+
+from daemon import Daemon, wait_until
+
+ROOT = os.geteuid() == 0
+AS = [None, 1000] if ROOT else [None]
+
+
+def status(pid):
+    with open("/proc/%d/status" % pid, encoding="utf-8") as file:
+        return dict(line.rstrip("\n").split(":\t", 1) for line in file if ":\t" in line)
+
+
+def children(pid):
+    """All descendants of PID, with their names."""
+    parents, names = {}, {}
+    for entry in os.listdir("/proc"):
+        if not entry.isdigit():
+            continue
+        try:
+            s = status(int(entry))
+        except (OSError, ValueError):
+            continue
+        parents.setdefault(int(s["PPid"]), []).append(int(entry))
+        names[int(entry)] = s["Name"]
+    found, look = {}, [pid]
+    while look:
+        for child in parents.get(look.pop(), []):
+            found[child] = names[child]
+            look.append(child)
+    return found
+
+
+def alive(pids):
+    def is_alive(pid):
+        try:
+            return status(pid)["State"][0] not in "ZX"
+        except (OSError, KeyError):
+            return False
+    return [pid for pid in pids if is_alive(pid)]
+
+
+def cgroups(pids):
+    """Cgroup directories that are named after one of PIDS."""
+    found = []
+    for where, dirs, _files in os.walk("/sys/fs/cgroup"):
+        if where.count("/") > 6:
+            dirs[:] = []
+        found += [os.path.join(where, d) for d in dirs
+                  if d.startswith("vial-") and any("-%d-" % pid in d for pid in pids)]
+    return found
+
+
+@pytest.fixture(params=AS, ids=["as-is" if uid is None else "user" for uid in AS])
+def daemon(request):
+    d = Daemon(serve={"keeper": "on", "warm": ["python"]}, uid=request.param)
+    os.chmod(d.dir, 0o755)
+    with d:
+        yield d
+
+
+def in_background(daemon, code):
+    answers = []
+
+    def run():
+        try:
+            answers.append(daemon.run(code, timeout="120s"))
+        except OSError:  # the daemon was killed
+            pass
+    thread = threading.Thread(target=run)
+    thread.start()
+    return thread, answers
+
+
+def names_of(daemon):
+    return children(daemon.process.pid)
+
+
+def keeper_of(daemon):
+    """The keeper proper is the child of its starter."""
+    found = names_of(daemon)
+    return next(pid for pid, name in found.items()
+                if name == "vial-keeper" and found.get(int(status(pid)["PPid"])) == name)
+
+
+def test_the_front_has_no_privilege_at_all(daemon):
+    s = status(daemon.process.pid)
+    assert daemon.run("echo up").json["stdout"] == "up\n"
+    for name in ("CapInh", "CapPrm", "CapEff", "CapAmb"):
+        assert int(s[name], 16) == 0
+    assert s["NoNewPrivs"] == "1" and s["Seccomp"] == "2"
+    assert "0" not in s["Uid"].split() and s["Groups"].strip() in ("", "1000")
+
+
+def test_a_run_goes_through_a_warden_and_leaves_none(daemon):
+    thread, answers = in_background(daemon, "sleep 3; echo done")
+    assert wait_until(lambda: "vial-warden" in names_of(daemon).values())
+    thread.join()
+    assert answers[0].json["stdout"] == "done\n" and answers[0].json["driver"] == "native"
+
+
+def test_a_killed_keeper_ends_its_runs_and_is_replaced(daemon):
+    thread, answers = in_background(daemon, "sleep 100")
+    assert wait_until(lambda: "vial-init" in names_of(daemon).values())
+    before = keeper_of(daemon)
+    os.kill(before, signal.SIGKILL)
+    thread.join()
+    assert answers[0].json["verdict"] == "failed", answers[0].body
+    assert daemon.run("echo again").json["stdout"] == "again\n"
+    assert keeper_of(daemon) != before
+    assert daemon.process.poll() is None
+
+
+def test_a_killed_front_takes_everything_with_it(daemon):
+    thread, _answers = in_background(daemon, "sleep 100")
+    assert wait_until(lambda: "vial-init" in names_of(daemon).values())
+    # What has no parent left among them is found by who it was before.
+    family = list(names_of(daemon))
+    os.kill(daemon.process.pid, signal.SIGKILL)
+    daemon.process.wait()
+    thread.join()
+    assert wait_until(lambda: not alive(family)), [status(p)["Name"] for p in alive(family)]
+    assert wait_until(lambda: not cgroups(family)), cgroups(family)
+
+
+def test_a_stopped_daemon_leaves_no_process(daemon):
+    assert daemon.run("echo up").json["verdict"] == "ok"
+    family = list(names_of(daemon))
+    daemon.stop()
+    assert wait_until(lambda: not alive(family)), [status(p)["Name"] for p in alive(family)]
+
+
+@pytest.mark.skipif(not ROOT, reason="a user's daemon may mount what its user may")
+def test_roots_daemon_mounts_nothing_unless_the_policy_names_it():
+    d = Daemon(serve={"keeper": "on"})
+    os.chmod(d.dir, 0o755)
+    with d:
+        answer = d.run("ls /data", mounts=[{"source": "/usr/share", "target": "/data"}])
+        assert answer.json["error"]["code"] == "VIAL-MOUNT-OUTSIDE", answer.body
+
+
+def test_a_warm_run_comes_from_a_vessel_of_the_keepers(daemon):
+    wait_until(lambda: any(s["idle"] for s in daemon.ask("GET", "/v1/pool").json["shapes"]))
+    result = daemon.run("print(6 * 7)", language="python").json
+    assert result["stdout"] == "42\n"
+    assert wait_until(lambda: daemon.run("print(1)", language="python").json["start"] == "warm")

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`vial run --daemon`: the same as without, done by the daemon."""
+import json
+import signal
+import subprocess
+
+import pytest
+
+from daemon import VIAL, clean_env
+
+
+def vial(d, *args, **more):
+    return subprocess.run([VIAL, *args[:1], "--daemon", "--socket", d.socket, *args[1:]],
+                          capture_output=True, timeout=60, env=clean_env(HOME=d.dir), **more)
+
+
+@pytest.mark.parametrize("args,status,out,err", [
+    (("run", "bash", "echo hi; echo ho >&2"), 0, b"hi\n", b"ho\n"),
+    (("run", "bash", "exit 7"), 7, b"", b""),
+    (("run", "bash", "kill -9 $$"), 137, b"", b"vial: killed by signal 9 (SIGKILL)\n"),
+    (("run", "bash", "echo $1 $A", "x"), 0, b"x\n", b""),
+    (("run", "-e", "A=b", "bash", "echo $A"), 0, b"b\n", b""),
+    (("run", "bash", r"printf '\xff\x00\xfe'"), 0, b"\xff\x00\xfe", b""),
+])
+def test_status_and_output_are_the_programs(daemon, args, status, out, err):
+    done = vial(daemon, *args, stdin=subprocess.DEVNULL)
+    assert (done.returncode, done.stdout, done.stderr) == (status, out, err)
+    here = subprocess.run([VIAL, *args], capture_output=True, stdin=subprocess.DEVNULL,
+                          env=clean_env(HOME=daemon.dir), timeout=60)
+    assert (here.returncode, here.stdout, here.stderr) == (status, out, err)
+
+
+def test_time_and_policy_are_told_as_without_the_daemon(daemon):
+    done = vial(daemon, "run", "--timeout", "0.2", "bash", "sleep 9", stdin=subprocess.DEVNULL)
+    assert done.returncode == 124 and b"timeout" in done.stderr
+    done = vial(daemon, "run", "--memory", "100g", "bash", "true", stdin=subprocess.DEVNULL)
+    assert done.returncode == 125 and b"VIAL-CAP" in done.stderr
+
+
+def test_standard_input_and_files_travel(daemon, tmp_path):
+    (tmp_path / "in.bin").write_bytes(bytes(range(256)))
+    done = vial(daemon, "run", "--in", "in.bin", "--out", "out.bin", "bash",
+                "cat; cat in.bin in.bin > out.bin", input=b"from here\n", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, b"from here\n"), done.stderr
+    assert (tmp_path / "out.bin").read_bytes() == bytes(range(256)) * 2
+
+
+def test_the_result_is_the_same_object(daemon):
+    done = vial(daemon, "run", "--json", "bash", "echo hi; exit 3", stdin=subprocess.DEVNULL)
+    result = json.loads(done.stdout)
+    assert done.returncode == 3
+    assert (result["stdout"], result["verdict"], result["exit_code"]) == ("hi\n", "nonzero", 3)
+    kept = daemon.ask("GET", "/v1/runs/" + result["id"]).json["result"]
+    for name in ("usage", "isolation", "driver", "vessel_id", "timing", "limits_hit"):
+        assert result[name] == kept[name], name
+
+
+def test_an_interrupt_ends_the_run(daemon):
+    p = subprocess.Popen([VIAL, "run", "--daemon", "--socket", daemon.socket, "bash",
+                          "echo go; sleep 600"], stdout=subprocess.PIPE, stdin=subprocess.DEVNULL,
+                         env=clean_env(HOME=daemon.dir))
+    assert p.stdout.readline() == b"go\n"
+    p.send_signal(signal.SIGINT)
+    assert p.wait(60) == 130
+
+
+def test_without_a_daemon_it_says_so(tmp_path):
+    done = subprocess.run([VIAL, "run", "--daemon", "--socket", str(tmp_path / "no"), "bash", "true"],
+                          capture_output=True, env=clean_env(HOME=str(tmp_path)))
+    assert done.returncode == 125 and b"VIAL-DAEMON" in done.stderr

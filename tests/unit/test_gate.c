@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Turns, quotas, idempotency keys and the history, without a daemon. */
+
+#include <poll.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/fail.h"
+#include "check.h"
+#include "serve/gate.h"
+#include "serve/history.h"
+#include "serve/keys.h"
+#include "serve/metrics.h"
+
+static const struct quota anything = { 0 };
+
+struct visitor {
+    struct gate *gate;
+    struct caller *caller;
+    int gone_fd;
+    int rc;
+    struct gate_pass pass;
+    struct vial_error err;
+    pthread_t thread;
+};
+
+static void *visit(void *context)
+{
+    struct visitor *v = context;
+
+    v->rc = gate_enter(v->gate, v->caller, v->gone_fd, &v->pass, &v->err);
+    return NULL;
+}
+
+static void bring(struct visitor *v, struct gate *g, struct caller *c)
+{
+    *v = (struct visitor){ .gate = g, .caller = c, .gone_fd = -1 };
+    assert_int_equal(pthread_create(&v->thread, NULL, visit, v), 0);
+}
+
+static void wait_for_line(struct gate *g, unsigned length)
+{
+    unsigned running;
+    unsigned waiting = ~0u;
+
+    while (waiting != length) {
+        gate_count(g, &running, &waiting);
+        (void)poll(NULL, 0, 1);
+    }
+}
+
+static void open_gate(struct gate *g, unsigned most, unsigned places)
+{
+    struct vial_error err = { 0 };
+
+    assert_int_equal(gate_init(g, &err), 0);
+    gate_set(g, most, places, 20000);
+}
+
+static void pass_at_once(struct gate *g, struct caller *c)
+{
+    struct gate_pass pass;
+    struct vial_error err = { 0 };
+
+    if (gate_enter(g, c, -1, &pass, &err) < 0)
+        fail_msg("%s %s", err.code, err.message);
+}
+
+static void a_caller_keeps_its_name_and_takes_the_newest_quota(void **state)
+{
+    struct gate g;
+    const struct quota few = { .concurrency = 3 };
+    struct caller *c;
+
+    (void)state;
+    open_gate(&g, 1, 1);
+    c = gate_caller(&g, "uid:1", &anything);
+    assert_ptr_equal(gate_caller(&g, "uid:1", &few), c);
+    assert_ptr_not_equal(gate_caller(&g, "uid:2", &few), c);
+    assert_int_equal(c->quota.concurrency, 3);
+    gate_done(&g);
+}
+
+static void a_place_that_gets_free_goes_to_the_next_caller_in_turn(void **state)
+{
+    struct gate g;
+    struct visitor many[3];
+    struct visitor one;
+    struct caller *a;
+    struct caller *b;
+
+    (void)state;
+    open_gate(&g, 1, 10);
+    a = gate_caller(&g, "a", &anything);
+    b = gate_caller(&g, "b", &anything);
+    pass_at_once(&g, a);
+    for (unsigned i = 0; i < 3; i++) {
+        bring(&many[i], &g, a);
+        wait_for_line(&g, i + 1);
+    }
+    bring(&one, &g, b);
+    wait_for_line(&g, 4);
+    gate_leave(&g, a, 0);
+    (void)pthread_join(one.thread, NULL);
+    assert_int_equal(one.rc, 0);
+    gate_leave(&g, b, 0);
+    for (unsigned i = 0; i < 3; i++) {
+        (void)pthread_join(many[i].thread, NULL);
+        assert_int_equal(many[i].rc, 0);
+        gate_leave(&g, a, 0);
+    }
+    gate_done(&g);
+}
+
+static void a_newcomer_takes_the_last_place_of_the_longest_line(void **state)
+{
+    struct gate g;
+    struct visitor many[2];
+    struct visitor one;
+    struct gate_pass pass;
+    struct vial_error err = { 0 };
+    struct caller *a;
+    struct caller *b;
+
+    (void)state;
+    open_gate(&g, 1, 2);
+    a = gate_caller(&g, "a", &anything);
+    b = gate_caller(&g, "b", &anything);
+    pass_at_once(&g, a);
+    for (unsigned i = 0; i < 2; i++) {
+        bring(&many[i], &g, a);
+        wait_for_line(&g, i + 1);
+    }
+    assert_int_equal(gate_enter(&g, a, -1, &pass, &err), -1);
+    assert_error(&err, "VIAL-BUSY too many runs are waiting");
+    assert_int_equal(pass.retry_s, 1);
+    bring(&one, &g, b);
+    (void)pthread_join(many[1].thread, NULL);
+    assert_int_equal(many[1].rc, -1);
+    assert_error(&many[1].err, "VIAL-BUSY others are waiting as well");
+    gate_leave(&g, a, 0);
+    (void)pthread_join(one.thread, NULL);
+    gate_leave(&g, b, 0);
+    (void)pthread_join(many[0].thread, NULL);
+    assert_int_equal(one.rc | many[0].rc, 0);
+    gate_leave(&g, a, 0);
+    gate_done(&g);
+}
+
+static void who_goes_away_leaves_the_line(void **state)
+{
+    struct gate g;
+    struct gate_pass pass;
+    struct vial_error err = { 0 };
+    struct caller *a;
+    int gone = eventfd(1, EFD_CLOEXEC);
+    unsigned running;
+    unsigned waiting;
+
+    (void)state;
+    open_gate(&g, 1, 2);
+    a = gate_caller(&g, "a", &anything);
+    pass_at_once(&g, a);
+    assert_int_equal(gate_enter(&g, a, gone, &pass, &err), -1);
+    assert_error(&err, "VIAL-CANCELLED the caller went away");
+    gate_set(&g, 1, 2, 1);
+    assert_int_equal(gate_enter(&g, a, -1, &pass, &err), -1);
+    assert_error(&err, "VIAL-BUSY it waited too long for its turn");
+    gate_count(&g, &running, &waiting);
+    assert_int_equal(running, 1);
+    assert_int_equal(waiting, 0);
+    gate_leave(&g, a, 0);
+    (void)close(gone);
+    gate_done(&g);
+}
+
+static void a_quota_is_used_up_and_says_when_it_is_not(void **state)
+{
+    const struct quota two = { .runs_per_minute = 2 };
+    const struct quota cpu = { .cpu_per_minute_ms = 60000 };
+    struct gate g;
+    struct gate_pass pass;
+    struct vial_error err = { 0 };
+    struct caller *a;
+    struct caller *b;
+
+    (void)state;
+    open_gate(&g, 10, 0);
+    a = gate_caller(&g, "a", &two);
+    pass_at_once(&g, a);
+    pass_at_once(&g, a);
+    assert_int_equal(gate_enter(&g, a, -1, &pass, &err), -1);
+    assert_error(&err, "VIAL-RATE 'a' may start 2 runs in a minute");
+    assert_in_range(pass.retry_s, 1, 31);
+    b = gate_caller(&g, "b", &cpu);
+    pass_at_once(&g, b);
+    gate_leave(&g, b, 120000);
+    assert_int_equal(gate_enter(&g, b, -1, &pass, &err), -1);
+    assert_error(&err, "VIAL-RATE 'b' may use 60000 ms of cpu time in a minute");
+    assert_in_range(pass.retry_s, 50, 61);
+    gate_done(&g);
+}
+
+static void a_callers_own_limit_leaves_room_for_others(void **state)
+{
+    const struct quota one = { .concurrency = 1 };
+    struct gate g;
+    struct visitor second;
+    struct caller *a;
+    struct caller *b;
+
+    (void)state;
+    open_gate(&g, 5, 5);
+    a = gate_caller(&g, "a", &one);
+    b = gate_caller(&g, "b", &anything);
+    pass_at_once(&g, a);
+    bring(&second, &g, a);
+    wait_for_line(&g, 1);
+    pass_at_once(&g, b);
+    gate_leave(&g, b, 0);
+    wait_for_line(&g, 1);
+    gate_leave(&g, a, 0);
+    (void)pthread_join(second.thread, NULL);
+    assert_int_equal(second.rc, 0);
+    gate_leave(&g, a, 0);
+    gate_done(&g);
+}
+
+static void a_shut_gate_lets_nobody_in(void **state)
+{
+    struct gate g;
+    struct visitor second;
+    struct gate_pass pass;
+    struct vial_error err = { 0 };
+    struct caller *a;
+
+    (void)state;
+    open_gate(&g, 1, 5);
+    a = gate_caller(&g, "a", &anything);
+    pass_at_once(&g, a);
+    bring(&second, &g, a);
+    wait_for_line(&g, 1);
+    gate_shut(&g);
+    (void)pthread_join(second.thread, NULL);
+    assert_error(&second.err, "VIAL-BUSY the daemon is going down");
+    assert_int_equal(gate_enter(&g, a, -1, &pass, &err), -1);
+    assert_error(&err, "VIAL-BUSY the daemon is going down");
+    gate_leave(&g, a, 0);
+    gate_done(&g);
+}
+
+static void a_key_gives_the_first_answer_to_its_caller_alone(void **state)
+{
+    struct keys k;
+    struct keys_answer answer = { 0 };
+    struct vial_error err = { 0 };
+
+    (void)state;
+    assert_int_equal(keys_init(&k), 0);
+    assert_int_equal(keys_begin(&k, "a", "k", "h1", &answer, &err), KEYS_NEW);
+    assert_int_equal(keys_begin(&k, "a", "k", "h1", &answer, &err), KEYS_REFUSED);
+    assert_error(&err, "VIAL-IDEMPOTENCY the run of this key goes on");
+    keys_end(&k, "a", "k", 200, "answer", 6);
+    assert_int_equal(keys_begin(&k, "a", "k", "h1", &answer, &err), KEYS_KNOWN);
+    assert_int_equal(answer.status, 200);
+    assert_string_equal(answer.body.data, "answer");
+    assert_int_equal(keys_begin(&k, "a", "k", "h2", &answer, &err), KEYS_REFUSED);
+    assert_error(&err, "VIAL-IDEMPOTENCY the key was used for another request");
+    assert_int_equal(keys_begin(&k, "b", "k", "h1", &answer, &err), KEYS_NEW);
+    keys_drop(&k, "b", "k");
+    assert_int_equal(keys_begin(&k, "b", "k", "h9", &answer, &err), KEYS_NEW);
+    assert_int_equal(keys_begin(&k, "b", "", "h", &answer, &err), KEYS_REFUSED);
+    assert_int_equal(keys_begin(&k, "b", "a\nb", "h", &answer, &err), KEYS_REFUSED);
+    blob_done(&answer.body);
+    keys_done(&k);
+}
+
+static void keys_are_bounded_in_number(void **state)
+{
+    struct keys k;
+    struct keys_answer answer = { 0 };
+    struct vial_error err = { 0 };
+    char key[16];
+
+    (void)state;
+    assert_int_equal(keys_init(&k), 0);
+    for (int i = 0; i < 5000; i++) {
+        (void)snprintf(key, sizeof(key), "%d", i);
+        assert_int_equal(keys_begin(&k, "a", key, "h", &answer, &err), KEYS_NEW);
+        keys_end(&k, "a", key, 200, key, strlen(key));
+    }
+    assert_true(k.count <= 4097);
+    assert_int_equal(keys_begin(&k, "a", "0", "h", &answer, &err), KEYS_NEW);
+    keys_done(&k);
+}
+
+static void end_one(struct history *h, struct record *r, const char *id)
+{
+    struct vial_result result = { .verdict = VIAL_OK, .stage = "run" };
+    char text[] = "printed";
+
+    (void)snprintf(result.id, sizeof(result.id), "%s", id);
+    result.out = (struct vial_stream){ .data = text, .len = 7, .total_bytes = 7 };
+    history_end(h, r, &result);
+}
+
+static void the_history_forgets_the_oldest_but_none_that_runs(void **state)
+{
+    struct history h;
+    struct vial_error err = { 0 };
+    struct record *running;
+    json_t *list;
+    json_t *one;
+
+    (void)state;
+    assert_int_equal(history_init(&h, &err), 0);
+    history_set(&h, 2, 4);
+    running = history_begin(&h, "q-0", "a", "bash", -1);
+    for (int i = 1; i <= 4; i++) {
+        char id[8];
+
+        (void)snprintf(id, sizeof(id), "r-%d", i);
+        end_one(&h, history_begin(&h, id, "a", "bash", -1), id);
+    }
+    list = history_list(&h, NULL, 10);
+    assert_int_equal(json_array_size(list), 3);
+    json_decref(list);
+    one = history_find(&h, "a", "r-4");
+    assert_string_equal(json_string_value(json_object_get(one, "stdout")), "prin");
+    json_decref(one);
+    assert_null(history_find(&h, "b", "r-4"));
+    assert_null(history_find(&h, "a", "r-1"));
+    one = history_find(&h, "a", "q-0");
+    assert_string_equal(json_string_value(json_object_get(one, "state")), "running");
+    json_decref(one);
+    end_one(&h, running, "r-0");
+    history_done(&h);
+}
+
+static void cancelling_makes_the_runs_descriptor_readable(void **state)
+{
+    struct history h;
+    struct vial_error err = { 0 };
+    int set = epoll_create1(EPOLL_CLOEXEC);
+    struct pollfd ready = { .fd = set, .events = POLLIN };
+    struct record *r;
+
+    (void)state;
+    assert_int_equal(history_init(&h, &err), 0);
+    r = history_begin(&h, "q-1", "a", "bash", set);
+    assert_int_equal(poll(&ready, 1, 0), 0);
+    assert_false(history_cancel(&h, "b", "q-1"));
+    assert_true(history_cancel(&h, "a", "q-1"));
+    assert_int_equal(poll(&ready, 1, 0), 1);
+    history_cancel_all(&h);
+    end_one(&h, r, "r-1");
+    assert_false(history_cancel(&h, "a", "q-1"));
+    history_done(&h);
+    (void)close(set);
+}
+
+static void metrics_put_a_run_into_the_right_buckets(void **state)
+{
+    struct metrics m;
+    struct metrics_gauges g = { .running = 3, .version = "1" };
+    struct vial_result r = { .verdict = VIAL_OOM, .limits_hit = VIAL_LIMIT_MEMORY };
+    struct str out = { 0 };
+
+    (void)state;
+    assert_int_equal(metrics_init(&m), 0);
+    (void)snprintf(r.vessel_id, sizeof(r.vessel_id), "v-1");
+    r.timing = (struct vial_timing){ 0, 0.7, 30, 400000 };
+    metrics_run(&m, &r);
+    metrics_http(&m, 503);
+    metrics_write(&m, &g, &out);
+    assert_non_null(strstr(out.data, "vial_runs_total{verdict=\"oom\"} 1\n"));
+    assert_non_null(strstr(out.data, "vial_limits_hit_total{limit=\"memory\"} 1\n"));
+    assert_non_null(strstr(out.data, "vial_open_seconds_bucket{le=\"0.0005\"} 0\n"));
+    assert_non_null(strstr(out.data, "vial_open_seconds_bucket{le=\"0.001\"} 1\n"));
+    assert_non_null(strstr(out.data, "vial_close_seconds_bucket{le=\"300\"} 0\n"));
+    assert_non_null(strstr(out.data, "vial_close_seconds_bucket{le=\"+Inf\"} 1\n"));
+    assert_non_null(strstr(out.data, "vial_http_responses_total{code=\"5xx\"} 1\n"));
+    assert_non_null(strstr(out.data, "vial_runs_active 3\n"));
+    str_done(&out);
+    metrics_done(&m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_caller_keeps_its_name_and_takes_the_newest_quota),
+        cmocka_unit_test(a_place_that_gets_free_goes_to_the_next_caller_in_turn),
+        cmocka_unit_test(a_newcomer_takes_the_last_place_of_the_longest_line),
+        cmocka_unit_test(who_goes_away_leaves_the_line),
+        cmocka_unit_test(a_quota_is_used_up_and_says_when_it_is_not),
+        cmocka_unit_test(a_callers_own_limit_leaves_room_for_others),
+        cmocka_unit_test(a_shut_gate_lets_nobody_in),
+        cmocka_unit_test(a_key_gives_the_first_answer_to_its_caller_alone),
+        cmocka_unit_test(keys_are_bounded_in_number),
+        cmocka_unit_test(the_history_forgets_the_oldest_but_none_that_runs),
+        cmocka_unit_test(cancelling_makes_the_runs_descriptor_readable),
+        cmocka_unit_test(metrics_put_a_run_into_the_right_buckets),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
