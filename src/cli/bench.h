@@ -21,7 +21,8 @@
 enum bench_kind {
     BENCH_SPAWN,   /* argv, as a process */
     BENCH_LIBRARY, /* vial_run in this process, without a pool */
-    BENCH_WARM     /* the same with one */
+    BENCH_WARM,    /* the same with one */
+    BENCH_KEPT     /* vial_keep_run: one vessel for all rounds */
 };
 
 /* The first way of a group is what the others are compared with. */
@@ -45,6 +46,7 @@ struct measured {
     char *program; /* of BENCH_SPAWN; NULL: not on this host */
     struct vial_request *request;
     struct vial_engine *engine; /* borrowed */
+    struct vial_keep *keep;     /* of BENCH_KEPT */
     double *ms;                 /* one per round, sorted at the end */
     size_t count;
     char absent[160]; /* why it was not measured; "" */
