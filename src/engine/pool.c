@@ -16,7 +16,7 @@
 #define CEILING      64
 #define MEMORY_BYTES (UINT64_C(1) << 30)
 #define IDLE_S       60
-#define QUEUE_MS     60 /* the most that is waited for one that is being made */
+#define QUEUE_MS     250 /* the most that is waited for one that is being made */
 #define QUEUE_AFTER  8  /* refills, before their time is believed */
 #define PATIENCE_MS  20 /* for runs to end before their stock is filled up */
 #define MS_NS        INT64_C(1000000)
