@@ -11,6 +11,7 @@
 #include "serve/route.h"
 
 #include "vial/vessels.h"
+#include "vial/warm.h"
 
 #define COUNT_NS (INT64_C(10) * 1000000000) /* vessels are counted no more often */
 
@@ -164,6 +165,23 @@ static unsigned count_sessions(struct serve *s)
     return open;
 }
 
+static unsigned count_pooled(struct call *c)
+{
+    struct vial_error err = { 0 };
+    auto_free char *text = NULL;
+    auto_json json_t *report = NULL;
+    json_t *shapes;
+    json_int_t idle = 0;
+
+    if (vial_warm_report(c->gen->engine, &text, &err) < 0)
+        return 0;
+    report = json_loads(text, 0, NULL);
+    shapes = json_object_get(report, "shapes");
+    for (size_t i = 0; i < json_array_size(shapes); i++)
+        idle += json_integer_value(json_object_get(json_array_get(shapes, i), "idle"));
+    return (unsigned)idle;
+}
+
 void info_metrics(struct call *c)
 {
     struct serve *s = c->serve;
@@ -173,6 +191,7 @@ void info_metrics(struct call *c)
     count_vessels(c);
     gate_count(&s->gate, &g.running, &g.waiting);
     g.sessions = count_sessions(s);
+    g.pooled = count_pooled(c);
     (void)pthread_mutex_lock(&s->lock);
     g.vessels = s->vessels;
     g.orphans = s->orphans;
