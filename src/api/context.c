@@ -406,26 +406,24 @@ static char *result_text(const struct cell *cell, const json_t *done)
     return result ? json_dumps(result, JSON_COMPACT) : NULL;
 }
 
-static int run_cell(struct vial_context *c, const char *code, size_t len,
-                    int64_t timeout_ms, const struct vial_watch *watch, char **json,
-                    struct vial_error *err)
+/* CELL has its watch; the rest of it is filled here. */
+static int run_cell(struct vial_context *c, struct cell *cell, const char *code,
+                    size_t len, char **json, struct vial_error *err)
 {
-    struct cell cell = { .watch = watch,
-                         .limit = (size_t)c->session->plan->limits.output_bytes,
-                         .displays = json_array() };
     auto_json json_t *done = NULL;
     int rc = -1;
 
-    cell.deadline_ns = clock_now_ns() + timeout_ms * 1000000;
-    if (!cell.displays)
+    cell->limit = (size_t)c->session->plan->limits.output_bytes;
+    cell->displays = json_array();
+    if (!cell->displays)
         (void)fail_memory(err);
-    else if (send_cell(c, code, len, err) == 0 && follow(c, &cell, &done, err) == 0) {
-        *json = result_text(&cell, done);
+    else if (send_cell(c, code, len, err) == 0 && follow(c, cell, &done, err) == 0) {
+        *json = result_text(cell, done);
         rc = *json ? 0 : fail_memory(err);
     }
-    str_done(&cell.out);
-    str_done(&cell.err);
-    json_decref(cell.displays);
+    str_done(&cell->out);
+    str_done(&cell->err);
+    json_decref(cell->displays);
     return rc;
 }
 
@@ -456,11 +454,13 @@ int vial_context_run(struct vial_context *context, const char *code, size_t len,
     return vial_context_watch(context, code, len, timeout_ms, NULL, json, err);
 }
 
+/* NOLINTNEXTLINE(readability-function-size): code, its time, and who follows it */
 int vial_context_watch(struct vial_context *context, const char *code, size_t len,
                        int64_t timeout_ms, const struct vial_watch *watch, char **json,
                        struct vial_error *err)
 {
     int64_t most = context->session->plan->limits.wall_ms;
+    struct cell cell = { .watch = watch };
     int rc;
 
     if (timeout_ms < 0 || timeout_ms > most) {
@@ -471,11 +471,11 @@ int vial_context_watch(struct vial_context *context, const char *code, size_t le
     }
     if (enter(context, err) < 0)
         return -1;
+    cell.deadline_ns = clock_now_ns() + (timeout_ms ? timeout_ms : most) * 1000000;
     if (context->dead)
         rc = fail_dead(context, err);
     else
-        rc = run_cell(context, code, len, timeout_ms ? timeout_ms : most, watch, json,
-                      err);
+        rc = run_cell(context, &cell, code, len, json, err);
     leave(context);
     return rc;
 }

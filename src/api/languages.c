@@ -93,11 +93,14 @@ static json_t *language_json(struct vial_engine *e, const struct language *langu
     const char *program = program_of(language);
     auto_free char *path = path_find_program(program, PATH_SEARCH);
     bool usable = path && is_allowed(e, language);
+    json_t *version = usable ? version_json(e, language) : json_null();
+    const char *text = json_string_value(version);
 
+    if (language->expects && !(text && str_starts(text, language->expects)))
+        usable = false;
     return json_pack("{s:s, s:o, s:b, s:s, s:s?, s:o}", "name", language->name,
                      "aliases", names_json(&language->aliases), "usable", usable,
-                     "program", program, "path", path, "version",
-                     usable ? version_json(e, language) : json_null());
+                     "program", program, "path", path, "version", version);
 }
 
 json_t *languages_json(struct vial_engine *e)

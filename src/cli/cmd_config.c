@@ -55,8 +55,21 @@ static int show(struct cli *cli, struct vial_engine *engine)
     return table_print(&t);
 }
 
-static int check(struct cli *cli)
+/* A default above a cap would refuse every request. */
+static int check(struct cli *cli, struct vial_engine *engine)
 {
+    auto_ask struct vial_request *req = NULL;
+    auto_free char *plan = NULL;
+    struct vial_error err = { 0 };
+
+    if (vial_request_new(&req, &err) < 0 ||
+        vial_request_set(req, "command", "true", &err) < 0)
+        return cli_fail(cli, &err);
+    if (vial_plan(engine, req, &plan, &err) < 0 &&
+        strcmp(err.code, fail_code_text(VIAL_E_CAP)) == 0) {
+        (void)fail_in(&err, "the defaults do not fit the policy");
+        return cli_fail(cli, &err);
+    }
     return cli_flag(cli, "json") ? print_json(json_pack("{sb}", "ok", 1)) : STATUS_OK;
 }
 
@@ -88,7 +101,7 @@ static int run(struct cli *cli)
         return refuse(cli, what);
     if (vial_engine_open(&options, &engine, &err) < 0)
         return cli_fail(cli, &err);
-    return shows ? show(cli, engine) : check(cli);
+    return shows ? show(cli, engine) : check(cli, engine);
 }
 
 static const struct flag flags[] = {

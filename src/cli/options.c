@@ -278,13 +278,21 @@ static void prefer_alias(struct option_row *row)
     memcpy(row->other, name, sizeof(name));
 }
 
+/* A driver that pretends is for tests, and no choice of a user's. */
+static const char *shown_choices(const struct field *f)
+{
+    static const char drivers[] = "auto|native|docker|process";
+
+    return f->choices && str_starts(f->choices, drivers) ? drivers : f->choices;
+}
+
 static void each_field(const struct command *c, option_fn *fn, void *context)
 {
     const char *group = "";
 
     for (size_t i = 0; i < FIELD_ID__COUNT; i++) {
         const struct field *f = &fields[i];
-        struct option_row row = { .choices = f->choices,
+        struct option_row row = { .choices = shown_choices(f),
                                   .def = f->def,
                                   .help = f->help };
 

@@ -8,6 +8,7 @@
 
 #include "base/fail.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "driver/docker/docker.h"
 #include "driver/driver.h"
 #include "driver/fake/fake.h"
@@ -67,6 +68,48 @@ static int fail_missing(struct vial_error *err, enum fail_code code, const char 
                             "bring it, or require less");
 }
 
+/* All that can be asked for by name, but levels. */
+static const char *const layer_names[] = { "user",
+                                           "pid",
+                                           "mount",
+                                           "net",
+                                           "ipc",
+                                           "uts",
+                                           "cgroup",
+                                           "seccomp",
+                                           "landlock",
+                                           "overlay",
+                                           "caps",
+                                           "no_new_privs",
+                                           "limits",
+                                           "none",
+                                           "namespaces",
+                                           "container",
+                                           "limits=cgroup",
+                                           "limits=cgroup1",
+                                           "limits=cgroup2",
+                                           "limits=rlimit",
+                                           NULL };
+
+static int refuse_word(const char *wanted, struct vial_error *err)
+{
+    const char *near = text_suggest(wanted, layer_names);
+
+    (void)fail(err, VIAL_E_VALUE, "require '%s' is neither a level nor a layer",
+               wanted);
+    return near ? fail_remedy(err, "did you mean '%s'?", near)
+                : fail_remedy(err, "'vial doctor' lists the layers; the levels are "
+                                   "landlock, namespaces and container");
+}
+
+static bool is_known(const char *wanted)
+{
+    for (size_t i = 0; layer_names[i]; i++)
+        if (str_eq(layer_names[i], wanted))
+            return true;
+    return false;
+}
+
 /* "landlock" is a level and a layer: having either is enough. */
 static int check_one(const char *wanted, const char *level, const struct strv *layers,
                      const char *limits_by, struct vial_error *err)
@@ -82,6 +125,8 @@ static int check_one(const char *wanted, const char *level, const struct strv *l
         return 0;
     if (rank >= 0)
         return fail_missing(err, VIAL_E_ISOLATION, wanted, "level", level);
+    if (!is_known(wanted))
+        return refuse_word(wanted, err);
     (void)fail(err, VIAL_E_ISOLATION, "require '%s': the vessel would lack this layer",
                wanted);
     return fail_remedy(err, "run 'vial doctor' to see the layers of this host and how "

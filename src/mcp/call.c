@@ -154,6 +154,22 @@ static int run_work(struct work *w, json_t **result, struct rpc_error *err)
     return run_here(w, result, err);
 }
 
+/* Links to resources are text for clients from before they were invented. */
+static void suit_elder(json_t *result)
+{
+    json_t *content = json_object_get(result, "content");
+
+    for (size_t i = 0; i < json_array_size(content); i++) {
+        const json_t *block = json_array_get(content, i);
+        const char *type = rpc_text(block, "type"), *uri = rpc_text(block, "uri");
+
+        if (type && uri && strcmp(type, "resource_link") == 0)
+            (void)json_array_set_new(content, i,
+                                     json_pack("{s:s, s:o}", "type", "text", "text",
+                                               json_sprintf("[resource: %s]", uri)));
+    }
+}
+
 int tools_call(struct mcp_exchange *x, const struct era *era, json_t **result,
                struct rpc_error *err)
 {
@@ -180,6 +196,9 @@ int tools_call(struct mcp_exchange *x, const struct era *era, json_t **result,
         rc = run_work(&work, result, err);
         leave(x->mcp);
     }
+    if (rc == 0 && !era->modern && x->peer &&
+        strcmp(mcp_peer_version(x->peer), "2025-06-18") < 0)
+        suit_elder(*result);
     work_done(&work);
     return rc;
 }

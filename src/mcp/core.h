@@ -34,9 +34,9 @@ void outbox_put(struct outbox *o, json_t *message); /* takes; full: dropped */
 json_t *outbox_take(struct outbox *o);              /* an array, perhaps empty */
 void outbox_done(struct outbox *o);
 
-/* Sends what comes until CANCEL_FD or STOP_FD (-1: none) is readable or TIMEOUT_MS
- * have passed (< 0: never). */
-void outbox_pass_on(struct outbox *o, struct mcp_exchange *x, int stop_fd,
+/* Sends what comes until the exchange's `cancel_fd` or STOP_FD (-1: none) is readable,
+ * or TIMEOUT_MS have passed: false. */
+bool outbox_pass_on(struct outbox *o, struct mcp_exchange *x, int stop_fd,
                     int64_t timeout_ms);
 
 /* A call at work. `public.core` points back here. */

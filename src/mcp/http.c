@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "mcp/http.h"
 
-#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -82,7 +81,12 @@ static void write_event(struct answer *a, json_t *message)
 /* From JSON to a stream as soon as there is something to say meanwhile. */
 static void send_meanwhile(struct mcp_exchange *x, json_t *message)
 {
-    write_event(x->transport, message);
+    struct answer *a = x->transport;
+
+    if (message)
+        write_event(a, message);
+    else if (a->streaming)
+        (void)web_write(a->req, ":\n\n", 3);
 }
 
 static void finish(struct answer *a, unsigned status, json_t *reply)
@@ -227,15 +231,10 @@ static void stream_unasked(struct answer *a, struct http_session *s)
     struct mcp_exchange x = { .cancel_fd = web_gone_fd(a->req),
                               .send = send_meanwhile,
                               .transport = a };
-    struct pollfd p[] = { { .fd = x.cancel_fd, .events = POLLIN },
-                          { .fd = s->ended_fd, .events = POLLIN } };
 
     start_events(a);
-    do {
-        outbox_pass_on(&s->outbox, &x, s->ended_fd, HEARTBEAT_MS);
-        if (web_write(a->req, ":\n", 2) < 0)
-            break;
-    } while (poll(p, 2, 0) == 0);
+    while (!outbox_pass_on(&s->outbox, &x, s->ended_fd, HEARTBEAT_MS))
+        x.send(&x, NULL);
     web_end(a->req);
 }
 

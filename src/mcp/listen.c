@@ -9,6 +9,7 @@
 #include "mcp/core.h"
 
 #define LISTENERS_MAX 1024u
+#define HEARTBEAT_MS  15000
 
 struct listener {
     struct listener *next;
@@ -171,7 +172,8 @@ int listen_run(struct mcp_exchange *x, const struct era *era, json_t **result,
     if (hello && join(x->mcp, &l)) {
         tag(hello, l.id);
         x->send(x, hello);
-        outbox_pass_on(&l.outbox, x, -1, -1);
+        while (!outbox_pass_on(&l.outbox, x, -1, HEARTBEAT_MS))
+            x->send(x, NULL);
         leave(x->mcp, &l);
         *result = json_object();
     } else {

@@ -91,8 +91,8 @@ struct mcp_exchange {
     const char *owner;
     const struct rpc_message *message;
     int cancel_fd; /* readable: the client gave up */
-    /* Sends a message that is not the answer, and takes it. From this exchange's
-     * thread only. */
+    /* Sends a message that is not the answer, and takes it; NULL: a sign of life, where
+     * the transport has one. From this exchange's thread only. */
     void (*send)(struct mcp_exchange *x, json_t *message);
     void *transport;
 };

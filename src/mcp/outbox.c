@@ -66,24 +66,23 @@ static void send_all(struct outbox *o, struct mcp_exchange *x)
     json_decref(messages);
 }
 
-void outbox_pass_on(struct outbox *o, struct mcp_exchange *x, int stop_fd,
+bool outbox_pass_on(struct outbox *o, struct mcp_exchange *x, int stop_fd,
                     int64_t timeout_ms)
 {
     struct pollfd p[] = { { .fd = o->event_fd, .events = POLLIN },
                           { .fd = x->cancel_fd, .events = POLLIN },
                           { .fd = stop_fd, .events = POLLIN } };
     int64_t end_ns = clock_now_ns() + timeout_ms * 1000000;
+    bool stopped = false;
 
-    for (;;) {
-        int64_t left = timeout_ms < 0 ? -1 : (end_ns - clock_now_ns()) / 1000000;
+    while (!stopped) {
+        int64_t left = (end_ns - clock_now_ns()) / 1000000;
 
-        if (timeout_ms >= 0 && left < 0)
-            left = 0;
-        if (poll(p, 3, (int)left) == 0)
+        if (poll(p, 3, left > 0 ? (int)left : 0) == 0)
             break;
         send_all(o, x);
-        if (p[1].revents || p[2].revents)
-            break;
+        stopped = p[1].revents || p[2].revents;
     }
     send_all(o, x);
+    return stopped;
 }

@@ -64,10 +64,15 @@ int own_exec(struct mcp_call *call, struct registered *held,
              const struct own_program *program, struct vial_result **out,
              struct vial_error *err);
 
-/* A cell in the context of LANGUAGE; *CELL is what vial_context_run gave. */
+/* What came of a run in a sandbox. */
+struct own_ran {
+    struct vial_result *result;
+    json_t *cell; /* what vial_context_watch gave; NULL: it was no cell */
+};
+
+/* A cell in the context of LANGUAGE. */
 int own_cell(struct mcp_call *call, struct registered *held, const char *language,
-             int64_t timeout_ms, struct vial_result **out, json_t **cell,
-             struct vial_error *err);
+             int64_t timeout_ms, struct own_ran *out, struct vial_error *err);
 
 /* The argument `timeout` in ms, or the settings' one. */
 int64_t own_timeout(const struct mcp_call *call, const struct own *own);

@@ -197,7 +197,8 @@ static bool is_image(const char *media)
 
 static void add_image(json_t *content, const char *base64, const char *media)
 {
-    if (json_array_size(content) < IMAGES_MAX && strlen(base64) < IMAGE_MAX / 3 * 4)
+    if (json_array_size(content) < IMAGES_MAX &&
+        strlen(base64) < (size_t)IMAGE_MAX / 3 * 4)
         (void)json_array_append_new(content,
                                     json_pack("{s:s, s:s, s:s}", "type", "image",
                                               "data", base64, "mimeType", media));
@@ -255,7 +256,7 @@ static json_t *structured(const struct vial_result *r, const struct own_extra *e
                               extra->sandbox_id ? json_string(extra->sandbox_id)
                                                 : json_null());
     (void)json_object_set(s, "value",
-                          extra->value && json_is_object(extra->value)
+                          json_is_object(extra->value)
                               ? json_object_get(extra->value, "text/plain")
                               : NULL);
     if (!json_object_get(s, "value"))

@@ -246,8 +246,7 @@ static int revive(struct vial_context *context, struct vial_error *err)
 }
 
 int own_cell(struct mcp_call *call, struct registered *held, const char *language,
-             int64_t timeout_ms, struct vial_result **out, json_t **cell,
-             struct vial_error *err)
+             int64_t timeout_ms, struct own_ran *out, struct vial_error *err)
 {
     const json_t *code = json_object_get(call->arguments, "code");
     struct vial_watch watch = {
@@ -266,9 +265,9 @@ int own_cell(struct mcp_call *call, struct registered *held, const char *languag
                            timeout_ms, &watch, &text, err) < 0)
         return revive(context, err);
     r->duration_ms = r->timing.run_ms = clock_ms_between(begun_ns, clock_now_ns());
-    if (json_parse(text, strlen(text), "cell", cell, err) < 0 ||
-        fill_cell(r, *cell, err) < 0)
+    if (json_parse(text, strlen(text), "cell", &out->cell, err) < 0 ||
+        fill_cell(r, out->cell, err) < 0)
         return -1;
-    *out = ptr_take(&r);
+    out->result = ptr_take(&r);
     return 0;
 }

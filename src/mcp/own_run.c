@@ -232,6 +232,21 @@ static const char *context_language(const char *language)
     return language[0] == 'p' ? "python" : "node";
 }
 
+/* The argument `env` as "NAME=VALUE". */
+static int add_given_env(const struct mcp_call *call, struct strv *env,
+                         struct vial_error *err)
+{
+    json_t *given = json_object_get(call->arguments, "env");
+    const char *name;
+    json_t *value;
+
+    json_object_foreach(given, name, value)
+    {
+        strv_printf(env, "%s=%s", name, json_string_value(value));
+    }
+    return env->failed ? fail_memory(err) : 0;
+}
+
 static int put_files(struct mcp_call *call, struct registered *held,
                      struct vial_error *err)
 {
@@ -252,8 +267,7 @@ static int put_files(struct mcp_call *call, struct registered *held,
 }
 
 static int run_code_in(struct mcp_call *call, struct registered *held,
-                       int64_t timeout_ms, struct vial_result **out, json_t **cell,
-                       struct vial_error *err)
+                       int64_t timeout_ms, struct own_ran *out, struct vial_error *err)
 {
     const char *language = argument(call, "language");
     struct planned planned = { 0 };
@@ -262,11 +276,12 @@ static int run_code_in(struct mcp_call *call, struct registered *held,
     if (put_files(call, held, err) < 0)
         return -1;
     if (has_context(language))
-        return own_cell(call, held, context_language(language), timeout_ms, out, cell,
-                        err);
+        return own_cell(call, held, context_language(language), timeout_ms, out, err);
     rc = plan_code(call, &planned, err);
     if (rc == 0)
-        rc = run_planned(call, held, &planned, timeout_ms, out, err);
+        rc = add_given_env(call, &planned.env, err);
+    if (rc == 0)
+        rc = run_planned(call, held, &planned, timeout_ms, &out->result, err);
     planned_done(&planned);
     return rc;
 }
@@ -278,14 +293,39 @@ static int run_command_in(struct mcp_call *call, struct registered *held,
     const char *const argv[] = {
         "/bin/sh", "-c", SHELL_LINE, "sh", argument(call, "command"), NULL
     };
+    auto_strv struct strv env = { 0 };
     struct own_program program = { .argv = argv,
                                    .cwd = argument(call, "cwd"),
                                    .stdin_text = argument(call, "stdin"),
                                    .timeout_ms = timeout_ms };
 
-    if (put_files(call, held, err) < 0)
+    if (put_files(call, held, err) < 0 || add_given_env(call, &env, err) < 0)
         return -1;
+    program.env = (const char *const *)env.items;
     return own_exec(call, held, &program, out, err);
+}
+
+/* What was fixed when the sandbox was made, or has no meaning for a cell, is refused
+ * rather than ignored. */
+static int check_sandboxed(const struct mcp_call *call, bool code,
+                           struct vial_error *err)
+{
+    static const char *const fixed[] = { "memory", "network" };
+    static const char *const no_cell[] = { "stdin", "env", "args" };
+    const char *language = argument(call, "language");
+
+    for (size_t i = 0; i < 2; i++)
+        if (json_object_get(call->arguments, fixed[i])) {
+            (void)fail(err, VIAL_E_VALUE, "'%s' is the sandbox's, and fixed", fixed[i]);
+            return fail_remedy(err, "give it to create_sandbox");
+        }
+    for (size_t i = 0; code && has_context(language) && i < 3; i++)
+        if (json_object_get(call->arguments, no_cell[i])) {
+            (void)fail(err, VIAL_E_VALUE, "'%s' has no meaning for %s in a sandbox",
+                       no_cell[i], language);
+            return fail_remedy(err, "set it in the code, or run without sandbox_id");
+        }
+    return 0;
 }
 
 static void run_in_sandbox(struct mcp_call *call, const struct own *own, bool code,
@@ -294,17 +334,18 @@ static void run_in_sandbox(struct mcp_call *call, const struct own *own, bool co
     struct registered *held = own_take(call, answer);
     struct own_extra extra = { .limit_ms = own_timeout(call, own) };
     struct vial_entries before = { 0 };
-    auto_result struct vial_result *result = NULL;
-    auto_json json_t *cell = NULL;
+    struct own_ran ran = { 0 };
     struct vial_error err = { 0 };
     bool listed;
     int rc;
 
     if (!held)
         return;
-    listed = vial_session_list(held->session, "", true, &before, NULL) == 0;
-    rc = code ? run_code_in(call, held, extra.limit_ms, &result, &cell, &err)
-              : run_command_in(call, held, extra.limit_ms, &result, &err);
+    rc = check_sandboxed(call, code, &err);
+    listed = rc == 0 && vial_session_list(held->session, "", true, &before, NULL) == 0;
+    if (rc == 0)
+        rc = code ? run_code_in(call, held, extra.limit_ms, &ran, &err)
+                  : run_command_in(call, held, extra.limit_ms, &ran.result, &err);
     if (rc < 0) {
         own_fail(answer, &err);
     } else {
@@ -313,10 +354,12 @@ static void run_in_sandbox(struct mcp_call *call, const struct own *own, bool co
         if (json_array_size(extra.links) > 0)
             mcp_call_changed(call, "resources");
         extra.sandbox_id = held->id;
-        extra.value = json_object_get(cell, "value");
-        extra.displays = json_object_get(cell, "displays");
-        own_answer(call, own, result, &extra, answer);
+        extra.value = json_object_get(ran.cell, "value");
+        extra.displays = json_object_get(ran.cell, "displays");
+        own_answer(call, own, ran.result, &extra, answer);
     }
+    vial_result_free(ran.result);
+    json_decref(ran.cell);
     vial_entries_free(&before);
     registry_release(call->registry, held);
 }

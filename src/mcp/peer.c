@@ -296,6 +296,7 @@ int peer_ask(struct mcp_peer *peer, struct mcp_exchange *x, const char *method,
     }
     (void)pthread_mutex_lock(&peer->lock);
     asked.next = peer->asked;
+    /* cppcheck-suppress autoVariables ; it is taken out before this returns */
     peer->asked = &asked;
     (void)pthread_mutex_unlock(&peer->lock);
     x->send(x, message);

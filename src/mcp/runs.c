@@ -75,8 +75,10 @@ static void drop_oldest(struct mcp_runs *runs)
 {
     struct piece **at = &runs->pieces;
 
-    while ((*at)->next)
+    while (*at && (*at)->next)
         at = &(*at)->next;
+    if (!*at)
+        return;
     runs->count--;
     runs->bytes -= (*at)->data.len;
     piece_free(ptr_take(at));
@@ -112,6 +114,7 @@ static struct piece *find(struct mcp_runs *runs, const char *owner, const char *
     return NULL;
 }
 
+/* NOLINTNEXTLINE(readability-function-size): whose, which, a range and its bytes */
 bool mcp_runs_read(struct mcp_runs *runs, const char *owner, const char *uri,
                    uint64_t offset, uint64_t len, struct blob *out, uint64_t *total)
 {

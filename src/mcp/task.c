@@ -365,22 +365,29 @@ static struct task *find(struct mcp_exchange *x, struct rpc_error *err)
     return NULL;
 }
 
+/* With the lock held: how it stands, and what it asks for or has come to. */
+static json_t *whole_view(const struct task *t)
+{
+    json_t *whole = view(t);
+
+    if (whole && t->status == INPUT)
+        (void)json_object_set(whole, "inputRequests", t->asked);
+    if (whole && t->status == COMPLETED)
+        (void)json_object_set(whole, "result", t->result);
+    if (whole && t->status == FAILED)
+        (void)json_object_set(whole, "error", t->error);
+    return whole;
+}
+
 int task_get(struct mcp_exchange *x, const struct era *era, json_t **result,
              struct rpc_error *err)
 {
-    struct task *t;
+    const struct task *t;
 
     (void)era;
     (void)pthread_mutex_lock(&x->mcp->lock);
     t = find(x, err);
-    if (t)
-        *result = view(t);
-    if (*result && t->status == INPUT)
-        (void)json_object_set(*result, "inputRequests", t->asked);
-    if (*result && t->status == COMPLETED)
-        (void)json_object_set(*result, "result", t->result);
-    if (*result && t->status == FAILED)
-        (void)json_object_set(*result, "error", t->error);
+    *result = t ? whole_view(t) : NULL;
     (void)pthread_mutex_unlock(&x->mcp->lock);
     return *result ? 0 : -1;
 }

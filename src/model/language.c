@@ -38,15 +38,17 @@ static const struct {
     ROW("seccomp", FIELD_NAME, 64, seccomp),
     ROW("network", FIELD_NAME, 16, network),
     ROW("commands", FIELD_LIST, 32, commands),
+    ROW("expects", FIELD_NAME, 64, expects),
     ROW("firm", FIELD_BOOL, 0, firm),
 #undef ROW
 };
 
 #define ROW_COUNT (sizeof(rows) / sizeof(rows[0]))
 
-static const char *const keys[] = { "aliases",  "file", "compile", "run",     "inline",
-                                    "version",  "env",  "image",   "seccomp", "network",
-                                    "commands", "firm", "like",    "limits",  NULL };
+static const char *const keys[] = { "aliases", "file",    "compile",  "run",
+                                    "inline",  "version", "env",      "image",
+                                    "seccomp", "network", "commands", "firm",
+                                    "expects", "like",    "limits",   NULL };
 
 static void *member(struct language *language, size_t row)
 {

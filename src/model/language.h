@@ -31,6 +31,7 @@ struct language {
     char *image;          /* default image, or NULL */
     char *seccomp;        /* profile, or NULL: "default" */
     char *network;        /* default network, or NULL: the settings' */
+    char *expects;        /* how its version begins, or NULL */
     struct strv commands; /* programs whose presence in front means its image */
     struct limits limits; /* 0: not given */
     bool firm;            /* its limits win over the settings' defaults */

@@ -261,7 +261,7 @@ int registry_start(struct registry *registry, const char *owner,
     rc = open_entry(registry, owner, req, options, &e, err);
     (void)pthread_mutex_lock(&registry->lock);
     registry->opening--;
-    if (rc == 0) {
+    if (rc == 0 && e) {
         e->next = registry->entries;
         registry->entries = e;
         *out = &e->public;
@@ -311,9 +311,9 @@ void registry_release(struct registry *registry, struct registered *held)
 int registry_stop(struct registry *registry, const char *owner, const char *id,
                   struct vial_error *err)
 {
-    struct registered *held;
+    struct registered *held = NULL;
 
-    if (registry_take(registry, owner, id, &held, err) < 0)
+    if (registry_take(registry, owner, id, &held, err) < 0 || !held)
         return -1;
     vial_session_close(held->session, VIAL_SESSION_COMPLETED);
     registry_release(registry, held);

@@ -227,3 +227,32 @@ def test_the_prompt_holds_the_task(tools):
                                     "arguments": {"task": "Count the primes below 100."}})
     text = got["result"]["messages"][0]["content"]["text"]
     assert text.startswith("Count the primes below 100.\n") and "run_code" in text
+
+
+@pytest.mark.parametrize("arguments,text", [
+    ({"language": "bash", "code": "1", "memory": "1g"}, "give it to create_sandbox"),
+    ({"language": "python", "code": "1", "network": "none"}, "give it to create_sandbox"),
+    ({"language": "python", "code": "1", "stdin": "x"}, "'stdin' has no meaning for python"),
+    ({"language": "js", "code": "1", "env": {"A": "1"}}, "'env' has no meaning for js")])
+def test_what_a_sandbox_cannot_heed_is_refused_and_not_ignored(tools, arguments, text):
+    result = tools.call("run_code", sandbox_id=sandbox(tools), **arguments)
+    assert result["isError"] and text in text_of(result)
+
+
+def test_environment_files_and_stdin_reach_programs_in_a_sandbox(tools):
+    id = sandbox(tools, env={"A": "sandbox", "B": "sandbox"})
+    given = {"sandbox_id": id, "env": {"A": "call"}, "stdin": "in",
+             "files": [{"path": "f", "content": "file"}]}
+    line = "echo $A $B $(cat f) $(cat)"
+    assert text_of(tools.call("run_command", command=line, **given)) == "call sandbox file in\n"
+    assert text_of(tools.call("run_code", language="bash", code=line + "; echo $1",
+                              args=["arg"], **given)) == "call sandbox file in\narg\n"
+
+
+def test_links_are_text_for_clients_that_do_not_know_them(client):
+    for version, kind in [("2025-03-26", "text"), ("2025-06-18", "resource_link")]:
+        c = client(initialize=False)
+        c.initialize(version)
+        result = c.call("run_code", language="bash", code="echo > a", outputs=["a"])
+        assert result["content"][1]["type"] == kind
+        assert "vial://runs/" in str(result["content"][1])

@@ -179,7 +179,7 @@ static void what_cannot_be_had_is_denied(void **state)
     struct vial_result *r = run_script(on, ANY ",'require':['no-such-layer']", "true");
 
     case_verdict(r, VIAL_DENIED);
-    assert_string_equal(r->error.code, "VIAL-ISOLATION");
+    assert_string_equal(r->error.code, "VIAL-VALUE");
     assert_true(r->error.remedy[0] != '\0');
     vial_result_free(r);
 }

@@ -409,7 +409,7 @@ static void what_cannot_be_opened_is_refused(void **state)
     refused(vial_session_open(on->engine, req, NULL, &s, &err), "VIAL-UNSUPPORTED");
     vial_request_free(req);
     req = case_request("{'require':['no-such-layer']}");
-    refused(vial_session_open(on->engine, req, NULL, &s, &err), "VIAL-ISOLATION");
+    refused(vial_session_open(on->engine, req, NULL, &s, &err), "VIAL-VALUE");
     vial_request_free(req);
     vial_session_free(NULL);
     vial_exec_free(NULL);
