@@ -105,15 +105,17 @@ VIAL_API VIAL_MUST_CHECK int vial_session_artifacts(struct vial_session *session
                                                     char **json,
                                                     struct vial_error *err);
 
+enum vial_event_kind {
+    VIAL_EVENT_CREATED,
+    VIAL_EVENT_WRITTEN, /* closed after it was open for writing */
+    VIAL_EVENT_REMOVED,
+    VIAL_EVENT_MOVED, /* within what is watched */
+    VIAL_EVENT_GAP    /* events were lost: list again to know */
+};
+
 /* Something that happened to a file. */
 struct vial_event {
-    enum vial_event_kind {
-        VIAL_EVENT_CREATED,
-        VIAL_EVENT_WRITTEN, /* closed after it was open for writing */
-        VIAL_EVENT_REMOVED,
-        VIAL_EVENT_MOVED, /* within what is watched */
-        VIAL_EVENT_GAP    /* events were lost: list again to know */
-    } kind;
+    enum vial_event_kind kind;
     char path[4096]; /* below what is watched; "" for a gap */
     char from[4096]; /* of a move; else "" */
 };

@@ -103,7 +103,7 @@ VIAL_API VIAL_MUST_CHECK int vial_session_discard(struct vial_session *session,
 
 /* Remembers the workspace as it is now under NAME (letters, digits, '-', '_', '.'),
  * in place of what had that name. It is kept inside the layer's bounds, up to 64 of
- * them. No program may run. */
+ * them, until a commit. No program may run. */
 VIAL_API VIAL_MUST_CHECK int vial_session_checkpoint(struct vial_session *session,
                                                      const char *name,
                                                      struct vial_error *err);

@@ -21,7 +21,8 @@
 enum bench_kind {
     BENCH_SPAWN,   /* argv, as a process */
     BENCH_LIBRARY, /* vial_run in this process, without a pool */
-    BENCH_WARM     /* the same with one */
+    BENCH_WARM,    /* the same with one */
+    BENCH_KEPT     /* vial_keep_run: one vessel for all rounds */
 };
 
 /* The first way of a group is what the others are compared with. */
@@ -45,6 +46,7 @@ struct measured {
     char *program; /* of BENCH_SPAWN; NULL: not on this host */
     struct vial_request *request;
     struct vial_engine *engine; /* borrowed */
+    struct vial_keep *keep;     /* of BENCH_KEPT */
     double *ms;                 /* one per round, sorted at the end */
     size_t count;
     char absent[160]; /* why it was not measured; "" */
@@ -74,5 +76,9 @@ void bench_done(struct bench *b);
 char *bench_plot(json_t *result);
 /* Tables for people; an exit status. */
 int bench_print(json_t *result);
+
+/* bench_session.c: an open session beside bare programs and pipes. */
+int bench_session(size_t rounds, json_t **out, struct vial_error *err);
+int bench_print_session(const json_t *result);
 
 #endif

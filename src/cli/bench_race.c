@@ -59,8 +59,9 @@ static bool run_process(const struct way *way, const char *program,
 static bool run_library(const struct measured *m)
 {
     struct vial_result *result = NULL;
-    bool good = vial_run(m->engine, m->request, NULL, &result, NULL) == 0 &&
-                result->verdict == VIAL_OK;
+    int rc = m->keep ? vial_keep_run(m->keep, m->request, NULL, &result, NULL)
+                     : vial_run(m->engine, m->request, NULL, &result, NULL);
+    bool good = rc == 0 && result->verdict == VIAL_OK;
 
     vial_result_free(result);
     return good;
@@ -187,6 +188,25 @@ static void start_container(struct bench *b)
     free(program);
 }
 
+/* The vessel is opened by a call that is not counted. */
+static int make_kept(const struct way *way, struct measured *m, struct vial_error *err)
+{
+    static const struct vial_keep_options ever = { .max_calls = 1u << 30 };
+    struct vial_request *base = NULL;
+    struct vial_result *first = NULL;
+    int rc = vial_request_new(&base, err);
+
+    if (rc == 0)
+        rc = vial_request_set(base, "driver", way->driver, err);
+    if (rc == 0)
+        rc = vial_keep_open(m->engine, base, &ever, &m->keep, err);
+    if (rc == 0)
+        rc = vial_keep_run(m->keep, m->request, NULL, &first, err);
+    vial_result_free(first);
+    vial_request_free(base);
+    return rc;
+}
+
 static int make_request(const struct way *way, struct measured *m,
                         struct vial_error *err)
 {
@@ -194,6 +214,8 @@ static int make_request(const struct way *way, struct measured *m,
         vial_request_set(m->request, "language", way->language, err) < 0 ||
         vial_request_set(m->request, "code", way->code, err) < 0)
         return -1;
+    if (way->kind == BENCH_KEPT)
+        return make_kept(way, m, err);
     return way->driver ? vial_request_set(m->request, "driver", way->driver, err) : 0;
 }
 
@@ -201,9 +223,9 @@ static void prepare_library(struct bench *b, const struct way *way, struct measu
 {
     struct vial_error err = { 0 };
 
-    m->engine = way->kind == BENCH_LIBRARY ? b->plain
-                : way->imports             ? b->imported
-                                           : b->warm;
+    m->engine = way->kind != BENCH_WARM ? b->plain
+                : way->imports          ? b->imported
+                                        : b->warm;
     if (make_request(way, m, &err) < 0 ||
         (way->kind == BENCH_WARM &&
          vial_warm_ready(m->engine, m->request, READY_COUNT, READY_MS, &err) < 0))
@@ -272,6 +294,7 @@ void bench_done(struct bench *b)
     for (size_t i = 0; b->at && i < bench_way_count; i++) {
         free(b->at[i].program);
         free(b->at[i].ms);
+        vial_keep_close(b->at[i].keep);
         vial_request_free(b->at[i].request);
     }
     free(b->at);

@@ -14,16 +14,23 @@
 #define IMAGE   "python:3.11-slim"
 #define IMPORTS "import numpy, pandas"
 
+/* Containers with the walls and limits that vial's have. */
+#define DOCKER_RUN                                                                     \
+    "docker", "run", "--rm", "--network", "none", "--memory", "512m", "--memory-swap", \
+        "512m", "--cpus", "1", "--pids-limit", "129", "--read-only", "--cap-drop",     \
+        "ALL", "--security-opt", "no-new-privileges", "--user", "1000:1000",           \
+        "--tmpfs", "/tmp", "--tmpfs", "/work", IMAGE
+#define DOCKER_EXEC "docker", "exec", "{container}"
+
 const struct way bench_ways[] = {
     { "python", "bare", .crowd = true, .argv = { "python3", "-c", "pass" } },
     { "python", "bwrap", .crowd = true, .argv = { BWRAP, "python3", "-c", "pass" } },
     { "python", "nsjail", .argv = { NSJAIL, "/usr/bin/python3", "-c", "pass" } },
     { "python", "isolate", .argv = { ISOLATE, "/usr/bin/python3", "-c", "pass" } },
     { "python", "docker run", .container = true,
-      .argv = { "docker", "run", "--rm", "--network", "none", IMAGE, "python3", "-c",
-                "pass" } },
+      .argv = { DOCKER_RUN, "python3", "-c", "pass" } },
     { "python", "docker exec", .container = true,
-      .argv = { "docker", "exec", "{container}", "python3", "-c", "pass" } },
+      .argv = { DOCKER_EXEC, "python3", "-c", "pass" } },
     { "python", "vial run", .argv = { BENCH_SELF, "run", "python", "pass" } },
     { "python", "vial cold", BENCH_LIBRARY, "python", "pass", .crowd = true },
     { "python", "vial warm", BENCH_WARM, "python", "pass", .crowd = true },
@@ -31,10 +38,20 @@ const struct way bench_ways[] = {
       .container = true },
     { "python", "vial docker warm", BENCH_WARM, "python", "pass", "docker",
       .container = true },
+    { "python", "vial docker kept", BENCH_KEPT, "python", "pass", "docker",
+      .container = true },
     { "numpy+pandas", "bare", .argv = { "python3", "-c", IMPORTS } },
     { "numpy+pandas", "vial warm", BENCH_WARM, "python", IMPORTS, .imports = true },
     { "bash", "bare", .argv = { "bash", "-c", ":" } },
     { "bash", "bwrap", .argv = { BWRAP, "bash", "-c", ":" } },
+    { "bash", "docker run", .container = true,
+      .argv = { DOCKER_RUN, "bash", "-c", ":" } },
+    { "bash", "docker exec", .container = true,
+      .argv = { DOCKER_EXEC, "bash", "-c", ":" } },
+    { "bash", "vial docker cold", BENCH_LIBRARY, "bash", ":", "docker",
+      .container = true },
+    { "bash", "vial docker kept", BENCH_KEPT, "bash", ":", "docker",
+      .container = true },
     { "bash", "vial run", .argv = { BENCH_SELF, "run", "bash", ":" } },
     { "bash", "vial warm", BENCH_WARM, "bash", ":" },
     { "node", "bare", .argv = { "node", "-e", "0" } },

@@ -64,6 +64,8 @@ static int measure(const struct cli *cli, json_t **out, struct vial_error *err)
     if (rounds < 1)
         return fail(err, VIAL_E_VALUE, "rounds '0' is not a number from 1 to %d",
                     MAX_ROUNDS);
+    if (cli_flag(cli, "sessions"))
+        return bench_session((size_t)rounds, out, err);
     if (bench_prepare(&b, (size_t)rounds, err) < 0)
         return -1;
     bench_race(&b);
@@ -88,7 +90,8 @@ static int run(struct cli *cli)
     }
     if (cli_flag(cli, "json"))
         return print_json(result);
-    status = bench_print(result);
+    status =
+        cli_flag(cli, "sessions") ? bench_print_session(result) : bench_print(result);
     json_decref(result);
     return status;
 }
@@ -96,6 +99,8 @@ static int run(struct cli *cli)
 static const struct flag flags[] = {
     { "rounds", "NUMBER", "How often each way runs; 50 unless given." },
     { "seconds", "NUMBER", "How long each crowd of clients asks; 2 unless given." },
+    { "sessions", NULL,
+      "Measure an open session instead: programs, and a large file." },
     { "output", "FILE", "Write everything as JSON to FILE." },
     { "plot", "FILE", "Draw the times into FILE, as SVG." },
     FLAG_ROW_JSON,
@@ -113,6 +118,7 @@ const struct command command_bench = {
         "many as go, asked for by 1, 4, 16 and 64 clients. Only the ratios mean\n"
         "something; times depend on the machine.",
     .examples = "vial bench\n"
+                "vial bench --sessions\n"
                 "vial bench --rounds 200 --output bench.json --plot bench.svg",
     .flags = flags,
     .run = run,

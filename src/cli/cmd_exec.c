@@ -33,11 +33,12 @@ const struct command command_exec = {
     .summary = "run a command with the current repository at /workspace",
     .text =
         "The root of the git repository around the current directory (or the current\n"
-        "directory, outside of one) is mounted writable at /workspace, and the command\n"
-        "starts at the same place in it. A single COMMAND with spaces in it is given to\n"
-        "'sh -c'.",
+        "directory, outside of one) is mounted at /workspace, writable unless\n"
+        "--workspace-mode says otherwise, and the command starts at the same place in it.\n"
+        "A single COMMAND with spaces in it is given to 'sh -c'.",
     .examples = "vial exec -- make test\n"
                 "vial exec --timeout 2m --network none -- python3 -m unittest\n"
+                "vial exec --workspace-mode overlay -- make clean all\n"
                 "vial exec 'ls | wc -l'",
     .flags = flags,
     .shows_status = true,

@@ -79,6 +79,18 @@ static void bury_dead(struct stock *s)
     }
 }
 
+static int64_t longer(int64_t pause_ms)
+{
+    pause_ms = pause_ms ? pause_ms * 2 : PAUSE_MS;
+    return pause_ms < PAUSE_MAX ? pause_ms : PAUSE_MAX;
+}
+
+static void put_off_zygote(struct stock *s)
+{
+    s->zygote_pause_ms = longer(s->zygote_pause_ms);
+    s->zygote_retry_ns = clock_now_ns() + s->zygote_pause_ms * MS_NS;
+}
+
 static int need_zygote(struct stock *s, struct vial_error *err)
 {
     const struct vial_engine *e = s->pool->engine;
@@ -91,7 +103,7 @@ static int need_zygote(struct stock *s, struct vial_error *err)
     if (!s->hatches || s->zygote || clock_now_ns() < s->zygote_retry_ns)
         return 0;
     if (s->driver->zygote_open(s->plan, &options, &s->zygote, err) < 0) {
-        s->zygote_retry_ns = clock_now_ns() + PAUSE_MAX * MS_NS;
+        put_off_zygote(s);
         return -1;
     }
     s->zygotes++;
@@ -114,11 +126,13 @@ static int make(struct stock *s, struct ready *out, struct vial_error *err)
 
         (void)need_zygote(s, err);
         rc = ready_open(s->pool->engine, s->driver, s->plan, s->zygote, out, err);
+        if (rc == 0 && s->zygote)
+            s->zygote_pause_ms = 0;
         if (rc == 0 || !s->zygote)
             return rc;
         drop_zygote(s);
     }
-    s->zygote_retry_ns = clock_now_ns() + PAUSE_MAX * MS_NS;
+    put_off_zygote(s);
     return ready_open(s->pool->engine, s->driver, s->plan, NULL, out, err);
 }
 
@@ -126,8 +140,7 @@ static void note_failure(struct stock *s, const struct vial_error *err)
 {
     s->failures++;
     s->why = *err;
-    s->pause_ms = s->pause_ms ? s->pause_ms * 2 : PAUSE_MS;
-    s->pause_ms = s->pause_ms < PAUSE_MAX ? s->pause_ms : PAUSE_MAX;
+    s->pause_ms = longer(s->pause_ms);
     s->retry_ns = clock_now_ns() + s->pause_ms * MS_NS;
 }
 

@@ -35,7 +35,7 @@ struct stock {
 
     struct zygote *zygote; /* of its thread alone */
     unsigned zygotes;      /* ever started */
-    int64_t zygote_retry_ns;
+    int64_t zygote_retry_ns, zygote_pause_ms;
     uint64_t taken, missed, refills, failures, lost, unfit;
     double refill_ms;      /* a moving average */
     uint64_t pss_bytes;    /* of a waiting one, as last weighed */

@@ -6,7 +6,7 @@
  * followed. */
 
 #include <errno.h>
-#include <limits.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/inotify.h>
@@ -165,28 +165,32 @@ static void add_tree(struct guest *g, struct job *j, const char *path, bool news
     add_entries(g, j, path, fd, news, depth);
 }
 
+/* PATH with TO in place of FROM, which it lies below; NULL without memory. */
+static char *renamed(const char *path, const char *from, const char *to)
+{
+    const char *rest = path + strlen(from);
+
+    return *rest ? join(to, rest + 1) : strdup(to);
+}
+
 /* TO NULL: it has left, and is watched no more. */
 static void rename_tree(struct observer *o, const char *from, const char *to)
 {
-    size_t kept = 0, len = strlen(from);
+    size_t kept = 0;
 
     for (size_t i = 0; i < o->count; i++) {
         struct observed d = o->dirs[i];
 
         if (is_below(d.path, from)) {
-            char *path = to ? join(to, d.path[len] ? d.path + len + 1 : "") : NULL;
-            size_t end = path ? strlen(path) : 0;
+            char *path = to ? renamed(d.path, from, to) : NULL;
 
-            if (end && path[end - 1] == '/')
-                path[end - 1] = 0;
             free(d.path);
             d.path = path;
-            if (!path) {
-                (void)inotify_rm_watch(o->fd, d.wd);
-                continue;
-            }
         }
-        o->dirs[kept++] = d;
+        if (d.path)
+            o->dirs[kept++] = d;
+        else
+            (void)inotify_rm_watch(o->fd, d.wd);
     }
     o->count = kept;
 }

@@ -17,7 +17,7 @@
 #include "mcp/preset.h"
 #include "model/request.h"
 
-#define PULL_MS (5 * 60 * 1000)
+#define PULL_MS 300000LL
 
 static const char *text_of(const json_t *object, const char *key)
 {

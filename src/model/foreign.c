@@ -84,6 +84,7 @@ static int translate(const struct passage *p, const char *value, struct str *out
     const char *hole = form ? strstr(form, "{}") : NULL;
     auto_str struct str low = { 0 };
     const char *why = NULL;
+    long percent = 0;
 
     for (const char *c = value; *c; c++)
         str_putc(&low, (char)(tolower)((unsigned char)*c));
@@ -101,7 +102,8 @@ static int translate(const struct passage *p, const char *value, struct str *out
     } else if (json_is_true(json_object_get(p->map, "percent"))) {
         if (!is_number(value) || strchr(value, '.') || strlen(value) > 6)
             return refuse(p, value, "a whole number of percent", err);
-        str_printf(out, "%d.%02d", atoi(value) / 100, atoi(value) % 100);
+        percent = strtol(value, NULL, 10);
+        str_printf(out, "%ld.%02ld", percent / 100, percent % 100);
     } else if (hole) {
         if (!is_number(value))
             return refuse(p, value, "a number", err);
@@ -317,6 +319,7 @@ static int set_field(const struct passage *p, const struct field *f, const char 
 {
     auto_str struct str where = { 0 };
 
+    value = value ? value : "";
     str_printf(&where, "%s%s%s", p->where ? p->where : "", p->where ? ": " : "",
                p->name);
     if (!str_ok(&where))
@@ -340,6 +343,7 @@ static int set_engine(const struct passage *p, const char *value,
 static int set_text(const struct passage *p, const char *raw, struct vial_error *err)
 {
     const char *sets = text_of(p->map, "sets");
+    const struct field *f = NULL;
     auto_str struct str value = { 0 };
 
     if (translate(p, raw, &value, err) < 0)
@@ -356,7 +360,9 @@ static int set_text(const struct passage *p, const char *raw, struct vial_error 
         return set_languages(p, value.data, err);
     if (strcmp(sets, "engine") == 0)
         return set_engine(p, value.data, err);
-    return set_field(p, field_find(sets), value.data, err);
+    f = field_find(sets);
+    return f ? set_field(p, f, value.data, err)
+             : fail(err, VIAL_E_INTERNAL, "there is no field '%s'", sets);
 }
 
 static int scalar_text(const struct passage *p, json_t *value, struct str *out,
@@ -634,13 +640,12 @@ static int read_block(const struct passage *p, const char *prefix, json_t *block
 }
 
 int foreign_block(struct settings *s, struct source *out, json_t *block,
-                  const char *where, bool project, char *const *environ_,
-                  struct vial_error *err)
+                  const char *where, bool project, struct vial_error *err)
 {
     const struct passage p = {
         .s = s,
         .out = out,
-        .environ_ = environ_,
+        .environ_ = s->environ_,
         .where = where,
         .map = json_object_get(preset_get(s->seed, "config"), "keys"),
         .project = project,

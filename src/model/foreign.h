@@ -24,7 +24,6 @@ const char *foreign_block_name(const struct settings *s);
 
 /* That block, as file WHERE has it. PROJECT: code may have written it. */
 int foreign_block(struct settings *s, struct source *out, json_t *block,
-                  const char *where, bool project, char *const *environ_,
-                  struct vial_error *err);
+                  const char *where, bool project, struct vial_error *err);
 
 #endif

@@ -52,12 +52,29 @@ static int refuse(const char *path, const char *why, struct vial_error *err)
     return fail_remedy(err, "use a directory below it that holds only the work");
 }
 
+static bool overlaps(const char *a, const char *b)
+{
+    return path_is_beneath(a, b) || path_is_beneath(b, a);
+}
+
+/* What vial itself believes: settings, and the records of commits. */
+static int check_own(const char *path, const char *home, const char *below,
+                     struct vial_error *err)
+{
+    auto_free char *own = path_join(home, below);
+    auto_free char *real = own ? realpath(own, NULL) : NULL; /* there may be links */
+
+    if (!own)
+        return fail_memory(err);
+    if (overlaps(own, path) || (real && overlaps(real, path)))
+        return refuse(path, "holds vial's own settings and cannot be writable", err);
+    return 0;
+}
+
 static int check_against(const char *path, bool writable, const char *home,
                          struct vial_error *err)
 {
     auto_free char *real = realpath(home, NULL);
-    auto_free char *config = NULL;
-    auto_free char *settings = NULL;
 
     if (!real) /* then there is nothing in it */
         return 0;
@@ -65,15 +82,9 @@ static int check_against(const char *path, bool writable, const char *home,
         return refuse(path, "is your home directory, or holds it", err);
     if (!writable)
         return 0;
-    config = path_join(real, ".config/vial");
-    if (!config)
-        return fail_memory(err);
-    settings = realpath(config, NULL); /* .config may be a link */
-    if (path_is_beneath(config, path) || path_is_beneath(path, config) ||
-        (settings &&
-         (path_is_beneath(settings, path) || path_is_beneath(path, settings))))
-        return refuse(path, "holds vial's own settings and cannot be writable", err);
-    return 0;
+    if (check_own(path, real, ".config/vial", err) < 0)
+        return -1;
+    return check_own(path, real, ".local/state/vial", err);
 }
 
 int home_check(const char *path, bool writable, const char *home,

@@ -39,6 +39,7 @@ static const char *const secret_trees[] = {
     "/etc",
     "/var/lib/docker",
     "/var/lib/containerd",
+    "/var/lib/vial",
     "/var/spool/cron",
     "/root/.ssh",
     "/lost+found",

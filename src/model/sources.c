@@ -146,7 +146,7 @@ static int read_key(const struct reading *r, const char *key, json_t *value,
     if (r->preset && strcmp(key, "preset") == 0)
         return preset_new(r->preset, value, &r->s->seed, err);
     if (is_block(r, key))
-        return foreign_block(r->s, r->out, value, r->path, false, r->s->environ_, err);
+        return foreign_block(r->s, r->out, value, r->path, false, err);
     return unknown_key(key, r->path, err);
 }
 
@@ -187,8 +187,7 @@ static int read_block(const struct reading *r, json_t *root, struct vial_error *
     json_t *block = json_object_get(root, foreign_block_name(r->s));
     bool project = (r->allowed & FIELD_IN_PROJECT) != 0;
 
-    if (block &&
-        foreign_block(r->s, r->out, block, r->path, project, r->s->environ_, err) < 0)
+    if (block && foreign_block(r->s, r->out, block, r->path, project, err) < 0)
         return -1;
     strv_push(&r->s->files, r->path);
     return strv_ok(&r->s->files) ? 0 : fail_memory(err);

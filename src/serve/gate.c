@@ -192,10 +192,10 @@ static bool push_out(struct gate *g, const struct caller *c)
     struct caller *longest = g->callers;
     struct gate_waiter *last;
 
-    for (struct caller *at = g->callers; at; at = at->next)
+    for (struct caller *at = longest; at; at = at->next)
         if (at->waiting > longest->waiting)
             longest = at;
-    if (longest->waiting <= c->waiting + 1)
+    if (!longest || longest->waiting <= c->waiting + 1)
         return false;
     last = longest->last;
     leave_line(g, longest, last);

@@ -108,7 +108,7 @@ static enum keys_state judge(struct keys *k, const char *caller, const char *key
 }
 
 enum keys_state keys_begin(struct keys *k, const char *caller, const char *key,
-                           const char *hash, unsigned *status, struct blob *body,
+                           const char *hash, struct keys_answer *out,
                            struct vial_error *err)
 {
     struct key_entry *found;
@@ -125,8 +125,8 @@ enum keys_state keys_begin(struct keys *k, const char *caller, const char *key,
     trim(k);
     state = judge(k, caller, key, hash, &found, err);
     if (state == KEYS_KNOWN) {
-        *status = found->status;
-        if (blob_set(body, found->body.data, found->body.len) < 0) {
+        out->status = found->status;
+        if (blob_set(&out->body, found->body.data, found->body.len) < 0) {
             (void)fail_memory(err);
             state = KEYS_REFUSED;
         }

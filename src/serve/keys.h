@@ -38,10 +38,15 @@ enum keys_state { KEYS_NEW, KEYS_KNOWN, KEYS_REFUSED };
 int keys_init(struct keys *k);
 void keys_done(struct keys *k);
 
-/* KEYS_KNOWN: *STATUS and *BODY (the caller's to release) are the first answer.
+struct keys_answer {
+    unsigned status;
+    struct blob body;
+};
+
+/* KEYS_KNOWN: *OUT is the first answer; its body is the caller's to release.
  * KEYS_REFUSED: ERR says why (VIAL-IDEMPOTENCY, or VIAL-VALUE for a bad key). */
 enum keys_state keys_begin(struct keys *k, const char *caller, const char *key,
-                           const char *hash, unsigned *status, struct blob *body,
+                           const char *hash, struct keys_answer *out,
                            struct vial_error *err);
 void keys_end(struct keys *k, const char *caller, const char *key, unsigned status,
               const char *body, size_t len);

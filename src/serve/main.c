@@ -57,8 +57,8 @@ static void prepare(void)
         files.rlim_cur = files.rlim_max;
         (void)setrlimit(RLIMIT_NOFILE, &files);
     }
-    (void)mallopt(M_ARENA_MAX, 2);
-    (void)mallopt(M_TRIM_THRESHOLD, 1 << 20);
+    (void)mallopt(M_ARENA_MAX, 2);            /* NOLINT(concurrency-mt-unsafe) */
+    (void)mallopt(M_TRIM_THRESHOLD, 1 << 20); /* NOLINT(concurrency-mt-unsafe) */
 }
 
 /* Tells the one who started us, if they asked for it (sd_notify's protocol). */

@@ -15,19 +15,20 @@ static int pass_on(void *context, int stream, const void *data, size_t len)
     return stream_output(context, stream, -1, data, len);
 }
 
-static void run_streamed(struct call *c, struct job *job, enum stream_form form)
+static void run_streamed(struct call *c, const struct job *from, enum stream_form form)
 {
+    struct job job = *from;
     auto_vial_result struct vial_result *result = NULL;
     struct vial_error err = { 0 };
     struct stream s;
     unsigned retry_s = 0;
 
-    job->output = pass_on;
-    job->context = &s;
+    job.output = pass_on;
+    job.context = &s;
     if (stream_start(&s, c, form) < 0)
         return;
     (void)stream_event(&s, "start", json_pack("{s:s}", "request", c->id));
-    if (job_run(job, &result, &retry_s, &err) < 0) {
+    if (job_run(&job, &result, &retry_s, &err) < 0) {
         (void)stream_last(&s, "error",
                           json_pack("{s:o, s:i}", "error", error_json(&err),
                                     "retry_after", (int)retry_s));
@@ -66,25 +67,24 @@ static void run_whole(struct call *c, struct job *job, const char *key)
 static bool answered_before(struct call *c, const char *key, const char *body,
                             size_t len)
 {
-    struct blob before = { 0 };
+    struct keys_answer before = { 0 };
     struct vial_error err = { 0 };
     struct sha256 hash;
     char text[65];
-    unsigned status = 0;
     enum keys_state state;
 
     sha256_init(&hash);
     sha256_add(&hash, body, len);
     sha256_text(&hash, text);
-    state = keys_begin(&c->serve->keys, c->who.name, key, text, &status, &before, &err);
+    state = keys_begin(&c->serve->keys, c->who.name, key, text, &before, &err);
     if (state == KEYS_REFUSED)
         call_refuse(c, &err, 1);
     if (state == KEYS_KNOWN) {
         (void)web_set_header(c->web, "Idempotency-Replayed", "true");
-        call_text(c, status, "application/json", before.data ? before.data : "",
-                  before.len);
+        call_text(c, before.status, "application/json",
+                  before.body.data ? before.body.data : "", before.body.len);
     }
-    blob_done(&before);
+    blob_done(&before.body);
     return state != KEYS_NEW;
 }
 

@@ -223,7 +223,7 @@ int serve_reload(struct serve *s, struct vial_error *err)
     struct generation *g;
     struct generation *old;
 
-    if (generation_new(&s->sources, &fresh, err) < 0 ||
+    if (generation_new(&s->sources, &fresh, err) < 0 || !fresh ||
         open_engine(s, fresh, err) < 0 || open_mcp(s, fresh, err) < 0)
         return -1;
     g = ptr_take(&fresh);

@@ -6,21 +6,24 @@
 #include "base/text.h"
 #include "serve/call.h"
 
+static bool accepts(const struct call *c, const char *type)
+{
+    const char *accept = web_header(c->web, "Accept");
+
+    return accept && strstr(accept, type);
+}
+
 int stream_wanted(struct call *c, enum stream_form *out, struct vial_error *err)
 {
     const char *wish = web_query(c->web, "stream");
-    const char *accept = web_header(c->web, "Accept");
 
     *out = STREAM_NONE;
-    if (wish && (strcmp(wish, "ndjson") == 0 || strcmp(wish, "1") == 0))
-        *out = STREAM_NDJSON;
-    else if (wish && strcmp(wish, "sse") == 0)
-        *out = STREAM_SSE;
-    else if (wish && strcmp(wish, "0") != 0)
+    if (wish && strcmp(wish, "0") != 0 && strcmp(wish, "1") != 0 &&
+        strcmp(wish, "ndjson") != 0 && strcmp(wish, "sse") != 0)
         return fail(err, VIAL_E_VALUE, "'stream' is neither ndjson nor sse");
-    else if (!wish && accept && strstr(accept, "text/event-stream"))
+    if (wish ? strcmp(wish, "sse") == 0 : accepts(c, "text/event-stream"))
         *out = STREAM_SSE;
-    else if (!wish && accept && strstr(accept, "application/x-ndjson"))
+    else if (wish ? strcmp(wish, "0") != 0 : accepts(c, "application/x-ndjson"))
         *out = STREAM_NDJSON;
     return 0;
 }

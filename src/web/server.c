@@ -174,6 +174,7 @@ static enum MHD_Result dispatch(struct web *web, struct web_request *req,
     return MHD_YES;
 }
 
+/* NOLINTNEXTLINE(readability-function-size): as libmicrohttpd has it */
 static enum MHD_Result access_handler(void *context, struct MHD_Connection *handle,
                                       const char *url, const char *method,
                                       const char *version, const char *data,

@@ -149,6 +149,6 @@ void workers_done(struct workers *w);
 void sweep_add(struct web *web, struct connection *c, int fd);
 void sweep_remove(struct web *web, struct connection *c);
 void sweep_phase(struct web *web, struct connection *c, enum phase phase);
-void *sweep_thread(void *web);
+void *sweep_thread(void *context);
 
 #endif

@@ -119,23 +119,23 @@ static bool is_as_it_was(const struct staging *s, const struct vial_change *c,
     return now->type == 0 || (now->type == 'd' && c->type == 'd');
 }
 
-/* Adds an op; with what the host has at its path if there is something to keep. */
-static int add_op(struct staging *s, const struct vial_change *c, enum op_kind kind,
-                  struct op **out, struct vial_error *err)
+/* Adds an op, with what the host has at its path now. NULL and ERR: not so. */
+static struct op *add_op(struct staging *s, const struct vial_change *c,
+                         enum op_kind kind, struct vial_error *err)
 {
     struct op *op = journal_add(s->journal, kind, c->path);
+    int rc = op ? tree_look(s->commit->sides.root_fd, c->path, &op->old) : 0;
 
-    if (!op)
-        return fail_memory(err);
+    if (!op) {
+        (void)fail_memory(err);
+        return NULL;
+    }
     op->mode = c->mode;
     op->mode_before = c->mode_before;
-    if (tree_look(s->commit->sides.root_fd, c->path, &op->old) < 0)
-        return fail(err, VIAL_E_CONFLICT, "commit '%s': it cannot be looked at",
-                    c->path);
-    if (!is_as_it_was(s, c, &op->old))
-        return refuse_changed(c->path, err);
-    *out = op;
-    return 0;
+    if (rc == 0 && is_as_it_was(s, c, &op->old))
+        return op;
+    (void)refuse_changed(c->path, err);
+    return NULL;
 }
 
 static bool goes(const struct vial_change *c)
@@ -155,7 +155,8 @@ static int add_removals(struct staging *s, const struct vial_changes *changes,
 
         if (!goes(c))
             continue;
-        if (add_op(s, c, dir ? OP_RMDIR : OP_REMOVE, &op, err) < 0)
+        op = add_op(s, c, dir ? OP_RMDIR : OP_REMOVE, err);
+        if (!op)
             return -1;
         op->kept = dir ? 0 : s->next++;
     }
@@ -171,7 +172,8 @@ static int add_puts(struct staging *s, const struct vial_changes *changes,
 
         if (c->kind == VIAL_CHANGE_DELETED || c->kind == VIAL_CHANGE_MODE)
             continue;
-        if (add_op(s, c, OP_PUT, &op, err) < 0 || stage(s, c, op, err) < 0)
+        op = add_op(s, c, OP_PUT, err);
+        if (!op || stage(s, c, op, err) < 0)
             return -1;
         if (op->old.type && op->old.type != 'd' && !goes(c))
             op->kept = s->next++;
@@ -190,7 +192,8 @@ static int add_modes(struct staging *s, const struct vial_changes *changes,
 
         if (c->kind != VIAL_CHANGE_MODE && !new_dir)
             continue;
-        if (add_op(s, c, OP_MODE, &op, err) < 0)
+        op = add_op(s, c, OP_MODE, err);
+        if (!op)
             return -1;
         if (new_dir) /* to take it back it must be writable */
             op->mode_before = 0700 | c->mode;

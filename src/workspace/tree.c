@@ -80,7 +80,7 @@ int tree_open_file(int root_fd, const char *path, struct node *into)
 {
     /* A FIFO would wait for its other end, a lease for its holder. */
     auto_fd int fd = tree_open(root_fd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
-    struct node node;
+    struct node node = { 0 };
     int rc = fd < 0 ? fd : look_at(fd, &node);
 
     if (rc < 0)

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/single_threaded.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -173,14 +174,17 @@ void hatch_ready(void)
         _exit(127);
 }
 
+/* Threads, as some libraries make them on import, want to be told of a fork by libc;
+ * alone, the usher can do without memory of its own. */
 int hatch(const struct order *order)
 {
-    pid_t usher = fork();
+    struct clone_args args = { 0 };
+    long usher = __libc_single_threaded ? birth(&args) : fork();
 
     if (usher < 0)
         return -1;
     if (usher > 0) {
-        while (waitpid(usher, NULL, 0) < 0 && errno == EINTR)
+        while (waitpid((pid_t)usher, NULL, __WALL) < 0 && errno == EINTR)
             ;
         return 1;
     }

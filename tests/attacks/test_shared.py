@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from test_attacks import DRIVER, VIAL, as_user  # noqa: E402
+from test_attacks import DRIVER, VIAL, WEAK, as_user, needs_weak  # noqa: E402
 
 HEAD = """
 import ctypes, os, resource
@@ -64,3 +64,41 @@ def test_terminals_and_inotify_are_few():
 
 def test_the_guests_limits_and_priority_are_its_own():
     contained(GUEST)
+
+
+LOCK = """
+import fcntl, sys
+kept = [open(p) for p in ("/usr/bin/env", "/etc/ld.so.cache", "/etc/services")]
+try:
+    for f in kept: fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    print("CONTAINED", flush=True)
+except BlockingIOError:
+    print("BREACH", flush=True)
+sys.stdin.read()
+"""
+
+
+def lock_in_two_vessels(vial, env):
+    """What the second one sees of the first one's locks."""
+    first, second = (subprocess.Popen(as_user([vial, "run", "--driver", DRIVER, "python", LOCK]),
+                                      stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                      cwd="/", env={"PATH": os.environ["PATH"], **env})
+                     for _ in range(2))
+    seen = []
+    for process in (first, second):
+        seen.append(process.stdout.readline())
+    for process in (first, second):
+        process.stdin.close()
+        assert process.wait(60) == 0
+    return sorted(seen)
+
+
+def test_two_vessels_share_no_inode_that_can_be_locked():
+    assert lock_in_two_vessels(VIAL, {}) == ["CONTAINED\n"] * 2
+
+
+def test_two_vessels_on_one_bind_see_each_others_locks():
+    """The control of the test before."""
+    needs_weak()
+    seen = lock_in_two_vessels(WEAK, {"VIAL_TEST_WEAKEN": "overlay"})
+    assert seen == ["BREACH\n", "CONTAINED\n"]

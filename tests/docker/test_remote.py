@@ -9,7 +9,7 @@ import threading
 import certs
 import pytest
 from conftest import PATIENCE, VIAL
-from engine import TLS_PORT, wait_for
+from engine import PORT, TLS_PORT, wait_for
 
 
 @pytest.fixture
@@ -139,6 +139,26 @@ def test_plain_tcp_works_on_this_host_alone(run, relay):
 def test_a_remote_engine_gets_no_directory_of_this_host(run, relay, tmp_path):
     r = run("--mount", "%s:/data" % tmp_path, "bash", "true", DOCKER_HOST=relay)
     assert r["error"]["code"] == "VIAL-UNSUPPORTED" and "--in" in r["error"]["remedy"], r
+
+
+FAR = {"VIAL_TEST_FAR": "1", "VIAL_TEST_PLACE": "copy"}
+
+
+def test_of_an_engine_far_away_the_figures_are_the_engines(run, api):
+    """covers: FR-020-64 FR-020-65 FR-020-80"""
+    r = run("--cpus", "0.02", "--timeout", "2s", "bash", "while :; do :; done", **FAR)
+    assert r["verdict"] == "timeout", r
+    assert r["usage"]["throttled_ms"] > 0 and r["usage"]["cpu_user_ms"] > 0, r["usage"]
+    assert r["usage"]["memory_peak_bytes"] > 0
+    # The engine may note the reason only later, in which case there is just the signal.
+    r = run("--memory", "64m", "python", "b = bytearray(200 << 20)", **FAR)
+    assert r["verdict"] == "oom" or (r["verdict"], r["signal"]) == ("signal", "KILL"), r
+    assert r["usage"]["memory_peak_bytes"] == 64 << 20
+    r = run("--network", "bridge", "python", "import socket\n"
+            "s = socket.create_connection(('172.31.254.1', %d), 5)\n"
+            "s.sendall(b'GET /v2/ HTTP/1.0\\r\\n\\r\\n'); s.recv(12)" % PORT, **FAR)
+    assert r["usage"]["net_rx_bytes"] > 0 and r["usage"]["net_tx_bytes"] > 0, r
+    assert wait_for(lambda: not api.ours(), 20)
 
 
 @pytest.mark.parametrize("place", ["copy", "exec"])

@@ -27,6 +27,14 @@ def test_memory_beyond_the_limit_gives_137_and_oom(native):
     assert done.json["usage"]["memory_peak_bytes"] <= 64 * 1024 * 1024
 
 
+def test_the_smallest_vessel_does_not_take_vial_with_it(native):
+    """Whatever fits in there: vial itself lives on, and says how it went."""
+    for memory in ("4m", "16m"):
+        done = native("--json", "--memory", memory, "python", "x = b'x' * (1 << 30)")
+        assert done.status in (125, 137), done.err
+        assert done.json["verdict"] in ("oom", "failed")
+
+
 def test_out_of_memory_is_said_on_stderr(native):
     done = native("--memory", "64m", "python", "x = b'x' * (1 << 30)")
     assert done.status == 137

@@ -68,6 +68,7 @@ class Daemon:
         self.settings["serve"].setdefault("listen", listen)
         self.args, self.env, self.uid = list(args), env or {}, uid
         self.process = None
+        self.command, self.pass_fds = [VIALD], ()  # how it is started
 
     def write_settings(self):
         with open(self.config, "w", encoding="utf-8") as file:
@@ -80,7 +81,8 @@ class Daemon:
             for path in (self.dir, self.config):
                 os.chown(path, self.uid, self.uid)
         self.process = subprocess.Popen(
-            [VIALD, "--config", self.config, *self.args], stdin=subprocess.DEVNULL,
+            [*self.command, "--config", self.config, *self.args], pass_fds=self.pass_fds,
+            stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL, stderr=open(self.logfile, "wb"),
             env=clean_env(HOME=self.dir, **self.env), cwd="/",
             user=self.uid, group=self.uid, extra_groups=[] if self.uid is not None else None)

@@ -6,6 +6,7 @@ import os
 import re
 import socket
 import subprocess
+import sys
 
 import pytest
 import yaml
@@ -14,6 +15,12 @@ from daemon import VIAL, VIALD, Daemon, clean_env
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "../.."))
 CONTRIB = os.path.join(ROOT, "contrib")
+ACTIVATE = """
+import os, sys
+os.dup2(int(sys.argv[1]), 3)
+os.environ.update(LISTEN_FDS="1", LISTEN_PID=str(os.getpid()))
+os.execv(sys.argv[2], sys.argv[2:])
+"""
 
 
 def read(path):
@@ -85,8 +92,7 @@ def test_a_socket_that_was_bound_before_is_served():
         os.chmod(d.socket, 0o666)
         listening.listen()
         number = os.dup(listening.fileno())
-        d.command = ["sh", "-c", 'exec 3<&%d && LISTEN_FDS=1 LISTEN_PID=$$ exec "$0" "$@"'
-                     % number, VIALD]
+        d.command = [sys.executable, "-c", ACTIVATE, str(number), VIALD]
         d.pass_fds = [number]
         with d:
             assert d.run("echo activated").json["stdout"] == "activated\n"

@@ -257,50 +257,45 @@ static void a_shut_gate_lets_nobody_in(void **state)
 static void a_key_gives_the_first_answer_to_its_caller_alone(void **state)
 {
     struct keys k;
-    struct blob body = { 0 };
+    struct keys_answer answer = { 0 };
     struct vial_error err = { 0 };
-    unsigned status = 0;
 
     (void)state;
     assert_int_equal(keys_init(&k), 0);
-    assert_int_equal(keys_begin(&k, "a", "k", "h1", &status, &body, &err), KEYS_NEW);
-    assert_int_equal(keys_begin(&k, "a", "k", "h1", &status, &body, &err),
-                     KEYS_REFUSED);
+    assert_int_equal(keys_begin(&k, "a", "k", "h1", &answer, &err), KEYS_NEW);
+    assert_int_equal(keys_begin(&k, "a", "k", "h1", &answer, &err), KEYS_REFUSED);
     assert_error(&err, "VIAL-IDEMPOTENCY the run of this key goes on");
     keys_end(&k, "a", "k", 200, "answer", 6);
-    assert_int_equal(keys_begin(&k, "a", "k", "h1", &status, &body, &err), KEYS_KNOWN);
-    assert_int_equal(status, 200);
-    assert_string_equal(body.data, "answer");
-    assert_int_equal(keys_begin(&k, "a", "k", "h2", &status, &body, &err),
-                     KEYS_REFUSED);
+    assert_int_equal(keys_begin(&k, "a", "k", "h1", &answer, &err), KEYS_KNOWN);
+    assert_int_equal(answer.status, 200);
+    assert_string_equal(answer.body.data, "answer");
+    assert_int_equal(keys_begin(&k, "a", "k", "h2", &answer, &err), KEYS_REFUSED);
     assert_error(&err, "VIAL-IDEMPOTENCY the key was used for another request");
-    assert_int_equal(keys_begin(&k, "b", "k", "h1", &status, &body, &err), KEYS_NEW);
+    assert_int_equal(keys_begin(&k, "b", "k", "h1", &answer, &err), KEYS_NEW);
     keys_drop(&k, "b", "k");
-    assert_int_equal(keys_begin(&k, "b", "k", "h9", &status, &body, &err), KEYS_NEW);
-    assert_int_equal(keys_begin(&k, "b", "", "h", &status, &body, &err), KEYS_REFUSED);
-    assert_int_equal(keys_begin(&k, "b", "a\nb", "h", &status, &body, &err),
-                     KEYS_REFUSED);
-    blob_done(&body);
+    assert_int_equal(keys_begin(&k, "b", "k", "h9", &answer, &err), KEYS_NEW);
+    assert_int_equal(keys_begin(&k, "b", "", "h", &answer, &err), KEYS_REFUSED);
+    assert_int_equal(keys_begin(&k, "b", "a\nb", "h", &answer, &err), KEYS_REFUSED);
+    blob_done(&answer.body);
     keys_done(&k);
 }
 
 static void keys_are_bounded_in_number(void **state)
 {
     struct keys k;
-    struct blob body = { 0 };
+    struct keys_answer answer = { 0 };
     struct vial_error err = { 0 };
-    unsigned status;
     char key[16];
 
     (void)state;
     assert_int_equal(keys_init(&k), 0);
     for (int i = 0; i < 5000; i++) {
         (void)snprintf(key, sizeof(key), "%d", i);
-        assert_int_equal(keys_begin(&k, "a", key, "h", &status, &body, &err), KEYS_NEW);
+        assert_int_equal(keys_begin(&k, "a", key, "h", &answer, &err), KEYS_NEW);
         keys_end(&k, "a", key, 200, key, strlen(key));
     }
     assert_true(k.count <= 4097);
-    assert_int_equal(keys_begin(&k, "a", "0", "h", &status, &body, &err), KEYS_NEW);
+    assert_int_equal(keys_begin(&k, "a", "0", "h", &answer, &err), KEYS_NEW);
     keys_done(&k);
 }
 

@@ -175,6 +175,9 @@ static void the_callers_home_is_refused_and_what_lies_below_is_not(void **state)
     assert_source_refused(s, sub, "holds vial's own settings and cannot be writable");
     (void)snprintf(sub, sizeof(sub), "%s", scratch_dir(s, ".config/vial"));
     assert_source_refused(s, sub, "holds vial's own settings and cannot be writable");
+    (void)scratch_dir(s, ".local");
+    (void)snprintf(sub, sizeof(sub), "%s", scratch_dir(s, ".local/state"));
+    assert_source_refused(s, sub, "holds vial's own settings and cannot be writable");
     (void)snprintf(sub, sizeof(sub), "%s", scratch_dir(s, "work"));
     plan = plan_of(s, mounting(sub, "/data"));
     plan_free(plan);

@@ -58,7 +58,7 @@ static void the_root_is_the_one_that_was_agreed(void **state)
 {
     const char *source = getenv("VIAL_TEST_SOURCE");
     auto_free char *path = path_join(source, "tests/golden/native-root.txt");
-    auto_script struct script *s = script_new(512, 1 << 16);
+    auto_script struct script *s = script_new(512, 1 << 16, true);
     auto_str struct str text = { 0 };
     struct blob golden = { 0 };
     struct plan plan;
@@ -83,8 +83,8 @@ static size_t find(const struct script *s, enum step_op op, const char *b)
 
 static void a_script_without_room_fails_and_stays_whole(void **state)
 {
-    auto_script struct script *few = script_new(2, 64);
-    auto_script struct script *short_ = script_new(8, 8);
+    auto_script struct script *few = script_new(2, 64, true);
+    auto_script struct script *short_ = script_new(8, 8, false);
 
     (void)state;
     for (int i = 0; i < 5; i++)
@@ -100,7 +100,7 @@ static void mounts_and_their_points_come_after_the_pivot_and_the_seal(void **sta
 {
     static char source[] = "/srv/data", target[] = "/data/x";
     struct plan_mount mount = { .source = source, .target = target, .is_dir = true };
-    auto_script struct script *s = script_new(512, 1 << 16);
+    auto_script struct script *s = script_new(512, 1 << 16, true);
     struct plan plan;
 
     (void)state;
@@ -120,7 +120,7 @@ static void mounts_and_their_points_come_after_the_pivot_and_the_seal(void **sta
 static void a_given_root_is_entered_by_descriptor(void **state)
 {
     static char rootfs[] = "/srv/root";
-    auto_script struct script *s = script_new(512, 1 << 16);
+    auto_script struct script *s = script_new(512, 1 << 16, true);
     struct plan plan;
     size_t at = 0;
 

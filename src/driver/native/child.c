@@ -420,22 +420,32 @@ static bool is_want(int error)
            error == ENOSYS || error == EOPNOTSUPP || error == EDQUOT;
 }
 
+static bool is_skipped(const struct step *s, bool last_failed, bool lost)
+{
+    return ((s->flags & STEP_ELSE) && !last_failed) ||
+           ((s->flags & STEP_IF_LOST) && !lost) ||
+           ((s->flags & STEP_UNLESS_LOST) && lost);
+}
+
 _Noreturn void child_run(const struct script *s, int control_fd)
 {
     struct walk w = { .control_fd = control_fd };
     bool last_failed = false;
+    bool lost = true;
 
     for (size_t i = 0; i < SCRIPT_SLOTS; i++)
         w.slots[i] = -1;
 
     for (uint32_t i = 0; i < s->count; i++) {
         const struct step *step = &s->steps[i];
-        bool skip = (step->flags & STEP_ELSE) && !last_failed;
+        bool skip = is_skipped(step, last_failed, lost);
         long rc = skip ? 0 : step->op == OP_GIVE ? give(&w, step, i) : act(&w, step);
         bool optional = (step->flags & STEP_OPTIONAL) && is_want((int)-rc);
         struct script_report report = { i, (int32_t)-rc, optional ? 1u : 0u };
 
         last_failed = rc < 0;
+        if (step->op == OP_MOUNT && (step->flags & STEP_OPTIONAL))
+            lost = last_failed;
         if (forgiven(step, rc))
             continue;
         (void)CALL(SYS_write, control_fd, &report, sizeof(report));

@@ -11,8 +11,9 @@
 
 #include "base/fail.h"
 
-/* Files of /etc that programs look for and that hold no secret. They are copied:
- * a shared inode would be a channel between vessels (locks, inotify). */
+/* Files of /etc that programs look for and that hold no secret. They are shown with
+ * inodes of the vessel's own: a shared one would be a channel between vessels (locks,
+ * inotify). */
 static const char *const etc_files[] = { "ld.so.cache", "services", "protocols",
                                          "matplotlibrc", NULL };
 

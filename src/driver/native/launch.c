@@ -181,7 +181,7 @@ int launch_begin(struct launch *l, struct script *s, uint64_t spaces, int into_f
     if (s->failed)
         return fail_memory(err);
     l->walk = (struct launch_walk){ s, l->control[1] };
-    pid = raw_spawn(&args, s->stack, walk, &l->walk);
+    pid = raw_spawn(&args, s->sharing ? s->stack : NULL, walk, &l->walk);
     if (pid < 0)
         return fail_spaces(l, (int)-pid, err);
     l->pid = (pid_t)pid;

@@ -37,7 +37,8 @@
 #define SWEEP_A_FEW   8    /* foreign cgroups looked at on the way of an open */
 #define CLOSE_WAIT_MS 2000 /* for the kernel to empty a killed pid namespace */
 
-#define STEPS      1024 /* of a script, without a caller's mounts */
+#define STEPS      1024                /* of a script, without a caller's mounts */
+#define ROOMY      (INT64_C(16) << 20) /* memory no child fills before its exec */
 #define TEXT_BYTES (256 << 10)
 
 #define CAP(name) (UINT64_C(1) << CAP_##name)
@@ -305,9 +306,11 @@ static void take_launch(struct native *n, struct launch *l)
     add_layers(n, l);
 }
 
-/* A step per directory on the way to a mount's target, with its path as text. */
+/* A step per directory on the way to a mount's target, with its path as text. A child
+ * that ran out of its vessel's memory would take all with it that live in its own. */
 static struct script *make_script(const struct plan *plan)
 {
+    int64_t limit = plan->limits.memory_bytes;
     size_t steps = STEPS;
     size_t text = TEXT_BYTES;
 
@@ -317,7 +320,7 @@ static struct script *make_script(const struct plan *plan)
         steps += len + 4;
         text += len * len + 4;
     }
-    return script_new(steps, text);
+    return script_new(steps, text, !limit || limit >= ROOMY);
 }
 
 /* v2: to be born in it, it must be there. Elsewhere there is time for it later. */

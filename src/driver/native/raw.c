@@ -3,15 +3,21 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdbool.h>
 
-#if !RAW_SHARES
-static long clone_and_run(struct clone_args *args, raw_run *run, void *arg)
+static long clone_copy(struct clone_args *args, raw_run *run, void *arg)
 {
     long pid = syscall(SYS_clone3, args, sizeof(*args));
 
     if (pid == 0)
         run(arg);
     return pid < 0 ? -(long)errno : pid;
+}
+
+#if !RAW_SHARES
+static long clone_and_run(struct clone_args *args, raw_run *run, void *arg)
+{
+    return clone_copy(args, run, arg);
 }
 #elif defined(__x86_64__)
 /* The new process finds nothing on its stack but what the registers hold. */
@@ -62,16 +68,17 @@ long raw_spawn(struct clone_args *args, void *stack, raw_run *run, void *arg)
 {
     sigset_t all;
     sigset_t before;
+    bool shares = RAW_SHARES && stack;
     long pid = 0;
 
-    if (RAW_SHARES) {
+    if (shares) {
         args->flags |= CLONE_VM;
         args->stack = (uint64_t)(uintptr_t)stack;
         args->stack_size = RAW_STACK;
     }
     (void)sigfillset(&all);
     (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    pid = clone_and_run(args, run, arg);
+    pid = shares ? clone_and_run(args, run, arg) : clone_copy(args, run, arg);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     return pid;
 }

@@ -64,9 +64,10 @@ static inline long raw_call(long number, long a, long b, long c, long d, long e)
 #endif
 }
 
-/* Runs RUN(ARG), which never returns, in a new process. With RAW_SHARES it uses
- * STACK, which holds RAW_STACK bytes, is aligned to 16, and must outlive it or its
- * exec. ARGS has the flags and no stack. The pid, or -errno. */
+/* Runs RUN(ARG), which never returns, in a new process. With a STACK it shares our
+ * memory; that holds RAW_STACK bytes, is aligned to 16, and must outlive the process or
+ * its exec. Without (and always where RAW_SHARES is 0) it gets a copy. ARGS has the
+ * flags and no stack. The pid, or -errno. */
 typedef void raw_run(void *arg);
 long raw_spawn(struct clone_args *args, void *stack, raw_run *run, void *arg);
 

@@ -170,6 +170,19 @@ static void add_links_beside_usr(struct script *s, const struct host *host,
     }
 }
 
+/* A file of the host's /etc: bound where an overlay lies over that, so that its inode
+ * is the vessel's own; copied where there is none. */
+static void add_etc_file(struct script *s, const char *name)
+{
+    const char *from = script_text(s, "/etc/%s", name);
+
+    script_path(s, OP_FILE, from + 1, NULL, 0444)->flags = STEP_UNLESS_LOST;
+    script_path(s, OP_BIND, from, from + 1, ATTR_SAFE | MOUNT_ATTR_RDONLY)->flags =
+        STEP_UNLESS_LOST | STEP_MISSING_OK;
+    script_path(s, OP_COPY, from, from + 1, 1u << 20)->flags =
+        STEP_IF_LOST | STEP_MISSING_OK;
+}
+
 static void add_etc(struct script *s, const struct host *host, bool weak)
 {
     for (size_t i = 0; i < COUNT(host_files); i++)
@@ -180,17 +193,14 @@ static void add_etc(struct script *s, const struct host *host, bool weak)
     if (host->localtime[0])
         script_path(s, OP_SYMLINK, script_text(s, "%s", host->localtime),
                     "etc/localtime", 0);
-    for (size_t i = 0; i < host->etc_files.count; i++) {
-        const char *from = script_text(s, "/etc/%s", host->etc_files.items[i]);
-
-        script_path(s, OP_COPY, from, from + 1, 1u << 20)->flags = STEP_MISSING_OK;
-    }
     /* One overlay over the host's own /etc, which goes with the old root, and what
      * is shown of it is bound from there: an overlay each would cost more. */
-    if (!weak && host->etc_dirs.count)
+    if (!weak)
         mount_step(s, "overlay", "/etc", RDONLY | NOSUID | NODEV,
                    "lowerdir=/etc:var/empty")
             ->flags = STEP_OPTIONAL;
+    for (size_t i = 0; i < host->etc_files.count; i++)
+        add_etc_file(s, host->etc_files.items[i]);
     for (size_t i = 0; i < host->etc_dirs.count; i++) {
         const char *from = script_text(s, "/etc/%s", host->etc_dirs.items[i]);
 

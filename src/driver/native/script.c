@@ -10,14 +10,15 @@ static size_t size_of(size_t steps, size_t text)
     return sizeof(struct script) + steps * sizeof(struct step) + text;
 }
 
-struct script *script_new(size_t steps, size_t text)
+struct script *script_new(size_t steps, size_t text, bool sharing)
 {
-    int how = RAW_SHARES ? MAP_PRIVATE : MAP_SHARED; /* shared either way */
+    int how = RAW_SHARES && sharing ? MAP_PRIVATE : MAP_SHARED; /* shared either way */
     struct script *s = mmap(NULL, size_of(steps, text), PROT_READ | PROT_WRITE,
                             how | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
     if (s == MAP_FAILED)
         return NULL;
+    s->sharing = sharing;
     s->cap = steps;
     s->text_cap = text;
     return s;

@@ -55,12 +55,14 @@ enum step_op {
 };
 
 enum step_flag {
-    STEP_OPTIONAL = 1,     /* failure is told to the parent and the walk goes on */
-    STEP_EXIST_OK = 2,     /* EEXIST is success */
-    STEP_MISSING_OK = 4,   /* ENOENT is success */
-    STEP_KEEP_GROUPS = 8,  /* setgroups is not ours to call */
-    STEP_ELSE = 32,        /* only if the step before it failed */
-    STEP_READ_ONLY_OK = 64 /* EROFS is success: it may be there already */
+    STEP_OPTIONAL = 1,      /* failure is told to the parent and the walk goes on */
+    STEP_EXIST_OK = 2,      /* EEXIST is success */
+    STEP_MISSING_OK = 4,    /* ENOENT is success */
+    STEP_KEEP_GROUPS = 8,   /* setgroups is not ours to call */
+    STEP_IF_LOST = 16,      /* only if the last optional mount failed */
+    STEP_ELSE = 32,         /* only if the step before it failed */
+    STEP_READ_ONLY_OK = 64, /* EROFS is success: it may be there already */
+    STEP_UNLESS_LOST = 128  /* only if the last optional mount succeeded */
 };
 
 /* A descriptor that the child itself made: SLOT + n. */
@@ -80,7 +82,8 @@ struct step {
 struct script {
     size_t count, cap; /* steps */
     size_t text_len, text_cap;
-    bool failed; /* sticky: no room */
+    bool failed;  /* sticky: no room */
+    bool sharing; /* the child lives in our memory, on STACK */
     struct step scratch;
     _Alignas(16) unsigned char stack[RAW_STACK]; /* the child's */
     struct step steps[];                         /* then the texts */
@@ -96,7 +99,7 @@ struct script_report {
 
 /* Room for so many steps and bytes of text, used or not: what is not touched costs
  * nothing. NULL: no memory. */
-struct script *script_new(size_t steps, size_t text);
+struct script *script_new(size_t steps, size_t text, bool sharing);
 /* Appends a zeroed step and returns it; a scratch one after a failure. */
 struct step *script_add(struct script *s, enum step_op op);
 /* The same with what most steps have. */
