@@ -57,7 +57,8 @@ static bool has_room(const struct stock *s)
     uint64_t total = weight(s);
 
     for (unsigned i = 0; i < p->stock_count; i++)
-        total += p->stocks[i]->idle_count * weight(p->stocks[i]);
+        total +=
+            (p->stocks[i]->idle_count + p->stocks[i]->making) * weight(p->stocks[i]);
     return total <= p->memory_bytes;
 }
 
@@ -231,8 +232,10 @@ static void call_help(struct stock *s, unsigned want)
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     pthread_t thread;
 
-    if (s->idle_count + s->making + LACKING > want || s->helpers >= HELPERS_MAX ||
-        (long)s->helpers + 1 >= cores || threads_start(&thread, help, s) != 0)
+    /* What one weighs must be known before there are many. */
+    if (s->refills == 0 || s->idle_count + s->making + LACKING > want ||
+        s->helpers >= HELPERS_MAX || (long)s->helpers + 1 >= cores ||
+        threads_start(&thread, help, s) != 0)
         return;
     (void)pthread_detach(thread);
     s->helpers++;
