@@ -2,6 +2,7 @@
 #include "mcp/stdio.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdint.h>
@@ -30,6 +31,7 @@ struct stdio {
     pthread_mutex_t lock; /* for what follows, and for writing */
     pthread_cond_t changed;
     unsigned threads;
+    bool broken;
 };
 
 /* A request in a thread of its own. */
@@ -39,6 +41,35 @@ struct job {
     struct mcp_flight *flight;
     int cancel_fd;
 };
+
+/* A client that reads nothing may hold us up, but only for as long as it lives: once
+ * its end of our stdin is closed, nobody waits for what cannot be written. */
+static int await_room(const struct stdio *s)
+{
+    struct pollfd p[] = { { .fd = s->out, .events = POLLOUT },
+                          { .fd = s->in, .events = POLLRDHUP } };
+
+    while (poll(p, 2, -1) < 0)
+        if (errno != EINTR)
+            return -1;
+    if (p[0].revents & (POLLERR | POLLHUP | POLLNVAL))
+        return -1;
+    return p[0].revents & POLLOUT ? 0 : -1;
+}
+
+/* A pipe that has room has room for PIPE_BUF bytes. */
+static int write_text(const struct stdio *s, const char *text, size_t len)
+{
+    while (len > 0) {
+        size_t part = len < PIPE_BUF ? len : PIPE_BUF;
+
+        if (await_room(s) < 0 || io_write_all(s->out, text, part) < 0)
+            return -1;
+        text += part;
+        len -= part;
+    }
+    return 0;
+}
 
 /* Takes MESSAGE. */
 static void write_message(struct stdio *s, json_t *message)
@@ -51,10 +82,12 @@ static void write_message(struct stdio *s, json_t *message)
     if (!text)
         return;
     len = strlen(text);
-    text[len] = '\n'; /* in place of the NUL: one write, so that lines stay whole */
+    text[len] = '\n'; /* in place of the NUL */
     (void)pthread_mutex_lock(&s->lock);
-    if (io_write_all(s->out, text, len + 1) < 0)
+    if (!s->broken && write_text(s, text, len + 1) < 0) {
+        s->broken = true; /* half a line may be out: nothing can follow it */
         (void)!write(s->broken_fd, &one, sizeof one);
+    }
     (void)pthread_mutex_unlock(&s->lock);
     free(text);
 }

@@ -289,6 +289,20 @@ def test_a_client_that_goes_away_takes_its_runs_with_it(client, how):
     assert processes(name) == []
 
 
+def test_a_client_that_reads_nothing_and_leaves_does_not_keep_us(client):
+    """Answers and progress fill the pipe long before it closes its end."""
+    c = client()
+    name = mark("unread")
+    for _ in range(3):
+        c.begin_call("run_command", token="t", timeout=600, command="head -c 99999 /dev/zero "
+                     "| tr '\\0' x; exec -a %s sleep 600" % name)
+    for _ in range(30):
+        c.begin("tools/list")
+    c.server.stdin.close()
+    assert c.server.wait(timeout=60) == 0
+    assert processes(name) == []
+
+
 def test_calls_run_at_once(client):
     """The first one waits for what the last one does."""
     c = client()
