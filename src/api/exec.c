@@ -113,48 +113,53 @@ int vial_exec_close_stdin(struct vial_exec *exec, struct vial_error *err)
     return rc;
 }
 
+/* Takes the session's lock; fails for one that has ended. */
+static int enter_running(struct vial_exec *exec, const char *verb,
+                         struct vial_error *err)
+{
+    session_lock(exec->session);
+    if (session_touch(exec->session, err) < 0)
+        return -1;
+    if (exec->status.running)
+        return 0;
+    return fail(err, VIAL_E_EXEC, "%s '%s': it has ended", verb, exec->program);
+}
+
+static int leave(struct vial_exec *exec, int rc)
+{
+    if (rc == 0)
+        session_flush(exec->session);
+    session_unlock(exec->session);
+    return rc;
+}
+
 int vial_exec_signal(struct vial_exec *exec, int signal, bool whole_tree,
                      struct vial_error *err)
 {
-    struct vial_session *s = exec->session;
     int rc;
 
     if (signal < 1 || signal > 64)
         return fail(err, VIAL_E_VALUE, "signal %d does not exist", signal);
-    session_lock(s);
-    rc = session_touch(s, err);
-    if (rc == 0 && !exec->status.running)
-        rc = fail(err, VIAL_E_EXEC, "signal '%s': it has ended", exec->program);
-    if (rc == 0) {
-        link_signal(s->link, exec->channel, signal, whole_tree);
-        session_flush(s);
-    }
-    session_unlock(s);
-    return rc;
+    rc = enter_running(exec, "signal", err);
+    if (rc == 0)
+        link_signal(exec->session->link, exec->channel, signal, whole_tree);
+    return leave(exec, rc);
 }
 
 int vial_exec_resize(struct vial_exec *exec, unsigned rows, unsigned columns,
                      struct vial_error *err)
 {
-    struct vial_session *s = exec->session;
     int rc;
 
     if (exec_check_size(rows, columns, err) < 0)
         return -1;
-    session_lock(s);
-    rc = session_touch(s, err);
-    if (rc == 0 && !exec->status.running)
-        rc = fail(err, VIAL_E_EXEC, "resize the terminal of '%s': it has ended",
-                  exec->program);
+    rc = enter_running(exec, "resize the terminal of", err);
     if (rc == 0 && !exec->terminal)
         rc = fail(err, VIAL_E_VALUE, "resize the terminal of '%s': it has none",
                   exec->program);
-    if (rc == 0) {
-        link_resize(s->link, exec->channel, rows << 16 | columns);
-        session_flush(s);
-    }
-    session_unlock(s);
-    return rc;
+    if (rc == 0)
+        link_resize(exec->session->link, exec->channel, rows << 16 | columns);
+    return leave(exec, rc);
 }
 
 static int check_read(const struct vial_exec *x, int stream, uint64_t offset,

@@ -49,11 +49,35 @@ int files_fail(const struct files_way *w, struct vial_error *err)
     }
 }
 
-void files_enter(struct files_way *w)
+int files_enter(struct files_way *w, files_ask *ask, const void *message,
+                struct vial_error *err)
 {
-    w->op.next = w->session->ops;
-    w->session->ops = &w->op;
-    session_flush(w->session);
+    struct vial_session *s = w->session;
+    int rc;
+
+    session_lock(s);
+    rc = session_touch(s, err);
+    if (rc == 0)
+        rc = ask(s->link, message, &w->op.channel, err);
+    if (rc == 0) {
+        w->op.next = s->ops;
+        s->ops = &w->op;
+        session_flush(s);
+    }
+    session_unlock(s);
+    return rc;
+}
+
+static int ask_put(struct link *l, const void *message, uint32_t *channel,
+                   struct vial_error *err)
+{
+    return link_put(l, message, channel, err);
+}
+
+static int ask_get(struct link *l, const void *message, uint32_t *channel,
+                   struct vial_error *err)
+{
+    return link_get(l, message, channel, err);
 }
 
 static void leave(struct files_way *w)
@@ -91,21 +115,13 @@ int files_put_begin(struct files_way *w, struct vial_session *s, const char *pat
 {
     auto_free char *copy = strdup(path);
     const struct put_message m = { .path = copy, .mode = mode ? mode & 0777 : 0644 };
-    int rc;
 
     *w = (struct files_way){ .session = s, .path = path, .verb = "put" };
     if (files_check_path(path, false, err) < 0)
         return -1;
     if (!copy)
         return fail_memory(err);
-    session_lock(s);
-    rc = session_touch(s, err);
-    if (rc == 0)
-        rc = link_put(s->link, &m, &w->op.channel, err);
-    if (rc == 0)
-        files_enter(w);
-    session_unlock(s);
-    return rc;
+    return files_enter(w, ask_put, &m, err);
 }
 
 int files_put_some(struct files_way *w, const void *data, size_t len,
@@ -232,7 +248,6 @@ int files_get_begin(struct files_way *w, struct vial_session *s, const char *pat
 {
     auto_free char *copy = strdup(path);
     struct get_message m = { .path = copy, .offset = offset };
-    int rc;
 
     *w = (struct files_way){ .session = s, .path = path, .verb = "get" };
     m.len = len > INT64_MAX ? 0 : len;
@@ -241,14 +256,7 @@ int files_get_begin(struct files_way *w, struct vial_session *s, const char *pat
         return -1;
     if (!copy)
         return fail_memory(err);
-    session_lock(s);
-    rc = session_touch(s, err);
-    if (rc == 0)
-        rc = link_get(s->link, &m, &w->op.channel, err);
-    if (rc == 0)
-        files_enter(w);
-    session_unlock(s);
-    return rc;
+    return files_enter(w, ask_get, &m, err);
 }
 
 int files_get_some(struct files_way *w, struct str *out, struct vial_error *err)

@@ -31,8 +31,12 @@ int files_get_begin(struct files_way *w, struct vial_session *s, const char *pat
  * or -1. */
 int files_get_some(struct files_way *w, struct str *out, struct vial_error *err);
 void files_get_end(struct files_way *w);
-/* With the lock held and W's channel open: the answers are W's from now on. */
-void files_enter(struct files_way *w);
+/* Opens W's channel by asking MESSAGE, with one of link_*; the answers are W's from
+ * now on. */
+typedef int files_ask(struct link *l, const void *message, uint32_t *channel,
+                      struct vial_error *err);
+int files_enter(struct files_way *w, files_ask *ask, const void *message,
+                struct vial_error *err);
 
 /* The error that the guest gave for W. */
 int files_fail(const struct files_way *w, struct vial_error *err);

@@ -15,6 +15,18 @@
 #define ENTRIES_MAX 200000u
 #define PATH_MOST   4096u
 
+static int ask_list(struct link *l, const void *message, uint32_t *channel,
+                    struct vial_error *err)
+{
+    return link_list(l, ((const struct name_message *)message)->path, channel, err);
+}
+
+static int ask_name(struct link *l, const void *message, uint32_t *channel,
+                    struct vial_error *err)
+{
+    return link_name(l, message, channel, err);
+}
+
 /* Runs a request that answers with DATA, if any, and DONE. */
 static int ask(struct vial_session *s, const struct name_message *m, bool list,
                struct str *answer, struct vial_error *err)
@@ -24,16 +36,7 @@ static int ask(struct vial_session *s, const struct name_message *m, bool list,
     struct files_way w = { .session = s, .path = m->path, .verb = verbs[m->verb] };
     int rc;
 
-    session_lock(s);
-    rc = session_touch(s, err);
-    if (rc == 0 && list)
-        rc = link_list(s->link, m->path, &w.op.channel, err);
-    else if (rc == 0)
-        rc = link_name(s->link, m, &w.op.channel, err);
-    if (rc == 0)
-        files_enter(&w);
-    session_unlock(s);
-    if (rc < 0)
+    if (files_enter(&w, list ? ask_list : ask_name, m, err) < 0)
         return -1;
     while ((rc = files_get_some(&w, answer, err)) > 0)
         ;

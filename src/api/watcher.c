@@ -133,20 +133,10 @@ static int wait_begun(struct vial_watcher *w, struct vial_error *err)
                   : 0;
 }
 
-static int begin(struct vial_watcher *w, struct vial_session *s, struct vial_error *err)
+static int ask_watch(struct link *l, const void *message, uint32_t *channel,
+                     struct vial_error *err)
 {
-    int rc;
-
-    session_lock(s);
-    rc = session_touch(s, err);
-    if (rc == 0)
-        rc = link_watch(s->link, w->path, &w->way.op.channel, err);
-    if (rc == 0) {
-        w->way.op.passive = true;
-        files_enter(&w->way);
-    }
-    session_unlock(s);
-    return rc;
+    return link_watch(l, message, channel, err);
 }
 
 int vial_session_watch(struct vial_session *session, const char *path,
@@ -161,8 +151,10 @@ int vial_session_watch(struct vial_session *session, const char *path,
         free(w);
         return fail_memory(err);
     }
-    w->way = (struct files_way){ .session = session, .path = w->path, .verb = "watch" };
-    if (begin(w, session, err) < 0) {
+    w->way = (struct files_way){
+        .session = session, .path = w->path, .verb = "watch", .op = { .passive = true }
+    };
+    if (files_enter(&w->way, ask_watch, w->path, err) < 0) {
         free(w->path);
         free(w);
         return -1;

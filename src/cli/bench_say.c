@@ -221,21 +221,25 @@ int bench_print(json_t *result)
     return status;
 }
 
-#define LEFT  170
-#define RIGHT 640
-#define STEP  22
-#define DOUBLE 33.0
+#define LEFT     170
+#define RIGHT    640
+#define STEP     22
+#define DOUBLE   33.0
 #define LEAST_MS 0.05
 
 /* On a scale of powers of two, with straight lines between them: what is 100 times
  * faster must still be seen. */
 static double across(double ms)
 {
-    double x = LEFT;
+    double times = ms / LEAST_MS;
+    int doublings = 0;
+    double x = 0;
 
-    for (ms /= LEAST_MS; ms > 2; ms /= 2)
-        x += DOUBLE;
-    x += ms > 1 ? (ms - 1) * DOUBLE : 0;
+    while (times > 2) {
+        times /= 2;
+        doublings++;
+    }
+    x = LEFT + doublings * DOUBLE + (times > 1 ? (times - 1) * DOUBLE : 0);
     return x > RIGHT ? RIGHT : x;
 }
 

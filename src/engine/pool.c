@@ -16,6 +16,8 @@
 #define CEILING      64
 #define MEMORY_BYTES (UINT64_C(1) << 30)
 #define IDLE_S       60
+#define QUEUE_MS     250 /* the most that is waited for one that is being made */
+#define QUEUE_AFTER  8  /* refills, before their time is believed */
 #define PATIENCE_MS  20 /* for runs to end before their stock is filled up */
 #define MS_NS        INT64_C(1000000)
 
@@ -37,6 +39,7 @@ static struct stock *stock_new(struct pool *p, const struct driver *driver,
     if (!s)
         return NULL;
     threads_cond_init(&s->changed);
+    (void)pthread_mutex_init(&s->nursery, NULL);
     s->pool = p;
     s->driver = driver;
     s->key = strdup(key);
@@ -134,6 +137,28 @@ static bool fit(const struct stock *s, const struct ready *r, const struct plan 
            s->driver->limit(r->vessel, &plan->limits, &err) == 0;
 }
 
+/* The next is ready sooner than a cold one would be. */
+static bool is_worth_waiting(const struct stock *s)
+{
+    double each_ms = s->refill_ms / (s->helpers + 1);
+
+    return s->hatches && s->refills >= QUEUE_AFTER && s->pause_ms == 0 &&
+           each_ms * (s->waiting + 1) < QUEUE_MS;
+}
+
+static void wait_a_moment(struct pool *p, struct stock *s)
+{
+    int64_t until_ns = clock_now_ns() + QUEUE_MS * MS_NS;
+    int64_t left_ms = QUEUE_MS;
+
+    s->waiting++;
+    while (s->idle_count == 0 && !s->ended && left_ms > 0) {
+        threads_wait(&p->changed, &p->lock, left_ms);
+        left_ms = (until_ns - clock_now_ns()) / MS_NS;
+    }
+    s->waiting--;
+}
+
 /* Under the lock. */
 static bool pop(struct pool *p, const struct driver *driver, const struct plan *plan,
                 const char *key, struct ready *out, struct stock **from)
@@ -144,18 +169,24 @@ static bool pop(struct pool *p, const struct driver *driver, const struct plan *
         struct stock *own = find(p, key, plan, true);
 
         own = own ? own : add_stock(p, driver, plan, key);
-        if (own) {
-            own->missed++;
+        s = s ? s : own;
+        if (own)
             note_demand(own);
+        if (s && is_worth_waiting(s))
+            wait_a_moment(p, s);
+        if (!s || s->idle_count == 0) {
+            if (own)
+                own->missed++;
+            return false;
         }
-        return false;
+    } else {
+        note_demand(s);
     }
     *out = s->idle[--s->idle_count];
     *from = s;
     (void)atomic_fetch_add(&s->users, 1);
     s->taken++;
     s->in_use++;
-    note_demand(s);
     return true;
 }
 
@@ -182,6 +213,7 @@ bool pool_take(struct pool *p, const struct driver *driver, const struct plan *p
                struct ready *out, struct stock **from)
 {
     auto_free char *key = NULL;
+    int64_t asked_ns = clock_now_ns();
     bool got = false;
     bool alive = false;
 
@@ -196,6 +228,7 @@ bool pool_take(struct pool *p, const struct driver *driver, const struct plan *p
         got = pop(p, driver, plan, key, out, from);
         unlock(p);
         alive = got && ready_is_alive(out);
+        out->queued_ms = clock_ms_between(asked_ns, clock_now_ns());
         if (alive && fit(*from, out, plan))
             return true;
         if (got)

@@ -97,49 +97,47 @@ static int send_adoption(const struct ready *r, int fd, struct vial_error *err)
     return 0;
 }
 
-static int hatch(struct ready *r, struct zygote *zygote, struct vial_error *err)
-{
-    uint32_t pid = 0;
-    auto_fd int fd = -1;
-
-    if (r->vessel->driver->hatch(zygote, r->vessel, &fd, &pid, err) < 0 ||
-        link_adopt(r->link, pid, err) < 0 || send_adoption(r, fd, err) < 0)
-        return -1;
-    r->hatched = true;
-    return 0;
-}
-
-static int make_ready(struct ready *r, struct zygote *zygote, struct vial_error *err)
+static int make_ready(struct ready *r, struct vial_error *err)
 {
     int64_t until_ns = clock_now_ns() + INT64_C(1000000) * UP_MS;
 
     r->link = link_new(&silence, NULL);
     if (!r->link)
         return fail_memory(err);
-    if (engine_greet(r->link, r->vessel, err) < 0)
-        return -1;
-    if (send_pending(r, until_ns, err) < 0 || hear_hello(r, until_ns, err) < 0)
-        return -1;
-    /* A vessel of a lower tier is another driver's. */
-    if (zygote && r->vessel->driver->hatch && hatch(r, zygote, err) < 0)
+    if (link_jail(r->link, &r->vessel->jail, err) < 0 ||
+        send_pending(r, until_ns, err) < 0 || hear_hello(r, until_ns, err) < 0)
         return -1;
     r->vessel->driver->usage(r->vessel, &r->before);
     return 0;
 }
 
 int ready_open(struct vial_engine *e, const struct driver *driver,
-               const struct plan *plan, struct zygote *zygote, struct ready *out,
-               struct vial_error *err)
+               const struct plan *plan, struct ready *out, struct vial_error *err)
 {
     struct ready r = { 0 };
 
     if (engine_vessel(e, driver, plan, &r.vessel, err) < 0)
         return -1;
-    if (make_ready(&r, zygote, err) < 0) {
+    if (make_ready(&r, err) < 0) {
         ready_close(&r);
         return -1;
     }
     *out = r;
+    return 0;
+}
+
+int ready_hatch(struct ready *r, struct zygote *zygote, struct vial_error *err)
+{
+    uint32_t pid = 0;
+    auto_fd int fd = -1;
+
+    /* A vessel of a lower tier is another driver's. */
+    if (!r->vessel->driver->hatch)
+        return 0;
+    if (r->vessel->driver->hatch(zygote, r->vessel, &fd, &pid, err) < 0 ||
+        link_adopt(r->link, pid, err) < 0 || send_adoption(r, fd, err) < 0)
+        return -1;
+    r->vessel->driver->usage(r->vessel, &r->before);
     return 0;
 }
 

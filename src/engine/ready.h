@@ -15,14 +15,14 @@ struct ready {
     struct vessel *vessel;
     struct link *link;
     struct vessel_usage before; /* what making it has used */
-    bool hatched;
+    double queued_ms;           /* how long its taker had to wait for it */
 };
 
-/* Opens a vessel of PLAN, which outlives it. ZYGOTE is NULL or what its
- * interpreter comes from. Nothing is left behind by a failure. */
+/* Opens a vessel of PLAN, which outlives it. Nothing is left behind by a failure. */
 int ready_open(struct vial_engine *e, const struct driver *driver,
-               const struct plan *plan, struct zygote *zygote, struct ready *out,
-               struct vial_error *err);
+               const struct plan *plan, struct ready *out, struct vial_error *err);
+/* Puts an interpreter of ZYGOTE's into it. After a failure it must be closed. */
+int ready_hatch(struct ready *r, struct zygote *zygote, struct vial_error *err);
 /* Neither the guest nor its stream has ended. */
 bool ready_is_alive(const struct ready *r);
 void ready_close(struct ready *r);

@@ -178,6 +178,7 @@ static bool take_vessel(struct run *r)
     r->vessel = ready.vessel;
     r->link = ready.link;
     r->before = ready.before;
+    r->queued_ms = ready.queued_ms;
     return true;
 }
 
@@ -205,11 +206,12 @@ static void finish(struct run *r, struct vial_result *result)
     run_close_vessel(r);
     end_ns = clock_now_ns();
     if (r->opened_ns && r->ended_ns) {
-        result->timing.open_ms = clock_ms_between(r->started_ns, r->opened_ns);
+        result->timing.open_ms =
+            clock_ms_between(r->started_ns, r->opened_ns) - r->queued_ms;
         result->timing.run_ms = clock_ms_between(r->opened_ns, r->ended_ns);
         result->timing.close_ms = clock_ms_between(r->ended_ns, end_ns);
     }
-    result->timing.queue_ms = r->watch->queued_ms;
+    result->timing.queue_ms = r->watch->queued_ms + r->queued_ms;
     result->duration_ms = clock_ms_between(r->started_ns, end_ns);
 }
 

@@ -44,6 +44,7 @@ struct run {
     struct vessel *vessel;
     struct stock *stock;        /* where it was taken from; NULL: it was opened */
     struct vessel_usage before; /* used up before this run began */
+    double queued_ms;           /* waited for a vessel that was being made */
     int64_t started_ns, opened_ns, ended_ns;
 
     struct loop loop;

@@ -3,12 +3,15 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/fail.h"
 #include "driver/weigh.h"
 #include "engine/threads.h"
 
+#define LACKING      3 /* as many, and another thread helps */
+#define HELPERS_MAX  3
 #define PATIENT_MS   5
 #define TICK_MS      100
 #define REST_MS      1000
@@ -94,6 +97,7 @@ static void put_off_zygote(struct stock *s)
 static int need_zygote(struct stock *s, struct vial_error *err)
 {
     const struct vial_engine *e = s->pool->engine;
+    struct zygote *opened = NULL;
     const struct zygote_options options = {
         .guest_fd = e->guest_fd,
         .share_dir = e->settings->share_dir,
@@ -102,10 +106,11 @@ static int need_zygote(struct stock *s, struct vial_error *err)
 
     if (!s->hatches || s->zygote || clock_now_ns() < s->zygote_retry_ns)
         return 0;
-    if (s->driver->zygote_open(s->plan, &options, &s->zygote, err) < 0) {
+    if (s->driver->zygote_open(s->plan, &options, &opened, err) < 0) {
         put_off_zygote(s);
         return -1;
     }
+    s->zygote = opened;
     s->zygotes++;
     return 0;
 }
@@ -117,23 +122,38 @@ static void drop_zygote(struct stock *s)
     s->zygote = NULL;
 }
 
+/* 0: an interpreter waits inside, or there is none to be had. */
+static int hatch_into(struct stock *s, struct ready *r, struct vial_error *err)
+{
+    int rc = 0;
+
+    (void)pthread_mutex_lock(&s->nursery);
+    (void)need_zygote(s, err);
+    if (s->zygote)
+        rc = ready_hatch(r, s->zygote, err);
+    if (rc < 0)
+        drop_zygote(s);
+    else if (s->zygote)
+        s->zygote_pause_ms = 0;
+    (void)pthread_mutex_unlock(&s->nursery);
+    return rc;
+}
+
 /* A zygote that fails is replaced; whatever it was, a new one knows nothing of it.
  * Without an interpreter that waits, a vessel still does. */
 static int make(struct stock *s, struct ready *out, struct vial_error *err)
 {
     for (int tries = 0; tries < ZYGOTE_TRIES; tries++) {
-        int rc = 0;
-
-        (void)need_zygote(s, err);
-        rc = ready_open(s->pool->engine, s->driver, s->plan, s->zygote, out, err);
-        if (rc == 0 && s->zygote)
-            s->zygote_pause_ms = 0;
-        if (rc == 0 || !s->zygote)
-            return rc;
-        drop_zygote(s);
+        if (ready_open(s->pool->engine, s->driver, s->plan, out, err) < 0)
+            return -1;
+        if (!s->hatches || hatch_into(s, out, err) == 0)
+            return 0;
+        ready_close(out);
     }
+    (void)pthread_mutex_lock(&s->nursery);
     put_off_zygote(s);
-    return ready_open(s->pool->engine, s->driver, s->plan, NULL, out, err);
+    (void)pthread_mutex_unlock(&s->nursery);
+    return ready_open(s->pool->engine, s->driver, s->plan, out, err);
 }
 
 static void note_failure(struct stock *s, const struct vial_error *err)
@@ -164,14 +184,14 @@ static void refill(struct stock *s)
     uint64_t pss = 0;
     int rc = 0;
 
-    s->making = true;
+    s->making++;
     (void)pthread_mutex_unlock(&p->lock);
     rc = make(s, &r, &err);
     ms = clock_ms_between(start_ns, clock_now_ns());
     if (rc == 0 && weigh)
         pss = weigh_vessel(r.vessel);
     (void)pthread_mutex_lock(&p->lock);
-    s->making = false;
+    s->making--;
     if (rc < 0) {
         note_failure(s, &err);
         return;
@@ -181,6 +201,42 @@ static void refill(struct stock *s)
         s->why = err;
     s->idle[s->idle_count++] = r;
     (void)pthread_cond_broadcast(&p->changed);
+}
+
+static bool can_refill(const struct stock *s, unsigned want)
+{
+    return s->idle_count + s->making < want && clock_now_ns() >= s->retry_ns &&
+           has_room(s);
+}
+
+static void *help(void *context)
+{
+    struct stock *s = context;
+    struct pool *p = s->pool;
+
+    (void)pthread_mutex_lock(&p->lock);
+    while (!p->closing && can_refill(s, stock_wanted(s)))
+        refill(s);
+    s->helpers--;
+    p->threads--;
+    (void)pthread_cond_signal(&s->changed);
+    (void)pthread_cond_broadcast(&p->changed);
+    (void)pthread_mutex_unlock(&p->lock);
+    return NULL;
+}
+
+/* One thread fills as fast as a core goes; with many lacking, others join it. */
+static void call_help(struct stock *s, unsigned want)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    pthread_t thread;
+
+    if (s->idle_count + s->making + LACKING > want || s->helpers >= HELPERS_MAX ||
+        (long)s->helpers + 1 >= cores || threads_start(&thread, help, s) != 0)
+        return;
+    (void)pthread_detach(thread);
+    s->helpers++;
+    s->pool->threads++;
 }
 
 static void tick(struct stock *s, int64_t *next_ns)
@@ -241,15 +297,19 @@ void *stock_work(void *context)
         want = stock_wanted(s);
         if (s->idle_count >= want)
             s->hurry_ns = 0;
-        if (s->idle_count < want && can_wait(s, want))
+        if (s->idle_count < want && can_wait(s, want)) {
             be_patient(s);
-        else if (s->idle_count < want && clock_now_ns() >= s->retry_ns && has_room(s))
+        } else if (can_refill(s, want)) {
+            call_help(s, want);
             refill(s);
-        else if (s->idle_count > want + (want ? SLACK : 0))
+        } else if (s->idle_count > want + (want ? SLACK : 0)) {
             give_up(s, 0);
-        else
+        } else {
             rest(s);
+        }
     }
+    while (s->helpers > 0)
+        (void)pthread_cond_wait(&s->changed, &p->lock);
     empty(s);
     s->ended = true;
     (void)pthread_mutex_unlock(&p->lock);
@@ -267,5 +327,6 @@ void stock_free(struct stock *s)
     free(s->key);
     free(s->idle);
     (void)pthread_cond_destroy(&s->changed);
+    (void)pthread_mutex_destroy(&s->nursery);
     free(s);
 }

@@ -25,7 +25,9 @@ struct stock {
     pthread_cond_t changed; /* for its thread */
     struct ready *idle;     /* ceiling of them */
     unsigned idle_count, pinned;
-    bool making, ended;
+    bool ended;
+    unsigned making, helpers;   /* being made; threads beside its own that make some */
+    unsigned waiting;           /* who ask, and find none for the moment */
     unsigned in_use;            /* taken, and a program is under way */
     int64_t hurry_ns;           /* when it is filled up, whoever runs */
     unsigned burst;             /* asked for since the last tick */
@@ -33,8 +35,9 @@ struct stock {
     int64_t used_ns;            /* when last asked for */
     int64_t retry_ns, pause_ms; /* after a failure */
 
-    struct zygote *zygote; /* of its thread alone */
-    unsigned zygotes;      /* ever started */
+    pthread_mutex_t nursery; /* for the next four; never with the pool's held */
+    struct zygote *_Atomic zygote;
+    unsigned zygotes; /* ever started */
     int64_t zygote_retry_ns, zygote_pause_ms;
     uint64_t taken, missed, refills, failures, lost, unfit;
     double refill_ms;      /* a moving average */

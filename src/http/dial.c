@@ -164,7 +164,7 @@ int http_dial_connect(const void *context, int64_t timeout_ms, struct vial_error
 {
     const struct http_peer *p = context;
     struct call c = { { -1, -1 }, { -1, -1 }, 0 };
-    char report[256];
+    char report[256] = "";
     bool good = false;
     int rc = open_ends(&c, err);
 

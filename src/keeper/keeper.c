@@ -17,11 +17,11 @@
 #include "driver/kept/talk.h"
 
 #define RATE_PER_S                                                                     \
-    2000 /* questions, so that a front gone mad does not fork us away                  \
-          */
-#define BURST  2000
-#define TOKEN  1000  /* thousandths */
-#define END_MS 10000 /* for wardens to end by themselves */
+    INT64_C(2000) /* questions, so that a front gone mad does not fork us away         \
+                   */
+#define BURST  INT64_C(2000)
+#define TOKEN  1000           /* thousandths */
+#define END_MS INT64_C(10000) /* for wardens to end by themselves */
 
 /* Each warden that ended gives its place back. */
 static void reap(struct keeper *k)

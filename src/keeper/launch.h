@@ -41,9 +41,9 @@ int keeper_drop(const char *user, struct vial_error *err);
 
 /* No new privileges, not dumpable; Landlock, where the kernel has it: nothing can be
  * written but below the directories in WRITABLE (NULL-terminated; those out of reach
- * count for nothing) and to files in /tmp and /var/tmp, and no process outside can be traced or signalled; last, the filter `front` of system calls: no
- * exec, no fork, no socket but AF_UNIX ones. Later threads inherit it all. SHARE_DIR
- * has the filter. */
+ * count for nothing) and to files in /tmp and /var/tmp, and no process outside can be
+ * traced or signalled; last, the filter `front` of system calls: no exec, no fork, no
+ * socket but AF_UNIX ones. Later threads inherit it all. SHARE_DIR has the filter. */
 int keeper_seal(const char *share_dir, const char *const *writable,
                 struct vial_error *err);
 

@@ -147,6 +147,7 @@ int main(void)
 {
     struct vial_error err = { 0 };
     struct keeper k = { .front_fd = -1, .guest_fd = -1, .signal_fd = -1 };
+    const struct timespec pause = { .tv_sec = PATIENCE_S };
     pid_t self = getpid();
 
     if (begin(&k, &err) < 0) {
@@ -164,7 +165,7 @@ int main(void)
             break;
         k.restarts++;
         if (clock_now_ns() - started < SHORT_NS)
-            (void)sleep(PATIENCE_S);
+            (void)nanosleep(&pause, NULL);
     }
     rules_done(&k.rules);
     return 0;

@@ -11,6 +11,7 @@
 #include "base/str.h"
 
 #define SESSIONS     1024u
+#define LOOK_NS      INT64_C(2000000000)
 #define KEEP_MS      (INT64_C(5) * 60 * 1000)
 #define EXECS_KEPT   256u
 #define CONTEXTS_MAX 16u
@@ -31,7 +32,8 @@ struct entry {
     char id[24];
     char *owner;
     unsigned holders;
-    int64_t ended_ns; /* when its end was first seen; 0: it is open */
+    int64_t ended_ns;  /* when its end was first seen; 0: it is open */
+    int64_t looked_ns; /* when that was last looked at */
 
     pthread_mutex_t lock; /* for what follows */
     struct numbered execs[EXECS_KEPT];
@@ -113,9 +115,19 @@ static bool is_open(struct entry *e)
     if (e->ended_ns)
         return false;
     vial_session_look(e->public.session, &report);
+    e->looked_ns = clock_now_ns();
     if (report.outcome != VIAL_SESSION_OPEN)
-        e->ended_ns = clock_now_ns();
+        e->ended_ns = e->looked_ns;
     return !e->ended_ns;
+}
+
+/* The same, a moment ago: a look reads the vessel's counters, and a thousand of them
+ * would take longer than opening a session does. */
+static bool seems_open(struct entry *e)
+{
+    if (!e->ended_ns && clock_now_ns() - e->looked_ns < LOOK_NS)
+        return true;
+    return is_open(e);
 }
 
 /* Takes those out whose time is over, as a list to be freed without the lock. */
@@ -127,7 +139,7 @@ static struct entry *take_stale(struct registry *r)
     for (struct entry **at = &r->entries; *at;) {
         struct entry *e = *at;
 
-        if (is_open(e) || e->holders > 0 || e->ended_ns > before_ns) {
+        if (seems_open(e) || e->holders > 0 || e->ended_ns > before_ns) {
             at = &e->next;
             continue;
         }
@@ -185,18 +197,27 @@ static int fail_full(unsigned most, const char *whose, struct vial_error *err)
                        "stop one that is no longer needed, or wait until one ends");
 }
 
+static void count_open(struct registry *r, const char *owner,
+                       bool (*judge)(struct entry *e), unsigned *open, unsigned *own)
+{
+    *open = *own = 0;
+    for (struct entry *e = r->entries; e; e = e->next)
+        if (judge(e)) {
+            (*open)++;
+            *own += str_eq(e->owner, owner);
+        }
+}
+
 /* Reserves a place, so that no two callers get the last one. */
 static int reserve(struct registry *r, const char *owner, struct vial_error *err)
 {
-    unsigned open = 0, own = 0;
+    unsigned open, own;
     int rc = 0;
 
     (void)pthread_mutex_lock(&r->lock);
-    for (struct entry *e = r->entries; e; e = e->next)
-        if (is_open(e)) {
-            open++;
-            own += str_eq(e->owner, owner);
-        }
+    count_open(r, owner, seems_open, &open, &own);
+    if (open + r->opening >= r->options.sessions || own >= r->options.per_owner)
+        count_open(r, owner, is_open, &open, &own);
     if (open + r->opening >= r->options.sessions)
         rc = fail_full(r->options.sessions, "all", err);
     else if (own >= r->options.per_owner)

@@ -6,11 +6,13 @@
 #include "base/clock.h"
 #include "base/fail.h"
 #include "base/unit.h"
+#include "keeper/launch.h"
 #include "model/result.h"
 #include "serve/job.h"
 #include "serve/route.h"
 
 #include "vial/vessels.h"
+#include "vial/warm.h"
 
 #define COUNT_NS (INT64_C(10) * 1000000000) /* vessels are counted no more often */
 
@@ -99,6 +101,18 @@ void info_health(struct call *c)
     call_json(c, 200, json_pack("{s:s}", "status", "ok"));
 }
 
+/* How the process that opens vessels fares; null when it does not answer. */
+static json_t *keeper_json(void)
+{
+    struct keeper_health health;
+    struct vial_error err;
+
+    if (keeper_health("native", &health, &err) < 0)
+        return json_null();
+    return json_pack("{s:i, s:i, s:i}", "pid", (int)health.pid, "vessels",
+                     (int)health.vessels, "restarts", (int)health.restarts);
+}
+
 /* Which driver `auto` means now; whoever is not known learns no more than yes or
  * no. */
 void info_ready(struct call *c)
@@ -120,6 +134,8 @@ void info_ready(struct call *c)
                                             : "not ready");
     if (answer && c->who.scopes)
         (void)json_object_set(answer, "engine", automatic ? automatic : json_null());
+    if (answer && c->who.scopes && c->serve->sources.kept)
+        (void)json_object_set_new(answer, "keeper", keeper_json());
     call_json(c, good ? 200 : 503, answer);
 }
 
@@ -164,15 +180,39 @@ static unsigned count_sessions(struct serve *s)
     return open;
 }
 
+static unsigned count_pooled(struct vial_engine *engine)
+{
+    struct vial_error err = { 0 };
+    auto_free char *text = NULL;
+    auto_json json_t *report = NULL;
+    json_t *shape;
+    json_int_t idle = 0;
+    size_t i;
+
+    if (vial_warm_report(engine, &text, &err) < 0)
+        return 0;
+    report = json_loads(text, 0, NULL);
+    json_array_foreach(json_object_get(report, "shapes"), i, shape)
+    {
+        idle += json_integer_value(json_object_get(shape, "idle"));
+    }
+    return (unsigned)idle;
+}
+
 void info_metrics(struct call *c)
 {
     struct serve *s = c->serve;
     struct metrics_gauges g = { .started_s = s->started_s, .version = vial_version() };
+    struct keeper_health keeper;
+    struct vial_error err;
     auto_str struct str out = { 0 };
 
     count_vessels(c);
     gate_count(&s->gate, &g.running, &g.waiting);
     g.sessions = count_sessions(s);
+    g.pooled = count_pooled(c->gen->engine);
+    if (s->sources.kept && keeper_health("native", &keeper, &err) == 0)
+        g.keeper_restarts = keeper.restarts;
     (void)pthread_mutex_lock(&s->lock);
     g.vessels = s->vessels;
     g.orphans = s->orphans;

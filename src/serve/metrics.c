@@ -146,6 +146,8 @@ static void write_gauges(const struct metrics_gauges *g, struct str *out)
     gauge(out, "vessels", "Vessels on this host.", g->vessels);
     gauge(out, "vessels_orphaned", "Vessels whose owner has died.", g->orphans);
     gauge(out, "vessels_pooled", "Vessels that wait to be used.", g->pooled);
+    counter(out, "keeper_restarts_total", "Keepers that died and were replaced.",
+            g->keeper_restarts);
     gauge(out, "http_connections", "Open connections.", g->connections);
     gauge(out, "http_handlers", "Requests being handled.", g->handlers);
     gauge(out, "start_time_seconds", "When the daemon started.",

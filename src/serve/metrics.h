@@ -37,7 +37,7 @@ struct metrics {
 /* What is looked up at the moment of asking. */
 struct metrics_gauges {
     unsigned running, waiting, sessions, connections, handlers;
-    unsigned vessels, orphans, pooled;
+    unsigned vessels, orphans, pooled, keeper_restarts;
     int64_t started_s;
     const char *version;
 };

@@ -54,6 +54,8 @@ static void run_whole(struct call *c, struct job *job, const char *key)
         return;
     }
     json = vial_result_json(result, call_flag(c, "raw"));
+    if (job_status(result) == 503)
+        (void)web_set_header(c->web, "Retry-After", "1");
     call_note(c, "run", result->id);
     if (key && json)
         keys_end(&c->serve->keys, c->who.name, key, job_status(result), json,

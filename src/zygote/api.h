@@ -52,6 +52,7 @@
     CALL(PyExc_KeyboardInterrupt, void *, )
 
 struct api {
+/* NOLINTNEXTLINE(bugprone-macro-parentheses): a declaration */
 #define CALL(name, result, arguments) result(*name) arguments;
     API_CALLS
 #undef CALL

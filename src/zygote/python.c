@@ -77,7 +77,7 @@ static _Noreturn void end(const struct python *py)
         (void)signal(SIGINT, SIG_DFL);
         (void)kill(getpid(), SIGINT);
     }
-    exit(py->ending.code);
+    exit(py->ending.code); /* NOLINT(concurrency-mt-unsafe): its end */
 }
 
 /* Python lets go of this when its modules are gone and no program can run any more;
@@ -190,14 +190,14 @@ static void *list_of(const struct python *py, char *const *texts)
 
 static void set_environment(char *const *env)
 {
-    (void)clearenv();
+    (void)clearenv(); /* NOLINT(concurrency-mt-unsafe): before any thread */
     for (; *env; env++) {
         char *value = strchr(*env, '=');
 
         if (!value)
             continue;
         *value = 0;
-        (void)setenv(*env, value + 1, 1);
+        (void)setenv(*env, value + 1, 1); /* NOLINT(concurrency-mt-unsafe) */
         *value = '=';
     }
 }

@@ -67,12 +67,12 @@ static void hold_proc(void)
 /* Before python, and before there is any thread. */
 __attribute__((constructor)) static void start(void)
 {
-    char *preload = getenv("LD_PRELOAD");
+    char *preload = getenv("LD_PRELOAD"); /* NOLINT(concurrency-mt-unsafe) */
 
     if (!preload)
         return;
     environ_cut(preload - strlen("LD_PRELOAD=")); /* the driver put it last */
-    (void)unsetenv("LD_PRELOAD");
+    (void)unsetenv("LD_PRELOAD");                 /* NOLINT(concurrency-mt-unsafe) */
     hold_proc();
     if (fcntl(ZYGOTE_PLACE_FD, F_GETFD) >= 0) {
         if (setns(ZYGOTE_PLACE_FD,
@@ -259,6 +259,7 @@ static void serve(open_fn *real_open)
 }
 
 /* The one that python calls for its program; for the first time, that is. */
+/* NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): libc's own */
 __attribute__((visibility("default"))) FILE *fopen64(const char *path, const char *mode)
 {
     static bool served; /* the one thing that a process must remember */

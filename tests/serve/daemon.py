@@ -100,7 +100,9 @@ class Daemon:
             return file.read()
 
     def lines(self, event):
-        return [line for line in map(json.loads, self.log().splitlines())
+        # The keeper says in words that it had to be started anew.
+        return [line for line in map(json.loads, (text for text in self.log().splitlines()
+                                                  if text.startswith("{")))
                 if line["event"] == event]
 
     def connect(self, timeout=60):

@@ -149,9 +149,10 @@ def test_callers_over_tcp_cannot_name_paths_of_the_host(tcp):
 
 @pytest.mark.skipif(os.getuid() != 0, reason="asks as another user")
 def test_a_unix_socket_knows_its_callers():
-    script = ("import sys; sys.path.insert(0, %r); from daemon import *; d = Daemon();"
-              "d.socket = sys.argv[1]; a = d.ask(*sys.argv[2:4], body=sys.argv[4] or None);"
-              "print(a.status, a.body.decode())" % os.path.dirname(__file__))
+    script = ("import sys; sys.path.insert(0, %r); from daemon import UnixConnection;"
+              "c = UnixConnection(sys.argv[1]); c.request(*sys.argv[2:4], sys.argv[4] or None);"
+              "a = c.getresponse(); print(a.status, a.read().decode())"
+              % os.path.dirname(os.path.abspath(__file__)))
 
     def as_user(uid, d, method, path, body=""):
         out = subprocess.run(["/usr/bin/python3", "-c", script, d.socket, method, path, body],

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from daemon import Daemon, wait_until
+from daemon import VIAL, Daemon, clean_env, wait_until
 from test_auth import ask, secret, write_tokens
 
 
@@ -25,6 +25,15 @@ def post(d, code, **fields):
 def end(c):
     r = c.getresponse()
     return r.status, json.loads(r.read()), r.headers
+
+
+def keeper_workers(d):
+    """Children of the keepers that the daemon started."""
+    def children(pid):
+        out = subprocess.run(["pgrep", "-P", str(pid), "-f", "vial-keeper"], capture_output=True,
+                             text=True)
+        return [int(n) for n in out.stdout.split()]
+    return [pid for keeper in children(d.process.pid) for pid in children(keeper)]
 
 
 def gauge(d, name):
@@ -224,7 +233,22 @@ def test_a_reload_brings_new_settings_and_ends_nothing(tokens):
         assert d.run("true").json["verdict"] == "ok"
 
 
+def check_records(d, path):
+    """Every run that was let in has one line and one audit record, under its own id."""
+    ids = [line["run"] for line in d.lines("run")]
+    assert len(ids) == len(set(ids))
+    with open(path, encoding="utf-8") as file:
+        records = [json.loads(line) for line in file]
+    ended = [r.get("id") or r.get("run") for r in records if r.get("event") == "run"]
+    assert sorted(ended) == sorted(ids)
+    out = subprocess.run([VIAL, "audit", "verify", path], capture_output=True, text=True,
+                         env=clean_env(HOME=d.dir))
+    assert out.returncode == 0, out.stdout + out.stderr
+    return len(ids)
+
+
 def test_64_clients_with_mixed_verdicts_and_some_killed_leave_nothing_behind():
+    """A client is killed every second, and in the long version the keeper, once."""
     seconds = float(os.environ.get("SERVE_SOAK", "4"))
     clients = int(os.environ.get("SERVE_CLIENTS", "64"))
     cases = [("true", {}, "ok"), ("exit 2", {}, "nonzero"), ("kill -11 $$", {}, "signal"),
@@ -232,8 +256,12 @@ def test_64_clients_with_mixed_verdicts_and_some_killed_leave_nothing_behind():
              ("head -c 100000 /dev/zero", {"output_max": "10k"}, "output_limit"),
              ("true", {"memory": "100g"}, "denied")]
     with Daemon(serve={"queue": 200, "log": "json", "history": 100}) as d:
+        path = d.dir + "/audit/log"
+        d.stop()
+        d.settings["audit"] = {"path": path, "sync": "lazy", "rotate": "1g"}
+        d.start()
         stop = time.monotonic() + seconds
-        bad, done = [], []
+        bad, done, lost, sizes = [], [], [], []
 
         def client(n):
             while time.monotonic() < stop:
@@ -246,28 +274,41 @@ def test_64_clients_with_mixed_verdicts_and_some_killed_leave_nothing_behind():
                     continue
                 got = answer.json.get("verdict")
                 done.append(got)
-                if got != verdict:
+                error = answer.json.get("error") or {}
+                if got == "failed" or error.get("code") == "VIAL-KEEPER":
+                    lost.append(error)
+                elif got != verdict:
                     bad.append((code, answer.body))
 
         def killer():
             while time.monotonic() < stop:
                 c = post(d, "sleep 20")
-                time.sleep(0.3)
+                time.sleep(min(1, seconds / 10))
                 c.close()
         threads = [threading.Thread(target=client, args=(n,)) for n in range(clients)]
         threads.append(threading.Thread(target=killer))
         for t in threads:
             t.start()
         assert wait_until(d.vessels)
+        killed = False
+        while time.monotonic() < stop:
+            time.sleep(0.5)
+            sizes.append(d.rss())
+            if seconds >= 30 and not killed and time.monotonic() > stop - seconds / 2:
+                killed = True
+                for pid in keeper_workers(d):
+                    os.kill(pid, signal.SIGKILL)
         for t in threads:
             t.join(seconds + 120)
         assert not bad, bad[:3]
+        # Those that were under way when the keeper died, or asked for it just then.
+        assert len(lost) <= (2 * clients if seconds >= 30 else 0), lost[:3]
         assert len(done) > clients
         assert wait_until(lambda: gauge(d, "runs_active") == 0)
-        # Every run that was let in has ended in exactly one line, under an id of its own.
-        ids = [line["run"] for line in d.lines("run")]
-        assert len(ids) == len(set(ids)) and len(ids) >= len(done)
-        fds = len(os.listdir("/proc/%d/fd" % d.process.pid))
-        assert fds < 100
         assert wait_until(lambda: not d.vessels())
+        assert len(os.listdir("/proc/%d/fd" % d.process.pid)) < 100
         assert d.stop() == 0
+        count = check_records(d, path)
+        assert count >= len(done)
+        print("%d runs in %.0f s, %d lost with the keeper; resident %.1f to %.1f MB"
+              % (count, seconds, len(lost), sizes[len(sizes) // 4] / 1e6, sizes[-1] / 1e6))

@@ -191,6 +191,7 @@ def test_the_model_context_protocol_is_spoken_at_mcp(daemon):
 def test_interpreters_wait_where_they_are_told_to():
     with Daemon(serve={"keeper": "off", "warm": ["python"]}) as d:
         assert wait_until(lambda: d.run("print(1)", "python").json["start"] == "warm")
+        assert wait_until(lambda: b"vial_vessels_pooled 0" not in d.ask("GET", "/metrics").body)
         a = d.run("import os; print(os.getpid())", "python").json
         b = d.run("import os; print(os.getpid())", "python").json
         assert a["verdict"] == b["verdict"] == "ok"

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stdlib.h>
 #include <sys/socket.h>
 
 #include "base/auto.h"
@@ -49,30 +50,38 @@ int ask_send(int fd, const struct pack *p, const char *what, struct vial_error *
     return rc < 0 ? ask_gone(err, what) : fd_take(&mine);
 }
 
-/* Bytes behind TALK_GOOD, in BUF of TALK_MAX; U reads them. */
-int ask_hear(int fd, int timeout_ms, uint8_t *buf, struct unpack *u,
-             struct talk_fds *fds, const char *what, struct vial_error *err)
+void heard_done(struct heard *h)
 {
-    ssize_t n = ask_wait(fd, POLLIN, timeout_ms) == 1
-                    ? talk_receive(fd, buf, TALK_MAX, fds)
-                    : 0;
+    free(h->data);
+    talk_fds_done(&h->fds);
+}
+
+int ask_hear(int fd, int timeout_ms, struct heard *out, const char *what,
+             struct vial_error *err)
+{
+    ssize_t n = 0;
     uint32_t verb;
 
+    out->data = malloc(TALK_MAX);
+    if (!out->data)
+        return fail_memory(err);
+    if (ask_wait(fd, POLLIN, timeout_ms) == 1)
+        n = talk_receive(fd, out->data, TALK_MAX, &out->fds);
     if (n <= 0)
         return ask_gone(err, what);
-    *u = (struct unpack){ .data = buf, .len = (size_t)n };
-    verb = unpack_u32(u);
+    out->u = (struct unpack){ .data = out->data, .len = (size_t)n };
+    verb = unpack_u32(&out->u);
     if (verb == TALK_GOOD)
         return 0;
     if (verb != TALK_BAD)
         return fail(err, VIAL_E_KEEPER, "%s: the keeper's answer makes no sense", what);
-    talk_read_error(u, err);
+    talk_read_error(&out->u, err);
     return -1;
 }
 
 /* A question with one answer. */
-int ask_once(int fd, enum talk_verb verb, uint8_t *buf, struct unpack *u,
-             const char *what, struct vial_error *err)
+int ask_once(int fd, enum talk_verb verb, struct heard *out, const char *what,
+             struct vial_error *err)
 {
     struct pack p = { 0 };
     auto_fd int pair = -1;
@@ -82,5 +91,5 @@ int ask_once(int fd, enum talk_verb verb, uint8_t *buf, struct unpack *u,
     pack_done(&p);
     if (pair < 0)
         return -1;
-    return ask_hear(pair, ASK_MS, buf, u, NULL, what, err);
+    return ask_hear(pair, ASK_MS, out, what, err);
 }

@@ -25,33 +25,27 @@
 
 int kept_ping(int fd, struct kept_health *out, struct vial_error *err)
 {
-    auto_free uint8_t *buf = malloc(TALK_MAX);
-    struct unpack u;
+    auto_heard struct heard heard = { 0 };
+    struct unpack *u = &heard.u;
 
-    if (!buf)
-        return fail_memory(err);
-    if (ask_once(fd, TALK_PING, buf, &u, "ask the keeper", err) < 0)
+    if (ask_once(fd, TALK_PING, &heard, "ask the keeper", err) < 0)
         return -1;
-    out->pid = (pid_t)unpack_u32(&u);
-    out->vessels = unpack_u32(&u);
-    out->restarts = unpack_u32(&u);
-    return unpack_finished(&u) ? 0 : ask_gone(err, "ask the keeper");
+    out->pid = (pid_t)unpack_u32(u);
+    out->vessels = unpack_u32(u);
+    out->restarts = unpack_u32(u);
+    return unpack_finished(u) ? 0 : ask_gone(err, "ask the keeper");
 }
 
 static int probe_at(int fd, struct caps *out, struct vial_error *err)
 {
-    auto_free uint8_t *buf = malloc(TALK_MAX);
-    struct unpack u;
+    auto_heard struct heard heard = { 0 };
 
-    if (!buf)
-        return fail_memory(err);
-    if (ask_once(fd, TALK_PROBE, buf, &u, "probe the host", err) < 0)
+    if (ask_once(fd, TALK_PROBE, &heard, "probe the host", err) < 0)
         return -1;
-    if (caps_unpack(&u, out) == 0)
+    if (caps_unpack(&heard.u, out) == 0)
         return 0;
     return fail(err, VIAL_E_KEEPER,
-                "probe the host: the keeper's answer makes no "
-                "sense");
+                "probe the host: the keeper's answer makes no sense");
 }
 
 /* Moves what came into K. */
@@ -103,21 +97,17 @@ static void release(struct kept *k)
 static int begin(struct kept *k, int fd, const struct plan *plan,
                  struct vial_error *err)
 {
-    auto_free uint8_t *buf = malloc(TALK_MAX);
-    auto_talk_fds struct talk_fds fds = { .count = 0 };
+    auto_heard struct heard heard = { 0 };
     struct pack p = { 0 };
-    struct unpack u;
 
-    if (!buf)
-        return fail_memory(err);
     pack_u32(&p, TALK_OPEN);
     plan_pack(&p, plan);
     k->leash_fd = ask_send(fd, &p, "open the vessel", err);
     pack_done(&p);
     if (k->leash_fd < 0 ||
-        ask_hear(k->leash_fd, OPEN_MS, buf, &u, &fds, "open the vessel", err) < 0)
+        ask_hear(k->leash_fd, OPEN_MS, &heard, "open the vessel", err) < 0)
         return -1;
-    return adopt(k, &u, &fds, err);
+    return adopt(k, &heard.u, &heard.fds, err);
 }
 
 static int open_at(int fd, const struct driver *driver, const struct plan *plan,
@@ -154,20 +144,17 @@ static int limit_vessel(struct vessel *vessel, const struct limits *limits,
                         struct vial_error *err)
 {
     const struct kept *k = kept_of(vessel);
-    auto_free uint8_t *buf = malloc(TALK_MAX);
+    auto_heard struct heard heard = { 0 };
     struct pack p = { 0 };
-    struct unpack u;
     int rc;
 
-    if (!buf)
-        return fail_memory(err);
     pack_u32(&p, TALK_LIMIT);
     limits_pack(&p, limits);
     rc = talk_send(k->leash_fd, &p, NULL, 0);
     pack_done(&p);
     if (rc < 0)
         return ask_gone(err, "lower the limits");
-    return ask_hear(k->leash_fd, USAGE_MS, buf, &u, NULL, "lower the limits", err);
+    return ask_hear(k->leash_fd, USAGE_MS, &heard, "lower the limits", err);
 }
 
 static void kill_vessel(struct vessel *vessel)
@@ -179,14 +166,13 @@ static void kill_vessel(struct vessel *vessel)
 static void usage_of(struct vessel *vessel, struct vessel_usage *out)
 {
     const struct kept *k = kept_of(vessel);
-    auto_free uint8_t *buf = malloc(TALK_MAX);
-    struct unpack u;
+    auto_heard struct heard heard = { 0 };
 
     *out = (struct vessel_usage){ 0 };
-    if (!buf || tell(k, TALK_USAGE) < 0 ||
-        ask_hear(k->leash_fd, USAGE_MS, buf, &u, NULL, "count", NULL) < 0)
+    if (tell(k, TALK_USAGE) < 0 ||
+        ask_hear(k->leash_fd, USAGE_MS, &heard, "count", NULL) < 0)
         return;
-    if (usage_unpack(&u, out) < 0)
+    if (usage_unpack(&heard.u, out) < 0)
         *out = (struct vessel_usage){ 0 };
 }
 

@@ -42,20 +42,17 @@ static void pack_question(struct pack *p, const struct plan *plan,
 static int begin(struct nest *n, const struct plan *plan,
                  const struct zygote_options *options, struct vial_error *err)
 {
-    auto_free uint8_t *buf = malloc(TALK_MAX);
+    auto_heard struct heard heard = { 0 };
     struct pack p = { 0 };
-    struct unpack u;
 
-    if (!buf)
-        return fail_memory(err);
     pack_question(&p, plan, options->imports);
     n->leash_fd = ask_send(KEPT_NATIVE_FD, &p, "start a zygote", err);
     pack_done(&p);
     if (n->leash_fd < 0 ||
-        ask_hear(n->leash_fd, UP_MS, buf, &u, NULL, "start a zygote", err) < 0)
+        ask_hear(n->leash_fd, UP_MS, &heard, "start a zygote", err) < 0)
         return -1;
-    n->number = unpack_u32(&u);
-    return unpack_finished(&u) ? 0 : ask_gone(err, "start a zygote");
+    n->number = unpack_u32(&heard.u);
+    return unpack_finished(&heard.u) ? 0 : ask_gone(err, "start a zygote");
 }
 
 int nest_open(const struct plan *plan, const struct zygote_options *options,
@@ -77,27 +74,23 @@ int nest_open(const struct plan *plan, const struct zygote_options *options,
 int nest_hatch(struct zygote *zygote, struct vessel *vessel, int *fd, uint32_t *pid,
                struct vial_error *err)
 {
-    auto_talk_fds struct talk_fds fds = { .count = 0 };
-    auto_free uint8_t *buf = malloc(TALK_MAX);
+    auto_heard struct heard heard = { 0 };
     int leash = kept_of(vessel)->leash_fd;
     struct pack p = { 0 };
-    struct unpack u;
     int rc;
 
-    if (!buf)
-        return fail_memory(err);
     pack_u32(&p, TALK_HATCH);
     pack_u32(&p, nest_of(zygote)->number);
     rc = talk_send(leash, &p, NULL, 0);
     pack_done(&p);
     if (rc < 0)
         return ask_gone(err, "hatch an interpreter");
-    if (ask_hear(leash, HATCH_MS, buf, &u, &fds, "hatch an interpreter", err) < 0)
+    if (ask_hear(leash, HATCH_MS, &heard, "hatch an interpreter", err) < 0)
         return -1;
-    *pid = unpack_u32(&u);
-    if (!unpack_finished(&u) || fds.count != 1)
+    *pid = unpack_u32(&heard.u);
+    if (!unpack_finished(&heard.u) || heard.fds.count != 1)
         return ask_gone(err, "hatch an interpreter");
-    *fd = fd_take(&fds.fd[0]);
+    *fd = fd_take(&heard.fds.fd[0]);
     return 0;
 }
 

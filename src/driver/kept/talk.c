@@ -75,6 +75,7 @@ static bool take_all(struct msghdr *message, struct talk_fds *out)
     return fit;
 }
 
+/* NOLINTNEXTLINE(readability-non-const-parameter): the kernel writes there */
 ssize_t talk_receive(int fd, uint8_t *buf, size_t size, struct talk_fds *fds)
 {
     _Alignas(struct cmsghdr) char room[CMSG_SPACE(sizeof(int) * ROOM)];

@@ -291,7 +291,7 @@ static int order(const struct zygote *z, struct vessel *vessel, int socket,
         jail_write(&jail, &vessel->jail);
         rc = jail.bad || jail.len > ZYGOTE_MAX
                  ? fail_memory(err)
-                 : send_order(z, &jail, fds, (size_t)(ORDER_CGROUPS + joins), err);
+                 : send_order(z, &jail, fds, ORDER_CGROUPS + (size_t)joins, err);
     }
     for (int i = 0; i < joins; i++)
         (void)close(fds[ORDER_CGROUPS + i]);
