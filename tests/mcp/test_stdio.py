@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from conftest import CLEAN, OWN_TOOLS, VIAL, processes, text_of
+from conftest import CLEAN, OWN_TOOLS, VIAL, measured, processes, text_of
 
 META = "io.modelcontextprotocol/"
 
@@ -220,7 +220,7 @@ def test_unknown_cursors_levels_and_resources_are_refused(client):
 
 # What runs, and how it ends.
 
-def test_a_cancelled_call_is_dead_when_the_next_message_is_answered(client, record_property):
+def test_a_cancelled_call_is_dead_when_the_next_message_is_answered(client):
     """No answer comes for it."""
     c = client()
     name = mark("cancel")
@@ -232,7 +232,7 @@ def test_a_cancelled_call_is_dead_when_the_next_message_is_answered(client, reco
     begun = time.monotonic()
     c.notify("notifications/cancelled", requestId=id)
     assert c.ask("ping")["result"] == {}
-    record_property("dead_after_ms", (time.monotonic() - begun) * 1000)
+    measured("cancelled over stdio, and answered", (time.monotonic() - begun) * 1000)
     assert processes(name) == []
     assert c.answers == []
 
