@@ -68,3 +68,16 @@ def test_without_a_daemon_it_says_so(tmp_path):
     done = subprocess.run([VIAL, "run", "--daemon", "--socket", str(tmp_path / "no"), "bash", "true"],
                           capture_output=True, env=clean_env(HOME=str(tmp_path)))
     assert done.returncode == 125 and b"VIAL-DAEMON" in done.stderr
+
+
+def test_a_program_that_is_not_there_has_the_status_of_a_shell(daemon):
+    sid = subprocess.run([VIAL, "session", "start", "--socket", daemon.socket],
+                         capture_output=True, text=True, env=clean_env(HOME=daemon.dir),
+                         timeout=60, check=True).stdout.strip()
+    for program, status, cause in (("nosuch", 127, b"No such file or directory"),
+                                   ("/etc", 126, b"Permission denied")):
+        done = subprocess.run([VIAL, "session", "exec", "--socket", daemon.socket, sid, "--",
+                               program], capture_output=True, stdin=subprocess.DEVNULL,
+                              env=clean_env(HOME=daemon.dir), timeout=60)
+        assert (done.returncode, done.stdout) == (status, b"")
+        assert b"VIAL-EXEC" in done.stderr and cause in done.stderr
