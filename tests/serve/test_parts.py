@@ -118,6 +118,30 @@ def test_every_run_has_exactly_one_audit_record():
         assert out.returncode == 0, out.stdout + out.stderr
 
 
+@ROOT_ONLY
+def test_only_what_is_the_logs_own_is_given_to_the_front():
+    d = Daemon(serve={"keeper": "on"})
+    shared, other = d.dir + "/shared", d.dir + "/other"
+    os.mkdir(shared)
+    open(other, "wb").close()
+    try:
+        d.settings["audit"] = {"path": shared + "/log"}
+        with pytest.raises(RuntimeError, match="does not belong to 'nobody'.*chown nobody"):
+            d.start()
+        assert os.stat(shared).st_uid == 0
+        os.chown(shared, 65534, 65534)
+        os.link(other, shared + "/log")
+        with pytest.raises(RuntimeError, match="not a regular file of its own"):
+            d.start()
+        assert os.stat(other).st_uid == 0
+        os.unlink(shared + "/log")
+        d.start()
+        assert d.run("true").json["verdict"] == "ok"
+        assert os.stat(shared + "/log").st_uid == 65534
+    finally:
+        d.close()
+
+
 def test_a_workspace_is_changed_looked_at_and_committed(tmp_path):
     tree = tmp_path / "tree"
     tree.mkdir()
