@@ -45,6 +45,13 @@ def test_standard_input_and_files_travel(daemon, tmp_path):
     assert (tmp_path / "out.bin").read_bytes() == bytes(range(256)) * 2
 
 
+def test_a_path_means_what_it_means_here(daemon, tmp_path):
+    (tmp_path / "here").write_text("mine")
+    done = vial(daemon, "run", "--mount", ".:/data", "bash", "cat /data/here", cwd=tmp_path,
+                stdin=subprocess.DEVNULL)
+    assert (done.returncode, done.stdout) == (0, b"mine"), done.stderr
+
+
 def test_the_result_is_the_same_object(daemon):
     done = vial(daemon, "run", "--json", "bash", "echo hi; exit 3", stdin=subprocess.DEVNULL)
     result = json.loads(done.stdout)
