@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """`vial run --daemon`: the same as without, done by the daemon."""
 import json
+import os
 import signal
 import subprocess
+import tempfile
 
 import pytest
 
@@ -45,10 +47,13 @@ def test_standard_input_and_files_travel(daemon, tmp_path):
     assert (tmp_path / "out.bin").read_bytes() == bytes(range(256)) * 2
 
 
-def test_a_path_means_what_it_means_here(daemon, tmp_path):
-    (tmp_path / "here").write_text("mine")
-    done = vial(daemon, "run", "--mount", ".:/data", "bash", "cat /data/here", cwd=tmp_path,
-                stdin=subprocess.DEVNULL)
+def test_a_path_means_what_it_means_here(daemon):
+    with tempfile.TemporaryDirectory() as place:  # the daemon's own user must reach it
+        os.chmod(place, 0o755)
+        with open(os.path.join(place, "here"), "w", encoding="ascii") as f:
+            f.write("mine")
+        done = vial(daemon, "run", "--mount", ".:/data", "bash", "cat /data/here", cwd=place,
+                    stdin=subprocess.DEVNULL)
     assert (done.returncode, done.stdout) == (0, b"mine"), done.stderr
 
 
