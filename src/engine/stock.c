@@ -140,11 +140,21 @@ static int hatch_into(struct stock *s, struct ready *r, struct vial_error *err)
     return rc;
 }
 
+/* Before the vessel: a keeper's vessels know the zygotes that were there before them.
+ */
+static void have_zygote(struct stock *s, struct vial_error *err)
+{
+    (void)pthread_mutex_lock(&s->nursery);
+    (void)need_zygote(s, err);
+    (void)pthread_mutex_unlock(&s->nursery);
+}
+
 /* A zygote that fails is replaced; whatever it was, a new one knows nothing of it.
  * Without an interpreter that waits, a vessel still does. */
 static int make(struct stock *s, struct ready *out, struct vial_error *err)
 {
     for (int tries = 0; tries < ZYGOTE_TRIES; tries++) {
+        have_zygote(s, err);
         if (ready_open(s->pool->engine, s->driver, s->plan, out, err) < 0)
             return -1;
         if (!s->hatches || hatch_into(s, out, err) == 0)
