@@ -107,8 +107,8 @@ struct vial_result {
     size_t file_count;
     struct vial_error error; /* code "" when there is none */
     char start[8]; /* "cold", "warm" when a vessel waited, or "" when none was opened */
-    char preset_code[32];    /* the preset's own code for this end, or "" */
-    char wanted_driver[16];  /* the preset's driver, when another took its place */
+    char preset_code[32];   /* the preset's own code for this end, or "" */
+    char wanted_driver[16]; /* the preset's driver, when another took its place */
     struct vial_artifact *artifacts; /* ARTIFACT_COUNT of them, sorted by path */
     size_t artifact_count;
     bool artifacts_truncated; /* there were more, or some could not be read whole */

@@ -11,8 +11,8 @@
  * the request's plan differs from it only in what can still be set on an open
  * vessel: time-out, stdin, environment, files, arguments, output limits, and
  * lower limits where a cgroup holds them. Anything else, and every request that
- * finds none waiting, opens a vessel as without; the result's `start` says
- * "warm" or "cold".
+ * finds none waiting nor about to, opens a vessel as without; the result's `start`
+ * says "warm" or "cold", and its `queue_ms` what was waited for one in the making.
  *
  * What is kept ready follows what is asked for: shapes of plans that come again
  * get a stock of their own, which grows with their rate and shrinks when idle.

@@ -6,6 +6,7 @@
 #include "base/auto.h"
 #include "base/fail.h"
 #include "base/io.h"
+#include "base/path.h"
 #include "base/text.h"
 #include "cli/daemon.h"
 #include "model/request.h"
@@ -74,6 +75,52 @@ static int add_field(json_t *out, const struct vial_request *req, enum field_id 
     return json_object_set_new(out, fields[id].name, value) == 0 ? 0 : fail_memory(err);
 }
 
+/* The daemon is elsewhere: a path means what it means here. NULL: no memory. */
+static json_t *absolute(const char *path)
+{
+    auto_free char *here = getcwd(NULL, 0);
+    auto_free char *whole = here ? path_join(here, path) : NULL;
+
+    return whole ? json_string(whole) : NULL;
+}
+
+static bool is_relative(json_t *path)
+{
+    return json_is_string(path) && json_string_value(path)[0] != '/';
+}
+
+static int make_absolute(json_t *request, const char *key, struct vial_error *err)
+{
+    json_t *path = json_object_get(request, key);
+
+    if (!is_relative(path))
+        return 0;
+    return json_object_set_new(request, key, absolute(json_string_value(path))) == 0
+               ? 0
+               : fail_memory(err);
+}
+
+/* A mount is a text that begins with its source. */
+static int make_mounts_absolute(json_t *mounts, struct vial_error *err)
+{
+    for (size_t i = 0; i < json_array_size(mounts); i++) {
+        json_t *mount = json_array_get(mounts, i);
+
+        if (is_relative(mount) &&
+            json_array_set_new(mounts, i, absolute(json_string_value(mount))) < 0)
+            return fail_memory(err);
+    }
+    return 0;
+}
+
+static int make_paths_absolute(json_t *request, struct vial_error *err)
+{
+    if (make_mounts_absolute(json_object_get(request, "mounts"), err) < 0 ||
+        make_absolute(request, "workspace", err) < 0)
+        return -1;
+    return make_absolute(request, "rootfs", err);
+}
+
 int daemon_request(const struct vial_request *req, int stdin_fd, json_t **out,
                    struct vial_error *err)
 {
@@ -84,6 +131,8 @@ int daemon_request(const struct vial_request *req, int stdin_fd, json_t **out,
     for (size_t i = 0; i < FIELD_ID__COUNT; i++)
         if (((req->set >> i) & 1u) && add_field(json, req, (enum field_id)i, err) < 0)
             return -1;
+    if (make_paths_absolute(json, err) < 0)
+        return -1;
     if (stdin_fd >= 0) {
         rc = io_read_fd(stdin_fd, "standard input", STDIN_MAX, &input, err);
         if (rc == 0)

@@ -104,7 +104,7 @@ static int make_ready(struct ready *r, struct vial_error *err)
     r->link = link_new(&silence, NULL);
     if (!r->link)
         return fail_memory(err);
-    if (link_jail(r->link, &r->vessel->jail, err) < 0 ||
+    if (engine_greet(r->link, r->vessel, err) < 0 ||
         send_pending(r, until_ns, err) < 0 || hear_hello(r, until_ns, err) < 0)
         return -1;
     r->vessel->driver->usage(r->vessel, &r->before);

@@ -57,7 +57,8 @@ static bool has_room(const struct stock *s)
     uint64_t total = weight(s);
 
     for (unsigned i = 0; i < p->stock_count; i++)
-        total += p->stocks[i]->idle_count * weight(p->stocks[i]);
+        total +=
+            (p->stocks[i]->idle_count + p->stocks[i]->making) * weight(p->stocks[i]);
     return total <= p->memory_bytes;
 }
 
@@ -139,11 +140,21 @@ static int hatch_into(struct stock *s, struct ready *r, struct vial_error *err)
     return rc;
 }
 
+/* Before the vessel: a keeper's vessels know the zygotes that were there before them.
+ */
+static void have_zygote(struct stock *s, struct vial_error *err)
+{
+    (void)pthread_mutex_lock(&s->nursery);
+    (void)need_zygote(s, err);
+    (void)pthread_mutex_unlock(&s->nursery);
+}
+
 /* A zygote that fails is replaced; whatever it was, a new one knows nothing of it.
  * Without an interpreter that waits, a vessel still does. */
 static int make(struct stock *s, struct ready *out, struct vial_error *err)
 {
     for (int tries = 0; tries < ZYGOTE_TRIES; tries++) {
+        have_zygote(s, err);
         if (ready_open(s->pool->engine, s->driver, s->plan, out, err) < 0)
             return -1;
         if (!s->hatches || hatch_into(s, out, err) == 0)
@@ -231,8 +242,10 @@ static void call_help(struct stock *s, unsigned want)
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     pthread_t thread;
 
-    if (s->idle_count + s->making + LACKING > want || s->helpers >= HELPERS_MAX ||
-        (long)s->helpers + 1 >= cores || threads_start(&thread, help, s) != 0)
+    /* What one weighs must be known before there are many. */
+    if (s->refills == 0 || s->idle_count + s->making + LACKING > want ||
+        s->helpers >= HELPERS_MAX || (long)s->helpers + 1 >= cores ||
+        threads_start(&thread, help, s) != 0)
         return;
     (void)pthread_detach(thread);
     s->helpers++;

@@ -44,6 +44,12 @@ def state_of(pid):
         return "X"
 
 
+def mounted():
+    """Mount points, and their file systems' types."""
+    with open("/proc/self/mounts") as f:
+        return {line.split()[1]: line.split()[2] for line in f}
+
+
 def removed(directory):
     try:
         os.rmdir(directory)
@@ -198,6 +204,10 @@ class Engine:
         assert wait_for(lambda: state_of(pid) in "ZX", 20)
         os.unlink(path)
 
+    def keeps_data(self, path):
+        """A file system that was there before, as a test of full disks makes one."""
+        return path.endswith("data") and mounted()[path] == "tmpfs"
+
     def end_containers(self):
         """What a daemon that was killed has left running."""
         for group in glob.glob("/sys/fs/cgroup/pids/%s/**/cgroup.procs" % self.group,
@@ -286,8 +296,10 @@ class Engine:
         self.stop_registry()
         self.stop_daemon()
         self.end_containers()
-        if os.path.ismount(os.path.join(self.run, "exec", "netns")):
-            subprocess.run(["umount", os.path.join(self.run, "exec", "netns")], check=False)
+        # What a daemon that was killed leaves mounted; "data" is bound to itself.
+        for path in [os.path.join(self.run, "exec", "netns"), os.path.join(self.dir, "data")]:
+            if path in mounted() and not self.keeps_data(path):
+                subprocess.run(["umount", path], check=False)
         for parent in glob.glob("/sys/fs/cgroup/*/" + self.group) + \
                 glob.glob("/sys/fs/cgroup/" + self.group):
             for path, _, _ in os.walk(parent, topdown=False):

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from conftest import OWN_TOOLS, VIAL
+from conftest import OWN_TOOLS, VIAL, measured
 
 CLIENTS = [("v1", "legacy"), ("v2", "legacy"), ("v2", "modern")]
 
@@ -14,8 +14,7 @@ CLIENTS = [("v1", "legacy"), ("v2", "legacy"), ("v2", "modern")]
 @pytest.mark.parametrize("transport", ["stdio", "http"])
 @pytest.mark.parametrize("generation,era", CLIENTS)
 def test_the_client_library_runs_follows_and_cancels_a_program(node, product_url, generation,
-                                                              era, transport,
-                                                              record_property):
+                                                              era, transport):
     target = [VIAL, "mcp"] if transport == "stdio" else [product_url]
     mark = "vial-mcp-%s-%s-%s-%d" % (generation, era, transport, os.getpid())
     done = node.run("client.mjs", generation, era, transport, *target, MARK=mark)
@@ -30,7 +29,8 @@ def test_the_client_library_runs_follows_and_cancels_a_program(node, product_url
     assert seen["progress"][0]["before_end"]
     assert seen["followed"]["structuredContent"]["stdout"] == "first\nsecond\n"
     assert "enough" in seen["cancelled"]
-    record_property("dead_after_ms", seen["dead_after_ms"])
+    measured("cancelled by %s %s over %s" % (generation, era, transport),
+             seen["dead_after_ms"])
 
 
 class Inspector:

@@ -268,3 +268,11 @@ def test_tls_is_spoken_and_certificates_are_replaced_on_reload(tmp_path):
         from daemon import wait_until
         assert wait_until(lambda: d.lines("reload"))
         assert talk() == "ok"
+
+
+def test_a_projects_file_has_no_say_in_the_daemon(tmp_path):
+    """The program of an earlier run may have written it."""
+    (tmp_path / "vial.yaml").write_text("serve: {uids: ['1000']}\n")
+    out = subprocess.run([VIAL, "config", "check"], capture_output=True, text=True, cwd=tmp_path,
+                         env=clean_env(HOME=str(tmp_path / "none")))
+    assert out.returncode == 125 and "VIAL-POLICY" in out.stderr

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """`vial run --daemon`: the same as without, done by the daemon."""
 import json
+import os
 import signal
 import subprocess
+import tempfile
 
 import pytest
 
@@ -43,6 +45,16 @@ def test_standard_input_and_files_travel(daemon, tmp_path):
                 "cat; cat in.bin in.bin > out.bin", input=b"from here\n", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, b"from here\n"), done.stderr
     assert (tmp_path / "out.bin").read_bytes() == bytes(range(256)) * 2
+
+
+def test_a_path_means_what_it_means_here(daemon):
+    with tempfile.TemporaryDirectory() as place:  # the daemon's own user must reach it
+        os.chmod(place, 0o755)
+        with open(os.path.join(place, "here"), "w", encoding="ascii") as f:
+            f.write("mine")
+        done = vial(daemon, "run", "--mount", ".:/data", "bash", "cat /data/here", cwd=place,
+                    stdin=subprocess.DEVNULL)
+    assert (done.returncode, done.stdout) == (0, b"mine"), done.stderr
 
 
 def test_the_result_is_the_same_object(daemon):
