@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from daemon import VIAL, Daemon, clean_env, wait_until
+from daemon import VIAL, VIALD, Daemon, clean_env, wait_until
 
 ROOT_ONLY = pytest.mark.skipif(os.getuid() != 0, reason="controls run as root only")
 
@@ -116,6 +116,28 @@ def test_every_run_has_exactly_one_audit_record():
         out = subprocess.run([VIAL, "audit", "verify", path], capture_output=True, text=True,
                              env=clean_env(HOME=d.dir))
         assert out.returncode == 0, out.stdout + out.stderr
+
+
+@ROOT_ONLY
+@pytest.mark.parametrize("second_name", [False, True])
+def test_only_the_log_itself_is_handed_to_the_daemons_user(second_name):
+    """A directory that others use too, like /var/log, stays whose it was; so does a file
+    that was linked into the log's place."""
+    with Daemon() as d:
+        d.stop()
+        place = d.dir + "/logs"
+        os.mkdir(place, 0o755)
+        other = (d.dir if second_name else place) + "/other"
+        with open(other, "w", encoding="utf-8"):
+            pass
+        if second_name:
+            os.link(other, place + "/audit")
+        d.settings["audit"] = {"path": place + "/audit"}
+        d.write_settings()
+        out = subprocess.run([VIALD, "--config", d.config], capture_output=True, text=True,
+                             env=clean_env(HOME=d.dir), cwd="/", timeout=60)
+        assert out.returncode != 0 and "VIAL-AUDIT" in out.stderr, out.stderr
+        assert os.stat(place).st_uid == 0 and os.stat(other).st_uid == 0
 
 
 def test_a_workspace_is_changed_looked_at_and_committed(tmp_path):
