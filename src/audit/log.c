@@ -31,8 +31,8 @@ static int no_record(struct vial_error *err, int rc, const char *what, const cha
 {
     (void)fail_sys_rc(err, rc, "%s '%s'", what, path);
     (void)fail_as(err, VIAL_E_AUDIT);
-    return fail_remedy(err, "make room for the audit log, or mend it; nothing is run "
-                            "that cannot be recorded");
+    return fail_remedy(err, "make the audit log's directory, or room in it; nothing is "
+                            "run that cannot be recorded");
 }
 
 /* O_RDWR also for the log, so that it can be checked and cut. */

@@ -42,6 +42,10 @@ static int new_token(const struct cli *cli, const char *name)
     sha256_init(&hash);
     sha256_add(&hash, token.data, token.len);
     sha256_text(&hash, hex);
+    if (cli_flag(cli, "json"))
+        return print_json(json_pack("{s:s, s:s, s:[s, s, s], s:s}", "name", name,
+                                    "sha256", hex, "scopes", "read", "run", "session",
+                                    "token", str_ok(&token) ? token.data : ""));
     say("the token, shown this once: %s", token.data);
     str_printf(&text, "- name: %s\n  sha256: %s\n  scopes: [read, run, session]\n",
                name, hex);
@@ -56,6 +60,10 @@ static int collect(const struct cli *cli, const char *program, struct strv *argv
     for (size_t i = 0; i < cli->options.given_count; i++) {
         const struct given *g = &cli->options.given[i];
 
+        if (strcmp(g->flag->name, "json") == 0) {
+            strv_push(argv, "--log=json");
+            continue;
+        }
         strv_printf(argv, "--%s", g->flag->name);
         if (g->flag->metavar)
             strv_push(argv, g->value);
@@ -99,7 +107,8 @@ static const struct flag flags[] = {
       "End when nobody asks for so long and no session is open." },
     { "new-token", "NAME",
       "Make a token, print its entry for the token file, and end." },
-    FLAG_ROW_JSON,
+    { "json", NULL,
+      "Log lines as JSON; a new token too, with the token itself in it." },
     { 0 },
 };
 

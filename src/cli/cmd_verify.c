@@ -29,16 +29,21 @@ static inline void auto_result_(struct vial_result **result)
 }
 #define auto_result __attribute__((cleanup(auto_result_)))
 
+/* IMAGE: the vessel's root is an image's, whose files are not the host's. */
 static int run_probe(struct vial_engine *engine, const struct cli *cli,
-                     const struct probe *p, struct vial_result **out,
+                     const struct probe *p, bool image, struct vial_result **out,
                      struct vial_error *err)
 {
     auto_ask struct vial_request *req = NULL;
+    auto_str struct str code = { 0 };
     const char *driver = cli_flag(cli, "driver");
 
+    str_printf(&code, "IMAGE=%s; %s", image ? "1" : "", p->script);
+    if (!str_ok(&code))
+        return fail_memory(err);
     if (vial_request_new(&req, err) < 0 ||
         vial_request_set(req, "language", "sh", err) < 0 ||
-        vial_request_set(req, "code", p->script, err) < 0 ||
+        vial_request_set(req, "code", code.data, err) < 0 ||
         vial_request_set(req, "timeout", "20s", err) < 0 ||
         (driver && vial_request_set(req, "driver", driver, err) < 0) ||
         (p->field && vial_request_set(req, p->field, p->value, err) < 0))
@@ -93,18 +98,19 @@ static void describe(const struct probe *p, const struct vial_result *r,
 }
 
 /* The probes are real attacks. Where nothing holds them they would hit the host. */
-static int check_walls(struct vial_engine *engine, const struct cli *cli,
+static int check_walls(struct vial_engine *engine, const struct cli *cli, bool *image,
                        struct vial_error *err)
 {
     static const struct probe harmless = { .script = ":" };
     auto_result struct vial_result *r = NULL;
 
-    if (run_probe(engine, cli, &harmless, &r, err) < 0)
+    if (run_probe(engine, cli, &harmless, false, &r, err) < 0)
         return -1;
     if (r->error.code[0]) {
         *err = r->error;
         return -1;
     }
+    *image = strcmp(r->level, "container") == 0;
     if (strcmp(r->level, "none") != 0)
         return 0;
     (void)fail(err, VIAL_E_ISOLATION,
@@ -115,14 +121,15 @@ static int check_walls(struct vial_engine *engine, const struct cli *cli,
 }
 
 static int verify_one(struct vial_engine *engine, const struct cli *cli,
-                      const struct probe *p, json_t *rows, struct vial_error *err)
+                      const struct probe *p, bool image, json_t *rows,
+                      struct vial_error *err)
 {
     auto_result struct vial_result *r = NULL;
     auto_str struct str why = { 0 };
     auto_str struct str line = { 0 };
     bool good = false;
 
-    if (run_probe(engine, cli, p, &r, err) < 0)
+    if (run_probe(engine, cli, p, image, &r, err) < 0)
         return -1;
     good = held(p, r);
     if (!good)
@@ -144,14 +151,16 @@ static int run(struct cli *cli)
     struct vial_error err = { 0 };
     json_t *rows = json_array();
     size_t good = 0;
+    bool image = false;
     size_t count = sizeof(probes) / sizeof(probes[0]);
 
-    if (cli_engine(cli, &engine, &err) < 0 || check_walls(engine, cli, &err) < 0) {
+    if (cli_engine(cli, &engine, &err) < 0 ||
+        check_walls(engine, cli, &image, &err) < 0) {
         json_decref(rows);
         return cli_fail(cli, &err);
     }
     for (size_t i = 0; i < count; i++) {
-        int rc = verify_one(engine, cli, &probes[i], rows, &err);
+        int rc = verify_one(engine, cli, &probes[i], image, rows, &err);
 
         if (rc < 0) {
             json_decref(rows);

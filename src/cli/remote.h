@@ -16,4 +16,7 @@ int remote_run(const struct cli *cli, const struct vial_request *req,
 /* A result from its JSON; NULL: no memory. */
 struct vial_result *remote_result(json_t *json);
 
+/* An error from its JSON; null gives none. */
+void remote_error(struct vial_error *out, json_t *json);
+
 #endif

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,12 +29,14 @@ static uint64_t count_of(json_t *object, const char *name)
 #define COPY(member, object, name)                                                     \
     (void)snprintf(member, sizeof(member), "%s", text_of(object, name))
 
-static void read_error(struct vial_error *out, json_t *json)
+void remote_error(struct vial_error *out, json_t *json)
 {
     COPY(out->code, json, "code");
     COPY(out->message, json, "message");
     COPY(out->cause, json, "cause");
     COPY(out->remedy, json, "remedy");
+    /* JSON has the number's text only; the one number that has an exit status. */
+    out->sys = strcmp(out->cause, strerrordesc_np(ENOENT)) == 0 ? ENOENT : 0;
 }
 
 /* NAME, or exactly by NAME_base64. */
@@ -145,7 +148,7 @@ static void read_files(struct vial_result *r, json_t *list)
 
         r->files[i].path = strdup(text_of(file, "path"));
         r->files[i].data = bytes_of(file, "content", &r->files[i].len);
-        read_error(&r->files[i].error, json_object_get(file, "error"));
+        remote_error(&r->files[i].error, json_object_get(file, "error"));
         r->file_count = i + 1;
     }
 }
@@ -163,6 +166,6 @@ struct vial_result *remote_result(json_t *json)
     read_stream(&r->out, json, "stdout");
     read_stream(&r->err, json, "stderr");
     read_files(r, json_object_get(json, "files"));
-    read_error(&r->error, json_object_get(json, "error"));
+    remote_error(&r->error, json_object_get(json, "error"));
     return r;
 }

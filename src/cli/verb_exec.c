@@ -17,6 +17,7 @@
 #include "cli/events.h"
 #include "cli/follow.h"
 #include "cli/print.h"
+#include "cli/remote.h"
 #include "cli/verb.h"
 #include "model/result.h"
 
@@ -70,17 +71,11 @@ static int signal_of(const char *name)
 static void take_end(struct followed *f, json_t *object)
 {
     json_t *code = json_object_get(object, "exit_code");
-    json_t *error = json_object_get(object, "error");
-    const char *message = json_string_value(json_object_get(error, "message"));
-    const char *name = json_string_value(json_object_get(error, "code"));
 
     f->end.verdict = verdict_of(json_string_value(json_object_get(object, "verdict")));
     f->end.exit_code = json_is_integer(code) ? (int)json_integer_value(code) : -1;
     f->end.signal = signal_of(json_string_value(json_object_get(object, "signal")));
-    (void)snprintf(f->end.error.code, sizeof(f->end.error.code), "%s",
-                   name ? name : "");
-    (void)snprintf(f->end.error.message, sizeof(f->end.error.message), "%s",
-                   message ? message : "");
+    remote_error(&f->end.error, json_object_get(object, "error"));
     f->ended = !json_is_true(json_object_get(object, "running"));
 }
 

@@ -7,6 +7,7 @@
 #include "base/auto.h"
 #include "base/fail.h"
 #include "base/path.h"
+#include "driver/kept/kept.h"
 #include "engine/run.h"
 
 static bool is_missing(const struct vial_error *err)
@@ -79,8 +80,8 @@ static int make_places(const struct settings *s, struct vial_error *err)
     return 0;
 }
 
-static int check_overlay(const struct vial_request *full, const struct driver *driver,
-                         struct vial_error *err)
+static int check_overlay(const struct vial_engine *e, const struct vial_request *full,
+                         const struct driver *driver, struct vial_error *err)
 {
     char mode[32];
 
@@ -89,6 +90,9 @@ static int check_overlay(const struct vial_request *full, const struct driver *d
         return 0;
     (void)fail(err, VIAL_E_UNSUPPORTED,
                "driver '%s' cannot put an overlay over the workspace", driver->name);
+    if (e->drivers == kept_drivers)
+        return fail_remedy(err, "use a daemon with 'serve.keeper: \"off\"', or "
+                                "'--workspace-mode ro' or 'rw'");
     return fail_remedy(err, "use '--driver native', or '--workspace-mode ro' or 'rw'");
 }
 
@@ -105,7 +109,7 @@ int admit(const struct vial_engine *e, const struct vial_request *req,
         return -1;
     if (choose_driver(e, full, driver, err) < 0)
         return -1;
-    return check_overlay(full, *driver, err);
+    return check_overlay(e, full, *driver, err);
 }
 
 static int check_program(const struct plan *plan, const struct strv *argv,

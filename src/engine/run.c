@@ -135,13 +135,15 @@ static int check_guest(const struct vial_engine *e, struct vial_error *err)
                             "holds vial-init");
 }
 
-/* Whoever works on a tree next finds it whole. */
+/* Whoever works on a tree next finds it whole; but a daemon's front, which has given up
+ * the user whose records these are, can neither read nor apply them. */
 static int recover_commits(struct vial_engine *e, const struct plan *plan,
                            struct vial_error *err)
 {
     auto_free char *state = NULL;
 
-    if (plan->mount_count == 0 || !str_eq(plan->mounts[0].target, "/workspace"))
+    if (e->drivers == kept_drivers || plan->mount_count == 0 ||
+        !str_eq(plan->mounts[0].target, "/workspace"))
         return 0;
     state = state_path(e->settings->home);
     return state ? apply_recover(state, plan->mounts[0].source, err) : 0;

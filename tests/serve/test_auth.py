@@ -276,3 +276,16 @@ def test_a_projects_file_has_no_say_in_the_daemon(tmp_path):
     out = subprocess.run([VIAL, "config", "check"], capture_output=True, text=True, cwd=tmp_path,
                          env=clean_env(HOME=str(tmp_path / "none")))
     assert out.returncode == 125 and "VIAL-POLICY" in out.stderr
+
+
+def test_json_is_heard_by_serve_too():
+    said = subprocess.run([VIAL, "serve", "--new-token", "ci", "--json"], capture_output=True,
+                          text=True, env=clean_env(), timeout=60)
+    entry = json.loads(said.stdout)
+    assert (said.returncode, said.stderr) == (0, "")
+    assert hashlib.sha256(entry["token"].encode()).hexdigest() == entry["sha256"]
+    assert (entry["name"], entry["scopes"]) == ("ci", ["read", "run", "session"])
+    d = Daemon(serve={"log": "logfmt"}, args=["--json"])
+    d.command = [VIAL, "serve"]
+    with d:
+        assert d.lines("ready")

@@ -169,6 +169,24 @@ def test_a_workspace_is_changed_looked_at_and_committed(tmp_path):
         assert d.ask("POST", path + "/workspace/rollback/none").status >= 400
 
 
+@ROOT_ONLY
+def test_a_front_mounts_a_workspace_though_its_users_records_are_out_of_reach(tmp_path):
+    tmp_path.chmod(0o700)
+    (tmp_path / "vial").mkdir()
+    d = Daemon(serve={"keeper": "on"}, env={"XDG_STATE_HOME": str(tmp_path)})
+    tree = d.dir + "/tree"  # where whom the front becomes can look at it
+    os.mkdir(tree)
+    d.settings["policy"]["mount_roots"] = [tree]
+    with d:
+        said = d.run("echo new > /workspace/a.txt", workspace=tree).json
+        assert said["verdict"] == "ok", said["error"]
+        with open(tree + "/a.txt", encoding="utf-8") as file:
+            assert file.read() == "new\n"
+        overlay = d.run("true", workspace=tree, workspace_mode="overlay").json
+        assert overlay["error"]["code"] == "VIAL-UNSUPPORTED"
+        assert "serve.keeper" in overlay["error"]["remedy"]
+
+
 def test_a_workspace_is_committed_from_the_command_line(tmp_path):
     tree = tmp_path / "tree"
     tree.mkdir()

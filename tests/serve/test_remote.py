@@ -8,7 +8,7 @@ import tempfile
 
 import pytest
 
-from daemon import VIAL, clean_env
+from daemon import VIAL, Daemon, clean_env
 
 
 def vial(d, *args, **more):
@@ -47,12 +47,15 @@ def test_standard_input_and_files_travel(daemon, tmp_path):
     assert (tmp_path / "out.bin").read_bytes() == bytes(range(256)) * 2
 
 
-def test_a_path_means_what_it_means_here(daemon):
-    with tempfile.TemporaryDirectory() as place:  # the daemon's own user must reach it
-        os.chmod(place, 0o755)
+def test_a_path_means_what_it_means_here():
+    with Daemon() as d, tempfile.TemporaryDirectory() as place:
+        os.chmod(place, 0o755)  # the daemon's own user must reach it
+        d.stop()
+        d.settings["policy"] = {"mount_roots": [place]}
+        d.start()
         with open(os.path.join(place, "here"), "w", encoding="ascii") as f:
             f.write("mine")
-        done = vial(daemon, "run", "--mount", ".:/data", "bash", "cat /data/here", cwd=place,
+        done = vial(d, "run", "--mount", ".:/data", "bash", "cat /data/here", cwd=place,
                     stdin=subprocess.DEVNULL)
     assert (done.returncode, done.stdout) == (0, b"mine"), done.stderr
 
@@ -80,3 +83,16 @@ def test_without_a_daemon_it_says_so(tmp_path):
     done = subprocess.run([VIAL, "run", "--daemon", "--socket", str(tmp_path / "no"), "bash", "true"],
                           capture_output=True, env=clean_env(HOME=str(tmp_path)))
     assert done.returncode == 125 and b"VIAL-DAEMON" in done.stderr
+
+
+def test_a_program_that_is_not_there_has_the_status_of_a_shell(daemon):
+    sid = subprocess.run([VIAL, "session", "start", "--socket", daemon.socket],
+                         capture_output=True, text=True, env=clean_env(HOME=daemon.dir),
+                         timeout=60, check=True).stdout.strip()
+    for program, status, cause in (("nosuch", 127, b"No such file or directory"),
+                                   ("/etc", 126, b"Permission denied")):
+        done = subprocess.run([VIAL, "session", "exec", "--socket", daemon.socket, sid, "--",
+                               program], capture_output=True, stdin=subprocess.DEVNULL,
+                              env=clean_env(HOME=daemon.dir), timeout=60)
+        assert (done.returncode, done.stdout) == (status, b"")
+        assert b"VIAL-EXEC" in done.stderr and cause in done.stderr
