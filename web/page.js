@@ -133,11 +133,11 @@ function showRuns(runs) {
   const order = (r) => r.state === "running" ? 0 : 1;
   const sorted = [...runs].sort((a, b) => order(a) - order(b) || b.started_ms - a.started_ms);
   const focus = document.activeElement?.getAttribute("aria-label");
-  $("runs").replaceChildren(...sorted.slice(0, 25).map(runRow));
+  $("runs").replaceChildren(...sorted.map(runRow));
   if (focus) for (const b of $("runs").querySelectorAll("button")) if (b.getAttribute("aria-label") === focus) b.focus();
   $("none").hidden = runs.length > 0;
   const going = runs.filter((r) => r.state === "running").length;
-  $("shown").textContent = runs.length ? `${going} running, the last ${Math.min(25, runs.length)} shown` : "";
+  $("shown").textContent = runs.length ? `${going} running, the last ${runs.length} shown` : "";
 }
 
 async function showRun(id) {

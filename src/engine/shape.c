@@ -9,13 +9,13 @@
 
 #define HATCHED_MAX (64u << 10) /* of arguments and environment, sent in one go */
 
-/* Labels are part of a container from its beginning. */
+/* Labels and caches are part of a container from its beginning. */
 bool shape_can_wait(const struct driver *driver, const struct plan *plan)
 {
     bool labelled = plan->label_session || plan->label_task;
 
     return driver->waits && plan->mount_count == 0 && plan->network == NETWORK_NONE &&
-           !(driver->wants_image && labelled);
+           plan->container.cache_count == 0 && !(driver->wants_image && labelled);
 }
 
 /* "python3 {dir}/main.py", whatever its version. */
@@ -42,6 +42,7 @@ static void add_some(struct str *s, const struct strv *list, size_t count)
 char *shape_key(const struct driver *driver, const struct plan *plan)
 {
     const struct limits *l = &plan->limits;
+    const struct plan_container *c = &plan->container;
     auto_str struct str s = { 0 };
 
     add_text(&s, driver->name);
@@ -50,6 +51,10 @@ char *shape_key(const struct driver *driver, const struct plan *plan)
     add_text(&s, plan->seccomp);
     add_text(&s, plan->hostname);
     add_text(&s, plan->workdir);
+    /* A runtime is asked for as a wall: a vessel without it is another one. */
+    add_text(&s, c->runtime);
+    add_text(&s, c->prefix);
+    str_printf(&s, "%u:%u\n", c->uid, c->gid);
     str_printf(&s, "%d %lld %lld %lld %lld %lld\n", (int)plan->network,
                (long long)l->disk_bytes, (long long)l->tmp_bytes, (long long)l->inodes,
                (long long)l->open_files, (long long)l->file_bytes);
@@ -141,6 +146,19 @@ static void copy_some(struct strv *to, const struct strv *from, size_t count)
         strv_push(to, from->items[i]);
 }
 
+/* Those parts that a plan which can wait may have. */
+static void copy_container(struct plan_container *to, const struct plan_container *from,
+                           bool *failed)
+{
+    to->runtime = copy(from->runtime, failed);
+    to->prefix = copy(from->prefix, failed);
+    to->uid = from->uid;
+    to->gid = from->gid;
+    to->open_ms = from->open_ms;
+    to->retries = from->retries;
+    to->retry_ms = from->retry_ms;
+}
+
 int shape_template(const struct plan *plan, struct plan **out, struct vial_error *err)
 {
     auto_plan struct plan *p = calloc(1, sizeof(*p));
@@ -157,6 +175,7 @@ int shape_template(const struct plan *plan, struct plan **out, struct vial_error
     p->rootfs = copy(plan->rootfs, &failed);
     p->seccomp = copy(plan->seccomp, &failed);
     p->hostname = copy(plan->hostname, &failed);
+    copy_container(&p->container, &plan->container, &failed);
     p->limits = plan->limits;
     p->network = plan->network;
     p->keep = plan->keep;

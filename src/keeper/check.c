@@ -139,8 +139,7 @@ static bool is_python(const char *program)
 /* Those that can name no file to load. */
 static bool is_harmless(const char *entry)
 {
-    static const char *const names[] = { "HOME",
-                                         "LANG",
+    static const char *const names[] = { "LANG",
                                          "LC_ALL",
                                          "TMPDIR",
                                          "USER",
@@ -159,7 +158,9 @@ static bool is_harmless(const char *entry)
     for (size_t i = 0; entry[len] && i < sizeof(names) / sizeof(*names); i++)
         if (strlen(names[i]) == len && strncmp(names[i], entry, len) == 0)
             return true;
-    return str_eq(entry, "PATH=" PATH_SEARCH);
+    /* In any other home there may be modules that python loads by itself. */
+    return str_eq(entry, "PATH=" PATH_SEARCH) || str_eq(entry, "HOME={dir}") ||
+           str_eq(entry, "HOME=/tmp");
 }
 
 int check_zygote(const struct rules *rules, const struct zygote_order *order,
@@ -174,6 +175,14 @@ int check_zygote(const struct rules *rules, const struct zygote_order *order,
     for (size_t i = 0; i < order->imports.count; i++)
         if (!strv_has(&rules->imports, order->imports.items[i]))
             return fail(err, VIAL_E_POLICY, "a zygote may not import that");
+    return 0;
+}
+
+/* A zygote is not confined yet: what it loads must be the host's own. */
+int check_nest(const struct plan *plan, struct vial_error *err)
+{
+    if (plan->mount_count > 0 || plan->rootfs)
+        return fail(err, VIAL_E_VALUE, "a zygote's plan has mounts or a rootfs");
     return 0;
 }
 

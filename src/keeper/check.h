@@ -23,6 +23,7 @@ struct zygote_order {
 };
 int check_zygote(const struct rules *rules, const struct zygote_order *order,
                  struct vial_error *err);
+int check_nest(const struct plan *plan, struct vial_error *err);
 
 /* Lower in everything, or as it was. */
 int check_lower(const struct limits *now, const struct limits *wanted,

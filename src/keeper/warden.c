@@ -259,7 +259,7 @@ static int read_order(struct warden *w, struct zygote_order *order, struct plan 
     if (!keeper_driver->zygote_open)
         return fail(err, VIAL_E_UNSUPPORTED, "this keeper has no zygotes");
     if (check_zygote(&w->keeper->rules, order, err) < 0 ||
-        plan_unpack(u, plan, err) < 0)
+        plan_unpack(u, plan, err) < 0 || check_nest(*plan, err) < 0)
         return -1;
     strv_push(&(*plan)->argv, order->program);
     strv_copy(&(*plan)->env, &order->env);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serve/privilege.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pwd.h>
@@ -12,6 +13,7 @@
 
 #include "base/auto.h"
 #include "base/fail.h"
+#include "base/path.h"
 #include "base/str.h"
 #include "keeper/launch.h"
 
@@ -24,54 +26,69 @@ static char *dir_of(const char *path)
     return slash ? strndup(path, (size_t)(slash - path)) : NULL;
 }
 
-/* Where USER can write, a link may stand instead of the file: its target is not given
- * away. */
-static int give_file(const char *path, const struct passwd *user,
-                     struct vial_error *err)
+/* A file of the log becomes UID's. In a directory of UID's, its name may by now be
+ * another's file: only a plain one that has no second name is given away. */
+static int hand_file(const char *path, uid_t uid, gid_t gid, struct vial_error *err)
 {
-    auto_fd int fd =
-        open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    auto_fd int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     struct stat st;
 
     if (fd < 0 && errno == ENOENT)
         return 0;
     if (fd < 0 || fstat(fd, &st) < 0)
         return fail_sys(err, "open '%s'", path);
-    if (!S_ISREG(st.st_mode) || st.st_nlink != 1)
-        return fail(err, VIAL_E_AUDIT, "'%s' is not a regular file of its own", path);
-    if (fchown(fd, user->pw_uid, user->pw_gid) < 0)
-        return fail_sys(err, "hand '%s' over to '%s'", path, user->pw_name);
-    return 0;
-}
-
-/* Only a directory that is new is given away: one that is there may hold more than the
- * log, as /var/log does. */
-static int give_dir(const char *dir, const struct passwd *user, struct vial_error *err)
-{
-    struct stat st;
-
-    if (mkdir(dir, 0700) == 0)
-        return lchown(dir, user->pw_uid, user->pw_gid) == 0
-                   ? 0
-                   : fail_sys(err, "hand '%s' over to '%s'", dir, user->pw_name);
-    if (errno != EEXIST || stat(dir, &st) < 0)
-        return fail_sys(err, "make directory '%s'", dir);
-    if (st.st_uid == user->pw_uid)
+    if (st.st_uid == uid)
         return 0;
-    (void)fail(err, VIAL_E_AUDIT,
-               "the audit log's directory '%s' does not belong to '%s'", dir,
-               user->pw_name);
-    return fail_remedy(err,
-                       "give the log a directory of its own, and that to the user: "
-                       "'chown %s DIRECTORY'",
-                       user->pw_name);
+    if (!S_ISREG(st.st_mode) || st.st_nlink != 1 || st.st_uid != 0)
+        return fail(err, VIAL_E_AUDIT, "'%s' is not a log of this daemon's", path);
+    return fchown(fd, uid, gid) < 0 ? fail_sys(err, "hand '%s' over", path) : 0;
 }
 
-/* The log of all runs is written without privilege, so it has to be USER's. */
+static int refuse_dir(const char *dir, const char *name, struct vial_error *err)
+{
+    (void)fail(err, VIAL_E_AUDIT, "directory '%s' holds more than the log: '%.80s'",
+               dir, name);
+    return fail_remedy(err, "give 'audit: path' a directory of its own, which becomes "
+                            "the daemon's user's; one that is not there is made");
+}
+
+/* The log, its head and its older files; 1 when NAME is none of them. */
+static int hand_name(const char *dir, const char *name, const char *log,
+                     const struct passwd *to, struct vial_error *err)
+{
+    auto_free char *path = path_join(dir, name);
+
+    if (!str_starts(name, log))
+        return 1;
+    if (!path)
+        return fail_memory(err);
+    return hand_file(path, to->pw_uid, to->pw_gid, err);
+}
+
+static int hand_files(const char *dir, const char *log, const struct passwd *to,
+                      struct vial_error *err)
+{
+    DIR *names = opendir(dir);
+    const struct dirent *entry = NULL;
+    int rc = 0;
+
+    if (!names)
+        return fail_sys(err, "list '%s'", dir);
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): nobody else has this stream */
+    while (rc == 0 && (entry = readdir(names)))
+        if (!str_eq(entry->d_name, ".") && !str_eq(entry->d_name, ".."))
+            rc = hand_name(dir, entry->d_name, log, to, err);
+    if (rc > 0)
+        rc = refuse_dir(dir, entry->d_name, err);
+    (void)closedir(names);
+    return rc;
+}
+
+/* The log of all runs is written without privilege, so it has to be USER's; and its
+ * directory, where it is renamed. But not one that others use too, like /var/log. */
 static int hand_over(const char *path, const char *user, struct vial_error *err)
 {
     auto_free char *dir = dir_of(path);
-    auto_str struct str head = { 0 };
     struct passwd entry;
     struct passwd *found = NULL;
     char buf[4096];
@@ -80,12 +97,13 @@ static int hand_over(const char *path, const char *user, struct vial_error *err)
         return 0;
     if (getpwnam_r(user, &entry, buf, sizeof(buf), &found) != 0 || !found)
         return fail(err, VIAL_E_VALUE, "serve: user '%s' does not exist", user);
-    str_printf(&head, "%s.head", path);
-    if (!str_ok(&head))
-        return fail_memory(err);
-    if (give_dir(dir, found, err) < 0 || give_file(path, found, err) < 0)
+    if (mkdir(dir, 0700) < 0 && errno != EEXIST)
+        return fail_sys(err, "make directory '%s'", dir);
+    if (hand_files(dir, path + strlen(dir) + 1, found, err) < 0)
         return -1;
-    return give_file(head.data, found, err);
+    if (lchown(dir, found->pw_uid, found->pw_gid) < 0)
+        return fail_sys(err, "hand '%s' over to '%s'", dir, user);
+    return 0;
 }
 
 static int seal(const struct settings *s, const struct front *f, struct vial_error *err)

@@ -15,21 +15,48 @@
 
 #define PIECE 65536
 
-/* What grows while it is copied is cut at the size it had. */
-int copy_bytes(int from, int to, uint64_t size)
+/* SIZE bytes from offset AT on. 1 when there were fewer. */
+static int copy_range(int from, int to, off_t at, uint64_t size)
 {
     char piece[PIECE];
 
+    if (lseek(from, at, SEEK_SET) < 0 || lseek(to, at, SEEK_SET) < 0)
+        return -errno;
     while (size > 0) {
         size_t want = size < sizeof(piece) ? (size_t)size : sizeof(piece);
         ssize_t n = io_read_all(from, piece, want);
         int rc = n < 0 ? (int)n : io_write_all(to, piece, (size_t)n);
 
         if (rc < 0 || n == 0)
-            return rc;
+            return rc < 0 ? rc : 1;
         size -= (uint64_t)n;
     }
     return 0;
+}
+
+/* What grows while it is copied is cut at the size it had. Holes stay holes: they
+ * cost the layer nothing, and could fill the disk that they are copied to. */
+int copy_bytes(int from, int to, uint64_t size)
+{
+    uint64_t at = 0;
+    int rc = 0;
+
+    while (rc == 0 && at < size) {
+        off_t data = lseek(from, (off_t)at, SEEK_DATA);
+        off_t hole = data < 0 ? -1 : lseek(from, data, SEEK_HOLE);
+        uint64_t end = hole > data && (uint64_t)hole < size ? (uint64_t)hole : size;
+
+        if (data < 0 && errno == ENXIO) /* nothing but a hole is left */
+            break;
+        if (data >= 0)
+            at = (uint64_t)data;
+        if (at < end)
+            rc = copy_range(from, to, (off_t)at, end - at);
+        at = end;
+    }
+    if (rc == 0 && ftruncate(to, (off_t)size) < 0)
+        rc = -errno;
+    return rc < 0 ? rc : 0;
 }
 
 bool copy_same(int a, int b)

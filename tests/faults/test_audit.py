@@ -22,9 +22,9 @@ def verified(log):
     return json.loads(done.stdout)
 
 
-def configured(where):
+def configured(where, rotate="64k"):
     config = where / "vial.yaml"
-    config.write_text("audit: {path: %s, rotate: 64k}\n" % (where / "log"))
+    config.write_text("audit: {path: %s, rotate: %s}\n" % (where / "log", rotate))
     return str(config), where / "log"
 
 
@@ -32,7 +32,7 @@ def configured(where):
 def full(tmp_path_factory):
     """A log whose next record begins another file."""
     where = tmp_path_factory.mktemp("full")
-    config, log = configured(where)
+    config, log = configured(where, "1m")
     while not log.exists() or log.stat().st_size < 65536:
         assert call("--config", config, "run", "bash", "true").returncode == 0
     return where

@@ -42,7 +42,7 @@ def installed():
 def keep_busy(daemon, over):
     """Runs of every kind, so that there is something to plot."""
     number = 0
-    while not over.wait(0.15):
+    while not over.wait(0.5):
         number += 1
         daemon.run("echo %d; exit %d" % (number, number % 5 == 0), timeout="5s")
 

@@ -8,7 +8,7 @@ import tempfile
 
 import pytest
 
-from daemon import VIAL, clean_env
+from daemon import VIAL, Daemon, clean_env
 
 
 def vial(d, *args, **more):
@@ -47,12 +47,15 @@ def test_standard_input_and_files_travel(daemon, tmp_path):
     assert (tmp_path / "out.bin").read_bytes() == bytes(range(256)) * 2
 
 
-def test_a_path_means_what_it_means_here(daemon):
-    with tempfile.TemporaryDirectory() as place:  # the daemon's own user must reach it
-        os.chmod(place, 0o755)
+def test_a_path_means_what_it_means_here():
+    with Daemon() as d, tempfile.TemporaryDirectory() as place:
+        os.chmod(place, 0o755)  # the daemon's own user must reach it
+        d.stop()
+        d.settings["policy"] = {"mount_roots": [place]}
+        d.start()
         with open(os.path.join(place, "here"), "w", encoding="ascii") as f:
             f.write("mine")
-        done = vial(daemon, "run", "--mount", ".:/data", "bash", "cat /data/here", cwd=place,
+        done = vial(d, "run", "--mount", ".:/data", "bash", "cat /data/here", cwd=place,
                     stdin=subprocess.DEVNULL)
     assert (done.returncode, done.stdout) == (0, b"mine"), done.stderr
 

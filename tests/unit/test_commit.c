@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <ftw.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -19,6 +20,7 @@
 #include "check.h"
 #include "workspace/apply.h"
 #include "workspace/commit.h"
+#include "workspace/copy.h"
 #include "workspace/patch.h"
 
 #define COUNT(table) (sizeof(table) / sizeof(*(table)))
@@ -454,6 +456,31 @@ static void links_that_lead_out_are_known(void **state)
     assert_false(changes_leads_out("a/b", "..x/y"));
 }
 
+/* A hole costs a layer nothing, so a copy of it must not cost the host's disk. */
+static void a_hole_is_copied_as_a_hole(void **state)
+{
+    static const char word[] = "word";
+    const off_t far = (off_t)200 << 20;
+    const off_t size = (off_t)1 << 30;
+    auto_fd int from = memfd_create("from", MFD_CLOEXEC);
+    auto_fd int to = memfd_create("to", MFD_CLOEXEC);
+    char text[sizeof word] = "";
+    struct stat st;
+
+    (void)state;
+    assert_int_equal(pwrite(from, word, sizeof word, 0), sizeof word);
+    assert_int_equal(pwrite(from, word, sizeof word, far), sizeof word);
+    assert_int_equal(ftruncate(from, size), 0);
+    assert_int_equal(copy_bytes(from, to, (uint64_t)size), 0);
+    assert_int_equal(fstat(to, &st), 0);
+    assert_int_equal(st.st_size, size);
+    assert_true((off_t)st.st_blocks * 512 < (off_t)16 << 20);
+    assert_int_equal(pread(to, text, sizeof text, far), sizeof word);
+    assert_string_equal(text, word);
+    assert_int_equal(pread(to, text, sizeof text, 0), sizeof word);
+    assert_string_equal(text, word);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -461,6 +488,7 @@ int main(void)
         cmocka_unit_test(a_recovery_cut_off_anywhere_is_finished_by_the_next),
         cmocka_unit_test(what_the_host_writes_after_a_cut_stands),
         cmocka_unit_test(hunks_make_the_new_text_of_the_old),
+        cmocka_unit_test(a_hole_is_copied_as_a_hole),
         cmocka_unit_test(links_that_lead_out_are_known),
     };
 

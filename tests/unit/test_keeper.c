@@ -574,11 +574,11 @@ static void a_waiting_vessels_limits_are_lowered_by_the_keeper(void **state)
     wait_until_empty();
 }
 
-static void order_zygote(const char *program, const char *variable, const char *import,
-                         const char *code)
+/* Takes PLAN. */
+static void order_of_plan(struct plan *plan, const char *program, const char *variable,
+                          const char *import, const char *code)
 {
     struct vial_error err = { 0 };
-    struct plan *plan = good_plan();
     struct pack p = { 0 };
     int leash;
 
@@ -596,6 +596,35 @@ static void order_zygote(const char *program, const char *variable, const char *
     assert_int_equal(hear(leash, &err, NULL), TALK_BAD);
     assert_string_equal(err.code, code);
     (void)close(leash);
+}
+
+static void order_zygote(const char *program, const char *variable, const char *import,
+                         const char *code)
+{
+    order_of_plan(good_plan(), program, variable, import, code);
+}
+
+/* Python would run what it finds there, before there is any confinement. */
+static void a_zygote_sees_nothing_but_the_hosts_own_files(void **state)
+{
+    char *root = *state;
+    struct plan *mounted = good_plan();
+    struct plan *rooted = good_plan();
+    struct stat st;
+
+    assert_int_equal(stat(root, &st), 0);
+    mounted->mounts = calloc(1, sizeof(*mounted->mounts));
+    mounted->mount_count = 1;
+    mounted->mounts[0] = (struct plan_mount){ .source = strdup(root),
+                                              .target = strdup("/data"),
+                                              .is_dir = true,
+                                              .dev = st.st_dev,
+                                              .ino = st.st_ino };
+    rooted->rootfs = strdup(root);
+    order_of_plan(mounted, "python3", "LANG=C", NULL, "VIAL-VALUE");
+    order_of_plan(rooted, "python3", "LANG=C", NULL, "VIAL-VALUE");
+    order_zygote("python3", "HOME=/data", NULL, "VIAL-VALUE");
+    wait_until_empty();
 }
 
 static void a_zygote_is_started_as_vial_would_or_not_at_all(void **state)
@@ -774,6 +803,7 @@ int main(void)
                                   root),
         cmocka_unit_test_prestate(a_zygote_is_started_as_vial_would_or_not_at_all,
                                   root),
+        cmocka_unit_test_prestate(a_zygote_sees_nothing_but_the_hosts_own_files, root),
         cmocka_unit_test_prestate(limits_are_never_raised_and_eggs_never_stolen, root),
         cmocka_unit_test_prestate(a_front_that_is_killed_takes_everything_with_it,
                                   root),

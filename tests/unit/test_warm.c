@@ -7,9 +7,11 @@
 #include <jansson.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/shape.h"
 #include "run_case.h"
 
 #include "vial/warm.h"
@@ -292,11 +294,61 @@ static void an_interpreter_waits_in_a_native_vessel(void **state)
     vial_engine_close(e);
 }
 
+/* A plan of the container engine's, with RUNTIME for its wall. */
+static struct plan *container_plan(const char *runtime, unsigned uid)
+{
+    struct plan *p = calloc(1, sizeof(*p));
+
+    p->driver = strdup("docker");
+    p->image = strdup("debian:12");
+    p->seccomp = strdup("default");
+    p->container.runtime = runtime ? strdup(runtime) : NULL;
+    p->container.prefix = strdup("vial");
+    p->container.uid = p->container.gid = uid;
+    p->container.retries = 3;
+    return p;
+}
+
+static void a_waiting_container_has_the_runtime_and_user_that_are_asked_for(
+    void **state)
+{
+    const struct driver driver = { .name = "docker", .waits = true };
+    struct plan *plans[] = { container_plan(NULL, 0), container_plan("runsc", 0),
+                             container_plan(NULL, 1234) };
+    struct plan_cache cache = { 0 };
+    struct vial_error err = { 0 };
+    struct plan *made = NULL;
+    char *keys[3];
+
+    (void)state;
+    for (size_t i = 0; i < 3; i++)
+        keys[i] = shape_key(&driver, plans[i]);
+    assert_string_not_equal(keys[0], keys[1]);
+    assert_string_not_equal(keys[0], keys[2]);
+    assert_int_equal(shape_template(plans[1], &made, &err), 0);
+    assert_string_equal(made->container.runtime, "runsc");
+    assert_string_equal(made->container.prefix, "vial");
+    assert_int_equal(made->container.retries, 3);
+    assert_true(shape_can_wait(&driver, plans[0]));
+    plans[0]->container.caches = &cache;
+    plans[0]->container.cache_count = 1;
+    assert_false(shape_can_wait(&driver, plans[0]));
+    plans[0]->container.caches = NULL;
+    plans[0]->container.cache_count = 0;
+    plan_free(made);
+    for (size_t i = 0; i < 3; i++) {
+        free(keys[i]);
+        plan_free(plans[i]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_waiting_vessel_is_taken_and_says_so),
         cmocka_unit_test(no_vessel_is_used_twice),
+        cmocka_unit_test(
+            a_waiting_container_has_the_runtime_and_user_that_are_asked_for),
         cmocka_unit_test(an_empty_stock_is_no_reason_to_wait),
         cmocka_unit_test(what_is_asked_for_again_becomes_warm),
         cmocka_unit_test(what_can_still_be_set_is_no_obstacle),
