@@ -95,7 +95,6 @@ void mcp_tools_done(struct mcp_tools *tools);
 
 /* The whole params of the call; among them the client's `inputResponses`. */
 const json_t *mcp_call_params(const struct mcp_call *call);
-bool mcp_call_is_modern(const struct mcp_call *call); /* 2026-07-28 or later */
 /* What the client said it can do: an object. */
 const json_t *mcp_call_capabilities(const struct mcp_call *call);
 

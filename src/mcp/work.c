@@ -91,11 +91,6 @@ const json_t *mcp_call_params(const struct mcp_call *call)
     return ((const struct work *)call->core)->params;
 }
 
-bool mcp_call_is_modern(const struct mcp_call *call)
-{
-    return ((const struct work *)call->core)->modern;
-}
-
 const json_t *mcp_call_capabilities(const struct mcp_call *call)
 {
     return ((const struct work *)call->core)->capabilities;

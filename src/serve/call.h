@@ -74,6 +74,5 @@ int stream_output(struct stream *s, int stream, int64_t offset, const void *data
                   size_t len);
 /* The last event, behind all output, and the end. Takes TOLD. */
 int stream_last(struct stream *s, const char *event, json_t *told);
-void stream_end(struct stream *s);
 
 #endif

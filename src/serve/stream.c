@@ -131,8 +131,3 @@ int stream_last(struct stream *s, const char *event, json_t *told)
     web_end(s->call->web);
     return rc;
 }
-
-void stream_end(struct stream *s)
-{
-    web_end(s->call->web);
-}
