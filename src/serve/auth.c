@@ -193,7 +193,7 @@ static bool is_port(const char *text)
            (*text == ':' && text[1 + strspn(text + 1, "0123456789")] == '\0');
 }
 
-static bool is_name(const char *host, size_t len, const char *name)
+static bool is_host(const char *host, size_t len, const char *name)
 {
     return strlen(name) == len && strncasecmp(host, name, len) == 0 &&
            is_port(host + len);
@@ -211,10 +211,10 @@ static int check_host(const struct auth *a, const struct web_request *req,
     if (!host)
         return fail(err, VIAL_E_HTTP, "the header Host is missing");
     for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++)
-        if (is_name(host, len, ours[i]))
+        if (is_host(host, len, ours[i]))
             return 0;
     for (size_t i = 0; i < a->hosts.count; i++)
-        if (is_name(host, len, a->hosts.items[i]))
+        if (is_host(host, len, a->hosts.items[i]))
             return 0;
     (void)fail(err, VIAL_E_HOST, "Host is none of this server's names");
     return fail_remedy(err, "add it to 'hosts' below 'serve' in the settings");
