@@ -186,9 +186,17 @@ static size_t host_len(const char *text)
     return (size_t)(end - text) + (text[0] == '[' ? 1 : 0);
 }
 
-static bool is_word(const char *text, size_t len, const char *word)
+/* Nothing, or ":80". */
+static bool is_port(const char *text)
 {
-    return strlen(word) == len && strncasecmp(text, word, len) == 0;
+    return *text == '\0' ||
+           (*text == ':' && text[1 + strspn(text + 1, "0123456789")] == '\0');
+}
+
+static bool is_host(const char *host, size_t len, const char *name)
+{
+    return strlen(name) == len && strncasecmp(host, name, len) == 0 &&
+           is_port(host + len);
 }
 
 /* A web page that a browser was led to under a name of its own (DNS rebinding) says
@@ -203,10 +211,10 @@ static int check_host(const struct auth *a, const struct web_request *req,
     if (!host)
         return fail(err, VIAL_E_HTTP, "the header Host is missing");
     for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++)
-        if (is_word(host, len, ours[i]))
+        if (is_host(host, len, ours[i]))
             return 0;
     for (size_t i = 0; i < a->hosts.count; i++)
-        if (is_word(host, len, a->hosts.items[i]))
+        if (is_host(host, len, a->hosts.items[i]))
             return 0;
     (void)fail(err, VIAL_E_HOST, "Host is none of this server's names");
     return fail_remedy(err, "add it to 'hosts' below 'serve' in the settings");

@@ -113,7 +113,7 @@ def test_runs_and_sessions_are_seen_by_their_owner_alone(tcp):
 
 @pytest.mark.parametrize("host,status", [
     ("localhost", 200), ("127.0.0.1:1", 200), ("[::1]:80", 200), ("VIAL.test:99", 200),
-    ("evil.test", 403), ("127.0.0.1.evil.test", 403), ("localhost.evil", 403),
+    ("evil.test", 403), ("localhost:80@evil.test", 403), ("127.0.0.1.evil.test", 403), ("localhost.evil", 403),
 ])
 def test_a_host_that_is_not_ours_is_refused(tcp, host, status):
     """A browser led here under another name (DNS rebinding) gets nowhere."""
