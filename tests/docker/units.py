@@ -10,6 +10,9 @@ SUITES = [("contract", "test_contract", "bind"), ("contract_exec", "test_contrac
           ("contract_copy", "test_contract", "copy"), ("contract_kept", "test_contract", "bind"),
           ("session_streams", "test_session_streams", "bind"),
           ("session_files", "test_session_files", "bind"), ("session", "test_session", "bind"),
+          ("session_exec", "test_session", "exec"),
+          ("session_files_exec", "test_session_files", "exec"),
+          ("session_streams_exec", "test_session_streams", "exec"),
           ("context", "test_context", "bind"), ("keep", "test_keep", "bind")]
 
 
