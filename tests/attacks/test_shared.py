@@ -67,8 +67,9 @@ def test_the_guests_limits_and_priority_are_its_own():
 
 
 LOCK = """
-import fcntl, sys
-kept = [open(p) for p in ("/usr/bin/env", "/etc/ld.so.cache", "/etc/services")]
+import fcntl, os, sys
+more = [p for p in ("/etc/ld.so.cache", "/etc/services") if os.path.exists(p)]
+kept = [open(p) for p in ["/usr/bin/env", *more]]
 try:
     for f in kept: fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
     print("CONTAINED", flush=True)

@@ -141,7 +141,8 @@ static void execs_run_at_once_and_output_is_told_apart(void **state)
 
 static void live_stdin_makes_a_conversation(void **state)
 {
-    struct vial_exec_options o = { .shell = "while read x; do echo got $x; done",
+    struct vial_exec_options o = { .shell = "while read x; do echo got $x; done; "
+                                            "while [ ! -e go ]; do sleep 0.05; done",
                                    .stdin_live = true };
     struct vial_chunk c;
     struct vial_exec *x;
@@ -157,6 +158,7 @@ static void live_stdin_makes_a_conversation(void **state)
     good(vial_exec_write(x, "b\n", 2, -1, &taken, &err));
     good(vial_exec_close_stdin(x, &err));
     refused(vial_exec_write(x, "c\n", 2, -1, &taken, &err), "VIAL-VALUE");
+    good(vial_session_put(s, "go", "", 0, 0, &err));
     assert_int_equal(wait_for(x).verdict, VIAL_OK);
     assert_output(x, 1, "got a\ngot b\n");
     refused(vial_exec_write(x, "c\n", 2, -1, &taken, &err), "VIAL-EXEC");
