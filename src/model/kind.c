@@ -51,9 +51,10 @@ static void number_done(void *member)
 static int refuse_choice(const struct field *f, const struct shown *shown,
                          struct vial_error *err)
 {
+    const char *end = f->choices + value_choices_told(f->choices);
     auto_str struct str names = { 0 };
 
-    for (const char *c = f->choices; *c; c++) {
+    for (const char *c = f->choices; c < end; c++) {
         if (*c == '|')
             str_puts(&names, ", ");
         else

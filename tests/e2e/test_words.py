@@ -11,6 +11,10 @@ def test_only_what_runs_a_program_explains_its_exit_status(vial):
 def test_a_driver_for_tests_is_no_choice(vial):
     assert "auto|native|docker|process." in vial("run", "--help").text
     assert "fake" not in vial("run", "--help").text + vial("completion", "bash").text
+    assert "fake" not in vial("schema", "request").text + vial("schema", "config").text
+    done = vial("run", "--driver", "nope", "bash", "true")
+    assert done.status == 125 and "fake" not in done.errors
+    assert vial("run", "--driver", "", "bash", "true").status == 125
 
 
 def test_a_file_that_was_not_made_is_a_warning(vial, tmp_path):
