@@ -161,7 +161,7 @@ def test_several_runs_at_once(run):
 # Limits.
 
 def test_memory_is_a_hard_limit_and_the_result_says_so(run):
-    """covers: FR-020-54 FR-020-62 FR-020-63 NFR-020-37 NFR-020-54"""
+    """covers: FR-020-54 FR-020-62 FR-020-63 NFR-020-37"""
     r = run("--memory", "64m", "python", "b = bytearray(200 << 20)\nprint(len(b))")
     assert r["verdict"] == "oom" and r["limits_hit"] == ["memory"], r
 
