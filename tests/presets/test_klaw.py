@@ -123,14 +123,14 @@ def test_the_limits_are_the_documents(klaw, vial, containers, api):
     # What fits does run: it is the limit that killed, not something else.
     fits = execute("b = bytearray(150 << 20)\nprint(len(b) >> 20)", "python")
     assert fits.text == "150\n"
-    result = vial("--preset", "klaw", "run", "--json", "python", "b = bytearray(600 << 20)").json
-    assert (result["verdict"], result["limits_hit"]) == ("oom", ["memory"])
-    assert 0 < result["usage"]["memory_peak_bytes"] <= 256 << 20
     for c in containers("klaw-sandbox-"):
         host = c["HostConfig"]
         assert host["ReadonlyRootfs"] and host["NetworkMode"] == "none"
         assert host["Memory"] == host["MemorySwap"] == 256 << 20
         assert host["NanoCpus"] == 10 ** 9
+    result = vial("--preset", "klaw", "run", "--json", "python", "b = bytearray(600 << 20)").json
+    assert (result["verdict"], result["limits_hit"]) == ("oom", ["memory"])
+    assert 0 < result["usage"]["memory_peak_bytes"] <= 256 << 20
 
 
 def test_the_network_is_a_bridge_unless_disabled(needs_engine, klaw, containers):
