@@ -160,7 +160,8 @@ static int check_seccomp(const char *name, struct vial_error *err)
         strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
                      "0123456789._-") == strlen(name))
         return 0;
-    return fail(err, VIAL_E_VALUE, "seccomp '%s' is not a profile's name", name);
+    (void)fail(err, VIAL_E_VALUE, "seccomp '%s' is not a profile's name", name);
+    return fail_remedy(err, "use letters, digits, '.', '_' and '-'; 'default' is one");
 }
 
 static int put_string(char **out, const char *value, struct vial_error *err)
