@@ -10,6 +10,7 @@
 #include "base/fail.h"
 #include "mcp/http.h"
 #include "mcp/vial.h"
+#include "serve/protocol.h"
 
 #include "vial/warm.h"
 
@@ -91,30 +92,11 @@ static int open_engine(const struct serve *s, struct generation *g,
     return warm(g, err);
 }
 
-/* What tools run goes through the same gate as all that callers run. */
-static int enter_gate(void *context, const char *owner, int cancel_fd,
-                      struct vial_error *err)
-{
-    struct caller *caller = gate_known(context, owner);
-    struct gate_pass pass;
-
-    if (!caller)
-        return fail(err, VIAL_E_INTERNAL, "'%s' never came in", owner);
-    return gate_enter(context, caller, cancel_fd, &pass, err);
-}
-
-static void leave_gate(void *context, const char *owner, double cpu_ms)
-{
-    gate_leave(context, gate_known(context, owner), cpu_ms);
-}
-
 /* Host and Origin have been judged by the time a request gets there. */
 static int open_mcp(struct serve *s, struct generation *g, struct vial_error *err)
 {
     struct mcp_http_options options = { .any_host = true };
-    const struct mcp_gate gate = { .context = &s->gate,
-                                   .enter = enter_gate,
-                                   .leave = leave_gate };
+    const struct mcp_gate gate = protocol_gate(s);
 
     if (mcp_vial_open(g->engine, s->registry, s->sources.preset, &gate, &g->mcp, err) <
         0)
