@@ -34,8 +34,18 @@ static int enter(void *context, const struct mcp_call *call, double *queued_ms,
 
     if (!caller)
         return fail(err, VIAL_E_INTERNAL, "'%s' never came in", call->owner);
-    if (gate_enter(&s->gate, caller, call->cancel_fd, &pass, err) < 0)
+    if (gate_enter(&s->gate, caller, call->cancel_fd, &pass, err) < 0) {
+        const struct refusal what = { .caller = call->owner,
+                                      .address = "",
+                                      .request = name_of(call),
+                                      .method = "POST",
+                                      .path = "/mcp",
+                                      .status = call_status_of(err),
+                                      .why = err };
+
+        refusals_record(&s->refusals, &what);
         return -1;
+    }
     *queued_ms = pass.queue_ms;
     return 0;
 }
