@@ -352,6 +352,7 @@ static json_t *artifact_schema(void)
 json_t *schema_result(void)
 {
     static const char *const members[] = { "id",
+                                           "correlation?",
                                            "verdict",
                                            "stage",
                                            "exit_code",
@@ -380,6 +381,7 @@ json_t *schema_result(void)
                                            "preset_code?",
                                            "wanted_driver?" };
     json_t *const values[] = { typed("string"),
+                               typed("string"),
                                names(result_verdicts),
                                choices("compile|run"),
                                nullable("integer"),

@@ -376,7 +376,8 @@ static bool is_ours(const char *variable, size_t len)
 {
     static const char *const known[] = { "VIAL_SHARE",        "VIAL_CONFIG",
                                          "VIAL_PRESET",       "VIAL_LANGUAGES",
-                                         "VIAL_ENGINE_PLAIN", "VIAL_STATE" };
+                                         "VIAL_ENGINE_PLAIN", "VIAL_STATE",
+                                         "VIAL_REQUEST_ID" /* of a program inside */ };
 
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
         if (strlen(known[i]) == len && strncmp(variable, known[i], len) == 0)
