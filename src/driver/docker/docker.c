@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "driver/docker/docker.h"
 
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -161,6 +162,19 @@ static int open_vessel(const struct plan *plan, int guest_fd, struct vessel **ou
     return 0;
 }
 
+static int sweep(int cancel_fd, unsigned *removed, struct vial_error *err)
+{
+    struct api api;
+    int there;
+
+    *removed = 0;
+    if (api_find(&api, err) < 0)
+        return -1;
+    api.cancel_fd = &cancel_fd;
+    there = keep_reach(&api, err);
+    return there <= 0 ? there : keep_sweep(&api, 0, UINT_MAX, removed, err);
+}
+
 const struct driver driver_docker = {
     .name = "docker",
     .probe = docker_probe,
@@ -168,6 +182,7 @@ const struct driver driver_docker = {
     .kill = kill_container,
     .usage = usage_of,
     .close = close_vessel,
+    .sweep = sweep,
     .waits = true,
     .wants_image = true,
 };
