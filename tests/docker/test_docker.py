@@ -97,7 +97,9 @@ def test_dk_01_a_container_has_what_was_promised(api, start):
     assert "host" not in (host["PidMode"], host["UTSMode"], host["UsernsMode"],
                           host["CgroupnsMode"])
     assert not host["Binds"] and not host["Devices"] and not host["PortBindings"]
-    assert [m["Target"] for m in host["Mounts"]] == ["/.vial-init"]
+    assert [m["Target"] for m in host["Mounts"]] == ["/.vial-init", "/.vial-line"]
+    assert all(m["ReadOnly"] for m in host["Mounts"])
+    assert not os.path.exists(host["Mounts"][1]["Source"])  # nobody listens any more
     assert host["LogConfig"]["Type"] == "none"
 
 

@@ -99,8 +99,11 @@ static void close_vessel(struct vessel *vessel)
     kill_container(vessel);
     wait_for_death(d);
     pump_stop(d->pump);
+    line_close(d->line);
+    str_done(&d->early);
     remove_container(d);
     count_done(&d->count);
+    auto_fd_(&d->attached_fd);
     auto_fd_(&d->hold_fd);
     auto_fd_(&d->seccomp_fd);
     auto_fd_(&d->pidfd);
@@ -150,7 +153,7 @@ static int open_vessel(const struct plan *plan, int guest_fd, struct vessel **ou
                                  .level = "container",
                                  .limits_by = "cgroup",
                                  .path = PATH_SEARCH };
-    d->pidfd = d->hold_fd = d->seccomp_fd = -1;
+    d->pidfd = d->hold_fd = d->seccomp_fd = d->attached_fd = -1;
     count_init(&d->count);
     sys_make_id('v', d->vessel.id);
     if (find_engine(d, plan, err) < 0 || start_container(d, plan, guest_fd, err) < 0) {
