@@ -8,6 +8,7 @@ import sys
 
 MAIN = "/work/main.py"
 started_with = set(sys.modules)
+known_finders, known_hooks, known_types = [], [], {type(None)}
 loader = sys.modules["_frozen_importlib_external"].SourceFileLoader
 
 
@@ -30,6 +31,9 @@ def prepare(names):
         site.USER_BASE = site.USER_SITE = None
         site.getusersitepackages()
     rehearse()
+    known_finders[:] = map(id, sys.meta_path)
+    known_hooks[:] = map(id, sys.path_hooks)
+    known_types.update(map(type, sys.path_importer_cache.values()))
     import gc
     gc.collect()
     gc.freeze()
@@ -93,17 +97,15 @@ def begin(argv, env, piped):
         reopen_stdin()
 
 
-def introduce():
+def introduce(main):
     """What python tells __main__ about its file."""
-    main = sys.modules["__main__"].__dict__
     main["__file__"] = MAIN
     main["__cached__"] = None
     main["__loader__"] = loader("__main__", MAIN)
 
 
-def retire():
+def retire(main):
     """And takes back afterwards."""
-    main = sys.modules["__main__"].__dict__
     main.pop("__file__", None)
     main.pop("__cached__", None)
 
@@ -131,13 +133,24 @@ def exit_code(value):
     return 1
 
 
+def is_as_it_was():
+    """The program has put nothing of its own where modules are looked for."""
+    try:
+        return (list(map(id, sys.meta_path)) == known_finders
+                and list(map(id, sys.path_hooks)) == known_hooks
+                and all(type(finder) in known_types
+                        for finder in sys.path_importer_cache.values()))
+    except BaseException:
+        return False
+
+
 def finish():
-    """True when the rest of the output could be written: python would exit with 120
-    otherwise."""
+    """None unless the rest of the output could be written: python would exit with 120
+    then. Else whether sys is as it was."""
     for stream in (sys.stdout, sys.stderr):
         try:
             if stream is not None and not stream.closed:
                 stream.flush()
         except BaseException:
             return None
-    return True
+    return is_as_it_was()
