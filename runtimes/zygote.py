@@ -8,7 +8,6 @@ import sys
 
 MAIN = "/work/main.py"
 started_with = set(sys.modules)
-known_finders, known_hooks, known_types = [], [], {type(None)}
 loader = sys.modules["_frozen_importlib_external"].SourceFileLoader
 
 
@@ -31,9 +30,6 @@ def prepare(names):
         site.USER_BASE = site.USER_SITE = None
         site.getusersitepackages()
     rehearse()
-    known_finders[:] = map(id, sys.meta_path)
-    known_hooks[:] = map(id, sys.path_hooks)
-    known_types.update(map(type, sys.path_importer_cache.values()))
     import gc
     gc.collect()
     gc.freeze()
@@ -133,24 +129,13 @@ def exit_code(value):
     return 1
 
 
-def is_as_it_was():
-    """The program has put nothing of its own where modules are looked for."""
-    try:
-        return (list(map(id, sys.meta_path)) == known_finders
-                and list(map(id, sys.path_hooks)) == known_hooks
-                and all(type(finder) in known_types
-                        for finder in sys.path_importer_cache.values()))
-    except BaseException:
-        return False
-
-
 def finish():
-    """None unless the rest of the output could be written: python would exit with 120
-    then. Else whether sys is as it was."""
+    """True when the rest of the output could be written: python would exit with 120
+    otherwise."""
     for stream in (sys.stdout, sys.stderr):
         try:
             if stream is not None and not stream.closed:
                 stream.flush()
         except BaseException:
             return None
-    return is_as_it_was()
+    return True

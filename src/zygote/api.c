@@ -23,5 +23,7 @@ int api_find(struct api *out) /* NOLINT(readability-function-size): a table */
     rc |= find("PyUnicode_Type", (void *)&out->PyUnicode_Type);
     rc |= find("PyLong_Type", (void *)&out->PyLong_Type);
     rc |= find("PyBool_Type", (void *)&out->PyBool_Type);
+    rc |= find("PyList_Type", (void *)&out->PyList_Type);
+    rc |= find("PyDict_Type", (void *)&out->PyDict_Type);
     return rc;
 }

@@ -40,10 +40,11 @@
     CALL(PyModule_New, void *, (const char *))                                         \
     CALL(PyUnicode_CompareWithASCIIString, int, (void *, const char *))                \
     CALL(PyList_New, void *, (long))                                                   \
+    CALL(PyList_Size, long, (void *))                                                  \
+    CALL(PyList_GetItem, void *, (void *, long))                                       \
     CALL(PyList_Append, int, (void *, void *))                                         \
     CALL(PyLong_FromLong, void *, (long))                                              \
     CALL(PyLong_AsLong, long, (void *))                                                \
-    CALL(PyObject_IsTrue, int, (void *))                                               \
     CALL(PyObject_GC_IsTracked, int, (void *))                                         \
     CALL(PyObject_GC_Track, void, (void *))                                            \
     CALL(PyObject_GC_UnTrack, void, (void *))                                          \
@@ -61,7 +62,8 @@ struct api {
     API_CALLS
 #undef CALL
     void *none; /* Py_None */
-    void *PyModule_Type, *PyUnicode_Type, *PyLong_Type, *PyBool_Type;
+    void *PyModule_Type, *PyUnicode_Type, *PyLong_Type, *PyBool_Type, *PyList_Type,
+        *PyDict_Type;
 };
 
 /* 0, or -1 when this is no python that we know. */

@@ -11,6 +11,11 @@ struct module {
     void **values;
 };
 
+struct list {
+    long size;
+    void *items[];
+};
+
 /* struct PyDictObject, whose first members are the same from 3.6 on; `can_swap`
  * makes sure of it. */
 struct dict {
@@ -53,9 +58,14 @@ static bool can_swap(const struct api *api)
     return good;
 }
 
+static const void *type_of(const void *object)
+{
+    return ((void *const *)object)[1]; /* ob_type */
+}
+
 static bool is_module(const struct api *api, const void *object)
 {
-    return ((void *const *)object)[1] == api->PyModule_Type; /* ob_type */
+    return type_of(object) == api->PyModule_Type;
 }
 
 /* Borrowed references all along: counting them would write to their pages. */
@@ -98,16 +108,78 @@ static struct module *note_named(const struct api *api, const char *name)
     return m->object && note(m, api) ? m : NULL;
 }
 
-/* What finds modules knows whole directories. They are let go of early, and would
- * take that with them. */
-static void keep_finders(const struct api *api, const struct module *sys)
+static struct list *note_list(const struct api *api, const struct module *sys,
+                              const char *name)
 {
-    void *finders = api->PyDict_GetItemString(sys->dict, "path_importer_cache");
+    void *list = api->PyDict_GetItemString(sys->dict, name);
+    long size = list && type_of(list) == api->PyList_Type ? api->PyList_Size(list) : 0;
+    struct list *l = calloc(1, sizeof *l + (size_t)size * sizeof(void *));
+
+    if (!l)
+        return NULL;
+    l->size = size;
+    for (long i = 0; i < size; i++)
+        l->items[i] = api->PyList_GetItem(list, i);
+    return l;
+}
+
+static bool is_same_list(const struct api *api, const struct module *sys,
+                         const char *name, const struct list *l)
+{
+    void *list = api->PyDict_GetItemString(sys->dict, name);
+
+    if (!l || !list || type_of(list) != api->PyList_Type ||
+        api->PyList_Size(list) != l->size)
+        return false;
+    for (long i = 0; i < l->size; i++)
+        if (api->PyList_GetItem(list, i) != l->items[i])
+            return false;
+    return true;
+}
+
+/* One of those kinds whose end is nothing to see. */
+static bool is_known_type(const struct modules *m, const void *type)
+{
+    for (size_t i = 0; i < MODULES_FINDERS; i++)
+        if (m->finder_types[i] == type)
+            return true;
+    return false;
+}
+
+/* What finds modules knows whole directories. It is let go of, and would take that
+ * with it. */
+static void keep_finders(struct modules *m, const struct api *api)
+{
+    void *finders = api->PyDict_GetItemString(m->sys->dict, "path_importer_cache");
+    void *key = NULL, *value = NULL;
+    size_t count = 0;
+    long at = 0;
+
+    m->finders = note_list(api, m->sys, "meta_path");
+    m->hooks = note_list(api, m->sys, "path_hooks");
+    m->finder_types[count++] = type_of(api->none);
+    while (finders && api->PyDict_Next(finders, &at, &key, &value)) {
+        api->Py_IncRef(value);
+        if (count < MODULES_FINDERS && !is_known_type(m, type_of(value)))
+            m->finder_types[count++] = type_of(value);
+    }
+}
+
+/* The program has put nothing of its own where modules are looked for. */
+static bool are_finders_tame(const struct modules *m, const struct api *api)
+{
+    void *finders = api->PyDict_GetItemString(m->sys->dict, "path_importer_cache");
     void *key = NULL, *value = NULL;
     long at = 0;
 
-    while (finders && api->PyDict_Next(finders, &at, &key, &value))
-        api->Py_IncRef(value);
+    if (!is_same_list(api, m->sys, "meta_path", m->finders) ||
+        !is_same_list(api, m->sys, "path_hooks", m->hooks) || !finders ||
+        type_of(finders) != api->PyDict_Type)
+        return false;
+    while (api->PyDict_Next(finders, &at, &key, &value))
+        if (!is_known_type(m, type_of(value)))
+            return false;
+    return true;
 }
 
 void modules_note(struct modules *m, const struct api *api, void *last)
@@ -130,7 +202,7 @@ void modules_note(struct modules *m, const struct api *api, void *last)
     m->sys = note_named(api, "sys");
     m->builtins = note_named(api, "builtins");
     if (m->sys)
-        keep_finders(api, m->sys);
+        keep_finders(m, api);
 }
 
 void modules_begin(struct modules *m, const struct api *api)
@@ -155,7 +227,7 @@ static bool is_unchanged(const struct module *m, const struct api *api)
 /* Such a value has no end that could be seen. */
 static bool is_plain(const struct api *api, const void *value)
 {
-    const void *type = ((void *const *)value)[1]; /* ob_type */
+    const void *type = type_of(value);
 
     return value == api->none || type == api->PyUnicode_Type ||
            type == api->PyLong_Type || type == api->PyBool_Type;
@@ -228,8 +300,7 @@ static void take_out(const struct api *api, void *from, void *take)
 }
 
 /* Reads all and writes to next to nothing, since what is written to must be copied. */
-static bool hide_at_once(const struct modules *m, const struct api *api, void *all,
-                         bool tame)
+static bool hide_at_once(const struct modules *m, const struct api *api, void *all)
 {
     void *key = NULL, *value = NULL;
     void *rest = api->PyDict_New();
@@ -237,8 +308,8 @@ static bool hide_at_once(const struct modules *m, const struct api *api, void *a
     long at = 0;
     bool good = rest != NULL;
 
-    tame = tame && is_tame(m, m->sys, api) && is_tame(m, m->builtins, api);
-    if (good && tame)
+    if (good && is_tame(m, m->sys, api) && is_tame(m, m->builtins, api) &&
+        are_finders_tame(m, api))
         good = api->PyDict_SetItemString(rest, "", m->last) == 0;
 
     while (good && api->PyDict_Next(all, &at, &key, &value)) {
@@ -256,11 +327,11 @@ static bool hide_at_once(const struct modules *m, const struct api *api, void *a
     return good;
 }
 
-void modules_hide(const struct modules *m, const struct api *api, bool tame)
+void modules_hide(const struct modules *m, const struct api *api)
 {
     void *all = api->PyImport_GetModuleDict();
 
-    if (m->last && m->count > 0 && hide_at_once(m, api, all, tame))
+    if (m->last && m->count > 0 && hide_at_once(m, api, all))
         return;
     for (size_t i = 0; i < m->count; i++) {
         const struct module *one = &m->at[i];

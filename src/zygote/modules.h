@@ -15,10 +15,14 @@
 
 #include "zygote/api.h"
 
+#define MODULES_FINDERS 8
+
 struct modules {
     struct module *at;
     size_t count;
     struct module *sys, *builtins;
+    struct list *finders, *hooks;              /* sys.meta_path and sys.path_hooks */
+    const void *finder_types[MODULES_FINDERS]; /* of sys.path_importer_cache */
     void *last;  /* a module that nobody knows, or NULL: this python has other dicts */
     void *input; /* sys.__stdin__, as the child got it */
 };
@@ -27,8 +31,7 @@ struct modules {
 void modules_note(struct modules *m, const struct api *api, void *last);
 /* In the child, once its streams are its own. */
 void modules_begin(struct modules *m, const struct api *api);
-/* After the program's last word: takes from sys.modules what is as it was. TAME: what
- * hangs on the lists of sys is not the program's. */
-void modules_hide(const struct modules *m, const struct api *api, bool tame);
+/* After the program's last word: takes from sys.modules what is as it was. */
+void modules_hide(const struct modules *m, const struct api *api);
 
 #endif

@@ -346,7 +346,7 @@ static _Noreturn void finish(struct python *py)
     good = ask(py, "finish", NULL, NULL, NULL);
     py->ending.armed = good != py->api.none;
     if (py->ending.armed)
-        modules_hide(&py->modules, &py->api, py->api.PyObject_IsTrue(good) == 1);
+        modules_hide(&py->modules, &py->api);
     drop(py, good);
     if (py->api.Py_FinalizeEx() < 0)
         py->ending.code = 120;
