@@ -273,6 +273,7 @@ void engine_run(struct vial_engine *e, const struct vial_request *req,
 
     run_init(&r, e, watch);
     if (engine_plan(e, req, &r.driver, &r.plan, &err) < 0 ||
+        plan_correlate(r.plan, r.watch->correlation, &err) < 0 ||
         admit_programs(r.driver, r.plan, &err) < 0 || record_begin(&r, req, &err) < 0 ||
         open_vessel(&r, &err) < 0) {
         collect_refusal(&r, &err, result);
@@ -285,6 +286,9 @@ void engine_run(struct vial_engine *e, const struct vial_request *req,
         else
             collect_refusal(&r, &err, result);
     }
+    if (r.plan && r.plan->correlation)
+        (void)snprintf(result->correlation, sizeof(result->correlation), "%s",
+                       r.plan->correlation);
     finish(&r, result);
     speak_as_preset(&r, req, result);
     record_end(&r, req, result);

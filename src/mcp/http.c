@@ -18,6 +18,7 @@
 /* One HTTP request, and how far its answer has got. */
 struct answer {
     struct web_request *req;
+    const char *correlation;
     const char *session_id; /* to be told, or NULL */
     pthread_mutex_t lock;   /* for what follows: a heart beats in a thread of its own */
     bool streaming;
@@ -161,6 +162,7 @@ static void serve_modern(struct mcp_http *http, struct answer *a,
     auto_rpc_error struct rpc_error err = { 0 };
     struct mcp_exchange x = { .mcp = http->options.mcp,
                               .owner = owner,
+                              .correlation = a->correlation,
                               .message = m,
                               .cancel_fd = web_gone_fd(a->req),
                               .send = send_meanwhile,
@@ -202,6 +204,7 @@ static void serve_request(struct mcp_http *http, struct answer *a,
     struct mcp_exchange x = { .mcp = http->options.mcp,
                               .peer = s->peer,
                               .owner = s->owner,
+                              .correlation = a->correlation,
                               .message = m,
                               .send = send_meanwhile,
                               .transport = a };
@@ -336,19 +339,22 @@ static void serve_delete(struct mcp_http *http, struct answer *a, const char *ow
     (void)web_reply(a->req, 204, NULL, NULL, 0);
 }
 
-void mcp_http_handle(struct mcp_http *http, struct web_request *req, const char *owner)
+void mcp_http_handle(struct mcp_http *http, struct web_request *req,
+                     const struct mcp_asker *who)
 {
     const char *method = web_method(req);
-    struct answer a = { .req = req, .lock = PTHREAD_MUTEX_INITIALIZER };
+    struct answer a = { .req = req,
+                        .correlation = who->correlation,
+                        .lock = PTHREAD_MUTEX_INITIALIZER };
 
     if (!http_is_ours(http, req)) {
         refuse(&a, NULL, 403, RPC_INVALID, "Forbidden: unknown Host or Origin");
     } else if (strcmp(method, "POST") == 0) {
-        serve_post(http, &a, owner);
+        serve_post(http, &a, who->owner);
     } else if (strcmp(method, "GET") == 0) {
-        serve_get(http, &a, owner);
+        serve_get(http, &a, who->owner);
     } else if (strcmp(method, "DELETE") == 0) {
-        serve_delete(http, &a, owner);
+        serve_delete(http, &a, who->owner);
     } else {
         (void)web_set_header(req, "Allow", "POST, GET, DELETE");
         refuse(&a, NULL, 405, RPC_INVALID, "Method Not Allowed");

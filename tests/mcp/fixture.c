@@ -675,7 +675,7 @@ static const struct mcp_prompt prompts[] = {
 
 static void handle(void *context, struct web_request *req)
 {
-    mcp_http_handle(context, req, "");
+    mcp_http_handle(context, req, &(struct mcp_asker){ .owner = "" });
 }
 
 static int listen_somewhere(unsigned short *port)
