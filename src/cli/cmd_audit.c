@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "audit/audit.h"
 #include "base/fail.h"
@@ -32,6 +33,22 @@ static int find_log(struct cli *cli, char **out, struct vial_error *err)
     }
     *out = strdup(path);
     return *out ? 0 : fail_memory(err);
+}
+
+/* A log that was removed has its head beside it, and is not whole; where there is
+ * neither, there was none. */
+static int check_log(const char *path, struct vial_error *err)
+{
+    auto_str struct str head = { 0 };
+
+    str_printf(&head, "%s.head", path);
+    if (!str_ok(&head))
+        return fail_memory(err);
+    if (access(path, F_OK) == 0 || access(head.data, F_OK) == 0)
+        return 0;
+    (void)fail(err, VIAL_E_AUDIT, "there is no audit log '%s'", path);
+    return fail_remedy(err,
+                       "name the one that 'audit: {path: …}' in the settings names");
 }
 
 /* "SEQ:HASH" */
@@ -212,7 +229,7 @@ static int run(struct cli *cli)
         (void)fail_remedy(&err, "usage: vial audit verify|show [LOG]");
         return cli_fail(cli, &err);
     }
-    if (find_log(cli, &path, &err) == 0)
+    if (find_log(cli, &path, &err) == 0 && check_log(path, &err) == 0)
         status = verifying ? verify(cli, path, &err) : show(cli, path, &err);
     return status < 0 ? cli_fail(cli, &err) : status;
 }

@@ -77,10 +77,12 @@ int engine_plan(struct vial_engine *e, const struct vial_request *req,
                 const struct driver **driver, struct plan **out, struct vial_error *err)
 {
     auto_request struct vial_request full = { 0 };
+    struct plan_driver maker;
 
     if (admit(e, req, &full, driver, err) < 0)
         return -1;
-    return plan_build(&full, e->settings, (*driver)->name, out, err);
+    maker = (struct plan_driver){ (*driver)->name, (*driver)->wants_image };
+    return plan_build(&full, e->settings, &maker, out, err);
 }
 
 void run_init(struct run *r, struct vial_engine *e, const struct vial_watch *watch)

@@ -12,9 +12,10 @@
 #include "base/sys.h"
 #include "mcp/http_parts.h"
 
-#define SESSIONS 1024u
-#define IDLE_NS  (INT64_C(3600) * 1000000000)
-#define SHARE    4u /* one owner may have a quarter of all */
+#define SESSIONS     1024u
+#define HEARTBEAT_MS 15000u
+#define SHARE        4u /* one owner may have a quarter of all */
+#define IDLE_NS      (INT64_C(3600) * 1000000000)
 
 int mcp_http_open(const struct mcp_http_options *options, struct mcp_http **out,
                   struct vial_error *err)
@@ -26,6 +27,8 @@ int mcp_http_open(const struct mcp_http_options *options, struct mcp_http **out,
     http->options = *options;
     if (http->options.sessions == 0)
         http->options.sessions = SESSIONS;
+    if (http->options.heartbeat_ms == 0)
+        http->options.heartbeat_ms = HEARTBEAT_MS;
     (void)pthread_mutex_init(&http->lock, NULL);
     *out = http;
     return 0;

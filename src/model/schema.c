@@ -36,14 +36,13 @@ static json_t *names(const char *const *list)
 
 static json_t *choices(const char *list)
 {
+    const char *end = list + value_choices_told(list);
     json_t *array = json_array();
 
-    for (;;) {
+    while (list < end) {
         size_t len = strcspn(list, "|");
 
         (void)json_array_append_new(array, json_stringn(list, len));
-        if (list[len] == '\0')
-            break;
         list += len + 1;
     }
     return json_pack("{s:s, s:o}", "type", "string", "enum", array);
