@@ -166,7 +166,8 @@ int vial_session_renew(struct vial_session *session, int64_t lease_ms,
         int64_t ms = lease_ms ? lease_ms : session->options.lease_ms;
 
         session->lease_ns = clock_now_ns() + ms * 1000000;
-        session_wake(session);
+        if (session->lease_ns < session->wakes_ns)
+            session_wake(session);
     }
     session_unlock(session);
     return rc;

@@ -238,6 +238,22 @@ static void serve_probe(struct warden *w, struct vial_error *err)
     answer(w, &p, NULL, 0);
 }
 
+/* What there is to remove is found by us; the front only says when. It is given up
+ * when the front lets go of the question. */
+static void serve_sweep(struct warden *w, struct vial_error *err)
+{
+    struct pack p = { 0 };
+    unsigned removed = 0;
+
+    if (keeper_driver->sweep(w->leash_fd, &removed, err) < 0) {
+        warden_refuse(w, err);
+        return;
+    }
+    pack_u32(&p, TALK_GOOD);
+    pack_u32(&p, removed);
+    answer(w, &p, NULL, 0);
+}
+
 static void zygote_order_done(struct zygote_order *o)
 {
     free(o->program);
@@ -340,6 +356,8 @@ _Noreturn void warden_run(struct warden *w)
         serve_vessel(w, &err);
     else if (w->verb == TALK_ZYGOTE)
         serve_zygote(w, &err);
+    else if (w->verb == TALK_SWEEP)
+        serve_sweep(w, &err);
     else if (w->verb != TALK_PROBE)
         serve_images(w, &err);
     else

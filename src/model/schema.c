@@ -5,6 +5,7 @@
 
 #include "base/json.h"
 #include "base/str.h"
+#include "model/cleaning.h"
 #include "model/fields.h"
 #include "model/policy.h"
 #include "model/result.h"
@@ -271,12 +272,24 @@ static json_t *audit_schema(void)
     return OBJECT_OF(members, values);
 }
 
+static json_t *cleanup_schema(void)
+{
+    static const char *const members[] = { "interval?" };
+    json_t *const values[] = { field_schema(cleaning_row()) };
+
+    return OBJECT_OF(members, values);
+}
+
 json_t *schema_settings(void)
 {
-    static const char *const members[] = { "defaults?", "policy?", "audit?",
-                                           "languages?", "serve?" };
-    json_t *const values[] = { fields_schema(FIELD_IN_SETTINGS), policy_schema(),
-                               audit_schema(), typed("string"), serve_schema() };
+    static const char *const members[] = { "defaults?", "policy?",    "audit?",
+                                           "cleanup?",  "languages?", "serve?" };
+    json_t *const values[] = { fields_schema(FIELD_IN_SETTINGS),
+                               policy_schema(),
+                               audit_schema(),
+                               cleanup_schema(),
+                               typed("string"),
+                               serve_schema() };
 
     return titled("vial settings", OBJECT_OF(members, values));
 }

@@ -80,7 +80,7 @@ static int load_languages(struct settings *s, json_t *json, const char *path,
 
 static int unknown_key(const char *key, const char *path, struct vial_error *err)
 {
-    static const char *const known[] = { "defaults",  "policy", "audit",
+    static const char *const known[] = { "defaults",  "policy", "audit", "cleanup",
                                          "languages", "serve",  NULL };
     const char *near = text_suggest(key, known);
     struct shown shown;
@@ -91,7 +91,8 @@ static int unknown_key(const char *key, const char *path, struct vial_error *err
         return fail_remedy(err, "did you mean '%s'?", near);
     if (field_find(key))
         return fail_remedy(err, "put '%s' below the key 'defaults'", key);
-    return fail_remedy(err, "known keys: defaults, policy, audit, languages, serve");
+    return fail_remedy(err, "known keys: defaults, policy, audit, cleanup, languages, "
+                            "serve");
 }
 
 static int not_regular(const char *path, struct vial_error *err)
@@ -122,6 +123,13 @@ static int read_audit(const struct reading *r, json_t *value, struct vial_error 
     return auditing_read(&r->s->audit, value, r->path, err);
 }
 
+static int read_cleanup(const struct reading *r, json_t *value, struct vial_error *err)
+{
+    if (r->allowed & FIELD_IN_PROJECT)
+        return fail(err, VIAL_E_POLICY, "a project file may not set 'cleanup'");
+    return cleaning_read(&r->s->cleanup, value, r->path, err);
+}
+
 static int read_key(const struct reading *r, const char *key, json_t *value,
                     struct vial_error *err)
 {
@@ -139,6 +147,8 @@ static int read_key(const struct reading *r, const char *key, json_t *value,
                                       r->preset != NULL, err);
     if (strcmp(key, "audit") == 0)
         return empty ? 0 : read_audit(r, value, err);
+    if (strcmp(key, "cleanup") == 0)
+        return empty ? 0 : read_cleanup(r, value, err);
     if (strcmp(key, "serve") == 0 && (r->allowed & FIELD_IN_PROJECT))
         return fail(err, VIAL_E_POLICY, "a project file may not set 'serve'");
     if (strcmp(key, "serve") == 0)

@@ -14,6 +14,7 @@
 #include "model/result.h"
 #include "serve/protocol.h"
 
+#include "vial/vessels.h"
 #include "vial/warm.h"
 
 #define RUNS_PER_CORE 4
@@ -140,6 +141,20 @@ static void record_refusals(struct serve *s, const struct generation *g)
                  json_pack("{s:o}", "error", error_json(&err)));
 }
 
+static void swept(void *context, const char *driver, unsigned removed,
+                  const struct vial_error *err)
+{
+    struct serve *s = context;
+
+    metrics_swept(&s->metrics, driver, removed);
+    if (err)
+        log_line(&s->log, "warn", "cleanup",
+                 json_pack("{s:s, s:o}", "driver", driver, "error", error_json(err)));
+    else
+        log_line(&s->log, "info", "cleanup",
+                 json_pack("{s:s, s:i}", "driver", driver, "removed", (int)removed));
+}
+
 int serve_load(struct serve *s, const struct serve_sources *sources,
                struct vial_error *err)
 {
@@ -159,10 +174,11 @@ int serve_load(struct serve *s, const struct serve_sources *sources,
 
 int serve_open(struct serve *s, struct vial_error *err)
 {
-    if (open_engine(s, s->now, err) < 0 || open_registry(s, err) < 0)
+    if (open_engine(s, s->now, err) < 0 || open_registry(s, err) < 0 ||
+        open_mcp(s, s->now, err) < 0)
         return -1;
     record_refusals(s, s->now);
-    return open_mcp(s, s->now, err);
+    return vial_sweeper_open(s->now->engine, 0, swept, s, &s->sweeper, err);
 }
 
 static void close_mcp(struct serve *s)
@@ -177,6 +193,7 @@ static void close_mcp(struct serve *s)
 
 void serve_done(struct serve *s)
 {
+    vial_sweeper_close(s->sweeper);
     close_mcp(s);
     registry_close(s->registry);
     while (s->now) {
@@ -231,15 +248,19 @@ static void tell_policy(const struct serve *s, const struct generation *old,
 int serve_reload(struct serve *s, struct vial_error *err)
 {
     auto_generation struct generation *fresh = NULL;
+    struct vial_sweeper *sweeper = NULL;
     struct generation *g;
     struct generation *old;
 
     if (generation_new(&s->sources, &fresh, err) < 0 || !fresh ||
-        open_engine(s, fresh, err) < 0 || open_mcp(s, fresh, err) < 0)
+        open_engine(s, fresh, err) < 0 || open_mcp(s, fresh, err) < 0 ||
+        vial_sweeper_open(fresh->engine, 0, swept, s, &sweeper, err) < 0)
         return -1;
     g = ptr_take(&fresh);
     tell_policy(s, s->now, g);
     record_refusals(s, g);
+    vial_sweeper_close(s->sweeper);
+    s->sweeper = sweeper;
     /* First: whoever uses an older generation may open sessions with this one, but
      * not the other way round. */
     registry_use(s->registry, g->engine);

@@ -61,7 +61,8 @@ struct serve {
     bool draining;
     struct web *listeners[SERVE_LISTENERS];
     size_t listener_count;
-    int64_t counted_ns; /* when the vessels were counted, for the metrics */
+    struct vial_sweeper *sweeper; /* of the newest engine */
+    int64_t counted_ns;           /* when the vessels were counted, for the metrics */
     unsigned vessels, orphans;
 };
 

@@ -97,7 +97,9 @@ def test_dk_01_a_container_has_what_was_promised(api, start):
     assert "host" not in (host["PidMode"], host["UTSMode"], host["UsernsMode"],
                           host["CgroupnsMode"])
     assert not host["Binds"] and not host["Devices"] and not host["PortBindings"]
-    assert [m["Target"] for m in host["Mounts"]] == ["/.vial-init"]
+    assert [m["Target"] for m in host["Mounts"]] == ["/.vial-init", "/.vial-line"]
+    assert all(m["ReadOnly"] for m in host["Mounts"])
+    assert not os.path.exists(host["Mounts"][1]["Source"])  # nobody listens any more
     assert host["LogConfig"]["Type"] == "none"
 
 
@@ -438,18 +440,30 @@ def orphan(api, number):
 
 
 def test_ten_orphans_go_and_the_living_stay(api, vial, start):
-    """covers: FR-020-04 FR-020-06 FR-020-26 FR-020-27 NFR-020-12"""
+    """covers: FR-020-04 FR-020-06 FR-020-26 FR-020-27"""
     assert gone(api)
     start("--session", "alive", "bash", UP)
     for i in range(10):
         orphan(api, i)
     listed = json.loads(vial("ps", "--json").stdout)
     assert len([v for v in listed if v["driver"] == "docker" and v["orphan"]]) == 10
+    assert json.loads(vial("cleanup", "--json").stdout) == {"removed": 10}
+    assert [c["Labels"]["vial.session"] for c in api.ours()] == ["alive"]
+
+
+def test_ten_running_orphans_are_gone_in_seconds(api, vial, record_property):
+    """The aim is 5 s; a machine that does much else gets three times that.
+    covers: NFR-020-12"""
+    assert gone(api)
+    for i in range(10):
+        orphan(api, i)
     begun = time.monotonic()
     done = vial("cleanup", "--json")
-    assert json.loads(done.stdout) == {"removed": 10}
-    assert time.monotonic() - begun < 15
-    assert [c["Labels"]["vial.session"] for c in api.ours()] == ["alive"]
+    took = time.monotonic() - begun
+    print("ten running orphans were removed in %.2f s" % took)
+    record_property("seconds", "%.2f" % took)
+    assert json.loads(done.stdout) == {"removed": 10} and gone(api)
+    assert took < 15
 
 
 def test_two_cleanups_do_not_fight(api, env):

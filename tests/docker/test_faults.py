@@ -132,13 +132,22 @@ def test_an_engine_killed_while_it_makes_a_container(engine, proxy, run, vial, m
     assert run("bash", "echo again")["stdout"] == "again\n"
 
 
-def test_an_engine_that_is_killed_mid_run(engine, vial, run, start):
-    """covers: NFR-020-13 NFR-020-24"""
-    p = start("--session", "orphaned", "bash", UP)
+@pytest.mark.parametrize("way", ["bind", "copy"])
+def test_an_engine_that_is_killed_mid_run(engine, vial, run, env, way):
+    """Over a line of its own the run goes on to its end; over the engine's stream it has
+    failed. covers: NFR-020-13 NFR-020-24"""
+    p = subprocess.Popen([VIAL, "run", "--driver", "docker", "bash",
+                          "echo up; read x; echo got $x"], cwd="/",
+                         env={**env, "VIAL_TEST_PLACE": way}, stdin=subprocess.PIPE,
+                         stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert p.stdout.readline() == b"up\n"
     engine.stop_daemon(signal.SIGKILL)
     try:
-        _, err = p.communicate(timeout=PATIENCE)
-        assert p.returncode == 125 and b"VIAL-GUEST" in err, err
+        out, err = p.communicate(b"word\n", timeout=PATIENCE)
+        if way == "bind":
+            assert (p.returncode, out) == (0, b"got word\n"), err
+        else:
+            assert p.returncode == 125 and b"VIAL-GUEST" in err, err
     finally:
         bring_back(engine)
     assert nothing_left(engine, vial)

@@ -14,6 +14,7 @@
  *   TALK_PING                       TALK_GOOD, pid, vessels, restarts
  *   TALK_PROBE                      TALK_GOOD, caps                | TALK_BAD, error
  *   TALK_OPEN, plan                 TALK_GOOD, vessel, descriptors | TALK_BAD, error
+ *   TALK_SWEEP                      TALK_GOOD, how many went       | TALK_BAD, error
  *   TALK_ZYGOTE, how, plan          TALK_GOOD, number              | TALK_BAD, error
  *   TALK_IMAGES                     TALK_PART*, TALK_GOOD, text    | TALK_BAD, error
  *   TALK_PRUNE, all                 the same
@@ -54,6 +55,7 @@ enum talk_verb {
     TALK_ZYGOTE,
     TALK_LIMIT,
     TALK_HATCH,
+    TALK_SWEEP,
     TALK_IMAGES,
     TALK_PRUNE,
     TALK_PULL,
