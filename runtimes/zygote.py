@@ -93,17 +93,15 @@ def begin(argv, env, piped):
         reopen_stdin()
 
 
-def introduce():
+def introduce(main):
     """What python tells __main__ about its file."""
-    main = sys.modules["__main__"].__dict__
     main["__file__"] = MAIN
     main["__cached__"] = None
     main["__loader__"] = loader("__main__", MAIN)
 
 
-def retire():
+def retire(main):
     """And takes back afterwards."""
-    main = sys.modules["__main__"].__dict__
     main.pop("__file__", None)
     main.pop("__cached__", None)
 

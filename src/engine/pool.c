@@ -16,9 +16,8 @@
 #define CEILING      64
 #define MEMORY_BYTES (UINT64_C(1) << 30)
 #define IDLE_S       60
-#define QUEUE_MS     250 /* the most that is waited for one that is being made */
-#define QUEUE_AFTER  8  /* refills, before their time is believed */
-#define PATIENCE_MS  20 /* for runs to end before their stock is filled up */
+#define QUEUE_MS     1000 /* the most that is waited for one that is being made */
+#define PATIENCE_MS  20   /* for runs to end before their stock is filled up */
 #define MS_NS        INT64_C(1000000)
 
 static void lock(struct pool *p)
@@ -137,26 +136,29 @@ static bool fit(const struct stock *s, const struct ready *r, const struct plan 
            s->driver->limit(r->vessel, &plan->limits, &err) == 0;
 }
 
-/* The next is ready sooner than a cold one would be. */
+/* With a zygote at work, the next one is ready sooner than a cold one would be. What
+ * starting one cold takes of a core makes several, so that the time which a refill
+ * takes among cold starts is no measure: with none, it would be quick. */
 static bool is_worth_waiting(const struct stock *s)
 {
-    double each_ms = s->refill_ms / (s->helpers + 1);
+    double each_ms = s->quick_ms / (s->helpers + 1);
 
-    return s->hatches && s->refills >= QUEUE_AFTER && s->pause_ms == 0 &&
-           each_ms * (s->waiting + 1) < QUEUE_MS;
+    return s->zygote && s->quick_ms > 0 && s->pause_ms == 0 && !s->ended &&
+           each_ms * (s->queue.count + 1) < QUEUE_MS;
 }
 
-static void wait_a_moment(struct pool *p, struct stock *s)
+/* Under the lock. The one that serves a waiter has counted it. */
+static bool pop_or_wait(struct pool *p, struct stock *s, struct ready *out)
 {
-    int64_t until_ns = clock_now_ns() + QUEUE_MS * MS_NS;
-    int64_t left_ms = QUEUE_MS;
-
-    s->waiting++;
-    while (s->idle_count == 0 && !s->ended && left_ms > 0) {
-        threads_wait(&p->changed, &p->lock, left_ms);
-        left_ms = (until_ns - clock_now_ns()) / MS_NS;
+    if (s->idle_count == 0) {
+        if (!is_worth_waiting(s))
+            return false;
+        (void)pthread_cond_signal(&s->changed);
+        return queue_wait(&s->queue, &p->lock, QUEUE_MS, out);
     }
-    s->waiting--;
+    *out = s->idle[--s->idle_count];
+    stock_count_taken(s);
+    return true;
 }
 
 /* Under the lock. */
@@ -164,29 +166,21 @@ static bool pop(struct pool *p, const struct driver *driver, const struct plan *
                 const char *key, struct ready *out, struct stock **from)
 {
     struct stock *s = find(p, key, plan, false);
+    struct stock *own = s;
 
     if (!s || s->idle_count == 0) {
-        struct stock *own = find(p, key, plan, true);
-
+        own = find(p, key, plan, true);
         own = own ? own : add_stock(p, driver, plan, key);
         s = s ? s : own;
-        if (own)
-            note_demand(own);
-        if (s && is_worth_waiting(s))
-            wait_a_moment(p, s);
-        if (!s || s->idle_count == 0) {
-            if (own)
-                own->missed++;
-            return false;
-        }
-    } else {
-        note_demand(s);
     }
-    *out = s->idle[--s->idle_count];
+    if (own)
+        note_demand(own);
+    if (!s || !pop_or_wait(p, s, out)) {
+        if (own)
+            own->missed++;
+        return false;
+    }
     *from = s;
-    (void)atomic_fetch_add(&s->users, 1);
-    s->taken++;
-    s->in_use++;
     return true;
 }
 

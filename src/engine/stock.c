@@ -19,7 +19,8 @@
 #define FADED        0.5
 #define PAUSE_MS     100 /* after the first failure; doubles with each */
 #define PAUSE_MAX    5000
-#define SLACK        2                   /* more than wanted before any is given up */
+#define SLOWER       1.01 /* of the quickest refill, with each that is not */
+#define SLACK        2    /* more than wanted before any is given up */
 #define WEIGHED      (UINT64_C(4) << 20) /* taken for a vessel's size until it is known */
 #define WEIGH_EACH   64
 #define ZYGOTE_TRIES 2
@@ -43,6 +44,13 @@ unsigned stock_wanted(const struct stock *s)
         return 0;
     want = want > least ? want : least;
     return want < s->pool->ceiling ? want : s->pool->ceiling;
+}
+
+void stock_count_taken(struct stock *s)
+{
+    (void)atomic_fetch_add(&s->users, 1);
+    s->taken++;
+    s->in_use++;
 }
 
 static uint64_t weight(const struct stock *s)
@@ -140,6 +148,14 @@ static int hatch_into(struct stock *s, struct ready *r, struct vial_error *err)
     return rc;
 }
 
+/* Who waits for a zygote's next child need not wait for the next zygote. */
+static void dismiss(struct stock *s)
+{
+    (void)pthread_mutex_lock(&s->pool->lock);
+    queue_dismiss(&s->queue);
+    (void)pthread_mutex_unlock(&s->pool->lock);
+}
+
 /* Before the vessel: a keeper's vessels know the zygotes that were there before them.
  */
 static void have_zygote(struct stock *s, struct vial_error *err)
@@ -151,14 +167,20 @@ static void have_zygote(struct stock *s, struct vial_error *err)
 
 /* A zygote that fails is replaced; whatever it was, a new one knows nothing of it.
  * Without an interpreter that waits, a vessel still does. */
-static int make(struct stock *s, struct ready *out, struct vial_error *err)
+static int make(struct stock *s, struct ready *out, double *ms, struct vial_error *err)
 {
+    int64_t start_ns = 0;
+
     for (int tries = 0; tries < ZYGOTE_TRIES; tries++) {
         have_zygote(s, err);
+        start_ns = clock_now_ns();
         if (ready_open(s->pool->engine, s->driver, s->plan, out, err) < 0)
             return -1;
-        if (!s->hatches || hatch_into(s, out, err) == 0)
+        if (!s->hatches || hatch_into(s, out, err) == 0) {
+            *ms = clock_ms_between(start_ns, clock_now_ns());
             return 0;
+        }
+        dismiss(s);
         ready_close(out);
     }
     (void)pthread_mutex_lock(&s->nursery);
@@ -179,7 +201,10 @@ static void note_refill(struct stock *s, double ms, uint64_t pss)
 {
     s->refills++;
     s->pause_ms = 0;
-    s->refill_ms = s->refill_ms > 0 ? s->refill_ms * 0.9 + ms * 0.1 : ms;
+    if (ms > 0) {
+        s->refill_ms = s->refill_ms > 0 ? s->refill_ms * 0.9 + ms * 0.1 : ms;
+        s->quick_ms = s->quick_ms > 0 && s->quick_ms < ms ? s->quick_ms * SLOWER : ms;
+    }
     if (pss)
         s->pss_bytes = pss;
 }
@@ -190,34 +215,37 @@ static void refill(struct stock *s)
     struct vial_error err = { 0 };
     struct ready r = { 0 };
     bool weigh = s->refills % WEIGH_EACH == 0;
-    int64_t start_ns = clock_now_ns();
     double ms = 0;
     uint64_t pss = 0;
     int rc = 0;
 
     s->making++;
     (void)pthread_mutex_unlock(&p->lock);
-    rc = make(s, &r, &err);
-    ms = clock_ms_between(start_ns, clock_now_ns());
+    rc = make(s, &r, &ms, &err);
     if (rc == 0 && weigh)
         pss = weigh_vessel(r.vessel);
     (void)pthread_mutex_lock(&p->lock);
     s->making--;
     if (rc < 0) {
         note_failure(s, &err);
+        queue_dismiss(&s->queue);
         return;
     }
     note_refill(s, ms, pss);
     if (err.code[0])
         s->why = err;
+    if (queue_serve(&s->queue, &r)) {
+        stock_count_taken(s);
+        return;
+    }
     s->idle[s->idle_count++] = r;
     (void)pthread_cond_broadcast(&p->changed);
 }
 
 static bool can_refill(const struct stock *s, unsigned want)
 {
-    return s->idle_count + s->making < want && clock_now_ns() >= s->retry_ns &&
-           has_room(s);
+    return s->idle_count + s->making < want + s->queue.count &&
+           clock_now_ns() >= s->retry_ns && has_room(s);
 }
 
 static void *help(void *context)
@@ -325,6 +353,7 @@ void *stock_work(void *context)
         (void)pthread_cond_wait(&s->changed, &p->lock);
     empty(s);
     s->ended = true;
+    queue_dismiss(&s->queue);
     (void)pthread_mutex_unlock(&p->lock);
     drop_zygote(s);
     (void)pthread_mutex_lock(&p->lock);

@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 
 #include "engine/pool.h"
+#include "engine/queue.h"
 #include "engine/reaper.h"
 
 #define POOL_STOCKS 32   /* shapes at once */
@@ -27,7 +28,7 @@ struct stock {
     unsigned idle_count, pinned;
     bool ended;
     unsigned making, helpers;   /* being made; threads beside its own that make some */
-    unsigned waiting;           /* who ask, and find none for the moment */
+    struct queue queue;         /* who ask, and find none for the moment */
     unsigned in_use;            /* taken, and a program is under way */
     int64_t hurry_ns;           /* when it is filled up, whoever runs */
     unsigned burst;             /* asked for since the last tick */
@@ -41,6 +42,7 @@ struct stock {
     int64_t zygote_retry_ns, zygote_pause_ms;
     uint64_t taken, missed, refills, failures, lost, unfit;
     double refill_ms;      /* a moving average */
+    double quick_ms;       /* about the quickest of late */
     uint64_t pss_bytes;    /* of a waiting one, as last weighed */
     struct vial_error why; /* the last failure */
 };
@@ -63,6 +65,8 @@ struct pool {
 /* The thread of a stock: fills it, and ends with it. */
 void *stock_work(void *context);
 unsigned stock_wanted(const struct stock *s);
+/* One of its vessels has been given to somebody. */
+void stock_count_taken(struct stock *s);
 void stock_free(struct stock *s);
 
 #endif

@@ -12,6 +12,7 @@
  *   check     judges a plan against the rules
  *   nests     zygotes, which wardens hold and lend each other
  *   rules     what the launcher said before anyone was heard
+ *   journal   a line for each vessel
  *   harden    what the keeper gives up before it listens
  *
  * A warden ends its vessel when the front lets go of the vessel's leash; the keeper

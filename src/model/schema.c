@@ -37,14 +37,13 @@ static json_t *names(const char *const *list)
 
 static json_t *choices(const char *list)
 {
+    const char *end = list + value_choices_told(list);
     json_t *array = json_array();
 
-    for (;;) {
+    while (list < end) {
         size_t len = strcspn(list, "|");
 
         (void)json_array_append_new(array, json_stringn(list, len));
-        if (list[len] == '\0')
-            break;
         list += len + 1;
     }
     return json_pack("{s:s, s:o}", "type", "string", "enum", array);
@@ -366,6 +365,7 @@ static json_t *artifact_schema(void)
 json_t *schema_result(void)
 {
     static const char *const members[] = { "id",
+                                           "correlation?",
                                            "verdict",
                                            "stage",
                                            "exit_code",
@@ -394,6 +394,7 @@ json_t *schema_result(void)
                                            "preset_code?",
                                            "wanted_driver?" };
     json_t *const values[] = { typed("string"),
+                               typed("string"),
                                names(result_verdicts),
                                choices("compile|run"),
                                nullable("integer"),

@@ -203,15 +203,19 @@ static int read_block(const struct reading *r, json_t *root, struct vial_error *
     return strv_ok(&r->s->files) ? 0 : fail_memory(err);
 }
 
+#define MEND "settings are a YAML file; 'vial schema settings' has the form"
+
 static int read_keys(const struct reading *r, struct vial_error *err)
 {
     auto_json json_t *root = NULL;
     bool own = (r->allowed & FIELD_IN_PROJECT) != 0;
 
     if ((own ? read_own_file(r->path, &root, err) : yaml_read(r->path, &root, err)) < 0)
-        return -1;
-    if (!json_is_object(root))
-        return fail(err, VIAL_E_VALUE, "'%s' is not a mapping of keys", r->path);
+        return err->remedy[0] ? -1 : fail_remedy(err, "%s", MEND);
+    if (!json_is_object(root)) {
+        (void)fail(err, VIAL_E_VALUE, "'%s' is not a mapping of keys", r->path);
+        return fail_remedy(err, "%s", MEND);
+    }
     if (r->seed || (r->allowed == FIELD_IN_SETTINGS && is_theirs(r, root)))
         return read_block(r, root, err);
     for (void *at = json_object_iter(root); at; at = json_object_iter_next(root, at))
@@ -249,8 +253,11 @@ int source_read_file(struct settings *s, struct source *out, const char *path,
 
     if (there < 0)
         return -1;
-    if (!there && required)
-        return fail(err, VIAL_E_FILE, "settings file '%s' does not exist", path);
+    if (!there && required) {
+        (void)fail(err, VIAL_E_FILE, "settings file '%s' does not exist", path);
+        return fail_remedy(err, "name one that does; without --config the usual files "
+                                "are read");
+    }
     if (!there)
         return 0;
     return read_keys(&r, err) < 0 ? -1 : name_source(out, path, err);
@@ -379,7 +386,8 @@ static bool is_ours(const char *variable, size_t len)
 {
     static const char *const known[] = { "VIAL_SHARE",        "VIAL_CONFIG",
                                          "VIAL_PRESET",       "VIAL_LANGUAGES",
-                                         "VIAL_ENGINE_PLAIN", "VIAL_STATE" };
+                                         "VIAL_ENGINE_PLAIN", "VIAL_STATE",
+                                         "VIAL_REQUEST_ID" /* of a program inside */ };
 
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
         if (strlen(known[i]) == len && strncmp(variable, known[i], len) == 0)

@@ -17,6 +17,7 @@
     CALL(PyDict_GetItemString, void *, (void *, const char *))                         \
     CALL(PyDict_DelItemString, int, (void *, const char *))                            \
     CALL(PyDict_GetItem, void *, (void *, void *))                                     \
+    CALL(PyDict_SetItem, int, (void *, void *, void *))                                \
     CALL(PyDict_DelItem, int, (void *, void *))                                        \
     CALL(PyEval_GetBuiltins, void *, (void))                                           \
     CALL(PyRun_StringFlags, void *, (const char *, int, void *, void *, void *))       \
@@ -36,7 +37,11 @@
     CALL(PyImport_GetModuleDict, void *, (void))                                       \
     CALL(PyImport_GetMagicNumber, long, (void))                                        \
     CALL(PyModule_GetDict, void *, (void *))                                           \
+    CALL(PyModule_New, void *, (const char *))                                         \
+    CALL(PyUnicode_CompareWithASCIIString, int, (void *, const char *))                \
     CALL(PyList_New, void *, (long))                                                   \
+    CALL(PyList_Size, long, (void *))                                                  \
+    CALL(PyList_GetItem, void *, (void *, long))                                       \
     CALL(PyList_Append, int, (void *, void *))                                         \
     CALL(PyLong_FromLong, void *, (long))                                              \
     CALL(PyLong_AsLong, long, (void *))                                                \
@@ -56,8 +61,9 @@ struct api {
 #define CALL(name, result, arguments) result(*name) arguments;
     API_CALLS
 #undef CALL
-    void *none;        /* Py_None */
-    void *module_type; /* PyModule_Type */
+    void *none; /* Py_None */
+    void *PyModule_Type, *PyUnicode_Type, *PyLong_Type, *PyBool_Type, *PyList_Type,
+        *PyDict_Type;
 };
 
 /* 0, or -1 when this is no python that we know. */

@@ -17,11 +17,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "zygote/pages.h"
+
 struct order {
     const uint8_t *jail; /* packed, as the guest gets it */
     size_t jail_len;
     const int *fds;
     size_t fd_count;
+    const struct pages *pages; /* that the child will need */
 };
 
 /* Returns 0 in the child, confined and with its socket as descriptor 3, and 1 in

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "zygote/modules.h"
 
-#include <stdbool.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,20 +11,61 @@ struct module {
     void **values;
 };
 
-/* The three that python itself treats apart at its end. */
-static bool is_special(const struct api *api, void *modules, const void *object)
-{
-    static const char *const names[] = { "sys", "builtins", "__main__" };
+struct list {
+    long size;
+    void *items[];
+};
 
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (api->PyDict_GetItemString(modules, names[i]) == object)
-            return true;
-    return false;
+/* struct PyDictObject, whose first members are the same from 3.6 on; `can_swap`
+ * makes sure of it. */
+struct dict {
+    void *refs, *type;
+    long used;
+    uint64_t version;
+    void *keys, *values;
+};
+
+static void swap(struct dict *a, struct dict *b)
+{
+    const struct dict was = *a;
+
+    a->used = b->used;
+    a->version = b->version;
+    a->keys = b->keys;
+    a->values = b->values;
+    b->used = was.used;
+    b->version = was.version;
+    b->keys = was.keys;
+    b->values = was.values;
+}
+
+static bool can_swap(const struct api *api)
+{
+    void *a = api->PyDict_New();
+    void *b = api->PyDict_New();
+    bool good = false;
+
+    if (!a || !b || api->PyDict_SetItemString(a, "x", api->none) < 0 ||
+        ((struct dict *)a)->used != 1 || ((struct dict *)b)->used != 0)
+        return false;
+    swap(a, b);
+    good = api->PyDict_Size(a) == 0 && !api->PyDict_GetItemString(a, "x") &&
+           api->PyDict_GetItemString(b, "x") == api->none &&
+           api->PyDict_SetItemString(a, "y", api->none) == 0 &&
+           api->PyDict_Size(a) == 1 && api->PyDict_Size(b) == 1;
+    api->Py_DecRef(a);
+    api->Py_DecRef(b);
+    return good;
+}
+
+static const void *type_of(const void *object)
+{
+    return ((void *const *)object)[1]; /* ob_type */
 }
 
 static bool is_module(const struct api *api, const void *object)
 {
-    return ((void *const *)object)[1] == api->module_type; /* ob_type */
+    return type_of(object) == api->PyModule_Type;
 }
 
 /* Borrowed references all along: counting them would write to their pages. */
@@ -45,13 +86,109 @@ static bool note(struct module *m, const struct api *api)
     return true;
 }
 
-void modules_note(struct modules *m, const struct api *api)
+/* The three that python itself treats apart at its end. */
+static bool is_special(const struct api *api, void *modules, const void *object)
+{
+    static const char *const names[] = { "sys", "builtins", "__main__" };
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (api->PyDict_GetItemString(modules, names[i]) == object)
+            return true;
+    return false;
+}
+
+static struct module *note_named(const struct api *api, const char *name)
+{
+    struct module *m = calloc(1, sizeof *m);
+
+    if (!m)
+        return NULL;
+    m->name = api->none;
+    m->object = api->PyDict_GetItemString(api->PyImport_GetModuleDict(), name);
+    return m->object && note(m, api) ? m : NULL;
+}
+
+static struct list *note_list(const struct api *api, const struct module *sys,
+                              const char *name)
+{
+    void *list = api->PyDict_GetItemString(sys->dict, name);
+    long size = list && type_of(list) == api->PyList_Type ? api->PyList_Size(list) : 0;
+    struct list *l = calloc(1, sizeof *l + (size_t)size * sizeof(void *));
+
+    if (!l)
+        return NULL;
+    l->size = size;
+    for (long i = 0; i < size; i++)
+        l->items[i] = api->PyList_GetItem(list, i);
+    return l;
+}
+
+static bool is_same_list(const struct api *api, const struct module *sys,
+                         const char *name, const struct list *l)
+{
+    void *list = api->PyDict_GetItemString(sys->dict, name);
+
+    if (!l || !list || type_of(list) != api->PyList_Type ||
+        api->PyList_Size(list) != l->size)
+        return false;
+    for (long i = 0; i < l->size; i++)
+        if (api->PyList_GetItem(list, i) != l->items[i])
+            return false;
+    return true;
+}
+
+/* One of those kinds whose end is nothing to see. */
+static bool is_known_type(const struct modules *m, const void *type)
+{
+    for (size_t i = 0; i < MODULES_FINDERS; i++)
+        if (m->finder_types[i] == type)
+            return true;
+    return false;
+}
+
+/* What finds modules knows whole directories. It is let go of, and would take that
+ * with it. */
+static void keep_finders(struct modules *m, const struct api *api)
+{
+    void *finders = api->PyDict_GetItemString(m->sys->dict, "path_importer_cache");
+    void *key = NULL, *value = NULL;
+    size_t count = 0;
+    long at = 0;
+
+    m->finders = note_list(api, m->sys, "meta_path");
+    m->hooks = note_list(api, m->sys, "path_hooks");
+    m->finder_types[count++] = type_of(api->none);
+    while (finders && api->PyDict_Next(finders, &at, &key, &value)) {
+        api->Py_IncRef(value);
+        if (count < MODULES_FINDERS && !is_known_type(m, type_of(value)))
+            m->finder_types[count++] = type_of(value);
+    }
+}
+
+/* The program has put nothing of its own where modules are looked for. */
+static bool are_finders_tame(const struct modules *m, const struct api *api)
+{
+    void *finders = api->PyDict_GetItemString(m->sys->dict, "path_importer_cache");
+    void *key = NULL, *value = NULL;
+    long at = 0;
+
+    if (!is_same_list(api, m->sys, "meta_path", m->finders) ||
+        !is_same_list(api, m->sys, "path_hooks", m->hooks) || !finders ||
+        type_of(finders) != api->PyDict_Type)
+        return false;
+    while (api->PyDict_Next(finders, &at, &key, &value))
+        if (!is_known_type(m, type_of(value)))
+            return false;
+    return true;
+}
+
+void modules_note(struct modules *m, const struct api *api, void *last)
 {
     void *all = api->PyImport_GetModuleDict();
     void *key = NULL, *value = NULL;
     long at = 0;
 
-    *m = (struct modules){ 0 };
+    *m = (struct modules){ .last = can_swap(api) ? last : NULL };
     m->at = calloc((size_t)api->PyDict_Size(all), sizeof *m->at);
     while (m->at && api->PyDict_Next(all, &at, &key, &value)) {
         struct module *one = &m->at[m->count];
@@ -62,6 +199,16 @@ void modules_note(struct modules *m, const struct api *api)
         one->object = value;
         m->count += note(one, api);
     }
+    m->sys = note_named(api, "sys");
+    m->builtins = note_named(api, "builtins");
+    if (m->sys)
+        keep_finders(m, api);
+}
+
+void modules_begin(struct modules *m, const struct api *api)
+{
+    if (m->sys)
+        m->input = api->PyDict_GetItemString(m->sys->dict, "__stdin__");
 }
 
 static bool is_unchanged(const struct module *m, const struct api *api)
@@ -77,10 +224,115 @@ static bool is_unchanged(const struct module *m, const struct api *api)
     return true;
 }
 
+/* Such a value has no end that could be seen. */
+static bool is_plain(const struct api *api, const void *value)
+{
+    const void *type = type_of(value);
+
+    return value == api->none || type == api->PyUnicode_Type ||
+           type == api->PyLong_Type || type == api->PyBool_Type;
+}
+
+/* Python itself gives these up first of all. */
+static bool goes_early(const struct api *api, void *key)
+{
+    static const char *const names[] = {
+        "path",           "argv",  "ps1",    "ps2",    "last_type", "last_value",
+        "last_traceback", "stdin", "stdout", "stderr", "_",
+    };
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (api->PyUnicode_CompareWithASCIIString(key, names[i]) == 0)
+            return true;
+    return false;
+}
+
+static bool is_known(const struct module *m, long place, const void *value)
+{
+    if (place < m->size && m->values[place] == value)
+        return true;
+    for (long i = 0; i < m->size; i++)
+        if (m->values[i] == value)
+            return true;
+    return false;
+}
+
+/* All that hangs on it was there before the program. */
+static bool is_tame(const struct modules *m, const struct module *one,
+                    const struct api *api)
+{
+    void *key = NULL, *value = NULL;
+    long at = 0;
+
+    if (!one)
+        return false;
+    for (long i = 0; api->PyDict_Next(one->dict, &at, &key, &value); i++)
+        if (value != m->input && !is_known(one, i, value) && !is_plain(api, value) &&
+            !goes_early(api, key))
+            return false;
+    return true;
+}
+
+/* Most stand where they stood; *NEXT is where that would be. */
+static const struct module *find(const struct modules *m, void *key, const void *object,
+                                 size_t *next)
+{
+    for (size_t i = 0; i < m->count; i++) {
+        const struct module *one = &m->at[(*next + i) % m->count];
+
+        if (one->object != object || one->name != key)
+            continue;
+        *next = (*next + i + 1) % m->count;
+        return one;
+    }
+    return NULL;
+}
+
+/* What is in TAKE is in FROM no more. */
+static void take_out(const struct api *api, void *from, void *take)
+{
+    void *key = NULL, *value = NULL;
+    long at = 0;
+
+    while (api->PyDict_Next(take, &at, &key, &value))
+        if (api->PyDict_GetItem(from, key))
+            (void)api->PyDict_DelItem(from, key);
+}
+
+/* Reads all and writes to next to nothing, since what is written to must be copied. */
+static bool hide_at_once(const struct modules *m, const struct api *api, void *all)
+{
+    void *key = NULL, *value = NULL;
+    void *rest = api->PyDict_New();
+    size_t next = 0;
+    long at = 0;
+    bool good = rest != NULL;
+
+    if (good && is_tame(m, m->sys, api) && is_tame(m, m->builtins, api) &&
+        are_finders_tame(m, api))
+        good = api->PyDict_SetItemString(rest, "", m->last) == 0;
+
+    while (good && api->PyDict_Next(all, &at, &key, &value)) {
+        const struct module *one = find(m, key, value, &next);
+
+        if (!one || !is_unchanged(one, api))
+            good = api->PyDict_SetItem(rest, key, value) == 0;
+    }
+    if (good) {
+        swap(all, rest);
+        take_out(api, rest, all); /* REST, of all others now, is never given back */
+    } else {
+        api->PyErr_Clear();
+    }
+    return good;
+}
+
 void modules_hide(const struct modules *m, const struct api *api)
 {
     void *all = api->PyImport_GetModuleDict();
 
+    if (m->last && m->count > 0 && hide_at_once(m, api, all))
+        return;
     for (size_t i = 0; i < m->count; i++) {
         const struct module *one = &m->at[i];
 

@@ -6,19 +6,31 @@
  * The modules that were there before the fork. At its end python takes every
  * module apart, value by value; of those that the program has left as they were,
  * nobody would see it, and all their memory would have to be copied for it. They
- * are put out of its reach instead.
+ * are put out of its reach instead, all at once. Last come sys and builtins; if
+ * nothing of the program's hangs on them either, python need not get that far.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "zygote/api.h"
 
+#define MODULES_FINDERS 8
+
 struct modules {
     struct module *at;
     size_t count;
+    struct module *sys, *builtins;
+    struct list *finders, *hooks;              /* sys.meta_path and sys.path_hooks */
+    const void *finder_types[MODULES_FINDERS]; /* of sys.path_importer_cache */
+    void *last;  /* a module that nobody knows, or NULL: this python has other dicts */
+    void *input; /* sys.__stdin__, as the child got it */
 };
 
-void modules_note(struct modules *m, const struct api *api);
+/* In the zygote, for ever. LAST is let go when python has taken all others apart. */
+void modules_note(struct modules *m, const struct api *api, void *last);
+/* In the child, once its streams are its own. */
+void modules_begin(struct modules *m, const struct api *api);
 /* After the program's last word: takes from sys.modules what is as it was. */
 void modules_hide(const struct modules *m, const struct api *api);
 

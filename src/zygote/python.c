@@ -2,6 +2,7 @@
 #include "zygote/python.h"
 
 #include <dlfcn.h>
+#include <link.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -80,6 +81,46 @@ static _Noreturn void end(const struct python *py)
     exit(py->ending.code); /* NOLINT(concurrency-mt-unsafe): its end */
 }
 
+static int count_libraries(struct dl_phdr_info *info, size_t size, void *out)
+{
+    (void)size;
+    *(unsigned long long *)out = info->dlpi_adds;
+    return 1; /* the first one knows */
+}
+
+static unsigned long long libraries(void)
+{
+    unsigned long long count = 0;
+
+    (void)dl_iterate_phdr(count_libraries, &count);
+    return count;
+}
+
+/* Exit functions are called last come, first served: when this one is, those that the
+ * program's libraries have asked for are done. The rest belong to what was there
+ * before, and do nothing but give memory back. */
+static void leave_now(int status, void *context)
+{
+    const struct python *py = context;
+
+    if (libraries() != py->libraries)
+        return;
+    (void)fflush(NULL);
+    _exit(status);
+}
+
+/* Flushes both streams whatever happens, as python does between a program's last
+ * line and its judgement. */
+static void flush(const struct python *py)
+{
+    void *type = NULL, *value = NULL, *trace = NULL;
+
+    py->api.PyErr_Fetch(&type, &value, &trace);
+    drop(py, py->api.PyObject_CallFunctionObjArgs(function(py, "flush"), NULL));
+    py->api.PyErr_Clear();
+    py->api.PyErr_Restore(type, value, trace);
+}
+
 /* Python lets go of this when its modules are gone and no program can run any more;
  * what it would do from there on is give its own memory back. */
 static void on_release(void *capsule)
@@ -88,6 +129,18 @@ static void on_release(void *capsule)
 
     if (py->ending.armed)
         end(py);
+}
+
+/* The same, with sys and builtins still there: what was printed since is written as
+ * its streams end with sys. */
+static void on_last_module(void *capsule)
+{
+    const struct python *py = python_of(capsule);
+
+    if (!py->ending.armed)
+        return;
+    flush(py);
+    end(py);
 }
 
 /* Held by a list that python empties late, and that no program sees. */
@@ -104,6 +157,19 @@ static void arm(struct python *py)
     drop(py, ask(py, "hold", holder, NULL, NULL));
     drop(py, holder);
     drop(py, capsule);
+}
+
+/* Python takes modules apart last come, first gone; this one will stand before all. */
+static void *last_module(struct python *py)
+{
+    void *capsule = py->api.PyCapsule_New(py, NULL, on_last_module);
+    void *module = capsule ? py->api.PyModule_New("") : NULL;
+
+    if (!module || py->api.PyDict_SetItemString(py->api.PyModule_GetDict(module), "_",
+                                                capsule) < 0)
+        give_up(py);
+    drop(py, capsule);
+    return module;
 }
 
 static void import_all(struct python *py, const char *names)
@@ -152,7 +218,10 @@ int python_open(struct python *py, const char *settings)
     drop(py, done);
     arm(py);
     import_all(py, names);
-    modules_note(&py->modules, &py->api);
+    modules_note(&py->modules, &py->api, last_module(py));
+    py->libraries = libraries();
+    if (on_exit(leave_now, py) != 0)
+        give_up(py);
     thaw(py, main_module(py));
     thaw(py, py->api.PyModule_GetDict(main_module(py)));
     return 0;
@@ -210,6 +279,7 @@ void python_begin(struct python *py, const struct exec_message *m)
 
     set_environment(m->env);
     drop(py, ask(py, "begin", argv, env, piped));
+    modules_begin(&py->modules, &py->api);
     drop(py, argv);
     drop(py, env);
     drop(py, piped);
@@ -225,18 +295,6 @@ static bool is_source(const struct python *py, FILE *file)
 
     rewind(file);
     return !ferror(file) && !(first == (magic & 0xff) && second == (magic >> 8 & 0xff));
-}
-
-/* Flushes both streams whatever happens, as python does between a program's last
- * line and its judgement. */
-static void flush(const struct python *py)
-{
-    void *type = NULL, *value = NULL, *trace = NULL;
-
-    py->api.PyErr_Fetch(&type, &value, &trace);
-    drop(py, py->api.PyObject_CallFunctionObjArgs(function(py, "flush"), NULL));
-    py->api.PyErr_Clear();
-    py->api.PyErr_Restore(type, value, trace);
 }
 
 /* The program raised; what python would exit with. */
@@ -287,9 +345,9 @@ static _Noreturn void finish(struct python *py)
     call_of_module(py, "atexit", "_run_exitfuncs");
     good = ask(py, "finish", NULL, NULL, NULL);
     py->ending.armed = good != py->api.none;
-    drop(py, good);
     if (py->ending.armed)
         modules_hide(&py->modules, &py->api);
+    drop(py, good);
     if (py->api.Py_FinalizeEx() < 0)
         py->ending.code = 120;
     end(py);
@@ -298,12 +356,14 @@ static _Noreturn void finish(struct python *py)
 void python_run(struct python *py, const char *path, FILE *file)
 {
     void *main_dict = NULL, *result = NULL;
+    void *module = main_module(py);
     bool exited = false;
 
     if (!file || !is_source(py, file))
         return;
-    main_dict = py->api.PyModule_GetDict(main_module(py));
-    drop(py, ask(py, "introduce", NULL, NULL, NULL));
+    py->api.Py_IncRef(module); /* the program may forget it */
+    main_dict = py->api.PyModule_GetDict(module);
+    drop(py, ask(py, "introduce", main_dict, NULL, NULL));
     (void)py->api.Py_MakePendingCalls();
     result = py->api.PyRun_FileExFlags(file, path, FILE_INPUT, main_dict, main_dict, 1,
                                        NULL);
@@ -311,7 +371,8 @@ void python_run(struct python *py, const char *path, FILE *file)
     py->ending.code = result ? 0 : judge(py, &exited);
     drop(py, result);
     if (!exited) /* python leaves at once otherwise */
-        drop(py, ask(py, "retire", NULL, NULL, NULL));
+        drop(py, ask(py, "retire", main_dict, NULL, NULL));
+    drop(py, module);
     finish(py);
 }
 

@@ -30,9 +30,10 @@ struct python {
         python_end_fn *call;
         const void *context;
     } ending;
-    void *globals;      /* of the harness, runtimes/zygote.py */
-    int held;           /* what PyGILState_Ensure gave */
-    char missing[1024]; /* modules that could not be imported */
+    void *globals;                /* of the harness, runtimes/zygote.py */
+    int held;                     /* what PyGILState_Ensure gave */
+    unsigned long long libraries; /* that were ever loaded before a child */
+    char missing[1024];           /* modules that could not be imported */
 };
 
 /* SETTINGS: the harness's text, then a line of modules' names, parted by a NUL. */

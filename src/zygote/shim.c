@@ -162,7 +162,9 @@ static _Noreturn void rehearse(struct python *py, const int *lesson_fd)
 {
     static const char program[] = "x = [str(i) for i in range(99)]\nprint(len(x))\n";
     char *argv[] = { NULL };
-    const struct exec_message m = { .argv = argv, .env = environ, .stdin_closed = 1 };
+    char lang[] = "LANG=C.UTF-8"; /* not ENVIRON itself, which may be freed */
+    char *env[] = { lang, NULL };
+    const struct exec_message m = { .argv = argv, .env = env, .stdin_closed = 1 };
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
     if (null < 0 || dup2(null, 1) < 0 || dup2(null, 2) < 0)
@@ -211,7 +213,7 @@ static void wait_for_orders(struct python *py, uint8_t *bytes,
 {
     for (;;) {
         int fds[ZYGOTE_FDS];
-        struct order order = { .jail = bytes, .fds = fds };
+        struct order order = { .jail = bytes, .fds = fds, .pages = pages };
         ssize_t n = receive(ZYGOTE_FD, bytes, ZYGOTE_MAX, fds, &order.fd_count);
         int rc = 0;
 
@@ -222,7 +224,6 @@ static void wait_for_orders(struct python *py, uint8_t *bytes,
         rc = hatch(&order);
         if (rc == 0) {
             python_hatched(py);
-            pages_touch(pages);
             hatch_ready();
             become_program(py, bytes);
             return;

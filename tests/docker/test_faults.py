@@ -30,6 +30,7 @@ def proxy(engine):
     listener.bind(path)
     listener.listen()
     hooks = []
+    busy = []  # how requests begin that are refused once
 
     def back(server, client):
         try:
@@ -45,9 +46,16 @@ def proxy(engine):
         try:
             server.connect(engine.socket)
             data = client.recv(65536)
+            line = data.split(b"\r\n")[0].decode()
+            refused = next((b for b in busy if line.startswith(b)), None)
+            if refused:
+                busy.remove(refused)
+                client.sendall(b"HTTP/1.1 503 Busy\r\nContent-Length: 2\r\n\r\n{}")
+                client.close()
+                return
             server.sendall(data)
             for hook in hooks:
-                hook(data.split(b"\r\n")[0].decode())
+                hook(line)
             threading.Thread(target=back, args=(server, client), daemon=True).start()
             while data := client.recv(65536):
                 server.sendall(data)
@@ -70,6 +78,11 @@ def proxy(engine):
         @staticmethod
         def on(beginning, action):
             hooks.append(lambda line: action() if line.startswith(beginning) else None)
+
+        @staticmethod
+        def refuse_once(beginning):
+            busy.append(beginning)
+            return busy
     yield Proxy
     listener.shutdown(socket.SHUT_RDWR)
     listener.close()
@@ -80,6 +93,16 @@ def bring_back(engine):
     engine.stop_registry()
     engine.start_daemon()
     engine.start_registry()
+
+
+@pytest.mark.parametrize("moment", ["GET /", "POST /containers/create"])
+def test_an_engine_that_was_busy_once_is_asked_again(proxy, run, api, moment):
+    """covers: FR-020-33 NFR-020-20"""
+    left = proxy.refuse_once(moment)
+    r = run("--retry-wait", "20ms", "bash", "echo done", DOCKER_HOST=proxy.address)
+    assert (r["verdict"], r["stdout"]) == ("ok", "done\n"), r
+    assert left == []
+    assert wait_for(lambda: not api.ours(), 20)
 
 
 @pytest.mark.parametrize("moment", ["POST /containers/create", "POST /containers/"])
