@@ -29,7 +29,7 @@ fuzz: deps ## fuzz the parsers for a while (FUZZ_SECONDS, default 60 each)
 soak: build ## long tests: thousands of runs, kills at random points
 	@tools/soak $(B)
 
-lint: deps ## clang-format, clang-tidy, cppcheck
+lint: deps ## clang-format, clang-tidy, cppcheck, shellcheck
 	@tools/lint
 
 coverage: deps ## line coverage of the unit tests

@@ -43,9 +43,11 @@ struct vial_watch {
     void *context;
     bool live_only; /* keep nothing in the result's streams, only count */
 
-    const char *caller;      /* who asks, for the audit; NULL: this process's user */
-    const char *correlation; /* an id of the caller's, for the audit; or NULL */
-    double queued_ms;        /* how long it waited before vial_run */
+    const char *caller; /* who asks, for the audit; NULL: this process's user */
+    /* What the caller calls it, plain text of at most 64 bytes, or NULL: for the
+     * audit, the result and the program, which finds it as VIAL_REQUEST_ID. */
+    const char *correlation;
+    double queued_ms; /* how long it waited before vial_run */
 };
 
 /* Reads the settings; OPTIONS may be NULL. *OUT is given back with

@@ -87,7 +87,8 @@ struct vial_artifact {
 };
 
 struct vial_result {
-    char id[24]; /* "r-…" */
+    char id[24];          /* "r-…" */
+    char correlation[72]; /* what the caller called it in struct vial_watch, or "" */
     enum vial_verdict verdict;
     int exit_code;     /* -1 when there is none */
     int signal;        /* 0 when there is none */

@@ -94,10 +94,11 @@ struct vial_exec_options {
     const char *cwd;         /* absolute, or below the workdir; NULL: the session's */
     const void *stdin_data;  /* copied */
     size_t stdin_len;
-    bool stdin_live;        /* vial_exec_write brings it */
-    int64_t timeout_ms;     /* 0: the request's `timeout`, which is also the most */
-    unsigned rows, columns; /* both > 0: a terminal of that size, in place of pipes;
-                               all that it shows is stream 1 */
+    bool stdin_live;         /* vial_exec_write brings it */
+    int64_t timeout_ms;      /* 0: the request's `timeout`, which is also the most */
+    unsigned rows, columns;  /* both > 0: a terminal of that size, in place of pipes;
+                                all that it shows is stream 1 */
+    const char *correlation; /* as in struct vial_watch; NULL: the session's */
 };
 
 struct vial_exec_status {

@@ -24,6 +24,25 @@ VIAL_API VIAL_MUST_CHECK int vial_vessels(struct vial_engine *engine, char **jso
 VIAL_API VIAL_MUST_CHECK int vial_cleanup(struct vial_engine *engine, unsigned *removed,
                                           struct vial_error *err);
 
+/* The same now and then, by a thread, for a process that stays: at first soon after
+ * it was started, then every INTERVAL_MS, each time a little earlier or later, so that
+ * several of them seldom meet. INTERVAL_MS 0: as the settings say (`cleanup.interval`),
+ * which may be never.
+ *
+ * TOLD, which may be NULL, is called from that thread: with how many of DRIVER's
+ * vessels went, if any did; or with ERR, each time that it is not the same error as
+ * the last time. An engine that cannot be reached is no error. The sweeper ends before
+ * ENGINE does. */
+struct vial_sweeper;
+typedef void vial_swept(void *context, const char *driver, unsigned removed,
+                        const struct vial_error *err);
+VIAL_API VIAL_MUST_CHECK int vial_sweeper_open(struct vial_engine *engine,
+                                               long long interval_ms, vial_swept *told,
+                                               void *context, struct vial_sweeper **out,
+                                               struct vial_error *err);
+/* Does not wait for a container engine. NULL is allowed. */
+VIAL_API void vial_sweeper_close(struct vial_sweeper *sweeper);
+
 /* One step of a pull. LAYER may be "". TOTAL is 0 where it is not known. A return
  * other than 0 cancels the pull. */
 typedef int vial_pull_progress(void *context, const char *layer, const char *status,

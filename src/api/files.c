@@ -185,6 +185,38 @@ static int check_room(const struct vial_session *s, const char *path, uint64_t l
     return fail_remedy(err, "raise 'disk', or bring less");
 }
 
+int files_put_queue(struct files_way *w, struct vial_session *s, const char *path,
+                    const struct blob *content, unsigned mode, struct vial_error *err)
+{
+    auto_free char *copy = strdup(path);
+    const struct put_message m = { .path = copy, .mode = mode ? mode & 0777 : 0644 };
+
+    *w = (struct files_way){ .session = s, .path = path, .verb = "put" };
+    if (files_check_path(path, false, err) < 0 ||
+        check_room(s, path, content->len, err) < 0)
+        return -1;
+    if (!copy)
+        return fail_memory(err);
+    if (link_put(s->link, &m, &w->op.channel, err) < 0)
+        return -1;
+    w->op.next = s->ops;
+    s->ops = &w->op;
+    link_send(s->link, w->op.channel, content->data, content->len);
+    link_send_eof(s->link, w->op.channel);
+    return 0;
+}
+
+int files_put_settle(struct files_way *w, struct vial_error *err)
+{
+    int rc;
+
+    session_lock(w->session);
+    rc = w->op.error ? files_fail(w, err) : 0;
+    leave(w);
+    session_unlock(w->session);
+    return rc;
+}
+
 int vial_session_put(struct vial_session *session, const char *path, const void *data,
                      size_t len, unsigned mode, struct vial_error *err)
 {

@@ -25,6 +25,16 @@ int files_put_some(struct files_way *w, const void *data, size_t len,
 /* WHOLE false: it is given up, and leaves nothing. */
 int files_put_end(struct files_way *w, bool whole, struct vial_error *err);
 
+#define FILES_LIGHT (128u << 10) /* less than a fresh channel takes at once */
+
+/* A whole file of at most FILES_LIGHT bytes in one go, with the session's lock held;
+ * nothing is written to the guest yet. It does everything in order, so that what is
+ * asked behind this finds the file. Success must be followed by files_put_settle. */
+int files_put_queue(struct files_way *w, struct vial_session *s, const char *path,
+                    const struct blob *content, unsigned mode, struct vial_error *err);
+/* What became of it, as far as it is known by now. */
+int files_put_settle(struct files_way *w, struct vial_error *err);
+
 int files_get_begin(struct files_way *w, struct vial_session *s, const char *path,
                     uint64_t offset, uint64_t len, struct vial_error *err);
 /* Moves what has come to the end of OUT, after waiting for it. 1, 0 at the end,

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/files.h"
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/fail.h"
@@ -17,11 +18,12 @@
 
 #include "vial/files.h"
 
-#define MAX_CALLS 50
-#define IDLE_MS   (INT64_C(10) * 60 * 1000)
-#define LEASE_MS  (INT64_C(24) * 60 * 60 * 1000)
-#define PIECE     (64u << 10)
-#define SLICE_MS  50 /* how late a cancellation may be seen */
+#define MAX_CALLS   50
+#define IDLE_MS     (INT64_C(10) * 60 * 1000)
+#define LEASE_MS    (INT64_C(24) * 60 * 60 * 1000)
+#define PIECE       (64u << 10)
+#define LIGHT_FILES 8
+#define SLICE_MS    50 /* how late a cancellation may be seen */
 
 struct vial_keep {
     struct vial_engine *engine; /* borrowed */
@@ -37,8 +39,11 @@ struct vial_keep {
 struct call {
     struct vial_keep *keep;
     struct plan *plan;
-    const struct vial_watch *watch; /* never NULL */
-    uint64_t told[2];               /* how much of each stream it has seen */
+    const struct vial_watch *watch;     /* never NULL */
+    uint64_t told[2];                   /* how much of each stream it has seen */
+    struct files_way ways[LIGHT_FILES]; /* of files that go with the program: … */
+    size_t queued;                      /* … so many */
+    bool steps;                         /* the first has begun */
     struct vial_exec *exec;
     struct vial_exec_status status;
     bool cancelled;
@@ -116,15 +121,12 @@ static void drop_vessel(struct vial_keep *k)
     k->report.calls = 0;
 }
 
+/* Whether it has ended is seen by whoever touches it: looking would count what it has
+ * used, which takes longer than some programs. */
 static bool is_usable(const struct vial_keep *k, const struct plan *plan)
 {
-    struct vial_session_report now;
-
-    if (!k->session || k->report.calls >= k->options.max_calls ||
-        !str_eq(k->image, plan->image))
-        return false;
-    vial_session_look(k->session, &now);
-    return now.outcome == VIAL_SESSION_OPEN;
+    return k->session && k->report.calls < k->options.max_calls &&
+           str_eq(k->image, plan->image);
 }
 
 /* Calls have their own time-outs; the session's is the most that any may have. */
@@ -165,9 +167,44 @@ static int ensure_vessel(struct vial_keep *k, const struct plan *plan,
     return open_vessel(k, plan, err);
 }
 
+/* Few and small, as a program's text is: they go with it, without a wait for each. */
+static bool is_light(const struct plan *plan)
+{
+    for (size_t i = 0; i < plan->file_count; i++)
+        if (plan->files[i].content.len > FILES_LIGHT)
+            return false;
+    return plan->file_count <= LIGHT_FILES;
+}
+
+/* With the session's lock held. */
+static int queue_files(struct call *c, struct vial_error *err)
+{
+    while (is_light(c->plan) && c->queued < c->plan->file_count) {
+        const struct plan_file *f = &c->plan->files[c->queued];
+
+        if (files_put_queue(&c->ways[c->queued], c->keep->session, f->path, &f->content,
+                            f->mode, err) < 0)
+            return -1;
+        c->queued++;
+    }
+    return 0;
+}
+
+/* A file that could not be put spoils the call, whatever its program made of that. */
+static int settle_files(struct call *c, struct vial_error *err)
+{
+    int rc = 0;
+
+    for (size_t i = 0; i < c->queued; i++)
+        if (files_put_settle(&c->ways[i], rc == 0 ? err : NULL) < 0)
+            rc = -1;
+    c->queued = 0;
+    return rc;
+}
+
 static int put_files(const struct call *c, struct vial_error *err)
 {
-    for (size_t i = 0; i < c->plan->file_count; i++) {
+    for (size_t i = 0; !is_light(c->plan) && i < c->plan->file_count; i++) {
         const struct plan_file *f = &c->plan->files[i];
 
         if (vial_session_put(c->keep->session, f->path, f->content.data, f->content.len,
@@ -201,8 +238,9 @@ static int start_locked(struct call *c, bool compiling, struct vial_error *err)
     auto_strv struct strv env = { 0 };
     struct vial_exec_options o = { 0 };
 
-    if (session_touch(s, err) < 0)
+    if (session_touch(s, err) < 0 || (!c->steps && queue_files(c, err) < 0))
         return -1;
+    c->steps = true;
     make_argv(c, compiling, s->vessel, &argv);
     words_env(c->plan, s->vessel, &env);
     if (!strv_ok(&argv) || !strv_ok(&env))
@@ -219,7 +257,8 @@ static int start_locked(struct call *c, bool compiling, struct vial_error *err)
     if (exec_new(s, &o, false, &c->exec, err) < 0)
         return -1;
     session_flush(s);
-    session_wake(s);
+    if (c->exec->deadline_ns < s->wakes_ns)
+        session_wake(s);
     return 0;
 }
 
@@ -403,6 +442,10 @@ static int serve(struct call *c, struct vial_result *r, struct vial_error *err)
     }
     if (rc == 0)
         rc = run_steps(c, r, err);
+    if (settle_files(c, rc == 0 ? err : NULL) < 0) {
+        r->exit_code = rc = -1;
+        r->signal = 0;
+    }
     vial_exec_free(c->exec);
     c->exec = NULL;
     if (rc < 0 || is_spoilt(r))

@@ -71,7 +71,8 @@ static int make_plan(struct vial_session *s, const struct vial_request *req,
     if (!request_has(&mine, code) && !request_has(&mine, command) &&
         request_set_text(&mine, FIELD_ID_command, "true", 4, "session", err) < 0)
         return -1;
-    if (engine_plan(s->engine, &mine, &s->driver, &s->plan, err) < 0)
+    if (engine_plan(s->engine, &mine, &s->driver, &s->plan, err) < 0 ||
+        plan_correlate(s->plan, s->options.correlation, err) < 0)
         return -1;
     (void)snprintf(s->report.driver, sizeof s->report.driver, "%s", s->driver->name);
     return 0;
@@ -165,7 +166,8 @@ int vial_session_renew(struct vial_session *session, int64_t lease_ms,
         int64_t ms = lease_ms ? lease_ms : session->options.lease_ms;
 
         session->lease_ns = clock_now_ns() + ms * 1000000;
-        session_wake(session);
+        if (session->lease_ns < session->wakes_ns)
+            session_wake(session);
     }
     session_unlock(session);
     return rc;

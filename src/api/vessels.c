@@ -33,13 +33,22 @@ int vial_vessels(struct vial_engine *engine, char **json, struct vial_error *err
     return give_text(list, json, err);
 }
 
+/* One driver's trouble is no reason to leave the others' leftovers. */
 int vial_cleanup(struct vial_engine *engine, unsigned *removed, struct vial_error *err)
 {
     auto_free char *state = state_path(engine->settings->home);
+    int rc = state ? apply_recover(state, NULL, err) : 0;
 
-    if (state && apply_recover(state, NULL, err) < 0)
-        return -1;
-    return list_cleanup(removed, err);
+    *removed = 0;
+    for (size_t i = 0; engine->drivers[i]; i++) {
+        const struct driver *d = engine->drivers[i];
+        unsigned count = 0;
+
+        if (d->sweep && d->sweep(-1, &count, rc == 0 ? err : NULL) < 0)
+            rc = -1;
+        *removed += d->wants_image ? count : 0;
+    }
+    return rc;
 }
 
 int vial_image_pull(struct vial_engine *engine, const struct vial_pull *pull,

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/ask.h"
 
+#include <limits.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/auto.h"
@@ -9,6 +11,7 @@
 #include "base/io.h"
 #include "base/path.h"
 #include "base/str.h"
+#include "cli/print.h"
 
 /* Far above what any policy allows, so that the refusal names the policy's cap. */
 #define CODE_READ_MAX    ((size_t)64 << 20)
@@ -55,11 +58,31 @@ static int set_output(struct vial_request *req, const char *value,
     return vial_request_set(req, "outputs", name.data ? name.data : "", err);
 }
 
+/* "a,b" is two entries, as in a variable of the environment; what only a request can
+ * have, such as an argument, is taken as it is. */
+static int set_field(struct vial_request *req, const struct field *f, const char *value,
+                     struct vial_error *err)
+{
+    bool gathers = f->type == FIELD_LIST && (f->scope & FIELD_IN_SETTINGS);
+
+    while (gathers && strchr(value, ',')) {
+        size_t len = strcspn(value, ",");
+        auto_free char *part = strndup(value, len);
+
+        if (!part)
+            return fail_memory(err);
+        if (vial_request_set(req, f->name, part, err) < 0)
+            return -1;
+        value += len + 1;
+    }
+    return vial_request_set(req, f->name, value, err);
+}
+
 static int set_given(struct vial_request *req, const struct given *g,
                      struct vial_error *err)
 {
     if (g->field)
-        return vial_request_set(req, g->field->name, g->value, err);
+        return set_field(req, g->field, g->value, err);
     if (strcmp(g->flag->name, "out") == 0)
         return set_output(req, g->value, err);
     return 0;
@@ -76,6 +99,18 @@ int ask_flags(const struct cli *cli, struct vial_request **out, struct vial_erro
             return -1;
     *out = ptr_take(&req);
     return 0;
+}
+
+/* "vial run python main.py" runs the text "main.py"; who has such a file meant that. */
+static void warn_of_file(const struct cli *cli, const char *code)
+{
+    struct stat st;
+
+    if (!cli_flag(cli, "quiet") && strlen(code) < NAME_MAX && strpbrk(code, "./") &&
+        !strpbrk(code, " \t\n;()") && stat(code, &st) == 0 && S_ISREG(st.st_mode))
+        say("warning: '%s' is taken for code, not for the file of that name; write '@%s' "
+            "to run the file",
+            code, code);
 }
 
 static int set_code(struct vial_request *req, const char *code, struct vial_error *err)
@@ -121,6 +156,7 @@ int ask_code(const struct cli *cli, struct vial_request **out, struct vial_error
     if (count < 2)
         return refuse_usage(cli, count ? "code is missing" : "language is missing",
                             err);
+    warn_of_file(cli, cli_operand(cli, 1));
     if (ask_flags(cli, &req, err) < 0 ||
         vial_request_set(req, "language", cli_operand(cli, 0), err) < 0 ||
         set_code(req, cli_operand(cli, 1), err) < 0 ||

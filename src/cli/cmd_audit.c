@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "audit/audit.h"
 #include "base/fail.h"
@@ -32,6 +33,22 @@ static int find_log(struct cli *cli, char **out, struct vial_error *err)
     }
     *out = strdup(path);
     return *out ? 0 : fail_memory(err);
+}
+
+/* A log that was removed has its head beside it, and is not whole; where there is
+ * neither, there was none. */
+static int check_log(const char *path, struct vial_error *err)
+{
+    auto_str struct str head = { 0 };
+
+    str_printf(&head, "%s.head", path);
+    if (!str_ok(&head))
+        return fail_memory(err);
+    if (access(path, F_OK) == 0 || access(head.data, F_OK) == 0)
+        return 0;
+    (void)fail(err, VIAL_E_AUDIT, "there is no audit log '%s'", path);
+    return fail_remedy(err,
+                       "name the one that 'audit: {path: …}' in the settings names");
 }
 
 /* "SEQ:HASH" */
@@ -117,24 +134,48 @@ static void put_cell(struct str *out, const char *text, int width)
     str_printf(out, "%*s", put < width ? width - put + 1 : 1, "");
 }
 
-static void put_row(struct str *out, json_t *record)
+/* Who asked: by name, or where a stranger was; else the user of this process. */
+static const char *caller_of(json_t *record, char *room, size_t size)
 {
     json_t *caller = json_object_get(record, "caller");
+    const char *name = json_string_value(json_object_get(caller, "name"));
+    const char *address = json_string_value(json_object_get(caller, "address"));
+
+    if (name && *name)
+        return name;
+    if (address && *address)
+        return address;
+    (void)snprintf(room, size, "uid %lld",
+                   (long long)json_integer_value(json_object_get(caller, "uid")));
+    return room;
+}
+
+/* "ok", or how many were refused together. */
+static const char *verdict_of(json_t *record, char *room, size_t size)
+{
+    json_t *count = json_object_get(record, "count");
+
+    if (!count)
+        return text_of(record, "verdict");
+    (void)snprintf(room, size, "%lld times", (long long)json_integer_value(count));
+    return room;
+}
+
+static void put_row(struct str *out, json_t *record)
+{
     json_t *error = json_object_get(record, "error");
     char uid[32];
-    const char *name = json_string_value(json_object_get(caller, "name"));
+    char count[32];
 
-    (void)snprintf(uid, sizeof(uid), "uid %lld",
-                   (long long)json_integer_value(json_object_get(caller, "uid")));
     str_printf(out, "%6lld ",
                (long long)json_integer_value(json_object_get(record, "seq")));
     put_cell(out, text_of(record, "time"), 27);
     put_cell(out, text_of(record, "event"), 8);
     put_cell(out, text_of(record, "run"), 18);
-    put_cell(out, name ? name : uid, 12);
+    put_cell(out, caller_of(record, uid, sizeof(uid)), 12);
     put_cell(out, text_of(record, "language"), 10);
-    put_cell(out, text_of(record, "verdict"), 12);
-    put_cell(out, text_of(error, "code"), 1);
+    put_cell(out, verdict_of(record, count, sizeof(count)), 12);
+    put_cell(out, text_of(error ? error : record, "code"), 1);
     str_putc(out, '\n');
 }
 
@@ -188,7 +229,7 @@ static int run(struct cli *cli)
         (void)fail_remedy(&err, "usage: vial audit verify|show [LOG]");
         return cli_fail(cli, &err);
     }
-    if (find_log(cli, &path, &err) == 0)
+    if (find_log(cli, &path, &err) == 0 && check_log(path, &err) == 0)
         status = verifying ? verify(cli, path, &err) : show(cli, path, &err);
     return status < 0 ? cli_fail(cli, &err) : status;
 }

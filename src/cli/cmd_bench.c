@@ -15,18 +15,22 @@
 #define MAX_ROUNDS  10000
 #define MAX_SECONDS 600
 
-static int read_number(const struct cli *cli, const char *flag, int64_t otherwise,
-                       int64_t max, int64_t *out, struct vial_error *err)
-{
-    const char *text = cli_flag(cli, flag);
+struct number {
+    const char *flag;
+    int64_t otherwise, min, max;
+};
 
-    *out = otherwise;
-    if (text && (unit_parse_count(text, out) < 0 || *out > max)) {
-        (void)fail(err, VIAL_E_VALUE, "%s '%s' is not a number from 1 to %lld", flag,
-                   text, (long long)max);
-        return fail_remedy(err, "try --%s %lld", flag, (long long)otherwise);
-    }
-    return 0;
+static int read_number(const struct cli *cli, const struct number *n, int64_t *out,
+                       struct vial_error *err)
+{
+    const char *text = cli_flag(cli, n->flag);
+
+    *out = n->otherwise;
+    if (!text || (unit_parse_count(text, out) == 0 && *out >= n->min && *out <= n->max))
+        return 0;
+    (void)fail(err, VIAL_E_VALUE, "%s '%s' is not a number from %lld to %lld", n->flag,
+               text, (long long)n->min, (long long)n->max);
+    return fail_remedy(err, "try --%s %lld", n->flag, (long long)n->otherwise);
 }
 
 static int write_file(const char *path, const char *text, struct vial_error *err)
@@ -58,12 +62,11 @@ static int measure(const struct cli *cli, json_t **out, struct vial_error *err)
     int64_t rounds = 0;
     int64_t seconds = 0;
 
-    if (read_number(cli, "rounds", 50, MAX_ROUNDS, &rounds, err) < 0 ||
-        read_number(cli, "seconds", 2, MAX_SECONDS, &seconds, err) < 0)
+    if (read_number(cli, &(struct number){ "rounds", 50, 1, MAX_ROUNDS }, &rounds,
+                    err) < 0 ||
+        read_number(cli, &(struct number){ "seconds", 2, 0, MAX_SECONDS }, &seconds,
+                    err) < 0)
         return -1;
-    if (rounds < 1)
-        return fail(err, VIAL_E_VALUE, "rounds '0' is not a number from 1 to %d",
-                    MAX_ROUNDS);
     if (cli_flag(cli, "sessions"))
         return bench_session((size_t)rounds, out, err);
     if (bench_prepare(&b, (size_t)rounds, err) < 0)

@@ -17,10 +17,14 @@ static int pull(struct cli *cli, struct vial_engine *engine, struct vial_error *
     auto_json json_t *value = NULL;
     int64_t timeout_ms = PULL_MS;
 
-    if (!name)
-        return fail(err, VIAL_E_USAGE, "the image's name is missing");
-    if (text && (unit_parse_ms(text, &timeout_ms) < 0 || timeout_ms <= 0))
-        return fail(err, VIAL_E_VALUE, "timeout '%s' is not a duration", text);
+    if (!name) {
+        (void)fail(err, VIAL_E_USAGE, "the image's name is missing");
+        return fail_remedy(err, "usage: vial image pull NAME");
+    }
+    if (text && (unit_parse_ms(text, &timeout_ms) < 0 || timeout_ms <= 0)) {
+        (void)fail(err, VIAL_E_VALUE, "timeout '%s' is not a duration", text);
+        return fail_remedy(err, "give seconds, or a number with a unit: '90s', '5m'");
+    }
     if (pull_image(cli, engine, &(struct pull){ name, timeout_ms, -1 }, &image, err) <
         0)
         return -1;

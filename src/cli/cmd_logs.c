@@ -86,6 +86,11 @@ static int run(struct cli *cli)
     struct daemon d;
 
     str_puts(&target, "/v1/runs");
+    if (id && (!*id || strchr(id, '/'))) {
+        (void)fail(&err, VIAL_E_USAGE, "'%s' is no run's id", id);
+        (void)fail_remedy(&err, "'vial logs' lists the runs");
+        return cli_fail(cli, &err);
+    }
     if (id) {
         str_putc(&target, '/');
         http_escape(&target, id);

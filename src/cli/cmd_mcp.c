@@ -12,6 +12,8 @@
 #include "mcp/vial.h"
 #include "registry/registry.h"
 
+#include "vial/vessels.h"
+
 /* What a client starts: this program, with the settings it was asked about. */
 static json_t *server_json(const struct cli *cli, bool typed)
 {
@@ -89,11 +91,24 @@ static int print_config(const struct cli *cli)
     return print_text(&s);
 }
 
+/* On stderr, which clients show as the server's log. */
+static void swept(void *context, const char *driver, unsigned removed,
+                  const struct vial_error *err)
+{
+    (void)context;
+    if (err)
+        say_error(err);
+    else
+        say("cleanup: %u vessel%s of dead callers removed (%s)", removed,
+            removed == 1 ? "" : "s", driver);
+}
+
 static int serve(const struct cli *cli, int out, struct vial_error *err)
 {
     auto_engine struct vial_engine *engine = NULL;
     struct registry_options options = { .sessions = 64 };
     struct registry *registry = NULL;
+    struct vial_sweeper *sweeper = NULL;
     struct mcp_vial *server = NULL;
     int rc = -1;
 
@@ -102,8 +117,10 @@ static int serve(const struct cli *cli, int out, struct vial_error *err)
     options.engine = engine;
     if (registry_open(&options, &registry, err) == 0 &&
         mcp_vial_open(engine, registry, cli_flag(cli, "preset"), NULL, &server, err) ==
-            0)
+            0 &&
+        vial_sweeper_open(engine, 0, swept, NULL, &sweeper, err) == 0)
         rc = mcp_stdio_serve(mcp_vial_core(server), STDIN_FILENO, out, err);
+    vial_sweeper_close(sweeper);
     mcp_vial_close(server);
     registry_close(registry);
     return rc;

@@ -5,6 +5,7 @@
 #include "cli/cli.h"
 #include "cli/help.h"
 #include "cli/print.h"
+#include "model/value.h"
 
 /* What each shell's script is made of, besides its frame. */
 struct writer {
@@ -14,16 +15,10 @@ struct writer {
 
 static void add_words(struct str *out, const char *choices)
 {
-    while (*choices) {
-        size_t len = strcspn(choices, "|");
+    const char *end = choices + value_choices_told(choices);
 
-        str_add(out, choices, len);
-        choices += len;
-        if (*choices) {
-            str_putc(out, ' ');
-            choices++;
-        }
-    }
+    for (; choices < end; choices++)
+        str_putc(out, *choices == '|' ? ' ' : *choices);
 }
 
 /* Inside single quotes of any of the three shells. */
@@ -93,7 +88,8 @@ static void bash_command(struct str *out, const struct command *c)
     options_each(c, bash_flag, &w);
     str_puts(out, "'\n");
     if (c->words || strcmp(c->name, "help") == 0) {
-        str_puts(out, "        [ \"$COMP_CWORD\" -eq 2 ] && files='' words='");
+        str_puts(out,
+                 "        [ \"$COMP_CWORD\" -eq $((at + 1)) ] && files='' words='");
         if (c->words)
             add_words(out, c->words);
         else
@@ -110,11 +106,19 @@ static void write_bash(struct str *out)
         "# bash completion for vial\n"
         "_vial() {\n"
         "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}\n"
-        "    local words='' flags='' files='' command=''\n"
+        "    local words='' flags='' files='' command='' at=1\n"
         "    COMPREPLY=()\n"
-        "    [ \"$COMP_CWORD\" -gt 1 ] && command=${COMP_WORDS[1]}\n"
+        "    for ((; at < COMP_CWORD; at++)); do\n"
+        "        case ${COMP_WORDS[at]} in\n"
+        "        --preset | --config) ((at++)) ;;\n"
+        "        -*) ;;\n"
+        "        *) command=${COMP_WORDS[at]} && break ;;\n"
+        "        esac\n"
+        "    done\n"
         "    case \"$command:$prev\" in\n");
-    str_puts(out, "    :*) words='");
+    str_puts(out, "    :--preset) words='");
+    add_words(out, VIAL_PRESETS);
+    str_puts(out, "' ;;\n    :--config) files=1 ;;\n    :*) words='");
     add_names(out);
     str_puts(out, "' flags='--help --version --preset --config' ;;\n");
     for (const struct command *const *c = commands; *c; c++)

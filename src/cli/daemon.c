@@ -155,12 +155,31 @@ static int start_private(struct daemon *out, struct vial_error *err)
     return 0;
 }
 
+/* The daemon has its own; a caller who thinks that others hold must be told. */
+static int refuse_settings(const struct cli *cli, struct vial_error *err)
+{
+    static const char *const flags[] = { "config", "preset" };
+
+    for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
+        if (!cli_flag(cli, flags[i]))
+            continue;
+        (void)fail(err, VIAL_E_USAGE,
+                   "'--%s' has no effect on a daemon, which has its "
+                   "own settings",
+                   flags[i]);
+        return fail_remedy(err, "leave it out, or give it to 'vial serve'");
+    }
+    return 0;
+}
+
 int daemon_find(const struct cli *cli, bool start, struct daemon *out,
                 struct vial_error *err)
 {
     static const char *const names[] = { "vial.sock", "private.sock" };
     const char *given = cli_flag(cli, "socket");
 
+    if (refuse_settings(cli, err) < 0)
+        return -1;
     if (given) {
         if (strlen(given) >= sizeof(out->socket))
             return fail(err, VIAL_E_VALUE, "socket '%s' has a path that is too long",

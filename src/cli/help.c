@@ -8,6 +8,7 @@
 #include "base/str.h"
 #include "cli/cli.h"
 #include "cli/print.h"
+#include "model/value.h"
 
 #define HELP_COLUMN 30
 #define HELP_WIDTH  88
@@ -57,7 +58,8 @@ static void add_help_text(struct str *out, const struct option_row *row, size_t 
 
     str_puts(&text, row->help);
     if (row->choices)
-        str_printf(&text, " One of %s.", row->choices);
+        str_printf(&text, " One of %.*s.", (int)value_choices_told(row->choices),
+                   row->choices);
     if (row->def)
         str_printf(&text, " Default: %s.", row->def);
     if (column + 2 > HELP_COLUMN) {

@@ -28,7 +28,8 @@ static void open_stream(struct live_stream *s, int fd, bool raw)
         return;
     s->safe = !raw && isatty(fd);
     (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-    if (S_ISFIFO(st.st_mode) || S_ISCHR(st.st_mode))
+    if ((S_ISFIFO(st.st_mode) || S_ISCHR(st.st_mode)) &&
+        (fcntl(fd, F_GETFL) & O_ACCMODE) != O_RDONLY)
         s->fd = open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     else
         s->fd = -1;

@@ -7,11 +7,13 @@
 #include "cli/cli.h"
 
 /* A standard descriptor that the caller left closed would be taken by the next
- * file we open, and the program's output would end up in it. */
+ * file we open, and the program's output would end up in it. Output that is asked for
+ * and cannot be written stays an error. */
 static void hold_standard_descriptors(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
-        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) < 0)
+        if (fcntl(fd, F_GETFD) < 0 &&
+            open("/dev/null", fd == STDOUT_FILENO ? O_RDONLY : O_RDWR) < 0)
             _exit(STATUS_VIAL);
 }
 

@@ -5,6 +5,7 @@
 #include "cli/cli.h"
 #include "cli/help.h"
 #include "cli/print.h"
+#include "model/value.h"
 
 /* Text as roff: a line never begins with a control character, and backslashes
  * and hyphens are themselves. */
@@ -52,7 +53,8 @@ static void add_option(void *context, const struct option_row *row)
     str_putc(out, '\n');
     add_roff(out, row->help);
     if (row->choices)
-        str_printf(out, " One of %s.", row->choices);
+        str_printf(out, " One of %.*s.", (int)value_choices_told(row->choices),
+                   row->choices);
     if (row->def)
         str_printf(out, " Default: %s.", row->def);
     str_putc(out, '\n');

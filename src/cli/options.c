@@ -24,7 +24,7 @@ static const struct alias {
 
 /* Every command has these. */
 static const struct flag global_flags[] = {
-    { "preset", "NAME", "Use the settings of a preset." },
+    { "preset", "NAME", "Use the settings of a preset.", VIAL_PRESETS },
     { "config", "FILE", "Read this settings file instead of the usual ones." },
     { "help", NULL, "Show this help." },
     { 0 },
@@ -258,6 +258,7 @@ static void each_flag(const struct flag *table, const char *group, option_fn *fn
     for (; table && table->name; table++) {
         struct option_row row = { .group = group,
                                   .metavar = table->metavar,
+                                  .choices = table->choices,
                                   .help = table->help };
 
         spell(table->name, '_', '-', row.name);
@@ -278,21 +279,13 @@ static void prefer_alias(struct option_row *row)
     memcpy(row->other, name, sizeof(name));
 }
 
-/* A driver that pretends is for tests, and no choice of a user's. */
-static const char *shown_choices(const struct field *f)
-{
-    static const char drivers[] = "auto|native|docker|process";
-
-    return f->choices && str_starts(f->choices, drivers) ? drivers : f->choices;
-}
-
 static void each_field(const struct command *c, option_fn *fn, void *context)
 {
     const char *group = "";
 
     for (size_t i = 0; i < FIELD_ID__COUNT; i++) {
         const struct field *f = &fields[i];
-        struct option_row row = { .choices = shown_choices(f),
+        struct option_row row = { .choices = f->choices,
                                   .def = f->def,
                                   .help = f->help };
 

@@ -22,6 +22,7 @@ struct flag {
     const char *name;    /* without "--" */
     const char *metavar; /* NULL: a switch */
     const char *help;    /* one sentence */
+    const char *choices; /* "a|b", or NULL */
 };
 
 /* Rows that several commands share. */

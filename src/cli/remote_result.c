@@ -160,6 +160,7 @@ struct vial_result *remote_result(json_t *json)
     if (!r)
         return NULL;
     COPY(r->id, json, "id");
+    COPY(r->correlation, json, "correlation");
     read_end(r, json);
     read_usage(r, json);
     read_place(r, json);

@@ -27,6 +27,7 @@
 struct followed {
     const struct cli *cli;
     const struct daemon *daemon;
+    int signals; /* those that end us */
     struct text_safe safe[2];
     struct vial_result end;
     bool ended;
@@ -97,6 +98,8 @@ static int see(void *context, const char *event, json_t *object, struct vial_err
     return rc;
 }
 
+/* Before any thread is started, each of which would be killed by what it does not
+ * block, and we with it. */
 static int open_interrupts(void)
 {
     sigset_t set;
@@ -110,13 +113,12 @@ static int open_interrupts(void)
 }
 
 /* We were told to stop, and so is the program. */
-static int interrupt(struct followed *f, const char *target, int signals,
-                     struct vial_error *err)
+static int interrupt(struct followed *f, const char *target, struct vial_error *err)
 {
     struct signalfd_siginfo info;
     auto_str struct str to = { 0 };
 
-    if (read(signals, &info, sizeof(info)) != sizeof(info))
+    if (read(f->signals, &info, sizeof(info)) != sizeof(info))
         return -1;
     str_printf(&to, "%s/signal", target);
     fail_clear(err);
@@ -128,10 +130,9 @@ static int interrupt(struct followed *f, const char *target, int signals,
 static int follow_exec(struct followed *f, const char *target, const char *query,
                        struct vial_error *err)
 {
-    auto_fd int signals = open_interrupts();
     auto_events struct events events = { .see = see, .context = f };
     auto_str struct str attach = { 0 };
-    struct daemon_ask ask = { "GET", NULL, NULL, NULL, signals };
+    struct daemon_ask ask = { "GET", NULL, NULL, NULL, f->signals };
 
     str_printf(&attach, "%s/attach?stream=ndjson%s", target, query);
     if (!str_ok(&attach))
@@ -139,7 +140,7 @@ static int follow_exec(struct followed *f, const char *target, const char *query
     ask.target = attach.data;
     if (daemon_stream(f->daemon, &ask, events_take, &events, err) < 0)
         return strcmp(err->code, fail_code_text(VIAL_E_CANCELLED)) == 0
-                   ? interrupt(f, target, signals, err)
+                   ? interrupt(f, target, err)
                    : -1;
     if (!f->ended)
         return fail(err, VIAL_E_DAEMON, "the daemon ended before the program");
@@ -150,7 +151,8 @@ static int follow_exec(struct followed *f, const char *target, const char *query
     return follow_status(&f->end);
 }
 
-/* Standard input goes to the program from a thread of its own. */
+/* Standard input goes to the program from a thread of its own, and so do changes of
+ * the terminal's size. */
 struct feeding {
     const struct daemon *daemon;
     char target[256];
@@ -180,13 +182,15 @@ static void *feed(void *context)
     return NULL;
 }
 
-static void start_feeding(struct feeding *f, const struct daemon *d, const char *target)
+/* Of F, which lasts as long as we do; WHAT is the last part of where it is sent. */
+static void start_feeding(struct feeding *f, const struct followed *to,
+                          const char *target, const char *what, void *(*run)(void *))
 {
     pthread_t thread;
 
-    f->daemon = d;
-    (void)snprintf(f->target, sizeof(f->target), "%s/stdin", target);
-    if (pthread_create(&thread, NULL, feed, f) == 0)
+    f->daemon = to->daemon;
+    (void)snprintf(f->target, sizeof(f->target), "%s/%s", target, what);
+    if (pthread_create(&thread, NULL, run, f) == 0)
         (void)pthread_detach(thread);
 }
 
@@ -210,13 +214,45 @@ static void add_given(const struct cli *cli, json_t *body)
 
 static void add_terminal(json_t *body)
 {
-    struct winsize size = { .ws_row = 24, .ws_col = 80 };
+    struct winsize size = { 0 };
 
     (void)ioctl(STDIN_FILENO, TIOCGWINSZ, &size);
     (void)json_object_set_new(body, "rows",
                               json_integer(size.ws_row ? size.ws_row : 24));
     (void)json_object_set_new(body, "columns",
                               json_integer(size.ws_col ? size.ws_col : 80));
+}
+
+/* The program's terminal follows the size of ours; whoever waits for the signal has it
+ * blocked. */
+static void *follow_window(void *context)
+{
+    const struct feeding *f = context;
+    struct vial_error err = { 0 };
+    sigset_t set;
+    int number;
+
+    (void)sigemptyset(&set);
+    (void)sigaddset(&set, SIGWINCH);
+    while (sigwait(&set, &number) == 0) {
+        auto_json json_t *body = json_object();
+        auto_free char *text = NULL;
+
+        add_terminal(body);
+        text = json_dumps(body, JSON_COMPACT);
+        if (text)
+            (void)verb_do(f->daemon, "POST", f->target, text, &err);
+    }
+    return NULL;
+}
+
+static void block_window(void)
+{
+    sigset_t set;
+
+    (void)sigemptyset(&set);
+    (void)sigaddset(&set, SIGWINCH);
+    (void)pthread_sigmask(SIG_BLOCK, &set, NULL);
 }
 
 static int refuse_field(const struct cli *cli, struct vial_error *err)
@@ -274,34 +310,47 @@ static bool make_raw(struct termios *before)
     return tcsetattr(STDIN_FILENO, TCSANOW, &raw) == 0;
 }
 
-int verb_exec(struct cli *cli, const struct daemon *d, struct vial_error *err)
+static int follow_fed(struct followed *f, const char *target, bool live, bool tty,
+                      struct vial_error *err)
 {
-    struct followed f = { .cli = cli, .daemon = d };
-    auto_str struct str target = { 0 };
-    bool detach = cli_flag(cli, "detach") != NULL;
-    bool tty = cli_flag(cli, "tty") != NULL;
-    bool live = !detach && (tty || !isatty(STDIN_FILENO));
-    struct feeding feeding;
+    struct feeding input;
+    struct feeding window;
     struct termios before;
-    bool raw;
+    bool raw = tty && isatty(STDIN_FILENO) && make_raw(&before);
     int status;
 
-    if (begin(cli, d, live, &target, err) < 0)
-        return -1;
-    if (detach)
-        return print_line(strrchr(target.data, '/') + 1);
-    raw = tty && isatty(STDIN_FILENO) && make_raw(&before);
     if (live)
-        start_feeding(&feeding, d, target.data);
-    status = follow_exec(&f, target.data, "", err);
+        start_feeding(&input, f, target, "stdin", feed);
+    if (raw)
+        start_feeding(&window, f, target, "resize", follow_window);
+    status = follow_exec(f, target, "", err);
     if (raw)
         (void)tcsetattr(STDIN_FILENO, TCSANOW, &before);
     return status;
 }
 
+int verb_exec(struct cli *cli, const struct daemon *d, struct vial_error *err)
+{
+    auto_fd int signals = open_interrupts();
+    struct followed f = { .cli = cli, .daemon = d, .signals = signals };
+    auto_str struct str target = { 0 };
+    bool detach = cli_flag(cli, "detach") != NULL;
+    bool tty = cli_flag(cli, "tty") != NULL;
+    bool live = !detach && (tty || !isatty(STDIN_FILENO));
+
+    if (tty)
+        block_window(); /* before its size is read: no change is missed */
+    if (begin(cli, d, live, &target, err) < 0)
+        return -1;
+    if (detach)
+        return print_line(strrchr(target.data, '/') + 1);
+    return follow_fed(&f, target.data, live, tty, err);
+}
+
 int verb_attach(struct cli *cli, const struct daemon *d, struct vial_error *err)
 {
-    struct followed f = { .cli = cli, .daemon = d };
+    auto_fd int signals = open_interrupts();
+    struct followed f = { .cli = cli, .daemon = d, .signals = signals };
     auto_str struct str target = { 0 };
     auto_str struct str query = { 0 };
     static const char *const offsets[] = { "stdout", "stderr" };

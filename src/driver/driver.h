@@ -102,6 +102,12 @@ struct driver {
      * what is left for a moment is removed by the next open or cleanup. */
     void (*close)(struct vessel *vessel);
 
+    /* Removes what owners that have died left behind, and nothing of one that lives
+     * or cannot be seen; *REMOVED is how many vessels' that was. Where the engine
+     * cannot be reached there is nothing to remove: 0. Gives up once CANCEL_FD (or
+     * -1) is readable. Any number may do so at once. NULL: nothing is ever left. */
+    int (*sweep)(int cancel_fd, unsigned *removed, struct vial_error *err);
+
     /* Adds what this driver would make of PLAN to the object INTO, for people.
      * Opens nothing. NULL: nothing to add. */
     int (*describe)(const struct plan *plan, const char *share_dir, json_t *into,

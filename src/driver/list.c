@@ -90,37 +90,12 @@ json_t *list_local(void)
     return list;
 }
 
-/* 1: it is there; 0: it is not, which is no error; -1. */
-static int find_engine(struct api *api, struct vial_error *err)
-{
-    struct vial_error why = { 0 };
-    struct api_call call = { .method = "GET",
-                             .target = "/_ping",
-                             .about = "reach the engine" };
-    auto_answer struct http_answer answer = { 0 };
-    struct http_request request = { .method = call.method,
-                                    .target = call.target,
-                                    .timeout_ms = 5000,
-                                    .cancel_fd = -1 };
-
-    if (api_find(api, err) < 0)
-        return -1;
-    if (http_call(&api->transport, &request, &answer, &why) == 0)
-        return 1;
-    if (str_eq(why.code, fail_code_text(VIAL_E_ENGINE_MISSING)) ||
-        str_eq(why.code, fail_code_text(VIAL_E_ENGINE_DOWN)))
-        return 0;
-    if (err)
-        *err = why;
-    return api_advise(api, err);
-}
-
 int list_all(json_t **out, struct vial_error *err)
 {
     auto_json json_t *list = list_local();
     auto_json json_t *containers = NULL;
     struct api api;
-    int there = find_engine(&api, err);
+    int there = api_find(&api, err) < 0 ? -1 : keep_reach(&api, err);
 
     if (!list)
         return fail_memory(err);
@@ -130,16 +105,4 @@ int list_all(json_t **out, struct vial_error *err)
         return fail_memory(err);
     *out = ptr_take(&list);
     return 0;
-}
-
-int list_cleanup(unsigned *removed, struct vial_error *err)
-{
-    struct api api;
-    int there = find_engine(&api, err);
-
-    *removed = 0;
-    native_sweep();
-    if (there <= 0)
-        return there;
-    return keep_sweep(&api, 0, UINT_MAX, removed, err);
 }

@@ -15,7 +15,4 @@ json_t *list_local(void);
 /* Of every driver. An engine that cannot be reached has none. */
 int list_all(json_t **out, struct vial_error *err);
 
-/* Removes what dead owners left. *REMOVED: containers. */
-int list_cleanup(unsigned *removed, struct vial_error *err);
-
 #endif

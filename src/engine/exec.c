@@ -81,6 +81,9 @@ static int make_env(const struct vial_session *s, const struct vial_exec_options
                     struct strv *out, struct vial_error *err)
 {
     words_env(s->plan, s->vessel, out);
+    if (o->correlation && kind_put_env(out, "VIAL_REQUEST_ID",
+                                       strlen("VIAL_REQUEST_ID"), o->correlation) < 0)
+        return fail_memory(err);
     for (size_t i = 0; o->env && o->env[i]; i++) {
         size_t len = strcspn(o->env[i], "=");
 
@@ -171,7 +174,9 @@ static int queue(struct vial_exec *x, const struct vial_exec_options *o, bool la
         measure(&env, "env", &total, err) < 0 || make_cwd(s, o->cwd, &x->cwd, err) < 0)
         return -1;
     x->program = strdup(o->shell ? "/bin/sh" : o->argv[0]);
-    if (!x->program || blob_set(&x->input, o->stdin_data, o->stdin_len) < 0)
+    x->correlation = o->correlation ? strdup(o->correlation) : NULL;
+    if (!x->program || (o->correlation && !x->correlation) ||
+        blob_set(&x->input, o->stdin_data, o->stdin_len) < 0)
         return fail_memory(err);
     x->live = o->stdin_live;
     x->lasting = lasting;
@@ -360,5 +365,6 @@ void exec_release(struct vial_exec *x)
     blob_done(&x->input);
     free(x->program);
     free(x->cwd);
+    free(x->correlation);
     free(x);
 }

@@ -60,6 +60,9 @@ static json_t *of_exec(const struct vial_exec *x)
 
     if (detail)
         (void)json_object_set_new(detail, "exec", json_integer((json_int_t)x->number));
+    if (detail && x->correlation)
+        (void)json_object_set_new(json_object_get(detail, "caller"), "correlation",
+                                  json_string(x->correlation));
     return detail;
 }
 

@@ -77,10 +77,12 @@ int engine_plan(struct vial_engine *e, const struct vial_request *req,
                 const struct driver **driver, struct plan **out, struct vial_error *err)
 {
     auto_request struct vial_request full = { 0 };
+    struct plan_driver maker;
 
     if (admit(e, req, &full, driver, err) < 0)
         return -1;
-    return plan_build(&full, e->settings, (*driver)->name, out, err);
+    maker = (struct plan_driver){ (*driver)->name, (*driver)->wants_image };
+    return plan_build(&full, e->settings, &maker, out, err);
 }
 
 void run_init(struct run *r, struct vial_engine *e, const struct vial_watch *watch)
@@ -271,6 +273,7 @@ void engine_run(struct vial_engine *e, const struct vial_request *req,
 
     run_init(&r, e, watch);
     if (engine_plan(e, req, &r.driver, &r.plan, &err) < 0 ||
+        plan_correlate(r.plan, r.watch->correlation, &err) < 0 ||
         admit_programs(r.driver, r.plan, &err) < 0 || record_begin(&r, req, &err) < 0 ||
         open_vessel(&r, &err) < 0) {
         collect_refusal(&r, &err, result);
@@ -283,6 +286,9 @@ void engine_run(struct vial_engine *e, const struct vial_request *req,
         else
             collect_refusal(&r, &err, result);
     }
+    if (r.plan && r.plan->correlation)
+        (void)snprintf(result->correlation, sizeof(result->correlation), "%s",
+                       r.plan->correlation);
     finish(&r, result);
     speak_as_preset(&r, req, result);
     record_end(&r, req, result);

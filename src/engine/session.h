@@ -40,6 +40,7 @@ struct vial_exec {
     int64_t begun_ns, deadline_ns; /* SESSION_NEVER once it was killed */
     int64_t lost_ns;               /* then: when the guest counts as stuck */
     char *program, *cwd;           /* for messages */
+    char *correlation;             /* its own, or NULL: the session's */
     uint64_t number;               /* in its session, from 1 on */
     struct vial_exec_status status;
 };

@@ -6,8 +6,10 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -54,6 +56,26 @@ static void close_from(unsigned first)
         return;
     for (int fd = (int)first; fd < 8192; fd++)
         (void)close(fd);
+}
+
+/* A socket of the host's that is shown to us, so that nothing stands in between. */
+static bool take_line(const char *path)
+{
+    struct sockaddr_un to = { .sun_family = AF_UNIX };
+    int fd = -1;
+
+    if (strlen(path) >= sizeof to.sun_path)
+        return false;
+    (void)strcpy(to.sun_path, path);
+    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 || connect(fd, (struct sockaddr *)&to, sizeof to) < 0) {
+        if (fd >= 0)
+            (void)close(fd);
+        return false;
+    }
+    if (fd == STREAM_FD)
+        return true;
+    return dup3(fd, STREAM_FD, O_CLOEXEC) == STREAM_FD;
 }
 
 /* The stream ends up as 3 (and 4), whichever way it came. */
@@ -269,6 +291,14 @@ static int open_to_all(const char *dir)
     return mark_fd < 0 ? 1 : 0;
 }
 
+/* Where the line is dead, the standard streams lead to the host as well. */
+static bool comes_by_stdio(int argc, char **argv)
+{
+    if (argc > 2 && strcmp(argv[1], "--line") == 0)
+        return !take_line(argv[2]);
+    return argc > 1 && strcmp(argv[1], "--stdio") == 0;
+}
+
 int main(int argc, char **argv)
 {
     struct guest *g = NULL;
@@ -283,7 +313,7 @@ int main(int argc, char **argv)
     /* Brought into /tmp, which is the programs'. */
     if (argc > 2 && strcmp(argv[2], "--forget") == 0)
         (void)unlink(argv[0]);
-    start(g, argc > 1 && strcmp(argv[1], "--stdio") == 0);
+    start(g, comes_by_stdio(argc, argv));
     stream_flush(g);
     for (;;)
         serve_once(g);

@@ -75,7 +75,7 @@ static int check_names(const struct plan *plan, struct vial_error *err)
         return fail(err, VIAL_E_VALUE, "the plan's seccomp profile is not a name");
     if (!is_plain(plan->image) || !is_plain(plan->language) ||
         !is_plain(plan->label_session) || !is_plain(plan->label_task) ||
-        !is_plain(plan->id))
+        !is_plain(plan->correlation) || !is_plain(plan->id))
         return fail(err, VIAL_E_VALUE, "a name in the plan is not plain text");
     return 0;
 }

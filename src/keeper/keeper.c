@@ -191,7 +191,8 @@ static bool hear(struct keeper *k, uint8_t *buf)
         return true;
     if (verb == TALK_PING)
         answer_ping(k, fds.fd[0]);
-    else if (verb == TALK_PROBE || verb == TALK_OPEN || verb == TALK_ZYGOTE)
+    else if (verb == TALK_PROBE || verb == TALK_OPEN || verb == TALK_ZYGOTE ||
+             verb == TALK_SWEEP)
         start_warden(k, fds.fd[0], verb, &u);
     return true;
 }

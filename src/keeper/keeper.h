@@ -4,7 +4,7 @@
 
 /*
  * The privileged half of the daemon: it opens vessels for a front that may have been
- * taken over, and nothing else. No thread, no JSON, no HTTP, no YAML.
+ * taken over, removes what dead owners left, and does nothing else. No thread, no JSON, no HTTP, no YAML.
  *
  *   main      starts the keeper and, should it die, another one
  *   keeper    hears the front's questions; one process per vessel answers them
@@ -12,6 +12,7 @@
  *   check     judges a plan against the rules
  *   nests     zygotes, which wardens hold and lend each other
  *   rules     what the launcher said before anyone was heard
+ *   journal   a line for each vessel
  *   harden    what the keeper gives up before it listens
  *
  * A warden ends its vessel when the front lets go of the vessel's leash; the keeper

@@ -5,7 +5,7 @@
 
 #include "base/auto.h"
 
-#define VERSION   1u
+#define VERSION   2u
 #define LIST_MAX  1024u
 #define MOST_EVER 100000u
 
@@ -37,6 +37,7 @@ void rules_pack(struct pack *p, const struct settings *settings, uint32_t vessel
 {
     pack_u32(p, VERSION);
     pack_u32(p, vessels);
+    pack_u32(p, (uint32_t)settings->serve.log);
     pack_text(p, settings->share_dir);
     pack_text(p, settings->home);
     pack_imports(p, imports);
@@ -85,12 +86,13 @@ int rules_unpack(struct unpack *u, struct rules *out)
     if (unpack_u32(u) != VERSION)
         u->bad = true;
     r.vessels = unpack_u32(u);
+    r.log = unpack_u32(u);
     r.settings.share_dir = take_text(u);
     r.settings.home = take_text(u);
     take_list(u, &r.imports);
     unpack_policy(u, &r.settings.policy);
     if (unpack_finished(u) && r.settings.share_dir && r.vessels > 0 &&
-        r.vessels <= MOST_EVER) {
+        r.vessels <= MOST_EVER && r.log <= RULES_LOG_NONE) {
         *out = r;
         return 0;
     }

@@ -10,9 +10,13 @@
 #include "model/settings.h"
 #include "wire/pack.h"
 
+/* As serve.log has them. */
+enum rules_log { RULES_LOG_LOGFMT, RULES_LOG_JSON, RULES_LOG_NONE };
+
 struct rules {
     struct settings settings; /* of these: policy, share_dir, home */
     uint32_t vessels;         /* the most at once */
+    uint32_t log;             /* the form of log lines */
     struct strv imports;      /* modules that zygotes may load */
 };
 

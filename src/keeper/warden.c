@@ -2,10 +2,12 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/clock.h"
 #include "base/fail.h"
 #include "driver/kept/codec.h"
 #include "driver/kept/nest.h"
@@ -13,6 +15,7 @@
 #include "driver/kept/talk.h"
 #include "driver/native/zygote.h"
 #include "keeper/check.h"
+#include "keeper/journal.h"
 #include "keeper/keeper.h"
 #include "wire/link.h"
 
@@ -197,17 +200,26 @@ static bool obey(const struct warden *w, struct vessel *v, struct plan *plan)
 static void serve_vessel(struct warden *w, struct vial_error *err)
 {
     auto_plan struct plan *plan = NULL;
+    const struct rules *rules = &w->keeper->rules;
     struct vessel *v = NULL;
+    int64_t began_ns = clock_now_ns();
+    char id[sizeof(v->id)];
+    double open_ms;
 
     if (plan_unpack(&w->request, &plan, err) < 0 ||
         open_checked(w, plan, &v, err) < 0) {
         answer_error(w, err);
+        journal_refusal(rules, plan, err);
         return;
     }
+    open_ms = clock_ms_between(began_ns, clock_now_ns());
     answer_vessel(w, v);
     while (obey(w, v, plan))
         ;
+    memcpy(id, v->id, sizeof(id));
     v->driver->close(v);
+    journal_vessel(rules, plan, id, open_ms,
+                   clock_ms_between(began_ns, clock_now_ns()));
 }
 
 static void serve_probe(struct warden *w, struct vial_error *err)
@@ -223,6 +235,22 @@ static void serve_probe(struct warden *w, struct vial_error *err)
     }
     pack_u32(&p, TALK_GOOD);
     caps_pack(&p, caps);
+    answer(w, &p, NULL, 0);
+}
+
+/* What there is to remove is found by us; the front only says when. It is given up
+ * when the front lets go of the question. */
+static void serve_sweep(struct warden *w, struct vial_error *err)
+{
+    struct pack p = { 0 };
+    unsigned removed = 0;
+
+    if (keeper_driver->sweep(w->leash_fd, &removed, err) < 0) {
+        answer_error(w, err);
+        return;
+    }
+    pack_u32(&p, TALK_GOOD);
+    pack_u32(&p, removed);
     answer(w, &p, NULL, 0);
 }
 
@@ -318,6 +346,8 @@ _Noreturn void warden_run(struct warden *w)
         serve_vessel(w, &err);
     else if (w->verb == TALK_ZYGOTE)
         serve_zygote(w, &err);
+    else if (w->verb == TALK_SWEEP)
+        serve_sweep(w, &err);
     else
         serve_probe(w, &err);
     _exit(0);

@@ -10,15 +10,17 @@
 #include "base/auto.h"
 #include "base/json.h"
 #include "mcp/http_parts.h"
+#include "mcp/pulse.h"
 
-#define JSON_TYPE    "application/json"
-#define EVENTS_TYPE  "text/event-stream"
-#define HEARTBEAT_MS 15000
+#define JSON_TYPE   "application/json"
+#define EVENTS_TYPE "text/event-stream"
 
 /* One HTTP request, and how far its answer has got. */
 struct answer {
     struct web_request *req;
+    const char *correlation;
     const char *session_id; /* to be told, or NULL */
+    pthread_mutex_t lock;   /* for what follows: a heart beats in a thread of its own */
     bool streaming;
 };
 
@@ -73,9 +75,53 @@ static void write_event(struct answer *a, json_t *message)
 
     json_decref(message);
     str_printf(&event, "event: message\ndata: %s\n\n", text ? text : "{}");
+    (void)pthread_mutex_lock(&a->lock);
     start_events(a);
     if (text && str_ok(&event))
         (void)web_write(a->req, event.data, event.len);
+    (void)pthread_mutex_unlock(&a->lock);
+}
+
+/* A comment, which clients skip and whatever lies between takes for a sign of life. */
+static void write_comment(struct answer *a)
+{
+    (void)web_write(a->req, ":\n\n", 3);
+}
+
+/* A quiet call becomes a stream by its first heartbeat. */
+static void beat(void *context)
+{
+    struct answer *a = context;
+
+    (void)pthread_mutex_lock(&a->lock);
+    start_events(a);
+    write_comment(a);
+    (void)pthread_mutex_unlock(&a->lock);
+}
+
+static bool takes_events(const struct answer *a)
+{
+    const char *accept = web_header(a->req, "Accept");
+
+    return accept && strstr(accept, EVENTS_TYPE);
+}
+
+/* What a tool does can take long, and need not say anything meanwhile. */
+static json_t *answer_alive(const struct mcp_http *http, struct answer *a,
+                            struct mcp_exchange *x, bool modern, unsigned *status)
+{
+    struct pulse pulse = { .beat = beat,
+                           .context = a,
+                           .every_ms = http->options.heartbeat_ms };
+    bool beats = strcmp(x->message->method, "tools/call") == 0 && takes_events(a);
+    json_t *reply;
+
+    if (beats)
+        pulse_start(&pulse);
+    reply = mcp_answer(x, modern, status);
+    if (beats)
+        pulse_stop(&pulse);
+    return reply;
 }
 
 /* From JSON to a stream as soon as there is something to say meanwhile. */
@@ -83,10 +129,14 @@ static void send_meanwhile(struct mcp_exchange *x, json_t *message)
 {
     struct answer *a = x->transport;
 
-    if (message)
+    if (message) {
         write_event(a, message);
-    else if (a->streaming)
-        (void)web_write(a->req, ":\n\n", 3);
+        return;
+    }
+    (void)pthread_mutex_lock(&a->lock);
+    if (a->streaming)
+        write_comment(a);
+    (void)pthread_mutex_unlock(&a->lock);
 }
 
 static void finish(struct answer *a, unsigned status, json_t *reply)
@@ -112,6 +162,7 @@ static void serve_modern(struct mcp_http *http, struct answer *a,
     auto_rpc_error struct rpc_error err = { 0 };
     struct mcp_exchange x = { .mcp = http->options.mcp,
                               .owner = owner,
+                              .correlation = a->correlation,
                               .message = m,
                               .cancel_fd = web_gone_fd(a->req),
                               .send = send_meanwhile,
@@ -127,7 +178,7 @@ static void serve_modern(struct mcp_http *http, struct answer *a,
         reply_error(a, m->id, &err);
         return;
     }
-    reply = mcp_answer(&x, true, &status);
+    reply = answer_alive(http, a, &x, true, &status);
     finish(a, status, reply);
 }
 
@@ -153,6 +204,7 @@ static void serve_request(struct mcp_http *http, struct answer *a,
     struct mcp_exchange x = { .mcp = http->options.mcp,
                               .peer = s->peer,
                               .owner = s->owner,
+                              .correlation = a->correlation,
                               .message = m,
                               .send = send_meanwhile,
                               .transport = a };
@@ -169,7 +221,7 @@ static void serve_request(struct mcp_http *http, struct answer *a,
     cancel_fd = either(flight_fd, web_gone_fd(a->req));
     x.cancel_fd = cancel_fd;
     if (cancel_fd >= 0)
-        reply = mcp_answer(&x, false, &status);
+        reply = answer_alive(http, a, &x, false, &status);
     if (mcp_flight_end(s->peer, flight)) {
         json_decref(reply);
         finish_without(a);
@@ -226,14 +278,14 @@ static void serve_post(struct mcp_http *http, struct answer *a, const char *owne
 }
 
 /* What the server says unasked, for as long as the client listens. */
-static void stream_unasked(struct answer *a, struct http_session *s)
+static void stream_unasked(struct answer *a, struct http_session *s, int heartbeat_ms)
 {
     struct mcp_exchange x = { .cancel_fd = web_gone_fd(a->req),
                               .send = send_meanwhile,
                               .transport = a };
 
     start_events(a);
-    while (!outbox_pass_on(&s->outbox, &x, s->ended_fd, HEARTBEAT_MS))
+    while (!outbox_pass_on(&s->outbox, &x, s->ended_fd, heartbeat_ms))
         x.send(&x, NULL);
     web_end(a->req);
 }
@@ -252,7 +304,6 @@ static bool claim_stream(struct mcp_http *http, struct http_session *s, bool on)
 static void serve_get(struct mcp_http *http, struct answer *a, const char *owner)
 {
     const char *id = web_header(a->req, "Mcp-Session-Id");
-    const char *accept = web_header(a->req, "Accept");
     struct http_session *s = id ? http_session_take(http, owner, id) : NULL;
 
     if (!s) {
@@ -261,13 +312,13 @@ static void serve_get(struct mcp_http *http, struct answer *a, const char *owner
                id ? "Session not found" : "Method Not Allowed");
         return;
     }
-    if (!accept || !strstr(accept, EVENTS_TYPE)) {
+    if (!takes_events(a)) {
         refuse(a, NULL, 406, RPC_INVALID, "Not Acceptable: accept " EVENTS_TYPE);
     } else if (!claim_stream(http, s, true)) {
         refuse(a, NULL, 409, RPC_INVALID, "Conflict: the session has a stream already");
     } else {
         a->session_id = s->id;
-        stream_unasked(a, s);
+        stream_unasked(a, s, (int)http->options.heartbeat_ms);
         (void)claim_stream(http, s, false);
     }
     http_session_release(http, s);
@@ -288,19 +339,22 @@ static void serve_delete(struct mcp_http *http, struct answer *a, const char *ow
     (void)web_reply(a->req, 204, NULL, NULL, 0);
 }
 
-void mcp_http_handle(struct mcp_http *http, struct web_request *req, const char *owner)
+void mcp_http_handle(struct mcp_http *http, struct web_request *req,
+                     const struct mcp_asker *who)
 {
     const char *method = web_method(req);
-    struct answer a = { .req = req };
+    struct answer a = { .req = req,
+                        .correlation = who->correlation,
+                        .lock = PTHREAD_MUTEX_INITIALIZER };
 
     if (!http_is_ours(http, req)) {
         refuse(&a, NULL, 403, RPC_INVALID, "Forbidden: unknown Host or Origin");
     } else if (strcmp(method, "POST") == 0) {
-        serve_post(http, &a, owner);
+        serve_post(http, &a, who->owner);
     } else if (strcmp(method, "GET") == 0) {
-        serve_get(http, &a, owner);
+        serve_get(http, &a, who->owner);
     } else if (strcmp(method, "DELETE") == 0) {
-        serve_delete(http, &a, owner);
+        serve_delete(http, &a, who->owner);
     } else {
         (void)web_set_header(req, "Allow", "POST, GET, DELETE");
         refuse(&a, NULL, 405, RPC_INVALID, "Method Not Allowed");

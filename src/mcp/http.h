@@ -18,16 +18,23 @@ struct mcp_http_options {
     /* Names, besides those of the loopback interface, by which a client may call
      * this server ("box.example:8443"); NULL-terminated, or NULL. */
     const char *const *hosts;
-    bool any_host;     /* something before us has judged Host and Origin */
-    unsigned sessions; /* of the elder era, at once; 0: 1024 */
+    bool any_host;         /* something before us has judged Host and Origin */
+    unsigned sessions;     /* of the elder era, at once; 0: 1024 */
+    unsigned heartbeat_ms; /* how long a stream is silent; 0: 15 s */
 };
 
 int mcp_http_open(const struct mcp_http_options *options, struct mcp_http **out,
                   struct vial_error *err);
 
-/* Answers a request to the endpoint, whatever its method. OWNER is whoever was
- * found to be asking; "" where there is one caller only. */
-void mcp_http_handle(struct mcp_http *http, struct web_request *req, const char *owner);
+/* Who asks, and what the request is called. */
+struct mcp_asker {
+    const char *owner;       /* "" where there is one caller only */
+    const char *correlation; /* or NULL */
+};
+
+/* Answers a request to the endpoint, whatever its method. */
+void mcp_http_handle(struct mcp_http *http, struct web_request *req,
+                     const struct mcp_asker *who);
 
 /* Ends all sessions. No request may be under way. NULL is allowed. */
 void mcp_http_close(struct mcp_http *http);

@@ -12,8 +12,10 @@
 #include "base/sys.h"
 #include "mcp/http_parts.h"
 
-#define SESSIONS 1024u
-#define IDLE_NS  (INT64_C(3600) * 1000000000)
+#define SESSIONS     1024u
+#define HEARTBEAT_MS 15000u
+#define SHARE        4u /* one owner may have a quarter of all */
+#define IDLE_NS      (INT64_C(3600) * 1000000000)
 
 int mcp_http_open(const struct mcp_http_options *options, struct mcp_http **out,
                   struct vial_error *err)
@@ -25,6 +27,8 @@ int mcp_http_open(const struct mcp_http_options *options, struct mcp_http **out,
     http->options = *options;
     if (http->options.sessions == 0)
         http->options.sessions = SESSIONS;
+    if (http->options.heartbeat_ms == 0)
+        http->options.heartbeat_ms = HEARTBEAT_MS;
     (void)pthread_mutex_init(&http->lock, NULL);
     *out = http;
     return 0;
@@ -114,6 +118,26 @@ static struct http_session *take_stale(struct mcp_http *http)
     return NULL;
 }
 
+/* With the lock held: an owner who has as many as may be loses the one that was used
+ * least lately, rather than others their places; or NULL. */
+static struct http_session *take_surplus(struct mcp_http *http, const char *owner)
+{
+    struct http_session *oldest = NULL;
+    unsigned count = 0;
+
+    for (struct http_session *s = http->sessions; s; s = s->next) {
+        if (strcmp(s->owner, owner) != 0)
+            continue;
+        count++;
+        if (s->users == 0 && (!oldest || s->used_ns < oldest->used_ns))
+            oldest = s;
+    }
+    if (count * SHARE < http->options.sessions || !oldest)
+        return NULL;
+    take_out(http, oldest);
+    return oldest;
+}
+
 struct http_session *http_session_new(struct mcp_http *http, const char *owner)
 {
     struct http_session *s = session_make(http, owner), *stale;
@@ -123,6 +147,8 @@ struct http_session *http_session_new(struct mcp_http *http, const char *owner)
         return NULL;
     (void)pthread_mutex_lock(&http->lock);
     stale = take_stale(http);
+    if (!stale)
+        stale = take_surplus(http, owner);
     room = http->session_count < http->options.sessions;
     if (room) {
         s->next = http->sessions;

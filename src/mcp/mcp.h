@@ -44,10 +44,16 @@ struct mcp_prompt {
 /* Lets calls that run programs in, one after the other if need be. */
 struct mcp_gate {
     void *context;
-    /* Waits for the owner's turn, or until CANCEL_FD is readable. */
-    int (*enter)(void *context, const char *owner, int cancel_fd,
+    /* Waits for the owner's turn, or until the call is cancelled. */
+    int (*enter)(void *context, const struct mcp_call *call, double *queued_ms,
                  struct vial_error *err);
     void (*leave)(void *context, const char *owner, double cpu_ms);
+    /* A run of LANGUAGE or so begins: what stands for it until its end, and in
+     * *CANCEL_FD what ends it from then on. NULL: nobody keeps account of it. */
+    void *(*begin)(void *context, const struct mcp_call *call, const char *language,
+                   int *cancel_fd);
+    /* RESULT NULL: there is none, since memory was short. */
+    void (*end)(void *context, void *run, const struct vial_result *result);
 };
 
 struct mcp_options {
@@ -89,6 +95,7 @@ struct mcp_exchange {
     struct mcp *mcp;
     struct mcp_peer *peer; /* NULL: the stateless era only */
     const char *owner;
+    const char *correlation; /* what the transport calls it, for logs; or NULL */
     const struct rpc_message *message;
     int cancel_fd; /* readable: the client gave up */
     /* Sends a message that is not the answer, and takes it; NULL: a sign of life, where

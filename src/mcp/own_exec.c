@@ -150,7 +150,8 @@ int own_exec(struct mcp_call *call, struct registered *held,
                                    .stdin_len = program->stdin_text
                                                     ? strlen(program->stdin_text)
                                                     : 0,
-                                   .timeout_ms = program->timeout_ms };
+                                   .timeout_ms = program->timeout_ms,
+                                   .correlation = call->correlation };
     auto_result struct vial_result *r = result_in(held);
     struct followed f = { .call = call };
     struct vial_exec_status status;

@@ -72,17 +72,22 @@ static void run_once(struct mcp_call *call, const struct own *own, json_t *progr
                      const char *keys, struct mcp_answer *answer)
 {
     struct own_extra extra = { .limit_ms = own_timeout(call, own) };
-    struct vial_watch watch = { .cancel_fd = call->cancel_fd,
-                                .stdin_fd = -1,
-                                .output = pass_on,
-                                .context = call,
-                                .caller = call->owner[0] ? call->owner : NULL };
+    struct vial_watch watch = { .stdin_fd = -1, .output = pass_on, .context = call };
     auto_ask struct vial_request *req = NULL;
     auto_result struct vial_result *result = NULL;
+    const char *language = argument(call, "language");
     struct vial_error err = { 0 };
+    void *run;
+    int rc;
 
-    if (own_request(call, keys, program, &req, &err) < 0 ||
-        vial_run(call->engine, req, &watch, &result, &err) < 0) {
+    if (own_request(call, keys, program, &req, &err) < 0) {
+        own_fail(answer, &err);
+        return;
+    }
+    run = mcp_run_begin(call, language ? language : "/bin/sh", &watch);
+    rc = vial_run(call->engine, req, &watch, &result, &err);
+    mcp_run_end(call, run, result);
+    if (rc < 0) {
         own_fail(answer, &err);
         return;
     }

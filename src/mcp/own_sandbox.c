@@ -37,6 +37,7 @@ void own_create_sandbox(const struct mcp_tool *tool, struct mcp_call *call,
         .idle_ms = IDLE_MS,
         .lease_ms = LEASE_MS,
         .caller = call->owner[0] ? call->owner : NULL,
+        .correlation = call->correlation,
     };
     struct vial_session_report report;
     auto_ask struct vial_request *req = NULL;

@@ -190,33 +190,31 @@ static bool lacks_image(const char *code)
 }
 
 static int run_once(struct preset_job *job, bool keep, const struct vial_request *req,
-                    const struct vial_watch *watch, struct vial_result **out,
-                    struct vial_error *err)
+                    struct vial_result **out, struct vial_error *err)
 {
-    if (keep)
-        return preset_run_kept(job, req, watch, out, err);
-    return vial_run(job->call->engine, req, watch, out, err);
+    struct mcp_call *call = job->call;
+    struct vial_watch watch = { .stdin_fd = -1, .output = pass_on, .context = call };
+    void *run =
+        mcp_run_begin(call, request_has(req, language) ? req->language : NULL, &watch);
+    int rc = keep ? preset_run_kept(job, req, &watch, out, err)
+                  : vial_run(call->engine, req, &watch, out, err);
+
+    mcp_run_end(call, run, rc == 0 ? *out : NULL);
+    return rc;
 }
 
 /* A run for want of an image has done nothing yet: it is pulled, once. */
 static int run(struct preset_job *job, bool keep, const struct vial_request *req,
                struct vial_result **out, struct vial_error *err)
 {
-    struct mcp_call *call = job->call;
-    const struct vial_watch watch = { .cancel_fd = call->cancel_fd,
-                                      .stdin_fd = -1,
-                                      .output = pass_on,
-                                      .context = call,
-                                      .caller = call->owner[0] ? call->owner : NULL };
-
-    if (run_once(job, keep, req, &watch, out, err) < 0)
+    if (run_once(job, keep, req, out, err) < 0)
         return -1;
     if (!(*out)->image || !lacks_image((*out)->error.code))
         return 0;
-    if (preset_pull(call, (*out)->image, &(*out)->error) < 0)
+    if (preset_pull(job->call, (*out)->image, &(*out)->error) < 0)
         return 0;
     vial_result_free(ptr_take(out));
-    return run_once(job, keep, req, &watch, out, err);
+    return run_once(job, keep, req, out, err);
 }
 
 static int do_run(struct preset_job *job, struct vial_error *err)
@@ -249,12 +247,16 @@ int preset_open(struct preset_job *job, const struct vial_request *req,
 {
     struct mcp_call *call = job->call;
     const char *image = usual_image(job);
+    const struct vial_session_options options = {
+        .caller = call->owner[0] ? call->owner : NULL,
+        .correlation = call->correlation,
+    };
 
-    if (registry_start(call->registry, call->owner, req, NULL, out, err) == 0)
+    if (registry_start(call->registry, call->owner, req, &options, out, err) == 0)
         return 0;
     if (!image || !lacks_image(err->code) || preset_pull(call, image, err) < 0)
         return -1;
-    return registry_start(call->registry, call->owner, req, NULL, out, err);
+    return registry_start(call->registry, call->owner, req, &options, out, err);
 }
 
 /* A single program may later ask for as much time as the policy allows. */

@@ -29,7 +29,7 @@ struct task {
     struct task *next;
     struct mcp *mcp;
     char id[40];
-    char *owner;
+    char *owner, *correlation;
     struct work work;
     int cancel_fd, ended_fd; /* eventfds */
     struct outbox outbox;    /* what it says while its request listens */
@@ -105,6 +105,7 @@ static void task_free(struct task *t)
     json_decref(t->asked);
     json_decref(t->got);
     free(t->owner);
+    free(t->correlation);
     free(t);
 }
 
@@ -219,6 +220,7 @@ static struct task *task_new(struct work *w)
         return NULL;
     t->mcp = w->mcp;
     t->owner = strdup(w->public.owner);
+    t->correlation = w->public.correlation ? strdup(w->public.correlation) : NULL;
     t->cancel_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     t->ended_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (outbox_init(&t->outbox) < 0 || !t->owner || t->cancel_fd < 0 ||
@@ -235,6 +237,7 @@ static struct task *task_new(struct work *w)
     w->held = (struct str){ 0 };
     t->work.public.core = &t->work;
     t->work.public.owner = t->owner;
+    t->work.public.correlation = t->correlation;
     t->work.public.cancel_fd = t->cancel_fd;
     t->work.x = NULL;
     t->work.task = t;

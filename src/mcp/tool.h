@@ -18,6 +18,7 @@
 #include "vial/engine.h"
 
 struct mcp_runs;
+struct mcp_gate;
 
 /* What a call has to work with. */
 struct mcp_call {
@@ -25,16 +26,19 @@ struct mcp_call {
                                 string in it holds NUL */
     struct vial_engine *engine;
     struct registry *registry;
-    struct mcp_runs *runs; /* keeps output that is too long for an answer */
-    const char *owner;     /* for the registry */
-    int cancel_fd;         /* readable: the caller gave up */
+    struct mcp_runs *runs;       /* keeps output that is too long for an answer */
+    const char *owner;           /* for the registry */
+    const char *correlation;     /* for logs, records and the programs; or NULL */
+    const struct mcp_gate *gate; /* which keeps account of runs; NULL: none does */
+    int cancel_fd;               /* readable: the caller gave up */
 
     /* Tells the caller how it gets on; TEXT may be NULL. Does nothing when the
      * caller did not ask. May be called from the call's thread only. */
     void (*progress)(struct mcp_call *call, const char *text, size_t len);
     void *core; /* the core's own */
 
-    double cpu_ms; /* for the tool to fill in: what its programs used */
+    double queued_ms; /* how long it waited for its turn */
+    double cpu_ms;    /* for the tool to fill in: what its programs used */
 };
 
 /* What came of it. Zero-initialised is an empty success. `content` and
@@ -112,6 +116,14 @@ int mcp_call_ask(struct mcp_call *call, const char *method, json_t *params,
 /* In a task: asks the client for input and waits for it. Takes REQUESTS, an object;
  * *OUT has the same keys. -1: cancelled. */
 int mcp_call_input(struct mcp_call *call, json_t *requests, json_t **out);
+
+/* Around a run of LANGUAGE (or a command's name) in a vessel of its own, for a server
+ * that keeps account: WATCH has caller, correlation and cancel_fd set then. */
+void *mcp_run_begin(const struct mcp_call *call, const char *language,
+                    struct vial_watch *watch);
+/* RUN is what begin gave; RESULT may be NULL. */
+void mcp_run_end(const struct mcp_call *call, void *run,
+                 const struct vial_result *result);
 
 /* Tells whoever listens that something changed. */
 void mcp_call_changed(struct mcp_call *call, const char *what);

@@ -32,6 +32,8 @@ int work_init(struct work *w, struct mcp_exchange *x, const struct era *era)
                                     .registry = x->mcp->options.registry,
                                     .runs = x->mcp->options.runs,
                                     .owner = x->owner,
+                                    .correlation = x->correlation,
+                                    .gate = &x->mcp->options.gate,
                                     .cancel_fd = x->cancel_fd,
                                     .progress = tell_text },
                         .mcp = x->mcp,
@@ -63,7 +65,7 @@ void work_call(struct work *w, struct mcp_answer *answer)
     bool gated = gate->enter && w->tool->tasks != MCP_TASK_NEVER;
 
     if (gated &&
-        gate->enter(gate->context, w->public.owner, w->public.cancel_fd, &err)) {
+        gate->enter(gate->context, &w->public, &w->public.queued_ms, &err) < 0) {
         answer->is_error = true;
         str_printf(&answer->text, "Error %s: %s. Nothing was run.", err.code,
                    err.message);
@@ -74,6 +76,28 @@ void work_call(struct work *w, struct mcp_answer *answer)
     w->tool->call(w->tool, &w->public, answer);
     if (gated)
         gate->leave(gate->context, w->public.owner, w->public.cpu_ms);
+}
+
+void *mcp_run_begin(const struct mcp_call *call, const char *language,
+                    struct vial_watch *watch)
+{
+    const struct mcp_gate *gate = call->gate;
+
+    watch->caller = call->owner[0] ? call->owner : NULL;
+    watch->correlation = call->correlation;
+    watch->cancel_fd = call->cancel_fd;
+    watch->queued_ms = call->queued_ms;
+    if (!gate || !gate->begin)
+        return NULL;
+    return gate->begin(gate->context, call, language ? language : "",
+                       &watch->cancel_fd);
+}
+
+void mcp_run_end(const struct mcp_call *call, void *run,
+                 const struct vial_result *result)
+{
+    if (run)
+        call->gate->end(call->gate->context, run, result);
 }
 
 void work_send(struct work *w, json_t *message)

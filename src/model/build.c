@@ -69,11 +69,6 @@ static int choose_language(struct draft *d, struct vial_error *err)
 
 #define COMMAND_IMAGE "debian:12-slim" /* for a command, which has no language */
 
-static bool uses_image(const char *driver)
-{
-    return !str_eq(driver, "native") && !str_eq(driver, "process");
-}
-
 /* The image that the settings have for NAME, or NULL. */
 static const char *image_named(const struct strv *images, const char *name, size_t len)
 {
@@ -133,15 +128,15 @@ static const char *language_image(const struct draft *d)
 
 /* An image among the settings is there for the drivers that use one; an image
  * that a request names must not be ignored. */
-static int choose_image(const struct draft *d, const char *driver, const char **out,
-                        struct vial_error *err)
+static int choose_image(const struct draft *d, const char **out, struct vial_error *err)
 {
     const char *asked = d->req->image;
 
-    if (!uses_image(driver)) {
+    if (!d->driver->contains) {
         if (!asked || str_eq(asked, d->settings->defaults.image))
             return 0;
-        (void)fail(err, VIAL_E_UNSUPPORTED, "driver '%s' uses no image", driver);
+        (void)fail(err, VIAL_E_UNSUPPORTED, "driver '%s' uses no image",
+                   d->driver->name);
         return fail_remedy(err, "choose driver docker, or leave out the image");
     }
     *out = asked ? asked : d->language ? language_image(d) : command_image(d);
@@ -165,7 +160,8 @@ static int check_seccomp(const char *name, struct vial_error *err)
         strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
                      "0123456789._-") == strlen(name))
         return 0;
-    return fail(err, VIAL_E_VALUE, "seccomp '%s' is not a profile's name", name);
+    (void)fail(err, VIAL_E_VALUE, "seccomp '%s' is not a profile's name", name);
+    return fail_remedy(err, "use letters, digits, '.', '_' and '-'; 'default' is one");
 }
 
 static int put_string(char **out, const char *value, struct vial_error *err)
@@ -174,15 +170,15 @@ static int put_string(char **out, const char *value, struct vial_error *err)
     return value && !*out ? fail_memory(err) : 0;
 }
 
-static int names_build(struct draft *d, const char *driver, struct vial_error *err)
+static int names_build(struct draft *d, struct vial_error *err)
 {
+    const char *driver = d->driver->name;
     struct plan *plan = d->plan;
     const char *image = NULL;
 
     if (policy_check_list(&d->settings->policy, POLICY_ID_drivers, "driver", driver,
                           err) < 0 ||
-        choose_image(d, driver, &image, err) < 0 ||
-        check_seccomp(choose_seccomp(d), err) < 0)
+        choose_image(d, &image, err) < 0 || check_seccomp(choose_seccomp(d), err) < 0)
         return -1;
     if (put_string(&plan->driver, driver, err) < 0 ||
         put_string(&plan->language, d->language ? d->language->name : NULL, err) < 0 ||
@@ -231,16 +227,19 @@ static int rules_build(struct draft *d, struct vial_error *err)
 }
 
 int plan_build(const struct vial_request *req, const struct settings *settings,
-               const char *driver, struct plan **out, struct vial_error *err)
+               const struct plan_driver *driver, struct plan **out,
+               struct vial_error *err)
 {
     auto_plan struct plan *plan = calloc(1, sizeof(*plan));
-    struct draft d = { .req = req, .settings = settings, .plan = plan };
+    struct draft d = {
+        .req = req, .settings = settings, .driver = driver, .plan = plan
+    };
 
     if (!plan)
         return fail_memory(err);
     sys_make_id('r', plan->id);
     if (check_what(req, err) < 0 || choose_language(&d, err) < 0 ||
-        names_build(&d, driver, err) < 0 || rules_build(&d, err) < 0 ||
+        names_build(&d, err) < 0 || rules_build(&d, err) < 0 ||
         place_build(&d, err) < 0 || program_build(&d, err) < 0 ||
         bounds_build(&d, err) < 0 || cargo_build(&d, err) < 0 ||
         mount_build(&d, err) < 0 || contain_build(&d, err) < 0)

@@ -10,9 +10,15 @@
 #include "model/plan.h"
 #include "model/settings.h"
 
-/* DRIVER is the name already chosen (never "auto"). REQ has had the settings'
- * defaults filled in and has passed policy_check. */
+/* Who is to open the plan. */
+struct plan_driver {
+    const char *name; /* never "auto" */
+    bool contains;    /* by containers: images, their networks, volumes, runtimes */
+};
+
+/* REQ has had the settings' defaults filled in and has passed policy_check. */
 int plan_build(const struct vial_request *req, const struct settings *settings,
-               const char *driver, struct plan **out, struct vial_error *err);
+               const struct plan_driver *driver, struct plan **out,
+               struct vial_error *err);
 
 #endif

@@ -404,9 +404,7 @@ static int add_user(struct draft *d, struct vial_error *err)
 
 int contain_build(struct draft *d, struct vial_error *err)
 {
-    const char *driver = d->plan->driver;
-
-    if (str_eq(driver, "native") || str_eq(driver, "process"))
+    if (!d->driver->contains)
         return check_none(d, err);
     if (add_prefix(d, err) < 0 || add_user(d, err) < 0 || add_runtime(d, err) < 0 ||
         add_caches(d, err) < 0)

@@ -4,6 +4,7 @@
 
 /* A plan in the making, and the steps of plan_build, in their order. */
 
+#include "model/build.h"
 #include "model/language.h"
 #include "model/plan.h"
 #include "model/request.h"
@@ -14,6 +15,7 @@
 struct draft {
     const struct vial_request *req;
     const struct settings *settings;
+    const struct plan_driver *driver;
     const struct language *language; /* NULL for a plain command */
     struct plan *plan;
 };

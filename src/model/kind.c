@@ -12,8 +12,10 @@ int kind_check_count(const struct field *f, size_t count, struct vial_error *err
 {
     if (count <= (size_t)f->max)
         return 0;
-    return fail(err, VIAL_E_VALUE, "%s has more than %lld entries", f->name,
-                (long long)f->max);
+    (void)fail(err, VIAL_E_VALUE, "%s has more than %lld entries", f->name,
+               (long long)f->max);
+    return fail_remedy(err,
+                       "give fewer, or put them into a file that the program reads");
 }
 
 /* Numbers */
@@ -51,9 +53,10 @@ static void number_done(void *member)
 static int refuse_choice(const struct field *f, const struct shown *shown,
                          struct vial_error *err)
 {
+    const char *end = f->choices + value_choices_told(f->choices);
     auto_str struct str names = { 0 };
 
-    for (const char *c = f->choices; *c; c++) {
+    for (const char *c = f->choices; c < end; c++) {
         if (*c == '|')
             str_puts(&names, ", ");
         else

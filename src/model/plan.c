@@ -4,7 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fail.h"
+#include "model/kind.h"
 #include "model/value.h"
+
+#define VARIABLE        "VIAL_REQUEST_ID"
+#define CORRELATION_MAX 64u
 
 static void file_done(struct plan_file *file)
 {
@@ -36,10 +41,10 @@ static void container_done(struct plan_container *c)
 
 static void free_strings(struct plan *plan)
 {
-    char *const strings[] = { plan->driver,     plan->language,   plan->workdir,
-                              plan->cwd,        plan->image,      plan->rootfs,
-                              plan->seccomp,    plan->hostname,   plan->label_session,
-                              plan->label_task, plan->output_note };
+    char *const strings[] = { plan->driver,     plan->language,    plan->workdir,
+                              plan->cwd,        plan->image,       plan->rootfs,
+                              plan->seccomp,    plan->hostname,    plan->label_session,
+                              plan->label_task, plan->output_note, plan->correlation };
 
     for (size_t i = 0; i < sizeof(strings) / sizeof(strings[0]); i++)
         free(strings[i]);
@@ -85,6 +90,32 @@ static uint64_t fnv1a(const struct blob *b)
     for (size_t i = 0; i < b->len; i++)
         hash = (hash ^ (unsigned char)b->data[i]) * UINT64_C(0x100000001b3);
     return hash;
+}
+
+static bool has_variable(const struct strv *env)
+{
+    for (size_t i = 0; i < env->count; i++)
+        if (str_starts(env->items[i], VARIABLE "="))
+            return true;
+    return false;
+}
+
+int plan_correlate(struct plan *plan, const char *id, struct vial_error *err)
+{
+    size_t len = id ? strlen(id) : 0;
+
+    if (len == 0)
+        return 0;
+    if (len > CORRELATION_MAX || !value_is_plain(id, len))
+        return fail(err, VIAL_E_VALUE,
+                    "the correlation id is not plain text of at most %u bytes",
+                    CORRELATION_MAX);
+    plan->correlation = strdup(id);
+    if (!plan->correlation ||
+        (!has_variable(&plan->env) &&
+         kind_put_env(&plan->env, VARIABLE, strlen(VARIABLE), id) < 0))
+        return fail_memory(err);
+    return 0;
 }
 
 static json_t *text(const char *s)

@@ -15,6 +15,8 @@
 #include "base/str.h"
 #include "model/limits.h"
 
+#include "vial/error.h"
+
 enum plan_network { NETWORK_NONE, NETWORK_BRIDGE };
 enum plan_keep { KEEP_HEAD, KEEP_TAIL, KEEP_BOTH };
 
@@ -96,7 +98,8 @@ struct plan {
     struct strv require; /* "namespaces", "limits=cgroup", a layer's name … */
     struct strv end_on;  /* "pids", "disk": touching that limit ends the run */
     char *label_session, *label_task; /* NULL or short plain text */
-    struct plan_container container;  /* empty where no engine is used */
+    char *correlation; /* what the caller calls it, for every log; NULL or the same */
+    struct plan_container container; /* empty where no engine is used */
 };
 
 /* Where the vessel's own working directory is: workdir, unless a mount lies there. */
@@ -105,6 +108,11 @@ const char *plan_scratch(const struct plan *plan);
 void plan_free(struct plan *plan); /* NULL is allowed */
 AUTO(plan, struct plan, plan_free)
 #define auto_plan __attribute__((cleanup(auto_plan_)))
+
+/* ID, or nothing if NULL, is what the caller calls this run or session: the plan keeps
+ * it, and programs find it as VIAL_REQUEST_ID unless the caller's own variables have
+ * one. */
+int plan_correlate(struct plan *plan, const char *id, struct vial_error *err);
 
 /* For people and golden tests; code and stdin appear as sizes and hashes only.
  * NULL without memory. */

@@ -79,9 +79,10 @@ static int argv_build(struct draft *d, struct vial_error *err)
     }
     if (!strv_ok(&plan->argv) || !strv_ok(&plan->compile_argv))
         return fail_memory(err);
-    if (plan->argv.items[0][0] == '\0')
-        return fail(err, VIAL_E_VALUE, "command names no program");
-    return 0;
+    if (plan->argv.items[0][0] != '\0')
+        return 0;
+    (void)fail(err, VIAL_E_VALUE, "command names no program");
+    return fail_remedy(err, "begin it with a program's name or path");
 }
 
 static int put_env(struct strv *env, const char *entry, struct vial_error *err)

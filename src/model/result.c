@@ -230,6 +230,8 @@ json_t *result_json(const struct vial_result *r, bool raw)
     json_t *object = json_object();
 
     put(&object, "id", text(r->id));
+    if (r->correlation[0])
+        put(&object, "correlation", text(r->correlation));
     put(&object, "verdict", json_string(vial_verdict_name(r->verdict)));
     put(&object, "stage", text(r->stage ? r->stage : "run"));
     put(&object, "exit_code",

@@ -5,6 +5,7 @@
 
 #include "base/json.h"
 #include "base/str.h"
+#include "model/cleaning.h"
 #include "model/fields.h"
 #include "model/policy.h"
 #include "model/result.h"
@@ -36,14 +37,13 @@ static json_t *names(const char *const *list)
 
 static json_t *choices(const char *list)
 {
+    const char *end = list + value_choices_told(list);
     json_t *array = json_array();
 
-    for (;;) {
+    while (list < end) {
         size_t len = strcspn(list, "|");
 
         (void)json_array_append_new(array, json_stringn(list, len));
-        if (list[len] == '\0')
-            break;
         list += len + 1;
     }
     return json_pack("{s:s, s:o}", "type", "string", "enum", array);
@@ -272,12 +272,24 @@ static json_t *audit_schema(void)
     return OBJECT_OF(members, values);
 }
 
+static json_t *cleanup_schema(void)
+{
+    static const char *const members[] = { "interval?" };
+    json_t *const values[] = { field_schema(cleaning_row()) };
+
+    return OBJECT_OF(members, values);
+}
+
 json_t *schema_settings(void)
 {
-    static const char *const members[] = { "defaults?", "policy?", "audit?",
-                                           "languages?", "serve?" };
-    json_t *const values[] = { fields_schema(FIELD_IN_SETTINGS), policy_schema(),
-                               audit_schema(), typed("string"), serve_schema() };
+    static const char *const members[] = { "defaults?", "policy?",    "audit?",
+                                           "cleanup?",  "languages?", "serve?" };
+    json_t *const values[] = { fields_schema(FIELD_IN_SETTINGS),
+                               policy_schema(),
+                               audit_schema(),
+                               cleanup_schema(),
+                               typed("string"),
+                               serve_schema() };
 
     return titled("vial settings", OBJECT_OF(members, values));
 }
@@ -353,6 +365,7 @@ static json_t *artifact_schema(void)
 json_t *schema_result(void)
 {
     static const char *const members[] = { "id",
+                                           "correlation?",
                                            "verdict",
                                            "stage",
                                            "exit_code",
@@ -381,6 +394,7 @@ json_t *schema_result(void)
                                            "preset_code?",
                                            "wanted_driver?" };
     json_t *const values[] = { typed("string"),
+                               typed("string"),
                                names(result_verdicts),
                                choices("compile|run"),
                                nullable("integer"),

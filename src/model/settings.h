@@ -9,10 +9,11 @@
  *   < the preset's own file < ./vial.yaml < variables < the request itself
  *
  * A settings file has the keys `defaults` (request fields), `policy`, `audit`,
- * `serve` (for the daemon), and `languages` (path of a language file). Each layer fills
- * what inner ones left unset; policies only tighten. A preset file has the same keys
- * and its own block `preset` (model/preset.h); under a preset, a settings file may also
- * have the block that the preset names, and the variables that it names count.
+ * `cleanup`, `serve` (for the daemon), and `languages` (path of a language file). Each
+ * layer fills what inner ones left unset; policies only tighten. A preset file has the
+ * same keys and its own block `preset` (model/preset.h); under a preset, a settings
+ * file may also have the block that the preset names, and the variables that it names
+ * count.
  *
  * A variable VIAL_<FIELD> sets a field; several values are separated by commas.
  * VIAL_SHARE, VIAL_CONFIG, VIAL_PRESET and VIAL_LANGUAGES (a language file) say
@@ -21,6 +22,7 @@
  */
 
 #include "model/auditing.h"
+#include "model/cleaning.h"
 #include "model/language.h"
 #include "model/policy.h"
 #include "model/preset.h"
@@ -38,6 +40,7 @@ struct settings {
     char *origin[FIELD_ID__COUNT]; /* where each came from, or NULL */
     struct policy policy;
     struct auditing audit;
+    struct cleaning cleanup;
     struct language_table languages;
     struct serve_settings serve; /* for the daemon */
     struct strv files;           /* those that were read, outermost first */

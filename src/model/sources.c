@@ -80,7 +80,7 @@ static int load_languages(struct settings *s, json_t *json, const char *path,
 
 static int unknown_key(const char *key, const char *path, struct vial_error *err)
 {
-    static const char *const known[] = { "defaults",  "policy", "audit",
+    static const char *const known[] = { "defaults",  "policy", "audit", "cleanup",
                                          "languages", "serve",  NULL };
     const char *near = text_suggest(key, known);
     struct shown shown;
@@ -91,7 +91,8 @@ static int unknown_key(const char *key, const char *path, struct vial_error *err
         return fail_remedy(err, "did you mean '%s'?", near);
     if (field_find(key))
         return fail_remedy(err, "put '%s' below the key 'defaults'", key);
-    return fail_remedy(err, "known keys: defaults, policy, audit, languages, serve");
+    return fail_remedy(err, "known keys: defaults, policy, audit, cleanup, languages, "
+                            "serve");
 }
 
 static int not_regular(const char *path, struct vial_error *err)
@@ -122,6 +123,13 @@ static int read_audit(const struct reading *r, json_t *value, struct vial_error 
     return auditing_read(&r->s->audit, value, r->path, err);
 }
 
+static int read_cleanup(const struct reading *r, json_t *value, struct vial_error *err)
+{
+    if (r->allowed & FIELD_IN_PROJECT)
+        return fail(err, VIAL_E_POLICY, "a project file may not set 'cleanup'");
+    return cleaning_read(&r->s->cleanup, value, r->path, err);
+}
+
 static int read_key(const struct reading *r, const char *key, json_t *value,
                     struct vial_error *err)
 {
@@ -139,6 +147,8 @@ static int read_key(const struct reading *r, const char *key, json_t *value,
                                       r->preset != NULL, err);
     if (strcmp(key, "audit") == 0)
         return empty ? 0 : read_audit(r, value, err);
+    if (strcmp(key, "cleanup") == 0)
+        return empty ? 0 : read_cleanup(r, value, err);
     if (strcmp(key, "serve") == 0 && (r->allowed & FIELD_IN_PROJECT))
         return fail(err, VIAL_E_POLICY, "a project file may not set 'serve'");
     if (strcmp(key, "serve") == 0)
@@ -193,15 +203,19 @@ static int read_block(const struct reading *r, json_t *root, struct vial_error *
     return strv_ok(&r->s->files) ? 0 : fail_memory(err);
 }
 
+#define MEND "settings are a YAML file; 'vial schema settings' has the form"
+
 static int read_keys(const struct reading *r, struct vial_error *err)
 {
     auto_json json_t *root = NULL;
     bool own = (r->allowed & FIELD_IN_PROJECT) != 0;
 
     if ((own ? read_own_file(r->path, &root, err) : yaml_read(r->path, &root, err)) < 0)
-        return -1;
-    if (!json_is_object(root))
-        return fail(err, VIAL_E_VALUE, "'%s' is not a mapping of keys", r->path);
+        return err->remedy[0] ? -1 : fail_remedy(err, "%s", MEND);
+    if (!json_is_object(root)) {
+        (void)fail(err, VIAL_E_VALUE, "'%s' is not a mapping of keys", r->path);
+        return fail_remedy(err, "%s", MEND);
+    }
     if (r->seed || (r->allowed == FIELD_IN_SETTINGS && is_theirs(r, root)))
         return read_block(r, root, err);
     for (void *at = json_object_iter(root); at; at = json_object_iter_next(root, at))
@@ -239,8 +253,11 @@ int source_read_file(struct settings *s, struct source *out, const char *path,
 
     if (there < 0)
         return -1;
-    if (!there && required)
-        return fail(err, VIAL_E_FILE, "settings file '%s' does not exist", path);
+    if (!there && required) {
+        (void)fail(err, VIAL_E_FILE, "settings file '%s' does not exist", path);
+        return fail_remedy(err, "name one that does; without --config the usual files "
+                                "are read");
+    }
     if (!there)
         return 0;
     return read_keys(&r, err) < 0 ? -1 : name_source(out, path, err);
@@ -369,7 +386,8 @@ static bool is_ours(const char *variable, size_t len)
 {
     static const char *const known[] = { "VIAL_SHARE",        "VIAL_CONFIG",
                                          "VIAL_PRESET",       "VIAL_LANGUAGES",
-                                         "VIAL_ENGINE_PLAIN", "VIAL_STATE" };
+                                         "VIAL_ENGINE_PLAIN", "VIAL_STATE",
+                                         "VIAL_REQUEST_ID" /* of a program inside */ };
 
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
         if (strlen(known[i]) == len && strncmp(variable, known[i], len) == 0)

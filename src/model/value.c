@@ -218,12 +218,19 @@ int value_choice(const char *choices, const char *text, size_t len)
     for (int i = 0;; i++) {
         size_t part = strcspn(choices, "|");
 
-        if (part == len && memcmp(choices, text, len) == 0)
+        if (part > 0 && part == len && memcmp(choices, text, len) == 0)
             return i;
         if (choices[part] == '\0')
             return -1;
         choices += part + 1;
     }
+}
+
+size_t value_choices_told(const char *choices)
+{
+    const char *hidden = strstr(choices, "||");
+
+    return hidden ? (size_t)(hidden - choices) : strlen(choices);
 }
 
 void value_choice_name(struct str *out, const char *choices, int index)

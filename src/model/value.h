@@ -29,6 +29,8 @@ json_t *value_json(enum field_type type, int64_t value);
 
 /* Index of TEXT in "a|b|c"; -1: it is none of them. */
 int value_choice(const char *choices, const char *text, size_t len);
+/* How many bytes of CHOICES users are told of. */
+size_t value_choices_told(const char *choices);
 /* Entry INDEX of "a|b|c", appended to OUT. */
 void value_choice_name(struct str *out, const char *choices, int index);
 

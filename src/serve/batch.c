@@ -117,6 +117,7 @@ static void do_item(struct batch *b, size_t index)
         (void)pthread_mutex_lock(&b->lock);
         b->refused++;
         (void)pthread_mutex_unlock(&b->lock);
+        call_refused(b->call, &err);
         tell(b, index, "error", "error", error_json(&err));
         return;
     }

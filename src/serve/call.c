@@ -183,6 +183,46 @@ static void count_refusal(struct call *c, unsigned status)
         metrics_add(m, &m->refused_busy, 1);
 }
 
+/* The kernel says who a stranger on the unix socket is. */
+static const char *name_of(const struct call *c, char *out, size_t size)
+{
+    pid_t pid;
+    uid_t uid;
+
+    if (c->who.name[0] || !web_peer(c->web, &pid, &uid))
+        return c->who.name;
+    (void)snprintf(out, size, "uid:%u", (unsigned)uid);
+    return out;
+}
+
+void call_refused(struct call *c, const struct vial_error *err)
+{
+    char name[32];
+    const struct refusal what = { .caller = name_of(c, name, sizeof(name)),
+                                  .address = web_address(c->web),
+                                  .request = c->id,
+                                  .method = web_method(c->web),
+                                  .path = web_path(c->web),
+                                  .status = call_status_of(err),
+                                  .why = err };
+
+    if (refusals_is_one(what.status))
+        refusals_record(&c->serve->refusals, &what);
+}
+
+void serve_refused(void *context, const struct web_request *req, unsigned status)
+{
+    struct serve *s = context;
+    char name[32] = "";
+    pid_t pid;
+    uid_t uid;
+
+    if (web_peer(req, &pid, &uid))
+        (void)snprintf(name, sizeof(name), "uid:%u", (unsigned)uid);
+    refusals_count(&s->refusals, name[0] ? name : web_address(req),
+                   fail_code_text(status == 503 ? VIAL_E_BUSY : VIAL_E_HTTP));
+}
+
 void call_refuse(struct call *c, const struct vial_error *err, unsigned retry_s)
 {
     unsigned status = call_status_of(err);
@@ -195,6 +235,7 @@ void call_refuse(struct call *c, const struct vial_error *err, unsigned retry_s)
     if (status == 401)
         (void)web_set_header(c->web, "WWW-Authenticate", "Bearer realm=\"vial\"");
     count_refusal(c, status);
+    call_refused(c, err);
     call_note(c, "code", err->code);
     call_json(c, status, json_pack("{s:o}", "error", error_json(err)));
 }

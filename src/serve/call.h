@@ -51,6 +51,9 @@ void call_done(struct call *c); /* 204 */
 void call_error(struct call *c, const struct vial_error *err);
 void call_refuse(struct call *c, const struct vial_error *err, unsigned retry_s);
 
+/* For the audit log: this call, or a part of it, was turned away. */
+void call_refused(struct call *c, const struct vial_error *err);
+
 /* The HTTP status that an error stands for. */
 unsigned call_status_of(const struct vial_error *err);
 

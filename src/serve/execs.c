@@ -82,7 +82,7 @@ static int start(struct call *c, struct hold *h, struct vial_error *err)
     struct blob input = { 0 };
     int64_t rows = 0;
     int64_t columns = 0;
-    struct vial_exec_options o = { 0 };
+    struct vial_exec_options o = { .correlation = c->id };
     auto_strv struct strv variables = { 0 };
     auto_free const char **args = NULL;
     const struct member table[] = {

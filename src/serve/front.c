@@ -91,6 +91,7 @@ static int open_web(struct front *f, size_t i, const struct serve_settings *s,
         .idle_s = (unsigned)(s->idle / 1000),
         .slow_s = (unsigned)(s->slow / 1000),
         .handler = serve_handle,
+        .refused = serve_refused,
         .context = f->serve,
     };
     int rc;

@@ -67,13 +67,13 @@ static int take_output(void *context, int stream, const void *data, size_t len)
     return job->output(job->context, stream, data, len);
 }
 
-static void tell(struct job *job, const struct vial_result *r)
+static void tell(const struct log *log, const char *request, const char *caller,
+                 const struct vial_result *r)
 {
-    json_t *told =
-        json_pack("{s:s, s:s, s:s, s:s, s:s, s:f, s:f}", "request", job->call->id,
-                  "run", r->id, "vessel", r->vessel_id, "caller", job->call->who.name,
-                  "verdict", vial_verdict_name(r->verdict), "ms", r->duration_ms,
-                  "queue_ms", r->timing.queue_ms);
+    json_t *told = json_pack("{s:s, s:s, s:s, s:s, s:s, s:f, s:f}", "request", request,
+                             "run", r->id, "vessel", r->vessel_id, "caller", caller,
+                             "verdict", vial_verdict_name(r->verdict), "ms",
+                             r->duration_ms, "queue_ms", r->timing.queue_ms);
     bool bad = r->verdict == VIAL_FAILED;
 
     if (r->error.code[0])
@@ -84,11 +84,19 @@ static void tell(struct job *job, const struct vial_result *r)
     if (r->limits_hit)
         (void)json_object_set_new(told, "limits_hit",
                                   json_integer((json_int_t)r->limits_hit));
-    log_line(&job->call->serve->log,
+    log_line(log,
              bad                         ? "error"
              : r->verdict == VIAL_DENIED ? "warn"
                                          : "info",
              "run", told);
+}
+
+void job_account(struct serve *s, const char *request, const char *caller,
+                 struct record *record, const struct vial_result *result)
+{
+    history_end(&s->history, record, result);
+    metrics_run(&s->metrics, result);
+    tell(&s->log, request, caller, result);
 }
 
 int job_run(struct job *job, struct vial_result **out, unsigned *retry_s,
@@ -124,9 +132,7 @@ int job_run(struct job *job, struct vial_result **out, unsigned *retry_s,
         history_end(&s->history, job->record, &none);
         return -1;
     }
-    history_end(&s->history, job->record, r);
-    metrics_run(&s->metrics, r);
-    tell(job, r);
+    job_account(s, job->call->id, job->call->who.name, job->record, r);
     *out = r;
     return 0;
 }

@@ -27,6 +27,10 @@ int job_check(struct call *c, struct vial_request *req, struct vial_error *err);
 int job_run(struct job *job, struct vial_result **out, unsigned *retry_s,
             struct vial_error *err);
 
+/* A run has ended: it is remembered, counted and told. RECORD may be NULL. */
+void job_account(struct serve *s, const char *request, const char *caller,
+                 struct record *record, const struct vial_result *result);
+
 /* The HTTP status of a result. */
 unsigned job_status(const struct vial_result *result);
 

@@ -8,6 +8,8 @@ static const double bounds[METRICS_BUCKETS] = { 0.0005, 0.001, 0.0025, 0.005, 0.
                                                 0.025,  0.05,  0.1,    0.25,  0.5,
                                                 1,      5,     30,     300 };
 
+const char *const metrics_drivers[] = { "native", "docker", "process", NULL };
+
 int metrics_init(struct metrics *m)
 {
     *m = (struct metrics){ 0 };
@@ -55,6 +57,13 @@ void metrics_add(struct metrics *m, uint64_t *counter, uint64_t amount)
     (void)pthread_mutex_lock(&m->lock);
     *counter += amount;
     (void)pthread_mutex_unlock(&m->lock);
+}
+
+void metrics_swept(struct metrics *m, const char *driver, unsigned count)
+{
+    for (size_t i = 0; metrics_drivers[i]; i++)
+        if (str_eq(driver, metrics_drivers[i]))
+            metrics_add(m, &m->swept[i], count);
 }
 
 void metrics_http(struct metrics *m, unsigned status)
@@ -136,6 +145,11 @@ static void write_front(const struct metrics *m, struct str *out)
     counter(out, "pulls_failed_total", "Pulls that failed.", m->pulls_failed);
     gauge(out, "pulls_now", "Pulls under way.", m->pulls_now);
     counter(out, "pull_bytes_total", "Bytes that pulls have brought.", m->pull_bytes);
+    say(out, "orphans_removed_total", "counter",
+        "Vessels of dead owners that were removed.");
+    for (size_t i = 0; metrics_drivers[i]; i++)
+        str_printf(out, "vial_orphans_removed_total{driver=\"%s\"} %llu\n",
+                   metrics_drivers[i], (unsigned long long)m->swept[i]);
 }
 
 static void write_gauges(const struct metrics_gauges *g, struct str *out)

@@ -32,7 +32,11 @@ struct metrics {
     uint64_t throttled_ms, cpu_ms;
     uint64_t pulls, pulls_failed, pulls_now;
     uint64_t pull_bytes; /* as far as engines told us */
+    uint64_t swept[3];   /* orphans that were removed, by driver: metrics_drivers */
 };
+
+/* NULL-terminated. */
+extern const char *const metrics_drivers[];
 
 /* What is looked up at the moment of asking. */
 struct metrics_gauges {
@@ -46,6 +50,7 @@ int metrics_init(struct metrics *m);
 void metrics_done(struct metrics *m);
 void metrics_run(struct metrics *m, const struct vial_result *result);
 void metrics_add(struct metrics *m, uint64_t *counter, uint64_t amount);
+void metrics_swept(struct metrics *m, const char *driver, unsigned count);
 void metrics_http(struct metrics *m, unsigned status);
 void metrics_write(struct metrics *m, const struct metrics_gauges *g, struct str *out);
 

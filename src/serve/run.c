@@ -29,6 +29,7 @@ static void run_streamed(struct call *c, const struct job *from, enum stream_for
         return;
     (void)stream_event(&s, "start", json_pack("{s:s}", "request", c->id));
     if (job_run(&job, &result, &retry_s, &err) < 0) {
+        call_refused(c, &err);
         (void)stream_last(&s, "error",
                           json_pack("{s:o, s:i}", "error", error_json(&err),
                                     "retry_after", (int)retry_s));

@@ -15,6 +15,7 @@ static void refuse(struct call *c)
     struct vial_error err = { 0 };
 
     (void)fail(&err, VIAL_E_ROUTE, "there is no such run, or none that is remembered");
+    (void)fail_remedy(&err, "'vial logs', or GET /v1/runs, lists those that are");
     call_error(c, &err);
 }
 

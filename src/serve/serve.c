@@ -10,7 +10,10 @@
 #include "base/fail.h"
 #include "mcp/http.h"
 #include "mcp/vial.h"
+#include "model/result.h"
+#include "serve/protocol.h"
 
+#include "vial/vessels.h"
 #include "vial/warm.h"
 
 #define RUNS_PER_CORE 4
@@ -91,30 +94,11 @@ static int open_engine(const struct serve *s, struct generation *g,
     return warm(g, err);
 }
 
-/* What tools run goes through the same gate as all that callers run. */
-static int enter_gate(void *context, const char *owner, int cancel_fd,
-                      struct vial_error *err)
-{
-    struct caller *caller = gate_known(context, owner);
-    struct gate_pass pass;
-
-    if (!caller)
-        return fail(err, VIAL_E_INTERNAL, "'%s' never came in", owner);
-    return gate_enter(context, caller, cancel_fd, &pass, err);
-}
-
-static void leave_gate(void *context, const char *owner, double cpu_ms)
-{
-    gate_leave(context, gate_known(context, owner), cpu_ms);
-}
-
 /* Host and Origin have been judged by the time a request gets there. */
 static int open_mcp(struct serve *s, struct generation *g, struct vial_error *err)
 {
     struct mcp_http_options options = { .any_host = true };
-    const struct mcp_gate gate = { .context = &s->gate,
-                                   .enter = enter_gate,
-                                   .leave = leave_gate };
+    const struct mcp_gate gate = protocol_gate(s);
 
     if (mcp_vial_open(g->engine, s->registry, s->sources.preset, &gate, &g->mcp, err) <
         0)
@@ -146,6 +130,30 @@ static int open_registry(struct serve *s, struct vial_error *err)
     return registry_open(&options, &s->registry, err);
 }
 
+/* Without its log the daemon runs nothing, but answers: so it can say what is wrong. */
+static void record_refusals(struct serve *s, const struct generation *g)
+{
+    struct vial_error err = { 0 };
+
+    if (refusals_use(&s->refusals, &g->settings->audit, &err) < 0)
+        log_line(&s->log, "error", "audit",
+                 json_pack("{s:o}", "error", error_json(&err)));
+}
+
+static void swept(void *context, const char *driver, unsigned removed,
+                  const struct vial_error *err)
+{
+    struct serve *s = context;
+
+    metrics_swept(&s->metrics, driver, removed);
+    if (err)
+        log_line(&s->log, "warn", "cleanup",
+                 json_pack("{s:s, s:o}", "driver", driver, "error", error_json(err)));
+    else
+        log_line(&s->log, "info", "cleanup",
+                 json_pack("{s:s, s:i}", "driver", driver, "removed", (int)removed));
+}
+
 int serve_load(struct serve *s, const struct serve_sources *sources,
                struct vial_error *err)
 {
@@ -154,7 +162,7 @@ int serve_load(struct serve *s, const struct serve_sources *sources,
                          .last_call_ns = clock_now_ns(),
                          .started_s = (int64_t)time(NULL) };
     if (pthread_mutex_init(&s->lock, NULL) != 0 || keys_init(&s->keys) < 0 ||
-        metrics_init(&s->metrics) < 0)
+        metrics_init(&s->metrics) < 0 || refusals_init(&s->refusals, &s->log) < 0)
         return fail_memory(err);
     if (gate_init(&s->gate, err) < 0 || history_init(&s->history, err) < 0 ||
         generation_new(sources, &s->now, err) < 0)
@@ -165,9 +173,11 @@ int serve_load(struct serve *s, const struct serve_sources *sources,
 
 int serve_open(struct serve *s, struct vial_error *err)
 {
-    if (open_engine(s, s->now, err) < 0 || open_registry(s, err) < 0)
+    if (open_engine(s, s->now, err) < 0 || open_registry(s, err) < 0 ||
+        open_mcp(s, s->now, err) < 0)
         return -1;
-    return open_mcp(s, s->now, err);
+    record_refusals(s, s->now);
+    return vial_sweeper_open(s->now->engine, 0, swept, s, &s->sweeper, err);
 }
 
 static void close_mcp(struct serve *s)
@@ -182,6 +192,7 @@ static void close_mcp(struct serve *s)
 
 void serve_done(struct serve *s)
 {
+    vial_sweeper_close(s->sweeper);
     close_mcp(s);
     registry_close(s->registry);
     while (s->now) {
@@ -190,6 +201,7 @@ void serve_done(struct serve *s)
         generation_free(s->now);
         s->now = next;
     }
+    refusals_done(&s->refusals);
     history_done(&s->history);
     gate_done(&s->gate);
     metrics_done(&s->metrics);
@@ -220,13 +232,18 @@ static void forget_old(struct serve *s)
 int serve_reload(struct serve *s, struct vial_error *err)
 {
     auto_generation struct generation *fresh = NULL;
+    struct vial_sweeper *sweeper = NULL;
     struct generation *g;
     struct generation *old;
 
     if (generation_new(&s->sources, &fresh, err) < 0 || !fresh ||
-        open_engine(s, fresh, err) < 0 || open_mcp(s, fresh, err) < 0)
+        open_engine(s, fresh, err) < 0 || open_mcp(s, fresh, err) < 0 ||
+        vial_sweeper_open(fresh->engine, 0, swept, s, &sweeper, err) < 0)
         return -1;
     g = ptr_take(&fresh);
+    record_refusals(s, g);
+    vial_sweeper_close(s->sweeper);
+    s->sweeper = sweeper;
     /* First: whoever uses an older generation may open sessions with this one, but
      * not the other way round. */
     registry_use(s->registry, g->engine);

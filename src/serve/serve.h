@@ -19,6 +19,7 @@
 #include "serve/keys.h"
 #include "serve/log.h"
 #include "serve/metrics.h"
+#include "serve/refusals.h"
 #include "web/web.h"
 
 #include "vial/vial.h"
@@ -52,6 +53,7 @@ struct serve {
     struct keys keys;
     struct metrics metrics;
     struct log log;
+    struct refusals refusals;
     struct registry *registry;
     int64_t started_s, started_ns;
     int64_t last_call_ns;
@@ -59,7 +61,8 @@ struct serve {
     bool draining;
     struct web *listeners[SERVE_LISTENERS];
     size_t listener_count;
-    int64_t counted_ns; /* when the vessels were counted, for the metrics */
+    struct vial_sweeper *sweeper; /* of the newest engine */
+    int64_t counted_ns;           /* when the vessels were counted, for the metrics */
     unsigned vessels, orphans;
 };
 
@@ -79,6 +82,8 @@ void serve_unuse(struct serve *s, struct generation *g);
 
 /* The handler of every listener; CONTEXT is the struct serve. */
 void serve_handle(void *context, struct web_request *req);
+/* What a listener refused by itself. */
+void serve_refused(void *context, const struct web_request *req, unsigned status);
 
 /* Settings with FLAGS over them. */
 int serve_settings_of(const struct serve_sources *sources, struct settings **out,

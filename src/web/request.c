@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -90,6 +92,19 @@ static enum MHD_Result gather(void *context, enum MHD_ValueKind kind, const char
     return g->bad ? MHD_NO : MHD_YES;
 }
 
+static void look_at_address(struct web_request *req, int fd)
+{
+    struct sockaddr_storage peer = { 0 };
+    socklen_t len = sizeof(peer);
+    const void *address = &((struct sockaddr_in *)(void *)&peer)->sin_addr;
+
+    if (getpeername(fd, (struct sockaddr *)&peer, &len) < 0)
+        return;
+    if (peer.ss_family == AF_INET6)
+        address = &((struct sockaddr_in6 *)(void *)&peer)->sin6_addr;
+    (void)inet_ntop(peer.ss_family, address, req->address, sizeof(req->address));
+}
+
 static void look_at_peer(struct web_request *req, int fd)
 {
     struct ucred peer;
@@ -97,9 +112,13 @@ static void look_at_peer(struct web_request *req, int fd)
     struct sockaddr_storage address = { 0 };
     socklen_t address_len = sizeof(address);
 
-    if (getsockname(fd, (struct sockaddr *)&address, &address_len) < 0 ||
-        address.ss_family != AF_UNIX ||
-        getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0)
+    if (getsockname(fd, (struct sockaddr *)&address, &address_len) < 0)
+        return;
+    if (address.ss_family != AF_UNIX) {
+        look_at_address(req, fd);
+        return;
+    }
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0)
         return;
     req->has_peer = true;
     req->pid = peer.pid;
@@ -249,6 +268,11 @@ bool web_peer(const struct web_request *req, pid_t *pid, uid_t *uid)
     *pid = req->pid;
     *uid = req->uid;
     return true;
+}
+
+const char *web_address(const struct web_request *req)
+{
+    return req->address;
 }
 
 int64_t request_length(const struct web_request *req)

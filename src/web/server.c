@@ -85,6 +85,8 @@ static enum MHD_Result refuse(struct web_request *req, struct MHD_Connection *ha
     if (!response)
         return MHD_NO;
     count(req->web, 0, 1);
+    if (req->web->options.refused)
+        req->web->options.refused(req->web->options.context, req, status);
     sweep_phase(req->web, req->connection, PHASE_BUSY);
     good = MHD_queue_response(handle, status, response);
     MHD_destroy_response(response);

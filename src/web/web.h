@@ -37,6 +37,8 @@ struct web_options {
     unsigned handlers;    /* the most at once, then 503; usual: 1100 */
     unsigned idle_s;      /* a connection without a request; usual: 60 */
     unsigned slow_s;      /* a request that does not get on; usual: 20 */
+    /* Told of what the server itself refuses; must not wait. Or NULL. */
+    void (*refused)(void *context, const struct web_request *req, unsigned status);
     web_handler *handler; /* for every request */
     void *context;
 };
@@ -71,6 +73,9 @@ int web_body_fd(struct web_request *req);
 
 /* Who asks over a unix socket; false on TCP. */
 bool web_peer(const struct web_request *req, pid_t *pid, uid_t *uid);
+
+/* Where a TCP client is, without its port; "" on a unix socket. */
+const char *web_address(const struct web_request *req);
 
 /* Readable once the client has gone away (one that only closes its sending side
  * counts as gone), or the server is being closed. Borrowed; -1: no descriptor left. */

@@ -75,7 +75,7 @@ def test_nothing_of_one_run_is_left_for_the_next(run):
 
 
 def test_dk_01_a_container_has_what_was_promised(api, start):
-    """DK-01; covers: FR-020-28 FR-020-29 FR-020-30 FR-020-31 FR-020-51 FR-020-53 FR-020-60
+    """DK-01; covers: FR-020-28 FR-020-29 FR-020-30 FR-020-31 FR-020-51 FR-020-53
     covers: NFR-020-25 NFR-020-26 NFR-020-27 NFR-020-28 NFR-020-33 NFR-020-36"""
     start("--session", "dk01", "--task", "t 1", "bash", UP)
     found = one_of(api, "dk01")
@@ -97,8 +97,38 @@ def test_dk_01_a_container_has_what_was_promised(api, start):
     assert "host" not in (host["PidMode"], host["UTSMode"], host["UsernsMode"],
                           host["CgroupnsMode"])
     assert not host["Binds"] and not host["Devices"] and not host["PortBindings"]
-    assert [m["Target"] for m in host["Mounts"]] == ["/.vial-init"]
+    assert [m["Target"] for m in host["Mounts"]] == ["/.vial-init", "/.vial-line"]
+    assert all(m["ReadOnly"] for m in host["Mounts"])
+    assert not os.path.exists(host["Mounts"][1]["Source"])  # nobody listens any more
     assert host["LogConfig"]["Type"] == "none"
+
+
+def test_what_was_asked_for_is_what_the_engine_made(api, start, place):
+    """covers: FR-020-17 FR-020-18 FR-020-19 FR-020-20 FR-020-42 FR-020-43 FR-020-47 FR-020-48
+    covers: FR-020-52 FR-020-55"""
+    start("--session", "made", "--image", "python:3.11-slim", "--mount", "%s:/data" % place,
+          "--memory", "96m", "--cpus", "0.25", "--pids", "40", "--disk", "5m", "--tmp", "3m",
+          "bash", "echo up; exec >/dev/null; sleep 60")
+    full = api.inspect(one_of(api, "made"))
+    host = full["HostConfig"]
+    assert full["Config"]["Image"] == "python:3.11-slim"
+    [data] = [m for m in full["Mounts"] if m["Destination"] == "/data"]
+    assert (data["Type"], data["Source"], data["RW"], data["Propagation"]) == \
+        ("bind", str(place), False, "rprivate")
+    assert all(m["Propagation"] == "rprivate" for m in full["Mounts"] if m["Type"] == "bind")
+    assert host["Memory"] == host["MemorySwap"] == 96 << 20
+    assert host["NanoCpus"] == 250000000 and host["PidsLimit"] == 41
+    assert host["NetworkMode"] == "none"
+    assert {"size=%d" % (5 << 20)} <= set(host["Tmpfs"]["/work"].split(","))
+    assert {"size=%d" % (3 << 20)} <= set(host["Tmpfs"]["/tmp"].split(","))
+
+
+def test_the_sizes_hold_inside(run):
+    """covers: FR-020-47 FR-020-48"""
+    r = run("--disk", "5m", "--tmp", "3m", "bash",
+            "df -B1 --output=fstype,size /work /tmp | tail -2")
+    assert [line.split() for line in r["stdout"].splitlines()] == \
+        [["tmpfs", str(5 << 20)], ["tmpfs", str(3 << 20)]], r
 
 
 def test_the_program_is_nobody_and_can_become_nobody_else(run):
@@ -161,7 +191,7 @@ def test_several_runs_at_once(run):
 # Limits.
 
 def test_memory_is_a_hard_limit_and_the_result_says_so(run):
-    """covers: FR-020-54 FR-020-62 FR-020-63 NFR-020-37 NFR-020-54"""
+    """covers: FR-020-54 FR-020-62 FR-020-63 NFR-020-37"""
     r = run("--memory", "64m", "python", "b = bytearray(200 << 20)\nprint(len(b))")
     assert r["verdict"] == "oom" and r["limits_hit"] == ["memory"], r
 
@@ -252,6 +282,19 @@ def test_a_mount_source_must_exist_and_be_allowed(run):
         assert r["verdict"] == "denied", (source, r)
 
 
+def test_no_way_of_writing_a_path_leads_out_of_what_is_allowed(run, place, vial):
+    """covers: FR-020-40 FR-020-41 NFR-020-29 NFR-020-33"""
+    (place / "etc").symlink_to("/etc")
+    (place / "up").symlink_to("../../../../../../../../etc")
+    (place / "far").symlink_to("etc")
+    for source in ["etc", "up", "far", "etc/ssl", "../../../../../../etc", "./etc/."]:
+        r = run("--mount", "%s/%s:/data" % (place, source), "bash", "ls /data")
+        assert (r["verdict"], r["error"]["code"]) == ("denied", "VIAL-MOUNT"), (source, r)
+        assert r["stdout"] == ""
+    done = vial("exec", "--driver", "docker", "--workspace", str(place / "etc"), "--", "ls")
+    assert done.returncode == 125 and "VIAL-MOUNT" in done.stderr
+
+
 # Network.
 
 PROBE = ("import socket\ntry:\n  s = socket.create_connection(('172.31.254.1', %d), 3)\n"
@@ -260,7 +303,7 @@ PROBE = ("import socket\ntry:\n  s = socket.create_connection(('172.31.254.1', %
 
 
 def test_there_is_no_network_unless_asked_for(run):
-    """covers: FR-020-66 FR-020-72 NFR-020-30 NFR-020-31"""
+    """covers: FR-020-66 FR-020-72 NFR-020-30"""
     r = run("python", PROBE + "import os\nprint(os.listdir('/sys/class/net'))\n"
             "try: socket.getaddrinfo('example.com', 80); print('resolved')\n"
             "except OSError: print('blocked')")
@@ -282,6 +325,36 @@ def test_a_policy_without_networks_wins(vial, tmp_path):
     done = vial("--config", str(config), "run", "--driver", "docker", "--network", "bridge",
                 "bash", "true")
     assert done.returncode == 125 and "VIAL-POLICY" in done.stderr
+
+
+def test_under_such_a_policy_the_container_itself_has_no_network(api, start, tmp_path):
+    """covers: FR-020-69 NFR-020-31"""
+    config = tmp_path / "vial.yaml"
+    config.write_text("policy: { networks: [none] }\n")
+    start("--config", str(config), "--session", "apart", "bash", UP)
+    full = api.inspect(one_of(api, "apart"))
+    assert full["HostConfig"]["NetworkMode"] == "none"
+    assert set(full["NetworkSettings"]["Networks"]) <= {"none"}
+    assert not full["NetworkSettings"]["IPAddress"] and not full["HostConfig"]["PortBindings"]
+    with open("/proc/%d/net/dev" % full["State"]["Pid"]) as f:
+        assert [line.split(":")[0].strip() for line in f if ":" in line] == ["lo"]
+
+
+# The log.
+
+def test_the_log_has_the_container_and_how_it_ended(vial, api, tmp_path):
+    """covers: NFR-020-35 NFR-020-48 NFR-020-49 NFR-020-58"""
+    (tmp_path / "c.yaml").write_text("audit: {path: %s/log}\n" % tmp_path)
+    done = vial("--config", str(tmp_path / "c.yaml"), "run", "--json", "--driver", "docker",
+                "--session", "s 1", "bash", "exit 9")
+    result = json.loads(done.stdout)
+    begun, ended = [json.loads(line) for line in open(tmp_path / "log")]
+    assert (begun["event"], ended["event"]) == ("begin", "run")
+    assert (begun["driver"], begun["image"], begun["session"]) == \
+        ("docker", "debian:12-slim", "s 1")
+    assert ended["vessel_id"] == result["vessel_id"] and ended["exit_code"] == 9
+    assert ended["isolation"]["level"] == "container"
+    assert gone(api)
 
 
 # Images.
@@ -338,9 +411,14 @@ def test_images_are_listed_with_sizes_and_pruned(api, vial):
     """covers: FR-020-93 FR-020-94 FR-020-95"""
     images = json.loads(vial("image", "list", "--json").stdout)
     assert any("debian:12-slim" in (i["tags"] or []) and i["size"] > 10 ** 6 for i in images)
+    made = api.call("POST", "/containers/create", {"Image": "debian:12-slim", "Cmd": ["x"]})
+    nameless = api.call("POST", "/commit?container=%s&comment=old" % made["Id"], {})["Id"]
+    api.call("DELETE", "/containers/" + made["Id"])
     done = vial("image", "prune", "--json")
-    assert done.returncode == 0 and "freed_bytes" in done.stdout
-    assert "debian:12-slim" in vial("image", "list").stdout + str(images)
+    assert done.returncode == 0 and json.loads(done.stdout)["removed"] >= 1, done.stderr
+    left = {i["Id"]: i["RepoTags"] for i in api.call("GET", "/images/json?all=1")}
+    assert nameless not in left
+    assert any("debian:12-slim" in (tags or []) for tags in left.values())
 
 
 def test_languages_have_their_images(vial):
@@ -362,18 +440,30 @@ def orphan(api, number):
 
 
 def test_ten_orphans_go_and_the_living_stay(api, vial, start):
-    """covers: FR-020-04 FR-020-06 FR-020-26 FR-020-27 NFR-020-12"""
+    """covers: FR-020-04 FR-020-06 FR-020-26 FR-020-27"""
     assert gone(api)
     start("--session", "alive", "bash", UP)
     for i in range(10):
         orphan(api, i)
     listed = json.loads(vial("ps", "--json").stdout)
     assert len([v for v in listed if v["driver"] == "docker" and v["orphan"]]) == 10
+    assert json.loads(vial("cleanup", "--json").stdout) == {"removed": 10}
+    assert [c["Labels"]["vial.session"] for c in api.ours()] == ["alive"]
+
+
+def test_ten_running_orphans_are_gone_in_seconds(api, vial, record_property):
+    """The aim is 5 s; a machine that does much else gets three times that.
+    covers: NFR-020-12"""
+    assert gone(api)
+    for i in range(10):
+        orphan(api, i)
     begun = time.monotonic()
     done = vial("cleanup", "--json")
-    assert json.loads(done.stdout) == {"removed": 10}
-    assert time.monotonic() - begun < 15
-    assert [c["Labels"]["vial.session"] for c in api.ours()] == ["alive"]
+    took = time.monotonic() - begun
+    print("ten running orphans were removed in %.2f s" % took)
+    record_property("seconds", "%.2f" % took)
+    assert json.loads(done.stdout) == {"removed": 10} and gone(api)
+    assert took < 15
 
 
 def test_two_cleanups_do_not_fight(api, env):

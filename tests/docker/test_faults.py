@@ -30,6 +30,7 @@ def proxy(engine):
     listener.bind(path)
     listener.listen()
     hooks = []
+    busy = []  # how requests begin that are refused once
 
     def back(server, client):
         try:
@@ -45,9 +46,16 @@ def proxy(engine):
         try:
             server.connect(engine.socket)
             data = client.recv(65536)
+            line = data.split(b"\r\n")[0].decode()
+            refused = next((b for b in busy if line.startswith(b)), None)
+            if refused:
+                busy.remove(refused)
+                client.sendall(b"HTTP/1.1 503 Busy\r\nContent-Length: 2\r\n\r\n{}")
+                client.close()
+                return
             server.sendall(data)
             for hook in hooks:
-                hook(data.split(b"\r\n")[0].decode())
+                hook(line)
             threading.Thread(target=back, args=(server, client), daemon=True).start()
             while data := client.recv(65536):
                 server.sendall(data)
@@ -70,6 +78,11 @@ def proxy(engine):
         @staticmethod
         def on(beginning, action):
             hooks.append(lambda line: action() if line.startswith(beginning) else None)
+
+        @staticmethod
+        def refuse_once(beginning):
+            busy.append(beginning)
+            return busy
     yield Proxy
     listener.shutdown(socket.SHUT_RDWR)
     listener.close()
@@ -80,6 +93,16 @@ def bring_back(engine):
     engine.stop_registry()
     engine.start_daemon()
     engine.start_registry()
+
+
+@pytest.mark.parametrize("moment", ["GET /", "POST /containers/create"])
+def test_an_engine_that_was_busy_once_is_asked_again(proxy, run, api, moment):
+    """covers: FR-020-33 NFR-020-20"""
+    left = proxy.refuse_once(moment)
+    r = run("--retry-wait", "20ms", "bash", "echo done", DOCKER_HOST=proxy.address)
+    assert (r["verdict"], r["stdout"]) == ("ok", "done\n"), r
+    assert left == []
+    assert wait_for(lambda: not api.ours(), 20)
 
 
 @pytest.mark.parametrize("moment", ["POST /containers/create", "POST /containers/"])
@@ -109,13 +132,22 @@ def test_an_engine_killed_while_it_makes_a_container(engine, proxy, run, vial, m
     assert run("bash", "echo again")["stdout"] == "again\n"
 
 
-def test_an_engine_that_is_killed_mid_run(engine, vial, run, start):
-    """covers: NFR-020-13 NFR-020-24"""
-    p = start("--session", "orphaned", "bash", UP)
+@pytest.mark.parametrize("way", ["bind", "copy"])
+def test_an_engine_that_is_killed_mid_run(engine, vial, run, env, way):
+    """Over a line of its own the run goes on to its end; over the engine's stream it has
+    failed. covers: NFR-020-13 NFR-020-24"""
+    p = subprocess.Popen([VIAL, "run", "--driver", "docker", "bash",
+                          "echo up; read x; echo got $x"], cwd="/",
+                         env={**env, "VIAL_TEST_PLACE": way}, stdin=subprocess.PIPE,
+                         stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert p.stdout.readline() == b"up\n"
     engine.stop_daemon(signal.SIGKILL)
     try:
-        _, err = p.communicate(timeout=PATIENCE)
-        assert p.returncode == 125 and b"VIAL-GUEST" in err, err
+        out, err = p.communicate(b"word\n", timeout=PATIENCE)
+        if way == "bind":
+            assert (p.returncode, out) == (0, b"got word\n"), err
+        else:
+            assert p.returncode == 125 and b"VIAL-GUEST" in err, err
     finally:
         bring_back(engine)
     assert nothing_left(engine, vial)

@@ -132,7 +132,6 @@ def test_a_port_that_is_taken_is_told(run, start):
 
 
 def test_a_port_for_everybody_needs_the_operators_word(vial, run, tmp_path):
-    """covers: FR-020-74 NFR-020-55"""
     r = run(*BRIDGE, "--publish", "0.0.0.0:18082:80", "bash", "true")
     assert r["verdict"] == "denied" and r["error"]["code"] == "VIAL-POLICY", r
     config = tmp_path / "vial.yaml"

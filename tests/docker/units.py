@@ -13,7 +13,8 @@ SUITES = [("contract", "test_contract", "bind"), ("contract_exec", "test_contrac
           ("session_exec", "test_session", "exec"),
           ("session_files_exec", "test_session_files", "exec"),
           ("session_streams_exec", "test_session_streams", "exec"),
-          ("context", "test_context", "bind"), ("keep", "test_keep", "bind")]
+          ("context", "test_context", "bind"), ("context_exec", "test_context", "exec"),
+          ("keep", "test_keep", "bind"), ("keep_copy", "test_keep", "copy")]
 
 
 def run(build, results, suite):

@@ -54,6 +54,27 @@ def test_a_refusal_is_recorded_with_its_code(log):
     assert recorded(path)[1]["error"]["code"] == "VIAL-LANGUAGE"
 
 
+def test_limits_that_were_hit_and_networks_that_were_refused_are_recorded(log, tmp_path):
+    """covers: C-09 FR-020-64 FR-020-74 NFR-020-53 NFR-020-54 NFR-020-55"""
+    config, path = log
+    with open(config, "a") as f:
+        f.write("policy: {networks: [none]}\n")
+    run(config, "--memory", "64m", "python", "b = bytearray(300 << 20)")
+    run(config, "--cpus", "0.2", "--timeout", "1s", "bash", "while :; do :; done")
+    run(config, "--pids", "8", "python", "import os\ntry:\n  while os.fork(): pass\n"
+        "except OSError: pass")
+    run(config, "--network", "bridge", "bash", "true")
+    oom, slow, forks, refused = [r for r in recorded(path) if r["event"] == "run"]
+    assert (oom["verdict"], oom["limits_hit"]) == ("oom", ["memory"])
+    assert (slow["verdict"], slow["limits_hit"]) == ("timeout", ["time"])
+    assert slow["usage"]["throttled_ms"] > 0
+    assert forks["limits_hit"] == ["pids"]
+    assert refused["verdict"] == "denied" and refused["error"]["code"] == "VIAL-POLICY"
+    assert refused["error"]["message"] == "network 'bridge' is not allowed by the policy"
+    assert all(r["caller"]["uid"] == os.getuid() for r in (oom, slow, forks, refused))
+    assert verify(path).status == 0
+
+
 def test_no_secret_is_written_down(log, tmp_path):
     config, path = log
     (tmp_path / "vial.yaml").write_text("audit: {path: %s, code: text}\n" % path)

@@ -70,6 +70,15 @@ def test_bash_completes_commands_flags_and_choices():
     assert complete_in_bash("vial config s") == ["show"]
 
 
+def test_bash_completes_presets_and_what_follows_them():
+    names = sorted(p.stem for p in (ROOT / "presets").glob("*.yaml"))
+    assert complete_in_bash("vial run --preset ") == names
+    assert complete_in_bash("vial --preset ") == names
+    assert complete_in_bash("vial --preset klaw ver") == ["verify", "version"]
+    assert complete_in_bash("vial --preset klaw config s") == ["show"]
+    assert complete_in_bash("vial --preset klaw run --time") == ["--timeout"]
+
+
 def test_zsh_can_load_its_completion(vial, tmp_path):
     if not shutil.which("zsh"):
         pytest.skip("no zsh here")

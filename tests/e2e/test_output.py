@@ -9,6 +9,7 @@ import select
 import subprocess
 import time
 
+import pytest
 from conftest import PATIENCE, VIAL, environment, start, start_measured
 
 MIB = 1024 * 1024
@@ -186,8 +187,22 @@ def test_the_callers_descriptors_stay_in_blocking_mode(driver):
     os.close(writer)
 
 
-def test_closed_standard_descriptors_do_no_harm():
-    done = subprocess.run(["sh", "-c", '"$VIAL" run python "print(1)" <&- >&- 2>&-'],
-                          env=environment(VIAL=VIAL),
+@pytest.mark.parametrize("code,status", [("pass", 0), ("exit(3)", 3), ("print(1)", 125),
+                                         ("import sys; sys.stderr.write('x')", 0)])
+def test_closed_standard_descriptors_do_no_harm(code, status):
+    """Only what is printed to a stdout that is not there is lost, and that is told."""
+    done = subprocess.run(["sh", "-c", '"$VIAL" run python "$CODE" <&- >&- 2>&-'],
+                          env=environment(VIAL=VIAL, CODE=code),
                           timeout=PATIENCE, check=False)
-    assert done.returncode == 0
+    assert done.returncode == status
+
+
+@pytest.mark.parametrize("args", [["run", "bash", "echo x"], ["run", "--json", "bash", "true"],
+                                  ["version"], ["help"], ["languages"], ["schema", "request"],
+                                  ["completion", "bash"], ["config", "show"], ["ps"]])
+def test_a_full_disk_is_told_and_is_no_success(args):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([VIAL, *args], stdout=full, stderr=subprocess.PIPE,
+                              env=environment(), timeout=PATIENCE, check=False)
+    assert done.returncode == 125
+    assert b"No space left on device" in done.stderr and done.stderr.count(b"\n") == 1

@@ -39,7 +39,7 @@ def test_a_program_that_kills_itself_is_not_called_out_of_memory(run):
     assert (done.json["verdict"], done.json["signal"]) == ("signal", "KILL")
 
 
-# covers, K-01
+# covers: A-07, K-01
 def test_an_endless_loop_is_ended_by_the_timeout(run):
     before = time.monotonic()
     done = run("--timeout", "1", "python", "while 1: pass")

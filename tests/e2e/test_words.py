@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Small things that the command says, and must not say."""
 
+import pytest
+
 
 def test_only_what_runs_a_program_explains_its_exit_status(vial):
     assert "Exit status:" in vial("run", "--help").text
@@ -11,6 +13,10 @@ def test_only_what_runs_a_program_explains_its_exit_status(vial):
 def test_a_driver_for_tests_is_no_choice(vial):
     assert "auto|native|docker|process." in vial("run", "--help").text
     assert "fake" not in vial("run", "--help").text + vial("completion", "bash").text
+    assert "fake" not in vial("schema", "request").text + vial("schema", "settings").text
+    done = vial("run", "--driver", "nope", "bash", "true")
+    assert done.status == 125 and "fake" not in done.errors
+    assert vial("run", "--driver", "", "bash", "true").status == 125
 
 
 def test_a_file_that_was_not_made_is_a_warning(vial, tmp_path):
@@ -52,3 +58,61 @@ def test_a_presets_words_are_commands_only_under_it(vial):
     assert done.status == 125 and "unknown command 'sandbox'" in done.errors
     done = vial("--preset", "acode", "sandbox", "format-disk")
     assert done.status == 125 and "unknown command 'sandbox'" in done.errors
+
+
+def test_a_file_that_is_taken_for_code_is_a_warning(vial, tmp_path):
+    (tmp_path / "main.py").write_text("print('file')")
+    done = vial("run", "python", "main.py", cwd=tmp_path)
+    assert done.status == 1
+    assert done.errors.startswith("vial: warning: 'main.py' is taken for code, not for the "
+                                  "file of that name; write '@main.py' to run the file\n")
+    assert vial("run", "python", "@main.py", cwd=tmp_path).text == "file\n"
+    assert "warning" not in vial("run", "-q", "python", "main.py", cwd=tmp_path).errors
+    (tmp_path / "true").write_text("")
+    assert vial("run", "bash", "true", cwd=tmp_path).errors == ""
+
+
+def test_several_words_can_be_required_at_once(vial):
+    done = vial("run", "--json", "--require", "no_new_privs,seccomp", "bash", "true")
+    assert done.json["verdict"] == "ok"
+    assert {"no_new_privs", "seccomp"} <= set(done.json["isolation"]["layers"])
+    plan = vial("plan", "--require", "seccomp,no_new_privs", "--require", "pid", "--end-on",
+                "pids,disk", "bash", "true").json
+    assert plan["require"] == ["seccomp", "no_new_privs", "pid"]
+    assert plan["end_on"] == ["pids", "disk"]
+    done = vial("run", "--require", "seccomp,unicorns", "bash", "true")
+    assert done.status == 125 and "require 'unicorns'" in done.errors
+    assert vial("run", "--require", "seccomp,", "bash", "true").status == 125
+    # What only a request has is taken as it is.
+    assert vial("run", "bash", "echo $1", "a,b").text == "a,b\n"
+
+
+@pytest.mark.parametrize("args,said,remedy", [
+    (["image", "pull"], "the image's name is missing", "usage: vial image pull NAME"),
+    (["image", "pull", "--timeout", "soon", "x"], "timeout 'soon' is not a duration",
+     "give seconds, or a number with a unit"),
+    (["bench", "--rounds", "0"], "rounds '0' is not a number from 1 to", "try --rounds"),
+    (["bench", "--seconds", "-1"], "seconds '-1' is not a number from 0 to", "try --seconds"),
+    (["audit", "verify", "/nope"], "there is no audit log '/nope'", "name the one"),
+    (["audit", "show", "/nope"], "there is no audit log '/nope'", "name the one"),
+    (["exec", ""], "command names no program", "begin it with a program's name"),
+    (["run", "--seccomp", "../x", "bash", "true"], "seccomp '../x' is not a profile's name",
+     "'default' is one"),
+    (["--config", "/nope", "run", "bash", "true"], "settings file '/nope' does not exist",
+     "without --config the usual files are read"),
+    (["--config", "/tmp", "run", "bash", "true"], "read '/tmp': Is a directory",
+     "'vial schema settings' has the form"),
+    (["--config", "/dev/zero", "run", "bash", "true"], "more than", "'vial schema settings'"),
+])
+def test_a_refusal_says_what_to_do_instead(vial, args, said, remedy):
+    done = vial(*args)
+    assert done.status == 125 and done.errors.count("\n") == 1
+    assert said in done.errors and remedy in done.errors.split("]; ")[1]
+
+
+@pytest.mark.parametrize("text", [b"\0\0", b"\xff: 1\n", b"a: [", b"- 1\n", b"just words"])
+def test_settings_that_are_none_say_where_the_form_is(vial, tmp_path, text):
+    (tmp_path / "c.yaml").write_bytes(text)
+    done = vial("--config", str(tmp_path / "c.yaml"), "run", "bash", "true")
+    assert done.status == 125 and "c.yaml" in done.errors
+    assert done.errors.endswith("'vial schema settings' has the form\n")

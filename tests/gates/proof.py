@@ -8,6 +8,7 @@ import tempfile
 
 import headers
 import layers
+import requirements
 import shape
 import spdx
 
@@ -53,6 +54,33 @@ BAD = [
     (spdx, "tools/x", "#!/usr/bin/python3\n# nothing\n"),
 ]
 
+# Whose the ids are: the test's that they stand before or in, else the file's.
+CLAIMS = '''"""covers: A-01"""
+
+@pytest.fixture
+def thing():
+    pass
+
+
+# covers: A-02, A-03
+@pytest.mark.parametrize("x", [1,
+                               2])
+def test_one(thing):
+    """covers: A-04"""
+
+
+def test_two():
+    pass
+
+
+# covers: A-05
+def test_three():
+    pass
+'''
+CLAIMED = [(None, ["A-01"]), ("test_one", ["A-02", "A-03", "A-04"]), ("test_two", []),
+           ("test_three", ["A-05"])]
+SKIPS = "# why\nkernel < 6.6: old\nalways\n"
+
 
 def put(root, path, text):
     path = os.path.join(root, path)
@@ -71,8 +99,22 @@ def tree(root):
     put(root, "tools/x", "#!/bin/sh\n")
 
 
-def check(_root=None, _build=None):
+def check_tools(root):
+    """What a wrong answer of which would let a row or a skip pass unseen."""
     found = []
+    claimed = list(requirements.tool(root).tests_in_python(CLAIMS))
+    if claimed != CLAIMED:
+        found.append("tools/requirements reads the claims as %s" % claimed)
+    for release, want in [("6.5.13-1", ["old", "always"]), ("6.6.0", ["always"]),
+                          ("6.12-rc1", ["always"]), ("10.0", ["always"])]:
+        skips = requirements.load(root, "tools/test").expected_skips(SKIPS, release)
+        if [s.pattern for s in skips] != want:
+            found.append("tools/test expects other skips than %s on %s" % (want, release))
+    return found
+
+
+def check(root, _build=None):
+    found = check_tools(root)
     for gate, path, text in [(None, "src/base/x.c", GOOD)] + BAD:
         root = tempfile.mkdtemp(prefix="vial-gates-")
         tree(root)
@@ -88,6 +130,6 @@ def check(_root=None, _build=None):
 
 
 if __name__ == "__main__":
-    complaints = check()
+    complaints = check(os.path.abspath(os.path.join(os.path.dirname(__file__), "../..")))
     print("\n".join(complaints) or "ok")
     sys.exit(bool(complaints))

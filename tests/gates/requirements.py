@@ -7,13 +7,17 @@ import os
 import sys
 
 
-def tool(root):
-    path = os.path.join(root, "tools/requirements")
-    loader = importlib.machinery.SourceFileLoader("requirements_tool", path)
-    module = importlib.util.module_from_spec(
-        importlib.util.spec_from_loader("requirements_tool", loader))
+def load(root, path):
+    """A program of ours, as a module."""
+    name = path.replace("/", "_")
+    loader = importlib.machinery.SourceFileLoader(name, os.path.join(root, path))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(name, loader))
     loader.exec_module(module)
     return module
+
+
+def tool(root):
+    return load(root, "tools/requirements")
 
 
 def check(root, _build=None):

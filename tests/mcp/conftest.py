@@ -47,11 +47,11 @@ def node():
     return Node(where)
 
 
-def served(*args):
+def served(*args, **env):
     """A server over HTTP, and its address."""
     server = subprocess.Popen([os.path.join(BUILD, "tests/mcp/mcp-fixture"), *args],
                               stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                              env={**CLEAN, "VIAL_SHARE": BUILD})
+                              env={**CLEAN, "VIAL_SHARE": BUILD, **env})
     yield server.stdout.readline().strip()
     server.stdin.close()
     assert server.wait(timeout=60) == 0
@@ -65,6 +65,12 @@ def fixture_url():
 @pytest.fixture(scope="session")
 def product_url():
     yield from served("product")
+
+
+@pytest.fixture
+def lively_url():
+    """The product, with a fast heart."""
+    yield from served("product", MCP_HEARTBEAT_MS="20")
 
 
 @pytest.fixture

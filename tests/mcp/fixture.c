@@ -675,7 +675,7 @@ static const struct mcp_prompt prompts[] = {
 
 static void handle(void *context, struct web_request *req)
 {
-    mcp_http_handle(context, req, "");
+    mcp_http_handle(context, req, &(struct mcp_asker){ .owner = "" });
 }
 
 static int listen_somewhere(unsigned short *port)
@@ -706,7 +706,10 @@ static void or_die(int rc, const struct vial_error *err)
 /* Serves MCP until our stdin ends. */
 static void serve(struct mcp *mcp)
 {
-    struct mcp_http_options http_options = { .mcp = mcp };
+    const char *beat = getenv("MCP_HEARTBEAT_MS");
+    struct mcp_http_options http_options = {
+        .mcp = mcp, .heartbeat_ms = beat ? (unsigned)strtoul(beat, NULL, 10) : 0
+    };
     struct web_options web_options = { .handler = handle };
     struct vial_error err = { 0 };
     struct mcp_http *http;

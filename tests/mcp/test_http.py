@@ -113,6 +113,45 @@ def client(request, product_url):
     return Http(product_url, request.param)
 
 
+@pytest.mark.parametrize("era", ["modern", "elder"])
+def test_a_quiet_call_shows_that_it_lives(lively_url, era):
+    """No progress is asked for, and nothing is printed before the end."""
+    client = Http(lively_url, era)
+    message = client.message("tools/call", {"name": "run_code", "arguments": {
+        "language": "bash", "code": "sleep 1; echo done"}})
+    answer = client.post(message)
+    assert answer.status == 200 and answer.headers["Content-Type"] == "text/event-stream"
+    lines = answer.read().split(b"\n")
+    assert lines.count(b":") >= 2
+    said = [json.loads(line[6:]) for line in lines if line.startswith(b"data: ")]
+    assert [m["id"] for m in said] == [message["id"]]
+    assert text_of(said[0]["result"]).startswith("done\n")
+    assert set(lines) - {b":", b"", b"event: message"} == \
+        {line for line in lines if line.startswith(b"data: ")}
+
+
+def test_who_takes_no_stream_gets_no_heartbeat(lively_url):
+    client = Http(lively_url, "elder")
+    message = client.message("tools/call", {"name": "run_code", "arguments": {
+        "language": "bash", "code": "sleep 0.3; echo done"}})
+    answer = client.post(message, Accept="application/json")
+    assert answer.headers["Content-Type"] == "application/json"
+    assert json.loads(answer.read())["id"] == message["id"]
+
+
+def test_a_client_that_leaves_a_quiet_call_ends_it(lively_url):
+    client = Http(lively_url)
+    answer = client.begin("tools/call", {"name": "run_code", "arguments": {
+        "language": "bash", "timeout": 600, "code": "exec -a %s sleep 600" % mark("quiet")}})
+    assert answer.readline() == b":\n"
+    while not processes(mark("quiet")):
+        pass
+    answer.connection.sock.shutdown(socket.SHUT_RDWR)
+    answer.connection.close()
+    while processes(mark("quiet")):
+        pass
+
+
 def test_an_answer_is_json_unless_there_is_something_to_say_before(client):
     quiet = client.begin("tools/call", {"name": "run_code", "arguments":
                                         {"language": "python", "code": "print(1)"}})

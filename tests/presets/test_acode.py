@@ -113,7 +113,7 @@ def test_the_configuration_of_a_repository_cannot_loosen(acode, repo):
 
 
 def test_limits_are_enforced_and_named_by_the_documents_codes(acode):
-    """AC-004; covers: FR-020-54 FR-020-63 NFR-020-17 NFR-020-53 NFR-020-54"""
+    """AC-004; covers: FR-020-54 FR-020-63 NFR-020-17"""
     done = acode("run", "--memory", "64m", "python", "b = bytearray(300 << 20)")
     assert done.status == 137 and "[ACODE-SBX-004]" in done.err
     result = acode("run", "--json", "--memory", "64m", "python", "b = bytearray(300 << 20)")

@@ -119,13 +119,18 @@ def test_the_limits_are_the_documents(klaw, vial, containers, api):
     assert "Read-only" in execute("touch /usr/x").text
     assert execute("df -m /tmp | tail -1 | awk '{print $2}'").text == "64\n"
     killed = execute("b = bytearray(600 << 20)\nprint(len(b))", "python")
-    assert "[killed: out of memory]" in killed.text or "exit code" in killed.text
-    execute("true")
+    assert killed.text == "[killed: out of memory]" and killed.json["exitCode"] is None
+    # What fits does run: it is the limit that killed, not something else.
+    fits = execute("b = bytearray(150 << 20)\nprint(len(b) >> 20)", "python")
+    assert fits.text == "150\n"
     for c in containers("klaw-sandbox-"):
         host = c["HostConfig"]
         assert host["ReadonlyRootfs"] and host["NetworkMode"] == "none"
         assert host["Memory"] == host["MemorySwap"] == 256 << 20
         assert host["NanoCpus"] == 10 ** 9
+    result = vial("--preset", "klaw", "run", "--json", "python", "b = bytearray(600 << 20)").json
+    assert (result["verdict"], result["limits_hit"]) == ("oom", ["memory"])
+    assert 0 < result["usage"]["memory_peak_bytes"] <= 256 << 20
 
 
 def test_the_network_is_a_bridge_unless_disabled(needs_engine, klaw, containers):

@@ -27,15 +27,6 @@ def end(c):
     return r.status, json.loads(r.read()), r.headers
 
 
-def keeper_workers(d):
-    """Children of the keepers that the daemon started."""
-    def children(pid):
-        out = subprocess.run(["pgrep", "-P", str(pid), "-f", "vial-keeper"], capture_output=True,
-                             text=True)
-        return [int(n) for n in out.stdout.split()]
-    return [pid for keeper in children(d.process.pid) for pid in children(keeper)]
-
-
 def gauge(d, name):
     for line in d.ask("GET", "/metrics").body.decode().splitlines():
         if line.startswith("vial_%s " % name):
@@ -248,9 +239,8 @@ def check_records(d, path):
 
 
 def test_64_clients_with_mixed_verdicts_and_some_killed_leave_nothing_behind():
-    """A client is killed every second, and in the long version the keeper, once."""
-    seconds = float(os.environ.get("SERVE_SOAK", "4"))
-    clients = int(os.environ.get("SERVE_CLIENTS", "64"))
+    """soak.py is the long version, in which more goes wrong."""
+    seconds, clients = 4, 64
     cases = [("true", {}, "ok"), ("exit 2", {}, "nonzero"), ("kill -11 $$", {}, "signal"),
              ("sleep 30", {"timeout": "0.1s"}, "timeout"),
              ("head -c 100000 /dev/zero", {"output_max": "10k"}, "output_limit"),
@@ -261,7 +251,7 @@ def test_64_clients_with_mixed_verdicts_and_some_killed_leave_nothing_behind():
         d.settings["audit"] = {"path": path, "sync": "lazy", "rotate": "1g"}
         d.start()
         stop = time.monotonic() + seconds
-        bad, done, lost, sizes = [], [], [], []
+        bad, done = [], []
 
         def client(n):
             while time.monotonic() < stop:
@@ -274,10 +264,7 @@ def test_64_clients_with_mixed_verdicts_and_some_killed_leave_nothing_behind():
                     continue
                 got = answer.json.get("verdict")
                 done.append(got)
-                error = answer.json.get("error") or {}
-                if got == "failed" or error.get("code") == "VIAL-KEEPER":
-                    lost.append(error)
-                elif got != verdict:
+                if got != verdict:
                     bad.append((code, answer.body))
 
         def killer():
@@ -290,25 +277,12 @@ def test_64_clients_with_mixed_verdicts_and_some_killed_leave_nothing_behind():
         for t in threads:
             t.start()
         assert wait_until(d.vessels)
-        killed = False
-        while time.monotonic() < stop:
-            time.sleep(0.5)
-            sizes.append(d.rss())
-            if seconds >= 30 and not killed and time.monotonic() > stop - seconds / 2:
-                killed = True
-                for pid in keeper_workers(d):
-                    os.kill(pid, signal.SIGKILL)
         for t in threads:
             t.join(seconds + 120)
         assert not bad, bad[:3]
-        # Those that were under way when the keeper died, or asked for it just then.
-        assert len(lost) <= (2 * clients if seconds >= 30 else 0), lost[:3]
         assert len(done) > clients
         assert wait_until(lambda: gauge(d, "runs_active") == 0)
         assert wait_until(lambda: not d.vessels())
         assert len(os.listdir("/proc/%d/fd" % d.process.pid)) < 100
         assert d.stop() == 0
-        count = check_records(d, path)
-        assert count >= len(done)
-        print("%d runs in %.0f s, %d lost with the keeper; resident %.1f to %.1f MB"
-              % (count, seconds, len(lost), sizes[len(sizes) // 4] / 1e6, sizes[-1] / 1e6))
+        assert check_records(d, path) >= len(done)

@@ -2,6 +2,8 @@
 """POST /v1/run and what belongs to it."""
 import json
 import os
+import re
+import signal
 import subprocess
 import sys
 
@@ -265,8 +267,47 @@ def test_images_need_an_engine_and_say_so():
         assert d.ask("POST", "/v1/images/pull", {}).status == 400
 
 
+def measured(d, name):
+    text = d.ask("GET", "/metrics").body.decode()
+    return float(re.search(r"^vial_%s (\S+)$" % name, text, re.M)[1])
+
+
+@pytest.fixture
+def orphan():
+    """A vessel whose owner was killed: neither it nor the janitor could act."""
+    owner = subprocess.Popen([VIAL, "run", "bash", "echo up; sleep 60"], env=clean_env(),
+                             stdout=subprocess.PIPE, cwd="/")
+    assert owner.stdout.readline() == b"up\n"
+    with open("/proc/%d/task/%d/children" % (owner.pid, owner.pid)) as f:
+        left = [int(n) for n in f.read().split()]
+    for pid in left:
+        os.kill(pid, signal.SIGSTOP)
+    owner.kill()
+    owner.wait()
+    owner.stdout.close()
+    yield left
+    for pid in left:
+        os.kill(pid, signal.SIGCONT)
+    assert wait_until(lambda: not any(os.path.exists("/proc/%d" % pid) for pid in left))
+
+
+def test_metrics_count_the_runs_and_the_vessels_whose_owner_died(orphan):
+    """covers: NFR-020-57 NFR-020-60"""
+    with Daemon() as d:
+        listed = [v for v in d.ask("GET", "/v1/vessels").json if v.get("pid") in orphan]
+        assert [v["orphan"] for v in listed] == [True]
+        assert measured(d, "vessels_orphaned") >= 1 and measured(d, "vessels") >= 1
+        assert measured(d, "runs_active") == 0
+        c = d.connect()
+        c.request("POST", "/v1/run", json.dumps({"language": "bash", "code": "sleep 60",
+                                                "timeout": "60s"}))
+        assert wait_until(lambda: measured(d, "runs_active") == 1)
+        c.close()
+        assert wait_until(lambda: measured(d, "runs_active") == 0)
+
+
 def test_metrics_are_prometheus_text_and_count_what_happened():
-    """covers: FR-020-10 NFR-020-50 NFR-020-51 NFR-020-52 NFR-020-57 NFR-020-60"""
+    """covers: FR-020-10 NFR-020-50 NFR-020-51 NFR-020-52"""
     with Daemon() as d:
         d.run("true")
         d.run("exit 1")

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sessions over HTTP, and `vial session` over the same daemon."""
+import fcntl
 import io
 import json
 import os
 import signal
+import struct
 import subprocess
 import tarfile
 import tempfile
+import termios
 
 import pytest
 
@@ -248,18 +251,68 @@ def test_the_command_line_uses_the_daemon(daemon):
     assert out.returncode == 125 and b"VIAL-SESSION" in out.stderr
 
 
-def test_an_interrupted_command_ends_its_program(daemon):
+@pytest.mark.parametrize("stdin", [subprocess.DEVNULL, subprocess.PIPE])
+def test_an_interrupted_command_ends_its_program(daemon, stdin):
     at = ["--socket", daemon.socket]
     sid = vial("start", *at, home=daemon.dir).stdout.decode().strip()
     p = subprocess.Popen([VIAL, "session", "exec", *at, sid, "--", "sh", "-c",
                           "echo go; sleep 600"], env=clean_env(HOME=daemon.dir),
-                         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+                         stdin=stdin, stdout=subprocess.PIPE)
     assert p.stdout.readline() == b"go\n"
     p.send_signal(signal.SIGINT)
     assert p.wait(60) == 130
+    p.communicate()
     path = "/v1/sessions/%s/exec/1" % sid
     assert wait_until(lambda: not daemon.ask("GET", path).json["running"])
     vial("stop", *at, sid, home=daemon.dir)
+
+
+def resize(fd, rows, columns):
+    fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+
+def test_a_programs_terminal_follows_the_window(daemon):
+    at = ["--socket", daemon.socket]
+    sid = vial("start", *at, home=daemon.dir).stdout.decode().strip()
+    ours, theirs = os.openpty()
+    resize(ours, 11, 22)
+    # A session of its own, whose terminal tells it when it has another size.
+    p = subprocess.Popen(["setsid", "--ctty", "--wait", VIAL, "session", "exec", *at, "--tty", sid,
+                          "--", "sh", "-c",
+                          "stty size; trap 'stty size; exit 7' WINCH; echo set; "
+                          "while :; do sleep 0.1; done"],
+                         env=clean_env(HOME=daemon.dir), stdin=theirs, stdout=theirs)
+    os.close(theirs)
+    with open(ours, "rb", buffering=0) as terminal:
+        said = b""
+        while b"set\r\n" not in said:
+            said += terminal.read(1024)
+        assert said.startswith(b"11 22\r\n")
+        resize(ours, 33, 44)
+        said = b""
+        while b"\n" not in said:
+            said += terminal.read(1024)
+        assert said == b"33 44\r\n"
+        assert p.wait(60) == 7
+    vial("stop", *at, sid, home=daemon.dir)
+
+
+@pytest.mark.parametrize("flags", [["--config", "/dev/null"], ["--preset", "klaw"]])
+def test_settings_that_would_not_hold_are_refused(daemon, flags):
+    for command in (["run", "--daemon"], ["logs"], ["session", "start"]):
+        operands = ["bash", "true"] if command[0] == "run" else []
+        done = subprocess.run([VIAL, *command, "--socket", daemon.socket, *flags, *operands],
+                              capture_output=True, text=True, env=clean_env(HOME=daemon.dir))
+        assert done.returncode == 125
+        assert "'%s' has no effect on a daemon" % flags[0] in done.stderr
+        assert "leave it out, or give it to 'vial serve'" in done.stderr
+
+
+def test_a_run_that_is_not_there_says_where_to_look(daemon):
+    for run in ("r-0", "", "../x"):
+        done = subprocess.run([VIAL, "logs", "--socket", daemon.socket, run], text=True,
+                              capture_output=True, env=clean_env(HOME=daemon.dir))
+        assert done.returncode == 125 and "'vial logs'" in done.stderr, done.stderr
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="starts the daemon as another user")

@@ -114,12 +114,13 @@ static inline int plan_request(const struct settings *settings,
                                struct plan **out, struct vial_error *err)
 {
     auto_request struct vial_request full = { 0 };
+    struct plan_driver maker = { driver, strcmp(driver, "docker") == 0 };
 
     if (request_fill(&full, req, err) < 0 ||
         request_fill(&full, &settings->defaults, err) < 0 ||
         policy_check(&settings->policy, &full, err) < 0)
         return -1;
-    return plan_build(&full, settings, driver, out, err);
+    return plan_build(&full, settings, &maker, out, err);
 }
 
 /* JSON with ' for ". */

@@ -277,6 +277,39 @@ static void no_request_opens_a_container_to_the_host(void **state)
     }
 }
 
+/* The last of a container's mounts, and what the guest is told. */
+static void expect_line(struct scratch *s, enum place place, bool shown)
+{
+    struct container_options o = options;
+    struct vial_request *req = NULL;
+    struct vial_error err = { 0 };
+    auto_plan struct plan *plan = NULL;
+    auto_json json_t *out = NULL;
+    auto_free char *text = NULL;
+
+    o.place = place;
+    o.line_path = "/tmp/vial-7/p-1/line";
+    use_settings(s, "");
+    assert_int_equal(parse_request("{\"command\": [\"x\"]}", &req, &err), 0);
+    assert_int_equal(plan_request(s->settings, req, "docker", &plan, &err), 0);
+    vial_request_free(req);
+    out = container_json(plan, &o);
+    text = json_dumps(out, JSON_COMPACT);
+    assert_int_equal(strstr(text,
+                            "\"Source\":\"/tmp/vial-7/p-1/line\","
+                            "\"Target\":\"/.vial-line\",\"ReadOnly\":true") != NULL,
+                     shown);
+    assert_int_equal(strstr(text, "\"Cmd\":[\"--line\",\"/.vial-line\"]") != NULL,
+                     shown);
+}
+
+static void the_line_is_shown_where_the_guest_is_and_read_only(void **state)
+{
+    expect_line(*state, PLACE_BIND, true);
+    expect_line(*state, PLACE_COPY, false);
+    expect_line(*state, PLACE_EXEC, false);
+}
+
 static void expect_name(const char *session, const char *task, bool unique,
                         const char *name)
 {
@@ -389,6 +422,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         scratch_test(every_plan_becomes_the_container_that_was_agreed),
         scratch_test(no_request_opens_a_container_to_the_host),
+        scratch_test(the_line_is_shown_where_the_guest_is_and_read_only),
         cmocka_unit_test(a_name_is_made_of_the_labels),
         cmocka_unit_test(the_profile_keeps_its_meaning_in_the_engines_form),
         cmocka_unit_test(a_rule_that_makes_no_sense_is_refused),

@@ -147,6 +147,42 @@ static void files_input_and_outputs_belong_to_the_call(void **state)
     vial_keep_close(k);
 }
 
+static void many_and_large_files_come_whole(void **state)
+{
+    begin(on);
+    struct vial_keep *k = keep_on(on, "", 0, 0);
+    auto_str struct str json = { 0 };
+
+    /* More than go along with the program, and one that does not fit beside it. */
+    for (int files = 0; files < 2; files++) {
+        json.len = 0;
+        str_puts(&json, "{'command':['bash','-c','cat f* | wc -c'],'files':[");
+        for (int i = 0; i < (files ? 1 : 20); i++)
+            str_printf(&json, "%s{'path':'f%d','content':'%0*d'}", i ? "," : "", i,
+                       files ? 300000 : 1000, 0);
+        str_puts(&json, "]}");
+        assert_true(str_ok(&json));
+        check_call(k, json.data, files ? "319000\n" : "20000\n");
+    }
+    vial_keep_close(k);
+}
+
+static void a_file_that_cannot_be_put_spoils_the_call(void **state)
+{
+    begin(on);
+    struct vial_keep *k = keep_on(on, "", 0, 0);
+    struct vial_result *r = NULL;
+
+    check_call(k, "{'command':['mkdir','taken']}", "");
+    r = call(k, "{'command':['true'],'files':[{'path':'taken','content':'x'}]}");
+    case_verdict(r, VIAL_FAILED);
+    assert_string_equal(r->error.code, "VIAL-FILE");
+    assert_int_equal(r->exit_code, -1);
+    vial_result_free(r);
+    check_call(k, "{'command':['ls']}", ""); /* another vessel */
+    vial_keep_close(k);
+}
+
 static void output_beyond_the_limit_is_cut_and_marked(void **state)
 {
     begin(on);
@@ -224,6 +260,8 @@ static void calls_from_several_threads_wait_for_one_another(void **state)
             T(a_call_that_had_to_be_killed_takes_the_vessel_along, on),                \
             T(a_program_that_fails_leaves_the_vessel_alone, on),                       \
             T(files_input_and_outputs_belong_to_the_call, on),                         \
+            T(many_and_large_files_come_whole, on),                                    \
+            T(a_file_that_cannot_be_put_spoils_the_call, on),                          \
             T(output_beyond_the_limit_is_cut_and_marked, on),                          \
             T(a_call_cannot_change_the_vessel, on), T(a_call_can_be_cancelled, on),    \
             T(calls_from_several_threads_wait_for_one_another, on),                    \

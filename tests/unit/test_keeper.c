@@ -198,6 +198,7 @@ static void names_that_are_none_are_refused(void **state)
     refuses("VIAL-VALUE", set(&p->workdir, "/work/../etc"));
     refuses("VIAL-VALUE", set(&p->hostname, "a b"));
     refuses("VIAL-VALUE", set(&p->label_task, "x\033[2J"));
+    refuses("VIAL-VALUE", set(&p->correlation, "x\nevent=forged"));
     refuses("VIAL-DRIVER", set(&p->driver, "process"));
     refuses("VIAL-DRIVER", set(&p->driver, "docker"));
     refuses("VIAL-VALUE", set(&p->image, "python:3"));

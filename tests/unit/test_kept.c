@@ -85,6 +85,7 @@ static struct plan *random_plan(struct dice *d)
     p->rootfs = maybe(d, 400);
     p->label_session = maybe(d, 60);
     p->label_task = maybe(d, 60);
+    p->correlation = maybe(d, 60);
     p->network = roll(d, 2) ? NETWORK_BRIDGE : NETWORK_NONE;
     for (size_t i = 0; i < LIMIT_COUNT; i++)
         *limits_at(&p->limits, &limit_rows[i]) =

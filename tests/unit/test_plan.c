@@ -131,13 +131,14 @@ static void a_language_cannot_exceed_a_cap(void **state)
 static void a_plan_needs_the_limits_that_are_never_zero(void **state)
 {
     auto_request struct vial_request req = { 0 };
+    const struct plan_driver native = { "native", false };
     struct vial_error err = { 0 };
     struct plan *plan = NULL;
     struct scratch *s = *state;
 
     use_settings(s, "");
     assert_int_equal(vial_request_set(&req, "command", "ls", &err), 0);
-    assert_int_equal(plan_build(&req, s->settings, "native", &plan, &err), -1);
+    assert_int_equal(plan_build(&req, s->settings, &native, &plan, &err), -1);
     assert_string_equal(err.code, "VIAL-INTERNAL");
     assert_string_equal(err.message, "limit 'timeout' has no value");
 }

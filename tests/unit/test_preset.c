@@ -4,6 +4,8 @@
 #include "model/settings.h"
 #include "model_case.h"
 
+static const struct plan_driver docker = { "docker", true };
+
 static const char *const presets[] = { "acode", "antigravity", "codomyrmex",
                                        "coding-agent", "klaw" };
 
@@ -302,7 +304,7 @@ static void a_languages_own_limits_and_network_win_over_the_presets(void **state
     assert_int_equal(request_set_text(&req, FIELD_ID_code, "true", 4, "t", &err), 0);
     req.own = req.set;
     assert_int_equal(request_fill(&req, &s->defaults, &err), 0);
-    assert_int_equal(plan_build(&req, s, "docker", &plan, &err), 0);
+    assert_int_equal(plan_build(&req, s, &docker, &plan, &err), 0);
     assert_true(plan->limits.memory_bytes == 64 << 20);
     assert_true(plan->network == NETWORK_BRIDGE);
     assert_string_equal(plan->image, "i:1");
@@ -310,7 +312,7 @@ static void a_languages_own_limits_and_network_win_over_the_presets(void **state
     assert_int_equal(policy_tighten(&s->policy, none, "t", &err), 0);
     plan_free(plan);
     plan = NULL;
-    assert_int_equal(plan_build(&req, s, "docker", &plan, &err), -1);
+    assert_int_equal(plan_build(&req, s, &docker, &plan, &err), -1);
     assert_string_equal(err.code, "VIAL-POLICY");
     request_done(&req);
     settings_free(s);
@@ -436,7 +438,7 @@ static void a_commands_first_word_chooses_its_image(void **state)
                                               strlen(argv[n]), "t", &err),
                              0);
         assert_int_equal(request_fill(&req, &s->defaults, &err), 0);
-        assert_int_equal(plan_build(&req, s, "docker", &plan, &err), 0);
+        assert_int_equal(plan_build(&req, s, &docker, &plan, &err), 0);
         assert_string_equal(plan->image, cases[i][1]);
         request_done(&req);
     }

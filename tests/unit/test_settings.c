@@ -103,6 +103,37 @@ static void a_project_file_may_not_set_what_weakens_isolation(void **state)
                         "a project file may not set 'languages'");
 }
 
+static void how_often_what_was_left_is_removed_can_be_set(void **state)
+{
+    struct settings_sources from = bare_sources(*state);
+    struct settings *s = load(&from);
+    char config[256];
+
+    assert_true(s->cleanup.interval_ms == 300000);
+    settings_free(s);
+    (void)snprintf(config, sizeof(config), "%s",
+                   scratch_write(*state, "own.yaml", "cleanup: {interval: 90s}"));
+    from.config = config;
+    s = load(&from);
+    assert_true(s->cleanup.interval_ms == 90000);
+    settings_free(s);
+    (void)scratch_write(*state, "own.yaml", "cleanup: {interval: 0}");
+    s = load(&from);
+    assert_true(s->cleanup.interval_ms == 0);
+    settings_free(s);
+    (void)scratch_write(*state, "own.yaml", "cleanup: {interval: 99ms}");
+    assert_string_equal(not_loaded(&from).remedy,
+                        "give at least 100ms, or 0 for never");
+    (void)scratch_write(*state, "own.yaml", "cleanup: {often: 1s}");
+    assert_string_equal(not_loaded(&from).remedy, "known key: interval");
+    (void)scratch_write(*state, "own.yaml", "cleanup: 5m");
+    assert_string_equal(not_loaded(&from).code, "VIAL-VALUE");
+    from.config = NULL;
+    (void)scratch_write(*state, "vial.yaml", "cleanup: {interval: 0}");
+    assert_string_equal(not_loaded(&from).message,
+                        "a project file may not set 'cleanup'");
+}
+
 static void a_project_file_may_tighten_the_policy_and_never_raise_it(void **state)
 {
     struct settings_sources from = bare_sources(*state);
@@ -178,8 +209,9 @@ static void an_unknown_key_is_an_error_with_a_suggestion(void **state)
     assert_string_equal(not_loaded(&from).remedy,
                         "put 'timeout' below the key 'defaults'");
     (void)scratch_write(scratch, "vial.yaml", "xyzzy: 3");
-    assert_string_equal(not_loaded(&from).remedy,
-                        "known keys: defaults, policy, audit, languages, serve");
+    assert_string_equal(
+        not_loaded(&from).remedy,
+        "known keys: defaults, policy, audit, cleanup, languages, serve");
     (void)scratch_write(scratch, "vial.yaml", "[]");
     (void)snprintf(message, sizeof(message), "'%s/vial.yaml' is not a mapping of keys",
                    scratch->dir);
@@ -405,6 +437,7 @@ int main(void)
         scratch_test(with_nothing_set_the_built_in_values_hold),
         scratch_test(each_layer_wins_over_the_ones_outside_it),
         scratch_test(a_project_file_may_not_set_what_weakens_isolation),
+        scratch_test(how_often_what_was_left_is_removed_can_be_set),
         scratch_test(a_project_file_may_tighten_the_policy_and_never_raise_it),
         scratch_test(a_project_file_may_lower_a_limit_and_never_raise_it),
         scratch_test(a_link_in_place_of_a_project_file_is_not_read),

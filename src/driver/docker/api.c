@@ -181,7 +181,7 @@ static struct http_request request_of(const struct api *api,
                                   .archive = call->archive,
                                   .timeout_ms =
                                       call->timeout_ms ? call->timeout_ms : usual_ms,
-                                  .cancel_fd = -1 };
+                                  .cancel_fd = api->cancel_fd ? *api->cancel_fd : -1 };
 }
 
 /* Asking again does no harm: nobody has listened, or the connection broke before an

@@ -24,6 +24,7 @@ struct api {
     int64_t timeout_ms;    /* of a call that sets none itself; 0: the usual */
     unsigned retries;      /* after a failure that may pass */
     int64_t retry_ms;      /* before the first; doubled each time */
+    const int *cancel_fd;  /* calls give up once it is readable; NULL: none */
 };
 
 /* What says where the engine is; all may be NULL. */

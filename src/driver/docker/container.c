@@ -102,6 +102,8 @@ static json_t *mounts(const struct plan *plan, const struct container_options *o
         (void)json_array_append_new(list, bind(o->guest_path, CONTAINER_GUEST, false));
     else if (o->place == PLACE_COPY)
         (void)json_array_append_new(list, own_volume());
+    if (o->place == PLACE_BIND && o->line_path)
+        (void)json_array_append_new(list, bind(o->line_path, CONTAINER_LINE, false));
     for (size_t i = 0; i < plan->mount_count; i++) {
         const struct plan_mount *m = &plan->mounts[i];
 
@@ -289,17 +291,26 @@ static const char *first_program(enum place place)
     return programs[place];
 }
 
+static json_t *arguments(const struct container_options *o)
+{
+    if (o->place == PLACE_EXEC)
+        return json_pack("[s]", "-");
+    if (o->place == PLACE_BIND && o->line_path)
+        return json_pack("[s, s]", "--line", CONTAINER_LINE);
+    return json_pack("[s]", "--stdio");
+}
+
 json_t *container_json(const struct plan *plan, const struct container_options *o)
 {
     json_t *json = json_pack(
-        "{s:s, s:s, s:o, s:[s], s:[s], s:s, s:b, s:b, s:b, s:b, s:b, s:b, s:b, s:i, "
+        "{s:s, s:s, s:o, s:[s], s:o, s:s, s:b, s:b, s:b, s:b, s:b, s:b, s:b, s:i, "
         "s:{s:[s]}, s:o, s:o}",
         "Image", plan->image, "Hostname", plan->hostname, "User",
         json_sprintf("%u:%u", o->uid, o->gid), "Entrypoint", first_program(o->place),
-        "Cmd", o->place == PLACE_EXEC ? "-" : "--stdio", "WorkingDir", "/", "OpenStdin",
-        1, "StdinOnce", 1, "AttachStdin", 1, "AttachStdout", 1, "AttachStderr", 0,
-        "Tty", 0, "NetworkDisabled", plan->network == NETWORK_NONE, "StopTimeout",
-        STOP_S, "Healthcheck", "Test", "NONE", "Labels", labels(plan, o), "HostConfig",
+        "Cmd", arguments(o), "WorkingDir", "/", "OpenStdin", 1, "StdinOnce", 1,
+        "AttachStdin", 1, "AttachStdout", 1, "AttachStderr", 0, "Tty", 0,
+        "NetworkDisabled", plan->network == NETWORK_NONE, "StopTimeout", STOP_S,
+        "Healthcheck", "Test", "NONE", "Labels", labels(plan, o), "HostConfig",
         host_config(plan, o));
 
     if (json && plan->network != NETWORK_NONE && plan->container.port_count > 0)

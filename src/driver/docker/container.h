@@ -4,8 +4,8 @@
 
 /*
  * A plan as what the engine is asked to create; pure. Nothing of the host is
- * shared but the plan's mounts and the guest: there is no member for it below,
- * and no branch that could set it.
+ * shared but the plan's mounts, the guest and its line: there is no member for it
+ * below, and no branch that could set it.
  */
 
 #include <jansson.h>
@@ -18,6 +18,7 @@
 #define CONTAINER_GUEST_DIR  "/.vial"
 #define CONTAINER_GUEST_FILE "vial-init"
 #define CONTAINER_GUEST_TMP  "/tmp/.vial-init"
+#define CONTAINER_LINE       "/.vial-line" /* the socket by which it reaches us */
 #define CONTAINER_USER       1000 /* uid and gid of the program, and the guest's */
 
 #define LABEL_MANAGED "vial.managed"
@@ -36,6 +37,7 @@ struct container_options {
     enum place place;
     const char *guest_path; /* of the guest program on this host */
     int guest_fd;           /* the same, open */
+    const char *line_path;  /* of the socket (line.h); PLACE_BIND; NULL: none */
     const char *seccomp;    /* profile as JSON text */
     unsigned uid, gid;      /* never 0 */
 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "driver/docker/docker.h"
 
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -98,8 +99,11 @@ static void close_vessel(struct vessel *vessel)
     kill_container(vessel);
     wait_for_death(d);
     pump_stop(d->pump);
+    line_close(d->line);
+    str_done(&d->early);
     remove_container(d);
     count_done(&d->count);
+    auto_fd_(&d->attached_fd);
     auto_fd_(&d->hold_fd);
     auto_fd_(&d->seccomp_fd);
     auto_fd_(&d->pidfd);
@@ -149,7 +153,7 @@ static int open_vessel(const struct plan *plan, int guest_fd, struct vessel **ou
                                  .level = "container",
                                  .limits_by = "cgroup",
                                  .path = PATH_SEARCH };
-    d->pidfd = d->hold_fd = d->seccomp_fd = -1;
+    d->pidfd = d->hold_fd = d->seccomp_fd = d->attached_fd = -1;
     count_init(&d->count);
     sys_make_id('v', d->vessel.id);
     if (find_engine(d, plan, err) < 0 || start_container(d, plan, guest_fd, err) < 0) {
@@ -161,6 +165,19 @@ static int open_vessel(const struct plan *plan, int guest_fd, struct vessel **ou
     return 0;
 }
 
+static int sweep(int cancel_fd, unsigned *removed, struct vial_error *err)
+{
+    struct api api;
+    int there;
+
+    *removed = 0;
+    if (api_find(&api, err) < 0)
+        return -1;
+    api.cancel_fd = &cancel_fd;
+    there = keep_reach(&api, err);
+    return there <= 0 ? there : keep_sweep(&api, 0, UINT_MAX, removed, err);
+}
+
 const struct driver driver_docker = {
     .name = "docker",
     .probe = docker_probe,
@@ -168,6 +185,7 @@ const struct driver driver_docker = {
     .kill = kill_container,
     .usage = usage_of,
     .close = close_vessel,
+    .sweep = sweep,
     .waits = true,
     .wants_image = true,
 };

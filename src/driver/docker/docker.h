@@ -4,10 +4,12 @@
 
 /*
  * A container of Docker's or Podman's, with the guest as its first process. The
- * guest is reached over the attached standard streams; the engine's exec is used
- * only where the guest cannot be placed otherwise (place.h).
+ * guest is reached by a socket of ours (line.h) or, where it cannot come by that, over
+ * the attached standard streams; the engine's exec is used only where the guest cannot
+ * be placed otherwise (place.h).
  *
  *   create -> (copy) -> attach -> start -> (bring) -> look (where it is on this host)
+ *   -> meet (by which way the guest comes)
  *
  * The container removes itself once the guest is gone, and the guest goes when
  * the stream ends, so a caller that is killed leaves nothing running.
@@ -15,6 +17,7 @@
 
 #include "driver/docker/api.h"
 #include "driver/docker/count.h"
+#include "driver/docker/line.h"
 #include "driver/docker/place.h"
 #include "driver/docker/pump.h"
 #include "driver/driver.h"
@@ -26,8 +29,11 @@ struct docker {
     struct api api;
     char container[80]; /* the engine's id; "" before it was created */
     enum place place;
-    int hold_fd;    /* PLACE_EXEC: while it is open, the container lives; else -1 */
-    int seccomp_fd; /* the profile, where the engine takes a file; else -1 */
+    int hold_fd;       /* PLACE_EXEC: while it is open, the container lives; else -1 */
+    int seccomp_fd;    /* the profile, where the engine takes a file; else -1 */
+    struct line *line; /* until the guest has come, one way or the other; or NULL */
+    int attached_fd;   /* the engine's stream, until there is a pump; or -1 */
+    struct str early;  /* what came over it */
     struct pump *pump;
     int pidfd; /* of the guest, or -1 where it cannot be seen */
     struct count count;

@@ -12,6 +12,29 @@
 #include "driver/docker/container.h"
 #include "driver/native/owner.h"
 
+#define REACH_MS 5000
+
+int keep_reach(struct api *api, struct vial_error *err)
+{
+    struct vial_error why = { 0 };
+    auto_answer struct http_answer answer = { 0 };
+    struct http_request request = { .method = "GET",
+                                    .target = "/_ping",
+                                    .timeout_ms = REACH_MS,
+                                    .cancel_fd =
+                                        api->cancel_fd ? *api->cancel_fd : -1 };
+
+    if (http_call(&api->transport, &request, &answer, &why) == 0)
+        return 1;
+    if (str_eq(why.code, fail_code_text(VIAL_E_ENGINE_MISSING)) ||
+        str_eq(why.code, fail_code_text(VIAL_E_ENGINE_DOWN)))
+        return 0;
+    if (err)
+        *err = why;
+    (void)api_advise(api, err);
+    return fail_in(err, "reach the engine");
+}
+
 static int ask_list(const struct api *api, json_t **out, struct vial_error *err)
 {
     auto_str struct str target = { 0 };
@@ -132,6 +155,7 @@ static bool is_gone(const struct vial_error *err)
            (strstr(err->message, "status 404") || strstr(err->message, "status 409"));
 }
 
+/* 1: somebody else was faster. */
 int keep_remove(const struct api *api, const char *id, struct vial_error *err)
 {
     struct vial_error why = { 0 };
@@ -144,8 +168,10 @@ int keep_remove(const struct api *api, const char *id, struct vial_error *err)
     if (!str_ok(&target))
         return fail_memory(err);
     call.target = target.data;
-    if (api_do(api, &call, NULL, &why) == 0 || is_gone(&why))
+    if (api_do(api, &call, NULL, &why) == 0)
         return 0;
+    if (is_gone(&why))
+        return 1;
     if (err)
         *err = why;
     return -1;
@@ -157,23 +183,27 @@ int keep_sweep(const struct api *api, int64_t age_s, unsigned max, unsigned *rem
     auto_json json_t *answer = NULL;
     json_t *container = NULL;
     unsigned count = 0;
+    unsigned mine = 0;
     size_t i = 0;
+    int rc = 0;
 
+    if (removed)
+        *removed = 0;
     if (ask_list(api, &answer, err) < 0)
         return -1;
     json_array_foreach(answer, i, container)
     {
         const char *id = json_string_value(json_object_get(container, "Id"));
 
-        if (count >= max || !id || !is_orphan(container) ||
+        if (rc < 0 || count >= max || !id || !is_orphan(container) ||
             time(NULL) - json_integer_value(json_object_get(container, "Created")) <
                 age_s)
             continue;
-        if (keep_remove(api, id, err) < 0)
-            return -1;
+        rc = keep_remove(api, id, err);
         count++;
+        mine += rc == 0;
     }
     if (removed)
-        *removed = count;
-    return 0;
+        *removed = mine;
+    return rc < 0 ? -1 : 0;
 }

@@ -14,17 +14,22 @@
 #define KEEP_HOST 40
 void keep_host(char out[KEEP_HOST]);
 
+/* Finds the engine: 1 when it answers, 0 when there is none, which is no error; or
+ * -1. Does not wait long. */
+int keep_reach(struct api *api, struct vial_error *err);
+
 /* [ { "id", "name", "vessel", "session", "task", "image", "state", "created",
  *     "orphan" }… ] */
 int keep_list(const struct api *api, json_t **out, struct vial_error *err);
 
 /* Removes containers whose owner is dead and which are AGE_S seconds old, MAX at
- * most. *REMOVED may be NULL. One whose owner lives, or cannot be judged from
- * here, is left alone. */
+ * most. *REMOVED, which may be NULL, does not count those that somebody else was
+ * faster to remove; it is right on failure, too. One whose owner lives, or cannot be
+ * judged from here, is left alone. */
 int keep_sweep(const struct api *api, int64_t age_s, unsigned max, unsigned *removed,
                struct vial_error *err);
 
-/* Kills and removes container ID. One that is gone already is success. */
+/* Kills and removes container ID. 1: it is gone already, or on its way. */
 int keep_remove(const struct api *api, const char *id, struct vial_error *err);
 
 #endif

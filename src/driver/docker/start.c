@@ -116,6 +116,7 @@ static struct container_options options_of(const struct docker *d,
                                        .place = d->place,
                                        .guest_path = p->guest,
                                        .guest_fd = p->guest_fd,
+                                       .line_path = d->line ? line_path(d->line) : NULL,
                                        .seccomp = p->seccomp,
                                        .uid = p->uid,
                                        .gid = p->gid };
@@ -188,22 +189,38 @@ static int attach(struct docker *d, struct vial_error *err)
         d->hold_fd = fd;
         return 0;
     }
-    return pump_start(fd, &early, &d->pump, &d->vessel.stream_fd, err);
+    d->attached_fd = fd;
+    d->early = early;
+    early = (struct str){ 0 };
+    return 0;
 }
 
 static int bring(struct docker *d, const struct parts *p, int guest_fd,
                  struct vial_error *err)
 {
-    auto_str struct str early = { 0 };
     char user[32];
-    int fd = -1;
 
     if (d->place != PLACE_EXEC)
         return 0;
     (void)snprintf(user, sizeof(user), "%u:%u", p->uid, p->gid);
-    if (place_exec(&d->api, d->container, user, guest_fd, &fd, &early, err) < 0)
-        return -1;
-    return pump_start(fd, &early, &d->pump, &d->vessel.stream_fd, err);
+    return place_exec(&d->api, d->container, user, guest_fd, &d->attached_fd, &d->early,
+                      err);
+}
+
+/* By the line the engine's stream is of no more use. What is said over the line before
+ * it is taken waits there. */
+static int meet(struct docker *d, struct vial_error *err)
+{
+    if (d->line)
+        d->vessel.stream_fd = line_take(d->line, d->attached_fd, d->count.pid);
+    line_close(d->line);
+    d->line = NULL;
+    if (d->vessel.stream_fd < 0)
+        return pump_start(fd_take(&d->attached_fd), &d->early, &d->pump,
+                          &d->vessel.stream_fd, err);
+    auto_fd_(&d->attached_fd);
+    d->attached_fd = -1;
+    return 0;
 }
 
 static int post_start(struct docker *d, struct vial_error *err)
@@ -329,6 +346,27 @@ static int create_either(struct docker *d, const struct plan *plan, struct parts
     return name_seccomp(d, p, err) < 0 ? -1 : create(d, plan, p, err);
 }
 
+/* Without one, the engine's streams will do. */
+static void open_line(struct docker *d)
+{
+    if (d->place == PLACE_BIND && !d->api.remote && line_open(&d->line, NULL) < 0)
+        d->line = NULL;
+}
+
+/* An engine that does not see our directories sees the guest perhaps. */
+static int create_with_line(struct docker *d, const struct plan *plan, struct parts *p,
+                            struct vial_error *err)
+{
+    int rc = create_either(d, plan, p, err);
+
+    if (rc == 0 || !d->line || !strstr(err->cause, line_path(d->line)))
+        return rc;
+    line_close(d->line);
+    d->line = NULL;
+    remove_half(d);
+    return create_either(d, plan, p, err);
+}
+
 /* The next best place where the first does not work. */
 static int create_somewhere(struct docker *d, const struct plan *plan, struct parts *p,
                             struct vial_error *err)
@@ -339,13 +377,16 @@ static int create_somewhere(struct docker *d, const struct plan *plan, struct pa
 
     if (place_choose(&d->api, &d->place, &only, err) < 0)
         return -1;
+    open_line(d);
     for (; d->place < PLACE_COUNT_; d->place++) {
-        rc = create_either(d, plan, p, &why);
+        rc = create_with_line(d, plan, p, &why);
         if (rc == 0 && d->place == PLACE_COPY)
             rc = place_copy(&d->api, d->container, p->guest_fd, &why);
         if (rc == 0 || only || !place_is_refused(&why))
             break;
         remove_half(d);
+        line_close(d->line);
+        d->line = NULL;
     }
     if (rc < 0 && err)
         *err = why;
@@ -372,7 +413,7 @@ int start_container(struct docker *d, const struct plan *plan, int guest_fd,
         open_caches(d, plan, &parts, err) == 0 && attach(d, err) == 0 &&
         post_start(d, err) == 0 && bring(d, &parts, guest_fd, err) == 0) {
         fit_jail(d);
-        rc = look(d, plan, err);
+        rc = look(d, plan, err) < 0 ? -1 : meet(d, err);
     }
     free(parts.seccomp);
     return rc;

@@ -7,7 +7,7 @@
 
 #include "base/fail.h"
 
-#define VERSION  1u
+#define VERSION  2u
 #define PATH_LEN 4095u
 #define NAME_LEN 512u
 
@@ -28,6 +28,7 @@ static const struct text_row {
     { offsetof(struct plan, rootfs), PATH_LEN, false },
     { offsetof(struct plan, label_session), NAME_LEN, false },
     { offsetof(struct plan, label_task), NAME_LEN, false },
+    { offsetof(struct plan, correlation), NAME_LEN, false },
     { offsetof(struct plan, container.network_name), NAME_LEN, false },
     { offsetof(struct plan, container.runtime), NAME_LEN, false },
     { offsetof(struct plan, container.prefix), NAME_LEN, false },

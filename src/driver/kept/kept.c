@@ -22,6 +22,7 @@
 #define OPEN_MS  60000 /* a driver has given up by then */
 #define USAGE_MS 5000
 #define CLOSE_MS 5000
+#define SWEEP_MS 120000 /* for an engine that is slow, and has much to remove */
 
 int kept_ping(int fd, struct kept_health *out, struct vial_error *err)
 {
@@ -186,6 +187,42 @@ static void close_vessel(struct vessel *vessel)
     release(k);
 }
 
+/* What a sweep was let go of goes on in the keeper until it notices. */
+static int sweep_at(int fd, int cancel_fd, unsigned *removed, struct vial_error *err)
+{
+    static const char what[] = "remove what was left";
+    auto_heard struct heard heard = { 0 };
+    struct pack p = { 0 };
+    auto_fd int pair = -1;
+
+    *removed = 0;
+    pack_u32(&p, TALK_SWEEP);
+    pair = ask_send(fd, &p, what, err);
+    pack_done(&p);
+    if (pair < 0)
+        return -1;
+    struct pollfd ready[] = { { .fd = pair, .events = POLLIN },
+                              { .fd = cancel_fd, .events = POLLIN } };
+    while (poll(ready, 2, SWEEP_MS) < 0 && errno == EINTR)
+        ;
+    if (ready[1].revents)
+        return fail(err, VIAL_E_CANCELLED, "%s: given up", what);
+    if (ask_hear(pair, 0, &heard, what, err) < 0)
+        return -1;
+    *removed = unpack_u32(&heard.u);
+    return unpack_finished(&heard.u) ? 0 : ask_gone(err, what);
+}
+
+static int sweep_native(int cancel_fd, unsigned *removed, struct vial_error *err)
+{
+    return sweep_at(KEPT_NATIVE_FD, cancel_fd, removed, err);
+}
+
+static int sweep_docker(int cancel_fd, unsigned *removed, struct vial_error *err)
+{
+    return sweep_at(KEPT_DOCKER_FD, cancel_fd, removed, err);
+}
+
 static int probe_native(struct caps *out, struct vial_error *err)
 {
     return probe_at(KEPT_NATIVE_FD, out, err);
@@ -231,6 +268,7 @@ const struct driver driver_kept_native = {
     .kill = kill_vessel,
     .usage = usage_of,
     .close = close_vessel,
+    .sweep = sweep_native,
     .limit = limit_vessel,
     .zygote_open = nest_open,
     .hatch = nest_hatch,
@@ -247,6 +285,7 @@ const struct driver driver_kept_docker = {
     .kill = kill_vessel,
     .usage = usage_of,
     .close = close_vessel,
+    .sweep = sweep_docker,
     .waits = true,
     .describe = describe_docker,
     .wants_image = true,

@@ -14,6 +14,7 @@
  *   TALK_PING                       TALK_GOOD, pid, vessels, restarts
  *   TALK_PROBE                      TALK_GOOD, caps                | TALK_BAD, error
  *   TALK_OPEN, plan                 TALK_GOOD, vessel, descriptors | TALK_BAD, error
+ *   TALK_SWEEP                      TALK_GOOD, how many went       | TALK_BAD, error
  *   TALK_ZYGOTE, how, plan          TALK_GOOD, number              | TALK_BAD, error
  *
  *   then, on a vessel's pair
@@ -50,7 +51,8 @@ enum talk_verb {
     TALK_BAD,
     TALK_ZYGOTE,
     TALK_LIMIT,
-    TALK_HATCH
+    TALK_HATCH,
+    TALK_SWEEP
 };
 
 struct talk_fds {

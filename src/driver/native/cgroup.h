@@ -62,8 +62,8 @@ void cgroup_remove(struct cgroup *c);
 
 /* Kills and removes what dead owners left below our own group. With MAX
  * ~0u everywhere, else at MAX foreign entries of one hierarchy, each process at
- * another: what is found is removed from all. */
-void cgroup_sweep(const struct cgroup *like, unsigned max);
+ * another: what is found is removed from all. How many vessels' groups went. */
+unsigned cgroup_sweep(const struct cgroup *like, unsigned max);
 
 /* Inside the room: our own group without a vessel's. */
 int cgroup_open_base(struct cgroup *c); /* 0, or -1: see `why` */

@@ -277,7 +277,7 @@ static int prepare_jail(struct native *n, const struct plan *plan, int guest_fd,
         seccomp_fill(&n->vessel.jail, guest_fd,
                      plan->seccomp ? plan->seccomp : "default", err) < 0)
         return -1;
-    cgroup_sweep(&n->cgroup, SWEEP_A_FEW);
+    (void)cgroup_sweep(&n->cgroup, SWEEP_A_FEW);
     return 0;
 }
 
@@ -497,13 +497,15 @@ static int open_vessel(const struct plan *plan, int guest_fd, struct vessel **ou
     return 0;
 }
 
-void native_sweep(void)
+static int sweep(int cancel_fd, unsigned *removed, struct vial_error *err)
 {
     struct cgroup c;
 
-    if (cgroup_open_base(&c) == 0)
-        cgroup_sweep(&c, ~0u);
+    (void)cancel_fd; /* it takes no time */
+    (void)err;
+    *removed = cgroup_open_base(&c) == 0 ? cgroup_sweep(&c, ~0u) : 0;
     cgroup_close(&c);
+    return 0;
 }
 
 int native_join_fds(struct vessel *vessel, int *fds, struct vial_error *err)
@@ -571,6 +573,7 @@ const struct driver driver_native = {
     .kill = kill_any,
     .usage = usage_of_any,
     .close = close_any,
+    .sweep = sweep,
     .limit = limit_vessel,
     .zygote_open = zygote_open,
     .hatch = zygote_hatch,

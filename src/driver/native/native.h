@@ -18,9 +18,6 @@
 
 extern const struct driver driver_native;
 
-/* Removes everything that dead owners left on this host. */
-void native_sweep(void);
-
 /* describe.c */
 int native_describe(const struct plan *plan, const char *share_dir, json_t *into,
                     struct vial_error *err);

@@ -47,8 +47,12 @@ static void kill_members(int dir_fd)
     }
 }
 
-static void remove_leftover(const struct cgroup *like, const char *name)
+/* True when one went: of several hierarchies, the first that is looked at takes the
+ * others along. */
+static bool remove_leftover(const struct cgroup *like, const char *name)
 {
+    bool gone = false;
+
     for (size_t i = CGROUP_DIRS; i-- > 0;) {
         int base = like->dirs[i].base_fd;
         auto_fd int fd =
@@ -56,16 +60,21 @@ static void remove_leftover(const struct cgroup *like, const char *name)
 
         if (fd < 0)
             continue;
-        if (unlinkat(base, name, AT_REMOVEDIR) != 0)
-            kill_members(fd);
-        (void)unlinkat(base, name, AT_REMOVEDIR);
+        if (unlinkat(base, name, AT_REMOVEDIR) == 0) {
+            gone = true;
+            continue;
+        }
+        kill_members(fd);
+        gone |= unlinkat(base, name, AT_REMOVEDIR) == 0;
     }
+    return gone;
 }
 
-static void sweep_dir(const struct cgroup *like, int fd, unsigned max)
+static unsigned sweep_dir(const struct cgroup *like, int fd, unsigned max)
 {
     DIR *dir = fd < 0 ? NULL : fdopendir(openat(fd, ".", O_RDONLY | O_CLOEXEC));
     const struct dirent *entry = NULL;
+    unsigned gone = 0;
     char mine[32];
 
     (void)snprintf(mine, sizeof(mine), "-%d-", (int)getpid());
@@ -75,18 +84,21 @@ static void sweep_dir(const struct cgroup *like, int fd, unsigned max)
             continue;
         max--;
         if (owner_is_dead(entry->d_name))
-            remove_leftover(like, entry->d_name);
+            gone += remove_leftover(like, entry->d_name);
     }
     if (dir)
         (void)closedir(dir);
+    return gone;
 }
 
-void cgroup_sweep(const struct cgroup *like, unsigned max)
+unsigned cgroup_sweep(const struct cgroup *like, unsigned max)
 {
+    unsigned gone = 0;
     size_t turn = (size_t)getpid() % CGROUP_DIRS;
 
     for (size_t i = 0; i < CGROUP_DIRS; i++) {
         if (max == ~0u || i == turn)
-            sweep_dir(like, like->dirs[i].base_fd, max);
+            gone += sweep_dir(like, like->dirs[i].base_fd, max);
     }
+    return gone;
 }

@@ -63,24 +63,28 @@ static int lock_dir(int parent_fd, const char *name)
     return fd_take(&fd);
 }
 
-static void remove_abandoned(int parent_fd)
+static unsigned remove_abandoned(int parent_fd)
 {
     int again = openat(parent_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = again >= 0 ? fdopendir(again) : NULL;
     const struct dirent *entry;
+    unsigned count = 0;
 
     if (!dir) {
         auto_fd_(&again);
-        return;
+        return 0;
     }
     while ((entry = readdir(dir)) != NULL) { /* NOLINT(concurrency-mt-unsafe) */
         if (entry->d_name[0] == '.')
             continue;
         auto_fd int lock_fd = lock_dir(parent_fd, entry->d_name);
-        if (lock_fd >= 0)
+        if (lock_fd >= 0) {
             remove_tree(parent_fd, entry->d_name);
+            count++;
+        }
     }
     (void)closedir(dir);
+    return count;
 }
 
 /* 0, 1 when the parent vanished meanwhile, or -1. */
@@ -91,7 +95,7 @@ static int create_in(const char *parent, struct place *p, struct vial_error *err
 
     if (parent_fd < 0)
         return err->sys == ENOENT ? 1 : -1;
-    remove_abandoned(parent_fd);
+    (void)remove_abandoned(parent_fd);
     sys_make_id('p', name);
     if (mkdirat(parent_fd, name, 0700) < 0)
         return errno == ENOENT ? 1
@@ -155,4 +159,20 @@ void place_remove(struct place *p)
     auto_fd_(&p->lock_fd);
     free(p->dir);
     *p = (struct place)PLACE_NONE;
+}
+
+unsigned place_sweep(void)
+{
+    unsigned count = 0;
+
+    for (unsigned turn = 0; turn < PARENTS; turn++) {
+        auto_free char *path = parent_path(turn);
+        auto_fd int fd = path && access(path, F_OK) == 0 ? open_parent(path, NULL) : -1;
+
+        if (fd < 0)
+            continue;
+        count += remove_abandoned(fd);
+        (void)rmdir(path); /* when it was the last */
+    }
+    return count;
 }

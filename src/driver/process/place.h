@@ -24,4 +24,7 @@ struct place {
 int place_create(struct place *p, struct vial_error *err);
 void place_remove(struct place *p); /* with all that is in it */
 
+/* Removes what was left, as the next open would; how many there were. */
+unsigned place_sweep(void);
+
 #endif

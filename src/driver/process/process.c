@@ -236,6 +236,14 @@ static void usage(struct vessel *vessel, struct vessel_usage *out)
     meter_report(&p->meter, out);
 }
 
+static int sweep(int cancel_fd, unsigned *removed, struct vial_error *err)
+{
+    (void)cancel_fd; /* it takes no time */
+    (void)err;
+    *removed = place_sweep();
+    return 0;
+}
+
 const struct driver driver_process = {
     .name = "process",
     .probe = probe,
@@ -243,5 +251,6 @@ const struct driver driver_process = {
     .kill = kill_all,
     .usage = usage,
     .close = close_vessel,
+    .sweep = sweep,
     .needs_programs_here = true,
 };

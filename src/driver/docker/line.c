@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "driver/docker/line.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/fail.h"
+#include "base/str.h"
+#include "driver/process/place.h"
+
+#define COME_MS 30000 /* a guest that has started is there at once */
+
+struct line {
+    struct place place; /* ours alone, and removed by others should we be killed */
+    struct sockaddr_un address;
+    int listen_fd;
+};
+
+static int listen_at(struct line *l, struct vial_error *err)
+{
+    int n = snprintf(l->address.sun_path, sizeof(l->address.sun_path), "%s/line",
+                     l->place.dir);
+
+    if (n <= 0 || (size_t)n >= sizeof(l->address.sun_path))
+        return fail(err, VIAL_E_OPEN, "'%s' is too long for a socket", l->place.dir);
+    l->listen_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    /* Whoever the guest is inside may come; here nobody gets into the directory. */
+    if (l->listen_fd < 0 ||
+        bind(l->listen_fd, (struct sockaddr *)&l->address, sizeof(l->address)) < 0 ||
+        chmod(l->address.sun_path, 0666) < 0 || listen(l->listen_fd, 1) < 0)
+        return fail_sys(err, "listen at '%s'", l->address.sun_path);
+    return 0;
+}
+
+int line_open(struct line **out, struct vial_error *err)
+{
+    struct line *l = calloc(1, sizeof(*l));
+
+    if (!l)
+        return fail_memory(err);
+    l->place = (struct place)PLACE_NONE;
+    l->address.sun_family = AF_UNIX;
+    l->listen_fd = -1;
+    if (place_create(&l->place, err) < 0 || listen_at(l, err) < 0) {
+        line_close(l);
+        return -1;
+    }
+    *out = l;
+    return 0;
+}
+
+const char *line_path(const struct line *l)
+{
+    return l->address.sun_path;
+}
+
+/* A number that cannot be seen from here is 0. */
+static bool is_from(int fd, pid_t pid)
+{
+    struct ucred peer = { 0 };
+    socklen_t len = sizeof(peer);
+
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0 &&
+           (pid <= 0 || peer.pid == pid);
+}
+
+int line_take(struct line *l, int stream_fd, pid_t pid)
+{
+    struct pollfd ready[] = { { .fd = l->listen_fd, .events = POLLIN },
+                              { .fd = stream_fd, .events = POLLIN } };
+    auto_fd int fd = -1;
+    int rc;
+
+    do
+        rc = poll(ready, 2, COME_MS);
+    while (rc < 0 && errno == EINTR);
+    if (rc > 0 && ready[0].revents)
+        fd = accept4(l->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    return fd >= 0 && is_from(fd, pid) ? fd_take(&fd) : -1;
+}
+
+void line_close(struct line *l)
+{
+    if (!l)
+        return;
+    auto_fd_(&l->listen_fd);
+    place_remove(&l->place);
+    free(l);
+}

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The socket by which a container's guest reaches us, and how things go on without it."""
+import glob
+import os
+import socket
+import subprocess
+
+from conftest import PATIENCE, VIAL
+from test_faults import proxy  # noqa: F401 (a fixture)
+
+CALL = """
+import socket
+s = socket.socket(socket.AF_UNIX)
+try:
+    s.connect("/.vial-line")
+    print("connected")
+except OSError as e:
+    print(e.errno)
+"""
+
+
+def lines():
+    return set(glob.glob("/tmp/vial-%d/*/line" % os.geteuid()))
+
+
+def test_a_program_finds_nobody_at_the_line(run):
+    """ECONNREFUSED, or EACCES where a filter is faster."""
+    assert run("python", CALL)["stdout"] in ("111\n", "13\n")
+
+
+def test_nothing_of_the_line_is_left(run):
+    before = lines()
+    assert run("bash", "echo hi")["stdout"] == "hi\n"
+    assert lines() <= before
+
+
+def test_a_line_that_is_dead_costs_nothing_but_time(run, proxy):  # noqa: F811
+    """The guest speaks over the engine's streams instead."""
+    before, dead = lines(), []
+
+    def cut():
+        for path in lines() - before:
+            with socket.socket(socket.AF_UNIX) as s:
+                s.bind(path + "-dead")
+            os.rename(path + "-dead", path)
+            dead.append(path)
+    proxy.on("POST /containers/create", cut)
+    r = run("--stdin", "word", "bash", "head -c 300000 /dev/zero | wc -c; cat",
+            DOCKER_HOST=proxy.address)
+    assert dead and (r["verdict"], r["stdout"]) == ("ok", "300000\nword"), r
+
+
+def test_an_engine_that_does_not_see_our_directory_runs_without_a_line(env, tmp_path):
+    """As in a service with a /tmp of its own."""
+    script = 'mount -t tmpfs none "$1" && shift && TMPDIR=%s exec "$@"' % tmp_path
+    done = subprocess.run(["unshare", "--mount", "sh", "-c", script, "sh", str(tmp_path), VIAL,
+                           "run", "--driver", "docker", "bash", "echo there"],
+                          capture_output=True, text=True, env=env, cwd="/", timeout=PATIENCE,
+                          check=False)
+    assert (done.returncode, done.stdout) == (0, "there\n"), done.stderr
