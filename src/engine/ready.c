@@ -98,7 +98,6 @@ static int make_ready(struct ready *r, struct vial_error *err)
     if (engine_greet(r->link, r->vessel, err) < 0 ||
         send_pending(r, until_ns, err) < 0 || hear_hello(r, until_ns, err) < 0)
         return -1;
-    r->vessel->driver->usage(r->vessel, &r->before);
     return 0;
 }
 
@@ -128,8 +127,12 @@ int ready_hatch(struct ready *r, struct zygote *zygote, struct vial_error *err)
     if (r->vessel->driver->hatch(zygote, r->vessel, &fd, &pid, err) < 0 ||
         link_adopt(r->link, pid, err) < 0 || send_adoption(r, fd, err) < 0)
         return -1;
-    r->vessel->driver->usage(r->vessel, &r->before);
     return 0;
+}
+
+void ready_settle(struct ready *r)
+{
+    r->vessel->driver->usage(r->vessel, &r->before);
 }
 
 bool ready_is_alive(const struct ready *r)

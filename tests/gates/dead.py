@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""No function lives for its tests alone: what a header of src/ declares is used in src/,
-besides where it is declared and defined."""
+"""No function lives for its tests alone: what a header of src/ declares is used there
+or by a tool of the build, besides where it is declared and defined."""
 import collections
 import os
 import re
@@ -22,12 +22,12 @@ def bare(text):
 
 def check(root, _build=None):
     used, declared = collections.Counter(), {}
-    for path in source.files(root, ["src"], (".c", ".h", ".def")):
+    for path in source.files(root, ["src", "tools"], (".c", ".h", ".def")):
         text = bare(source.read(root, path))
         used.update(WORD.findall(text))
         if path.endswith(".h") and path not in OPEN:
             declared.update((name, path) for name in DECLARED.findall(text))
-    return ["%s declares '%s', which nothing in src/ uses" % (path, name)
+    return ["%s declares '%s', which only tests use" % (path, name)
             for name, path in sorted(declared.items()) if used[name] < 3]
 
 
