@@ -19,11 +19,10 @@
 #define RANGES_MAX 2048
 #define FACTS_MAX  64
 #define EFFORT_MAX 1000000u
-#define JUMP_MAX                                                                       \
-    250u /* less than a jump's 8 bits hold: room for what is put between               \
-          */
-#define WHOLE   UINT32_MAX
-#define NOWHERE UINT32_MAX
+/* Less than the 8 bits of a jump hold: room for what is put between. */
+#define JUMP_MAX 250u
+#define WHOLE    UINT32_MAX
+#define NOWHERE  UINT32_MAX
 
 /* What a filter says once the call is known: a verdict, or a test of an argument's
  * word (LOAD & MASK against K) and what is said after it. Equal ones are one. */
