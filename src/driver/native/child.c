@@ -196,7 +196,7 @@ static long make_file(const struct step *s)
     long rc = 0;
 
     if (!s->b)
-        return CALL(SYS_mknod, s->a, S_IFREG | s->x, 0);
+        return CALL(SYS_mknodat, AT_FDCWD, s->a, S_IFREG | s->x, 0);
     fd =
         CALL(SYS_openat, AT_FDCWD, s->a, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, s->x);
     rc = fd < 0 ? fd : write_fd(fd, s->b);
@@ -351,11 +351,11 @@ static long bound(const struct step *s)
 /* The parent put its control socket and the guest above all of these numbers. */
 static long set_streams(const struct walk *w, const struct step *s)
 {
-    long rc = CALL(SYS_dup2, fd_of(w, s->fd), SCRIPT_STREAM);
+    long rc = CALL(SYS_dup3, fd_of(w, s->fd), SCRIPT_STREAM, 0);
     long null = rc < 0 ? rc : CALL(SYS_openat, AT_FDCWD, "/dev/null", O_RDWR, 0);
 
     for (int fd = 0; null >= 0 && rc >= 0 && fd < 3; fd++)
-        rc = null == fd ? 0 : CALL(SYS_dup2, null, fd);
+        rc = null == fd ? 0 : CALL(SYS_dup3, null, fd, 0);
     if (null < 0 || rc < 0)
         return null < 0 ? null : rc;
     return CALL(SYS_close_range, SCRIPT_STREAM + 1, ~0u, CLOSE_RANGE_CLOEXEC);
@@ -392,11 +392,11 @@ static long act_on_tree(struct walk *w, const struct step *s)
     case OP_DETACH:
         return CALL(SYS_umount2, s->a, OLD_DETACH);
     case OP_OWN:
-        return CALL(SYS_chown, s->a, s->x, s->x);
+        return CALL(SYS_fchownat, AT_FDCWD, s->a, s->x, s->x, 0);
     case OP_MKDIR:
-        return CALL(SYS_mkdir, s->a, s->x);
+        return CALL(SYS_mkdirat, AT_FDCWD, s->a, s->x);
     case OP_SYMLINK:
-        return CALL(SYS_symlink, s->a, s->b);
+        return CALL(SYS_symlinkat, s->a, AT_FDCWD, s->b);
     case OP_FILE:
         return make_file(s);
     case OP_COPY:
