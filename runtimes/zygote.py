@@ -61,7 +61,6 @@ def reseed():
 def hatched():
     """In the child, confined, before it waits."""
     reseed()
-    rehearse()
 
 
 def reopen_stdin():

@@ -23,6 +23,8 @@ int ready_open(struct vial_engine *e, const struct driver *driver,
                const struct plan *plan, struct ready *out, struct vial_error *err);
 /* Puts an interpreter of ZYGOTE's into it. After a failure it must be closed. */
 int ready_hatch(struct ready *r, struct zygote *zygote, struct vial_error *err);
+/* Nothing more is done to it: what it has used so far is not its taker's. */
+void ready_settle(struct ready *r);
 /* Neither the guest nor its stream has ended. */
 bool ready_is_alive(const struct ready *r);
 void ready_close(struct ready *r);

@@ -222,6 +222,8 @@ static void refill(struct stock *s)
     s->making++;
     (void)pthread_mutex_unlock(&p->lock);
     rc = make(s, &r, &ms, &err);
+    if (rc == 0)
+        ready_settle(&r);
     if (rc == 0 && weigh)
         pss = weigh_vessel(r.vessel);
     (void)pthread_mutex_lock(&p->lock);

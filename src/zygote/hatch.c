@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/single_threaded.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -175,12 +174,13 @@ void hatch_ready(void)
         _exit(127);
 }
 
-/* Threads, as some libraries make them on import, want to be told of a fork by libc;
- * alone, the usher can do without memory of its own. */
+/* Some libraries make threads as they are imported, and want to be told of a fork by
+ * libc: they are, by the midwife, whose fork is libc's. Those that cannot live with it
+ * have ended with the first fork of all, the rehearsal's. */
 int hatch(const struct order *order)
 {
     struct clone_args args = { 0 };
-    long usher = __libc_single_threaded ? birth(&args) : fork();
+    long usher = birth(&args);
 
     if (usher < 0)
         return -1;

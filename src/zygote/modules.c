@@ -9,6 +9,7 @@ struct module {
     void *name, *object, *dict;
     long size;
     void **values;
+    uint64_t version; /* of the dict, or 0: they have none here */
 };
 
 struct list {
@@ -37,6 +38,26 @@ static void swap(struct dict *a, struct dict *b)
     b->version = was.version;
     b->keys = was.keys;
     b->values = was.values;
+}
+
+/* Each change to any dict gives it a number that none had before; or none, in some
+ * versions. */
+static bool has_versions(const struct api *api)
+{
+    struct dict *d = api->PyDict_New();
+    uint64_t seen[4] = { 0 };
+    bool good = d && api->PyDict_SetItemString(d, "x", api->none) == 0;
+
+    seen[0] = good ? d->version : 0;
+    good = good && api->PyDict_SetItemString(d, "y", api->none) == 0;
+    seen[1] = good ? d->version : 0;
+    good = good && api->PyDict_SetItemString(d, "x", (void *)d) == 0;
+    seen[2] = good ? d->version : 0;
+    good = good && api->PyDict_DelItemString(d, "x") == 0;
+    seen[3] = good ? d->version : 0;
+    if (d)
+        api->Py_DecRef(d);
+    return seen[0] && seen[1] > seen[0] && seen[2] > seen[1] && seen[3] > seen[2];
 }
 
 static bool can_swap(const struct api *api)
@@ -69,12 +90,13 @@ static bool is_module(const struct api *api, const void *object)
 }
 
 /* Borrowed references all along: counting them would write to their pages. */
-static bool note(struct module *m, const struct api *api)
+static bool note(struct module *m, const struct api *api, bool versions)
 {
     void *key = NULL, *value = NULL;
     long at = 0, i = 0;
 
     m->dict = api->PyModule_GetDict(m->object);
+    m->version = versions ? ((struct dict *)m->dict)->version : 0;
     m->size = api->PyDict_Size(m->dict);
     m->values = calloc((size_t)m->size + 1, sizeof(void *));
     if (!m->values)
@@ -105,7 +127,7 @@ static struct module *note_named(const struct api *api, const char *name)
         return NULL;
     m->name = api->none;
     m->object = api->PyDict_GetItemString(api->PyImport_GetModuleDict(), name);
-    return m->object && note(m, api) ? m : NULL;
+    return m->object && note(m, api, false) ? m : NULL;
 }
 
 static struct list *note_list(const struct api *api, const struct module *sys,
@@ -188,7 +210,10 @@ void modules_note(struct modules *m, const struct api *api, void *last)
     void *key = NULL, *value = NULL;
     long at = 0;
 
+    bool versions = false;
+
     *m = (struct modules){ .last = can_swap(api) ? last : NULL };
+    versions = m->last && has_versions(api);
     m->at = calloc((size_t)api->PyDict_Size(all), sizeof *m->at);
     while (m->at && api->PyDict_Next(all, &at, &key, &value)) {
         struct module *one = &m->at[m->count];
@@ -197,7 +222,7 @@ void modules_note(struct modules *m, const struct api *api, void *last)
             continue;
         one->name = key;
         one->object = value;
-        m->count += note(one, api);
+        m->count += note(one, api, versions);
     }
     m->sys = note_named(api, "sys");
     m->builtins = note_named(api, "builtins");
@@ -216,6 +241,8 @@ static bool is_unchanged(const struct module *m, const struct api *api)
     void *key = NULL, *value = NULL;
     long at = 0, i = 0;
 
+    if (m->version && ((struct dict *)m->dict)->version == m->version)
+        return true;
     if (api->PyDict_Size(m->dict) != m->size)
         return false;
     while (i < m->size && api->PyDict_Next(m->dict, &at, &key, &value))

@@ -24,9 +24,13 @@ struct pages {
     size_t count;
 };
 
-/* In the child that ran the program: what it has of its own, and what it read.
- * PROC_FD is a /proc in which it exists. */
+/* In the zygote, when it has all it will have: memory in few large pieces is quick to
+ * fork. PROC_FD is a /proc in which it exists. */
+void pages_join(int proc_fd);
+/* In the child that ran the program: what it has of its own, and what it read. */
 void pages_look(struct pages *p, int proc_fd);
+/* In the zygote: leaves out what other children will not have. */
+void pages_keep(struct pages *p);
 /* In a child that waits. */
 void pages_touch(const struct pages *p);
 

@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 #include <link.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -218,6 +219,7 @@ int python_open(struct python *py, const char *settings)
     drop(py, done);
     arm(py);
     import_all(py, names);
+    (void)malloc_trim(0); /* or each child would sort what is free by itself */
     modules_note(&py->modules, &py->api, last_module(py));
     py->libraries = libraries();
     if (on_exit(leave_now, py) != 0)

@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #include "wire/message.h"
+#include "zygote/arenas.h"
 #include "zygote/environ.h"
 #include "zygote/hatch.h"
 #include "zygote/pages.h"
@@ -84,6 +85,7 @@ __attribute__((constructor)) static void start(void)
         die("enter the root");
     (void)fcntl(ZYGOTE_FD, F_SETFD, FD_CLOEXEC);
     drop_power();
+    arenas_gather();
 }
 
 /* A message and the descriptors with it; -1 at the end. */
@@ -250,7 +252,10 @@ static void serve(open_fn *real_open)
     bytes[n] = 0;
     if (python_open(py, (const char *)bytes) < 0)
         die("find python's own functions");
+    arenas_settle();
+    pages_join(PROC_FD);
     learn(py, pages);
+    pages_keep(pages);
     (void)close(PROC_FD);
     if (write(ZYGOTE_FD, py->missing, strlen(py->missing) + 1) < 0)
         die("speak to the driver");

@@ -136,6 +136,29 @@ def test_a_kill_brings_no_wrong_answer_and_is_repaired(kind):
     assert of_kind("guest") == [] and of_kind("zygote") == []
 
 
+def test_service_is_warm_again_by_itself_after_its_zygote_was_killed():
+    """Whoever waited for a child of the dead one is served meanwhile, cold."""
+    with binding.Engine({"target": 4}) as engine:
+        engine.ready({"language": "python", "code": ""}, 4)
+        load = Load(engine, 8) # more than there are vessels: some wait for the next
+        took = []
+        for _ in range(5 if SOAK else 2):
+            wait_until(lambda: of_kind("zygote"))
+            old = of_kind("zygote")[0]
+            os.kill(old, signal.SIGKILL)
+            killed = time.monotonic()
+            wait_until(lambda: [z for z in of_kind("zygote") if z != old])
+            made = engine.report()["shapes"][0]["refills"]
+            wait_until(lambda made=made: engine.report()["shapes"][0]["refills"] > made
+                       and ask(engine, 3)["start"] == "warm")
+            took.append(time.monotonic() - killed)
+        load.end()
+        assert load.wrong == [] and load.failed == []
+        assert load.started["warm"] > 0
+        assert engine.report()["shapes"][0]["zygotes"] > len(took)
+        print("warm again after", ["%.0f ms" % (t * 1000) for t in took])
+
+
 def test_a_killed_owner_leaves_nothing():
     program = ("import sys; sys.path.insert(0, %r)\nimport binding, test_lasting\n"
                "e = binding.Engine({'target': 4})\n"
