@@ -6,6 +6,8 @@
 #include "base/json.h"
 #include "driver/docker/cache.h"
 #include "driver/docker/image.h"
+#include "driver/kept/images.h"
+#include "driver/kept/kept.h"
 #include "driver/list.h"
 #include "engine/engine.h"
 #include "workspace/apply.h"
@@ -21,6 +23,12 @@ static int give_text(json_t *value, char **json, struct vial_error *err)
         return fail_memory(err);
     *json = text;
     return 0;
+}
+
+/* The container engine's socket is out of a front's reach. */
+static bool is_kept(const struct vial_engine *engine)
+{
+    return engine->drivers == kept_drivers;
 }
 
 int vial_vessels(struct vial_engine *engine, char **json, struct vial_error *err)
@@ -60,8 +68,11 @@ int vial_image_pull(struct vial_engine *engine, const struct vial_pull *pull,
 
     if (pull->timeout_ms <= 0)
         return fail(err, VIAL_E_VALUE, "pull: the time-out must be more than 0");
-    if (policy_check_list(policy, POLICY_ID_images, "image", pull->name, err) < 0 ||
-        api_find(&api, err) < 0 || image_pull(&api, pull, &image, err) < 0)
+    if (policy_check_list(policy, POLICY_ID_images, "image", pull->name, err) < 0)
+        return -1;
+    if (is_kept(engine))
+        return kept_image_pull(pull, json, err);
+    if (api_find(&api, err) < 0 || image_pull(&api, pull, &image, err) < 0)
         return -1;
     return give_text(image, json, err);
 }
@@ -71,7 +82,8 @@ int vial_images(struct vial_engine *engine, char **json, struct vial_error *err)
     json_t *list = NULL;
     struct api api;
 
-    (void)engine;
+    if (is_kept(engine))
+        return kept_image_list(json, err);
     if (api_find(&api, err) < 0 || image_list(&api, &list, err) < 0)
         return -1;
     return give_text(list, json, err);
@@ -83,7 +95,8 @@ int vial_image_prune(struct vial_engine *engine, bool all, char **json,
     json_t *report = NULL;
     struct api api;
 
-    (void)engine;
+    if (is_kept(engine))
+        return kept_image_prune(all, json, err);
     if (api_find(&api, err) < 0 || image_prune(&api, all, &report, err) < 0)
         return -1;
     return give_text(report, json, err);

@@ -74,7 +74,7 @@ int io_read_fd(int fd, const char *name, size_t max, struct blob *out,
                struct vial_error *err)
 {
     auto_str struct str s = { 0 };
-    char buf[16384];
+    char buf[8192]; /* most files are smaller; a page untouched costs nothing */
 
     for (;;) {
         ssize_t n = io_read_all(fd, buf, sizeof buf);

@@ -5,8 +5,10 @@
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -75,6 +77,32 @@ int sys_memfd_sealed(const char *name, const void *data, size_t len)
               F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) < 0)
         return -errno;
     return fd_take(&fd);
+}
+
+ssize_t sys_send_fds(int socket, struct iovec data, const int *fds, size_t count,
+                     int flags)
+{
+    _Alignas(struct cmsghdr) char room[CMSG_SPACE(sizeof(int) * SYS_SEND_FDS)] = { 0 };
+    struct msghdr message = { .msg_iov = &data, .msg_iovlen = 1 };
+    ssize_t n;
+
+    if (count > SYS_SEND_FDS)
+        return -EMSGSIZE;
+    if (count) {
+        struct cmsghdr *c = NULL;
+
+        message.msg_control = room;
+        message.msg_controllen = CMSG_SPACE(sizeof(int) * count);
+        c = CMSG_FIRSTHDR(&message);
+        c->cmsg_level = SOL_SOCKET;
+        c->cmsg_type = SCM_RIGHTS;
+        c->cmsg_len = CMSG_LEN(sizeof(int) * count);
+        memcpy(CMSG_DATA(c), fds, sizeof(int) * count);
+    }
+    do
+        n = sendmsg(socket, &message, MSG_NOSIGNAL | flags);
+    while (n < 0 && errno == EINTR);
+    return n < 0 ? -errno : n;
 }
 
 ssize_t sys_random(void *buf, size_t len)

@@ -42,7 +42,7 @@ static int check_log(const char *path, struct vial_error *err)
     auto_str struct str head = { 0 };
 
     str_printf(&head, "%s.head", path);
-    if (!str_ok(&head))
+    if (!str_ok(&head) || !head.data)
         return fail_memory(err);
     if (access(path, F_OK) == 0 || access(head.data, F_OK) == 0)
         return 0;
@@ -130,7 +130,7 @@ static void put_cell(struct str *out, const char *text, int width)
     int put = 0;
 
     for (; *text; text++, put++)
-        str_putc(out, (unsigned char)*text < ' ' ? '?' : *text);
+        str_putc(out, (char)((unsigned char)*text < ' ' ? '?' : *text));
     str_printf(out, "%*s", put < width ? width - put + 1 : 1, "");
 }
 

@@ -22,19 +22,24 @@ static void add_value(struct table *t, json_t *value)
     table_add(t, text);
 }
 
-/* Every member of OBJECT is { "value": …, "from": … }. */
+/* A member of OBJECT is { "value": …, "from": … }; or the value alone, and where all of
+ * them came from is the object's own "from". */
 static void add_rows(struct table *t, const char *prefix, json_t *object)
 {
+    const char *source = json_string_value(json_object_get(object, "from"));
+
     for (void *at = json_object_iter(object); at;
          at = json_object_iter_next(object, at)) {
         auto_str struct str name = { 0 };
         json_t *entry = json_object_iter_value(at);
         const char *from = json_string_value(json_object_get(entry, "from"));
 
+        if (strcmp(json_object_iter_key(at), "from") == 0)
+            continue;
         str_printf(&name, "%s%s", prefix, json_object_iter_key(at));
         table_add(t, name.data);
-        add_value(t, json_object_get(entry, "value"));
-        table_add(t, from ? from : "-");
+        add_value(t, json_is_object(entry) ? json_object_get(entry, "value") : entry);
+        table_add(t, from ? from : source ? source : "-");
     }
 }
 
@@ -52,6 +57,9 @@ static int show(struct cli *cli, struct vial_engine *engine)
     config = json_loads(text, 0, NULL);
     add_rows(&t, "", json_object_get(config, "defaults"));
     add_rows(&t, "policy.", json_object_get(config, "policy"));
+    add_rows(&t, "audit.", json_object_get(config, "audit"));
+    add_rows(&t, "cleanup.", json_object_get(config, "cleanup"));
+    add_rows(&t, "serve.", json_object_get(config, "serve"));
     return table_print(&t);
 }
 

@@ -18,7 +18,7 @@ static void add_words(struct str *out, const char *choices)
     const char *end = choices + value_choices_told(choices);
 
     for (; choices < end; choices++)
-        str_putc(out, *choices == '|' ? ' ' : *choices);
+        str_putc(out, (char)(*choices == '|' ? ' ' : *choices));
 }
 
 /* Inside single quotes of any of the three shells. */

@@ -2,6 +2,7 @@
 #include "cli/follow.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
@@ -318,6 +319,16 @@ static int follow_run(const struct cli *cli, const struct vial_request *req,
     return status;
 }
 
+/* The process lives for this one run and then gives everything back: what is freed
+ * meanwhile stays, and large rooms are fresh pages, of which only the used ones cost.
+ */
+static void set_up_memory(void)
+{
+    (void)mallopt(M_MMAP_THRESHOLD, 16 << 10);
+    (void)mallopt(M_TRIM_THRESHOLD, 16 << 20);
+    (void)mallopt(M_TOP_PAD, 256 << 10);
+}
+
 int follow(const struct cli *cli, const struct vial_request *req, int stdin_fd)
 {
     auto_fd int signal_fd = open_signals();
@@ -337,6 +348,7 @@ int follow(const struct cli *cli, const struct vial_request *req, int stdin_fd)
         (void)fail_sys_rc(&err, signal_fd, "watch for signals");
         return cli_deny(cli, &err);
     }
+    set_up_memory();
     live_open(&live, cli_flag(cli, "raw") != NULL, signal_fd);
     status = follow_run(cli, req, &watch, &live);
     live_close(&live);

@@ -71,7 +71,9 @@ static json_t *local_json(const char *pid)
                      "orphan", status_number(status, "PPid:", false) <= 1);
 }
 
-json_t *list_local(void)
+/* Of the drivers whose guest is a process of this host: [ { "driver", "pid",
+ * "owner" }… ]. NULL without memory. */
+static json_t *list_here(void)
 {
     json_t *list = json_array();
     DIR *proc = opendir("/proc");
@@ -92,7 +94,7 @@ json_t *list_local(void)
 
 int list_all(json_t **out, struct vial_error *err)
 {
-    auto_json json_t *list = list_local();
+    auto_json json_t *list = list_here();
     auto_json json_t *containers = NULL;
     struct api api;
     int there = api_find(&api, err) < 0 ? -1 : keep_reach(&api, err);

@@ -8,10 +8,6 @@
 
 #include "vial/error.h"
 
-/* Of the drivers whose guest is a process of this host: [ { "driver", "pid",
- * "owner" }… ]. NULL without memory. */
-json_t *list_local(void);
-
 /* Of every driver. An engine that cannot be reached has none. */
 int list_all(json_t **out, struct vial_error *err);
 

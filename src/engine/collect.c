@@ -124,6 +124,9 @@ static void merge_usage(const struct run *r, struct vessel_usage *u)
         usage->memory_peak_bytes = m->max_rss_bytes;
     if (usage->disk_peak_bytes == 0)
         usage->disk_peak_bytes = m->disk_peak_bytes;
+    /* An engine that is asked from far away may not know yet. */
+    if (u->oom_kills == 0)
+        u->oom_kills = m->oom;
 }
 
 static void collect_exit(const struct run *r, struct vial_result *result)

@@ -309,8 +309,13 @@ static enum vial_verdict judge(const struct vial_exec *x, const struct exit_mess
         return VIAL_OUTPUT_LIMIT;
     if (x->timed_out || m->timed_out)
         return VIAL_TIMEOUT;
+    if (m->kind == EXIT_SIGNAL && m->value == SIGKILL) {
+        bool rose = was_oom(x->session);
+
+        return rose || m->oom ? VIAL_OOM : VIAL_SIGNAL;
+    }
     if (m->kind == EXIT_SIGNAL)
-        return m->value == SIGKILL && was_oom(x->session) ? VIAL_OOM : VIAL_SIGNAL;
+        return VIAL_SIGNAL;
     return m->value == 0 ? VIAL_OK : VIAL_NONZERO;
 }
 

@@ -11,6 +11,7 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/fail.h"
+#include "base/sys.h"
 
 #define UP_MS 30000 /* for a guest to say hello */
 
@@ -87,25 +88,15 @@ void ready_hush(struct ready *r)
 /* The frame carries the descriptor by which the guest reaches the interpreter. */
 static int send_adoption(const struct ready *r, int fd, struct vial_error *err)
 {
-    _Alignas(struct cmsghdr) char room[CMSG_SPACE(sizeof(int))] = { 0 };
-    struct iovec iov = { 0 };
-    struct msghdr message = { .msg_iov = &iov,
-                              .msg_iovlen = 1,
-                              .msg_control = room,
-                              .msg_controllen = sizeof room };
-    struct cmsghdr *c = CMSG_FIRSTHDR(&message);
     size_t len;
-    ssize_t n;
+    const void *frame = link_pending(r->link, &len);
+    ssize_t n = sys_send_fds(r->vessel->stream_fd,
+                             (struct iovec){ (void *)(uintptr_t)frame, len }, &fd, 1,
+                             MSG_DONTWAIT);
 
-    iov.iov_base = (void *)(uintptr_t)link_pending(r->link, &len);
-    iov.iov_len = len;
-    c->cmsg_level = SOL_SOCKET;
-    c->cmsg_type = SCM_RIGHTS;
-    c->cmsg_len = CMSG_LEN(sizeof(int));
-    memcpy(CMSG_DATA(c), &fd, sizeof fd);
-    n = sendmsg(r->vessel->stream_fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (n != (ssize_t)len)
-        return fail_sys(err, "hand the interpreter to the guest");
+        return fail_sys_rc(err, n < 0 ? (int)n : -EAGAIN,
+                           "hand the interpreter to the guest");
     link_sent(r->link, (size_t)n);
     return 0;
 }

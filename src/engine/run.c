@@ -96,7 +96,7 @@ void run_init(struct run *r, struct vial_engine *e, const struct vial_watch *wat
     };
 }
 
-void run_close_vessel(struct run *r)
+static void close_vessel(struct run *r)
 {
     if (r->vessel && r->stock)
         pool_destroy(r->engine->pool, r->stock, r->vessel);
@@ -107,7 +107,7 @@ void run_close_vessel(struct run *r)
 
 void run_done(struct run *r)
 {
-    run_close_vessel(r);
+    close_vessel(r);
     plan_free(r->plan);
     link_free(r->link);
     free(r->buffer);
@@ -208,7 +208,7 @@ static void finish(struct run *r, struct vial_result *result)
 {
     int64_t end_ns;
 
-    run_close_vessel(r);
+    close_vessel(r);
     end_ns = clock_now_ns();
     if (r->opened_ns && r->ended_ns) {
         result->timing.open_ms =

@@ -84,7 +84,6 @@ struct run {
 };
 
 void run_init(struct run *r, struct vial_engine *e, const struct vial_watch *watch);
-void run_close_vessel(struct run *r);
 void run_done(struct run *r);
 #define auto_run __attribute__((cleanup(run_done)))
 

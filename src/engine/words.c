@@ -7,7 +7,8 @@
 #include "base/fail.h"
 #include "base/path.h"
 
-const char *words_workdir(const struct plan *plan, const struct vessel *vessel)
+/* Where the working directory is. Borrowed. */
+static const char *workdir_of(const struct plan *plan, const struct vessel *vessel)
 {
     return vessel->jail.workdir ? vessel->jail.workdir : plan->workdir;
 }
@@ -20,7 +21,7 @@ void words_expand(struct strv *out, const struct plan *plan,
 
     while ((at = strstr(text, "{dir}")) != NULL) {
         str_add(&s, text, (size_t)(at - text));
-        str_puts(&s, words_workdir(plan, vessel));
+        str_puts(&s, workdir_of(plan, vessel));
         text = at + strlen("{dir}");
     }
     str_puts(&s, text);
@@ -53,7 +54,7 @@ char *words_cwd(const struct plan *plan, const struct vessel *vessel, const char
     struct str s = { 0 };
 
     if (path_is_beneath(cwd, plan->workdir)) {
-        str_puts(&s, words_workdir(plan, vessel));
+        str_puts(&s, workdir_of(plan, vessel));
         cwd += strlen(plan->workdir);
     }
     str_puts(&s, cwd);

@@ -7,9 +7,6 @@
 #include "driver/driver.h"
 #include "model/plan.h"
 
-/* Where the working directory is. Borrowed. */
-const char *words_workdir(const struct plan *plan, const struct vessel *vessel);
-
 /* Appends TEXT with every "{dir}" replaced by the real working directory. */
 void words_expand(struct strv *out, const struct plan *plan,
                   const struct vessel *vessel, const char *text);

@@ -341,6 +341,30 @@ static uint64_t micros(const struct timeval *t)
     return (uint64_t)t->tv_sec * 1000000 + (uint64_t)t->tv_usec;
 }
 
+/* Behind "oom_kill " in memory.events, or in memory.oom_control. */
+uint64_t exec_count_kills(const struct guest *g)
+{
+    static const char key[] = "oom_kill ";
+    char text[512];
+    ssize_t n = g->kills_fd < 0 ? -1 : pread(g->kills_fd, text, sizeof text - 1, 0);
+    const char *at;
+
+    text[n > 0 ? n : 0] = 0;
+    at = strstr(text, key);
+    return at ? strtoull(at + strlen(key), NULL, 10) : 0;
+}
+
+/* Whoever DIED of a kill takes it; others may have had a child that did. */
+static uint32_t was_oom(struct guest *g, bool died)
+{
+    uint64_t kills = exec_count_kills(g);
+    bool rose = kills > g->kills;
+
+    if (died)
+        g->kills = kills;
+    return rose;
+}
+
 void exec_reaped(struct guest *g, pid_t pid, int status, const void *rusage)
 {
     const struct rusage *usage = rusage;
@@ -360,6 +384,7 @@ void exec_reaped(struct guest *g, pid_t pid, int status, const void *rusage)
     j->exit.kind = WIFSIGNALED(status) ? EXIT_SIGNAL : EXIT_CODE;
     j->exit.value =
         (uint32_t)(WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+    j->exit.oom = was_oom(g, WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
     j->exit.user_us = micros(&usage->ru_utime);
     j->exit.system_us = micros(&usage->ru_stime);
     j->exit.max_rss_bytes = (uint64_t)usage->ru_maxrss * 1024;

@@ -93,6 +93,8 @@ struct guest {
     bool setgroups_denied; /* by the user namespace */
     int oom_fd, oom_error; /* its own oom_score_adj, which children inherit */
     char oom_before[16];
+    int kills_fd;   /* the container's count of kills for memory, or -1 */
+    uint64_t kills; /* those that were told of */
     struct jail jail;
     int landlock_fd, landlock_error;
     int workdir_fd;
@@ -148,6 +150,7 @@ void exec_input(struct guest *g, struct job *j, const uint8_t *data, size_t len)
 void exec_input_end(struct guest *g, struct job *j);
 void exec_polls(struct guest *g, struct job *j, struct pollfd *p);
 void exec_turn(struct guest *g, struct job *j, const struct pollfd *p);
+uint64_t exec_count_kills(const struct guest *g); /* for memory; 0: nobody tells */
 void exec_reaped(struct guest *g, pid_t pid, int status, const void *rusage);
 void exec_resize(struct job *j, uint32_t size);
 void exec_kill(struct guest *g, struct job *j, int signal);

@@ -283,8 +283,6 @@ void host_frame(struct guest *g, const struct frame *f)
     case WIRE_WATCH:
         on_watch(g, f, &u);
         break;
-    case WIRE_SHUTDOWN:
-        guest_end(g, 0);
     default:
         on_channel(g, f, &u);
     }

@@ -143,6 +143,17 @@ static void take_proc(struct guest *g)
         (void)strcpy(g->oom_before, "0");
 }
 
+/* Where an engine shows a container its own cgroup, we can tell what killed a program,
+ * though the engine be far away. */
+static void take_kills(struct guest *g)
+{
+    g->kills_fd = open("/sys/fs/cgroup/memory.events", O_RDONLY | O_CLOEXEC);
+    if (g->kills_fd < 0)
+        g->kills_fd =
+            open("/sys/fs/cgroup/memory/memory.oom_control", O_RDONLY | O_CLOEXEC);
+    g->kills = exec_count_kills(g);
+}
+
 static void start(struct guest *g, bool stdio)
 {
     struct pack hello = { 0 };
@@ -151,7 +162,7 @@ static void start(struct guest *g, bool stdio)
     take_signals(g);
     g->pid = getpid();
     g->workdir_fd = g->landlock_fd = -1;
-    g->came_fd = g->adopted_fd = -1;
+    g->came_fd = g->adopted_fd = g->kills_fd = -1;
     g->watch.next_ns = NEVER;
     g->watch.notify_fd = -1;
     (void)umask(022);
@@ -314,6 +325,8 @@ int main(int argc, char **argv)
     if (argc > 2 && strcmp(argv[2], "--forget") == 0)
         (void)unlink(argv[0]);
     start(g, comes_by_stdio(argc, argv));
+    if (argc > 1) /* an engine started us */
+        take_kills(g);
     stream_flush(g);
     for (;;)
         serve_once(g);

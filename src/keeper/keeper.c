@@ -173,6 +173,17 @@ static bool is_leash(int fd)
            type == SOCK_SEQPACKET && domain == AF_UNIX;
 }
 
+static bool is_for_warden(uint32_t verb)
+{
+    static const uint32_t all[] = { TALK_PROBE,  TALK_OPEN,  TALK_ZYGOTE, TALK_SWEEP,
+                                    TALK_IMAGES, TALK_PRUNE, TALK_PULL };
+
+    for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
+        if (all[i] == verb)
+            return true;
+    return false;
+}
+
 /* False: the front is gone. What makes no sense is dropped, and with it the only
  * way to answer. */
 static bool hear(struct keeper *k, uint8_t *buf)
@@ -191,8 +202,7 @@ static bool hear(struct keeper *k, uint8_t *buf)
         return true;
     if (verb == TALK_PING)
         answer_ping(k, fds.fd[0]);
-    else if (verb == TALK_PROBE || verb == TALK_OPEN || verb == TALK_ZYGOTE ||
-             verb == TALK_SWEEP)
+    else if (is_for_warden(verb))
         start_warden(k, fds.fd[0], verb, &u);
     return true;
 }

@@ -73,6 +73,12 @@ struct warden {
     uint32_t number; /* a zygote's */
 };
 _Noreturn void warden_run(struct warden *w);
+/* Tells the front that it cannot be. */
+void warden_refuse(const struct warden *w, const struct vial_error *err);
+
+/* What this program does besides vessels, in a warden: images.c; or NULL. */
+typedef void keeper_task(struct warden *w, struct vial_error *err);
+extern keeper_task *const keeper_images;
 
 /* nests.c */
 void nests_init(struct keeper *k);

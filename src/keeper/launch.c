@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,7 @@
 #include "keeper/keeper.h"
 
 #define USUAL_VESSELS 1100
+#define STOP_MS       15000
 #define HIGH_FD       64 /* where descriptors wait while they change places */
 
 /* One keeper: its program, and where its socket is to be. */
@@ -98,12 +100,14 @@ static int start_one(struct start *s, int number, struct vial_error *err)
     return -1;
 }
 
-static int write_rules(const struct keeper_options *o, struct vial_error *err)
+static int write_rules(const struct keeper_options *o, const char *const *sockets,
+                       struct vial_error *err)
 {
     struct pack p = { 0 };
     int fd = -ENOMEM;
 
-    rules_pack(&p, o->settings, o->vessels ? o->vessels : USUAL_VESSELS, o->imports);
+    rules_pack(&p, o->settings, o->vessels ? o->vessels : USUAL_VESSELS, o->imports,
+               sockets);
     if (!p.bad)
         fd = sys_memfd_sealed("rules", p.data, p.len);
     pack_done(&p);
@@ -113,9 +117,10 @@ static int write_rules(const struct keeper_options *o, struct vial_error *err)
 static int start_named(const struct keeper_options *o, const char *name, int number,
                        struct vial_error *err)
 {
-    const char *given = number == KEPT_NATIVE_FD ? o->program : NULL;
+    bool first = number == KEPT_NATIVE_FD; /* whatever is to be done once, it does */
+    const char *given = first ? o->program : NULL;
     char *env[64];
-    auto_fd int rules_fd = write_rules(o, err);
+    auto_fd int rules_fd = write_rules(o, first ? o->sockets : NULL, err);
     auto_free char *program =
         given ? strdup(given) : path_join(o->settings->share_dir, name);
     struct start s = { .program = program, .env = env, .rules_fd = rules_fd };
@@ -135,6 +140,26 @@ int keeper_start(const struct keeper_options *options, struct vial_error *err)
     if (!options->docker)
         return 0;
     return start_named(options, "vial-keeper-docker", KEPT_DOCKER_FD, err);
+}
+
+/* A keeper that is told that we are gone ends its vessels, then itself, and last its
+ * starter goes: that closes the other end. */
+static void stop_one(int fd)
+{
+    struct pollfd ended = { .fd = fd };
+    int rc;
+
+    if (shutdown(fd, SHUT_WR) < 0)
+        return;
+    do
+        rc = poll(&ended, 1, STOP_MS);
+    while (rc < 0 && errno == EINTR);
+}
+
+void keeper_stop(void)
+{
+    stop_one(KEPT_NATIVE_FD);
+    stop_one(KEPT_DOCKER_FD);
 }
 
 int keeper_leash(void)

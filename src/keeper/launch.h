@@ -30,6 +30,7 @@ struct keeper_options {
     unsigned vessels;                /* the most at once; 0: 1100 */
     bool docker;                     /* a keeper for the container engine, too */
     const char *const *imports; /* what zygotes may load; NULL-terminated, or NULL */
+    const char *const *sockets; /* to remove when the front has gone; the same */
 };
 
 /* Starts the keeper, or both, with the present rights. */
@@ -46,6 +47,10 @@ int keeper_drop(const char *user, struct vial_error *err);
  * socket but AF_UNIX ones. Later threads inherit it all. SHARE_DIR has the filter. */
 int keeper_seal(const char *share_dir, const char *const *writable,
                 struct vial_error *err);
+
+/* All is over: waits until the keepers have ended every vessel, removed the sockets and
+ * gone; but not for ever. */
+void keeper_stop(void);
 
 /* A socket that hangs up once the keeper is gone for good, and nobody starts another:
  * then the front has no reason to stay. Borrowed. */

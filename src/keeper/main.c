@@ -167,6 +167,8 @@ int main(void)
         if (clock_now_ns() - started < SHORT_NS)
             (void)nanosleep(&pause, NULL);
     }
+    /* The front has no right to, where root started it. */
+    rules_remove_sockets(&k.rules);
     rules_done(&k.rules);
     return 0;
 }

@@ -8,6 +8,7 @@
 #define CAP(name) (UINT64_C(1) << CAP_##name)
 
 const struct driver *const keeper_driver = &driver_native;
+keeper_task *const keeper_images = NULL;
 
 /* Mounts and namespaces, entering them included; mapping other ids; looking at and
  * ending processes of other users; sources that only root can reach, and cgroups;

@@ -29,7 +29,7 @@ static void answer(const struct warden *w, struct pack *p, const int *fds, size_
     pack_done(p);
 }
 
-static void answer_error(const struct warden *w, const struct vial_error *err)
+void warden_refuse(const struct warden *w, const struct vial_error *err)
 {
     struct pack p = { 0 };
 
@@ -135,7 +135,7 @@ static void answer_limits(const struct warden *w, struct vessel *v, struct plan 
     if (rc == 0)
         rc = keeper_driver->limit(v, &wanted, &err);
     if (rc < 0) {
-        answer_error(w, &err);
+        warden_refuse(w, &err);
         return;
     }
     plan->limits = wanted;
@@ -166,7 +166,7 @@ static void answer_hatched(const struct warden *w, struct vessel *v, struct unpa
     uint32_t pid = 0;
 
     if (hatch(w, v, unpack_u32(u), &fd, &pid, &err) < 0) {
-        answer_error(w, &err);
+        warden_refuse(w, &err);
         return;
     }
     pack_u32(&p, TALK_GOOD);
@@ -208,7 +208,7 @@ static void serve_vessel(struct warden *w, struct vial_error *err)
 
     if (plan_unpack(&w->request, &plan, err) < 0 ||
         open_checked(w, plan, &v, err) < 0) {
-        answer_error(w, err);
+        warden_refuse(w, err);
         journal_refusal(rules, plan, err);
         return;
     }
@@ -230,7 +230,7 @@ static void serve_probe(struct warden *w, struct vial_error *err)
     if (!caps)
         (void)fail_memory(err);
     if (!caps || keeper_driver->probe(caps, err) < 0) {
-        answer_error(w, err);
+        warden_refuse(w, err);
         return;
     }
     pack_u32(&p, TALK_GOOD);
@@ -246,7 +246,7 @@ static void serve_sweep(struct warden *w, struct vial_error *err)
     unsigned removed = 0;
 
     if (keeper_driver->sweep(w->leash_fd, &removed, err) < 0) {
-        answer_error(w, err);
+        warden_refuse(w, err);
         return;
     }
     pack_u32(&p, TALK_GOOD);
@@ -329,13 +329,23 @@ static void serve_zygote(struct warden *w, struct vial_error *err)
     };
 
     if (rc < 0 || keeper_driver->zygote_open(plan, &options, &zygote, err) < 0) {
-        answer_error(w, err);
+        warden_refuse(w, err);
         return;
     }
     if (lend(w, zygote) == 0)
         while (poll(&leash, 1, -1) < 0 && errno == EINTR)
             ;
     keeper_driver->zygote_close(zygote);
+}
+
+static void serve_images(struct warden *w, struct vial_error *err)
+{
+    if (keeper_images) {
+        keeper_images(w, err);
+        return;
+    }
+    (void)fail(err, VIAL_E_UNSUPPORTED, "this keeper has no images");
+    warden_refuse(w, err);
 }
 
 _Noreturn void warden_run(struct warden *w)
@@ -348,6 +358,8 @@ _Noreturn void warden_run(struct warden *w)
         serve_zygote(w, &err);
     else if (w->verb == TALK_SWEEP)
         serve_sweep(w, &err);
+    else if (w->verb != TALK_PROBE)
+        serve_images(w, &err);
     else
         serve_probe(w, &err);
     _exit(0);

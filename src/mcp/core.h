@@ -31,7 +31,6 @@ struct outbox {
 };
 int outbox_init(struct outbox *o);
 void outbox_put(struct outbox *o, json_t *message); /* takes; full: dropped */
-json_t *outbox_take(struct outbox *o);              /* an array, perhaps empty */
 void outbox_done(struct outbox *o);
 
 /* Sends what comes until the exchange's `cancel_fd` or STOP_FD (-1: none) is readable,
@@ -67,7 +66,6 @@ int work_init(struct work *w, struct mcp_exchange *x, const struct era *era);
 void work_done(struct work *w);
 /* Calls the tool, when it is its turn. */
 void work_call(struct work *w, struct mcp_answer *answer);
-void work_send(struct work *w, json_t *message); /* takes */
 
 /* A method: fills *RESULT or ERR. */
 typedef int mcp_method(struct mcp_exchange *x, const struct era *era, json_t **result,

@@ -14,7 +14,7 @@
 static const char *const elder[] = { "2025-11-25", "2025-06-18", "2025-03-26",
                                      "2024-11-05", NULL };
 
-bool mcp_is_elder_version(const char *version)
+static bool is_elder_version(const char *version)
 {
     for (size_t i = 0; elder[i]; i++)
         if (strcmp(elder[i], version) == 0)
@@ -28,7 +28,7 @@ bool mcp_is_modern(const struct rpc_message *message, const char *header)
 
     if (json_object_get(meta, MCP_META "protocolVersion"))
         return true;
-    return header && !mcp_is_elder_version(header);
+    return header && !is_elder_version(header);
 }
 
 static json_t *versions(void)
@@ -85,7 +85,7 @@ static int initialize(struct mcp_exchange *x, const struct era *era, json_t **re
 {
     const char *asked = rpc_text(x->message->params, "protocolVersion");
     json_t *can = json_object_get(x->message->params, "capabilities");
-    const char *agreed = asked && mcp_is_elder_version(asked) ? asked : elder[0];
+    const char *agreed = asked && is_elder_version(asked) ? asked : elder[0];
 
     (void)era;
     if (!asked || (can && !json_is_object(can)))

@@ -107,7 +107,6 @@ struct mcp_exchange {
 /* True if MESSAGE is of the stateless era. HEADER is the version that came beside
  * it, or NULL. */
 bool mcp_is_modern(const struct rpc_message *message, const char *header);
-bool mcp_is_elder_version(const char *version);
 
 /* True if the answer may take long, so that a transport with one reader better gives
  * it a thread. */

@@ -43,7 +43,7 @@ void outbox_put(struct outbox *o, json_t *message)
     (void)pthread_mutex_unlock(&o->lock);
 }
 
-json_t *outbox_take(struct outbox *o)
+static json_t *take(struct outbox *o)
 {
     json_t *taken = json_array();
     uint64_t count;
@@ -59,7 +59,7 @@ json_t *outbox_take(struct outbox *o)
 
 static void send_all(struct outbox *o, struct mcp_exchange *x)
 {
-    json_t *messages = outbox_take(o);
+    json_t *messages = take(o);
 
     for (size_t i = 0; i < json_array_size(messages); i++)
         x->send(x, json_incref(json_array_get(messages, i)));

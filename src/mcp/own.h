@@ -25,8 +25,6 @@ extern own_call own_run_code, own_run_command, own_read_file, own_write_file,
 
 /* Schemas. */
 json_t *own_run_output(void);
-json_t *own_text(const char *description);
-json_t *own_object(json_t *properties, const char *required); /* "a b"; takes */
 
 /* A failure of vial's as an answer: what, why, and what to do. */
 void own_fail(struct mcp_answer *answer, const struct vial_error *err);
@@ -73,9 +71,6 @@ struct own_ran {
 /* A cell in the context of LANGUAGE. */
 int own_cell(struct mcp_call *call, struct registered *held, const char *language,
              int64_t timeout_ms, struct own_ran *out, struct vial_error *err);
-
-/* The argument `timeout` in ms, or the settings' one. */
-int64_t own_timeout(const struct mcp_call *call, const struct own *own);
 
 /* Sets a stream of a result to a copy of TEXT. */
 int own_stream(struct vial_stream *s, const char *data, size_t len, uint64_t total,

@@ -24,7 +24,8 @@ static const char *argument(const struct mcp_call *call, const char *key)
     return json_string_value(json_object_get(call->arguments, key));
 }
 
-int64_t own_timeout(const struct mcp_call *call, const struct own *own)
+/* The argument `timeout` in ms, or the settings' one. */
+static int64_t timeout_of(const struct mcp_call *call, const struct own *own)
 {
     const json_t *timeout = json_object_get(call->arguments, "timeout");
 
@@ -71,7 +72,7 @@ static int pass_on(void *context, int stream, const void *data, size_t len)
 static void run_once(struct mcp_call *call, const struct own *own, json_t *program,
                      const char *keys, struct mcp_answer *answer)
 {
-    struct own_extra extra = { .limit_ms = own_timeout(call, own) };
+    struct own_extra extra = { .limit_ms = timeout_of(call, own) };
     struct vial_watch watch = { .stdin_fd = -1, .output = pass_on, .context = call };
     auto_ask struct vial_request *req = NULL;
     auto_result struct vial_result *result = NULL;
@@ -337,7 +338,7 @@ static void run_in_sandbox(struct mcp_call *call, const struct own *own, bool co
                            struct mcp_answer *answer)
 {
     struct registered *held = own_take(call, answer);
-    struct own_extra extra = { .limit_ms = own_timeout(call, own) };
+    struct own_extra extra = { .limit_ms = timeout_of(call, own) };
     struct vial_entries before = { 0 };
     struct own_ran ran = { 0 };
     struct vial_error err = { 0 };

@@ -12,7 +12,7 @@
 #include "mcp/own.h"
 #include "model/schema.h"
 
-json_t *own_text(const char *description)
+static json_t *text_of(const char *description)
 {
     return json_pack("{s:s, s:s}", "type", "string", "description", description);
 }
@@ -23,7 +23,7 @@ static json_t *whole_number(const char *description)
                      description);
 }
 
-json_t *own_object(json_t *properties, const char *required)
+static json_t *object_of(json_t *properties, const char *required)
 {
     json_t *names = json_array();
 
@@ -65,10 +65,10 @@ static json_t *memory_schema(const struct own *own)
 
 static json_t *files_schema(void)
 {
-    json_t *file = own_object(json_pack("{s:o, s:o}", "path",
-                                        own_text("Relative to the working directory."),
-                                        "content", own_text("The file's text.")),
-                              "path content");
+    json_t *file = object_of(json_pack("{s:o, s:o}", "path",
+                                       text_of("Relative to the working directory."),
+                                       "content", text_of("The file's text.")),
+                             "path content");
 
     return json_pack("{s:s, s:o, s:s}", "type", "array", "items", file, "description",
                      "Files to put into the working directory first.");
@@ -76,11 +76,11 @@ static json_t *files_schema(void)
 
 static json_t *sandbox_schema(bool optional)
 {
-    return own_text(optional
-                        ? "A sandbox from create_sandbox, to keep files and variables "
-                          "between calls. Without it the run gets a fresh, empty place "
-                          "of its own, which is destroyed afterwards."
-                        : "A sandbox from create_sandbox.");
+    return text_of(optional
+                       ? "A sandbox from create_sandbox, to keep files and variables "
+                         "between calls. Without it the run gets a fresh, empty place "
+                         "of its own, which is destroyed afterwards."
+                       : "A sandbox from create_sandbox.");
 }
 
 static json_t *run_properties(const struct own *own, const json_t *request)
@@ -111,12 +111,12 @@ static json_t *run_code_input(const struct own *own, const json_t *request)
 
     (void)json_object_set_new(
         p, "language",
-        own_text("python, node, bash, ruby, …; list_languages tells which."));
-    (void)json_object_set_new(p, "code", own_text("The whole program's text."));
+        text_of("python, node, bash, ruby, …; list_languages tells which."));
+    (void)json_object_set_new(p, "code", text_of("The whole program's text."));
     (void)json_object_update(p, rest);
     (void)json_object_set_new(p, "args", field(request, "args"));
     json_decref(rest);
-    return own_object(p, "language code");
+    return object_of(p, "language code");
 }
 
 static json_t *run_command_input(const struct own *own, const json_t *request)
@@ -124,23 +124,23 @@ static json_t *run_command_input(const struct own *own, const json_t *request)
     json_t *p = json_object();
     json_t *rest = run_properties(own, request);
 
-    (void)json_object_set_new(p, "command", own_text("A line for the shell."));
+    (void)json_object_set_new(p, "command", text_of("A line for the shell."));
     (void)json_object_update(p, rest);
     (void)json_object_set_new(p, "cwd", field(request, "cwd"));
     json_decref(rest);
-    return own_object(p, "command");
+    return object_of(p, "command");
 }
 
 static json_t *read_file_input(const struct own *own, const json_t *request)
 {
     (void)own;
     (void)request;
-    return own_object(
+    return object_of(
         json_pack("{s:o, s:o, s:o, s:o, s:o}", "sandbox_id", sandbox_schema(false),
-                  "path", own_text("Relative to the sandbox's working directory."),
+                  "path", text_of("Relative to the sandbox's working directory."),
                   "uri",
-                  own_text("Instead of sandbox_id and path: a vial://runs/… address "
-                           "that an earlier answer named."),
+                  text_of("Instead of sandbox_id and path: a vial://runs/… address "
+                          "that an earlier answer named."),
                   "offset", whole_number("First byte to read; usually 0."), "length",
                   json_pack("{s:s, s:i, s:i, s:s}", "type", "integer", "minimum", 1,
                             "maximum", 1 << 20, "description",
@@ -152,12 +152,12 @@ static json_t *write_file_input(const struct own *own, const json_t *request)
 {
     (void)own;
     (void)request;
-    return own_object(
+    return object_of(
         json_pack("{s:o, s:o, s:o, s:o}", "sandbox_id", sandbox_schema(false), "path",
-                  own_text("Relative to the sandbox's working directory; missing "
-                           "directories are made."),
-                  "content", own_text("The file's whole text."), "content_base64",
-                  own_text("Instead of content, for what is not text.")),
+                  text_of("Relative to the sandbox's working directory; missing "
+                          "directories are made."),
+                  "content", text_of("The file's whole text."), "content_base64",
+                  text_of("Instead of content, for what is not text.")),
         "sandbox_id path");
 }
 
@@ -165,35 +165,35 @@ static json_t *list_files_input(const struct own *own, const json_t *request)
 {
     (void)own;
     (void)request;
-    return own_object(json_pack("{s:o, s:o, s:{s:s, s:s}}", "sandbox_id",
-                                sandbox_schema(false), "path",
-                                own_text("A directory; usually the working directory."),
-                                "recursive", "type", "boolean", "description",
-                                "Also what its directories hold."),
-                      "sandbox_id");
+    return object_of(json_pack("{s:o, s:o, s:{s:s, s:s}}", "sandbox_id",
+                               sandbox_schema(false), "path",
+                               text_of("A directory; usually the working directory."),
+                               "recursive", "type", "boolean", "description",
+                               "Also what its directories hold."),
+                     "sandbox_id");
 }
 
 static json_t *create_input(const struct own *own, const json_t *request)
 {
-    return own_object(json_pack("{s:o, s:o, s:o, s:o}", "memory", memory_schema(own),
-                                "network", field(request, "network"), "files",
-                                files_schema(), "env", field(request, "env")),
-                      "");
+    return object_of(json_pack("{s:o, s:o, s:o, s:o}", "memory", memory_schema(own),
+                               "network", field(request, "network"), "files",
+                               files_schema(), "env", field(request, "env")),
+                     "");
 }
 
 static json_t *sandbox_input(const struct own *own, const json_t *request)
 {
     (void)own;
     (void)request;
-    return own_object(json_pack("{s:o}", "sandbox_id", sandbox_schema(false)),
-                      "sandbox_id");
+    return object_of(json_pack("{s:o}", "sandbox_id", sandbox_schema(false)),
+                     "sandbox_id");
 }
 
 static json_t *no_input(const struct own *own, const json_t *request)
 {
     (void)own;
     (void)request;
-    return own_object(json_object(), "");
+    return object_of(json_object(), "");
 }
 
 /* Output schemas. */
@@ -205,16 +205,16 @@ static json_t *typed(const char *type)
 
 static json_t *read_file_output(void)
 {
-    return own_object(json_pack("{s:o, s:o, s:o, s:o, s:o}", "path", typed("string"),
-                                "offset", typed("integer"), "total_bytes",
-                                typed("integer"), "content", typed("string"),
-                                "content_base64", typed("string")),
-                      "path offset total_bytes");
+    return object_of(json_pack("{s:o, s:o, s:o, s:o, s:o}", "path", typed("string"),
+                               "offset", typed("integer"), "total_bytes",
+                               typed("integer"), "content", typed("string"),
+                               "content_base64", typed("string")),
+                     "path offset total_bytes");
 }
 
 static json_t *write_file_output(void)
 {
-    return own_object(
+    return object_of(
         json_pack("{s:o, s:o}", "path", typed("string"), "bytes", typed("integer")),
         "path bytes");
 }
@@ -227,43 +227,42 @@ static json_t *list_of(json_t *items)
 static json_t *list_files_output(void)
 {
     json_t *entry =
-        own_object(json_pack("{s:o, s:{s:s, s:[s, s, s, s]}, s:o}", "path",
-                             typed("string"), "type", "type", "string", "enum", "file",
-                             "directory", "link", "other", "size", typed("integer")),
-                   "path type size");
+        object_of(json_pack("{s:o, s:{s:s, s:[s, s, s, s]}, s:o}", "path",
+                            typed("string"), "type", "type", "string", "enum", "file",
+                            "directory", "link", "other", "size", typed("integer")),
+                  "path type size");
 
-    return own_object(
+    return object_of(
         json_pack("{s:o, s:o}", "entries", list_of(entry), "total", typed("integer")),
         "entries total");
 }
 
 static json_t *create_output(void)
 {
-    return own_object(json_pack("{s:o, s:o, s:o}", "sandbox_id", typed("string"),
-                                "driver", typed("string"), "isolation",
-                                typed("string")),
-                      "sandbox_id driver isolation");
+    return object_of(json_pack("{s:o, s:o, s:o}", "sandbox_id", typed("string"),
+                               "driver", typed("string"), "isolation", typed("string")),
+                     "sandbox_id driver isolation");
 }
 
 static json_t *list_sandboxes_output(void)
 {
     json_t *one =
-        own_object(json_pack("{s:o, s:o, s:o}", "sandbox_id", typed("string"), "age_s",
-                             typed("number"), "programs_run", typed("integer")),
-                   "sandbox_id age_s programs_run");
+        object_of(json_pack("{s:o, s:o, s:o}", "sandbox_id", typed("string"), "age_s",
+                            typed("number"), "programs_run", typed("integer")),
+                  "sandbox_id age_s programs_run");
 
-    return own_object(json_pack("{s:o}", "sandboxes", list_of(one)), "sandboxes");
+    return object_of(json_pack("{s:o}", "sandboxes", list_of(one)), "sandboxes");
 }
 
 static json_t *delete_output(void)
 {
-    return own_object(json_pack("{s:o}", "deleted", typed("string")), "deleted");
+    return object_of(json_pack("{s:o}", "deleted", typed("string")), "deleted");
 }
 
 static json_t *languages_output(void)
 {
-    return own_object(json_pack("{s:o}", "languages", list_of(typed("object"))),
-                      "languages");
+    return object_of(json_pack("{s:o}", "languages", list_of(typed("object"))),
+                     "languages");
 }
 
 enum { READS = 1, REMOVES = 2, SAME = 4, LONG = 8 };

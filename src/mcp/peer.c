@@ -19,14 +19,15 @@
 #define ASK_LOOK_MS   20
 #define DEFAULT_LEVEL 1 /* info */
 
-const char *const peer_log_levels[] = { "debug",   "info",      "notice",
-                                        "warning", "error",     "critical",
-                                        "alert",   "emergency", NULL };
+/* "debug" to "emergency". */
+static const char *const log_levels[] = { "debug",   "info",      "notice",
+                                          "warning", "error",     "critical",
+                                          "alert",   "emergency", NULL };
 
 int peer_log_level(const char *name)
 {
-    for (int i = 0; name && peer_log_levels[i]; i++)
-        if (strcmp(peer_log_levels[i], name) == 0)
+    for (int i = 0; name && log_levels[i]; i++)
+        if (strcmp(log_levels[i], name) == 0)
             return i;
     return -1;
 }

@@ -40,8 +40,6 @@ struct mcp_peer {
     json_t *subscribed; /* an object whose keys are URIs */
 };
 
-/* "debug" to "emergency". */
-extern const char *const peer_log_levels[];
 int peer_log_level(const char *name); /* -1: unknown */
 
 /* What `initialize` says. */

@@ -57,14 +57,4 @@ int preset_run_kept(struct preset_job *job, const struct vial_request *req,
                     struct vial_error *err);
 void preset_end_kept(struct preset_world *w);
 
-/* The argument that goes to PART ("shell", "id" …), or NULL. */
-const char *preset_part(const struct preset_job *job, const char *part);
-
-/* Opens a session for the caller; the image is pulled when it is missing. */
-int preset_open(struct preset_job *job, const struct vial_request *req,
-                struct registered **out, struct vial_error *err);
-
-/* Pulls IMAGE, telling the caller how it gets on. */
-int preset_pull(struct mcp_call *call, const char *image, struct vial_error *err);
-
 #endif

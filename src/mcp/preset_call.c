@@ -24,7 +24,8 @@ static const char *text_of(const json_t *object, const char *key)
     return json_string_value(json_object_get(object, key));
 }
 
-const char *preset_part(const struct preset_job *job, const char *part)
+/* The argument that goes to PART ("shell", "id" …), or NULL. */
+static const char *part_of(const struct preset_job *job, const char *part)
 {
     json_t *parameters = json_object_get(job->tool->tool, "parameters");
 
@@ -126,7 +127,7 @@ static int make_request(const struct preset_job *job, struct vial_request **out,
                         struct vial_error *err)
 {
     auto_ask struct vial_request *req = NULL;
-    const char *line = preset_part(job, "shell");
+    const char *line = part_of(job, "shell");
     bool runs = str_eq(text_of(job->tool->tool, "does"), "run");
 
     if (vial_request_new(&req, err) < 0 || set_arguments(job, req, err) < 0)
@@ -172,7 +173,8 @@ static int tell_pull(void *context, const char *layer, const char *status,
     return 0;
 }
 
-int preset_pull(struct mcp_call *call, const char *image, struct vial_error *err)
+/* Pulls IMAGE, telling the caller how it gets on. */
+static int pull_image(struct mcp_call *call, const char *image, struct vial_error *err)
 {
     const struct vial_pull pull = { .name = image,
                                     .timeout_ms = PULL_MS,
@@ -211,7 +213,7 @@ static int run(struct preset_job *job, bool keep, const struct vial_request *req
         return -1;
     if (!(*out)->image || !lacks_image((*out)->error.code))
         return 0;
-    if (preset_pull(job->call, (*out)->image, &(*out)->error) < 0)
+    if (pull_image(job->call, (*out)->image, &(*out)->error) < 0)
         return 0;
     vial_result_free(ptr_take(out));
     return run_once(job, keep, req, out, err);
@@ -242,8 +244,9 @@ static const char *usual_image(const struct preset_job *job)
     return text_of(json_object_get(defaults, "image"), "value");
 }
 
-int preset_open(struct preset_job *job, const struct vial_request *req,
-                struct registered **out, struct vial_error *err)
+/* Opens a session for the caller; the image is pulled when it is missing. */
+static int open_session(struct preset_job *job, const struct vial_request *req,
+                        struct registered **out, struct vial_error *err)
 {
     struct mcp_call *call = job->call;
     const char *image = usual_image(job);
@@ -254,7 +257,7 @@ int preset_open(struct preset_job *job, const struct vial_request *req,
 
     if (registry_start(call->registry, call->owner, req, &options, out, err) == 0)
         return 0;
-    if (!image || !lacks_image(err->code) || preset_pull(call, image, err) < 0)
+    if (!image || !lacks_image(err->code) || pull_image(call, image, err) < 0)
         return -1;
     return registry_start(call->registry, call->owner, req, &options, out, err);
 }
@@ -276,7 +279,7 @@ static int do_open(struct preset_job *job, struct vial_error *err)
     struct registered *held = NULL;
 
     if (make_request(job, &req, err) < 0 || allow_time(job, req, err) < 0 ||
-        preset_open(job, req, &held, err) < 0)
+        open_session(job, req, &held, err) < 0)
         return -1;
     preset_tell(job, "id", json_string(held->id));
     (void)json_object_set_new(job->flags, "id", json_true());
@@ -287,7 +290,7 @@ static int do_open(struct preset_job *job, struct vial_error *err)
 static int do_exec(struct preset_job *job, struct registered *held,
                    struct vial_error *err)
 {
-    const char *const argv[] = { "/bin/sh", "-c", preset_part(job, "shell"), NULL };
+    const char *const argv[] = { "/bin/sh", "-c", part_of(job, "shell"), NULL };
     auto_ask struct vial_request *req = NULL;
     auto_result struct vial_result *result = NULL;
     struct own_program program = { .argv = argv };
@@ -317,7 +320,7 @@ static void tell_text(struct preset_job *job, const char *data, size_t len)
 /* A path is relative to the working directory, however it begins. */
 static const char *path_of(const struct preset_job *job)
 {
-    const char *path = preset_part(job, "path");
+    const char *path = part_of(job, "path");
 
     if (!path)
         return "";
@@ -342,7 +345,7 @@ static int do_read(struct preset_job *job, struct registered *held,
 static int do_write(struct preset_job *job, struct registered *held,
                     struct vial_error *err)
 {
-    const char *content = preset_part(job, "content");
+    const char *content = part_of(job, "content");
 
     if (vial_session_put(held->session, path_of(job), content, strlen(content), 0,
                          err) < 0)
@@ -379,7 +382,7 @@ static int in_session(struct preset_job *job,
                       struct vial_error *err)
 {
     struct mcp_call *call = job->call;
-    const char *id = preset_part(job, "id");
+    const char *id = part_of(job, "id");
     struct registered *held = NULL;
     int rc;
 
@@ -394,7 +397,7 @@ static int in_session(struct preset_job *job,
 static int do_close(struct preset_job *job, struct vial_error *err)
 {
     struct mcp_call *call = job->call;
-    const char *id = preset_part(job, "id");
+    const char *id = part_of(job, "id");
 
     if (registry_stop(call->registry, call->owner, id ? id : "", err) < 0)
         mcp_call_log(

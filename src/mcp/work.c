@@ -100,7 +100,7 @@ void mcp_run_end(const struct mcp_call *call, void *run,
         call->gate->end(call->gate->context, run, result);
 }
 
-void work_send(struct work *w, json_t *message)
+static void send_out(struct work *w, json_t *message)
 {
     if (!message)
         return;
@@ -138,7 +138,7 @@ static void send_progress(struct work *w, double progress, double total,
     if (params && len > 0)
         (void)json_object_set_new(params, "message", json_stringn(text, len));
     w->progress = progress;
-    work_send(w, rpc_notification("notifications/progress", params));
+    send_out(w, rpc_notification("notifications/progress", params));
 }
 
 void mcp_call_step(struct mcp_call *call, double progress, double total)
@@ -201,9 +201,9 @@ void mcp_call_log(struct mcp_call *call, const char *level, json_t *data)
         json_decref(data);
         return;
     }
-    work_send(w, rpc_notification("notifications/message",
-                                  json_pack("{s:s, s:s, s:o}", "level", level, "logger",
-                                            w->mcp->options.name, "data", data)));
+    send_out(w, rpc_notification("notifications/message",
+                                 json_pack("{s:s, s:s, s:o}", "level", level, "logger",
+                                           w->mcp->options.name, "data", data)));
 }
 
 int mcp_call_ask(struct mcp_call *call, const char *method, json_t *params,

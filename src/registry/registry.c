@@ -342,30 +342,6 @@ int registry_stop(struct registry *registry, const char *owner, const char *id,
 }
 
 /* An open session of OWNER, held; NULL: none is left. */
-static struct registered *take_open(struct registry *r, const char *owner)
-{
-    struct entry *found = NULL;
-
-    (void)pthread_mutex_lock(&r->lock);
-    for (struct entry *e = r->entries; e && !found; e = e->next)
-        if (strcmp(e->owner, owner) == 0 && is_open(e))
-            found = e;
-    if (found)
-        found->holders++;
-    (void)pthread_mutex_unlock(&r->lock);
-    return found ? &found->public : NULL;
-}
-
-void registry_stop_all(struct registry *registry, const char *owner)
-{
-    struct registered *held;
-
-    while ((held = take_open(registry, owner))) {
-        vial_session_close(held->session, VIAL_SESSION_COMPLETED);
-        registry_release(registry, held);
-    }
-}
-
 static bool has_ended(struct vial_exec *exec)
 {
     struct vial_exec_status status;

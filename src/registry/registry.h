@@ -59,9 +59,6 @@ void registry_release(struct registry *registry, struct registered *held);
 int registry_stop(struct registry *registry, const char *owner, const char *id,
                   struct vial_error *err);
 
-/* Ends every session of OWNER, as stop does. */
-void registry_stop_all(struct registry *registry, const char *owner);
-
 /* Execs of a session by small numbers, so that a later call finds them again. An
  * exec is used between add or exec and exec_done; one that has ended and is used by
  * nobody makes room for later ones (256 are kept), and all go with the session. */

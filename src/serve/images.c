@@ -83,6 +83,7 @@ void images_pull(struct call *c)
                                     { 0 } };
     enum stream_form form;
     char *image = NULL;
+    int rc;
 
     if (stream_wanted(c, &form, &err) < 0 || call_body(c, &body, &err) < 0 ||
         member_read(body, table, &err) < 0) {
@@ -104,7 +105,8 @@ void images_pull(struct call *c)
     if (form != STREAM_NONE && stream_start(&p.s, c, form) < 0)
         return;
     metrics_add(p.metrics, &p.metrics->pulls_now, 1);
-    conclude(c, &p, vial_image_pull(c->gen->engine, &pull, &image, &err), image, &err);
+    rc = vial_image_pull(c->gen->engine, &pull, &image, &err);
+    conclude(c, &p, rc, image, &err);
 }
 
 void images_prune(struct call *c)

@@ -199,6 +199,8 @@ static int run(struct flags *flags, struct vial_error *err)
     front_close(&front);
     if (signals >= 0)
         serve_done(&serve);
+    if (serve.sources.kept)
+        keeper_stop();
     return rc;
 }
 
@@ -215,7 +217,7 @@ int main(int argc, char **argv)
     flags_done(&flags);
     if (rc == 0)
         return 0;
-    (void)fprintf(stderr, "viald: %s%s%s [%s]%s%s\n", err.message,
+    (void)fprintf(stderr, "vial serve: %s%s%s [%s]%s%s\n", err.message,
                   err.cause[0] ? ": " : "", err.cause, err.code,
                   err.remedy[0] ? "; " : "", err.remedy);
     return STATUS_FAILED;

@@ -130,8 +130,10 @@ int privilege_give_up(struct serve *s, const struct front *f, struct vial_error 
 {
     const struct settings *settings = s->now->settings;
     const struct serve_settings *c = &settings->serve;
+    const char *sockets[SERVE_LISTENERS + 1] = { NULL };
     const struct keeper_options options = {
         .settings = settings,
+        .sockets = sockets,
         .vessels = (unsigned)(c->sessions + c->concurrency + c->queue),
         .docker = true,
     };
@@ -140,6 +142,9 @@ int privilege_give_up(struct serve *s, const struct front *f, struct vial_error 
         return 0;
     if (settings->audit.path && hand_over(settings->audit.path, c->user, err) < 0)
         return -1;
+    for (size_t i = 0, n = 0; i < f->count; i++)
+        if (f->listeners[i].path[0])
+            sockets[n++] = f->listeners[i].path;
     if (keeper_start(&options, err) < 0 || keeper_drop(c->user, err) < 0 ||
         seal(settings, f, err) < 0)
         return -1;

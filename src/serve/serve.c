@@ -8,6 +8,7 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/fail.h"
+#include "base/json.h"
 #include "mcp/http.h"
 #include "mcp/vial.h"
 #include "model/result.h"
@@ -229,6 +230,21 @@ static void forget_old(struct serve *s)
     json_decref(sessions);
 }
 
+/* The front holds itself to the new policy at once; who could change the keeper's
+ * could do away with it. */
+static void tell_policy(const struct serve *s, const struct generation *old,
+                        const struct generation *fresh)
+{
+    auto_json json_t *before = policy_json(&old->settings->policy);
+    auto_json json_t *after = policy_json(&fresh->settings->policy);
+
+    if (s->sources.kept && !json_equal(before, after))
+        log_line(&s->log, "warn", "policy",
+                 json_pack("{s:s}", "note",
+                           "the keeper holds to the policy of its start as well; "
+                           "restart the daemon to allow more"));
+}
+
 int serve_reload(struct serve *s, struct vial_error *err)
 {
     auto_generation struct generation *fresh = NULL;
@@ -241,6 +257,7 @@ int serve_reload(struct serve *s, struct vial_error *err)
         vial_sweeper_open(fresh->engine, 0, swept, s, &sweeper, err) < 0)
         return -1;
     g = ptr_take(&fresh);
+    tell_policy(s, s->now, g);
     record_refusals(s, g);
     vial_sweeper_close(s->sweeper);
     s->sweeper = sweeper;

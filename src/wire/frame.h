@@ -41,14 +41,13 @@ enum wire_type {
     WIRE_FAILED = 14, /* to host: exec could not start: u32 step, u32 errno */
     WIRE_CLOSE = 15,  /* to guest: end the channel, killing what runs on it; the
                          guest still ends it with EXIT, FAILED or DONE */
-    WIRE_SHUTDOWN = 16, /* to guest: kill everything and exit */
-    WIRE_NAME = 17,     /* to guest: stat, mkdir, move, remove; a stat gives one packed
-                           entry as DATA on stream 1 and EOF; all end with DONE */
-    WIRE_RESIZE = 18,   /* to guest: u32 rows << 16 | columns, for an exec's terminal */
-    WIRE_ADOPT = 19,    /* to guest, with a descriptor: u32 pid of a process that waits
-                           at its other end to become the next exec's program */
-    WIRE_WATCH = 20     /* to guest: opens a channel; DATA on stream 1 holds packed
-                           events, until it is closed; ends with DONE */
+    WIRE_NAME = 16,   /* to guest: stat, mkdir, move, remove; a stat gives one packed
+                         entry as DATA on stream 1 and EOF; all end with DONE */
+    WIRE_RESIZE = 17, /* to guest: u32 rows << 16 | columns, for an exec's terminal */
+    WIRE_ADOPT = 18,  /* to guest, with a descriptor: u32 pid of a process that waits
+                         at its other end to become the next exec's program */
+    WIRE_WATCH = 19   /* to guest: opens a channel; DATA on stream 1 holds packed
+                         events, until it is closed; ends with DONE */
 };
 
 struct frame {

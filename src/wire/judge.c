@@ -17,16 +17,13 @@ static const char *const malformed = "it is malformed";
 static const char *type_name(uint8_t type)
 {
     static const char *const names[] = {
-        [WIRE_HELLO] = "HELLO",   [WIRE_JAIL] = "JAIL",
-        [WIRE_EXEC] = "EXEC",     [WIRE_DATA] = "DATA",
-        [WIRE_EOF] = "EOF",       [WIRE_CREDIT_] = "CREDIT",
-        [WIRE_SIGNAL] = "SIGNAL", [WIRE_STARTED] = "STARTED",
-        [WIRE_EXIT] = "EXIT",     [WIRE_PUT] = "PUT",
-        [WIRE_GET] = "GET",       [WIRE_LIST] = "LIST",
-        [WIRE_DONE] = "DONE",     [WIRE_FAILED] = "FAILED",
-        [WIRE_CLOSE] = "CLOSE",   [WIRE_SHUTDOWN] = "SHUTDOWN",
-        [WIRE_NAME] = "NAME",     [WIRE_RESIZE] = "RESIZE",
-        [WIRE_ADOPT] = "ADOPT",   [WIRE_WATCH] = "WATCH",
+        [WIRE_HELLO] = "HELLO",   [WIRE_JAIL] = "JAIL",       [WIRE_EXEC] = "EXEC",
+        [WIRE_DATA] = "DATA",     [WIRE_EOF] = "EOF",         [WIRE_CREDIT_] = "CREDIT",
+        [WIRE_SIGNAL] = "SIGNAL", [WIRE_STARTED] = "STARTED", [WIRE_EXIT] = "EXIT",
+        [WIRE_PUT] = "PUT",       [WIRE_GET] = "GET",         [WIRE_LIST] = "LIST",
+        [WIRE_DONE] = "DONE",     [WIRE_FAILED] = "FAILED",   [WIRE_CLOSE] = "CLOSE",
+        [WIRE_NAME] = "NAME",     [WIRE_RESIZE] = "RESIZE",   [WIRE_ADOPT] = "ADOPT",
+        [WIRE_WATCH] = "WATCH",
     };
 
     return names[type]; /* frame_read knows only these */

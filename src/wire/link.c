@@ -307,11 +307,6 @@ void link_close_channel(struct link *l, uint32_t channel)
     put_frame(l, &(struct frame){ .channel = channel, .type = WIRE_CLOSE });
 }
 
-void link_shutdown(struct link *l)
-{
-    put_frame(l, &(struct frame){ .type = WIRE_SHUTDOWN });
-}
-
 static void grant(struct link *l, struct channel *c, int stream)
 {
     uint8_t more[4];

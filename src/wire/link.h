@@ -79,7 +79,6 @@ void link_signal(struct link *l, uint32_t channel, int signal, bool whole_tree);
 void link_resize(struct link *l, uint32_t channel, uint32_t size);
 /* No event of the channel comes any more. */
 void link_close_channel(struct link *l, uint32_t channel);
-void link_shutdown(struct link *l);
 
 /* The owner is done with LEN bytes it got on that stream. */
 void link_consumed(struct link *l, uint32_t channel, int stream, size_t len);

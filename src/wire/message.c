@@ -188,6 +188,7 @@ void exit_write(struct pack *p, const struct exit_message *m)
     pack_u64(p, m->disk_peak_bytes);
     pack_u32(p, m->disk_full);
     pack_u32(p, m->timed_out);
+    pack_u32(p, m->oom);
 }
 
 int exit_read(struct unpack *u, struct exit_message *out)
@@ -203,7 +204,8 @@ int exit_read(struct unpack *u, struct exit_message *out)
     m.disk_peak_bytes = unpack_u64(u);
     m.disk_full = unpack_u32(u);
     m.timed_out = unpack_u32(u);
-    if (!unpack_finished(u) || m.disk_full > 1 || m.timed_out > 1)
+    m.oom = unpack_u32(u);
+    if (!unpack_finished(u) || m.disk_full > 1 || m.timed_out > 1 || m.oom > 1)
         return -1;
     /* An int64_t holds every count: those who add them up need not check. */
     if ((m.user_us | m.system_us | m.max_rss_bytes | m.out_bytes | m.err_bytes |

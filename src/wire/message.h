@@ -88,6 +88,7 @@ struct exit_message {
     uint64_t disk_peak_bytes;
     uint32_t disk_full; /* 1: a watched file system was seen full */
     uint32_t timed_out; /* 1: the guest's own deadline ended it */
+    uint32_t oom;       /* 1: somebody was killed for memory, where the guest can see */
 };
 
 void exit_write(struct pack *p, const struct exit_message *m);

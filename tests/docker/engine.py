@@ -35,6 +35,20 @@ def libraries(program):
     return {word for word in out.split() if word.startswith("/")}
 
 
+def pack_programs(file, programs):
+    """Writes a root file system with PROGRAMS and their libraries as a tar archive."""
+    with tarfile.open(fileobj=file, mode="w", dereference=True) as tar:
+        places = {os.path.realpath(os.path.dirname(p)) + "/" + os.path.basename(p)
+                  for p in programs + [lib for p in programs for lib in libraries(p)]}
+        for path in sorted(places):
+            tar.add(path)
+        for name, target in [("bin", "usr/bin"), ("lib", "usr/lib"), ("lib64", "usr/lib64")]:
+            link = tarfile.TarInfo(name)
+            link.type, link.linkname = tarfile.SYMTYPE, target
+            tar.addfile(link)
+    file.seek(0)
+
+
 def state_of(pid):
     """The letter in /proc/PID/stat; X for one that is gone."""
     try:
@@ -247,19 +261,7 @@ class Engine:
         """An image of a shell and its libraries: real, and quick to push and pull."""
         if not self.has(SMALL):
             with tempfile.TemporaryFile() as file:
-                with tarfile.open(fileobj=file, mode="w", dereference=True) as tar:
-                    programs = ["/bin/bash", "/bin/sh", "/bin/cat"]
-                    places = {os.path.realpath(os.path.dirname(p)) + "/" + os.path.basename(p)
-                              for p in programs + [lib for p in programs
-                                                   for lib in libraries(p)]}
-                    for path in sorted(places):
-                        tar.add(path)
-                    for name, target in [("bin", "usr/bin"), ("lib", "usr/lib"),
-                                         ("lib64", "usr/lib64")]:
-                        link = tarfile.TarInfo(name)
-                        link.type, link.linkname = tarfile.SYMTYPE, target
-                        tar.addfile(link)
-                file.seek(0)
+                pack_programs(file, ["/bin/bash", "/bin/sh", "/bin/cat"])
                 repo, tag = SMALL.split(":")
                 self.api.call("POST", "/images/create?fromSrc=-&repo=%s&tag=%s" % (repo, tag),
                               file, {"Content-Type": "application/x-tar"}, timeout=300)

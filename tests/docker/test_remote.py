@@ -150,15 +150,27 @@ def test_of_an_engine_far_away_the_figures_are_the_engines(run, api):
     assert r["verdict"] == "timeout", r
     assert r["usage"]["throttled_ms"] > 0 and r["usage"]["cpu_user_ms"] > 0, r["usage"]
     assert r["usage"]["memory_peak_bytes"] > 0
-    # The engine may note the reason only later, in which case there is just the signal.
     r = run("--memory", "64m", "python", "b = bytearray(200 << 20)", **FAR)
-    assert r["verdict"] == "oom" or (r["verdict"], r["signal"]) == ("signal", "KILL"), r
     assert r["usage"]["memory_peak_bytes"] == 64 << 20
     r = run("--network", "bridge", "python", "import socket\n"
             "s = socket.create_connection(('172.31.254.1', %d), 5)\n"
             "s.sendall(b'GET /v2/ HTTP/1.0\\r\\n\\r\\n'); s.recv(12)" % PORT, **FAR)
     assert r["usage"]["net_rx_bytes"] > 0 and r["usage"]["net_tx_bytes"] > 0, r
     assert wait_for(lambda: not api.ours(), 20)
+
+
+@pytest.mark.parametrize("place", ["copy", "exec"])
+def test_far_away_a_kill_for_memory_is_told_from_any_other(run, relay, place):
+    """Each time, though the engine notes the reason later, if at all.
+    covers: FR-020-63"""
+    far = {**FAR, "VIAL_TEST_PLACE": place, "DOCKER_HOST": relay}
+    for _ in range(4):
+        r = run("--memory", "48m", "python", "b = bytearray(200 << 20)", **far)
+        assert (r["verdict"], r["limits_hit"]) == ("oom", ["memory"]), r
+    r = run("--memory", "48m", "bash", "kill -9 $$", **far)
+    assert (r["verdict"], r["signal"], r["limits_hit"]) == ("signal", "KILL", []), r
+    r = run("--memory", "48m", "bash", "python3 -c 'bytearray(200 << 20)'; exit 3", **far)
+    assert (r["verdict"], r["limits_hit"]) == ("nonzero", ["memory"]), r
 
 
 @pytest.mark.parametrize("place", ["copy", "exec"])

@@ -155,6 +155,16 @@ def test_config_show_names_the_origin_of_each_value(vial, tmp_path):
     assert re.search(r"^cpus +1 +built-in$", done.text, re.M)
 
 
+def test_config_shows_the_daemons_settings_too(vial, tmp_path):
+    file = tmp_path / "vial.yaml"
+    file.write_text("serve: {concurrency: 3}\naudit: {path: /var/log/x/audit}\n"
+                    "cleanup: {interval: 9m}\n")
+    text = vial("config", "show", "--config", str(file)).text
+    assert re.search(r"^serve\.concurrency +3 ", text, re.M)
+    assert re.search(r"^audit\.path +/var/log/x/audit +%s$" % re.escape(str(file)), text, re.M)
+    assert re.search(r"^cleanup\.interval +9m ", text, re.M)
+
+
 def test_config_check_judges_a_file(vial, tmp_path):
     good, bad = tmp_path / "good.yaml", tmp_path / "bad.yaml"
     good.write_text("defaults:\n  timeout: 7s\n")

@@ -1,23 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/json.h"
-#include "fuzz.h"
+#include "fuzz_value.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
-/* What is accepted is a JSON value, no deeper than json_parse allows. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
-    auto_json json_t *value = NULL, *again = NULL;
-    auto_free char *text = NULL;
-    struct vial_error err = { 0 };
-
-    if (yaml_parse((const char *)data, len, "input", &value, &err) < 0) {
-        MUST(!value && strncmp(err.code, "VIAL-", 5) == 0 && err.message[0]);
-        return 0;
-    }
-    text = json_dumps(value, JSON_ENCODE_ANY);
-    MUST(text);
-    MUST(json_parse(text, strlen(text), "output", &again, &err) == 0);
-    MUST(json_equal(value, again));
-    return 0;
+    return fuzz_value(yaml_parse, data, len);
 }

@@ -9,6 +9,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import child  # noqa: E402
+import dead  # noqa: E402
 import errors  # noqa: E402
 import exported  # noqa: E402
 import guest  # noqa: E402
@@ -20,7 +21,7 @@ import requirements  # noqa: E402
 import shape  # noqa: E402
 import spdx  # noqa: E402
 
-GATES = [layers, shape, exported, spdx, errors, guest, child, keeper, proof, headers, requirements]
+GATES = [layers, dead, shape, exported, spdx, errors, guest, child, keeper, proof, headers, requirements]
 
 
 def judge(gate, root, build):

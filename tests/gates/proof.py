@@ -6,6 +6,7 @@ import shutil
 import sys
 import tempfile
 
+import dead
 import headers
 import layers
 import requirements
@@ -49,6 +50,7 @@ BAD = [
     (shape, "src/base/x.c", "static int (*hook)(void);\n"),
     (shape, "src/base/x.c", "int x_count(void)\n{\n    static int n;\n\n    return ++n;\n}\n"),
     (headers, "include/vial/vial.h", SPDX + "\n\nVIAL_API int vial_x(void);\n"),
+    (dead, "src/base/x.h", SPDX + "int x_add(int a,\n          int b);\n"),
     (spdx, "src/base/x.c", "\n" + SPDX),
     (spdx, "tests/x.py", "import os\n"),
     (spdx, "tools/x", "#!/usr/bin/python3\n# nothing\n"),
@@ -119,7 +121,7 @@ def check(root, _build=None):
         root = tempfile.mkdtemp(prefix="vial-gates-")
         tree(root)
         put(root, path, text)
-        for other in (layers, shape, spdx):
+        for other in (layers, dead, shape, headers, spdx):
             complaints = other.check(root)
             if other is gate and not complaints:
                 found.append("%s lets pass: %s" % (other.__name__, text[-40:].strip()))

@@ -184,7 +184,7 @@ def refused(*args, **settings):
             json.dump({"serve": settings}, file)
         out = subprocess.run([VIALD, "--config", config, *args], capture_output=True, text=True,
                              timeout=30, env=clean_env(HOME=where))
-        assert out.returncode == 125
+        assert out.returncode == 125 and out.stderr.startswith("vial serve: ")
         return out.stderr
 
 

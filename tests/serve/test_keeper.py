@@ -3,6 +3,7 @@
 of them is killed."""
 import os
 import signal
+import socket
 import threading
 
 import pytest
@@ -155,3 +156,38 @@ def test_a_warm_run_comes_from_a_vessel_of_the_keepers(daemon):
     result = daemon.run("print(6 * 7)", language="python").json
     assert result["stdout"] == "42\n"
     assert wait_until(lambda: daemon.run("print(1)", language="python").json["start"] == "warm")
+
+
+def test_a_stopped_daemons_socket_is_gone_when_it_is(daemon):
+    """The front of root's daemon has no right to remove it; its keeper has."""
+    assert os.path.exists(daemon.socket)
+    family = list(names_of(daemon))
+    assert daemon.stop() == 0
+    assert not os.path.exists(daemon.socket) and not alive(family)
+
+
+def test_a_killed_front_leaves_no_socket_and_takes_none_from_its_successor(daemon):
+    os.kill(daemon.process.pid, signal.SIGKILL)
+    daemon.process.wait()
+    assert wait_until(lambda: not os.path.exists(daemon.socket))
+    daemon.start()
+    before = os.stat(daemon.socket)
+    # Another daemon's socket under the same name is not the keeper's to remove.
+    os.unlink(daemon.socket)
+    other = socket.socket(socket.AF_UNIX)
+    other.bind(daemon.socket)
+    assert os.stat(daemon.socket).st_ctime_ns != before.st_ctime_ns
+    family = list(names_of(daemon))
+    os.kill(daemon.process.pid, signal.SIGKILL)
+    daemon.process.wait()
+    assert wait_until(lambda: not alive(family))
+    assert os.path.exists(daemon.socket)
+    other.close()
+
+
+def test_a_reload_that_changes_the_policy_says_what_the_keeper_holds_to(daemon):
+    daemon.settings["policy"] = {"max_memory": "1g"}
+    daemon.write_settings()
+    daemon.process.send_signal(signal.SIGHUP)
+    assert wait_until(lambda: daemon.lines("reload"))
+    assert "restart" in daemon.lines("policy")[0]["note"]

@@ -152,18 +152,32 @@ def test_an_idempotency_key_gives_the_first_answer_again(daemon):
     assert third.json["id"] != first.json["id"]
 
 
-def test_a_client_with_a_key_may_come_back_for_its_answer(daemon):
-    body = json.dumps({"language": "bash", "code": "sleep 1; echo done"}).encode()
+def keyed(daemon, key, code):
+    """A run with a key, under way: its connection, and how to ask for it again."""
+    body = json.dumps({"language": "bash", "code": code, "timeout": "60s"}).encode()
     s = daemon.raw()
-    s.sendall(b"POST /v1/run HTTP/1.1\r\nHost: x\r\nIdempotency-Key: back\r\n"
-              b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
+    s.sendall(b"POST /v1/run HTTP/1.1\r\nHost: x\r\nIdempotency-Key: %s\r\nX-Request-Id: with-%s\r\n"
+              b"Content-Length: %d\r\n\r\n%s" % (key, key, len(body), body))
+    assert wait_until(lambda: daemon.ask("GET", "/v1/runs/with-%s" % key.decode()).status == 200)
+    return s, lambda: daemon.ask("POST", "/v1/run", body, {"Idempotency-Key": key.decode()})
 
-    def state():
-        return daemon.ask("POST", "/v1/run", body, {"Idempotency-Key": "back"})
-    assert wait_until(lambda: state().status == 409)
+
+def test_a_key_whose_run_goes_on_is_refused(daemon):
+    s, again = keyed(daemon, b"busy", "sleep 600")
+    assert (again().status, again().code) == (409, "VIAL-IDEMPOTENCY")
+    assert daemon.ask("DELETE", "/v1/runs/with-busy").status == 204
+    s.recv(65536)
+    assert wait_until(lambda: again().status == 200)
+    assert again().json["verdict"] == "cancelled"
     s.close()
-    answer = wait_until(lambda: next((a for a in [state()] if a.status == 200), None))
+
+
+def test_a_client_with_a_key_may_come_back_for_its_answer(daemon):
+    s, again = keyed(daemon, b"back", "sleep 1; echo done")
+    s.close()
+    answer = wait_until(lambda: next((a for a in [again()] if a.status == 200), None))
     assert answer.json["stdout"] == "done\n"
+    assert answer.json["id"] == daemon.ask("GET", "/v1/runs/with-back").json["id"]
 
 
 def test_the_history_keeps_a_bounded_part_of_the_output():

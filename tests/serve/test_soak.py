@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+import figures
 import soak
 
 SECONDS = os.environ.get("SERVE_SOAK")
@@ -18,3 +19,9 @@ def test_faults_under_load_lose_no_record_and_leave_nothing_behind():
                           stdout=subprocess.PIPE, text=True, check=False)
     print(done.stdout)
     assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.skipif(not SECONDS, reason="long: run by make soak")
+def test_a_thousand_open_sessions_cost_the_host_less_than_two_megabytes_each():
+    figures.measure_warm()  # told, and not judged: machines differ
+    assert figures.measure_sessions(1000) <= 2 << 20

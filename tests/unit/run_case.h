@@ -30,6 +30,36 @@ static inline struct vial_engine *case_engine(const char *config)
     return e;
 }
 
+static inline void case_write(const char *path, const char *text)
+{
+    FILE *f = fopen(path, "we");
+
+    assert_non_null(f);
+    (void)fputs(text, f);
+    assert_int_equal(fclose(f), 0);
+}
+
+/* With a language table of its own, and SETTINGS besides. */
+static inline struct vial_engine *case_engine_with(const char *table,
+                                                   const char *settings)
+{
+    char dir[] = "/tmp/vial-test-XXXXXX";
+    char languages[64], config[64], text[256];
+    struct vial_engine *e;
+
+    assert_non_null(mkdtemp(dir));
+    (void)snprintf(languages, sizeof languages, "%s/languages.yaml", dir);
+    (void)snprintf(config, sizeof config, "%s/vial.yaml", dir);
+    (void)snprintf(text, sizeof text, "languages: %s\n%s", languages, settings);
+    case_write(languages, table);
+    case_write(config, text);
+    e = case_engine(config);
+    (void)unlink(languages);
+    (void)unlink(config);
+    (void)rmdir(dir);
+    return e;
+}
+
 static inline struct vial_request *case_request(const char *text)
 {
     struct vial_request *req = NULL;

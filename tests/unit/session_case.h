@@ -5,22 +5,7 @@
 /* A session on each driver; one that cannot work on this host is skipped, with
  * its reason. */
 
-#include "run_case.h"
-
-struct on { /* a driver under test */
-    const char *driver;
-    struct vial_engine *engine;
-    char why_not[512]; /* "" when it works */
-};
-
-#define begin(on)                                                                      \
-    const struct on *on = *state;                                                      \
-    do                                                                                 \
-        if ((on)->why_not[0]) {                                                        \
-            print_message("%s: %s\n", (on)->driver, (on)->why_not);                    \
-            skip();                                                                    \
-        }                                                                              \
-    while (0)
+#include "on_driver.h"
 
 #define good(call)                                                                     \
     do {                                                                               \
@@ -127,27 +112,5 @@ static inline void prepare(struct on *on)
     vial_session_free(s);
     vial_request_free(req);
 }
-
-#define T(name, on)                                                                    \
-    {                                                                                  \
-        #name, name, NULL, NULL, (on)                                                  \
-    }
-
-/* The driver's name is the only argument. */
-#define run_on_driver(TESTS)                                                           \
-    int main(int argc, char **argv)                                                    \
-    {                                                                                  \
-        const char *name = argc > 1 ? argv[1] : "native";                              \
-        struct on on = { .driver = kept_driver(name) };                                \
-        int bad;                                                                       \
-                                                                                       \
-        on.engine = case_engine(NULL);                                                 \
-        prepare(&on);                                                                  \
-        const struct CMUnitTest tests[] = TESTS(&on);                                  \
-                                                                                       \
-        bad = cmocka_run_group_tests_name(name, tests, NULL, NULL);                    \
-        vial_engine_close(on.engine);                                                  \
-        return bad;                                                                    \
-    }
 
 #endif

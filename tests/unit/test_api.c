@@ -140,27 +140,10 @@ static void bad_settings_do_not_open_an_engine(void **state)
 
 static int open_engine(void **state)
 {
-    char dir[] = "/tmp/vial-test-XXXXXX";
-    char languages[64], config[64];
-    FILE *f;
-
-    assert_non_null(mkdtemp(dir));
-    (void)snprintf(languages, sizeof languages, "%s/languages.yaml", dir);
-    (void)snprintf(config, sizeof config, "%s/vial.yaml", dir);
-    f = fopen(languages, "we");
-    assert_non_null(f);
-    (void)fputs("ghost:\n  file: main.x\n  run: [no-such-interpreter, '{file}']\n"
-                "  version: [no-such-interpreter]\n",
-                f);
-    (void)fclose(f);
-    f = fopen(config, "we");
-    assert_non_null(f);
-    (void)fprintf(f, "languages: %s\ndefaults:\n  driver: process\n", languages);
-    (void)fclose(f);
-    *state = case_engine(config);
-    (void)unlink(languages);
-    (void)unlink(config);
-    (void)rmdir(dir);
+    *state = case_engine_with(
+        "ghost:\n  file: main.x\n  run: [no-such-interpreter, '{file}']\n"
+        "  version: [no-such-interpreter]\n",
+        "defaults:\n  driver: process\n");
     return 0;
 }
 

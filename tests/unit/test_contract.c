@@ -3,6 +3,7 @@
 /*
  * What every driver promises, through the public API. Each test runs once for
  * each driver; one that cannot work on this host is skipped, with its reason.
+ * covers: NFR-020-39
  */
 
 #include <dirent.h>
@@ -12,13 +13,8 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include "run_case.h"
-
-struct on { /* a driver under test */
-    const char *driver;
-    struct vial_engine *engine;
-    char why_not[512]; /* "" when it works */
-};
+#include "left_behind.h"
+#include "on_driver.h"
 
 /* The test machine is emulated: what takes others tenths of a second takes it seconds.
  */
@@ -71,15 +67,6 @@ static struct vial_result *run_script(const struct on *on, const char *members,
 }
 
 #define ANY "'timeout':'20s'"
-
-#define begin(on)                                                                      \
-    const struct on *on = *state;                                                      \
-    do                                                                                 \
-        if ((on)->why_not[0]) {                                                        \
-            print_message("%s: %s\n", (on)->driver, (on)->why_not);                    \
-            skip();                                                                    \
-        }                                                                              \
-    while (0)
 
 static void a_program_that_ends_well_is_ok(void **state)
 {
@@ -442,27 +429,6 @@ static void a_background_process_does_not_delay_the_result(void **state)
 }
 
 /* Whether a process with MARK on its command line exists on this host. */
-static bool is_running(const char *mark)
-{
-    DIR *proc = opendir("/proc");
-    const struct dirent *entry;
-    char path[300], line[512];
-    bool found = false;
-
-    assert_non_null(proc);
-    while (!found && (entry = readdir(proc)) != NULL) {
-        (void)snprintf(path, sizeof path, "/proc/%s/cmdline", entry->d_name);
-        int fd = open(path, O_RDONLY | O_CLOEXEC);
-        ssize_t n = fd < 0 ? -1 : read(fd, line, sizeof line);
-
-        if (fd >= 0)
-            (void)close(fd);
-        found = n > 0 && memmem(line, (size_t)n, mark, strlen(mark)) != NULL;
-    }
-    (void)closedir(proc);
-    return found;
-}
-
 static void what_has_left_its_session_dies_too(void **state)
 {
     char script[256], mark[32];
@@ -567,18 +533,6 @@ static void one_engine_serves_eight_threads(void **state)
     assert_int_equal(bad_count, 0);
 }
 
-static size_t count_entries(const char *path)
-{
-    DIR *dir = opendir(path);
-    size_t count = 0;
-
-    assert_non_null(dir);
-    while (readdir(dir) != NULL)
-        count++;
-    (void)closedir(dir);
-    return count;
-}
-
 static void many_runs_leave_no_descriptor_behind(void **state)
 {
     size_t before;
@@ -627,10 +581,6 @@ static void many_runs_leave_no_descriptor_behind(void **state)
             T(one_engine_serves_eight_threads, setup),                                 \
             T(many_runs_leave_no_descriptor_behind, setup),                            \
     }
-#define T(name, on)                                                                    \
-    {                                                                                  \
-        #name, name, NULL, NULL, (on)                                                  \
-    }
 
 static void prepare(struct on *on)
 {
@@ -642,18 +592,4 @@ static void prepare(struct on *on)
     vial_result_free(r);
 }
 
-/* The driver's name is the only argument. */
-int main(int argc, char **argv)
-{
-    const char *name = argc > 1 ? argv[1] : "native";
-    struct on on = { .driver = kept_driver(name) };
-    int bad = 0;
-
-    on.engine = case_engine(NULL);
-    prepare(&on);
-    const struct CMUnitTest tests[] = TESTS(&on);
-
-    bad = cmocka_run_group_tests_name(name, tests, NULL, NULL);
-    vial_engine_close(on.engine);
-    return bad;
-}
+run_on_driver(TESTS)

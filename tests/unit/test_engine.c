@@ -622,15 +622,6 @@ static void a_program_that_is_not_here_is_refused_before_opening(void **state)
 }
 
 /* Writes TEXT to NAME in a fresh directory. */
-static void write_file(const char *path, const char *text)
-{
-    FILE *f = fopen(path, "we");
-
-    assert_non_null(f);
-    (void)fputs(text, f);
-    assert_int_equal(fclose(f), 0);
-}
-
 static const char table[] =
     "fakegood:\n"
     "  file: main.x\n"
@@ -651,20 +642,8 @@ static const char table[] =
 
 static int open_engine(void **state)
 {
-    char dir[] = "/tmp/vial-test-XXXXXX";
-    char languages[64], config[64], text[128];
-
-    assert_non_null(mkdtemp(dir));
-    (void)snprintf(languages, sizeof languages, "%s/languages.yaml", dir);
-    (void)snprintf(config, sizeof config, "%s/vial.yaml", dir);
-    (void)snprintf(text, sizeof text, "languages: %s\n", languages);
-    write_file(languages, table);
-    write_file(config, text);
     (void)setenv("VIAL_TEST_FAKE", "1", 1);
-    *state = case_engine(config);
-    (void)unlink(languages);
-    (void)unlink(config);
-    (void)rmdir(dir);
+    *state = case_engine_with(table, "");
     return 0;
 }
 

@@ -49,7 +49,7 @@ static void every_shorter_piece_asks_for_more(void **state)
 
 static void an_empty_frame_is_whole_with_its_header(void **state)
 {
-    struct frame f = { .type = WIRE_SHUTDOWN };
+    struct frame f = { .type = WIRE_CLOSE };
 
     (void)state;
     write_frame(&f);

@@ -405,22 +405,6 @@ static void the_stream_may_be_stdin_and_stdout(void **state)
     world_close(w);
 }
 
-static void shutdown_ends_the_guest(void **state)
-{
-    struct jail jail = { 0 };
-    struct world *w = world_open(&jail);
-    int pidfd;
-
-    (void)state;
-    start_and_watch(w, "echo $$; exec sleep 1000", &pidfd, 1);
-    link_shutdown(w->l);
-    while (world_pump(w))
-        ;
-    world_await_death(pidfd);
-    assert_int_equal(world_hang_up(w), 0);
-    world_close(w);
-}
-
 static void a_senseless_frame_ends_the_guest(void **state)
 {
     static const uint8_t nonsense[WIRE_HEADER] = { [4] = 99 };
@@ -476,7 +460,6 @@ int main(void)
         cmocka_unit_test(a_kill_of_one_tree_spares_the_other),
         cmocka_unit_test(a_process_that_hides_is_part_of_the_only_tree),
         cmocka_unit_test(the_stream_may_be_stdin_and_stdout),
-        cmocka_unit_test(shutdown_ends_the_guest),
         cmocka_unit_test(a_senseless_frame_ends_the_guest),
         cmocka_unit_test(no_descriptor_but_the_three_reaches_a_program),
     };

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/fail.h"
@@ -373,6 +374,9 @@ static void rules_survive_the_journey(void **state)
     static char share[] = "/usr/lib/vial";
     static const char *const imports[] = { "numpy", NULL };
     struct settings settings = { .share_dir = share };
+    struct sockaddr_un at = { .sun_family = AF_UNIX };
+    const char *const sockets[] = { "/nonexistent/socket", at.sun_path, NULL };
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     struct rules rules;
     struct pack p = { 0 };
     struct unpack u;
@@ -382,7 +386,11 @@ static void rules_survive_the_journey(void **state)
     settings.policy.max_memory = 12345678;
     settings.policy.set = UINT64_C(1) << POLICY_ID_mount_roots;
     strv_push(&settings.policy.mount_roots, "/srv/work");
-    rules_pack(&p, &settings, 7, imports);
+    assert_true(fd >= 0);
+    (void)snprintf(at.sun_path, sizeof(at.sun_path), "/tmp/vial-rules-%d",
+                   (int)getpid());
+    assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof(at)), 0);
+    rules_pack(&p, &settings, 7, imports, sockets);
     for (size_t len = 0; len < p.len; len++) {
         u = (struct unpack){ .data = p.data, .len = len };
         assert_int_equal(rules_unpack(&u, &rules), -1);
@@ -396,6 +404,10 @@ static void rules_survive_the_journey(void **state)
     assert_int_equal(rules.settings.policy.set, settings.policy.set);
     assert_string_equal(rules.settings.policy.mount_roots.items[0], "/srv/work");
     assert_string_equal(rules.settings.share_dir, share);
+    assert_int_equal(rules.socket_count, 1);
+    rules_remove_sockets(&rules);
+    assert_int_equal(access(at.sun_path, F_OK), -1);
+    (void)close(fd);
     rules_done(&rules);
     pack_done(&p);
     policy_done(&settings.policy);

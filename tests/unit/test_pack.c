@@ -264,6 +264,7 @@ static void an_exit_that_cannot_be_is_refused(void **state)
     assert_int_equal(exit_of(&(struct exit_message){ .kind = 3 }), -1);
     assert_int_equal(exit_of(&(struct exit_message){ .kind = 1, .disk_full = 2 }), -1);
     assert_int_equal(exit_of(&(struct exit_message){ .kind = 1, .timed_out = 2 }), -1);
+    assert_int_equal(exit_of(&(struct exit_message){ .kind = 1, .oom = 2 }), -1);
     assert_int_equal(
         exit_of(&(struct exit_message){ .kind = 1, .user_us = UINT64_MAX }), -1);
 }

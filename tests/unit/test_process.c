@@ -12,6 +12,7 @@
 
 #include "driver/process/place.h"
 #include "driver/process/process.h"
+#include "left_behind.h"
 #include "run_case.h"
 
 /* A directory of the test's own, which is TMPDIR to the driver. */
@@ -43,19 +44,6 @@ static int tear_down(void **state)
     vial_engine_close(h->engine);
     free(h);
     return 0;
-}
-
-static size_t count_entries(const char *path)
-{
-    DIR *dir = opendir(path);
-    size_t count = 0;
-
-    if (!dir)
-        return 0;
-    while (readdir(dir) != NULL)
-        count++;
-    (void)closedir(dir);
-    return count - 2;
 }
 
 static struct vial_result *run_script(const struct home *h, const char *members,
@@ -182,26 +170,6 @@ static void what_is_mounted_inside_stays_whole(void **state)
 }
 
 /* Whether a process that sleeps for MARK seconds exists. */
-static bool is_running(const char *mark)
-{
-    DIR *proc = opendir("/proc");
-    const struct dirent *entry;
-    char path[300], line[256];
-    bool found = false;
-
-    while (!found && (entry = readdir(proc)) != NULL) {
-        (void)snprintf(path, sizeof path, "/proc/%s/cmdline", entry->d_name);
-        int fd = open(path, O_RDONLY | O_CLOEXEC);
-        ssize_t n = fd < 0 ? -1 : read(fd, line, sizeof line);
-
-        if (fd >= 0)
-            (void)close(fd);
-        found = n > 0 && memmem(line, (size_t)n, mark, strlen(mark)) != NULL;
-    }
-    (void)closedir(proc);
-    return found;
-}
-
 static void check_attack(const struct home *h, const char *attack,
                          enum vial_verdict verdict)
 {

@@ -131,7 +131,7 @@ static void a_list_shows_the_owners_sessions_oldest_first(void **state)
     good(start_for(on, r, "ann", &one, &err));
     good(start_for(on, r, "bob", &other, &err));
     good(start_for(on, r, "ann", &two, &err));
-    registry_stop_all(r, "bob");
+    good(registry_stop(r, "bob", other->id, &err));
     list = registry_list(r, "ann");
     assert_int_equal(json_array_size(list), 2);
     assert_string_equal(

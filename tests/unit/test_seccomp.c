@@ -394,6 +394,73 @@ static void a_joined_filter_says_what_both_said(void **state)
     }
 }
 
+/* Arguments that lie on, beside and between the constants of a filter. */
+static void try_constants(const struct blob *program, const struct blob *shrunk)
+{
+    const struct sock_filter *f = (const void *)program->data;
+    size_t count = program->len / sizeof *f;
+    struct seccomp_data call = { .arch = seccomp_arch_native() };
+    uint64_t seed = 1;
+
+    for (size_t i = 0; i < 200000; i++) {
+        for (size_t arg = 0; arg < 6; arg++) {
+            seed = seed * 6364136223846793005u + 1442695040888963407u;
+            call.args[arg] = f[(seed >> 33) % count].k + (seed >> 60) % 3 - 1;
+            if ((seed >> 50) % 4 == 0)
+                call.args[arg] |= HIGH;
+        }
+        call.nr = (int)((seed >> 20) % 600);
+        assert_int_equal(verdict(shrunk, &call), verdict(program, &call));
+    }
+}
+
+static void a_shrunk_filter_says_what_it_said(void **state)
+{
+    static const char *const names[] = { "default", "nonet", "debug", "strict" };
+    struct vial_error err = { 0 };
+
+    (void)state;
+    for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
+        auto_json json_t *profile = read_profile(names[n]);
+        struct blob both[PROFILE_FILTERS] = { 0 }, joined[PROFILE_FILTERS] = { 0 };
+        struct blob shrunk = { 0 };
+
+        compile_twice(profile, both, joined);
+        assert_int_equal(blob_set(&shrunk, joined[0].data, joined[0].len), 0);
+        assert_int_equal(profile_shrink(&shrunk, &err), 0);
+        assert_true(shrunk.len < joined[0].len / 2);
+        assert_true(compare(json_object_get(profile, "rules"), both, &shrunk) > 10000);
+        try_constants(&joined[0], &shrunk);
+        blob_done(&shrunk);
+        blobs_done(both);
+        blobs_done(joined);
+    }
+}
+
+/* It asks for a bit of the call's number, which no search among ranges can say. */
+static void a_filter_that_is_not_understood_stays_as_it_is(void **state)
+{
+    const struct sock_filter odd[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, seccomp_arch_native(), 0, 5),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 7, 0, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 7, 0, 0),
+        BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, 1, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+    };
+    struct blob filter = { 0 };
+    struct vial_error err = { 0 };
+
+    (void)state;
+    assert_int_equal(blob_set(&filter, odd, sizeof odd), 0);
+    assert_int_equal(profile_shrink(&filter, &err), 0);
+    assert_int_equal(filter.len, sizeof odd);
+    assert_memory_equal(filter.data, odd, sizeof odd);
+    blob_done(&filter);
+}
+
 static void filters_are_not_joined_when_the_first_kills(void **state)
 {
     auto_json json_t *profile =
@@ -486,6 +553,8 @@ int main(void)
         cmocka_unit_test(asynchronous_disk_calls_look_absent),
         cmocka_unit_test(a_joined_filter_says_what_both_said),
         cmocka_unit_test(filters_are_not_joined_when_the_first_kills),
+        cmocka_unit_test(a_shrunk_filter_says_what_it_said),
+        cmocka_unit_test(a_filter_that_is_not_understood_stays_as_it_is),
         cmocka_unit_test(foreign_architectures_are_killed),
         cmocka_unit_test(a_profile_that_makes_no_sense_is_refused),
         cmocka_unit_test(a_name_cannot_be_a_path),

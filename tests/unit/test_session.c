@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include "left_behind.h"
 #include "session_case.h"
 
 static void many_execs_share_one_place(void **state)
@@ -471,18 +472,6 @@ static void it_outlives_the_thread_that_opened_it(void **state)
     assert_int_equal(pthread_join(thread, &s), 0);
     check_line(s, "echo here", "here\n");
     vial_session_free(s);
-}
-
-static size_t count_entries(const char *path)
-{
-    DIR *dir = opendir(path);
-    size_t count = 0;
-
-    assert_non_null(dir);
-    while (readdir(dir) != NULL)
-        count++;
-    (void)closedir(dir);
-    return count;
 }
 
 static void many_sessions_leave_no_descriptor_or_thread_behind(void **state)

@@ -6,6 +6,8 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -183,6 +185,52 @@ static void a_timer_that_is_none_is_an_error(void **state)
     assert_int_equal(clock_timer_set(-1, 5), -EBADF);
 }
 
+/* As many as were sent, each closed again; -1: the message was not "hi". */
+static int receive(int socket)
+{
+    _Alignas(struct cmsghdr) char room[CMSG_SPACE(sizeof(int) * SYS_SEND_FDS)] = { 0 };
+    char text[8] = "";
+    struct iovec iov = { text, sizeof text };
+    struct msghdr message = { .msg_iov = &iov,
+                              .msg_iovlen = 1,
+                              .msg_control = room,
+                              .msg_controllen = sizeof room };
+    struct cmsghdr *c;
+    size_t count;
+
+    if (recvmsg(socket, &message, MSG_CMSG_CLOEXEC) != 2 || memcmp(text, "hi", 2) != 0)
+        return -1;
+    c = CMSG_FIRSTHDR(&message);
+    count = c ? (c->cmsg_len - CMSG_LEN(0)) / sizeof(int) : 0;
+    for (size_t i = 0; i < count; i++) {
+        int fd;
+
+        memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof fd);
+        assert_int_equal(close(fd), 0);
+    }
+    return (int)count;
+}
+
+static void descriptors_go_with_the_bytes(void **state)
+{
+    struct iovec hi = { (char[]){ 'h', 'i' }, 2 };
+    int fds[SYS_SEND_FDS + 1] = { 0 };
+    int pair[2];
+
+    (void)state;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+    for (size_t count = 0; count <= SYS_SEND_FDS; count += 16) {
+        assert_int_equal(sys_send_fds(pair[0], hi, fds, count, 0), 2);
+        assert_int_equal(receive(pair[1]), count);
+    }
+    assert_int_equal(sys_send_fds(pair[0], hi, fds, SYS_SEND_FDS + 1, 0), -EMSGSIZE);
+    fds[0] = -1;
+    assert_int_equal(sys_send_fds(pair[0], hi, fds, 1, 0), -EBADF);
+    (void)close(pair[1]);
+    assert_int_equal(sys_send_fds(pair[0], hi, NULL, 0, 0), -EPIPE); /* and no signal */
+    (void)close(pair[0]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -192,6 +240,7 @@ int main(void)
         cmocka_unit_test(a_sealed_file_holds_its_bytes_and_cannot_be_changed),
         cmocka_unit_test(a_sealed_file_that_cannot_be_made_is_an_error),
         cmocka_unit_test(random_bytes_fill_the_buffer),
+        cmocka_unit_test(descriptors_go_with_the_bytes),
         cmocka_unit_test(ids_have_their_form_and_do_not_repeat),
         cmocka_unit_test(the_clock_never_goes_back),
         cmocka_unit_test(differences_are_in_milliseconds),

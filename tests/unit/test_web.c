@@ -202,6 +202,14 @@ static char *hear(int fd, const char *text)
     return str_take(&got);
 }
 
+/* WANT is in what comes until TEXT, or until the end. */
+static void expect_heard(int fd, const char *text, const char *want)
+{
+    auto_free char *got = hear(fd, text);
+
+    assert_non_null(strstr(got, want));
+}
+
 static void expect_at(const struct place *p, const char *request, const char *status,
                       const char *body)
 {
@@ -238,19 +246,14 @@ static void a_connection_serves_one_request_after_the_other(void **state)
 {
     struct place p = { 0 };
     int fd;
-    char *got;
 
     (void)state;
     open_with(&p, (struct web_options){ 0 });
     fd = say(&p, "GET /one HTTP/1.1\r\nHost: here\r\n\r\n");
-    got = hear(fd, "body=");
-    assert_non_null(strstr(got, "GET /one"));
-    free(got);
+    expect_heard(fd, "body=", "GET /one");
     assert_int_equal(io_write_all(fd, "GET /two HTTP/1.1\r\nHost: here\r\n\r\n", 33),
                      0);
-    got = hear(fd, "body=");
-    assert_non_null(strstr(got, "GET /two"));
-    free(got);
+    expect_heard(fd, "body=", "GET /two");
     (void)close(fd);
     close_place(&p);
 }
@@ -310,16 +313,13 @@ static void a_large_body_comes_whole(void **state)
     size_t len = (size_t)3 << 20;
     auto_free char *body = malloc(len);
     int fd;
-    char *got;
 
     (void)state;
     open_with(&p, (struct web_options){ 0 });
     memset(body, 'x', len);
     fd = say(&p, "POST /sum HTTP/1.1\r\n" HEAD "Content-Length: 3145728\r\n\r\n");
     assert_int_equal(io_write_all(fd, body, len), 0);
-    got = hear(fd, NULL);
-    assert_non_null(strstr(got, "3145728 same"));
-    free(got);
+    expect_heard(fd, NULL, "3145728 same");
     (void)close(fd);
     expect_at(&p, "POST /sum HTTP/1.1\r\n" HEAD "Content-Length: 3\r\n\r\nabc", "200",
               "3 same");
@@ -355,9 +355,7 @@ static void a_stream_comes_piece_by_piece(void **state)
     assert_null(strstr(got, "second"));
     free(got);
     (void)sem_post(&p.go);
-    got = hear(fd, "second");
-    assert_non_null(strstr(got, "second"));
-    free(got);
+    expect_heard(fd, "second", "second");
     (void)close(fd);
     close_place(&p);
 }
@@ -448,7 +446,6 @@ static void a_draining_server_finishes_and_takes_nothing_new(void **state)
     struct place p = { 0 };
     int fd;
     int other;
-    char *got;
 
     (void)state;
     open_with(&p, (struct web_options){ 0 });
@@ -460,13 +457,9 @@ static void a_draining_server_finishes_and_takes_nothing_new(void **state)
     assert_int_equal(reach(&p), -1);
     assert_int_equal(io_write_all(other, "GET /x HTTP/1.1\r\nHost: here\r\n\r\n", 31),
                      0);
-    got = hear(other, "going down");
-    assert_non_null(strstr(got, " 503 "));
-    free(got);
+    expect_heard(other, "going down", " 503 ");
     (void)sem_post(&p.go);
-    got = hear(fd, "second");
-    assert_non_null(strstr(got, "second"));
-    free(got);
+    expect_heard(fd, "second", "second");
     (void)close(fd);
     (void)close(other);
     close_place(&p);
@@ -476,7 +469,6 @@ static void closing_the_server_ends_its_handlers(void **state)
 {
     struct place p = { 0 };
     int fd;
-    char *got;
 
     (void)state;
     open_with(&p, (struct web_options){ 0 });
@@ -484,9 +476,7 @@ static void closing_the_server_ends_its_handlers(void **state)
     (void)sem_wait(&p.entered);
     close_place(&p);
     assert_int_equal(p.last, 1);
-    got = hear(fd, NULL);
-    assert_non_null(strstr(got, "late"));
-    free(got);
+    expect_heard(fd, NULL, "late");
     (void)close(fd);
 }
 

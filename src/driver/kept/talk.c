@@ -8,6 +8,7 @@
 
 #include "base/auto.h"
 #include "base/fail.h"
+#include "base/sys.h"
 
 /* Room for more than may come, so that what is too much can be told and closed. */
 #define ROOM 16
@@ -21,28 +22,12 @@ void talk_fds_done(struct talk_fds *fds)
 
 int talk_send(int fd, const struct pack *p, const int *fds, size_t count)
 {
-    _Alignas(struct cmsghdr) char room[CMSG_SPACE(sizeof(int) * TALK_FDS)] = { 0 };
-    struct iovec iov = { p->data, p->len };
-    struct msghdr message = { .msg_iov = &iov, .msg_iovlen = 1 };
     ssize_t n;
 
     if (p->bad || count > TALK_FDS || p->len > TALK_MAX)
         return p->bad ? -ENOMEM : -EMSGSIZE;
-    if (count) {
-        struct cmsghdr *c = NULL;
-
-        message.msg_control = room;
-        message.msg_controllen = CMSG_SPACE(sizeof(int) * count);
-        c = CMSG_FIRSTHDR(&message);
-        c->cmsg_level = SOL_SOCKET;
-        c->cmsg_type = SCM_RIGHTS;
-        c->cmsg_len = CMSG_LEN(sizeof(int) * count);
-        memcpy(CMSG_DATA(c), fds, sizeof(int) * count);
-    }
-    do
-        n = sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-    while (n < 0 && errno == EINTR);
-    return n < 0 ? -errno : 0;
+    n = sys_send_fds(fd, (struct iovec){ p->data, p->len }, fds, count, MSG_DONTWAIT);
+    return n < 0 ? (int)n : 0;
 }
 
 /* Closes those for which OUT has no place. False: there were any. */

@@ -16,6 +16,9 @@
  *   TALK_OPEN, plan                 TALK_GOOD, vessel, descriptors | TALK_BAD, error
  *   TALK_SWEEP                      TALK_GOOD, how many went       | TALK_BAD, error
  *   TALK_ZYGOTE, how, plan          TALK_GOOD, number              | TALK_BAD, error
+ *   TALK_IMAGES                     TALK_PART*, TALK_GOOD, text    | TALK_BAD, error
+ *   TALK_PRUNE, all                 the same
+ *   TALK_PULL, name, ms             TALK_STEP*, then the same
  *
  *   then, on a vessel's pair
  *   TALK_KILL                       nothing
@@ -52,7 +55,12 @@ enum talk_verb {
     TALK_ZYGOTE,
     TALK_LIMIT,
     TALK_HATCH,
-    TALK_SWEEP
+    TALK_SWEEP,
+    TALK_IMAGES,
+    TALK_PRUNE,
+    TALK_PULL,
+    TALK_STEP,
+    TALK_PART
 };
 
 struct talk_fds {

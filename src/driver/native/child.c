@@ -8,6 +8,8 @@
 #include <linux/keyctl.h>
 #include <linux/mount.h>
 #include <linux/openat2.h>
+#include <linux/sched.h>
+#include <linux/sockios.h>
 #include <net/if.h>
 #include <signal.h>
 #include <sys/ioctl.h>
@@ -26,9 +28,14 @@
 #define OLD_REC     (1ul << 14)
 #define OLD_PRIVATE (1ul << 18)
 
+#define WAIT_ALL 0x40000000 /* __WALL: also for whoever gives no signal at its end */
+
 struct walk {
+    const struct script *script;
     int control_fd;
     int slots[SCRIPT_SLOTS];
+    long twin_pid;
+    uint32_t twin_at, twin_end; /* its steps */
 };
 
 /* Each act returns 0 (or more) or -errno. The kernel takes as many of the arguments
@@ -189,7 +196,7 @@ static long make_file(const struct step *s)
     long rc = 0;
 
     if (!s->b)
-        return CALL(SYS_mknod, s->a, S_IFREG | s->x, 0);
+        return CALL(SYS_mknodat, AT_FDCWD, s->a, S_IFREG | s->x, 0);
     fd =
         CALL(SYS_openat, AT_FDCWD, s->a, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, s->x);
     rc = fd < 0 ? fd : write_fd(fd, s->b);
@@ -261,7 +268,7 @@ static long write_file(const struct step *s)
     return rc;
 }
 
-static long loopback(void)
+static long loopback(struct walk *w, const struct step *s)
 {
     struct ifreq request = { .ifr_name = "lo" };
     long fd = CALL(SYS_socket, AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -270,9 +277,43 @@ static long loopback(void)
     request.ifr_flags = IFF_UP;
     if (fd >= 0) {
         rc = CALL(SYS_ioctl, fd, SIOCSIFFLAGS, &request);
+        if (rc == 0 && s->slot)
+            rc = keep(w, s, CALL(SYS_ioctl, fd, SIOCGSKNS));
         (void)CALL(SYS_close, fd);
     }
     return rc;
+}
+
+#if RAW_SHARES
+static void walk_as_twin(void *arg);
+
+static long split(struct walk *w, const struct step *s)
+{
+    struct clone_args args = { .flags = CLONE_VM | CLONE_FILES,
+                               .stack = (uint64_t)(uintptr_t)w->script->twin_stack,
+                               .stack_size = RAW_STACK };
+
+    w->twin_at = (uint32_t)(s - w->script->steps) + 1;
+    w->twin_end = w->twin_at + (uint32_t)s->x;
+    w->twin_pid = raw_clone(&args, walk_as_twin, w);
+    return w->twin_pid;
+}
+#else
+static long split(struct walk *w, const struct step *s)
+{
+    (void)w;
+    (void)s;
+    return -ENOSYS;
+}
+#endif
+
+/* If the twin failed it has said why. */
+static long meet(const struct walk *w)
+{
+    int status = 0;
+    long rc = CALL(SYS_wait4, w->twin_pid, &status, WAIT_ALL, 0);
+
+    return rc < 0 ? rc : status ? -ECANCELED : 0;
 }
 
 /* Capabilities of KEPT must survive an exec by a user who is not 0. */
@@ -310,11 +351,11 @@ static long bound(const struct step *s)
 /* The parent put its control socket and the guest above all of these numbers. */
 static long set_streams(const struct walk *w, const struct step *s)
 {
-    long rc = CALL(SYS_dup2, fd_of(w, s->fd), SCRIPT_STREAM);
+    long rc = CALL(SYS_dup3, fd_of(w, s->fd), SCRIPT_STREAM, 0);
     long null = rc < 0 ? rc : CALL(SYS_openat, AT_FDCWD, "/dev/null", O_RDWR, 0);
 
     for (int fd = 0; null >= 0 && rc >= 0 && fd < 3; fd++)
-        rc = null == fd ? 0 : CALL(SYS_dup2, null, fd);
+        rc = null == fd ? 0 : CALL(SYS_dup3, null, fd, 0);
     if (null < 0 || rc < 0)
         return null < 0 ? null : rc;
     return CALL(SYS_close_range, SCRIPT_STREAM + 1, ~0u, CLOSE_RANGE_CLOEXEC);
@@ -351,11 +392,11 @@ static long act_on_tree(struct walk *w, const struct step *s)
     case OP_DETACH:
         return CALL(SYS_umount2, s->a, OLD_DETACH);
     case OP_OWN:
-        return CALL(SYS_chown, s->a, s->x, s->x);
+        return CALL(SYS_fchownat, AT_FDCWD, s->a, s->x, s->x, 0);
     case OP_MKDIR:
-        return CALL(SYS_mkdir, s->a, s->x);
+        return CALL(SYS_mkdirat, AT_FDCWD, s->a, s->x);
     case OP_SYMLINK:
-        return CALL(SYS_symlink, s->a, s->b);
+        return CALL(SYS_symlinkat, s->a, AT_FDCWD, s->b);
     case OP_FILE:
         return make_file(s);
     case OP_COPY:
@@ -389,7 +430,13 @@ static long act(struct walk *w, const struct step *s)
     case OP_HOSTNAME:
         return CALL(SYS_sethostname, s->a, length(s->a));
     case OP_LOOPBACK:
-        return loopback();
+        return loopback(w, s);
+    case OP_SPLIT:
+        return split(w, s);
+    case OP_MEET:
+        return meet(w);
+    case OP_ENTER:
+        return CALL(SYS_setns, fd_of(w, s->fd), s->x);
     case OP_UNSHARE:
         return CALL(SYS_unshare, s->x);
     case OP_KEYRING:
@@ -427,31 +474,58 @@ static bool is_skipped(const struct step *s, bool last_failed, bool lost)
            ((s->flags & STEP_UNLESS_LOST) && lost);
 }
 
+/* What a walk remembers from step to step. */
+struct pace {
+    bool last_failed;
+    bool lost; /* the last optional mount */
+};
+
+/* False: the walk is over. */
+static bool take_step(struct walk *w, uint32_t i, struct pace *p)
+{
+    const struct step *step = &w->script->steps[i];
+    bool skip = is_skipped(step, p->last_failed, p->lost);
+    long rc = skip ? 0 : step->op == OP_GIVE ? give(w, step, i) : act(w, step);
+    bool optional = (step->flags & STEP_OPTIONAL) && is_want((int)-rc);
+    struct script_report report = { i, (int32_t)-rc, optional ? 1u : 0u };
+
+    p->last_failed = rc < 0;
+    if (step->op == OP_MOUNT && (step->flags & STEP_OPTIONAL))
+        p->lost = p->last_failed;
+    if (forgiven(step, rc))
+        return true;
+    (void)CALL(SYS_write, w->control_fd, &report, sizeof(report));
+    return report.ongoing;
+}
+
+static _Noreturn void end(int status)
+{
+    for (;;)
+        (void)CALL(SYS_exit_group, status);
+}
+
+#if RAW_SHARES
+static void walk_as_twin(void *arg)
+{
+    struct walk *w = arg;
+    struct pace p = { .lost = true };
+    uint32_t i = w->twin_at;
+
+    while (i < w->twin_end && take_step(w, i, &p))
+        i++;
+    end(i < w->twin_end ? 1 : 0);
+}
+#endif
+
 _Noreturn void child_run(const struct script *s, int control_fd)
 {
-    struct walk w = { .control_fd = control_fd };
-    bool last_failed = false;
-    bool lost = true;
+    struct walk w = { .script = s, .control_fd = control_fd };
+    struct pace p = { .lost = true };
+    uint32_t i = 0;
 
-    for (size_t i = 0; i < SCRIPT_SLOTS; i++)
-        w.slots[i] = -1;
-
-    for (uint32_t i = 0; i < s->count; i++) {
-        const struct step *step = &s->steps[i];
-        bool skip = is_skipped(step, last_failed, lost);
-        long rc = skip ? 0 : step->op == OP_GIVE ? give(&w, step, i) : act(&w, step);
-        bool optional = (step->flags & STEP_OPTIONAL) && is_want((int)-rc);
-        struct script_report report = { i, (int32_t)-rc, optional ? 1u : 0u };
-
-        last_failed = rc < 0;
-        if (step->op == OP_MOUNT && (step->flags & STEP_OPTIONAL))
-            lost = last_failed;
-        if (forgiven(step, rc))
-            continue;
-        (void)CALL(SYS_write, control_fd, &report, sizeof(report));
-        if (!report.ongoing)
-            break;
-    }
-    for (;;)
-        (void)CALL(SYS_exit_group, 1);
+    for (size_t slot = 0; slot < SCRIPT_SLOTS; slot++)
+        w.slots[slot] = -1;
+    while (i < s->count && take_step(&w, i, &p))
+        i += s->steps[i].op == OP_SPLIT ? (uint32_t)s->steps[i].x + 1 : 1;
+    end(1);
 }

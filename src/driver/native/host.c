@@ -3,13 +3,17 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <fnmatch.h>
+#include <fcntl.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/auto.h"
 #include "base/fail.h"
+
+#define OPENJDK "-openjdk"
 
 /* Files of /etc that programs look for and that hold no secret. They are shown with
  * inodes of the vessel's own: a shared one would be a channel between vessels (locks,
@@ -17,17 +21,51 @@
 static const char *const etc_files[] = { "ld.so.cache", "services", "protocols",
                                          "matplotlibrc", NULL };
 
-/* Patterns of directories whose files an interpreter needs to start. */
-static const char *const etc_dirs[] = { "alternatives", "java-*-openjdk", "R",
-                                        "php",          "fonts",          NULL };
+/* Directories whose files an interpreter needs to start; and one for each Java. */
+static const char *const etc_dirs[] = { "alternatives", "R", "php", "fonts", NULL };
 
-static bool listed(const char *name, const char *const *patterns)
+/* Looking for each by name costs far less than reading all of /etc. */
+static bool has(int etc_fd, const char *name, mode_t type)
 {
-    for (; *patterns; patterns++) {
-        if (fnmatch(*patterns, name, FNM_PERIOD) == 0)
-            return true;
+    struct stat st;
+
+    return fstatat(etc_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+           (st.st_mode & S_IFMT) == type;
+}
+
+static void read_etc(struct host *h, int etc_fd)
+{
+    for (size_t i = 0; etc_files[i]; i++) {
+        if (has(etc_fd, etc_files[i], S_IFREG))
+            strv_push(&h->etc_files, etc_files[i]);
     }
-    return false;
+    for (size_t i = 0; etc_dirs[i]; i++) {
+        if (has(etc_fd, etc_dirs[i], S_IFDIR))
+            strv_push(&h->etc_dirs, etc_dirs[i]);
+    }
+}
+
+/* "java-17-openjdk-amd64" of /usr/lib/jvm has its files in /etc/java-17-openjdk. */
+static void read_java(struct host *h, int etc_fd)
+{
+    DIR *dir = opendir("/usr/lib/jvm");
+    const struct dirent *entry = NULL;
+
+    /* readdir is safe here: nobody else has this stream. */
+    while (dir && (entry = readdir(dir))) { /* NOLINT(concurrency-mt-unsafe) */
+        const char *end = strstr(entry->d_name, OPENJDK);
+        char name[64];
+
+        if (!end || !str_starts(entry->d_name, "java-") ||
+            end - entry->d_name > (ptrdiff_t)(sizeof(name) - sizeof(OPENJDK)))
+            continue;
+        (void)snprintf(name, sizeof(name), "%.*s" OPENJDK, (int)(end - entry->d_name),
+                       entry->d_name);
+        if (has(etc_fd, name, S_IFDIR) && !strv_has(&h->etc_dirs, name))
+            strv_push(&h->etc_dirs, name);
+    }
+    if (dir)
+        (void)closedir(dir);
 }
 
 static void read_links(struct host *h)
@@ -71,22 +109,16 @@ bool host_shows(const char *path)
 int host_read(struct host *out, struct vial_error *err)
 {
     struct host h = { 0 };
-    DIR *dir = opendir("/etc");
-    const struct dirent *entry = NULL;
+    auto_fd int etc_fd = open("/etc", O_PATH | O_DIRECTORY | O_CLOEXEC);
 
-    if (!dir && errno != ENOENT)
+    if (etc_fd < 0 && errno != ENOENT)
         return fail_sys(err, "read '/etc'");
     read_links(&h);
     read_localtime(&h);
-    /* readdir is safe here: nobody else has this stream. */
-    while (dir && (entry = readdir(dir))) { /* NOLINT(concurrency-mt-unsafe) */
-        if (entry->d_type == DT_REG && listed(entry->d_name, etc_files))
-            strv_push(&h.etc_files, entry->d_name);
-        if (entry->d_type == DT_DIR && listed(entry->d_name, etc_dirs))
-            strv_push(&h.etc_dirs, entry->d_name);
+    if (etc_fd >= 0) {
+        read_etc(&h, etc_fd);
+        read_java(&h, etc_fd);
     }
-    if (dir)
-        (void)closedir(dir);
     if (!strv_ok(&h.etc_files) || !strv_ok(&h.etc_dirs)) {
         host_done(&h);
         return fail_memory(err);

@@ -108,25 +108,12 @@ int launch_send(const struct launch *l, const int *fds, size_t count,
                 struct vial_error *err)
 {
     uint8_t promised = (uint8_t)count;
-    _Alignas(struct cmsghdr) char room[CMSG_SPACE(sizeof(int) * MOUNTS_MAX)] = { 0 };
-    struct iovec iov = { &promised, 1 };
-    struct msghdr message = { .msg_iov = &iov, .msg_iovlen = 1 };
+    ssize_t n =
+        sys_send_fds(l->control[0], (struct iovec){ &promised, 1 }, fds, count, 0);
 
-    if (count) {
-        struct cmsghdr *c = NULL;
-
-        message.msg_control = room;
-        message.msg_controllen = CMSG_SPACE(sizeof(int) * count);
-        c = CMSG_FIRSTHDR(&message);
-        c->cmsg_level = SOL_SOCKET;
-        c->cmsg_type = SCM_RIGHTS;
-        c->cmsg_len = CMSG_LEN(sizeof(int) * count);
-        memcpy(CMSG_DATA(c), fds, sizeof(int) * count);
-    }
     /* A child that is gone has said why; that is read later. */
-    if (sendmsg(l->control[0], &message, MSG_NOSIGNAL) < 0 && errno != EPIPE &&
-        errno != ECONNRESET)
-        return fail_sys(err, "start the vessel");
+    if (n < 0 && n != -EPIPE && n != -ECONNRESET)
+        return fail_sys_rc(err, (int)n, "start the vessel");
     return 0;
 }
 

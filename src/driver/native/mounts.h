@@ -14,12 +14,13 @@
 
 #include <sys/types.h>
 
+#include "base/sys.h"
 #include "driver/native/script.h"
 #include "model/plan.h"
 
 #include "vial/error.h"
 
-#define MOUNTS_MAX 32
+#define MOUNTS_MAX SYS_SEND_FDS
 
 struct mount_fds {
     int fd[MOUNTS_MAX]; /* owned */

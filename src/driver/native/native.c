@@ -27,12 +27,14 @@
 #include "driver/native/janitor.h"
 #include "driver/native/launch.h"
 #include "driver/native/mounts.h"
+#include "driver/native/remains.h"
 #include "driver/native/root.h"
 #include "driver/native/seccomp.h"
 #include "driver/native/tier.h"
 #include "driver/native/zygote.h"
 #include "wire/weaken.h"
 
+#define NET_SLOT      2    /* where the twin leaves its network namespace */
 #define JOIN_SLOT     4    /* where descriptors of cgroups come in */
 #define SWEEP_A_FEW   8    /* foreign cgroups looked at on the way of an open */
 #define CLOSE_WAIT_MS 2000 /* for the kernel to empty a killed pid namespace */
@@ -40,6 +42,7 @@
 #define STEPS      1024                /* of a script, without a caller's mounts */
 #define ROOMY      (INT64_C(16) << 20) /* memory no child fills before its exec */
 #define TEXT_BYTES (256 << 10)
+#define LIGHT      (INT64_C(64) << 20) /* memory that may be given back a little later */
 
 #define CAP(name) (UINT64_C(1) << CAP_##name)
 /* What the guest needs to start and end programs of another user. */
@@ -52,7 +55,10 @@ struct native {
     struct janitor janitor;
     pid_t pid;          /* 0: none, or reaped */
     struct meter meter; /* where there is no cgroup */
+    int remains_fd;
     bool killed;
+    bool only_ours; /* nothing of the caller's is mounted in it */
+    bool is_light;  /* little memory can be in its file systems */
 };
 
 static struct native *native_of(struct vessel *vessel)
@@ -65,9 +71,10 @@ struct space {
     uint64_t flag;
 };
 
-/* The network namespace takes as long as the others and the child's first mounts
- * together: the child makes it while the parent gets ready. The cgroup namespace is
- * made by the child as well, once it is in its cgroup. */
+/* The network namespace takes as long as the others and the mounts together: the
+ * child's twin makes it meanwhile, or, where it can have none, the child itself, while
+ * the parent gets ready. The cgroup namespace is made by the child as well, once it is
+ * in its cgroup. */
 #define OF_THE_CHILD CLONE_NEWNET
 
 static const struct space spaces[] = {
@@ -125,10 +132,7 @@ static int judge_rootfs(const char *dir, struct root_options *o, struct vial_err
  * "0" is whoever writes, and moving oneself needs no lock over all others. */
 static void add_joining(struct script *s, const struct cgroup *c)
 {
-    if (c->kind != CGROUP_V1)
-        return;
-    script_add(s, OP_WAIT)->x = JOIN_SLOT;
-    for (size_t i = 0; i < CGROUP_DIRS; i++)
+    for (size_t i = 0; i < CGROUP_DIRS && c->kind == CGROUP_V1; i++)
         script_path(s, OP_WRITE_FD, "0", NULL, 0)->fd =
             SCRIPT_SLOT + JOIN_SLOT + (int)i;
 }
@@ -142,9 +146,33 @@ static int send_joining(const struct launch *l, const struct cgroup *c,
 
     for (size_t i = 0; i < CGROUP_DIRS; i++)
         fds[i] = c->dirs[i].join_fd >= 0 ? c->dirs[i].join_fd : c->dirs[0].join_fd;
-    if (fds[0] < 0) /* not allowed to make any */
+    if (c->kind != CGROUP_V1 || fds[0] < 0) /* born in it, or not allowed to make any */
         return launch_send(l, NULL, 0, err);
     return launch_send(l, fds, CGROUP_DIRS, err);
+}
+
+static void add_network(struct script *s)
+{
+    bool twin = RAW_SHARES && s->sharing;
+
+    if (weaken("net"))
+        return;
+    if (twin)
+        script_add(s, OP_SPLIT)->x = 2;
+    script_add(s, OP_UNSHARE)->x = OF_THE_CHILD;
+    script_add(s, OP_LOOPBACK)->slot = twin ? NET_SLOT : 0;
+}
+
+static void add_meeting(struct script *s)
+{
+    struct step *enter = NULL;
+
+    if (weaken("net") || !RAW_SHARES || !s->sharing)
+        return;
+    script_add(s, OP_MEET);
+    enter = script_add(s, OP_ENTER);
+    enter->fd = SCRIPT_SLOT + NET_SLOT;
+    enter->x = CLONE_NEWNET;
 }
 
 /* What the child can do while it does not know the rest yet. */
@@ -152,8 +180,7 @@ static void add_beginning(struct script *s, const struct launch *l)
 {
     /* Its copy of our end would keep it waiting for us after our death. */
     script_add(s, OP_CLOSE)->fd = l->control[0];
-    if (wanted_spaces() & OF_THE_CHILD)
-        script_add(s, OP_UNSHARE)->x = OF_THE_CHILD;
+    add_network(s);
     script_add(s, OP_WAIT)->x = ROOT_MOUNT_SLOT;
 }
 
@@ -178,11 +205,10 @@ static void add_end(struct script *s, const struct plan *plan, const struct laun
 
     if (!weaken("uts"))
         script_path(s, OP_HOSTNAME, plan->hostname, NULL, 0);
-    if (!weaken("net"))
-        script_add(s, OP_LOOPBACK);
     if (!weaken("cgroupns"))
         script_path(s, OP_UNSHARE, NULL, NULL, CLONE_NEWCGROUP);
     script_add(s, OP_KEYRING)->flags = STEP_OPTIONAL;
+    add_meeting(s);
     root_seal(s, o); /* before a mount could lie over what it masks with */
     root_attach_mounts(s, plan, o);
     bound = script_add(s, OP_BOUND);
@@ -197,33 +223,49 @@ static void add_end(struct script *s, const struct plan *plan, const struct laun
 #endif
 }
 
-static int write_script(struct script *s, const struct plan *plan,
-                        const struct cgroup *c, const struct launch *l,
-                        struct vial_error *err)
+static struct root_options options_of_root(void)
+{
+    uint32_t id = weaken("uid") ? 0 : IDMAP_PROGRAM;
+
+    return (struct root_options){ .uid = id,
+                                  .gid = id,
+                                  .shows = host_shows,
+                                  .weak_overlay = weaken("overlay"),
+                                  .weak_ro = weaken("ro"),
+                                  .weak_pid = weaken("pid"),
+                                  .weak_dev = weaken("dev"),
+                                  .weak_disk = weaken("disk"),
+                                  .weak_root = weaken("root"),
+                                  .weak_net = weaken("net"),
+                                  .weak_procmask = weaken("procmask"),
+                                  .weak_user = weaken("user"),
+                                  .weak_nosuid = weaken("nosuid"),
+                                  .weak_work = weaken("work"),
+                                  .weak_shm = weaken("shm") };
+}
+
+/* Up to the next word of ours, which comes when the rest is written. */
+static int write_root(struct script *s, const struct plan *plan, const struct launch *l,
+                      struct vial_error *err)
 {
     auto_host struct host host = { 0 };
-    uint32_t id = weaken("uid") ? 0 : IDMAP_PROGRAM;
-    struct root_options o = { .uid = id,
-                              .gid = id,
-                              .shows = host_shows,
-                              .weak_overlay = weaken("overlay"),
-                              .weak_ro = weaken("ro"),
-                              .weak_pid = weaken("pid"),
-                              .weak_dev = weaken("dev"),
-                              .weak_disk = weaken("disk"),
-                              .weak_root = weaken("root"),
-                              .weak_net = weaken("net"),
-                              .weak_procmask = weaken("procmask"),
-                              .weak_user = weaken("user"),
-                              .weak_nosuid = weaken("nosuid"),
-                              .weak_work = weaken("work"),
-                              .weak_shm = weaken("shm") };
+    struct root_options o = options_of_root();
 
     if (plan->rootfs ? judge_rootfs(plan->rootfs, &o, err) < 0
                      : host_read(&host, err) < 0)
         return -1;
     add_start(s, plan, l->privileged);
     root_build(s, &host, plan, &o);
+    script_add(s, OP_WAIT)->x = JOIN_SLOT;
+    return s->failed ? fail_memory(err) : 0;
+}
+
+/* While the child builds its root. */
+static int write_rest(struct script *s, const struct plan *plan, const struct cgroup *c,
+                      const struct launch *l, struct vial_error *err)
+{
+    struct root_options o = options_of_root();
+
     add_joining(s, c);
     add_end(s, plan, l, &o);
     return s->failed ? fail_memory(err) : 0;
@@ -281,14 +323,28 @@ static int prepare_jail(struct native *n, const struct plan *plan, int guest_fd,
     return 0;
 }
 
-static int join(struct native *n, const struct plan *plan, const struct launch *l,
-                struct vial_error *err)
+/* v2: to be born in it, it must be there. Elsewhere there is time for it now. */
+static int find_cgroup(struct native *n, const struct plan *plan, bool early,
+                       struct vial_error *err)
 {
+    if (weaken("cgroup") || early != cgroup_is_v2())
+        return 0;
+    if (cgroup_find(n->vessel.id, &n->cgroup, err) < 0)
+        return -1;
+    return early ? cgroup_create(&n->cgroup, &plan->limits, err) : 0;
+}
+
+static int join(struct native *n, const struct plan *plan, struct script *s,
+                const struct launch *l, struct vial_error *err)
+{
+    if (find_cgroup(n, plan, false, err) < 0)
+        return -1;
     if (n->cgroup.kind != CGROUP_NONE)
         janitor_start(&n->janitor, &n->cgroup, l->pidfd);
-    if (n->cgroup.kind != CGROUP_V1)
-        return 0;
-    if (cgroup_create(&n->cgroup, &plan->limits, err) < 0)
+    if (n->cgroup.kind == CGROUP_V1 &&
+        cgroup_create(&n->cgroup, &plan->limits, err) < 0)
+        return -1;
+    if (write_rest(s, plan, &n->cgroup, l, err) < 0)
         return -1;
     return send_joining(l, &n->cgroup, err);
 }
@@ -323,27 +379,20 @@ static struct script *make_script(const struct plan *plan)
     return script_new(steps, text, !limit || limit >= ROOMY);
 }
 
-/* v2: to be born in it, it must be there. Elsewhere there is time for it later. */
 static int begin(struct native *n, const struct plan *plan, struct script *script,
                  struct launch *l, int guest_fd, struct vial_error *err)
 {
-    bool early = !weaken("cgroup") && cgroup_is_v2();
     int into_fd = -1;
 
-    if (early && (cgroup_find(n->vessel.id, &n->cgroup, err) < 0 ||
-                  cgroup_create(&n->cgroup, &plan->limits, err) < 0))
+    if (find_cgroup(n, plan, true, err) < 0)
         return -1;
     if (n->cgroup.kind == CGROUP_V2)
         into_fd = n->cgroup.dirs[0].fd;
     if (launch_prepare(l, guest_fd, err) < 0)
         return -1;
     add_beginning(script, l);
-    if (launch_begin(l, script, wanted_spaces() & ~(uint64_t)OF_THE_CHILD, into_fd,
-                     err) < 0)
-        return -1;
-    if (early || weaken("cgroup"))
-        return 0;
-    return cgroup_find(n->vessel.id, &n->cgroup, err);
+    return launch_begin(l, script, wanted_spaces() & ~(uint64_t)OF_THE_CHILD, into_fd,
+                        err);
 }
 
 /* *REFUSED: this host does not allow namespaces. */
@@ -367,10 +416,10 @@ static int set_up(struct native *n, const struct plan *plan, int guest_fd,
     launch.privileged = privileged;
 
     failed = begin(n, plan, script, &launch, guest_fd, err) < 0 ||
-             launch_copy(&launch, guest_fd, err) < 0 ||
-             write_script(script, plan, &n->cgroup, &launch, err) < 0 ||
+             write_root(script, plan, &launch, err) < 0 ||
              launch_settle(&launch, script, plan, err) < 0 ||
-             join(n, plan, &launch, err) < 0 ||
+             launch_copy(&launch, guest_fd, err) < 0 ||
+             join(n, plan, script, &launch, err) < 0 ||
              prepare_jail(n, plan, guest_fd, err) < 0 ||
              launch_finish(&launch, script, err) < 0;
     /* The child's change of ids made the memory it shared with us secret. Two opens at
@@ -394,6 +443,8 @@ static void kill_vessel(struct vessel *vessel)
         return;
     if (n->cgroup.kind == CGROUP_NONE && n->pid > 0 && !n->killed)
         meter_look(&n->meter, n->pid); /* what dies with it is counted by nobody */
+    if (n->only_ours && n->remains_fd < 0 && !n->killed)
+        n->remains_fd = remains_take(vessel->death_fd);
     n->killed = true;
     (void)sys_pidfd_kill(vessel->death_fd, SIGKILL);
 }
@@ -426,6 +477,8 @@ static void usage_of(struct vessel *vessel, struct vessel_usage *out)
     *out = (struct vessel_usage){ 0 };
     if (n->cgroup.kind != CGROUP_NONE) {
         cgroup_read(&n->cgroup, out);
+        n->is_light =
+            out->usage.memory_peak_bytes > 0 && out->usage.memory_peak_bytes <= LIGHT;
     } else {
         if (n->killed)
             reap(n);
@@ -443,6 +496,9 @@ static void close_vessel(struct vessel *vessel)
 
     kill_vessel(vessel);
     reap(n);
+    if (n->is_light)
+        remains_leave(&n->remains_fd);
+    auto_fd_(&n->remains_fd);
     cgroup_remove(&n->cgroup);
     if (n->pid == 0)
         janitor_call_off(&n->janitor); /* it ends while we close the rest */
@@ -482,6 +538,8 @@ static int open_vessel(const struct plan *plan, int guest_fd, struct vessel **ou
                                  .path = PATH_SEARCH };
     cgroup_forget(&n->cgroup);
     n->janitor = JANITOR_NONE;
+    n->remains_fd = -1;
+    n->only_ours = plan->mount_count == 0 && !plan->rootfs;
     n->meter.memory_limit = plan->limits.memory_bytes;
     sys_make_id('v', n->vessel.id);
     if (set_up(n, plan, guest_fd, &refused, &why) < 0) {

@@ -35,6 +35,9 @@ int profile_compile(json_t *profile, struct blob out[PROFILE_FILTERS],
  * loading is most of what a filter costs. */
 int profile_join(struct blob filters[PROFILE_FILTERS], struct vial_error *err);
 
+/* Writes a filter anew, shorter, if that can be shown to say the same of every call. */
+int profile_shrink(struct blob *filter, struct vial_error *err);
+
 /* How many calls are allowed, refused …: { "default", "allowed", "refused", … }. */
 json_t *profile_summary(json_t *profile);
 

@@ -64,11 +64,58 @@ static inline long raw_call(long number, long a, long b, long c, long d, long e)
 #endif
 }
 
+/* What a new process runs; it never returns. */
+typedef void raw_run(void *arg);
+
+#if RAW_SHARES
+/* A process that finds nothing on its stack but what the registers hold. ARGS has that
+ * stack, and CLONE_VM. The pid, or -errno. */
+static inline long raw_clone(struct clone_args *args, raw_run *run, void *arg)
+{
+    #if defined(__x86_64__)
+    long rc = SYS_clone3;
+    register raw_run *fn __asm__("r8") = run;
+    register void *of __asm__("r9") = arg;
+
+    __asm__ volatile("syscall\n\t"
+                     "testq %%rax, %%rax\n\t"
+                     "jnz 1f\n\t"
+                     "xorl %%ebp, %%ebp\n\t"
+                     "movq %[of], %%rdi\n\t"
+                     "callq *%[fn]\n\t"
+                     "ud2\n"
+                     "1:"
+                     : "+a"(rc)
+                     : "D"(args), "S"(sizeof(*args)), [fn] "r"(fn), [of] "r"(of)
+                     : "rcx", "r11", "memory");
+    return rc;
+    #else
+    register long number __asm__("x8") = SYS_clone3;
+    register long x0 __asm__("x0") = (long)args;
+    register long x1 __asm__("x1") = sizeof(*args);
+    register raw_run *fn __asm__("x9") = run;
+    register void *of __asm__("x10") = arg;
+
+    __asm__ volatile("svc 0\n\t"
+                     "cbnz x0, 1f\n\t"
+                     "mov x29, xzr\n\t"
+                     "mov x30, xzr\n\t"
+                     "mov x0, %[of]\n\t"
+                     "blr %[fn]\n\t"
+                     "brk 0\n"
+                     "1:"
+                     : "+r"(x0)
+                     : "r"(number), "r"(x1), [fn] "r"(fn), [of] "r"(of)
+                     : "memory");
+    return x0;
+    #endif
+}
+#endif
+
 /* Runs RUN(ARG), which never returns, in a new process. With a STACK it shares our
  * memory; that holds RAW_STACK bytes, is aligned to 16, and must outlive the process or
  * its exec. Without (and always where RAW_SHARES is 0) it gets a copy. ARGS has the
  * flags and no stack. The pid, or -errno. */
-typedef void raw_run(void *arg);
 long raw_spawn(struct clone_args *args, void *stack, raw_run *run, void *arg);
 
 #endif

@@ -80,6 +80,7 @@ const char *script_op_name(unsigned op)
         [OP_COPY] = "copy",       [OP_CHDIR] = "chdir",       [OP_PIVOT] = "pivot",
         [OP_WRITE] = "write",     [OP_HOSTNAME] = "hostname", [OP_LOOPBACK] = "lo",
         [OP_UNSHARE] = "unshare", [OP_KEYRING] = "keyring",   [OP_BOUND] = "bound",
+        [OP_SPLIT] = "split",     [OP_MEET] = "meet",         [OP_ENTER] = "enter",
         [OP_STREAM] = "stream",   [OP_EXEC] = "exec",
     };
 

@@ -8,6 +8,9 @@
  * walks it and does nothing else. Strings are the script's own, or older than the
  * child.
  *
+ * Where the child lives in our memory it can have a twin, which shares its descriptors
+ * and namespaces, walks a few steps beside it, and ends.
+ *
  * The script lies in memory that parent and child share: a child can be walking its
  * first steps while the later ones are still being written, as long as an OP_WAIT
  * stands between them.
@@ -46,8 +49,11 @@ enum step_op {
     OP_PIVOT,    /* the current directory becomes the root; the old one goes */
     OP_WRITE,    /* B into the file A of procfs */
     OP_HOSTNAME, /* A */
-    OP_LOOPBACK, /* up */
+    OP_LOOPBACK, /* up; its namespace -> SLOT */
     OP_UNSHARE,  /* X */
+    OP_SPLIT,    /* the next X steps are a twin's; the child goes on behind them */
+    OP_MEET,     /* until the twin is done */
+    OP_ENTER,    /* fd: a namespace of kind X */
     OP_KEYRING,  /* a new empty session keyring */
     OP_BOUND,    /* bounding set becomes X; Y: capabilities kept over exec */
     OP_STREAM,   /* fd becomes WIRE_FD, the null device 0 to 2, all else closes */
@@ -85,8 +91,9 @@ struct script {
     bool failed;  /* sticky: no room */
     bool sharing; /* the child lives in our memory, on STACK */
     struct step scratch;
-    _Alignas(16) unsigned char stack[RAW_STACK]; /* the child's */
-    struct step steps[];                         /* then the texts */
+    _Alignas(16) unsigned char stack[RAW_STACK];      /* the child's */
+    _Alignas(16) unsigned char twin_stack[RAW_STACK]; /* its twin's */
+    struct step steps[];                              /* then the texts */
 };
 
 /* What the child tells through its control socket; nothing at all means that

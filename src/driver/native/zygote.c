@@ -262,21 +262,10 @@ int zygote_open(const struct plan *plan, const struct zygote_options *options,
 static int send_order(const struct zygote *z, const struct pack *jail, const int *fds,
                       size_t count, struct vial_error *err)
 {
-    _Alignas(struct cmsghdr) char room[CMSG_SPACE(sizeof(int) * ZYGOTE_FDS)] = { 0 };
-    struct iovec iov = { jail->data, jail->len };
-    struct msghdr message = { .msg_iov = &iov,
-                              .msg_iovlen = 1,
-                              .msg_control = room,
-                              .msg_controllen = CMSG_SPACE(sizeof(int) * count) };
-    struct cmsghdr *c = CMSG_FIRSTHDR(&message);
+    ssize_t n = sys_send_fds(z->control, (struct iovec){ jail->data, jail->len }, fds,
+                             count, 0);
 
-    c->cmsg_level = SOL_SOCKET;
-    c->cmsg_type = SCM_RIGHTS;
-    c->cmsg_len = CMSG_LEN(sizeof(int) * count);
-    memcpy(CMSG_DATA(c), fds, sizeof(int) * count);
-    if (sendmsg(z->control, &message, MSG_NOSIGNAL) < 0)
-        return fail_sys(err, "order a child from the zygote");
-    return 0;
+    return n < 0 ? fail_sys_rc(err, (int)n, "order a child from the zygote") : 0;
 }
 
 static int order(const struct zygote *z, struct vessel *vessel, int socket,
