@@ -63,7 +63,7 @@ char *shape_key(const struct driver *driver, const struct plan *plan)
     /* A runtime is asked for as a wall: a vessel without it is another one. */
     add_text(&s, c->runtime);
     add_text(&s, c->prefix);
-    str_printf(&s, "%u:%u\n", c->uid, c->gid);
+    str_printf(&s, "%u:%u %d\n", c->uid, c->gid, (int)c->nproc);
     str_printf(&s, "%d %lld %lld %lld %lld %lld\n", (int)plan->network,
                (long long)l->disk_bytes, (long long)l->tmp_bytes, (long long)l->inodes,
                (long long)l->open_files, (long long)l->file_bytes);
@@ -166,6 +166,7 @@ static void copy_container(struct plan_container *to, const struct plan_containe
     to->prefix = copy(from->prefix, failed);
     to->uid = from->uid;
     to->gid = from->gid;
+    to->nproc = from->nproc;
     to->open_ms = from->open_ms;
     to->retries = from->retries;
     to->retry_ms = from->retry_ms;

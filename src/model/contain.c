@@ -93,6 +93,8 @@ static int check_none(const struct draft *d, struct vial_error *err)
         return unsupported(driver, "a container network", err);
     if (d->req->user && !str_eq(d->req->user, d->settings->defaults.user))
         return unsupported(driver, "another user", err);
+    if (d->req->nproc != d->settings->defaults.nproc)
+        return unsupported(driver, "a ulimit of processes; 'pids' it always has", err);
     if (asks_list(d, FIELD_ID_dns))
         return unsupported(driver, "name servers", err);
     if (asks_list(d, FIELD_ID_ports))
@@ -230,6 +232,7 @@ int contain_build(struct draft *d, struct vial_error *err)
     if (add_prefix(d, err) < 0 || add_user(d, err) < 0 || add_runtime(d, err) < 0 ||
         caches_build(d, err) < 0)
         return -1;
+    d->plan->container.nproc = d->req->nproc == 1; /* "pids" */
     if (d->plan->network == NETWORK_NONE)
         return check_offline(d, err);
     if (add_network(d, err) < 0 || add_dns(d, err) < 0)
@@ -270,7 +273,7 @@ static int judge_network(const struct plan *plan, const struct policy *policy,
 static int judge_none(const struct plan_container *c, struct vial_error *err)
 {
     if (c->network_name || c->runtime || c->prefix || c->dns.count || c->port_count ||
-        c->cache_count || c->uid || c->gid)
+        c->cache_count || c->uid || c->gid || c->nproc)
         return contain_odd("a container without an image", err);
     return 0;
 }

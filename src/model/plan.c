@@ -241,8 +241,9 @@ static json_t *container(const struct plan_container *c)
         return json_null();
     if (c->uid)
         str_printf(&user, "%u:%u", c->uid, c->gid);
-    return json_pack("{s:o*, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:I}", "user",
-                     user.len ? text(user.data) : NULL, "prefix", text(c->prefix),
+    return json_pack("{s:o*, s:o*, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:I}",
+                     "user", user.len ? text(user.data) : NULL, "nproc",
+                     c->nproc ? text("pids") : NULL, "prefix", text(c->prefix),
                      "runtime", text(c->runtime), "network_name", text(c->network_name),
                      "dns", list(&c->dns), "ports", ports(c), "caches", caches(c),
                      "open_ms", (json_int_t)c->open_ms, "retries",

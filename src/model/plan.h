@@ -61,6 +61,7 @@ struct plan_container {
     size_t cache_count;
     char *runtime;     /* NULL: the engine's default */
     unsigned uid, gid; /* who the program is; 0: as the driver sees fit */
+    bool nproc;        /* RLIMIT_NPROC as limits.pids */
     char *prefix;      /* of names and labels; never NULL where an engine is used */
     int64_t open_ms, retries, retry_ms;
 };

@@ -225,6 +225,14 @@ def test_open_files_are_limited(run):
     assert r["stdout"] == "64\n64\n"
 
 
+def test_processes_are_limited_by_ulimit_where_that_is_asked_for(run):
+    """covers: FR-020-60"""
+    r = run("--nproc", "pids", "--pids", "70", "bash", "ulimit -u; ulimit -Hu; cat /sys/fs/cgroup/pids*/pids.max")
+    limits = r["stdout"].split()
+    assert len(limits) == 3 and set(limits) == {"71"}, r
+    assert run("--pids", "70", "bash", "ulimit -u")["stdout"] != "71\n"
+
+
 def test_a_time_out_kills_what_is_inside(run, api):
     """covers: FR-020-22 FR-020-25"""
     mark = "97%d" % os.getpid()

@@ -73,12 +73,13 @@ def test_containers_are_listed_and_are_gone_after_use(acode, repo, containers):
 
 
 def test_the_defaults_are_the_documents(acode):
-    """AC-004 AC-005; covers: FR-020-51 FR-020-53 FR-020-56 FR-020-59 FR-020-66"""
+    """AC-004 AC-005; covers: FR-020-51 FR-020-53 FR-020-56 FR-020-59 FR-020-60 FR-020-66"""
     plan = json.loads(acode("plan", "--driver", "docker", "python", "1").out)
     limits = plan["limits"]
     assert limits["milli_cpus"] == 1000 and limits["memory_bytes"] == 512 << 20
     assert limits["pids"] == 256 and limits["open_files"] == 1024
     assert plan["network"] == "none" and plan["container"]["prefix"] == "acode"
+    assert plan["container"]["nproc"] == "pids"
 
 
 def test_caches_are_named_with_the_documents_prefix(acode):

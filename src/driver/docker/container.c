@@ -143,16 +143,25 @@ static json_t *ulimit(const char *name, int64_t value)
                      (json_int_t)value);
 }
 
-/* For the guest, which gives programs the exact ones. None on processes: the
- * kernel counts those of a user all over the host, and PidsLimit counts the
- * container's. */
-static json_t *ulimits(const struct limits *l)
+/* One process more than the limit, for the guest, and one for who waits beside it. */
+static int64_t all_pids(const struct limits *l, enum place place)
 {
+    return l->pids + (place == PLACE_EXEC ? 2 : 1);
+}
+
+/* For the guest, which gives programs the exact ones. None on processes unless asked
+ * for: the kernel counts those of a user all over the host, and PidsLimit counts the
+ * container's. */
+static json_t *ulimits(const struct plan *plan, enum place place)
+{
+    const struct limits *l = &plan->limits;
     json_t *list = json_array();
     int64_t files = l->open_files > GUEST_FDS ? l->open_files : GUEST_FDS;
 
     (void)json_array_append_new(list, ulimit("core", 0));
     (void)json_array_append_new(list, ulimit("nofile", files));
+    if (plan->container.nproc && l->pids > 0)
+        (void)json_array_append_new(list, ulimit("nproc", all_pids(l, place)));
     return list;
 }
 
@@ -182,18 +191,15 @@ static json_t *security(const struct container_options *o)
                      json_sprintf("seccomp=%s", o->seccomp));
 }
 
-/* Swap is off: MemorySwap counts memory and swap together. One process more than
- * the limit, for the guest, and one for who waits beside it. */
+/* Swap is off: MemorySwap counts memory and swap together. */
 static void add_limits(json_t *host, const struct limits *l, enum place place)
 {
-    int64_t ours = place == PLACE_EXEC ? 2 : 1;
-
     if (l->memory_bytes > 0) {
         json_object_set_new(host, "Memory", json_integer(l->memory_bytes));
         json_object_set_new(host, "MemorySwap", json_integer(l->memory_bytes));
     }
     if (l->pids > 0)
-        json_object_set_new(host, "PidsLimit", json_integer(l->pids + ours));
+        json_object_set_new(host, "PidsLimit", json_integer(all_pids(l, place)));
     if (l->milli_cpus > 0)
         json_object_set_new(host, "NanoCpus", json_integer(l->milli_cpus * 1000000));
 }
@@ -269,7 +275,7 @@ static json_t *host_config(const struct plan *plan, const struct container_optio
         "SecurityOpt", security(o), "NetworkMode", network_of(plan), "IpcMode",
         "private", "CgroupnsMode", "private", "Mounts", mounts(plan, o), "Tmpfs",
         tmpfs(plan, o), "ShmSize", (json_int_t)plan->limits.tmp_bytes, "Ulimits",
-        ulimits(&plan->limits), "LogConfig", "Type", "none", "RestartPolicy", "Name",
+        ulimits(plan, o->place), "LogConfig", "Type", "none", "RestartPolicy", "Name",
         "no", "PublishAllPorts", 0, "OomKillDisable", 0, "MaskedPaths", masked_paths());
 
     if (!host)

@@ -7,7 +7,7 @@
 
 #include "base/fail.h"
 
-#define VERSION  2u
+#define VERSION  3u
 #define PATH_LEN 4095u
 #define NAME_LEN 512u
 
@@ -59,6 +59,7 @@ static void pack_container(struct pack *p, const struct plan_container *c)
 {
     pack_u32(p, c->uid);
     pack_u32(p, c->gid);
+    pack_u32(p, c->nproc);
     pack_u64(p, (uint64_t)c->open_ms);
     pack_u64(p, (uint64_t)c->retries);
     pack_u64(p, (uint64_t)c->retry_ms);
@@ -249,6 +250,7 @@ static void read_container(struct unpack *u, struct plan_container *c)
 {
     c->uid = unpack_u32(u);
     c->gid = unpack_u32(u);
+    c->nproc = unpack_u32(u) != 0;
     c->open_ms = read_amount(u);
     c->retries = read_amount(u);
     c->retry_ms = read_amount(u);
