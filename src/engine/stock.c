@@ -3,7 +3,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/fail.h"
@@ -59,8 +58,7 @@ static uint64_t weight(const struct stock *s)
     return s->pss_bytes ? s->pss_bytes : WEIGHED;
 }
 
-/* One more would not be more than all may weigh together. */
-static bool has_room(const struct stock *s)
+bool stock_has_room(const struct stock *s)
 {
     const struct pool *p = s->pool;
     uint64_t total = weight(s);
@@ -268,7 +266,7 @@ static void refill(struct stock *s)
 static bool can_refill(const struct stock *s, unsigned want)
 {
     return s->idle_count + s->making < want + s->queue.count &&
-           clock_now_ns() >= s->retry_ns && has_room(s);
+           clock_now_ns() >= s->retry_ns && stock_has_room(s);
 }
 
 static void *help(void *context)
@@ -290,12 +288,11 @@ static void *help(void *context)
 /* One thread fills as fast as a core goes; with many lacking, others join it. */
 static void call_help(struct stock *s, unsigned want)
 {
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
     pthread_t thread;
 
     /* What one weighs must be known before there are many. */
     if (s->refills == 0 || s->idle_count + s->making + LACKING > want ||
-        s->helpers >= HELPERS_MAX || (long)s->helpers + 1 >= cores ||
+        s->helpers >= HELPERS_MAX || s->helpers + 1 >= s->pool->cores ||
         threads_start(&thread, help, s) != 0)
         return;
     (void)pthread_detach(thread);
@@ -351,6 +348,8 @@ void *stock_work(void *context)
 {
     struct stock *s = context;
     struct pool *p = s->pool;
+    const struct driver *driver = s->driver;
+    struct zygote *last = NULL;
     int64_t next_tick_ns = 0;
 
     (void)pthread_mutex_lock(&p->lock);
@@ -375,10 +374,13 @@ void *stock_work(void *context)
     while (s->helpers > 0)
         (void)pthread_cond_wait(&s->changed, &p->lock);
     empty(s);
+    last = atomic_exchange(&s->zygote, NULL);
     s->ended = true;
     queue_dismiss(&s->queue);
     (void)pthread_mutex_unlock(&p->lock);
-    drop_zygote(s);
+    /* From here on the next who adds a stock may free this one. */
+    if (last)
+        driver->zygote_close(last);
     (void)pthread_mutex_lock(&p->lock);
     p->threads--;
     (void)pthread_cond_broadcast(&p->changed);

@@ -49,8 +49,9 @@ struct stock {
 };
 
 struct pool {
-    struct vial_engine *engine; /* borrowed; constant, as the next five */
+    struct vial_engine *engine; /* borrowed; constant, as the next six */
     unsigned target, ceiling, idle_s;
+    unsigned cores; /* asking for them means reading a file */
     uint64_t memory_bytes;
     struct strv imports;
     struct reaper reaper;
@@ -66,6 +67,8 @@ struct pool {
 /* The thread of a stock: fills it, and ends with it. */
 void *stock_work(void *context);
 unsigned stock_wanted(const struct stock *s);
+/* One more would not be more than all may weigh together. */
+bool stock_has_room(const struct stock *s);
 /* One of its vessels has been given to somebody. */
 void stock_count_taken(struct stock *s);
 void stock_free(struct stock *s);
