@@ -44,6 +44,7 @@ static struct stock *stock_new(struct pool *p, const struct driver *driver,
     s->key = strdup(key);
     s->idle = calloc(STOCK_MAX, sizeof(*s->idle));
     s->hatches = shape_can_hatch(driver, plan);
+    s->prestarts = shape_can_prestart(driver, plan);
     s->used_ns = clock_now_ns();
     if (!s->key || !s->idle || shape_template(plan, &s->plan, NULL) < 0) {
         stock_free(s);
@@ -215,7 +216,8 @@ bool pool_take(struct pool *p, const struct driver *driver, const struct plan *p
     bool alive = false;
 
     if (!shape_can_wait(driver, plan) ||
-        (shape_can_hatch(driver, plan) && !shape_may_use_hatched(plan)))
+        ((shape_can_hatch(driver, plan) || shape_can_prestart(driver, plan)) &&
+         !shape_may_use_hatched(plan)))
         return count_unfit(p);
     key = shape_key(driver, plan);
     if (!key)
@@ -368,16 +370,17 @@ static json_t *stock_json(const struct stock *s)
     const struct limits *l = &s->plan->limits;
 
     return json_pack(
-        "{s:s, s:s?, s:s?, s:I, s:i, s:b, s:b, s:i, s:i, s:I, s:I, s:I, s:I, s:I, s:f, s:I, s:i, "
+        "{s:s, s:s?, s:s?, s:I, s:i, s:b, s:b, s:b, s:i, s:i, s:I, s:I, s:I, s:I, s:I, s:f, s:I, s:i, "
         "s:s?}",
         "driver", s->driver->name, "language", s->plan->language, "image",
         s->plan->image, "memory_bytes", (json_int_t)l->memory_bytes, "pids",
-        (int)l->pids, "hatches", s->hatches, "zygote", s->zygote != NULL, "wanted",
-        (int)stock_wanted(s), "idle", (int)s->idle_count, "taken", (json_int_t)s->taken,
-        "missed", (json_int_t)s->missed, "lost", (json_int_t)s->lost, "refills",
-        (json_int_t)s->refills, "failures", (json_int_t)s->failures, "refill_ms",
-        s->refill_ms, "pss_bytes", (json_int_t)s->pss_bytes, "zygotes", (int)s->zygotes,
-        "error", s->why.code[0] ? s->why.message : NULL);
+        (int)l->pids, "hatches", s->hatches, "prestarts", s->prestarts, "zygote",
+        s->zygote != NULL, "wanted", (int)stock_wanted(s), "idle", (int)s->idle_count,
+        "taken", (json_int_t)s->taken, "missed", (json_int_t)s->missed, "lost",
+        (json_int_t)s->lost, "refills", (json_int_t)s->refills, "failures",
+        (json_int_t)s->failures, "refill_ms", s->refill_ms, "pss_bytes",
+        (json_int_t)s->pss_bytes, "zygotes", (int)s->zygotes, "error",
+        s->why.code[0] ? s->why.message : NULL);
 }
 
 json_t *pool_json(struct pool *p)

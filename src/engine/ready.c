@@ -52,24 +52,37 @@ static int send_pending(const struct ready *r, int64_t until_ns, struct vial_err
     return link_out_of_memory(r->link) ? fail_memory(err) : 0;
 }
 
+static int hear(const struct ready *r, int64_t until_ns, struct vial_error *err)
+{
+    uint8_t bytes[1024];
+    ssize_t n = 0;
+
+    if (wait_for(r->vessel, POLLIN, until_ns, err) < 0)
+        return -1;
+    n = recv(r->vessel->stream_fd, bytes, sizeof bytes, MSG_DONTWAIT);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return 0;
+    if (n <= 0)
+        return fail(err, VIAL_E_GUEST, "start the guest: it went away at once");
+    return link_feed(r->link, bytes, (size_t)n, err);
+}
+
 static int hear_hello(const struct ready *r, int64_t until_ns, struct vial_error *err)
 {
-    uint8_t bytes[256];
-
-    while (!link_is_up(r->link)) {
-        ssize_t n = 0;
-
-        if (wait_for(r->vessel, POLLIN, until_ns, err) < 0)
+    while (!link_is_up(r->link))
+        if (hear(r, until_ns, err) < 0)
             return -1;
-        n = recv(r->vessel->stream_fd, bytes, sizeof bytes, MSG_DONTWAIT);
-        if (n < 0 && (errno == EAGAIN || errno == EINTR))
-            continue;
-        if (n <= 0)
-            return fail(err, VIAL_E_GUEST, "start the guest: it went away at once");
-        if (link_feed(r->link, bytes, (size_t)n, err) < 0)
-            return -1;
-    }
     return 0;
+}
+
+int ready_talk(struct ready *r, int64_t until_ns, struct vial_error *err)
+{
+    return send_pending(r, until_ns, err) < 0 ? -1 : hear(r, until_ns, err);
+}
+
+void ready_hush(struct ready *r)
+{
+    link_rebind(r->link, &silence, NULL);
 }
 
 /* The frame carries the descriptor by which the guest reaches the interpreter. */

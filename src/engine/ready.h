@@ -16,6 +16,7 @@ struct ready {
     struct link *link;
     struct vessel_usage before; /* what making it has used */
     double queued_ms;           /* how long its taker had to wait for it */
+    uint32_t channel;           /* where an interpreter waits (prestart.h), or 0 */
 };
 
 /* Opens a vessel of PLAN, which outlives it. Nothing is left behind by a failure. */
@@ -23,6 +24,10 @@ int ready_open(struct vial_engine *e, const struct driver *driver,
                const struct plan *plan, struct ready *out, struct vial_error *err);
 /* Puts an interpreter of ZYGOTE's into it. After a failure it must be closed. */
 int ready_hatch(struct ready *r, struct zygote *zygote, struct vial_error *err);
+/* For whoever prepares it: sends what is queued and hears what comes, once. */
+int ready_talk(struct ready *r, int64_t until_ns, struct vial_error *err);
+/* Nobody listens any more until it is taken. */
+void ready_hush(struct ready *r);
 /* Nothing more is done to it: what it has used so far is not its taker's. */
 void ready_settle(struct ready *r);
 /* Neither the guest nor its stream has ended. */

@@ -183,6 +183,7 @@ static bool take_vessel(struct run *r)
     r->link = ready.link;
     r->before = ready.before;
     r->queued_ms = ready.queued_ms;
+    r->waiting_channel = ready.channel;
     return true;
 }
 

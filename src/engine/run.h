@@ -45,6 +45,7 @@ struct run {
     struct stock *stock;        /* where it was taken from; NULL: it was opened */
     struct vessel_usage before; /* used up before this run began */
     double queued_ms;           /* waited for a vessel that was being made */
+    uint32_t waiting_channel;   /* where its interpreter waits, or 0 */
     int64_t started_ns, opened_ns, ended_ns;
 
     struct loop loop;

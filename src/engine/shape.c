@@ -28,6 +28,15 @@ bool shape_can_hatch(const struct driver *driver, const struct plan *plan)
            str_eq(plan->workdir, "/work");
 }
 
+/* "node {dir}/main.js" of a language whose own places are the vessel's. */
+bool shape_can_prestart(const struct driver *driver, const struct plan *plan)
+{
+    return driver->waits && plan->language && !plan->rootfs && plan->argv_own == 2 &&
+           plan->argv.count >= 2 && plan->compile_argv.count == 0 &&
+           plan->code.len == 0 && str_eq(plan->argv.items[0], "node") &&
+           str_eq(plan->argv.items[1], "{dir}/main.js");
+}
+
 static void add_text(struct str *s, const char *text)
 {
     str_printf(s, "%s\n", text ? text : "-");
@@ -58,7 +67,7 @@ char *shape_key(const struct driver *driver, const struct plan *plan)
     str_printf(&s, "%d %lld %lld %lld %lld %lld\n", (int)plan->network,
                (long long)l->disk_bytes, (long long)l->tmp_bytes, (long long)l->inodes,
                (long long)l->open_files, (long long)l->file_bytes);
-    if (shape_can_hatch(driver, plan)) {
+    if (shape_can_hatch(driver, plan) || shape_can_prestart(driver, plan)) {
         add_some(&s, &plan->argv, plan->argv_own);
         add_some(&s, &plan->env, plan->env_own);
     }
@@ -95,7 +104,7 @@ static bool is_read_at_start(const char *entry)
         "PYTHON",  "LD_",    "LC_",   "LANG",  "GLIBC_", "MALLOC_", "OPENSSL_",
         "SSL_",    "TZ",     "OMP_",  "GOTO",  "OPENBL", "MKL_",    "BLIS_",
         "NUMEXPR", "NPY_",   "NUMPY", "PANDA", "MPL",    "GCONV_",  "NLSP",
-        "LOCPATH", "TMPDIR", "XDG_",  "HOME=",
+        "LOCPATH", "TMPDIR", "XDG_",  "HOME=", "NODE_",  "UV_",     "ICU_",
     };
 
     for (size_t i = 0; i < sizeof(prefixes) / sizeof(*prefixes); i++)
@@ -119,6 +128,9 @@ bool shape_may_use_hatched(const struct plan *plan)
 {
     size_t total = 0;
 
+    if (str_eq(plan->argv.items[0], "node") &&
+        (!str_eq(plan->cwd, plan->workdir) || strv_has(&plan->end_on, "disk")))
+        return false;
     for (size_t i = plan->env_own; i < plan->env.count; i++)
         if (is_read_at_start(plan->env.items[i]))
             return false;

@@ -24,6 +24,8 @@ bool shape_needs_limits(const struct limits *open, const struct plan *plan);
 
 /* An interpreter can wait in the vessel for PLAN's code. */
 bool shape_can_hatch(const struct driver *driver, const struct plan *plan);
+/* One can be started there, ahead of its program. */
+bool shape_can_prestart(const struct driver *driver, const struct plan *plan);
 /* The one that waits does not differ from one started with PLAN's environment and
  * files. */
 bool shape_may_use_hatched(const struct plan *plan);

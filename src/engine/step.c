@@ -10,6 +10,7 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/fail.h"
+#include "engine/prestart.h"
 #include "engine/run.h"
 #include "engine/words.h"
 #include "wire/weaken.h"
@@ -38,6 +39,16 @@ static bool has_input(const struct run *r)
     return !r->compiling && (input_is_live(r) || r->plan->stdin_data.len > 0);
 }
 
+/* It has started, and only goes on now. The deadline is the host's alone: when it was
+ * told its own, nobody knew of this run. */
+static int queue_go(struct run *r, struct vial_error *err)
+{
+    r->exec_channel = r->waiting_channel;
+    r->waiting_channel = 0;
+    r->started = true;
+    return prestart_go(r->link, r->exec_channel, r->plan, r->vessel, has_input(r), err);
+}
+
 static int queue_exec(struct run *r, int64_t wall_ms, struct vial_error *err)
 {
     auto_strv struct strv argv = { 0 };
@@ -45,6 +56,8 @@ static int queue_exec(struct run *r, int64_t wall_ms, struct vial_error *err)
     auto_free char *cwd = words_cwd(r->plan, r->vessel, r->plan->cwd);
     struct exec_message m;
 
+    if (r->waiting_channel)
+        return queue_go(r, err);
     make_argv(r, &argv);
     words_env(r->plan, r->vessel, &env);
     if (!strv_ok(&argv) || !strv_ok(&env) || !cwd)

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/fail.h"
 #include "driver/weigh.h"
+#include "engine/prestart.h"
 #include "engine/threads.h"
 
 #define LACKING      3 /* as many, and another thread helps */
@@ -164,12 +165,32 @@ static void have_zygote(struct stock *s, struct vial_error *err)
     (void)pthread_mutex_unlock(&s->nursery);
 }
 
+/* Without, it is the vessel that waits, as for any other language. */
+static int make_prestarted(struct stock *s, struct ready *out, struct vial_error *err)
+{
+    struct vial_engine *e = s->pool->engine;
+
+    if (ready_open(e, s->driver, s->plan, out, err) < 0)
+        return -1;
+    if (prestart_make(out, s->plan, e->settings->share_dir, err) == 0)
+        return 0;
+    s->prestart_retry_ns = clock_now_ns() + PAUSE_MAX * MS_NS;
+    ready_close(out);
+    return ready_open(e, s->driver, s->plan, out, err);
+}
+
 /* A zygote that fails is replaced; whatever it was, a new one knows nothing of it.
  * Without an interpreter that waits, a vessel still does. */
 static int make(struct stock *s, struct ready *out, double *ms, struct vial_error *err)
 {
-    int64_t start_ns = 0;
+    int64_t start_ns = clock_now_ns();
 
+    if (s->prestarts && start_ns >= s->prestart_retry_ns) {
+        int rc = make_prestarted(s, out, err);
+
+        *ms = clock_ms_between(start_ns, clock_now_ns());
+        return rc;
+    }
     for (int tries = 0; tries < ZYGOTE_TRIES; tries++) {
         have_zygote(s, err);
         start_ns = clock_now_ns();

@@ -20,8 +20,9 @@ struct stock {
     const struct driver *driver;
     struct plan *plan;
     char *key;
-    bool hatches;      /* constant: interpreters wait inside */
-    atomic_uint users; /* vessels taken from here that still exist */
+    bool hatches, prestarts; /* constant: interpreters wait inside (zygote, prestart) */
+    atomic_llong prestart_retry_ns; /* after a failure */
+    atomic_uint users;              /* vessels taken from here that still exist */
 
     pthread_cond_t changed; /* for its thread */
     struct ready *idle;     /* ceiling of them */

@@ -2,17 +2,19 @@
 """The socket by which a container's guest reaches us, and how things go on without it."""
 import glob
 import os
+import signal
 import socket
 import subprocess
 
 from conftest import PATIENCE, VIAL
+from engine import wait_for
 from test_faults import proxy  # noqa: F401 (a fixture)
 
 CALL = """
 import socket
 s = socket.socket(socket.AF_UNIX)
 try:
-    s.connect("/.vial-line")
+    s.connect("/.vial-line/line")
     print("connected")
 except OSError as e:
     print(e.errno)
@@ -20,12 +22,13 @@ except OSError as e:
 
 
 def lines():
-    return set(glob.glob("/tmp/vial-%d/*/line" % os.geteuid()))
+    return set(glob.glob("/tmp/vial-%d/*/tmp/line" % os.geteuid()))
 
 
-def test_a_program_finds_nobody_at_the_line(run):
-    """ECONNREFUSED, or EACCES where a filter is faster."""
-    assert run("python", CALL)["stdout"] in ("111\n", "13\n")
+def test_a_program_finds_no_line(run):
+    """ENOENT, or EACCES where Landlock is faster."""
+    assert run("python", CALL)["stdout"] in ("2\n", "13\n")
+    assert run("bash", "ls -A /.vial-line 2>/dev/null | wc -l")["stdout"] == "0\n"
 
 
 def test_nothing_of_the_line_is_left(run):
@@ -48,6 +51,21 @@ def test_a_line_that_is_dead_costs_nothing_but_time(run, proxy):  # noqa: F811
     r = run("--stdin", "word", "bash", "head -c 300000 /dev/zero | wc -c; cat",
             DOCKER_HOST=proxy.address)
     assert dead and (r["verdict"], r["stdout"]) == ("ok", "300000\nword"), r
+
+
+def test_closing_waits_for_no_engine(engine, env, api):
+    """Which removes the container when it can. covers: NFR-020-23"""
+    p = subprocess.Popen([VIAL, "run", "--driver", "docker", "bash",
+                          "echo up; read x; echo got $x"], env=env, cwd="/",
+                         stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert p.stdout.readline() == b"up\n"
+    engine.daemon.send_signal(signal.SIGSTOP)
+    try:
+        out, _ = p.communicate(b"word\n", timeout=PATIENCE)
+    finally:
+        engine.daemon.send_signal(signal.SIGCONT)
+    assert (p.returncode, out) == (0, b"got word\n")
+    assert wait_for(lambda: not api.ours(), 20)
 
 
 def test_an_engine_that_does_not_see_our_directory_runs_without_a_line(env, tmp_path):

@@ -124,6 +124,14 @@ def test_every_error_code_has_a_meaning(vial):
     assert len(vial("errors").text.splitlines()) == len(rows)
 
 
+def test_one_code_can_be_looked_up(vial):
+    want = "VIAL-CAP  A value exceeds what the policy allows; nothing is clipped.\n"
+    assert vial("errors", "VIAL-CAP").text == vial("errors", "cap").text == want
+    assert [row["code"] for row in vial("errors", "--json", "CAP").json] == ["VIAL-CAP"]
+    done = vial("errors", "VIAL-CAPP")
+    assert done.status == 125 and "did you mean 'VIAL-CAP'?" in done.errors
+
+
 # covers: C-02
 def test_languages_are_listed_with_their_version(vial):
     rows = {row["name"]: row for row in vial("languages", "--json").json}

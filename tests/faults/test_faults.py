@@ -189,7 +189,7 @@ SETUP_CALLS = ["clone3", "socketpair", "memfd_create", "mount", "open_tree", "mo
                "seccomp", "landlock_create_ruleset", "landlock_add_rule",
                "landlock_restrict_self", "setrlimit", "prlimit64", "close_range", "ioctl",
                "unshare", "setsid", "chdir", "fchdir", "dup2", "dup3", "pipe2", "timerfd_create",
-               "pidfd_open", "epoll_create1", "signalfd4"]
+               "pidfd_open", "epoll_create1", "signalfd4", "setns", "futex"]
 
 
 @pytest.mark.parametrize("name", SETUP_CALLS)

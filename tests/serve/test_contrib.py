@@ -103,3 +103,15 @@ def test_the_socket_unit_and_the_daemon_mean_the_same_place():
     assert "ListenStream=/run/vial/vial.sock" in read("systemd/vial.socket")
     with open(os.path.join(ROOT, "src/serve/listen.c"), encoding="utf-8") as file:
         assert '"/run/vial/vial.sock"' in file.read()
+
+
+def test_the_unit_covers_nothing_that_vessels_are_made_of():
+    """A mount below /usr or /etc, or over a part of /proc, that is, as some of systemd's
+    settings make them; and systemd takes no directory away from the front."""
+    with open(os.path.join(ROOT, "contrib/systemd/vial.service"), encoding="utf-8") as file:
+        names = {line.split("=")[0] for line in file if "=" in line and line[0] not in "#["}
+    assert {"ProtectSystem", "SystemCallFilter", "CapabilityBoundingSet"} <= names
+    assert not names & {"ProtectKernelModules", "ProtectKernelLogs", "ProtectKernelTunables",
+                        "ProtectProc", "ProcSubset", "ProtectControlGroups", "InaccessiblePaths",
+                        "ConfigurationDirectory", "LogsDirectory", "RestrictNamespaces",
+                        "ProtectHostname", "MemoryDenyWriteExecute"}

@@ -288,7 +288,7 @@ static void expect_line(struct scratch *s, enum place place, bool shown)
     auto_free char *text = NULL;
 
     o.place = place;
-    o.line_path = "/tmp/vial-7/p-1/line";
+    o.line_dir = "/tmp/vial-7/p-1/tmp";
     use_settings(s, "");
     assert_int_equal(parse_request("{\"command\": [\"x\"]}", &req, &err), 0);
     assert_int_equal(plan_request(s->settings, req, "docker", &plan, &err), 0);
@@ -296,10 +296,10 @@ static void expect_line(struct scratch *s, enum place place, bool shown)
     out = container_json(plan, &o);
     text = json_dumps(out, JSON_COMPACT);
     assert_int_equal(strstr(text,
-                            "\"Source\":\"/tmp/vial-7/p-1/line\","
+                            "\"Source\":\"/tmp/vial-7/p-1/tmp\","
                             "\"Target\":\"/.vial-line\",\"ReadOnly\":true") != NULL,
                      shown);
-    assert_int_equal(strstr(text, "\"Cmd\":[\"--line\",\"/.vial-line\"]") != NULL,
+    assert_int_equal(strstr(text, "\"Cmd\":[\"--line\",\"/.vial-line/line\"]") != NULL,
                      shown);
 }
 

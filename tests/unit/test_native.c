@@ -7,10 +7,15 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <seccomp.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/inotify.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,6 +28,7 @@
 #include "driver/native/idmap.h"
 #include "driver/native/native.h"
 #include "driver/native/owner.h"
+#include "driver/native/remains.h"
 #include "driver/native/root.h"
 #include "native_plan.h"
 
@@ -42,6 +48,8 @@ static void build(struct script *s, const struct plan *plan)
     strv_push(&host.etc_files, "ld.so.cache");
     strv_push(&host.etc_dirs, "alternatives");
     root_build(s, &host, plan, &o);
+    root_detach(s, &o);
+    root_mask(s, &o);
     root_seal(s, &o);
     root_attach_mounts(s, plan, &o);
     host_done(&host);
@@ -465,6 +473,64 @@ static void a_failing_step_is_told_by_name(void **state)
     expect_refusal(&plan, "VIAL-OPEN open the vessel: step 'mkdir proc/nothing'");
 }
 
+/* A process in a mount namespace of its own, with a file system at /tmp that it alone
+ * sees. Returns it, and a watch that tells of that file system's end. */
+static pid_t make_mounts(int *pidfd, int *watch_fd)
+{
+    char path[64], ready = 0;
+    int told[2];
+    pid_t pid;
+
+    assert_int_equal(pipe(told), 0);
+    pid = fork();
+    if (pid == 0) {
+        bool made = unshare(CLONE_NEWNS) == 0 &&
+                    mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+                    mount("tmpfs", "/tmp", "tmpfs", 0, NULL) == 0;
+
+        (void)!write(told[1], &made, 1);
+        for (;;)
+            (void)pause();
+    }
+    assert_true(pid > 0);
+    assert_int_equal(read(told[0], &ready, 1), 1);
+    assert_int_equal(ready, true);
+    (void)close(told[0]);
+    (void)close(told[1]);
+    *pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+    *watch_fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+    (void)snprintf(path, sizeof path, "/proc/%d/root/tmp", (int)pid);
+    assert_true(*pidfd >= 0 && inotify_add_watch(*watch_fd, path, IN_DELETE_SELF) >= 0);
+    return pid;
+}
+
+static void mounts_that_are_left_to_the_kernel_go(void **state)
+{
+    int pidfd = -1, watch_fd = -1, remains = -1;
+    struct inotify_event event = { 0 };
+    struct pollfd over = { .events = POLLIN };
+    pid_t pid = 0;
+
+    (void)state;
+    NEEDS_NAMESPACES();
+    if (geteuid() != 0)
+        skip();
+    pid = make_mounts(&pidfd, &watch_fd);
+    over.fd = watch_fd;
+    remains = remains_take(pidfd);
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    if (remains >= 0) /* the kernel can tell; then they are still there */
+        assert_int_equal(poll(&over, 1, 0), 0);
+    remains_leave(&remains);
+    assert_int_equal(remains, -1);
+    assert_int_equal(poll(&over, 1, 30000), 1);
+    assert_int_equal(read(watch_fd, &event, sizeof event), sizeof event);
+    assert_true(event.mask & IN_UNMOUNT);
+    (void)close(pidfd);
+    (void)close(watch_fd);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -484,6 +550,7 @@ int main(void)
         cmocka_unit_test(a_root_with_a_link_for_proc_is_refused),
         cmocka_unit_test(a_limit_the_kernel_refuses_leaves_no_cgroup_behind),
         cmocka_unit_test(a_failing_step_is_told_by_name),
+        cmocka_unit_test(mounts_that_are_left_to_the_kernel_go),
         cmocka_unit_test(without_namespaces_a_vessel_is_named_landlock),
     };
 

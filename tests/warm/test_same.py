@@ -22,9 +22,9 @@ NOT_IMPORTED = {"antigravity", "this", "idlelib", "turtle", "turtledemo", "tkint
 COLD = {"user_site"}
 
 
-def written():
+def written(name="programs.txt"):
     """The programs of the file: "### name [key=value…]", then the program."""
-    with open(os.path.join(HERE, "programs.txt"), encoding="utf-8") as file:
+    with open(os.path.join(HERE, name), encoding="utf-8") as file:
         for part in file.read().split("\n### ")[1:]:
             head, code = part.split("\n", 1)
             name, *fields = re.split(" (?=(?:args|env|cwd|stdin|files|outputs|code|memory|pids|file_size|disk|output_limit|output_max|timeout|cpu_time)=)", head)
@@ -66,25 +66,28 @@ def cases():
 CASES = cases()
 
 
+def both_of_all(programs, only_cold, chosen, cold, warm):
+    """Both results of every program: some at a time, as there are so many."""
+    def both(name):
+        request = dict(programs[name], timeout=programs[name].get("timeout", 60))
+        for _ in range(1 if name in only_cold else 100): # the pool may be empty just now
+            warmed = warm.run(request)
+            if warmed["start"] == "warm":
+                break
+            time.sleep(0.05)
+        return name, cold.run(request), warmed
+
+    with concurrent.futures.ThreadPoolExecutor(3) as some:
+        return {name: (c, w) for name, c, w in some.map(both, chosen)}
+
+
 @pytest.fixture(scope="module")
 def results(request):
-    """Both results of every program: some at a time, as there are so many."""
     chosen = [item.callspec.params["name"] for item in request.session.items
-              if "name" in getattr(getattr(item, "callspec", None), "params", {})]
+              if item.function is test_a_program_does_the_same_warm_as_cold]
     with binding.Engine() as cold, binding.Engine({"target": 4, "ceiling": 12}) as warm:
         warm.ready({"language": "python", "code": ""}, 4)
-
-        def both(name):
-            request = dict(CASES[name], timeout=60)
-            for _ in range(1 if name in COLD else 100): # the pool may be empty just now
-                warmed = warm.run(request)
-                if warmed["start"] == "warm":
-                    break
-                time.sleep(0.05)
-            return name, cold.run(request), warmed
-
-        with concurrent.futures.ThreadPoolExecutor(3) as some:
-            yield {name: (c, w) for name, c, w in some.map(both, chosen)}
+        yield both_of_all(CASES, COLD, chosen, cold, warm)
 
 
 def shown(result):

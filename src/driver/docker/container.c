@@ -103,8 +103,8 @@ static json_t *mounts(const struct plan *plan, const struct container_options *o
         (void)json_array_append_new(list, bind(o->guest_path, CONTAINER_GUEST, false));
     else if (o->place == PLACE_COPY)
         (void)json_array_append_new(list, own_volume());
-    if (o->place == PLACE_BIND && o->line_path)
-        (void)json_array_append_new(list, bind(o->line_path, CONTAINER_LINE, false));
+    if (o->place == PLACE_BIND && o->line_dir)
+        (void)json_array_append_new(list, bind(o->line_dir, CONTAINER_LINE, false));
     for (size_t i = 0; i < plan->mount_count; i++) {
         const struct plan_mount *m = &plan->mounts[i];
 
@@ -296,8 +296,8 @@ static json_t *arguments(const struct container_options *o)
 {
     if (o->place == PLACE_EXEC)
         return json_pack("[s]", "-");
-    if (o->place == PLACE_BIND && o->line_path)
-        return json_pack("[s, s]", "--line", CONTAINER_LINE);
+    if (o->place == PLACE_BIND && o->line_dir)
+        return json_pack("[s, s]", "--line", CONTAINER_LINE "/" LINE_NAME);
     return json_pack("[s]", "--stdio");
 }
 

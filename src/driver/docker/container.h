@@ -10,6 +10,7 @@
 
 #include <jansson.h>
 
+#include "driver/docker/line.h"
 #include "driver/docker/place.h"
 #include "model/plan.h"
 
@@ -18,7 +19,7 @@
 #define CONTAINER_GUEST_DIR  "/.vial"
 #define CONTAINER_GUEST_FILE "vial-init"
 #define CONTAINER_GUEST_TMP  "/tmp/.vial-init"
-#define CONTAINER_LINE       "/.vial-line" /* the socket by which it reaches us */
+#define CONTAINER_LINE       "/.vial-line" /* where the socket is that leads to us */
 #define CONTAINER_USER       1000 /* uid and gid of the program, and the guest's */
 
 #define LABEL_MANAGED "vial.managed"
@@ -37,7 +38,7 @@ struct container_options {
     enum place place;
     const char *guest_path; /* of the guest program on this host */
     int guest_fd;           /* the same, open */
-    const char *line_path;  /* of the socket (line.h); PLACE_BIND; NULL: none */
+    const char *line_dir;   /* of the socket (line.h); PLACE_BIND; NULL: none */
     const char *seccomp;    /* profile as JSON text */
     unsigned uid, gid;      /* never 0 */
 };

@@ -13,27 +13,28 @@
 
 #include "base/auto.h"
 #include "base/fail.h"
-#include "base/str.h"
+#include "base/path.h"
 #include "driver/process/place.h"
 
 #define COME_MS 30000 /* a guest that has started is there at once */
 
 struct line {
     struct place place; /* ours alone, and removed by others should we be killed */
+    char *dir;          /* in it: the one that is shown */
     struct sockaddr_un address;
     int listen_fd;
 };
 
 static int listen_at(struct line *l, struct vial_error *err)
 {
-    int n = snprintf(l->address.sun_path, sizeof(l->address.sun_path), "%s/line",
-                     l->place.dir);
+    int n = snprintf(l->address.sun_path, sizeof(l->address.sun_path), "%s/" LINE_NAME,
+                     l->dir);
 
     if (n <= 0 || (size_t)n >= sizeof(l->address.sun_path))
-        return fail(err, VIAL_E_OPEN, "'%s' is too long for a socket", l->place.dir);
+        return fail(err, VIAL_E_OPEN, "'%s' is too long for a socket", l->dir);
     l->listen_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    /* Whoever the guest is inside may come; here nobody gets into the directory. */
-    if (l->listen_fd < 0 ||
+    /* Whoever the guest is inside may come; here nobody gets into the place. */
+    if (l->listen_fd < 0 || chmod(l->dir, 0711) < 0 ||
         bind(l->listen_fd, (struct sockaddr *)&l->address, sizeof(l->address)) < 0 ||
         chmod(l->address.sun_path, 0666) < 0 || listen(l->listen_fd, 1) < 0)
         return fail_sys(err, "listen at '%s'", l->address.sun_path);
@@ -49,7 +50,12 @@ int line_open(struct line **out, struct vial_error *err)
     l->place = (struct place)PLACE_NONE;
     l->address.sun_family = AF_UNIX;
     l->listen_fd = -1;
-    if (place_create(&l->place, err) < 0 || listen_at(l, err) < 0) {
+    if (place_create(&l->place, err) < 0) {
+        line_close(l);
+        return -1;
+    }
+    l->dir = path_join(l->place.dir, "tmp");
+    if (!l->dir || listen_at(l, err) < 0) {
         line_close(l);
         return -1;
     }
@@ -57,9 +63,9 @@ int line_open(struct line **out, struct vial_error *err)
     return 0;
 }
 
-const char *line_path(const struct line *l)
+const char *line_dir(const struct line *l)
 {
-    return l->address.sun_path;
+    return l->dir;
 }
 
 /* A number that cannot be seen from here is 0. */
@@ -93,5 +99,6 @@ void line_close(struct line *l)
         return;
     auto_fd_(&l->listen_fd);
     place_remove(&l->place);
+    free(l->dir);
     free(l);
 }

@@ -3,9 +3,9 @@
 #define VIAL_DRIVER_DOCKER_LINE_H
 
 /*
- * A socket of ours that is shown to a container, by which its guest reaches us without
- * the engine in between. The guest connects before any program runs; then nobody
- * listens any more, and what is left inside is a name that leads nowhere. Engines on
+ * A socket of ours in a directory that is shown to a container, by which its guest
+ * reaches us without the engine in between. The guest connects before any program runs;
+ * then the socket is removed, and what is left inside is an empty directory. Engines on
  * other hosts, in virtual machines, or with walls of their own around containers have
  * no such thing: their guests speak over the attached streams.
  *
@@ -21,8 +21,10 @@ struct line;
 
 int line_open(struct line **out, struct vial_error *err);
 
-/* Where it is on this host. */
-const char *line_path(const struct line *l);
+#define LINE_NAME "line"
+
+/* The directory on this host; LINE_NAME is in it. */
+const char *line_dir(const struct line *l);
 
 /* Waits for the guest to come by the line, or for the first byte (or the end) of
  * STREAM_FD, by which it comes otherwise. The connection, which becomes the caller's;

@@ -116,7 +116,7 @@ static struct container_options options_of(const struct docker *d,
                                        .place = d->place,
                                        .guest_path = p->guest,
                                        .guest_fd = p->guest_fd,
-                                       .line_path = d->line ? line_path(d->line) : NULL,
+                                       .line_dir = d->line ? line_dir(d->line) : NULL,
                                        .seccomp = p->seccomp,
                                        .uid = p->uid,
                                        .gid = p->gid };
@@ -359,7 +359,7 @@ static int create_with_line(struct docker *d, const struct plan *plan, struct pa
 {
     int rc = create_either(d, plan, p, err);
 
-    if (rc == 0 || !d->line || !strstr(err->cause, line_path(d->line)))
+    if (rc == 0 || !d->line || !strstr(err->cause, line_dir(d->line)))
         return rc;
     line_close(d->line);
     d->line = NULL;

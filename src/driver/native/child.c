@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <linux/close_range.h>
+#include <linux/futex.h>
 #include <linux/keyctl.h>
 #include <linux/mount.h>
 #include <linux/openat2.h>
@@ -28,14 +29,17 @@
 #define OLD_REC     (1ul << 14)
 #define OLD_PRIVATE (1ul << 18)
 
+#define LEGS     2u
+#define LAST     0x100u
 #define WAIT_ALL 0x40000000 /* __WALL: also for whoever gives no signal at its end */
 
 struct walk {
     const struct script *script;
     int control_fd;
     int slots[SCRIPT_SLOTS];
-    long twin_pid;
-    uint32_t twin_at, twin_end; /* its steps */
+    long twin_pid;                        /* 0: there is none yet */
+    uint32_t leg_at[LEGS], leg_end[LEGS]; /* the twin's steps */
+    uint32_t told; /* how many legs the twin knows of; LAST: there are no more */
 };
 
 /* Each act returns 0 (or more) or -errno. The kernel takes as many of the arguments
@@ -247,17 +251,6 @@ static long give(const struct walk *w, const struct step *s, uint32_t step)
     return rc < 0 ? rc : 0;
 }
 
-static long pivot(void)
-{
-    long rc = CALL(SYS_pivot_root, ".", ".");
-
-    if (rc == 0)
-        rc = CALL(SYS_umount2, ".", OLD_DETACH);
-    if (rc == 0)
-        rc = CALL(SYS_chdir, "/");
-    return rc;
-}
-
 static long write_file(const struct step *s)
 {
     long fd = CALL(SYS_openat, AT_FDCWD, s->a, O_WRONLY | O_CLOEXEC, 0);
@@ -287,32 +280,51 @@ static long loopback(struct walk *w, const struct step *s)
 #if RAW_SHARES
 static void walk_as_twin(void *arg);
 
-static long split(struct walk *w, const struct step *s)
+static long make_twin(struct walk *w)
 {
-    struct clone_args args = { .flags = CLONE_VM | CLONE_FILES,
+    /* One root and one current directory, so that the twin's names mean the same. */
+    struct clone_args args = { .flags = CLONE_VM | CLONE_FILES | CLONE_FS,
                                .stack = (uint64_t)(uintptr_t)w->script->twin_stack,
                                .stack_size = RAW_STACK };
 
-    w->twin_at = (uint32_t)(s - w->script->steps) + 1;
-    w->twin_end = w->twin_at + (uint32_t)s->x;
     w->twin_pid = raw_clone(&args, walk_as_twin, w);
     return w->twin_pid;
 }
 #else
-static long split(struct walk *w, const struct step *s)
+static long make_twin(struct walk *w)
 {
     (void)w;
-    (void)s;
     return -ENOSYS;
 }
 #endif
 
+static void tell_twin(struct walk *w, uint32_t what)
+{
+    __atomic_store_n(&w->told, what, __ATOMIC_RELEASE);
+    (void)CALL(SYS_futex, &w->told, FUTEX_WAKE_PRIVATE, 1, 0);
+}
+
+static long split(struct walk *w, const struct step *s)
+{
+    uint32_t leg = w->told;
+    uint32_t at = (uint32_t)(s - w->script->steps) + 1;
+
+    if (leg >= LEGS)
+        return -EINVAL;
+    w->leg_at[leg] = at;
+    w->leg_end[leg] = at + (uint32_t)s->x;
+    tell_twin(w, leg + 1);
+    return w->twin_pid ? 0 : make_twin(w);
+}
+
 /* If the twin failed it has said why. */
-static long meet(const struct walk *w)
+static long meet(struct walk *w)
 {
     int status = 0;
-    long rc = CALL(SYS_wait4, w->twin_pid, &status, WAIT_ALL, 0);
+    long rc = 0;
 
+    tell_twin(w, w->told | LAST);
+    rc = CALL(SYS_wait4, w->twin_pid, &status, WAIT_ALL, 0);
     return rc < 0 ? rc : status ? -ECANCELED : 0;
 }
 
@@ -404,7 +416,7 @@ static long act_on_tree(struct walk *w, const struct step *s)
     case OP_CHDIR:
         return s->a ? CALL(SYS_chdir, s->a) : CALL(SYS_fchdir, fd_of(w, s->fd));
     case OP_PIVOT:
-        return pivot();
+        return CALL(SYS_pivot_root, ".", ".");
     case OP_WRITE:
         return write_file(s);
     default:
@@ -505,15 +517,31 @@ static _Noreturn void end(int status)
 }
 
 #if RAW_SHARES
+/* False: there is no such leg, and will be none. */
+static bool wait_for_leg(struct walk *w, uint32_t leg)
+{
+    uint32_t told = __atomic_load_n(&w->told, __ATOMIC_ACQUIRE);
+
+    while ((told & ~LAST) <= leg && !(told & LAST)) {
+        (void)CALL(SYS_futex, &w->told, FUTEX_WAIT_PRIVATE, told, 0);
+        told = __atomic_load_n(&w->told, __ATOMIC_ACQUIRE);
+    }
+    return (told & ~LAST) > leg;
+}
+
 static void walk_as_twin(void *arg)
 {
     struct walk *w = arg;
-    struct pace p = { .lost = true };
-    uint32_t i = w->twin_at;
 
-    while (i < w->twin_end && take_step(w, i, &p))
-        i++;
-    end(i < w->twin_end ? 1 : 0);
+    for (uint32_t leg = 0; wait_for_leg(w, leg); leg++) {
+        struct pace p = { .lost = true };
+
+        for (uint32_t i = w->leg_at[leg]; i < w->leg_end[leg]; i++) {
+            if (!take_step(w, i, &p))
+                end(1);
+        }
+    }
+    end(0);
 }
 #endif
 

@@ -151,23 +151,26 @@ static int send_joining(const struct launch *l, const struct cgroup *c,
     return launch_send(l, fds, CGROUP_DIRS, err);
 }
 
+static bool has_twin(const struct script *s)
+{
+    return RAW_SHARES && s->sharing && !weaken("net");
+}
+
 static void add_network(struct script *s)
 {
-    bool twin = RAW_SHARES && s->sharing;
-
     if (weaken("net"))
         return;
-    if (twin)
+    if (has_twin(s))
         script_add(s, OP_SPLIT)->x = 2;
     script_add(s, OP_UNSHARE)->x = OF_THE_CHILD;
-    script_add(s, OP_LOOPBACK)->slot = twin ? NET_SLOT : 0;
+    script_add(s, OP_LOOPBACK)->slot = has_twin(s) ? NET_SLOT : 0;
 }
 
 static void add_meeting(struct script *s)
 {
     struct step *enter = NULL;
 
-    if (weaken("net") || !RAW_SHARES || !s->sharing)
+    if (!has_twin(s))
         return;
     script_add(s, OP_MEET);
     enter = script_add(s, OP_ENTER);
@@ -198,20 +201,40 @@ static void add_start(struct script *s, const struct plan *plan, bool privileged
         mounts_add_steps(s, plan);
 }
 
-static void add_end(struct script *s, const struct plan *plan, const struct launch *l,
-                    const struct root_options *o)
+/* The twin takes down the old root, for which the kernel waits for all processors,
+ * while the child goes on with what needs no room made. */
+static void add_farewell(struct script *s, const struct root_options *o)
 {
-    struct step *bound = NULL;
+    struct step *split = NULL;
+    size_t first = 0;
 
-    if (!weaken("uts"))
-        script_path(s, OP_HOSTNAME, plan->hostname, NULL, 0);
+    if (has_twin(s))
+        split = script_add(s, OP_SPLIT);
+    first = s->count;
+    root_detach(s, o);
+    if (split)
+        split->x = s->count - first;
+}
+
+static void add_sealing(struct script *s, const struct plan *plan,
+                        const struct root_options *o)
+{
     if (!weaken("cgroupns"))
         script_path(s, OP_UNSHARE, NULL, NULL, CLONE_NEWCGROUP);
+    add_farewell(s, o);
+    if (!weaken("uts"))
+        script_path(s, OP_HOSTNAME, plan->hostname, NULL, 0);
     script_add(s, OP_KEYRING)->flags = STEP_OPTIONAL;
+    root_mask(s, o);
     add_meeting(s);
     root_seal(s, o); /* before a mount could lie over what it masks with */
     root_attach_mounts(s, plan, o);
-    bound = script_add(s, OP_BOUND);
+}
+
+static void add_end(struct script *s, const struct launch *l)
+{
+    struct step *bound = script_add(s, OP_BOUND);
+
     bound->x = l->privileged ? GUEST_CAPS : 0;
     if (weaken("caps"))
         bound->x = ~UINT64_C(0);
@@ -267,7 +290,8 @@ static int write_rest(struct script *s, const struct plan *plan, const struct cg
     struct root_options o = options_of_root();
 
     add_joining(s, c);
-    add_end(s, plan, l, &o);
+    add_sealing(s, plan, &o);
+    add_end(s, l);
     return s->failed ? fail_memory(err) : 0;
 }
 

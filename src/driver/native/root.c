@@ -405,13 +405,27 @@ static void add_knob(struct script *s, const char *path, const char *value)
     script_path(s, OP_WRITE, path, value, 0)->flags = STEP_MISSING_OK;
 }
 
-void root_seal(struct script *s, const struct root_options *options)
+void root_detach(struct script *s, const struct root_options *options)
 {
+    script_path(s, OP_DETACH, ".", NULL, 0);
     /* Without a user namespace they would be the host's own. */
     for (size_t i = 0; i < COUNT(namespace_limits) && !options->weak_user; i++)
         add_knob(s, namespace_limits[i], "0");
     for (size_t i = 0; i < COUNT(user_limits) && !options->weak_user; i++)
         add_knob(s, user_limits[i].path, user_limits[i].content);
+}
+
+void root_mask(struct script *s, const struct root_options *options)
+{
+    for (size_t i = 0; i < COUNT(proc_masked_files); i++)
+        add_mask(s, options, "/var/none", proc_masked_files[i]);
+    for (size_t i = 0; i < COUNT(proc_masked_dirs); i++)
+        add_mask(s, options, "/var/empty", proc_masked_dirs[i]);
+}
+
+void root_seal(struct script *s, const struct root_options *options)
+{
+    script_path(s, OP_CHDIR, "/", NULL, 0);
     for (size_t i = 0; i < COUNT(net_limits) && !options->weak_net; i++)
         add_knob(s, net_limits[i].path, net_limits[i].content);
     for (size_t i = 0; i < COUNT(proc_sealed); i++) {
@@ -419,10 +433,6 @@ void root_seal(struct script *s, const struct root_options *options)
             script_path(s, OP_BIND, proc_sealed[i], proc_sealed[i], ATTR_SEAL)->flags =
                 STEP_MISSING_OK;
     }
-    for (size_t i = 0; i < COUNT(proc_masked_files); i++)
-        add_mask(s, options, "/var/none", proc_masked_files[i]);
-    for (size_t i = 0; i < COUNT(proc_masked_dirs); i++)
-        add_mask(s, options, "/var/empty", proc_masked_dirs[i]);
     if (!options->weak_ro)
         script_path(s, OP_ATTR, "/", NULL, MOUNT_ATTR_RDONLY);
 }

@@ -25,12 +25,21 @@ struct root_options {
 #define ROOT_MOUNT_SLOT  16
 #define ROOT_ROOTFS_SLOT 15
 
-/* Up to and including the pivot. Mount sources must already be in slots. */
+/* Up to the pivot, and directories for mounts. Mount sources must already be in
+ * slots. */
 void root_build(struct script *s, const struct host *host, const struct plan *plan,
                 const struct root_options *options);
 
-/* Steps after the pivot: kernel knobs sealed, /proc masked, root read-only. What
- * only the host's root may read needs no mask: he is nobody in there. */
+/* After the pivot: the old root goes, and the user namespace's knobs are set. Once
+ * nobody makes namespaces any more. The current directory must not change meanwhile. */
+void root_detach(struct script *s, const struct root_options *options);
+
+/* /proc is masked. What only the host's root may read needs no mask: he is nobody in
+ * there. */
+void root_mask(struct script *s, const struct root_options *options);
+
+/* After all of these, and in the vessel's network namespace: its knobs are set, all
+ * knobs sealed, and the root read-only. */
 void root_seal(struct script *s, const struct root_options *options);
 
 /* Steps that attach plan->mounts from their slots, after the seal. */

@@ -46,13 +46,13 @@ enum step_op {
     OP_FILE,     /* A with content B, mode X */
     OP_COPY,     /* regular file A to B, at most X bytes */
     OP_CHDIR,    /* A, or fd */
-    OP_PIVOT,    /* the current directory becomes the root; the old one goes */
+    OP_PIVOT,    /* the current directory becomes the root; the old one lies on it */
     OP_WRITE,    /* B into the file A of procfs */
     OP_HOSTNAME, /* A */
     OP_LOOPBACK, /* up; its namespace -> SLOT */
     OP_UNSHARE,  /* X */
-    OP_SPLIT,    /* the next X steps are a twin's; the child goes on behind them */
-    OP_MEET,     /* until the twin is done */
+    OP_SPLIT,    /* the next X steps are the twin's; the child goes on behind them */
+    OP_MEET,     /* until the twin is done, and gone */
     OP_ENTER,    /* fd: a namespace of kind X */
     OP_KEYRING,  /* a new empty session keyring */
     OP_BOUND,    /* bounding set becomes X; Y: capabilities kept over exec */
