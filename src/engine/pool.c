@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/auto.h"
 #include "base/clock.h"
@@ -145,7 +146,8 @@ static bool is_worth_waiting(const struct stock *s)
     double each_ms = s->quick_ms / (s->helpers + 1);
 
     return s->zygote && s->quick_ms > 0 && s->pause_ms == 0 && !s->ended &&
-           each_ms * (s->queue.count + 1) < QUEUE_MS && stock_has_room(s);
+           (s->making > 0 || stock_has_room(s)) &&
+           each_ms * (s->queue.count + 1) < QUEUE_MS;
 }
 
 /* Under the lock. The one that serves a waiter has counted it. */
@@ -325,6 +327,7 @@ int pool_open(struct vial_engine *e, const struct vial_warm_options *options,
     if (!p)
         return fail_memory(err);
     p->engine = e;
+    p->cores = (unsigned)sysconf(_SC_NPROCESSORS_ONLN);
     p->ceiling = or_else(o->ceiling, CEILING);
     p->ceiling = p->ceiling < STOCK_MAX ? p->ceiling : STOCK_MAX;
     p->target = or_else(o->target, TARGET);

@@ -3,7 +3,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/fail.h"
@@ -289,12 +288,11 @@ static void *help(void *context)
 /* One thread fills as fast as a core goes; with many lacking, others join it. */
 static void call_help(struct stock *s, unsigned want)
 {
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
     pthread_t thread;
 
     /* What one weighs must be known before there are many. */
     if (s->refills == 0 || s->idle_count + s->making + LACKING > want ||
-        s->helpers >= HELPERS_MAX || (long)s->helpers + 1 >= cores ||
+        s->helpers >= HELPERS_MAX || s->helpers + 1 >= s->pool->cores ||
         threads_start(&thread, help, s) != 0)
         return;
     (void)pthread_detach(thread);

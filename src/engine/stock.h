@@ -49,8 +49,9 @@ struct stock {
 };
 
 struct pool {
-    struct vial_engine *engine; /* borrowed; constant, as the next five */
+    struct vial_engine *engine; /* borrowed; constant, as the next six */
     unsigned target, ceiling, idle_s;
+    unsigned cores; /* asking for them means reading a file */
     uint64_t memory_bytes;
     struct strv imports;
     struct reaper reaper;
