@@ -10,6 +10,7 @@
 #include "base/io.h"
 #include "base/path.h"
 #include "engine/words.h"
+#include "model/value.h"
 
 #define BOOT_NAME ".vial-waiting.cjs" /* it removes itself */
 #define BOOT_MAX  (64u << 10)
@@ -27,12 +28,13 @@ static void on_data(void *context, uint32_t channel, int stream, const uint8_t *
                     size_t len)
 {
     struct start *s = context;
+    struct shown shown = value_show((const char *)data, len); /* an image's own node */
 
     if (stream == 1 && len == 1 && data[0] == 0)
         s->up = true;
     else if (s->rc == 0)
-        s->rc = fail(s->err, VIAL_E_OPEN, "start an interpreter ahead: it says '%.*s'",
-                     (int)(len < 200 ? len : 200), (const char *)data);
+        s->rc = fail(s->err, VIAL_E_OPEN, "start an interpreter ahead: it says '%s'",
+                     shown.text);
     link_consumed(s->link, channel, stream, len);
 }
 

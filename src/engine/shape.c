@@ -6,6 +6,7 @@
 #include <strings.h>
 
 #include "base/fail.h"
+#include "base/text.h"
 
 #define HATCHED_MAX (64u << 10) /* of arguments and environment, sent in one go */
 
@@ -124,12 +125,29 @@ static bool is_looked_at_early(const struct plan_file *file)
            memmem(file->content.data, file->content.len, "PK\5\6", 4) != NULL;
 }
 
+/* What prestart.c says as JSON, which holds text alone, and lengthens control
+ * characters sixfold. */
+static bool can_be_said(const struct strv *list)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        const char *text = list->items[i];
+
+        if (!text_is_utf8(text, strlen(text)))
+            return false;
+        for (; *text; text++)
+            if ((unsigned char)*text < ' ' && !strchr("\t\n\r", *text))
+                return false;
+    }
+    return true;
+}
+
 bool shape_may_use_hatched(const struct plan *plan)
 {
     size_t total = 0;
 
     if (str_eq(plan->argv.items[0], "node") &&
-        (!str_eq(plan->cwd, plan->workdir) || strv_has(&plan->end_on, "disk")))
+        (!str_eq(plan->cwd, plan->workdir) || strv_has(&plan->end_on, "disk") ||
+         !can_be_said(&plan->argv) || !can_be_said(&plan->env)))
         return false;
     for (size_t i = plan->env_own; i < plan->env.count; i++)
         if (is_read_at_start(plan->env.items[i]))

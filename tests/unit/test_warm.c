@@ -342,6 +342,25 @@ static void a_waiting_container_has_the_runtime_and_user_that_are_asked_for(
     }
 }
 
+/* It would be told them as JSON, without what is no text. */
+static void a_waiting_node_is_not_told_what_is_no_text(void **state)
+{
+    static const char *const bad[] = { "a\xff", "\xc3", "a\1", "\x7f\x80" };
+    static const char *const good[] = { "", "a\tb\n", "\xc3\xa9", "\"\\" };
+
+    (void)state;
+    for (size_t i = 0; i < 2 * (sizeof bad / sizeof *bad); i++) {
+        bool fits = i % 2 == 0;
+        struct plan *p = container_plan(NULL, 0);
+
+        strv_push(&p->argv, "node");
+        strv_push(&p->argv, "{dir}/main.js");
+        strv_push(&p->argv, fits ? good[i / 2] : bad[i / 2]);
+        assert_int_equal(shape_may_use_hatched(p), fits);
+        plan_free(p);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -359,6 +378,7 @@ int main(void)
         cmocka_unit_test(a_request_that_cannot_wait_is_refused),
         cmocka_unit_test(the_pool_stays_within_its_memory),
         cmocka_unit_test(an_interpreter_waits_in_a_native_vessel),
+        cmocka_unit_test(a_waiting_node_is_not_told_what_is_no_text),
     };
 
     (void)setenv("VIAL_TEST_FAKE", "1", 1); /* NOLINT: before any thread */

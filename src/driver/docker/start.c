@@ -112,7 +112,9 @@ static struct container_options options_of(const struct docker *d,
 {
     return (struct container_options){ .vessel_id = d->vessel.id,
                                        .owner = p->owner,
-                                       .host = p->host[0] ? p->host : NULL,
+                                       /* Not NULL: without, every host would take
+                                        * it for its own. */
+                                       .host = p->host[0] ? p->host : "unknown",
                                        .place = d->place,
                                        .guest_path = p->guest,
                                        .guest_fd = p->guest_fd,
