@@ -391,6 +391,8 @@ def main():
     finally:
         d.close()
         engine.stop()
+        for pid in descendants(os.getpid()):  # a killed engine's helpers
+            os.kill(pid, signal.SIGKILL)
 
 
 if __name__ == "__main__":
