@@ -31,11 +31,26 @@ static bool is_kept(const struct vial_engine *engine)
     return engine->drivers == kept_drivers;
 }
 
+static int list_kept(char **json, struct vial_error *err)
+{
+    auto_json json_t *list = list_here();
+    auto_json json_t *contained = NULL;
+    auto_free char *text = NULL;
+
+    if (kept_vessel_list(&text, err) < 0)
+        return -1;
+    contained = json_loads(text, 0, NULL);
+    if (!list || !json_is_array(contained) || json_array_extend(list, contained) < 0)
+        return fail_memory(err);
+    return give_text(ptr_take(&list), json, err);
+}
+
 int vial_vessels(struct vial_engine *engine, char **json, struct vial_error *err)
 {
     json_t *list = NULL;
 
-    (void)engine;
+    if (is_kept(engine))
+        return list_kept(json, err);
     if (list_all(&list, err) < 0)
         return -1;
     return give_text(list, json, err);

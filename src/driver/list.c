@@ -71,9 +71,8 @@ static json_t *local_json(const char *pid)
                      "orphan", status_number(status, "PPid:", false) <= 1);
 }
 
-/* Of the drivers whose guest is a process of this host: [ { "driver", "pid",
- * "owner" }… ]. NULL without memory. */
-static json_t *list_here(void)
+/* [ { "driver", "pid", "owner" }… ] */
+json_t *list_here(void)
 {
     json_t *list = json_array();
     DIR *proc = opendir("/proc");
@@ -92,18 +91,26 @@ static json_t *list_here(void)
     return list;
 }
 
+int list_contained(json_t **out, struct vial_error *err)
+{
+    struct api api;
+    int there = api_find(&api, err) < 0 ? -1 : keep_reach(&api, err);
+
+    if (there > 0)
+        return keep_list(&api, out, err);
+    if (there == 0)
+        *out = json_array();
+    return there;
+}
+
 int list_all(json_t **out, struct vial_error *err)
 {
     auto_json json_t *list = list_here();
     auto_json json_t *containers = NULL;
-    struct api api;
-    int there = api_find(&api, err) < 0 ? -1 : keep_reach(&api, err);
 
-    if (!list)
-        return fail_memory(err);
-    if (there < 0 || (there > 0 && keep_list(&api, &containers, err) < 0))
+    if (list_contained(&containers, err) < 0)
         return -1;
-    if (containers && json_array_extend(list, containers) < 0)
+    if (!list || json_array_extend(list, containers) < 0)
         return fail_memory(err);
     *out = ptr_take(&list);
     return 0;

@@ -170,21 +170,24 @@ static bool pop(struct pool *p, const struct driver *driver, const struct plan *
 {
     struct stock *s = find(p, key, plan, false);
     struct stock *own = s;
+    bool got = false;
 
     if (!s || s->idle_count == 0) {
         own = find(p, key, plan, true);
         own = own ? own : add_stock(p, driver, plan, key);
         s = s ? s : own;
     }
-    if (own)
+    if (own) {
         note_demand(own);
-    if (!s || !pop_or_wait(p, s, out)) {
-        if (own)
-            own->missed++;
-        return false;
+        (void)atomic_fetch_add(&own->users, 1); /* while we wait, it could end */
+    }
+    got = s && pop_or_wait(p, s, out);
+    if (own) {
+        own->missed += !got;
+        (void)atomic_fetch_sub(&own->users, 1);
     }
     *from = s;
-    return true;
+    return got;
 }
 
 static bool count_unfit(struct pool *p)
@@ -199,11 +202,11 @@ static void put_away(struct pool *p, struct stock *from, struct ready *r)
 {
     link_free(r->link);
     r->vessel->driver->kill(r->vessel);
-    pool_destroy(p, from, r->vessel);
     lock(p);
     from->lost++;
     from->taken--;
     unlock(p);
+    pool_destroy(p, from, r->vessel); /* the last that is seen of FROM */
 }
 
 bool pool_take(struct pool *p, const struct driver *driver, const struct plan *plan,

@@ -348,6 +348,8 @@ void *stock_work(void *context)
 {
     struct stock *s = context;
     struct pool *p = s->pool;
+    const struct driver *driver = s->driver;
+    struct zygote *last = NULL;
     int64_t next_tick_ns = 0;
 
     (void)pthread_mutex_lock(&p->lock);
@@ -372,10 +374,13 @@ void *stock_work(void *context)
     while (s->helpers > 0)
         (void)pthread_cond_wait(&s->changed, &p->lock);
     empty(s);
+    last = atomic_exchange(&s->zygote, NULL);
     s->ended = true;
     queue_dismiss(&s->queue);
     (void)pthread_mutex_unlock(&p->lock);
-    drop_zygote(s);
+    /* From here on the next who adds a stock may free this one. */
+    if (last)
+        driver->zygote_close(last);
     (void)pthread_mutex_lock(&p->lock);
     p->threads--;
     (void)pthread_cond_broadcast(&p->changed);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What the front asks of the container engine besides vessels: its images. */
+/* What the front asks of the container engine besides opening vessels: its images, and
+ * which vessels there are. */
 
 #include <errno.h>
 #include <poll.h>
@@ -12,6 +13,7 @@
 #include "base/json.h"
 #include "driver/docker/image.h"
 #include "driver/kept/talk.h"
+#include "driver/list.h"
 #include "keeper/docker.h"
 
 #define PART    (TALK_MAX / 2)
@@ -108,7 +110,9 @@ void images_serve(struct warden *w, struct vial_error *err)
     struct api api;
     int rc = api_find(&api, err);
 
-    if (rc == 0 && w->verb == TALK_PULL)
+    if (rc == 0 && w->verb == TALK_VESSELS)
+        rc = list_contained(&out, err);
+    else if (rc == 0 && w->verb == TALK_PULL)
         rc = pull(w, &api, &out, err);
     else if (rc == 0 && w->verb == TALK_PRUNE)
         rc = prune(w, &api, &out, err);

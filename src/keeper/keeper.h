@@ -4,7 +4,8 @@
 
 /*
  * The privileged half of the daemon: it opens vessels for a front that may have been
- * taken over, removes what dead owners left, and does nothing else. No thread, no JSON, no HTTP, no YAML.
+ * taken over, removes what dead owners left, and does nothing else. No thread, no JSON,
+ * no HTTP, no YAML.
  *
  *   main      starts the keeper and, should it die, another one
  *   keeper    hears the front's questions; one process per vessel answers them

@@ -149,12 +149,13 @@ static json_t *row(const struct record *r)
     json_t *exit_code = json_object_get(r->result, "exit_code");
     json_t *ms = json_object_get(r->result, "duration_ms");
 
-    return json_pack("{s:s, s:o, s:s, s:s, s:I, s:s, s:O?, s:O?, s:O?}", "request",
-                     r->request, "id", r->id[0] ? json_string(r->id) : json_null(),
-                     "caller", r->caller, "what", r->what, "started_ms",
-                     (json_int_t)r->started_ms, "state",
-                     r->running ? "running" : "ended", "verdict", verdict, "exit_code",
-                     exit_code, "duration_ms", ms);
+    /* WHAT is the caller's, and may have been cut within a character. */
+    return json_pack(
+        "{s:s, s:o, s:s, s:o, s:I, s:s, s:O?, s:O?, s:O?}", "request", r->request, "id",
+        r->id[0] ? json_string(r->id) : json_null(), "caller", r->caller, "what",
+        value_text_json(r->what, strlen(r->what)), "started_ms",
+        (json_int_t)r->started_ms, "state", r->running ? "running" : "ended", "verdict",
+        verdict, "exit_code", exit_code, "duration_ms", ms);
 }
 
 static bool is_seen(const struct record *r, const char *caller)

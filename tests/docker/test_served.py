@@ -30,6 +30,13 @@ def test_images_are_listed_by_a_front_without_the_engines_socket(served, engine)
     assert name in [tag for image in listed for tag in image["tags"]]
 
 
+def test_the_engines_vessels_are_among_those_of_the_daemon(served, engine):
+    sid = served.ask("POST", "/v1/sessions", {"driver": "docker", "image": engine.small()}).json["id"]
+    found = [v for v in served.ask("GET", "/v1/vessels").json if "image" in v]
+    assert [v["orphan"] for v in found] == [False] and found[0]["image"] == engine.small()
+    assert served.ask("DELETE", "/v1/sessions/" + sid).status == 204
+
+
 def test_a_pull_tells_how_it_gets_on_and_brings_the_image(served, engine):
     away(engine, "vial-served:1")
     events = served.ask("POST", "/v1/images/pull?stream=ndjson", {"name": "vial-served:1"}).events

@@ -60,7 +60,8 @@ def test_limits_that_were_hit_and_networks_that_were_refused_are_recorded(log, t
     with open(config, "a") as f:
         f.write("policy: {networks: [none]}\n")
     run(config, "--memory", "64m", "python", "b = bytearray(300 << 20)")
-    run(config, "--cpus", "0.2", "--timeout", "1s", "bash", "while :; do :; done")
+    # So little that even a busy machine gives more than that, which is then taken away.
+    run(config, "--cpus", "0.02", "--timeout", "2s", "bash", "while :; do :; done")
     run(config, "--pids", "8", "python", "import os\ntry:\n  while os.fork(): pass\n"
         "except OSError: pass")
     run(config, "--network", "bridge", "bash", "true")

@@ -82,11 +82,11 @@ def mounts():
 
 
 def dead_groups():
-    """Cgroups of vessels whose owner is gone."""
-    found = set()
+    """Cgroups of vessels whose owner is gone; of owners whose numbers are ours to judge."""
+    found, space = set(), os.stat("/proc/self/ns/pid").st_ino
     for where, dirs, _files in os.walk("/sys/fs/cgroup"):
         for name in dirs:
-            owner = re.match(r"vial-.*?-(\d+)-(\d+)", name)
+            owner = re.match(r"vial-%d-(\d+)-(\d+)" % space, name)
             now = stat_of(owner[1]) if owner else None
             if owner and (not now or now[2] != owner[2]):
                 found.add(os.path.join(where, name))

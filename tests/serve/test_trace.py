@@ -45,6 +45,13 @@ def test_a_request_without_an_id_gets_one_that_the_program_sees(recorded):
         assert made.startswith("q-") and answer.json["stdout"] == made + "\n"
 
 
+def test_no_run_is_hidden_by_what_its_command_is_called(recorded):
+    """Its name is cut, and must not be cut within a character."""
+    recorded.ask("POST", "/v1/run", {"command": ["\u00e9" * 40]}, {"X-Request-Id": "long"})
+    assert recorded.ask("GET", "/v1/runs/long").json["what"].startswith("\u00e9" * 31)
+    assert "long" in [r["request"] for r in recorded.ask("GET", "/v1/runs").json]
+
+
 def test_a_variable_of_the_callers_own_is_left_alone(recorded):
     answer = recorded.run("echo $VIAL_REQUEST_ID", env={"VIAL_REQUEST_ID": "mine"},
                           headers={"X-Request-Id": "trace-2"})

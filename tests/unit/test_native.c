@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <sys/inotify.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -176,6 +177,25 @@ static void only_a_dead_owner_in_our_namespace_is_dead(void **state)
     assert_false(owner_is_dead("vial-"));
     assert_false(owner_is_dead("vial-1-2-3"));
     assert_false(owner_is_dead("somebody"));
+    (void)snprintf(other, sizeof other, "vial-%llu-%d-1-v-1", space, INT32_MAX);
+    assert_true(owner_is_dead(other)); /* no process has that number */
+}
+
+/* Else a sweep with no descriptor left would end the vessels of the living. */
+static void an_owner_who_cannot_be_looked_at_is_not_dead(void **state)
+{
+    struct rlimit before, none = { 0 };
+    char mine[128];
+    bool dead = true;
+
+    (void)state;
+    assert_int_equal(owner_name("v-1", mine, sizeof mine), 0);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    none.rlim_max = before.rlim_max;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    dead = owner_is_dead(mine);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_false(dead);
 }
 
 static void every_vessel_has_ids_of_its_own(void **state)
@@ -520,6 +540,7 @@ int main(void)
         cmocka_unit_test(a_given_root_is_entered_by_descriptor),
         cmocka_unit_test(our_own_cgroup_is_found_by_controller),
         cmocka_unit_test(only_a_dead_owner_in_our_namespace_is_dead),
+        cmocka_unit_test(an_owner_who_cannot_be_looked_at_is_not_dead),
         cmocka_unit_test(every_vessel_has_ids_of_its_own),
         cmocka_unit_test(hard_limits_are_finite),
         cmocka_unit_test(a_vessel_greets_is_killed_and_leaves_nothing),

@@ -5,6 +5,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -278,6 +279,25 @@ static void a_directory_of_someone_else_is_passed_by(void **state)
     assert_int_equal(rmdir(path), 0);
 }
 
+/* Whoever put it there could hold its lock for ever. */
+static void the_lock_of_someone_elses_directory_is_not_waited_for(void **state)
+{
+    struct place place = PLACE_NONE;
+    char path[64];
+    int fd = -1;
+
+    put_open_dir(*state, 0, path);
+    fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_int_equal(flock(fd, LOCK_EX), 0);
+    (void)alarm(60); /* else it would wait without end */
+    assert_int_equal(place_create(&place, NULL), 0);
+    assert_int_equal(place_sweep(), 0);
+    (void)alarm(0);
+    place_remove(&place);
+    (void)close(fd);
+    assert_int_equal(rmdir(path), 0);
+}
+
 static void where_all_are_someone_elses_none_is_used(void **state)
 {
     struct place place = PLACE_NONE;
@@ -326,6 +346,7 @@ int main(void)
         cmocka_unit_test(a_cpu_limit_is_kept_by_the_kernel),
         cmocka_unit_test(what_a_killed_caller_left_is_removed_by_the_next),
         cmocka_unit_test(a_directory_of_someone_else_is_passed_by),
+        cmocka_unit_test(the_lock_of_someone_elses_directory_is_not_waited_for),
         cmocka_unit_test(where_all_are_someone_elses_none_is_used),
         cmocka_unit_test(a_guest_that_cannot_be_executed_is_told),
     };

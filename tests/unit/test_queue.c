@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Who waits for a vessel, with threads that do. What a vessel is does not matter. */
+/* Who waits for a vessel, with threads that do. What a vessel is does not matter. And
+ * the end of a stock. */
 
 #include <pthread.h>
 #include <sched.h>
+#include <stdlib.h>
 
 #include "check.h"
-#include "engine/queue.h"
+#include "engine/stock.h"
 
 #define WAITERS 3
 #define LONG_MS 60000
@@ -121,12 +123,63 @@ static void who_waited_in_vain_leaves_the_line(void **state)
     (void)pthread_mutex_destroy(&q.lock);
 }
 
+/* What a zygote is does not matter either: the pool, and its one stock. */
+struct zygote {
+    struct pool pool;
+    struct stock stock;
+    bool closed;
+};
+
+static struct zygote *somebody(void)
+{
+    static char elses;
+
+    return (struct zygote *)(void *)&elses;
+}
+
+/* Whoever adds a stock meanwhile frees those that have ended: the place is another's
+ * from here on. */
+static void close_late(struct zygote *z)
+{
+    (void)pthread_mutex_lock(&z->pool.lock);
+    assert_true(z->stock.ended);
+    assert_int_equal(atomic_load(&z->stock.users), 0);
+    z->closed = true;
+    z->stock.zygote = somebody();
+    (void)pthread_mutex_unlock(&z->pool.lock);
+}
+
+static void a_stock_that_has_ended_is_left_alone(void **state)
+{
+    static const struct driver driver = { .name = "none", .zygote_close = close_late };
+    struct zygote *z = calloc(1, sizeof *z);
+
+    (void)state;
+    assert_non_null(z);
+    (void)pthread_mutex_init(&z->pool.lock, NULL);
+    threads_cond_init(&z->pool.changed);
+    threads_cond_init(&z->stock.changed);
+    z->pool.threads = 1;
+    z->stock.pool = &z->pool;
+    z->stock.driver = &driver;
+    z->stock.zygote = z; /* nobody has asked since the clock began: it is forgotten */
+    assert_null(stock_work(&z->stock));
+    assert_true(z->closed);
+    assert_int_equal(z->pool.threads, 0);
+    assert_ptr_equal(z->stock.zygote, somebody());
+    (void)pthread_cond_destroy(&z->stock.changed);
+    (void)pthread_cond_destroy(&z->pool.changed);
+    (void)pthread_mutex_destroy(&z->pool.lock);
+    free(z);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_came_first_is_served_first),
         cmocka_unit_test(who_is_dismissed_goes_without),
         cmocka_unit_test(who_waited_in_vain_leaves_the_line),
+        cmocka_unit_test(a_stock_that_has_ended_is_left_alone),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -61,8 +61,9 @@ static void add_labels(json_t *labels, const struct plan *plan)
 static json_t *labels(const struct plan *plan, const struct container_options *o)
 {
     json_t *labels = json_pack(
-        "{s:s, s:s, s:s, s:s, s:s*, s:s*, s:s*}", LABEL_MANAGED, "true", LABEL_VESSEL,
-        o->vessel_id, LABEL_RUN, plan->id, LABEL_OWNER, o->owner, LABEL_HOST, o->host,
+        "{s:s, s:s, s:s, s:s, s:s, s:s*, s:s*}", LABEL_MANAGED, "true", LABEL_VESSEL,
+        o->vessel_id, LABEL_RUN, plan->id, LABEL_OWNER, o->owner, LABEL_HOST,
+        o->host ? o->host : "unknown", /* or every host would take it for its own */
         LABEL_SESSION, plan->label_session, LABEL_TASK, plan->label_task);
 
     if (labels && plan->container.prefix)

@@ -56,15 +56,15 @@ void keep_host(char out[KEEP_HOST])
     out[strcspn(out, "\n")] = '\0';
 }
 
-/* Of another host, or an earlier boot: its owner's number says nothing here. What
- * has ended is of no use to anybody. */
+/* Of another host, or an earlier boot, or who knows: its owner's number says nothing
+ * here. What has ended is of no use to anybody. */
 static bool is_foreign(json_t *labels)
 {
     const char *host = json_string_value(json_object_get(labels, LABEL_HOST));
     char own[KEEP_HOST];
 
     keep_host(own);
-    return host && own[0] && !str_eq(host, own);
+    return host && !str_eq(host, own);
 }
 
 static bool has_ended(json_t *container)

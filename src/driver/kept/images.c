@@ -128,6 +128,15 @@ static int ask(struct coming *c, struct pack *p, int64_t timeout_ms, char **json
     return rc < 0 ? -1 : 0;
 }
 
+int kept_vessel_list(char **json, struct vial_error *err)
+{
+    struct coming c = { .what = "list the engine's vessels" };
+    struct pack p = { 0 };
+
+    pack_u32(&p, TALK_VESSELS);
+    return ask(&c, &p, LIST_MS, json, err);
+}
+
 int kept_image_list(char **json, struct vial_error *err)
 {
     struct coming c = { .what = "list the images" };

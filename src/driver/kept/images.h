@@ -2,11 +2,12 @@
 #ifndef VIAL_DRIVER_KEPT_IMAGES_H
 #define VIAL_DRIVER_KEPT_IMAGES_H
 
-/* The container engine's images, through the keeper that may use its socket. *JSON is
- * malloc'ed text, as vial/vessels.h has it. */
+/* The container engine's images, and its vessels, through the keeper that may use its
+ * socket. *JSON is malloc'ed text, as vial/vessels.h has it. */
 
 #include "vial/vessels.h"
 
+int kept_vessel_list(char **json, struct vial_error *err);
 int kept_image_list(char **json, struct vial_error *err);
 int kept_image_prune(bool all, char **json, struct vial_error *err);
 /* Letting go of it ends the pull. */

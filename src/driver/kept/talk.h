@@ -17,6 +17,7 @@
  *   TALK_SWEEP                      TALK_GOOD, how many went       | TALK_BAD, error
  *   TALK_ZYGOTE, how, plan          TALK_GOOD, number              | TALK_BAD, error
  *   TALK_IMAGES                     TALK_PART*, TALK_GOOD, text    | TALK_BAD, error
+ *   TALK_VESSELS                    the same: the engine's, whoever made them
  *   TALK_PRUNE, all                 the same
  *   TALK_PULL, name, ms             TALK_STEP*, then the same
  *
@@ -57,6 +58,7 @@ enum talk_verb {
     TALK_HATCH,
     TALK_SWEEP,
     TALK_IMAGES,
+    TALK_VESSELS,
     TALK_PRUNE,
     TALK_PULL,
     TALK_STEP,

@@ -86,7 +86,7 @@ static long write_fd(long fd, const char *text)
 static long wait_for_parent(struct walk *w, const struct step *s)
 {
     uint8_t promised = 0;
-    _Alignas(struct cmsghdr) char room[CMSG_SPACE(sizeof(int) * 32)];
+    _Alignas(struct cmsghdr) char room[CMSG_SPACE(sizeof(int) * 32)] = { 0 };
     struct iovec iov = { &promised, 1 };
     struct msghdr message = { .msg_iov = &iov,
                               .msg_iovlen = 1,
@@ -163,7 +163,7 @@ static long open_judged(const char *path, uint64_t dev, uint64_t ino)
 {
     struct open_how how = { .flags = O_PATH | O_CLOEXEC,
                             .resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS };
-    struct statx sx;
+    struct statx sx = { 0 };
     long fd = CALL(SYS_openat2, AT_FDCWD, path, &how, sizeof(how));
     long rc =
         fd < 0 ? fd : CALL(SYS_statx, fd, "", AT_EMPTY_PATH, STATX_BASIC_STATS, &sx);
@@ -238,7 +238,7 @@ static long give(const struct walk *w, const struct step *s, uint32_t step)
     struct cmsghdr *c = CMSG_FIRSTHDR(&message);
     long fd = CALL(SYS_openat, AT_FDCWD, s->a,
                    O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0);
-    long rc = fd;
+    long rc = 0;
 
     if (fd < 0)
         return fd;

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "driver/native/owner.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +14,7 @@
 #include "base/io.h"
 
 /* Field 22 of /proc/PID/stat, counted behind the name, which may hold anything.
- * 0: there is no such process. */
+ * 0: there is no such process, or it cannot be looked at. */
 static unsigned long long start_time(const char *pid)
 {
     char path[64];
@@ -50,10 +52,18 @@ int owner_name(const char *vessel_id, char *out, size_t size)
     return n > 0 && (size_t)n < size ? 0 : -1;
 }
 
+/* Not to see a process is no sign of its death: /proc may hide it (hidepid), or there
+ * may be no descriptor left to look with. */
+static bool is_gone(long number)
+{
+    return kill((pid_t)number, 0) < 0 && errno == ESRCH;
+}
+
 bool owner_is_dead(const char *name)
 {
     unsigned long long space = 0;
     unsigned long long start = 0;
+    unsigned long long seen = 0;
     char *end = NULL;
     char pid[16];
     long number = 0;
@@ -70,5 +80,6 @@ bool owner_is_dead(const char *name)
     if (*end != '-' || start == 0)
         return false;
     (void)snprintf(pid, sizeof(pid), "%ld", number);
-    return start_time(pid) != start;
+    seen = start_time(pid);
+    return seen ? seen != start : is_gone(number);
 }

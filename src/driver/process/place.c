@@ -34,7 +34,8 @@ static char *parent_path(unsigned turn)
     return str_take(&s);
 }
 
-/* Opens the parent, locked. What someone else has put there is not used. */
+/* Opens the parent, locked. What someone else has put there is not used; nor is its
+ * lock waited for, which they could hold for ever. */
 static int open_parent(const char *path, struct vial_error *err)
 {
     struct stat st;
@@ -42,13 +43,15 @@ static int open_parent(const char *path, struct vial_error *err)
     if (mkdir(path, 0700) < 0 && errno != EEXIST)
         return fail_sys(err, "create directory '%s'", path);
     auto_fd int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0 || fstat(fd, &st) < 0 || flock(fd, LOCK_EX) < 0)
+    if (fd < 0 || fstat(fd, &st) < 0)
         return fail_sys(err, "open directory '%s'", path);
     if (st.st_uid != geteuid() || (st.st_mode & 077) != 0) {
         (void)fail(err, VIAL_E_OPEN, "directory '%s' is not private to this user",
                    path);
         return fail_remedy(err, "remove it, or set TMPDIR to a directory of your own");
     }
+    if (flock(fd, LOCK_EX) < 0)
+        return fail_sys(err, "lock directory '%s'", path);
     return fd_take(&fd);
 }
 
