@@ -52,6 +52,7 @@ static void random_container(struct dice *d, struct plan_container *c)
     c->prefix = maybe(d, 30);
     c->uid = (unsigned)roll(d, 100000);
     c->gid = (unsigned)roll(d, 100000);
+    c->nproc = roll(d, 2);
     c->open_ms = (int64_t)roll(d, 100000);
     c->retries = (int64_t)roll(d, 20);
     c->retry_ms = (int64_t)roll(d, 1000);
