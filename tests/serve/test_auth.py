@@ -213,7 +213,7 @@ def test_a_daemon_that_cannot_start_says_why(tmp_path):
 
 
 def test_a_second_daemon_does_not_take_the_firsts_socket():
-    with Daemon() as d:
+    with Daemon(serve={"keeper": "off"}) as d:  # a keeper would tidy up after the kill
         assert "another daemon" in refused("--listen", "unix:" + d.socket)
         assert d.ask("GET", "/healthz").status == 200
         d.process.kill()
