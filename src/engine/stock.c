@@ -285,14 +285,15 @@ static void *help(void *context)
     return NULL;
 }
 
-/* One thread fills as fast as a core goes; with many lacking, others join it. */
+/* One thread fills as fast as a core goes; with many lacking, others join it: one more
+ * than cores, as each waits for its child now and then. */
 static void call_help(struct stock *s, unsigned want)
 {
     pthread_t thread;
 
     /* What one weighs must be known before there are many. */
     if (s->refills == 0 || s->idle_count + s->making + LACKING > want ||
-        s->helpers >= HELPERS_MAX || s->helpers + 1 >= s->pool->cores ||
+        s->helpers >= HELPERS_MAX || s->helpers >= s->pool->cores ||
         threads_start(&thread, help, s) != 0)
         return;
     (void)pthread_detach(thread);
