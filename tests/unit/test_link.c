@@ -285,7 +285,7 @@ static void nothing_is_believed_before_hello(void **state)
     REFUSED(f, "guest frame 'STARTED' on channel 1: it came before HELLO");
     link_free(f->l);
     f->l = link_new(&all_events, f);
-    feed(f, WIRE_HELLO, 0, 0, -1, 1, 2u);
+    feed(f, WIRE_HELLO, 0, 0, -1, 1, WIRE_VERSION + 1);
     REFUSED(f, "guest frame 'HELLO' on channel 0: the guest speaks another version; "
                "reinstall vial");
     assert_false(link_is_up(f->l));
@@ -714,7 +714,7 @@ static void make_session(struct pack *p, uint64_t *seed)
         if (types[i] == WIRE_EXIT)
             exit_write(&body, &m);
         else if (types[i] != WIRE_EOF)
-            pack_u32(&body, 1);
+            pack_u32(&body, types[i] == WIRE_HELLO ? WIRE_VERSION : 1);
         if (types[i] == WIRE_DONE)
             f.channel = 2;
         if (types[i] == WIRE_DONE)
