@@ -5,6 +5,7 @@
  * gone, nothing is lost but time. */
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -15,18 +16,29 @@
 
 void adopt_take(struct guest *g, pid_t pid, int fd)
 {
+    char path[32];
+
     if (g->adopted_fd >= 0 || pid < 2 || fd < 0)
         guest_end(g, 1);
     g->adopted_pid = pid;
     g->adopted_fd = fd;
+    tree_path(path, pid, "comm");
+    if (g->pid1) /* else /proc may show other numbers */
+        g->adopted_name_fd = open(path, O_RDONLY | O_CLOEXEC);
+}
+
+static void forget(struct guest *g)
+{
+    (void)close(g->adopted_fd); /* which ends one that was not given any program */
+    if (g->adopted_name_fd >= 0)
+        (void)close(g->adopted_name_fd);
+    g->adopted_fd = g->adopted_name_fd = -1;
 }
 
 void adopt_reaped(struct guest *g, pid_t pid)
 {
-    if (g->adopted_fd < 0 || pid != g->adopted_pid)
-        return;
-    (void)close(g->adopted_fd);
-    g->adopted_fd = -1;
+    if (g->adopted_fd >= 0 && pid == g->adopted_pid)
+        forget(g);
 }
 
 static bool send_all(int to, const struct pack *p, const struct child_pipes *pipes)
@@ -57,18 +69,25 @@ static bool send_all(int to, const struct pack *p, const struct child_pipes *pip
     return n == (ssize_t)p->len;
 }
 
-pid_t adopt_give(struct guest *g, const struct exec_message *m,
-                 const struct child_pipes *pipes)
+bool adopt_give(struct guest *g, struct job *j, const struct exec_message *m,
+                const struct child_pipes *pipes)
 {
+    struct exec_message told = *m;
     struct pack p = { 0 };
     bool given = false;
 
     if (g->adopted_fd < 0 || m->terminal)
-        return -1;
-    exec_write(&p, m);
+        return false;
+    told.farewell = m->farewell && g->adopted_name_fd >= 0; /* or nobody could hear */
+    exec_write(&p, &told);
     given = !p.bad && p.len <= SENT_MAX && send_all(g->adopted_fd, &p, pipes);
     pack_done(&p);
-    (void)close(g->adopted_fd); /* which ends the one that was not given any */
-    g->adopted_fd = -1;
-    return given ? g->adopted_pid : -1;
+    if (given)
+        j->pid = g->adopted_pid;
+    if (given && told.farewell) {
+        j->name_fd = g->adopted_name_fd;
+        g->adopted_name_fd = -1;
+    }
+    forget(g);
+    return given;
 }

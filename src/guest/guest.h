@@ -63,6 +63,7 @@ struct job {
     uint64_t deadline_ns;
     bool end_on_full;
     struct exit_message exit;
+    int name_fd; /* where its farewell can be read, or -1: it will not say any */
 
     /* files */
     int file_fd, dir_fd;
@@ -110,6 +111,8 @@ struct guest {
     bool in_is_pipe;
     int adopted_fd; /* where a process waits to become the next program, or -1 */
     pid_t adopted_pid;
+    int adopted_name_fd; /* its /proc/PID/comm, or -1 */
+    pid_t leaving;       /* has said farewell and is to be killed, or 0 */
 
     struct job *jobs[WIRE_MAX_CHANNELS];
     size_t job_count;
@@ -152,6 +155,8 @@ void exec_polls(struct guest *g, struct job *j, struct pollfd *p);
 void exec_turn(struct guest *g, struct job *j, const struct pollfd *p);
 uint64_t exec_count_kills(const struct guest *g); /* for memory; 0: nobody tells */
 void exec_reaped(struct guest *g, pid_t pid, int status, const void *rusage);
+void exec_hear(struct guest *g); /* whether one says farewell */
+void exec_bury(struct guest *g); /* whoever has */
 void exec_resize(struct job *j, uint32_t size);
 void exec_kill(struct guest *g, struct job *j, int signal);
 void exec_close(struct guest *g, struct job *j);
@@ -165,9 +170,9 @@ struct child_pipes {
 /* adopt.c */
 void adopt_take(struct guest *g, pid_t pid, int fd);
 void adopt_reaped(struct guest *g, pid_t pid);
-/* The pid of the process that is the program of M now, or -1: there is none. */
-pid_t adopt_give(struct guest *g, const struct exec_message *m,
-                 const struct child_pipes *pipes);
+/* The process that waits is the program of M now; false: there is none. */
+bool adopt_give(struct guest *g, struct job *j, const struct exec_message *m,
+                const struct child_pipes *pipes);
 
 /* terminal.c: 0 or -errno. */
 int terminal_open(struct job *j, struct child_pipes *theirs, uint32_t size);
@@ -201,6 +206,8 @@ void jail_enter(struct guest *g); /* what g->jail means for the guest itself */
 bool tree_reap(struct guest *g); /* collects the dead; true: some live */
 void tree_signal(struct guest *g, const struct job *j, int signal);
 void tree_kill_all(struct guest *g);
+/* "/proc/PID/FILE", for a short FILE; OUT has room for 32 bytes. */
+void tree_path(char *out, pid_t pid, const char *file);
 
 /* watch.c */
 void watch_open(struct guest *g);

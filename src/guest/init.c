@@ -162,7 +162,7 @@ static void start(struct guest *g, bool stdio)
     take_signals(g);
     g->pid = getpid();
     g->workdir_fd = g->landlock_fd = -1;
-    g->came_fd = g->adopted_fd = g->kills_fd = -1;
+    g->came_fd = g->adopted_fd = g->adopted_name_fd = g->kills_fd = -1;
     g->watch.next_ns = NEVER;
     g->watch.notify_fd = -1;
     (void)umask(022);
@@ -286,6 +286,7 @@ static void serve_once(struct guest *g)
     watch_step(g);
     sweep(g);
     stream_flush(g);
+    exec_bury(g);
 }
 
 /* --open DIR: makes a cache volume everybody's, once, and marks that it was. Done
