@@ -52,8 +52,7 @@ static void end_stream(struct guest *g, struct job *j, int stream)
     stream_put(g, j, WIRE_EOF, stream, NULL);
 }
 
-/* A pipe of which OURS stays here, never blocking, and THEIRS goes to the child. */
-static int make_pipe(int *ours, int *theirs, bool we_write)
+int exec_make_pipe(int *ours, int *theirs, bool we_write)
 {
     int ends[2];
 
@@ -65,23 +64,27 @@ static int make_pipe(int *ours, int *theirs, bool we_write)
     return 0;
 }
 
+void exec_widen_pipe(int fd)
+{
+    (void)fcntl(fd, F_SETPIPE_SZ, PIPE_BYTES);
+}
+
 static int make_pipes(struct job *j, struct child_pipes *theirs,
                       const struct exec_message *m)
 {
-    int rc = make_pipe(&j->status_fd, &theirs->status, false);
+    int rc = exec_make_pipe(&j->status_fd, &theirs->status, false);
 
     if (rc == 0 && m->terminal)
         return terminal_open(j, theirs, m->terminal);
     if (rc == 0 && !m->stdin_closed)
-        rc = make_pipe(&j->fd[0], &theirs->in, true);
+        rc = exec_make_pipe(&j->fd[0], &theirs->in, true);
     if (rc == 0)
-        rc = make_pipe(&j->fd[1], &theirs->out, false);
+        rc = exec_make_pipe(&j->fd[1], &theirs->out, false);
     if (rc == 0)
-        rc = make_pipe(&j->fd[2], &theirs->err, false);
-    /* Fewer switches between the program and us; without it, things still work. */
+        rc = exec_make_pipe(&j->fd[2], &theirs->err, false);
     for (int i = 0; rc == 0 && i < 3; i++)
         if (j->fd[i] >= 0)
-            (void)fcntl(j->fd[i], F_SETPIPE_SZ, PIPE_BYTES);
+            exec_widen_pipe(j->fd[i]);
     return rc;
 }
 
@@ -124,8 +127,7 @@ static void launch(struct guest *g, struct job *j, const struct exec_message *m)
     int rc = make_pipes(j, &theirs, m);
 
     if (rc == 0) {
-        if (!adopt_give(g, j, m, &theirs))
-            j->pid = start_child(g, m, &theirs);
+        j->pid = start_child(g, m, &theirs);
         rc = j->pid < 0 ? -errno : 0;
     }
     close_fd(&theirs.in);
@@ -148,15 +150,21 @@ void exec_start(struct guest *g, struct job *j, const struct exec_message *m)
         send_failed(g, j, STEP_LANDLOCK, g->landlock_error);
         return;
     }
+    if (m->timeout_ms && m->timeout_ms < NEVER / 1000000 / 2)
+        j->deadline_ns = now_ns() + m->timeout_ms * 1000000;
+    g->exec_count++;
+    if (adopt_give(g, j, m)) { /* which is the first to be killed already */
+        watch_start(g);
+        if (j->status_fd < 0)
+            send_started(g, j);
+        return;
+    }
     error = set_oom(g, "1000");
     if (error) {
         send_failed(g, j, STEP_OOM, error);
         return;
     }
-    if (m->timeout_ms && m->timeout_ms < NEVER / 1000000 / 2)
-        j->deadline_ns = now_ns() + m->timeout_ms * 1000000;
     watch_start(g);
-    g->exec_count++;
     launch(g, j, m);
     (void)set_oom(g, g->oom_before);
 }

@@ -109,10 +109,14 @@ struct guest {
 
     int came_fd; /* came with the last read, and belongs to the frame in it */
     bool in_is_pipe;
-    int adopted_fd; /* where a process waits to become the next program, or -1 */
-    pid_t adopted_pid;
-    int adopted_name_fd; /* its /proc/PID/comm, or -1 */
-    pid_t leaving;       /* has said farewell and is to be killed, or 0 */
+    struct {
+        int fd; /* where a process waits to become the next program, or -1 */
+        pid_t pid;
+        int name_fd;         /* its /proc/PID/comm, or -1 */
+        int out, err;        /* our ends of the pipes that it has */
+        struct pack message; /* room for what it will be sent */
+    } adopted;
+    pid_t leaving; /* has said farewell and is to be killed, or 0 */
 
     struct job *jobs[WIRE_MAX_CHANNELS];
     size_t job_count;
@@ -149,6 +153,11 @@ void host_used(struct guest *g, struct job *j, size_t len); /* of stream 0 */
 
 /* exec.c */
 void exec_start(struct guest *g, struct job *j, const struct exec_message *m);
+/* A pipe of which OURS stays here, never blocking, and THEIRS goes to the child. 0 or
+ * -errno. */
+int exec_make_pipe(int *ours, int *theirs, bool we_write);
+/* Fewer switches between a program and us; without it, things still work. */
+void exec_widen_pipe(int fd);
 void exec_input(struct guest *g, struct job *j, const uint8_t *data, size_t len);
 void exec_input_end(struct guest *g, struct job *j);
 void exec_polls(struct guest *g, struct job *j, struct pollfd *p);
@@ -170,9 +179,9 @@ struct child_pipes {
 /* adopt.c */
 void adopt_take(struct guest *g, pid_t pid, int fd);
 void adopt_reaped(struct guest *g, pid_t pid);
-/* The process that waits is the program of M now; false: there is none. */
-bool adopt_give(struct guest *g, struct job *j, const struct exec_message *m,
-                const struct child_pipes *pipes);
+/* The process that waits is the program of M now, and J's; false: there is none.
+ * Without a status_fd there is nothing left that could fail. */
+bool adopt_give(struct guest *g, struct job *j, const struct exec_message *m);
 
 /* terminal.c: 0 or -errno. */
 int terminal_open(struct job *j, struct child_pipes *theirs, uint32_t size);

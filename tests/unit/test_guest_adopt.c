@@ -82,14 +82,13 @@ static _Noreturn void be_adopted(int fd)
     pid = getpid();
     if (write(fd, &pid, sizeof pid) < 0)
         _exit(120);
-    u.len = hear(fd, bytes, fds, &count);
-    if (exec_read(&u, &m) < 0 || count != 3)
+    if (hear(fd, bytes, fds, &count) == 0 || count != 2) /* its output's pipes */
         _exit(121);
-    if (write(fds[0], "said", 4) != 4)
+    u.len = hear(fd, bytes, fds + 2, &count);
+    if (exec_read(&u, &m) < 0 || count != 0)
         _exit(122);
-    for (size_t i = 0; i < count; i++)
-        if (i > 0) /* its output stays open */
-            (void)close(fds[i]);
+    if (write(fds[0], "said", 4) != 4)
+        _exit(123);
     do_deed((enum deed)(m.argv[0][0] - 'a'));
 }
 
