@@ -88,8 +88,9 @@ struct step {
 struct script {
     size_t count, cap; /* steps */
     size_t text_len, text_cap;
-    bool failed;  /* sticky: no room */
-    bool sharing; /* the child lives in our memory, on STACK */
+    bool failed;    /* sticky: no room */
+    bool unhurried; /* nobody waits for it */
+    bool sharing;   /* the child lives in our memory, on STACK */
     struct step scratch;
     _Alignas(16) unsigned char stack[RAW_STACK];      /* the child's */
     _Alignas(16) unsigned char twin_stack[RAW_STACK]; /* its twin's */
