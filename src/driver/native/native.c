@@ -279,6 +279,8 @@ static int write_root(struct script *s, const struct plan *plan, const struct la
     auto_host struct host host = { 0 };
     struct root_options o = options_of_root();
 
+    if (s->whole)
+        return 0;
     if (plan->rootfs ? judge_rootfs(plan->rootfs, &o, err) < 0
                      : host_read(&host, err) < 0)
         return -1;
@@ -294,9 +296,12 @@ static int write_rest(struct script *s, const struct plan *plan, const struct cg
 {
     struct root_options o = options_of_root();
 
+    if (s->whole)
+        return 0;
     add_joining(s, c);
     add_sealing(s, plan, &o);
     add_end(s, l);
+    s->whole = !s->failed;
     return s->failed ? fail_memory(err) : 0;
 }
 
@@ -423,6 +428,14 @@ static struct script *make_script(const struct plan *plan)
     return script_new(steps, text, !limit || limit >= ROOMY);
 }
 
+static struct script *have_script(const struct native *n, const struct plan *plan)
+{
+    struct script *kept =
+        n->supplies && n->only_ours ? scripts_take(&n->supplies->scripts, plan) : NULL;
+
+    return kept ? kept : make_script(plan);
+}
+
 static int begin(struct native *n, const struct plan *plan, struct script *script,
                  struct launch *l, int guest_fd, struct vial_error *err)
 {
@@ -437,7 +450,10 @@ static int begin(struct native *n, const struct plan *plan, struct script *scrip
     if (launch_prepare(l, guest_fd, err) < 0)
         return -1;
     script->unhurried = n->supplies != NULL;
-    add_beginning(script, l);
+    if (script->whole)
+        script_rebind(script, l->control[0], l->stream[1], l->exec_fd);
+    else
+        add_beginning(script, l);
     return launch_begin(l, script, wanted_spaces() & ~(uint64_t)OF_THE_CHILD, into_fd,
                         err);
 }
@@ -446,7 +462,7 @@ static int begin(struct native *n, const struct plan *plan, struct script *scrip
 static int set_up(struct native *n, const struct plan *plan, int guest_fd,
                   bool *refused, struct vial_error *err)
 {
-    auto_script struct script *script = make_script(plan);
+    auto_script struct script *script = have_script(n, plan);
     auto_launch struct launch launch = { .control = { -1, -1 },
                                          .stream = { -1, -1 },
                                          .exec_fd = -1,
@@ -477,6 +493,8 @@ static int set_up(struct native *n, const struct plan *plan, int guest_fd,
         *refused = launch.refused;
         return -1;
     }
+    if (n->supplies && n->only_ours)
+        scripts_give(&n->supplies->scripts, ptr_take(&script), plan);
     n->vessel.limits_by = limits_by(&n->cgroup);
     take_launch(n, &launch);
     return strv_ok(&n->vessel.layers) ? 0 : fail_memory(err);

@@ -15,6 +15,7 @@ struct supplies *supplies_open(int guest_fd)
         return NULL;
     s->guest_fd = launch_seal(guest_fd);
     s->janitor = JANITOR_NONE;
+    scripts_open(&s->scripts);
     if (groups_open(&s->groups) == 0) {
         (void)cgroup_sweep(&s->groups.base, ~0u);
         janitor_start_for_all(&s->janitor, &s->groups.base);
@@ -35,6 +36,7 @@ bool supplies_tend(const struct supplies *s)
 void supplies_close(struct supplies *s)
 {
     groups_close(&s->groups);
+    scripts_close(&s->scripts);
     janitor_dismiss(&s->janitor);
     auto_fd_(&s->guest_fd);
     free(s);

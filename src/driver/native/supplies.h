@@ -8,6 +8,7 @@
  *
  *   guest     the guest program, in memory that nobody can write
  *   groups    cgroups, empty and clean
+ *   scripts   what their children do until they are the guest
  *   janitor   who removes the groups of all vessels if their owner dies
  *
  *   supplies_open -> { native_open_supplied -> close }* -> supplies_close
@@ -15,10 +16,12 @@
 
 #include "driver/native/groups.h"
 #include "driver/native/janitor.h"
+#include "driver/native/scripts.h"
 
 struct supplies {
     int guest_fd; /* sealed, or -1 */
     struct groups groups;
+    struct scripts scripts;
     struct janitor janitor;
 };
 
