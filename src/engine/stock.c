@@ -169,13 +169,13 @@ static int make_prestarted(struct stock *s, struct ready *out, struct vial_error
 {
     struct vial_engine *e = s->pool->engine;
 
-    if (ready_open(e, s->driver, s->plan, out, err) < 0)
+    if (ready_open(e, s->driver, s->supplies, s->plan, out, err) < 0)
         return -1;
     if (prestart_make(out, s->plan, e->settings->share_dir, err) == 0)
         return 0;
     s->prestart_retry_ns = clock_now_ns() + PAUSE_MAX * MS_NS;
     ready_close(out);
-    return ready_open(e, s->driver, s->plan, out, err);
+    return ready_open(e, s->driver, s->supplies, s->plan, out, err);
 }
 
 /* A zygote that fails is replaced; whatever it was, a new one knows nothing of it.
@@ -193,7 +193,7 @@ static int make(struct stock *s, struct ready *out, double *ms, struct vial_erro
     for (int tries = 0; tries < ZYGOTE_TRIES; tries++) {
         have_zygote(s, err);
         start_ns = clock_now_ns();
-        if (ready_open(s->pool->engine, s->driver, s->plan, out, err) < 0)
+        if (ready_open(s->pool->engine, s->driver, s->supplies, s->plan, out, err) < 0)
             return -1;
         if (!s->hatches || hatch_into(s, out, err) == 0) {
             *ms = clock_ms_between(start_ns, clock_now_ns());
@@ -205,7 +205,7 @@ static int make(struct stock *s, struct ready *out, double *ms, struct vial_erro
     (void)pthread_mutex_lock(&s->nursery);
     put_off_zygote(s);
     (void)pthread_mutex_unlock(&s->nursery);
-    return ready_open(s->pool->engine, s->driver, s->plan, out, err);
+    return ready_open(s->pool->engine, s->driver, s->supplies, s->plan, out, err);
 }
 
 static void note_failure(struct stock *s, const struct vial_error *err)
@@ -315,6 +315,8 @@ static void tick(struct stock *s, int64_t *next_ns)
     if (s->peak < FADED)
         s->peak = 0;
     bury_dead(s);
+    if (s->supplies)
+        s->driver->supplies_rest(s->supplies);
 }
 
 /* Making a vessel takes as much of a core as running in one: runs come first, while
