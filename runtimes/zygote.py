@@ -73,23 +73,21 @@ def reopen_stdin():
     sys.stdin = sys.__stdin__ = new
 
 
-def set_environ(entries):
+def clear_environ():
+    os.environ._data.clear()
+
+
+def add_environ(entries):
     data = os.environ._data
-    data.clear()
     for entry in entries:
         name, _, value = entry.partition(b"=")
         data[name] = value
 
 
-def begin(argv, env, piped):
-    """The program is next."""
-    set_environ(env)
-    if len(argv) > 2:
-        words = [os.fsdecode(word) for word in argv]
-        sys.argv[1:] = words[2:]
-        sys.orig_argv[2:] = words[2:]
-    if piped:
-        reopen_stdin()
+def set_argv(argv):
+    words = [os.fsdecode(word) for word in argv]
+    sys.argv[1:] = words[2:]
+    sys.orig_argv[2:] = words[2:]
 
 
 def introduce(main):
@@ -97,6 +95,12 @@ def introduce(main):
     main["__file__"] = MAIN
     main["__cached__"] = None
     main["__loader__"] = loader("__main__", MAIN)
+
+
+def withdraw(main):
+    """The file turns out to be none that we run: python will tell it anew."""
+    retire(main)
+    main["__loader__"] = sys.modules["_frozen_importlib"].BuiltinImporter
 
 
 def retire(main):

@@ -43,7 +43,6 @@
     CALL(PyList_Size, long, (void *))                                                  \
     CALL(PyList_GetItem, void *, (void *, long))                                       \
     CALL(PyList_Append, int, (void *, void *))                                         \
-    CALL(PyLong_FromLong, void *, (long))                                              \
     CALL(PyLong_AsLong, long, (void *))                                                \
     CALL(PyObject_GC_IsTracked, int, (void *))                                         \
     CALL(PyObject_GC_Track, void, (void *))                                            \

@@ -74,8 +74,6 @@ static void *do_nothing(void *self, void *args)
 
 static _Noreturn void end(const struct python *py)
 {
-    if (py->ending.call)
-        py->ending.call(py->ending.context);
     (void)fflush(NULL);
     if (py->ending.interrupted) {
         (void)signal(SIGINT, SIG_DFL);
@@ -123,6 +121,8 @@ static void leave_now(int status, void *context)
     if (libraries() != py->libraries)
         return;
     (void)fflush(NULL);
+    if (py->ending.call)
+        py->ending.call(py->ending.context);
     say_farewell(py, status);
     _exit(status);
 }
@@ -234,6 +234,7 @@ int python_open(struct python *py, const char *settings)
     if (!done)
         give_up(py);
     drop(py, done);
+    py->magic = py->api.PyImport_GetMagicNumber();
     arm(py);
     import_all(py, names);
     (void)malloc_trim(0); /* or each child would sort what is free by itself */
@@ -260,6 +261,8 @@ void python_hatched(struct python *py)
 {
     py->api.PyOS_AfterFork_Child();
     drop(py, ask(py, "hatched", NULL, NULL, NULL));
+    drop(py,
+         ask(py, "introduce", py->api.PyModule_GetDict(main_module(py)), NULL, NULL));
 }
 
 static void *list_of(const struct python *py, char *const *texts)
@@ -276,9 +279,8 @@ static void *list_of(const struct python *py, char *const *texts)
     return list;
 }
 
-static void set_environment(char *const *env)
+static void add_environment(char *const *env)
 {
-    (void)clearenv(); /* NOLINT(concurrency-mt-unsafe): before any thread */
     for (; *env; env++) {
         char *value = strchr(*env, '=');
 
@@ -290,31 +292,64 @@ static void set_environment(char *const *env)
     }
 }
 
+/* Calls a function of the harness with a list of TEXTS. */
+static void ask_with(const struct python *py, const char *name, char *const *texts)
+{
+    void *list = list_of(py, texts);
+
+    drop(py, ask(py, name, list, NULL, NULL));
+    drop(py, list);
+}
+
+/* How many entries at the begin of ENV are all that is there already; mostly, those of
+ * a program are the zygote's. */
+static size_t count_present(char *const *env)
+{
+    size_t n = 0;
+
+    while (environ[n] && env[n] && strcmp(environ[n], env[n]) == 0)
+        n++;
+    return environ[n] ? 0 : n;
+}
+
+static void set_environment(const struct python *py, char *const *env)
+{
+    size_t present = count_present(env);
+
+    if (!present) {
+        (void)clearenv(); /* NOLINT(concurrency-mt-unsafe): before any thread */
+        drop(py, ask(py, "clear_environ", NULL, NULL, NULL));
+    }
+    if (!env[present])
+        return;
+    add_environment(env + present);
+    ask_with(py, "add_environ", env + present);
+}
+
 void python_begin(struct python *py, const struct exec_message *m)
 {
-    void *argv = list_of(py, m->argv);
-    void *env = list_of(py, m->env);
-    void *piped = py->api.PyLong_FromLong(!m->stdin_closed);
-
     py->farewell = m->farewell ? getpid() : 0;
-    set_environment(m->env);
-    drop(py, ask(py, "begin", argv, env, piped));
+    set_environment(py, m->env);
+    if (m->argv[0] && m->argv[1] && m->argv[2])
+        ask_with(py, "set_argv", m->argv);
+    if (!m->stdin_closed)
+        drop(py, ask(py, "reopen_stdin", NULL, NULL, NULL));
     modules_begin(&py->modules, &py->api);
-    drop(py, argv);
-    drop(py, env);
-    drop(py, piped);
 }
 
 /* Python can run a compiled file, a directory or an archive too; that is left to
  * it. */
 static bool is_source(const struct python *py, FILE *file)
 {
-    long magic = py->api.PyImport_GetMagicNumber();
     int first = getc(file);
     int second = first == EOF ? EOF : getc(file);
+    bool compiled = first == (py->magic & 0xff) && second == (py->magic >> 8 & 0xff);
+    bool good = !ferror(file) && !compiled;
 
-    rewind(file);
-    return !ferror(file) && !(first == (magic & 0xff) && second == (magic >> 8 & 0xff));
+    /* As it was: one character can always be put back. */
+    if (second == EOF || ungetc(second, file) == EOF || ungetc(first, file) == EOF)
+        rewind(file);
+    return good;
 }
 
 /* The program raised; what python would exit with. */
@@ -379,11 +414,12 @@ void python_run(struct python *py, const char *path, FILE *file)
     void *module = main_module(py);
     bool exited = false;
 
-    if (!file || !is_source(py, file))
-        return;
-    py->api.Py_IncRef(module); /* the program may forget it */
     main_dict = py->api.PyModule_GetDict(module);
-    drop(py, ask(py, "introduce", main_dict, NULL, NULL));
+    if (!file || !is_source(py, file)) {
+        drop(py, ask(py, "withdraw", main_dict, NULL, NULL));
+        return;
+    }
+    py->api.Py_IncRef(module); /* the program may forget it */
     (void)py->api.Py_MakePendingCalls();
     result = py->api.PyRun_FileExFlags(file, path, FILE_INPUT, main_dict, main_dict, 1,
                                        NULL);

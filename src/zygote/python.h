@@ -18,7 +18,7 @@
 #include "zygote/api.h"
 #include "zygote/modules.h"
 
-/* Called at the very end of a process that ran a program, if it is set. */
+/* Called at the very last of a process that ran a program, if it is set. */
 typedef void python_end_fn(const void *context);
 
 /* Zero-initialise; must stay where it is. */
@@ -32,6 +32,7 @@ struct python {
         const void *context;
     } ending;
     void *globals;                /* of the harness, runtimes/zygote.py */
+    long magic;                   /* that compiled files begin with */
     int held;                     /* what PyGILState_Ensure gave */
     pid_t farewell;               /* who may say its end before it is gone, or 0 */
     unsigned long long libraries; /* that were ever loaded before a child */

@@ -182,28 +182,42 @@ static void tell_lesson(const void *context)
     _exit(0);
 }
 
+/* As if it had come from a guest. */
+static int pass_on(struct exec_message *m, uint8_t *bytes)
+{
+    struct pack p = { 0 };
+    struct unpack u = { .data = bytes };
+
+    exec_write(&p, m);
+    if (p.bad || p.len > ZYGOTE_MAX)
+        return -1;
+    memcpy(bytes, p.data, p.len);
+    u.len = p.len;
+    return exec_read(&u, m);
+}
+
 /* The life of a child, in the zygote's own place, with a program of ours. */
-static _Noreturn void rehearse(struct python *py, const int *lesson_fd)
+static _Noreturn void rehearse(struct python *py, const int *lesson_fd, uint8_t *bytes)
 {
     static const char program[] = "x = [str(i) for i in range(99)]\nprint(len(x))\n";
-    char *argv[] = { NULL };
-    char lang[] = "LANG=C.UTF-8"; /* not ENVIRON itself, which may be freed */
-    char *env[] = { lang, NULL };
-    const struct exec_message m = { .argv = argv, .env = env, .stdin_closed = 1 };
+    char name[] = "python3", path[] = PROGRAM;
+    char *argv[] = { name, path, NULL };
+    struct exec_message m = { .argv = argv, .env = environ, .stdin_closed = 1 };
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
-    if (null < 0 || dup2(null, 1) < 0 || dup2(null, 2) < 0)
+    if (null < 0 || dup2(null, 1) < 0 || dup2(null, 2) < 0 || pass_on(&m, bytes) < 0)
         _exit(1);
     python_hatched(py);
     py->ending.call = tell_lesson;
     py->ending.context = lesson_fd;
     python_begin(py, &m);
+    exec_done(&m);
     python_run(py, PROGRAM,
                fmemopen((void *)(uintptr_t)program, strlen(program), "rb"));
     _exit(1);
 }
 
-static void learn(struct python *py, struct pages *pages)
+static void learn(struct python *py, struct pages *pages, uint8_t *bytes)
 {
     size_t got = 0;
     int ends[2];
@@ -214,7 +228,7 @@ static void learn(struct python *py, struct pages *pages)
     python_before_fork(py);
     pid = fork();
     if (pid == 0)
-        rehearse(py, &ends[1]);
+        rehearse(py, &ends[1], bytes);
     python_forked(py);
     (void)close(ends[1]);
     for (ssize_t n = 1; pid > 0 && n > 0; got += n > 0 ? (size_t)n : 0)
@@ -278,7 +292,7 @@ static void serve(open_fn *real_open)
         die("find python's own functions");
     arenas_settle();
     pages_join(PROC_FD);
-    learn(py, pages);
+    learn(py, pages, bytes);
     pages_keep(pages);
     (void)close(PROC_FD);
     if (write(ZYGOTE_FD, py->missing, strlen(py->missing) + 1) < 0)
