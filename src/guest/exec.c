@@ -43,9 +43,13 @@ static void send_started(struct guest *g, struct job *j)
     j->started = true;
 }
 
+/* What is over need not be closed before that is told. */
 static void end_stream(struct guest *g, struct job *j, int stream)
 {
-    close_fd(&j->fd[stream]);
+    if (j->exited)
+        j->left[stream] = 0;
+    else
+        close_fd(&j->fd[stream]);
     if (j->ended[stream])
         return;
     j->ended[stream] = true;

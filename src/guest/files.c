@@ -39,23 +39,51 @@ static void name_temp(struct guest *g, char *out)
     *out = 0;
 }
 
+/* A new file, or -errno. */
+static int create(int dir_fd, const char *name, mode_t mode)
+{
+    int fd = openat(dir_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+                    0600);
+    int rc = fd < 0 ? -errno : fd;
+
+    if (fd >= 0 && fchmod(fd, mode) < 0) {
+        rc = -errno;
+        (void)unlinkat(dir_fd, name, 0);
+        (void)close(fd);
+    }
+    return rc;
+}
+
 static int open_temp(struct guest *g, struct job *j, mode_t mode)
 {
-    for (int i = 0; i < TEMP_TRIES; i++) {
-        int fd;
+    int fd = -EEXIST;
 
+    for (int i = 0; i < TEMP_TRIES && fd == -EEXIST; i++) {
         name_temp(g, j->temp);
-        fd = openat(j->dir_fd, j->temp,
-                    O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-        if (fd < 0 && errno == EEXIST)
-            continue;
-        if (fd < 0 || fchmod(fd, mode) == 0)
-            return fd < 0 ? -errno : fd;
-        (void)close(fd);
-        return -errno;
+        fd = create(j->dir_fd, j->temp, mode);
     }
-    j->temp[0] = 0;
-    return -EEXIST;
+    if (fd < 0)
+        j->temp[0] = 0;
+    return fd;
+}
+
+/* Before anything has run, and with nothing else under way, nobody can see a file that
+ * is not whole. */
+static bool is_unseen(const struct guest *g, const struct job *j)
+{
+    for (size_t i = 0; i < g->job_count; i++)
+        if (g->jobs[i] != j && !g->jobs[i]->over)
+            return false;
+    return g->exec_count == 0 && stream_has_end(g, j->channel);
+}
+
+/* By its own name, if that is free. What else goes wrong, the other way will tell. */
+static int open_direct(const struct guest *g, struct job *j, mode_t mode)
+{
+    int fd = is_unseen(g, j) ? create(j->dir_fd, j->name, mode) : -1;
+
+    j->direct = fd >= 0;
+    return fd;
 }
 
 void files_put(struct guest *g, struct job *j, const struct put_message *m)
@@ -68,9 +96,21 @@ void files_put(struct guest *g, struct job *j, const struct put_message *m)
         return;
     }
     j->name = strdup(name);
-    j->file_fd = j->name ? open_temp(g, j, m->mode & 0777) : -ENOMEM;
+    j->file_fd = j->name ? open_direct(g, j, m->mode & 0777) : -ENOMEM;
+    if (j->name && j->file_fd < 0)
+        j->file_fd = open_temp(g, j, m->mode & 0777);
     if (j->file_fd < 0)
         files_finish(g, j, -j->file_fd, "create");
+}
+
+/* Of a file that will not be whole. The next frame may start a program, which shall
+ * not find it. */
+static void drop_part(struct job *j)
+{
+    if (j->temp[0] || j->direct)
+        (void)unlinkat(j->dir_fd, j->direct ? j->name : j->temp, 0);
+    j->temp[0] = '\0';
+    j->direct = false;
 }
 
 void files_put_data(struct guest *g, struct job *j, const uint8_t *data, size_t len)
@@ -84,6 +124,7 @@ void files_put_data(struct guest *g, struct job *j, const uint8_t *data, size_t 
             continue;
         if (n <= 0) {
             files_finish(g, j, n < 0 ? errno : EIO, "write");
+            drop_part(j);
             return;
         }
         done += (size_t)n;
@@ -98,9 +139,10 @@ void files_put_end(struct guest *g, struct job *j)
 
     (void)close(j->file_fd);
     j->file_fd = -1;
-    rc = renameat(j->dir_fd, j->temp, j->dir_fd, j->name);
+    rc = j->direct ? 0 : renameat(j->dir_fd, j->temp, j->dir_fd, j->name);
     if (rc == 0)
         j->temp[0] = 0; /* nothing to clean up */
+    j->direct = false;
     files_finish(g, j, rc < 0 ? errno : 0, "rename");
 }
 
@@ -225,23 +267,15 @@ void files_turn(struct guest *g, struct job *j)
         list_turn(g, j);
 }
 
-static void drop_temp(struct job *j)
-{
-    if (j->temp[0] && j->dir_fd >= 0)
-        (void)unlinkat(j->dir_fd, j->temp, 0);
-    j->temp[0] = '\0';
-}
-
-/* The next frame may start a program, which shall not find it. */
 void files_close(struct guest *g, struct job *j)
 {
-    drop_temp(j);
+    drop_part(j);
     files_finish(g, j, ECANCELED, "closed");
 }
 
 void files_release(struct job *j)
 {
-    drop_temp(j);
+    drop_part(j);
     if (j->file_fd >= 0)
         (void)close(j->file_fd);
     if (j->dir_fd >= 0)

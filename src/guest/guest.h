@@ -69,6 +69,7 @@ struct job {
     int file_fd, dir_fd;
     char *name;                /* put: the last component, below dir_fd */
     char temp[32];             /* put: what it is called until it is whole */
+    bool direct;               /* put: or it has its own name from the start */
     DIR *dir;                  /* list */
     uint64_t file_left;        /* get */
     struct observer *observer; /* watch */
@@ -104,6 +105,7 @@ struct guest {
 
     uint8_t *in;
     size_t in_len, in_cap;
+    size_t in_next; /* where the frame after the one that is handled begins */
     uint8_t *out;
     size_t out_head, out_tail, out_cap;
 
@@ -146,6 +148,8 @@ void stream_put(struct guest *g, const struct job *j, enum wire_type type, int s
 uint8_t *stream_reserve(struct guest *g, size_t len);
 void stream_commit(struct guest *g, struct job *j, int stream, size_t len);
 bool stream_is_busy(const struct guest *g);
+/* All that will be sent on CHANNEL has come, right after the frame that is handled. */
+bool stream_has_end(const struct guest *g, uint32_t channel);
 
 /* host.c: what each frame asks for. */
 void host_frame(struct guest *g, const struct frame *f);

@@ -179,10 +179,11 @@ static void start(struct guest *g, bool stdio)
 
 static void read_signals(struct guest *g)
 {
-    struct signalfd_siginfo info;
+    struct signalfd_siginfo info[2]; /* of each kind one, at most, waits */
+    ssize_t n = read(g->signal_fd, info, sizeof info);
 
-    while (read(g->signal_fd, &info, sizeof info) == (ssize_t)sizeof info)
-        if (info.ssi_signo == SIGTERM && g->jailed && !g->pid1)
+    for (ssize_t i = 0; i < n / (ssize_t)sizeof *info; i++)
+        if (info[i].ssi_signo == SIGTERM && g->jailed && !g->pid1)
             guest_end(g, 0);
     (void)tree_reap(g);
 }
@@ -285,8 +286,8 @@ static void serve_once(struct guest *g)
         watch_written(g);
     give_turns(g, polled);
     watch_step(g);
-    sweep(g);
     stream_flush(g);
+    sweep(g);
     exec_bury(g);
 }
 

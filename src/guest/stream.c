@@ -104,8 +104,9 @@ static size_t take_frames(struct guest *g)
     long size;
 
     while ((size = frame_read(g->in + at, g->in_len - at, WIRE_MAX_TO_GUEST, &f)) > 0) {
-        host_frame(g, &f);
         at += (size_t)size;
+        g->in_next = at;
+        host_frame(g, &f);
     }
     if (size < 0)
         guest_end(g, 1);
@@ -113,6 +114,20 @@ static size_t take_frames(struct guest *g)
     if (at && g->in_len)
         memmove(g->in, g->in + at, g->in_len);
     return g->in_len < WIRE_HEADER ? WIRE_HEADER : WIRE_HEADER + f.len;
+}
+
+bool stream_has_end(const struct guest *g, uint32_t channel)
+{
+    struct frame f = { 0 };
+    long size;
+
+    for (size_t at = g->in_next;
+         (size = frame_read(g->in + at, g->in_len - at, WIRE_MAX_TO_GUEST, &f)) > 0 &&
+         f.channel == channel;
+         at += (size_t)size)
+        if (f.type == WIRE_EOF)
+            return true;
+    return false;
 }
 
 static void grow_input(struct guest *g, size_t need)

@@ -241,6 +241,66 @@ static void a_full_file_system_is_reported_by_put(void **state)
     assert_int_equal(rmdir(dir), 0);
 }
 
+static void a_program_behind_a_failed_put_finds_no_part_of_it(void **state)
+{
+    struct jail jail = { 0 };
+    struct world *w;
+    char path[] = "big", dir[] = "/tmp/vial-full-XXXXXX";
+    struct put_message m = { .path = path, .mode = 0644 };
+    static char block[100 << 10];
+    uint32_t put, exec;
+
+    (void)state;
+    assert_non_null(mkdtemp(dir));
+    if (mount("none", dir, "tmpfs", 0, "size=64k") < 0) {
+        (void)rmdir(dir);
+        skip();
+    }
+    jail.workdir = dir;
+    w = world_open(&jail);
+    assert_int_equal(link_put(w->l, &m, &put, &w->err), 0);
+    link_send(w->l, put, block, sizeof block);
+    link_send_eof(w->l, put);
+    exec = world_sh_start(w, "ls -A"); /* all on its way at once */
+    assert_string_equal(world_out(world_wait(w, exec), 1), "");
+    assert_int_equal(world_wait(w, put)->error, ENOSPC);
+    world_close(w);
+    assert_int_equal(umount(dir), 0);
+    assert_int_equal(rmdir(dir), 0);
+}
+
+static void files_that_are_put_with_a_program_are_there_and_whole(void **state)
+{
+    struct jail jail = { 0 };
+    struct world *w = world_open(&jail);
+    char one[] = "one", two[] = "in/two";
+    struct put_message m[] = { { one, 0666 }, { two, 0700 }, { one, 0640 } };
+    uint32_t channel;
+
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(link_put(w->l, &m[i], &channel, &w->err), 0);
+        link_send(w->l, channel, "012" + i, 1);
+        link_send_eof(w->l, channel);
+    }
+    channel = world_sh_start(w, "cat one in/two; stat -c ' %a' one in/two; ls -A . in");
+    assert_string_equal(world_out(world_wait(w, channel), 1),
+                        "21 640\n 700\n.:\nin\none\n\nin:\ntwo\n");
+    world_close(w);
+}
+
+static void a_put_in_the_place_of_a_directory_is_refused(void **state)
+{
+    struct jail jail = { 0 };
+    struct world *w = world_open(&jail);
+
+    (void)state;
+    assert_int_equal(world_put(w, "d/x", "x", 0644), 0);
+    assert_int_equal(world_put(w, "d", "x", 0644), EISDIR);
+    assert_string_equal(world_out(world_sh(w, "ls -A . d"), 1), ".:\nd\n\nd:\nx\n");
+    world_close(w);
+}
+
 static void a_missing_workdir_fails_the_operation_only(void **state)
 {
     char nowhere[] = "/no/such/dir";
@@ -269,6 +329,9 @@ int main(void)
         cmocka_unit_test(a_list_of_a_file_or_a_link_is_refused),
         cmocka_unit_test(an_unfinished_put_leaves_nothing),
         cmocka_unit_test(a_full_file_system_is_reported_by_put),
+        cmocka_unit_test(a_program_behind_a_failed_put_finds_no_part_of_it),
+        cmocka_unit_test(files_that_are_put_with_a_program_are_there_and_whole),
+        cmocka_unit_test(a_put_in_the_place_of_a_directory_is_refused),
         cmocka_unit_test(a_missing_workdir_fails_the_operation_only),
     };
 
