@@ -565,7 +565,7 @@ static void close_vessel(struct vessel *vessel)
 
     kill_vessel(vessel);
     reap(n);
-    if (n->is_light)
+    if (n->is_light && !n->supplies)
         remains_leave(&n->remains_fd);
     auto_fd_(&n->remains_fd);
     if (n->supplies && n->pid == 0 && n->cgroup.borrowed)
