@@ -27,6 +27,7 @@
 #include "zygote/arenas.h"
 #include "zygote/environ.h"
 #include "zygote/hatch.h"
+#include "zygote/holes.h"
 #include "zygote/pages.h"
 #include "zygote/python.h"
 #include "zygote/zygote.h"
@@ -169,34 +170,38 @@ static void become_program(struct python *py, uint8_t *bytes)
     exec_done(&m);
 }
 
+struct lesson {
+    const struct python *py;
+    int fd;
+};
+
 /* What the child learned goes through a pipe, to the zygote. */
 static void tell_lesson(const void *context)
 {
-    const int *fd = context;
+    const struct lesson *l = context;
     struct pages *pages = calloc(1, sizeof *pages);
 
     if (pages) {
         pages_look(pages, PROC_FD);
-        (void)!write(*fd, pages, sizeof *pages);
+        (void)!write(l->fd, pages, sizeof *pages);
     }
-    _exit(0);
+    _exit(l->py->modules.names.works ? 0 : 1);
 }
 
 /* The life of a child, in the zygote's own place, with a program of ours. */
-static _Noreturn void rehearse(struct python *py, const int *lesson_fd)
+static _Noreturn void rehearse(struct python *py, int lesson_fd)
 {
+    const struct lesson lesson = { py, lesson_fd };
     static const char program[] = "x = [str(i) for i in range(99)]\nprint(len(x))\n";
     char *argv[] = { NULL };
-    char lang[] = "LANG=C.UTF-8"; /* not ENVIRON itself, which may be freed */
-    char *env[] = { lang, NULL };
-    const struct exec_message m = { .argv = argv, .env = env, .stdin_closed = 1 };
+    const struct exec_message m = { .argv = argv, .env = environ, .stdin_closed = 1 };
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
     if (null < 0 || dup2(null, 1) < 0 || dup2(null, 2) < 0)
         _exit(1);
     python_hatched(py);
     py->ending.call = tell_lesson;
-    py->ending.context = lesson_fd;
+    py->ending.context = &lesson;
     python_begin(py, &m);
     python_run(py, PROGRAM,
                fmemopen((void *)(uintptr_t)program, strlen(program), "rb"));
@@ -206,7 +211,7 @@ static _Noreturn void rehearse(struct python *py, const int *lesson_fd)
 static void learn(struct python *py, struct pages *pages)
 {
     size_t got = 0;
-    int ends[2];
+    int ends[2], status = -1;
     pid_t pid = 0;
 
     if (pipe2(ends, O_CLOEXEC) < 0)
@@ -214,7 +219,7 @@ static void learn(struct python *py, struct pages *pages)
     python_before_fork(py);
     pid = fork();
     if (pid == 0)
-        rehearse(py, &ends[1]);
+        rehearse(py, ends[1]);
     python_forked(py);
     (void)close(ends[1]);
     for (ssize_t n = 1; pid > 0 && n > 0; got += n > 0 ? (size_t)n : 0)
@@ -223,7 +228,9 @@ static void learn(struct python *py, struct pages *pages)
         pages->count = 0;
     (void)close(ends[0]);
     if (pid > 0)
-        (void)waitpid(pid, NULL, 0);
+        (void)waitpid(pid, &status, 0);
+    if (status != 0)
+        py->modules.names.sign = NULL; /* it was not seen to work */
 }
 
 static void close_all(const int *fds, size_t count)
@@ -236,6 +243,7 @@ static void close_all(const int *fds, size_t count)
 static void wait_for_orders(struct python *py, uint8_t *bytes,
                             const struct pages *pages)
 {
+    python_before_fork(py); /* once for all: it does nothing else any more */
     for (;;) {
         int fds[ZYGOTE_FDS];
         struct order order = { .jail = bytes, .fds = fds, .pages = pages };
@@ -245,7 +253,6 @@ static void wait_for_orders(struct python *py, uint8_t *bytes,
         if (n <= 0 || order.fd_count < ORDER_CGROUPS)
             _exit(0);
         order.jail_len = (size_t)n;
-        python_before_fork(py);
         rc = hatch(&order);
         if (rc == 0) {
             python_hatched(py);
@@ -254,7 +261,6 @@ static void wait_for_orders(struct python *py, uint8_t *bytes,
             become_program(py, bytes);
             return;
         }
-        python_forked(py);
         close_all(fds, order.fd_count);
     }
 }
@@ -277,6 +283,7 @@ static void serve(open_fn *real_open)
     if (python_open(py, (const char *)bytes) < 0)
         die("find python's own functions");
     arenas_settle();
+    holes_fill();
     pages_join(PROC_FD);
     learn(py, pages);
     pages_keep(pages);
