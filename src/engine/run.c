@@ -90,8 +90,6 @@ void run_init(struct run *r, struct vial_engine *e, const struct vial_watch *wat
     *r = (struct run){
         .engine = e,
         .watch = watch ? watch : &nobody,
-        .deadline_fd = -1,
-        .meter_fd = -1,
         .started_ns = clock_now_ns(),
     };
 }
@@ -111,8 +109,6 @@ void run_done(struct run *r)
     plan_free(r->plan);
     link_free(r->link);
     free(r->buffer);
-    auto_fd_(&r->deadline_fd);
-    auto_fd_(&r->meter_fd);
     str_done(&r->fetched);
     artifacts_free(r->artifacts);
     output_done(&r->out);
