@@ -239,6 +239,26 @@ bool pool_take(struct pool *p, const struct driver *driver, const struct plan *p
     return false;
 }
 
+static bool has_interpreter(const struct stock *s)
+{
+    return !s->ended && (s->zygote || (s->idle_count > 0 && s->idle[0].channel));
+}
+
+bool pool_has_program(struct pool *p, const struct driver *driver,
+                      const struct plan *plan)
+{
+    bool found = false;
+
+    if (!shape_can_hatch(driver, plan) && !shape_can_prestart(driver, plan))
+        return false;
+    lock(p);
+    for (unsigned i = 0; i < p->stock_count && !found; i++)
+        found = p->stocks[i]->driver == driver && has_interpreter(p->stocks[i]) &&
+                str_eq(p->stocks[i]->plan->argv.items[0], plan->argv.items[0]);
+    unlock(p);
+    return found;
+}
+
 void pool_destroy(struct pool *p, struct stock *from, struct vessel *v)
 {
     lock(p);

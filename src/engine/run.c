@@ -191,10 +191,25 @@ int engine_greet(struct link *link, const struct vessel *vessel, struct vial_err
     return 0;
 }
 
+/* Looking for a program costs more than all else that comes before the first byte. */
+static int admit_run(struct run *r, struct vial_error *err)
+{
+    struct pool *pool = r->engine->pool;
+
+    r->assumed = pool && pool_has_program(pool, r->driver, r->plan);
+    return r->assumed ? 0 : admit_programs(r->driver, r->plan, err);
+}
+
+static int open_cold(struct run *r, struct vial_error *err)
+{
+    if (r->assumed && admit_programs(r->driver, r->plan, err) < 0)
+        return -1;
+    return engine_vessel(r->engine, r->driver, r->plan, &r->vessel, err);
+}
+
 static int open_vessel(struct run *r, struct vial_error *err)
 {
-    if (!take_vessel(r) &&
-        engine_vessel(r->engine, r->driver, r->plan, &r->vessel, err) < 0)
+    if (!take_vessel(r) && open_cold(r, err) < 0)
         return -1;
     r->opened_ns = clock_now_ns();
     return 0;
@@ -271,7 +286,7 @@ void engine_run(struct vial_engine *e, const struct vial_request *req,
     run_init(&r, e, watch);
     if (engine_plan(e, req, &r.driver, &r.plan, &err) < 0 ||
         plan_correlate(r.plan, r.watch->correlation, &err) < 0 ||
-        admit_programs(r.driver, r.plan, &err) < 0 || record_begin(&r, req, &err) < 0 ||
+        admit_run(&r, &err) < 0 || record_begin(&r, req, &err) < 0 ||
         open_vessel(&r, &err) < 0) {
         collect_refusal(&r, &err, result);
     } else {

@@ -44,6 +44,7 @@ struct run {
     struct plan *plan;
     struct vessel *vessel;
     struct stock *stock;        /* where it was taken from; NULL: it was opened */
+    bool assumed;               /* its program is here, as the pool's interpreter is */
     struct vessel_usage before; /* used up before this run began */
     double queued_ms;           /* waited for a vessel that was being made */
     uint32_t waiting_channel;   /* where its interpreter waits, or 0 */
