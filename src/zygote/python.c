@@ -315,7 +315,6 @@ static void set_out(const struct python *py, const struct exec_message *m, bool 
     void *env = same ? py->api.none : list_of(py, m->env);
     void *piped = py->api.PyLong_FromLong(!m->stdin_closed);
 
-    py->farewell = m->farewell ? getpid() : 0;
     if (!same)
         set_environment(m->env);
     drop(py, ask(py, "begin", argv, env, piped));
@@ -330,6 +329,7 @@ void python_begin(struct python *py, const struct exec_message *m)
     bool same = is_environment(m->env);
     bool alone = !m->argv[0] || !m->argv[1] || !m->argv[2];
 
+    py->farewell = m->farewell ? getpid() : 0;
     if (!same || !alone || !m->stdin_closed)
         set_out(py, m, same);
     modules_begin(&py->modules, &py->api);
