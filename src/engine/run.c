@@ -90,8 +90,6 @@ void run_init(struct run *r, struct vial_engine *e, const struct vial_watch *wat
     *r = (struct run){
         .engine = e,
         .watch = watch ? watch : &nobody,
-        .deadline_fd = -1,
-        .meter_fd = -1,
         .started_ns = clock_now_ns(),
     };
 }
@@ -111,8 +109,6 @@ void run_done(struct run *r)
     plan_free(r->plan);
     link_free(r->link);
     free(r->buffer);
-    auto_fd_(&r->deadline_fd);
-    auto_fd_(&r->meter_fd);
     str_done(&r->fetched);
     artifacts_free(r->artifacts);
     output_done(&r->out);
@@ -199,10 +195,25 @@ int engine_greet(struct link *link, const struct vessel *vessel, struct vial_err
     return 0;
 }
 
+/* Looking for a program costs more than all else that comes before the first byte. */
+static int admit_run(struct run *r, struct vial_error *err)
+{
+    struct pool *pool = r->engine->pool;
+
+    r->assumed = pool && pool_has_program(pool, r->driver, r->plan);
+    return r->assumed ? 0 : admit_programs(r->driver, r->plan, err);
+}
+
+static int open_cold(struct run *r, struct vial_error *err)
+{
+    if (r->assumed && admit_programs(r->driver, r->plan, err) < 0)
+        return -1;
+    return engine_vessel(r->engine, r->driver, NULL, r->plan, &r->vessel, err);
+}
+
 static int open_vessel(struct run *r, struct vial_error *err)
 {
-    if (!take_vessel(r) &&
-        engine_vessel(r->engine, r->driver, NULL, r->plan, &r->vessel, err) < 0)
+    if (!take_vessel(r) && open_cold(r, err) < 0)
         return -1;
     r->opened_ns = clock_now_ns();
     return 0;
@@ -279,7 +290,7 @@ void engine_run(struct vial_engine *e, const struct vial_request *req,
     run_init(&r, e, watch);
     if (engine_plan(e, req, &r.driver, &r.plan, &err) < 0 ||
         plan_correlate(r.plan, r.watch->correlation, &err) < 0 ||
-        admit_programs(r.driver, r.plan, &err) < 0 || record_begin(&r, req, &err) < 0 ||
+        admit_run(&r, &err) < 0 || record_begin(&r, req, &err) < 0 ||
         open_vessel(&r, &err) < 0) {
         collect_refusal(&r, &err, result);
     } else {

@@ -89,7 +89,6 @@ void step_start(struct run *r)
     const struct limits *limits = &r->plan->limits;
     int64_t wall_ms = r->compiling ? limits->compile_wall_ms : limits->wall_ms;
     struct vial_error err = { 0 };
-    int rc;
 
     r->begun = true;
     r->written = 0;
@@ -103,12 +102,7 @@ void step_start(struct run *r)
         run_fail(r, RUN_FAILED, &err);
         return;
     }
-    rc = clock_timer_set(r->deadline_fd, wall_ms);
-    if (rc < 0) {
-        (void)fail_sys_rc(&err, rc, "set the deadline");
-        run_fail(r, RUN_FAILED, &err);
-        return;
-    }
+    loop_set_timer(&r->loop, r->deadline_slot, wall_ms);
     if (has_input(r))
         input_feed(r);
 }

@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "engine/nursery.h"
 #include "engine/pool.h"
 #include "engine/queue.h"
 #include "engine/reaper.h"
@@ -38,10 +39,7 @@ struct stock {
     int64_t used_ns;            /* when last asked for */
     int64_t retry_ns, pause_ms; /* after a failure */
 
-    pthread_mutex_t nursery; /* for the next four; never with the pool's held */
-    struct zygote *_Atomic zygote;
-    unsigned zygotes; /* ever started */
-    int64_t zygote_retry_ns, zygote_pause_ms;
+    struct nursery nursery; /* has a lock of its own */
     uint64_t taken, missed, refills, failures, lost, unfit;
     double refill_ms;      /* a moving average */
     double quick_ms;       /* about the quickest of late */

@@ -53,6 +53,7 @@ static void forget(struct guest *g)
     close_fd(&g->adopted.name_fd);
     close_fd(&g->adopted.out);
     close_fd(&g->adopted.err);
+    g->adopted.told = false;
 }
 
 static bool send_pipes(struct guest *g)
@@ -119,18 +120,32 @@ static bool make_pipes(struct job *j, const struct exec_message *m, struct given
     return true;
 }
 
-static bool give(struct guest *g, struct job *j, const struct exec_message *m)
+static bool send_message(struct guest *g, const struct exec_message *m,
+                         const struct given *given)
 {
     struct pack *p = &g->adopted.message;
-    struct given given = { .fds = { -1, -1 } };
-    bool good = false;
 
     p->len = 0;
     exec_write(p, m);
-    good = !p->bad && p->len <= SENT_MAX && make_pipes(j, m, &given) &&
-           send_all(g->adopted.fd, p->data, p->len, given.fds, given.count);
+    return !p->bad && p->len <= SENT_MAX &&
+           send_all(g->adopted.fd, p->data, p->len, given->fds, given->count);
+}
+
+/* It gets ready with the message, and begins with this. */
+static bool send_go(const struct guest *g)
+{
+    return send_all(g->adopted.fd, "", 1, NULL, 0);
+}
+
+static bool give(struct guest *g, struct job *j, const struct exec_message *m)
+{
+    struct given given = { .fds = { -1, -1 } };
+    bool good = make_pipes(j, m, &given) && send_message(g, m, &given);
+
     close_fd(&given.fds[0]);
     close_fd(&given.fds[1]);
+    if (good)
+        (void)send_go(g); /* or it is gone, and has said why */
     if (!good) {
         close_fd(&j->fd[0]);
         close_fd(&j->status_fd);
@@ -138,18 +153,47 @@ static bool give(struct guest *g, struct job *j, const struct exec_message *m)
     return good;
 }
 
-bool adopt_give(struct guest *g, struct job *j, const struct exec_message *m)
+/* What it is told: not where it is anyway, nor to speak where nobody can hear. */
+static struct exec_message as_told(const struct guest *g, const struct exec_message *m)
 {
     struct exec_message told = *m;
-    const char *workdir = g->jail.workdir;
+
+    if (m->cwd && g->jail.workdir && strcmp(m->cwd, g->jail.workdir) == 0)
+        told.cwd = NULL;
+    told.farewell = m->farewell && g->adopted.name_fd >= 0;
+    return told;
+}
+
+bool adopt_waits(const struct guest *g)
+{
+    return g->adopted.fd >= 0 && !g->adopted.told;
+}
+
+/* Only what needs no more pipes; the rest can wait. A message that cannot be read ends
+ * the guest when it is its turn. */
+void adopt_tell(struct guest *g, const struct frame *exec)
+{
+    static const struct given nothing;
+    struct unpack u = { .data = exec->payload, .len = exec->len };
+    struct exec_message m, told;
+
+    if (exec_read(&u, &m) < 0)
+        return;
+    told = as_told(g, &m);
+    if (!m.terminal && m.stdin_closed && !told.cwd)
+        g->adopted.told = send_message(g, &told, &nothing);
+    exec_done(&m);
+}
+
+bool adopt_give(struct guest *g, struct job *j, const struct exec_message *m)
+{
+    struct exec_message told;
     bool given = false;
 
     if (g->adopted.fd < 0 || m->terminal)
         return false;
-    if (m->cwd && workdir && strcmp(m->cwd, workdir) == 0)
-        told.cwd = NULL;                                    /* it is there */
-    told.farewell = m->farewell && g->adopted.name_fd >= 0; /* or nobody could hear */
-    given = give(g, j, &told);
+    told = as_told(g, m);
+    given = g->adopted.told ? send_go(g) : give(g, j, &told);
     if (given) {
         j->pid = g->adopted.pid;
         j->fd[1] = take_fd(&g->adopted.out);

@@ -117,6 +117,7 @@ struct guest {
         int name_fd;         /* its /proc/PID/comm, or -1 */
         int out, err;        /* our ends of the pipes that it has */
         struct pack message; /* room for what it will be sent */
+        bool told;           /* it has its next program already */
     } adopted;
     pid_t leaving; /* has said farewell and is to be killed, or 0 */
 
@@ -183,6 +184,9 @@ struct child_pipes {
 /* adopt.c */
 void adopt_take(struct guest *g, pid_t pid, int fd);
 void adopt_reaped(struct guest *g, pid_t pid);
+bool adopt_waits(const struct guest *g); /* and knows of no program yet */
+/* Of a program that will be next, once what comes before it is done. */
+void adopt_tell(struct guest *g, const struct frame *exec);
 /* The process that waits is the program of M now, and J's; false: there is none.
  * Without a status_fd there is nothing left that could fail. */
 bool adopt_give(struct guest *g, struct job *j, const struct exec_message *m);

@@ -168,6 +168,23 @@ static ssize_t receive(struct guest *g, uint8_t *data, size_t size)
     return n;
 }
 
+/* A program that came together with its files: who waits for it can get ready for it
+ * while they are written. */
+static void foresee(struct guest *g)
+{
+    struct frame f = { 0 };
+    long size;
+
+    for (size_t at = 0;
+         adopt_waits(g) &&
+         (size = frame_read(g->in + at, g->in_len - at, WIRE_MAX_TO_GUEST, &f)) > 0;
+         at += (size_t)size)
+        if (f.type == WIRE_EXEC) {
+            adopt_tell(g, &f);
+            return;
+        }
+}
+
 void stream_read(struct guest *g)
 {
     ssize_t n;
@@ -179,5 +196,6 @@ void stream_read(struct guest *g)
     if (n <= 0)
         guest_end(g, 0);
     g->in_len += (size_t)n;
+    foresee(g);
     grow_input(g, take_frames(g));
 }

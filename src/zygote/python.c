@@ -53,14 +53,18 @@ static void *ask(const struct python *py, const char *name, void *a, void *b, vo
     return result;
 }
 
-/* Python keeps it in a capsule, and gives that back; but its functions are found
- * there only. */
+/* Python keeps it in a capsule, and gives that back. Whoever made it has seen that it
+ * is there. */
 static struct python *python_of(void *capsule)
 {
-    void *(*get)(void *, const char *) = NULL;
+    return ((void *const *)capsule)[2]; /* after ob_refcnt and ob_type */
+}
 
-    *(void **)(void *)&get = dlsym(RTLD_DEFAULT, "PyCapsule_GetPointer");
-    return get(capsule, NULL);
+static void *capsule_of(struct python *py, void (*on_end)(void *))
+{
+    void *capsule = py->api.PyCapsule_New(py, NULL, on_end);
+
+    return capsule && python_of(capsule) == py ? capsule : NULL;
 }
 
 static void *do_nothing(void *self, void *args)
@@ -165,7 +169,7 @@ static void on_last_module(void *capsule)
 static void arm(struct python *py)
 {
     static const struct method method = { "nothing", do_nothing, NO_ARGS, NULL };
-    void *capsule = py->api.PyCapsule_New(py, NULL, on_release);
+    void *capsule = capsule_of(py, on_release);
     void *holder =
         capsule ? py->api.PyCMethod_New((void *)(uintptr_t)&method, capsule, NULL, NULL)
                 : NULL;
@@ -180,7 +184,7 @@ static void arm(struct python *py)
 /* Python takes modules apart last come, first gone; this one will stand before all. */
 static void *last_module(struct python *py)
 {
-    void *capsule = py->api.PyCapsule_New(py, NULL, on_last_module);
+    void *capsule = capsule_of(py, on_last_module);
     void *module = capsule ? py->api.PyModule_New("") : NULL;
 
     if (!module || py->api.PyDict_SetItemString(py->api.PyModule_GetDict(module), "_",
@@ -234,14 +238,17 @@ int python_open(struct python *py, const char *settings)
     if (!done)
         give_up(py);
     drop(py, done);
-    py->magic = py->api.PyImport_GetMagicNumber();
     arm(py);
     import_all(py, names);
     (void)malloc_trim(0); /* or each child would sort what is free by itself */
-    modules_note(&py->modules, &py->api, last_module(py));
+    modules_note(&py->modules, &py->api, last_module(py), function(py, "kept"));
     py->libraries = libraries();
+    py->draws = function(py, "hatched") != NULL; /* or nothing here does */
+    py->magic = py->api.PyImport_GetMagicNumber();
     if (on_exit(leave_now, py) != 0)
         give_up(py);
+    drop(py,
+         ask(py, "introduce", py->api.PyModule_GetDict(main_module(py)), NULL, NULL));
     thaw(py, main_module(py));
     thaw(py, py->api.PyModule_GetDict(main_module(py)));
     return 0;
@@ -260,9 +267,8 @@ void python_forked(struct python *py)
 void python_hatched(struct python *py)
 {
     py->api.PyOS_AfterFork_Child();
-    drop(py, ask(py, "hatched", NULL, NULL, NULL));
-    drop(py,
-         ask(py, "introduce", py->api.PyModule_GetDict(main_module(py)), NULL, NULL));
+    if (py->draws)
+        drop(py, ask(py, "hatched", NULL, NULL, NULL));
 }
 
 static void *list_of(const struct python *py, char *const *texts)
@@ -307,9 +313,9 @@ static size_t count_present(char *const *env)
 {
     size_t n = 0;
 
-    while (environ[n] && env[n] && strcmp(environ[n], env[n]) == 0)
+    while (environ && environ[n] && env[n] && strcmp(environ[n], env[n]) == 0)
         n++;
-    return environ[n] ? 0 : n;
+    return environ && environ[n] ? 0 : n;
 }
 
 static void set_environment(const struct python *py, char *const *env)
@@ -326,6 +332,7 @@ static void set_environment(const struct python *py, char *const *env)
     ask_with(py, "add_environ", env + present);
 }
 
+/* What is as the zygote has it already costs nothing. */
 void python_begin(struct python *py, const struct exec_message *m)
 {
     py->farewell = m->farewell ? getpid() : 0;
@@ -416,7 +423,7 @@ void python_run(struct python *py, const char *path, FILE *file)
 
     main_dict = py->api.PyModule_GetDict(module);
     if (!file || !is_source(py, file)) {
-        drop(py, ask(py, "withdraw", main_dict, NULL, NULL));
+        drop(py, ask(py, "disown", main_dict, NULL, NULL));
         return;
     }
     py->api.Py_IncRef(module); /* the program may forget it */

@@ -32,9 +32,10 @@ struct python {
         const void *context;
     } ending;
     void *globals;                /* of the harness, runtimes/zygote.py */
-    long magic;                   /* that compiled files begin with */
     int held;                     /* what PyGILState_Ensure gave */
     pid_t farewell;               /* who may say its end before it is gone, or 0 */
+    bool draws;                   /* a child must be made unlike its siblings */
+    long magic;                   /* what compiled files begin with */
     unsigned long long libraries; /* that were ever loaded before a child */
     char missing[1024];           /* modules that could not be imported */
 };

@@ -27,6 +27,7 @@
 #include "zygote/arenas.h"
 #include "zygote/environ.h"
 #include "zygote/hatch.h"
+#include "zygote/holes.h"
 #include "zygote/pages.h"
 #include "zygote/python.h"
 #include "zygote/zygote.h"
@@ -164,41 +165,49 @@ static void become_program(struct python *py, uint8_t *bytes)
     if (n <= 0 || exec_read(&u, &m) < 0)
         _exit(127);
     take_place(&m, fds, count);
-    (void)close(ZYGOTE_FD);
     python_begin(py, &m);
     exec_done(&m);
+    /* Its files are there when the guest says so. */
+    if (receive(ZYGOTE_FD, bytes, ZYGOTE_MAX, fds, &count) <= 0)
+        _exit(127);
+    (void)close(ZYGOTE_FD);
 }
+
+struct lesson {
+    const struct python *py;
+    int fd;
+};
 
 /* What the child learned goes through a pipe, to the zygote. */
 static void tell_lesson(const void *context)
 {
-    const int *fd = context;
+    const struct lesson *l = context;
     struct pages *pages = calloc(1, sizeof *pages);
 
     if (pages) {
         pages_look(pages, PROC_FD);
-        (void)!write(*fd, pages, sizeof *pages);
+        (void)!write(l->fd, pages, sizeof *pages);
     }
-    _exit(0);
+    _exit(l->py->modules.names.works ? 0 : 1);
 }
 
 /* As if it had come from a guest. */
 static int pass_on(struct exec_message *m, uint8_t *bytes)
 {
-    struct pack p = { 0 };
-    struct unpack u = { .data = bytes };
+    struct pack p = { .data = bytes, .cap = ZYGOTE_MAX };
+    struct unpack u;
 
     exec_write(&p, m);
-    if (p.bad || p.len > ZYGOTE_MAX)
+    if (p.bad || p.data != bytes)
         return -1;
-    memcpy(bytes, p.data, p.len);
-    u.len = p.len;
+    u = (struct unpack){ .data = bytes, .len = p.len };
     return exec_read(&u, m);
 }
 
 /* The life of a child, in the zygote's own place, with a program of ours. */
-static _Noreturn void rehearse(struct python *py, const int *lesson_fd, uint8_t *bytes)
+static _Noreturn void rehearse(struct python *py, int lesson_fd, uint8_t *bytes)
 {
+    const struct lesson lesson = { py, lesson_fd };
     static const char program[] = "x = [str(i) for i in range(99)]\nprint(len(x))\n";
     char name[] = "python3", path[] = PROGRAM;
     char *argv[] = { name, path, NULL };
@@ -209,7 +218,7 @@ static _Noreturn void rehearse(struct python *py, const int *lesson_fd, uint8_t 
         _exit(1);
     python_hatched(py);
     py->ending.call = tell_lesson;
-    py->ending.context = lesson_fd;
+    py->ending.context = &lesson;
     python_begin(py, &m);
     exec_done(&m);
     python_run(py, PROGRAM,
@@ -220,7 +229,7 @@ static _Noreturn void rehearse(struct python *py, const int *lesson_fd, uint8_t 
 static void learn(struct python *py, struct pages *pages, uint8_t *bytes)
 {
     size_t got = 0;
-    int ends[2];
+    int ends[2], status = -1;
     pid_t pid = 0;
 
     if (pipe2(ends, O_CLOEXEC) < 0)
@@ -228,7 +237,7 @@ static void learn(struct python *py, struct pages *pages, uint8_t *bytes)
     python_before_fork(py);
     pid = fork();
     if (pid == 0)
-        rehearse(py, &ends[1], bytes);
+        rehearse(py, ends[1], bytes);
     python_forked(py);
     (void)close(ends[1]);
     for (ssize_t n = 1; pid > 0 && n > 0; got += n > 0 ? (size_t)n : 0)
@@ -237,7 +246,9 @@ static void learn(struct python *py, struct pages *pages, uint8_t *bytes)
         pages->count = 0;
     (void)close(ends[0]);
     if (pid > 0)
-        (void)waitpid(pid, NULL, 0);
+        (void)waitpid(pid, &status, 0);
+    if (status != 0)
+        py->modules.names.sign = NULL; /* it was not seen to work */
 }
 
 static void close_all(const int *fds, size_t count)
@@ -250,6 +261,7 @@ static void close_all(const int *fds, size_t count)
 static void wait_for_orders(struct python *py, uint8_t *bytes,
                             const struct pages *pages)
 {
+    python_before_fork(py); /* once for all: it does nothing else any more */
     for (;;) {
         int fds[ZYGOTE_FDS];
         struct order order = { .jail = bytes, .fds = fds, .pages = pages };
@@ -259,7 +271,6 @@ static void wait_for_orders(struct python *py, uint8_t *bytes,
         if (n <= 0 || order.fd_count < ORDER_CGROUPS)
             _exit(0);
         order.jail_len = (size_t)n;
-        python_before_fork(py);
         rc = hatch(&order);
         if (rc == 0) {
             python_hatched(py);
@@ -268,7 +279,6 @@ static void wait_for_orders(struct python *py, uint8_t *bytes,
             become_program(py, bytes);
             return;
         }
-        python_forked(py);
         close_all(fds, order.fd_count);
     }
 }
@@ -291,6 +301,7 @@ static void serve(open_fn *real_open)
     if (python_open(py, (const char *)bytes) < 0)
         die("find python's own functions");
     arenas_settle();
+    holes_fill();
     pages_join(PROC_FD);
     learn(py, pages, bytes);
     pages_keep(pages);

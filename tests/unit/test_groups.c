@@ -111,8 +111,7 @@ static void a_group_without_a_trace_is_used_again_and_counts_from_nothing(void *
     end(put_somebody_into(&c));
     look(&c, &before);
     assert_true(before.usage.memory_peak_bytes > 0);
-    after = before;
-    groups_give(&g, &c, &some, &before, &after);
+    groups_give(&g, &c, &some, &before);
     assert_int_equal(g.count, 1);
     assert_int_equal(groups_take(&g, "v-two", &some, &c, NULL), 0);
     assert_string_equal(c.name, name);
@@ -123,41 +122,57 @@ static void a_group_without_a_trace_is_used_again_and_counts_from_nothing(void *
 }
 
 /* What one of these says would be believed of the next run. */
-static void a_group_that_shows_a_trace_of_its_user_is_removed(void **state)
+static void what_a_user_has_done_is_a_trace_of_it(void **state)
 {
     static const struct vessel_usage before = { .counted = true,
                                                 .usage = { .pids_peak = 2 } };
     struct vessel_usage after[6] = { before, before, before, before, before, before };
-    struct groups g;
-    struct cgroup c;
 
     (void)state;
-    NEED_GROUPS(&g);
+    assert_true(groups_no_trace(&before, &before));
     after[0].oom_kills = 1;
     after[1].pids_events = 1;
     after[2].usage.throttled_ms = 0.1;
     after[3].usage.cpu_user_ms = 25;
     after[4].usage.pids_peak = 3;
     after[5].counted = false;
-    for (size_t i = 0; i < 6; i++) {
-        assert_int_equal(groups_take(&g, "v-one", &some, &c, NULL), 0);
-        groups_give(&g, &c, &some, &before, &after[i]);
-        assert_int_equal(g.count, 0);
-        assert_int_equal(count_ours(&g), 0);
-    }
+    for (size_t i = 0; i < 6; i++)
+        assert_false(groups_no_trace(&before, &after[i]));
+}
+
+static void a_group_in_which_more_were_at_once_is_removed(void **state)
+{
+    struct vessel_usage before;
+    struct groups g;
+    struct cgroup c;
+    pid_t two[2];
+
+    (void)state;
+    NEED_GROUPS(&g);
+    assert_int_equal(groups_take(&g, "v-one", &some, &c, NULL), 0);
+    end(put_somebody_into(&c));
+    look(&c, &before);
+    two[0] = put_somebody_into(&c);
+    two[1] = put_somebody_into(&c);
+    end(two[0]);
+    end(two[1]);
+    groups_give(&g, &c, &some, &before);
+    assert_int_equal(g.count, 0);
+    assert_int_equal(count_ours(&g), 0);
     groups_close(&g);
 }
 
 static void other_limits_want_another_group(void **state)
 {
-    struct vessel_usage same = { .counted = true };
+    struct vessel_usage same;
     struct groups g;
     struct cgroup c;
 
     (void)state;
     NEED_GROUPS(&g);
     assert_int_equal(groups_take(&g, "v-one", &some, &c, NULL), 0);
-    groups_give(&g, &c, &some, &same, &same);
+    look(&c, &same);
+    groups_give(&g, &c, &some, &same);
     assert_int_equal(groups_take(&g, "v-two", &others, &c, NULL), 0);
     assert_non_null(strstr(c.name, "v-two"));
     assert_int_equal(g.count, 1);
@@ -167,7 +182,7 @@ static void other_limits_want_another_group(void **state)
 
 static void a_group_with_somebody_in_it_is_not_used_again(void **state)
 {
-    struct vessel_usage same = { .counted = true };
+    struct vessel_usage same;
     struct groups g;
     struct cgroup c;
     pid_t pid = 0;
@@ -176,7 +191,8 @@ static void a_group_with_somebody_in_it_is_not_used_again(void **state)
     NEED_GROUPS(&g);
     assert_int_equal(groups_take(&g, "v-one", &some, &c, NULL), 0);
     pid = put_somebody_into(&c);
-    groups_give(&g, &c, &some, &same, &same);
+    look(&c, &same);
+    groups_give(&g, &c, &some, &same);
     assert_int_equal(g.count, 1);
     assert_int_equal(groups_take(&g, "v-two", &some, &c, NULL), 0);
     assert_non_null(strstr(c.name, "v-two"));
@@ -191,7 +207,7 @@ static void a_group_with_somebody_in_it_is_not_used_again(void **state)
 
 static void groups_that_nobody_wants_go_one_by_one(void **state)
 {
-    struct vessel_usage same = { .counted = true };
+    struct vessel_usage same;
     struct groups g;
     struct cgroup c[2];
 
@@ -199,8 +215,9 @@ static void groups_that_nobody_wants_go_one_by_one(void **state)
     NEED_GROUPS(&g);
     assert_int_equal(groups_take(&g, "v-one", &some, &c[0], NULL), 0);
     assert_int_equal(groups_take(&g, "v-two", &some, &c[1], NULL), 0);
-    groups_give(&g, &c[0], &some, &same, &same);
-    groups_give(&g, &c[1], &some, &same, &same);
+    look(&c[0], &same);
+    groups_give(&g, &c[0], &some, &same);
+    groups_give(&g, &c[1], &some, &same);
     groups_rest(&g); /* two were wanted since the last */
     assert_int_equal(count_ours(&g), 2);
     groups_rest(&g);
@@ -262,7 +279,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_group_without_a_trace_is_used_again_and_counts_from_nothing),
-        cmocka_unit_test(a_group_that_shows_a_trace_of_its_user_is_removed),
+        cmocka_unit_test(what_a_user_has_done_is_a_trace_of_it),
+        cmocka_unit_test(a_group_in_which_more_were_at_once_is_removed),
         cmocka_unit_test(other_limits_want_another_group),
         cmocka_unit_test(a_group_with_somebody_in_it_is_not_used_again),
         cmocka_unit_test(groups_that_nobody_wants_go_one_by_one),

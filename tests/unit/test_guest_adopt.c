@@ -87,8 +87,10 @@ static _Noreturn void be_adopted(int fd)
     u.len = hear(fd, bytes, fds + 2, &count);
     if (exec_read(&u, &m) < 0 || count != 0)
         _exit(122);
-    if (write(fds[0], "said", 4) != 4)
+    if (hear(fd, bytes, fds + 2, &count) != 1) /* it may begin */
         _exit(123);
+    if (write(fds[0], "said", 4) != 4)
+        _exit(124);
     do_deed((enum deed)(m.argv[0][0] - 'a'));
 }
 

@@ -90,24 +90,34 @@ int groups_take(struct groups *g, const char *vessel_id, const struct limits *li
     return make(g, vessel_id, limits, out, err);
 }
 
-static bool left_no_trace(const struct vessel_usage *before,
-                          const struct vessel_usage *after)
+bool groups_no_trace(const struct vessel_usage *before,
+                     const struct vessel_usage *after)
 {
     const struct vial_usage *was = &before->usage;
     const struct vial_usage *is = &after->usage;
     double cpu_ms =
         is->cpu_user_ms + is->cpu_system_ms - was->cpu_user_ms - was->cpu_system_ms;
 
-    return after->counted && after->oom_kills == 0 && after->pids_events == 0 &&
-           is->throttled_ms <= was->throttled_ms && cpu_ms <= LITTLE_MS &&
-           is->pids_peak == was->pids_peak;
+    return before->counted && after->counted && after->oom_kills == 0 &&
+           after->pids_events == 0 && is->throttled_ms <= was->throttled_ms &&
+           cpu_ms <= LITTLE_MS && is->pids_peak == was->pids_peak;
+}
+
+/* Read once more: its last process may have counted on its way out. */
+static bool is_clean(const struct cgroup *c, const struct vessel_usage *before)
+{
+    struct vessel_usage after = { 0 };
+
+    if (c->kind != CGROUP_V1 || c->counter_fds[0] < 0)
+        return false;
+    cgroup_read(c, &after);
+    return groups_no_trace(before, &after);
 }
 
 void groups_give(struct groups *g, struct cgroup *c, const struct limits *limits,
-                 const struct vessel_usage *before, const struct vessel_usage *after)
+                 const struct vessel_usage *before)
 {
-    bool kept =
-        c->kind == CGROUP_V1 && c->counter_fds[0] >= 0 && left_no_trace(before, after);
+    bool kept = is_clean(c, before);
 
     if (kept) {
         (void)pthread_mutex_lock(&g->lock);

@@ -45,10 +45,13 @@ void groups_close(struct groups *g); /* all that were taken have been given */
  * cgroup_create otherwise. */
 int groups_take(struct groups *g, const char *vessel_id, const struct limits *limits,
                 struct cgroup *out, struct vial_error *err);
-/* Takes C, in which nothing runs any more. BEFORE and AFTER are what was counted before
- * and after its only program; where they show a trace of it, C is removed. */
+/* Takes C, in which nothing runs any more. BEFORE is what was counted when nothing had
+ * run; where its counters show a trace of what has, C is removed. */
 void groups_give(struct groups *g, struct cgroup *c, const struct limits *limits,
-                 const struct vessel_usage *before, const struct vessel_usage *after);
+                 const struct vessel_usage *before);
+/* Whether nothing of AFTER would be taken for the next user's. */
+bool groups_no_trace(const struct vessel_usage *before,
+                     const struct vessel_usage *after);
 /* Removes some, if few were wanted of late. */
 void groups_rest(struct groups *g);
 

@@ -54,11 +54,11 @@ struct native {
     struct vessel vessel;
     struct cgroup cgroup;
     struct janitor janitor;
-    struct supplies *supplies;         /* or NULL */
-    struct limits limits;              /* of the cgroup, now */
-    struct vessel_usage before, after; /* the first that was read, and the last */
-    pid_t pid;                         /* 0: none, or reaped */
-    struct meter meter;                /* where there is no cgroup */
+    struct supplies *supplies;  /* or NULL */
+    struct limits limits;       /* of the cgroup, now */
+    struct vessel_usage before; /* the first that was read: nothing had run yet */
+    pid_t pid;                  /* 0: none, or reaped */
+    struct meter meter;         /* where there is no cgroup */
     int remains_fd;
     bool killed;
     bool only_ours; /* nothing of the caller's is mounted in it */
@@ -546,8 +546,6 @@ static void usage_of(struct vessel *vessel, struct vessel_usage *out)
             out->usage.memory_peak_bytes > 0 && out->usage.memory_peak_bytes <= LIGHT;
         if (!n->before.counted)
             n->before = *out;
-        else
-            n->after = *out;
     } else {
         if (n->killed)
             reap(n);
@@ -565,12 +563,11 @@ static void close_vessel(struct vessel *vessel)
 
     kill_vessel(vessel);
     reap(n);
-    if (n->is_light)
+    if (n->is_light && !n->supplies)
         remains_leave(&n->remains_fd);
     auto_fd_(&n->remains_fd);
     if (n->supplies && n->pid == 0 && n->cgroup.borrowed)
-        groups_give(&n->supplies->groups, &n->cgroup, &n->limits, &n->before,
-                    &n->after);
+        groups_give(&n->supplies->groups, &n->cgroup, &n->limits, &n->before);
     else
         cgroup_remove(&n->cgroup);
     if (n->pid == 0)
