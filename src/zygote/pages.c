@@ -55,15 +55,21 @@ static void look_at(struct pages *p, int map_fd, uint64_t start, uint64_t end,
 typedef void mapping_fn(struct pages *p, int map_fd, uint64_t start, uint64_t end,
                         bool writable);
 
-static void each_mapping(int proc_fd, mapping_fn *call, struct pages *p)
+static int open_of(int proc_fd, pid_t pid, const char *name)
 {
-    int maps_fd = -1, map_fd = -1;
+    char path[64];
+
+    (void)snprintf(path, sizeof path, "%d/%s", (int)pid, name);
+    return openat(proc_fd, path, O_RDONLY | O_CLOEXEC);
+}
+
+static void each_mapping(int proc_fd, pid_t pid, mapping_fn *call, struct pages *p)
+{
+    int maps_fd = open_of(proc_fd, pid, "maps");
+    int map_fd = open_of(proc_fd, pid, "pagemap");
     FILE *maps = NULL;
     char line[512];
 
-    (void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0); /* or it may not look */
-    maps_fd = openat(proc_fd, "self/maps", O_RDONLY | O_CLOEXEC);
-    map_fd = openat(proc_fd, "self/pagemap", O_RDONLY | O_CLOEXEC);
     maps = maps_fd < 0 ? NULL : fdopen(maps_fd, "r");
     while (maps && map_fd >= 0 && fgets(line, sizeof line, maps)) {
         char *rest = NULL;
@@ -79,13 +85,17 @@ static void each_mapping(int proc_fd, mapping_fn *call, struct pages *p)
         (void)close(maps_fd);
     if (map_fd >= 0)
         (void)close(map_fd);
-    (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 }
 
-void pages_look(struct pages *p, int proc_fd)
+void pages_show(bool shown)
+{
+    (void)prctl(PR_SET_DUMPABLE, shown ? 1 : 0, 0, 0, 0);
+}
+
+void pages_look(struct pages *p, int proc_fd, pid_t pid)
 {
     p->count = 0;
-    each_mapping(proc_fd, look_at, p);
+    each_mapping(proc_fd, pid, look_at, p);
 }
 
 static size_t in_use(int map_fd, uint64_t start)
@@ -114,7 +124,9 @@ static void join_pages(struct pages *p, int map_fd, uint64_t start, uint64_t end
 
 void pages_join(int proc_fd)
 {
-    each_mapping(proc_fd, join_pages, NULL);
+    pages_show(true);
+    each_mapping(proc_fd, getpid(), join_pages, NULL);
+    pages_show(false);
 }
 
 /* What the rehearsal got for itself is not there in another child. */

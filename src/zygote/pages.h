@@ -6,11 +6,13 @@
  * The memory that a short program needs, from its first line to its end. A forked
  * process pays for each page as it first touches it; a child that waits has time to
  * pay before. Which pages they are is learned from a child that runs such a program
- * in the zygote's own place and then looks at itself.
+ * in the zygote's own place, and is then looked at.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #define PAGES_MAX 2048u /* ranges */
 
@@ -27,8 +29,11 @@ struct pages {
 /* In the zygote, when it has all it will have: memory in few large pieces is quick to
  * fork. PROC_FD is a /proc in which it exists. */
 void pages_join(int proc_fd);
-/* In the child that ran the program: what it has of its own, and what it read. */
-void pages_look(struct pages *p, int proc_fd);
+/* In the child that ran the program: it may be looked at, for which it need not do
+ * anything that would show. */
+void pages_show(bool shown);
+/* In the zygote: what that child has of its own, and what it read. */
+void pages_look(struct pages *p, int proc_fd, pid_t pid);
 /* In the zygote: leaves out what other children will not have. */
 void pages_keep(struct pages *p);
 /* In a child that waits. */
