@@ -3,8 +3,18 @@
 
 #include <errno.h>
 #include <string.h>
+#include <time.h>
 
+#include "base/clock.h"
 #include "base/fail.h"
+
+#define MS_NS INT64_C(1000000)
+#define S_NS  INT64_C(1000000000)
+
+/* The kernel may wake who waits in poll(2) late by a thousandth of the time asked for,
+ * so that other timers come with it. Asking for less, and then again for the little
+ * that is left, comes to the moment itself. */
+#define EARLY 256
 
 void loop_init(struct loop *l)
 {
@@ -20,6 +30,7 @@ int loop_add(struct loop *l, int fd, short events, loop_fn *call, void *context)
     l->fds[slot] = (struct pollfd){ .fd = fd, .events = events };
     l->call[slot] = call;
     l->context[slot] = context;
+    l->due_ns[slot] = LOOP_NEVER;
     l->count++;
     return (int)slot;
 }
@@ -27,6 +38,20 @@ int loop_add(struct loop *l, int fd, short events, loop_fn *call, void *context)
 void loop_set(struct loop *l, int slot, int fd, short events)
 {
     l->fds[slot] = (struct pollfd){ .fd = fd, .events = events };
+}
+
+int loop_add_timer(struct loop *l, loop_fn *call, void *context)
+{
+    return loop_add(l, -1, 0, call, context);
+}
+
+void loop_set_timer(struct loop *l, int slot, int64_t after_ms)
+{
+    int64_t now_ns = clock_now_ns();
+
+    l->due_ns[slot] = after_ms < 0 || after_ms >= (LOOP_NEVER - now_ns) / MS_NS
+                          ? LOOP_NEVER
+                          : now_ns + after_ms * MS_NS;
 }
 
 void loop_stop(struct loop *l)
@@ -37,25 +62,67 @@ void loop_stop(struct loop *l)
 static bool has_work(const struct loop *l)
 {
     for (unsigned i = 0; i < l->count; i++) {
-        if (l->fds[i].fd >= 0)
+        if (l->fds[i].fd >= 0 || l->due_ns[i] != LOOP_NEVER)
             return true;
     }
     return false;
 }
 
+static int64_t next_due_ns(const struct loop *l)
+{
+    int64_t next = LOOP_NEVER;
+
+    for (unsigned i = 0; i < l->count; i++)
+        if (l->due_ns[i] < next)
+            next = l->due_ns[i];
+    return next;
+}
+
+static int wait(struct loop *l)
+{
+    int64_t due_ns = next_due_ns(l);
+    int64_t left_ns = 0;
+    struct timespec t;
+
+    if (due_ns == LOOP_NEVER)
+        return ppoll(l->fds, l->count, NULL, NULL);
+    left_ns = due_ns - clock_now_ns();
+    if (left_ns < 0)
+        left_ns = 0;
+    if (left_ns > MS_NS)
+        left_ns -= left_ns / EARLY;
+    t = (struct timespec){ .tv_sec = (time_t)(left_ns / S_NS),
+                           .tv_nsec = (long)(left_ns % S_NS) };
+    return ppoll(l->fds, l->count, &t, NULL);
+}
+
 /* A callback may change any slot; loop_set forgets what poll said of it. */
+static int call_ready(struct loop *l, unsigned i, struct vial_error *err)
+{
+    short events = l->fds[i].revents;
+
+    if (l->fds[i].fd < 0 || events == 0)
+        return 0;
+    if (events & POLLNVAL)
+        return fail(err, VIAL_E_INTERNAL, "wait for descriptor %d: not open",
+                    l->fds[i].fd);
+    l->fds[i].revents = 0;
+    l->call[i](l->context[i], events);
+    return 0;
+}
+
 static int dispatch(struct loop *l, struct vial_error *err)
 {
-    for (unsigned i = 0; i < l->count && !l->stopped; i++) {
-        short events = l->fds[i].revents;
+    bool timed = next_due_ns(l) != LOOP_NEVER;
+    int64_t now_ns = timed ? clock_now_ns() : 0;
 
-        if (l->fds[i].fd < 0 || events == 0)
-            continue;
-        if (events & POLLNVAL)
-            return fail(err, VIAL_E_INTERNAL, "wait for descriptor %d: not open",
-                        l->fds[i].fd);
-        l->fds[i].revents = 0;
-        l->call[i](l->context[i], events);
+    for (unsigned i = 0; i < l->count && !l->stopped; i++) {
+        if (l->due_ns[i] <= now_ns) {
+            l->due_ns[i] = LOOP_NEVER;
+            l->call[i](l->context[i], 0);
+        } else if (call_ready(l, i, err) < 0) {
+            return -1;
+        }
     }
     return 0;
 }
@@ -65,7 +132,7 @@ int loop_run(struct loop *l, struct vial_error *err)
     while (!l->stopped) {
         if (!has_work(l))
             return fail(err, VIAL_E_INTERNAL, "wait: no descriptor to wait for");
-        if (poll(l->fds, l->count, -1) < 0) {
+        if (wait(l) < 0) {
             if (errno == EINTR)
                 continue;
             return fail_sys(err, "wait for descriptors");

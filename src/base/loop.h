@@ -4,7 +4,8 @@
 
 /*
  * A small event loop over poll(2), made for one run: a handful of descriptors,
- * borrowed, each with a callback.
+ * borrowed, and moments, each with a callback. When several are due, the slot that
+ * was added first is called first.
  *
  *   loop_init -> loop_add* -> { loop_run, until a callback calls loop_stop }*
  *
@@ -13,10 +14,12 @@
 
 #include <poll.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "vial/error.h"
 
-#define LOOP_MAX 16
+#define LOOP_MAX   16
+#define LOOP_NEVER INT64_MAX
 
 struct loop;
 typedef void loop_fn(void *context, short events);
@@ -25,6 +28,7 @@ struct loop {
     struct pollfd fds[LOOP_MAX];
     loop_fn *call[LOOP_MAX];
     void *context[LOOP_MAX];
+    int64_t due_ns[LOOP_MAX]; /* of a timer, or LOOP_NEVER */
     unsigned count;
     bool stopped;
 };
@@ -33,6 +37,11 @@ void loop_init(struct loop *l);
 /* FD -1 makes a slot that never fires. Returns the slot, or -1 when full (a bug). */
 int loop_add(struct loop *l, int fd, short events, loop_fn *call, void *context);
 void loop_set(struct loop *l, int slot, int fd, short events);
+/* A slot that is called once, never early, when its moment has come; it has none yet.
+ * Returns as loop_add. */
+int loop_add_timer(struct loop *l, loop_fn *call, void *context);
+/* AFTER_MS from now; < 0: never. What was set before is forgotten. */
+void loop_set_timer(struct loop *l, int slot, int64_t after_ms);
 void loop_stop(struct loop *l);
 int loop_run(struct loop *l, struct vial_error *err);
 

@@ -276,7 +276,7 @@ void artifacts_after(struct run *r)
         run_stop(r, RUN_EXITED);
         return;
     }
-    (void)clock_timer_set(r->deadline_fd, RUN_FETCH_MS);
+    loop_set_timer(&r->loop, r->deadline_slot, RUN_FETCH_MS);
     r->artifacts->after = true;
     r->artifacts->truncated = false;
     list_dir(r, "");

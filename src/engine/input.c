@@ -55,11 +55,13 @@ void input_read(struct run *r)
         loop_set(&r->loop, r->stdin_slot, -1, 0);
         return;
     }
-    n = read(r->watch->stdin_fd, r->buffer, room < RUN_BUFFER ? room : RUN_BUFFER);
+    n = read(r->watch->stdin_fd, r->buffer,
+             room < r->buffer_size ? room : r->buffer_size);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     if (n > 0) {
         link_send(r->link, r->exec_channel, r->buffer, (size_t)n);
+        run_grow(r, (size_t)n);
         return;
     }
     link_send_eof(r->link, r->exec_channel);

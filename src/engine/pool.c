@@ -31,6 +31,17 @@ static void unlock(struct pool *p)
     (void)pthread_mutex_unlock(&p->lock);
 }
 
+/* One driver has any. */
+static struct supplies *supplies_for(struct pool *p, const struct driver *driver)
+{
+    if (!driver->supplies_open || (p->supplier && p->supplier != driver))
+        return NULL;
+    p->supplier = driver;
+    if (!p->supplies)
+        p->supplies = driver->supplies_open(p->engine->guest_fd);
+    return p->supplies;
+}
+
 static struct stock *stock_new(struct pool *p, const struct driver *driver,
                                const struct plan *plan, const char *key)
 {
@@ -39,9 +50,10 @@ static struct stock *stock_new(struct pool *p, const struct driver *driver,
     if (!s)
         return NULL;
     threads_cond_init(&s->changed);
-    (void)pthread_mutex_init(&s->nursery, NULL);
+    nursery_init(&s->nursery);
     s->pool = p;
     s->driver = driver;
+    s->supplies = supplies_for(p, driver);
     s->key = strdup(key);
     s->idle = calloc(STOCK_MAX, sizeof(*s->idle));
     s->hatches = shape_can_hatch(driver, plan);
@@ -145,8 +157,8 @@ static bool is_worth_waiting(const struct stock *s)
 {
     double each_ms = s->quick_ms / (s->helpers + 1);
 
-    return s->zygote && s->quick_ms > 0 && s->pause_ms == 0 && !s->ended &&
-           (s->making > 0 || stock_has_room(s)) &&
+    return nursery_is_alive(&s->nursery) && s->quick_ms > 0 && s->pause_ms == 0 &&
+           !s->ended && (s->making > 0 || stock_has_room(s)) &&
            each_ms * (s->queue.count + 1) < QUEUE_MS;
 }
 
@@ -237,6 +249,27 @@ bool pool_take(struct pool *p, const struct driver *driver, const struct plan *p
     } while (got && !alive);
     *from = NULL;
     return false;
+}
+
+static bool has_interpreter(const struct stock *s)
+{
+    return !s->ended &&
+           (nursery_is_alive(&s->nursery) || (s->idle_count > 0 && s->idle[0].channel));
+}
+
+bool pool_has_program(struct pool *p, const struct driver *driver,
+                      const struct plan *plan)
+{
+    bool found = false;
+
+    if (!shape_can_hatch(driver, plan) && !shape_can_prestart(driver, plan))
+        return false;
+    lock(p);
+    for (unsigned i = 0; i < p->stock_count && !found; i++)
+        found = p->stocks[i]->driver == driver && has_interpreter(p->stocks[i]) &&
+                str_eq(p->stocks[i]->plan->argv.items[0], plan->argv.items[0]);
+    unlock(p);
+    return found;
 }
 
 void pool_destroy(struct pool *p, struct stock *from, struct vessel *v)
@@ -362,6 +395,8 @@ void pool_close(struct pool *p)
     reaper_stop(&p->reaper);
     for (unsigned i = 0; i < p->stock_count; i++)
         stock_free(p->stocks[i]);
+    if (p->supplies)
+        p->supplier->supplies_close(p->supplies);
     strv_done(&p->imports);
     (void)pthread_mutex_destroy(&p->lock);
     (void)pthread_cond_destroy(&p->changed);
@@ -378,12 +413,12 @@ static json_t *stock_json(const struct stock *s)
         "driver", s->driver->name, "language", s->plan->language, "image",
         s->plan->image, "memory_bytes", (json_int_t)l->memory_bytes, "pids",
         (int)l->pids, "hatches", s->hatches, "prestarts", s->prestarts, "zygote",
-        s->zygote != NULL, "wanted", (int)stock_wanted(s), "idle", (int)s->idle_count,
-        "taken", (json_int_t)s->taken, "missed", (json_int_t)s->missed, "lost",
-        (json_int_t)s->lost, "refills", (json_int_t)s->refills, "failures",
-        (json_int_t)s->failures, "refill_ms", s->refill_ms, "pss_bytes",
-        (json_int_t)s->pss_bytes, "zygotes", (int)s->zygotes, "error",
-        s->why.code[0] ? s->why.message : NULL);
+        nursery_is_alive(&s->nursery), "wanted", (int)stock_wanted(s), "idle",
+        (int)s->idle_count, "taken", (json_int_t)s->taken, "missed",
+        (json_int_t)s->missed, "lost", (json_int_t)s->lost, "refills",
+        (json_int_t)s->refills, "failures", (json_int_t)s->failures, "refill_ms",
+        s->refill_ms, "pss_bytes", (json_int_t)s->pss_bytes, "zygotes",
+        (int)s->nursery.zygotes, "error", s->why.code[0] ? s->why.message : NULL);
 }
 
 json_t *pool_json(struct pool *p)

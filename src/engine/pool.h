@@ -31,6 +31,10 @@ void pool_close(struct pool *p); /* ends everything; NULL is allowed */
  * when there is none: then it will be known that one was wanted. */
 bool pool_take(struct pool *p, const struct driver *driver, const struct plan *plan,
                struct ready *out, struct stock **from);
+/* An interpreter of PLAN's own program is alive in the pool, so that the program need
+ * not be looked for. */
+bool pool_has_program(struct pool *p, const struct driver *driver,
+                      const struct plan *plan);
 /* Destroys what was taken FROM there, soon, in another thread. */
 void pool_destroy(struct pool *p, struct stock *from, struct vessel *v);
 

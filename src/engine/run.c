@@ -90,8 +90,6 @@ void run_init(struct run *r, struct vial_engine *e, const struct vial_watch *wat
     *r = (struct run){
         .engine = e,
         .watch = watch ? watch : &nobody,
-        .deadline_fd = -1,
-        .meter_fd = -1,
         .started_ns = clock_now_ns(),
     };
 }
@@ -111,8 +109,6 @@ void run_done(struct run *r)
     plan_free(r->plan);
     link_free(r->link);
     free(r->buffer);
-    auto_fd_(&r->deadline_fd);
-    auto_fd_(&r->meter_fd);
     str_done(&r->fetched);
     artifacts_free(r->artifacts);
     output_done(&r->out);
@@ -153,13 +149,17 @@ static int recover_commits(struct vial_engine *e, const struct plan *plan,
 
 /* A vessel that is weaker than what was required never runs anything. */
 int engine_vessel(struct vial_engine *e, const struct driver *driver,
-                  const struct plan *plan, struct vessel **out, struct vial_error *err)
+                  struct supplies *supplies, const struct plan *plan,
+                  struct vessel **out, struct vial_error *err)
 {
-    struct vessel *v;
+    struct vessel *v = NULL;
+    int rc = 0;
 
     if (check_guest(e, err) < 0 || recover_commits(e, plan, err) < 0)
         return -1;
-    if (driver->open(plan, e->guest_fd, &v, err) < 0) {
+    rc = supplies ? driver->open_supplied(supplies, plan, e->guest_fd, &v, err)
+                  : driver->open(plan, e->guest_fd, &v, err);
+    if (rc < 0) {
         driver_explain(driver, &plan->require, err);
         return -1;
     }
@@ -195,10 +195,25 @@ int engine_greet(struct link *link, const struct vessel *vessel, struct vial_err
     return 0;
 }
 
+/* Looking for a program costs more than all else that comes before the first byte. */
+static int admit_run(struct run *r, struct vial_error *err)
+{
+    struct pool *pool = r->engine->pool;
+
+    r->assumed = pool && pool_has_program(pool, r->driver, r->plan);
+    return r->assumed ? 0 : admit_programs(r->driver, r->plan, err);
+}
+
+static int open_cold(struct run *r, struct vial_error *err)
+{
+    if (r->assumed && admit_programs(r->driver, r->plan, err) < 0)
+        return -1;
+    return engine_vessel(r->engine, r->driver, NULL, r->plan, &r->vessel, err);
+}
+
 static int open_vessel(struct run *r, struct vial_error *err)
 {
-    if (!take_vessel(r) &&
-        engine_vessel(r->engine, r->driver, r->plan, &r->vessel, err) < 0)
+    if (!take_vessel(r) && open_cold(r, err) < 0)
         return -1;
     r->opened_ns = clock_now_ns();
     return 0;
@@ -238,7 +253,7 @@ static void run_again(struct run *r, struct vial_error *err)
     free(r->files); /* none has come */
     run_done(r);
     *r = fresh;
-    if (engine_vessel(r->engine, r->driver, r->plan, &r->vessel, err) < 0)
+    if (engine_vessel(r->engine, r->driver, NULL, r->plan, &r->vessel, err) < 0)
         return;
     r->opened_ns = clock_now_ns();
     supervise(r);
@@ -275,7 +290,7 @@ void engine_run(struct vial_engine *e, const struct vial_request *req,
     run_init(&r, e, watch);
     if (engine_plan(e, req, &r.driver, &r.plan, &err) < 0 ||
         plan_correlate(r.plan, r.watch->correlation, &err) < 0 ||
-        admit_programs(r.driver, r.plan, &err) < 0 || record_begin(&r, req, &err) < 0 ||
+        admit_run(&r, &err) < 0 || record_begin(&r, req, &err) < 0 ||
         open_vessel(&r, &err) < 0) {
         collect_refusal(&r, &err, result);
     } else {

@@ -17,7 +17,8 @@
 #include "engine/output.h"
 #include "wire/link.h"
 
-#define RUN_BUFFER    (256u << 10) /* one read from the stream, or from live stdin */
+#define RUN_BUFFER    (16u << 10)  /* at first */
+#define RUN_FLOOD     (256u << 10) /* once a read has filled it */
 #define RUN_GRACE_MS  500          /* the guest's own deadline comes this much later */
 #define RUN_FETCH_MS  10000        /* for bringing all output files back */
 #define RUN_FETCH_MAX (INT64_C(256) << 20) /* bytes of all output files together */
@@ -43,6 +44,7 @@ struct run {
     struct plan *plan;
     struct vessel *vessel;
     struct stock *stock;        /* where it was taken from; NULL: it was opened */
+    bool assumed;               /* its program is here, as the pool's interpreter is */
     struct vessel_usage before; /* used up before this run began */
     double queued_ms;           /* waited for a vessel that was being made */
     uint32_t waiting_channel;   /* where its interpreter waits, or 0 */
@@ -50,10 +52,12 @@ struct run {
 
     struct loop loop;
     struct link *link;
-    uint8_t *buffer; /* RUN_BUFFER bytes */
-    int deadline_fd; /* of the present step */
-    int meter_fd;    /* when to look at the counters again, or -1 */
+    uint8_t *buffer; /* one read from the stream, or from live stdin */
+    size_t buffer_size;
+    bool metered; /* the counters are looked at again and again */
     int stream_slot, stdin_slot, event_slot;
+    int deadline_slot; /* of the present step */
+    int meter_slot;
 
     size_t next_file;     /* files in: the next one to announce */
     uint32_t put_channel; /* the one whose content is being sent, or 0 */
@@ -86,6 +90,9 @@ struct run {
 void run_init(struct run *r, struct vial_engine *e, const struct vial_watch *watch);
 void run_done(struct run *r);
 #define auto_run __attribute__((cleanup(run_done)))
+
+/* GOT bytes were read: if they filled the buffer, the next read may bring more. */
+void run_grow(struct run *r, size_t got);
 
 /* What this run used so far. */
 void run_usage(struct run *r, struct vessel_usage *out);

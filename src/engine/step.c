@@ -49,6 +49,14 @@ static int queue_go(struct run *r, struct vial_error *err)
     return prestart_go(r->link, r->exec_channel, r->plan, r->vessel, has_input(r), err);
 }
 
+/* Where the kernel counts for the vessel, and nobody inside could trace the program and
+ * see it stop. */
+static bool may_say_farewell(const struct run *r)
+{
+    return r->stock && str_starts(r->vessel->limits_by, "cgroup") &&
+           !str_eq(r->plan->seccomp, "debug");
+}
+
 static int queue_exec(struct run *r, int64_t wall_ms, struct vial_error *err)
 {
     auto_strv struct strv argv = { 0 };
@@ -71,6 +79,7 @@ static int queue_exec(struct run *r, int64_t wall_ms, struct vial_error *err)
         .timeout_ms = (uint64_t)(wall_ms + RUN_GRACE_MS),
         .stdin_closed = !has_input(r),
         .end_on_full = strv_has(&r->plan->end_on, "disk"),
+        .farewell = may_say_farewell(r),
     };
     return link_exec(r->link, &m, &r->exec_channel, err);
 }
@@ -80,7 +89,6 @@ void step_start(struct run *r)
     const struct limits *limits = &r->plan->limits;
     int64_t wall_ms = r->compiling ? limits->compile_wall_ms : limits->wall_ms;
     struct vial_error err = { 0 };
-    int rc;
 
     r->begun = true;
     r->written = 0;
@@ -94,12 +102,7 @@ void step_start(struct run *r)
         run_fail(r, RUN_FAILED, &err);
         return;
     }
-    rc = clock_timer_set(r->deadline_fd, wall_ms);
-    if (rc < 0) {
-        (void)fail_sys_rc(&err, rc, "set the deadline");
-        run_fail(r, RUN_FAILED, &err);
-        return;
-    }
+    loop_set_timer(&r->loop, r->deadline_slot, wall_ms);
     if (has_input(r))
         input_feed(r);
 }

@@ -96,55 +96,17 @@ static int64_t longer(int64_t pause_ms)
     return pause_ms < PAUSE_MAX ? pause_ms : PAUSE_MAX;
 }
 
-static void put_off_zygote(struct stock *s)
-{
-    s->zygote_pause_ms = longer(s->zygote_pause_ms);
-    s->zygote_retry_ns = clock_now_ns() + s->zygote_pause_ms * MS_NS;
-}
-
-static int need_zygote(struct stock *s, struct vial_error *err)
+static struct nursery_needs needs_of(const struct stock *s)
 {
     const struct vial_engine *e = s->pool->engine;
-    struct zygote *opened = NULL;
-    const struct zygote_options options = {
-        .guest_fd = e->guest_fd,
-        .share_dir = e->settings->share_dir,
-        .imports = (const char *const *)s->pool->imports.items,
+
+    return (struct nursery_needs){
+        .driver = s->driver,
+        .plan = s->plan,
+        .options = { .guest_fd = e->guest_fd,
+                     .share_dir = e->settings->share_dir,
+                     .imports = (const char *const *)s->pool->imports.items },
     };
-
-    if (!s->hatches || s->zygote || clock_now_ns() < s->zygote_retry_ns)
-        return 0;
-    if (s->driver->zygote_open(s->plan, &options, &opened, err) < 0) {
-        put_off_zygote(s);
-        return -1;
-    }
-    s->zygote = opened;
-    s->zygotes++;
-    return 0;
-}
-
-static void drop_zygote(struct stock *s)
-{
-    if (s->zygote)
-        s->driver->zygote_close(s->zygote);
-    s->zygote = NULL;
-}
-
-/* 0: an interpreter waits inside, or there is none to be had. */
-static int hatch_into(struct stock *s, struct ready *r, struct vial_error *err)
-{
-    int rc = 0;
-
-    (void)pthread_mutex_lock(&s->nursery);
-    (void)need_zygote(s, err);
-    if (s->zygote)
-        rc = ready_hatch(r, s->zygote, err);
-    if (rc < 0)
-        drop_zygote(s);
-    else if (s->zygote)
-        s->zygote_pause_ms = 0;
-    (void)pthread_mutex_unlock(&s->nursery);
-    return rc;
 }
 
 /* Who waits for a zygote's next child need not wait for the next zygote. */
@@ -155,27 +117,18 @@ static void dismiss(struct stock *s)
     (void)pthread_mutex_unlock(&s->pool->lock);
 }
 
-/* Before the vessel: a keeper's vessels know the zygotes that were there before them.
- */
-static void have_zygote(struct stock *s, struct vial_error *err)
-{
-    (void)pthread_mutex_lock(&s->nursery);
-    (void)need_zygote(s, err);
-    (void)pthread_mutex_unlock(&s->nursery);
-}
-
 /* Without, it is the vessel that waits, as for any other language. */
 static int make_prestarted(struct stock *s, struct ready *out, struct vial_error *err)
 {
     struct vial_engine *e = s->pool->engine;
 
-    if (ready_open(e, s->driver, s->plan, out, err) < 0)
+    if (ready_open(e, s->driver, s->supplies, s->plan, out, err) < 0)
         return -1;
     if (prestart_make(out, s->plan, e->settings->share_dir, err) == 0)
         return 0;
     s->prestart_retry_ns = clock_now_ns() + PAUSE_MAX * MS_NS;
     ready_close(out);
-    return ready_open(e, s->driver, s->plan, out, err);
+    return ready_open(e, s->driver, s->supplies, s->plan, out, err);
 }
 
 /* A zygote that fails is replaced; whatever it was, a new one knows nothing of it.
@@ -183,6 +136,7 @@ static int make_prestarted(struct stock *s, struct ready *out, struct vial_error
 static int make(struct stock *s, struct ready *out, double *ms, struct vial_error *err)
 {
     int64_t start_ns = clock_now_ns();
+    struct nursery_needs needs = needs_of(s);
 
     if (s->prestarts && start_ns >= s->prestart_retry_ns) {
         int rc = make_prestarted(s, out, err);
@@ -191,21 +145,22 @@ static int make(struct stock *s, struct ready *out, double *ms, struct vial_erro
         return rc;
     }
     for (int tries = 0; tries < ZYGOTE_TRIES; tries++) {
-        have_zygote(s, err);
+        /* Before the vessel: a keeper's vessels know the zygotes that were there
+         * before them. */
+        if (s->hatches)
+            nursery_have(&s->nursery, &needs, err);
         start_ns = clock_now_ns();
-        if (ready_open(s->pool->engine, s->driver, s->plan, out, err) < 0)
+        if (ready_open(s->pool->engine, s->driver, s->supplies, s->plan, out, err) < 0)
             return -1;
-        if (!s->hatches || hatch_into(s, out, err) == 0) {
+        if (!s->hatches || nursery_hatch(&s->nursery, &needs, out, err) == 0) {
             *ms = clock_ms_between(start_ns, clock_now_ns());
             return 0;
         }
         dismiss(s);
         ready_close(out);
     }
-    (void)pthread_mutex_lock(&s->nursery);
-    put_off_zygote(s);
-    (void)pthread_mutex_unlock(&s->nursery);
-    return ready_open(s->pool->engine, s->driver, s->plan, out, err);
+    nursery_put_off(&s->nursery);
+    return ready_open(s->pool->engine, s->driver, s->supplies, s->plan, out, err);
 }
 
 static void note_failure(struct stock *s, const struct vial_error *err)
@@ -315,6 +270,8 @@ static void tick(struct stock *s, int64_t *next_ns)
     if (s->peak < FADED)
         s->peak = 0;
     bury_dead(s);
+    if (s->supplies)
+        s->driver->supplies_rest(s->supplies);
 }
 
 /* Making a vessel takes as much of a core as running in one: runs come first, while
@@ -349,8 +306,7 @@ void *stock_work(void *context)
 {
     struct stock *s = context;
     struct pool *p = s->pool;
-    const struct driver *driver = s->driver;
-    struct zygote *last = NULL;
+    struct nurse *last = NULL;
     int64_t next_tick_ns = 0;
 
     (void)pthread_mutex_lock(&p->lock);
@@ -375,13 +331,12 @@ void *stock_work(void *context)
     while (s->helpers > 0)
         (void)pthread_cond_wait(&s->changed, &p->lock);
     empty(s);
-    last = atomic_exchange(&s->zygote, NULL);
+    last = atomic_exchange(&s->nursery.nurse, NULL);
     s->ended = true;
     queue_dismiss(&s->queue);
     (void)pthread_mutex_unlock(&p->lock);
     /* From here on the next who adds a stock may free this one. */
-    if (last)
-        driver->zygote_close(last);
+    nursery_close(last);
     (void)pthread_mutex_lock(&p->lock);
     p->threads--;
     (void)pthread_cond_broadcast(&p->changed);
@@ -395,6 +350,6 @@ void stock_free(struct stock *s)
     free(s->key);
     free(s->idle);
     (void)pthread_cond_destroy(&s->changed);
-    (void)pthread_mutex_destroy(&s->nursery);
+    nursery_done(&s->nursery);
     free(s);
 }

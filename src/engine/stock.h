@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "engine/nursery.h"
 #include "engine/pool.h"
 #include "engine/queue.h"
 #include "engine/reaper.h"
@@ -16,8 +17,9 @@
 #define STOCK_MAX   1024 /* vessels in one */
 
 struct stock {
-    struct pool *pool; /* constant, as the next three */
+    struct pool *pool; /* constant, as the next four */
     const struct driver *driver;
+    struct supplies *supplies; /* the pool's, or NULL */
     struct plan *plan;
     char *key;
     bool hatches, prestarts; /* constant: interpreters wait inside (zygote, prestart) */
@@ -37,10 +39,7 @@ struct stock {
     int64_t used_ns;            /* when last asked for */
     int64_t retry_ns, pause_ms; /* after a failure */
 
-    pthread_mutex_t nursery; /* for the next four; never with the pool's held */
-    struct zygote *_Atomic zygote;
-    unsigned zygotes; /* ever started */
-    int64_t zygote_retry_ns, zygote_pause_ms;
+    struct nursery nursery; /* has a lock of its own */
     uint64_t taken, missed, refills, failures, lost, unfit;
     double refill_ms;      /* a moving average */
     double quick_ms;       /* about the quickest of late */
@@ -58,6 +57,8 @@ struct pool {
 
     pthread_mutex_t lock;
     pthread_cond_t changed; /* something waits that did not, or a stock has ended */
+    const struct driver *supplier; /* whose supplies these are */
+    struct supplies *supplies;     /* or NULL */
     struct stock *stocks[POOL_STOCKS];
     unsigned stock_count, threads;
     bool closing;

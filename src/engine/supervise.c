@@ -39,6 +39,20 @@ void run_fail(struct run *r, enum run_end end, const struct vial_error *err)
     run_stop(r, end);
 }
 
+void run_grow(struct run *r, size_t got)
+{
+    uint8_t *larger = NULL;
+
+    if (got < r->buffer_size || r->buffer_size >= RUN_FLOOD)
+        return;
+    larger = malloc(RUN_FLOOD);
+    if (!larger)
+        return; /* small steps will do */
+    free(r->buffer);
+    r->buffer = larger;
+    r->buffer_size = RUN_FLOOD;
+}
+
 static void lose_guest(struct run *r)
 {
     struct vial_error err = { 0 };
@@ -81,14 +95,16 @@ static void pump(struct run *r)
 static ssize_t take(struct run *r)
 {
     struct vial_error err = { 0 };
-    ssize_t n = recv(r->vessel->stream_fd, r->buffer, RUN_BUFFER, MSG_DONTWAIT);
+    ssize_t n = recv(r->vessel->stream_fd, r->buffer, r->buffer_size, MSG_DONTWAIT);
 
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return 0;
     if (n <= 0)
         return -1;
-    if (link_feed(r->link, r->buffer, (size_t)n, &err) == 0)
+    if (link_feed(r->link, r->buffer, (size_t)n, &err) == 0) {
+        run_grow(r, (size_t)n);
         return n;
+    }
     run_fail(r, RUN_FAILED, &err);
     return -1;
 }
@@ -184,8 +200,8 @@ static void look_at_counters(struct run *r)
         run_stop(r, RUN_MEMORY);
     if (limits->cpu_ms && next_look_ms(limits, left_ms) < next_ms)
         next_ms = next_look_ms(limits, left_ms);
-    if (r->meter_fd >= 0)
-        (void)clock_timer_set(r->meter_fd, u.counted ? next_ms : -1);
+    if (r->metered)
+        loop_set_timer(&r->loop, r->meter_slot, u.counted ? next_ms : -1);
 }
 
 static void on_meter(void *context, short events)
@@ -258,19 +274,14 @@ static void on_writable(void *context, uint32_t channel)
         input_feed(r);
 }
 
-static int open_timers(struct run *r, struct vial_error *err)
+static void set_timers(struct run *r)
 {
     bool pids = strv_has(&r->plan->end_on, "pids") && r->vessel->event_fd < 0;
 
-    r->deadline_fd = clock_timer_open(SETUP_MS);
-    if (r->deadline_fd < 0)
-        return fail_sys_rc(err, r->deadline_fd, "make the deadline's timer");
-    if (r->plan->limits.cpu_ms == 0 && !pids && !watches_memory(r))
-        return 0;
-    r->meter_fd = clock_timer_open(METER_MIN_MS);
-    if (r->meter_fd < 0)
-        return fail_sys_rc(err, r->meter_fd, "make the meter's timer");
-    return 0;
+    r->metered = r->plan->limits.cpu_ms != 0 || pids || watches_memory(r);
+    loop_set_timer(&r->loop, r->deadline_slot, SETUP_MS);
+    if (r->metered)
+        loop_set_timer(&r->loop, r->meter_slot, METER_MIN_MS);
 }
 
 static void watch_all(struct run *r)
@@ -284,8 +295,8 @@ static void watch_all(struct run *r)
     r->stdin_slot = loop_add(l, -1, 0, on_stdin, r);
     r->event_slot = loop_add(l, event_fd, POLLIN | POLLPRI, on_event, r);
     (void)loop_add(l, v->death_fd, POLLIN, on_death, r);
-    (void)loop_add(l, r->deadline_fd, POLLIN, on_deadline, r);
-    (void)loop_add(l, r->meter_fd, POLLIN, on_meter, r);
+    r->deadline_slot = loop_add_timer(l, on_deadline, r);
+    r->meter_slot = loop_add_timer(l, on_meter, r);
     (void)loop_add(l, weaken("cancel") ? -1 : r->watch->cancel_fd, POLLIN, on_cancel,
                    r);
 }
@@ -308,6 +319,7 @@ static int prepare(struct run *r, struct vial_error *err)
     output_init(&r->err, plan->keep, (size_t)plan->limits.output_bytes,
                 plan->output_note);
     r->buffer = malloc(RUN_BUFFER);
+    r->buffer_size = RUN_BUFFER;
     if (r->link)
         link_rebind(r->link, &events, r);
     else
@@ -316,9 +328,8 @@ static int prepare(struct run *r, struct vial_error *err)
         r->files = calloc(plan->outputs.count, sizeof *r->files);
     if (!r->buffer || !r->link || (plan->outputs.count > 0 && !r->files))
         return fail_memory(err);
-    if (open_timers(r, err) < 0)
-        return -1;
     watch_all(r);
+    set_timers(r);
     return r->stock ? 0 : engine_greet(r->link, r->vessel, err);
 }
 

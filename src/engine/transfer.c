@@ -112,7 +112,7 @@ void transfer_get(struct run *r)
         return;
     }
     if (r->next_output == 0)
-        (void)clock_timer_set(r->deadline_fd, RUN_FETCH_MS);
+        loop_set_timer(&r->loop, r->deadline_slot, RUN_FETCH_MS);
     ask(r);
 }
 

@@ -8,8 +8,10 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
+#include "wire/farewell.h"
 #include "zygote/modules.h"
 
 #define FILE_INPUT 257 /* Py_file_input, the same in every version */
@@ -101,6 +103,20 @@ static unsigned long long libraries(void)
     return count;
 }
 
+/* To the guest, which waits for nothing else. Whoever else comes here, a child that
+ * the program forked or another thread of it, just exits; and so does this one, should
+ * it be woken. */
+static void say_farewell(const struct python *py, int status)
+{
+    char name[FAREWELL_SIZE];
+
+    if (!py->farewell || gettid() != py->farewell)
+        return;
+    farewell_write(name, status);
+    if (prctl(PR_SET_NAME, name) == 0)
+        (void)tgkill(py->farewell, py->farewell, SIGSTOP);
+}
+
 /* Exit functions are called last come, first served: when this one is, those that the
  * program's libraries have asked for are done. The rest belong to what was there
  * before, and do nothing but give memory back. */
@@ -111,6 +127,7 @@ static void leave_now(int status, void *context)
     if (libraries() != py->libraries)
         return;
     (void)fflush(NULL);
+    say_farewell(py, status);
     _exit(status);
 }
 
@@ -333,6 +350,7 @@ void python_begin(struct python *py, const struct exec_message *m)
     bool same = is_environment(m->env);
     bool alone = !m->argv[0] || !m->argv[1] || !m->argv[2];
 
+    py->farewell = m->farewell ? getpid() : 0;
     if (!same || !alone || !m->stdin_closed)
         set_out(py, m, same);
     modules_begin(&py->modules, &py->api);

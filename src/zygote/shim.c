@@ -114,35 +114,58 @@ static ssize_t receive(int fd, void *data, size_t size, int *fds, size_t *count)
     return n;
 }
 
-/* In the child: the guest sends what to run, and the ends of its pipes. */
+static void rename_fd(int fd, int to)
+{
+    if (dup2(fd, to) < 0)
+        _exit(127);
+    (void)close(fd);
+}
+
+/* In the child: the guest sends the ends of its pipes, when it has adopted it. */
+static void take_output(uint8_t *bytes)
+{
+    int fds[ZYGOTE_FDS];
+    size_t count = 0;
+
+    if (receive(ZYGOTE_FD, bytes, ZYGOTE_MAX, fds, &count) <= 0 || count != 2)
+        _exit(127);
+    rename_fd(fds[0], 1);
+    rename_fd(fds[1], 2);
+}
+
+/* With what there is besides it: stdin, and where to say that this went wrong. */
+static void take_place(const struct exec_message *m, const int *fds, size_t count)
+{
+    size_t input = m->stdin_closed ? 0 : 1;
+    uint32_t report[2] = { STEP_CWD };
+
+    if (count != input + (m->cwd ? 1 : 0))
+        _exit(127);
+    if (input)
+        rename_fd(fds[0], 0);
+    if (!m->cwd)
+        return;
+    if (chdir(m->cwd) < 0) {
+        report[1] = (uint32_t)errno;
+        (void)!write(fds[input], report, sizeof report);
+        _exit(127);
+    }
+    (void)close(fds[input]);
+}
+
+/* And, later, what to run. */
 static void become_program(struct python *py, uint8_t *bytes)
 {
-    enum { IN, OUT, ERR, STATUS, COUNT };
     struct unpack u = { .data = bytes };
     struct exec_message m;
     int fds[ZYGOTE_FDS];
     size_t count = 0;
-    uint32_t report[2] = { STEP_CWD };
     ssize_t n = receive(ZYGOTE_FD, bytes, ZYGOTE_MAX, fds, &count);
 
     u.len = n > 0 ? (size_t)n : 0;
-    if (n <= 0 || count < COUNT - 1 || exec_read(&u, &m) < 0)
+    if (n <= 0 || exec_read(&u, &m) < 0)
         _exit(127);
-    if (m.stdin_closed) { /* then there is none among them */
-        memmove(fds + 1, fds, sizeof(int) * (COUNT - 1));
-        fds[IN] = -1;
-    }
-    for (int i = 0; i < 3; i++)
-        if (fds[i] >= 0 && dup2(fds[i], i) < 0)
-            _exit(127);
-    if (m.cwd && chdir(m.cwd) < 0) {
-        report[1] = (uint32_t)errno;
-        (void)!write(fds[STATUS], report, sizeof report);
-        _exit(127);
-    }
-    for (int i = 0; i < COUNT; i++)
-        if (fds[i] > 2)
-            (void)close(fds[i]);
+    take_place(&m, fds, count);
     (void)close(ZYGOTE_FD);
     python_begin(py, &m);
     exec_done(&m);
@@ -232,6 +255,7 @@ static void wait_for_orders(struct python *py, uint8_t *bytes,
         if (rc == 0) {
             python_hatched(py);
             hatch_ready();
+            take_output(bytes);
             become_program(py, bytes);
             return;
         }

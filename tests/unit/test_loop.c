@@ -174,18 +174,101 @@ static void a_signal_does_not_end_the_loop(void **state)
     struct loop l;
     struct seen s = { .loop = &l, .stop_after = 1 };
     struct vial_error err;
-    int timer = clock_timer_open(30);
 
     (void)state;
     loop_init(&l);
-    (void)loop_add(&l, timer, POLLIN, note, &s);
+    loop_set_timer(&l, loop_add_timer(&l, note, &s), 30);
     assert_int_equal(sigaction(SIGALRM, &action, &old), 0);
     assert_int_equal(setitimer(ITIMER_REAL, &soon, NULL), 0);
     assert_int_equal(loop_run(&l, &err), 0);
     assert_int_equal(setitimer(ITIMER_REAL, &off, NULL), 0);
     assert_int_equal(sigaction(SIGALRM, &old, NULL), 0);
     assert_int_equal(s.calls, 1);
-    (void)close(timer);
+}
+
+static void a_timer_of_zero_is_called_at_once_and_only_once(void **state)
+{
+    struct loop l;
+    struct seen timer = { .loop = &l, .stop_after = 9 };
+    struct seen pipe = { .loop = &l, .stop_after = 3 };
+    struct vial_error err;
+    int fds[2];
+
+    (void)state;
+    open_pipe(fds);
+    loop_init(&l);
+    loop_set_timer(&l, loop_add_timer(&l, note, &timer), 0);
+    (void)loop_add(&l, fds[1], POLLOUT, note, &pipe);
+    assert_int_equal(loop_run(&l, &err), 0);
+    assert_int_equal(timer.calls, 1);
+    assert_int_equal(pipe.calls, 3);
+    close_pipe(fds);
+}
+
+static void a_timer_is_never_early(void **state)
+{
+    static const int64_t after_ms[] = { 1, 5, 40 };
+    struct loop l;
+    struct vial_error err;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof after_ms / sizeof *after_ms; i++) {
+        struct seen s = { .loop = &l, .stop_after = 1 };
+        int64_t start_ns = clock_now_ns();
+
+        loop_init(&l);
+        loop_set_timer(&l, loop_add_timer(&l, note, &s), after_ms[i]);
+        assert_int_equal(loop_run(&l, &err), 0);
+        assert_true(clock_now_ns() - start_ns >= after_ms[i] * 1000000);
+    }
+}
+
+static void a_timer_that_is_taken_back_is_not_called(void **state)
+{
+    struct loop l;
+    struct seen back = { .loop = &l, .stop_after = 1 };
+    struct seen end = { .loop = &l, .stop_after = 1 };
+    struct vial_error err;
+    int slot;
+
+    (void)state;
+    loop_init(&l);
+    slot = loop_add_timer(&l, note, &back);
+    loop_set_timer(&l, slot, 0);
+    loop_set_timer(&l, slot, -1);
+    assert_int_equal(loop_run(&l, &err), -1);
+    assert_error(&err, "VIAL-INTERNAL wait: no descriptor to wait for");
+    loop_set_timer(&l, slot, 0);
+    loop_set_timer(&l, slot, INT64_MAX);
+    loop_set_timer(&l, loop_add_timer(&l, note, &end), 5);
+    assert_int_equal(loop_run(&l, &err), 0);
+    assert_int_equal(back.calls, 0);
+    assert_int_equal(end.calls, 1);
+}
+
+static void the_soonest_timer_is_called_first_and_of_two_due_the_first_added(
+    void **state)
+{
+    struct loop l;
+    struct seen late = { .loop = &l, .stop_after = 1 };
+    struct seen soon = { .loop = &l, .stop_after = 1 };
+    struct vial_error err;
+    int slots[2];
+
+    (void)state;
+    loop_init(&l);
+    slots[0] = loop_add_timer(&l, note, &late);
+    slots[1] = loop_add_timer(&l, note, &soon);
+    loop_set_timer(&l, slots[0], 3600000);
+    loop_set_timer(&l, slots[1], 1);
+    assert_int_equal(loop_run(&l, &err), 0);
+    assert_int_equal(soon.calls, 1);
+    assert_int_equal(late.calls, 0);
+    loop_set_timer(&l, slots[0], 0);
+    loop_set_timer(&l, slots[1], 0);
+    assert_int_equal(loop_run(&l, &err), 0);
+    assert_int_equal(soon.calls, 1);
+    assert_int_equal(late.calls, 1);
 }
 
 int main(void)
@@ -199,6 +282,11 @@ int main(void)
         cmocka_unit_test(a_loop_with_nothing_to_wait_for_fails_instead_of_hanging),
         cmocka_unit_test(a_closed_descriptor_fails_instead_of_spinning),
         cmocka_unit_test(a_full_loop_takes_no_more),
+        cmocka_unit_test(a_timer_of_zero_is_called_at_once_and_only_once),
+        cmocka_unit_test(a_timer_is_never_early),
+        cmocka_unit_test(a_timer_that_is_taken_back_is_not_called),
+        cmocka_unit_test(
+            the_soonest_timer_is_called_first_and_of_two_due_the_first_added),
         cmocka_unit_test(a_signal_does_not_end_the_loop),
     };
 

@@ -130,11 +130,11 @@ struct zygote {
     bool closed;
 };
 
-static struct zygote *somebody(void)
+static struct nurse *somebody(void)
 {
-    static char elses;
+    static struct nurse elses;
 
-    return (struct zygote *)(void *)&elses;
+    return &elses;
 }
 
 /* Whoever adds a stock meanwhile frees those that have ended: the place is another's
@@ -145,7 +145,7 @@ static void close_late(struct zygote *z)
     assert_true(z->stock.ended);
     assert_int_equal(atomic_load(&z->stock.users), 0);
     z->closed = true;
-    z->stock.zygote = somebody();
+    z->stock.nursery.nurse = somebody();
     (void)pthread_mutex_unlock(&z->pool.lock);
 }
 
@@ -153,20 +153,25 @@ static void a_stock_that_has_ended_is_left_alone(void **state)
 {
     static const struct driver driver = { .name = "none", .zygote_close = close_late };
     struct zygote *z = calloc(1, sizeof *z);
+    struct nurse *nurse = calloc(1, sizeof *nurse);
 
     (void)state;
     assert_non_null(z);
+    assert_non_null(nurse);
     (void)pthread_mutex_init(&z->pool.lock, NULL);
     threads_cond_init(&z->pool.changed);
     threads_cond_init(&z->stock.changed);
     z->pool.threads = 1;
     z->stock.pool = &z->pool;
     z->stock.driver = &driver;
-    z->stock.zygote = z; /* nobody has asked since the clock began: it is forgotten */
+    nurse->driver = &driver;
+    nurse->zygote = z;
+    z->stock.nursery.nurse = nurse;
+    /* Nobody has asked since the clock began: it is forgotten. */
     assert_null(stock_work(&z->stock));
     assert_true(z->closed);
     assert_int_equal(z->pool.threads, 0);
-    assert_ptr_equal(z->stock.zygote, somebody());
+    assert_ptr_equal(z->stock.nursery.nurse, somebody());
     (void)pthread_cond_destroy(&z->stock.changed);
     (void)pthread_cond_destroy(&z->pool.changed);
     (void)pthread_mutex_destroy(&z->pool.lock);

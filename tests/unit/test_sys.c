@@ -138,53 +138,6 @@ static void differences_are_in_milliseconds(void **state)
     assert_true(clock_ms_between(3500000, 1000000) == -2.5);
 }
 
-static int ready(int fd, int timeout_ms)
-{
-    struct pollfd p = { .fd = fd, .events = POLLIN };
-
-    return poll(&p, 1, timeout_ms);
-}
-
-static void a_timer_of_zero_fires_at_once(void **state)
-{
-    auto_fd int fd = clock_timer_open(0);
-
-    (void)state;
-    assert_true(fd >= 0);
-    assert_true(is_cloexec(fd));
-    assert_int_equal(ready(fd, 10000), 1);
-}
-
-static void a_timer_does_not_fire_early(void **state)
-{
-    int64_t start = clock_now_ns();
-    auto_fd int fd = clock_timer_open(20);
-
-    (void)state;
-    assert_int_equal(ready(fd, 10000), 1);
-    assert_true(clock_ms_between(start, clock_now_ns()) >= 20);
-}
-
-static void a_negative_timer_is_off_until_it_is_set(void **state)
-{
-    auto_fd int fd = clock_timer_open(-1);
-
-    (void)state;
-    assert_int_equal(ready(fd, 0), 0);
-    assert_int_equal(clock_timer_set(fd, 1), 0);
-    assert_int_equal(ready(fd, 10000), 1);
-    assert_int_equal(clock_timer_set(fd, -5), 0);
-    assert_int_equal(ready(fd, 0), 0);
-    assert_int_equal(clock_timer_set(fd, INT64_MAX), 0);
-    assert_int_equal(ready(fd, 0), 0);
-}
-
-static void a_timer_that_is_none_is_an_error(void **state)
-{
-    (void)state;
-    assert_int_equal(clock_timer_set(-1, 5), -EBADF);
-}
-
 /* As many as were sent, each closed again; -1: the message was not "hi". */
 static int receive(int socket)
 {
@@ -244,10 +197,6 @@ int main(void)
         cmocka_unit_test(ids_have_their_form_and_do_not_repeat),
         cmocka_unit_test(the_clock_never_goes_back),
         cmocka_unit_test(differences_are_in_milliseconds),
-        cmocka_unit_test(a_timer_of_zero_fires_at_once),
-        cmocka_unit_test(a_timer_does_not_fire_early),
-        cmocka_unit_test(a_negative_timer_is_off_until_it_is_set),
-        cmocka_unit_test(a_timer_that_is_none_is_an_error),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
