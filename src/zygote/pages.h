@@ -9,12 +9,18 @@
  * in the zygote's own place, and is then looked at.
  */
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
-#define PAGES_MAX 2048u /* ranges */
+#define PAGES_MAX    2048u                /* ranges */
+#define PAGES_AROUND (UINT64_C(64) << 10) /* what the kernel maps with one of a file   \
+                                           */
+#define PAGES_HUGE (UINT64_C(2) << 20)
+
+#ifndef MADV_COLLAPSE
+    #define MADV_COLLAPSE 25
+#endif
 
 struct page_range {
     uint64_t start, len; /* bytes */
@@ -29,9 +35,6 @@ struct pages {
 /* In the zygote, when it has all it will have: memory in few large pieces is quick to
  * fork. PROC_FD is a /proc in which it exists. */
 void pages_join(int proc_fd);
-/* In the child that ran the program: it may be looked at, for which it need not do
- * anything that would show. */
-void pages_show(bool shown);
 /* In the zygote: what that child has of its own, and what it read. */
 void pages_look(struct pages *p, int proc_fd, pid_t pid);
 /* In the zygote: leaves out what other children will not have. */

@@ -26,9 +26,11 @@
 
 #include "wire/message.h"
 #include "zygote/arenas.h"
+#include "zygote/code.h"
 #include "zygote/environ.h"
 #include "zygote/hatch.h"
 #include "zygote/holes.h"
+#include "zygote/mappings.h"
 #include "zygote/pages.h"
 #include "zygote/python.h"
 #include "zygote/zygote.h"
@@ -182,7 +184,7 @@ static void tell_lesson(const void *context)
     const struct lesson *l = context;
     const uint8_t works = l->py->modules.names.works;
 
-    pages_show(true);
+    mappings_show(true);
     (void)!write(l->fd, &works, sizeof works);
     for (;;)
         (void)pause();
@@ -285,6 +287,7 @@ static void serve(open_fn *real_open)
     pages_join(PROC_FD);
     learn(py, pages);
     pages_keep(pages);
+    code_gather(pages, PROC_FD);
     (void)close(PROC_FD);
     if (write(ZYGOTE_FD, py->missing, strlen(py->missing) + 1) < 0)
         die("speak to the driver");
