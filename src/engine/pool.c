@@ -262,11 +262,7 @@ bool pool_has_program(struct pool *p, const struct driver *driver,
 
 void pool_destroy(struct pool *p, struct stock *from, struct vessel *v)
 {
-    lock(p);
-    if (--from->in_use == 0)
-        (void)pthread_cond_signal(&from->changed);
-    unlock(p);
-    reaper_give(&p->reaper, v, &from->users);
+    reaper_give(&p->reaper, v, from);
 }
 
 static int wait_for(struct pool *p, const struct stock *s, unsigned count,

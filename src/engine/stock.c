@@ -53,6 +53,15 @@ void stock_count_taken(struct stock *s)
     s->in_use++;
 }
 
+/* By the reaper: the one who used it is on its way to whoever asked. */
+void stock_count_over(struct stock *s)
+{
+    (void)pthread_mutex_lock(&s->pool->lock);
+    if (--s->in_use == 0)
+        (void)pthread_cond_signal(&s->changed);
+    (void)pthread_mutex_unlock(&s->pool->lock);
+}
+
 static uint64_t weight(const struct stock *s)
 {
     return s->pss_bytes ? s->pss_bytes : WEIGHED;

@@ -69,6 +69,8 @@ unsigned stock_wanted(const struct stock *s);
 bool stock_has_room(const struct stock *s);
 /* One of its vessels has been given to somebody. */
 void stock_count_taken(struct stock *s);
+/* What it was given for is over. Without the pool's lock. */
+void stock_count_over(struct stock *s);
 void stock_free(struct stock *s);
 
 #endif
