@@ -2,8 +2,8 @@
 #include "engine/reaper.h"
 
 #include "base/fail.h"
+#include "base/thread.h"
 #include "engine/stock.h"
-#include "engine/threads.h"
 
 /* Without a user, FROM may be freed. */
 static void destroy(struct vessel *v, struct stock *from)
@@ -43,7 +43,7 @@ int reaper_start(struct reaper *r, struct vial_error *err)
     *r = (struct reaper){ 0 };
     (void)pthread_mutex_init(&r->lock, NULL);
     (void)pthread_cond_init(&r->changed, NULL);
-    rc = threads_start(&r->thread, work, r);
+    rc = thread_start(&r->thread, THREAD_STACK, work, r);
     if (rc != 0)
         return fail_sys_rc(err, -rc, "start a thread");
     r->started = true;
