@@ -8,6 +8,7 @@ import sys
 
 MAIN = "/work/main.py"
 started_with = set(sys.modules)
+unintroduced = sys.modules["__main__"].__loader__
 loader = sys.modules["_frozen_importlib_external"].SourceFileLoader
 
 
@@ -29,8 +30,12 @@ def prepare(names):
         import site
         site.USER_BASE = site.USER_SITE = None
         site.getusersitepackages()
-    rehearse()
+    if SEEDED.isdisjoint(sys.modules):
+        del globals()["hatched"]
+    for _ in range(9):
+        rehearse()
     import gc
+    find_kept(gc)
     gc.collect()
     gc.freeze()
     if not names and "gc" not in started_with:
@@ -38,9 +43,29 @@ def prepare(names):
     return " ".join(missing).encode()
 
 
+def find_kept(gc):
+    """What python has kept of builtins, to restore them from at its end."""
+    now = sys.modules["builtins"].__dict__
+    found = [it for it in gc.get_objects() if type(it) is dict and it is not now
+             and it.get("print") is print and "BaseException" in it]
+    if len(found) == 1:
+        globals()["kept"] = found[0]
+
+
 def rehearse():
-    """What every program does: its pages are then in memory, and are ours."""
-    exec(compile("import sys\nx = [str(i) for i in range(9)]\n", "<rehearsal>", "exec"), {})
+    """What every program does: its pages are then in memory, and are ours, and python
+    knows by heart what it had to look for."""
+    main = {}
+    introduce(main)
+    exec(compile("import sys\nx = [str(i) for i in range(9)]\n", MAIN, "exec"), main)
+    flush()
+    retire(main)
+    disown(main)
+    exit_code(None)
+    finish()
+
+
+SEEDED = {"random", "numpy.random", "uuid", "ssl", "multiprocessing.process"}
 
 
 def reseed():
@@ -83,7 +108,8 @@ def set_environ(entries):
 
 def begin(argv, env, piped):
     """The program is next."""
-    set_environ(env)
+    if env is not None:
+        set_environ(env)
     if len(argv) > 2:
         words = [os.fsdecode(word) for word in argv]
         sys.argv[1:] = words[2:]
@@ -97,6 +123,12 @@ def introduce(main):
     main["__file__"] = MAIN
     main["__cached__"] = None
     main["__loader__"] = loader("__main__", MAIN)
+
+
+def disown(main):
+    """For what is no such file: python tells it otherwise, if it was told nothing."""
+    retire(main)
+    main["__loader__"] = unintroduced
 
 
 def retire(main):

@@ -46,7 +46,8 @@ int engine_plan(struct vial_engine *e, const struct vial_request *req,
 /* Opens the vessel of PLAN, which outlives it, and refuses one that is weaker
  * than what was required. *OUT is given back with the driver's close. */
 int engine_vessel(struct vial_engine *e, const struct driver *driver,
-                  const struct plan *plan, struct vessel **out, struct vial_error *err);
+                  struct supplies *supplies, const struct plan *plan,
+                  struct vessel **out, struct vial_error *err);
 
 /* Tells the guest how to confine programs, unless that has been done. */
 int engine_greet(struct link *link, const struct vessel *vessel,

@@ -31,6 +31,17 @@ static void unlock(struct pool *p)
     (void)pthread_mutex_unlock(&p->lock);
 }
 
+/* One driver has any. */
+static struct supplies *supplies_for(struct pool *p, const struct driver *driver)
+{
+    if (!driver->supplies_open || (p->supplier && p->supplier != driver))
+        return NULL;
+    p->supplier = driver;
+    if (!p->supplies)
+        p->supplies = driver->supplies_open(p->engine->guest_fd);
+    return p->supplies;
+}
+
 static struct stock *stock_new(struct pool *p, const struct driver *driver,
                                const struct plan *plan, const char *key)
 {
@@ -42,6 +53,7 @@ static struct stock *stock_new(struct pool *p, const struct driver *driver,
     nursery_init(&s->nursery);
     s->pool = p;
     s->driver = driver;
+    s->supplies = supplies_for(p, driver);
     s->key = strdup(key);
     s->idle = calloc(STOCK_MAX, sizeof(*s->idle));
     s->hatches = shape_can_hatch(driver, plan);
@@ -377,6 +389,8 @@ void pool_close(struct pool *p)
     reaper_stop(&p->reaper);
     for (unsigned i = 0; i < p->stock_count; i++)
         stock_free(p->stocks[i]);
+    if (p->supplies)
+        p->supplier->supplies_close(p->supplies);
     strv_done(&p->imports);
     (void)pthread_mutex_destroy(&p->lock);
     (void)pthread_cond_destroy(&p->changed);

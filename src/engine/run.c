@@ -149,13 +149,17 @@ static int recover_commits(struct vial_engine *e, const struct plan *plan,
 
 /* A vessel that is weaker than what was required never runs anything. */
 int engine_vessel(struct vial_engine *e, const struct driver *driver,
-                  const struct plan *plan, struct vessel **out, struct vial_error *err)
+                  struct supplies *supplies, const struct plan *plan,
+                  struct vessel **out, struct vial_error *err)
 {
-    struct vessel *v;
+    struct vessel *v = NULL;
+    int rc = 0;
 
     if (check_guest(e, err) < 0 || recover_commits(e, plan, err) < 0)
         return -1;
-    if (driver->open(plan, e->guest_fd, &v, err) < 0) {
+    rc = supplies ? driver->open_supplied(supplies, plan, e->guest_fd, &v, err)
+                  : driver->open(plan, e->guest_fd, &v, err);
+    if (rc < 0) {
         driver_explain(driver, &plan->require, err);
         return -1;
     }
@@ -204,7 +208,7 @@ static int open_cold(struct run *r, struct vial_error *err)
 {
     if (r->assumed && admit_programs(r->driver, r->plan, err) < 0)
         return -1;
-    return engine_vessel(r->engine, r->driver, r->plan, &r->vessel, err);
+    return engine_vessel(r->engine, r->driver, NULL, r->plan, &r->vessel, err);
 }
 
 static int open_vessel(struct run *r, struct vial_error *err)
@@ -249,7 +253,7 @@ static void run_again(struct run *r, struct vial_error *err)
     free(r->files); /* none has come */
     run_done(r);
     *r = fresh;
-    if (engine_vessel(r->engine, r->driver, r->plan, &r->vessel, err) < 0)
+    if (engine_vessel(r->engine, r->driver, NULL, r->plan, &r->vessel, err) < 0)
         return;
     r->opened_ns = clock_now_ns();
     supervise(r);

@@ -381,7 +381,7 @@ static int open_vessel(struct vial_session *s, struct vial_error *err)
                                                .done = on_done,
                                                .writable = on_writable };
 
-    if (engine_vessel(s->engine, s->driver, s->plan, &s->vessel, err) < 0)
+    if (engine_vessel(s->engine, s->driver, NULL, s->plan, &s->vessel, err) < 0)
         return -1;
     (void)snprintf(s->report.vessel_id, sizeof s->report.vessel_id, "%s",
                    s->vessel->id);

@@ -49,6 +49,14 @@ static int queue_go(struct run *r, struct vial_error *err)
     return prestart_go(r->link, r->exec_channel, r->plan, r->vessel, has_input(r), err);
 }
 
+/* Where the kernel counts for the vessel, and nobody inside could trace the program and
+ * see it stop. */
+static bool may_say_farewell(const struct run *r)
+{
+    return r->stock && str_starts(r->vessel->limits_by, "cgroup") &&
+           !str_eq(r->plan->seccomp, "debug");
+}
+
 static int queue_exec(struct run *r, int64_t wall_ms, struct vial_error *err)
 {
     auto_strv struct strv argv = { 0 };
@@ -71,6 +79,7 @@ static int queue_exec(struct run *r, int64_t wall_ms, struct vial_error *err)
         .timeout_ms = (uint64_t)(wall_ms + RUN_GRACE_MS),
         .stdin_closed = !has_input(r),
         .end_on_full = strv_has(&r->plan->end_on, "disk"),
+        .farewell = may_say_farewell(r),
     };
     return link_exec(r->link, &m, &r->exec_channel, err);
 }

@@ -17,8 +17,9 @@
 #define STOCK_MAX   1024 /* vessels in one */
 
 struct stock {
-    struct pool *pool; /* constant, as the next three */
+    struct pool *pool; /* constant, as the next four */
     const struct driver *driver;
+    struct supplies *supplies; /* the pool's, or NULL */
     struct plan *plan;
     char *key;
     bool hatches, prestarts; /* constant: interpreters wait inside (zygote, prestart) */
@@ -56,6 +57,8 @@ struct pool {
 
     pthread_mutex_t lock;
     pthread_cond_t changed; /* something waits that did not, or a stock has ended */
+    const struct driver *supplier; /* whose supplies these are */
+    struct supplies *supplies;     /* or NULL */
     struct stock *stocks[POOL_STOCKS];
     unsigned stock_count, threads;
     bool closing;

@@ -2,9 +2,12 @@
 
 /* A process that was forked elsewhere, is confined already and has become our
  * child. It waits for a program, which it gets instead of a fork of ours; if it is
- * gone, nothing is lost but time. */
+ * gone, nothing is lost but time. All that does not depend on the program is done when
+ * it comes: its pipes are made and sent, and memory is there for the rest. */
 
 #include <errno.h>
+#include <fcntl.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,63 +15,147 @@
 #include "guest/guest.h"
 
 #define SENT_MAX (128u << 10) /* less than a socket holds, so that it never blocks */
+#define ROOM     1024u        /* of most messages */
+
+static bool send_all(int to, const void *data, size_t len, const int *fds, size_t count)
+{
+    _Alignas(struct cmsghdr) char room[CMSG_SPACE(sizeof(int) * 2)] = { 0 };
+    struct iovec iov = { (void *)(uintptr_t)data, len };
+    struct msghdr message = { .msg_iov = &iov, .msg_iovlen = 1 };
+    ssize_t n;
+
+    if (count) {
+        struct cmsghdr *c = (struct cmsghdr *)(void *)room;
+
+        message.msg_control = room;
+        message.msg_controllen = CMSG_SPACE(sizeof(int) * count);
+        c->cmsg_level = SOL_SOCKET;
+        c->cmsg_type = SCM_RIGHTS;
+        c->cmsg_len = CMSG_LEN(sizeof(int) * count);
+        memcpy(CMSG_DATA(c), fds, sizeof(int) * count);
+    }
+    do
+        n = sendmsg(to, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    while (n < 0 && errno == EINTR);
+    return n == (ssize_t)len;
+}
+
+static void close_fd(int *fd)
+{
+    if (*fd >= 0)
+        (void)close(*fd);
+    *fd = -1;
+}
+
+static void forget(struct guest *g)
+{
+    close_fd(&g->adopted.fd); /* which ends one that was not given any program */
+    close_fd(&g->adopted.name_fd);
+    close_fd(&g->adopted.out);
+    close_fd(&g->adopted.err);
+}
+
+static bool send_pipes(struct guest *g)
+{
+    int theirs[2] = { -1, -1 };
+    bool sent = exec_make_pipe(&g->adopted.out, &theirs[0], false) == 0 &&
+                exec_make_pipe(&g->adopted.err, &theirs[1], false) == 0 &&
+                send_all(g->adopted.fd, "", 1, theirs, 2);
+
+    close_fd(&theirs[0]);
+    close_fd(&theirs[1]);
+    exec_widen_pipe(g->adopted.out);
+    exec_widen_pipe(g->adopted.err);
+    return sent;
+}
 
 void adopt_take(struct guest *g, pid_t pid, int fd)
 {
-    if (g->adopted_fd >= 0 || pid < 2 || fd < 0)
+    static const uint8_t nothing[ROOM];
+    char path[32];
+
+    if (g->adopted.fd >= 0 || pid < 2 || fd < 0)
         guest_end(g, 1);
-    g->adopted_pid = pid;
-    g->adopted_fd = fd;
+    g->adopted.pid = pid;
+    g->adopted.fd = fd;
+    tree_path(path, pid, "comm");
+    if (g->pid1) /* else /proc may show other numbers */
+        g->adopted.name_fd = open(path, O_RDONLY | O_CLOEXEC);
+    pack_raw(&g->adopted.message, nothing, sizeof nothing);
+    if (!send_pipes(g))
+        forget(g);
 }
 
 void adopt_reaped(struct guest *g, pid_t pid)
 {
-    if (g->adopted_fd < 0 || pid != g->adopted_pid)
-        return;
-    (void)close(g->adopted_fd);
-    g->adopted_fd = -1;
+    if (g->adopted.fd >= 0 && pid == g->adopted.pid)
+        forget(g);
 }
 
-static bool send_all(int to, const struct pack *p, const struct child_pipes *pipes)
+static int take_fd(int *fd)
 {
-    int fds[4];
-    size_t count = 0;
-    _Alignas(struct cmsghdr) char room[CMSG_SPACE(sizeof fds)] = { 0 };
-    struct iovec iov = { p->data, p->len };
-    struct msghdr message = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = room };
-    struct cmsghdr *c;
-    ssize_t n;
+    int taken = *fd;
 
-    if (pipes->in >= 0)
-        fds[count++] = pipes->in;
-    fds[count++] = pipes->out;
-    fds[count++] = pipes->err;
-    fds[count++] = pipes->status;
-    message.msg_controllen = CMSG_SPACE(sizeof(int) * count);
-    c = CMSG_FIRSTHDR(&message);
-    c->cmsg_level = SOL_SOCKET;
-    c->cmsg_type = SCM_RIGHTS;
-    c->cmsg_len = CMSG_LEN(sizeof(int) * count);
-    for (size_t i = 0; i < count; i++)
-        ((int *)(void *)CMSG_DATA(c))[i] = fds[i];
-    do
-        n = sendmsg(to, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-    while (n < 0 && errno == EINTR);
-    return n == (ssize_t)p->len;
+    *fd = -1;
+    return taken;
 }
 
-pid_t adopt_give(struct guest *g, const struct exec_message *m,
-                 const struct child_pipes *pipes)
+/* What is given to it with the program: stdin, if it has one, and where to report. */
+struct given {
+    int fds[2];
+    size_t count;
+};
+
+static bool make_pipes(struct job *j, const struct exec_message *m, struct given *out)
 {
-    struct pack p = { 0 };
+    if (!m->stdin_closed) {
+        if (exec_make_pipe(&j->fd[0], &out->fds[out->count], true) < 0)
+            return false;
+        exec_widen_pipe(j->fd[0]);
+        out->count++;
+    }
+    if (m->cwd && exec_make_pipe(&j->status_fd, &out->fds[out->count++], false) < 0)
+        return false;
+    return true;
+}
+
+static bool give(struct guest *g, struct job *j, const struct exec_message *m)
+{
+    struct pack *p = &g->adopted.message;
+    struct given given = { .fds = { -1, -1 } };
+    bool good = false;
+
+    p->len = 0;
+    exec_write(p, m);
+    good = !p->bad && p->len <= SENT_MAX && make_pipes(j, m, &given) &&
+           send_all(g->adopted.fd, p->data, p->len, given.fds, given.count);
+    close_fd(&given.fds[0]);
+    close_fd(&given.fds[1]);
+    if (!good) {
+        close_fd(&j->fd[0]);
+        close_fd(&j->status_fd);
+    }
+    return good;
+}
+
+bool adopt_give(struct guest *g, struct job *j, const struct exec_message *m)
+{
+    struct exec_message told = *m;
+    const char *workdir = g->jail.workdir;
     bool given = false;
 
-    if (g->adopted_fd < 0 || m->terminal)
-        return -1;
-    exec_write(&p, m);
-    given = !p.bad && p.len <= SENT_MAX && send_all(g->adopted_fd, &p, pipes);
-    pack_done(&p);
-    (void)close(g->adopted_fd); /* which ends the one that was not given any */
-    g->adopted_fd = -1;
-    return given ? g->adopted_pid : -1;
+    if (g->adopted.fd < 0 || m->terminal)
+        return false;
+    if (m->cwd && workdir && strcmp(m->cwd, workdir) == 0)
+        told.cwd = NULL;                                    /* it is there */
+    told.farewell = m->farewell && g->adopted.name_fd >= 0; /* or nobody could hear */
+    given = give(g, j, &told);
+    if (given) {
+        j->pid = g->adopted.pid;
+        j->fd[1] = take_fd(&g->adopted.out);
+        j->fd[2] = take_fd(&g->adopted.err);
+        j->name_fd = told.farewell ? take_fd(&g->adopted.name_fd) : -1;
+    }
+    forget(g);
+    return given;
 }

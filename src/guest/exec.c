@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "guest/guest.h"
+#include "wire/farewell.h"
 
 #define PIPE_BYTES    (256 << 10)
 #define TERMINAL_LEFT (64u << 10) /* more than a terminal holds */
@@ -51,8 +52,7 @@ static void end_stream(struct guest *g, struct job *j, int stream)
     stream_put(g, j, WIRE_EOF, stream, NULL);
 }
 
-/* A pipe of which OURS stays here, never blocking, and THEIRS goes to the child. */
-static int make_pipe(int *ours, int *theirs, bool we_write)
+int exec_make_pipe(int *ours, int *theirs, bool we_write)
 {
     int ends[2];
 
@@ -64,23 +64,27 @@ static int make_pipe(int *ours, int *theirs, bool we_write)
     return 0;
 }
 
+void exec_widen_pipe(int fd)
+{
+    (void)fcntl(fd, F_SETPIPE_SZ, PIPE_BYTES);
+}
+
 static int make_pipes(struct job *j, struct child_pipes *theirs,
                       const struct exec_message *m)
 {
-    int rc = make_pipe(&j->status_fd, &theirs->status, false);
+    int rc = exec_make_pipe(&j->status_fd, &theirs->status, false);
 
     if (rc == 0 && m->terminal)
         return terminal_open(j, theirs, m->terminal);
     if (rc == 0 && !m->stdin_closed)
-        rc = make_pipe(&j->fd[0], &theirs->in, true);
+        rc = exec_make_pipe(&j->fd[0], &theirs->in, true);
     if (rc == 0)
-        rc = make_pipe(&j->fd[1], &theirs->out, false);
+        rc = exec_make_pipe(&j->fd[1], &theirs->out, false);
     if (rc == 0)
-        rc = make_pipe(&j->fd[2], &theirs->err, false);
-    /* Fewer switches between the program and us; without it, things still work. */
+        rc = exec_make_pipe(&j->fd[2], &theirs->err, false);
     for (int i = 0; rc == 0 && i < 3; i++)
         if (j->fd[i] >= 0)
-            (void)fcntl(j->fd[i], F_SETPIPE_SZ, PIPE_BYTES);
+            exec_widen_pipe(j->fd[i]);
     return rc;
 }
 
@@ -123,9 +127,7 @@ static void launch(struct guest *g, struct job *j, const struct exec_message *m)
     int rc = make_pipes(j, &theirs, m);
 
     if (rc == 0) {
-        j->pid = adopt_give(g, m, &theirs);
-        if (j->pid < 0)
-            j->pid = start_child(g, m, &theirs);
+        j->pid = start_child(g, m, &theirs);
         rc = j->pid < 0 ? -errno : 0;
     }
     close_fd(&theirs.in);
@@ -148,15 +150,21 @@ void exec_start(struct guest *g, struct job *j, const struct exec_message *m)
         send_failed(g, j, STEP_LANDLOCK, g->landlock_error);
         return;
     }
+    if (m->timeout_ms && m->timeout_ms < NEVER / 1000000 / 2)
+        j->deadline_ns = now_ns() + m->timeout_ms * 1000000;
+    g->exec_count++;
+    if (adopt_give(g, j, m)) { /* which is the first to be killed already */
+        watch_start(g);
+        if (j->status_fd < 0)
+            send_started(g, j);
+        return;
+    }
     error = set_oom(g, "1000");
     if (error) {
         send_failed(g, j, STEP_OOM, error);
         return;
     }
-    if (m->timeout_ms && m->timeout_ms < NEVER / 1000000 / 2)
-        j->deadline_ns = now_ns() + m->timeout_ms * 1000000;
     watch_start(g);
-    g->exec_count++;
     launch(g, j, m);
     (void)set_oom(g, g->oom_before);
 }
@@ -365,18 +373,9 @@ static uint32_t was_oom(struct guest *g, bool died)
     return rose;
 }
 
-void exec_reaped(struct guest *g, pid_t pid, int status, const void *rusage)
+static void note_end(struct guest *g, struct job *j, int status,
+                     const struct rusage *usage)
 {
-    const struct rusage *usage = rusage;
-    struct job *j = NULL;
-
-    adopt_reaped(g, pid);
-    for (size_t i = 0; i < g->job_count; i++)
-        if (g->jobs[i]->kind == JOB_EXEC && g->jobs[i]->pid == pid &&
-            !g->jobs[i]->exited)
-            j = g->jobs[i];
-    if (!j || j->over)
-        return;
     watch_look(g);
     j->exited = true;
     j->deadline_ns = NEVER;
@@ -398,6 +397,62 @@ void exec_reaped(struct guest *g, pid_t pid, int status, const void *rusage)
         if (weaken("late") && j->fd[i] >= 0)
             j->left[i] = SIZE_MAX / 2;
     }
+}
+
+void exec_reaped(struct guest *g, pid_t pid, int status, const void *rusage)
+{
+    struct job *j = NULL;
+
+    adopt_reaped(g, pid);
+    if (pid == g->leaving)
+        g->leaving = 0;
+    for (size_t i = 0; i < g->job_count; i++)
+        if (g->jobs[i]->kind == JOB_EXEC && g->jobs[i]->pid == pid &&
+            !g->jobs[i]->exited)
+            j = g->jobs[i];
+    if (j && !j->over)
+        note_end(g, j, status, rusage);
+}
+
+/* The exit code that a stopped program's name holds, or -1: it just stopped. */
+static int read_farewell(const struct job *j)
+{
+    char text[2 * FAREWELL_SIZE];
+    ssize_t n = pread(j->name_fd, text, sizeof text, 0);
+
+    return n > 0 ? farewell_read(text, (size_t)n) : -1;
+}
+
+/* Asks after each by its number: one that others stop and wake without end shall not
+ * keep the guest busy. */
+void exec_hear(struct guest *g)
+{
+    for (size_t i = 0; i < g->job_count; i++) {
+        struct job *j = g->jobs[i];
+        struct rusage usage;
+        int status, code;
+
+        if (j->name_fd < 0 || j->exited || j->over ||
+            wait4(j->pid, &status, WNOHANG | WUNTRACED, &usage) != j->pid)
+            continue;
+        if (!WIFSTOPPED(status)) {
+            exec_reaped(g, j->pid, status, &usage);
+            continue;
+        }
+        code = read_farewell(j);
+        if (code < 0)
+            continue;
+        note_end(g, j, code << 8, &usage); /* as wait tells it */
+        g->leaving = j->pid;
+    }
+}
+
+/* After its end was told, which is what somebody waits for. */
+void exec_bury(struct guest *g)
+{
+    if (g->leaving)
+        (void)kill(g->leaving, SIGKILL);
+    g->leaving = 0;
 }
 
 void exec_resize(struct job *j, uint32_t size)
@@ -423,6 +478,7 @@ void exec_close(struct guest *g, struct job *j)
 void exec_release(struct job *j)
 {
     close_fd(&j->status_fd);
+    close_fd(&j->name_fd);
     for (int i = 0; i < 3; i++)
         close_fd(&j->fd[i]);
     free(j->input);

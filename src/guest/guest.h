@@ -63,6 +63,7 @@ struct job {
     uint64_t deadline_ns;
     bool end_on_full;
     struct exit_message exit;
+    int name_fd; /* where its farewell can be read, or -1: it will not say any */
 
     /* files */
     int file_fd, dir_fd;
@@ -108,8 +109,14 @@ struct guest {
 
     int came_fd; /* came with the last read, and belongs to the frame in it */
     bool in_is_pipe;
-    int adopted_fd; /* where a process waits to become the next program, or -1 */
-    pid_t adopted_pid;
+    struct {
+        int fd; /* where a process waits to become the next program, or -1 */
+        pid_t pid;
+        int name_fd;         /* its /proc/PID/comm, or -1 */
+        int out, err;        /* our ends of the pipes that it has */
+        struct pack message; /* room for what it will be sent */
+    } adopted;
+    pid_t leaving; /* has said farewell and is to be killed, or 0 */
 
     struct job *jobs[WIRE_MAX_CHANNELS];
     size_t job_count;
@@ -146,12 +153,19 @@ void host_used(struct guest *g, struct job *j, size_t len); /* of stream 0 */
 
 /* exec.c */
 void exec_start(struct guest *g, struct job *j, const struct exec_message *m);
+/* A pipe of which OURS stays here, never blocking, and THEIRS goes to the child. 0 or
+ * -errno. */
+int exec_make_pipe(int *ours, int *theirs, bool we_write);
+/* Fewer switches between a program and us; without it, things still work. */
+void exec_widen_pipe(int fd);
 void exec_input(struct guest *g, struct job *j, const uint8_t *data, size_t len);
 void exec_input_end(struct guest *g, struct job *j);
 void exec_polls(struct guest *g, struct job *j, struct pollfd *p);
 void exec_turn(struct guest *g, struct job *j, const struct pollfd *p);
 uint64_t exec_count_kills(const struct guest *g); /* for memory; 0: nobody tells */
 void exec_reaped(struct guest *g, pid_t pid, int status, const void *rusage);
+void exec_hear(struct guest *g); /* whether one says farewell */
+void exec_bury(struct guest *g); /* whoever has */
 void exec_resize(struct job *j, uint32_t size);
 void exec_kill(struct guest *g, struct job *j, int signal);
 void exec_close(struct guest *g, struct job *j);
@@ -165,9 +179,9 @@ struct child_pipes {
 /* adopt.c */
 void adopt_take(struct guest *g, pid_t pid, int fd);
 void adopt_reaped(struct guest *g, pid_t pid);
-/* The pid of the process that is the program of M now, or -1: there is none. */
-pid_t adopt_give(struct guest *g, const struct exec_message *m,
-                 const struct child_pipes *pipes);
+/* The process that waits is the program of M now, and J's; false: there is none.
+ * Without a status_fd there is nothing left that could fail. */
+bool adopt_give(struct guest *g, struct job *j, const struct exec_message *m);
 
 /* terminal.c: 0 or -errno. */
 int terminal_open(struct job *j, struct child_pipes *theirs, uint32_t size);
@@ -201,6 +215,8 @@ void jail_enter(struct guest *g); /* what g->jail means for the guest itself */
 bool tree_reap(struct guest *g); /* collects the dead; true: some live */
 void tree_signal(struct guest *g, const struct job *j, int signal);
 void tree_kill_all(struct guest *g);
+/* "/proc/PID/FILE", for a short FILE; OUT has room for 32 bytes. */
+void tree_path(char *out, pid_t pid, const char *file);
 
 /* watch.c */
 void watch_open(struct guest *g);

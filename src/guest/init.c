@@ -162,7 +162,8 @@ static void start(struct guest *g, bool stdio)
     take_signals(g);
     g->pid = getpid();
     g->workdir_fd = g->landlock_fd = -1;
-    g->came_fd = g->adopted_fd = g->kills_fd = -1;
+    g->came_fd = g->kills_fd = -1;
+    g->adopted.fd = g->adopted.name_fd = g->adopted.out = g->adopted.err = -1;
     g->watch.next_ns = NEVER;
     g->watch.notify_fd = -1;
     (void)umask(022);
@@ -286,6 +287,7 @@ static void serve_once(struct guest *g)
     watch_step(g);
     sweep(g);
     stream_flush(g);
+    exec_bury(g);
 }
 
 /* --open DIR: makes a cache volume everybody's, once, and marks that it was. Done

@@ -43,13 +43,13 @@ bool tree_reap(struct guest *g)
     int status;
     pid_t pid;
 
+    exec_hear(g);
     while ((pid = wait4(-1, &status, WNOHANG, &usage)) > 0)
         exec_reaped(g, pid, status, &usage);
     return pid == 0;
 }
 
-/* "/proc/PID/stat" */
-static void stat_path(char *out, pid_t pid)
+void tree_path(char *out, pid_t pid, const char *file)
 {
     char digits[16];
     size_t n = 0;
@@ -60,7 +60,7 @@ static void stat_path(char *out, pid_t pid)
     out = stpcpy(out, "/proc/");
     while (n)
         *out++ = digits[--n];
-    (void)stpcpy(out, "/stat");
+    (void)stpcpy(stpcpy(out, "/"), file);
 }
 
 static ssize_t read_text(const char *path, char *text, size_t size)
@@ -83,7 +83,7 @@ static bool read_stat(pid_t pid, struct proc *out)
     char path[32], text[1024];
     char *at;
 
-    stat_path(path, pid);
+    tree_path(path, pid, "stat");
     if (read_text(path, text, sizeof text) <= 0)
         return false;
     at = strrchr(text, ')'); /* the name before it may hold anything */

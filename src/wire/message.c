@@ -146,6 +146,7 @@ void exec_write(struct pack *p, const struct exec_message *m)
     pack_u32(p, m->end_on_full);
     pack_u32(p, m->terminal);
     pack_u32(p, m->apart);
+    pack_u32(p, m->farewell);
 }
 
 int exec_read(struct unpack *u, struct exec_message *out)
@@ -159,8 +160,9 @@ int exec_read(struct unpack *u, struct exec_message *out)
     m.end_on_full = unpack_u32(u);
     m.terminal = unpack_u32(u);
     m.apart = unpack_u32(u);
+    m.farewell = unpack_u32(u);
     if (!unpack_finished(u) || !m.argv[0] || m.stdin_closed > 1 || m.end_on_full > 1 ||
-        m.apart > 1) {
+        m.apart > 1 || m.farewell > 1) {
         exec_done(&m);
         return -1;
     }

@@ -72,6 +72,7 @@ struct exec_message {
                               All it shows is stream 1 */
     uint32_t apart;        /* 1: others run beside it, so that its orphans must stay
                               its own */
+    uint32_t farewell;     /* 1: it may say its end before it is gone (farewell.h) */
 };
 
 void exec_write(struct pack *p, const struct exec_message *m);

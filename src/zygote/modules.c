@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "zygote/dict.h"
+
 struct module {
     void *name, *object, *dict;
     long size;
@@ -16,68 +18,6 @@ struct list {
     long size;
     void *items[];
 };
-
-/* struct PyDictObject, whose first members are the same from 3.6 on; `can_swap`
- * makes sure of it. */
-struct dict {
-    void *refs, *type;
-    long used;
-    uint64_t version;
-    void *keys, *values;
-};
-
-static void swap(struct dict *a, struct dict *b)
-{
-    const struct dict was = *a;
-
-    a->used = b->used;
-    a->version = b->version;
-    a->keys = b->keys;
-    a->values = b->values;
-    b->used = was.used;
-    b->version = was.version;
-    b->keys = was.keys;
-    b->values = was.values;
-}
-
-/* Each change to any dict gives it a number that none had before; or none, in some
- * versions. */
-static bool has_versions(const struct api *api)
-{
-    struct dict *d = api->PyDict_New();
-    uint64_t seen[4] = { 0 };
-    bool good = d && api->PyDict_SetItemString(d, "x", api->none) == 0;
-
-    seen[0] = good ? d->version : 0;
-    good = good && api->PyDict_SetItemString(d, "y", api->none) == 0;
-    seen[1] = good ? d->version : 0;
-    good = good && api->PyDict_SetItemString(d, "x", (void *)d) == 0;
-    seen[2] = good ? d->version : 0;
-    good = good && api->PyDict_DelItemString(d, "x") == 0;
-    seen[3] = good ? d->version : 0;
-    if (d)
-        api->Py_DecRef(d);
-    return seen[0] && seen[1] > seen[0] && seen[2] > seen[1] && seen[3] > seen[2];
-}
-
-static bool can_swap(const struct api *api)
-{
-    void *a = api->PyDict_New();
-    void *b = api->PyDict_New();
-    bool good = false;
-
-    if (!a || !b || api->PyDict_SetItemString(a, "x", api->none) < 0 ||
-        ((struct dict *)a)->used != 1 || ((struct dict *)b)->used != 0)
-        return false;
-    swap(a, b);
-    good = api->PyDict_Size(a) == 0 && !api->PyDict_GetItemString(a, "x") &&
-           api->PyDict_GetItemString(b, "x") == api->none &&
-           api->PyDict_SetItemString(a, "y", api->none) == 0 &&
-           api->PyDict_Size(a) == 1 && api->PyDict_Size(b) == 1;
-    api->Py_DecRef(a);
-    api->Py_DecRef(b);
-    return good;
-}
 
 static const void *type_of(const void *object)
 {
@@ -96,7 +36,7 @@ static bool note(struct module *m, const struct api *api, bool versions)
     long at = 0, i = 0;
 
     m->dict = api->PyModule_GetDict(m->object);
-    m->version = versions ? ((struct dict *)m->dict)->version : 0;
+    m->version = versions ? dict_version(m->dict) : 0;
     m->size = api->PyDict_Size(m->dict);
     m->values = calloc((size_t)m->size + 1, sizeof(void *));
     if (!m->values)
@@ -204,7 +144,7 @@ static bool are_finders_tame(const struct modules *m, const struct api *api)
     return true;
 }
 
-void modules_note(struct modules *m, const struct api *api, void *last)
+void modules_note(struct modules *m, const struct api *api, void *last, void *first)
 {
     void *all = api->PyImport_GetModuleDict();
     void *key = NULL, *value = NULL;
@@ -212,8 +152,8 @@ void modules_note(struct modules *m, const struct api *api, void *last)
 
     bool versions = false;
 
-    *m = (struct modules){ .last = can_swap(api) ? last : NULL };
-    versions = m->last && has_versions(api);
+    *m = (struct modules){ .last = dict_can_swap(api) ? last : NULL };
+    versions = m->last && dict_has_versions(api);
     m->at = calloc((size_t)api->PyDict_Size(all), sizeof *m->at);
     while (m->at && api->PyDict_Next(all, &at, &key, &value)) {
         struct module *one = &m->at[m->count];
@@ -228,6 +168,8 @@ void modules_note(struct modules *m, const struct api *api, void *last)
     m->builtins = note_named(api, "builtins");
     if (m->sys)
         keep_finders(m, api);
+    if (m->builtins && first)
+        builtins_note(&m->names, api, first);
 }
 
 void modules_begin(struct modules *m, const struct api *api)
@@ -241,7 +183,7 @@ static bool is_unchanged(const struct module *m, const struct api *api)
     void *key = NULL, *value = NULL;
     long at = 0, i = 0;
 
-    if (m->version && ((struct dict *)m->dict)->version == m->version)
+    if (m->version && dict_version(m->dict) == m->version)
         return true;
     if (api->PyDict_Size(m->dict) != m->size)
         return false;
@@ -327,7 +269,7 @@ static void take_out(const struct api *api, void *from, void *take)
 }
 
 /* Reads all and writes to next to nothing, since what is written to must be copied. */
-static bool hide_at_once(const struct modules *m, const struct api *api, void *all)
+static bool hide_at_once(struct modules *m, const struct api *api, void *all)
 {
     void *key = NULL, *value = NULL;
     void *rest = api->PyDict_New();
@@ -346,7 +288,9 @@ static bool hide_at_once(const struct modules *m, const struct api *api, void *a
             good = api->PyDict_SetItem(rest, key, value) == 0;
     }
     if (good) {
-        swap(all, rest);
+        if (m->builtins && is_unchanged(m->builtins, api))
+            builtins_hide(&m->names, rest);
+        dict_swap(all, rest);
         take_out(api, rest, all); /* REST, of all others now, is never given back */
     } else {
         api->PyErr_Clear();
@@ -354,7 +298,7 @@ static bool hide_at_once(const struct modules *m, const struct api *api, void *a
     return good;
 }
 
-void modules_hide(const struct modules *m, const struct api *api)
+void modules_hide(struct modules *m, const struct api *api)
 {
     void *all = api->PyImport_GetModuleDict();
 

@@ -14,6 +14,7 @@
 #include <stddef.h>
 
 #include "zygote/api.h"
+#include "zygote/builtins.h"
 
 #define MODULES_FINDERS 8
 
@@ -23,15 +24,17 @@ struct modules {
     struct module *sys, *builtins;
     struct list *finders, *hooks;              /* sys.meta_path and sys.path_hooks */
     const void *finder_types[MODULES_FINDERS]; /* of sys.path_importer_cache */
-    void *last;  /* a module that nobody knows, or NULL: this python has other dicts */
+    void *last; /* a module that nobody knows, or NULL: this python has other dicts */
+    struct builtins names;
     void *input; /* sys.__stdin__, as the child got it */
 };
 
-/* In the zygote, for ever. LAST is let go when python has taken all others apart. */
-void modules_note(struct modules *m, const struct api *api, void *last);
+/* In the zygote, for ever. LAST is let go when python has taken all others apart; FIRST
+ * is what it keeps of builtins, or NULL. */
+void modules_note(struct modules *m, const struct api *api, void *last, void *first);
 /* In the child, once its streams are its own. */
 void modules_begin(struct modules *m, const struct api *api);
 /* After the program's last word: takes from sys.modules what is as it was. */
-void modules_hide(const struct modules *m, const struct api *api);
+void modules_hide(struct modules *m, const struct api *api);
 
 #endif

@@ -8,8 +8,10 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
+#include "wire/farewell.h"
 #include "zygote/modules.h"
 
 #define FILE_INPUT 257 /* Py_file_input, the same in every version */
@@ -51,14 +53,18 @@ static void *ask(const struct python *py, const char *name, void *a, void *b, vo
     return result;
 }
 
-/* Python keeps it in a capsule, and gives that back; but its functions are found
- * there only. */
+/* Python keeps it in a capsule, and gives that back. Whoever made it has seen that it
+ * is there. */
 static struct python *python_of(void *capsule)
 {
-    void *(*get)(void *, const char *) = NULL;
+    return ((void *const *)capsule)[2]; /* after ob_refcnt and ob_type */
+}
 
-    *(void **)(void *)&get = dlsym(RTLD_DEFAULT, "PyCapsule_GetPointer");
-    return get(capsule, NULL);
+static void *capsule_of(struct python *py, void (*on_end)(void *))
+{
+    void *capsule = py->api.PyCapsule_New(py, NULL, on_end);
+
+    return capsule && python_of(capsule) == py ? capsule : NULL;
 }
 
 static void *do_nothing(void *self, void *args)
@@ -97,6 +103,20 @@ static unsigned long long libraries(void)
     return count;
 }
 
+/* To the guest, which waits for nothing else. Whoever else comes here, a child that
+ * the program forked or another thread of it, just exits; and so does this one, should
+ * it be woken. */
+static void say_farewell(const struct python *py, int status)
+{
+    char name[FAREWELL_SIZE];
+
+    if (!py->farewell || gettid() != py->farewell)
+        return;
+    farewell_write(name, status);
+    if (prctl(PR_SET_NAME, name) == 0)
+        (void)tgkill(py->farewell, py->farewell, SIGSTOP);
+}
+
 /* Exit functions are called last come, first served: when this one is, those that the
  * program's libraries have asked for are done. The rest belong to what was there
  * before, and do nothing but give memory back. */
@@ -107,6 +127,7 @@ static void leave_now(int status, void *context)
     if (libraries() != py->libraries)
         return;
     (void)fflush(NULL);
+    say_farewell(py, status);
     _exit(status);
 }
 
@@ -148,7 +169,7 @@ static void on_last_module(void *capsule)
 static void arm(struct python *py)
 {
     static const struct method method = { "nothing", do_nothing, NO_ARGS, NULL };
-    void *capsule = py->api.PyCapsule_New(py, NULL, on_release);
+    void *capsule = capsule_of(py, on_release);
     void *holder =
         capsule ? py->api.PyCMethod_New((void *)(uintptr_t)&method, capsule, NULL, NULL)
                 : NULL;
@@ -163,7 +184,7 @@ static void arm(struct python *py)
 /* Python takes modules apart last come, first gone; this one will stand before all. */
 static void *last_module(struct python *py)
 {
-    void *capsule = py->api.PyCapsule_New(py, NULL, on_last_module);
+    void *capsule = capsule_of(py, on_last_module);
     void *module = capsule ? py->api.PyModule_New("") : NULL;
 
     if (!module || py->api.PyDict_SetItemString(py->api.PyModule_GetDict(module), "_",
@@ -220,10 +241,14 @@ int python_open(struct python *py, const char *settings)
     arm(py);
     import_all(py, names);
     (void)malloc_trim(0); /* or each child would sort what is free by itself */
-    modules_note(&py->modules, &py->api, last_module(py));
+    modules_note(&py->modules, &py->api, last_module(py), function(py, "kept"));
     py->libraries = libraries();
+    py->draws = function(py, "hatched") != NULL; /* or nothing here does */
+    py->magic = py->api.PyImport_GetMagicNumber();
     if (on_exit(leave_now, py) != 0)
         give_up(py);
+    drop(py,
+         ask(py, "introduce", py->api.PyModule_GetDict(main_module(py)), NULL, NULL));
     thaw(py, main_module(py));
     thaw(py, py->api.PyModule_GetDict(main_module(py)));
     return 0;
@@ -242,7 +267,8 @@ void python_forked(struct python *py)
 void python_hatched(struct python *py)
 {
     py->api.PyOS_AfterFork_Child();
-    drop(py, ask(py, "hatched", NULL, NULL, NULL));
+    if (py->draws)
+        drop(py, ask(py, "hatched", NULL, NULL, NULL));
 }
 
 static void *list_of(const struct python *py, char *const *texts)
@@ -273,30 +299,52 @@ static void set_environment(char *const *env)
     }
 }
 
-void python_begin(struct python *py, const struct exec_message *m)
+/* The zygote was started with what most programs get. */
+static bool is_environment(char *const *env)
+{
+    size_t i = 0;
+
+    while (environ && environ[i] && env[i] && strcmp(environ[i], env[i]) == 0)
+        i++;
+    return environ && !environ[i] && !env[i];
+}
+
+static void set_out(const struct python *py, const struct exec_message *m, bool same)
 {
     void *argv = list_of(py, m->argv);
-    void *env = list_of(py, m->env);
+    void *env = same ? py->api.none : list_of(py, m->env);
     void *piped = py->api.PyLong_FromLong(!m->stdin_closed);
 
-    set_environment(m->env);
+    if (!same)
+        set_environment(m->env);
     drop(py, ask(py, "begin", argv, env, piped));
-    modules_begin(&py->modules, &py->api);
     drop(py, argv);
-    drop(py, env);
+    drop(py, same ? NULL : env);
     drop(py, piped);
+}
+
+/* What is as the zygote has it already costs nothing. */
+void python_begin(struct python *py, const struct exec_message *m)
+{
+    bool same = is_environment(m->env);
+    bool alone = !m->argv[0] || !m->argv[1] || !m->argv[2];
+
+    py->farewell = m->farewell ? getpid() : 0;
+    if (!same || !alone || !m->stdin_closed)
+        set_out(py, m, same);
+    modules_begin(&py->modules, &py->api);
 }
 
 /* Python can run a compiled file, a directory or an archive too; that is left to
  * it. */
 static bool is_source(const struct python *py, FILE *file)
 {
-    long magic = py->api.PyImport_GetMagicNumber();
     int first = getc(file);
     int second = first == EOF ? EOF : getc(file);
 
     rewind(file);
-    return !ferror(file) && !(first == (magic & 0xff) && second == (magic >> 8 & 0xff));
+    return !ferror(file) &&
+           !(first == (py->magic & 0xff) && second == (py->magic >> 8 & 0xff));
 }
 
 /* The program raised; what python would exit with. */
@@ -361,11 +409,12 @@ void python_run(struct python *py, const char *path, FILE *file)
     void *module = main_module(py);
     bool exited = false;
 
-    if (!file || !is_source(py, file))
-        return;
-    py->api.Py_IncRef(module); /* the program may forget it */
     main_dict = py->api.PyModule_GetDict(module);
-    drop(py, ask(py, "introduce", main_dict, NULL, NULL));
+    if (!file || !is_source(py, file)) {
+        drop(py, ask(py, "disown", main_dict, NULL, NULL));
+        return;
+    }
+    py->api.Py_IncRef(module); /* the program may forget it */
     (void)py->api.Py_MakePendingCalls();
     result = py->api.PyRun_FileExFlags(file, path, FILE_INPUT, main_dict, main_dict, 1,
                                        NULL);

@@ -12,6 +12,7 @@
 
 #include <stdbool.h>
 #include <stdio.h>
+#include <sys/types.h>
 
 #include "wire/message.h"
 #include "zygote/api.h"
@@ -32,6 +33,9 @@ struct python {
     } ending;
     void *globals;                /* of the harness, runtimes/zygote.py */
     int held;                     /* what PyGILState_Ensure gave */
+    pid_t farewell;               /* who may say its end before it is gone, or 0 */
+    bool draws;                   /* a child must be made unlike its siblings */
+    long magic;                   /* what compiled files begin with */
     unsigned long long libraries; /* that were ever loaded before a child */
     char missing[1024];           /* modules that could not be imported */
 };

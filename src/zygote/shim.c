@@ -27,6 +27,7 @@
 #include "zygote/arenas.h"
 #include "zygote/environ.h"
 #include "zygote/hatch.h"
+#include "zygote/holes.h"
 #include "zygote/pages.h"
 #include "zygote/python.h"
 #include "zygote/zygote.h"
@@ -112,68 +113,95 @@ static ssize_t receive(int fd, void *data, size_t size, int *fds, size_t *count)
     return n;
 }
 
-/* In the child: the guest sends what to run, and the ends of its pipes. */
+static void rename_fd(int fd, int to)
+{
+    if (dup2(fd, to) < 0)
+        _exit(127);
+    (void)close(fd);
+}
+
+/* In the child: the guest sends the ends of its pipes, when it has adopted it. */
+static void take_output(uint8_t *bytes)
+{
+    int fds[ZYGOTE_FDS];
+    size_t count = 0;
+
+    if (receive(ZYGOTE_FD, bytes, ZYGOTE_MAX, fds, &count) <= 0 || count != 2)
+        _exit(127);
+    rename_fd(fds[0], 1);
+    rename_fd(fds[1], 2);
+}
+
+/* With what there is besides it: stdin, and where to say that this went wrong. */
+static void take_place(const struct exec_message *m, const int *fds, size_t count)
+{
+    size_t input = m->stdin_closed ? 0 : 1;
+    uint32_t report[2] = { STEP_CWD };
+
+    if (count != input + (m->cwd ? 1 : 0))
+        _exit(127);
+    if (input)
+        rename_fd(fds[0], 0);
+    if (!m->cwd)
+        return;
+    if (chdir(m->cwd) < 0) {
+        report[1] = (uint32_t)errno;
+        (void)!write(fds[input], report, sizeof report);
+        _exit(127);
+    }
+    (void)close(fds[input]);
+}
+
+/* And, later, what to run. */
 static void become_program(struct python *py, uint8_t *bytes)
 {
-    enum { IN, OUT, ERR, STATUS, COUNT };
     struct unpack u = { .data = bytes };
     struct exec_message m;
     int fds[ZYGOTE_FDS];
     size_t count = 0;
-    uint32_t report[2] = { STEP_CWD };
     ssize_t n = receive(ZYGOTE_FD, bytes, ZYGOTE_MAX, fds, &count);
 
     u.len = n > 0 ? (size_t)n : 0;
-    if (n <= 0 || count < COUNT - 1 || exec_read(&u, &m) < 0)
+    if (n <= 0 || exec_read(&u, &m) < 0)
         _exit(127);
-    if (m.stdin_closed) { /* then there is none among them */
-        memmove(fds + 1, fds, sizeof(int) * (COUNT - 1));
-        fds[IN] = -1;
-    }
-    for (int i = 0; i < 3; i++)
-        if (fds[i] >= 0 && dup2(fds[i], i) < 0)
-            _exit(127);
-    if (m.cwd && chdir(m.cwd) < 0) {
-        report[1] = (uint32_t)errno;
-        (void)!write(fds[STATUS], report, sizeof report);
-        _exit(127);
-    }
-    for (int i = 0; i < COUNT; i++)
-        if (fds[i] > 2)
-            (void)close(fds[i]);
+    take_place(&m, fds, count);
     (void)close(ZYGOTE_FD);
     python_begin(py, &m);
     exec_done(&m);
 }
 
+struct lesson {
+    const struct python *py;
+    int fd;
+};
+
 /* What the child learned goes through a pipe, to the zygote. */
 static void tell_lesson(const void *context)
 {
-    const int *fd = context;
+    const struct lesson *l = context;
     struct pages *pages = calloc(1, sizeof *pages);
 
     if (pages) {
         pages_look(pages, PROC_FD);
-        (void)!write(*fd, pages, sizeof *pages);
+        (void)!write(l->fd, pages, sizeof *pages);
     }
-    _exit(0);
+    _exit(l->py->modules.names.works ? 0 : 1);
 }
 
 /* The life of a child, in the zygote's own place, with a program of ours. */
-static _Noreturn void rehearse(struct python *py, const int *lesson_fd)
+static _Noreturn void rehearse(struct python *py, int lesson_fd)
 {
+    const struct lesson lesson = { py, lesson_fd };
     static const char program[] = "x = [str(i) for i in range(99)]\nprint(len(x))\n";
     char *argv[] = { NULL };
-    char lang[] = "LANG=C.UTF-8"; /* not ENVIRON itself, which may be freed */
-    char *env[] = { lang, NULL };
-    const struct exec_message m = { .argv = argv, .env = env, .stdin_closed = 1 };
+    const struct exec_message m = { .argv = argv, .env = environ, .stdin_closed = 1 };
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
     if (null < 0 || dup2(null, 1) < 0 || dup2(null, 2) < 0)
         _exit(1);
     python_hatched(py);
     py->ending.call = tell_lesson;
-    py->ending.context = lesson_fd;
+    py->ending.context = &lesson;
     python_begin(py, &m);
     python_run(py, PROGRAM,
                fmemopen((void *)(uintptr_t)program, strlen(program), "rb"));
@@ -183,7 +211,7 @@ static _Noreturn void rehearse(struct python *py, const int *lesson_fd)
 static void learn(struct python *py, struct pages *pages)
 {
     size_t got = 0;
-    int ends[2];
+    int ends[2], status = -1;
     pid_t pid = 0;
 
     if (pipe2(ends, O_CLOEXEC) < 0)
@@ -191,7 +219,7 @@ static void learn(struct python *py, struct pages *pages)
     python_before_fork(py);
     pid = fork();
     if (pid == 0)
-        rehearse(py, &ends[1]);
+        rehearse(py, ends[1]);
     python_forked(py);
     (void)close(ends[1]);
     for (ssize_t n = 1; pid > 0 && n > 0; got += n > 0 ? (size_t)n : 0)
@@ -200,7 +228,9 @@ static void learn(struct python *py, struct pages *pages)
         pages->count = 0;
     (void)close(ends[0]);
     if (pid > 0)
-        (void)waitpid(pid, NULL, 0);
+        (void)waitpid(pid, &status, 0);
+    if (status != 0)
+        py->modules.names.sign = NULL; /* it was not seen to work */
 }
 
 static void close_all(const int *fds, size_t count)
@@ -213,6 +243,7 @@ static void close_all(const int *fds, size_t count)
 static void wait_for_orders(struct python *py, uint8_t *bytes,
                             const struct pages *pages)
 {
+    python_before_fork(py); /* once for all: it does nothing else any more */
     for (;;) {
         int fds[ZYGOTE_FDS];
         struct order order = { .jail = bytes, .fds = fds, .pages = pages };
@@ -222,15 +253,14 @@ static void wait_for_orders(struct python *py, uint8_t *bytes,
         if (n <= 0 || order.fd_count < ORDER_CGROUPS)
             _exit(0);
         order.jail_len = (size_t)n;
-        python_before_fork(py);
         rc = hatch(&order);
         if (rc == 0) {
             python_hatched(py);
             hatch_ready();
+            take_output(bytes);
             become_program(py, bytes);
             return;
         }
-        python_forked(py);
         close_all(fds, order.fd_count);
     }
 }
@@ -253,6 +283,7 @@ static void serve(open_fn *real_open)
     if (python_open(py, (const char *)bytes) < 0)
         die("find python's own functions");
     arenas_settle();
+    holes_fill();
     pages_join(PROC_FD);
     learn(py, pages);
     pages_keep(pages);

@@ -213,7 +213,7 @@ static void an_exec_survives_the_wire_and_needs_an_argument(void **state)
 {
     char ls[] = "ls", env[] = "A=1", cwd[] = "/w";
     char *argv[] = { ls, NULL }, *envp[] = { env, NULL }, *none[] = { NULL };
-    struct exec_message in = { argv, envp, cwd, 5000, 1 }, out;
+    struct exec_message in = { argv, envp, cwd, 5000, 1, .farewell = 1 }, out;
     struct pack p = { 0 };
     struct unpack u;
 
@@ -226,6 +226,7 @@ static void an_exec_survives_the_wire_and_needs_an_argument(void **state)
     assert_string_equal(out.cwd, "/w");
     assert_int_equal(out.timeout_ms, 5000);
     assert_int_equal(out.stdin_closed, 1);
+    assert_int_equal(out.farewell, 1);
     exec_done(&out);
     pack_done(&p);
     in.argv = none;

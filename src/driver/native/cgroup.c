@@ -64,20 +64,26 @@ int cgroup_own_path(const char *text, const char *controller, char *out, size_t 
     return -1;
 }
 
-uint64_t cgroup_number(int dir_fd, const char *name, const char *key, uint64_t fallback)
+uint64_t cgroup_parse(const char *text, const char *key, uint64_t fallback)
 {
-    char text[4096];
     const char *at = text;
     size_t len = key ? strlen(key) : 0;
 
-    if (dir_fd < 0 || io_read_at(dir_fd, name, text, sizeof(text)) < 0)
-        return fallback;
     while (key && at && !(strncmp(at, key, len) == 0 && at[len] == ' ')) {
         at = strchr(at, '\n');
         at = at ? at + 1 : NULL;
     }
     at = at && key ? at + len + 1 : at;
     return at && *at >= '0' && *at <= '9' ? strtoull(at, NULL, 10) : fallback;
+}
+
+uint64_t cgroup_number(int dir_fd, const char *name, const char *key, uint64_t fallback)
+{
+    char text[4096];
+
+    if (dir_fd < 0 || io_read_at(dir_fd, name, text, sizeof(text)) < 0)
+        return fallback;
+    return cgroup_parse(text, key, fallback);
 }
 
 int cgroup_set(int dir_fd, const char *name, int64_t value, bool may_miss,
@@ -98,6 +104,8 @@ void cgroup_forget(struct cgroup *c)
     memset(c, 0, sizeof(*c));
     for (size_t i = 0; i < CGROUP_DIRS; i++)
         c->dirs[i] = NO_DIR;
+    for (size_t i = 0; i < CGROUP_COUNTERS; i++)
+        c->counter_fds[i] = -1;
 }
 
 static bool is_absence(int error)
@@ -150,8 +158,13 @@ void cgroup_close(struct cgroup *c)
 
         auto_fd_(&d->join_fd);
         auto_fd_(&d->fd);
-        auto_fd_(&d->base_fd);
+        if (!c->borrowed)
+            auto_fd_(&d->base_fd);
         *d = NO_DIR;
+    }
+    for (size_t i = 0; i < CGROUP_COUNTERS; i++) {
+        auto_fd_(&c->counter_fds[i]);
+        c->counter_fds[i] = -1;
     }
     c->kind = CGROUP_NONE;
 }

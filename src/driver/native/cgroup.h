@@ -19,7 +19,8 @@
 
 enum cgroup_kind { CGROUP_NONE, CGROUP_V1, CGROUP_V2 };
 
-#define CGROUP_DIRS 4
+#define CGROUP_DIRS     4
+#define CGROUP_COUNTERS 7 /* v1: what is read of every vessel */
 
 struct cgroup_dir {
     int base_fd; /* our own group there; owned, or -1 */
@@ -31,7 +32,10 @@ struct cgroup {
     enum cgroup_kind kind;
     struct cgroup_dir dirs[CGROUP_DIRS]; /* v1: in the order of cgroup_v1_names */
     bool complete;                       /* memory, pids and cpu are all enforced */
-    int error; /* a fault that does not mean "not here": nothing may go on */
+    int error;     /* a fault that does not mean "not here": nothing may go on */
+    bool borrowed; /* each base_fd is somebody else's */
+    int counter_fds[CGROUP_COUNTERS]; /* v1: where it is held; owned, or -1 */
+    uint64_t left_bytes;              /* v1: counted before anything was in it */
     char name[128];
     char why[160];
 };
@@ -73,6 +77,12 @@ extern const char *const cgroup_v1_names[CGROUP_DIRS];
 /* Opens a group's directory; a fault other than its absence goes to c->error. */
 int cgroup_open_dir(struct cgroup *c, const char *path);
 int cgroup_v1_open_base(struct cgroup *c, const char *text);
+/* Opens what is read of C, and closes its directories: reading costs a third then.
+ * 0, or -errno with C as it was. */
+int cgroup_v1_hold(struct cgroup *c);
+/* C is held, and its last process is gone: makes it as good as new. False: it is
+ * not, and can only be removed. */
+bool cgroup_v1_renew(struct cgroup *c, int64_t memory_limit);
 int cgroup_v1_limit(const struct cgroup *c, const struct limits *l,
                     struct vial_error *err);
 void cgroup_v1_read(const struct cgroup *c, struct vessel_usage *out);
@@ -83,6 +93,8 @@ void cgroup_v2_read(const struct cgroup *c, struct vessel_usage *out);
 /* Our own path in the hierarchy whose line in TEXT (/proc/self/cgroup) has
  * CONTROLLER ("" for v2). 0, or -1. */
 int cgroup_own_path(const char *text, const char *controller, char *out, size_t size);
+/* The number after KEY in TEXT, or its first when KEY is NULL. */
+uint64_t cgroup_parse(const char *text, const char *key, uint64_t fallback);
 /* The number after KEY in the flat file NAME, or its only number when KEY is
  * NULL; FALLBACK when there is none. */
 uint64_t cgroup_number(int dir_fd, const char *name, const char *key,

@@ -1,12 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <unistd.h>
 
+#include "base/auto.h"
+#include "base/fail.h"
 #include "driver/native/cgroup.h"
 #include "wire/weaken.h"
 
 #define PERIOD_US 100000
+#define LEFT_MAX  (UINT64_C(1) << 20) /* what may still be counted in an empty one */
+#define LEFT_PART 64                  /* of its limit, at most */
 
 enum { MEMORY, PIDS, CPU, CPUACCT };
 
@@ -43,8 +49,8 @@ int cgroup_v1_open_base(struct cgroup *c, const char *text)
     return c->dirs[MEMORY].base_fd >= 0 && c->dirs[PIDS].base_fd >= 0 ? 0 : -1;
 }
 
-int cgroup_v1_limit(const struct cgroup *c, const struct limits *l,
-                    struct vial_error *err)
+static int set_limits(const struct cgroup *c, const struct limits *l,
+                      struct vial_error *err)
 {
     int memory = c->dirs[MEMORY].fd;
     int cpu = c->dirs[CPU].fd;
@@ -70,22 +76,130 @@ int cgroup_v1_limit(const struct cgroup *c, const struct limits *l,
     return 0;
 }
 
+/* One that is held has closed its directories. */
+int cgroup_v1_limit(const struct cgroup *c, const struct limits *l,
+                    struct vial_error *err)
+{
+    struct cgroup open = *c;
+    int rc = 0;
+
+    if (c->counter_fds[0] < 0)
+        return set_limits(c, l, err);
+    for (size_t i = 0; i < CGROUP_DIRS && rc == 0; i++) {
+        int base = c->dirs[i].base_fd;
+
+        open.dirs[i].fd =
+            base < 0 ? -1 : openat(base, c->name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (base >= 0 && open.dirs[i].fd < 0)
+            rc = fail_sys(err, "open the vessel's cgroup");
+    }
+    if (rc == 0)
+        rc = set_limits(&open, l, err);
+    for (size_t i = 0; i < CGROUP_DIRS; i++)
+        auto_fd_(&open.dirs[i].fd);
+    return rc;
+}
+
+enum { KILLS, REFUSED, MEMORY_PEAK, PIDS_PEAK, USER, SYSTEM, THROTTLED };
+
+static const struct counter {
+    unsigned dir;
+    const char *file, *key;
+} counters[CGROUP_COUNTERS] = {
+    [KILLS] = { MEMORY, "memory.oom_control", "oom_kill" },
+    [REFUSED] = { PIDS, "pids.events", "max" },
+    [MEMORY_PEAK] = { MEMORY, "memory.max_usage_in_bytes", NULL },
+    [PIDS_PEAK] = { PIDS, "pids.peak", NULL },
+    [USER] = { CPUACCT, "cpuacct.usage_user", NULL },
+    [SYSTEM] = { CPUACCT, "cpuacct.usage_sys", NULL },
+    [THROTTLED] = { CPU, "cpu.stat", "throttled_time" },
+};
+
+static uint64_t count(const struct cgroup *c, unsigned which)
+{
+    const struct counter *at = &counters[which];
+    char text[1024];
+    ssize_t n = 0;
+
+    if (c->counter_fds[which] < 0)
+        return cgroup_number(c->dirs[at->dir].fd, at->file, at->key, 0);
+    n = pread(c->counter_fds[which], text, sizeof(text) - 1, 0);
+    text[n > 0 ? n : 0] = '\0';
+    return cgroup_parse(text, at->key, 0);
+}
+
+static bool has_processor_time(const struct cgroup *c)
+{
+    return c->dirs[CPUACCT].fd >= 0 || c->counter_fds[USER] >= 0;
+}
+
+static uint64_t less(uint64_t value, uint64_t by)
+{
+    return value > by ? value - by : 0;
+}
+
 void cgroup_v1_read(const struct cgroup *c, struct vessel_usage *out)
 {
-    int memory = c->dirs[MEMORY].fd;
-    int cpuacct = c->dirs[CPUACCT].fd;
     struct vial_usage *u = &out->usage;
 
-    out->counted = cpuacct >= 0;
-    out->oom_kills = cgroup_number(memory, "memory.oom_control", "oom_kill", 0);
-    out->pids_events = cgroup_number(c->dirs[PIDS].fd, "pids.events", "max", 0);
-    u->memory_peak_bytes = cgroup_number(memory, "memory.max_usage_in_bytes", NULL, 0);
-    u->pids_peak = cgroup_number(c->dirs[PIDS].fd, "pids.peak", NULL, 0);
+    out->counted = has_processor_time(c);
+    out->oom_kills = count(c, KILLS);
+    out->pids_events = count(c, REFUSED);
+    u->memory_peak_bytes = less(count(c, MEMORY_PEAK), c->left_bytes);
+    u->pids_peak = count(c, PIDS_PEAK);
     u->pids_peak -= u->pids_peak > 0 ? 1 : 0; /* the guest */
-    u->cpu_user_ms =
-        (double)cgroup_number(cpuacct, "cpuacct.usage_user", NULL, 0) / 1e6;
-    u->cpu_system_ms =
-        (double)cgroup_number(cpuacct, "cpuacct.usage_sys", NULL, 0) / 1e6;
-    u->throttled_ms =
-        (double)cgroup_number(c->dirs[CPU].fd, "cpu.stat", "throttled_time", 0) / 1e6;
+    u->cpu_user_ms = (double)count(c, USER) / 1e6;
+    u->cpu_system_ms = (double)count(c, SYSTEM) / 1e6;
+    u->throttled_ms = (double)count(c, THROTTLED) / 1e6;
+}
+
+static void close_counters(int *fds)
+{
+    for (size_t i = 0; i < CGROUP_COUNTERS; i++) {
+        auto_fd_(&fds[i]);
+        fds[i] = -1;
+    }
+}
+
+/* Older kernels do not have all of them. */
+int cgroup_v1_hold(struct cgroup *c)
+{
+    for (size_t i = 0; i < CGROUP_COUNTERS; i++) {
+        int dir = c->dirs[counters[i].dir].fd;
+        int how = i == MEMORY_PEAK ? O_RDWR : O_RDONLY;
+
+        c->counter_fds[i] =
+            dir < 0 ? -1 : openat(dir, counters[i].file, how | O_CLOEXEC);
+        if (dir >= 0 && c->counter_fds[i] < 0 && errno != ENOENT) {
+            int rc = -errno;
+
+            close_counters(c->counter_fds);
+            return rc;
+        }
+    }
+    for (size_t i = 0; i < CGROUP_DIRS; i++) {
+        auto_fd_(&c->dirs[i].fd);
+        c->dirs[i].fd = -1;
+    }
+    return 0;
+}
+
+static uint64_t look(const struct cgroup *c, unsigned dir, const char *file)
+{
+    char path[sizeof(c->name) + 64];
+
+    (void)snprintf(path, sizeof(path), "%s/%s", c->name, file);
+    return cgroup_number(c->dirs[dir].base_fd, path, NULL, UINT64_MAX);
+}
+
+/* The kernel counts in portions for each processor, and lets go of its own objects
+ * later: an empty group's memory is seldom 0. */
+bool cgroup_v1_renew(struct cgroup *c, int64_t memory_limit)
+{
+    uint64_t most = memory_limit ? (uint64_t)memory_limit / LEFT_PART : LEFT_MAX;
+
+    c->left_bytes = look(c, MEMORY, "memory.usage_in_bytes");
+    return look(c, PIDS, "pids.current") == 0 && c->left_bytes <= most &&
+           c->left_bytes <= LEFT_MAX &&
+           pwrite(c->counter_fds[MEMORY_PEAK], "0", 1, 0) == 1;
 }

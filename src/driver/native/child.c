@@ -30,6 +30,7 @@
 #define OLD_PRIVATE (1ul << 18)
 
 #define LEGS     2u
+#define TWIN_PID 299
 #define LAST     0x100u
 #define WAIT_ALL 0x40000000 /* __WALL: also for whoever gives no signal at its end */
 
@@ -282,8 +283,12 @@ static void walk_as_twin(void *arg);
 
 static long make_twin(struct walk *w)
 {
-    /* One root and one current directory, so that the twin's names mean the same. */
+    /* One root and one current directory, so that the twin's names mean the same. Its
+     * number is out of the way: programs begin to count at 2, had we a twin or not. */
+    static const int32_t number = TWIN_PID;
     struct clone_args args = { .flags = CLONE_VM | CLONE_FILES | CLONE_FS,
+                               .set_tid = (uint64_t)(uintptr_t)&number,
+                               .set_tid_size = 1,
                                .stack = (uint64_t)(uintptr_t)w->script->twin_stack,
                                .stack_size = RAW_STACK };
 

@@ -23,6 +23,8 @@ enum { LEASH_FD, GUEST_FD, BASE_FD, FD_COUNT = BASE_FD + CGROUP_DIRS };
 #define RETRY_COUNT 4000
 #define DEATH_MS    10000 /* a killed namespace has long been emptied by then */
 #define ALL_SIGNALS 8     /* bytes of the kernel's set */
+#define MEMBERS_MAX 4096  /* of a list of processes; the next try sees the rest */
+#define LISTED_MAX  8192
 
 /* It shares our memory, so it has a stack of its own here, uses nothing else of
  * ours, and makes system calls past libc. */
@@ -30,6 +32,7 @@ struct janitor_room {
     _Alignas(16) unsigned char stack[RAW_STACK];
     int fds[FD_COUNT];
     char name[sizeof(((struct cgroup *)0)->name)];
+    bool for_all; /* every group whose name begins so */
 };
 
 #define ARG(x) ((long)(intptr_t)(x))
@@ -83,6 +86,114 @@ static void remove_groups(const char *name)
     }
 }
 
+static bool begins(const char *name, const char *with)
+{
+    while (*with && *name == *with) {
+        name++;
+        with++;
+    }
+    return !*with;
+}
+
+/* Who is in the group open as DIR_FD, as text; "" when nobody is. */
+static void list_members(long dir_fd, char text[MEMBERS_MAX])
+{
+    long fd =
+        raw_call(SYS_openat, dir_fd, ARG("cgroup.procs"), O_RDONLY | O_CLOEXEC, 0, 0);
+    long n = raw_call(SYS_read, fd, ARG(text), MEMBERS_MAX - 1, 0, 0);
+
+    text[n > 0 ? n : 0] = '\0';
+    (void)raw_call(SYS_close, fd, 0, 0, 0, 0);
+}
+
+/* The number at *AT, which goes behind its line; 0 at the end. */
+static long next_member(const char **at)
+{
+    long pid = 0;
+
+    while (**at >= '0' && **at <= '9')
+        pid = pid * 10 + *(*at)++ - '0';
+    *at += **at == '\n';
+    return pid;
+}
+
+static bool is_member(long dir_fd, long pid)
+{
+    char text[MEMBERS_MAX];
+    const char *at = text;
+    long other = 0;
+
+    list_members(dir_fd, text);
+    while ((other = next_member(&at)) > 0 && other != pid)
+        ;
+    return other == pid;
+}
+
+/* A number alone may have become somebody else's. */
+static void kill_members(int base_fd, const char *name)
+{
+    char text[MEMBERS_MAX];
+    const char *at = text;
+    long dir = raw_call(SYS_openat, base_fd, ARG(name),
+                        O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0, 0);
+    long pid = 0;
+
+    list_members(dir, text);
+    while ((pid = next_member(&at)) > 0) {
+        long fd = raw_call(SYS_pidfd_open, pid, 0, 0, 0, 0);
+
+        if (fd >= 0 && is_member(dir, pid))
+            (void)raw_call(SYS_pidfd_send_signal, fd, SIGKILL, 0, 0, 0);
+        (void)raw_call(SYS_close, fd, 0, 0, 0, 0);
+    }
+    (void)raw_call(SYS_close, dir, 0, 0, 0, 0);
+}
+
+struct entry { /* the kernel's linux_dirent64 */
+    uint64_t ino;
+    int64_t next;
+    uint16_t size;
+    uint8_t type;
+    char name[];
+};
+
+/* True when there was none. */
+static bool remove_all_from(int base_fd, const char *prefix)
+{
+    _Alignas(struct entry) char bytes[LISTED_MAX];
+    bool none = true;
+    long n = 0;
+
+    (void)raw_call(SYS_lseek, base_fd, 0, SEEK_SET, 0, 0);
+    while ((n = raw_call(SYS_getdents64, base_fd, ARG(bytes), sizeof(bytes), 0, 0)) > 0)
+        for (long at = 0; at < n;) {
+            const struct entry *e = (const void *)(bytes + at);
+
+            at += e->size;
+            if (!begins(e->name, prefix))
+                continue;
+            none = false;
+            if (!remove_from(base_fd, e->name))
+                kill_members(base_fd, e->name);
+        }
+    return none;
+}
+
+static void remove_all(const char *prefix)
+{
+    const struct timespec pause = { .tv_nsec = RETRY_NS };
+
+    for (int tries = 0; tries < RETRY_COUNT; tries++) {
+        bool none = true;
+
+        for (int i = 0; i < CGROUP_DIRS; i++)
+            none = remove_all_from(BASE_FD + i, prefix) && none;
+        if (none)
+            return;
+        (void)raw_call(SYS_nanosleep, ARG(&pause), 0, 0, 0, 0);
+    }
+}
+
 static void wait_for_guest(void)
 {
     struct pollfd guest = { .fd = GUEST_FD, .events = POLLIN };
@@ -100,15 +211,19 @@ static void run(void *arg)
     (void)raw_call(SYS_prctl, PR_SET_NAME, ARG("vial-janitor"), 0, 0, 0);
     if (keep_only(room->fds) && raw_call(SYS_chdir, ARG("/"), 0, 0, 0, 0) == 0) {
         wait_for_leash();
-        (void)raw_call(SYS_pidfd_send_signal, GUEST_FD, SIGKILL, 0, 0, 0);
-        wait_for_guest();
-        remove_groups(room->name);
+        if (room->for_all) {
+            remove_all(room->name);
+        } else {
+            (void)raw_call(SYS_pidfd_send_signal, GUEST_FD, SIGKILL, 0, 0, 0);
+            wait_for_guest();
+            remove_groups(room->name);
+        }
     }
     for (;;)
         (void)raw_call(SYS_exit_group, 0, 0, 0, 0, 0);
 }
 
-void janitor_start(struct janitor *out, const struct cgroup *c, int pidfd)
+static void begin(struct janitor *out, const struct cgroup *c, int pidfd, bool for_all)
 {
     struct clone_args args = { 0 }; /* no signal to anyone at its end */
     struct janitor_room *room = aligned_alloc(16, sizeof(*room));
@@ -125,6 +240,7 @@ void janitor_start(struct janitor *out, const struct cgroup *c, int pidfd)
     for (int i = 0; i < CGROUP_DIRS; i++)
         room->fds[BASE_FD + i] = c->dirs[i].base_fd;
     memcpy(room->name, c->name, sizeof(room->name));
+    room->for_all = for_all;
     pid = raw_spawn(&args, room->stack, run, room);
     (void)close(leash[0]);
     if (pid > 0) {
@@ -134,6 +250,16 @@ void janitor_start(struct janitor *out, const struct cgroup *c, int pidfd)
     }
     (void)close(leash[1]);
     free(room);
+}
+
+void janitor_start(struct janitor *out, const struct cgroup *c, int pidfd)
+{
+    begin(out, c, pidfd, false);
+}
+
+void janitor_start_for_all(struct janitor *out, const struct cgroup *base)
+{
+    begin(out, base, -1, true);
 }
 
 void janitor_release(struct janitor *j)

@@ -6,7 +6,8 @@
  * The janitor: a small process beside each vessel that outlives its owner by a
  * moment. It waits for the owner to let go of the leash, which any death of the
  * owner does; then it kills the guest and removes the vessel's cgroups. So an
- * owner that was killed leaves nothing behind.
+ * owner that was killed leaves nothing behind. Where many are opened, one janitor
+ * serves them all.
  *
  *   janitor_start -> { the owner tidies up by itself -> janitor_dismiss | it dies }
  *
@@ -31,6 +32,9 @@ struct janitor {
 /* C is found and named; its directories need not exist yet. PIDFD is the guest.
  * Where it cannot be had, OUT becomes JANITOR_NONE. */
 void janitor_start(struct janitor *out, const struct cgroup *c, int pidfd);
+
+/* The same for every vessel whose groups lie in BASE and are named like it. */
+void janitor_start_for_all(struct janitor *out, const struct cgroup *base);
 
 /* From here on it is as if the owner had died. */
 void janitor_release(struct janitor *j);

@@ -92,6 +92,17 @@ int launch_copy(const struct launch *l, int guest_fd, struct vial_error *err)
     return 0;
 }
 
+int launch_seal(int guest_fd)
+{
+    struct launch l = { .exec_fd = make_memfd() };
+
+    if (l.exec_fd >= 0 && launch_copy(&l, guest_fd, NULL) < 0) {
+        (void)close(l.exec_fd);
+        l.exec_fd = -1;
+    }
+    return l.exec_fd;
+}
+
 int launch_prepare(struct launch *l, int guest_fd, struct vial_error *err)
 {
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, l->control) < 0)

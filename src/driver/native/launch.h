@@ -42,6 +42,8 @@ struct launch {
     int layer_fd[2]; /* what OP_GIVE gave: an overlay's layers, and what it shows */
 };
 
+/* A copy of the guest program that nobody can write, for many launches; or -1. */
+int launch_seal(int guest_fd);
 int launch_prepare(struct launch *l, int guest_fd, struct vial_error *err);
 /* SPACES: CLONE_NEW* flags. INTO_FD: a v2 cgroup to be born in, or -1. */
 int launch_begin(struct launch *l, struct script *s, uint64_t spaces, int into_fd,

@@ -30,6 +30,7 @@
 #include "driver/native/remains.h"
 #include "driver/native/root.h"
 #include "driver/native/seccomp.h"
+#include "driver/native/supplies.h"
 #include "driver/native/tier.h"
 #include "driver/native/zygote.h"
 #include "wire/weaken.h"
@@ -53,8 +54,11 @@ struct native {
     struct vessel vessel;
     struct cgroup cgroup;
     struct janitor janitor;
-    pid_t pid;          /* 0: none, or reaped */
-    struct meter meter; /* where there is no cgroup */
+    struct supplies *supplies;  /* or NULL */
+    struct limits limits;       /* of the cgroup, now */
+    struct vessel_usage before; /* the first that was read: nothing had run yet */
+    pid_t pid;                  /* 0: none, or reaped */
+    struct meter meter;         /* where there is no cgroup */
     int remains_fd;
     bool killed;
     bool only_ours; /* nothing of the caller's is mounted in it */
@@ -151,9 +155,10 @@ static int send_joining(const struct launch *l, const struct cgroup *c,
     return launch_send(l, fds, CGROUP_DIRS, err);
 }
 
+/* Nobody waits for a vessel that is made ahead, and a twin is one process more. */
 static bool has_twin(const struct script *s)
 {
-    return RAW_SHARES && s->sharing && !weaken("net");
+    return RAW_SHARES && s->sharing && !s->unhurried && !weaken("net");
 }
 
 static void add_network(struct script *s)
@@ -274,6 +279,8 @@ static int write_root(struct script *s, const struct plan *plan, const struct la
     auto_host struct host host = { 0 };
     struct root_options o = options_of_root();
 
+    if (s->whole)
+        return 0;
     if (plan->rootfs ? judge_rootfs(plan->rootfs, &o, err) < 0
                      : host_read(&host, err) < 0)
         return -1;
@@ -289,9 +296,12 @@ static int write_rest(struct script *s, const struct plan *plan, const struct cg
 {
     struct root_options o = options_of_root();
 
+    if (s->whole)
+        return 0;
     add_joining(s, c);
     add_sealing(s, plan, &o);
     add_end(s, l);
+    s->whole = !s->failed;
     return s->failed ? fail_memory(err) : 0;
 }
 
@@ -336,14 +346,16 @@ static int prepare_jail(struct native *n, const struct plan *plan, int guest_fd,
     if (abi < 0)
         return fail_sys_rc(err, abi, "ask for Landlock");
 
-    cgroup_joined(&n->cgroup);
+    if (n->cgroup.counter_fds[0] < 0) /* or it will be joined again */
+        cgroup_joined(&n->cgroup);
     if (confine_fill(&n->vessel.jail, plan, &o, err) < 0)
         return -1;
     if (!weaken("seccomp") &&
         seccomp_fill(&n->vessel.jail, guest_fd,
                      plan->seccomp ? plan->seccomp : "default", err) < 0)
         return -1;
-    (void)cgroup_sweep(&n->cgroup, SWEEP_A_FEW);
+    if (!n->supplies)
+        (void)cgroup_sweep(&n->cgroup, SWEEP_A_FEW);
     return 0;
 }
 
@@ -358,16 +370,29 @@ static int find_cgroup(struct native *n, const struct plan *plan, bool early,
     return early ? cgroup_create(&n->cgroup, &plan->limits, err) : 0;
 }
 
+/* v1: one of many, or its own. */
+static int have_cgroup(struct native *n, const struct plan *plan,
+                       const struct launch *l, struct vial_error *err)
+{
+    bool tended = supplies_tend(n->supplies);
+
+    if (tended && n->supplies->groups.base.kind == CGROUP_V1 && !weaken("cgroup"))
+        return groups_take(&n->supplies->groups, n->vessel.id, &plan->limits,
+                           &n->cgroup, err);
+    if (find_cgroup(n, plan, false, err) < 0)
+        return -1;
+    if (n->cgroup.kind != CGROUP_NONE && !tended)
+        janitor_start(&n->janitor, &n->cgroup, l->pidfd);
+    return n->cgroup.kind == CGROUP_V1 ? cgroup_create(&n->cgroup, &plan->limits, err)
+                                       : 0;
+}
+
 static int join(struct native *n, const struct plan *plan, struct script *s,
                 const struct launch *l, struct vial_error *err)
 {
-    if (find_cgroup(n, plan, false, err) < 0)
+    if (have_cgroup(n, plan, l, err) < 0)
         return -1;
-    if (n->cgroup.kind != CGROUP_NONE)
-        janitor_start(&n->janitor, &n->cgroup, l->pidfd);
-    if (n->cgroup.kind == CGROUP_V1 &&
-        cgroup_create(&n->cgroup, &plan->limits, err) < 0)
-        return -1;
+    n->limits = plan->limits;
     if (write_rest(s, plan, &n->cgroup, l, err) < 0)
         return -1;
     return send_joining(l, &n->cgroup, err);
@@ -403,6 +428,14 @@ static struct script *make_script(const struct plan *plan)
     return script_new(steps, text, !limit || limit >= ROOMY);
 }
 
+static struct script *have_script(const struct native *n, const struct plan *plan)
+{
+    struct script *kept =
+        n->supplies && n->only_ours ? scripts_take(&n->supplies->scripts, plan) : NULL;
+
+    return kept ? kept : make_script(plan);
+}
+
 static int begin(struct native *n, const struct plan *plan, struct script *script,
                  struct launch *l, int guest_fd, struct vial_error *err)
 {
@@ -412,9 +445,15 @@ static int begin(struct native *n, const struct plan *plan, struct script *scrip
         return -1;
     if (n->cgroup.kind == CGROUP_V2)
         into_fd = n->cgroup.dirs[0].fd;
+    if (n->supplies && n->supplies->guest_fd >= 0)
+        guest_fd = n->supplies->guest_fd;
     if (launch_prepare(l, guest_fd, err) < 0)
         return -1;
-    add_beginning(script, l);
+    script->unhurried = n->supplies != NULL;
+    if (script->whole)
+        script_rebind(script, l->control[0], l->stream[1], l->exec_fd);
+    else
+        add_beginning(script, l);
     return launch_begin(l, script, wanted_spaces() & ~(uint64_t)OF_THE_CHILD, into_fd,
                         err);
 }
@@ -423,7 +462,7 @@ static int begin(struct native *n, const struct plan *plan, struct script *scrip
 static int set_up(struct native *n, const struct plan *plan, int guest_fd,
                   bool *refused, struct vial_error *err)
 {
-    auto_script struct script *script = make_script(plan);
+    auto_script struct script *script = have_script(n, plan);
     auto_launch struct launch launch = { .control = { -1, -1 },
                                          .stream = { -1, -1 },
                                          .exec_fd = -1,
@@ -454,6 +493,8 @@ static int set_up(struct native *n, const struct plan *plan, int guest_fd,
         *refused = launch.refused;
         return -1;
     }
+    if (n->supplies && n->only_ours)
+        scripts_give(&n->supplies->scripts, ptr_take(&script), plan);
     n->vessel.limits_by = limits_by(&n->cgroup);
     take_launch(n, &launch);
     return strv_ok(&n->vessel.layers) ? 0 : fail_memory(err);
@@ -503,6 +544,8 @@ static void usage_of(struct vessel *vessel, struct vessel_usage *out)
         cgroup_read(&n->cgroup, out);
         n->is_light =
             out->usage.memory_peak_bytes > 0 && out->usage.memory_peak_bytes <= LIGHT;
+        if (!n->before.counted)
+            n->before = *out;
     } else {
         if (n->killed)
             reap(n);
@@ -520,10 +563,13 @@ static void close_vessel(struct vessel *vessel)
 
     kill_vessel(vessel);
     reap(n);
-    if (n->is_light)
+    if (n->is_light && !n->supplies)
         remains_leave(&n->remains_fd);
     auto_fd_(&n->remains_fd);
-    cgroup_remove(&n->cgroup);
+    if (n->supplies && n->pid == 0 && n->cgroup.borrowed)
+        groups_give(&n->supplies->groups, &n->cgroup, &n->limits, &n->before);
+    else
+        cgroup_remove(&n->cgroup);
     if (n->pid == 0)
         janitor_call_off(&n->janitor); /* it ends while we close the rest */
     else /* stuck in the kernel: it is the janitor's to wait for */
@@ -539,8 +585,8 @@ static void close_vessel(struct vessel *vessel)
     free(n);
 }
 
-static int open_vessel(const struct plan *plan, int guest_fd, struct vessel **out,
-                       struct vial_error *err)
+static int open_supplied(struct supplies *supplies, const struct plan *plan,
+                         int guest_fd, struct vessel **out, struct vial_error *err)
 {
     struct native *n = NULL;
     struct vial_error why = { 0 };
@@ -563,6 +609,7 @@ static int open_vessel(const struct plan *plan, int guest_fd, struct vessel **ou
     cgroup_forget(&n->cgroup);
     n->janitor = JANITOR_NONE;
     n->remains_fd = -1;
+    n->supplies = supplies;
     n->only_ours = plan->mount_count == 0 && !plan->rootfs;
     n->meter.memory_limit = plan->limits.memory_bytes;
     sys_make_id('v', n->vessel.id);
@@ -577,6 +624,12 @@ static int open_vessel(const struct plan *plan, int guest_fd, struct vessel **ou
     }
     *out = &n->vessel;
     return 0;
+}
+
+static int open_vessel(const struct plan *plan, int guest_fd, struct vessel **out,
+                       struct vial_error *err)
+{
+    return open_supplied(NULL, plan, guest_fd, out, err);
 }
 
 static int sweep(int cancel_fd, unsigned *removed, struct vial_error *err)
@@ -597,9 +650,12 @@ int native_join_fds(struct vessel *vessel, int *fds, struct vial_error *err)
     int count = 0;
 
     for (size_t i = 0; i < CGROUP_DIRS && c->kind != CGROUP_NONE; i++) {
-        if (c->dirs[i].fd < 0)
+        const struct cgroup_dir *d = &c->dirs[i];
+
+        if (d->fd < 0 && d->join_fd < 0)
             continue;
-        fds[count] = openat(c->dirs[i].fd, name, O_WRONLY | O_CLOEXEC);
+        fds[count] = d->join_fd >= 0 ? fcntl(d->join_fd, F_DUPFD_CLOEXEC, 0)
+                                     : openat(d->fd, name, O_WRONLY | O_CLOEXEC);
         if (fds[count] < 0) {
             while (count > 0)
                 (void)close(fds[--count]);
@@ -618,6 +674,7 @@ static int limit_vessel(struct vessel *vessel, const struct limits *limits,
 
     if (vessel->driver != &driver_native || !str_starts(vessel->limits_by, "cgroup"))
         return fail(err, VIAL_E_UNSUPPORTED, "no cgroup holds the vessel's limits");
+    n->limits = *limits;
     return n->cgroup.kind == CGROUP_V2 ? cgroup_v2_limit(&n->cgroup, limits, err)
                                        : cgroup_v1_limit(&n->cgroup, limits, err);
 }
@@ -652,6 +709,10 @@ const struct driver driver_native = {
     .name = "native",
     .probe = native_probe,
     .open = open_vessel,
+    .supplies_open = supplies_open,
+    .open_supplied = open_supplied,
+    .supplies_rest = supplies_rest,
+    .supplies_close = supplies_close,
     .kill = kill_any,
     .usage = usage_of_any,
     .close = close_any,

@@ -68,6 +68,20 @@ const char *script_text(struct script *s, const char *format, ...)
     return text;
 }
 
+void script_rebind(struct script *s, int close_fd, int stream_fd, int exec_fd)
+{
+    for (size_t i = 0; i < s->count; i++) {
+        struct step *step = &s->steps[i];
+
+        if (step->op == OP_CLOSE)
+            step->fd = close_fd;
+        else if (step->op == OP_STREAM)
+            step->fd = stream_fd;
+        else if (step->op == OP_EXEC)
+            step->fd = exec_fd;
+    }
+}
+
 const char *script_op_name(unsigned op)
 {
     static const char *const names[] = {

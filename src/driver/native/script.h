@@ -86,10 +86,14 @@ struct step {
 };
 
 struct script {
-    size_t count, cap; /* steps */
+    char plan_id[32];   /* whose it is, where it is kept (scripts.h) */
+    int64_t written_ns; /* when it was new */
+    bool whole;         /* all its steps are written */
+    size_t count, cap;  /* steps */
     size_t text_len, text_cap;
-    bool failed;  /* sticky: no room */
-    bool sharing; /* the child lives in our memory, on STACK */
+    bool failed;    /* sticky: no room */
+    bool unhurried; /* nobody waits for it */
+    bool sharing;   /* the child lives in our memory, on STACK */
     struct step scratch;
     _Alignas(16) unsigned char stack[RAW_STACK];      /* the child's */
     _Alignas(16) unsigned char twin_stack[RAW_STACK]; /* its twin's */
@@ -108,6 +112,9 @@ struct script_report {
  * nothing. NULL: no memory. */
 struct script *script_new(size_t steps, size_t text, bool sharing);
 /* Appends a zeroed step and returns it; a scratch one after a failure. */
+/* Other descriptors in place of those that OP_CLOSE, OP_STREAM and OP_EXEC name. */
+void script_rebind(struct script *s, int close_fd, int stream_fd, int exec_fd);
+
 struct step *script_add(struct script *s, enum step_op op);
 /* The same with what most steps have. */
 struct step *script_path(struct script *s, enum step_op op, const char *a,

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* A process of ours becomes the real guest's child, waits for a program as a hatched
+ * interpreter does, and says farewell, or does not. */
+
+#include <signal.h>
+#include <sys/prctl.h>
+
+#include "base/sys.h"
+#include "guest_world.h"
+#include "wire/farewell.h"
+
+#define MESSAGE_MAX (64u << 10)
+#define FDS_MAX     8
+
+/* What the adopted process does, by its program's only argument. */
+enum deed { EXIT_7, FAREWELL_7, STOP_THEN_EXIT_7, FORGE_300, FAREWELL_UNHEARD };
+
+struct adopted {
+    struct world *w;
+    uint32_t channel;
+};
+
+/* One message, with how many descriptors came. */
+static size_t hear(int fd, uint8_t *bytes, int *fds, size_t *count)
+{
+    _Alignas(struct cmsghdr) char room[CMSG_SPACE(sizeof(int) * FDS_MAX)];
+    struct iovec iov = { bytes, MESSAGE_MAX };
+    struct msghdr message = { .msg_iov = &iov,
+                              .msg_iovlen = 1,
+                              .msg_control = room,
+                              .msg_controllen = sizeof room };
+    ssize_t n = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
+    const struct cmsghdr *c = n > 0 ? CMSG_FIRSTHDR(&message) : NULL;
+
+    *count = c ? (c->cmsg_len - CMSG_LEN(0)) / sizeof(int) : 0;
+    if (c)
+        memcpy(fds, CMSG_DATA(c), *count * sizeof(int));
+    return n > 0 ? (size_t)n : 0;
+}
+
+static void stop_as(const char *name)
+{
+    (void)prctl(PR_SET_NAME, name);
+    (void)raise(SIGSTOP);
+}
+
+static _Noreturn void do_deed(enum deed deed)
+{
+    char name[FAREWELL_SIZE];
+
+    farewell_write(name, 7);
+    switch (deed) {
+    case FAREWELL_7:
+    case FAREWELL_UNHEARD:
+        stop_as(name);
+        break;
+    case STOP_THEN_EXIT_7:
+        stop_as("innocent");
+        break;
+    case FORGE_300:
+        stop_as("vial:over:300");
+        break;
+    case EXIT_7:
+        break;
+    }
+    _exit(7);
+}
+
+/* In the guest's pid namespace, as its child. */
+static _Noreturn void be_adopted(int fd)
+{
+    static uint8_t bytes[MESSAGE_MAX];
+    struct unpack u = { .data = bytes };
+    struct exec_message m;
+    int fds[FDS_MAX];
+    size_t count = 0;
+    pid_t pid;
+
+    while (getppid() != 1)
+        (void)usleep(1000);
+    pid = getpid();
+    if (write(fd, &pid, sizeof pid) < 0)
+        _exit(120);
+    if (hear(fd, bytes, fds, &count) == 0 || count != 2) /* its output's pipes */
+        _exit(121);
+    u.len = hear(fd, bytes, fds + 2, &count);
+    if (exec_read(&u, &m) < 0 || count != 0)
+        _exit(122);
+    if (write(fds[0], "said", 4) != 4)
+        _exit(123);
+    do_deed((enum deed)(m.argv[0][0] - 'a'));
+}
+
+/* Forks into the guest's pid namespace, twice, so that the guest inherits it. */
+static void hatch_into(pid_t guest, int fd)
+{
+    int space = (int)syscall(SYS_pidfd_open, guest, 0);
+    pid_t usher = fork();
+
+    if (usher == 0) {
+        if (setns(space, CLONE_NEWPID) < 0)
+            _exit(1);
+        if (fork() == 0) {
+            if (fork() == 0)
+                be_adopted(fd);
+            _exit(0);
+        }
+        (void)wait(NULL);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(usher, NULL, 0), usher);
+    (void)close(space);
+}
+
+static struct adopted adopt(enum deed deed)
+{
+    struct jail jail = { .flags = JAIL_PID1 };
+    struct adopted a = { 0 };
+    char word[] = { (char)('a' + deed), 0 };
+    char *argv[] = { word, NULL }, *env[] = { NULL };
+    struct exec_message m = { .argv = argv,
+                              .env = env,
+                              .stdin_closed = 1,
+                              .farewell = deed != FAREWELL_UNHEARD };
+    struct iovec frame;
+    int ends[2];
+    pid_t pid = 0;
+
+    if (geteuid() != 0)
+        skip();
+    a.w = world_open(&jail);
+    while (!link_is_up(a.w->l))
+        assert_true(world_pump(a.w));
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+    hatch_into(a.w->pid, ends[1]);
+    (void)close(ends[1]);
+    assert_int_equal(read(ends[0], &pid, sizeof pid), sizeof pid);
+    world_send(a.w);
+    assert_int_equal(link_adopt(a.w->l, (uint32_t)pid, &a.w->err), 0);
+    frame.iov_base = (void *)(uintptr_t)link_pending(a.w->l, &frame.iov_len);
+    assert_int_equal(sys_send_fds(a.w->fd, frame, &ends[0], 1, 0), frame.iov_len);
+    link_sent(a.w->l, frame.iov_len);
+    (void)close(ends[0]);
+    assert_int_equal(link_exec(a.w->l, &m, &a.channel, &a.w->err), 0);
+    return a;
+}
+
+/* Returns once the adopted process is in STATE ("": gone), as a program in the same
+ * vessel sees it: it is the guest's only child besides the asker. */
+static void wait_for_state(struct adopted *a, const char *wanted)
+{
+    char script[512];
+
+    (void)snprintf(script, sizeof script,
+                   "state() { for p in /proc/[0-9]*; do read -r line < $p/stat || "
+                   "continue; set -- ${line##*) }; [ $2 = 1 ] && "
+                   "[ ${p#/proc/} != $$ ] && echo $1; done 2>/dev/null; }; "
+                   "until [ \"$(state)\" = \"%s\" ]; do :; done; echo so",
+                   wanted);
+    assert_string_equal(world_out(world_sh(a->w, script), 1), "so\n");
+}
+
+static void expect_seven(struct adopted *a)
+{
+    const struct seen *s = world_wait(a->w, a->channel);
+
+    assert_true(s->exited);
+    assert_int_equal(s->exit.kind, EXIT_CODE);
+    assert_int_equal(s->exit.value, 7);
+    assert_string_equal(world_out(s, 1), "said");
+}
+
+static void an_adopted_program_that_exits_is_over(void **state)
+{
+    struct adopted a = adopt(EXIT_7);
+
+    (void)state;
+    expect_seven(&a);
+    world_close(a.w);
+}
+
+static void a_farewell_is_the_end_and_its_speaker_is_killed(void **state)
+{
+    struct adopted a = adopt(FAREWELL_7);
+
+    (void)state;
+    expect_seven(&a);
+    wait_for_state(&a, "");
+    world_close(a.w);
+}
+
+/* Waits until it has stopped, finds that its exec goes on, and wakes it. */
+static void expect_no_end_before_it_is_woken(enum deed deed)
+{
+    struct adopted a = adopt(deed);
+
+    wait_for_state(&a, "T");
+    assert_false(a.w->seen[a.channel].exited);
+    link_signal(a.w->l, a.channel, SIGCONT, false);
+    expect_seven(&a);
+    world_close(a.w);
+}
+
+static void a_stop_is_no_end(void **state)
+{
+    (void)state;
+    expect_no_end_before_it_is_woken(STOP_THEN_EXIT_7);
+}
+
+static void a_farewell_with_an_impossible_code_is_none(void **state)
+{
+    (void)state;
+    expect_no_end_before_it_is_woken(FORGE_300);
+}
+
+static void a_farewell_that_nobody_asked_for_is_none(void **state)
+{
+    (void)state;
+    expect_no_end_before_it_is_woken(FAREWELL_UNHEARD);
+}
+
+static void every_exit_code_survives_a_farewell(void **state)
+{
+    char text[FAREWELL_SIZE + 1];
+
+    (void)state;
+    for (int code = 0; code < 256; code++) {
+        farewell_write(text, code);
+        (void)strcat(text, "\n");
+        assert_int_equal(farewell_read(text, strlen(text)), code);
+    }
+    farewell_write(text, -1); /* as _exit takes it */
+    assert_string_equal(text + strlen(text) - 3, "255");
+}
+
+static void other_names_are_no_farewell(void **state)
+{
+    static const char *const names[] = {
+        "",
+        "\n",
+        "python3\n",
+        "vial:over:\n",
+        "vial:over:12\n",
+        "vial:over:256\n",
+        "vial:over:-12\n",
+        "vial:over:007",
+        "vial:over:0007\n",
+        "Vial:over:007\n",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        assert_int_equal(farewell_read(names[i], strlen(names[i])), -1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_exit_code_survives_a_farewell),
+        cmocka_unit_test(other_names_are_no_farewell),
+        cmocka_unit_test(an_adopted_program_that_exits_is_over),
+        cmocka_unit_test(a_farewell_is_the_end_and_its_speaker_is_killed),
+        cmocka_unit_test(a_stop_is_no_end),
+        cmocka_unit_test(a_farewell_with_an_impossible_code_is_none),
+        cmocka_unit_test(a_farewell_that_nobody_asked_for_is_none),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
