@@ -9,6 +9,11 @@ import sys
 MAIN = "/work/main.py"
 started_with = set(sys.modules)
 unintroduced = sys.modules["__main__"].__loader__
+# Python looks these up at its end; a word that is known is not written down anew.
+words = [sys.intern(word) for word in (
+    "path", "argv", "ps1", "ps2", "last_type", "last_value", "last_traceback", "last_exc",
+    "path_hooks", "path_importer_cache", "meta_path", "__interactivehook__", "_", "", " ",
+    "stdin", "stdout", "stderr", "__stdin__", "__stdout__", "__stderr__")]
 loader = sys.modules["_frozen_importlib_external"].SourceFileLoader
 
 

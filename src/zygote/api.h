@@ -48,6 +48,10 @@
     CALL(PyObject_GC_Track, void, (void *))                                            \
     CALL(PyObject_GC_UnTrack, void, (void *))                                          \
     CALL(PyObject_CallFunctionObjArgs, void *, (void *, ...))                          \
+    CALL(PyThread_tss_alloc, void *, (void))                                           \
+    CALL(PyThread_tss_create, int, (void *))                                           \
+    CALL(PyThread_tss_delete, void, (void *))                                          \
+    CALL(PyThread_tss_free, void, (void *))                                            \
     CALL(Py_MakePendingCalls, int, (void))                                             \
     CALL(Py_FinalizeEx, int, (void))                                                   \
     CALL(Py_IncRef, void, (void *))                                                    \

@@ -25,23 +25,46 @@ static void on_restored(void *capsule)
     b->works = true;
 }
 
+static bool is_held(const struct builtins *b, const void *value)
+{
+    for (size_t i = 0; i < BUILTINS_OTHERS; i++)
+        if (b->others[i] == value)
+            return true;
+    return value == b->api->none;
+}
+
 /* Of python's modules none is left, and no value whose end could be seen. */
-static bool is_bare(const struct api *api, void *modules)
+static bool is_bare(const struct builtins *b)
 {
     void *key = NULL, *value = NULL;
     long at = 0;
 
-    while (api->PyDict_Next(modules, &at, &key, &value))
-        if (value != api->none || ((void **)key)[1] != api->PyUnicode_Type)
+    while (b->api->PyDict_Next(b->api->PyImport_GetModuleDict(), &at, &key, &value))
+        if (!is_held(b, value) || ((void **)key)[1] != b->api->PyUnicode_Type)
             return false;
     return true;
+}
+
+/* Such as typing.io, which is a class. */
+static void hold_others(struct builtins *b)
+{
+    void *key = NULL, *value = NULL;
+    size_t count = 0;
+    long at = 0;
+
+    while (b->api->PyDict_Next(b->api->PyImport_GetModuleDict(), &at, &key, &value)) {
+        if (((void **)value)[1] == b->api->PyModule_Type || count == BUILTINS_OTHERS)
+            continue;
+        b->api->Py_IncRef(value);
+        b->others[count++] = value;
+    }
 }
 
 static void on_last(void *capsule)
 {
     const struct builtins *b = builtins_of(capsule);
 
-    if (!is_bare(b->api, b->api->PyImport_GetModuleDict()))
+    if (!is_bare(b))
         return;
     dict_swap(b->now, b->bait);
     dict_swap(b->first, b->none);
@@ -76,6 +99,7 @@ void builtins_note(struct builtins *b, const struct api *api, void *first)
         hold(b, api->PyModule_GetDict(sign), on_last) == 0) {
         api->Py_IncRef(first);
         b->sign = sign;
+        hold_others(b);
     }
     api->PyErr_Clear();
 }

@@ -19,13 +19,16 @@
 
 #include "zygote/api.h"
 
+#define BUILTINS_OTHERS 8
+
 /* Zero-initialise; must stay where it is. */
 struct builtins {
     const struct api *api;
-    void *now, *first; /* python's: the names, and those it began with */
-    void *sign;        /* the module; NULL: python is left to itself */
-    void *bait, *none; /* what python is shown instead */
-    bool works;        /* it has been seen to, once */
+    void *now, *first;             /* python's: the names, and those it began with */
+    void *sign;                    /* the module; NULL: python is left to itself */
+    void *bait, *none;             /* what python is shown instead */
+    bool works;                    /* it has been seen to, once */
+    void *others[BUILTINS_OTHERS]; /* stand for modules, and will never end */
 };
 
 /* In the zygote, for ever. FIRST: the dict that python kept, or none. */

@@ -242,6 +242,31 @@ static bool is_tame(const struct modules *m, const struct module *one,
     return true;
 }
 
+/* Python lets go of these lists early; what is in them would go one by one. */
+static void keep_words(const struct modules *m, const struct api *api, const char *name)
+{
+    void *list = api->PyDict_GetItemString(m->sys->dict, name);
+    long size = list && type_of(list) == api->PyList_Type ? api->PyList_Size(list) : 0;
+
+    for (long i = 0; i < size; i++)
+        if (!is_plain(api, api->PyList_GetItem(list, i)))
+            return;
+    if (size > 0)
+        api->Py_IncRef(list);
+}
+
+/* Nor is any of what has just been seen to be tame. */
+static void keep_early(const struct modules *m, const struct api *api)
+{
+    static const char *const names[] = { "path_hooks", "path_importer_cache",
+                                         "meta_path" };
+
+    keep_words(m, api, "path");
+    keep_words(m, api, "argv");
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        api->Py_IncRef(api->PyDict_GetItemString(m->sys->dict, names[i]));
+}
+
 /* Most stand where they stood; *NEXT is where that would be. */
 static const struct module *find(const struct modules *m, void *key, const void *object,
                                  size_t *next)
@@ -278,8 +303,10 @@ static bool hide_at_once(struct modules *m, const struct api *api, void *all)
     bool good = rest != NULL;
 
     if (good && is_tame(m, m->sys, api) && is_tame(m, m->builtins, api) &&
-        are_finders_tame(m, api))
+        are_finders_tame(m, api)) {
         good = api->PyDict_SetItemString(rest, "", m->last) == 0;
+        keep_early(m, api);
+    }
 
     while (good && api->PyDict_Next(all, &at, &key, &value)) {
         const struct module *one = find(m, key, value, &next);

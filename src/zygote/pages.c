@@ -1,32 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "zygote/pages.h"
 
-#include <fcntl.h>
 #include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <unistd.h>
+
+#include "zygote/mappings.h"
 
 #define PRESENT   (UINT64_C(1) << 63) /* Documentation/admin-guide/mm/pagemap */
 #define EXCLUSIVE (UINT64_C(1) << 56)
-#define AROUND    (UINT64_C(64) << 10) /* what the kernel maps with a page of a file */
 #define SPAN_MAX  (UINT64_C(64) << 20) /* of one mapping; larger ones are data */
-#define HUGE      (UINT64_C(2) << 20)
+#define HUGE      PAGES_HUGE
 #define FULL      (HUGE / 4096 / 2) /* pages in use for which a huge one is made */
-
-#ifndef MADV_COLLAPSE
-    #define MADV_COLLAPSE 25
-#endif
 
 /* Of what is read, one page brings its neighbours. */
 static void add(struct pages *p, uint64_t at, uint64_t size, bool written)
 {
     struct page_range *last = p->count ? &p->at[p->count - 1] : NULL;
 
-    if (last && !written && !last->written && last->start / AROUND == at / AROUND)
+    if (last && !written && !last->written &&
+        last->start / PAGES_AROUND == at / PAGES_AROUND)
         return;
     if (written && last && last->start + last->len == at && last->written == written)
         last->len += size;
@@ -34,58 +27,27 @@ static void add(struct pages *p, uint64_t at, uint64_t size, bool written)
         p->at[p->count++] = (struct page_range){ at, size, written };
 }
 
-static void look_at(struct pages *p, int map_fd, uint64_t start, uint64_t end,
-                    bool writable)
+static void look_at(void *context, const struct mapping *m)
 {
     uint64_t size = (uint64_t)sysconf(_SC_PAGESIZE);
 
-    for (uint64_t at = start; at < end && end - start <= SPAN_MAX; at += size) {
+    for (uint64_t at = m->start; at < m->end && m->end - m->start <= SPAN_MAX;
+         at += size) {
         uint64_t entry = 0;
 
-        if (pread(map_fd, &entry, sizeof entry, (off_t)(at / size * sizeof entry)) !=
-                (ssize_t)sizeof entry ||
+        if (pread(m->pagemap, &entry, sizeof entry,
+                  (off_t)(at / size * sizeof entry)) != (ssize_t)sizeof entry ||
             !(entry & PRESENT))
             continue;
-        if (!writable || (entry & EXCLUSIVE))
-            add(p, at, size, writable);
+        if (!m->writable || (entry & EXCLUSIVE))
+            add(context, at, size, m->writable);
     }
 }
 
-/* For each mapping of its own that it can read. */
-typedef void mapping_fn(struct pages *p, int map_fd, uint64_t start, uint64_t end,
-                        bool writable);
-
-static void each_mapping(int proc_fd, mapping_fn *call, struct pages *p)
-{
-    int maps_fd = -1, map_fd = -1;
-    FILE *maps = NULL;
-    char line[512];
-
-    (void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0); /* or it may not look */
-    maps_fd = openat(proc_fd, "self/maps", O_RDONLY | O_CLOEXEC);
-    map_fd = openat(proc_fd, "self/pagemap", O_RDONLY | O_CLOEXEC);
-    maps = maps_fd < 0 ? NULL : fdopen(maps_fd, "r");
-    while (maps && map_fd >= 0 && fgets(line, sizeof line, maps)) {
-        char *rest = NULL;
-        uint64_t start = strtoull(line, &rest, 16);
-        uint64_t end = *rest == '-' ? strtoull(rest + 1, &rest, 16) : 0;
-
-        if (strncmp(rest, " r", 2) == 0 && rest[4] == 'p' && !strstr(rest, "[v"))
-            call(p, map_fd, start, end, rest[2] == 'w');
-    }
-    if (maps)
-        (void)fclose(maps);
-    else if (maps_fd >= 0)
-        (void)close(maps_fd);
-    if (map_fd >= 0)
-        (void)close(map_fd);
-    (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
-}
-
-void pages_look(struct pages *p, int proc_fd)
+void pages_look(struct pages *p, int proc_fd, pid_t pid)
 {
     p->count = 0;
-    each_mapping(proc_fd, look_at, p);
+    mappings_each(proc_fd, pid, look_at, p);
 }
 
 static size_t in_use(int map_fd, uint64_t start)
@@ -102,19 +64,20 @@ static size_t in_use(int map_fd, uint64_t start)
     return count;
 }
 
-static void join_pages(struct pages *p, int map_fd, uint64_t start, uint64_t end,
-                       bool writable)
+static void join_pages(void *context, const struct mapping *m)
 {
-    (void)p;
-    for (uint64_t at = (start + HUGE - 1) / HUGE * HUGE; writable && at + HUGE <= end;
-         at += HUGE)
-        if (in_use(map_fd, at) >= FULL)
+    (void)context;
+    for (uint64_t at = (m->start + HUGE - 1) / HUGE * HUGE;
+         m->writable && at + HUGE <= m->end; at += HUGE)
+        if (in_use(m->pagemap, at) >= FULL)
             (void)madvise((void *)(uintptr_t)at, HUGE, MADV_COLLAPSE);
 }
 
 void pages_join(int proc_fd)
 {
-    each_mapping(proc_fd, join_pages, NULL);
+    mappings_show(true);
+    mappings_each(proc_fd, getpid(), join_pages, NULL);
+    mappings_show(false);
 }
 
 /* What the rehearsal got for itself is not there in another child. */

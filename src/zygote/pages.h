@@ -6,13 +6,21 @@
  * The memory that a short program needs, from its first line to its end. A forked
  * process pays for each page as it first touches it; a child that waits has time to
  * pay before. Which pages they are is learned from a child that runs such a program
- * in the zygote's own place and then looks at itself.
+ * in the zygote's own place, and is then looked at.
  */
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
-#define PAGES_MAX 2048u /* ranges */
+#define PAGES_MAX    2048u                /* ranges */
+#define PAGES_AROUND (UINT64_C(64) << 10) /* what the kernel maps with one of a file   \
+                                           */
+#define PAGES_HUGE (UINT64_C(2) << 20)
+
+#ifndef MADV_COLLAPSE
+    #define MADV_COLLAPSE 25
+#endif
 
 struct page_range {
     uint64_t start, len; /* bytes */
@@ -27,8 +35,8 @@ struct pages {
 /* In the zygote, when it has all it will have: memory in few large pieces is quick to
  * fork. PROC_FD is a /proc in which it exists. */
 void pages_join(int proc_fd);
-/* In the child that ran the program: what it has of its own, and what it read. */
-void pages_look(struct pages *p, int proc_fd);
+/* In the zygote: what that child has of its own, and what it read. */
+void pages_look(struct pages *p, int proc_fd, pid_t pid);
 /* In the zygote: leaves out what other children will not have. */
 void pages_keep(struct pages *p);
 /* In a child that waits. */

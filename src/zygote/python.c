@@ -221,6 +221,26 @@ static void thaw(const struct python *py, void *object)
     py->api.PyObject_GC_Track(object);
 }
 
+/* What each child does is done here once, so that what it needs is found and loaded:
+ * python looks for functions of libraries as it first calls them. */
+static void practise(const struct python *py)
+{
+    static const char program[] = "x = [str(i) for i in range(9)]\n";
+    FILE *file = fmemopen((void *)(uintptr_t)program, strlen(program), "rb");
+    void *names = py->api.PyDict_New();
+    void *key = py->api.PyThread_tss_alloc();
+
+    if (!file || !names || !key)
+        give_up(py);
+    drop(py, py->api.PyRun_FileExFlags(file, "<practice>", FILE_INPUT, names, names, 1,
+                                       NULL));
+    py->api.PyErr_Clear();
+    drop(py, names);
+    if (py->api.PyThread_tss_create(key) == 0)
+        py->api.PyThread_tss_delete(key);
+    py->api.PyThread_tss_free(key);
+}
+
 int python_open(struct python *py, const char *settings)
 {
     const char *names = settings + strlen(settings) + 1;
@@ -239,6 +259,7 @@ int python_open(struct python *py, const char *settings)
         give_up(py);
     drop(py, done);
     arm(py);
+    practise(py);
     import_all(py, names);
     (void)malloc_trim(0); /* or each child would sort what is free by itself */
     modules_note(&py->modules, &py->api, last_module(py), function(py, "kept"));

@@ -13,6 +13,7 @@
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,9 +26,11 @@
 
 #include "wire/message.h"
 #include "zygote/arenas.h"
+#include "zygote/code.h"
 #include "zygote/environ.h"
 #include "zygote/hatch.h"
 #include "zygote/holes.h"
+#include "zygote/mappings.h"
 #include "zygote/pages.h"
 #include "zygote/python.h"
 #include "zygote/zygote.h"
@@ -178,17 +181,16 @@ struct lesson {
     int fd;
 };
 
-/* What the child learned goes through a pipe, to the zygote. */
+/* The child has done all it will do: it waits to be looked at, and for its end. */
 static void tell_lesson(const void *context)
 {
     const struct lesson *l = context;
-    struct pages *pages = calloc(1, sizeof *pages);
+    const uint8_t works = l->py->modules.names.works;
 
-    if (pages) {
-        pages_look(pages, PROC_FD);
-        (void)!write(l->fd, pages, sizeof *pages);
-    }
-    _exit(l->py->modules.names.works ? 0 : 1);
+    mappings_show(true);
+    (void)!write(l->fd, &works, sizeof works);
+    for (;;)
+        (void)pause();
 }
 
 /* As if it had come from a guest. */
@@ -228,8 +230,8 @@ static _Noreturn void rehearse(struct python *py, int lesson_fd, uint8_t *bytes)
 
 static void learn(struct python *py, struct pages *pages, uint8_t *bytes)
 {
-    size_t got = 0;
-    int ends[2], status = -1;
+    uint8_t works = 0;
+    int ends[2];
     pid_t pid = 0;
 
     if (pipe2(ends, O_CLOEXEC) < 0)
@@ -240,15 +242,13 @@ static void learn(struct python *py, struct pages *pages, uint8_t *bytes)
         rehearse(py, ends[1], bytes);
     python_forked(py);
     (void)close(ends[1]);
-    for (ssize_t n = 1; pid > 0 && n > 0; got += n > 0 ? (size_t)n : 0)
-        n = read(ends[0], (uint8_t *)pages + got, sizeof *pages - got);
-    if (got < sizeof *pages || pages->count > PAGES_MAX)
-        pages->count = 0;
+    if (pid > 0 && read(ends[0], &works, sizeof works) == (ssize_t)sizeof works)
+        pages_look(pages, PROC_FD, pid);
     (void)close(ends[0]);
-    if (pid > 0)
-        (void)waitpid(pid, &status, 0);
-    if (status != 0)
-        py->modules.names.sign = NULL; /* it was not seen to work */
+    if (pid > 0 && kill(pid, SIGKILL) == 0)
+        (void)waitpid(pid, NULL, 0);
+    if (!works)
+        py->modules.names.sign = NULL;
 }
 
 static void close_all(const int *fds, size_t count)
@@ -305,6 +305,7 @@ static void serve(open_fn *real_open)
     pages_join(PROC_FD);
     learn(py, pages, bytes);
     pages_keep(pages);
+    code_gather(pages, PROC_FD);
     (void)close(PROC_FD);
     if (write(ZYGOTE_FD, py->missing, strlen(py->missing) + 1) < 0)
         die("speak to the driver");
