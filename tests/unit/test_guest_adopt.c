@@ -14,7 +14,14 @@
 #define FDS_MAX     8
 
 /* What the adopted process does, by its program's only argument. */
-enum deed { EXIT_7, FAREWELL_7, STOP_THEN_EXIT_7, FORGE_300, FAREWELL_UNHEARD };
+enum deed {
+    EXIT_7,
+    FAREWELL_7,
+    STOP_THEN_EXIT_7,
+    FORGE_300,
+    FAREWELL_UNHEARD,
+    READ_FILE /* that was put just before, and exit 7 if it is whole */
+};
 
 struct adopted {
     struct world *w;
@@ -45,7 +52,16 @@ static void stop_as(const char *name)
     (void)raise(SIGSTOP);
 }
 
-static _Noreturn void do_deed(enum deed deed)
+static int read_file(const char *path)
+{
+    char text[16] = "";
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text);
+
+    return n == 4 && memcmp(text, "file", 4) == 0 ? 7 : 8;
+}
+
+static _Noreturn void do_deed(enum deed deed, const char *path)
 {
     char name[FAREWELL_SIZE];
 
@@ -61,6 +77,8 @@ static _Noreturn void do_deed(enum deed deed)
     case FORGE_300:
         stop_as("vial:over:300");
         break;
+    case READ_FILE:
+        _exit(read_file(path));
     case EXIT_7:
         break;
     }
@@ -91,7 +109,7 @@ static _Noreturn void be_adopted(int fd)
         _exit(123);
     if (write(fds[0], "said", 4) != 4)
         _exit(124);
-    do_deed((enum deed)(m.argv[0][0] - 'a'));
+    do_deed((enum deed)(m.argv[0][0] - 'a'), m.argv[1]);
 }
 
 /* Forks into the guest's pid namespace, twice, so that the guest inherits it. */
@@ -120,7 +138,9 @@ static struct adopted adopt(enum deed deed)
     struct jail jail = { .flags = JAIL_PID1 };
     struct adopted a = { 0 };
     char word[] = { (char)('a' + deed), 0 };
-    char *argv[] = { word, NULL }, *env[] = { NULL };
+    char name[] = "f", path[128];
+    char *argv[] = { word, path, NULL }, *env[] = { NULL };
+    struct put_message file = { .path = name, .mode = 0644 };
     struct exec_message m = { .argv = argv,
                               .env = env,
                               .stdin_closed = 1,
@@ -132,6 +152,7 @@ static struct adopted adopt(enum deed deed)
     if (geteuid() != 0)
         skip();
     a.w = world_open(&jail);
+    (void)snprintf(path, sizeof path, "%s/f", a.w->dir);
     while (!link_is_up(a.w->l))
         assert_true(world_pump(a.w));
     assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
@@ -144,6 +165,9 @@ static struct adopted adopt(enum deed deed)
     assert_int_equal(sys_send_fds(a.w->fd, frame, &ends[0], 1, 0), frame.iov_len);
     link_sent(a.w->l, frame.iov_len);
     (void)close(ends[0]);
+    assert_int_equal(link_put(a.w->l, &file, &a.channel, &a.w->err), 0);
+    link_send(a.w->l, a.channel, "file", 4);
+    link_send_eof(a.w->l, a.channel);
     assert_int_equal(link_exec(a.w->l, &m, &a.channel, &a.w->err), 0);
     return a;
 }
@@ -176,6 +200,15 @@ static void expect_seven(struct adopted *a)
 static void an_adopted_program_that_exits_is_over(void **state)
 {
     struct adopted a = adopt(EXIT_7);
+
+    (void)state;
+    expect_seven(&a);
+    world_close(a.w);
+}
+
+static void what_is_put_before_an_adopted_program_is_there(void **state)
+{
+    struct adopted a = adopt(READ_FILE);
 
     (void)state;
     expect_seven(&a);
@@ -262,6 +295,7 @@ int main(void)
         cmocka_unit_test(every_exit_code_survives_a_farewell),
         cmocka_unit_test(other_names_are_no_farewell),
         cmocka_unit_test(an_adopted_program_that_exits_is_over),
+        cmocka_unit_test(what_is_put_before_an_adopted_program_is_there),
         cmocka_unit_test(a_farewell_is_the_end_and_its_speaker_is_killed),
         cmocka_unit_test(a_stop_is_no_end),
         cmocka_unit_test(a_farewell_with_an_impossible_code_is_none),
