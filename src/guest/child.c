@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,12 +50,15 @@ static void child_stdio(const struct child_pipes *pipes)
         child_fail(STEP_STDIO, errno);
 }
 
-static void child_session(void)
+static void child_session(const struct guest *g)
 {
+    const struct sched_param usual = { 0 };
     sigset_t none;
 
     (void)sigemptyset(&none);
     if (setsid() < 0 || pthread_sigmask(SIG_SETMASK, &none, NULL) != 0)
+        child_fail(STEP_SESSION, errno);
+    if (g->stands_back && syscall(SYS_sched_setscheduler, 0, SCHED_OTHER, &usual) < 0)
         child_fail(STEP_SESSION, errno);
     (void)umask(022);
     (void)prctl(PR_SET_TIMERSLACK, DEFAULT_SLACK);
@@ -125,7 +129,7 @@ static void child_confine(const struct guest *g, const char *cwd)
 
 void child_enter(const struct guest *g, const char *cwd)
 {
-    child_session();
+    child_session(g);
     child_confine(g, cwd);
 }
 
@@ -205,7 +209,7 @@ _Noreturn void child_run(const struct guest *g, const struct exec_message *m,
     if (weaken("env"))
         shown.env = environ;
     child_stdio(pipes);
-    child_session();
+    child_session(g);
     if (m->terminal && ioctl(0, TIOCSCTTY, 0) < 0)
         child_fail(STEP_SESSION, errno);
     /* Whoever forks twice and leaves its session comes back to the program, not to

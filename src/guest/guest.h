@@ -92,6 +92,7 @@ struct guest {
     pid_t pid; /* its own */
     int in_fd, out_fd, signal_fd;
     bool greeted, jailed, pid1;
+    bool stands_back;      /* is SCHED_BATCH, which programs are not */
     bool setgroups_denied; /* by the user namespace */
     int oom_fd, oom_error; /* its own oom_score_adj, which children inherit */
     char oom_before[16];

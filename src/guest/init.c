@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -154,6 +155,16 @@ static void take_kills(struct guest *g)
     g->kills = exec_count_kills(g);
 }
 
+/* Whoever writes to us goes on, and sleeps before we answer: one who was put aside for
+ * us would not be woken by the answer, but wait for its turn. */
+static void stand_back(struct guest *g)
+{
+    const struct sched_param none = { 0 };
+
+    g->stands_back = syscall(SYS_sched_getscheduler, 0) == SCHED_OTHER &&
+                     syscall(SYS_sched_setscheduler, 0, SCHED_BATCH, &none) == 0;
+}
+
 static void start(struct guest *g, bool stdio)
 {
     struct pack hello = { 0 };
@@ -166,6 +177,7 @@ static void start(struct guest *g, bool stdio)
     g->adopted.fd = g->adopted.name_fd = g->adopted.out = g->adopted.err = -1;
     g->watch.next_ns = NEVER;
     g->watch.notify_fd = -1;
+    stand_back(g);
     (void)umask(022);
     if (chdir("/") < 0)
         _exit(1);

@@ -20,6 +20,18 @@ static void a_program_says_hello_and_exits_zero(void **state)
     world_close(w);
 }
 
+/* Which would show which programs a guest has started and which it has adopted. */
+static void the_guest_stands_back_and_its_programs_do_not(void **state)
+{
+    struct jail jail = { 0 };
+    struct world *w = world_open(&jail);
+    struct seen *s = world_sh(w, "cut -d' ' -f41 /proc/self/stat /proc/$PPID/stat");
+
+    (void)state;
+    assert_string_equal(world_out(s, 1), "0\n3\n");
+    world_close(w);
+}
+
 static void an_exit_code_arrives_unchanged(void **state)
 {
     struct jail jail = { 0 };
@@ -438,6 +450,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_program_says_hello_and_exits_zero),
+        cmocka_unit_test(the_guest_stands_back_and_its_programs_do_not),
         cmocka_unit_test(an_exit_code_arrives_unchanged),
         cmocka_unit_test(a_deadly_signal_is_told_from_an_exit_code),
         cmocka_unit_test(stdout_and_stderr_stay_apart),
