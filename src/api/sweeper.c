@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -12,6 +11,7 @@
 #include "base/clock.h"
 #include "base/fail.h"
 #include "base/sys.h"
+#include "base/thread.h"
 #include "engine/engine.h"
 
 #include "vial/vessels.h"
@@ -105,18 +105,8 @@ static void *work(void *argument)
 
 static int start(struct vial_sweeper *s, struct vial_error *err)
 {
-    pthread_attr_t attr;
-    sigset_t all, before;
-    int rc;
+    int rc = thread_start(&s->thread, STACK_SIZE, work, s);
 
-    if (pthread_attr_init(&attr) != 0)
-        return fail_memory(err);
-    (void)pthread_attr_setstacksize(&attr, STACK_SIZE);
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    rc = pthread_create(&s->thread, &attr, work, s);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    (void)pthread_attr_destroy(&attr);
     if (rc != 0)
         return fail_sys_rc(err, -rc, "start the sweeper's thread");
     s->running = true;

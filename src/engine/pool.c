@@ -8,9 +8,9 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/fail.h"
+#include "base/thread.h"
 #include "engine/shape.h"
 #include "engine/stock.h"
-#include "engine/threads.h"
 #include "model/build.h"
 
 #define TARGET       2
@@ -49,7 +49,7 @@ static struct stock *stock_new(struct pool *p, const struct driver *driver,
 
     if (!s)
         return NULL;
-    threads_cond_init(&s->changed);
+    thread_cond_init(&s->changed);
     nursery_init(&s->nursery);
     s->pool = p;
     s->driver = driver;
@@ -83,7 +83,6 @@ static struct stock *add_stock(struct pool *p, const struct driver *driver,
                                const struct plan *plan, const char *key)
 {
     struct stock *s = NULL;
-    pthread_t thread;
 
     forget_ended(p);
     if (p->stock_count == POOL_STOCKS || p->closing)
@@ -91,11 +90,10 @@ static struct stock *add_stock(struct pool *p, const struct driver *driver,
     s = stock_new(p, driver, plan, key);
     if (!s)
         return NULL;
-    if (threads_start(&thread, stock_work, s) != 0) {
+    if (thread_start_alone(THREAD_STACK, stock_work, s) != 0) {
         stock_free(s);
         return NULL;
     }
-    (void)pthread_detach(thread);
     p->threads++;
     p->stocks[p->stock_count++] = s;
     return s;
@@ -274,11 +272,7 @@ bool pool_has_program(struct pool *p, const struct driver *driver,
 
 void pool_destroy(struct pool *p, struct stock *from, struct vessel *v)
 {
-    lock(p);
-    if (--from->in_use == 0)
-        (void)pthread_cond_signal(&from->changed);
-    unlock(p);
-    reaper_give(&p->reaper, v, &from->users);
+    reaper_give(&p->reaper, v, from);
 }
 
 static int wait_for(struct pool *p, const struct stock *s, unsigned count,
@@ -297,7 +291,7 @@ static int wait_for(struct pool *p, const struct stock *s, unsigned count,
                            count);
             return -1;
         }
-        threads_wait(&p->changed, &p->lock, left_ms);
+        thread_wait(&p->changed, &p->lock, left_ms);
     }
     return 0;
 }
@@ -368,7 +362,7 @@ int pool_open(struct vial_engine *e, const struct vial_warm_options *options,
     p->idle_s = or_else(o->idle_s, IDLE_S);
     p->memory_bytes = o->memory_bytes ? o->memory_bytes : MEMORY_BYTES;
     (void)pthread_mutex_init(&p->lock, NULL);
-    threads_cond_init(&p->changed);
+    thread_cond_init(&p->changed);
     for (size_t i = 0; o->imports && o->imports[i]; i++)
         strv_push(&p->imports, o->imports[i]);
     if (reaper_start(&p->reaper, err) < 0) {

@@ -2,6 +2,7 @@
 #include "engine/queue.h"
 
 #include "base/clock.h"
+#include "base/thread.h"
 
 #define MS_NS INT64_C(1000000)
 
@@ -39,10 +40,10 @@ bool queue_wait(struct queue *q, pthread_mutex_t *lock, int64_t ms, struct ready
     int64_t until_ns = clock_now_ns() + ms * MS_NS;
     int64_t left_ms = ms;
 
-    threads_cond_init(&w.called);
+    thread_cond_init(&w.called);
     join(q, &w);
     while (!w.served && !w.dismissed && left_ms > 0) {
-        threads_wait(&w.called, lock, left_ms);
+        thread_wait(&w.called, lock, left_ms);
         left_ms = (until_ns - clock_now_ns()) / MS_NS;
     }
     if (!w.served && !w.dismissed)

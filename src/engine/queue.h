@@ -7,8 +7,9 @@
  * itself and is handed one as it is made. All of it is under the pool's lock.
  */
 
+#include <pthread.h>
+
 #include "engine/ready.h"
-#include "engine/threads.h"
 
 struct waiter {
     struct waiter *next;

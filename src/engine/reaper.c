@@ -2,12 +2,15 @@
 #include "engine/reaper.h"
 
 #include "base/fail.h"
-#include "engine/threads.h"
+#include "base/thread.h"
+#include "engine/stock.h"
 
-static void destroy(struct vessel *v, atomic_uint *users)
+/* Without a user, FROM may be freed. */
+static void destroy(struct vessel *v, struct stock *from)
 {
+    stock_count_over(from);
     v->driver->close(v);
-    (void)atomic_fetch_sub(users, 1);
+    (void)atomic_fetch_sub(&from->users, 1);
 }
 
 static void *work(void *context)
@@ -17,16 +20,16 @@ static void *work(void *context)
     (void)pthread_mutex_lock(&r->lock);
     for (;;) {
         struct vessel *v = NULL;
-        atomic_uint *users = NULL;
+        struct stock *from = NULL;
 
         while (r->count == 0 && !r->stopping)
             (void)pthread_cond_wait(&r->changed, &r->lock);
         if (r->count == 0)
             break;
         v = r->waiting[--r->count].vessel;
-        users = r->waiting[r->count].users;
+        from = r->waiting[r->count].from;
         (void)pthread_mutex_unlock(&r->lock);
-        destroy(v, users);
+        destroy(v, from);
         (void)pthread_mutex_lock(&r->lock);
     }
     (void)pthread_mutex_unlock(&r->lock);
@@ -40,25 +43,25 @@ int reaper_start(struct reaper *r, struct vial_error *err)
     *r = (struct reaper){ 0 };
     (void)pthread_mutex_init(&r->lock, NULL);
     (void)pthread_cond_init(&r->changed, NULL);
-    rc = threads_start(&r->thread, work, r);
+    rc = thread_start(&r->thread, THREAD_STACK, work, r);
     if (rc != 0)
         return fail_sys_rc(err, -rc, "start a thread");
     r->started = true;
     return 0;
 }
 
-void reaper_give(struct reaper *r, struct vessel *v, atomic_uint *users)
+void reaper_give(struct reaper *r, struct vessel *v, struct stock *from)
 {
     bool taken = false;
 
     (void)pthread_mutex_lock(&r->lock);
     taken = r->count < REAPER_MAX;
     if (taken)
-        r->waiting[r->count++] = (__typeof__(r->waiting[0])){ v, users };
+        r->waiting[r->count++] = (__typeof__(r->waiting[0])){ v, from };
     (void)pthread_cond_signal(&r->changed);
     (void)pthread_mutex_unlock(&r->lock);
     if (!taken)
-        destroy(v, users);
+        destroy(v, from);
 }
 
 void reaper_stop(struct reaper *r)

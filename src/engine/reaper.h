@@ -10,11 +10,12 @@
  */
 
 #include <pthread.h>
-#include <stdatomic.h>
 
 #include "driver/driver.h"
 
 #define REAPER_MAX 32
+
+struct stock;
 
 struct reaper {
     pthread_mutex_t lock;
@@ -22,15 +23,16 @@ struct reaper {
     pthread_t thread;
     struct {
         struct vessel *vessel;
-        atomic_uint *users;
+        struct stock *from;
     } waiting[REAPER_MAX];
     unsigned count;
     bool stopping, started;
 };
 
 int reaper_start(struct reaper *r, struct vial_error *err);
-/* Takes V, which was killed; *USERS is one less when it is destroyed. */
-void reaper_give(struct reaper *r, struct vessel *v, atomic_uint *users);
+/* Takes V, which was killed; FROM is told when that is seen, and has one user less when
+ * it is destroyed. */
+void reaper_give(struct reaper *r, struct vessel *v, struct stock *from);
 void reaper_stop(struct reaper *r);
 
 #endif

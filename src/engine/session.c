@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/fail.h"
 #include "base/sys.h"
+#include "base/thread.h"
 #include "engine/record_session.h"
 #include "workspace/workspace.h"
 
@@ -423,7 +424,6 @@ struct vial_session *session_new(struct vial_engine *e,
                                  struct vial_error *err)
 {
     struct vial_session *s = calloc(1, sizeof *s);
-    pthread_condattr_t attr;
 
     if (!s) {
         (void)fail_memory(err);
@@ -438,10 +438,7 @@ struct vial_session *session_new(struct vial_engine *e,
     sys_make_id('s', s->report.id);
     s->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     (void)pthread_mutex_init(&s->lock, NULL);
-    (void)pthread_condattr_init(&attr);
-    (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&s->changed, &attr);
-    (void)pthread_condattr_destroy(&attr);
+    thread_cond_init(&s->changed);
     s->gone = true; /* until there is a thread */
     if (s->wake_fd >= 0)
         return s;
@@ -452,15 +449,10 @@ struct vial_session *session_new(struct vial_engine *e,
 
 int session_start(struct vial_session *s, struct vial_error *err)
 {
-    sigset_t all, before;
     int rc;
 
     s->gone = false;
-    /* The caller's signals are the caller's threads' business. */
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    rc = pthread_create(&s->thread, NULL, session_main, s);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    rc = thread_start(&s->thread, THREAD_STACK, session_main, s);
     if (rc != 0) {
         s->gone = true;
         return fail_sys_rc(err, -rc, "start the session's thread");

@@ -6,9 +6,9 @@
 
 #include "base/clock.h"
 #include "base/fail.h"
+#include "base/thread.h"
 #include "driver/weigh.h"
 #include "engine/prestart.h"
-#include "engine/threads.h"
 
 #define LACKING      3 /* as many, and another thread helps */
 #define HELPERS_MAX  3
@@ -51,6 +51,15 @@ void stock_count_taken(struct stock *s)
     (void)atomic_fetch_add(&s->users, 1);
     s->taken++;
     s->in_use++;
+}
+
+/* By the reaper: the one who used it is on its way to whoever asked. */
+void stock_count_over(struct stock *s)
+{
+    (void)pthread_mutex_lock(&s->pool->lock);
+    if (--s->in_use == 0)
+        (void)pthread_cond_signal(&s->changed);
+    (void)pthread_mutex_unlock(&s->pool->lock);
 }
 
 static uint64_t weight(const struct stock *s)
@@ -117,6 +126,13 @@ static void dismiss(struct stock *s)
     (void)pthread_mutex_unlock(&s->pool->lock);
 }
 
+static void put_off_prestart(struct stock *s)
+{
+    (void)pthread_mutex_lock(&s->pool->lock);
+    s->prestart_retry_ns = clock_now_ns() + PAUSE_MAX * MS_NS;
+    (void)pthread_mutex_unlock(&s->pool->lock);
+}
+
 /* Without, it is the vessel that waits, as for any other language. */
 static int make_prestarted(struct stock *s, struct ready *out, struct vial_error *err)
 {
@@ -126,19 +142,20 @@ static int make_prestarted(struct stock *s, struct ready *out, struct vial_error
         return -1;
     if (prestart_make(out, s->plan, e->settings->share_dir, err) == 0)
         return 0;
-    s->prestart_retry_ns = clock_now_ns() + PAUSE_MAX * MS_NS;
+    put_off_prestart(s);
     ready_close(out);
     return ready_open(e, s->driver, s->supplies, s->plan, out, err);
 }
 
 /* A zygote that fails is replaced; whatever it was, a new one knows nothing of it.
  * Without an interpreter that waits, a vessel still does. */
-static int make(struct stock *s, struct ready *out, double *ms, struct vial_error *err)
+static int make(struct stock *s, bool ahead, struct ready *out, double *ms,
+                struct vial_error *err)
 {
     int64_t start_ns = clock_now_ns();
     struct nursery_needs needs = needs_of(s);
 
-    if (s->prestarts && start_ns >= s->prestart_retry_ns) {
+    if (ahead) {
         int rc = make_prestarted(s, out, err);
 
         *ms = clock_ms_between(start_ns, clock_now_ns());
@@ -189,13 +206,14 @@ static void refill(struct stock *s)
     struct vial_error err = { 0 };
     struct ready r = { 0 };
     bool weigh = s->refills % WEIGH_EACH == 0;
+    bool ahead = s->prestarts && clock_now_ns() >= s->prestart_retry_ns;
     double ms = 0;
     uint64_t pss = 0;
     int rc = 0;
 
     s->making++;
     (void)pthread_mutex_unlock(&p->lock);
-    rc = make(s, &r, &ms, &err);
+    rc = make(s, ahead, &r, &ms, &err);
     if (rc == 0)
         ready_settle(&r);
     if (rc == 0 && weigh)
@@ -244,14 +262,11 @@ static void *help(void *context)
  * than cores, as each waits for its child now and then. */
 static void call_help(struct stock *s, unsigned want)
 {
-    pthread_t thread;
-
     /* What one weighs must be known before there are many. */
     if (s->refills == 0 || s->idle_count + s->making + LACKING > want ||
         s->helpers >= HELPERS_MAX || s->helpers >= s->pool->cores ||
-        threads_start(&thread, help, s) != 0)
+        thread_start_alone(THREAD_STACK, help, s) != 0)
         return;
-    (void)pthread_detach(thread);
     s->helpers++;
     s->pool->threads++;
 }
@@ -283,12 +298,12 @@ static bool can_wait(const struct stock *s, unsigned want)
 
 static void be_patient(struct stock *s)
 {
-    threads_wait(&s->changed, &s->pool->lock, PATIENT_MS);
+    thread_wait(&s->changed, &s->pool->lock, PATIENT_MS);
 }
 
 static void rest(struct stock *s)
 {
-    threads_wait(&s->changed, &s->pool->lock, s->peak > 0 ? TICK_MS : REST_MS);
+    thread_wait(&s->changed, &s->pool->lock, s->peak > 0 ? TICK_MS : REST_MS);
 }
 
 static bool is_over(const struct stock *s)

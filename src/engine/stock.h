@@ -23,8 +23,7 @@ struct stock {
     struct plan *plan;
     char *key;
     bool hatches, prestarts; /* constant: interpreters wait inside (zygote, prestart) */
-    atomic_llong prestart_retry_ns; /* after a failure */
-    atomic_uint users;              /* vessels taken from here that still exist */
+    atomic_uint users;       /* vessels taken from here that still exist */
 
     pthread_cond_t changed; /* for its thread */
     struct ready *idle;     /* ceiling of them */
@@ -38,6 +37,7 @@ struct stock {
     double peak;                /* the largest of late, fading */
     int64_t used_ns;            /* when last asked for */
     int64_t retry_ns, pause_ms; /* after a failure */
+    int64_t prestart_retry_ns;  /* the same, of an interpreter */
 
     struct nursery nursery; /* has a lock of its own */
     uint64_t taken, missed, refills, failures, lost, unfit;
@@ -72,6 +72,8 @@ unsigned stock_wanted(const struct stock *s);
 bool stock_has_room(const struct stock *s);
 /* One of its vessels has been given to somebody. */
 void stock_count_taken(struct stock *s);
+/* What it was given for is over. Without the pool's lock. */
+void stock_count_over(struct stock *s);
 void stock_free(struct stock *s);
 
 #endif

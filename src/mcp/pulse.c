@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <time.h>
 
+#include "base/thread.h"
+
 #define STACK_BYTES ((size_t)64 << 10)
 #define S_NS        1000000000L
 
@@ -41,19 +43,10 @@ static void *beat(void *context)
 
 void pulse_start(struct pulse *p)
 {
-    pthread_condattr_t clock;
-    pthread_attr_t small;
-
     p->stopped = false;
     (void)pthread_mutex_init(&p->lock, NULL);
-    (void)pthread_condattr_init(&clock);
-    (void)pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&p->changed, &clock);
-    (void)pthread_condattr_destroy(&clock);
-    (void)pthread_attr_init(&small);
-    (void)pthread_attr_setstacksize(&small, STACK_BYTES);
-    p->started = pthread_create(&p->thread, &small, beat, p) == 0;
-    (void)pthread_attr_destroy(&small);
+    thread_cond_init(&p->changed);
+    p->started = thread_start(&p->thread, STACK_BYTES, beat, p) == 0;
 }
 
 void pulse_stop(struct pulse *p)

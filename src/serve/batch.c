@@ -6,6 +6,7 @@
 
 #include "base/auto.h"
 #include "base/fail.h"
+#include "base/thread.h"
 #include "model/result.h"
 #include "serve/compile.h"
 #include "serve/job.h"
@@ -14,7 +15,6 @@
 
 #define ITEMS_MOST   100000u
 #define THREADS_MOST 64u
-#define STACK_BYTES  (512u << 10)
 
 /* Several threads take the next item each, until there is none; all write to one
  * stream, under the lock. */
@@ -139,15 +139,10 @@ static void *work(void *context)
 
 static unsigned start(struct batch *b, pthread_t *threads, unsigned wanted)
 {
-    pthread_attr_t attributes;
     unsigned count = 0;
 
-    if (pthread_attr_init(&attributes) != 0)
-        return 0;
-    (void)pthread_attr_setstacksize(&attributes, STACK_BYTES);
-    while (count < wanted && pthread_create(&threads[count], &attributes, work, b) == 0)
+    while (count < wanted && thread_start(&threads[count], THREAD_STACK, work, b) == 0)
         count++;
-    (void)pthread_attr_destroy(&attributes);
     return count;
 }
 

@@ -2,10 +2,10 @@
 #include <errno.h>
 #include <time.h>
 
+#include "base/thread.h"
 #include "web/server.h"
 
-#define STACK_BYTES (512u << 10)
-#define LINGER_S    10 /* a thread without work stays for this long */
+#define LINGER_S 10 /* a thread without work stays for this long */
 
 int workers_init(struct workers *w, unsigned most)
 {
@@ -63,17 +63,7 @@ static void *work(void *context)
 /* With the lock held. */
 static int add_thread(struct workers *w)
 {
-    pthread_attr_t attributes;
-    pthread_t thread;
-    int rc;
-
-    if (pthread_attr_init(&attributes) != 0)
-        return -1;
-    (void)pthread_attr_setstacksize(&attributes, STACK_BYTES);
-    (void)pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    rc = pthread_create(&thread, &attributes, work, w);
-    (void)pthread_attr_destroy(&attributes);
-    if (rc != 0)
+    if (thread_start_alone(THREAD_STACK, work, w) != 0)
         return -1;
     w->threads++;
     return 0;

@@ -5,9 +5,9 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "base/thread.h"
 #include "check.h"
 #include "engine/nursery.h"
-#include "engine/threads.h"
 
 #define ASKING  2
 #define LONG_MS 60000
@@ -55,7 +55,7 @@ static int meet_and_fail(struct zygote *z, struct vessel *v, int *fd, uint32_t *
     seen.met++;
     (void)pthread_cond_broadcast(&seen.changed);
     while (seen.met < ASKING)
-        threads_wait(&seen.changed, &seen.lock, LONG_MS);
+        thread_wait(&seen.changed, &seen.lock, LONG_MS);
     assert_int_equal(z->number, 1);
     seen.inside--;
     (void)pthread_mutex_unlock(&seen.lock);
@@ -86,10 +86,10 @@ static void who_ask_at_once_share_a_zygote_and_the_last_of_them_closes_it(void *
     struct vial_error err = { 0 };
 
     (void)state;
-    threads_cond_init(&seen.changed);
+    thread_cond_init(&seen.changed);
     nursery_init(&n);
     for (unsigned i = 0; i < ASKING; i++)
-        assert_int_equal(threads_start(&threads[i], ask, &n), 0);
+        assert_int_equal(thread_start(&threads[i], THREAD_STACK, ask, &n), 0);
     for (unsigned i = 0; i < ASKING; i++) {
         void *failed = NULL;
 

@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <stdlib.h>
 
+#include "base/thread.h"
 #include "check.h"
 #include "engine/stock.h"
 
@@ -159,8 +160,8 @@ static void a_stock_that_has_ended_is_left_alone(void **state)
     assert_non_null(z);
     assert_non_null(nurse);
     (void)pthread_mutex_init(&z->pool.lock, NULL);
-    threads_cond_init(&z->pool.changed);
-    threads_cond_init(&z->stock.changed);
+    thread_cond_init(&z->pool.changed);
+    thread_cond_init(&z->stock.changed);
     z->pool.threads = 1;
     z->stock.pool = &z->pool;
     z->stock.driver = &driver;

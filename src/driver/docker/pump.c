@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +13,7 @@
 #include "base/auto.h"
 #include "base/fail.h"
 #include "base/io.h"
+#include "base/thread.h"
 #include "driver/docker/mux.h"
 
 #define LANE_SIZE  (64u << 10)
@@ -122,18 +122,8 @@ static void *work(void *argument)
 
 static int start_thread(struct pump *p, struct vial_error *err)
 {
-    pthread_attr_t attr;
-    sigset_t all, before;
-    int rc;
+    int rc = thread_start(&p->thread, STACK_SIZE, work, p);
 
-    if (pthread_attr_init(&attr) != 0)
-        return fail_memory(err);
-    (void)pthread_attr_setstacksize(&attr, STACK_SIZE);
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    rc = pthread_create(&p->thread, &attr, work, p);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    (void)pthread_attr_destroy(&attr);
     if (rc != 0)
         return fail_sys_rc(err, -rc, "start the stream's thread");
     p->running = true;
