@@ -29,7 +29,6 @@
 #include "zygote/code.h"
 #include "zygote/environ.h"
 #include "zygote/hatch.h"
-#include "zygote/holes.h"
 #include "zygote/mappings.h"
 #include "zygote/pages.h"
 #include "zygote/python.h"
@@ -283,7 +282,6 @@ static void serve(open_fn *real_open)
     if (python_open(py, (const char *)bytes) < 0)
         die("find python's own functions");
     arenas_settle();
-    holes_fill();
     pages_join(PROC_FD);
     learn(py, pages);
     pages_keep(pages);
