@@ -77,18 +77,6 @@ static void *do_nothing(void *self, void *args)
     return py->api.none;
 }
 
-static _Noreturn void end(const struct python *py)
-{
-    if (py->ending.call)
-        py->ending.call(py->ending.context);
-    (void)fflush(NULL);
-    if (py->ending.interrupted) {
-        (void)signal(SIGINT, SIG_DFL);
-        (void)kill(getpid(), SIGINT);
-    }
-    exit(py->ending.code); /* NOLINT(concurrency-mt-unsafe): its end */
-}
-
 static int count_libraries(struct dl_phdr_info *info, size_t size, void *out)
 {
     (void)size;
@@ -116,6 +104,20 @@ static void say_farewell(const struct python *py, int status)
     farewell_write(name, status);
     if (prctl(PR_SET_NAME, name) == 0)
         (void)tgkill(py->farewell, py->farewell, SIGSTOP);
+}
+
+static _Noreturn void end(const struct python *py)
+{
+    if (py->ending.call) {
+        (void)libraries(); /* as below, where nobody hears of it */
+        py->ending.call(py->ending.context);
+    }
+    (void)fflush(NULL);
+    if (py->ending.interrupted) {
+        (void)signal(SIGINT, SIG_DFL);
+        (void)kill(getpid(), SIGINT);
+    }
+    exit(py->ending.code); /* NOLINT(concurrency-mt-unsafe): its end */
 }
 
 /* Exit functions are called last come, first served: when this one is, those that the

@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -189,6 +190,16 @@ static void tell_lesson(const void *context)
         (void)pause();
 }
 
+/* A real one, whose buffers lie where those of any program's file would. */
+static FILE *file_of(const char *text)
+{
+    int fd = memfd_create("program", MFD_CLOEXEC);
+
+    if (fd < 0 || write(fd, text, strlen(text)) < 0 || lseek(fd, 0, SEEK_SET) < 0)
+        _exit(1);
+    return fdopen(fd, "rb");
+}
+
 /* The life of a child, in the zygote's own place, with a program of ours. */
 static _Noreturn void rehearse(struct python *py, int lesson_fd)
 {
@@ -204,8 +215,7 @@ static _Noreturn void rehearse(struct python *py, int lesson_fd)
     py->ending.call = tell_lesson;
     py->ending.context = &lesson;
     python_begin(py, &m);
-    python_run(py, PROGRAM,
-               fmemopen((void *)(uintptr_t)program, strlen(program), "rb"));
+    python_run(py, PROGRAM, file_of(program));
     _exit(1);
 }
 
