@@ -63,11 +63,11 @@ def rehearse():
     main = {}
     introduce(main)
     exec(compile("import sys\nx = [str(i) for i in range(9)]\n", MAIN, "exec"), main)
-    flush()
-    retire(main)
+    for stream in (sys.stdout, sys.stderr):
+        if not stream.closed:
+            stream.flush()
     disown(main)
     exit_code(None)
-    finish()
 
 
 SEEDED = {"random", "numpy.random", "uuid", "ssl", "multiprocessing.process"}
@@ -129,22 +129,9 @@ def introduce(main):
 
 def disown(main):
     """For what is no such file: python tells it otherwise, if it was told nothing."""
-    retire(main)
-    main["__loader__"] = unintroduced
-
-
-def retire(main):
-    """And takes back afterwards."""
     main.pop("__file__", None)
     main.pop("__cached__", None)
-
-
-def flush():
-    for stream in (sys.stderr, sys.stdout):
-        try:
-            stream.flush()
-        except BaseException:
-            pass
+    main["__loader__"] = unintroduced
 
 
 def exit_code(value):
@@ -160,15 +147,3 @@ def exit_code(value):
     except BaseException:
         pass
     return 1
-
-
-def finish():
-    """True when the rest of the output could be written: python would exit with 120
-    otherwise."""
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            if stream is not None and not stream.closed:
-                stream.flush()
-        except BaseException:
-            return None
-    return True

@@ -48,6 +48,8 @@
     CALL(PyObject_GC_Track, void, (void *))                                            \
     CALL(PyObject_GC_UnTrack, void, (void *))                                          \
     CALL(PyObject_CallFunctionObjArgs, void *, (void *, ...))                          \
+    CALL(PyObject_IsTrue, int, (void *))                                               \
+    CALL(PySys_GetObject, void *, (const char *))                                      \
     CALL(PyThread_tss_alloc, void *, (void))                                           \
     CALL(PyThread_tss_create, int, (void *))                                           \
     CALL(PyThread_tss_delete, void, (void *))                                          \

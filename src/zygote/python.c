@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "wire/farewell.h"
+#include "zygote/holes.h"
 #include "zygote/modules.h"
 
 #define FILE_INPUT 257 /* Py_file_input, the same in every version */
@@ -131,16 +132,54 @@ static void leave_now(int status, void *context)
     _exit(status);
 }
 
+static int flush_stream(const struct python *py, void *stream)
+{
+    void *call = py->api.PyObject_GetAttrString(stream, "flush");
+    void *done = call ? py->api.PyObject_CallFunctionObjArgs(call, NULL) : NULL;
+
+    drop(py, call);
+    drop(py, done);
+    return done ? 0 : -1;
+}
+
 /* Flushes both streams whatever happens, as python does between a program's last
  * line and its judgement. */
 static void flush(const struct python *py)
 {
+    static const char *const names[] = { "stderr", "stdout" };
     void *type = NULL, *value = NULL, *trace = NULL;
 
     py->api.PyErr_Fetch(&type, &value, &trace);
-    drop(py, py->api.PyObject_CallFunctionObjArgs(function(py, "flush"), NULL));
-    py->api.PyErr_Clear();
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        void *stream = py->api.PySys_GetObject(names[i]); /* borrowed */
+
+        py->api.Py_IncRef(stream); /* which may be NULL, for it */
+        if (stream)
+            (void)flush_stream(py, stream);
+        py->api.PyErr_Clear();
+        drop(py, stream);
+    }
     py->api.PyErr_Restore(type, value, trace);
+}
+
+/* 0 if the rest of the output could be written: python would exit with 120
+ * otherwise. */
+static int flush_last(const struct python *py, const char *name)
+{
+    void *stream = py->api.PySys_GetObject(name); /* borrowed */
+    void *closed = NULL;
+    int rc = 0;
+
+    if (!stream || stream == py->api.none)
+        return 0;
+    py->api.Py_IncRef(stream);
+    closed = py->api.PyObject_GetAttrString(stream, "closed");
+    rc = closed ? py->api.PyObject_IsTrue(closed) : -1;
+    if (rc == 0)
+        rc = flush_stream(py, stream);
+    drop(py, closed);
+    drop(py, stream);
+    return rc < 0 ? -1 : 0;
 }
 
 /* Python lets go of this when its modules are gone and no program can run any more;
@@ -262,6 +301,7 @@ int python_open(struct python *py, const char *settings)
     practise(py);
     import_all(py, names);
     (void)malloc_trim(0); /* or each child would sort what is free by itself */
+    holes_fill();
     modules_note(&py->modules, &py->api, last_module(py), function(py, "kept"));
     py->libraries = libraries();
     py->draws = function(py, "hatched") != NULL; /* or nothing here does */
@@ -422,18 +462,25 @@ static void call_of_module(const struct python *py, const char *module,
  * made quick. */
 static _Noreturn void finish(struct python *py)
 {
-    void *good = NULL;
-
     call_of_module(py, "threading", "_shutdown");
     call_of_module(py, "atexit", "_run_exitfuncs");
-    good = ask(py, "finish", NULL, NULL, NULL);
-    py->ending.armed = good != py->api.none;
+    py->ending.armed = flush_last(py, "stdout") == 0 && flush_last(py, "stderr") == 0;
+    py->api.PyErr_Clear();
     if (py->ending.armed)
         modules_hide(&py->modules, &py->api);
-    drop(py, good);
     if (py->api.Py_FinalizeEx() < 0)
         py->ending.code = 120;
     end(py);
+}
+
+/* What python takes back of what it told __main__. */
+static void retire(const struct python *py, void *main_dict)
+{
+    static const char *const names[] = { "__file__", "__cached__" };
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (py->api.PyDict_GetItemString(main_dict, names[i]))
+            (void)py->api.PyDict_DelItemString(main_dict, names[i]);
 }
 
 void python_run(struct python *py, const char *path, FILE *file)
@@ -455,7 +502,7 @@ void python_run(struct python *py, const char *path, FILE *file)
     py->ending.code = result ? 0 : judge(py, &exited);
     drop(py, result);
     if (!exited) /* python leaves at once otherwise */
-        drop(py, ask(py, "retire", main_dict, NULL, NULL));
+        retire(py, main_dict);
     drop(py, module);
     finish(py);
 }

@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -29,7 +30,6 @@
 #include "zygote/code.h"
 #include "zygote/environ.h"
 #include "zygote/hatch.h"
-#include "zygote/holes.h"
 #include "zygote/mappings.h"
 #include "zygote/pages.h"
 #include "zygote/python.h"
@@ -206,6 +206,16 @@ static int pass_on(struct exec_message *m, uint8_t *bytes)
     return exec_read(&u, m);
 }
 
+/* A real one, whose buffers lie where those of any program's file would. */
+static FILE *file_of(const char *text)
+{
+    int fd = memfd_create("program", MFD_CLOEXEC);
+
+    if (fd < 0 || write(fd, text, strlen(text)) < 0 || lseek(fd, 0, SEEK_SET) < 0)
+        _exit(1);
+    return fdopen(fd, "rb");
+}
+
 /* The life of a child, in the zygote's own place, with a program of ours. */
 static _Noreturn void rehearse(struct python *py, int lesson_fd, uint8_t *bytes)
 {
@@ -223,8 +233,7 @@ static _Noreturn void rehearse(struct python *py, int lesson_fd, uint8_t *bytes)
     py->ending.context = &lesson;
     python_begin(py, &m);
     exec_done(&m);
-    python_run(py, PROGRAM,
-               fmemopen((void *)(uintptr_t)program, strlen(program), "rb"));
+    python_run(py, PROGRAM, file_of(program));
     _exit(1);
 }
 
@@ -301,7 +310,6 @@ static void serve(open_fn *real_open)
     if (python_open(py, (const char *)bytes) < 0)
         die("find python's own functions");
     arenas_settle();
-    holes_fill();
     pages_join(PROC_FD);
     learn(py, pages, bytes);
     pages_keep(pages);
