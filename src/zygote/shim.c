@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -206,11 +207,21 @@ static int pass_on(struct exec_message *m, uint8_t *bytes)
     return exec_read(&u, m);
 }
 
+/* A file, and read like one: what that takes is to be learned too. */
+static FILE *open_rehearsal(void)
+{
+    static const char program[] = "x = [str(i) for i in range(99)]\nprint(len(x))\n";
+    int fd = memfd_create("program", MFD_CLOEXEC);
+
+    if (fd < 0 || pwrite(fd, program, strlen(program), 0) != (ssize_t)strlen(program))
+        return NULL;
+    return fdopen(fd, "rb");
+}
+
 /* The life of a child, in the zygote's own place, with a program of ours. */
 static _Noreturn void rehearse(struct python *py, int lesson_fd, uint8_t *bytes)
 {
     const struct lesson lesson = { py, lesson_fd };
-    static const char program[] = "x = [str(i) for i in range(99)]\nprint(len(x))\n";
     char name[] = "python3", path[] = PROGRAM;
     char *argv[] = { name, path, NULL };
     struct exec_message m = { .argv = argv, .env = environ, .stdin_closed = 1 };
@@ -223,8 +234,7 @@ static _Noreturn void rehearse(struct python *py, int lesson_fd, uint8_t *bytes)
     py->ending.context = &lesson;
     python_begin(py, &m);
     exec_done(&m);
-    python_run(py, PROGRAM,
-               fmemopen((void *)(uintptr_t)program, strlen(program), "rb"));
+    python_run(py, PROGRAM, open_rehearsal());
     _exit(1);
 }
 
