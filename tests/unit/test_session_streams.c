@@ -51,7 +51,10 @@ static bool attach(struct vial_exec *x, uint64_t *at, uint64_t part, uint64_t *h
     uint64_t until = *at + part;
 
     while (!c.end && *at < until) {
-        good(vial_exec_read(x, 1, *at, buf, sizeof buf, -1, &c, &err));
+        uint64_t left = until - *at;
+
+        good(vial_exec_read(x, 1, *at, buf, left < sizeof buf ? left : sizeof buf, -1,
+                            &c, &err));
         assert_int_equal(c.gap, 0);
         assert_int_equal(c.offset, *at);
         *hash = hash_more(*hash, buf, c.len);
