@@ -29,6 +29,7 @@ static bool parse(const char *line, struct mapping *m)
     m->writable = rest[2] == 'w';
     m->executable = rest[3] == 'x';
     m->of_file = strchr(rest, '/') != NULL;
+    m->is_heap = strstr(rest, "[heap]") != NULL;
     return m->end > m->start;
 }
 

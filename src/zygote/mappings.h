@@ -10,7 +10,7 @@
 
 struct mapping {
     uint64_t start, end;
-    bool writable, executable, of_file;
+    bool writable, executable, of_file, is_heap;
     int pagemap; /* Documentation/admin-guide/mm/pagemap */
 };
 

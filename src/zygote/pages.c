@@ -13,12 +13,13 @@
 #define HUGE      PAGES_HUGE
 #define FULL      (HUGE / 4096 / 2) /* pages in use for which a huge one is made */
 
-/* Of what is read, one page brings its neighbours. */
-static void add(struct pages *p, uint64_t at, uint64_t size, bool written)
+/* Of what is read, one page brings its neighbours in the same mapping. */
+static void add(struct pages *p, const struct mapping *m, uint64_t at, uint64_t size)
 {
+    bool written = m->writable;
     struct page_range *last = p->count ? &p->at[p->count - 1] : NULL;
 
-    if (last && !written && !last->written &&
+    if (last && !written && last->start >= m->start &&
         last->start / PAGES_AROUND == at / PAGES_AROUND)
         return;
     if (written && last && last->start + last->len == at && last->written == written)
@@ -40,7 +41,7 @@ static void look_at(void *context, const struct mapping *m)
             !(entry & PRESENT))
             continue;
         if (!m->writable || (entry & EXCLUSIVE))
-            add(context, at, size, m->writable);
+            add(context, m, at, size);
     }
 }
 

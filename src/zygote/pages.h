@@ -13,9 +13,10 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define PAGES_MAX    2048u                /* ranges */
-#define PAGES_AROUND (UINT64_C(64) << 10) /* what the kernel maps with one of a file   \
-                                           */
+#define PAGES_MAX 2048u /* ranges */
+#define PAGES_AROUND                                                                   \
+    (UINT64_C(64) << 10) /* what the kernel maps with one of a file                    \
+                          */
 #define PAGES_HUGE (UINT64_C(2) << 20)
 
 #ifndef MADV_COLLAPSE
