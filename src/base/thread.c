@@ -3,8 +3,17 @@
 
 #include <signal.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/clock.h"
+
+/* Some machines' threads need more to begin with. */
+static size_t at_least(size_t bytes)
+{
+    long least = sysconf(_SC_THREAD_STACK_MIN);
+
+    return least > 0 && (size_t)least > bytes ? (size_t)least : bytes;
+}
 
 int thread_start(pthread_t *out, size_t stack_bytes, thread_fn *work, void *context)
 {
@@ -14,7 +23,7 @@ int thread_start(pthread_t *out, size_t stack_bytes, thread_fn *work, void *cont
 
     if (rc != 0)
         return rc;
-    rc = pthread_attr_setstacksize(&attr, stack_bytes);
+    rc = pthread_attr_setstacksize(&attr, at_least(stack_bytes));
     if (rc == 0) {
         (void)sigfillset(&all);
         (void)pthread_sigmask(SIG_SETMASK, &all, &before);

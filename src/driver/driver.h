@@ -92,13 +92,12 @@ struct driver {
     int (*open)(const struct plan *plan, int guest_fd, struct vessel **out,
                 struct vial_error *err);
 
-    /* What this driver makes once for many vessels that come and go, or NULL; all four,
+    /* What this driver makes once for many vessels that come and go, or NULL; all three,
      * or none. Nothing in it was ever inside a vessel. */
     struct supplies *(*supplies_open)(int guest_fd);
     /* Opens PLAN with what is there. */
     int (*open_supplied)(struct supplies *supplies, const struct plan *plan,
                          int guest_fd, struct vessel **out, struct vial_error *err);
-    void (*supplies_rest)(struct supplies *supplies);  /* now and then, any thread */
     void (*supplies_close)(struct supplies *supplies); /* after the last vessel */
 
     /* Ends every process in the vessel, now. Cannot fail: what cannot be killed

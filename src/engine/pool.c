@@ -31,17 +31,6 @@ static void unlock(struct pool *p)
     (void)pthread_mutex_unlock(&p->lock);
 }
 
-/* One driver has any. */
-static struct supplies *supplies_for(struct pool *p, const struct driver *driver)
-{
-    if (!driver->supplies_open || (p->supplier && p->supplier != driver))
-        return NULL;
-    p->supplier = driver;
-    if (!p->supplies)
-        p->supplies = driver->supplies_open(p->engine->guest_fd);
-    return p->supplies;
-}
-
 static struct stock *stock_new(struct pool *p, const struct driver *driver,
                                const struct plan *plan, const char *key)
 {
@@ -53,7 +42,7 @@ static struct stock *stock_new(struct pool *p, const struct driver *driver,
     nursery_init(&s->nursery);
     s->pool = p;
     s->driver = driver;
-    s->supplies = supplies_for(p, driver);
+    s->supplies = p->supplier == driver ? p->supplies : NULL;
     s->key = strdup(key);
     s->idle = calloc(STOCK_MAX, sizeof(*s->idle));
     s->hatches = shape_can_hatch(driver, plan);
@@ -344,6 +333,18 @@ static unsigned or_else(unsigned value, unsigned otherwise)
     return value ? value : otherwise;
 }
 
+/* One driver has any. */
+static void open_supplies(struct pool *p)
+{
+    const struct driver *const *at = p->engine->drivers;
+
+    while (*at && !(*at)->supplies_open)
+        at++;
+    p->supplier = *at;
+    if (*at)
+        p->supplies = (*at)->supplies_open(p->engine->guest_fd);
+}
+
 int pool_open(struct vial_engine *e, const struct vial_warm_options *options,
               struct pool **out, struct vial_error *err)
 {
@@ -369,6 +370,7 @@ int pool_open(struct vial_engine *e, const struct vial_warm_options *options,
         pool_close(p);
         return -1;
     }
+    open_supplies(p);
     for (size_t i = 0; o->languages && o->languages[i]; i++)
         want_language(p, o->languages[i]);
     *out = p;

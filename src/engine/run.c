@@ -250,10 +250,11 @@ static void run_again(struct run *r, struct vial_error *err)
     fresh.started_ns = r->started_ns;
     fresh.driver = r->driver;
     fresh.plan = ptr_take(&r->plan);
+    fresh.assumed = r->assumed;
     free(r->files); /* none has come */
     run_done(r);
     *r = fresh;
-    if (engine_vessel(r->engine, r->driver, NULL, r->plan, &r->vessel, err) < 0)
+    if (open_cold(r, err) < 0)
         return;
     r->opened_ns = clock_now_ns();
     supervise(r);

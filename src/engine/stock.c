@@ -285,8 +285,6 @@ static void tick(struct stock *s, int64_t *next_ns)
     if (s->peak < FADED)
         s->peak = 0;
     bury_dead(s);
-    if (s->supplies)
-        s->driver->supplies_rest(s->supplies);
 }
 
 /* Making a vessel takes as much of a core as running in one: runs come first, while

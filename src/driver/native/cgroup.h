@@ -23,7 +23,7 @@ enum cgroup_kind { CGROUP_NONE, CGROUP_V1, CGROUP_V2 };
 #define CGROUP_COUNTERS 7 /* v1: what is read of every vessel */
 
 struct cgroup_dir {
-    int base_fd; /* our own group there; owned, or -1 */
+    int base_fd; /* our own group there; owned unless borrowed, or -1 */
     int fd;      /* the vessel's; owned, or -1 */
     int join_fd; /* v1: its tasks file, open for writing; owned, or -1 */
 };
@@ -80,9 +80,6 @@ int cgroup_v1_open_base(struct cgroup *c, const char *text);
 /* Opens what is read of C, and closes its directories: reading costs a third then.
  * 0, or -errno with C as it was. */
 int cgroup_v1_hold(struct cgroup *c);
-/* C is held, and its last process is gone: makes it as good as new. False: it is
- * not, and can only be removed. */
-bool cgroup_v1_renew(struct cgroup *c, int64_t memory_limit);
 int cgroup_v1_limit(const struct cgroup *c, const struct limits *l,
                     struct vial_error *err);
 void cgroup_v1_read(const struct cgroup *c, struct vessel_usage *out);

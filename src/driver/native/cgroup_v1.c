@@ -11,8 +11,6 @@
 #include "wire/weaken.h"
 
 #define PERIOD_US 100000
-#define LEFT_MAX  (UINT64_C(1) << 20) /* what may still be counted in an empty one */
-#define LEFT_PART 64                  /* of its limit, at most */
 
 enum { MEMORY, PIDS, CPU, CPUACCT };
 
@@ -133,11 +131,6 @@ static bool has_processor_time(const struct cgroup *c)
     return c->dirs[CPUACCT].fd >= 0 || c->counter_fds[USER] >= 0;
 }
 
-static uint64_t less(uint64_t value, uint64_t by)
-{
-    return value > by ? value - by : 0;
-}
-
 void cgroup_v1_read(const struct cgroup *c, struct vessel_usage *out)
 {
     struct vial_usage *u = &out->usage;
@@ -145,7 +138,7 @@ void cgroup_v1_read(const struct cgroup *c, struct vessel_usage *out)
     out->counted = has_processor_time(c);
     out->oom_kills = count(c, KILLS);
     out->pids_events = count(c, REFUSED);
-    u->memory_peak_bytes = less(count(c, MEMORY_PEAK), c->left_bytes);
+    u->memory_peak_bytes = count(c, MEMORY_PEAK);
     u->pids_peak = count(c, PIDS_PEAK);
     u->pids_peak -= u->pids_peak > 0 ? 1 : 0; /* the guest */
     u->cpu_user_ms = (double)count(c, USER) / 1e6;
@@ -166,10 +159,9 @@ int cgroup_v1_hold(struct cgroup *c)
 {
     for (size_t i = 0; i < CGROUP_COUNTERS; i++) {
         int dir = c->dirs[counters[i].dir].fd;
-        int how = i == MEMORY_PEAK ? O_RDWR : O_RDONLY;
 
         c->counter_fds[i] =
-            dir < 0 ? -1 : openat(dir, counters[i].file, how | O_CLOEXEC);
+            dir < 0 ? -1 : openat(dir, counters[i].file, O_RDONLY | O_CLOEXEC);
         if (dir >= 0 && c->counter_fds[i] < 0 && errno != ENOENT) {
             int rc = -errno;
 
@@ -182,24 +174,4 @@ int cgroup_v1_hold(struct cgroup *c)
         c->dirs[i].fd = -1;
     }
     return 0;
-}
-
-static uint64_t look(const struct cgroup *c, unsigned dir, const char *file)
-{
-    char path[sizeof(c->name) + 64];
-
-    (void)snprintf(path, sizeof(path), "%s/%s", c->name, file);
-    return cgroup_number(c->dirs[dir].base_fd, path, NULL, UINT64_MAX);
-}
-
-/* The kernel counts in portions for each processor, and lets go of its own objects
- * later: an empty group's memory is seldom 0. */
-bool cgroup_v1_renew(struct cgroup *c, int64_t memory_limit)
-{
-    uint64_t most = memory_limit ? (uint64_t)memory_limit / LEFT_PART : LEFT_MAX;
-
-    c->left_bytes = look(c, MEMORY, "memory.usage_in_bytes");
-    return look(c, PIDS, "pids.current") == 0 && c->left_bytes <= most &&
-           c->left_bytes <= LEFT_MAX &&
-           pwrite(c->counter_fds[MEMORY_PEAK], "0", 1, 0) == 1;
 }

@@ -106,14 +106,17 @@ static void list_members(long dir_fd, char text[MEMBERS_MAX])
     (void)raw_call(SYS_close, fd, 0, 0, 0, 0);
 }
 
-/* The number at *AT, which goes behind its line; 0 at the end. */
+/* The number at *AT, which goes behind its line; 0 at the end, which may have cut the
+ * last one short. */
 static long next_member(const char **at)
 {
     long pid = 0;
 
     while (**at >= '0' && **at <= '9')
         pid = pid * 10 + *(*at)++ - '0';
-    *at += **at == '\n';
+    if (**at != '\n')
+        return 0;
+    (*at)++;
     return pid;
 }
 

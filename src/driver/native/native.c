@@ -54,11 +54,9 @@ struct native {
     struct vessel vessel;
     struct cgroup cgroup;
     struct janitor janitor;
-    struct supplies *supplies;  /* or NULL */
-    struct limits limits;       /* of the cgroup, now */
-    struct vessel_usage before; /* the first that was read: nothing had run yet */
-    pid_t pid;                  /* 0: none, or reaped */
-    struct meter meter;         /* where there is no cgroup */
+    struct supplies *supplies; /* or NULL */
+    pid_t pid;                 /* 0: none, or reaped */
+    struct meter meter;        /* where there is no cgroup */
     int remains_fd;
     bool killed;
     bool only_ours; /* nothing of the caller's is mounted in it */
@@ -370,18 +368,16 @@ static int find_cgroup(struct native *n, const struct plan *plan, bool early,
     return early ? cgroup_create(&n->cgroup, &plan->limits, err) : 0;
 }
 
-/* v1: one of many, or its own. */
+/* v1: where a janitor serves all, below its base; else with one of its own. */
 static int have_cgroup(struct native *n, const struct plan *plan,
                        const struct launch *l, struct vial_error *err)
 {
-    bool tended = supplies_tend(n->supplies);
-
-    if (tended && n->supplies->groups.base.kind == CGROUP_V1 && !weaken("cgroup"))
-        return groups_take(&n->supplies->groups, n->vessel.id, &plan->limits,
-                           &n->cgroup, err);
+    if (supplies_tend(n->supplies) && !weaken("cgroup") &&
+        supplies_group(n->supplies, n->vessel.id, &plan->limits, &n->cgroup))
+        return 0;
     if (find_cgroup(n, plan, false, err) < 0)
         return -1;
-    if (n->cgroup.kind != CGROUP_NONE && !tended)
+    if (n->cgroup.kind != CGROUP_NONE)
         janitor_start(&n->janitor, &n->cgroup, l->pidfd);
     return n->cgroup.kind == CGROUP_V1 ? cgroup_create(&n->cgroup, &plan->limits, err)
                                        : 0;
@@ -392,7 +388,6 @@ static int join(struct native *n, const struct plan *plan, struct script *s,
 {
     if (have_cgroup(n, plan, l, err) < 0)
         return -1;
-    n->limits = plan->limits;
     if (write_rest(s, plan, &n->cgroup, l, err) < 0)
         return -1;
     return send_joining(l, &n->cgroup, err);
@@ -493,7 +488,8 @@ static int set_up(struct native *n, const struct plan *plan, int guest_fd,
         *refused = launch.refused;
         return -1;
     }
-    if (n->supplies && n->only_ours)
+    /* One without steps for joining a group is none for a vessel that has any. */
+    if (n->supplies && n->only_ours && n->cgroup.kind != CGROUP_NONE)
         scripts_give(&n->supplies->scripts, ptr_take(&script), plan);
     n->vessel.limits_by = limits_by(&n->cgroup);
     take_launch(n, &launch);
@@ -544,8 +540,7 @@ static void usage_of(struct vessel *vessel, struct vessel_usage *out)
         cgroup_read(&n->cgroup, out);
         n->is_light =
             out->usage.memory_peak_bytes > 0 && out->usage.memory_peak_bytes <= LIGHT;
-        if (!n->before.counted)
-            n->before = *out;
+        cgroup_joined(&n->cgroup); /* whoever wanted to is in it by now */
     } else {
         if (n->killed)
             reap(n);
@@ -566,10 +561,9 @@ static void close_vessel(struct vessel *vessel)
     if (n->is_light && !n->supplies)
         remains_leave(&n->remains_fd);
     auto_fd_(&n->remains_fd);
-    if (n->supplies && n->pid == 0 && n->cgroup.borrowed)
-        groups_give(&n->supplies->groups, &n->cgroup, &n->limits, &n->before);
-    else
-        cgroup_remove(&n->cgroup);
+    if (n->pid > 0 && n->cgroup.kind != CGROUP_NONE && n->janitor.leash_fd < 0)
+        janitor_start(&n->janitor, &n->cgroup, vessel->death_fd);
+    cgroup_remove(&n->cgroup);
     if (n->pid == 0)
         janitor_call_off(&n->janitor); /* it ends while we close the rest */
     else /* stuck in the kernel: it is the janitor's to wait for */
@@ -663,6 +657,8 @@ int native_join_fds(struct vessel *vessel, int *fds, struct vial_error *err)
         }
         count++;
     }
+    if (count == 0 && c->kind != CGROUP_NONE)
+        return fail(err, VIAL_E_INTERNAL, "join the vessel's cgroup: too late");
     return count;
 }
 
@@ -674,7 +670,6 @@ static int limit_vessel(struct vessel *vessel, const struct limits *limits,
 
     if (vessel->driver != &driver_native || !str_starts(vessel->limits_by, "cgroup"))
         return fail(err, VIAL_E_UNSUPPORTED, "no cgroup holds the vessel's limits");
-    n->limits = *limits;
     return n->cgroup.kind == CGROUP_V2 ? cgroup_v2_limit(&n->cgroup, limits, err)
                                        : cgroup_v1_limit(&n->cgroup, limits, err);
 }
@@ -711,7 +706,6 @@ const struct driver driver_native = {
     .open = open_vessel,
     .supplies_open = supplies_open,
     .open_supplied = open_supplied,
-    .supplies_rest = supplies_rest,
     .supplies_close = supplies_close,
     .kill = kill_any,
     .usage = usage_of_any,

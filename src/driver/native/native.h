@@ -12,7 +12,7 @@
  *   launch    clone, maps, exec              mounts   what the caller shows
  *   cgroup*   limits and counters            sweep    what dead owners left
  *   profile, compile, seccomp: filters       fixes    what a person can do
- *   supplies  what is made once for many: groups, scripts, the guest, a janitor
+ *   supplies  what is made once for many: scripts, the guest, a janitor
  */
 
 #include "driver/driver.h"

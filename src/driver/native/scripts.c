@@ -20,10 +20,22 @@ void scripts_close(struct scripts *s)
     (void)pthread_mutex_destroy(&s->lock);
 }
 
-static bool is_good(const struct script *script, const struct plan *plan)
+/* Takes out the one at AT. */
+static struct script *remove_at(struct scripts *s, unsigned at)
 {
-    return str_eq(script->plan_id, plan->id) &&
-           clock_now_ns() - script->written_ns < GOOD_NS;
+    struct script *script = s->kept[at];
+
+    s->kept[at] = s->kept[--s->count];
+    return script;
+}
+
+static void forget_old(struct scripts *s)
+{
+    int64_t now_ns = clock_now_ns();
+
+    for (unsigned i = s->count; i-- > 0;)
+        if (now_ns - s->kept[i]->written_ns >= GOOD_NS)
+            script_free(remove_at(s, i));
 }
 
 struct script *scripts_take(struct scripts *s, const struct plan *plan)
@@ -31,13 +43,11 @@ struct script *scripts_take(struct scripts *s, const struct plan *plan)
     struct script *script = NULL;
 
     (void)pthread_mutex_lock(&s->lock);
-    if (s->count > 0)
-        script = s->kept[--s->count];
+    forget_old(s);
+    for (unsigned i = s->count; !script && i-- > 0;)
+        if (str_eq(s->kept[i]->plan_id, plan->id))
+            script = remove_at(s, i);
     (void)pthread_mutex_unlock(&s->lock);
-    if (script && !is_good(script, plan)) {
-        script_free(script);
-        script = NULL;
-    }
     return script;
 }
 

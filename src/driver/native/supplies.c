@@ -1,11 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "driver/native/supplies.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/auto.h"
 #include "driver/native/launch.h"
+#include "driver/native/owner.h"
+
+static void open_base(struct supplies *s)
+{
+    if (cgroup_open_base(&s->base) < 0 || s->base.error ||
+        owner_name("", s->base.name, sizeof(s->base.name)) < 0) {
+        cgroup_close(&s->base);
+        return;
+    }
+    (void)cgroup_sweep(&s->base, ~0u);
+    janitor_start_for_all(&s->janitor, &s->base);
+}
 
 struct supplies *supplies_open(int guest_fd)
 {
@@ -16,26 +31,46 @@ struct supplies *supplies_open(int guest_fd)
     s->guest_fd = launch_seal(guest_fd);
     s->janitor = JANITOR_NONE;
     scripts_open(&s->scripts);
-    if (groups_open(&s->groups) == 0) {
-        (void)cgroup_sweep(&s->groups.base, ~0u);
-        janitor_start_for_all(&s->janitor, &s->groups.base);
-    }
+    open_base(s);
     return s;
 }
 
-void supplies_rest(struct supplies *s)
+/* It may have been killed, or have found no descriptor free at its beginning. */
+static bool is_alive(pid_t pid)
 {
-    groups_rest(&s->groups);
+    siginfo_t info = { 0 };
+
+    return waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) == 0 &&
+           info.si_pid == 0;
 }
 
 bool supplies_tend(const struct supplies *s)
 {
-    return s && s->janitor.leash_fd >= 0;
+    return s && s->janitor.leash_fd >= 0 && is_alive(s->janitor.pid);
+}
+
+bool supplies_group(const struct supplies *s, const char *vessel_id,
+                    const struct limits *limits, struct cgroup *out)
+{
+    size_t len = strlen(s->base.name);
+
+    if (s->base.kind != CGROUP_V1)
+        return false;
+    *out = s->base;
+    out->borrowed = true;
+    (void)snprintf(out->name + len, sizeof(out->name) - len, "%s", vessel_id);
+    if (cgroup_create(out, limits, NULL) < 0 || out->kind == CGROUP_NONE ||
+        cgroup_v1_hold(out) < 0) {
+        cgroup_remove(out);
+        cgroup_forget(out);
+        return false;
+    }
+    return true;
 }
 
 void supplies_close(struct supplies *s)
 {
-    groups_close(&s->groups);
+    cgroup_close(&s->base);
     scripts_close(&s->scripts);
     janitor_dismiss(&s->janitor);
     auto_fd_(&s->guest_fd);

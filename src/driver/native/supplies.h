@@ -7,29 +7,33 @@
  * ever inside one, or can be reached from there:
  *
  *   guest     the guest program, in memory that nobody can write
- *   groups    cgroups, empty and clean
+ *   base      our own cgroups, below which each vessel gets new ones
  *   scripts   what their children do until they are the guest
  *   janitor   who removes the groups of all vessels if their owner dies
  *
- *   supplies_open -> { native_open_supplied -> close }* -> supplies_close
+ *   supplies_open -> { the driver's open_supplied -> close }* -> supplies_close
  */
 
-#include "driver/native/groups.h"
+#include "driver/native/cgroup.h"
 #include "driver/native/janitor.h"
 #include "driver/native/scripts.h"
 
 struct supplies {
-    int guest_fd; /* sealed, or -1 */
-    struct groups groups;
+    int guest_fd;       /* sealed, or -1 */
+    struct cgroup base; /* its name begins those of all ours; kind NONE: none */
     struct scripts scripts;
     struct janitor janitor;
 };
 
 struct supplies *supplies_open(int guest_fd); /* NULL: do without */
-void supplies_rest(struct supplies *s);       /* now and then, from any thread */
 void supplies_close(struct supplies *s);      /* after the last vessel */
 
-/* Whether the janitor removes C, should its owner die. */
-bool supplies_tend(const struct supplies *s); /* S may be NULL */
+/* Whether the janitor is there for groups below BASE. S may be NULL. */
+bool supplies_tend(const struct supplies *s);
+
+/* Makes OUT a new group (v1) below BASE, and holds it. False: the vessel must look for
+ * itself, for instance because its owner was moved elsewhere. */
+bool supplies_group(const struct supplies *s, const char *vessel_id,
+                    const struct limits *limits, struct cgroup *out);
 
 #endif
