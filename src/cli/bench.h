@@ -16,7 +16,8 @@
 
 #include "vial/vial.h"
 
-#define BENCH_ARGS 40
+#define BENCH_ARGS      56
+#define BENCH_FILTER_FD "9" /* where a process finds the filter */
 
 enum bench_kind {
     BENCH_SPAWN,   /* argv, as a process */
@@ -34,6 +35,7 @@ struct way {
     bool imports;                /* its pool has numpy and pandas */
     bool crowd;                  /* asked by many at once, too */
     bool container;              /* needs the engine's command and an image */
+    bool filtered;               /* is given vial's own filter */
     const char *argv[BENCH_ARGS];
 };
 
@@ -47,6 +49,7 @@ struct measured {
     struct vial_request *request;
     struct vial_engine *engine; /* borrowed */
     struct vial_keep *keep;     /* of BENCH_KEPT */
+    int filter_fd;              /* of those that want it; owned by the bench, or -1 */
     double *ms;                 /* one per round, sorted at the end */
     size_t count;
     char absent[160]; /* why it was not measured; "" */
@@ -58,6 +61,7 @@ extern const unsigned bench_crowds[BENCH_CROWDS];
 struct bench {
     struct measured *at; /* bench_way_count of them */
     struct vial_engine *plain, *warm, *imported;
+    int filter_fd;                  /* or -1 */
     char container[80];             /* one that runs, for `docker exec`; "" */
     double crowd[16][BENCH_CROWDS]; /* runs a second, by way among those with `crowd` */
     size_t rounds;
@@ -69,6 +73,8 @@ void bench_crowd(struct bench *b, double seconds);
 /* One run; milliseconds, or -1. */
 double bench_once(const struct way *way, const struct measured *m,
                   const char *container);
+/* A descriptor of vial's own filter, or -1. */
+int bench_open_filter(struct vial_error *err);
 json_t *bench_json(const struct bench *b);
 void bench_done(struct bench *b);
 

@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/auto.h"
 #include "base/clock.h"
 #include "base/fail.h"
 #include "base/path.h"
@@ -18,9 +19,20 @@
 #define READY_MS    120000
 #define READY_COUNT 8
 
+/* Opened anew for each: reading moves on. */
+static int add_filter(posix_spawn_file_actions_t *actions, int filter_fd)
+{
+    char path[32];
+
+    (void)snprintf(path, sizeof path, "/proc/self/fd/%d", filter_fd);
+    return posix_spawn_file_actions_addopen(actions, atoi(BENCH_FILTER_FD), path,
+                                            O_RDONLY, 0);
+}
+
 /* The same environment for all, with the locale that a vessel has. OUT: where its
- * first output goes, or -1. */
-static int spawn(const char *program, const char *const *argv, int out, pid_t *pid)
+ * first output goes, or -1. FILTER_FD: what it finds as BENCH_FILTER_FD, or -1. */
+static int spawn(const char *program, const char *const *argv, int out, int filter_fd,
+                 pid_t *pid)
 {
     char path[] = "PATH=" PATH_SEARCH;
     char lang[] = "LANG=C.UTF-8";
@@ -34,6 +46,8 @@ static int spawn(const char *program, const char *const *argv, int out, pid_t *p
     env[2] = host && str_ok(&docker) ? docker.data : NULL;
     for (int fd = 0; rc == 0 && fd < 3; fd++)
         rc = posix_spawn_file_actions_addopen(&actions, fd, "/dev/null", O_RDWR, 0);
+    if (rc == 0 && filter_fd >= 0)
+        rc = add_filter(&actions, filter_fd);
     if (rc == 0 && out >= 0)
         rc = posix_spawn_file_actions_adddup2(&actions, out, 1);
     if (rc == 0)
@@ -43,7 +57,7 @@ static int spawn(const char *program, const char *const *argv, int out, pid_t *p
     return rc;
 }
 
-static bool run_process(const struct way *way, const char *program,
+static bool run_process(const struct way *way, const struct measured *m,
                         const char *container)
 {
     const char *argv[BENCH_ARGS];
@@ -52,8 +66,8 @@ static bool run_process(const struct way *way, const char *program,
 
     for (size_t i = 0; i < BENCH_ARGS; i++)
         argv[i] = str_eq(way->argv[i], "{container}") ? container : way->argv[i];
-    return spawn(program, argv, -1, &pid) == 0 && waitpid(pid, &status, 0) == pid &&
-           status == 0;
+    return spawn(m->program, argv, -1, m->filter_fd, &pid) == 0 &&
+           waitpid(pid, &status, 0) == pid && status == 0;
 }
 
 static bool run_library(const struct measured *m)
@@ -71,8 +85,8 @@ double bench_once(const struct way *way, const struct measured *m,
                   const char *container)
 {
     int64_t start = clock_now_ns();
-    bool good = way->kind == BENCH_SPAWN ? run_process(way, m->program, container)
-                                         : run_library(m);
+    bool good =
+        way->kind == BENCH_SPAWN ? run_process(way, m, container) : run_library(m);
 
     return good ? clock_ms_between(start, clock_now_ns()) : -1;
 }
@@ -145,6 +159,15 @@ static double crowd_of(const struct way *way, const struct measured *m,
            clock_ms_between(start, clock_now_ns());
 }
 
+/* What a waiting one weighs is told of those at rest. */
+static void let_rest(const struct bench *b)
+{
+    for (size_t i = 0; i < bench_way_count; i++)
+        if (bench_ways[i].kind == BENCH_WARM && !b->at[i].absent[0])
+            (void)!vial_warm_ready(b->at[i].engine, b->at[i].request, READY_COUNT,
+                                   READY_MS, NULL);
+}
+
 void bench_crowd(struct bench *b, double seconds)
 {
     for (size_t k = 0; k < BENCH_CROWDS && seconds > 0; k++) {
@@ -159,6 +182,7 @@ void bench_crowd(struct bench *b, double seconds)
             row++;
         }
     }
+    let_rest(b);
 }
 
 /* A container that idles, for `docker exec`. */
@@ -174,7 +198,7 @@ static void start_container(struct bench *b)
     int status = 0;
 
     if (program && pipe2(ends, O_CLOEXEC) == 0 &&
-        spawn(program, argv, ends[1], &pid) == 0) {
+        spawn(program, argv, ends[1], -1, &pid) == 0) {
         ssize_t n = 0;
 
         (void)close(ends[1]);
@@ -237,10 +261,13 @@ static int prepare_way(struct bench *b, size_t i, struct vial_error *err)
     const struct way *way = &bench_ways[i];
     struct measured *m = &b->at[i];
 
+    m->filter_fd = way->filtered ? b->filter_fd : -1;
     m->ms = calloc(b->rounds, sizeof(double));
     if (!m->ms)
         return fail_memory(err);
-    if (way->container && !b->container[0])
+    if (way->filtered && b->filter_fd < 0)
+        (void)snprintf(m->absent, sizeof(m->absent), "no filter to give to it");
+    else if (way->container && !b->container[0])
         (void)snprintf(m->absent, sizeof(m->absent),
                        "no container engine with python:3.11-slim");
     else if (way->kind != BENCH_SPAWN)
@@ -262,6 +289,7 @@ int bench_prepare(struct bench *b, size_t rounds, struct vial_error *err)
                                                 .imports = imports };
 
     b->rounds = rounds;
+    b->filter_fd = bench_open_filter(NULL);
     b->at = calloc(bench_way_count, sizeof(*b->at));
     if (!b->at)
         return fail_memory(err);
@@ -284,7 +312,7 @@ static void stop_container(const struct bench *b)
     char *program = path_find_program("docker", PATH_SEARCH);
     pid_t pid = 0;
 
-    if (program && b->container[0] && spawn(program, argv, -1, &pid) == 0)
+    if (program && b->container[0] && spawn(program, argv, -1, -1, &pid) == 0)
         (void)waitpid(pid, NULL, 0);
     free(program);
 }
@@ -298,6 +326,7 @@ void bench_done(struct bench *b)
         vial_request_free(b->at[i].request);
     }
     free(b->at);
+    auto_fd_(&b->filter_fd);
     vial_engine_close(b->plain);
     vial_engine_close(b->warm);
     vial_engine_close(b->imported);

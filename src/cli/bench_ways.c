@@ -1,13 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/bench.h"
 
-/* Bubblewrap with the walls it has that vial has too. */
+/* Bubblewrap as it is often used. */
 #define BWRAP                                                                          \
     "bwrap", "--ro-bind", "/usr", "/usr", "--symlink", "usr/bin", "/bin", "--symlink", \
         "usr/lib", "/lib", "--symlink", "usr/lib64", "/lib64", "--proc", "/proc",      \
         "--dev", "/dev", "--tmpfs", "/tmp", "--tmpfs", "/work", "--chdir", "/work",    \
         "--unshare-all", "--die-with-parent", "--new-session", "--clearenv",           \
         "--cap-drop", "ALL"
+
+/* With all the walls it has that vial has too, and the files of /etc that vial shows.
+ */
+#define BWRAP_SAME                                                                     \
+    BWRAP, "--unshare-user", "--disable-userns", "--seccomp", BENCH_FILTER_FD,         \
+        "--hostname", "vial", "--ro-bind-try", "/etc/ld.so.cache", "/etc/ld.so.cache", \
+        "--ro-bind-try", "/etc/alternatives", "/etc/alternatives"
 
 #define NSJAIL  "nsjail", "-Mo", "-q", "--chroot", "/", "--"
 #define ISOLATE "isolate", "--silent", "--run", "--"
@@ -25,6 +32,8 @@
 const struct way bench_ways[] = {
     { "python", "bare", .crowd = true, .argv = { "python3", "-c", "pass" } },
     { "python", "bwrap", .crowd = true, .argv = { BWRAP, "python3", "-c", "pass" } },
+    { "python", "bwrap same", .crowd = true, .filtered = true,
+      .argv = { BWRAP_SAME, "python3", "-c", "pass" } },
     { "python", "nsjail", .argv = { NSJAIL, "/usr/bin/python3", "-c", "pass" } },
     { "python", "isolate", .argv = { ISOLATE, "/usr/bin/python3", "-c", "pass" } },
     { "python", "docker run", .container = true,

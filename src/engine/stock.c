@@ -200,12 +200,25 @@ static void note_refill(struct stock *s, double ms, uint64_t pss)
         s->pss_bytes = pss;
 }
 
+/* Now and then, and when those at rest are together: what they share weighs less for
+ * each, the more there are. */
+static bool is_worth_weighing(struct stock *s)
+{
+    int64_t now_ns = clock_now_ns();
+    bool rests = s->idle_count + 1 >= s->pool->target &&
+                 now_ns - s->weighed_ns > REST_MS * MS_NS;
+
+    if (rests)
+        s->weighed_ns = now_ns;
+    return rests || s->refills % WEIGH_EACH == 0;
+}
+
 static void refill(struct stock *s)
 {
     struct pool *p = s->pool;
     struct vial_error err = { 0 };
     struct ready r = { 0 };
-    bool weigh = s->refills % WEIGH_EACH == 0;
+    bool weigh = is_worth_weighing(s);
     bool ahead = s->prestarts && clock_now_ns() >= s->prestart_retry_ns;
     double ms = 0;
     uint64_t pss = 0;

@@ -44,6 +44,7 @@ struct stock {
     double refill_ms;      /* a moving average */
     double quick_ms;       /* about the quickest of late */
     uint64_t pss_bytes;    /* of a waiting one, as last weighed */
+    int64_t weighed_ns;    /* when, with as many as there are at rest */
     struct vial_error why; /* the last failure */
 };
 
