@@ -164,7 +164,7 @@ static void let_rest(const struct bench *b)
 {
     for (size_t i = 0; i < bench_way_count; i++)
         if (bench_ways[i].kind == BENCH_WARM && !b->at[i].absent[0])
-            (void)!vial_warm_ready(b->at[i].engine, b->at[i].request, READY_COUNT,
+            (void)!vial_warm_ready(b->at[i].engine, b->at[i].request, 2 * READY_COUNT,
                                    READY_MS, NULL);
 }
 
