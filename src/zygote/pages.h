@@ -15,8 +15,7 @@
 
 #define PAGES_MAX 2048u /* ranges */
 #define PAGES_AROUND                                                                   \
-    (UINT64_C(64) << 10) /* what the kernel maps with one of a file                    \
-                          */
+    (UINT64_C(64) << 10) /* the kernel maps so much of a file at once */
 #define PAGES_HUGE (UINT64_C(2) << 20)
 
 #ifndef MADV_COLLAPSE

@@ -111,10 +111,9 @@ struct script_report {
 /* Room for so many steps and bytes of text, used or not: what is not touched costs
  * nothing. NULL: no memory. */
 struct script *script_new(size_t steps, size_t text, bool sharing);
-/* Appends a zeroed step and returns it; a scratch one after a failure. */
 /* Other descriptors in place of those that OP_CLOSE, OP_STREAM and OP_EXEC name. */
 void script_rebind(struct script *s, int close_fd, int stream_fd, int exec_fd);
-
+/* Appends a zeroed step and returns it; a scratch one after a failure. */
 struct step *script_add(struct script *s, enum step_op op);
 /* The same with what most steps have. */
 struct step *script_path(struct script *s, enum step_op op, const char *a,
