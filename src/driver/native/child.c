@@ -288,7 +288,7 @@ static long make_twin(struct walk *w)
     static const int32_t number = TWIN_PID;
     struct clone_args args = { .flags = CLONE_VM | CLONE_FILES | CLONE_FS,
                                .set_tid = (uint64_t)(uintptr_t)&number,
-                               .set_tid_size = 1,
+                               .set_tid_size = w->script->own_pids,
                                .stack = (uint64_t)(uintptr_t)w->script->twin_stack,
                                .stack_size = RAW_STACK };
 

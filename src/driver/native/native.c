@@ -445,6 +445,7 @@ static int begin(struct native *n, const struct plan *plan, struct script *scrip
     if (launch_prepare(l, guest_fd, err) < 0)
         return -1;
     script->unhurried = n->supplies != NULL;
+    script->own_pids = !weaken("pid");
     if (script->whole)
         script_rebind(script, l->control[0], l->stream[1], l->exec_fd);
     else

@@ -93,6 +93,7 @@ struct script {
     size_t text_len, text_cap;
     bool failed;    /* sticky: no room */
     bool unhurried; /* nobody waits for it */
+    bool own_pids;  /* numbers of processes are the vessel's own, always but in tests */
     bool sharing;   /* the child lives in our memory, on STACK */
     struct step scratch;
     _Alignas(16) unsigned char stack[RAW_STACK];      /* the child's */
