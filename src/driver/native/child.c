@@ -287,11 +287,13 @@ static long make_twin(struct walk *w)
      * number is out of the way: programs begin to count at 2, had we a twin or not. */
     static const int32_t number = TWIN_PID;
     struct clone_args args = { .flags = CLONE_VM | CLONE_FILES | CLONE_FS,
-                               .set_tid = (uint64_t)(uintptr_t)&number,
-                               .set_tid_size = w->script->own_pids,
                                .stack = (uint64_t)(uintptr_t)w->script->twin_stack,
                                .stack_size = RAW_STACK };
 
+    if (w->script->own_pids) {
+        args.set_tid = (uint64_t)(uintptr_t)&number;
+        args.set_tid_size = 1;
+    }
     w->twin_pid = raw_clone(&args, walk_as_twin, w);
     return w->twin_pid;
 }
