@@ -35,7 +35,6 @@ struct cgroup {
     int error;     /* a fault that does not mean "not here": nothing may go on */
     bool borrowed; /* each base_fd is somebody else's */
     int counter_fds[CGROUP_COUNTERS]; /* v1: where it is held; owned, or -1 */
-    uint64_t left_bytes;              /* v1: counted before anything was in it */
     char name[128];
     char why[160];
 };

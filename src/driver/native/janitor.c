@@ -71,19 +71,13 @@ static bool remove_from(int base_fd, const char *name)
     return raw_call(SYS_unlinkat, base_fd, ARG(name), AT_REMOVEDIR, 0, 0) != -EBUSY;
 }
 
-static void remove_groups(const char *name)
+static bool remove_one(const char *name)
 {
-    const struct timespec pause = { .tv_nsec = RETRY_NS };
+    bool gone = true;
 
-    for (int tries = 0; tries < RETRY_COUNT; tries++) {
-        bool gone = true;
-
-        for (int i = 0; i < CGROUP_DIRS; i++)
-            gone = remove_from(BASE_FD + i, name) && gone;
-        if (gone)
-            return;
-        (void)raw_call(SYS_nanosleep, ARG(&pause), 0, 0, 0, 0);
-    }
+    for (int i = 0; i < CGROUP_DIRS; i++)
+        gone = remove_from(BASE_FD + i, name) && gone;
+    return gone;
 }
 
 static bool begins(const char *name, const char *with)
@@ -182,19 +176,22 @@ static bool remove_all_from(int base_fd, const char *prefix)
     return none;
 }
 
-static void remove_all(const char *prefix)
+static bool remove_all(const char *prefix)
+{
+    bool none = true;
+
+    for (int i = 0; i < CGROUP_DIRS; i++)
+        none = remove_all_from(BASE_FD + i, prefix) && none;
+    return none;
+}
+
+/* Who was killed may be on its way out still. */
+static void remove_groups(bool remove(const char *name), const char *name)
 {
     const struct timespec pause = { .tv_nsec = RETRY_NS };
 
-    for (int tries = 0; tries < RETRY_COUNT; tries++) {
-        bool none = true;
-
-        for (int i = 0; i < CGROUP_DIRS; i++)
-            none = remove_all_from(BASE_FD + i, prefix) && none;
-        if (none)
-            return;
+    for (int tries = 0; tries < RETRY_COUNT && !remove(name); tries++)
         (void)raw_call(SYS_nanosleep, ARG(&pause), 0, 0, 0, 0);
-    }
 }
 
 static void wait_for_guest(void)
@@ -215,11 +212,11 @@ static void run(void *arg)
     if (keep_only(room->fds) && raw_call(SYS_chdir, ARG("/"), 0, 0, 0, 0) == 0) {
         wait_for_leash();
         if (room->for_all) {
-            remove_all(room->name);
+            remove_groups(remove_all, room->name);
         } else {
             (void)raw_call(SYS_pidfd_send_signal, GUEST_FD, SIGKILL, 0, 0, 0);
             wait_for_guest();
-            remove_groups(room->name);
+            remove_groups(remove_one, room->name);
         }
     }
     for (;;)

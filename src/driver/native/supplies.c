@@ -19,7 +19,8 @@ static void open_base(struct supplies *s)
         return;
     }
     (void)cgroup_sweep(&s->base, ~0u);
-    janitor_start_for_all(&s->janitor, &s->base);
+    if (s->base.kind == CGROUP_V1) /* of v2 each vessel makes its own */
+        janitor_start_for_all(&s->janitor, &s->base);
 }
 
 struct supplies *supplies_open(int guest_fd)
