@@ -83,7 +83,9 @@ void adopt_take(struct guest *g, pid_t pid, int fd)
     if (g->pid1) /* else /proc may show other numbers */
         g->adopted.name_fd = open(path, O_RDONLY | O_CLOEXEC);
     pack_raw(&g->adopted.message, nothing, sizeof nothing);
-    if (!send_pipes(g))
+    /* One that was killed, and reaped when nobody knew it yet, would be waited for
+     * without end: its maker may hold the other end of its socket a little longer. */
+    if (!send_pipes(g) || (g->pid1 && g->adopted.name_fd < 0))
         forget(g);
 }
 
