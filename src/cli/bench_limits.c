@@ -17,6 +17,7 @@
 #include "base/auto.h"
 #include "base/fail.h"
 #include "base/io.h"
+#include "base/owner.h"
 
 #define MOUNT    "/sys/fs/cgroup"
 #define TRIES    2000 /* the last of a group may need a moment to be gone */
@@ -154,11 +155,14 @@ static int make_one(int base_fd, const char *name, const struct hierarchy *h)
 int bench_group_make(const struct bench_limits *l, struct bench_group *g)
 {
     static atomic_uint serial; /* many clients make groups at once */
+    char id[24];
     int rc = 0;
 
     *g = (struct bench_group){ .join_fd = { -1, -1, -1, -1 } };
-    (void)snprintf(g->name, sizeof g->name, "bench-%d-%u", (int)getpid(),
-                   atomic_fetch_add(&serial, 1));
+    (void)snprintf(id, sizeof id, "bench-%u", atomic_fetch_add(&serial, 1));
+    /* Were we killed, the next vial tidies up as after itself. */
+    if (owner_name(id, g->name, sizeof g->name) < 0)
+        return -ENAMETOOLONG;
     for (size_t i = 0; i < BENCH_GROUPS && rc >= 0; i++) {
         if (l->base_fd[i] < 0)
             continue;

@@ -24,7 +24,7 @@ struct bench_limits {
     }
 
 struct bench_group {
-    char name[48];
+    char name[96];
     int join_fd[BENCH_GROUPS]; /* whoever writes "0" there is in; or -1 */
 };
 
