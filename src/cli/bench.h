@@ -56,7 +56,7 @@ struct measured {
     struct vial_keep *keep;     /* of BENCH_KEPT */
     int filter_fd; /* of those that are the same; owned by the bench, or -1 */
     const struct strv *walls;
-    const struct bench_limits *limits;
+    struct bench_limits *limits;
     double *ms; /* one per round, sorted at the end */
     size_t count;
     char absent[160]; /* why it was not measured; "" */

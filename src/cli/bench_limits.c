@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/magic.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -120,7 +119,6 @@ void bench_limits_close(struct bench_limits *l)
 {
     for (size_t i = 0; i < BENCH_GROUPS; i++)
         auto_fd_(&l->base_fd[i]);
-    *l = (struct bench_limits)BENCH_LIMITS_NONE;
 }
 
 static int set_limits(int dir_fd, const struct hierarchy *h)
@@ -152,14 +150,13 @@ static int make_one(int base_fd, const char *name, const struct hierarchy *h)
     return rc == -1 ? -errno : rc;
 }
 
-int bench_group_make(const struct bench_limits *l, struct bench_group *g)
+int bench_group_make(struct bench_limits *l, struct bench_group *g)
 {
-    static atomic_uint serial; /* many clients make groups at once */
     char id[24];
     int rc = 0;
 
     *g = (struct bench_group){ .join_fd = { -1, -1, -1, -1 } };
-    (void)snprintf(id, sizeof id, "bench-%u", atomic_fetch_add(&serial, 1));
+    (void)snprintf(id, sizeof id, "bench-%u", atomic_fetch_add(&l->made, 1));
     /* Were we killed, the next vial tidies up as after itself. */
     if (owner_name(id, g->name, sizeof g->name) < 0)
         return -ENAMETOOLONG;

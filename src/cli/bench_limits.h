@@ -10,12 +10,15 @@
  *   -> bench_limits_close
  */
 
+#include <stdatomic.h>
+
 #include "vial/error.h"
 
 #define BENCH_GROUPS 4
 
 struct bench_limits {
     int base_fd[BENCH_GROUPS]; /* where groups are made; -1: not there */
+    atomic_uint made;          /* by many clients at once */
 };
 
 #define BENCH_LIMITS_NONE                                                              \
@@ -30,7 +33,7 @@ struct bench_group {
 
 int bench_limits_open(struct bench_limits *l, struct vial_error *err);
 void bench_limits_close(struct bench_limits *l);
-int bench_group_make(const struct bench_limits *l, struct bench_group *g);
+int bench_group_make(struct bench_limits *l, struct bench_group *g);
 /* Once its processes have ended. */
 void bench_group_remove(const struct bench_limits *l, struct bench_group *g);
 
