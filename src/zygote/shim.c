@@ -217,7 +217,8 @@ static FILE *file_of(const char *text)
 }
 
 /* The life of a child, in the zygote's own place, with a program of ours. */
-static _Noreturn void rehearse(struct python *py, int lesson_fd, uint8_t *bytes)
+static _Noreturn void rehearse(struct python *py, int lesson_fd, uint8_t *bytes,
+                               pid_t zygote)
 {
     const struct lesson lesson = { py, lesson_fd };
     static const char program[] = "x = [str(i) for i in range(99)]\nprint(len(x))\n";
@@ -226,6 +227,9 @@ static _Noreturn void rehearse(struct python *py, int lesson_fd, uint8_t *bytes)
     struct exec_message m = { .argv = argv, .env = environ, .stdin_closed = 1 };
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
+    /* It waits at its end to be looked at; nobody would come. */
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != zygote)
+        _exit(1);
     if (null < 0 || dup2(null, 1) < 0 || dup2(null, 2) < 0 || pass_on(&m, bytes) < 0)
         _exit(1);
     python_hatched(py);
@@ -241,6 +245,7 @@ static void learn(struct python *py, struct pages *pages, uint8_t *bytes)
 {
     uint8_t works = 0;
     int ends[2];
+    pid_t zygote = getpid();
     pid_t pid = 0;
 
     if (pipe2(ends, O_CLOEXEC) < 0)
@@ -248,7 +253,7 @@ static void learn(struct python *py, struct pages *pages, uint8_t *bytes)
     python_before_fork(py);
     pid = fork();
     if (pid == 0)
-        rehearse(py, ends[1], bytes);
+        rehearse(py, ends[1], bytes, zygote);
     python_forked(py);
     (void)close(ends[1]);
     if (pid > 0 && read(ends[0], &works, sizeof works) == (ssize_t)sizeof works)

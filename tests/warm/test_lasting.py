@@ -159,6 +159,29 @@ def test_service_is_warm_again_by_itself_after_its_zygote_was_killed():
         print("warm again after", ["%.0f ms" % (t * 1000) for t in took])
 
 
+def caught_learning(end):
+    """A zygote that has a child of its own, and that child."""
+    while time.monotonic() < end:
+        for zygote in of_kind("zygote"):
+            for child in children(zygote):
+                return zygote, child
+    return None, None
+
+
+def test_a_zygote_killed_while_it_learns_leaves_no_child():
+    with binding.Engine({"target": 1}) as engine:
+        engine.ready({"language": "python", "code": ""}, 1)
+        os.kill(of_kind("zygote")[0], signal.SIGKILL)
+        asking = Load(engine, 1) # or nobody would want another
+        try:
+            zygote, child = caught_learning(time.monotonic() + 30)
+            assert zygote
+            os.kill(zygote, signal.SIGKILL)
+            wait_until(lambda: "main.py" not in read("/proc/%d/cmdline" % child))
+        finally:
+            asking.end()
+
+
 def test_a_killed_owner_leaves_nothing():
     program = ("import sys; sys.path.insert(0, %r)\nimport binding, test_lasting\n"
                "e = binding.Engine({'target': 4})\n"
