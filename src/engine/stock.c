@@ -8,6 +8,7 @@
 #include "base/fail.h"
 #include "base/thread.h"
 #include "driver/weigh.h"
+#include "engine/descriptors.h"
 #include "engine/prestart.h"
 
 #define LACKING      3 /* as many, and another thread helps */
@@ -67,15 +68,42 @@ static uint64_t weight(const struct stock *s)
     return s->pss_bytes ? s->pss_bytes : WEIGHED;
 }
 
-bool stock_has_room(const struct stock *s)
+/* All vessels of a pool that exist: those that are in use, or not yet destroyed, hold
+ * descriptors as well. */
+static unsigned count_held(const struct pool *p, unsigned *making)
+{
+    unsigned held = 0;
+
+    *making = 0;
+    for (unsigned i = 0; i < p->stock_count; i++) {
+        held += p->stocks[i]->idle_count + p->stocks[i]->making +
+                atomic_load(&p->stocks[i]->users);
+        *making += p->stocks[i]->making;
+    }
+    return held;
+}
+
+const char *stock_lacks(const struct stock *s)
 {
     const struct pool *p = s->pool;
     uint64_t total = weight(s);
+    unsigned making = 0;
+    unsigned held = count_held(p, &making);
 
     for (unsigned i = 0; i < p->stock_count; i++)
         total +=
             (p->stocks[i]->idle_count + p->stocks[i]->making) * weight(p->stocks[i]);
-    return total <= p->memory_bytes;
+    if (total > p->memory_bytes)
+        return "memory";
+    return descriptors_allow(held, making) ? NULL : "descriptors";
+}
+
+/* The caller needs them more. */
+static bool is_too_much(const struct stock *s)
+{
+    unsigned making = 0;
+
+    return s->idle_count > 0 && descriptors_are_short(count_held(s->pool, &making));
 }
 
 /* Lets go of the lock meanwhile. */
@@ -252,7 +280,7 @@ static void refill(struct stock *s)
 static bool can_refill(const struct stock *s, unsigned want)
 {
     return s->idle_count + s->making < want + s->queue.count &&
-           clock_now_ns() >= s->retry_ns && stock_has_room(s);
+           clock_now_ns() >= s->retry_ns && !stock_lacks(s);
 }
 
 static void *help(void *context)
@@ -314,6 +342,8 @@ static void be_patient(struct stock *s)
 
 static void rest(struct stock *s)
 {
+    if (s->queue.first && s->making == 0 && stock_lacks(s))
+        queue_dismiss(&s->queue); /* they would wait in vain */
     thread_wait(&s->changed, &s->pool->lock, s->peak > 0 ? TICK_MS : REST_MS);
 }
 
@@ -348,7 +378,7 @@ void *stock_work(void *context)
         } else if (can_refill(s, want)) {
             call_help(s, want);
             refill(s);
-        } else if (s->idle_count > want + (want ? SLACK : 0)) {
+        } else if (s->idle_count > want + (want ? SLACK : 0) || is_too_much(s)) {
             give_up(s, 0);
         } else {
             rest(s);
