@@ -145,7 +145,7 @@ static bool is_worth_waiting(const struct stock *s)
 {
     double each_ms = s->quick_ms / (s->helpers + 1);
 
-    return nursery_is_alive(&s->nursery) && s->quick_ms > 0 && s->pause_ms == 0 &&
+    return nursery_is_alive(&s->nursery) && s->quick_ms > 0 && s->pause.ms == 0 &&
            !s->ended && (s->making > 0 || !stock_lacks(s)) &&
            each_ms * (s->queue.count + 1) < QUEUE_MS;
 }

@@ -18,8 +18,7 @@
 #define REST_MS      1000
 #define FADE         0.97 /* of the peak, each tick: half of it after 2.3 s */
 #define FADED        0.5
-#define PAUSE_MS     100 /* after the first failure; doubles with each */
-#define PAUSE_MAX    5000
+#define PRESTART_MS  5000 /* after an interpreter that could not be started ahead */
 #define SLOWER       1.01 /* of the quickest refill, with each that is not */
 #define SLACK        2    /* more than wanted before any is given up */
 #define WEIGHED      (UINT64_C(4) << 20) /* taken for a vessel's size until it is known */
@@ -127,12 +126,6 @@ static void bury_dead(struct stock *s)
     }
 }
 
-static int64_t longer(int64_t pause_ms)
-{
-    pause_ms = pause_ms ? pause_ms * 2 : PAUSE_MS;
-    return pause_ms < PAUSE_MAX ? pause_ms : PAUSE_MAX;
-}
-
 static struct nursery_needs needs_of(const struct stock *s)
 {
     const struct vial_engine *e = s->pool->engine;
@@ -157,7 +150,7 @@ static void dismiss(struct stock *s)
 static void put_off_prestart(struct stock *s)
 {
     (void)pthread_mutex_lock(&s->pool->lock);
-    s->prestart_retry_ns = clock_now_ns() + PAUSE_MAX * MS_NS;
+    s->prestart_retry_ns = clock_now_ns() + PRESTART_MS * MS_NS;
     (void)pthread_mutex_unlock(&s->pool->lock);
 }
 
@@ -212,14 +205,13 @@ static void note_failure(struct stock *s, const struct vial_error *err)
 {
     s->failures++;
     s->why = *err;
-    s->pause_ms = longer(s->pause_ms);
-    s->retry_ns = clock_now_ns() + s->pause_ms * MS_NS;
+    pause_begin(&s->pause);
 }
 
 static void note_refill(struct stock *s, double ms, uint64_t pss)
 {
     s->refills++;
-    s->pause_ms = 0;
+    pause_forget(&s->pause);
     if (ms > 0) {
         s->refill_ms = s->refill_ms > 0 ? s->refill_ms * 0.9 + ms * 0.1 : ms;
         s->quick_ms = s->quick_ms > 0 && s->quick_ms < ms ? s->quick_ms * SLOWER : ms;
@@ -280,7 +272,7 @@ static void refill(struct stock *s)
 static bool can_refill(const struct stock *s, unsigned want)
 {
     return s->idle_count + s->making < want + s->queue.count &&
-           clock_now_ns() >= s->retry_ns && !stock_lacks(s);
+           pause_is_over(&s->pause) && !stock_lacks(s);
 }
 
 static void *help(void *context)
