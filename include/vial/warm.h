@@ -16,6 +16,11 @@
  *
  * What is kept ready follows what is asked for: shapes of plans that come again
  * get a stock of their own, which grows with their rate and shrinks when idle.
+ *
+ * Each vessel that waits holds descriptors of this process (nine, where it is native).
+ * Beyond a quarter of RLIMIT_NOFILE's soft value another is opened only while half of
+ * it is free, and some are given up when less than a quarter is; who wants many must
+ * raise it first. The library does not.
  */
 
 #include "vial/engine.h"
@@ -46,15 +51,17 @@ VIAL_API VIAL_MUST_CHECK int vial_engine_warm(struct vial_engine *engine,
                                               struct vial_error *err);
 
 /* Keeps COUNT vessels ready for requests like REQ from now on, and waits until so
- * many do, at most TIMEOUT_MS (0: does not wait). -1 when they do not, or when no
- * vessel can wait for such a request: VIAL-UNSUPPORTED. */
+ * many do, at most TIMEOUT_MS (0: does not wait). -1 when they do not, at once when
+ * there are too few descriptors for them: VIAL-BUSY; or when no vessel can wait for
+ * such a request: VIAL-UNSUPPORTED. */
 VIAL_API VIAL_MUST_CHECK int vial_warm_ready(struct vial_engine *engine,
                                              const struct vial_request *req,
                                              unsigned count, unsigned timeout_ms,
                                              struct vial_error *err);
 
-/* Per shape: idle, taken, missed, refills, what a refill and a waiting vessel
- * cost. malloc'ed JSON text in *JSON. */
+/* Per shape: idle, taken, missed, refills, what a refill and a waiting vessel cost, and
+ * what it lacks ("memory", "descriptors") to have as many as it wants. malloc'ed JSON
+ * text in *JSON. */
 VIAL_API VIAL_MUST_CHECK int vial_warm_report(struct vial_engine *engine, char **json,
                                               struct vial_error *err);
 

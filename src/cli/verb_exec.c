@@ -190,6 +190,8 @@ static void start_feeding(struct feeding *f, const struct followed *to,
 
     f->daemon = to->daemon;
     (void)snprintf(f->target, sizeof(f->target), "%s/%s", target, what);
+    /* Not base/thread.h's: one that reads a terminal in the background must be stopped,
+     * and we with it, so that its signals are not blocked. */
     if (pthread_create(&thread, NULL, run, f) == 0)
         (void)pthread_detach(thread);
 }

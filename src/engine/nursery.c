@@ -3,25 +3,12 @@
 
 #include <stdlib.h>
 
-#include "base/clock.h"
 #include "base/fail.h"
-
-#define PAUSE_MS  100 /* after the first failure; doubles with each */
-#define PAUSE_MAX 5000
-#define MS_NS     INT64_C(1000000)
 
 void nursery_init(struct nursery *n)
 {
     *n = (struct nursery){ 0 };
     (void)pthread_mutex_init(&n->lock, NULL);
-}
-
-static void put_off(struct nursery *n)
-{
-    n->pause_ms = n->pause_ms ? n->pause_ms * 2 : PAUSE_MS;
-    if (n->pause_ms > PAUSE_MAX)
-        n->pause_ms = PAUSE_MAX;
-    n->retry_ns = clock_now_ns() + n->pause_ms * MS_NS;
 }
 
 static struct nurse *start(const struct nursery_needs *needs, struct vial_error *err)
@@ -45,13 +32,13 @@ static struct nurse *start(const struct nursery_needs *needs, struct vial_error 
 static void have(struct nursery *n, const struct nursery_needs *needs,
                  struct vial_error *err)
 {
-    if (n->nurse || clock_now_ns() < n->retry_ns)
+    if (n->nurse || !pause_is_over(&n->pause))
         return;
     n->nurse = start(needs, err);
     if (n->nurse)
         (void)atomic_fetch_add(&n->zygotes, 1);
     else
-        put_off(n);
+        pause_begin(&n->pause);
 }
 
 void nursery_have(struct nursery *n, const struct nursery_needs *needs,
@@ -79,7 +66,7 @@ static void let_go(struct nursery *n, struct nurse *nurse, bool failed)
     (void)pthread_mutex_lock(&n->lock);
     nurse->users--;
     if (!failed) {
-        n->pause_ms = 0;
+        pause_forget(&n->pause);
     } else if (n->nurse == nurse) {
         n->nurse = NULL;
         nurse->users--;
@@ -112,7 +99,7 @@ int nursery_hatch(struct nursery *n, const struct nursery_needs *needs, struct r
 void nursery_put_off(struct nursery *n)
 {
     (void)pthread_mutex_lock(&n->lock);
-    put_off(n);
+    pause_begin(&n->pause);
     (void)pthread_mutex_unlock(&n->lock);
 }
 

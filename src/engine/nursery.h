@@ -13,6 +13,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "engine/pause.h"
 #include "engine/ready.h"
 
 /* One zygote; whoever lets go of it last closes it. */
@@ -26,7 +27,7 @@ struct nursery {
     pthread_mutex_t lock; /* never with the pool's held */
     struct nurse *_Atomic nurse;
     atomic_uint zygotes; /* ever started */
-    int64_t retry_ns, pause_ms;
+    struct pause pause;  /* after a failure */
 };
 
 /* What is needed to start one. */

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/fail.h"
 #include "base/thread.h"
+#include "engine/descriptors.h"
 #include "engine/shape.h"
 #include "engine/stock.h"
 #include "model/build.h"
@@ -61,7 +62,7 @@ static void forget_ended(struct pool *p)
     for (unsigned i = p->stock_count; i-- > 0;) {
         struct stock *s = p->stocks[i];
 
-        if (!s->ended || atomic_load(&s->users) > 0)
+        if (!s->ended || s->asking > 0 || atomic_load(&s->users) > 0)
             continue;
         stock_free(s);
         p->stocks[i] = p->stocks[--p->stock_count];
@@ -144,8 +145,8 @@ static bool is_worth_waiting(const struct stock *s)
 {
     double each_ms = s->quick_ms / (s->helpers + 1);
 
-    return nursery_is_alive(&s->nursery) && s->quick_ms > 0 && s->pause_ms == 0 &&
-           !s->ended && (s->making > 0 || stock_has_room(s)) &&
+    return nursery_is_alive(&s->nursery) && s->quick_ms > 0 && s->pause.ms == 0 &&
+           !s->ended && (s->making > 0 || !stock_lacks(s)) &&
            each_ms * (s->queue.count + 1) < QUEUE_MS;
 }
 
@@ -178,12 +179,12 @@ static bool pop(struct pool *p, const struct driver *driver, const struct plan *
     }
     if (own) {
         note_demand(own);
-        (void)atomic_fetch_add(&own->users, 1); /* while we wait, it could end */
+        own->asking++; /* while we wait, it could end */
     }
     got = s && pop_or_wait(p, s, out);
     if (own) {
         own->missed += !got;
-        (void)atomic_fetch_sub(&own->users, 1);
+        own->asking--;
     }
     *from = s;
     return got;
@@ -264,6 +265,39 @@ void pool_destroy(struct pool *p, struct stock *from, struct vessel *v)
     reaper_give(&p->reaper, v, from);
 }
 
+static bool lacks_descriptors(const struct stock *s)
+{
+    const char *what = stock_lacks(s);
+
+    return what && strcmp(what, "descriptors") == 0;
+}
+
+/* Nothing of the pool's own is under way that could give some back. */
+static bool is_stuck(const struct pool *p, const struct stock *s)
+{
+    for (unsigned i = 0; i < p->stock_count; i++)
+        if (p->stocks[i]->making > 0 || atomic_load(&p->stocks[i]->users) > 0)
+            return false;
+    return lacks_descriptors(s);
+}
+
+static int fail_waiting(const struct stock *s, unsigned count, struct vial_error *err)
+{
+    struct descriptors d = descriptors_now();
+
+    if (lacks_descriptors(s)) {
+        (void)fail(err, VIAL_E_BUSY,
+                   "%u of %u vessels wait: %u of this process's %u descriptors are "
+                   "open, and another vessel would not leave it half of them",
+                   s->idle_count, count, d.open, d.limit);
+        return fail_remedy(err, "raise the soft limit of open files (ulimit -n)");
+    }
+    if (!s->why.code[0])
+        return fail(err, VIAL_E_BUSY, "%u of %u vessels wait", s->idle_count, count);
+    *err = s->why;
+    return -1;
+}
+
 static int wait_for(struct pool *p, const struct stock *s, unsigned count,
                     int64_t timeout_ms, struct vial_error *err)
 {
@@ -272,14 +306,8 @@ static int wait_for(struct pool *p, const struct stock *s, unsigned count,
     while (s->idle_count < count) {
         int64_t left_ms = (until_ns - clock_now_ns()) / MS_NS;
 
-        if (left_ms <= 0) {
-            if (s->why.code[0])
-                *err = s->why;
-            else
-                (void)fail(err, VIAL_E_BUSY, "%u of %u vessels wait", s->idle_count,
-                           count);
-            return -1;
-        }
+        if (left_ms <= 0 || is_stuck(p, s))
+            return fail_waiting(s, count, err);
         thread_wait(&p->changed, &p->lock, left_ms);
     }
     return 0;
@@ -397,43 +425,4 @@ void pool_close(struct pool *p)
     (void)pthread_mutex_destroy(&p->lock);
     (void)pthread_cond_destroy(&p->changed);
     free(p);
-}
-
-static json_t *stock_json(const struct stock *s)
-{
-    const struct limits *l = &s->plan->limits;
-
-    return json_pack(
-        "{s:s, s:s?, s:s?, s:I, s:i, s:b, s:b, s:b, s:i, s:i, s:I, s:I, s:I, s:I, s:I, s:f, s:I, s:i, "
-        "s:s?}",
-        "driver", s->driver->name, "language", s->plan->language, "image",
-        s->plan->image, "memory_bytes", (json_int_t)l->memory_bytes, "pids",
-        (int)l->pids, "hatches", s->hatches, "prestarts", s->prestarts, "zygote",
-        nursery_is_alive(&s->nursery), "wanted", (int)stock_wanted(s), "idle",
-        (int)s->idle_count, "taken", (json_int_t)s->taken, "missed",
-        (json_int_t)s->missed, "lost", (json_int_t)s->lost, "refills",
-        (json_int_t)s->refills, "failures", (json_int_t)s->failures, "refill_ms",
-        s->refill_ms, "pss_bytes", (json_int_t)s->pss_bytes, "zygotes",
-        (int)s->nursery.zygotes, "error", s->why.code[0] ? s->why.message : NULL);
-}
-
-json_t *pool_json(struct pool *p)
-{
-    json_t *list = json_array();
-    json_t *all = NULL;
-    uint64_t bytes = 0;
-
-    lock(p);
-    for (unsigned i = 0; i < p->stock_count; i++) {
-        const struct stock *s = p->stocks[i];
-
-        bytes += s->idle_count * s->pss_bytes;
-        if (!s->ended)
-            (void)json_array_append_new(list, stock_json(s));
-    }
-    all = json_pack("{s:I, s:I, s:I, s:o}", "idle_bytes", (json_int_t)bytes,
-                    "memory_bytes", (json_int_t)p->memory_bytes, "unfit",
-                    (json_int_t)p->unfit, "shapes", list);
-    unlock(p);
-    return all;
 }

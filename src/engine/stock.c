@@ -8,6 +8,7 @@
 #include "base/fail.h"
 #include "base/thread.h"
 #include "driver/weigh.h"
+#include "engine/descriptors.h"
 #include "engine/prestart.h"
 
 #define LACKING      3 /* as many, and another thread helps */
@@ -17,8 +18,7 @@
 #define REST_MS      1000
 #define FADE         0.97 /* of the peak, each tick: half of it after 2.3 s */
 #define FADED        0.5
-#define PAUSE_MS     100 /* after the first failure; doubles with each */
-#define PAUSE_MAX    5000
+#define PRESTART_MS  5000 /* after an interpreter that could not be started ahead */
 #define SLOWER       1.01 /* of the quickest refill, with each that is not */
 #define SLACK        2    /* more than wanted before any is given up */
 #define WEIGHED      (UINT64_C(4) << 20) /* taken for a vessel's size until it is known */
@@ -67,15 +67,42 @@ static uint64_t weight(const struct stock *s)
     return s->pss_bytes ? s->pss_bytes : WEIGHED;
 }
 
-bool stock_has_room(const struct stock *s)
+/* All vessels of a pool that exist: those that are in use, or not yet destroyed, hold
+ * descriptors as well. */
+static unsigned count_held(const struct pool *p, unsigned *making)
+{
+    unsigned held = 0;
+
+    *making = 0;
+    for (unsigned i = 0; i < p->stock_count; i++) {
+        held += p->stocks[i]->idle_count + p->stocks[i]->making +
+                atomic_load(&p->stocks[i]->users);
+        *making += p->stocks[i]->making;
+    }
+    return held;
+}
+
+const char *stock_lacks(const struct stock *s)
 {
     const struct pool *p = s->pool;
     uint64_t total = weight(s);
+    unsigned making = 0;
+    unsigned held = count_held(p, &making);
 
     for (unsigned i = 0; i < p->stock_count; i++)
         total +=
             (p->stocks[i]->idle_count + p->stocks[i]->making) * weight(p->stocks[i]);
-    return total <= p->memory_bytes;
+    if (total > p->memory_bytes)
+        return "memory";
+    return descriptors_allow(held, making) ? NULL : "descriptors";
+}
+
+/* The caller needs them more. */
+static bool is_too_much(const struct stock *s)
+{
+    unsigned making = 0;
+
+    return s->idle_count > 0 && descriptors_are_short(count_held(s->pool, &making));
 }
 
 /* Lets go of the lock meanwhile. */
@@ -97,12 +124,6 @@ static void bury_dead(struct stock *s)
         s->lost++;
         give_up(s, i);
     }
-}
-
-static int64_t longer(int64_t pause_ms)
-{
-    pause_ms = pause_ms ? pause_ms * 2 : PAUSE_MS;
-    return pause_ms < PAUSE_MAX ? pause_ms : PAUSE_MAX;
 }
 
 static struct nursery_needs needs_of(const struct stock *s)
@@ -129,7 +150,7 @@ static void dismiss(struct stock *s)
 static void put_off_prestart(struct stock *s)
 {
     (void)pthread_mutex_lock(&s->pool->lock);
-    s->prestart_retry_ns = clock_now_ns() + PAUSE_MAX * MS_NS;
+    s->prestart_retry_ns = clock_now_ns() + PRESTART_MS * MS_NS;
     (void)pthread_mutex_unlock(&s->pool->lock);
 }
 
@@ -184,14 +205,13 @@ static void note_failure(struct stock *s, const struct vial_error *err)
 {
     s->failures++;
     s->why = *err;
-    s->pause_ms = longer(s->pause_ms);
-    s->retry_ns = clock_now_ns() + s->pause_ms * MS_NS;
+    pause_begin(&s->pause);
 }
 
 static void note_refill(struct stock *s, double ms, uint64_t pss)
 {
     s->refills++;
-    s->pause_ms = 0;
+    pause_forget(&s->pause);
     if (ms > 0) {
         s->refill_ms = s->refill_ms > 0 ? s->refill_ms * 0.9 + ms * 0.1 : ms;
         s->quick_ms = s->quick_ms > 0 && s->quick_ms < ms ? s->quick_ms * SLOWER : ms;
@@ -252,7 +272,7 @@ static void refill(struct stock *s)
 static bool can_refill(const struct stock *s, unsigned want)
 {
     return s->idle_count + s->making < want + s->queue.count &&
-           clock_now_ns() >= s->retry_ns && stock_has_room(s);
+           pause_is_over(&s->pause) && !stock_lacks(s);
 }
 
 static void *help(void *context)
@@ -314,6 +334,8 @@ static void be_patient(struct stock *s)
 
 static void rest(struct stock *s)
 {
+    if (s->queue.first && s->making == 0 && stock_lacks(s))
+        queue_dismiss(&s->queue); /* they would wait in vain */
     thread_wait(&s->changed, &s->pool->lock, s->peak > 0 ? TICK_MS : REST_MS);
 }
 
@@ -348,7 +370,7 @@ void *stock_work(void *context)
         } else if (can_refill(s, want)) {
             call_help(s, want);
             refill(s);
-        } else if (s->idle_count > want + (want ? SLACK : 0)) {
+        } else if (s->idle_count > want + (want ? SLACK : 0) || is_too_much(s)) {
             give_up(s, 0);
         } else {
             rest(s);

@@ -28,16 +28,17 @@ struct stock {
     pthread_cond_t changed; /* for its thread */
     struct ready *idle;     /* ceiling of them */
     unsigned idle_count, pinned;
+    unsigned asking; /* who are about to take one, or wait: it must not go meanwhile */
     bool ended;
-    unsigned making, helpers;   /* being made; threads beside its own that make some */
-    struct queue queue;         /* who ask, and find none for the moment */
-    unsigned in_use;            /* taken, and a program is under way */
-    int64_t hurry_ns;           /* when it is filled up, whoever runs */
-    unsigned burst;             /* asked for since the last tick */
-    double peak;                /* the largest of late, fading */
-    int64_t used_ns;            /* when last asked for */
-    int64_t retry_ns, pause_ms; /* after a failure */
-    int64_t prestart_retry_ns;  /* the same, of an interpreter */
+    unsigned making, helpers;  /* being made; threads beside its own that make some */
+    struct queue queue;        /* who ask, and find none for the moment */
+    unsigned in_use;           /* taken, and a program is under way */
+    int64_t hurry_ns;          /* when it is filled up, whoever runs */
+    unsigned burst;            /* asked for since the last tick */
+    double peak;               /* the largest of late, fading */
+    int64_t used_ns;           /* when last asked for */
+    struct pause pause;        /* after a failure */
+    int64_t prestart_retry_ns; /* when an interpreter is tried again */
 
     struct nursery nursery; /* has a lock of its own */
     uint64_t taken, missed, refills, failures, lost, unfit;
@@ -69,8 +70,8 @@ struct pool {
 /* The thread of a stock: fills it, and ends with it. */
 void *stock_work(void *context);
 unsigned stock_wanted(const struct stock *s);
-/* One more would not be more than all may weigh together. */
-bool stock_has_room(const struct stock *s);
+/* What there is too little of for one more: "memory", "descriptors"; NULL: nothing. */
+const char *stock_lacks(const struct stock *s);
 /* One of its vessels has been given to somebody. */
 void stock_count_taken(struct stock *s);
 /* What it was given for is over. Without the pool's lock. */

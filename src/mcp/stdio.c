@@ -15,6 +15,7 @@
 #include "base/fail.h"
 #include "base/io.h"
 #include "base/json.h"
+#include "base/thread.h"
 
 #define LINE_MAX_BYTES (64u << 20)
 #define THREADS_MAX    256u
@@ -143,16 +144,11 @@ static void *run_job(void *context)
 
 static bool start_thread(struct stdio *s, struct job *job)
 {
-    pthread_attr_t attr;
-    pthread_t thread;
     bool started = false;
 
     (void)pthread_mutex_lock(&s->lock);
     if (s->threads < THREADS_MAX) {
-        (void)pthread_attr_init(&attr);
-        (void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-        started = pthread_create(&thread, &attr, run_job, job) == 0;
-        (void)pthread_attr_destroy(&attr);
+        started = thread_start_alone(THREAD_STACK, run_job, job) == 0;
         s->threads += started;
     }
     (void)pthread_mutex_unlock(&s->lock);

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/sys.h"
+#include "base/thread.h"
 #include "mcp/core.h"
 
 #define TASKS_MAX 256u
@@ -246,19 +247,12 @@ static struct task *task_new(struct work *w)
 
 static bool start(struct task *t)
 {
-    pthread_attr_t attr;
-    pthread_t thread;
-    int rc;
-
     if (!add(t->mcp, t))
         return false;
-    (void)pthread_attr_init(&attr);
-    (void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    rc = pthread_create(&thread, &attr, run_thread, t);
-    (void)pthread_attr_destroy(&attr);
-    if (rc != 0)
-        unadd(t->mcp, t);
-    return rc == 0;
+    if (thread_start_alone(THREAD_STACK, run_thread, t) == 0)
+        return true;
+    unadd(t->mcp, t);
+    return false;
 }
 
 /* With the lock held. */

@@ -8,6 +8,7 @@
 
 #include "base/auto.h"
 #include "base/fail.h"
+#include "base/thread.h"
 #include "model/value.h"
 #include "serve/hold.h"
 #include "serve/member.h"
@@ -278,7 +279,7 @@ void files_pack(struct call *c)
     }
     p.session = h.session->session;
     p.fd = ends[1];
-    if (pthread_create(&thread, NULL, pack, &p) != 0) {
+    if (thread_start(&thread, THREAD_STACK, pack, &p) != 0) {
         (void)close(ends[0]);
         (void)close(ends[1]);
         (void)fail_memory(&err);

@@ -10,6 +10,7 @@
 #include "base/auto.h"
 #include "base/fail.h"
 #include "base/io.h"
+#include "base/thread.h"
 
 #define PEM_MAX  ((size_t)1 << 20)
 #define HANDLERS 1100
@@ -134,11 +135,8 @@ static void *close_later(void *web)
 /* Requests of the old server end in their own time. */
 static void retire(struct web *web)
 {
-    pthread_t thread;
-
     web_drain(web);
-    if (pthread_create(&thread, NULL, close_later, web) == 0)
-        (void)pthread_detach(thread);
+    (void)thread_start_alone(THREAD_STACK, close_later, web);
 }
 
 int front_reopen(struct front *f, struct vial_error *err)

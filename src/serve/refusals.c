@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "base/json.h"
+#include "base/thread.h"
 #include "model/result.h"
 #include "model/value.h"
 
@@ -179,7 +180,7 @@ int refusals_use(struct refusals *r, const struct auditing *settings,
     conclude(r);
     r->kept = fresh != NULL;
     if (fresh && !r->going)
-        r->going = pthread_create(&r->clerk, NULL, clerk, r) == 0;
+        r->going = thread_start(&r->clerk, THREAD_STACK, clerk, r) == 0;
     (void)pthread_mutex_unlock(&r->lock);
     (void)pthread_mutex_lock(&r->writing);
     audit_close(r->audit);

@@ -12,6 +12,7 @@
 
 #include "base/auto.h"
 #include "base/fail.h"
+#include "base/thread.h"
 
 #define FLUSH_S 5 /* for answers on their way when the server closes */
 
@@ -259,7 +260,7 @@ int web_open(const struct web_options *options, struct web **out,
         free(web);
         return -1;
     }
-    if (pthread_create(&web->sweeper, NULL, sweep_thread, web) == 0)
+    if (thread_start(&web->sweeper, THREAD_STACK, sweep_thread, web) == 0)
         web->sweeping = true;
     web->daemon = web->sweeping ? start(web) : NULL;
     if (!web->daemon) {

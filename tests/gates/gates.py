@@ -20,8 +20,10 @@ import proof  # noqa: E402
 import requirements  # noqa: E402
 import shape  # noqa: E402
 import spdx  # noqa: E402
+import threads  # noqa: E402
 
-GATES = [layers, dead, shape, exported, spdx, errors, guest, child, keeper, proof, headers, requirements]
+GATES = [layers, dead, shape, exported, spdx, errors, guest, child, keeper, proof, headers,
+         requirements, threads]
 
 
 def judge(gate, root, build):

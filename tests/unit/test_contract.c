@@ -13,8 +13,12 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include "driver/driver.h"
+#include "engine/descriptors.h"
 #include "left_behind.h"
 #include "on_driver.h"
+
+#include "vial/warm.h"
 
 /* The test machine is emulated: what takes others tenths of a second takes it seconds.
  */
@@ -549,6 +553,40 @@ static void many_runs_leave_no_descriptor_behind(void **state)
     assert_int_equal(count_entries("/proc/self/fd"), before);
 }
 
+#define WARM_MS 60000
+
+static void want_warm(const struct on *on, struct vial_engine *e, unsigned count)
+{
+    struct vial_request *req = script_on(on, ANY, "true");
+    struct vial_error err = { 0 };
+
+    if (vial_warm_ready(e, req, count, WARM_MS, &err) < 0)
+        fail_msg("%s: %s", err.code, err.message);
+    vial_request_free(req);
+}
+
+static void a_waiting_vessel_holds_no_more_descriptors_than_is_reckoned_with(
+    void **state)
+{
+    const struct vial_warm_options options = { .target = 1 };
+    struct vial_engine *e = NULL;
+    struct vial_error err = { 0 };
+    unsigned with_one;
+
+    begin(on);
+    if (strcmp(on->driver, "process") == 0) {
+        assert_false(driver_find(drivers, "process")->waits);
+        return;
+    }
+    e = case_engine(NULL);
+    assert_int_equal(vial_engine_warm(e, &options, &err), 0);
+    want_warm(on, e, 1);
+    with_one = descriptors_now().open;
+    want_warm(on, e, 2);
+    assert_in_range(descriptors_now().open - with_one, 2, DESCRIPTORS_EACH);
+    vial_engine_close(e);
+}
+
 #define TESTS(setup)                                                                   \
     {                                                                                  \
         T(a_program_that_ends_well_is_ok, setup),                                      \
@@ -580,6 +618,8 @@ static void many_runs_leave_no_descriptor_behind(void **state)
             T(a_compile_error_names_its_stage, setup),                                 \
             T(one_engine_serves_eight_threads, setup),                                 \
             T(many_runs_leave_no_descriptor_behind, setup),                            \
+            T(a_waiting_vessel_holds_no_more_descriptors_than_is_reckoned_with,        \
+              setup),                                                                  \
     }
 
 static void prepare(struct on *on)

@@ -133,10 +133,10 @@ static void one_that_cannot_be_started_is_not_tried_again_at_once(void **state)
     seen.opened = 0;
     nursery_init(&n);
     nursery_have(&n, &none, &err);
-    n.retry_ns = INT64_MAX;
+    n.pause.until_ns = INT64_MAX;
     assert_int_equal(nursery_hatch(&n, &none, &r, &err), 0);
     assert_int_equal(seen.opened, 1);
-    n.retry_ns = 0;
+    n.pause.until_ns = 0;
     nursery_have(&n, &none, &err);
     assert_int_equal(seen.opened, 2);
     nursery_done(&n);

@@ -9,8 +9,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include "engine/descriptors.h"
 #include "engine/shape.h"
 #include "run_case.h"
 
@@ -263,6 +265,122 @@ static void the_pool_stays_within_its_memory(void **state)
     vial_engine_close(e);
 }
 
+#define DESCRIPTORS 128
+#define FIRST       (DESCRIPTORS / 2 - DESCRIPTORS_EACH) /* open, and no second fits */
+
+struct few {
+    struct rlimit before;
+    struct vial_engine *engine;
+    struct vial_request *req;
+    int mine[DESCRIPTORS];
+    unsigned count;
+};
+
+/* The program itself has so many. */
+static void hold(struct few *f, unsigned open)
+{
+    while (descriptors_now().open < open)
+        assert_true((f->mine[f->count++] = dup(0)) >= 0);
+}
+
+static int open_few(void **state)
+{
+    struct few *f = calloc(1, sizeof *f);
+    struct rlimit files;
+
+    assert_non_null(f);
+    *state = f;
+    f->engine = warm_engine(64);
+    f->req = case_request("{" FAKE "}");
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &f->before), 0);
+    files = f->before;
+    files.rlim_cur = DESCRIPTORS;
+    return setrlimit(RLIMIT_NOFILE, &files);
+}
+
+static int close_few(void **state)
+{
+    struct few *f = *state;
+
+    while (f->count > 0)
+        (void)close(f->mine[--f->count]);
+    (void)setrlimit(RLIMIT_NOFILE, &f->before);
+    vial_request_free(f->req);
+    vial_engine_close(f->engine);
+    free(f);
+    return 0;
+}
+
+/* A word that the first shape has under NAME, or "". */
+static void reported_text(struct vial_engine *e, const char *name, char *out,
+                          size_t size)
+{
+    struct vial_error err = { 0 };
+    char *text = NULL;
+    json_t *all = NULL;
+    const char *value = NULL;
+
+    assert_int_equal(vial_warm_report(e, &text, &err), 0);
+    all = json_loads(text, 0, NULL);
+    value = json_string_value(
+        json_object_get(json_array_get(json_object_get(all, "shapes"), 0), name));
+    (void)snprintf(out, size, "%s", value ? value : "");
+    json_decref(all);
+    free(text);
+}
+
+static void the_pool_leaves_half_of_the_descriptors_to_the_program(void **state)
+{
+    struct few *f = *state;
+    struct vial_error err = { 0 };
+    char lacks[32];
+
+    hold(f, FIRST);
+    assert_int_equal(vial_warm_ready(f->engine, f->req, 3, WAIT_MS, &err), -1);
+    assert_string_equal(err.code, "VIAL-BUSY");
+    assert_non_null(strstr(err.message, "1 of 3 vessels wait: "));
+    assert_non_null(strstr(err.message, "of this process's 128 descriptors are open"));
+    assert_string_equal(err.remedy, "raise the soft limit of open files (ulimit -n)");
+    assert_int_equal(reported(f->engine, "idle"), 1);
+    reported_text(f->engine, "lacks", lacks, sizeof lacks);
+    assert_string_equal(lacks, "descriptors");
+    for (int i = 0; i < 5; i++) {
+        struct vial_result *result = run(f->engine, "{" FAKE "}");
+
+        case_verdict(result, VIAL_OK);
+        vial_result_free(result);
+        assert_true(descriptors_now().open <= DESCRIPTORS / 2);
+    }
+}
+
+static void a_program_that_needs_descriptors_gets_the_pools(void **state)
+{
+    struct few *f = *state;
+
+    want(f->engine, "{" FAKE "}", 3);
+    hold(f, DESCRIPTORS - DESCRIPTORS / 4 + 1);
+    for (int waited = 0; reported(f->engine, "idle") == 3; waited++) {
+        assert_true(waited < WAIT_MS / 10);
+        (void)usleep(10000); /* its thread looks by itself */
+    }
+}
+
+static void a_pool_that_can_have_none_says_so_and_runs_go_on(void **state)
+{
+    const struct rlimit files = { 40, ((struct few *)*state)->before.rlim_max };
+    struct few *f = *state;
+    struct vial_error err = { 0 };
+
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &files), 0);
+    assert_int_equal(vial_warm_ready(f->engine, f->req, 1, WAIT_MS, &err), -1);
+    assert_string_equal(err.code, "VIAL-BUSY");
+    assert_non_null(strstr(err.message, "0 of 1 vessels wait: "));
+    for (int i = 0; i < 3; i++)
+        check_start(f->engine, "{" FAKE "}", "cold");
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &f->before), 0);
+    want(f->engine, "{" FAKE "}", 1); /* the limit is asked for each time */
+}
+
 #define PYTHON "{'driver':'native','language':'python','code':'print(6*7)'}"
 
 static void an_interpreter_waits_in_a_native_vessel(void **state)
@@ -361,6 +479,9 @@ static void a_waiting_node_is_not_told_what_is_no_text(void **state)
     }
 }
 
+#define with_few_descriptors(test)                                                     \
+    cmocka_unit_test_setup_teardown(test, open_few, close_few)
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -377,6 +498,9 @@ int main(void)
         cmocka_unit_test(without_a_pool_there_is_no_report),
         cmocka_unit_test(a_request_that_cannot_wait_is_refused),
         cmocka_unit_test(the_pool_stays_within_its_memory),
+        with_few_descriptors(the_pool_leaves_half_of_the_descriptors_to_the_program),
+        with_few_descriptors(a_program_that_needs_descriptors_gets_the_pools),
+        with_few_descriptors(a_pool_that_can_have_none_says_so_and_runs_go_on),
         cmocka_unit_test(an_interpreter_waits_in_a_native_vessel),
         cmocka_unit_test(a_waiting_node_is_not_told_what_is_no_text),
     };

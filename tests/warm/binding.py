@@ -59,9 +59,14 @@ class Engine:
                 t.decode(errors="replace") for t in error.raw.split(b"\0") if t)[:500]))
 
     def _request(self, request):
+        code = request.get("code")
+        if isinstance(code, bytes): # JSON has only text
+            request = {k: v for k, v in request.items() if k != "code"}
         text = json.dumps(request).encode()
         req = ctypes.c_void_p()
         self._call("vial_request_parse", text, ctypes.c_size_t(len(text)), ctypes.byref(req))
+        if isinstance(code, bytes):
+            self._call("vial_request_set_bytes", req, b"code", code, ctypes.c_size_t(len(code)))
         return req
 
     def ready(self, request, count=1, timeout_ms=60000):

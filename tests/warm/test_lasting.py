@@ -3,8 +3,10 @@
 runs leave the process as few did.
 
 VIAL_SOAK   1: the long versions"""
+import contextlib
 import os
 import random
+import resource
 import signal
 import subprocess
 import sys
@@ -240,8 +242,55 @@ def test_many_runs_leave_what_few_did():
     assert children(os.getpid()) == []
 
 
+@contextlib.contextmanager
+def descriptors(soft):
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft or before[1], before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def open_now():
+    return len(os.listdir("/proc/self/fd")) - 1 # the list itself
+
+
+def test_a_pool_that_wants_more_than_there_are_leaves_the_program_its_descriptors():
+    """Of 256, sixty-four vessels would hold more than twice as many."""
+    request = {"language": "python", "code": ""}
+    most, before = 0, open_now()
+    with descriptors(256):
+        with binding.Engine({"target": 64, "ceiling": 64}) as engine:
+            with pytest.raises(RuntimeError, match="of this process's 256 descriptors"):
+                engine.ready(request, 64)
+            report = engine.report()
+            assert report["descriptors_limit"] == 256
+            assert report["descriptors"] <= 128 and open_now() <= 128
+            assert 3 <= report["shapes"][0]["idle"] < 64
+            assert report["shapes"][0]["wanted"] == 64
+            assert report["shapes"][0]["lacks"] == "descriptors"
+            load = Load(engine, 6)
+            while load.count < 200:
+                most = max(most, open_now())
+                time.sleep(0.001)
+            load.end()
+            assert load.wrong == [] and load.failed == []
+            assert load.started["warm"] > 0
+            print("runs", load.started, "descriptors, at most", most)
+            assert most < 256
+            # It fills up again, as far as it may.
+            wait_until(lambda: engine.report()["shapes"][0]["idle"] >= 3)
+        assert open_now() <= before and children(os.getpid()) == []
+
+
 @pytest.mark.skipif(not SOAK, reason="long: run by make soak")
 def test_five_hundred_wait_at_once():
+    with descriptors(0): # as many as may be: each holds nine
+        five_hundred()
+
+
+def five_hundred():
     with binding.Engine({"target": 2, "ceiling": 500, "memory_bytes": 4 << 30}) as engine:
         engine.ready({"language": "python", "code": ""}, 500, 300000)
         shape = engine.report()["shapes"][0]

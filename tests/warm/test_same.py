@@ -2,6 +2,8 @@
 """A program cannot tell a warm vessel from a cold one: each of programs.txt, and of the
 families below, is run in both, and all but time is compared."""
 import concurrent.futures
+import importlib.util
+import marshal
 import os
 import re
 import sys
@@ -57,9 +59,44 @@ def families():
                "print(sorted(before), sorted(sys.modules))\n" % name)
 
 
+MAGIC = importlib.util.MAGIC_NUMBER
+HEAD = MAGIC + bytes(12) # flags, and what its source was
+
+
+def compiled():
+    """main.py may be what python made of a source, or nearly."""
+    programs = {
+        "names": "import sys\nprint(sys.argv, __name__, __file__, __cached__, __spec__)\n"
+                 "print(type(__loader__).__name__, sorted(globals()), sys.path)\n",
+        "traceback": "def f():\n    1 / 0\n\nf()\n",
+        "end": "import atexit\natexit.register(print, 'bye', __name__)\n"
+               "class A:\n    def __del__(self): print('gone', '__file__' in globals())\n"
+               "a = A()\nraise SystemExit(3)\n",
+        "end_of_itself": "class A:\n    def __del__(self): print(sorted(globals()))\na = A()\n",
+        "source": "import inspect\ndef f(): pass\ntry:\n    inspect.getsource(f)\n"
+                  "except OSError as e:\n    print(e)\n",
+        "spawn": "import multiprocessing\ndef f(): print('child')\n"
+                 "if __name__ == '__main__':\n"
+                 "    p = multiprocessing.get_context('spawn').Process(target=f)\n"
+                 "    p.start()\n    p.join()\n    print(p.exitcode)\n",
+    }
+    for name, code in programs.items():
+        yield name, HEAD + marshal.dumps(compile(code, "/work/main.py", "exec"))
+    whole = marshal.dumps(compile("print(1)", "/work/main.py", "exec"))
+    yield "cut", HEAD + whole[:-1]
+    yield "no_program", HEAD + marshal.dumps([1, 2])
+    yield "garbage", HEAD + b"xyzzy"
+    yield "of_another_version", MAGIC[:2] + b"zz" + HEAD[4:] + whole
+    yield "of_python_3_8", b"\x55\x0d\x0d\x0a" + HEAD[4:] + whole
+    for length in (1, 2, 3, 4, 16):
+        yield "first_%d" % length, HEAD[:length]
+
+
 def cases():
     found = dict(written())
     found.update((name, {"language": "python", "code": code}) for name, code in families())
+    found.update(("compiled_" + name, {"language": "python", "code": code, "args": ["a"]})
+                 for name, code in compiled())
     return found
 
 
@@ -98,6 +135,14 @@ def shown(result):
 
 def test_there_are_a_few_hundred_of_them():
     assert len(CASES) >= 300
+
+
+def test_a_compiled_program_is_run_at_all():
+    """With this python's bytes, which are of the same one."""
+    with binding.Engine() as cold:
+        result = cold.run(CASES["compiled_names"])
+        assert result["stdout"].startswith("['/work/main.py', 'a'] __main__ /work/main.py None")
+        assert "SourcelessFileLoader" in result["stdout"]
 
 
 @pytest.mark.parametrize("name", sorted(CASES))
