@@ -15,7 +15,6 @@
 #include "guest/guest.h"
 
 #define SENT_MAX (128u << 10) /* less than a socket holds, so that it never blocks */
-#define ROOM     1024u        /* of most messages */
 
 static bool send_all(int to, const void *data, size_t len, const int *fds, size_t count)
 {
@@ -72,7 +71,6 @@ static bool send_pipes(struct guest *g)
 
 void adopt_take(struct guest *g, pid_t pid, int fd)
 {
-    static const uint8_t nothing[ROOM];
     char path[32];
 
     if (g->adopted.fd >= 0 || pid < 2 || fd < 0)
@@ -81,8 +79,7 @@ void adopt_take(struct guest *g, pid_t pid, int fd)
     g->adopted.fd = fd;
     tree_path(path, pid, "comm");
     if (g->pid1) /* else /proc may show other numbers */
-        g->adopted.name_fd = open(path, O_RDONLY | O_CLOEXEC);
-    pack_raw(&g->adopted.message, nothing, sizeof nothing);
+        g->adopted.name_fd = openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
     /* One that was killed, and reaped when nobody knew it yet, would be waited for
      * without end: its maker may hold the other end of its socket a little longer. */
     if (!send_pipes(g) || (g->pid1 && g->adopted.name_fd < 0))
@@ -202,6 +199,29 @@ bool adopt_give(struct guest *g, struct job *j, const struct exec_message *m)
         j->fd[2] = take_fd(&g->adopted.err);
         j->name_fd = told.farewell ? take_fd(&g->adopted.name_fd) : -1;
     }
+    if (given && !g->prepared && g->rules_from < 0)
+        g->rules_from = take_fd(&g->adopted.fd);
     forget(g);
     return given;
+}
+
+/* It leaves them before it waits for its program, and nobody who could write to this
+ * is left when that begins. */
+int adopt_rules(struct guest *g)
+{
+    _Alignas(struct cmsghdr) char room[CMSG_SPACE(sizeof(int))];
+    char byte = 0;
+    struct iovec iov = { &byte, sizeof byte };
+    struct msghdr message = { .msg_iov = &iov,
+                              .msg_iovlen = 1,
+                              .msg_control = room,
+                              .msg_controllen = sizeof room };
+    ssize_t n = recvmsg(g->rules_from, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+    const struct cmsghdr *c = n < 0 ? NULL : CMSG_FIRSTHDR(&message);
+    int fd = -ENOMSG; /* it died, or the host gave us somebody else */
+
+    if (c && c->cmsg_type == SCM_RIGHTS && c->cmsg_len == CMSG_LEN(sizeof fd))
+        memcpy(&fd, CMSG_DATA(c), sizeof fd);
+    close_fd(&g->rules_from);
+    return fd;
 }

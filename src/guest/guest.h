@@ -34,6 +34,7 @@
 
 #define CHUNK         WIRE_MAX_TO_HOST /* moved in one frame */
 #define OUT_BUSY      (256u << 10)     /* with more unwritten, nothing is produced */
+#define READ_AT_ONCE  (128u << 10)
 #define NEVER         UINT64_MAX
 #define FIXED_POLLS   4 /* stream in and out, signals, writing */
 #define POLLS_PER_JOB 4
@@ -99,12 +100,16 @@ struct guest {
     int kills_fd;   /* the container's count of kills for memory, or -1 */
     uint64_t kills; /* those that were told of */
     struct jail jail;
+    bool prepared; /* for programs that it starts itself */
     int landlock_fd, landlock_error;
+    int rules_from; /* where the first of all programs, an adopted one, left its rules,
+                       or -1 */
     int workdir_fd;
     uint32_t last_channel;
     unsigned temp_count;
 
-    uint8_t *in;
+    struct room *room; /* which it is in */
+    uint8_t *in;       /* of ROOM, or larger */
     size_t in_len, in_cap;
     size_t in_next; /* where the frame after the one that is handled begins */
     uint8_t *out;
@@ -128,6 +133,15 @@ struct guest {
     size_t turn;         /* who is served first in this round */
     struct watch watch;
     struct pollfd polls[FIXED_POLLS + POLLS_PER_JOB * WIRE_MAX_CHANNELS];
+};
+
+/* The guest, and what a short life needs besides: it asks for no other memory, and
+ * pages that nobody writes to cost nothing. What is more comes from malloc. */
+struct room {
+    struct guest guest;
+    uint8_t message[1024]; /* to an adopted process; most are shorter */
+    uint8_t out[OUT_BUSY + 2 * CHUNK];
+    uint8_t in[WIRE_HEADER + READ_AT_ONCE];
 };
 
 static inline size_t least(size_t a, size_t b)
@@ -191,6 +205,9 @@ void adopt_tell(struct guest *g, const struct frame *exec);
 /* The process that waits is the program of M now, and J's; false: there is none.
  * Without a status_fd there is nothing left that could fail. */
 bool adopt_give(struct guest *g, struct job *j, const struct exec_message *m);
+/* The rules that it is under: a descriptor, or -errno. Programs may have moved since
+ * what they name; what it left was made before any of them ran. */
+int adopt_rules(struct guest *g);
 
 /* terminal.c: 0 or -errno. */
 int terminal_open(struct job *j, struct child_pipes *theirs, uint32_t size);
@@ -201,8 +218,8 @@ _Noreturn void child_run(const struct guest *g, const struct exec_message *m,
                          const struct child_pipes *pipes);
 
 /* A session of its own, then all that g->jail asks for. Descriptor 3 is where a
- * report goes, and closes on exec; those above it are closed. */
-void child_enter(const struct guest *g, const char *cwd);
+ * report goes, and closes on exec; those above LAST are closed. */
+void child_enter(const struct guest *g, const char *cwd, int last);
 
 /* confine.c: each returns 0 or -errno. */
 int confine_rlimits(const struct jail *jail);
@@ -219,6 +236,9 @@ int landlock_apply(int fd);
 
 /* jail.c */
 void jail_enter(struct guest *g); /* what g->jail means for the guest itself */
+/* Before the guest starts a program of its own: once, and at once unless one is to be
+ * adopted. Nothing else has run then, or its rules are taken. */
+void jail_prepare(struct guest *g);
 
 /* tree.c */
 bool tree_reap(struct guest *g); /* collects the dead; true: some live */

@@ -39,9 +39,9 @@ void watch_open(struct guest *g)
     w->next_ns = NEVER;
     w->notify_fd = -1;
     for (size_t i = 0; i < 2; i++) {
-        int fd = g->jail.watch_full[i]
-                     ? open(g->jail.watch_full[i], O_PATH | O_DIRECTORY | O_CLOEXEC)
-                     : -1;
+        int fd = g->jail.watch_full[i] ? openat(AT_FDCWD, g->jail.watch_full[i],
+                                                O_PATH | O_DIRECTORY | O_CLOEXEC)
+                                       : -1;
         struct statfs fs;
         struct stat st;
 

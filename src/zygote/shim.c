@@ -275,15 +275,15 @@ static void wait_for_orders(struct python *py, uint8_t *bytes,
         int fds[ZYGOTE_FDS];
         struct order order = { .jail = bytes, .fds = fds, .pages = pages };
         ssize_t n = receive(ZYGOTE_FD, bytes, ZYGOTE_MAX, fds, &order.fd_count);
-        int rc = 0;
+        int rc = 0, rules = -1;
 
         if (n <= 0 || order.fd_count < ORDER_CGROUPS)
             _exit(0);
         order.jail_len = (size_t)n;
-        rc = hatch(&order);
+        rc = hatch(&order, &rules);
         if (rc == 0) {
             python_hatched(py);
-            hatch_ready();
+            hatch_ready(rules);
             take_output(bytes);
             become_program(py, bytes);
             return;
