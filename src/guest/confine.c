@@ -72,7 +72,7 @@ int confine_bounding(void)
 
 static int drop_groups(const struct guest *g)
 {
-    if (setgroups(0, NULL) == 0 || (errno == EPERM && getgroups(0, NULL) == 0))
+    if (getgroups(0, NULL) == 0 || setgroups(0, NULL) == 0)
         return 0;
     /* An unprivileged user namespace forbids it; the kernel leaves no way. */
     return errno == EPERM && g->setgroups_denied ? 0 : -errno;

@@ -77,7 +77,8 @@ struct job {
 };
 
 struct watched {
-    int fd;
+    int fd; /* may be the workdir's */
+    dev_t dev;
     uint64_t used, free, rate; /* bytes; bytes a millisecond when last looked */
 };
 
@@ -94,6 +95,7 @@ struct guest {
     int in_fd, out_fd, signal_fd;
     bool greeted, jailed, pid1;
     bool stands_back;      /* is SCHED_BATCH, which programs are not */
+    bool has_groups;       /* which programs shall not have */
     bool setgroups_denied; /* by the user namespace */
     int oom_fd, oom_error; /* its own oom_score_adj, which children inherit */
     char oom_before[16];
@@ -120,10 +122,10 @@ struct guest {
     struct {
         int fd; /* where a process waits to become the next program, or -1 */
         pid_t pid;
-        int name_fd;         /* its /proc/PID/comm, or -1 */
-        int out, err;        /* our ends of the pipes that it has */
-        struct pack message; /* room for what it will be sent */
-        bool told;           /* it has its next program already */
+        int name_fd;            /* its /proc/PID/comm, or -1 */
+        int ours[2], theirs[2]; /* ends of its output's pipes */
+        struct pack message;    /* room for what it will be sent */
+        bool told;              /* it has its next program already */
     } adopted;
     pid_t leaving; /* has said farewell and is to be killed, or 0 */
 

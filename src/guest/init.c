@@ -114,12 +114,6 @@ static void take_signals(struct guest *g)
         _exit(1);
 }
 
-/* Who has none can try, which changes nothing, instead of looking it up. */
-static bool may_set_groups(void)
-{
-    return syscall(SYS_getgroups, 0, NULL) == 0 && syscall(SYS_setgroups, 0, NULL) == 0;
-}
-
 static bool is_denied_groups(void)
 {
     char text[4];
@@ -137,7 +131,8 @@ static void take_proc(struct guest *g)
 {
     ssize_t n = -1;
 
-    g->setgroups_denied = !may_set_groups() && is_denied_groups();
+    g->has_groups = getgroups(0, NULL) != 0;
+    g->setgroups_denied = g->has_groups && is_denied_groups();
     g->oom_fd = openat(AT_FDCWD, "/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC);
     if (g->oom_fd < 0 && errno != ENOENT) /* no /proc, no way to ask */
         g->oom_error = errno;
@@ -205,7 +200,9 @@ static void start(struct guest *g, bool stdio)
     g->pid = getpid();
     g->workdir_fd = g->landlock_fd = -1;
     g->came_fd = g->kills_fd = g->rules_from = -1;
-    g->adopted.fd = g->adopted.name_fd = g->adopted.out = g->adopted.err = -1;
+    g->adopted.fd = g->adopted.name_fd = -1;
+    for (int i = 0; i < 2; i++)
+        g->adopted.ours[i] = g->adopted.theirs[i] = -1;
     g->watch.next_ns = NEVER;
     g->watch.notify_fd = -1;
     stand_back(g);

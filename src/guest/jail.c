@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <linux/capability.h>
 #include <signal.h>
 #include <sys/fsuid.h>
@@ -23,7 +24,8 @@ static void take_file_ids(struct guest *g)
 {
     if (!(g->jail.flags & JAIL_SET_IDS))
         return;
-    (void)syscall(SYS_setgroups, 0, NULL); /* judged in the child, where it counts */
+    if (g->has_groups)
+        (void)setgroups(0, NULL); /* judged in the child, where it counts */
     (void)setfsgid(g->jail.gid);
     (void)setfsuid(g->jail.uid);
     if (setfsgid((gid_t)-1) != (int)g->jail.gid ||

@@ -105,7 +105,8 @@ static int confine(const struct order *o)
     g->pid1 = true;
     /* Looked up only where it matters: to try costs less. */
     if (g->jail.flags & JAIL_SET_IDS)
-        g->setgroups_denied = syscall(SYS_setgroups, 0, NULL) < 0 && is_denied_groups();
+        g->setgroups_denied = getgroups(0, NULL) != 0 &&
+                              syscall(SYS_setgroups, 0, NULL) < 0 && is_denied_groups();
     if (g->jail.flags & JAIL_OOM_FIRST)
         die_first();
     if (g->jail.flags & JAIL_LANDLOCK)

@@ -119,10 +119,8 @@ static _Noreturn void be_adopted(int fd, enum birth birth)
         _exit(0);
     if (birth == LEAVES_RULES)
         leave_rules(fd);
-    if (hear(fd, bytes, fds, &count) == 0 || count != 2) /* its output's pipes */
-        _exit(121);
-    u.len = hear(fd, bytes, fds + 2, &count);
-    if (exec_read(&u, &m) < 0 || count != 0)
+    u.len = hear(fd, bytes, fds, &count); /* with its output's pipes */
+    if (exec_read(&u, &m) < 0 || count != 2)
         _exit(122);
     if (hear(fd, bytes, fds + 2, &count) != 1) /* it may begin */
         _exit(123);
