@@ -20,10 +20,10 @@ struct ready {
 };
 
 /* Opens a vessel of PLAN, which outlives it; with SUPPLIES, where the driver has any.
- * Nothing is left behind by a failure. */
+ * HATCHES: ready_hatch comes next. Nothing is left behind by a failure. */
 int ready_open(struct vial_engine *e, const struct driver *driver,
-               struct supplies *supplies, const struct plan *plan, struct ready *out,
-               struct vial_error *err);
+               struct supplies *supplies, const struct plan *plan, bool hatches,
+               struct ready *out, struct vial_error *err);
 /* Puts an interpreter of ZYGOTE's into it. After a failure it must be closed. */
 int ready_hatch(struct ready *r, struct zygote *zygote, struct vial_error *err);
 /* For whoever prepares it: sends what is queued and hears what comes, once. */

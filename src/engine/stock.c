@@ -159,13 +159,13 @@ static int make_prestarted(struct stock *s, struct ready *out, struct vial_error
 {
     struct vial_engine *e = s->pool->engine;
 
-    if (ready_open(e, s->driver, s->supplies, s->plan, out, err) < 0)
+    if (ready_open(e, s->driver, s->supplies, s->plan, false, out, err) < 0)
         return -1;
     if (prestart_make(out, s->plan, e->settings->share_dir, err) == 0)
         return 0;
     put_off_prestart(s);
     ready_close(out);
-    return ready_open(e, s->driver, s->supplies, s->plan, out, err);
+    return ready_open(e, s->driver, s->supplies, s->plan, false, out, err);
 }
 
 /* A zygote that fails is replaced; whatever it was, a new one knows nothing of it.
@@ -188,7 +188,8 @@ static int make(struct stock *s, bool ahead, struct ready *out, double *ms,
         if (s->hatches)
             nursery_have(&s->nursery, &needs, err);
         start_ns = clock_now_ns();
-        if (ready_open(s->pool->engine, s->driver, s->supplies, s->plan, out, err) < 0)
+        if (ready_open(s->pool->engine, s->driver, s->supplies, s->plan, s->hatches,
+                       out, err) < 0)
             return -1;
         if (!s->hatches || nursery_hatch(&s->nursery, &needs, out, err) == 0) {
             *ms = clock_ms_between(start_ns, clock_now_ns());
@@ -198,7 +199,8 @@ static int make(struct stock *s, bool ahead, struct ready *out, double *ms,
         ready_close(out);
     }
     nursery_put_off(&s->nursery);
-    return ready_open(s->pool->engine, s->driver, s->supplies, s->plan, out, err);
+    return ready_open(s->pool->engine, s->driver, s->supplies, s->plan, false, out,
+                      err);
 }
 
 static void note_failure(struct stock *s, const struct vial_error *err)

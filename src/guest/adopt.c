@@ -3,7 +3,8 @@
 /* A process that was forked elsewhere, is confined already and has become our
  * child. It waits for a program, which it gets instead of a fork of ours; if it is
  * gone, nothing is lost but time. All that does not depend on the program is done when
- * it comes: its pipes are made and sent, and memory is there for the rest. */
+ * it comes: its pipes are made, and memory is there for the rest. It is not woken for
+ * them, but gets them with the program. */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,12 +15,12 @@
 
 #include "guest/guest.h"
 
-#define SENT_MAX (128u << 10) /* less than a socket holds, so that it never blocks */
-#define ROOM     1024u        /* of most messages */
+#define SENT_MAX  (128u << 10) /* less than a socket holds, so that it never blocks */
+#define GIVEN_MAX 4
 
 static bool send_all(int to, const void *data, size_t len, const int *fds, size_t count)
 {
-    _Alignas(struct cmsghdr) char room[CMSG_SPACE(sizeof(int) * 2)] = { 0 };
+    _Alignas(struct cmsghdr) char room[CMSG_SPACE(sizeof(int) * GIVEN_MAX)] = { 0 };
     struct iovec iov = { (void *)(uintptr_t)data, len };
     struct msghdr message = { .msg_iov = &iov, .msg_iovlen = 1 };
     ssize_t n;
@@ -51,28 +52,25 @@ static void forget(struct guest *g)
 {
     close_fd(&g->adopted.fd); /* which ends one that was not given any program */
     close_fd(&g->adopted.name_fd);
-    close_fd(&g->adopted.out);
-    close_fd(&g->adopted.err);
+    for (int i = 0; i < 2; i++) {
+        close_fd(&g->adopted.ours[i]);
+        close_fd(&g->adopted.theirs[i]);
+    }
     g->adopted.told = false;
 }
 
-static bool send_pipes(struct guest *g)
+static bool make_output(struct guest *g)
 {
-    int theirs[2] = { -1, -1 };
-    bool sent = exec_make_pipe(&g->adopted.out, &theirs[0], false) == 0 &&
-                exec_make_pipe(&g->adopted.err, &theirs[1], false) == 0 &&
-                send_all(g->adopted.fd, "", 1, theirs, 2);
-
-    close_fd(&theirs[0]);
-    close_fd(&theirs[1]);
-    exec_widen_pipe(g->adopted.out);
-    exec_widen_pipe(g->adopted.err);
-    return sent;
+    for (int i = 0; i < 2; i++) {
+        if (exec_make_pipe(&g->adopted.ours[i], &g->adopted.theirs[i], false) < 0)
+            return false;
+        exec_widen_pipe(g->adopted.ours[i]);
+    }
+    return true;
 }
 
 void adopt_take(struct guest *g, pid_t pid, int fd)
 {
-    static const uint8_t nothing[ROOM];
     char path[32];
 
     if (g->adopted.fd >= 0 || pid < 2 || fd < 0)
@@ -81,11 +79,10 @@ void adopt_take(struct guest *g, pid_t pid, int fd)
     g->adopted.fd = fd;
     tree_path(path, pid, "comm");
     if (g->pid1) /* else /proc may show other numbers */
-        g->adopted.name_fd = open(path, O_RDONLY | O_CLOEXEC);
-    pack_raw(&g->adopted.message, nothing, sizeof nothing);
+        g->adopted.name_fd = openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
     /* One that was killed, and reaped when nobody knew it yet, would be waited for
      * without end: its maker may hold the other end of its socket a little longer. */
-    if (!send_pipes(g) || (g->pid1 && g->adopted.name_fd < 0))
+    if (!make_output(g) || (g->pid1 && g->adopted.name_fd < 0))
         forget(g);
 }
 
@@ -103,23 +100,41 @@ static int take_fd(int *fd)
     return taken;
 }
 
-/* What is given to it with the program: stdin, if it has one, and where to report. */
+/* What is given to it with the program: its output, stdin, if it has one, and where to
+ * report. */
 struct given {
-    int fds[2];
+    int fds[GIVEN_MAX];
     size_t count;
 };
 
+static void give_output(struct guest *g, struct given *out)
+{
+    for (int i = 0; i < 2; i++)
+        out->fds[out->count++] = take_fd(&g->adopted.theirs[i]);
+}
+
 static bool make_pipes(struct job *j, const struct exec_message *m, struct given *out)
 {
+    int fd = -1;
+
     if (!m->stdin_closed) {
-        if (exec_make_pipe(&j->fd[0], &out->fds[out->count], true) < 0)
+        if (exec_make_pipe(&j->fd[0], &fd, true) < 0)
             return false;
         exec_widen_pipe(j->fd[0]);
-        out->count++;
+        out->fds[out->count++] = fd;
     }
-    if (m->cwd && exec_make_pipe(&j->status_fd, &out->fds[out->count++], false) < 0)
-        return false;
+    if (m->cwd) {
+        if (exec_make_pipe(&j->status_fd, &fd, false) < 0)
+            return false;
+        out->fds[out->count++] = fd;
+    }
     return true;
+}
+
+static void close_given(struct given *g)
+{
+    while (g->count)
+        (void)close(g->fds[--g->count]);
 }
 
 static bool send_message(struct guest *g, const struct exec_message *m,
@@ -141,13 +156,14 @@ static bool send_go(const struct guest *g)
 
 static bool give(struct guest *g, struct job *j, const struct exec_message *m)
 {
-    struct given given = { .fds = { -1, -1 } };
-    bool good = make_pipes(j, m, &given) && send_message(g, m, &given);
+    struct given given = { 0 };
+    bool good = false;
 
-    close_fd(&given.fds[0]);
-    close_fd(&given.fds[1]);
+    give_output(g, &given);
+    good = make_pipes(j, m, &given) && send_message(g, m, &given);
     if (good)
         (void)send_go(g); /* or it is gone, and has said why */
+    close_given(&given);
     if (!good) {
         close_fd(&j->fd[0]);
         close_fd(&j->status_fd);
@@ -175,15 +191,18 @@ bool adopt_waits(const struct guest *g)
  * the guest when it is its turn. */
 void adopt_tell(struct guest *g, const struct frame *exec)
 {
-    static const struct given nothing;
+    struct given given = { 0 };
     struct unpack u = { .data = exec->payload, .len = exec->len };
     struct exec_message m, told;
 
     if (exec_read(&u, &m) < 0)
         return;
     told = as_told(g, &m);
-    if (!m.terminal && m.stdin_closed && !told.cwd)
-        g->adopted.told = send_message(g, &told, &nothing);
+    if (!m.terminal && m.stdin_closed && !told.cwd) {
+        give_output(g, &given);
+        g->adopted.told = send_message(g, &told, &given);
+        close_given(&given);
+    }
     exec_done(&m);
 }
 
@@ -198,10 +217,33 @@ bool adopt_give(struct guest *g, struct job *j, const struct exec_message *m)
     given = g->adopted.told ? send_go(g) : give(g, j, &told);
     if (given) {
         j->pid = g->adopted.pid;
-        j->fd[1] = take_fd(&g->adopted.out);
-        j->fd[2] = take_fd(&g->adopted.err);
+        j->fd[1] = take_fd(&g->adopted.ours[0]);
+        j->fd[2] = take_fd(&g->adopted.ours[1]);
         j->name_fd = told.farewell ? take_fd(&g->adopted.name_fd) : -1;
     }
+    if (given && !g->prepared && g->rules_from < 0)
+        g->rules_from = take_fd(&g->adopted.fd);
     forget(g);
     return given;
+}
+
+/* It leaves them before it waits for its program, and nobody who could write to this
+ * is left when that begins. */
+int adopt_rules(struct guest *g)
+{
+    _Alignas(struct cmsghdr) char room[CMSG_SPACE(sizeof(int))];
+    char byte = 0;
+    struct iovec iov = { &byte, sizeof byte };
+    struct msghdr message = { .msg_iov = &iov,
+                              .msg_iovlen = 1,
+                              .msg_control = room,
+                              .msg_controllen = sizeof room };
+    ssize_t n = recvmsg(g->rules_from, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+    const struct cmsghdr *c = n < 0 ? NULL : CMSG_FIRSTHDR(&message);
+    int fd = -ENOMSG; /* it died, or the host gave us somebody else */
+
+    if (c && c->cmsg_type == SCM_RIGHTS && c->cmsg_len == CMSG_LEN(sizeof fd))
+        memcpy(&fd, CMSG_DATA(c), sizeof fd);
+    close_fd(&g->rules_from);
+    return fd;
 }

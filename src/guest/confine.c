@@ -14,40 +14,65 @@
 
 #define CAPS_END 64 /* the kernel knows fewer, and says where they end */
 
+static int set_rlimit(int resource, rlim_t value)
+{
+    struct rlimit wanted = { value, value }, before;
+    bool is_set = prlimit(0, resource, &wanted, &before) == 0;
+
+    if (is_set && value <= before.rlim_max)
+        return 0;
+    if (!is_set && prlimit(0, resource, NULL, &before) < 0)
+        return -errno;
+    if (value > before.rlim_max) /* which some may not raise, and none shall */
+        wanted = (struct rlimit){ before.rlim_max, before.rlim_max };
+    return prlimit(0, resource, &wanted, NULL) < 0 ? -errno : 0;
+}
+
 int confine_rlimits(const struct jail *jail)
 {
     for (size_t i = 0; i < jail->rlimit_count; i++) {
-        int resource = (int)jail->rlimits[i].resource;
-        rlim_t value = jail->rlimits[i].value;
-        struct rlimit now;
+        int rc = set_rlimit((int)jail->rlimits[i].resource, jail->rlimits[i].value);
 
-        if (getrlimit(resource, &now) < 0)
-            return -errno;
-        if (value > now.rlim_max)
-            value = now.rlim_max;
-        now = (struct rlimit){ value, value };
-        if (setrlimit(resource, &now) < 0)
-            return -errno;
+        if (rc < 0)
+            return rc;
     }
     return 0;
 }
 
+/* 0: it is not in the set any more; 1: there is no such capability; or -errno. */
+static int drop_bound(unsigned long cap)
+{
+    int error = 0, held = 0;
+
+    if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) == 0)
+        return 0;
+    error = errno;
+    held = prctl(PR_CAPBSET_READ, cap, 0, 0, 0);
+    if (held < 0)
+        return 1;
+    return held ? -error : 0;
+}
+
+/* Asking costs far less than dropping what is not there; but who has the first, has
+ * not lost any, most likely. */
 int confine_bounding(void)
 {
-    for (unsigned long cap = 0; cap < CAPS_END; cap++) {
-        int held = prctl(PR_CAPBSET_READ, cap, 0, 0, 0);
+    bool ask = prctl(PR_CAPBSET_READ, 0, 0, 0, 0) != 1;
 
-        if (held < 0) /* past the last one */
-            return cap ? 0 : -errno;
-        if (held && prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0)
-            return -errno;
+    for (unsigned long cap = 0; cap < CAPS_END; cap++) {
+        int rc = ask && prctl(PR_CAPBSET_READ, cap, 0, 0, 0) == 0 ? 0 : drop_bound(cap);
+
+        if (rc > 0) /* past the last one */
+            return cap ? 0 : -EINVAL;
+        if (rc < 0)
+            return rc;
     }
     return 0;
 }
 
 static int drop_groups(const struct guest *g)
 {
-    if (setgroups(0, NULL) == 0 || (errno == EPERM && getgroups(0, NULL) == 0))
+    if (getgroups(0, NULL) == 0 || setgroups(0, NULL) == 0)
         return 0;
     /* An unprivileged user namespace forbids it; the kernel leaves no way. */
     return errno == EPERM && g->setgroups_denied ? 0 : -errno;

@@ -144,16 +144,22 @@ static void launch(struct guest *g, struct job *j, const struct exec_message *m)
         end_input(j);
 }
 
+static bool has_rules(struct guest *g, struct job *j)
+{
+    if (!(g->jail.flags & JAIL_LANDLOCK) || !g->landlock_error)
+        return true;
+    send_failed(g, j, STEP_LANDLOCK, g->landlock_error);
+    return false;
+}
+
 void exec_start(struct guest *g, struct job *j, const struct exec_message *m)
 {
     int error;
 
     j->input_ended = m->stdin_closed;
     j->end_on_full = m->end_on_full;
-    if ((g->jail.flags & JAIL_LANDLOCK) && g->landlock_error) {
-        send_failed(g, j, STEP_LANDLOCK, g->landlock_error);
+    if (!has_rules(g, j))
         return;
-    }
     if (m->timeout_ms && m->timeout_ms < NEVER / 1000000 / 2)
         j->deadline_ns = now_ns() + m->timeout_ms * 1000000;
     g->exec_count++;
@@ -163,6 +169,9 @@ void exec_start(struct guest *g, struct job *j, const struct exec_message *m)
             send_started(g, j);
         return;
     }
+    jail_prepare(g);
+    if (!has_rules(g, j))
+        return;
     error = set_oom(g, "1000");
     if (error) {
         send_failed(g, j, STEP_OOM, error);

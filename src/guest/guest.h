@@ -34,6 +34,7 @@
 
 #define CHUNK         WIRE_MAX_TO_HOST /* moved in one frame */
 #define OUT_BUSY      (256u << 10)     /* with more unwritten, nothing is produced */
+#define READ_AT_ONCE  (128u << 10)
 #define NEVER         UINT64_MAX
 #define FIXED_POLLS   4 /* stream in and out, signals, writing */
 #define POLLS_PER_JOB 4
@@ -76,7 +77,8 @@ struct job {
 };
 
 struct watched {
-    int fd;
+    int fd; /* may be the workdir's */
+    dev_t dev;
     uint64_t used, free, rate; /* bytes; bytes a millisecond when last looked */
 };
 
@@ -93,18 +95,23 @@ struct guest {
     int in_fd, out_fd, signal_fd;
     bool greeted, jailed, pid1;
     bool stands_back;      /* is SCHED_BATCH, which programs are not */
+    bool has_groups;       /* which programs shall not have */
     bool setgroups_denied; /* by the user namespace */
     int oom_fd, oom_error; /* its own oom_score_adj, which children inherit */
     char oom_before[16];
     int kills_fd;   /* the container's count of kills for memory, or -1 */
     uint64_t kills; /* those that were told of */
     struct jail jail;
+    bool prepared; /* for programs that it starts itself */
     int landlock_fd, landlock_error;
+    int rules_from; /* where the first of all programs, an adopted one, left its rules,
+                       or -1 */
     int workdir_fd;
     uint32_t last_channel;
     unsigned temp_count;
 
-    uint8_t *in;
+    struct room *room; /* which it is in */
+    uint8_t *in;       /* of ROOM, or larger */
     size_t in_len, in_cap;
     size_t in_next; /* where the frame after the one that is handled begins */
     uint8_t *out;
@@ -115,10 +122,10 @@ struct guest {
     struct {
         int fd; /* where a process waits to become the next program, or -1 */
         pid_t pid;
-        int name_fd;         /* its /proc/PID/comm, or -1 */
-        int out, err;        /* our ends of the pipes that it has */
-        struct pack message; /* room for what it will be sent */
-        bool told;           /* it has its next program already */
+        int name_fd;            /* its /proc/PID/comm, or -1 */
+        int ours[2], theirs[2]; /* ends of its output's pipes */
+        struct pack message;    /* room for what it will be sent */
+        bool told;              /* it has its next program already */
     } adopted;
     pid_t leaving; /* has said farewell and is to be killed, or 0 */
 
@@ -128,6 +135,15 @@ struct guest {
     size_t turn;         /* who is served first in this round */
     struct watch watch;
     struct pollfd polls[FIXED_POLLS + POLLS_PER_JOB * WIRE_MAX_CHANNELS];
+};
+
+/* The guest, and what a short life needs besides: it asks for no other memory, and
+ * pages that nobody writes to cost nothing. What is more comes from malloc. */
+struct room {
+    struct guest guest;
+    uint8_t message[1024]; /* to an adopted process; most are shorter */
+    uint8_t out[OUT_BUSY + 2 * CHUNK];
+    uint8_t in[WIRE_HEADER + READ_AT_ONCE];
 };
 
 static inline size_t least(size_t a, size_t b)
@@ -191,6 +207,9 @@ void adopt_tell(struct guest *g, const struct frame *exec);
 /* The process that waits is the program of M now, and J's; false: there is none.
  * Without a status_fd there is nothing left that could fail. */
 bool adopt_give(struct guest *g, struct job *j, const struct exec_message *m);
+/* The rules that it is under: a descriptor, or -errno. Programs may have moved since
+ * what they name; what it left was made before any of them ran. */
+int adopt_rules(struct guest *g);
 
 /* terminal.c: 0 or -errno. */
 int terminal_open(struct job *j, struct child_pipes *theirs, uint32_t size);
@@ -201,8 +220,8 @@ _Noreturn void child_run(const struct guest *g, const struct exec_message *m,
                          const struct child_pipes *pipes);
 
 /* A session of its own, then all that g->jail asks for. Descriptor 3 is where a
- * report goes, and closes on exec; those above it are closed. */
-void child_enter(const struct guest *g, const char *cwd);
+ * report goes, and closes on exec; those above LAST are closed. */
+void child_enter(const struct guest *g, const char *cwd, int last);
 
 /* confine.c: each returns 0 or -errno. */
 int confine_rlimits(const struct jail *jail);
@@ -219,6 +238,9 @@ int landlock_apply(int fd);
 
 /* jail.c */
 void jail_enter(struct guest *g); /* what g->jail means for the guest itself */
+/* Before the guest starts a program of its own: once, and at once unless one is to be
+ * adopted. Nothing else has run then, or its rules are taken. */
+void jail_prepare(struct guest *g);
 
 /* tree.c */
 bool tree_reap(struct guest *g); /* collects the dead; true: some live */

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -36,7 +37,7 @@ _Noreturn void guest_end(struct guest *g, int code)
  * pipe can take their numbers. */
 static void fill_stdio(void)
 {
-    int fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    int fd = openat(AT_FDCWD, "/dev/null", O_RDWR | O_CLOEXEC);
 
     if (fd < 0)
         fd = open("/", O_PATH | O_CLOEXEC);
@@ -96,20 +97,15 @@ static void take_stream(struct guest *g, bool stdio)
         (void)fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
 }
 
-/* All signals wait: none can end or interrupt the guest. Children get back the
- * defaults set here and an empty mask. */
+/* All signals wait: none can end or interrupt the guest, whatever whoever started us
+ * made of them; but the dead are not to be told of where SIGCHLD is ignored. */
 static void take_signals(struct guest *g)
 {
-    /* The kernel's own struct, all zero: SIG_DFL. libc would refuse the signals it
-     * keeps for itself, which whoever started us may have left ignored. */
-    static const uint64_t standard[8];
     sigset_t all, read;
 
     (void)sigfillset(&all);
     (void)pthread_sigmask(SIG_SETMASK, &all, NULL);
-    for (int i = 1; i < _NSIG; i++)
-        if (i != SIGKILL && i != SIGSTOP)
-            (void)syscall(SYS_rt_sigaction, i, standard, NULL, _NSIG / 8);
+    (void)signal(SIGCHLD, SIG_DFL);
     (void)sigemptyset(&read);
     (void)sigaddset(&read, SIGCHLD);
     (void)sigaddset(&read, SIGTERM);
@@ -118,29 +114,31 @@ static void take_signals(struct guest *g)
         _exit(1);
 }
 
-static ssize_t read_small(const char *path, char *text, size_t size)
+static bool is_denied_groups(void)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? -1 : read(fd, text, size - 1);
+    char text[4];
+    int fd = openat(AT_FDCWD, "/proc/self/setgroups", O_RDONLY | O_CLOEXEC);
+    bool denied = fd >= 0 && read(fd, text, sizeof text) == (ssize_t)sizeof text &&
+                  memcmp(text, "deny", sizeof text) == 0;
 
     if (fd >= 0)
         (void)close(fd);
-    text[n > 0 ? n : 0] = 0;
-    return n;
+    return denied;
 }
 
 /* What only a dumpable process may open in /proc, before it stops being one. */
 static void take_proc(struct guest *g)
 {
-    char text[16];
+    ssize_t n = -1;
 
-    g->setgroups_denied = read_small("/proc/self/setgroups", text, sizeof text) > 0 &&
-                          strncmp(text, "deny", 4) == 0;
-    g->oom_fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+    g->has_groups = getgroups(0, NULL) != 0;
+    g->setgroups_denied = g->has_groups && is_denied_groups();
+    g->oom_fd = openat(AT_FDCWD, "/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC);
     if (g->oom_fd < 0 && errno != ENOENT) /* no /proc, no way to ask */
         g->oom_error = errno;
-    if (read_small("/proc/self/oom_score_adj", g->oom_before, sizeof g->oom_before) <=
-        0)
+    if (g->oom_fd >= 0)
+        n = pread(g->oom_fd, g->oom_before, sizeof g->oom_before - 1, 0);
+    if (n <= 0)
         (void)strcpy(g->oom_before, "0");
 }
 
@@ -165,16 +163,46 @@ static void stand_back(struct guest *g)
                      syscall(SYS_sched_setscheduler, 0, SCHED_BATCH, &none) == 0;
 }
 
+/* One piece of memory for all that a short life needs; NULL: there is none. */
+static struct guest *take_room(void)
+{
+    struct room *room = mmap(NULL, sizeof *room, PROT_READ | PROT_WRITE,
+                             MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct guest *g = &room->guest;
+
+    if (room == MAP_FAILED)
+        return NULL;
+    g->room = room;
+    g->in = room->in;
+    g->in_cap = sizeof room->in;
+    g->out = room->out;
+    g->out_cap = sizeof room->out;
+    g->adopted.message = (struct pack){ .data = room->message,
+                                        .cap = sizeof room->message,
+                                        .lent = true };
+    return g;
+}
+
+static void say_hello(struct guest *g)
+{
+    uint8_t bytes[8];
+    struct pack hello = { .data = bytes, .cap = sizeof bytes, .lent = true };
+
+    pack_u32(&hello, WIRE_VERSION);
+    stream_put(g, NULL, WIRE_HELLO, 0, &hello);
+    pack_done(&hello);
+}
+
 static void start(struct guest *g, bool stdio)
 {
-    struct pack hello = { 0 };
-
     take_stream(g, stdio);
     take_signals(g);
     g->pid = getpid();
     g->workdir_fd = g->landlock_fd = -1;
-    g->came_fd = g->kills_fd = -1;
-    g->adopted.fd = g->adopted.name_fd = g->adopted.out = g->adopted.err = -1;
+    g->came_fd = g->kills_fd = g->rules_from = -1;
+    g->adopted.fd = g->adopted.name_fd = -1;
+    for (int i = 0; i < 2; i++)
+        g->adopted.ours[i] = g->adopted.theirs[i] = -1;
     g->watch.next_ns = NEVER;
     g->watch.notify_fd = -1;
     stand_back(g);
@@ -184,9 +212,7 @@ static void start(struct guest *g, bool stdio)
     take_proc(g);
     if (!weaken("dump"))
         (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
-    pack_u32(&hello, WIRE_VERSION);
-    stream_put(g, NULL, WIRE_HELLO, 0, &hello);
-    pack_done(&hello);
+    say_hello(g);
 }
 
 static void read_signals(struct guest *g)
@@ -333,7 +359,7 @@ int main(int argc, char **argv)
         return open_to_all(argv[2]);
     /* `vial ps` knows vessels by it; a file without a name gives none. */
     (void)prctl(PR_SET_NAME, "vial-init");
-    g = calloc(1, sizeof *g);
+    g = take_room();
     if (!g)
         return 1;
     /* Brought into /tmp, which is the programs'. */

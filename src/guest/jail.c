@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <sys/fsuid.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "guest/guest.h"
@@ -23,7 +24,8 @@ static void take_file_ids(struct guest *g)
 {
     if (!(g->jail.flags & JAIL_SET_IDS))
         return;
-    (void)setgroups(0, NULL); /* judged in the child, where it counts */
+    if (g->has_groups)
+        (void)setgroups(0, NULL); /* judged in the child, where it counts */
     (void)setfsgid(g->jail.gid);
     (void)setfsuid(g->jail.uid);
     if (setfsgid((gid_t)-1) != (int)g->jail.gid ||
@@ -49,16 +51,39 @@ static void follow_parent(struct guest *g)
         (void)prctl(PR_SET_PDEATHSIG, g->pid1 ? SIGKILL : SIGTERM);
 }
 
+/* Programs get these, and an empty mask. */
+static void reset_signals(void)
+{
+    /* The kernel's own struct, all zero: SIG_DFL. libc would refuse the signals it
+     * keeps for itself, which whoever started us may have left ignored. */
+    static const uint64_t standard[8];
+
+    for (int i = 1; i < _NSIG; i++)
+        if (i != SIGKILL && i != SIGSTOP)
+            (void)syscall(SYS_rt_sigaction, i, standard, NULL, _NSIG / 8);
+}
+
+void jail_prepare(struct guest *g)
+{
+    if (g->prepared)
+        return;
+    g->prepared = true;
+    reset_signals();
+    if (!(g->jail.flags & JAIL_LANDLOCK))
+        return;
+    g->landlock_fd = g->rules_from >= 0 ? adopt_rules(g) : landlock_build(&g->jail);
+    g->landlock_error = g->landlock_fd < 0 ? -g->landlock_fd : 0;
+}
+
 void jail_enter(struct guest *g)
 {
     take_place(g);
     if (g->jail.workdir)
-        g->workdir_fd = open(g->jail.workdir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        g->workdir_fd =
+            openat(AT_FDCWD, g->jail.workdir, O_PATH | O_DIRECTORY | O_CLOEXEC);
     watch_open(g);
-    if (g->jail.flags & JAIL_LANDLOCK) {
-        g->landlock_fd = landlock_build(&g->jail);
-        g->landlock_error = g->landlock_fd < 0 ? -g->landlock_fd : 0;
-    }
+    if (!(g->jail.flags & JAIL_AWAITS))
+        jail_prepare(g);
     take_file_ids(g);
     watch_notify(g);
     if (g->pid1 && (g->jail.flags & JAIL_SET_IDS) && confine_keep_caps(KEPT_CAPS) < 0)

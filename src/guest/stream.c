@@ -7,7 +7,18 @@
 
 #include "guest/guest.h"
 
-#define READ_AT_ONCE (128u << 10)
+/* To more bytes; the first are not ours to give back. */
+static uint8_t *enlarge(struct guest *g, uint8_t *data, size_t used, size_t cap)
+{
+    bool first = data == g->room->in || data == g->room->out;
+    uint8_t *larger = realloc(first ? NULL : data, cap);
+
+    if (!larger)
+        guest_end(g, 1);
+    if (first)
+        memcpy(larger, data, used);
+    return larger;
+}
 
 static size_t unwritten(const struct guest *g)
 {
@@ -22,8 +33,7 @@ bool stream_is_busy(const struct guest *g)
 /* Makes room for LEN more bytes at the tail. */
 static uint8_t *make_room(struct guest *g, size_t len)
 {
-    size_t cap = g->out_cap ? g->out_cap : OUT_BUSY + 2 * CHUNK;
-    uint8_t *data;
+    size_t cap = g->out_cap;
 
     if (g->out_cap - g->out_tail >= len)
         return g->out + g->out_tail;
@@ -35,10 +45,7 @@ static uint8_t *make_room(struct guest *g, size_t len)
     while (cap - g->out_tail < len)
         cap *= 2;
     if (cap != g->out_cap) {
-        data = realloc(g->out, cap);
-        if (!data)
-            guest_end(g, 1);
-        g->out = data;
+        g->out = enlarge(g, g->out, g->out_tail, cap);
         g->out_cap = cap;
     }
     return g->out + g->out_tail;
@@ -132,14 +139,9 @@ bool stream_has_end(const struct guest *g, uint32_t channel)
 
 static void grow_input(struct guest *g, size_t need)
 {
-    uint8_t *data;
-
     if (need < g->in_cap)
         return;
-    data = realloc(g->in, need + READ_AT_ONCE);
-    if (!data)
-        guest_end(g, 1);
-    g->in = data;
+    g->in = enlarge(g, g->in, g->in_len, need + READ_AT_ONCE);
     g->in_cap = need + READ_AT_ONCE;
 }
 

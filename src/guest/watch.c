@@ -7,6 +7,7 @@
 
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <string.h>
 #include <sys/inotify.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -22,14 +23,20 @@
 #define SMALL       (UINT64_C(64) << 20)
 #define FASTEST     UINT64_C(8000000) /* bytes a millisecond: more than a core writes */
 
-static bool is_seen_already(const struct watch *w, const struct stat *st)
+static bool is_seen_already(const struct watch *w, dev_t dev)
 {
-    struct stat other;
-
     for (size_t i = 0; i < w->count; i++)
-        if (fstat(w->at[i].fd, &other) == 0 && other.st_dev == st->st_dev)
+        if (w->at[i].dev == dev)
             return true;
     return false;
+}
+
+/* The workdir is open already. */
+static int open_watched(const struct guest *g, const char *path)
+{
+    if (g->jail.workdir && strcmp(path, g->jail.workdir) == 0)
+        return g->workdir_fd;
+    return openat(AT_FDCWD, path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 }
 
 void watch_open(struct guest *g)
@@ -39,19 +46,18 @@ void watch_open(struct guest *g)
     w->next_ns = NEVER;
     w->notify_fd = -1;
     for (size_t i = 0; i < 2; i++) {
-        int fd = g->jail.watch_full[i]
-                     ? open(g->jail.watch_full[i], O_PATH | O_DIRECTORY | O_CLOEXEC)
-                     : -1;
+        const char *path = g->jail.watch_full[i];
+        int fd = path ? open_watched(g, path) : -1;
         struct statfs fs;
         struct stat st;
 
         if (fd < 0)
             continue;
         if (fstatfs(fd, &fs) == 0 && fs.f_type == TMPFS_MAGIC && fs.f_blocks &&
-            fstat(fd, &st) == 0 && !is_seen_already(w, &st)) {
-            w->at[w->count++].fd = fd;
+            fstat(fd, &st) == 0 && !is_seen_already(w, st.st_dev)) {
+            w->at[w->count++] = (struct watched){ .fd = fd, .dev = st.st_dev };
             w->small[i] = fs.f_blocks < SMALL / (uint64_t)fs.f_bsize;
-        } else {
+        } else if (fd != g->workdir_fd) {
             (void)close(fd);
         }
     }

@@ -20,6 +20,8 @@ enum jail_flag {
     JAIL_SECCOMP = 1u << 6,
     JAIL_DIE_WITH_PARENT = 1u << 7,
     JAIL_LANDLOCK_NET = 1u << 8, /* deny TCP bind and connect where the ABI can */
+    JAIL_AWAITS = 1u << 9,       /* a process will be adopted that is confined already:
+                                    the guest's own programs, if any, come later */
 };
 
 struct jail_rlimit {

@@ -7,6 +7,15 @@
 /* A counted field holds at most this; it keeps lengths far from wrapping. */
 #define FIELD_MAX ((size_t)1 << 30)
 
+static uint8_t *enlarge(struct pack *p, size_t cap)
+{
+    uint8_t *data = realloc(p->lent ? NULL : p->data, cap);
+
+    if (data && p->lent)
+        memcpy(data, p->data, p->len);
+    return data;
+}
+
 static uint8_t *grow(struct pack *p, size_t more)
 {
     size_t cap = p->cap ? p->cap : 256;
@@ -19,13 +28,14 @@ static uint8_t *grow(struct pack *p, size_t more)
     while (cap - p->len < more)
         cap *= 2;
     if (cap != p->cap) {
-        data = realloc(p->data, cap);
+        data = enlarge(p, cap);
         if (!data) {
             p->bad = true;
             return NULL;
         }
         p->data = data;
         p->cap = cap;
+        p->lent = false;
     }
     p->len += more;
     return p->data + p->len - more;
@@ -77,7 +87,8 @@ void pack_texts(struct pack *p, char *const *texts, size_t count)
 
 void pack_done(struct pack *p)
 {
-    free(p->data);
+    if (!p->lent)
+        free(p->data);
     *p = (struct pack){ 0 };
 }
 

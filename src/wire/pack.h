@@ -16,6 +16,7 @@ struct pack { /* a growing buffer; sticky on lack of memory */
     uint8_t *data;
     size_t len, cap;
     bool bad;
+    bool lent; /* DATA is somebody's, who keeps it; more than CAP goes elsewhere */
 };
 
 void pack_u32(struct pack *p, uint32_t v);

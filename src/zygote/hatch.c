@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -22,6 +23,7 @@
     (CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC |        \
      CLONE_NEWUTS | CLONE_NEWCGROUP)
 #define MIDWIFE_PID 300 /* out of the way: programs begin to count at 2 */
+#define RULES_FD    (ZYGOTE_FD + 1)
 #define PAUSE_NS    20000
 #define PAUSES      50000
 
@@ -65,37 +67,58 @@ static void die_first(void)
     (void)close(fd);
 }
 
-/* The guest's own code, with the jail that the guest was sent. */
-static void confine(const struct order *o)
+static bool is_denied_groups(void)
+{
+    char text[4];
+    int fd = open("/proc/self/setgroups", O_RDONLY | O_CLOEXEC);
+    bool denied = fd >= 0 && read(fd, text, sizeof text) == (ssize_t)sizeof text &&
+                  memcmp(text, "deny", sizeof text) == 0;
+
+    if (fd >= 0)
+        (void)close(fd);
+    return denied;
+}
+
+/* Stays open until the guest has it. */
+static int make_rules(const struct jail *jail)
+{
+    int fd = landlock_build(jail);
+
+    if (fd < 0)
+        give_up(ZYGOTE_FD, STEP_LANDLOCK, -fd);
+    if (fd != RULES_FD && dup3(fd, RULES_FD, O_CLOEXEC) < 0)
+        give_up(ZYGOTE_FD, STEP_LANDLOCK, errno);
+    return RULES_FD;
+}
+
+/* The guest's own code, with the jail that the guest was sent. Returns the rules. */
+static int confine(const struct order *o)
 {
     struct guest *g = calloc(1, sizeof *g); /* only its jail is used */
     struct unpack u = { .data = o->jail, .len = o->jail_len };
-    char text[8] = "";
-    int fd = open("/proc/self/setgroups", O_RDONLY | O_CLOEXEC);
+    int rules = -1;
 
     if (!g)
         give_up(ZYGOTE_FD, HATCH_ORDER, ENOMEM);
-    if (fd >= 0) {
-        g->setgroups_denied = read(fd, text, 4) == 4 && memcmp(text, "deny", 4) == 0;
-        (void)close(fd);
-    }
     if (jail_read(&u, &g->jail) < 0 || !(g->jail.flags & JAIL_PID1))
         give_up(ZYGOTE_FD, HATCH_ORDER, EINVAL);
     g->pid1 = true;
-    g->landlock_fd = -1;
+    /* Looked up only where it matters: to try costs less. */
+    if (g->jail.flags & JAIL_SET_IDS)
+        g->setgroups_denied = getgroups(0, NULL) != 0 &&
+                              syscall(SYS_setgroups, 0, NULL) < 0 && is_denied_groups();
     if (g->jail.flags & JAIL_OOM_FIRST)
         die_first();
-    if (g->jail.flags & JAIL_LANDLOCK) {
-        g->landlock_fd = landlock_build(&g->jail);
-        if (g->landlock_fd < 0)
-            give_up(ZYGOTE_FD, STEP_LANDLOCK, -g->landlock_fd);
-    }
+    if (g->jail.flags & JAIL_LANDLOCK)
+        rules = make_rules(&g->jail);
+    g->landlock_fd = rules;
     (void)syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, 0, 0, 0, 0);
-    child_enter(g, NULL);
+    child_enter(g, NULL, rules < 0 ? ZYGOTE_FD : rules);
     /* Changed credentials cleared it; an exec would have set it. */
     (void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
     jail_done(&g->jail);
     free(g);
+    return rules;
 }
 
 static void wait_for_guest(void)
@@ -157,27 +180,50 @@ static void go_inside(const struct order *o)
         _exit(0);
 }
 
-static void be_born(const struct order *o)
+static int be_born(const struct order *o)
 {
+    int rules = -1;
+
     join_cgroups(o, o->fds[ORDER_SOCKET]);
     pages_touch(o->pages); /* all at once is cheaper than one by one */
     take_descriptors(o->fds[ORDER_SOCKET]);
-    confine(o);
+    rules = confine(o);
     wait_for_guest();
+    return rules;
 }
 
-void hatch_ready(void)
+static bool send_rules(int rules)
+{
+    _Alignas(struct cmsghdr) char room[CMSG_SPACE(sizeof rules)] = { 0 };
+    char byte = 0;
+    struct iovec iov = { &byte, sizeof byte };
+    const struct msghdr message = { .msg_iov = &iov,
+                                    .msg_iovlen = 1,
+                                    .msg_control = room,
+                                    .msg_controllen = sizeof room };
+    struct cmsghdr *c = (struct cmsghdr *)(void *)room;
+
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(sizeof rules);
+    memcpy(CMSG_DATA(c), &rules, sizeof rules);
+    return sendmsg(ZYGOTE_FD, &message, MSG_NOSIGNAL) == 1 && close(rules) == 0;
+}
+
+void hatch_ready(int rules)
 {
     const struct zygote_report ready = { 0, (uint32_t)getpid() };
 
     if (write(ZYGOTE_FD, &ready, sizeof ready) != (ssize_t)sizeof ready)
+        _exit(127);
+    if (rules >= 0 && !send_rules(rules))
         _exit(127);
 }
 
 /* Some libraries make threads as they are imported, and want to be told of a fork by
  * libc: they are, by the midwife, whose fork is libc's. Those that cannot live with it
  * have ended with the first fork of all, the rehearsal's. */
-int hatch(const struct order *order)
+int hatch(const struct order *order, int *rules)
 {
     struct clone_args args = { 0 };
     long usher = birth(&args);
@@ -190,6 +236,6 @@ int hatch(const struct order *order)
         return 1;
     }
     go_inside(order);
-    be_born(order);
+    *rules = be_born(order);
     return 0;
 }

@@ -123,39 +123,29 @@ static void rename_fd(int fd, int to)
     (void)close(fd);
 }
 
-/* In the child: the guest sends the ends of its pipes, when it has adopted it. */
-static void take_output(uint8_t *bytes)
+/* With what there is for it: output, stdin, and where to say that this went wrong. */
+static void take_place(const struct exec_message *m, const int *fds, size_t count)
 {
-    int fds[ZYGOTE_FDS];
-    size_t count = 0;
+    size_t last = m->stdin_closed ? 2 : 3;
+    uint32_t report[2] = { STEP_CWD };
 
-    if (receive(ZYGOTE_FD, bytes, ZYGOTE_MAX, fds, &count) <= 0 || count != 2)
+    if (count != last + (m->cwd ? 1 : 0))
         _exit(127);
     rename_fd(fds[0], 1);
     rename_fd(fds[1], 2);
-}
-
-/* With what there is besides it: stdin, and where to say that this went wrong. */
-static void take_place(const struct exec_message *m, const int *fds, size_t count)
-{
-    size_t input = m->stdin_closed ? 0 : 1;
-    uint32_t report[2] = { STEP_CWD };
-
-    if (count != input + (m->cwd ? 1 : 0))
-        _exit(127);
-    if (input)
-        rename_fd(fds[0], 0);
+    if (!m->stdin_closed)
+        rename_fd(fds[2], 0);
     if (!m->cwd)
         return;
     if (chdir(m->cwd) < 0) {
         report[1] = (uint32_t)errno;
-        (void)!write(fds[input], report, sizeof report);
+        (void)!write(fds[last], report, sizeof report);
         _exit(127);
     }
-    (void)close(fds[input]);
+    (void)close(fds[last]);
 }
 
-/* And, later, what to run. */
+/* In the child: the guest sends what to run. */
 static void become_program(struct python *py, uint8_t *bytes)
 {
     struct unpack u = { .data = bytes };
@@ -280,16 +270,15 @@ static void wait_for_orders(struct python *py, uint8_t *bytes,
         int fds[ZYGOTE_FDS];
         struct order order = { .jail = bytes, .fds = fds, .pages = pages };
         ssize_t n = receive(ZYGOTE_FD, bytes, ZYGOTE_MAX, fds, &order.fd_count);
-        int rc = 0;
+        int rc = 0, rules = -1;
 
         if (n <= 0 || order.fd_count < ORDER_CGROUPS)
             _exit(0);
         order.jail_len = (size_t)n;
-        rc = hatch(&order);
+        rc = hatch(&order, &rules);
         if (rc == 0) {
             python_hatched(py);
-            hatch_ready();
-            take_output(bytes);
+            hatch_ready(rules);
             become_program(py, bytes);
             return;
         }

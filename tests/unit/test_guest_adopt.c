@@ -23,6 +23,9 @@ enum deed {
     READ_FILE /* that was put just before, and exit 7 if it is whole */
 };
 
+/* What it does before it waits. */
+enum birth { LEAVES_NOTHING, LEAVES_RULES, DIES };
+
 struct adopted {
     struct world *w;
     uint32_t channel;
@@ -85,8 +88,20 @@ static _Noreturn void do_deed(enum deed deed, const char *path)
     _exit(7);
 }
 
+/* A rule set that allows no writing anywhere, and nobody asked for. */
+static void leave_rules(int fd)
+{
+    const uint64_t handled[3] = { 1u << 1 | 1u << 8 /* write a file, make one */ };
+    int rules = (int)syscall(444 /* landlock_create_ruleset */, handled, 8, 0);
+
+    if (rules < 0 ||
+        sys_send_fds(fd, (struct iovec){ (char[]){ 0 }, 1 }, &rules, 1, 0) != 1)
+        _exit(119);
+    (void)close(rules);
+}
+
 /* In the guest's pid namespace, as its child. */
-static _Noreturn void be_adopted(int fd)
+static _Noreturn void be_adopted(int fd, enum birth birth)
 {
     static uint8_t bytes[MESSAGE_MAX];
     struct unpack u = { .data = bytes };
@@ -100,10 +115,12 @@ static _Noreturn void be_adopted(int fd)
     pid = getpid();
     if (write(fd, &pid, sizeof pid) < 0)
         _exit(120);
-    if (hear(fd, bytes, fds, &count) == 0 || count != 2) /* its output's pipes */
-        _exit(121);
-    u.len = hear(fd, bytes, fds + 2, &count);
-    if (exec_read(&u, &m) < 0 || count != 0)
+    if (birth == DIES)
+        _exit(0);
+    if (birth == LEAVES_RULES)
+        leave_rules(fd);
+    u.len = hear(fd, bytes, fds, &count); /* with its output's pipes */
+    if (exec_read(&u, &m) < 0 || count != 2)
         _exit(122);
     if (hear(fd, bytes, fds + 2, &count) != 1) /* it may begin */
         _exit(123);
@@ -113,7 +130,7 @@ static _Noreturn void be_adopted(int fd)
 }
 
 /* Forks into the guest's pid namespace, twice, so that the guest inherits it. */
-static void hatch_into(pid_t guest, int fd)
+static void hatch_into(pid_t guest, int fd, enum birth birth)
 {
     int space = (int)syscall(SYS_pidfd_open, guest, 0);
     pid_t usher = fork();
@@ -123,7 +140,7 @@ static void hatch_into(pid_t guest, int fd)
             _exit(1);
         if (fork() == 0) {
             if (fork() == 0)
-                be_adopted(fd);
+                be_adopted(fd, birth);
             _exit(0);
         }
         (void)wait(NULL);
@@ -133,10 +150,32 @@ static void hatch_into(pid_t guest, int fd)
     (void)close(space);
 }
 
-static struct adopted adopt(enum deed deed)
+static struct world *open_world(struct jail *jail)
 {
-    struct jail jail = { .flags = JAIL_PID1 };
-    struct adopted a = { 0 };
+    struct world *w;
+
+    if (geteuid() != 0)
+        skip();
+    w = world_open(jail);
+    while (!link_is_up(w->l))
+        assert_true(world_pump(w));
+    return w;
+}
+
+static void hand_over(struct world *w, pid_t pid, int fd)
+{
+    struct iovec frame;
+
+    world_send(w);
+    assert_int_equal(link_adopt(w->l, (uint32_t)pid, &w->err), 0);
+    frame.iov_base = (void *)(uintptr_t)link_pending(w->l, &frame.iov_len);
+    assert_int_equal(sys_send_fds(w->fd, frame, &fd, 1, 0), frame.iov_len);
+    link_sent(w->l, frame.iov_len);
+}
+
+static struct adopted adopt_under(struct jail *jail, enum birth birth, enum deed deed)
+{
+    struct adopted a = { .w = open_world(jail) };
     char word[] = { (char)('a' + deed), 0 };
     char name[] = "f", path[128];
     char *argv[] = { word, path, NULL }, *env[] = { NULL };
@@ -145,31 +184,28 @@ static struct adopted adopt(enum deed deed)
                               .env = env,
                               .stdin_closed = 1,
                               .farewell = deed != FAREWELL_UNHEARD };
-    struct iovec frame;
     int ends[2];
     pid_t pid = 0;
 
-    if (geteuid() != 0)
-        skip();
-    a.w = world_open(&jail);
     (void)snprintf(path, sizeof path, "%s/f", a.w->dir);
-    while (!link_is_up(a.w->l))
-        assert_true(world_pump(a.w));
     assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
-    hatch_into(a.w->pid, ends[1]);
+    hatch_into(a.w->pid, ends[1], birth);
     (void)close(ends[1]);
     assert_int_equal(read(ends[0], &pid, sizeof pid), sizeof pid);
-    world_send(a.w);
-    assert_int_equal(link_adopt(a.w->l, (uint32_t)pid, &a.w->err), 0);
-    frame.iov_base = (void *)(uintptr_t)link_pending(a.w->l, &frame.iov_len);
-    assert_int_equal(sys_send_fds(a.w->fd, frame, &ends[0], 1, 0), frame.iov_len);
-    link_sent(a.w->l, frame.iov_len);
+    hand_over(a.w, pid, ends[0]);
     (void)close(ends[0]);
     assert_int_equal(link_put(a.w->l, &file, &a.channel, &a.w->err), 0);
     link_send(a.w->l, a.channel, "file", 4);
     link_send_eof(a.w->l, a.channel);
     assert_int_equal(link_exec(a.w->l, &m, &a.channel, &a.w->err), 0);
     return a;
+}
+
+static struct adopted adopt(enum deed deed)
+{
+    struct jail jail = { .flags = JAIL_PID1 };
+
+    return adopt_under(&jail, LEAVES_NOTHING, deed);
 }
 
 /* Returns once the adopted process is in STATE ("": gone), as a program in the same
@@ -255,6 +291,66 @@ static void a_farewell_that_nobody_asked_for_is_none(void **state)
     expect_no_end_before_it_is_woken(FAREWELL_UNHEARD);
 }
 
+/* Somebody holds the dead one's socket, so that what is sent to it gets lost. */
+static void one_that_was_reaped_before_it_was_adopted_is_not_waited_for(void **state)
+{
+    struct jail jail = { .flags = JAIL_PID1 };
+    struct adopted a = { .w = open_world(&jail) };
+    int ends[2];
+    pid_t pid = 0;
+
+    (void)state;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+    hatch_into(a.w->pid, ends[1], DIES);
+    assert_int_equal(read(ends[0], &pid, sizeof pid), sizeof pid);
+    wait_for_state(&a, "");
+    hand_over(a.w, pid, ends[0]);
+    assert_string_equal(world_out(world_sh(a.w, "echo ran"), 1), "ran\n");
+    (void)close(ends[0]);
+    (void)close(ends[1]);
+    world_close(a.w);
+}
+
+/* Allows everything; what is refused, other rules refuse. */
+static struct adopted adopt_with_landlock(enum birth birth)
+{
+    static char root[] = "/";
+    struct jail jail = { .flags = JAIL_PID1 | JAIL_NO_NEW_PRIVS | JAIL_LANDLOCK |
+                                  JAIL_AWAITS,
+                         .path_count = 1,
+                         .paths = { { root, JAIL_READ | JAIL_EXEC | JAIL_WRITE } } };
+
+    if (syscall(444, NULL, 0, 1) <= 0)
+        skip();
+    return adopt_under(&jail, birth, EXIT_7);
+}
+
+static void a_later_program_is_under_the_rules_that_the_adopted_one_left(void **state)
+{
+    struct adopted a = adopt_with_landlock(LEAVES_RULES);
+
+    (void)state;
+    expect_seven(&a);
+    for (int i = 0; i < 2; i++)
+        assert_string_equal(
+            world_out(world_sh(a.w, "echo x > file || echo refused"), 1), "refused\n");
+    world_close(a.w);
+}
+
+static void no_later_program_runs_where_the_adopted_one_left_no_rules(void **state)
+{
+    struct adopted a = adopt_with_landlock(LEAVES_NOTHING);
+    const struct seen *s;
+
+    (void)state;
+    expect_seven(&a);
+    s = world_sh(a.w, "echo ran");
+    assert_true(s->failed);
+    assert_int_equal(s->step, STEP_LANDLOCK);
+    assert_int_equal(s->error, ENOMSG);
+    world_close(a.w);
+}
+
 static void every_exit_code_survives_a_farewell(void **state)
 {
     char text[FAREWELL_SIZE + 1];
@@ -300,6 +396,9 @@ int main(void)
         cmocka_unit_test(a_stop_is_no_end),
         cmocka_unit_test(a_farewell_with_an_impossible_code_is_none),
         cmocka_unit_test(a_farewell_that_nobody_asked_for_is_none),
+        cmocka_unit_test(one_that_was_reaped_before_it_was_adopted_is_not_waited_for),
+        cmocka_unit_test(a_later_program_is_under_the_rules_that_the_adopted_one_left),
+        cmocka_unit_test(no_later_program_runs_where_the_adopted_one_left_no_rules),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

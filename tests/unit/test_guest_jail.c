@@ -198,12 +198,12 @@ static bool has_landlock(void)
     return syscall(444 /* landlock_create_ruleset */, NULL, 0, 1) > 0;
 }
 
-static void landlock_confines_files(void **state)
+static void expect_files_confined(uint32_t more_flags)
 {
     char usr[] = "/usr", lib[] = "/lib", lib64[] = "/lib64", bin[] = "/bin",
          null[] = "/dev/null";
     char etc[] = "/etc", missing[] = "/no/such/path";
-    struct jail jail = { .flags = JAIL_LANDLOCK | JAIL_NO_NEW_PRIVS,
+    struct jail jail = { .flags = JAIL_LANDLOCK | JAIL_NO_NEW_PRIVS | more_flags,
                          .path_count = 8,
                          .paths = { { usr, JAIL_READ | JAIL_EXEC },
                                     { lib, JAIL_READ | JAIL_EXEC },
@@ -215,7 +215,6 @@ static void landlock_confines_files(void **state)
     struct world *w;
     struct seen *s;
 
-    (void)state;
     if (!has_landlock())
         skip();
     jail.paths[7] = (struct jail_path){ usr, JAIL_READ };
@@ -225,6 +224,43 @@ static void landlock_confines_files(void **state)
     assert_string_equal(world_out(s, 1), "null\netc\ndir\n");
     assert_non_null(strstr(world_out(s, 2), "Permission denied"));
     world_close(w);
+}
+
+static void landlock_confines_files(void **state)
+{
+    (void)state;
+    expect_files_confined(0);
+}
+
+static void landlock_confines_files_where_nobody_came_to_be_adopted(void **state)
+{
+    (void)state;
+    expect_files_confined(JAIL_AWAITS);
+}
+
+/* Whoever starts the guest has them ignored; one of them is libc's own. */
+static void expect_no_signal_ignored(uint32_t flags)
+{
+    static const uint64_t ignored[8] = { (uint64_t)(uintptr_t)SIG_IGN };
+    static const uint64_t standard[8];
+    static const int signals[] = { SIGHUP, SIGUSR1, SIGCHLD, 33 };
+    struct jail jail = { .flags = flags };
+    struct world *w;
+
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+        assert_int_equal(syscall(SYS_rt_sigaction, signals[i], ignored, NULL, 8), 0);
+    w = world_open(&jail);
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+        assert_int_equal(syscall(SYS_rt_sigaction, signals[i], standard, NULL, 8), 0);
+    assert_string_equal(status_of(w, "SigIgn"), "0000000000000000");
+    world_close(w);
+}
+
+static void no_signal_is_ignored_that_the_starter_ignored(void **state)
+{
+    (void)state;
+    expect_no_signal_ignored(0);
+    expect_no_signal_ignored(JAIL_AWAITS);
 }
 
 static void the_guest_cannot_be_read_or_killed_by_its_programs(void **state)
@@ -394,6 +430,8 @@ int main(void)
         cmocka_unit_test(files_are_touched_with_the_programs_rights),
         cmocka_unit_test(standard_streams_can_be_opened_by_name),
         cmocka_unit_test(landlock_confines_files),
+        cmocka_unit_test(landlock_confines_files_where_nobody_came_to_be_adopted),
+        cmocka_unit_test(no_signal_is_ignored_that_the_starter_ignored),
         cmocka_unit_test(the_guest_cannot_be_read_or_killed_by_its_programs),
         cmocka_unit_test(the_program_is_the_first_to_be_killed_for_memory),
         cmocka_unit_test(a_file_system_that_ran_full_is_told),

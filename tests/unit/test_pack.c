@@ -105,6 +105,28 @@ static void more_texts_than_allowed_are_refused(void **state)
     pack_done(&p);
 }
 
+static void a_lent_buffer_is_left_when_it_is_full_and_never_freed(void **state)
+{
+    uint8_t room[4] = { 0 };
+    struct pack p = { .data = room, .cap = sizeof room, .lent = true };
+    struct unpack u;
+
+    (void)state;
+    pack_u32(&p, 1);
+    assert_ptr_equal(p.data, room);
+    pack_u32(&p, 2);
+    assert_ptr_not_equal(p.data, room);
+    u = unpack_of(&p);
+    assert_int_equal(unpack_u32(&u), 1);
+    assert_int_equal(unpack_u32(&u), 2);
+    assert_true(unpack_finished(&u));
+    pack_done(&p);
+    p = (struct pack){ .data = room, .cap = sizeof room, .lent = true };
+    pack_u32(&p, 3);
+    pack_done(&p);
+    assert_int_equal(room[0], 3);
+}
+
 static void an_impossible_size_marks_the_pack(void **state)
 {
     struct pack p = { 0 };
@@ -355,6 +377,7 @@ int main(void)
         cmocka_unit_test(a_length_that_lies_is_refused),
         cmocka_unit_test(a_nul_inside_a_text_is_refused),
         cmocka_unit_test(more_texts_than_allowed_are_refused),
+        cmocka_unit_test(a_lent_buffer_is_left_when_it_is_full_and_never_freed),
         cmocka_unit_test(an_impossible_size_marks_the_pack),
         cmocka_unit_test(a_jail_survives_the_wire),
         cmocka_unit_test(every_truncation_of_a_jail_is_refused),

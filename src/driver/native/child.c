@@ -367,17 +367,16 @@ static long bound(const struct step *s)
     return rc;
 }
 
-/* The parent put its control socket and the guest above all of these numbers. */
+/* The parent put its control socket and the guest above all of these numbers. The guest
+ * opens its own standard streams, so that none of ours stay. */
 static long set_streams(const struct walk *w, const struct step *s)
 {
     long rc = CALL(SYS_dup3, fd_of(w, s->fd), SCRIPT_STREAM, 0);
-    long null = rc < 0 ? rc : CALL(SYS_openat, AT_FDCWD, "/dev/null", O_RDWR, 0);
 
-    for (int fd = 0; null >= 0 && rc >= 0 && fd < 3; fd++)
-        rc = null == fd ? 0 : CALL(SYS_dup3, null, fd, 0);
-    if (null < 0 || rc < 0)
-        return null < 0 ? null : rc;
-    return CALL(SYS_close_range, SCRIPT_STREAM + 1, ~0u, CLOSE_RANGE_CLOEXEC);
+    if (rc >= 0)
+        rc = CALL(SYS_close_range, 0, SCRIPT_STREAM - 1, 0);
+    return rc < 0 ? rc
+                  : CALL(SYS_close_range, SCRIPT_STREAM + 1, ~0u, CLOSE_RANGE_CLOEXEC);
 }
 
 static long exec_guest(const struct step *s)
