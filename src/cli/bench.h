@@ -13,11 +13,16 @@
 
 #include <jansson.h>
 #include <stdbool.h>
+#include <sys/types.h>
+
+#include "base/str.h"
+#include "cli/bench_limits.h"
 
 #include "vial/vial.h"
 
-#define BENCH_ARGS      56
-#define BENCH_FILTER_FD "9" /* where a process finds the filter */
+#define BENCH_ARGS      160
+#define BENCH_WALLS     "{walls}" /* among arguments: what bench_walls says */
+#define BENCH_FILTER_FD 9         /* where a process finds the filter */
 
 enum bench_kind {
     BENCH_SPAWN,   /* argv, as a process */
@@ -35,7 +40,7 @@ struct way {
     bool imports;                /* its pool has numpy and pandas */
     bool crowd;                  /* asked by many at once, too */
     bool container;              /* needs the engine's command and an image */
-    bool filtered;               /* is given vial's own filter */
+    bool same;                   /* is given vial's filter, limits and walls */
     const char *argv[BENCH_ARGS];
 };
 
@@ -49,8 +54,10 @@ struct measured {
     struct vial_request *request;
     struct vial_engine *engine; /* borrowed */
     struct vial_keep *keep;     /* of BENCH_KEPT */
-    int filter_fd;              /* of those that want it; owned by the bench, or -1 */
-    double *ms;                 /* one per round, sorted at the end */
+    int filter_fd; /* of those that are the same; owned by the bench, or -1 */
+    const struct strv *walls;
+    struct bench_limits *limits;
+    double *ms; /* one per round, sorted at the end */
     size_t count;
     char absent[160]; /* why it was not measured; "" */
 };
@@ -62,6 +69,9 @@ struct bench {
     struct measured *at; /* bench_way_count of them */
     struct vial_engine *plain, *warm, *imported;
     int filter_fd;                  /* or -1 */
+    struct bench_limits limits;     /* for those that have none of their own */
+    struct strv walls;              /* arguments for bubblewrap */
+    struct vial_error not_same;     /* why there is none of those three; code "" */
     char container[80];             /* one that runs, for `docker exec`; "" */
     double crowd[16][BENCH_CROWDS]; /* runs a second, by way among those with `crowd` */
     size_t rounds;
@@ -75,6 +85,19 @@ double bench_once(const struct way *way, const struct measured *m,
                   const char *container);
 /* A descriptor of vial's own filter, or -1. */
 int bench_open_filter(struct vial_error *err);
+/* Arguments with which bubblewrap shows of /etc and hides of /proc what a vessel does.
+ */
+int bench_walls(struct vial_engine *engine, struct strv *out, struct vial_error *err);
+
+/* A process; OUT: where its first output goes, FILTER_FD: what it finds as
+ * BENCH_FILTER_FD, each -1 for nothing; GROUP: what it joins first, or NULL. */
+struct bench_child {
+    const char *program;
+    const char *const *argv;
+    int out, filter_fd;
+    const struct bench_group *group;
+};
+int bench_spawn(const struct bench_child *c, pid_t *pid); /* 0 or -errno */
 json_t *bench_json(const struct bench *b);
 void bench_done(struct bench *b);
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <fcntl.h>
 #include <pthread.h>
-#include <spawn.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,56 +17,43 @@
 
 #define READY_MS    120000
 #define READY_COUNT 8
+#define LEAD_NS     INT64_C(500000000)
 
-/* Opened anew for each: reading moves on. */
-static int add_filter(posix_spawn_file_actions_t *actions, int filter_fd)
+static bool run_in(const struct way *way, const struct measured *m,
+                   const char *container, const struct bench_group *group)
 {
-    char path[32];
+    const char *argv[BENCH_ARGS] = { NULL };
+    const struct bench_child child = { m->program, argv, -1, m->filter_fd, group };
+    size_t count = 0;
+    pid_t pid = 0;
+    int status = 0;
 
-    (void)snprintf(path, sizeof path, "/proc/self/fd/%d", filter_fd);
-    return posix_spawn_file_actions_addopen(actions, atoi(BENCH_FILTER_FD), path,
-                                            O_RDONLY, 0);
-}
+    for (size_t i = 0; i < BENCH_ARGS && way->argv[i]; i++) {
+        bool walls = str_eq(way->argv[i], BENCH_WALLS);
 
-/* The same environment for all, with the locale that a vessel has. OUT: where its
- * first output goes, or -1. FILTER_FD: what it finds as BENCH_FILTER_FD, or -1. */
-static int spawn(const char *program, const char *const *argv, int out, int filter_fd,
-                 pid_t *pid)
-{
-    char path[] = "PATH=" PATH_SEARCH;
-    char lang[] = "LANG=C.UTF-8";
-    const char *host = getenv("DOCKER_HOST"); /* NOLINT: read only */
-    auto_str struct str docker = { 0 };
-    char *env[] = { path, lang, NULL, NULL };
-    posix_spawn_file_actions_t actions;
-    int rc = posix_spawn_file_actions_init(&actions);
-
-    str_printf(&docker, "DOCKER_HOST=%s", host ? host : "");
-    env[2] = host && str_ok(&docker) ? docker.data : NULL;
-    for (int fd = 0; rc == 0 && fd < 3; fd++)
-        rc = posix_spawn_file_actions_addopen(&actions, fd, "/dev/null", O_RDWR, 0);
-    if (rc == 0 && filter_fd >= 0)
-        rc = add_filter(&actions, filter_fd);
-    if (rc == 0 && out >= 0)
-        rc = posix_spawn_file_actions_adddup2(&actions, out, 1);
-    if (rc == 0)
-        rc = posix_spawn(pid, program, &actions, NULL, (char *const *)(uintptr_t)argv,
-                         env);
-    (void)posix_spawn_file_actions_destroy(&actions);
-    return rc;
+        for (size_t k = 0; walls && k < m->walls->count && count < BENCH_ARGS - 1; k++)
+            argv[count++] = m->walls->items[k];
+        if (!walls && count < BENCH_ARGS - 1)
+            argv[count++] =
+                str_eq(way->argv[i], "{container}") ? container : way->argv[i];
+    }
+    return bench_spawn(&child, &pid) == 0 && waitpid(pid, &status, 0) == pid &&
+           status == 0;
 }
 
 static bool run_process(const struct way *way, const struct measured *m,
                         const char *container)
 {
-    const char *argv[BENCH_ARGS];
-    pid_t pid = 0;
-    int status = 0;
+    struct bench_group group;
+    bool good = false;
 
-    for (size_t i = 0; i < BENCH_ARGS; i++)
-        argv[i] = str_eq(way->argv[i], "{container}") ? container : way->argv[i];
-    return spawn(m->program, argv, -1, m->filter_fd, &pid) == 0 &&
-           waitpid(pid, &status, 0) == pid && status == 0;
+    if (!way->same)
+        return run_in(way, m, container, NULL);
+    if (bench_group_make(m->limits, &group) < 0)
+        return false;
+    good = run_in(way, m, container, &group);
+    bench_group_remove(m->limits, &group);
+    return good;
 }
 
 static bool run_library(const struct measured *m)
@@ -126,10 +112,11 @@ void bench_race(struct bench *b)
         qsort(b->at[i].ms, b->at[i].count, sizeof(double), by_size);
 }
 
+/* Counted is what ends between FROM and UNTIL: before, what lay ready is used up. */
 struct crowd {
     const struct way *way;
     const struct measured *measured;
-    int64_t until_ns;
+    int64_t from_ns, until_ns;
     atomic_uint done;
 };
 
@@ -137,9 +124,13 @@ static void *ask(void *context)
 {
     struct crowd *c = context;
 
-    while (clock_now_ns() < c->until_ns)
-        if (bench_once(c->way, c->measured, "") >= 0)
+    while (clock_now_ns() < c->until_ns) {
+        bool good = bench_once(c->way, c->measured, "") >= 0;
+        int64_t now_ns = clock_now_ns();
+
+        if (good && now_ns >= c->from_ns && now_ns < c->until_ns)
             atomic_fetch_add(&c->done, 1);
+    }
     return NULL;
 }
 
@@ -147,16 +138,15 @@ static double crowd_of(const struct way *way, const struct measured *m,
                        unsigned clients, double seconds)
 {
     pthread_t threads[64];
-    int64_t start = clock_now_ns();
-    struct crowd c = { way, m, start + (int64_t)(seconds * 1e9), 0 };
+    int64_t from_ns = clock_now_ns() + LEAD_NS;
+    struct crowd c = { way, m, from_ns, from_ns + (int64_t)(seconds * 1e9), 0 };
     unsigned started = 0;
 
     while (started < clients && pthread_create(&threads[started], NULL, ask, &c) == 0)
         started++;
     for (unsigned i = 0; i < started; i++)
         (void)pthread_join(threads[i], NULL);
-    return (double)atomic_load(&c.done) * 1000.0 /
-           clock_ms_between(start, clock_now_ns());
+    return (double)atomic_load(&c.done) / seconds;
 }
 
 /* What a waiting one weighs is told of those at rest. */
@@ -198,7 +188,8 @@ static void start_container(struct bench *b)
     int status = 0;
 
     if (program && pipe2(ends, O_CLOEXEC) == 0 &&
-        spawn(program, argv, ends[1], -1, &pid) == 0) {
+        bench_spawn(&(struct bench_child){ program, argv, ends[1], -1, NULL }, &pid) ==
+            0) {
         ssize_t n = 0;
 
         (void)close(ends[1]);
@@ -261,12 +252,14 @@ static int prepare_way(struct bench *b, size_t i, struct vial_error *err)
     const struct way *way = &bench_ways[i];
     struct measured *m = &b->at[i];
 
-    m->filter_fd = way->filtered ? b->filter_fd : -1;
+    m->filter_fd = way->same ? b->filter_fd : -1;
+    m->walls = &b->walls;
+    m->limits = &b->limits;
     m->ms = calloc(b->rounds, sizeof(double));
     if (!m->ms)
         return fail_memory(err);
-    if (way->filtered && b->filter_fd < 0)
-        (void)snprintf(m->absent, sizeof(m->absent), "no filter to give to it");
+    if (way->same && b->not_same.code[0])
+        (void)snprintf(m->absent, sizeof(m->absent), "%.150s", b->not_same.message);
     else if (way->container && !b->container[0])
         (void)snprintf(m->absent, sizeof(m->absent),
                        "no container engine with python:3.11-slim");
@@ -289,7 +282,6 @@ int bench_prepare(struct bench *b, size_t rounds, struct vial_error *err)
                                                 .imports = imports };
 
     b->rounds = rounds;
-    b->filter_fd = bench_open_filter(NULL);
     b->at = calloc(bench_way_count, sizeof(*b->at));
     if (!b->at)
         return fail_memory(err);
@@ -300,6 +292,9 @@ int bench_prepare(struct bench *b, size_t rounds, struct vial_error *err)
         vial_engine_warm(b->imported, &imported, err) < 0)
         return -1;
     start_container(b);
+    b->filter_fd = bench_open_filter(&b->not_same);
+    if (b->filter_fd >= 0 && bench_limits_open(&b->limits, &b->not_same) == 0)
+        (void)!bench_walls(b->plain, &b->walls, &b->not_same);
     for (size_t i = 0; i < bench_way_count; i++)
         if (prepare_way(b, i, err) < 0)
             return -1;
@@ -312,7 +307,8 @@ static void stop_container(const struct bench *b)
     char *program = path_find_program("docker", PATH_SEARCH);
     pid_t pid = 0;
 
-    if (program && b->container[0] && spawn(program, argv, -1, -1, &pid) == 0)
+    if (program && b->container[0] &&
+        bench_spawn(&(struct bench_child){ program, argv, -1, -1, NULL }, &pid) == 0)
         (void)waitpid(pid, NULL, 0);
     free(program);
 }
@@ -327,6 +323,8 @@ void bench_done(struct bench *b)
     }
     free(b->at);
     auto_fd_(&b->filter_fd);
+    strv_done(&b->walls);
+    bench_limits_close(&b->limits);
     vial_engine_close(b->plain);
     vial_engine_close(b->warm);
     vial_engine_close(b->imported);

@@ -58,7 +58,9 @@ static int give(const char *path, char *text, struct vial_error *err)
 
 static int measure(const struct cli *cli, json_t **out, struct vial_error *err)
 {
-    __attribute__((cleanup(bench_done))) struct bench b = { .filter_fd = -1 };
+    __attribute__((cleanup(bench_done))) struct bench b = { .filter_fd = -1,
+                                                            .limits =
+                                                                BENCH_LIMITS_NONE };
     int64_t rounds = 0;
     int64_t seconds = 0;
 

@@ -3,6 +3,7 @@
 
 import json
 import os
+import shutil
 
 import pytest
 from conftest import VIAL, call, why_absent
@@ -57,6 +58,10 @@ def test_bench_measures_and_writes_what_it_measured(tmp_path):
     assert rows["python", "bare"]["ratio"] == 1
     assert "<svg" in (tmp_path / "b.svg").read_text()
     assert "vial warm" in done.text and VIAL
+    if shutil.which("bwrap") and os.geteuid() == 0 and os.path.isdir("/sys/fs/cgroup/memory"):
+        assert rows["python", "bwrap same"]["runs"] == 2
+    assert not [name for _, names, _ in os.walk("/sys/fs/cgroup") for name in names
+                if "-bench-" in name]
 
 
 def test_bench_refuses_nonsense():

@@ -17,7 +17,7 @@
 #include "driver/docker/mux.h"
 #include "driver/docker/network.h"
 #include "driver/docker/pump.h"
-#include "driver/native/owner.h"
+#include "base/owner.h"
 
 #define CALLS 8
 

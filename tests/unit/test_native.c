@@ -27,7 +27,7 @@
 #include "driver/native/confine.h"
 #include "driver/native/idmap.h"
 #include "driver/native/native.h"
-#include "driver/native/owner.h"
+#include "base/owner.h"
 #include "driver/native/remains.h"
 #include "driver/native/root.h"
 #include "native_plan.h"

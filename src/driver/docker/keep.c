@@ -10,7 +10,7 @@
 #include "base/io.h"
 #include "base/json.h"
 #include "driver/docker/container.h"
-#include "driver/native/owner.h"
+#include "base/owner.h"
 
 #define REACH_MS 5000
 

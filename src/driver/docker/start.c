@@ -19,7 +19,7 @@
 #include "driver/docker/keep.h"
 #include "driver/docker/network.h"
 #include "driver/docker/oci.h"
-#include "driver/native/owner.h"
+#include "base/owner.h"
 #include "driver/native/profile.h"
 #include "driver/native/seccomp.h"
 

@@ -14,7 +14,7 @@
 #include "base/auto.h"
 #include "base/fail.h"
 #include "base/io.h"
-#include "driver/native/owner.h"
+#include "base/owner.h"
 
 #define NO_DIR                                                                         \
     (struct cgroup_dir)                                                                \

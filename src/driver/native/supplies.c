@@ -10,7 +10,7 @@
 #include "base/auto.h"
 #include "driver/native/idmap.h"
 #include "driver/native/launch.h"
-#include "driver/native/owner.h"
+#include "base/owner.h"
 
 static void open_base(struct supplies *s)
 {

@@ -11,7 +11,7 @@
 #include "base/io.h"
 #include "base/sys.h"
 #include "driver/native/cgroup.h"
-#include "driver/native/owner.h"
+#include "base/owner.h"
 
 /* Whether PID is still in the group open as DIR_FD: a number alone may have
  * become somebody else's. */

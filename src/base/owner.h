@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef VIAL_DRIVER_NATIVE_OWNER_H
-#define VIAL_DRIVER_NATIVE_OWNER_H
+#ifndef VIAL_BASE_OWNER_H
+#define VIAL_BASE_OWNER_H
 
 /* Names of things that outlive a crash, from which their owner can be told. */
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "driver/native/owner.h"
+#include "base/owner.h"
 
 #include <errno.h>
 #include <fcntl.h>

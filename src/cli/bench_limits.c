@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/bench_limits.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/magic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/fail.h"
+#include "base/io.h"
+#include "base/owner.h"
+
+#define MOUNT    "/sys/fs/cgroup"
+#define TRIES    2000 /* the last of a group may need a moment to be gone */
+#define PAUSE_NS 500000
+
+struct limit {
+    const char *file, *value;
+    bool may_miss;
+};
+
+struct hierarchy {
+    const char *name, *join;
+    struct limit limits[4];
+};
+
+/* What a request without limits of its own gets from vial. */
+static const struct hierarchy v1[BENCH_GROUPS] = {
+    { "memory",
+      "tasks",
+      { { "memory.limit_in_bytes", "536870912", false },
+        { "memory.memsw.limit_in_bytes", "536870912", true },
+        { "memory.swappiness", "0", true },
+        { "memory.kmem.tcp.limit_in_bytes", "536870912", true } } },
+    { "pids", "tasks", { { "pids.max", "129", false } } },
+    { "cpu", "tasks", { { "cpu.cfs_quota_us", "100000", false } } },
+    { "cpuacct", "tasks", { { NULL, NULL, false } } },
+};
+
+static const struct hierarchy v2 = { "",
+                                     "cgroup.procs",
+                                     { { "memory.max", "536870912", false },
+                                       { "memory.swap.max", "0", true },
+                                       { "pids.max", "129", false },
+                                       { "cpu.max", "100000 100000", false } } };
+
+static bool is_v2(void)
+{
+    struct statfs fs;
+
+    return statfs(MOUNT, &fs) == 0 && fs.f_type == CGROUP2_SUPER_MAGIC;
+}
+
+/* The path behind "ID:NAME:" in TEXT, which is /proc/self/cgroup. */
+static bool own_path(const char *text, const char *name, char *out, size_t size)
+{
+    char wanted[32];
+    const char *at = NULL;
+
+    (void)snprintf(wanted, sizeof wanted, ":%s:/", name);
+    at = strstr(text, wanted);
+    if (!at)
+        return false;
+    at += strlen(wanted) - 1;
+    (void)snprintf(out, size, "%.*s", (int)strcspn(at, "\n"), at);
+    return true;
+}
+
+static int open_base(const char *text, const struct hierarchy *h)
+{
+    char own[PATH_MAX - 64];
+    char path[PATH_MAX];
+
+    if (!own_path(text, h->name, own, sizeof own))
+        return -1;
+    (void)snprintf(path, sizeof path, MOUNT "%s%s%s", h->name[0] ? "/" : "", h->name,
+                   own);
+    return open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+static const struct hierarchy *hierarchy_of(size_t i)
+{
+    if (is_v2())
+        return i == 0 ? &v2 : NULL;
+    return &v1[i];
+}
+
+/* Whether it can be done is told by doing it once. */
+int bench_limits_open(struct bench_limits *l, struct vial_error *err)
+{
+    char text[4096];
+    struct bench_group g;
+    int rc = (int)io_read_at(AT_FDCWD, "/proc/self/cgroup", text, sizeof text);
+
+    for (size_t i = 0; i < BENCH_GROUPS && rc >= 0; i++) {
+        const struct hierarchy *h = hierarchy_of(i);
+
+        l->base_fd[i] = h ? open_base(text, h) : -1;
+        if (h && l->base_fd[i] < 0)
+            rc = -errno;
+    }
+    if (rc >= 0)
+        rc = bench_group_make(l, &g);
+    if (rc < 0)
+        return fail_sys_rc(err, rc, "make a cgroup with limits");
+    bench_group_remove(l, &g);
+    return 0;
+}
+
+void bench_limits_close(struct bench_limits *l)
+{
+    for (size_t i = 0; i < BENCH_GROUPS; i++)
+        auto_fd_(&l->base_fd[i]);
+}
+
+static int set_limits(int dir_fd, const struct hierarchy *h)
+{
+    int rc = 0;
+
+    for (size_t i = 0; rc == 0 && i < 4 && h->limits[i].file; i++) {
+        const struct limit *limit = &h->limits[i];
+
+        rc = io_write_at(dir_fd, limit->file, limit->value);
+        if (limit->may_miss && (rc == -ENOENT || rc == -EOPNOTSUPP))
+            rc = 0;
+    }
+    return rc;
+}
+
+/* Where to join it; or -errno. */
+static int make_one(int base_fd, const char *name, const struct hierarchy *h)
+{
+    auto_fd int dir_fd = -1;
+    int rc = 0;
+
+    if (mkdirat(base_fd, name, 0755) < 0)
+        return -errno;
+    dir_fd = openat(base_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    rc = dir_fd < 0 ? -errno : set_limits(dir_fd, h);
+    if (rc == 0)
+        rc = openat(dir_fd, h->join, O_WRONLY | O_CLOEXEC);
+    return rc == -1 ? -errno : rc;
+}
+
+int bench_group_make(struct bench_limits *l, struct bench_group *g)
+{
+    char id[24];
+    int rc = 0;
+
+    *g = (struct bench_group){ .join_fd = { -1, -1, -1, -1 } };
+    (void)snprintf(id, sizeof id, "bench-%u", atomic_fetch_add(&l->made, 1));
+    /* Were we killed, the next vial tidies up as after itself. */
+    if (owner_name(id, g->name, sizeof g->name) < 0)
+        return -ENAMETOOLONG;
+    for (size_t i = 0; i < BENCH_GROUPS && rc >= 0; i++) {
+        if (l->base_fd[i] < 0)
+            continue;
+        rc = make_one(l->base_fd[i], g->name, hierarchy_of(i));
+        g->join_fd[i] = rc < 0 ? -1 : rc;
+    }
+    if (rc < 0)
+        bench_group_remove(l, g);
+    return rc < 0 ? rc : 0;
+}
+
+static void remove_one(int base_fd, const char *name)
+{
+    static const struct timespec pause = { .tv_nsec = PAUSE_NS };
+
+    for (int i = 0; i < TRIES && unlinkat(base_fd, name, AT_REMOVEDIR) < 0; i++) {
+        if (errno != EBUSY)
+            return;
+        (void)nanosleep(&pause, NULL);
+    }
+}
+
+void bench_group_remove(const struct bench_limits *l, struct bench_group *g)
+{
+    for (size_t i = 0; i < BENCH_GROUPS; i++) {
+        auto_fd_(&g->join_fd[i]);
+        if (l->base_fd[i] >= 0)
+            remove_one(l->base_fd[i], g->name);
+    }
+}
