@@ -92,8 +92,8 @@ struct driver {
     int (*open)(const struct plan *plan, int guest_fd, struct vessel **out,
                 struct vial_error *err);
 
-    /* What this driver makes once for many vessels that come and go, or NULL; all three,
-     * or none. Nothing in it was ever inside a vessel. */
+    /* What this driver makes once for many vessels that come and go, or NULL; all
+     * three, or none. Nothing in it was ever inside a vessel. */
     struct supplies *(*supplies_open)(int guest_fd);
     /* Opens PLAN with what is there. */
     int (*open_supplied)(struct supplies *supplies, const struct plan *plan,
@@ -106,6 +106,9 @@ struct driver {
 
     /* Counters so far; complete once everything in it is dead. */
     void (*usage)(struct vessel *vessel, struct vessel_usage *out);
+    /* Of these the processor's times alone, before anything has run in it. NULL: all of
+     * them cost no more. */
+    void (*spent)(struct vessel *vessel, struct vessel_usage *out);
 
     /* Kills, waits and removes everything, then frees. Never blocks for long;
      * what is left for a moment is removed by the next open or cleanup. */

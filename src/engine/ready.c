@@ -148,7 +148,9 @@ int ready_hatch(struct ready *r, struct zygote *zygote, struct vial_error *err)
 
 void ready_settle(struct ready *r)
 {
-    r->vessel->driver->usage(r->vessel, &r->before);
+    const struct driver *d = r->vessel->driver;
+
+    (d->spent ? d->spent : d->usage)(r->vessel, &r->before);
 }
 
 bool ready_is_alive(const struct ready *r)

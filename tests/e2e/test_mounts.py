@@ -51,6 +51,23 @@ def test_a_bind_mount_of_a_system_path_is_refused_as_that_path(tmp_path):
     assert "mount source '/etc' belongs to the host [VIAL-MOUNT]" in done.stderr
 
 
+def test_no_mount_of_a_vessel_allows_more_than_its_purpose_needs():
+    done = subprocess.run([VIAL, "run", "--driver", "native", "sh",
+                           "cat /proc/self/mountinfo"], capture_output=True, text=True,
+                          env=environment(), timeout=60, check=True)
+    mounts = [(line.split()[4], set(line.split()[5].split(",")))
+              for line in done.stdout.splitlines()]
+    assert {"/", "/usr", "/proc", "/proc/sys", "/dev/null"} <= {at for at, _ in mounts}
+    for at, flags in mounts:
+        wanted = {"nosuid"}
+        if at not in ("/proc", "/dev/pts", "/dev/shm", "/tmp", "/work"):
+            wanted.add("ro")
+        wanted.add("noexec" if at.startswith("/dev/") and at != "/dev/shm" else "nodev")
+        if at.startswith("/proc"):
+            wanted.add("noexec")
+        assert wanted <= flags, (at, flags)
+
+
 def test_a_harmless_file_system_below_a_source_comes_with_it(tmp_path):
     (tmp_path / "in").mkdir()
     done = in_own_mounts('mount -t tmpfs none "$D/in"; echo hi >"$D/in/file"\n'

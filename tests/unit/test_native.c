@@ -46,6 +46,7 @@ static void build(struct script *s, const struct plan *plan)
     struct root_options o = { .uid = 1000, .gid = 1000, .shows = shows_keys };
 
     strv_push(&host.etc_files, "ld.so.cache");
+    strv_push(&host.etc_files, "services");
     strv_push(&host.etc_dirs, "alternatives");
     root_build(s, &host, plan, &o);
     root_detach(s, &o);
@@ -88,6 +89,57 @@ static size_t find(const struct script *s, enum step_op op, const char *b)
         if (s->steps[i].op == op && (!b || str_eq(s->steps[i].b, b)))
             return i;
     return s->count;
+}
+
+static bool is_over_proc(const struct step *step)
+{
+    return step->op == OP_BIND && str_starts(step->b, "/proc/");
+}
+
+/* Each is bound with what the mount it comes from allows, which is too much. */
+static void whatever_lies_over_proc_is_sealed_afterwards(void **state)
+{
+    auto_script struct script *s = script_new(512, 1 << 16, true);
+    size_t seal = 0;
+    size_t bound = 0;
+    struct plan plan;
+
+    (void)state;
+    native_plan(&plan);
+    build(s, &plan);
+    seal = find(s, OP_SEAL, NULL);
+    assert_in_range(seal, 1, s->count - 1);
+    assert_string_equal(s->steps[seal].a, "/proc");
+    assert_int_equal(s->steps[seal].x, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID |
+                                           MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
+    assert_int_equal(s->steps[seal].flags, 0); /* it may not fail */
+    for (size_t i = 0; i < s->count; i++) {
+        assert_false(is_over_proc(&s->steps[i]) && i > seal);
+        bound += is_over_proc(&s->steps[i]);
+    }
+    assert_int_equal(bound, 7);
+}
+
+/* Without the overlay it would be the host's own mount, which allows more. */
+static void etc_is_bound_as_it_is_only_from_the_overlay(void **state)
+{
+    auto_script struct script *s = script_new(512, 1 << 16, true);
+    size_t bound = 0;
+    struct plan plan;
+
+    (void)state;
+    native_plan(&plan);
+    build(s, &plan);
+    for (size_t i = 0; i < s->count; i++) {
+        const struct step *step = &s->steps[i];
+
+        if (step->op != OP_BIND || !str_starts(step->b, "etc/"))
+            continue;
+        bound++;
+        assert_true(step->flags & (step->x ? STEP_IF_LOST : STEP_UNLESS_LOST));
+        assert_true(!step->x || (step->x & MOUNT_ATTR_RDONLY));
+    }
+    assert_int_equal(bound, 4);
 }
 
 static void a_script_without_room_fails_and_stays_whole(void **state)
@@ -535,6 +587,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_root_is_the_one_that_was_agreed),
+        cmocka_unit_test(whatever_lies_over_proc_is_sealed_afterwards),
+        cmocka_unit_test(etc_is_bound_as_it_is_only_from_the_overlay),
         cmocka_unit_test(a_script_without_room_fails_and_stays_whole),
         cmocka_unit_test(mounts_and_their_points_come_after_the_pivot_and_the_seal),
         cmocka_unit_test(a_given_root_is_entered_by_descriptor),

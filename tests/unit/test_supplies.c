@@ -4,14 +4,18 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "check.h"
 #include "driver/native/supplies.h"
 
@@ -58,6 +62,27 @@ static size_t count_ours(const struct supplies *s)
     return count;
 }
 
+static void join(const struct cgroup *c)
+{
+    for (size_t i = 0; i < CGROUP_DIRS; i++)
+        if (c->dirs[i].join_fd >= 0 && write(c->dirs[i].join_fd, "0", 1) != 1)
+            _exit(1);
+}
+
+/* Many of the kernel's ticks, by which it counts. */
+static void work_in(const struct cgroup *c)
+{
+    pid_t pid = fork();
+
+    if (pid == 0) {
+        join(c);
+        while (clock() < CLOCKS_PER_SEC / 20)
+            ;
+        _exit(0);
+    }
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
 /* Somebody who sleeps in C until killed. */
 static pid_t put_somebody_into(const struct cgroup *c)
 {
@@ -68,9 +93,7 @@ static pid_t put_somebody_into(const struct cgroup *c)
     assert_int_equal(pipe(ends), 0);
     pid = fork();
     if (pid == 0) {
-        for (size_t i = 0; i < CGROUP_DIRS; i++)
-            if (c->dirs[i].join_fd >= 0 && write(c->dirs[i].join_fd, "0", 1) != 1)
-                _exit(1);
+        join(c);
         (void)!write(ends[1], "x", 1);
         (void)close_range(3, ~0u, 0); /* a leash, maybe */
         for (;;)
@@ -109,6 +132,28 @@ static void every_vessel_gets_a_group_of_its_own_that_counts_from_nothing(void *
     cgroup_read(&c, &used);
     assert_int_equal(used.usage.memory_peak_bytes, 0);
     assert_int_equal(used.usage.pids_peak, 0);
+    cgroup_remove(&c);
+    supplies_close(s);
+}
+
+static void what_a_group_has_spent_is_what_all_its_counters_say(void **state)
+{
+    struct supplies *s = open_supplies();
+    struct vessel_usage used = { 0 };
+    struct vessel_usage spent = { 0 };
+    struct cgroup c;
+
+    (void)state;
+    NEED_GROUPS(s);
+    assert_true(supplies_group(s, "v-one", &some, &c));
+    work_in(&c);
+    cgroup_read(&c, &used);
+    cgroup_v1_read_times(&c, &spent);
+    assert_true(spent.counted);
+    assert_true(spent.usage.cpu_user_ms + spent.usage.cpu_system_ms > 0);
+    assert_true(spent.usage.cpu_user_ms == used.usage.cpu_user_ms);
+    assert_true(spent.usage.cpu_system_ms == used.usage.cpu_system_ms);
+    assert_true(spent.usage.throttled_ms == used.usage.throttled_ms);
     cgroup_remove(&c);
     supplies_close(s);
 }
@@ -179,6 +224,73 @@ static void a_script_is_kept_for_its_plan_alone(void **state)
     scripts_close(&kept);
 }
 
+static void put_file(int dir_fd, const char *name, const void *data, size_t len)
+{
+    int fd = openat(dir_fd, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, data, len), len);
+    (void)close(fd);
+}
+
+/* A guest beside which lies one profile, whose filter gives VERDICT; open as *GUEST. */
+static int put_profile(int dir_fd, unsigned verdict, int *guest)
+{
+    const struct sock_filter filter[] = { { BPF_LD | BPF_W | BPF_ABS, 0, 0, 4 },
+                                          { BPF_RET | BPF_K, 0, 0, verdict } };
+    char bytes[8 + sizeof(filter)] = { sizeof(filter) };
+
+    memcpy(bytes + 8, filter, sizeof(filter));
+    put_file(dir_fd, "guest", "x", 1);
+    (void)mkdirat(dir_fd, "seccomp", 0700);
+    put_file(dir_fd, "seccomp/some.bpf", bytes, sizeof(bytes));
+    *guest = openat(dir_fd, "guest", O_RDONLY | O_CLOEXEC);
+    return *guest;
+}
+
+static unsigned verdict_of(struct filters *f, int guest, const char *profile)
+{
+    struct jail jail = { 0 };
+    struct sock_filter last = { 0 };
+
+    if (filters_fill(f, &jail, guest, profile, NULL) < 0)
+        return 0;
+    assert_true(jail.flags & JAIL_SECCOMP);
+    assert_int_equal(jail.filters[0].len, 2 * sizeof(last));
+    memcpy(&last, jail.filters[0].data + sizeof(last), sizeof(last));
+    jail_done(&jail);
+    return last.k;
+}
+
+static void a_changed_profile_is_read_again_within_a_second(void **state)
+{
+    char path[] = "/tmp/test-filters-XXXXXX";
+    int dir = open(mkdtemp(path), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int guest = -1;
+    struct filters f;
+
+    (void)state;
+    filters_open(&f);
+    assert_true(put_profile(dir, SECCOMP_RET_KILL_PROCESS, &guest) >= 0);
+    (void)close(guest);
+    assert_int_equal(
+        verdict_of(&f, put_profile(dir, SECCOMP_RET_ERRNO, &guest), "some"),
+        SECCOMP_RET_ERRNO);
+    assert_int_equal(unlinkat(dir, "seccomp/some.bpf", 0), 0);
+    f.read_ns = clock_now_ns(); /* however slow this machine is */
+    assert_int_equal(verdict_of(&f, guest, "some"), SECCOMP_RET_ERRNO);
+    assert_int_equal(verdict_of(&f, guest, "other"), 0);
+    assert_int_equal(verdict_of(&f, guest, "../some"), 0);
+    f.read_ns -= INT64_C(2000000000);
+    assert_int_equal(verdict_of(&f, guest, "some"), 0); /* it is gone: no vessel */
+    filters_close(&f);
+    (void)close(guest);
+    assert_int_equal(unlinkat(dir, "seccomp", AT_REMOVEDIR), 0);
+    assert_int_equal(unlinkat(dir, "guest", 0), 0);
+    (void)close(dir);
+    assert_int_equal(rmdir(path), 0);
+}
+
 static void other_descriptors_take_the_place_of_a_scripts_own(void **state)
 {
     auto_script struct script *s = script_new(8, 64, false);
@@ -199,9 +311,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_vessel_gets_a_group_of_its_own_that_counts_from_nothing),
+        cmocka_unit_test(what_a_group_has_spent_is_what_all_its_counters_say),
         cmocka_unit_test(a_held_group_can_still_be_given_other_limits),
         cmocka_unit_test(the_janitor_of_all_ends_and_removes_every_group),
         cmocka_unit_test(a_script_is_kept_for_its_plan_alone),
+        cmocka_unit_test(a_changed_profile_is_read_again_within_a_second),
         cmocka_unit_test(other_descriptors_take_the_place_of_a_scripts_own),
     };
 

@@ -82,6 +82,7 @@ int cgroup_v1_hold(struct cgroup *c);
 int cgroup_v1_limit(const struct cgroup *c, const struct limits *l,
                     struct vial_error *err);
 void cgroup_v1_read(const struct cgroup *c, struct vessel_usage *out);
+void cgroup_v1_read_times(const struct cgroup *c, struct vessel_usage *out);
 int cgroup_v2_open_base(struct cgroup *c, const char *text);
 int cgroup_v2_limit(const struct cgroup *c, const struct limits *l,
                     struct vial_error *err);

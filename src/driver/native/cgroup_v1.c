@@ -131,19 +131,26 @@ static bool has_processor_time(const struct cgroup *c)
     return c->dirs[CPUACCT].fd >= 0 || c->counter_fds[USER] >= 0;
 }
 
-void cgroup_v1_read(const struct cgroup *c, struct vessel_usage *out)
+void cgroup_v1_read_times(const struct cgroup *c, struct vessel_usage *out)
 {
     struct vial_usage *u = &out->usage;
 
     out->counted = has_processor_time(c);
+    u->cpu_user_ms = (double)count(c, USER) / 1e6;
+    u->cpu_system_ms = (double)count(c, SYSTEM) / 1e6;
+    u->throttled_ms = (double)count(c, THROTTLED) / 1e6;
+}
+
+void cgroup_v1_read(const struct cgroup *c, struct vessel_usage *out)
+{
+    struct vial_usage *u = &out->usage;
+
+    cgroup_v1_read_times(c, out);
     out->oom_kills = count(c, KILLS);
     out->pids_events = count(c, REFUSED);
     u->memory_peak_bytes = count(c, MEMORY_PEAK);
     u->pids_peak = count(c, PIDS_PEAK);
     u->pids_peak -= u->pids_peak > 0 ? 1 : 0; /* the guest */
-    u->cpu_user_ms = (double)count(c, USER) / 1e6;
-    u->cpu_system_ms = (double)count(c, SYSTEM) / 1e6;
-    u->throttled_ms = (double)count(c, THROTTLED) / 1e6;
 }
 
 static void close_counters(int *fds)

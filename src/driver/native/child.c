@@ -156,7 +156,17 @@ static long bind_tree(const struct step *s)
     unsigned long flags = OLD_BIND | (s->y == 1 ? OLD_REC : 0ul);
     long rc = CALL(SYS_mount, s->a, s->b, 0, flags, 0);
 
-    return rc < 0 ? rc : set_attributes(AT_FDCWD, s->b, s->x, s->y == 1);
+    return rc < 0 || !s->x ? rc : set_attributes(AT_FDCWD, s->b, s->x, s->y == 1);
+}
+
+/* One call for all below; what it took from the mount itself is given back. */
+static long seal_below(const struct step *s)
+{
+    struct mount_attr attr = { .attr_clr = MOUNT_ATTR_RDONLY };
+    long rc = set_attributes(AT_FDCWD, s->a, s->x, true);
+
+    return rc < 0 ? rc
+                  : CALL(SYS_mount_setattr, AT_FDCWD, s->a, 0, &attr, sizeof(attr));
 }
 
 /* The parent judged an object; only that object will do. */
@@ -407,6 +417,8 @@ static long act_on_tree(struct walk *w, const struct step *s)
         return attach_inside(w, s);
     case OP_ATTR:
         return set_attributes(AT_FDCWD, s->a, s->x, false);
+    case OP_SEAL:
+        return seal_below(s);
     case OP_DETACH:
         return CALL(SYS_umount2, s->a, OLD_DETACH);
     case OP_OWN:
@@ -415,6 +427,8 @@ static long act_on_tree(struct walk *w, const struct step *s)
         return CALL(SYS_mkdirat, AT_FDCWD, s->a, s->x);
     case OP_SYMLINK:
         return CALL(SYS_symlinkat, s->a, AT_FDCWD, s->b);
+    case OP_LINK:
+        return CALL(SYS_linkat, AT_FDCWD, s->a, AT_FDCWD, s->b, 0);
     case OP_FILE:
         return make_file(s);
     case OP_COPY:

@@ -22,7 +22,7 @@
 #define PID_LIMIT (1u << 22)
 #define LAST_ID   (FIRST_ID + 2u * PID_LIMIT)
 
-int idmap_privileged(void)
+int idmap_is_whole(void)
 {
     char text[128];
     char *end = NULL;
@@ -30,8 +30,6 @@ int idmap_privileged(void)
     unsigned long long count = 0;
     ssize_t rc = 0;
 
-    if (geteuid() != 0)
-        return 0;
     rc = io_read_at(AT_FDCWD, "/proc/self/uid_map", text, sizeof(text));
     if (rc < 0)
         return (int)rc;
@@ -39,6 +37,11 @@ int idmap_privileged(void)
     (void)strtoull(end, &end, 10);
     count = strtoull(end, &end, 10);
     return inside == 0 && count > LAST_ID;
+}
+
+int idmap_privileged(void)
+{
+    return geteuid() == 0 ? idmap_is_whole() : 0;
 }
 
 uid_t idmap_guest_id(pid_t pid)

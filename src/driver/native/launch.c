@@ -46,8 +46,11 @@ static int make_memfd(void)
 
 static int lift(int *fd)
 {
-    int high = fcntl(*fd, F_DUPFD_CLOEXEC, ABOVE_STDIO);
+    int high = *fd;
 
+    if (high >= ABOVE_STDIO)
+        return 0;
+    high = fcntl(*fd, F_DUPFD_CLOEXEC, ABOVE_STDIO);
     if (high < 0)
         return -1;
     (void)close(*fd);

@@ -333,6 +333,16 @@ static const char *limits_by(const struct cgroup *c)
     return c->kind == CGROUP_V2 ? "cgroup2" : "cgroup1";
 }
 
+static int fill_filters(struct native *n, const struct plan *plan, int guest_fd,
+                        struct vial_error *err)
+{
+    const char *name = plan->seccomp ? plan->seccomp : "default";
+
+    return n->supplies ? filters_fill(&n->supplies->filters, &n->vessel.jail, guest_fd,
+                                      name, err)
+                       : seccomp_fill(&n->vessel.jail, guest_fd, name, err);
+}
+
 /* What the parent does while the child builds the root. */
 static int prepare_jail(struct native *n, const struct plan *plan, int guest_fd,
                         struct vial_error *err)
@@ -348,20 +358,25 @@ static int prepare_jail(struct native *n, const struct plan *plan, int guest_fd,
         cgroup_joined(&n->cgroup);
     if (confine_fill(&n->vessel.jail, plan, &o, err) < 0)
         return -1;
-    if (!weaken("seccomp") &&
-        seccomp_fill(&n->vessel.jail, guest_fd,
-                     plan->seccomp ? plan->seccomp : "default", err) < 0)
+    if (!weaken("seccomp") && fill_filters(n, plan, guest_fd, err) < 0)
         return -1;
     if (!n->supplies)
         (void)cgroup_sweep(&n->cgroup, SWEEP_A_FEW);
     return 0;
 }
 
+static bool is_v2(const struct native *n)
+{
+    if (n->supplies && n->supplies->base.kind != CGROUP_NONE)
+        return n->supplies->base.kind == CGROUP_V2;
+    return cgroup_is_v2();
+}
+
 /* v2: to be born in it, it must be there. Elsewhere there is time for it now. */
 static int find_cgroup(struct native *n, const struct plan *plan, bool early,
                        struct vial_error *err)
 {
-    if (weaken("cgroup") || early != cgroup_is_v2())
+    if (weaken("cgroup") || early != is_v2(n))
         return 0;
     if (cgroup_find(n->vessel.id, &n->cgroup, err) < 0)
         return -1;
@@ -454,6 +469,13 @@ static int begin(struct native *n, const struct plan *plan, struct script *scrip
                         err);
 }
 
+static int is_privileged(const struct native *n)
+{
+    if (!n->supplies)
+        return idmap_privileged();
+    return geteuid() == 0 ? n->supplies->whole_map : 0;
+}
+
 /* *REFUSED: this host does not allow namespaces. */
 static int set_up(struct native *n, const struct plan *plan, int guest_fd,
                   bool *refused, struct vial_error *err)
@@ -464,7 +486,7 @@ static int set_up(struct native *n, const struct plan *plan, int guest_fd,
                                          .exec_fd = -1,
                                          .pidfd = -1,
                                          .layer_fd = { -1, -1 } };
-    int privileged = idmap_privileged();
+    int privileged = is_privileged(n);
     int dumpable = prctl(PR_GET_DUMPABLE);
     bool failed = false;
 
@@ -551,6 +573,19 @@ static void usage_of(struct vessel *vessel, struct vessel_usage *out)
     }
     /* Nothing but its own loopback exists in there. */
     out->net_counted = true;
+}
+
+static void spent_of(struct vessel *vessel, struct vessel_usage *out)
+{
+    struct native *n = native_of(vessel);
+
+    if (n->cgroup.kind != CGROUP_V1) {
+        usage_of(vessel, out);
+        return;
+    }
+    *out = (struct vessel_usage){ 0 };
+    cgroup_v1_read_times(&n->cgroup, out);
+    cgroup_joined(&n->cgroup);
 }
 
 static void close_vessel(struct vessel *vessel)
@@ -640,23 +675,20 @@ static int sweep(int cancel_fd, unsigned *removed, struct vial_error *err)
 
 int native_join_fds(struct vessel *vessel, int *fds, struct vial_error *err)
 {
-    const struct cgroup *c = &native_of(vessel)->cgroup;
+    struct cgroup *c = &native_of(vessel)->cgroup;
     const char *name = c->kind == CGROUP_V2 ? "cgroup.procs" : "tasks";
     int count = 0;
 
     for (size_t i = 0; i < CGROUP_DIRS && c->kind != CGROUP_NONE; i++) {
-        const struct cgroup_dir *d = &c->dirs[i];
+        struct cgroup_dir *d = &c->dirs[i];
 
         if (d->fd < 0 && d->join_fd < 0)
             continue;
-        fds[count] = d->join_fd >= 0 ? fcntl(d->join_fd, F_DUPFD_CLOEXEC, 0)
-                                     : openat(d->fd, name, O_WRONLY | O_CLOEXEC);
-        if (fds[count] < 0) {
-            while (count > 0)
-                (void)close(fds[--count]);
+        if (d->join_fd < 0)
+            d->join_fd = openat(d->fd, name, O_WRONLY | O_CLOEXEC);
+        if (d->join_fd < 0)
             return fail_sys(err, "open the vessel's cgroup");
-        }
-        count++;
+        fds[count++] = d->join_fd;
     }
     if (count == 0 && c->kind != CGROUP_NONE)
         return fail(err, VIAL_E_INTERNAL, "join the vessel's cgroup: too late");
@@ -693,6 +725,14 @@ static void usage_of_any(struct vessel *vessel, struct vessel_usage *out)
         vessel->driver->usage(vessel, out);
 }
 
+static void spent_of_any(struct vessel *vessel, struct vessel_usage *out)
+{
+    if (vessel->driver == &driver_native)
+        spent_of(vessel, out);
+    else
+        vessel->driver->usage(vessel, out);
+}
+
 static void close_any(struct vessel *vessel)
 {
     if (vessel->driver == &driver_native)
@@ -710,6 +750,7 @@ const struct driver driver_native = {
     .supplies_close = supplies_close,
     .kill = kill_any,
     .usage = usage_of_any,
+    .spent = spent_of_any,
     .close = close_any,
     .sweep = sweep,
     .limit = limit_vessel,

@@ -23,7 +23,8 @@ extern const struct driver driver_native;
 int native_describe(const struct plan *plan, const char *share_dir, json_t *into,
                     struct vial_error *err);
 
-/* Opens what a process writes "0" into to join the vessel's cgroups; their number, at
+/* What a process writes "0" into to join the vessel's cgroups, open for as long as
+ * nobody asked what it used, and the vessel's own; their number, at
  * most CGROUP_DIRS, or -1. */
 int native_join_fds(struct vessel *vessel, int *fds, struct vial_error *err);
 

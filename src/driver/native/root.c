@@ -170,17 +170,38 @@ static void add_links_beside_usr(struct script *s, const struct host *host,
     }
 }
 
-/* A file of the host's /etc: bound where an overlay lies over that, so that its inode
- * is the vessel's own; copied where there is none. */
-static void add_etc_file(struct script *s, const char *name)
+/* Empty files below DIR to bind on, which nobody ever sees: it is one file under all
+ * these names. */
+static void add_points(struct script *s, const char *dir, const char *const *names,
+                       size_t count, uint8_t flags)
 {
-    const char *from = script_text(s, "/etc/%s", name);
+    const char *first = count > 0 ? script_text(s, "%s/%s", dir, names[0]) : NULL;
 
-    script_path(s, OP_FILE, from + 1, NULL, 0444)->flags = STEP_UNLESS_LOST;
-    script_path(s, OP_BIND, from, from + 1, ATTR_SAFE | MOUNT_ATTR_RDONLY)->flags =
-        STEP_UNLESS_LOST | STEP_MISSING_OK;
-    script_path(s, OP_COPY, from, from + 1, 1u << 20)->flags =
-        STEP_IF_LOST | STEP_MISSING_OK;
+    for (size_t i = 0; i < count; i++) {
+        struct step *step =
+            i == 0 ? script_path(s, OP_FILE, first, NULL, 0444)
+                   : script_path(s, OP_LINK, first,
+                                 script_text(s, "%s/%s", dir, names[i]), 0);
+
+        step->flags = flags;
+    }
+}
+
+/* Files of the host's /etc: bound where an overlay lies over that, so that their inodes
+ * are the vessel's own, and with the attributes of its mount; copied where there is
+ * none. */
+static void add_etc_files(struct script *s, const struct strv *names)
+{
+    add_points(s, "etc", (const char *const *)names->items, names->count,
+               STEP_UNLESS_LOST);
+    for (size_t i = 0; i < names->count; i++) {
+        const char *from = script_text(s, "/etc/%s", names->items[i]);
+
+        script_path(s, OP_BIND, from, from + 1, 0)->flags =
+            STEP_UNLESS_LOST | STEP_MISSING_OK;
+        script_path(s, OP_COPY, from, from + 1, 1u << 20)->flags =
+            STEP_IF_LOST | STEP_MISSING_OK;
+    }
 }
 
 static void add_etc(struct script *s, const struct host *host, bool weak)
@@ -199,13 +220,14 @@ static void add_etc(struct script *s, const struct host *host, bool weak)
         mount_step(s, "overlay", "/etc", RDONLY | NOSUID | NODEV,
                    "lowerdir=/etc:var/empty")
             ->flags = STEP_OPTIONAL;
-    for (size_t i = 0; i < host->etc_files.count; i++)
-        add_etc_file(s, host->etc_files.items[i]);
+    add_etc_files(s, &host->etc_files);
     for (size_t i = 0; i < host->etc_dirs.count; i++) {
         const char *from = script_text(s, "/etc/%s", host->etc_dirs.items[i]);
 
         script_path(s, OP_MKDIR, from + 1, NULL, 0755);
-        script_path(s, OP_BIND, from, from + 1, ATTR_SAFE | MOUNT_ATTR_RDONLY);
+        script_path(s, OP_BIND, from, from + 1, 0)->flags = STEP_UNLESS_LOST;
+        script_path(s, OP_BIND, from, from + 1, ATTR_SAFE | MOUNT_ATTR_RDONLY)->flags =
+            STEP_IF_LOST;
     }
 }
 
@@ -252,10 +274,10 @@ static void add_dev(struct script *s, const struct plan *plan,
     if (plan->rootfs) /* which may have a /dev of its own */
         mount_step(s, "tmpfs", "dev", NOSUID | NOEXEC,
                    "mode=755,size=64k,nr_inodes=64");
+    add_points(s, "dev", dev_nodes, COUNT(dev_nodes), 0);
     for (size_t i = 0; i < COUNT(dev_nodes); i++) {
         const char *node = script_text(s, "/dev/%s", dev_nodes[i]);
 
-        script_path(s, OP_FILE, node + 1, NULL, 0666);
         /* Read-only is the host's inode, its times and mode; a device is written all
          * the same. */
         script_path(s, OP_BIND, node, node + 1,
@@ -397,7 +419,7 @@ static void add_mask(struct script *s, const struct root_options *o, const char 
                      const char *path)
 {
     if (!o->weak_procmask && o->shows(path))
-        script_path(s, OP_BIND, with, path, ATTR_SEAL)->flags = STEP_MISSING_OK;
+        script_path(s, OP_BIND, with, path, 0)->flags = STEP_MISSING_OK;
 }
 
 static void add_knob(struct script *s, const char *path, const char *value)
@@ -423,16 +445,22 @@ void root_mask(struct script *s, const struct root_options *options)
         add_mask(s, options, "/var/empty", proc_masked_dirs[i]);
 }
 
+/* All that lies over parts of /proc by now, at once. */
+static void add_seal(struct script *s)
+{
+    for (size_t i = 0; i < COUNT(proc_sealed); i++)
+        script_path(s, OP_BIND, proc_sealed[i], proc_sealed[i], 0)->flags =
+            STEP_MISSING_OK;
+    script_path(s, OP_SEAL, "/proc", NULL, ATTR_SEAL);
+}
+
 void root_seal(struct script *s, const struct root_options *options)
 {
     script_path(s, OP_CHDIR, "/", NULL, 0);
     for (size_t i = 0; i < COUNT(net_limits) && !options->weak_net; i++)
         add_knob(s, net_limits[i].path, net_limits[i].content);
-    for (size_t i = 0; i < COUNT(proc_sealed); i++) {
-        if (!options->weak_procmask)
-            script_path(s, OP_BIND, proc_sealed[i], proc_sealed[i], ATTR_SEAL)->flags =
-                STEP_MISSING_OK;
-    }
+    if (!options->weak_procmask)
+        add_seal(s);
     if (!options->weak_ro)
         script_path(s, OP_ATTR, "/", NULL, MOUNT_ATTR_RDONLY);
 }

@@ -95,7 +95,8 @@ const char *script_op_name(unsigned op)
         [OP_WRITE] = "write",     [OP_HOSTNAME] = "hostname", [OP_LOOPBACK] = "lo",
         [OP_UNSHARE] = "unshare", [OP_KEYRING] = "keyring",   [OP_BOUND] = "bound",
         [OP_SPLIT] = "split",     [OP_MEET] = "meet",         [OP_ENTER] = "enter",
-        [OP_STREAM] = "stream",   [OP_EXEC] = "exec",
+        [OP_STREAM] = "stream",   [OP_EXEC] = "exec",         [OP_SEAL] = "seal",
+        [OP_LINK] = "link",
     };
 
     return op < sizeof(names) / sizeof(*names) ? names[op] : "?";

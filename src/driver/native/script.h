@@ -33,16 +33,18 @@ enum step_op {
     OP_PDEATH,   /* die with the thread that made us */
     OP_PRIVATE,  /* no mount event leaves or enters */
     OP_MOUNT,    /* A source, B target, C type, D data, X flags */
-    OP_BIND,     /* A onto B with attributes X; Y 1: with everything below */
+    OP_BIND,     /* A onto B with attributes X, or A's own; Y 1: with all below */
     OP_OPEN,     /* A, if it is still device X, inode Y -> SLOT */
     OP_TREE,     /* fd: a copy of what it names, with attributes X -> SLOT */
     OP_ATTACH,   /* fd: a detached mount, onto B inside the new root */
     OP_DETACH,   /* the mount at A */
     OP_GIVE,     /* the directory A to the parent */
     OP_ATTR,     /* attributes X on the mount at A */
+    OP_SEAL,     /* the same, and on all below, which alone become read-only */
     OP_MKDIR,    /* A, mode X */
     OP_OWN,      /* A: owner X, group X */
     OP_SYMLINK,  /* A at B */
+    OP_LINK,     /* the file A at B as well */
     OP_FILE,     /* A with content B, mode X */
     OP_COPY,     /* regular file A to B, at most X bytes */
     OP_CHDIR,    /* A, or fd */

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "driver/native/idmap.h"
 #include "driver/native/launch.h"
 #include "base/owner.h"
 
@@ -31,7 +32,9 @@ struct supplies *supplies_open(int guest_fd)
         return NULL;
     s->guest_fd = launch_seal(guest_fd);
     s->janitor = JANITOR_NONE;
+    s->whole_map = idmap_is_whole();
     scripts_open(&s->scripts);
+    filters_open(&s->filters);
     open_base(s);
     return s;
 }
@@ -73,6 +76,7 @@ void supplies_close(struct supplies *s)
 {
     cgroup_close(&s->base);
     scripts_close(&s->scripts);
+    filters_close(&s->filters);
     janitor_dismiss(&s->janitor);
     auto_fd_(&s->guest_fd);
     free(s);

@@ -9,12 +9,14 @@
  *   guest     the guest program, in memory that nobody can write
  *   base      our own cgroups, below which each vessel gets new ones
  *   scripts   what their children do until they are the guest
+ *   filters   what their programs' system calls are judged by
  *   janitor   who removes the groups of all vessels if their owner dies
  *
  *   supplies_open -> { the driver's open_supplied -> close }* -> supplies_close
  */
 
 #include "driver/native/cgroup.h"
+#include "driver/native/filters.h"
 #include "driver/native/janitor.h"
 #include "driver/native/scripts.h"
 
@@ -22,6 +24,8 @@ struct supplies {
     int guest_fd;       /* sealed, or -1 */
     struct cgroup base; /* its name begins those of all ours; kind NONE: none */
     struct scripts scripts;
+    struct filters filters;
+    int whole_map; /* idmap_is_whole's answer */
     struct janitor janitor;
 };
 

@@ -282,8 +282,6 @@ static int order(const struct zygote *z, struct vessel *vessel, int socket,
                  ? fail_memory(err)
                  : send_order(z, &jail, fds, ORDER_CGROUPS + (size_t)joins, err);
     }
-    for (int i = 0; i < joins; i++)
-        (void)close(fds[ORDER_CGROUPS + i]);
     pack_done(&jail);
     return rc;
 }
