@@ -221,7 +221,9 @@ bool adopt_give(struct guest *g, struct job *j, const struct exec_message *m)
         j->fd[2] = take_fd(&g->adopted.ours[1]);
         j->name_fd = told.farewell ? take_fd(&g->adopted.name_fd) : -1;
     }
-    if (given && !g->prepared && g->rules_from < 0)
+    /* Not closed: with its rules unread, it would hear of a reset, not of the program.
+     */
+    if (given && g->rules_from < 0)
         g->rules_from = take_fd(&g->adopted.fd);
     forget(g);
     return given;

@@ -337,6 +337,18 @@ static void a_later_program_is_under_the_rules_that_the_adopted_one_left(void **
     world_close(a.w);
 }
 
+static void rules_that_nobody_waits_for_do_no_harm(void **state)
+{
+    struct jail jail = { .flags = JAIL_PID1 };
+    struct adopted a = adopt_under(&jail, LEAVES_RULES, EXIT_7);
+
+    (void)state;
+    expect_seven(&a);
+    assert_string_equal(world_out(world_sh(a.w, "echo x > file && echo free"), 1),
+                        "free\n");
+    world_close(a.w);
+}
+
 static void no_later_program_runs_where_the_adopted_one_left_no_rules(void **state)
 {
     struct adopted a = adopt_with_landlock(LEAVES_NOTHING);
@@ -398,6 +410,7 @@ int main(void)
         cmocka_unit_test(a_farewell_that_nobody_asked_for_is_none),
         cmocka_unit_test(one_that_was_reaped_before_it_was_adopted_is_not_waited_for),
         cmocka_unit_test(a_later_program_is_under_the_rules_that_the_adopted_one_left),
+        cmocka_unit_test(rules_that_nobody_waits_for_do_no_harm),
         cmocka_unit_test(no_later_program_runs_where_the_adopted_one_left_no_rules),
     };
 
