@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <poll.h>
 #include <sched.h>
 #include <seccomp.h>
@@ -21,13 +22,13 @@
 
 #include "base/io.h"
 #include "base/json.h"
+#include "base/owner.h"
 #include "base/path.h"
 #include "check.h"
 #include "driver/native/cgroup.h"
 #include "driver/native/confine.h"
 #include "driver/native/idmap.h"
 #include "driver/native/native.h"
-#include "base/owner.h"
 #include "driver/native/remains.h"
 #include "driver/native/root.h"
 #include "native_plan.h"
@@ -346,6 +347,66 @@ static void expect_refusal(struct plan *plan, const char *text)
     (void)close(guest);
 }
 
+/* A line of /proc/PID/status of the process behind PIDFD, without its name. */
+static void status_of(int pidfd, const char *name, char *out, size_t size)
+{
+    char path[64], line[256];
+    FILE *file;
+    long pid = 0;
+
+    (void)snprintf(path, sizeof path, "/proc/self/fdinfo/%d", pidfd);
+    file = fopen(path, "re");
+    assert_non_null(file);
+    while (fgets(line, sizeof line, file))
+        if (strncmp(line, "Pid:", 4) == 0)
+            pid = strtol(line + 4, NULL, 10);
+    (void)fclose(file);
+    (void)snprintf(path, sizeof path, "/proc/%ld/status", pid);
+    file = fopen(path, "re");
+    assert_non_null(file);
+    out[0] = 0;
+    while (fgets(line, sizeof line, file))
+        if (strncmp(line, name, strlen(name)) == 0)
+            (void)snprintf(out, size, "%.*s", (int)strcspn(line + strlen(name), "\n"),
+                           line + strlen(name));
+    (void)fclose(file);
+}
+
+static void a_guest_has_few_capabilities_and_no_exec_gives_it_more(void **state)
+{
+    int guest = guest_open();
+    struct vessel *vessel = NULL;
+    struct vial_error err = { 0 };
+    struct plan plan;
+    struct pollfd heard;
+    char text[64];
+    unsigned long long held;
+
+    (void)state;
+    NEEDS_NAMESPACES();
+    native_plan(&plan);
+    if (driver_native.open(&plan, guest, &vessel, &err) < 0)
+        fail_msg("%s %s", check_text(&err), err.cause);
+    heard = (struct pollfd){ .fd = vessel->stream_fd, .events = POLLIN };
+    assert_int_equal(poll(&heard, 1, 10000), 1);
+    status_of(vessel->death_fd, "CapPrm:\t", text, sizeof text);
+    held = strtoull(text, NULL, 16);
+    /* To change ids, drop, kill and see processes: nothing about files or networks. */
+    assert_int_equal(held & ~(1ull << CAP_SETUID | 1ull << CAP_SETGID |
+                              1ull << CAP_SETPCAP | 1ull << CAP_KILL |
+                              1ull << CAP_SYS_PTRACE),
+                     0);
+    status_of(vessel->death_fd, "CapInh:\t", text, sizeof text);
+    assert_string_equal(text, "0000000000000000");
+    status_of(vessel->death_fd, "CapAmb:\t", text, sizeof text);
+    assert_string_equal(text, "0000000000000000");
+    status_of(vessel->death_fd, "NoNewPrivs:\t", text, sizeof text);
+    assert_string_equal(text, "1");
+    driver_native.kill(vessel);
+    driver_native.close(vessel);
+    (void)close(guest);
+}
+
 static void a_vessel_greets_is_killed_and_leaves_nothing(void **state)
 {
     int guest = guest_open();
@@ -598,6 +659,7 @@ int main(void)
         cmocka_unit_test(every_vessel_has_ids_of_its_own),
         cmocka_unit_test(hard_limits_are_finite),
         cmocka_unit_test(a_vessel_greets_is_killed_and_leaves_nothing),
+        cmocka_unit_test(a_guest_has_few_capabilities_and_no_exec_gives_it_more),
         cmocka_unit_test(a_network_is_refused_with_the_driver_that_has_one),
         cmocka_unit_test(an_unknown_profile_is_named),
         cmocka_unit_test(a_replaced_mount_source_is_refused),

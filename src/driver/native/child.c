@@ -345,36 +345,30 @@ static long meet(struct walk *w)
     return rc < 0 ? rc : status ? -ECANCELED : 0;
 }
 
-/* Capabilities of KEPT must survive an exec by a user who is not 0. */
-static long keep_over_exec(uint64_t kept)
-{
-    struct __user_cap_header_struct header = { _LINUX_CAPABILITY_VERSION_3, 0 };
-    struct __user_cap_data_struct data[2] = {
-        { (uint32_t)kept, (uint32_t)kept, (uint32_t)kept },
-        { (uint32_t)(kept >> 32), (uint32_t)(kept >> 32), (uint32_t)(kept >> 32) },
-    };
-    long rc = CALL(SYS_capset, &header, data);
-
-    for (unsigned cap = 0; rc == 0 && cap < 64; cap++) {
-        if (kept >> cap & 1u)
-            rc = CALL(SYS_prctl, PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, cap, 0, 0);
-    }
-    return rc;
-}
-
-static long bound(const struct step *s)
+static long empty_bounding_set(void)
 {
     long rc = 0;
 
-    for (unsigned cap = 0; rc == 0 && cap < 64; cap++) {
-        if (!(s->x >> cap & 1u))
-            rc = CALL(SYS_prctl, PR_CAPBSET_DROP, cap, 0, 0, 0);
-        if (rc == -EINVAL) /* past the kernel's last capability */
-            return s->y ? keep_over_exec(s->y) : 0;
-    }
-    if (rc == 0 && s->y)
-        rc = keep_over_exec(s->y);
-    return rc;
+    for (unsigned cap = 0; rc == 0 && cap < 64; cap++)
+        rc = CALL(SYS_prctl, PR_CAPBSET_DROP, cap, 0, 0, 0);
+    return rc == -EINVAL ? 0 : rc; /* past the kernel's last capability */
+}
+
+/* What it gives up, no exec gives back. The bounding set would say the same, at the
+ * price of new credentials for each capability; so it is left to the programs, which
+ * lose theirs before their first instruction, unless the guest could not help them. */
+static long bound(const struct step *s)
+{
+    struct __user_cap_header_struct header = { _LINUX_CAPABILITY_VERSION_3, 0 };
+    const struct __user_cap_data_struct kept[2] = {
+        { .effective = (uint32_t)s->x, .permitted = (uint32_t)s->x },
+        { .effective = (uint32_t)(s->x >> 32), .permitted = (uint32_t)(s->x >> 32) },
+    };
+    long rc = s->x >> CAP_SETPCAP & 1u ? 0 : empty_bounding_set();
+
+    if (rc == 0)
+        rc = CALL(SYS_capset, &header, kept);
+    return rc < 0 ? rc : CALL(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 }
 
 /* The parent put its control socket and the guest above all of these numbers. The guest

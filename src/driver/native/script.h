@@ -57,7 +57,7 @@ enum step_op {
     OP_MEET,     /* until the twin is done, and gone */
     OP_ENTER,    /* fd: a namespace of kind X */
     OP_KEYRING,  /* a new empty session keyring */
-    OP_BOUND,    /* bounding set becomes X; Y: capabilities kept over exec */
+    OP_BOUND,    /* capabilities become X, and no exec gives more */
     OP_STREAM,   /* fd becomes WIRE_FD, the null device 0 to 2, all else closes */
     OP_EXEC      /* fd: the guest */
 };
