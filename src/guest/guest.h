@@ -219,7 +219,9 @@ _Noreturn void child_run(const struct guest *g, const struct exec_message *m,
  * report goes, and closes on exec; those above it are closed. */
 void child_enter(const struct guest *g, const char *cwd);
 
-/* confine.c: each returns 0 or -errno. */
+/* confine.c: each returns 0 or -errno, but for the first: whether the user namespace
+ * forbids to change supplementary groups. */
+bool confine_denies_groups(void);
 int confine_rlimits(const struct jail *jail);
 int confine_bounding(void);
 int confine_ids(const struct guest *g);

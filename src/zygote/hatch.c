@@ -77,18 +77,6 @@ static void die_first(void)
     (void)close(fd);
 }
 
-static bool is_denied_groups(void)
-{
-    char text[4];
-    int fd = open("/proc/self/setgroups", O_RDONLY | O_CLOEXEC);
-    bool denied = fd >= 0 && read(fd, text, sizeof text) == (ssize_t)sizeof text &&
-                  memcmp(text, "deny", sizeof text) == 0;
-
-    if (fd >= 0)
-        (void)close(fd);
-    return denied;
-}
-
 /* The guest's own code, with the jail that the guest was sent. */
 static void confine(const struct order *o)
 {
@@ -103,7 +91,8 @@ static void confine(const struct order *o)
     /* Looked up only where it matters: to try costs less. */
     if (g->jail.flags & JAIL_SET_IDS)
         g->setgroups_denied = getgroups(0, NULL) != 0 &&
-                              syscall(SYS_setgroups, 0, NULL) < 0 && is_denied_groups();
+                              syscall(SYS_setgroups, 0, NULL) < 0 &&
+                              confine_denies_groups();
     if (g->jail.flags & JAIL_OOM_FIRST)
         die_first();
     g->landlock_fd = -1;
