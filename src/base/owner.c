@@ -39,7 +39,7 @@ static unsigned long long namespace_id(void)
     return stat("/proc/self/ns/pid", &st) == 0 ? (unsigned long long)st.st_ino : 0;
 }
 
-int owner_name(const char *vessel_id, char *out, size_t size)
+int owner_name(const char *id, char *out, size_t size)
 {
     unsigned long long space = namespace_id();
     unsigned long long start = start_time("self");
@@ -47,8 +47,7 @@ int owner_name(const char *vessel_id, char *out, size_t size)
 
     if (!space || !start)
         return -1;
-    n = snprintf(out, size, "vial-%llu-%d-%llu-%s", space, (int)getpid(), start,
-                 vessel_id);
+    n = snprintf(out, size, "vial-%llu-%d-%llu-%s", space, (int)getpid(), start, id);
     return n > 0 && (size_t)n < size ? 0 : -1;
 }
 

@@ -7,8 +7,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* "vial-<pid namespace>-<pid>-<start time>-<vessel id>". 0 or -1. */
-int owner_name(const char *vessel_id, char *out, size_t size);
+/* "vial-<pid namespace>-<pid>-<start time>-<id>". 0 or -1. */
+int owner_name(const char *id, char *out, size_t size);
 
 /* NAME is one of ours and its owner, in our pid namespace, lives no more. An
  * owner that cannot be judged (another namespace) counts as alive. */

@@ -19,8 +19,8 @@
 #include "base/owner.h"
 
 #define MOUNT    "/sys/fs/cgroup"
-#define TRIES    2000 /* the last of a group may need a moment to be gone */
-#define PAUSE_NS 500000
+#define TRIES    50000 /* the last of a group may need a moment to be gone */
+#define PAUSE_NS 20000
 
 struct limit {
     const char *file, *value;
@@ -59,31 +59,57 @@ static bool is_v2(void)
     return statfs(MOUNT, &fs) == 0 && fs.f_type == CGROUP2_SUPER_MAGIC;
 }
 
-/* The path behind "ID:NAME:" in TEXT, which is /proc/self/cgroup. */
-static bool own_path(const char *text, const char *name, char *out, size_t size)
+/* Whether NAME is among the names, with commas between, that END follows. */
+static bool is_among(const char *names, const char *end, const char *name)
 {
-    char wanted[32];
-    const char *at = NULL;
+    size_t len = strlen(name);
 
-    (void)snprintf(wanted, sizeof wanted, ":%s:/", name);
-    at = strstr(text, wanted);
-    if (!at)
-        return false;
-    at += strlen(wanted) - 1;
-    (void)snprintf(out, size, "%.*s", (int)strcspn(at, "\n"), at);
-    return true;
+    if (len == 0)
+        return names == end;
+    while (names < end) {
+        size_t n = strcspn(names, ",:");
+
+        if (n == len && memcmp(names, name, len) == 0)
+            return true;
+        names += n + 1;
+    }
+    return false;
 }
 
+/* Our own path where NAME is counted; a line of TEXT is "ID:name,name:/path". */
+static bool own_path(const char *text, const char *name, char *out, size_t size)
+{
+    for (const char *line = text; line && *line; line = strchr(line, '\n')) {
+        const char *names = NULL;
+        const char *path = NULL;
+
+        line += *line == '\n';
+        names = strchr(line, ':');
+        path = names ? strchr(names + 1, ':') : NULL;
+        if (!path || !is_among(names + 1, path, name))
+            continue;
+        (void)snprintf(out, size, "%.*s", (int)strcspn(path + 1, "\n"), path + 1);
+        return true;
+    }
+    return false;
+}
+
+/* Inside a container the mount may show our own group as its root. -errno. */
 static int open_base(const char *text, const struct hierarchy *h)
 {
     char own[PATH_MAX - 64];
     char path[PATH_MAX];
+    int fd = -1;
 
     if (!own_path(text, h->name, own, sizeof own))
-        return -1;
+        return -ENOENT;
     (void)snprintf(path, sizeof path, MOUNT "%s%s%s", h->name[0] ? "/" : "", h->name,
                    own);
-    return open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    (void)snprintf(path, sizeof path, MOUNT "/%s", h->name);
+    if (fd < 0)
+        fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return fd < 0 ? -errno : fd;
 }
 
 static const struct hierarchy *hierarchy_of(size_t i)
@@ -103,9 +129,8 @@ int bench_limits_open(struct bench_limits *l, struct vial_error *err)
     for (size_t i = 0; i < BENCH_GROUPS && rc >= 0; i++) {
         const struct hierarchy *h = hierarchy_of(i);
 
-        l->base_fd[i] = h ? open_base(text, h) : -1;
-        if (h && l->base_fd[i] < 0)
-            rc = -errno;
+        rc = h ? open_base(text, h) : 0;
+        l->base_fd[i] = h && rc >= 0 ? rc : -1;
     }
     if (rc >= 0)
         rc = bench_group_make(l, &g);
@@ -141,7 +166,8 @@ static int make_one(int base_fd, const char *name, const struct hierarchy *h)
     auto_fd int dir_fd = -1;
     int rc = 0;
 
-    if (mkdirat(base_fd, name, 0755) < 0)
+    /* cpu and cpuacct may be one hierarchy under two names. */
+    if (mkdirat(base_fd, name, 0755) < 0 && errno != EEXIST)
         return -errno;
     dir_fd = openat(base_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     rc = dir_fd < 0 ? -errno : set_limits(dir_fd, h);

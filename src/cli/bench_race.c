@@ -30,10 +30,13 @@ static bool run_in(const struct way *way, const struct measured *m,
 
     for (size_t i = 0; i < BENCH_ARGS && way->argv[i]; i++) {
         bool walls = str_eq(way->argv[i], BENCH_WALLS);
+        size_t more = walls ? m->walls->count : 1;
 
-        for (size_t k = 0; walls && k < m->walls->count && count < BENCH_ARGS - 1; k++)
+        if (count + more >= BENCH_ARGS) /* less of them would not be the same */
+            return false;
+        for (size_t k = 0; walls && k < more; k++)
             argv[count++] = m->walls->items[k];
-        if (!walls && count < BENCH_ARGS - 1)
+        if (!walls)
             argv[count++] =
                 str_eq(way->argv[i], "{container}") ? container : way->argv[i];
     }

@@ -34,7 +34,8 @@ static _Noreturn void be_child(const struct bench_child *c, const char *filter,
     if (good && c->filter_fd >= 0) {
         int fd = open(filter, O_RDONLY | O_CLOEXEC);
 
-        good = fd >= 0 && dup2(fd, BENCH_FILTER_FD) == BENCH_FILTER_FD;
+        good = fd >= 0 && (fd == BENCH_FILTER_FD ? fcntl(fd, F_SETFD, 0) == 0
+                                                 : dup2(fd, BENCH_FILTER_FD) >= 0);
     }
     if (good)
         (void)execve(c->program, (char *const *)(uintptr_t)c->argv, env);

@@ -103,7 +103,7 @@ static int run(struct cli *cli)
 
 static const struct flag flags[] = {
     { "rounds", "NUMBER", "How often each way runs; 50 unless given." },
-    { "seconds", "NUMBER", "How long each crowd of clients asks; 2 unless given." },
+    { "seconds", "NUMBER", "How long each crowd of clients is counted; 2 unless given." },
     { "sessions", NULL,
       "Measure an open session instead: programs, and a large file." },
     { "output", "FILE", "Write everything as JSON to FILE." },

@@ -221,31 +221,8 @@ bool adopt_give(struct guest *g, struct job *j, const struct exec_message *m)
         j->fd[2] = take_fd(&g->adopted.ours[1]);
         j->name_fd = told.farewell ? take_fd(&g->adopted.name_fd) : -1;
     }
-    /* Not closed: with its rules unread, it would hear of a reset, not of the program.
-     */
-    if (given && g->rules_from < 0)
-        g->rules_from = take_fd(&g->adopted.fd);
+    if (given && !g->prepared)
+        g->adopted_ran = true;
     forget(g);
     return given;
-}
-
-/* It leaves them before it waits for its program, and nobody who could write to this
- * is left when that begins. */
-int adopt_rules(struct guest *g)
-{
-    _Alignas(struct cmsghdr) char room[CMSG_SPACE(sizeof(int))];
-    char byte = 0;
-    struct iovec iov = { &byte, sizeof byte };
-    struct msghdr message = { .msg_iov = &iov,
-                              .msg_iovlen = 1,
-                              .msg_control = room,
-                              .msg_controllen = sizeof room };
-    ssize_t n = recvmsg(g->rules_from, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-    const struct cmsghdr *c = n < 0 ? NULL : CMSG_FIRSTHDR(&message);
-    int fd = -ENOMSG; /* it died, or the host gave us somebody else */
-
-    if (c && c->cmsg_type == SCM_RIGHTS && c->cmsg_len == CMSG_LEN(sizeof fd))
-        memcpy(&fd, CMSG_DATA(c), sizeof fd);
-    close_fd(&g->rules_from);
-    return fd;
 }

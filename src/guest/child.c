@@ -79,18 +79,19 @@ static void child_cwd(const struct guest *g, const char *cwd)
         child_fail(STEP_CWD, EXDEV);
 }
 
-static void child_close_above(int last)
+/* Only 0 to 2 and the report's descriptor stay open. */
+static void child_close_rest(void)
 {
     if (weaken("fds")) {
-        for (int fd = last + 1; fd < 64; fd++)
+        for (int fd = STATUS_FD + 1; fd < 64; fd++)
             (void)fcntl(fd, F_SETFD, 0);
         return;
     }
-    if (syscall(SYS_close_range, last + 1, ~0u, 0) == 0)
+    if (syscall(SYS_close_range, STATUS_FD + 1, ~0u, 0) == 0)
         return;
     if (errno != ENOSYS)
         child_fail(STEP_CHECK, errno);
-    for (int fd = last + 1; fd < 8192; fd++)
+    for (int fd = STATUS_FD + 1; fd < 8192; fd++)
         (void)close(fd);
 }
 
@@ -103,7 +104,7 @@ static void child_die_with_guest(const struct guest *g)
         child_fail(STEP_SESSION, ESRCH);
 }
 
-static void child_confine(const struct guest *g, const char *cwd, int last)
+static void child_confine(const struct guest *g, const char *cwd)
 {
     const struct jail *jail = &g->jail;
 
@@ -120,16 +121,16 @@ static void child_confine(const struct guest *g, const char *cwd, int last)
         child_fail(STEP_PRIVS, errno);
     if (jail->flags & JAIL_LANDLOCK)
         child_try(STEP_LANDLOCK, landlock_apply(g->landlock_fd));
-    child_close_above(last);
+    child_close_rest();
     if (jail->flags & JAIL_SECCOMP)
         child_try(STEP_SECCOMP, confine_seccomp(jail));
     child_try(STEP_CHECK, confine_check(jail));
 }
 
-void child_enter(const struct guest *g, const char *cwd, int last)
+void child_enter(const struct guest *g, const char *cwd)
 {
     child_session(g);
-    child_confine(g, cwd, last);
+    child_confine(g, cwd);
 }
 
 static const char *child_search_path(char *const *env)
@@ -215,6 +216,6 @@ _Noreturn void child_run(const struct guest *g, const struct exec_message *m,
      * the guest, and is found below it when its time is over. */
     if (m->apart && prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
         child_fail(STEP_SESSION, errno);
-    child_confine(g, m->cwd, STATUS_FD); /* besides it only 0 to 2 */
+    child_confine(g, m->cwd);
     child_exec(g, &shown);
 }

@@ -5,6 +5,7 @@
 #include <linux/capability.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -68,6 +69,18 @@ int confine_bounding(void)
             return rc;
     }
     return 0;
+}
+
+bool confine_denies_groups(void)
+{
+    char text[4];
+    int fd = openat(AT_FDCWD, "/proc/self/setgroups", O_RDONLY | O_CLOEXEC);
+    bool denied = fd >= 0 && read(fd, text, sizeof text) == (ssize_t)sizeof text &&
+                  memcmp(text, "deny", sizeof text) == 0;
+
+    if (fd >= 0)
+        (void)close(fd);
+    return denied;
 }
 
 static int drop_groups(const struct guest *g)

@@ -104,8 +104,7 @@ struct guest {
     struct jail jail;
     bool prepared; /* for programs that it starts itself */
     int landlock_fd, landlock_error;
-    int rules_from; /* where the first of all programs, an adopted one, left its rules,
-                       or -1 */
+    bool adopted_ran; /* before it was prepared; from then on it cannot be */
     int workdir_fd;
     uint32_t last_channel;
     unsigned temp_count;
@@ -207,9 +206,6 @@ void adopt_tell(struct guest *g, const struct frame *exec);
 /* The process that waits is the program of M now, and J's; false: there is none.
  * Without a status_fd there is nothing left that could fail. */
 bool adopt_give(struct guest *g, struct job *j, const struct exec_message *m);
-/* The rules that it is under: a descriptor, or -errno. Programs may have moved since
- * what they name; what it left was made before any of them ran. */
-int adopt_rules(struct guest *g);
 
 /* terminal.c: 0 or -errno. */
 int terminal_open(struct job *j, struct child_pipes *theirs, uint32_t size);
@@ -220,10 +216,12 @@ _Noreturn void child_run(const struct guest *g, const struct exec_message *m,
                          const struct child_pipes *pipes);
 
 /* A session of its own, then all that g->jail asks for. Descriptor 3 is where a
- * report goes, and closes on exec; those above LAST are closed. */
-void child_enter(const struct guest *g, const char *cwd, int last);
+ * report goes, and closes on exec; those above it are closed. */
+void child_enter(const struct guest *g, const char *cwd);
 
-/* confine.c: each returns 0 or -errno. */
+/* confine.c: each returns 0 or -errno, but for the first: whether the user namespace
+ * forbids to change supplementary groups. */
+bool confine_denies_groups(void);
 int confine_rlimits(const struct jail *jail);
 int confine_bounding(void);
 int confine_ids(const struct guest *g);
@@ -239,7 +237,7 @@ int landlock_apply(int fd);
 /* jail.c */
 void jail_enter(struct guest *g); /* what g->jail means for the guest itself */
 /* Before the guest starts a program of its own: once, and at once unless one is to be
- * adopted. Nothing else has run then, or its rules are taken. */
+ * adopted. Where that ran first, nothing else is started any more. */
 void jail_prepare(struct guest *g);
 
 /* tree.c */

@@ -114,25 +114,13 @@ static void take_signals(struct guest *g)
         _exit(1);
 }
 
-static bool is_denied_groups(void)
-{
-    char text[4];
-    int fd = openat(AT_FDCWD, "/proc/self/setgroups", O_RDONLY | O_CLOEXEC);
-    bool denied = fd >= 0 && read(fd, text, sizeof text) == (ssize_t)sizeof text &&
-                  memcmp(text, "deny", sizeof text) == 0;
-
-    if (fd >= 0)
-        (void)close(fd);
-    return denied;
-}
-
 /* What only a dumpable process may open in /proc, before it stops being one. */
 static void take_proc(struct guest *g)
 {
     ssize_t n = -1;
 
     g->has_groups = getgroups(0, NULL) != 0;
-    g->setgroups_denied = g->has_groups && is_denied_groups();
+    g->setgroups_denied = g->has_groups && confine_denies_groups();
     g->oom_fd = openat(AT_FDCWD, "/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC);
     if (g->oom_fd < 0 && errno != ENOENT) /* no /proc, no way to ask */
         g->oom_error = errno;
@@ -199,7 +187,7 @@ static void start(struct guest *g, bool stdio)
     take_signals(g);
     g->pid = getpid();
     g->workdir_fd = g->landlock_fd = -1;
-    g->came_fd = g->kills_fd = g->rules_from = -1;
+    g->came_fd = g->kills_fd = -1;
     g->adopted.fd = g->adopted.name_fd = -1;
     for (int i = 0; i < 2; i++)
         g->adopted.ours[i] = g->adopted.theirs[i] = -1;

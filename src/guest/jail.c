@@ -71,7 +71,8 @@ void jail_prepare(struct guest *g)
     reset_signals();
     if (!(g->jail.flags & JAIL_LANDLOCK))
         return;
-    g->landlock_fd = g->rules_from >= 0 ? adopt_rules(g) : landlock_build(&g->jail);
+    /* What paths name now, a program may have changed. */
+    g->landlock_fd = g->adopted_ran ? -ESTALE : landlock_build(&g->jail);
     g->landlock_error = g->landlock_fd < 0 ? -g->landlock_fd : 0;
 }
 

@@ -23,7 +23,6 @@
     (CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC |        \
      CLONE_NEWUTS | CLONE_NEWCGROUP)
 #define MIDWIFE_PID 300 /* out of the way: programs begin to count at 2 */
-#define RULES_FD    (ZYGOTE_FD + 1)
 #define PAUSE_NS    20000
 #define PAUSES      50000
 
@@ -58,45 +57,31 @@ static void take_descriptors(int socket)
         give_up(socket, STEP_STDIO, errno);
 }
 
+static int open_oom(void)
+{
+    return open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+}
+
+/* Of one that cannot be dumped it is the host's root's. An ordinary user's can be for a
+ * moment: only the guest is there, and it has heard nothing yet. */
 static void die_first(void)
 {
-    int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+    int fd = open_oom();
 
+    if (fd < 0 && errno == EACCES && prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) == 0) {
+        fd = open_oom();
+        (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+    }
     if (fd < 0 || write(fd, "1000", 4) != 4)
         give_up(ZYGOTE_FD, STEP_OOM, errno);
     (void)close(fd);
 }
 
-static bool is_denied_groups(void)
-{
-    char text[4];
-    int fd = open("/proc/self/setgroups", O_RDONLY | O_CLOEXEC);
-    bool denied = fd >= 0 && read(fd, text, sizeof text) == (ssize_t)sizeof text &&
-                  memcmp(text, "deny", sizeof text) == 0;
-
-    if (fd >= 0)
-        (void)close(fd);
-    return denied;
-}
-
-/* Stays open until the guest has it. */
-static int make_rules(const struct jail *jail)
-{
-    int fd = landlock_build(jail);
-
-    if (fd < 0)
-        give_up(ZYGOTE_FD, STEP_LANDLOCK, -fd);
-    if (fd != RULES_FD && dup3(fd, RULES_FD, O_CLOEXEC) < 0)
-        give_up(ZYGOTE_FD, STEP_LANDLOCK, errno);
-    return RULES_FD;
-}
-
-/* The guest's own code, with the jail that the guest was sent. Returns the rules. */
-static int confine(const struct order *o)
+/* The guest's own code, with the jail that the guest was sent. */
+static void confine(const struct order *o)
 {
     struct guest *g = calloc(1, sizeof *g); /* only its jail is used */
     struct unpack u = { .data = o->jail, .len = o->jail_len };
-    int rules = -1;
 
     if (!g)
         give_up(ZYGOTE_FD, HATCH_ORDER, ENOMEM);
@@ -106,19 +91,22 @@ static int confine(const struct order *o)
     /* Looked up only where it matters: to try costs less. */
     if (g->jail.flags & JAIL_SET_IDS)
         g->setgroups_denied = getgroups(0, NULL) != 0 &&
-                              syscall(SYS_setgroups, 0, NULL) < 0 && is_denied_groups();
+                              syscall(SYS_setgroups, 0, NULL) < 0 &&
+                              confine_denies_groups();
     if (g->jail.flags & JAIL_OOM_FIRST)
         die_first();
-    if (g->jail.flags & JAIL_LANDLOCK)
-        rules = make_rules(&g->jail);
-    g->landlock_fd = rules;
+    g->landlock_fd = -1;
+    if (g->jail.flags & JAIL_LANDLOCK) {
+        g->landlock_fd = landlock_build(&g->jail);
+        if (g->landlock_fd < 0)
+            give_up(ZYGOTE_FD, STEP_LANDLOCK, -g->landlock_fd);
+    }
     (void)syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, 0, 0, 0, 0);
-    child_enter(g, NULL, rules < 0 ? ZYGOTE_FD : rules);
+    child_enter(g, NULL);
     /* Changed credentials cleared it; an exec would have set it. */
     (void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
     jail_done(&g->jail);
     free(g);
-    return rules;
 }
 
 static void wait_for_guest(void)
@@ -180,50 +168,27 @@ static void go_inside(const struct order *o)
         _exit(0);
 }
 
-static int be_born(const struct order *o)
+static void be_born(const struct order *o)
 {
-    int rules = -1;
-
     join_cgroups(o, o->fds[ORDER_SOCKET]);
     pages_touch(o->pages); /* all at once is cheaper than one by one */
     take_descriptors(o->fds[ORDER_SOCKET]);
-    rules = confine(o);
+    confine(o);
     wait_for_guest();
-    return rules;
 }
 
-static bool send_rules(int rules)
-{
-    _Alignas(struct cmsghdr) char room[CMSG_SPACE(sizeof rules)] = { 0 };
-    char byte = 0;
-    struct iovec iov = { &byte, sizeof byte };
-    const struct msghdr message = { .msg_iov = &iov,
-                                    .msg_iovlen = 1,
-                                    .msg_control = room,
-                                    .msg_controllen = sizeof room };
-    struct cmsghdr *c = (struct cmsghdr *)(void *)room;
-
-    c->cmsg_level = SOL_SOCKET;
-    c->cmsg_type = SCM_RIGHTS;
-    c->cmsg_len = CMSG_LEN(sizeof rules);
-    memcpy(CMSG_DATA(c), &rules, sizeof rules);
-    return sendmsg(ZYGOTE_FD, &message, MSG_NOSIGNAL) == 1 && close(rules) == 0;
-}
-
-void hatch_ready(int rules)
+void hatch_ready(void)
 {
     const struct zygote_report ready = { 0, (uint32_t)getpid() };
 
     if (write(ZYGOTE_FD, &ready, sizeof ready) != (ssize_t)sizeof ready)
-        _exit(127);
-    if (rules >= 0 && !send_rules(rules))
         _exit(127);
 }
 
 /* Some libraries make threads as they are imported, and want to be told of a fork by
  * libc: they are, by the midwife, whose fork is libc's. Those that cannot live with it
  * have ended with the first fork of all, the rehearsal's. */
-int hatch(const struct order *order, int *rules)
+int hatch(const struct order *order)
 {
     struct clone_args args = { 0 };
     long usher = birth(&args);
@@ -236,6 +201,6 @@ int hatch(const struct order *order, int *rules)
         return 1;
     }
     go_inside(order);
-    *rules = be_born(order);
+    be_born(order);
     return 0;
 }

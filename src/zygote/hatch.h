@@ -28,11 +28,9 @@ struct order {
 };
 
 /* Returns 0 in the child, confined and with its socket as descriptor 3, and 1 in
- * the zygote. What goes wrong in between is said on the child's socket. *RULES is the
- * child's Landlock rule set, or -1. */
-int hatch(const struct order *order, int *rules);
-/* The child has nothing left to do but wait, and says so. It leaves RULES to the guest,
- * which makes none of its own (JAIL_AWAITS). */
-void hatch_ready(int rules);
+ * the zygote. What goes wrong in between is said on the child's socket. */
+int hatch(const struct order *order);
+/* The child has nothing left to do but wait, and says so. */
+void hatch_ready(void);
 
 #endif

@@ -270,15 +270,15 @@ static void wait_for_orders(struct python *py, uint8_t *bytes,
         int fds[ZYGOTE_FDS];
         struct order order = { .jail = bytes, .fds = fds, .pages = pages };
         ssize_t n = receive(ZYGOTE_FD, bytes, ZYGOTE_MAX, fds, &order.fd_count);
-        int rc = 0, rules = -1;
+        int rc = 0;
 
         if (n <= 0 || order.fd_count < ORDER_CGROUPS)
             _exit(0);
         order.jail_len = (size_t)n;
-        rc = hatch(&order, &rules);
+        rc = hatch(&order);
         if (rc == 0) {
             python_hatched(py);
-            hatch_ready(rules);
+            hatch_ready();
             become_program(py, bytes);
             return;
         }

@@ -158,6 +158,51 @@ static void what_a_group_has_spent_is_what_all_its_counters_say(void **state)
     supplies_close(s);
 }
 
+static void times_are_the_sums_over_all_processors_or_not_known(void **state)
+{
+    uint64_t t[2];
+
+    (void)state;
+    assert_int_equal(
+        cgroup_v1_parse_times("cpu user system\n0 10 2\n1 300 40\n17 0 5\n", t), 0);
+    assert_int_equal(t[0], 310);
+    assert_int_equal(t[1], 47);
+    assert_int_equal(cgroup_v1_parse_times("cpu user system\n0 10 2", t), 0);
+    assert_int_equal(t[0] + t[1], 12);
+    assert_int_equal(cgroup_v1_parse_times("", t), -1);
+    assert_int_equal(cgroup_v1_parse_times("cpu user system", t), -1);
+    assert_int_equal(cgroup_v1_parse_times("cpu user system\n0 10 2\n1 30", t), -1);
+    assert_int_equal(cgroup_v1_parse_times("cpu user system\n0 10 2\n1", t), -1);
+    assert_int_equal(cgroup_v1_parse_times("cpu user system\n0 10 2 3\n", t), -1);
+}
+
+/* As on a host whose processors do not fit: by two other files. */
+static void times_that_cannot_be_read_at_once_are_read_apart(void **state)
+{
+    struct supplies *s = open_supplies();
+    struct vessel_usage used = { 0 };
+    struct vessel_usage spent = { 0 };
+    struct cgroup c;
+    int ends[2];
+
+    (void)state;
+    NEED_GROUPS(s);
+    assert_true(supplies_group(s, "v-one", &some, &c));
+    work_in(&c);
+    cgroup_v1_read_times(&c, &used);
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0); /* which nobody can read at 0 */
+    for (size_t i = 0; i < CGROUP_COUNTERS; i++)
+        (void)dup3(ends[0], c.counter_fds[i], O_CLOEXEC);
+    cgroup_v1_read_times(&c, &spent);
+    assert_true(used.usage.cpu_user_ms + used.usage.cpu_system_ms > 0);
+    assert_true(spent.usage.cpu_user_ms == used.usage.cpu_user_ms);
+    assert_true(spent.usage.cpu_system_ms == used.usage.cpu_system_ms);
+    (void)close(ends[0]);
+    (void)close(ends[1]);
+    cgroup_remove(&c);
+    supplies_close(s);
+}
+
 static void a_held_group_can_still_be_given_other_limits(void **state)
 {
     struct supplies *s = open_supplies();
@@ -312,6 +357,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_vessel_gets_a_group_of_its_own_that_counts_from_nothing),
         cmocka_unit_test(what_a_group_has_spent_is_what_all_its_counters_say),
+        cmocka_unit_test(times_are_the_sums_over_all_processors_or_not_known),
+        cmocka_unit_test(times_that_cannot_be_read_at_once_are_read_apart),
         cmocka_unit_test(a_held_group_can_still_be_given_other_limits),
         cmocka_unit_test(the_janitor_of_all_ends_and_removes_every_group),
         cmocka_unit_test(a_script_is_kept_for_its_plan_alone),

@@ -286,7 +286,7 @@ def test_a_pool_that_wants_more_than_there_are_leaves_the_program_its_descriptor
 
 @pytest.mark.skipif(not SOAK, reason="long: run by make soak")
 def test_five_hundred_wait_at_once():
-    with descriptors(0): # as many as may be: each holds nine
+    with descriptors(0): # as many as may be: each holds eight
         five_hundred()
 
 

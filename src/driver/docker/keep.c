@@ -9,8 +9,8 @@
 #include "base/fail.h"
 #include "base/io.h"
 #include "base/json.h"
-#include "driver/docker/container.h"
 #include "base/owner.h"
+#include "driver/docker/container.h"
 
 #define REACH_MS 5000
 

@@ -12,6 +12,7 @@
 #include "base/auto.h"
 #include "base/fail.h"
 #include "base/json.h"
+#include "base/owner.h"
 #include "base/sys.h"
 #include "driver/docker/cache.h"
 #include "driver/docker/container.h"
@@ -19,7 +20,6 @@
 #include "driver/docker/keep.h"
 #include "driver/docker/network.h"
 #include "driver/docker/oci.h"
-#include "base/owner.h"
 #include "driver/native/profile.h"
 #include "driver/native/seccomp.h"
 

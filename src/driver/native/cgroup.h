@@ -20,7 +20,7 @@
 enum cgroup_kind { CGROUP_NONE, CGROUP_V1, CGROUP_V2 };
 
 #define CGROUP_DIRS     4
-#define CGROUP_COUNTERS 7 /* v1: what is read of every vessel */
+#define CGROUP_COUNTERS 6 /* v1: what is read of every vessel */
 
 struct cgroup_dir {
     int base_fd; /* our own group there; owned unless borrowed, or -1 */
@@ -83,6 +83,8 @@ int cgroup_v1_limit(const struct cgroup *c, const struct limits *l,
                     struct vial_error *err);
 void cgroup_v1_read(const struct cgroup *c, struct vessel_usage *out);
 void cgroup_v1_read_times(const struct cgroup *c, struct vessel_usage *out);
+/* What cpuacct.usage_all says: user, system, in nanoseconds. 0, or -1: it is cut. */
+int cgroup_v1_parse_times(const char *text, uint64_t times[2]);
 int cgroup_v2_open_base(struct cgroup *c, const char *text);
 int cgroup_v2_limit(const struct cgroup *c, const struct limits *l,
                     struct vial_error *err);

@@ -3,14 +3,18 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/auto.h"
 #include "base/fail.h"
+#include "base/io.h"
 #include "driver/native/cgroup.h"
 #include "wire/weaken.h"
 
 #define PERIOD_US 100000
+#define TEXT_MAX  4096 /* of a counter; some eighty processors */
 
 enum { MEMORY, PIDS, CPU, CPUACCT };
 
@@ -98,7 +102,7 @@ int cgroup_v1_limit(const struct cgroup *c, const struct limits *l,
     return rc;
 }
 
-enum { KILLS, REFUSED, MEMORY_PEAK, PIDS_PEAK, USER, SYSTEM, THROTTLED };
+enum { KILLS, REFUSED, MEMORY_PEAK, PIDS_PEAK, TIMES, THROTTLED };
 
 static const struct counter {
     unsigned dir;
@@ -108,36 +112,91 @@ static const struct counter {
     [REFUSED] = { PIDS, "pids.events", "max" },
     [MEMORY_PEAK] = { MEMORY, "memory.max_usage_in_bytes", NULL },
     [PIDS_PEAK] = { PIDS, "pids.peak", NULL },
-    [USER] = { CPUACCT, "cpuacct.usage_user", NULL },
-    [SYSTEM] = { CPUACCT, "cpuacct.usage_sys", NULL },
+    [TIMES] = { CPUACCT, "cpuacct.usage_all", NULL },
     [THROTTLED] = { CPU, "cpu.stat", "throttled_time" },
 };
 
-static uint64_t count(const struct cgroup *c, unsigned which)
+/* All of it, as text; bytes, or -1 where it cannot be read or does not fit. */
+static ssize_t read_counter(const struct cgroup *c, unsigned which, char *text,
+                            size_t size)
 {
     const struct counter *at = &counters[which];
-    char text[1024];
-    ssize_t n = 0;
+    int dir = c->dirs[at->dir].fd;
+    ssize_t n = -1;
 
-    if (c->counter_fds[which] < 0)
-        return cgroup_number(c->dirs[at->dir].fd, at->file, at->key, 0);
-    n = pread(c->counter_fds[which], text, sizeof(text) - 1, 0);
+    if (c->counter_fds[which] >= 0)
+        n = pread(c->counter_fds[which], text, size - 1, 0);
+    else if (dir >= 0)
+        n = io_read_at(dir, at->file, text, size);
+    n = n < 0 || (size_t)n >= size - 1 ? -1 : n;
     text[n > 0 ? n : 0] = '\0';
-    return cgroup_parse(text, at->key, 0);
+    return n;
+}
+
+static uint64_t count(const struct cgroup *c, unsigned which)
+{
+    char text[TEXT_MAX];
+
+    return read_counter(c, which, text, sizeof(text)) < 0
+               ? 0
+               : cgroup_parse(text, counters[which].key, 0);
+}
+
+int cgroup_v1_parse_times(const char *text, uint64_t times[2])
+{
+    const char *line = strchr(text, '\n'); /* behind "cpu user system" */
+
+    times[0] = times[1] = 0;
+    if (!line)
+        return -1;
+    while (*line && line[1]) {
+        char *at = NULL;
+
+        (void)strtoull(line + 1, &at, 10);
+        for (size_t i = 0; i < 2; i++) {
+            if (*at != ' ')
+                return -1;
+            times[i] += strtoull(at, &at, 10);
+        }
+        if (*at != '\n' && *at != '\0')
+            return -1;
+        line = at;
+    }
+    return 0;
+}
+
+/* The same by two files, where there are very many processors. */
+static void read_sums(const struct cgroup *c, uint64_t times[2])
+{
+    static const char *const files[2] = { "cpuacct.usage_user", "cpuacct.usage_sys" };
+    const struct cgroup_dir *d = &c->dirs[CPUACCT];
+
+    for (size_t i = 0; i < 2; i++) {
+        char path[sizeof(c->name) + 32];
+
+        (void)snprintf(path, sizeof(path), "%s/%s", c->name, files[i]);
+        times[i] = d->fd >= 0 ? cgroup_number(d->fd, files[i], NULL, 0)
+                              : cgroup_number(d->base_fd, path, NULL, 0);
+    }
 }
 
 static bool has_processor_time(const struct cgroup *c)
 {
-    return c->dirs[CPUACCT].fd >= 0 || c->counter_fds[USER] >= 0;
+    return c->dirs[CPUACCT].fd >= 0 || c->counter_fds[TIMES] >= 0;
 }
 
 void cgroup_v1_read_times(const struct cgroup *c, struct vessel_usage *out)
 {
     struct vial_usage *u = &out->usage;
+    uint64_t times[2] = { 0 };
+    char text[TEXT_MAX];
 
     out->counted = has_processor_time(c);
-    u->cpu_user_ms = (double)count(c, USER) / 1e6;
-    u->cpu_system_ms = (double)count(c, SYSTEM) / 1e6;
+    if (out->counted && (read_counter(c, TIMES, text, sizeof(text)) < 0 ||
+                         cgroup_v1_parse_times(text, times) < 0))
+        read_sums(c, times);
+    u->cpu_user_ms = (double)times[0] / 1e6;
+    u->cpu_system_ms = (double)times[1] / 1e6;
     u->throttled_ms = (double)count(c, THROTTLED) / 1e6;
 }
 

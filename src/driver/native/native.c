@@ -469,7 +469,7 @@ static int begin(struct native *n, const struct plan *plan, struct script *scrip
 
 static int is_privileged(const struct native *n)
 {
-    if (!n->supplies)
+    if (!n->supplies || n->supplies->whole_map < 0)
         return idmap_privileged();
     return geteuid() == 0 ? n->supplies->whole_map : 0;
 }

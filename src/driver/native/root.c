@@ -188,8 +188,8 @@ static void add_points(struct script *s, const char *dir, const char *const *nam
 }
 
 /* Files of the host's /etc: bound where an overlay lies over that, so that their inodes
- * are the vessel's own, and with the attributes of its mount; copied where there is
- * none. */
+ * are the vessel's own; copied where there is none. Each is sealed, though the overlay
+ * is: a name that became a link meanwhile leads elsewhere. */
 static void add_etc_files(struct script *s, const struct strv *names)
 {
     add_points(s, "etc", (const char *const *)names->items, names->count,
@@ -197,7 +197,7 @@ static void add_etc_files(struct script *s, const struct strv *names)
     for (size_t i = 0; i < names->count; i++) {
         const char *from = script_text(s, "/etc/%s", names->items[i]);
 
-        script_path(s, OP_BIND, from, from + 1, 0)->flags =
+        script_path(s, OP_BIND, from, from + 1, ATTR_SAFE | MOUNT_ATTR_RDONLY)->flags =
             STEP_UNLESS_LOST | STEP_MISSING_OK;
         script_path(s, OP_COPY, from, from + 1, 1u << 20)->flags =
             STEP_IF_LOST | STEP_MISSING_OK;
@@ -225,9 +225,7 @@ static void add_etc(struct script *s, const struct host *host, bool weak)
         const char *from = script_text(s, "/etc/%s", host->etc_dirs.items[i]);
 
         script_path(s, OP_MKDIR, from + 1, NULL, 0755);
-        script_path(s, OP_BIND, from, from + 1, 0)->flags = STEP_UNLESS_LOST;
-        script_path(s, OP_BIND, from, from + 1, ATTR_SAFE | MOUNT_ATTR_RDONLY)->flags =
-            STEP_IF_LOST;
+        script_path(s, OP_BIND, from, from + 1, ATTR_SAFE | MOUNT_ATTR_RDONLY);
     }
 }
 

@@ -58,7 +58,7 @@ enum step_op {
     OP_ENTER,    /* fd: a namespace of kind X */
     OP_KEYRING,  /* a new empty session keyring */
     OP_BOUND,    /* capabilities become X, and no exec gives more */
-    OP_STREAM,   /* fd becomes WIRE_FD, the null device 0 to 2, all else closes */
+    OP_STREAM,   /* fd becomes WIRE_FD, 0 to 2 and all else close */
     OP_EXEC      /* fd: the guest */
 };
 

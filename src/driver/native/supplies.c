@@ -8,9 +8,9 @@
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/owner.h"
 #include "driver/native/idmap.h"
 #include "driver/native/launch.h"
-#include "base/owner.h"
 
 static void open_base(struct supplies *s)
 {

@@ -9,9 +9,9 @@
 
 #include "base/auto.h"
 #include "base/io.h"
+#include "base/owner.h"
 #include "base/sys.h"
 #include "driver/native/cgroup.h"
-#include "base/owner.h"
 
 /* Whether PID is still in the group open as DIR_FD: a number alone may have
  * become somebody else's. */
