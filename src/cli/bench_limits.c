@@ -19,8 +19,8 @@
 #include "base/owner.h"
 
 #define MOUNT    "/sys/fs/cgroup"
-#define TRIES    50000 /* the last of a group may need a moment to be gone */
-#define PAUSE_NS 20000
+#define FIRST_NS 20000     /* the last of a group may need a moment to be gone */
+#define LAST_NS  (1 << 29) /* and is given a second in all */
 
 struct limit {
     const char *file, *value;
@@ -197,14 +197,16 @@ int bench_group_make(struct bench_limits *l, struct bench_group *g)
     return rc < 0 ? rc : 0;
 }
 
+/* Longer each time: it is busy as long as somebody in it dies, who needs the processor.
+ */
 static void remove_one(int base_fd, const char *name)
 {
-    static const struct timespec pause = { .tv_nsec = PAUSE_NS };
+    struct timespec pause = { .tv_nsec = FIRST_NS };
 
-    for (int i = 0; i < TRIES && unlinkat(base_fd, name, AT_REMOVEDIR) < 0; i++) {
-        if (errno != EBUSY)
-            return;
+    while (unlinkat(base_fd, name, AT_REMOVEDIR) < 0 && errno == EBUSY &&
+           pause.tv_nsec < LAST_NS) {
         (void)nanosleep(&pause, NULL);
+        pause.tv_nsec *= 2;
     }
 }
 

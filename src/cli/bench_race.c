@@ -18,6 +18,7 @@
 #define READY_MS    120000
 #define READY_COUNT 8
 #define LEAD_NS     INT64_C(500000000)
+#define PASSES      3
 
 static bool run_in(const struct way *way, const struct measured *m,
                    const char *container, const struct bench_group *group)
@@ -44,21 +45,6 @@ static bool run_in(const struct way *way, const struct measured *m,
            status == 0;
 }
 
-static bool run_process(const struct way *way, const struct measured *m,
-                        const char *container)
-{
-    struct bench_group group;
-    bool good = false;
-
-    if (!way->same)
-        return run_in(way, m, container, NULL);
-    if (bench_group_make(m->limits, &group) < 0)
-        return false;
-    good = run_in(way, m, container, &group);
-    bench_group_remove(m->limits, &group);
-    return good;
-}
-
 static bool run_library(const struct measured *m)
 {
     struct vial_result *result = NULL;
@@ -70,14 +56,34 @@ static bool run_library(const struct measured *m)
     return good;
 }
 
+static double time_run(const struct way *way, const struct measured *m,
+                       const char *container, const struct bench_group *group)
+{
+    int64_t start = clock_now_ns();
+    bool good =
+        way->kind == BENCH_SPAWN ? run_in(way, m, container, group) : run_library(m);
+
+    return good ? clock_ms_between(start, clock_now_ns()) : -1;
+}
+
+/* vial removes what it made when its caller has the answer; so do we, for those that
+ * are the same. */
 double bench_once(const struct way *way, const struct measured *m,
                   const char *container)
 {
     int64_t start = clock_now_ns();
-    bool good =
-        way->kind == BENCH_SPAWN ? run_process(way, m, container) : run_library(m);
+    struct bench_group group;
+    double made_ms = 0;
+    double ms = 0;
 
-    return good ? clock_ms_between(start, clock_now_ns()) : -1;
+    if (!way->same)
+        return time_run(way, m, container, NULL);
+    if (bench_group_make(m->limits, &group) < 0)
+        return -1;
+    made_ms = clock_ms_between(start, clock_now_ns());
+    ms = time_run(way, m, container, &group);
+    bench_group_remove(m->limits, &group);
+    return ms < 0 ? ms : made_ms + ms;
 }
 
 static void race(struct bench *b, size_t i)
@@ -161,20 +167,27 @@ static void let_rest(const struct bench *b)
                                    READY_MS, NULL);
 }
 
+/* Adds to what each way has by now. */
+static void pass(struct bench *b, size_t k, double seconds)
+{
+    size_t row = 0;
+
+    for (size_t i = 0; i < bench_way_count; i++) {
+        if (!bench_ways[i].crowd)
+            continue;
+        if (!b->at[i].absent[0])
+            b->crowd[row][k] +=
+                crowd_of(&bench_ways[i], &b->at[i], bench_crowds[k], seconds) / PASSES;
+        row++;
+    }
+}
+
+/* In turns, as the rounds are: a busy moment meets one of them in one of its turns. */
 void bench_crowd(struct bench *b, double seconds)
 {
-    for (size_t k = 0; k < BENCH_CROWDS && seconds > 0; k++) {
-        size_t row = 0;
-
-        for (size_t i = 0; i < bench_way_count; i++) {
-            if (!bench_ways[i].crowd)
-                continue;
-            if (!b->at[i].absent[0])
-                b->crowd[row][k] =
-                    crowd_of(&bench_ways[i], &b->at[i], bench_crowds[k], seconds);
-            row++;
-        }
-    }
+    for (size_t k = 0; k < BENCH_CROWDS && seconds > 0; k++)
+        for (int i = 0; i < PASSES; i++)
+            pass(b, k, seconds / PASSES);
     let_rest(b);
 }
 
