@@ -17,10 +17,10 @@
  * What is kept ready follows what is asked for: shapes of plans that come again
  * get a stock of their own, which grows with their rate and shrinks when idle.
  *
- * Each vessel that waits holds descriptors of this process (nine, where it is native).
- * Beyond a quarter of RLIMIT_NOFILE's soft value another is opened only while half of
- * it is free, and some are given up when less than a quarter is; who wants many must
- * raise it first. The library does not.
+ * Each vessel that waits holds descriptors of this process (eight or nine, where it is
+ * native). Beyond a quarter of RLIMIT_NOFILE's soft value another is opened only while
+ * half of it is free, and some are given up when less than a quarter is; who wants many
+ * must raise it first. The library does not.
  */
 
 #include "vial/engine.h"

@@ -5,9 +5,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/magic.h>
-#include <stdbool.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <time.h>
@@ -16,6 +14,7 @@
 #include "base/auto.h"
 #include "base/fail.h"
 #include "base/io.h"
+#include "base/membership.h"
 #include "base/owner.h"
 
 #define MOUNT    "/sys/fs/cgroup"
@@ -52,48 +51,6 @@ static const struct hierarchy v2 = { "",
                                        { "pids.max", "129", false },
                                        { "cpu.max", "100000 100000", false } } };
 
-static bool is_v2(void)
-{
-    struct statfs fs;
-
-    return statfs(MOUNT, &fs) == 0 && fs.f_type == CGROUP2_SUPER_MAGIC;
-}
-
-/* Whether NAME is among the names, with commas between, that END follows. */
-static bool is_among(const char *names, const char *end, const char *name)
-{
-    size_t len = strlen(name);
-
-    if (len == 0)
-        return names == end;
-    while (names < end) {
-        size_t n = strcspn(names, ",:");
-
-        if (n == len && memcmp(names, name, len) == 0)
-            return true;
-        names += n + 1;
-    }
-    return false;
-}
-
-/* Our own path where NAME is counted; a line of TEXT is "ID:name,name:/path". */
-static bool own_path(const char *text, const char *name, char *out, size_t size)
-{
-    for (const char *line = text; line && *line; line = strchr(line, '\n')) {
-        const char *names = NULL;
-        const char *path = NULL;
-
-        line += *line == '\n';
-        names = strchr(line, ':');
-        path = names ? strchr(names + 1, ':') : NULL;
-        if (!path || !is_among(names + 1, path, name))
-            continue;
-        (void)snprintf(out, size, "%.*s", (int)strcspn(path + 1, "\n"), path + 1);
-        return true;
-    }
-    return false;
-}
-
 /* Inside a container the mount may show our own group as its root. -errno. */
 static int open_base(const char *text, const struct hierarchy *h)
 {
@@ -101,7 +58,7 @@ static int open_base(const char *text, const struct hierarchy *h)
     char path[PATH_MAX];
     int fd = -1;
 
-    if (!own_path(text, h->name, own, sizeof own))
+    if (membership_path(text, h->name, own, sizeof own) < 0)
         return -ENOENT;
     (void)snprintf(path, sizeof path, MOUNT "%s%s%s", h->name[0] ? "/" : "", h->name,
                    own);
@@ -112,9 +69,9 @@ static int open_base(const char *text, const struct hierarchy *h)
     return fd < 0 ? -errno : fd;
 }
 
-static const struct hierarchy *hierarchy_of(size_t i)
+static const struct hierarchy *hierarchy_of(const struct bench_limits *l, size_t i)
 {
-    if (is_v2())
+    if (l->is_v2)
         return i == 0 ? &v2 : NULL;
     return &v1[i];
 }
@@ -124,10 +81,12 @@ int bench_limits_open(struct bench_limits *l, struct vial_error *err)
 {
     char text[4096];
     struct bench_group g;
+    struct statfs fs;
     int rc = (int)io_read_at(AT_FDCWD, "/proc/self/cgroup", text, sizeof text);
 
+    l->is_v2 = statfs(MOUNT, &fs) == 0 && fs.f_type == CGROUP2_SUPER_MAGIC;
     for (size_t i = 0; i < BENCH_GROUPS && rc >= 0; i++) {
-        const struct hierarchy *h = hierarchy_of(i);
+        const struct hierarchy *h = hierarchy_of(l, i);
 
         rc = h ? open_base(text, h) : 0;
         l->base_fd[i] = h && rc >= 0 ? rc : -1;
@@ -189,7 +148,7 @@ int bench_group_make(struct bench_limits *l, struct bench_group *g)
     for (size_t i = 0; i < BENCH_GROUPS && rc >= 0; i++) {
         if (l->base_fd[i] < 0)
             continue;
-        rc = make_one(l->base_fd[i], g->name, hierarchy_of(i));
+        rc = make_one(l->base_fd[i], g->name, hierarchy_of(l, i));
         g->join_fd[i] = rc < 0 ? -1 : rc;
     }
     if (rc < 0)

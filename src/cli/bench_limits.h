@@ -11,6 +11,7 @@
  */
 
 #include <stdatomic.h>
+#include <stdbool.h>
 
 #include "vial/error.h"
 
@@ -18,6 +19,7 @@
 
 struct bench_limits {
     int base_fd[BENCH_GROUPS]; /* where groups are made; -1: not there */
+    bool is_v2;                /* of the first of them alone */
     atomic_uint made;          /* by many clients at once */
 };
 

@@ -126,7 +126,7 @@ struct crowd {
     const struct way *way;
     const struct measured *measured;
     int64_t from_ns, until_ns;
-    atomic_uint done;
+    atomic_uint done, failed;
 };
 
 static void *ask(void *context)
@@ -137,24 +137,30 @@ static void *ask(void *context)
         bool good = bench_once(c->way, c->measured, "") >= 0;
         int64_t now_ns = clock_now_ns();
 
-        if (good && now_ns >= c->from_ns && now_ns < c->until_ns)
+        if (!good)
+            atomic_fetch_add(&c->failed, 1);
+        else if (now_ns >= c->from_ns && now_ns < c->until_ns)
             atomic_fetch_add(&c->done, 1);
     }
     return NULL;
 }
 
-static double crowd_of(const struct way *way, const struct measured *m,
-                       unsigned clients, double seconds)
+/* A way of which runs fail is not measured: its rate would be that of the others. */
+static double crowd_of(const struct way *way, struct measured *m, unsigned clients,
+                       double seconds)
 {
     pthread_t threads[64];
     int64_t from_ns = clock_now_ns() + LEAD_NS;
-    struct crowd c = { way, m, from_ns, from_ns + (int64_t)(seconds * 1e9), 0 };
+    struct crowd c = { way, m, from_ns, from_ns + (int64_t)(seconds * 1e9), 0, 0 };
     unsigned started = 0;
 
     while (started < clients && pthread_create(&threads[started], NULL, ask, &c) == 0)
         started++;
     for (unsigned i = 0; i < started; i++)
         (void)pthread_join(threads[i], NULL);
+    if (atomic_load(&c.failed) > 0)
+        (void)snprintf(m->absent, sizeof(m->absent), "%u runs among %u clients failed",
+                       atomic_load(&c.failed), clients);
     return (double)atomic_load(&c.done) / seconds;
 }
 
@@ -178,6 +184,8 @@ static void pass(struct bench *b, size_t k, double seconds)
         if (!b->at[i].absent[0])
             b->crowd[row][k] +=
                 crowd_of(&bench_ways[i], &b->at[i], bench_crowds[k], seconds) / PASSES;
+        if (b->at[i].absent[0])
+            b->crowd[row][k] = 0;
         row++;
     }
 }

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/bench.h"
 
+#define TEXT_(x) #x
+#define TEXT(x)  TEXT_(x)
+
 /* Bubblewrap as it is often used. */
 #define BWRAP                                                                          \
     "bwrap", "--ro-bind", "/usr", "/usr", "--symlink", "usr/bin", "/bin", "--symlink", \
@@ -13,8 +16,8 @@
  * no user namespaces inside, and in cgroups with vial's limits. What it has not:
  * Landlock, inodes of its own, a supervisor. */
 #define BWRAP_SAME                                                                     \
-    BWRAP, "--unshare-user", "--disable-userns", "--seccomp", "9", "--hostname",       \
-        "vial", BENCH_WALLS
+    BWRAP, "--unshare-user", "--disable-userns", "--seccomp", TEXT(BENCH_FILTER_FD),   \
+        "--hostname", "vial", BENCH_WALLS
 
 #define NSJAIL  "nsjail", "-Mo", "-q", "--chroot", "/", "--"
 #define ISOLATE "isolate", "--silent", "--run", "--"

@@ -22,6 +22,7 @@
 
 #include "base/io.h"
 #include "base/json.h"
+#include "base/membership.h"
 #include "base/owner.h"
 #include "base/path.h"
 #include "check.h"
@@ -204,14 +205,14 @@ static void our_own_cgroup_is_found_by_controller(void **state)
     char path[64];
 
     (void)state;
-    assert_int_equal(cgroup_own_path(text, "memory", path, sizeof path), 0);
+    assert_int_equal(membership_path(text, "memory", path, sizeof path), 0);
     assert_string_equal(path, "/a/b");
-    assert_int_equal(cgroup_own_path(text, "cpuacct", path, sizeof path), 0);
+    assert_int_equal(membership_path(text, "cpuacct", path, sizeof path), 0);
     assert_string_equal(path, "/c");
-    assert_int_equal(cgroup_own_path(text, "", path, sizeof path), 0);
+    assert_int_equal(membership_path(text, "", path, sizeof path), 0);
     assert_string_equal(path, "/u.slice");
-    assert_int_equal(cgroup_own_path(text, "acct", path, sizeof path), -1);
-    assert_int_equal(cgroup_own_path(text, "memory", path, 4), -1);
+    assert_int_equal(membership_path(text, "acct", path, sizeof path), -1);
+    assert_int_equal(membership_path(text, "memory", path, 4), -1);
 }
 
 static void only_a_dead_owner_in_our_namespace_is_dead(void **state)

@@ -10,6 +10,7 @@
 
 #include "base/io.h"
 #include "base/json.h"
+#include "base/membership.h"
 
 #define ASK_MS 5000
 
@@ -30,7 +31,7 @@ static int open_one(struct cgroup *c, const char *text, const char *controller)
     char own[PATH_MAX - 64];
     char path[PATH_MAX];
 
-    if (cgroup_own_path(text, controller, own, sizeof(own)) < 0 || strstr(own, ".."))
+    if (membership_path(text, controller, own, sizeof(own)) < 0 || strstr(own, ".."))
         return -1;
     (void)snprintf(path, sizeof(path), "/sys/fs/cgroup%s%s%s", controller[0] ? "/" : "",
                    controller, own);
@@ -41,7 +42,7 @@ static void open_groups(struct cgroup *c, const char *text)
 {
     char path[PATH_MAX];
 
-    if (cgroup_own_path(text, "memory", path, sizeof(path)) < 0) {
+    if (membership_path(text, "memory", path, sizeof(path)) < 0) {
         c->dirs[0].fd = open_one(c, text, "");
         c->kind = c->dirs[0].fd >= 0 ? CGROUP_V2 : CGROUP_NONE;
         return;

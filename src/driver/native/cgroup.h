@@ -89,9 +89,6 @@ int cgroup_v2_open_base(struct cgroup *c, const char *text);
 int cgroup_v2_limit(const struct cgroup *c, const struct limits *l,
                     struct vial_error *err);
 void cgroup_v2_read(const struct cgroup *c, struct vessel_usage *out);
-/* Our own path in the hierarchy whose line in TEXT (/proc/self/cgroup) has
- * CONTROLLER ("" for v2). 0, or -1. */
-int cgroup_own_path(const char *text, const char *controller, char *out, size_t size);
 /* The number after KEY in TEXT, or its first when KEY is NULL. */
 uint64_t cgroup_parse(const char *text, const char *key, uint64_t fallback);
 /* The number after KEY in the flat file NAME, or its only number when KEY is

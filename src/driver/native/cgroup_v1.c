@@ -10,6 +10,7 @@
 #include "base/auto.h"
 #include "base/fail.h"
 #include "base/io.h"
+#include "base/membership.h"
 #include "driver/native/cgroup.h"
 #include "wire/weaken.h"
 
@@ -27,7 +28,7 @@ static int open_own(struct cgroup *c, const char *text, const char *controller)
     char path[PATH_MAX];
     int fd = -1;
 
-    if (cgroup_own_path(text, controller, own, sizeof(own)) < 0)
+    if (membership_path(text, controller, own, sizeof(own)) < 0)
         return -1;
     (void)snprintf(path, sizeof(path), "/sys/fs/cgroup/%s%s", controller, own);
     fd = cgroup_open_dir(c, path);

@@ -7,6 +7,7 @@
 
 #include "base/fail.h"
 #include "base/io.h"
+#include "base/membership.h"
 #include "driver/native/cgroup.h"
 #include "wire/weaken.h"
 
@@ -46,7 +47,7 @@ int cgroup_v2_open_base(struct cgroup *c, const char *text)
     char path[PATH_MAX];
     bool ours = true;
 
-    if (cgroup_own_path(text, "", own, sizeof(own)) < 0 || strstr(own, ".."))
+    if (membership_path(text, "", own, sizeof(own)) < 0 || strstr(own, ".."))
         return -1;
     for (;;) {
         int fd = -1;

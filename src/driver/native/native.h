@@ -23,9 +23,9 @@ extern const struct driver driver_native;
 int native_describe(const struct plan *plan, const char *share_dir, json_t *into,
                     struct vial_error *err);
 
-/* What a process writes "0" into to join the vessel's cgroups, open for as long as
- * nobody asked what it used, and the vessel's own; their number, at
- * most CGROUP_DIRS, or -1. */
+/* What a process writes "0" into to join the vessel's cgroups: how many, at most
+ * CGROUP_DIRS, or -1. They stay the vessel's, which closes them when it is first asked
+ * what it used. */
 int native_join_fds(struct vessel *vessel, int *fds, struct vial_error *err);
 
 /* probe.c */
