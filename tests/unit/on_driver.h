@@ -39,6 +39,7 @@ struct on { /* a driver under test */
         prepare(&on);                                                                  \
         const struct CMUnitTest tests[] = TESTS(&on);                                  \
                                                                                        \
+        cmocka_set_test_filter(getenv("VIAL_TEST_ONLY"));                              \
         bad = cmocka_run_group_tests_name(name, tests, NULL, NULL);                    \
         vial_engine_close(on.engine);                                                  \
         return bad;                                                                    \
