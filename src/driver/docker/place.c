@@ -2,7 +2,6 @@
 #include "driver/docker/place.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
