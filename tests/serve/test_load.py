@@ -270,7 +270,6 @@ def test_64_clients_with_mixed_verdicts_and_some_killed_leave_nothing_behind():
         d.stop()
         d.settings["audit"] = {"path": path, "sync": "lazy", "rotate": "1g"}
         d.start()
-        stop = time.monotonic() + seconds
         bad, done = [], []
 
         def client(n):
@@ -292,11 +291,14 @@ def test_64_clients_with_mixed_verdicts_and_some_killed_leave_nothing_behind():
                 c = post(d, "sleep 20")
                 time.sleep(min(1, seconds / 10))
                 c.close()
+        first = post(d, "sleep 600")
+        assert wait_until(d.vessels)
+        first.close()
+        stop = time.monotonic() + seconds
         threads = [threading.Thread(target=client, args=(n,)) for n in range(clients)]
         threads.append(threading.Thread(target=killer))
         for t in threads:
             t.start()
-        assert wait_until(d.vessels)
         for t in threads:
             t.join(seconds + 120)
         assert not bad, bad[:3]
