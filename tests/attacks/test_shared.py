@@ -94,6 +94,7 @@ tell(huge_pages, lambda: call(319, b"", 4), # memfd_create, MFD_HUGETLB
      lambda: unix.setsockopt(socket.SOL_SOCKET, 26, program), # SO_ATTACH_FILTER
      lambda: inet.setsockopt(socket.SOL_SOCKET, 51, program), # SO_ATTACH_REUSEPORT_CBPF
      lambda: call(317, 1, 8, program), # seccomp, with a descriptor that holds the filter
+     lambda: fcntl.ioctl(os.openpty()[1], 0x5423, struct.pack("i", 0)), # TIOCSETD, N_TTY
      lambda: fcntl.fcntl(mine, fcntl.F_SETLEASE, fcntl.F_WRLCK),
      lambda: call(56, 0x8000 | 17, 0, 0, 0, 0) or os._exit(0)) # clone, CLONE_PARENT
 call(317, 1, 0, program) # a filter of one's own can be had
