@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from daemon import Daemon, wait_until
+from daemon import VIALD, Daemon, wait_until
 
 ROOT = os.geteuid() == 0
 AS = [None, 1000] if ROOT else [None]
@@ -156,6 +156,17 @@ def test_a_warm_run_comes_from_a_vessel_of_the_keepers(daemon):
     result = daemon.run("print(6 * 7)", language="python").json
     assert result["stdout"] == "42\n"
     assert wait_until(lambda: daemon.run("print(1)", language="python").json["start"] == "warm")
+
+
+def test_a_keeper_that_is_not_installed_is_named_with_what_to_do(tmp_path):
+    """Its end is waited for: it lets go of its socket before it has a status."""
+    build = os.path.dirname(VIALD)
+    for name in ("vial-init", "runtimes", "seccomp", "presets"):
+        os.symlink(os.path.join(build, name), tmp_path / name)
+    d = Daemon(serve={"keeper": "on"}, env={"VIAL_SHARE": str(tmp_path)})
+    with pytest.raises(RuntimeError, match="vial-keeper': status 127.*; install it"):
+        d.start()
+    d.close()
 
 
 def test_a_stopped_daemons_socket_is_gone_when_it_is(daemon):
