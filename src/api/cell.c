@@ -10,6 +10,7 @@
 #include "base/fail.h"
 
 #define GRACE_MS     2000 /* for a cell to stop after it was interrupted */
+#define INTERRUPTS   2    /* the first is lost on a cell that has not yet begun */
 #define CANCEL_MS    50   /* the same for one that was cancelled */
 #define LOOK_MS      10   /* how often the caller is looked after */
 #define DISPLAYS_MAX 256u
@@ -50,11 +51,12 @@ static int add_display(struct vial_context *c, struct cell *cell, const json_t *
     return json_array_append(cell->displays, data) < 0 ? fail_memory(err) : 0;
 }
 
-/* The deadline has come: first politely, then not. */
+/* The deadline has come: first politely, then not. The interpreter ignores what comes
+ * between cells, and may take up this one only now. */
 static int press(struct vial_context *c, struct cell *cell, struct vial_error *err)
 {
-    if (!cell->interrupted && !cell->cancelled) {
-        cell->interrupted = true;
+    if (cell->interrupts < INTERRUPTS && !cell->cancelled) {
+        cell->interrupts++;
         cell->deadline_ns = clock_now_ns() + (int64_t)GRACE_MS * 1000000;
         return vial_exec_signal(c->exec, SIGINT, false, err);
     }
@@ -154,7 +156,7 @@ static json_t *status_of(const struct cell *cell, const json_t *done)
 
     if (!status || (strcmp(status, "ok") != 0 && strcmp(status, "interrupted") != 0))
         status = "error";
-    if (cell->interrupted && strcmp(status, "interrupted") == 0)
+    if (cell->interrupts > 0 && strcmp(status, "interrupted") == 0)
         status = "timeout";
     return json_string(status);
 }

@@ -13,7 +13,7 @@ struct cell {
     bool cut[2];
     json_t *displays;
     size_t display_bytes;
-    bool interrupted;               /* by us, for its deadline */
+    int interrupts;                 /* of ours, for its deadline */
     bool cancelled;                 /* by us, since the caller gave up */
     const struct vial_watch *watch; /* or NULL */
     int64_t deadline_ns;
