@@ -146,7 +146,7 @@ static int put_line(struct audit *a, const struct head *head, const char *line,
         if (put <= 0) {
             int rc = put < 0 ? -errno : -ENOSPC;
 
-            (void)ftruncate(a->log_fd, (off_t)head->size);
+            (void)!ftruncate(a->log_fd, (off_t)head->size);
             return rc;
         }
         done += (size_t)put;
