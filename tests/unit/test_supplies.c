@@ -358,11 +358,13 @@ static void other_descriptors_take_the_place_of_a_scripts_own(void **state)
     script_add(s, OP_PIVOT);
     script_add(s, OP_STREAM)->fd = 6;
     script_add(s, OP_EXEC)->fd = 7;
-    script_rebind(s, 15, 16, 17);
+    script_add(s, OP_LEASH)->fd = 8;
+    script_rebind(s, &(struct script_fds){ 15, -1, 16, 17 });
     assert_int_equal(s->steps[0].fd, 15);
     assert_int_equal(s->steps[1].fd, -1);
     assert_int_equal(s->steps[2].fd, 16);
     assert_int_equal(s->steps[3].fd, 17);
+    assert_int_equal(s->steps[4].fd, -1);
 }
 
 int main(void)

@@ -221,11 +221,20 @@ void cgroup_joined(struct cgroup *c)
     }
 }
 
+bool cgroup_unlink(const struct cgroup *c)
+{
+    bool gone = true;
+
+    for (size_t i = CGROUP_DIRS; i-- > 0;) {
+        if (c->dirs[i].base_fd >= 0 && c->name[0] &&
+            unlinkat(c->dirs[i].base_fd, c->name, AT_REMOVEDIR) < 0 && errno == EBUSY)
+            gone = false;
+    }
+    return gone;
+}
+
 void cgroup_remove(struct cgroup *c)
 {
-    for (size_t i = CGROUP_DIRS; i-- > 0;) {
-        if (c->dirs[i].base_fd >= 0 && c->name[0])
-            (void)unlinkat(c->dirs[i].base_fd, c->name, AT_REMOVEDIR);
-    }
+    (void)cgroup_unlink(c);
     cgroup_close(c);
 }

@@ -60,7 +60,9 @@ enum cgroup_kind cgroup_probe(char *why);
 /* The child has joined: the join descriptors are no longer needed. */
 void cgroup_joined(struct cgroup *c);
 
-/* Removes the directories; what is still busy is left to cgroup_sweep. */
+/* Removes the directories. False: one is busy still. */
+bool cgroup_unlink(const struct cgroup *c);
+/* The same, and closes; what is still busy is left to cgroup_sweep. */
 void cgroup_remove(struct cgroup *c);
 
 /* Kills and removes what dead owners left below our own group. With MAX

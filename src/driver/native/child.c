@@ -443,6 +443,8 @@ static long act(struct walk *w, const struct step *s)
     switch (s->op) {
     case OP_CLOSE:
         return CALL(SYS_close, s->fd);
+    case OP_LEASH:
+        return s->fd < 0 ? 0 : CALL(SYS_close, s->fd);
     case OP_WRITE_FD:
         return join(w, s);
     case OP_WAIT:

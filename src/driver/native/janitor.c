@@ -20,10 +20,10 @@ enum { LEASH_FD, GUEST_FD, BASE_FD, FD_COUNT = BASE_FD + CGROUP_DIRS };
 
 #define HIGH_FD     64     /* where they wait while they change places */
 #define RETRY_NS    500000 /* between two attempts to remove a busy group */
-#define RETRY_COUNT 4000
-#define DEATH_MS    10000 /* a killed namespace has long been emptied by then */
-#define ALL_SIGNALS 8     /* bytes of the kernel's set */
-#define MEMBERS_MAX 4096  /* of a list of processes; the next try sees the rest */
+#define DEATH_MS    10000  /* a killed namespace has long been emptied by then */
+#define RETRY_COUNT (DEATH_MS * 1000000L / RETRY_NS)
+#define ALL_SIGNALS 8    /* bytes of the kernel's set */
+#define MEMBERS_MAX 4096 /* of a list of processes; the next try sees the rest */
 #define LISTED_MAX  8192
 
 /* It shares our memory, so it has a stack of its own here, uses nothing else of
@@ -69,15 +69,6 @@ static void wait_for_leash(void)
 static bool remove_from(int base_fd, const char *name)
 {
     return raw_call(SYS_unlinkat, base_fd, ARG(name), AT_REMOVEDIR, 0, 0) != -EBUSY;
-}
-
-static bool remove_one(const char *name)
-{
-    bool gone = true;
-
-    for (int i = 0; i < CGROUP_DIRS; i++)
-        gone = remove_from(BASE_FD + i, name) && gone;
-    return gone;
 }
 
 static bool begins(const char *name, const char *with)
@@ -146,6 +137,25 @@ static void kill_members(int base_fd, const char *name)
     (void)raw_call(SYS_close, dir, 0, 0, 0, 0);
 }
 
+/* True when it is gone; else whoever is in it will be soon. */
+static bool clear(int base_fd, const char *name)
+{
+    bool gone = remove_from(base_fd, name);
+
+    if (!gone)
+        kill_members(base_fd, name);
+    return gone;
+}
+
+static bool remove_one(const char *name)
+{
+    bool gone = true;
+
+    for (int i = 0; i < CGROUP_DIRS; i++)
+        gone = clear(BASE_FD + i, name) && gone;
+    return gone;
+}
+
 struct entry { /* the kernel's linux_dirent64 */
     uint64_t ino;
     int64_t next;
@@ -170,8 +180,7 @@ static bool remove_all_from(int base_fd, const char *prefix)
             if (!begins(e->name, prefix))
                 continue;
             none = false;
-            if (!remove_from(base_fd, e->name))
-                kill_members(base_fd, e->name);
+            (void)clear(base_fd, e->name);
         }
     return none;
 }
@@ -190,7 +199,7 @@ static void remove_groups(bool remove(const char *name), const char *name)
 {
     const struct timespec pause = { .tv_nsec = RETRY_NS };
 
-    for (int tries = 0; tries < RETRY_COUNT && !remove(name); tries++)
+    for (long tries = 0; tries < RETRY_COUNT && !remove(name); tries++)
         (void)raw_call(SYS_nanosleep, ARG(&pause), 0, 0, 0, 0);
 }
 

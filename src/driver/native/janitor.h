@@ -29,8 +29,9 @@ struct janitor {
 
 #define JANITOR_NONE ((struct janitor){ .leash_fd = -1 })
 
-/* C is found and named; its directories need not exist yet. PIDFD is the guest.
- * Where it cannot be had, OUT becomes JANITOR_NONE. */
+/* C is found and named; its directories must not exist yet: who removes them is there
+ * before they are. PIDFD is the guest, or -1 where that will be born in C. Where a
+ * janitor cannot be had, OUT becomes JANITOR_NONE. */
 void janitor_start(struct janitor *out, const struct cgroup *c, int pidfd);
 
 /* The same for every vessel whose groups lie in BASE and are named like it. */

@@ -182,10 +182,12 @@ static void add_meeting(struct script *s)
 }
 
 /* What the child can do while it does not know the rest yet. */
-static void add_beginning(struct script *s, const struct launch *l)
+static void add_beginning(struct script *s, const struct launch *l, int leash_fd)
 {
-    /* Its copy of our end would keep it waiting for us after our death. */
+    /* Its copy of our end would keep it waiting for us after our death, and its copy
+     * of the leash the janitor. */
     script_add(s, OP_CLOSE)->fd = l->control[0];
+    script_add(s, OP_LEASH)->fd = leash_fd;
     add_network(s);
     script_add(s, OP_WAIT)->x = ROOT_MOUNT_SLOT;
 }
@@ -370,36 +372,31 @@ static bool is_v2(const struct native *n)
     return cgroup_is_v2();
 }
 
-/* v2: to be born in it, it must be there. Elsewhere there is time for it now. */
-static int find_cgroup(struct native *n, const struct plan *plan, bool early,
+/* Where a janitor serves all, below its base; else with one of its own, which is there
+ * before the group is. PIDFD is the guest, or -1: it is not born yet. */
+static int have_cgroup(struct native *n, const struct plan *plan, int pidfd,
                        struct vial_error *err)
 {
-    if (weaken("cgroup") || early != is_v2(n))
+    bool tended = supplies_tend(n->supplies);
+
+    if (weaken("cgroup") || (tended && supplies_group(n->supplies, n->vessel.id,
+                                                      &plan->limits, &n->cgroup)))
         return 0;
     if (cgroup_find(n->vessel.id, &n->cgroup, err) < 0)
         return -1;
-    return early ? cgroup_create(&n->cgroup, &plan->limits, err) : 0;
-}
-
-/* v1: where a janitor serves all, below its base; else with one of its own. */
-static int have_cgroup(struct native *n, const struct plan *plan,
-                       const struct launch *l, struct vial_error *err)
-{
-    if (supplies_tend(n->supplies) && !weaken("cgroup") &&
-        supplies_group(n->supplies, n->vessel.id, &plan->limits, &n->cgroup))
-        return 0;
-    if (find_cgroup(n, plan, false, err) < 0)
-        return -1;
-    if (n->cgroup.kind != CGROUP_NONE)
-        janitor_start(&n->janitor, &n->cgroup, l->pidfd);
-    return n->cgroup.kind == CGROUP_V1 ? cgroup_create(&n->cgroup, &plan->limits, err)
-                                       : 0;
+    if (n->cgroup.kind == CGROUP_V2 && pidfd >= 0)
+        return fail(err, VIAL_E_OPEN, "find our own cgroup: it has just changed");
+    if (n->cgroup.kind != CGROUP_NONE &&
+        !(tended && supplies_reach(n->supplies, &n->cgroup)))
+        janitor_start(&n->janitor, &n->cgroup, pidfd);
+    return cgroup_create(&n->cgroup, &plan->limits, err);
 }
 
 static int join(struct native *n, const struct plan *plan, struct script *s,
                 const struct launch *l, struct vial_error *err)
 {
-    if (have_cgroup(n, plan, l, err) < 0)
+    /* v2 has it since before the child, who was born in it. */
+    if (!is_v2(n) && have_cgroup(n, plan, l->pidfd, err) < 0)
         return -1;
     if (write_rest(s, plan, &n->cgroup, l, err) < 0)
         return -1;
@@ -449,7 +446,7 @@ static int begin(struct native *n, const struct plan *plan, struct script *scrip
 {
     int into_fd = -1;
 
-    if (find_cgroup(n, plan, true, err) < 0)
+    if (is_v2(n) && have_cgroup(n, plan, -1, err) < 0)
         return -1;
     if (n->cgroup.kind == CGROUP_V2)
         into_fd = n->cgroup.dirs[0].fd;
@@ -460,9 +457,10 @@ static int begin(struct native *n, const struct plan *plan, struct script *scrip
     script->unhurried = n->supplies != NULL;
     script->own_pids = !weaken("pid");
     if (script->whole)
-        script_rebind(script, l->control[0], l->stream[1], l->exec_fd);
+        script_rebind(script, &(struct script_fds){ l->control[0], n->janitor.leash_fd,
+                                                    l->stream[1], l->exec_fd });
     else
-        add_beginning(script, l);
+        add_beginning(script, l, n->janitor.leash_fd);
     return launch_begin(l, script, wanted_spaces() & ~(uint64_t)OF_THE_CHILD, into_fd,
                         err);
 }
@@ -586,6 +584,21 @@ static void spent_of(struct vessel *vessel, struct vessel_usage *out)
     cgroup_joined(&n->cgroup);
 }
 
+/* What cannot be removed yet is the janitor's to wait for: someone who is stuck in the
+ * kernel, or on the way out. */
+static void leave_cgroup(struct native *n)
+{
+    bool gone = cgroup_unlink(&n->cgroup) && n->pid == 0;
+
+    if (!gone && n->cgroup.kind != CGROUP_NONE && n->janitor.leash_fd < 0)
+        janitor_start(&n->janitor, &n->cgroup, n->vessel.death_fd);
+    cgroup_close(&n->cgroup);
+    if (gone)
+        janitor_call_off(&n->janitor); /* it ends while we close the rest */
+    else
+        janitor_release(&n->janitor);
+}
+
 static void close_vessel(struct vessel *vessel)
 {
     struct native *n = native_of(vessel);
@@ -595,13 +608,7 @@ static void close_vessel(struct vessel *vessel)
     if (n->is_light && !n->supplies)
         remains_leave(&n->remains_fd);
     auto_fd_(&n->remains_fd);
-    if (n->pid > 0 && n->cgroup.kind != CGROUP_NONE && n->janitor.leash_fd < 0)
-        janitor_start(&n->janitor, &n->cgroup, vessel->death_fd);
-    cgroup_remove(&n->cgroup);
-    if (n->pid == 0)
-        janitor_call_off(&n->janitor); /* it ends while we close the rest */
-    else /* stuck in the kernel: it is the janitor's to wait for */
-        janitor_release(&n->janitor);
+    leave_cgroup(n);
     auto_fd_(&vessel->stream_fd);
     auto_fd_(&vessel->death_fd);
     auto_fd_(&vessel->event_fd);
@@ -691,6 +698,14 @@ int native_join_fds(struct vessel *vessel, int *fds, struct vial_error *err)
     if (count == 0 && c->kind != CGROUP_NONE)
         return fail(err, VIAL_E_INTERNAL, "join the vessel's cgroup: too late");
     return count;
+}
+
+char *native_path_inside(struct vessel *vessel, const char *path)
+{
+    struct str text = { 0 };
+
+    str_printf(&text, "/proc/%d/root%s", (int)native_of(vessel)->pid, path);
+    return str_ok(&text) ? text.data : NULL;
 }
 
 /* Nothing but a cgroup can be changed from outside. */

@@ -68,17 +68,19 @@ const char *script_text(struct script *s, const char *format, ...)
     return text;
 }
 
-void script_rebind(struct script *s, int close_fd, int stream_fd, int exec_fd)
+void script_rebind(struct script *s, const struct script_fds *fds)
 {
     for (size_t i = 0; i < s->count; i++) {
         struct step *step = &s->steps[i];
 
         if (step->op == OP_CLOSE)
-            step->fd = close_fd;
+            step->fd = fds->close;
+        else if (step->op == OP_LEASH)
+            step->fd = fds->leash;
         else if (step->op == OP_STREAM)
-            step->fd = stream_fd;
+            step->fd = fds->stream;
         else if (step->op == OP_EXEC)
-            step->fd = exec_fd;
+            step->fd = fds->exec;
     }
 }
 
@@ -96,7 +98,7 @@ const char *script_op_name(unsigned op)
         [OP_UNSHARE] = "unshare", [OP_KEYRING] = "keyring",   [OP_BOUND] = "bound",
         [OP_SPLIT] = "split",     [OP_MEET] = "meet",         [OP_ENTER] = "enter",
         [OP_STREAM] = "stream",   [OP_EXEC] = "exec",         [OP_SEAL] = "seal",
-        [OP_LINK] = "link",
+        [OP_LINK] = "link",       [OP_LEASH] = "leash",
     };
 
     return op < sizeof(names) / sizeof(*names) ? names[op] : "?";

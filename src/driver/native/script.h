@@ -26,6 +26,7 @@
 
 enum step_op {
     OP_CLOSE,    /* fd */
+    OP_LEASH,    /* fd: as OP_CLOSE; -1: there is none */
     OP_WRITE_FD, /* fd: write A there */
     OP_WAIT,     /* until the parent's word; descriptors that come with it go to
                     slots from X on */
@@ -114,8 +115,11 @@ struct script_report {
 /* Room for so many steps and bytes of text, used or not: what is not touched costs
  * nothing. NULL: no memory. */
 struct script *script_new(size_t steps, size_t text, bool sharing);
-/* Other descriptors in place of those that OP_CLOSE, OP_STREAM and OP_EXEC name. */
-void script_rebind(struct script *s, int close_fd, int stream_fd, int exec_fd);
+/* Other descriptors in place of those that the steps named like these have. */
+struct script_fds {
+    int close, leash, stream, exec;
+};
+void script_rebind(struct script *s, const struct script_fds *fds);
 /* Appends a zeroed step and returns it; a scratch one after a failure. */
 struct step *script_add(struct script *s, enum step_op op);
 /* The same with what most steps have. */

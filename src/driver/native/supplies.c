@@ -4,11 +4,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/auto.h"
 #include "base/owner.h"
+#include "base/str.h"
 #include "driver/native/idmap.h"
 #include "driver/native/launch.h"
 
@@ -20,8 +22,7 @@ static void open_base(struct supplies *s)
         return;
     }
     (void)cgroup_sweep(&s->base, ~0u);
-    if (s->base.kind == CGROUP_V1) /* of v2 each vessel makes its own */
-        janitor_start_for_all(&s->janitor, &s->base);
+    janitor_start_for_all(&s->janitor, &s->base);
 }
 
 struct supplies *supplies_open(int guest_fd)
@@ -51,6 +52,17 @@ static bool is_alive(pid_t pid)
 bool supplies_tend(const struct supplies *s)
 {
     return s && s->janitor.leash_fd >= 0 && is_alive(s->janitor.pid);
+}
+
+bool supplies_reach(const struct supplies *s, const struct cgroup *c)
+{
+    struct stat base;
+    struct stat other;
+
+    return s->base.kind == CGROUP_V2 && c->kind == CGROUP_V2 &&
+           fstat(s->base.dirs[0].base_fd, &base) == 0 &&
+           fstat(c->dirs[0].base_fd, &other) == 0 && base.st_dev == other.st_dev &&
+           base.st_ino == other.st_ino && str_starts(c->name, s->base.name);
 }
 
 bool supplies_group(const struct supplies *s, const char *vessel_id,

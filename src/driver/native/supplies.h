@@ -35,6 +35,10 @@ void supplies_close(struct supplies *s);      /* after the last vessel */
 /* Whether the janitor is there for groups below BASE. S may be NULL. */
 bool supplies_tend(const struct supplies *s);
 
+/* Whether the group C (v2), found but not made yet, would be one that the janitor
+ * removes. */
+bool supplies_reach(const struct supplies *s, const struct cgroup *c);
+
 /* Makes OUT a new group (v1) below BASE, and holds it. False: the vessel must look for
  * itself, for instance because its owner was moved elsewhere. */
 bool supplies_group(const struct supplies *s, const char *vessel_id,
