@@ -22,6 +22,7 @@
 
 #define START_MS     30000
 #define GRACE_MS     2000 /* for a cell to stop after it was interrupted */
+#define INTERRUPTS   2    /* the first is lost on a cell that has not yet begun */
 #define CANCEL_MS    50   /* the same for one that was cancelled */
 #define LOOK_MS      10   /* how often the caller is looked after */
 #define FRAME_MAX    (32u << 20)
@@ -50,7 +51,7 @@ struct cell {
     bool cut[2];
     json_t *displays;
     size_t display_bytes;
-    bool interrupted;               /* by us, for its deadline */
+    int interrupts;                 /* of ours, for its deadline */
     bool cancelled;                 /* by us, since the caller gave up */
     const struct vial_watch *watch; /* or NULL */
     int64_t deadline_ns;
@@ -277,11 +278,12 @@ static int add_display(struct vial_context *c, struct cell *cell, const json_t *
     return json_array_append(cell->displays, data) < 0 ? fail_memory(err) : 0;
 }
 
-/* The deadline has come: first politely, then not. */
+/* The deadline has come: first politely, then not. The interpreter ignores what comes
+ * between cells, and may take up this one only now. */
 static int press(struct vial_context *c, struct cell *cell, struct vial_error *err)
 {
-    if (!cell->interrupted && !cell->cancelled) {
-        cell->interrupted = true;
+    if (cell->interrupts < INTERRUPTS && !cell->cancelled) {
+        cell->interrupts++;
         cell->deadline_ns = clock_now_ns() + (int64_t)GRACE_MS * 1000000;
         return vial_exec_signal(c->exec, SIGINT, false, err);
     }
@@ -380,7 +382,7 @@ static json_t *status_of(const struct cell *cell, const json_t *done)
 
     if (!status || (strcmp(status, "ok") != 0 && strcmp(status, "interrupted") != 0))
         status = "error";
-    if (cell->interrupted && strcmp(status, "interrupted") == 0)
+    if (cell->interrupts > 0 && strcmp(status, "interrupted") == 0)
         status = "timeout";
     return json_string(status);
 }

@@ -82,12 +82,27 @@ int fail(struct vial_error *err, enum fail_code code, const char *format, ...)
     return -1;
 }
 
+/* What is to be done when the system had no more to give: the same whatever it was
+ * wanted for, so that no caller has anything better to say. NULL for other numbers. */
+static const char *shortage(int number)
+{
+    if (number == EMFILE)
+        return "raise the limit on open files ('ulimit -n 1024')";
+    if (number == ENFILE)
+        return "the host has no more open files to give: raise 'sysctl fs.file-max', or "
+               "try again later";
+    return NULL;
+}
+
 static void set_errno(struct vial_error *err, int number)
 {
     const char *text = strerrordesc_np(number);
+    const char *remedy = shortage(number);
 
     restart(err, VIAL_E_SYSTEM);
     err->sys = number;
+    if (remedy)
+        (void)snprintf(err->remedy, sizeof err->remedy, "%s", remedy);
     if (text)
         (void)snprintf(err->cause, sizeof err->cause, "%s", text);
     else
@@ -145,7 +160,7 @@ int fail_remedy(struct vial_error *err, const char *format, ...)
 {
     va_list args;
 
-    if (!err)
+    if (!err || shortage(err->sys))
         return -1;
     va_start(args, format);
     put(err->remedy, sizeof err->remedy, format, args);

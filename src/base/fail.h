@@ -27,7 +27,8 @@ __attribute__((format(printf, 3, 4))) int fail(struct vial_error *err,
                                                enum fail_code code, const char *format,
                                                ...);
 
-/* From errno (kept in err->sys; its text becomes the cause). Code VIAL_E_SYSTEM. */
+/* From errno (kept in err->sys; its text becomes the cause). Code VIAL_E_SYSTEM. For
+ * want of descriptors the remedy is set too, and stays. */
 __attribute__((format(printf, 2, 3))) int fail_sys(struct vial_error *err,
                                                    const char *format, ...);
 

@@ -174,8 +174,10 @@ static int set_workspace(struct vial_request *req, bool set_cwd, struct vial_err
     auto_str struct str inside = { 0 };
     size_t len = 0;
 
-    if (!here)
-        return fail_sys(err, "read the current directory");
+    if (!here) {
+        (void)fail_sys(err, "read the current directory");
+        return fail_remedy(err, "go to one that exists, or name one by --workspace");
+    }
     len = path_repository(here);
     str_add(&root, here, len ? len : strlen(here));
     str_printf(&inside, "/workspace%s", here + root.len);

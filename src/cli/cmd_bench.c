@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,16 +34,39 @@ static int read_number(const struct cli *cli, const struct number *n, int64_t *o
     return fail_remedy(err, "try --%s %lld", n->flag, (long long)n->otherwise);
 }
 
+static int refuse_file(const char *path, int rc, struct vial_error *err)
+{
+    (void)fail_sys_rc(err, rc, "write '%s'", path);
+    (void)fail_as(err, VIAL_E_FILE);
+    return fail_remedy(err, "name a file in a directory that you may write");
+}
+
+/* Before the minutes that it takes to have something to write. Leaves what it finds. */
+static int try_file(const char *path, struct vial_error *err)
+{
+    int fd = path ? open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644) : -1;
+    int rc = fd < 0 ? -errno : 0;
+
+    if (!path)
+        return 0;
+    if (fd >= 0)
+        (void)unlink(path);
+    if (rc == -EEXIST) {
+        fd = open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+        rc =
+            fd < 0 && errno != ENXIO ? -errno : 0; /* ENXIO: a FIFO, to be waited for */
+    }
+    if (fd >= 0)
+        (void)close(fd);
+    return rc < 0 ? refuse_file(path, rc, err) : 0;
+}
+
 static int write_file(const char *path, const char *text, struct vial_error *err)
 {
     auto_fd int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-    int rc = fd < 0 ? -1 : io_write_all(fd, text, strlen(text));
+    int rc = fd < 0 ? -errno : io_write_all(fd, text, strlen(text));
 
-    if (fd < 0)
-        (void)fail_sys(err, "write '%s'", path);
-    else if (rc < 0)
-        (void)fail_sys_rc(err, rc, "write '%s'", path);
-    return rc < 0 ? fail_as(err, VIAL_E_FILE) : 0;
+    return rc < 0 ? refuse_file(path, rc, err) : 0;
 }
 
 /* Takes TEXT, which may be NULL for want of memory. */
@@ -87,7 +111,8 @@ static int run(struct cli *cli)
     const char *plot = cli_flag(cli, "plot");
     int status = 0;
 
-    if (measure(cli, &result, &err) < 0 ||
+    if (try_file(output, &err) < 0 || try_file(plot, &err) < 0 ||
+        measure(cli, &result, &err) < 0 ||
         give(output, output ? json_dumps(result, JSON_INDENT(1)) : NULL, &err) < 0 ||
         give(plot, plot ? bench_plot(result) : NULL, &err) < 0) {
         json_decref(result);
@@ -103,7 +128,8 @@ static int run(struct cli *cli)
 
 static const struct flag flags[] = {
     { "rounds", "NUMBER", "How often each way runs; 50 unless given." },
-    { "seconds", "NUMBER", "How long each crowd of clients is counted; 2 unless given." },
+    { "seconds", "NUMBER",
+      "How long each crowd of clients is counted; 2 unless given." },
     { "sessions", NULL,
       "Measure an open session instead: programs, and a large file." },
     { "output", "FILE", "Write everything as JSON to FILE." },

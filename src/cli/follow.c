@@ -301,6 +301,15 @@ static void leave(struct live *live, int status)
 #endif
 }
 
+/* Who names a socket believes that its daemon runs the program. */
+static int refuse_idle_socket(const struct cli *cli, struct vial_error *err)
+{
+    if (!cli_flag(cli, "socket") || cli_flag(cli, "daemon"))
+        return 0;
+    (void)fail(err, VIAL_E_USAGE, "'--socket' has no effect without '--daemon'");
+    return fail_remedy(err, "add --daemon");
+}
+
 static int follow_run(const struct cli *cli, const struct vial_request *req,
                       struct vial_watch *watch, struct live *live)
 {
@@ -310,7 +319,7 @@ static int follow_run(const struct cli *cli, const struct vial_request *req,
     struct vial_error err = { 0 };
     int status = STATUS_VIAL;
 
-    if (bring_open(cli, &places, &err) < 0)
+    if (refuse_idle_socket(cli, &err) < 0 || bring_open(cli, &places, &err) < 0)
         return cli_deny(cli, &err);
     if (cli_flag(cli, "daemon"))
         return follow_remote(cli, req, watch, live, &places);

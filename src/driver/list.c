@@ -54,6 +54,15 @@ static bool is_contained(const char *status)
            (strstr(name, "containerd") || strstr(name, "conmon"));
 }
 
+/* Anybody may be called so; but whoever has a number inside that is not 1 is some
+ * vessel's program. */
+static bool is_program(const char *status)
+{
+    long inside = status_number(status, "NSpid:", true);
+
+    return inside != 1 && inside != status_number(status, "NSpid:", false);
+}
+
 static json_t *local_json(const char *pid)
 {
     char comm[32];
@@ -61,7 +70,8 @@ static json_t *local_json(const char *pid)
     long inside = 0;
 
     if (!read_proc(pid, "comm", comm, sizeof(comm)) || !str_eq(comm, "vial-init") ||
-        !read_proc(pid, "status", status, sizeof(status)) || is_contained(status))
+        !read_proc(pid, "status", status, sizeof(status)) || is_program(status) ||
+        is_contained(status))
         return NULL;
     inside = status_number(status, "NSpid:", true);
     return json_pack("{s:s, s:i, s:i, s:s, s:b}", "driver",

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <unistd.h>
 
+#include "base/fail.h"
 #include "engine/run.h"
 
 bool input_is_live(const struct run *r)
@@ -46,6 +47,18 @@ void input_feed(struct run *r)
         loop_set(&r->loop, r->stdin_slot, r->watch->stdin_fd, POLLIN);
 }
 
+/* A program that took half its input for all of it would end well, with a wrong answer.
+ */
+static void give_up(struct run *r)
+{
+    struct vial_error err;
+
+    (void)fail_sys(&err, "read the program's standard input");
+    (void)fail_as(&err, VIAL_E_FILE);
+    (void)fail_remedy(&err, "give it a file or a pipe, or '</dev/null'");
+    run_fail(r, RUN_FAILED, &err);
+}
+
 void input_read(struct run *r)
 {
     size_t room = link_writable(r->link, r->exec_channel);
@@ -62,6 +75,11 @@ void input_read(struct run *r)
     if (n > 0) {
         link_send(r->link, r->exec_channel, r->buffer, (size_t)n);
         run_grow(r, (size_t)n);
+        return;
+    }
+    /* nohup(1) leaves a descriptor that can only be written: there is no input. */
+    if (n < 0 && errno != EBADF) {
+        give_up(r);
         return;
     }
     link_send_eof(r->link, r->exec_channel);

@@ -20,7 +20,7 @@
 #define RUN_BUFFER    (16u << 10)  /* at first */
 #define RUN_FLOOD     (256u << 10) /* once a read has filled it */
 #define RUN_GRACE_MS  500          /* the guest's own deadline comes this much later */
-#define RUN_FETCH_MS  10000        /* for bringing all output files back */
+#define RUN_FETCH_MS  60000        /* for bringing all output files back */
 #define RUN_FETCH_MAX (INT64_C(256) << 20) /* bytes of all output files together */
 
 /* Who ended it. The first one stays. */

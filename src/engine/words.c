@@ -80,5 +80,8 @@ int words_fail(const char *program, const char *cwd, uint32_t step, int error,
     if (error == ENOENT)
         return fail_remedy(err, "check the name: programs are looked up along PATH "
                                 "inside the vessel");
+    if (error == EACCES)
+        return fail_remedy(err, "name a program: a file that may be executed ('chmod "
+                                "+x'), inside the vessel");
     return -1;
 }

@@ -477,7 +477,7 @@ void exec_resize(struct job *j, uint32_t size)
 void exec_kill(struct guest *g, struct job *j, int signal)
 {
     if (j->pid > 0)
-        tree_signal(g, j, signal);
+        hunt_signal(g, j, signal);
 }
 
 void exec_close(struct guest *g, struct job *j)

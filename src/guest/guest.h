@@ -240,12 +240,12 @@ void jail_enter(struct guest *g); /* what g->jail means for the guest itself */
  * adopted. Where that ran first, nothing else is started any more. */
 void jail_prepare(struct guest *g);
 
-/* tree.c */
-bool tree_reap(struct guest *g); /* collects the dead; true: some live */
-void tree_signal(struct guest *g, const struct job *j, int signal);
-void tree_kill_all(struct guest *g);
-/* "/proc/PID/FILE", for a short FILE; OUT has room for 32 bytes. */
-void tree_path(char *out, pid_t pid, const char *file);
+/* hunt.c */
+bool hunt_reap(struct guest *g); /* collects the dead; true: some live */
+/* To all that is left of J's program, wherever it went; SIGKILL returns when they are
+ * gone. */
+void hunt_signal(struct guest *g, const struct job *j, int signal);
+void hunt_all(struct guest *g); /* kills every program */
 
 /* watch.c */
 void watch_open(struct guest *g);

@@ -29,7 +29,7 @@ uint64_t now_ns(void)
 
 _Noreturn void guest_end(struct guest *g, int code)
 {
-    tree_kill_all(g);
+    hunt_all(g);
     _exit(code);
 }
 
@@ -211,7 +211,7 @@ static void read_signals(struct guest *g)
     for (ssize_t i = 0; i < n / (ssize_t)sizeof *info; i++)
         if (info[i].ssi_signo == SIGTERM && g->jailed && !g->pid1)
             guest_end(g, 0);
-    (void)tree_reap(g);
+    (void)hunt_reap(g);
 }
 
 /* Fills g->polls, and returns when to wake up at the latest. */

@@ -107,12 +107,22 @@ static int keep_caps(uint64_t keep)
     return (int)syscall(SYS_capset, &header, then);
 }
 
+/* 1, if it may be so much: 0 does not stop a pipe in core_pattern, and vessels could
+ * not raise it again. */
+static int forbid_cores(void)
+{
+    struct rlimit core;
+
+    if (getrlimit(RLIMIT_CORE, &core) < 0)
+        return -1;
+    core.rlim_max = core.rlim_max < 1 ? core.rlim_max : 1;
+    core.rlim_cur = core.rlim_max;
+    return setrlimit(RLIMIT_CORE, &core);
+}
+
 int harden_keeper(struct vial_error *err)
 {
-    const struct rlimit no_core = { 0, 0 };
-
-    if (setrlimit(RLIMIT_CORE, &no_core) < 0 ||
-        prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+    if (forbid_cores() < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
         return fail_sys(err, "give up new privileges");
     /* Whoever may map ids of others is root; a user's own keeper must stay open to its
      * user, or the kernel would not let it write its child's maps. */

@@ -65,13 +65,19 @@ static int check_alive(int fd, pid_t pid, const char *program, struct vial_error
 
     if (kept_ping(fd, &health, err) == 0)
         return 0;
-    if (waitpid(pid, &status, WNOHANG) == pid && WIFEXITED(status))
-        return fail(err, VIAL_E_KEEPER, "start '%s': status %d%s", program,
-                    WEXITSTATUS(status),
-                    WEXITSTATUS(status) == 127 ? " (is it installed?)" : "");
+    /* One that is on its way out keeps its own status: it has let go of the socket, and
+     * may yet have to become a zombie. */
     (void)kill(pid, SIGKILL);
-    (void)waitpid(pid, NULL, 0);
-    return fail_in(err, "start '%s'", program);
+    if (waitpid(pid, &status, 0) != pid || !WIFEXITED(status))
+        return fail_in(err, "start '%s'", program);
+    (void)fail(err, VIAL_E_KEEPER, "start '%s': status %d", program,
+               WEXITSTATUS(status));
+    return WEXITSTATUS(status) == 127
+               ? fail_remedy(err,
+                             "install it beside vial's data, or see what "
+                             "'ls -l %s' says",
+                             program)
+               : -1;
 }
 
 static int start_one(struct start *s, int number, struct vial_error *err)

@@ -89,7 +89,8 @@ int request_decode(struct vial_request *req, json_t *object, unsigned allowed,
                    const char *where, struct vial_error *err)
 {
     if (!json_is_object(object))
-        return fail(err, VIAL_E_VALUE, "%s is not an object of fields", where);
+        return fail(err, VIAL_E_VALUE, "%s%s is not an object of fields", where,
+                    is_request(where) ? "" : ": defaults");
     for (void *at = json_object_iter(object); at;
          at = json_object_iter_next(object, at))
         if (decode_field(req, json_object_iter_key(at), json_object_iter_value(at),

@@ -75,7 +75,13 @@ static int load_languages(struct settings *s, json_t *json, const char *path,
         return fail_memory(err);
     if (preset)
         language_table_hide(&s->languages);
-    return language_table_load(&s->languages, file, err);
+    if (language_table_load(&s->languages, file, err) == 0)
+        return 0;
+    (void)fail_in(err, "%s: languages", path);
+    return err->remedy[0]
+               ? -1
+               : fail_remedy(err, "name a file in the form of "
+                                  "runtimes/languages.yaml, or remove the key");
 }
 
 static int unknown_key(const char *key, const char *path, struct vial_error *err)
@@ -203,6 +209,7 @@ static int read_block(const struct reading *r, json_t *root, struct vial_error *
     return strv_ok(&r->s->files) ? 0 : fail_memory(err);
 }
 
+#define SHOW "make it readable for the user who runs vial"
 #define MEND "settings are a YAML file; 'vial schema settings' has the form"
 
 static int read_keys(const struct reading *r, struct vial_error *err)
@@ -211,7 +218,9 @@ static int read_keys(const struct reading *r, struct vial_error *err)
     bool own = (r->allowed & FIELD_IN_PROJECT) != 0;
 
     if ((own ? read_own_file(r->path, &root, err) : yaml_read(r->path, &root, err)) < 0)
-        return err->remedy[0] ? -1 : fail_remedy(err, "%s", MEND);
+        return err->remedy[0]
+                   ? -1
+                   : fail_remedy(err, "%s", err->sys == EACCES ? SHOW : MEND);
     if (!json_is_object(root)) {
         (void)fail(err, VIAL_E_VALUE, "'%s' is not a mapping of keys", r->path);
         return fail_remedy(err, "%s", MEND);
@@ -241,7 +250,7 @@ static int is_there(const char *path, bool named, bool project, struct vial_erro
         return 0;
     (void)fail_sys(err, "read '%s'", path);
     (void)fail_as(err, VIAL_E_FILE);
-    return fail_remedy(err, "make it readable for the user who runs vial");
+    return fail_remedy(err, "%s", SHOW);
 }
 
 int source_read_file(struct settings *s, struct source *out, const char *path,
@@ -465,8 +474,10 @@ int source_read_environ(struct settings *s, struct source *out, char *const *env
     for (char *const *entry = environ_; entry && *entry; entry++)
         if (read_variable(out, *entry, err) < 0)
             return -1;
-    if (languages && language_table_load(&s->languages, languages, err) < 0)
-        return fail_in(err, "VIAL_LANGUAGES");
+    if (languages && language_table_load(&s->languages, languages, err) < 0) {
+        (void)fail_in(err, "VIAL_LANGUAGES");
+        return err->remedy[0] ? -1 : fail_remedy(err, "name a file, or unset it");
+    }
     return name_source(out, "environment", err);
 }
 

@@ -102,8 +102,10 @@ static int load_tokens(struct auth *a, const char *path, struct vial_error *err)
     auto_json json_t *list = NULL;
     struct stat st;
 
-    if (stat(path, &st) < 0)
-        return fail_sys(err, "read '%s'", path);
+    if (stat(path, &st) < 0) {
+        (void)fail_sys(err, "read the tokens in '%s'", path);
+        return fail_remedy(err, "make one: 'vial serve --new-token NAME >> FILE'");
+    }
     if ((st.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
         (void)fail(err, VIAL_E_POLICY, "'%s' can be written by others", path);
         return fail_remedy(err, "chmod 600 %s", path);

@@ -59,10 +59,17 @@ static int socket_of(int family, const struct sockaddr *at, socklen_t len, int *
         (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
     if (bind(fd, at, len) < 0 || listen(fd, BACKLOG) < 0) {
         (void)fail_sys(err, "listen on '%s'", shown);
-        return fail_as(err, VIAL_E_DAEMON);
+        (void)fail_as(err, VIAL_E_DAEMON);
+        return fail_remedy(err, "choose another %s by --listen",
+                           family == AF_UNIX ? "place" : "address or port");
     }
     *out = fd_take(&fd);
     return 0;
+}
+
+static int elsewhere(struct vial_error *err)
+{
+    return fail_remedy(err, "choose another place by --listen unix:PATH");
 }
 
 /* A directory that nobody else can put things into. */
@@ -76,16 +83,16 @@ static int make_dir(const char *path, bool shared, struct vial_error *err)
         return slash ? fail_memory(err)
                      : fail(err, VIAL_E_VALUE, "'%s' is not an absolute path", path);
     if (mkdir(dir, shared ? 0755 : 0700) < 0 && errno != EEXIST)
-        return fail_sys(err, "make directory '%s'", dir);
-    if (lstat(dir, &st) < 0 || !S_ISDIR(st.st_mode))
-        return fail(err, VIAL_E_DAEMON, "'%s' is not a directory", dir);
-    if (st.st_uid != geteuid() && st.st_uid != 0) {
+        (void)fail_sys(err, "make directory '%s'", dir);
+    else if (lstat(dir, &st) < 0 || !S_ISDIR(st.st_mode))
+        (void)fail(err, VIAL_E_DAEMON, "'%s' is not a directory", dir);
+    else if (st.st_uid != geteuid() && st.st_uid != 0)
         (void)fail(err, VIAL_E_DAEMON, "directory '%s' is another user's", dir);
-        return fail_remedy(err, "choose another place by --listen unix:PATH");
-    }
-    if ((st.st_mode & S_IWOTH) && !(st.st_mode & S_ISVTX))
-        return fail(err, VIAL_E_DAEMON, "directory '%s' can be written by all", dir);
-    return 0;
+    else if ((st.st_mode & S_IWOTH) && !(st.st_mode & S_ISVTX))
+        (void)fail(err, VIAL_E_DAEMON, "directory '%s' can be written by all", dir);
+    else
+        return 0;
+    return elsewhere(err);
 }
 
 /* A socket that nobody listens on is left over from a daemon that died. */
@@ -96,9 +103,11 @@ static int clear_way(const struct sockaddr_un *at, struct vial_error *err)
 
     if (lstat(at->sun_path, &st) < 0)
         return 0;
-    if (!S_ISSOCK(st.st_mode))
-        return fail(err, VIAL_E_DAEMON, "'%s' is in the way, and not a socket",
-                    at->sun_path);
+    if (!S_ISSOCK(st.st_mode)) {
+        (void)fail(err, VIAL_E_DAEMON, "'%s' is in the way, and not a socket",
+                   at->sun_path);
+        return elsewhere(err);
+    }
     fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd >= 0 && connect(fd, (const struct sockaddr *)at, sizeof(*at)) < 0 &&
         errno == ECONNREFUSED && unlink(at->sun_path) == 0)
@@ -113,9 +122,11 @@ static int open_unix(const char *path, const struct serve_settings *s,
     struct sockaddr_un at = { .sun_family = AF_UNIX };
     bool shared = s->uids.count > 0;
 
-    if (path[0] != '/' || strlen(path) >= sizeof(at.sun_path))
-        return fail(err, VIAL_E_VALUE,
-                    "'%s' is not an absolute path of up to 107 bytes", path);
+    if (path[0] != '/' || strlen(path) >= sizeof(at.sun_path)) {
+        (void)fail(err, VIAL_E_VALUE, "'%s' is not an absolute path of up to 107 bytes",
+                   path);
+        return fail_remedy(err, "write it in full, as in unix:/run/vial/vial.sock");
+    }
     (void)snprintf(at.sun_path, sizeof(at.sun_path), "%s", path);
     if (make_dir(path, shared, err) < 0 || clear_way(&at, err) < 0 ||
         socket_of(AF_UNIX, (const struct sockaddr *)&at, sizeof(at), &out->fd, path,

@@ -9,6 +9,8 @@ CASE = re.compile(r"^### (\S+) \| (.+?) \| (py|sh|api|host)\n(.*?)(?=^### |^---$
 FLAGS = {"timeout_s": ("--timeout", "%ss"), "mem_mb": ("--memory", "%sm"),
          "pids": ("--pids", "%s"), "cpus": ("--cpus", "%s"), "tmp_mb": ("--tmp", "%sm"),
          "workspace_mb": ("--disk", "%sm"), "output_kb": ("--output-limit", "%sk")}
+# What these print before their time is over is judged too: they get as far on a busy machine.
+SPEAKS = {"RS-09", "LD-05"}
 
 
 class Case:
@@ -23,7 +25,8 @@ class Case:
         out = []
         for name, value in self.limits.items():
             if name == "timeout_s" and value == "1":
-                value = os.environ.get("ATTACK_SHORT_S", "1")  # emulated machines are slow
+                value = "3" if self.id in SPEAKS else value
+                value = os.environ.get("ATTACK_SHORT_S", value)  # emulated machines are slow
             flag, form = FLAGS[name]
             out += [flag, form % value]
         return out

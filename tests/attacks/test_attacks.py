@@ -61,10 +61,15 @@ def environment(host, weaken=None):
     return env
 
 
+# How long a walk over the whole tree takes is no matter.
+LONG = {"FS-01": ["--timeout", "300s"]}
+
+
 def start(host, case, *flags, vial=VIAL, weaken=None, code=None, below=()):
     language = "python" if case.lang == "py" else "bash"
     text = code if code is not None else case.program(PREAMBLE, host.values())
     command = [vial, "run", "--json", "--raw", "--driver", DRIVER] + case.flags()
+    command += [] if weaken else LONG.get(case.id, [])
     command += list(flags) + WARM + [language, "-"]
     process = subprocess.Popen([*below, *as_user(command)], stdin=subprocess.PIPE,
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -108,6 +113,7 @@ def truncated_flood(r):
 
 
 def expect_ok(r):
+    assert r["verdict"] != "timeout", "its time was over after %s ms" % r["timing"]["run_ms"]
     return r["verdict"] == "ok" and contained(r)
 
 
@@ -129,7 +135,8 @@ EXPECT = {
     and r["usage"]["cpu_user_ms"] + r["usage"]["cpu_system_ms"]
     <= max(4000, r["timing"]["run_ms"]) * 1.15,
     "RS-08": lambda r: expect_ok(r) and "pids" in r["limits_hit"],
-    "RS-11": lambda r: expect_ok(r) and r["duration_ms"] < 5000,
+    # What it leaves behind would never end: nobody waited for that.
+    "RS-11": expect_ok,
     "RS-12": lambda r: r["verdict"] == "signal" and r["signal"] == "SEGV",
     "OUT-01": lambda r: truncated_flood(r) and len(r["bytes"]) <= (1 << 20) + 200,
     "OUT-02": lambda r: r["verdict"] == "timeout" and r["stdout_truncated"]
@@ -141,7 +148,7 @@ EXPECT = {
     + bytes(range(256)) + b"\xff\xfe\xed\xa0\x80\xc0\xaf\xef\xbb\xbf",
     "OUT-06": lambda r: r["exit_code"] == 7 and r["duration_ms"] >= 1000,
     "OUT-07": lambda r: r["exit_code"] == 3 and "late" not in r["text"]
-    and r["duration_ms"] < 5000,
+    and r["duration_ms"] < 15000, # when what it leaves behind speaks
     "LD-01": lambda r: r["verdict"] == "oom" and "memory" in r["limits_hit"],
     "LD-02": lambda r: r["verdict"] == "signal" and r["signal"] == "KILL"
     and r["limits_hit"] == [],
@@ -246,8 +253,7 @@ def test_api_11_a_run_that_is_cancelled_or_abandoned_is_gone(host, how):
     if DRIVER == "docker" and how == signal.SIGKILL:
         # Killed while it opened, it leaves a directory that the next one removes.
         assert expect_ok(run(host, BY_ID["FS-01"], code="print('CONTAINED')"))
-    # An engine tidies up in its own time, which nobody waits for.
-    assert host.check(15 if DRIVER == "docker" else 2) == []
+    assert host.check() == []
 
 
 @pytest.fixture
@@ -370,7 +376,8 @@ def end_left_behind(host):
     """Ends what a control let escape, and removes its cgroup."""
     left = host.processes()
     for pid in left:
-        os.kill(int(pid), signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(int(pid), signal.SIGKILL)
     while any(os.path.exists("/proc/" + pid) for pid in left):
         time.sleep(0.01)
     subprocess.run([VIAL, "cleanup"], check=True, env=environment(host), cwd="/",
@@ -397,14 +404,14 @@ def test_positive_control_breaches_without_its_layer(host, case_id):
         good = outcome(host, control, process)
         if "pid" in control.weaken.split(",") and case_id != "RS-11":
             end_left_behind(host)  # nothing but the namespace ends all of them
-        left = [b[0] for b in host.check() if b[0] not in ("connections", "canaries")]
+    besides = ("connections", "canaries")
     if case_id == "RS-11":  # what it must show is not in the result
-        assert "processes" in left
+        assert "processes" in [b[0] for b in host.check(2, besides)]
         end_left_behind(host)
-        assert host.check(5) == []
+        assert host.check() == []
         return
     assert not good, "still contained without %s" % control.weaken
-    assert left == []
+    assert host.check(besides=besides) == []
     host.before = host.picture()
 
 
@@ -471,7 +478,7 @@ def test_pr_02_control_without_a_pid_namespace_others_of_the_user_die(host):
             victim.kill()
             victim.wait()
     end_left_behind(host)
-    assert host.check(5) == []
+    assert host.check() == []
 
 
 @pytest.mark.parametrize("flag", ["", "--raw"])

@@ -1,12 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a vessel shares with the host or with its guest, and must not use up or
 change: device nodes, terminals, inotify, the guest's limits and priority."""
+import json
 import os
+import resource
 import subprocess
 import sys
+import time
+
+import pytest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from test_attacks import DRIVER, VIAL, WEAK, as_user, needs_weak  # noqa: E402
+from test_attacks import DRIVER, IN_MACHINE, VIAL, WEAK, as_user, needs_weak  # noqa: E402
 
 HEAD = """
 import ctypes, os, resource
@@ -64,6 +69,91 @@ def test_terminals_and_inotify_are_few():
 
 def test_the_guests_limits_and_priority_are_its_own():
     contained(GUEST)
+
+
+# Of each, what it answers where nothing holds it is told apart from the refusal.
+TAKES = HEAD + """
+import errno, fcntl, socket, struct
+def call(number, *args):
+    result = libc.syscall(number, *args)
+    if result < 0: raise OSError(ctypes.get_errno(), "")
+    return result
+libc = ctypes.CDLL(None, use_errno=True)
+libc.syscall.restype = ctypes.c_long
+def huge_pages():
+    try: call(9, None, 0, 3, 0x40022, -1, 0)
+    except OSError as e:
+        if e.errno == errno.ENOMEM: raise
+body = ctypes.create_string_buffer(struct.pack("HBBI", 6, 0, 0, 0x7fff0000))
+program = struct.pack("HxxxxxxQ", 1, ctypes.addressof(body))
+unix = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+inet = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+inet.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+mine = open("/tmp/mine", "w+")
+tell(huge_pages, lambda: call(319, b"", 4), # memfd_create, MFD_HUGETLB
+     lambda: unix.setsockopt(socket.SOL_SOCKET, 26, program), # SO_ATTACH_FILTER
+     lambda: inet.setsockopt(socket.SOL_SOCKET, 51, program), # SO_ATTACH_REUSEPORT_CBPF
+     lambda: call(317, 1, 8, program), # seccomp, with a descriptor that holds the filter
+     lambda: fcntl.ioctl(os.openpty()[1], 0x5423, struct.pack("i", 0)), # TIOCSETD, N_TTY
+     lambda: fcntl.fcntl(mine, fcntl.F_SETLEASE, fcntl.F_WRLCK),
+     lambda: call(56, 0x8000 | 17, 0, 0, 0, 0) or os._exit(0)) # clone, CLONE_PARENT
+call(317, 1, 0, program) # a filter of one's own can be had
+os.close(call(319, b"", 0))
+"""
+
+
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="the calls' numbers differ")
+def test_what_the_whole_host_shares_is_not_to_be_had():
+    """Huge pages, room for compiled filters, a file that others wait to open."""
+    contained(TAKES)
+
+
+@pytest.mark.skipif(not IN_MACHINE, reason="runs in the test machine only: it changes it")
+def test_a_crash_starts_no_program_of_the_host(tmp_path):
+    """RS-12: a limit of 0 does not keep a pipe in core_pattern from being served."""
+    helper, told = tmp_path / "helper", tmp_path / "told"
+    helper.write_text("#!/bin/sh\necho $1 >> %s\n" % told)
+    helper.chmod(0o755)
+    told.write_text("")
+    before = open("/proc/sys/kernel/core_pattern").read()
+    open("/proc/sys/kernel/core_pattern", "w").write("|%s %%e" % helper)
+    try:
+        done = subprocess.run(as_user([VIAL, "run", "--json", "--driver", DRIVER, "sh",
+                                       "kill -SEGV $$"]), capture_output=True, cwd="/",
+                              env={"PATH": os.environ["PATH"], "HOME": "/tmp"})
+        assert json.loads(done.stdout)["signal"] == "SEGV"
+        # One of the host's own is told of, and came later.
+        subprocess.run([sys.executable, "-c", "import os; os.abort()"], check=False,
+                       preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CORE, (0, 0)))
+        deadline = time.monotonic() + 60
+        while not told.read_text() and time.monotonic() < deadline:
+            time.sleep(0.1)
+    finally:
+        open("/proc/sys/kernel/core_pattern", "w").write(before)
+    assert [name[:6] for name in told.read_text().split()] == ["python"]
+
+
+NAMED = """
+import ctypes, sys
+ctypes.CDLL(None).prctl(15, b"vial-init", 0, 0, 0)
+print("named", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_program_that_is_called_like_a_guest_is_not_listed():
+    env = {"PATH": os.environ["PATH"], "HOME": "/tmp"}
+    process = subprocess.Popen(as_user([VIAL, "run", "--driver", DRIVER, "python", NAMED]),
+                               stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                               cwd="/", env=env)
+    assert process.stdout.readline() == "named\n"
+    listed = json.loads(subprocess.run([VIAL, "ps", "--json"], capture_output=True, cwd="/",
+                                       env=env, check=True).stdout)
+    process.stdin.close()
+    assert process.wait(60) == 0
+    guests = [v["pid"] for v in listed if v["owner"] == process.pid]
+    assert len(guests) == 1, listed
+    assert not [v for v in listed if v["owner"] in guests], listed
 
 
 LOCK = """

@@ -5,6 +5,7 @@ before is never touched.
 
     engine.py DIR COMMAND...    runs COMMAND with DOCKER_HOST set, then stops it all
 """
+import contextlib
 import glob
 import http.client
 import json
@@ -122,8 +123,9 @@ class Api:
         self.call("DELETE", "/images/%s?noprune=true&force=true" % name)
 
 
-def wait_for(what, seconds=30):
-    """Waits until WHAT() is true; there is nothing to wait on from outside."""
+def wait_for(what, seconds=90):
+    """Waits until WHAT() is true; there is nothing to wait on from outside. How long an
+    engine takes on a busy machine is no matter."""
     end = time.monotonic() + seconds
     while not what():
         if time.monotonic() > end:
@@ -186,7 +188,7 @@ class Engine:
             self.daemon = subprocess.Popen(TOGETHER + ["unshare", "--net"] + inside + command,
                                            stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                                            start_new_session=True)
-        if not wait_for(self.answers, 60):
+        if not wait_for(self.answers):
             self.stop()
             raise RuntimeError("dockerd does not start: see %s/dockerd.log" % self.dir)
 
@@ -215,7 +217,7 @@ class Engine:
                 pid = f.read().strip()
         except OSError:
             return
-        assert wait_for(lambda: state_of(pid) in "ZX", 20)
+        assert wait_for(lambda: state_of(pid) in "ZX")
         os.unlink(path)
 
     def keeps_data(self, path):
@@ -228,18 +230,23 @@ class Engine:
                                recursive=True):
             with open(group) as f:
                 for pid in f.read().split():
-                    os.kill(int(pid), signal.SIGKILL)
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(int(pid), signal.SIGKILL)
 
-    def start_registry(self):
+    def start_registry(self, port=PORT):
         store = os.path.join(self.dir, "registry")
         config = os.path.join(self.run, "registry.yml")
         with open(config, "w") as f:
             f.write("version: 0.1\nstorage: {filesystem: {rootdirectory: %s}}\n"
-                    "http: {addr: '0.0.0.0:%d'}\n" % (store, PORT))
+                    "http: {addr: '0.0.0.0:%d'}\n" % (store, port))
         with self.log("registry") as log:
             self.registry = subprocess.Popen(
-                TOGETHER + self.inside + ["docker-registry", "serve", config], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                start_new_session=True)
+                TOGETHER + self.inside + ["docker-registry", "serve", config],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+        asked = self.inside + ["curl", "--silent", "--output", "/dev/null",
+                               "http://127.0.0.1:%d/v2/" % port]
+        if not wait_for(lambda: subprocess.run(asked, check=False).returncode == 0):
+            raise RuntimeError("the registry does not answer: see %s/registry.log" % self.dir)
 
     def stop_registry(self):
         if self.registry and self.registry.poll() is None:
@@ -305,7 +312,7 @@ class Engine:
         for parent in glob.glob("/sys/fs/cgroup/*/" + self.group) + \
                 glob.glob("/sys/fs/cgroup/" + self.group):
             for path, _, _ in os.walk(parent, topdown=False):
-                wait_for(lambda: removed(path), 10)
+                wait_for(lambda: removed(path), 30)
         shutil.rmtree(self.run, ignore_errors=True)
 
 

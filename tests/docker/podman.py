@@ -122,7 +122,7 @@ class Podman:
                 [*TOGETHER, *self.command, "system", "service", "--time=0", self.address],
                 env=self.env, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                 start_new_session=True)
-        return None if wait_for(self.answers, 30) else "podman's service does not answer"
+        return None if wait_for(self.answers) else "podman's service does not answer"
 
     def stop(self):
         if self.service:

@@ -65,7 +65,7 @@ def test_closing_waits_for_no_engine(engine, env, api):
     finally:
         engine.daemon.send_signal(signal.SIGCONT)
     assert (p.returncode, out) == (0, b"got word\n")
-    assert wait_for(lambda: not api.ours(), 20)
+    assert wait_for(lambda: not api.ours())
 
 
 def test_an_engine_that_does_not_see_our_directory_runs_without_a_line(env, tmp_path):

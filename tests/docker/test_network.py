@@ -30,7 +30,7 @@ def network(api):
         return name
     yield make
     for name in made:
-        assert wait_for(lambda: removed(api, name), 20)
+        assert wait_for(lambda: removed(api, name))
 
 
 def removed(api, name):
@@ -155,7 +155,7 @@ def caches(api):
     yield
     for volume in api.call("GET", "/volumes")["Volumes"] or []:
         if "-cache-" in volume["Name"]:
-            assert wait_for(lambda: gone_volume(api, volume["Name"]), 20)
+            assert wait_for(lambda: gone_volume(api, volume["Name"]))
 
 
 def gone_volume(api, name):
@@ -170,7 +170,7 @@ def test_a_cache_outlives_its_vessels(run, api, caches):
     """covers: FR-020-44 FR-020-45 FR-020-46"""
     acode = ["--prefix", "acode", "--cache", "pip"]
     assert run(*acode, "bash", "echo kept >$PIP_CACHE_DIR/x")["verdict"] == "ok"
-    assert wait_for(lambda: not api.ours(), 20)
+    assert wait_for(lambda: not api.ours())
     assert "acode-cache-pip" in [v["Name"] for v in api.call("GET", "/volumes")["Volumes"]]
     r = run(*acode, "bash", "cat /cache/pip/x; rm /cache/pip/.vial-cache || echo stays")
     assert r["stdout"] == "kept\nstays\n", r
@@ -196,7 +196,7 @@ def test_caches_are_listed_and_removed_on_demand(run, vial, caches):
     names = [v["name"] for v in json.loads(vial("cache", "list", "--json").stdout)]
     assert {"vial-cache-a", "vial-cache-b"} <= set(names)
     assert wait_for(lambda: json.loads(vial("cache", "prune", "--json").stdout) is not None
-                    and not json.loads(vial("cache", "list", "--json").stdout), 20)
+                    and not json.loads(vial("cache", "list", "--json").stdout))
 
 
 # Runtimes and names.

@@ -6,7 +6,7 @@ import signal
 
 import podman as podman_module
 import pytest
-from conftest import BUILD
+from conftest import BUILD, PATIENCE
 from engine import wait_for
 from podman import IMAGE
 
@@ -36,7 +36,7 @@ def env(podman):
 
 
 def gone(podman):
-    return wait_for(lambda: not podman.api.ours(), 20)
+    return wait_for(lambda: not podman.api.ours())
 
 
 @pytest.mark.parametrize("place", ["bind", "copy", "exec"])
@@ -93,7 +93,7 @@ def test_a_number_of_files_that_cannot_be_limited_is_refused(run):
 def test_a_caller_that_dies_leaves_nothing(podman, start, how):
     p = start("--session", "abandoned", "bash", "echo up; sleep 60")
     p.send_signal(how)
-    p.wait(20)
+    p.wait(PATIENCE)
     assert gone(podman)
 
 

@@ -28,7 +28,7 @@ def try_recipe(engine, env, run, api, recipe):
     assert config["User"] == "1000:1000" and config["WorkingDir"] == "/work"
     first = (config["Entrypoint"] or []) + config["Cmd"]
     assert not first[0].endswith("sh")
-    assert wait_for(lambda: not api.ours(), 20)
+    assert wait_for(lambda: not api.ours())
 
 
 def test_klaws_recipe_becomes_an_image_that_runs(engine, env, run, api):

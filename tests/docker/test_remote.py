@@ -35,14 +35,14 @@ def test_a_run_over_tls_is_a_run_as_any_other(tls, api, tmp_path):
     assert (tmp_path / "back").read_text() == open("/etc/hostname").read()
     assert r["isolation"]["level"] == "container" and "seccomp" in r["isolation"]["layers"]
     assert r["usage"]["cpu_user_ms"] + r["usage"]["cpu_system_ms"] > 0
-    assert wait_for(lambda: not api.ours(), 20)
+    assert wait_for(lambda: not api.ours())
 
 
 def test_over_tls_limits_and_time_outs_hold(tls, api):
     assert tls("--timeout", "1s", "bash", "sleep 60")["verdict"] == "timeout"
     r = tls("--memory", "64m", "python", "b = bytearray(200 << 20)")
     assert r["verdict"] == "oom", r
-    assert wait_for(lambda: not api.ours(), 20)
+    assert wait_for(lambda: not api.ours())
 
 
 def test_a_certificate_of_another_authority_is_refused(tls, engine, tmp_path):
@@ -70,7 +70,7 @@ def test_an_expired_certificate_is_refused(tls, engine):
         def refused():
             answers.append(tls("bash", "true", port=2377)["error"])
             return answers[-1]["code"] != "VIAL-ENGINE-DOWN"
-        assert wait_for(refused, 20)
+        assert wait_for(refused)
         assert answers[-1]["code"] == "VIAL-ENGINE-TLS", answers[-1]
         assert "expired" in answers[-1]["message"]
     finally:
@@ -156,7 +156,7 @@ def test_of_an_engine_far_away_the_figures_are_the_engines(run, api):
             "s = socket.create_connection(('172.31.254.1', %d), 5)\n"
             "s.sendall(b'GET /v2/ HTTP/1.0\\r\\n\\r\\n'); s.recv(12)" % PORT, **FAR)
     assert r["usage"]["net_rx_bytes"] > 0 and r["usage"]["net_tx_bytes"] > 0, r
-    assert wait_for(lambda: not api.ours(), 20)
+    assert wait_for(lambda: not api.ours())
 
 
 @pytest.mark.parametrize("place", ["copy", "exec"])
@@ -180,13 +180,13 @@ def test_a_guest_that_cannot_be_bound_is_brought(run, api, place):
             "2>/dev/null; echo >/tmp/ok; echo >/cache/brought/ok; "
             "grep NoNew /proc/self/status; id -u", VIAL_TEST_PLACE=place)
     assert r["stdout"] == "NoNewPrivs:\t1\n1000\n" and r["verdict"] == "ok", r
-    assert wait_for(lambda: not api.ours(), 20)
+    assert wait_for(lambda: not api.ours())
 
 
 def test_a_copied_guest_leaves_no_volume(run, api):
     before = api.call("GET", "/volumes")["Volumes"] or []
     assert run("bash", "true", VIAL_TEST_PLACE="copy")["verdict"] == "ok"
-    assert wait_for(lambda: (api.call("GET", "/volumes")["Volumes"] or []) == before, 10)
+    assert wait_for(lambda: (api.call("GET", "/volumes")["Volumes"] or []) == before)
 
 
 def test_a_brought_guest_goes_with_its_owner(api, env):
@@ -196,4 +196,4 @@ def test_a_brought_guest_goes_with_its_owner(api, env):
     assert p.stdout.readline() == b"up\n"
     p.kill()
     p.communicate()
-    assert wait_for(lambda: not api.ours(), 20)
+    assert wait_for(lambda: not api.ours())

@@ -3,10 +3,12 @@
 nothing started."""
 
 import json
+import os
+import subprocess
 
 import jsonschema
 import pytest
-from conftest import call, environment
+from conftest import PATIENCE, VIAL, call, environment
 
 # What is wrong, the flags and operands, the code, and what the line must name.
 COMMAND_LINES = {
@@ -43,6 +45,8 @@ COMMAND_LINES = {
     "language without code": (["python"], "VIAL-USAGE", ["code"]),
     "nothing at all": ([], "VIAL-USAGE", ["language"]),
     "flag without value": (["--timeout"], "VIAL-USAGE", ["--timeout"]),
+    "a socket without the daemon": (["--socket", "/nonexistent", "python", "1"],
+                                    "VIAL-USAGE", ["--socket", "--daemon"]),
     "switch with a value": (["--quiet=1", "python", "1"], "VIAL-USAGE", ["--quiet"]),
 }
 
@@ -184,3 +188,42 @@ def test_a_bad_variable_is_refused_by_name():
     done = call("run", "sh", "true", env=environment(VIAL_TIMEOUT="soon"))
     assert done.status == 125
     assert "VIAL_TIMEOUT" in done.errors
+
+
+def test_input_that_cannot_be_read_is_not_taken_for_its_end():
+    fd = os.open("/", os.O_RDONLY)
+    try:
+        done = subprocess.run([VIAL, "run", "--json", "sh", "cat; echo after"], stdin=fd,
+                              capture_output=True, env=environment(), timeout=PATIENCE,
+                              check=False)
+    finally:
+        os.close(fd)
+    result = json.loads(done.stdout)
+    assert (done.returncode, result["verdict"]) == (125, "failed")
+    assert result["error"]["code"] == "VIAL-FILE"
+    assert "standard input" in result["error"]["message"]
+
+
+def test_a_descriptor_that_can_only_be_written_is_no_input():
+    """As nohup leaves it."""
+    with open("/dev/null", "wb") as unreadable:
+        done = subprocess.run([VIAL, "run", "sh", "cat; echo after"], stdin=unreadable,
+                              capture_output=True, env=environment(), timeout=PATIENCE,
+                              check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"after\n", b"")
+
+
+@pytest.mark.parametrize("flag", ["--output", "--plot"])
+def test_a_bench_that_cannot_be_written_is_refused_before_it_begins(vial, flag, tmp_path):
+    done = vial("bench", "--rounds", "10000", flag, str(tmp_path))
+    assert done.status == 125
+    assert str(tmp_path) in done.errors and "VIAL-FILE" in done.errors
+
+
+def test_a_bench_that_is_refused_leaves_files_as_they_were(vial, tmp_path):
+    old = tmp_path / "old.json"
+    old.write_text("figures")
+    done = vial("bench", "--output", str(old), "--plot", str(tmp_path))
+    assert done.status == 125
+    assert [p.name for p in tmp_path.iterdir()] == ["old.json"]
+    assert old.read_text() == "figures"

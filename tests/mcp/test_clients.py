@@ -80,7 +80,7 @@ def test_the_inspector_lists_and_calls_every_tool_over_http(node, product_url):
     answers["delete_sandbox"] = inspector.call("delete_sandbox", "legacy",
                                                sandbox_id=sandbox_id)
     assert sorted(answers) == sorted(OWN_TOOLS)
-    assert [name for name, answer in answers.items() if answer.get("isError")] == []
+    assert {name: answer for name, answer in answers.items() if answer.get("isError")} == {}
     assert answers["run_code"]["structuredContent"]["stdout"] == "42\n"
     assert answers["run_command"]["structuredContent"]["stdout"] == "42\n"
     assert answers["read_file"]["structuredContent"]["content"] == "forty-two"

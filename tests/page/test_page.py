@@ -64,7 +64,7 @@ def saw():
         try:
             out = subprocess.run(["node", "visit.mjs", "http://127.0.0.1:%d/" % d.port, TOKEN,
                                   WHERE, profile], cwd=WHERE, env=clean_env(HOME=profile),
-                                 capture_output=True, text=True, timeout=300)
+                                 capture_output=True, text=True, timeout=600)
         finally:
             over.set()
             busy.join()

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // visit.mjs URL TOKEN SHOTS PROFILE: goes through the page as a person would, in a real
 // Chromium, and prints what it saw as JSON. It judges nothing; test_page.py does.
+import { readdirSync, readFileSync } from "node:fs";
 import { chromium } from "playwright-core";
 
 const [url, token, shots, profile] = process.argv.slice(2);
@@ -9,11 +10,12 @@ const patience = { timeout: 60000 };
 
 const context = await chromium.launchPersistentContext(profile, {
   executablePath: process.env.CHROMIUM || "/usr/bin/chromium",
-  headless: true, chromiumSandbox: false,
+  headless: true, chromiumSandbox: false, timeout: 120000,
   viewport: { width: 1280, height: 900 }, colorScheme: "light", deviceScaleFactor: 1,
   args: ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
          "--disable-component-update", "--disable-sync", "--no-first-run"],
 });
+context.setDefaultTimeout(patience.timeout);
 const page = context.pages()[0] || await context.newPage();
 page.on("pageerror", (error) => saw.errors.push(String(error)));
 page.on("console", (m) => { if (m.type() === "error" && !/status of 40[01]/.test(m.text())) saw.errors.push(m.text()); });
@@ -44,10 +46,16 @@ await page.waitForFunction(() => document.getElementById("health").textContent =
 await page.waitForFunction(() => document.getElementById("language").options.length > 1, null, patience);
 saw.languages = await page.locator("#language option").allInnerTexts();
 
-// Output comes while the program runs.
-await play("import time, sys\nprint('first', flush=True)\nsys.stdin.read()\ntime.sleep(2)\nprint('last')");
+// Output comes while the program runs, which goes on until it is let go.
+const mark = `vial-page-${process.pid}`;
+const held = () => readdirSync("/proc").filter((pid) => {
+  try { return /^\d+$/.test(pid) && readFileSync(`/proc/${pid}/cmdline`, "latin1").startsWith(mark); } catch { return false; }
+});
+await play(`import subprocess, sys\nprint('first', flush=True)\nsys.stdin.read()\nsubprocess.run(['bash', '-c', 'exec -a ${mark} sleep 600'])\nprint('last')`, "60s");
 await page.waitForFunction(() => document.getElementById("output").textContent.includes("first"), null, patience);
 saw.while_running = { output: await text("#output"), verdict: await text("#verdict"), stop: await page.isVisible("#stop") };
+while (held().length === 0) await new Promise((resolve) => setTimeout(resolve, 20));
+for (const pid of held()) process.kill(Number(pid));
 saw.verdicts.ok = await verdict();
 saw.output = await text("#output");
 

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A real daemon for one test, and a plain client for it."""
+import contextlib
 import http.client
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -100,8 +102,10 @@ class Daemon:
             return file.read()
 
     def lines(self, event):
-        # The keeper says in words that it had to be started anew.
-        return [line for line in map(json.loads, (text for text in self.log().splitlines()
+        # The keeper says in words that it had to be started anew, and the last line may
+        # be on its way still.
+        whole = self.log().rpartition("\n")[0]
+        return [line for line in map(json.loads, (text for text in whole.splitlines()
                                                   if text.startswith("{")))
                 if line["event"] == event]
 
@@ -175,9 +179,42 @@ class Daemon:
 
 
 def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    """Below those that the kernel gives to whoever asks for any: nobody else gets it
+    between now and when it is bound."""
+    with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as file:
+        first = int(file.read().split()[0])
+    while True:
+        port = random.randrange(first // 2, first)
+        with contextlib.suppress(OSError), socket.socket() as s:
+            s.bind(("127.0.0.1", port))
+            return port
+
+
+def processes(mark):
+    """The pids of programs that call themselves MARK."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError), open("/proc/%s/cmdline" % pid, "rb") as file:
+            if file.read().startswith(mark.encode()):
+                found.append(int(pid))
+    return found
+
+
+class Held:
+    """Runs that go on until they are let go: `code` is what they wait in."""
+
+    def __init__(self, name):
+        self.mark = "vial-held-%s-%d" % (name, os.getpid())
+        self.code = "(exec -a %s sleep 600); true" % self.mark
+
+    def let_go(self, until):
+        """Those that wait, and those that still come to it, until UNTIL says so."""
+        def done():
+            for pid in processes(self.mark):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGTERM)
+            return until()
+        return wait_until(done)
 
 
 def wait_until(condition, seconds=30):

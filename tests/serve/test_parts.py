@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The daemon's other half, and the rooms it brings together: keeper, audit, workspaces,
 the Model Context Protocol, interpreters that wait."""
+import contextlib
 import json
 import os
 import signal
@@ -41,16 +42,19 @@ def test_the_part_that_speaks_with_clients_has_no_privilege():
         assert set(s["Uid"].split()) == {"65534"} and "0" not in s["Gid"].split()
         assert int(s["CapEff"], 16) == int(s["CapPrm"], 16) == int(s["CapBnd"], 16) == 0
         assert (s["NoNewPrivs"], s["Seccomp"]) == ("1", "2")
+        seen = 0
         for task in os.listdir("/proc/%d/task" % d.process.pid):
-            assert status_of(int(task))["Seccomp"] == "2"
-        assert keepers(d)
+            with contextlib.suppress(OSError):  # the one that served us ends about now
+                assert status_of(int(task))["Seccomp"] == "2"
+                seen += 1
+        assert seen and keepers(d)
 
 
 @ROOT_ONLY
 def test_a_keeper_that_dies_is_replaced_and_every_run_has_its_result():
     with Daemon() as d:
         results = []
-        threads = [threading.Thread(target=lambda: results.append(d.run("sleep 3").json))
+        threads = [threading.Thread(target=lambda: results.append(d.run("sleep 600").json))
                    for _ in range(4)]
         for t in threads:
             t.start()
@@ -60,7 +64,7 @@ def test_a_keeper_that_dies_is_replaced_and_every_run_has_its_result():
         for t in threads:
             t.join(60)
         assert len(results) == 4
-        assert {r["verdict"] for r in results} <= {"failed", "ok"}
+        assert {r["verdict"] for r in results} == {"failed"}
         assert wait_until(lambda: d.run("true").json["verdict"] == "ok")
         assert wait_until(lambda: not d.vessels())
 

@@ -50,11 +50,13 @@ static inline struct vial_exec *start(struct vial_session *s, const char *line)
     return x;
 }
 
+#define PATIENCE_MS 120000 /* only reached when something is broken */
+
 static inline struct vial_exec_status wait_for(struct vial_exec *x)
 {
     struct vial_exec_status st;
 
-    vial_exec_wait(x, 30000, &st);
+    vial_exec_wait(x, PATIENCE_MS, &st);
     assert_false(st.running);
     return st;
 }
@@ -67,7 +69,8 @@ static inline char *read_whole(struct vial_exec *x, int stream)
     uint64_t at = 0;
 
     while (!c.end) {
-        good(vial_exec_read(x, stream, at, text + at, 65535 - at, 30000, &c, &err));
+        good(vial_exec_read(x, stream, at, text + at, 65535 - at, PATIENCE_MS, &c,
+                            &err));
         assert_int_equal(c.gap, 0);
         at += c.len;
         assert_true(at < 65535);

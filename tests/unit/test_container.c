@@ -385,7 +385,7 @@ static void the_profile_keeps_its_meaning_in_the_engines_form(void **state)
     /* No bit of a new namespace. */
     arg = json_array_get(
         json_object_get(rule_of(oci, "clone", "SCMP_ACT_ALLOW"), "args"), 0);
-    assert_int_equal(json_integer_value(json_object_get(arg, "value")), 0x7e020000);
+    assert_int_equal(json_integer_value(json_object_get(arg, "value")), 0x7e028000);
     assert_int_equal(json_integer_value(json_object_get(arg, "valueTwo")), 0);
     /* The guest's own. */
     assert_non_null(rule_of(oci, "openat2", "SCMP_ACT_ALLOW"));

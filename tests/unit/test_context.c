@@ -245,9 +245,6 @@ static void an_interrupt_ends_the_cell_and_keeps_the_state(void **state)
 static void a_cell_has_a_deadline(void **state)
 {
     static const char loop[] = "while True: pass";
-    static const char deaf[] = "import signal, time\n"
-                               "signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
-                               "while True: time.sleep(1)";
     char *text = NULL;
 
     begin(on);
@@ -259,10 +256,38 @@ static void a_cell_has_a_deadline(void **state)
     assert_non_null(strstr(text, "\"status\":\"timeout\""));
     free(text);
     check_cell(c, "'still here'", "ok", "", "'still here'");
-    refused(vial_context_run(c, deaf, strlen(deaf), 100, &text, &err), "VIAL-CONTEXT");
+    check_cell(c,
+               "import signal\n"
+               "signal.signal(signal.SIGINT, signal.SIG_IGN) and None",
+               "ok", "", "(none)"); /* deaf from now on */
+    refused(vial_context_run(c, loop, strlen(loop), 100, &text, &err), "VIAL-CONTEXT");
     refused(vial_context_run(c, "1", 1, 0, &text, &err), "VIAL-CONTEXT");
     good(vial_context_restart(c, &err));
     check_cell(c, "2", "ok", "", "2");
+    vial_context_close(c);
+    vial_session_free(s);
+}
+
+/* It came before the cell had begun: here the interpreter only behaves as if. */
+static void an_interrupt_that_is_lost_is_not_the_last(void **state)
+{
+    static const char loop[] = "while True: pass";
+    char *text = NULL;
+
+    begin(on);
+    struct vial_session *s = open_on(on);
+    struct vial_context *c = open_python(s);
+
+    check_cell(c,
+               "import signal\n"
+               "usual = signal.getsignal(signal.SIGINT)\n"
+               "lose = lambda *_: signal.signal(signal.SIGINT, usual)\n"
+               "signal.signal(signal.SIGINT, lose) and None",
+               "ok", "", "(none)");
+    good(vial_context_run(c, loop, strlen(loop), 100, &text, &err));
+    assert_non_null(strstr(text, "\"status\":\"timeout\""));
+    free(text);
+    check_cell(c, "'still here'", "ok", "", "'still here'");
     vial_context_close(c);
     vial_session_free(s);
 }
@@ -366,6 +391,7 @@ static void node_remembers_too(void **state)
             T(a_plot_a_table_and_a_traceback_come_out_of_the_box, on),                 \
             T(an_interrupt_ends_the_cell_and_keeps_the_state, on),                     \
             T(a_cell_has_a_deadline, on),                                              \
+            T(an_interrupt_that_is_lost_is_not_the_last, on),                          \
             T(a_cell_that_kills_its_interpreter_is_an_error_and_it_restarts, on),      \
             T(several_contexts_know_nothing_of_each_other, on),                        \
             T(much_output_is_cut_at_the_limit, on), T(node_remembers_too, on),         \

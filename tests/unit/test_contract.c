@@ -27,16 +27,17 @@ static bool is_slow(void)
     return getenv("ATTACK_SHORT_S") != NULL;
 }
 
+/* A deadline before which a program need not have done anything. */
 static const char *brief(void)
 {
     return is_slow() ? "'timeout':'5s'" : "'timeout':'300ms'";
 }
 
+/* One before which a program has printed, however busy the machine is. */
+#define AMPLE "'timeout':'3s'"
+
 /* Long before what a program sleeps for. */
-static double soon_ms(void)
-{
-    return is_slow() ? 50000 : 5000;
-}
+#define SOON_MS 50000
 
 /* The request's members after the driver's name. */
 static struct vial_request *request_on(const struct on *on, const char *members)
@@ -70,7 +71,7 @@ static struct vial_result *run_script(const struct on *on, const char *members,
     return case_run(on->engine, script_on(on, members, script), NULL);
 }
 
-#define ANY "'timeout':'20s'"
+#define ANY "'timeout':'60s'"
 
 static void a_program_that_ends_well_is_ok(void **state)
 {
@@ -123,12 +124,12 @@ static void a_program_killed_by_itself_is_a_signal(void **state)
 static void a_deadline_ends_it_and_keeps_its_output(void **state)
 {
     begin(on);
-    struct vial_result *r = run_script(on, brief(), "echo part; sleep 60");
+    struct vial_result *r = run_script(on, AMPLE, "echo part; sleep 60");
 
     case_verdict(r, VIAL_TIMEOUT);
     assert_string_equal(r->out.data, "part\n");
     assert_int_equal(r->limits_hit, VIAL_LIMIT_TIME);
-    assert_true(r->duration_ms >= 300 && r->duration_ms < soon_ms());
+    assert_true(r->duration_ms >= 3000 && r->duration_ms < SOON_MS);
     vial_result_free(r);
 }
 
@@ -138,7 +139,7 @@ static void a_stopped_program_still_meets_its_deadline(void **state)
     struct vial_result *r = run_script(on, brief(), "kill -STOP $$");
 
     case_verdict(r, VIAL_TIMEOUT);
-    assert_true(r->duration_ms < soon_ms());
+    assert_true(r->duration_ms < SOON_MS);
     vial_result_free(r);
 }
 
@@ -384,7 +385,7 @@ static void check_kept(const struct on *on, const char *keep, const char *start,
     struct vial_result *r;
 
     (void)snprintf(members, sizeof members,
-                   "'timeout':'20s','output_limit':'100','output_keep':'%s'", keep);
+                   "'timeout':'60s','output_limit':'100','output_keep':'%s'", keep);
     r = run_script(on, members, NUMBERS);
     case_verdict(r, VIAL_OK);
     assert_true(r->out.truncated);
@@ -408,14 +409,11 @@ static void a_flood_on_both_streams_ends_by_the_deadline(void **state)
 {
     begin(on);
     struct vial_result *r =
-        run_script(on,
-                   is_slow() ? "'timeout':'5s','output_limit':'1k'"
-                             : "'timeout':'500ms','output_limit':'1k'",
-                   "yes out & yes err >&2 & wait");
+        run_script(on, AMPLE ",'output_limit':'1k'", "yes out & yes err >&2 & wait");
 
     case_verdict(r, VIAL_TIMEOUT);
     assert_true(r->out.truncated && r->err.truncated);
-    assert_true(r->duration_ms < soon_ms());
+    assert_true(r->duration_ms < SOON_MS);
     vial_result_free(r);
 }
 
@@ -423,12 +421,12 @@ static void a_background_process_does_not_delay_the_result(void **state)
 {
     begin(on);
     struct vial_result *r =
-        run_script(on, ANY, "(sleep 15; echo late) & echo now; exit 3");
+        run_script(on, ANY, "(sleep 600; echo late) & echo now; exit 3");
 
     case_verdict(r, VIAL_NONZERO);
     assert_int_equal(r->exit_code, 3);
     assert_string_equal(r->out.data, "now\n");
-    assert_true(r->duration_ms < 10000);
+    assert_true(r->duration_ms < SOON_MS);
     vial_result_free(r);
 }
 
@@ -469,7 +467,7 @@ static void code_runs_with_its_arguments(void **state)
 {
     begin(on);
     struct vial_request *req =
-        request_on(on, "'language':'python','args':['a b','{dir}'],'timeout':'20s'");
+        request_on(on, "'language':'python','args':['a b','{dir}'],'timeout':'60s'");
 
     case_set(req, "code", "import sys\nprint(sys.argv[1:])\nprint(6*7)\n");
     struct vial_result *r = case_run(on->engine, req, NULL);
@@ -481,7 +479,7 @@ static void code_runs_with_its_arguments(void **state)
 static void a_compile_error_names_its_stage(void **state)
 {
     begin(on);
-    struct vial_request *req = request_on(on, "'language':'c','timeout':'20s'");
+    struct vial_request *req = request_on(on, "'language':'c','timeout':'60s'");
 
     case_set(req, "code", "int main(void) { return oops; }\n");
     struct vial_result *r = case_run(on->engine, req, NULL);
@@ -494,7 +492,7 @@ static void a_compile_error_names_its_stage(void **state)
     assert_string_equal(r->stage, "compile");
     assert_non_null(strstr(r->err.data, "oops"));
     vial_result_free(r);
-    req = request_on(on, "'language':'c','timeout':'20s'");
+    req = request_on(on, "'language':'c','timeout':'60s'");
     case_set(req, "code", "#include <stdio.h>\nint main(void) { puts(\"made\"); }\n");
     r = case_run(on->engine, req, NULL);
     case_verdict(r, VIAL_OK);

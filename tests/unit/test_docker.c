@@ -489,7 +489,7 @@ static void expect_bytes(int fd, const char *text)
     while (len < strlen(text)) {
         ssize_t n;
 
-        assert_int_equal(poll(&p, 1, 10000), 1);
+        assert_int_equal(poll(&p, 1, 120000), 1);
         n = read(fd, got + len, sizeof(got) - 1 - len);
         assert_true(n > 0);
         len += (size_t)n;
@@ -516,7 +516,7 @@ static void the_stream_is_plain_on_our_side(void **state)
     expect_bytes(ends[1], "to guest");
     assert_int_equal(shutdown(ends[1], SHUT_WR), 0);
     end.fd = stream;
-    assert_int_equal(poll(&end, 1, 10000), 1);
+    assert_int_equal(poll(&end, 1, 120000), 1);
     assert_int_equal(read(stream, &byte, 1), 0);
     pump_stop(pump);
     (void)close(stream);

@@ -89,6 +89,21 @@ static void remedy_cause_and_code_can_be_changed_alone(void **state)
     assert_string_equal(err.cause, "typing");
 }
 
+static void want_of_descriptors_has_its_own_remedy_and_keeps_it(void **state)
+{
+    struct vial_error err;
+
+    (void)state;
+    (void)fail_sys_rc(&err, -EMFILE, "read '%s'", "languages.yaml");
+    assert_non_null(strstr(err.remedy, "ulimit -n"));
+    (void)fail_remedy(&err, "install it");
+    assert_non_null(strstr(err.remedy, "ulimit -n"));
+    (void)fail_sys_rc(&err, -ENOENT, "read '%s'", "languages.yaml");
+    assert_string_equal(err.remedy, "");
+    (void)fail_remedy(&err, "install it");
+    assert_string_equal(err.remedy, "install it");
+}
+
 static void every_function_takes_no_error_at_all(void **state)
 {
     (void)state;
@@ -170,6 +185,7 @@ int main(void)
         cmocka_unit_test(context_goes_before_the_message_and_keeps_the_rest),
         cmocka_unit_test(an_argument_may_point_into_the_error_itself),
         cmocka_unit_test(remedy_cause_and_code_can_be_changed_alone),
+        cmocka_unit_test(want_of_descriptors_has_its_own_remedy_and_keeps_it),
         cmocka_unit_test(every_function_takes_no_error_at_all),
         cmocka_unit_test(a_message_too_long_is_cut_at_a_character),
         cmocka_unit_test(clearing_leaves_no_error),

@@ -102,7 +102,7 @@ static void a_call_that_had_to_be_killed_takes_the_vessel_along(void **state)
     struct vial_result *r = NULL;
 
     check_call(k, LEAVE, "");
-    r = call(k, "{'language':'bash','code':'echo out; sleep 60','timeout':'300ms'}");
+    r = call(k, "{'language':'bash','code':'echo out; sleep 60','timeout':'3s'}");
     case_verdict(r, VIAL_TIMEOUT);
     assert_string_equal(r->out.data, "out\n");
     assert_int_equal(r->limits_hit, VIAL_LIMIT_TIME);

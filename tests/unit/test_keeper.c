@@ -24,7 +24,8 @@
 
 #include "vial/warm.h"
 
-#define VESSELS 12
+#define VESSELS     12
+#define PATIENCE_MS 120000 /* only reached when something is broken */
 
 /* One that fits the policy below. */
 static struct plan *good_plan(void)
@@ -68,7 +69,7 @@ static int ask_raw(const struct pack *p)
         if (rc == 0)
             break;
         assert_int_equal(rc, -EAGAIN);
-        assert_int_equal(poll(&ready, 1, 20000), 1);
+        assert_int_equal(poll(&ready, 1, PATIENCE_MS), 1);
     }
     (void)close(ends[1]);
     return ends[0];
@@ -97,7 +98,7 @@ static uint32_t hear(int leash, struct vial_error *err, struct talk_fds *fds)
     uint32_t verb;
     ssize_t n;
 
-    assert_int_equal(poll(&ready, 1, 30000), 1);
+    assert_int_equal(poll(&ready, 1, PATIENCE_MS), 1);
     n = talk_receive(leash, buf, sizeof(buf), fds);
     assert_true(n >= 0);
     u.len = (size_t)n;
@@ -146,7 +147,7 @@ static struct kept_health health(void)
 /* By what the keeper says: leashes end at once, removing takes a moment. */
 static void wait_until_empty(void)
 {
-    for (int i = 0; i < 2000 && health().vessels > 0; i++)
+    for (int i = 0; i < PATIENCE_MS / 10 && health().vessels > 0; i++)
         (void)poll(NULL, 0, 10);
     assert_int_equal(health().vessels, 0);
 }
@@ -335,11 +336,11 @@ static void floods_of_descriptors_leave_none_behind(void **state)
         struct pollfd ready = { .fd = KEPT_NATIVE_FD, .events = POLLOUT };
 
         while (talk_send(KEPT_NATIVE_FD, &p, fds, i % 3 == 0 ? 3 : 1) == -EAGAIN)
-            assert_int_equal(poll(&ready, 1, 20000), 1);
+            assert_int_equal(poll(&ready, 1, PATIENCE_MS), 1);
     }
     assert_int_equal(health().pid, h.pid);
     /* It answers before it closes that question's leash. */
-    for (int i = 0; i < 1000 && count_fds(h.pid) > before; i++)
+    for (int i = 0; i < PATIENCE_MS / 10 && count_fds(h.pid) > before; i++)
         (void)poll(NULL, 0, 10);
     assert_true(count_fds(h.pid) <= before);
     pack_done(&p);
@@ -402,7 +403,7 @@ static void a_dropped_leash_ends_the_vessel(void **state)
     guest.fd = fds.fd[1]; /* tells of its death */
     assert_int_equal(poll(&guest, 1, 0), 0);
     (void)close(leash);
-    assert_int_equal(poll(&guest, 1, 20000), 1);
+    assert_int_equal(poll(&guest, 1, PATIENCE_MS), 1);
     talk_fds_done(&fds);
     wait_until_empty();
 }
@@ -420,7 +421,7 @@ static void a_front_cannot_give_the_guest_a_jail_of_its_own(void **state)
     assert_int_equal(hear(leash, &err, &fds), TALK_GOOD);
     guest.fd = fds.fd[1];
     assert_int_equal(write(fds.fd[0], frame, sizeof(frame)), sizeof(frame));
-    assert_int_equal(poll(&guest, 1, 20000), 1);
+    assert_int_equal(poll(&guest, 1, PATIENCE_MS), 1);
     talk_fds_done(&fds);
     (void)close(leash);
     wait_until_empty();
@@ -484,14 +485,15 @@ static void a_keeper_that_is_killed_is_replaced(void **state)
     assert_int_equal(hear(leash, &err, &fds), TALK_GOOD);
     guest.fd = fds.fd[1];
     assert_int_equal(kill(before.pid, SIGKILL), 0);
-    assert_int_equal(poll(&guest, 1, 20000), 1); /* no vessel outlives its keeper */
+    assert_int_equal(poll(&guest, 1, PATIENCE_MS),
+                     1); /* no vessel outlives its keeper */
     assert_int_equal(hear(leash, &err, NULL), 0);
     talk_fds_done(&fds);
     (void)close(leash);
     r = case_run(e,
                  case_request("{'driver':'native','command':['echo','on'],"
                               "'memory':'64m','pids':16,'disk':'8m','tmp':'8m',"
-                              "'timeout':'20s','compile_timeout':'20s'}"),
+                              "'timeout':'60s','compile_timeout':'60s'}"),
                  NULL);
     case_verdict(r, VIAL_OK);
     assert_string_equal(r->out.data, "on\n");
@@ -504,7 +506,7 @@ static void a_keeper_that_is_killed_is_replaced(void **state)
 
 #define SMALL                                                                          \
     "'driver':'native','memory':'128m','pids':32,'disk':'8m','tmp':'8m',"              \
-    "'timeout':'20s','compile_timeout':'20s'"
+    "'timeout':'60s','compile_timeout':'60s'"
 
 static struct vial_engine *warm_engine(void)
 {
@@ -563,7 +565,7 @@ static void a_waiting_vessels_limits_are_lowered_by_the_keeper(void **state)
     want(e, "{" SMALL ",'command':['true']}");
     r = case_run(e,
                  case_request("{'driver':'native','memory':'64m','pids':16,'disk':'8m',"
-                              "'tmp':'8m','timeout':'20s','compile_timeout':'20s',"
+                              "'tmp':'8m','timeout':'60s','compile_timeout':'60s',"
                               "'command':['sh','-c','echo low']}"),
                  NULL);
     case_verdict(r, VIAL_OK);
@@ -708,7 +710,8 @@ static void a_front_that_is_killed_takes_everything_with_it(void **state)
     assert_int_equal(poll(&ended, 1, 0), 0);
     assert_int_equal(kill(front, SIGKILL), 0);
     assert_int_equal(waitpid(front, NULL, 0), front);
-    assert_int_equal(poll(&ended, 1, 20000), 1); /* it waits for its wardens first */
+    assert_int_equal(poll(&ended, 1, PATIENCE_MS),
+                     1); /* it waits for its wardens first */
     (void)close(ended.fd);
     (void)close(pipes[0]);
     (void)close(pipes[1]);

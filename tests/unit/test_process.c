@@ -63,7 +63,7 @@ static struct vial_result *run_script(const struct home *h, const char *members,
 
 static void a_result_says_that_nothing_isolates(void **state)
 {
-    struct vial_result *r = run_script(*state, "'timeout':'20s'", "true");
+    struct vial_result *r = run_script(*state, "'timeout':'60s'", "true");
 
     case_verdict(r, VIAL_OK);
     assert_string_equal(r->level, "none");
@@ -76,7 +76,7 @@ static void nothing_is_left_of_what_programs_made(void **state)
 {
     const struct home *h = *state;
     struct vial_result *r = run_script(
-        h, "'timeout':'20s'",
+        h, "'timeout':'60s'",
         "echo x > f; mkdir -p d/e; echo y > d/e/g; ln -s / l; mkfifo p; mkdir c; "
         "echo z > c/h; chmod 000 c d; mktemp >/dev/null; echo t > $TMPDIR/left");
 
@@ -98,7 +98,7 @@ static void links_are_removed_and_not_what_they_point_to(void **state)
     (void)snprintf(script, sizeof script,
                    "ln -s %s/canary x; mkdir -p y/z; ln -s %s/canary y/z/q; chmod 0 y",
                    h->dir, h->dir);
-    r = run_script(h, "'timeout':'20s'", script);
+    r = run_script(h, "'timeout':'60s'", script);
     case_verdict(r, VIAL_OK);
     vial_result_free(r);
     assert_int_equal(access(path, F_OK), 0);
@@ -171,7 +171,7 @@ static void what_is_mounted_inside_stays_whole(void **state)
 }
 
 /* Whether a process that sleeps for MARK seconds exists. */
-static void check_attack(const struct home *h, const char *attack,
+static void check_attack(const struct home *h, const char *timeout, const char *attack,
                          enum vial_verdict verdict)
 {
     char script[128], mark[32];
@@ -180,9 +180,9 @@ static void check_attack(const struct home *h, const char *attack,
     (void)snprintf(mark, sizeof mark, "97%d.25", getpid());
     (void)snprintf(script, sizeof script, "setsid sleep %s & %s; sleep %s", mark,
                    attack, mark);
-    r = run_script(h, "'timeout':'500ms'", script);
+    r = run_script(h, timeout, script);
     case_verdict(r, verdict);
-    assert_true(r->duration_ms < 10000);
+    assert_true(r->duration_ms < 50000);
     vial_result_free(r);
     assert_false(is_running(mark));
     assert_int_equal(count_entries(h->dir), 0);
@@ -190,12 +190,12 @@ static void check_attack(const struct home *h, const char *attack,
 
 static void a_program_that_stops_the_guest_dies_all_the_same(void **state)
 {
-    check_attack(*state, "kill -STOP $PPID", VIAL_TIMEOUT);
+    check_attack(*state, "'timeout':'500ms'", "kill -STOP $PPID", VIAL_TIMEOUT);
 }
 
 static void a_program_that_kills_the_guest_dies_all_the_same(void **state)
 {
-    check_attack(*state, "kill -KILL $PPID", VIAL_FAILED);
+    check_attack(*state, "'timeout':'60s'", "kill -KILL $PPID", VIAL_FAILED);
 }
 
 static void a_workspace_is_worked_in_where_it_lies(void **state)
@@ -206,7 +206,7 @@ static void a_workspace_is_worked_in_where_it_lies(void **state)
 
     (void)snprintf(path, sizeof path, "%s/repo", h->dir);
     assert_int_equal(mkdir(path, 0700), 0);
-    (void)snprintf(members, sizeof members, "'timeout':'20s','workspace':'%s'", path);
+    (void)snprintf(members, sizeof members, "'timeout':'60s','workspace':'%s'", path);
     r = run_script(h, members, "pwd; echo made > here");
     case_verdict(r, VIAL_OK);
     assert_int_equal(strncmp(r->out.data, path, strlen(path)), 0);
@@ -219,7 +219,7 @@ static void a_workspace_is_worked_in_where_it_lies(void **state)
 static void what_it_cannot_do_is_denied(void **state)
 {
     struct vial_result *r =
-        run_script(*state, "'timeout':'20s','mounts':['/usr/share:/data:ro']", "true");
+        run_script(*state, "'timeout':'60s','mounts':['/usr/share:/data:ro']", "true");
 
     case_verdict(r, VIAL_DENIED);
     assert_error(&r->error,
@@ -230,7 +230,7 @@ static void what_it_cannot_do_is_denied(void **state)
 static void a_cpu_limit_is_kept_by_the_kernel(void **state)
 {
     struct vial_result *r =
-        run_script(*state, "'timeout':'30s','cpu_time':'1s'", "while :; do :; done");
+        run_script(*state, "'timeout':'60s','cpu_time':'1s'", "while :; do :; done");
 
     case_verdict(r, VIAL_CPU_TIMEOUT);
     assert_int_equal(r->limits_hit, VIAL_LIMIT_CPU);

@@ -53,6 +53,9 @@ static int errno_of(const char *action)
         int value;
     } names[] = { { "OK", 0 },
                   { "EPERM", EPERM },
+                  { "EACCES", EACCES },
+                  { "EINVAL", EINVAL },
+                  { "ENOMEM", ENOMEM },
                   { "ENOSYS", ENOSYS },
                   { "EAFNOSUPPORT", EAFNOSUPPORT },
                   { "EPROTONOSUPPORT", EPROTONOSUPPORT } };

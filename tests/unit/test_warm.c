@@ -4,12 +4,14 @@
  * guests do as they are told, and with the native one. */
 
 #include <dirent.h>
+#include <errno.h>
 #include <jansson.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "engine/descriptors.h"
@@ -146,7 +148,7 @@ static void what_can_still_be_set_is_no_obstacle(void **state)
 
     (void)state;
     want(e, "{" FAKE "}", 6);
-    check_start(e, "{" FAKE ",'timeout':3}", "warm");
+    check_start(e, "{" FAKE ",'timeout':60}", "warm");
     check_start(e, "{" FAKE ",'env':{'A':'b'}}", "warm");
     check_start(e, "{" FAKE ",'stdin':'text'}", "warm");
     check_start(e, "{" FAKE ",'output_limit':100}", "warm");
@@ -168,6 +170,18 @@ static void what_was_fixed_at_opening_goes_cold(void **state)
     vial_engine_close(e);
 }
 
+/* Dead, and left to whoever waits for it. */
+static bool kill_and_see_dead(pid_t pid)
+{
+    siginfo_t info;
+
+    if (kill(pid, SIGKILL) < 0)
+        return false;
+    while (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT) < 0 && errno == EINTR)
+        ;
+    return true;
+}
+
 /* Children belong to the thread that made them. */
 static unsigned kill_children(void)
 {
@@ -183,7 +197,7 @@ static unsigned kill_children(void)
         (void)snprintf(path, sizeof path, "/proc/self/task/%s/children", entry->d_name);
         file = entry->d_name[0] == '.' ? NULL : fopen(path, "re");
         while (file && fscanf(file, "%d", &pid) == 1) /* NOLINT: a test */
-            killed += kill(pid, SIGKILL) == 0;
+            killed += kill_and_see_dead(pid);
         if (file)
             (void)fclose(file);
     }

@@ -20,7 +20,7 @@
 #include "check.h"
 #include "web/web.h"
 
-#define WAIT_MS 20000
+#define WAIT_MS 120000
 
 struct place {
     char path[64];

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs that come from one zygote share nothing, one after the other or at once."""
+import os
+import shutil
 import threading
 
 import pytest
@@ -118,6 +120,38 @@ def test_what_a_child_was_forked_from_cannot_be_opened_again(engine):
                       "        print(os.read(os.open('/proc/self/fd/%d' % fd, 0), 4))\n"
                       "    except OSError as e:\n        print(e.errno)\n")
     assert out == "13\n13\n"
+
+
+WATCH = """
+import ctypes, os, select
+libc = ctypes.CDLL(None)
+fd = libc.inotify_init1(os.O_NONBLOCK)
+everything = 0xfff
+assert fd >= 0 and libc.inotify_add_watch(fd, %r, everything) > 0
+print(bool(select.select([fd], [], [], 1)[0]))
+"""
+
+
+def seen_of_others(engine, path):
+    """Whether a run that watches PATH sees that the host uses its python."""
+    over = threading.Event()
+
+    def use():
+        while not over.wait(0.02):
+            open(os.path.realpath(shutil.which("python3", path="/usr/bin")), "rb").close()
+    user = threading.Thread(target=use)
+    user.start()
+    try:
+        return run(engine, WATCH % path)
+    finally:
+        over.set()
+        user.join()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can enter a vessel before it runs")
+def test_a_run_does_not_see_who_else_starts_python(engine):
+    """Landlock has no say in what is watched."""
+    assert seen_of_others(engine, b"/proc/self/exe") == "False\n"
 
 
 def test_a_module_that_is_missing_is_left_out():

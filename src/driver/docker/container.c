@@ -157,7 +157,7 @@ static json_t *ulimits(const struct plan *plan, enum place place)
     json_t *list = json_array();
     int64_t files = l->open_files > GUEST_FDS ? l->open_files : GUEST_FDS;
 
-    (void)json_array_append_new(list, ulimit("core", 0));
+    (void)json_array_append_new(list, ulimit("core", 1));
     (void)json_array_append_new(list, ulimit("nofile", files));
     if (plan->container.nproc && l->pids > 0)
         (void)json_array_append_new(list, ulimit("nproc", all_pids(l, place)));

@@ -126,6 +126,7 @@ static int errno_of(const char *action)
                   { "EPERM", EPERM },
                   { "EACCES", EACCES },
                   { "EINVAL", EINVAL },
+                  { "ENOMEM", ENOMEM },
                   { "ENOSYS", ENOSYS },
                   { "EAFNOSUPPORT", EAFNOSUPPORT },
                   { "EPROTONOSUPPORT", EPROTONOSUPPORT } };

@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* The fake guest: a child that answers the host as its arguments say. It does
- * one thing at a time, so credit is awaited where it is needed. */
+ * one thing at a time, so credit is awaited where it is needed.
+ *
+ * It is forked from a process with threads, and was not executed: a lock that one of
+ * those held stays locked in it for ever. So it never allocates; a sanitizer's malloc
+ * has such locks, and nobody who resets them in a child. */
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/io.h"
@@ -14,13 +20,17 @@
 #include "driver/fake/fake.h"
 #include "wire/frame.h"
 
-#define BLOCK     (32u << 10)
-#define STREAM_FD 3
+#define BLOCK      (32u << 10)
+#define STREAM_FD  3
+#define PACKED_MAX 256
+#define ECHO_MAX   (16u << 20)
 
 struct guest {
     int fd;
     uint8_t buf[WIRE_MAX_TO_GUEST + WIRE_HEADER];
-    size_t len, used; /* of buf; USED bytes are the frame in hand */
+    size_t len, used;                /* of buf; USED bytes are the frame in hand */
+    uint8_t kept[WIRE_MAX_TO_GUEST]; /* a payload, while further frames are heard */
+    uint8_t echoed[ECHO_MAX];
     uint32_t channel; /* of the exec or transfer in hand */
     uint32_t credit;  /* on its stream 1 */
     struct exit_message exit;
@@ -42,15 +52,22 @@ static void say(struct guest *g, enum wire_type type, int stream, const void *da
         _exit(1);
 }
 
-static void say_packed(struct guest *g, enum wire_type type, struct pack *p)
+/* Ours, and none of the heap's. */
+#define small_pack()                                                                   \
+    {                                                                                  \
+        .data = (uint8_t[PACKED_MAX]){ 0 }, .cap = PACKED_MAX, .lent = true            \
+    }
+
+static void say_packed(struct guest *g, enum wire_type type, const struct pack *p)
 {
+    if (!p->lent)
+        _exit(1);
     say(g, type, 0, p->data, p->len);
-    pack_done(p);
 }
 
 static void say_number(struct guest *g, enum wire_type type, uint32_t number)
 {
-    struct pack p = { 0 };
+    struct pack p = small_pack();
 
     pack_u32(&p, number);
     say_packed(g, type, &p);
@@ -58,7 +75,7 @@ static void say_number(struct guest *g, enum wire_type type, uint32_t number)
 
 static void say_done(struct guest *g, int error)
 {
-    struct pack p = { 0 };
+    struct pack p = small_pack();
 
     pack_u32(&p, (uint32_t)error);
     pack_text(&p, "");
@@ -84,6 +101,28 @@ static struct frame hear(struct guest *g)
         _exit(1);
     g->used = (size_t)size;
     return f;
+}
+
+/* The payload stays what it is while other frames come. */
+static struct unpack keep(struct guest *g, const struct frame *f)
+{
+    memcpy(g->kept, f->payload, f->len);
+    return (struct unpack){ .data = g->kept, .len = f->len };
+}
+
+/* The next text of what is kept, ended by a NUL: it takes the place of its length. */
+static char *next_text(struct guest *g, struct unpack *u)
+{
+    size_t len = 0;
+    const uint8_t *bytes = unpack_bytes(u, &len);
+    char *text = NULL;
+
+    if (u->bad)
+        _exit(1);
+    text = (char *)g->kept + (bytes - g->kept) - 1;
+    memmove(text, bytes, len);
+    text[len] = '\0';
+    return text;
 }
 
 static void start_program(struct guest *g)
@@ -141,30 +180,32 @@ static void undead(struct guest *g)
 /* Stdin comes back in one piece at its end; grants keep it coming. */
 static void echo(struct guest *g)
 {
-    struct str all = { 0 };
     struct frame f;
+    size_t len = 0;
 
     start_program(g);
     while ((f = hear(g)).type != WIRE_EOF) {
         if (f.type != WIRE_DATA)
             continue;
-        str_add(&all, f.payload, f.len);
+        if (f.len > sizeof g->echoed - len)
+            _exit(1);
+        memcpy(g->echoed + len, f.payload, f.len);
+        len += f.len;
         say_number(g, WIRE_CREDIT_, f.len);
     }
-    for (size_t at = 0; at < all.len;) {
-        size_t n = all.len - at < BLOCK ? all.len - at : BLOCK;
+    for (size_t at = 0; at < len;) {
+        size_t n = len - at < BLOCK ? len - at : BLOCK;
 
         (void)await_credit(g, BLOCK);
-        say(g, WIRE_DATA, 1, all.data + at, n);
+        say(g, WIRE_DATA, 1, g->echoed + at, n);
         g->credit -= (uint32_t)n;
         at += n;
     }
-    str_done(&all);
 }
 
 static void end(struct guest *g, enum exit_kind kind, const char *value)
 {
-    struct pack p = { 0 };
+    struct pack p = small_pack();
 
     g->exit.kind = kind;
     g->exit.value = (uint32_t)strtoul(value, NULL, 10);
@@ -174,7 +215,7 @@ static void end(struct guest *g, enum exit_kind kind, const char *value)
 
 static void fail_exec(struct guest *g, const char *text)
 {
-    struct pack p = { 0 };
+    struct pack p = small_pack();
     char *rest;
 
     pack_u32(&p, (uint32_t)strtoul(text, &rest, 10));
@@ -235,60 +276,60 @@ static void obey(struct guest *g, const char *word)
     }
 }
 
+/* Of the message only argv counts, its first part. */
 static void on_exec(struct guest *g, const struct frame *f)
 {
-    struct unpack u = { .data = f->payload, .len = f->len };
-    struct exec_message m = { 0 };
+    struct unpack u = keep(g, f);
+    uint32_t count = unpack_u32(&u);
 
-    if (exec_read(&u, &m) < 0)
-        _exit(1);
     g->started = false;
     g->exit = (struct exit_message){ .user_us = 5000, .max_rss_bytes = 4096 };
-    for (size_t i = 1; m.argv[i]; i++)
-        obey(g, m.argv[i]);
-    exec_done(&m);
+    for (uint32_t i = 0; i < count; i++) {
+        const char *word = next_text(g, &u);
+
+        if (i > 0)
+            obey(g, word);
+    }
+}
+
+static void say_file(struct guest *g, const char *name)
+{
+    char content[300];
+    int len = snprintf(content, sizeof content, "content of %s", name);
+
+    if (len < 0 || (size_t)len >= sizeof content)
+        _exit(1);
+    say(g, WIRE_DATA, 1, content, (size_t)len);
+    say(g, WIRE_EOF, 1, NULL, 0);
+    say_done(g, 0);
 }
 
 static void on_get(struct guest *g, const struct frame *f)
 {
-    struct unpack u = { .data = f->payload, .len = f->len };
-    struct get_message m = { 0 };
-    struct str content = { 0 };
+    struct unpack u = keep(g, f);
+    const char *path = next_text(g, &u);
 
-    if (get_read(&u, &m) < 0)
-        _exit(1);
-    if (str_eq(m.path, "stuck"))
+    if (str_eq(path, "stuck"))
         hang(g);
-    str_printf(&content, "content of %s", m.path);
-    if (str_eq(m.path, "missing"))
+    if (str_eq(path, "missing"))
         say_done(g, ENOENT);
-    else if (str_eq(m.path, "link"))
+    else if (str_eq(path, "link"))
         say_done(g, ELOOP);
-    else if (str_eq(m.path, "busy"))
+    else if (str_eq(path, "busy"))
         say_done(g, EIO);
-    else if (str_eq(m.path, "endless")) {
+    else if (str_eq(path, "endless")) {
         flood(g, 1ul << 30); /* until the host closes the channel */
         say_done(g, 0);
     } else {
-        say(g, WIRE_DATA, 1, content.data, content.len);
-        say(g, WIRE_EOF, 1, NULL, 0);
-        say_done(g, 0);
+        say_file(g, path);
     }
-    str_done(&content);
-    free(m.path);
 }
 
 static void on_put(struct guest *g, const struct frame *f)
 {
-    struct unpack u = { .data = f->payload, .len = f->len };
-    struct put_message m = { 0 };
-    bool refused;
+    struct unpack u = keep(g, f);
 
-    if (put_read(&u, &m) < 0)
-        _exit(1);
-    refused = str_eq(m.path, "refused");
-    free(m.path);
-    if (refused) {
+    if (str_eq(next_text(g, &u), "refused")) {
         say_done(g, ENOSPC);
         return;
     }
@@ -305,9 +346,10 @@ static void on_put(struct guest *g, const struct frame *f)
 
 _Noreturn void fake_guest(int fd)
 {
-    struct guest *g = calloc(1, sizeof *g);
+    struct guest *g = mmap(NULL, sizeof *g, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
-    if (!g)
+    if (g == MAP_FAILED)
         _exit(1);
     /* It was not executed, so that it holds what the caller has open. */
     if (dup2(fd, STREAM_FD) < 0 || sys_close_range(STREAM_FD + 1, ~0u) < 0)

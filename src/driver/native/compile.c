@@ -38,6 +38,7 @@ static int parse_action(const char *text, uint32_t *out)
         { "EPERM", SCMP_ACT_ERRNO(EPERM) },
         { "EACCES", SCMP_ACT_ERRNO(EACCES) },
         { "EINVAL", SCMP_ACT_ERRNO(EINVAL) },
+        { "ENOMEM", SCMP_ACT_ERRNO(ENOMEM) },
         { "ENOSYS", SCMP_ACT_ERRNO(ENOSYS) },
         { "EAFNOSUPPORT", SCMP_ACT_ERRNO(EAFNOSUPPORT) },
         { "EPROTONOSUPPORT", SCMP_ACT_ERRNO(EPROTONOSUPPORT) },

@@ -43,7 +43,9 @@ void confine_rlimit(struct jail *jail, int resource, int64_t value)
 void confine_rlimits_of(struct jail *jail, const struct limits *l,
                         bool limits_by_rlimit)
 {
-    confine_rlimit(jail, RLIMIT_CORE, 0);
+    /* No more than 0 would write, but none is offered to a program of the host either,
+     * where core_pattern names one: that looks for just this value. */
+    confine_rlimit(jail, RLIMIT_CORE, 1);
     confine_rlimit(jail, RLIMIT_NOFILE, l->open_files);
     confine_rlimit(jail, RLIMIT_FSIZE,
                    l->file_bytes ? l->file_bytes : 1024 * KIB * KIB * KIB);

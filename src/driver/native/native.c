@@ -700,6 +700,14 @@ int native_join_fds(struct vessel *vessel, int *fds, struct vial_error *err)
     return count;
 }
 
+char *native_path_inside(struct vessel *vessel, const char *path)
+{
+    struct str text = { 0 };
+
+    str_printf(&text, "/proc/%d/root%s", (int)native_of(vessel)->pid, path);
+    return str_ok(&text) ? text.data : NULL;
+}
+
 /* Nothing but a cgroup can be changed from outside. */
 static int limit_vessel(struct vessel *vessel, const struct limits *limits,
                         struct vial_error *err)

@@ -28,6 +28,10 @@ int native_describe(const struct plan *plan, const char *share_dir, json_t *into
  * what it used. */
 int native_join_fds(struct vessel *vessel, int *fds, struct vial_error *err);
 
+/* PATH of the vessel's root, as the caller may name it while the vessel is open. NULL
+ * without memory. */
+char *native_path_inside(struct vessel *vessel, const char *path);
+
 /* probe.c */
 int native_probe(struct caps *out, struct vial_error *err);
 int native_landlock_abi(void); /* 0: none here; or -errno */

@@ -221,12 +221,26 @@ static int tie(struct zygote *z, struct spawn *s, struct vial_error *err)
                                                                 : lift(&s->leash, err);
 }
 
+/* The template's own, where there is one: children can name what they are executed
+ * from, and a host's file could be watched for who else uses it. */
+static char *find_program(const char *name, struct vessel *template)
+{
+    char *program = path_find_program(name, PATH_SEARCH);
+    auto_free char *own =
+        program && template ? native_path_inside(template, program) : NULL;
+
+    if (!own || access(own, X_OK) < 0)
+        return program;
+    free(program);
+    return ptr_take(&own);
+}
+
 /* TEMPLATE is NULL where the caller may not enter it. */
 static int spawn(struct zygote *z, const struct plan *plan,
-                 const struct zygote_options *o, const struct vessel *template,
+                 const struct zygote_options *o, struct vessel *template,
                  struct vial_error *err)
 {
-    auto_free char *program = path_find_program(plan->argv.items[0], PATH_SEARCH);
+    auto_free char *program = find_program(plan->argv.items[0], template);
     auto_free char *script = NULL;
     auto_strv struct strv env = { 0 };
     __attribute__((cleanup(spawn_done))) struct spawn s = SPAWN_NONE;

@@ -40,8 +40,10 @@ static int open_parent(const char *path, struct vial_error *err)
 {
     struct stat st;
 
-    if (mkdir(path, 0700) < 0 && errno != EEXIST)
-        return fail_sys(err, "create directory '%s'", path);
+    if (mkdir(path, 0700) < 0 && errno != EEXIST) {
+        (void)fail_sys(err, "create directory '%s'", path);
+        return fail_remedy(err, "set TMPDIR to a directory that you may write");
+    }
     auto_fd int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &st) < 0)
         return fail_sys(err, "open directory '%s'", path);

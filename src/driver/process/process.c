@@ -51,7 +51,7 @@ static void add_rlimit(struct jail *jail, uint32_t resource, int64_t value)
 
 static void set_rlimits(struct jail *jail, const struct limits *limits)
 {
-    add_rlimit(jail, RLIMIT_CORE, 0);
+    add_rlimit(jail, RLIMIT_CORE, 1); /* 0 does not stop a pipe in core_pattern */
     add_rlimit(jail, RLIMIT_NOFILE, limits->open_files);
     if (limits->file_bytes > 0)
         add_rlimit(jail, RLIMIT_FSIZE, limits->file_bytes);

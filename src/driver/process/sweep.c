@@ -11,6 +11,7 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,12 +19,15 @@
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/clock.h"
 #include "base/path.h"
 #include "base/str.h"
 #include "base/sys.h"
 #include "driver/process/process.h"
 
-#define ROUNDS      16 /* each catches what was born during the one before */
+#define PATIENCE_MS                                                                    \
+    5000 /* for what was killed to be gone, and for who is born meanwhile */
+#define LOOK_MS     50 /* until the next round, if nothing ends before */
 #define ENVIRON_MAX (256u << 10)
 
 static bool works_in(int proc_fd, pid_t pid, const char *dir)
@@ -53,37 +57,54 @@ static bool was_started_in(int proc_fd, pid_t pid, const char *dir)
     return n > 0 && memmem(data, (size_t)n, dir, strlen(dir)) != NULL;
 }
 
-/* The descriptor holds the process that is judged, whoever gets its number. */
-static bool kill_if_ours(int proc_fd, const char *text, const char *dir)
+/* The descriptor holds the process that is judged, whoever gets its number. Gives that
+ * of one that was killed, or -1. */
+static int kill_if_ours(int proc_fd, const char *text, const char *dir)
 {
     pid_t pid = (pid_t)strtol(text, NULL, 10);
 
     if (pid <= 1 || pid == getpid())
-        return false;
+        return -1;
     auto_fd int fd = sys_pidfd_open(pid);
     if (fd < 0 || (!works_in(proc_fd, pid, dir) && !was_started_in(proc_fd, pid, dir)))
-        return false;
-    return sys_pidfd_kill(fd, SIGKILL) == 0;
+        return -1;
+    return sys_pidfd_kill(fd, SIGKILL) == 0 ? fd_take(&fd) : -1;
 }
 
-static bool sweep_once(const char *dir)
+/* One of those that were found and killed, or -1. */
+static int sweep_once(const char *dir)
 {
     DIR *proc = opendir("/proc");
     const struct dirent *entry;
-    bool found = false;
+    int killed = -1;
 
     if (!proc)
-        return false;
-    while ((entry = readdir(proc)) != NULL) /* NOLINT(concurrency-mt-unsafe) */
-        if (isdigit((unsigned char)entry->d_name[0]) &&
-            kill_if_ours(dirfd(proc), entry->d_name, dir))
-            found = true;
+        return -1;
+    while ((entry = readdir(proc)) != NULL) { /* NOLINT(concurrency-mt-unsafe) */
+        int fd = isdigit((unsigned char)entry->d_name[0])
+                     ? kill_if_ours(dirfd(proc), entry->d_name, dir)
+                     : -1;
+
+        if (fd >= 0) {
+            auto_fd_(&killed);
+            killed = fd;
+        }
+    }
     (void)closedir(proc);
-    return found;
+    return killed;
 }
 
+/* Until none is found: what is killed is not gone before it has been run once more. */
 void sweep_processes(const char *dir)
 {
-    for (int i = 0; i < ROUNDS && sweep_once(dir); i++)
-        ;
+    int64_t until_ns = clock_now_ns() + INT64_C(1000000) * PATIENCE_MS;
+
+    while (clock_now_ns() < until_ns) {
+        auto_fd int killed = sweep_once(dir);
+        struct pollfd end = { .fd = killed, .events = POLLIN };
+
+        if (killed < 0)
+            return;
+        (void)poll(&end, 1, LOOK_MS);
+    }
 }
