@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -210,6 +211,8 @@ _Noreturn void child_run(const struct guest *g, const struct exec_message *m,
         shown.env = environ;
     child_stdio(pipes);
     child_session(g);
+    if (setrlimit(RLIMIT_SIGPENDING, &g->pending) < 0) /* the jail may say less */
+        child_fail(STEP_RLIMIT, errno);
     if (m->terminal && ioctl(0, TIOCSCTTY, 0) < 0)
         child_fail(STEP_SESSION, errno);
     /* Whoever forks twice and leaves its session comes back to the program, not to

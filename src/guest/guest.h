@@ -26,6 +26,7 @@
 
 #include <dirent.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/types.h>
 
 #include "wire/frame.h"
@@ -97,6 +98,7 @@ struct guest {
     bool stands_back;      /* is SCHED_BATCH, which programs are not */
     bool has_groups;       /* which programs shall not have */
     bool setgroups_denied; /* by the user namespace */
+    struct rlimit pending; /* how many signals may wait for a program */
     int oom_fd, oom_error; /* its own oom_score_adj, which children inherit */
     char oom_before[16];
     int kills_fd;   /* the container's count of kills for memory, or -1 */

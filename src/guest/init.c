@@ -97,6 +97,19 @@ static void take_stream(struct guest *g, bool stdio)
         (void)fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
 }
 
+/* Those that we read are kept all the same. Where programs have our uid, the others
+ * would be theirs to fill what all processes of that user share, on the whole host. */
+static void refuse_queued_signals(struct guest *g)
+{
+    struct rlimit none;
+
+    if (getrlimit(RLIMIT_SIGPENDING, &g->pending) < 0)
+        _exit(1);
+    none = (struct rlimit){ 0, g->pending.rlim_max };
+    if (setrlimit(RLIMIT_SIGPENDING, &none) < 0)
+        _exit(1);
+}
+
 /* All signals wait: none can end or interrupt the guest, whatever whoever started us
  * made of them; but the dead are not to be told of where SIGCHLD is ignored. */
 static void take_signals(struct guest *g)
@@ -112,6 +125,7 @@ static void take_signals(struct guest *g)
     g->signal_fd = signalfd(-1, &read, SFD_CLOEXEC | SFD_NONBLOCK);
     if (g->signal_fd < 0)
         _exit(1);
+    refuse_queued_signals(g);
 }
 
 /* What only a dumpable process may open in /proc, before it stops being one. */

@@ -133,6 +133,29 @@ def test_a_crash_starts_no_program_of_the_host(tmp_path):
     assert [name[:6] for name in told.read_text().split()] == ["python"]
 
 
+QUEUE = HEAD + """
+import signal
+def waiting():
+    return int(next(l for l in open("/proc/self/status") if l[:5] == "SigQ:").split()[1].split("/")[0])
+before = waiting()
+try:
+    for _ in range(3000): os.kill(1, 40)
+except PermissionError: pass
+print("CONTAINED" if waiting() - before < 1100 else "BREACH", waiting())
+child = os.fork()
+if child == 0:
+    signal.pthread_sigmask(signal.SIG_BLOCK, {40})
+    for _ in range(5): os.kill(os.getpid(), 40)
+    print("CONTAINED" if waiting() >= before + 5 else "BREACH: a program has no signals", flush=True)
+    os._exit(0)
+os.wait()
+"""
+
+
+def test_signals_that_wait_for_the_guest_do_not_use_up_its_users():
+    contained(QUEUE)
+
+
 NAMED = """
 import ctypes, sys
 ctypes.CDLL(None).prctl(15, b"vial-init", 0, 0, 0)
