@@ -3,59 +3,24 @@
 /* The host's side of runtimes/context.*: frames of JSON over an exec's stdin and
  * stdout. They come from inside the vessel, hence bounds on everything. */
 
-#include "vial/context.h"
+#include "api/context.h"
 
 #include <errno.h>
 #include <inttypes.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/cell.h"
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/fail.h"
 #include "base/io.h"
 #include "base/json.h"
 #include "base/path.h"
-#include "engine/session.h"
 
-#define START_MS     30000
-#define GRACE_MS     2000 /* for a cell to stop after it was interrupted */
-#define INTERRUPTS   2    /* the first is lost on a cell that has not yet begun */
-#define CANCEL_MS    50   /* the same for one that was cancelled */
-#define LOOK_MS      10   /* how often the caller is looked after */
-#define FRAME_MAX    (32u << 20)
-#define HARNESS_MAX  (100u << 10) /* it travels as one argument */
-#define DISPLAYS_MAX 256u
-#define DISPLAY_MAX  (64u << 20) /* bytes of all frames of a cell but streams */
-#define PIECE        (64u << 10)
-
-struct vial_context {
-    struct vial_session *session;
-    const struct language *language; /* borrowed from the settings */
-    char *harness;
-    const char *flag; /* that which makes an argument a program: "-c" */
-    struct vial_exec *exec;
-    uint64_t at; /* how far its stdout has been read */
-    struct str bytes;
-    uint64_t cell;
-    bool busy; /* under the session's lock */
-    bool dead; /* the interpreter has gone, or is not to be trusted any more */
-};
-
-/* Everything of a cell that comes before its end. */
-struct cell {
-    struct str out, err;
-    size_t limit;
-    bool cut[2];
-    json_t *displays;
-    size_t display_bytes;
-    int interrupts;                 /* of ours, for its deadline */
-    bool cancelled;                 /* by us, since the caller gave up */
-    const struct vial_watch *watch; /* or NULL */
-    int64_t deadline_ns;
-};
+#define FRAME_MAX   (32u << 20)
+#define HARNESS_MAX (100u << 10) /* it travels as one argument */
 
 static int read_harness(struct vial_context *c, struct vial_error *err)
 {
@@ -129,8 +94,7 @@ static int fail_dead(struct vial_context *c, struct vial_error *err)
     return fail_remedy(err, "restart the context");
 }
 
-static int fail_nonsense(struct vial_context *c, const char *why,
-                         struct vial_error *err)
+int context_nonsense(struct vial_context *c, const char *why, struct vial_error *err)
 {
     c->dead = true;
     (void)fail(err, VIAL_E_CONTEXT, "read from the interpreter of '%s': %s",
@@ -149,11 +113,11 @@ static int take_frame(struct vial_context *c, json_t **out, struct vial_error *e
         return 0;
     len = (size_t)b[0] << 24 | (size_t)b[1] << 16 | (size_t)b[2] << 8 | b[3];
     if (len > FRAME_MAX)
-        return fail_nonsense(c, "a frame is too large", err);
+        return context_nonsense(c, "a frame is too large", err);
     if (c->bytes.len < 4 + len)
         return 0;
     if (json_parse(c->bytes.data + 4, len, "cell", out, &why) < 0)
-        return fail_nonsense(c, "a frame is not JSON", err);
+        return context_nonsense(c, "a frame is not JSON", err);
     c->bytes.len -= 4 + len;
     memmove(c->bytes.data, c->bytes.data + 4 + len, c->bytes.len);
     return 1;
@@ -162,17 +126,17 @@ static int take_frame(struct vial_context *c, json_t **out, struct vial_error *e
 /* Reads on, until UNTIL_NS: 1 when more has come, 0 when that moment has. */
 static int read_more(struct vial_context *c, int64_t until_ns, struct vial_error *err)
 {
-    auto_free char *buf = malloc(PIECE);
+    auto_free char *buf = malloc(CONTEXT_PIECE);
     int64_t left_ms = (until_ns - clock_now_ns() + 999999) / 1000000;
     struct vial_chunk chunk;
 
     if (!buf)
         return fail_memory(err);
-    if (vial_exec_read(c->exec, 1, c->at, buf, PIECE, left_ms > 0 ? left_ms : 0, &chunk,
-                       err) < 0)
+    if (vial_exec_read(c->exec, 1, c->at, buf, CONTEXT_PIECE, left_ms > 0 ? left_ms : 0,
+                       &chunk, err) < 0)
         return -1;
     if (chunk.gap > 0)
-        return fail_nonsense(c, "it wrote more than could be kept", err);
+        return context_nonsense(c, "it wrote more than could be kept", err);
     c->at += chunk.len;
     str_add(&c->bytes, buf, chunk.len);
     if (c->bytes.failed)
@@ -182,9 +146,8 @@ static int read_more(struct vial_context *c, int64_t until_ns, struct vial_error
     return chunk.len > 0;
 }
 
-/* 1 and a frame, 0 when UNTIL_NS has come, -1. */
-static int next_frame(struct vial_context *c, int64_t until_ns, json_t **out,
-                      struct vial_error *err)
+int context_next(struct vial_context *c, int64_t until_ns, json_t **out,
+                 struct vial_error *err)
 {
     int rc;
 
@@ -196,7 +159,7 @@ static int next_frame(struct vial_context *c, int64_t until_ns, json_t **out,
     return rc;
 }
 
-static bool is_kind(const json_t *frame, const char *kind)
+bool context_is_kind(const json_t *frame, const char *kind)
 {
     const char *text = json_string_value(json_object_get(frame, "kind"));
 
@@ -206,13 +169,16 @@ static bool is_kind(const json_t *frame, const char *kind)
 static int await_ready(struct vial_context *c, struct vial_error *err)
 {
     auto_json json_t *frame = NULL;
-    int rc = next_frame(c, clock_now_ns() + (int64_t)START_MS * 1000000, &frame, err);
+    int rc = context_next(c, clock_now_ns() + (int64_t)CONTEXT_WAIT_MS * 1000000,
+                          &frame, err);
 
     if (rc == 0)
-        return fail_nonsense(c, "it does not become ready", err);
+        return context_nonsense(c, "it does not become ready", err);
     if (rc < 0)
         return -1;
-    return is_kind(frame, "ready") ? 0 : fail_nonsense(c, "it is not ready", err);
+    return context_is_kind(frame, "ready")
+               ? 0
+               : context_nonsense(c, "it is not ready", err);
 }
 
 static int find_language(struct vial_context *c, const char *name,
@@ -241,192 +207,6 @@ int vial_context_open(struct vial_session *session, const char *language,
     }
     *out = c;
     return 0;
-}
-
-static void add_stream(struct cell *cell, const json_t *frame)
-{
-    const char *name = json_string_value(json_object_get(frame, "name"));
-    const json_t *text = json_object_get(frame, "text");
-    bool is_err = name && strcmp(name, "stderr") == 0;
-    struct str *s = is_err ? &cell->err : &cell->out;
-    size_t len = json_string_length(text), room = cell->limit - s->len;
-
-    if (cell->watch && cell->watch->output && len > 0)
-        (void)cell->watch->output(cell->watch->context, is_err ? 2 : 1,
-                                  json_string_value(text), len);
-    if (cell->cut[is_err] || len == 0)
-        return;
-    if (len > room) {
-        cell->cut[is_err] = true;
-        len = room; /* but not in the middle of a letter */
-        while (len > 0 && ((unsigned char)json_string_value(text)[len] & 0xc0) == 0x80)
-            len--;
-    }
-    str_add(s, json_string_value(text), len);
-}
-
-static int add_display(struct vial_context *c, struct cell *cell, const json_t *frame,
-                       struct vial_error *err)
-{
-    json_t *data = json_object_get(frame, "data");
-
-    if (json_array_size(cell->displays) >= DISPLAYS_MAX ||
-        cell->display_bytes > DISPLAY_MAX)
-        return fail_nonsense(c, "a cell displays too much", err);
-    if (!json_is_object(data))
-        return fail_nonsense(c, "a display is no object", err);
-    return json_array_append(cell->displays, data) < 0 ? fail_memory(err) : 0;
-}
-
-/* The deadline has come: first politely, then not. The interpreter ignores what comes
- * between cells, and may take up this one only now. */
-static int press(struct vial_context *c, struct cell *cell, struct vial_error *err)
-{
-    if (cell->interrupts < INTERRUPTS && !cell->cancelled) {
-        cell->interrupts++;
-        cell->deadline_ns = clock_now_ns() + (int64_t)GRACE_MS * 1000000;
-        return vial_exec_signal(c->exec, SIGINT, false, err);
-    }
-    (void)!vial_exec_signal(c->exec, SIGKILL, true, NULL);
-    return fail_nonsense(c, "the cell did not stop at its deadline", err);
-}
-
-/* A caller that gave up is like a deadline, only sooner. */
-static int look_after_caller(struct vial_context *c, struct cell *cell,
-                             struct vial_error *err)
-{
-    struct pollfd p = { .fd = cell->watch->cancel_fd, .events = POLLIN };
-
-    if (cell->cancelled || poll(&p, 1, 0) <= 0)
-        return 0;
-    cell->cancelled = true;
-    cell->deadline_ns = clock_now_ns() + (int64_t)CANCEL_MS * 1000000;
-    return vial_exec_signal(c->exec, SIGINT, false, err);
-}
-
-/* The next frame, or 0 when it is time to look around. */
-static int next_or_look(struct vial_context *c, struct cell *cell, json_t **frame,
-                        struct vial_error *err)
-{
-    int64_t look_ns = clock_now_ns() + (int64_t)LOOK_MS * 1000000;
-    bool watched = cell->watch && cell->watch->cancel_fd >= 0;
-    int rc;
-
-    if (!watched || look_ns > cell->deadline_ns)
-        look_ns = cell->deadline_ns;
-    rc = next_frame(c, look_ns, frame, err);
-    if (rc < 0 || !watched)
-        return rc;
-    return look_after_caller(c, cell, err) < 0 ? -1 : rc;
-}
-
-/* Takes frames until the cell is done; *DONE is the last one. */
-static int follow(struct vial_context *c, struct cell *cell, json_t **done,
-                  struct vial_error *err)
-{
-    for (;;) {
-        auto_json json_t *frame = NULL;
-        size_t before = c->bytes.len;
-        int rc = next_or_look(c, cell, &frame, err);
-
-        if (rc < 0)
-            return -1;
-        if (rc == 0) {
-            if (clock_now_ns() >= cell->deadline_ns && press(c, cell, err) < 0)
-                return -1;
-            continue;
-        }
-        if (is_kind(frame, "done")) {
-            *done = json_incref(frame);
-            return 0;
-        }
-        if (is_kind(frame, "stream")) {
-            add_stream(cell, frame);
-            continue;
-        }
-        cell->display_bytes += before > c->bytes.len ? before - c->bytes.len : PIECE;
-        if (add_display(c, cell, frame, err) < 0)
-            return -1;
-    }
-}
-
-static int send_cell(struct vial_context *c, const char *code, size_t len,
-                     struct vial_error *err)
-{
-    auto_json json_t *request =
-        json_pack("{s:I, s:s%}", "id", (json_int_t)++c->cell, "code", code, len);
-    auto_free char *text = request ? json_dumps(request, JSON_COMPACT) : NULL;
-    struct str frame = { 0 };
-    size_t size, taken;
-    int rc;
-
-    if (!text)
-        return fail(err, VIAL_E_VALUE,
-                    "run a cell: its code is not UTF-8, or holds NUL");
-    size = strlen(text);
-    for (int shift = 24; shift >= 0; shift -= 8)
-        str_putc(&frame, (char)(size >> shift));
-    str_add(&frame, text, size);
-    if (!str_ok(&frame))
-        return fail_memory(err);
-    rc = vial_exec_write(c->exec, frame.data, frame.len, START_MS, &taken, err);
-    if (rc == 0 && taken < frame.len)
-        rc = fail_nonsense(c, "it does not take its code", err);
-    str_done(&frame);
-    return rc;
-}
-
-static json_t *status_of(const struct cell *cell, const json_t *done)
-{
-    const char *status = json_string_value(json_object_get(done, "status"));
-
-    if (!status || (strcmp(status, "ok") != 0 && strcmp(status, "interrupted") != 0))
-        status = "error";
-    if (cell->interrupts > 0 && strcmp(status, "interrupted") == 0)
-        status = "timeout";
-    return json_string(status);
-}
-
-/* An object, or null. */
-static json_t *object_of(const json_t *done, const char *key)
-{
-    json_t *value = json_object_get(done, key);
-
-    return json_is_object(value) ? json_incref(value) : json_null();
-}
-
-static char *result_text(const struct cell *cell, const json_t *done)
-{
-    auto_json json_t *result = json_pack(
-        "{s:o, s:s%, s:s%, s:b, s:b, s:o, s:O, s:o}", "status", status_of(cell, done),
-        "stdout", cell->out.data ? cell->out.data : "", cell->out.len, "stderr",
-        cell->err.data ? cell->err.data : "", cell->err.len, "stdout_truncated",
-        (int)cell->cut[0], "stderr_truncated", (int)cell->cut[1], "value",
-        object_of(done, "value"), "displays", cell->displays, "error",
-        object_of(done, "error"));
-
-    return result ? json_dumps(result, JSON_COMPACT) : NULL;
-}
-
-/* CELL has its watch; the rest of it is filled here. */
-static int run_cell(struct vial_context *c, struct cell *cell, const char *code,
-                    size_t len, char **json, struct vial_error *err)
-{
-    auto_json json_t *done = NULL;
-    int rc = -1;
-
-    cell->limit = (size_t)c->session->plan->limits.output_bytes;
-    cell->displays = json_array();
-    if (!cell->displays)
-        (void)fail_memory(err);
-    else if (send_cell(c, code, len, err) == 0 && follow(c, cell, &done, err) == 0) {
-        *json = result_text(cell, done);
-        rc = *json ? 0 : fail_memory(err);
-    }
-    str_done(&cell->out);
-    str_done(&cell->err);
-    json_decref(cell->displays);
-    return rc;
 }
 
 static int enter(struct vial_context *c, struct vial_error *err)
@@ -477,7 +257,7 @@ int vial_context_watch(struct vial_context *context, const char *code, size_t le
     if (context->dead)
         rc = fail_dead(context, err);
     else
-        rc = run_cell(context, &cell, code, len, json, err);
+        rc = cell_run(context, &cell, code, len, json, err);
     leave(context);
     return rc;
 }

@@ -1,29 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "vial/keep.h"
 
-#include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/files.h"
+#include "api/kept_call.h"
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/fail.h"
 #include "engine/output.h"
 #include "engine/session.h"
-#include "engine/words.h"
 
-#include "vial/files.h"
-
-#define MAX_CALLS   50
-#define IDLE_MS     (INT64_C(10) * 60 * 1000)
-#define LEASE_MS    (INT64_C(24) * 60 * 60 * 1000)
-#define PIECE       (64u << 10)
-#define LIGHT_FILES 8
-#define SLICE_MS    50 /* how late a cancellation may be seen */
+#define MAX_CALLS 50
+#define IDLE_MS   (INT64_C(10) * 60 * 1000)
+#define LEASE_MS  (INT64_C(24) * 60 * 60 * 1000)
 
 struct vial_keep {
     struct vial_engine *engine; /* borrowed */
@@ -33,20 +25,6 @@ struct vial_keep {
     struct vial_session *session;
     char *image; /* of the session, or NULL */
     struct vial_keep_report report;
-};
-
-/* One call while it happens. */
-struct call {
-    struct vial_keep *keep;
-    struct plan *plan;
-    const struct vial_watch *watch;     /* never NULL */
-    uint64_t told[2];                   /* how much of each stream it has seen */
-    struct files_way ways[LIGHT_FILES]; /* of files that go with the program: … */
-    size_t queued;                      /* … so many */
-    bool steps;                         /* the first has begun */
-    struct vial_exec *exec;
-    struct vial_exec_status status;
-    bool cancelled;
 };
 
 static bool may_differ(enum field_id id)
@@ -167,261 +145,6 @@ static int ensure_vessel(struct vial_keep *k, const struct plan *plan,
     return open_vessel(k, plan, err);
 }
 
-/* Few and small, as a program's text is: they go with it, without a wait for each. */
-static bool is_light(const struct plan *plan)
-{
-    for (size_t i = 0; i < plan->file_count; i++)
-        if (plan->files[i].content.len > FILES_LIGHT)
-            return false;
-    return plan->file_count <= LIGHT_FILES;
-}
-
-/* With the session's lock held. */
-static int queue_files(struct call *c, struct vial_error *err)
-{
-    while (is_light(c->plan) && c->queued < c->plan->file_count) {
-        const struct plan_file *f = &c->plan->files[c->queued];
-
-        if (files_put_queue(&c->ways[c->queued], c->keep->session, f->path, &f->content,
-                            f->mode, err) < 0)
-            return -1;
-        c->queued++;
-    }
-    return 0;
-}
-
-/* A file that could not be put spoils the call, whatever its program made of that. */
-static int settle_files(struct call *c, struct vial_error *err)
-{
-    int rc = 0;
-
-    for (size_t i = 0; i < c->queued; i++)
-        if (files_put_settle(&c->ways[i], rc == 0 ? err : NULL) < 0)
-            rc = -1;
-    c->queued = 0;
-    return rc;
-}
-
-static int put_files(const struct call *c, struct vial_error *err)
-{
-    for (size_t i = 0; !is_light(c->plan) && i < c->plan->file_count; i++) {
-        const struct plan_file *f = &c->plan->files[i];
-
-        if (vial_session_put(c->keep->session, f->path, f->content.data, f->content.len,
-                             f->mode, err) < 0)
-            return -1;
-    }
-    return 0;
-}
-
-static void make_argv(const struct call *c, bool compiling, const struct vessel *v,
-                      struct strv *out)
-{
-    const struct strv *from = compiling ? &c->plan->compile_argv : &c->plan->argv;
-    size_t own = compiling ? from->count : c->plan->argv_own;
-
-    for (size_t i = 0; i < from->count; i++) {
-        if (i >= own)
-            strv_push(out, from->items[i]);
-        else if (str_eq(from->items[i], "{code}") && c->plan->code.data)
-            strv_push(out, c->plan->code.data);
-        else
-            words_expand(out, c->plan, v, from->items[i]);
-    }
-}
-
-/* With the session's lock held. Its language was judged with the plan. */
-static int start_locked(struct call *c, bool compiling, struct vial_error *err)
-{
-    struct vial_session *s = c->keep->session;
-    auto_strv struct strv argv = { 0 };
-    auto_strv struct strv env = { 0 };
-    struct vial_exec_options o = { 0 };
-
-    if (session_touch(s, err) < 0 || (!c->steps && queue_files(c, err) < 0))
-        return -1;
-    c->steps = true;
-    make_argv(c, compiling, s->vessel, &argv);
-    words_env(c->plan, s->vessel, &env);
-    if (!strv_ok(&argv) || !strv_ok(&env))
-        return fail_memory(err);
-    o.argv = (const char *const *)argv.items;
-    o.env = (const char *const *)env.items;
-    o.cwd = c->plan->cwd;
-    o.timeout_ms =
-        compiling ? c->plan->limits.compile_wall_ms : c->plan->limits.wall_ms;
-    if (!compiling) {
-        o.stdin_data = c->plan->stdin_data.data;
-        o.stdin_len = c->plan->stdin_data.len;
-    }
-    if (exec_new(s, &o, false, &c->exec, err) < 0)
-        return -1;
-    session_flush(s);
-    if (c->exec->deadline_ns < s->wakes_ns)
-        session_wake(s);
-    return 0;
-}
-
-/* What a stream has brought since, to whoever watches. False: they have enough. */
-static bool tell(struct call *c, int stream)
-{
-    auto_free char *piece = malloc(PIECE);
-    struct vial_chunk chunk = { 0 };
-
-    if (!piece)
-        return true;
-    do {
-        if (vial_exec_read(c->exec, stream, c->told[stream - 1], piece, PIECE, 0,
-                           &chunk, NULL) < 0)
-            return true;
-        c->told[stream - 1] = chunk.offset + chunk.len;
-        if (chunk.len > 0 &&
-            c->watch->output(c->watch->context, stream, piece, chunk.len) != 0)
-            return false;
-    } while (chunk.len > 0);
-    return true;
-}
-
-static bool is_cancelled(struct call *c)
-{
-    struct pollfd cancel = { .fd = c->watch->cancel_fd, .events = POLLIN };
-
-    if (cancel.fd >= 0 && poll(&cancel, 1, 0) > 0)
-        return true;
-    return c->watch->output && (!tell(c, 1) || !tell(c, 2));
-}
-
-static void wait_for_end(struct call *c)
-{
-    bool watched = c->watch->cancel_fd >= 0 || c->watch->output;
-
-    c->told[0] = c->told[1] = 0;
-    do {
-        vial_exec_wait(c->exec, watched ? SLICE_MS : -1, &c->status);
-        if (is_cancelled(c) && c->status.running && !c->cancelled) {
-            c->cancelled = true;
-            if (vial_exec_signal(c->exec, SIGKILL, true, NULL) < 0)
-                continue; /* it has ended, which the next look shows */
-        }
-    } while (c->status.running);
-}
-
-/* 0 with the status filled, whatever became of it. */
-static int run_step(struct call *c, bool compiling, struct vial_error *err)
-{
-    int rc;
-
-    session_lock(c->keep->session);
-    rc = start_locked(c, compiling, err);
-    session_unlock(c->keep->session);
-    if (rc == 0)
-        wait_for_end(c);
-    return rc;
-}
-
-static int take_stream(const struct call *c, int stream, struct vial_stream *out,
-                       struct vial_error *err)
-{
-    auto_free char *piece = malloc(PIECE);
-    struct output kept = { 0 };
-    struct vial_chunk chunk = { 0 };
-    uint64_t at = 0;
-    int rc = piece ? 0 : -1;
-
-    output_init(&kept, c->plan->keep, (size_t)c->plan->limits.output_bytes,
-                c->plan->output_note);
-    while (rc == 0 && !chunk.end) {
-        rc = vial_exec_read(c->exec, stream, at, piece, PIECE, -1, &chunk, err);
-        if (rc == 0)
-            output_add(&kept, piece, chunk.len);
-        kept.total += rc == 0 ? chunk.gap : 0;
-        at = chunk.offset + chunk.len;
-    }
-    if (rc == 0 && output_take(&kept, out) < 0)
-        rc = fail_memory(err);
-    output_done(&kept);
-    return rc;
-}
-
-static int take_files(const struct call *c, struct vial_result *r)
-{
-    size_t count = c->plan->outputs.count;
-
-    r->files = count ? calloc(count, sizeof(*r->files)) : NULL;
-    if (count && !r->files)
-        return -1;
-    for (size_t i = 0; i < count; i++) {
-        struct vial_file *f = &r->files[r->file_count++];
-
-        f->path = strdup(c->plan->outputs.items[i]);
-        if (!f->path)
-            return -1;
-        if (vial_session_get(c->keep->session, f->path, 0, 0, &f->data, &f->len,
-                             &f->error) < 0)
-            f->data = NULL; /* its error says why */
-    }
-    return 0;
-}
-
-static void take_vessel(const struct call *c, struct vial_result *r)
-{
-    struct vial_session *s = c->keep->session;
-    struct strv layers = { 0 };
-
-    session_lock(s);
-    if (s->vessel)
-        strv_copy(&layers, &s->vessel->layers);
-    (void)snprintf(r->level, sizeof(r->level), "%s", s->report.level);
-    (void)snprintf(r->limits_by, sizeof(r->limits_by), "%s", s->report.limits_by);
-    (void)snprintf(r->driver, sizeof(r->driver), "%s", s->report.driver);
-    (void)snprintf(r->vessel_id, sizeof(r->vessel_id), "%s", s->report.vessel_id);
-    session_unlock(s);
-    r->layers = layers.items;
-}
-
-static void take_status(const struct call *c, struct vial_result *r)
-{
-    const struct vial_exec_status *st = &c->status;
-
-    r->verdict = c->cancelled ? VIAL_CANCELLED : st->verdict;
-    r->exit_code = st->exit_code;
-    r->signal = c->cancelled ? 0 : st->signal;
-    r->error = st->error;
-    r->duration_ms = r->timing.run_ms = st->duration_ms;
-    r->usage.cpu_user_ms = st->cpu_user_ms;
-    r->usage.cpu_system_ms = st->cpu_system_ms;
-    r->usage.memory_peak_bytes = st->memory_peak_bytes;
-    if (r->verdict == VIAL_TIMEOUT)
-        r->limits_hit |= VIAL_LIMIT_TIME;
-    if (r->verdict == VIAL_OOM)
-        r->limits_hit |= VIAL_LIMIT_MEMORY;
-    if (r->out.truncated || r->err.truncated)
-        r->limits_hit |= VIAL_LIMIT_OUTPUT;
-    if (c->cancelled)
-        (void)fail(&r->error, VIAL_E_CANCELLED, "the caller cancelled the run");
-}
-
-static int run_steps(struct call *c, struct vial_result *r, struct vial_error *err)
-{
-    bool compiles = c->plan->compile_argv.count > 0;
-
-    r->stage = compiles ? "compile" : "run";
-    if (compiles && run_step(c, true, err) < 0)
-        return -1;
-    if (!compiles || c->status.verdict == VIAL_OK) {
-        vial_exec_free(c->exec);
-        c->exec = NULL;
-        r->stage = "run";
-        if (run_step(c, false, err) < 0)
-            return -1;
-    }
-    if (take_stream(c, 1, &r->out, err) < 0 || take_stream(c, 2, &r->err, err) < 0)
-        return -1;
-    take_vessel(c, r);
-    take_status(c, r);
-    return take_files(c, r) < 0 ? fail_memory(err) : 0;
-}
-
 /* What did not end by itself may have left anything behind. */
 static bool is_spoilt(const struct vial_result *r)
 {
@@ -429,25 +152,18 @@ static bool is_spoilt(const struct vial_result *r)
            r->verdict != VIAL_SIGNAL;
 }
 
-static int serve(struct call *c, struct vial_result *r, struct vial_error *err)
+static int serve(struct vial_keep *k, struct kept_call *c, struct vial_result *r,
+                 struct vial_error *err)
 {
-    struct vial_keep *k = c->keep;
     int64_t begun_ns = clock_now_ns();
     int rc = ensure_vessel(k, c->plan, err);
 
     r->timing.open_ms = clock_ms_between(begun_ns, clock_now_ns());
     if (rc == 0) {
         k->report.calls++;
-        rc = put_files(c, err);
+        c->session = k->session;
+        rc = kept_call_run(c, r, err);
     }
-    if (rc == 0)
-        rc = run_steps(c, r, err);
-    if (settle_files(c, rc == 0 ? err : NULL) < 0) {
-        r->exit_code = rc = -1;
-        r->signal = 0;
-    }
-    vial_exec_free(c->exec);
-    c->exec = NULL;
     if (rc < 0 || is_spoilt(r))
         drop_vessel(k);
     return rc;
@@ -488,7 +204,7 @@ int vial_keep_run(struct vial_keep *keep, const struct vial_request *req,
 {
     static const struct vial_watch nobody = { .cancel_fd = -1, .stdin_fd = -1 };
     auto_plan struct plan *plan = NULL;
-    struct call c = { .keep = keep, .watch = watch ? watch : &nobody };
+    struct kept_call c = { .watch = watch ? watch : &nobody };
     struct vial_result *r = calloc(1, sizeof(*r));
     struct vial_error why = { 0 };
     int rc;
@@ -502,7 +218,7 @@ int vial_keep_run(struct vial_keep *keep, const struct vial_request *req,
     (void)snprintf(r->id, sizeof(r->id), "%s", plan ? plan->id : "r-0");
     if (rc == 0) {
         (void)pthread_mutex_lock(&keep->lock);
-        rc = serve(&c, r, &why);
+        rc = serve(keep, &c, r, &why);
         (void)pthread_mutex_unlock(&keep->lock);
     }
     if (rc < 0)

@@ -104,8 +104,8 @@ static ssize_t give_lines(const char *buf, size_t len, uint64_t offset, line_see
     return (ssize_t)used;
 }
 
-int lines_read(int fd, const char *path, uint64_t offset, line_see *see, void *context,
-               uint64_t *end, struct vial_error *err)
+int lines_read(int fd, const char *path, uint64_t *at, line_see *see, void *context,
+               struct vial_error *err)
 {
     size_t size = AUDIT_LINE_MAX + 1;
     auto_free char *buf = malloc(size);
@@ -114,19 +114,18 @@ int lines_read(int fd, const char *path, uint64_t offset, line_see *see, void *c
     if (!buf)
         return fail_memory(err);
     for (;;) {
-        ssize_t got = pread(fd, buf + have, size - have, (off_t)(offset + have));
+        ssize_t got = pread(fd, buf + have, size - have, (off_t)(*at + have));
         ssize_t used;
 
         if (got < 0)
             return fail_sys(err, "read '%s'", path);
         have += (size_t)got;
-        used = give_lines(buf, have, offset, see, context);
+        used = give_lines(buf, have, *at, see, context);
         if (used > 0) {
             have -= (size_t)used;
             memmove(buf, buf + used, have);
-            offset += (uint64_t)used;
+            *at += (uint64_t)used;
         }
-        *end = offset;
         if (used < 0 || got == 0 || have == size)
             return 0;
     }

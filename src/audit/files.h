@@ -23,11 +23,11 @@ int head_write(int fd, const struct head *head); /* 0 or -errno */
 char *older_name(const char *path, unsigned number);
 char *head_name(const char *path);
 
-/* Lines of one file, from OFFSET on. SEE also gets where the line begins; what
- * stands behind the last newline is not a line, and *END is where it begins. */
+/* Lines of one file, from *AT on. SEE also gets where the line begins; what stands
+ * behind the last newline is not a line, and *AT is where it begins afterwards. */
 typedef int line_see(void *context, const char *line, size_t len, uint64_t offset);
-int lines_read(int fd, const char *path, uint64_t offset, line_see *see, void *context,
-               uint64_t *end, struct vial_error *err);
+int lines_read(int fd, const char *path, uint64_t *at, line_see *see, void *context,
+               struct vial_error *err);
 
 void line_hash(const char *line, size_t len, char out[65]);
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -146,7 +145,7 @@ static int put_line(struct audit *a, const struct head *head, const char *line,
         if (put <= 0) {
             int rc = put < 0 ? -errno : -ENOSPC;
 
-            (void)ftruncate(a->log_fd, (off_t)head->size);
+            (void)!ftruncate(a->log_fd, (off_t)head->size);
             return rc;
         }
         done += (size_t)put;
@@ -226,11 +225,11 @@ static int first_seq(const char *path, uint64_t *seq, struct vial_error *err)
 {
     auto_fd int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     struct oldest oldest = { 0 };
-    uint64_t end;
+    uint64_t at = 0;
 
     if (fd < 0)
         return no_record(err, -errno, "open", path);
-    if (lines_read(fd, path, 0, take_seq, &oldest, &end, err) < 0)
+    if (lines_read(fd, path, &at, take_seq, &oldest, err) < 0)
         return -1;
     *seq = oldest.seq;
     return 0;
@@ -306,7 +305,7 @@ static int mend(struct audit *a, struct head *head, struct vial_error *err)
     struct catching_up c = { .head = head };
     auto_json json_t *record = NULL;
     struct stat st;
-    uint64_t end = 0;
+    uint64_t end;
 
     if (fstat(a->log_fd, &st) < 0)
         return no_record(err, -errno, "look at", a->path);
@@ -315,7 +314,8 @@ static int mend(struct audit *a, struct head *head, struct vial_error *err)
     finish_rotation(a, head, &st);
     if ((uint64_t)st.st_size < head->size)
         return differs(a, err);
-    if (lines_read(a->log_fd, a->path, head->size, catch_up, &c, &end, err) < 0)
+    end = head->size;
+    if (lines_read(a->log_fd, a->path, &end, catch_up, &c, err) < 0)
         return -1;
     if (c.broken)
         return differs(a, err);

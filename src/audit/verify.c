@@ -95,7 +95,7 @@ static int check_file(struct walk *w, const char *path, bool newest,
     if (fd < 0 || fstat(fd, &st) < 0)
         return fail_sys(err, "open '%s'", path);
     w->report->files++;
-    if (lines_read(fd, path, 0, check_line, w, &end, err) < 0)
+    if (lines_read(fd, path, &end, check_line, w, err) < 0)
         return -1;
     if (w->report->whole && !newest && end != (uint64_t)st.st_size)
         (void)wrong(w, "'%s' ends within a record", path);
@@ -183,11 +183,11 @@ static int pass_line(void *context, const char *line, size_t len, uint64_t offse
 static int read_one(struct reading *r, const char *path, struct vial_error *err)
 {
     auto_fd int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY);
-    uint64_t end;
+    uint64_t at = 0;
 
     if (fd < 0)
         return fail_sys(err, "open '%s'", path);
-    return lines_read(fd, path, 0, pass_line, r, &end, err);
+    return lines_read(fd, path, &at, pass_line, r, err);
 }
 
 int audit_read(const char *path, audit_see *see, void *context, struct vial_error *err)

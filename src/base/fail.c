@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#define VIAL_FAIL_ITSELF
 #include "base/fail.h"
 
 #include <errno.h>

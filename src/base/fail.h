@@ -53,4 +53,17 @@ int fail_memory(struct vial_error *err);
 
 void fail_clear(struct vial_error *err);
 
+/* An analyzer sees one file at a time, and without this takes what comes after a
+ * failure for something that may follow a success. */
+#if defined(__clang_analyzer__) && !defined(VIAL_FAIL_ITSELF)
+    #define fail(...)        ((void)fail(__VA_ARGS__), -1)
+    #define fail_sys(...)    ((void)fail_sys(__VA_ARGS__), -1)
+    #define fail_sys_rc(...) ((void)fail_sys_rc(__VA_ARGS__), -1)
+    #define fail_in(...)     ((void)fail_in(__VA_ARGS__), -1)
+    #define fail_remedy(...) ((void)fail_remedy(__VA_ARGS__), -1)
+    #define fail_cause(...)  ((void)fail_cause(__VA_ARGS__), -1)
+    #define fail_as(...)     ((void)fail_as(__VA_ARGS__), -1)
+    #define fail_memory(...) ((void)fail_memory(__VA_ARGS__), -1)
+#endif
+
 #endif

@@ -3,7 +3,6 @@
 /* The filter of profile 'default', as bubblewrap takes one: by a descriptor from which
  * the bare instructions can be read. */
 
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>

@@ -50,7 +50,7 @@ int bench_walls(struct vial_engine *engine, struct strv *out, struct vial_error 
     struct vial_result *seen = NULL;
     const char *line = NULL;
 
-    if (look(engine, &seen, err) < 0)
+    if (look(engine, &seen, err) != 0)
         return -1;
     if (seen->verdict != VIAL_OK) {
         vial_result_free(seen);

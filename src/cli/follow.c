@@ -346,12 +346,12 @@ static int follow_run(const struct cli *cli, const struct vial_request *req,
 
 /* The process lives for this one run and then gives everything back: what is freed
  * meanwhile stays, and large rooms are fresh pages, of which only the used ones cost.
- */
+ * There is no other thread yet. */
 static void set_up_memory(void)
 {
-    (void)mallopt(M_MMAP_THRESHOLD, 16 << 10);
-    (void)mallopt(M_TRIM_THRESHOLD, 16 << 20);
-    (void)mallopt(M_TOP_PAD, 256 << 10);
+    (void)mallopt(M_MMAP_THRESHOLD, 16 << 10); /* NOLINT(concurrency-mt-unsafe) */
+    (void)mallopt(M_TRIM_THRESHOLD, 16 << 20); /* NOLINT(concurrency-mt-unsafe) */
+    (void)mallopt(M_TOP_PAD, 256 << 10);       /* NOLINT(concurrency-mt-unsafe) */
 }
 
 int follow(const struct cli *cli, const struct vial_request *req, int stdin_fd)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/record.h"
 
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 

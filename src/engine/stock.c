@@ -2,7 +2,6 @@
 #include "engine/stock.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "base/fail.h"

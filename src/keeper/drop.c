@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
 #include <grp.h>
 #include <linux/capability.h>
 #include <pwd.h>

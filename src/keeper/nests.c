@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "base/auto.h"
 #include "base/io.h"

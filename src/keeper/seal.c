@@ -6,7 +6,6 @@
 #include <linux/landlock.h>
 #include <linux/seccomp.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>

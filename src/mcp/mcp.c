@@ -2,7 +2,6 @@
 #include "mcp/mcp.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/auto.h"
 #include "base/fail.h"

@@ -2,7 +2,6 @@
 #include "serve/flags.h"
 
 #include <getopt.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/fail.h"

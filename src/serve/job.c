@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serve/job.h"
 
-#include <string.h>
-
 #include "base/auto.h"
 #include "base/fail.h"
 #include "model/request.h"

@@ -7,7 +7,6 @@
  * tokens and certificates are read again.
  */
 
-#include <errno.h>
 #include <malloc.h>
 #include <poll.h>
 #include <signal.h>

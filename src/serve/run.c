@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 #include <sys/epoll.h>
-#include <unistd.h>
 
 #include "base/auto.h"
 #include "base/fail.h"

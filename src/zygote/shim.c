@@ -36,7 +36,7 @@
 #include "zygote/zygote.h"
 
 #define PROGRAM "/work/main.py"
-#define PROC_FD 5 /* the host's, until all is learned */
+#define PROC_FD 6 /* the host's, until all is learned */
 
 static _Noreturn void die(const char *what)
 {
@@ -88,6 +88,7 @@ __attribute__((constructor)) static void start(void)
     if (chdir("/") < 0)
         die("enter the root");
     (void)fcntl(ZYGOTE_FD, F_SETFD, FD_CLOEXEC);
+    (void)fcntl(ZYGOTE_LEASH_FD, F_SETFD, FD_CLOEXEC);
     drop_power();
     arenas_gather();
 }

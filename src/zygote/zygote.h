@@ -18,7 +18,8 @@
 #include <stdint.h>
 
 #define ZYGOTE_FD       3 /* the control socket, in the zygote */
-#define ZYGOTE_PLACE_FD 4 /* a pidfd whose file system it starts in, or nothing */
+#define ZYGOTE_LEASH_FD 4 /* a pipe whose other end is its owner's life */
+#define ZYGOTE_PLACE_FD 5 /* a pidfd whose file system it starts in, or nothing */
 #define ZYGOTE_MAX      (192u << 10) /* bytes of one message */
 #define ZYGOTE_FDS      8
 

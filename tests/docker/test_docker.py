@@ -211,12 +211,12 @@ def test_the_work_directory_has_a_size(run):
 
 
 def test_cpu_time_and_throttling_are_told(run):
-    """covers: FR-020-51 FR-020-64 FR-020-65"""
-    r = run("--cpus", "0.2", "--timeout", "3s", "bash", "while :; do :; done")
+    """A fiftieth of a cpu, which a program that spins exceeds on a busy machine too.
+    covers: FR-020-51 FR-020-64 FR-020-65"""
+    r = run("--cpus", "0.02", "--timeout", "3s", "bash", "while :; do :; done")
     assert r["verdict"] == "timeout"
     used = r["usage"]["cpu_user_ms"] + r["usage"]["cpu_system_ms"]
-    # A fifth of the time that passed, and half as much again.
-    assert 0 < used < 0.3 * max(3000, r["timing"]["run_ms"]) + 600, r
+    assert 0 < used < max(3000, r["timing"]["run_ms"]) / 10 + 600, r
     assert r["usage"]["throttled_ms"] > 0, r["usage"]
     assert r["usage"]["memory_peak_bytes"] > 0 and r["usage"]["pids_peak"] > 0
 

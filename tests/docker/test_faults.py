@@ -173,7 +173,7 @@ def test_an_engine_that_is_killed_mid_run(engine, vial, run, env, way):
 
 def test_an_engine_that_stops_answering_lengthens_no_run(engine, start, api):
     """The deadline is ours, and so is the kill. covers: NFR-020-23 FR-020-22"""
-    p = start("--timeout", "2s", "bash", UP)
+    p = start("--timeout", "6s", "bash", UP)
     engine.daemon.send_signal(signal.SIGSTOP)
     try:
         _, err = p.communicate(timeout=PATIENCE)

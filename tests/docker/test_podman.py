@@ -60,7 +60,7 @@ def test_a_container_has_what_was_promised(start, podman):
 
 
 def test_a_deadline_ends_it(run, podman):
-    r = run("--timeout", "1s", "bash", "echo begun; sleep 60")
+    r = run("--timeout", "4s", "bash", "echo begun; sleep 60")
     assert (r["verdict"], r["stdout"]) == ("timeout", "begun\n"), r
     assert gone(podman)
 

@@ -15,7 +15,7 @@ VIAL = os.path.abspath(os.environ.get("VIAL", ROOT / "build" / "vial"))
 DRIVERS = os.environ.get("VIAL_E2E_DRIVERS", "native,process").split(",")
 
 # A run that takes longer than this has hung; nothing is timed more tightly.
-PATIENCE = 60
+PATIENCE = 180
 
 
 class Done:

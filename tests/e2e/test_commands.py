@@ -230,7 +230,7 @@ def test_exec_gives_one_line_to_a_shell(vial, tmp_path):
 
 
 def test_exec_passes_arguments_as_they_are(vial, tmp_path):
-    done = vial("exec", "--timeout", "5", "printf", "%s|", "a b", "--timeout", "",
+    done = vial("exec", "--timeout", "60", "printf", "%s|", "a b", "--timeout", "",
                 cwd=tmp_path)
     assert done.out == b"a b|--timeout||"
 

@@ -27,7 +27,7 @@ def processes_with(mark):
 
 def gone(mark):
     """True once no process with MARK is left."""
-    until = time.monotonic() + 10
+    until = time.monotonic() + PATIENCE
     while processes_with(mark):
         if time.monotonic() > until:
             return False
@@ -37,12 +37,26 @@ def gone(mark):
 
 def appears(mark):
     """True once a process with MARK is there."""
-    until = time.monotonic() + 20
+    until = time.monotonic() + PATIENCE
     while not processes_with(mark):
         if time.monotonic() > until:
             return False
         time.sleep(0.01)
     return True
+
+
+def called(name):
+    """True once a process goes by NAME, which is more than to have it as an argument."""
+    until = time.monotonic() + PATIENCE
+    while time.monotonic() < until:
+        for pid in processes_with(name):
+            try:
+                if Path(f"/proc/{pid}/cmdline").read_bytes().startswith(name.encode()):
+                    return True
+            except OSError:
+                pass
+        time.sleep(0.01)
+    return False
 
 
 # Each keeps a process alive that does not want to die. $M makes it findable.
@@ -93,10 +107,11 @@ def test_a_signal_to_vial_cancels_the_run(driver, number):
 
 def test_control_c_gives_the_verdict_cancelled(driver, tmp_path):
     fifo = tmp_path / "out"
+    mark = f"vialint{os.getpid()}{driver}"
     with open(fifo, "wb") as out:
-        process = start("run", "--driver", driver, "--json", "bash", "sleep 300",
-                        stdin=subprocess.DEVNULL, stdout=out)
-        time.sleep(0.5)  # nothing shows from outside that a buffered run has begun
+        process = start("run", "--driver", driver, "--json", "--timeout", "5m", "bash",
+                        f"exec -a {mark} sleep 300", stdin=subprocess.DEVNULL, stdout=out)
+        assert called(mark)
         process.send_signal(signal.SIGINT)
         assert process.wait(PATIENCE) == 130
     assert json.loads(fifo.read_bytes())["verdict"] == "cancelled"
@@ -169,7 +184,7 @@ def test_thirty_runs_leave_nothing_behind(driver, orphanage):
     new = {kind: after[kind] - before[kind] for kind in after}
     # Others may use vial on this machine; what is left of us would still be
     # there a moment later.
-    until = time.monotonic() + 5
+    until = time.monotonic() + 30
     while any(new.values()) and time.monotonic() < until:
         time.sleep(0.1)
         now = traces()

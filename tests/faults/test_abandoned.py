@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """An owner killed with SIGKILL at any one of its system calls, from the one that makes the
 first cgroup to its last: whoever tidies up was there before what is to be tidied.
+And a whole pid namespace that is killed, its janitors with it.
 
 VIAL           the command under test; libvial.so lies beside it
 FAULT_STRIDE   at every so manieth call (1)"""
 import os
+import signal
+import subprocess
 import sys
 import time
 
@@ -65,3 +68,46 @@ def test_an_owner_killed_at_any_system_call_leaves_no_group():
     left, count = first_left(1000, [VIAL, "run", "--driver", "native", "sh", "true"])
     assert left is None
     assert count > 50
+
+
+def children(pid):
+    try:
+        with open("/proc/%d/task/%d/children" % (pid, pid)) as f:
+            return [int(n) for n in f.read().split()]
+    except OSError:
+        return []
+
+
+def called(name, pids):
+    found = []
+    for pid in pids:
+        try:
+            with open("/proc/%d/comm" % pid) as f:
+                found += [pid] if f.read() == name + "\n" else []
+        except OSError:
+            continue
+    return found
+
+
+def named(ids):
+    return [os.path.join(top, name) for top, names, _ in os.walk("/sys/fs/cgroup")
+            for name in names if name.startswith("vial-%d-1-" % ids)]
+
+
+def test_what_a_pid_namespace_left_as_a_whole_is_removed_from_outside():
+    """Its janitor is stopped first, as one is that the kernel kills before it ran."""
+    outer = subprocess.Popen(["unshare", "--pid", "--fork", "--mount-proc", VIAL, "run",
+                              "--driver", "native", "sh", "echo up; sleep 60"],
+                             stdout=subprocess.PIPE)
+    assert outer.stdout.readline() == b"up\n"
+    owner, = children(outer.pid)
+    space = os.stat("/proc/%d/ns/pid" % owner).st_ino
+    janitor, = called("vial-janitor", children(owner))
+    assert subprocess.run([VIAL, "cleanup"], stdout=subprocess.DEVNULL).returncode == 0
+    assert children(owner) and named(space)
+    os.kill(janitor, signal.SIGSTOP)
+    os.kill(owner, signal.SIGKILL)
+    outer.wait()
+    assert named(space)
+    assert subprocess.run([VIAL, "cleanup"], stdout=subprocess.DEVNULL).returncode == 0
+    assert not named(space)

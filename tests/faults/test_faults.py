@@ -35,7 +35,7 @@ def host():
 
 
 def call(*command, **more):
-    p = subprocess.run(command, capture_output=True, timeout=60, stdin=subprocess.DEVNULL,
+    p = subprocess.run(command, capture_output=True, timeout=180, stdin=subprocess.DEVNULL,
                        **more)
     return p.returncode, p.stdout, p.stderr
 
@@ -74,21 +74,21 @@ def test_runs_killed_at_random_points_leave_nothing(host):
                 p.kill()
             p.communicate()
         else:
-            assert (p.communicate(timeout=60)[0], p.returncode) == (b"fine\n", 3)
+            assert (p.communicate(timeout=180)[0], p.returncode) == (b"fine\n", 3)
     # What a killed owner could not remove is removed by the next run, not by time.
     assert call(VIAL, *QUICK)[0] == 0
-    assert host.check(5) == []
+    assert host.check(30) == []
 
 
 def test_sixty_four_at_once_do_not_mix(host):
-    ps = [subprocess.Popen([VIAL, "run", "--driver", "native", "sh",
+    ps = [subprocess.Popen([VIAL, "run", "--driver", "native", "--timeout", "5m", "sh",
                             "echo %d; echo %d > /tmp/x; sleep 0.2; cat /tmp/x /work/x "
                             "2>/dev/null" % (i, i)],
                            stdout=subprocess.PIPE, stdin=subprocess.DEVNULL)
           for i in range(64)]
     for i, p in enumerate(ps):
-        assert p.communicate(timeout=120)[0] == b"%d\n%d\n" % (i, i)
-    assert host.check(5) == []
+        assert p.communicate(timeout=300)[0] == b"%d\n%d\n" % (i, i)
+    assert host.check(30) == []
 
 
 def kib(pid, name, file="status"):
@@ -97,26 +97,28 @@ def kib(pid, name, file="status"):
 
 
 def guests_of(pid):
-    """Its children but for the janitor, who lives in its memory."""
+    """Its children but for the janitor, who lives in its memory, and who has no name of
+    his own before he has been run."""
     kids = open("/proc/%d/task/%d/children" % (pid, pid)).read().split()
-    return [k for k in kids if open("/proc/%s/comm" % k).read() != "vial-janitor\n"]
+    return [k for k in kids if open("/proc/%s/comm" % k).read() in ("vial-init\n", "guest\n")]
 
 
 def test_sixty_four_at_once_stay_small(host):
     """Each vial below 4 MiB at its peak; vial and guest of all 64, with what they share
     counted once, below 64 MiB."""
-    ps = [subprocess.Popen([VIAL, "run", "--driver", "native", "sh", "echo up; read x; echo $x"],
+    ps = [subprocess.Popen([VIAL, "run", "--driver", "native", "--timeout", "5m", "sh",
+                            "echo up; read x; echo $x"],
                            stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(64)]
     assert [p.stdout.readline() for p in ps] == [b"up\n"] * 64
     peaks = [kib(p.pid, "VmHWM") for p in ps]
     guests = [g for p in ps for g in guests_of(p.pid)]
     total = sum(kib(pid, "Pss", "smaps_rollup") for pid in [p.pid for p in ps] + guests)
-    outs = [p.communicate(b"%d\n" % i, timeout=120)[0] for i, p in enumerate(ps)]
+    outs = [p.communicate(b"%d\n" % i, timeout=300)[0] for i, p in enumerate(ps)]
     assert outs == [b"%d\n" % i for i in range(64)]
     assert len(guests) == 64
     assert 0 < max(peaks) <= 4 << 10, max(peaks)
     assert 64 * 64 < total <= 64 << 10, total
-    assert host.check(5) == []
+    assert host.check(30) == []
 
 
 def copied(tmp_path):
@@ -151,7 +153,7 @@ def test_a_broken_seccomp_profile_means_no_run(host, tmp_path, how):
         assert json.loads(out)["stdout"] == ""
         blob.write_bytes(data)
     assert call(vial, *QUICK)[0] == 0
-    assert host.check() == []
+    assert host.check(30) == []
 
 
 @pytest.mark.parametrize("guest", ["missing", "not a program", "exits at once"])
@@ -168,7 +170,7 @@ def test_a_broken_guest_is_vials_failure_not_the_programs(host, tmp_path, guest)
     assert code == 125
     assert r["verdict"] in ("failed", "denied")
     assert r["error"]["code"] in ("VIAL-GUEST", "VIAL-OPEN")
-    assert host.check() == []
+    assert host.check(30) == []
 
 
 @pytest.mark.parametrize("limit", range(4, 26))
@@ -179,7 +181,7 @@ def test_too_few_descriptors_never_weaken_a_run(host, limit):
         is_honest(out, layers)
     else:
         assert code not in (0,), err
-    assert host.check() == []
+    assert host.check(30) == []
 
 
 SETUP_CALLS = ["clone3", "socketpair", "memfd_create", "mount", "open_tree", "move_mount",
@@ -205,4 +207,4 @@ def test_a_failing_set_up_call_never_weakens_a_run(host, name):
         else:
             assert code != 0, err
     call(VIAL, *QUICK)
-    assert host.check(5) == []
+    assert host.check(30) == []

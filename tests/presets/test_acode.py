@@ -160,7 +160,7 @@ def test_a_cancelled_command_ends(repo, containers):
                          cwd=repo, env=environment(), stdout=subprocess.PIPE, text=True)
     assert p.stdout.readline() == "up\n"
     p.send_signal(2)
-    assert p.wait(20) == 130
+    assert p.wait(60) == 130
     p.stdout.close()
     assert wait_for(lambda: not containers("acode-"))
 

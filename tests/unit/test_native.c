@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <sys/inotify.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -25,6 +26,7 @@
 #include "base/membership.h"
 #include "base/owner.h"
 #include "base/path.h"
+#include "base/sys.h"
 #include "check.h"
 #include "driver/native/cgroup.h"
 #include "driver/native/confine.h"
@@ -527,6 +529,96 @@ static void a_limit_the_kernel_refuses_leaves_no_cgroup_behind(void **state)
     assert_int_equal(count_cgroups(), 0);
 }
 
+/* The first process of a pid namespace, that makes an empty group there, says so and
+ * waits to be killed. */
+static _Noreturn void own_a_group(int told)
+{
+    const struct limits none = { 0 };
+    struct cgroup c;
+
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (cgroup_find("v-test", &c, NULL) < 0 || cgroup_create(&c, &none, NULL) < 0 ||
+        write(told, c.name, sizeof c.name) < 0)
+        _exit(1);
+    for (;;)
+        (void)pause();
+}
+
+/* In a child, so that ours goes on in our namespace; says its pid here before. */
+static _Noreturn void own_elsewhere(int told)
+{
+    pid_t pid = -1;
+
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (unshare(CLONE_NEWPID) == 0)
+        pid = fork();
+    if (pid == 0)
+        own_a_group(told);
+    if (write(told, &pid, sizeof pid) < 0)
+        _exit(1);
+    for (;;)
+        (void)pause();
+}
+
+/* Two words of one pipe, in either order. */
+static bool hear_owner(int fd, char name[128], pid_t *pid)
+{
+    char word[128];
+
+    *pid = 0;
+    name[0] = '\0';
+    while (!*pid || !name[0]) {
+        ssize_t n = read(fd, word, sizeof word);
+
+        if (n == (ssize_t)sizeof *pid)
+            memcpy(pid, word, sizeof *pid);
+        else if (n == (ssize_t)sizeof word)
+            memcpy(name, word, sizeof word);
+        else
+            return false;
+    }
+    return *pid > 0;
+}
+
+/* A whole pid namespace ends at once, the janitors in it too. */
+static void a_group_of_another_pid_namespace_is_swept_when_its_owner_is_gone(
+    void **state)
+{
+    int told[2];
+    char why[160], name[128];
+    struct cgroup c;
+    pid_t child = 0, owner = 0;
+    struct pollfd dead;
+    bool heard = false;
+
+    (void)state;
+    if (cgroup_probe(why) == CGROUP_NONE || geteuid() != 0) {
+        print_message("skip: needs root, and cgroups\n");
+        skip();
+    }
+    /* Packets: two words are never read as one. */
+    assert_int_equal(pipe2(told, O_CLOEXEC | O_DIRECT), 0);
+    child = fork();
+    if (child == 0)
+        own_elsewhere(told[1]);
+    (void)close(told[1]);
+    heard = hear_owner(told[0], name, &owner);
+    assert_int_equal(cgroup_open_base(&c), 0);
+    (void)cgroup_sweep(&c, ~0u);
+    assert_true(heard && owner > 1);
+    assert_int_equal(faccessat(c.dirs[0].base_fd, name, F_OK, 0), 0);
+    dead = (struct pollfd){ .fd = sys_pidfd_open(owner), .events = POLLIN };
+    (void)kill(owner, SIGKILL);
+    (void)kill(child, SIGKILL);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    assert_int_equal(poll(&dead, 1, -1), 1); /* it has closed all it had */
+    (void)close(dead.fd);
+    (void)cgroup_sweep(&c, ~0u);
+    assert_int_equal(faccessat(c.dirs[0].base_fd, name, F_OK, 0), -1);
+    (void)close(told[0]);
+    cgroup_close(&c);
+}
+
 /* In a child that may make no namespace, as in a container: 0, or what was wrong. */
 static int open_without_namespaces(void)
 {
@@ -656,6 +748,8 @@ int main(void)
         cmocka_unit_test(a_given_root_is_entered_by_descriptor),
         cmocka_unit_test(our_own_cgroup_is_found_by_controller),
         cmocka_unit_test(only_a_dead_owner_in_our_namespace_is_dead),
+        cmocka_unit_test(
+            a_group_of_another_pid_namespace_is_swept_when_its_owner_is_gone),
         cmocka_unit_test(an_owner_who_cannot_be_looked_at_is_not_dead),
         cmocka_unit_test(every_vessel_has_ids_of_its_own),
         cmocka_unit_test(hard_limits_are_finite),

@@ -7,6 +7,7 @@ import contextlib
 import os
 import random
 import resource
+import select
 import signal
 import subprocess
 import sys
@@ -205,6 +206,42 @@ def test_a_killed_owner_leaves_nothing():
                                 or read("/proc/%d/cmdline" % p) == "guest\0"
                                 or "janitor" in read("/proc/%d/comm" % p)])
         wait_until(lambda: not owned_by(owner.pid))
+
+
+def zygote_of(owner, end):
+    """Its first, as soon as it is there; by a descriptor, since numbers come again."""
+    while time.monotonic() < end:
+        for child in children(owner):
+            if "/work/main.py" in read("/proc/%d/cmdline" % child):
+                return os.pidfd_open(child)
+    return None
+
+
+@pytest.mark.parametrize("stage", ["starting", "waiting"])
+def test_a_zygote_that_hears_nothing_ends_with_its_owner(stage):
+    """As one does whose import hangs: it is stopped, so that only a kill reaches it."""
+    program = ("import sys, threading; sys.path.insert(0, %r)\nimport binding\n"
+               "e = binding.Engine({'target': 1, 'ceiling': 1})\n"
+               "ready = lambda: e.ready({'language': 'python', 'code': ''}, 1)\n"
+               "t = threading.Thread(target=ready)\nt.start()\n"
+               "%s\nprint('up', flush=True)\nthreading.Event().wait()\n"
+               % (HERE, "t.join()" if stage == "waiting" else ""))
+    env = {"PATH": os.environ["PATH"], "VIAL": os.path.join(binding.BUILD, "vial")}
+    owner = subprocess.Popen([sys.executable, "-c", program], env=env,
+                             stdout=subprocess.PIPE)
+    try:
+        assert owner.stdout.readline() == b"up\n"
+        zygote = zygote_of(owner.pid, time.monotonic() + 60)
+        assert zygote
+        signal.pidfd_send_signal(zygote, signal.SIGSTOP)
+    finally:
+        owner.kill()
+        owner.wait()
+    gone = select.select([zygote], [], [], 20)[0]
+    with contextlib.suppress(ProcessLookupError):
+        signal.pidfd_send_signal(zygote, signal.SIGKILL)
+    os.close(zygote)
+    assert gone
 
 
 def picture():

@@ -3,7 +3,6 @@
 /* Where the engine is, as DOCKER_HOST and its neighbours say it. */
 
 #include <arpa/inet.h>
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

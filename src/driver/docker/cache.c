@@ -10,6 +10,7 @@
 
 #define MARK    "/.vial-cache" /* the guest makes it once the volume is open */
 #define OPEN_MS 60000
+#define ID_SIZE 80
 
 /* True when the mark is there; a container need not run to be asked. */
 static bool is_open(const struct api *api, const char *id, const char *target)
@@ -30,7 +31,7 @@ static bool is_open(const struct api *api, const char *id, const char *target)
 }
 
 static int create(const struct api *api, const struct plan *plan, size_t i,
-                  const struct container_options *o, char *id, size_t size,
+                  const struct container_options *o, char id[ID_SIZE],
                   struct vial_error *err)
 {
     auto_json json_t *body = container_cache_json(plan, i, o);
@@ -47,10 +48,10 @@ static int create(const struct api *api, const struct plan *plan, size_t i,
     if (api_do(api, &call, &answer, err) < 0)
         return -1;
     made = json_string_value(json_object_get(answer, "Id"));
-    if (!made || strlen(made) >= size ||
+    if (!made || strlen(made) >= ID_SIZE ||
         strspn(made, "0123456789abcdef") != strlen(made))
         return fail(err, VIAL_E_ENGINE_API, "open a cache: its container has no id");
-    (void)snprintf(id, size, "%s", made);
+    (void)snprintf(id, ID_SIZE, "%s", made);
     return 0;
 }
 
@@ -80,8 +81,8 @@ static int run(const struct api *api, const char *id, struct vial_error *err)
 static int open_one(const struct api *api, const struct plan *plan, size_t i,
                     const struct container_options *o, struct vial_error *err)
 {
-    char id[80] = "";
-    int rc = create(api, plan, i, o, id, sizeof(id), err);
+    char id[ID_SIZE] = "";
+    int rc = create(api, plan, i, o, id, err);
 
     if (rc == 0 && o->place == PLACE_COPY)
         rc = place_copy(api, id, o->guest_fd, err);

@@ -2,7 +2,6 @@
 #include "driver/docker/keep.h"
 
 #include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 #include <time.h>
 

@@ -2,7 +2,6 @@
 #include "driver/docker/place.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -109,12 +108,12 @@ int place_copy(const struct api *api, const char *id, int guest_fd,
 }
 
 /* Has the engine start COMMAND (taken) in the container; *FD is its stream. */
-static int exec_in(const struct api *api, const char *id, const char *user,
-                   json_t *command, int *fd, struct str *early, struct vial_error *err)
+static int exec_in(const struct place_in *in, json_t *command, int *fd,
+                   struct str *early, struct vial_error *err)
 {
     auto_json json_t *body = json_pack(
         "{s:b, s:b, s:b, s:b, s:b, s:s, s:o}", "AttachStdin", 1, "AttachStdout", 1,
-        "AttachStderr", 0, "Tty", 0, "Privileged", 0, "User", user, "Cmd", command);
+        "AttachStderr", 0, "Tty", 0, "Privileged", 0, "User", in->user, "Cmd", command);
     auto_json json_t *how = json_pack("{s:b, s:b}", "Detach", 0, "Tty", 0);
     auto_json json_t *answer = NULL;
     char target[192];
@@ -128,14 +127,14 @@ static int exec_in(const struct api *api, const char *id, const char *user,
 
     if (!body || !how)
         return fail_memory(err);
-    (void)snprintf(target, sizeof(target), "/containers/%s/exec", id);
-    if (api_do(api, &make, &answer, err) < 0)
+    (void)snprintf(target, sizeof(target), "/containers/%s/exec", in->id);
+    if (api_do(in->api, &make, &answer, err) < 0)
         return -1;
     exec = json_string_value(json_object_get(answer, "Id"));
     if (!exec || strlen(exec) > 80 || strspn(exec, "0123456789abcdef") != strlen(exec))
         return fail(err, VIAL_E_ENGINE_API, "prepare the guest: it has no id");
     (void)snprintf(target, sizeof(target), "/exec/%s/start", exec);
-    return api_attach(api, &start, fd, early, err);
+    return api_attach(in->api, &start, fd, early, err);
 }
 
 static int wait_on(int fd, short events, int64_t end_ns, struct vial_error *err)
@@ -196,15 +195,14 @@ static int hear(int fd, struct str *heard, int64_t end_ns, struct vial_error *er
                             "on this host");
 }
 
-static int bring(const struct api *api, const char *id, const char *user, int guest_fd,
-                 struct vial_error *err)
+static int bring(const struct place_in *in, int guest_fd, struct vial_error *err)
 {
     int64_t end_ns = clock_now_ns() + INT64_C(1000000) * BRING_MS;
     auto_str struct str heard = { 0 };
     struct blob guest = { 0 };
     auto_fd int fd = -1;
     int rc =
-        exec_in(api, id, user,
+        exec_in(in,
                 json_pack("[s, s, s]", "/bin/sh", "-c",
                           "umask 077; cat >" CONTAINER_GUEST_TMP
                           " && chmod 500 " CONTAINER_GUEST_TMP " && printf " BROUGHT),
@@ -218,12 +216,12 @@ static int bring(const struct api *api, const char *id, const char *user, int gu
     return rc < 0 ? -1 : hear(fd, &heard, end_ns, err);
 }
 
-int place_exec(const struct api *api, const char *id, const char *user, int guest_fd,
-               int *fd, struct str *early, struct vial_error *err)
+int place_exec(const struct place_in *in, int guest_fd, int *fd, struct str *early,
+               struct vial_error *err)
 {
-    if (bring(api, id, user, guest_fd, err) < 0)
+    if (bring(in, guest_fd, err) < 0)
         return -1;
-    return exec_in(api, id, user,
+    return exec_in(in,
                    json_pack("[s, s, s]", CONTAINER_GUEST_TMP, "--stdio", "--forget"),
                    fd, early, err);
 }

@@ -28,9 +28,14 @@ bool place_is_refused(const struct vial_error *why);
 int place_copy(const struct api *api, const char *id, int guest_fd,
                struct vial_error *err);
 
-/* Starts the guest in running container ID as USER ("uid:gid"). *FD is its stream,
- * wrapped; EARLY came over it already. */
-int place_exec(const struct api *api, const char *id, const char *user, int guest_fd,
-               int *fd, struct str *early, struct vial_error *err);
+/* A running container, and who runs things in it: "uid:gid". */
+struct place_in {
+    const struct api *api;
+    const char *id, *user;
+};
+
+/* Starts the guest there. *FD is its stream, wrapped; EARLY came over it already. */
+int place_exec(const struct place_in *in, int guest_fd, int *fd, struct str *early,
+               struct vial_error *err);
 
 #endif

@@ -201,12 +201,12 @@ static int bring(struct docker *d, const struct parts *p, int guest_fd,
                  struct vial_error *err)
 {
     char user[32];
+    const struct place_in in = { &d->api, d->container, user };
 
     if (d->place != PLACE_EXEC)
         return 0;
     (void)snprintf(user, sizeof(user), "%u:%u", p->uid, p->gid);
-    return place_exec(&d->api, d->container, user, guest_fd, &d->attached_fd, &d->early,
-                      err);
+    return place_exec(&in, guest_fd, &d->attached_fd, &d->early, err);
 }
 
 /* By the line the engine's stream is of no more use. What is said over the line before

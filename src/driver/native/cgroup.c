@@ -153,12 +153,26 @@ static int make_dirs(struct cgroup *c)
     return 0;
 }
 
+/* Without a mark it is as good, but for who sweeps from another pid namespace. */
+int cgroup_name(struct cgroup *c, const char *vessel_id)
+{
+    char id[64];
+    int bases[CGROUP_DIRS];
+    bool marked = false;
+
+    for (size_t i = 0; i < CGROUP_DIRS; i++)
+        bases[i] = c->dirs[i].base_fd;
+    marked = owner_mark(bases, CGROUP_DIRS) == 0;
+    (void)snprintf(id, sizeof(id), "%s%s", marked ? OWNER_MARKED : "", vessel_id);
+    return owner_name(id, c->name, sizeof(c->name));
+}
+
 int cgroup_find(const char *vessel_id, struct cgroup *out, struct vial_error *err)
 {
     int rc = cgroup_open_base(out);
     int error = out->error;
 
-    if (rc == 0 && !error && owner_name(vessel_id, out->name, sizeof(out->name)) < 0)
+    if (rc == 0 && !error && cgroup_name(out, vessel_id) < 0)
         return fail(err, VIAL_E_INTERNAL, "name the vessel's cgroup");
     if (rc == 0 && !error)
         return 0;

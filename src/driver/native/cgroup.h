@@ -11,7 +11,7 @@
  * -> cgroup_read -> cgroup_remove
  *
  * The name tells the owner, so that what a dead owner left can be removed:
- * vial-<pid namespace>-<owner's pid>-<owner's start time>-<vessel id>
+ * vial-<pid namespace>-<owner's pid>-<owner's start time>-[held-]<vessel id>
  */
 
 #include "driver/driver.h"
@@ -72,7 +72,9 @@ unsigned cgroup_sweep(const struct cgroup *like, unsigned max);
 
 /* Inside the room: our own group without a vessel's. */
 int cgroup_open_base(struct cgroup *c); /* 0, or -1: see `why` */
-void cgroup_forget(struct cgroup *c);   /* empty, owning nothing */
+/* Marks it as ours (base/owner.h), and names what is made in it. 0 or -1. */
+int cgroup_name(struct cgroup *c, const char *vessel_id);
+void cgroup_forget(struct cgroup *c); /* empty, owning nothing */
 void cgroup_close(struct cgroup *c);
 extern const char *const cgroup_v1_names[CGROUP_DIRS];
 /* Opens a group's directory; a fault other than its absence goes to c->error. */

@@ -3,7 +3,6 @@
 
 #include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "base/auto.h"
 #include "base/sys.h"

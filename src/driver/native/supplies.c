@@ -6,10 +6,8 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "base/auto.h"
-#include "base/owner.h"
 #include "base/str.h"
 #include "driver/native/idmap.h"
 #include "driver/native/launch.h"
@@ -17,7 +15,7 @@
 static void open_base(struct supplies *s)
 {
     if (cgroup_open_base(&s->base) < 0 || s->base.error ||
-        owner_name("", s->base.name, sizeof(s->base.name)) < 0) {
+        cgroup_name(&s->base, "") < 0) {
         cgroup_close(&s->base);
         return;
     }

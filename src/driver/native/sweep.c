@@ -70,6 +70,21 @@ static bool remove_leftover(const struct cgroup *like, const char *name)
     return gone;
 }
 
+/* Of an owner in another pid namespace, which ended as a whole, its janitor with it.
+ * Whoever may be in it still is not ours to judge: then it is not removed either. */
+static bool remove_abandoned(const struct cgroup *like, const char *name)
+{
+    bool gone = false;
+
+    for (size_t i = CGROUP_DIRS; i-- > 0;) {
+        int base = like->dirs[i].base_fd;
+
+        if (base >= 0 && owner_has_left(base, name))
+            gone |= unlinkat(base, name, AT_REMOVEDIR) == 0;
+    }
+    return gone;
+}
+
 static unsigned sweep_dir(const struct cgroup *like, int fd, unsigned max)
 {
     DIR *dir = fd < 0 ? NULL : fdopendir(openat(fd, ".", O_RDONLY | O_CLOEXEC));
@@ -85,6 +100,8 @@ static unsigned sweep_dir(const struct cgroup *like, int fd, unsigned max)
         max--;
         if (owner_is_dead(entry->d_name))
             gone += remove_leftover(like, entry->d_name);
+        else if (owner_has_left(fd, entry->d_name))
+            gone += remove_abandoned(like, entry->d_name);
     }
     if (dir)
         (void)closedir(dir);

@@ -30,7 +30,7 @@
 #define HIGH_FD     32 /* above the numbers that the child gives out */
 
 struct zygote {
-    int control, log, pidfd;
+    int control, log, leash, pidfd; /* LEASH: only the owner's, and never written to */
     pid_t pid;
 };
 
@@ -38,12 +38,34 @@ struct zygote {
 struct spawn {
     const char *program;
     char **argv, **env;
-    int control, place, log; /* PLACE -1: none */
+    int control, place, log, leash; /* PLACE -1: none */
 };
+
+#define SPAWN_NONE                                                                     \
+    (struct spawn)                                                                     \
+    {                                                                                  \
+        .control = -1, .place = -1, .log = -1, .leash = -1                             \
+    }
 
 static long call_ok(long rc)
 {
     return rc < 0 ? -1 : 0;
+}
+
+/* Once the last holder of the other end is gone the kernel kills us, whatever we are
+ * doing: an import that hangs hears no socket. Not by PR_SET_PDEATHSIG, which tells of
+ * a thread's end; the owner's threads come and go. */
+static long hold_leash(void)
+{
+    long rc = 0;
+    char byte = 0;
+
+    rc |= call_ok(syscall(SYS_fcntl, ZYGOTE_LEASH_FD, F_SETOWN, syscall(SYS_getpid)));
+    rc |= call_ok(syscall(SYS_fcntl, ZYGOTE_LEASH_FD, F_SETSIG, SIGKILL));
+    rc |= call_ok(syscall(SYS_fcntl, ZYGOTE_LEASH_FD, F_SETFL, O_ASYNC | O_NONBLOCK));
+    if (syscall(SYS_read, ZYGOTE_LEASH_FD, &byte, 1) == 0) /* gone before that */
+        rc = -1;
+    return rc;
 }
 
 /* System calls only: our other threads may have held any lock. */
@@ -62,11 +84,13 @@ static _Noreturn void run_child(const struct spawn *s)
     rc |= call_ok(syscall(SYS_dup3, s->log, 1, 0));
     rc |= call_ok(syscall(SYS_dup3, s->log, 2, 0));
     rc |= call_ok(syscall(SYS_dup3, s->control, ZYGOTE_FD, 0));
+    rc |= call_ok(syscall(SYS_dup3, s->leash, ZYGOTE_LEASH_FD, 0));
     if (s->place >= 0)
         rc |= call_ok(syscall(SYS_dup3, s->place, ZYGOTE_PLACE_FD, 0));
     rc |=
         call_ok(syscall(SYS_close_range,
                         s->place >= 0 ? ZYGOTE_PLACE_FD + 1 : ZYGOTE_PLACE_FD, ~0u, 0));
+    rc |= hold_leash(); /* our own copy of the other end is closed now */
     (void)syscall(SYS_umask, 022);
     if (rc == 0)
         (void)syscall(SYS_execve, s->program, s->argv, s->env);
@@ -168,6 +192,35 @@ static int send_settings(const struct zygote *z, const struct zygote_options *o,
     return rc;
 }
 
+static void spawn_done(struct spawn *s)
+{
+    auto_fd_(&s->control);
+    auto_fd_(&s->place);
+    auto_fd_(&s->log);
+    auto_fd_(&s->leash);
+}
+
+/* What leads from us to it. */
+static int tie(struct zygote *z, struct spawn *s, struct vial_error *err)
+{
+    int ends[2];
+
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
+        return fail_sys(err, "make a socket pair");
+    z->control = ends[0];
+    s->control = ends[1];
+    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0)
+        return fail_sys(err, "make a pipe");
+    z->log = ends[0];
+    s->log = ends[1];
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return fail_sys(err, "make a pipe");
+    s->leash = ends[0];
+    z->leash = ends[1];
+    return lift(&s->control, err) < 0 || lift(&s->log, err) < 0 ? -1
+                                                                : lift(&s->leash, err);
+}
+
 /* The template's own, where there is one: children can name what they are executed
  * from, and a host's file could be watched for who else uses it. */
 static char *find_program(const char *name, struct vessel *template)
@@ -190,13 +243,9 @@ static int spawn(struct zygote *z, const struct plan *plan,
     auto_free char *program = find_program(plan->argv.items[0], template);
     auto_free char *script = NULL;
     auto_strv struct strv env = { 0 };
-    auto_fd int control = -1;
-    auto_fd int log = -1;
-    auto_fd int place =
-        template ? fcntl(template->death_fd, F_DUPFD_CLOEXEC, HIGH_FD) : -1;
+    __attribute__((cleanup(spawn_done))) struct spawn s = SPAWN_NONE;
     auto_str struct str main_file = { 0 };
     char *argv[3] = { plan->argv.items[0] };
-    int ends[2];
 
     if (!program)
         return fail(err, VIAL_E_INTERPRETER, "there is no program '%s' on this host",
@@ -207,18 +256,13 @@ static int spawn(struct zygote *z, const struct plan *plan,
     if (!str_ok(&main_file) || !strv_ok(&env))
         return fail_memory(err);
     argv[1] = main_file.data;
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
-        return fail_sys(err, "make a socket pair");
-    z->control = ends[0];
-    control = ends[1];
-    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0)
-        return fail_sys(err, "make a pipe");
-    z->log = ends[0];
-    log = ends[1];
-    if (lift(&control, err) < 0 || lift(&log, err) < 0)
-        return -1;
-    return start_child(
-        z, &(struct spawn){ program, argv, env.items, control, place, log }, err);
+    s.program = program;
+    s.argv = argv;
+    s.env = env.items;
+    s.place = template ? fcntl(template->death_fd, F_DUPFD_CLOEXEC, HIGH_FD) : -1;
+    if (template && s.place < 0)
+        return fail_sys(err, "hold a descriptor");
+    return tie(z, &s, err) < 0 ? -1 : start_child(z, &s, err);
 }
 
 static int check_host(const struct plan *plan, struct vial_error *err)
@@ -264,7 +308,7 @@ int zygote_open(const struct plan *plan, const struct zygote_options *options,
     z = calloc(1, sizeof *z);
     if (!z)
         return fail_memory(err);
-    *z = (struct zygote){ .control = -1, .log = -1, .pidfd = -1 };
+    *z = (struct zygote){ .control = -1, .log = -1, .leash = -1, .pidfd = -1 };
     if (start(z, plan, options, err) < 0) {
         zygote_close(z);
         return -1;
@@ -351,6 +395,7 @@ void zygote_close(struct zygote *z)
     }
     auto_fd_(&z->control);
     auto_fd_(&z->log);
+    auto_fd_(&z->leash);
     auto_fd_(&z->pidfd);
     free(z);
 }
@@ -366,6 +411,8 @@ struct zygote *zygote_borrow(const int fds[2])
     struct zygote *z = calloc(1, sizeof *z);
 
     if (z)
-        *z = (struct zygote){ .control = fds[0], .log = -1, .pidfd = fds[1] };
+        *z = (struct zygote){
+            .control = fds[0], .log = -1, .leash = -1, .pidfd = fds[1]
+        };
     return z;
 }

@@ -10,6 +10,8 @@
  * enter it; as root without any capability, in the file system and network of a
  * template vessel. Nothing of a request ever reaches it: an order holds a jail and
  * descriptors of a fresh vessel, and its children keep no descriptor of it.
+ *
+ * It ends with its owner, whatever either of them is doing then.
  */
 
 #include "driver/driver.h"
