@@ -119,7 +119,7 @@ static void connect_to(struct line *l, const char *host, const char *port)
         give_up("name %s", gai_strerror(rc));
     for (const struct addrinfo *a = found; a && l->net_fd < 0; a = a->ai_next)
         l->net_fd = try_address(l, a);
-    if (l->net_fd < 0)
+    if (l->net_fd < 0) /* NOLINTNEXTLINE(concurrency-mt-unsafe): there is one thread */
         give_up("%s %s", errno == ETIMEDOUT ? "late" : "down", strerror(errno));
     freeaddrinfo(found);
 }
