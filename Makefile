@@ -29,7 +29,7 @@ fuzz: deps ## fuzz the parsers for a while (FUZZ_SECONDS, default 60 each)
 soak: build ## long tests: thousands of runs, kills at random points
 	@tools/soak $(B)
 
-lint: deps ## clang-format, clang-tidy, cppcheck, shellcheck
+lint: deps ## clang-format, clang-tidy, cppcheck, shellcheck; what is clean is remembered
 	@tools/lint
 
 coverage: deps ## line coverage of the unit tests

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "api/kept_call.h"
+#include "api/session.h"
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/fail.h"
@@ -127,7 +128,7 @@ static int open_vessel(struct vial_keep *k, const struct plan *plan,
     k->image = plan->image ? strdup(plan->image) : NULL;
     if (plan->image && !k->image)
         return fail_memory(err);
-    if (vial_session_open(k->engine, &mine, &o, &k->session, err) < 0)
+    if (session_open_held(k->engine, &mine, &o, &k->session, err) < 0)
         return -1;
     vial_session_look(k->session, &now);
     (void)snprintf(k->report.vessel_id, sizeof(k->report.vessel_id), "%s",
@@ -136,11 +137,32 @@ static int open_vessel(struct vial_keep *k, const struct plan *plan,
     return 0;
 }
 
+/* False: it has ended this very moment. */
+static bool take_hold(struct vial_session *s)
+{
+    bool held;
+
+    session_lock(s);
+    held = s->held = session_touch(s, NULL) == 0;
+    session_unlock(s);
+    return held && vial_session_renew(s, 0, NULL) == 0;
+}
+
+static void let_go(struct vial_session *s)
+{
+    session_lock(s);
+    s->held = false;
+    s->active_ns = clock_now_ns();
+    if (s->active_ns + s->options.idle_ms * 1000000 < s->wakes_ns)
+        session_wake(s);
+    session_unlock(s);
+}
+
 static int ensure_vessel(struct vial_keep *k, const struct plan *plan,
                          struct vial_error *err)
 {
-    if (is_usable(k, plan) && vial_session_renew(k->session, 0, NULL) == 0)
-        return 0; /* else it has ended this very moment */
+    if (is_usable(k, plan) && take_hold(k->session))
+        return 0;
     drop_vessel(k);
     return open_vessel(k, plan, err);
 }
@@ -166,6 +188,8 @@ static int serve(struct vial_keep *k, struct kept_call *c, struct vial_result *r
     }
     if (rc < 0 || is_spoilt(r))
         drop_vessel(k);
+    else
+        let_go(k->session);
     return rc;
 }
 

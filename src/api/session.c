@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "api/session.h"
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/fail.h"
@@ -126,9 +127,9 @@ static int mount_workspace(struct vial_session *s, struct vial_error *err)
     return rc;
 }
 
-int vial_session_open(struct vial_engine *engine, const struct vial_request *req,
-                      const struct vial_session_options *options,
-                      struct vial_session **out, struct vial_error *err)
+static int open_session(struct vial_engine *engine, const struct vial_request *req,
+                        const struct vial_session_options *options, bool held,
+                        struct vial_session **out, struct vial_error *err)
 {
     struct vial_session_options o;
     struct vial_session *s;
@@ -138,6 +139,7 @@ int vial_session_open(struct vial_engine *engine, const struct vial_request *req
     s = session_new(engine, &o, err);
     if (!s)
         return -1;
+    s->held = held;
     if (make_plan(s, req, err) < 0) {
         record_session_refused(s, err);
         vial_session_free(s);
@@ -151,6 +153,20 @@ int vial_session_open(struct vial_engine *engine, const struct vial_request *req
     }
     *out = s;
     return 0;
+}
+
+int vial_session_open(struct vial_engine *engine, const struct vial_request *req,
+                      const struct vial_session_options *options,
+                      struct vial_session **out, struct vial_error *err)
+{
+    return open_session(engine, req, options, false, out, err);
+}
+
+int session_open_held(struct vial_engine *engine, const struct vial_request *req,
+                      const struct vial_session_options *options,
+                      struct vial_session **out, struct vial_error *err)
+{
+    return open_session(engine, req, options, true, out, err);
 }
 
 int vial_session_renew(struct vial_session *session, int64_t lease_ms,

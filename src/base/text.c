@@ -177,3 +177,41 @@ void text_safe_end(struct text_safe *state, struct str *out)
 {
     step_held(state, out, true);
 }
+
+static bool is_quoted(unsigned char c)
+{
+    return c < ' ' || c == 0x7f || c == '"' || c == '\\';
+}
+
+static void put_quoted(struct str *out, unsigned char c)
+{
+    static const char named[] = "\aa\bb\tt\nn\vv\ff\rr\"\"\\\\";
+    const char *at = named;
+
+    while (*at && *at != (char)c)
+        at += 2;
+    if (*at)
+        str_printf(out, "\\%c", at[1]);
+    else
+        str_printf(out, "\\%03o", c);
+}
+
+void text_quote(struct str *out, const char *prefix, const char *name)
+{
+    const char *at = name;
+
+    while (*at && !is_quoted((unsigned char)*at))
+        at++;
+    if (!*at) {
+        str_printf(out, "%s%s", prefix, name);
+        return;
+    }
+    str_printf(out, "\"%s", prefix);
+    for (at = name; *at; at++) {
+        if (is_quoted((unsigned char)*at))
+            put_quoted(out, (unsigned char)*at);
+        else
+            str_putc(out, *at);
+    }
+    str_putc(out, '"');
+}

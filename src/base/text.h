@@ -30,6 +30,13 @@ struct text_safe {
 void text_safe(struct text_safe *state, struct str *out, const char *data, size_t len);
 void text_safe_end(struct text_safe *state, struct str *out);
 
+/*
+ * A name as one part of one line, as git writes it: as it is, or between double quotes
+ * if it holds control characters, a double quote or a backslash, which then stand as in
+ * a C string. PREFIX goes inside the quotes.
+ */
+void text_quote(struct str *out, const char *prefix, const char *name);
+
 void text_base64(struct str *out, const void *data, size_t len);
 int text_unbase64(const char *text, size_t len, struct blob *out); /* 0 or -1 */
 

@@ -158,11 +158,11 @@ static int print_crowds(json_t *result)
     json_array_foreach(json_object_get(result, "throughput"), i, row)
     {
         json_t *rates = json_object_get(row, "runs_per_second");
-        const char *key = NULL;
-        json_t *value = NULL;
 
         table_add(&t, text_of(row, "name"));
-        json_object_foreach(rates, key, value) add_number(&t, rates, key, "%.1f");
+        for (void *at = json_object_iter(rates); at;
+             at = json_object_iter_next(rates, at))
+            add_number(&t, rates, json_object_iter_key(at), "%.1f");
     }
     return table_print(&t);
 }

@@ -116,9 +116,14 @@ int print_indented(const char *json)
     return print_json(json_loads(json, 0, NULL));
 }
 
+/* Names may be a program's: none is more than one line. */
 void table_add(struct table *t, const char *cell)
 {
-    strv_push(&t->cells, cell ? cell : "");
+    auto_str struct str quoted = { 0 };
+
+    if (cell && strpbrk(cell, "\n\r"))
+        text_quote(&quoted, "", cell);
+    strv_push(&t->cells, quoted.data ? quoted.data : cell ? cell : "");
 }
 
 static void add_row(struct str *out, char **cells, const size_t *width, size_t columns)

@@ -112,15 +112,15 @@ static int make_ready(struct ready *r, struct vial_error *err)
     return 0;
 }
 
-int ready_open(struct vial_engine *e, const struct driver *driver,
-               struct supplies *supplies, const struct plan *plan, bool hatches,
-               struct ready *out, struct vial_error *err)
+int ready_open(const struct ready_order *order, struct ready *out,
+               struct vial_error *err)
 {
     struct ready r = { 0 };
 
-    if (engine_vessel(e, driver, supplies, plan, &r.vessel, err) < 0)
+    if (engine_vessel(order->engine, order->driver, order->supplies, order->plan,
+                      &r.vessel, err) < 0)
         return -1;
-    if (hatches && r.vessel->driver->hatch)
+    if (order->hatches && r.vessel->driver->hatch)
         r.vessel->jail.flags |= JAIL_AWAITS;
     if (make_ready(&r, err) < 0) {
         ready_close(&r);

@@ -19,11 +19,18 @@ struct ready {
     uint32_t channel;           /* where an interpreter waits (prestart.h), or 0 */
 };
 
-/* Opens a vessel of PLAN, which outlives it; with SUPPLIES, where the driver has any.
- * HATCHES: ready_hatch comes next. Nothing is left behind by a failure. */
-int ready_open(struct vial_engine *e, const struct driver *driver,
-               struct supplies *supplies, const struct plan *plan, bool hatches,
-               struct ready *out, struct vial_error *err);
+/* Which vessel: all of it outlives the vessel. */
+struct ready_order {
+    struct vial_engine *engine;
+    const struct driver *driver;
+    struct supplies *supplies; /* NULL: the driver has none */
+    const struct plan *plan;
+    bool hatches; /* ready_hatch comes next */
+};
+
+/* Nothing is left behind by a failure. */
+int ready_open(const struct ready_order *order, struct ready *out,
+               struct vial_error *err);
 /* Puts an interpreter of ZYGOTE's into it. After a failure it must be closed. */
 int ready_hatch(struct ready *r, struct zygote *zygote, struct vial_error *err);
 /* For whoever prepares it: sends what is queued and hears what comes, once. */

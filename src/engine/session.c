@@ -288,7 +288,7 @@ static int64_t check_times(struct vial_session *s)
         expire(s, "has reached the end of its lease", s->options.lease_ms);
     for (struct vial_exec *x = s->execs; x; x = x->next)
         next = sooner(next, exec_check_time(x, now));
-    if (s->running == 0 && !is_asked(s)) {
+    if (s->running == 0 && !s->held && !is_asked(s)) {
         if (now >= idle_ns)
             expire(s, "was idle and ended", s->options.idle_ms);
         next = sooner(next, idle_ns);

@@ -80,6 +80,7 @@ struct vial_session {
     struct vial_exec *execs;
     struct session_op *ops;
     unsigned running;
+    bool held;                   /* somebody is about to use it: it is not idle */
     struct workspace *workspace; /* NULL: not an overlay; until the session is freed */
 };
 

@@ -15,7 +15,7 @@
 #include "engine/words.h"
 #include "wire/weaken.h"
 
-#define RUN_NO_DEADLINE_MS (24 * 3600 * INT64_C(1000)) /* test builds only */
+#define RUN_NO_DEADLINE_MS (INT64_C(24) * 3600 * 1000) /* test builds only */
 
 /* What the caller wrote is passed on letter by letter, though it may hold
  * "{dir}" too: only the plan's own words are expanded. */

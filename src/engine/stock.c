@@ -153,18 +153,30 @@ static void put_off_prestart(struct stock *s)
     (void)pthread_mutex_unlock(&s->pool->lock);
 }
 
+static int open_vessel(const struct stock *s, bool hatches, struct ready *out,
+                       struct vial_error *err)
+{
+    const struct ready_order order = { .engine = s->pool->engine,
+                                       .driver = s->driver,
+                                       .supplies = s->supplies,
+                                       .plan = s->plan,
+                                       .hatches = hatches };
+
+    return ready_open(&order, out, err);
+}
+
 /* Without, it is the vessel that waits, as for any other language. */
 static int make_prestarted(struct stock *s, struct ready *out, struct vial_error *err)
 {
-    struct vial_engine *e = s->pool->engine;
+    const char *share = s->pool->engine->settings->share_dir;
 
-    if (ready_open(e, s->driver, s->supplies, s->plan, false, out, err) < 0)
+    if (open_vessel(s, false, out, err) < 0)
         return -1;
-    if (prestart_make(out, s->plan, e->settings->share_dir, err) == 0)
+    if (prestart_make(out, s->plan, share, err) == 0)
         return 0;
     put_off_prestart(s);
     ready_close(out);
-    return ready_open(e, s->driver, s->supplies, s->plan, false, out, err);
+    return open_vessel(s, false, out, err);
 }
 
 /* A zygote that fails is replaced; whatever it was, a new one knows nothing of it.
@@ -187,8 +199,7 @@ static int make(struct stock *s, bool ahead, struct ready *out, double *ms,
         if (s->hatches)
             nursery_have(&s->nursery, &needs, err);
         start_ns = clock_now_ns();
-        if (ready_open(s->pool->engine, s->driver, s->supplies, s->plan, s->hatches,
-                       out, err) < 0)
+        if (open_vessel(s, s->hatches, out, err) < 0)
             return -1;
         if (!s->hatches || nursery_hatch(&s->nursery, &needs, out, err) == 0) {
             *ms = clock_ms_between(start_ns, clock_now_ns());
@@ -198,8 +209,7 @@ static int make(struct stock *s, bool ahead, struct ready *out, double *ms,
         ready_close(out);
     }
     nursery_put_off(&s->nursery);
-    return ready_open(s->pool->engine, s->driver, s->supplies, s->plan, false, out,
-                      err);
+    return open_vessel(s, false, out, err);
 }
 
 static void note_failure(struct stock *s, const struct vial_error *err)

@@ -27,12 +27,14 @@ struct stdio {
     int in, out;
     int broken_fd; /* readable: nobody reads our answers any more */
     struct str line;
-    bool skipping; /* the rest of a line that was too long */
+    bool skipping;  /* the rest of a line that was too long */
+    int read_error; /* why nothing more comes, if the client is not simply gone */
 
     pthread_mutex_t lock; /* for what follows, and for writing */
     pthread_cond_t changed;
     unsigned threads;
     bool broken;
+    int write_error; /* the same for what we say */
 };
 
 /* A request in a thread of its own. */
@@ -58,14 +60,22 @@ static int await_room(const struct stdio *s)
     return p[0].revents & POLLOUT ? 0 : -1;
 }
 
+/* A client that ends without a word, over a pipe, a socket or a terminal. */
+static bool is_gone(int error)
+{
+    return error == EPIPE || error == ECONNRESET || error == EIO;
+}
+
 /* A pipe that has room has room for PIPE_BUF bytes. */
 static int write_text(const struct stdio *s, const char *text, size_t len)
 {
     while (len > 0) {
         size_t part = len < PIPE_BUF ? len : PIPE_BUF;
 
-        if (await_room(s) < 0 || io_write_all(s->out, text, part) < 0)
-            return -1;
+        int rc = await_room(s) < 0 ? -EPIPE : io_write_all(s->out, text, part);
+
+        if (rc < 0)
+            return rc;
         text += part;
         len -= part;
     }
@@ -78,6 +88,7 @@ static void write_message(struct stdio *s, json_t *message)
     char *text = message ? json_dumps(message, JSON_COMPACT) : NULL;
     const uint64_t one = 1;
     size_t len;
+    int rc;
 
     json_decref(message);
     if (!text)
@@ -85,8 +96,10 @@ static void write_message(struct stdio *s, json_t *message)
     len = strlen(text);
     text[len] = '\n'; /* in place of the NUL */
     (void)pthread_mutex_lock(&s->lock);
-    if (!s->broken && write_text(s, text, len + 1) < 0) {
+    rc = s->broken ? 0 : write_text(s, text, len + 1);
+    if (rc < 0) {
         s->broken = true; /* half a line may be out: nothing can follow it */
+        s->write_error = is_gone(-rc) ? 0 : -rc;
         (void)!write(s->broken_fd, &one, sizeof one);
     }
     (void)pthread_mutex_unlock(&s->lock);
@@ -258,8 +271,10 @@ static bool read_some(struct stdio *s, char *buf)
     if (p[1].revents)
         return false;
     n = read(s->in, buf, PIECE);
-    if (n < 0)
-        return errno == EINTR || errno == EAGAIN;
+    if (n < 0 && (errno == EINTR || errno == EAGAIN))
+        return true;
+    if (n < 0 && !is_gone(errno))
+        s->read_error = errno;
     if (n > 0)
         take_bytes(s, buf, (size_t)n);
     return n > 0;
@@ -296,5 +311,7 @@ int mcp_stdio_serve(struct mcp *mcp, int in, int out, struct vial_error *err)
     str_done(&s.line);
     (void)pthread_cond_destroy(&s.changed);
     (void)pthread_mutex_destroy(&s.lock);
-    return 0;
+    if (s.read_error)
+        return fail_sys_rc(err, s.read_error, "read from the client");
+    return s.write_error ? fail_sys_rc(err, s.write_error, "write to the client") : 0;
 }

@@ -2,22 +2,19 @@
 #include "serve/listen.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/auto.h"
 #include "base/fail.h"
 #include "base/str.h"
 #include "base/unit.h"
+#include "serve/socket_name.h"
 
 #define BACKLOG 1024
 
@@ -47,95 +44,41 @@ int listen_inherited(void)
     return (int)number;
 }
 
-static int socket_of(int family, const struct sockaddr *at, socklen_t len, int *out,
-                     const char *shown, struct vial_error *err)
-{
-    auto_fd int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    int yes = 1;
-
-    if (fd < 0)
-        return fail_sys(err, "open a socket");
-    if (family != AF_UNIX)
-        (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
-    if (bind(fd, at, len) < 0 || listen(fd, BACKLOG) < 0) {
-        (void)fail_sys(err, "listen on '%s'", shown);
-        (void)fail_as(err, VIAL_E_DAEMON);
-        return fail_remedy(err, "choose another %s by --listen",
-                           family == AF_UNIX ? "place" : "address or port");
-    }
-    *out = fd_take(&fd);
-    return 0;
-}
-
-static int elsewhere(struct vial_error *err)
-{
-    return fail_remedy(err, "choose another place by --listen unix:PATH");
-}
-
-/* A directory that nobody else can put things into. */
-static int make_dir(const char *path, bool shared, struct vial_error *err)
-{
-    const char *slash = strrchr(path, '/');
-    auto_free char *dir = slash ? strndup(path, (size_t)(slash - path)) : NULL;
-    struct stat st;
-
-    if (!dir)
-        return slash ? fail_memory(err)
-                     : fail(err, VIAL_E_VALUE, "'%s' is not an absolute path", path);
-    if (mkdir(dir, shared ? 0755 : 0700) < 0 && errno != EEXIST)
-        (void)fail_sys(err, "make directory '%s'", dir);
-    else if (lstat(dir, &st) < 0 || !S_ISDIR(st.st_mode))
-        (void)fail(err, VIAL_E_DAEMON, "'%s' is not a directory", dir);
-    else if (st.st_uid != geteuid() && st.st_uid != 0)
-        (void)fail(err, VIAL_E_DAEMON, "directory '%s' is another user's", dir);
-    else if ((st.st_mode & S_IWOTH) && !(st.st_mode & S_ISVTX))
-        (void)fail(err, VIAL_E_DAEMON, "directory '%s' can be written by all", dir);
-    else
-        return 0;
-    return elsewhere(err);
-}
-
-/* A socket that nobody listens on is left over from a daemon that died. */
-static int clear_way(const struct sockaddr_un *at, struct vial_error *err)
-{
-    auto_fd int fd = -1;
-    struct stat st;
-
-    if (lstat(at->sun_path, &st) < 0)
-        return 0;
-    if (!S_ISSOCK(st.st_mode)) {
-        (void)fail(err, VIAL_E_DAEMON, "'%s' is in the way, and not a socket",
-                   at->sun_path);
-        return elsewhere(err);
-    }
-    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd >= 0 && connect(fd, (const struct sockaddr *)at, sizeof(*at)) < 0 &&
-        errno == ECONNREFUSED && unlink(at->sun_path) == 0)
-        return 0;
-    (void)fail(err, VIAL_E_DAEMON, "another daemon listens on '%s'", at->sun_path);
-    return fail_remedy(err, "stop it, or choose another place by --listen unix:PATH");
-}
-
 static int open_unix(const char *path, const struct serve_settings *s,
                      struct listener *out, struct vial_error *err)
 {
-    struct sockaddr_un at = { .sun_family = AF_UNIX };
-    bool shared = s->uids.count > 0;
+    mode_t mode = s->uids.count > 0 ? 0666 : 0600;
 
-    if (path[0] != '/' || strlen(path) >= sizeof(at.sun_path)) {
+    if (path[0] != '/' || strlen(path) >= sizeof(out->path)) {
         (void)fail(err, VIAL_E_VALUE, "'%s' is not an absolute path of up to 107 bytes",
                    path);
         return fail_remedy(err, "write it in full, as in unix:/run/vial/vial.sock");
     }
-    (void)snprintf(at.sun_path, sizeof(at.sun_path), "%s", path);
-    if (make_dir(path, shared, err) < 0 || clear_way(&at, err) < 0 ||
-        socket_of(AF_UNIX, (const struct sockaddr *)&at, sizeof(at), &out->fd, path,
-                  err) < 0)
+    out->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (out->fd < 0)
+        return fail_sys(err, "open a socket");
+    if (socket_name_take(out->fd, path, mode, &out->made, err) < 0)
         return -1;
     (void)snprintf(out->path, sizeof(out->path), "%s", path);
-    /* Who connects is looked at in any case; this only spares others the try. */
-    if (chmod(path, shared ? 0666 : 0600) < 0)
-        return fail_sys(err, "chmod '%s'", path);
+    return 0;
+}
+
+static int bind_tcp(const struct addrinfo *to, const char *shown, int *out,
+                    struct vial_error *err)
+{
+    auto_fd int fd =
+        socket(to->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int yes = 1;
+
+    if (fd < 0)
+        return fail_sys(err, "open a socket");
+    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+    if (bind(fd, to->ai_addr, to->ai_addrlen) < 0 || listen(fd, BACKLOG) < 0) {
+        (void)fail_sys(err, "listen on '%s'", shown);
+        (void)fail_as(err, VIAL_E_DAEMON);
+        return fail_remedy(err, "choose another address or port by --listen");
+    }
+    *out = fd_take(&fd);
     return 0;
 }
 
@@ -191,8 +134,7 @@ static int open_tcp(const char *address, const char *where,
     out->tcp = true;
     rc = judge_tcp(found->ai_addr, address, s, err);
     if (rc == 0)
-        rc = socket_of(found->ai_family, found->ai_addr, found->ai_addrlen, &out->fd,
-                       address, err);
+        rc = bind_tcp(found, address, &out->fd, err);
     freeaddrinfo(found);
     return rc;
 }
@@ -212,9 +154,9 @@ int listen_open(const char *address, const struct serve_settings *s,
 
 void listen_close(struct listener *l)
 {
+    if (l->path[0])
+        socket_name_leave(l->path, &l->made);
     if (l->fd >= 0)
         (void)close(l->fd);
-    if (l->path[0])
-        (void)unlink(l->path);
     *l = (struct listener){ .fd = -1 };
 }

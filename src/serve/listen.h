@@ -5,6 +5,7 @@
 /* Sockets to listen on: "unix:PATH" or "tcp:HOST:PORT". */
 
 #include <stdbool.h>
+#include <sys/stat.h>
 
 #include "model/serve.h"
 
@@ -13,7 +14,8 @@
 struct listener {
     int fd;
     bool tcp;
-    char path[108]; /* of a unix socket that we made, to be removed; or "" */
+    char path[108];   /* of a unix socket that we made, to be removed; or "" */
+    struct stat made; /* its */
     char shown[160];
 };
 

@@ -50,14 +50,23 @@ static bool read_text(int root_fd, const char *path, char type, uint64_t max,
            io_read_fd(fd, path, (size_t)max, out, &ignored) == 0 && patch_is_text(out);
 }
 
+static void put_name(struct str *out, const char *mark, const char *prefix,
+                     const char *path)
+{
+    str_puts(out, mark);
+    text_quote(out, prefix, path);
+    str_putc(out, '\n');
+}
+
+/* Names are the program's, and could otherwise be lines of a diff themselves. */
 static void put_names(struct str *out, const struct vial_change *c)
 {
     if (c->type_before)
-        str_printf(out, "--- a/%s\n", c->path);
+        put_name(out, "--- ", "a/", c->path);
     else
         str_puts(out, "--- /dev/null\n");
     if (c->type)
-        str_printf(out, "+++ b/%s\n", c->path);
+        put_name(out, "+++ ", "b/", c->path);
     else
         str_puts(out, "+++ /dev/null\n");
 }
@@ -142,14 +151,21 @@ char *vial_changes_json(const struct vial_changes *changes)
 
 static void put_note(struct str *out, const struct vial_change *c)
 {
+    text_quote(out, "", c->path);
     if (c->kind == VIAL_CHANGE_MODE)
-        str_printf(out, "%s: mode %04o, was %04o\n", c->path, c->mode,
-                   c->mode_before & 0777);
+        str_printf(out, ": mode %04o, was %04o\n", c->mode, c->mode_before & 0777);
     else
-        str_printf(out, "%s: %s%s\n", c->path, vial_change_name(c->kind),
+        str_printf(out, ": %s%s\n", vial_change_name(c->kind),
                    c->type == 'd' || (!c->type && c->type_before == 'd') ? " directory"
                    : c->type == 'l'                                      ? " link"
                                                                          : "");
+}
+
+static void put_remark(struct str *out, const struct vial_change *c, const char *what,
+                       const char *why)
+{
+    text_quote(out, "", c->path);
+    str_printf(out, ": %s: %s\n", what, why);
 }
 
 char *vial_changes_text(const struct vial_changes *changes)
@@ -164,9 +180,9 @@ char *vial_changes_text(const struct vial_changes *changes)
         else
             put_note(&out, c);
         if (c->conflict)
-            str_printf(&out, "%s: conflict: the host's own has changed\n", c->path);
+            put_remark(&out, c, "conflict", "the host's own has changed");
         if (c->obstacle)
-            str_printf(&out, "%s: not to be committed: %s\n", c->path, c->obstacle);
+            put_remark(&out, c, "not to be committed", c->obstacle);
     }
     return str_take(&out);
 }

@@ -436,3 +436,19 @@ def test_print_config_shows_what_starts_this_server():
         {"jsonrpc": "2.0", "id": 1, "method": "ping"}) + "\n", text=True,
         capture_output=True, env=CLEAN, timeout=60)
     assert json.loads(begun.stdout)["result"] == {}
+
+
+@pytest.mark.parametrize("which", ["stdin", "stdout"])
+def test_a_stream_that_fails_is_said_and_not_taken_for_the_clients_end(which):
+    ping = b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n'
+    with open("/dev/full", "wb") as full:
+        fd = os.open("/", os.O_RDONLY)
+        try:
+            how = ({"stdin": fd, "stdout": subprocess.PIPE} if which == "stdin"
+                   else {"input": ping, "stdout": full})
+            done = subprocess.run([VIAL, "mcp"], stderr=subprocess.PIPE, env=CLEAN, timeout=60,
+                                  check=False, **how)
+        finally:
+            os.close(fd)
+    assert done.returncode == 125
+    assert b"the client" in done.stderr

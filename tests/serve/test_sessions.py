@@ -222,6 +222,17 @@ def vial(*args, home, **more):
                           env=clean_env(HOME=home, XDG_RUNTIME_DIR=home), **more)
 
 
+def test_a_name_is_one_line_of_a_list(daemon):
+    home, at = daemon.dir, ["--socket", daemon.socket]
+    sid = vial("start", *at, home=home).stdout.decode().strip()
+    out = vial("exec", *at, sid, "--", "touch", "a\n0644  file  0  b", home=home,
+               stdin=subprocess.DEVNULL)
+    assert out.returncode == 0, out.stderr
+    out = vial("ls", *at, sid, home=home)
+    assert out.stdout == b'0644  file  0  "a\\n0644  file  0  b"\n', out
+    assert vial("stop", *at, sid, home=home).returncode == 0
+
+
 def test_the_command_line_uses_the_daemon(daemon):
     home = daemon.dir
     at = ["--socket", daemon.socket]

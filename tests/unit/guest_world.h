@@ -30,8 +30,7 @@
 #include "wire/link.h"
 
 #define WORLD_CHANNELS 64
-#define WORLD_PATIENCE 120000 /* milliseconds; only reached when something is broken   \
-                               */
+#define WORLD_PATIENCE 120000 /* ms; only reached when something is broken */
 
 struct seen {
     bool started, exited, failed, done, hold;

@@ -95,6 +95,23 @@ static void after_an_idle_while_nothing_is_left(void **state)
     vial_keep_close(k);
 }
 
+/* Here it would be over before it could be used. */
+static void a_vessel_is_not_idle_while_a_call_is_about_to_use_it(void **state)
+{
+    begin(on);
+    struct vial_keep *k = keep_on(on, "", 0, 1);
+
+    for (int i = 0; i < 3; i++) {
+        struct vial_result *r = call(k, "{'command':['sh','-c','echo x >f'],"
+                                        "'outputs':['f']}");
+
+        case_verdict(r, VIAL_OK);
+        assert_string_equal(r->files[0].data, "x\n");
+        vial_result_free(r);
+    }
+    vial_keep_close(k);
+}
+
 static void a_call_that_had_to_be_killed_takes_the_vessel_along(void **state)
 {
     begin(on);
@@ -257,6 +274,7 @@ static void calls_from_several_threads_wait_for_one_another(void **state)
         T(calls_share_a_vessel_and_what_is_in_it, on),                                 \
             T(after_so_many_calls_nothing_is_left, on),                                \
             T(after_an_idle_while_nothing_is_left, on),                                \
+            T(a_vessel_is_not_idle_while_a_call_is_about_to_use_it, on),               \
             T(a_call_that_had_to_be_killed_takes_the_vessel_along, on),                \
             T(a_program_that_fails_leaves_the_vessel_alone, on),                       \
             T(files_input_and_outputs_belong_to_the_call, on),                         \

@@ -229,6 +229,28 @@ static void base64_that_has_two_readings_is_refused(void **state)
     assert_null(out.data);
 }
 
+static void a_name_is_never_more_than_one_line(void **state)
+{
+    static const char *const names[][2] = {
+        { "plain", "a/plain" },
+        { "with space: \xc3\xa9\xff", "a/with space: \xc3\xa9\xff" },
+        { "", "a/" },
+        { "x\n+++ b/y", "\"a/x\\n+++ b/y\"" },
+        { "\a\b\t\n\v\f\r\x1b\x7f\x01", "\"a/\\a\\b\\t\\n\\v\\f\\r\\033\\177\\001\"" },
+        { "\"a/q\"", "\"a/\\\"a/q\\\"\"" },
+        { "back\\slash", "\"a/back\\\\slash\"" },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        auto_str struct str out = { 0 };
+
+        text_quote(&out, "a/", names[i][0]);
+        assert_true(str_ok(&out));
+        assert_string_equal(out.data, names[i][1]);
+    }
+}
+
 static void the_nearest_name_is_suggested(void **state)
 {
     static const char *const names[] = { "timeout",  "memory",   "cpus", "pids",
@@ -295,6 +317,7 @@ int main(void)
         cmocka_unit_test(bytes_one_by_one_come_out_the_same),
         cmocka_unit_test(base64_is_that_of_the_rfc_both_ways),
         cmocka_unit_test(base64_that_has_two_readings_is_refused),
+        cmocka_unit_test(a_name_is_never_more_than_one_line),
         cmocka_unit_test(the_nearest_name_is_suggested),
         cmocka_unit_test(a_nearer_name_beats_an_abbreviation),
         cmocka_unit_test(a_word_that_resembles_nothing_gets_no_suggestion),

@@ -207,6 +207,30 @@ static void a_diff_names_every_kind_of_change(void **state)
     close_desk(&d);
 }
 
+/* Who commits what a diff shows must not be shown what a program made up. */
+static void no_name_is_a_line_of_the_diff(void **state)
+{
+    begin(on);
+    struct desk d;
+    struct vial_changes c;
+    char *text;
+
+    open_desk(on, &d, "");
+    check_line(d.session,
+               "n=$(printf 'n\\n--- a'); mkdir \"$n\"; echo bad > \"$n/README\"; "
+               "ln -s x \"$(printf 'l\\nREADME: deleted')\"",
+               "");
+    c = diff_of(&d);
+    text = vial_changes_text(&c);
+    assert_string_equal(text, "\"l\\nREADME: deleted\": added link\n"
+                              "\"n\\n--- a\": added directory\n"
+                              "--- /dev/null\n+++ \"b/n\\n--- a/README\"\n"
+                              "@@ -0,0 +1 @@\n+bad\n");
+    free(text);
+    vial_changes_free(&c);
+    close_desk(&d);
+}
+
 static void a_commit_brings_all_of_it_to_the_host(void **state)
 {
     begin(on);
@@ -448,6 +472,7 @@ static void a_driver_that_cannot_says_so(void **state)
     {                                                                                  \
         T(nothing_reaches_the_host_before_a_commit, on),                               \
             T(a_diff_names_every_kind_of_change, on),                                  \
+            T(no_name_is_a_line_of_the_diff, on),                                      \
             T(a_commit_brings_all_of_it_to_the_host, on),                              \
             T(what_the_host_changed_meanwhile_is_refused, on),                         \
             T(hostile_layers_are_refused_and_nothing_is_followed, on),                 \
