@@ -4,6 +4,7 @@
 
 B ?= build
 PREFIX ?= /usr/local
+ROUNDS ?= 100
 
 help: ## list these targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' Makefile
@@ -20,8 +21,8 @@ run: build ## run a snippet in the strongest vessel this host can give
 test: build ## every test lane; ends with "N passed, N failed, N skipped"
 	@tools/test $(B)
 
-bench: build ## speed as ratios; figures in build/bench.json, a picture in build/bench.svg
-	@$(B)/vial bench --rounds 100 --output $(B)/bench.json --plot $(B)/bench.svg
+bench: build ## speed as ratios (ROUNDS=100); figures in build/bench.json, a picture in build/bench.svg
+	@$(B)/vial bench --rounds $(ROUNDS) --output $(B)/bench.json --plot $(B)/bench.svg
 
 fuzz: deps ## fuzz the parsers for a while (FUZZ_SECONDS, default 60 each)
 	@tools/fuzz

@@ -70,12 +70,6 @@ int io_read_file(const char *path, size_t max, struct blob *out, struct vial_err
     return io_read_fd(fd, path, max, out, err);
 }
 
-static int refuse_size(const char *name, size_t max, struct vial_error *err)
-{
-    (void)fail(err, VIAL_E_FILE, "read '%s': more than %zu bytes", name, max);
-    return fail_remedy(err, "give less");
-}
-
 int io_read_fd(int fd, const char *name, size_t max, struct blob *out,
                struct vial_error *err)
 {
@@ -90,7 +84,7 @@ int io_read_fd(int fd, const char *name, size_t max, struct blob *out,
             return fail_as(err, VIAL_E_FILE);
         }
         if ((size_t)n > max - s.len)
-            return refuse_size(name, max, err);
+            return fail(err, VIAL_E_FILE, "read '%s': more than %zu bytes", name, max);
         str_add(&s, buf, (size_t)n);
         if ((size_t)n < sizeof buf || !str_ok(&s))
             break;

@@ -24,11 +24,13 @@ const char *const ask_without[] = { "language", "code",    "command",
 static int read_named(const char *file, size_t max, struct blob *out,
                       struct vial_error *err)
 {
-    if (strcmp(file, "-") == 0)
-        return io_read_fd(STDIN_FILENO, "standard input", max, out, err);
-    if (io_read_file(file, max, out, err) == 0)
-        return 0;
-    return err->remedy[0] ? -1 : fail_remedy(err, "name a file that you may read");
+    bool here = strcmp(file, "-") == 0;
+    int rc = here ? io_read_fd(STDIN_FILENO, "standard input", max, out, err)
+                  : io_read_file(file, max, out, err);
+
+    if (rc == 0 || err->remedy[0])
+        return rc;
+    return fail_remedy(err, err->sys ? "name a file that you may read" : "give less");
 }
 
 static int begin(const char *request_file, struct vial_request **out,

@@ -64,7 +64,10 @@ static json_t *crowds_json(const struct bench *b)
             char name[16];
 
             (void)snprintf(name, sizeof(name), "%u", bench_crowds[k]);
-            (void)json_object_set_new(rates, name, json_real(b->crowd[row][k]));
+            /* null: not measured */
+            (void)json_object_set_new(rates, name,
+                                      b->crowd[row][k] > 0 ? json_real(b->crowd[row][k])
+                                                           : json_null());
         }
         (void)json_array_append_new(
             all,

@@ -90,9 +90,9 @@ static char *take_text(struct unpack *u)
     return NULL;
 }
 
-static void take_list(struct unpack *u, struct strv *out)
+void rules_take_list(struct unpack *u, size_t max, struct strv *out)
 {
-    char **list = unpack_texts(u, LIST_MAX);
+    char **list = unpack_texts(u, max);
 
     for (size_t i = 0; list && list[i]; i++) {
         strv_push(out, list[i]);
@@ -107,7 +107,7 @@ static void unpack_policy(struct unpack *u, struct policy *policy)
 {
     policy->set = unpack_u64(u);
 #define POLICY_NUMBER(name, ...) policy->name = (int64_t)unpack_u64(u);
-#define POLICY_LIST(name, ...)   take_list(u, &policy->name);
+#define POLICY_LIST(name, ...)   rules_take_list(u, LIST_MAX, &policy->name);
 #include "model/policy.def"
 #undef POLICY_NUMBER
 #undef POLICY_LIST
@@ -159,7 +159,7 @@ int rules_unpack(struct unpack *u, struct rules *out)
     r.log = unpack_u32(u);
     r.settings.share_dir = take_text(u);
     r.settings.home = take_text(u);
-    take_list(u, &r.imports);
+    rules_take_list(u, LIST_MAX, &r.imports);
     take_sockets(u, &r);
     unpack_policy(u, &r.settings.policy);
     if (unpack_finished(u) && r.settings.share_dir && r.vessels > 0 &&

@@ -35,6 +35,9 @@ void rules_pack(struct pack *p, const struct settings *settings, uint32_t vessel
 int rules_unpack(struct unpack *u, struct rules *out); /* 0 or -1 */
 void rules_done(struct rules *r);
 
+/* Up to MAX texts, as any message to the keeper has them; U is bad otherwise. */
+void rules_take_list(struct unpack *u, size_t max, struct strv *out);
+
 /* Removes those sockets that are still what they were. */
 void rules_remove_sockets(const struct rules *r);
 

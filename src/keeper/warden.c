@@ -261,27 +261,14 @@ static void zygote_order_done(struct zygote_order *o)
     strv_done(&o->imports);
 }
 
-static void take_list(struct unpack *u, size_t max, struct strv *out)
-{
-    char **list = unpack_texts(u, max);
-
-    for (size_t i = 0; list && list[i]; i++) {
-        strv_push(out, list[i]);
-        free(list[i]);
-    }
-    free(list);
-    if (!strv_ok(out))
-        u->bad = true;
-}
-
 static int read_order(struct warden *w, struct zygote_order *order, struct plan **plan,
                       struct vial_error *err)
 {
     struct unpack *u = &w->request;
 
     order->program = unpack_text(u);
-    take_list(u, NEST_ENV, &order->env);
-    take_list(u, NEST_IMPORTS, &order->imports);
+    rules_take_list(u, NEST_ENV, &order->env);
+    rules_take_list(u, NEST_IMPORTS, &order->imports);
     if (u->bad)
         return fail(err, VIAL_E_VALUE, "the zygote's order is not understood");
     if (!keeper_driver->zygote_open)

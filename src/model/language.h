@@ -50,7 +50,7 @@ int language_table_read(struct language_table *t, const char *text, size_t len,
                         const char *name, struct vial_error *err);
 
 /* The same from an object of languages. */
-int language_table_merge(struct language_table *t, json_t *object, const char *name,
+int language_table_merge(struct language_table *t, json_t *object, const char *where,
                          struct vial_error *err);
 
 /* Hides all that are there now, so that only what comes after is found; or shows

@@ -29,8 +29,11 @@ bool dict_has_versions(const struct api *api)
 {
     struct dict *d = api->PyDict_New();
     uint64_t seen[4] = { 0 };
-    bool good = d && api->PyDict_SetItemString(d, "x", api->none) == 0;
+    bool good;
 
+    if (!d)
+        return false;
+    good = api->PyDict_SetItemString(d, "x", api->none) == 0;
     seen[0] = good ? d->version : 0;
     good = good && api->PyDict_SetItemString(d, "y", api->none) == 0;
     seen[1] = good ? d->version : 0;
@@ -38,8 +41,7 @@ bool dict_has_versions(const struct api *api)
     seen[2] = good ? d->version : 0;
     good = good && api->PyDict_DelItemString(d, "x") == 0;
     seen[3] = good ? d->version : 0;
-    if (d)
-        api->Py_DecRef(d);
+    api->Py_DecRef(d);
     return seen[0] && seen[1] > seen[0] && seen[2] > seen[1] && seen[3] > seen[2];
 }
 
