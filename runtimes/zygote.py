@@ -8,6 +8,7 @@ import sys
 
 MAIN = "/work/main.py"
 started_with = set(sys.modules)
+ahead = set()
 unintroduced = sys.modules["__main__"].__loader__
 # Python looks these up at its end; a word that is known is not written down anew.
 words = [sys.intern(word) for word in (
@@ -35,6 +36,9 @@ def prepare(names):
         import site
         site.USER_BASE = site.USER_SITE = None
         site.getusersitepackages()
+    ahead.update(name.partition(".")[0] for name in set(sys.modules) - started_with)
+    if not ahead:
+        del globals()["is_shadowed"]
     if SEEDED.isdisjoint(sys.modules):
         del globals()["hatched"]
     for _ in range(9):
@@ -46,6 +50,12 @@ def prepare(names):
     if not names and "gc" not in started_with:
         del sys.modules["gc"]
     return " ".join(missing).encode()
+
+
+def is_shadowed():
+    """In the child, whose files are there: whether one of them has the name of a module
+    that was imported ahead, which the program would get in its place."""
+    return any(name.partition(".")[0] in ahead for name in os.listdir("/work"))
 
 
 def find_kept(gc):

@@ -18,8 +18,9 @@
 #include "base/owner.h"
 
 #define MOUNT    "/sys/fs/cgroup"
-#define FIRST_NS 20000     /* the last of a group may need a moment to be gone */
-#define LAST_NS  (1 << 29) /* and is given a second in all */
+#define FIRST_NS 20000     /* the last of a group may need a moment to be gone, */
+#define LAST_NS  (1 << 24) /* and is looked after so often at least, */
+#define TRIES    2000      /* half a minute in all */
 
 struct limit {
     const char *file, *value;
@@ -162,10 +163,12 @@ static void remove_one(int base_fd, const char *name)
 {
     struct timespec pause = { .tv_nsec = FIRST_NS };
 
-    while (unlinkat(base_fd, name, AT_REMOVEDIR) < 0 && errno == EBUSY &&
-           pause.tv_nsec < LAST_NS) {
+    for (int i = 0; i < TRIES; i++) {
+        if (unlinkat(base_fd, name, AT_REMOVEDIR) == 0 || errno != EBUSY)
+            return;
         (void)nanosleep(&pause, NULL);
-        pause.tv_nsec *= 2;
+        if (pause.tv_nsec < LAST_NS)
+            pause.tv_nsec *= 2;
     }
 }
 

@@ -305,6 +305,7 @@ int python_open(struct python *py, const char *settings)
     modules_note(&py->modules, &py->api, last_module(py), function(py, "kept"));
     py->libraries = libraries();
     py->draws = function(py, "hatched") != NULL; /* or nothing here does */
+    py->ahead = function(py, "is_shadowed") != NULL;
     py->magic = py->api.PyImport_GetMagicNumber();
     if (on_exit(leave_now, py) != 0)
         give_up(py);
@@ -405,6 +406,15 @@ void python_begin(struct python *py, const struct exec_message *m)
     modules_begin(&py->modules, &py->api);
 }
 
+bool python_is_shadowed(struct python *py)
+{
+    void *answer = py->ahead ? ask(py, "is_shadowed", NULL, NULL, NULL) : NULL;
+    bool shadowed = answer && py->api.PyObject_IsTrue(answer) == 1;
+
+    drop(py, answer);
+    return shadowed;
+}
+
 /* Python can run a compiled file, a directory or an archive too; that is left to
  * it. */
 static bool is_source(const struct python *py, FILE *file)
@@ -452,8 +462,9 @@ static void call_of_module(const struct python *py, const char *module,
     void *called = object ? py->api.PyObject_GetAttrString(object, name) : NULL;
     void *result = called ? py->api.PyObject_CallFunctionObjArgs(called, NULL) : NULL;
 
-    if (object && !result)
+    if (called && !result)
         py->api.PyErr_WriteUnraisable(object);
+    py->api.PyErr_Clear(); /* of what is not there python speaks itself, if it does */
     drop(py, called);
     drop(py, result);
 }

@@ -35,6 +35,7 @@ struct python {
     int held;                     /* what PyGILState_Ensure gave */
     pid_t farewell;               /* who may say its end before it is gone, or 0 */
     bool draws;                   /* a child must be made unlike its siblings */
+    bool ahead;                   /* modules were imported */
     long magic;                   /* what compiled files begin with */
     unsigned long long libraries; /* that were ever loaded before a child */
     char missing[1024];           /* modules that could not be imported */
@@ -48,6 +49,8 @@ void python_hatched(struct python *py); /* in the child: made unlike its sibling
 
 /* Arguments, environment and stdin become those of M. */
 void python_begin(struct python *py, const struct exec_message *m);
+/* Whether the program's files stand for modules that are here already. */
+bool python_is_shadowed(struct python *py);
 /* Runs the program and ends the process. Returns only when this cannot be done
  * here: then the caller goes on as python itself would. */
 void python_run(struct python *py, const char *path, FILE *file);

@@ -146,6 +146,16 @@ static void take_place(const struct exec_message *m, const int *fds, size_t coun
     (void)close(fds[last]);
 }
 
+/* With what it was given and nothing else: as a vessel does that did not wait. What
+ * python ignores, it would find ignored. */
+static _Noreturn void start_over(const struct exec_message *m)
+{
+    (void)signal(SIGPIPE, SIG_DFL);
+    (void)signal(SIGXFSZ, SIG_DFL);
+    (void)execvpe(m->argv[0], m->argv, m->env);
+    _exit(127);
+}
+
 /* In the child: the guest sends what to run. */
 static void become_program(struct python *py, uint8_t *bytes)
 {
@@ -160,10 +170,12 @@ static void become_program(struct python *py, uint8_t *bytes)
         _exit(127);
     take_place(&m, fds, count);
     python_begin(py, &m);
-    exec_done(&m);
     /* Its files are there when the guest says so. */
     if (receive(ZYGOTE_FD, bytes, ZYGOTE_MAX, fds, &count) <= 0)
         _exit(127);
+    if (python_is_shadowed(py))
+        start_over(&m);
+    exec_done(&m);
     (void)close(ZYGOTE_FD);
 }
 

@@ -113,9 +113,11 @@ class Host:
         self.shm = self.libc.shmget(0x5B5B5B, 4096, 0o1666)
         self.msg = self.libc.msgget(0x5B5B5B, 0o1666)
         self.mqueue = ctypes.create_string_buffer(b"/" + self.canary.encode())
+        small = (ctypes.c_long * 8)(0, 1, 1)  # a user's queues have few bytes in all
         mask = os.umask(0)  # anyone may open it who can find it
-        self.libc.mq_open(self.mqueue, os.O_CREAT | os.O_RDWR, 0o666, None)
+        queue = self.libc.mq_open(self.mqueue, os.O_CREAT | os.O_RDWR, 0o666, small)
         os.umask(mask)
+        assert queue >= 0, os.strerror(ctypes.get_errno())
         self.before = self.picture()
 
     def plant(self):

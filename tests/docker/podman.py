@@ -121,7 +121,7 @@ class Podman:
             self.service = subprocess.Popen(
                 [*TOGETHER, *self.command, "system", "service", "--time=0", self.address],
                 env=self.env, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                start_new_session=True)
+                cwd=self.run, start_new_session=True)  # where conmon notes what it killed
         return None if wait_for(self.answers) else "podman's service does not answer"
 
     def stop(self):

@@ -23,7 +23,7 @@ def engine():
 
 def run(engine, code, **fields):
     for _ in range(200):
-        r = engine.run(dict(PYTHON, code=code, **fields))
+        r = engine.run(dict(PYTHON, code=code) | fields)
         assert r["verdict"] == "ok", r
         if r["start"] == "warm":
             return r["stdout"]
@@ -152,6 +152,18 @@ def seen_of_others(engine, path):
 def test_a_run_does_not_see_who_else_starts_python(engine):
     """Landlock has no say in what is watched."""
     assert seen_of_others(engine, b"/proc/self/exe") == "False\n"
+
+
+def test_a_file_of_the_programs_own_stands_before_a_module_that_is_there(engine):
+    """As it does in a python that has just been started."""
+    code = ("import os, random, sys, uuid\nprint(random.mine, uuid.mine, sys.argv, "
+            "sys.stdin.read(), os.environ['A'], os.getpid())\n"
+            "import signal\nprint(signal.getsignal(signal.SIGPIPE))")
+    request = dict(PYTHON, code=code, args=["x"], env={"A": "b"}, stdin="in",
+                   files=[{"path": "random.py", "content": "mine = 1"},
+                          {"path": "uuid/__init__.py", "content": "mine = 2"}])
+    with binding.Engine() as cold:
+        assert cold.run(request)["stdout"] == run(engine, **request)
 
 
 def test_a_module_that_is_missing_is_left_out():

@@ -1,83 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "driver/native/native.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <linux/capability.h>
 #include <linux/sched.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/auto.h"
 #include "base/fail.h"
 #include "base/path.h"
 #include "base/sys.h"
-#include "driver/meter.h"
-#include "driver/native/cgroup.h"
 #include "driver/native/confine.h"
+#include "driver/native/course.h"
 #include "driver/native/idmap.h"
-#include "driver/native/janitor.h"
 #include "driver/native/launch.h"
 #include "driver/native/mounts.h"
-#include "driver/native/remains.h"
-#include "driver/native/root.h"
 #include "driver/native/seccomp.h"
-#include "driver/native/supplies.h"
 #include "driver/native/tier.h"
+#include "driver/native/vessel.h"
 #include "driver/native/zygote.h"
 #include "wire/weaken.h"
 
-#define NET_SLOT      2    /* where the twin leaves its network namespace */
-#define JOIN_SLOT     4    /* where descriptors of cgroups come in */
-#define SWEEP_A_FEW   8    /* foreign cgroups looked at on the way of an open */
-#define CLOSE_WAIT_MS 2000 /* for the kernel to empty a killed pid namespace */
-
-#define STEPS      1024                /* of a script, without a caller's mounts */
-#define ROOMY      (INT64_C(16) << 20) /* memory no child fills before its exec */
-#define TEXT_BYTES (256 << 10)
-#define LIGHT      (INT64_C(64) << 20) /* memory that may be given back a little later */
-
-#define CAP(name) (UINT64_C(1) << CAP_##name)
-/* What the guest needs to start and end programs of another user. */
-#define GUEST_CAPS                                                                     \
-    (CAP(SETUID) | CAP(SETGID) | CAP(SETPCAP) | CAP(KILL) | CAP(SYS_PTRACE))
-
-struct native {
-    struct vessel vessel;
-    struct cgroup cgroup;
-    struct janitor janitor;
-    struct supplies *supplies; /* or NULL */
-    pid_t pid;                 /* 0: none, or reaped */
-    struct meter meter;        /* where there is no cgroup */
-    int remains_fd;
-    bool killed;
-    bool only_ours; /* nothing of the caller's is mounted in it */
-    bool is_light;  /* little memory can be in its file systems */
-};
-
-static struct native *native_of(struct vessel *vessel)
-{
-    return (struct native *)vessel;
-}
+#define SWEEP_A_FEW 8 /* foreign cgroups looked at on the way of an open */
 
 struct space {
     const char *layer;
     uint64_t flag;
 };
-
-/* The network namespace takes as long as the others and the mounts together: the
- * child's twin makes it meanwhile, or, where it can have none, the child itself, while
- * the parent gets ready. The cgroup namespace is made by the child as well, once it is
- * in its cgroup. */
-#define OF_THE_CHILD CLONE_NEWNET
 
 static const struct space spaces[] = {
     { "user", CLONE_NEWUSER }, { "pid", CLONE_NEWPID }, { "mount", CLONE_NEWNS },
@@ -107,38 +57,6 @@ static int check_plan(const struct plan *plan, struct vial_error *err)
     return mounts_check(plan, err);
 }
 
-/* A link where we mount would be followed by programs, if not by us: such a
- * root is refused outright. */
-static int judge_rootfs(const char *dir, struct root_options *o, struct vial_error *err)
-{
-    static const char *const ours[] = { "proc", "dev", "sys", "tmp",      "work",
-                                        "etc",  "var", "run", "workspace" };
-    auto_fd int fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    struct stat st;
-
-    if (fd < 0 || fstat(fd, &st) < 0) {
-        (void)fail_sys(err, "open rootfs '%s'", dir);
-        return fail_as(err, VIAL_E_MOUNT);
-    }
-    o->rootfs_dev = st.st_dev;
-    o->rootfs_ino = st.st_ino;
-    for (size_t i = 0; i < sizeof(ours) / sizeof(*ours); i++) {
-        if (fstatat(fd, ours[i], &st, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISDIR(st.st_mode))
-            return fail(err, VIAL_E_MOUNT, "rootfs '%s': '/%s' is not a directory", dir,
-                        ours[i]);
-    }
-    return 0;
-}
-
-/* v1: the child moves itself, by descriptors that come while it builds its root;
- * "0" is whoever writes, and moving oneself needs no lock over all others. */
-static void add_joining(struct script *s, const struct cgroup *c)
-{
-    for (size_t i = 0; i < CGROUP_DIRS && c->kind == CGROUP_V1; i++)
-        script_path(s, OP_WRITE_FD, "0", NULL, 0)->fd =
-            SCRIPT_SLOT + JOIN_SLOT + (int)i;
-}
-
 /* Where a directory is missing its number is filled with a neighbour's: joining
  * twice is joining once. */
 static int send_joining(const struct launch *l, const struct cgroup *c,
@@ -151,156 +69,6 @@ static int send_joining(const struct launch *l, const struct cgroup *c,
     if (c->kind != CGROUP_V1 || fds[0] < 0) /* born in it, or not allowed to make any */
         return launch_send(l, NULL, 0, err);
     return launch_send(l, fds, CGROUP_DIRS, err);
-}
-
-/* Nobody waits for a vessel that is made ahead, and a twin is one process more. */
-static bool has_twin(const struct script *s)
-{
-    return RAW_SHARES && s->sharing && !s->unhurried && !weaken("net");
-}
-
-static void add_network(struct script *s)
-{
-    if (weaken("net"))
-        return;
-    if (has_twin(s))
-        script_add(s, OP_SPLIT)->x = 2;
-    script_add(s, OP_UNSHARE)->x = OF_THE_CHILD;
-    script_add(s, OP_LOOPBACK)->slot = has_twin(s) ? NET_SLOT : 0;
-}
-
-static void add_meeting(struct script *s)
-{
-    struct step *enter = NULL;
-
-    if (!has_twin(s))
-        return;
-    script_add(s, OP_MEET);
-    enter = script_add(s, OP_ENTER);
-    enter->fd = SCRIPT_SLOT + NET_SLOT;
-    enter->x = CLONE_NEWNET;
-}
-
-/* What the child can do while it does not know the rest yet. */
-static void add_beginning(struct script *s, const struct launch *l, int leash_fd)
-{
-    /* Its copy of our end would keep it waiting for us after our death, and its copy
-     * of the leash the janitor. */
-    script_add(s, OP_CLOSE)->fd = l->control[0];
-    script_add(s, OP_LEASH)->fd = leash_fd;
-    add_network(s);
-    script_add(s, OP_WAIT)->x = ROOT_MOUNT_SLOT;
-}
-
-static void add_start(struct script *s, const struct plan *plan, bool privileged)
-{
-    struct step *ids = script_add(s, OP_SET_IDS);
-
-    ids->x = ids->y = privileged ? 0 : IDMAP_PROGRAM;
-    ids->flags = privileged ? 0 : STEP_KEEP_GROUPS;
-    /* It is the calling thread's death that counts, so only the main thread's,
-     * which lives as long as the process, will do. */
-    if (syscall(SYS_gettid) == getpid())
-        script_add(s, OP_PDEATH);
-    if (!privileged)
-        mounts_add_steps(s, plan);
-}
-
-/* The twin takes down the old root, for which the kernel waits for all processors,
- * while the child goes on with what needs no room made. */
-static void add_farewell(struct script *s, const struct root_options *o)
-{
-    struct step *split = NULL;
-    size_t first = 0;
-
-    if (has_twin(s))
-        split = script_add(s, OP_SPLIT);
-    first = s->count;
-    root_detach(s, o);
-    if (split)
-        split->x = s->count - first;
-}
-
-static void add_sealing(struct script *s, const struct plan *plan,
-                        const struct root_options *o)
-{
-    if (!weaken("cgroupns"))
-        script_path(s, OP_UNSHARE, NULL, NULL, CLONE_NEWCGROUP);
-    add_farewell(s, o);
-    if (!weaken("uts"))
-        script_path(s, OP_HOSTNAME, plan->hostname, NULL, 0);
-    script_add(s, OP_KEYRING)->flags = STEP_OPTIONAL;
-    root_mask(s, o);
-    add_meeting(s);
-    root_seal(s, o); /* before a mount could lie over what it masks with */
-    root_attach_mounts(s, plan, o);
-}
-
-static void add_end(struct script *s, const struct launch *l)
-{
-    /* What the programs shall not have, the guest must not have either. */
-    if (!weaken("caps") && !weaken("no_new_privs"))
-        script_add(s, OP_BOUND)->x = l->privileged ? GUEST_CAPS : 0;
-    script_add(s, OP_STREAM)->fd = l->stream[1];
-    script_add(s, OP_EXEC)->fd = l->exec_fd;
-#ifdef VIAL_WEAKEN
-    if (getenv("VIAL_TEST_WEAKEN")) /* NOLINT(concurrency-mt-unsafe) */
-        s->steps[s->count - 1].x = (uint64_t)(uintptr_t)environ;
-#endif
-}
-
-static struct root_options options_of_root(void)
-{
-    uint32_t id = weaken("uid") ? 0 : IDMAP_PROGRAM;
-
-    return (struct root_options){ .uid = id,
-                                  .gid = id,
-                                  .shows = host_shows,
-                                  .weak_overlay = weaken("overlay"),
-                                  .weak_ro = weaken("ro"),
-                                  .weak_pid = weaken("pid"),
-                                  .weak_dev = weaken("dev"),
-                                  .weak_disk = weaken("disk"),
-                                  .weak_root = weaken("root"),
-                                  .weak_net = weaken("net"),
-                                  .weak_procmask = weaken("procmask"),
-                                  .weak_user = weaken("user"),
-                                  .weak_nosuid = weaken("nosuid"),
-                                  .weak_work = weaken("work"),
-                                  .weak_shm = weaken("shm") };
-}
-
-/* Up to the next word of ours, which comes when the rest is written. */
-static int write_root(struct script *s, const struct plan *plan, const struct launch *l,
-                      struct vial_error *err)
-{
-    auto_host struct host host = { 0 };
-    struct root_options o = options_of_root();
-
-    if (s->whole)
-        return 0;
-    if (plan->rootfs ? judge_rootfs(plan->rootfs, &o, err) < 0
-                     : host_read(&host, err) < 0)
-        return -1;
-    add_start(s, plan, l->privileged);
-    root_build(s, &host, plan, &o);
-    script_add(s, OP_WAIT)->x = JOIN_SLOT;
-    return s->failed ? fail_memory(err) : 0;
-}
-
-/* While the child builds its root. */
-static int write_rest(struct script *s, const struct plan *plan, const struct cgroup *c,
-                      const struct launch *l, struct vial_error *err)
-{
-    struct root_options o = options_of_root();
-
-    if (s->whole)
-        return 0;
-    add_joining(s, c);
-    add_sealing(s, plan, &o);
-    add_end(s, l);
-    s->whole = !s->failed;
-    return s->failed ? fail_memory(err) : 0;
 }
 
 static void add_layers(struct native *n, const struct launch *l)
@@ -398,7 +166,7 @@ static int join(struct native *n, const struct plan *plan, struct script *s,
     /* v2 has it since before the child, who was born in it. */
     if (!is_v2(n) && have_cgroup(n, plan, l->pidfd, err) < 0)
         return -1;
-    if (write_rest(s, plan, &n->cgroup, l, err) < 0)
+    if (course_rest(s, plan, &n->cgroup, l, err) < 0)
         return -1;
     return send_joining(l, &n->cgroup, err);
 }
@@ -416,29 +184,12 @@ static void take_launch(struct native *n, struct launch *l)
     add_layers(n, l);
 }
 
-/* A step per directory on the way to a mount's target, with its path as text. A child
- * that ran out of its vessel's memory would take all with it that live in its own. */
-static struct script *make_script(const struct plan *plan)
-{
-    int64_t limit = plan->limits.memory_bytes;
-    size_t steps = STEPS;
-    size_t text = TEXT_BYTES;
-
-    for (size_t i = 0; i < plan->mount_count; i++) {
-        size_t len = strlen(plan->mounts[i].target);
-
-        steps += len + 4;
-        text += len * len + 4;
-    }
-    return script_new(steps, text, !limit || limit >= ROOMY);
-}
-
 static struct script *have_script(const struct native *n, const struct plan *plan)
 {
     struct script *kept =
         n->supplies && n->only_ours ? scripts_take(&n->supplies->scripts, plan) : NULL;
 
-    return kept ? kept : make_script(plan);
+    return kept ? kept : course_new(plan);
 }
 
 static int begin(struct native *n, const struct plan *plan, struct script *script,
@@ -460,8 +211,8 @@ static int begin(struct native *n, const struct plan *plan, struct script *scrip
         script_rebind(script, &(struct script_fds){ l->control[0], n->janitor.leash_fd,
                                                     l->stream[1], l->exec_fd });
     else
-        add_beginning(script, l, n->janitor.leash_fd);
-    return launch_begin(l, script, wanted_spaces() & ~(uint64_t)OF_THE_CHILD, into_fd,
+        course_begin(script, l, n->janitor.leash_fd);
+    return launch_begin(l, script, wanted_spaces() & ~(uint64_t)COURSE_SPACES, into_fd,
                         err);
 }
 
@@ -493,7 +244,7 @@ static int set_up(struct native *n, const struct plan *plan, int guest_fd,
     launch.privileged = privileged;
 
     failed = begin(n, plan, script, &launch, guest_fd, err) < 0 ||
-             write_root(script, plan, &launch, err) < 0 ||
+             course_root(script, plan, &launch, err) < 0 ||
              launch_settle(&launch, script, plan, err) < 0 ||
              launch_copy(&launch, guest_fd, err) < 0 ||
              join(n, plan, script, &launch, err) < 0 ||
@@ -513,111 +264,6 @@ static int set_up(struct native *n, const struct plan *plan, int guest_fd,
     n->vessel.limits_by = limits_by(&n->cgroup);
     take_launch(n, &launch);
     return strv_ok(&n->vessel.layers) ? 0 : fail_memory(err);
-}
-
-static void kill_vessel(struct vessel *vessel)
-{
-    struct native *n = native_of(vessel);
-
-    if (vessel->death_fd < 0)
-        return;
-    if (n->cgroup.kind == CGROUP_NONE && n->pid > 0 && !n->killed)
-        meter_look(&n->meter, n->pid); /* what dies with it is counted by nobody */
-    if (n->only_ours && n->remains_fd < 0 && !n->killed)
-        n->remains_fd = remains_take(vessel->death_fd);
-    n->killed = true;
-    (void)sys_pidfd_kill(vessel->death_fd, SIGKILL);
-}
-
-static double ms_of(const struct timeval *t)
-{
-    return (double)t->tv_sec * 1000.0 + (double)t->tv_usec / 1000.0;
-}
-
-/* A killed pid namespace empties itself; its first process can be reaped once
- * the last of the others is gone. */
-static void reap(struct native *n)
-{
-    struct pollfd dead = { .fd = n->vessel.death_fd, .events = POLLIN };
-    struct rusage used = { 0 };
-    siginfo_t info;
-
-    if (n->pid <= 0 || poll(&dead, 1, CLOSE_WAIT_MS) != 1 ||
-        syscall(SYS_waitid, P_PIDFD, n->vessel.death_fd, &info,
-                WEXITED | WNOHANG | __WALL, &used) < 0)
-        return;
-    n->pid = 0;
-    meter_add(&n->meter, ms_of(&used.ru_utime), ms_of(&used.ru_stime));
-}
-
-static void usage_of(struct vessel *vessel, struct vessel_usage *out)
-{
-    struct native *n = native_of(vessel);
-
-    *out = (struct vessel_usage){ 0 };
-    if (n->cgroup.kind != CGROUP_NONE) {
-        cgroup_read(&n->cgroup, out);
-        n->is_light =
-            out->usage.memory_peak_bytes > 0 && out->usage.memory_peak_bytes <= LIGHT;
-        cgroup_joined(&n->cgroup); /* whoever wanted to is in it by now */
-    } else {
-        if (n->killed)
-            reap(n);
-        else if (n->pid > 0)
-            meter_look(&n->meter, n->pid);
-        meter_report(&n->meter, out);
-    }
-    /* Nothing but its own loopback exists in there. */
-    out->net_counted = true;
-}
-
-static void spent_of(struct vessel *vessel, struct vessel_usage *out)
-{
-    struct native *n = native_of(vessel);
-
-    if (n->cgroup.kind != CGROUP_V1) {
-        usage_of(vessel, out);
-        return;
-    }
-    *out = (struct vessel_usage){ 0 };
-    cgroup_v1_read_times(&n->cgroup, out);
-    cgroup_joined(&n->cgroup);
-}
-
-/* What cannot be removed yet is the janitor's to wait for: someone who is stuck in the
- * kernel, or on the way out. */
-static void leave_cgroup(struct native *n)
-{
-    bool gone = cgroup_unlink(&n->cgroup) && n->pid == 0;
-
-    if (!gone && n->cgroup.kind != CGROUP_NONE && n->janitor.leash_fd < 0)
-        janitor_start(&n->janitor, &n->cgroup, n->vessel.death_fd);
-    cgroup_close(&n->cgroup);
-    if (gone)
-        janitor_call_off(&n->janitor); /* it ends while we close the rest */
-    else
-        janitor_release(&n->janitor);
-}
-
-static void close_vessel(struct vessel *vessel)
-{
-    struct native *n = native_of(vessel);
-
-    kill_vessel(vessel);
-    reap(n);
-    if (n->is_light && !n->supplies)
-        remains_leave(&n->remains_fd);
-    auto_fd_(&n->remains_fd);
-    leave_cgroup(n);
-    auto_fd_(&vessel->stream_fd);
-    auto_fd_(&vessel->death_fd);
-    auto_fd_(&vessel->event_fd);
-    auto_fd_(&vessel->layer_fd);
-    auto_fd_(&vessel->merged_fd);
-    jail_done(&vessel->jail);
-    strv_done(&vessel->layers);
-    janitor_dismiss(&n->janitor);
-    free(n);
 }
 
 static int open_supplied(struct supplies *supplies, const struct plan *plan,
@@ -649,7 +295,7 @@ static int open_supplied(struct supplies *supplies, const struct plan *plan,
     n->meter.memory_limit = plan->limits.memory_bytes;
     sys_make_id('v', n->vessel.id);
     if (set_up(n, plan, guest_fd, &refused, &why) < 0) {
-        close_vessel(&n->vessel);
+        native_close(&n->vessel);
         /* Named by its level; whoever requires more refuses it. */
         if (refused && native_landlock_abi() > 0)
             return tier_open(plan, guest_fd, out, err);
@@ -725,7 +371,7 @@ static int limit_vessel(struct vessel *vessel, const struct limits *limits,
 static void kill_any(struct vessel *vessel)
 {
     if (vessel->driver == &driver_native)
-        kill_vessel(vessel);
+        native_kill(vessel);
     else
         vessel->driver->kill(vessel);
 }
@@ -733,7 +379,7 @@ static void kill_any(struct vessel *vessel)
 static void usage_of_any(struct vessel *vessel, struct vessel_usage *out)
 {
     if (vessel->driver == &driver_native)
-        usage_of(vessel, out);
+        native_usage(vessel, out);
     else
         vessel->driver->usage(vessel, out);
 }
@@ -741,7 +387,7 @@ static void usage_of_any(struct vessel *vessel, struct vessel_usage *out)
 static void spent_of_any(struct vessel *vessel, struct vessel_usage *out)
 {
     if (vessel->driver == &driver_native)
-        spent_of(vessel, out);
+        native_spent(vessel, out);
     else
         vessel->driver->usage(vessel, out);
 }
@@ -749,7 +395,7 @@ static void spent_of_any(struct vessel *vessel, struct vessel_usage *out)
 static void close_any(struct vessel *vessel)
 {
     if (vessel->driver == &driver_native)
-        close_vessel(vessel);
+        native_close(vessel);
     else
         vessel->driver->close(vessel);
 }

@@ -12,6 +12,7 @@
  *   launch    clone, maps, exec              mounts   what the caller shows
  *   cgroup*   limits and counters            sweep    what dead owners left
  *   profile, compile, seccomp: filters       fixes    what a person can do
+ *   course    writes the child's script      ending   counts, kills, closes
  *   supplies  what is made once for many: scripts, the guest, a janitor
  */
 

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/sys.h"
+#include "driver/native/remains.h"
+#include "driver/native/vessel.h"
+
+#define CLOSE_WAIT_MS 2000 /* for the kernel to empty a killed pid namespace */
+#define LIGHT         (INT64_C(64) << 20) /* memory that may be given back a little later */
+
+void native_kill(struct vessel *vessel)
+{
+    struct native *n = native_of(vessel);
+
+    if (vessel->death_fd < 0)
+        return;
+    if (n->cgroup.kind == CGROUP_NONE && n->pid > 0 && !n->killed)
+        meter_look(&n->meter, n->pid); /* what dies with it is counted by nobody */
+    if (n->only_ours && n->remains_fd < 0 && !n->killed)
+        n->remains_fd = remains_take(vessel->death_fd);
+    n->killed = true;
+    (void)sys_pidfd_kill(vessel->death_fd, SIGKILL);
+}
+
+static double ms_of(const struct timeval *t)
+{
+    return (double)t->tv_sec * 1000.0 + (double)t->tv_usec / 1000.0;
+}
+
+/* A killed pid namespace empties itself; its first process can be reaped once
+ * the last of the others is gone. */
+static void reap(struct native *n)
+{
+    struct pollfd dead = { .fd = n->vessel.death_fd, .events = POLLIN };
+    struct rusage used = { 0 };
+    siginfo_t info;
+
+    if (n->pid <= 0 || poll(&dead, 1, CLOSE_WAIT_MS) != 1 ||
+        syscall(SYS_waitid, P_PIDFD, n->vessel.death_fd, &info,
+                WEXITED | WNOHANG | __WALL, &used) < 0)
+        return;
+    n->pid = 0;
+    meter_add(&n->meter, ms_of(&used.ru_utime), ms_of(&used.ru_stime));
+}
+
+void native_usage(struct vessel *vessel, struct vessel_usage *out)
+{
+    struct native *n = native_of(vessel);
+
+    *out = (struct vessel_usage){ 0 };
+    if (n->cgroup.kind != CGROUP_NONE) {
+        cgroup_read(&n->cgroup, out);
+        n->is_light =
+            out->usage.memory_peak_bytes > 0 && out->usage.memory_peak_bytes <= LIGHT;
+        cgroup_joined(&n->cgroup); /* whoever wanted to is in it by now */
+    } else {
+        if (n->killed)
+            reap(n);
+        else if (n->pid > 0)
+            meter_look(&n->meter, n->pid);
+        meter_report(&n->meter, out);
+    }
+    /* Nothing but its own loopback exists in there. */
+    out->net_counted = true;
+}
+
+void native_spent(struct vessel *vessel, struct vessel_usage *out)
+{
+    struct native *n = native_of(vessel);
+
+    if (n->cgroup.kind != CGROUP_V1) {
+        native_usage(vessel, out);
+        return;
+    }
+    *out = (struct vessel_usage){ 0 };
+    cgroup_v1_read_times(&n->cgroup, out);
+    cgroup_joined(&n->cgroup);
+}
+
+/* What cannot be removed yet is the janitor's to wait for: someone who is stuck in the
+ * kernel, or on the way out. */
+static void leave_cgroup(struct native *n)
+{
+    bool gone = cgroup_unlink(&n->cgroup) && n->pid == 0;
+
+    if (!gone && n->cgroup.kind != CGROUP_NONE && n->janitor.leash_fd < 0)
+        janitor_start(&n->janitor, &n->cgroup, n->vessel.death_fd);
+    cgroup_close(&n->cgroup);
+    if (gone)
+        janitor_call_off(&n->janitor); /* it ends while we close the rest */
+    else
+        janitor_release(&n->janitor);
+}
+
+void native_close(struct vessel *vessel)
+{
+    struct native *n = native_of(vessel);
+
+    native_kill(vessel);
+    reap(n);
+    if (n->is_light && !n->supplies)
+        remains_leave(&n->remains_fd);
+    auto_fd_(&n->remains_fd);
+    leave_cgroup(n);
+    auto_fd_(&vessel->stream_fd);
+    auto_fd_(&vessel->death_fd);
+    auto_fd_(&vessel->event_fd);
+    auto_fd_(&vessel->layer_fd);
+    auto_fd_(&vessel->merged_fd);
+    jail_done(&vessel->jail);
+    strv_done(&vessel->layers);
+    janitor_dismiss(&n->janitor);
+    free(n);
+}
