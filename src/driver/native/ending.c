@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -41,10 +42,15 @@ static void reap(struct native *n)
     struct pollfd dead = { .fd = n->vessel.death_fd, .events = POLLIN };
     struct rusage used = { 0 };
     siginfo_t info;
+    int rc = 0;
 
-    if (n->pid <= 0 || poll(&dead, 1, CLOSE_WAIT_MS) != 1 ||
-        syscall(SYS_waitid, P_PIDFD, n->vessel.death_fd, &info,
-                WEXITED | WNOHANG | __WALL, &used) < 0)
+    if (n->pid <= 0)
+        return;
+    do
+        rc = poll(&dead, 1, CLOSE_WAIT_MS);
+    while (rc < 0 && errno == EINTR);
+    if (rc != 1 || syscall(SYS_waitid, P_PIDFD, n->vessel.death_fd, &info,
+                           WEXITED | WNOHANG | __WALL, &used) < 0)
         return;
     n->pid = 0;
     meter_add(&n->meter, ms_of(&used.ru_utime), ms_of(&used.ru_stime));
