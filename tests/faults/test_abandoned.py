@@ -98,18 +98,21 @@ def named(ids):
 
 def test_what_a_pid_namespace_left_as_a_whole_is_removed_from_outside():
     """Its janitor is stopped first, as one is that the kernel kills before it ran."""
+    clean = {"PATH": os.environ["PATH"]}
     outer = subprocess.Popen(["unshare", "--pid", "--fork", "--mount-proc", VIAL, "run",
                               "--driver", "native", "sh", "echo up; sleep 60"],
-                             stdout=subprocess.PIPE)
+                             stdout=subprocess.PIPE, env=clean)
     assert outer.stdout.readline() == b"up\n"
     owner, = children(outer.pid)
     space = os.stat("/proc/%d/ns/pid" % owner).st_ino
     janitor, = called("vial-janitor", children(owner))
-    assert subprocess.run([VIAL, "cleanup"], stdout=subprocess.DEVNULL).returncode == 0
+    assert subprocess.run([VIAL, "cleanup"], stdout=subprocess.DEVNULL,
+                          env=clean).returncode == 0
     assert children(owner) and named(space)
     os.kill(janitor, signal.SIGSTOP)
     os.kill(owner, signal.SIGKILL)
     outer.wait()
     assert named(space)
-    assert subprocess.run([VIAL, "cleanup"], stdout=subprocess.DEVNULL).returncode == 0
+    assert subprocess.run([VIAL, "cleanup"], stdout=subprocess.DEVNULL,
+                          env=clean).returncode == 0
     assert not named(space)
