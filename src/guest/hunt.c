@@ -104,6 +104,7 @@ static bool list_children(pid_t pid, char *list, size_t *len)
     DIR *dir;
 
     *len = 0;
+    list[0] = 0; /* of one that is gone no thread is listed */
     tree_path(path, pid, "task");
     dir = opendir(path);
     if (!dir)
