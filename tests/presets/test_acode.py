@@ -174,3 +174,45 @@ def test_the_tools_are_the_commands(mcp, repo):
     assert answer.json["container_id"].startswith("v-")
     assert isinstance(client("sandbox_list").json["sandboxes"], list)
     assert client("sandbox_cleanup").json["removed"] >= 0
+
+
+# Sandbox Interface (FR-020-01 to FR-020-15)
+
+
+# Container Lifecycle (FR-020-16 to FR-020-35)
+
+
+# Mount Configuration (FR-020-36 to FR-020-50)
+
+
+# Resource Limits (FR-020-51 to FR-020-65)
+
+
+# Network Policy (FR-020-66 to FR-020-80)
+
+
+# Image Management (FR-020-81 to FR-020-95)
+
+
+# Output Capture (FR-020-96 to FR-020-105)
+
+
+# Performance (NFR-020-01 to NFR-020-12)
+
+
+# Reliability (NFR-020-13 to NFR-020-24)
+
+
+# Security (NFR-020-25 to NFR-020-38)
+
+
+# Maintainability (NFR-020-39 to NFR-020-48)
+
+
+# Observability (NFR-020-49 to NFR-020-60)
+
+
+# User Manual: configuration and commands
+
+
+# Failure Modes and Error Codes
