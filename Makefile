@@ -39,7 +39,7 @@ coverage: deps ## line coverage of the unit tests
 install: build ## install below PREFIX (default /usr/local); DESTDIR is honoured
 	@tools/install $(B) $(PREFIX)
 
-requirements: build ## which requirement has a passing test
+requirements: build ## which requirement has a passing test, and what the durations were
 	@tools/requirements $(B)
 
 clean: ## remove what was built

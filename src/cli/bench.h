@@ -22,6 +22,7 @@
 
 #define BENCH_ARGS      160
 #define BENCH_WALLS     "{walls}" /* among arguments: what bench_walls says */
+#define BENCH_IMAGE     "python:3.11-slim"
 #define BENCH_FILTER_FD 9         /* where a process finds the filter */
 
 enum bench_kind {
@@ -109,5 +110,9 @@ int bench_print(json_t *result);
 /* bench_session.c: an open session beside bare programs and pipes. */
 int bench_session(size_t rounds, json_t **out, struct vial_error *err);
 int bench_print_session(const json_t *result);
+
+/* bench_promises.c: the durations that the presets' documents promise. */
+int bench_promises(size_t rounds, json_t **out, struct vial_error *err);
+int bench_print_promises(const json_t *result);
 
 #endif

@@ -202,10 +202,8 @@ void bench_crowd(struct bench *b, double seconds)
 /* A container that idles, for `docker exec`. */
 static void start_container(struct bench *b)
 {
-    const char *const argv[] = {
-        "docker",           "run",   "-d",   "--rm", "--network", "none",
-        "python:3.11-slim", "sleep", "3600", NULL
-    };
+    const char *const argv[] = { "docker", "run",       "-d",    "--rm", "--network",
+                                 "none",   BENCH_IMAGE, "sleep", "3600", NULL };
     char *program = path_find_program("docker", PATH_SEARCH);
     int ends[2] = { -1, -1 };
     pid_t pid = 0;
@@ -286,7 +284,7 @@ static int prepare_way(struct bench *b, size_t i, struct vial_error *err)
         (void)snprintf(m->absent, sizeof(m->absent), "%.150s", b->not_same.message);
     else if (way->container && !b->container[0])
         (void)snprintf(m->absent, sizeof(m->absent),
-                       "no container engine with python:3.11-slim");
+                       "no container engine with " BENCH_IMAGE);
     else if (way->kind != BENCH_SPAWN)
         prepare_library(b, way, m);
     else

@@ -21,7 +21,6 @@
 
 #define NSJAIL  "nsjail", "-Mo", "-q", "--chroot", "/", "--"
 #define ISOLATE "isolate", "--silent", "--run", "--"
-#define IMAGE   "python:3.11-slim"
 #define IMPORTS "import numpy, pandas"
 
 /* Containers with the walls and limits that vial's have. */
@@ -29,7 +28,7 @@
     "docker", "run", "--rm", "--network", "none", "--memory", "512m", "--memory-swap", \
         "512m", "--cpus", "1", "--pids-limit", "129", "--read-only", "--cap-drop",     \
         "ALL", "--security-opt", "no-new-privileges", "--user", "1000:1000",           \
-        "--tmpfs", "/tmp", "--tmpfs", "/work", IMAGE
+        "--tmpfs", "/tmp", "--tmpfs", "/work", BENCH_IMAGE
 #define DOCKER_EXEC "docker", "exec", "{container}"
 
 const struct way bench_ways[] = {

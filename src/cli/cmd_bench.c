@@ -88,13 +88,17 @@ static int measure(const struct cli *cli, json_t **out, struct vial_error *err)
     int64_t rounds = 0;
     int64_t seconds = 0;
 
-    if (read_number(cli, &(struct number){ "rounds", 50, 1, MAX_ROUNDS }, &rounds,
-                    err) < 0 ||
+    if (read_number(cli,
+                    &(struct number){ "rounds", cli_flag(cli, "requirements") ? 10 : 50,
+                                      1, MAX_ROUNDS },
+                    &rounds, err) < 0 ||
         read_number(cli, &(struct number){ "seconds", 2, 0, MAX_SECONDS }, &seconds,
                     err) < 0)
         return -1;
     if (cli_flag(cli, "sessions"))
         return bench_session((size_t)rounds, out, err);
+    if (cli_flag(cli, "requirements"))
+        return bench_promises((size_t)rounds, out, err);
     if (bench_prepare(&b, (size_t)rounds, err) < 0)
         return -1;
     bench_race(&b);
@@ -120,18 +124,22 @@ static int run(struct cli *cli)
     }
     if (cli_flag(cli, "json"))
         return print_json(result);
-    status =
-        cli_flag(cli, "sessions") ? bench_print_session(result) : bench_print(result);
+    status = cli_flag(cli, "sessions")       ? bench_print_session(result)
+             : cli_flag(cli, "requirements") ? bench_print_promises(result)
+                                             : bench_print(result);
     json_decref(result);
     return status;
 }
 
 static const struct flag flags[] = {
-    { "rounds", "NUMBER", "How often each way runs; 50 unless given." },
+    { "rounds", "NUMBER",
+      "How often each way runs; 50 unless given, or 10 of the requirements." },
     { "seconds", "NUMBER",
       "How long each crowd of clients is counted; 2 unless given." },
     { "sessions", NULL,
       "Measure an open session instead: programs, and a large file." },
+    { "requirements", NULL,
+      "Measure what the presets' documents promise instead, beside its bounds." },
     { "output", "FILE", "Write everything as JSON to FILE." },
     { "plot", "FILE", "Draw the times into FILE, as SVG." },
     FLAG_ROW_JSON,
@@ -150,6 +158,7 @@ const struct command command_bench = {
         "something; times depend on the machine.",
     .examples = "vial bench\n"
                 "vial bench --sessions\n"
+                "vial bench --requirements\n"
                 "vial bench --rounds 200 --output bench.json --plot bench.svg",
     .flags = flags,
     .run = run,
