@@ -13,6 +13,7 @@
 #include "registry/registry.h"
 
 #include "vial/vessels.h"
+#include "vial/warm.h"
 
 /* What a client starts: this program, with the settings it was asked about. */
 static json_t *server_json(const struct cli *cli, bool typed)
@@ -103,6 +104,21 @@ static void swept(void *context, const char *driver, unsigned removed,
             removed == 1 ? "" : "s", driver);
 }
 
+/* A preset whose calls each have a vessel of their own may want some to wait. */
+static int warm_up(struct vial_engine *engine, struct vial_error *err)
+{
+    static const struct vial_warm_options few = { .target = 1, .ceiling = 4 };
+    auto_free char *text = NULL;
+    auto_json json_t *preset = NULL;
+
+    if (vial_preset(engine, &text, err) < 0)
+        return -1;
+    preset = json_loads(text, JSON_DECODE_ANY, NULL);
+    return json_is_true(json_object_get(preset, "warm"))
+               ? vial_engine_warm(engine, &few, err)
+               : 0;
+}
+
 static int serve(const struct cli *cli, int out, struct vial_error *err)
 {
     auto_engine struct vial_engine *engine = NULL;
@@ -112,7 +128,7 @@ static int serve(const struct cli *cli, int out, struct vial_error *err)
     struct mcp_vial *server = NULL;
     int rc = -1;
 
-    if (cli_engine(cli, &engine, err) < 0)
+    if (cli_engine(cli, &engine, err) < 0 || warm_up(engine, err) < 0)
         return -1;
     options.engine = engine;
     if (registry_open(&options, &registry, err) == 0 &&

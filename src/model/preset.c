@@ -108,6 +108,7 @@ static const struct shape block_shape[] = {
     { "images", SHAPE_WORDS, false, NULL },
     { "languages", SHAPE_MAP, false, map_shape },
     { "keep", SHAPE_OBJECT, false, keep_shape },
+    { "warm", SHAPE_FLAG, false, NULL },
     { "commands", SHAPE_WORDS, false, NULL },
     { "errors", SHAPE_WORDS, false, NULL },
     { "verdicts", SHAPE_WORDS, false, NULL },

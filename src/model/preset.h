@@ -15,6 +15,7 @@
  *   images       image by language or by a command's first word
  *   languages    how entries of a foreign language file translate
  *   keep         keep-alive: alive, executions, idle
+ *   warm         an MCP server of its own has vessels wait, each used once
  *   commands     words of the command line -> words of ours
  *   errors       our error codes -> theirs;  verdicts: likewise
  *   messages     our error codes -> what stands before the message, and the remedy

@@ -167,6 +167,25 @@ def test_a_daemon_that_refuses_says_what_to_do(place):
 
 
 # One file: all that a new engine needs to be is behind struct driver.
+# Performance (how long things take: `vial bench --requirements`)
+
+
+def test_a_server_has_a_container_wait_for_the_next_call_and_uses_it_once(
+        mcp, containers, needs_engine):
+    """The table's warm start: what waits is fresh, and is gone after its call."""
+    client = mcp("antigravity", SANDBOX_TYPE="docker")
+    waits = lambda: {c["Id"] for c in containers("antigravity")}  # noqa: E731
+    left = "import os; print(os.path.exists('left')); open('left', 'w').close()"
+    client("run_python_code", code=left)
+    client("run_python_code", code=left)
+    assert wait_for(waits)
+    ready = waits()
+    assert client("run_python_code", code=left).text.strip() == "False"
+    assert wait_for(lambda: ready - waits()), "the one that waited was not used up"
+    client.close()
+    assert wait_for(lambda: not waits())
+
+
 NEW_ENGINE = """
 #include "driver/driver.h"
 #include "driver/process/process.h"
