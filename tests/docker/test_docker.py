@@ -49,7 +49,7 @@ def test_output_is_cut_and_marked_and_bytes_stay_bytes(run):
 
 
 def test_output_comes_while_the_program_runs(start):
-    """covers: FR-020-99 NFR-020-05"""
+    """covers: FR-020-99"""
     assert start("bash", UP).poll() is None
 
 
@@ -459,21 +459,6 @@ def test_ten_orphans_go_and_the_living_stay(api, vial, start):
     assert len([v for v in listed if v["driver"] == "docker" and v["orphan"]]) == 10
     assert json.loads(vial("cleanup", "--json").stdout) == {"removed": 10}
     assert [c["Labels"]["vial.session"] for c in api.ours()] == ["alive"]
-
-
-def test_ten_running_orphans_are_gone_in_seconds(api, vial, record_property):
-    """The aim is 5 s; how long it took is told. A machine that does much else gets a
-    minute. covers: NFR-020-12"""
-    assert gone(api)
-    for i in range(10):
-        orphan(api, i)
-    begun = time.monotonic()
-    done = vial("cleanup", "--json")
-    took = time.monotonic() - begun
-    print("ten running orphans were removed in %.2f s" % took)
-    record_property("seconds", "%.2f" % took)
-    assert json.loads(done.stdout) == {"removed": 10} and gone(api)
-    assert took < 60
 
 
 def test_two_cleanups_do_not_fight(api, env):

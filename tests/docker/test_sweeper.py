@@ -83,7 +83,7 @@ def removed(d, driver="docker"):
 
 @pytest.mark.parametrize("keeper", ["on", "off"])
 def test_a_daemon_removes_orphans_and_no_living_one(api, start, daemon, abandon, keeper):
-    """covers: FR-020-26 FR-020-27 NFR-020-12"""
+    """covers: FR-020-26 FR-020-27"""
     start("--session", "alive", "bash", UP)
     alive = left(api)
     orphans = abandon(2)
