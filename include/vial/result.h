@@ -113,6 +113,8 @@ struct vial_result {
     struct vial_artifact *artifacts; /* ARTIFACT_COUNT of them, sorted by path */
     size_t artifact_count;
     bool artifacts_truncated; /* there were more, or some could not be read whole */
+    char container_id[80];    /* the engine's own id of the container, or "" */
+    char name[160]; /* what it was called, by its labels or its engine, or "" */
 };
 
 /* "ok", "cpu_timeout" and so on. Static storage. */

@@ -219,8 +219,12 @@ static void take_vessel(const struct kept_call *c, struct vial_result *r)
     struct strv layers = { 0 };
 
     session_lock(s);
-    if (s->vessel)
+    if (s->vessel) {
         strv_copy(&layers, &s->vessel->layers);
+        (void)snprintf(r->container_id, sizeof(r->container_id), "%s",
+                       s->vessel->container);
+        collect_name(s->engine, s->plan, s->vessel, r);
+    }
     (void)snprintf(r->level, sizeof(r->level), "%s", s->report.level);
     (void)snprintf(r->limits_by, sizeof(r->limits_by), "%s", s->report.limits_by);
     (void)snprintf(r->driver, sizeof(r->driver), "%s", s->report.driver);

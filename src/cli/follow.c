@@ -154,6 +154,10 @@ static void say_report(const struct vial_result *r)
     if (r->out.total_bytes || r->err.total_bytes)
         str_printf(&line, ", %llu + %llu bytes", (unsigned long long)r->out.total_bytes,
                    (unsigned long long)r->err.total_bytes);
+    if (r->container_id[0])
+        str_printf(&line, ", container %.12s", r->container_id);
+    if (r->name[0])
+        str_printf(&line, ", named '%s'", r->name);
     if (r->driver[0]) {
         str_printf(&line, ", %s (%s", r->driver, r->level);
         for (char **layer = r->layers; layer && *layer; layer++)

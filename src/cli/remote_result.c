@@ -126,6 +126,8 @@ static void read_place(struct vial_result *r, json_t *json)
 
     COPY(r->driver, json, "driver");
     COPY(r->vessel_id, json, "vessel_id");
+    COPY(r->container_id, json, "container_id");
+    COPY(r->name, json, "name");
     COPY(r->start, json, "start");
     COPY(r->level, isolation, "level");
     COPY(r->limits_by, isolation, "limits_by");

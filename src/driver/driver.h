@@ -54,16 +54,18 @@ struct vessel_usage {
 /* An open vessel. Drivers embed it as their first member. */
 struct vessel {
     const struct driver *driver;
-    char id[32];      /* "v-…" */
-    int stream_fd;    /* non-blocking byte stream to the guest; owned */
-    int death_fd;     /* readable once the guest is gone (a pidfd), or -1; owned */
-    int event_fd;     /* readable on a kernel limit event (POLLIN|POLLPRI), or -1 */
-    bool layered;     /* the workspace is an overlay, and these are there, owned: */
-    int layer_fd;     /* the directory of its layers: upper, points */
-    int merged_fd;    /* the overlay as programs see it */
-    uid_t layer_id;   /* whose files are in it, here: what a host's thread must be */
-    struct jail jail; /* sent to the guest before any exec */
-    bool jailed;      /* it was greeted and told its jail already, by a keeper */
+    char id[32];        /* "v-…" */
+    char container[80]; /* what an engine calls it, by number; "" without one */
+    char name[160];     /* and by name */
+    int stream_fd;      /* non-blocking byte stream to the guest; owned */
+    int death_fd;       /* readable once the guest is gone (a pidfd), or -1; owned */
+    int event_fd;       /* readable on a kernel limit event (POLLIN|POLLPRI), or -1 */
+    bool layered;       /* the workspace is an overlay, and these are there, owned: */
+    int layer_fd;       /* the directory of its layers: upper, points */
+    int merged_fd;      /* the overlay as programs see it */
+    uid_t layer_id;     /* whose files are in it, here: what a host's thread must be */
+    struct jail jail;   /* sent to the guest before any exec */
+    bool jailed;        /* it was greeted and told its jail already, by a keeper */
     const char *level;
     const char *limits_by;
     struct strv layers; /* names of those really active */

@@ -12,6 +12,7 @@
 #include "base/fail.h"
 #include "base/sys.h"
 #include "engine/run.h"
+#include "model/labels.h"
 #include "wire/weaken.h"
 
 static bool ends_on(const struct run *r, const char *limit)
@@ -167,12 +168,28 @@ static int collect_files(struct run *r, struct vial_result *result)
     return 0;
 }
 
+void collect_name(const struct vial_engine *e, const struct plan *plan,
+                  const struct vessel *v, struct vial_result *result)
+{
+    auto_str struct str name = { 0 };
+
+    if (v->name[0])
+        str_puts(&name, v->name);
+    else if (plan->label_session || plan->label_task)
+        labels_name(&name, e->settings->defaults.prefix, plan);
+    if (str_ok(&name) && name.data)
+        (void)snprintf(result->name, sizeof result->name, "%s", name.data);
+}
+
 static int collect_vessel(struct run *r, struct vial_result *result)
 {
     struct strv layers = { 0 };
     const struct vessel *v = r->vessel;
 
     (void)snprintf(result->vessel_id, sizeof result->vessel_id, "%s", v->id);
+    (void)snprintf(result->container_id, sizeof result->container_id, "%s",
+                   v->container);
+    collect_name(r->engine, r->plan, v, result);
     (void)snprintf(result->level, sizeof result->level, "%s", v->level);
     (void)snprintf(result->limits_by, sizeof result->limits_by, "%s", v->limits_by);
     (void)snprintf(result->start, sizeof result->start, "%s",

@@ -146,6 +146,9 @@ void artifacts_free(struct artifacts *a); /* NULL is allowed */
 
 /* collect.c */
 void collect(struct run *r, struct vial_result *result);
+/* What V, opened from PLAN, is called. */
+void collect_name(const struct vial_engine *e, const struct plan *plan,
+                  const struct vessel *v, struct vial_result *result);
 /* The result of a run for which no vessel was opened. */
 void collect_refusal(const struct run *r, const struct vial_error *err,
                      struct vial_result *result);

@@ -166,6 +166,14 @@ static void tell_end(struct preset_job *job, const struct vial_result *r)
     flag(job, "silent", r->verdict == VIAL_OK && r->out.len == 0 && r->err.len == 0);
 }
 
+/* By the engine's number, else by its name, else by ours. */
+static const char *container_of(const struct vial_result *r)
+{
+    if (r->container_id[0])
+        return r->container_id;
+    return r->name[0] ? r->name : r->vessel_id;
+}
+
 void preset_tell_result(struct preset_job *job, const struct vial_result *r,
                         int64_t limit_ms)
 {
@@ -180,7 +188,7 @@ void preset_tell_result(struct preset_job *job, const struct vial_result *r,
     preset_tell(job, "driver", json_string(r->driver));
     preset_tell(job, "level", json_string(r->level));
     preset_tell(job, "image", r->image ? json_string(r->image) : json_null());
-    preset_tell(job, "container", json_string(r->vessel_id));
+    preset_tell(job, "container", json_string(container_of(r)));
     preset_tell(job, "signal",
                 r->signal ? json_string(vial_signal_name(r->signal)) : json_null());
 }

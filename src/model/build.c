@@ -242,7 +242,8 @@ int plan_build(const struct vial_request *req, const struct settings *settings,
         names_build(&d, err) < 0 || rules_build(&d, err) < 0 ||
         place_build(&d, err) < 0 || program_build(&d, err) < 0 ||
         bounds_build(&d, err) < 0 || cargo_build(&d, err) < 0 ||
-        mount_build(&d, err) < 0 || contain_build(&d, err) < 0)
+        mount_build(&d, err) < 0 || labels_build(&d, err) < 0 ||
+        contain_build(&d, err) < 0)
         return -1;
     *out = ptr_take(&plan);
     return 0;

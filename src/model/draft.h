@@ -35,5 +35,8 @@ int mount_check_target(const struct plan *plan, const char *target,
                        struct vial_error *err);
 /* contain.c: what only container engines have; after the mounts. */
 int contain_build(struct draft *d, struct vial_error *err);
+/* labels.c: the labels that a preset wants and the request does not give; after the
+ * mounts. */
+int labels_build(struct draft *d, struct vial_error *err);
 
 #endif

@@ -99,6 +99,13 @@ static const struct shape message_shape[] = {
     { 0 },
 };
 
+/* What each is when the request gives none. */
+static const struct shape labels_shape[] = {
+    { "session", SHAPE_TEXT, false, NULL },
+    { "task", SHAPE_TEXT, false, NULL },
+    { 0 },
+};
+
 static const struct shape block_shape[] = {
     { "about", SHAPE_TEXT, true, NULL },
     { "fallback", SHAPE_TEXT, false, NULL },
@@ -109,6 +116,7 @@ static const struct shape block_shape[] = {
     { "languages", SHAPE_MAP, false, map_shape },
     { "keep", SHAPE_OBJECT, false, keep_shape },
     { "warm", SHAPE_FLAG, false, NULL },
+    { "labels", SHAPE_OBJECT, false, labels_shape },
     { "commands", SHAPE_WORDS, false, NULL },
     { "errors", SHAPE_WORDS, false, NULL },
     { "verdicts", SHAPE_WORDS, false, NULL },
@@ -197,6 +205,19 @@ static int check_codes(const struct preset *p, struct vial_error *err)
     return 0;
 }
 
+static int check_labels(const struct preset *p, struct vial_error *err)
+{
+    json_t *labels = preset_get(p, "labels");
+    const char *session = text_of(labels, "session");
+    const char *task = text_of(labels, "task");
+
+    if ((session && strcmp(session, "repository") != 0) ||
+        (task && strcmp(task, "unique") != 0))
+        return fail(err, VIAL_E_VALUE,
+                    "labels: session is 'repository', task is 'unique'");
+    return 0;
+}
+
 static int check_parameters(json_t *parameters, struct vial_error *err)
 {
     static const char *const parts[] = { "shell", "id", "path", "content", NULL };
@@ -249,7 +270,8 @@ static int judge(const struct preset *p, struct vial_error *err)
     if (check_maps(preset_get(p, "variables"), err) < 0 ||
         check_maps(preset_get(p, "languages"), err) < 0 ||
         check_maps(json_object_get(preset_get(p, "config"), "keys"), err) < 0 ||
-        check_codes(p, err) < 0 || check_tools(preset_get(p, "tools"), err) < 0)
+        check_codes(p, err) < 0 || check_labels(p, err) < 0 ||
+        check_tools(preset_get(p, "tools"), err) < 0)
         return fail_in(err, "preset %s", p->name);
     return 0;
 }

@@ -14,6 +14,7 @@
  *   mounts       what is shown inside; "$NAME" is a variable, absent: no mount
  *   images       image by language or by a command's first word
  *   languages    how entries of a foreign language file translate
+ *   labels       of runs that bring none: `session: repository`, `task: unique`
  *   keep         keep-alive: alive, executions, idle
  *   warm         an MCP server of its own has vessels wait, each used once
  *   commands     words of the command line -> words of ours

@@ -244,6 +244,8 @@ json_t *result_json(const struct vial_result *r, bool raw)
     put(&object, "limits_hit", limits_json(r->limits_hit));
     put(&object, "driver", text_or_null(r->driver));
     put(&object, "vessel_id", text_or_null(r->vessel_id));
+    put(&object, "container_id", text_or_null(r->container_id));
+    put(&object, "name", text_or_null(r->name));
     put(&object, "image", text_or_null(r->image));
     put(&object, "start", text_or_null(r->start));
     put(&object, "isolation", isolation_json(r));

@@ -11,6 +11,7 @@ import threading
 import pytest
 from conftest import BUILD, PATIENCE, VIAL
 from engine import PORT, Engine, wait_for
+from proxy import Proxy
 
 UP = "echo up; sleep 60"
 # A registry's line, which is cut for good when a piece of this length has passed.
@@ -40,70 +41,9 @@ def nothing_left(engine, vial):
 
 @pytest.fixture
 def proxy(engine):
-    """The engine's socket with somebody on the line: hook(request's first line) is
-    called when a request has been passed on, before its answer is."""
-    path = os.path.join(engine.run, "proxy.sock")
-    listener = socket.socket(socket.AF_UNIX)
-    listener.bind(path)
-    listener.listen()
-    hooks = []
-    busy = []  # how requests begin that are refused once
-
-    def back(server, client):
-        try:
-            while data := server.recv(65536):
-                client.sendall(data)
-        except OSError:
-            pass
-        finally:
-            client.shutdown(socket.SHUT_WR)
-
-    def serve(client):
-        server = socket.socket(socket.AF_UNIX)
-        try:
-            server.connect(engine.socket)
-            data = client.recv(65536)
-            line = data.split(b"\r\n")[0].decode()
-            refused = next((b for b in busy if line.startswith(b)), None)
-            if refused:
-                busy.remove(refused)
-                client.sendall(b"HTTP/1.1 503 Busy\r\nContent-Length: 2\r\n\r\n{}")
-                client.close()
-                return
-            server.sendall(data)
-            for hook in hooks:
-                hook(line)
-            threading.Thread(target=back, args=(server, client), daemon=True).start()
-            while data := client.recv(65536):
-                server.sendall(data)
-            server.shutdown(socket.SHUT_WR)
-        except OSError:
-            client.close()
-
-    def accept():
-        while True:
-            try:
-                client, _ = listener.accept()
-            except OSError:
-                return
-            threading.Thread(target=serve, args=(client,), daemon=True).start()
-    threading.Thread(target=accept, daemon=True).start()
-
-    class Proxy:
-        address = "unix://" + path
-
-        @staticmethod
-        def on(beginning, action):
-            hooks.append(lambda line: action() if line.startswith(beginning) else None)
-
-        @staticmethod
-        def refuse_once(beginning):
-            busy.append(beginning)
-            return busy
-    yield Proxy
-    listener.shutdown(socket.SHUT_RDWR)
-    listener.close()
-    os.unlink(path)
+    line = Proxy(engine.socket, os.path.join(engine.run, "proxy.sock"))
+    yield line
+    line.cut()
 
 
 def bring_back(engine):

@@ -16,6 +16,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "docker"))
 import engine as engine_module  # noqa: E402
+import proxy as proxy_module  # noqa: E402
 
 VIAL = os.path.abspath(os.environ.get("VIAL", ROOT / "build" / "vial"))
 DOCKER = "docker" in os.environ.get("VIAL_E2E_DRIVERS", "")
@@ -90,6 +91,15 @@ def needs_engine(api):
     if not api:
         pytest.skip("needs a container engine")
     return api
+
+
+@pytest.fixture
+def line(needs_engine, tmp_path_factory):
+    """A way to the engine that can be cut and mended: what a client sees of an engine
+    that stops and starts."""
+    way = proxy_module.Proxy(needs_engine.path, str(tmp_path_factory.mktemp("line") / "sock"))
+    yield way
+    way.cut()
 
 
 class Done:

@@ -3,10 +3,15 @@
 have it. What its tables demand of containers in detail is tested in tests/docker."""
 import json
 import os
+import re
+import signal
+import socket
 import subprocess
+import time
+import urllib.parse
 
 import pytest
-from conftest import DOCKER, VIAL, environment, wait_for
+from conftest import BASE, DOCKER, VIAL, environment, wait_for
 
 CONFIG = """# .agent/config.yml
 sandbox:
@@ -47,29 +52,6 @@ def test_a_command_runs_with_the_repository_mounted(acode, repo):
     done = acode("sandbox", "exec", "pwd; cat in.txt; echo made > out.txt; exit 7")
     assert (done.out, done.status) == ("/workspace\ngiven\n", 7)
     assert (repo / "out.txt").read_text() == "made\n"
-
-
-def test_containers_are_listed_and_are_gone_after_use(acode, repo, containers):
-    """AC-001 AC-002; covers: FR-020-28 FR-020-29 FR-020-30 FR-020-31"""
-    p = subprocess.Popen([VIAL, "--preset", "acode", "sandbox", "exec", "--session", "s1",
-                          "--task", "t1", "echo up; sleep 60"], cwd=repo,
-                         env=environment(), stdout=subprocess.PIPE, text=True)
-    try:
-        assert p.stdout.readline() == "up\n"
-        listed = json.loads(acode("sandbox", "list", "--json").out)
-        mine = [v for v in listed
-                if v.get("owner") == p.pid or v.get("name") == "acode-s1-t1"]
-        assert len(mine) == 1
-        assert "SESSION" in acode("sandbox", "list").out
-        for c in containers("acode-s1-t1"):
-            labels = c["Config"]["Labels"]
-            assert labels["acode.managed"] == "true"
-            assert (labels["acode.session"], labels["acode.task"]) == ("s1", "t1")
-    finally:
-        p.terminate()
-        p.communicate()
-    assert wait_for(lambda: not containers("acode-s1-t1"))
-    assert acode("sandbox", "cleanup").status == 0
 
 
 def test_the_defaults_are_the_documents(acode):
@@ -154,24 +136,14 @@ def test_what_was_asked_for_is_never_replaced(acode):
     assert done.status == 125 and not done.out
 
 
-def test_a_cancelled_command_ends(repo, containers):
-    """covers: FR-020-07 FR-020-08"""
-    p = subprocess.Popen([VIAL, "--preset", "acode", "sandbox", "exec", "echo up; sleep 60"],
-                         cwd=repo, env=environment(), stdout=subprocess.PIPE, text=True)
-    assert p.stdout.readline() == "up\n"
-    p.send_signal(2)
-    assert p.wait(60) == 130
-    p.stdout.close()
-    assert wait_for(lambda: not containers("acode-"))
-
-
 def test_the_tools_are_the_commands(mcp, repo):
-    """covers: FR-020-04 FR-020-06"""
+    """covers: FR-020-04 FR-020-06 FR-020-14"""
     client = mcp("acode", cwd=str(repo))
     assert list(client.tools()) == ["sandbox_exec", "sandbox_list", "sandbox_cleanup"]
     answer = client("sandbox_exec", command="cat in.txt; exit 3")
     assert answer.text == "given\n[exit code: 3]" and answer.json["exit_code"] == 3
-    assert answer.json["container_id"].startswith("v-")
+    assert re.match("[0-9a-f]{64}$" if DOCKER else "acode-[0-9a-f]{12}-",
+                    answer.json["container_id"])
     assert isinstance(client("sandbox_list").json["sandboxes"], list)
     assert client("sandbox_cleanup").json["removed"] >= 0
 
@@ -180,6 +152,224 @@ def test_the_tools_are_the_commands(mcp, repo):
 
 
 # Container Lifecycle (FR-020-16 to FR-020-35)
+
+UP = "echo up; sleep 60"
+
+
+@pytest.fixture
+def start(repo):
+    """`sandbox exec` in the background, once its program has said "up"."""
+    begun = []
+
+    def go(*args, cwd=None, **env):
+        p = subprocess.Popen([VIAL, "--preset", "acode", "sandbox", "exec", *args],
+                             cwd=str(cwd or repo), env=environment(**env), text=True,
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        begun.append(p)
+        assert p.stdout.readline() == "up\n", p.stderr.read()
+        return p
+    yield go
+    for p in begun:
+        if p.poll() is None:
+            p.terminate()
+        p.communicate()
+
+
+def happened(engine, container):
+    """What the engine did with a container, in its own words."""
+    query = urllib.parse.quote(json.dumps({"container": [container]}))
+    text = engine.call("GET", "/events?since=0&until=%d&filters=%s"
+                       % (time.time() + 1, query))
+    lines = [text] if isinstance(text, dict) else map(json.loads, text.splitlines())
+    return [e["Action"] for e in lines if e["Type"] == "container"]
+
+
+def own_image(engine, name):
+    """An image that no other name stands for."""
+    repo, _, tag = name.rpartition(":")
+    made = engine.call("POST", "/containers/create", {"Image": BASE, "Cmd": ["true"]})
+    engine.call("POST", "/commit?repo=%s&tag=%s&container=%s&comment=%s"
+                % (repo, tag, made["Id"], tag), {})
+    engine.call("DELETE", "/containers/" + made["Id"])
+
+
+def abandoned(engine, name, started=True):
+    """A container whose owner has died, as its label has it."""
+    with open("/proc/self/ns/pid") as f:
+        space = os.fstat(f.fileno()).st_ino
+    made = engine.call("POST", "/containers/create?name=" + name, {
+        "Image": BASE, "Cmd": ["sh", "-c", "trap '' TERM; while :; do sleep 1; done"],
+        "Labels": {"vial.managed": "true", "acode.managed": "true",
+                   "vial.owner": "vial-%d-%d-1-v-%s" % (space, os.getpid(), name)}})
+    if started:
+        engine.call("POST", "/containers/%s/start" % made["Id"])
+    return made["Id"]
+
+
+def test_exec_creates_starts_stops_and_removes_a_container(needs_engine, acode):
+    """AC-001 AC-002; covers: FR-020-16 FR-020-21 FR-020-23 FR-020-24"""
+    done = acode("sandbox", "exec", "--json", "echo said").json
+    assert done["stdout"] == "said\n"
+    steps = [a for a in happened(needs_engine, done["container_id"])
+             if a in ("create", "start", "die", "destroy")]
+    assert steps == ["create", "start", "die", "destroy"]
+
+
+def test_the_container_is_made_of_what_the_command_says(needs_engine, start, containers, repo):
+    """covers: FR-020-17 FR-020-18 FR-020-19 FR-020-20"""
+    start("--image", "mine:1", "--memory", "96m", "--cpus", "0.5", "--pids", "40", UP)
+    c, = containers("acode-")
+    assert c["Config"]["Image"] == "mine:1"
+    mount, = [m for m in c["Mounts"] if m["Destination"] == "/workspace"]
+    assert (mount["Type"], mount["Source"], mount["RW"]) == ("bind", str(repo), True)
+    host = c["HostConfig"]
+    assert (host["Memory"], host["NanoCpus"]) == (96 << 20, 500000000)
+    assert 40 <= host["PidsLimit"] <= 42  # and those who wait for the program
+    assert host["NetworkMode"] == "none"
+
+
+def test_a_command_that_takes_too_long_is_ended_with_its_container(needs_engine, acode,
+                                                                   containers):
+    """covers: FR-020-22"""
+    done = acode("sandbox", "exec", "--timeout", "1s", "echo begun; sleep 60")
+    assert (done.status, done.out) == (124, "begun\n") and "timeout after" in done.err
+    assert not containers("acode-")
+
+
+def test_when_exec_returns_the_container_is_gone(needs_engine, acode):
+    """For `sandbox list`, and in no image's way: `docker rmi` without force succeeds at
+    once. AC-002; covers: FR-020-24"""
+    for i in range(3):
+        name = "mine-alone:%d" % i
+        own_image(needs_engine, name)
+        assert acode("sandbox", "exec", "--image", name, "true").status == 0
+        assert not needs_engine.ours()
+        listed = json.loads(acode("sandbox", "list", "--json").out)
+        assert [v for v in listed if v["driver"] == "docker"] == []
+        gone = needs_engine.call("DELETE", "/images/" + name)
+        assert any("Deleted" in entry for entry in gone)
+
+
+def test_a_cancelled_command_ends(start, containers):
+    """covers: FR-020-07 FR-020-08"""
+    p = start(UP)
+    p.send_signal(signal.SIGINT)
+    assert p.wait(60) == 130
+    assert not containers("acode-")
+
+
+def test_orphans_are_found_by_their_label_and_removed_by_force(needs_engine, acode):
+    """One that runs and does not hear SIGTERM, and one that never started; what has no
+    label of ours is left alone. covers: FR-020-25 FR-020-27 NFR-020-22"""
+    orphans = {abandoned(needs_engine, "acode-left-running"),
+               abandoned(needs_engine, "acode-never-started", started=False)}
+    other = needs_engine.call("POST", "/containers/create?name=acode-of-somebody-else",
+                              {"Image": BASE, "Cmd": ["true"]})["Id"]
+    try:
+        listed = json.loads(acode("sandbox", "list", "--json").out)
+        assert {v["id"] for v in listed if v["orphan"]} == orphans
+        assert acode("sandbox", "cleanup", "--json").json == {"removed": 2}
+        left = needs_engine.call("GET", "/containers/json?all=1")
+        assert [c["Id"] for c in left] == [other]
+    finally:
+        needs_engine.call("DELETE", "/containers/" + other)
+
+
+def test_a_server_that_starts_removes_what_an_earlier_one_left(needs_engine, mcp, repo):
+    """covers: FR-020-26"""
+    abandoned(needs_engine, "acode-left-by-another")
+    mcp("acode", cwd=str(repo))
+    assert wait_for(lambda: not needs_engine.ours())
+
+
+def test_containers_are_labelled_and_named_by_session_and_task(needs_engine, start, containers,
+                                                               repo):
+    """Without a flag: the repository has a session, each command a task. Two at once do
+    not conflict. covers: FR-020-28 FR-020-29 FR-020-30 FR-020-31 NFR-020-38"""
+    (repo / "below").mkdir()
+    start(UP)
+    start(UP, cwd=repo / "below")
+    found = containers("acode-")
+    assert len(found) == 2
+    labels = [c["Config"]["Labels"] for c in found]
+    assert [one["acode.managed"] for one in labels] == ["true", "true"]
+    assert len({one["acode.session"] for one in labels}) == 1
+    assert len({one["acode.task"] for one in labels}) == 2
+    for c, one in zip(found, labels):
+        assert c["Name"] == "/acode-%s-%s" % (one["acode.session"], one["acode.task"])
+        assert re.fullmatch(r"/acode-[0-9a-f]{12}-[0-9a-z]+", c["Name"])
+        assert not any(part in c["Name"] for part in repo.parts[1:])
+
+
+def test_another_repository_is_another_session(acode, repo):
+    """covers: FR-020-29"""
+    def session():
+        return json.loads(acode("plan", "--workspace", str(repo), "bash", "1").out)["session"]
+    first = session()
+    assert first == session() and re.fullmatch("[0-9a-f]{12}", first)
+    os.rename(repo, str(repo) + "-moved")
+    repo.mkdir()
+    assert session() == first
+    other = json.loads(acode("plan", "--workspace", str(repo) + "-moved", "bash", "1").out)
+    assert other["session"] != first
+
+
+def test_session_and_task_can_be_given(needs_engine, start, containers):
+    """covers: FR-020-29 FR-020-30 FR-020-31"""
+    start("--session", "s1", "--task", "t1", UP)
+    c, = containers("acode-s1-t1")
+    labels = c["Config"]["Labels"]
+    assert (labels["acode.session"], labels["acode.task"]) == ("s1", "t1")
+
+
+def test_the_tool_takes_session_and_task(needs_engine, mcp, repo):
+    """covers: FR-020-14 FR-020-29 FR-020-30 FR-020-31"""
+    client = mcp("acode", cwd=str(repo))
+    answer = client("sandbox_exec", command="true", session="s2", task="t2")
+    assert re.fullmatch("[0-9a-f]{64}", answer.json["container_id"])
+    assert "create" in happened(needs_engine, "acode-s2-t2")
+    assert "destroy" in happened(needs_engine, answer.json["container_id"])
+
+
+def test_several_commands_at_once(needs_engine, repo):
+    """covers: FR-020-32"""
+    several = [subprocess.Popen([VIAL, "--preset", "acode", "sandbox", "exec", "echo $((%d*2))" % i],
+                                cwd=str(repo), env=environment(), text=True,
+                                stdout=subprocess.PIPE) for i in range(4)]
+    assert [p.communicate(timeout=90)[0] for p in several] == ["0\n", "2\n", "4\n", "6\n"]
+    assert not needs_engine.ours()
+
+
+@pytest.mark.parametrize("moment", ["POST /containers/create", "GET /"])
+def test_failed_operations_are_tried_again(needs_engine, acode, line, moment):
+    """As often as is configured, with a growing pause. covers: FR-020-33 FR-020-34
+    covers: NFR-020-20"""
+    left = line.refuse_once(moment)
+    done = acode("sandbox", "exec", "--retry-wait", "20ms", "echo done", DOCKER_HOST=line.address)
+    assert (done.out, left) == ("done\n", [])
+    for _ in range(3):
+        line.refuse_once("POST /containers/create")
+    r = acode("sandbox", "exec", "--json", "--retries", "2", "--retry-wait", "20ms", "echo never",
+              DOCKER_HOST=line.address).json
+    assert (r["verdict"], r["preset_code"], r["stdout"]) == ("failed", "ACODE-SBX-001", "")
+    assert left == []
+    for _ in range(3):
+        line.refuse_once("POST /containers/create")
+    done = acode("sandbox", "exec", "--retries", "3", "--retry-wait", "20ms", "echo at last",
+                 DOCKER_HOST=line.address)
+    assert done.out == "at last\n"
+
+
+def test_creation_that_takes_too_long_is_given_up(acode, tmp_path_factory):
+    """covers: FR-020-35 NFR-020-23"""
+    deaf = str(tmp_path_factory.mktemp("deaf") / "sock")
+    with socket.socket(socket.AF_UNIX) as s:
+        s.bind(deaf)
+        s.listen()
+        r = acode("sandbox", "exec", "--json", "--driver", "docker", "--open-timeout", "300ms",
+                  "echo never", DOCKER_HOST="unix://" + deaf).json
+    assert (r["error"]["code"], r["preset_code"]) == ("VIAL-ENGINE-TIMEOUT", "ACODE-SBX-001")
+    assert r["stdout"] == ""
 
 
 # Mount Configuration (FR-020-36 to FR-020-50)

@@ -1,43 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "driver/docker/container.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/json.h"
+#include "model/labels.h"
 
-#define NAME_PART  48 /* characters of a label that get into a name */
 #define GUEST_FDS  1024
 #define INODES_ANY 100000000 /* the most that can be asked for: no limit */
 /* There is nothing that would end by itself if it were asked to: an engine that goes
  * down need not wait. */
 #define STOP_S 1
 
-static void add_part(struct str *out, const char *text)
-{
-    str_putc(out, '-');
-    for (size_t i = 0; i < NAME_PART && text[i]; i++) {
-        unsigned char c = (unsigned char)text[i];
-        bool fits = c < 128 && (isalnum(c) || c == '_' || c == '.' || c == '-');
-        char put = '_';
-
-        if (fits)
-            put = text[i];
-        str_putc(out, put);
-    }
-}
-
 void container_name(struct str *out, const struct plan *plan, const char *vessel_id,
                     bool unique)
 {
-    str_puts(out, plan->container.prefix ? plan->container.prefix : "vial");
-    if (plan->label_session)
-        add_part(out, plan->label_session);
-    if (plan->label_task)
-        add_part(out, plan->label_task);
+    labels_name(out, plan->container.prefix, plan);
     if (unique || (!plan->label_task && !plan->label_session))
-        add_part(out, str_starts(vessel_id, "v-") ? vessel_id + 2 : vessel_id);
+        str_printf(out, "-%s", str_starts(vessel_id, "v-") ? vessel_id + 2 : vessel_id);
 }
 
 /* A preset's own label keys; ours are there as well, for whoever cleans up. */

@@ -9,12 +9,14 @@
 
 #include "base/auto.h"
 #include "base/fail.h"
+#include "base/json.h"
 #include "base/path.h"
 #include "base/sys.h"
 #include "driver/docker/keep.h"
 
-#define KILL_MS  5000
-#define DEATH_MS 2000
+#define KILL_MS   5000
+#define DEATH_MS  2000
+#define REMOVE_MS 5000
 /* What dead owners left is looked after on the way of an open; not what is about to
  * remove itself. */
 #define SWEEP_SOME  4
@@ -46,7 +48,7 @@ static void ask_to_kill(struct docker *d)
                              .timeout_ms = KILL_MS,
                              .about = "kill the container" };
 
-    (void)snprintf(target, sizeof(target), "/containers/%s/kill", d->container);
+    (void)snprintf(target, sizeof(target), "/containers/%s/kill", d->vessel.container);
     (void)api_do(&d->api, &call, NULL, NULL);
 }
 
@@ -60,7 +62,7 @@ static void kill_container(struct vessel *vessel)
         return;
     d->killed = true;
     if (!count_read(&d->count, &d->last) && d->count.cgroup.kind == CGROUP_NONE)
-        count_ask(&d->api, d->container, &d->last);
+        count_ask(&d->api, d->vessel.container, &d->last);
     if (d->pidfd < 0 || sys_pidfd_kill(d->pidfd, SIGKILL) < 0)
         ask_to_kill(d);
 }
@@ -72,11 +74,10 @@ static void usage_of(struct vessel *vessel, struct vessel_usage *out)
     if (d->killed)
         *out = d->last;
     else if (!count_read(&d->count, out))
-        count_ask(&d->api, d->container, out);
+        count_ask(&d->api, d->vessel.container, out);
 }
 
-/* The first process of a pid namespace is gone when all others are. The engine
- * takes longer to tidy up, which nobody has to wait for. */
+/* The first process of a pid namespace is gone when all others are. */
 static void wait_for_death(const struct docker *d)
 {
     struct pollfd dead = { .fd = d->pidfd, .events = POLLIN };
@@ -85,11 +86,38 @@ static void wait_for_death(const struct docker *d)
         (void)poll(&dead, 1, DEATH_MS);
 }
 
-/* One that ran removes itself. */
+/* One that ran removes itself; this waits until nothing of it is left, neither in the
+ * engine's list nor in the way of its image. -1: that cannot be told, because nobody
+ * answers. */
+static int wait_for_removal(struct docker *d, bool *gone)
+{
+    auto_json json_t *answer = NULL;
+    struct vial_error why = { 0 };
+    char target[160];
+    struct api_call call = { .method = "POST",
+                             .target = target,
+                             .timeout_ms = REMOVE_MS,
+                             .about = "wait for the container's removal" };
+
+    (void)snprintf(target, sizeof(target), "/containers/%s/wait?condition=removed",
+                   d->vessel.container);
+    if (api_do(&d->api, &call, &answer, &why) < 0) {
+        *gone = keep_is_gone(&why);
+        return *gone || str_eq(why.code, fail_code_text(VIAL_E_ENGINE_API)) ? 0 : -1;
+    }
+    *gone =
+        !json_is_string(json_object_get(json_object_get(answer, "Error"), "Message"));
+    return 0;
+}
+
 static void remove_container(struct docker *d)
 {
-    if (d->container[0] && !d->started)
-        (void)keep_remove(&d->api, d->container, NULL);
+    bool gone = false;
+
+    if (!d->vessel.container[0] || (d->started && wait_for_removal(d, &gone) < 0))
+        return;
+    if (!gone)
+        (void)keep_remove(&d->api, d->vessel.container, NULL);
 }
 
 static void close_vessel(struct vessel *vessel)

@@ -27,7 +27,6 @@ extern const struct driver driver_docker;
 struct docker {
     struct vessel vessel;
     struct api api;
-    char container[80]; /* the engine's id; "" before it was created */
     enum place place;
     int hold_fd;       /* PLACE_EXEC: while it is open, the container lives; else -1 */
     int seccomp_fd;    /* the profile, where the engine takes a file; else -1 */

@@ -147,11 +147,10 @@ int keep_list(const struct api *api, json_t **out, struct vial_error *err)
     return 0;
 }
 
-/* Gone already, or on its way: somebody else was faster. */
-static bool is_gone(const struct vial_error *err)
+bool keep_is_gone(const struct vial_error *why)
 {
-    return str_eq(err->code, fail_code_text(VIAL_E_ENGINE_API)) &&
-           (strstr(err->message, "status 404") || strstr(err->message, "status 409"));
+    return str_eq(why->code, fail_code_text(VIAL_E_ENGINE_API)) &&
+           (strstr(why->message, "status 404") || strstr(why->message, "status 409"));
 }
 
 /* 1: somebody else was faster. */
@@ -169,7 +168,7 @@ int keep_remove(const struct api *api, const char *id, struct vial_error *err)
     call.target = target.data;
     if (api_do(api, &call, NULL, &why) == 0)
         return 0;
-    if (is_gone(&why))
+    if (keep_is_gone(&why))
         return 1;
     if (err)
         *err = why;

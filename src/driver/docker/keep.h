@@ -29,6 +29,10 @@ int keep_list(const struct api *api, json_t **out, struct vial_error *err);
 int keep_sweep(const struct api *api, int64_t age_s, unsigned max, unsigned *removed,
                struct vial_error *err);
 
+/* Whether WHY, of a question about a container, says that it is gone already, or on its
+ * way. */
+bool keep_is_gone(const struct vial_error *why);
+
 /* Kills and removes container ID. 1: it is gone already, or on its way. */
 int keep_remove(const struct api *api, const char *id, struct vial_error *err);
 

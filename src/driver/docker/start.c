@@ -144,10 +144,11 @@ static int post_create(struct docker *d, const struct plan *plan, json_t *body,
     if (api_do(&d->api, &call, &answer, err) < 0)
         return -1;
     id = json_string_value(json_object_get(answer, "Id"));
-    if (!id || strlen(id) >= sizeof(d->container) ||
+    if (!id || strlen(id) >= sizeof(d->vessel.container) ||
         strspn(id, "0123456789abcdef") != strlen(id))
         return fail(err, VIAL_E_ENGINE_API, "create the container: it has no id");
-    (void)snprintf(d->container, sizeof(d->container), "%s", id);
+    (void)snprintf(d->vessel.container, sizeof(d->vessel.container), "%s", id);
+    (void)snprintf(d->vessel.name, sizeof(d->vessel.name), "%s", name.data);
     return 0;
 }
 
@@ -182,7 +183,8 @@ static int attach(struct docker *d, struct vial_error *err)
     int fd = -1;
 
     (void)snprintf(target, sizeof(target),
-                   "/containers/%s/attach?stream=1&stdin=1&stdout=1", d->container);
+                   "/containers/%s/attach?stream=1&stdin=1&stdout=1",
+                   d->vessel.container);
     if (api_attach(&d->api, &call, &fd, &early, err) < 0) {
         auto_fd_(&fd);
         return -1;
@@ -201,7 +203,7 @@ static int bring(struct docker *d, const struct parts *p, int guest_fd,
                  struct vial_error *err)
 {
     char user[32];
-    const struct place_in in = { &d->api, d->container, user };
+    const struct place_in in = { &d->api, d->vessel.container, user };
 
     if (d->place != PLACE_EXEC)
         return 0;
@@ -232,7 +234,7 @@ static int post_start(struct docker *d, struct vial_error *err)
                              .target = target,
                              .about = "start the container" };
 
-    (void)snprintf(target, sizeof(target), "/containers/%s/start", d->container);
+    (void)snprintf(target, sizeof(target), "/containers/%s/start", d->vessel.container);
     if (api_do(&d->api, &call, NULL, err) < 0)
         return -1;
     d->started = true;
@@ -280,14 +282,14 @@ static int look(struct docker *d, const struct plan *plan, struct vial_error *er
                              .about = "look at the container" };
     json_int_t pid = 0;
 
-    (void)snprintf(target, sizeof(target), "/containers/%s/json", d->container);
+    (void)snprintf(target, sizeof(target), "/containers/%s/json", d->vessel.container);
     if (api_do(&d->api, &call, &answer, err) < 0)
         return -1;
     pid = json_integer_value(json_object_get(json_object_get(answer, "State"), "Pid"));
     if (pid > 1 && pid < INT_MAX)
         d->pidfd = sys_pidfd_open((pid_t)pid);
     /* In this order: a number that was given to another by now shows. */
-    count_find(&d->count, (pid_t)pid, d->container);
+    count_find(&d->count, (pid_t)pid, d->vessel.container);
     if (d->count.pid == 0) {
         auto_fd_(&d->pidfd);
         d->pidfd = -1;
@@ -300,9 +302,9 @@ static int look(struct docker *d, const struct plan *plan, struct vial_error *er
 
 static void remove_half(struct docker *d)
 {
-    if (d->container[0])
-        (void)keep_remove(&d->api, d->container, NULL);
-    d->container[0] = '\0';
+    if (d->vessel.container[0])
+        (void)keep_remove(&d->api, d->vessel.container, NULL);
+    d->vessel.container[0] = '\0';
 }
 
 static int open_caches(struct docker *d, const struct plan *plan, const struct parts *p,
@@ -310,7 +312,7 @@ static int open_caches(struct docker *d, const struct plan *plan, const struct p
 {
     const struct container_options o = options_of(d, p);
 
-    return cache_open(&d->api, d->container, plan, &o, err);
+    return cache_open(&d->api, d->vessel.container, plan, &o, err);
 }
 
 /* Podman takes the profile by its path. It reads it when the container starts, too,
@@ -383,7 +385,7 @@ static int create_somewhere(struct docker *d, const struct plan *plan, struct pa
     for (; d->place < PLACE_COUNT_; d->place++) {
         rc = create_with_line(d, plan, p, &why);
         if (rc == 0 && d->place == PLACE_COPY)
-            rc = place_copy(&d->api, d->container, p->guest_fd, &why);
+            rc = place_copy(&d->api, d->vessel.container, p->guest_fd, &why);
         if (rc == 0 || only || !place_is_refused(&why))
             break;
         remove_half(d);

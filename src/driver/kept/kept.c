@@ -60,6 +60,8 @@ static int adopt(struct kept *k, struct unpack *u, struct talk_fds *fds,
                     "open the vessel: the keeper's answer makes no "
                     "sense");
     memcpy(k->vessel.id, r.id, sizeof(r.id));
+    memcpy(k->vessel.container, r.container, sizeof(r.container));
+    memcpy(k->vessel.name, r.name, sizeof(r.name));
     memcpy(k->level, r.level, sizeof(k->level));
     memcpy(k->limits_by, r.limits_by, sizeof(k->limits_by));
     k->vessel.level = k->level;

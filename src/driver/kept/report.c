@@ -139,6 +139,8 @@ int usage_unpack(struct unpack *u, struct vessel_usage *out)
 void vessel_pack(struct pack *p, const struct vessel *v)
 {
     pack_text(p, v->id);
+    pack_text(p, v->container);
+    pack_text(p, v->name);
     pack_text(p, v->level);
     pack_text(p, v->limits_by);
     pack_text(p, v->path);
@@ -165,6 +167,8 @@ int vessel_unpack(struct unpack *u, struct vessel_report *out)
 
     *out = (struct vessel_report){ 0 };
     copy_text(u, out->id, sizeof(out->id));
+    copy_text(u, out->container, sizeof(out->container));
+    copy_text(u, out->name, sizeof(out->name));
     copy_text(u, out->level, sizeof(out->level));
     copy_text(u, out->limits_by, sizeof(out->limits_by));
     out->path = take_text(u);

@@ -16,6 +16,7 @@ int usage_unpack(struct unpack *u, struct vessel_usage *out);
 /* A vessel but for its descriptors and its jail, which the guest has been told. */
 struct vessel_report {
     char id[32];
+    char container[80], name[160]; /* as in struct vessel */
     char level[16], limits_by[16];
     char *path, *tmpdir, *workdir; /* malloc'ed; or NULL */
     struct strv layers;
