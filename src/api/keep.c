@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "vial/keep.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -199,6 +200,8 @@ static void refuse(struct vial_result *r, const struct vial_error *why,
     struct output nothing = { 0 };
 
     r->verdict = plan ? VIAL_FAILED : VIAL_DENIED;
+    if (str_eq(why->code, fail_code_text(VIAL_E_CANCELLED)))
+        r->verdict = VIAL_CANCELLED;
     r->error = *why;
     if (!r->out.data)
         (void)output_take(&nothing, &r->out);
@@ -222,6 +225,17 @@ static int make_plan(struct vial_keep *k, const struct vial_request *req,
     return engine_plan(k->engine, &whole, &driver, out, err);
 }
 
+/* A call that was cancelled while it waited never begins. */
+static bool is_given_up(const struct vial_watch *watch, struct vial_error *err)
+{
+    struct pollfd cancel = { .fd = watch->cancel_fd, .events = POLLIN };
+
+    if (cancel.fd < 0 || poll(&cancel, 1, 0) <= 0)
+        return false;
+    (void)fail(err, VIAL_E_CANCELLED, "the caller cancelled the run");
+    return true;
+}
+
 int vial_keep_run(struct vial_keep *keep, const struct vial_request *req,
                   const struct vial_watch *watch, struct vial_result **out,
                   struct vial_error *err)
@@ -242,7 +256,7 @@ int vial_keep_run(struct vial_keep *keep, const struct vial_request *req,
     (void)snprintf(r->id, sizeof(r->id), "%s", plan ? plan->id : "r-0");
     if (rc == 0) {
         (void)pthread_mutex_lock(&keep->lock);
-        rc = serve(keep, &c, r, &why);
+        rc = is_given_up(c.watch, &why) ? -1 : serve(keep, &c, r, &why);
         (void)pthread_mutex_unlock(&keep->lock);
     }
     if (rc < 0)

@@ -55,7 +55,13 @@ static int choose_driver(const struct vial_engine *e, struct vial_request *full,
 
 /* What a preset mounts and may be made for it: its output directory. It may lie in
  * /tmp, where others could have put something of that name. What root makes is open
- * to all, like /tmp itself, as the program in a container is never root. */
+ * to all, like /tmp itself, as the program in a container is never root; whoever comes
+ * later can trust that as they trust /tmp. */
+static bool is_roots(const struct stat *st)
+{
+    return st->st_uid == 0 && (st->st_mode & 01777) == 01777;
+}
+
 static int make_place(const char *path, struct vial_error *err)
 {
     struct stat st;
@@ -66,7 +72,7 @@ static int make_place(const char *path, struct vial_error *err)
         (void)fail_sys(err, "make directory '%s'", path);
         return fail_as(err, VIAL_E_MOUNT);
     }
-    if (S_ISDIR(st.st_mode) && st.st_uid == geteuid())
+    if (S_ISDIR(st.st_mode) && (st.st_uid == geteuid() || is_roots(&st)))
         return 0;
     (void)fail(err, VIAL_E_MOUNT, "'%s' is not a directory of yours", path);
     return fail_remedy(err, "remove it; it will be made anew");

@@ -184,11 +184,6 @@ static void say_value(struct str *s, const json_t *value)
     str_add(s, json_string_value(plain), json_string_length(plain));
 }
 
-static bool is_failure(enum vial_verdict verdict)
-{
-    return verdict != VIAL_OK && verdict != VIAL_NONZERO && verdict != VIAL_SIGNAL;
-}
-
 static bool is_image(const char *media)
 {
     return strcmp(media, "image/png") == 0 || strcmp(media, "image/jpeg") == 0 ||
@@ -309,7 +304,7 @@ void own_answer(struct mcp_call *call, const struct own *own,
     auto_json json_t *links = ptr_take(&extra->links);
 
     call->cpu_ms += result->usage.cpu_user_ms + result->usage.cpu_system_ms;
-    answer->is_error = is_failure(result->verdict);
+    answer->is_error = mcp_is_failure(result->verdict);
     answer->content = json_array();
     if (shorten(call, result, "stdout", &result->out, &notes) < 0 ||
         shorten(call, result, "stderr", &result->err, &notes) < 0)

@@ -33,6 +33,7 @@ struct preset_job {
     struct mcp_call *call;
     json_t *values; /* what an answer's text and JSON can name */
     json_t *flags;  /* what a line's `when` can name */
+    bool failed;    /* the answer is marked as an error */
 };
 
 /* What came of a run, as values and flags. LIMIT_MS: the time-out it had. */

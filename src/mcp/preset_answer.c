@@ -139,31 +139,55 @@ static void tell_fault(struct preset_job *job, const struct vial_error *err)
     flag(job, "remedy", err->remedy[0] != '\0');
 }
 
+static void tell_status(struct preset_job *job, enum vial_verdict verdict)
+{
+    const char *name = vial_verdict_name(verdict);
+    const json_t *names =
+        json_object_get(json_object_get(job->tool->tool, "answer"), "status");
+    const char *status = text_of(names, name);
+
+    preset_tell(job, "verdict", json_string(name));
+    preset_tell(job, "status", json_string(status ? status : name));
+}
+
 void preset_tell_error(struct preset_job *job, const struct vial_error *err)
 {
     tell_fault(job, err);
     tell_code(job, err->code, "failed");
+    tell_status(job, VIAL_DENIED);
+    job->failed = true;
+}
+
+/* A shell's word for a program that a signal ended: 128 and the signal's number. */
+static json_t *exit_code_of(const struct vial_result *r)
+{
+    if (r->exit_code < 0 && r->signal == 0)
+        return json_null();
+    return json_integer(r->exit_code >= 0 ? r->exit_code : 128 + r->signal);
+}
+
+/* "SIGSEGV"; the number of one that has no name. */
+static json_t *signal_of(const struct vial_result *r)
+{
+    const char *name = vial_signal_name(r->signal);
+
+    if (r->signal == 0)
+        return json_null();
+    return name ? json_sprintf("SIG%s", name) : json_sprintf("%d", r->signal);
 }
 
 static void tell_end(struct preset_job *job, const struct vial_result *r)
 {
-    const char *verdict = vial_verdict_name(r->verdict);
-    const json_t *names =
-        json_object_get(json_object_get(job->tool->tool, "answer"), "status");
-    const char *status = text_of(names, verdict);
     bool late = r->verdict == VIAL_TIMEOUT || r->verdict == VIAL_CPU_TIMEOUT;
 
-    preset_tell(job, "verdict", json_string(verdict));
-    preset_tell(job, "status", json_string(status ? status : verdict));
-    preset_tell(job, "exit_code",
-                r->exit_code < 0 ? json_null() : json_integer(r->exit_code));
+    tell_status(job, r->verdict);
+    preset_tell(job, "exit_code", exit_code_of(r));
+    preset_tell(job, "signal", signal_of(r));
     preset_tell(job, "timed_out", json_boolean(late));
-    flag(job, "timeout", late);
-    flag(job, "oom", r->verdict == VIAL_OOM);
-    flag(job, "nonzero", r->verdict == VIAL_NONZERO);
-    flag(job, "signal", r->verdict == VIAL_SIGNAL);
+    flag(job, vial_verdict_name(r->verdict), true);
     flag(job, "done", r->verdict == VIAL_OK);
     flag(job, "silent", r->verdict == VIAL_OK && r->out.len == 0 && r->err.len == 0);
+    job->failed = mcp_is_failure(r->verdict);
 }
 
 /* By the engine's number, else by its name, else by ours. */
@@ -189,8 +213,6 @@ void preset_tell_result(struct preset_job *job, const struct vial_result *r,
     preset_tell(job, "level", json_string(r->level));
     preset_tell(job, "image", r->image ? json_string(r->image) : json_null());
     preset_tell(job, "container", json_string(container_of(r)));
-    preset_tell(job, "signal",
-                r->signal ? json_string(vial_signal_name(r->signal)) : json_null());
 }
 
 static void add_value(struct str *out, const json_t *value)
@@ -222,17 +244,57 @@ static void expand(struct str *out, const char *show, const json_t *values)
     }
 }
 
-static void add_line(struct str *out, const struct preset_job *job, const json_t *line)
+/* Whether there is a value for what a line names first: after an error there are few.
+ */
+static bool is_known(const struct preset_job *job, const json_t *line)
 {
-    const char *when = text_of(line, "when");
+    const char *hole = strchr(text_of(line, "show"), '{');
 
-    if (when && !json_object_get(job->flags, when))
-        return;
+    return !hole || json_object_getn(job->values, hole + 1, strcspn(hole + 1, "}"));
+}
+
+/* A text begins on a line of its own. */
+static void add_text(struct str *out, const struct preset_job *job, const char *show)
+{
     while (out->len > 0 && out->data[out->len - 1] == '\n')
         out->data[--out->len] = '\0';
     if (out->len > 0)
         str_putc(out, '\n');
-    expand(out, text_of(line, "show"), job->values);
+    expand(out, show, job->values);
+}
+
+/* How each end reads where the tool has no words of its own for it: whatever a preset
+ * says or leaves out, none is silent. */
+static void add_endings(struct str *out, const struct preset_job *job,
+                        const json_t *lines)
+{
+    static const struct {
+        const char *when, *show;
+    } usual[] = {
+        { "error", "Error: {error} [{code}]" },
+        { "remedy", "{remedy}" },
+        { "nonzero", "[exit code: {exit_code}]" },
+        { "signal", "[killed by signal {signal}]" },
+        { "timeout", "[timed out after {timeout} s]" },
+        { "cpu_timeout", "[killed: the limit of cpu time was reached]" },
+        { "oom", "[killed: out of memory]" },
+        { "disk", "[killed: the disk limit was reached]" },
+        { "pids", "[killed: the limit of processes was reached]" },
+        { "output_limit", "[killed: it printed more than is allowed]" },
+    };
+
+    for (size_t i = 0; i < sizeof usual / sizeof *usual; i++) {
+        const json_t *line = NULL;
+        bool told = !json_object_get(job->flags, usual[i].when);
+        size_t at = 0;
+
+        json_array_foreach(lines, at, line)
+        {
+            told = told || str_eq(text_of(line, "when"), usual[i].when);
+        }
+        if (!told)
+            add_text(out, job, usual[i].show);
+    }
 }
 
 /* A template whose leaves are names of values. */
@@ -255,12 +317,20 @@ static json_t *pick(const struct preset_job *job, json_t *shape)
 void preset_answer(struct preset_job *job, struct mcp_answer *answer)
 {
     const json_t *form = json_object_get(job->tool->tool, "answer");
-    const json_t *lines = json_object_get(form, "text");
+    json_t *lines = json_object_get(form, "text");
     json_t *shape = json_object_get(form, "json");
+    json_t *line = NULL;
+    size_t i = 0;
 
-    for (size_t i = 0; i < json_array_size(lines); i++)
-        add_line(&answer->text, job, json_array_get(lines, i));
-    answer->is_error = json_object_get(job->flags, "error") != NULL;
+    json_array_foreach(lines, i, line)
+    {
+        const char *when = text_of(line, "when");
+
+        if (when ? json_object_get(job->flags, when) != NULL : is_known(job, line))
+            add_text(&answer->text, job, text_of(line, "show"));
+    }
+    add_endings(&answer->text, job, lines);
+    answer->is_error = job->failed;
     if (shape)
         answer->structured = pick(job, shape);
 }

@@ -287,6 +287,14 @@ static int do_open(struct preset_job *job, struct vial_error *err)
     return 0;
 }
 
+/* As the policy refuses a run; a session knows only its own time-out. */
+static int fail_late(const struct preset_job *job, struct vial_error *err)
+{
+    (void)fail(err, VIAL_E_CAP, "the time-out exceeds the policy's max_timeout %lld s",
+               (long long)job->tool->world->max_timeout_ms / 1000);
+    return fail_remedy(err, "ask for less, or raise policy key 'max_timeout'");
+}
+
 static int do_exec(struct preset_job *job, struct registered *held,
                    struct vial_error *err)
 {
@@ -298,6 +306,8 @@ static int do_exec(struct preset_job *job, struct registered *held,
     if (make_request(job, &req, err) < 0)
         return -1;
     program.timeout_ms = limit_of(job, req);
+    if (program.timeout_ms > job->tool->world->max_timeout_ms)
+        return fail_late(job, err);
     if (own_exec(job->call, held, &program, &result, err) < 0)
         return -1;
     preset_tell_result(job, result, program.timeout_ms);

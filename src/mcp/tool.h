@@ -54,6 +54,13 @@ struct mcp_answer {
     struct rpc_error error; /* code other than 0: a protocol error instead */
 };
 
+/* Whether an answer about a run that ended so is marked as an error: whenever the
+ * program did not end by itself, with a code that is its own to choose. */
+static inline bool mcp_is_failure(enum vial_verdict verdict)
+{
+    return verdict != VIAL_OK && verdict != VIAL_NONZERO;
+}
+
 /* Whether a call may become a task, for clients that know tasks. A tool that runs
  * programs is one of these but the first: such calls wait for their turn where a server
  * has a gate. */

@@ -20,14 +20,35 @@ struct mcp_vial {
     struct mcp_runs *runs;
     struct mcp_tools tools;
     struct mcp_resources resources;
+    struct str instructions;
     struct mcp *core;
 };
 
-static const char instructions[] =
+static const char own_instructions[] =
     "Runs code and shell commands in isolated sandboxes on this machine. Without a "
     "sandbox_id each run gets a fresh place that is destroyed afterwards; "
     "create_sandbox gives one that keeps files and variables between calls. Outputs "
     "that were cut, files of sandboxes and files that runs brought back are resources.";
+
+/* A preset's names its own tools, and no others. */
+static int make_instructions(struct mcp_vial *v, const char *preset,
+                             struct vial_error *err)
+{
+    struct str *s = &v->instructions;
+
+    if (!preset) {
+        str_puts(s, own_instructions);
+        return str_ok(s) ? 0 : fail_memory(err);
+    }
+    str_printf(s,
+               "Runs code and shell commands in isolated sandboxes on this machine, "
+               "as %s does. Tools:",
+               preset);
+    for (size_t i = 0; i < v->tools.count; i++)
+        str_printf(s, "%s %s", i ? "," : "", v->tools.items[i].name);
+    str_puts(s, ". Their descriptions tell the limits in force.");
+    return str_ok(s) ? 0 : fail_memory(err);
+}
 
 /* For people who start from a prompt rather than from a tool. */
 static void solve_with_code(struct mcp_call *call, struct mcp_answer *answer)
@@ -205,7 +226,6 @@ int mcp_vial_open(struct vial_engine *engine, struct registry *registry,
                                    .registry = registry,
                                    .name = "vial",
                                    .title = "vial sandbox",
-                                   .instructions = instructions,
                                    .task_after_ms = TASK_AFTER_MS };
 
     if (!v)
@@ -223,10 +243,15 @@ int mcp_vial_open(struct vial_engine *engine, struct registry *registry,
     options.tools = &v->tools;
     options.resources = &v->resources;
     options.prompts = preset ? NULL : prompts; /* it names vial's own tools */
+    if (!v->runs)
+        (void)fail_memory(err);
     if (!v->runs || mcp_preset_tools(engine, preset, &v->tools, err) < 0 ||
-        mcp_open(&options, &v->core, err) < 0) {
-        if (!v->runs)
-            (void)fail_memory(err);
+        make_instructions(v, preset, err) < 0) {
+        mcp_vial_close(v);
+        return -1;
+    }
+    options.instructions = v->instructions.data;
+    if (mcp_open(&options, &v->core, err) < 0) {
         mcp_vial_close(v);
         return -1;
     }
@@ -246,5 +271,6 @@ void mcp_vial_close(struct mcp_vial *server)
     mcp_close(server->core);
     mcp_tools_done(&server->tools);
     mcp_runs_free(server->runs);
+    str_done(&server->instructions);
     free(server);
 }

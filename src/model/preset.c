@@ -241,6 +241,51 @@ static int check_parameters(json_t *parameters, struct vial_error *err)
     return 0;
 }
 
+/* "{name}" in texts: each must be one of NAMES. */
+static int check_holes(const char *text, const char *const *names,
+                       struct vial_error *err)
+{
+    for (const char *at = text; (at = strchr(at, '{')); at++) {
+        auto_str struct str name = { 0 };
+
+        str_add(&name, at + 1, strcspn(at + 1, "}"));
+        if (!str_ok(&name))
+            return fail_memory(err);
+        if (!is_one_of(names, name.data ? name.data : ""))
+            return fail(err, VIAL_E_VALUE, "there is nothing that '{%s}' stands for",
+                        name.data ? name.data : "");
+    }
+    return 0;
+}
+
+/* What the lines of an answer can name: mcp/preset_answer.c tells it. */
+static int check_answer(json_t *answer, struct vial_error *err)
+{
+    static const char *const flags[] = { "stdout", "stderr", "truncated", "error",
+                                         "remedy", "code",   "id",        "done",
+                                         "silent", NULL };
+    static const char *const values[] = {
+        "stdout",  "stderr",  "truncated", "exit_code", "signal",
+        "verdict", "status",  "error",     "code",      "remedy",
+        "driver",  "level",   "image",     "duration",  "duration_ms",
+        "timeout", "done",    "timed_out", "id",        "list",
+        "items",   "removed", "limit",     "container", NULL
+    };
+    json_t *line = NULL;
+    size_t i = 0;
+
+    json_array_foreach(json_object_get(answer, "text"), i, line)
+    {
+        const char *when = text_of(line, "when");
+
+        if (when && !is_one_of(flags, when) && !is_one_of(result_verdicts, when))
+            return fail(err, VIAL_E_VALUE, "nothing happens 'when: %s'", when);
+        if (check_holes(text_of(line, "show"), values, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
 static int check_tool(json_t *tool, struct vial_error *err)
 {
     static const char *const verbs[] = { "run",  "open",  "exec",    "read",    "write",
@@ -254,6 +299,8 @@ static int check_tool(json_t *tool, struct vial_error *err)
         if (!field_find(json_object_iter_key(at)))
             return fail(err, VIAL_E_VALUE, "set: there is no field '%s'",
                         json_object_iter_key(at));
+    if (check_answer(json_object_get(tool, "answer"), err) < 0)
+        return fail_in(err, "answer");
     return check_parameters(json_object_get(tool, "parameters"), err);
 }
 

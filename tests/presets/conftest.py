@@ -124,13 +124,15 @@ class Mcp:
     """A client of `vial mcp`, over its stdin and stdout."""
 
     def __init__(self, preset, *args, cwd="/", **env):
-        self.process = subprocess.Popen([VIAL, "mcp", "--preset", preset, *args], cwd=cwd,
+        named = ["--preset", preset] if preset else []
+        self.process = subprocess.Popen([VIAL, "mcp", *named, *args], cwd=cwd,
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         stderr=subprocess.PIPE, text=True,
                                         env=environment(**env))
         self.number = 0
-        self.ask("initialize", {"protocolVersion": "2025-11-25", "capabilities": {},
-                                "clientInfo": {"name": "tests", "version": "1"}})
+        self.begun = self.ask("initialize", {
+            "protocolVersion": "2025-11-25", "capabilities": {},
+            "clientInfo": {"name": "tests", "version": "1"}}).get("result")
         self.send({"method": "notifications/initialized"})
 
     def send(self, message):

@@ -119,7 +119,7 @@ def test_the_limits_are_the_documents(klaw, vial, containers, api):
     assert "Read-only" in execute("touch /usr/x").text
     assert execute("df -m /tmp | tail -1 | awk '{print $2}'").text == "64\n"
     killed = execute("b = bytearray(600 << 20)\nprint(len(b))", "python")
-    assert killed.text == "[killed: out of memory]" and killed.json["exitCode"] is None
+    assert killed.text == "[killed: out of memory]" and killed.json["exitCode"] == 137
     # What fits does run: it is the limit that killed, not something else.
     fits = execute("b = bytearray(150 << 20)\nprint(len(b) >> 20)", "python")
     assert fits.text == "150\n"

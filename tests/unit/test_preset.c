@@ -83,6 +83,12 @@ static void a_preset_can_only_name_what_exists(void **state)
           "{p: {type: string, description: P, field: privileged}}, "
           "answer: {text: []}}}}",
           "preset mine: tool 't': parameter 'p' goes nowhere" },
+        { "{about: x, tools: {t: {title: T, description: D, does: run, parameters: {}, "
+          "answer: {text: [{when: dead, show: x}]}}}}",
+          "preset mine: tool 't': answer: nothing happens 'when: dead'" },
+        { "{about: x, tools: {t: {title: T, description: D, does: run, parameters: {}, "
+          "answer: {text: [{show: 'it is {fine}'}]}}}}",
+          "preset mine: tool 't': answer: there is nothing that '{fine}' stands for" },
     };
 
     (void)state;

@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "base/auto.h"
@@ -17,7 +18,8 @@ struct world {
     struct vial_engine *engine;
     struct registry *registry;
     struct mcp_tools tools;
-    size_t told; /* bytes that came while it ran */
+    size_t told;    /* bytes that came while it ran */
+    bool cancelled; /* before it began */
 };
 
 static void count(struct mcp_call *call, const char *text, size_t len)
@@ -63,11 +65,12 @@ static struct mcp_answer call(struct world *w, const char *name, json_t *argumen
     const struct mcp_tool *tool = tool_named(w, name);
     struct mcp_answer answer = { 0 };
     auto_str struct str why = { 0 };
+    auto_fd int cancel_fd = eventfd(w->cancelled, EFD_CLOEXEC);
     struct mcp_call c = { .arguments = arguments,
                           .engine = w->engine,
                           .registry = w->registry,
                           .owner = "",
-                          .cancel_fd = -1,
+                          .cancel_fd = cancel_fd,
                           .progress = count,
                           .core = w };
 
@@ -89,6 +92,36 @@ static void check(struct mcp_answer answer, bool is_error, const char *text)
     json_decref(answer.structured);
 }
 
+/* Nobody reads it over MCP, where a cancelled call has no answer, but it goes into logs
+ * and to those who call tools otherwise. */
+static void a_call_that_is_cancelled_says_so_under_every_preset(void **state)
+{
+    static const struct {
+        const char *preset, *tool, *arguments, *text;
+    } rows[] = {
+        { "klaw", "code_execute", "{\"language\": \"bash\", \"code\": \"echo x\"}",
+          "Error: the caller cancelled the run [VIAL-CANCELLED]" },
+        { "antigravity", "run_python_code", "{\"code\": \"print(1)\"}",
+          "Error: the caller cancelled the run" },
+        { "acode", "sandbox_exec", "{\"command\": \"echo x\"}",
+          "Error VIAL-CANCELLED: the caller cancelled the run" },
+        { "codomyrmex", "execute_code",
+          "{\"language\": \"bash\", \"code\": \"echo x\"}",
+          "status: cancelled\nerror: the caller cancelled the run [VIAL-CANCELLED]" },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct world w;
+
+        begin(&w, rows[i].preset);
+        w.cancelled = true;
+        check(call(&w, rows[i].tool, json_loads(rows[i].arguments, 0, NULL)), true,
+              rows[i].text);
+        end(&w);
+    }
+}
+
 static void a_run_answers_in_the_presets_words(void **state)
 {
     struct world w;
@@ -103,7 +136,7 @@ static void a_run_answers_in_the_presets_words(void **state)
           "(no output)");
     check(call(&w, "run_python_code",
                json_pack("{s:s, s:i}", "code", "while True: pass", "timeout", 1)),
-          false, "Error: execution timed out after 1s");
+          true, "Error: execution timed out after 1s");
     check(call(&w, "run_python_code",
                json_pack("{s:s, s:i}", "code", "1", "timeout", 7200)),
           true,
@@ -156,7 +189,7 @@ static void a_session_has_commands_and_files(void **state)
     check(call(&w, "execInContainer",
                json_pack("{s:s, s:s, s:i}", "containerId", id, "command", "sleep 60",
                          "timeoutMs", 200)),
-          false, "COMMAND_TIMEOUT: killed after 0.2 s");
+          true, "COMMAND_TIMEOUT: killed after 0.2 s");
     check(call(&w, "cleanupContainer", json_pack("{s:s}", "containerId", id)), false,
           "cleaned up");
     json_decref(opened.structured);
@@ -230,6 +263,7 @@ static int without_an_engine(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_call_that_is_cancelled_says_so_under_every_preset),
         cmocka_unit_test(a_run_answers_in_the_presets_words),
         cmocka_unit_test(calls_that_are_kept_alive_share_a_vessel),
         cmocka_unit_test(a_session_has_commands_and_files),
