@@ -115,6 +115,8 @@ struct vial_result {
     bool artifacts_truncated; /* there were more, or some could not be read whole */
     char container_id[80];    /* the engine's own id of the container, or "" */
     char name[160]; /* what it was called, by its labels or its engine, or "" */
+    uint64_t network_refused; /* how often the program tried a network where it has
+                                 none, as the vessel says */
 };
 
 /* "ok", "cpu_timeout" and so on. Static storage. */

@@ -112,6 +112,8 @@ struct vial_exec_status {
     double cpu_user_ms, cpu_system_ms;
     uint64_t memory_peak_bytes; /* of its largest process */
     struct vial_error error;    /* code "" when there is none */
+    uint64_t network_refused;   /* as in struct vial_result; what those that run at the
+                                   same time try is told by the first that ends */
 };
 
 /* Starts a program and returns at once. *OUT is given back with vial_exec_free,

@@ -86,12 +86,50 @@ static json_t *automatic_json(const struct vial_engine *e)
     return json_pack("{s:n, s:o}", "driver", "error", error_json(&why));
 }
 
+static bool is_usable(json_t *drivers, const char *name)
+{
+    json_t *driver;
+    size_t i;
+
+    json_array_foreach(drivers, i, driver)
+    {
+        if (str_eq(json_string_value(json_object_get(driver, "name")), name))
+            return json_is_true(json_object_get(driver, "usable"));
+    }
+    return false;
+}
+
+/* The driver that the settings ask for, who may stand in, and who of them is here. */
+static json_t *needed_json(const struct vial_engine *e, json_t *drivers,
+                           json_t *automatic)
+{
+    const char *origin = e->settings->origin[FIELD_ID_driver];
+    const char *fallback =
+        origin && str_starts(origin, "preset ") /* what a user names is not replaced */
+            ? json_string_value(preset_get(e->settings->seed, "fallback"))
+            : NULL;
+    const char *takes = NULL;
+    char wanted[32] = "auto";
+
+    request_choice(&e->settings->defaults, FIELD_ID_driver, wanted);
+    if (str_eq(wanted, "auto"))
+        takes = json_string_value(json_object_get(automatic, "driver"));
+    else if (is_usable(drivers, wanted))
+        takes = wanted;
+    else if (fallback && is_usable(drivers, fallback))
+        takes = fallback;
+    return json_pack("{s:s, s:s?, s:s?, s:b}", "driver", wanted, "fallback", fallback,
+                     "takes", takes, "ready", takes != NULL);
+}
+
 int vial_doctor(struct vial_engine *engine, char **json, struct vial_error *err)
 {
-    json_t *value = json_pack(
-        "{s:s, s:s, s:b, s:o, s:o}", "version", VIAL_VERSION, "share_dir",
-        engine->settings->share_dir, "guest", engine->guest_fd >= 0, "automatic",
-        automatic_json(engine), "drivers", driver_doctor_json(engine->drivers));
+    auto_json json_t *automatic = automatic_json(engine);
+    auto_json json_t *list = driver_doctor_json(engine->drivers);
+    json_t *value = json_pack("{s:s, s:s, s:b, s:O, s:o, s:O}", "version", VIAL_VERSION,
+                              "share_dir", engine->settings->share_dir, "guest",
+                              engine->guest_fd >= 0, "automatic", automatic, "needed",
+                              needed_json(engine, list, automatic), "drivers", list);
 
     return give_text(value, json, err);
 }

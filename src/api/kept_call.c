@@ -245,6 +245,7 @@ static void take_status(const struct kept_call *c, struct vial_result *r)
     r->usage.cpu_user_ms = st->cpu_user_ms;
     r->usage.cpu_system_ms = st->cpu_system_ms;
     r->usage.memory_peak_bytes = st->memory_peak_bytes;
+    r->network_refused = st->network_refused;
     if (r->verdict == VIAL_TIMEOUT)
         r->limits_hit |= VIAL_LIMIT_TIME;
     if (r->verdict == VIAL_OOM)

@@ -12,7 +12,7 @@
 #include "base/fail.h"
 #include "base/sys.h"
 #include "base/thread.h"
-#include "engine/engine.h"
+#include "engine/record.h"
 
 #include "vial/vessels.h"
 
@@ -21,7 +21,7 @@
 #define DRIVERS_MAX 8
 
 struct vial_sweeper {
-    const struct vial_engine *engine; /* borrowed */
+    struct vial_engine *engine; /* borrowed */
     int64_t interval_ms;
     vial_swept *told; /* or NULL */
     void *context;
@@ -69,9 +69,13 @@ static void tell(struct vial_sweeper *s, size_t index, unsigned removed,
     const char *name = s->engine->drivers[index]->name;
     char *last = s->last[index];
 
+    bool news = err && !is_quiet(err) && strcmp(err->code, last) != 0;
+
+    if (removed > 0 || news)
+        record_cleanup(s->engine, name, removed, news ? err : NULL);
     if (removed > 0 && s->told)
         s->told(s->context, name, removed, NULL);
-    if (err && !is_quiet(err) && strcmp(err->code, last) != 0 && s->told)
+    if (news && s->told)
         s->told(s->context, name, 0, err);
     (void)memcpy(last, err ? err->code : "", err ? sizeof(s->last[0]) : 1);
 }

@@ -10,6 +10,7 @@
 #include "driver/kept/kept.h"
 #include "driver/list.h"
 #include "engine/engine.h"
+#include "engine/record.h"
 #include "workspace/apply.h"
 #include "workspace/state.h"
 
@@ -65,10 +66,15 @@ int vial_cleanup(struct vial_engine *engine, unsigned *removed, struct vial_erro
     *removed = 0;
     for (size_t i = 0; engine->drivers[i]; i++) {
         const struct driver *d = engine->drivers[i];
+        struct vial_error why = { 0 };
         unsigned count = 0;
+        int swept = d->sweep ? d->sweep(-1, &count, &why) : 0;
 
-        if (d->sweep && d->sweep(-1, &count, rc == 0 ? err : NULL) < 0)
-            rc = -1;
+        if (swept < 0 && rc == 0 && err)
+            *err = why;
+        rc = swept < 0 ? -1 : rc;
+        if (d->sweep)
+            record_cleanup(engine, d->name, count, swept < 0 ? &why : NULL);
         *removed += d->wants_image ? count : 0;
     }
     return rc;

@@ -32,8 +32,10 @@ static void add_driver(struct str *out, json_t *driver)
     json_t *layers = json_object_get(driver, "layers");
 
     if (is_true(driver, "usable"))
-        str_printf(out, "%s: usable, isolation %s, limits by %s%s\n",
-                   text_of(driver, "name"), text_of(driver, "level"),
+        str_printf(out, "%s: usable%s%s, isolation %s, limits by %s%s\n",
+                   text_of(driver, "name"),
+                   text_of(driver, "version")[0] ? ", engine " : "",
+                   text_of(driver, "version"), text_of(driver, "level"),
                    text_of(driver, "limits_by"),
                    is_true(driver, "automatic") ? "" : ", only when asked for");
     else
@@ -57,6 +59,22 @@ static bool add_drivers(struct str *out, json_t *drivers)
     return fit;
 }
 
+/* What a request without a driver of its own gets. */
+static void add_needed(struct str *out, json_t *needed)
+{
+    const char *takes = text_of(needed, "takes");
+    const char *wanted = text_of(needed, "driver");
+
+    str_printf(out, "settings: driver %s", wanted);
+    if (!takes[0])
+        str_puts(out, ", which cannot be used here");
+    else if (str_eq(wanted, "auto"))
+        str_printf(out, ", which is %s here", takes);
+    else if (!str_eq(wanted, takes))
+        str_printf(out, ", for which %s stands in", takes);
+    str_putc(out, '\n');
+}
+
 static int run(struct cli *cli)
 {
     auto_engine struct vial_engine *engine = NULL;
@@ -71,6 +89,7 @@ static int run(struct cli *cli)
         return cli_fail(cli, &err);
     report = json_loads(text, 0, NULL);
     fit = add_drivers(&out, json_object_get(report, "drivers"));
+    add_needed(&out, json_object_get(report, "needed"));
     status = cli_flag(cli, "json") ? print_line(text) : print_text(&out);
     return status == STATUS_OK && !fit ? STATUS_UNFIT : status;
 }

@@ -156,30 +156,38 @@ static int start_private(struct daemon *out, struct vial_error *err)
 }
 
 /* The daemon has its own; a caller who thinks that others hold must be told. */
-static int refuse_settings(const struct cli *cli, struct vial_error *err)
+static int refuse_flag(const char *flag, struct vial_error *err)
 {
-    static const char *const flags[] = { "config", "preset" };
-
-    for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
-        if (!cli_flag(cli, flags[i]))
-            continue;
-        (void)fail(err, VIAL_E_USAGE,
-                   "'--%s' has no effect on a daemon, which has its "
-                   "own settings",
-                   flags[i]);
-        return fail_remedy(err, "leave it out, or give it to 'vial serve'");
-    }
-    return 0;
+    (void)fail(err, VIAL_E_USAGE,
+               "'--%s' has no effect on a daemon, which has its own settings", flag);
+    return fail_remedy(err, "leave it out, or give it to 'vial serve'");
 }
 
-int daemon_find(const struct cli *cli, bool start, struct daemon *out,
-                struct vial_error *err)
+/* One that the daemon has as well means the same to both. */
+static int check_preset(const struct cli *cli, const struct daemon *d,
+                        struct vial_error *err)
+{
+    const char *wanted = cli_flag(cli, "preset");
+    auto_str struct str text = { 0 };
+    auto_json json_t *said = NULL;
+    const char *has;
+
+    if (!wanted)
+        return 0;
+    if (daemon_call(d, &(struct daemon_ask){ "GET", "/v1/version", NULL, NULL, -1 },
+                    &text, err) < 0)
+        return -1;
+    said = json_loadb(text.data ? text.data : "", text.len, 0, NULL);
+    has = json_string_value(json_object_get(said, "preset"));
+    return has && strcmp(has, wanted) == 0 ? 0 : refuse_flag("preset", err);
+}
+
+static int find_socket(const struct cli *cli, bool start, struct daemon *out,
+                       struct vial_error *err)
 {
     static const char *const names[] = { "vial.sock", "private.sock" };
     const char *given = cli_flag(cli, "socket");
 
-    if (refuse_settings(cli, err) < 0)
-        return -1;
     if (given) {
         if (strlen(given) >= sizeof(out->socket))
             return fail(err, VIAL_E_VALUE, "socket '%s' has a path that is too long",
@@ -202,11 +210,30 @@ int daemon_find(const struct cli *cli, bool start, struct daemon *out,
     return fail_remedy(err, "start one: vial serve");
 }
 
+int daemon_find(const struct cli *cli, bool start, struct daemon *out,
+                struct vial_error *err)
+{
+    if (cli_flag(cli, "config"))
+        return refuse_flag("config", err);
+    if (find_socket(cli, start, out, err) < 0)
+        return -1;
+    return check_preset(cli, out, err);
+}
+
 static void copy(char *out, size_t size, json_t *object, const char *name)
 {
     const char *text = json_string_value(json_object_get(object, name));
 
     (void)snprintf(out, size, "%s", text ? text : "");
+}
+
+/* A refusal is a result, too, for who wants one: it says more than its error. */
+static bool is_result(const struct http_answer *a)
+{
+    auto_json json_t *json =
+        json_loadb(a->body.data ? a->body.data : "", a->body.len, 0, NULL);
+
+    return json_is_string(json_object_get(json, "verdict"));
 }
 
 static int take_error(const struct http_answer *a, struct vial_error *err)
@@ -244,7 +271,9 @@ static int exchange(const struct daemon *d, const struct daemon_ask *ask,
 
     if (rc < 0)
         return -1;
-    return a->status >= 400 ? take_error(a, err) : 0;
+    if (a->status < 400 || (ask->wants_result && is_result(a)))
+        return 0;
+    return take_error(a, err);
 }
 
 int daemon_call(const struct daemon *d, const struct daemon_ask *ask, struct str *out,

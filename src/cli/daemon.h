@@ -33,7 +33,8 @@ struct daemon_ask {
     const char *method, *target;
     const char *json;
     const struct blob *bytes;
-    int cancel_fd; /* -1: none */
+    int cancel_fd;     /* -1: none */
+    bool wants_result; /* an error that comes with a whole result is none */
 };
 int daemon_call(const struct daemon *d, const struct daemon_ask *ask, struct str *out,
                 struct vial_error *err);

@@ -129,6 +129,15 @@ static void say_verdict(const struct vial_result *r)
     }
 }
 
+/* Why a program may have failed that knows no more than "unreachable". */
+static void say_network(const struct vial_result *r)
+{
+    if (r->network_refused && r->verdict != VIAL_OK)
+        say("note: the program tried the network %llu time%s, and has none; "
+            "'--network bridge' gives it one where the policy allows",
+            (unsigned long long)r->network_refused, r->network_refused == 1 ? "" : "s");
+}
+
 /* The weaker tier is never used without a word. */
 static void say_weak(const struct vial_result *r)
 {
@@ -219,6 +228,8 @@ static int conclude(const struct cli *cli, const struct bring *b,
     if (!json && (own_fault || !cli_flag(cli, "quiet")))
         say_verdict(r);
     if (!json && !cli_flag(cli, "quiet"))
+        say_network(r);
+    if (!json && !cli_flag(cli, "quiet"))
         say_weak(r);
     if (!json && !cli_flag(cli, "quiet"))
         say_artifacts(r);
@@ -238,6 +249,16 @@ static bool lacks_image(const struct vial_result *r)
 
 /* A run for want of an image has done nothing yet: it is pulled, and the run begins
  * anew. What stands in the way of the pull takes the place of the refusal. */
+static void pull_failed(struct vial_result *result, const struct vial_error *err,
+                        const char *preset_code)
+{
+    result->error = *err;
+    (void)snprintf(result->preset_code, sizeof(result->preset_code), "%s",
+                   preset_code ? preset_code : "");
+    if (strcmp(err->code, fail_code_text(VIAL_E_CANCELLED)) == 0)
+        result->verdict = VIAL_CANCELLED;
+}
+
 static int run_again(const struct cli *cli, const struct vial_request *req,
                      const struct vial_watch *watch, struct live *live,
                      struct vial_result **result)
@@ -247,13 +268,7 @@ static int run_again(const struct cli *cli, const struct vial_request *req,
     struct vial_error err = { 0 };
 
     if (pull_image(cli, live->engine, &pull, &image, &err) < 0) {
-        const char *code = vial_preset_code(live->engine, err.code);
-
-        (*result)->error = err;
-        (void)snprintf((*result)->preset_code, sizeof((*result)->preset_code), "%s",
-                       code ? code : "");
-        if (strcmp(err.code, fail_code_text(VIAL_E_CANCELLED)) == 0)
-            (*result)->verdict = VIAL_CANCELLED;
+        pull_failed(*result, &err, vial_preset_code(live->engine, err.code));
         return 0;
     }
     vial_result_free(*result);
@@ -275,6 +290,23 @@ static int warm_up(struct vial_engine *engine, const struct vial_request *req,
     return 0;
 }
 
+/* The same by the daemon. */
+static int run_again_remote(const struct cli *cli, const struct vial_request *req,
+                            const struct vial_watch *watch, struct vial_result **result,
+                            struct vial_error *err)
+{
+    struct vial_error why = { 0 };
+    char code[32];
+
+    if (remote_pull(cli, (*result)->image, watch->cancel_fd, code, &why) < 0) {
+        pull_failed(*result, &why, code);
+        return 0;
+    }
+    vial_result_free(*result);
+    *result = NULL;
+    return remote_run(cli, req, watch, result, err);
+}
+
 static int follow_remote(const struct cli *cli, const struct vial_request *req,
                          const struct vial_watch *watch, struct live *live,
                          const struct bring *places)
@@ -284,6 +316,9 @@ static int follow_remote(const struct cli *cli, const struct vial_request *req,
     int status;
 
     if (remote_run(cli, req, watch, &result, &err) < 0)
+        return cli_deny(cli, &err);
+    if (lacks_image(result) && !cli_flag(cli, "no-pull") &&
+        run_again_remote(cli, req, watch, &result, &err) < 0)
         return cli_deny(cli, &err);
     live_end(live);
     status = conclude(cli, places, result, live, watch->cancel_fd);

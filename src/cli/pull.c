@@ -8,17 +8,12 @@
 #include "base/json.h"
 #include "cli/print.h"
 
-struct show {
-    bool as_json, on_terminal, quiet;
-    char last[160];
-};
-
 /* On a terminal one line that is overwritten; elsewhere a line for each change of
  * a layer's status, or an object for each event. */
-static int show_progress(void *context, const char *layer, const char *status,
-                         unsigned long long current, unsigned long long total)
+int pull_show(void *context, const char *layer, const char *status,
+              unsigned long long current, unsigned long long total)
 {
-    struct show *s = context;
+    struct pull_show *s = context;
     char line[160];
 
     if (s->quiet)
@@ -46,20 +41,30 @@ static int show_progress(void *context, const char *layer, const char *status,
     return 0;
 }
 
+struct pull_show pull_show_begin(const struct cli *cli)
+{
+    return (struct pull_show){ .as_json = cli_flag(cli, "json") != NULL,
+                               .on_terminal = isatty(STDERR_FILENO),
+                               .quiet = cli_flag(cli, "quiet") != NULL };
+}
+
+void pull_show_end(const struct pull_show *s)
+{
+    if (s->on_terminal && !s->as_json && !s->quiet)
+        (void)fprintf(stderr, "\r\033[K");
+}
+
 int pull_image(const struct cli *cli, struct vial_engine *engine,
                const struct pull *pull, char **json, struct vial_error *err)
 {
-    struct show show = { .as_json = cli_flag(cli, "json") != NULL,
-                         .on_terminal = isatty(STDERR_FILENO),
-                         .quiet = cli_flag(cli, "quiet") != NULL };
+    struct pull_show show = pull_show_begin(cli);
     struct vial_pull asked = { .name = pull->name,
                                .timeout_ms = pull->timeout_ms,
                                .cancel_fd = pull->cancel_fd,
-                               .progress = show_progress,
+                               .progress = pull_show,
                                .context = &show };
     int rc = vial_image_pull(engine, &asked, json, err);
 
-    if (show.on_terminal && !show.as_json && !show.quiet)
-        (void)fprintf(stderr, "\r\033[K");
+    pull_show_end(&show);
     return rc;
 }

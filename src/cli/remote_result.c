@@ -113,6 +113,7 @@ static void read_usage(struct vial_result *r, json_t *json)
     r->usage.net_rx_bytes = count_of(usage, "net_rx_bytes");
     r->usage.net_tx_bytes = count_of(usage, "net_tx_bytes");
     r->usage.disk_peak_bytes = count_of(usage, "disk_peak_bytes");
+    r->network_refused = count_of(json, "network_refused");
     for (size_t n = 0; n < json_array_size(hit); n++)
         r->limits_hit |= limit_of(json_string_value(json_array_get(hit, n)));
 }
@@ -163,6 +164,8 @@ struct vial_result *remote_result(json_t *json)
         return NULL;
     COPY(r->id, json, "id");
     COPY(r->correlation, json, "correlation");
+    COPY(r->preset_code, json, "preset_code");
+    COPY(r->wanted_driver, json, "wanted_driver");
     read_end(r, json);
     read_usage(r, json);
     read_place(r, json);

@@ -260,6 +260,18 @@ static json_t *layers_json(const struct caps *caps)
     return list;
 }
 
+/* Of the engine behind it, or NULL. */
+static const char *version_of(const struct caps *caps)
+{
+    static const char word[] = "version ";
+
+    for (size_t i = 0; i < caps->layer_count; i++)
+        if (str_eq(caps->layers[i].name, "engine") &&
+            str_starts(caps->layers[i].reason, word))
+            return caps->layers[i].reason + strlen(word);
+    return NULL;
+}
+
 static json_t *probe_json(const struct driver *d)
 {
     auto_free struct caps *caps = calloc(1, sizeof *caps);
@@ -269,8 +281,9 @@ static json_t *probe_json(const struct driver *d)
     caps->level = caps->limits_by = "none";
     if (d->probe(caps, &caps->why_not) < 0)
         caps->usable = false;
-    return json_pack("{s:s, s:b, s:b, s:s, s:s, s:o, s:o}", "name", d->name, "usable",
-                     caps->usable, "automatic", caps->usable && !is_optional(d),
+    return json_pack("{s:s, s:b, s:b, s:s?, s:s, s:s, s:o, s:o}", "name", d->name,
+                     "usable", caps->usable, "automatic",
+                     caps->usable && !is_optional(d), "version", version_of(caps),
                      "level", caps->level, "limits_by", caps->limits_by, "layers",
                      layers_json(caps), "error", error_json(&caps->why_not));
 }

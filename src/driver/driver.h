@@ -71,6 +71,7 @@ struct vessel {
     struct strv layers; /* names of those really active */
     const char *path;   /* PATH inside, where programs are looked up */
     char *tmpdir;       /* what TMPDIR is inside; NULL: as the plan says */
+    unsigned swept;     /* vessels of dead owners that went when this was opened */
 };
 
 struct zygote;

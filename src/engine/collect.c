@@ -233,6 +233,7 @@ void collect(struct run *r, struct vial_result *result)
     }
     if (r->plan->image)
         result->image = strdup(r->plan->image);
+    result->network_refused = r->exited ? r->exit.net_refused : 0;
     result->limits_hit = limits_hit(r, &u, result);
 }
 

@@ -200,6 +200,26 @@ static void add_result(const struct vial_result *result, json_t *into)
     (void)json_object_set_new(into, "files_out", files);
 }
 
+void record_refused(struct vial_engine *e, json_t *who, uint64_t count)
+{
+    if (who)
+        (void)json_object_set_new(who, "count", json_integer((json_int_t)count));
+    (void)record_event(e, "network.refused", who, NULL);
+}
+
+void record_cleanup(struct vial_engine *e, const char *driver, unsigned count,
+                    const struct vial_error *why)
+{
+    json_t *detail = NULL;
+
+    if (e->audit)
+        detail =
+            json_pack("{s:s, s:i, s:{s:I, s:I}, s:o*}", "driver", driver, "removed",
+                      (int)count, "caller", "uid", (json_int_t)getuid(), "pid",
+                      (json_int_t)getpid(), "error", why ? error_json(why) : NULL);
+    (void)record_event(e, "cleanup", detail, NULL);
+}
+
 void record_end(struct run *r, const struct vial_request *req,
                 struct vial_result *result)
 {
@@ -208,6 +228,11 @@ void record_end(struct run *r, const struct vial_request *req,
 
     if (!r->engine->audit)
         return;
+    if (result->network_refused)
+        record_refused(
+            r->engine,
+            json_pack("{s:s, s:o}", "run", result->id, "caller", caller_json(r)),
+            result->network_refused);
     record = common(r, req, "run", result->id);
     if (!record)
         (void)fail_memory(&err);

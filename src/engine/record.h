@@ -21,6 +21,15 @@ int record_begin(struct run *r, const struct vial_request *req, struct vial_erro
 void record_end(struct run *r, const struct vial_request *req,
                 struct vial_result *result);
 
+/* That a program tried a network where it has none, COUNT times, as the vessel says.
+ * WHO, an object, says whose it was and is taken. */
+void record_refused(struct vial_engine *e, json_t *who, uint64_t count);
+
+/* What dead owners left was removed: COUNT of DRIVER's vessels; or why it could not
+ * be. */
+void record_cleanup(struct vial_engine *e, const char *driver, unsigned count,
+                    const struct vial_error *why);
+
 /* What a plan asks for, into a record. */
 void record_add_plan(const struct plan *plan, json_t *into);
 /* The entries of LIST, redacted; as many as fit. */

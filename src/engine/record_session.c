@@ -88,6 +88,8 @@ void record_exec_end(struct vial_exec *x)
 
     if (!x->session->engine->audit)
         return;
+    if (st->network_refused)
+        record_refused(x->session->engine, of_exec(x), st->network_refused);
     detail = of_exec(x);
     if (detail) {
         (void)json_object_set_new(detail, "verdict",

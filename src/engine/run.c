@@ -163,6 +163,8 @@ int engine_vessel(struct vial_engine *e, const struct driver *driver,
         driver_explain(driver, &plan->require, err);
         return -1;
     }
+    if (v->swept)
+        record_cleanup(e, driver->name, v->swept, NULL);
     if (driver_check_required(&plan->require, v->level, &v->layers, v->limits_by, err) <
         0) {
         driver->close(v);

@@ -397,6 +397,7 @@ static void note_end(struct guest *g, struct job *j, int status,
     j->exit.value =
         (uint32_t)(WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
     j->exit.oom = was_oom(g, WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    j->exit.net_refused = refused_since(g);
     j->exit.user_us = micros(&usage->ru_utime);
     j->exit.system_us = micros(&usage->ru_stime);
     j->exit.max_rss_bytes = (uint64_t)usage->ru_maxrss * 1024;

@@ -101,8 +101,10 @@ struct guest {
     struct rlimit pending; /* how many signals may wait for a program */
     int oom_fd, oom_error; /* its own oom_score_adj, which children inherit */
     char oom_before[16];
-    int kills_fd;   /* the container's count of kills for memory, or -1 */
-    uint64_t kills; /* those that were told of */
+    int kills_fd;      /* the container's count of kills for memory, or -1 */
+    uint64_t kills;    /* those that were told of */
+    int refused_fd[2]; /* the namespace's counters, or -1: refused.c */
+    uint64_t refused;  /* those that were told of */
     struct jail jail;
     bool prepared; /* for programs that it starts itself */
     int landlock_fd, landlock_error;
@@ -185,6 +187,9 @@ void exec_input(struct guest *g, struct job *j, const uint8_t *data, size_t len)
 void exec_input_end(struct guest *g, struct job *j);
 void exec_polls(struct guest *g, struct job *j, struct pollfd *p);
 void exec_turn(struct guest *g, struct job *j, const struct pollfd *p);
+/* refused.c: tries at a network that is not there, since the last call */
+uint64_t refused_since(struct guest *g);
+
 uint64_t exec_count_kills(const struct guest *g); /* for memory; 0: nobody tells */
 void exec_reaped(struct guest *g, pid_t pid, int status, const void *rusage);
 void exec_hear(struct guest *g); /* whether one says farewell */

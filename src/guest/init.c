@@ -202,6 +202,7 @@ static void start(struct guest *g, bool stdio)
     g->pid = getpid();
     g->workdir_fd = g->landlock_fd = -1;
     g->came_fd = g->kills_fd = -1;
+    g->refused_fd[0] = g->refused_fd[1] = -1;
     g->adopted.fd = g->adopted.name_fd = -1;
     for (int i = 0; i < 2; i++)
         g->adopted.ours[i] = g->adopted.theirs[i] = -1;

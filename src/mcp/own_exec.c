@@ -133,6 +133,7 @@ static int fill(struct vial_result *r, struct vial_exec *exec,
     r->usage.cpu_user_ms = st->cpu_user_ms;
     r->usage.cpu_system_ms = st->cpu_system_ms;
     r->usage.memory_peak_bytes = st->memory_peak_bytes;
+    r->network_refused = st->network_refused;
     r->error = st->error;
     if (read_stream(exec, 1, st->stdout_bytes, &r->out, err) < 0)
         return -1;

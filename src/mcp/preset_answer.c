@@ -209,6 +209,8 @@ void preset_tell_result(struct preset_job *job, const struct vial_result *r,
     preset_tell(job, "timeout", json_real((double)limit_ms / 1000));
     preset_tell(job, "duration", json_real(r->duration_ms / 1000));
     preset_tell(job, "duration_ms", json_real(r->duration_ms));
+    preset_tell(job, "network_refused", json_integer((json_int_t)r->network_refused));
+    flag(job, "network", r->network_refused > 0);
     preset_tell(job, "driver", json_string(r->driver));
     preset_tell(job, "level", json_string(r->level));
     preset_tell(job, "image", r->image ? json_string(r->image) : json_null());
@@ -345,7 +347,7 @@ static json_t *leaf_schema(const char *name)
         { "truncated", "boolean" },  { "duration", "number" },
         { "duration_ms", "number" }, { "timeout", "number" },
         { "removed", "integer" },    { "items", "array" },
-        { "done", "boolean" },
+        { "done", "boolean" },       { "network_refused", "integer" },
     };
 
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)

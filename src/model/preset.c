@@ -106,6 +106,12 @@ static const struct shape labels_shape[] = {
     { 0 },
 };
 
+static const struct shape code_shape[] = {
+    { "meaning", SHAPE_TEXT, true, NULL },
+    { "remedy", SHAPE_TEXT, false, NULL },
+    { 0 },
+};
+
 static const struct shape block_shape[] = {
     { "about", SHAPE_TEXT, true, NULL },
     { "fallback", SHAPE_TEXT, false, NULL },
@@ -118,6 +124,7 @@ static const struct shape block_shape[] = {
     { "warm", SHAPE_FLAG, false, NULL },
     { "labels", SHAPE_OBJECT, false, labels_shape },
     { "commands", SHAPE_WORDS, false, NULL },
+    { "codes", SHAPE_MAP, false, code_shape },
     { "errors", SHAPE_WORDS, false, NULL },
     { "verdicts", SHAPE_WORDS, false, NULL },
     { "messages", SHAPE_MAP, false, message_shape },

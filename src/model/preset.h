@@ -18,6 +18,7 @@
  *   keep         keep-alive: alive, executions, idle
  *   warm         an MCP server of its own has vessels wait, each used once
  *   commands     words of the command line -> words of ours
+ *   codes        its own error codes: meaning and remedy, for 'vial errors'
  *   errors       our error codes -> theirs;  verdicts: likewise
  *   messages     our error codes -> what stands before the message, and the remedy
  *   tools        MCP tools: texts, parameters, what they do, what they answer

@@ -242,6 +242,8 @@ json_t *result_json(const struct vial_result *r, bool raw)
     put(&object, "timing", timing_json(&r->timing));
     put(&object, "usage", usage_json(&r->usage));
     put(&object, "limits_hit", limits_json(r->limits_hit));
+    if (r->network_refused)
+        put(&object, "network_refused", count(r->network_refused));
     put(&object, "driver", text_or_null(r->driver));
     put(&object, "vessel_id", text_or_null(r->vessel_id));
     put(&object, "container_id", text_or_null(r->container_id));

@@ -36,6 +36,9 @@ static json_t *status_json(unsigned number, const struct vial_exec_status *s)
     (void)json_object_set_new(json, "duration_ms", json_real(s->duration_ms));
     (void)json_object_set_new(json, "cpu_user_ms", json_real(s->cpu_user_ms));
     (void)json_object_set_new(json, "cpu_system_ms", json_real(s->cpu_system_ms));
+    if (s->network_refused)
+        (void)json_object_set_new(json, "network_refused",
+                                  json_integer((json_int_t)s->network_refused));
     (void)json_object_set_new(json, "memory_peak_bytes",
                               json_integer((json_int_t)s->memory_peak_bytes));
     (void)json_object_set_new(json, "error", error_json(&s->error));

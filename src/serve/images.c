@@ -62,7 +62,10 @@ static void conclude(struct call *c, struct pulling *p, int rc, char *image,
     else if (p->s.form == STREAM_NONE)
         call_given(c, 200, ptr_take(&text));
     else if (rc < 0)
-        (void)stream_last(&p->s, "error", json_pack("{s:o}", "error", error_json(err)));
+        (void)stream_last(&p->s, "error",
+                          json_pack("{s:o, s:s*}", "error", error_json(err),
+                                    "preset_code",
+                                    vial_preset_code(c->gen->engine, err->code)));
     else
         (void)stream_last(&p->s, "image",
                           json_pack("{s:o}", "image", json_loads(text, 0, NULL)));

@@ -79,8 +79,9 @@ void info_version(struct call *c)
         if (c->who.scopes & auth_scope(names[i]))
             (void)json_array_append_new(scopes, json_string(names[i]));
     call_json(c, 200,
-              json_pack("{s:s, s:s, s:o}", "version", vial_version(), "caller",
-                        c->who.name, "scopes", scopes));
+              json_pack("{s:s, s:s, s:o, s:s?}", "version", vial_version(), "caller",
+                        c->who.name, "scopes", scopes, "preset",
+                        vial_preset_name(c->gen->engine)));
 }
 
 void info_schema(struct call *c)
@@ -113,27 +114,52 @@ static json_t *keeper_json(void)
                      (int)health.vessels, "restarts", (int)health.restarts);
 }
 
-/* Which driver `auto` means now; whoever is not known learns no more than yes or
- * no. */
+/* Each driver: whether it can be used now, its engine's version, and if not, why. */
+static json_t *drivers_json(json_t *doctor)
+{
+    static const char *const copied[] = { "name", "version", "error" };
+    json_t *list = json_array();
+    json_t *driver;
+    size_t i;
+
+    json_array_foreach(json_object_get(doctor, "drivers"), i, driver)
+    {
+        json_t *entry = json_pack("{s:O}", "ready", json_object_get(driver, "usable"));
+
+        for (size_t k = 0; k < sizeof(copied) / sizeof(copied[0]); k++)
+            (void)json_object_set(entry, copied[k], json_object_get(driver, copied[k]));
+        (void)json_array_append_new(list, entry);
+    }
+    return list;
+}
+
+/* Whether the driver that the settings ask for is here, or who may stand in for it;
+ * whoever is not known learns no more than yes or no. */
 void info_ready(struct call *c)
 {
     struct vial_error err = { 0 };
     auto_free char *text = NULL;
     auto_json json_t *doctor = NULL;
     json_t *automatic;
+    json_t *needed;
     json_t *answer;
     bool good;
 
     if (vial_doctor(c->gen->engine, &text, &err) == 0)
         doctor = json_loads(text, 0, NULL);
     automatic = json_object_get(doctor, "automatic");
-    good = json_is_string(json_object_get(automatic, "driver")) && !c->serve->draining;
+    needed = json_object_get(doctor, "needed");
+    good = json_is_true(json_object_get(needed, "ready")) && !c->serve->draining;
     answer = json_pack("{s:s}", "status",
                        good                 ? "ready"
                        : c->serve->draining ? "draining"
                                             : "not ready");
     if (answer && c->who.scopes)
         (void)json_object_set(answer, "engine", automatic ? automatic : json_null());
+    if (answer && c->who.scopes && doctor) {
+        (void)json_object_set(answer, "needed", needed);
+        (void)json_object_set_new(answer, "drivers", drivers_json(doctor));
+    }
     if (answer && c->who.scopes && c->serve->sources.kept)
         (void)json_object_set_new(answer, "keeper", keeper_json());
     call_json(c, good ? 200 : 503, answer);

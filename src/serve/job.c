@@ -79,6 +79,9 @@ static void tell(const struct log *log, const char *request, const char *caller,
     if (r->usage.throttled_ms > 0)
         (void)json_object_set_new(told, "throttled_ms",
                                   json_real(r->usage.throttled_ms));
+    if (r->network_refused)
+        (void)json_object_set_new(told, "network_refused",
+                                  json_integer((json_int_t)r->network_refused));
     if (r->limits_hit)
         (void)json_object_set_new(told, "limits_hit",
                                   json_integer((json_int_t)r->limits_hit));

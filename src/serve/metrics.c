@@ -41,6 +41,9 @@ void metrics_run(struct metrics *m, const struct vial_result *result)
     m->verdicts[result->verdict]++;
     for (size_t i = 0; i < sizeof(m->limits) / sizeof(m->limits[0]); i++)
         m->limits[i] += (result->limits_hit >> i) & 1u;
+    m->network_refused += result->network_refused < METRICS_CLAIM
+                              ? result->network_refused
+                              : METRICS_CLAIM;
     m->throttled_ms += (uint64_t)u->throttled_ms;
     m->cpu_ms += (uint64_t)(u->cpu_user_ms + u->cpu_system_ms);
     observe(&m->queue, result->timing.queue_ms);
@@ -119,6 +122,9 @@ static void write_runs(const struct metrics *m, struct str *out)
     histogram(out, "open_seconds", "How long vessels took to open.", &m->open);
     histogram(out, "run_seconds", "How long programs ran.", &m->run);
     histogram(out, "close_seconds", "How long vessels took to be removed.", &m->close);
+    counter(out, "network_refused_total",
+            "Tries of programs at a network that they do not have.",
+            m->network_refused);
     counter(out, "cpu_milliseconds_total", "Cpu time that runs used.", m->cpu_ms);
     counter(out, "throttled_milliseconds_total", "Time that runs were held back.",
             m->throttled_ms);

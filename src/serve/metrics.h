@@ -14,6 +14,7 @@
 
 #define METRICS_BUCKETS  14
 #define METRICS_VERDICTS 12
+#define METRICS_CLAIM    1000000 /* of what one vessel says */
 
 struct histogram {
     uint64_t buckets[METRICS_BUCKETS + 1]; /* the last: above all others */
@@ -30,6 +31,7 @@ struct metrics {
     uint64_t refused_auth, refused_scope, refused_rate, refused_busy;
     uint64_t sessions_started, sessions_refused;
     uint64_t throttled_ms, cpu_ms;
+    uint64_t network_refused; /* as vessels say: each adds at most METRICS_CLAIM */
     uint64_t pulls, pulls_failed, pulls_now;
     uint64_t pull_bytes; /* as far as engines told us */
     uint64_t swept[3];   /* orphans that were removed, by driver: metrics_drivers */

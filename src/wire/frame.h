@@ -17,7 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define WIRE_VERSION      3u
+#define WIRE_VERSION      4u
 #define WIRE_HEADER       12u
 #define WIRE_MAX_TO_GUEST (4u << 20) /* an exec's argv and env, a jail's filters */
 #define WIRE_MAX_TO_HOST  (64u << 10)

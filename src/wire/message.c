@@ -6,7 +6,7 @@
 
 #define FILTER_MAX ((size_t)4096 * 8) /* BPF_MAXINSNS instructions of 8 bytes */
 #define TEXTS_MAX  65536u
-#define JAIL_KNOWN ((JAIL_AWAITS << 1) - 1u)
+#define JAIL_KNOWN ((JAIL_NO_NETWORK << 1) - 1u)
 
 /* An absent text travels as the empty one. */
 static char *unpack_optional(struct unpack *u)
@@ -191,6 +191,7 @@ void exit_write(struct pack *p, const struct exit_message *m)
     pack_u32(p, m->disk_full);
     pack_u32(p, m->timed_out);
     pack_u32(p, m->oom);
+    pack_u64(p, m->net_refused);
 }
 
 int exit_read(struct unpack *u, struct exit_message *out)
@@ -207,11 +208,12 @@ int exit_read(struct unpack *u, struct exit_message *out)
     m.disk_full = unpack_u32(u);
     m.timed_out = unpack_u32(u);
     m.oom = unpack_u32(u);
+    m.net_refused = unpack_u64(u);
     if (!unpack_finished(u) || m.disk_full > 1 || m.timed_out > 1 || m.oom > 1)
         return -1;
     /* An int64_t holds every count: those who add them up need not check. */
     if ((m.user_us | m.system_us | m.max_rss_bytes | m.out_bytes | m.err_bytes |
-         m.disk_peak_bytes) > INT64_MAX / 1024)
+         m.disk_peak_bytes | m.net_refused) > INT64_MAX / 1024)
         return -1;
     if (!(m.kind == EXIT_CODE && m.value <= 255) &&
         !(m.kind == EXIT_SIGNAL && m.value >= 1 && m.value <= 64))

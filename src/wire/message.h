@@ -22,6 +22,8 @@ enum jail_flag {
     JAIL_LANDLOCK_NET = 1u << 8, /* deny TCP bind and connect where the ABI can */
     JAIL_AWAITS = 1u << 9,       /* a process will be adopted that is confined already:
                                     the guest's own programs, if any, come later */
+    JAIL_NO_NETWORK = 1u << 10,  /* a network namespace of its own leads nowhere: what
+                                    programs try there is counted */
 };
 
 struct jail_rlimit {
@@ -92,6 +94,7 @@ struct exit_message {
     uint32_t disk_full; /* 1: a watched file system was seen full */
     uint32_t timed_out; /* 1: the guest's own deadline ended it */
     uint32_t oom;       /* 1: somebody was killed for memory, where the guest can see */
+    uint64_t net_refused; /* tries at a network that is not there, since the last end */
 };
 
 void exit_write(struct pack *p, const struct exit_message *m);

@@ -7,11 +7,15 @@ import re
 import signal
 import socket
 import subprocess
+import sys
 import time
 import urllib.parse
 
 import pytest
-from conftest import BASE, DOCKER, VIAL, environment, wait_for
+from conftest import BASE, DOCKER, ROOT, VIAL, environment, wait_for
+
+sys.path.insert(0, str(ROOT / "tests" / "serve"))
+from daemon import Daemon  # noqa: E402
 
 CONFIG = """# .agent/config.yml
 sandbox:
@@ -43,6 +47,38 @@ def repo(place):
 def acode(vial, repo):
     def call(*args, **more):
         return vial("--preset", "acode", *args, cwd=str(repo), **more)
+    return call
+
+
+@pytest.fixture
+def audit(tmp_path):
+    """Settings with an audit log, and what is in it by then."""
+    class Log:
+        config = tmp_path / "audit.yaml"
+
+        def __call__(self, event=None):
+            done = subprocess.run([VIAL, "audit", "show", "--json", "--config",
+                                   str(self.config)], env=environment(), text=True,
+                                  capture_output=True, check=True)
+            records = [json.loads(line) for line in done.stdout.splitlines()]
+            return [r for r in records if event in (None, r["event"])]
+    log = Log()
+    log.config.write_text(json.dumps({"audit": {"path": str(tmp_path / "audit.log")}}))
+    return log
+
+
+@pytest.fixture
+def served(api):
+    with Daemon(args=["--preset", "acode"], serve={"keeper": "off"},
+                env={"DOCKER_HOST": environment()["DOCKER_HOST"]}) as d:
+        yield d
+
+
+@pytest.fixture
+def through(acode, served):
+    """The same commands, run by a daemon that has the preset."""
+    def call(word, verb, *args, **more):
+        return acode(word, verb, "--daemon", "--socket", served.socket, *args, **more)
     return call
 
 
@@ -381,6 +417,50 @@ def test_creation_that_takes_too_long_is_given_up(acode, tmp_path_factory):
 # Network Policy (FR-020-66 to FR-020-80)
 
 
+TRIES = ("python3 -c \"import socket; socket.create_connection(('10.20.30.40', 80), 5)\"")
+
+
+def test_an_attempt_at_the_network_is_told_and_recorded(acode, audit):
+    """Failure mode 'Network policy violation: clear error explaining network restriction'.
+    covers: FR-020-74 NFR-020-55"""
+    done = acode("sandbox", "exec", "--config", str(audit.config), TRIES)
+    assert done.status == 1 and "Network is unreachable" in done.err
+    assert "note: the program tried the network 1 time, and has none" in done.err
+    event, = audit("network.refused")
+    run, = audit("run")
+    assert (event["run"], event["count"]) == (run["run"], 1)
+    assert (run["network_refused"], run["verdict"]) == (1, "nonzero")
+
+
+def test_who_tries_no_network_is_told_nothing(acode, audit):
+    done = acode("sandbox", "exec", "--json", "--config", str(audit.config),
+                 "python3 -c 'import socket; s = socket.socket(); s.bind((\"127.0.0.1\", 0)); "
+                 "s.listen(); socket.create_connection(s.getsockname())'; exit 3")
+    assert done.json["exit_code"] == 3 and "network_refused" not in done.json
+    assert audit("run") and not audit("network.refused")
+
+
+def test_a_lookup_of_a_name_is_an_attempt(acode):
+    """covers: FR-020-72"""
+    r = acode("sandbox", "exec", "--json",
+              "python3 -c 'import socket; socket.getaddrinfo(\"example.com\", 80)'").json
+    assert r["verdict"] == "nonzero" and r["network_refused"] >= 1
+    assert "name resolution" in r["stderr"]
+
+
+def test_an_attempt_at_the_network_is_in_the_tools_answer(mcp, repo):
+    answer = mcp("acode", cwd=str(repo))("sandbox_exec", command=TRIES + " 2>/dev/null")
+    assert answer.text == ("[the network is disabled: 1 attempts to use it were refused]\n"
+                           "[exit code: 1]")
+
+
+def test_attempts_are_counted_by_the_daemon(through, served):
+    """covers: NFR-020-55"""
+    assert through("sandbox", "exec", TRIES).status == 1
+    assert "\nvial_network_refused_total 1\n" in served.ask("GET", "/metrics").body.decode()
+    assert served.lines("run")[-1]["network_refused"] == 1
+
+
 # Image Management (FR-020-81 to FR-020-95)
 
 
@@ -402,7 +482,98 @@ def test_creation_that_takes_too_long_is_given_up(acode, tmp_path_factory):
 # Observability (NFR-020-49 to NFR-020-60)
 
 
+def test_health_tells_of_each_driver(served):
+    """covers: NFR-020-59"""
+    answer = served.ask("GET", "/readyz")
+    ready = answer.json
+    drivers = {d["name"]: d for d in ready["drivers"]}
+    assert answer.status == 200 and ready["status"] == "ready"
+    assert drivers["native"]["ready"] and drivers["docker"]["ready"] == DOCKER
+    assert ready["needed"] == {"driver": "docker", "fallback": "native", "ready": True,
+                               "takes": "docker" if DOCKER else "native"}
+    if DOCKER:
+        assert drivers["docker"]["version"]
+    else:
+        assert drivers["docker"]["error"]["code"] == "VIAL-ENGINE-DOWN"
+
+
+def test_a_driver_that_the_settings_need_makes_it_unready(api):
+    """covers: NFR-020-59"""
+    with Daemon(serve={"keeper": "off"}, defaults={"driver": "docker"},
+                env={"DOCKER_HOST": "unix:///nonexistent/sock"}) as d:
+        answer = d.ask("GET", "/readyz")
+        assert (answer.status, answer.json["status"]) == (503, "not ready")
+        assert answer.json["needed"]["takes"] is None
+
+
+def test_the_doctor_tells_the_same(acode):
+    """covers: FR-020-05 NFR-020-59"""
+    told = acode("doctor").out
+    if DOCKER:
+        assert "docker: usable, engine " in told
+        assert told.endswith("settings: driver docker\n")
+    else:
+        assert "docker: not usable" in told
+        assert told.endswith("settings: driver docker, for which native stands in\n")
+
+
+def test_what_is_cleaned_up_is_recorded(acode, audit):
+    """covers: NFR-020-35 NFR-020-48 NFR-020-49"""
+    assert acode("sandbox", "cleanup", "--config", str(audit.config)).status == 0
+    told = {r["driver"]: r for r in audit("cleanup")}
+    assert {"native", "docker"} <= set(told)
+    assert all(r["removed"] >= 0 and r["caller"]["uid"] == os.getuid()
+               for r in told.values())
+
+
 # User Manual: configuration and commands
 
 
 # Failure Modes and Error Codes
+
+
+def test_codes_are_the_same_through_a_daemon(acode, through, repo):
+    """covers: FR-020-49"""
+    for flags, code in [(["--mount", "/etc:/x"], "ACODE-SBX-003"),
+                        (["--memory", "100g"], "ACODE-SBX-004")]:
+        here = acode("sandbox", "exec", "--json", *flags, "true").json
+        there = through("sandbox", "exec", "--json", *flags, "true").json
+        assert here["preset_code"] == there["preset_code"] == code
+        assert here["error"] == there["error"]
+        here = acode("sandbox", "exec", *flags, "true")
+        there = through("sandbox", "exec", *flags, "true")
+        assert (here.err, here.status) == (there.err, there.status) and code in here.err
+
+
+def test_a_failed_pull_is_the_same_through_a_daemon(needs_engine, acode, through):
+    """covers: FR-020-88"""
+    flags = ["--image", "no-such:1", "true"]
+    here = acode("sandbox", "exec", "--json", *flags).json
+    there = through("sandbox", "exec", "--json", *flags).json
+    assert here["preset_code"] == there["preset_code"] == "ACODE-SBX-002"
+    assert here["error"] == there["error"] and here["error"]["code"] == "VIAL-PULL"
+    assert "[ACODE-SBX-002, VIAL-PULL]" in through("sandbox", "exec", *flags).err
+
+
+def test_a_daemon_of_another_preset_is_refused(vial, repo):
+    with Daemon() as d:
+        done = vial("--preset", "acode", "sandbox", "exec", "--daemon", "--socket", d.socket,
+                    "true", cwd=str(repo))
+    assert done.status == 125 and "'--preset' has no effect on a daemon" in done.err
+
+
+def test_error_codes_are_explained(vial):
+    """covers: NFR-020-44"""
+    for code, meaning in [("ACODE-SBX-001", "Container creation failed"),
+                          ("ACODE-SBX-002", "Image pull failed"),
+                          ("ACODE-SBX-003", "Mount error"),
+                          ("ACODE-SBX-004", "Resource limit exceeded")]:
+        done = vial("errors", code)
+        assert done.status == 0 and meaning in done.out and "fix " in done.out
+        told, = vial("errors", "--json", code).json
+        assert (told["preset"], told["meaning"]) == ("acode", meaning)
+        assert all(vial("errors", ours).status == 0 for ours in told["errors"])
+        assert told["errors"] or told["verdicts"]
+        assert meaning in vial("--preset", "acode", "errors").out
+    assert "VIAL-MOUNT-OUTSIDE" in vial("errors", "ACODE-SBX-003").out
+    assert vial("errors", "ACODE-SBX-005").status == 125

@@ -290,6 +290,8 @@ static void an_exit_that_cannot_be_is_refused(void **state)
     assert_int_equal(exit_of(&(struct exit_message){ .kind = 1, .oom = 2 }), -1);
     assert_int_equal(
         exit_of(&(struct exit_message){ .kind = 1, .user_us = UINT64_MAX }), -1);
+    assert_int_equal(
+        exit_of(&(struct exit_message){ .kind = 1, .net_refused = UINT64_MAX }), -1);
 }
 
 static int entry_of(const struct list_entry *in)

@@ -188,7 +188,7 @@ static int open_vessel(const struct plan *plan, int guest_fd, struct vessel **ou
         close_vessel(&d->vessel);
         return -1;
     }
-    (void)keep_sweep(&d->api, SWEEP_AGE_S, SWEEP_SOME, NULL, NULL);
+    (void)keep_sweep(&d->api, SWEEP_AGE_S, SWEEP_SOME, &d->vessel.swept, NULL);
     *out = &d->vessel;
     return 0;
 }

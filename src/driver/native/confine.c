@@ -86,6 +86,8 @@ int confine_fill(struct jail *jail, const struct plan *plan,
 {
     jail->flags =
         JAIL_NO_NEW_PRIVS | JAIL_DROP_CAPS | JAIL_SET_IDS | JAIL_PID1 | JAIL_OOM_FIRST;
+    if (plan->network == NETWORK_NONE)
+        jail->flags |= JAIL_NO_NETWORK;
     if (weaken("caps"))
         jail->flags &= ~(uint32_t)JAIL_DROP_CAPS;
     if (weaken("no_new_privs"))
