@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/json.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
 
@@ -17,41 +18,55 @@ void json_seed(void)
         json_object_seed(seed);
 }
 
-/* Where an over-deep value starts, or NULL. jansson recurses, so this comes
- * first; it need not care whether the text is JSON otherwise. */
-static const char *find_too_deep(const char *text, size_t len)
+/* Where the text goes beyond a bound, and what it does there; AT is NULL if it does
+ * not. */
+struct excess {
+    const char *at;
+    char what[48];
+};
+
+/* jansson recurses, and makes of a small value one 60 times as large: so this comes
+ * first. It need not care whether the text is JSON otherwise. */
+static struct excess find_excess(const char *text, size_t len)
 {
-    unsigned depth = 0;
+    struct excess e = { 0 };
+    unsigned depth = 0, values = 1;
     bool quoted = false;
 
-    for (size_t i = 0; i < len; i++) {
+    for (size_t i = 0; i < len && !e.at; i++) {
         char c = text[i];
+        bool opens = !quoted && (c == '[' || c == '{');
 
         if (c == '"')
             quoted = !quoted;
         else if (quoted)
             i += c == '\\';
-        else if ((c == '[' || c == '{') && ++depth > DEPTH_MAX)
-            return text + i;
         else if ((c == ']' || c == '}') && depth > 0)
             depth--;
+        depth += opens;
+        values += opens || (!quoted && c == ',');
+        if (depth > DEPTH_MAX || values > JSON_VALUES_MAX)
+            e.at = text + i;
     }
-    return NULL;
+    if (depth > DEPTH_MAX)
+        (void)snprintf(e.what, sizeof e.what, "nested deeper than %d", DEPTH_MAX);
+    else
+        (void)snprintf(e.what, sizeof e.what, "more than %d values", JSON_VALUES_MAX);
+    return e;
 }
 
-static int fail_depth(const char *text, const char *at, const char *name,
-                      struct vial_error *err)
+static int fail_excess(const char *text, const struct excess *e, const char *name,
+                       struct vial_error *err)
 {
     int line = 1, column = 1;
 
-    for (; text < at; text++) {
+    for (; text < e->at; text++) {
         column = *text == '\n' ? 1 : column + 1;
         line += *text == '\n';
     }
-    (void)fail(err, VIAL_E_JSON,
-               "parse '%s': line %d, column %d: nested deeper than %d", name, line,
-               column, DEPTH_MAX);
-    return fail_remedy(err, "write it flatter: nothing here needs such a depth");
+    (void)fail(err, VIAL_E_JSON, "parse '%s': line %d, column %d: %s", name, line,
+               column, e->what);
+    return fail_remedy(err, "write it flatter and shorter: nothing here needs so much");
 }
 
 /* jansson quotes the input, whose bytes may be anything. */
@@ -76,12 +91,12 @@ int json_parse(const char *text, size_t len, const char *name, json_t **out,
                struct vial_error *err)
 {
     size_t flags = JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY;
-    const char *deep = find_too_deep(text, len);
+    struct excess excess = find_excess(text, len);
     json_error_t error;
     json_t *value;
 
-    if (deep)
-        return fail_depth(text, deep, name, err);
+    if (excess.at)
+        return fail_excess(text, &excess, name, err);
     value = json_loadb(len > 0 ? text : "", len, flags, &error);
     if (!value)
         return fail_syntax(&error, name, err);

@@ -23,12 +23,16 @@ static inline void auto_json_(json_t **value)
  * a device. To be called before any value is made, or not at all. */
 void json_seed(void);
 
-/* Depth <= 64, no duplicate keys, nothing after the value. NAME is for messages. */
+/* A value takes up to 100 bytes and more in memory, and one of its text may be 2. */
+#define JSON_VALUES_MAX 262144
+
+/* Depth <= 64, at most JSON_VALUES_MAX values, no duplicate keys, nothing after the
+ * value; bounds are judged before anything is made of the text. NAME is for messages. */
 int json_parse(const char *text, size_t len, const char *name, json_t **out,
                struct vial_error *err);
 
 /* One YAML document (core schema; no aliases, no tags, no duplicate keys, depth
- * <= 32, at most 1 MiB). An empty document is an empty object. JSON is accepted
+ * <= 32, at most 1 MiB and 65536 values). An empty document is an empty object. JSON is accepted
  * too, being YAML. */
 int yaml_parse(const char *text, size_t len, const char *name, json_t **out,
                struct vial_error *err);

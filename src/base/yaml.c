@@ -9,15 +9,16 @@
 #include "base/text.h"
 #include "base/yaml_scalar.h"
 
-#define DEPTH_MAX 32
-#define BYTES_MAX (1u << 20)
+#define DEPTH_MAX  32
+#define BYTES_MAX  (1u << 20)
+#define VALUES_MAX 65536
 
 /* A document under construction. Containers on the stack are borrowed from
  * ROOT; KEY is set between a mapping's key and its value. */
 struct builder {
     json_t *root;
     json_t *stack[DEPTH_MAX];
-    size_t depth;
+    size_t depth, values;
     char *key;
     bool done;
     const char *name;
@@ -129,6 +130,8 @@ static int add_first(struct builder *b, const yaml_event_t *e)
 
 static int add(struct builder *b, const yaml_event_t *e)
 {
+    if (++b->values > VALUES_MAX) /* events, which are no fewer */
+        return refuse(b, &e->start_mark, "more than 65536 values");
     switch (e->type) {
     case YAML_DOCUMENT_START_EVENT:
         return add_first(b, e);

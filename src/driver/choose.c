@@ -110,7 +110,8 @@ static bool is_known(const char *wanted)
     return false;
 }
 
-/* "landlock" is a level and a layer: having either is enough. */
+/* "landlock" is a level and a layer: the layer is meant, since a stronger level may be
+ * there without it. */
 static int check_one(const char *wanted, const char *level, const struct strv *layers,
                      const char *limits_by, struct vial_error *err)
 {
@@ -121,9 +122,10 @@ static int check_one(const char *wanted, const char *level, const struct strv *l
             return 0;
         return fail_missing(err, VIAL_E_LIMITS, wanted, "limits by", limits_by);
     }
-    if (strv_has(layers, wanted) || (rank >= 0 && level_rank(level) >= rank))
+    if (strv_has(layers, wanted) ||
+        (rank >= 0 && !str_eq(wanted, "landlock") && level_rank(level) >= rank))
         return 0;
-    if (rank >= 0)
+    if (rank >= 0 && !str_eq(wanted, "landlock"))
         return fail_missing(err, VIAL_E_ISOLATION, wanted, "level", level);
     if (!is_known(wanted))
         return refuse_word(wanted, err);

@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import threading
-import time
 
 import pytest
 from conftest import PATIENCE, VIAL

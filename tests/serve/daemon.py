@@ -5,6 +5,7 @@ import http.client
 import json
 import os
 import random
+import re
 import signal
 import socket
 import subprocess
@@ -146,12 +147,15 @@ class Daemon:
             self.process.wait()
         subprocess.run(["rm", "-rf", self.dir], check=False)
 
-    def rss(self):
+    def memory(self, name):
         with open("/proc/%d/status" % self.process.pid, encoding="ascii") as file:
-            for line in file:
-                if line.startswith("VmRSS"):
-                    return int(line.split()[1]) * 1024
-        return 0
+            return int(re.search(r"^%s:\s+(\d+) kB" % name, file.read(), re.M)[1]) * 1024
+
+    def rss(self):
+        return self.memory("VmRSS")
+
+    def peak(self):
+        return self.memory("VmHWM")
 
     def vessels(self):
         """The guests that descend from this daemon, or from its keeper."""

@@ -40,6 +40,22 @@ def test_a_huge_body_is_refused_before_it_is_sent():
         assert answers(d)
 
 
+@pytest.mark.parametrize("path, kind", [("/v1/run", "application/json"),
+                                        ("/v1/batch", "application/json"),
+                                        ("/mcp", "application/json")])
+def test_small_values_do_not_become_large_ones(path, kind):
+    """32 MiB of {}, took 2.5 GiB when they were read."""
+    body = b"[" + b"{}," * ((32 << 20) // 3) + b"{}]"
+    with Daemon(serve={"body": "64m"}) as d:
+        d.run("true")
+        answer = d.ask("POST", path, body, {"Content-Type": kind,
+                                            "Accept": "application/json, text/event-stream"})
+        assert answer.status == 400, answer.body[:300]
+        assert b"more than 262144 values" in answer.body
+        assert d.peak() < 200 << 20
+        assert answers(d)
+
+
 def test_slow_senders_are_cut_off_and_hurt_nobody():
     with Daemon(serve={"idle": "1s", "slow": "1s"}) as d:
         heads = [d.raw() for _ in range(50)]

@@ -19,8 +19,7 @@ static int check(const char *wanted, const char *level, const char *layer,
 static void a_level_is_met_by_itself_and_by_stronger_ones(void **state)
 {
     (void)state;
-    assert_int_equal(check("landlock", "landlock", "x", "none", NULL), 0);
-    assert_int_equal(check("landlock", "namespaces", "x", "none", NULL), 0);
+    assert_int_equal(check("landlock", "landlock", "landlock", "none", NULL), 0);
     assert_int_equal(check("namespaces", "container", "x", "none", NULL), 0);
     assert_int_equal(check("container", "namespaces", "x", "none", NULL), 0);
     assert_int_equal(check("namespaces", "landlock", "x", "none", NULL), -1);
@@ -48,6 +47,19 @@ static void a_layer_must_be_active(void **state)
     assert_int_equal(check("seccomp", "namespaces", "user", "none", &err), -1);
     assert_error(&err,
                  "VIAL-ISOLATION require 'seccomp': the vessel would lack this layer");
+}
+
+/* The level of that name is weaker than namespaces, which may come without the layer.
+ */
+static void landlock_means_the_layer_whatever_the_level(void **state)
+{
+    struct vial_error err = { 0 };
+
+    (void)state;
+    assert_int_equal(check("landlock", "namespaces", "landlock", "none", NULL), 0);
+    assert_int_equal(check("landlock", "namespaces", "seccomp", "none", &err), -1);
+    assert_error(&err,
+                 "VIAL-ISOLATION require 'landlock': the vessel would lack this layer");
 }
 
 static void limits_must_be_the_kernels_if_required(void **state)
@@ -146,6 +158,7 @@ int main(void)
         cmocka_unit_test(a_level_is_met_by_itself_and_by_stronger_ones),
         cmocka_unit_test(a_weaker_level_is_refused_by_name),
         cmocka_unit_test(a_layer_must_be_active),
+        cmocka_unit_test(landlock_means_the_layer_whatever_the_level),
         cmocka_unit_test(limits_must_be_the_kernels_if_required),
         cmocka_unit_test(an_unknown_driver_is_refused),
         cmocka_unit_test(auto_never_means_a_driver_without_isolation),

@@ -193,6 +193,33 @@ static void depth_is_found_behind_tricky_strings_and_counted_per_line(void **sta
                         "nested deeper than 64");
 }
 
+/* Small values are made 60 times as large: 32 MiB of them took 2.5 GiB. */
+static void too_many_values_are_refused_before_any_is_made(void **state)
+{
+    auto_str struct str s = { 0 };
+
+    (void)state;
+    str_puts(&s, "[");
+    for (int i = 0; i < JSON_VALUES_MAX / 2; i++)
+        str_puts(&s, "{},");
+    str_puts(&s, "1]");
+    assert_string_equal(judge_text(s.data),
+                        "VIAL-JSON parse 'request': line 1, column 393215: "
+                        "more than 262144 values");
+}
+
+static void commas_inside_strings_are_no_values(void **state)
+{
+    auto_str struct str s = { 0 };
+
+    (void)state;
+    str_puts(&s, "{\"code\":\"");
+    for (int i = 0; i < JSON_VALUES_MAX; i++)
+        str_puts(&s, ",[");
+    str_puts(&s, "\"}");
+    assert_string_equal(judge_text(s.data), "");
+}
+
 static void closed_brackets_do_not_add_up(void **state)
 {
     auto_str struct str s = { 0 };
@@ -262,6 +289,8 @@ int main(void)
         cmocka_unit_test(a_million_open_brackets_do_not_touch_the_stack),
         cmocka_unit_test(brackets_inside_strings_are_not_depth),
         cmocka_unit_test(depth_is_found_behind_tricky_strings_and_counted_per_line),
+        cmocka_unit_test(too_many_values_are_refused_before_any_is_made),
+        cmocka_unit_test(commas_inside_strings_are_no_values),
         cmocka_unit_test(closed_brackets_do_not_add_up),
         cmocka_unit_test_teardown(every_lack_of_memory_is_an_error_and_leaks_nothing,
                                   plenty),

@@ -211,6 +211,18 @@ static void depth_32_is_read_and_33_is_refused(void **state)
     check_depth("- ", "", 1000, "nested deeper than 32");
 }
 
+static void too_many_values_are_refused(void **state)
+{
+    auto_str struct str s = { 0 };
+
+    (void)state;
+    str_puts(&s, "[");
+    for (int i = 0; i < 70000; i++)
+        str_puts(&s, "[],");
+    str_puts(&s, "1]");
+    check_refused(s.data, "more than 65536 values");
+}
+
 static void more_than_a_mebibyte_is_refused(void **state)
 {
     size_t len = ((size_t)1 << 20) + 1;
@@ -265,6 +277,7 @@ int main(void)
         cmocka_unit_test(what_is_no_yaml_is_refused),
         cmocka_unit_test(nul_bytes_and_utf16_are_refused),
         cmocka_unit_test(depth_32_is_read_and_33_is_refused),
+        cmocka_unit_test(too_many_values_are_refused),
         cmocka_unit_test(more_than_a_mebibyte_is_refused),
         cmocka_unit_test(a_file_is_read_and_named_in_errors),
     };
