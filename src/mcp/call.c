@@ -188,7 +188,8 @@ int tools_call(struct mcp_exchange *x, const struct era *era, json_t **result,
     if (!json_is_object(work.public.arguments))
         rc = rpc_fail(err, RPC_PARAMS, 0, NULL,
                       "Invalid params: arguments is not an object");
-    else if (!arguments_fit(tool->input, work.public.arguments, &why))
+    else if (!arguments_fit(tool->judged ? tool->judged : tool->input,
+                            work.public.arguments, &why))
         rc = refuse(tool, &why, result, err);
     else if (!enter(x->mcp))
         rc = refuse_busy(x->mcp, result, err);

@@ -88,6 +88,7 @@ void mcp_tools_done(struct mcp_tools *tools)
 {
     for (size_t i = 0; i < tools->count; i++) {
         json_decref(tools->items[i].input);
+        json_decref(tools->items[i].judged);
         json_decref(tools->items[i].output);
         json_decref(tools->items[i].annotations);
     }

@@ -9,12 +9,20 @@
 
 #include "vial/vial.h"
 
+/* Sandboxes end after so long without use, and, if they are not renewed, anyhow. */
+#define OWN_IDLE_MS  (INT64_C(30) * 60 * 1000)
+#define OWN_LEASE_MS (INT64_C(12) * 60 * 60 * 1000)
+
 /* What the settings say that the tools' texts repeat. `data` of each tool. */
 struct own {
     int64_t timeout_ms, max_timeout_ms;
-    char timeout[24], max_timeout[24], memory[24], network[24];
-    struct strv texts; /* the tools' descriptions */
+    char max_timeout[24]; /* as a request takes it */
+    json_t *words;        /* the settings in force, for texts (mcp/words.h) */
+    struct strv texts;    /* the tools' descriptions */
 };
+
+/* What a setting is, in words: "30 seconds". */
+const char *own_word(const struct own *own, const char *name);
 
 typedef void own_call(const struct mcp_tool *tool, struct mcp_call *call,
                       struct mcp_answer *answer);

@@ -106,7 +106,7 @@ static void say_timeout(struct str *s, const struct vial_result *r,
     str_printf(s,
                "; everything it had started was ended. If it needs longer, call again "
                "with a larger `timeout` (at most %s); else let it do less at once.\n",
-               own->max_timeout);
+               own_word(own, "max_timeout"));
 }
 
 static void say_signal(struct str *s, const struct vial_result *r)
@@ -143,7 +143,7 @@ static void say_status(struct str *s, const struct vial_result *r,
         str_printf(s,
                    "Out of memory: the limit (usually %s) was reached and the program "
                    "was killed. Use less memory, or ask for more with `memory`.\n",
-                   own->memory);
+                   own_word(own, "memory"));
         break;
     case VIAL_DISK:
     case VIAL_PIDS:

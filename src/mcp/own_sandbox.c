@@ -9,9 +9,6 @@
 #include "base/json.h"
 #include "mcp/own.h"
 
-#define IDLE_MS  (INT64_C(30) * 60 * 1000)
-#define LEASE_MS (INT64_C(12) * 60 * 60 * 1000)
-
 static const char *argument(const struct mcp_call *call, const char *key)
 {
     return json_string_value(json_object_get(call->arguments, key));
@@ -34,8 +31,8 @@ void own_create_sandbox(const struct mcp_tool *tool, struct mcp_call *call,
 {
     const struct own *own = tool->data;
     struct vial_session_options options = {
-        .idle_ms = IDLE_MS,
-        .lease_ms = LEASE_MS,
+        .idle_ms = OWN_IDLE_MS,
+        .lease_ms = OWN_LEASE_MS,
         .caller = call->owner[0] ? call->owner : NULL,
         .correlation = call->correlation,
     };
@@ -56,8 +53,8 @@ void own_create_sandbox(const struct mcp_tool *tool, struct mcp_call *call,
         &answer->text,
         "Sandbox %s is ready (isolation: %s). Pass it as sandbox_id to run_code, "
         "run_command, read_file, write_file and list_files; end it with "
-        "delete_sandbox. It ends by itself after 30 minutes without use.",
-        held->id, report.level);
+        "delete_sandbox. It ends by itself after %s without use.",
+        held->id, report.level, own_word(own, "idle"));
     answer->structured = json_pack("{s:s, s:s, s:s}", "sandbox_id", held->id, "driver",
                                    report.driver, "isolation", report.level);
     registry_release(call->registry, held);

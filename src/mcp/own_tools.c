@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "base/unit.h"
 #include "mcp/own.h"
+#include "mcp/words.h"
 #include "model/schema.h"
 
 static json_t *text_of(const char *description)
@@ -49,10 +50,20 @@ static json_t *field(const json_t *request, const char *name)
 static json_t *timeout_schema(const struct own *own)
 {
     return json_pack(
-        "{s:s, s:f, s:o}", "type", "number", "minimum", 0.001, "description",
+        "{s:s, s:f, s:f, s:f, s:o}", "type", "number", "minimum", 0.001, "maximum",
+        (double)own->max_timeout_ms / 1000, "default", (double)own->timeout_ms / 1000,
+        "description",
         json_sprintf("Seconds after which it is ended; %s if not given, at "
                      "most %s.",
-                     own->timeout, own->max_timeout));
+                     own_word(own, "timeout"), own_word(own, "max_timeout")));
+}
+
+static json_t *network_schema(const struct own *own, const json_t *request)
+{
+    json_t *schema = field(request, "network");
+
+    (void)json_object_set_new(schema, "default", json_string(own_word(own, "network")));
+    return schema;
 }
 
 static json_t *memory_schema(const struct own *own)
@@ -60,7 +71,7 @@ static json_t *memory_schema(const struct own *own)
     return json_pack("{s:s, s:o}", "type", "string", "description",
                      json_sprintf("Memory limit, like \"512m\" or \"2g\"; %s if not "
                                   "given.",
-                                  own->memory));
+                                  own_word(own, "memory")));
 }
 
 static json_t *files_schema(void)
@@ -100,7 +111,7 @@ static json_t *run_properties(const struct own *own, const json_t *request)
                   "files stay."));
     (void)json_object_set_new(p, "env", field(request, "env"));
     (void)json_object_set_new(p, "memory", memory_schema(own));
-    (void)json_object_set_new(p, "network", field(request, "network"));
+    (void)json_object_set_new(p, "network", network_schema(own, request));
     return p;
 }
 
@@ -176,7 +187,7 @@ static json_t *list_files_input(const struct own *own, const json_t *request)
 static json_t *create_input(const struct own *own, const json_t *request)
 {
     return object_of(json_pack("{s:o, s:o, s:o, s:o}", "memory", memory_schema(own),
-                               "network", field(request, "network"), "files",
+                               "network", network_schema(own, request), "files",
                                files_schema(), "env", field(request, "env")),
                      "");
 }
@@ -267,8 +278,7 @@ static json_t *languages_output(void)
 
 enum { READS = 1, REMOVES = 2, SAME = 4, LONG = 8 };
 
-/* In texts %1$s is the usual time-out, %2$s the longest, %3$s the memory, %4$s the
- * network. */
+/* In texts "{memory}" and so on are the settings in force: mcp/words.h. */
 static const struct row {
     const char *name, *title, *text;
     own_call *call;
@@ -284,8 +294,9 @@ static const struct row {
       "python and node keep their variables, imports and functions between calls, like "
       "the cells of a notebook; there, the last expression's value is returned, and "
       "matplotlib figures come back as images.\n"
-      "Limits: %1$s of time unless timeout says otherwise (at most %2$s), %3$s of "
-      "memory, network: %4$s. A long output is shown by its beginning and end, and the "
+      "Limits: {timeout} of time unless timeout says otherwise (at most "
+      "{max_timeout}), {memory} of memory, {cpus} CPU cores, {pids} processes, {disk} "
+      "of files; network: {network}; {output} kept of each output. A long output is shown by its beginning and end, and the "
       "answer says how to read the rest. On a time-out everything is ended: ask for "
       "more time, or do less at once.",
       own_run_code, run_code_input, own_run_output, LONG },
@@ -293,8 +304,9 @@ static const struct row {
       "Runs a shell line (bash where there is one) in an isolated sandbox and returns "
       "what it prints. Without sandbox_id it gets a fresh, empty place of its own; with "
       "sandbox_id it works on that sandbox's files, and what it changes stays.\n"
-      "Limits: %1$s of time unless timeout says otherwise (at most %2$s), %3$s of "
-      "memory, network: %4$s. Programs left in the background are ended with the "
+      "Limits: {timeout} of time unless timeout says otherwise (at most "
+      "{max_timeout}), {memory} of memory, {cpus} CPU cores, {pids} processes, {disk} "
+      "of files; network: {network}; {output} kept of each output. Programs left in the background are ended with the "
       "command.",
       own_run_command, run_command_input, own_run_output, LONG },
     { "read_file", "Read a file",
@@ -310,7 +322,8 @@ static const struct row {
     { "create_sandbox", "Create a sandbox",
       "Creates a sandbox that lasts, and returns its sandbox_id. Use one when several "
       "calls belong together: files and, for python and node, variables stay. It ends "
-      "after 30 minutes without use, or by delete_sandbox.",
+      "after {idle} without use, or by delete_sandbox, and {lease} after it was made "
+      "at the latest.",
       own_create_sandbox, create_input, create_output, 0 },
     { "list_sandboxes", "List sandboxes", "Lists the sandboxes that are open.",
       own_list_sandboxes, no_input, list_sandboxes_output, READS },
@@ -326,20 +339,19 @@ static const struct row {
 
 static json_t *annotations(const struct row *row, const struct own *own)
 {
-    bool open = strcmp(own->network, "none") != 0 && (row->flags & LONG);
+    bool open = strcmp(own_word(own, "network"), "none") != 0 && (row->flags & LONG);
 
     return json_pack("{s:b, s:b, s:b, s:b}", "readOnlyHint", row->flags & READS ? 1 : 0,
                      "destructiveHint", row->flags & REMOVES ? 1 : 0, "idempotentHint",
                      row->flags & (READS | SAME) ? 1 : 0, "openWorldHint", (int)open);
 }
 
-/* "30s" as people read it. */
-static void read_setting(const json_t *group, const char *name, char out[24])
+static int read_time(const json_t *group, const char *name, int64_t *out)
 {
     const char *text =
         json_string_value(json_object_get(json_object_get(group, name), "value"));
 
-    (void)snprintf(out, 24, "%s", text ? text : "");
+    return text ? unit_parse_ms(text, out) : -1;
 }
 
 static int read_settings(struct vial_engine *engine, struct own *own,
@@ -347,40 +359,46 @@ static int read_settings(struct vial_engine *engine, struct own *own,
 {
     auto_free char *text = NULL;
     auto_json json_t *config = NULL;
-    const json_t *defaults, *policy;
 
     if (vial_config(engine, &text, err) < 0)
         return -1;
     config = json_loads(text, 0, NULL);
-    defaults = json_object_get(config, "defaults");
-    policy = json_object_get(config, "policy");
-    read_setting(defaults, "timeout", own->timeout);
-    read_setting(defaults, "memory", own->memory);
-    read_setting(defaults, "network", own->network);
-    read_setting(policy, "max_timeout", own->max_timeout);
-    if (unit_parse_ms(own->timeout, &own->timeout_ms) < 0 ||
-        unit_parse_ms(own->max_timeout, &own->max_timeout_ms) < 0)
+    own->words = config ? mcp_words(config) : NULL;
+    if (!own->words)
+        return fail_memory(err);
+    if (read_time(json_object_get(config, "defaults"), "timeout", &own->timeout_ms) <
+            0 ||
+        read_time(json_object_get(config, "policy"), "max_timeout",
+                  &own->max_timeout_ms) < 0)
         return fail(err, VIAL_E_INTERNAL, "read the settings: no time-out");
+    (void)snprintf(own->max_timeout, sizeof own->max_timeout, "%lldms",
+                   (long long)own->max_timeout_ms);
     return 0;
+}
+
+const char *own_word(const struct own *own, const char *name)
+{
+    const char *text = json_string_value(json_object_get(own->words, name));
+
+    return text ? text : "";
 }
 
 static void own_free(void *data)
 {
     struct own *own = data;
 
+    json_decref(own->words);
     strv_done(&own->texts);
     free(own);
 }
 
-/* The table's texts are formats by construction: see rows. */
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wformat-nonliteral"
 static void add_text(struct own *own, const struct row *row)
 {
-    strv_printf(&own->texts, row->text, own->timeout, own->max_timeout, own->memory,
-                own->network);
+    auto_str struct str text = { 0 };
+
+    mcp_expand(&text, row->text, own->words);
+    strv_push(&own->texts, str_ok(&text) ? text.data : "");
 }
-#pragma GCC diagnostic pop
 
 static bool fill(struct mcp_tool *t, const struct row *row, struct own *own,
                  const json_t *request)
@@ -394,8 +412,9 @@ static bool fill(struct mcp_tool *t, const struct row *row, struct own *own,
                             .data = own,
                             .tasks =
                                 row->flags & LONG ? MCP_TASK_LONG : MCP_TASK_NEVER };
+    t->judged = mcp_without_maximum(t->input, "timeout");
     add_text(own, row);
-    return t->input && t->output && t->annotations;
+    return t->input && t->judged && t->output && t->annotations;
 }
 
 int mcp_own_tools(struct vial_engine *engine, struct mcp_tools *out,

@@ -15,6 +15,8 @@
 struct preset_world {
     json_t *block;                      /* the preset's own (model/preset.h) */
     json_t *config;                     /* the settings, as vial_config gives them */
+    json_t *words;                      /* the same for texts (mcp/words.h) */
+    struct strv texts;                  /* descriptions made of them */
     int64_t timeout_ms, max_timeout_ms; /* the usual one, and the policy's cap */
     bool alive;                         /* keep-alive: one vessel for many calls … */
     int64_t executions, idle_ms;        /* … until these */
@@ -41,6 +43,9 @@ void preset_tell_result(struct preset_job *job, const struct vial_result *result
                         int64_t limit_ms);
 void preset_tell_error(struct preset_job *job, const struct vial_error *err);
 void preset_tell(struct preset_job *job, const char *name, json_t *value); /* takes */
+
+/* How many characters of the output an answer shows; 0: the request says in bytes. */
+size_t preset_limit(const struct preset_job *job);
 
 /* Makes the answer out of them, as the tool's data says. */
 void preset_answer(struct preset_job *job, struct mcp_answer *answer);

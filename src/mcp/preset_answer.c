@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "mcp/preset.h"
+#include "mcp/words.h"
 #include "model/value.h"
 
 static const char *text_of(const json_t *object, const char *key)
@@ -61,13 +62,23 @@ static void add_note(struct str *out, const char *note, size_t limit)
     str_printf(out, "%.*s%zu%s", (int)(hole - note), note, limit, hole + 7);
 }
 
+size_t preset_limit(const struct preset_job *job)
+{
+    const json_t *answer = json_object_get(job->tool->tool, "answer");
+    const json_t *limit = json_object_get(job->tool->world->words, "characters");
+
+    return json_is_true(json_object_get(answer, "characters"))
+               ? (size_t)json_integer_value(limit)
+               : 0;
+}
+
 /* TEXT cut to KEEP characters, with the tool's note if that was needed. */
 static json_t *cut(const struct preset_job *job, const struct str *text, size_t keep,
                    bool *was_cut)
 {
     const json_t *answer = json_object_get(job->tool->tool, "answer");
     const char *note = text_of(answer, "note");
-    size_t limit = (size_t)json_integer_value(json_object_get(answer, "limit"));
+    size_t limit = preset_limit(job);
     auto_str struct str out = { 0 };
     size_t len = text->len;
 
@@ -85,7 +96,7 @@ static json_t *cut(const struct preset_job *job, const struct str *text, size_t 
 static void tell_streams(struct preset_job *job, const struct vial_result *r)
 {
     const json_t *answer = json_object_get(job->tool->tool, "answer");
-    size_t limit = (size_t)json_integer_value(json_object_get(answer, "limit"));
+    size_t limit = preset_limit(job);
     bool share = json_is_true(json_object_get(answer, "share"));
     bool truncated = r->out.truncated || r->err.truncated;
     auto_str struct str out = { 0 };
@@ -217,35 +228,6 @@ void preset_tell_result(struct preset_job *job, const struct vial_result *r,
     preset_tell(job, "container", json_string(container_of(r)));
 }
 
-static void add_value(struct str *out, const json_t *value)
-{
-    if (json_is_string(value))
-        str_add(out, json_string_value(value), json_string_length(value));
-    else if (json_is_integer(value))
-        str_printf(out, "%lld", (long long)json_integer_value(value));
-    else if (json_is_real(value))
-        str_printf(out, "%.6g", json_real_value(value));
-    else if (json_is_boolean(value))
-        str_puts(out, json_is_true(value) ? "true" : "false");
-}
-
-/* "{name}" becomes the value of that name. */
-static void expand(struct str *out, const char *show, const json_t *values)
-{
-    while (*show) {
-        size_t len = strcspn(show, "{");
-        size_t name = 0;
-
-        str_add(out, show, len);
-        show += len;
-        if (!*show)
-            return;
-        name = strcspn(show + 1, "}");
-        add_value(out, json_object_getn(values, show + 1, name));
-        show += 1 + name + (show[1 + name] == '}');
-    }
-}
-
 /* Whether there is a value for what a line names first: after an error there are few.
  */
 static bool is_known(const struct preset_job *job, const json_t *line)
@@ -262,7 +244,7 @@ static void add_text(struct str *out, const struct preset_job *job, const char *
         out->data[--out->len] = '\0';
     if (out->len > 0)
         str_putc(out, '\n');
-    expand(out, show, job->values);
+    mcp_expand(out, show, job->values);
 }
 
 /* How each end reads where the tool has no words of its own for it: whatever a preset

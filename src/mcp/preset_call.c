@@ -93,13 +93,12 @@ static int set_arguments(const struct preset_job *job, struct vial_request *req,
 static int set_output(const struct preset_job *job, struct vial_request *req,
                       struct vial_error *err)
 {
-    const json_t *answer = json_object_get(job->tool->tool, "answer");
-    json_int_t limit = json_integer_value(json_object_get(answer, "limit"));
+    size_t limit = preset_limit(job);
     char bytes[32];
 
-    if (limit <= 0)
+    if (limit == 0)
         return 0;
-    (void)snprintf(bytes, sizeof bytes, "%lld", (long long)limit * 4);
+    (void)snprintf(bytes, sizeof bytes, "%zu", limit * 4);
     return vial_request_set(req, "output_limit", bytes, err);
 }
 

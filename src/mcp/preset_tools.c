@@ -9,6 +9,7 @@
 #include "base/fail.h"
 #include "base/json.h"
 #include "mcp/preset.h"
+#include "mcp/words.h"
 #include "model/fields.h"
 #include "model/value.h"
 
@@ -18,6 +19,8 @@ static void world_free(void *data)
 
     json_decref(w->block);
     json_decref(w->config);
+    json_decref(w->words);
+    strv_done(&w->texts);
     preset_end_kept(w);
     free(w->tools);
     (void)pthread_mutex_destroy(&w->lock);
@@ -52,7 +55,8 @@ static int read_world(struct vial_engine *engine, struct preset_world *w,
         return -1;
     w->block = json_loads(block, JSON_DECODE_ANY, NULL);
     w->config = json_loads(config, 0, NULL);
-    if (!w->block || !w->config)
+    w->words = w->config ? mcp_words(w->config) : NULL;
+    if (!w->block || !w->words)
         return fail_memory(err);
     keep = json_object_get(w->config, "keep");
     w->alive = json_is_true(json_object_get(keep, "alive"));
@@ -74,10 +78,36 @@ static json_t *choices(const struct preset_world *w, const json_t *parameter)
     return json_incref(json_object_get(w->config, "languages"));
 }
 
+static bool is_timeout(const json_t *parameter)
+{
+    return str_eq(text_of(parameter, "field"), "timeout");
+}
+
+/* Of a time-out: what it is unless one is given, and the most that may be, in the unit
+ * of the parameter. */
+static void add_bounds(const struct preset_world *w, const json_t *parameter,
+                       json_t *schema)
+{
+    json_int_t unit = str_eq(text_of(parameter, "form"), "{}ms") ? 1 : 1000;
+
+    if (w->timeout_ms % unit == 0)
+        (void)json_object_set_new(schema, "default",
+                                  json_integer(w->timeout_ms / unit));
+    (void)json_object_set_new(schema, "maximum",
+                              json_integer(w->max_timeout_ms / unit));
+}
+
+static json_t *in_words(const struct preset_world *w, const char *text)
+{
+    auto_str struct str s = { 0 };
+
+    mcp_expand(&s, text, w->words);
+    return str_ok(&s) ? json_stringn(s.data, s.len) : NULL;
+}
+
 static json_t *parameter_schema(const struct preset_world *w, const json_t *parameter)
 {
-    static const char *const copied[] = { "type", "description", "minimum", "maximum",
-                                          "default" };
+    static const char *const copied[] = { "type", "minimum", "maximum", "default" };
     json_t *schema = json_object();
 
     for (size_t i = 0; i < sizeof copied / sizeof *copied; i++) {
@@ -86,6 +116,10 @@ static json_t *parameter_schema(const struct preset_world *w, const json_t *para
         if (value)
             (void)json_object_set(schema, copied[i], value);
     }
+    (void)json_object_set_new(schema, "description",
+                              in_words(w, text_of(parameter, "description")));
+    if (is_timeout(parameter))
+        add_bounds(w, parameter, schema);
     if (json_object_get(parameter, "enum"))
         (void)json_object_set_new(schema, "enum", choices(w, parameter));
     return schema;
@@ -110,6 +144,17 @@ static json_t *input_schema(const struct preset_world *w, const json_t *tool)
                      "required", required, "additionalProperties", 0);
 }
 
+static json_t *judged_schema(const json_t *tool, json_t *input)
+{
+    json_t *parameters = json_object_get(tool, "parameters");
+
+    for (void *at = json_object_iter(parameters); at;
+         at = json_object_iter_next(parameters, at))
+        if (is_timeout(json_object_iter_value(at)))
+            return mcp_without_maximum(input, json_object_iter_key(at));
+    return NULL;
+}
+
 static json_t *annotations(const struct preset_world *w, const json_t *tool)
 {
     const json_t *network =
@@ -129,11 +174,11 @@ static void fill(struct mcp_tool *out, const char *name, struct preset_tool *dat
     const json_t *tool = data->tool;
     const char *does = text_of(tool, "does");
     bool runs = strcmp(does, "run") == 0 || strcmp(does, "exec") == 0;
+    auto_str struct str text = { 0 };
 
     *out = (struct mcp_tool){
         .name = name,
         .title = text_of(tool, "title"),
-        .description = text_of(tool, "description"),
         .input = input_schema(data->world, tool),
         .output = preset_output(tool),
         .annotations = annotations(data->world, tool),
@@ -141,6 +186,9 @@ static void fill(struct mcp_tool *out, const char *name, struct preset_tool *dat
         .data = data,
         .tasks = runs ? MCP_TASK_LONG : MCP_TASK_NEVER,
     };
+    out->judged = judged_schema(tool, out->input);
+    mcp_expand(&text, text_of(tool, "description"), data->world->words);
+    strv_push(&data->world->texts, str_ok(&text) ? text.data : "");
 }
 
 static int build(struct preset_world *w, struct mcp_tools *out, struct vial_error *err)
@@ -160,6 +208,10 @@ static int build(struct preset_world *w, struct mcp_tools *out, struct vial_erro
         fill(&out->items[i], json_object_iter_key(at), &w->tools[i]);
         out->count = ++i;
     }
+    if (!strv_ok(&w->texts))
+        return fail_memory(err);
+    for (i = 0; i < count; i++)
+        out->items[i].description = w->texts.items[i];
     return 0;
 }
 

@@ -69,6 +69,7 @@ enum mcp_tasks { MCP_TASK_NEVER, MCP_TASK_LONG, MCP_TASK_ALWAYS, MCP_TASK_ONLY }
 struct mcp_tool {
     const char *name, *title, *description;
     json_t *input;       /* JSON schema, an object; owned by the table */
+    json_t *judged;      /* what arguments must fit instead, or NULL */
     json_t *output;      /* or NULL */
     json_t *annotations; /* or NULL */
     void (*call)(const struct mcp_tool *tool, struct mcp_call *call,

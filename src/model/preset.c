@@ -73,7 +73,7 @@ static const struct shape line_shape[] = {
 
 static const struct shape answer_shape[] = {
     { "text", SHAPE_LIST, true, line_shape },
-    { "limit", SHAPE_COUNT, false, NULL },
+    { "characters", SHAPE_FLAG, false, NULL },
     { "share", SHAPE_FLAG, false, NULL },
     { "note", SHAPE_TEXT, false, NULL },
     { "status", SHAPE_WORDS, false, NULL },
@@ -225,6 +225,34 @@ static int check_labels(const struct preset *p, struct vial_error *err)
     return 0;
 }
 
+/* "{name}" in texts: each must be one of NAMES. */
+static int check_holes(const char *text, const char *const *names,
+                       struct vial_error *err)
+{
+    for (const char *at = text; (at = strchr(at, '{')); at++) {
+        auto_str struct str name = { 0 };
+
+        str_add(&name, at + 1, strcspn(at + 1, "}"));
+        if (!str_ok(&name))
+            return fail_memory(err);
+        if (!is_one_of(names, name.data ? name.data : ""))
+            return fail(err, VIAL_E_VALUE, "there is nothing that '{%s}' stands for",
+                        name.data ? name.data : "");
+    }
+    return 0;
+}
+
+/* A description repeats settings by name: mcp/words.c tells them. */
+static int check_description(json_t *described, struct vial_error *err)
+{
+    static const char *const settings[] = {
+        "timeout", "max_timeout", "memory",     "cpus", "pids",  "disk",       "tmp",
+        "network", "output",      "characters", "idle", "lease", "executions", NULL
+    };
+
+    return check_holes(text_of(described, "description"), settings, err);
+}
+
 static int check_parameters(json_t *parameters, struct vial_error *err)
 {
     static const char *const parts[] = { "shell", "id", "path", "content", NULL };
@@ -244,23 +272,8 @@ static int check_parameters(json_t *parameters, struct vial_error *err)
         if (!is_one_of(types, text_of(one, "type")))
             return fail(err, VIAL_E_VALUE, "parameter '%s' has an unknown type",
                         json_object_iter_key(at));
-    }
-    return 0;
-}
-
-/* "{name}" in texts: each must be one of NAMES. */
-static int check_holes(const char *text, const char *const *names,
-                       struct vial_error *err)
-{
-    for (const char *at = text; (at = strchr(at, '{')); at++) {
-        auto_str struct str name = { 0 };
-
-        str_add(&name, at + 1, strcspn(at + 1, "}"));
-        if (!str_ok(&name))
-            return fail_memory(err);
-        if (!is_one_of(names, name.data ? name.data : ""))
-            return fail(err, VIAL_E_VALUE, "there is nothing that '{%s}' stands for",
-                        name.data ? name.data : "");
+        if (check_description(one, err) < 0)
+            return fail_in(err, "parameter '%s'", json_object_iter_key(at));
     }
     return 0;
 }
@@ -307,6 +320,8 @@ static int check_tool(json_t *tool, struct vial_error *err)
         if (!field_find(json_object_iter_key(at)))
             return fail(err, VIAL_E_VALUE, "set: there is no field '%s'",
                         json_object_iter_key(at));
+    if (check_description(tool, err) < 0)
+        return fail_in(err, "description");
     if (check_answer(json_object_get(tool, "answer"), err) < 0)
         return fail_in(err, "answer");
     return check_parameters(json_object_get(tool, "parameters"), err);

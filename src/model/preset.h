@@ -21,7 +21,10 @@
  *   codes        its own error codes: meaning and remedy, for 'vial errors'
  *   errors       our error codes -> theirs;  verdicts: likewise
  *   messages     our error codes -> what stands before the message, and the remedy
- *   tools        MCP tools: texts, parameters, what they do, what they answer
+ *   tools        MCP tools: texts, parameters, what they do, what they answer.
+ *                "{memory}" in a description is the setting in force (mcp/words.h),
+ *                "{stdout}" in an answer what came of the call; an end that an answer
+ *                has no line for is told in vial's own words
  *
  * Where a value goes (`sets`): a field's name, "policy.KEY", "keep.KEY",
  * "images.NAME", "languages", or nothing. Before that it goes through `values` (all

@@ -172,7 +172,7 @@ def test_a_language_the_policy_forbids_is_refused(client, tmp_path):
     assert "VIAL-CAP" in text_of(c.call("run_code", language="bash", code="1", timeout=6))
     assert text_of(c.call("run_code", language="bash", code="echo 1")) == "1\n"
     described = c.ask("tools/list")["result"]["tools"][0]["description"]
-    assert "4s of time" in described and "at most 5s" in described
+    assert "4 seconds of time" in described and "at most 5 seconds" in described
 
 
 def test_two_requests_with_one_id_do_not_disturb_the_first(client):

@@ -84,7 +84,7 @@ def test_a_time_out_says_what_to_do(tools):
     assert result["isError"]
     assert text_of(result).startswith("Timed out after 2.5 s; everything it had started was "
                                       "ended. If it needs longer, call again with a larger "
-                                      "`timeout` (at most 1h)")
+                                      "`timeout` (at most 1 hour)")
     assert text_of(result).endswith("before\n")
     assert result["structuredContent"]["verdict"] == "timeout"
 
