@@ -89,6 +89,15 @@ static const char *stage_of(const struct vial_result *r)
     return r->stage && strcmp(r->stage, "compile") == 0 ? " while compiling" : "";
 }
 
+/* A limit that ended the run, with what the preset calls that. */
+static void say_limit(const struct vial_result *r, const char *what)
+{
+    bool named = r->preset_code[0];
+
+    say("%s%s%s%s%s", what, stage_of(r), named ? " [" : "", r->preset_code,
+        named ? "]" : "");
+}
+
 static void say_verdict(const struct vial_result *r)
 {
     const char *name = r->signal ? vial_signal_name(r->signal) : NULL;
@@ -106,21 +115,19 @@ static void say_verdict(const struct vial_result *r)
         say("timeout after %.3g s%s", r->timing.run_ms / 1000, stage_of(r));
         break;
     case VIAL_CPU_TIMEOUT:
-        say("cpu-time limit reached%s", stage_of(r));
+        say_limit(r, "cpu-time limit reached");
         break;
     case VIAL_OOM:
-        say("out of memory: the memory limit was reached%s%s%s%s", stage_of(r),
-            r->preset_code[0] ? " [" : "", r->preset_code,
-            r->preset_code[0] ? "]" : "");
+        say_limit(r, "out of memory: the memory limit was reached");
         break;
     case VIAL_DISK:
-        say("ended because the disk limit was touched");
+        say_limit(r, "ended because the disk limit was touched");
         break;
     case VIAL_PIDS:
-        say("ended because the pids limit was touched");
+        say_limit(r, "ended because the pids limit was touched");
         break;
     case VIAL_OUTPUT_LIMIT:
-        say("ended because it printed more than output_max");
+        say_limit(r, "ended because it printed more than output_max");
         break;
     case VIAL_DENIED:
     case VIAL_FAILED:

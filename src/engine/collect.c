@@ -49,7 +49,7 @@ static enum vial_verdict judge_exit(const struct run *r, const struct vessel_usa
         return VIAL_PIDS;
     if (ends_on(r, "disk") && r->exit.disk_full && died_of(r, SIGKILL))
         return VIAL_DISK;
-    if (u->oom_kills > 0 && died_of(r, SIGKILL))
+    if (u->oom_kills > 0 && exit_was_killed(&r->exit))
         return VIAL_OOM;
     if (weaken("guess") && (died_of(r, SIGKILL) || r->exit.value == 128 + SIGKILL))
         return VIAL_OOM;

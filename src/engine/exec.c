@@ -289,7 +289,7 @@ static void end(struct vial_exec *x, enum vial_verdict verdict)
     s->news = true;
 }
 
-/* Only asked when a program died by a SIGKILL that was not ours. */
+/* Only asked when a program, or what it ran, died by a SIGKILL that was not ours. */
 static bool was_oom(struct vial_session *s)
 {
     struct vessel_usage u = { 0 };
@@ -309,10 +309,11 @@ static enum vial_verdict judge(const struct vial_exec *x, const struct exit_mess
         return VIAL_OUTPUT_LIMIT;
     if (x->timed_out || m->timed_out)
         return VIAL_TIMEOUT;
-    if (m->kind == EXIT_SIGNAL && m->value == SIGKILL) {
+    if (exit_was_killed(m)) {
         bool rose = was_oom(x->session);
 
-        return rose || m->oom ? VIAL_OOM : VIAL_SIGNAL;
+        if (rose || m->oom)
+            return VIAL_OOM;
     }
     if (m->kind == EXIT_SIGNAL)
         return VIAL_SIGNAL;

@@ -109,7 +109,9 @@ static void child_confine(const struct guest *g, const char *cwd)
 {
     const struct jail *jail = &g->jail;
 
-    child_try(STEP_RLIMIT, confine_rlimits(jail));
+    if (g->users_fd >= 0)
+        child_try(STEP_IDS, users_enter(g->users_fd));
+    child_try(STEP_RLIMIT, confine_rlimits(g));
     if (jail->flags & JAIL_DROP_CAPS) /* needs the power that the ids take away */
         child_try(STEP_CAPS, confine_bounding());
     if (jail->flags & JAIL_SET_IDS)

@@ -29,11 +29,23 @@ static int set_rlimit(int resource, rlim_t value)
     return prlimit(0, resource, &wanted, NULL) < 0 ? -errno : 0;
 }
 
-int confine_rlimits(const struct jail *jail)
+/* Where others of the same user would be counted, their number would decide. */
+static bool would_count_others(const struct guest *g, uint32_t resource)
 {
-    for (size_t i = 0; i < jail->rlimit_count; i++) {
-        int rc = set_rlimit((int)jail->rlimits[i].resource, jail->rlimits[i].value);
+    return resource == RLIMIT_NPROC && (g->jail.flags & JAIL_OWN_USERS) &&
+           g->users_fd < 0;
+}
 
+int confine_rlimits(const struct guest *g)
+{
+    const struct jail *jail = &g->jail;
+
+    for (size_t i = 0; i < jail->rlimit_count; i++) {
+        const struct jail_rlimit *l = &jail->rlimits[i];
+        int rc = 0;
+
+        if (!would_count_others(g, l->resource))
+            rc = set_rlimit((int)l->resource, l->value);
         if (rc < 0)
             return rc;
     }

@@ -375,7 +375,8 @@ uint64_t exec_count_kills(const struct guest *g)
     return at ? strtoull(at + strlen(key), NULL, 10) : 0;
 }
 
-/* Whoever DIED of a kill takes it; others may have had a child that did. */
+/* Whoever DIED of a kill, or says that it did, takes it; others may have had a child
+ * that did and gone on. */
 static uint32_t was_oom(struct guest *g, bool died)
 {
     uint64_t kills = exec_count_kills(g);
@@ -396,7 +397,7 @@ static void note_end(struct guest *g, struct job *j, int status,
     j->exit.kind = WIFSIGNALED(status) ? EXIT_SIGNAL : EXIT_CODE;
     j->exit.value =
         (uint32_t)(WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
-    j->exit.oom = was_oom(g, WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    j->exit.oom = was_oom(g, exit_was_killed(&j->exit));
     j->exit.net_refused = refused_since(g);
     j->exit.user_us = micros(&usage->ru_utime);
     j->exit.system_us = micros(&usage->ru_stime);

@@ -21,7 +21,7 @@
  *   files    put, get and list               beneath  names below the workdir
  *   names    stat, mkdir, move, remove       terminal a program's terminal
  *   adopt    a process that waits to become a program
- *   observe  what happens to files
+ *   observe  what happens to files            users    where programs are counted alone
  */
 
 #include <dirent.h>
@@ -108,6 +108,7 @@ struct guest {
     struct jail jail;
     bool prepared; /* for programs that it starts itself */
     int landlock_fd, landlock_error;
+    int users_fd; /* the programs' user namespace, or -1: they share the guest's */
     bool adopted_ran; /* before it was prepared; from then on it cannot be */
     int workdir_fd;
     uint32_t last_channel;
@@ -229,7 +230,7 @@ void child_enter(const struct guest *g, const char *cwd);
 /* confine.c: each returns 0 or -errno, but for the first: whether the user namespace
  * forbids to change supplementary groups. */
 bool confine_denies_groups(void);
-int confine_rlimits(const struct jail *jail);
+int confine_rlimits(const struct guest *g);
 int confine_bounding(void);
 int confine_ids(const struct guest *g);
 int confine_caps(void);
@@ -240,6 +241,11 @@ int confine_check(const struct jail *jail);
 /* landlock.c: a rule set's descriptor, or -errno; and putting it into force. */
 int landlock_build(const struct jail *jail);
 int landlock_apply(int fd);
+
+/* users.c: a user namespace's descriptor, or -1 where none can be had that counts its
+ * processes apart; and being in it, with all its capabilities: 0 or -errno. */
+int users_make(const struct guest *g);
+int users_enter(int fd);
 
 /* jail.c */
 void jail_enter(struct guest *g); /* what g->jail means for the guest itself */

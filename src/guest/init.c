@@ -200,7 +200,7 @@ static void start(struct guest *g, bool stdio)
     take_stream(g, stdio);
     take_signals(g);
     g->pid = getpid();
-    g->workdir_fd = g->landlock_fd = -1;
+    g->workdir_fd = g->landlock_fd = g->users_fd = -1;
     g->came_fd = g->kills_fd = -1;
     g->refused_fd[0] = g->refused_fd[1] = -1;
     g->adopted.fd = g->adopted.name_fd = -1;

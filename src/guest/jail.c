@@ -69,6 +69,8 @@ void jail_prepare(struct guest *g)
         return;
     g->prepared = true;
     reset_signals();
+    if (g->jail.flags & JAIL_OWN_USERS)
+        g->users_fd = users_make(g);
     if (!(g->jail.flags & JAIL_LANDLOCK))
         return;
     /* What paths name now, a program may have changed. */

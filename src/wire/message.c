@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wire/message.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
+#define SHELL_SIGNAL 128 /* what shells add to the number of a signal */
+
 #define FILTER_MAX ((size_t)4096 * 8) /* BPF_MAXINSNS instructions of 8 bytes */
 #define TEXTS_MAX  65536u
-#define JAIL_KNOWN ((JAIL_NO_NETWORK << 1) - 1u)
+#define JAIL_KNOWN ((JAIL_OWN_USERS << 1) - 1u)
 
 /* An absent text travels as the empty one. */
 static char *unpack_optional(struct unpack *u)
@@ -192,6 +195,13 @@ void exit_write(struct pack *p, const struct exit_message *m)
     pack_u32(p, m->timed_out);
     pack_u32(p, m->oom);
     pack_u64(p, m->net_refused);
+}
+
+bool exit_was_killed(const struct exit_message *m)
+{
+    if (m->kind == EXIT_SIGNAL)
+        return m->value == SIGKILL;
+    return m->value == SHELL_SIGNAL + SIGKILL;
 }
 
 int exit_read(struct unpack *u, struct exit_message *out)

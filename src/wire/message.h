@@ -24,6 +24,9 @@ enum jail_flag {
                                     the guest's own programs, if any, come later */
     JAIL_NO_NETWORK = 1u << 10,  /* a network namespace of its own leads nowhere: what
                                     programs try there is counted */
+    JAIL_OWN_USERS = 1u << 11,   /* programs are in a user namespace of their own, where
+                                    the kernel counts its processes apart; where it does
+                                    not, an rlimit on processes is left out */
 };
 
 struct jail_rlimit {
@@ -98,6 +101,8 @@ struct exit_message {
 };
 
 void exit_write(struct pack *p, const struct exit_message *m);
+/* It died of SIGKILL; or what it ran did, and it passes that on as shells do (137). */
+bool exit_was_killed(const struct exit_message *m);
 int exit_read(struct unpack *u, struct exit_message *out);
 
 /* Where an exec failed (WIRE_FAILED). guest/child.c has the order of doing. */

@@ -227,11 +227,32 @@ def test_open_files_are_limited(run):
 
 
 def test_processes_are_limited_by_ulimit_where_that_is_asked_for(run):
-    """covers: FR-020-60"""
-    r = run("--nproc", "pids", "--pids", "70", "bash", "ulimit -u; ulimit -Hu; cat /sys/fs/cgroup/pids*/pids.max")
+    r = run("--nproc", "pids", "--pids", "70", "bash",
+            "ulimit -u; ulimit -Hu; cat /sys/fs/cgroup/pids*/pids.max")
     limits = r["stdout"].split()
-    assert len(limits) == 3 and set(limits) == {"71"}, r
-    assert run("--pids", "70", "bash", "ulimit -u")["stdout"] != "71\n"
+    assert len(limits) == 3 and set(limits) == {"70"}, r
+    assert run("--pids", "70", "bash", "ulimit -u")["stdout"] != "70\n"
+
+
+@pytest.mark.parametrize("place", ["bind", "copy", "exec"])
+def test_the_cgroup_refuses_before_the_ulimit_does(run, place):
+    """However the guest gets in: what the ulimit refuses, nobody would hear of."""
+    r = run("--nproc", "pids", "--pids", "20", "python",
+            "import os, time\nn = 0\ntry:\n  while n < 100:\n    if os.fork() == 0:\n"
+            "      time.sleep(20); os._exit(0)\n    n += 1\nexcept OSError: pass\nprint(n)",
+            VIAL_TEST_PLACE=place)
+    assert 15 < int(r["stdout"]) < 20 and r["limits_hit"] == ["pids"], r
+
+
+def test_a_program_with_a_ulimit_has_no_more_power_than_others(run):
+    """Its user namespace gives it nothing: no capability, and no way to another one."""
+    r = run("--nproc", "pids", "bash",
+            "grep -E '^(Cap|NoNew|Seccomp:)' /proc/self/status; id -u; id -g; "
+            "unshare -U true || echo refused; echo '0 0 1' >/proc/self/uid_map || echo refused")
+    lines = r["stdout"].split("\n")
+    assert "NoNewPrivs:\t1" in lines and "Seccomp:\t2" in lines and "0" not in lines
+    assert all(line.endswith("\t" + "0" * 16) for line in lines if line.startswith("Cap"))
+    assert lines.count("refused") == 2, r
 
 
 def test_a_time_out_kills_what_is_inside(run, api):

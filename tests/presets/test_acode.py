@@ -90,16 +90,6 @@ def test_a_command_runs_with_the_repository_mounted(acode, repo):
     assert (repo / "out.txt").read_text() == "made\n"
 
 
-def test_the_defaults_are_the_documents(acode):
-    """AC-004 AC-005; covers: FR-020-51 FR-020-53 FR-020-56 FR-020-59 FR-020-60 FR-020-66"""
-    plan = json.loads(acode("plan", "--driver", "docker", "python", "1").out)
-    limits = plan["limits"]
-    assert limits["milli_cpus"] == 1000 and limits["memory_bytes"] == 512 << 20
-    assert limits["pids"] == 256 and limits["open_files"] == 1024
-    assert plan["network"] == "none" and plan["container"]["prefix"] == "acode"
-    assert plan["container"]["nproc"] == "pids"
-
-
 def test_caches_are_named_with_the_documents_prefix(acode):
     """covers: FR-020-44 FR-020-45"""
     plan = json.loads(acode("plan", "--driver", "docker", "--caches", "nuget", "python",
@@ -129,14 +119,6 @@ def test_the_configuration_of_a_repository_cannot_loosen(acode, repo):
         assert done.status == 125 and not done.out, (new, done.err)
     (repo / ".agent" / "config.yml").write_text(CONFIG.replace("512", "64"))
     assert "64m" in acode("config", "show").out
-
-
-def test_limits_are_enforced_and_named_by_the_documents_codes(acode):
-    """AC-004; covers: FR-020-54 FR-020-63 NFR-020-17"""
-    done = acode("run", "--memory", "64m", "python", "b = bytearray(300 << 20)")
-    assert done.status == 137 and "[ACODE-SBX-004]" in done.err
-    result = acode("run", "--json", "--memory", "64m", "python", "b = bytearray(300 << 20)")
-    assert (result.json["verdict"], result.json["preset_code"]) == ("oom", "ACODE-SBX-004")
 
 
 def test_errors_have_the_documents_codes(acode):
@@ -412,6 +394,160 @@ def test_creation_that_takes_too_long_is_given_up(acode, tmp_path_factory):
 
 
 # Resource Limits (FR-020-51 to FR-020-65)
+
+BIG = "python3 -c 'b = bytearray(900 << 20)'"
+BOMB = "f() { f | f & }; f; sleep 60"
+
+
+@pytest.fixture
+def held(repo, containers, needs_engine):
+    """What the engine says of the container of a command that still runs."""
+    running = []
+
+    def hold(*flags):
+        p = subprocess.Popen([VIAL, "--preset", "acode", "sandbox", "exec", *flags, "--session",
+                              "held", "--task", "t", "echo up; sleep 60"], cwd=repo,
+                             env=environment(), stdout=subprocess.PIPE, text=True)
+        running.append(p)
+        assert p.stdout.readline() == "up\n"
+        [container] = containers("acode-held-t")
+        return container
+    yield hold
+    for p in running:
+        p.terminate()
+        p.communicate()
+    assert wait_for(lambda: not containers("acode-held-t"))
+
+
+def test_the_limits_are_the_documents_and_the_engine_holds_them(held):
+    """covers: FR-020-51 FR-020-52 FR-020-53 FR-020-54 FR-020-55 FR-020-56 FR-020-59
+    covers: FR-020-19 FR-020-66"""
+    host = held()["HostConfig"]
+    assert host["NanoCpus"] == 10 ** 9
+    assert host["Memory"] == host["MemorySwap"] == 512 << 20  # no swap beside it
+    assert not host["OomKillDisable"]
+    assert host["PidsLimit"] == 256
+    assert {"Name": "nofile", "Soft": 1024, "Hard": 1024} in host["Ulimits"]
+    assert host["NetworkMode"] == "none"
+
+
+def test_a_command_may_have_other_limits(held, acode):
+    """covers: FR-020-51 FR-020-53 FR-020-56 FR-020-58 FR-020-59 FR-020-61 FR-020-47
+    covers: FR-020-48"""
+    host = held("--cpus", "0.5", "--memory", "96m", "--pids", "40", "--open-files", "2048",
+                "--disk", "5m", "--tmp", "3m")["HostConfig"]
+    assert host["NanoCpus"] == 5 * 10 ** 8
+    assert host["Memory"] == host["MemorySwap"] == 96 << 20
+    assert host["PidsLimit"] == 40
+    assert {"Name": "nofile", "Soft": 2048, "Hard": 2048} in host["Ulimits"]
+    assert "size=%d" % (5 << 20) in host["Tmpfs"]["/work"].split(",")
+    assert "size=%d" % (3 << 20) in host["Tmpfs"]["/tmp"].split(",")
+    done = acode("sandbox", "exec", "--tmp", "3m",
+                 "df -B1 --output=fstype,size /tmp | tail -1")
+    assert done.out.split() == ["tmpfs", str(3 << 20)], done.err
+
+
+def test_a_program_sees_its_ulimits(needs_engine, acode):
+    """covers: FR-020-59 FR-020-60"""
+    done = acode("sandbox", "exec", "bash -c 'ulimit -n; ulimit -u; ulimit -Hu'")
+    assert done.out == "1024\n256\n256\n", done.err
+    done = acode("sandbox", "exec", "--pids", "70", "bash -c 'ulimit -u'")
+    assert done.out == "70\n", done.err
+
+
+CROWD = """
+import os, sys, threading
+if os.getuid() == 0:
+    os.setuid(int(sys.argv[1]))
+over = threading.Event()
+for _ in range(317):
+    threading.Thread(target=over.wait, daemon=True).start()
+print("up", flush=True)
+sys.stdin.read()
+os._exit(0)
+"""
+
+
+@pytest.fixture
+def crowd(repo):
+    """318 tasks of the repository's owner, elsewhere on the host."""
+    if os.getuid() == 0:
+        os.chown(repo, 4242, 4242)
+    p = subprocess.Popen([sys.executable, "-c", CROWD, str(repo.stat().st_uid)],
+                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert p.stdout.readline() == "up\n"
+    yield p
+    p.communicate()
+
+
+def test_what_its_owner_runs_elsewhere_does_not_count(crowd, acode):
+    """covers: FR-020-56 FR-020-60"""
+    assert len(os.listdir(f"/proc/{crowd.pid}/task")) == 318
+    done = acode("sandbox", "exec", "echo hi; bash -c 'true & wait; echo forked'")
+    assert (done.out, done.status) == ("hi\nforked\n", 0), done.err
+
+
+def test_a_fork_bomb_is_stopped_and_named(crowd, acode, mcp, repo):
+    """The document's failure modes: a resource limit exceeded kills the container.
+    covers: FR-020-56 FR-020-57 FR-020-62 NFR-020-17 NFR-020-37"""
+    r = acode("sandbox", "exec", "--json", BOMB).json
+    assert (r["verdict"], r["limits_hit"]) == ("pids", ["pids"]), r
+    assert r["preset_code"] == "ACODE-SBX-004"
+    done = acode("sandbox", "exec", BOMB)
+    assert done.status == 125
+    assert "ended because the pids limit was touched [ACODE-SBX-004]" in done.err
+    answer = mcp("acode", cwd=str(repo))("sandbox_exec", command=BOMB)
+    assert answer.json["code"] == "ACODE-SBX-004"
+
+
+def test_what_is_killed_for_memory_is_named_whoever_its_parent_is(acode, mcp, repo):
+    """A shell stands between, as it does for every command of the document.
+    covers: FR-020-54 FR-020-62 FR-020-63 NFR-020-17 NFR-020-54"""
+    for line in (BIG, BIG + "; exit $?", "cd /tmp && " + BIG, "sh -c \"%s\"" % BIG):
+        r = acode("sandbox", "exec", "--json", line).json
+        assert (r["verdict"], r["limits_hit"]) == ("oom", ["memory"]), (line, r)
+        assert r["preset_code"] == "ACODE-SBX-004"
+    done = acode("sandbox", "exec", BIG)
+    assert done.status == 137
+    assert "out of memory: the memory limit was reached [ACODE-SBX-004]" in done.err
+    answer = mcp("acode", cwd=str(repo))("sandbox_exec", command=BIG)
+    assert answer.json["code"] == "ACODE-SBX-004"
+    assert "[ACODE-SBX-004: out of memory]" in answer.text
+
+
+def test_a_command_that_survives_a_childs_death_has_its_own_end(acode):
+    """covers: FR-020-62"""
+    for line, verdict in ((BIG + "; echo on", "ok"), (BIG + " || exit 3", "nonzero")):
+        r = acode("sandbox", "exec", "--json", line).json
+        assert (r["verdict"], r["limits_hit"]) == (verdict, ["memory"]), (line, r)
+        assert "preset_code" not in r
+    r = acode("sandbox", "exec", "--json", "sh -c 'kill -9 $$'").json
+    assert (r["verdict"], r["exit_code"], r["limits_hit"]) == ("nonzero", 137, []), r
+
+
+def test_a_full_disk_is_told(acode):
+    """covers: FR-020-58 FR-020-62"""
+    r = acode("sandbox", "exec", "--json", "--tmp", "1m",
+              "head -c 3000000 /dev/zero >/tmp/f; stat -c %s /tmp/f").json
+    assert int(r["stdout"]) <= 1 << 20 and "No space left" in r["stderr"], r
+    assert r["limits_hit"] == ["disk"]
+
+
+def test_usage_is_told_and_throttling_and_kills_are_logged(acode, tmp_path):
+    """So little of a processor that even a busy machine gives more than that.
+    covers: FR-020-64 FR-020-65 NFR-020-53 NFR-020-54"""
+    config = tmp_path / "audit.yaml"
+    config.write_text("audit: {path: %s}\n" % (tmp_path / "log"))
+    spin = "timeout 2 sh -c 'while :; do :; done'; true"
+    r = acode("--config", str(config), "sandbox", "exec", "--json", "--cpus", "0.02", spin).json
+    usage = r["usage"]
+    assert usage["throttled_ms"] > 0 and usage["cpu_user_ms"] + usage["cpu_system_ms"] > 0
+    assert usage["memory_peak_bytes"] > 0 and usage["pids_peak"] > 0
+    acode("--config", str(config), "sandbox", "exec", "--memory", "64m", BIG)
+    slow, killed = [e for e in map(json.loads, (tmp_path / "log").read_text().splitlines())
+                    if e["event"] == "run"]
+    assert slow["usage"]["throttled_ms"] > 0
+    assert (killed["verdict"], killed["limits_hit"]) == ("oom", ["memory"])
 
 
 # Network Policy (FR-020-66 to FR-020-80)

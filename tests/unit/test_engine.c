@@ -88,6 +88,18 @@ static void a_kill_is_oom_only_if_the_kernel_counted_one(void **state)
     vial_result_free(result);
 }
 
+static void a_shell_that_passes_a_kill_for_memory_on_is_oom(void **state)
+{
+    struct vial_result *result = run_fake(*state, "", "'oom:1','exit:137'", NULL);
+
+    case_verdict(result, VIAL_OOM);
+    assert_int_equal(result->exit_code, 137);
+    assert_int_equal(result->signal, 0);
+    vial_result_free(result);
+    check_words(state, "'oom:1','exit:1'", VIAL_NONZERO);
+    check_words(state, "'oom:1','exit:143'", VIAL_NONZERO);
+}
+
 static void an_oom_kill_that_was_survived_is_only_listed(void **state)
 {
     struct vial_result *result =
@@ -660,6 +672,7 @@ int main(void)
         cmocka_unit_test(a_signal_is_told_apart_from_a_code),
         cmocka_unit_test(exit_137_is_no_signal_and_no_oom),
         cmocka_unit_test(a_kill_is_oom_only_if_the_kernel_counted_one),
+        cmocka_unit_test(a_shell_that_passes_a_kill_for_memory_on_is_oom),
         cmocka_unit_test(an_oom_kill_that_was_survived_is_only_listed),
         cmocka_unit_test(a_guest_that_the_kernel_took_for_memory_is_oom),
         cmocka_unit_test(a_full_disk_ends_the_run_only_if_asked),

@@ -123,16 +123,21 @@ static json_t *ulimit(const char *name, int64_t value)
                      (json_int_t)value);
 }
 
-/* One process more than the limit, for the guest, and one for who waits beside it. */
-static int64_t all_pids(const struct limits *l, enum place place)
+/* One process more than the limit, for the guest, and one for who waits beside it.
+ * Where programs have a ulimit of as many, the guest is one of them: that the cgroup
+ * refuses a process, it tells; that the ulimit does, nobody would hear of. */
+static int64_t all_pids(const struct plan *plan, enum place place)
 {
-    return l->pids + (place == PLACE_EXEC ? 2 : 1);
+    int64_t beside = place == PLACE_EXEC ? 1 : 0;
+
+    if (plan->container.nproc && plan->limits.pids > 1)
+        return plan->limits.pids + beside;
+    return plan->limits.pids + 1 + beside;
 }
 
-/* For the guest, which gives programs the exact ones. None on processes unless asked
- * for: the kernel counts those of a user all over the host, and PidsLimit counts the
- * container's. */
-static json_t *ulimits(const struct plan *plan, enum place place)
+/* For the guest, which gives programs the exact ones. None on processes: the kernel
+ * counts those of a user all over the host. The guest sees to that one, too. */
+static json_t *ulimits(const struct plan *plan)
 {
     const struct limits *l = &plan->limits;
     json_t *list = json_array();
@@ -140,8 +145,6 @@ static json_t *ulimits(const struct plan *plan, enum place place)
 
     (void)json_array_append_new(list, ulimit("core", 1));
     (void)json_array_append_new(list, ulimit("nofile", files));
-    if (plan->container.nproc && l->pids > 0)
-        (void)json_array_append_new(list, ulimit("nproc", all_pids(l, place)));
     return list;
 }
 
@@ -172,14 +175,16 @@ static json_t *security(const struct container_options *o)
 }
 
 /* Swap is off: MemorySwap counts memory and swap together. */
-static void add_limits(json_t *host, const struct limits *l, enum place place)
+static void add_limits(json_t *host, const struct plan *plan, enum place place)
 {
+    const struct limits *l = &plan->limits;
+
     if (l->memory_bytes > 0) {
         json_object_set_new(host, "Memory", json_integer(l->memory_bytes));
         json_object_set_new(host, "MemorySwap", json_integer(l->memory_bytes));
     }
     if (l->pids > 0)
-        json_object_set_new(host, "PidsLimit", json_integer(all_pids(l, place)));
+        json_object_set_new(host, "PidsLimit", json_integer(all_pids(plan, place)));
     if (l->milli_cpus > 0)
         json_object_set_new(host, "NanoCpus", json_integer(l->milli_cpus * 1000000));
 }
@@ -255,12 +260,12 @@ static json_t *host_config(const struct plan *plan, const struct container_optio
         "SecurityOpt", security(o), "NetworkMode", network_of(plan), "IpcMode",
         "private", "CgroupnsMode", "private", "Mounts", mounts(plan, o), "Tmpfs",
         tmpfs(plan, o), "ShmSize", (json_int_t)plan->limits.tmp_bytes, "Ulimits",
-        ulimits(plan, o->place), "LogConfig", "Type", "none", "RestartPolicy", "Name",
-        "no", "PublishAllPorts", 0, "OomKillDisable", 0, "MaskedPaths", masked_paths());
+        ulimits(plan), "LogConfig", "Type", "none", "RestartPolicy", "Name", "no",
+        "PublishAllPorts", 0, "OomKillDisable", 0, "MaskedPaths", masked_paths());
 
     if (!host)
         return NULL;
-    add_limits(host, &plan->limits, o->place);
+    add_limits(host, plan, o->place);
     add_network(host, plan);
     if (plan->container.runtime)
         json_object_set_new(host, "Runtime", json_string(plan->container.runtime));

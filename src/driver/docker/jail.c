@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
+#include <sys/resource.h>
+
 #include "base/fail.h"
 #include "driver/docker/docker.h"
 #include "driver/native/confine.h"
@@ -46,6 +48,10 @@ int docker_jail(struct docker *d, const struct plan *plan, int guest_fd, unsigne
         return fail_memory(err);
     jail->flags &= ~(uint32_t)JAIL_SET_IDS;
     jail->uid = jail->gid = uid;
+    if (plan->container.nproc && plan->limits.pids > 0) {
+        jail->flags |= JAIL_OWN_USERS;
+        confine_rlimit(jail, RLIMIT_NPROC, plan->limits.pids);
+    }
     add_layers(d);
     return strv_ok(&d->vessel.layers) ? 0 : fail_memory(err);
 }

@@ -11,8 +11,15 @@
 #include "base/json.h"
 #include "base/str.h"
 
-/* What the guest itself does and programs may not: opening beneath a directory. */
-static const char *const guest_calls[] = { "openat2" };
+/* What the guest itself does and programs may not: opening beneath a directory; and
+ * making and entering the programs' user namespace, where there is to be one. */
+static const struct guest_call {
+    const char *name;
+    const char *args; /* a condition, or NULL */
+    bool for_users;
+} guest_calls[] = { { "openat2", NULL, false },
+                    { "unshare", "0=0x10000000", true },
+                    { "setns", "1=0x10000000", true } };
 
 struct condition {
     unsigned arg;
@@ -137,11 +144,11 @@ static int errno_of(const char *action)
     return -1;
 }
 
-static bool is_guests(const char *call)
+static bool is_guests(const char *call, bool own_users)
 {
     for (size_t i = 0; i < sizeof(guest_calls) / sizeof(*guest_calls); i++)
-        if (str_eq(guest_calls[i], call))
-            return true;
+        if (str_eq(guest_calls[i].name, call))
+            return own_users || !guest_calls[i].for_users;
     return false;
 }
 
@@ -177,37 +184,46 @@ static json_t *rule_json(json_t *rules, json_t *rule)
 }
 
 /* Left out here: a refusal by argument, and one of what the guest needs. */
-static bool is_inner(json_t *rule)
+static bool is_inner(json_t *rule, bool own_users)
 {
     bool allows = str_eq(text_at(rule, "action"), "allow");
 
-    return !allows &&
-           (json_object_get(rule, "args") || is_guests(text_at(rule, "call")));
+    return !allows && (json_object_get(rule, "args") ||
+                       is_guests(text_at(rule, "call"), own_users));
 }
 
-static int fill(json_t *calls, json_t *rules)
+static int add_guests(json_t *calls, json_t *rules, const struct guest_call *call)
+{
+    auto_json json_t *args = call->args ? json_pack("[s]", call->args) : NULL;
+
+    return json_array_append_new(calls, allow_json(rules, call->name, args));
+}
+
+static int fill(json_t *calls, json_t *rules, bool own_users)
 {
     json_t *rule = NULL;
     size_t i = 0;
 
     json_array_foreach(rules, i, rule)
     {
-        if (!is_inner(rule) && json_array_append_new(calls, rule_json(rules, rule)) < 0)
+        if (!is_inner(rule, own_users) &&
+            json_array_append_new(calls, rule_json(rules, rule)) < 0)
             return -1;
     }
     for (i = 0; i < sizeof(guest_calls) / sizeof(*guest_calls); i++)
-        if (json_array_append_new(calls, allow_json(rules, guest_calls[i], NULL)) < 0)
+        if (is_guests(guest_calls[i].name, own_users) &&
+            add_guests(calls, rules, &guest_calls[i]) < 0)
             return -1;
     return 0;
 }
 
-json_t *oci_profile(json_t *profile, struct vial_error *err)
+json_t *oci_profile(json_t *profile, bool own_users, struct vial_error *err)
 {
     auto_json json_t *calls = json_array();
     int fallback = errno_of(text_at(profile, "default"));
     json_t *out = NULL;
 
-    if (fallback < 0 || fill(calls, json_object_get(profile, "rules")) < 0) {
+    if (fallback < 0 || fill(calls, json_object_get(profile, "rules"), own_users) < 0) {
         (void)fail(err, VIAL_E_VALUE, "seccomp profile: a rule cannot be understood");
         return NULL;
     }

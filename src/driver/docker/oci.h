@@ -11,10 +11,12 @@
  */
 
 #include <jansson.h>
+#include <stdbool.h>
 
 #include "vial/error.h"
 
-/* NULL with ERR filled when PROFILE has a rule that makes no sense. */
-json_t *oci_profile(json_t *profile, struct vial_error *err);
+/* With OWN_USERS the guest can give its programs a user namespace. NULL with ERR filled
+ * when PROFILE has a rule that makes no sense. */
+json_t *oci_profile(json_t *profile, bool own_users, struct vial_error *err);
 
 #endif
