@@ -8,9 +8,9 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/fail.h"
+#include "base/state.h"
 #include "engine/record_session.h"
 #include "engine/session.h"
-#include "workspace/state.h"
 #include "workspace/workspace.h"
 
 #include "vial/files.h"

@@ -4,6 +4,7 @@
 #include "base/auto.h"
 #include "base/fail.h"
 #include "base/json.h"
+#include "base/state.h"
 #include "driver/docker/cache.h"
 #include "driver/docker/image.h"
 #include "driver/kept/images.h"
@@ -12,7 +13,6 @@
 #include "engine/engine.h"
 #include "engine/record.h"
 #include "workspace/apply.h"
-#include "workspace/state.h"
 
 /* Takes VALUE. */
 static int give_text(json_t *value, char **json, struct vial_error *err)

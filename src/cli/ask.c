@@ -2,6 +2,7 @@
 #include "cli/ask.h"
 
 #include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -9,9 +10,10 @@
 #include "base/auto.h"
 #include "base/fail.h"
 #include "base/io.h"
-#include "base/path.h"
+#include "base/state.h"
 #include "base/str.h"
 #include "cli/print.h"
+#include "model/repository.h"
 
 /* Far above what any policy allows, so that the refusal names the policy's cap. */
 #define CODE_READ_MAX    ((size_t)64 << 20)
@@ -172,6 +174,8 @@ int ask_code(const struct cli *cli, struct vial_request **out, struct vial_error
 static int set_workspace(struct vial_request *req, bool set_cwd, struct vial_error *err)
 {
     auto_free char *here = getcwd(NULL, 0);
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): read only */
+    auto_free char *state = state_path(getenv("HOME"));
     auto_str struct str root = { 0 };
     auto_str struct str inside = { 0 };
     size_t len = 0;
@@ -180,7 +184,8 @@ static int set_workspace(struct vial_request *req, bool set_cwd, struct vial_err
         (void)fail_sys(err, "read the current directory");
         return fail_remedy(err, "go to one that exists, or name one by --workspace");
     }
-    len = path_repository(here);
+    if (repository_find(here, state, &len, err) < 0)
+        return -1;
     str_add(&root, here, len ? len : strlen(here));
     str_printf(&inside, "/workspace%s", here + root.len);
     if (!str_ok(&root) || !str_ok(&inside))

@@ -125,9 +125,10 @@ const struct command command_config = {
     .summary = "show the settings and where they come from, or check them",
     .text =
         "Settings, the later ones winning: built-in, preset, /etc/vial/vial.yaml,\n"
-        "~/.config/vial/vial.yaml, ./vial.yaml, VIAL_* variables, flags. Limits of the\n"
-        "policy can only be tightened on the way. With FILE, that file is read instead\n"
-        "of the ones in /etc and ~. 'check' is silent when all is well.",
+        "~/.config/vial/vial.yaml, the project's vial.yaml (see 'vial trust'), VIAL_*\n"
+        "variables, flags. Limits of the policy can only be tightened on the way. With\n"
+        "FILE, that file is read instead of the ones in /etc and ~. 'check' is silent\n"
+        "when all is well.",
     .examples = "vial config show\n"
                 "vial config check ./vial.yaml",
     .flags = flags,

@@ -5,6 +5,9 @@
 #include "cli/cli.h"
 #include "cli/follow.h"
 
+/* No program's name has one of these in it: "pwd;ls" is a line for the shell. */
+#define SHELL_MARKS " \t\n;&|<>()$`\"'\\*?"
+
 static int run(struct cli *cli)
 {
     auto_ask struct vial_request *req = NULL;
@@ -13,7 +16,8 @@ static int run(struct cli *cli)
     char shell[] = "sh";
     char dash_c[] = "-c";
     char *line[] = { shell, dash_c, operands[0], NULL };
-    bool one_line = cli->options.operand_count == 1 && strpbrk(operands[0], " \t\n");
+    bool one_line =
+        cli->options.operand_count == 1 && strpbrk(operands[0], SHELL_MARKS);
 
     if (ask_command(cli, one_line ? line : operands, &req, &err) < 0)
         return cli_deny(cli, &err);
@@ -35,11 +39,14 @@ const struct command command_exec = {
         "The root of the git repository around the current directory (or the current\n"
         "directory, outside of one) is mounted at /workspace, writable unless\n"
         "--workspace-mode says otherwise, and the command starts at the same place in it.\n"
-        "A single COMMAND with spaces in it is given to 'sh -c'.",
+        "A repository above that belongs to somebody else is refused unless you trust it\n"
+        "('vial trust DIR'). A single COMMAND with spaces in it, or anything else that\n"
+        "only means something to a shell, is given to 'sh -c'.",
     .examples = "vial exec -- make test\n"
                 "vial exec --timeout 2m --network none -- python3 -m unittest\n"
                 "vial exec --workspace-mode overlay -- make clean all\n"
-                "vial exec 'ls | wc -l'",
+                "vial exec 'ls | wc -l'\n"
+                "vial exec 'pwd;ls'",
     .flags = flags,
     .shows_status = true,
     .takes_fields = true,

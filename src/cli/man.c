@@ -119,7 +119,9 @@ int help_man(void)
     }
     str_puts(&out,
              ".SH FILES\n.I /etc/vial/vial.yaml\n.br\n.I ~/.config/vial/vial.yaml\n"
-             ".br\n.I ./vial.yaml\n.SH ENVIRONMENT\nVIAL_TIMEOUT, VIAL_MEMORY and so "
+             ".br\n.I vial.yaml\nin the project\n.br\n.I ~/.local/state/vial\n"
+             "(of root: /var/lib/vial): what is trusted, and other records\n"
+             ".SH ENVIRONMENT\nVIAL_TIMEOUT, VIAL_MEMORY and so "
              "on set the field of that name.\n");
     return print_text(&out);
 }

@@ -12,13 +12,13 @@
 #include "base/clock.h"
 #include "base/fail.h"
 #include "base/path.h"
+#include "base/state.h"
 #include "base/sys.h"
 #include "driver/kept/kept.h"
 #include "engine/pool.h"
 #include "engine/record.h"
 #include "model/build.h"
 #include "workspace/apply.h"
-#include "workspace/state.h"
 
 static const struct vial_watch nobody = { .cancel_fd = -1, .stdin_fd = -1 };
 
@@ -36,13 +36,16 @@ int engine_open(const struct vial_engine_options *options, struct vial_engine **
 {
     static const struct vial_engine_options usual;
     const struct vial_engine_options *o = options ? options : &usual;
+    const char *home = getenv("HOME"); /* NOLINT(concurrency-mt-unsafe): read only */
+    auto_free char *state = state_path(home);
     const struct settings_sources from = {
         .preset = o->preset,
         .config = o->config,
         .project_dir = o->project_dir,
         .share_dir = o->share_dir,
         .environ_ = environ,
-        .home = getenv("HOME"), /* NOLINT(concurrency-mt-unsafe): read only */
+        .home = home,
+        .state = state,
     };
     struct vial_engine *e = calloc(1, sizeof *e);
 

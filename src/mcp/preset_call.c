@@ -10,11 +10,12 @@
 #include "base/auto.h"
 #include "base/fail.h"
 #include "base/json.h"
-#include "base/path.h"
+#include "base/state.h"
 #include "base/str.h"
 #include "base/text.h"
 #include "mcp/own.h"
 #include "mcp/preset.h"
+#include "model/repository.h"
 #include "model/request.h"
 
 #define PULL_MS 300000LL
@@ -109,9 +110,15 @@ static int set_repository(const struct preset_job *job, struct vial_request *req
     auto_free char *here = getcwd(NULL, 0);
     auto_str struct str inside = { 0 };
     auto_free char *root = NULL;
-    size_t len = here ? path_repository(here) : 0;
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): read only */
+    auto_free char *state = state_path(getenv("HOME"));
+    size_t len = 0;
 
-    if (len == 0 || !json_is_true(json_object_get(job->tool->tool, "repository")))
+    if (!here || !json_is_true(json_object_get(job->tool->tool, "repository")))
+        return 0;
+    if (repository_find(here, state, &len, err) < 0)
+        return -1;
+    if (len == 0)
         return 0;
     root = strndup(here, len);
     str_printf(&inside, "/workspace%s", here + len);

@@ -61,20 +61,18 @@ static int set_image(const struct passage *p, const char *name, const char *imag
 
         if (strncmp(old, name, len) != 0 || old[len] != '=')
             continue;
-        if (p->project && strcmp(old + len + 1, image) != 0)
-            break;
+        /* A name is enough to carry data out: whoever pulls it asks for it. */
+        if (p->project && strcmp(old + len + 1, image) != 0 &&
+            source_note(p->out, p->name, old + len + 1, image, err) < 0)
+            return -1;
         if (asprintf(&now, "%s=%s", name, image) < 0)
             return fail_memory(err);
         free(images->items[i]);
         images->items[i] = now;
         return 0;
     }
-    if (p->project) {
-        /* A name is enough to carry data out: whoever pulls it asks for it. */
-        (void)fail(err, VIAL_E_POLICY, "a project file may not set '%s'", p->name);
-        (void)fail_cause(err, "%s", p->where);
-        return fail_remedy(err, "name the file by --config if you trust it");
-    }
+    if (p->project && source_note(p->out, p->name, NULL, image, err) < 0)
+        return -1;
     strv_printf(images, "%s=%s", name, image);
     return strv_ok(images) ? 0 : fail_memory(err);
 }

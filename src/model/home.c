@@ -57,18 +57,21 @@ static bool overlaps(const char *a, const char *b)
     return path_is_beneath(a, b) || path_is_beneath(b, a);
 }
 
-/* What vial itself believes: settings, and the records of commits. */
+int home_check_state(const char *path, const char *own, struct vial_error *err)
+{
+    auto_free char *real = realpath(own, NULL); /* there may be links */
+
+    if (overlaps(own, path) || (real && overlaps(real, path)))
+        return refuse(path, "holds vial's own settings and cannot be writable", err);
+    return 0;
+}
+
 static int check_own(const char *path, const char *home, const char *below,
                      struct vial_error *err)
 {
     auto_free char *own = path_join(home, below);
-    auto_free char *real = own ? realpath(own, NULL) : NULL; /* there may be links */
 
-    if (!own)
-        return fail_memory(err);
-    if (overlaps(own, path) || (real && overlaps(real, path)))
-        return refuse(path, "holds vial's own settings and cannot be writable", err);
-    return 0;
+    return own ? home_check_state(path, own, err) : fail_memory(err);
 }
 
 static int check_against(const char *path, bool writable, const char *home,

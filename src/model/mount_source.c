@@ -186,6 +186,9 @@ static int check_tree(const struct judging *j, const char *path, struct vial_err
     for (size_t i = 0; j->writable && i < COUNT(system_trees); i++)
         if (path_is_beneath(path, system_trees[i]))
             return refuse(path, "belongs to the host and cannot be writable", err);
+    if (j->writable && j->settings->state &&
+        home_check_state(path, j->settings->state, err) < 0)
+        return -1;
     return home_check(path, j->writable, j->settings->home, err);
 }
 

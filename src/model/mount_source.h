@@ -7,7 +7,7 @@
 
 #include "vial/error.h"
 
-/* What a source is wanted for. Of SETTINGS only policy and home are used. */
+/* What a source is wanted for. Of SETTINGS only policy, home and state are used. */
 struct mount_terms {
     const struct settings *settings;
     bool writable;

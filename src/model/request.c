@@ -57,16 +57,8 @@ static int unknown(const char *name, const char *where, struct vial_error *err)
 
 static int not_allowed(const struct field *f, const char *where, struct vial_error *err)
 {
-    if (!(f->scope & FIELD_IN_SETTINGS)) {
-        (void)fail(err, VIAL_E_FIELD, "key '%s' in '%s' can only be given by a request",
-                   f->name, where);
-        return -1;
-    }
-    (void)fail(err, VIAL_E_POLICY, "a project file may not set '%s'", f->name);
-    (void)fail_cause(err, "%s", where);
-    return fail_remedy(err,
-                       "set it in /etc/vial/vial.yaml, in ~/.config/vial/vial.yaml, "
-                       "or for one request");
+    return fail(err, VIAL_E_FIELD, "key '%s' in '%s' can only be given by a request",
+                f->name, where);
 }
 
 static int decode_field(struct vial_request *req, const char *name, json_t *value,

@@ -10,8 +10,8 @@
 #include "base/json.h"
 #include "base/path.h"
 #include "model/foreign.h"
+#include "model/project.h"
 #include "model/sources.h"
-#include "model/value.h"
 
 #define SYSTEM_FILE "/etc/vial/vial.yaml"
 #define USER_FILE   ".config/vial/vial.yaml"
@@ -62,94 +62,11 @@ static int read_usual_files(struct settings *s, const struct settings_sources *f
 
     if (from->home && !user)
         return fail_memory(err);
-    if (source_read_file(s, &layers[SYSTEM], SYSTEM_FILE, FIELD_IN_SETTINGS, false,
-                         err) < 0)
+    if (source_read_file(s, &layers[SYSTEM], SYSTEM_FILE, false, err) < 0)
         return -1;
     if (!user)
         return 0;
-    return source_read_file(s, &layers[USER], user, FIELD_IN_SETTINGS, false, err);
-}
-
-static bool is_limit(const struct field *f)
-{
-    return (f->scope & FIELD_IN_PROJECT) &&
-           (f->type == FIELD_MS || f->type == FIELD_BYTES || f->type == FIELD_MILLI ||
-            f->type == FIELD_COUNT_);
-}
-
-/* What holds without the project's file: the innermost layer outside it that has
- * a say. 0: there is no limit. */
-static int64_t outer_amount(const struct source *layers, enum layer of,
-                            enum field_id id)
-{
-    for (size_t n = of; n-- > 0;)
-        if ((layers[n].values.set >> id) & 1u)
-            return request_amount(&layers[n].values, id);
-    return 0;
-}
-
-static int refuse_raise(const struct field *f, int64_t asked, int64_t outer,
-                        const char *where, struct vial_error *err)
-{
-    auto_str struct str more = { 0 };
-    auto_str struct str most = { 0 };
-
-    value_write(&more, f->type, asked);
-    value_write(&most, f->type, outer);
-    if (!str_ok(&more) || !str_ok(&most))
-        return fail_memory(err);
-    (void)fail(
-        err, VIAL_E_POLICY,
-        "a project file may only lower '%s': '%s' has %s, and %s holds without it",
-        f->name, where, more.data, most.data);
-    return fail_remedy(err, "set it by a flag, a preset or ~/" USER_FILE);
-}
-
-/* The program of an earlier run may have written it. */
-static int check_project(const struct source *layers, enum layer of,
-                         struct vial_error *err)
-{
-    const struct source *project = &layers[of];
-
-    for (size_t i = 0; i < FIELD_ID__COUNT; i++) {
-        enum field_id id = (enum field_id)i;
-        int64_t asked = request_amount(&project->values, id);
-        int64_t outer = outer_amount(layers, of, id);
-
-        if (is_limit(&fields[i]) && outer > 0 && asked > outer)
-            return refuse_raise(&fields[i], asked, outer, project->where, err);
-    }
-    return 0;
-}
-
-/* What a field is without the layers from OF on. */
-static json_t *outer_value(const struct source *layers, enum layer of, enum field_id id)
-{
-    for (size_t n = of; n-- > 0;)
-        if ((layers[n].values.set >> id) & 1u)
-            return request_field_json(&layers[n].values, id);
-    return NULL;
-}
-
-/* A preset's file in the project may say what holds anyhow, and lower limits. */
-static int check_seed(const struct source *layers, struct vial_error *err)
-{
-    const struct source *seed = &layers[SEED];
-
-    for (size_t i = 0; i < FIELD_ID__COUNT; i++) {
-        enum field_id id = (enum field_id)i;
-        auto_json json_t *given = request_field_json(&seed->values, id);
-        auto_json json_t *outer = outer_value(layers, SEED, id);
-
-        if (!given || (fields[i].scope & FIELD_IN_PROJECT) || json_equal(given, outer))
-            continue;
-        (void)fail(err, VIAL_E_POLICY, "a project file may not set '%s'",
-                   fields[i].name);
-        (void)fail_cause(err, "%s", seed->where);
-        return fail_remedy(err, "name the file by --config if you trust it, or give a "
-                                "flag for one request");
-    }
-    return check_project(layers, SEED, err);
+    return source_read_file(s, &layers[USER], user, false, err);
 }
 
 /* The preset's own settings file: in the caller's home, or in the project. */
@@ -159,30 +76,32 @@ static int read_seed(struct settings *s, const struct settings_sources *from,
     const char *file =
         json_string_value(json_object_get(preset_get(s->seed, "config"), "file"));
     bool home = file && strncmp(file, "~/", 2) == 0;
-    const char *dir = home ? from->home : from->project_dir ? from->project_dir : ".";
     auto_free char *path = NULL;
 
-    if (!file || !dir)
+    if (!file || (home && !from->home))
         return 0;
-    path = path_join(dir, home ? file + 2 : file);
+    path = home ? path_join(from->home, file + 2)
+                : project_find(from->project_dir, file, from->state);
     if (!path)
         return fail_memory(err);
     if (!home)
-        policy_seal(&s->policy);
+        policy_seal(&s->policy); /* untrusted code may have written it */
     if (source_read_seed(s, &layers[SEED], path, !home, err) < 0)
         return -1;
-    return home || !layers[SEED].where ? 0 : check_seed(layers, err);
+    return home ? 0 : project_judge(s, from, layers, SEED, err);
 }
 
-static int read_project(struct settings *s, const char *dir, struct source *out,
-                        struct vial_error *err)
+static int read_project(struct settings *s, const struct settings_sources *from,
+                        struct source *layers, struct vial_error *err)
 {
-    auto_free char *path = path_join(dir ? dir : ".", "vial.yaml");
+    auto_free char *path = project_find(from->project_dir, "vial.yaml", from->state);
 
     if (!path)
         return fail_memory(err);
     policy_seal(&s->policy); /* untrusted code may have written it */
-    return source_read_file(s, out, path, FIELD_IN_PROJECT, false, err);
+    if (source_read_project(s, &layers[PROJECT], path, err) < 0)
+        return -1;
+    return project_judge(s, from, layers, PROJECT, err);
 }
 
 static int read_layers(struct settings *s, const struct settings_sources *from,
@@ -196,14 +115,12 @@ static int read_layers(struct settings *s, const struct settings_sources *from,
     if (s->preset && (source_read_preset(s, &layers[PRESET], s->preset, err) < 0 ||
                       foreign_begin(s, &layers[PRESET], from->environ_, err) < 0))
         return -1;
-    if (config &&
-        source_read_file(s, &layers[SYSTEM], config, FIELD_IN_SETTINGS, true, err) < 0)
+    if (config && source_read_file(s, &layers[SYSTEM], config, true, err) < 0)
         return -1;
     if (!config && (read_usual_files(s, from, layers, err) < 0 ||
                     read_seed(s, from, layers, err) < 0))
         return -1;
-    if (read_project(s, from->project_dir, &layers[PROJECT], err) < 0 ||
-        check_project(layers, PROJECT, err) < 0)
+    if (read_project(s, from, layers, err) < 0)
         return -1;
     return source_read_environ(s, &layers[ENVIRON], from->environ_, err);
 }
@@ -254,7 +171,9 @@ static int load(struct settings *s, const struct settings_sources *from,
     s->share_dir = find_share_dir(from);
     s->preset = preset ? strdup(preset) : NULL;
     s->home = from->home ? strdup(from->home) : NULL;
-    if (!s->share_dir || (preset && !s->preset) || (from->home && !s->home))
+    s->state = from->state ? strdup(from->state) : NULL;
+    if (!s->share_dir || (preset && !s->preset) || (from->home && !s->home) ||
+        (from->state && !s->state))
         return fail_memory(err);
     cleaning_init(&s->cleanup);
     if (policy_init(&s->policy, err) < 0 || serve_settings_init(&s->serve, err) < 0 ||
@@ -336,6 +255,8 @@ json_t *settings_json(const struct settings *s)
     (void)json_object_set_new(root, "preset",
                               s->preset ? json_string(s->preset) : json_null());
     (void)json_object_set_new(root, "files", files);
+    (void)json_object_set_new(root, "projects",
+                              s->projects ? json_incref(s->projects) : json_array());
     (void)json_object_set_new(root, "languages", language_names(s));
     (void)json_object_set_new(root, "keep", keep_json(s));
     (void)json_object_set_new(root, "engine",
@@ -367,5 +288,7 @@ void settings_free(struct settings *s)
     free(s->share_dir);
     free(s->preset);
     free(s->home);
+    free(s->state);
+    json_decref(s->projects);
     free(s);
 }

@@ -6,7 +6,7 @@
  * Layered settings with provenance:
  *
  *   built-in < preset < /etc/vial/vial.yaml < ~/.config/vial/vial.yaml
- *   < the preset's own file < ./vial.yaml < variables < the request itself
+ *   < the preset's own file < the project's vial.yaml < variables < the request itself
  *
  * A settings file has the keys `defaults` (request fields), `policy`, `audit`,
  * `cleanup`, `serve` (for the daemon), and `languages` (path of a language file). Each
@@ -53,6 +53,10 @@ struct settings {
     char *engine;           /* address of the container engine, or NULL */
     char *const *environ_;  /* borrowed while the settings are read */
     char *home;             /* the caller's, as the environment says, or NULL */
+    char *state;            /* vial's own directory (base/state.h), or NULL */
+    json_t *projects; /* files of the project that were read (model/project.h): their
+                         "path", "sha256", "trusted", and "changes" (a setting's
+                         name -> "from", "to"); or NULL */
 };
 
 struct settings_sources {
@@ -62,6 +66,9 @@ struct settings_sources {
     const char *share_dir;   /* or NULL: found by itself */
     char *const *environ_;   /* borrowed; NULL: none */
     const char *home;        /* or NULL */
+    const char *state;       /* where the caller's trust is recorded, or NULL */
+    bool trusting;           /* take files of the project as if they were trusted, to
+                                tell what they would change */
 };
 
 /* A built-in default above a cap of the policy is lowered to it, as nobody has

@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -14,6 +15,8 @@
 #include "base/io.h"
 #include "base/json.h"
 #include "base/path.h"
+#include "base/sha256.h"
+#include "base/sys.h"
 #include "base/text.h"
 #include "model/foreign.h"
 #include "model/value.h"
@@ -32,6 +35,20 @@ void source_done(struct source *source)
     request_done(&source->values);
     free(source->where);
     source->where = NULL;
+    json_decref(source->beyond);
+    source->beyond = NULL;
+}
+
+int source_note(struct source *source, const char *name, const char *from,
+                const char *to, struct vial_error *err)
+{
+    json_t *one = json_pack("{s:s?, s:s?}", "from", from, "to", to);
+
+    if (!source->beyond)
+        source->beyond = json_object();
+    if (json_object_set_new(source->beyond, name, one) < 0)
+        return fail_memory(err);
+    return 0;
 }
 
 const char *source_variable(char *const *environ_, const char *name)
@@ -58,14 +75,12 @@ static char *resolve(const char *file, const char *path)
 
 /* A preset's languages are all that there are under it. */
 static int load_languages(struct settings *s, json_t *json, const char *path,
-                          unsigned allowed, bool preset, struct vial_error *err)
+                          bool preset, struct vial_error *err)
 {
     const char *name = value_string(json);
     auto_free char *file = NULL;
     struct shown shown;
 
-    if (allowed & FIELD_IN_PROJECT)
-        return fail(err, VIAL_E_POLICY, "a project file may not set 'languages'");
     shown = value_show_json(json);
     if (!name || !*name)
         return fail(err, VIAL_E_VALUE, "%s: languages '%s' is not a path", path,
@@ -84,11 +99,20 @@ static int load_languages(struct settings *s, json_t *json, const char *path,
                                   "runtimes/languages.yaml, or remove the key");
 }
 
+static const char *const known_keys[] = { "defaults",  "policy", "audit", "cleanup",
+                                          "languages", "serve",  NULL };
+
+static bool is_known(const char *key)
+{
+    for (const char *const *one = known_keys; *one; one++)
+        if (strcmp(key, *one) == 0)
+            return true;
+    return false;
+}
+
 static int unknown_key(const char *key, const char *path, struct vial_error *err)
 {
-    static const char *const known[] = { "defaults",  "policy", "audit", "cleanup",
-                                         "languages", "serve",  NULL };
-    const char *near = text_suggest(key, known);
+    const char *near = text_suggest(key, known_keys);
     struct shown shown;
 
     shown = value_show(key, strlen(key));
@@ -111,78 +135,88 @@ struct reading {
     struct settings *s;
     struct source *out;
     const char *path;
-    unsigned allowed;
+    bool project;       /* code may have written it */
     const char *preset; /* its name, when this is its file */
     bool seed;          /* the file is not ours: only the preset's block counts */
 };
 
 static bool is_block(const struct reading *r, const char *key)
 {
-    return r->allowed == FIELD_IN_SETTINGS && !r->preset &&
-           str_eq(key, foreign_block_name(r->s));
+    return !r->project && !r->preset && str_eq(key, foreign_block_name(r->s));
 }
 
-static int read_audit(const struct reading *r, json_t *value, struct vial_error *err)
+/* What is not the project's to say, trusted or not: these name other files, whose bytes
+ * nobody has looked at, or are the operator's own. */
+static bool is_operators(const char *key)
 {
-    if (r->allowed & FIELD_IN_PROJECT)
-        return fail(err, VIAL_E_POLICY, "a project file may not set 'audit'");
-    return auditing_read(&r->s->audit, value, r->path, err);
+    static const char *const keys[] = { "languages", "audit", "cleanup", "serve" };
+
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+        if (strcmp(key, keys[i]) == 0)
+            return true;
+    return false;
 }
 
-static int read_cleanup(const struct reading *r, json_t *value, struct vial_error *err)
+static int refuse_operators(const struct reading *r, const char *key,
+                            struct vial_error *err)
 {
-    if (r->allowed & FIELD_IN_PROJECT)
-        return fail(err, VIAL_E_POLICY, "a project file may not set 'cleanup'");
-    return cleaning_read(&r->s->cleanup, value, r->path, err);
+    (void)fail(err, VIAL_E_POLICY, "a project file may not set '%s'", key);
+    (void)fail_cause(err, "%s", r->path);
+    return fail_remedy(err, "set it in ~/.config/vial/vial.yaml");
 }
 
 static int read_key(const struct reading *r, const char *key, json_t *value,
                     struct vial_error *err)
 {
-    /* An empty block in YAML is null. */
-    bool empty = json_is_null(value);
+    struct settings *s = r->s;
 
-    if (strcmp(key, "defaults") == 0)
-        return empty ? 0
-                     : request_decode(&r->out->values, value, r->allowed, r->path, err);
-    if (strcmp(key, "policy") == 0)
-        return empty ? 0 : policy_tighten(&r->s->policy, value, r->path, err);
-    if (strcmp(key, "languages") == 0)
-        return empty ? 0
-                     : load_languages(r->s, value, r->path, r->allowed,
-                                      r->preset != NULL, err);
-    if (strcmp(key, "audit") == 0)
-        return empty ? 0 : read_audit(r, value, err);
-    if (strcmp(key, "cleanup") == 0)
-        return empty ? 0 : read_cleanup(r, value, err);
-    if (strcmp(key, "serve") == 0 && (r->allowed & FIELD_IN_PROJECT))
-        return fail(err, VIAL_E_POLICY, "a project file may not set 'serve'");
-    if (strcmp(key, "serve") == 0)
-        return empty ? 0 : serve_settings_decode(&r->s->serve, value, r->path, err);
+    if (r->project && is_operators(key) && !json_is_null(value))
+        return refuse_operators(r, key, err);
     if (r->preset && strcmp(key, "preset") == 0)
-        return preset_new(r->preset, value, &r->s->seed, err);
+        return preset_new(r->preset, value, &s->seed, err);
     if (is_block(r, key))
-        return foreign_block(r->s, r->out, value, r->path, false, err);
-    return unknown_key(key, r->path, err);
+        return foreign_block(s, r->out, value, r->path, false, err);
+    if (!is_known(key))
+        return unknown_key(key, r->path, err);
+    if (json_is_null(value)) /* an empty block in YAML */
+        return 0;
+    if (strcmp(key, "defaults") == 0)
+        return request_decode(&r->out->values, value, FIELD_IN_SETTINGS, r->path, err);
+    if (strcmp(key, "policy") == 0)
+        return policy_tighten(&s->policy, value, r->path, err);
+    if (strcmp(key, "languages") == 0)
+        return load_languages(s, value, r->path, r->preset != NULL, err);
+    if (strcmp(key, "audit") == 0)
+        return auditing_read(&s->audit, value, r->path, err);
+    if (strcmp(key, "cleanup") == 0)
+        return cleaning_read(&s->cleanup, value, r->path, err);
+    return serve_settings_decode(&s->serve, value, r->path, err);
 }
 
 /* A project's file may be a link to one that only the caller can read, of which a
- * message would then quote a line. */
-static int read_own_file(const char *path, json_t **out, struct vial_error *err)
+ * message would then quote a line. It is read once: what is parsed is what HASH is of.
+ */
+static int read_own_file(const char *path, json_t **out, char hash[65],
+                         struct vial_error *err)
 {
-    auto_fd int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    auto_fd int fd = sys_openat2(AT_FDCWD, path, O_RDONLY | O_NONBLOCK | O_CLOEXEC, 0,
+                                 RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
     struct blob text = { 0 };
+    struct sha256 h;
     struct stat st;
     int rc = 0;
 
-    if (fd < 0 && errno != ELOOP) {
-        (void)fail_sys(err, "read '%s'", path);
+    if (fd < 0 && fd != -ELOOP) {
+        (void)fail_sys_rc(err, fd, "read '%s'", path);
         return fail_as(err, VIAL_E_FILE);
     }
     if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
         return not_regular(path, err);
     if (io_read_fd(fd, path, PROJECT_MAX, &text, err) < 0)
         return -1;
+    sha256_init(&h);
+    sha256_add(&h, text.data, text.len);
+    sha256_text(&h, hash);
     rc = yaml_parse(text.data, text.len, path, out, err);
     blob_done(&text);
     return rc;
@@ -201,9 +235,8 @@ static bool is_theirs(const struct reading *r, json_t *root)
 static int read_block(const struct reading *r, json_t *root, struct vial_error *err)
 {
     json_t *block = json_object_get(root, foreign_block_name(r->s));
-    bool project = (r->allowed & FIELD_IN_PROJECT) != 0;
 
-    if (block && foreign_block(r->s, r->out, block, r->path, project, err) < 0)
+    if (block && foreign_block(r->s, r->out, block, r->path, r->project, err) < 0)
         return -1;
     strv_push(&r->s->files, r->path);
     return strv_ok(&r->s->files) ? 0 : fail_memory(err);
@@ -215,9 +248,9 @@ static int read_block(const struct reading *r, json_t *root, struct vial_error *
 static int read_keys(const struct reading *r, struct vial_error *err)
 {
     auto_json json_t *root = NULL;
-    bool own = (r->allowed & FIELD_IN_PROJECT) != 0;
 
-    if ((own ? read_own_file(r->path, &root, err) : yaml_read(r->path, &root, err)) < 0)
+    if ((r->project ? read_own_file(r->path, &root, r->out->hash, err)
+                    : yaml_read(r->path, &root, err)) < 0)
         return err->remedy[0]
                    ? -1
                    : fail_remedy(err, "%s", err->sys == EACCES ? SHOW : MEND);
@@ -225,7 +258,7 @@ static int read_keys(const struct reading *r, struct vial_error *err)
         (void)fail(err, VIAL_E_VALUE, "'%s' is not a mapping of keys", r->path);
         return fail_remedy(err, "%s", MEND);
     }
-    if (r->seed || (r->allowed == FIELD_IN_SETTINGS && is_theirs(r, root)))
+    if (r->seed || (!r->project && is_theirs(r, root)))
         return read_block(r, root, err);
     for (void *at = json_object_iter(root); at; at = json_object_iter_next(root, at))
         if (read_key(r, json_object_iter_key(at), json_object_iter_value(at), err) < 0)
@@ -254,11 +287,10 @@ static int is_there(const char *path, bool named, bool project, struct vial_erro
 }
 
 int source_read_file(struct settings *s, struct source *out, const char *path,
-                     unsigned allowed, bool required, struct vial_error *err)
+                     bool required, struct vial_error *err)
 {
-    struct reading r = { .s = s, .out = out, .path = path, .allowed = allowed };
-    bool project = (allowed & FIELD_IN_PROJECT) != 0;
-    int there = is_there(path, required, project, err);
+    const struct reading r = { .s = s, .out = out, .path = path };
+    int there = is_there(path, required, false, err);
 
     if (there < 0)
         return -1;
@@ -272,19 +304,31 @@ int source_read_file(struct settings *s, struct source *out, const char *path,
     return read_keys(&r, err) < 0 ? -1 : name_source(out, path, err);
 }
 
-int source_read_seed(struct settings *s, struct source *out, const char *path,
-                     bool project, struct vial_error *err)
+static int read_if_there(const struct reading *r, struct vial_error *err)
 {
-    struct reading r = { .s = s,
-                         .out = out,
-                         .path = path,
-                         .allowed = project ? FIELD_IN_PROJECT : FIELD_IN_SETTINGS,
-                         .seed = true };
-    int there = is_there(path, false, project, err);
+    int there = is_there(r->path, false, r->project, err);
 
     if (there <= 0)
         return there;
-    return read_keys(&r, err) < 0 ? -1 : name_source(out, path, err);
+    return read_keys(r, err) < 0 ? -1 : name_source(r->out, r->path, err);
+}
+
+int source_read_project(struct settings *s, struct source *out, const char *path,
+                        struct vial_error *err)
+{
+    const struct reading r = { .s = s, .out = out, .path = path, .project = true };
+
+    return read_if_there(&r, err);
+}
+
+int source_read_seed(struct settings *s, struct source *out, const char *path,
+                     bool project, struct vial_error *err)
+{
+    const struct reading r = {
+        .s = s, .out = out, .path = path, .project = project, .seed = true
+    };
+
+    return read_if_there(&r, err);
 }
 
 static int is_preset(const struct dirent *entry)
@@ -355,9 +399,7 @@ int source_read_preset(struct settings *s, struct source *out, const char *name,
 {
     auto_str struct str path = { 0 };
     auto_str struct str where = { 0 };
-    struct reading r = {
-        .s = s, .out = out, .allowed = FIELD_IN_SETTINGS, .preset = name
-    };
+    struct reading r = { .s = s, .out = out, .preset = name };
 
     if (preset_path(s->share_dir, name, &path, err) < 0)
         return -1;

@@ -9,19 +9,28 @@
 
 #include "model/settings.h"
 
-/* A layer of settings. WHERE is for messages and provenance, or NULL: absent. */
+/* A layer of settings. WHERE is for messages and provenance, or NULL: absent. The rest
+ * is for a project's file (model/project.h). */
 struct source {
     struct vial_request values;
     char *where;
+    char hash[65];  /* of the very bytes that were read */
+    json_t *beyond; /* what a stranger's may not set: name -> "from", "to"; or NULL */
 };
+
+/* Notes that a project's file would change NAME. FROM and TO may be NULL. */
+int source_note(struct source *source, const char *name, const char *from,
+                const char *to, struct vial_error *err);
 
 /* NAME=VALUE of ENVIRON; NULL when it is not there or empty. Borrowed. */
 const char *source_variable(char *const *environ_, const char *name);
 
-/* A settings file. One that is absent is no error unless REQUIRED. ALLOWED is
- * request_decode's: FIELD_IN_SETTINGS, or FIELD_IN_PROJECT for ./vial.yaml. */
+/* A settings file. One that is absent is no error unless REQUIRED. */
 int source_read_file(struct settings *s, struct source *out, const char *path,
-                     unsigned allowed, bool required, struct vial_error *err);
+                     bool required, struct vial_error *err);
+/* A project's own. One that is absent is no error. */
+int source_read_project(struct settings *s, struct source *out, const char *path,
+                        struct vial_error *err);
 /* A file that belongs to the preset's system: only its block is read. PROJECT: code
  * may have written it. One that is absent is no error. */
 int source_read_seed(struct settings *s, struct source *out, const char *path,

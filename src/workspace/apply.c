@@ -11,8 +11,8 @@
 
 #include "base/auto.h"
 #include "base/fail.h"
+#include "base/state.h"
 #include "workspace/copy.h"
-#include "workspace/state.h"
 
 /* Each act returns 0, 1 when something else is there than should be, or -errno. */
 
@@ -324,7 +324,7 @@ static int recover_record(int dir_fd, const char *name, const char *root,
 int apply_recover(const char *state, const char *root, struct vial_error *err)
 {
     struct vial_error why = { 0 };
-    auto_fd int dir_fd = state_open_commits(state, false, &why);
+    auto_fd int dir_fd = state_open(state, "commits", false, &why);
     auto_strv struct strv names = { 0 };
     int rc = 0;
 

@@ -16,9 +16,9 @@
 #include "base/io.h"
 #include "base/path.h"
 #include "base/sha256.h"
+#include "base/state.h"
 #include "base/sys.h"
 #include "workspace/origin.h"
-#include "workspace/state.h"
 
 #define HEAD       "vial commit 1\n"
 #define RECORD_MAX ((size_t)1 << 30)
@@ -37,7 +37,7 @@ int journal_begin(struct journal *j, const char *state, const char *root,
 {
     auto_str struct str text = { 0 };
 
-    j->dir_fd = state_open_commits(state, true, err);
+    j->dir_fd = state_open(state, "commits", true, err);
     if (j->dir_fd < 0)
         return -1;
     sys_make_id('c', j->name);

@@ -172,7 +172,7 @@ def test_a_project_file_may_not_choose_the_driver(vial, tmp_path):
     (tmp_path / "vial.yaml").write_text("defaults:\n  driver: process\n")
     done = vial("run", "sh", "true", cwd=tmp_path)
     assert done.status == 125
-    assert "VIAL-POLICY" in done.errors and "driver" in done.errors
+    assert "VIAL-TRUST" in done.errors and "driver" in done.errors
 
 
 # covers: C-04

@@ -143,7 +143,7 @@ static void what_is_forbidden_stays_so_under_every_preset(void **state)
         (void)scratch_write(*state, "vial.yaml", "defaults: {network: host}");
         struct vial_error err;
         assert_null(load(*state, presets[i], NULL, &err));
-        assert_string_equal(err.code, "VIAL-POLICY"); /* a project file's, before all */
+        assert_string_equal(err.code, "VIAL-VALUE");
     }
 }
 
@@ -385,8 +385,7 @@ static void a_misspelt_key_of_a_block_is_refused(void **state)
     assert_string_equal(err.remedy, "did you mean 'defaults.cpu_limit'?");
 }
 
-/* covers: NFR-020-43 */
-static void acodes_file_in_a_repository_can_lower_and_not_raise(void **state)
+static void a_strangers_file_of_acode_can_lower_and_not_raise(void **state)
 {
     static const char *const refused[] = { "memory_mb: 1024", "cpu_limit: 8",
                                            "network: true", "pids_limit: 9999" };
@@ -408,13 +407,13 @@ static void acodes_file_in_a_repository_can_lower_and_not_raise(void **state)
         (void)snprintf(text, sizeof(text), "sandbox: {defaults: {%s}}", refused[i]);
         (void)scratch_write(*state, ".agent/config.yml", text);
         assert_null(load(*state, "acode", NULL, &err));
-        assert_string_equal(err.code, "VIAL-POLICY");
+        assert_string_equal(err.code, "VIAL-TRUST");
     }
     /* An image's name could carry data out when it is pulled. */
     (void)scratch_write(*state, ".agent/config.yml",
                         "sandbox: {images: {node: 'evil.example/secret'}}");
     assert_null(load(*state, "acode", NULL, &err));
-    assert_string_equal(err.code, "VIAL-POLICY");
+    assert_string_equal(err.code, "VIAL-TRUST");
     (void)scratch_write(*state, ".agent/config.yml", "sandbox: {enabled: false}");
     assert_null(load(*state, "acode", NULL, &err));
     assert_string_equal(err.code, "VIAL-UNSUPPORTED");
@@ -489,7 +488,7 @@ int main(void)
         scratch_test(a_languages_own_limits_and_network_win_over_the_presets),
         scratch_test(klaws_block_of_engine_yaml_is_read),
         scratch_test(a_misspelt_key_of_a_block_is_refused),
-        scratch_test(acodes_file_in_a_repository_can_lower_and_not_raise),
+        scratch_test(a_strangers_file_of_acode_can_lower_and_not_raise),
         scratch_test(a_commands_first_word_chooses_its_image),
         scratch_test(codes_and_commands_are_translated),
     };

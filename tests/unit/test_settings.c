@@ -87,16 +87,17 @@ static void a_project_file_may_not_set_what_weakens_isolation(void **state)
 
     for (size_t i = 0; i < sizeof(forbidden) / sizeof(forbidden[0]); i++) {
         char text[128];
-        char message[128];
+        char change[64];
         struct vial_error err;
 
         (void)snprintf(text, sizeof(text), "defaults: {%s}", forbidden[i]);
         (void)scratch_write(*state, "vial.yaml", text);
-        (void)snprintf(message, sizeof(message), "a project file may not set '%.*s'",
+        (void)snprintf(change, sizeof(change),
+                       "vial.yaml' is not trusted, and would change %.*s",
                        (int)strcspn(forbidden[i], ":"), forbidden[i]);
         err = not_loaded(&from);
-        assert_string_equal(err.code, "VIAL-POLICY");
-        assert_string_equal(err.message, message);
+        assert_string_equal(err.code, "VIAL-TRUST");
+        assert_non_null(strstr(err.message, change));
     }
     (void)scratch_write(*state, "vial.yaml", "languages: mine.yaml");
     assert_string_equal(not_loaded(&from).message,
@@ -159,16 +160,18 @@ static void a_project_file_may_lower_a_limit_and_never_raise_it(void **state)
 
     (void)scratch_write(scratch, "vial.yaml", "defaults: {memory: 513m}");
     err = not_loaded(&from);
-    (void)snprintf(message, sizeof(message),
-                   "a project file may only lower 'memory': '%s/vial.yaml' has 513m, "
-                   "and 512m holds without it",
-                   scratch->dir);
-    assert_string_equal(err.code, "VIAL-POLICY");
+    (void)snprintf(
+        message, sizeof(message),
+        "project file '%s/vial.yaml' is not trusted, and would change memory "
+        "from 512m to 513m",
+        scratch->dir);
+    assert_string_equal(err.code, "VIAL-TRUST");
     assert_string_equal(err.message, message);
-    assert_string_equal(err.remedy,
-                        "set it by a flag, a preset or ~/.config/vial/vial.yaml");
+    (void)snprintf(message, sizeof(message),
+                   "read it; if you trust it: vial trust '%s/vial.yaml'", scratch->dir);
+    assert_string_equal(err.remedy, message);
     (void)scratch_write(scratch, "vial.yaml", "defaults: {timeout: 31}");
-    assert_string_equal(not_loaded(&from).code, "VIAL-POLICY");
+    assert_string_equal(not_loaded(&from).code, "VIAL-TRUST");
     (void)scratch_write(scratch, "vial.yaml",
                         "defaults: {memory: 512m, pids: 2, cpu_time: 9}");
     s = load(&from);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "workspace/state.h"
+#include "base/state.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -54,12 +54,12 @@ static int check_own(int fd, const char *path, struct vial_error *err)
         return fail_sys(err, "look at '%s'", path);
     if (st.st_uid == geteuid() && !(st.st_mode & 022))
         return 0;
-    (void)fail(err, VIAL_E_WORKSPACE, "'%s' can be written by others", path);
+    (void)fail(err, VIAL_E_FILE, "'%s' can be written by others", path);
     return fail_remedy(err,
                        "chmod go-w it, or set VIAL_STATE to a directory of your own");
 }
 
-int state_open_commits(const char *path, bool make, struct vial_error *err)
+int state_open(const char *path, const char *name, bool make, struct vial_error *err)
 {
     auto_fd int dir_fd = -1;
     auto_fd int fd = -1;
@@ -73,12 +73,12 @@ int state_open_commits(const char *path, bool make, struct vial_error *err)
         return fail_sys(err, "open '%s'", path);
     if (check_own(dir_fd, path, err) < 0)
         return -1;
-    if (make && mkdirat(dir_fd, "commits", 0700) < 0 && errno != EEXIST)
-        return fail_sys(err, "make '%s/commits'", path);
-    fd = openat(dir_fd, "commits", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (make && mkdirat(dir_fd, name, 0700) < 0 && errno != EEXIST)
+        return fail_sys(err, "make '%s/%s'", path, name);
+    fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0 && errno == ENOENT && !make)
         return -1;
     if (fd < 0)
-        return fail_sys(err, "open '%s/commits'", path);
+        return fail_sys(err, "open '%s/%s'", path, name);
     return check_own(fd, path, err) < 0 ? -1 : fd_take(&fd);
 }

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VIAL_BASE_STATE_H
+#define VIAL_BASE_STATE_H
+
+/*
+ * The directory where vial keeps what must outlive it: the records of commits,
+ * and of what the caller trusts. It is the caller's own and nobody else's; what lies
+ * there is believed.
+ */
+
+#include <stdbool.h>
+
+#include "vial/error.h"
+
+/* VIAL_STATE, or /var/lib/vial for root, or vial below XDG_STATE_HOME or HOME's
+ * .local/state. malloc'ed; NULL: there is no place, or no memory. */
+char *state_path(const char *home);
+
+/* The directory NAME in it ("commits"); with MAKE it is made. A descriptor; -1 and code
+ * "" in ERR: there is none and MAKE is false. */
+int state_open(const char *path, const char *name, bool make, struct vial_error *err);
+
+#endif
