@@ -86,12 +86,12 @@ static json_t *automatic_json(const struct vial_engine *e)
     return json_pack("{s:n, s:o}", "driver", "error", error_json(&why));
 }
 
-static bool is_usable(json_t *drivers, const char *name)
+static bool is_usable(json_t *list, const char *name)
 {
     json_t *driver;
     size_t i;
 
-    json_array_foreach(drivers, i, driver)
+    json_array_foreach(list, i, driver)
     {
         if (str_eq(json_string_value(json_object_get(driver, "name")), name))
             return json_is_true(json_object_get(driver, "usable"));
@@ -100,8 +100,7 @@ static bool is_usable(json_t *drivers, const char *name)
 }
 
 /* The driver that the settings ask for, who may stand in, and who of them is here. */
-static json_t *needed_json(const struct vial_engine *e, json_t *drivers,
-                           json_t *automatic)
+static json_t *needed_json(const struct vial_engine *e, json_t *list, json_t *automatic)
 {
     const char *origin = e->settings->origin[FIELD_ID_driver];
     const char *fallback =
@@ -114,9 +113,9 @@ static json_t *needed_json(const struct vial_engine *e, json_t *drivers,
     request_choice(&e->settings->defaults, FIELD_ID_driver, wanted);
     if (str_eq(wanted, "auto"))
         takes = json_string_value(json_object_get(automatic, "driver"));
-    else if (is_usable(drivers, wanted))
+    else if (is_usable(list, wanted))
         takes = wanted;
-    else if (fallback && is_usable(drivers, fallback))
+    else if (fallback && is_usable(list, fallback))
         takes = fallback;
     return json_pack("{s:s, s:s?, s:s?, s:b}", "driver", wanted, "fallback", fallback,
                      "takes", takes, "ready", takes != NULL);

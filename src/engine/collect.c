@@ -150,6 +150,7 @@ static int collect_stream(const struct run *r, struct output *o,
     if (output_take(&counted, out) < 0)
         return -1;
     out->total_bytes = o->total;
+    out->truncated = r->plan->stream_limited && output_is_cut(o);
     return 0;
 }
 

@@ -93,22 +93,47 @@ static void add_notice(struct str *s, const struct output *o, uint64_t missing)
     str_printf(s, "[… %" PRIu64 " bytes left out …]\n", missing);
 }
 
+size_t output_room(const struct output *o)
+{
+    return o->head_limit - o->head.len;
+}
+
+static uint64_t missing_of(const struct output *o)
+{
+    return o->total - o->head.len - o->tail_len;
+}
+
+bool output_is_cut(const struct output *o)
+{
+    return missing_of(o) > 0;
+}
+
+void output_rest(const struct output *o, struct str *out)
+{
+    size_t start = o->tail_len < o->tail_limit ? 0 : o->tail_at;
+
+    if (missing_of(o) > 0)
+        add_notice(out, o, missing_of(o));
+    if (o->tail_len > 0) {
+        str_add(out, o->tail + start, o->tail_len - start);
+        str_add(out, o->tail, start);
+    }
+}
+
 int output_take(struct output *o, struct vial_stream *out)
 {
     struct str s = o->head;
-    uint64_t missing = o->total - o->head.len - o->tail_len;
-    size_t start = o->tail_len < o->tail_limit ? 0 : o->tail_at;
+    auto_str struct str rest = { 0 };
+    uint64_t missing = missing_of(o);
+    size_t len;
     char *data;
 
+    output_rest(o, &rest);
     o->head = (struct str){ 0 };
-    if (missing > 0)
-        add_notice(&s, o, missing);
-    if (o->tail_len > 0) {
-        str_add(&s, o->tail + start, o->tail_len - start);
-        str_add(&s, o->tail, start);
-    }
-    size_t len = s.len;
-    data = o->failed ? NULL : str_take(&s);
+    if (rest.len > 0)
+        str_add(&s, rest.data, rest.len);
+    len = s.len;
+    data = o->failed || !str_ok(&rest) ? NULL : str_take(&s);
     str_done(&s);
     if (!data)
         return -1;

@@ -25,6 +25,12 @@ struct output {
 
 void output_init(struct output *o, enum plan_keep keep, size_t limit, const char *note);
 void output_add(struct output *o, const void *data, size_t len);
+/* How many of the next bytes will be part of the head. */
+size_t output_room(const struct output *o);
+/* What comes behind the head: the notice, if bytes are missing, and the tail. */
+void output_rest(const struct output *o, struct str *out);
+/* True when bytes are missing. */
+bool output_is_cut(const struct output *o);
 /* Moves what was kept into OUT, with a notice where bytes are missing:
  * NOTE ("{limit}" and "{left}" are replaced), or "[… 1234 bytes left out …]".
  * -1: no memory. */

@@ -303,6 +303,7 @@ void engine_run(struct vial_engine *e, const struct vial_request *req,
         supervise(&r);
         if (was_stillborn(&r))
             run_again(&r, &err);
+        step_tell_rest(&r);
         if (r.vessel)
             collect(&r, result);
         else

@@ -121,6 +121,7 @@ void step_start(struct run *r); /* the compile step, or the program */
 void step_exited(struct run *r, const struct exit_message *m);
 void step_failed(struct run *r, uint32_t step, int error);
 void step_output(struct run *r, int stream, const uint8_t *data, size_t len);
+void step_tell_rest(struct run *r); /* at the end of all */
 
 /* input.c: the program's stdin */
 bool input_is_live(const struct run *r);

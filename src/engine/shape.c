@@ -188,6 +188,7 @@ static void copy_container(struct plan_container *to, const struct plan_containe
     to->open_ms = from->open_ms;
     to->retries = from->retries;
     to->retry_ms = from->retry_ms;
+    to->network_ms = from->network_ms;
 }
 
 int shape_template(const struct plan *plan, struct plan **out, struct vial_error *err)

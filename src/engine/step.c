@@ -124,20 +124,36 @@ void step_output(struct run *r, int stream, const uint8_t *data, size_t len)
     struct output *o = stream == 1 ? &r->out : &r->err;
     uint64_t max = (uint64_t)r->plan->limits.output_max;
     size_t wanted = len;
+    size_t live;
 
     if (max && len > max - r->written)
         wanted = (size_t)(max - r->written);
+    live = r->plan->stream_limited && output_room(o) < wanted ? output_room(o) : wanted;
     /* What a compiler says matters only if it fails, so it is held back. */
-    if (r->compiling || !r->watch->live_only)
+    if (r->compiling || !r->watch->live_only || r->plan->stream_limited)
         output_add(o, data, wanted);
     else
         o->total += wanted;
     if (!r->compiling)
-        tell(r, stream, data, wanted);
+        tell(r, stream, data, live);
     r->written += wanted;
     if (wanted < len) {
         o->total += len - wanted;
         run_stop(r, RUN_OUTPUT);
+    }
+}
+
+/* What was held back of a stream with a limit, once it is known to be its end. */
+void step_tell_rest(struct run *r)
+{
+    const struct output *streams[] = { &r->out, &r->err };
+
+    for (int i = 0; i < 2 && r->plan->stream_limited && !r->compiling; i++) {
+        auto_str struct str rest = { 0 };
+
+        output_rest(streams[i], &rest);
+        if (str_ok(&rest) && rest.len > 0)
+            tell(r, i + 1, rest.data, rest.len);
     }
 }
 

@@ -218,6 +218,9 @@ static int rules_build(struct draft *d, struct vial_error *err)
     if (network_build(d, err) < 0 ||
         put_string(&plan->output_note, d->req->output_note, err) < 0)
         return -1;
+    plan->stream_limited =
+        ((d->req->own >> FIELD_ID_output_limit) & 1u) ||
+        !str_starts(d->settings->origin[FIELD_ID_output_limit], "built-in");
     plan->keep = request_has(d->req, output_keep) ? (enum plan_keep)d->req->output_keep
                                                   : KEEP_BOTH;
     add_missing(&plan->require, &d->req->require);

@@ -75,6 +75,11 @@ static bool asks_network_name(const struct draft *d)
            !str_eq(d->req->network_name, d->settings->defaults.network_name);
 }
 
+static bool asks_network_timeout(const struct draft *d)
+{
+    return (d->req->own >> FIELD_ID_network_timeout) & 1u;
+}
+
 static int unsupported(const char *driver, const char *what, struct vial_error *err)
 {
     (void)fail(err, VIAL_E_UNSUPPORTED, "driver '%s' cannot give the program %s",
@@ -97,6 +102,8 @@ static int check_none(const struct draft *d, struct vial_error *err)
         return unsupported(driver, "a ulimit of processes; 'pids' it always has", err);
     if (asks_list(d, FIELD_ID_dns))
         return unsupported(driver, "name servers", err);
+    if (asks_network_timeout(d))
+        return unsupported(driver, "a network, nor a time-out for one", err);
     if (asks_list(d, FIELD_ID_ports))
         return unsupported(driver, "published ports", err);
     if (asks_list(d, FIELD_ID_caches))
@@ -116,6 +123,8 @@ static int check_offline(const struct draft *d, struct vial_error *err)
         return needs_network("network_name", err);
     if (asks_list(d, FIELD_ID_dns))
         return needs_network("dns", err);
+    if (asks_network_timeout(d))
+        return needs_network("network_timeout", err);
     return asks_list(d, FIELD_ID_ports) ? needs_network("ports", err) : 0;
 }
 
@@ -237,6 +246,7 @@ int contain_build(struct draft *d, struct vial_error *err)
         return check_offline(d, err);
     if (add_network(d, err) < 0 || add_dns(d, err) < 0)
         return -1;
+    d->plan->container.network_ms = request_amount(d->req, FIELD_ID_network_timeout);
     return ports_build(d, err);
 }
 
@@ -251,9 +261,11 @@ static int judge_network(const struct plan *plan, const struct policy *policy,
     const struct plan_container *c = &plan->container;
 
     if (plan->network == NETWORK_NONE)
-        return c->network_name || c->dns.count || c->port_count
+        return c->network_name || c->dns.count || c->port_count || c->network_ms
                    ? contain_odd("a network without one", err)
                    : 0;
+    if (c->network_ms && !in_range(FIELD_ID_network_timeout, c->network_ms))
+        return contain_odd("the network's time-out", err);
     if (c->network_name) {
         if (!contain_is_name(c->network_name) || is_reserved(c->network_name))
             return contain_odd("the container network", err);
@@ -273,7 +285,7 @@ static int judge_network(const struct plan *plan, const struct policy *policy,
 static int judge_none(const struct plan_container *c, struct vial_error *err)
 {
     if (c->network_name || c->runtime || c->prefix || c->dns.count || c->port_count ||
-        c->cache_count || c->uid || c->gid || c->nproc)
+        c->cache_count || c->uid || c->gid || c->nproc || c->network_ms)
         return contain_odd("a container without an image", err);
     return 0;
 }

@@ -64,6 +64,7 @@ struct plan_container {
     bool nproc;        /* RLIMIT_NPROC as limits.pids */
     char *prefix;      /* of names and labels; never NULL where an engine is used */
     int64_t open_ms, retries, retry_ms;
+    int64_t network_ms; /* how long the kernel tries to reach somebody; 0: its choice */
 };
 
 struct plan {
@@ -89,7 +90,9 @@ struct plan {
     struct limits limits;
     enum plan_network network;
     enum plan_keep keep;
-    char *output_note; /* where output was left out; NULL: the usual words */
+    bool stream_limited; /* somebody asked for a limit of output, which then holds for
+                            what is streamed as well */
+    char *output_note;   /* where output was left out; NULL: the usual words */
     struct plan_mount *mounts;
     size_t mount_count;
     char *image;         /* NULL: the driver has none */

@@ -142,7 +142,6 @@ def test_a_port_for_everybody_needs_the_operators_word(vial, run, tmp_path):
 
 
 def test_waiting_for_the_network_does_not_outlast_the_time_out(run):
-    """covers: FR-020-79"""
     r = run(*BRIDGE, "--timeout", "1s", "python", "import socket\ns = socket.socket()\n"
             "s.connect(('172.31.254.1', %d))\ns.recv(1)" % PORT)
     assert r["verdict"] == "timeout", r

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """acode, Task 020: the Docker sandbox mode, as its user manual and acceptance criteria
 have it. What its tables demand of containers in detail is tested in tests/docker."""
+import base64
 import json
 import os
 import re
@@ -556,6 +557,132 @@ def test_usage_is_told_and_throttling_and_kills_are_logged(acode, tmp_path):
 TRIES = ("python3 -c \"import socket; socket.create_connection(('10.20.30.40', 80), 5)\"")
 
 
+@pytest.fixture
+def going(repo, containers, needs_engine):
+    """Starts a command that says "up" and stays; gives its container, inspected."""
+    started = []
+
+    def start(*args):
+        p = subprocess.Popen([VIAL, "--preset", "acode", "sandbox", "exec", "--task",
+                              "going", *args], cwd=repo, env=environment(),
+                             stdout=subprocess.PIPE, text=True)
+        started.append(p)
+        assert p.stdout.readline() == "up\n"
+        return [c for c in containers("acode-")
+                if c["Config"]["Labels"].get("acode.task") == "going"][0]
+    yield start
+    for p in started:
+        p.terminate()
+        p.communicate()
+
+
+STAYS = "echo up; sleep 60"
+INTERFACES = "cut -d: -f1 /proc/net/dev | tail -n +3 | xargs"
+
+
+def test_the_network_is_disabled_by_default(acode, going):
+    """covers: FR-020-66 NFR-020-30"""
+    assert acode("sandbox", "exec", INTERFACES).out == "lo\n"
+    assert going(STAYS)["HostConfig"]["NetworkMode"] == "none"
+
+
+def test_an_enabled_network_is_a_bridge(acode, going):
+    """covers: FR-020-67 FR-020-68 FR-020-80"""
+    assert going("--network", "bridge", STAYS)["HostConfig"]["NetworkMode"] == "bridge"
+    ask = ("python3 -c 'import socket; socket.socket(2, 2).sendto(b\"x\" * 1000, "
+           "(\"172.31.254.1\", 9))'; ")
+    r = acode("sandbox", "exec", "--json", "--network", "bridge", ask + INTERFACES).json
+    assert set(r["stdout"].split()) == {"lo", "eth0"}
+    assert r["usage"]["net_tx_bytes"] >= 1000 and "network_refused" not in r
+
+
+def test_air_gapped_overrides_what_enables_it(acode, repo, tmp_path, needs_engine):
+    """covers: FR-020-69 FR-020-70"""
+    sealed = tmp_path / "sealed.yaml"
+    sealed.write_text("policy: {networks: [none]}\n")
+    done = acode("sandbox", "exec", "--config", str(sealed), "--network", "bridge",
+                 "echo never here")
+    assert done.status == 125 and not done.out and "network" in done.err
+    sealed.write_text("policy: {networks: [none]}\n" + CONFIG.replace("network: false",
+                                                                      "network: true"))
+    assert acode("sandbox", "exec", "--config", str(sealed), "echo never here").out == ""
+    sealed.write_text("policy: {networks: [none]}\n")
+    assert acode("sandbox", "exec", "--config", str(sealed), INTERFACES).out == "lo\n"
+
+
+def test_name_servers_are_the_callers_choice(acode, needs_engine):
+    """covers: FR-020-71 FR-020-73"""
+    servers = "grep nameserver /etc/resolv.conf"
+    done = acode("sandbox", "exec", "--network", "bridge", "--dns", "10.9.8.7", servers)
+    assert done.out == "nameserver 10.9.8.7\n"
+    done = acode("sandbox", "exec", "--dns", "10.9.8.7", servers)
+    assert done.status == 125 and "dns is given, but the program has no network" in done.err
+
+
+def test_services_talk_over_a_network_that_was_asked_for(acode, going, api):
+    """covers: FR-020-75 FR-020-76"""
+    api.call("POST", "/networks/create", {"Name": "acode-services", "Driver": "bridge"})
+    joined = ["--network", "bridge", "--network-name", "acode-services"]
+    try:
+        served = going(*joined, "echo up; python3 -c 'import http.server as h; "
+                       "h.HTTPServer((\"0.0.0.0\", 8000), h.BaseHTTPRequestHandler)"
+                       ".serve_forever()'")
+        address = served["NetworkSettings"]["Networks"]["acode-services"]["IPAddress"]
+        ask = ("python3 -c 'import socket; s = socket.create_connection((\"%s\", 8000)); "
+               "s.sendall(b\"GET / HTTP/1.0\\r\\n\\r\\n\"); print(s.recv(5))'" % address)
+        ask = "for i in 1 2 3 4 5 6 7 8 9; do %s && exit 0; sleep 1; done 2>&1; exit 1" % ask
+        assert "b'HTTP/" in acode("sandbox", "exec", *joined, ask).out
+        alone = acode("sandbox", "exec", ask)
+        assert alone.status == 1 and "unreachable" in alone.out
+    finally:
+        assert wait_for(lambda: gone(api, "acode-services", going))
+
+
+def gone(api, network, going):
+    """Whether NETWORK is; its containers go first."""
+    for c in api.call("GET", "/networks/" + network)["Containers"] or []:
+        api.call("DELETE", "/containers/%s?force=true" % c)
+    try:
+        api.call("DELETE", "/networks/" + network)
+        return True
+    except RuntimeError as e:
+        return " 404 " in str(e)
+
+
+def test_ports_are_published_and_conflicts_are_told(acode, going):
+    """covers: FR-020-77 FR-020-78"""
+    made = going("--network", "bridge", "--ports", "127.0.0.1:18080:80", STAYS)
+    assert made["HostConfig"]["PortBindings"] == {
+        "80/tcp": [{"HostIp": "127.0.0.1", "HostPort": "18080"}]}
+    done = acode("sandbox", "exec", "--network", "bridge", "--ports", "127.0.0.1:18080:80",
+                 "echo never here")
+    assert done.status == 125 and not done.out and "VIAL-ENGINE-PORT" in done.err
+
+
+def test_connecting_ends_with_the_networks_time_out(acode, needs_engine):
+    """From the engine's network nothing leads to that address, and nobody says so.
+    covers: FR-020-79"""
+    line = ("python3 -c 'import socket; socket.socket().connect((\"10.20.30.40\", 80))'")
+    on = ["--network", "bridge", "--json"]
+    r = acode("sandbox", "exec", *on, "--network-timeout", "3s", "--timeout", "60s", line).json
+    assert r["verdict"] == "nonzero" and "Connection timed out" in r["stderr"], r
+    r = acode("sandbox", "exec", *on, "--network-timeout", "1h", "--timeout", "6s", line).json
+    assert r["verdict"] == "timeout"
+
+
+def test_the_networks_time_out_is_told_to_kernel_and_resolver(acode, needs_engine):
+    """covers: FR-020-79"""
+    show = ("cat /proc/sys/net/ipv4/tcp_syn_retries /proc/sys/net/ipv4/tcp_retries2; "
+            "grep options /etc/resolv.conf")
+    assert acode("sandbox", "exec", "--network", "bridge", "--dns", "10.9.8.7",
+                 show).out.split("\n")[:3] == ["3", "6", "options timeout:30 attempts:1"]
+
+
+def test_a_networks_time_out_without_a_network_is_refused(acode):
+    done = acode("sandbox", "exec", "--network-timeout", "5s", "true")
+    assert done.status == 125 and "network" in done.err and "time" in done.err
+
+
 def test_an_attempt_at_the_network_is_told_and_recorded(acode, audit):
     """Failure mode 'Network policy violation: clear error explaining network restriction'.
     covers: FR-020-74 NFR-020-55"""
@@ -601,6 +728,51 @@ def test_attempts_are_counted_by_the_daemon(through, served):
 
 
 # Output Capture (FR-020-96 to FR-020-105)
+
+
+def test_output_and_exit_code_are_captured(acode):
+    """covers: FR-020-96 FR-020-97 FR-020-98 FR-020-100 FR-020-103 FR-020-104"""
+    line = "printf 'gr\\303\\274n\\n'; printf 'bad \\377\\n' >&2; exit 9"
+    r = acode("sandbox", "exec", "--json", line).json
+    assert (r["stdout"], r["exit_code"]) == ("grün\n", 9)
+    assert r["stderr"] == "bad \ufffd\n"
+    assert base64.b64decode(r["stderr_base64"]) == b"bad \xff\n"
+
+
+def test_output_is_streamed_as_it_comes(repo):
+    """covers: FR-020-99"""
+    p = subprocess.Popen([VIAL, "--preset", "acode", "sandbox", "exec",
+                          "echo first; read go; echo then $go"], cwd=repo, text=True,
+                         env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert p.stdout.readline() == "first\n"  # it waits for us
+    assert p.communicate("on\n")[0] == "then on\n" and p.returncode == 0
+
+
+@pytest.mark.parametrize("flags", [[], ["--json"]])
+def test_a_limit_of_output_holds_however_it_comes(acode, through, flags):
+    """Streamed and buffered, here and through a daemon. covers: FR-020-101 FR-020-102"""
+    line = ["--output-limit", "40", "seq 1 100; seq 1 5 >&2"]
+    want = "".join("%d\n" % n for n in range(1, 11)) + "[… 252 bytes left out …]\n" + \
+           "\n" + "".join("%d\n" % n for n in range(95, 101))
+    for call in (acode, through):
+        done = call("sandbox", "exec", *flags, *line)
+        out = done.json["stdout"] if flags else done.out
+        assert out == "1" + want[1:], call
+        assert (done.json["stderr"] if flags else done.err).startswith("1\n2\n3\n4\n5\n")
+    assert not flags or (done.json["stdout_truncated"], done.json["stderr_truncated"],
+                         done.json["stdout_bytes"]) == (True, False, 292)
+
+
+def test_a_stream_says_in_its_result_that_it_was_cut(served):
+    """covers: FR-020-101 FR-020-102"""
+    events = served.ask("POST", "/v1/run?stream=ndjson", {
+        "command": ["seq", "1", "100"], "output_limit": 40}).events
+    text = "".join(e.get("data", "") for e in events if e["event"] == "stdout")
+    assert "[… 252 bytes left out …]" in text
+    result = events[-1]["result"]
+    assert result["stdout_truncated"] and "output" in result["limits_hit"]
+    whole = served.ask("POST", "/v1/run?stream=ndjson", {"command": ["seq", "1", "100"]}).events
+    assert not whole[-1]["result"]["stdout_truncated"]
 
 
 # Performance (NFR-020-01 to NFR-020-12)

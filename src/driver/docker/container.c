@@ -11,7 +11,10 @@
 #define INODES_ANY 100000000 /* the most that can be asked for: no limit */
 /* There is nothing that would end by itself if it were asked to: an engine that goes
  * down need not wait. */
-#define STOP_S 1
+#define STOP_S    1
+#define RESOLVERS 3    /* how many name servers a resolver asks at most */
+#define SYN_MS    1000 /* TCP_TIMEOUT_INIT */
+#define RESEND_MS 200  /* TCP_RTO_MIN */
 
 void container_name(struct str *out, const struct plan *plan, const char *vessel_id,
                     bool unique)
@@ -233,6 +236,40 @@ static json_t *port_bindings(const struct plan_container *c)
     return object;
 }
 
+/* After N tries the kernel has waited FIRST_MS * (2^(N+1) - 1): as many as fit. */
+static json_t *tries(int64_t limit_ms, int64_t first_ms, int most)
+{
+    int n = 1;
+
+    while (n < most && first_ms * ((INT64_C(4) << n) - 1) <= limit_ms)
+        n++;
+    return json_sprintf("%d", n);
+}
+
+/* How long the kernel of the container's own namespace tries to connect, and to get
+ * data through; and its resolver to find a name, of whose up to three servers it asks
+ * each once. */
+static void add_network_timeout(json_t *host, const struct plan_container *c)
+{
+    int64_t servers = c->dns.count ? (int64_t)c->dns.count : RESOLVERS;
+    int64_t seconds =
+        c->network_ms / 1000 / (servers < RESOLVERS ? servers : RESOLVERS);
+
+    if (!c->network_ms)
+        return;
+    json_object_set_new(host, "Sysctls",
+                        json_pack("{s:o, s:o}", "net.ipv4.tcp_syn_retries",
+                                  tries(c->network_ms, SYN_MS, 10),
+                                  "net.ipv4.tcp_retries2",
+                                  tries(c->network_ms, RESEND_MS, 15)));
+    json_object_set_new(
+        host, "DnsOptions",
+        json_pack(
+            "[o, s]",
+            json_sprintf("timeout:%lld", seconds < 30 ? (long long)seconds : 30LL),
+            "attempts:1"));
+}
+
 /* Only with a network: what the plan has without one is never used. */
 static void add_network(json_t *host, const struct plan *plan)
 {
@@ -249,6 +286,7 @@ static void add_network(json_t *host, const struct plan *plan)
     }
     if (c->port_count > 0)
         json_object_set_new(host, "PortBindings", port_bindings(c));
+    add_network_timeout(host, c);
 }
 
 static json_t *host_config(const struct plan *plan, const struct container_options *o)

@@ -7,7 +7,7 @@
 
 #include "base/fail.h"
 
-#define VERSION  3u
+#define VERSION  4u
 #define PATH_LEN 4095u
 #define NAME_LEN 512u
 
@@ -63,6 +63,7 @@ static void pack_container(struct pack *p, const struct plan_container *c)
     pack_u64(p, (uint64_t)c->open_ms);
     pack_u64(p, (uint64_t)c->retries);
     pack_u64(p, (uint64_t)c->retry_ms);
+    pack_u64(p, (uint64_t)c->network_ms);
     pack_texts(p, c->dns.items, c->dns.count);
     pack_u32(p, (uint32_t)c->port_count);
     for (size_t i = 0; i < c->port_count; i++) {
@@ -254,6 +255,7 @@ static void read_container(struct unpack *u, struct plan_container *c)
     c->open_ms = read_amount(u);
     c->retries = read_amount(u);
     c->retry_ms = read_amount(u);
+    c->network_ms = read_amount(u);
     read_list(u, CODEC_DNS, &c->dns);
     read_ports(u, c);
     read_caches(u, c);
