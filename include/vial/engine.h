@@ -31,6 +31,11 @@ struct vial_engine_options {
                                 have been started; the daemon alone sets this */
 };
 
+/* One step of pulling an image. LAYER may be "". TOTAL is 0 where it is not known. A
+ * return other than 0 cancels the pull. */
+typedef int vial_pull_progress(void *context, const char *layer, const char *status,
+                               unsigned long long current, unsigned long long total);
+
 /* How a caller follows a run. Zero-initialise and set `cancel_fd` and
  * `stdin_fd` to -1, or pass NULL for no watching at all. */
 struct vial_watch {
@@ -48,6 +53,10 @@ struct vial_watch {
      * audit, the result and the program, which finds it as VIAL_REQUEST_ID. */
     const char *correlation;
     double queued_ms; /* how long it waited before vial_run */
+
+    /* Told, with `context`, while the image is pulled before the run; or NULL. */
+    vial_pull_progress *pulling;
+    bool local_images; /* nothing is pulled for this caller, whatever is asked for */
 };
 
 /* Reads the settings; OPTIONS may be NULL. *OUT is given back with

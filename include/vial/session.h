@@ -34,6 +34,10 @@ struct vial_session_options {
     uint64_t spill_bytes;    /* and in an unlinked temporary file; usual: 256 MiB */
     const char *caller;      /* for the audit, as in struct vial_watch; copied */
     const char *correlation; /* the same */
+    /* While it is opened: who is told, and can cancel, when its image is pulled; NULL:
+     * nobody. Of it cancel_fd, caller, pulling, context and local_images count. Called
+     * from another thread, while vial_session_open waits. */
+    const struct vial_watch *watch;
 };
 
 enum vial_outcome {

@@ -43,23 +43,26 @@ VIAL_API VIAL_MUST_CHECK int vial_sweeper_open(struct vial_engine *engine,
 /* Does not wait for a container engine. NULL is allowed. */
 VIAL_API void vial_sweeper_close(struct vial_sweeper *sweeper);
 
-/* One step of a pull. LAYER may be "". TOTAL is 0 where it is not known. A return
- * other than 0 cancels the pull. */
-typedef int vial_pull_progress(void *context, const char *layer, const char *status,
-                               unsigned long long current, unsigned long long total);
-
 /* Which image to pull: "python:3.11-slim", "name@sha256:…"; how long it may take;
  * and who is told of its progress, or NULL. */
 struct vial_pull {
     const char *name;
-    long long timeout_ms;
-    int cancel_fd; /* readable: give up; -1: none; borrowed */
+    long long timeout_ms; /* all tries together; 0: as the settings say */
+    int cancel_fd;        /* readable: give up; -1: none; borrowed */
     vial_pull_progress *progress;
     void *context;
+    const char *caller, *correlation; /* for the audit, as in struct vial_watch */
+
+    /* After a failure that may pass (the registry is busy or broken, the connection
+     * broke): how often it is tried again, and the pause before the first time, doubled
+     * each time. retries 0: both as the settings say; -1: never. */
+    int retries;
+    long long retry_ms;
 };
 
 /* Pulls, and verifies that the image is there, with the digest asked for. *JSON is
- * malloc'ed text: "id", "tags", "digests", "size". */
+ * malloc'ed text: "id", "tags", "digests", "size". VIAL-PULL-TIMEOUT when it took too
+ * long; what came so far stays with the engine. */
 VIAL_API VIAL_MUST_CHECK int vial_image_pull(struct vial_engine *engine,
                                              const struct vial_pull *pull, char **json,
                                              struct vial_error *err);
@@ -68,9 +71,14 @@ VIAL_API VIAL_MUST_CHECK int vial_image_pull(struct vial_engine *engine,
 VIAL_API VIAL_MUST_CHECK int vial_images(struct vial_engine *engine, char **json,
                                          struct vial_error *err);
 
-/* Removes images without a name or, with ALL, all that no container uses. *JSON is
- * malloc'ed text: "removed" and "freed_bytes". */
-VIAL_API VIAL_MUST_CHECK int vial_image_prune(struct vial_engine *engine, bool all,
+struct vial_prune {
+    bool all; /* all that no container uses, not only those without a name */
+    const char *caller, *correlation; /* for the audit, as in struct vial_watch */
+};
+
+/* Removes images. *JSON is malloc'ed text: "removed" and "freed_bytes". */
+VIAL_API VIAL_MUST_CHECK int vial_image_prune(struct vial_engine *engine,
+                                              const struct vial_prune *prune,
                                               char **json, struct vial_error *err);
 
 /* The cache volumes there are: malloc'ed JSON text, a list of "name", "created". */

@@ -111,11 +111,12 @@ static bool is_usable(const struct vial_keep *k, const struct plan *plan)
 
 /* Calls have their own time-outs; the session's is the most that any may have. */
 static int open_vessel(struct vial_keep *k, const struct plan *plan,
-                       struct vial_error *err)
+                       const struct vial_watch *watch, struct vial_error *err)
 {
     auto_request struct vial_request mine = { 0 };
     const struct vial_session_options o = { .idle_ms = k->options.idle_ms,
-                                            .lease_ms = LEASE_MS };
+                                            .lease_ms = LEASE_MS,
+                                            .watch = watch };
     struct vial_session_report now;
 
     if (request_fill(&mine, &k->base, err) < 0)
@@ -160,12 +161,12 @@ static void let_go(struct vial_session *s)
 }
 
 static int ensure_vessel(struct vial_keep *k, const struct plan *plan,
-                         struct vial_error *err)
+                         const struct vial_watch *watch, struct vial_error *err)
 {
     if (is_usable(k, plan) && take_hold(k->session))
         return 0;
     drop_vessel(k);
-    return open_vessel(k, plan, err);
+    return open_vessel(k, plan, watch, err);
 }
 
 /* What did not end by itself may have left anything behind. */
@@ -179,7 +180,7 @@ static int serve(struct vial_keep *k, struct kept_call *c, struct vial_result *r
                  struct vial_error *err)
 {
     int64_t begun_ns = clock_now_ns();
-    int rc = ensure_vessel(k, c->plan, err);
+    int rc = ensure_vessel(k, c->plan, c->watch, err);
 
     r->timing.open_ms = clock_ms_between(begun_ns, clock_now_ns());
     if (rc == 0) {

@@ -10,7 +10,7 @@
 #include "driver/kept/images.h"
 #include "driver/kept/kept.h"
 #include "driver/list.h"
-#include "engine/engine.h"
+#include "engine/fetch.h"
 #include "engine/record.h"
 #include "workspace/apply.h"
 
@@ -83,19 +83,11 @@ int vial_cleanup(struct vial_engine *engine, unsigned *removed, struct vial_erro
 int vial_image_pull(struct vial_engine *engine, const struct vial_pull *pull,
                     char **json, struct vial_error *err)
 {
-    const struct policy *policy = &engine->settings->policy;
-    json_t *image = NULL;
-    struct api api;
+    const struct driver *driver = driver_find(engine->drivers, "docker");
 
-    if (pull->timeout_ms <= 0)
+    if (pull->timeout_ms < 0)
         return fail(err, VIAL_E_VALUE, "pull: the time-out must be more than 0");
-    if (policy_check_list(policy, POLICY_ID_images, "image", pull->name, err) < 0)
-        return -1;
-    if (is_kept(engine))
-        return kept_image_pull(pull, json, err);
-    if (api_find(&api, err) < 0 || image_pull(&api, pull, &image, err) < 0)
-        return -1;
-    return give_text(image, json, err);
+    return fetch_pull(engine, driver, pull, json, err);
 }
 
 int vial_images(struct vial_engine *engine, char **json, struct vial_error *err)
@@ -110,17 +102,21 @@ int vial_images(struct vial_engine *engine, char **json, struct vial_error *err)
     return give_text(list, json, err);
 }
 
-int vial_image_prune(struct vial_engine *engine, bool all, char **json,
-                     struct vial_error *err)
+static int prune_here(bool all, char **json, struct vial_error *err)
 {
     json_t *report = NULL;
     struct api api;
 
-    if (is_kept(engine))
-        return kept_image_prune(all, json, err);
     if (api_find(&api, err) < 0 || image_prune(&api, all, &report, err) < 0)
         return -1;
     return give_text(report, json, err);
+}
+
+int vial_image_prune(struct vial_engine *engine, const struct vial_prune *prune,
+                     char **json, struct vial_error *err)
+{
+    return fetch_prune(engine, prune, is_kept(engine) ? kept_image_prune : prune_here,
+                       json, err);
 }
 
 int vial_caches(struct vial_engine *engine, char **json, struct vial_error *err)

@@ -23,7 +23,7 @@
 #define BENCH_ARGS      160
 #define BENCH_WALLS     "{walls}" /* among arguments: what bench_walls says */
 #define BENCH_IMAGE     "python:3.11-slim"
-#define BENCH_FILTER_FD 9         /* where a process finds the filter */
+#define BENCH_FILTER_FD 9 /* where a process finds the filter */
 
 enum bench_kind {
     BENCH_SPAWN,   /* argv, as a process */

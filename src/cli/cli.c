@@ -89,16 +89,28 @@ int cli_engine(const struct cli *cli, struct vial_engine **out, struct vial_erro
     return point_at_engine(*out, err);
 }
 
-int cli_fail(const struct cli *cli, const struct vial_error *err)
+static int say_failure(const struct cli *cli, const struct vial_error *err,
+                       const char *preset_code)
 {
     if (!cli_flag(cli, "json")) {
-        say_error(err);
+        say_error_as(err, "error", preset_code ? preset_code : "");
         return STATUS_VIAL;
     }
-    (void)print_json(json_pack("{s{ss ss ss ss}}", "error", "code", err->code,
+    (void)print_json(json_pack("{s{ss ss ss ss} ss*}", "error", "code", err->code,
                                "message", err->message, "cause", err->cause, "remedy",
-                               err->remedy));
+                               err->remedy, "preset_code", preset_code));
     return STATUS_VIAL;
+}
+
+int cli_fail(const struct cli *cli, const struct vial_error *err)
+{
+    return say_failure(cli, err, NULL);
+}
+
+int cli_fail_coded(const struct cli *cli, const struct vial_engine *engine,
+                   const struct vial_error *err)
+{
+    return say_failure(cli, err, engine ? vial_preset_code(engine, err->code) : NULL);
 }
 
 int cli_deny(const struct cli *cli, const struct vial_error *err)

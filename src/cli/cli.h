@@ -75,6 +75,9 @@ int cli_engine(const struct cli *cli, struct vial_engine **out, struct vial_erro
 /* Says why the command cannot go on: a line on stderr or, with --json, an
  * object on stdout. Returns the exit status. */
 int cli_fail(const struct cli *cli, const struct vial_error *err);
+/* The same with the code that the engine's preset has for it. */
+int cli_fail_coded(const struct cli *cli, const struct vial_engine *engine,
+                   const struct vial_error *err);
 
 /* The same for `run` and `exec`, whose JSON is always a result. */
 int cli_deny(const struct cli *cli, const struct vial_error *err);

@@ -17,39 +17,11 @@
 #include "cli/print.h"
 #include "cli/pull.h"
 #include "cli/remote.h"
+#include "cli/signals.h"
 
 #include "vial/warm.h"
 
 #define WARM_MS 60000 /* for a vessel to wait, imports included */
-
-/* A descriptor that becomes readable when we are told to stop; -errno. Signals
- * that the caller made us ignore (nohup, background jobs) stay ignored. */
-static int open_signals(void)
-{
-    static const int wanted[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
-    sigset_t set;
-    int fd = -1;
-
-    (void)sigemptyset(&set);
-    for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
-        struct sigaction old;
-
-        if (sigaction(wanted[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
-            (void)sigaddset(&set, wanted[i]);
-    }
-    if (pthread_sigmask(SIG_BLOCK, &set, NULL) != 0)
-        return -EINVAL;
-    fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-    return fd < 0 ? -errno : fd;
-}
-
-static int signal_seen(int signal_fd)
-{
-    struct signalfd_siginfo info;
-
-    return read(signal_fd, &info, sizeof(info)) == sizeof(info) ? (int)info.ssi_signo
-                                                                : 0;
-}
 
 static int failed_status(const struct vial_result *r)
 {
@@ -197,7 +169,7 @@ static void say_artifacts(const struct vial_result *r)
 static int own_status(const struct vial_result *r, const struct live *live,
                       int signal_fd)
 {
-    int signal = r->verdict == VIAL_CANCELLED ? signal_seen(signal_fd) : 0;
+    int signal = r->verdict == VIAL_CANCELLED ? signals_seen(signal_fd) : 0;
 
     if (signal)
         return STATUS_SIGNAL + signal;
@@ -249,38 +221,12 @@ static int conclude(const struct cli *cli, const struct bring *b,
     return status == STATUS_OK ? printed : status;
 }
 
-static bool lacks_image(const struct vial_result *r)
+static int show_pull(void *context, const char *layer, const char *status,
+                     unsigned long long current, unsigned long long total)
 {
-    return r->image && strcmp(r->error.code, fail_code_text(VIAL_E_IMAGE)) == 0;
-}
+    const struct live *live = context;
 
-/* A run for want of an image has done nothing yet: it is pulled, and the run begins
- * anew. What stands in the way of the pull takes the place of the refusal. */
-static void pull_failed(struct vial_result *result, const struct vial_error *err,
-                        const char *preset_code)
-{
-    result->error = *err;
-    (void)snprintf(result->preset_code, sizeof(result->preset_code), "%s",
-                   preset_code ? preset_code : "");
-    if (strcmp(err->code, fail_code_text(VIAL_E_CANCELLED)) == 0)
-        result->verdict = VIAL_CANCELLED;
-}
-
-static int run_again(const struct cli *cli, const struct vial_request *req,
-                     const struct vial_watch *watch, struct live *live,
-                     struct vial_result **result)
-{
-    const struct pull pull = { (*result)->image, PULL_MS, watch->cancel_fd };
-    auto_free char *image = NULL;
-    struct vial_error err = { 0 };
-
-    if (pull_image(cli, live->engine, &pull, &image, &err) < 0) {
-        pull_failed(*result, &err, vial_preset_code(live->engine, err.code));
-        return 0;
-    }
-    vial_result_free(*result);
-    *result = NULL;
-    return vial_run(live->engine, req, watch, result, NULL);
+    return pull_show(live->pulls, layer, status, current, total);
 }
 
 /* Where no vessel can wait for such a request, the result says "cold". */
@@ -297,23 +243,6 @@ static int warm_up(struct vial_engine *engine, const struct vial_request *req,
     return 0;
 }
 
-/* The same by the daemon. */
-static int run_again_remote(const struct cli *cli, const struct vial_request *req,
-                            const struct vial_watch *watch, struct vial_result **result,
-                            struct vial_error *err)
-{
-    struct vial_error why = { 0 };
-    char code[32];
-
-    if (remote_pull(cli, (*result)->image, watch->cancel_fd, code, &why) < 0) {
-        pull_failed(*result, &why, code);
-        return 0;
-    }
-    vial_result_free(*result);
-    *result = NULL;
-    return remote_run(cli, req, watch, result, err);
-}
-
 static int follow_remote(const struct cli *cli, const struct vial_request *req,
                          const struct vial_watch *watch, struct live *live,
                          const struct bring *places)
@@ -324,9 +253,7 @@ static int follow_remote(const struct cli *cli, const struct vial_request *req,
 
     if (remote_run(cli, req, watch, &result, &err) < 0)
         return cli_deny(cli, &err);
-    if (lacks_image(result) && !cli_flag(cli, "no-pull") &&
-        run_again_remote(cli, req, watch, &result, &err) < 0)
-        return cli_deny(cli, &err);
+    pull_show_end(live->pulls);
     live_end(live);
     status = conclude(cli, places, result, live, watch->cancel_fd);
     vial_result_free(result);
@@ -377,11 +304,7 @@ static int follow_run(const struct cli *cli, const struct vial_request *req,
         return cli_deny(cli, &err);
     if (vial_run(engine, req, watch, &result, &err) < 0)
         return cli_deny(cli, &err);
-    if (lacks_image(result) && !cli_flag(cli, "no-pull") &&
-        run_again(cli, req, watch, live, &result) < 0) {
-        (void)fail_memory(&err);
-        return cli_deny(cli, &err);
-    }
+    pull_show_end(live->pulls);
     live_end(live);
     status = conclude(cli, &places, result, live, watch->cancel_fd);
     if (!cli_flag(cli, "warm")) /* whose vessels that wait must be closed */
@@ -402,8 +325,9 @@ static void set_up_memory(void)
 
 int follow(const struct cli *cli, const struct vial_request *req, int stdin_fd)
 {
-    auto_fd int signal_fd = open_signals();
+    auto_fd int signal_fd = signals_open();
     bool json = cli_flag(cli, "json") != NULL;
+    struct pull_show pulls = pull_show_begin(cli);
     struct live live;
     struct vial_watch watch = {
         .cancel_fd = signal_fd,
@@ -411,6 +335,8 @@ int follow(const struct cli *cli, const struct vial_request *req, int stdin_fd)
         .output = json ? NULL : live_write,
         .context = &live,
         .live_only = !json,
+        .pulling = show_pull,
+        .local_images = cli_flag(cli, "no-pull") != NULL,
     };
     struct vial_error err = { 0 };
     int status = STATUS_VIAL;
@@ -421,6 +347,7 @@ int follow(const struct cli *cli, const struct vial_request *req, int stdin_fd)
     }
     set_up_memory();
     live_open(&live, cli_flag(cli, "raw") != NULL, signal_fd);
+    live.pulls = &pulls;
     status = follow_run(cli, req, &watch, &live);
     live_close(&live);
     return status;

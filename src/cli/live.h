@@ -19,6 +19,8 @@
 
 #include "vial/engine.h"
 
+struct pull_show;
+
 struct live_stream {
     int fd;      /* ours to close when it is not 1 or 2 */
     bool safe;   /* neutralise for a terminal */
@@ -33,6 +35,7 @@ struct live {
     const struct vial_request *req;
     int64_t started_ns, deadline_ns; /* deadline 0: not yet asked for */
     int error;                       /* errno that ended the output, or 0 */
+    struct pull_show *pulls;         /* borrowed; how pulls are shown */
 };
 
 void live_open(struct live *l, bool raw, int signal_fd);

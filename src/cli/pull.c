@@ -28,7 +28,7 @@ int pull_show(void *context, const char *layer, const char *status,
             (void)fprintf(stderr, "%s\n", text);
         return 0;
     }
-    (void)snprintf(line, sizeof(line), "%.70s%s%.40s", status, layer[0] ? " " : "",
+    (void)snprintf(line, sizeof(line), "%.110s%s%.40s", status, layer[0] ? " " : "",
                    layer);
     if (s->on_terminal && total > 0)
         (void)fprintf(stderr, "\r\033[K%s %llu%%", line,
@@ -50,21 +50,6 @@ struct pull_show pull_show_begin(const struct cli *cli)
 
 void pull_show_end(const struct pull_show *s)
 {
-    if (s->on_terminal && !s->as_json && !s->quiet)
+    if (s->on_terminal && s->last[0])
         (void)fprintf(stderr, "\r\033[K");
-}
-
-int pull_image(const struct cli *cli, struct vial_engine *engine,
-               const struct pull *pull, char **json, struct vial_error *err)
-{
-    struct pull_show show = pull_show_begin(cli);
-    struct vial_pull asked = { .name = pull->name,
-                               .timeout_ms = pull->timeout_ms,
-                               .cancel_fd = pull->cancel_fd,
-                               .progress = pull_show,
-                               .context = &show };
-    int rc = vial_image_pull(engine, &asked, json, err);
-
-    pull_show_end(&show);
-    return rc;
 }

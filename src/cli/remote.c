@@ -9,7 +9,6 @@
 #include "base/json.h"
 #include "cli/daemon.h"
 #include "cli/events.h"
-#include "cli/pull.h"
 
 struct remote {
     const struct vial_watch *watch;
@@ -24,6 +23,23 @@ static void copy(char *out, size_t size, json_t *object, const char *name)
     (void)snprintf(out, size, "%s", text ? text : "");
 }
 
+static uint64_t amount(json_t *object, const char *name)
+{
+    return (uint64_t)json_integer_value(json_object_get(object, name));
+}
+
+/* How the daemon gets on with pulling the image. */
+static int see_pull(const struct vial_watch *watch, json_t *object)
+{
+    const char *layer = json_string_value(json_object_get(object, "layer"));
+    const char *status = json_string_value(json_object_get(object, "status"));
+
+    if (!watch->pulling)
+        return 0;
+    return watch->pulling(watch->context, layer ? layer : "", status ? status : "",
+                          amount(object, "current"), amount(object, "total"));
+}
+
 static int see(void *context, const char *event, json_t *object, struct vial_error *err)
 {
     struct remote *r = context;
@@ -34,6 +50,8 @@ static int see(void *context, const char *event, json_t *object, struct vial_err
     if (stream && r->watch->output)
         rc = r->watch->output(r->watch->context, stream, data.data, data.len);
     blob_done(&data);
+    if (strcmp(event, "progress") == 0)
+        rc = see_pull(r->watch, object);
     if (rc != 0)
         return fail(err, VIAL_E_CANCELLED, "the output could not be passed on");
     if (strcmp(event, "result") == 0)
@@ -100,6 +118,8 @@ int remote_run(const struct cli *cli, const struct vial_request *req,
     if (daemon_find(cli, false, &d, err) < 0 ||
         daemon_request(req, watch->stdin_fd, &body, err) < 0)
         return -1;
+    if (watch->local_images)
+        (void)json_object_set_new(body, "pull", json_string("never"));
     text = json_dumps(body, JSON_COMPACT);
     if (!text)
         return fail_memory(err);
@@ -112,61 +132,4 @@ int remote_run(const struct cli *cli, const struct vial_request *req,
         return -1;
     json_decref(r.result);
     return *out ? 0 : fail_memory(err);
-}
-
-struct remote_pulling {
-    struct pull_show show;
-    struct vial_error error;
-    char code[32];
-    bool there;
-};
-
-static uint64_t amount(json_t *object, const char *name)
-{
-    return (uint64_t)json_integer_value(json_object_get(object, name));
-}
-
-static int see_pull(void *context, const char *event, json_t *object,
-                    struct vial_error *err)
-{
-    struct remote_pulling *p = context;
-    const char *layer = json_string_value(json_object_get(object, "layer"));
-    const char *status = json_string_value(json_object_get(object, "status"));
-
-    (void)err;
-    if (strcmp(event, "progress") == 0)
-        return pull_show(&p->show, layer ? layer : "", status ? status : "",
-                         amount(object, "current"), amount(object, "total"));
-    if (strcmp(event, "error") == 0) {
-        remote_error(&p->error, json_object_get(object, "error"));
-        copy(p->code, sizeof(p->code), object, "preset_code");
-    }
-    p->there = p->there || strcmp(event, "image") == 0;
-    return 0;
-}
-
-int remote_pull(const struct cli *cli, const char *name, int cancel_fd, char code[32],
-                struct vial_error *err)
-{
-    struct remote_pulling p = { .show = pull_show_begin(cli) };
-    auto_events struct events events = { .see = see_pull, .context = &p };
-    auto_json json_t *body = json_pack("{s:s}", "name", name);
-    auto_free char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
-    const struct daemon_ask ask = { "POST", "/v1/images/pull?stream=ndjson", text, NULL,
-                                    cancel_fd };
-    struct daemon d;
-    int rc;
-
-    code[0] = '\0';
-    if (!text)
-        return fail_memory(err);
-    if (daemon_find(cli, false, &d, err) < 0)
-        return -1;
-    rc = daemon_stream(&d, &ask, events_take, &events, err);
-    pull_show_end(&p.show);
-    if (rc < 0 || p.there)
-        return rc;
-    *err = p.error;
-    (void)snprintf(code, 32, "%s", p.code);
-    return err->code[0] ? -1 : fail(err, VIAL_E_DAEMON, "the daemon sent no image");
 }

@@ -13,11 +13,6 @@ int remote_run(const struct cli *cli, const struct vial_request *req,
                const struct vial_watch *watch, struct vial_result **out,
                struct vial_error *err);
 
-/* Has the daemon pull image NAME, telling how it goes as pull.h has it. If that fails,
- * CODE is the preset's own code for ERR, or "". */
-int remote_pull(const struct cli *cli, const char *name, int cancel_fd, char code[32],
-                struct vial_error *err);
-
 /* A result from its JSON; NULL: no memory. */
 struct vial_result *remote_result(json_t *json);
 

@@ -22,6 +22,7 @@
 #include "wire/message.h"
 
 #include "vial/result.h"
+#include "vial/vessels.h"
 
 /* One layer of protection on this host, for `doctor` and the ladder. */
 struct layer {
@@ -122,6 +123,10 @@ struct driver {
      * cannot be reached there is nothing to remove: 0. Gives up once CANCEL_FD (or
      * -1) is readable. Any number may do so at once. NULL: nothing is ever left. */
     int (*sweep)(int cancel_fd, unsigned *removed, struct vial_error *err);
+
+    /* Pulls an image, all of PULL being set, and verifies it. *JSON as vial_image_pull
+     * gives it. NULL: this driver has no images. */
+    int (*pull)(const struct vial_pull *pull, char **json, struct vial_error *err);
 
     /* Adds what this driver would make of PLAN to the object INTO, for people.
      * Opens nothing. NULL: nothing to add. */

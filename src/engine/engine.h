@@ -43,10 +43,17 @@ int engine_plan(struct vial_engine *e, const struct vial_request *req,
                 const struct driver **driver, struct plan **out,
                 struct vial_error *err);
 
-/* Opens the vessel of PLAN, which outlives it, and refuses one that is weaker
- * than what was required. *OUT is given back with the driver's close. */
-int engine_vessel(struct vial_engine *e, const struct driver *driver,
-                  struct supplies *supplies, const struct plan *plan,
+/* How a vessel is opened. */
+struct vessel_order {
+    const struct driver *driver;
+    struct supplies *supplies;      /* or NULL */
+    const struct plan *plan;        /* outlives the vessel */
+    const struct vial_watch *watch; /* who follows while its image is pulled, or NULL */
+};
+
+/* Opens the vessel, and refuses one that is weaker than what was required. Its image is
+ * pulled before, if the plan says so. *OUT is given back with the driver's close. */
+int engine_vessel(struct vial_engine *e, const struct vessel_order *order,
                   struct vessel **out, struct vial_error *err);
 
 /* Tells the guest how to confine programs, unless that has been done. */

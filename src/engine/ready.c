@@ -115,10 +115,12 @@ static int make_ready(struct ready *r, struct vial_error *err)
 int ready_open(const struct ready_order *order, struct ready *out,
                struct vial_error *err)
 {
+    const struct vessel_order wanted = { .driver = order->driver,
+                                         .supplies = order->supplies,
+                                         .plan = order->plan };
     struct ready r = { 0 };
 
-    if (engine_vessel(order->engine, order->driver, order->supplies, order->plan,
-                      &r.vessel, err) < 0)
+    if (engine_vessel(order->engine, &wanted, &r.vessel, err) < 0)
         return -1;
     if (order->hatches && r.vessel->driver->hatch)
         r.vessel->jail.flags |= JAIL_AWAITS;

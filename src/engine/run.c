@@ -15,6 +15,7 @@
 #include "base/state.h"
 #include "base/sys.h"
 #include "driver/kept/kept.h"
+#include "engine/fetch.h"
 #include "engine/pool.h"
 #include "engine/record.h"
 #include "model/build.h"
@@ -150,26 +151,60 @@ static int recover_commits(struct vial_engine *e, const struct plan *plan,
     return state ? apply_recover(state, plan->mounts[0].source, err) : 0;
 }
 
+static int open_as_it_is(const struct vial_engine *e, const struct vessel_order *o,
+                         struct vessel **out, struct vial_error *err)
+{
+    if (o->supplies)
+        return o->driver->open_supplied(o->supplies, o->plan, e->guest_fd, out, err);
+    return o->driver->open(o->plan, e->guest_fd, out, err);
+}
+
+/* When the image is to be pulled; never for whom nothing is pulled. */
+static enum plan_pull pull_when(const struct vessel_order *o)
+{
+    if (!o->driver->pull || !o->plan->image || (o->watch && o->watch->local_images))
+        return PULL_NEVER;
+    return o->plan->container.pull;
+}
+
+/* An open for want of an image has made nothing yet. */
+static int open_with_image(struct vial_engine *e, const struct vessel_order *o,
+                           struct vessel **out, struct vial_error *err)
+{
+    enum plan_pull when = pull_when(o);
+    struct vial_error why = { 0 };
+    int rc;
+
+    if (when == PULL_ALWAYS && fetch_for(e, o->driver, o->plan, o->watch, err) < 0)
+        return -1;
+    rc = open_as_it_is(e, o, out, &why);
+    if (rc < 0 && when == PULL_MISSING &&
+        str_eq(why.code, fail_code_text(VIAL_E_IMAGE)))
+        return fetch_for(e, o->driver, o->plan, o->watch, err) < 0
+                   ? -1
+                   : open_as_it_is(e, o, out, err);
+    if (rc < 0 && err)
+        *err = why;
+    return rc;
+}
+
 /* A vessel that is weaker than what was required never runs anything. */
-int engine_vessel(struct vial_engine *e, const struct driver *driver,
-                  struct supplies *supplies, const struct plan *plan,
+int engine_vessel(struct vial_engine *e, const struct vessel_order *order,
                   struct vessel **out, struct vial_error *err)
 {
+    const struct driver *driver = order->driver;
+    const struct strv *require = &order->plan->require;
     struct vessel *v = NULL;
-    int rc = 0;
 
-    if (check_guest(e, err) < 0 || recover_commits(e, plan, err) < 0)
+    if (check_guest(e, err) < 0 || recover_commits(e, order->plan, err) < 0)
         return -1;
-    rc = supplies ? driver->open_supplied(supplies, plan, e->guest_fd, &v, err)
-                  : driver->open(plan, e->guest_fd, &v, err);
-    if (rc < 0) {
-        driver_explain(driver, &plan->require, err);
+    if (open_with_image(e, order, &v, err) < 0) {
+        driver_explain(driver, require, err);
         return -1;
     }
     if (v->swept)
         record_cleanup(e, driver->name, v->swept, NULL);
-    if (driver_check_required(&plan->require, v->level, &v->layers, v->limits_by, err) <
-        0) {
+    if (driver_check_required(require, v->level, &v->layers, v->limits_by, err) < 0) {
         driver->close(v);
         return -1;
     }
@@ -211,9 +246,13 @@ static int admit_run(struct run *r, struct vial_error *err)
 
 static int open_cold(struct run *r, struct vial_error *err)
 {
+    const struct vessel_order order = { .driver = r->driver,
+                                        .plan = r->plan,
+                                        .watch = r->watch };
+
     if (r->assumed && admit_programs(r->driver, r->plan, err) < 0)
         return -1;
-    return engine_vessel(r->engine, r->driver, NULL, r->plan, &r->vessel, err);
+    return engine_vessel(r->engine, &order, &r->vessel, err);
 }
 
 static int open_vessel(struct run *r, struct vial_error *err)

@@ -381,7 +381,11 @@ static int open_vessel(struct vial_session *s, struct vial_error *err)
                                                .done = on_done,
                                                .writable = on_writable };
 
-    if (engine_vessel(s->engine, s->driver, NULL, s->plan, &s->vessel, err) < 0)
+    const struct vessel_order order = { .driver = s->driver,
+                                        .plan = s->plan,
+                                        .watch = s->options.watch };
+
+    if (engine_vessel(s->engine, &order, &s->vessel, err) < 0)
         return -1;
     (void)snprintf(s->report.vessel_id, sizeof s->report.vessel_id, "%s",
                    s->vessel->id);

@@ -10,13 +10,15 @@
 
 #define HATCHED_MAX (64u << 10) /* of arguments and environment, sent in one go */
 
-/* Labels and caches are part of a container from its beginning. */
+/* Labels and caches are part of a container from its beginning; and what a registry is
+ * to be asked for anew cannot have been opened before. */
 bool shape_can_wait(const struct driver *driver, const struct plan *plan)
 {
     bool labelled = plan->label_session || plan->label_task;
 
     return driver->waits && plan->mount_count == 0 && plan->network == NETWORK_NONE &&
-           plan->container.cache_count == 0 && !(driver->wants_image && labelled);
+           plan->container.cache_count == 0 && plan->container.pull != PULL_ALWAYS &&
+           !(driver->wants_image && labelled);
 }
 
 /* "python3 {dir}/main.py", whatever its version. */
@@ -189,6 +191,8 @@ static void copy_container(struct plan_container *to, const struct plan_containe
     to->retries = from->retries;
     to->retry_ms = from->retry_ms;
     to->network_ms = from->network_ms;
+    to->pull = from->pull;
+    to->pull_ms = from->pull_ms;
 }
 
 int shape_template(const struct plan *plan, struct plan **out, struct vial_error *err)

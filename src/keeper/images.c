@@ -16,9 +16,11 @@
 #include "driver/list.h"
 #include "keeper/docker.h"
 
-#define PART    (TALK_MAX / 2)
-#define READ_MS 10000 /* a front that has not read by then has no more to expect */
-#define PULL_MS (INT64_C(24) * 60 * 60 * 1000)
+#define PART     (TALK_MAX / 2)
+#define READ_MS  10000 /* a front that has not read by then has no more to expect */
+#define PULL_MS  (INT64_C(24) * 60 * 60 * 1000)
+#define RETRIES  20
+#define RETRY_MS (INT64_C(10) * 60 * 1000)
 
 /* One message of a longer answer. */
 static int send_part(const struct warden *w, uint32_t verb, const char *text,
@@ -79,17 +81,20 @@ static int pull(struct warden *w, const struct api *api, json_t **out,
 {
     auto_free char *name = unpack_text(&w->request);
     uint64_t timeout_ms = unpack_u64(&w->request);
+    uint32_t retries = unpack_u32(&w->request);
+    uint64_t retry_ms = unpack_u64(&w->request);
     const struct vial_pull wanted = { .name = name,
                                       .timeout_ms = (long long)timeout_ms,
                                       .cancel_fd = w->leash_fd,
                                       .progress = tell_step,
-                                      .context = w };
+                                      .context = w,
+                                      .retries = (int)retries,
+                                      .retry_ms = (long long)retry_ms };
 
     if (!unpack_finished(&w->request) || !name || timeout_ms == 0 ||
-        timeout_ms > PULL_MS)
+        timeout_ms > PULL_MS || retries > RETRIES || retry_ms > RETRY_MS)
         return fail(err, VIAL_E_VALUE, "the pull is not understood");
-    if (policy_check_list(&w->keeper->rules.settings.policy, POLICY_ID_images, "image",
-                          name, err) < 0)
+    if (policy_check_pull(&w->keeper->rules.settings.policy, name, err) < 0)
         return -1;
     return image_pull(api, &wanted, out, err);
 }

@@ -30,11 +30,17 @@ void own_create_sandbox(const struct mcp_tool *tool, struct mcp_call *call,
                         struct mcp_answer *answer)
 {
     const struct own *own = tool->data;
+    const struct vial_watch watch = { .cancel_fd = call->cancel_fd,
+                                      .stdin_fd = -1,
+                                      .caller = call->owner[0] ? call->owner : NULL,
+                                      .pulling = mcp_tell_pull,
+                                      .context = call };
     struct vial_session_options options = {
         .idle_ms = OWN_IDLE_MS,
         .lease_ms = OWN_LEASE_MS,
         .caller = call->owner[0] ? call->owner : NULL,
         .correlation = call->correlation,
+        .watch = &watch,
     };
     struct vial_session_report report;
     auto_ask struct vial_request *req = NULL;

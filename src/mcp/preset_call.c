@@ -18,8 +18,6 @@
 #include "model/repository.h"
 #include "model/request.h"
 
-#define PULL_MS 300000LL
-
 static const char *text_of(const json_t *object, const char *key)
 {
     return json_string_value(json_object_get(object, key));
@@ -165,64 +163,18 @@ static int pass_on(void *context, int stream, const void *data, size_t len)
     return 0;
 }
 
-static int tell_pull(void *context, const char *layer, const char *status,
-                     unsigned long long current, unsigned long long total)
-{
-    struct mcp_call *call = context;
-    char line[256];
-    int len =
-        snprintf(line, sizeof line, "%s%s%s\n", status, layer[0] ? " " : "", layer);
-
-    (void)current;
-    (void)total;
-    call->progress(call, line, len > 0 && (size_t)len < sizeof line ? (size_t)len : 0);
-    return 0;
-}
-
-/* Pulls IMAGE, telling the caller how it gets on. */
-static int pull_image(struct mcp_call *call, const char *image, struct vial_error *err)
-{
-    const struct vial_pull pull = { .name = image,
-                                    .timeout_ms = PULL_MS,
-                                    .cancel_fd = call->cancel_fd,
-                                    .progress = tell_pull,
-                                    .context = call };
-    auto_free char *json = NULL;
-
-    return vial_image_pull(call->engine, &pull, &json, err);
-}
-
-static bool lacks_image(const char *code)
-{
-    return strcmp(code, fail_code_text(VIAL_E_IMAGE)) == 0;
-}
-
-static int run_once(struct preset_job *job, bool keep, const struct vial_request *req,
-                    struct vial_result **out, struct vial_error *err)
+static int run(struct preset_job *job, bool keep, const struct vial_request *req,
+               struct vial_result **out, struct vial_error *err)
 {
     struct mcp_call *call = job->call;
     struct vial_watch watch = { .stdin_fd = -1, .output = pass_on, .context = call };
-    void *run =
+    void *begun =
         mcp_run_begin(call, request_has(req, language) ? req->language : NULL, &watch);
     int rc = keep ? preset_run_kept(job, req, &watch, out, err)
                   : vial_run(call->engine, req, &watch, out, err);
 
-    mcp_run_end(call, run, rc == 0 ? *out : NULL);
+    mcp_run_end(call, begun, rc == 0 ? *out : NULL);
     return rc;
-}
-
-/* A run for want of an image has done nothing yet: it is pulled, once. */
-static int run(struct preset_job *job, bool keep, const struct vial_request *req,
-               struct vial_result **out, struct vial_error *err)
-{
-    if (run_once(job, keep, req, out, err) < 0)
-        return -1;
-    if (!(*out)->image || !lacks_image((*out)->error.code))
-        return 0;
-    if (pull_image(job->call, (*out)->image, &(*out)->error) < 0)
-        return 0;
-    vial_result_free(ptr_take(out));
-    return run_once(job, keep, req, out, err);
 }
 
 static int do_run(struct preset_job *job, struct vial_error *err)
@@ -243,28 +195,21 @@ static int do_run(struct preset_job *job, struct vial_error *err)
 
 /* Sessions. */
 
-static const char *usual_image(const struct preset_job *job)
-{
-    const json_t *defaults = json_object_get(job->tool->world->config, "defaults");
-
-    return text_of(json_object_get(defaults, "image"), "value");
-}
-
-/* Opens a session for the caller; the image is pulled when it is missing. */
 static int open_session(struct preset_job *job, const struct vial_request *req,
                         struct registered **out, struct vial_error *err)
 {
     struct mcp_call *call = job->call;
-    const char *image = usual_image(job);
+    const struct vial_watch watch = { .cancel_fd = call->cancel_fd,
+                                      .stdin_fd = -1,
+                                      .caller = call->owner[0] ? call->owner : NULL,
+                                      .pulling = mcp_tell_pull,
+                                      .context = call };
     const struct vial_session_options options = {
         .caller = call->owner[0] ? call->owner : NULL,
         .correlation = call->correlation,
+        .watch = &watch,
     };
 
-    if (registry_start(call->registry, call->owner, req, &options, out, err) == 0)
-        return 0;
-    if (!image || !lacks_image(err->code) || pull_image(call, image, err) < 0)
-        return -1;
     return registry_start(call->registry, call->owner, req, &options, out, err);
 }
 

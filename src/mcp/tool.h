@@ -125,8 +125,13 @@ int mcp_call_ask(struct mcp_call *call, const char *method, json_t *params,
  * *OUT has the same keys. -1: cancelled. */
 int mcp_call_input(struct mcp_call *call, json_t *requests, json_t **out);
 
+/* A vial_pull_progress whose CONTEXT is a struct mcp_call: progress in words. */
+int mcp_tell_pull(void *context, const char *layer, const char *status,
+                  unsigned long long current, unsigned long long total);
+
 /* Around a run of LANGUAGE (or a command's name) in a vessel of its own, for a server
- * that keeps account: WATCH has caller, correlation and cancel_fd set then. */
+ * that keeps account: WATCH, whose context is the
+ * call, has caller, correlation, cancel_fd and pulling set then. */
 void *mcp_run_begin(const struct mcp_call *call, const char *language,
                     struct vial_watch *watch);
 /* RUN is what begin gave; RESULT may be NULL. */

@@ -78,6 +78,20 @@ void work_call(struct work *w, struct mcp_answer *answer)
         gate->leave(gate->context, w->public.owner, w->public.cpu_ms);
 }
 
+int mcp_tell_pull(void *context, const char *layer, const char *status,
+                     unsigned long long current, unsigned long long total)
+{
+    struct mcp_call *call = context;
+    char line[256];
+    int len =
+        snprintf(line, sizeof line, "%s%s%s\n", status, layer[0] ? " " : "", layer);
+
+    (void)current;
+    (void)total;
+    call->progress(call, line, len > 0 && (size_t)len < sizeof line ? (size_t)len : 0);
+    return 0;
+}
+
 void *mcp_run_begin(const struct mcp_call *call, const char *language,
                     struct vial_watch *watch)
 {
@@ -87,6 +101,7 @@ void *mcp_run_begin(const struct mcp_call *call, const char *language,
     watch->correlation = call->correlation;
     watch->cancel_fd = call->cancel_fd;
     watch->queued_ms = call->queued_ms;
+    watch->pulling = mcp_tell_pull;
     if (!gate || !gate->begin)
         return NULL;
     return gate->begin(gate->context, call, language ? language : "",

@@ -8,11 +8,13 @@
 #include "base/fail.h"
 #include "base/sys.h"
 #include "model/draft.h"
+#include "model/line.h"
 #include "model/value.h"
 
 #define HOSTNAME "vial"
 
 static_assert(NETWORK_NONE == 0 && NETWORK_BRIDGE == 1, "the order of fields.def");
+static_assert(PULL_MISSING == 0 && PULL_ALWAYS == 1 && PULL_NEVER == 2, "the same");
 static_assert(KEEP_HEAD == 0 && KEEP_TAIL == 1 && KEEP_BOTH == 2, "the same");
 
 /* Exactly one of code and command. */
@@ -78,43 +80,38 @@ static const char *image_named(const struct strv *images, const char *name, size
     return NULL;
 }
 
-/* The first word of a command, or of the line that a shell is to run. */
-static const char *first_word(const struct strv *command, size_t *len)
+static bool has_command(const struct language *l, const char *word, size_t len)
 {
-    bool line = command->count == 3 && str_eq(command->items[0], "sh") &&
-                str_eq(command->items[1], "-c");
-    const char *text = command->items[line ? 2 : 0];
-    const char *slash = NULL;
-
-    text += strspn(text, " \t\n");
-    *len = strcspn(text, " \t\n;|&");
-    slash = memrchr(text, '/', *len);
-    if (!slash)
-        return text;
-    *len -= (size_t)(slash + 1 - text);
-    return slash + 1;
+    for (size_t i = 0; i < l->commands.count; i++)
+        if (strlen(l->commands.items[i]) == len &&
+            strncmp(l->commands.items[i], word, len) == 0)
+            return true;
+    return false;
 }
 
-/* What a command's first word tells about the image that it needs. */
+/* What a program's name tells about the image that it needs; or NULL. */
+static const char *program_image(const void *context, const char *word, size_t len)
+{
+    const struct settings *s = context;
+    const char *image = image_named(&s->images, word, len);
+
+    for (size_t i = 0; !image && i < s->languages.count; i++) {
+        const struct language *l = &s->languages.items[i];
+
+        if (!has_command(l, word, len))
+            continue;
+        image = image_named(&s->images, l->name, strlen(l->name));
+        image = image ? image : l->image;
+    }
+    return image;
+}
+
+/* The first program of it that tells something decides: others, like cd, are in every
+ * image. */
 static const char *command_image(const struct draft *d)
 {
-    const struct language_table *t = &d->settings->languages;
-    size_t len = 0;
-    const char *word = first_word(&d->req->command, &len);
-    const char *image = image_named(&d->settings->images, word, len);
+    const char *image = line_search(&d->req->command, program_image, d->settings);
 
-    for (size_t i = 0; !image && i < t->count; i++) {
-        const struct language *l = &t->items[i];
-
-        for (size_t c = 0; !image && c < l->commands.count; c++)
-            if (strlen(l->commands.items[c]) == len &&
-                strncmp(l->commands.items[c], word, len) == 0)
-                image = image_named(&d->settings->images, l->name, strlen(l->name));
-        for (size_t c = 0; !image && c < l->commands.count; c++)
-            if (strlen(l->commands.items[c]) == len &&
-                strncmp(l->commands.items[c], word, len) == 0)
-                image = l->image;
-    }
     return image ? image : COMMAND_IMAGE;
 }
 

@@ -234,12 +234,31 @@ static int add_user(struct draft *d, struct vial_error *err)
     return 0;
 }
 
+/* What is asked for and not allowed is refused; what only the settings say gives way,
+ * and nothing is pulled. */
+static int add_pull(struct draft *d, struct vial_error *err)
+{
+    struct plan_container *c = &d->plan->container;
+    bool own = (d->req->own >> FIELD_ID_pull) & 1u;
+    char name[32];
+
+    request_choice(d->req, FIELD_ID_pull, name);
+    c->pull = (enum plan_pull)d->req->pull;
+    c->pull_ms = request_amount(d->req, FIELD_ID_pull_timeout);
+    if (c->pull == PULL_NEVER ||
+        policy_check_list(&d->settings->policy, POLICY_ID_pulls, "pull", name,
+                          own ? err : NULL) == 0)
+        return 0;
+    c->pull = PULL_NEVER;
+    return own ? -1 : 0;
+}
+
 int contain_build(struct draft *d, struct vial_error *err)
 {
     if (!d->driver->contains)
         return check_none(d, err);
     if (add_prefix(d, err) < 0 || add_user(d, err) < 0 || add_runtime(d, err) < 0 ||
-        caches_build(d, err) < 0)
+        add_pull(d, err) < 0 || caches_build(d, err) < 0)
         return -1;
     d->plan->container.nproc = d->req->nproc == 1; /* "pids" */
     if (d->plan->network == NETWORK_NONE)

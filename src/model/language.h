@@ -32,7 +32,7 @@ struct language {
     char *seccomp;        /* profile, or NULL: "default" */
     char *network;        /* default network, or NULL: the settings' */
     char *expects;        /* how its version begins, or NULL */
-    struct strv commands; /* programs whose presence in front means its image */
+    struct strv commands; /* programs whose presence in a command means its image */
     struct limits limits; /* 0: not given */
     bool firm;            /* its limits win over the settings' defaults */
     bool hidden;          /* not to be found; others may be `like` it */

@@ -233,6 +233,13 @@ static json_t *caches(const struct plan_container *c)
     return array;
 }
 
+static const char *pull_name(enum plan_pull pull)
+{
+    static const char *const names[] = { "missing", "always", "never" };
+
+    return names[pull];
+}
+
 static json_t *container(const struct plan_container *c)
 {
     auto_str struct str user = { 0 };
@@ -242,13 +249,14 @@ static json_t *container(const struct plan_container *c)
     if (c->uid)
         str_printf(&user, "%u:%u", c->uid, c->gid);
     return json_pack(
-        "{s:o*, s:o*, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:I, s:o*}", "user",
-        user.len ? text(user.data) : NULL, "nproc", c->nproc ? text("pids") : NULL,
-        "prefix", text(c->prefix), "runtime", text(c->runtime), "network_name",
-        text(c->network_name), "dns", list(&c->dns), "ports", ports(c), "caches",
-        caches(c), "open_ms", (json_int_t)c->open_ms, "retries", (json_int_t)c->retries,
-        "retry_ms", (json_int_t)c->retry_ms, "network_timeout_ms",
-        c->network_ms ? json_integer(c->network_ms) : NULL);
+        "{s:o*, s:o*, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:I, s:o*, s:s, s:I}",
+        "user", user.len ? text(user.data) : NULL, "nproc",
+        c->nproc ? text("pids") : NULL, "prefix", text(c->prefix), "runtime",
+        text(c->runtime), "network_name", text(c->network_name), "dns", list(&c->dns),
+        "ports", ports(c), "caches", caches(c), "open_ms", (json_int_t)c->open_ms,
+        "retries", (json_int_t)c->retries, "retry_ms", (json_int_t)c->retry_ms,
+        "network_timeout_ms", c->network_ms ? json_integer(c->network_ms) : NULL,
+        "pull", pull_name(c->pull), "pull_ms", (json_int_t)c->pull_ms);
 }
 
 json_t *plan_json(const struct plan *plan)

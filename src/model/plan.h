@@ -18,6 +18,7 @@
 #include "vial/error.h"
 
 enum plan_network { NETWORK_NONE, NETWORK_BRIDGE };
+enum plan_pull { PULL_MISSING, PULL_ALWAYS, PULL_NEVER };
 enum plan_keep { KEEP_HEAD, KEEP_TAIL, KEEP_BOTH };
 
 /* A file that exists before the program starts, relative to the workdir. */
@@ -65,6 +66,8 @@ struct plan_container {
     char *prefix;      /* of names and labels; never NULL where an engine is used */
     int64_t open_ms, retries, retry_ms;
     int64_t network_ms; /* how long the kernel tries to reach somebody; 0: its choice */
+    enum plan_pull pull; /* the engine's business, not the driver's */
+    int64_t pull_ms;
 };
 
 struct plan {

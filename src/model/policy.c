@@ -317,6 +317,19 @@ int policy_check_list(const struct policy *p, enum policy_id id, const char *wha
                        p->origin[id]);
 }
 
+int policy_check_pull(const struct policy *p, const char *image, struct vial_error *err)
+{
+    if (policy_check_list(p, POLICY_ID_pulls, "pull", "missing", NULL) == 0 ||
+        policy_check_list(p, POLICY_ID_pulls, "pull", "always", NULL) == 0)
+        return policy_check_list(p, POLICY_ID_images, "image", image, err);
+    (void)fail(err, VIAL_E_POLICY, "pull image '%s': the policy allows no pulls",
+               image);
+    return fail_remedy(err,
+                       "use an image that is here ('vial image list'); policy key "
+                       "'pulls' is in %s",
+                       p->origin[POLICY_ID_pulls]);
+}
+
 static int check_lists(const struct policy *p, const struct vial_request *req,
                        struct vial_error *err)
 {

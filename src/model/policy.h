@@ -74,6 +74,10 @@ int64_t policy_cap(const struct policy *p, enum field_id id);
 int policy_check_list(const struct policy *p, enum policy_id id, const char *what,
                       const char *name, struct vial_error *err);
 
+/* Whether IMAGE may be pulled at all: it may be used, and not every pull is forbidden. */
+int policy_check_pull(const struct policy *p, const char *image,
+                      struct vial_error *err);
+
 /* "AMOUNT exceeds the policy's …": the refusal of a cap. WHAT is the field. */
 int policy_refuse(const struct policy *p, enum policy_id id, const char *what,
                   int64_t amount, struct vial_error *err);

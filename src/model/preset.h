@@ -12,7 +12,7 @@
  *   variables    environment variable -> where its value goes
  *   config       block of a settings file, its keys -> where their values go
  *   mounts       what is shown inside; "$NAME" is a variable, absent: no mount
- *   images       image by language or by a command's first word
+ *   images       image by language or by a program of the command
  *   languages    how entries of a foreign language file translate
  *   labels       of runs that bring none: `session: repository`, `task: unique`
  *   keep         keep-alive: alive, executions, idle

@@ -47,7 +47,7 @@ struct settings {
     char *share_dir;             /* runtimes/, presets/, seccomp/, vial-init */
     char *preset;                /* or NULL */
     struct preset *seed;         /* its own block; NULL without a preset */
-    struct strv images;     /* "NAME=IMAGE", by language or a command's first word */
+    struct strv images;     /* "NAME=IMAGE", by language or a program of the command */
     struct strv places;     /* directories to make before they are mounted */
     struct keep_rules keep; /* of the preset */
     char *engine;           /* address of the container engine, or NULL */

@@ -72,6 +72,9 @@ int stream_wanted(struct call *c, enum stream_form *out, struct vial_error *err)
 int stream_start(struct stream *s, struct call *c, enum stream_form form);
 /* Takes TOLD. -1: the client is gone. */
 int stream_event(struct stream *s, const char *event, json_t *told);
+/* A step of pulling an image: an event "progress". */
+int stream_pull(struct stream *s, const char *layer, const char *status,
+                unsigned long long current, unsigned long long total);
 /* Output of stream 1 or 2, as text or, where it is none, base64. OFFSET < 0: none. */
 int stream_output(struct stream *s, int stream, int64_t offset, const void *data,
                   size_t len);

@@ -10,8 +10,6 @@
 
 #include "vial/vessels.h"
 
-#define PULL_MS (INT64_C(10) * 60 * 1000)
-
 void images_list(struct call *c)
 {
     struct vial_error err = { 0 };
@@ -43,10 +41,7 @@ static int tell(void *context, const char *layer, const char *status,
     p->seen = current;
     if (p->s.form == STREAM_NONE)
         return 0;
-    return stream_event(&p->s, "progress",
-                        json_pack("{s:s, s:s, s:I, s:I}", "layer", layer, "status",
-                                  status, "current", (json_int_t)current, "total",
-                                  (json_int_t)total));
+    return stream_pull(&p->s, layer, status, current, total);
 }
 
 static void conclude(struct call *c, struct pulling *p, int rc, char *image,
@@ -76,11 +71,12 @@ void images_pull(struct call *c)
     auto_json json_t *body = NULL;
     struct vial_error err = { 0 };
     struct pulling p = { .metrics = &c->serve->metrics };
-    struct vial_pull pull = { .timeout_ms = PULL_MS,
-                              .cancel_fd = web_gone_fd(c->web),
+    struct vial_pull pull = { .cancel_fd = web_gone_fd(c->web),
                               .progress = tell,
-                              .context = &p };
-    int64_t timeout_ms = PULL_MS;
+                              .context = &p,
+                              .caller = c->who.name,
+                              .correlation = c->id };
+    int64_t timeout_ms = 0; /* as the settings say */
     const struct member table[] = { { "name", MEMBER_TEXT, &pull.name },
                                     { "timeout", MEMBER_MS, &timeout_ms },
                                     { 0 } };
@@ -96,11 +92,10 @@ void images_pull(struct call *c)
     pull.timeout_ms = timeout_ms;
     if (!pull.name)
         (void)fail(&err, VIAL_E_VALUE, "'name' is missing");
-    else if (timeout_ms <= 0)
+    else if (timeout_ms < 0)
         (void)fail(&err, VIAL_E_VALUE, "'timeout' is not a duration");
     else
-        (void)policy_check_list(&c->gen->settings->policy, POLICY_ID_images, "image",
-                                pull.name, &err);
+        (void)policy_check_pull(&c->gen->settings->policy, pull.name, &err);
     if (err.code[0]) {
         call_error(c, &err);
         return;
@@ -116,12 +111,12 @@ void images_prune(struct call *c)
 {
     auto_json json_t *body = NULL;
     struct vial_error err = { 0 };
-    bool all = false;
-    const struct member table[] = { { "all", MEMBER_BOOL, &all }, { 0 } };
+    struct vial_prune prune = { .caller = c->who.name, .correlation = c->id };
+    const struct member table[] = { { "all", MEMBER_BOOL, &prune.all }, { 0 } };
     char *json;
 
     if (call_body(c, &body, &err) < 0 || member_read(body, table, &err) < 0 ||
-        vial_image_prune(c->gen->engine, all, &json, &err) < 0)
+        vial_image_prune(c->gen->engine, &prune, &json, &err) < 0)
         call_error(c, &err);
     else
         call_given(c, 200, json);

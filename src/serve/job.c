@@ -65,6 +65,14 @@ static int take_output(void *context, int stream, const void *data, size_t len)
     return job->output(job->context, stream, data, len);
 }
 
+static int tell_pull(void *context, const char *layer, const char *status,
+                     unsigned long long current, unsigned long long total)
+{
+    struct job *job = context;
+
+    return job->pulling(job->context, layer, status, current, total);
+}
+
 static void tell(const struct log *log, const char *request, const char *caller,
                  const struct vial_result *r)
 {
@@ -113,6 +121,8 @@ int job_run(struct job *job, struct vial_result **out, unsigned *retry_s,
         .live_only = job->output != NULL,
         .caller = job->call->who.name,
         .correlation = job->call->id,
+        .pulling = job->pulling ? tell_pull : NULL,
+        .local_images = !(job->call->who.scopes & SCOPE_IMAGE),
     };
     struct vial_result *r = NULL;
     int rc;

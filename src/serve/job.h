@@ -12,6 +12,7 @@ struct job {
     int cancel_fd; /* an epoll set, readable: end the run */
     /* Output as it comes, or NULL: then the result has it. */
     int (*output)(void *context, int stream, const void *data, size_t len);
+    vial_pull_progress *pulling; /* with the same context, or NULL */
     void *context;
     struct record *record; /* the job's own */
 };

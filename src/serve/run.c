@@ -14,6 +14,12 @@ static int pass_on(void *context, int stream, const void *data, size_t len)
     return stream_output(context, stream, -1, data, len);
 }
 
+static int tell_pull(void *context, const char *layer, const char *status,
+                     unsigned long long current, unsigned long long total)
+{
+    return stream_pull(context, layer, status, current, total);
+}
+
 static void run_streamed(struct call *c, const struct job *from, enum stream_form form)
 {
     struct job job = *from;
@@ -23,6 +29,7 @@ static void run_streamed(struct call *c, const struct job *from, enum stream_for
     unsigned retry_s = 0;
 
     job.output = pass_on;
+    job.pulling = tell_pull;
     job.context = &s;
     if (stream_start(&s, c, form) < 0)
         return;

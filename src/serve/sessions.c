@@ -66,8 +66,15 @@ void sessions_start(struct call *c)
 {
     auto_vial_request struct vial_request *req = NULL;
     auto_hold struct hold h = { .serve = c->serve };
+    const struct vial_watch watch = {
+        .cancel_fd = web_gone_fd(c->web),
+        .stdin_fd = -1,
+        .caller = c->who.name,
+        .local_images = !(c->who.scopes & SCOPE_IMAGE),
+    };
     struct vial_session_options options = { .caller = c->who.name,
-                                            .correlation = c->id };
+                                            .correlation = c->id,
+                                            .watch = &watch };
     struct vial_error err = { 0 };
     struct gate_pass pass = { 0 };
 

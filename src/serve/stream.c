@@ -56,6 +56,15 @@ int stream_event(struct stream *s, const char *event, json_t *told)
     return str_ok(&line) ? web_write(s->call->web, line.data, line.len) : -1;
 }
 
+int stream_pull(struct stream *s, const char *layer, const char *status,
+                unsigned long long current, unsigned long long total)
+{
+    return stream_event(s, "progress",
+                        json_pack("{s:s, s:s, s:I, s:I}", "layer", layer, "status",
+                                  status, "current", (json_int_t)current, "total",
+                                  (json_int_t)total));
+}
+
 /* How many bytes at the end of DATA begin a character that is not whole. */
 static size_t unfinished(const char *data, size_t len)
 {

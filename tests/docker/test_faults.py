@@ -165,8 +165,8 @@ def test_a_registry_cut_mid_pull_is_told_and_the_next_pull_is_whole(engine, api,
         assert line.stdout.readline() == b"up\n"
         done = vial("image", "pull", "--json", "--timeout", "4s", "cut:1")
         code = json.loads(done.stdout)["error"]["code"]
-        assert done.returncode == 125 and code in ("VIAL-PULL", "VIAL-ENGINE-TIMEOUT"), done
-        assert code == "VIAL-ENGINE-TIMEOUT" or line.wait(PATIENCE) == 0  # by itself
+        assert done.returncode == 125 and code in ("VIAL-PULL", "VIAL-PULL-TIMEOUT"), done
+        assert code == "VIAL-PULL-TIMEOUT" or line.wait(PATIENCE) == 0  # by itself
         assert run("--no-pull", "--image", "cut:1", "bash", "true")["error"]["code"] == \
             "VIAL-IMAGE"
     finally:

@@ -13,7 +13,7 @@ import time
 import urllib.parse
 
 import pytest
-from conftest import BASE, DOCKER, ROOT, VIAL, environment, wait_for
+from conftest import BASE, DOCKER, ROOT, VIAL, engine_module, environment, wait_for
 
 sys.path.insert(0, str(ROOT / "tests" / "serve"))
 from daemon import Daemon  # noqa: E402
@@ -98,19 +98,6 @@ def test_caches_are_named_with_the_documents_prefix(acode):
     assert plan["container"]["caches"][0]["volume"] == "acode-cache-nuget"
 
 
-def test_images_are_chosen_by_the_command(acode, repo):
-    """covers: FR-020-81 FR-020-82 FR-020-83 FR-020-84"""
-    def image(line, *flags):
-        r = acode("sandbox", "exec", "--json", "--no-pull", "--driver", "docker", *flags, line,
-                  DOCKER_HOST="unix:///nonexistent/sock")
-        return json.loads(r.out)["image"]
-    assert image("dotnet build") == "mcr.microsoft.com/dotnet/sdk:8.0"
-    assert image("npm test now") == "node:20-alpine"
-    mine = repo / "mine.yml"
-    mine.write_text(CONFIG.replace("node:20-alpine", "node:22-alpine"))
-    assert image("npm test now", "--config", str(mine)) == "node:22-alpine"
-
-
 def test_the_configuration_of_a_repository_cannot_loosen(acode, repo):
     """covers: NFR-020-43 FR-020-84"""
     for old, new in [("memory_mb: 512", "memory_mb: 4096"), ("network: false", "network: true"),
@@ -123,7 +110,7 @@ def test_the_configuration_of_a_repository_cannot_loosen(acode, repo):
 
 
 def test_errors_have_the_documents_codes(acode):
-    """covers: FR-020-49 FR-020-88"""
+    """covers: FR-020-49"""
     def code(*args, **env):
         return acode("run", "--json", *args, "bash", "true", **env).json["preset_code"]
     absent = {"DOCKER_HOST": "unix:///nonexistent/sock"}
@@ -132,12 +119,6 @@ def test_errors_have_the_documents_codes(acode):
     assert code("--memory", "100g") == "ACODE-SBX-004"
     done = acode("run", "--mount", "/etc:/x", "bash", "true")
     assert "[ACODE-SBX-003, VIAL-MOUNT]" in done.err
-
-
-def test_a_failed_pull_has_its_code(needs_engine, acode):
-    """covers: FR-020-88"""
-    r = acode("run", "--json", "--image", "no-such:1", "bash", "true").json
-    assert r["error"]["code"] == "VIAL-PULL" and r["preset_code"] == "ACODE-SBX-002"
 
 
 def test_without_docker_it_falls_back_with_a_warning(acode):
@@ -725,6 +706,338 @@ def test_attempts_are_counted_by_the_daemon(through, served):
 
 
 # Image Management (FR-020-81 to FR-020-95)
+
+WAY = "127.0.0.1:5001"  # to the registry, in the engine's network; see tests/docker/faulty.py
+
+
+class Registry:
+    """The engine's registry, whose images are "SMALL" under other names, and a way to it
+    that fails as an image's name says."""
+
+    def __init__(self, api):
+        self.engine = engine_module.Engine("unused")
+        self.engine.api = self.api = api
+        self.small = self.engine.small()
+        self.engine.publish(self.small, "library/small:1")
+        with open(os.path.join(os.path.dirname(api.path), "pid")) as f:
+            inside = ["nsenter", "--net", "--target", f.read().strip()]
+        self.way = subprocess.Popen(
+            [*inside, sys.executable, str(ROOT / "tests/docker/faulty.py"), "5001", "5000"],
+            stdout=subprocess.PIPE, text=True)
+        assert self.way.stdout.readline() == "up\n"
+
+    def offer(self, name):
+        """NAME can be pulled, and is not here."""
+        self.engine.publish(self.small, name if "/" in name else "library/" + name)
+        self.forget(name)
+        return name
+
+    def forget(self, name):
+        if self.has(name):
+            self.api.untag(name)
+
+    def has(self, name):
+        return self.engine.has(name)
+
+    def through(self, fault):
+        """The small image through a way with that FAULT; not here."""
+        name = "%s/%s/library/small:1" % (WAY, fault)
+        self.forget(name)
+        return name
+
+    def asked(self):
+        """Waits until the way was asked for a manifest."""
+        return self.way.stdout.readline()
+
+    def close(self):
+        self.way.terminate()
+        self.way.communicate()
+
+
+@pytest.fixture(scope="module")
+def registry(api):
+    if not api:
+        pytest.skip("needs a container engine")
+    registry = Registry(api)
+    yield registry
+    registry.close()
+
+
+@pytest.fixture
+def log(repo):
+    """Settings with an audit log, and what is in it."""
+    path = repo / "audit" / "log"
+    path.parent.mkdir()
+    settings = repo / "audited.yaml"
+    settings.write_text("audit: {path: %s}\n" % path)
+
+    def records(event):
+        return [r for r in map(json.loads, path.read_text().splitlines())
+                if r["event"] == event]
+    records.flags = ("--config", str(settings))
+    return records
+
+
+@pytest.fixture
+def image(acode):
+    """The image that a command line gets, by a call that ends before anything is pulled."""
+    def choose(line, *flags):
+        r = acode("sandbox", "exec", "--json", "--driver", "docker", *flags, line,
+                  DOCKER_HOST="unix:///nonexistent/sock")
+        return r.json["image"]
+    return choose
+
+
+@pytest.mark.parametrize("programs,name", [
+    ("dotnet", "mcr.microsoft.com/dotnet/sdk:8.0"),
+    ("node npm npx yarn pnpm", "node:20-alpine"),
+    ("python python3 pip pytest", "python:3.11-slim"),
+    ("go", "golang:1.22"),
+    ("cargo rustc", "rust:1-slim"),
+    ("java javac", "eclipse-temurin:17"),
+    ("mvn ./mvnw", "maven:3-eclipse-temurin-17"),
+    ("gradle ./gradlew", "gradle:8-jdk17"),
+    ("ls ./build.sh", "debian:12-slim")])
+def test_each_language_has_a_default_image(image, programs, name):
+    """covers: FR-020-81 FR-020-82 FR-020-83"""
+    for program in programs.split():
+        assert image(program + " build it") == name
+
+
+@pytest.mark.parametrize("line", [
+    "cd web && npm test", "cd web; npm test", "(cd web && npm test)", "CI=1 npm test",
+    "A='x y' B=2 npm test", "sudo npm ci", "sudo -u builder npm ci", "time npm test",
+    "env CI=1 npm test", "env -u CI npm test", "nice -n 5 npm test", "nice npm test",
+    "timeout 60 npm test", "cd web && CI=1 sudo time nice -n 5 npm test 2>&1 | tee log",
+    "mkdir -p out\nnpm test", "if test -f x; then npm test; fi", "/usr/local/bin/npm test",
+    "echo 'python3 && go' && npm test", "cat < python | npm test", "! npm test"])
+def test_the_language_is_seen_through_what_stands_before_it(image, line):
+    """covers: FR-020-81"""
+    assert image(line) == "node:20-alpine"
+
+
+def test_an_argument_is_no_program(image):
+    assert image("echo npm test") == "debian:12-slim"
+    assert image("grep -r 'npm test' .") == "debian:12-slim"
+
+
+def test_the_contract_names_other_images(image, repo):
+    """covers: FR-020-84"""
+    mine = repo / "mine.yml"
+    mine.write_text(CONFIG.replace("node:20-alpine", "node:22-alpine"))
+    assert image("npm test", "--config", str(mine)) == "node:22-alpine"
+    assert image("npm test", "--image", "node:18") == "node:18"
+
+
+def test_an_image_that_is_not_here_is_pulled_and_its_progress_seen(registry, acode):
+    """The default image of a command, as a new machine has it. covers: FR-020-85 FR-020-87
+    covers: FR-020-91 NFR-020-04 NFR-020-56"""
+    try:
+        registry.offer("node:20-alpine")
+        done = acode("sandbox", "exec", "node --version; echo ran in it")
+        assert done.out == "ran in it\n", done.err
+        assert "vial: Pulling from library/node 20-alpine\n" in done.err
+        assert "vial: Status: Downloaded newer image for node:20-alpine\n" in done.err
+        again = acode("sandbox", "exec", "node --version; echo again")
+        assert again.out == "again\n" and "Pulling" not in again.err
+    finally:
+        registry.api.tag(BASE, "node:20-alpine")
+    tag = registry.offer("small:other")
+    assert acode("sandbox", "exec", "--image", tag, "echo a tag").out == "a tag\n"
+    assert registry.has(tag)
+
+
+def test_the_tool_pulls_too_and_tells_its_progress(registry, mcp, repo):
+    """covers: FR-020-85 FR-020-87"""
+    client = mcp("acode", cwd=str(repo))
+    name = registry.offer("small:tool")
+    client.send({"id": 77, "method": "tools/call", "params": {
+        "name": "sandbox_exec", "_meta": {"progressToken": "p"},
+        "arguments": {"command": "echo pulled", "image": name}}})
+    told = []
+    while True:
+        message = json.loads(client.process.stdout.readline())
+        if message.get("id") == 77:
+            break
+        told.append(message["params"].get("message", ""))
+    assert message["result"]["structuredContent"]["stdout"] == "pulled\n"
+    assert any("Pulling from library/small" in m for m in told), told
+
+
+@pytest.mark.parametrize("fault", ["busy-2", "broken-2", "cut-2"])
+def test_a_pull_is_tried_again_where_the_trouble_may_pass(registry, acode, fault):
+    """"Retry with backoff" of the document's failure modes: too many requests, a registry
+    that is down, a broken connection. covers: FR-020-88 NFR-020-18"""
+    name = registry.through(fault)
+    done = acode("sandbox", "exec", "--image", name, "--retry-wait", "1ms", "echo got it")
+    assert (done.out, done.status) == ("got it\n", 0), done.err
+    assert "trying again in 10 ms: " in done.err
+    registry.forget(name)
+
+
+def test_a_pull_is_tried_again_a_bounded_number_of_times(registry, acode):
+    """covers: FR-020-88 NFR-020-18"""
+    name = registry.through("busy-1000")
+    done = acode("image", "pull", "--json", name, VIAL_RETRIES="3", VIAL_RETRY_WAIT="1ms")
+    waits = [json.loads(line)["status"].split(":")[0] for line in done.err.splitlines()]
+    assert [w for w in waits if w.startswith("trying")] == \
+        ["trying again in %d ms" % ms for ms in (10, 20, 40)]
+    assert done.status == 125 and done.json["preset_code"] == "ACODE-SBX-002"
+    assert done.json["error"]["code"] == "VIAL-PULL"
+    assert "toomanyrequests" in done.json["error"]["cause"]
+    once = acode("image", "pull", "--json", name, VIAL_RETRIES="0")
+    assert once.status == 125 and "trying" not in once.err
+
+
+def test_a_pull_has_a_time_of_its_own(registry, acode, mcp, repo, log):
+    """Its setting, flag and variable; 5 minutes unless told. covers: FR-020-86"""
+    plan = json.loads(acode("plan", "--driver", "docker", "python", "1").out)
+    assert plan["container"]["pull_ms"] == 5 * 60 * 1000
+    name = registry.through("stall-1000")
+    late = acode("sandbox", "exec", "--json", "--image", name, "--pull-timeout", "300ms", "true")
+    assert late.status == 125 and late.json["preset_code"] == "ACODE-SBX-002"
+    assert late.json["error"]["code"] == "VIAL-PULL-TIMEOUT"
+    assert "--pull-timeout" in late.json["error"]["remedy"]
+    (repo / "slow.yaml").write_text("defaults: {pull_timeout: 200ms}\n")
+    for args, env in [(("--config", str(repo / "slow.yaml")), {}),
+                      ((), {"VIAL_PULL_TIMEOUT": "200ms"})]:
+        done = acode(*args, "image", "pull", name, **env)
+        assert done.status == 125, done.err
+        assert "[ACODE-SBX-002, VIAL-PULL-TIMEOUT]" in done.err
+    client = mcp("acode", cwd=str(repo), VIAL_PULL_TIMEOUT="200ms")
+    answer = client("sandbox_exec", command="true", image=name)
+    assert answer.error and answer.json["code"] == "ACODE-SBX-002"
+    done = acode(*log.flags, "image", "pull", "--timeout", "200ms", name)
+    [record] = log("image.pull")
+    assert record["outcome"] == "failed" and record["error"]["code"] == "VIAL-PULL-TIMEOUT"
+
+
+def test_a_failed_pull_has_its_code(registry, acode):
+    """covers: FR-020-88"""
+    r = acode("run", "--json", "--image", "no-such:1", "bash", "true").json
+    assert r["error"]["code"] == "VIAL-PULL" and r["preset_code"] == "ACODE-SBX-002"
+    done = acode("image", "pull", WAY + "/none-0/library/nothing:1")
+    assert done.status == 125 and "manifest unknown" in done.err
+    assert "[ACODE-SBX-002, VIAL-PULL]" in done.err and "trying" not in done.err
+    assert "check the name" in done.err
+
+
+def test_an_interrupted_pull_ends_and_can_be_repeated(registry, acode, repo, log):
+    """covers: NFR-020-15"""
+    name = registry.through("stall-1")
+    p = subprocess.Popen([VIAL, "--preset", "acode", *log.flags, "image", "pull", name],
+                         cwd=repo, env=environment(), stdout=subprocess.PIPE,
+                         stderr=subprocess.PIPE, text=True)
+    while "stall-1/" not in registry.asked():
+        pass
+    p.send_signal(signal.SIGINT)
+    p.communicate(timeout=60)
+    assert p.returncode == 130 and not registry.has(name)
+    done = acode(*log.flags, "image", "pull", name)
+    assert done.status == 0 and registry.has(name), done.err
+    assert [r["outcome"] for r in log("image.pull")] == ["failed", "ok"]
+    registry.forget(name)
+
+
+def test_offline_only_what_is_here_is_used(registry, acode, mcp, repo):
+    """As flag, setting, parameter and policy. covers: FR-020-89"""
+    absent = registry.offer("small:absent")
+    (repo / "offline.yaml").write_text("defaults: {pull: never}\n")
+    (repo / "airgapped.yaml").write_text("policy: {pulls: [never], networks: [none]}\n")
+    offline, gapped = (("--config", str(repo / f)) for f in ("offline.yaml", "airgapped.yaml"))
+    for args, env in [(("--pull", "never"), {}), (offline, {}), (gapped, {}),
+                      ((), {"VIAL_PULL": "never"})]:
+        r = acode("sandbox", "exec", "--json", "--image", absent, *args, "true", **env)
+        assert r.json["error"]["code"] == "VIAL-IMAGE", r.out
+        assert r.json["preset_code"] == "ACODE-SBX-002" and "Pull" not in r.err
+        done = acode("sandbox", "exec", "--image", registry.small, *args, "echo cached", **env)
+        assert done.out == "cached\n", done.err
+    client = mcp("acode", cwd=str(repo))
+    answer = client("sandbox_exec", command="true", image=absent, pull="never")
+    assert answer.error and answer.json["code"] == "ACODE-SBX-002"
+    assert client("sandbox_exec", command="echo cached", image=registry.small,
+                  pull="never").json["stdout"] == "cached\n"
+    for asked in ["missing", "always"]:
+        done = acode("sandbox", "exec", *gapped, "--image", absent, "--pull", asked, "true")
+        assert done.status == 125 and "'pulls'" in done.err
+    assert "allows no pulls" in acode(*gapped, "image", "pull", absent).err
+    assert not registry.has(absent)
+
+
+def test_a_registry_can_be_asked_each_time(registry, acode):
+    """covers: FR-020-89"""
+    name = registry.offer("small:moving")
+    for _ in range(2):
+        done = acode("sandbox", "exec", "--image", name, "--pull", "always", "echo asked")
+        assert done.out == "asked\n" and "Pulling from library/small moving" in done.err
+    assert "Image is up to date" in done.err
+    registry.forget(name)
+    gone = acode("sandbox", "exec", "--image", registry.small, "--pull", "always", "echo never")
+    assert gone.status == 125 and not gone.out and "ACODE-SBX-002" in gone.err
+
+
+def test_a_digest_pins_an_image_and_what_came_is_verified(registry, acode):
+    """covers: FR-020-90 FR-020-92 NFR-020-32"""
+    name = registry.offer("small:pinned")
+    image = acode("image", "pull", "--json", name).json
+    assert name in image["tags"] and image["id"].startswith("sha256:")
+    [digest] = [d for d in image["digests"] if d.startswith("small@")]
+    registry.forget(name)
+    done = acode("sandbox", "exec", "--image", digest, "echo pinned")
+    assert done.out == "pinned\n", done.err
+    other = "small@sha256:" + "0" * 64
+    r = acode("sandbox", "exec", "--json", "--image", other, "true").json
+    assert (r["error"]["code"], r["preset_code"]) == ("VIAL-PULL", "ACODE-SBX-002")
+
+
+def test_images_are_listed_with_all_their_names_and_sizes(registry, acode):
+    """covers: FR-020-94 FR-020-95"""
+    registry.api.tag(registry.small, "also:called")
+    try:
+        rows = [line.split() for line in acode("image", "list").out.splitlines()]
+        assert rows[0] == ["IMAGE", "ID", "SIZE"]
+        mine = {r[0]: r[1:] for r in rows if r[0] in (registry.small, "also:called")}
+        assert len(mine) == 2 and mine["also:called"] == mine[registry.small]
+        assert mine["also:called"][2] == "MiB" and int(mine["also:called"][1]) > 0
+        [one] = [i for i in json.loads(acode("image", "list", "--json").out)
+                 if "also:called" in (i["tags"] or [])]
+        assert registry.small in one["tags"] and one["size"] > 1 << 20
+    finally:
+        registry.api.untag("also:called")
+
+
+def test_old_images_are_pruned_on_command_and_recorded(registry, acode, log):
+    """covers: FR-020-93"""
+    made = registry.api.call("POST", "/containers/create",
+                             {"Image": registry.small, "Cmd": ["/bin/cat"]})
+    old = registry.api.call("POST", "/commit?container=" + made["Id"],
+                            {"Labels": {"old": "1"}})["Id"]
+    registry.api.call("DELETE", "/containers/" + made["Id"])
+    done = acode(*log.flags, "image", "prune")
+    assert done.status == 0 and " removed, " in done.out and not done.out.startswith("0")
+    assert old not in {i["id"] for i in json.loads(acode("image", "list", "--json").out)}
+    assert registry.has(registry.small)
+    [record] = log("image.prune")
+    assert record["outcome"] == "ok" and record["removed"] > 0 and record["all"] is False
+    assert record["caller"]["uid"] == os.getuid() and record["duration_ms"] > 0
+
+
+def test_pulls_are_in_the_audit_log(registry, acode, log):
+    """Who, which image, its digest, what came of it, how long it took; of a run's pull as
+    well."""
+    first, second = registry.offer("small:logged"), registry.offer("small:run")
+    acode(*log.flags, "image", "pull", first)
+    acode("sandbox", "exec", *log.flags, "--image", second, "true")
+    acode(*log.flags, "image", "pull", "no-such:1")
+    good, run, bad = log("image.pull")
+    assert [r["image"] for r in (good, run, bad)] == [first, second, "no-such:1"]
+    assert [r["outcome"] for r in (good, run, bad)] == ["ok", "ok", "failed"]
+    for r in (good, run):
+        assert any(d.startswith("small@sha256:") for d in r["digests"])
+    for r in (good, run, bad):
+        assert r["caller"]["uid"] == os.getuid() and r["duration_ms"] > 0
+    assert bad["error"]["code"] == "VIAL-PULL" and good["preset"] == "acode"
+    assert acode(*log.flags, "audit", "verify").status == 0
 
 
 # Output Capture (FR-020-96 to FR-020-105)

@@ -10,6 +10,7 @@
 
 #include "base/fail.h"
 #include "base/json.h"
+#include "base/owner.h"
 #include "check.h"
 #include "driver/docker/api.h"
 #include "driver/docker/image.h"
@@ -17,7 +18,6 @@
 #include "driver/docker/mux.h"
 #include "driver/docker/network.h"
 #include "driver/docker/pump.h"
-#include "base/owner.h"
 
 #define CALLS 8
 
@@ -390,6 +390,88 @@ static void a_pull_that_goes_wrong_is_an_error(void **state)
     assert_string_equal(err.code, "VIAL-CANCELLED");
 }
 
+#define BUSY                                                                           \
+    OK_JSON                                                                            \
+    "{\"status\":\"Pulling\"}\r\n{\"error\":\"toomanyrequests: slow down\"}\r\n"
+
+static int pull_again(struct engine *e, int retries, struct seen *seen,
+                      struct vial_error *err)
+{
+    struct api api = api_on(e);
+    auto_json json_t *image = NULL;
+    const struct vial_pull p = { .name = "a",
+                                 .timeout_ms = 60000,
+                                 .cancel_fd = -1,
+                                 .progress = progress,
+                                 .context = seen,
+                                 .retries = retries,
+                                 .retry_ms = 1 };
+    int rc = image_pull(&api, &p, &image, err);
+
+    finish(e);
+    return rc;
+}
+
+static void a_pull_is_tried_again_where_that_may_help(void **state)
+{
+    struct engine later = { .answers = { BUSY,
+                                         REFUSED("500", "received unexpected HTTP "
+                                                        "status: 503 Service "
+                                                        "Unavailable"),
+                                         PULLING, OK_JSON "{\"Id\":\"sha256:1\"}" } };
+    struct engine never = { .answers = { BUSY, BUSY, BUSY, BUSY } };
+    struct engine unknown = { .answers = { REFUSED("404", "manifest unknown"),
+                                           PULLING } };
+    struct seen seen = { 0 };
+    struct vial_error err = { 0 };
+
+    (void)state;
+    assert_int_equal(pull_again(&later, 2, &seen, &err), 0);
+    assert_int_equal(later.calls, 4);
+    assert_int_equal(seen.count, 5); /* twice it told that it waits */
+    assert_int_equal(pull_again(&never, 2, &seen, &err), -1);
+    assert_error(&err, "VIAL-PULL after 3 tries: pull image 'a'");
+    assert_int_equal(never.calls, 3);
+    assert_int_equal(pull_again(&unknown, 2, &seen, &err), -1);
+    assert_error(&err, "VIAL-PULL pull image 'a'");
+    assert_int_equal(unknown.calls, 1);
+}
+
+static void a_registrys_trouble_is_told_from_a_mistake(void **state)
+{
+    static const char *const passing[] = {
+        "toomanyrequests",
+        "toomanyrequests: You have reached your pull rate limit.",
+        "error parsing HTTP 429 response body: invalid character 'd'",
+        "received unexpected HTTP status: 503 Service Unavailable",
+        "received unexpected HTTP status: 502 Bad Gateway",
+        "unexpected EOF",
+        "Get \"http://127.0.0.1:1/v2/\": EOF",
+        "read tcp 127.0.0.1:1->127.0.0.1:2: read: connection reset by peer",
+        "Get \"http://127.0.0.1:1/v2/\": dial tcp 127.0.0.1:1: connect: connection "
+        "refused",
+        "net/http: TLS handshake timeout",
+    };
+    static const char *const staying[] = {
+        "manifest for a:429 not found: manifest unknown: manifest unknown",
+        "pull access denied for a, repository does not exist or may require 'docker "
+        "login': denied: requested access to the resource is denied",
+        "manifest for toomanyrequests:1 not found: manifest unknown",
+        "Get \"https://r/v2/\": dial tcp: lookup r: no such host",
+        "Get \"https://r/v2/\": x509: certificate signed by unknown authority",
+        "no matching manifest for linux/amd64 in the manifest list entries",
+        "",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(passing) / sizeof(*passing); i++)
+        if (!image_may_pass(passing[i]))
+            fail_msg("taken for a mistake: %s", passing[i]);
+    for (size_t i = 0; i < sizeof(staying) / sizeof(*staying); i++)
+        if (image_may_pass(staying[i]))
+            fail_msg("taken for passing: %s", staying[i]);
+}
+
 /* covers: FR-020-26 FR-020-27 NFR-020-21 */
 static void only_what_a_dead_owner_left_is_removed(void **state)
 {
@@ -555,6 +637,8 @@ int main(void)
         cmocka_unit_test(image_names_are_taken_apart),
         cmocka_unit_test(a_pull_tells_its_progress_and_looks_at_what_came),
         cmocka_unit_test(a_pull_that_goes_wrong_is_an_error),
+        cmocka_unit_test(a_pull_is_tried_again_where_that_may_help),
+        cmocka_unit_test(a_registrys_trouble_is_told_from_a_mistake),
         cmocka_unit_test(only_what_a_dead_owner_left_is_removed),
         cmocka_unit_test(a_listing_names_session_task_and_orphans),
         cmocka_unit_test(the_wrapping_comes_off_wherever_it_is_cut),

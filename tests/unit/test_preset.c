@@ -419,8 +419,8 @@ static void a_strangers_file_of_acode_can_lower_and_not_raise(void **state)
     assert_string_equal(err.code, "VIAL-UNSUPPORTED");
 }
 
-/* covers: FR-020-81 FR-020-82 FR-020-83 FR-020-84 FR-020-91 */
-static void a_commands_first_word_chooses_its_image(void **state)
+/* In detail: tests/presets/test_acode.py. */
+static void a_commands_program_chooses_its_image(void **state)
 {
     static const char *const cases[][2] = {
         { "dotnet build", "mcr.microsoft.com/dotnet/sdk:8.0" },
@@ -489,7 +489,7 @@ int main(void)
         scratch_test(klaws_block_of_engine_yaml_is_read),
         scratch_test(a_misspelt_key_of_a_block_is_refused),
         scratch_test(a_strangers_file_of_acode_can_lower_and_not_raise),
-        scratch_test(a_commands_first_word_chooses_its_image),
+        scratch_test(a_commands_program_chooses_its_image),
         scratch_test(codes_and_commands_are_translated),
     };
 

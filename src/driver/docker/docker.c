@@ -12,6 +12,7 @@
 #include "base/json.h"
 #include "base/path.h"
 #include "base/sys.h"
+#include "driver/docker/image.h"
 #include "driver/docker/keep.h"
 
 #define KILL_MS   5000
@@ -206,6 +207,17 @@ static int sweep(int cancel_fd, unsigned *removed, struct vial_error *err)
     return there <= 0 ? there : keep_sweep(&api, 0, UINT_MAX, removed, err);
 }
 
+static int pull(const struct vial_pull *pull, char **json, struct vial_error *err)
+{
+    auto_json json_t *image = NULL;
+    struct api api;
+
+    if (api_find(&api, err) < 0 || image_pull(&api, pull, &image, err) < 0)
+        return -1;
+    *json = json_dumps(image, JSON_COMPACT);
+    return *json ? 0 : fail_memory(err);
+}
+
 const struct driver driver_docker = {
     .name = "docker",
     .probe = docker_probe,
@@ -214,6 +226,7 @@ const struct driver driver_docker = {
     .usage = usage_of,
     .close = close_vessel,
     .sweep = sweep,
+    .pull = pull,
     .waits = true,
     .wants_image = true,
 };

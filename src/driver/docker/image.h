@@ -18,9 +18,17 @@ struct image_name {
 /* Refuses what is not "name", "name:tag" or "name@sha256:…". */
 int image_parse(const char *text, struct image_name *out, struct vial_error *err);
 
-/* Pulls, and looks whether it is there. *OUT: { "id", "tags", "digests", "size" }. */
+/* Looks whether it is there, with the digest that NAME may have. TEXT is what the user
+ * calls it. *OUT: { "id", "tags", "digests", "size" }. */
+int image_verify(const struct api *api, const char *text, const struct image_name *name,
+                 json_t **out, struct vial_error *err);
+
+/* pull.c: pulls, again if a failure may pass, and verifies. All of PULL is set. */
 int image_pull(const struct api *api, const struct vial_pull *pull, json_t **out,
                struct vial_error *err);
+
+/* Whether the engine's words about a failed pull mean that another try may help. */
+bool image_may_pass(const char *trouble);
 
 int image_list(const struct api *api, json_t **out, struct vial_error *err);
 int image_prune(const struct api *api, bool all, json_t **out, struct vial_error *err);

@@ -164,5 +164,7 @@ int kept_image_pull(const struct vial_pull *pull, char **json, struct vial_error
     pack_u32(&p, TALK_PULL);
     pack_text(&p, pull->name);
     pack_u64(&p, (uint64_t)pull->timeout_ms);
+    pack_u32(&p, pull->retries > 0 ? (uint32_t)pull->retries : 0);
+    pack_u64(&p, (uint64_t)pull->retry_ms);
     return ask(&c, &p, pull->timeout_ms + MORE_MS, json, err);
 }

@@ -13,6 +13,7 @@
 #include "driver/docker/docker.h"
 #include "driver/kept/ask.h"
 #include "driver/kept/codec.h"
+#include "driver/kept/images.h"
 #include "driver/kept/nest.h"
 #include "driver/kept/report.h"
 #include "driver/kept/talk.h"
@@ -287,6 +288,7 @@ const struct driver driver_kept_docker = {
     .usage = usage_of,
     .close = close_vessel,
     .sweep = sweep_docker,
+    .pull = kept_image_pull,
     .waits = true,
     .describe = describe_docker,
     .wants_image = true,
