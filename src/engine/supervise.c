@@ -57,7 +57,11 @@ static void lose_guest(struct run *r)
 {
     struct vial_error err = { 0 };
 
-    if (link_is_up(r->link))
+    if (r->started) {
+        (void)fail(&err, VIAL_E_LOST, "the vessel ended while its program ran");
+        (void)fail_remedy(&err, "run it again; the log of the kernel, or of the "
+                                "container engine, says what ended it");
+    } else if (link_is_up(r->link))
         (void)fail(&err, VIAL_E_GUEST, "wait for the guest: it went away");
     else
         (void)fail(&err, VIAL_E_GUEST, "start the guest: it went away at once");

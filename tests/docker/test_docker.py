@@ -507,7 +507,7 @@ def test_a_container_killed_from_outside_is_a_failure(api, start):
     p = start("--session", "shot", "bash", UP)
     api.call("POST", "/containers/%s/kill" % one_of(api, "shot")["Id"])
     _, err = p.communicate(timeout=PATIENCE)
-    assert p.returncode == 125 and b"VIAL-GUEST" in err
+    assert p.returncode == 125 and b"VIAL-LOST" in err
     assert gone(api)
 
 
@@ -517,7 +517,7 @@ def test_an_engine_that_restarts_ends_the_run_and_serves_the_next(engine, api, s
     engine.stop_registry()
     engine.stop_daemon()
     _, err = p.communicate(timeout=PATIENCE)
-    assert p.returncode == 125 and b"VIAL-GUEST" in err
+    assert p.returncode == 125 and b"VIAL-LOST" in err
     engine.start_daemon()
     engine.start_registry()
     assert run("bash", "echo again")["stdout"] == "again\n"

@@ -104,7 +104,7 @@ def test_an_engine_that_is_killed_mid_run(engine, vial, run, env, way):
         if way == "bind":
             assert (p.returncode, out) == (0, b"got word\n"), err
         else:
-            assert p.returncode == 125 and b"VIAL-GUEST" in err, err
+            assert p.returncode == 125 and b"VIAL-LOST" in err, err
     finally:
         bring_back(engine)
     assert nothing_left(engine, vial)

@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.parse
 
@@ -1093,6 +1094,85 @@ def test_a_stream_says_in_its_result_that_it_was_cut(served):
 
 # Reliability (NFR-020-13 to NFR-020-24)
 
+def test_an_engine_that_goes_away_and_comes_back(needs_engine, start, acode, line, containers):
+    """What a restart of the daemon is to its client: the way is gone, the container killed.
+    The running command ends with the truth, and the next one after it works.
+    covers: NFR-020-13"""
+    p = start("--retries", "0", UP, DOCKER_HOST=line.address)
+    line.cut()
+    needs_engine.call("POST", "/containers/%s/kill" % containers("acode-")[0]["Id"])
+    _, err = p.communicate(timeout=90)
+    assert p.returncode == 125 and "[VIAL-LOST]" in err
+    line.mend()
+    assert acode("sandbox", "exec", "echo again", DOCKER_HOST=line.address).out == "again\n"
+
+
+def test_a_container_that_crashes_is_told_as_that(needs_engine, repo, containers, mcp):
+    """By `docker kill`, in the middle: what it had printed is there, and nobody says that
+    it could not be created. covers: NFR-020-14"""
+    def shoot():
+        assert wait_for(lambda: containers("acode-"))
+        c, = containers("acode-")
+        assert wait_for(lambda: (repo / "up").exists())
+        needs_engine.call("POST", "/containers/%s/kill" % c["Id"])
+    command = "echo begun; touch up; sleep 60"
+    p = subprocess.Popen([VIAL, "--preset", "acode", "sandbox", "exec", "--json", command],
+                         cwd=repo, env=environment(), stdout=subprocess.PIPE, text=True)
+    shoot()
+    r = json.loads(p.communicate(timeout=90)[0])
+    assert (p.returncode, r["verdict"], r["error"]["code"]) == (125, "failed", "VIAL-LOST")
+    assert r["stdout"] == "begun\n" and "preset_code" not in r
+    (repo / "up").unlink()
+    client = mcp("acode", cwd=str(repo))
+    shot = threading.Thread(target=shoot)
+    shot.start()
+    answer = client("sandbox_exec", command=command)
+    shot.join()
+    assert answer.error and answer.json["code"] == "VIAL-LOST"
+    assert "the vessel ended while its program ran" in answer.text and "begun" in answer.text
+    assert "ACODE-SBX-001" not in answer.text
+    assert not needs_engine.ours()
+
+
+def test_a_mount_that_cannot_be_made_is_told(needs_engine, acode, repo):
+    """covers: NFR-020-16"""
+    r = acode("sandbox", "exec", "--json", "--mount", str(repo / "nowhere") + ":/x", "echo never").json
+    assert (r["preset_code"], r["stdout"]) == ("ACODE-SBX-003", "")
+    assert "nowhere" in r["error"]["message"] and r["error"]["remedy"]
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP])
+def test_a_caller_that_ends_takes_its_container_along(needs_engine, start, how):
+    """covers: NFR-020-19 NFR-020-24"""
+    p = start("echo up; trap '' TERM HUP; sleep 60; sleep 60")
+    assert len(needs_engine.ours()) == 1
+    p.send_signal(how)
+    p.wait(60)
+    if how == signal.SIGKILL:  # the guest sees that nobody is there, and the engine that
+        assert wait_for(lambda: not needs_engine.ours())
+    assert not needs_engine.ours()
+
+
+def test_cleanups_at_once_do_not_fight(needs_engine, repo):
+    """covers: NFR-020-21"""
+    for i in range(4):
+        abandoned(needs_engine, "acode-left-%d" % i)
+    several = [subprocess.Popen([VIAL, "--preset", "acode", "sandbox", "cleanup", "--json"],
+                                cwd=repo, env=environment(), stdout=subprocess.PIPE, text=True)
+               for _ in range(3)]
+    removed = [json.loads(p.communicate(timeout=90)[0])["removed"] for p in several]
+    assert [p.returncode for p in several] == [0, 0, 0] and sum(removed) == 4
+    assert not needs_engine.ours()
+
+
+def test_a_container_that_vanishes_is_no_trouble(needs_engine, start, acode, containers):
+    """Removed behind our back, by `docker rm -f`. covers: NFR-020-22"""
+    p = start(UP)
+    needs_engine.call("DELETE", "/containers/%s?force=1" % containers("acode-")[0]["Id"])
+    _, err = p.communicate(timeout=90)
+    assert p.returncode == 125 and "[VIAL-LOST]" in err
+    assert acode("sandbox", "exec", "echo next").out == "next\n"
+
 
 # Security (NFR-020-25 to NFR-020-38)
 
@@ -1198,3 +1278,36 @@ def test_error_codes_are_explained(vial):
         assert meaning in vial("--preset", "acode", "errors").out
     assert "VIAL-MOUNT-OUTSIDE" in vial("errors", "ACODE-SBX-003").out
     assert vial("errors", "ACODE-SBX-005").status == 125
+# Not about the sandbox, or not of acode's: these keep vial's own code.
+OWN_CODES = {
+    "what was asked is not understood": "USAGE JSON YAML FIELD VALUE LANGUAGE PRESET",
+    "the program, not its container": "INTERPRETER EXEC CWD FILE PATH NO-FILE LOST",
+    "the caller's wish": "CANCELLED",
+    "trouble of vial itself": "SYSTEM MEMORY INTERNAL",
+    "sessions, which acode has not": "SESSION OFFSET TAR CONFLICT CONTEXT",
+    "the daemon's door": "HTTP ROUTE AUTH SCOPE HOST IDEMPOTENCY DAEMON",
+}
+
+
+def test_every_code_is_one_of_the_documents_or_has_its_reason():
+    text = (ROOT / "presets" / "acode.yaml").read_text()
+    block = re.search(r"\n  errors:\n((?:    .*\n)+)", text).group(1)
+    given = dict(re.findall(r"VIAL-(\S+): (\S+)", block))
+    all_codes = re.findall(r'"VIAL-(\S+)"', (ROOT / "src" / "base" / "codes.def").read_text())
+    own = " ".join(OWN_CODES.values()).split()
+    assert sorted(own + list(given)) == sorted(all_codes)
+    assert set(given.values()) == {"ACODE-SBX-00%d" % i for i in (1, 2, 3, 4)}
+
+
+def test_a_port_that_is_taken_and_a_network_that_is_missing_have_their_code(needs_engine, acode,
+                                                                            start):
+    """The document has one for what could not be created. covers: FR-020-78"""
+    def refused(*flags):
+        return acode("sandbox", "exec", "--json", "--network", "bridge", *flags, "echo never").json
+    start("--network", "bridge", "--ports", "18080:80", UP)
+    r = refused("--ports", "18080:80")
+    assert (r["error"]["code"], r["preset_code"]) == ("VIAL-ENGINE-PORT", "ACODE-SBX-001")
+    assert "18080" in r["error"]["message"] and "another" in r["error"]["remedy"]
+    r = refused("--network-name", "nowhere")
+    assert (r["error"]["code"], r["preset_code"]) == ("VIAL-ENGINE-NETWORK", "ACODE-SBX-001")
+    assert "nowhere" in r["error"]["message"] and r["error"]["remedy"]

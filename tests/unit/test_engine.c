@@ -233,7 +233,7 @@ static void a_guest_that_dies_fails_the_run(void **state)
     struct vial_result *result = run_fake(*state, "", "'out:before','die'", NULL);
 
     case_verdict(result, VIAL_FAILED);
-    assert_error(&result->error, "VIAL-GUEST wait for the guest: it went away");
+    assert_error(&result->error, "VIAL-LOST the vessel ended while its program ran");
     assert_string_equal(result->out.data, "before");
     vial_result_free(result);
 }

@@ -98,7 +98,7 @@ class Load:
             r = ask(self.engine, n)
             self.count += 1
             self.started[r["start"]] += 1
-            if r["verdict"] == "failed" and r["error"]["code"] in ("VIAL-GUEST", "VIAL-OPEN",
+            if r["verdict"] == "failed" and r["error"]["code"] in ("VIAL-GUEST", "VIAL-LOST", "VIAL-OPEN",
                                                                    "VIAL-SYSTEM"):
                 self.failed.append(r["error"])
             elif r["verdict"] == "signal" and r["signal"] == "KILL":

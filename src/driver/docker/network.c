@@ -4,9 +4,9 @@
 #include "base/fail.h"
 #include "base/json.h"
 
-static int explain(const char *name, struct vial_error *err)
+static int missing(const char *name, struct vial_error *err)
 {
-    (void)fail_as(err, VIAL_E_ENGINE_NETWORK);
+    (void)fail(err, VIAL_E_ENGINE_NETWORK, "there is no network '%s'", name);
     return fail_remedy(err, "make it with 'docker network create %s'", name);
 }
 
@@ -17,10 +17,8 @@ static int judge(json_t *network, const char *name, struct vial_error *err)
     const char *real = json_string_value(json_object_get(network, "Name"));
     const char *driver = json_string_value(json_object_get(network, "Driver"));
 
-    if (!str_eq(real, name)) {
-        (void)fail(err, VIAL_E_ENGINE_NETWORK, "there is no network '%s'", name);
-        return explain(name, err);
-    }
+    if (!str_eq(real, name))
+        return missing(name, err);
     if (str_eq(driver, "bridge") || str_eq(driver, "overlay"))
         return 0;
     (void)fail(err, VIAL_E_ENGINE_NETWORK,
@@ -50,6 +48,6 @@ int network_check(const struct api *api, const struct plan *plan,
     if (api_do(api, &call, &network, err) == 0)
         return judge(network, name, err);
     if (err && str_eq(err->code, fail_code_text(VIAL_E_ENGINE_NETWORK)))
-        return explain(name, err);
+        return missing(name, err);
     return -1;
 }
