@@ -57,6 +57,10 @@ struct vial_watch {
     /* Told, with `context`, while the image is pulled before the run; or NULL. */
     vial_pull_progress *pulling;
     bool local_images; /* nothing is pulled for this caller, whatever is asked for */
+    /* Called, before the first byte of output, with what the caller must know of this
+     * run: that another driver stands in, or that it waits for its turn. TEXT is one
+     * line, for people. NULL: the result alone says so. */
+    void (*notice)(void *context, const char *text);
 };
 
 /* Reads the settings; OPTIONS may be NULL. *OUT is given back with

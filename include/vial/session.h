@@ -58,6 +58,7 @@ struct vial_session_report {
     uint64_t execs;          /* started so far */
     double duration_ms;      /* since it was opened, or until it ended */
     struct vial_usage usage; /* of all its programs together; whole once it ended */
+    char wanted_driver[16];  /* as in a result */
 };
 
 /* Opens a vessel as REQ describes it: limits, network, mounts, driver, env, cwd.

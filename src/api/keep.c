@@ -215,7 +215,8 @@ static void refuse(struct vial_result *r, const struct vial_error *why,
 }
 
 static int make_plan(struct vial_keep *k, const struct vial_request *req,
-                     struct plan **out, struct vial_error *err)
+                     struct plan **out, char wanted[WANTED_SIZE],
+                     struct vial_error *err)
 {
     auto_request struct vial_request whole = { 0 };
     const struct driver *driver = NULL;
@@ -223,7 +224,10 @@ static int make_plan(struct vial_keep *k, const struct vial_request *req,
     if (check_fields(req, err) < 0 || request_fill(&whole, req, err) < 0 ||
         request_fill(&whole, &k->base, err) < 0)
         return -1;
-    return engine_plan(k->engine, &whole, &driver, out, err);
+    if (engine_plan(k->engine, &whole, &driver, out, err) < 0)
+        return -1;
+    engine_wanted(k->engine, &whole, driver->name, wanted);
+    return 0;
 }
 
 /* A call that was cancelled while it waited never begins. */
@@ -252,10 +256,11 @@ int vial_keep_run(struct vial_keep *keep, const struct vial_request *req,
         return fail_memory(err);
     r->exit_code = -1;
     r->stage = "run";
-    rc = make_plan(keep, req, &plan, &why);
+    rc = make_plan(keep, req, &plan, r->wanted_driver, &why);
     c.plan = plan;
     (void)snprintf(r->id, sizeof(r->id), "%s", plan ? plan->id : "r-0");
     if (rc == 0) {
+        engine_announce(c.watch, plan->driver, r->wanted_driver);
         (void)pthread_mutex_lock(&keep->lock);
         rc = is_given_up(c.watch, &why) ? -1 : serve(keep, &c, r, &why);
         (void)pthread_mutex_unlock(&keep->lock);

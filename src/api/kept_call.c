@@ -10,6 +10,7 @@
 #include "base/auto.h"
 #include "base/fail.h"
 #include "engine/output.h"
+#include "engine/run.h"
 #include "engine/words.h"
 
 #include "vial/files.h"

@@ -76,6 +76,7 @@ static int make_plan(struct vial_session *s, const struct vial_request *req,
         plan_correlate(s->plan, s->options.correlation, err) < 0)
         return -1;
     (void)snprintf(s->report.driver, sizeof s->report.driver, "%s", s->driver->name);
+    engine_wanted(s->engine, &mine, s->driver->name, s->report.wanted_driver);
     return 0;
 }
 

@@ -18,6 +18,7 @@
 #include "cli/pull.h"
 #include "cli/remote.h"
 #include "cli/signals.h"
+#include "model/result.h"
 
 #include "vial/warm.h"
 
@@ -118,15 +119,26 @@ static void say_network(const struct vial_result *r)
 }
 
 /* The weaker tier is never used without a word. */
-static void say_weak(const struct vial_result *r)
+static void say_weak(const struct vial_result *r, const struct live *live)
 {
-    if (r->wanted_driver[0] && r->verdict != VIAL_DENIED)
-        say("warning: no container engine answers here, so driver '%s' ran this "
-            "instead of '%s'; 'vial doctor' says what is missing",
-            r->driver, r->wanted_driver);
+    auto_str struct str text = { 0 };
+
+    if (r->wanted_driver[0] && r->verdict != VIAL_DENIED && !live->told) {
+        result_stand_in(&text, r->driver, r->wanted_driver);
+        say("warning: %s", str_ok(&text) ? text.data : "");
+    }
     if (strcmp(r->level, "landlock") == 0)
         say("note: no namespaces on this host, so Landlock, seccomp and rlimits alone "
             "held the program; 'vial doctor' says why, '--require namespaces' refuses");
+}
+
+/* Before the output, so that who reads it knows what it is worth. */
+static void say_notice(void *context, const char *text)
+{
+    struct live *live = context;
+
+    say("warning: %s", text);
+    live->told = true;
 }
 
 static void say_report(const struct vial_result *r)
@@ -209,7 +221,7 @@ static int conclude(const struct cli *cli, const struct bring *b,
     if (!json && !cli_flag(cli, "quiet"))
         say_network(r);
     if (!json && !cli_flag(cli, "quiet"))
-        say_weak(r);
+        say_weak(r, live);
     if (!json && !cli_flag(cli, "quiet"))
         say_artifacts(r);
     if (cli_flag(cli, "report"))
@@ -337,6 +349,7 @@ int follow(const struct cli *cli, const struct vial_request *req, int stdin_fd)
         .live_only = !json,
         .pulling = show_pull,
         .local_images = cli_flag(cli, "no-pull") != NULL,
+        .notice = json || cli_flag(cli, "quiet") ? NULL : say_notice,
     };
     struct vial_error err = { 0 };
     int status = STATUS_VIAL;

@@ -36,6 +36,7 @@ struct live {
     int64_t started_ns, deadline_ns; /* deadline 0: not yet asked for */
     int error;                       /* errno that ended the output, or 0 */
     struct pull_show *pulls;         /* borrowed; how pulls are shown */
+    bool told;                       /* of a driver that stands in, before it began */
 };
 
 void live_open(struct live *l, bool raw, int signal_fd);

@@ -7,6 +7,7 @@
 #include "base/auto.h"
 #include "base/fail.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "cli/daemon.h"
 #include "cli/events.h"
 
@@ -40,6 +41,19 @@ static int see_pull(const struct vial_watch *watch, json_t *object)
                           amount(object, "current"), amount(object, "total"));
 }
 
+static void tell_notice(const struct vial_watch *watch, const char *text)
+{
+    auto_str struct str safe = { 0 };
+    struct text_safe state = { 0 };
+
+    if (!text)
+        return;
+    text_safe(&state, &safe, text, strlen(text));
+    text_safe_end(&state, &safe);
+    if (str_ok(&safe) && safe.data)
+        watch->notice(watch->context, safe.data);
+}
+
 static int see(void *context, const char *event, json_t *object, struct vial_error *err)
 {
     struct remote *r = context;
@@ -54,6 +68,8 @@ static int see(void *context, const char *event, json_t *object, struct vial_err
         rc = see_pull(r->watch, object);
     if (rc != 0)
         return fail(err, VIAL_E_CANCELLED, "the output could not be passed on");
+    if (strcmp(event, "notice") == 0 && r->watch->notice)
+        tell_notice(r->watch, json_string_value(json_object_get(object, "message")));
     if (strcmp(event, "result") == 0)
         r->result = json_incref(json_object_get(object, "result"));
     if (strcmp(event, "error") == 0) {

@@ -60,4 +60,12 @@ int engine_vessel(struct vial_engine *e, const struct vessel_order *order,
 int engine_greet(struct link *link, const struct vessel *vessel,
                  struct vial_error *err);
 
+/* The preset's driver, when DRIVER has taken its place for REQ; else "". */
+#define WANTED_SIZE 16
+void engine_wanted(const struct vial_engine *e, const struct vial_request *req,
+                   const char *driver, char out[WANTED_SIZE]);
+/* Tells who watches that it stands in for WANTED, unless that is "". */
+void engine_announce(const struct vial_watch *watch, const char *driver,
+                     const char *wanted);
+
 #endif

@@ -19,6 +19,7 @@
 #include "engine/pool.h"
 #include "engine/record.h"
 #include "model/build.h"
+#include "model/result.h"
 #include "workspace/apply.h"
 
 static const struct vial_watch nobody = { .cancel_fd = -1, .stdin_fd = -1 };
@@ -255,8 +256,44 @@ static int open_cold(struct run *r, struct vial_error *err)
     return engine_vessel(r->engine, &order, &r->vessel, err);
 }
 
-static int open_vessel(struct run *r, struct vial_error *err)
+void engine_wanted(const struct vial_engine *e, const struct vial_request *req,
+                   const char *driver, char out[WANTED_SIZE])
 {
+    const struct settings *s = e->settings;
+    char wanted[32] = "";
+
+    out[0] = '\0';
+    if (s->seed && !request_has(req, driver))
+        request_choice(&s->defaults, FIELD_ID_driver, wanted);
+    if (wanted[0] && !str_eq(wanted, "auto") && !str_eq(wanted, driver))
+        (void)snprintf(out, WANTED_SIZE, "%.15s", wanted);
+}
+
+void engine_announce(const struct vial_watch *watch, const char *driver,
+                     const char *wanted)
+{
+    auto_str struct str text = { 0 };
+
+    if (!wanted[0] || !watch->notice)
+        return;
+    result_stand_in(&text, driver, wanted);
+    if (str_ok(&text))
+        watch->notice(watch->context, text.data);
+}
+
+/* Before the first byte of output. */
+static void announce(const struct run *r, const struct vial_request *req)
+{
+    char wanted[WANTED_SIZE];
+
+    engine_wanted(r->engine, req, r->driver->name, wanted);
+    engine_announce(r->watch, r->driver->name, wanted);
+}
+
+static int open_vessel(struct run *r, const struct vial_request *req,
+                       struct vial_error *err)
+{
+    announce(r, req);
     if (!take_vessel(r) && open_cold(r, err) < 0)
         return -1;
     r->opened_ns = clock_now_ns();
@@ -311,18 +348,13 @@ static void speak_as_preset(const struct run *r, const struct vial_request *req,
     const struct settings *s = r->engine->settings;
     const char *code =
         preset_code(s->seed, result->error.code, vial_verdict_name(result->verdict));
-    char wanted[32] = "";
 
     if (result->error.code[0])
         preset_reword(s->seed, &result->error);
     if (code)
         (void)snprintf(result->preset_code, sizeof(result->preset_code), "%s", code);
-    if (s->seed && !request_has(req, driver))
-        request_choice(&s->defaults, FIELD_ID_driver, wanted);
-    if (r->driver && wanted[0] && !str_eq(wanted, "auto") &&
-        !str_eq(wanted, r->driver->name))
-        (void)snprintf(result->wanted_driver, sizeof(result->wanted_driver), "%.15s",
-                       wanted);
+    if (r->driver)
+        engine_wanted(r->engine, req, r->driver->name, result->wanted_driver);
 }
 
 /* The life of one request. Each verb is a file of this folder. */
@@ -336,7 +368,7 @@ void engine_run(struct vial_engine *e, const struct vial_request *req,
     if (engine_plan(e, req, &r.driver, &r.plan, &err) < 0 ||
         plan_correlate(r.plan, r.watch->correlation, &err) < 0 ||
         admit_run(&r, &err) < 0 || record_begin(&r, req, &err) < 0 ||
-        open_vessel(&r, &err) < 0) {
+        open_vessel(&r, req, &err) < 0) {
         collect_refusal(&r, &err, result);
     } else {
         supervise(&r);

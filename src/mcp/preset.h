@@ -41,6 +41,9 @@ struct preset_job {
 /* What came of a run, as values and flags. LIMIT_MS: the time-out it had. */
 void preset_tell_result(struct preset_job *job, const struct vial_result *result,
                         int64_t limit_ms);
+/* That DRIVER stands in for WANTED, unless that is "". */
+void preset_tell_stand_in(struct preset_job *job, const char *driver,
+                          const char *wanted);
 void preset_tell_error(struct preset_job *job, const struct vial_error *err);
 void preset_tell(struct preset_job *job, const char *name, json_t *value); /* takes */
 

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "mcp/preset.h"
 #include "mcp/words.h"
+#include "model/result.h"
 #include "model/value.h"
 
 static const char *text_of(const json_t *object, const char *key)
@@ -201,6 +202,19 @@ static void tell_end(struct preset_job *job, const struct vial_result *r)
     job->failed = mcp_is_failure(r->verdict);
 }
 
+void preset_tell_stand_in(struct preset_job *job, const char *driver,
+                          const char *wanted)
+{
+    auto_str struct str text = { 0 };
+
+    if (!wanted[0])
+        return;
+    result_stand_in(&text, driver, wanted);
+    if (str_ok(&text))
+        preset_tell(job, "warning", json_string(text.data));
+    flag(job, "fallback", true);
+}
+
 /* By the engine's number, else by its name, else by ours. */
 static const char *container_of(const struct vial_result *r)
 {
@@ -223,6 +237,7 @@ void preset_tell_result(struct preset_job *job, const struct vial_result *r,
     preset_tell(job, "network_refused", json_integer((json_int_t)r->network_refused));
     flag(job, "network", r->network_refused > 0);
     preset_tell(job, "driver", json_string(r->driver));
+    preset_tell_stand_in(job, r->driver, r->wanted_driver);
     preset_tell(job, "level", json_string(r->level));
     preset_tell(job, "image", r->image ? json_string(r->image) : json_null());
     preset_tell(job, "container", json_string(container_of(r)));
@@ -298,6 +313,17 @@ static json_t *pick(const struct preset_job *job, json_t *shape)
     return object;
 }
 
+/* Whether another driver may stand in for the preset's, and this answer says so. */
+static bool may_stand_in(const json_t *answer)
+{
+    const json_t *lines = json_object_get(answer, "text");
+
+    for (size_t i = 0; i < json_array_size(lines); i++)
+        if (str_eq(text_of(json_array_get(lines, i), "when"), "fallback"))
+            return true;
+    return false;
+}
+
 void preset_answer(struct preset_job *job, struct mcp_answer *answer)
 {
     const json_t *form = json_object_get(job->tool->tool, "answer");
@@ -317,6 +343,9 @@ void preset_answer(struct preset_job *job, struct mcp_answer *answer)
     answer->is_error = job->failed;
     if (shape)
         answer->structured = pick(job, shape);
+    if (shape && may_stand_in(form) && json_object_get(job->flags, "fallback"))
+        (void)json_object_set(answer->structured, "warning",
+                              json_object_get(job->values, "warning"));
 }
 
 /* What kind of value each name has; all may be null where there is none. */
@@ -362,7 +391,12 @@ static json_t *shape_schema(json_t *shape)
 
 json_t *preset_output(const json_t *tool)
 {
-    json_t *shape = json_object_get(json_object_get(tool, "answer"), "json");
+    const json_t *answer = json_object_get(tool, "answer");
+    json_t *shape = json_object_get(answer, "json");
+    json_t *schema = shape ? shape_schema(shape) : NULL;
 
-    return shape ? shape_schema(shape) : NULL;
+    if (schema && may_stand_in(answer))
+        (void)json_object_set_new(json_object_get(schema, "properties"), "warning",
+                                  json_pack("{s:s}", "type", "string"));
+    return schema;
 }

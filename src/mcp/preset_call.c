@@ -163,11 +163,18 @@ static int pass_on(void *context, int stream, const void *data, size_t len)
     return 0;
 }
 
+static void tell_notice(void *context, const char *text)
+{
+    mcp_call_log(context, "warning", json_pack("{s:s?}", "message", text));
+}
+
 static int run(struct preset_job *job, bool keep, const struct vial_request *req,
                struct vial_result **out, struct vial_error *err)
 {
     struct mcp_call *call = job->call;
-    struct vial_watch watch = { .stdin_fd = -1, .output = pass_on, .context = call };
+    struct vial_watch watch = {
+        .stdin_fd = -1, .output = pass_on, .notice = tell_notice, .context = call
+    };
     void *begun =
         mcp_run_begin(call, request_has(req, language) ? req->language : NULL, &watch);
     int rc = keep ? preset_run_kept(job, req, &watch, out, err)
@@ -226,12 +233,17 @@ static int allow_time(const struct preset_job *job, struct vial_request *req,
 
 static int do_open(struct preset_job *job, struct vial_error *err)
 {
+    struct vial_session_report now;
     auto_ask struct vial_request *req = NULL;
     struct registered *held = NULL;
 
     if (make_request(job, &req, err) < 0 || allow_time(job, req, err) < 0 ||
         open_session(job, req, &held, err) < 0)
         return -1;
+    vial_session_look(held->session, &now);
+    preset_tell_stand_in(job, now.driver, now.wanted_driver);
+    if (now.wanted_driver[0])
+        tell_notice(job->call, text_of(job->values, "warning"));
     preset_tell(job, "id", json_string(held->id));
     (void)json_object_set_new(job->flags, "id", json_true());
     registry_release(job->call->registry, held);

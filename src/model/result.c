@@ -262,6 +262,14 @@ json_t *result_json(const struct vial_result *r, bool raw)
     return object;
 }
 
+void result_stand_in(struct str *out, const char *driver, const char *wanted)
+{
+    str_printf(out,
+               "no container engine answers here, so driver '%s' runs this instead of "
+               "'%s'; 'vial doctor' says what is missing",
+               driver, wanted);
+}
+
 char *vial_result_json(const struct vial_result *result, bool raw)
 {
     json_t *object = result_json(result, raw);

@@ -108,6 +108,13 @@ void job_account(struct serve *s, const char *request, const char *caller,
     tell(&s->log, request, caller, result);
 }
 
+static void take_notice(void *context, const char *text)
+{
+    const struct job *job = context;
+
+    job->notice(job->context, text);
+}
+
 int job_run(struct job *job, struct vial_result **out, unsigned *retry_s,
             struct vial_error *err)
 {
@@ -123,6 +130,7 @@ int job_run(struct job *job, struct vial_result **out, unsigned *retry_s,
         .correlation = job->call->id,
         .pulling = job->pulling ? tell_pull : NULL,
         .local_images = !(job->call->who.scopes & SCOPE_IMAGE),
+        .notice = job->notice ? take_notice : NULL,
     };
     struct vial_result *r = NULL;
     int rc;

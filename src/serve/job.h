@@ -14,7 +14,8 @@ struct job {
     int (*output)(void *context, int stream, const void *data, size_t len);
     vial_pull_progress *pulling; /* with the same context, or NULL */
     void *context;
-    struct record *record; /* the job's own */
+    void (*notice)(void *context, const char *text); /* likewise */
+    struct record *record;                           /* the job's own */
 };
 
 /* A request from LEN bytes of JSON, if this caller may ask for that. */

@@ -20,6 +20,11 @@ static int tell_pull(void *context, const char *layer, const char *status,
     return stream_pull(context, layer, status, current, total);
 }
 
+static void pass_notice(void *context, const char *text)
+{
+    (void)stream_event(context, "notice", json_pack("{s:s}", "message", text));
+}
+
 static void run_streamed(struct call *c, const struct job *from, enum stream_form form)
 {
     struct job job = *from;
@@ -30,6 +35,7 @@ static void run_streamed(struct call *c, const struct job *from, enum stream_for
 
     job.output = pass_on;
     job.pulling = tell_pull;
+    job.notice = pass_notice;
     job.context = &s;
     if (stream_start(&s, c, form) < 0)
         return;

@@ -1282,7 +1282,7 @@ def test_error_codes_are_explained(vial):
 OWN_CODES = {
     "what was asked is not understood": "USAGE JSON YAML FIELD VALUE LANGUAGE PRESET",
     "the program, not its container": "INTERPRETER EXEC CWD FILE PATH NO-FILE LOST",
-    "the caller's wish": "CANCELLED",
+    "the caller's wish": "CANCELLED TRUST",
     "trouble of vial itself": "SYSTEM MEMORY INTERNAL",
     "sessions, which acode has not": "SESSION OFFSET TAR CONFLICT CONTEXT",
     "the daemon's door": "HTTP ROUTE AUTH SCOPE HOST IDEMPOTENCY DAEMON",

@@ -27,7 +27,7 @@ def test_the_tool_and_its_answer_are_the_documents(execute):
     tool = call.client.tools()["execute_code"]
     assert list(tool["inputSchema"]["properties"]) == ["language", "code", "stdin", "timeout"]
     assert tool["inputSchema"]["required"] == ["language", "code"]
-    assert set(tool["outputSchema"]["properties"]) == {"stdout", "stderr", "exit_code",
+    assert set(tool["outputSchema"]["properties"]) - {"warning"} == {"stdout", "stderr", "exit_code",
                                                        "status", "exec_time"}
     answer = call("read x; echo got $x; echo e >&2; exit 5", stdin="abc\n")
     assert answer.json["exec_time"] > 0
