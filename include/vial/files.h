@@ -33,7 +33,8 @@ struct vial_entries {
 };
 
 /* Writes a file: under another name first, so that nobody sees half of it.
- * Parents are made. MODE 0 means 0644. */
+ * Parents are made. MODE 0: as a file that is there, whose owner it keeps, else 0644.
+ */
 VIAL_API VIAL_MUST_CHECK int vial_session_put(struct vial_session *session,
                                               const char *path, const void *data,
                                               size_t len, unsigned mode,

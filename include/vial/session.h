@@ -80,11 +80,16 @@ VIAL_API void vial_session_look(struct vial_session *session,
                                 struct vial_session_report *out);
 
 /* Ends everything in it and records OUTCOME (completed or failed). A session
- * that has ended already keeps its outcome. Returns once the vessel is gone. */
+ * that has ended already keeps its outcome. Returns once the vessel is gone. With a
+ * `stop_grace` programs get SIGTERM, and that long to end by themselves. */
 VIAL_API void vial_session_close(struct vial_session *session,
                                  enum vial_outcome outcome);
 
-/* Closes it as completed if need be, and gives it back with all its execs; its
+/* The same at once; cuts short a grace that another call waits for. */
+VIAL_API void vial_session_kill(struct vial_session *session,
+                                enum vial_outcome outcome);
+
+/* Kills it as completed if need be, and gives it back with all its execs; its
  * contexts were given back before. NULL is allowed. */
 VIAL_API void vial_session_free(struct vial_session *session);
 

@@ -114,7 +114,7 @@ int files_put_begin(struct files_way *w, struct vial_session *s, const char *pat
                     unsigned mode, struct vial_error *err)
 {
     auto_free char *copy = strdup(path);
-    const struct put_message m = { .path = copy, .mode = mode ? mode & 0777 : 0644 };
+    const struct put_message m = { .path = copy, .mode = mode & 0777 };
 
     *w = (struct files_way){ .session = s, .path = path, .verb = "put" };
     if (files_check_path(path, false, err) < 0)
@@ -189,7 +189,7 @@ int files_put_queue(struct files_way *w, struct vial_session *s, const char *pat
                     const struct blob *content, unsigned mode, struct vial_error *err)
 {
     auto_free char *copy = strdup(path);
-    const struct put_message m = { .path = copy, .mode = mode ? mode & 0777 : 0644 };
+    const struct put_message m = { .path = copy, .mode = mode & 0777 };
 
     *w = (struct files_way){ .session = s, .path = path, .verb = "put" };
     if (files_check_path(path, false, err) < 0 ||

@@ -128,6 +128,19 @@ static int mount_workspace(struct vial_session *s, struct vial_error *err)
     return rc;
 }
 
+/* What was recorded as begun has an end, whether or not its thread ever ran. */
+static void give_up(struct vial_session *s, const struct vial_error *why)
+{
+    bool ran = s->ready || s->outcome != VIAL_SESSION_OPEN;
+
+    session_lock(s);
+    session_end(s, VIAL_SESSION_FAILED, why);
+    session_unlock(s);
+    if (!ran)
+        record_session_end(s);
+    vial_session_free(s);
+}
+
 static int open_session(struct vial_engine *engine, const struct vial_request *req,
                         const struct vial_session_options *options, bool held,
                         struct vial_session **out, struct vial_error *err)
@@ -146,10 +159,13 @@ static int open_session(struct vial_engine *engine, const struct vial_request *r
         vial_session_free(s);
         return -1;
     }
-    if (record_session_begin(s, err) < 0 || open_workspace(s, err) < 0 ||
-        session_start(s, err) < 0 || mount_workspace(s, err) < 0 ||
-        put_files(s, err) < 0) {
+    if (record_session_begin(s, err) < 0) {
         vial_session_free(s);
+        return -1;
+    }
+    if (open_workspace(s, err) < 0 || session_start(s, err) < 0 ||
+        mount_workspace(s, err) < 0 || put_files(s, err) < 0) {
+        give_up(s, err);
         return -1;
     }
     *out = s;
@@ -207,21 +223,36 @@ void vial_session_look(struct vial_session *session, struct vial_session_report 
     session_unlock(session);
 }
 
+/* GRACE_MS 0 ends the patience of those who began to close it, too. */
+static void close_session(struct vial_session *s, enum vial_outcome outcome,
+                          int64_t grace_ms)
+{
+    session_lock(s);
+    if (grace_ms == 0)
+        s->stop_ns = 0;
+    else if (s->outcome == VIAL_SESSION_OPEN && s->link)
+        s->stop_ns = clock_now_ns() + grace_ms * 1000000;
+    session_end(s, outcome == VIAL_SESSION_FAILED ? outcome : VIAL_SESSION_COMPLETED,
+                NULL);
+    while (!s->gone)
+        (void)session_wait(s, SESSION_NEVER);
+    session_unlock(s);
+}
+
 void vial_session_close(struct vial_session *session, enum vial_outcome outcome)
 {
-    session_lock(session);
-    session_end(session,
-                outcome == VIAL_SESSION_FAILED ? outcome : VIAL_SESSION_COMPLETED,
-                NULL);
-    while (!session->gone)
-        (void)session_wait(session, SESSION_NEVER);
-    session_unlock(session);
+    close_session(session, outcome, session->plan ? session->plan->stop_ms : 0);
+}
+
+void vial_session_kill(struct vial_session *session, enum vial_outcome outcome)
+{
+    close_session(session, outcome, 0);
 }
 
 void vial_session_free(struct vial_session *session)
 {
     if (!session)
         return;
-    vial_session_close(session, VIAL_SESSION_COMPLETED);
+    vial_session_kill(session, VIAL_SESSION_COMPLETED);
     session_free(session);
 }

@@ -104,6 +104,10 @@ struct driver {
                          int guest_fd, struct vessel **out, struct vial_error *err);
     void (*supplies_close)(struct supplies *supplies); /* after the last vessel */
 
+    /* The vessel's programs were just asked to end, by its guest; tells so whoever else
+     * keeps an account of it. NULL: there is nobody. */
+    void (*stopping)(struct vessel *vessel);
+
     /* Ends every process in the vessel, now. Cannot fail: what cannot be killed
      * is the kernel's. May be called more than once. */
     void (*kill)(struct vessel *vessel);

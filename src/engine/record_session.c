@@ -4,28 +4,34 @@
 #include <unistd.h>
 
 #include "base/fail.h"
+#include "base/json.h"
 #include "engine/record.h"
 #include "model/result.h"
 
+/* SESSION is our number for it in every record, LABEL what its caller calls it. */
 static json_t *of_session(const struct vial_session *s)
 {
-    return json_pack("{s:s, s:{s:I, s:I, s:s?, s:s?}}", "session", s->report.id,
-                     "caller", "uid", (json_int_t)getuid(), "pid", (json_int_t)getpid(),
-                     "name", s->options.caller, "correlation", s->options.correlation);
+    return json_pack("{s:s, s:s*, s:{s:I, s:I, s:s?, s:s?}}", "session", s->report.id,
+                     "label", s->plan ? s->plan->label_session : NULL, "caller", "uid",
+                     (json_int_t)getuid(), "pid", (json_int_t)getpid(), "name",
+                     s->options.caller, "correlation", s->options.correlation);
 }
 
 int record_session_begin(struct vial_session *s, struct vial_error *err)
 {
+    auto_json json_t *own = NULL;
     json_t *detail;
 
     if (!s->engine->audit)
         return record_event(s->engine, "", NULL, err);
     if (audit_reserve(s->engine->audit, 1, err) < 0)
         return -1;
-    detail = of_session(s);
-    if (!detail)
+    detail = json_object();
+    own = of_session(s);
+    if (!detail || !own)
         return fail_memory(err);
     record_add_plan(s->plan, detail);
+    (void)json_object_update(detail, own); /* last: a plan's session is the label */
     return record_event(s->engine, "session.begin", detail, err);
 }
 

@@ -112,7 +112,7 @@ static void flush(struct vial_session *s)
     const uint8_t *data;
     size_t len;
 
-    if (s->outcome != VIAL_SESSION_OPEN)
+    if (s->outcome != VIAL_SESSION_OPEN && s->stop_ns == 0)
         return;
     while ((data = link_pending(s->link, &len)) != NULL) {
         ssize_t n = send(s->vessel->stream_fd, data, len, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -338,6 +338,46 @@ static void wait_once(struct vial_session *s)
     }
 }
 
+/* What is still said while its programs end; false: there is nobody left to say it. */
+static bool hear(struct vial_session *s)
+{
+    struct pollfd fds[3] = { { .fd = s->vessel->stream_fd, .events = POLLIN },
+                             { .fd = s->wake_fd, .events = POLLIN },
+                             { .fd = s->vessel->death_fd, .events = POLLIN } };
+    int64_t ms = (s->stop_ns - clock_now_ns() + 999999) / 1000000;
+    uint64_t count;
+    size_t len;
+
+    flush(s);
+    if (s->news)
+        tell(s);
+    if (link_pending(s->link, &len))
+        fds[0].events |= POLLOUT;
+    session_unlock(s);
+    (void)poll(fds, 3, (int)sooner(ms > 0 ? ms : 0, 60000));
+    session_lock(s);
+    if (fds[1].revents)
+        (void)!read(s->wake_fd, &count, sizeof count);
+    if ((fds[0].revents & (POLLIN | POLLHUP | POLLERR)) && take(s) < 0)
+        return false;
+    return !fds[2].revents;
+}
+
+/* Its programs get SIGTERM, and time to end by themselves. Somebody who does not want
+ * to wait any more takes STOP_NS away. */
+static void ask_to_end(struct vial_session *s)
+{
+    if (s->driver->stopping) {
+        session_unlock(s);
+        s->driver->stopping(s->vessel);
+        session_lock(s);
+    }
+    link_stop(s->link);
+    while (clock_now_ns() < s->stop_ns && hear(s))
+        ;
+    s->stop_ns = 0;
+}
+
 static void count_usage(struct vial_session *s)
 {
     struct vessel_usage u = { 0 };
@@ -412,6 +452,8 @@ static void *session_main(void *context)
     tell(s);
     while (s->outcome == VIAL_SESSION_OPEN)
         wait_once(s);
+    if (s->vessel && s->stop_ns)
+        ask_to_end(s);
     if (s->vessel)
         destroy_vessel(s);
     end_all(s);

@@ -75,6 +75,7 @@ struct vial_session {
     struct vial_error error;
     struct vial_session_report report; /* what never changes, and the last usage */
     int64_t opened_ns, ended_ns, active_ns, lease_ns, wakes_ns, meter_ns;
+    int64_t stop_ns; /* until then its programs may end by themselves; 0: not asked */
     uint64_t oom_seen;
 
     struct vial_exec *execs;

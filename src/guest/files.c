@@ -86,21 +86,44 @@ static int open_direct(const struct guest *g, struct job *j, mode_t mode)
     return fd;
 }
 
+/* Whoever asks for no mode gets that of the file which is replaced. */
+static mode_t mode_of(const struct put_message *m, const struct stat *old)
+{
+    if (m->mode)
+        return m->mode & 0777;
+    return S_ISREG(old->st_mode) ? old->st_mode & 0777 : 0644;
+}
+
+/* As far as the guest may: where it may not, programs have one owner only. */
+static void keep_owner(int fd, const struct stat *old)
+{
+    struct stat now;
+
+    if (S_ISREG(old->st_mode) && fstat(fd, &now) == 0 &&
+        (now.st_uid != old->st_uid || now.st_gid != old->st_gid))
+        (void)!fchown(fd, old->st_uid, old->st_gid);
+}
+
 void files_put(struct guest *g, struct job *j, const struct put_message *m)
 {
     const char *name = NULL;
+    struct stat old;
 
     j->dir_fd = beneath_parent(g->workdir_fd, m->path, true, &name);
     if (j->dir_fd < 0) {
         files_finish(g, j, -j->dir_fd, "path");
         return;
     }
+    if (fstatat(j->dir_fd, name, &old, AT_SYMLINK_NOFOLLOW) < 0)
+        old = (struct stat){ 0 };
     j->name = strdup(name);
-    j->file_fd = j->name ? open_direct(g, j, m->mode & 0777) : -ENOMEM;
+    j->file_fd = j->name ? open_direct(g, j, mode_of(m, &old)) : -ENOMEM;
     if (j->name && j->file_fd < 0)
-        j->file_fd = open_temp(g, j, m->mode & 0777);
+        j->file_fd = open_temp(g, j, mode_of(m, &old));
     if (j->file_fd < 0)
         files_finish(g, j, -j->file_fd, "create");
+    else
+        keep_owner(j->file_fd, &old);
 }
 
 /* Of a file that will not be whole. The next frame may start a program, which shall

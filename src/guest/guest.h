@@ -109,6 +109,7 @@ struct guest {
     bool prepared; /* for programs that it starts itself */
     int landlock_fd, landlock_error;
     int users_fd; /* the programs' user namespace, or -1: they share the guest's */
+    bool stopping;    /* ends once no program is left */
     bool adopted_ran; /* before it was prepared; from then on it cannot be */
     int workdir_fd;
     uint32_t last_channel;
@@ -258,7 +259,9 @@ bool hunt_reap(struct guest *g); /* collects the dead; true: some live */
 /* To all that is left of J's program, wherever it went; SIGKILL returns when they are
  * gone. */
 void hunt_signal(struct guest *g, const struct job *j, int signal);
-void hunt_all(struct guest *g); /* kills every program */
+void hunt_all(struct guest *g);     /* kills every program */
+void hunt_ask(struct guest *g);     /* SIGTERM to every program */
+bool hunt_is_over(struct guest *g); /* no program is left, nor what one said */
 
 /* watch.c */
 void watch_open(struct guest *g);

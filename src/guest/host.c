@@ -136,6 +136,15 @@ static void on_watch(struct guest *g, const struct frame *f, struct unpack *u)
     free(path);
 }
 
+static void on_stop(struct guest *g, const struct frame *f)
+{
+    if (!g->jailed || f->channel || f->len)
+        guest_end(g, 1);
+    if (!g->stopping)
+        hunt_ask(g);
+    g->stopping = true;
+}
+
 void host_used(struct guest *g, struct job *j, size_t len)
 {
     struct pack p = { 0 };
@@ -283,6 +292,9 @@ void host_frame(struct guest *g, const struct frame *f)
         break;
     case WIRE_WATCH:
         on_watch(g, f, &u);
+        break;
+    case WIRE_STOP:
+        on_stop(g, f);
         break;
     default:
         on_channel(g, f, &u);

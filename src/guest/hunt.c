@@ -285,6 +285,24 @@ void hunt_signal(struct guest *g, const struct job *j, int signal)
         send_to(g, &t, signal);
 }
 
+void hunt_ask(struct guest *g)
+{
+    struct target all = { 0 };
+
+    if (g->pid1)
+        (void)kill(-1, SIGTERM);
+    else
+        send_to(g, &all, SIGTERM);
+}
+
+bool hunt_is_over(struct guest *g)
+{
+    for (size_t i = 0; i < g->job_count; i++)
+        if (g->jobs[i]->kind == JOB_EXEC)
+            return false;
+    return !hunt_reap(g) && g->out_tail == g->out_head;
+}
+
 void hunt_all(struct guest *g)
 {
     struct target all = { 0 };

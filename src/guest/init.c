@@ -330,6 +330,8 @@ static void serve_once(struct guest *g)
     stream_flush(g);
     sweep(g);
     exec_bury(g);
+    if (g->stopping && hunt_is_over(g))
+        guest_end(g, 0);
 }
 
 /* --open DIR: makes a cache volume everybody's, once, and marks that it was. Done

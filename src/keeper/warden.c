@@ -186,6 +186,8 @@ static bool obey(const struct warden *w, struct vessel *v, struct plan *plan)
         return false;
     if (verb == TALK_KILL)
         v->driver->kill(v);
+    else if (verb == TALK_STOP && v->driver->stopping)
+        v->driver->stopping(v);
     else if (verb == TALK_USAGE)
         answer_usage(w, v);
     else if (verb == TALK_LIMIT)

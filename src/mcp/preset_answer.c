@@ -123,22 +123,30 @@ static void tell_streams(struct preset_job *job, const struct vial_result *r)
     flag(job, "truncated", truncated);
 }
 
-/* The preset's own code for this end, else ours. */
+/* The code that the tool has for all its failures, or the preset's own for this one,
+ * else ours; and ours as the reason, which tells one failure from another. */
 static void tell_code(struct preset_job *job, const char *own, const char *verdict)
 {
     const json_t *block = job->tool->world->block;
-    const char *code = own[0] ? text_of(json_object_get(block, "errors"), own) : NULL;
+    const json_t *answer = json_object_get(job->tool->tool, "answer");
+    const char *code = own[0] ? text_of(answer, "code") : NULL;
 
+    if (!code && own[0])
+        code = text_of(json_object_get(block, "errors"), own);
     if (!code && verdict)
         code = text_of(json_object_get(block, "verdicts"), verdict);
     if (!code && own[0])
         code = own;
     preset_tell(job, "code", code ? json_string(code) : json_null());
+    preset_tell(job, "reason", own[0] ? json_string(own) : json_null());
     flag(job, "code", code != NULL);
 }
 
 static void tell_fault(struct preset_job *job, const struct vial_error *err)
 {
+    const json_t *words = json_object_get(job->tool->world->block, "messages");
+    const char *own = text_of(json_object_get(words, err->code), "remedy");
+    const char *remedy = own ? own : err->remedy;
     auto_str struct str message = { 0 };
 
     str_puts(&message, err->message);
@@ -146,9 +154,9 @@ static void tell_fault(struct preset_job *job, const struct vial_error *err)
         str_printf(&message, ": %s", err->cause);
     if (str_ok(&message))
         preset_tell(job, "error", value_text_json(message.data, message.len));
-    preset_tell(job, "remedy", value_text_json(err->remedy, strlen(err->remedy)));
+    preset_tell(job, "remedy", value_text_json(remedy, strlen(remedy)));
     flag(job, "error", true);
-    flag(job, "remedy", err->remedy[0] != '\0');
+    flag(job, "remedy", remedy[0] != '\0');
 }
 
 static void tell_status(struct preset_job *job, enum vial_verdict verdict)

@@ -24,19 +24,25 @@ static const char *text_of(const json_t *object, const char *key)
 }
 
 /* The argument that goes to PART ("shell", "id" …), or NULL. */
-static const char *part_of(const struct preset_job *job, const char *part)
+static const json_t *value_of(const struct preset_job *job, const char *part)
 {
     json_t *parameters = json_object_get(job->tool->tool, "parameters");
 
     for (void *at = json_object_iter(parameters); at;
          at = json_object_iter_next(parameters, at)) {
         const json_t *one = json_object_iter_value(at);
-        const char *given = text_of(job->call->arguments, json_object_iter_key(at));
+        const json_t *given =
+            json_object_get(job->call->arguments, json_object_iter_key(at));
 
         if (str_eq(text_of(one, "part"), part))
-            return given ? given : text_of(one, "default");
+            return given ? given : json_object_get(one, "default");
     }
     return NULL;
+}
+
+static const char *part_of(const struct preset_job *job, const char *part)
+{
+    return json_string_value(value_of(job, part));
 }
 
 /* An argument as text: "{}s" makes seconds of a number. */
@@ -202,6 +208,13 @@ static int do_run(struct preset_job *job, struct vial_error *err)
 
 /* Sessions. */
 
+static const char *usual(const struct preset_job *job, const char *field)
+{
+    const json_t *defaults = json_object_get(job->tool->world->config, "defaults");
+
+    return text_of(json_object_get(defaults, field), "value");
+}
+
 static int open_session(struct preset_job *job, const struct vial_request *req,
                         struct registered **out, struct vial_error *err)
 {
@@ -212,6 +225,8 @@ static int open_session(struct preset_job *job, const struct vial_request *req,
                                       .pulling = mcp_tell_pull,
                                       .context = call };
     const struct vial_session_options options = {
+        .idle_ms = OWN_IDLE_MS,
+        .lease_ms = OWN_LEASE_MS,
         .caller = call->owner[0] ? call->owner : NULL,
         .correlation = call->correlation,
         .watch = &watch,
@@ -231,14 +246,39 @@ static int allow_time(const struct preset_job *job, struct vial_request *req,
     return vial_request_set(req, "timeout", text, err);
 }
 
+/* The session's name, which becomes the container's: each fault in its own words. */
+static int check_name(const struct preset_job *job, struct vial_error *err)
+{
+    json_t *parameters = json_object_get(job->tool->tool, "parameters");
+    size_t most = (size_t)fields[FIELD_ID_session].max;
+
+    for (void *at = json_object_iter(parameters); at;
+         at = json_object_iter_next(parameters, at)) {
+        const char *name = json_object_iter_key(at);
+        const json_t *value = json_object_get(job->call->arguments, name);
+
+        if (!value || !str_eq(text_of(json_object_iter_value(at), "field"), "session"))
+            continue;
+        if (json_string_length(value) == 0)
+            (void)fail(err, VIAL_E_VALUE, "'%s' is empty", name);
+        else if (json_string_length(value) > most)
+            (void)fail(err, VIAL_E_VALUE, "'%s' has %zu bytes, more than %zu", name,
+                       json_string_length(value), most);
+        else
+            continue;
+        return fail_remedy(err, "give a name of 1 to %zu bytes", most);
+    }
+    return 0;
+}
+
 static int do_open(struct preset_job *job, struct vial_error *err)
 {
     struct vial_session_report now;
     auto_ask struct vial_request *req = NULL;
     struct registered *held = NULL;
 
-    if (make_request(job, &req, err) < 0 || allow_time(job, req, err) < 0 ||
-        open_session(job, req, &held, err) < 0)
+    if (check_name(job, err) < 0 || make_request(job, &req, err) < 0 ||
+        allow_time(job, req, err) < 0 || open_session(job, req, &held, err) < 0)
         return -1;
     vial_session_look(held->session, &now);
     preset_tell_stand_in(job, now.driver, now.wanted_driver);
@@ -290,13 +330,19 @@ static void tell_text(struct preset_job *job, const char *data, size_t len)
     blob_done(&copy);
 }
 
-/* A path is relative to the working directory, however it begins. */
+/* A path is relative to the working directory, however it begins; that directory's own
+ * name in front says nothing more. */
 static const char *path_of(const struct preset_job *job)
 {
     const char *path = part_of(job, "path");
+    const char *workdir = usual(job, "workdir");
+    size_t len = workdir ? strlen(workdir) : 0;
 
     if (!path)
         return "";
+    if (len > 0 && strncmp(path, workdir, len) == 0 &&
+        (path[len] == '/' || path[len] == '\0'))
+        path += len;
     path += strspn(path, "/");
     while (str_starts(path, "./"))
         path += 2;
@@ -318,10 +364,10 @@ static int do_read(struct preset_job *job, struct registered *held,
 static int do_write(struct preset_job *job, struct registered *held,
                     struct vial_error *err)
 {
-    const char *content = part_of(job, "content");
+    const json_t *content = value_of(job, "content");
 
-    if (vial_session_put(held->session, path_of(job), content, strlen(content), 0,
-                         err) < 0)
+    if (vial_session_put(held->session, path_of(job), json_string_value(content),
+                         json_string_length(content), 0, err) < 0)
         return -1;
     tell_text(job, "", 0);
     return 0;
@@ -361,6 +407,7 @@ static int in_session(struct preset_job *job,
 
     if (registry_take(call->registry, call->owner, id ? id : "", &held, err) < 0)
         return -1;
+    (void)vial_session_renew(held->session, 0, NULL); /* one that ended says so below */
     rc = verb(job, held, err);
     registry_release(call->registry, held);
     return rc;

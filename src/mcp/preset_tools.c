@@ -120,6 +120,9 @@ static json_t *parameter_schema(const struct preset_world *w, const json_t *para
                               in_words(w, text_of(parameter, "description")));
     if (is_timeout(parameter))
         add_bounds(w, parameter, schema);
+    if (str_eq(json_string_value(json_object_get(parameter, "part")), "content"))
+        (void)json_object_set_new(schema, "contentMediaType",
+                                  json_string("application/octet-stream"));
     if (json_object_get(parameter, "enum"))
         (void)json_object_set_new(schema, "enum", choices(w, parameter));
     return schema;

@@ -23,7 +23,8 @@ struct mcp_gate;
 /* What a call has to work with. */
 struct mcp_call {
     const json_t *arguments; /* an object that fits the tool's input schema; no
-                                string in it holds NUL */
+                                string in it holds NUL, but for those
+                                whose schema has a contentMediaType */
     struct vial_engine *engine;
     struct registry *registry;
     struct mcp_runs *runs;       /* keeps output that is too long for an answer */

@@ -297,6 +297,9 @@ json_t *plan_json(const struct plan *plan)
 
     if (plan->output_note)
         rc |= json_object_set_new(object, "output_note", text(plan->output_note));
+    if (plan->stop_ms > 0)
+        rc |= json_object_set_new(object, "stop_ms",
+                                  json_integer((json_int_t)plan->stop_ms));
     for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++)
         rc |= json_object_set_new(object, members[i].name, members[i].value);
     if (rc == 0)

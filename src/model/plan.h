@@ -96,6 +96,7 @@ struct plan {
     bool stream_limited; /* somebody asked for a limit of output, which then holds for
                             what is streamed as well */
     char *output_note;   /* where output was left out; NULL: the usual words */
+    int64_t stop_ms;     /* of a session that is closed: from SIGTERM to SIGKILL */
     struct plan_mount *mounts;
     size_t mount_count;
     char *image;         /* NULL: the driver has none */

@@ -76,6 +76,7 @@ static const struct shape answer_shape[] = {
     { "characters", SHAPE_FLAG, false, NULL },
     { "share", SHAPE_FLAG, false, NULL },
     { "note", SHAPE_TEXT, false, NULL },
+    { "code", SHAPE_TEXT, false, NULL },
     { "status", SHAPE_WORDS, false, NULL },
     { "json", SHAPE_ANY, false, NULL },
     { 0 },
@@ -94,7 +95,7 @@ static const struct shape tool_shape[] = {
 };
 
 static const struct shape message_shape[] = {
-    { "message", SHAPE_TEXT, true, NULL },
+    { "message", SHAPE_TEXT, false, NULL },
     { "remedy", SHAPE_TEXT, false, NULL },
     { 0 },
 };

@@ -95,7 +95,7 @@ static struct vial_engine *engine_of(struct registry *r)
 static void entry_free(struct entry *e)
 {
     /* Its contexts' cells, if any, have to end before they can be given back. */
-    vial_session_close(e->public.session, VIAL_SESSION_COMPLETED);
+    vial_session_kill(e->public.session, VIAL_SESSION_COMPLETED);
     for (unsigned i = 0; i < e->context_count; i++) {
         vial_context_close(e->contexts[i].context);
         free(e->contexts[i].language);
@@ -178,7 +178,7 @@ void registry_close(struct registry *registry)
         return;
     (void)pthread_mutex_lock(&registry->lock);
     for (struct entry *e = registry->entries; e; e = e->next)
-        vial_session_close(e->public.session, VIAL_SESSION_COMPLETED);
+        vial_session_kill(e->public.session, VIAL_SESSION_FAILED);
     for (struct entry *e = registry->entries; e; e = e->next)
         while (e->holders > 0)
             (void)pthread_cond_wait(&registry->released, &registry->lock);

@@ -41,7 +41,8 @@ int registry_open(const struct registry_options *options, struct registry **out,
 /* Later sessions are opened by ENGINE; those that are there keep theirs, which has to
  * outlive them. */
 void registry_use(struct registry *registry, struct vial_engine *engine);
-void registry_close(struct registry *registry); /* ends all sessions; NULL is allowed */
+void registry_close(
+    struct registry *registry); /* ends all as failed; NULL is allowed */
 
 /* Opens a session for OWNER (copied). *OUT is released by the caller.
  * VIAL-BUSY when there are too many. */

@@ -46,8 +46,10 @@ enum wire_type {
     WIRE_RESIZE = 17, /* to guest: u32 rows << 16 | columns, for an exec's terminal */
     WIRE_ADOPT = 18,  /* to guest, with a descriptor: u32 pid of a process that waits
                          at its other end to become the next exec's program */
-    WIRE_WATCH = 19   /* to guest: opens a channel; DATA on stream 1 holds packed
+    WIRE_WATCH = 19,  /* to guest: opens a channel; DATA on stream 1 holds packed
                          events, until it is closed; ends with DONE */
+    WIRE_STOP = 20    /* to guest, on channel 0: SIGTERM to all programs; the guest ends
+                         once none is left */
 };
 
 struct frame {

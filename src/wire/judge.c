@@ -23,7 +23,7 @@ static const char *type_name(uint8_t type)
         [WIRE_PUT] = "PUT",       [WIRE_GET] = "GET",         [WIRE_LIST] = "LIST",
         [WIRE_DONE] = "DONE",     [WIRE_FAILED] = "FAILED",   [WIRE_CLOSE] = "CLOSE",
         [WIRE_NAME] = "NAME",     [WIRE_RESIZE] = "RESIZE",   [WIRE_ADOPT] = "ADOPT",
-        [WIRE_WATCH] = "WATCH",
+        [WIRE_WATCH] = "WATCH",   [WIRE_STOP] = "STOP",
     };
 
     return names[type]; /* frame_read knows only these */

@@ -285,6 +285,14 @@ void link_signal(struct link *l, uint32_t channel, int signal, bool whole_tree)
         l->out.bad = true;
 }
 
+void link_stop(struct link *l)
+{
+    struct pack p = { 0 };
+
+    if (put_message(l, WIRE_STOP, 0, &p, NULL) < 0)
+        l->out.bad = true;
+}
+
 void link_resize(struct link *l, uint32_t channel, uint32_t size)
 {
     const struct channel *c = find(l, channel);

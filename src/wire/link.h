@@ -75,6 +75,7 @@ void link_send(struct link *l, uint32_t channel, const void *data, size_t len);
 void link_send_eof(struct link *l, uint32_t channel);
 
 void link_signal(struct link *l, uint32_t channel, int signal, bool whole_tree);
+void link_stop(struct link *l); /* all programs are asked to end, then the guest */
 /* SIZE as in exec_message. */
 void link_resize(struct link *l, uint32_t channel, uint32_t size);
 /* No event of the channel comes any more. */

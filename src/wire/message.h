@@ -125,8 +125,8 @@ enum exec_step {
 const char *exec_step_name(uint32_t step); /* "?" when unknown */
 
 struct put_message {
-    char *path; /* relative to the workdir */
-    uint32_t mode;
+    char *path;    /* relative to the workdir */
+    uint32_t mode; /* 0: of the file that is replaced, else 0644 */
 };
 /* Readers give malloc'ed texts, which the caller frees. */
 void put_write(struct pack *p, const struct put_message *m);

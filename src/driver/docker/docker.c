@@ -41,16 +41,35 @@ static int check_plan(const struct plan *plan, struct vial_error *err)
     return fail_remedy(err, "name one with '--image', as in '--image debian:12-slim'");
 }
 
-static void ask_to_kill(struct docker *d)
+static void ask_to_kill(struct docker *d, const char *signal)
 {
-    char target[128];
+    char target[160];
     struct api_call call = { .method = "POST",
                              .target = target,
                              .timeout_ms = KILL_MS,
                              .about = "kill the container" };
 
-    (void)snprintf(target, sizeof(target), "/containers/%s/kill", d->vessel.container);
+    (void)snprintf(target, sizeof(target), "/containers/%s/kill?signal=%s",
+                   d->vessel.container, signal);
     (void)api_do(&d->api, &call, NULL, NULL);
+}
+
+/* Its guest heeds no signal; this is for those who watch the engine's events. */
+static void tell_stop(struct vessel *vessel)
+{
+    struct docker *d = docker_of(vessel);
+
+    if (!d->started || d->killed)
+        return;
+    d->stopped = true;
+    ask_to_kill(d, "SIGTERM");
+}
+
+static bool is_dead(const struct docker *d)
+{
+    struct pollfd dead = { .fd = d->pidfd, .events = POLLIN };
+
+    return d->pidfd >= 0 && poll(&dead, 1, 0) == 1;
 }
 
 /* Its cgroup goes together with it, so the counters are read before. The first
@@ -64,8 +83,10 @@ static void kill_container(struct vessel *vessel)
     d->killed = true;
     if (!count_read(&d->count, &d->last) && d->count.cgroup.kind == CGROUP_NONE)
         count_ask(&d->api, d->vessel.container, &d->last);
-    if (d->pidfd < 0 || sys_pidfd_kill(d->pidfd, SIGKILL) < 0)
-        ask_to_kill(d);
+    if (d->stopped && !is_dead(d)) /* whoever saw the first signal sees this one, too */
+        ask_to_kill(d, "SIGKILL");
+    else if (d->pidfd < 0 || sys_pidfd_kill(d->pidfd, SIGKILL) < 0)
+        ask_to_kill(d, "SIGKILL");
 }
 
 static void usage_of(struct vessel *vessel, struct vessel_usage *out)
@@ -222,6 +243,7 @@ const struct driver driver_docker = {
     .name = "docker",
     .probe = docker_probe,
     .open = open_vessel,
+    .stopping = tell_stop,
     .kill = kill_container,
     .usage = usage_of,
     .close = close_vessel,

@@ -36,7 +36,7 @@ struct docker {
     struct pump *pump;
     int pidfd; /* of the guest, or -1 where it cannot be seen */
     struct count count;
-    bool started, killed;
+    bool started, stopped, killed;
     struct vessel_usage last; /* as of just before the kill */
 };
 

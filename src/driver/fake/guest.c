@@ -367,5 +367,7 @@ _Noreturn void fake_guest(int fd)
             on_get(g, &f);
         else if (f.type == WIRE_PUT)
             on_put(g, &f);
+        else if (f.type == WIRE_STOP)
+            _exit(0);
     }
 }

@@ -160,6 +160,11 @@ static int limit_vessel(struct vessel *vessel, const struct limits *limits,
     return ask_hear(k->leash_fd, USAGE_MS, &heard, "lower the limits", err);
 }
 
+static void tell_stop(struct vessel *vessel)
+{
+    (void)tell(kept_of(vessel), TALK_STOP);
+}
+
 static void kill_vessel(struct vessel *vessel)
 {
     /* One that cannot be told is dead, and its vessel with it. */
@@ -284,6 +289,7 @@ const struct driver driver_kept_docker = {
     .name = "docker",
     .probe = probe_docker,
     .open = open_docker,
+    .stopping = tell_stop,
     .kill = kill_vessel,
     .usage = usage_of,
     .close = close_vessel,

@@ -22,7 +22,7 @@
  *   TALK_PULL, name, ms             TALK_STEP*, then the same
  *
  *   then, on a vessel's pair
- *   TALK_KILL                       nothing
+ *   TALK_STOP, TALK_KILL            nothing
  *   TALK_USAGE                      TALK_GOOD, usage
  *   TALK_LIMIT, limits              TALK_GOOD                      | TALK_BAD, error
  *   TALK_HATCH, zygote's number     TALK_GOOD, pid, descriptor     | TALK_BAD, error
@@ -62,7 +62,8 @@ enum talk_verb {
     TALK_PRUNE,
     TALK_PULL,
     TALK_STEP,
-    TALK_PART
+    TALK_PART,
+    TALK_STOP
 };
 
 struct talk_fds {
