@@ -10,10 +10,13 @@
  * Calls find what earlier ones left: files, and processes that went on. That is
  * what it is for, and why single-use vessels (vial_run) are better wherever the
  * calls have nothing to do with each other. A new vessel comes after MAX_CALLS calls,
- * after IDLE_MS without one, when a call needs another image, and whenever a call
- * did not end by itself (time-out, memory, a lost vessel): nothing of the old one
- * is left then. Functions may be called from several threads; calls then wait for
- * one another.
+ * after IDLE_MS without one, when a call needs another image, whenever a call
+ * did not end by itself (time-out, memory, a lost vessel), and when calls have left
+ * so many processes (half of the limit) that a later one could miss its own: nothing
+ * of the old one is left then, and in the last case the result says so (`renewed`).
+ * Functions may be called from several threads; calls then work side by side, and one
+ * that was cancelled before it began never runs. A vessel that is given up ends with
+ * the last call in it.
  */
 
 #include "vial/engine.h"

@@ -117,6 +117,8 @@ struct vial_result {
     char name[160]; /* what it was called, by its labels or its engine, or "" */
     uint64_t network_refused; /* how often the program tried a network where it has
                                  none, as the vessel says */
+    unsigned renewed; /* of vial_keep_run: so many processes of earlier calls were left
+                         in the vessel that it was made anew for this one; else 0 */
 };
 
 /* "ok", "cpu_timeout" and so on. Static storage. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "vial/keep.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -12,20 +13,34 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/fail.h"
+#include "base/thread.h"
 #include "engine/output.h"
 #include "engine/session.h"
 
 #define MAX_CALLS 50
 #define IDLE_MS   (INT64_C(10) * 60 * 1000)
+#define TURN_MS   50 /* how late a cancellation may be seen by a call that waits */
 #define LEASE_MS  (INT64_C(24) * 60 * 60 * 1000)
+
+/* One vessel, as long as calls come to it or are at work in it. */
+struct place {
+    struct vial_session *session;
+    char *image;               /* or NULL */
+    unsigned calls;            /* that began here */
+    unsigned users;            /* of these still at work */
+    bool retired;              /* no more calls come; it ends with the last user */
+    bool compiling;            /* somebody makes a program in the working directory */
+    bool names[SESSION_EXECS]; /* of program files, that are in use */
+};
 
 struct vial_keep {
     struct vial_engine *engine; /* borrowed */
     struct vial_request base;
     struct vial_keep_options options;
     pthread_mutex_t lock; /* of all below */
-    struct vial_session *session;
-    char *image; /* of the session, or NULL */
+    pthread_cond_t changed;
+    struct place *place; /* where the next call goes, or NULL */
+    unsigned left;       /* processes for which the last place was given up, or 0 */
     struct vial_keep_report report;
 };
 
@@ -74,6 +89,7 @@ int vial_keep_open(struct vial_engine *engine, const struct vial_request *base,
     if (!k)
         return fail_memory(err);
     (void)pthread_mutex_init(&k->lock, NULL);
+    thread_cond_init(&k->changed);
     k->engine = engine;
     if (options)
         k->options = *options;
@@ -91,33 +107,44 @@ int vial_keep_open(struct vial_engine *engine, const struct vial_request *base,
     return 0;
 }
 
-static void drop_vessel(struct vial_keep *k)
+static void free_place(struct place *p)
 {
-    vial_session_free(k->session);
-    k->session = NULL;
-    free(k->image);
-    k->image = NULL;
-    k->report.vessel_id[0] = '\0';
-    k->report.calls = 0;
+    vial_session_free(p->session);
+    free(p->image);
+    free(p);
+}
+
+/* The next call gets another. */
+static void retire(struct vial_keep *k, struct place *p)
+{
+    p->retired = true;
+    if (k->place == p) {
+        k->place = NULL;
+        k->report.vessel_id[0] = '\0';
+        k->report.calls = 0;
+    }
+    if (p->users == 0)
+        free_place(p);
 }
 
 /* Whether it has ended is seen by whoever touches it: looking would count what it has
  * used, which takes longer than some programs. */
 static bool is_usable(const struct vial_keep *k, const struct plan *plan)
 {
-    return k->session && k->report.calls < k->options.max_calls &&
-           str_eq(k->image, plan->image);
+    const struct place *p = k->place;
+
+    return p && p->calls < k->options.max_calls && str_eq(p->image, plan->image);
 }
 
 /* Calls have their own time-outs; the session's is the most that any may have. */
-static int open_vessel(struct vial_keep *k, const struct plan *plan,
-                       const struct vial_watch *watch, struct vial_error *err)
+static int open_session(const struct vial_keep *k, const struct kept_call *c,
+                        struct vial_session **out, struct vial_error *err)
 {
     auto_request struct vial_request mine = { 0 };
     const struct vial_session_options o = { .idle_ms = k->options.idle_ms,
                                             .lease_ms = LEASE_MS,
-                                            .watch = watch };
-    struct vial_session_report now;
+                                            .watch = c->watch };
+    const struct plan *plan = c->plan;
 
     if (request_fill(&mine, &k->base, err) < 0)
         return -1;
@@ -127,15 +154,32 @@ static int open_vessel(struct vial_keep *k, const struct plan *plan,
         return -1;
     mine.timeout = policy_cap(&k->engine->settings->policy, FIELD_ID_timeout);
     mine.set |= UINT64_C(1) << FIELD_ID_timeout;
-    k->image = plan->image ? strdup(plan->image) : NULL;
-    if (plan->image && !k->image)
+    return session_open_held(k->engine, &mine, &o, out, err);
+}
+
+static int open_place(struct vial_keep *k, const struct kept_call *c,
+                      struct vial_error *err)
+{
+    const struct plan *plan = c->plan;
+    struct place *p = calloc(1, sizeof(*p));
+    struct vial_session_report now;
+
+    if (!p)
         return fail_memory(err);
-    if (session_open_held(k->engine, &mine, &o, &k->session, err) < 0)
+    p->image = plan->image ? strdup(plan->image) : NULL;
+    if (plan->image && !p->image) {
+        free(p);
+        return fail_memory(err);
+    }
+    if (open_session(k, c, &p->session, err) < 0) {
+        free_place(p);
         return -1;
-    vial_session_look(k->session, &now);
+    }
+    vial_session_look(p->session, &now);
     (void)snprintf(k->report.vessel_id, sizeof(k->report.vessel_id), "%s",
                    now.vessel_id);
     k->report.vessels++;
+    k->place = p;
     return 0;
 }
 
@@ -160,13 +204,47 @@ static void let_go(struct vial_session *s)
     session_unlock(s);
 }
 
-static int ensure_vessel(struct vial_keep *k, const struct plan *plan,
-                         const struct vial_watch *watch, struct vial_error *err)
+static int ensure_place(struct vial_keep *k, const struct kept_call *c,
+                        struct vial_error *err)
 {
-    if (is_usable(k, plan) && take_hold(k->session))
+    if (is_usable(k, c->plan) && take_hold(k->place->session))
         return 0;
-    drop_vessel(k);
-    return open_vessel(k, plan, watch, err);
+    if (k->place)
+        retire(k, k->place);
+    return open_place(k, c, err);
+}
+
+/* A call that was cancelled while it waited never begins. */
+static bool is_given_up(const struct vial_watch *watch, struct vial_error *err)
+{
+    struct pollfd cancel = { .fd = watch->cancel_fd, .events = POLLIN };
+
+    if (cancel.fd < 0 || poll(&cancel, 1, 0) <= 0)
+        return false;
+    (void)fail(err, VIAL_E_CANCELLED, "the caller cancelled the run");
+    return true;
+}
+
+/* With the lock held. Calls work side by side, but for two that compile: the names of
+ * what they make are their language's. */
+static int enter(struct vial_keep *k, struct kept_call *c, struct place **out,
+                 struct vial_error *err)
+{
+    bool compiles = c->plan->compile_argv.count > 0;
+    struct place *p = NULL;
+
+    while (compiles && k->place && k->place->compiling && !is_given_up(c->watch, err))
+        thread_wait(&k->changed, &k->lock, TURN_MS);
+    if (is_given_up(c->watch, err) || ensure_place(k, c, err) < 0)
+        return -1;
+    p = k->place;
+    p->calls++;
+    p->users++;
+    p->compiling = p->compiling || compiles;
+    k->report.calls = p->calls;
+    c->session = p->session;
+    *out = p;
+    return 0;
 }
 
 /* What did not end by itself may have left anything behind. */
@@ -176,23 +254,79 @@ static bool is_spoilt(const struct vial_result *r)
            r->verdict != VIAL_SIGNAL;
 }
 
+/* Whether what earlier calls left going is so much that a call could miss processes of
+ * its own. */
+static bool is_crowded(const struct place *p, const struct kept_call *c)
+{
+    return p->users == 0 && c->alive > c->plan->limits.pids / 2;
+}
+
+/* With the lock held. */
+static void leave(struct vial_keep *k, struct place *p, const struct kept_call *c,
+                  bool spoilt)
+{
+    p->users--;
+    if (c->plan->compile_argv.count > 0)
+        p->compiling = false;
+    (void)pthread_cond_broadcast(&k->changed);
+    if (!spoilt && is_crowded(p, c)) {
+        k->left = c->alive;
+        spoilt = true;
+    }
+    if (spoilt || (p->retired && p->users == 0))
+        retire(k, p);
+    else if (p->users == 0)
+        let_go(p->session);
+}
+
+/* The program's file has a name of its own for as long as another call's has the
+ * usual one. The number of that name, or -1 without memory. */
+static int take_name(struct place *p, struct plan *plan)
+{
+    int number = 0;
+
+    while (number < SESSION_EXECS - 1 && p->names[number])
+        number++;
+    if (number > 0 && plan->compile_argv.count == 0 &&
+        plan_rename_code(plan, number + 1) < 0)
+        return -1;
+    p->names[number] = true;
+    return number;
+}
+
 static int serve(struct vial_keep *k, struct kept_call *c, struct vial_result *r,
                  struct vial_error *err)
 {
     int64_t begun_ns = clock_now_ns();
-    int rc = ensure_vessel(k, c->plan, c->watch, err);
+    struct place *p = NULL;
+    int name = -1;
+    int rc;
 
-    r->timing.open_ms = clock_ms_between(begun_ns, clock_now_ns());
+    (void)pthread_mutex_lock(&k->lock);
+    rc = enter(k, c, &p, err);
     if (rc == 0) {
-        k->report.calls++;
-        c->session = k->session;
-        rc = kept_call_run(c, r, err);
+        r->renewed = k->left;
+        k->left = 0;
+        name = take_name(p, c->plan);
     }
-    if (rc < 0 || is_spoilt(r))
-        drop_vessel(k);
-    else
-        let_go(k->session);
+    (void)pthread_mutex_unlock(&k->lock);
+    r->timing.open_ms = clock_ms_between(begun_ns, clock_now_ns());
+    if (rc < 0)
+        return -1;
+    rc = name < 0 ? fail_memory(err) : kept_call_run(c, r, err);
+    (void)pthread_mutex_lock(&k->lock);
+    if (name >= 0)
+        p->names[name] = false;
+    leave(k, p, c, rc < 0 || is_spoilt(r));
+    (void)pthread_mutex_unlock(&k->lock);
     return rc;
+}
+
+/* Nothing ran, for want of a process: what others left has them all. */
+static bool found_no_room(const struct vial_result *r)
+{
+    return r->verdict == VIAL_FAILED && r->error.sys == EAGAIN &&
+           str_eq(r->error.code, fail_code_text(VIAL_E_EXEC));
 }
 
 static void refuse(struct vial_result *r, const struct vial_error *why,
@@ -230,15 +364,39 @@ static int make_plan(struct vial_keep *k, const struct vial_request *req,
     return 0;
 }
 
-/* A call that was cancelled while it waited never begins. */
-static bool is_given_up(const struct vial_watch *watch, struct vial_error *err)
+static struct vial_result *new_result(const struct plan *plan)
 {
-    struct pollfd cancel = { .fd = watch->cancel_fd, .events = POLLIN };
+    struct vial_result *r = calloc(1, sizeof(*r));
 
-    if (cancel.fd < 0 || poll(&cancel, 1, 0) <= 0)
-        return false;
-    (void)fail(err, VIAL_E_CANCELLED, "the caller cancelled the run");
-    return true;
+    if (!r)
+        return NULL;
+    r->exit_code = -1;
+    r->stage = "run";
+    (void)snprintf(r->id, sizeof(r->id), "%s", plan ? plan->id : "r-0");
+    if (plan && plan->image)
+        r->image = strdup(plan->image);
+    return r;
+}
+
+/* A second time where there was no room; that place is given up by then. */
+static int run_call(struct vial_keep *k, const struct kept_call *call,
+                    struct vial_result **r, struct vial_error *err)
+{
+    struct kept_call c = *call;
+    struct vial_result *again = NULL;
+    int rc = serve(k, &c, *r, err);
+
+    if (rc < 0 || !found_no_room(*r))
+        return rc;
+    again = new_result(c.plan);
+    if (!again)
+        return fail_memory(err);
+    vial_result_free(*r);
+    *r = again;
+    c = *call;
+    rc = serve(k, &c, again, err);
+    again->renewed = (unsigned)c.plan->limits.pids;
+    return rc;
 }
 
 int vial_keep_run(struct vial_keep *keep, const struct vial_request *req,
@@ -247,28 +405,22 @@ int vial_keep_run(struct vial_keep *keep, const struct vial_request *req,
 {
     static const struct vial_watch nobody = { .cancel_fd = -1, .stdin_fd = -1 };
     auto_plan struct plan *plan = NULL;
-    struct kept_call c = { .watch = watch ? watch : &nobody };
-    struct vial_result *r = calloc(1, sizeof(*r));
     struct vial_error why = { 0 };
-    int rc;
+    struct vial_result *r = NULL;
+    char wanted[WANTED_SIZE] = "";
+    int rc = make_plan(keep, req, &plan, wanted, &why);
+    const struct kept_call c = { .watch = watch ? watch : &nobody, .plan = plan };
 
+    r = new_result(plan);
     if (!r)
         return fail_memory(err);
-    r->exit_code = -1;
-    r->stage = "run";
-    rc = make_plan(keep, req, &plan, r->wanted_driver, &why);
-    c.plan = plan;
-    (void)snprintf(r->id, sizeof(r->id), "%s", plan ? plan->id : "r-0");
     if (rc == 0) {
-        engine_announce(c.watch, plan->driver, r->wanted_driver);
-        (void)pthread_mutex_lock(&keep->lock);
-        rc = is_given_up(c.watch, &why) ? -1 : serve(keep, &c, r, &why);
-        (void)pthread_mutex_unlock(&keep->lock);
+        engine_announce(c.watch, plan->driver, wanted);
+        rc = run_call(keep, &c, &r, &why);
     }
+    (void)snprintf(r->wanted_driver, sizeof(r->wanted_driver), "%s", wanted);
     if (rc < 0)
         refuse(r, &why, plan);
-    if (plan && plan->image)
-        r->image = strdup(plan->image);
     *out = r;
     return 0;
 }
@@ -278,10 +430,10 @@ void vial_keep_look(struct vial_keep *keep, struct vial_keep_report *out)
     struct vial_session_report now;
 
     (void)pthread_mutex_lock(&keep->lock);
-    if (keep->session) {
-        vial_session_look(keep->session, &now);
+    if (keep->place && keep->place->users == 0) {
+        vial_session_look(keep->place->session, &now);
         if (now.outcome != VIAL_SESSION_OPEN)
-            drop_vessel(keep);
+            retire(keep, keep->place);
     }
     *out = keep->report;
     (void)pthread_mutex_unlock(&keep->lock);
@@ -291,8 +443,10 @@ void vial_keep_close(struct vial_keep *keep)
 {
     if (!keep)
         return;
-    drop_vessel(keep);
+    if (keep->place)
+        retire(keep, keep->place);
     request_done(&keep->base);
+    (void)pthread_cond_destroy(&keep->changed);
     (void)pthread_mutex_destroy(&keep->lock);
     free(keep);
 }

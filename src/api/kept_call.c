@@ -234,10 +234,11 @@ static void take_vessel(const struct kept_call *c, struct vial_result *r)
     r->layers = layers.items;
 }
 
-static void take_status(const struct kept_call *c, struct vial_result *r)
+static void take_status(struct kept_call *c, struct vial_result *r)
 {
     const struct vial_exec_status *st = &c->status;
 
+    c->alive = c->exec->alive;
     r->verdict = c->cancelled ? VIAL_CANCELLED : st->verdict;
     r->exit_code = st->exit_code;
     r->signal = c->cancelled ? 0 : st->signal;

@@ -21,6 +21,7 @@ struct kept_call {
     struct vial_exec *exec;
     struct vial_exec_status status;
     bool cancelled;
+    uint32_t alive; /* processes in the vessel that are not its own, when it ended */
 };
 
 /* 0 with R filled, whatever became of the program. */

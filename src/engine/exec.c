@@ -333,6 +333,7 @@ void exec_exited(struct vial_exec *x, const struct exit_message *m)
     x->status.cpu_system_ms = (double)m->system_us / 1000.0;
     x->status.memory_peak_bytes = m->max_rss_bytes;
     x->status.network_refused = m->net_refused;
+    x->alive = m->alive;
     end(x, verdict);
 }
 

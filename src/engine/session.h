@@ -37,6 +37,7 @@ struct vial_exec {
     bool lasting;                  /* a context's interpreter */
     bool live;                     /* stdin is the caller's, and open */
     bool timed_out, flooded;       /* why it was killed by us */
+    uint32_t alive;                /* others in the vessel, when it ended */
     int64_t begun_ns, deadline_ns; /* SESSION_NEVER once it was killed */
     int64_t lost_ns;               /* then: when the guest counts as stuck */
     char *program, *cwd;           /* for messages */

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "guest/guest.h"
+#include "guest/tree.h"
 #include "wire/farewell.h"
 
 #define PIPE_BYTES    (256 << 10)
@@ -398,6 +399,7 @@ static void note_end(struct guest *g, struct job *j, int status,
     j->exit.value =
         (uint32_t)(WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
     j->exit.oom = was_oom(g, exit_was_killed(&j->exit));
+    j->exit.alive = tree_count(g);
     j->exit.net_refused = refused_since(g);
     j->exit.user_us = micros(&usage->ru_utime);
     j->exit.system_us = micros(&usage->ru_stime);

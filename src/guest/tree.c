@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define PROCS_MAX 65536u
@@ -64,6 +65,7 @@ bool tree_look_up(pid_t pid, struct proc *out)
     out->session = (pid_t)numbers[STAT_SESSION];
     out->start = numbers[STAT_START];
     out->exiting = numbers[STAT_FLAGS] & FLAG_EXITING;
+    out->threads = (unsigned)numbers[STAT_THREADS];
     /* The state is the first thread's, which may end before the others. */
     out->alive = out->alive || numbers[STAT_THREADS] > 1;
     return true;
@@ -163,6 +165,24 @@ void tree_mark(const struct guest *g, struct target *t, struct procs *p)
             if (!p->at[i].ours && parent_is_ours(p, &p->at[i]))
                 more = p->at[i].ours = true;
     }
+}
+
+uint32_t tree_count(const struct guest *g)
+{
+    struct target everyone = { 0 };
+    struct procs p = { 0 };
+    siginfo_t info;
+    uint32_t count = 0;
+
+    if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) < 0 && errno == ECHILD)
+        return 0;
+    if (tree_scan(&p))
+        tree_mark(g, &everyone, &p);
+    for (size_t i = 0; i < p.count; i++)
+        if (p.at[i].ours && p.at[i].alive)
+            count += p.at[i].threads;
+    free(p.at);
+    return count;
 }
 
 void tree_send(const struct proc *one, int signal)

@@ -12,6 +12,7 @@ struct proc {
     pid_t pid, parent, session;
     unsigned long long start; /* tells two processes with one pid apart */
     bool ours, alive, stopped, exiting;
+    unsigned threads;
 };
 
 struct procs { /* sorted by pid once marked; at is malloc'ed */
@@ -35,6 +36,10 @@ bool tree_look_up(pid_t pid, struct proc *out);
 /* All processes there are; false without a /proc. Whoever goes on from one process to
  * the next meanwhile may be missed. */
 bool tree_scan(struct procs *p);
+
+/* How many processes and threads there are below the guest. Costs one system call when
+ * it has no child. */
+uint32_t tree_count(const struct guest *g);
 
 /* Marks who is meant as ours. */
 void tree_mark(const struct guest *g, struct target *t, struct procs *p);

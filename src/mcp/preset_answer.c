@@ -244,6 +244,8 @@ void preset_tell_result(struct preset_job *job, const struct vial_result *r,
     preset_tell(job, "duration_ms", json_real(r->duration_ms));
     preset_tell(job, "network_refused", json_integer((json_int_t)r->network_refused));
     flag(job, "network", r->network_refused > 0);
+    preset_tell(job, "renewed", json_integer(r->renewed));
+    flag(job, "renewed", r->renewed > 0);
     preset_tell(job, "driver", json_string(r->driver));
     preset_tell_stand_in(job, r->driver, r->wanted_driver);
     preset_tell(job, "level", json_string(r->level));
@@ -287,6 +289,8 @@ static void add_endings(struct str *out, const struct preset_job *job,
         { "oom", "[killed: out of memory]" },
         { "disk", "[killed: the disk limit was reached]" },
         { "pids", "[killed: the limit of processes was reached]" },
+        { "renewed", "[the container was made anew: earlier calls had left {renewed} "
+                     "processes in it]" },
         { "output_limit", "[killed: it printed more than is allowed]" },
     };
 

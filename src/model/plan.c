@@ -58,6 +58,34 @@ const char *plan_scratch(const struct plan *plan)
     return str_eq(plan->workdir, "/workspace") ? "/workspace" : "/work";
 }
 
+int plan_rename_code(struct plan *plan, int n)
+{
+    auto_str struct str name = { 0 };
+    auto_str struct str before = { 0 };
+    auto_str struct str after = { 0 };
+    char *path = NULL;
+    size_t stem;
+
+    if (!plan->language || plan->code.data || plan->file_count == 0)
+        return 0;
+    path = plan->files[0].path;
+    stem = strcspn(path, ".");
+    str_printf(&name, "%.*s-%d%s", (int)stem, path, n, path + stem);
+    str_printf(&before, "{dir}/%s", path);
+    str_printf(&after, "{dir}/%s", name.data ? name.data : "");
+    if (!str_ok(&name) || !str_ok(&before) || !str_ok(&after))
+        return -1;
+    for (size_t i = 0; i < plan->argv_own; i++) {
+        if (!str_eq(plan->argv.items[i], before.data))
+            continue;
+        free(plan->argv.items[i]);
+        plan->argv.items[i] = str_take(&after);
+    }
+    free(path);
+    plan->files[0].path = str_take(&name);
+    return 0;
+}
+
 void plan_free(struct plan *plan)
 {
     if (!plan)

@@ -113,6 +113,10 @@ struct plan {
 /* Where the vessel's own working directory is: workdir, unless a mount lies there. */
 const char *plan_scratch(const struct plan *plan);
 
+/* The program's file, where it has one, becomes number N: "main-2.py". For vessels that
+ * several programs share. -1 without memory. */
+int plan_rename_code(struct plan *plan, int n);
+
 void plan_free(struct plan *plan); /* NULL is allowed */
 AUTO(plan, struct plan, plan_free)
 #define auto_plan __attribute__((cleanup(auto_plan_)))

@@ -284,14 +284,15 @@ static int check_answer(json_t *answer, struct vial_error *err)
 {
     static const char *const flags[] = { "stdout", "stderr",  "truncated", "error",
                                          "remedy", "code",    "id",        "done",
-                                         "silent", "network", "fallback",  NULL };
+                                         "silent", "network", "fallback",  "renewed",
+                                         NULL };
     static const char *const values[] = {
         "stdout",  "stderr",  "truncated", "exit_code", "signal",
         "verdict", "status",  "error",     "code",      "remedy",
         "driver",  "level",   "image",     "duration",  "duration_ms",
         "timeout", "done",    "timed_out", "id",        "list",
         "items",   "removed", "limit",     "container", "network_refused",
-        "warning", NULL
+        "warning", "renewed", NULL
     };
     json_t *line = NULL;
     size_t i = 0;

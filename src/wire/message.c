@@ -194,6 +194,7 @@ void exit_write(struct pack *p, const struct exit_message *m)
     pack_u32(p, m->disk_full);
     pack_u32(p, m->timed_out);
     pack_u32(p, m->oom);
+    pack_u32(p, m->alive);
     pack_u64(p, m->net_refused);
 }
 
@@ -218,6 +219,7 @@ int exit_read(struct unpack *u, struct exit_message *out)
     m.disk_full = unpack_u32(u);
     m.timed_out = unpack_u32(u);
     m.oom = unpack_u32(u);
+    m.alive = unpack_u32(u);
     m.net_refused = unpack_u64(u);
     if (!unpack_finished(u) || m.disk_full > 1 || m.timed_out > 1 || m.oom > 1)
         return -1;

@@ -97,6 +97,7 @@ struct exit_message {
     uint32_t disk_full; /* 1: a watched file system was seen full */
     uint32_t timed_out; /* 1: the guest's own deadline ended it */
     uint32_t oom;       /* 1: somebody was killed for memory, where the guest can see */
+    uint32_t alive;     /* other processes and threads in the vessel, when it ended */
     uint64_t net_refused; /* tries at a network that is not there, since the last end */
 };
 

@@ -227,24 +227,61 @@ static void a_call_cannot_change_the_vessel(void **state)
     vial_keep_close(k);
 }
 
+static int cancel_now(void *context, int stream, const void *data, size_t len)
+{
+    (void)stream;
+    (void)data;
+    assert_int_equal(write(*(int *)context, "x", len > 0), 1);
+    return 0;
+}
+
 static void a_call_can_be_cancelled(void **state)
 {
     begin(on);
     struct vial_keep *k = keep_on(on, "", 0, 0);
-    struct vial_request *req = case_request("{'command':['sleep','60']}");
+    struct vial_request *req =
+        case_request("{'command':['sh','-c','echo x; exec sleep 60']}");
     struct vial_result *r = NULL;
     int ends[2];
 
+    assert_int_equal(pipe(ends), 0);
+    good(vial_keep_run(k, req,
+                       &(struct vial_watch){ .cancel_fd = ends[0],
+                                             .stdin_fd = -1,
+                                             .output = cancel_now,
+                                             .context = &ends[1] },
+                       &r, &err));
+    case_verdict(r, VIAL_CANCELLED);
+    assert_string_equal(r->out.data, "x\n");
+    vial_result_free(r);
+    vial_request_free(req);
+    (void)close(ends[0]);
+    (void)close(ends[1]);
+    vial_keep_close(k);
+}
+
+/* covers: K-02 */
+static void a_call_that_was_cancelled_before_it_began_never_runs(void **state)
+{
+    begin(on);
+    struct vial_keep *k = keep_on(on, "", 0, 0);
+    struct vial_request *req = case_request(LEAVE);
+    struct vial_result *r = NULL;
+    int ends[2];
+
+    check_call(k, "{'command':['true']}", "");
     assert_int_equal(pipe(ends), 0);
     assert_int_equal(write(ends[1], "x", 1), 1);
     good(vial_keep_run(k, req,
                        &(struct vial_watch){ .cancel_fd = ends[0], .stdin_fd = -1 }, &r,
                        &err));
     case_verdict(r, VIAL_CANCELLED);
+    assert_string_equal(r->out.data, "");
     vial_result_free(r);
     vial_request_free(req);
     (void)close(ends[0]);
     (void)close(ends[1]);
+    check_call(k, LOOK, "nothing\n");
     vial_keep_close(k);
 }
 
@@ -255,7 +292,7 @@ static void *count_up(void *argument)
     return NULL;
 }
 
-static void calls_from_several_threads_wait_for_one_another(void **state)
+static void calls_from_several_threads_share_a_vessel(void **state)
 {
     begin(on);
     struct vial_keep *k = keep_on(on, "", 0, 0);
@@ -266,6 +303,68 @@ static void calls_from_several_threads_wait_for_one_another(void **state)
     for (int i = 0; i < 3; i++)
         assert_int_equal(pthread_join(threads[i], NULL), 0);
     check_call(k, "{'command':['grep','-c','','n']}", "9\n");
+    vial_keep_close(k);
+}
+
+/* Each says that it is there, and waits for the other: one after the other, the first
+ * would wait for ever. Each has its program in a file, whose text is its own. */
+static void *meet(void *argument)
+{
+    static const char *const codes[] = {
+        "{'language':'python','code':'import os, time\nopen(\"a\", \"w\")\nwhile not "
+        "os.path.exists(\"b\"): time.sleep(.01)\nprint(\"first\")'}",
+        "{'language':'python','code':'import os, time\nopen(\"b\", \"w\")\nwhile not "
+        "os.path.exists(\"a\"): time.sleep(.01)\nprint(\"second\")'}",
+    };
+    struct {
+        struct vial_keep *k;
+        int who;
+    } *one = argument;
+
+    check_call(one->k, codes[one->who], one->who ? "second\n" : "first\n");
+    return NULL;
+}
+
+/* covers: K-02 */
+static void calls_that_need_each_other_work_side_by_side(void **state)
+{
+    begin(on);
+    struct vial_keep *k = keep_on(on, "", 0, 0);
+    struct {
+        struct vial_keep *k;
+        int who;
+    } both[2] = { { k, 0 }, { k, 1 } };
+    struct vial_keep_report r;
+    pthread_t other;
+
+    assert_int_equal(pthread_create(&other, NULL, meet, &both[1]), 0);
+    meet(&both[0]);
+    assert_int_equal(pthread_join(other, NULL), 0);
+    vial_keep_look(k, &r);
+    assert_int_equal(r.vessels, 1);
+    vial_keep_close(k);
+}
+
+static void what_calls_leave_going_does_not_crowd_out_later_ones(void **state)
+{
+    begin(on);
+    struct vial_keep *k = keep_on(on, ",'pids':24", 0, 0);
+    struct vial_result *r = NULL;
+
+    check_call(k, "{'command':['sh','-c','sleep 1000 >/dev/null 2>&1 & echo one']}",
+               "one\n");
+    check_call(k,
+               "{'command':['sh','-c','for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14; "
+               "do sleep 1000 >/dev/null 2>&1 & done; echo more']}",
+               "more\n");
+    r = call(k, "{'command':['echo','next']}");
+    case_verdict(r, VIAL_OK);
+    assert_string_equal(r->out.data, "next\n");
+    assert_int_equal(r->renewed, 15);
+    vial_result_free(r);
+    r = call(k, "{'command':['true']}");
+    assert_int_equal(r->renewed, 0);
+    vial_result_free(r);
     vial_keep_close(k);
 }
 
@@ -282,7 +381,10 @@ static void calls_from_several_threads_wait_for_one_another(void **state)
             T(a_file_that_cannot_be_put_spoils_the_call, on),                          \
             T(output_beyond_the_limit_is_cut_and_marked, on),                          \
             T(a_call_cannot_change_the_vessel, on), T(a_call_can_be_cancelled, on),    \
-            T(calls_from_several_threads_wait_for_one_another, on),                    \
+            T(a_call_that_was_cancelled_before_it_began_never_runs, on),               \
+            T(calls_from_several_threads_share_a_vessel, on),                          \
+            T(calls_that_need_each_other_work_side_by_side, on),                       \
+            T(what_calls_leave_going_does_not_crowd_out_later_ones, on),               \
     }
 
 run_on_driver(TESTS)

@@ -75,7 +75,7 @@ static struct mcp_answer call(struct world *w, const char *name, json_t *argumen
                           .core = w };
 
     assert_non_null(arguments);
-    if (!arguments_fit(tool->input, arguments, &why))
+    if (!arguments_fit(tool->judged ? tool->judged : tool->input, arguments, &why))
         fail_msg("%s", why.data);
     tool->call(tool, &c, &answer);
     if (!arguments_fit(tool->output, answer.structured, &why))
