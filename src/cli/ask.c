@@ -170,14 +170,14 @@ int ask_code(const struct cli *cli, struct vial_request **out, struct vial_error
     return 0;
 }
 
-/* The repository at /workspace, and the same place in it as here. */
+/* The repository as the workspace, and the same place in it as here. */
 static int set_workspace(struct vial_request *req, bool set_cwd, struct vial_error *err)
 {
     auto_free char *here = getcwd(NULL, 0);
     /* NOLINTNEXTLINE(concurrency-mt-unsafe): read only */
     auto_free char *state = state_path(getenv("HOME"));
     auto_str struct str root = { 0 };
-    auto_str struct str inside = { 0 };
+    const char *inside = NULL;
     size_t len = 0;
 
     if (!here) {
@@ -187,12 +187,13 @@ static int set_workspace(struct vial_request *req, bool set_cwd, struct vial_err
     if (repository_find(here, state, &len, err) < 0)
         return -1;
     str_add(&root, here, len ? len : strlen(here));
-    str_printf(&inside, "/workspace%s", here + root.len);
-    if (!str_ok(&root) || !str_ok(&inside))
+    if (!str_ok(&root))
         return fail_memory(err);
+    inside = here + root.len;
+    inside += strspn(inside, "/");
     if (vial_request_set(req, "workspace", root.data, err) < 0)
         return -1;
-    return set_cwd ? vial_request_set(req, "cwd", inside.data, err) : 0;
+    return set_cwd && *inside ? vial_request_set(req, "cwd", inside, err) : 0;
 }
 
 static bool field_given(const struct cli *cli, const char *name)

@@ -146,7 +146,7 @@ static int recover_commits(struct vial_engine *e, const struct plan *plan,
     auto_free char *state = NULL;
 
     if (e->drivers == kept_drivers || plan->mount_count == 0 ||
-        !str_eq(plan->mounts[0].target, "/workspace"))
+        !plan->mounts[0].is_dir)
         return 0;
     state = state_path(e->settings->home);
     return state ? apply_recover(state, plan->mounts[0].source, err) : 0;

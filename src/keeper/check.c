@@ -65,9 +65,18 @@ static bool is_hostname(const char *name)
     return len > 0 && len <= HOSTNAME_MAX && name[len] == '\0';
 }
 
+/* One of ours, or what is shown there, which is judged by itself. */
+static bool is_workdir(const struct plan *plan)
+{
+    for (size_t i = 0; i < plan->mount_count; i++)
+        if (plan->mounts[i].is_dir && str_eq(plan->workdir, plan->mounts[i].target))
+            return true;
+    return str_eq(plan->workdir, "/work") || str_eq(plan->workdir, "/workspace");
+}
+
 static int check_names(const struct plan *plan, struct vial_error *err)
 {
-    if (!str_eq(plan->workdir, "/work") && !str_eq(plan->workdir, "/workspace"))
+    if (!is_workdir(plan))
         return fail(err, VIAL_E_VALUE, "the plan's workdir is not one");
     if (!is_hostname(plan->hostname))
         return fail(err, VIAL_E_VALUE, "the plan's hostname is not one");

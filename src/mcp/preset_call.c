@@ -112,11 +112,11 @@ static int set_repository(const struct preset_job *job, struct vial_request *req
                           struct vial_error *err)
 {
     auto_free char *here = getcwd(NULL, 0);
-    auto_str struct str inside = { 0 };
     auto_free char *root = NULL;
     /* NOLINTNEXTLINE(concurrency-mt-unsafe): read only */
     auto_free char *state = state_path(getenv("HOME"));
     size_t len = 0;
+    const char *inside = NULL;
 
     if (!here || !json_is_true(json_object_get(job->tool->tool, "repository")))
         return 0;
@@ -125,12 +125,13 @@ static int set_repository(const struct preset_job *job, struct vial_request *req
     if (len == 0)
         return 0;
     root = strndup(here, len);
-    str_printf(&inside, "/workspace%s", here + len);
-    if (!root || !str_ok(&inside))
+    if (!root)
         return fail_memory(err);
+    inside = here + len;
+    inside += strspn(inside, "/");
     if (vial_request_set(req, "workspace", root, err) < 0)
         return -1;
-    return vial_request_set(req, "cwd", inside.data, err);
+    return *inside ? vial_request_set(req, "cwd", inside, err) : 0;
 }
 
 static int make_request(const struct preset_job *job, struct vial_request **out,

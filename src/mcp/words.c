@@ -100,6 +100,8 @@ json_t *mcp_words(const json_t *config)
         { "network", "defaults", "network", '-' },
         { "output", "defaults", "output_limit", 'b' },
         { "characters", "defaults", "output_limit", 'n' },
+        { "workspace_at", "defaults", "workspace_at", '-' },
+        { "workspace_mode", "defaults", "workspace_mode", '-' },
     };
     const json_t *keep = json_object_get(config, "keep");
     bool alive = json_is_true(json_object_get(keep, "alive"));

@@ -14,7 +14,8 @@ void mcp_expand(struct str *out, const char *text, const json_t *values);
 
 /* Of the settings as vial_config gives them: timeout ("30 seconds"), max_timeout,
  * memory
- * ("256 MB"), cpus, pids, disk, tmp, network, output, characters, idle, lease and
+ * ("256 MB"), cpus, pids, disk, tmp, network, output, characters,
+ * workspace_at, workspace_mode, idle, lease and
  * executions; `idle` is that of a vessel that is kept, where there is one. The names
  * are judged by model/preset.c. NULL without memory. */
 json_t *mcp_words(const json_t *config);

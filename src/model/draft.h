@@ -22,6 +22,8 @@ struct draft {
 
 /* place.c: workdir, cwd; the draft has its language. */
 int place_build(struct draft *d, struct vial_error *err);
+/* Where the workspace lies inside, if there is one; judged when it is mounted. */
+const char *place_of_workspace(const struct draft *d);
 /* program.c: argv, compile_argv, env. */
 int program_build(struct draft *d, struct vial_error *err);
 /* cargo.c: the code, files, stdin and outputs. */

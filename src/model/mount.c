@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/auto.h"
 #include "base/fail.h"
 #include "base/path.h"
 #include "model/draft.h"
@@ -15,6 +16,11 @@
 #include "model/value.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+/* What a workspace's target is made of: nothing that a mount's options could take for
+ * more than a name. */
+#define WORKSPACE_LETTERS                                                              \
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/"
 
 /* Inside: what vial itself puts there. */
 static const char *const taken_targets[] = {
@@ -68,18 +74,15 @@ int mount_check_target(const struct plan *plan, const char *target,
     return check_apart(plan, target, err);
 }
 
-static int add_mount(struct draft *d, const struct mount_in *in, bool lower,
-                     struct vial_error *err)
+static int add_mount(struct draft *d, const struct mount_in *in,
+                     const struct mount_terms *terms, struct vial_error *err)
 {
     struct plan *plan = d->plan;
     struct plan_mount *mount = &plan->mounts[plan->mount_count];
-    struct mount_terms j = { .settings = d->settings,
-                             .writable = in->writable,
-                             .lower = lower };
 
     if (mount_check_target(plan, in->target, err) < 0)
         return -1;
-    if (mount_source_judge(&j, in->source, mount, err) < 0)
+    if (mount_source_judge(terms, in->source, mount, err) < 0)
         return -1;
     plan->mount_count++;
     mount->target = strdup(in->target);
@@ -88,19 +91,26 @@ static int add_mount(struct draft *d, const struct mount_in *in, bool lower,
 
 static int add_workspace(struct draft *d, struct vial_error *err)
 {
-    char target[] = "/workspace";
     char mode[32];
+    auto_free char *target = strdup(place_of_workspace(d));
     struct mount_in in = { d->req->workspace, target, true };
+    struct mount_terms terms = { .settings = d->settings };
     struct plan_mount *mount = &d->plan->mounts[d->plan->mount_count];
     bool overlay = false;
 
     if (!d->req->workspace)
         return 0;
+    if (!target)
+        return fail_memory(err);
+    if (target[strspn(target, WORKSPACE_LETTERS)])
+        return refuse_target(target, "has letters other than a-z, 0-9, '.', '_', '-'",
+                             err);
     request_choice(d->req, FIELD_ID_workspace_mode, mode);
     overlay = str_eq(mode, "overlay");
     /* A commit writes to it, so that an overlay's is judged as writable. */
-    in.writable = !str_eq(mode, "ro");
-    if (add_mount(d, &in, overlay, err) < 0)
+    terms.writable = in.writable = !str_eq(mode, "ro");
+    terms.lower = overlay;
+    if (add_mount(d, &in, &terms, err) < 0)
         return fail_in(err, "workspace");
     if (!mount->is_dir)
         return fail(err, VIAL_E_MOUNT, "workspace '%s' is not a directory", in.source);
@@ -124,18 +134,33 @@ static int judge_rootfs(struct draft *d, struct vial_error *err)
     return 0;
 }
 
+/* The workspace's place on the host if mounts must lie below it; "" if they must and
+ * there is none; NULL if they need not. */
+static const char *bounds_of(const struct draft *d)
+{
+    bool bound = d->settings->defaults.mounts_from == 1 || d->req->mounts_from == 1;
+
+    if (!bound) /* neither says "workspace" */
+        return NULL;
+    return d->req->workspace ? d->plan->mounts[0].source : "";
+}
+
 int mount_build(struct draft *d, struct vial_error *err)
 {
     const struct mount_list *list = &d->req->mounts;
+    struct mount_terms terms = { .settings = d->settings };
 
     d->plan->mounts = calloc(list->count + 1, sizeof(*d->plan->mounts));
     if (!d->plan->mounts)
         return fail_memory(err);
     if (add_workspace(d, err) < 0)
         return -1;
-    for (size_t i = 0; i < list->count; i++)
-        if (add_mount(d, &list->items[i], false, err) < 0)
+    terms.within = bounds_of(d);
+    for (size_t i = 0; i < list->count; i++) {
+        terms.writable = list->items[i].writable;
+        if (add_mount(d, &list->items[i], &terms, err) < 0)
             return -1;
+    }
     return judge_rootfs(d, err);
 }
 

@@ -297,10 +297,24 @@ static bool is_below_root(const char *path, const char *root)
     return path_is_beneath(path, real);
 }
 
-static int check_roots(const struct policy *p, const char *path, struct vial_error *err)
+static int check_within(const char *within, const char *path, struct vial_error *err)
 {
-    if (!((p->set >> POLICY_ID_mount_roots) & 1u))
+    if (!within || (*within && path_is_beneath(path, within)))
         return 0;
+    (void)fail(err, VIAL_E_MOUNT_OUTSIDE,
+               "mount source '%s' lies outside the workspace", path);
+    return fail_remedy(err,
+                       "mount what lies below the workspace, or name its directory "
+                       "in policy key 'mount_roots' of your settings");
+}
+
+static int check_roots(const struct mount_terms *terms, const char *path,
+                       struct vial_error *err)
+{
+    const struct policy *p = &terms->settings->policy;
+
+    if (!((p->set >> POLICY_ID_mount_roots) & 1u))
+        return check_within(terms->within, path, err);
     for (size_t i = 0; i < p->mount_roots.count; i++)
         if (is_below_root(path, p->mount_roots.items[i]))
             return 0;
@@ -341,7 +355,7 @@ int mount_source_judge(const struct mount_terms *terms, const char *source,
         return refuse(source, "has no path of its own", err);
     if (check_tree(&j, path, err) < 0 || mountinfo_read(&table, err) < 0 ||
         check_names(&j, mountinfo_of(&table, path), path, err) < 0 ||
-        check_roots(&j.settings->policy, path, err) < 0 ||
+        check_roots(terms, path, err) < 0 ||
         (S_ISDIR(st.st_mode) && judge_dir(&j, fd, path, err) < 0))
         return -1;
     out->source = strdup(path);

@@ -12,6 +12,9 @@ struct mount_terms {
     const struct settings *settings;
     bool writable;
     bool lower; /* an overlay's: no mounts below it, nor sockets, get through */
+    /* Where it must lie if the policy names no roots: a real path, or "": nowhere; NULL:
+     * anywhere. */
+    const char *within;
 };
 
 /* Whether the host's object SOURCE may be shown. Fills OUT's source, which is

@@ -48,12 +48,23 @@ static int set_cwd(struct plan *plan, const char *cwd, const char *start,
     return plan->cwd ? 0 : fail_memory(err);
 }
 
+const char *place_of_workspace(const struct draft *d)
+{
+    const char *asked = d->req->workspace_at;
+
+    return asked ? asked : fields[FIELD_ID_workspace_at].def;
+}
+
 int place_build(struct draft *d, struct vial_error *err)
 {
     bool shown = request_has(d->req, workspace);
-    bool other = !shown && d->req->workdir == 1; /* "/workspace" */
-    const char *start = shown || other ? "/workspace" : "/work";
-    const char *workdir = d->language && shown ? "/work" : start;
+    const char *own = d->req->workdir == 1 ? "/workspace" : "/work";
+    const char *start = own;
+    const char *workdir = NULL;
+
+    if (shown)
+        start = place_of_workspace(d);
+    workdir = d->language && shown ? "/work" : start;
 
     d->plan->workdir = strdup(workdir);
     if (!d->plan->workdir)

@@ -82,7 +82,7 @@ struct plan {
      * caller's and mean what they say. */
     size_t argv_own, env_own;
     struct blob code; /* stands for the word "{code}" of argv; empty: a file has it */
-    char *workdir;    /* "/work", or "/workspace" */
+    char *workdir;    /* "/work", "/workspace", or where the workspace lies */
     char *cwd;        /* absolute */
     struct plan_file *files;
     size_t file_count;

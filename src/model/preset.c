@@ -247,8 +247,10 @@ static int check_holes(const char *text, const char *const *names,
 static int check_description(json_t *described, struct vial_error *err)
 {
     static const char *const settings[] = {
-        "timeout", "max_timeout", "memory",     "cpus", "pids",  "disk",       "tmp",
-        "network", "output",      "characters", "idle", "lease", "executions", NULL
+        "timeout", "max_timeout", "memory",       "cpus",
+        "pids",    "disk",        "tmp",          "network",
+        "output",  "characters",  "workspace_at", "workspace_mode",
+        "idle",    "lease",       "executions",   NULL
     };
 
     return check_holes(text_of(described, "description"), settings, err);

@@ -92,13 +92,6 @@ def test_a_command_runs_with_the_repository_mounted(acode, repo):
     assert (repo / "out.txt").read_text() == "made\n"
 
 
-def test_caches_are_named_with_the_documents_prefix(acode):
-    """covers: FR-020-44 FR-020-45"""
-    plan = json.loads(acode("plan", "--driver", "docker", "--caches", "nuget", "python",
-                            "1").out)
-    assert plan["container"]["caches"][0]["volume"] == "acode-cache-nuget"
-
-
 def test_the_configuration_of_a_repository_cannot_loosen(acode, repo):
     """covers: NFR-020-43 FR-020-84"""
     for old, new in [("memory_mb: 512", "memory_mb: 4096"), ("network: false", "network: true"),
@@ -374,6 +367,158 @@ def test_creation_that_takes_too_long_is_given_up(acode, tmp_path_factory):
 
 
 # Mount Configuration (FR-020-36 to FR-020-50)
+
+def test_the_repository_is_where_it_is_asked_for(acode, repo, mcp):
+    """By default, flag, variable, .agent/config.yml and tool. covers: FR-020-36"""
+    (repo / "sub").mkdir()
+    line = "pwd; cat in.txt"
+    assert acode("sandbox", "exec", line).out == "/workspace\ngiven\n"
+    assert acode("sandbox", "exec", "--workspace-at", "/src", line).out == "/src\ngiven\n"
+    assert acode("sandbox", "exec", line, VIAL_WORKSPACE_AT="/opt/src").out == \
+        "/opt/src\ngiven\n"
+    client = mcp("acode", cwd=str(repo / "sub"))
+    assert client("sandbox_exec", command="pwd", mount_path="/src").text.strip() == "/src/sub"
+    (repo / ".agent" / "config.yml").write_text(
+        CONFIG.replace("network: false", "network: false\n    mount_path: /repo"))
+    assert acode("sandbox", "exec", line).out == "/repo\ngiven\n"
+    assert "with the repository at /repo" in \
+        mcp("acode", cwd=str(repo)).tools()["sandbox_exec"]["description"]
+
+
+def test_the_repository_cannot_lie_over_what_the_sandbox_needs(acode):
+    """covers: FR-020-41 FR-020-49"""
+    for at in ("/", "/etc", "/proc/x", "/tmp", "/work", "/usr/src", "src", "/a/../etc", "/a,b"):
+        done = acode("sandbox", "exec", "--workspace-at", at, "echo never here")
+        assert done.status == 125 and not done.out, (at, done.out)
+        assert "[ACODE-SBX-003, VIAL-MOUNT]" in done.err
+
+
+def test_the_repository_is_written_to_unless_it_is_read_only(acode, repo, mcp):
+    """covers: FR-020-37 FR-020-38"""
+    line = "cat in.txt; touch made"
+    assert acode("sandbox", "exec", line).status == 0 and (repo / "made").exists()
+    (repo / "made").unlink()
+
+    def refused(out, err):
+        return "given" in out and "Read-only file system" in err and \
+            not (repo / "made").exists()
+    done = acode("sandbox", "exec", "--workspace-mode", "ro", line)
+    assert done.status == 1 and refused(done.out, done.err)
+    mine = repo / "mine.yml"
+    mine.write_text(CONFIG.replace("network: false", "network: false\n    read_only: true"))
+    done = acode("--config", str(mine), "sandbox", "exec", line)
+    assert refused(done.out, done.err)
+    answer = mcp("acode", cwd=str(repo))("sandbox_exec", command=line, mount_mode="ro")
+    assert refused(answer.text, answer.text)
+
+
+def test_mounts_are_binds_that_lead_nothing_back(needs_engine, start, containers, repo):
+    """covers: FR-020-18 FR-020-37 FR-020-38 FR-020-39 FR-020-42 FR-020-43"""
+    for name in ("read", "write"):
+        (repo / name).mkdir()
+        os.chown(repo / name, 4242, 4242)
+
+    def mounts(*flags):
+        p = start(*flags, "echo up; exec >/dev/null; sleep 60")
+        c, = containers("acode-")
+        p.terminate()
+        p.wait()
+        binds = [m for m in c["Mounts"] if m["Type"] == "bind"]
+        assert all(m["Propagation"] == "rprivate" for m in c["Mounts"])
+        return {m["Destination"]: (m["Source"], m["RW"]) for m in binds}
+    made = mounts("--mount", f"{repo}/read:/r", "--mount", f"{repo}/write:/w:rw")
+    assert made["/workspace"] == (str(repo), True)
+    assert made["/r"] == (f"{repo}/read", False) and made["/w"] == (f"{repo}/write", True)
+    assert mounts("--workspace-mode", "ro", "--workspace-at", "/src")["/src"] == \
+        (str(repo), False)
+
+
+def test_additional_mounts_are_shown_as_asked_for(acode, repo):
+    """covers: FR-020-39"""
+    data = repo / "data"
+    data.mkdir()
+    (data / "x").write_text("shown\n")
+    if DOCKER:
+        os.chown(data, 4242, 4242)
+    done = acode("sandbox", "exec", "--mount", f"{data}:/data", "cat /data/x; touch /data/y")
+    assert done.out == "shown\n" and "Read-only file system" in done.err
+    assert acode("sandbox", "exec", "--mount", f"{data}:/data:rw", "touch /data/y").status == 0
+    assert (data / "y").exists()
+
+
+@pytest.fixture
+def outside(tmp_path_factory):
+    """A directory that is nobody's secret, but not the repository's."""
+    path = tmp_path_factory.mktemp("outside")
+    for one in [path, *list(path.parents)[:2]]:
+        os.chmod(one, 0o755)
+    (path / "x").write_text("not yours\n")
+    return path
+
+
+def test_paths_outside_the_repository_are_rejected(acode, repo, outside, tmp_path_factory):
+    """covers: FR-020-40 FR-020-49 NFR-020-29"""
+    def mount(source, *flags):
+        return acode(*flags, "sandbox", "exec", "--mount", f"{source}:/data", "cat /data/x")
+    done = mount(outside)
+    assert done.status == 125 and not done.out
+    assert f"mount source '{outside}' lies outside the workspace [ACODE-SBX-003" in done.err
+    assert mount(repo.parent).status == 125
+    # No flag of a request widens it; the operator's own settings do.
+    done = acode("sandbox", "exec", "--mounts-from", "anywhere", "--mount", f"{outside}:/data",
+                 "cat /data/x")
+    assert done.status == 125 and not done.out
+    mine = tmp_path_factory.mktemp("own") / "vial.yaml"
+    mine.write_text(f"policy: {{mount_roots: ['{repo}', '{outside}']}}\n")
+    assert mount(outside, "--config", str(mine)).out == "not yours\n"
+
+
+def test_no_way_of_writing_a_path_leads_out(acode, repo, outside):
+    """covers: FR-020-41 NFR-020-29 NFR-020-33"""
+    (repo / "sub").mkdir()
+    (repo / "link").symlink_to(outside)
+    (repo / "up").symlink_to("../" * 12 + str(outside)[1:])
+    (repo / "far").symlink_to("link")
+    (repo / "etc").symlink_to("/etc")
+    for source in ("link", "up", "far", "link/x", "sub/../../" + outside.name, "etc", "etc/ssl",
+                   "../" * 12 + "etc", "sub/../link", ".git/../far"):
+        r = acode("sandbox", "exec", "--json", "--mount", f"{repo}/{source}:/data",
+                  "cat /data/x").json
+        assert (r["verdict"], r["preset_code"]) == ("denied", "ACODE-SBX-003"), (source, r)
+        assert not r["stdout"]
+    assert acode("sandbox", "exec", "--mount", f"{repo}/sub/../sub:/data", "true").status == 0
+
+
+def test_sensitive_paths_are_never_mounted(acode, tmp_path_factory, repo):
+    """Whatever the policy says. covers: NFR-020-33"""
+    mine = tmp_path_factory.mktemp("own") / "vial.yaml"
+    mine.write_text("policy: {mount_roots: [/]}\n")
+    for source in ("/", "/etc", "/proc", "/sys", "/dev", "/var/run", "/run", "/root", "/home",
+                   "/var/lib/docker", "/boot"):
+        r = acode("--config", str(mine), "sandbox", "exec", "--json", "--mount",
+                  f"{source}:/data", "ls /data").json
+        assert (r["verdict"], r["preset_code"]) == ("denied", "ACODE-SBX-003"), (source, r)
+
+
+def test_a_mount_source_must_exist(acode, repo):
+    """covers: FR-020-49 FR-020-50"""
+    done = acode("sandbox", "exec", "--mount", f"{repo}/absent:/data", "echo never here")
+    assert done.status == 125 and not done.out
+    assert f"mount source '{repo}/absent' does not exist [ACODE-SBX-003, VIAL-MOUNT]" in done.err
+    assert not (repo / "absent").exists()  # engines make directories of what is missing
+
+
+def test_caches_are_volumes_that_persist(needs_engine, acode):
+    """covers: FR-020-44 FR-020-45 FR-020-46"""
+    first = acode("sandbox", "exec", "--json", "--cache", "nuget", "echo kept >/cache/nuget/x").json
+    second = acode("sandbox", "exec", "--json", "--cache", "nuget", "cat /cache/nuget/x").json
+    try:
+        assert second["stdout"] == "kept\n", (first, second)
+        assert first["container_id"] != second["container_id"]
+        names = [v["Name"] for v in needs_engine.call("GET", "/volumes")["Volumes"]]
+        assert "acode-cache-nuget" in names
+    finally:
+        needs_engine.call("DELETE", "/volumes/acode-cache-nuget")
 
 
 # Resource Limits (FR-020-51 to FR-020-65)

@@ -383,7 +383,7 @@ static void add_layer_dir(struct script *s, const char *path, unsigned mode,
 
 /* Over the workspace that is attached already, with a layer in a tmpfs that has no
  * name inside once the overlay is there: only the parent holds it. */
-static void add_overlay(struct script *s, const struct plan *plan,
+static void add_overlay(struct script *s, const struct plan *plan, const char *target,
                         const struct root_options *o)
 {
     const struct limits *l = &plan->limits;
@@ -394,10 +394,13 @@ static void add_overlay(struct script *s, const struct plan *plan,
     add_layer_dir(s, "/run/upper", 0755, o);
     add_layer_dir(s, "/run/work", 0700, o);
     add_layer_dir(s, "/run/points", 0700, o);
-    mount_step(s, "overlay", "/workspace", NOSUID | NODEV,
-               "lowerdir=/workspace,upperdir=/run/upper,workdir=/run/work,userxattr");
+    /* A workspace's target has no letter that means something here. */
+    mount_step(
+        s, "overlay", target, NOSUID | NODEV,
+        script_text(s, "lowerdir=%s,upperdir=/run/upper,workdir=/run/work,userxattr",
+                    target));
     script_path(s, OP_GIVE, "/run", NULL, 0);
-    script_path(s, OP_GIVE, "/workspace", NULL, 0);
+    script_path(s, OP_GIVE, target, NULL, 0);
     script_path(s, OP_DETACH, "/run", NULL, 0);
 }
 
@@ -409,7 +412,7 @@ void root_attach_mounts(struct script *s, const struct plan *plan,
 
         step->fd = SCRIPT_SLOT + ROOT_MOUNT_SLOT + (int)i;
         if (plan->mounts[i].overlay)
-            add_overlay(s, plan, options);
+            add_overlay(s, plan, plan->mounts[i].target, options);
     }
 }
 
