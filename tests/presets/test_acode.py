@@ -85,7 +85,7 @@ def through(acode, served):
 
 
 def test_a_command_runs_with_the_repository_mounted(acode, repo):
-    """AC-001 AC-003 AC-006 AC-007; covers: FR-020-01 FR-020-02 FR-020-03 FR-020-36
+    """AC-001 AC-003 AC-006 AC-007; covers: FR-020-01 FR-020-02 FR-020-03
     covers: FR-020-37"""
     done = acode("sandbox", "exec", "pwd; cat in.txt; echo made > out.txt; exit 7")
     assert (done.out, done.status) == ("/workspace\ngiven\n", 7)
@@ -532,10 +532,10 @@ def held(repo, containers, needs_engine):
     """What the engine says of the container of a command that still runs."""
     running = []
 
-    def hold(*flags):
+    def hold(*flags, **env):
         p = subprocess.Popen([VIAL, "--preset", "acode", "sandbox", "exec", *flags, "--session",
                               "held", "--task", "t", "echo up; sleep 60"], cwd=repo,
-                             env=environment(), stdout=subprocess.PIPE, text=True)
+                             env=environment(**env), stdout=subprocess.PIPE, text=True)
         running.append(p)
         assert p.stdout.readline() == "up\n"
         [container] = containers("acode-held-t")
@@ -1320,6 +1320,84 @@ def test_a_container_that_vanishes_is_no_trouble(needs_engine, start, acode, con
 
 
 # Security (NFR-020-25 to NFR-020-38)
+
+STATUS = "grep -E '^(Uid|Cap|NoNewPrivs|Seccomp):?' /proc/self/status"
+
+
+def test_a_command_is_nobody_in_particular_and_can_do_nothing_special(acode):
+    """covers: NFR-020-25 NFR-020-27 NFR-020-28"""
+    done = acode("sandbox", "exec", STATUS + "; id -u")
+    lines = done.out.splitlines()
+    caps = [line.split()[1] for line in lines if line.startswith("Cap")]
+    assert caps == ["0" * 16] * 5, done.out
+    assert "NoNewPrivs:\t1" in lines and "Seccomp:\t2" in lines
+    assert lines[-1] != "0" and "0" not in lines[0].split()
+    # Calls that no command needs, and that have led out of containers.
+    done = acode("sandbox", "exec", "unshare -Ur true || echo no; mount -t tmpfs x /tmp || "
+                 "echo no; chroot / true || echo no; dd if=/dev/mem count=1 || echo no")
+    assert done.out == "no\n" * 4, done.err
+
+
+def test_the_container_is_closed_on_all_sides(held):
+    """covers: NFR-020-25 NFR-020-26 NFR-020-27 NFR-020-28 NFR-020-30 NFR-020-36 NFR-020-37"""
+    c = held()
+    host = c["HostConfig"]
+    assert c["Config"]["User"] == "4242:4242"  # the repository's owner, who is not root
+    assert not host["Privileged"] and host["ReadonlyRootfs"]
+    assert host["CapDrop"] == ["ALL"] and not host["CapAdd"]
+    assert "no-new-privileges" in host["SecurityOpt"]
+    assert any(o.startswith("seccomp=") and "SCMP_ACT_ALLOW" in o for o in host["SecurityOpt"])
+    assert host["NetworkMode"] == "none" and c["Config"]["NetworkDisabled"]
+    assert host["IpcMode"] == "private" and host["CgroupnsMode"] == "private"
+    assert "host" not in (host["PidMode"], host["UTSMode"], host["UsernsMode"])
+    assert not host["Devices"] and not host["Binds"] and not host["PortBindings"]
+    assert host["Memory"] and host["NanoCpus"] and host["PidsLimit"]
+
+
+def test_the_network_is_off_unless_it_is_enabled(needs_engine, acode):
+    """covers: NFR-020-30"""
+    line = "ls /sys/class/net"
+    assert acode("sandbox", "exec", line).out.split() == ["lo"]
+    assert "eth0" in acode("sandbox", "exec", "--network", "bridge", line).out.split()
+
+
+def test_air_gapped_means_no_network_whatever_is_asked_for(acode, tmp_path_factory, held):
+    """covers: NFR-020-31"""
+    mine = tmp_path_factory.mktemp("own") / "vial.yaml"
+    mine.write_text("policy: {networks: [none]}\n")
+    done = acode("--config", str(mine), "sandbox", "exec", "--network", "bridge", "echo never")
+    assert done.status == 125 and not done.out and "network 'bridge'" in done.err
+    c = held(VIAL_CONFIG=str(mine))
+    assert c["HostConfig"]["NetworkMode"] == "none" and c["Config"]["NetworkDisabled"]
+
+
+def test_the_environment_of_the_caller_stays_outside(acode):
+    """covers: NFR-020-34"""
+    done = acode("sandbox", "exec", "--env", "GIVEN=yes", "env", SECRET_TOKEN="hunter2",
+                 LD_PRELOAD_X="/evil.so", AWS_SECRET_ACCESS_KEY="hunter2")
+    assert "GIVEN=yes" in done.out and "hunter2" not in done.out and "evil" not in done.out
+    for bad in ("1X=1", "A B=1", "=x"):
+        done = acode("sandbox", "exec", "--env", bad, "echo never here")
+        assert done.status == 125 and not done.out, bad
+
+
+def test_nothing_of_the_host_is_seen_or_reached(acode, repo):
+    """covers: NFR-020-36 NFR-020-37"""
+    done = acode("sandbox", "exec", "ps -e -o comm= 2>/dev/null | wc -l; ls /proc | grep -c '^[0-9]'; "
+                 f"ls -d {repo} /root/.ssh /var/run/docker.sock 2>/dev/null; "
+                 "hostname; touch /usr/x /etc/x /x || echo closed")
+    lines = done.out.splitlines()
+    assert int(lines[0]) < 10 and int(lines[1]) < 10, done.out
+    assert str(repo) not in done.out and "docker.sock" not in done.out
+    assert os.uname().nodename not in lines and lines[-1] == "closed"
+
+
+def test_names_say_nothing_of_the_repository(needs_engine, start, containers, repo):
+    """covers: NFR-020-38"""
+    start("echo up; exec >/dev/null; sleep 60")
+    c, = containers("acode-")
+    for part in repo.parts[1:]:
+        assert part not in c["Name"] and part not in c["Config"]["Hostname"]
 
 
 # Maintainability (NFR-020-39 to NFR-020-48)
