@@ -27,6 +27,8 @@ struct vial_engine_options {
     const char *project_dir; /* where ./vial.yaml is looked for; NULL: here */
     const char *share_dir;   /* runtimes, presets, guest; NULL: found by itself */
     const char *audit;       /* a log of every run, unless settings name one */
+    bool journal;            /* the last runs are remembered, if the settings say so
+                                (`journal`): for programs of one user */
     bool kept;               /* vessels are opened by the daemon's keeper, which must
                                 have been started; the daemon alone sets this */
 };
@@ -99,6 +101,16 @@ VIAL_API VIAL_MUST_CHECK int vial_config(struct vial_engine *engine, char **json
  * what is missing. */
 VIAL_API VIAL_MUST_CHECK int vial_doctor(struct vial_engine *engine, char **json,
                                          struct vial_error *err);
+
+/* The runs that the caller's journal remembers, newest first; or RUN, by its id or its
+ * correlation, with what it printed and what was done for it. malloc'ed JSON text. */
+VIAL_API VIAL_MUST_CHECK int vial_journal(struct vial_engine *engine, const char *run,
+                                          char **json, struct vial_error *err);
+
+/* What those runs, and those before them, have added up to, in Prometheus' text format,
+ * with the vessels there are now. malloc'ed. */
+VIAL_API VIAL_MUST_CHECK int vial_metrics(struct vial_engine *engine, char **text,
+                                          struct vial_error *err);
 
 /* JSON schema of "request", "result" or "settings". malloc'ed. */
 VIAL_API VIAL_MUST_CHECK int vial_schema(const char *kind, char **json,

@@ -82,6 +82,7 @@ int cli_engine(const struct cli *cli, struct vial_engine **out, struct vial_erro
     struct vial_engine_options options = {
         .preset = cli_flag(cli, "preset"),
         .config = cli_flag(cli, "config"),
+        .journal = true,
     };
 
     if (vial_engine_open(&options, out, err) < 0)

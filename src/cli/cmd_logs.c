@@ -66,45 +66,109 @@ static void show(int fd, json_t *run, const char *name)
         (void)io_write_all(fd, safe.data ? safe.data : "", safe.len);
 }
 
+/* logfmt: "time=… event=create request=q-… run=r-… driver=docker". */
+static int show_steps(json_t *run)
+{
+    auto_str struct str out = { 0 };
+    json_t *step;
+    size_t i;
+
+    json_array_foreach(json_object_get(run, "steps"), i, step)
+    {
+        str_printf(&out, "time=%s event=%s request=%s run=%s", text_of(step, "time"),
+                   text_of(step, "event"), text_of(run, "request"), text_of(run, "id"));
+        for (void *at = json_object_iter(step); at;
+             at = json_object_iter_next(step, at)) {
+            auto_free char *value = json_dumps(
+                json_object_iter_value(at), JSON_ENCODE_ANY | JSON_REAL_PRECISION(6));
+            const char *name = json_object_iter_key(at);
+
+            if (value && strcmp(name, "time") != 0 && strcmp(name, "event") != 0 &&
+                strcmp(value, "null") != 0)
+                str_printf(&out, " %s=%s", name, value);
+        }
+        str_putc(&out, '\n');
+    }
+    return print_text(&out);
+}
+
 static int show_run(const struct cli *cli, const char *text)
 {
     auto_json json_t *run = json_loads(text, 0, NULL);
 
     if (cli_flag(cli, "json"))
         return print_line(text);
+    if (cli_flag(cli, "steps"))
+        return show_steps(run);
     show(STDOUT_FILENO, run, "stdout");
     show(STDERR_FILENO, run, "stderr");
     return STATUS_OK;
 }
 
-static int run(struct cli *cli)
+static int ask_daemon(const struct cli *cli, const char *id, struct str *text,
+                      struct vial_error *err)
 {
-    const char *id = cli_operand(cli, 0);
     auto_str struct str target = { 0 };
-    auto_str struct str text = { 0 };
-    struct vial_error err = { 0 };
     struct daemon d;
 
     str_puts(&target, "/v1/runs");
-    if (id && (!*id || strchr(id, '/'))) {
-        (void)fail(&err, VIAL_E_USAGE, "'%s' is no run's id", id);
-        (void)fail_remedy(&err, "'vial logs' lists the runs");
-        return cli_fail(cli, &err);
-    }
     if (id) {
         str_putc(&target, '/');
         http_escape(&target, id);
     }
     if (!str_ok(&target))
-        (void)fail_memory(&err);
-    else if (daemon_find(cli, false, &d, &err) == 0 &&
-             daemon_call(&d, &(struct daemon_ask){ "GET", target.data, NULL, NULL, -1 },
-                         &text, &err) == 0)
+        return fail_memory(err);
+    if (daemon_find(cli, false, &d, err) < 0)
+        return -1;
+    return daemon_call(&d, &(struct daemon_ask){ "GET", target.data, NULL, NULL, -1 },
+                       text, err);
+}
+
+static int ask_journal(const struct cli *cli, const char *id, struct str *text,
+                       struct vial_error *err)
+{
+    auto_engine struct vial_engine *engine = NULL;
+    auto_free char *json = NULL;
+
+    if (cli_engine(cli, &engine, err) < 0 || vial_journal(engine, id, &json, err) < 0)
+        return -1;
+    str_puts(text, json);
+    return str_ok(text) ? 0 : fail_memory(err);
+}
+
+/* The daemon, when one was named or answers and the caller keeps no journal. */
+static int ask(const struct cli *cli, const char *id, struct str *text,
+               struct vial_error *err)
+{
+    struct vial_error why = { 0 };
+
+    if (cli_flag(cli, "daemon") || cli_flag(cli, "socket"))
+        return ask_daemon(cli, id, text, err);
+    if (ask_journal(cli, id, text, err) == 0)
+        return 0;
+    return cli_flag(cli, "preset") ? -1 : ask_daemon(cli, id, text, &why);
+}
+
+static int run(struct cli *cli)
+{
+    const char *id = cli_operand(cli, 0);
+    auto_str struct str text = { 0 };
+    struct vial_error err = { 0 };
+
+    if (id && (!*id || strchr(id, '/'))) {
+        (void)fail(&err, VIAL_E_USAGE, "'%s' is no run's id", id);
+        (void)fail_remedy(&err, "'vial logs' lists the runs");
+        return cli_fail(cli, &err);
+    }
+    if (ask(cli, id, &text, &err) == 0)
         return id ? show_run(cli, text.data) : list_runs(cli, text.data);
     return cli_fail(cli, &err);
 }
 
 static const struct flag flags[] = {
+    { "daemon", NULL, "Ask the daemon, and not the caller's own journal." },
+    { "steps", NULL,
+      "Show what was done for the run, with times, instead of what it printed." },
     DAEMON_FLAG_ROW,
     FLAG_ROW_JSON,
     { 0 },
@@ -114,12 +178,16 @@ extern const struct command command_logs;
 const struct command command_logs = {
     .name = "logs",
     .operands = "[RUN]",
-    .summary = "show the daemon's runs, or what one of them printed",
+    .summary = "show the last runs, or what one of them printed",
     .text =
-        "A run is named by its id, or by the id of its request. The daemon remembers\n"
-        "the last runs, and the first part of what each printed.",
+        "A run is named by its id, or by the id of its request. Without a daemon these\n"
+        "are the caller's own, if the settings keep a journal of them ('journal: {runs:\n"
+        "200}', as the preset acode does); else the daemon's. Each is remembered with the\n"
+        "first part of what it printed.",
     .examples = "vial logs\n"
-                "vial logs r-7f3a19c20b44d1e6",
+                "vial logs r-7f3a19c20b44d1e6\n"
+                "vial logs --steps r-7f3a19c20b44d1e6\n"
+                "vial logs --daemon",
     .flags = flags,
     .max_operands = 1,
     .run = run,

@@ -5,6 +5,7 @@
 #include <malloc.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
@@ -350,6 +351,7 @@ int follow(const struct cli *cli, const struct vial_request *req, int stdin_fd)
         .pulling = show_pull,
         .local_images = cli_flag(cli, "no-pull") != NULL,
         .notice = json || cli_flag(cli, "quiet") ? NULL : say_notice,
+        .correlation = getenv("VIAL_REQUEST_ID"), /* NOLINT(concurrency-mt-unsafe) */
     };
     struct vial_error err = { 0 };
     int status = STATUS_VIAL;

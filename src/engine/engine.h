@@ -26,6 +26,7 @@ struct vial_engine {
     struct audit *audit;                 /* NULL: nothing is recorded, … */
     struct vial_error audit_error;       /* … or, with a code: why nothing can be */
     char policy_hash[65];                /* "" without an audit */
+    bool journal;                        /* runs may be remembered: diary.h */
     struct pool *pool;                   /* vessels that wait, or NULL */
     const struct driver *const *drivers; /* NULL-terminated; static */
 };

@@ -88,7 +88,7 @@ static json_t *caller_json(const struct run *r)
 
     return json_pack("{s:I, s:I, s:s?, s:s?}", "uid", (json_int_t)getuid(), "pid",
                      (json_int_t)getpid(), "name", w->caller, "correlation",
-                     w->correlation);
+                     r->correlation[0] ? r->correlation : NULL);
 }
 
 static void add_code(const struct run *r, const struct vial_request *req, json_t *into)

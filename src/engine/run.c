@@ -20,6 +20,7 @@
 #include "engine/record.h"
 #include "model/build.h"
 #include "model/result.h"
+#include "model/value.h"
 #include "workspace/apply.h"
 
 static const struct vial_watch nobody = { .cancel_fd = -1, .stdin_fd = -1 };
@@ -55,6 +56,7 @@ int engine_open(const struct vial_engine_options *options, struct vial_engine **
         return fail_memory(err);
     e->guest_fd = -1;
     e->drivers = o->kept ? kept_drivers : drivers;
+    e->journal = o->journal;
     if (settings_load(&from, &e->settings, err) < 0) {
         engine_close(e);
         return -1;
@@ -256,6 +258,22 @@ static int open_cold(struct run *r, struct vial_error *err)
     return engine_vessel(r->engine, &order, &r->vessel, err);
 }
 
+static void note_create(struct run *r)
+{
+    if (r->diary.on)
+        diary_step(&r->diary, "create",
+                   json_pack("{s:s, s:s?}", "driver", r->driver->name, "image",
+                             r->plan->image));
+}
+
+static void note_start(struct run *r)
+{
+    if (r->diary.on)
+        diary_step(&r->diary, "start",
+                   json_pack("{s:s, s:f}", "vessel", r->vessel->id, "ms",
+                             clock_ms_between(r->started_ns, r->opened_ns)));
+}
+
 void engine_wanted(const struct vial_engine *e, const struct vial_request *req,
                    const char *driver, char out[WANTED_SIZE])
 {
@@ -294,9 +312,11 @@ static int open_vessel(struct run *r, const struct vial_request *req,
                        struct vial_error *err)
 {
     announce(r, req);
+    note_create(r);
     if (!take_vessel(r) && open_cold(r, err) < 0)
         return -1;
     r->opened_ns = clock_now_ns();
+    note_start(r);
     return 0;
 }
 
@@ -329,6 +349,8 @@ static void run_again(struct run *r, struct vial_error *err)
 
     run_init(&fresh, r->engine, r->watch);
     fresh.started_ns = r->started_ns;
+    fresh.diary = r->diary;
+    (void)memcpy(fresh.correlation, r->correlation, sizeof(fresh.correlation));
     fresh.driver = r->driver;
     fresh.plan = ptr_take(&r->plan);
     fresh.assumed = r->assumed;
@@ -357,6 +379,54 @@ static void speak_as_preset(const struct run *r, const struct vial_request *req,
         engine_wanted(r->engine, req, r->driver->name, result->wanted_driver);
 }
 
+/* What the caller calls it; what is remembered has a name in any case. */
+static void name_run(struct run *r)
+{
+    const char *given = r->watch->correlation;
+
+    if (given && value_is_plain(given, strlen(given)))
+        (void)snprintf(r->correlation, sizeof(r->correlation), "%.64s", given);
+    else if (!given && r->diary.on)
+        sys_make_id('q', r->correlation);
+}
+
+void run_note_exec(struct run *r)
+{
+    if (r->diary.on)
+        diary_step(&r->diary, "exec",
+                   json_pack("{s:s}", "stage", r->compiling ? "compile" : "run"));
+}
+
+static void note_exit(struct run *r, const struct vial_result *result)
+{
+    if (r->diary.on && result->vessel_id[0])
+        diary_step(&r->diary, "exit",
+                   json_pack("{s:s, s:i, s:f}", "verdict",
+                             vial_verdict_name(result->verdict), "exit_code",
+                             result->exit_code, "ms",
+                             clock_ms_between(r->opened_ns, r->ended_ns)));
+}
+
+static void note_end(struct run *r, const struct vial_result *result)
+{
+    if (!r->diary.on)
+        return;
+    if (result->vessel_id[0]) {
+        diary_step(&r->diary, "remove",
+                   json_pack("{s:s, s:f}", "vessel", result->vessel_id, "ms",
+                             result->timing.close_ms));
+    }
+    if (result->error.code[0])
+        diary_step(&r->diary, "error", json_pack("{s:s}", "code", result->error.code));
+}
+
+static const char *title_of(const struct vial_request *req)
+{
+    if (req->language)
+        return req->language;
+    return req->command.count ? req->command.items[0] : "";
+}
+
 /* The life of one request. Each verb is a file of this folder. */
 void engine_run(struct vial_engine *e, const struct vial_request *req,
                 const struct vial_watch *watch, struct vial_result *result)
@@ -365,8 +435,12 @@ void engine_run(struct vial_engine *e, const struct vial_request *req,
     auto_run struct run r;
 
     run_init(&r, e, watch);
+    diary_begin(&r.diary, e->journal, e->settings);
+    name_run(&r);
     if (engine_plan(e, req, &r.driver, &r.plan, &err) < 0 ||
-        plan_correlate(r.plan, r.watch->correlation, &err) < 0 ||
+        plan_correlate(r.plan,
+                       r.watch->correlation ? r.watch->correlation : r.correlation,
+                       &err) < 0 ||
         admit_run(&r, &err) < 0 || record_begin(&r, req, &err) < 0 ||
         open_vessel(&r, req, &err) < 0) {
         collect_refusal(&r, &err, result);
@@ -380,10 +454,11 @@ void engine_run(struct vial_engine *e, const struct vial_request *req,
         else
             collect_refusal(&r, &err, result);
     }
-    if (r.plan && r.plan->correlation)
-        (void)snprintf(result->correlation, sizeof(result->correlation), "%s",
-                       r.plan->correlation);
+    (void)memcpy(result->correlation, r.correlation, sizeof(result->correlation));
+    note_exit(&r, result);
     finish(&r, result);
     speak_as_preset(&r, req, result);
     record_end(&r, req, result);
+    note_end(&r, result);
+    diary_end(&r.diary, title_of(req), result);
 }

@@ -14,6 +14,7 @@
 
 #include "base/loop.h"
 #include "engine/engine.h"
+#include "engine/diary.h"
 #include "engine/output.h"
 #include "wire/link.h"
 
@@ -85,6 +86,9 @@ struct run {
     struct output out, err;
     uint64_t written; /* by both streams of the present step */
     bool muted;       /* the caller's callback asked to stop */
+
+    struct diary diary;
+    char correlation[72]; /* the caller's name for it, or one made up, or "" */
 };
 
 void run_init(struct run *r, struct vial_engine *e, const struct vial_watch *watch);
@@ -93,6 +97,9 @@ void run_done(struct run *r);
 
 /* GOT bytes were read: if they filled the buffer, the next read may bring more. */
 void run_grow(struct run *r, size_t got);
+
+/* For the diary: a program has started. */
+void run_note_exec(struct run *r);
 
 /* What this run used so far. */
 void run_usage(struct run *r, struct vessel_usage *out);

@@ -46,6 +46,7 @@ static int queue_go(struct run *r, struct vial_error *err)
     r->exec_channel = r->waiting_channel;
     r->waiting_channel = 0;
     r->started = true;
+    run_note_exec(r);
     return prestart_go(r->link, r->exec_channel, r->plan, r->vessel, has_input(r), err);
 }
 
@@ -111,6 +112,8 @@ static void tell(struct run *r, int stream, const void *data, size_t len)
 {
     const struct vial_watch *w = r->watch;
 
+    if (w->live_only)
+        diary_output(&r->diary, stream, data, len);
     if (!w->output || r->muted || len == 0)
         return;
     if (w->output(w->context, stream, data, len) != 0) {

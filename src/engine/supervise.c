@@ -247,6 +247,7 @@ static void on_started(void *context, uint32_t channel)
 
     (void)channel;
     r->started = true;
+    run_note_exec(r);
 }
 
 static void on_exited(void *context, uint32_t channel, const struct exit_message *m)

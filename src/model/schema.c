@@ -7,6 +7,7 @@
 #include "base/str.h"
 #include "model/cleaning.h"
 #include "model/fields.h"
+#include "model/journaling.h"
 #include "model/policy.h"
 #include "model/result.h"
 #include "model/serve.h"
@@ -280,14 +281,25 @@ static json_t *cleanup_schema(void)
     return OBJECT_OF(members, values);
 }
 
+static json_t *journal_schema(void)
+{
+    static const char *const members[] = { "runs?", "output?" };
+    json_t *const values[] = { field_schema(&journaling_rows()[0]),
+                               field_schema(&journaling_rows()[1]) };
+
+    return OBJECT_OF(members, values);
+}
+
 json_t *schema_settings(void)
 {
-    static const char *const members[] = { "defaults?", "policy?",    "audit?",
-                                           "cleanup?",  "languages?", "serve?" };
+    static const char *const members[] = { "defaults?", "policy?",  "audit?",
+                                           "cleanup?",  "journal?", "languages?",
+                                           "serve?" };
     json_t *const values[] = { fields_schema(FIELD_IN_SETTINGS),
                                policy_schema(),
                                audit_schema(),
                                cleanup_schema(),
+                               journal_schema(),
                                typed("string"),
                                serve_schema() };
 

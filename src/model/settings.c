@@ -176,6 +176,7 @@ static int load(struct settings *s, const struct settings_sources *from,
         (from->state && !s->state))
         return fail_memory(err);
     cleaning_init(&s->cleanup);
+    journaling_init(&s->journal);
     if (policy_init(&s->policy, err) < 0 || serve_settings_init(&s->serve, err) < 0 ||
         load_languages(s, err) < 0 || read_layers(s, from, layers, err) < 0 ||
         merge(s, layers, err) < 0)
@@ -266,6 +267,7 @@ json_t *settings_json(const struct settings *s)
     (void)json_object_set_new(root, "serve", serve_settings_json(&s->serve));
     (void)json_object_set_new(root, "audit", auditing_json(&s->audit));
     (void)json_object_set_new(root, "cleanup", cleaning_json(&s->cleanup));
+    (void)json_object_set_new(root, "journal", journaling_json(&s->journal));
     return root;
 }
 

@@ -9,7 +9,7 @@
  *   < the preset's own file < the project's vial.yaml < variables < the request itself
  *
  * A settings file has the keys `defaults` (request fields), `policy`, `audit`,
- * `cleanup`, `serve` (for the daemon), and `languages` (path of a language file). Each
+ * `cleanup`, `journal`, `serve` (for the daemon), and `languages` (path of a language file). Each
  * layer fills what inner ones left unset; policies only tighten. A preset file has the
  * same keys and its own block `preset` (model/preset.h); under a preset, a settings
  * file may also have the block that the preset names, and the variables that it names
@@ -23,6 +23,7 @@
 
 #include "model/auditing.h"
 #include "model/cleaning.h"
+#include "model/journaling.h"
 #include "model/language.h"
 #include "model/policy.h"
 #include "model/preset.h"
@@ -41,6 +42,7 @@ struct settings {
     struct policy policy;
     struct auditing audit;
     struct cleaning cleanup;
+    struct journaling journal;
     struct language_table languages;
     struct serve_settings serve; /* for the daemon */
     struct strv files;           /* those that were read, outermost first */

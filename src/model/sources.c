@@ -99,8 +99,8 @@ static int load_languages(struct settings *s, json_t *json, const char *path,
                                   "runtimes/languages.yaml, or remove the key");
 }
 
-static const char *const known_keys[] = { "defaults",  "policy", "audit", "cleanup",
-                                          "languages", "serve",  NULL };
+static const char *const known_keys[] = { "defaults", "policy",    "audit", "cleanup",
+                                          "journal",  "languages", "serve", NULL };
 
 static bool is_known(const char *key)
 {
@@ -121,8 +121,8 @@ static int unknown_key(const char *key, const char *path, struct vial_error *err
         return fail_remedy(err, "did you mean '%s'?", near);
     if (field_find(key))
         return fail_remedy(err, "put '%s' below the key 'defaults'", key);
-    return fail_remedy(err, "known keys: defaults, policy, audit, cleanup, languages, "
-                            "serve");
+    return fail_remedy(err, "known keys: defaults, policy, audit, cleanup, journal, "
+                            "languages, serve");
 }
 
 static int not_regular(const char *path, struct vial_error *err)
@@ -149,7 +149,8 @@ static bool is_block(const struct reading *r, const char *key)
  * nobody has looked at, or are the operator's own. */
 static bool is_operators(const char *key)
 {
-    static const char *const keys[] = { "languages", "audit", "cleanup", "serve" };
+    static const char *const keys[] = { "languages", "audit", "cleanup", "journal",
+                                        "serve" };
 
     for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
         if (strcmp(key, keys[i]) == 0)
@@ -188,6 +189,8 @@ static int read_key(const struct reading *r, const char *key, json_t *value,
         return load_languages(s, value, r->path, r->preset != NULL, err);
     if (strcmp(key, "audit") == 0)
         return auditing_read(&s->audit, value, r->path, err);
+    if (strcmp(key, "journal") == 0)
+        return journaling_read(&s->journal, value, r->path, err);
     if (strcmp(key, "cleanup") == 0)
         return cleaning_read(&s->cleanup, value, r->path, err);
     return serve_settings_decode(&s->serve, value, r->path, err);

@@ -80,7 +80,13 @@ static void tell(const struct log *log, const char *request, const char *caller,
                              "run", r->id, "vessel", r->vessel_id, "caller", caller,
                              "verdict", vial_verdict_name(r->verdict), "ms",
                              r->duration_ms, "queue_ms", r->timing.queue_ms);
-    bool bad = r->verdict == VIAL_FAILED;
+
+    if (told && r->vessel_id[0])
+        (void)json_object_update_new(
+            told,
+            json_pack("{s:s, s:i, s:f, s:f, s:f}", "driver", r->driver, "exit_code",
+                      r->exit_code, "open_ms", r->timing.open_ms, "run_ms",
+                      r->timing.run_ms, "close_ms", r->timing.close_ms));
 
     if (r->error.code[0])
         (void)json_object_set_new(told, "code", json_string(r->error.code));
@@ -94,7 +100,7 @@ static void tell(const struct log *log, const char *request, const char *caller,
         (void)json_object_set_new(told, "limits_hit",
                                   json_integer((json_int_t)r->limits_hit));
     log_line(log,
-             bad                         ? "error"
+             r->verdict == VIAL_FAILED   ? "error"
              : r->verdict == VIAL_DENIED ? "warn"
                                          : "info",
              "run", told);

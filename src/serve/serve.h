@@ -18,7 +18,7 @@
 #include "serve/history.h"
 #include "serve/keys.h"
 #include "serve/log.h"
-#include "serve/metrics.h"
+#include "model/metrics.h"
 #include "serve/refusals.h"
 #include "web/web.h"
 

@@ -3,11 +3,13 @@
 through the MCP server, as its users would. Run twice: without a container engine, where
 presets fall back to the native driver, and (VIAL_E2E_DRIVERS=docker) with a real one,
 whose address is in DOCKER_HOST."""
+import atexit
 import json
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -21,6 +23,8 @@ import proxy as proxy_module  # noqa: E402
 VIAL = os.path.abspath(os.environ.get("VIAL", ROOT / "build" / "vial"))
 DOCKER = "docker" in os.environ.get("VIAL_E2E_DRIVERS", "")
 PATIENCE = 90
+STATE = tempfile.mkdtemp(prefix="vial-state-")  # what runs leave, of all tests
+atexit.register(shutil.rmtree, STATE, ignore_errors=True)
 BASE = "debian:12-slim"  # what all images of the test engine are made of
 IMAGES = ["klaw-sandbox:latest", "mine:1", "oven/bun:latest", "antigravity-sandbox:latest",
           "node:20-alpine", "mcr.microsoft.com/dotnet/sdk:8.0",
@@ -32,6 +36,7 @@ def environment(**more):
     env = {k: v for k, v in os.environ.items()
            if not k.startswith(("VIAL_", "SANDBOX_", "DOCKER_", "KLAW_"))}
     env["HOME"] = "/nonexistent"
+    env["VIAL_STATE"] = STATE
     env["DOCKER_HOST"] = os.environ["DOCKER_HOST"] if DOCKER else "unix:///nonexistent/sock"
     env.update(more)
     return env

@@ -70,6 +70,12 @@ def audit(tmp_path):
 
 
 @pytest.fixture
+def state(tmp_path_factory):
+    """Where vial keeps what outlives it, of one test; not below the repository."""
+    return tmp_path_factory.mktemp("outside") / "state"
+
+
+@pytest.fixture
 def served(api):
     with Daemon(args=["--preset", "acode"], serve={"keeper": "off"},
                 env={"DOCKER_HOST": environment()["DOCKER_HOST"]}) as d:
@@ -79,8 +85,10 @@ def served(api):
 @pytest.fixture
 def through(acode, served):
     """The same commands, run by a daemon that has the preset."""
-    def call(word, verb, *args, **more):
-        return acode(word, verb, "--daemon", "--socket", served.socket, *args, **more)
+    def call(*args, **more):
+        words = 2 if args[0] == "sandbox" else 1
+        return acode(*args[:words], "--daemon", "--socket", served.socket, *args[words:],
+                     **more)
     return call
 
 
@@ -143,6 +151,105 @@ def test_the_tools_are_the_commands(mcp, repo):
 
 
 # Sandbox Interface (FR-020-01 to FR-020-15)
+
+
+@pytest.fixture
+def program(tmp_path):
+    """isandbox.c, built with what is installed: the public headers and the library."""
+    build = os.path.dirname(VIAL)
+    made = tmp_path / "isandbox"
+    subprocess.run(["gcc", "-Wall", "-Werror", "-I", str(ROOT / "include"),
+                    str(ROOT / "tests" / "presets" / "isandbox.c"), "-o", str(made), "-L", build,
+                    "-lvial", "-Wl,-rpath," + build], check=True)
+    return made
+
+
+def test_a_program_uses_the_interface(program, repo, containers):
+    """covers: FR-020-01 FR-020-02 FR-020-03 FR-020-04 FR-020-05 FR-020-06 FR-020-07
+    covers: FR-020-08 FR-020-11 FR-020-12 FR-020-13 FR-020-15"""
+    done = subprocess.run([str(program), str(repo)], capture_output=True, text=True,
+                          env=environment(VIAL_SHARE=os.path.dirname(VIAL)), cwd=str(repo),
+                          timeout=120, check=False)
+    driver = "docker" if DOCKER else "native"
+    assert done.stdout.splitlines()[:-1] == [
+        "available=1", "stdout=given", "stderr=oops",
+        "exit=3 driver=%s container=1 duration=1" % driver,
+        "refused=denied code=ACODE-SBX-004", "cancelled=cancelled"], done.stderr
+    assert done.stdout.splitlines()[-1].startswith("containers=[")
+    assert wait_for(lambda: not containers("acode-"))
+
+
+STEPS = ["create", "start", "exec", "exit", "remove"]
+
+
+def steps_of(done):
+    lines = [dict(word.split("=", 1) for word in line.split())
+             for line in done.out.splitlines()]
+    return lines, [line["event"] for line in lines]
+
+
+def test_operations_are_logged_with_the_callers_id(acode):
+    """covers: FR-020-09 NFR-020-48 NFR-020-49"""
+    r = acode("sandbox", "exec", "--json", "exit 5", VIAL_REQUEST_ID="job-77").json
+    assert r["correlation"] == "job-77"
+    lines, events = steps_of(acode("logs", "--steps", "job-77"))
+    assert events == STEPS
+    assert {(line["request"], line["run"]) for line in lines} == {("job-77", r["id"])}
+    assert lines[0]["driver"] == json.dumps("docker" if DOCKER else "native")
+    assert lines[1]["vessel"] == lines[4]["vessel"] == json.dumps(r["vessel_id"])
+    assert (lines[3]["verdict"], lines[3]["exit_code"]) == ('"nonzero"', "5")
+    assert [line["time"] for line in lines] == sorted(line["time"] for line in lines)
+
+
+def test_who_gives_no_id_gets_one(acode):
+    """covers: FR-020-09"""
+    r = acode("sandbox", "exec", "--json", "echo $VIAL_REQUEST_ID").json
+    assert r["stdout"] == r["correlation"] + "\n" and r["correlation"].startswith("q-")
+    refused = acode("sandbox", "exec", "--json", "--mount", "/etc:/x", "true").json
+    lines, events = steps_of(acode("logs", "--steps", refused["correlation"]))
+    assert events == ["error"] and lines[0]["code"] == '"VIAL-MOUNT"'
+
+
+def test_operations_are_logged_by_the_daemon(through, served, audit):
+    """covers: FR-020-09 NFR-020-58"""
+    r = through("sandbox", "exec", "--json", "exit 5").json
+    line = served.lines("run")[-1]
+    assert line["request"] == r["correlation"] and line["run"] == r["id"]
+    assert (line["vessel"], line["exit_code"]) == (r["vessel_id"], 5)
+    assert line["driver"] == ("docker" if DOCKER else "native")
+    assert line["open_ms"] > 0 and line["run_ms"] > 0 and line["close_ms"] > 0
+    shown = through("logs", r["correlation"], "--json").json
+    assert shown["id"] == r["id"]
+
+
+def counted(text, name):
+    return float(dict(line.rsplit(" ", 1) for line in text.splitlines()
+                      if not line.startswith("#"))[name])
+
+
+DURATIONS = ["vial_open_seconds", "vial_run_seconds", "vial_close_seconds"]
+
+
+def test_metrics_of_operations_are_emitted(acode, state):
+    """covers: FR-020-10 NFR-020-50 NFR-020-51 NFR-020-52"""
+    for line in ("true", "exit 1", "exit 2"):
+        acode("sandbox", "exec", line, VIAL_STATE=str(state))
+    acode("sandbox", "exec", "--mount", "/etc:/x", "true", VIAL_STATE=str(state))
+    text = acode("metrics", VIAL_STATE=str(state)).out
+    assert counted(text, 'vial_runs_total{verdict="nonzero"}') == 2
+    assert counted(text, 'vial_runs_total{verdict="denied"}') == 1
+    for name in DURATIONS:
+        assert counted(text, name + "_count") == 3 and counted(text, name + "_sum") > 0
+        assert counted(text, name + '_bucket{le="+Inf"}') == 3
+
+
+def test_metrics_of_operations_are_emitted_by_the_daemon(through, served):
+    """covers: FR-020-10 NFR-020-50 NFR-020-51 NFR-020-52"""
+    assert through("sandbox", "exec", "exit 2").status == 2
+    text = served.ask("GET", "/metrics").body.decode()
+    assert counted(text, 'vial_runs_total{verdict="nonzero"}') == 1
+    for name in DURATIONS:
+        assert counted(text, name + "_count") == 1 and counted(text, name + "_sum") > 0
 
 
 # Container Lifecycle (FR-020-16 to FR-020-35)
@@ -1222,6 +1329,48 @@ def test_a_limit_of_output_holds_however_it_comes(acode, through, flags):
                          done.json["stdout_bytes"]) == (True, False, 292)
 
 
+def test_logs_are_there_after_the_exit(acode, state):
+    """covers: FR-020-105"""
+    done = acode("sandbox", "exec", "--json", "echo kept; echo this too >&2; exit 3",
+                 VIAL_STATE=str(state))
+    logs = acode("logs", done.json["id"], VIAL_STATE=str(state))
+    assert (logs.out, logs.err) == ("kept\n", "this too\n")
+    acode("sandbox", "exec", "echo live", VIAL_STATE=str(state))
+    listed = acode("logs", "--json", VIAL_STATE=str(state)).json
+    assert [run["verdict"] for run in listed] == ["ok", "nonzero"]
+    assert acode("logs", listed[0]["request"], VIAL_STATE=str(state)).out == "live\n"
+    for path in [state, *state.rglob("*")]:
+        assert path.stat().st_mode & 0o077 == 0, path
+    missing = acode("logs", "r-0", VIAL_STATE=str(state))
+    assert missing.status == 125 and "there is no run 'r-0' in the journal" in missing.err
+
+
+def test_logs_are_bounded(acode, state, tmp_path):
+    """covers: FR-020-105"""
+    few = tmp_path / "few.yaml"
+    few.write_text("journal: {runs: 2, output: 10}\n")
+    for n in range(4):
+        acode("sandbox", "exec", "--config", str(few), "seq %d 100" % n, VIAL_STATE=str(state))
+    listed = acode("logs", "--json", VIAL_STATE=str(state)).json
+    assert len(listed) == 2 and len(list((state / "runs").glob("*-r-*"))) == 2
+    assert acode("logs", listed[0]["id"], VIAL_STATE=str(state)).out == "3\n4\n5\n6\n7\n"
+    assert counted(acode("metrics", VIAL_STATE=str(state)).out, 'vial_runs_total{verdict="ok"}') == 4
+
+
+def test_logs_are_there_after_the_exit_through_a_daemon(through, served):
+    """covers: FR-020-105"""
+    r = through("sandbox", "exec", "--json", "echo kept; echo this too >&2").json
+    logs = through("logs", r["id"])
+    assert (logs.out, logs.err) == ("kept\n", "this too\n")
+
+
+def test_runs_of_the_tool_are_remembered(mcp, acode, repo, state):
+    """covers: FR-020-09 FR-020-105"""
+    mcp("acode", cwd=str(repo), VIAL_STATE=str(state))("sandbox_exec", command="echo by the tool")
+    run, = acode("logs", "--json", VIAL_STATE=str(state)).json
+    assert acode("logs", run["id"], VIAL_STATE=str(state)).out == "by the tool\n"
+
+
 def test_a_stream_says_in_its_result_that_it_was_cut(served):
     """covers: FR-020-101 FR-020-102"""
     events = served.ask("POST", "/v1/run?stream=ndjson", {
@@ -1404,6 +1553,38 @@ def test_names_say_nothing_of_the_repository(needs_engine, start, containers, re
 
 
 # Observability (NFR-020-49 to NFR-020-60)
+
+
+def test_the_containers_there_are_are_counted(going, served, api, acode):
+    """covers: NFR-020-57 NFR-020-60"""
+    going(STAYS)
+    space = os.stat("/proc/self/ns/pid").st_ino
+    made = api.call("POST", "/containers/create?name=acode-orphan", {
+        "Image": BASE, "Cmd": ["sleep", "60"], "Labels": {
+            "vial.managed": "true", "vial.vessel": "v-1",
+            "vial.owner": "vial-%d-%d-1-v-1" % (space, os.getpid())}})
+    try:
+        for text in (served.ask("GET", "/metrics").body.decode(), acode("metrics").out):
+            assert counted(text, "vial_vessels") >= 2
+            assert counted(text, "vial_vessels_orphaned") == 1
+    finally:
+        api.call("DELETE", "/containers/%s?force=true" % made["Id"])
+
+
+def test_ends_and_limits_are_recorded(acode, audit):
+    """covers: NFR-020-35 NFR-020-49 NFR-020-53 NFR-020-54 NFR-020-58"""
+    def run(*args):
+        acode("sandbox", "exec", "--config", str(audit.config), *args)
+        return audit("run")[-1]
+    assert run("exit 41")["exit_code"] == 41
+    hungry = run("--memory", "64m", "exec python3 -c 'b = bytearray(300 << 20)'")
+    assert (hungry["verdict"], hungry["preset_code"]) == ("oom", "ACODE-SBX-004")
+    assert "memory" in hungry["limits_hit"]
+    assert "time" in run("--timeout", "1s", "sleep 60")["limits_hit"]
+    assert "output" in run("--output-limit", "10", "seq 1 100")["limits_hit"]
+    begun = audit("begin")
+    assert [b["run"] for b in begun] == [r["run"] for r in audit("run")]
+    assert {b["driver"] for b in begun} == {"docker" if DOCKER else "native"}
 
 
 def test_health_tells_of_each_driver(served):

@@ -15,7 +15,7 @@
 #include "serve/gate.h"
 #include "serve/history.h"
 #include "serve/keys.h"
-#include "serve/metrics.h"
+#include "model/metrics.h"
 
 static const struct quota anything = { 0 };
 

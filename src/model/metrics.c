@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "serve/metrics.h"
+#include "model/metrics.h"
+
+#include <stddef.h>
 
 #include "model/result.h"
 
@@ -108,7 +110,7 @@ static void histogram(struct str *out, const char *name, const char *help,
     str_printf(out, "vial_%s_count %llu\n", name, (unsigned long long)h->count);
 }
 
-static void write_runs(const struct metrics *m, struct str *out)
+void metrics_write_runs(const struct metrics *m, struct str *out)
 {
     say(out, "runs_total", "counter", "Runs that ended, by verdict.");
     for (size_t i = 0; result_verdicts[i]; i++)
@@ -158,13 +160,18 @@ static void write_front(const struct metrics *m, struct str *out)
                    metrics_drivers[i], (unsigned long long)m->swept[i]);
 }
 
+void metrics_write_vessels(unsigned vessels, unsigned orphans, struct str *out)
+{
+    gauge(out, "vessels", "Vessels on this host.", vessels);
+    gauge(out, "vessels_orphaned", "Vessels whose owner has died.", orphans);
+}
+
 static void write_gauges(const struct metrics_gauges *g, struct str *out)
 {
     gauge(out, "runs_active", "Runs that go on.", g->running);
     gauge(out, "queue_length", "Runs that wait for their turn.", g->waiting);
     gauge(out, "sessions_open", "Sessions that are open.", g->sessions);
-    gauge(out, "vessels", "Vessels on this host.", g->vessels);
-    gauge(out, "vessels_orphaned", "Vessels whose owner has died.", g->orphans);
+    metrics_write_vessels(g->vessels, g->orphans, out);
     gauge(out, "vessels_pooled", "Vessels that wait to be used.", g->pooled);
     counter(out, "keeper_restarts_total", "Keepers that died and were replaced.",
             g->keeper_restarts);
@@ -179,8 +186,93 @@ static void write_gauges(const struct metrics_gauges *g, struct str *out)
 void metrics_write(struct metrics *m, const struct metrics_gauges *g, struct str *out)
 {
     (void)pthread_mutex_lock(&m->lock);
-    write_runs(m, out);
+    metrics_write_runs(m, out);
     write_front(m, out);
     (void)pthread_mutex_unlock(&m->lock);
     write_gauges(g, out);
+}
+
+/* What is kept of runs between processes. */
+static const struct {
+    const char *name;
+    size_t offset, count;
+} kept[] = {
+    { "verdicts", offsetof(struct metrics, verdicts), METRICS_VERDICTS },
+    { "limits", offsetof(struct metrics, limits), 7 },
+    { "throttled_ms", offsetof(struct metrics, throttled_ms), 1 },
+    { "cpu_ms", offsetof(struct metrics, cpu_ms), 1 },
+    { "network_refused", offsetof(struct metrics, network_refused), 1 },
+};
+
+static const struct {
+    const char *name;
+    size_t offset;
+} kept_histograms[] = {
+    { "queue", offsetof(struct metrics, queue) },
+    { "open", offsetof(struct metrics, open) },
+    { "run", offsetof(struct metrics, run) },
+    { "close", offsetof(struct metrics, close) },
+};
+
+#define KEPT       (sizeof(kept) / sizeof(kept[0]))
+#define HISTOGRAMS (sizeof(kept_histograms) / sizeof(kept_histograms[0]))
+
+static json_t *numbers_json(const uint64_t *numbers, size_t count)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < count; i++)
+        (void)json_array_append_new(list, json_integer((json_int_t)numbers[i]));
+    return list;
+}
+
+json_t *metrics_json(const struct metrics *m)
+{
+    json_t *json = json_object();
+    const char *base = (const char *)m;
+
+    for (size_t i = 0; i < KEPT; i++)
+        (void)json_object_set_new(
+            json, kept[i].name,
+            numbers_json((const void *)(base + kept[i].offset), kept[i].count));
+    for (size_t i = 0; i < HISTOGRAMS; i++) {
+        const struct histogram *h = (const void *)(base + kept_histograms[i].offset);
+
+        (void)json_object_set_new(
+            json, kept_histograms[i].name,
+            json_pack("{s:o, s:f}", "buckets",
+                      numbers_json(h->buckets, METRICS_BUCKETS + 1), "sum_s",
+                      h->sum_s));
+    }
+    return json;
+}
+
+static uint64_t number_of(const json_t *list, size_t i)
+{
+    json_int_t value = json_integer_value(json_array_get(list, i));
+
+    return value > 0 && value < INT64_MAX / 4 ? (uint64_t)value : 0;
+}
+
+void metrics_add_json(struct metrics *m, json_t *from)
+{
+    char *base = (char *)m;
+
+    for (size_t i = 0; i < KEPT; i++) {
+        uint64_t *numbers = (void *)(base + kept[i].offset);
+
+        for (size_t k = 0; k < kept[i].count; k++)
+            numbers[k] += number_of(json_object_get(from, kept[i].name), k);
+    }
+    for (size_t i = 0; i < HISTOGRAMS; i++) {
+        struct histogram *h = (void *)(base + kept_histograms[i].offset);
+        json_t *one = json_object_get(from, kept_histograms[i].name);
+        double sum_s = json_number_value(json_object_get(one, "sum_s"));
+
+        h->sum_s += sum_s > 0 ? sum_s : 0;
+        for (size_t k = 0; k <= METRICS_BUCKETS; k++) {
+            h->buckets[k] += number_of(json_object_get(one, "buckets"), k);
+            h->count += number_of(json_object_get(one, "buckets"), k);
+        }
+    }
 }

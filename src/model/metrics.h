@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef VIAL_SERVE_METRICS_H
-#define VIAL_SERVE_METRICS_H
+#ifndef VIAL_MODEL_METRICS_H
+#define VIAL_MODEL_METRICS_H
 
 /* What the daemon counts, for Prometheus. All functions may be called from several
  * threads. */
 
+#include <jansson.h>
 #include <pthread.h>
 #include <stdint.h>
 
@@ -54,6 +55,15 @@ void metrics_run(struct metrics *m, const struct vial_result *result);
 void metrics_add(struct metrics *m, uint64_t *counter, uint64_t amount);
 void metrics_swept(struct metrics *m, const char *driver, unsigned count);
 void metrics_http(struct metrics *m, unsigned status);
+/* Parts of what metrics_write writes, for who has no more. */
+void metrics_write_runs(const struct metrics *m, struct str *out);
+void metrics_write_vessels(unsigned vessels, unsigned orphans, struct str *out);
+
+/* What runs have added up to, as a JSON object; NULL: no memory. What is read is
+ * added to M; a number that makes no sense counts as 0. */
+json_t *metrics_json(const struct metrics *m);
+void metrics_add_json(struct metrics *m, json_t *from);
+
 void metrics_write(struct metrics *m, const struct metrics_gauges *g, struct str *out);
 
 #endif
