@@ -15,6 +15,7 @@
 #include "base/state.h"
 #include "base/sys.h"
 #include "driver/kept/kept.h"
+#include "driver/native/custom.h"
 #include "engine/fetch.h"
 #include "engine/pool.h"
 #include "engine/record.h"
@@ -57,7 +58,8 @@ int engine_open(const struct vial_engine_options *options, struct vial_engine **
     e->guest_fd = -1;
     e->drivers = o->kept ? kept_drivers : drivers;
     e->journal = o->journal;
-    if (settings_load(&from, &e->settings, err) < 0) {
+    if (settings_load(&from, &e->settings, err) < 0 ||
+        custom_load(&e->settings->languages, err) < 0) {
         engine_close(e);
         return -1;
     }

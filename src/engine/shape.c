@@ -61,6 +61,8 @@ char *shape_key(const struct driver *driver, const struct plan *plan)
     add_text(&s, plan->image);
     add_text(&s, plan->rootfs);
     add_text(&s, plan->seccomp);
+    add_text(&s, plan->seccomp_file);
+    add_text(&s, plan->custom.sha256);
     add_text(&s, plan->hostname);
     add_text(&s, plan->workdir);
     /* A runtime is asked for as a wall: a vessel without it is another one. */
@@ -195,6 +197,14 @@ static void copy_container(struct plan_container *to, const struct plan_containe
     to->pull_ms = from->pull_ms;
 }
 
+static int copy_custom(struct custom_profile *to, const struct custom_profile *from)
+{
+    memcpy(to->sha256, from->sha256, sizeof(to->sha256));
+    to->rules = from->rules;
+    return from->filter.len ? blob_set(&to->filter, from->filter.data, from->filter.len)
+                            : 0;
+}
+
 int shape_template(const struct plan *plan, struct plan **out, struct vial_error *err)
 {
     auto_plan struct plan *p = calloc(1, sizeof(*p));
@@ -210,6 +220,8 @@ int shape_template(const struct plan *plan, struct plan **out, struct vial_error
     p->image = copy(plan->image, &failed);
     p->rootfs = copy(plan->rootfs, &failed);
     p->seccomp = copy(plan->seccomp, &failed);
+    p->seccomp_file = copy(plan->seccomp_file, &failed);
+    failed = failed || copy_custom(&p->custom, &plan->custom) < 0;
     p->hostname = copy(plan->hostname, &failed);
     copy_container(&p->container, &plan->container, &failed);
     p->limits = plan->limits;

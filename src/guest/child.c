@@ -125,9 +125,10 @@ static void child_confine(const struct guest *g, const char *cwd)
     if (jail->flags & JAIL_LANDLOCK)
         child_try(STEP_LANDLOCK, landlock_apply(g->landlock_fd));
     child_close_rest();
+    child_try(STEP_CHECK, confine_check(jail));
+    /* Last, so that a profile need not allow anything above. */
     if (jail->flags & JAIL_SECCOMP)
         child_try(STEP_SECCOMP, confine_seccomp(jail));
-    child_try(STEP_CHECK, confine_check(jail));
 }
 
 void child_enter(const struct guest *g, const char *cwd)
@@ -144,6 +145,12 @@ static const char *child_search_path(char *const *env)
     return DEFAULT_SEARCH;
 }
 
+/* Not what a missing file says: a filter may forbid to look. */
+static bool is_refused(int error)
+{
+    return error != ENOENT && error != ENOTDIR && error != EACCES;
+}
+
 /* Tries each directory. Returns 0 when the program is nowhere, else why the first
  * that is there cannot be run (ENOENT: its interpreter is missing). */
 static int child_search(const struct exec_message *m)
@@ -151,6 +158,7 @@ static int child_search(const struct exec_message *m)
     const char *at = child_search_path(m->env);
     size_t name_len = strlen(m->argv[0]);
     int first = 0;
+    bool seen;
     char path[PATH_MAX_];
 
     for (;;) {
@@ -160,9 +168,10 @@ static int child_search(const struct exec_message *m)
             memcpy(path, at, len);
             path[len] = '/';
             memcpy(path + len + 1, m->argv[0], name_len + 1);
-            if (access(path, F_OK) == 0) { /* looking costs less than trying */
+            seen = access(path, F_OK) == 0; /* looking costs less than trying */
+            if (seen || is_refused(errno)) {
                 (void)execve(path, m->argv, m->env);
-                first = first ? first : errno;
+                first = first || (!seen && errno == ENOENT) ? first : errno;
             }
         }
         if (!at[len])

@@ -167,6 +167,24 @@ static int put_string(char **out, const char *value, struct vial_error *err)
     return value && !*out ? fail_memory(err) : 0;
 }
 
+/* Whatever profile the request asks for, the administrator's own stands before it. */
+static int custom_build(struct draft *d, struct vial_error *err)
+{
+    const struct language *l = d->language;
+    struct plan *plan = d->plan;
+
+    if (!l || !l->seccomp_file)
+        return 0;
+    if (!l->custom.filter.len)
+        return fail(err, VIAL_E_INTERNAL, "seccomp profile '%s' was not compiled",
+                    l->seccomp_file);
+    memcpy(plan->custom.sha256, l->custom.sha256, sizeof(plan->custom.sha256));
+    plan->custom.rules = l->custom.rules;
+    if (blob_set(&plan->custom.filter, l->custom.filter.data, l->custom.filter.len) < 0)
+        return fail_memory(err);
+    return put_string(&plan->seccomp_file, l->seccomp_file, err);
+}
+
 static int names_build(struct draft *d, struct vial_error *err)
 {
     const char *driver = d->driver->name;
@@ -240,11 +258,11 @@ int plan_build(const struct vial_request *req, const struct settings *settings,
         return fail_memory(err);
     sys_make_id('r', plan->id);
     if (check_what(req, err) < 0 || choose_language(&d, err) < 0 ||
-        names_build(&d, err) < 0 || rules_build(&d, err) < 0 ||
-        place_build(&d, err) < 0 || program_build(&d, err) < 0 ||
-        bounds_build(&d, err) < 0 || cargo_build(&d, err) < 0 ||
-        mount_build(&d, err) < 0 || labels_build(&d, err) < 0 ||
-        contain_build(&d, err) < 0)
+        names_build(&d, err) < 0 || custom_build(&d, err) < 0 ||
+        rules_build(&d, err) < 0 || place_build(&d, err) < 0 ||
+        program_build(&d, err) < 0 || bounds_build(&d, err) < 0 ||
+        cargo_build(&d, err) < 0 || mount_build(&d, err) < 0 ||
+        labels_build(&d, err) < 0 || contain_build(&d, err) < 0)
         return -1;
     *out = ptr_take(&plan);
     return 0;

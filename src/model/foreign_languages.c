@@ -23,18 +23,29 @@ static const struct language *base_of(const struct language_table *t, const char
     return language_find(t, word, &found, NULL) == 0 ? found : NULL;
 }
 
+/* A file is named as one: "python3.json", "/etc/x/python3.json". A bare word is one of
+ * our own profiles. */
+static int put_profile(const char *value, json_t *entry, struct vial_error *err)
+{
+    size_t len = strlen(value);
+    bool is_file =
+        strchr(value, '/') || (len > 5 && strcmp(value + len - 5, ".json") == 0);
+
+    if (json_object_set_new(entry, "seccomp",
+                            json_string(is_file ? "default" : value)) < 0)
+        return fail_memory(err);
+    if (is_file && json_object_set_new(entry, "seccomp_file", json_string(value)) < 0)
+        return fail_memory(err);
+    return 0;
+}
+
 static int put_entry(const char *sets, const char *value, json_t *entry,
                      struct vial_error *err)
 {
-    const char *slash = strrchr(value, '/');
-    const char *base = slash ? slash + 1 : value;
-    size_t len = strlen(base);
     json_t *limits = json_object_get(entry, "limits");
 
-    if (strcmp(sets, "seccomp") == 0) {
-        len -= len > 5 && strcmp(base + len - 5, ".json") == 0 ? 5 : 0;
-        return json_object_set_new(entry, sets, json_stringn(base, len));
-    }
+    if (strcmp(sets, "seccomp") == 0)
+        return put_profile(value, entry, err);
     if (strcmp(sets, "image") == 0 || strcmp(sets, "network") == 0)
         return json_object_set_new(entry, sets, json_string(value));
     if (!limits) {

@@ -2,6 +2,7 @@
 #include "model/language.h"
 
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -36,6 +37,7 @@ static const struct {
     ROW("env", FIELD_MAP, 256, env),
     ROW("image", FIELD_NAME, 512, image),
     ROW("seccomp", FIELD_NAME, 64, seccomp),
+    ROW("seccomp_file", FIELD_NAME, 4095, seccomp_file),
     ROW("network", FIELD_NAME, 16, network),
     ROW("commands", FIELD_LIST, 32, commands),
     ROW("expects", FIELD_NAME, 64, expects),
@@ -48,7 +50,8 @@ static const struct {
 static const char *const keys[] = { "aliases", "file",    "compile",  "run",
                                     "inline",  "version", "env",      "image",
                                     "seccomp", "network", "commands", "firm",
-                                    "expects", "like",    "limits",   NULL };
+                                    "expects", "like",    "limits",   "seccomp_file",
+                                    NULL };
 
 static void *member(struct language *language, size_t row)
 {
@@ -65,6 +68,7 @@ static void language_done(struct language *language)
     for (size_t i = 0; i < ROW_COUNT; i++)
         kind_of(rows[i].f.type)->done(member(language, i));
     free(language->name);
+    blob_done(&language->custom.filter);
     *language = (struct language){ 0 };
 }
 
@@ -212,8 +216,26 @@ static int put(struct language_table *t, struct language *language,
     return 0;
 }
 
+/* What ENTRY names lies beside the file that has the entry. */
+static int place_profile(struct language *language, json_t *entry, const char *where,
+                         struct vial_error *err)
+{
+    const char *slash = strrchr(where, '/');
+    char *path = NULL;
+
+    if (!json_object_get(entry, "seccomp_file") || language->seccomp_file[0] == '/' ||
+        !slash)
+        return 0;
+    if (asprintf(&path, "%.*s%s", (int)(slash + 1 - where), where,
+                 language->seccomp_file) < 0)
+        return fail_memory(err);
+    free(language->seccomp_file);
+    language->seccomp_file = path;
+    return 0;
+}
+
 static int add(struct language_table *t, const char *name, json_t *entry,
-               struct vial_error *err)
+               const char *where, struct vial_error *err)
 {
     auto_language struct language language = { 0 };
     json_t *like = json_object_get(entry, "like");
@@ -232,6 +254,8 @@ static int add(struct language_table *t, const char *name, json_t *entry,
     language.name = strdup(name);
     if (!language.name)
         return fail_memory(err);
+    if (place_profile(&language, entry, where, err) < 0)
+        return -1;
     return check(&language, err) < 0 ? -1 : put(t, &language, err);
 }
 
@@ -245,7 +269,7 @@ int language_table_merge(struct language_table *t, json_t *object, const char *w
         const char *name = json_object_iter_key(at);
         struct shown shown;
 
-        if (add(t, name, json_object_iter_value(at), err) == 0)
+        if (add(t, name, json_object_iter_value(at), where, err) == 0)
             continue;
         shown = value_show(name, strlen(name));
         return fail_in(err, "%s: language '%s'", where, shown.text);

@@ -14,6 +14,7 @@
 #include <stdbool.h>
 
 #include "base/str.h"
+#include "model/custom.h"
 #include "model/limits.h"
 
 #include "vial/error.h"
@@ -27,15 +28,17 @@ struct language {
     struct strv inline_argv; /* used instead for code short enough for one argument,
                                 which then stands for "{code}"; may be empty */
     struct strv version_argv;
-    struct strv env;      /* "K=V" added for this language */
-    char *image;          /* default image, or NULL */
-    char *seccomp;        /* profile, or NULL: "default" */
-    char *network;        /* default network, or NULL: the settings' */
-    char *expects;        /* how its version begins, or NULL */
-    struct strv commands; /* programs whose presence in a command means its image */
-    struct limits limits; /* 0: not given */
-    bool firm;            /* its limits win over the settings' defaults */
-    bool hidden;          /* not to be found; others may be `like` it */
+    struct strv env;    /* "K=V" added for this language */
+    char *image;        /* default image, or NULL */
+    char *seccomp;      /* profile, or NULL: "default" */
+    char *seccomp_file; /* a profile beside that one, which only takes away; or NULL */
+    struct custom_profile custom; /* that file, once it is read */
+    char *network;                /* default network, or NULL: the settings' */
+    char *expects;                /* how its version begins, or NULL */
+    struct strv commands;         /* programs whose presence in a command means its image */
+    struct limits limits;         /* 0: not given */
+    bool firm;                    /* its limits win over the settings' defaults */
+    bool hidden;                  /* not to be found; others may be `like` it */
 };
 
 struct language_table {

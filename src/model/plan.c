@@ -41,10 +41,11 @@ static void container_done(struct plan_container *c)
 
 static void free_strings(struct plan *plan)
 {
-    char *const strings[] = { plan->driver,     plan->language,    plan->workdir,
-                              plan->cwd,        plan->image,       plan->rootfs,
-                              plan->seccomp,    plan->hostname,    plan->label_session,
-                              plan->label_task, plan->output_note, plan->correlation };
+    char *const strings[] = { plan->driver,      plan->language,    plan->workdir,
+                              plan->cwd,         plan->image,       plan->rootfs,
+                              plan->seccomp,     plan->hostname,    plan->label_session,
+                              plan->label_task,  plan->output_note, plan->correlation,
+                              plan->seccomp_file };
 
     for (size_t i = 0; i < sizeof(strings) / sizeof(strings[0]); i++)
         free(strings[i]);
@@ -94,6 +95,7 @@ void plan_free(struct plan *plan)
         file_done(&plan->files[i]);
     for (size_t i = 0; i < plan->mount_count; i++)
         mount_done(&plan->mounts[i]);
+    blob_done(&plan->custom.filter);
     free(plan->files);
     free(plan->mounts);
     strv_done(&plan->compile_argv);
@@ -323,6 +325,11 @@ json_t *plan_json(const struct plan *plan)
     json_t *object = json_object();
     int rc = object ? 0 : -1;
 
+    if (plan->seccomp_file)
+        rc |= json_object_set_new(
+            object, "seccomp_file",
+            json_pack("{s:s, s:s, s:I}", "path", plan->seccomp_file, "sha256",
+                      plan->custom.sha256, "rules", (json_int_t)plan->custom.rules));
     if (plan->output_note)
         rc |= json_object_set_new(object, "output_note", text(plan->output_note));
     if (plan->stop_ms > 0)

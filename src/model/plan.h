@@ -13,6 +13,7 @@
 
 #include "base/auto.h"
 #include "base/str.h"
+#include "model/custom.h"
 #include "model/limits.h"
 
 #include "vial/error.h"
@@ -99,10 +100,12 @@ struct plan {
     int64_t stop_ms;     /* of a session that is closed: from SIGTERM to SIGKILL */
     struct plan_mount *mounts;
     size_t mount_count;
-    char *image;         /* NULL: the driver has none */
-    char *rootfs;        /* NULL: built from the host's system directories */
-    char *seccomp;       /* profile name, "default" */
-    char *hostname;      /* inside */
+    char *image;                  /* NULL: the driver has none */
+    char *rootfs;                 /* NULL: built from the host's system directories */
+    char *seccomp;                /* profile name, "default" */
+    char *seccomp_file;           /* a profile before that one; NULL: none */
+    struct custom_profile custom; /* what it says */
+    char *hostname;               /* inside */
     struct strv require; /* "namespaces", "limits=cgroup", a layer's name … */
     struct strv end_on;  /* "pids", "disk": touching that limit ends the run */
     char *label_session, *label_task; /* NULL or short plain text */

@@ -57,7 +57,7 @@ struct jail {
     size_t rlimit_count;
     struct jail_path paths[JAIL_MAX_PATHS];
     size_t path_count;
-    struct { /* struct sock_filter arrays, loaded in this order */
+    struct { /* struct sock_filter arrays; the last is loaded first */
         uint8_t *data;
         size_t len;
     } filters[JAIL_FILTERS];

@@ -62,34 +62,126 @@ def test_a_language_has_its_image_and_profile(needs_engine, execute, vial):
 LANGUAGES = """{
   "bash": {
     "image": "mine:1",
-    "seccomp_profile": "strict.json", // Path to custom seccomp profile
+    "seccomp_profile": "python3.json", // Path to custom seccomp profile
     "default_memory_mb": 96,
-    "allow_network": false // Explicitly state default
+    "allow_network": false // Explicitly state default, or override
   }
 }
 """
+# As a person would write one: everything but making directories and sockets.
+PROFILE = {"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [
+    {"names": ["mkdir", "mkdirat"], "action": "SCMP_ACT_ERRNO", "errnoRet": 13},
+    {"names": ["socket"], "action": "SCMP_ACT_ERRNO"}]}
 
 
 @pytest.fixture
 def languages(tmp_path):
+    """The document's file with one language, and its profile beside it."""
     file = tmp_path / "sandbox_languages.json"
     file.write_text(LANGUAGES)
-    return str(file)
+    profile = tmp_path / "python3.json"
+
+    def write(profile_text=json.dumps(PROFILE), mode=0o644):
+        profile.write_text(profile_text)
+        os.chmod(profile, mode)
+        return str(file)
+    write.profile = profile
+    return write
 
 
 def test_a_language_file_replaces_the_table(execute, vial, languages):
     """covers: C-02"""
-    call = execute(SANDBOX_LANGUAGE_CONFIG_FILE=languages)
+    call = execute(SANDBOX_LANGUAGE_CONFIG_FILE=languages())
     schema = call.client.tools()["execute_code"]["inputSchema"]
     assert schema["properties"]["language"]["enum"] == ["bash"]
     assert call("echo hi").json["stdout"] == "hi\n"
     plan = vial("--preset", "codomyrmex", "plan", "--driver", "docker", "bash", "1",
-                SANDBOX_LANGUAGE_CONFIG_FILE=languages).json
-    assert (plan["image"], plan["seccomp"]) == ("mine:1", "strict")
+                SANDBOX_LANGUAGE_CONFIG_FILE=languages()).json
+    digest = hashlib.sha256(languages.profile.read_bytes()).hexdigest()
+    assert plan["seccomp_file"] == {"path": str(languages.profile), "sha256": digest,
+                                    "rules": 3}
+    assert (plan["image"], plan["seccomp"]) == ("mine:1", "default")
     assert plan["limits"]["memory_bytes"] == 96 << 20 and plan["network"] == "none"
     done = vial("--preset", "codomyrmex", "plan", "bash", "1",
                 SANDBOX_LANGUAGE_CONFIG_FILE="/nonexistent.json")
     assert done.status == 125 and "SANDBOX_LANGUAGE_CONFIG_FILE" in done.err
+
+
+TRY = "touch file && mkdir d; ls; exec 3<>/dev/tcp/127.0.0.1/9"
+
+
+def test_a_custom_profile_forbids_what_it_says(execute, languages):
+    """covers: C-02 C-07"""
+    answer = execute(SANDBOX_LANGUAGE_CONFIG_FILE=languages())(TRY).json
+    assert answer["stdout"] == "file\n", answer
+    assert "cannot create directory" in answer["stderr"]
+    assert "Permission denied" in answer["stderr"]
+    assert "socket: Operation not permitted" in answer["stderr"]
+    nothing = languages('{"defaultAction": "SCMP_ACT_ALLOW"}')
+    answer = execute(SANDBOX_LANGUAGE_CONFIG_FILE=nothing)(TRY).json
+    assert answer["stdout"] == "d\nfile\n" and "Connection refused" in answer["stderr"]
+
+
+def test_a_custom_profile_cannot_allow_what_the_vessel_refuses(execute, languages):
+    """covers: C-07"""
+    everything = languages('{"defaultAction": "SCMP_ACT_ALLOW", "syscalls": ['
+                           '{"name": "unshare", "action": "SCMP_ACT_ALLOW"}]}')
+    answer = execute(SANDBOX_LANGUAGE_CONFIG_FILE=everything)("unshare -U true")
+    assert answer.json["exit_code"] == 1
+    assert "Operation not permitted" in answer.json["stderr"]
+
+
+def test_nobody_asks_a_custom_profile_away(vial, languages):
+    """covers: C-07"""
+    done = vial("--preset", "codomyrmex", "run", "--seccomp", "default", "bash", "mkdir d",
+                SANDBOX_LANGUAGE_CONFIG_FILE=languages())
+    assert done.status == 1 and "Permission denied" in done.err
+
+
+@pytest.mark.parametrize("text,why", [
+    ("{", "python3.json"),
+    ('{"defaultAction": "SCMP_ACT_LOG"}', "action 'SCMP_ACT_LOG' is not supported"),
+    ('{"defaultAction": "SCMP_ACT_NOTIFY"}', "action 'SCMP_ACT_NOTIFY' is not supported"),
+    ('{"defaultAction": "SCMP_ACT_ALLOW", "flags": []}', "unknown key 'flags'"),
+    ('{"defaultAction": "SCMP_ACT_ERRNO"}', "it refuses 'execve'"),
+    ('{"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [{"names": ["mkdri"],'
+     ' "action": "SCMP_ACT_KILL"}]}', "'mkdri' is no system call"),
+    ('{"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [{"names": ["mkdir"],'
+     ' "action": "SCMP_ACT_KILL", "args": [{"index": 6, "value": 0,'
+     ' "op": "SCMP_CMP_EQ"}]}]}', "there is no argument 6"),
+    ('{"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [{"names": ["mkdir"],'
+     ' "action": "SCMP_ACT_KILL"}, {"names": ["mkdir"], "action": "SCMP_ACT_ERRNO",'
+     ' "args": [{"index": 1, "value": 1, "op": "SCMP_CMP_EQ"}]}]}', "contradict"),
+    ('{"defaultAction": "SCMP_ACT_ALLOW", "architectures": ["SCMP_ARCH_MIPS"]}',
+     "it is for other machines")])
+def test_a_profile_that_cannot_be_kept_is_refused_and_nothing_runs(vial, languages, place,
+                                                                   text, why):
+    """covers: C-02 C-07"""
+    done = vial("--preset", "codomyrmex", "run", "bash", "echo ran",
+                SANDBOX_LANGUAGE_CONFIG_FILE=languages(text))
+    assert done.status == 125 and done.out == ""
+    assert why in done.err and str(languages.profile) in done.err
+
+
+def test_a_profile_that_others_could_write_is_refused(vial, languages):
+    """covers: C-02 C-07"""
+    args = ["--preset", "codomyrmex", "run", "bash", "echo ran"]
+    done = vial(*args, SANDBOX_LANGUAGE_CONFIG_FILE=languages(mode=0o666))
+    assert done.status == 125 and "only you and root can write" in done.err
+    file = languages()
+    languages.profile.unlink()
+    done = vial(*args, SANDBOX_LANGUAGE_CONFIG_FILE=file)
+    assert done.status == 125 and str(languages.profile) in done.err and done.out == ""
+    assert "'strict'" in done.err
+
+
+def test_a_bare_word_names_a_built_in_profile(vial, tmp_path):
+    """covers: C-02"""
+    (tmp_path / "l.json").write_text('{"bash": {"image": "mine:1",'
+                                     ' "seccomp_profile": "strict"}}')
+    plan = vial("--preset", "codomyrmex", "plan", "--driver", "docker", "bash", "1",
+                SANDBOX_LANGUAGE_CONFIG_FILE=str(tmp_path / "l.json")).json
+    assert plan["seccomp"] == "strict" and "seccomp_file" not in plan
 
 
 def test_a_request_above_a_cap_is_refused_and_not_clipped(execute):

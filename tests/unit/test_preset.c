@@ -269,7 +269,8 @@ static void a_language_file_says_which_languages_there_are(void **state)
     s = loaded(*state, "codomyrmex", variables);
     assert_int_equal(language_find(&s->languages, "python3.10", &l, &err), 0);
     assert_string_equal(l->image, "codomyrmex/sandbox-python:3.10.12-slim-bullseye");
-    assert_string_equal(l->seccomp, "python3");
+    assert_string_equal(l->seccomp, "default");
+    assert_string_equal(l->seccomp_file, scratch_path(*state, "python3.json"));
     assert_true(l->limits.memory_bytes == 64 << 20 && l->firm);
     assert_int_equal(language_find(&s->languages, "nodejs18", &l, &err), 0);
     assert_string_equal(l->image, "http//x");

@@ -20,6 +20,7 @@
 #include "base/json.h"
 #include "base/path.h"
 #include "check.h"
+#include "driver/native/custom.h"
 #include "driver/native/profile.h"
 
 #define HIGH (UINT64_C(1) << 32)
@@ -706,6 +707,110 @@ static void a_summary_counts_what_is_allowed(void **state)
     assert_true(json_array_size(json_object_get(summary, "conditions")) > 40);
 }
 
+static struct blob custom_of(const char *text)
+{
+    struct vial_error err = { 0 };
+    struct blob in = { 0 };
+    struct blob out = { 0 };
+    size_t rules = 0;
+
+    assert_int_equal(blob_set(&in, text, strlen(text)), 0);
+    if (custom_compile(&in, "x.json", &out, &rules, &err) < 0)
+        fail_msg("%s", check_text(&err));
+    blob_done(&in);
+    return out;
+}
+
+#define WHEN                                                                           \
+    "{\"defaultAction\": \"SCMP_ACT_ALLOW\", \"syscalls\": ["                          \
+    "{\"names\": [\"mkdir\"], \"action\": \"SCMP_ACT_ERRNO\", \"errnoRet\": 13},"      \
+    "{\"names\": [\"rmdir\"], \"action\": \"SCMP_ACT_ERRNO\", %s}]}"
+
+/* What a rule is made conditional on, and whether it counts. */
+static void a_rule_counts_where_its_conditions_hold(void **state)
+{
+    static const struct {
+        const char *condition;
+        bool counts;
+    } cases[] = {
+        { "\"comment\": \"\"", true },
+        { "\"includes\": {\"caps\": [\"CAP_SYS_ADMIN\"]}", false },
+        { "\"excludes\": {\"caps\": [\"CAP_SYS_ADMIN\"]}", true },
+        { "\"includes\": {\"minKernel\": \"3.2\"}", true },
+        { "\"includes\": {\"minKernel\": \"999.0\"}", false },
+        { "\"excludes\": {\"minKernel\": \"3.2\"}", false },
+        { "\"includes\": {\"arches\": [\"amd64\", \"arm64\"]}", true },
+        { "\"includes\": {\"arches\": [\"s390x\"]}", false },
+        { "\"excludes\": {\"arches\": [\"amd64\", \"arm64\"]}", false },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[512];
+        struct blob filter;
+
+        (void)snprintf(text, sizeof text, WHEN, cases[i].condition);
+        filter = custom_of(text);
+        assert_int_equal(custom_verdict(&filter, SYS_mkdir),
+                         SECCOMP_RET_ERRNO | EACCES);
+        assert_int_equal(custom_verdict(&filter, SYS_rmdir),
+                         cases[i].counts ? SECCOMP_RET_ERRNO | EPERM
+                                         : SECCOMP_RET_ALLOW);
+        blob_done(&filter);
+    }
+}
+
+/* covers: C-07 */
+static void a_custom_profile_only_takes_away(void **state)
+{
+    auto_json json_t *profile = read_profile("default");
+    struct blob own[PROFILE_FILTERS] = { 0 };
+    struct vial_error err = { 0 };
+    struct blob custom =
+        custom_of("{\"defaultAction\": \"SCMP_ACT_ALLOW\", \"syscalls\": [{\"name\": "
+                  "\"mkdir\", \"action\": \"SCMP_ACT_ERRNO\", \"errnoRet\": 13}]}");
+
+    (void)state;
+    assert_int_equal(profile_compile(profile, own, &err), 0);
+    assert_int_equal(custom_verdict(&own[0], SYS_mkdir), SECCOMP_RET_ALLOW);
+    assert_int_equal(custom_put(&own[0], &custom, &err), 0);
+    assert_int_equal(custom_verdict(&own[0], SYS_mkdir), SECCOMP_RET_ERRNO | EACCES);
+    assert_int_equal(custom_verdict(&own[0], SYS_rmdir), SECCOMP_RET_ALLOW);
+    assert_int_equal(custom_verdict(&own[0], SYS_mount), SECCOMP_RET_ERRNO | EPERM);
+    blob_done(&custom);
+    blob_done(&own[0]);
+    blob_done(&own[1]);
+}
+
+/* Whoever made it: nothing leads past the filter that stands behind. */
+static void a_filter_that_could_lead_past_the_vessels_own_is_refused(void **state)
+{
+    const struct sock_filter allow = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+    const struct sock_filter hostile[][2] = {
+        { BPF_STMT(BPF_JMP | BPF_JA, 1), allow },
+        { BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 0), allow },
+        { BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 200), allow },
+        { BPF_STMT(BPF_RET | BPF_A, 0), allow },
+        { BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRACE), allow },
+        { BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_LOG), allow },
+        { BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_USER_NOTIF), allow },
+        { allow, BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0) },
+        { BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 4096), allow },
+    };
+    struct blob filter = { .data = (char *)(uintptr_t)&allow, .len = sizeof allow };
+
+    (void)state;
+    assert_true(custom_check(&filter));
+    filter.len = 0;
+    assert_false(custom_check(&filter));
+    filter.len = sizeof allow - 1;
+    assert_false(custom_check(&filter));
+    for (size_t i = 0; i < sizeof hostile / sizeof *hostile; i++) {
+        filter = (struct blob){ (char *)(uintptr_t)hostile[i], sizeof hostile[i] };
+        assert_false(custom_check(&filter));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -723,6 +828,9 @@ int main(void)
         cmocka_unit_test(a_profile_that_makes_no_sense_is_refused),
         cmocka_unit_test(a_name_cannot_be_a_path),
         cmocka_unit_test(a_summary_counts_what_is_allowed),
+        cmocka_unit_test(a_rule_counts_where_its_conditions_hold),
+        cmocka_unit_test(a_custom_profile_only_takes_away),
+        cmocka_unit_test(a_filter_that_could_lead_past_the_vessels_own_is_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

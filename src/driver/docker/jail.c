@@ -41,8 +41,8 @@ int docker_jail(struct docker *d, const struct plan *plan, int guest_fd, unsigne
     struct confine_options o = { .landlock = native_landlock_abi() > 0 };
 
     if (confine_fill(jail, plan, &o, err) < 0 ||
-        seccomp_fill(jail, guest_fd, plan->seccomp ? plan->seccomp : "default", err) <
-            0)
+        seccomp_fill(jail, guest_fd, plan->seccomp ? plan->seccomp : "default", plan,
+                     err) < 0)
         return -1;
     if ((jail->flags & JAIL_LANDLOCK) && add_caches(jail, plan) < 0)
         return fail_memory(err);

@@ -7,9 +7,10 @@
 
 #include "base/fail.h"
 
-#define VERSION  4u
-#define PATH_LEN 4095u
-#define NAME_LEN 512u
+#define VERSION    5u
+#define PATH_LEN   4095u
+#define NAME_LEN   512u
+#define FILTER_LEN ((size_t)4096 * 8) /* BPF_MAXINSNS of 8 bytes */
 
 enum mount_flag { MOUNT_WRITABLE = 1, MOUNT_DIR = 2, MOUNT_FLAGS = 3 };
 
@@ -32,6 +33,7 @@ static const struct text_row {
     { offsetof(struct plan, container.network_name), NAME_LEN, false },
     { offsetof(struct plan, container.runtime), NAME_LEN, false },
     { offsetof(struct plan, container.prefix), NAME_LEN, false },
+    { offsetof(struct plan, seccomp_file), PATH_LEN, false },
 };
 
 #define TEXTS (sizeof(texts) / sizeof(*texts))
@@ -99,6 +101,7 @@ void plan_pack(struct pack *p, const struct plan *plan)
     for (size_t i = 0; i < plan->mount_count; i++)
         pack_mount(p, &plan->mounts[i]);
     pack_container(p, &plan->container);
+    pack_bytes(p, plan->custom.filter.data, plan->custom.filter.len);
 }
 
 /* Counted bytes without NUL, at most MAX; NULL, with U bad, when not so. */
@@ -261,6 +264,17 @@ static void read_container(struct unpack *u, struct plan_container *c)
     read_caches(u, c);
 }
 
+/* A file has its filter; what that says is judged where it is put to use. */
+static void read_filter(struct unpack *u, struct plan *plan)
+{
+    size_t len = 0;
+    const uint8_t *data = unpack_bytes(u, &len);
+
+    if (u->bad || len > FILTER_LEN || (len > 0) != (plan->seccomp_file != NULL) ||
+        (len && blob_set(&plan->custom.filter, data, len) < 0))
+        u->bad = true;
+}
+
 int plan_unpack(struct unpack *u, struct plan **out, struct vial_error *err)
 {
     auto_plan struct plan *plan = calloc(1, sizeof(*plan));
@@ -280,6 +294,7 @@ int plan_unpack(struct unpack *u, struct plan **out, struct vial_error *err)
     read_list(u, CODEC_REQUIRE, &plan->require);
     read_mounts(u, plan);
     read_container(u, &plan->container);
+    read_filter(u, plan);
     if (!unpack_finished(u))
         return fail(err, VIAL_E_VALUE, "the plan is not understood");
     *out = ptr_take(&plan);

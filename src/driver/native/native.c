@@ -106,9 +106,11 @@ static int fill_filters(struct native *n, const struct plan *plan, int guest_fd,
 {
     const char *name = plan->seccomp ? plan->seccomp : "default";
 
-    return n->supplies ? filters_fill(&n->supplies->filters, &n->vessel.jail, guest_fd,
-                                      name, err)
-                       : seccomp_fill(&n->vessel.jail, guest_fd, name, err);
+    if (!n->supplies)
+        return seccomp_fill(&n->vessel.jail, guest_fd, name, plan, err);
+    if (filters_fill(&n->supplies->filters, &n->vessel.jail, guest_fd, name, err) < 0)
+        return -1;
+    return seccomp_add(&n->vessel.jail, plan, err);
 }
 
 /* What the parent does while the child builds the root. */

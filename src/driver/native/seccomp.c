@@ -14,6 +14,7 @@
 #include "base/auto.h"
 #include "base/fail.h"
 #include "base/io.h"
+#include "driver/native/custom.h"
 #include "driver/native/profile.h"
 
 #define FILTER_MAX (BPF_MAXINSNS * sizeof(struct sock_filter))
@@ -126,13 +127,27 @@ void seccomp_give(struct jail *jail, struct blob filters[PROFILE_FILTERS])
     jail->flags |= JAIL_SECCOMP;
 }
 
+int seccomp_add(struct jail *jail, const struct plan *plan, struct vial_error *err)
+{
+    struct blob own = { .data = (char *)jail->filters[0].data,
+                        .len = jail->filters[0].len };
+
+    if (!plan->seccomp_file)
+        return 0;
+    if (custom_put(&own, &plan->custom.filter, err) < 0)
+        return -1;
+    jail->filters[0].data = (uint8_t *)own.data;
+    jail->filters[0].len = own.len;
+    return 0;
+}
+
 int seccomp_fill(struct jail *jail, int guest_fd, const char *name,
-                 struct vial_error *err)
+                 const struct plan *plan, struct vial_error *err)
 {
     struct blob filters[PROFILE_FILTERS] = { 0 };
 
     if (seccomp_fetch(guest_fd, name, filters, err) < 0)
         return -1;
     seccomp_give(jail, filters);
-    return 0;
+    return seccomp_add(jail, plan, err);
 }

@@ -7,14 +7,18 @@
 #include <jansson.h>
 
 #include "driver/native/profile.h"
+#include "model/plan.h"
 #include "wire/message.h"
 
 #include "vial/error.h"
 
 /* Loads profile NAME into JAIL's filters: NAME.bpf, or, when that is absent,
- * NAME.yaml compiled here. */
+ * NAME.yaml compiled here; before it the file that PLAN names, if any. */
 int seccomp_fill(struct jail *jail, int guest_fd, const char *name,
-                 struct vial_error *err);
+                 const struct plan *plan, struct vial_error *err);
+
+/* The last part of that. */
+int seccomp_add(struct jail *jail, const struct plan *plan, struct vial_error *err);
 
 /* The same in two steps, of which the second moves them. */
 int seccomp_fetch(int guest_fd, const char *name, struct blob filters[PROFILE_FILTERS],

@@ -112,7 +112,7 @@ static int confine(struct vessel *v, const struct plan *plan, int guest_fd,
     confine_rlimits_of(jail, &limits, true);
     if (add_paths(jail, v->tmpdir) < 0)
         return fail_memory(err);
-    return seccomp_fill(jail, guest_fd, "nonet", err);
+    return seccomp_fill(jail, guest_fd, "nonet", plan, err);
 }
 
 static int name_layers(struct vessel *v, struct vial_error *err)

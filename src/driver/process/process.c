@@ -69,6 +69,8 @@ static int check_plan(const struct plan *plan, struct vial_error *err)
         what = "an image";
     else if (plan->rootfs)
         what = "a root of its own";
+    else if (plan->seccomp_file)
+        what = "a seccomp profile";
     for (size_t i = 0; i < plan->mount_count; i++)
         if (!str_eq(plan->mounts[i].target, plan->workdir) || !plan->mounts[i].writable)
             what = "mounts";
