@@ -24,7 +24,9 @@ static int64_t choose(const struct draft *d, const struct limit_row *row)
     int64_t needed = d->language ? limits_get(&d->language->limits, row) : 0;
     int64_t cap = policy_cap(&d->settings->policy, row->field);
 
-    bool firm = d->language && d->language->firm && !((d->req->own >> row->field) & 1u);
+    bool firm = d->language &&
+                ((d->language->firm_limits >> (row - limit_rows)) & 1u) &&
+                !((d->req->own >> row->field) & 1u);
 
     if (asked && !(firm && needed))
         return asked; /* policy_check has compared it with the cap */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "model/language.h"
 
+#include <assert.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -103,6 +104,7 @@ static int copy_from(struct language *to, const struct language *from,
             return fail_memory(err);
     }
     to->limits = from->limits;
+    to->firm_limits = from->firm_limits;
     return 0;
 }
 
@@ -216,6 +218,20 @@ static int put(struct language_table *t, struct language *language,
     return 0;
 }
 
+/* Only what an entry names itself: of what it is `like` it takes the needs, which the
+ * settings may bound. */
+static void make_firm(struct language *language, json_t *entry)
+{
+    json_t *limits = json_object_get(entry, "limits");
+
+    static_assert(LIMIT_COUNT <= 32, "a bit for each");
+    if (!language->firm)
+        language->firm_limits = 0;
+    for (size_t i = 0; language->firm && i < LIMIT_COUNT; i++)
+        if (json_object_get(limits, fields[limit_rows[i].field].name))
+            language->firm_limits |= UINT32_C(1) << i;
+}
+
 /* What ENTRY names lies beside the file that has the entry. */
 static int place_profile(struct language *language, json_t *entry, const char *where,
                          struct vial_error *err)
@@ -251,6 +267,7 @@ static int add(struct language_table *t, const char *name, json_t *entry,
         if (decode_row(&language, json_object_iter_key(at), json_object_iter_value(at),
                        err) < 0)
             return -1;
+    make_firm(&language, entry);
     language.name = strdup(name);
     if (!language.name)
         return fail_memory(err);

@@ -12,6 +12,7 @@
 
 #include <jansson.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "base/str.h"
 #include "model/custom.h"
@@ -37,8 +38,9 @@ struct language {
     char *expects;                /* how its version begins, or NULL */
     struct strv commands;         /* programs whose presence in a command means its image */
     struct limits limits;         /* 0: not given */
-    bool firm;                    /* its limits win over the settings' defaults */
-    bool hidden;                  /* not to be found; others may be `like` it */
+    bool firm;                    /* its limits win over the settings' defaults … */
+    uint32_t firm_limits; /* … a bit for each that an entry which is firm has named */
+    bool hidden;          /* not to be found; others may be `like` it */
 };
 
 struct language_table {

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "model/settings.h"
 
+#include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -145,20 +147,32 @@ static int merge(struct settings *s, const struct source *layers,
     return 0;
 }
 
-static int lower_builtins(struct settings *s, struct vial_error *err)
+/* A variable of ours is as much as a flag: what it asks for is refused, not lowered. */
+static bool is_asked(const struct settings *s, size_t i)
+{
+    char name[64];
+    int len = snprintf(name, sizeof(name), "VIAL_%s", fields[i].name);
+
+    for (int k = 0; k < len && k < (int)sizeof(name); k++)
+        name[k] = (char)toupper((unsigned char)name[k]);
+    return source_variable(s->environ_, name) != NULL;
+}
+
+static int lower_defaults(struct settings *s, struct vial_error *err)
 {
     for (size_t i = 0; i < FIELD_ID__COUNT; i++) {
         enum field_id id = (enum field_id)i;
         int64_t cap = policy_cap(&s->policy, id);
+        char *origin = NULL;
 
-        if (!((s->defaults.builtin >> i) & 1u) ||
-            request_amount(&s->defaults, id) <= cap)
+        if (cap == INT64_MAX || request_amount(&s->defaults, id) <= cap ||
+            is_asked(s, i))
             continue;
+        if (asprintf(&origin, "%s, lowered to the policy's cap", s->origin[i]) < 0)
+            return fail_memory(err);
         *(int64_t *)request_member(&s->defaults, id) = cap;
         free(s->origin[i]);
-        s->origin[i] = strdup("built-in, lowered to the policy's cap");
-        if (!s->origin[i])
-            return fail_memory(err);
+        s->origin[i] = origin;
     }
     return 0;
 }
@@ -181,7 +195,7 @@ static int load(struct settings *s, const struct settings_sources *from,
         load_languages(s, err) < 0 || read_layers(s, from, layers, err) < 0 ||
         merge(s, layers, err) < 0)
         return -1;
-    return lower_builtins(s, err);
+    return lower_defaults(s, err);
 }
 
 int settings_load(const struct settings_sources *from, struct settings **out,

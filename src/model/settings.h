@@ -73,8 +73,8 @@ struct settings_sources {
                                 tell what they would change */
 };
 
-/* A built-in default above a cap of the policy is lowered to it, as nobody has
- * asked for that value; all that someone gave is judged by policy_check. */
+/* A default above a cap of the policy is lowered to it, as no request has asked for
+ * that value; what a request or a VIAL_<FIELD> says is judged by policy_check. */
 int settings_load(const struct settings_sources *from, struct settings **out,
                   struct vial_error *err);
 
