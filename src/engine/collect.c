@@ -11,6 +11,7 @@
 
 #include "base/fail.h"
 #include "base/sys.h"
+#include "driver/native/custom.h"
 #include "engine/run.h"
 #include "model/labels.h"
 #include "wire/weaken.h"
@@ -200,6 +201,28 @@ static int collect_vessel(struct run *r, struct vial_result *result)
     return strv_ok(&layers) ? 0 : -1;
 }
 
+/* Without memory some are left out, which is no reason to lose the rest. */
+static void collect_denied(const struct run *r, struct vial_result *result)
+{
+    /* What a keeper's vessel does only its warden knows. */
+    result->denials_counted =
+        r->plan->count_denied &&
+        (r->vessel->jailed || (r->vessel->jail.flags & JAIL_COUNT));
+    if (r->denied_count == 0)
+        return;
+    result->denied = calloc(r->denied_count, sizeof *result->denied);
+    for (size_t i = 0; result->denied && i < r->denied_count; i++) {
+        struct vial_denied *to = &result->denied[result->denied_count];
+        auto_free char *name = custom_call_name(r->denied[i].number);
+
+        if (!name)
+            continue;
+        (void)snprintf(to->call, sizeof to->call, "%s", name);
+        to->count = r->denied[i].before + r->denied[i].count;
+        result->denied_count++;
+    }
+}
+
 static void collect_names(const struct run *r, struct vial_result *result)
 {
     if (r->plan)
@@ -236,6 +259,7 @@ void collect(struct run *r, struct vial_result *result)
         result->image = strdup(r->plan->image);
     result->network_refused = r->exited ? r->exit.net_refused : 0;
     result->limits_hit = limits_hit(r, &u, result);
+    collect_denied(r, result);
 }
 
 static bool is_fault(const struct vial_error *err)

@@ -83,6 +83,11 @@ struct run {
     struct vial_error error;
     bool exited;
     struct exit_message exit;
+    struct {
+        uint32_t number, channel;
+        uint64_t before, count; /* by earlier steps, and on CHANNEL */
+    } denied[DENIED_MAX]; /* system calls that were refused, as the guest says */
+    size_t denied_count;
     struct output out, err;
     uint64_t written; /* by both streams of the present step */
     bool muted;       /* the caller's callback asked to stop */

@@ -25,8 +25,9 @@ bool shape_can_wait(const struct driver *driver, const struct plan *plan)
 bool shape_can_hatch(const struct driver *driver, const struct plan *plan)
 {
     return driver->hatch && plan->language && !plan->rootfs && plan->argv_own == 2 &&
-           plan->argv.count >= 2 && plan->compile_argv.count == 0 &&
-           plan->code.len == 0 && str_starts(plan->argv.items[0], "python3") &&
+           !plan->count_denied && !plan->seccomp_file && plan->argv.count >= 2 &&
+           plan->compile_argv.count == 0 && plan->code.len == 0 &&
+           str_starts(plan->argv.items[0], "python3") &&
            str_eq(plan->argv.items[1], "{dir}/main.py") &&
            str_eq(plan->workdir, "/work");
 }
@@ -63,6 +64,7 @@ char *shape_key(const struct driver *driver, const struct plan *plan)
     add_text(&s, plan->seccomp);
     add_text(&s, plan->seccomp_file);
     add_text(&s, plan->custom.sha256);
+    add_text(&s, plan->count_denied ? "denied" : NULL);
     add_text(&s, plan->hostname);
     add_text(&s, plan->workdir);
     /* A runtime is asked for as a wall: a vessel without it is another one. */
@@ -220,6 +222,7 @@ int shape_template(const struct plan *plan, struct plan **out, struct vial_error
     p->image = copy(plan->image, &failed);
     p->rootfs = copy(plan->rootfs, &failed);
     p->seccomp = copy(plan->seccomp, &failed);
+    p->count_denied = plan->count_denied;
     p->seccomp_file = copy(plan->seccomp_file, &failed);
     failed = failed || copy_custom(&p->custom, &plan->custom) < 0;
     p->hostname = copy(plan->hostname, &failed);

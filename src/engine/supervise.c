@@ -256,6 +256,25 @@ static void on_exited(void *context, uint32_t channel, const struct exit_message
     step_exited(context, m);
 }
 
+/* Of compile step and run together. */
+static void on_denied(void *context, uint32_t channel, uint32_t number, uint64_t count)
+{
+    struct run *r = context;
+    size_t i = 0;
+
+    while (i < r->denied_count && r->denied[i].number != number)
+        i++;
+    if (i == DENIED_MAX)
+        return;
+    if (i == r->denied_count)
+        r->denied[r->denied_count++].number = number;
+    if (r->denied[i].channel != channel) {
+        r->denied[i].before += r->denied[i].count;
+        r->denied[i].channel = channel;
+    }
+    r->denied[i].count = count;
+}
+
 static void on_failed(void *context, uint32_t channel, uint32_t step, int error)
 {
     (void)channel;
@@ -313,6 +332,7 @@ static int prepare(struct run *r, struct vial_error *err)
         .data = on_data,
         .exited = on_exited,
         .failed = on_failed,
+        .denied = on_denied,
         .done = on_done,
         .writable = on_writable,
     };

@@ -19,6 +19,7 @@
 #include "guest/guest.h"
 
 #define STATUS_FD      3 /* the guest's stream has it, so that no pipe can */
+#define LISTEN_FD      4
 #define DEFAULT_SEARCH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 #define PATH_MAX_      4096
 #define DEFAULT_SLACK  50000 /* nanoseconds, the kernel's own for a process */
@@ -48,6 +49,9 @@ static void child_stdio(const struct child_pipes *pipes)
         child_report(pipes->status, STEP_STDIO, errno);
     if ((pipes->in >= 0 && dup2(pipes->in, 0) < 0) || dup2(pipes->out, 1) < 0 ||
         dup2(pipes->err, 2) < 0)
+        child_fail(STEP_STDIO, errno);
+    if (pipes->listen >= 0 && pipes->listen != LISTEN_FD &&
+        dup3(pipes->listen, LISTEN_FD, O_CLOEXEC) < 0)
         child_fail(STEP_STDIO, errno);
 }
 
@@ -80,19 +84,19 @@ static void child_cwd(const struct guest *g, const char *cwd)
         child_fail(STEP_CWD, EXDEV);
 }
 
-/* Only 0 to 2 and the report's descriptor stay open. */
-static void child_close_rest(void)
+/* Those from FIRST on. */
+static void child_close_rest(int first)
 {
     if (weaken("fds")) {
-        for (int fd = STATUS_FD + 1; fd < 64; fd++)
+        for (int fd = first; fd < 64; fd++)
             (void)fcntl(fd, F_SETFD, 0);
         return;
     }
-    if (syscall(SYS_close_range, STATUS_FD + 1, ~0u, 0) == 0)
+    if (syscall(SYS_close_range, first, ~0u, 0) == 0)
         return;
     if (errno != ENOSYS)
         child_fail(STEP_CHECK, errno);
-    for (int fd = STATUS_FD + 1; fd < 8192; fd++)
+    for (int fd = first; fd < 8192; fd++)
         (void)close(fd);
 }
 
@@ -105,7 +109,7 @@ static void child_die_with_guest(const struct guest *g)
         child_fail(STEP_SESSION, ESRCH);
 }
 
-static void child_confine(const struct guest *g, const char *cwd)
+static void child_confine(const struct guest *g, const char *cwd, bool listens)
 {
     const struct jail *jail = &g->jail;
 
@@ -124,17 +128,17 @@ static void child_confine(const struct guest *g, const char *cwd)
         child_fail(STEP_PRIVS, errno);
     if (jail->flags & JAIL_LANDLOCK)
         child_try(STEP_LANDLOCK, landlock_apply(g->landlock_fd));
-    child_close_rest();
+    child_close_rest(STATUS_FD + 1 + listens);
     child_try(STEP_CHECK, confine_check(jail));
     /* Last, so that a profile need not allow anything above. */
     if (jail->flags & JAIL_SECCOMP)
-        child_try(STEP_SECCOMP, confine_seccomp(jail));
+        child_try(STEP_SECCOMP, confine_seccomp(g, listens ? LISTEN_FD : -1));
 }
 
 void child_enter(const struct guest *g, const char *cwd)
 {
     child_session(g);
-    child_confine(g, cwd);
+    child_confine(g, cwd, false);
 }
 
 static const char *child_search_path(char *const *env)
@@ -153,7 +157,7 @@ static bool is_refused(int error)
 
 /* Tries each directory. Returns 0 when the program is nowhere, else why the first
  * that is there cannot be run (ENOENT: its interpreter is missing). */
-static int child_search(const struct exec_message *m)
+static int child_search(const struct exec_message *m, bool looks)
 {
     const char *at = child_search_path(m->env);
     size_t name_len = strlen(m->argv[0]);
@@ -168,8 +172,8 @@ static int child_search(const struct exec_message *m)
             memcpy(path, at, len);
             path[len] = '/';
             memcpy(path + len + 1, m->argv[0], name_len + 1);
-            seen = access(path, F_OK) == 0; /* looking costs less than trying */
-            if (seen || is_refused(errno)) {
+            seen = looks && access(path, F_OK) == 0; /* costs less than trying */
+            if (seen || !looks || is_refused(errno)) {
                 (void)execve(path, m->argv, m->env);
                 first = first || (!seen && errno == ENOENT) ? first : errno;
             }
@@ -193,22 +197,25 @@ static void child_make_executable(const char *path)
         (void)close(fd);
 }
 
-static _Noreturn void child_exec(const struct guest *g, const struct exec_message *m)
+/* Only where it LOOKS may it make calls that a filter could ask the guest about: the
+ * guest waits for us here. */
+static _Noreturn void child_exec(const struct guest *g, const struct exec_message *m,
+                                 bool looks)
 {
     int error;
 
     if (strchr(m->argv[0], '/')) {
         (void)execve(m->argv[0], m->argv, m->env);
         error = errno;
-        if (error == EACCES && (g->jail.flags & JAIL_LANDLOCK_NET)) {
+        if (looks && error == EACCES && (g->jail.flags & JAIL_LANDLOCK_NET)) {
             child_make_executable(m->argv[0]);
             (void)execve(m->argv[0], m->argv, m->env);
             error = errno;
         }
-        if (error == ENOENT && access(m->argv[0], F_OK) < 0)
+        if (error == ENOENT && (!looks || access(m->argv[0], F_OK) < 0))
             error = 0;
     } else {
-        error = *m->argv[0] ? child_search(m) : 0;
+        error = *m->argv[0] ? child_search(m, looks) : 0;
     }
     child_fail(error ? STEP_EXEC : STEP_FIND, error ? error : ENOENT);
 }
@@ -230,6 +237,6 @@ _Noreturn void child_run(const struct guest *g, const struct exec_message *m,
      * the guest, and is found below it when its time is over. */
     if (m->apart && prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
         child_fail(STEP_SESSION, errno);
-    child_confine(g, m->cwd);
-    child_exec(g, &shown);
+    child_confine(g, m->cwd, pipes->listen >= 0);
+    child_exec(g, &shown, pipes->listen < 0);
 }

@@ -162,37 +162,46 @@ int confine_caps(void)
     return set_caps(0);
 }
 
-static int load_filter(const uint8_t *data, size_t len)
+/* A listener, 0 without FLAGS, or -errno. */
+static int load_filter(const void *data, size_t len, unsigned flags)
 {
     struct sock_fprog program = { .len = (unsigned short)(len /
                                                           sizeof(struct sock_filter)),
                                   .filter = (struct sock_filter *)(uintptr_t)data };
 
+    long rc;
+
     /* SPEC_ALLOW: programs are kept from each other by processes and namespaces;
      * the filter's default of disabling speculation for them costs them up to
      * half their speed and protects nobody else. */
-    if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_SPEC_ALLOW,
-                &program) == 0)
-        return 0;
-    return -errno;
+    rc = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
+                 SECCOMP_FILTER_FLAG_SPEC_ALLOW | flags, &program);
+    return rc < 0 ? -errno : (int)rc;
 }
 
-int confine_seccomp(const struct jail *jail)
+/* Where nobody can listen, because another listener is there already or the kernel is
+ * too old, the filter answers by itself. */
+static int load_counting(const struct guest *g, int listen_fd)
 {
-    size_t loaded = 0;
+    size_t len = g->jail.filters[0].len;
+    int fd = listen_fd < 0
+                 ? -ENOSYS
+                 : load_filter(g->counting, len, SECCOMP_FILTER_FLAG_NEW_LISTENER);
 
-    /* The second only refuses: what loads it may then still load the first. */
-    for (size_t i = JAIL_FILTERS; i-- > 0;) {
-        int rc;
+    if (fd < 0)
+        return load_filter(g->jail.filters[0].data, len, 0);
+    return denied_send(listen_fd, fd);
+}
 
-        if (!jail->filters[i].len)
-            continue;
-        rc = load_filter(jail->filters[i].data, jail->filters[i].len);
-        if (rc < 0)
-            return rc;
-        loaded++;
-    }
-    return loaded ? 0 : -EINVAL;
+int confine_seccomp(const struct guest *g, int listen_fd)
+{
+    const struct jail *jail = &g->jail;
+    int rc = jail->filters[0].len ? load_counting(g, listen_fd) : -EINVAL;
+
+    for (size_t i = 1; rc >= 0 && i < JAIL_FILTERS; i++)
+        if (jail->filters[i].len)
+            rc = load_filter(jail->filters[i].data, jail->filters[i].len, 0);
+    return rc;
 }
 
 /* The last look before the filters, which say themselves whether they were loaded. */

@@ -128,12 +128,16 @@ static __attribute__((noinline)) pid_t start_child(const struct guest *g,
 
 static void launch(struct guest *g, struct job *j, const struct exec_message *m)
 {
-    struct child_pipes theirs = { -1, -1, -1, -1 };
+    struct child_pipes theirs = { -1, -1, -1, -1, -1 };
+    int pair[2] = { -1, -1 };
     int rc = make_pipes(j, &theirs, m);
 
     if (rc == 0) {
+        denied_pair(g, pair);
+        theirs.listen = pair[1];
         j->pid = start_child(g, m, &theirs);
         rc = j->pid < 0 ? -errno : 0;
+        denied_listen(j, pair);
     }
     close_fd(&theirs.in);
     close_fd(&theirs.out);
@@ -309,12 +313,14 @@ void exec_polls(struct guest *g, struct job *j, struct pollfd *p)
         p[i] = (struct pollfd){ .fd = wants_output(g, j, i) ? j->fd[i] : -1,
                                 .events = POLLIN };
     p[3] = (struct pollfd){ .fd = j->status_fd, .events = POLLIN };
+    p[4] = (struct pollfd){ .fd = j->started ? j->denied_fd : -1, .events = POLLIN };
 }
 
 static void send_exit(struct guest *g, struct job *j)
 {
     struct pack p = { 0 };
 
+    denied_finish(g, j);
     exit_write(&p, &j->exit);
     stream_put(g, j, WIRE_EXIT, 0, &p);
     pack_done(&p);
@@ -340,6 +346,8 @@ void exec_turn(struct guest *g, struct job *j, const struct pollfd *p)
         step_status(g, j);
     if (j->over)
         return;
+    if (j->started)
+        denied_turn(g, j, p[4].revents);
     for (int i = 1; i < 3; i++)
         if (p[i].revents || j->exited)
             step_output(g, j, i);
@@ -499,4 +507,5 @@ void exec_release(struct job *j)
     for (int i = 0; i < 3; i++)
         close_fd(&j->fd[i]);
     free(j->input);
+    denied_release(j);
 }

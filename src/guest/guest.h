@@ -22,6 +22,7 @@
  *   names    stat, mkdir, move, remove       terminal a program's terminal
  *   adopt    a process that waits to become a program
  *   observe  what happens to files            users    where programs are counted alone
+ *   denied   refused system calls, counted
  */
 
 #include <dirent.h>
@@ -38,7 +39,7 @@
 #define READ_AT_ONCE  (128u << 10)
 #define NEVER         UINT64_MAX
 #define FIXED_POLLS   4 /* stream in and out, signals, writing */
-#define POLLS_PER_JOB 4
+#define POLLS_PER_JOB 5
 
 enum job_kind { JOB_EXEC, JOB_PUT, JOB_GET, JOB_LIST, JOB_NAME, JOB_WATCH };
 
@@ -65,6 +66,8 @@ struct job {
     uint64_t deadline_ns;
     bool end_on_full;
     struct exit_message exit;
+    int denied_fd; /* where refused calls are told, or -1: nobody does */
+    struct denied *denied;
     int name_fd; /* where its farewell can be read, or -1: it will not say any */
 
     /* files */
@@ -106,7 +109,8 @@ struct guest {
     int refused_fd[2]; /* the namespace's counters, or -1: refused.c */
     uint64_t refused;  /* those that were told of */
     struct jail jail;
-    bool prepared; /* for programs that it starts itself */
+    void *counting; /* the first filter, as it is loaded where refusals are counted */
+    bool prepared;  /* for programs that it starts itself */
     int landlock_fd, landlock_error;
     int users_fd; /* the programs' user namespace, or -1: they share the guest's */
     bool stopping;    /* ends once no program is left */
@@ -204,7 +208,17 @@ void exec_release(struct job *j);
 /* The child's ends. IN is -1 for /dev/null. */
 struct child_pipes {
     int in, out, err, status;
+    int listen; /* where a listener goes to, or -1 */
 };
+
+/* denied.c */
+void denied_prepare(struct guest *g);
+void denied_pair(const struct guest *g, int pair[2]);
+int denied_send(int to, int listener);
+void denied_listen(struct job *j, int pair[2]);
+void denied_turn(struct guest *g, struct job *j, int revents);
+void denied_finish(struct guest *g, struct job *j);
+void denied_release(struct job *j);
 
 /* adopt.c */
 void adopt_take(struct guest *g, pid_t pid, int fd);
@@ -236,7 +250,8 @@ int confine_bounding(void);
 int confine_ids(const struct guest *g);
 int confine_caps(void);
 int confine_keep_caps(uint64_t keep);
-int confine_seccomp(const struct jail *jail);
+/* LISTEN_FD: where a listener for what is refused goes to, or -1. */
+int confine_seccomp(const struct guest *g, int listen_fd);
 int confine_check(const struct jail *jail);
 
 /* landlock.c: a rule set's descriptor, or -errno; and putting it into force. */

@@ -35,6 +35,7 @@ static struct job *new_job(struct guest *g, const struct frame *f, enum job_kind
                            .file_fd = -1,
                            .dir_fd = -1,
                            .name_fd = -1,
+                           .denied_fd = -1,
                            .deadline_ns = NEVER };
         g->jobs[g->job_count++] = j;
         g->last_channel = f->channel;

@@ -69,6 +69,7 @@ void jail_prepare(struct guest *g)
         return;
     g->prepared = true;
     reset_signals();
+    denied_prepare(g);
     if (g->jail.flags & JAIL_OWN_USERS)
         g->users_fd = users_make(g);
     if (!(g->jail.flags & JAIL_LANDLOCK))

@@ -237,6 +237,7 @@ static int rules_build(struct draft *d, struct vial_error *err)
         ((d->req->own >> FIELD_ID_output_limit) & 1u) ||
         !str_starts(d->settings->origin[FIELD_ID_output_limit], "built-in");
     plan->stop_ms = request_amount(d->req, FIELD_ID_stop_grace);
+    plan->count_denied = request_has(d->req, denials) && d->req->denials == 1;
     plan->keep = request_has(d->req, output_keep) ? (enum plan_keep)d->req->output_keep
                                                   : KEEP_BOTH;
     add_missing(&plan->require, &d->req->require);

@@ -325,6 +325,8 @@ json_t *plan_json(const struct plan *plan)
     json_t *object = json_object();
     int rc = object ? 0 : -1;
 
+    if (plan->count_denied)
+        rc |= json_object_set_new(object, "denials", text("count"));
     if (plan->seccomp_file)
         rc |= json_object_set_new(
             object, "seccomp_file",

@@ -105,6 +105,7 @@ struct plan {
     char *seccomp;                /* profile name, "default" */
     char *seccomp_file;           /* a profile before that one; NULL: none */
     struct custom_profile custom; /* what it says */
+    bool count_denied;            /* calls that a filter refuses */
     char *hostname;               /* inside */
     struct strv require; /* "namespaces", "limits=cgroup", a layer's name … */
     struct strv end_on;  /* "pids", "disk": touching that limit ends the run */

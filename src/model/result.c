@@ -202,6 +202,15 @@ static json_t *artifacts_json(const struct vial_result *r)
     return array;
 }
 
+static json_t *denied_json(const struct vial_result *r)
+{
+    json_t *object = json_object();
+
+    for (size_t i = 0; i < r->denied_count; i++)
+        (void)json_object_set_new(object, r->denied[i].call, count(r->denied[i].count));
+    return object;
+}
+
 /* Sticky: a NULL value, for want of memory, spoils the whole. */
 static void put(json_t **object, const char *name, json_t *value)
 {
@@ -244,6 +253,8 @@ json_t *result_json(const struct vial_result *r, bool raw)
     put(&object, "limits_hit", limits_json(r->limits_hit));
     if (r->network_refused)
         put(&object, "network_refused", count(r->network_refused));
+    if (r->denials_counted)
+        put(&object, "denied_calls", denied_json(r));
     put(&object, "driver", text_or_null(r->driver));
     put(&object, "vessel_id", text_or_null(r->vessel_id));
     put(&object, "container_id", text_or_null(r->container_id));
@@ -292,6 +303,7 @@ void vial_result_free(struct vial_result *result)
         free(result->artifacts[i].data);
     }
     free(result->artifacts);
+    free(result->denied);
     for (size_t i = 0; result->layers && result->layers[i]; i++)
         free(result->layers[i]);
     free(result->layers);

@@ -207,7 +207,9 @@ static bool fits(struct call *c, json_t *plan)
     const struct policy *p = &c->gen->settings->policy;
     struct vial_error err = { 0 };
 
+    /* A command would go without the language's own seccomp profile. */
     return json_is_array(json_object_get(plan, "compile")) &&
+           !json_object_get(plan, "seccomp_file") &&
            json_is_string(json_object_get(plan, "workdir")) &&
            policy_check_list(p, POLICY_ID_languages, "language", "command", &err) == 0;
 }

@@ -48,8 +48,10 @@ enum wire_type {
                          at its other end to become the next exec's program */
     WIRE_WATCH = 19,  /* to guest: opens a channel; DATA on stream 1 holds packed
                          events, until it is closed; ends with DONE */
-    WIRE_STOP = 20    /* to guest, on channel 0: SIGTERM to all programs; the guest ends
+    WIRE_STOP = 20,   /* to guest, on channel 0: SIGTERM to all programs; the guest ends
                          once none is left */
+    WIRE_DENIED = 21  /* to host: u32 number of a system call, u64 how often an exec's
+                         program was refused it */
 };
 
 struct frame {

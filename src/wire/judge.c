@@ -11,6 +11,7 @@
 
 #define TEXT_MAX  200
 #define ERRNO_MAX 4095
+#define CALL_MAX  8191 /* far above the last system call of any architecture */
 
 static const char *const malformed = "it is malformed";
 
@@ -24,6 +25,7 @@ static const char *type_name(uint8_t type)
         [WIRE_DONE] = "DONE",     [WIRE_FAILED] = "FAILED",   [WIRE_CLOSE] = "CLOSE",
         [WIRE_NAME] = "NAME",     [WIRE_RESIZE] = "RESIZE",   [WIRE_ADOPT] = "ADOPT",
         [WIRE_WATCH] = "WATCH",   [WIRE_STOP] = "STOP",
+        [WIRE_DENIED] = "DENIED",
     };
 
     return names[type]; /* frame_read knows only these */
@@ -171,6 +173,24 @@ static const char *judge_failed(struct link *l, struct channel *c,
     return NULL;
 }
 
+/* A claim, as all that the guest says of its programs; numbers are small. */
+static const char *judge_denied(struct link *l, struct channel *c,
+                                const struct frame *f)
+{
+    struct unpack u = unpack_of(f);
+    uint32_t number = unpack_u32(&u);
+    uint64_t count = unpack_u64(&u);
+
+    if (c->kind != CHANNEL_EXEC || !c->started)
+        return "nothing was running";
+    if (f->stream || !unpack_finished(&u) || number > CALL_MAX || !count ||
+        count > INT64_MAX)
+        return malformed;
+    if (l->events.denied && !c->closed)
+        l->events.denied(l->context, c->number, number, count);
+    return NULL;
+}
+
 /* The guest's words may end in a terminal: printable ASCII, and not many. */
 static void copy_text(char *out, const uint8_t *text, size_t len)
 {
@@ -222,6 +242,8 @@ static const char *judge_channel(struct link *l, const struct frame *f)
         return judge_exit(l, c, f);
     case WIRE_FAILED:
         return judge_failed(l, c, f);
+    case WIRE_DENIED:
+        return judge_denied(l, c, f);
     case WIRE_DONE:
         return judge_done(l, c, f);
     default:

@@ -34,6 +34,8 @@ struct link_events {
     void (*eof)(void *context, uint32_t channel, int stream);
     void (*exited)(void *context, uint32_t channel, const struct exit_message *exit);
     void (*failed)(void *context, uint32_t channel, uint32_t step, int error);
+    /* System call NUMBER was refused COUNT times so far. */
+    void (*denied)(void *context, uint32_t channel, uint32_t number, uint64_t count);
     /* PUT, GET, LIST and NAME end here; ERROR is 0 or a positive errno. */
     void (*done)(void *context, uint32_t channel, int error, const char *text);
     /* Stdin or PUT content may be sent again: link_writable > 0. */

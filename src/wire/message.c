@@ -9,7 +9,7 @@
 
 #define FILTER_MAX ((size_t)4096 * 8) /* BPF_MAXINSNS instructions of 8 bytes */
 #define TEXTS_MAX  65536u
-#define JAIL_KNOWN ((JAIL_OWN_USERS << 1) - 1u)
+#define JAIL_KNOWN ((JAIL_COUNT << 1) - 1u)
 
 /* An absent text travels as the empty one. */
 static char *unpack_optional(struct unpack *u)

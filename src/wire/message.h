@@ -27,6 +27,7 @@ enum jail_flag {
     JAIL_OWN_USERS = 1u << 11,   /* programs are in a user namespace of their own, where
                                     the kernel counts its processes apart; where it does
                                     not, an rlimit on processes is left out */
+    JAIL_COUNT = 1u << 12, /* what the first filter refuses with EPERM is counted */
 };
 
 struct jail_rlimit {
@@ -46,6 +47,8 @@ struct jail_path { /* a Landlock rule; a missing path is no error */
     uint32_t access;
 };
 
+#define DENIED_MAX 32 /* system calls that are told apart, of one exec */
+
 #define JAIL_FILTERS     2
 #define JAIL_MAX_RLIMITS 16
 #define JAIL_MAX_PATHS   64
@@ -57,7 +60,7 @@ struct jail {
     size_t rlimit_count;
     struct jail_path paths[JAIL_MAX_PATHS];
     size_t path_count;
-    struct { /* struct sock_filter arrays; the last is loaded first */
+    struct { /* struct sock_filter arrays, loaded in this order */
         uint8_t *data;
         size_t len;
     } filters[JAIL_FILTERS];

@@ -375,7 +375,7 @@ static void the_profile_keeps_its_meaning_in_the_engines_form(void **state)
     (void)state;
     (void)snprintf(dir, sizeof(dir), "%s/seccomp", variable("VIAL_TEST_SOURCE"));
     assert_int_equal(profile_read(dir, "default", &profile, NULL), 0);
-    oci = oci_profile(profile, false, NULL);
+    oci = oci_profile(profile, (struct oci_options){ 0 }, NULL);
     assert_non_null(oci);
     assert_string_equal(text_at(oci, "defaultAction"), "SCMP_ACT_ERRNO");
     assert_non_null(rule_of(oci, "read", "SCMP_ACT_ALLOW"));
@@ -412,7 +412,7 @@ static void a_rule_that_makes_no_sense_is_refused(void **state)
             *at = *at == '\'' ? '"' : *at;
         profile = json_loads(text, 0, NULL);
         assert_non_null(profile);
-        assert_null(oci_profile(profile, false, &err));
+        assert_null(oci_profile(profile, (struct oci_options){ 0 }, &err));
         assert_string_equal(err.code, "VIAL-VALUE");
     }
 }

@@ -15,8 +15,15 @@
 
 #include "vial/error.h"
 
-/* With OWN_USERS the guest can give its programs a user namespace. NULL with ERR filled
- * when PROFILE has a rule that makes no sense. */
-json_t *oci_profile(json_t *profile, bool own_users, struct vial_error *err);
+struct oci_options {
+    bool own_users; /* the guest can give its programs a user namespace */
+    /* Refusals are counted by the guest, whose filter answers before an outer TRACE and
+     * after an outer ERRNO. So EPERM becomes TRACE, which refuses as well (ENOSYS):
+     * nobody traces with that option. */
+    bool counted;
+};
+
+/* NULL with ERR filled when PROFILE has a rule that makes no sense. */
+json_t *oci_profile(json_t *profile, struct oci_options o, struct vial_error *err);
 
 #endif

@@ -55,7 +55,10 @@ static int write_seccomp(const struct plan *plan, int guest_fd, char **out,
     if (seccomp_find_dir(guest_fd, dir, err) < 0 ||
         profile_read(dir, plan->seccomp ? plan->seccomp : "default", &profile, err) < 0)
         return -1;
-    oci = oci_profile(profile, plan->container.nproc, err);
+    oci = oci_profile(profile,
+                      (struct oci_options){ .own_users = plan->container.nproc,
+                                            .counted = plan->count_denied },
+                      err);
     if (!oci)
         return -1;
     *out = json_dumps(oci, JSON_COMPACT);

@@ -101,6 +101,7 @@ void plan_pack(struct pack *p, const struct plan *plan)
     for (size_t i = 0; i < plan->mount_count; i++)
         pack_mount(p, &plan->mounts[i]);
     pack_container(p, &plan->container);
+    pack_u32(p, plan->count_denied);
     pack_bytes(p, plan->custom.filter.data, plan->custom.filter.len);
 }
 
@@ -264,6 +265,14 @@ static void read_container(struct unpack *u, struct plan_container *c)
     read_caches(u, c);
 }
 
+static bool read_flag(struct unpack *u)
+{
+    uint32_t value = unpack_u32(u);
+
+    u->bad = u->bad || value > 1;
+    return value == 1;
+}
+
 /* A file has its filter; what that says is judged where it is put to use. */
 static void read_filter(struct unpack *u, struct plan *plan)
 {
@@ -294,6 +303,7 @@ int plan_unpack(struct unpack *u, struct plan **out, struct vial_error *err)
     read_list(u, CODEC_REQUIRE, &plan->require);
     read_mounts(u, plan);
     read_container(u, &plan->container);
+    plan->count_denied = read_flag(u);
     read_filter(u, plan);
     if (!unpack_finished(u))
         return fail(err, VIAL_E_VALUE, "the plan is not understood");

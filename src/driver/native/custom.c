@@ -468,3 +468,8 @@ int custom_load(struct language_table *t, struct vial_error *err)
             return fail_in(err, "language '%s'", t->items[i].name);
     return 0;
 }
+
+char *custom_call_name(uint32_t number)
+{
+    return seccomp_syscall_resolve_num_arch(SCMP_ARCH_NATIVE, (int)number);
+}

@@ -24,6 +24,9 @@ int custom_load(struct language_table *t, struct vial_error *err);
 int custom_compile(const struct blob *text, const char *path, struct blob *filter,
                    size_t *rules, struct vial_error *err);
 
+/* The name of a system call; NULL: it has none. malloc'ed. */
+char *custom_call_name(uint32_t number);
+
 /* stack.c: whether FILTER is a program that custom_put can take: whoever made it, what
  * stands behind it stays in force. */
 bool custom_check(const struct blob *filter);

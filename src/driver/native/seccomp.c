@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/auto.h"
@@ -132,12 +133,13 @@ int seccomp_add(struct jail *jail, const struct plan *plan, struct vial_error *e
     struct blob own = { .data = (char *)jail->filters[0].data,
                         .len = jail->filters[0].len };
 
-    if (!plan->seccomp_file)
-        return 0;
-    if (custom_put(&own, &plan->custom.filter, err) < 0)
+    if (plan->seccomp_file && custom_put(&own, &plan->custom.filter, err) < 0)
         return -1;
     jail->filters[0].data = (uint8_t *)own.data;
     jail->filters[0].len = own.len;
+    /* Under the filter, a child still has to give its listener to the guest. */
+    if (plan->count_denied && custom_verdict(&own, SYS_sendmsg) == SECCOMP_RET_ALLOW)
+        jail->flags |= JAIL_COUNT;
     return 0;
 }
 
