@@ -121,18 +121,13 @@ struct vial_result {
     bool artifacts_truncated; /* there were more, or some could not be read whole */
     char container_id[80];    /* the engine's own id of the container, or "" */
     char name[160]; /* what it was called, by its labels or its engine, or "" */
-<<<<<<< HEAD
     uint64_t network_refused; /* how often the program tried a network where it has
                                  none, as the vessel says */
     unsigned renewed; /* of vial_keep_run: so many processes of earlier calls were left
                          in the vessel that it was made anew for this one; else 0 */
-=======
-    uint64_t network_refused;   /* how often the program tried a network where it has
-                                   none, as the vessel says */
     bool denials_counted;       /* refused system calls were counted */
     struct vial_denied *denied; /* DENIED_COUNT of them */
     size_t denied_count;
->>>>>>> ab00577 (guest: refused system calls are counted by name)
 };
 
 /* "ok", "cpu_timeout" and so on. Static storage. */
