@@ -93,7 +93,7 @@ def through(acode, served):
 
 
 def test_a_command_runs_with_the_repository_mounted(acode, repo):
-    """AC-001 AC-003 AC-006 AC-007; covers: FR-020-01 FR-020-02 FR-020-03
+    """AC-001 AC-003 AC-006 AC-007; covers: FR-020-03
     covers: FR-020-37"""
     done = acode("sandbox", "exec", "pwd; cat in.txt; echo made > out.txt; exit 7")
     assert (done.out, done.status) == ("/workspace\ngiven\n", 7)

@@ -182,7 +182,6 @@ def test_a_client_with_a_key_may_come_back_for_its_answer(daemon):
 
 
 def test_the_history_keeps_a_bounded_part_of_the_output():
-    """covers: FR-020-105"""
     with Daemon(serve={"history": 3, "history_output": 10}) as d:
         ids = [d.run("echo 0123456789abcdef; echo n%d >&2" % n).json["id"] for n in range(5)]
         runs = d.ask("GET", "/v1/runs").json
@@ -200,7 +199,6 @@ def test_the_history_keeps_a_bounded_part_of_the_output():
 
 
 def test_one_correlation_id_goes_from_request_to_log(daemon):
-    """covers: FR-020-09"""
     answer = daemon.run("true", headers={"X-Request-Id": "trace-7"})
     assert answer.headers["X-Request-Id"] == "trace-7"
     run = next(line for line in daemon.lines("run") if line["request"] == "trace-7")
@@ -308,7 +306,6 @@ def orphan():
 
 
 def test_metrics_count_the_runs_and_the_vessels_whose_owner_died(orphan):
-    """covers: NFR-020-57 NFR-020-60"""
     d = Daemon()
     d.settings["cleanup"] = {"interval": 0}  # its sweeper's first turn is at any moment
     with d:
@@ -325,7 +322,6 @@ def test_metrics_count_the_runs_and_the_vessels_whose_owner_died(orphan):
 
 
 def test_metrics_are_prometheus_text_and_count_what_happened():
-    """covers: FR-020-10 NFR-020-50 NFR-020-51 NFR-020-52"""
     with Daemon() as d:
         d.run("true")
         d.run("exit 1")

@@ -28,7 +28,6 @@ def records(d, correlation):
 
 
 def test_one_id_is_in_result_program_log_and_record(recorded):
-    """covers: FR-020-09"""
     answer = recorded.run("echo $VIAL_REQUEST_ID", headers={"X-Request-Id": "trace-1"})
     assert answer.json["correlation"] == "trace-1" and answer.json["stdout"] == "trace-1\n"
     assert recorded.ask("GET", "/v1/runs/trace-1").json["id"] == answer.json["id"]
