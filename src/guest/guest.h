@@ -112,7 +112,7 @@ struct guest {
     void *counting; /* the first filter, as it is loaded where refusals are counted */
     bool prepared;  /* for programs that it starts itself */
     int landlock_fd, landlock_error;
-    int users_fd; /* the programs' user namespace, or -1: they share the guest's */
+    int users_fd;     /* the programs' user namespace, or -1: they share the guest's */
     bool stopping;    /* ends once no program is left */
     bool adopted_ran; /* before it was prepared; from then on it cannot be */
     int workdir_fd;

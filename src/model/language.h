@@ -36,9 +36,9 @@ struct language {
     struct custom_profile custom; /* that file, once it is read */
     char *network;                /* default network, or NULL: the settings' */
     char *expects;                /* how its version begins, or NULL */
-    struct strv commands;         /* programs whose presence in a command means its image */
-    struct limits limits;         /* 0: not given */
-    bool firm;                    /* its limits win over the settings' defaults … */
+    struct strv commands; /* programs whose presence in a command means its image */
+    struct limits limits; /* 0: not given */
+    bool firm;            /* its limits win over the settings' defaults … */
     uint32_t firm_limits; /* … a bit for each that an entry which is firm has named */
     bool hidden;          /* not to be found; others may be `like` it */
 };

@@ -24,8 +24,7 @@ static const char *type_name(uint8_t type)
         [WIRE_PUT] = "PUT",       [WIRE_GET] = "GET",         [WIRE_LIST] = "LIST",
         [WIRE_DONE] = "DONE",     [WIRE_FAILED] = "FAILED",   [WIRE_CLOSE] = "CLOSE",
         [WIRE_NAME] = "NAME",     [WIRE_RESIZE] = "RESIZE",   [WIRE_ADOPT] = "ADOPT",
-        [WIRE_WATCH] = "WATCH",   [WIRE_STOP] = "STOP",
-        [WIRE_DENIED] = "DENIED",
+        [WIRE_WATCH] = "WATCH",   [WIRE_STOP] = "STOP",       [WIRE_DENIED] = "DENIED",
     };
 
     return names[type]; /* frame_read knows only these */
