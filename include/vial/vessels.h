@@ -19,6 +19,11 @@ extern "C" {
 VIAL_API VIAL_MUST_CHECK int vial_vessels(struct vial_engine *engine, char **json,
                                           struct vial_error *err);
 
+/* Of those, the ones whose "name" begins with PREFIX and a '-'. */
+VIAL_API VIAL_MUST_CHECK int vial_vessels_of(struct vial_engine *engine,
+                                             const char *prefix, char **json,
+                                             struct vial_error *err);
+
 /* Removes what callers that have died left behind: containers, cgroups. Nothing
  * of a caller that lives is touched. *REMOVED is how many containers went. */
 VIAL_API VIAL_MUST_CHECK int vial_cleanup(struct vial_engine *engine, unsigned *removed,

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "vial/vessels.h"
 
+#include <string.h>
+
 #include "base/auto.h"
 #include "base/fail.h"
 #include "base/json.h"
@@ -55,6 +57,32 @@ int vial_vessels(struct vial_engine *engine, char **json, struct vial_error *err
     if (list_all(&list, err) < 0)
         return -1;
     return give_text(list, json, err);
+}
+
+static bool is_of(json_t *vessel, const char *prefix)
+{
+    const char *name = json_string_value(json_object_get(vessel, "name"));
+    size_t len = strlen(prefix);
+
+    return name && strncmp(name, prefix, len) == 0 && name[len] == '-';
+}
+
+int vial_vessels_of(struct vial_engine *engine, const char *prefix, char **json,
+                    struct vial_error *err)
+{
+    auto_free char *text = NULL;
+    auto_json json_t *list = NULL;
+    json_t *some = json_array();
+
+    if (vial_vessels(engine, &text, err) < 0) {
+        json_decref(some);
+        return -1;
+    }
+    list = json_loads(text, 0, NULL);
+    for (size_t i = 0; i < json_array_size(list); i++)
+        if (is_of(json_array_get(list, i), prefix))
+            (void)json_array_append(some, json_array_get(list, i));
+    return give_text(some, json, err);
 }
 
 /* One driver's trouble is no reason to leave the others' leftovers. */

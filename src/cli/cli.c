@@ -220,17 +220,33 @@ static int run_command(struct cli *cli, char **args, int count)
     return cli->command->run(cli);
 }
 
+/* "sandbox" alone, or with --help, where the preset has "sandbox exec". */
+static int help_on_group(const struct cli *cli, const struct preset *preset)
+{
+    char **words = cli->global.operands;
+    bool alone = !words[1] || strcmp(words[1], "--help") == 0 ||
+                 strcmp(words[1], "-h") == 0 || strcmp(words[1], "help") == 0;
+
+    if (!preset || !alone)
+        return -1;
+    return help_group(preset_name(preset), preset_get(preset, "commands"), words[0]);
+}
+
 /* A word that is no command of ours may be one of the preset's. */
 static int run_alias(struct cli *cli)
 {
     struct preset *preset = NULL;
     struct vial_error err = { 0 };
+    int status = 0;
     int count = 0;
 
     if (find_preset(cli, &preset, &err) < 0)
         return cli_fail(cli, &err);
     count = take_alias(cli, preset);
+    status = count == 0 ? help_on_group(cli, preset) : -1;
     preset_free(preset);
+    if (status >= 0)
+        return status;
     if (count > 0)
         cli->command = command_find(cli->alias.items[0]);
     if (count <= 0 || !cli->command)

@@ -19,7 +19,8 @@ static void add_row(struct table *t, json_t *vessel)
 
     (void)snprintf(number, sizeof(number), "pid %lld",
                    (long long)json_integer_value(pid));
-    table_add(t, pid ? number : text_of(vessel, "name"));
+    table_add(t, json_object_get(vessel, "name") || !pid ? text_of(vessel, "name")
+                                                         : number);
     table_add(t, text_of(vessel, "driver"));
     table_add(t, json_is_true(json_object_get(vessel, "orphan"))
                      ? "orphan"
@@ -46,14 +47,18 @@ static int run(struct cli *cli)
 {
     auto_engine struct vial_engine *engine = NULL;
     auto_free char *text = NULL;
+    const char *prefix = cli_flag(cli, "prefix");
     struct vial_error err = { 0 };
 
-    if (cli_engine(cli, &engine, &err) < 0 || vial_vessels(engine, &text, &err) < 0)
+    if (cli_engine(cli, &engine, &err) < 0 ||
+        (prefix ? vial_vessels_of(engine, prefix, &text, &err)
+                : vial_vessels(engine, &text, &err)) < 0)
         return cli_fail(cli, &err);
     return cli_flag(cli, "json") ? print_line(text) : print_table(text);
 }
 
 static const struct flag flags[] = {
+    { "prefix", "TEXT", "Only those whose name begins so (see the setting 'prefix')." },
     FLAG_ROW_JSON,
     { 0 },
 };
@@ -65,6 +70,7 @@ const struct command command_ps = {
     .text = "Of every driver. An orphan is one whose caller has died; 'vial cleanup'\n"
             "removes it.",
     .examples = "vial ps\n"
+                "vial ps --prefix acode\n"
                 "vial ps --json",
     .flags = flags,
     .run = run,

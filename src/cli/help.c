@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/auto.h"
 #include "base/io.h"
 #include "base/str.h"
 #include "cli/cli.h"
@@ -157,6 +158,34 @@ int help_preset(const char *name, json_t *words)
     for (void *at = json_object_iter(words); at; at = json_object_iter_next(words, at))
         str_printf(&out, "  %-18s as 'vial %s'\n", json_object_iter_key(at),
                    json_string_value(json_object_iter_value(at)));
+    return print_text(&out);
+}
+
+static bool is_in(const char *words, const char *group)
+{
+    size_t len = strlen(group);
+
+    return strncmp(words, group, len) == 0 && words[len] == ' ';
+}
+
+int help_group(const char *name, json_t *words, const char *group)
+{
+    auto_str struct str out = { 0 };
+
+    for (void *at = json_object_iter(words); at;
+         at = json_object_iter_next(words, at)) {
+        const char *theirs = json_object_iter_key(at);
+        const char *ours = json_string_value(json_object_iter_value(at));
+        auto_free char *word = strndup(ours, strcspn(ours, " "));
+        const struct command *c = word ? command_find(word) : NULL;
+
+        if (is_in(theirs, group))
+            str_printf(&out, "  %-18s %s\n", theirs, c ? c->summary : ours);
+    }
+    if (out.len == 0)
+        return -1;
+    str_printf(&out, "\n'vial --preset %s %s COMMAND --help' tells more about each.\n",
+               name, group);
     return print_text(&out);
 }
 

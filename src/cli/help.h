@@ -15,6 +15,8 @@ int help_man(void);  /* the man page, as roff */
 
 /* The words that a preset adds: an object of theirs to ours. */
 int help_preset(const char *name, json_t *words);
+/* Those that begin with GROUP ("sandbox"); -1: none does. */
+int help_group(const char *name, json_t *words, const char *group);
 
 /* SHELL is bash, zsh or fish; -1 for any other. */
 int complete_print(const char *shell);

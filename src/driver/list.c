@@ -62,10 +62,24 @@ static bool is_program(const char *status)
     return inside != 1 && inside != status_number(status, "NSpid:", false);
 }
 
+/* What the guest was started as: a name, if a prefix was asked for; else NULL. What
+ * anybody could have written is believed only if it looks like one. */
+static const char *name_of(const char *pid, char *room, size_t size)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                  "0123456789._-";
+
+    if (!read_proc(pid, "cmdline", room, size) || !strchr(room, '-') ||
+        room[strspn(room, letters)] != '\0' || str_eq(room, "vial-init"))
+        return NULL;
+    return room;
+}
+
 static json_t *local_json(const char *pid)
 {
     char comm[32];
     char status[4096];
+    char name[256];
     long inside = 0;
 
     if (!read_proc(pid, "comm", comm, sizeof(comm)) || !str_eq(comm, "vial-init") ||
@@ -73,14 +87,14 @@ static json_t *local_json(const char *pid)
         is_contained(status))
         return NULL;
     inside = status_number(status, "NSpid:", true);
-    return json_pack("{s:s, s:i, s:i, s:s, s:b}", "driver",
-                     inside == 1 ? "native" : "process", "pid",
-                     (int)strtol(pid, NULL, 10), "owner",
-                     (int)status_number(status, "PPid:", false), "state", "running",
-                     "orphan", status_number(status, "PPid:", false) <= 1);
+    return json_pack(
+        "{s:s, s:s*, s:i, s:i, s:s, s:b}", "driver", inside == 1 ? "native" : "process",
+        "name", name_of(pid, name, sizeof(name)), "pid", (int)strtol(pid, NULL, 10),
+        "owner", (int)status_number(status, "PPid:", false), "state", "running",
+        "orphan", status_number(status, "PPid:", false) <= 1);
 }
 
-/* [ { "driver", "pid", "owner" }… ] */
+/* [ { "driver", "name", "pid", "owner" }… ] */
 json_t *list_here(void)
 {
     json_t *list = json_array();

@@ -428,7 +428,14 @@ static int do_close(struct preset_job *job, struct vial_error *err)
     return 0;
 }
 
-/* Vessels of all callers on this host. */
+/* Vessels of all callers on this host that are named as this preset names them. */
+
+static const char *usual_prefix(const struct preset_job *job)
+{
+    const json_t *defaults = json_object_get(job->tool->world->config, "defaults");
+
+    return text_of(json_object_get(defaults, "prefix"), "value");
+}
 
 static int do_vessels(struct preset_job *job, struct vial_error *err)
 {
@@ -438,7 +445,7 @@ static int do_vessels(struct preset_job *job, struct vial_error *err)
     json_t *one = NULL;
     size_t i = 0;
 
-    if (vial_vessels(job->call->engine, &text, err) < 0)
+    if (vial_vessels_of(job->call->engine, usual_prefix(job), &text, err) < 0)
         return -1;
     list = json_loads(text, 0, NULL);
     json_array_foreach(list, i, one)

@@ -194,12 +194,15 @@ static bool is_prefix(const char *text)
 static int add_prefix(struct draft *d, struct vial_error *err)
 {
     struct plan_container *c = &d->plan->container;
-    const char *prefix = d->req->prefix ? d->req->prefix : fields[FIELD_ID_prefix].def;
+    const char *usual = fields[FIELD_ID_prefix].def;
+    const char *prefix = d->req->prefix ? d->req->prefix : usual;
 
     if (!is_prefix(prefix))
         return contain_refuse(
             FIELD_ID_prefix, prefix,
             "lower-case letters and digits, with '.', '_' or '-' between", err);
+    if (!d->driver->contains) /* for lists of vessels */
+        return str_eq(prefix, usual) ? 0 : contain_copy(&c->prefix, prefix, err);
     c->open_ms = request_amount(d->req, FIELD_ID_open_timeout);
     c->retries = request_amount(d->req, FIELD_ID_retries);
     c->retry_ms = request_amount(d->req, FIELD_ID_retry_wait);
@@ -255,10 +258,12 @@ static int add_pull(struct draft *d, struct vial_error *err)
 
 int contain_build(struct draft *d, struct vial_error *err)
 {
+    if (add_prefix(d, err) < 0)
+        return -1;
     if (!d->driver->contains)
         return check_none(d, err);
-    if (add_prefix(d, err) < 0 || add_user(d, err) < 0 || add_runtime(d, err) < 0 ||
-        add_pull(d, err) < 0 || caches_build(d, err) < 0)
+    if (add_user(d, err) < 0 || add_runtime(d, err) < 0 || add_pull(d, err) < 0 ||
+        caches_build(d, err) < 0)
         return -1;
     d->plan->container.nproc = d->req->nproc == 1; /* "pids" */
     if (d->plan->network == NETWORK_NONE)
@@ -303,10 +308,10 @@ static int judge_network(const struct plan *plan, const struct policy *policy,
 
 static int judge_none(const struct plan_container *c, struct vial_error *err)
 {
-    if (c->network_name || c->runtime || c->prefix || c->dns.count || c->port_count ||
+    if (c->network_name || c->runtime || c->dns.count || c->port_count ||
         c->cache_count || c->uid || c->gid || c->nproc || c->network_ms)
         return contain_odd("a container without an image", err);
-    return 0;
+    return c->prefix && !is_prefix(c->prefix) ? contain_odd("the prefix", err) : 0;
 }
 
 int contain_judge(const struct plan *plan, const struct policy *policy,

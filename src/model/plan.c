@@ -274,7 +274,7 @@ static json_t *container(const struct plan_container *c)
 {
     auto_str struct str user = { 0 };
 
-    if (!c->prefix)
+    if (c->open_ms == 0) /* no engine */
         return json_null();
     if (c->uid)
         str_printf(&user, "%u:%u", c->uid, c->gid);

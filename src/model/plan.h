@@ -64,7 +64,8 @@ struct plan_container {
     char *runtime;     /* NULL: the engine's default */
     unsigned uid, gid; /* who the program is; 0: as the driver sees fit */
     bool nproc;        /* RLIMIT_NPROC as limits.pids */
-    char *prefix;      /* of names and labels; never NULL where an engine is used */
+    char *prefix;      /* of names and labels; never NULL where an engine is used, and
+                          elsewhere only if it is not the usual one */
     int64_t open_ms, retries, retry_ms;
     int64_t network_ms; /* how long the kernel tries to reach somebody; 0: its choice */
     enum plan_pull pull; /* the engine's business, not the driver's */

@@ -34,14 +34,20 @@ sandbox:
 """
 
 
+def give_away(*paths):
+    """With an engine the repository is an ordinary user's, as containers' programs are; from
+    top to bottom, or vial would take it for somebody else's trap."""
+    for path in paths if DOCKER else ():
+        os.chown(path, 4242, 4242)
+
+
 @pytest.fixture
 def repo(place):
     (place / ".git").mkdir()
     (place / ".agent").mkdir()
     (place / ".agent" / "config.yml").write_text(CONFIG)
     (place / "in.txt").write_text("given\n")
-    if DOCKER:
-        os.chown(place, 4242, 4242)
+    give_away(place, place / ".git", place / ".agent")
     return place
 
 
@@ -98,17 +104,6 @@ def test_a_command_runs_with_the_repository_mounted(acode, repo):
     done = acode("sandbox", "exec", "pwd; cat in.txt; echo made > out.txt; exit 7")
     assert (done.out, done.status) == ("/workspace\ngiven\n", 7)
     assert (repo / "out.txt").read_text() == "made\n"
-
-
-def test_the_configuration_of_a_repository_cannot_loosen(acode, repo):
-    """covers: NFR-020-43 FR-020-84"""
-    for old, new in [("memory_mb: 512", "memory_mb: 4096"), ("network: false", "network: true"),
-                     ("node:20-alpine", "evil.example/data"), ("enabled: true", "enabled: false")]:
-        (repo / ".agent" / "config.yml").write_text(CONFIG.replace(old, new))
-        done = acode("sandbox", "exec", "echo never here")
-        assert done.status == 125 and not done.out, (new, done.err)
-    (repo / ".agent" / "config.yml").write_text(CONFIG.replace("512", "64"))
-    assert "64m" in acode("config", "show").out
 
 
 def test_errors_have_the_documents_codes(acode):
@@ -388,6 +383,7 @@ def test_containers_are_labelled_and_named_by_session_and_task(needs_engine, sta
     """Without a flag: the repository has a session, each command a task. Two at once do
     not conflict. covers: FR-020-28 FR-020-29 FR-020-30 FR-020-31 NFR-020-38"""
     (repo / "below").mkdir()
+    give_away(repo / "below")
     start(UP)
     start(UP, cwd=repo / "below")
     found = containers("acode-")
@@ -1632,6 +1628,198 @@ def test_what_is_cleaned_up_is_recorded(acode, audit):
 
 
 # User Manual: configuration and commands
+
+# The document's file, with every value another.
+WIDE = """# .agent/config.yml
+sandbox:
+  enabled: true
+
+  defaults:
+    cpu_limit: 2
+    memory_mb: 1024
+    network: true
+
+  images:
+    dotnet: mcr.microsoft.com/dotnet/sdk:8.0
+    node: node:22-alpine
+"""
+CHANGES = ("images.node from node:20-alpine to node:22-alpine", "memory from 512m to 1g",
+           "cpus from 1 to 2", "network from none to bridge")
+
+
+@pytest.fixture
+def manual(vial, repo, tmp_path_factory):
+    """Who reads the manual: in any directory of the repository, with a state of their own."""
+    class Reader:
+        file = repo / ".agent" / "config.yml"
+        env = {"VIAL_STATE": str(tmp_path_factory.mktemp("state"))}
+        below = repo / "src" / "deep"
+
+        def __call__(self, *args, cwd=repo, **env):
+            return vial("--preset", "acode", *args, cwd=str(cwd), **{**self.env, **env})
+
+        def trusts(self, text):
+            self.file.write_text(text)
+            done = self("trust", str(self.file))
+            assert done.status == 0, done.err
+            return done.out
+    Reader.below.mkdir(parents=True)
+    give_away(repo / "src", Reader.below)
+    return Reader()
+
+
+def test_the_documents_file_works_as_it_stands(manual):
+    """Its values are the defaults, so that nobody need trust it. covers: NFR-020-43"""
+    assert manual("sandbox", "exec", "echo built").out == "built\n"
+    where = manual("config", "show", "--json").json["defaults"]
+    assert where["memory"] == {"value": "512m", "from": str(manual.file)}
+
+
+def test_a_strangers_file_can_lower_and_not_raise(manual):
+    for old, new in [("cpu_limit: 1", "cpu_limit: 4"), ("memory_mb: 512", "memory_mb: 4096"),
+                     ("network: false", "network: true"), ("node:20-alpine", "evil.example/data"),
+                     ("enabled: true", "enabled: false")]:
+        manual.file.write_text(CONFIG.replace(old, new))
+        done = manual("sandbox", "exec", "echo never here")
+        assert done.status == 125 and not done.out, (new, done.err)
+    manual.file.write_text(CONFIG.replace("512", "64"))
+    assert manual("config", "show", "--json").json["defaults"]["memory"]["value"] == "64m"
+
+
+def test_a_trusted_file_sets_what_it_says(manual):
+    """covers: NFR-020-43"""
+    manual.file.write_text(WIDE)
+    refused = manual("sandbox", "exec", "echo never here")
+    assert (refused.status, refused.out) == (125, "")
+    assert all(change in refused.err for change in CHANGES), refused.err
+    assert f"vial trust --preset acode '{manual.file}'" in refused.err
+    told = manual.trusts(WIDE)
+    assert all(change in told for change in CHANGES), told
+    big = "python3 -c 'b = bytearray(700 << 20); print(len(b) >> 20)'"
+    assert manual("sandbox", "exec", big).out == "700\n"
+    manual.file.write_text(CONFIG)
+    assert manual("sandbox", "exec", big).status == 137
+
+
+def test_one_byte_more_and_it_is_a_strangers_again(manual):
+    manual.trusts(WIDE)
+    manual.file.write_text(WIDE.replace("1024", "2048"))
+    refused = manual("sandbox", "exec", "echo never here")
+    assert (refused.status, refused.out) == (125, "")
+    assert "has changed since you trusted it" in refused.err
+    assert "memory from 1g to 2g" in refused.err and "cpus" not in refused.err
+    assert "ACODE-SBX" not in refused.err  # no container was asked for yet
+    manual.file.write_text(WIDE)
+    assert manual("sandbox", "exec", "echo built").out == "built\n"
+    assert manual("trust", "--revoke", str(manual.file)).status == 0
+    assert manual("sandbox", "exec", "echo never here").status == 125
+
+
+def test_the_file_is_found_from_every_directory_of_the_repository(manual):
+    """covers: NFR-020-43"""
+    manual.file.write_text(CONFIG.replace("512", "64"))
+    for where in (manual.below, manual.below.parent, manual.file.parent):
+        shown = manual("config", "show", "--json", cwd=where).json["defaults"]["memory"]
+        assert shown == {"value": "64m", "from": str(manual.file)}
+    manual.trusts(WIDE)
+    done = manual("sandbox", "exec", "pwd; cat ../../in.txt", cwd=manual.below)
+    assert done.out == "/workspace/src/deep\ngiven\n", done.err
+
+
+def test_the_tools_server_reads_the_same_file(manual, mcp, repo):
+    manual.trusts(WIDE)
+    tool = mcp("acode", cwd=str(manual.below), **manual.env).tools()["sandbox_exec"]
+    assert "Network: bridge." in tool["description"], tool["description"]
+    assert "1 GB of memory, CPU cores: 2" in tool["description"], tool["description"]
+
+
+def test_the_engine_holds_what_a_trusted_file_says(needs_engine, manual, start, containers):
+    """covers: FR-020-51 FR-020-52 FR-020-53 FR-020-67 FR-020-68 FR-020-84"""
+    needs_engine.tag(BASE, "node:22-alpine")
+    manual.trusts(WIDE)
+    start("--task", "wide", "node --version; echo up; sleep 60", cwd=manual.below, **manual.env)
+    [made] = [c for c in containers("acode-") if c["Name"].endswith("-wide")]
+    host = made["HostConfig"]
+    assert host["NanoCpus"] == 2 * 10 ** 9
+    assert host["Memory"] == host["MemorySwap"] == 1 << 30
+    assert host["NetworkMode"] == "bridge"
+    assert made["Config"]["Image"] == "node:22-alpine"
+
+
+def test_a_command_wins_over_a_trusted_file(needs_engine, manual, start, containers):
+    """covers: FR-020-61"""
+    manual.trusts(WIDE)
+    start("--task", "own", "--cpus", "0.5", "--memory", "96m", "--network", "none", UP,
+          **manual.env)
+    [made] = [c for c in containers("acode-") if c["Name"].endswith("-own")]
+    host = made["HostConfig"]
+    assert (host["NanoCpus"], host["Memory"]) == (5 * 10 ** 8, 96 << 20)
+    assert host["NetworkMode"] == "none"
+
+
+def test_the_operators_policy_wins_over_a_trusted_file(manual, tmp_path_factory):
+    """As `.agent/config.yml` is not read beside --config, by vial.yaml, which is trusted the
+    same way. covers: FR-020-70"""
+    operator = tmp_path_factory.mktemp("operator") / "vial.yaml"
+    operator.write_text("policy: {networks: [none]}\n")
+    mine = manual.file.parent.parent / "vial.yaml"
+    mine.write_text("defaults: {network: bridge}\n")
+    assert manual("trust", str(mine)).status == 0
+    done = manual("sandbox", "exec", "--config", str(operator), "echo never here")
+    assert (done.status, done.out) == (125, "") and "VIAL-POLICY" in done.err
+
+
+def test_a_repository_that_somebody_else_put_above_is_not_mounted(manual, repo):
+    """As git's safe.directory. covers: FR-020-40"""
+    if os.geteuid() != 0:
+        pytest.skip("only root can give files away")
+    mine = manual.below
+    os.chown(repo, 1000, 1000)
+    os.chown(repo / ".git", 1000, 1000)
+    os.chown(mine, 0, 0)
+    refused = manual("sandbox", "exec", "cat ../../in.txt", cwd=mine)
+    assert (refused.status, refused.out) == (125, "")
+    assert "belongs to user 1000" in refused.err and f"vial trust '{repo}'" in refused.err
+    assert manual("trust", str(repo)).status == 0
+    assert manual("sandbox", "exec", "cat ../../in.txt", cwd=mine).out == "given\n"
+
+
+def test_the_commands_of_the_manual(manual, start):
+    """`sandbox exec`, `sandbox list`, `sandbox cleanup`."""
+    assert manual("sandbox", "exec", "pwd;ls").out == "/workspace\nin.txt\nsrc\n"
+    p = start(UP, **manual.env)
+    stranger = subprocess.Popen([VIAL, "run", "--driver", "native", "bash", UP], text=True,
+                                env=environment(), stdout=subprocess.PIPE)
+    try:
+        assert stranger.stdout.readline() == "up\n"
+        listed = manual("sandbox", "list", "--json").json
+        assert listed and all(v["name"].startswith("acode-") for v in listed)
+        assert stranger.pid not in [v.get("owner") for v in listed]
+        if not DOCKER:
+            assert p.pid in [v.get("owner") for v in listed]
+        assert "acode-" in manual("sandbox", "list").out
+        assert manual("sandbox", "cleanup").status == 0
+    finally:
+        stranger.terminate()
+        stranger.communicate()
+
+
+def test_the_commands_explain_themselves(manual):
+    for words in (["sandbox"], ["sandbox", "--help"]):
+        done = manual(*words)
+        assert done.status == 0, done.err
+        assert [line.split()[:2] for line in done.out.splitlines()[:3]] == [
+            ["sandbox", "exec"], ["sandbox", "list"], ["sandbox", "cleanup"]]
+    assert manual("sandbox", "exec", "--help").out.startswith("vial exec: ")
+    assert manual("sandbox", "nothing").status == 125
+
+
+def test_there_is_time_for_a_build(manual, mcp, repo):
+    """covers: FR-020-22"""
+    assert manual("config", "show", "--json").json["defaults"]["timeout"] == {
+        "value": "10m", "from": "preset acode"}
+    tool = mcp("acode", cwd=str(repo)).tools()["sandbox_exec"]
+    assert "10 minutes unless you give a timeout" in tool["description"]
 
 
 # Failure Modes and Error Codes

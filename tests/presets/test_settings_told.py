@@ -57,8 +57,8 @@ def test_defaults_and_maxima_are_those_in_force(mcp, own_output, preset, tmp_pat
                              if k.startswith("timeout")]
         unit = 1000 if name.endswith("Ms") else 1
         return timeout["default"] / unit, timeout["maximum"] / unit, unit
-    assert bounds()[:2] == {"coding-agent": (60, 3600), "codomyrmex": (30, 300)}.get(
-        preset, (30, 3600))
+    assert bounds()[:2] == {"coding-agent": (60, 3600), "codomyrmex": (30, 300),
+                            "acode": (600, 3600)}.get(preset, (30, 3600))
     config = tmp_path / "vial.yaml"
     config.write_text("policy: {max_timeout: 70s}\ndefaults: {timeout: 11s}\n")
     assert bounds("--config", str(config))[:2] == (11, 70)

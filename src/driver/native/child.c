@@ -385,7 +385,7 @@ static long set_streams(const struct walk *w, const struct step *s)
 
 static long exec_guest(const struct step *s)
 {
-    static const char *const argv[] = { "guest", NULL };
+    const char *const argv[] = { s->a ? s->a : "guest", NULL };
     static const char *const nothing[] = { NULL };
     const void *env = nothing;
 

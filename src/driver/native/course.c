@@ -16,6 +16,7 @@
 #include "driver/native/idmap.h"
 #include "driver/native/mounts.h"
 #include "driver/native/root.h"
+#include "model/labels.h"
 #include "wire/weaken.h"
 
 #define NET_SLOT  2 /* where the twin leaves its network namespace */
@@ -144,13 +145,26 @@ static void add_sealing(struct script *s, const struct plan *plan,
     root_attach_mounts(s, plan, o);
 }
 
-static void add_end(struct script *s, const struct launch *l)
+/* Lists of vessels know it by that name (driver/list.c). */
+static void add_exec(struct script *s, const struct plan *plan, int fd)
+{
+    auto_str struct str name = { 0 };
+    struct step *step = NULL;
+
+    if (plan->container.prefix)
+        labels_name(&name, plan->container.prefix, plan);
+    step = script_add(s, OP_EXEC);
+    step->fd = fd;
+    step->a = name.len && str_ok(&name) ? script_text(s, "%s", name.data) : NULL;
+}
+
+static void add_end(struct script *s, const struct plan *plan, const struct launch *l)
 {
     /* What the programs shall not have, the guest must not have either. */
     if (!weaken("caps") && !weaken("no_new_privs"))
         script_add(s, OP_BOUND)->x = l->privileged ? GUEST_CAPS : 0;
     script_add(s, OP_STREAM)->fd = l->stream[1];
-    script_add(s, OP_EXEC)->fd = l->exec_fd;
+    add_exec(s, plan, l->exec_fd);
 #ifdef VIAL_WEAKEN
     if (getenv("VIAL_TEST_WEAKEN")) /* NOLINT(concurrency-mt-unsafe) */
         s->steps[s->count - 1].x = (uint64_t)(uintptr_t)environ;
@@ -204,7 +218,7 @@ int course_rest(struct script *s, const struct plan *plan, const struct cgroup *
         return 0;
     add_joining(s, c);
     add_sealing(s, plan, &o);
-    add_end(s, l);
+    add_end(s, plan, l);
     s->whole = !s->failed;
     return s->failed ? fail_memory(err) : 0;
 }
