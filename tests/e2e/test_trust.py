@@ -66,8 +66,9 @@ def test_trust_is_within_the_operators_policy(desk, tmp_path):
     operator.write_text("policy: {max_memory: 600m, networks: [none]}\n")
     desk.file.write_text("defaults: {memory: 1g}\npolicy: {max_memory: 2g}\n")
     assert desk("trust").status == 0
-    done = desk("run", "--config", str(operator), "bash", "echo never here")
-    assert (done.status, done.out) == (125, b"") and "VIAL-CAP" in done.errors
+    assert desk("config", "show", "--json").json["defaults"]["memory"]["value"] == "1g"
+    plan = desk("plan", "--config", str(operator), "bash", "true").json
+    assert plan["limits"]["memory_bytes"] == 600 << 20  # the cap, and no more
     desk.file.write_text("defaults: {network: bridge}\n")
     assert desk("trust").status == 0
     done = desk("run", "--config", str(operator), "bash", "echo never here")
