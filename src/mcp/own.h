@@ -32,7 +32,12 @@ extern own_call own_run_code, own_run_command, own_read_file, own_write_file,
     own_list_languages;
 
 /* Schemas. */
+json_t *own_files_schema(void); /* of files that are put in first */
 json_t *own_run_output(void);
+
+/* LEN bytes at DATA as a block of CONTENT, if MEDIA is an image that clients show; not
+ * too many, and none that is too large. */
+void own_add_image(json_t *content, const char *media, const void *data, size_t len);
 
 /* A failure of vial's as an answer: what, why, and what to do. */
 void own_fail(struct mcp_answer *answer, const struct vial_error *err);

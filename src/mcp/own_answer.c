@@ -199,6 +199,17 @@ static void add_image(json_t *content, const char *base64, const char *media)
                                               "data", base64, "mimeType", media));
 }
 
+void own_add_image(json_t *content, const char *media, const void *data, size_t len)
+{
+    auto_str struct str base64 = { 0 };
+
+    if (!is_image(media) || len > IMAGE_MAX)
+        return;
+    text_base64(&base64, data, len);
+    if (str_ok(&base64))
+        add_image(content, base64.data, media);
+}
+
 /* Figures of a cell: those of its value and of its displays. */
 static void add_figures(json_t *content, const json_t *bundle)
 {
@@ -216,7 +227,6 @@ static void say_file(struct mcp_call *call, const struct vial_result *r,
                      const struct vial_file *f, struct str *text, json_t *content)
 {
     auto_str struct str name = { 0 };
-    auto_str struct str base64 = { 0 };
     const char *media = mcp_media(f->path);
 
     if (!f->data) {
@@ -228,11 +238,7 @@ static void say_file(struct mcp_call *call, const struct vial_result *r,
     str_printf(text, "\n[file %s: %zu bytes]", f->path, f->len);
     if (!str_ok(&name))
         return;
-    if (is_image(media) && f->len <= IMAGE_MAX) {
-        text_base64(&base64, f->data, f->len);
-        if (str_ok(&base64))
-            add_image(content, base64.data, media);
-    }
+    own_add_image(content, media, f->data, f->len);
     if (mcp_runs_keep(call->runs, call->owner, r->id, name.data, f->data, f->len))
         (void)json_array_append_new(
             content,

@@ -74,7 +74,7 @@ static json_t *memory_schema(const struct own *own)
                                   own_word(own, "memory")));
 }
 
-static json_t *files_schema(void)
+json_t *own_files_schema(void)
 {
     json_t *file = object_of(json_pack("{s:o, s:o}", "path",
                                        text_of("Relative to the working directory."),
@@ -101,7 +101,7 @@ static json_t *run_properties(const struct own *own, const json_t *request)
     (void)json_object_set_new(p, "sandbox_id", sandbox_schema(true));
     (void)json_object_set_new(p, "stdin", field(request, "stdin"));
     (void)json_object_set_new(p, "timeout", timeout_schema(own));
-    (void)json_object_set_new(p, "files", files_schema());
+    (void)json_object_set_new(p, "files", own_files_schema());
     (void)json_object_set_new(
         p, "outputs",
         json_pack("{s:s, s:{s:s}, s:i, s:s}", "type", "array", "items", "type",
@@ -188,7 +188,7 @@ static json_t *create_input(const struct own *own, const json_t *request)
 {
     return object_of(json_pack("{s:o, s:o, s:o, s:o}", "memory", memory_schema(own),
                                "network", network_schema(own, request), "files",
-                               files_schema(), "env", field(request, "env")),
+                               own_files_schema(), "env", field(request, "env")),
                      "");
 }
 

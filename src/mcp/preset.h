@@ -35,6 +35,7 @@ struct preset_job {
     struct mcp_call *call;
     json_t *values; /* what an answer's text and JSON can name */
     json_t *flags;  /* what a line's `when` can name */
+    json_t *images; /* content blocks that follow the text, or NULL */
     bool failed;    /* the answer is marked as an error */
 };
 

@@ -7,6 +7,7 @@
 #include "base/auto.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "mcp/own.h"
 #include "mcp/preset.h"
 #include "mcp/words.h"
 #include "model/result.h"
@@ -231,11 +232,32 @@ static const char *container_of(const struct vial_result *r)
     return r->name[0] ? r->name : r->vessel_id;
 }
 
+/* Files that the program made: their names, and images as they are. */
+static void tell_made(struct preset_job *job, const struct vial_result *r)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < r->artifact_count; i++) {
+        const struct vial_artifact *a = &r->artifacts[i];
+
+        (void)json_array_append_new(
+            list, json_pack("{s:o, s:I, s:s}", "path",
+                            value_text_json(a->path, strlen(a->path)), "size",
+                            (json_int_t)a->size, "media", a->media));
+        if (!job->images)
+            job->images = json_array();
+        if (a->data)
+            own_add_image(job->images, a->media, a->data, (size_t)a->size);
+    }
+    preset_tell(job, "files", list);
+}
+
 void preset_tell_result(struct preset_job *job, const struct vial_result *r,
                         int64_t limit_ms)
 {
     tell_streams(job, r);
     tell_end(job, r);
+    tell_made(job, r);
     tell_code(job, r->error.code, vial_verdict_name(r->verdict));
     if (r->error.code[0])
         tell_fault(job, &r->error);
@@ -352,6 +374,13 @@ void preset_answer(struct preset_job *job, struct mcp_answer *answer)
             add_text(&answer->text, job, text_of(line, "show"));
     }
     add_endings(&answer->text, job, lines);
+    if (json_array_size(job->images) > 0) {
+        answer->content =
+            json_pack("[{s:s, s:o}]", "type", "text", "text",
+                      value_text_json(answer->text.data ? answer->text.data : "",
+                                      answer->text.len));
+        (void)json_array_extend(answer->content, job->images);
+    }
     answer->is_error = job->failed;
     if (shape)
         answer->structured = pick(job, shape);
@@ -366,11 +395,17 @@ static json_t *leaf_schema(const char *name)
     static const struct {
         const char *name, *type;
     } kinds[] = {
-        { "exit_code", "integer" },  { "timed_out", "boolean" },
-        { "truncated", "boolean" },  { "duration", "number" },
-        { "duration_ms", "number" }, { "timeout", "number" },
-        { "removed", "integer" },    { "items", "array" },
-        { "done", "boolean" },       { "network_refused", "integer" },
+        { "exit_code", "integer" },
+        { "timed_out", "boolean" },
+        { "truncated", "boolean" },
+        { "duration", "number" },
+        { "duration_ms", "number" },
+        { "timeout", "number" },
+        { "removed", "integer" },
+        { "items", "array" },
+        { "files", "array" },
+        { "done", "boolean" },
+        { "network_refused", "integer" },
     };
 
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)

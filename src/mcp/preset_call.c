@@ -45,6 +45,20 @@ static const char *part_of(const struct preset_job *job, const char *part)
     return json_string_value(value_of(job, part));
 }
 
+/* A list of files, in the form that every request has them in. */
+static int set_files(struct vial_request *req, json_t *value, struct vial_error *err)
+{
+    auto_json json_t *whole = json_pack("{s:O}", "files", value);
+    auto_free char *text = whole ? json_dumps(whole, JSON_COMPACT) : NULL;
+    auto_ask struct vial_request *files = NULL;
+
+    if (!text)
+        return fail_memory(err);
+    if (vial_request_parse(text, strlen(text), &files, err) < 0)
+        return -1;
+    return request_fill(req, files, err);
+}
+
 /* An argument as text: "{}s" makes seconds of a number. */
 static int set_argument(struct vial_request *req, const json_t *parameter,
                         const json_t *value, struct vial_error *err)
@@ -85,10 +99,11 @@ static int set_arguments(const struct preset_job *job, struct vial_request *req,
     for (void *at = json_object_iter(parameters); at;
          at = json_object_iter_next(parameters, at)) {
         const json_t *one = json_object_iter_value(at);
-        const json_t *value =
-            json_object_get(job->call->arguments, json_object_iter_key(at));
+        json_t *value = json_object_get(job->call->arguments, json_object_iter_key(at));
 
-        if (value && text_of(one, "field") && set_argument(req, one, value, err) < 0)
+        if (json_is_array(value) ? set_files(req, value, err) < 0
+                                 : value && text_of(one, "field") &&
+                                       set_argument(req, one, value, err) < 0)
             return -1;
     }
     return 0;
@@ -508,5 +523,6 @@ void preset_call(const struct mcp_tool *tool, struct mcp_call *call,
         preset_tell_error(&job, &err);
     preset_answer(&job, answer);
     json_decref(job.values);
+    json_decref(job.images);
     json_decref(job.flags);
 }

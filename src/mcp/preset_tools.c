@@ -8,6 +8,7 @@
 #include "base/auto.h"
 #include "base/fail.h"
 #include "base/json.h"
+#include "mcp/own.h"
 #include "mcp/preset.h"
 #include "mcp/words.h"
 #include "model/fields.h"
@@ -123,6 +124,11 @@ static json_t *parameter_schema(const struct preset_world *w, const json_t *para
     if (str_eq(json_string_value(json_object_get(parameter, "part")), "content"))
         (void)json_object_set_new(schema, "contentMediaType",
                                   json_string("application/octet-stream"));
+    if (str_eq(text_of(parameter, "field"), "files")) {
+        auto_json json_t *usual = own_files_schema();
+
+        (void)json_object_set(schema, "items", json_object_get(usual, "items"));
+    }
     if (json_object_get(parameter, "enum"))
         (void)json_object_set_new(schema, "enum", choices(w, parameter));
     return schema;

@@ -9,6 +9,7 @@
 #include "base/sys.h"
 #include "model/draft.h"
 #include "model/line.h"
+#include "model/packages.h"
 #include "model/value.h"
 
 #define HOSTNAME "vial"
@@ -263,7 +264,8 @@ int plan_build(const struct vial_request *req, const struct settings *settings,
         rules_build(&d, err) < 0 || place_build(&d, err) < 0 ||
         program_build(&d, err) < 0 || bounds_build(&d, err) < 0 ||
         cargo_build(&d, err) < 0 || mount_build(&d, err) < 0 ||
-        labels_build(&d, err) < 0 || contain_build(&d, err) < 0)
+        packages_build(&d, err) < 0 || labels_build(&d, err) < 0 ||
+        contain_build(&d, err) < 0)
         return -1;
     *out = ptr_take(&plan);
     return 0;

@@ -36,6 +36,9 @@ int mount_build(struct draft *d, struct vial_error *err);
 int mount_check_target(const struct plan *plan, const char *target,
                        struct vial_error *err);
 /* contain.c: what only container engines have; after the mounts. */
+/* One more, read-only; there is room for it in the plan. */
+int mount_add_shown(struct draft *d, const char *source, const char *target,
+                    struct vial_error *err);
 int contain_build(struct draft *d, struct vial_error *err);
 /* labels.c: the labels that a preset wants and the request does not give; after the
  * mounts. */

@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "model/foreign_parts.h"
+#include "model/packages.h"
 #include "model/value.h"
 
 static int set_policy(const struct passage *p, const char *key, const char *value,
@@ -166,6 +167,31 @@ static int read_variables(struct settings *s, struct source *out, bool policy,
     return 0;
 }
 
+int foreign_dotenv(struct settings *s, struct source *out, const char *where,
+                   const struct strv *found, struct vial_error *err)
+{
+    json_t *maps = preset_get(s->seed, "variables");
+    struct passage p = {
+        .s = s, .out = out, .environ_ = s->environ_, .where = where, .project = true
+    };
+
+    for (size_t i = 0; i < found->count; i++) {
+        const char *equals = strchr(found->items[i], '=');
+        auto_free char *name =
+            strndup(found->items[i], (size_t)(equals - found->items[i]));
+
+        p.name = name;
+        p.map = name ? json_object_get(maps, name) : NULL;
+        if (!p.map)
+            return fail_memory(err);
+        if (is_policy(p.map) || !applies(&p) || !equals[1])
+            continue;
+        if (set_text(&p, equals + 1, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
 int foreign_environ(struct settings *s, struct source *out, char *const *environ_,
                     struct vial_error *err)
 {
@@ -195,6 +221,10 @@ int foreign_begin(struct settings *s, struct source *out, char *const *environ_,
         if (set_image(&p, json_object_iter_key(at),
                       json_string_value(json_object_iter_value(at)), err) < 0)
             return -1;
+    if (json_is_true(preset_get(s->seed, "packages")))
+        packages_find(environ_, &s->packages);
+    if (s->packages.failed)
+        return fail_memory(err);
     if (begin_keep(s, err) < 0 || foreign_begin_mounts(s, out, environ_, err) < 0)
         return -1;
     return read_variables(s, out, true, environ_, err);

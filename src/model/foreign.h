@@ -19,6 +19,10 @@ int foreign_begin(struct settings *s, struct source *out, char *const *environ_,
 int foreign_environ(struct settings *s, struct source *out, char *const *environ_,
                     struct vial_error *err);
 
+/* Those that a project's file WHERE has, as "NAME=VALUE". */
+int foreign_dotenv(struct settings *s, struct source *out, const char *where,
+                   const struct strv *found, struct vial_error *err);
+
 /* The name of the preset's block in a settings file, or NULL. Borrowed. */
 const char *foreign_block_name(const struct settings *s);
 

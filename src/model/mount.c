@@ -191,6 +191,16 @@ static int judge_root_again(const char *rootfs, const struct settings *settings,
     return rc;
 }
 
+int mount_add_shown(struct draft *d, const char *source, const char *target,
+                    struct vial_error *err)
+{
+    const struct mount_in in = { (char *)(uintptr_t)source, (char *)(uintptr_t)target,
+                                 false };
+
+    d->plan->mounts[d->plan->mount_count] = (struct plan_mount){ 0 };
+    return add_mount(d, &in, false, err);
+}
+
 int mount_judge(const struct plan *plan, const struct settings *settings,
                 struct vial_error *err)
 {

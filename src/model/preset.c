@@ -72,14 +72,10 @@ static const struct shape line_shape[] = {
 };
 
 static const struct shape answer_shape[] = {
-    { "text", SHAPE_LIST, true, line_shape },
-    { "characters", SHAPE_FLAG, false, NULL },
-    { "share", SHAPE_FLAG, false, NULL },
-    { "note", SHAPE_TEXT, false, NULL },
-    { "code", SHAPE_TEXT, false, NULL },
-    { "status", SHAPE_WORDS, false, NULL },
-    { "json", SHAPE_ANY, false, NULL },
-    { 0 },
+    { "text", SHAPE_LIST, true, line_shape }, { "characters", SHAPE_FLAG, false, NULL },
+    { "share", SHAPE_FLAG, false, NULL },     { "note", SHAPE_TEXT, false, NULL },
+    { "code", SHAPE_TEXT, false, NULL },      { "status", SHAPE_WORDS, false, NULL },
+    { "json", SHAPE_ANY, false, NULL },       { 0 },
 };
 
 static const struct shape tool_shape[] = {
@@ -123,6 +119,8 @@ static const struct shape block_shape[] = {
     { "languages", SHAPE_MAP, false, map_shape },
     { "keep", SHAPE_OBJECT, false, keep_shape },
     { "warm", SHAPE_FLAG, false, NULL },
+    { "packages", SHAPE_FLAG, false, NULL },
+    { "dotenv", SHAPE_TEXT, false, NULL },
     { "labels", SHAPE_OBJECT, false, labels_shape },
     { "commands", SHAPE_WORDS, false, NULL },
     { "codes", SHAPE_MAP, false, code_shape },
@@ -259,8 +257,8 @@ static int check_description(json_t *described, struct vial_error *err)
 static int check_parameters(json_t *parameters, struct vial_error *err)
 {
     static const char *const parts[] = { "shell", "id", "path", "content", NULL };
-    static const char *const types[] = { "string", "integer", "number", "boolean",
-                                         NULL };
+    static const char *const types[] = { "string",  "integer", "number",
+                                         "boolean", "array",   NULL };
 
     for (void *at = json_object_iter(parameters); at;
          at = json_object_iter_next(parameters, at)) {
@@ -294,7 +292,7 @@ static int check_answer(json_t *answer, struct vial_error *err)
         "driver",  "level",   "image",     "duration",  "duration_ms",
         "timeout", "done",    "timed_out", "id",        "list",
         "items",   "removed", "limit",     "container", "network_refused",
-        "warning", "renewed", NULL
+        "warning", "renewed", "files",     "reason",    NULL
     };
     json_t *line = NULL;
     size_t i = 0;

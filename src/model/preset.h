@@ -16,6 +16,8 @@
  *   languages    how entries of a foreign language file translate
  *   labels       of runs that bring none: `session: repository`, `task: unique`
  *   keep         keep-alive: alive, executions, idle
+ *   packages     the caller's own Python packages are shown to native runs
+ *   dotenv       a project's file that may have the variables' values
  *   warm         an MCP server of its own has vessels wait, each used once
  *   commands     words of the command line -> words of ours
  *   codes        its own error codes: meaning and remedy, for 'vial errors'

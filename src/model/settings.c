@@ -93,6 +93,24 @@ static int read_seed(struct settings *s, const struct settings_sources *from,
     return home ? 0 : project_judge(s, from, layers, SEED, err);
 }
 
+/* A file of variables that the preset's system reads where it is started. */
+static int read_dotenv(struct settings *s, const struct settings_sources *from,
+                       struct source *layers, struct vial_error *err)
+{
+    const char *file = json_string_value(preset_get(s->seed, "dotenv"));
+    auto_free char *path =
+        file ? project_find(from->project_dir, file, from->state) : NULL;
+
+    if (!file)
+        return 0;
+    if (!path)
+        return fail_memory(err);
+    policy_seal(&s->policy); /* untrusted code may have written it */
+    if (source_read_dotenv(s, &layers[SEED], path, err) < 0)
+        return -1;
+    return project_judge(s, from, layers, SEED, err);
+}
+
 static int read_project(struct settings *s, const struct settings_sources *from,
                         struct source *layers, struct vial_error *err)
 {
@@ -119,12 +137,13 @@ static int read_layers(struct settings *s, const struct settings_sources *from,
         return -1;
     if (config && source_read_file(s, &layers[SYSTEM], config, true, err) < 0)
         return -1;
-    if (!config && (read_usual_files(s, from, layers, err) < 0 ||
-                    read_seed(s, from, layers, err) < 0))
+    if (!config &&
+        (read_usual_files(s, from, layers, err) < 0 ||
+         read_seed(s, from, layers, err) < 0 || read_dotenv(s, from, layers, err) < 0))
         return -1;
     if (read_project(s, from, layers, err) < 0)
         return -1;
-    return source_read_environ(s, &layers[ENVIRON], from->environ_, err);
+    return source_read_environ(s, &layers[ENVIRON], s->environ_, err);
 }
 
 /* Innermost first: each outer layer fills what is still unset. */
@@ -295,6 +314,8 @@ void settings_free(struct settings *s)
     preset_free(s->seed);
     strv_done(&s->images);
     strv_done(&s->places);
+    strv_done(&s->packages);
+    strv_done(&s->variables);
     free(s->engine);
     auditing_done(&s->audit);
     language_table_done(&s->languages);

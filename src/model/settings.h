@@ -51,6 +51,8 @@ struct settings {
     struct preset *seed;         /* its own block; NULL without a preset */
     struct strv images;     /* "NAME=IMAGE", by language or a program of the command */
     struct strv places;     /* directories to make before they are mounted */
+    struct strv packages;   /* the caller's own of Python (model/packages.h) */
+    struct strv variables;  /* the environment with a project's file of variables */
     struct keep_rules keep; /* of the preset */
     char *engine;           /* address of the container engine, or NULL */
     char *const *environ_;  /* borrowed while the settings are read */

@@ -18,6 +18,7 @@
 #include "base/sha256.h"
 #include "base/sys.h"
 #include "base/text.h"
+#include "model/dotenv.h"
 #include "model/foreign.h"
 #include "model/value.h"
 
@@ -199,15 +200,13 @@ static int read_key(const struct reading *r, const char *key, json_t *value,
 /* A project's file may be a link to one that only the caller can read, of which a
  * message would then quote a line. It is read once: what is parsed is what HASH is of.
  */
-static int read_own_file(const char *path, json_t **out, char hash[65],
-                         struct vial_error *err)
+static int read_bytes(const char *path, struct blob *text, char hash[65],
+                      struct vial_error *err)
 {
     auto_fd int fd = sys_openat2(AT_FDCWD, path, O_RDONLY | O_NONBLOCK | O_CLOEXEC, 0,
                                  RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
-    struct blob text = { 0 };
     struct sha256 h;
     struct stat st;
-    int rc = 0;
 
     if (fd < 0 && fd != -ELOOP) {
         (void)fail_sys_rc(err, fd, "read '%s'", path);
@@ -215,11 +214,22 @@ static int read_own_file(const char *path, json_t **out, char hash[65],
     }
     if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
         return not_regular(path, err);
-    if (io_read_fd(fd, path, PROJECT_MAX, &text, err) < 0)
+    if (io_read_fd(fd, path, PROJECT_MAX, text, err) < 0)
         return -1;
     sha256_init(&h);
-    sha256_add(&h, text.data, text.len);
+    sha256_add(&h, text->data, text->len);
     sha256_text(&h, hash);
+    return 0;
+}
+
+static int read_own_file(const char *path, json_t **out, char hash[65],
+                         struct vial_error *err)
+{
+    struct blob text = { 0 };
+    int rc = read_bytes(path, &text, hash, err);
+
+    if (rc < 0)
+        return -1;
     rc = yaml_parse(text.data, text.len, path, out, err);
     blob_done(&text);
     return rc;
@@ -322,6 +332,32 @@ int source_read_project(struct settings *s, struct source *out, const char *path
     const struct reading r = { .s = s, .out = out, .path = path, .project = true };
 
     return read_if_there(&r, err);
+}
+
+int source_read_dotenv(struct settings *s, struct source *out, const char *path,
+                       struct vial_error *err)
+{
+    auto_strv struct strv found = { 0 };
+    struct blob text = { 0 };
+    int rc = is_there(path, false, true, err);
+
+    if (rc <= 0)
+        return rc;
+    rc = read_bytes(path, &text, out->hash, err);
+    if (rc == 0)
+        rc = dotenv_read(&text, path, preset_get(s->seed, "variables"), s->environ_,
+                         &found, err);
+    blob_done(&text);
+    if (rc < 0 || found.count == 0)
+        return rc;
+    strv_copy(&s->variables, &found);
+    for (char *const *at = s->environ_; at && *at; at++)
+        strv_push(&s->variables, *at);
+    if (!strv_ok(&s->variables))
+        return fail_memory(err);
+    s->environ_ = s->variables.items;
+    return foreign_dotenv(s, out, path, &found, err) < 0 ? -1
+                                                         : name_source(out, path, err);
 }
 
 int source_read_seed(struct settings *s, struct source *out, const char *path,

@@ -35,6 +35,10 @@ int source_read_project(struct settings *s, struct source *out, const char *path
  * may have written it. One that is absent is no error. */
 int source_read_seed(struct settings *s, struct source *out, const char *path,
                      bool project, struct vial_error *err);
+/* A project's file of the preset's variables (model/dotenv.h), which S's environment
+ * has from then on. One that is absent is no error. */
+int source_read_dotenv(struct settings *s, struct source *out, const char *path,
+                       struct vial_error *err);
 int source_read_preset(struct settings *s, struct source *out, const char *name,
                        struct vial_error *err);
 /* The block `preset` of that preset alone. */
