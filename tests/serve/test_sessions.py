@@ -63,6 +63,16 @@ def test_a_program_is_started_waited_for_and_listed(daemon, session):
     assert daemon.ask("GET", session + "/exec/x").status == 404
 
 
+def test_attempts_at_the_network_are_told_of_each_program(daemon, session):
+    def refused(line):
+        done = daemon.ask("POST", session + "/exec?wait=1", {"shell": line}).json
+        return done.get("network_refused", 0)
+    tries = "(exec 3<>/dev/tcp/10.20.30.40/80) 2>/dev/null; "
+    assert refused("exec bash -c '%s'" % tries) == 1
+    assert refused("true") == 0
+    assert refused("exec bash -c '%s'" % (tries * 2)) == 2
+
+
 def test_attaching_starts_at_any_offset_as_often_as_one_likes(daemon, session):
     n = daemon.ask("POST", session + "/exec", {"shell": "printf abcdef; printf XYZ >&2"}).json["exec"]
     daemon.ask("GET", "%s/exec/%d?wait=1" % (session, n))
