@@ -129,11 +129,10 @@ static void retire(struct vial_keep *k, struct place *p)
 
 /* Whether it has ended is seen by whoever touches it: looking would count what it has
  * used, which takes longer than some programs. */
-static bool is_usable(const struct vial_keep *k, const struct plan *plan)
+static bool is_usable(const struct vial_keep *k, const struct place *p,
+                      const struct plan *plan)
 {
-    const struct place *p = k->place;
-
-    return p && p->calls < k->options.max_calls && str_eq(p->image, plan->image);
+    return p->calls < k->options.max_calls && str_eq(p->image, plan->image);
 }
 
 /* Calls have their own time-outs; the session's is the most that any may have. */
@@ -207,10 +206,12 @@ static void let_go(struct vial_session *s)
 static int ensure_place(struct vial_keep *k, const struct kept_call *c,
                         struct vial_error *err)
 {
-    if (is_usable(k, c->plan) && take_hold(k->place->session))
+    struct place *p = k->place;
+
+    if (p && is_usable(k, p, c->plan) && take_hold(p->session))
         return 0;
-    if (k->place)
-        retire(k, k->place);
+    if (p)
+        retire(k, p);
     return open_place(k, c, err);
 }
 

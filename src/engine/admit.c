@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/auto.h"
@@ -9,6 +8,7 @@
 #include "base/path.h"
 #include "driver/kept/kept.h"
 #include "engine/run.h"
+#include "engine/shared_dir.h"
 
 static bool is_missing(const struct vial_error *err)
 {
@@ -53,35 +53,10 @@ static int choose_driver(const struct vial_engine *e, struct vial_request *full,
     return fall_back(e, full, &require, driver, err);
 }
 
-/* What a preset mounts and may be made for it: its output directory. It may lie in
- * /tmp, where others could have put something of that name. What root makes is open
- * to all, like /tmp itself, as the program in a container is never root; whoever comes
- * later can trust that as they trust /tmp. */
-static bool is_roots(const struct stat *st)
-{
-    return st->st_uid == 0 && (st->st_mode & 01777) == 01777;
-}
-
-static int make_place(const char *path, struct vial_error *err)
-{
-    struct stat st;
-
-    if (mkdir(path, 0700) == 0 && (geteuid() != 0 || chmod(path, 01777) == 0))
-        return 0;
-    if (errno != EEXIST || lstat(path, &st) < 0) {
-        (void)fail_sys(err, "make directory '%s'", path);
-        return fail_as(err, VIAL_E_MOUNT);
-    }
-    if (S_ISDIR(st.st_mode) && (st.st_uid == geteuid() || is_roots(&st)))
-        return 0;
-    (void)fail(err, VIAL_E_MOUNT, "'%s' is not a directory of yours", path);
-    return fail_remedy(err, "remove it; it will be made anew");
-}
-
 static int make_places(const struct settings *s, struct vial_error *err)
 {
     for (size_t i = 0; i < s->places.count; i++)
-        if (make_place(s->places.items[i], err) < 0)
+        if (shared_dir_make(s->places.items[i], err) < 0)
             return -1;
     return 0;
 }

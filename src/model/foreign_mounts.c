@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
+#include <unistd.h>
 
 #include "base/auto.h"
 #include "base/fail.h"
@@ -70,6 +71,9 @@ int foreign_begin_mounts(struct settings *s, struct source *out, char *const *en
         auto_str struct str text = { 0 };
 
         if (!expand(environ_, passage_member(item, "source"), &text))
+            continue;
+        if (json_is_true(json_object_get(item, "optional")) && str_ok(&text) &&
+            access(text.data, F_OK) < 0)
             continue;
         if (json_is_true(json_object_get(item, "create")) &&
             !strv_has(&s->places, text.data))

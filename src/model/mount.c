@@ -24,9 +24,9 @@
 
 /* Inside: what vial itself puts there. */
 static const char *const taken_targets[] = {
-    "/proc",      "/sys",     "/dev",     "/usr",   "/bin",       "/sbin",
-    "/etc",       "/run",     "/boot",    "/work",  "/tmp",       "/var/none",
-    "/var/empty", "/var/tmp", "/var/run", "/.vial", "/.vial-init"
+    "/proc",    "/sys",     "/dev",   "/usr",       "/bin",      "/sbin",
+    "/etc",     "/run",     "/boot",  "/work",      "/var/none", "/var/empty",
+    "/var/tmp", "/var/run", "/.vial", "/.vial-init"
 };
 
 static int refuse_target(const char *target, const char *why, struct vial_error *err)
@@ -45,7 +45,7 @@ static int judge_target(const char *target, struct vial_error *err)
     for (size_t i = 0; i < COUNT(taken_targets); i++)
         if (path_is_beneath(target, taken_targets[i]))
             return refuse_target(target, "is taken by the vessel itself", err);
-    if (str_starts(target, "/lib"))
+    if (str_starts(target, "/lib") || str_eq(target, "/tmp"))
         return refuse_target(target, "is taken by the vessel itself", err);
     return 0;
 }

@@ -41,6 +41,7 @@ static const struct shape mount_shape[] = {
     { "target", SHAPE_TEXT, true, NULL },
     { "writable", SHAPE_FLAG, false, NULL },
     { "create", SHAPE_FLAG, false, NULL },
+    { "optional", SHAPE_FLAG, false, NULL },
     { 0 },
 };
 

@@ -11,7 +11,8 @@
  *   fallback     driver to take when the preset's own needs an engine that is absent
  *   variables    environment variable -> where its value goes
  *   config       block of a settings file, its keys -> where their values go
- *   mounts       what is shown inside; "$NAME" is a variable, absent: no mount
+ *   mounts       what is shown inside; "$NAME" is a variable, absent: no mount;
+ *                `create`: made when missing, `optional`: left out then
  *   images       image by language or by a program of the command
  *   languages    how entries of a foreign language file translate
  *   labels       of runs that bring none: `session: repository`, `task: unique`

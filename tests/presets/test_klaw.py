@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""klaw, TASK-011: the tool code_execute."""
+"""klaw, TASK-011: the tool code_execute. To be read beside that document, in its order:
+goals, tool, sandbox manager, security constraints, output handling, its own list of tests,
+the image, the page for agents. (The image's recipe is built and used by
+tests/docker/test_recipes.py, the many ends of a run are in test_verdicts.py.)"""
 import json
 import os
+import re
 
 import pytest
 import yaml
-from conftest import DOCKER, ROOT, wait_for
+from conftest import DOCKER, ROOT, Answer, wait_for
 
 pytestmark = pytest.mark.usefixtures("own_output")
 MARK = "touch /tmp/mark"
@@ -30,6 +34,8 @@ def klaw(mcp, tmp_path):
     return start
 
 
+# Goals 1 and 8; "Code Execution Tool"
+
 def test_the_tool_has_the_documents_parameters(klaw):
     """covers: K-01"""
     tools = klaw().client.tools()
@@ -42,7 +48,7 @@ def test_the_tool_has_the_documents_parameters(klaw):
 
 
 def test_python_and_bash_code_executes_and_returns_output(klaw):
-    """covers: K-01 K-08 K-12"""
+    """covers: K-01 K-12"""
     execute = klaw()
     assert execute("print(6*7)", "python").text == "42\n"
     answer = execute("echo out; echo err >&2; exit 3")
@@ -58,6 +64,17 @@ def test_another_language_is_refused(klaw):
     assert answer.error and "python, bash" in answer.text
 
 
+def test_an_endless_loop_ends_at_its_time_out(klaw):
+    """covers: K-01 K-12"""
+    execute = klaw()
+    answer = execute("while :; do :; done", timeout=1)
+    assert answer.text == "[timed out after 1 s]" and answer.json["timedOut"]
+    assert execute("echo on").text == "on\n"
+    assert klaw(timeout=1)("while True: pass", "python").json["timedOut"]
+
+
+# Goal 2; "Sandbox Manager (Keep-Alive)"
+
 def test_repeated_calls_reuse_one_container(klaw, containers):
     """covers: K-02"""
     execute = klaw()
@@ -70,6 +87,43 @@ def test_repeated_calls_reuse_one_container(klaw, containers):
         assert [c["Id"] for c in containers("klaw-sandbox-")] == [first[0]["Id"]]
 
 
+def begin(client, code, language="bash"):
+    """Sends a call without waiting for its answer."""
+    client.number += 1
+    client.send({"id": client.number, "method": "tools/call", "params": {
+        "name": "code_execute", "arguments": {"language": language, "code": code}}})
+    return client.number
+
+
+@pytest.mark.parametrize("language,say,wait", [
+    ("bash", "touch /tmp/%s", "until [ -e /tmp/%s ]; do sleep 0.05; done; echo met"),
+    ("python", "open('/tmp/%s', 'w')", "import os, time\nwhile not os.path.exists('/tmp/%s'): "
+     "time.sleep(0.05)\nprint('met')")])
+def test_calls_work_side_by_side_in_the_one_container(klaw, containers, language, say, wait):
+    """covers: K-02"""
+    execute = klaw()
+    client = execute.client
+    numbers = {begin(client, "%s\n%s" % (say % mine, wait % other), language)
+               for mine, other in [("a", "b"), ("b", "a")]}  # each waits for the other
+    while numbers:
+        answer = json.loads(client.process.stdout.readline())
+        if answer.get("id") in numbers:
+            numbers.remove(answer["id"])
+            assert Answer(answer).text == "met\n"
+    assert len(containers("klaw-sandbox-")) == (1 if DOCKER else 0)
+
+
+def test_processes_that_calls_left_do_not_break_the_next(klaw):
+    execute = klaw()
+    execute("for i in $(seq 200); do sleep 1000 >/dev/null 2>&1 & done")
+    answer = execute("echo next; ls /tmp/klaw-sandbox >/dev/null && echo forked")
+    assert re.fullmatch(r"next\nforked\n\[the container was made anew: earlier calls had left "
+                        r"\d+ processes in it\]", answer.text)
+    assert execute("echo third").text == "third\n"
+
+
+# Goal 3: one-shot
+
 def test_without_keep_alive_each_call_has_a_container_of_its_own(klaw, containers):
     """covers: K-03 K-13"""
     execute = klaw(keepAlive=False)
@@ -78,36 +132,7 @@ def test_without_keep_alive_each_call_has_a_container_of_its_own(klaw, container
     assert wait_for(lambda: not containers("klaw-sandbox-"))
 
 
-def test_the_container_is_made_anew_after_so_many_executions(klaw):
-    """covers: K-05"""
-    execute = klaw(keepAliveMaxExecutions=3)
-    execute(MARK)
-    assert [execute(LOOK).text for _ in range(3)] == ["there\n", "there\n", "gone\n"]
-
-
-def test_an_idle_container_is_stopped_and_made_anew(klaw, vial):
-    """covers: K-05"""
-    execute = klaw(keepAliveIdleTimeoutMin=0.02)
-    execute(MARK)
-    pid = execute.client.process.pid
-
-    def is_idle():
-        return not [v for v in vial("ps", "--json").json
-                    if v.get("owner") == pid or v["driver"] == "docker"]
-    assert wait_for(is_idle)
-    assert execute(LOOK).text == "gone\n"
-
-
-def test_a_shutdown_stops_the_container(klaw, vial, containers):
-    """covers: K-09"""
-    execute = klaw()
-    execute("sleep 1000 &")
-    pid = execute.client.process.pid
-    execute.client.close()
-    assert execute.client.process.returncode == 0
-    assert wait_for(lambda: not containers("klaw-sandbox-"))
-    assert not [v for v in vial("ps", "--json").json if v.get("owner") == pid]
-
+# Goal 4: limits
 
 def test_the_limits_are_the_documents(klaw, vial, containers, api):
     """covers: K-04"""
@@ -140,6 +165,41 @@ def test_the_network_is_a_bridge_unless_disabled(needs_engine, klaw, containers)
     assert [c["HostConfig"]["NetworkMode"] for c in containers("klaw-sandbox-")] == ["bridge"]
 
 
+# Goal 5: a new container after 50 calls or 10 idle minutes
+
+def test_the_container_is_made_anew_after_so_many_executions(klaw):
+    """covers: K-05"""
+    execute = klaw(keepAliveMaxExecutions=3)
+    execute(MARK)
+    assert [execute(LOOK).text for _ in range(3)] == ["there\n", "there\n", "gone\n"]
+
+
+def test_an_idle_container_is_stopped_and_made_anew(klaw, vial):
+    """covers: K-05"""
+    execute = klaw(keepAliveIdleTimeoutMin=0.02)
+    execute(MARK)
+    pid = execute.client.process.pid
+
+    def is_idle():
+        return not [v for v in vial("ps", "--json").json
+                    if v.get("owner") == pid or v["driver"] == "docker"]
+    assert wait_for(is_idle)
+    assert execute(LOOK).text == "gone\n"
+
+
+def test_a_shutdown_stops_the_container(klaw, vial, containers):
+    """covers: K-09"""
+    execute = klaw()
+    execute("sleep 1000 &")
+    pid = execute.client.process.pid
+    execute.client.close()
+    assert execute.client.process.returncode == 0
+    assert wait_for(lambda: not containers("klaw-sandbox-"))
+    assert not [v for v in vial("ps", "--json").json if v.get("owner") == pid]
+
+
+# Goal 6: volume mounts
+
 def test_skills_are_readable_and_output_is_writable(mcp, place, own_output):
     """covers: K-06 K-12"""
     (place / "skills").mkdir()
@@ -157,6 +217,34 @@ def test_skills_are_readable_and_output_is_writable(mcp, place, own_output):
     (own_output / name).unlink()
 
 
+def test_the_documents_own_path_for_large_outputs_works(klaw, own_output):
+    """covers: K-06"""
+    execute = klaw()
+    assert execute("seq 20000 > /tmp/klaw-sandbox/output.txt").text == "(no output)"
+    lines = (own_output / "output.txt").read_text().splitlines()  # as file_read would
+    (own_output / "output.txt").unlink()
+    assert len(lines) == 20000 and lines[-1] == "20000"
+    assert execute("touch /tmp/other && ls -d /tmp/other").text == "/tmp/other\n"
+
+
+def test_a_workspace_without_skills_works(mcp, place):
+    """covers: K-06"""
+    client = mcp("klaw", KLAW_WORKSPACE=str(place))
+    answer = client("code_execute", language="bash", code="ls -d /skills || echo none")
+    assert answer.text.startswith("none\n") and not answer.error
+
+
+def test_files_made_natively_do_not_block_a_container(needs_engine, vial, own_output):
+    """covers: K-06"""
+    name = own_output / ("both-%d" % os.getpid())
+    for engine in [{"DOCKER_HOST": "unix:///nonexistent/sock"}, {}] * 2:
+        done = vial("--preset", "klaw", "run", "bash", "echo $0 >> /output/%s; cp /output/%s "
+                    "/output/%s.new; rm /output/%s.new" % ((name.name,) * 4), **engine)
+        assert done.status == 0, done.err
+    assert len(name.read_text().splitlines()) == 4
+    name.unlink()
+
+
 def test_further_mounts_come_from_the_configuration_alone(klaw, place):
     """covers: K-06 K-13"""
     (place / "f").write_text("given")
@@ -164,6 +252,8 @@ def test_further_mounts_come_from_the_configuration_alone(klaw, place):
     assert execute("cat /data/f; ls -d /output").text == "given/output\n"
     assert "mounts" not in json.dumps(execute.client.tools()["code_execute"]["inputSchema"])
 
+
+# Goal 7; "Security Constraints (Hardcoded)"
 
 @pytest.mark.parametrize("mount", ["/var/run/docker.sock:/s", "/run:/r", "/proc:/p", "/:/h"])
 def test_the_docker_socket_and_the_host_cannot_be_mounted(klaw, mount):
@@ -207,13 +297,27 @@ def test_a_container_is_never_privileged(needs_engine, klaw, containers):
         assert c["Config"]["User"] not in ("", "0", "root", "0:0")
 
 
-def test_an_endless_loop_ends_at_its_time_out(klaw):
-    """covers: K-01 K-08 K-12"""
+# "Output Handling": formatForLlm
+
+def test_the_output_is_formatted_for_an_llm(klaw):
+    """covers: K-08"""
     execute = klaw()
-    answer = execute("while :; do :; done", timeout=1)
-    assert answer.text == "[timed out after 1 s]" and answer.json["timedOut"]
-    assert execute("echo on").text == "on\n"
-    assert klaw(timeout=1)("while True: pass", "python").json["timedOut"]
+    # "stderr included when non-empty", apart; and only then
+    assert execute("echo out; echo err >&2").text == "out\n[stderr]\nerr\n"
+    assert execute("echo out").text == "out\n"
+    # "non-zero exit code reported"; and only then
+    assert execute("echo out; exit 7").text == "out\n[exit code: 7]"
+    assert execute("kill -SEGV $$").text == "[killed by signal SIGSEGV]\n[exit code: 139]"
+    # "timeout flagged in output", with what came before it
+    late = execute("echo before; sleep 100", timeout=1)
+    assert late.text == "before\n[timed out after 1 s]"
+    assert late.json == {"stdout": "before\n", "stderr": "", "exitCode": None,
+                         "timedOut": True}
+    # "stdout truncated at max length": 10000 characters, with a notice
+    cut = execute("printf 'x%.0s' $(seq 10001)").text
+    assert cut == "x" * 10000 + ("\n[output truncated at 10000 characters; write large results "
+                                 "to /output and read them in parts]")
+    assert execute("printf 'x%.0s' $(seq 10000)").text == "x" * 10000
 
 
 def test_output_is_cut_at_ten_thousand_characters(klaw):
@@ -226,6 +330,8 @@ def test_output_is_cut_at_ten_thousand_characters(klaw):
     assert 10000 <= both.count("o") + both.count("e") < 10400 and both.count("e") > 2000
 
 
+# "DockerSandboxIntegrationTest": no access to host filesystem
+
 def test_there_is_nothing_of_the_host_inside(klaw, place):
     """covers: K-12"""
     (place / "secret").write_text("hunter2")
@@ -233,6 +339,8 @@ def test_there_is_nothing_of_the_host_inside(klaw, place):
                     % place)
     assert "hunter2" not in answer.text and "root:" not in answer.text
 
+
+# The block `codeExecution`
 
 def test_the_block_knows_its_keys(klaw):
     """covers: K-13"""
@@ -246,12 +354,66 @@ def test_the_block_knows_its_keys(klaw):
     assert execute("echo fine").text == "fine\n"
 
 
-def test_the_tools_page_tells_an_agent_what_it_needs():
-    """covers: K-11"""
+# "Documentation Subtask": the page for agents
+
+def page_part(name):
     page = (ROOT / "docs/tools/code_execute.md").read_text()
-    for head in ["Parameters", "Constraints", "What is available", "Performance",
-                 "Lifecycle", "Truncation", "Common patterns", "Hard limits"]:
-        assert "\n## " + head in page
-    for word in ["`language`", "`code`", "`timeout`", "256 MB", "1.0", "read-only", "/skills",
-                 "/output", "50", "10 minutes", "10,000", "privileged", "Docker socket"]:
-        assert word in page
+    assert "\n## %s\n" % name in page
+    return page.split("\n## %s\n" % name)[1].split("\n## ")[0]
+
+
+def test_the_pages_parameters_are_the_tools(klaw):
+    """covers: K-11"""
+    schema = klaw().client.tools()["code_execute"]["inputSchema"]
+    rows = dict(re.findall(r"\| `(\w+)` \|(.*)\|\n", page_part("Parameters") + "\n"))
+    assert set(rows) == set(schema["properties"])
+    for name, row in rows.items():
+        assert ("required" in row) == (name in schema["required"])
+    assert "optional, %d" % schema["properties"]["timeout"]["default"] in rows["timeout"]
+    assert all('"%s"' % one in rows["language"] for one in schema["properties"]["language"]["enum"])
+
+
+def test_the_pages_constraints_and_numbers_hold(klaw, vial):
+    """covers: K-11"""
+    config = vial("--preset", "klaw", "config", "show", "--json").json
+    usual = {k: v["value"] for k, v in config["defaults"].items()}
+    text = page_part("Constraints")
+    assert "Memory 256 MB" in text and usual["memory"] == "256m"
+    assert "CPU 1.0 core" in text and usual["cpus"] == 1
+    assert "`/tmp` of 64 MB" in text and usual["tmp"] == "64m"
+    assert "bridge by default" in text and usual["network"] == "bridge"
+    execute = klaw()
+    assert "Read-only" in execute("touch /usr/x /etc/x /x").text
+    assert execute("df -m /tmp | tail -1 | awk '{print $2}'").text == "64\n"
+    assert execute("grep CapEff /proc/self/status; id -u").text.split() == [
+        "CapEff:", "0" * 16, "1000"]
+    life = page_part("Lifecycle")
+    assert "after 50 executions, after 10 minutes" in life
+    assert (config["keep"]["executions"], config["keep"]["idle"]) == (50, 600)
+    assert "beyond 10,000 characters" in page_part("Truncation")
+    assert "[output truncated at 10000 characters" in execute("seq 9999").text
+
+
+def test_the_pages_patterns_run_as_they_are_written(mcp, place):
+    """covers: K-11"""
+    scripts = place / "skills" / "NAME" / "scripts"
+    scripts.mkdir(parents=True)
+    (scripts / "script.sh").write_text("echo skilled $(pwd)")
+    client = mcp("klaw", KLAW_WORKSPACE=str(place))
+    patterns = dict(re.findall(r'- (.*?): `language="\w+", code="(.*)"`',
+                               page_part("Common patterns")))
+    assert set(patterns) == {"Fetch JSON", "Process data", "Run a skill"}
+
+    def execute(language, code):
+        return client("code_execute", language=language, code=code)
+    assert execute("bash", patterns["Run a skill"]).text.startswith("skilled /work")
+    data = patterns["Process data"].replace("…", "result = {'n': 6 * 7}")
+    assert execute("python", data).text == '{"n": 42}\n'
+    # No server is out there: one inside takes its place.
+    execute("bash", "mkdir -p /tmp/s && cd /tmp/s && echo '{\"k\": 1}' > data && "
+            "(python3 -m http.server 8099 --bind 127.0.0.1 >/dev/null 2>&1 &) ; until "
+            "python3 -c 'import socket; socket.create_connection((\"127.0.0.1\", 8099))' "
+            "2>/dev/null; do sleep 0.1; done")
+    fetch = patterns["Fetch JSON"].replace("https://api.example.com", "http://127.0.0.1:8099")
+    answer = execute("bash", "command -v curl >/dev/null || exit 9; " + fetch)
+    assert answer.text == '{"k": 1}\n' or (DOCKER and answer.json["exitCode"] == 9)

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/shared_dir.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include "base/fail.h"
+#include "driver/docker/container.h"
+
+#define DEFAULT_ACL "system.posix_acl_default"
+
+/* As the kernel takes it: linux/posix_acl_xattr.h, in little-endian order. */
+struct acl_entry {
+    uint16_t tag, perm;
+    uint32_t id;
+};
+
+enum { USER_OBJ = 1, USER = 2, GROUP_OBJ = 4, MASK = 16, OTHER = 32, NOBODY = -1 };
+
+/* Started by root, a native vessel's programs are the host's root without a right of
+ * his, and a container's are an ordinary user: either may write what the other has
+ * made. Where the file system knows no such lists, each keeps to its own files. */
+static void open_to_both(const char *path)
+{
+    static const struct {
+        uint32_t version;
+        struct acl_entry entries[6];
+    } acl = { 2,
+              { { USER_OBJ, 7, (uint32_t)NOBODY },
+                { USER, 7, 0 },
+                { USER, 7, CONTAINER_USER },
+                { GROUP_OBJ, 5, (uint32_t)NOBODY },
+                { MASK, 7, (uint32_t)NOBODY },
+                { OTHER, 5, (uint32_t)NOBODY } } };
+
+    if (lgetxattr(path, DEFAULT_ACL, NULL, 0) < 0 && errno == ENODATA)
+        (void)!lsetxattr(path, DEFAULT_ACL, &acl, sizeof acl, 0);
+}
+
+static bool is_trusted(const struct stat *st)
+{
+    if (!S_ISDIR(st->st_mode))
+        return false;
+    return st->st_uid == geteuid() ||
+           (st->st_uid == 0 && (st->st_mode & 01777) == 01777);
+}
+
+int shared_dir_make(const char *path, struct vial_error *err)
+{
+    bool root = geteuid() == 0;
+    struct stat st;
+
+    if (mkdir(path, 0700) == 0 && (!root || chmod(path, 01777) == 0)) {
+        if (root)
+            open_to_both(path);
+        return 0;
+    }
+    if (errno != EEXIST || lstat(path, &st) < 0) {
+        (void)fail_sys(err, "make directory '%s'", path);
+        return fail_as(err, VIAL_E_MOUNT);
+    }
+    if (!is_trusted(&st)) {
+        (void)fail(err, VIAL_E_MOUNT, "'%s' is not a directory of yours", path);
+        return fail_remedy(err, "remove it; it will be made anew");
+    }
+    if (root)
+        open_to_both(path);
+    return 0;
+}

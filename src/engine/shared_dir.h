@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VIAL_ENGINE_SHARED_DIR_H
+#define VIAL_ENGINE_SHARED_DIR_H
+
+#include "vial/error.h"
+
+/* Makes the directory PATH of a preset, which its programs write to, or judges one that
+ * is there. It may lie in /tmp, where others could have put something of that name: it
+ * has to be the caller's own, or root's and as open as /tmp. What root makes is open to
+ * all, as the program in a container is never root; what a program of one driver writes
+ * there, those of another can write too. */
+int shared_dir_make(const char *path, struct vial_error *err);
+
+#endif
