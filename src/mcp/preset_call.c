@@ -423,8 +423,9 @@ static int in_session(struct preset_job *job,
 
     if (registry_take(call->registry, call->owner, id ? id : "", &held, err) < 0)
         return -1;
-    (void)vial_session_renew(held->session, 0, NULL); /* one that ended says so below */
-    rc = verb(job, held, err);
+    rc = vial_session_renew(held->session, 0, err); /* use is what a lease is for */
+    if (rc == 0)
+        rc = verb(job, held, err);
     registry_release(call->registry, held);
     return rc;
 }

@@ -187,7 +187,6 @@ def test_config_wants_a_known_word(vial):
     assert vial("config", "shwo").status == 125
 
 
-#
 def test_doctor_names_each_layer_and_the_fix_for_what_is_missing(vial):
     report = vial("doctor", "--json").json
     names = {driver["name"] for driver in report["drivers"]}

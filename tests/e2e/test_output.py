@@ -45,7 +45,7 @@ def test_a_live_flood_arrives_whole_at_constant_memory(driver, tmp_path):
     assert peak_kib < 32 * 1024
 
 
-# covers: K-08, D-04
+# covers: K-08
 def test_truncation_keeps_head_and_tail_and_says_what_is_missing(run):
     code = 'print("begin"); print("x"*100000); print("end")'
     result = run("--json", "--output-limit", "1k", "python", code).json

@@ -186,7 +186,6 @@ static int see(void *context, const char *line, size_t len)
     return 0;
 }
 
-/* covers: D-07 */
 static void a_session_and_its_programs_are_recorded_with_their_ends(void **state)
 {
     struct place *p = *state;

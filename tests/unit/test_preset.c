@@ -147,7 +147,6 @@ static void what_is_forbidden_stays_so_under_every_preset(void **state)
     }
 }
 
-/* covers: A-02 A-03 A-04 */
 static void antigravitys_variables_are_settings(void **state)
 {
     char type[] = "SANDBOX_TYPE=docker";
@@ -191,7 +190,6 @@ static void antigravitys_variables_are_settings(void **state)
     settings_free(s);
 }
 
-/* covers: A-02 A-03 */
 static void a_bad_value_of_a_variable_is_refused_by_its_name(void **state)
 {
     static const char *const cases[][2] = {

@@ -164,7 +164,6 @@ static void calls_that_are_kept_alive_share_a_vessel(void **state)
     (void)rmdir("/tmp/klaw-sandbox"); /* if it was made for this */
 }
 
-/* covers: D-03 D-04 */
 static void a_session_has_commands_and_files(void **state)
 {
     struct world w;

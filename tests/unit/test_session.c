@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* The life of a session and of its execs, through the public API, on every
- * driver. covers: D-02, D-06, D-07 */
+ * driver. */
 
 #include <dirent.h>
 #include <pthread.h>

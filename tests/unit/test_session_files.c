@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Files of a session: any content, any name, and nothing outside.
- * covers: D-03 */
+/* Files of a session: any content, any name, and nothing outside. */
 
 #include <fcntl.h>
 #include <pthread.h>
