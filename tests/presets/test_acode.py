@@ -474,6 +474,7 @@ def test_creation_that_takes_too_long_is_given_up(acode, tmp_path_factory):
 def test_the_repository_is_where_it_is_asked_for(acode, repo, mcp):
     """By default, flag, variable, .agent/config.yml and tool. covers: FR-020-36"""
     (repo / "sub").mkdir()
+    give_away(repo / "sub")
     line = "pwd; cat in.txt"
     assert acode("sandbox", "exec", line).out == "/workspace\ngiven\n"
     assert acode("sandbox", "exec", "--workspace-at", "/src", line).out == "/src\ngiven\n"
