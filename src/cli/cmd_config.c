@@ -63,7 +63,7 @@ static int show(struct cli *cli, struct vial_engine *engine)
     return table_print(&t);
 }
 
-/* A default above a cap would refuse every request. */
+/* A default that the policy forbids would refuse every request. */
 static int check(struct cli *cli, struct vial_engine *engine)
 {
     auto_ask struct vial_request *req = NULL;
@@ -74,7 +74,7 @@ static int check(struct cli *cli, struct vial_engine *engine)
         vial_request_set(req, "command", "true", &err) < 0)
         return cli_fail(cli, &err);
     if (vial_plan(engine, req, &plan, &err) < 0 &&
-        strcmp(err.code, fail_code_text(VIAL_E_CAP)) == 0) {
+        strcmp(err.code, fail_code_text(VIAL_E_POLICY)) == 0) {
         (void)fail_in(&err, "the defaults do not fit the policy");
         return cli_fail(cli, &err);
     }

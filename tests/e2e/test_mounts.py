@@ -145,8 +145,8 @@ def test_a_project_file_does_not_raise_a_limit(vial, tmp_path):
     (tmp_path / "vial.yaml").write_text("defaults: {memory: 1g}\n")
     done = vial("run", "sh", "true", cwd=tmp_path)
     assert done.status == 125
-    assert "a project file may only lower 'memory'" in done.errors
-    assert "[VIAL-POLICY]" in done.errors
+    assert "is not trusted" in done.errors and "memory" in done.errors
+    assert "[VIAL-TRUST]" in done.errors
 
 
 def test_a_project_file_is_no_link(vial, tmp_path):
