@@ -177,11 +177,11 @@ def test_limits_follow_the_mode(vial, mcp):
         return vial("plan", "--preset", "antigravity", "python", "1", **env).json["limits"]
     docker, local = limits(SANDBOX_TYPE="docker"), limits()
     assert (docker["memory_bytes"], docker["milli_cpus"]) == (256 << 20, 500)
-    assert (local["memory_bytes"], local["milli_cpus"]) == (4 << 30, 4000)
+    assert (local["memory_bytes"], local["milli_cpus"]) == (4 << 30, 2000)
     own = limits(SANDBOX_TYPE="docker", DOCKER_CPU_LIMIT="0.25", DOCKER_MEMORY_LIMIT="128m")
     assert (own["memory_bytes"], own["milli_cpus"]) == (128 << 20, 250)
     told = mcp("antigravity").tools()["run_python_code"]["description"]
-    assert "4 GB of memory" in told and "CPU cores: 4" in told, told
+    assert "4 GB of memory" in told and "CPU cores: 2" in told, told
 
 
 # Модель безопасности: локальная песочница

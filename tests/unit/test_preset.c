@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/io.h"
+#include "model/dotenv.h"
 #include "model/preset.h"
 #include "model/settings.h"
 #include "model_case.h"
@@ -158,12 +159,17 @@ static void antigravitys_variables_are_settings(void **state)
     char memory[] = "DOCKER_MEMORY_LIMIT=512m";
     char *all[] = { type, seconds, output, image, network, cpu, memory, NULL };
     char *without[] = { seconds, output, image, network, cpu, memory, NULL };
+    char *only[] = { type, NULL };
     struct settings *s = loaded(*state, "antigravity", NULL);
     char name[32];
 
     request_choice(&s->defaults, FIELD_ID_driver, name);
-    assert_string_equal(name, "auto");
+    assert_string_equal(name, "native");
     assert_true(s->defaults.timeout == 30000 && s->defaults.output_limit == 10240);
+    assert_true(s->defaults.memory == INT64_C(4) << 30 && s->defaults.cpus == 2000);
+    settings_free(s);
+
+    s = loaded(*state, "antigravity", only);
     assert_true(s->defaults.memory == 256 << 20 && s->defaults.cpus == 500);
     assert_string_equal(s->defaults.image, "python:3.11-slim");
     settings_free(s);
@@ -182,11 +188,38 @@ static void antigravitys_variables_are_settings(void **state)
     /* The variables for Docker count only with Docker. */
     s = loaded(*state, "antigravity", without);
     assert_string_equal(s->defaults.image, "python:3.11-slim");
-    assert_true(s->defaults.memory == 256 << 20 && s->defaults.timeout == 60000);
+    assert_true(s->defaults.memory == INT64_C(4) << 30);
+    assert_true(s->defaults.timeout == 60000);
     settings_free(s);
     /* And none of them without the preset. */
     s = loaded(*state, NULL, all);
     assert_true(s->defaults.timeout == 30000 && !s->defaults.image);
+    settings_free(s);
+}
+
+/* Of a project's file of variables, only the preset's own that nobody has exported. */
+static void lines_of_variables_are_read_as_they_are(void **state)
+{
+    static char text[] = "# SANDBOX_TYPE=docker\nexport SANDBOX_TYPE = 'local' # x\r\n"
+                         "VIAL_NETWORK=bridge\nno line\n=\nDOCKER_HOST=unix:///x\n"
+                         "SANDBOX_TIMEOUT_SEC=$(id) # y\nDOCKER_IMAGE=mine\n";
+    char exported[] = "DOCKER_IMAGE=theirs";
+    char *environ_[] = { exported, NULL };
+    struct settings *s = loaded(*state, "antigravity", NULL);
+    const json_t *wanted = preset_get(s->seed, "variables");
+    struct blob all = { .data = text, .len = sizeof text - 1 };
+    struct vial_error err = { 0 };
+    auto_strv struct strv out = { 0 };
+
+    assert_int_equal(dotenv_read(&all, ".env", wanted, environ_, &out, &err), 0);
+    assert_int_equal(out.count, 2);
+    assert_string_equal(out.items[0], "SANDBOX_TYPE=local");
+    assert_string_equal(out.items[1], "SANDBOX_TIMEOUT_SEC=$(id)");
+    (void)strcpy(text, "SANDBOX_TYPE='local\n");
+    all.len = strlen(text);
+    assert_int_equal(dotenv_read(&all, ".env", wanted, environ_, &out, &err), -1);
+    all.len = strlen(text) + 1;
+    assert_int_equal(dotenv_read(&all, ".env", wanted, environ_, &out, &err), -1);
     settings_free(s);
 }
 
@@ -481,6 +514,7 @@ int main(void)
         cmocka_unit_test(no_preset_has_a_word_for_what_is_forbidden),
         scratch_test(what_is_forbidden_stays_so_under_every_preset),
         scratch_test(antigravitys_variables_are_settings),
+        scratch_test(lines_of_variables_are_read_as_they_are),
         scratch_test(a_bad_value_of_a_variable_is_refused_by_its_name),
         scratch_test(codomyrmexs_variables_are_defaults_and_caps),
         scratch_test(a_language_file_says_which_languages_there_are),
