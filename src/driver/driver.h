@@ -72,6 +72,8 @@ struct vessel {
     struct strv layers; /* names of those really active */
     const char *path;   /* PATH inside, where programs are looked up */
     char *tmpdir;       /* what TMPDIR is inside; NULL: as the plan says */
+    struct strv env;    /* what the image adds to the plan's environment */
+    char *cwd;          /* where the image starts its programs, or NULL */
     unsigned swept;     /* vessels of dead owners that went when this was opened */
 };
 

@@ -339,7 +339,11 @@ void exec_exited(struct vial_exec *x, const struct exit_message *m)
 
 void exec_failed(struct vial_exec *x, uint32_t step, int error)
 {
-    (void)words_fail(x->program, x->cwd, step, error, &x->status.error);
+    const struct words_failure f = {
+        .program = x->program, .cwd = x->cwd, .step = step, .error = error
+    };
+
+    (void)words_fail(x->session->plan, &f, &x->status.error);
     end(x, VIAL_FAILED);
 }
 

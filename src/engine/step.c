@@ -58,11 +58,19 @@ static bool may_say_farewell(const struct run *r)
            !str_eq(r->plan->seccomp, "debug");
 }
 
+/* Nothing is in our working directory that would have to be found there. */
+static bool starts_in_image(const struct run *r)
+{
+    return r->plan->cwd_open && r->vessel->cwd;
+}
+
 static int queue_exec(struct run *r, int64_t wall_ms, struct vial_error *err)
 {
     auto_strv struct strv argv = { 0 };
     auto_strv struct strv env = { 0 };
-    auto_free char *cwd = words_cwd(r->plan, r->vessel, r->plan->cwd);
+    auto_free char *cwd = starts_in_image(r)
+                              ? strdup(r->vessel->cwd)
+                              : words_cwd(r->plan, r->vessel, r->plan->cwd);
     struct exec_message m;
 
     if (r->waiting_channel)
@@ -216,16 +224,23 @@ void step_failed(struct run *r, uint32_t step, int error)
 {
     const struct strv *argv = r->compiling ? &r->plan->compile_argv : &r->plan->argv;
     const char *program = argv->items[0];
+    const struct words_failure f = {
+        .program = program,
+        .cwd = starts_in_image(r) ? r->vessel->cwd : r->plan->cwd,
+        .cwd_of_image = starts_in_image(r),
+        .step = step,
+        .error = error,
+    };
     struct vial_error err = { 0 };
 
     r->exec_channel = 0;
-    (void)words_fail(program, r->plan->cwd, step, error, &err);
-    if (lacks_interpreter(r, program, step, error)) {
+    (void)words_fail(r->plan, &f, &err);
+    if (lacks_interpreter(r, program, step, error))
         (void)fail_as(&err, VIAL_E_INTERPRETER);
+    if (lacks_interpreter(r, program, step, error) && !r->plan->image)
         (void)fail_remedy(&err,
                           "install '%s' on this host, or run 'vial languages' to see "
                           "what is usable",
                           program);
-    }
     run_fail(r, RUN_FAILED, &err);
 }

@@ -31,6 +31,24 @@ void words_expand(struct strv *out, const struct plan *plan,
         out->failed = true;
 }
 
+static bool has_name(const struct strv *env, const char *entry)
+{
+    size_t len = strcspn(entry, "=") + 1;
+
+    for (size_t i = 0; i < env->count; i++)
+        if (strncmp(env->items[i], entry, len) == 0)
+            return true;
+    return false;
+}
+
+/* Ours, where an image may know better: its programs lie where it says. All else of
+ * ours tells what the vessel is like, or a language needs it. */
+static bool gives_way(const char *entry, const struct strv *image)
+{
+    return (str_eq(entry, "PATH=" PATH_SEARCH) || str_eq(entry, "LANG=C.UTF-8")) &&
+           has_name(image, entry);
+}
+
 void words_env(const struct plan *plan, const struct vessel *vessel, struct strv *out)
 {
     const struct strv *from = &plan->env;
@@ -42,11 +60,16 @@ void words_env(const struct plan *plan, const struct vessel *vessel, struct strv
 
         if (i >= plan->env_own)
             strv_push(out, entry);
+        else if (gives_way(entry, &vessel->env))
+            continue;
         else if (tmpdir && str_eq(value, "=/tmp"))
             strv_printf(out, "%.*s=%s", (int)(value - entry), entry, tmpdir);
         else
             words_expand(out, plan, vessel, entry);
     }
+    for (size_t i = 0; i < vessel->env.count; i++)
+        if (!has_name(out, vessel->env.items[i]))
+            strv_push(out, vessel->env.items[i]);
 }
 
 char *words_cwd(const struct plan *plan, const struct vessel *vessel, const char *cwd)
@@ -61,12 +84,33 @@ char *words_cwd(const struct plan *plan, const struct vessel *vessel, const char
     return str_take(&s);
 }
 
-int words_fail(const char *program, const char *cwd, uint32_t step, int error,
+/* What lacks is not on this host. */
+static int lacks_program(const char *program, const char *image, struct vial_error *err)
+{
+    if (image)
+        return fail_remedy(err,
+                           "image '%s' has no '%s' along its PATH: name another with "
+                           "'--image', or build one that has it",
+                           image, program);
+    return fail_remedy(err, "check the name: programs are looked up along PATH "
+                            "inside the vessel");
+}
+
+int words_fail(const struct plan *plan, const struct words_failure *f,
                struct vial_error *err)
 {
+    const char *program = f->program;
+    uint32_t step = f->step;
+    int error = f->error;
+
     if (step == STEP_CWD) {
-        (void)fail_sys_rc(err, error, "enter directory '%s'", cwd);
+        (void)fail_sys_rc(err, error, "enter directory '%s'", f->cwd);
         (void)fail_as(err, VIAL_E_CWD);
+        if (f->cwd_of_image)
+            return fail_remedy(err,
+                               "it is the WORKDIR of image '%s'; name a directory "
+                               "with '--cwd'",
+                               plan->image);
         return fail_remedy(err, "name a directory that exists inside the vessel, or "
                                 "leave 'cwd' out");
     }
@@ -78,8 +122,7 @@ int words_fail(const char *program, const char *cwd, uint32_t step, int error,
     (void)fail_sys_rc(err, error, "start '%s'", program);
     (void)fail_as(err, VIAL_E_EXEC);
     if (error == ENOENT)
-        return fail_remedy(err, "check the name: programs are looked up along PATH "
-                                "inside the vessel");
+        return lacks_program(program, plan->image, err);
     if (error == EACCES)
         return fail_remedy(err, "name a program: a file that may be executed ('chmod "
                                 "+x'), inside the vessel");

@@ -11,15 +11,21 @@
 void words_expand(struct strv *out, const struct plan *plan,
                   const struct vessel *vessel, const char *text);
 
-/* Appends the plan's environment. */
+/* Appends the plan's environment, and what the image adds to it: what the request says
+ * wins over the image, and the image over our own PATH and LANG. */
 void words_env(const struct plan *plan, const struct vessel *vessel, struct strv *out);
 
 /* CWD with the plan's workdir replaced by the real one. malloc'ed, or NULL. */
 char *words_cwd(const struct plan *plan, const struct vessel *vessel, const char *cwd);
 
-/* Why an exec of PROGRAM did not start: STEP and ERROR as the guest says. CWD is
- * for the message. Returns -1. */
-int words_fail(const char *program, const char *cwd, uint32_t step, int error,
+/* Why an exec did not start: STEP and ERROR as the guest says. Returns -1. */
+struct words_failure {
+    const char *program, *cwd;
+    bool cwd_of_image; /* CWD is its WORKDIR, not what anybody asked for */
+    uint32_t step;
+    int error;
+};
+int words_fail(const struct plan *plan, const struct words_failure *f,
                struct vial_error *err);
 
 #endif

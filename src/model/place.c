@@ -55,6 +55,14 @@ const char *place_of_workspace(const struct draft *d)
     return asked ? asked : fields[FIELD_ID_workspace_at].def;
 }
 
+/* It brings nothing that would lie in the working directory, wants nothing back from
+ * there, and does not say where to start. */
+static bool is_bare(const struct vial_request *req)
+{
+    return !req->cwd && req->files.count == 0 && req->outputs.count == 0 &&
+           !req->artifacts;
+}
+
 int place_build(struct draft *d, struct vial_error *err)
 {
     bool shown = request_has(d->req, workspace);
@@ -66,6 +74,8 @@ int place_build(struct draft *d, struct vial_error *err)
         start = place_of_workspace(d);
     workdir = d->language && shown ? "/work" : start;
 
+    d->plan->cwd_open =
+        !d->language && !shown && str_eq(own, "/work") && is_bare(d->req);
     d->plan->workdir = strdup(workdir);
     if (!d->plan->workdir)
         return fail_memory(err);

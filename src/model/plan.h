@@ -86,6 +86,7 @@ struct plan {
     struct blob code; /* stands for the word "{code}" of argv; empty: a file has it */
     char *workdir;    /* "/work", "/workspace", or where the workspace lies */
     char *cwd;        /* absolute */
+    bool cwd_open;    /* nobody says where it starts: an image may */
     struct plan_file *files;
     size_t file_count;
     struct strv outputs; /* relative to workdir */

@@ -140,30 +140,123 @@ def test_the_program_is_nobody_and_can_become_nobody_else(run):
     assert all(line.endswith("\t" + "0" * 16) for line in lines if line.startswith("Cap"))
 
 
-def hostile_image(api):
-    made = api.call("POST", "/containers/create", {"Image": "debian:12-slim", "Cmd": ["x"]})
+def image_of(api, name, config, command=("/bin/true",)):
+    """An image NAME with that config, after COMMAND ran in it as root."""
+    made = api.call("POST", "/containers/create", {"Image": "debian:12-slim",
+                                                   "Cmd": list(command)})
     try:
-        api.call("POST", "/commit?repo=hostile&tag=1&container=" + made["Id"], {
-            "WorkingDir": "/proc/self/fd/8", "User": "root", "Entrypoint": ["/evil"],
-            "Env": ["LD_PRELOAD=/evil.so", "PATH=/evil"], "Volumes": {"/etc": {}},
-            "Healthcheck": {"Test": ["CMD", "touch", "/tmp/checked"], "Interval": 10 ** 9},
-            "StopSignal": "0", "OnBuild": ["RUN /evil"],
-            "Labels": {"vial.owner": "somebody", "bomb": "x" * 100000}})
+        api.call("POST", "/containers/%s/start" % made["Id"])
+        assert api.call("POST", "/containers/%s/wait" % made["Id"])["StatusCode"] == 0
+        repo, _, tag = name.partition(":")
+        api.call("POST", "/commit?repo=%s&tag=%s&container=%s" % (repo, tag, made["Id"]), config)
     finally:
         api.call("DELETE", "/containers/" + made["Id"])
+    return name
 
 
-def test_dk_02_an_images_metadata_decides_nothing(run, api):
+def test_dk_02_a_hostile_images_metadata_gets_nowhere(run, api, start):
     """DK-02; covers: NFR-020-32"""
-    hostile_image(api)
+    image_of(api, "hostile:1", {
+        "User": "root", "Entrypoint": ["/evil"], "Cmd": ["/evil"], "WorkingDir": "/nowhere",
+        "Env": ["LD_PRELOAD=/evil.so", "GLIBC_TUNABLES=evil", "HOME=/evil", "TMPDIR=/evil"],
+        "Volumes": {"/etc": {}},
+        "Healthcheck": {"Test": ["CMD", "touch", "/tmp/checked"], "Interval": 10 ** 9},
+        "StopSignal": "0", "OnBuild": ["RUN /evil"],
+        "Labels": {"vial.owner": "somebody", "bomb": "x" * 100000}})
     before = api.call("GET", "/volumes")["Volumes"] or []
     r = run("--image", "hostile:1", "bash",
-            "id -u; pwd; env | grep -c evil; sleep 2.5; ls /tmp; echo $0")
+            "id -u; pwd; echo $HOME $TMPDIR; sleep 2.5; ls /tmp; echo $0")
     assert r["verdict"] == "ok", r
-    assert r["stdout"].split("\n")[:3] == ["1000", "/work", "0"]
+    assert r["stdout"].split("\n")[:3] == ["1000", "/work", "/work /tmp"]
     assert "checked" not in r["stdout"]
+    # Its programs have its variables; the guest, which is not its, has none of them.
+    assert run("--image", "hostile:1", "bash", "echo $LD_PRELOAD")["stdout"] == "/evil.so\n"
+    start("--session", "hostile", "--image", "hostile:1", "bash", UP)
+    pid = api.inspect(one_of(api, "hostile"))["State"]["Pid"]
+    with open("/proc/%d/environ" % pid, "rb") as f:
+        assert b"evil" not in f.read()
+    api.call("DELETE", "/containers/" + one_of(api, "hostile")["Id"] +
+             "?force=true&v=true")
     assert gone(api)
     assert wait_for(lambda: (api.call("GET", "/volumes")["Volumes"] or []) == before)
+
+
+@pytest.mark.parametrize("config,what", [
+    ({"WorkingDir": "/proc/self/fd/8"}, "a WORKDIR below /proc, /sys or /dev"),
+    ({"WorkingDir": "/a/../../b"}, "a WORKDIR that is not a clean absolute path"),
+    ({"WorkingDir": "relative"}, "a WORKDIR that is not a clean absolute path"),
+    ({"Env": ["A" + str(i) + "=" for i in range(300)]}, "more ENV than vial takes"),
+    ({"Env": ["HUGE=" + "x" * 40000]}, "more ENV than vial takes"),
+    ({"Env": ["no value"]}, "an ENV that is not NAME=VALUE")])
+def test_an_images_config_beyond_the_bounds_is_refused_by_name(run, api, config, what):
+    """covers: NFR-020-32"""
+    r = run("--image", image_of(api, "beyond:1", config), "bash", "echo never")
+    assert r["error"]["code"] == "VIAL-IMAGE-CONFIG" and not r["stdout"]
+    assert r["error"]["message"].startswith("image 'beyond:1' has " + what)
+    assert gone(api)
+
+
+@pytest.fixture
+def command(tmp_path):
+    """Flags of a run of a command, without a workspace."""
+    def flags(*argv):
+        path = tmp_path / "request.json"
+        path.write_text(json.dumps({"command": argv}))
+        return "--request", str(path)
+    return flags
+
+
+def test_an_images_env_holds_and_the_request_wins(run, api, command):
+    image_of(api, "own:1", {"Env": ["PATH=/opt/own/bin:/usr/bin:/bin", "LANG=C", "A=image",
+                                    "B=image", "odd.name=1", "PYTHONDONTWRITEBYTECODE=0"]},
+             ["sh", "-c", "mkdir -p /opt/own/bin && "
+              "printf '#!/bin/sh\\necho own\\n' > /opt/own/bin/mine && "
+              "chmod +x /opt/own/bin/mine"])
+    r = run("--image", "own:1", "--env", "B=request", "bash",
+            "mine; echo $A $B $LANG $PATH; env | grep -c odd.name")
+    assert r["stdout"] == "own\nimage request C /opt/own/bin:/usr/bin:/bin\n0\n", r
+    r = run("--image", "own:1", "--env", "PATH=/usr/bin:/bin", "bash", "mine || echo none")
+    assert r["stdout"] == "none\n", r
+    r = run("--image", "own:1", "python", "import os; print(os.environ['PYTHONDONTWRITEBYTECODE'])")
+    assert r["stdout"] == "1\n", r  # what a language needs
+    assert run("--image", "own:1", *command("mine"))["stdout"] == "own\n"
+
+
+def test_an_image_without_the_program_is_named(run, engine, command):
+    r = run("--image", engine.small(), "python", "print(1)")
+    assert r["error"]["code"] == "VIAL-INTERPRETER"
+    assert r["error"]["remedy"] == (
+        "image '%s' has no 'python3' along its PATH: name another with '--image', or build one "
+        "that has it" % engine.small())
+    r = run("--image", engine.small(), *command("nonesuch"))
+    assert r["error"]["remedy"].startswith("image '%s' has no 'nonesuch'" % engine.small())
+
+
+def test_an_images_workdir_is_where_a_bare_command_starts(run, api, place, command):
+    image_of(api, "placed:1", {"WorkingDir": "/srv/app"}, ["mkdir", "-p", "/srv/app"])
+
+    def where(*flags):
+        return run("--image", "placed:1", *flags, *command("pwd"))["stdout"]
+    assert where() == "/srv/app\n"
+    assert where("--cwd", "/tmp") == "/tmp\n"
+    assert where("--workspace", str(place), "--workspace-mode", "ro") == "/workspace\n"
+    assert run("--image", "placed:1", "bash", "pwd")["stdout"] == "/work\n"
+    image_of(api, "misplaced:1", {"WorkingDir": "/not/there"})
+    r = run("--image", "misplaced:1", *command("pwd"))
+    assert r["error"]["code"] == "VIAL-CWD"
+    assert "WORKDIR of image 'misplaced:1'" in r["error"]["remedy"]
+
+
+def test_an_images_user_holds_unless_it_is_root(run, api):
+    """covers: NFR-020-25"""
+    for user, uid, gid in [("4321", 4321, 4321), ("4321:55", 4321, 55), ("root", 1000, 1000),
+                           ("0", 1000, 1000), ("7:0", 1000, 1000), ("sneaky", 1000, 1000)]:
+        image_of(api, "user:1", {"User": user},
+                 ["sh", "-c", "echo sneaky:x:0:0::/:/bin/sh >> /etc/passwd"])
+        r = run("--image", "user:1", "bash", "id -u; id -g; touch /work/x /tmp/x && echo ok")
+        assert r["stdout"] == "%d\n%d\nok\n" % (uid, gid), (user, r)
+    r = run("--image", "user:1", "--user", "77:88", "bash", "id -u; id -g")
+    assert r["stdout"] == "77\n88\n"
 
 
 def test_two_runs_with_the_same_labels_both_run(start, run):
@@ -393,6 +486,8 @@ def test_a_missing_image_is_told_and_can_be_pulled(engine, api, vial, run):
     """covers: FR-020-84 FR-020-87 FR-020-88 FR-020-90 FR-020-91 FR-020-92 FR-020-95
     covers: NFR-020-04 NFR-020-56"""
     engine.publish(engine.small(), "library/pulled:7")
+    if engine.has("pulled:7"):  # of a run that was cut
+        api.untag("pulled:7")
     r = run("--no-pull", "--image", "pulled:7", "bash", "true")
     assert r["error"]["code"] == "VIAL-IMAGE"
     assert r["error"]["remedy"] == "run 'vial image pull pulled:7'"
@@ -403,7 +498,7 @@ def test_a_missing_image_is_told_and_can_be_pulled(engine, api, vial, run):
     assert any(e["status"].startswith("Pull") for e in events)
     assert image["size"] > 0 and "pulled:7" in image["tags"]
     assert run("--image", "pulled:7", "bash", "echo hi")["stdout"] == "hi\n"
-    pinned = image["digests"][0]
+    [pinned] = [d for d in image["digests"] if d.startswith("pulled@")]
     assert vial("image", "pull", pinned).returncode == 0
     assert run("--image", pinned, "bash", "echo pinned")["stdout"] == "pinned\n"
     wrong = "pulled@sha256:" + "0" * 64

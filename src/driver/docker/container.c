@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/path.h"
 #include "model/labels.h"
 
 #define GUEST_FDS  1024
@@ -330,6 +331,24 @@ static json_t *arguments(const struct container_options *o)
     return json_pack("[s]", "--stdio");
 }
 
+/* Variables that a container does not set are the image's. The guest is ours: it gets
+ * them empty, and its programs get them from us. */
+static void hide_env(json_t *container, const struct strv *env)
+{
+    json_t *list = env && env->count > 0 ? json_array() : NULL;
+
+    for (size_t i = 0; list && i < env->count; i++) {
+        const char *entry = env->items[i];
+        int len = (int)strcspn(entry, "=");
+
+        (void)json_array_append_new(list, str_starts(entry, "PATH=")
+                                              ? json_string("PATH=" PATH_SEARCH)
+                                              : json_sprintf("%.*s=", len, entry));
+    }
+    if (list)
+        json_object_set_new(container, "Env", list);
+}
+
 json_t *container_json(const struct plan *plan, const struct container_options *o)
 {
     json_t *json = json_pack(
@@ -343,6 +362,8 @@ json_t *container_json(const struct plan *plan, const struct container_options *
         "Healthcheck", "Test", "NONE", "Labels", labels(plan, o), "HostConfig",
         host_config(plan, o));
 
+    if (json)
+        hide_env(json, o->env);
     if (json && plan->network != NETWORK_NONE && plan->container.port_count > 0)
         json_object_set_new(json, "ExposedPorts", exposed_ports(&plan->container));
     return json;
@@ -377,8 +398,12 @@ json_t *container_cache_json(const struct plan *plan, size_t i,
                         "chmod 1777 \"$1\" && : >\"$1/.vial-cache\"", "sh", c->target)
             : json_pack("[s, s, s]", first_program(o->place), "--open", c->target);
 
-    return json_pack("{s:s, s:s, s:o, s:b, s:{s:[s]}, s:o, s:o}", "Image", plan->image,
-                     "User", "0:0", "Entrypoint", command, "NetworkDisabled", 1,
-                     "Healthcheck", "Test", "NONE", "Labels", labels(plan, o),
-                     "HostConfig", cache_host(c, o));
+    json_t *json = json_pack("{s:s, s:s, s:o, s:b, s:{s:[s]}, s:o, s:o}", "Image",
+                             plan->image, "User", "0:0", "Entrypoint", command,
+                             "NetworkDisabled", 1, "Healthcheck", "Test", "NONE",
+                             "Labels", labels(plan, o), "HostConfig", cache_host(c, o));
+
+    if (json)
+        hide_env(json, o->env);
+    return json;
 }

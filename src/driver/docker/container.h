@@ -41,6 +41,7 @@ struct container_options {
     const char *line_dir;   /* of the socket (line.h); PLACE_BIND; NULL: none */
     const char *seccomp;    /* profile as JSON text */
     unsigned uid, gid;      /* never 0 */
+    const struct strv *env; /* the image's own, which the guest must not see; or NULL */
 };
 
 /* NULL without memory. */

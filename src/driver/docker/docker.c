@@ -160,6 +160,8 @@ static void close_vessel(struct vessel *vessel)
     auto_fd_(&vessel->stream_fd);
     jail_done(&vessel->jail);
     strv_done(&vessel->layers);
+    strv_done(&vessel->env);
+    free(vessel->cwd);
     free(d);
 }
 

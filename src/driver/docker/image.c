@@ -79,22 +79,29 @@ static bool has_digest(json_t *image, const char *digest)
     return false;
 }
 
-int image_verify(const struct api *api, const char *text, const struct image_name *name,
-                 json_t **out, struct vial_error *err)
+int image_look(const struct api *api, const char *text, const char *about, json_t **out,
+               struct vial_error *err)
 {
     auto_str struct str target = { 0 };
-    auto_json json_t *image = NULL;
-    struct api_call call = { .method = "GET",
-                             .about = "look at the image",
-                             .object = text };
+    struct image_name name;
+    struct api_call call = { .method = "GET", .about = about, .object = text };
 
+    if (image_parse(text, &name, err) < 0)
+        return -1;
     /* Slashes stay: the engine takes the rest of the path as the name. */
-    str_printf(&target, "/images/%s%c%s/json", name->name, name->pinned ? '@' : ':',
-               name->tag);
+    str_printf(&target, "/images/%s/json", text);
     if (!str_ok(&target))
         return fail_memory(err);
     call.target = target.data;
-    if (api_do(api, &call, &image, err) < 0)
+    return api_do(api, &call, out, err);
+}
+
+int image_verify(const struct api *api, const char *text, const struct image_name *name,
+                 json_t **out, struct vial_error *err)
+{
+    auto_json json_t *image = NULL;
+
+    if (image_look(api, text, "look at the image", &image, err) < 0)
         return -1;
     if (name->pinned && !has_digest(image, name->tag))
         return fail(err, VIAL_E_PULL, "image '%s' came with another digest", text);

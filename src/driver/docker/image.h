@@ -18,6 +18,10 @@ struct image_name {
 /* Refuses what is not "name", "name:tag" or "name@sha256:…". */
 int image_parse(const char *text, struct image_name *out, struct vial_error *err);
 
+/* What the engine says about the image that the user calls TEXT. */
+int image_look(const struct api *api, const char *text, const char *about, json_t **out,
+               struct vial_error *err);
+
 /* Looks whether it is there, with the digest that NAME may have. TEXT is what the user
  * calls it. *OUT: { "id", "tags", "digests", "size" }. */
 int image_verify(const struct api *api, const char *text, const struct image_name *name,

@@ -15,6 +15,7 @@
 #include "base/owner.h"
 #include "base/sys.h"
 #include "driver/docker/cache.h"
+#include "driver/docker/config.h"
 #include "driver/docker/container.h"
 #include "driver/docker/docker.h"
 #include "driver/docker/keep.h"
@@ -30,6 +31,7 @@ struct parts { /* what container_options borrows */
     char *seccomp;
     unsigned uid, gid;
     int guest_fd;
+    struct image_config image;
 };
 
 static int find_guest(int guest_fd, char *out, struct vial_error *err)
@@ -65,16 +67,19 @@ static int write_seccomp(const struct plan *plan, int guest_fd, char **out,
     return *out ? 0 : fail_memory(err);
 }
 
-/* Who the program is: the owner of what it may write to, so that it can, and
- * never root. */
+/* Who the program is: the owner of what it may write to, so that it can; else who the
+ * image says; and never root. */
 static int choose_user(const struct plan *plan, struct parts *p, struct vial_error *err)
 {
     struct stat st;
 
-    p->uid = plan->container.uid ? plan->container.uid : CONTAINER_USER;
-    p->gid = plan->container.gid ? plan->container.gid : CONTAINER_USER;
-    if (plan->container.uid)
-        return 0; /* asked for: file modes decide what it can write */
+    p->uid = p->image.uid ? p->image.uid : CONTAINER_USER;
+    p->gid = p->image.gid ? p->image.gid : CONTAINER_USER;
+    if (plan->container.uid) { /* asked for: file modes decide what it can write */
+        p->uid = plan->container.uid;
+        p->gid = plan->container.gid;
+        return 0;
+    }
     for (size_t i = 0; i < plan->mount_count; i++) {
         const struct plan_mount *m = &plan->mounts[i];
 
@@ -101,7 +106,9 @@ static int choose_user(const struct plan *plan, struct parts *p, struct vial_err
 static int gather(const struct docker *d, const struct plan *plan, int guest_fd,
                   struct parts *p, struct vial_error *err)
 {
-    if (find_guest(guest_fd, p->guest, err) < 0 || choose_user(plan, p, err) < 0 ||
+    if (find_guest(guest_fd, p->guest, err) < 0 ||
+        config_read(&d->api, plan->image, &p->image, err) < 0 ||
+        choose_user(plan, p, err) < 0 ||
         write_seccomp(plan, guest_fd, &p->seccomp, err) < 0)
         return -1;
     keep_host(p->host);
@@ -124,7 +131,8 @@ static struct container_options options_of(const struct docker *d,
                                        .line_dir = d->line ? line_dir(d->line) : NULL,
                                        .seccomp = p->seccomp,
                                        .uid = p->uid,
-                                       .gid = p->gid };
+                                       .gid = p->gid,
+                                       .env = &p->image.env };
 }
 
 static int post_create(struct docker *d, const struct plan *plan, json_t *body,
@@ -275,8 +283,20 @@ static int check_mounts(pid_t pid, const struct plan *plan, struct vial_error *e
     return 0;
 }
 
-/* Where it is on this host, if it is. */
-static int look(struct docker *d, const struct plan *plan, struct vial_error *err)
+/* Podman leaves "sha256:" out. */
+static bool is_same_image(const char *id, const struct image_config *image)
+{
+    const char *wanted = strchr(image->id, ':');
+
+    if (!id)
+        return false;
+    return str_eq(id, image->id) || (wanted && str_eq(id, wanted + 1));
+}
+
+/* Where it is on this host, if it is; and that it was made of the image whose config
+ * was read. */
+static int look(struct docker *d, const struct plan *plan,
+                const struct image_config *image, struct vial_error *err)
 {
     auto_json json_t *answer = NULL;
     char target[128];
@@ -288,6 +308,9 @@ static int look(struct docker *d, const struct plan *plan, struct vial_error *er
     (void)snprintf(target, sizeof(target), "/containers/%s/json", d->vessel.container);
     if (api_do(&d->api, &call, &answer, err) < 0)
         return -1;
+    if (!is_same_image(json_string_value(json_object_get(answer, "Image")), image))
+        return fail(err, VIAL_E_IMAGE_CONFIG, "image '%s' became another one meanwhile",
+                    plan->image);
     pid = json_integer_value(json_object_get(json_object_get(answer, "State"), "Pid"));
     if (pid > 1 && pid < INT_MAX)
         d->pidfd = sys_pidfd_open((pid_t)pid);
@@ -407,6 +430,16 @@ static void fit_jail(struct docker *d)
         d->vessel.jail.flags &= ~(uint32_t)JAIL_PID1;
 }
 
+/* Its programs start in the image's own environment, as far as nobody says otherwise.
+ */
+static int take_config(struct docker *d, struct image_config *image,
+                       struct vial_error *err)
+{
+    config_variables(image, &d->vessel.env);
+    d->vessel.cwd = ptr_take(&image->cwd);
+    return strv_ok(&d->vessel.env) ? 0 : fail_memory(err);
+}
+
 int start_container(struct docker *d, const struct plan *plan, int guest_fd,
                     struct vial_error *err)
 {
@@ -420,8 +453,11 @@ int start_container(struct docker *d, const struct plan *plan, int guest_fd,
         open_caches(d, plan, &parts, err) == 0 && attach(d, err) == 0 &&
         post_start(d, err) == 0 && bring(d, &parts, guest_fd, err) == 0) {
         fit_jail(d);
-        rc = look(d, plan, err) < 0 ? -1 : meet(d, err);
+        rc = look(d, plan, &parts.image, err) < 0 ? -1 : meet(d, err);
     }
+    if (rc == 0)
+        rc = take_config(d, &parts.image, err);
+    config_done(&parts.image);
     free(parts.seccomp);
     return rc;
 }

@@ -73,6 +73,9 @@ static int adopt(struct kept *k, struct unpack *u, struct talk_fds *fds,
     k->vessel.jail.workdir = ptr_take(&r.workdir);
     k->vessel.layers = r.layers;
     r.layers = (struct strv){ 0 };
+    k->vessel.env = r.env;
+    r.env = (struct strv){ 0 };
+    k->vessel.cwd = ptr_take(&r.cwd);
     k->vessel.jailed = true;
     if (fds->count != 1u + r.has_death + r.has_event)
         return fail(err, VIAL_E_KEEPER, "open the vessel: descriptors are missing");
@@ -92,7 +95,9 @@ static void release(struct kept *k)
     auto_fd_(&k->vessel.event_fd);
     jail_done(&k->vessel.jail);
     strv_done(&k->vessel.layers);
+    strv_done(&k->vessel.env);
     free(k->vessel.tmpdir);
+    free(k->vessel.cwd);
     free(k->path);
     free(k);
 }

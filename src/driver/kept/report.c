@@ -8,6 +8,7 @@
 #include "driver/kept/talk.h"
 
 #define LAYERS_MAX 64
+#define ENV_MAX    256
 
 /* Every word that a driver uses for a layer, a level, or who holds limits: struct
  * caps borrows them, so they must live for ever. */
@@ -146,7 +147,9 @@ void vessel_pack(struct pack *p, const struct vessel *v)
     pack_text(p, v->path);
     pack_text(p, v->tmpdir);
     pack_text(p, v->jail.workdir);
+    pack_text(p, v->cwd);
     pack_texts(p, v->layers.items, v->layers.count);
+    pack_texts(p, v->env.items, v->env.count);
     pack_u32(p, (v->death_fd >= 0 ? 1u : 0u) | (v->event_fd >= 0 ? 2u : 0u));
 }
 
@@ -160,10 +163,29 @@ static char *take_text(struct unpack *u)
     return NULL;
 }
 
+static void take_list(struct unpack *u, size_t max, struct strv *out)
+{
+    char **list = unpack_texts(u, max);
+
+    for (size_t i = 0; list && list[i]; i++) {
+        strv_push(out, list[i]);
+        free(list[i]);
+    }
+    free(list);
+}
+
+/* An entry without "=" would be no variable. */
+static bool are_variables(const struct strv *env)
+{
+    for (size_t i = 0; i < env->count; i++)
+        if (!strchr(env->items[i], '='))
+            return false;
+    return true;
+}
+
 int vessel_unpack(struct unpack *u, struct vessel_report *out)
 {
     uint32_t fds;
-    char **layers;
 
     *out = (struct vessel_report){ 0 };
     copy_text(u, out->id, sizeof(out->id));
@@ -174,16 +196,14 @@ int vessel_unpack(struct unpack *u, struct vessel_report *out)
     out->path = take_text(u);
     out->tmpdir = take_text(u);
     out->workdir = take_text(u);
-    layers = unpack_texts(u, LAYERS_MAX);
-    for (size_t i = 0; layers && layers[i]; i++) {
-        strv_push(&out->layers, layers[i]);
-        free(layers[i]);
-    }
-    free(layers);
+    out->cwd = take_text(u);
+    take_list(u, LAYERS_MAX, &out->layers);
+    take_list(u, ENV_MAX, &out->env);
     fds = unpack_u32(u);
     out->has_death = fds & 1;
     out->has_event = fds & 2;
-    if (unpack_finished(u) && strv_ok(&out->layers))
+    if (unpack_finished(u) && strv_ok(&out->layers) && strv_ok(&out->env) &&
+        are_variables(&out->env) && (!out->cwd || out->cwd[0] == '/'))
         return 0;
     vessel_report_done(out);
     return -1;
@@ -194,6 +214,8 @@ void vessel_report_done(struct vessel_report *r)
     free(r->path);
     free(r->tmpdir);
     free(r->workdir);
+    free(r->cwd);
     strv_done(&r->layers);
+    strv_done(&r->env);
     *r = (struct vessel_report){ 0 };
 }

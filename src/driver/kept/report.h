@@ -18,8 +18,8 @@ struct vessel_report {
     char id[32];
     char container[80], name[160]; /* as in struct vessel */
     char level[16], limits_by[16];
-    char *path, *tmpdir, *workdir; /* malloc'ed; or NULL */
-    struct strv layers;
+    char *path, *tmpdir, *workdir, *cwd; /* malloc'ed; or NULL */
+    struct strv layers, env;
     bool has_death, has_event; /* which descriptors come with it */
 };
 void vessel_pack(struct pack *p, const struct vessel *v);

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "driver/docker/config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fail.h"
+#include "base/json.h"
+#include "base/path.h"
+#include "driver/docker/image.h"
+#include "model/kind.h"
+
+#define ENV_COUNT 256
+#define ENV_BYTES ((size_t)32 << 10) /* of all together */
+#define CWD_BYTES 4095
+
+static int refuse(const char *image, const char *what, struct vial_error *err)
+{
+    (void)fail(err, VIAL_E_IMAGE_CONFIG, "image '%s' has %s", image, what);
+    return fail_remedy(err, "use another image: '--image NAME'");
+}
+
+/* Anything but "=", and nothing that a terminal would obey. */
+static bool is_name(const char *text, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        if ((unsigned char)text[i] <= ' ' || text[i] == 127)
+            return false;
+    return len > 0;
+}
+
+static int add_env(struct image_config *c, const json_t *entry, const char *image,
+                   struct vial_error *err)
+{
+    const char *text = json_string_value(entry);
+    size_t len = text ? strcspn(text, "=") : 0;
+
+    if (!text || strlen(text) != json_string_length(entry) || !text[len] ||
+        !is_name(text, len))
+        return refuse(image, "an ENV that is not NAME=VALUE", err);
+    return kind_put_env(&c->env, text, len, text + len + 1) < 0 ? fail_memory(err) : 0;
+}
+
+static int read_env(struct image_config *c, json_t *list, const char *image,
+                    struct vial_error *err)
+{
+    size_t bytes = 0;
+    json_t *entry = NULL;
+    size_t i = 0;
+
+    if (json_array_size(list) > ENV_COUNT)
+        return refuse(image, "more ENV than vial takes: 256 variables", err);
+    json_array_foreach(list, i, entry)
+    {
+        bytes += json_string_length(entry) + 1;
+        if (bytes > ENV_BYTES)
+            return refuse(image, "more ENV than vial takes: 32 KiB", err);
+        if (add_env(c, entry, image, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* As a request's cwd: no way into what the kernel shows of processes and devices. */
+static int read_cwd(struct image_config *c, const char *cwd, const char *image,
+                    struct vial_error *err)
+{
+    static const char *const off_limits[] = { "/proc", "/sys", "/dev" };
+
+    if (!cwd || !*cwd || str_eq(cwd, "/"))
+        return 0;
+    if (strlen(cwd) > CWD_BYTES || !path_is_clean_absolute(cwd))
+        return refuse(image, "a WORKDIR that is not a clean absolute path", err);
+    for (size_t i = 0; i < sizeof(off_limits) / sizeof(*off_limits); i++)
+        if (path_is_beneath(cwd, off_limits[i]))
+            return refuse(image, "a WORKDIR below /proc, /sys or /dev", err);
+    c->cwd = strdup(cwd);
+    return c->cwd ? 0 : fail_memory(err);
+}
+
+/* Numbers alone. What a name means is written in the image, which could call root by
+ * any name: such programs are who they would be without it. */
+static void read_user(struct image_config *c, const char *text)
+{
+    char *end = NULL;
+    unsigned long uid = 0;
+    unsigned long gid = 0;
+
+    if (!text || strlen(text) > 19 || strspn(text, "0123456789:") != strlen(text) ||
+        !*text || *text == ':')
+        return;
+    uid = gid = strtoul(text, &end, 10);
+    if (*end == ':')
+        gid = strtoul(end + 1, &end, 10);
+    if (*end || uid == 0 || gid == 0 || uid > 999999999 || gid > 999999999)
+        return;
+    c->uid = (unsigned)uid;
+    c->gid = (unsigned)gid;
+}
+
+int config_parse(json_t *answer, const char *image, struct image_config *out,
+                 struct vial_error *err)
+{
+    json_t *config = json_object_get(answer, "Config");
+    const char *id = json_string_value(json_object_get(answer, "Id"));
+    struct image_config c = { 0 };
+
+    if (!id || strlen(id) >= sizeof(c.id))
+        return fail(err, VIAL_E_ENGINE_API, "look at image '%s': it has no id", image);
+    (void)snprintf(c.id, sizeof(c.id), "%s", id);
+    read_user(&c, json_string_value(json_object_get(config, "User")));
+    if (read_env(&c, json_object_get(config, "Env"), image, err) < 0 ||
+        read_cwd(&c, json_string_value(json_object_get(config, "WorkingDir")), image,
+                 err) < 0) {
+        config_done(&c);
+        return -1;
+    }
+    *out = c;
+    return 0;
+}
+
+int config_read(const struct api *api, const char *text, struct image_config *out,
+                struct vial_error *err)
+{
+    auto_json json_t *answer = NULL;
+
+    if (image_look(api, text, "create the container", &answer, err) < 0)
+        return -1;
+    return config_parse(answer, text, out, err);
+}
+
+static bool is_variable(const char *entry)
+{
+    size_t len = strspn(entry, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                               "0123456789_");
+
+    return len > 0 && entry[len] == '=' && !(entry[0] >= '0' && entry[0] <= '9');
+}
+
+void config_variables(const struct image_config *c, struct strv *out)
+{
+    for (size_t i = 0; i < c->env.count; i++)
+        if (is_variable(c->env.items[i]))
+            strv_push(out, c->env.items[i]);
+}
+
+void config_done(struct image_config *c)
+{
+    strv_done(&c->env);
+    free(c->cwd);
+    *c = (struct image_config){ 0 };
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VIAL_DRIVER_DOCKER_CONFIG_H
+#define VIAL_DRIVER_DOCKER_CONFIG_H
+
+/*
+ * What an image says about itself: ENV, WORKDIR, USER. Whoever made the image made its
+ * programs too, so that its ENV gives nobody power over them that he does not have; but
+ * it is bounded, and the guest, which is ours, sees none of it (docs/adr/0035).
+ */
+
+#include "driver/docker/api.h"
+
+struct image_config {
+    char id[80];     /* which image that was */
+    struct strv env; /* "NAME=VALUE", each name once */
+    char *cwd;    /* where its programs start, absolute and clean; NULL: it says not */
+    unsigned uid; /* who they are; 0: it says not, or root, or a name */
+    unsigned gid;
+};
+
+/* The config of the image TEXT, which must be there: VIAL-IMAGE when it is not;
+ * VIAL-IMAGE-CONFIG when what it says is beyond the bounds. */
+int config_read(const struct api *api, const char *text, struct image_config *out,
+                struct vial_error *err);
+void config_done(struct image_config *c);
+
+/* The same from the engine's words; pure. IMAGE is for messages. */
+int config_parse(json_t *answer, const char *image, struct image_config *out,
+                 struct vial_error *err);
+
+/* Those of its variables whose names a shell would take, appended to OUT. */
+void config_variables(const struct image_config *c, struct strv *out);
+
+#endif
