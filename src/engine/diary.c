@@ -185,7 +185,8 @@ static void prune(int dir_fd, int64_t keep)
     auto_names struct names names = { 0 };
 
     read_names(dir_fd, &names);
-    for (int i = (int)(keep < names.count ? keep : names.count); i < names.count; i++)
+    for (int i = (int)(keep < names.count ? keep : names.count);
+         names.items && i < names.count; i++)
         (void)unlinkat(dir_fd, names.items[i]->d_name, 0);
 }
 
