@@ -46,7 +46,8 @@ void record_open(struct vial_engine *e, const char *path)
         .lazy = a->lazy,
     };
 
-    if (options.path && hash_policy(e, &e->audit_error) == 0)
+    if (options.path && hash_policy(e, &e->audit_error) == 0 &&
+        auditing_make_place(a, &e->audit_error) == 0)
         (void)audit_open(&options, &e->audit, &e->audit_error);
 }
 

@@ -1,16 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "model/auditing.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
+#include "base/auto.h"
 #include "base/fail.h"
+#include "base/json.h"
+#include "base/state.h"
+#include "base/str.h"
 #include "base/text.h"
 #include "base/unit.h"
 #include "model/value.h"
 
 #define ROTATE_MIN ((int64_t)64 << 10)
 #define KEEP_MAX   100000
+#define STATE      "{state}"
 
 static const char *const keys[] = { "path", "code", "sync", "rotate", "keep", NULL };
 
@@ -106,17 +113,62 @@ int auditing_read(struct auditing *a, json_t *block, const char *where,
 {
     struct auditing mine = { 0 };
 
-    if (!json_is_object(block))
+    bool off = json_is_false(block) || str_eq(value_string(block), "off");
+
+    if (!off && !json_is_object(block))
         return fail(err, VIAL_E_VALUE, "%s: 'audit' is not a block of keys", where);
-    if (read_block(&mine, block, where, err) < 0) {
+    if (off && (mine.from = strdup(where)) == NULL)
+        return fail_memory(err);
+    if (!off && read_block(&mine, block, where, err) < 0) {
         auditing_done(&mine);
         return -1;
     }
-    if (a->path) { /* judged all the same, but an outer file decides */
+    if (a->from && !a->usual) { /* judged all the same, but an outer file decides */
         auditing_done(&mine);
         return 0;
     }
+    auditing_done(a);
     *a = mine;
+    return 0;
+}
+
+int auditing_read_usual(struct auditing *a, json_t *block, const char *where,
+                        const char *home, struct vial_error *err)
+{
+    const char *path = value_string(json_object_get(block, "path"));
+    auto_free char *state = state_path(home);
+    auto_json json_t *mine = json_copy(block);
+    auto_str struct str whole = { 0 };
+
+    if (path && str_starts(path, STATE "/")) {
+        str_printf(&whole, "%s%s", state ? state : "/nonexistent",
+                   path + strlen(STATE));
+        if (!str_ok(&whole) ||
+            json_object_set_new(mine, "path", json_string(whole.data)) < 0)
+            return fail_memory(err);
+    }
+    if (auditing_read(a, mine, where, err) < 0)
+        return -1;
+    a->usual = true;
+    return 0;
+}
+
+int auditing_make_place(const struct auditing *a, struct vial_error *err)
+{
+    const char *last = a->usual && a->path ? strrchr(a->path, '/') : NULL;
+
+    for (const char *at = a->path; last && (at = strchr(at + 1, '/'));) {
+        auto_free char *dir = strndup(a->path, (size_t)(at - a->path));
+
+        if (!dir)
+            return fail_memory(err);
+        if (mkdir(dir, at == last ? 0700 : 0755) == 0 || errno == EEXIST)
+            continue;
+        (void)fail_sys(err, "make '%s', where the audit log belongs", dir);
+        (void)fail_as(err, VIAL_E_AUDIT);
+        return fail_remedy(err, "set VIAL_STATE to a directory of your own, or 'audit: "
+                                "{path: …}' or 'audit: off' in a settings file");
+    }
     return 0;
 }
 

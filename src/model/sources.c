@@ -189,7 +189,8 @@ static int read_key(const struct reading *r, const char *key, json_t *value,
     if (strcmp(key, "languages") == 0)
         return load_languages(s, value, r->path, r->preset != NULL, err);
     if (strcmp(key, "audit") == 0)
-        return auditing_read(&s->audit, value, r->path, err);
+        return r->preset ? auditing_read_usual(&s->audit, value, r->path, s->home, err)
+                         : auditing_read(&s->audit, value, r->path, err);
     if (strcmp(key, "journal") == 0)
         return journaling_read(&s->journal, value, r->path, err);
     if (strcmp(key, "cleanup") == 0)

@@ -139,6 +139,8 @@ int privilege_give_up(struct serve *s, const struct front *f, struct vial_error 
 
     if (c->keeper == KEEPER_OFF || (c->keeper == KEEPER_AUTO && geteuid() != 0))
         return 0;
+    if (auditing_make_place(&settings->audit, err) < 0)
+        return -1;
     if (settings->audit.path && hand_over(settings->audit.path, c->user, err) < 0)
         return -1;
     for (size_t i = 0, n = 0; i < f->count; i++)

@@ -193,21 +193,48 @@ def test_a_request_above_a_cap_is_refused_and_not_clipped(execute):
     assert answer.error and "max_timeout 10s" in answer.text
 
 
-def test_the_administrators_variables_hold(vial, execute):
+ALL = ["python3.10", "python3.9", "nodejs18", "bash"]  # of the document
+VARIABLES = {"SANDBOX_DEFAULT_TIMEOUT_SECONDS": "7", "SANDBOX_DEFAULT_MEMORY_LIMIT_MB": "64",
+             "SANDBOX_DEFAULT_CPU_QUOTA_PERCENT": "25", "SANDBOX_PID_LIMIT": "33",
+             "SANDBOX_DEFAULT_USER_UID_GID": "1234:1235"}
+
+
+@pytest.mark.parametrize("language", ALL)
+def test_the_administrators_variables_bind_every_language(vial, language):
     """covers: C-04"""
-    plan = vial("--preset", "codomyrmex", "plan", "--driver", "docker", "bash", "1",
-                SANDBOX_DEFAULT_TIMEOUT_SECONDS="7", SANDBOX_DEFAULT_MEMORY_LIMIT_MB="64",
-                SANDBOX_DEFAULT_CPU_QUOTA_PERCENT="25", SANDBOX_PID_LIMIT="33",
-                SANDBOX_DEFAULT_USER_UID_GID="1234:1235").json
+    plan = vial("--preset", "codomyrmex", "plan", "--driver", "docker", language, "1",
+                **VARIABLES).json
     limits = plan["limits"]
-    assert (limits["wall_ms"], limits["memory_bytes"]) == (7000, 64 << 20)
+    own_memory = 192 if language == "nodejs18" else 64  # the document gives it its own
+    assert (limits["wall_ms"], limits["memory_bytes"]) == (7000, own_memory << 20)
     assert (limits["milli_cpus"], limits["pids"]) == (250, 33)
     assert plan["container"]["user"] == "1234:1235"
+
+
+@pytest.mark.parametrize("language", ALL)
+def test_a_maximum_below_a_default_lowers_the_default(vial, language):
+    """covers: C-04"""
+    args = ["--preset", "codomyrmex", "plan", "--driver", "docker"]
+    plan = vial(*args, language, "1", SANDBOX_GLOBAL_MAX_TIMEOUT_SECONDS="10").json
+    assert plan["limits"]["wall_ms"] == 10000
+    plan = vial(*args, language, "1", SANDBOX_GLOBAL_MAX_TIMEOUT_SECONDS="10",
+                SANDBOX_DEFAULT_TIMEOUT_SECONDS="60").json
+    assert plan["limits"]["wall_ms"] == 10000
+    done = vial(*args, "--timeout", "11", language, "1",
+                SANDBOX_GLOBAL_MAX_TIMEOUT_SECONDS="10")
+    assert done.status == 125 and "max_timeout 10s" in done.err
+
+
+def test_the_administrators_variables_hold(vial, execute):
+    """covers: C-04"""
     done = vial("--preset", "codomyrmex", "run", "bash", "true",
                 SANDBOX_DEFAULT_CPU_QUOTA_PERCENT="lots")
     assert done.status == 125 and "SANDBOX_DEFAULT_CPU_QUOTA_PERCENT" in done.err
     late = execute(SANDBOX_DEFAULT_TIMEOUT_SECONDS="1")("while :; do :; done")
     assert late.json["status"] == "timeout"
+    forks = "for i in $(seq 40); do sleep 5 & done; exit 0"
+    answer = execute(SANDBOX_PID_LIMIT="8")(forks)
+    assert "fork" in answer.json["stderr"] or "Resource" in answer.json["stderr"], answer.text
 
 
 def test_the_socket_and_the_user_are_the_administrators(needs_engine, vial):
@@ -264,27 +291,73 @@ def test_many_requests_at_once_are_all_answered(execute):
     assert seen == {i: "%d\n" % i for i in range(8)}
 
 
-def test_security_events_are_recorded(vial, tmp_path):
+def records(vial, **env):
+    shown = vial("--preset", "codomyrmex", "audit", "show", "--json", **env)
+    assert shown.status == 0, shown.err
+    return [json.loads(line) for line in shown.out.splitlines()]
+
+
+def test_security_events_are_recorded_without_being_asked_for(vial, tmp_path):
     """covers: C-09"""
-    log = tmp_path / "audit"
-    config = tmp_path / "c.yaml"
-    config.write_text("audit: {path: %s}\n" % log)
-    args = ["--preset", "codomyrmex", "--config", str(config), "run"]
-    assert vial(*args, "bash", "echo secret-code").status == 0
-    assert vial(*args, "--timeout", "1", "bash", "while :; do :; done").status == 124
-    assert vial(*args, "--timeout", "999", "bash", "true").status == 125
-    shown = vial("audit", "show", "--json", str(log))
-    events = [json.loads(line) for line in shown.out.splitlines()]
-    assert [e["event"] for e in events] == ["begin", "run", "begin", "run", "run"]
-    assert [e.get("verdict") for e in events] == [None, "ok", None, "timeout", "denied"]
-    begun, ended, _, late, refused = events
+    env = {"VIAL_STATE": str(tmp_path / "state")}
+    run = ["--preset", "codomyrmex", "run"]
+    assert vial(*run, "bash", "echo secret-code", **env).status == 0
+    assert vial(*run, "--timeout", "1", "bash", "while :; do :; done", **env).status == 124
+    assert vial(*run, "--timeout", "999", "bash", "true", **env).status == 125
+    assert vial(*run, "cobol", "x", **env).status == 125
+    events = records(vial, **env)
+    assert [e["event"] for e in events] == ["begin", "run", "begin", "run", "run", "run"]
+    assert [e.get("verdict") for e in events] == [None, "ok", None, "timeout", "denied",
+                                                  "denied"]
+    begun, ended, _, late, refused, unknown = events
     digest = hashlib.sha256(b"echo secret-code").hexdigest()
     assert begun["code_sha256"] == ended["code_sha256"] == digest
     assert begun["language"] == "bash" and begun["caller"]["uid"] == os.getuid()
     assert begun["limits"]["memory_bytes"] == 256 << 20 and begun["run"] == ended["run"]
     assert ended["vessel_id"] and ended["image"] == begun["image"]
     assert late["limits_hit"] == ["time"] and refused["error"]["code"] == "VIAL-CAP"
-    assert "secret-code" not in shown.out
+    assert unknown["language"] == "cobol" and unknown["error"]["code"] == "VIAL-LANGUAGE"
+    assert "secret-code" not in json.dumps(events)
+    log = tmp_path / "state" / "codomyrmex" / "audit"
+    assert log.stat().st_mode & 0o777 == 0o600
+    assert log.parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_refused_system_calls_are_recorded_by_name(vial, execute, tmp_path):
+    """covers: C-09"""
+    env = {"VIAL_STATE": str(tmp_path / "state")}
+    answer = execute(**env)("for i in 1 2 3; do unshare -U true; done; echo on")
+    assert answer.json["stdout"] == "on\n"
+    assert answer.json["stderr"].count("Operation not permitted") == 3
+    assert records(vial, **env)[-1]["denied_calls"] == {"unshare": 3}
+    assert execute(**env)("true").json["status"] == "success"
+    assert records(vial, **env)[-1]["denied_calls"] == {}
+
+
+def test_refused_calls_without_end_are_counted_and_bounded(vial):
+    """covers: C-09"""
+    r = vial("--preset", "codomyrmex", "run", "--json", "--timeout", "5", "bash",
+             "unshare -U true; while :; do :; done").json
+    assert r["verdict"] == "timeout" and r["denied_calls"] == {"unshare": 1}
+
+
+def test_the_operator_moves_the_log_or_switches_it_off(vial, tmp_path):
+    """covers: C-09"""
+    env = {"VIAL_STATE": str(tmp_path / "state")}
+    config = tmp_path / "c.yaml"
+    args = ["--preset", "codomyrmex", "--config", str(config), "run", "bash", "true"]
+    config.write_text("audit: {path: %s/mine}\n" % tmp_path)
+    assert vial(*args, **env).status == 0
+    assert (tmp_path / "mine").stat().st_size > 0 and not (tmp_path / "state").exists()
+    config.write_text("audit: off\n")
+    before = (tmp_path / "mine").stat().st_size
+    assert vial(*args, **env).status == 0
+    assert (tmp_path / "mine").stat().st_size == before
+    assert not (tmp_path / "state").exists()
+    (tmp_path / "file").write_text("")
+    done = vial("--preset", "codomyrmex", "run", "bash", "echo ran",
+                VIAL_STATE=str(tmp_path / "file"))
+    assert done.status == 125 and done.out == "" and "VIAL-AUDIT" in done.err
 
 
 def test_input_files_are_read_only_and_outputs_are_files(vial, place):
