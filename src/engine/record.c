@@ -7,6 +7,7 @@
 #include "base/fail.h"
 #include "base/json.h"
 #include "base/sha256.h"
+#include "driver/kept/kept.h"
 #include "model/result.h"
 
 #define CODE_MAX ((size_t)12 << 10) /* bytes of a program's text in a record */
@@ -46,6 +47,10 @@ void record_open(struct vial_engine *e, const char *path)
         .lazy = a->lazy,
     };
 
+    /* Who has given up its rights has no state directory: a daemon with a keeper
+     * records where its own settings say. */
+    if (a->usual && e->drivers == kept_drivers)
+        return;
     if (options.path && hash_policy(e, &e->audit_error) == 0 &&
         auditing_make_place(a, &e->audit_error) == 0)
         (void)audit_open(&options, &e->audit, &e->audit_error);

@@ -115,7 +115,7 @@ static int seal(const struct settings *s, const struct front *f, struct vial_err
     for (size_t i = 0; i < f->count; i++)
         if (f->listeners[i].path[0])
             dirs[count++] = dir_of(f->listeners[i].path);
-    if (s->audit.path)
+    if (s->audit.path && !s->audit.usual)
         dirs[count++] = dir_of(s->audit.path);
     for (size_t i = 0; i < count; i++)
         writable[i] = dirs[i] ? dirs[i] : "/nonexistent";
@@ -139,9 +139,8 @@ int privilege_give_up(struct serve *s, const struct front *f, struct vial_error 
 
     if (c->keeper == KEEPER_OFF || (c->keeper == KEEPER_AUTO && geteuid() != 0))
         return 0;
-    if (auditing_make_place(&settings->audit, err) < 0)
-        return -1;
-    if (settings->audit.path && hand_over(settings->audit.path, c->user, err) < 0)
+    if (settings->audit.path && !settings->audit.usual &&
+        hand_over(settings->audit.path, c->user, err) < 0)
         return -1;
     for (size_t i = 0, n = 0; i < f->count; i++)
         if (f->listeners[i].path[0])

@@ -167,7 +167,7 @@ int refusals_use(struct refusals *r, const struct auditing *settings,
                  struct vial_error *err)
 {
     const struct audit_options options = {
-        .path = settings->path,
+        .path = settings->usual ? NULL : settings->path,
         .rotate_bytes = (uint64_t)settings->rotate,
         .keep_files = (unsigned)settings->keep,
         .lazy = settings->lazy,
