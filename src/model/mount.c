@@ -110,6 +110,7 @@ static int add_workspace(struct draft *d, struct vial_error *err)
     /* A commit writes to it, so that an overlay's is judged as writable. */
     terms.writable = in.writable = !str_eq(mode, "ro");
     terms.lower = overlay;
+    terms.workspace = true;
     if (add_mount(d, &in, &terms, err) < 0)
         return fail_in(err, "workspace");
     if (!mount->is_dir)
@@ -164,11 +165,27 @@ int mount_build(struct draft *d, struct vial_error *err)
     return judge_rootfs(d, err);
 }
 
+/* Every socket is covered, and nothing outside. */
+static bool hides_all(const struct plan_mount *m, const struct strv *sockets)
+{
+    for (size_t i = 0; i < m->hidden.count; i++)
+        if (!path_is_clean_absolute(m->hidden.items[i]))
+            return false;
+    for (size_t i = 0; i < sockets->count; i++)
+        if (!strv_has(&m->hidden, sockets->items[i]))
+            return false;
+    return true;
+}
+
 static int judge_same(struct mount_terms j, const struct plan_mount *m,
                       struct vial_error *err)
 {
     struct plan_mount now = { 0 };
     int rc = mount_source_judge(&j, m->source, &now, err);
+
+    if (rc == 0 && !hides_all(m, &now.hidden))
+        rc = fail(err, VIAL_E_MOUNT, "mount source '%s' holds a socket", m->source);
+    strv_done(&now.hidden);
 
     if (rc == 0 && (!str_eq(now.source, m->source) || now.dev != m->dev ||
                     now.ino != m->ino || now.is_dir != m->is_dir))
@@ -209,7 +226,10 @@ int mount_judge(const struct plan *plan, const struct settings *settings,
 
     for (size_t i = 0; i < plan->mount_count; i++) {
         const struct plan_mount *m = &plan->mounts[i];
-        struct mount_terms j = { .settings = settings, .writable = m->writable };
+        /* The first is the workspace, if there is one. */
+        struct mount_terms j = { .settings = settings,
+                                 .writable = m->writable,
+                                 .workspace = i == 0 };
 
         before.mount_count = i;
         if (judge_target(m->target, err) < 0 ||

@@ -61,6 +61,8 @@ static const char *const telltales[] = {
     ".pypirc",     "docker.sock",    "containerd.sock",
     "podman.sock"
 };
+/* Those that a repository may hold as well: they are shown then. */
+static const char *const start_files[] = { ".bashrc", ".profile" };
 /* Kernel interfaces, wherever they are mounted. */
 static const long kernel_types[] = { PROC_SUPER_MAGIC,   SYSFS_MAGIC,
                                      CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC,
@@ -86,6 +88,9 @@ struct judging {
     bool writable;
     bool lower;
     size_t budget; /* entries still to be looked at */
+    bool workspace;
+    const char *path;    /* the source's own */
+    struct strv *hidden; /* of a workspace: what will be covered, below PATH */
 };
 
 static const char *kind_of_object(mode_t mode)
@@ -214,10 +219,23 @@ static int check_names(const struct judging *j, const struct mount_row *row,
     return 0;
 }
 
-static int check_content(int fd, const char *path, struct vial_error *err)
+static bool is_start_file(const char *name)
 {
+    for (size_t i = 0; i < COUNT(start_files); i++)
+        if (strcmp(start_files[i], name) == 0)
+            return true;
+    return false;
+}
+
+static int check_content(const struct judging *j, int fd, const char *path,
+                         struct vial_error *err)
+{
+    bool repository =
+        j->workspace && faccessat(fd, ".git", F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+
     for (size_t i = 0; i < COUNT(telltales); i++)
-        if (faccessat(fd, telltales[i], F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
+        if (!(repository && is_start_file(telltales[i])) &&
+            faccessat(fd, telltales[i], F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
             (void)fail(err, VIAL_E_MOUNT, "mount source '%s' holds '%s'", path,
                        telltales[i]);
             return fail_remedy(err, "mount a directory below it");
@@ -225,22 +243,45 @@ static int check_content(int fd, const char *path, struct vial_error *err)
     return 0;
 }
 
-static int check_sockets(struct judging *j, int fd, const char *path,
-                         struct vial_error *err)
+static int refuse_socket(const char *path, const char *socket, struct vial_error *err)
 {
-    auto_str struct str found = { 0 };
-    struct shown shown;
-    int rc = sockets_find(fd, &j->budget, &found);
+    struct shown shown = value_show(socket + 2, strlen(socket) - 2); /* without "./" */
 
-    if (rc < 0)
-        return fail_memory(err);
-    if (rc == 0)
-        return 0;
-    shown = value_show(found.data + 2, found.len - 2); /* without "./" */
     (void)fail(err, VIAL_E_MOUNT, "mount source '%s' holds the socket '%s'", path,
                shown.text);
     return fail_remedy(err, "remove the socket, or mount a directory without it: a "
                             "program could talk to whoever listens there");
+}
+
+/* PATH is the source, or a mount below it. What cannot be named to everybody who covers
+ * it is not hidden. */
+static int hide_socket(const struct judging *j, const char *path, const char *socket,
+                       struct vial_error *err)
+{
+    const char *below = path + strlen(j->path);
+
+    if (j->hidden->count >= MOUNT_HIDDEN_MAX ||
+        !value_is_plain(socket, strlen(socket)) ||
+        !value_is_plain(path, strlen(path)) || strlen(path) + strlen(socket) >= 4000)
+        return refuse_socket(path, socket, err);
+    strv_printf(j->hidden, "%s%s", below, socket + 1);
+    return strv_ok(j->hidden) ? 0 : fail_memory(err);
+}
+
+static int check_sockets(struct judging *j, int fd, const char *path,
+                         struct vial_error *err)
+{
+    auto_strv struct strv found = { 0 };
+    size_t most = j->workspace ? MOUNT_HIDDEN_MAX + 1 : 1;
+
+    if (sockets_find(fd, &j->budget, most, &found) < 0)
+        return fail_memory(err);
+    if (!j->workspace && found.count > 0)
+        return refuse_socket(path, found.items[0], err);
+    for (size_t i = 0; i < found.count; i++)
+        if (hide_socket(j, path, found.items[i], err) < 0)
+            return -1;
+    return 0;
 }
 
 /* By name and, where we may open it, by what is there. */
@@ -263,7 +304,7 @@ static int check_point(struct judging *j, const struct mount_row *row,
         return -1;
     if (!S_ISDIR(st.st_mode))
         return 0;
-    if (check_content(fd, row->point, err) < 0)
+    if (check_content(j, fd, row->point, err) < 0)
         return -1;
     return check_sockets(j, fd, row->point, err);
 }
@@ -327,7 +368,7 @@ static int check_roots(const struct mount_terms *terms, const char *path,
 static int judge_dir(struct judging *j, int fd, const char *path,
                      struct vial_error *err)
 {
-    if (check_content(fd, path, err) < 0)
+    if (check_content(j, fd, path, err) < 0)
         return -1;
     if (j->lower)
         return 0;
@@ -344,8 +385,10 @@ int mount_source_judge(const struct mount_terms *terms, const char *source,
                          .table = &table,
                          .writable = terms->writable,
                          .lower = terms->lower,
+                         .workspace = terms->workspace,
                          .budget = ENTRIES_MAX };
     auto_fd int fd = open_object(source, err);
+    auto_strv struct strv hidden = { 0 };
     char path[4096];
     struct stat st;
 
@@ -353,6 +396,8 @@ int mount_source_judge(const struct mount_terms *terms, const char *source,
         return -1;
     if (real_path(fd, &st, path, sizeof(path)) < 0)
         return refuse(source, "has no path of its own", err);
+    j.path = path;
+    j.hidden = &hidden;
     if (check_tree(&j, path, err) < 0 || mountinfo_read(&table, err) < 0 ||
         check_names(&j, mountinfo_of(&table, path), path, err) < 0 ||
         check_roots(terms, path, err) < 0 ||
@@ -363,5 +408,7 @@ int mount_source_judge(const struct mount_terms *terms, const char *source,
     out->is_dir = S_ISDIR(st.st_mode);
     out->dev = st.st_dev;
     out->ino = st.st_ino;
+    out->hidden = hidden;
+    hidden = (struct strv){ 0 };
     return out->source ? 0 : fail_memory(err);
 }

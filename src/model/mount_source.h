@@ -15,10 +15,13 @@ struct mount_terms {
     /* Where it must lie if the policy names no roots: a real path, or "": nowhere; NULL:
      * anywhere. */
     const char *within;
+    /* A repository that is worked on: its sockets are hidden, not a reason to refuse it,
+     * and a home's start files in it are no sign of a home. */
+    bool workspace;
 };
 
 /* Whether the host's object SOURCE may be shown. Fills OUT's source, which is
- * malloc'ed, writable, dev, ino and is_dir. */
+ * malloc'ed, writable, dev, ino, is_dir and hidden. */
 int mount_source_judge(const struct mount_terms *terms, const char *source,
                        struct plan_mount *out, struct vial_error *err);
 

@@ -21,6 +21,7 @@ static void mount_done(struct plan_mount *mount)
 {
     free(mount->source);
     free(mount->target);
+    strv_done(&mount->hidden);
 }
 
 static void container_done(struct plan_container *c)
@@ -198,9 +199,10 @@ static json_t *mounts(const struct plan *plan)
         const char *mode = m->overlay ? "overlay" : m->writable ? "rw" : "ro";
 
         (void)json_array_append_new(
-            array, json_pack("{s:o, s:o, s:s, s:s}", "source", text(m->source),
+            array, json_pack("{s:o, s:o, s:s, s:s, s:o*}", "source", text(m->source),
                              "target", text(m->target), "mode", mode, "kind",
-                             m->is_dir ? "directory" : "file"));
+                             m->is_dir ? "directory" : "file", "hidden",
+                             m->hidden.count ? list(&m->hidden) : NULL));
     }
     return array;
 }

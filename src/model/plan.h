@@ -38,7 +38,10 @@ struct plan_mount {
     bool overlay; /* what is written goes to a layer above it, not to the host */
     bool is_dir;
     uint64_t dev, ino;
+    struct strv hidden; /* "/a/b" below it: sockets, which something is laid over */
 };
+
+#define MOUNT_HIDDEN_MAX 32
 
 /* A port of the host that leads to one inside. */
 struct plan_port {

@@ -604,6 +604,34 @@ def test_sensitive_paths_are_never_mounted(acode, tmp_path_factory, repo):
         assert (r["verdict"], r["preset_code"]) == ("denied", "ACODE-SBX-003"), (source, r)
 
 
+def test_a_socket_in_the_repository_is_hidden_and_a_start_file_shown(acode, repo):
+    """Nobody inside can talk to whoever listens on the host; the work goes on."""
+    (repo / "deep").mkdir()
+    (repo / ".bashrc").write_text("alias x=y\n")
+    listeners = []
+    for name in ("agent.sock", "deep/agent.sock"):
+        listeners.append(socket.socket(socket.AF_UNIX))
+        listeners[-1].bind(str(repo / name))
+        listeners[-1].listen()
+        os.chmod(repo / name, 0o777)
+    talk = ("python3 -c 'import socket,sys; s = socket.socket(socket.AF_UNIX); "
+            "s.connect(sys.argv[1]); print(\"talked\")' ")
+    done = acode("sandbox", "exec", "cat .bashrc in.txt; ls deep; test -S agent.sock || echo none; "
+                 + talk + "agent.sock; " + talk + "deep/agent.sock; touch made")
+    assert done.out == "alias x=y\ngiven\nagent.sock\nnone\n", (done.out, done.err)
+    assert done.err.count("Connection refused") + done.err.count("Permission denied") == 2
+    assert (repo / "made").exists() and (repo / "agent.sock").is_socket()
+    for listener in listeners:
+        listener.close()
+
+
+def test_what_makes_a_home_still_refuses_it(acode, repo):
+    """covers: NFR-020-33"""
+    (repo / ".ssh").mkdir()
+    done = acode("sandbox", "exec", "echo never here")
+    assert done.status == 125 and not done.out and "holds '.ssh' [ACODE-SBX-003" in done.err
+
+
 def test_a_mount_source_must_exist(acode, repo):
     """covers: FR-020-49 FR-020-50"""
     done = acode("sandbox", "exec", "--mount", f"{repo}/absent:/data", "echo never here")

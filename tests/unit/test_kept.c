@@ -107,6 +107,12 @@ static struct plan *random_plan(struct dice *d)
                                             .is_dir = roll(d, 2),
                                             .dev = roll(d, UINT64_MAX),
                                             .ino = roll(d, UINT64_MAX) };
+    for (size_t i = 0; i < p->mount_count; i += 2) {
+        char *text = word(d, 1000);
+
+        strv_push(&p->mounts[i].hidden, text);
+        free(text);
+    }
     random_container(d, &p->container);
     return p;
 }
@@ -241,6 +247,7 @@ static void more_mounts_than_a_vessel_takes_are_refused(void **state)
     for (size_t i = 0; i < plan->mount_count; i++) {
         free(plan->mounts[i].source);
         free(plan->mounts[i].target);
+        strv_done(&plan->mounts[i].hidden);
     }
     free(plan->mounts);
     plan->mount_count = CODEC_MOUNTS + 1;

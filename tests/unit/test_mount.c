@@ -148,17 +148,23 @@ static void sockets_are_looked_for_within_bounds(void **state)
 {
     struct scratch *s = *state;
     auto_fd int fd = open(s->dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    auto_str struct str found = { 0 };
+    auto_strv struct strv found = { 0 };
     size_t budget = 1;
 
     (void)scratch_dir(s, "a");
     bind_socket(scratch_path(s, "a/sock"));
+    bind_socket(scratch_path(s, "a/other"));
     assert_int_equal(symlink("..", scratch_path(s, "a/loop")), 0);
-    assert_int_equal(sockets_find(fd, &budget, &found), 0);
+    assert_int_equal(sockets_find(fd, &budget, 9, &found), 0);
     assert_int_equal(budget, 0);
+    assert_int_equal(found.count, 0);
     budget = 100;
-    assert_int_equal(sockets_find(fd, &budget, &found), 1);
-    assert_string_equal(found.data, "./a/sock");
+    assert_int_equal(sockets_find(fd, &budget, 1, &found), 0);
+    assert_int_equal(found.count, 1);
+    budget = 100;
+    assert_int_equal(sockets_find(fd, &budget, 9, &found), 0);
+    assert_int_equal(found.count, 3);
+    assert_true(strv_has(&found, "./a/sock") && strv_has(&found, "./a/other"));
 }
 
 static void the_callers_home_is_refused_and_what_lies_below_is_not(void **state)
@@ -259,6 +265,66 @@ static void a_source_outside_the_allowed_roots_is_refused(void **state)
     (void)snprintf(message, sizeof(message),
                    "mount source '%s' lies outside the allowed roots", s->dir);
     assert_refused(s, mounting(s->dir, "/data"), "VIAL-MOUNT-OUTSIDE", message);
+}
+
+static void a_request_narrows_where_mounts_come_from_and_never_widens(void **state)
+{
+    struct scratch *s = *state;
+    char json[512];
+
+    (void)scratch_dir(s, "repo");
+    (void)scratch_dir(s, "repo/in");
+    (void)scratch_dir(s, "repository"); /* begins like it, and is not below it */
+    use_settings(s, "defaults: {mounts_from: workspace}");
+    (void)snprintf(json, sizeof(json),
+                   "{'command':['ls'],'workspace':'%s/repo','mounts_from':'anywhere',"
+                   "'mounts':['%s/repository:/data']}",
+                   s->dir, s->dir);
+    assert_string_equal(refused(s, json).code, "VIAL-MOUNT-OUTSIDE");
+    assert_string_equal(refused(s, mounting(s->dir, "/data")).code,
+                        "VIAL-MOUNT-OUTSIDE");
+    (void)snprintf(
+        json, sizeof(json),
+        "{'command':['ls'],'workspace':'%s/repo','mounts':['%s/repo/in:/data']}",
+        s->dir, s->dir);
+    plan_free(plan_of(s, json));
+    use_settings(s, "defaults: {mounts_from: anywhere}");
+    (void)snprintf(json, sizeof(json),
+                   "{'command':['ls'],'workspace':'%s/repo','mounts_from':'workspace',"
+                   "'mounts':['%s/repository:/data']}",
+                   s->dir, s->dir);
+    assert_string_equal(refused(s, json).code, "VIAL-MOUNT-OUTSIDE");
+}
+
+static void sockets_of_a_workspace_are_hidden(void **state)
+{
+    struct scratch *s = *state;
+    struct plan *plan;
+    char json[256];
+
+    (void)scratch_dir(s, "a");
+    bind_socket(scratch_path(s, "a/sock"));
+    (void)snprintf(json, sizeof(json), "{'command':['ls'],'workspace':'%s'}", s->dir);
+    plan = plan_of(s, json);
+    assert_int_equal(plan->mounts[0].hidden.count, 1);
+    assert_string_equal(plan->mounts[0].hidden.items[0], "/a/sock");
+    plan_free(plan);
+    bind_socket(scratch_path(s, "a/s\n"));
+    assert_string_equal(refused(s, json).code, "VIAL-MOUNT");
+}
+
+static void a_repository_may_hold_start_files_and_no_keys(void **state)
+{
+    struct scratch *s = *state;
+    char json[256];
+
+    (void)snprintf(json, sizeof(json), "{'command':['ls'],'workspace':'%s'}", s->dir);
+    (void)scratch_write(s, ".bashrc", "");
+    assert_string_equal(refused(s, json).code, "VIAL-MOUNT");
+    (void)scratch_dir(s, ".git");
+    plan_free(plan_of(s, json));
+    (void)scratch_write(s, ".netrc", "");
+    assert_string_equal(refused(s, json).code, "VIAL-MOUNT");
 }
 
 static void targets_keep_clear_of_the_vessels_own_places(void **state)
@@ -379,6 +445,9 @@ int main(void)
         scratch_test(a_mount_table_of_another_form_is_refused),
         scratch_test(a_deleted_source_is_refused),
         scratch_test(a_source_outside_the_allowed_roots_is_refused),
+        scratch_test(a_request_narrows_where_mounts_come_from_and_never_widens),
+        scratch_test(sockets_of_a_workspace_are_hidden),
+        scratch_test(a_repository_may_hold_start_files_and_no_keys),
         scratch_test(targets_keep_clear_of_the_vessels_own_places),
         scratch_test(targets_do_not_overlap),
         scratch_test(a_command_works_in_its_workspace),

@@ -77,6 +77,18 @@ static json_t *cache(const struct plan_cache *c)
                      "VolumeOptions", "NoCopy", 1, "Labels", LABEL_CACHE, "true");
 }
 
+/* Over what is hidden lies what every engine's host has, and nobody listens at. */
+static void add_covers(json_t *list, const struct plan_mount *m)
+{
+    for (size_t i = 0; i < m->hidden.count; i++) {
+        auto_str struct str target = { 0 };
+
+        str_printf(&target, "%s%s", m->target, m->hidden.items[i]);
+        if (str_ok(&target))
+            (void)json_array_append_new(list, bind("/dev/null", target.data, false));
+    }
+}
+
 /* Of this type a source that does not exist is an error; of the older one
  * ("Binds") the engine makes a directory of it. */
 static json_t *mounts(const struct plan *plan, const struct container_options *o)
@@ -93,6 +105,7 @@ static json_t *mounts(const struct plan *plan, const struct container_options *o
         const struct plan_mount *m = &plan->mounts[i];
 
         (void)json_array_append_new(list, bind(m->source, m->target, m->writable));
+        add_covers(list, m);
     }
     for (size_t i = 0; i < plan->container.cache_count; i++)
         (void)json_array_append_new(list, cache(&plan->container.caches[i]));

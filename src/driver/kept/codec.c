@@ -55,6 +55,7 @@ static void pack_mount(struct pack *p, const struct plan_mount *m)
     pack_u32(p, (m->writable ? MOUNT_WRITABLE : 0u) | (m->is_dir ? MOUNT_DIR : 0u));
     pack_u64(p, m->dev);
     pack_u64(p, m->ino);
+    pack_texts(p, m->hidden.items, m->hidden.count);
 }
 
 static void pack_container(struct pack *p, const struct plan_container *c)
@@ -156,12 +157,12 @@ int limits_unpack(struct unpack *u, struct limits *out)
     return u->bad ? -1 : 0;
 }
 
-static void read_list(struct unpack *u, size_t max, struct strv *out)
+static void read_list(struct unpack *u, size_t max, size_t len, struct strv *out)
 {
     char **list = unpack_texts(u, max);
 
     for (size_t i = 0; list && list[i]; i++) {
-        if (strlen(list[i]) > NAME_LEN)
+        if (strlen(list[i]) > len)
             u->bad = true;
         strv_push(out, list[i]);
         free(list[i]);
@@ -182,6 +183,7 @@ static void read_mount(struct unpack *u, struct plan_mount *m)
     m->is_dir = flags & MOUNT_DIR;
     m->dev = unpack_u64(u);
     m->ino = unpack_u64(u);
+    read_list(u, MOUNT_HIDDEN_MAX, PATH_LEN, &m->hidden);
     if (flags & ~(uint32_t)MOUNT_FLAGS)
         u->bad = true;
 }
@@ -260,7 +262,7 @@ static void read_container(struct unpack *u, struct plan_container *c)
     c->retries = read_amount(u);
     c->retry_ms = read_amount(u);
     c->network_ms = read_amount(u);
-    read_list(u, CODEC_DNS, &c->dns);
+    read_list(u, CODEC_DNS, NAME_LEN, &c->dns);
     read_ports(u, c);
     read_caches(u, c);
 }
@@ -300,7 +302,7 @@ int plan_unpack(struct unpack *u, struct plan **out, struct vial_error *err)
         u->bad = true;
     plan->network = network == NETWORK_BRIDGE ? NETWORK_BRIDGE : NETWORK_NONE;
     (void)limits_unpack(u, &plan->limits);
-    read_list(u, CODEC_REQUIRE, &plan->require);
+    read_list(u, CODEC_REQUIRE, NAME_LEN, &plan->require);
     read_mounts(u, plan);
     read_container(u, &plan->container);
     plan->count_denied = read_flag(u);

@@ -404,6 +404,16 @@ static void add_overlay(struct script *s, const struct plan *plan, const char *t
     script_path(s, OP_DETACH, "/run", NULL, 0);
 }
 
+/* An empty file over each socket. One that went meanwhile needs none. */
+static void add_covers(struct script *s, const struct plan_mount *m)
+{
+    for (size_t i = 0; i < m->hidden.count; i++)
+        script_path(s, OP_BIND, "/var/none",
+                    script_text(s, "%s%s", m->target, m->hidden.items[i]),
+                    ATTR_SAFE | MOUNT_ATTR_RDONLY)
+            ->flags = STEP_MISSING_OK;
+}
+
 void root_attach_mounts(struct script *s, const struct plan *plan,
                         const struct root_options *options)
 {
@@ -411,6 +421,7 @@ void root_attach_mounts(struct script *s, const struct plan *plan,
         struct step *step = script_path(s, OP_ATTACH, NULL, plan->mounts[i].target, 0);
 
         step->fd = SCRIPT_SLOT + ROOT_MOUNT_SLOT + (int)i;
+        add_covers(s, &plan->mounts[i]);
         if (plan->mounts[i].overlay)
             add_overlay(s, plan, plan->mounts[i].target, options);
     }
