@@ -129,12 +129,19 @@ def test_time_out_and_output_come_from_variables(run):
 
 
 def test_the_network_can_be_enabled(vial):
-    """covers: A-04"""
     def network(**env):
         return vial("plan", "--preset", "antigravity", "python", "1", SANDBOX_TYPE="docker",
                     **env).json["network"]
     assert network() == network(DOCKER_NETWORK_ENABLED="false") == "none"
     assert network(DOCKER_NETWORK_ENABLED="true") == "bridge"
+
+
+def test_an_enabled_network_is_there(needs_engine, run):
+    """covers: A-04"""
+    code = "import os; print(sorted(os.listdir('/sys/class/net')))"
+    assert run(code, SANDBOX_TYPE="docker")["stdout"] == "['lo']\n"
+    r = run(code, SANDBOX_TYPE="docker", DOCKER_NETWORK_ENABLED="true")
+    assert r["stdout"] == "['eth0', 'lo']\n", r
 
 
 def plan_in(vial, folder, **env):
