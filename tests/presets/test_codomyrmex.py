@@ -277,7 +277,6 @@ def test_the_container_has_the_documents_options(needs_engine, containers):
 
 
 def test_many_requests_at_once_are_all_answered(execute):
-    """covers: C-08"""
     client = execute().client
     for i in range(8):
         client.send({"id": 1000 + i, "method": "tools/call", "params": {
@@ -361,7 +360,7 @@ def test_the_operator_moves_the_log_or_switches_it_off(vial, tmp_path):
 
 
 def test_input_files_are_read_only_and_outputs_are_files(vial, place):
-    """covers: C-10"""
+    """By the command; the tool has no parameter for it."""
     (place / "in.csv").write_text("1,2\n")
     os.chmod(place / "in.csv", 0o644)
     done = vial("--preset", "codomyrmex", "run", "--mount", "%s:/in" % place, "--out",
@@ -371,8 +370,23 @@ def test_input_files_are_read_only_and_outputs_are_files(vial, place):
     assert (place / "big.txt").stat().st_size == sum(len(str(i)) + 1 for i in range(1, 100000))
 
 
-def test_another_runtime_is_named_through_the_engine(vial):
-    """covers: C-11"""
+def test_a_runtime_goes_by_its_name_through_the_engine(needs_engine, containers):
+    """covers: C-11
+
+    The engine has runc under a second name; gVisor's would be runsc."""
+    p = subprocess.Popen([VIAL, "--preset", "codomyrmex", "run", "--runtime", "second", "bash",
+                          "echo up; sleep 60"], cwd="/", env=environment(),
+                         stdout=subprocess.PIPE, text=True)
+    try:
+        assert p.stdout.readline() == "up\n"
+        [c] = containers("codomyrmex-")
+        assert c["HostConfig"]["Runtime"] == "second"
+    finally:
+        p.terminate()
+        p.communicate()
+
+
+def test_another_runtime_is_named_in_the_plan_and_refused_without_an_engine(vial):
     plan = vial("--preset", "codomyrmex", "plan", "--driver", "docker", "--runtime", "runsc",
                 "bash", "1").json
     assert plan["container"]["runtime"] == "runsc"
@@ -389,7 +403,7 @@ def test_a_runtime_that_the_engine_lacks_is_refused(needs_engine, vial):
 
 
 def test_the_network_is_a_matter_of_each_execution_below_the_cap(vial, tmp_path):
-    """covers: C-13"""
+    """By the command; the tool has no parameter for it."""
     plan = vial("--preset", "codomyrmex", "plan", "--driver", "docker", "--network", "bridge",
                 "--dns", "10.0.0.53", "bash", "1").json
     assert plan["network"] == "bridge" and plan["container"]["dns"] == ["10.0.0.53"]
