@@ -374,6 +374,8 @@ static struct vial_result *new_result(const struct plan *plan)
     r->exit_code = -1;
     r->stage = "run";
     (void)snprintf(r->id, sizeof(r->id), "%s", plan ? plan->id : "r-0");
+    if (plan)
+        (void)snprintf(r->driver, sizeof(r->driver), "%s", plan->driver);
     if (plan && plan->image)
         r->image = strdup(plan->image);
     return r;

@@ -311,17 +311,17 @@ static void calls_from_several_threads_share_a_vessel(void **state)
 static void *meet(void *argument)
 {
     static const char *const codes[] = {
-        "{'language':'python','code':'import os, time\nopen(\"a\", \"w\")\nwhile not "
-        "os.path.exists(\"b\"): time.sleep(.01)\nprint(\"first\")'}",
-        "{'language':'python','code':'import os, time\nopen(\"b\", \"w\")\nwhile not "
-        "os.path.exists(\"a\"): time.sleep(.01)\nprint(\"second\")'}",
+        "{'language':'python','code':'import os, time\\nos.mkdir(chr(97))\\nwhile not "
+        "os.path.exists(chr(98)): time.sleep(.01)\\nprint(1)'}",
+        "{'language':'python','code':'import os, time\\nos.mkdir(chr(98))\\nwhile not "
+        "os.path.exists(chr(97)): time.sleep(.01)\\nprint(2)'}",
     };
     struct {
         struct vial_keep *k;
         int who;
     } *one = argument;
 
-    check_call(one->k, codes[one->who], one->who ? "second\n" : "first\n");
+    check_call(one->k, codes[one->who], one->who ? "2\n" : "1\n");
     return NULL;
 }
 

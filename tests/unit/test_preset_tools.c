@@ -86,7 +86,11 @@ static struct mcp_answer call(struct world *w, const char *name, json_t *argumen
 
 static void check(struct mcp_answer answer, bool is_error, const char *text)
 {
-    assert_string_equal(answer.text.data, text);
+    const char *said = answer.text.data;
+
+    if (str_starts(said, "[warning: no container engine answers here"))
+        said = strchr(said, '\n') + 1; /* native stands in, and says so */
+    assert_string_equal(said, text);
     assert_int_equal(answer.is_error, is_error);
     str_done(&answer.text);
     json_decref(answer.structured);
