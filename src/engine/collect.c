@@ -285,6 +285,8 @@ void collect_refusal(const struct run *r, const struct vial_error *err,
     if (r->plan && r->plan->image)
         result->image = strdup(r->plan->image);
     result->verdict = is_fault(err) ? VIAL_FAILED : VIAL_DENIED;
+    if (str_eq(err->code, fail_code_text(VIAL_E_CANCELLED)))
+        result->verdict = VIAL_CANCELLED;
     result->error = *err;
     (void)snprintf(result->level, sizeof result->level, "none");
     (void)snprintf(result->limits_by, sizeof result->limits_by, "none");

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +24,8 @@
 #include "model/result.h"
 #include "model/value.h"
 #include "workspace/apply.h"
+
+#define TURN_MS 50 /* and as much again at most, between two looks for a place */
 
 static const struct vial_watch nobody = { .cancel_fd = -1, .stdin_fd = -1 };
 
@@ -193,6 +196,48 @@ static int open_with_image(struct vial_engine *e, const struct vessel_order *o,
     return rc;
 }
 
+/* 0: a while has passed; -1: the caller has had enough. Who wait do not all look at the
+ * same moment. */
+static int wait_a_while(const struct vial_watch *watch, struct vial_error *err)
+{
+    struct pollfd cancel = { .fd = watch ? watch->cancel_fd : -1, .events = POLLIN };
+    uint32_t dice = 0;
+
+    if (sys_random(&dice, sizeof(dice)) < 0)
+        dice = 0;
+    if (poll(&cancel, 1, (int)(TURN_MS + dice % TURN_MS)) > 0)
+        return fail(err, VIAL_E_CANCELLED, "the caller cancelled the run");
+    return 0;
+}
+
+/* Where as many containers are open as may be, for as long as an open may take. */
+static int open_in_turn(struct vial_engine *e, const struct vessel_order *o,
+                        struct vessel **out, struct vial_error *err)
+{
+    int64_t until_ns = clock_now_ns() + o->plan->container.open_ms * 1000000;
+    bool told = false;
+
+    for (;;) {
+        struct vial_error why = { 0 };
+
+        if (open_with_image(e, o, out, &why) == 0)
+            return 0;
+        if (!str_eq(why.code, fail_code_text(VIAL_E_BUSY)) || o->supplies ||
+            !o->watch || clock_now_ns() >= until_ns) {
+            if (err)
+                *err = why;
+            return -1;
+        }
+        if (!told && o->watch->notice)
+            o->watch->notice(o->watch->context,
+                             "as many containers are open as may be at once; this "
+                             "waits for its turn");
+        told = true;
+        if (wait_a_while(o->watch, err) < 0)
+            return -1;
+    }
+}
+
 /* A vessel that is weaker than what was required never runs anything. */
 int engine_vessel(struct vial_engine *e, const struct vessel_order *order,
                   struct vessel **out, struct vial_error *err)
@@ -203,7 +248,7 @@ int engine_vessel(struct vial_engine *e, const struct vessel_order *order,
 
     if (check_guest(e, err) < 0 || recover_commits(e, order->plan, err) < 0)
         return -1;
-    if (open_with_image(e, order, &v, err) < 0) {
+    if (open_in_turn(e, order, &v, err) < 0) {
         driver_explain(driver, require, err);
         return -1;
     }

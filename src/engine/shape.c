@@ -194,6 +194,8 @@ static void copy_container(struct plan_container *to, const struct plan_containe
     to->open_ms = from->open_ms;
     to->retries = from->retries;
     to->retry_ms = from->retry_ms;
+    to->most = from->most;
+    to->most_all = from->most_all;
     to->network_ms = from->network_ms;
     to->pull = from->pull;
     to->pull_ms = from->pull_ms;

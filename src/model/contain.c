@@ -191,6 +191,14 @@ static bool is_prefix(const char *text)
            isalnum((unsigned char)text[0]) && isalnum((unsigned char)text[len - 1]);
 }
 
+/* 0: not counted. */
+static int64_t most_of(const struct policy *policy)
+{
+    int64_t cap = policy_cap(policy, FIELD_ID_containers);
+
+    return cap < fields[FIELD_ID_containers].max ? cap : 0;
+}
+
 static int add_prefix(struct draft *d, struct vial_error *err)
 {
     struct plan_container *c = &d->plan->container;
@@ -205,6 +213,8 @@ static int add_prefix(struct draft *d, struct vial_error *err)
         return str_eq(prefix, usual) ? 0 : contain_copy(&c->prefix, prefix, err);
     c->open_ms = request_amount(d->req, FIELD_ID_open_timeout);
     c->retries = request_amount(d->req, FIELD_ID_retries);
+    c->most = request_amount(d->req, FIELD_ID_containers);
+    c->most_all = most_of(&d->settings->policy);
     c->retry_ms = request_amount(d->req, FIELD_ID_retry_wait);
     return contain_copy(&c->prefix, prefix, err);
 }
@@ -327,6 +337,10 @@ int contain_judge(const struct plan *plan, const struct policy *policy,
         !in_range(FIELD_ID_retries, c->retries) ||
         !in_range(FIELD_ID_retry_wait, c->retry_ms))
         return contain_odd("a time or a number of tries", err);
+    if (c->most < 0 || c->most > policy_cap(policy, FIELD_ID_containers) ||
+        c->most_all < 0 || (most_of(policy) && !c->most_all) ||
+        c->most_all > policy_cap(policy, FIELD_ID_containers))
+        return contain_odd("the number of containers", err);
     if ((c->uid == 0) != (c->gid == 0) || c->uid > 999999999 || c->gid > 999999999)
         return contain_odd("the user", err);
     if (c->runtime && !contain_is_name(c->runtime))

@@ -281,14 +281,16 @@ static json_t *container(const struct plan_container *c)
     if (c->uid)
         str_printf(&user, "%u:%u", c->uid, c->gid);
     return json_pack(
-        "{s:o*, s:o*, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:I, s:o*, s:s, s:I}",
+        "{s:o*, s:o*, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:I, s:o*, s:o*, s:o*, s:s, s:I}",
         "user", user.len ? text(user.data) : NULL, "nproc",
         c->nproc ? text("pids") : NULL, "prefix", text(c->prefix), "runtime",
         text(c->runtime), "network_name", text(c->network_name), "dns", list(&c->dns),
         "ports", ports(c), "caches", caches(c), "open_ms", (json_int_t)c->open_ms,
         "retries", (json_int_t)c->retries, "retry_ms", (json_int_t)c->retry_ms,
-        "network_timeout_ms", c->network_ms ? json_integer(c->network_ms) : NULL,
-        "pull", pull_name(c->pull), "pull_ms", (json_int_t)c->pull_ms);
+        "containers", c->most ? json_integer(c->most) : NULL, "all_containers",
+        c->most_all ? json_integer(c->most_all) : NULL, "network_timeout_ms",
+        c->network_ms ? json_integer(c->network_ms) : NULL, "pull", pull_name(c->pull),
+        "pull_ms", (json_int_t)c->pull_ms);
 }
 
 json_t *plan_json(const struct plan *plan)

@@ -70,6 +70,8 @@ struct plan_container {
     char *prefix;      /* of names and labels; never NULL where an engine is used, and
                           elsewhere only if it is not the usual one */
     int64_t open_ms, retries, retry_ms;
+    int64_t most;       /* containers of this prefix on the engine at once; 0: any */
+    int64_t most_all;   /* and of all prefixes together */
     int64_t network_ms; /* how long the kernel tries to reach somebody; 0: its choice */
     enum plan_pull pull; /* the engine's business, not the driver's */
     int64_t pull_ms;

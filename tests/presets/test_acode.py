@@ -1411,6 +1411,65 @@ def test_a_stream_says_in_its_result_that_it_was_cut(served):
 # Performance (NFR-020-01 to NFR-020-12)
 
 
+def most_at_once(engine, containers):
+    """The most of CONTAINERS that ran at once, by the engine's own record."""
+    query = urllib.parse.quote(json.dumps({"type": ["container"], "event": ["start", "die"]}))
+    text = engine.call("GET", "/events?since=0&until=%d&filters=%s" % (time.time() + 1, query))
+    now = most = 0
+    for event in sorted(map(json.loads, text.splitlines()), key=lambda e: e["timeNano"]):
+        if event["id"] in containers:
+            now += 1 if event["Action"] == "start" else -1
+            most = max(most, now)
+    return most
+
+
+def test_no_more_than_four_containers_at_once(needs_engine, start, acode, repo):
+    """Whoever asks: the fifth is told that it waits, and goes on when a place is free, were
+    it by kill -9; or it is refused when its time is over. covers: NFR-020-10"""
+    four = [start(UP) for _ in range(4)]
+    r = acode("sandbox", "exec", "--json", "--open-timeout", "300ms", "echo never").json
+    assert (r["verdict"], r["error"]["code"], r["preset_code"]) == \
+        ("denied", "VIAL-BUSY", "ACODE-SBX-004")
+    assert "4 are open already" in r["error"]["message"] and "--containers" in r["error"]["remedy"]
+    fifth = subprocess.Popen([VIAL, "--preset", "acode", "sandbox", "exec", "echo at last"],
+                             cwd=repo, env=environment(), text=True,
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert "waits for its turn" in fifth.stderr.readline()
+    assert len(needs_engine.ours()) <= 5 and fifth.poll() is None
+    four[0].send_signal(signal.SIGKILL)
+    assert fifth.communicate(timeout=90)[0] == "at last\n"
+
+
+def test_who_waits_for_a_place_can_be_stopped(needs_engine, start, repo):
+    start("--containers", "1", UP)
+    p = subprocess.Popen([VIAL, "--preset", "acode", "sandbox", "exec", "--containers", "1",
+                          "echo never"], cwd=repo, env=environment(), text=True,
+                         stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert "waits for its turn" in p.stderr.readline()
+    p.send_signal(signal.SIGINT)
+    assert p.communicate(timeout=60)[0] == "" and p.returncode == 130
+
+
+def test_the_number_of_containers_is_configurable_up_to_sixteen(needs_engine, start, acode):
+    """covers: NFR-020-10"""
+    for _ in range(4):
+        start(UP)
+    assert acode("sandbox", "exec", "--containers", "5", "echo fifth").out == "fifth\n"
+    assert acode("sandbox", "exec", "echo sixth", VIAL_CONTAINERS="5").out == "sixth\n"
+    r = acode("sandbox", "exec", "--json", "--containers", "17", "echo never").json
+    assert (r["error"]["code"], r["preset_code"]) == ("VIAL-CAP", "ACODE-SBX-004")
+
+
+def test_the_bound_holds_when_many_come_at_the_same_moment(needs_engine, repo):
+    """covers: NFR-020-10 FR-020-32"""
+    many = [subprocess.Popen([VIAL, "--preset", "acode", "sandbox", "exec", "--containers", "2",
+                              "--json", "echo done"], cwd=repo, env=environment(), text=True,
+                             stdout=subprocess.PIPE) for _ in range(8)]
+    results = [json.loads(p.communicate(timeout=120)[0]) for p in many]
+    assert [r["stdout"] for r in results] == ["done\n"] * 8
+    assert 1 <= most_at_once(needs_engine, {r["container_id"] for r in results}) <= 2
+
+
 # Reliability (NFR-020-13 to NFR-020-24)
 
 def test_an_engine_that_goes_away_and_comes_back(needs_engine, start, acode, line, containers):

@@ -83,6 +83,42 @@ static bool is_orphan(json_t *container)
     return owner && owner_is_dead(owner);
 }
 
+/* Whether it takes one of the places that there are. One that was made and never
+ * started, by somebody who has died, takes none. */
+static bool is_open(json_t *container)
+{
+    const char *state = json_string_value(json_object_get(container, "State"));
+
+    if (has_ended(container) || str_eq(state, "removing"))
+        return false;
+    return !str_eq(state, "created") || !is_orphan(container);
+}
+
+int keep_count(const struct api *api, const char *prefix, int64_t *mine, int64_t *all,
+               struct vial_error *err)
+{
+    auto_json json_t *answer = NULL;
+    auto_str struct str label = { 0 };
+    json_t *container = NULL;
+    size_t i = 0;
+
+    str_printf(&label, "%s.managed", prefix);
+    if (!str_ok(&label))
+        return fail_memory(err);
+    if (ask_list(api, &answer, err) < 0)
+        return -1;
+    *mine = *all = 0;
+    json_array_foreach(answer, i, container)
+    {
+        json_t *labels = json_object_get(container, "Labels");
+        bool open = is_open(container);
+
+        *all += open;
+        *mine += open && json_object_get(labels, label.data);
+    }
+    return 0;
+}
+
 static const char *name_of(json_t *container)
 {
     json_t *names = json_object_get(container, "Names");

@@ -22,6 +22,10 @@ int keep_reach(struct api *api, struct vial_error *err);
  *     "orphan" }… ] */
 int keep_list(const struct api *api, json_t **out, struct vial_error *err);
 
+/* How many are open now: MINE of PREFIX, ALL of any. */
+int keep_count(const struct api *api, const char *prefix, int64_t *mine, int64_t *all,
+               struct vial_error *err);
+
 /* Removes containers whose owner is dead and which are AGE_S seconds old, MAX at
  * most. *REMOVED, which may be NULL, does not count those that somebody else was
  * faster to remove; it is right on failure, too. One whose owner lives, or cannot be

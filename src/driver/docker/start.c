@@ -440,6 +440,33 @@ static int take_config(struct docker *d, struct image_config *image,
     return strv_ok(&d->vessel.env) ? 0 : fail_memory(err);
 }
 
+/*
+ * As many as may be, and no more, whoever comes: counted before a container is made, so
+ * that nothing is made in vain while there is no place, and again when ours is in the
+ * list. Of too many that come at the same moment the last to be listed sees all others,
+ * so that the bound holds; each who sees too many gives way.
+ */
+static int check_room(struct docker *d, const struct plan *plan, int64_t own,
+                      struct vial_error *err)
+{
+    const struct plan_container *c = &plan->container;
+    int64_t mine = 0;
+    int64_t all = 0;
+
+    if (!c->most && !c->most_all)
+        return 0;
+    if (keep_count(&d->api, c->prefix, &mine, &all, err) < 0)
+        return -1;
+    if ((!c->most || mine + 1 - own <= c->most) &&
+        (!c->most_all || all + 1 - own <= c->most_all))
+        return 0;
+    (void)fail(err, VIAL_E_BUSY,
+               "open a container: %lld are open already, as many as may be at once",
+               (long long)((c->most && mine + 1 - own > c->most ? mine : all) - own));
+    return fail_remedy(err, "wait until one has ended ('vial ps' lists them), or allow "
+                            "more with '--containers'");
+}
+
 int start_container(struct docker *d, const struct plan *plan, int guest_fd,
                     struct vial_error *err)
 {
@@ -448,10 +475,11 @@ int start_container(struct docker *d, const struct plan *plan, int guest_fd,
 
     if (gather(d, plan, guest_fd, &parts, err) == 0 &&
         docker_jail(d, plan, guest_fd, parts.uid, err) == 0 &&
-        network_check(&d->api, plan, err) == 0 &&
+        network_check(&d->api, plan, err) == 0 && check_room(d, plan, 0, err) == 0 &&
         create_somewhere(d, plan, &parts, err) == 0 &&
-        open_caches(d, plan, &parts, err) == 0 && attach(d, err) == 0 &&
-        post_start(d, err) == 0 && bring(d, &parts, guest_fd, err) == 0) {
+        check_room(d, plan, 1, err) == 0 && open_caches(d, plan, &parts, err) == 0 &&
+        attach(d, err) == 0 && post_start(d, err) == 0 &&
+        bring(d, &parts, guest_fd, err) == 0) {
         fit_jail(d);
         rc = look(d, plan, &parts.image, err) < 0 ? -1 : meet(d, err);
     }

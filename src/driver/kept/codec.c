@@ -67,6 +67,8 @@ static void pack_container(struct pack *p, const struct plan_container *c)
     pack_u64(p, (uint64_t)c->retries);
     pack_u64(p, (uint64_t)c->retry_ms);
     pack_u64(p, (uint64_t)c->network_ms);
+    pack_u64(p, (uint64_t)c->most);
+    pack_u64(p, (uint64_t)c->most_all);
     pack_texts(p, c->dns.items, c->dns.count);
     pack_u32(p, (uint32_t)c->port_count);
     for (size_t i = 0; i < c->port_count; i++) {
@@ -262,6 +264,8 @@ static void read_container(struct unpack *u, struct plan_container *c)
     c->retries = read_amount(u);
     c->retry_ms = read_amount(u);
     c->network_ms = read_amount(u);
+    c->most = read_amount(u);
+    c->most_all = read_amount(u);
     read_list(u, CODEC_DNS, NAME_LEN, &c->dns);
     read_ports(u, c);
     read_caches(u, c);
