@@ -25,10 +25,11 @@ typedef double trial_measure(struct trial *t); /* a value, or -1 with t->err fil
 double trial_whole_run(struct trial *t); /* a run, from call to answer */
 double trial_first_run(struct trial *t); /* the same, with reading the settings */
 double trial_warm_run(struct trial *t);  /* with a vessel that waits */
-double trial_timed_out(struct trial *t); /* an endless loop, with 5 s */
-double trial_kept_run(struct trial *t);  /* in a vessel that is there */
-double trial_opened(struct trial *t);    /* what a result says of opening */
-double trial_closed(struct trial *t);    /* and of closing */
+double trial_timed_out(
+    struct trial *t); /* an endless loop, with 5 s, in one that waits */
+double trial_kept_run(struct trial *t); /* in a vessel that is there */
+double trial_opened(struct trial *t);   /* what a result says of opening */
+double trial_closed(struct trial *t);   /* and of closing */
 double trial_mounted(
     struct trial *t); /* opening with a mount, beyond opening without */
 double trial_overhead(struct trial *t);   /* a run, beyond the bare program */
