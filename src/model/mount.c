@@ -213,7 +213,7 @@ int mount_add_shown(struct draft *d, const char *source, const char *target,
 {
     const struct mount_in in = { (char *)(uintptr_t)source, (char *)(uintptr_t)target,
                                  false };
-    const struct mount_terms terms = { .settings = d->settings };
+    const struct mount_terms terms = { .settings = d->settings, .packages = true };
 
     d->plan->mounts[d->plan->mount_count] = (struct plan_mount){ 0 };
     return add_mount(d, &in, &terms, err);

@@ -80,6 +80,9 @@ static const char *const kernel_names[] = {
 
 /* How many entries of mounted trees are looked at for sockets, per source. */
 #define ENTRIES_MAX ((size_t)20000)
+/* Packages lie in thousands of directories, which a run would wait for; whoever listens
+ * among them does not do so deep below. */
+#define PACKAGES_LOOK 1000
 
 /* One source under judgement. */
 struct judging {
@@ -386,7 +389,7 @@ int mount_source_judge(const struct mount_terms *terms, const char *source,
                          .writable = terms->writable,
                          .lower = terms->lower,
                          .workspace = terms->workspace,
-                         .budget = ENTRIES_MAX };
+                         .budget = terms->packages ? PACKAGES_LOOK : ENTRIES_MAX };
     auto_fd int fd = open_object(source, err);
     auto_strv struct strv hidden = { 0 };
     char path[4096];

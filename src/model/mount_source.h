@@ -18,6 +18,7 @@ struct mount_terms {
     /* A repository that is worked on: its sockets are hidden, not a reason to refuse it,
      * and a home's start files in it are no sign of a home. */
     bool workspace;
+    bool packages; /* of the caller's own interpreter: looked through at its top alone */
 };
 
 /* Whether the host's object SOURCE may be shown. Fills OUT's source, which is
