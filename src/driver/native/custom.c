@@ -140,16 +140,29 @@ static bool has_text(json_t *list, const char *text)
     return false;
 }
 
+/* "6.1…" as one number, and where it ends; -1: it is not so. */
+static long read_version(const char *text, char **end)
+{
+    long major = strtol(text, end, 10);
+    char *dot = *end;
+    long minor = *dot == '.' ? strtol(dot + 1, end, 10) : -1;
+
+    if (dot == text || *end == dot + 1 || major < 0 || major > 9999 || minor < 0 ||
+        minor > 9999)
+        return -1;
+    return major * 10000 + minor;
+}
+
 /* -1: TEXT is no version; else whether this kernel is as new. */
 static int kernel_has(const char *text)
 {
     struct utsname u;
-    int want[2], have[2], used = 0;
+    char *end = NULL;
+    long want = read_version(text, &end);
+    bool whole = want >= 0 && !*end;
+    long have = uname(&u) == 0 ? read_version(u.release, &end) : -1;
 
-    if (sscanf(text, "%d.%d%n", &want[0], &want[1], &used) != 2 || text[used] ||
-        uname(&u) < 0 || sscanf(u.release, "%d.%d", &have[0], &have[1]) != 2)
-        return -1;
-    return have[0] > want[0] || (have[0] == want[0] && have[1] >= want[1]);
+    return whole && have >= 0 ? have >= want : -1;
 }
 
 /* A program has no capability: what is for those that have one is for nobody. */
