@@ -360,7 +360,7 @@ static void a_pull_tells_its_progress_and_looks_at_what_came(void **state)
     assert_int_equal(json_integer_value(json_object_get(image, "size")), 7);
     assert_string_equal(e.seen[0],
                         "POST /images/create?fromImage=a%2Fb&tag=latest HTTP/1.1");
-    assert_string_equal(e.seen[1], "GET /images/a/b:latest/json HTTP/1.1");
+    assert_string_equal(e.seen[1], "GET /images/a/b/json HTTP/1.1");
 }
 
 /* covers: FR-020-88 NFR-020-15 NFR-020-32 */
