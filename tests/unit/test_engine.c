@@ -321,14 +321,35 @@ static void a_live_listener_gets_every_byte(void **state)
                                       .output = hear,
                                       .context = &heard,
                                       .live_only = true };
-    struct vial_result *result = run_fake(*state, "'output_limit':'1k',",
-                                          "'flood:1000','err:e','exit:0'", &watch);
+    struct vial_result *result =
+        run_fake(*state, "", "'flood:1000','err:e','exit:0'", &watch);
 
     case_verdict(result, VIAL_OK);
     assert_int_equal(heard.bytes, 1000 * 1024 + 1);
     assert_int_equal(result->out.total_bytes, 1000 * 1024);
     assert_string_equal(result->out.data, "");
     assert_false(result->out.truncated);
+    vial_result_free(result);
+}
+
+static void a_limit_that_was_asked_for_holds_for_a_listener(void **state)
+{
+    static const char notice[] = "\n[… 1022976 bytes left out …]\n";
+    struct heard heard = { 0 };
+    const struct vial_watch watch = { .cancel_fd = -1,
+                                      .stdin_fd = -1,
+                                      .output = hear,
+                                      .context = &heard,
+                                      .live_only = true };
+    struct vial_result *result = run_fake(*state, "'output_limit':'1k',",
+                                          "'flood:1000','err:e','exit:0'", &watch);
+
+    case_verdict(result, VIAL_OK);
+    assert_int_equal(heard.bytes, 1024 + strlen(notice) + 1);
+    assert_int_equal(result->out.total_bytes, 1000 * 1024);
+    assert_string_equal(result->out.data, "");
+    assert_true(result->out.truncated);
+    assert_false(result->err.truncated);
     vial_result_free(result);
 }
 
@@ -692,6 +713,7 @@ int main(void)
         cmocka_unit_test(output_beyond_the_limit_is_counted_not_kept),
         cmocka_unit_test(output_max_ends_the_run_at_that_byte),
         cmocka_unit_test(a_live_listener_gets_every_byte),
+        cmocka_unit_test(a_limit_that_was_asked_for_holds_for_a_listener),
         cmocka_unit_test(a_listener_that_has_enough_cancels),
         cmocka_unit_test(a_readable_cancel_descriptor_cancels),
         cmocka_unit_test(stdin_of_any_size_comes_through),
