@@ -520,7 +520,7 @@ def test_a_run_pulls_what_is_missing(engine, vial, run):
 
 
 def test_a_pull_that_cannot_reach_the_registry_is_an_error_and_can_be_repeated(engine, vial):
-    """covers: FR-020-86 FR-020-88 NFR-020-15 NFR-020-18"""
+    """covers: FR-020-88 NFR-020-18"""
     engine.publish(engine.small(), "library/later:1")
     engine.stop_registry()
     try:

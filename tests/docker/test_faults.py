@@ -142,7 +142,7 @@ def test_a_socket_that_is_removed_ends_no_run_and_is_told_to_the_next(engine, ru
 
 
 def test_a_registry_cut_mid_pull_is_told_and_the_next_pull_is_whole(engine, api, vial, run):
-    """covers: NFR-020-15 NFR-020-18 FR-020-86 FR-020-88"""
+    """covers: NFR-020-15 NFR-020-18 FR-020-88"""
     if engine.has("cut:1"):  # of a run that was cut itself
         api.untag("cut:1")
     made = api.call("POST", "/containers/create",

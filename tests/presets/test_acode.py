@@ -1302,7 +1302,7 @@ def test_old_images_are_pruned_on_command_and_recorded(registry, acode, log):
 
 def test_pulls_are_in_the_audit_log(registry, acode, log):
     """Who, which image, its digest, what came of it, how long it took; of a run's pull as
-    well."""
+    well. covers: NFR-020-35 NFR-020-49"""
     first, second = registry.offer("small:logged"), registry.offer("small:run")
     acode(*log.flags, "image", "pull", first)
     acode("sandbox", "exec", *log.flags, "--image", second, "true")
