@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -179,6 +180,24 @@ static int load_filter(const void *data, size_t len, unsigned flags)
     return rc < 0 ? -errno : (int)rc;
 }
 
+/* To the guest, under the filter already. 0 or -errno. */
+static int send_listener(int to, int listener)
+{
+    _Alignas(struct cmsghdr) char room[CMSG_SPACE(sizeof listener)] = { 0 };
+    struct iovec iov = { room, 1 };
+    struct msghdr message = { .msg_iov = &iov,
+                              .msg_iovlen = 1,
+                              .msg_control = room,
+                              .msg_controllen = sizeof room };
+    struct cmsghdr *c = (struct cmsghdr *)(void *)room;
+
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(sizeof listener);
+    memcpy(CMSG_DATA(c), &listener, sizeof listener);
+    return sendmsg(to, &message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? -errno : 0;
+}
+
 /* Where nobody can listen, because another listener is there already or the kernel is
  * too old, the filter answers by itself. */
 static int load_counting(const struct guest *g, int listen_fd)
@@ -190,7 +209,7 @@ static int load_counting(const struct guest *g, int listen_fd)
 
     if (fd < 0)
         return load_filter(g->jail.filters[0].data, len, 0);
-    return denied_send(listen_fd, fd);
+    return send_listener(listen_fd, fd);
 }
 
 int confine_seccomp(const struct guest *g, int listen_fd)

@@ -66,24 +66,6 @@ void denied_pair(const struct guest *g, int pair[2])
         pair[0] = pair[1] = -1;
 }
 
-/* In the child, under the filter already. 0 or -errno. */
-int denied_send(int to, int listener)
-{
-    _Alignas(struct cmsghdr) char room[CMSG_SPACE(sizeof listener)] = { 0 };
-    struct iovec iov = { room, 1 };
-    struct msghdr message = { .msg_iov = &iov,
-                              .msg_iovlen = 1,
-                              .msg_control = room,
-                              .msg_controllen = sizeof room };
-    struct cmsghdr *c = (struct cmsghdr *)(void *)room;
-
-    c->cmsg_level = SOL_SOCKET;
-    c->cmsg_type = SCM_RIGHTS;
-    c->cmsg_len = CMSG_LEN(sizeof listener);
-    memcpy(CMSG_DATA(c), &listener, sizeof listener);
-    return sendmsg(to, &message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? -errno : 0;
-}
-
 static int receive(int from)
 {
     _Alignas(struct cmsghdr) char room[CMSG_SPACE(sizeof(int))] = { 0 };

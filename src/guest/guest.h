@@ -214,7 +214,6 @@ struct child_pipes {
 /* denied.c */
 void denied_prepare(struct guest *g);
 void denied_pair(const struct guest *g, int pair[2]);
-int denied_send(int to, int listener);
 void denied_listen(struct job *j, int pair[2]);
 void denied_turn(struct guest *g, struct job *j, int revents);
 void denied_finish(struct guest *g, struct job *j);

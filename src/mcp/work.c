@@ -212,7 +212,7 @@ void mcp_call_log(struct mcp_call *call, const char *level, json_t *data)
     struct work *w = call->core;
     int number = peer_log_level(level);
 
-    if (number < 0 || !wants_log(w, number)) {
+    if (number < 0 || !w || !wants_log(w, number)) {
         json_decref(data);
         return;
     }

@@ -93,7 +93,7 @@ static void confine(const struct order *o)
                               confine_denies_groups();
     if (g->jail.flags & JAIL_OOM_FIRST)
         die_first();
-    g->landlock_fd = -1;
+    g->landlock_fd = g->users_fd = -1; /* a native vessel is a user namespace itself */
     if (g->jail.flags & JAIL_LANDLOCK) {
         g->landlock_fd = landlock_build(&g->jail);
         if (g->landlock_fd < 0)

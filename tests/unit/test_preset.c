@@ -374,20 +374,28 @@ static void a_languages_own_limits_and_network_win_over_the_presets(void **state
 /* covers: K-05 K-06 K-13 */
 static void klaws_block_of_engine_yaml_is_read(void **state)
 {
-    char workspace[] = "KLAW_WORKSPACE=/srv/klaw";
-    char *variables[] = { workspace, NULL };
-    struct settings *s = loaded(*state, "klaw", variables);
+    const char *skills =
+        scratch_dir(*state, "skills"); /* it is mounted if it is there */
+    auto_str struct str workspace = { 0 };
+    char *variables[] = { NULL, NULL };
+    struct settings *s = NULL;
     char name[32];
 
+    str_printf(&workspace, "KLAW_WORKSPACE=%.*s",
+               (int)(strlen(skills) - strlen("/skills")), skills);
+    variables[0] = workspace.data;
+    s = loaded(*state, "klaw", variables);
     assert_true(s->keep.alive && s->keep.executions == 50);
     assert_true(s->keep.idle_ms == 600000);
     assert_true(s->defaults.tmp == 64 << 20 && s->defaults.memory == 256 << 20);
-    assert_int_equal(s->defaults.mounts.count, 2);
-    assert_string_equal(s->defaults.mounts.items[0].source, "/srv/klaw/skills");
+    assert_int_equal(s->defaults.mounts.count, 3);
+    assert_string_equal(s->defaults.mounts.items[0].source, skills);
     assert_string_equal(s->defaults.mounts.items[0].target, "/skills");
     assert_false(s->defaults.mounts.items[0].writable);
     assert_string_equal(s->defaults.mounts.items[1].target, "/output");
     assert_true(s->defaults.mounts.items[1].writable);
+    assert_string_equal(s->defaults.mounts.items[2].target, "/tmp/klaw-sandbox");
+    assert_true(s->defaults.mounts.items[2].writable);
     settings_free(s);
 
     (void)scratch_dir(*state, ".config");
@@ -401,7 +409,7 @@ static void klaws_block_of_engine_yaml_is_read(void **state)
     assert_string_equal(name, "none");
     assert_true(!s->keep.alive && s->keep.executions == 7);
     assert_true(s->keep.idle_ms == 180000);
-    assert_int_equal(s->defaults.mounts.count, 4); /* further ones, not instead */
+    assert_int_equal(s->defaults.mounts.count, 5); /* further ones, not instead */
     settings_free(s);
 }
 

@@ -22,10 +22,16 @@ struct world {
     bool cancelled; /* before it began */
 };
 
+/* There is no protocol core behind it. */
+struct lone_call {
+    struct mcp_call call;
+    struct world *world;
+};
+
 static void count(struct mcp_call *call, const char *text, size_t len)
 {
     (void)text;
-    ((struct world *)call->core)->told += len;
+    ((struct lone_call *)(void *)call)->world->told += len;
 }
 
 static void begin(struct world *w, const char *preset)
@@ -66,18 +72,18 @@ static struct mcp_answer call(struct world *w, const char *name, json_t *argumen
     struct mcp_answer answer = { 0 };
     auto_str struct str why = { 0 };
     auto_fd int cancel_fd = eventfd(w->cancelled, EFD_CLOEXEC);
-    struct mcp_call c = { .arguments = arguments,
-                          .engine = w->engine,
-                          .registry = w->registry,
-                          .owner = "",
-                          .cancel_fd = cancel_fd,
-                          .progress = count,
-                          .core = w };
+    struct lone_call c = { .call = { .arguments = arguments,
+                                     .engine = w->engine,
+                                     .registry = w->registry,
+                                     .owner = "",
+                                     .cancel_fd = cancel_fd,
+                                     .progress = count },
+                           .world = w };
 
     assert_non_null(arguments);
     if (!arguments_fit(tool->judged ? tool->judged : tool->input, arguments, &why))
         fail_msg("%s", why.data);
-    tool->call(tool, &c, &answer);
+    tool->call(tool, &c.call, &answer);
     if (!arguments_fit(tool->output, answer.structured, &why))
         fail_msg("%s", why.data);
     json_decref(arguments);
