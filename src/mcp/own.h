@@ -39,6 +39,12 @@ json_t *own_run_output(void);
  * too many, and none that is too large. */
 void own_add_image(json_t *content, const char *media, const void *data, size_t len);
 
+/* A file that came back: kept for its caller as a resource, linked from CONTENT (and
+ * shown there if it is an image), told in TEXT. Its URI, which is free'd by the caller;
+ * NULL: it did not come, or is too large to be kept. */
+char *own_add_file(struct mcp_call *call, const char *run, const struct vial_file *f,
+                   struct str *text, json_t *content);
+
 /* A failure of vial's as an answer: what, why, and what to do. */
 void own_fail(struct mcp_answer *answer, const struct vial_error *err);
 

@@ -223,28 +223,31 @@ static void add_figures(json_t *content, const json_t *bundle)
     }
 }
 
-static void say_file(struct mcp_call *call, const struct vial_result *r,
-                     const struct vial_file *f, struct str *text, json_t *content)
+char *own_add_file(struct mcp_call *call, const char *run, const struct vial_file *f,
+                   struct str *text, json_t *content)
 {
-    auto_str struct str name = { 0 };
+    auto_str struct str uri = { 0 };
     const char *media = mcp_media(f->path);
+    size_t before = strlen(MCP_RUNS_URI) + strlen(run) + 1;
 
     if (!f->data) {
         str_printf(text, "\n[file %s did not come back: %s]", f->path,
                    f->error.message);
-        return;
+        return NULL;
     }
-    str_printf(&name, "files/%s", f->path);
     str_printf(text, "\n[file %s: %zu bytes]", f->path, f->len);
-    if (!str_ok(&name))
-        return;
+    str_printf(&uri, MCP_RUNS_URI "%s/files/%s", run, f->path);
+    if (!str_ok(&uri))
+        return NULL;
     own_add_image(content, media, f->data, f->len);
-    if (mcp_runs_keep(call->runs, call->owner, r->id, name.data, f->data, f->len))
-        (void)json_array_append_new(
-            content,
-            json_pack("{s:s, s:o, s:s, s:s, s:I}", "type", "resource_link", "uri",
-                      json_sprintf(MCP_RUNS_URI "%s/%s", r->id, name.data), "name",
-                      f->path, "mimeType", media, "size", (json_int_t)f->len));
+    if (!mcp_runs_keep(call->runs, call->owner, run, uri.data + before, f->data,
+                       f->len))
+        return NULL;
+    (void)json_array_append_new(content, json_pack("{s:s, s:s, s:s, s:s, s:I}", "type",
+                                                   "resource_link", "uri", uri.data,
+                                                   "name", f->path, "mimeType", media,
+                                                   "size", (json_int_t)f->len));
+    return ptr_take(&uri.data);
 }
 
 static json_t *structured(const struct vial_result *r, const struct own_extra *extra)
@@ -299,7 +302,7 @@ static void say_all(struct mcp_call *call, const struct own *own, struct vial_re
     if (notes->len > 0)
         str_add(s, notes->data, notes->len);
     for (size_t i = 0; i < r->file_count; i++)
-        say_file(call, r, &r->files[i], s, answer->content);
+        free(own_add_file(call, r->id, &r->files[i], s, answer->content));
 }
 
 void own_answer(struct mcp_call *call, const struct own *own,

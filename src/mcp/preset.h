@@ -33,10 +33,11 @@ struct preset_world {
 struct preset_job {
     const struct preset_tool *tool;
     struct mcp_call *call;
-    json_t *values; /* what an answer's text and JSON can name */
-    json_t *flags;  /* what a line's `when` can name */
-    json_t *images; /* content blocks that follow the text, or NULL */
-    bool failed;    /* the answer is marked as an error */
+    json_t *values;   /* what an answer's text and JSON can name */
+    json_t *flags;    /* what a line's `when` can name */
+    json_t *images;   /* content blocks that follow the text, or NULL */
+    struct str notes; /* lines that end the text: files that came back */
+    bool failed;      /* the answer is marked as an error */
 };
 
 /* What came of a run, as values and flags. LIMIT_MS: the time-out it had. */

@@ -232,6 +232,27 @@ static const char *container_of(const struct vial_result *r)
     return r->name[0] ? r->name : r->vessel_id;
 }
 
+/* Files that the caller asked for by name: resources, or why they did not come. */
+static void tell_brought(struct preset_job *job, const struct vial_result *r,
+                         json_t *list)
+{
+    if (r->file_count > 0 && !job->images)
+        job->images = json_array();
+    for (size_t i = 0; i < r->file_count; i++) {
+        const struct vial_file *f = &r->files[i];
+        auto_free char *uri =
+            own_add_file(job->call, r->id, f, &job->notes, job->images);
+
+        (void)json_array_append_new(
+            list, json_pack("{s:o, s:I, s:s?, s:s?}", "path",
+                            value_text_json(f->path, strlen(f->path)), "size",
+                            (json_int_t)f->len, "uri", uri, "error",
+                            f->data ? NULL : f->error.message));
+    }
+    if (r->file_count > 0)
+        mcp_call_changed(job->call, "resources");
+}
+
 /* Files that the program made: their names, and images as they are. */
 static void tell_made(struct preset_job *job, const struct vial_result *r)
 {
@@ -249,6 +270,7 @@ static void tell_made(struct preset_job *job, const struct vial_result *r)
         if (a->data)
             own_add_image(job->images, a->media, a->data, (size_t)a->size);
     }
+    tell_brought(job, r, list);
     preset_tell(job, "files", list);
 }
 
@@ -374,6 +396,7 @@ void preset_answer(struct preset_job *job, struct mcp_answer *answer)
             add_text(&answer->text, job, text_of(line, "show"));
     }
     add_endings(&answer->text, job, lines);
+    str_add(&answer->text, job->notes.data ? job->notes.data : "", job->notes.len);
     if (json_array_size(job->images) > 0) {
         answer->content =
             json_pack("[{s:s, s:o}]", "type", "text", "text",

@@ -45,18 +45,30 @@ static const char *part_of(const struct preset_job *job, const char *part)
     return json_string_value(value_of(job, part));
 }
 
-/* A list of files, in the form that every request has them in. */
-static int set_files(struct vial_request *req, json_t *value, struct vial_error *err)
+/* Files have the mode that the parameter says; nobody else names one. */
+static json_t *with_mode(json_t *files, const char *mode)
 {
-    auto_json json_t *whole = json_pack("{s:O}", "files", value);
+    json_t *copy = json_deep_copy(files);
+
+    for (size_t i = 0; mode && i < json_array_size(copy); i++)
+        (void)json_object_set_new(json_array_get(copy, i), "mode", json_string(mode));
+    return copy;
+}
+
+/* A list, in the form that every request has it in. */
+static int set_list(struct vial_request *req, const json_t *parameter, json_t *value,
+                    struct vial_error *err)
+{
+    json_t *list = with_mode(value, text_of(parameter, "mode"));
+    auto_json json_t *whole = json_pack("{s:o}", text_of(parameter, "field"), list);
     auto_free char *text = whole ? json_dumps(whole, JSON_COMPACT) : NULL;
-    auto_ask struct vial_request *files = NULL;
+    auto_ask struct vial_request *part = NULL;
 
     if (!text)
         return fail_memory(err);
-    if (vial_request_parse(text, strlen(text), &files, err) < 0)
+    if (vial_request_parse(text, strlen(text), &part, err) < 0)
         return -1;
-    return request_fill(req, files, err);
+    return request_fill(req, part, err);
 }
 
 /* An argument as text: "{}s" makes seconds of a number. */
@@ -101,7 +113,7 @@ static int set_arguments(const struct preset_job *job, struct vial_request *req,
         const json_t *one = json_object_iter_value(at);
         json_t *value = json_object_get(job->call->arguments, json_object_iter_key(at));
 
-        if (json_is_array(value) ? set_files(req, value, err) < 0
+        if (json_is_array(value) ? set_list(req, one, value, err) < 0
                                  : value && text_of(one, "field") &&
                                        set_argument(req, one, value, err) < 0)
             return -1;
@@ -525,5 +537,6 @@ void preset_call(const struct mcp_tool *tool, struct mcp_call *call,
     preset_answer(&job, answer);
     json_decref(job.values);
     json_decref(job.images);
+    str_done(&job.notes);
     json_decref(job.flags);
 }

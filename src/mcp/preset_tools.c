@@ -106,6 +106,15 @@ static json_t *in_words(const struct preset_world *w, const char *text)
     return str_ok(&s) ? json_stringn(s.data, s.len) : NULL;
 }
 
+static json_t *items_schema(const json_t *parameter)
+{
+    auto_json json_t *files = own_files_schema();
+
+    if (str_eq(text_of(parameter, "field"), "files"))
+        return json_incref(json_object_get(files, "items"));
+    return json_pack("{s:s}", "type", "string");
+}
+
 static json_t *parameter_schema(const struct preset_world *w, const json_t *parameter)
 {
     static const char *const copied[] = { "type", "minimum", "maximum", "default" };
@@ -124,11 +133,8 @@ static json_t *parameter_schema(const struct preset_world *w, const json_t *para
     if (str_eq(json_string_value(json_object_get(parameter, "part")), "content"))
         (void)json_object_set_new(schema, "contentMediaType",
                                   json_string("application/octet-stream"));
-    if (str_eq(text_of(parameter, "field"), "files")) {
-        auto_json json_t *usual = own_files_schema();
-
-        (void)json_object_set(schema, "items", json_object_get(usual, "items"));
-    }
+    if (str_eq(text_of(parameter, "type"), "array"))
+        (void)json_object_set_new(schema, "items", items_schema(parameter));
     if (json_object_get(parameter, "enum"))
         (void)json_object_set_new(schema, "enum", choices(w, parameter));
     return schema;
@@ -153,15 +159,24 @@ static json_t *input_schema(const struct preset_world *w, const json_t *tool)
                      "required", required, "additionalProperties", 0);
 }
 
+/* What the settings decide is left to the engine, which says it in its own words and
+ * records it: how long a time-out may be, and which languages there are. */
 static json_t *judged_schema(const json_t *tool, json_t *input)
 {
     json_t *parameters = json_object_get(tool, "parameters");
+    json_t *copy = json_deep_copy(input);
 
     for (void *at = json_object_iter(parameters); at;
-         at = json_object_iter_next(parameters, at))
+         at = json_object_iter_next(parameters, at)) {
+        json_t *one = json_object_get(json_object_get(copy, "properties"),
+                                      json_object_iter_key(at));
+
         if (is_timeout(json_object_iter_value(at)))
-            return mcp_without_maximum(input, json_object_iter_key(at));
-    return NULL;
+            (void)json_object_del(one, "maximum");
+        if (json_is_string(json_object_get(json_object_iter_value(at), "enum")))
+            (void)json_object_del(one, "enum");
+    }
+    return copy;
 }
 
 static json_t *annotations(const struct preset_world *w, const json_t *tool)

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/auto.h"
 #include "base/unit.h"
 #include "mcp/own.h"
 
@@ -69,12 +70,26 @@ static json_t *setting(const json_t *config, const char *group, const char *name
     return json_object_get(row, "value");
 }
 
+static json_t *list_in_words(const json_t *list)
+{
+    auto_str struct str text = { 0 };
+
+    for (size_t i = 0; i < json_array_size(list); i++)
+        str_printf(&text, "%s%s", i ? ", " : "",
+                   json_string_value(json_array_get(list, i)));
+    if (!json_is_array(list))
+        str_puts(&text, "all"); /* no list: nothing is refused */
+    return str_ok(&text) ? json_stringn(text.data ? text.data : "", text.len) : NULL;
+}
+
 /* As people read it: settings come as "30s" and "256m". */
 static json_t *in_words(json_t *value, char kind)
 {
     const char *text = json_string_value(value);
     int64_t number = 0;
 
+    if (kind == 'l')
+        return list_in_words(value);
     if (text && kind == 't' && unit_parse_ms(text, &number) == 0)
         return duration(number);
     if (text && kind == 'b' && unit_parse_bytes(text, &number) == 0)
@@ -88,7 +103,7 @@ json_t *mcp_words(const json_t *config)
 {
     static const struct {
         const char *word, *group, *name;
-        char kind; /* t a time, b bytes, n their number, - as it is */
+        char kind; /* t a time, b bytes, n their number, l a list, - as it is */
     } rows[] = {
         { "timeout", "defaults", "timeout", 't' },
         { "max_timeout", "policy", "max_timeout", 't' },
@@ -98,6 +113,7 @@ json_t *mcp_words(const json_t *config)
         { "disk", "defaults", "disk", 'b' },
         { "tmp", "defaults", "tmp", 'b' },
         { "network", "defaults", "network", '-' },
+        { "networks", "policy", "networks", 'l' },
         { "output", "defaults", "output_limit", 'b' },
         { "characters", "defaults", "output_limit", 'n' },
         { "workspace_at", "defaults", "workspace_at", '-' },

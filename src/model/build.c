@@ -216,15 +216,21 @@ static void add_missing(struct strv *to, const struct strv *from)
 /* A language may have a network of its own, or none, unless the request says. */
 static int network_build(struct draft *d, struct vial_error *err)
 {
+    const struct policy *policy = &d->settings->policy;
     const char *own = d->language ? d->language->network : NULL;
+    char asked[32];
 
     d->plan->network = (enum plan_network)d->req->network;
-    if (!own || ((d->req->own >> FIELD_ID_network) & 1u))
+    request_choice(d->req, FIELD_ID_network, asked);
+    if (own && !((d->req->own >> FIELD_ID_network) & 1u)) {
+        d->plan->network = (enum plan_network)value_choice(
+            fields[FIELD_ID_network].choices, own, strlen(own));
+        (void)snprintf(asked, sizeof asked, "%s", own);
+    }
+    if (!asked[0] ||
+        (str_eq(own, asked) && strv_has(&policy->networks, POLICY_BY_LANGUAGE)))
         return 0;
-    d->plan->network = (enum plan_network)value_choice(fields[FIELD_ID_network].choices,
-                                                       own, strlen(own));
-    return policy_check_list(&d->settings->policy, POLICY_ID_networks, "network", own,
-                             err);
+    return policy_check_list(policy, POLICY_ID_networks, "network", asked, err);
 }
 
 static int rules_build(struct draft *d, struct vial_error *err)

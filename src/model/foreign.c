@@ -14,15 +14,34 @@
 #include "model/packages.h"
 #include "model/value.h"
 
+/* "none, bridge" as a list. */
+static json_t *words_of(const char *text)
+{
+    json_t *list = json_array();
+
+    for (text += strspn(text, ", "); *text; text += strspn(text, ", ")) {
+        size_t len = strcspn(text, ", ");
+
+        (void)json_array_append_new(list, json_stringn(text, len));
+        text += len;
+    }
+    return list;
+}
+
 static int set_policy(const struct passage *p, const char *key, const char *value,
                       struct vial_error *err)
 {
     int id = policy_find(key);
     struct field f = policy_range((enum policy_id)id);
     auto_json json_t *object = json_object();
-    json_t *one = f.type == FIELD_COUNT_ && passage_is_number(value)
-                      ? json_integer(strtoll(value, NULL, 10))
-                      : json_string(value);
+    json_t *one = NULL;
+
+    if (f.type == FIELD_LIST)
+        one = words_of(value);
+    else if (f.type == FIELD_COUNT_ && passage_is_number(value))
+        one = json_integer(strtoll(value, NULL, 10));
+    else
+        one = json_string(value);
 
     if (json_object_set_new(object, key, one) < 0)
         return fail_memory(err);

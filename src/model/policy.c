@@ -336,7 +336,8 @@ static int check_lists(const struct policy *p, const struct vial_request *req,
     char name[32];
 
     request_choice(req, FIELD_ID_network, name);
-    if (name[0] && policy_check_list(p, POLICY_ID_networks, "network", name, err) < 0)
+    if (name[0] && !strv_has(&p->networks, POLICY_BY_LANGUAGE) &&
+        policy_check_list(p, POLICY_ID_networks, "network", name, err) < 0)
         return -1;
     request_choice(req, FIELD_ID_driver, name);
     if (name[0] && strcmp(name, "auto") != 0 &&

@@ -61,6 +61,10 @@ int policy_tighten(struct policy *p, json_t *object, const char *where,
                    struct vial_error *err);
 void policy_seal(struct policy *p);
 
+/* An entry of `networks`: what the language's own entry has is allowed for it. Plan
+ * building judges that, since it knows the language. */
+#define POLICY_BY_LANGUAGE "language"
+
 /* Refuses a request above a cap: names field, value, cap and where to raise it.
  * Language, image and driver are judged again once they are resolved. */
 int policy_check(const struct policy *p, const struct vial_request *req,
@@ -74,7 +78,8 @@ int64_t policy_cap(const struct policy *p, enum field_id id);
 int policy_check_list(const struct policy *p, enum policy_id id, const char *what,
                       const char *name, struct vial_error *err);
 
-/* Whether IMAGE may be pulled at all: it may be used, and not every pull is forbidden. */
+/* Whether IMAGE may be pulled at all: it may be used, and not every pull is forbidden.
+ */
 int policy_check_pull(const struct policy *p, const char *image,
                       struct vial_error *err);
 

@@ -37,12 +37,9 @@ static const struct shape config_shape[] = {
 };
 
 static const struct shape mount_shape[] = {
-    { "source", SHAPE_TEXT, true, NULL },
-    { "target", SHAPE_TEXT, true, NULL },
-    { "writable", SHAPE_FLAG, false, NULL },
-    { "create", SHAPE_FLAG, false, NULL },
-    { "optional", SHAPE_FLAG, false, NULL },
-    { 0 },
+    { "source", SHAPE_TEXT, true, NULL },    { "target", SHAPE_TEXT, true, NULL },
+    { "writable", SHAPE_FLAG, false, NULL }, { "create", SHAPE_FLAG, false, NULL },
+    { "optional", SHAPE_FLAG, false, NULL }, { 0 },
 };
 
 static const struct shape keep_shape[] = {
@@ -53,17 +50,12 @@ static const struct shape keep_shape[] = {
 };
 
 static const struct shape parameter_shape[] = {
-    { "type", SHAPE_TEXT, true, NULL },
-    { "description", SHAPE_TEXT, true, NULL },
-    { "field", SHAPE_TEXT, false, NULL },
-    { "part", SHAPE_TEXT, false, NULL },
-    { "form", SHAPE_TEXT, false, NULL },
-    { "required", SHAPE_FLAG, false, NULL },
-    { "enum", SHAPE_ANY, false, NULL },
-    { "minimum", SHAPE_COUNT, false, NULL },
-    { "maximum", SHAPE_ANY, false, NULL },
-    { "default", SHAPE_ANY, false, NULL },
-    { 0 },
+    { "type", SHAPE_TEXT, true, NULL },      { "description", SHAPE_TEXT, true, NULL },
+    { "field", SHAPE_TEXT, false, NULL },    { "part", SHAPE_TEXT, false, NULL },
+    { "form", SHAPE_TEXT, false, NULL },     { "mode", SHAPE_TEXT, false, NULL },
+    { "required", SHAPE_FLAG, false, NULL }, { "enum", SHAPE_ANY, false, NULL },
+    { "minimum", SHAPE_COUNT, false, NULL }, { "maximum", SHAPE_ANY, false, NULL },
+    { "default", SHAPE_ANY, false, NULL },   { 0 },
 };
 
 static const struct shape line_shape[] = {
@@ -245,12 +237,23 @@ static int check_holes(const char *text, const char *const *names,
 /* A description repeats settings by name: mcp/words.c tells them. */
 static int check_description(json_t *described, struct vial_error *err)
 {
-    static const char *const settings[] = {
-        "timeout", "max_timeout", "memory",       "cpus",
-        "pids",    "disk",        "tmp",          "network",
-        "output",  "characters",  "workspace_at", "workspace_mode",
-        "idle",    "lease",       "executions",   NULL
-    };
+    static const char *const settings[] = { "timeout",
+                                            "max_timeout",
+                                            "memory",
+                                            "cpus",
+                                            "pids",
+                                            "disk",
+                                            "tmp",
+                                            "network",
+                                            "networks",
+                                            "output",
+                                            "characters",
+                                            "workspace_at",
+                                            "workspace_mode",
+                                            "idle",
+                                            "lease",
+                                            "executions",
+                                            NULL };
 
     return check_holes(text_of(described, "description"), settings, err);
 }

@@ -162,6 +162,13 @@ class Mcp:
         self.send({"id": self.number, "method": method, "params": params})
         return self.receive(self.number)
 
+    def begin(self, name, **arguments):
+        """A call whose answer is for `receive`, by the number that this gives."""
+        self.number += 1
+        self.send({"id": self.number, "method": "tools/call",
+                   "params": {"name": name, "arguments": arguments}})
+        return self.number
+
     def tools(self):
         return {t["name"]: t for t in self.ask("tools/list", {})["result"]["tools"]}
 

@@ -25,15 +25,16 @@ def test_the_tool_and_its_answer_are_the_documents(execute):
     """covers: C-01 C-05"""
     call = execute()
     tool = call.client.tools()["execute_code"]
-    assert list(tool["inputSchema"]["properties"]) == ["language", "code", "stdin", "timeout"]
+    assert list(tool["inputSchema"]["properties"]) == ["language", "code", "stdin", "timeout",
+                                                        "files", "outputs", "network"]
     assert tool["inputSchema"]["required"] == ["language", "code"]
     assert set(tool["outputSchema"]["properties"]) - {"warning"} == {"stdout", "stderr", "exit_code",
-                                                       "status", "exec_time"}
+                                                       "status", "exec_time", "files"}
     answer = call("read x; echo got $x; echo e >&2; exit 5", stdin="abc\n")
     assert answer.json["exec_time"] > 0
     del answer.json["exec_time"]
     assert answer.json == {"stdout": "got abc\n", "stderr": "e\n", "exit_code": 5,
-                           "status": "execution_error"}
+                           "status": "execution_error", "files": []}
 
 
 @pytest.mark.parametrize("code,status", [("true", "success"), ("exit 1", "execution_error"),
@@ -359,17 +360,6 @@ def test_the_operator_moves_the_log_or_switches_it_off(vial, tmp_path):
     assert done.status == 125 and done.out == "" and "VIAL-AUDIT" in done.err
 
 
-def test_input_files_are_read_only_and_outputs_are_files(vial, place):
-    """By the command; the tool has no parameter for it."""
-    (place / "in.csv").write_text("1,2\n")
-    os.chmod(place / "in.csv", 0o644)
-    done = vial("--preset", "codomyrmex", "run", "--mount", "%s:/in" % place, "--out",
-                "big.txt:%s/" % place, "bash",
-                "cat /in/in.csv; echo x > /in/y; seq 1 99999 > big.txt")
-    assert done.out == "1,2\n" and "Read-only" in done.err, done.err
-    assert (place / "big.txt").stat().st_size == sum(len(str(i)) + 1 for i in range(1, 100000))
-
-
 def test_a_runtime_goes_by_its_name_through_the_engine(needs_engine, containers):
     """covers: C-11
 
@@ -402,12 +392,93 @@ def test_a_runtime_that_the_engine_lacks_is_refused(needs_engine, vial):
     assert r["verdict"] in ("denied", "failed") and "runsc" in json.dumps(r["error"])
 
 
-def test_the_network_is_a_matter_of_each_execution_below_the_cap(vial, tmp_path):
-    """By the command; the tool has no parameter for it."""
-    plan = vial("--preset", "codomyrmex", "plan", "--driver", "docker", "--network", "bridge",
-                "--dns", "10.0.0.53", "bash", "1").json
-    assert plan["network"] == "bridge" and plan["container"]["dns"] == ["10.0.0.53"]
+def test_input_files_are_read_only_and_outputs_are_files(execute):
+    """covers: C-10"""
+    call = execute()
+    answer = call("cat data.csv sub/more; echo x >> data.csv; ls -l data.csv | cut -c1-10",
+                  files=[{"path": "data.csv", "content": "1,2\n"},
+                         {"path": "sub/more", "content": "3\n"}])
+    assert answer.json["stdout"] == "1,2\n3\n-r--r--r--\n", answer.text
+    assert "Permission denied" in answer.json["stderr"]
+    answer = call("seq 1 999999 > big.txt", outputs=["big.txt", "none.txt"])
+    big = "".join("%d\n" % i for i in range(1, 1000000))  # 6.9 MB, more than any stdout
+    first, second = answer.json["files"]
+    assert (first["path"], first["size"]) == ("big.txt", len(big)), answer.text
+    assert second["path"] == "none.txt" and second["uri"] is None and second["error"]
+    assert "[file big.txt: %d bytes]" % len(big) in answer.text
+    read = call.client.ask("resources/read", {"uri": first["uri"]})
+    assert read["result"]["contents"][0]["text"] == big
+
+
+def test_a_path_of_a_file_stays_inside(execute):
+    """covers: C-10"""
+    call = execute()
+    for more in [{"files": [{"path": "../x", "content": ""}]}, {"outputs": ["../../etc/passwd"]},
+                 {"outputs": ["/etc/passwd"]}, {"files": [{"path": "x"}]}]:
+        answer = call("true", **more)
+        assert answer.error, more
+    answer = call("ln -s /etc/passwd out", outputs=["out"])
+    assert "root:" not in json.dumps(answer.json) and answer.json["files"][0]["uri"] is None
+
+
+def network_of(containers, call, **arguments):
+    """What the engine says of the container of a call that is under way."""
+    number = call.client.begin("execute_code", language="bash", code="echo up; read x",
+                               timeout=20, **arguments)
+    try:
+        assert wait_for(lambda: containers("codomyrmex-"))
+        return containers("codomyrmex-")[0]["HostConfig"]["NetworkMode"]
+    finally:
+        call.client.send({"method": "notifications/cancelled", "params": {"requestId": number}})
+        assert wait_for(lambda: not containers("codomyrmex-"))
+
+
+def test_a_network_is_the_administrators_to_allow(vial, execute):
+    """covers: C-13"""
+    call = execute()
+    answer = call("true", network="bridge")
+    assert answer.error and answer.json["status"] == "refused"
+    assert "network 'bridge' is not allowed" in answer.text
+    assert "SANDBOX_ALLOWED_NETWORK" in answer.text
+    assert call("true", network="none").json["status"] == "success"
+    schema = call.client.tools()["execute_code"]["inputSchema"]["properties"]["network"]
+    assert schema["enum"] == ["none", "bridge"] and "allows: none" in schema["description"]
+    done = vial("--preset", "codomyrmex", "run", "bash", "true",
+                SANDBOX_ALLOWED_NETWORK="everything")
+    assert done.status == 125 and "SANDBOX_ALLOWED_NETWORK" in done.err
+
+
+def test_each_execution_has_the_network_it_asked_for(needs_engine, execute, containers):
+    """covers: C-13"""
+    call = execute(SANDBOX_ALLOWED_NETWORK="bridge")
+    assert network_of(containers, call) == "none"
+    assert network_of(containers, call, network="bridge") == "bridge"
+    assert network_of(containers, call, network="none") == "none"
+
+
+def test_a_language_that_needs_a_network_has_one(vial, tmp_path):
+    """covers: C-02 C-13"""
+    file = tmp_path / "l.json"
+    file.write_text('{"bash": {"image": "mine:1", "allow_network": true},'
+                    ' "python3": {"image": "mine:1", "allow_network": false}}')
+    env = {"SANDBOX_LANGUAGE_CONFIG_FILE": str(file)}
+    args = ["--preset", "codomyrmex", "plan", "--driver", "docker"]
+    assert vial(*args, "bash", "1", **env).json["network"] == "bridge"
+    assert vial(*args, "--network", "bridge", "bash", "1", **env).json["network"] == "bridge"
+    assert vial(*args, "--network", "none", "bash", "1", **env).json["network"] == "none"
+    assert vial(*args, "python3", "1", **env).json["network"] == "none"
+    done = vial(*args, "--network", "bridge", "python3", "1", **env)
+    assert done.status == 125 and "SANDBOX_ALLOWED_NETWORK" in done.err
     (tmp_path / "c.yaml").write_text("policy: {networks: [none]}\n")
-    done = vial("--preset", "codomyrmex", "--config", str(tmp_path / "c.yaml"), "run",
-                "--driver", "docker", "--network", "bridge", "bash", "true")
+    done = vial("--config", str(tmp_path / "c.yaml"), *args, "bash", "1", **env)
     assert done.status == 125 and "VIAL-POLICY" in done.err
+
+
+def test_an_unknown_language_is_recorded(vial, execute, tmp_path):
+    """covers: C-03 C-09"""
+    env = {"VIAL_STATE": str(tmp_path / "state")}
+    answer = execute(**env)("x", "cobol")
+    assert answer.error and answer.json["status"] == "refused"
+    assert "unknown language 'cobol'; known: " in answer.text
+    last = records(vial, **env)[-1]
+    assert last["language"] == "cobol" and last["error"]["code"] == "VIAL-LANGUAGE"
