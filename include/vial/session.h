@@ -114,7 +114,8 @@ struct vial_exec_options {
 struct vial_exec_status {
     bool running;              /* if so, only the byte counts below are set */
     enum vial_verdict verdict; /* ok, nonzero, signal, timeout, oom, output_limit,
-                                  cancelled or failed */
+                                  cancelled, failed; or cpu_timeout, which ends the
+                                  session too */
     int exit_code;             /* -1 when there is none */
     int signal;                /* 0 when there is none */
     uint64_t stdout_bytes, stderr_bytes; /* written so far */

@@ -250,6 +250,8 @@ static void take_status(struct kept_call *c, struct vial_result *r)
     r->network_refused = st->network_refused;
     if (r->verdict == VIAL_TIMEOUT)
         r->limits_hit |= VIAL_LIMIT_TIME;
+    if (r->verdict == VIAL_CPU_TIMEOUT)
+        r->limits_hit |= VIAL_LIMIT_CPU;
     if (r->verdict == VIAL_OOM)
         r->limits_hit |= VIAL_LIMIT_MEMORY;
     if (r->out.truncated || r->err.truncated)

@@ -184,8 +184,11 @@ static int set_workspace(struct vial_request *req, bool set_cwd, struct vial_err
         (void)fail_sys(err, "read the current directory");
         return fail_remedy(err, "go to one that exists, or name one by --workspace");
     }
-    if (repository_find(here, state, &len, err) < 0)
-        return -1;
+    if (repository_find(here, state, &len, err) < 0) {
+        const struct vial_error why = *err;
+
+        return fail_remedy(err, "%s; or name what to show: --workspace .", why.remedy);
+    }
     str_add(&root, here, len ? len : strlen(here));
     if (!str_ok(&root))
         return fail_memory(err);

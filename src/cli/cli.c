@@ -232,6 +232,22 @@ static int help_on_group(const struct cli *cli, const struct preset *preset)
     return help_group(preset_name(preset), preset_get(preset, "commands"), words[0]);
 }
 
+/* "sandbox run", where the preset has "sandbox exec"; -1: it has no "sandbox …". */
+static int refuse_in_group(const struct cli *cli, const struct preset *preset)
+{
+    char **words = cli->global.operands;
+    auto_str struct str names = { 0 };
+    struct vial_error err = { 0 };
+
+    if (preset && words[1])
+        help_group_names(preset_get(preset, "commands"), words[0], &names);
+    if (names.len == 0 || !str_ok(&names))
+        return -1;
+    (void)fail(&err, VIAL_E_USAGE, "unknown command '%s %s'", words[0], words[1]);
+    (void)fail_remedy(&err, "preset %s has %s", preset_name(preset), names.data);
+    return cli_fail(cli, &err);
+}
+
 /* A word that is no command of ours may be one of the preset's. */
 static int run_alias(struct cli *cli)
 {
@@ -244,6 +260,8 @@ static int run_alias(struct cli *cli)
         return cli_fail(cli, &err);
     count = take_alias(cli, preset);
     status = count == 0 ? help_on_group(cli, preset) : -1;
+    if (count == 0 && status < 0)
+        status = refuse_in_group(cli, preset);
     preset_free(preset);
     if (status >= 0)
         return status;

@@ -189,6 +189,13 @@ int help_group(const char *name, json_t *words, const char *group)
     return print_text(&out);
 }
 
+void help_group_names(json_t *words, const char *group, struct str *out)
+{
+    for (void *at = json_object_iter(words); at; at = json_object_iter_next(words, at))
+        if (is_in(json_object_iter_key(at), group))
+            str_printf(out, "%s'%s'", out->len ? ", " : "", json_object_iter_key(at));
+}
+
 int help_hint(void)
 {
     auto_str struct str out = { 0 };

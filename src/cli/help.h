@@ -7,6 +7,8 @@
 
 #include <jansson.h>
 
+#include "base/str.h"
+
 struct command;
 
 int help_print(const struct command *command);
@@ -17,6 +19,8 @@ int help_man(void);  /* the man page, as roff */
 int help_preset(const char *name, json_t *words);
 /* Those that begin with GROUP ("sandbox"); -1: none does. */
 int help_group(const char *name, json_t *words, const char *group);
+/* Their names, quoted; nothing: none does. */
+void help_group_names(json_t *words, const char *group, struct str *out);
 
 /* SHELL is bash, zsh or fish; -1 for any other. */
 int complete_print(const char *shell);

@@ -347,8 +347,12 @@ void exec_failed(struct vial_exec *x, uint32_t step, int error)
     end(x, VIAL_FAILED);
 }
 
-void exec_cancelled(struct vial_exec *x, const struct vial_error *err)
+void exec_ended(struct vial_exec *x, const struct vial_error *err)
 {
+    if (x->session->cpu_spent) {
+        end(x, VIAL_CPU_TIMEOUT);
+        return;
+    }
     x->status.error = *err;
     end(x, VIAL_CANCELLED);
 }

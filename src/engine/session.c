@@ -258,6 +258,7 @@ static int64_t check_meter(struct vial_session *s, int64_t now)
     if (u.usage.cpu_user_ms + u.usage.cpu_system_ms >= (double)limit) {
         (void)fail(&err, VIAL_E_SESSION, "session '%s' used up its cpu_time of %lld ms",
                    s->report.id, (long long)limit);
+        s->cpu_spent = true;
         set_outcome(s, VIAL_SESSION_FAILED, &err);
     }
     return s->meter_ns;
@@ -408,7 +409,7 @@ static void end_all(struct vial_session *s)
     (void)session_fail_ended(s, &err);
     for (struct vial_exec *x = s->execs; x; x = x->next)
         if (x->channel)
-            exec_cancelled(x, &err);
+            exec_ended(x, &err);
     for (struct session_op *op = s->ops; op; op = op->next)
         op->channel = 0;
 }

@@ -78,6 +78,7 @@ struct vial_session {
     int64_t opened_ns, ended_ns, active_ns, lease_ns, wakes_ns, meter_ns;
     int64_t stop_ns; /* until then its programs may end by themselves; 0: not asked */
     uint64_t oom_seen;
+    bool cpu_spent; /* its programs have used up their cpu time */
 
     struct vial_exec *execs;
     struct session_op *ops;
@@ -117,7 +118,8 @@ void exec_feed(struct vial_exec *x); /* whole stdin, within credit */
 void exec_output(struct vial_exec *x, int stream, const uint8_t *data, size_t len);
 void exec_exited(struct vial_exec *x, const struct exit_message *m);
 void exec_failed(struct vial_exec *x, uint32_t step, int error);
-void exec_cancelled(struct vial_exec *x, const struct vial_error *err);
+/* Its session has ended; ERR says how. */
+void exec_ended(struct vial_exec *x, const struct vial_error *err);
 int64_t exec_check_time(struct vial_exec *x, int64_t now_ns); /* when to look again */
 void exec_release(struct vial_exec *x);
 

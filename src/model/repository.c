@@ -63,10 +63,7 @@ static int refuse(const char *root, uid_t owner, struct vial_error *err)
     (void)fail(err, VIAL_E_TRUST,
                "repository '%s' around the current directory belongs to user %u", root,
                (unsigned)owner);
-    return fail_remedy(err,
-                       "if you trust it: vial trust '%s'; or name what to show: "
-                       "--workspace .",
-                       root);
+    return fail_remedy(err, "if you trust it: vial trust '%s'", root);
 }
 
 int repository_find(const char *here, const char *state, size_t *len,

@@ -1899,7 +1899,10 @@ def test_the_commands_explain_themselves(manual):
         assert [line.split()[:2] for line in done.out.splitlines()[:3]] == [
             ["sandbox", "exec"], ["sandbox", "list"], ["sandbox", "cleanup"]]
     assert manual("sandbox", "exec", "--help").out.startswith("vial exec: ")
-    assert manual("sandbox", "nothing").status == 125
+    done = manual("sandbox", "run", "true")
+    assert done.status == 125
+    assert done.err == ("vial: error: unknown command 'sandbox run' [VIAL-USAGE]; preset acode "
+                        "has 'sandbox exec', 'sandbox list', 'sandbox cleanup'\n")
 
 
 def test_there_is_time_for_a_build(manual, mcp, repo):

@@ -419,6 +419,16 @@ def test_a_cleanup_that_fails_is_logged_and_not_thrown(session, api, containers)
 
 # Error Handling: CONTAINER_START_FAILED, EXEC_FAILED, COMMAND_TIMEOUT
 
+def test_the_codes_are_explained(vial):
+    """With the words of the document's table. covers: D-06"""
+    for code, words in [("CONTAINER_START_FAILED", "Container start fails"),
+                        ("EXEC_FAILED", "Command exec fails"),
+                        ("COMMAND_TIMEOUT", "Command timeout")]:
+        told, = vial("errors", "--json", code).json
+        assert told["preset"] == "coding-agent" and told["meaning"].startswith(words)
+        assert "fix " in vial("errors", code).out
+
+
 def failed_start(answer, why, reason):
     assert answer.error and answer.json == {
         "containerId": None, "code": "CONTAINER_START_FAILED", "reason": reason}

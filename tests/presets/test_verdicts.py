@@ -130,6 +130,8 @@ def check(preset, verdict, result):
     data = result["structuredContent"]
     assert any(word in text for word in WORD[verdict].split("|")), text
     assert result.get("isError", False) == (verdict not in ("ok", "nonzero")), text
+    if verdict == "cpu_timeout":
+        assert "session" not in text, text  # also where a vessel is kept
     code = data.get("exitCode", data.get("exit_code"))
     name = data.get("signal") if not preset else None
     if verdict in ("ok", "nonzero"):
@@ -181,8 +183,8 @@ def test_every_end_is_told_by_the_command(vial, preset, verdict, settings, own_o
                                 "oom": "KILL"}.get(verdict)
 
 
-EXECS = {v: PROGRAMS[v][0] for v in ("ok", "nonzero", "signal", "timeout", "oom",
-                                     "output_limit", "denied")}
+EXECS = {v: PROGRAMS[v][0] for v in ("ok", "nonzero", "signal", "timeout", "cpu_timeout",
+                                     "oom", "output_limit", "denied")}
 
 
 @pytest.mark.parametrize("door", [Stdio, Http])

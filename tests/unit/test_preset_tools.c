@@ -11,6 +11,7 @@
 #include "base/auto.h"
 #include "base/json.h"
 #include "check.h"
+#include "engine/session.h"
 #include "mcp/arguments.h"
 #include "mcp/preset.h"
 
@@ -206,6 +207,68 @@ static void a_session_has_commands_and_files(void **state)
     end(&w);
 }
 
+static json_t *arguments_of(const char *quoted, const char *id)
+{
+    auto_free char *text = strdup(quoted);
+    json_t *arguments = NULL;
+
+    assert_non_null(text);
+    for (char *at = text; *at; at++)
+        if (*at == '\'')
+            *at = '"';
+    arguments = json_loads(text, 0, NULL);
+    assert_int_equal(json_object_set_new(arguments, "containerId", json_string(id)), 0);
+    return arguments;
+}
+
+static int64_t lease_end(struct registered *held)
+{
+    int64_t end_ns;
+
+    session_lock(held->session);
+    end_ns = held->session->lease_ns;
+    session_unlock(held->session);
+    return end_ns;
+}
+
+static void a_sessions_lease_is_renewed_by_every_use(void **state)
+{
+    static const char *const uses[][2] = {
+        { "execInContainer", "{'command': 'true'}" },
+        { "writeFileInContainer", "{'path': 'a', 'content': 'b'}" },
+        { "readFileInContainer", "{'path': 'a'}" },
+        { "listDirectoryInContainer", "{'path': '.'}" },
+    };
+    struct world w;
+    struct mcp_answer opened;
+    struct registered *held = NULL;
+    struct vial_error err = { 0 };
+    const char *id = NULL;
+
+    (void)state;
+    begin(&w, "coding-agent");
+    opened = call(&w, "startContainer", json_pack("{s:s}", "sessionId", "one"));
+    id = json_string_value(json_object_get(opened.structured, "containerId"));
+    assert_int_equal(registry_take(w.registry, "", id, &held, &err), 0);
+    for (size_t i = 0; i < sizeof(uses) / sizeof(uses[0]); i++) {
+        json_t *arguments = arguments_of(uses[i][1], id);
+        struct mcp_answer done;
+        int64_t soon_ns;
+
+        assert_int_equal(vial_session_renew(held->session, 3600 * 1000, &err), 0);
+        soon_ns = lease_end(held);
+        done = call(&w, uses[i][0], arguments);
+        assert_false(done.is_error);
+        assert_true(lease_end(held) - soon_ns > (int64_t)10 * 3600 * 1000000000);
+        str_done(&done.text);
+        json_decref(done.structured);
+    }
+    registry_release(w.registry, held);
+    json_decref(opened.structured);
+    str_done(&opened.text);
+    end(&w);
+}
+
 static void a_session_that_never_was_is_an_error_with_the_presets_code(void **state)
 {
     struct world w;
@@ -276,6 +339,7 @@ int main(void)
         cmocka_unit_test(a_run_answers_in_the_presets_words),
         cmocka_unit_test(calls_that_are_kept_alive_share_a_vessel),
         cmocka_unit_test(a_session_has_commands_and_files),
+        cmocka_unit_test(a_sessions_lease_is_renewed_by_every_use),
         cmocka_unit_test(a_session_that_never_was_is_an_error_with_the_presets_code),
         cmocka_unit_test(every_tool_of_every_preset_has_schemas_and_texts),
         cmocka_unit_test(vessels_are_listed_and_cleaned_up),

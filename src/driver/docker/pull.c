@@ -200,7 +200,7 @@ static int pause_for(const struct vial_pull *pull, int64_t ms, const char *why,
                      struct vial_error *err)
 {
     struct pollfd cancel = { .fd = pull->cancel_fd, .events = POLLIN };
-    char status[320];
+    char status[448];
 
     (void)snprintf(status, sizeof(status), "trying again in %lld ms: %s", (long long)ms,
                    why);
