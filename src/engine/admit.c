@@ -7,8 +7,8 @@
 #include "base/fail.h"
 #include "base/path.h"
 #include "driver/kept/kept.h"
+#include "driver/shared_dir.h"
 #include "engine/run.h"
-#include "engine/shared_dir.h"
 
 static bool is_missing(const struct vial_error *err)
 {
@@ -53,14 +53,6 @@ static int choose_driver(const struct vial_engine *e, struct vial_request *full,
     return fall_back(e, full, &require, driver, err);
 }
 
-static int make_places(const struct settings *s, struct vial_error *err)
-{
-    for (size_t i = 0; i < s->places.count; i++)
-        if (shared_dir_make(s->places.items[i], err) < 0)
-            return -1;
-    return 0;
-}
-
 static int check_overlay(const struct vial_engine *e, const struct vial_request *full,
                          const struct driver *driver, struct vial_error *err)
 {
@@ -85,7 +77,7 @@ int admit(const struct vial_engine *e, const struct vial_request *req,
         return -1;
     full->own = full->set;
     if (request_fill(full, &e->settings->defaults, err) < 0 ||
-        make_places(e->settings, err) < 0 ||
+        shared_dirs_make(&e->settings->places, err) < 0 ||
         policy_check(&e->settings->policy, full, err) < 0)
         return -1;
     if (choose_driver(e, full, driver, err) < 0)

@@ -16,6 +16,7 @@
 #include "base/path.h"
 #include "base/sys.h"
 #include "driver/kept/kept.h"
+#include "driver/shared_dir.h"
 #include "keeper/keeper.h"
 
 #define USUAL_VESSELS 1100
@@ -141,7 +142,8 @@ static int start_named(const struct keeper_options *o, const char *name, int num
 
 int keeper_start(const struct keeper_options *options, struct vial_error *err)
 {
-    if (start_named(options, "vial-keeper", KEPT_NATIVE_FD, err) < 0)
+    if (shared_dirs_make(&options->settings->places, err) < 0 ||
+        start_named(options, "vial-keeper", KEPT_NATIVE_FD, err) < 0)
         return -1;
     if (!options->docker)
         return 0;

@@ -33,7 +33,8 @@ struct keeper_options {
     const char *const *sockets; /* to remove when the front has gone; the same */
 };
 
-/* Starts the keeper, or both, with the present rights. */
+/* Makes the directories that vessels share, which the front could not any more, and
+ * starts the keeper, or both, with the present rights. */
 int keeper_start(const struct keeper_options *options, struct vial_error *err);
 
 /* Root becomes USER for good, with no group but its own and no capability at all.

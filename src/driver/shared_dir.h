@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef VIAL_ENGINE_SHARED_DIR_H
-#define VIAL_ENGINE_SHARED_DIR_H
+#ifndef VIAL_DRIVER_SHARED_DIR_H
+#define VIAL_DRIVER_SHARED_DIR_H
+
+#include "base/str.h"
 
 #include "vial/error.h"
 
@@ -10,5 +12,6 @@
  * all, as the program in a container is never root; what a program of one driver writes
  * there, those of another can write too. */
 int shared_dir_make(const char *path, struct vial_error *err);
+int shared_dirs_make(const struct strv *paths, struct vial_error *err);
 
 #endif

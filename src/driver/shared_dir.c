@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "engine/shared_dir.h"
+#include "driver/shared_dir.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -69,5 +69,13 @@ int shared_dir_make(const char *path, struct vial_error *err)
     }
     if (root)
         open_to_both(path);
+    return 0;
+}
+
+int shared_dirs_make(const struct strv *paths, struct vial_error *err)
+{
+    for (size_t i = 0; i < paths->count; i++)
+        if (shared_dir_make(paths->items[i], err) < 0)
+            return -1;
     return 0;
 }
