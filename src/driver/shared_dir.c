@@ -2,16 +2,23 @@
 #include "driver/shared_dir.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include "base/auto.h"
 #include "base/fail.h"
+#include "base/sys.h"
 #include "driver/docker/container.h"
+#include "model/sockets.h"
 
 #define DEFAULT_ACL "system.posix_acl_default"
+#define ENTRIES_MAX ((size_t)20000) /* that are looked at, as mounts are judged */
 
 /* As the kernel takes it: linux/posix_acl_xattr.h, in little-endian order. */
 struct acl_entry {
@@ -39,6 +46,36 @@ static void open_to_both(const char *path)
 
     if (lgetxattr(path, DEFAULT_ACL, NULL, 0) < 0 && errno == ENODATA)
         (void)!lsetxattr(path, DEFAULT_ACL, &acl, sizeof acl, 0);
+}
+
+/* The socket at PATH below the directory FD, unless the way there leads out by now. */
+static void remove_socket(int fd, char *path)
+{
+    char *slash = strrchr(path, '/'); /* "./a/b" */
+    auto_fd int parent_fd = -1;
+    struct stat st;
+
+    *slash = '\0';
+    parent_fd = sys_openat2(fd, path, O_PATH | O_DIRECTORY | O_CLOEXEC, 0,
+                            RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV);
+    if (parent_fd >= 0 &&
+        fstatat(parent_fd, slash + 1, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+        S_ISSOCK(st.st_mode))
+        (void)unlinkat(parent_fd, slash + 1, 0);
+}
+
+/* What a program of an earlier run has bound there would have every later run refused:
+ * a mount holds no socket. One that cannot be removed, a stranger's, still does. */
+static void remove_sockets(const char *path)
+{
+    auto_fd int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    auto_strv struct strv found = { 0 };
+    size_t budget = ENTRIES_MAX;
+
+    if (fd < 0 || sockets_find(fd, &budget, ENTRIES_MAX, &found) < 0)
+        return;
+    for (size_t i = 0; i < found.count; i++)
+        remove_socket(fd, found.items[i]);
 }
 
 static bool is_trusted(const struct stat *st)
@@ -69,6 +106,7 @@ int shared_dir_make(const char *path, struct vial_error *err)
     }
     if (root)
         open_to_both(path);
+    remove_sockets(path);
     return 0;
 }
 

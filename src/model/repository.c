@@ -14,6 +14,7 @@
 #include "base/path.h"
 #include "base/unit.h"
 #include "model/trust.h"
+#include "model/value.h"
 
 /* SUDO_UID, for root only: nobody else could make use of it. */
 static bool called_sudo(uid_t uid)
@@ -58,12 +59,17 @@ static bool all_belong_to(uid_t uid, const char *here, size_t len)
     return true;
 }
 
+/* The name is that user's choice: what a shell would read as more than a name is not
+ * handed to the caller to type. */
 static int refuse(const char *root, uid_t owner, struct vial_error *err)
 {
+    bool quotable = value_is_plain(root, strlen(root)) && !strchr(root, '\'');
+
     (void)fail(err, VIAL_E_TRUST,
                "repository '%s' around the current directory belongs to user %u", root,
                (unsigned)owner);
-    return fail_remedy(err, "if you trust it: vial trust '%s'", root);
+    return fail_remedy(err, "if you trust it: vial trust %s%s%s", quotable ? "'" : "",
+                       quotable ? root : "DIR", quotable ? "'" : "");
 }
 
 int repository_find(const char *here, const char *state, size_t *len,

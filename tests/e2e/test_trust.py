@@ -116,6 +116,20 @@ def test_a_git_above_that_somebody_else_made_shows_nothing(vial, desk):
     assert desk("exec", "cat ../bait", cwd=mine).text == "bait\n"
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root: only root can give files away")
+def test_a_hostile_directorys_name_is_no_command_to_type(desk):
+    bait = desk.path / "x'; touch pwned; '"
+    mine = bait / "rootwork"
+    (bait / ".git").mkdir(parents=True)
+    mine.mkdir()
+    for path in [bait, bait / ".git"]:
+        os.chown(path, 1000, 1000)
+    done = desk("exec", "true", cwd=mine)
+    assert done.status == 125 and "belongs to user 1000" in done.errors
+    remedy = done.errors.partition("if you trust it: ")[2]
+    assert remedy.startswith("vial trust DIR") and "touch" not in remedy
+
+
 def test_one_operand_with_a_shells_marks_is_a_line(vial, tmp_path):
     (tmp_path / "file").write_text("")
     assert vial("exec", "pwd;ls", cwd=tmp_path).text == "/workspace\nfile\n"

@@ -6,6 +6,8 @@ tests/docker/test_recipes.py, the many ends of a run are in test_verdicts.py.)""
 import json
 import os
 import re
+import shutil
+import socket
 
 import pytest
 import yaml
@@ -225,6 +227,34 @@ def test_the_documents_own_path_for_large_outputs_works(klaw, own_output):
     (own_output / "output.txt").unlink()
     assert len(lines) == 20000 and lines[-1] == "20000"
     assert execute("touch /tmp/other && ls -d /tmp/other").text == "/tmp/other\n"
+
+
+BIND = """import os, socket
+os.makedirs("/output/%(own)s/deep", exist_ok=True)
+for name in ["%(own)s/one", "%(own)s/deep/two"]:
+    socket.socket(socket.AF_UNIX).bind("/output/" + name)
+os.symlink("%(away)s", "/output/%(own)s/away")
+print("bound")"""
+
+
+def test_a_programs_sockets_do_not_shut_later_runs_out(vial, own_output, tmp_path):
+    """Only below the directory itself: not where a link in it leads."""
+    own = "sockets-%d" % os.getpid()
+    away = tmp_path / "s"
+    with socket.socket(socket.AF_UNIX) as s:
+        s.bind(str(away))
+    try:
+        first = vial("--preset", "klaw", "run", "python",
+                     BIND % {"own": own, "away": tmp_path})
+        assert first.out == "bound\n", first.err
+        assert (own_output / own / "deep" / "two").is_socket()
+        second = vial("--preset", "klaw", "run", "python", "print('still here')")
+        assert second.out == "still here\n", second.err
+        assert not (own_output / own / "one").exists()
+        assert not (own_output / own / "deep" / "two").exists()
+        assert away.is_socket()
+    finally:
+        shutil.rmtree(own_output / own, ignore_errors=True)
 
 
 def test_a_workspace_without_skills_works(mcp, place):

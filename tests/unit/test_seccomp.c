@@ -791,6 +791,7 @@ static void a_filter_that_could_lead_past_the_vessels_own_is_refused(void **stat
         { BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 0), allow },
         { BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 200), allow },
         { BPF_STMT(BPF_RET | BPF_A, 0), allow },
+        { BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | 0), allow }, /* "it is done" */
         { BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRACE), allow },
         { BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_LOG), allow },
         { BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_USER_NOTIF), allow },

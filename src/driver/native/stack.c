@@ -41,14 +41,16 @@ static bool is_branch(unsigned code)
            code == (BPF_JMP | BPF_JGE | BPF_K) || code == (BPF_JMP | BPF_JSET | BPF_K);
 }
 
-/* No action that lets a call happen but ALLOW itself, which custom_put replaces. */
+/* No action that lets a call happen but ALLOW itself, which custom_put replaces; and
+ * none that says of a call that it was done, which it was not: the guest loads what
+ * filters follow under this one. */
 static bool is_verdict(uint32_t k)
 {
     uint32_t action = k & SECCOMP_RET_ACTION_FULL;
 
-    return k == SECCOMP_RET_ALLOW || action == SECCOMP_RET_ERRNO ||
-           action == SECCOMP_RET_TRAP || action == SECCOMP_RET_KILL_THREAD ||
-           action == SECCOMP_RET_KILL_PROCESS;
+    return k == SECCOMP_RET_ALLOW || action == SECCOMP_RET_TRAP ||
+           (action == SECCOMP_RET_ERRNO && (k & SECCOMP_RET_DATA)) ||
+           action == SECCOMP_RET_KILL_THREAD || action == SECCOMP_RET_KILL_PROCESS;
 }
 
 /* Jumps stay inside: none may reach into the filter that will stand behind. */
