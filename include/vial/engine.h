@@ -82,7 +82,7 @@ VIAL_API VIAL_MUST_CHECK int vial_run(struct vial_engine *engine,
                                       const struct vial_watch *watch,
                                       struct vial_result **out, struct vial_error *err);
 
-/* The next four give malloc'ed JSON text in *JSON. */
+/* The next five give malloc'ed JSON text in *JSON. */
 
 /* The resolved plan of REQ. Opens nothing. */
 VIAL_API VIAL_MUST_CHECK int vial_plan(struct vial_engine *engine,
@@ -92,6 +92,11 @@ VIAL_API VIAL_MUST_CHECK int vial_plan(struct vial_engine *engine,
 /* The language table with what is usable here and its version. */
 VIAL_API VIAL_MUST_CHECK int vial_languages(struct vial_engine *engine, char **json,
                                             struct vial_error *err);
+
+/* The names of those that can run at this moment. */
+VIAL_API VIAL_MUST_CHECK int vial_languages_offered(struct vial_engine *engine,
+                                                    char **json,
+                                                    struct vial_error *err);
 
 /* Every setting with its value and where it came from. */
 VIAL_API VIAL_MUST_CHECK int vial_config(struct vial_engine *engine, char **json,

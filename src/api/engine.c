@@ -68,6 +68,12 @@ int vial_languages(struct vial_engine *engine, char **json, struct vial_error *e
     return give_text(languages_json(engine), json, err);
 }
 
+int vial_languages_offered(struct vial_engine *engine, char **json,
+                           struct vial_error *err)
+{
+    return give_text(languages_offered(engine), json, err);
+}
+
 int vial_config(struct vial_engine *engine, char **json, struct vial_error *err)
 {
     return give_text(settings_json(engine->settings), json, err);

@@ -11,4 +11,8 @@
 
 json_t *languages_json(struct vial_engine *e); /* NULL without memory */
 
+/* The names alone of those that can run now: where an engine makes the vessels, those
+ * that have an image; else those whose program this host has. */
+json_t *languages_offered(struct vial_engine *e);
+
 #endif

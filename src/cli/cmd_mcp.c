@@ -9,6 +9,7 @@
 #include "cli/cli.h"
 #include "cli/print.h"
 #include "mcp/stdio.h"
+#include "mcp/turns.h"
 #include "mcp/vial.h"
 #include "registry/registry.h"
 
@@ -119,26 +120,57 @@ static int warm_up(struct vial_engine *engine, struct vial_error *err)
                : 0;
 }
 
+/* Everything between the engine and the client. */
+struct service {
+    struct vial_engine *engine;
+    struct registry *registry;
+    struct mcp_vial *server;
+    struct vial_sweeper *sweeper;
+};
+
+static int open_turns(struct vial_engine *engine, struct mcp_turns *turns,
+                      struct vial_error *err)
+{
+    auto_free char *text = NULL;
+    auto_json json_t *config = NULL;
+
+    if (vial_config(engine, &text, err) < 0)
+        return -1;
+    config = json_loads(text, 0, NULL);
+    return mcp_turns_open(turns, json_object_get(config, "serve"), err);
+}
+
+static int open_service(const struct cli *cli, struct mcp_turns *turns,
+                        struct service *s, struct vial_error *err)
+{
+    const struct registry_options options = { .engine = s->engine, .sessions = 64 };
+    const struct mcp_gate gate = mcp_turns_gate(turns);
+
+    if (registry_open(&options, &s->registry, err) < 0 ||
+        mcp_vial_open(s->engine, s->registry, cli_flag(cli, "preset"), &gate,
+                      &s->server, err) < 0)
+        return -1;
+    return vial_sweeper_open(s->engine, 0, swept, NULL, &s->sweeper, err);
+}
+
 static int serve(const struct cli *cli, int out, struct vial_error *err)
 {
     auto_engine struct vial_engine *engine = NULL;
-    struct registry_options options = { .sessions = 64 };
-    struct registry *registry = NULL;
-    struct vial_sweeper *sweeper = NULL;
-    struct mcp_vial *server = NULL;
-    int rc = -1;
+    struct service s = { 0 };
+    struct mcp_turns turns;
+    int rc;
 
-    if (cli_engine(cli, &engine, err) < 0 || warm_up(engine, err) < 0)
+    if (cli_engine(cli, &engine, err) < 0 || warm_up(engine, err) < 0 ||
+        open_turns(engine, &turns, err) < 0)
         return -1;
-    options.engine = engine;
-    if (registry_open(&options, &registry, err) == 0 &&
-        mcp_vial_open(engine, registry, cli_flag(cli, "preset"), NULL, &server, err) ==
-            0 &&
-        vial_sweeper_open(engine, 0, swept, NULL, &sweeper, err) == 0)
-        rc = mcp_stdio_serve(mcp_vial_core(server), STDIN_FILENO, out, err);
-    vial_sweeper_close(sweeper);
-    mcp_vial_close(server);
-    registry_close(registry);
+    s.engine = engine;
+    rc = open_service(cli, &turns, &s, err);
+    if (rc == 0)
+        rc = mcp_stdio_serve(mcp_vial_core(s.server), STDIN_FILENO, out, err);
+    vial_sweeper_close(s.sweeper);
+    mcp_vial_close(s.server);
+    registry_close(s.registry);
+    mcp_turns_close(&turns);
     return rc;
 }
 

@@ -152,8 +152,7 @@ static int recover_commits(struct vial_engine *e, const struct plan *plan,
 {
     auto_free char *state = NULL;
 
-    if (e->drivers == kept_drivers || plan->mount_count == 0 ||
-        !plan->mounts[0].is_dir)
+    if (e->drivers == kept_drivers || plan->mount_count == 0 || !plan->mounts[0].is_dir)
         return 0;
     state = state_path(e->settings->home);
     return state ? apply_recover(state, plan->mounts[0].source, err) : 0;
@@ -286,12 +285,24 @@ int engine_greet(struct link *link, const struct vessel *vessel, struct vial_err
 }
 
 /* Looking for a program costs more than all else that comes before the first byte. */
-static int admit_run(struct run *r, struct vial_error *err)
+static int admit_run(struct run *r, const struct vial_request *req,
+                     struct vial_error *err)
 {
     struct pool *pool = r->engine->pool;
+    char wanted[WANTED_SIZE];
 
     r->assumed = pool && pool_has_program(pool, r->driver, r->plan);
-    return r->assumed ? 0 : admit_programs(r->driver, r->plan, err);
+    if (r->assumed || admit_programs(r->driver, r->plan, err) == 0)
+        return 0;
+    engine_wanted(r->engine, req, r->driver->name, wanted);
+    if (!wanted[0])
+        return -1;
+    (void)fail(err, VIAL_E_INTERPRETER,
+               "'%s' needs a container engine, and none answers now; this host has no "
+               "program of its own for it",
+               r->plan->language);
+    return fail_remedy(err, "start the engine ('vial doctor' shows which is asked), or "
+                            "take a language that 'vial languages' calls usable");
 }
 
 static int open_cold(struct run *r, struct vial_error *err)
@@ -488,7 +499,7 @@ void engine_run(struct vial_engine *e, const struct vial_request *req,
         plan_correlate(r.plan,
                        r.watch->correlation ? r.watch->correlation : r.correlation,
                        &err) < 0 ||
-        admit_run(&r, &err) < 0 || record_begin(&r, req, &err) < 0 ||
+        admit_run(&r, req, &err) < 0 || record_begin(&r, req, &err) < 0 ||
         open_vessel(&r, req, &err) < 0) {
         collect_refusal(&r, &err, result);
     } else {

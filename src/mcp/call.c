@@ -4,14 +4,17 @@
 
 #include <string.h>
 
+#include "base/fail.h"
 #include "base/json.h"
 #include "mcp/arguments.h"
 #include "mcp/core.h"
 
-static json_t *tool_json(const struct mcp_tool *t)
+static json_t *tool_json(const struct mcp_tool *t, struct vial_engine *engine)
 {
-    return json_pack("{s:s, s:s*, s:s, s:O, s:O*, s:O*}", "name", t->name, "title",
-                     t->title, "description", t->description, "inputSchema", t->input,
+    json_t *input = t->listed ? t->listed(t, engine) : json_incref(t->input);
+
+    return json_pack("{s:s, s:s*, s:s, s:o, s:O*, s:O*}", "name", t->name, "title",
+                     t->title, "description", t->description, "inputSchema", input,
                      "outputSchema", t->output, "annotations", t->annotations);
 }
 
@@ -23,7 +26,8 @@ int tools_list(struct mcp_exchange *x, const struct era *era, json_t **result,
 
     (void)era;
     for (size_t i = 0; i < tools->count; i++)
-        if (json_array_append_new(list, tool_json(&tools->items[i])) < 0) {
+        if (json_array_append_new(
+                list, tool_json(&tools->items[i], x->mcp->options.engine)) < 0) {
             json_decref(list);
             return -1;
         }
@@ -110,15 +114,16 @@ static void leave(struct mcp *mcp)
     (void)pthread_mutex_unlock(&mcp->lock);
 }
 
-static int refuse_busy(struct mcp *mcp, json_t **result, struct rpc_error *err)
+static int refuse_busy(struct work *w, json_t **result, struct rpc_error *err)
 {
-    struct mcp_answer answer = { .is_error = true };
+    struct mcp_answer answer = { 0 };
+    struct vial_error busy = { 0 };
     int rc;
 
-    str_printf(&answer.text,
-               "Busy: %u calls are at work already. Nothing was run; try again when "
-               "one of them has ended.",
-               mcp->options.calls);
+    (void)fail(&busy, VIAL_E_BUSY, "%u calls are at work or wait already",
+               w->mcp->options.calls);
+    (void)fail_remedy(&busy, "try again when one of them has ended");
+    work_refuse(w, &busy, &answer);
     rc = answer_result(&answer, result, err);
     answer_done(&answer);
     return rc;
@@ -192,7 +197,7 @@ int tools_call(struct mcp_exchange *x, const struct era *era, json_t **result,
                             work.public.arguments, &why))
         rc = refuse(tool, &why, result, err);
     else if (!enter(x->mcp))
-        rc = refuse_busy(x->mcp, result, err);
+        rc = refuse_busy(&work, result, err);
     else {
         rc = run_work(&work, result, err);
         leave(x->mcp);

@@ -65,6 +65,9 @@ struct era { /* who asks, in the terms of both eras */
 int work_init(struct work *w, struct mcp_exchange *x, const struct era *era);
 void work_done(struct work *w);
 /* Calls the tool, when it is its turn. */
+/* Says that it was not let in, and why. */
+void work_refuse(struct work *w, const struct vial_error *err,
+                 struct mcp_answer *answer);
 void work_call(struct work *w, struct mcp_answer *answer);
 
 /* A method: fills *RESULT or ERR. */

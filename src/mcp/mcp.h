@@ -44,6 +44,7 @@ struct mcp_prompt {
 /* Lets calls that run programs in, one after the other if need be. */
 struct mcp_gate {
     void *context;
+    unsigned calls; /* the most that run and wait; 0: the server's own number */
     /* Waits for the owner's turn, or until the call is cancelled. */
     int (*enter)(void *context, const struct mcp_call *call, double *queued_ms,
                  struct vial_error *err);

@@ -62,6 +62,10 @@ json_t *preset_output(const json_t *tool);
 void preset_call(const struct mcp_tool *tool, struct mcp_call *call,
                  struct mcp_answer *answer);
 
+/* Says that the tool's call was not let in. */
+void preset_refuse(const struct mcp_tool *tool, struct mcp_call *call,
+                   const struct vial_error *err, struct mcp_answer *answer);
+
 /* Runs in the vessel that is kept alive for the caller. */
 int preset_run_kept(struct preset_job *job, const struct vial_request *req,
                     const struct vial_watch *watch, struct vial_result **out,

@@ -523,20 +523,39 @@ static int perform(struct preset_job *job, struct vial_error *err)
     return fail(err, VIAL_E_INTERNAL, "tool that does '%s'", does);
 }
 
+static void finish(struct preset_job *job, struct mcp_answer *answer)
+{
+    preset_answer(job, answer);
+    json_decref(job->values);
+    json_decref(job->images);
+    str_done(&job->notes);
+    json_decref(job->flags);
+}
+
+static struct preset_job job_of(const struct mcp_tool *tool, struct mcp_call *call)
+{
+    return (struct preset_job){ .tool = tool->data,
+                                .call = call,
+                                .values = json_object(),
+                                .flags = json_object() };
+}
+
+void preset_refuse(const struct mcp_tool *tool, struct mcp_call *call,
+                   const struct vial_error *err, struct mcp_answer *answer)
+{
+    struct preset_job job = job_of(tool, call);
+
+    preset_tell_error(&job, err);
+    finish(&job, answer);
+}
+
 void preset_call(const struct mcp_tool *tool, struct mcp_call *call,
                  struct mcp_answer *answer)
 {
-    struct preset_job job = { .tool = tool->data,
-                              .call = call,
-                              .values = json_object(),
-                              .flags = json_object() };
+    struct preset_job job = job_of(tool, call);
     struct vial_error err = { 0 };
 
     if (perform(&job, &err) < 0)
         preset_tell_error(&job, &err);
-    preset_answer(&job, answer);
-    json_decref(job.values);
-    json_decref(job.images);
-    str_done(&job.notes);
-    json_decref(job.flags);
+    finish(&job, answer);
 }

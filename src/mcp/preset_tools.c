@@ -69,13 +69,17 @@ static int read_world(struct vial_engine *engine, struct preset_world *w,
     return 0;
 }
 
+/* `enum: languages`: the settings say which there are. */
+static bool by_settings(const json_t *parameter)
+{
+    return json_is_string(json_object_get(parameter, "enum"));
+}
+
 /* `enum: languages` stands for those that the settings have. */
 static json_t *choices(const struct preset_world *w, const json_t *parameter)
 {
-    json_t *list = json_object_get(parameter, "enum");
-
-    if (!json_is_string(list))
-        return json_incref(list);
+    if (!by_settings(parameter))
+        return json_incref(json_object_get(parameter, "enum"));
     return json_incref(json_object_get(w->config, "languages"));
 }
 
@@ -173,10 +177,42 @@ static json_t *judged_schema(const json_t *tool, json_t *input)
 
         if (is_timeout(json_object_iter_value(at)))
             (void)json_object_del(one, "maximum");
-        if (json_is_string(json_object_get(json_object_iter_value(at), "enum")))
+        if (by_settings(json_object_iter_value(at)))
             (void)json_object_del(one, "enum");
     }
     return copy;
+}
+
+/* Languages come and go with a container engine. */
+static json_t *listed(const struct mcp_tool *tool, struct vial_engine *engine)
+{
+    const struct preset_tool *data = tool->data;
+    json_t *parameters = json_object_get(data->tool, "parameters");
+    json_t *copy = json_deep_copy(tool->input);
+    json_t *properties = json_object_get(copy, "properties");
+    auto_free char *text = NULL;
+    auto_json json_t *names = NULL;
+
+    if (vial_languages_offered(engine, &text, NULL) < 0)
+        return copy;
+    names = json_loads(text, 0, NULL);
+    for (void *at = json_object_iter(parameters); at;
+         at = json_object_iter_next(parameters, at))
+        if (by_settings(json_object_iter_value(at)))
+            (void)json_object_set(json_object_get(properties, json_object_iter_key(at)),
+                                  "enum", names);
+    return copy;
+}
+
+static bool has_languages(const json_t *tool)
+{
+    json_t *parameters = json_object_get(tool, "parameters");
+
+    for (void *at = json_object_iter(parameters); at;
+         at = json_object_iter_next(parameters, at))
+        if (by_settings(json_object_iter_value(at)))
+            return true;
+    return false;
 }
 
 static json_t *annotations(const struct preset_world *w, const json_t *tool)
@@ -207,10 +243,12 @@ static void fill(struct mcp_tool *out, const char *name, struct preset_tool *dat
         .output = preset_output(tool),
         .annotations = annotations(data->world, tool),
         .call = preset_call,
+        .refuse = preset_refuse,
         .data = data,
         .tasks = runs ? MCP_TASK_LONG : MCP_TASK_NEVER,
     };
     out->judged = judged_schema(tool, out->input);
+    out->listed = has_languages(tool) ? listed : NULL;
     mcp_expand(&text, text_of(tool, "description"), data->world->words);
     strv_push(&data->world->texts, str_ok(&text) ? text.data : "");
 }

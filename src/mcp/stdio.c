@@ -188,7 +188,8 @@ static void take_request(struct stdio *s, struct rpc_message *m)
     if (mcp_is_slow(m->method) && start_thread(s, job))
         return;
     if (mcp_is_slow(m->method)) {
-        (void)rpc_fail(&err, RPC_INTERNAL, 0, NULL, "too many requests are under way");
+        (void)rpc_fail(&err, RPC_INTERNAL, 0, NULL,
+                       "VIAL-BUSY: too many requests are under way");
         write_error(s, m->id, &err);
         (void)mcp_flight_end(s->peer, job->flight);
     } else {

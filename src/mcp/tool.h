@@ -69,12 +69,17 @@ enum mcp_tasks { MCP_TASK_NEVER, MCP_TASK_LONG, MCP_TASK_ALWAYS, MCP_TASK_ONLY }
 
 struct mcp_tool {
     const char *name, *title, *description;
-    json_t *input;       /* JSON schema, an object; owned by the table */
-    json_t *judged;      /* what arguments must fit instead, or NULL */
+    json_t *input;  /* JSON schema, an object; owned by the table */
+    json_t *judged; /* what arguments must fit instead, or NULL */
+    /* What is listed instead of `input`, made at that moment; or NULL. */
+    json_t *(*listed)(const struct mcp_tool *tool, struct vial_engine *engine);
     json_t *output;      /* or NULL */
     json_t *annotations; /* or NULL */
     void (*call)(const struct mcp_tool *tool, struct mcp_call *call,
                  struct mcp_answer *answer);
+    /* Says that a call was not let in, in the tool's words; or NULL. */
+    void (*refuse)(const struct mcp_tool *tool, struct mcp_call *call,
+                   const struct vial_error *err, struct mcp_answer *answer);
     const void *data; /* the tool's own; borrowed */
     enum mcp_tasks tasks;
 

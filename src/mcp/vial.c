@@ -232,6 +232,7 @@ int mcp_vial_open(struct vial_engine *engine, struct registry *registry,
         return fail_memory(err);
     if (gate)
         options.gate = *gate;
+    options.calls = options.gate.calls;
     v->registry = registry;
     v->runs = mcp_runs_new();
     v->resources = (struct mcp_resources){ .context = v,

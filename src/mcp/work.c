@@ -58,6 +58,20 @@ void work_done(struct work *w)
     str_done(&w->held);
 }
 
+void work_refuse(struct work *w, const struct vial_error *err,
+                 struct mcp_answer *answer)
+{
+    if (w->tool->refuse) {
+        w->tool->refuse(w->tool, &w->public, err, answer);
+        return;
+    }
+    answer->is_error = true;
+    str_printf(&answer->text, "Error %s: %s. Nothing was run.", err->code,
+               err->message);
+    if (err->remedy[0])
+        str_printf(&answer->text, "\nRemedy: %s.", err->remedy);
+}
+
 void work_call(struct work *w, struct mcp_answer *answer)
 {
     const struct mcp_gate *gate = &w->mcp->options.gate;
@@ -66,11 +80,7 @@ void work_call(struct work *w, struct mcp_answer *answer)
 
     if (gated &&
         gate->enter(gate->context, &w->public, &w->public.queued_ms, &err) < 0) {
-        answer->is_error = true;
-        str_printf(&answer->text, "Error %s: %s. Nothing was run.", err.code,
-                   err.message);
-        if (err.remedy[0])
-            str_printf(&answer->text, "\nRemedy: %s.", err.remedy);
+        work_refuse(w, &err, answer);
         return;
     }
     w->tool->call(w->tool, &w->public, answer);
@@ -79,7 +89,7 @@ void work_call(struct work *w, struct mcp_answer *answer)
 }
 
 int mcp_tell_pull(void *context, const char *layer, const char *status,
-                     unsigned long long current, unsigned long long total)
+                  unsigned long long current, unsigned long long total)
 {
     struct mcp_call *call = context;
     char line[256];

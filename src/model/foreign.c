@@ -48,6 +48,18 @@ static int set_policy(const struct passage *p, const char *key, const char *valu
     return policy_tighten(&p->s->policy, object, p->name, err);
 }
 
+static int set_serve(const struct passage *p, const char *key, const char *value,
+                     struct vial_error *err)
+{
+    auto_json json_t *object = json_object();
+    json_t *one = passage_is_number(value) ? json_integer(strtoll(value, NULL, 10))
+                                           : json_string(value);
+
+    if (json_object_set_new(object, key, one) < 0)
+        return fail_memory(err);
+    return serve_settings_decode(&p->s->serve, object, p->name, err);
+}
+
 static int set_keep(const struct passage *p, const char *key, const char *value,
                     struct vial_error *err)
 {
@@ -121,6 +133,8 @@ static int set_text(const struct passage *p, const char *raw, struct vial_error 
         return 0;
     if (str_starts(sets, "policy."))
         return set_policy(p, sets + strlen("policy."), value.data, err);
+    if (str_starts(sets, "serve."))
+        return set_serve(p, sets + strlen("serve."), value.data, err);
     if (str_starts(sets, "keep."))
         return set_keep(p, sets + strlen("keep."), value.data, err);
     if (str_starts(sets, "images."))
@@ -165,6 +179,14 @@ static bool is_policy(json_t *map)
     return sets && str_starts(sets, "policy.");
 }
 
+/* A project's file has no word in that. */
+static bool is_serve(json_t *map)
+{
+    const char *sets = passage_member(map, "sets");
+
+    return sets && str_starts(sets, "serve.");
+}
+
 static int read_variables(struct settings *s, struct source *out, bool policy,
                           char *const *environ_, struct vial_error *err)
 {
@@ -203,7 +225,7 @@ int foreign_dotenv(struct settings *s, struct source *out, const char *where,
         p.map = name ? json_object_get(maps, name) : NULL;
         if (!p.map)
             return fail_memory(err);
-        if (is_policy(p.map) || !applies(&p) || !equals[1])
+        if (is_policy(p.map) || is_serve(p.map) || !applies(&p) || !equals[1])
             continue;
         if (set_text(&p, equals + 1, err) < 0)
             return -1;

@@ -11,6 +11,7 @@
 #include "model/fields.h"
 #include "model/policy.h"
 #include "model/result.h"
+#include "model/serve.h"
 #include "model/shape.h"
 #include "model/value.h"
 
@@ -144,6 +145,16 @@ static bool is_setting(const char *name)
     return f && (f->scope & FIELD_IN_SETTINGS);
 }
 
+static bool is_serve_setting(const char *name)
+{
+    const struct field *f = NULL;
+
+    for (size_t i = 0; (f = serve_settings_row(i)); i++)
+        if (strcmp(f->name, name) == 0)
+            return true;
+    return false;
+}
+
 /* Whether there is a place of that name for a value to go. */
 static bool is_target(const char *sets)
 {
@@ -152,6 +163,8 @@ static bool is_target(const char *sets)
 
     if (str_starts(sets, "policy."))
         return policy_find(sets + strlen("policy.")) >= 0;
+    if (str_starts(sets, "serve."))
+        return is_serve_setting(sets + strlen("serve."));
     return is_setting(sets) || str_starts(sets, "images.") || is_one_of(others, sets);
 }
 

@@ -29,7 +29,7 @@
  *                "{stdout}" in an answer what came of the call; an end that an answer
  *                has no line for is told in vial's own words
  *
- * Where a value goes (`sets`): a field's name, "policy.KEY", "keep.KEY",
+ * Where a value goes (`sets`): a field's name, "policy.KEY", "keep.KEY", "serve.KEY",
  * "images.NAME", "languages", or nothing. Before that it goes through `values` (all
  * that are allowed) or `form` ("{}s", for numbers; `percent`: hundredths);
  * `refuses` has values with the reason why not. `when: NAME=VALUE`: only under that

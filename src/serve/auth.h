@@ -13,7 +13,7 @@
 #include <sys/types.h>
 
 #include "model/settings.h"
-#include "serve/gate.h"
+#include "registry/gate.h"
 #include "web/web.h"
 
 enum scope {

@@ -17,8 +17,6 @@
 #include "vial/vessels.h"
 #include "vial/warm.h"
 
-#define RUNS_PER_CORE 4
-
 static void generation_free(struct generation *g)
 {
     mcp_http_close(g->mcp_http);
@@ -110,11 +108,7 @@ static int open_mcp(struct serve *s, struct generation *g, struct vial_error *er
 
 static void apply(struct serve *s, const struct serve_settings *c)
 {
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    int64_t most = c->concurrency ? c->concurrency
-                                  : RUNS_PER_CORE * (int64_t)(cores > 0 ? cores : 1);
-
-    gate_set(&s->gate, (unsigned)most, (unsigned)c->queue, c->queue_timeout);
+    gate_set(&s->gate, gate_most(c->concurrency), (unsigned)c->queue, c->queue_timeout);
     history_set(&s->history, (size_t)c->history, (size_t)c->history_output);
     s->log.form = c->log;
 }

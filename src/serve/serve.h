@@ -14,7 +14,7 @@
 #include "model/settings.h"
 #include "registry/registry.h"
 #include "serve/auth.h"
-#include "serve/gate.h"
+#include "registry/gate.h"
 #include "serve/history.h"
 #include "serve/keys.h"
 #include "serve/log.h"

@@ -136,6 +136,7 @@ class Mcp:
                                         env=environment(**env))
         self.number = 0
         self.unasked = []
+        self.early = {}
         self.begun = self.ask("initialize", {
             "protocolVersion": "2025-11-25", "capabilities": {},
             "clientInfo": {"name": "tests", "version": "1"}}).get("result")
@@ -168,6 +169,22 @@ class Mcp:
         self.send({"id": self.number, "method": "tools/call",
                    "params": {"name": name, "arguments": arguments}})
         return self.number
+
+    def any(self):
+        """The next answer, whichever it is for."""
+        while True:
+            line = self.process.stdout.readline()
+            assert line, self.process.stderr.read()
+            message = json.loads(line)
+            if "id" in message:
+                return message
+
+    def answer(self, number):
+        """Of a call that was begun; answers come in any order."""
+        while number not in self.early:
+            message = self.any()
+            self.early[message["id"]] = message
+        return Answer(self.early.pop(number))
 
     def tools(self):
         return {t["name"]: t for t in self.ask("tools/list", {})["result"]["tools"]}

@@ -3,10 +3,15 @@
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 
 import pytest
-from conftest import DOCKER, PYTHON, VIAL, environment, wait_for
+from conftest import PYTHON, VIAL, Answer, environment, wait_for
+
+
+ALL = ["python3.10", "python3.9", "nodejs18", "bash"]  # of the document
+NOBODY = "unix:///nonexistent/sock"
 
 
 @pytest.fixture
@@ -194,7 +199,6 @@ def test_a_request_above_a_cap_is_refused_and_not_clipped(execute):
     assert answer.error and "max_timeout 10s" in answer.text
 
 
-ALL = ["python3.10", "python3.9", "nodejs18", "bash"]  # of the document
 VARIABLES = {"SANDBOX_DEFAULT_TIMEOUT_SECONDS": "7", "SANDBOX_DEFAULT_MEMORY_LIMIT_MB": "64",
              "SANDBOX_DEFAULT_CPU_QUOTA_PERCENT": "25", "SANDBOX_PID_LIMIT": "33",
              "SANDBOX_DEFAULT_USER_UID_GID": "1234:1235"}
@@ -277,18 +281,65 @@ def test_the_container_has_the_documents_options(needs_engine, containers):
         p.communicate()
 
 
-def test_many_requests_at_once_are_all_answered(execute):
-    client = execute().client
-    for i in range(8):
-        client.send({"id": 1000 + i, "method": "tools/call", "params": {
-            "name": "execute_code",
-            "arguments": {"language": "bash", "code": "sleep 0.2; echo %d" % i}}})
-    seen = {}
-    while len(seen) < 8:
-        message = json.loads(client.process.stdout.readline())
-        if message.get("id", 0) >= 1000:
-            seen[message["id"] - 1000] = message["result"]["structuredContent"]["stdout"]
-    assert seen == {i: "%d\n" % i for i in range(8)}
+def most_at_once(events):
+    """Of requests that had begun and not ended, as the log tells it."""
+    going = most = 0
+    for e in events:
+        going += {"begin": 1, "run": -1 if e.get("vessel_id") else 0}[e["event"]]
+        most = max(most, going)
+    return most
+
+
+def test_many_requests_at_once_are_all_answered(vial, execute, tmp_path):
+    """covers: C-08"""
+    env = {"VIAL_STATE": str(tmp_path / "state")}
+    client = execute(SANDBOX_MAX_CONCURRENT="3", **env).client
+    numbers = {client.begin("execute_code", language="bash", code="echo %d" % i): i
+               for i in range(12)}
+    for number, i in numbers.items():
+        answer = client.answer(number)
+        assert answer.json["stdout"] == "%d\n" % i, answer.text
+    events = records(vial, **env)
+    assert len(events) == 24 and 1 <= most_at_once(events) <= 3
+
+
+def test_past_the_limit_requests_wait_and_past_the_queue_they_are_refused(vial, execute,
+                                                                          tmp_path):
+    """covers: C-08"""
+    env = {"VIAL_STATE": str(tmp_path / "state")}
+    client = execute(SANDBOX_MAX_CONCURRENT="2", SANDBOX_MAX_WAITING="3", **env).client
+    codes = {client.begin("execute_code", language="bash", code="sleep 50; # %d" % i): i
+             for i in range(6)}
+    digests = {hashlib.sha256(b"sleep 50; # %d" % i).hexdigest(): n for n, i in codes.items()}
+
+    def cancel(number):
+        client.send({"method": "notifications/cancelled", "params": {"requestId": number}})
+
+    def begun():
+        return [digests[e["code_sha256"]] for e in records(vial, **env)
+                if e["event"] == "begin"]
+
+    refused = client.any()  # they come in side by side: one of them is the sixth
+    answer = Answer(refused)
+    assert answer.error and answer.json["status"] == "refused"
+    assert "too many runs are waiting [VIAL-BUSY]" in answer.text
+    assert wait_for(lambda: len(begun()) == 2)
+    first = begun()
+    waiting = sorted(set(codes) - set(first) - {refused["id"]})
+    cancel(waiting[0])  # it has not run, and never will
+    for number in first:
+        cancel(number)
+    assert wait_for(lambda: len(begun()) == 4)
+    for number in waiting[1:]:
+        cancel(number)
+    assert Answer(client.ask("tools/call", {"name": "execute_code", "arguments": {
+        "language": "bash", "code": "true"}})).json["status"] == "success"
+    assert wait_for(lambda: [e["event"] for e in records(vial, **env)].count("run") >= 5)
+    events = records(vial, **env)
+    assert waiting[0] not in [digests.get(e["code_sha256"]) for e in events]
+    assert most_at_once(events) == 2
+    bad = vial("--preset", "codomyrmex", "run", "bash", "true", SANDBOX_MAX_CONCURRENT="many")
+    assert bad.status == 125 and "SANDBOX_MAX_CONCURRENT" in bad.err
 
 
 def records(vial, **env):
@@ -482,3 +533,41 @@ def test_an_unknown_language_is_recorded(vial, execute, tmp_path):
     assert "unknown language 'cobol'; known: " in answer.text
     last = records(vial, **env)[-1]
     assert last["language"] == "cobol" and last["error"]["code"] == "VIAL-LANGUAGE"
+
+
+def offered(call):
+    tool = call.client.tools()["execute_code"]
+    return tool["inputSchema"]["properties"]["language"]["enum"]
+
+
+def test_without_an_engine_only_what_this_host_has_is_offered(execute, vial):
+    """covers: C-03"""
+    call = execute(DOCKER_HOST=NOBODY)
+    rows = vial("--preset", "codomyrmex", "languages", "--json", DOCKER_HOST=NOBODY).json
+    assert sorted(row["name"] for row in rows) == sorted(ALL)
+    assert sorted(offered(call)) == sorted(row["name"] for row in rows if row["usable"])
+    assert "bash" in offered(call)
+    assert shutil.which("python3.9", path="/usr/bin:/bin") or "python3.9" not in offered(call)
+    for language in set(ALL) - set(offered(call)) - {"nodejs18"}:  # node may be another
+        answer = call("1", language)
+        assert answer.error and answer.json["status"] == "refused"
+        assert "'%s' needs a container engine, and none answers now" % language in answer.text
+
+
+def test_languages_come_and_go_with_the_engine(needs_engine, execute, vial, line):
+    """covers: C-03"""
+    if shutil.which("python3.10", path="/usr/bin:/bin"):
+        pytest.skip("this host has a python3.10 of its own")
+    assert all(row["usable"] for row in vial("--preset", "codomyrmex", "languages",
+                                             "--json").json)
+    call = execute(DOCKER_HOST="unix://" + line.path)
+    code = "import sys; print(sys.version_info[0])"
+    assert sorted(offered(call)) == sorted(ALL)
+    assert call(code, "python3.10").json["stdout"] == "3\n"
+    line.cut()
+    assert "python3.10" not in offered(call) and "bash" in offered(call)
+    answer = call(code, "python3.10")
+    assert answer.error and "'python3.10' needs a container engine" in answer.text
+    line.mend()
+    assert sorted(offered(call)) == sorted(ALL)
+    assert call(code, "python3.10").json["stdout"] == "3\n"

@@ -303,7 +303,7 @@ def test_what_is_forbidden_has_no_name_under_any_preset(vial, preset, tmp_path):
     done = vial("--preset", preset, "run", "--network", "host", "bash", "true")
     assert done.status == 125 and "VIAL-VALUE" in done.err
     done = vial("--preset", preset, "run", "--driver", "docker", "--network", "bridge",
-                "--network-name", "host", "bash", "true")
+                "--network-name", "host", "bash", "true", SANDBOX_ALLOWED_NETWORK="bridge")
     assert done.status == 125 and "container network" in done.err
     for line in ["privileged: true", "pid: host", "host_network: true"]:
         (tmp_path / "c.yaml").write_text("defaults: {%s}\n" % line)

@@ -44,7 +44,7 @@ def gauge(d, name):
 
 
 def test_no_more_runs_go_on_than_allowed_and_others_wait():
-    """covers: C-08 NFR-020-10"""
+    """covers: NFR-020-10"""
     with Daemon(serve={"concurrency": 2}) as d:
         held, begun = Held("turns"), time.monotonic()
         runs = [post(d, held.code) for _ in range(4)]
@@ -61,7 +61,6 @@ def test_no_more_runs_go_on_than_allowed_and_others_wait():
 
 
 def test_a_full_queue_refuses_with_503_and_a_time_to_try_again():
-    """covers: C-08"""
     with Daemon(serve={"concurrency": 1, "queue": 1}) as d:
         running = post(d, "sleep 600")
         assert wait_until(lambda: gauge(d, "runs_active") == 1)

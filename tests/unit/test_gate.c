@@ -12,7 +12,7 @@
 
 #include "base/fail.h"
 #include "check.h"
-#include "serve/gate.h"
+#include "registry/gate.h"
 #include "serve/history.h"
 #include "serve/keys.h"
 #include "model/metrics.h"

@@ -284,7 +284,7 @@ static void a_call_too_many_is_told_so_and_the_others_go_on(void **state)
     (void)pthread_mutex_unlock(&s.waiting.lock);
     second = ask(&s, CALL);
     assert_true(json_is_true(json_object_get(second, "isError")));
-    assert_int_equal(strncmp(text_of(second), "Busy: 1 calls", 13), 0);
+    assert_int_equal(strncmp(text_of(second), "Error VIAL-BUSY: 1 calls", 24), 0);
     (void)pthread_mutex_lock(&s.waiting.lock);
     s.waiting.go = true;
     (void)pthread_cond_broadcast(&s.waiting.changed);

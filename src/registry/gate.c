@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "serve/gate.h"
+#include "registry/gate.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -12,7 +12,16 @@
 #include "base/clock.h"
 #include "base/fail.h"
 
-#define MINUTE_MS 60000.0
+#define MINUTE_MS     60000.0
+#define RUNS_PER_CORE 4u
+
+unsigned gate_most(int64_t concurrency)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+
+    return concurrency ? (unsigned)concurrency
+                       : RUNS_PER_CORE * (unsigned)(cores > 0 ? cores : 1);
+}
 
 int gate_init(struct gate *g, struct vial_error *err)
 {

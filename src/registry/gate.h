@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef VIAL_SERVE_GATE_H
-#define VIAL_SERVE_GATE_H
+#ifndef VIAL_REGISTRY_GATE_H
+#define VIAL_REGISTRY_GATE_H
 
 /*
  * Who may run now. So many runs go on at once; others wait, each caller in a line of
@@ -51,6 +51,9 @@ struct gate {
     int64_t wait_ms;
     bool shut;
 };
+
+/* What a setting CONCURRENCY means; 0: four for each core. */
+unsigned gate_most(int64_t concurrency);
 
 int gate_init(struct gate *g, struct vial_error *err);
 void gate_done(struct gate *g);

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "mcp/turns.h"
+
+#include "base/fail.h"
+#include "base/unit.h"
+
+#define CLIENT "client"
+
+int mcp_turns_open(struct mcp_turns *t, const json_t *serve, struct vial_error *err)
+{
+    static const struct quota all = { 0 };
+    const char *wait = json_string_value(json_object_get(serve, "queue_timeout"));
+    json_int_t places = json_integer_value(json_object_get(serve, "queue"));
+    int64_t wait_ms = 0;
+
+    if (gate_init(&t->gate, err) < 0)
+        return -1;
+    t->client = gate_caller(&t->gate, CLIENT, &all);
+    if (!t->client || !wait || unit_parse_ms(wait, &wait_ms) < 0) {
+        gate_done(&t->gate);
+        return t->client ? fail(err, VIAL_E_INTERNAL, "serve.queue_timeout is no time")
+                         : fail_memory(err);
+    }
+    gate_set(&t->gate,
+             gate_most(json_integer_value(json_object_get(serve, "concurrency"))),
+             (unsigned)places, wait_ms);
+    return 0;
+}
+
+void mcp_turns_close(struct mcp_turns *t)
+{
+    gate_done(&t->gate);
+}
+
+static int enter(void *context, const struct mcp_call *call, double *queued_ms,
+                 struct vial_error *err)
+{
+    struct mcp_turns *t = context;
+    struct gate_pass pass = { 0 };
+
+    if (gate_enter(&t->gate, t->client, call->cancel_fd, &pass, err) < 0)
+        return -1;
+    *queued_ms = pass.queue_ms;
+    return 0;
+}
+
+static void leave(void *context, const char *owner, double cpu_ms)
+{
+    struct mcp_turns *t = context;
+
+    (void)owner;
+    gate_leave(&t->gate, t->client, cpu_ms);
+}
+
+struct mcp_gate mcp_turns_gate(struct mcp_turns *t)
+{
+    return (struct mcp_gate){ .context = t,
+                              .calls = t->gate.most + t->gate.places + 1,
+                              .enter = enter,
+                              .leave = leave };
+}
