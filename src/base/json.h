@@ -27,13 +27,14 @@ void json_seed(void);
 #define JSON_VALUES_MAX 262144
 
 /* Depth <= 64, at most JSON_VALUES_MAX values, no duplicate keys, nothing after the
- * value; bounds are judged before anything is made of the text. NAME is for messages. */
+ * value; bounds are judged before anything is made of the text. NAME is for messages.
+ */
 int json_parse(const char *text, size_t len, const char *name, json_t **out,
                struct vial_error *err);
 
 /* One YAML document (core schema; no aliases, no tags, no duplicate keys, depth
- * <= 32, at most 1 MiB and 65536 values). An empty document is an empty object. JSON is accepted
- * too, being YAML. */
+ * <= 32, at most 1 MiB and 65536 values). An empty document is an empty object. JSON is
+ * accepted too, being YAML. */
 int yaml_parse(const char *text, size_t len, const char *name, json_t **out,
                struct vial_error *err);
 int yaml_read(const char *path, json_t **out, struct vial_error *err);

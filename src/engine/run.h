@@ -13,8 +13,8 @@
  */
 
 #include "base/loop.h"
-#include "engine/engine.h"
 #include "engine/diary.h"
+#include "engine/engine.h"
 #include "engine/output.h"
 #include "wire/link.h"
 
@@ -86,7 +86,7 @@ struct run {
     struct {
         uint32_t number, channel;
         uint64_t before, count; /* by earlier steps, and on CHANNEL */
-    } denied[DENIED_MAX]; /* system calls that were refused, as the guest says */
+    } denied[DENIED_MAX];       /* system calls that were refused, as the guest says */
     size_t denied_count;
     struct output out, err;
     uint64_t written; /* by both streams of the present step */

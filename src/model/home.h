@@ -16,8 +16,8 @@
 int home_check(const char *path, bool writable, const char *home,
                struct vial_error *err);
 
-/* Refuses PATH, which is to be writable, if OWN is it, or in it, or around it: what vial
- * itself believes lies there, such as what the caller trusts. */
+/* Refuses PATH, which is to be writable, if OWN is it, or in it, or around it: what
+ * vial itself believes lies there, such as what the caller trusts. */
 int home_check_state(const char *path, const char *own, struct vial_error *err);
 
 #endif

@@ -17,8 +17,8 @@
 
 #include "base/str.h"
 
-/* Asked about each program, which is LEN bytes of NAME without its directories. A return
- * other than NULL ends the search. */
+/* Asked about each program, which is LEN bytes of NAME without its directories. A
+ * return other than NULL ends the search. */
 typedef const char *line_ask(const void *context, const char *name, size_t len);
 
 /* COMMAND is a program with its arguments, or a shell with a line. NULL: nothing was

@@ -12,13 +12,14 @@ struct mount_terms {
     const struct settings *settings;
     bool writable;
     bool lower; /* an overlay's: no mounts below it, nor sockets, get through */
-    /* Where it must lie if the policy names no roots: a real path, or "": nowhere; NULL:
-     * anywhere. */
+    /* Where it must lie if the policy names no roots: a real path, or "": nowhere;
+     * NULL: anywhere. */
     const char *within;
-    /* A repository that is worked on: its sockets are hidden, not a reason to refuse it,
-     * and a home's start files in it are no sign of a home. */
+    /* A repository that is worked on: its sockets are hidden, not a reason to refuse
+     * it, and a home's start files in it are no sign of a home. */
     bool workspace;
-    bool packages; /* of the caller's own interpreter: looked through at its top alone */
+    bool
+        packages; /* of the caller's own interpreter: looked through at its top alone */
 };
 
 /* Whether the host's object SOURCE may be shown. Fills OUT's source, which is

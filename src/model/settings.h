@@ -9,11 +9,11 @@
  *   < the preset's own file < the project's vial.yaml < variables < the request itself
  *
  * A settings file has the keys `defaults` (request fields), `policy`, `audit`,
- * `cleanup`, `journal`, `serve` (for the daemon), and `languages` (path of a language file). Each
- * layer fills what inner ones left unset; policies only tighten. A preset file has the
- * same keys and its own block `preset` (model/preset.h); under a preset, a settings
- * file may also have the block that the preset names, and the variables that it names
- * count.
+ * `cleanup`, `journal`, `serve` (for the daemon), and `languages` (path of a language
+ * file). Each layer fills what inner ones left unset; policies only tighten. A preset
+ * file has the same keys and its own block `preset` (model/preset.h); under a preset, a
+ * settings file may also have the block that the preset names, and the variables that
+ * it names count.
  *
  * A variable VIAL_<FIELD> sets a field; several values are separated by commas.
  * VIAL_SHARE, VIAL_CONFIG, VIAL_PRESET and VIAL_LANGUAGES (a language file) say

@@ -11,8 +11,8 @@
 
 /* Looks at *BUDGET entries at most and lowers it by as many; breadth first,
  * through no link and into no other file system. FOUND gets the paths of sockets below
- * DIR_FD ("./a/b"), until it has MOST. 0 or -ENOMEM. Directories that cannot be read are
- * passed over: the program reads as the caller does. */
+ * DIR_FD ("./a/b"), until it has MOST. 0 or -ENOMEM. Directories that cannot be read
+ * are passed over: the program reads as the caller does. */
 int sockets_find(int dir_fd, size_t *budget, size_t most, struct strv *found);
 
 #endif

@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 
+#include "model/metrics.h"
 #include "model/settings.h"
 #include "registry/registry.h"
 #include "serve/auth.h"
@@ -18,7 +19,6 @@
 #include "serve/history.h"
 #include "serve/keys.h"
 #include "serve/log.h"
-#include "model/metrics.h"
 #include "serve/refusals.h"
 #include "web/web.h"
 

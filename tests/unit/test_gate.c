@@ -12,10 +12,10 @@
 
 #include "base/fail.h"
 #include "check.h"
+#include "model/metrics.h"
 #include "registry/gate.h"
 #include "serve/history.h"
 #include "serve/keys.h"
-#include "model/metrics.h"
 
 static const struct quota anything = { 0 };
 

@@ -58,9 +58,10 @@ static void a_new_result_claims_nothing(void **state)
     assert_json(result, false,
                 "\"isolation\": {\"level\": \"none\", \"layers\": [], \"limits_by\": "
                 "\"none\"}");
-    assert_json(result, false,
-                "\"driver\": null, \"vessel_id\": null, \"container_id\": null, \"name\": "
-                "null, \"image\": null");
+    assert_json(
+        result, false,
+        "\"driver\": null, \"vessel_id\": null, \"container_id\": null, \"name\": "
+        "null, \"image\": null");
     assert_json(result, false, "\"error\": null");
     vial_result_free(result);
     vial_result_free(NULL);

@@ -271,7 +271,8 @@ static int check_host(const struct plan *plan, struct vial_error *err)
      * that again by /proc/self/exe. */
     if (native_landlock_abi() <= 0)
         return fail(err, VIAL_E_UNSUPPORTED, "a zygote needs Landlock");
-    if (plan->seccomp_file || plan->count_denied || (plan->seccomp && !str_eq(plan->seccomp, "default")))
+    if (plan->seccomp_file || plan->count_denied ||
+        (plan->seccomp && !str_eq(plan->seccomp, "default")))
         return fail(err, VIAL_E_UNSUPPORTED,
                     "a zygote's children wait under profile 'default' only");
     return 0;
