@@ -206,6 +206,17 @@ def command(tmp_path):
     return flags
 
 
+def test_a_python_is_found_where_the_images_path_says(run, api, command):
+    image_of(api, "py:1", {"Env": ["PATH=/opt/py/bin:/usr/bin:/bin"]},
+             ["sh", "-c", "mkdir -p /opt/py/bin && mv /usr/bin/python3* /opt/py/bin/"])
+    r = run("--image", "py:1", "python", "import sys; print(sys.executable)")
+    assert r["stdout"] == "/opt/py/bin/python3\n", r
+    r = run("--image", "py:1", *command("python3", "-c", "import sys; print(sys.executable)"))
+    assert r["stdout"] == "/opt/py/bin/python3\n", r
+    r = run("--image", "py:1", *command("sh", "-c", "command -v python3"))
+    assert r["stdout"] == "/opt/py/bin/python3\n", r
+
+
 def test_an_images_env_holds_and_the_request_wins(run, api, command):
     image_of(api, "own:1", {"Env": ["PATH=/opt/own/bin:/usr/bin:/bin", "LANG=C", "A=image",
                                     "B=image", "odd.name=1", "PYTHONDONTWRITEBYTECODE=0"]},

@@ -75,8 +75,6 @@ static int is_golden(const struct dirent *entry)
     return strstr(entry->d_name, ".json") != NULL;
 }
 
-/* covers: FR-020-17 FR-020-18 FR-020-19 FR-020-20 FR-020-43 FR-020-47 FR-020-48
- * covers: FR-020-52 FR-020-55 FR-020-56 FR-020-58 FR-020-59 FR-020-68 */
 static void every_plan_becomes_the_container_that_was_agreed(void **state)
 {
     struct dirent **entries = NULL;
