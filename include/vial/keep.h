@@ -16,7 +16,8 @@
  * of the old one is left then, and in the last case the result says so (`renewed`).
  * Functions may be called from several threads; calls then work side by side, and one
  * that was cancelled before it began never runs. A vessel that is given up ends with
- * the last call in it.
+ * the last call in it. A call whose language has a seccomp profile or a network of its
+ * own, which the vessel was made without, has a vessel of its own, as with vial_run.
  */
 
 #include "vial/engine.h"

@@ -16,6 +16,7 @@
 #include "base/thread.h"
 #include "engine/output.h"
 #include "engine/session.h"
+#include "model/language.h"
 
 #define MAX_CALLS 50
 #define IDLE_MS   (INT64_C(10) * 60 * 1000)
@@ -349,19 +350,50 @@ static void refuse(struct vial_result *r, const struct vial_error *why,
         (void)snprintf(r->limits_by, sizeof(r->limits_by), "none");
 }
 
-static int make_plan(struct vial_keep *k, const struct vial_request *req,
+static int complete(const struct vial_keep *k, const struct vial_request *req,
+                    struct vial_request *whole, struct vial_error *err)
+{
+    if (check_fields(req, err) < 0 || request_fill(whole, req, err) < 0)
+        return -1;
+    return request_fill(whole, &k->base, err);
+}
+
+static int make_plan(struct vial_keep *k, const struct vial_request *whole,
                      struct plan **out, char wanted[WANTED_SIZE],
                      struct vial_error *err)
 {
-    auto_request struct vial_request whole = { 0 };
     const struct driver *driver = NULL;
 
-    if (check_fields(req, err) < 0 || request_fill(&whole, req, err) < 0 ||
-        request_fill(&whole, &k->base, err) < 0)
+    if (engine_plan(k->engine, whole, &driver, out, err) < 0)
         return -1;
-    if (engine_plan(k->engine, &whole, &driver, out, err) < 0)
+    engine_wanted(k->engine, whole, driver->name, wanted);
+    return 0;
+}
+
+/* What a vessel has from its start its calls cannot bring: a language with a seccomp
+ * profile or a network of its own would go without. Such a call is on its own. */
+static int is_apart(const struct vial_keep *k, const struct plan *plan, bool *apart,
+                    struct vial_error *err)
+{
+    auto_request struct vial_request bare = { 0 };
+    auto_plan struct plan *usual = NULL;
+    const struct driver *driver = NULL;
+    const struct language *l = NULL;
+
+    *apart = false;
+    if (!plan->language)
+        return 0;
+    if (language_find(&k->engine->settings->languages, plan->language, &l, err) < 0)
         return -1;
-    engine_wanted(k->engine, &whole, driver->name, wanted);
+    if (!l->seccomp_file && !l->seccomp && !l->network)
+        return 0;
+    if (request_fill(&bare, &k->base, err) < 0 ||
+        request_set_text(&bare, FIELD_ID_command, "true", 4, "call", err) < 0 ||
+        engine_plan(k->engine, &bare, &driver, &usual, err) < 0)
+        return -1;
+    *apart = !str_eq(plan->driver, usual->driver) || plan->network != usual->network ||
+             !str_eq(plan->seccomp, usual->seccomp) ||
+             !str_eq(plan->seccomp_file, usual->seccomp_file);
     return 0;
 }
 
@@ -407,13 +439,24 @@ int vial_keep_run(struct vial_keep *keep, const struct vial_request *req,
                   struct vial_error *err)
 {
     static const struct vial_watch nobody = { .cancel_fd = -1, .stdin_fd = -1 };
+    auto_request struct vial_request whole = { 0 };
     auto_plan struct plan *plan = NULL;
+    struct vial_watch mine = watch ? *watch : nobody;
     struct vial_error why = { 0 };
     struct vial_result *r = NULL;
     char wanted[WANTED_SIZE] = "";
-    int rc = make_plan(keep, req, &plan, wanted, &why);
-    const struct kept_call c = { .watch = watch ? watch : &nobody, .plan = plan };
+    bool apart = false;
+    int rc = complete(keep, req, &whole, &why);
+    struct kept_call c = { .watch = &mine };
 
+    if (rc == 0)
+        rc = make_plan(keep, &whole, &plan, wanted, &why);
+    if (rc == 0)
+        rc = is_apart(keep, plan, &apart, &why);
+    mine.stdin_fd = -1;
+    if (apart)
+        return vial_run(keep->engine, &whole, &mine, out, err);
+    c.plan = plan;
     r = new_result(plan);
     if (!r)
         return fail_memory(err);

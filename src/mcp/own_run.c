@@ -170,9 +170,22 @@ static void planned_done(struct planned *p)
     free(p->file);
 }
 
-static int read_plan(const char *text, const char *code, struct planned *out)
+/* Its filter is loaded by the vessel, which was made without it. */
+static int refuse_profile(const json_t *plan, struct vial_error *err)
 {
-    auto_json json_t *plan = json_loads(text, 0, NULL);
+    const char *language = json_string_value(json_object_get(plan, "language"));
+
+    (void)fail(err, VIAL_E_UNSUPPORTED,
+               "language '%s' has a seccomp profile of its own, which a sandbox was "
+               "made without",
+               language ? language : "?");
+    return fail_remedy(err,
+                       "leave 'sandbox_id' out: the program then has a vessel of its "
+                       "own");
+}
+
+static int read_plan(const json_t *plan, const char *code, struct planned *out)
+{
     const json_t *files = json_object_get(plan, "files");
     const char *path =
         json_string_value(json_object_get(json_array_get(files, 0), "path"));
@@ -188,12 +201,16 @@ static int read_plan(const char *text, const char *code, struct planned *out)
 static int plan_code(struct mcp_call *call, struct planned *out, struct vial_error *err)
 {
     auto_ask struct vial_request *req = NULL;
+    auto_json json_t *plan = NULL;
     auto_free char *text = NULL;
 
     if (own_request(call, "language code args", NULL, &req, err) < 0 ||
         vial_plan(call->engine, req, &text, err) < 0)
         return -1;
-    return read_plan(text, argument(call, "code"), out) < 0 ? fail_memory(err) : 0;
+    plan = json_loads(text, 0, NULL);
+    if (json_object_get(plan, "seccomp_file"))
+        return refuse_profile(plan, err);
+    return read_plan(plan, argument(call, "code"), out) < 0 ? fail_memory(err) : 0;
 }
 
 static int run_planned(struct mcp_call *call, struct registered *held,

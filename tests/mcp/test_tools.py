@@ -256,3 +256,20 @@ def test_links_are_text_for_clients_that_do_not_know_them(client):
         result = c.call("run_code", language="bash", code="echo > a", outputs=["a"])
         assert result["content"][1]["type"] == kind
         assert "vial://runs/" in str(result["content"][1])
+
+
+def test_a_languages_own_profile_is_not_left_out_in_a_sandbox(client, tmp_path):
+    (tmp_path / "p.json").write_text(
+        '{"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [{"names": ["mkdir", "mkdirat"], '
+        '"action": "SCMP_ACT_ERRNO", "errnoRet": 13}]}')
+    (tmp_path / "languages.yaml").write_text("".join(
+        "%s: {like: %s, seccomp_file: p.json}\n" % (name, name) for name in ["bash", "python"]))
+    (tmp_path / "vial.yaml").write_text("languages: languages.yaml\n")
+    tools = client("--config", str(tmp_path / "vial.yaml"))
+    id = sandbox(tools)
+    for language, code in [("bash", "mkdir d && echo made"),
+                           ("python", "import os; os.mkdir('d'); print('made')")]:
+        alone = tools.call("run_code", language=language, code=code)
+        assert "Permission denied" in text_of(alone)
+        inside = tools.call("run_code", language=language, code=code, sandbox_id=id)
+        assert inside["isError"] and "seccomp profile of its own" in text_of(inside)

@@ -257,6 +257,26 @@ def test_a_programs_sockets_do_not_shut_later_runs_out(vial, own_output, tmp_pat
         shutil.rmtree(own_output / own, ignore_errors=True)
 
 
+def test_a_languages_own_profile_and_network_hold_beside_a_kept_vessel(mcp, tmp_path):
+    """The vessel was made without them: such a call has one of its own."""
+    (tmp_path / "p.json").write_text(json.dumps({
+        "defaultAction": "SCMP_ACT_ALLOW",
+        "syscalls": [{"names": ["mkdir", "mkdirat"], "action": "SCMP_ACT_ERRNO",
+                      "errnoRet": 13}]}))
+    (tmp_path / "languages.yaml").write_text(
+        "python: {like: python, seccomp_file: p.json, network: none}\n")
+    (tmp_path / "vial.yaml").write_text("languages: languages.yaml\n")
+    client = mcp("klaw", "--config", str(tmp_path / "vial.yaml"))
+    python = "import os; print(open('/proc/net/dev').read()); os.mkdir('/tmp/x')"
+    for _ in range(2):
+        answer = client("code_execute", language="bash", code="mkdir -p /tmp/y && echo made")
+        assert answer.text.endswith("made\n")
+        answer = client("code_execute", language="python", code=python)
+        assert "Permission denied: '/tmp/x'" in answer.text, answer.text
+        assert "eth0" not in answer.text
+    assert client("code_execute", language="bash", code="ls -d /tmp/y").text.endswith("/y\n")
+
+
 def test_a_workspace_without_skills_works(mcp, place):
     """covers: K-06"""
     client = mcp("klaw", KLAW_WORKSPACE=str(place))
