@@ -34,7 +34,9 @@ int job_check(struct call *c, struct vial_request *req, struct vial_error *err)
 {
     if (check_paths(c, req, err) < 0)
         return -1;
-    if ((req->set >> FIELD_ID_session) & 1u)
+    /* A container that waited was made without labels: where some wait, the log alone
+     * tells which of them a request had. */
+    if (((req->set >> FIELD_ID_session) & 1u) || c->gen->settings->serve.warm.count > 0)
         return 0;
     return vial_request_set(req, "session", c->id, err);
 }
@@ -84,9 +86,9 @@ static void tell(const struct log *log, const char *request, const char *caller,
     if (told && r->vessel_id[0])
         (void)json_object_update_new(
             told,
-            json_pack("{s:s, s:i, s:f, s:f, s:f}", "driver", r->driver, "exit_code",
-                      r->exit_code, "open_ms", r->timing.open_ms, "run_ms",
-                      r->timing.run_ms, "close_ms", r->timing.close_ms));
+            json_pack("{s:s, s:s, s:i, s:f, s:f, s:f}", "driver", r->driver, "start",
+                      r->start, "exit_code", r->exit_code, "open_ms", r->timing.open_ms,
+                      "run_ms", r->timing.run_ms, "close_ms", r->timing.close_ms));
 
     if (r->error.code[0])
         (void)json_object_set_new(told, "code", json_string(r->error.code));

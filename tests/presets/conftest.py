@@ -42,15 +42,24 @@ def environment(**more):
     return env
 
 
-def make_python(api):
-    """An image with a program python3.10, as the document's has."""
-    made = api.call("POST", "/containers/create", {
-        "Image": BASE, "Cmd": ["ln", "-sf", "/usr/bin/python3", "/usr/bin/python3.10"]})
+# Programs of the names that the languages of codomyrmex have. Its node is a shell: what
+# matters is the container around it.
+RUNTIMES = """cd /usr/bin && ln -sf python3 python3.10 && ln -sf python3 python3.9 &&
+printf '#!/bin/sh\n[ "$1" != --version ] || exec echo v18.17.1\nexec sh "$@"\n' > node &&
+chmod 755 node"""
+
+
+def make_runtimes(api):
+    """The images of codomyrmex's document."""
+    made = api.call("POST", "/containers/create", {"Image": BASE,
+                                                   "Cmd": ["sh", "-c", RUNTIMES]})
     try:
         api.call("POST", "/containers/%s/start" % made["Id"])
         api.call("POST", "/containers/%s/wait" % made["Id"])
-        repo, _, tag = PYTHON.rpartition(":")
-        api.call("POST", "/commit?repo=%s&tag=%s&container=%s" % (repo, tag, made["Id"]), {})
+        for name in [PYTHON, "codomyrmex/sandbox-python:3.9.17-slim-bullseye",
+                     "codomyrmex/sandbox-node:18.17.1-alpine"]:
+            repo, _, tag = name.rpartition(":")
+            api.call("POST", "/commit?repo=%s&tag=%s&container=%s" % (repo, tag, made["Id"]), {})
     finally:
         api.call("DELETE", "/containers/" + made["Id"])
 
@@ -69,7 +78,7 @@ def api():
     api = engine_module.Api(os.environ["DOCKER_HOST"].replace("unix://", ""))
     for name in IMAGES:
         api.tag(BASE, name)
-    make_python(api)
+    make_runtimes(api)
     return api
 
 

@@ -5,9 +5,13 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 
 import pytest
-from conftest import PYTHON, VIAL, Answer, environment, wait_for
+from conftest import PYTHON, ROOT, VIAL, Answer, environment, wait_for
+
+sys.path.insert(0, str(ROOT / "tests" / "serve"))
+from daemon import Daemon  # noqa: E402
 
 
 ALL = ["python3.10", "python3.9", "nodejs18", "bash"]  # of the document
@@ -262,23 +266,50 @@ def test_each_request_has_a_sandbox_of_its_own(execute, containers):
     assert wait_for(lambda: not containers("codomyrmex-"))
 
 
-def test_the_container_has_the_documents_options(needs_engine, containers):
-    """covers: C-07"""
-    p = subprocess.Popen([VIAL, "--preset", "codomyrmex", "run", "bash", "echo up; sleep 60"],
-                         cwd="/", env=environment(), stdout=subprocess.PIPE, text=True)
+UP = {"bash": "sleep 50", "nodejs18": "sleep 50",  # the test engine's node is a shell
+      "python3.10": "import time; time.sleep(50)", "python3.9": "import time; time.sleep(50)"}
+IMAGES = {"bash": "codomyrmex/sandbox-bash:5.1-alpine", "python3.10": PYTHON,
+          "python3.9": "codomyrmex/sandbox-python:3.9.17-slim-bullseye",
+          "nodejs18": "codomyrmex/sandbox-node:18.17.1-alpine"}
+
+
+def container_of(containers, call, language="bash", **arguments):
+    """What the engine says of the container of a call that is under way."""
+    number = call.client.begin("execute_code", language=language, code=UP[language],
+                               **arguments)
     try:
-        assert p.stdout.readline() == "up\n"
+        assert wait_for(lambda: any(c["State"]["Running"] for c in containers("codomyrmex-")))
         [c] = containers("codomyrmex-")
-        host = c["HostConfig"]
-        assert host["ReadonlyRootfs"] and host["NetworkMode"] == "none"
-        assert host["CapDrop"] == ["ALL"] and not host["CapAdd"]
-        assert "no-new-privileges" in host["SecurityOpt"]
-        assert any(o.startswith("seccomp={") for o in host["SecurityOpt"])
-        assert host["PidsLimit"] == 101 and host["Memory"] == 256 << 20
-        assert host["NanoCpus"] == 500000000 and c["Config"]["User"] == "1000:1000"
+        return c
     finally:
-        p.terminate()
-        p.communicate()
+        call.client.send({"method": "notifications/cancelled", "params": {"requestId": number}})
+        assert wait_for(lambda: not containers("codomyrmex-"))
+
+
+@pytest.mark.parametrize("language", ALL)
+def test_the_container_has_the_documents_options(needs_engine, execute, containers, language):
+    """covers: C-02 C-04 C-07"""
+    c = container_of(containers, execute(), language)
+    host = c["HostConfig"]
+    assert c["Config"]["Image"] == IMAGES[language] and c["Config"]["User"] == "1000:1000"
+    assert host["ReadonlyRootfs"] and host["NetworkMode"] == "none"
+    assert host["CapDrop"] == ["ALL"] and not host["CapAdd"] and not host["Privileged"]
+    assert "no-new-privileges" in host["SecurityOpt"]
+    assert any(o.startswith("seccomp={") for o in host["SecurityOpt"])
+    own = 192 if language == "nodejs18" else 256  # the document gives it its own
+    assert host["Memory"] == host["MemorySwap"] == own << 20
+    assert host["NanoCpus"] == 500000000 and host["PidsLimit"] == 101  # and our init
+
+
+@pytest.mark.parametrize("language", ALL)
+def test_the_administrators_variables_are_the_containers(needs_engine, execute, containers,
+                                                         language):
+    """covers: C-04"""
+    c = container_of(containers, execute(**VARIABLES), language)
+    host = c["HostConfig"]
+    own = 192 if language == "nodejs18" else 64
+    assert host["Memory"] == own << 20 and host["NanoCpus"] == 250000000
+    assert host["PidsLimit"] == 34 and c["Config"]["User"] == "1234:1235"
 
 
 def most_at_once(events):
@@ -385,11 +416,56 @@ def test_refused_system_calls_are_recorded_by_name(vial, execute, tmp_path):
     assert records(vial, **env)[-1]["denied_calls"] == {}
 
 
-def test_refused_calls_without_end_are_counted_and_bounded(vial):
+@pytest.fixture
+def python(tmp_path):
+    """A language file with the python that this host and the test engine's image have."""
+    file = tmp_path / "python.json"
+    file.write_text('{"python3": {"image": "%s", "default_memory_mb": 256}}' % PYTHON)
+    return {"SANDBOX_LANGUAGE_CONFIG_FILE": str(file)}
+
+
+def test_a_hundred_thousand_refused_calls_are_counted_and_bounded(vial, execute, python,
+                                                                  tmp_path):
     """covers: C-09"""
-    r = vial("--preset", "codomyrmex", "run", "--json", "--timeout", "5", "bash",
-             "unshare -U true; while :; do :; done").json
-    assert r["verdict"] == "timeout" and r["denied_calls"] == {"unshare": 1}
+    env = {"VIAL_STATE": str(tmp_path / "state"), **python}
+    answer = execute(**env)("""if True:
+        import ctypes, errno
+        libc = ctypes.CDLL(None, use_errno=True)
+        for _ in range(100000):
+            assert libc.unshare(0x10000000) == -1 and ctypes.get_errno() == errno.EPERM
+        print("on")""", "python3", timeout=120)
+    assert answer.json["stdout"] == "on\n", answer.text
+    assert len(answer.whole) < 1000
+    last = records(vial, **env)[-1]
+    assert last["denied_calls"] == {"unshare": 100000} and len(json.dumps(last)) < 10000
+
+
+SPY = """if True:
+    import ctypes, errno
+    libc = ctypes.CDLL(None, use_errno=True)
+    class Filter(ctypes.Structure):
+        _fields_ = [("code", ctypes.c_ushort), ("jt", ctypes.c_ubyte), ("jf", ctypes.c_ubyte),
+                    ("k", ctypes.c_uint)]
+    class Program(ctypes.Structure):
+        _fields_ = [("len", ctypes.c_ushort), ("filter", ctypes.POINTER(Filter))]
+    ask = Program(1, ctypes.pointer(Filter(6, 0, 0, 0x7fc00000)))  # SECCOMP_RET_USER_NOTIF
+    def call(number, *args):
+        rc = libc.syscall(number, *args)
+        print("refused" if rc == -1 else "given %d" % rc, flush=True)
+    call(317, 1, 8, ctypes.byref(ask))  # seccomp, SET_MODE_FILTER, FLAG_NEW_LISTENER
+    call(101, 16, 1, 0, 0)  # ptrace, ATTACH
+    call(101, 0x4206, 1, 0, 0)  # ptrace, SEIZE
+    call(438, 3, 0, 0)  # pidfd_getfd
+    call(310, 1, 0, 0, 0, 0, 0)  # process_vm_readv"""
+
+
+def test_a_program_cannot_be_the_one_who_counts(vial, execute, python, tmp_path):
+    """Nor look into who does. covers: C-07 C-09"""
+    env = {"VIAL_STATE": str(tmp_path / "state"), **python}
+    answer = execute(**env)(SPY, "python3")
+    assert answer.json["stdout"] == "refused\n" * 5, answer.text
+    assert records(vial, **env)[-1]["denied_calls"] == {
+        "ptrace": 2, "pidfd_getfd": 1, "process_vm_readv": 1}
 
 
 def test_the_operator_moves_the_log_or_switches_it_off(vial, tmp_path):
@@ -472,18 +548,6 @@ def test_a_path_of_a_file_stays_inside(execute):
     assert "root:" not in json.dumps(answer.json) and answer.json["files"][0]["uri"] is None
 
 
-def network_of(containers, call, **arguments):
-    """What the engine says of the container of a call that is under way."""
-    number = call.client.begin("execute_code", language="bash", code="echo up; read x",
-                               timeout=20, **arguments)
-    try:
-        assert wait_for(lambda: containers("codomyrmex-"))
-        return containers("codomyrmex-")[0]["HostConfig"]["NetworkMode"]
-    finally:
-        call.client.send({"method": "notifications/cancelled", "params": {"requestId": number}})
-        assert wait_for(lambda: not containers("codomyrmex-"))
-
-
 def test_a_network_is_the_administrators_to_allow(vial, execute):
     """covers: C-13"""
     call = execute()
@@ -502,9 +566,10 @@ def test_a_network_is_the_administrators_to_allow(vial, execute):
 def test_each_execution_has_the_network_it_asked_for(needs_engine, execute, containers):
     """covers: C-13"""
     call = execute(SANDBOX_ALLOWED_NETWORK="bridge")
-    assert network_of(containers, call) == "none"
-    assert network_of(containers, call, network="bridge") == "bridge"
-    assert network_of(containers, call, network="none") == "none"
+    for asked, has in [({}, "none"), ({"network": "bridge"}, "bridge"),
+                       ({"network": "none"}, "none")]:
+        c = container_of(containers, call, **asked)
+        assert c["HostConfig"]["NetworkMode"] == has
 
 
 def test_a_language_that_needs_a_network_has_one(vial, tmp_path):
@@ -571,3 +636,43 @@ def test_languages_come_and_go_with_the_engine(needs_engine, execute, vial, line
     line.mend()
     assert sorted(offered(call)) == sorted(ALL)
     assert call(code, "python3.10").json["stdout"] == "3\n"
+
+
+LEAVE = "cat left /tmp/left 2>/dev/null; echo was here | tee left > /tmp/left; ls"
+
+
+def by_run(daemon):
+    r = daemon.run(LEAVE).json
+    return r["verdict"], r["stdout"], r["start"]
+
+
+def by_mcp(daemon):
+    answer = daemon.ask(
+        "POST", "/mcp", {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
+            "name": "execute_code", "arguments": {"language": "bash", "code": LEAVE}, "_meta": {
+                "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                "io.modelcontextprotocol/clientCapabilities": {}}}},
+        {"Content-Type": "application/json", "MCP-Protocol-Version": "2026-07-28",
+         "Mcp-Method": "tools/call", "Mcp-Name": "execute_code"}).json["result"]
+    told = daemon.lines("run")[-1]
+    return told["verdict"], answer["structuredContent"]["stdout"], told["start"]
+
+
+@pytest.mark.parametrize("ask", [by_run, by_mcp])
+@pytest.mark.parametrize("keeper", ["off", "on"])
+def test_prewarmed_sandboxes_are_used_once(needs_engine, containers, ask, keeper):
+    """covers: C-12"""
+    with Daemon(args=["--preset", "codomyrmex"], serve={"keeper": keeper, "warm": ["bash"]},
+                env={"DOCKER_HOST": os.environ["DOCKER_HOST"]}) as d:
+        used = set()
+        for _ in range(3):
+            assert wait_for(lambda: len({c["Id"] for c in containers("codomyrmex-")
+                                         if c["State"]["Running"]} - used) >= 2)
+            waiting = {c["Id"] for c in containers("codomyrmex-")} - used
+            assert ask(d) == ("ok", "left\n", "warm")
+            assert wait_for(lambda: len(waiting - {c["Id"] for c in
+                                                   containers("codomyrmex-")}) == 1)
+            used |= waiting - {c["Id"] for c in containers("codomyrmex-")}
+        assert len(used) == 3  # each took another, which is gone
+        assert len({line["vessel"] for line in d.lines("run")}) == 3
+    assert wait_for(lambda: not containers("codomyrmex-"))

@@ -96,7 +96,6 @@ static void a_waiting_vessel_is_taken_and_says_so(void **state)
     vial_engine_close(e);
 }
 
-/* covers: C-12 */
 static void no_vessel_is_used_twice(void **state)
 {
     struct vial_engine *e = warm_engine(4);
