@@ -29,7 +29,7 @@ static void add_part(struct str *out, const char *text)
         unsigned char c = (unsigned char)text[i];
         bool fits = c < 128 && (isalnum(c) || c == '_' || c == '.' || c == '-');
 
-        str_putc(out, fits ? text[i] : '_');
+        str_putc(out, (char)(fits ? text[i] : '_'));
     }
 }
 
