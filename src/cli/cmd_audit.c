@@ -150,14 +150,28 @@ static const char *caller_of(json_t *record, char *room, size_t size)
     return room;
 }
 
-/* "ok", or how many were refused together. */
+/* What a record is about: a run, else its session, its image, or what was swept. */
+static const char *subject_of(json_t *record)
+{
+    static const char *const keys[] = { "run", "session", "image", "driver" };
+    const char *text = "-";
+
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]) && text[0] == '-'; i++)
+        text = text_of(record, keys[i]);
+    return text;
+}
+
+/* "ok", or how many were refused together, or removed. */
 static const char *verdict_of(json_t *record, char *room, size_t size)
 {
     json_t *count = json_object_get(record, "count");
+    json_t *removed = json_object_get(record, "removed");
 
-    if (!count)
-        return text_of(record, "verdict");
-    (void)snprintf(room, size, "%lld times", (long long)json_integer_value(count));
+    if (!count && !removed)
+        return text_of(record,
+                       json_object_get(record, "verdict") ? "verdict" : "outcome");
+    (void)snprintf(room, size, count ? "%lld times" : "%lld removed",
+                   (long long)json_integer_value(count ? count : removed));
     return room;
 }
 
@@ -170,8 +184,8 @@ static void put_row(struct str *out, json_t *record)
     str_printf(out, "%6lld ",
                (long long)json_integer_value(json_object_get(record, "seq")));
     put_cell(out, text_of(record, "time"), 27);
-    put_cell(out, text_of(record, "event"), 8);
-    put_cell(out, text_of(record, "run"), 18);
+    put_cell(out, text_of(record, "event"), 15);
+    put_cell(out, subject_of(record), 18);
     put_cell(out, caller_of(record, uid, sizeof(uid)), 12);
     put_cell(out, text_of(record, "language"), 10);
     put_cell(out, verdict_of(record, count, sizeof(count)), 12);

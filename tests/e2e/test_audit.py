@@ -151,6 +151,18 @@ def test_the_chain_goes_on_through_older_files(log):
     assert "missing" in verify(path).json["problem"]
 
 
+def test_each_row_names_what_it_is_about(log):
+    config, path = log
+    result = run(config, "--json", "bash", "exit 3").json
+    call("--config", config, "cleanup")
+    rows = [line.split() for line in call("audit", "show", str(path)).text.splitlines()]
+    ends = {row[2]: row for row in rows}
+    assert ends["begin"][3] == ends["run"][3] == result["id"]
+    assert "nonzero" in ends["run"]
+    swept = [row for row in rows if row[2] == "cleanup"]
+    assert "native" in [row[3] for row in swept] and all("removed" in row for row in swept)
+
+
 def test_half_a_record_of_a_dead_writer_is_cut_off_and_told(log):
     path = filled(log)
     with path.open("ab") as f:
