@@ -178,7 +178,6 @@ def test_compiled_code_runs(run, vial):
     assert (done.status, done.out) == (4, b"built\n")
 
 
-# covers: C-10
 def test_files_go_in_and_come_back(run, tmp_path):
     (tmp_path / "data.csv").write_bytes(b"1,2\n\x00\xff")
     done = run("--in", "data.csv", "--out", "copy.bin", "--out", "copy.bin:other.bin",
@@ -187,7 +186,6 @@ def test_files_go_in_and_come_back(run, tmp_path):
     assert (tmp_path / "other.bin").read_bytes() == b"1,2\n\x00\xff" * 2
 
 
-# covers: C-10
 def test_a_file_comes_back_under_its_own_name(run, tmp_path):
     (tmp_path / "out.txt").write_text("old")
     done = run("--out", "sub/out.txt", "sh", "mkdir sub; echo new > sub/out.txt",

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""codomyrmex: the code execution sandbox, execute_code over MCP."""
+"""codomyrmex: "Code Execution Sandbox - Technical Overview", section by section. Without an
+engine what needs Docker is skipped, and the native driver stands in for the rest."""
 import hashlib
 import json
 import os
@@ -30,6 +31,12 @@ def execute(mcp):
     return start
 
 
+# 1. Introduction and Purpose; 2. Architecture
+#
+# "MCP request (language, code, stdin, timeout) arrives …"; "Returns Formatted: stdout, stderr,
+# exit_code, status, exec_time".
+
+
 def test_the_tool_and_its_answer_are_the_documents(execute):
     """covers: C-01 C-05"""
     call = execute()
@@ -53,12 +60,13 @@ def test_the_status_tells_how_it_ended(execute, code, status):
     assert execute()(code, timeout=1).json["status"] == status
 
 
-def test_the_languages_are_the_configured_ones(execute, vial):
-    """covers: C-02 C-03"""
-    answer = execute()("x", "cobol")
-    assert answer.error and "python3.10" in answer.text and "nodejs18" in answer.text
-    done = vial("--preset", "codomyrmex", "run", "python", "print(1)")
-    assert done.status == 125 and "known: python3.10, bash, nodejs18, python3.9" in done.err
+def test_a_request_above_a_cap_is_refused_and_not_clipped(execute):
+    """covers: C-04"""
+    answer = execute()("true", timeout=301)
+    assert answer.error and answer.json["status"] == "refused"
+    assert "max_timeout 5m" in answer.text
+    answer = execute(SANDBOX_GLOBAL_MAX_TIMEOUT_SECONDS="10")("true", timeout=11)
+    assert answer.error and "max_timeout 10s" in answer.text
 
 
 def test_a_language_has_its_image_and_profile(needs_engine, execute, vial):
@@ -67,6 +75,182 @@ def test_a_language_has_its_image_and_profile(needs_engine, execute, vial):
     assert answer.json["stdout"] == "3\n", answer.text
     plan = vial("--preset", "codomyrmex", "plan", "python3.10", "1").json
     assert plan["image"] == PYTHON and plan["seccomp"] == "python3"
+
+
+UP = {"bash": "sleep 50", "nodejs18": "sleep 50",  # the test engine's node is a shell
+      "python3.10": "import time; time.sleep(50)", "python3.9": "import time; time.sleep(50)"}
+IMAGES = {"bash": "codomyrmex/sandbox-bash:5.1-alpine", "python3.10": PYTHON,
+          "python3.9": "codomyrmex/sandbox-python:3.9.17-slim-bullseye",
+          "nodejs18": "codomyrmex/sandbox-node:18.17.1-alpine"}
+
+
+def container_of(containers, call, language="bash", **arguments):
+    """What the engine says of the container of a call that is under way."""
+    number = call.client.begin("execute_code", language=language, code=UP[language],
+                               **arguments)
+    try:
+        assert wait_for(lambda: any(c["State"]["Running"] for c in containers("codomyrmex-")))
+        [c] = containers("codomyrmex-")
+        return c
+    finally:
+        call.client.send({"method": "notifications/cancelled", "params": {"requestId": number}})
+        assert wait_for(lambda: not containers("codomyrmex-"))
+
+
+@pytest.mark.parametrize("language", ALL)
+def test_the_container_has_the_documents_options(needs_engine, execute, containers, language):
+    """covers: C-02 C-04 C-07"""
+    c = container_of(containers, execute(), language)
+    host = c["HostConfig"]
+    assert c["Config"]["Image"] == IMAGES[language] and c["Config"]["User"] == "1000:1000"
+    assert host["ReadonlyRootfs"] and host["NetworkMode"] == "none"
+    assert host["CapDrop"] == ["ALL"] and not host["CapAdd"] and not host["Privileged"]
+    assert "no-new-privileges" in host["SecurityOpt"]
+    assert any(o.startswith("seccomp={") for o in host["SecurityOpt"])
+    own = 192 if language == "nodejs18" else 256  # the document gives it its own
+    assert host["Memory"] == host["MemorySwap"] == own << 20
+    assert host["NanoCpus"] == 500000000 and host["PidsLimit"] == 101  # and our init
+
+
+# 3. Design Decisions and Rationale
+#
+# "Each execute_code request ideally spins up a fresh, new container instance … Containers are
+# destroyed immediately after use."
+
+
+def test_each_request_has_a_sandbox_of_its_own(execute, containers):
+    """covers: C-06"""
+    call = execute()
+    assert call("echo x > /tmp/left; echo x > left; ls").json["stdout"] == "left\n"
+    assert call("ls /tmp/left left 2>/dev/null").json["stdout"] == ""
+    for code, status in [("true", "success"), ("while :; do :; done", "timeout"),
+                         ("exit 3", "execution_error"), ("kill -9 $$", "execution_error"),
+                         ("x=x; while :; do x=$x$x; done", "memory_limit")]:
+        assert call(code, timeout=1 if status == "timeout" else 30).json["status"] == status
+        assert not containers("codomyrmex-"), code  # with the answer it is gone
+
+
+# 4. Supported Languages and Runtimes
+#
+# "The execute_code tool's language parameter must match one of the configured and available
+# language runtimes."
+
+
+def test_the_languages_are_the_configured_ones(execute, vial):
+    """covers: C-02 C-03"""
+    answer = execute()("x", "cobol")
+    assert answer.error and "python3.10" in answer.text and "nodejs18" in answer.text
+    done = vial("--preset", "codomyrmex", "run", "python", "print(1)")
+    assert done.status == 125 and "known: python3.10, bash, nodejs18, python3.9" in done.err
+
+
+def offered(call):
+    tool = call.client.tools()["execute_code"]
+    return tool["inputSchema"]["properties"]["language"]["enum"]
+
+
+def test_without_an_engine_only_what_this_host_has_is_offered(execute, vial):
+    """covers: C-03"""
+    call = execute(DOCKER_HOST=NOBODY)
+    rows = vial("--preset", "codomyrmex", "languages", "--json", DOCKER_HOST=NOBODY).json
+    assert sorted(row["name"] for row in rows) == sorted(ALL)
+    assert sorted(offered(call)) == sorted(row["name"] for row in rows if row["usable"])
+    assert "bash" in offered(call)
+    assert shutil.which("python3.9", path="/usr/bin:/bin") or "python3.9" not in offered(call)
+    for language in set(ALL) - set(offered(call)) - {"nodejs18"}:  # node may be another
+        answer = call("1", language)
+        assert answer.error and answer.json["status"] == "refused"
+        assert "'%s' needs a container engine, and none answers now" % language in answer.text
+
+
+def test_languages_come_and_go_with_the_engine(needs_engine, execute, vial, line):
+    """covers: C-03"""
+    if shutil.which("python3.10", path="/usr/bin:/bin"):
+        pytest.skip("this host has a python3.10 of its own")
+    assert all(row["usable"] for row in vial("--preset", "codomyrmex", "languages",
+                                             "--json").json)
+    call = execute(DOCKER_HOST="unix://" + line.path)
+    code = "import sys; print(sys.version_info[0])"
+    assert sorted(offered(call)) == sorted(ALL)
+    assert call(code, "python3.10").json["stdout"] == "3\n"
+    line.cut()
+    assert "python3.10" not in offered(call) and "bash" in offered(call)
+    answer = call(code, "python3.10")
+    assert answer.error and "'python3.10' needs a container engine" in answer.text
+    line.mend()
+    assert sorted(offered(call)) == sorted(ALL)
+    assert call(code, "python3.10").json["stdout"] == "3\n"
+
+
+# 5. Configuration
+#
+# "Key configuration options managed by administrators (not typically via MCP tool parameters,
+# which are validated against these global settings)".
+
+
+VARIABLES = {"SANDBOX_DEFAULT_TIMEOUT_SECONDS": "7", "SANDBOX_DEFAULT_MEMORY_LIMIT_MB": "64",
+             "SANDBOX_DEFAULT_CPU_QUOTA_PERCENT": "25", "SANDBOX_PID_LIMIT": "33",
+             "SANDBOX_DEFAULT_USER_UID_GID": "1234:1235"}
+
+
+@pytest.mark.parametrize("language", ALL)
+def test_the_administrators_variables_are_the_containers(needs_engine, execute, containers,
+                                                         language):
+    """covers: C-04"""
+    c = container_of(containers, execute(**VARIABLES), language)
+    host = c["HostConfig"]
+    own = 192 if language == "nodejs18" else 64
+    assert host["Memory"] == own << 20 and host["NanoCpus"] == 250000000
+    assert host["PidsLimit"] == 34 and c["Config"]["User"] == "1234:1235"
+
+
+@pytest.mark.parametrize("language", ALL)
+def test_the_administrators_variables_bind_every_language(vial, language):
+    """As the engine's containers show above; here without an engine."""
+    plan = vial("--preset", "codomyrmex", "plan", "--driver", "docker", language, "1",
+                **VARIABLES).json
+    limits = plan["limits"]
+    own_memory = 192 if language == "nodejs18" else 64  # the document gives it its own
+    assert (limits["wall_ms"], limits["memory_bytes"]) == (7000, own_memory << 20)
+    assert (limits["milli_cpus"], limits["pids"]) == (250, 33)
+    assert plan["container"]["user"] == "1234:1235"
+
+
+@pytest.mark.parametrize("language", ALL)
+def test_a_maximum_below_a_default_lowers_the_default(vial, language):
+    """covers: C-04"""
+    args = ["--preset", "codomyrmex", "plan", "--driver", "docker"]
+    plan = vial(*args, language, "1", SANDBOX_GLOBAL_MAX_TIMEOUT_SECONDS="10").json
+    assert plan["limits"]["wall_ms"] == 10000
+    plan = vial(*args, language, "1", SANDBOX_GLOBAL_MAX_TIMEOUT_SECONDS="10",
+                SANDBOX_DEFAULT_TIMEOUT_SECONDS="60").json
+    assert plan["limits"]["wall_ms"] == 10000
+    done = vial(*args, "--timeout", "11", language, "1",
+                SANDBOX_GLOBAL_MAX_TIMEOUT_SECONDS="10")
+    assert done.status == 125 and "max_timeout 10s" in done.err
+
+
+def test_the_administrators_variables_hold(vial, execute):
+    """covers: C-04"""
+    done = vial("--preset", "codomyrmex", "run", "bash", "true",
+                SANDBOX_DEFAULT_CPU_QUOTA_PERCENT="lots")
+    assert done.status == 125 and "SANDBOX_DEFAULT_CPU_QUOTA_PERCENT" in done.err
+    late = execute(SANDBOX_DEFAULT_TIMEOUT_SECONDS="1")("while :; do :; done")
+    assert late.json["status"] == "timeout"
+    forks = "for i in $(seq 40); do sleep 5 & done; exit 0"
+    answer = execute(SANDBOX_PID_LIMIT="8")(forks)
+    assert "fork" in answer.json["stderr"] or "Resource" in answer.json["stderr"], answer.text
+
+
+def test_the_socket_and_the_user_are_the_administrators(needs_engine, vial):
+    """covers: C-04"""
+    env = {"DOCKER_SOCKET_PATH": os.environ["DOCKER_HOST"], "DOCKER_HOST": "unix:///nope"}
+    done = vial("--preset", "codomyrmex", "run", "bash", "id -u; id -g",
+                SANDBOX_DEFAULT_USER_UID_GID="1234:1235", **env)
+    assert done.out == "1234\n1235\n", done.err
+    done = vial("--preset", "codomyrmex", "run", "--driver", "docker", "bash", "id -u",
+                SANDBOX_DEFAULT_USER_UID_GID="0:0", **env)
+    assert done.status == 125 and "root" in done.err
 
 
 LANGUAGES = """{
@@ -117,35 +301,61 @@ def test_a_language_file_replaces_the_table(execute, vial, languages):
     assert done.status == 125 and "SANDBOX_LANGUAGE_CONFIG_FILE" in done.err
 
 
-TRY = "touch file && mkdir d; ls; exec 3<>/dev/tcp/127.0.0.1/9"
+# "Example entry in sandbox_languages.json", as it stands there.
+EXAMPLE = """{
+  "python3.10": {
+    "image": "codomyrmex/sandbox-python:3.10.12-slim-bullseye",
+    "seccomp_profile": "python3.json", // Path to custom seccomp profile
+    "default_memory_mb": 256
+  },
+  "nodejs18": {
+    "image": "codomyrmex/sandbox-node:18.17.1-alpine",
+    "seccomp_profile": "default.json",
+    "default_memory_mb": 192,
+    "allow_network": false // Explicitly state default, or override if a lang needs restricted net
+  }
+}
+"""
 
 
-def test_a_custom_profile_forbids_what_it_says(execute, languages):
+def test_the_documents_example_works_as_it_stands(needs_engine, execute, containers, tmp_path):
+    """covers: C-02 C-04"""
+    (tmp_path / "sandbox_languages.json").write_text(EXAMPLE)
+    (tmp_path / "python3.json").write_text(json.dumps(PROFILE))
+    (tmp_path / "default.json").write_text('{"defaultAction": "SCMP_ACT_ALLOW"}')
+    call = execute(SANDBOX_LANGUAGE_CONFIG_FILE=str(tmp_path / "sandbox_languages.json"))
+    assert offered(call) == ["python3.10", "nodejs18"]
+    for language, megabytes in [("python3.10", 256), ("nodejs18", 192)]:
+        c = container_of(containers, call, language)
+        assert c["Config"]["Image"] == IMAGES[language]
+        assert c["HostConfig"]["Memory"] == megabytes << 20
+        assert c["HostConfig"]["NetworkMode"] == "none"
+    answer = call("import os; os.mkdir('d')", "python3.10").json
+    assert "Permission denied: 'd'" in answer["stderr"]
+    assert call("mkdir d && ls -d d", "nodejs18").json["stdout"] == "d\n"
+    answer = call("echo", "bash")
+    assert answer.error and "unknown language 'bash'; known: python3.10, nodejs18" in answer.text
+
+
+def test_a_bare_word_names_a_built_in_profile(vial, tmp_path):
+    """covers: C-02"""
+    (tmp_path / "l.json").write_text('{"bash": {"image": "mine:1",'
+                                     ' "seccomp_profile": "strict"}}')
+    plan = vial("--preset", "codomyrmex", "plan", "--driver", "docker", "bash", "1",
+                SANDBOX_LANGUAGE_CONFIG_FILE=str(tmp_path / "l.json")).json
+    assert plan["seccomp"] == "strict" and "seccomp_file" not in plan
+
+
+def test_a_profile_that_others_could_write_is_refused(vial, languages):
     """covers: C-02 C-07"""
-    answer = execute(SANDBOX_LANGUAGE_CONFIG_FILE=languages())(TRY).json
-    assert answer["stdout"] == "file\n", answer
-    assert "cannot create directory" in answer["stderr"]
-    assert "Permission denied" in answer["stderr"]
-    assert "socket: Operation not permitted" in answer["stderr"]
-    nothing = languages('{"defaultAction": "SCMP_ACT_ALLOW"}')
-    answer = execute(SANDBOX_LANGUAGE_CONFIG_FILE=nothing)(TRY).json
-    assert answer["stdout"] == "d\nfile\n" and "Connection refused" in answer["stderr"]
-
-
-def test_a_custom_profile_cannot_allow_what_the_vessel_refuses(execute, languages):
-    """covers: C-07"""
-    everything = languages('{"defaultAction": "SCMP_ACT_ALLOW", "syscalls": ['
-                           '{"name": "unshare", "action": "SCMP_ACT_ALLOW"}]}')
-    answer = execute(SANDBOX_LANGUAGE_CONFIG_FILE=everything)("unshare -U true")
-    assert answer.json["exit_code"] == 1
-    assert "Operation not permitted" in answer.json["stderr"]
-
-
-def test_nobody_asks_a_custom_profile_away(vial, languages):
-    """covers: C-07"""
-    done = vial("--preset", "codomyrmex", "run", "--seccomp", "default", "bash", "mkdir d",
-                SANDBOX_LANGUAGE_CONFIG_FILE=languages())
-    assert done.status == 1 and "Permission denied" in done.err
+    args = ["--preset", "codomyrmex", "run", "bash", "echo ran"]
+    done = vial(*args, SANDBOX_LANGUAGE_CONFIG_FILE=languages(mode=0o666))
+    assert done.status == 125 and "only you and root can write" in done.err
+    file = languages()
+    languages.profile.unlink()
+    done = vial(*args, SANDBOX_LANGUAGE_CONFIG_FILE=file)
+    assert done.status == 125 and str(languages.profile) in done.err and done.out == ""
+    assert "'strict'" in done.err
 
 
 @pytest.mark.parametrize("text,why", [
@@ -173,143 +383,15 @@ def test_a_profile_that_cannot_be_kept_is_refused_and_nothing_runs(vial, languag
     assert why in done.err and str(languages.profile) in done.err
 
 
-def test_a_profile_that_others_could_write_is_refused(vial, languages):
-    """covers: C-02 C-07"""
-    args = ["--preset", "codomyrmex", "run", "bash", "echo ran"]
-    done = vial(*args, SANDBOX_LANGUAGE_CONFIG_FILE=languages(mode=0o666))
-    assert done.status == 125 and "only you and root can write" in done.err
-    file = languages()
-    languages.profile.unlink()
-    done = vial(*args, SANDBOX_LANGUAGE_CONFIG_FILE=file)
-    assert done.status == 125 and str(languages.profile) in done.err and done.out == ""
-    assert "'strict'" in done.err
+# 6. Scalability and Performance
+#
+# "The module should be designed to handle multiple concurrent execute_code requests."
 
 
-def test_a_bare_word_names_a_built_in_profile(vial, tmp_path):
-    """covers: C-02"""
-    (tmp_path / "l.json").write_text('{"bash": {"image": "mine:1",'
-                                     ' "seccomp_profile": "strict"}}')
-    plan = vial("--preset", "codomyrmex", "plan", "--driver", "docker", "bash", "1",
-                SANDBOX_LANGUAGE_CONFIG_FILE=str(tmp_path / "l.json")).json
-    assert plan["seccomp"] == "strict" and "seccomp_file" not in plan
-
-
-def test_a_request_above_a_cap_is_refused_and_not_clipped(execute):
-    """covers: C-04"""
-    answer = execute()("true", timeout=301)
-    assert answer.error and answer.json["status"] == "refused"
-    assert "max_timeout 5m" in answer.text
-    answer = execute(SANDBOX_GLOBAL_MAX_TIMEOUT_SECONDS="10")("true", timeout=11)
-    assert answer.error and "max_timeout 10s" in answer.text
-
-
-VARIABLES = {"SANDBOX_DEFAULT_TIMEOUT_SECONDS": "7", "SANDBOX_DEFAULT_MEMORY_LIMIT_MB": "64",
-             "SANDBOX_DEFAULT_CPU_QUOTA_PERCENT": "25", "SANDBOX_PID_LIMIT": "33",
-             "SANDBOX_DEFAULT_USER_UID_GID": "1234:1235"}
-
-
-@pytest.mark.parametrize("language", ALL)
-def test_the_administrators_variables_bind_every_language(vial, language):
-    """covers: C-04"""
-    plan = vial("--preset", "codomyrmex", "plan", "--driver", "docker", language, "1",
-                **VARIABLES).json
-    limits = plan["limits"]
-    own_memory = 192 if language == "nodejs18" else 64  # the document gives it its own
-    assert (limits["wall_ms"], limits["memory_bytes"]) == (7000, own_memory << 20)
-    assert (limits["milli_cpus"], limits["pids"]) == (250, 33)
-    assert plan["container"]["user"] == "1234:1235"
-
-
-@pytest.mark.parametrize("language", ALL)
-def test_a_maximum_below_a_default_lowers_the_default(vial, language):
-    """covers: C-04"""
-    args = ["--preset", "codomyrmex", "plan", "--driver", "docker"]
-    plan = vial(*args, language, "1", SANDBOX_GLOBAL_MAX_TIMEOUT_SECONDS="10").json
-    assert plan["limits"]["wall_ms"] == 10000
-    plan = vial(*args, language, "1", SANDBOX_GLOBAL_MAX_TIMEOUT_SECONDS="10",
-                SANDBOX_DEFAULT_TIMEOUT_SECONDS="60").json
-    assert plan["limits"]["wall_ms"] == 10000
-    done = vial(*args, "--timeout", "11", language, "1",
-                SANDBOX_GLOBAL_MAX_TIMEOUT_SECONDS="10")
-    assert done.status == 125 and "max_timeout 10s" in done.err
-
-
-def test_the_administrators_variables_hold(vial, execute):
-    """covers: C-04"""
-    done = vial("--preset", "codomyrmex", "run", "bash", "true",
-                SANDBOX_DEFAULT_CPU_QUOTA_PERCENT="lots")
-    assert done.status == 125 and "SANDBOX_DEFAULT_CPU_QUOTA_PERCENT" in done.err
-    late = execute(SANDBOX_DEFAULT_TIMEOUT_SECONDS="1")("while :; do :; done")
-    assert late.json["status"] == "timeout"
-    forks = "for i in $(seq 40); do sleep 5 & done; exit 0"
-    answer = execute(SANDBOX_PID_LIMIT="8")(forks)
-    assert "fork" in answer.json["stderr"] or "Resource" in answer.json["stderr"], answer.text
-
-
-def test_the_socket_and_the_user_are_the_administrators(needs_engine, vial):
-    """covers: C-04"""
-    env = {"DOCKER_SOCKET_PATH": os.environ["DOCKER_HOST"], "DOCKER_HOST": "unix:///nope"}
-    done = vial("--preset", "codomyrmex", "run", "bash", "id -u; id -g",
-                SANDBOX_DEFAULT_USER_UID_GID="1234:1235", **env)
-    assert done.out == "1234\n1235\n", done.err
-    done = vial("--preset", "codomyrmex", "run", "--driver", "docker", "bash", "id -u",
-                SANDBOX_DEFAULT_USER_UID_GID="0:0", **env)
-    assert done.status == 125 and "root" in done.err
-
-
-def test_each_request_has_a_sandbox_of_its_own(execute, containers):
-    """covers: C-06"""
-    call = execute()
-    assert call("echo x > /tmp/left; echo x > left; ls").json["stdout"] == "left\n"
-    assert call("ls /tmp/left left 2>/dev/null").json["stdout"] == ""
-    call("while :; do :; done", timeout=1)
-    assert wait_for(lambda: not containers("codomyrmex-"))
-
-
-UP = {"bash": "sleep 50", "nodejs18": "sleep 50",  # the test engine's node is a shell
-      "python3.10": "import time; time.sleep(50)", "python3.9": "import time; time.sleep(50)"}
-IMAGES = {"bash": "codomyrmex/sandbox-bash:5.1-alpine", "python3.10": PYTHON,
-          "python3.9": "codomyrmex/sandbox-python:3.9.17-slim-bullseye",
-          "nodejs18": "codomyrmex/sandbox-node:18.17.1-alpine"}
-
-
-def container_of(containers, call, language="bash", **arguments):
-    """What the engine says of the container of a call that is under way."""
-    number = call.client.begin("execute_code", language=language, code=UP[language],
-                               **arguments)
-    try:
-        assert wait_for(lambda: any(c["State"]["Running"] for c in containers("codomyrmex-")))
-        [c] = containers("codomyrmex-")
-        return c
-    finally:
-        call.client.send({"method": "notifications/cancelled", "params": {"requestId": number}})
-        assert wait_for(lambda: not containers("codomyrmex-"))
-
-
-@pytest.mark.parametrize("language", ALL)
-def test_the_container_has_the_documents_options(needs_engine, execute, containers, language):
-    """covers: C-02 C-04 C-07"""
-    c = container_of(containers, execute(), language)
-    host = c["HostConfig"]
-    assert c["Config"]["Image"] == IMAGES[language] and c["Config"]["User"] == "1000:1000"
-    assert host["ReadonlyRootfs"] and host["NetworkMode"] == "none"
-    assert host["CapDrop"] == ["ALL"] and not host["CapAdd"] and not host["Privileged"]
-    assert "no-new-privileges" in host["SecurityOpt"]
-    assert any(o.startswith("seccomp={") for o in host["SecurityOpt"])
-    own = 192 if language == "nodejs18" else 256  # the document gives it its own
-    assert host["Memory"] == host["MemorySwap"] == own << 20
-    assert host["NanoCpus"] == 500000000 and host["PidsLimit"] == 101  # and our init
-
-
-@pytest.mark.parametrize("language", ALL)
-def test_the_administrators_variables_are_the_containers(needs_engine, execute, containers,
-                                                         language):
-    """covers: C-04"""
-    c = container_of(containers, execute(**VARIABLES), language)
-    host = c["HostConfig"]
-    own = 192 if language == "nodejs18" else 64
-    assert host["Memory"] == own << 20 and host["NanoCpus"] == 250000000
-    assert host["PidsLimit"] == 34 and c["Config"]["User"] == "1234:1235"
+def records(vial, **env):
+    shown = vial("--preset", "codomyrmex", "audit", "show", "--json", **env)
+    assert shown.status == 0, shown.err
+    return [json.loads(line) for line in shown.out.splitlines()]
 
 
 def most_at_once(events):
@@ -373,10 +455,47 @@ def test_past_the_limit_requests_wait_and_past_the_queue_they_are_refused(vial, 
     assert bad.status == 125 and "SANDBOX_MAX_CONCURRENT" in bad.err
 
 
-def records(vial, **env):
-    shown = vial("--preset", "codomyrmex", "audit", "show", "--json", **env)
-    assert shown.status == 0, shown.err
-    return [json.loads(line) for line in shown.out.splitlines()]
+# 7. Security Aspects (Module Internals)
+#
+# "seccomp: Custom profiles drastically limit available syscalls."
+
+
+TRY = "touch file && mkdir d; ls; exec 3<>/dev/tcp/127.0.0.1/9"
+
+
+def test_a_custom_profile_forbids_what_it_says(execute, languages):
+    """covers: C-02 C-07"""
+    answer = execute(SANDBOX_LANGUAGE_CONFIG_FILE=languages())(TRY).json
+    assert answer["stdout"] == "file\n", answer
+    assert "cannot create directory" in answer["stderr"]
+    assert "Permission denied" in answer["stderr"]
+    assert "socket: Operation not permitted" in answer["stderr"]
+    nothing = languages('{"defaultAction": "SCMP_ACT_ALLOW"}')
+    answer = execute(SANDBOX_LANGUAGE_CONFIG_FILE=nothing)(TRY).json
+    assert answer["stdout"] == "d\nfile\n" and "Connection refused" in answer["stderr"]
+
+
+def test_a_custom_profile_cannot_allow_what_the_vessel_refuses(execute, languages):
+    """covers: C-07"""
+    everything = languages('{"defaultAction": "SCMP_ACT_ALLOW", "syscalls": ['
+                           '{"name": "unshare", "action": "SCMP_ACT_ALLOW"}]}')
+    answer = execute(SANDBOX_LANGUAGE_CONFIG_FILE=everything)("unshare -U true")
+    assert answer.json["exit_code"] == 1
+    assert "Operation not permitted" in answer.json["stderr"]
+
+
+def test_nobody_asks_a_custom_profile_away(vial, languages):
+    """covers: C-07"""
+    done = vial("--preset", "codomyrmex", "run", "--seccomp", "default", "bash", "mkdir d",
+                SANDBOX_LANGUAGE_CONFIG_FILE=languages())
+    assert done.status == 1 and "Permission denied" in done.err
+
+
+# Logging & Auditing for Security
+#
+# "Every execute_code request (caller, language, code hash, resource settings). Sandbox instance
+# creation/destruction (container ID, image used). Resource limit enforcement actions … Any
+# errors … If kernel logs seccomp violations …"
 
 
 def test_security_events_are_recorded_without_being_asked_for(vial, tmp_path):
@@ -403,6 +522,16 @@ def test_security_events_are_recorded_without_being_asked_for(vial, tmp_path):
     log = tmp_path / "state" / "codomyrmex" / "audit"
     assert log.stat().st_mode & 0o777 == 0o600
     assert log.parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_an_unknown_language_is_recorded(vial, execute, tmp_path):
+    """covers: C-03 C-09"""
+    env = {"VIAL_STATE": str(tmp_path / "state")}
+    answer = execute(**env)("x", "cobol")
+    assert answer.error and answer.json["status"] == "refused"
+    assert "unknown language 'cobol'; known: " in answer.text
+    last = records(vial, **env)[-1]
+    assert last["language"] == "cobol" and last["error"]["code"] == "VIAL-LANGUAGE"
 
 
 def test_refused_system_calls_are_recorded_by_name(vial, execute, tmp_path):
@@ -487,6 +616,11 @@ def test_the_operator_moves_the_log_or_switches_it_off(vial, tmp_path):
     assert done.status == 125 and done.out == "" and "VIAL-AUDIT" in done.err
 
 
+# 8. Future Development / Roadmap
+#
+# "Pluggable Sandboxing Backends: … beyond Docker (e.g., gVisor, Firecracker, Wasm runtimes)"
+
+
 def test_a_runtime_goes_by_its_name_through_the_engine(needs_engine, containers):
     """covers: C-11
 
@@ -519,33 +653,9 @@ def test_a_runtime_that_the_engine_lacks_is_refused(needs_engine, vial):
     assert r["verdict"] in ("denied", "failed") and "runsc" in json.dumps(r["error"])
 
 
-def test_input_files_are_read_only_and_outputs_are_files(execute):
-    """covers: C-10"""
-    call = execute()
-    answer = call("cat data.csv sub/more; echo x >> data.csv; ls -l data.csv | cut -c1-10",
-                  files=[{"path": "data.csv", "content": "1,2\n"},
-                         {"path": "sub/more", "content": "3\n"}])
-    assert answer.json["stdout"] == "1,2\n3\n-r--r--r--\n", answer.text
-    assert "Permission denied" in answer.json["stderr"]
-    answer = call("seq 1 999999 > big.txt", outputs=["big.txt", "none.txt"])
-    big = "".join("%d\n" % i for i in range(1, 1000000))  # 6.9 MB, more than any stdout
-    first, second = answer.json["files"]
-    assert (first["path"], first["size"]) == ("big.txt", len(big)), answer.text
-    assert second["path"] == "none.txt" and second["uri"] is None and second["error"]
-    assert "[file big.txt: %d bytes]" % len(big) in answer.text
-    read = call.client.ask("resources/read", {"uri": first["uri"]})
-    assert read["result"]["contents"][0]["text"] == big
-
-
-def test_a_path_of_a_file_stays_inside(execute):
-    """covers: C-10"""
-    call = execute()
-    for more in [{"files": [{"path": "../x", "content": ""}]}, {"outputs": ["../../etc/passwd"]},
-                 {"outputs": ["/etc/passwd"]}, {"files": [{"path": "x"}]}]:
-        answer = call("true", **more)
-        assert answer.error, more
-    answer = call("ln -s /etc/passwd out", outputs=["out"])
-    assert "root:" not in json.dumps(answer.json) and answer.json["files"][0]["uri"] is None
+# Finer-Grained Network Policies
+#
+# "… per-execution rule definitions (subject to strict admin approval and overrides)"
 
 
 def test_a_network_is_the_administrators_to_allow(vial, execute):
@@ -590,52 +700,44 @@ def test_a_language_that_needs_a_network_has_one(vial, tmp_path):
     assert done.status == 125 and "VIAL-POLICY" in done.err
 
 
-def test_an_unknown_language_is_recorded(vial, execute, tmp_path):
-    """covers: C-03 C-09"""
-    env = {"VIAL_STATE": str(tmp_path / "state")}
-    answer = execute(**env)("x", "cobol")
-    assert answer.error and answer.json["status"] == "refused"
-    assert "unknown language 'cobol'; known: " in answer.text
-    last = records(vial, **env)[-1]
-    assert last["language"] == "cobol" and last["error"]["code"] == "VIAL-LANGUAGE"
+# Filesystem Provisioning
+#
+# "A secure mechanism to provide read-only input files to the sandbox beyond stdin, or to
+# retrieve larger output files beyond stdout."
 
 
-def offered(call):
-    tool = call.client.tools()["execute_code"]
-    return tool["inputSchema"]["properties"]["language"]["enum"]
+def test_input_files_are_read_only_and_outputs_are_files(execute):
+    """covers: C-10"""
+    call = execute()
+    answer = call("cat data.csv sub/more; echo x >> data.csv; ls -l data.csv | cut -c1-10",
+                  files=[{"path": "data.csv", "content": "1,2\n"},
+                         {"path": "sub/more", "content": "3\n"}])
+    assert answer.json["stdout"] == "1,2\n3\n-r--r--r--\n", answer.text
+    assert "Permission denied" in answer.json["stderr"]
+    answer = call("seq 1 999999 > big.txt", outputs=["big.txt", "none.txt"])
+    big = "".join("%d\n" % i for i in range(1, 1000000))  # 6.9 MB, more than any stdout
+    first, second = answer.json["files"]
+    assert (first["path"], first["size"]) == ("big.txt", len(big)), answer.text
+    assert second["path"] == "none.txt" and second["uri"] is None and second["error"]
+    assert "[file big.txt: %d bytes]" % len(big) in answer.text
+    read = call.client.ask("resources/read", {"uri": first["uri"]})
+    assert read["result"]["contents"][0]["text"] == big
 
 
-def test_without_an_engine_only_what_this_host_has_is_offered(execute, vial):
-    """covers: C-03"""
-    call = execute(DOCKER_HOST=NOBODY)
-    rows = vial("--preset", "codomyrmex", "languages", "--json", DOCKER_HOST=NOBODY).json
-    assert sorted(row["name"] for row in rows) == sorted(ALL)
-    assert sorted(offered(call)) == sorted(row["name"] for row in rows if row["usable"])
-    assert "bash" in offered(call)
-    assert shutil.which("python3.9", path="/usr/bin:/bin") or "python3.9" not in offered(call)
-    for language in set(ALL) - set(offered(call)) - {"nodejs18"}:  # node may be another
-        answer = call("1", language)
-        assert answer.error and answer.json["status"] == "refused"
-        assert "'%s' needs a container engine, and none answers now" % language in answer.text
+def test_a_path_of_a_file_stays_inside(execute):
+    """covers: C-10"""
+    call = execute()
+    for more in [{"files": [{"path": "../x", "content": ""}]}, {"outputs": ["../../etc/passwd"]},
+                 {"outputs": ["/etc/passwd"]}, {"files": [{"path": "x"}]}]:
+        answer = call("true", **more)
+        assert answer.error, more
+    answer = call("ln -s /etc/passwd out", outputs=["out"])
+    assert "root:" not in json.dumps(answer.json) and answer.json["files"][0]["uri"] is None
 
 
-def test_languages_come_and_go_with_the_engine(needs_engine, execute, vial, line):
-    """covers: C-03"""
-    if shutil.which("python3.10", path="/usr/bin:/bin"):
-        pytest.skip("this host has a python3.10 of its own")
-    assert all(row["usable"] for row in vial("--preset", "codomyrmex", "languages",
-                                             "--json").json)
-    call = execute(DOCKER_HOST="unix://" + line.path)
-    code = "import sys; print(sys.version_info[0])"
-    assert sorted(offered(call)) == sorted(ALL)
-    assert call(code, "python3.10").json["stdout"] == "3\n"
-    line.cut()
-    assert "python3.10" not in offered(call) and "bash" in offered(call)
-    answer = call(code, "python3.10")
-    assert answer.error and "'python3.10' needs a container engine" in answer.text
-    line.mend()
-    assert sorted(offered(call)) == sorted(ALL)
-    assert call(code, "python3.10").json["stdout"] == "3\n"
+# Pre-warmed Sandbox Pools
+#
+# "secure pooling mechanisms with extreme caution regarding state isolation"
 
 
 LEAVE = "cat left /tmp/left 2>/dev/null; echo was here | tee left > /tmp/left; ls"

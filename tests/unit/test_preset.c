@@ -247,7 +247,6 @@ static void a_bad_value_of_a_variable_is_refused_by_its_name(void **state)
     }
 }
 
-/* covers: C-04 */
 static void codomyrmexs_variables_are_defaults_and_caps(void **state)
 {
     char most[] = "SANDBOX_GLOBAL_MAX_TIMEOUT_SECONDS=600";
@@ -286,7 +285,6 @@ static void codomyrmexs_variables_are_defaults_and_caps(void **state)
     "  }\n"                                                                            \
     "}\n"
 
-/* covers: C-02 C-03 */
 static void a_language_file_says_which_languages_there_are(void **state)
 {
     char variable[4200];
@@ -321,7 +319,6 @@ static void a_language_file_says_which_languages_there_are(void **state)
     assert_non_null(strstr(err.message, "unknown key 'privileged'"));
 }
 
-/* covers: C-02 C-13 */
 static void a_languages_own_limits_and_network_win_over_the_presets(void **state)
 {
     char variable[4200];
