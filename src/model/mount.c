@@ -42,8 +42,10 @@ static int judge_target(const char *target, struct vial_error *err)
     if (!path_is_clean_absolute(target) || len >= 4096 || target[len - 1] == '/' ||
         !value_is_plain(target, len))
         return refuse_target(target, "is not a clean absolute path", err);
+    /* Neither below nor above: what lies there must be ours to the end. */
     for (size_t i = 0; i < COUNT(taken_targets); i++)
-        if (path_is_beneath(target, taken_targets[i]))
+        if (path_is_beneath(target, taken_targets[i]) ||
+            path_is_beneath(taken_targets[i], target))
             return refuse_target(target, "is taken by the vessel itself", err);
     if (str_starts(target, "/lib") || str_eq(target, "/tmp"))
         return refuse_target(target, "is taken by the vessel itself", err);

@@ -85,6 +85,31 @@ def test_a_source_with_a_socket_in_it_is_refused(vial, tmp_path):
     assert f"mount source '{tmp_path}' holds the socket 's' [VIAL-MOUNT]" in done.errors
 
 
+CONNECT = """import socket, sys
+try:
+    socket.socket(socket.AF_UNIX).connect(sys.argv[1] + "/s")
+    print("connected")
+except OSError as e:
+    print("refused")"""
+
+
+@pytest.mark.parametrize("place", ["/workspace", "/somewhere", "/tmp/a", "/var/lib", "/var"])
+def test_a_strangers_settings_do_not_uncover_a_socket(vial, tmp_path, place):
+    """What covers it lies in /var, which the workspace would hide."""
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "vial.yaml").write_text("defaults: {workspace_at: %s}\n" % place)
+    (tmp_path / "none").symlink_to("s")
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(tmp_path / "s"))
+        server.listen()
+        done = vial("exec", "--driver", "native", "--", "python3", "-c", CONNECT, place,
+                    cwd=tmp_path)
+    if place == "/var":
+        assert done.status == 125 and "is taken by the vessel itself" in done.errors
+    else:
+        assert done.text == "refused\n", done.errors
+
+
 @pytest.mark.parametrize("flags", [["--workspace", "{}"], ["--mount", "{}:/data"],
                                    ["--mount", "{}:/data:rw"]])
 def test_the_callers_home_is_not_shown(vial, tmp_path, flags):

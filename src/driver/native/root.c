@@ -404,9 +404,12 @@ static void add_overlay(struct script *s, const struct plan *plan, const char *t
     script_path(s, OP_DETACH, "/run", NULL, 0);
 }
 
-/* An empty file over each socket. One that went meanwhile needs none. */
+/* An empty file over each socket. One that went meanwhile needs none; but that the file
+ * itself is missing is not forgiven. */
 static void add_covers(struct script *s, const struct plan_mount *m)
 {
+    if (m->hidden.count > 0)
+        script_path(s, OP_BIND, "/var/none", "/var/none", 0);
     for (size_t i = 0; i < m->hidden.count; i++)
         script_path(s, OP_BIND, "/var/none",
                     script_text(s, "%s%s", m->target, m->hidden.items[i]),
