@@ -62,7 +62,8 @@ int policy_tighten(struct policy *p, json_t *object, const char *where,
 void policy_seal(struct policy *p);
 
 /* An entry of `networks`: what the language's own entry has is allowed for it. Plan
- * building judges that, since it knows the language. */
+ * building judges that, since it knows the language; the keeper, which does not,
+ * refuses what the list does not name itself. */
 #define POLICY_BY_LANGUAGE "language"
 
 /* Refuses a request above a cap: names field, value, cap and where to raise it.

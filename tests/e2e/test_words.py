@@ -64,7 +64,7 @@ def test_a_presets_words_are_commands_only_under_it(vial):
     done = vial("sandbox", "cleanup")
     assert done.status == 125 and "unknown command 'sandbox'" in done.errors
     done = vial("--preset", "acode", "sandbox", "format-disk")
-    assert done.status == 125 and "unknown command 'sandbox'" in done.errors
+    assert done.status == 125 and "unknown command 'sandbox format-disk'" in done.errors
 
 
 def test_a_file_that_is_taken_for_code_is_a_warning(vial, tmp_path):

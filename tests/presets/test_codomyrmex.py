@@ -44,8 +44,8 @@ def test_the_tool_and_its_answer_are_the_documents(execute):
     assert list(tool["inputSchema"]["properties"]) == ["language", "code", "stdin", "timeout",
                                                         "files", "outputs", "network"]
     assert tool["inputSchema"]["required"] == ["language", "code"]
-    assert set(tool["outputSchema"]["properties"]) - {"warning"} == {"stdout", "stderr", "exit_code",
-                                                       "status", "exec_time", "files"}
+    assert set(tool["outputSchema"]["properties"]) - {"warning"} == {
+        "stdout", "stderr", "exit_code", "status", "exec_time", "files"}
     answer = call("read x; echo got $x; echo e >&2; exit 5", stdin="abc\n")
     assert answer.json["exec_time"] > 0
     del answer.json["exec_time"]
@@ -698,6 +698,19 @@ def test_a_language_that_needs_a_network_has_one(vial, tmp_path):
     (tmp_path / "c.yaml").write_text("policy: {networks: [none]}\n")
     done = vial("--config", str(tmp_path / "c.yaml"), *args, "bash", "1", **env)
     assert done.status == 125 and "VIAL-POLICY" in done.err
+
+
+@pytest.mark.parametrize("allowed,status", [("none", 403), ("bridge", 200)])
+def test_the_keeper_takes_no_fronts_word_for_a_network(needs_engine, tmp_path, place, allowed,
+                                                       status):
+    """Which language has one only the front knows, and it may be taken over."""
+    (place / "l.json").write_text('{"bash": {"image": "mine:1", "allow_network": true}}')
+    with Daemon(args=["--preset", "codomyrmex"], serve={"keeper": "on"},
+                env={"DOCKER_HOST": os.environ["DOCKER_HOST"], "SANDBOX_ALLOWED_NETWORK": allowed,
+                     "SANDBOX_LANGUAGE_CONFIG_FILE": str(place / "l.json")}) as d:
+        answer = d.run("echo ran")
+        assert answer.json["verdict"] == ("ok" if status == 200 else "denied"), answer.body
+        assert ("VIAL-POLICY" in str(answer.json.get("error"))) == (status == 403)
 
 
 # Filesystem Provisioning
