@@ -24,9 +24,9 @@
 
 /* Inside: what vial itself puts there. */
 static const char *const taken_targets[] = {
-    "/proc",    "/sys",     "/dev",   "/usr",       "/bin",      "/sbin",
-    "/etc",     "/run",     "/boot",  "/work",      "/var/none", "/var/empty",
-    "/var/tmp", "/var/run", "/.vial", "/.vial-init"
+    "/proc",    "/sys",     "/dev",   "/usr",        "/bin",        "/sbin",
+    "/etc",     "/run",     "/boot",  "/work",       "/var/none",   "/var/empty",
+    "/var/tmp", "/var/run", "/.vial", "/.vial-init", "/.vial-line", "/tmp/.vial-init"
 };
 
 static int refuse_target(const char *target, const char *why, struct vial_error *err)

@@ -330,9 +330,11 @@ static void a_repository_may_hold_start_files_and_no_keys(void **state)
 static void targets_keep_clear_of_the_vessels_own_places(void **state)
 {
     static const char *const taken[] = {
-        "/proc", "/proc/x",   "/sys",       "/dev/shm",   "/usr",  "/usr/x",  "/bin",
-        "/lib",  "/lib64",    "/libx32",    "/etc/x",     "/work", "/work/x", "/tmp",
-        "/run",  "/var/none", "/var/empty", "/var/run/x", "/var"
+        "/proc",          "/proc/x",    "/sys",       "/dev/shm", "/usr",
+        "/usr/x",         "/bin",       "/lib",       "/lib64",   "/libx32",
+        "/etc/x",         "/work",      "/work/x",    "/tmp",     "/run",
+        "/var/none",      "/var/empty", "/var/run/x", "/var",     "/.vial-line",
+        "/tmp/.vial-init"
     };
     static const char *const unclean[] = { "/",     "data", "/a/../b",
                                            "/a//b", "/a/",  "/./a" };
