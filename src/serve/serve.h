@@ -13,9 +13,9 @@
 
 #include "model/metrics.h"
 #include "model/settings.h"
+#include "registry/gate.h"
 #include "registry/registry.h"
 #include "serve/auth.h"
-#include "registry/gate.h"
 #include "serve/history.h"
 #include "serve/keys.h"
 #include "serve/log.h"
