@@ -231,8 +231,8 @@ char *own_add_file(struct mcp_call *call, const char *run, const struct vial_fil
     size_t before = strlen(MCP_RUNS_URI) + strlen(run) + 1;
 
     if (!f->data) {
-        str_printf(text, "\n[file %s did not come back: %s]", f->path,
-                   f->error.message);
+        str_printf(text, "\n[file %s did not come back: %s%s%s]", f->path,
+                   f->error.message, f->error.cause[0] ? ": " : "", f->error.cause);
         return NULL;
     }
     str_printf(text, "\n[file %s: %zu bytes]", f->path, f->len);

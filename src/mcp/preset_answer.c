@@ -243,11 +243,15 @@ static void tell_brought(struct preset_job *job, const struct vial_result *r,
         auto_free char *uri =
             own_add_file(job->call, r->id, f, &job->notes, job->images);
 
+        json_t *why = f->data
+                          ? json_null()
+                          : json_sprintf("%s%s%s", f->error.message,
+                                         f->error.cause[0] ? ": " : "", f->error.cause);
+
         (void)json_array_append_new(
-            list, json_pack("{s:o, s:I, s:s?, s:s?}", "path",
+            list, json_pack("{s:o, s:I, s:s?, s:o}", "path",
                             value_text_json(f->path, strlen(f->path)), "size",
-                            (json_int_t)f->len, "uri", uri, "error",
-                            f->data ? NULL : f->error.message));
+                            (json_int_t)f->len, "uri", uri, "error", why));
     }
     if (r->file_count > 0)
         mcp_call_changed(job->call, "resources");

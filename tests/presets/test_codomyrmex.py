@@ -731,7 +731,8 @@ def test_input_files_are_read_only_and_outputs_are_files(execute):
     big = "".join("%d\n" % i for i in range(1, 1000000))  # 6.9 MB, more than any stdout
     first, second = answer.json["files"]
     assert (first["path"], first["size"]) == ("big.txt", len(big)), answer.text
-    assert second["path"] == "none.txt" and second["uri"] is None and second["error"]
+    assert second["path"] == "none.txt" and second["uri"] is None
+    assert "No such file" in second["error"] and second["error"] in answer.text
     assert "[file big.txt: %d bytes]" % len(big) in answer.text
     read = call.client.ask("resources/read", {"uri": first["uri"]})
     assert read["result"]["contents"][0]["text"] == big
