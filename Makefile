@@ -33,8 +33,8 @@ soak: build ## long tests: thousands of runs, kills at random points
 lint: deps ## clang-format, clang-tidy, cppcheck, shellcheck; what is clean is remembered
 	@tools/lint
 
-coverage: deps ## line coverage of the unit tests
-	@tools/coverage
+coverage: deps ## line coverage of the unit tests; 'make requirements' shows it
+	@mkdir -p $(B)/test && tools/coverage $(B)-cov $(B)/test/coverage.json
 
 install: build ## install below PREFIX (default /usr/local); DESTDIR is honoured
 	@tools/install $(B) $(PREFIX)
