@@ -15,9 +15,10 @@
 #include "driver/docker/image.h"
 #include "driver/docker/keep.h"
 
-#define KILL_MS   5000
-#define DEATH_MS  2000
-#define REMOVE_MS 5000
+#define KILL_MS    5000
+#define DEATH_MS   2000
+#define REMOVE_MS  5000
+#define GOODBYE_MS 300
 /* What dead owners left is looked after on the way of an open; not what is about to
  * remove itself. */
 #define SWEEP_SOME  4
@@ -65,11 +66,12 @@ static void tell_stop(struct vessel *vessel)
     ask_to_kill(d, "SIGTERM");
 }
 
-static bool is_dead(const struct docker *d)
+/* Its guest may have said goodbye, and still be on its way out. */
+static bool ends_now(const struct docker *d)
 {
     struct pollfd dead = { .fd = d->pidfd, .events = POLLIN };
 
-    return d->pidfd >= 0 && poll(&dead, 1, 0) == 1;
+    return d->pidfd >= 0 && poll(&dead, 1, GOODBYE_MS) > 0;
 }
 
 /* Its cgroup goes together with it, so the counters are read before. The first
@@ -83,9 +85,10 @@ static void kill_container(struct vessel *vessel)
     d->killed = true;
     if (!count_read(&d->count, &d->last) && d->count.cgroup.kind == CGROUP_NONE)
         count_ask(&d->api, d->vessel.container, &d->last);
-    if (d->stopped && !is_dead(d)) /* whoever saw the first signal sees this one, too */
-        ask_to_kill(d, "SIGKILL");
-    else if (d->pidfd < 0 || sys_pidfd_kill(d->pidfd, SIGKILL) < 0)
+    if (d->stopped && ends_now(d))
+        return;
+    /* Whoever saw the first signal sees this one, too. */
+    if (d->stopped || d->pidfd < 0 || sys_pidfd_kill(d->pidfd, SIGKILL) < 0)
         ask_to_kill(d, "SIGKILL");
 }
 
