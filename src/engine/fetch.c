@@ -83,6 +83,7 @@ int fetch_pull(struct vial_engine *e, const struct driver *driver,
     }
     if (record_event(e, "image.pull", detail, rc == 0 ? err : NULL) < 0 && rc == 0) {
         free(*json);
+        *json = NULL; /* callers release what they were given */
         return -1;
     }
     if (rc < 0 && err)
@@ -110,6 +111,7 @@ int fetch_prune(struct vial_engine *e, const struct vial_prune *prune,
     }
     if (record_event(e, "image.prune", detail, rc == 0 ? err : NULL) < 0 && rc == 0) {
         free(*json);
+        *json = NULL; /* callers release what they were given */
         return -1;
     }
     if (rc < 0 && err)
