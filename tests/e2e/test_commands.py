@@ -240,15 +240,17 @@ def test_exec_of_a_missing_command_gives_127(vial, tmp_path):
     assert "no-such-command" in done.errors
 
 
-README = (ROOT / "README.md").read_text() if (ROOT / "README.md").exists() else ""
-EXAMPLES = re.findall(r"<!-- tested -->\n```sh\n(.*?)```", README, re.S)
+PAGES = [page for page in [ROOT / "README.md", *sorted((ROOT / "docs/guide").glob("*.md"))]
+         if page.exists()]
+EXAMPLES = [pytest.param(example, id=page.stem + "-" + re.sub(r"\W+", "-", example[2:30]))
+            for page in PAGES for example in
+            re.findall(r"<!-- tested -->\n```sh\n(.*?)```", page.read_text(), re.S)]
 
 
-@pytest.mark.parametrize("example", EXAMPLES or [None],
-                         ids=lambda e: re.sub(r"\W+", "-", (e or "")[2:30]))
-def test_the_readme_works_as_printed(example, tmp_path):
+@pytest.mark.parametrize("example", EXAMPLES or [None])
+def test_the_readme_and_the_guide_work_as_printed(example, tmp_path):
     """Lines '$ command' are run in one shell; what follows is their output."""
-    assert example, "the README has no tested example"
+    assert example, "there is no tested example"
     expected, script = [], []
     for line in example.splitlines():
         if line.startswith("$ "):
@@ -260,3 +262,20 @@ def test_the_readme_works_as_printed(example, tmp_path):
                           cwd=tmp_path, env=env, timeout=PATIENCE, check=False)
     got = (done.stdout + done.stderr).decode().splitlines()
     assert [line for line in got if line] == expected
+
+
+def test_every_link_of_the_readme_and_the_guide_leads_somewhere():
+    pages = PAGES + [ROOT / "docs/README.md", ROOT / "docs/tools/README.md"]
+    links = [(page, link) for page in pages
+             for link in re.findall(r"\]\(([^)#:]+)[^)]*\)", page.read_text())]
+    assert links
+    assert [link for page, link in links if not (page.parent / link).exists()] == []
+
+
+def test_the_index_of_the_guide_names_every_page():
+    index = (ROOT / "docs/README.md").read_text()
+    assert [p.name for p in PAGES[1:] if f"guide/{p.name}" not in index] == []
+
+
+def test_the_readme_is_read_in_minutes():
+    assert len(PAGES[0].read_text().splitlines()) <= 150

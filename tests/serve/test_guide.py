@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the README says of the daemon, run as it is printed."""
+"""What the guide says of the daemon, run as it is printed."""
 import json
 import os
 import re
@@ -10,9 +10,14 @@ from daemon import VIAL, clean_env
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "../.."))
 
 
-def test_the_readmes_curl_examples_work_as_printed():
-    with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as file:
-        example = re.search(r"<!-- tested: daemon -->\n```sh\n(.*?)```", file.read(), re.S).group(1)
+def text_of(page):
+    with open(os.path.join(ROOT, page), encoding="utf-8") as file:
+        return file.read()
+
+
+def test_the_guides_curl_examples_work_as_printed():
+    example = re.search(r"<!-- tested: daemon -->\n```sh\n(.*?)```",
+                        text_of("docs/guide/daemon.md"), re.S).group(1)
     subprocess.run(["rm", "-rf", "/tmp/vial-demo"], check=True)
     path = os.path.dirname(VIAL) + ":" + os.environ["PATH"]
     out = subprocess.run(["bash", "-e", "-m", "-c", example], cwd=ROOT, capture_output=True,
@@ -22,17 +27,15 @@ def test_the_readmes_curl_examples_work_as_printed():
     assert '"stdout": "42\\n"' in said
     assert '{"event":"stdout","data":"2\\n"}' in said
     assert '"stdout":"9\\n"' in said
-    with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as file:
-        lines = len(file.read().splitlines())
+    lines = len(text_of("README.md").splitlines())
     assert '"stdout":"%d hello.txt\\n"' % lines in said
     assert '"text/plain":"42"' in said
     assert '{"openapi":"3.1.0"' in said
     assert 'vial_runs_total{verdict="ok"} 4' in said
 
 
-def test_the_settings_that_the_readme_shows_are_valid(tmp_path):
-    with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as file:
-        text = re.search(r"```yaml\n(serve:.*?)```", file.read(), re.S).group(1)
+def test_the_settings_that_the_guide_shows_are_valid(tmp_path):
+    text = re.search(r"```yaml\n(serve:.*?)```", text_of("docs/guide/daemon.md"), re.S).group(1)
     config = tmp_path / "vial.yaml"
     config.write_text(text)
     out = subprocess.run([VIAL, "config", "show", "--json", "--config", str(config)],
