@@ -8,6 +8,7 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/fail.h"
+#include "engine/record_session.h"
 
 #define GRACE_MS     2000 /* for a cell to stop after it was interrupted */
 #define INTERRUPTS   2    /* the first is lost on a cell that has not yet begun */
@@ -150,7 +151,7 @@ static int send_cell(struct vial_context *c, const char *code, size_t len,
     return rc;
 }
 
-static json_t *status_of(const struct cell *cell, const json_t *done)
+static const char *status_of(const struct cell *cell, const json_t *done)
 {
     const char *status = json_string_value(json_object_get(done, "status"));
 
@@ -158,7 +159,7 @@ static json_t *status_of(const struct cell *cell, const json_t *done)
         status = "error";
     if (cell->interrupts > 0 && strcmp(status, "interrupted") == 0)
         status = "timeout";
-    return json_string(status);
+    return status;
 }
 
 /* An object, or null. */
@@ -172,7 +173,7 @@ static json_t *object_of(const json_t *done, const char *key)
 static char *result_text(const struct cell *cell, const json_t *done)
 {
     auto_json json_t *result = json_pack(
-        "{s:o, s:s%, s:s%, s:b, s:b, s:o, s:O, s:o}", "status", status_of(cell, done),
+        "{s:s, s:s%, s:s%, s:b, s:b, s:o, s:O, s:o}", "status", status_of(cell, done),
         "stdout", cell->out.data ? cell->out.data : "", cell->out.len, "stderr",
         cell->err.data ? cell->err.data : "", cell->err.len, "stdout_truncated",
         (int)cell->cut[0], "stderr_truncated", (int)cell->cut[1], "value",
@@ -182,9 +183,42 @@ static char *result_text(const struct cell *cell, const json_t *done)
     return result ? json_dumps(result, JSON_COMPACT) : NULL;
 }
 
+/* 0: it has ended, and *DONE says how. */
+static int run_recorded(struct vial_context *c, struct cell *cell,
+                        const struct recorded_cell *what, json_t **done,
+                        struct vial_error *err)
+{
+    struct cell_end end = { .outcome = "failed", .error = err };
+    int64_t begun_ns = clock_now_ns();
+    int rc;
+
+    if (record_cell_begin(what, err) < 0)
+        return -1;
+    rc = send_cell(c, what->code, what->len, err);
+    if (rc == 0)
+        rc = follow(c, cell, done, err);
+    if (rc == 0) {
+        end.outcome = status_of(cell, *done);
+        end.error = NULL;
+    }
+    end.duration_ms = clock_ms_between(begun_ns, clock_now_ns());
+    end.out_bytes = cell->out.len;
+    end.err_bytes = cell->err.len;
+    record_cell_end(what, &end);
+    return rc;
+}
+
 int cell_run(struct vial_context *c, struct cell *cell, const char *code, size_t len,
              char **json, struct vial_error *err)
 {
+    const struct recorded_cell what = {
+        .exec = c->exec,
+        .number = c->cell + 1,
+        .language = c->language->name,
+        .code = code,
+        .len = len,
+        .correlation = cell->watch ? cell->watch->correlation : NULL,
+    };
     auto_json json_t *done = NULL;
     int rc = -1;
 
@@ -192,7 +226,7 @@ int cell_run(struct vial_context *c, struct cell *cell, const char *code, size_t
     cell->displays = json_array();
     if (!cell->displays)
         (void)fail_memory(err);
-    else if (send_cell(c, code, len, err) == 0 && follow(c, cell, &done, err) == 0) {
+    else if (run_recorded(c, cell, &what, &done, err) == 0) {
         *json = result_text(cell, done);
         rc = *json ? 0 : fail_memory(err);
     }

@@ -15,6 +15,7 @@
 #include "base/fail.h"
 #include "base/thread.h"
 #include "engine/output.h"
+#include "engine/record.h"
 #include "engine/session.h"
 #include "model/language.h"
 
@@ -143,6 +144,8 @@ static int open_session(const struct vial_keep *k, const struct kept_call *c,
     auto_request struct vial_request mine = { 0 };
     const struct vial_session_options o = { .idle_ms = k->options.idle_ms,
                                             .lease_ms = LEASE_MS,
+                                            .caller = c->watch->caller,
+                                            .correlation = c->watch->correlation,
                                             .watch = c->watch };
     const struct plan *plan = c->plan;
 
@@ -448,6 +451,7 @@ int vial_keep_run(struct vial_keep *keep, const struct vial_request *req,
     bool apart = false;
     int rc = complete(keep, req, &whole, &why);
     struct kept_call c = { .watch = &mine };
+    struct run told = { .engine = keep->engine, .watch = &mine }; /* for the records */
 
     if (rc == 0)
         rc = make_plan(keep, &whole, &plan, wanted, &why);
@@ -456,10 +460,15 @@ int vial_keep_run(struct vial_keep *keep, const struct vial_request *req,
     mine.stdin_fd = -1;
     if (apart)
         return vial_run(keep->engine, &whole, &mine, out, err);
-    c.plan = plan;
+    c.plan = told.plan = plan;
+    if (mine.correlation)
+        (void)snprintf(told.correlation, sizeof(told.correlation), "%.64s",
+                       mine.correlation);
     r = new_result(plan);
     if (!r)
         return fail_memory(err);
+    if (rc == 0)
+        rc = record_begin(&told, &whole, &why);
     if (rc == 0) {
         engine_announce(c.watch, plan->driver, wanted);
         rc = run_call(keep, &c, &r, &why);
@@ -467,6 +476,7 @@ int vial_keep_run(struct vial_keep *keep, const struct vial_request *req,
     (void)snprintf(r->wanted_driver, sizeof(r->wanted_driver), "%s", wanted);
     if (rc < 0)
         refuse(r, &why, plan);
+    record_result(&told, &whole, r);
     *out = r;
     return 0;
 }

@@ -99,6 +99,7 @@ static int start_locked(struct kept_call *c, bool compiling, struct vial_error *
     o.argv = (const char *const *)argv.items;
     o.env = (const char *const *)env.items;
     o.cwd = c->plan->cwd;
+    o.correlation = c->watch->correlation;
     o.timeout_ms =
         compiling ? c->plan->limits.compile_wall_ms : c->plan->limits.wall_ms;
     if (!compiling) {

@@ -6,6 +6,7 @@
 #include "base/auto.h"
 #include "base/fail.h"
 #include "base/json.h"
+#include "engine/record_session.h"
 #include "engine/session.h"
 #include "workspace/workspace.h"
 
@@ -65,11 +66,20 @@ int vial_session_commit(struct vial_session *session,
                         struct vial_commit_report *out, struct vial_error *err)
 {
     struct workspace *w = find(session, err);
+    struct vial_commit_report done = { 0 };
+    struct vial_error why = { 0 };
+    int rc;
 
-    if (!w)
+    if (!w || record_commit_begin(session, err) < 0)
         return -1;
     touch(session);
-    return workspace_commit(w, options, out, err);
+    rc = workspace_commit(w, options, &done, &why);
+    record_commit_end(session, &done, rc < 0 ? &why : NULL);
+    if (rc == 0 && out)
+        *out = done;
+    if (rc < 0 && err)
+        *err = why;
+    return rc;
 }
 
 int vial_session_discard(struct vial_session *session, struct vial_error *err)

@@ -13,7 +13,8 @@
  *
  * A line that was edited, removed or moved breaks the chain; lines cut off at the
  * end are missing from what the head says. Whoever can write both files can forge
- * both: keep the head's hash elsewhere (`audit_look`) to notice that too.
+ * both. An anchor shows that too: the mark of a record, kept where they cannot write.
+ * It vouches for that record and all before it, and for none after it.
  */
 
 #include <jansson.h>

@@ -6,6 +6,8 @@
 
 #include "audit/audit.h"
 
+#define AUDIT_AHEAD 1u /* records that the head may not know yet */
+
 /* What the head file says. */
 struct head {
     struct audit_mark newest;

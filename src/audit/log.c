@@ -258,6 +258,7 @@ static int forget_oldest(struct audit *a, struct head *head, struct vial_error *
  * chain; half a line is cut off. */
 struct catching_up {
     struct head *head;
+    uint64_t records;
     bool broken;
 };
 
@@ -274,6 +275,7 @@ static int catch_up(void *context, const char *line, size_t len, uint64_t offset
     line_hash(line, len, c->head->newest.hash);
     c->head->newest.seq++;
     c->head->size = offset + len + 1;
+    c->records++;
     return 0;
 }
 
@@ -319,12 +321,15 @@ static int mend(struct audit *a, struct head *head, struct vial_error *err)
         return -1;
     if (c.broken)
         return differs(a, err);
-    if (end == (uint64_t)st.st_size)
+    /* One record ahead is what a death leaves; more is a head that was put back, or a
+     * power cut on a lazy log. */
+    if (end == (uint64_t)st.st_size && c.records <= AUDIT_AHEAD)
         return 0;
-    if (ftruncate(a->log_fd, (off_t)end) < 0)
+    if (end < (uint64_t)st.st_size && ftruncate(a->log_fd, (off_t)end) < 0)
         return no_record(err, -errno, "mend", a->path);
-    record = json_pack("{s:s, s:I}", "event", "mended", "cut_bytes",
-                       (json_int_t)((uint64_t)st.st_size - end));
+    record = json_pack("{s:s, s:I, s:I}", "event", "mended", "cut_bytes",
+                       (json_int_t)((uint64_t)st.st_size - end), "ahead",
+                       (json_int_t)c.records);
     return record ? append_locked(a, head, record, err) : fail_memory(err);
 }
 

@@ -116,6 +116,12 @@ static void check_ends(struct walk *w)
     else if (head->newest.seq && !w->at_head)
         (void)wrong(w, "record %" PRIu64 " is not the one its head names",
                     head->newest.seq);
+    else if (w->report->newest.seq > head->newest.seq + AUDIT_AHEAD)
+        (void)wrong(w,
+                    "the log ends with record %" PRIu64 ", and its head names record "
+                    "%" PRIu64 ": the head was emptied or put back, and the end may "
+                    "be missing",
+                    w->report->newest.seq, head->newest.seq);
     else if (w->anchor && !w->anchored)
         (void)wrong(w, "record %" PRIu64 " is not the one with the hash that was given",
                     w->anchor->seq);

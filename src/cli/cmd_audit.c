@@ -6,10 +6,14 @@
 
 #include "audit/audit.h"
 #include "base/fail.h"
+#include "base/io.h"
 #include "base/json.h"
 #include "base/unit.h"
 #include "cli/cli.h"
 #include "cli/print.h"
+
+#define NEWEST          "newest: "
+#define ANCHOR_FILE_MAX ((size_t)64 << 10)
 
 /* The log that was named, or else the one that the settings name. malloc'ed. */
 static int find_log(struct cli *cli, char **out, struct vial_error *err)
@@ -51,39 +55,86 @@ static int check_log(const char *path, struct vial_error *err)
                        "name the one that 'audit: {path: …}' in the settings names");
 }
 
-/* "SEQ:HASH" */
-static int read_anchor(const char *text, struct audit_mark *out, struct vial_error *err)
+/* "SEQ:HASH", and the end of a line behind it. */
+static int parse_anchor(const char *text, struct audit_mark *out)
 {
     int64_t seq = 0;
     const char *colon = strchr(text, ':');
     auto_free char *number = colon ? strndup(text, (size_t)(colon - text)) : NULL;
 
     if (!number || unit_parse_count(number, &seq) < 0 || seq < 1 ||
-        strlen(colon + 1) != 64 || strspn(colon + 1, "0123456789abcdef") != 64) {
-        (void)fail(err, VIAL_E_VALUE, "anchor is not NUMBER:HASH");
-        return fail_remedy(err, "give what an earlier 'vial audit verify' printed");
-    }
+        strspn(colon + 1, "0123456789abcdef") != 64 ||
+        (colon[65] != '\0' && colon[65] != '\n'))
+        return -1;
     out->seq = (uint64_t)seq;
-    memcpy(out->hash, colon + 1, sizeof(out->hash));
+    memcpy(out->hash, colon + 1, sizeof(out->hash) - 1);
     return 0;
 }
 
-static json_t *report_json(const struct audit_report *r)
+/* A file with the mark alone, or with all that verify printed. */
+static int read_anchor_file(const char *path, struct audit_mark *out,
+                            struct vial_error *err)
 {
-    return json_pack("{s:b, s:I, s:I, s:i, s:{s:I, s:s}, s:s?}", "whole", r->whole,
-                     "first", (json_int_t)r->first, "records", (json_int_t)r->records,
-                     "files", (int)r->files, "newest", "seq", (json_int_t)r->newest.seq,
-                     "hash", r->newest.hash, "problem", r->whole ? NULL : r->problem);
+    struct blob whole = { 0 };
+    const char *newest;
+    int rc;
+
+    if (io_read_file(path, ANCHOR_FILE_MAX, &whole, err) < 0)
+        return -1;
+    newest = strstr(whole.data, NEWEST);
+    rc = parse_anchor(newest ? newest + strlen(NEWEST) : whole.data, out);
+    blob_done(&whole);
+    if (rc == 0)
+        return 0;
+    (void)fail(err, VIAL_E_VALUE, "file '%s' has no anchor NUMBER:HASH", path);
+    return fail_remedy(err, "give one into which 'vial audit verify' has printed");
 }
 
-static int say_report(struct cli *cli, const struct audit_report *r)
+static int read_anchor(const char *text, struct audit_mark *out, struct vial_error *err)
+{
+    if (parse_anchor(text, out) == 0)
+        return 0;
+    if (access(text, F_OK) == 0)
+        return read_anchor_file(text, out, err);
+    (void)fail(err, VIAL_E_VALUE,
+               "anchor '%s' is neither NUMBER:HASH nor a file with one", text);
+    return fail_remedy(err, "give what an earlier 'vial audit verify' printed");
+}
+
+/* ANCHOR is NULL when none was given. */
+static json_t *report_json(const struct audit_report *r,
+                           const struct audit_mark *anchor)
+{
+    return json_pack("{s:b, s:I, s:I, s:i, s:{s:I, s:s}, s:o, s:s?}", "whole", r->whole,
+                     "first", (json_int_t)r->first, "records", (json_int_t)r->records,
+                     "files", (int)r->files, "newest", "seq", (json_int_t)r->newest.seq,
+                     "hash", r->newest.hash, "anchor",
+                     anchor ? json_integer((json_int_t)anchor->seq) : json_null(),
+                     "problem", r->whole ? NULL : r->problem);
+}
+
+/* What "whole" means depends on it. */
+static void add_anchor(struct str *out, const struct audit_report *r,
+                       const struct audit_mark *anchor)
+{
+    if (anchor)
+        str_printf(out, "anchor: record %" PRIu64 " is as it was\n", anchor->seq);
+    else
+        str_puts(out, "anchor: none given: whoever can write both log and head could "
+                      "have replaced both\n");
+    if (r->newest.seq)
+        str_printf(out, NEWEST "%" PRIu64 ":%s\n", r->newest.seq, r->newest.hash);
+}
+
+static int say_report(struct cli *cli, const struct audit_report *r,
+                      const struct audit_mark *anchor)
 {
     auto_str struct str out = { 0 };
     int status = r->whole ? STATUS_OK : STATUS_UNFIT;
     int rc;
 
     if (cli_flag(cli, "json")) {
-        rc = print_json(report_json(r));
+        rc = print_json(report_json(r, anchor));
         return rc ? rc : status;
     }
     if (r->whole)
@@ -91,8 +142,8 @@ static int say_report(struct cli *cli, const struct audit_report *r)
                    r->files, r->files == 1 ? "" : "s");
     else
         str_printf(&out, "NOT whole: %s\n", r->problem);
-    if (r->whole && r->newest.seq)
-        str_printf(&out, "newest: %" PRIu64 ":%s\n", r->newest.seq, r->newest.hash);
+    if (r->whole)
+        add_anchor(&out, r, anchor);
     rc = print_text(&out);
     return rc ? rc : status;
 }
@@ -107,7 +158,7 @@ static int verify(struct cli *cli, const char *path, struct vial_error *err)
         return -1;
     if (audit_verify(path, anchor ? &mark : NULL, &report, err) < 0)
         return -1;
-    return say_report(cli, &report);
+    return say_report(cli, &report, anchor ? &mark : NULL);
 }
 
 struct showing {
@@ -249,7 +300,7 @@ static int run(struct cli *cli)
 }
 
 static const struct flag flags[] = {
-    { "anchor", "NUMBER:HASH",
+    { "anchor", "NUMBER:HASH|FILE",
       "A record that must still be there, as printed before." },
     { "run", "ID", "Show the records of one run only." },
     { "event", "NAME", "Show one kind of record only: begin, run, denied …" },
@@ -266,10 +317,13 @@ const struct command command_audit = {
     .text =
         "Every line of the log has the hash of the one before it. verify finds an\n"
         "edit, a removal, a changed order and a cut-off end, and then exits with 1.\n"
-        "It prints the newest record's number and hash: kept elsewhere and given as\n"
-        "--anchor later, it shows that not even the whole log was replaced.\n"
+        "It prints the newest record's number and hash. Kept where the log's writers\n"
+        "cannot write, and given as --anchor later, they show that not even log and\n"
+        "head were replaced together; without one, verify says that it had none.\n"
         "A log is kept when the settings name one: 'audit: {path: /var/log/vial/audit}'.",
     .examples = "vial audit verify\n"
+                "vial audit verify > /mnt/elsewhere/anchor\n"
+                "vial audit verify --anchor /mnt/elsewhere/anchor\n"
                 "vial audit show --run r-7f3a51c09d2e4b68\n"
                 "vial audit show --json /var/log/vial/audit",
     .flags = flags,

@@ -97,18 +97,16 @@ static json_t *caller_json(const struct run *r)
                      r->correlation[0] ? r->correlation : NULL);
 }
 
-static void add_code(const struct run *r, const struct vial_request *req, json_t *into)
+void record_add_code(const struct vial_engine *e, const char *code, size_t len,
+                     json_t *into)
 {
     char hash[65];
 
-    if (!request_has(req, code))
-        return;
-    hash_text(req->code.data, req->code.len, hash);
+    hash_text(code, len, hash);
     (void)json_object_set_new(into, "code_sha256", json_string(hash));
-    (void)json_object_set_new(into, "code_bytes",
-                              json_integer((json_int_t)req->code.len));
-    if (r->engine->settings->audit.code_text && req->code.len <= CODE_MAX)
-        (void)json_object_set_new(into, "code", plain(req->code.data, req->code.len));
+    (void)json_object_set_new(into, "code_bytes", json_integer((json_int_t)len));
+    if (e->settings->audit.code_text && len <= CODE_MAX)
+        (void)json_object_set_new(into, "code", plain(code, len));
 }
 
 /* What both records have. */
@@ -127,7 +125,8 @@ static json_t *common(const struct run *r, const struct vial_request *req,
     else if (request_has(req, language) && req->language)
         (void)json_object_set_new(record, "language",
                                   plain(req->language, strlen(req->language)));
-    add_code(r, req, record);
+    if (request_has(req, code))
+        record_add_code(e, req->code.data, req->code.len, record);
     return record;
 }
 
@@ -229,16 +228,22 @@ void record_cleanup(struct vial_engine *e, const char *driver, unsigned count,
 void record_end(struct run *r, const struct vial_request *req,
                 struct vial_result *result)
 {
+    if (r->engine->audit && result->network_refused)
+        record_refused(
+            r->engine,
+            json_pack("{s:s, s:o}", "run", result->id, "caller", caller_json(r)),
+            result->network_refused);
+    record_result(r, req, result);
+}
+
+void record_result(struct run *r, const struct vial_request *req,
+                   struct vial_result *result)
+{
     auto_json json_t *record = NULL;
     struct vial_error err = { 0 };
 
     if (!r->engine->audit)
         return;
-    if (result->network_refused)
-        record_refused(
-            r->engine,
-            json_pack("{s:s, s:o}", "run", result->id, "caller", caller_json(r)),
-            result->network_refused);
     record = common(r, req, "run", result->id);
     if (!record)
         (void)fail_memory(&err);

@@ -20,6 +20,10 @@ int record_begin(struct run *r, const struct vial_request *req, struct vial_erro
 /* RESULT is told if the record could not be written. */
 void record_end(struct run *r, const struct vial_request *req,
                 struct vial_result *result);
+/* The same without what its programs were refused, for a call in a kept vessel: there
+ * each program has records of its own. */
+void record_result(struct run *r, const struct vial_request *req,
+                   struct vial_result *result);
 
 /* That a program tried a network where it has none, COUNT times, as the vessel says.
  * WHO, an object, says whose it was and is taken. */
@@ -32,6 +36,10 @@ void record_cleanup(struct vial_engine *e, const char *driver, unsigned count,
 
 /* What a plan asks for, into a record. */
 void record_add_plan(const struct plan *plan, json_t *into);
+/* Hash and length of a program's text, and the text itself where the settings say so.
+ */
+void record_add_code(const struct vial_engine *e, const char *code, size_t len,
+                     json_t *into);
 /* The entries of LIST, redacted; as many as fit. */
 json_t *record_list(const struct strv *list);
 

@@ -60,15 +60,15 @@ void record_session_end(struct vial_session *s)
     (void)record_event(s->engine, "session.end", detail, NULL);
 }
 
-static json_t *of_exec(const struct vial_exec *x)
+static json_t *of_exec(const struct vial_exec *x, const char *correlation)
 {
     json_t *detail = of_session(x->session);
 
     if (detail)
         (void)json_object_set_new(detail, "exec", json_integer((json_int_t)x->number));
-    if (detail && x->correlation)
+    if (detail && correlation)
         (void)json_object_set_new(json_object_get(detail, "caller"), "correlation",
-                                  json_string(x->correlation));
+                                  json_string(correlation));
     return detail;
 }
 
@@ -81,7 +81,7 @@ int record_exec_begin(struct vial_exec *x, const struct strv *argv,
         return 0;
     if (audit_reserve(x->session->engine->audit, 1, err) < 0)
         return -1;
-    detail = of_exec(x);
+    detail = of_exec(x, x->correlation);
     if (detail)
         (void)json_object_set_new(detail, "argv", record_list(argv));
     return record_event(x->session->engine, "exec.begin", detail, err);
@@ -95,8 +95,9 @@ void record_exec_end(struct vial_exec *x)
     if (!x->session->engine->audit)
         return;
     if (st->network_refused)
-        record_refused(x->session->engine, of_exec(x), st->network_refused);
-    detail = of_exec(x);
+        record_refused(x->session->engine, of_exec(x, x->correlation),
+                       st->network_refused);
+    detail = of_exec(x, x->correlation);
     if (detail) {
         (void)json_object_set_new(detail, "verdict",
                                   json_string(vial_verdict_name(st->verdict)));
@@ -108,4 +109,72 @@ void record_exec_end(struct vial_exec *x)
                                   json_integer((json_int_t)x->tape[1].end));
     }
     (void)record_event(x->session->engine, "exec.end", detail, NULL);
+}
+
+static json_t *of_cell(const struct recorded_cell *cell)
+{
+    json_t *detail = of_exec(cell->exec, cell->correlation);
+
+    if (!detail)
+        return NULL;
+    (void)json_object_set_new(detail, "cell", json_integer((json_int_t)cell->number));
+    (void)json_object_set_new(detail, "language", json_string(cell->language));
+    record_add_code(cell->exec->session->engine, cell->code, cell->len, detail);
+    return detail;
+}
+
+int record_cell_begin(const struct recorded_cell *cell, struct vial_error *err)
+{
+    struct vial_engine *e = cell->exec->session->engine;
+
+    if (!e->audit)
+        return 0;
+    if (audit_reserve(e->audit, 1, err) < 0)
+        return -1;
+    return record_event(e, "cell.begin", of_cell(cell), err);
+}
+
+void record_cell_end(const struct recorded_cell *cell, const struct cell_end *end)
+{
+    struct vial_engine *e = cell->exec->session->engine;
+    json_t *detail;
+
+    if (!e->audit)
+        return;
+    detail = of_cell(cell);
+    if (detail) {
+        (void)json_object_set_new(detail, "outcome", json_string(end->outcome));
+        (void)json_object_set_new(detail, "duration_ms", json_real(end->duration_ms));
+        (void)json_object_set_new(detail, "stdout_bytes",
+                                  json_integer((json_int_t)end->out_bytes));
+        (void)json_object_set_new(detail, "stderr_bytes",
+                                  json_integer((json_int_t)end->err_bytes));
+        if (end->error)
+            (void)json_object_set_new(detail, "error", error_json(end->error));
+    }
+    (void)record_event(e, "cell.end", detail, NULL);
+}
+
+int record_commit_begin(struct vial_session *s, struct vial_error *err)
+{
+    return s->engine->audit ? audit_reserve(s->engine->audit, 1, err) : 0;
+}
+
+void record_commit_end(struct vial_session *s, const struct vial_commit_report *done,
+                       const struct vial_error *why)
+{
+    json_t *detail = s->engine->audit ? of_session(s) : NULL;
+
+    if (detail && why)
+        (void)json_object_set_new(detail, "error", error_json(why));
+    else if (detail)
+        (void)json_object_set_new(detail, "changes",
+                                  json_pack("{s:I, s:I, s:I}", "added",
+                                            (json_int_t)done->added, "modified",
+                                            (json_int_t)done->modified, "deleted",
+                                            (json_int_t)done->deleted));
+    if (detail)
+        (void)json_object_set_new(detail, "outcome",
+                                  json_string(why ? "failed" : "completed"));
+    (void)record_event(s->engine, "workspace.commit", detail, NULL);
 }

@@ -251,9 +251,11 @@ int own_cell(struct mcp_call *call, struct registered *held, const char *languag
              int64_t timeout_ms, struct own_ran *out, struct vial_error *err)
 {
     const json_t *code = json_object_get(call->arguments, "code");
-    struct vial_watch watch = {
-        .cancel_fd = call->cancel_fd, .stdin_fd = -1, .output = pass_on, .context = call
-    };
+    const struct vial_watch watch = { .cancel_fd = call->cancel_fd,
+                                      .stdin_fd = -1,
+                                      .output = pass_on,
+                                      .context = call,
+                                      .correlation = call->correlation };
     auto_result struct vial_result *r = result_in(held);
     struct vial_context *context;
     auto_free char *text = NULL;

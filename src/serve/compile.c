@@ -189,10 +189,12 @@ static json_t *compile(struct call *c, json_t *base, struct vial_request *req,
     auto_session struct vial_session *session = NULL;
     auto_entries struct vial_entries before = { 0 };
     auto_json json_t *argv = NULL;
+    const struct vial_session_options options = { .caller = c->who.name,
+                                                  .correlation = c->id };
     struct vial_error err = { 0 };
     json_t *files;
 
-    if (vial_session_open(c->gen->engine, req, NULL, &session, &err) < 0 ||
+    if (vial_session_open(c->gen->engine, req, &options, &session, &err) < 0 ||
         vial_session_list(session, "", true, &before, &err) < 0)
         return NULL;
     argv = argv_in(json_object_get(plan, "compile"), dir);

@@ -48,6 +48,9 @@ void contexts_run(struct call *c)
 {
     auto_hold struct hold h = { 0 };
     auto_json json_t *body = NULL;
+    const struct vial_watch watch = { .cancel_fd = -1,
+                                      .stdin_fd = -1,
+                                      .correlation = c->id };
     struct vial_context *context;
     struct vial_error err = { 0 };
     struct blob code = { 0 };
@@ -59,8 +62,8 @@ void contexts_run(struct call *c)
 
     if (call_body(c, &body, &err) < 0 || member_read(body, table, &err) < 0 ||
         find(c, &h, &context, &err) < 0 ||
-        vial_context_run(context, code.data ? code.data : "", code.len, timeout_ms,
-                         &json, &err) < 0)
+        vial_context_watch(context, code.data ? code.data : "", code.len, timeout_ms,
+                           &watch, &json, &err) < 0)
         call_error(c, &err);
     else
         call_given(c, 200, json);

@@ -141,6 +141,35 @@ def test_a_log_that_was_made_anew_does_not_have_the_anchor(log):
     assert verify(path, "--anchor", anchor).status == 1
 
 
+def test_verify_says_whether_it_had_an_anchor(log, tmp_path):
+    path = filled(log)
+    plain = call("audit", "verify", str(path))
+    assert verify(path).json["anchor"] is None and "anchor: none given" in plain.text
+    kept = tmp_path / "anchor"
+    kept.write_text(plain.text)
+    filled(log)
+    done = call("audit", "verify", "--anchor", str(kept), str(path))
+    assert done.status == 0 and "anchor: record 8 is as it was" in done.text
+    assert verify(path, "--anchor", str(kept)).json["anchor"] == 8
+    kept.write_text("8:" + "0" * 64 + "\n")
+    assert verify(path, "--anchor", str(kept)).status == 1
+    kept.write_text("")
+    done = verify(path, "--anchor", str(kept))
+    assert done.status == 125 and done.json["error"]["code"] == "VIAL-VALUE"
+
+
+def test_an_emptied_head_does_not_hide_a_cut_tail(log):
+    """Whoever can write both can do better than that; an anchor is for them."""
+    path = filled(log)
+    path.write_bytes(b"".join(lines(path)[:-2]))
+    open(str(path) + ".head", "w").close()
+    done = verify(path)
+    assert done.status == 1 and "the head was emptied or put back" in done.json["problem"]
+    run(log[0], "bash", "true")
+    told = [r for r in recorded(path) if r["event"] == "mended"]
+    assert [r["ahead"] for r in told] == [6]
+
+
 def test_the_chain_goes_on_through_older_files(log):
     path = filled(log, runs=60)
     older = path.with_name("log.000001")

@@ -3,6 +3,7 @@
 goals, tool, sandbox manager, security constraints, output handling, its own list of tests,
 the image, the page for agents. (The image's recipe is built and used by
 tests/docker/test_recipes.py, the many ends of a run are in test_verdicts.py.)"""
+import hashlib
 import json
 import os
 import re
@@ -174,6 +175,23 @@ def test_the_container_is_made_anew_after_so_many_executions(klaw):
     execute = klaw(keepAliveMaxExecutions=3)
     execute(MARK)
     assert [execute(LOOK).text for _ in range(3)] == ["there\n", "there\n", "gone\n"]
+
+
+def test_each_call_in_a_kept_vessel_is_in_the_audit_log_with_its_code(mcp, tmp_path):
+    config, log = tmp_path / "vial.yaml", tmp_path / "log"
+    config.write_text("audit: {path: %s}\n" % log)
+    client = mcp("klaw", "--config", str(config))
+    code = ["echo one", "echo two; exit 3"]
+    for text in code:
+        client("code_execute", language="bash", code=text)
+    told = [json.loads(line) for line in log.read_text().splitlines()]
+    begun, ended = ([r for r in told if r["event"] == kind] for kind in ("begin", "run"))
+    assert [r["code_sha256"] for r in begun] == \
+        [hashlib.sha256(text.encode()).hexdigest() for text in code]
+    assert [(r["run"], r["verdict"]) for r in ended] == \
+        [(begun[0]["run"], "ok"), (begun[1]["run"], "nonzero")]
+    assert len([r for r in told if r["event"] == "session.begin"]) == 1
+    assert len([r for r in told if r["event"] == "exec.end"]) == 2
 
 
 def test_an_idle_container_is_stopped_and_made_anew(klaw, vial):

@@ -148,7 +148,9 @@ def test_a_workspace_is_changed_looked_at_and_committed(tmp_path):
     tree = tmp_path / "tree"
     tree.mkdir()
     (tree / "a.txt").write_text("old\n")
-    with Daemon(serve={"keeper": "off"}, env={"VIAL_STATE": str(tmp_path / "state")}) as d:
+    d = Daemon(serve={"keeper": "off"}, env={"VIAL_STATE": str(tmp_path / "state")})
+    audit = d.settings["audit"] = {"path": d.dir + "/trail", "sync": "lazy"}
+    with d:
         made = d.ask("POST", "/v1/sessions", {"workspace": str(tree),
                                               "workspace_mode": "overlay"})
         assert made.status == 201, made.body
@@ -168,6 +170,9 @@ def test_a_workspace_is_changed_looked_at_and_committed(tmp_path):
         report = d.ask("POST", path + "/workspace/commit", {"paths": ["b.txt"]}).json
         assert report == {"added": 1, "modified": 0, "deleted": 0}
         assert (tree / "b.txt").read_text() == "made\n"
+        with open(audit["path"], encoding="utf-8") as file:
+            told = [r for r in map(json.loads, file) if r["event"] == "workspace.commit"]
+        assert [(r["changes"], r["outcome"]) for r in told] == [(report, "completed")]
         assert d.ask("POST", path + "/workspace/discard").status == 204
         assert d.ask("GET", path + "/workspace?names=1").json == []
         assert d.ask("POST", path + "/workspace/rollback/none").status >= 400

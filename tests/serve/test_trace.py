@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One id from the client's request through every layer, and one account of all runs,
 whichever way they came."""
+import hashlib
 import json
 import os
 import threading
@@ -67,6 +68,43 @@ def test_each_program_of_a_session_has_the_id_of_its_own_request(recorded):
     recorded.ask("DELETE", "/v1/sessions/" + made["id"])
 
 
+CELL = "print('cell of a session')"
+
+
+def cells_of(d, session):
+    with open(d.audit, encoding="utf-8") as file:
+        return [r for r in map(json.loads, file)
+                if r["event"].startswith("cell.") and r["session"] == session]
+
+
+def test_every_cell_of_a_context_is_in_the_audit_log(recorded):
+    made = recorded.ask("POST", "/v1/sessions", {}).json
+    at = "/v1/sessions/%s/contexts" % made["id"]
+    assert recorded.ask("POST", at, {"language": "python"}).status == 201
+    for code, name in ((CELL, "cell-1"), ("1/0", "cell-2")):
+        recorded.ask("POST", at + "/python/run", {"code": code}, {"X-Request-Id": name})
+    first, last = records(recorded, "cell-1")
+    assert (first["event"], last["event"]) == ("cell.begin", "cell.end")
+    assert first["code_sha256"] == hashlib.sha256(CELL.encode()).hexdigest()
+    assert (first["cell"], first["language"], last["outcome"]) == (1, "python", "ok")
+    assert last["stdout_bytes"] == len("cell of a session\n")
+    assert [r["outcome"] for r in records(recorded, "cell-2")[1:]] == ["error"]
+    opened = [r["session"] for r in records(recorded, "cell-1")]
+    assert len(cells_of(recorded, opened[0])) == 4 and opened[0] == opened[1]
+    recorded.ask("DELETE", "/v1/sessions/" + made["id"])
+
+
+def test_a_cell_that_ends_its_interpreter_has_its_end_recorded(recorded):
+    made = recorded.ask("POST", "/v1/sessions", {}).json
+    at = "/v1/sessions/%s/contexts" % made["id"]
+    recorded.ask("POST", at, {"language": "python"})
+    recorded.ask("POST", at + "/python/run", {"code": "import os; os._exit(3)"},
+                 {"X-Request-Id": "cell-3"})
+    last = [r for r in records(recorded, "cell-3") if r["event"] == "cell.end"][0]
+    assert (last["outcome"], last["error"]["code"]) == ("failed", "VIAL-CONTEXT")
+    recorded.ask("DELETE", "/v1/sessions/" + made["id"])
+
+
 @ROOT_ONLY
 def test_the_keepers_log_has_the_same_id(recorded):
     answer = recorded.run("true", headers={"X-Request-Id": "trace-k"})
@@ -102,6 +140,16 @@ def call_tool(d, name, arguments, **headers):
         {"Content-Type": "application/json", "Accept": "application/json, text/event-stream",
          "MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": name,
          **{k.replace("_", "-"): v for k, v in headers.items()}})
+
+
+def test_the_python_of_a_sandbox_is_in_the_audit_log(recorded):
+    made = call_tool(recorded, "create_sandbox", {}).json["result"]["structuredContent"]
+    call_tool(recorded, "run_code", {"sandbox_id": made["sandbox_id"], "language": "python",
+                                     "code": CELL}, X_Request_Id="cell-m")
+    told = records(recorded, "cell-m")
+    assert [r["event"] for r in told if "cell" in r] == ["cell.begin", "cell.end"]
+    assert told[-1]["code_sha256"] == hashlib.sha256(CELL.encode()).hexdigest()
+    call_tool(recorded, "delete_sandbox", {"sandbox_id": made["sandbox_id"]})
 
 
 def test_what_tools_run_is_remembered_counted_and_logged_like_other_runs(recorded):
