@@ -2,16 +2,18 @@
 #ifndef VIAL_DRIVER_DRIVER_H
 #define VIAL_DRIVER_DRIVER_H
 
+/* clang-format off */
 /*
- * What a driver promises. The engine calls these in this order and never looks
- * behind them; tests/contract/ runs one suite against every driver.
+ * The contract of every driver. The engine calls these in this order and never looks
+ * behind them; tests/unit/test_contract.c is one suite for all drivers.
  *
- *   probe -> open -> { exec and files over the vessel's stream }* -> kill -> usage ->
- * close kill may come at any point after open
+ *   probe -> open -> { exec and files over the vessel's stream }* -> kill -> usage -> close
  *
- * A driver only has to produce an isolated place with a byte stream to its
- * guest. Exec, output, stdin, signals and files are done over that stream.
+ * kill may come at any point after open. A driver only has to produce an isolated
+ * place with a byte stream to its guest. Exec, output, stdin, signals and files are
+ * done over that stream.
  */
+/* clang-format on */
 
 #include <jansson.h>
 #include <stdbool.h>

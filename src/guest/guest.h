@@ -2,12 +2,13 @@
 #ifndef VIAL_GUEST_GUEST_H
 #define VIAL_GUEST_GUEST_H
 
+/* clang-format off */
 /*
  * vial-init: the first process of every vessel. It runs programs and moves
  * bytes on the host's behalf, in one thread, around one poll(2).
  *
- *   start -> HELLO -> JAIL -> { EXEC | PUT | GET | LIST | NAME | WATCH }* -> end of
- * stream: all die
+ *   start -> HELLO -> JAIL -> { EXEC | PUT | GET | LIST | NAME | WATCH }*
+ *         -> end of stream: all die
  *
  * The host is trusted, but a frame that makes no sense ends the guest. What the
  * guest's programs do is not trusted: they may flood, stop, fork and signal.
@@ -24,6 +25,7 @@
  *   observe  what happens to files            users    where programs are counted alone
  *   denied   refused system calls, counted
  */
+/* clang-format on */
 
 #include <dirent.h>
 #include <poll.h>

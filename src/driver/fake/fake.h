@@ -2,6 +2,7 @@
 #ifndef VIAL_DRIVER_FAKE_FAKE_H
 #define VIAL_DRIVER_FAKE_FAKE_H
 
+/* clang-format off */
 /*
  * A driver for tests of the engine. Its guest is a child process that does what
  * the program's arguments say, so that a test can make it misbehave. Found only
@@ -9,18 +10,19 @@
  * program.
  *
  * The arguments of an exec, done in order:
- *   out:TEXT err:TEXT   bytes on a stream       flood:N   N KiB of 'x' within credit
- *   exit:N signal:N     end like that           failed:STEP:ERRNO  could not start
- *   raw:TEXT            bytes that are no frame undead    output after the end of the
- * stream echo                stdin back on stdout    early     an exit before the start
- *   hang                nothing more, ever      die       the guest ends
- *   full late           the disk was full, the guest's deadline fired (in the exit)
+ *   out:TEXT err:TEXT  bytes on a stream        flood:N  N KiB of 'x' within credit
+ *   exit:N signal:N    end like that            failed:STEP:ERRNO  could not start
+ *   raw:TEXT           bytes that are no frame  undead   output after the stream's end
+ *   echo               stdin back on stdout     early    an exit before the start
+ *   hang               nothing more, ever       die      the guest ends
+ *   full late          the disk was full, the guest's deadline fired (in the exit)
  * and what the kernel is said to have counted: oom:N pids:N cpu:MS.
  *
  * A file named "refused" cannot be put (no space); "missing", "link", "busy"
  * cannot be had, "stuck" never comes, "endless" never ends; any other holds
  * "content of NAME".
  */
+/* clang-format on */
 
 #include "driver/driver.h"
 

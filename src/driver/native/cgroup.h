@@ -2,17 +2,20 @@
 #ifndef VIAL_DRIVER_NATIVE_CGROUP_H
 #define VIAL_DRIVER_NATIVE_CGROUP_H
 
+/* clang-format off */
 /*
  * One vessel's control groups: a directory in the unified hierarchy (v2), or one
  * in each of memory, pids, cpu and cpuacct (v1), always below our own group.
  * Where neither can be made, kind is CGROUP_NONE and `why` says why.
  *
- *   cgroup_find -> cgroup_create -> join (by clone3, or by the child writing join_fd)
- * -> cgroup_read -> cgroup_remove
+ *   cgroup_find -> cgroup_create
+ *         -> join (by clone3, or by the child writing join_fd)
+ *         -> cgroup_read -> cgroup_remove
  *
  * The name tells the owner, so that what a dead owner left can be removed:
  * vial-<pid namespace>-<owner's pid>-<owner's start time>-[held-]<vessel id>
  */
+/* clang-format on */
 
 #include "driver/driver.h"
 #include "model/limits.h"
