@@ -15,6 +15,8 @@
 #define KEEP_MS      (INT64_C(5) * 60 * 1000)
 #define EXECS_KEPT   256u
 #define CONTEXTS_MAX 16u
+#define ENDED_WHOLE  16u  /* of one owner's: by themselves, and still to be read */
+#define ENDED_KNOWN  256u /* of one owner's: how they ended, and no more */
 
 struct numbered {
     struct vial_exec *exec;
@@ -26,15 +28,10 @@ struct named {
     struct vial_context *context;
 };
 
-struct entry {
-    struct registered public; /* first: the two have one address */
-    struct entry *next;
-    char id[24];
-    char *owner;
-    unsigned holders;
-    int64_t ended_ns;  /* when its end was first seen; 0: it is open */
-    int64_t looked_ns; /* when that was last looked at */
-
+/* What costs memory and descriptors; it goes before the entry does. */
+struct live {
+    struct live *next; /* of those to be given back */
+    struct vial_session *session;
     pthread_mutex_t lock; /* for what follows */
     struct numbered execs[EXECS_KEPT];
     unsigned exec_count, last_number;
@@ -42,17 +39,36 @@ struct entry {
     unsigned context_count;
 };
 
+/*
+ *   opening -> open -> ended -> known -> forgotten
+ *
+ * One that is stopped by its owner is known only, as soon as nobody holds it; one that
+ * ended by itself can be read until its time is over or there are too many.
+ */
+struct entry {
+    struct registered public; /* first: the two have one address */
+    struct entry *next;
+    char id[24];
+    char *owner;
+    unsigned holders;
+    bool stopped;      /* by its owner */
+    int64_t ended_ns;  /* when its end was first seen; 0: it is open */
+    int64_t looked_ns; /* when that was last looked at */
+    struct live *live; /* NULL: it is known only, by what follows */
+    struct vial_session_report report;
+};
+
 struct registry {
     struct registry_options options;
     pthread_mutex_t lock;
     pthread_cond_t released;
     struct entry *entries;
-    unsigned opening; /* counted, but not yet in the list */
+    struct entry *opening; /* they have their places already */
 };
 
-static struct entry *entry_of(struct registered *held)
+static struct live *live_of(struct registered *held)
 {
-    return (struct entry *)held;
+    return ((struct entry *)held)->live;
 }
 
 int registry_open(const struct registry_options *options, struct registry **out,
@@ -92,19 +108,44 @@ static struct vial_engine *engine_of(struct registry *r)
     return engine;
 }
 
+static void live_free(struct live *l)
+{
+    while (l) {
+        struct live *next = l->next;
+
+        /* Its contexts' cells, if any, have to end before they can be given back. */
+        if (l->session)
+            vial_session_kill(l->session, VIAL_SESSION_COMPLETED);
+        for (unsigned i = 0; i < l->context_count; i++) {
+            vial_context_close(l->contexts[i].context);
+            free(l->contexts[i].language);
+            free(l->contexts[i].name);
+        }
+        vial_session_free(l->session); /* and its execs */
+        (void)pthread_mutex_destroy(&l->lock);
+        free(l);
+        l = next;
+    }
+}
+
 static void entry_free(struct entry *e)
 {
-    /* Its contexts' cells, if any, have to end before they can be given back. */
-    vial_session_kill(e->public.session, VIAL_SESSION_COMPLETED);
-    for (unsigned i = 0; i < e->context_count; i++) {
-        vial_context_close(e->contexts[i].context);
-        free(e->contexts[i].language);
-        free(e->contexts[i].name);
-    }
-    vial_session_free(e->public.session); /* and its execs */
-    (void)pthread_mutex_destroy(&e->lock);
+    live_free(e->live);
     free(e->owner);
     free(e);
+}
+
+/* With the lock held, for one that has ended and is held by nobody: what it costs, to
+ * be given back without the lock. */
+static struct live *detach(struct entry *e)
+{
+    if (!e->live)
+        return NULL;
+    vial_session_look(e->live->session, &e->report);
+    if (!e->ended_ns)
+        e->ended_ns = clock_now_ns();
+    e->public.session = NULL;
+    return ptr_take(&e->live);
 }
 
 /* Whether E is open; notes when it was first seen not to be. */
@@ -130,26 +171,6 @@ static bool seems_open(struct entry *e)
     return is_open(e);
 }
 
-/* Takes those out whose time is over, as a list to be freed without the lock. */
-static struct entry *take_stale(struct registry *r)
-{
-    int64_t before_ns = clock_now_ns() - r->options.keep_ended_ms * 1000000;
-    struct entry *stale = NULL;
-
-    for (struct entry **at = &r->entries; *at;) {
-        struct entry *e = *at;
-
-        if (seems_open(e) || e->holders > 0 || e->ended_ns > before_ns) {
-            at = &e->next;
-            continue;
-        }
-        *at = e->next;
-        e->next = stale;
-        stale = e;
-    }
-    return stale;
-}
-
 static void free_list(struct entry *e)
 {
     while (e) {
@@ -160,14 +181,57 @@ static void free_list(struct entry *e)
     }
 }
 
-static void forget_stale(struct registry *r)
+/* What is to be given back without the lock. */
+struct stale {
+    struct entry *entries;
+    struct live *lives;
+};
+
+/* With the lock held. How many of OWNER's have ended before E, in the order of the
+ * list, are in WHOLE and KNOWN. True: E is forgotten. */
+static bool is_stale(struct registry *r, struct entry *e, const char *owner,
+                     unsigned *whole, unsigned *known, struct stale *out)
 {
-    struct entry *stale;
+    int64_t before_ns = clock_now_ns() - r->options.keep_ended_ms * 1000000;
+    struct live *live;
+
+    if (seems_open(e) || e->holders > 0)
+        return false;
+    if (e->ended_ns <= before_ns)
+        return true;
+    if (!owner || strcmp(e->owner, owner) != 0)
+        return false;
+    if (e->live && ++*whole > ENDED_WHOLE) {
+        live = detach(e);
+        live->next = out->lives;
+        out->lives = live;
+    }
+    return ++*known > ENDED_KNOWN;
+}
+
+/* Those whose time is over, and those that are too many of OWNER's (or NULL), oldest
+ * first. */
+static void forget_stale(struct registry *r, const char *owner)
+{
+    struct stale stale = { 0 };
+    unsigned whole = 0;
+    unsigned known = 0;
 
     (void)pthread_mutex_lock(&r->lock);
-    stale = take_stale(r);
+    for (struct entry **at = &r->entries; *at;) {
+        struct entry *e = *at;
+
+        if (!is_stale(r, e, owner, &whole, &known, &stale)) {
+            at = &e->next;
+            continue;
+        }
+        *at = e->next;
+        e->next = stale.entries;
+        stale.entries = e;
+    }
     (void)pthread_mutex_unlock(&r->lock);
-    free_list(stale);
+    free_list(stale.entries);
+    live_free(stale.lives);
 }
 
 void registry_close(struct registry *registry)
@@ -178,7 +242,8 @@ void registry_close(struct registry *registry)
         return;
     (void)pthread_mutex_lock(&registry->lock);
     for (struct entry *e = registry->entries; e; e = e->next)
-        vial_session_kill(e->public.session, VIAL_SESSION_FAILED);
+        if (e->live)
+            vial_session_kill(e->live->session, VIAL_SESSION_FAILED);
     for (struct entry *e = registry->entries; e; e = e->next)
         while (e->holders > 0)
             (void)pthread_cond_wait(&registry->released, &registry->lock);
@@ -201,6 +266,10 @@ static void count_open(struct registry *r, const char *owner,
                        bool (*judge)(struct entry *e), unsigned *open, unsigned *own)
 {
     *open = *own = 0;
+    for (struct entry *e = r->opening; e; e = e->next) {
+        (*open)++;
+        *own += str_eq(e->owner, owner);
+    }
     for (struct entry *e = r->entries; e; e = e->next)
         if (judge(e)) {
             (*open)++;
@@ -208,24 +277,42 @@ static void count_open(struct registry *r, const char *owner,
         }
 }
 
-/* Reserves a place, so that no two callers get the last one. */
-static int reserve(struct registry *r, const char *owner, struct vial_error *err)
+/* Gives E its place, so that no two callers get the last one. */
+static int reserve(struct registry *r, struct entry *e, struct vial_error *err)
 {
     unsigned open, own;
     int rc = 0;
 
     (void)pthread_mutex_lock(&r->lock);
-    count_open(r, owner, seems_open, &open, &own);
-    if (open + r->opening >= r->options.sessions || own >= r->options.per_owner)
-        count_open(r, owner, is_open, &open, &own);
-    if (open + r->opening >= r->options.sessions)
+    count_open(r, e->owner, seems_open, &open, &own);
+    if (open >= r->options.sessions || own >= r->options.per_owner)
+        count_open(r, e->owner, is_open, &open, &own);
+    if (open >= r->options.sessions) {
         rc = fail_full(r->options.sessions, "all", err);
-    else if (own >= r->options.per_owner)
+    } else if (own >= r->options.per_owner) {
         rc = fail_full(r->options.per_owner, "this caller's", err);
-    else
-        r->opening++;
+    } else {
+        e->next = r->opening;
+        r->opening = e;
+    }
     (void)pthread_mutex_unlock(&r->lock);
     return rc;
+}
+
+/* E is open now and stands in the list, or it failed to and is nowhere. */
+static void settle(struct registry *r, struct entry *e, bool open)
+{
+    struct entry **at = &r->opening;
+
+    (void)pthread_mutex_lock(&r->lock);
+    while (*at != e)
+        at = &(*at)->next;
+    *at = e->next;
+    if (open) {
+        e->next = r->entries;
+        r->entries = e;
+    }
+    (void)pthread_mutex_unlock(&r->lock);
 }
 
 static struct entry *entry_new(const char *owner)
@@ -235,36 +322,32 @@ static struct entry *entry_new(const char *owner)
     if (!e)
         return NULL;
     e->owner = strdup(owner);
-    if (!e->owner) {
+    e->live = calloc(1, sizeof *e->live);
+    if (!e->owner || !e->live) {
+        free(e->owner);
+        free(e->live);
         free(e);
         return NULL;
     }
-    (void)pthread_mutex_init(&e->lock, NULL);
+    (void)pthread_mutex_init(&e->live->lock, NULL);
     e->public.id = e->id;
     e->public.owner = e->owner;
     e->holders = 1;
     return e;
 }
 
-static int open_entry(struct registry *r, const char *owner,
+static int open_entry(struct registry *r, struct entry *e,
                       const struct vial_request *req,
-                      const struct vial_session_options *options, struct entry **out,
+                      const struct vial_session_options *options,
                       struct vial_error *err)
 {
     struct vial_session_report report;
-    struct entry *e = entry_new(owner);
 
-    if (!e)
-        return fail_memory(err);
-    if (vial_session_open(engine_of(r), req, options, &e->public.session, err) < 0) {
-        (void)pthread_mutex_destroy(&e->lock);
-        free(e->owner);
-        free(e);
+    if (vial_session_open(engine_of(r), req, options, &e->live->session, err) < 0)
         return -1;
-    }
-    vial_session_look(e->public.session, &report);
+    vial_session_look(e->live->session, &report);
     (void)memcpy(e->id, report.id, sizeof e->id);
-    *out = e;
+    e->public.session = e->live->session;
     return 0;
 }
 
@@ -273,21 +356,21 @@ int registry_start(struct registry *registry, const char *owner,
                    const struct vial_session_options *options, struct registered **out,
                    struct vial_error *err)
 {
-    struct entry *e = NULL;
+    struct entry *e = entry_new(owner);
     int rc;
 
-    forget_stale(registry);
-    if (reserve(registry, owner, err) < 0)
-        return -1;
-    rc = open_entry(registry, owner, req, options, &e, err);
-    (void)pthread_mutex_lock(&registry->lock);
-    registry->opening--;
-    if (rc == 0 && e) {
-        e->next = registry->entries;
-        registry->entries = e;
-        *out = &e->public;
+    if (!e)
+        return fail_memory(err);
+    forget_stale(registry, owner);
+    rc = reserve(registry, e, err);
+    if (rc == 0) {
+        rc = open_entry(registry, e, req, options, err);
+        settle(registry, e, rc == 0);
     }
-    (void)pthread_mutex_unlock(&registry->lock);
+    if (rc == 0)
+        *out = &e->public;
+    else
+        entry_free(e);
     return rc;
 }
 
@@ -300,48 +383,89 @@ static struct entry *find(struct registry *r, const char *owner, const char *id)
     return NULL;
 }
 
-int registry_take(struct registry *registry, const char *owner, const char *id,
-                  struct registered **out, struct vial_error *err)
+static int fail_unknown(const char *id, struct vial_error *err)
 {
-    struct entry *e;
-
-    forget_stale(registry);
-    (void)pthread_mutex_lock(&registry->lock);
-    e = find(registry, owner, id);
-    if (e) {
-        e->holders++;
-        *out = &e->public;
-    }
-    (void)pthread_mutex_unlock(&registry->lock);
-    if (e)
-        return 0;
     (void)fail(err, VIAL_E_SESSION, "there is no session '%.64s'", id);
     return fail_remedy(err, "list the sessions, or start one");
 }
 
+int registry_take(struct registry *registry, const char *owner, const char *id,
+                  struct registered **out, struct vial_error *err)
+{
+    struct entry *e;
+    bool live;
+
+    forget_stale(registry, owner);
+    (void)pthread_mutex_lock(&registry->lock);
+    e = find(registry, owner, id);
+    live = e && e->live && !e->stopped;
+    if (live) {
+        e->holders++;
+        *out = &e->public;
+    }
+    (void)pthread_mutex_unlock(&registry->lock);
+    if (live)
+        return 0;
+    if (!e)
+        return fail_unknown(id, err);
+    (void)fail(err, VIAL_E_SESSION, "session '%.64s' has ended, and is given back", id);
+    return fail_remedy(err, "start another one");
+}
+
+int registry_look(struct registry *registry, const char *owner, const char *id,
+                  struct vial_session_report *out, struct vial_error *err)
+{
+    struct entry *e;
+
+    forget_stale(registry, owner);
+    (void)pthread_mutex_lock(&registry->lock);
+    e = find(registry, owner, id);
+    if (e && e->live)
+        vial_session_look(e->live->session, out);
+    else if (e)
+        *out = e->report;
+    (void)pthread_mutex_unlock(&registry->lock);
+    return e ? 0 : fail_unknown(id, err);
+}
+
 void registry_release(struct registry *registry, struct registered *held)
 {
+    struct entry *e = (struct entry *)held;
+    struct live *live = NULL;
+
     if (!held)
         return;
     (void)pthread_mutex_lock(&registry->lock);
-    entry_of(held)->holders--;
+    if (--e->holders == 0 && e->stopped)
+        live = detach(e);
     (void)pthread_cond_broadcast(&registry->released);
     (void)pthread_mutex_unlock(&registry->lock);
+    live_free(live);
 }
 
 int registry_stop(struct registry *registry, const char *owner, const char *id,
                   struct vial_error *err)
 {
-    struct registered *held = NULL;
+    struct entry *e;
+    struct live *live = NULL;
 
-    if (registry_take(registry, owner, id, &held, err) < 0 || !held)
-        return -1;
-    vial_session_close(held->session, VIAL_SESSION_COMPLETED);
-    registry_release(registry, held);
+    (void)pthread_mutex_lock(&registry->lock);
+    e = find(registry, owner, id);
+    if (e && e->live) {
+        live = e->live;
+        e->holders++;
+        e->stopped = true;
+    }
+    (void)pthread_mutex_unlock(&registry->lock);
+    if (!e)
+        return fail_unknown(id, err);
+    if (live) {
+        vial_session_close(live->session, VIAL_SESSION_COMPLETED);
+        registry_release(registry, &e->public);
+    }
     return 0;
 }
 
-/* An open session of OWNER, held; NULL: none is left. */
 static bool has_ended(struct vial_exec *exec)
 {
     struct vial_exec_status status;
@@ -350,8 +474,8 @@ static bool has_ended(struct vial_exec *exec)
     return !status.running;
 }
 
-/* With the entry's lock held: the oldest that nobody uses any more goes. */
-static void make_room(struct entry *e)
+/* With the session's lock held: the oldest that nobody uses any more goes. */
+static void make_room(struct live *e)
 {
     for (unsigned i = 0; i < e->exec_count; i++) {
         if (e->execs[i].users > 0 || !has_ended(e->execs[i].exec))
@@ -367,7 +491,7 @@ static void make_room(struct entry *e)
 int registered_add_exec(struct registered *held, struct vial_exec *exec,
                         unsigned *number, struct vial_error *err)
 {
-    struct entry *e = entry_of(held);
+    struct live *e = live_of(held);
     int rc = 0;
 
     (void)pthread_mutex_lock(&e->lock);
@@ -385,7 +509,7 @@ int registered_add_exec(struct registered *held, struct vial_exec *exec,
     return rc;
 }
 
-static struct numbered *find_exec(struct entry *e, unsigned number)
+static struct numbered *find_exec(struct live *e, unsigned number)
 {
     for (unsigned i = 0; i < e->exec_count; i++)
         if (e->execs[i].number == number)
@@ -395,7 +519,7 @@ static struct numbered *find_exec(struct entry *e, unsigned number)
 
 struct vial_exec *registered_exec(struct registered *held, unsigned number)
 {
-    struct entry *e = entry_of(held);
+    struct live *e = live_of(held);
     struct vial_exec *exec = NULL;
     struct numbered *found;
 
@@ -411,7 +535,7 @@ struct vial_exec *registered_exec(struct registered *held, unsigned number)
 
 void registered_exec_done(struct registered *held, unsigned number)
 {
-    struct entry *e = entry_of(held);
+    struct live *e = live_of(held);
     struct numbered *found;
 
     (void)pthread_mutex_lock(&e->lock);
@@ -421,8 +545,8 @@ void registered_exec_done(struct registered *held, unsigned number)
     (void)pthread_mutex_unlock(&e->lock);
 }
 
-/* With the entry's lock held. */
-static int open_context(struct entry *e, const char *language, const char *name,
+/* With the session's lock held. */
+static int open_context(struct live *e, const char *language, const char *name,
                         struct vial_context **out, struct vial_error *err)
 {
     auto_free char *language_copy = strdup(language);
@@ -435,7 +559,7 @@ static int open_context(struct entry *e, const char *language, const char *name,
                    CONTEXTS_MAX);
         return fail_remedy(err, "use one of them, or another session");
     }
-    if (vial_context_open(e->public.session, language, out, err) < 0)
+    if (vial_context_open(e->session, language, out, err) < 0)
         return -1;
     e->contexts[e->context_count++] =
         (struct named){ .language = ptr_take(&language_copy),
@@ -447,7 +571,7 @@ static int open_context(struct entry *e, const char *language, const char *name,
 int registered_context(struct registered *held, const char *language, const char *name,
                        struct vial_context **out, struct vial_error *err)
 {
-    struct entry *e = entry_of(held);
+    struct live *e = live_of(held);
     bool found = false;
     int rc = 0;
 
@@ -466,9 +590,10 @@ int registered_context(struct registered *held, const char *language, const char
 
 static json_t *entry_json(struct entry *e)
 {
-    struct vial_session_report report;
+    struct vial_session_report report = e->report;
 
-    vial_session_look(e->public.session, &report);
+    if (e->live)
+        vial_session_look(e->live->session, &report);
     return json_pack("{s:s, s:s, s:s, s:s, s:I, s:f}", "id", e->id, "outcome",
                      vial_outcome_name(report.outcome), "driver", report.driver,
                      "level", report.level, "execs", (json_int_t)report.execs, "age_ms",
@@ -480,7 +605,7 @@ json_t *registry_list(struct registry *registry, const char *owner)
     json_t *list = json_array();
     int rc = list ? 0 : -1;
 
-    forget_stale(registry);
+    forget_stale(registry, owner);
     (void)pthread_mutex_lock(&registry->lock);
     for (struct entry *e = registry->entries; e && rc == 0; e = e->next)
         if (!owner || strcmp(e->owner, owner) == 0)

@@ -5,9 +5,12 @@
 /*
  * The sessions that a front end (MCP server, daemon) holds for its callers: found
  * by id, seen by their owner only, forgotten a while after they have ended. All
- * functions may be called from several threads.
+ * functions may be called from several threads. What a session costs is given back once
+ * its owner has stopped it and nobody holds it; how it ended stays known for a while, of
+ * so many sessions of each owner.
  *
- *   registry_open -> { start | take -> … -> release | stop | list }* -> registry_close
+ *   registry_open -> { start | take -> … -> release | stop | look | list }* ->
+ *   registry_close
  *
  * A call on a session that is being stopped fails with VIAL-SESSION; closing waits
  * for such calls to be released.
@@ -51,12 +54,16 @@ int registry_start(struct registry *registry, const char *owner,
                    const struct vial_session_options *options, struct registered **out,
                    struct vial_error *err);
 
-/* VIAL-SESSION when OWNER has none with that id, ended or not. */
+/* VIAL-SESSION when OWNER has none with that id, or has stopped it. */
 int registry_take(struct registry *registry, const char *owner, const char *id,
                   struct registered **out, struct vial_error *err);
 void registry_release(struct registry *registry, struct registered *held);
 
-/* Ends it (completed); it stays readable for a while. */
+/* How one gets on, or how it ended. */
+int registry_look(struct registry *registry, const char *owner, const char *id,
+                  struct vial_session_report *out, struct vial_error *err);
+
+/* Ends it (completed) and gives it back. One that was stopped before is good. */
 int registry_stop(struct registry *registry, const char *owner, const char *id,
                   struct vial_error *err);
 

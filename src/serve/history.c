@@ -175,13 +175,49 @@ json_t *history_list(struct history *h, const char *caller, size_t limit)
     return list;
 }
 
-/* With the lock held. */
-static struct record *look_up(struct history *h, const char *caller, const char *id)
+static bool is_called(const struct record *r, const char *id)
 {
-    for (struct record *r = h->newest; r; r = r->next)
-        if (is_seen(r, caller) &&
-            (strcmp(r->request, id) == 0 || (r->id[0] && strcmp(r->id, id) == 0)))
-            return r;
+    return strcmp(r->request, id) == 0 || (r->id[0] && strcmp(r->id, id) == 0);
+}
+
+static bool is_meant(const struct record *r, const struct history_wish *wish)
+{
+    return is_called(r, wish->id) && (!wish->running || r->running);
+}
+
+/* With the lock held: the newest of CALLER's, or of anybody's but CALLER's. */
+static struct record *newest(struct record *r, const struct history_wish *wish,
+                             const char *caller, bool others)
+{
+    while (r && !(is_meant(r, wish) && (strcmp(r->caller, caller) == 0) != others))
+        r = r->next;
+    return r;
+}
+
+/* With the lock held. What a caller called a request is a name among its own: two
+ * callers may have the same, and one must not be taken for the other. */
+static struct record *look_up(struct history *h, const struct history_wish *wish,
+                              struct vial_error *err)
+{
+    struct record *r = newest(h->newest, wish, wish->caller, false);
+    struct record *other;
+
+    if (!r && wish->others)
+        r = newest(h->newest, wish, wish->caller, true);
+    if (!r) {
+        (void)fail(err, VIAL_E_ROUTE,
+                   "there is no such run, or none that is remembered");
+        (void)fail_remedy(err, "'vial logs', or GET /v1/runs, lists those that are");
+        return NULL;
+    }
+    other = strcmp(r->caller, wish->caller) == 0
+                ? NULL
+                : newest(r->next, wish, r->caller, true);
+    if (!other)
+        return r;
+    (void)fail(err, VIAL_E_CONFLICT, "both '%s' and '%s' have a run '%.72s'", r->caller,
+               other->caller, wish->id);
+    (void)fail_remedy(err, "say whose is meant: ?caller=NAME");
     return NULL;
 }
 
@@ -190,13 +226,14 @@ static json_t *kept(const struct str *s)
     return value_text_json(s->data ? s->data : "", s->len);
 }
 
-json_t *history_find(struct history *h, const char *caller, const char *id)
+json_t *history_find(struct history *h, const struct history_wish *wish,
+                     struct vial_error *err)
 {
     json_t *json = NULL;
     struct record *r;
 
     (void)pthread_mutex_lock(&h->lock);
-    r = look_up(h, caller, id);
+    r = look_up(h, wish, err);
     if (r) {
         json = row(r);
         (void)json_object_set_new(json, "stdout", kept(&r->out));
@@ -224,16 +261,22 @@ void history_cancel_all(struct history *h)
     (void)pthread_mutex_unlock(&h->lock);
 }
 
-bool history_cancel(struct history *h, const char *caller, const char *id)
+int history_cancel(struct history *h, const struct history_wish *wish,
+                   struct vial_error *err)
 {
+    struct history_wish running = *wish;
     struct record *r;
-    bool found;
+    int rc = -1;
 
+    running.running = true;
     (void)pthread_mutex_lock(&h->lock);
-    r = look_up(h, caller, id);
-    found = r && r->running && r->cancel_fd >= 0;
-    if (found)
+    r = look_up(h, &running, err);
+    if (r && r->cancel_fd < 0) {
+        (void)fail(err, VIAL_E_BUSY, "no descriptor was left to cancel this run by");
+    } else if (r) {
         end_run(h, r);
+        rc = 0;
+    }
     (void)pthread_mutex_unlock(&h->lock);
-    return found;
+    return rc;
 }

@@ -53,10 +53,21 @@ void history_end(struct history *h, struct record *r, const struct vial_result *
 
 /* Newest first, CALLER's alone unless NULL; without output. NULL: no memory. */
 json_t *history_list(struct history *h, const char *caller, size_t limit);
-/* One by its id or its request's, with output; NULL: there is none. */
-json_t *history_find(struct history *h, const char *caller, const char *id);
-/* Ends one that runs. False: there is none. */
-bool history_cancel(struct history *h, const char *caller, const char *id);
+/* Which run is meant: by its id, or by its request's, which is a name among CALLER's.
+ * With OTHERS, one of somebody else's if CALLER has none of that name; VIAL-CONFLICT if
+ * several have. */
+struct history_wish {
+    const char *caller, *id;
+    bool others;
+    bool running; /* only one that goes on */
+};
+
+/* With output; NULL: VIAL-ROUTE, or VIAL-CONFLICT. */
+json_t *history_find(struct history *h, const struct history_wish *wish,
+                     struct vial_error *err);
+/* Ends one that runs. */
+int history_cancel(struct history *h, const struct history_wish *wish,
+                   struct vial_error *err);
 void history_cancel_all(struct history *h);
 
 #endif

@@ -23,6 +23,20 @@ static void add_time(char *out, size_t size)
     (void)snprintf(out + len, size - len, ".%03ldZ", now.tv_nsec / 1000000);
 }
 
+/* A line is one line: what a terminal would take for a move is written as an escape. */
+static void add_escaped(struct str *line, char c)
+{
+    static const char moves[] = "\n\t\r";
+    static const char letters[] = "ntr";
+    const char *move = c ? strchr(moves, c) : NULL;
+
+    if (c == '"' || c == '\\' || move)
+        str_putc(line, '\\');
+    if (move)
+        c = letters[move - moves];
+    str_putc(line, c);
+}
+
 static void add_quoted(struct str *line, const char *text)
 {
     struct text_safe state = { 0 };
@@ -30,19 +44,13 @@ static void add_quoted(struct str *line, const char *text)
 
     text_safe(&state, &safe, text, strlen(text));
     text_safe_end(&state, &safe);
-    if (safe.len && !strpbrk(safe.data, " \"=\t\n\\")) {
+    if (safe.len && !strpbrk(safe.data, " \"=\t\n\r\\")) {
         str_add(line, safe.data, safe.len);
         return;
     }
     str_putc(line, '"');
-    for (size_t i = 0; i < safe.len; i++) {
-        if (safe.data[i] == '"' || safe.data[i] == '\\')
-            str_putc(line, '\\');
-        if (safe.data[i] == '\n' || safe.data[i] == '\t')
-            str_puts(line, safe.data[i] == '\n' ? "\\n" : "\\t");
-        else
-            str_putc(line, safe.data[i]);
-    }
+    for (size_t i = 0; i < safe.len; i++)
+        add_escaped(line, safe.data[i]);
     str_putc(line, '"');
 }
 

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
 #include "base/fail.h"
 #include "serve/route.h"
 
@@ -10,13 +12,19 @@ static const char *seen_by(const struct call *c)
     return c->who.scopes & SCOPE_ADMIN ? NULL : c->who.name;
 }
 
-static void refuse(struct call *c)
+/* Which run is meant: the caller's own, unless it may see others'. */
+static int read_wish(const struct call *c, struct history_wish *out,
+                     struct vial_error *err)
 {
-    struct vial_error err = { 0 };
+    bool admin = c->who.scopes & SCOPE_ADMIN;
+    const char *whose = web_query(c->web, "caller");
 
-    (void)fail(&err, VIAL_E_ROUTE, "there is no such run, or none that is remembered");
-    (void)fail_remedy(&err, "'vial logs', or GET /v1/runs, lists those that are");
-    call_error(c, &err);
+    if (whose && !admin && strcmp(whose, c->who.name) != 0)
+        return fail(err, VIAL_E_SCOPE, "'%s' may not see runs of others", c->who.name);
+    *out = (struct history_wish){ .caller = whose ? whose : c->who.name,
+                                  .id = c->params[0],
+                                  .others = admin && !whose };
+    return 0;
 }
 
 void runs_list(struct call *c)
@@ -36,18 +44,26 @@ void runs_list(struct call *c)
 
 void runs_get(struct call *c)
 {
-    json_t *found = history_find(&c->serve->history, seen_by(c), c->params[0]);
+    struct history_wish wish;
+    struct vial_error err = { 0 };
+    json_t *found = NULL;
 
+    if (read_wish(c, &wish, &err) == 0)
+        found = history_find(&c->serve->history, &wish, &err);
     if (found)
         call_json(c, 200, found);
     else
-        refuse(c);
+        call_error(c, &err);
 }
 
 void runs_cancel(struct call *c)
 {
-    if (history_cancel(&c->serve->history, seen_by(c), c->params[0]))
+    struct history_wish wish;
+    struct vial_error err = { 0 };
+
+    if (read_wish(c, &wish, &err) == 0 &&
+        history_cancel(&c->serve->history, &wish, &err) == 0)
         call_done(c);
     else
-        refuse(c);
+        call_error(c, &err);
 }

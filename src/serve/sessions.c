@@ -18,17 +18,22 @@ static json_t *usage_json(const struct vial_usage *u)
                      (json_int_t)u->pids_peak);
 }
 
-static json_t *report_json(struct registered *held)
+static json_t *report_json(const struct vial_session_report *r)
 {
-    struct vial_session_report r;
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:f, s:o, s:o}", "id", r->id,
+                     "outcome", vial_outcome_name(r->outcome), "driver", r->driver,
+                     "vessel_id", r->vessel_id, "level", r->level, "limits_by",
+                     r->limits_by, "execs", (json_int_t)r->execs, "duration_ms",
+                     r->duration_ms, "usage", usage_json(&r->usage), "error",
+                     error_json(&r->error));
+}
 
-    vial_session_look(held->session, &r);
-    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:f, s:o, s:o}", "id",
-                     held->id, "outcome", vial_outcome_name(r.outcome), "driver",
-                     r.driver, "vessel_id", r.vessel_id, "level", r.level, "limits_by",
-                     r.limits_by, "execs", (json_int_t)r.execs, "duration_ms",
-                     r.duration_ms, "usage", usage_json(&r.usage), "error",
-                     error_json(&r.error));
+static void answer_report(struct call *c, unsigned status, struct registered *held)
+{
+    struct vial_session_report report;
+
+    vial_session_look(held->session, &report);
+    call_json(c, status, report_json(&report));
 }
 
 /* Takes OBJECT's own members out, so that a request is left. */
@@ -96,7 +101,7 @@ void sessions_start(struct call *c)
     gate_leave(&c->serve->gate, c->caller, 0);
     metrics_add(&c->serve->metrics, &c->serve->metrics.sessions_started, 1);
     call_note(c, "session", h.session->id);
-    call_json(c, 201, report_json(h.session));
+    answer_report(c, 201, h.session);
 }
 
 void sessions_list(struct call *c)
@@ -108,13 +113,14 @@ void sessions_list(struct call *c)
 
 void sessions_get(struct call *c)
 {
-    auto_hold struct hold h = { 0 };
+    struct vial_session_report report;
     struct vial_error err = { 0 };
 
-    if (hold_session(c, &h, &err) < 0)
+    call_note(c, "session", c->params[0]);
+    if (registry_look(c->serve->registry, c->who.name, c->params[0], &report, &err) < 0)
         call_error(c, &err);
     else
-        call_json(c, 200, report_json(h.session));
+        call_json(c, 200, report_json(&report));
 }
 
 void sessions_stop(struct call *c)
@@ -141,5 +147,5 @@ void sessions_renew(struct call *c)
         vial_session_renew(h.session->session, lease_ms, &err) < 0)
         call_error(c, &err);
     else
-        call_json(c, 200, report_json(h.session));
+        answer_report(c, 200, h.session);
 }

@@ -309,6 +309,26 @@ static void end_one(struct history *h, struct record *r, const char *id)
     history_end(h, r, &result);
 }
 
+static json_t *find(struct history *h, const char *caller, bool others, const char *id)
+{
+    const struct history_wish wish = { .caller = caller, .others = others, .id = id };
+    struct vial_error err = { 0 };
+
+    return history_find(h, &wish, &err);
+}
+
+/* What it was refused with, or "". */
+static const char *cancel(struct history *h, const char *caller, bool others,
+                          const char *id)
+{
+    const struct history_wish wish = { .caller = caller, .others = others, .id = id };
+    static struct vial_error err;
+
+    err = (struct vial_error){ 0 };
+    (void)history_cancel(h, &wish, &err);
+    return err.code;
+}
+
 static void the_history_forgets_the_oldest_but_none_that_runs(void **state)
 {
     struct history h;
@@ -330,12 +350,12 @@ static void the_history_forgets_the_oldest_but_none_that_runs(void **state)
     list = history_list(&h, NULL, 10);
     assert_int_equal(json_array_size(list), 3);
     json_decref(list);
-    one = history_find(&h, "a", "r-4");
+    one = find(&h, "a", false, "r-4");
     assert_string_equal(json_string_value(json_object_get(one, "stdout")), "prin");
     json_decref(one);
-    assert_null(history_find(&h, "b", "r-4"));
-    assert_null(history_find(&h, "a", "r-1"));
-    one = history_find(&h, "a", "q-0");
+    assert_null(find(&h, "b", false, "r-4"));
+    assert_null(find(&h, "a", false, "r-1"));
+    one = find(&h, "a", false, "q-0");
     assert_string_equal(json_string_value(json_object_get(one, "state")), "running");
     json_decref(one);
     end_one(&h, running, "r-0");
@@ -354,14 +374,48 @@ static void cancelling_makes_the_runs_descriptor_readable(void **state)
     assert_int_equal(history_init(&h, &err), 0);
     r = history_begin(&h, "q-1", "a", "bash", set);
     assert_int_equal(poll(&ready, 1, 0), 0);
-    assert_false(history_cancel(&h, "b", "q-1"));
-    assert_true(history_cancel(&h, "a", "q-1"));
+    assert_string_equal(cancel(&h, "b", false, "q-1"), "VIAL-ROUTE");
+    assert_string_equal(cancel(&h, "a", false, "q-1"), "");
     assert_int_equal(poll(&ready, 1, 0), 1);
     history_cancel_all(&h);
     end_one(&h, r, "r-1");
-    assert_false(history_cancel(&h, "a", "q-1"));
+    assert_string_equal(cancel(&h, "a", false, "q-1"), "VIAL-ROUTE");
     history_done(&h);
     (void)close(set);
+}
+
+static void a_request_is_named_among_its_callers_own(void **state)
+{
+    struct history h;
+    struct vial_error err = { 0 };
+    struct pollfd sets[3];
+    struct record *runs[3];
+    const char *const callers[] = { "a", "b", "boss" };
+
+    (void)state;
+    assert_int_equal(history_init(&h, &err), 0);
+    for (int i = 0; i < 3; i++) {
+        sets[i] = (struct pollfd){ epoll_create1(EPOLL_CLOEXEC), POLLIN, 0 };
+        if (i < 2)
+            runs[i] = history_begin(&h, "same", callers[i], "bash", sets[i].fd);
+    }
+    assert_string_equal(cancel(&h, "boss", true, "same"), "VIAL-CONFLICT");
+    assert_null(find(&h, "boss", true, "same"));
+    assert_int_equal(poll(sets, 2, 0), 0);
+    /* The administrator's own name is its own. */
+    runs[2] = history_begin(&h, "same", "boss", "bash", sets[2].fd);
+    assert_string_equal(cancel(&h, "boss", true, "same"), "");
+    assert_int_equal(poll(sets, 2, 0), 0);
+    assert_int_equal(poll(&sets[2], 1, 0), 1);
+    end_one(&h, runs[2], "r-2");
+    /* One that has ended is not meant any more. */
+    end_one(&h, runs[1], "r-1");
+    assert_string_equal(cancel(&h, "boss", true, "same"), "");
+    assert_int_equal(poll(&sets[0], 1, 0), 1);
+    end_one(&h, runs[0], "r-0");
+    history_done(&h);
+    for (int i = 0; i < 3; i++)
+        (void)close(sets[i].fd);
 }
 
 static void metrics_put_a_run_into_the_right_buckets(void **state)
@@ -403,6 +457,7 @@ int main(void)
         cmocka_unit_test(a_key_gives_the_first_answer_to_its_caller_alone),
         cmocka_unit_test(keys_are_bounded_in_number),
         cmocka_unit_test(the_history_forgets_the_oldest_but_none_that_runs),
+        cmocka_unit_test(a_request_is_named_among_its_callers_own),
         cmocka_unit_test(cancelling_makes_the_runs_descriptor_readable),
         cmocka_unit_test(metrics_put_a_run_into_the_right_buckets),
     };

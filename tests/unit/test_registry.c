@@ -2,6 +2,7 @@
 
 /* Sessions held for several callers. */
 
+#include <dirent.h>
 #include <pthread.h>
 
 #include "registry/registry.h"
@@ -54,38 +55,76 @@ static void a_session_is_found_by_its_owner_only(void **state)
     registry_close(r);
 }
 
-static void a_stopped_session_can_be_read_until_it_is_forgotten(void **state)
+/* What this process holds open. */
+static unsigned descriptors(void)
 {
-    struct registered *held;
+    DIR *dir = opendir("/proc/self/fd");
+    unsigned count = 0;
+
+    assert_non_null(dir);
+    while (readdir(dir))
+        count++;
+    (void)closedir(dir);
+    return count;
+}
+
+static void a_stopped_session_leaves_its_report_and_nothing_else(void **state)
+{
+    const struct vial_exec_options o = { .shell = "true" };
+    struct vial_session_report report;
+    struct registered *held, *again;
     struct vial_exec *x;
-    unsigned number;
     char id[24];
 
     begin(on);
     struct registry *r = opened(on, 0, 0, INT64_C(3600) * 1000);
+    unsigned before = descriptors();
     good(start_for(on, r, "", &held, &err));
     (void)snprintf(id, sizeof id, "%s", held->id);
-    x = start(held->session, "echo kept");
-    (void)wait_for(x);
-    good(registered_add_exec(held, x, &number, &err));
-    registered_exec_done(held, number);
-    registry_release(r, held);
-
+    check_line(held->session, "echo kept", "kept\n");
     good(registry_stop(r, "", id, &err));
-    good(registry_take(r, "", id, &held, &err));
-    x = registered_exec(held, number);
-    assert_non_null(x);
-    assert_output(x, 1, "kept\n");
-    assert_null(registered_exec(held, number + 1));
-    struct vial_exec_options o = { .shell = "true" };
+    /* Held: it is there still. */
     refused(vial_session_exec(held->session, &o, &x, &err), "VIAL-SESSION");
+    refused(registry_take(r, "", id, &again, &err), "VIAL-SESSION");
+    registry_release(r, held);
+    assert_int_equal(descriptors(), before);
+    good(registry_look(r, "", id, &report, &err));
+    assert_int_equal(report.outcome, VIAL_SESSION_COMPLETED);
+    assert_int_equal(report.execs, 1);
+    refused(registry_look(r, "bob", id, &report, &err), "VIAL-SESSION");
+    good(registry_stop(r, "", id, &err)); /* once more does no harm */
+    registry_close(r);
+}
+
+static void an_owner_has_so_many_ended_sessions(void **state)
+{
+    struct vial_session_report report;
+    struct registered *held;
+    char first[24], id[24];
+
+    begin(on);
+    struct registry *r = opened(on, 0, 0, INT64_C(3600) * 1000);
+    unsigned before = descriptors();
+    for (int i = 0; i < 20; i++) {
+        good(start_for(on, r, "ann", &held, &err));
+        vial_session_close(held->session, VIAL_SESSION_FAILED); /* not by its owner */
+        (void)snprintf(i ? id : first, sizeof id, "%s", held->id);
+        registry_release(r, held);
+        /* Sees its end at once. */
+        json_decref(registry_list(r, "ann"));
+    }
+    good(registry_look(r, "ann", first, &report, &err));
+    assert_int_equal(report.outcome, VIAL_SESSION_FAILED);
+    good(registry_take(r, "ann", id, &held, &err));
     registry_release(r, held);
     registry_close(r);
+    assert_int_equal(descriptors(), before);
 }
 
 static void an_ended_session_nobody_holds_is_forgotten_in_time(void **state)
 {
-    struct registered *held, *again;
+    struct vial_session_report report;
+    struct registered *held;
     char id[24];
 
     begin(on);
@@ -93,12 +132,57 @@ static void an_ended_session_nobody_holds_is_forgotten_in_time(void **state)
     good(start_for(on, r, "", &held, &err));
     (void)snprintf(id, sizeof id, "%s", held->id);
     good(registry_stop(r, "", id, &err));
-    good(registry_take(r, "", id, &again, &err)); /* held: it stays */
-    registry_release(r, again);
+    good(registry_look(r, "", id, &report, &err)); /* held: it stays */
     registry_release(r, held);
-    while (registry_take(r, "", id, &again, NULL) == 0)
-        registry_release(r, again);
-    refused(registry_take(r, "", id, &again, &err), "VIAL-SESSION");
+    while (registry_look(r, "", id, &report, NULL) == 0)
+        ;
+    refused(registry_look(r, "", id, &report, &err), "VIAL-SESSION");
+    registry_close(r);
+}
+
+#define RACERS 8
+
+struct race {
+    const struct on *on;
+    struct registry *registry;
+    pthread_barrier_t *line;
+    struct registered *held; /* or NULL */
+};
+
+static void *start_at_once(void *context)
+{
+    struct race *race = context;
+    struct vial_error err = { 0 };
+
+    (void)pthread_barrier_wait(race->line);
+    if (start_for(race->on, race->registry, "ann", &race->held, &err) < 0)
+        race->held = NULL;
+    return NULL;
+}
+
+static void who_starts_many_at_once_gets_no_more_than_one_by_one(void **state)
+{
+    pthread_barrier_t line;
+    pthread_t threads[RACERS];
+    struct race races[RACERS];
+    unsigned got = 0;
+
+    begin(on);
+    struct registry *r = opened(on, 0, 2, 0);
+    (void)pthread_barrier_init(&line, NULL, RACERS);
+    for (int i = 0; i < RACERS; i++) {
+        races[i] = (struct race){ .on = on, .registry = r, .line = &line };
+        assert_int_equal(pthread_create(&threads[i], NULL, start_at_once, &races[i]),
+                         0);
+    }
+    for (int i = 0; i < RACERS; i++)
+        (void)pthread_join(threads[i], NULL);
+    for (int i = 0; i < RACERS; i++) {
+        got += races[i].held != NULL;
+        registry_release(r, races[i].held);
+    }
+    assert_int_equal(got, 2);
+    (void)pthread_barrier_destroy(&line);
     registry_close(r);
 }
 
@@ -236,7 +320,9 @@ static void closing_ends_what_runs_and_waits_for_who_holds(void **state)
 #define TESTS(on)                                                                      \
     {                                                                                  \
         T(a_session_is_found_by_its_owner_only, on),                                   \
-            T(a_stopped_session_can_be_read_until_it_is_forgotten, on),                \
+            T(a_stopped_session_leaves_its_report_and_nothing_else, on),               \
+            T(an_owner_has_so_many_ended_sessions, on),                                \
+            T(who_starts_many_at_once_gets_no_more_than_one_by_one, on),               \
             T(an_ended_session_nobody_holds_is_forgotten_in_time, on),                 \
             T(as_many_are_open_as_may_be, on),                                         \
             T(a_list_shows_the_owners_sessions_oldest_first, on),                      \
