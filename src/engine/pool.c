@@ -32,8 +32,15 @@ static void unlock(struct pool *p)
     (void)pthread_mutex_unlock(&p->lock);
 }
 
-static struct stock *stock_new(struct pool *p, const struct driver *driver,
-                               const struct plan *plan, const char *key)
+/* What is asked for, and by whom. */
+struct demand {
+    const struct driver *driver;
+    const struct plan *plan;
+    const char *key;
+    const char *asker; /* NULL: the operator, or all callers are one */
+};
+
+static struct stock *stock_new(struct pool *p, const struct demand *d)
 {
     struct stock *s = calloc(1, sizeof(*s));
 
@@ -42,14 +49,17 @@ static struct stock *stock_new(struct pool *p, const struct driver *driver,
     thread_cond_init(&s->changed);
     nursery_init(&s->nursery);
     s->pool = p;
-    s->driver = driver;
-    s->supplies = p->supplier == driver ? p->supplies : NULL;
-    s->key = strdup(key);
+    s->driver = d->driver;
+    s->supplies = p->supplier == d->driver ? p->supplies : NULL;
+    s->key = strdup(d->key);
+    s->asker = d->asker ? strdup(d->asker) : NULL;
     s->idle = calloc(STOCK_MAX, sizeof(*s->idle));
-    s->hatches = shape_can_hatch(driver, plan);
-    s->prestarts = shape_can_prestart(driver, plan);
+    s->hatches = shape_can_hatch(d->driver, d->plan);
+    s->prestarts = shape_can_prestart(d->driver, d->plan);
+    s->apart = p->by_caller && s->hatches;
     s->used_ns = clock_now_ns();
-    if (!s->key || !s->idle || shape_template(plan, &s->plan, NULL) < 0) {
+    if (!s->key || !s->idle || (d->asker && !s->asker) ||
+        shape_template(d->plan, &s->plan, NULL) < 0) {
         stock_free(s);
         return NULL;
     }
@@ -69,15 +79,34 @@ static void forget_ended(struct pool *p)
     }
 }
 
-static struct stock *add_stock(struct pool *p, const struct driver *driver,
-                               const struct plan *plan, const char *key)
+static bool is_of(const struct stock *s, const char *asker)
+{
+    return s->asker && asker ? strcmp(s->asker, asker) == 0 : s->asker == asker;
+}
+
+/* For one more like D: no caller may take all of it from the others. */
+static bool has_room(const struct pool *p, const struct demand *d)
+{
+    bool apart = p->by_caller && shape_can_hatch(d->driver, d->plan);
+    unsigned zygotes = 0;
+    unsigned asked = 0;
+
+    for (unsigned i = 0; i < p->stock_count; i++) {
+        zygotes += p->stocks[i]->apart;
+        asked += is_of(p->stocks[i], d->asker);
+    }
+    return p->stock_count < POOL_STOCKS && (!apart || zygotes < POOL_ZYGOTES) &&
+           (!d->asker || asked < POOL_ASKED);
+}
+
+static struct stock *add_stock(struct pool *p, const struct demand *d)
 {
     struct stock *s = NULL;
 
     forget_ended(p);
-    if (p->stock_count == POOL_STOCKS || p->closing)
+    if (p->closing || !has_room(p, d))
         return NULL;
-    s = stock_new(p, driver, plan, key);
+    s = stock_new(p, d);
     if (!s)
         return NULL;
     if (thread_start_alone(THREAD_STACK, stock_work, s) != 0) {
@@ -89,27 +118,48 @@ static struct stock *add_stock(struct pool *p, const struct driver *driver,
     return s;
 }
 
-static bool suits(const struct stock *s, const char *key, const struct plan *plan)
+static bool suits(const struct stock *s, const struct demand *d)
 {
-    return !s->ended && strcmp(s->key, key) == 0 && shape_fits(&s->plan->limits, plan);
+    return !s->ended && strcmp(s->key, d->key) == 0 &&
+           (!s->apart || is_of(s, d->asker)) && shape_fits(&s->plan->limits, d->plan);
 }
 
 /* The one with vessels, and with limits of just that size, is better. */
-static struct stock *find(struct pool *p, const char *key, const struct plan *plan,
-                          bool exact)
+static struct stock *find(struct pool *p, const struct demand *d, bool exact)
 {
     struct stock *best = NULL;
 
     for (unsigned i = 0; i < p->stock_count; i++) {
         struct stock *s = p->stocks[i];
-        bool same = !shape_needs_limits(&s->plan->limits, plan);
+        bool same = !shape_needs_limits(&s->plan->limits, d->plan);
 
-        if (!suits(s, key, plan) || (!same && (exact || !s->driver->limit)))
+        if (!suits(s, d) || (!same && (exact || !s->driver->limit)))
             continue;
         if (!best || (s->idle_count > 0 && (same || best->idle_count == 0)))
             best = s;
     }
     return best;
+}
+
+/* Makes one that is nobody's yet the asker's; another takes its place. */
+static struct stock *claim(struct pool *p, const struct demand *d)
+{
+    const struct demand spare = { .driver = d->driver, .plan = d->plan, .key = d->key };
+    struct stock *s = find(p, &spare, false);
+    struct stock *next = NULL;
+    auto_free char *asker = NULL;
+
+    if (!s)
+        return NULL;
+    asker = strdup(d->asker);
+    if (asker && has_room(p, d))
+        next = add_stock(p, &(struct demand){ s->driver, s->plan, s->key, NULL });
+    if (!next)
+        return NULL;
+    next->pinned = s->pinned;
+    s->pinned = 0;
+    s->asker = ptr_take(&asker);
+    return s;
 }
 
 static void note_demand(struct stock *s)
@@ -165,16 +215,18 @@ static bool pop_or_wait(struct pool *p, struct stock *s, struct ready *out)
 }
 
 /* Under the lock. */
-static bool pop(struct pool *p, const struct driver *driver, const struct plan *plan,
-                const char *key, struct ready *out, struct stock **from)
+static bool pop(struct pool *p, const struct demand *d, struct ready *out,
+                struct stock **from)
 {
-    struct stock *s = find(p, key, plan, false);
-    struct stock *own = s;
+    struct stock *s = find(p, d, false);
+    struct stock *own = NULL;
     bool got = false;
 
+    s = s || !d->asker ? s : claim(p, d);
+    own = s;
     if (!s || s->idle_count == 0) {
-        own = find(p, key, plan, true);
-        own = own ? own : add_stock(p, driver, plan, key);
+        own = find(p, d, true);
+        own = own ? own : add_stock(p, d);
         s = s ? s : own;
     }
     if (own) {
@@ -209,10 +261,20 @@ static void put_away(struct pool *p, struct stock *from, struct ready *r)
     pool_destroy(p, from, r->vessel); /* the last that is seen of FROM */
 }
 
-bool pool_take(struct pool *p, const struct driver *driver, const struct plan *plan,
-               struct ready *out, struct stock **from)
+static const char *asker_of(const struct pool *p, const char *caller)
 {
+    if (!p->by_caller)
+        return NULL;
+    return caller ? caller : "";
+}
+
+bool pool_take(struct pool *p, const struct pool_demand *wanted, struct ready *out,
+               struct stock **from)
+{
+    const struct driver *driver = wanted->driver;
+    const struct plan *plan = wanted->plan;
     auto_free char *key = NULL;
+    struct demand d = { driver, plan, NULL, asker_of(p, wanted->caller) };
     int64_t asked_ns = clock_now_ns();
     bool got = false;
     bool alive = false;
@@ -224,9 +286,10 @@ bool pool_take(struct pool *p, const struct driver *driver, const struct plan *p
     key = shape_key(driver, plan);
     if (!key)
         return false;
+    d.key = key;
     do {
         lock(p);
-        got = pop(p, driver, plan, key, out, from);
+        got = pop(p, &d, out, from);
         unlock(p);
         alive = got && ready_is_alive(out);
         out->queued_ms = clock_ms_between(asked_ns, clock_now_ns());
@@ -317,6 +380,7 @@ int pool_want(struct pool *p, const struct driver *driver, const struct plan *pl
               unsigned count, int64_t timeout_ms, struct vial_error *err)
 {
     auto_free char *key = shape_key(driver, plan);
+    const struct demand d = { driver, plan, key, NULL };
     struct stock *s = NULL;
     int rc = 0;
 
@@ -327,15 +391,18 @@ int pool_want(struct pool *p, const struct driver *driver, const struct plan *pl
     if (!key)
         return fail_memory(err);
     lock(p);
-    s = find(p, key, plan, true);
-    s = s ? s : add_stock(p, driver, plan, key);
+    s = find(p, &d, true);
+    s = s ? s : add_stock(p, &d);
     if (s) {
         count = count < p->ceiling ? count : p->ceiling;
         s->pinned = count > s->pinned ? count : s->pinned;
+        s->asking++; /* somebody may make it theirs while we wait, and it end */
         (void)pthread_cond_signal(&s->changed);
     }
     rc = !s ? fail(err, VIAL_E_BUSY, "too many kinds of vessels wait already")
             : wait_for(p, s, timeout_ms ? count : 0, timeout_ms, err);
+    if (s)
+        s->asking--;
     unlock(p);
     return rc;
 }
@@ -383,6 +450,7 @@ int pool_open(struct vial_engine *e, const struct vial_warm_options *options,
     if (!p)
         return fail_memory(err);
     p->engine = e;
+    p->by_caller = o->by_caller;
     p->cores = (unsigned)sysconf(_SC_NPROCESSORS_ONLN);
     p->ceiling = or_else(o->ceiling, CEILING);
     p->ceiling = p->ceiling < STOCK_MAX ? p->ceiling : STOCK_MAX;

@@ -7,12 +7,12 @@ static json_t *stock_json(const struct stock *s)
     const struct limits *l = &s->plan->limits;
 
     return json_pack(
-        "{s:s, s:s?, s:s?, s:I, s:i, s:b, s:b, s:b, s:i, s:i, s:I, s:I, s:I, s:I, s:I, s:f, s:I, s:i, "
+        "{s:s, s:s?, s:s?, s:I, s:i, s:b, s:b, s:b, s:b, s:i, s:i, s:I, s:I, s:I, s:I, s:I, s:f, s:I, s:i, "
         "s:s?, s:s?}",
         "driver", s->driver->name, "language", s->plan->language, "image",
         s->plan->image, "memory_bytes", (json_int_t)l->memory_bytes, "pids",
         (int)l->pids, "hatches", s->hatches, "prestarts", s->prestarts, "zygote",
-        nursery_is_alive(&s->nursery), "wanted", (int)stock_wanted(s), "idle",
+        nursery_is_alive(&s->nursery), "claimed", s->apart && s->asker, "wanted", (int)stock_wanted(s), "idle",
         (int)s->idle_count, "taken", (json_int_t)s->taken, "missed",
         (json_int_t)s->missed, "lost", (json_int_t)s->lost, "refills",
         (json_int_t)s->refills, "failures", (json_int_t)s->failures, "refill_ms",

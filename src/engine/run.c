@@ -263,10 +263,10 @@ int engine_vessel(struct vial_engine *e, const struct vessel_order *order,
 
 static bool take_vessel(struct run *r)
 {
+    const struct pool_demand wanted = { r->driver, r->plan, r->watch->caller };
     struct ready ready = { 0 };
 
-    if (!r->engine->pool ||
-        !pool_take(r->engine->pool, r->driver, r->plan, &ready, &r->stock))
+    if (!r->engine->pool || !pool_take(r->engine->pool, &wanted, &ready, &r->stock))
         return false;
     r->vessel = ready.vessel;
     r->link = ready.link;

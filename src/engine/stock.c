@@ -407,6 +407,7 @@ void stock_free(struct stock *s)
 {
     plan_free(s->plan);
     free(s->key);
+    free(s->asker);
     free(s->idle);
     (void)pthread_cond_destroy(&s->changed);
     nursery_done(&s->nursery);

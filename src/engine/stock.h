@@ -13,8 +13,11 @@
 #include "engine/queue.h"
 #include "engine/reaper.h"
 
-#define POOL_STOCKS 32   /* shapes at once */
-#define STOCK_MAX   1024 /* vessels in one */
+#define POOL_STOCKS  32 /* shapes at once */
+#define POOL_ZYGOTES 16 /* of them with a zygote of one caller's, or of nobody's yet   \
+                         */
+#define POOL_ASKED 6    /* of them made for one caller */
+#define STOCK_MAX  1024 /* vessels in one */
 
 struct stock {
     struct pool *pool; /* constant, as the next four */
@@ -23,7 +26,9 @@ struct stock {
     struct plan *plan;
     char *key;
     bool hatches, prestarts; /* constant: interpreters wait inside (zygote, prestart) */
-    atomic_uint users;       /* vessels taken from here that still exist */
+    bool apart;  /* constant: only ASKER gets vessels from here; nobody's yet if NULL */
+    char *asker; /* the caller who asked for it first; NULL: the operator */
+    atomic_uint users; /* vessels taken from here that still exist */
 
     pthread_cond_t changed; /* for its thread */
     struct ready *idle;     /* ceiling of them */
@@ -50,7 +55,8 @@ struct stock {
 };
 
 struct pool {
-    struct vial_engine *engine; /* borrowed; constant, as the next six */
+    struct vial_engine *engine; /* borrowed; constant, as the next seven */
+    bool by_caller;             /* no two callers have children of one zygote */
     unsigned target, ceiling, idle_s;
     unsigned cores; /* asking for them means reading a file */
     uint64_t memory_bytes;

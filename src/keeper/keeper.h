@@ -44,7 +44,7 @@ struct nest {
     int fds[2];    /* that, or -1 */
 };
 
-#define KEEPER_NESTS 8
+#define KEEPER_NESTS 32 /* as many as two pools have, while settings are read anew */
 
 struct keeper {
     struct rules rules;

@@ -68,11 +68,14 @@ static int generation_new(const struct serve_sources *sources, struct generation
     return 0;
 }
 
+enum { WARM_CALLER, WARM_ALL }; /* the setting's choices */
+
 static int warm(struct generation *g, struct vial_error *err)
 {
     const struct strv *languages = &g->settings->serve.warm;
     const struct vial_warm_options options = {
         .languages = (const char *const *)languages->items,
+        .by_caller = g->settings->serve.warm_share == WARM_CALLER,
     };
 
     return languages->count ? vial_engine_warm(g->engine, &options, err) : 0;
