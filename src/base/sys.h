@@ -17,7 +17,7 @@ int sys_openat2(int dir_fd, const char *path, uint64_t flags, uint64_t mode,
 int sys_memfd_sealed(const char *name, const void *data, size_t len);
 /* Sends DATA and, with it, COUNT descriptors, at most SYS_SEND_FDS, over a unix socket.
  * FLAGS are sendmsg's; no signal is raised. */
-#define SYS_SEND_FDS 32
+#define SYS_SEND_FDS 36
 ssize_t sys_send_fds(int socket, struct iovec data, const int *fds, size_t count,
                      int flags);
 ssize_t sys_random(void *buf, size_t len); /* fills BUF whole, or -errno */

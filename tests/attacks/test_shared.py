@@ -182,7 +182,7 @@ def test_a_program_that_is_called_like_a_guest_is_not_listed():
 LOCK = """
 import fcntl, os, sys
 more = [p for p in ("/etc/ld.so.cache", "/etc/services") if os.path.exists(p)]
-kept = [open(p) for p in ["/usr/bin/env", *more]]
+kept = [open(p) for p in ["/usr/bin/env", *more, *DEVICES]]
 try:
     for f in kept: fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
     print("CONTAINED", flush=True)
@@ -216,3 +216,65 @@ def test_two_vessels_on_one_bind_see_each_others_locks():
     needs_weak()
     seen = lock_in_two_vessels(WEAK, {"VIAL_TEST_WEAKEN": "overlay"})
     assert seen == ["BREACH\n", "CONTAINED\n"]
+
+
+# Watches the device nodes while others use theirs. Its own use shows that it would have seen.
+WATCH = """
+import ctypes, os, struct, sys
+libc = ctypes.CDLL(None, use_errno=True)
+fd = libc.inotify_init1(os.O_NONBLOCK)
+assert fd >= 0
+names = ["null", "zero", "full", "random", "urandom"]
+watched = {libc.inotify_add_watch(fd, b"/dev/" + n.encode(), 0xfff): n for n in names}
+watched.pop(-1, None)
+print("ready", flush=True)
+sys.stdin.readline()
+def events():
+    try: data = os.read(fd, 1 << 20)
+    except BlockingIOError: return set()
+    found, at = set(), 0
+    while at < len(data):
+        wd, _, _, length = struct.unpack_from("iIII", data, at)
+        found.add(watched[wd])
+        at += 16 + length
+    return found
+seen = events()
+for n in watched.values(): os.close(os.open("/dev/" + n, os.O_RDONLY))
+assert events() == set(watched.values())
+print("BREACH" if seen else "CONTAINED", sorted(seen), sorted(watched.values()))
+os.mkdir("/tmp/mine")
+wd = libc.inotify_add_watch(fd, b"/tmp/mine", 0xfff)
+assert wd > 0, os.strerror(ctypes.get_errno())
+watched = {wd: "mine"}
+open("/tmp/mine/x", "w").close()
+assert events() == {"mine"}
+"""
+USE = """
+import os
+for n in ("null", "zero", "full", "random", "urandom"): os.close(os.open("/dev/" + n, os.O_RDONLY))
+"""
+
+
+def what_a_watcher_sees(vial, env):
+    """Of another vessel's, and the host's, use of the device nodes."""
+    env = {"PATH": os.environ["PATH"], "HOME": "/tmp", **env}
+    command = [vial, "run", "--driver", DRIVER, "python"]
+    watcher = subprocess.Popen(as_user([*command, WATCH]), stdin=subprocess.PIPE,
+                               stdout=subprocess.PIPE, text=True, cwd="/", env=env)
+    assert watcher.stdout.readline() == "ready\n"
+    subprocess.run(as_user([*command, USE]), check=True, cwd="/", env=env)
+    exec(USE)
+    told = watcher.communicate("\n", timeout=300)[0]
+    assert watcher.returncode == 0, told
+    return told
+
+
+def test_device_nodes_tell_nothing_of_other_vessels_and_the_host():
+    assert what_a_watcher_sees(VIAL, {}).startswith("CONTAINED")
+
+
+def test_the_hosts_device_nodes_would_tell():
+    """The control of the test before."""
+    needs_weak()
+    seen = what_a_watcher_sees(WEAK, {"VIAL_TEST_WEAKEN": "dev"})
+    assert seen.startswith("BREACH ['full', 'null', 'random', 'urandom', 'zero']"), seen

@@ -243,6 +243,23 @@ def test_the_lower_tier_reaches_no_socket_no_metadata_and_no_neighbour(staged, n
         assert repr(name) in free.stdout, (name, free.stdout, free.stderr)
 
 
+# A /usr that is two overlays already: the kernel refuses a third.
+DEEP = ["unshare", "-m", "sh", "-c", 'd=$(mktemp -d) && for i in 1 2; do mount -t overlay '
+        'none -o lowerdir=/usr:$d /usr || exit 99; done; rmdir $d; exec "$@"', "sh"]
+
+
+@needs_root
+@pytest.mark.parametrize("who", [[], USER])
+def test_a_host_without_overlays_gives_vessels_without_and_says_so(staged, who):
+    """Found out by a trial, as doctor does."""
+    _, r = run([*DEEP, *who], staged, code="print(6)")
+    assert (r["verdict"], r["stdout"], r["isolation"]["level"]) == ("ok", "6\n", "namespaces")
+    assert "overlay" not in r["isolation"]["layers"]
+    _, r = run([*DEEP, *who], staged, "--require", "overlay", code="print(6)")
+    assert (r["verdict"], r["error"]["code"]) == ("denied", "VIAL-ISOLATION"), r
+    assert "overlay" in run(who, staged, code="print(6)")[1]["isolation"]["layers"]
+
+
 @needs_root
 @pytest.mark.skipif(not shutil.which("gcc"), reason="there is no C compiler")
 def test_the_lower_tier_runs_what_it_compiled(staged):

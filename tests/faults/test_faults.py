@@ -208,3 +208,49 @@ def test_a_failing_set_up_call_never_weakens_a_run(host, name):
             assert code != 0, err
     call(VIAL, *QUICK)
     assert host.check(30) == []
+
+
+# Steps that some hosts do not allow at all. Where this one does, a failure is a fault, and
+# no reason for a weaker vessel. Without -f it is vial's own call, not one of a child's.
+ALLOWED_HERE = [(["-f"], "clone3"), (["-f"], "unshare"), (["-f"], "mount"),
+                (["-f"], "move_mount"), ([], "fsconfig"), ([], "fsmount"), ([], "mkdirat")]
+
+
+def walls_of(r):
+    return {k: r["isolation"][k] for k in ("level", "layers", "limits_by")}
+
+
+def as_caller(user, tmp_path):
+    """The command, for root or from where an ordinary user can reach it."""
+    if user == "root":
+        return [VIAL]
+    vial = copied(tmp_path)
+    subprocess.run(["chmod", "-R", "a+rX", tmp_path], check=True)
+    while tmp_path != tmp_path.parent:
+        if not os.stat(tmp_path).st_mode & 0o1:
+            os.chmod(tmp_path, 0o755)
+        tmp_path = tmp_path.parent
+    return ["setpriv", "--reuid", "1000", "--regid", "1000", "--clear-groups", "--", vial]
+
+
+@pytest.mark.parametrize("user", ["root", "user"])
+def test_one_refusal_in_the_middle_is_no_lower_tier(host, tmp_path, user):
+    """The n-th call of each kind is refused once with EPERM, as by a host that does not
+    allow it at all: the run has all that it has without, or none is made."""
+    command = [*as_caller(user, tmp_path), *QUICK]
+    whole = walls_of(json.loads(call(*command)[1]))
+    refusals = 0
+    for follow, name in ALLOWED_HERE:
+        for n in range(1, int(os.environ.get("FAULT_DEPTH", "4")) + 1):
+            code, out, err = call("strace", *follow, "-qq", "-o", "/dev/null", "-e",
+                                  "trace=" + name, "-e",
+                                  "inject=%s:error=EPERM:when=%d" % (name, n), *command)
+            if not out:
+                assert code != 0, err
+                continue
+            r = is_honest(out, whole["layers"])
+            assert r["verdict"] != "ok" or walls_of(r) == whole, (name, n, r["isolation"])
+            refusals += r["verdict"] != "ok"
+    assert refusals >= 5
+    assert json.loads(call(*command)[1])["verdict"] == "ok"
+    assert host.check(30) == []

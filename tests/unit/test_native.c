@@ -47,7 +47,9 @@ static void build(struct script *s, const struct plan *plan)
     struct host host = { .links = { { "bin", "usr/bin" }, { "lib64", "" } },
                          .link_count = 2,
                          .localtime = "/usr/share/zoneinfo/Etc/UTC" };
-    struct root_options o = { .uid = 1000, .gid = 1000, .shows = shows_keys };
+    struct root_options o = {
+        .uid = 1000, .gid = 1000, .shows = shows_keys, .own_devices = true
+    };
 
     strv_push(&host.etc_files, "ld.so.cache");
     strv_push(&host.etc_files, "services");

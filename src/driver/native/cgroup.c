@@ -167,17 +167,44 @@ int cgroup_name(struct cgroup *c, const char *vessel_id)
     return owner_name(id, c->name, sizeof(c->name));
 }
 
+/* Whether a second look finds more than the first, which was a fault then and no
+ * reason for weaker limits. */
+static bool is_more_there(int rc, const struct cgroup *found)
+{
+    struct cgroup again;
+    bool more = false;
+
+    if (rc == 0 && found->complete)
+        return false;
+    more = cgroup_open_base(&again) == 0 && (rc < 0 || again.complete);
+    cgroup_close(&again);
+    return more;
+}
+
 int cgroup_find(const char *vessel_id, struct cgroup *out, struct vial_error *err)
 {
     int rc = cgroup_open_base(out);
     int error = out->error;
 
+    if (!error && is_more_there(rc, out))
+        error = EAGAIN;
     if (rc == 0 && !error && cgroup_name(out, vessel_id) < 0)
         return fail(err, VIAL_E_INTERNAL, "name the vessel's cgroup");
     if (rc == 0 && !error)
         return 0;
     cgroup_close(out);
     return error ? fail_sys_rc(err, -error, "find our own cgroup") : 0;
+}
+
+/* Whether we may make groups in what was found. */
+static bool is_writable(const struct cgroup *c)
+{
+    for (size_t i = 0; i < CGROUP_DIRS; i++) {
+        if (c->dirs[i].base_fd >= 0 &&
+            faccessat(c->dirs[i].base_fd, ".", W_OK, AT_EACCESS) < 0)
+            return false;
+    }
+    return true;
 }
 
 int cgroup_create(struct cgroup *c, const struct limits *limits, struct vial_error *err)
@@ -188,10 +215,12 @@ int cgroup_create(struct cgroup *c, const struct limits *limits, struct vial_err
         return 0;
     rc = make_dirs(c);
     if (rc < 0) {
+        bool absent = is_absence(-rc) && !is_writable(c);
+
         (void)snprintf(c->why, sizeof(c->why), "cgroup cannot be created: %s",
                        strerror(-rc)); /* NOLINT(concurrency-mt-unsafe) */
         cgroup_remove(c);
-        return is_absence(-rc) ? 0 : fail_sys_rc(err, rc, "create the vessel's cgroup");
+        return absent ? 0 : fail_sys_rc(err, rc, "create the vessel's cgroup");
     }
     rc = c->kind == CGROUP_V2 ? cgroup_v2_limit(c, limits, err)
                               : cgroup_v1_limit(c, limits, err);
@@ -215,12 +244,9 @@ enum cgroup_kind cgroup_probe(char *why)
 
     if (cgroup_open_base(&c) == 0)
         kind = c.kind;
-    for (size_t i = 0; kind && i < CGROUP_DIRS; i++) {
-        if (c.dirs[i].base_fd >= 0 &&
-            faccessat(c.dirs[i].base_fd, ".", W_OK, AT_EACCESS)) {
-            kind = CGROUP_NONE;
-            (void)snprintf(c.why, sizeof(c.why), "our own cgroup is not writable");
-        }
+    if (kind && !is_writable(&c)) {
+        kind = CGROUP_NONE;
+        (void)snprintf(c.why, sizeof(c.why), "our own cgroup is not writable");
     }
     (void)snprintf(why, sizeof(c.why), "%s", c.why);
     cgroup_close(&c);

@@ -49,7 +49,7 @@ bool cgroup_is_v2(void);
  * hierarchy: kind is CGROUP_NONE then. -1: one is there and cannot be used now. */
 int cgroup_find(const char *vessel_id, struct cgroup *out, struct vial_error *err);
 
-/* Makes the vessel's directories in what was found. Where that is not allowed,
+/* Makes the vessel's directories in what was found. Where we may write nothing there,
  * kind becomes CGROUP_NONE; -1 when it fails otherwise, with nothing left behind. */
 int cgroup_create(struct cgroup *c, const struct limits *limits,
                   struct vial_error *err);

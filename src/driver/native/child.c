@@ -21,6 +21,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "base/sys.h"
 #include "driver/native/raw.h"
 
 /* From sys/mount.h, which cannot be included beside linux/mount.h. */
@@ -87,7 +88,7 @@ static long write_fd(long fd, const char *text)
 static long wait_for_parent(struct walk *w, const struct step *s)
 {
     uint8_t promised = 0;
-    _Alignas(struct cmsghdr) char room[CMSG_SPACE(sizeof(int) * 32)] = { 0 };
+    _Alignas(struct cmsghdr) char room[CMSG_SPACE(sizeof(int) * SYS_SEND_FDS)] = { 0 };
     struct iovec iov = { &promised, 1 };
     struct msghdr message = { .msg_iov = &iov,
                               .msg_iovlen = 1,
@@ -203,6 +204,13 @@ static long attach_inside(const struct walk *w, const struct step *s)
               MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
     (void)CALL(SYS_close, target);
     return rc;
+}
+
+/* Names of the old root are the host's own. */
+static long cover(const struct walk *w, const struct step *s)
+{
+    return CALL(SYS_move_mount, fd_of(w, s->fd), "", AT_FDCWD, s->b,
+                MOVE_MOUNT_F_EMPTY_PATH);
 }
 
 static long make_file(const struct step *s)
@@ -409,6 +417,8 @@ static long act_on_tree(struct walk *w, const struct step *s)
         return keep(w, s, clone_tree(fd_of(w, s->fd), s->x));
     case OP_ATTACH:
         return attach_inside(w, s);
+    case OP_COVER:
+        return cover(w, s);
     case OP_ATTR:
         return set_attributes(AT_FDCWD, s->a, s->x, false);
     case OP_SEAL:
@@ -495,31 +505,14 @@ static bool is_want(int error)
            error == ENOSYS || error == EOPNOTSUPP || error == EDQUOT;
 }
 
-static bool is_skipped(const struct step *s, bool last_failed, bool lost)
-{
-    return ((s->flags & STEP_ELSE) && !last_failed) ||
-           ((s->flags & STEP_IF_LOST) && !lost) ||
-           ((s->flags & STEP_UNLESS_LOST) && lost);
-}
-
-/* What a walk remembers from step to step. */
-struct pace {
-    bool last_failed;
-    bool lost; /* the last optional mount */
-};
-
 /* False: the walk is over. */
-static bool take_step(struct walk *w, uint32_t i, struct pace *p)
+static bool take_step(struct walk *w, uint32_t i)
 {
     const struct step *step = &w->script->steps[i];
-    bool skip = is_skipped(step, p->last_failed, p->lost);
-    long rc = skip ? 0 : step->op == OP_GIVE ? give(w, step, i) : act(w, step);
+    long rc = step->op == OP_GIVE ? give(w, step, i) : act(w, step);
     bool optional = (step->flags & STEP_OPTIONAL) && is_want((int)-rc);
     struct script_report report = { i, (int32_t)-rc, optional ? 1u : 0u };
 
-    p->last_failed = rc < 0;
-    if (step->op == OP_MOUNT && (step->flags & STEP_OPTIONAL))
-        p->lost = p->last_failed;
     if (forgiven(step, rc))
         return true;
     (void)CALL(SYS_write, w->control_fd, &report, sizeof(report));
@@ -550,10 +543,8 @@ static void walk_as_twin(void *arg)
     struct walk *w = arg;
 
     for (uint32_t leg = 0; wait_for_leg(w, leg); leg++) {
-        struct pace p = { .lost = true };
-
         for (uint32_t i = w->leg_at[leg]; i < w->leg_end[leg]; i++) {
-            if (!take_step(w, i, &p))
+            if (!take_step(w, i))
                 end(1);
         }
     }
@@ -564,12 +555,11 @@ static void walk_as_twin(void *arg)
 _Noreturn void child_run(const struct script *s, int control_fd)
 {
     struct walk w = { .script = s, .control_fd = control_fd };
-    struct pace p = { .lost = true };
     uint32_t i = 0;
 
     for (size_t slot = 0; slot < SCRIPT_SLOTS; slot++)
         w.slots[slot] = -1;
-    while (i < s->count && take_step(&w, i, &p))
+    while (i < s->count && take_step(&w, i))
         i += s->steps[i].op == OP_SPLIT ? (uint32_t)s->steps[i].x + 1 : 1;
     end(1);
 }

@@ -171,14 +171,15 @@ static void add_end(struct script *s, const struct plan *plan, const struct laun
 #endif
 }
 
-static struct root_options options_of_root(void)
+static struct root_options options_of_root(const struct launch *l)
 {
     uint32_t id = weaken("uid") ? 0 : IDMAP_PROGRAM;
 
     return (struct root_options){ .uid = id,
                                   .gid = id,
                                   .shows = host_shows,
-                                  .weak_overlay = weaken("overlay"),
+                                  .no_overlay = l->no_overlay || weaken("overlay"),
+                                  .own_devices = launch_owns_devices(l),
                                   .weak_ro = weaken("ro"),
                                   .weak_pid = weaken("pid"),
                                   .weak_dev = weaken("dev"),
@@ -196,7 +197,7 @@ int course_root(struct script *s, const struct plan *plan, const struct launch *
                 struct vial_error *err)
 {
     auto_host struct host host = { 0 };
-    struct root_options o = options_of_root();
+    struct root_options o = options_of_root(l);
 
     if (s->whole)
         return 0;
@@ -212,7 +213,7 @@ int course_root(struct script *s, const struct plan *plan, const struct launch *
 int course_rest(struct script *s, const struct plan *plan, const struct cgroup *c,
                 const struct launch *l, struct vial_error *err)
 {
-    struct root_options o = options_of_root();
+    struct root_options o = options_of_root(l);
 
     if (s->whole)
         return 0;

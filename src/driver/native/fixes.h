@@ -16,6 +16,9 @@ int fixes_step(const struct step *step, int error, struct vial_error *err);
  * struct layer. */
 void fixes_user(int error, char reason[160], char fix[320]);
 
+/* Whether a switch of this host forbids user namespaces. */
+bool fixes_forbidden(void);
+
 /* The fix for limits by cgroup. */
 const char *fixes_cgroup(void);
 

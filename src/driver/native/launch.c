@@ -20,6 +20,7 @@
 #include "base/io.h"
 #include "base/sys.h"
 #include "driver/native/child.h"
+#include "driver/native/devices.h"
 #include "driver/native/fixes.h"
 #include "driver/native/idmap.h"
 #include "driver/native/mounts.h"
@@ -130,6 +131,31 @@ int launch_send(const struct launch *l, const int *fds, size_t count,
     return 0;
 }
 
+bool launch_owns_devices(const struct launch *l)
+{
+    return l->privileged && !l->no_overlay && !weaken("dev");
+}
+
+/* The kernel has it not, or not for us. */
+static bool is_want(int error)
+{
+    return error == EPERM || error == EACCES || error == EINVAL || error == ENODEV ||
+           error == ENOSYS || error == EOPNOTSUPP;
+}
+
+static int add_devices(struct launch *l, struct mount_fds *mounts,
+                       struct vial_error *err)
+{
+    int fd = devices_open(err);
+
+    if (fd < 0) {
+        l->no_mount = err && is_want(err->sys);
+        return -1;
+    }
+    mounts->fd[mounts->count++] = fd;
+    return 0;
+}
+
 int launch_settle(struct launch *l, const struct script *s, const struct plan *plan,
                   struct vial_error *err)
 {
@@ -144,6 +170,8 @@ int launch_settle(struct launch *l, const struct script *s, const struct plan *p
     l->refused = rc < 0 && err && err->sys == EPERM;
     if (rc == 0 && l->privileged)
         rc = mounts_prepare(plan, idmap_guest_id(l->pid) + 1, &mounts, err);
+    if (rc == 0 && launch_owns_devices(l))
+        rc = add_devices(l, &mounts, err);
     if (rc == 0)
         rc = launch_send(l, mounts.fd, mounts.count, err);
     mounts_done(&mounts);
@@ -191,12 +219,6 @@ int launch_begin(struct launch *l, struct script *s, uint64_t spaces, int into_f
     return 0;
 }
 
-static void note_lost(struct launch *l, const struct step *step)
-{
-    l->lost_overlay = l->lost_overlay || step->op == OP_MOUNT;
-    l->lost_keyring = l->lost_keyring || step->op == OP_KEYRING;
-}
-
 static void take_gift(struct launch *l, int *gift_fd)
 {
     size_t place = l->layer_fd[0] < 0 ? 0 : 1;
@@ -215,6 +237,8 @@ static int fail_step(struct launch *l, const struct step *step, int error,
     /* AppArmor lets a user namespace be made and then allows nothing in it; a
      * container's /proc cannot be mounted. For root both are faults. */
     l->refused = !l->privileged && (error == EPERM || error == EACCES);
+    l->no_mount =
+        step->op == OP_MOUNT && strcmp(step->c, "overlay") == 0 && is_want(error);
     if (step->op == OP_OPEN && error == ESTALE)
         return fail(err, VIAL_E_MOUNT,
                     "mount source '%s' was replaced by something else", step->a);
@@ -283,8 +307,6 @@ int launch_finish(struct launch *l, const struct script *s, struct vial_error *e
             return fail_step(l, &s->steps[report.step], report.error, err);
         if (s->steps[report.step].op == OP_GIVE)
             take_gift(l, &gift_fd);
-        else
-            note_lost(l, &s->steps[report.step]);
     }
 }
 

@@ -36,11 +36,17 @@ struct launch {
     pid_t pid; /* 0: not begun */
     struct launch_walk walk;
     bool privileged;
-    bool refused;      /* the host allows no namespaces, or none with any power */
-    bool lost_overlay; /* an optional step failed */
-    bool lost_keyring;
+    bool no_overlay; /* a trial has shown that this host has none */
+    bool refused;    /* perhaps the host allows no namespaces, or none with any power */
+    bool no_mount;   /* perhaps it has no overlay */
     int layer_fd[2]; /* what OP_GIVE gave: an overlay's layers, and what it shows */
 };
+
+#define LAUNCH_NONE                                                                    \
+    {                                                                                  \
+        .control = { -1, -1 }, .stream = { -1, -1 }, .exec_fd = -1, .pidfd = -1,       \
+        .layer_fd = { -1, -1 },                                                        \
+    }
 
 /* A copy of the guest program that nobody can write, for many launches; or -1. */
 int launch_seal(int guest_fd);
@@ -50,6 +56,8 @@ int launch_begin(struct launch *l, struct script *s, uint64_t spaces, int into_f
                  struct vial_error *err);
 /* Fills what the child will execute. */
 int launch_copy(const struct launch *l, int guest_fd, struct vial_error *err);
+/* Whether the vessel's device nodes are inodes of its own. */
+bool launch_owns_devices(const struct launch *l);
 /* Maps its ids and makes its mounts; then the child's first OP_WAIT ends. */
 int launch_settle(struct launch *l, const struct script *s, const struct plan *plan,
                   struct vial_error *err);

@@ -20,10 +20,10 @@
 
 #include "vial/error.h"
 
-#define MOUNTS_MAX SYS_SEND_FDS
+#define MOUNTS_MAX 32
 
 struct mount_fds {
-    int fd[MOUNTS_MAX]; /* owned */
+    int fd[MOUNTS_MAX + 1]; /* owned; the device nodes are one more */
     size_t count;
 };
 

@@ -18,6 +18,7 @@
 #include "driver/native/mounts.h"
 #include "driver/native/seccomp.h"
 #include "driver/native/tier.h"
+#include "driver/native/trial.h"
 #include "driver/native/vessel.h"
 #include "driver/native/zygote.h"
 #include "wire/weaken.h"
@@ -71,7 +72,7 @@ static int send_joining(const struct launch *l, const struct cgroup *c,
     return launch_send(l, fds, CGROUP_DIRS, err);
 }
 
-static void add_layers(struct native *n, const struct launch *l)
+static void add_layers(struct native *n)
 {
     struct strv *layers = &n->vessel.layers;
     const struct jail *jail = &n->vessel.jail;
@@ -90,7 +91,7 @@ static void add_layers(struct native *n, const struct launch *l)
         strv_push(layers, "no_new_privs");
     if (jail->flags & JAIL_DROP_CAPS)
         strv_push(layers, "caps");
-    if (!l->lost_overlay && !weaken("overlay"))
+    if (!n->no_overlay && !weaken("overlay"))
         strv_push(layers, "overlay");
 }
 
@@ -183,13 +184,19 @@ static void take_launch(struct native *n, struct launch *l)
     n->vessel.layer_id = l->privileged ? idmap_guest_id(l->pid) + 1 : getuid();
     n->pid = l->pid;
     l->pid = 0;
-    add_layers(n, l);
+    add_layers(n);
+}
+
+/* Those without overlays are few, and never mixed with the others. */
+static bool keeps_scripts(const struct native *n)
+{
+    return n->supplies && n->only_ours && !n->no_overlay;
 }
 
 static struct script *have_script(const struct native *n, const struct plan *plan)
 {
     struct script *kept =
-        n->supplies && n->only_ours ? scripts_take(&n->supplies->scripts, plan) : NULL;
+        keeps_scripts(n) ? scripts_take(&n->supplies->scripts, plan) : NULL;
 
     return kept ? kept : course_new(plan);
 }
@@ -225,16 +232,16 @@ static int is_privileged(const struct native *n)
     return geteuid() == 0 ? n->supplies->whole_map : 0;
 }
 
-/* *REFUSED: this host does not allow namespaces. */
+/* What an open may have failed for. */
+struct doubt {
+    bool namespaces, overlay;
+};
+
 static int set_up(struct native *n, const struct plan *plan, int guest_fd,
-                  bool *refused, struct vial_error *err)
+                  struct doubt *doubt, struct vial_error *err)
 {
     auto_script struct script *script = have_script(n, plan);
-    auto_launch struct launch launch = { .control = { -1, -1 },
-                                         .stream = { -1, -1 },
-                                         .exec_fd = -1,
-                                         .pidfd = -1,
-                                         .layer_fd = { -1, -1 } };
+    auto_launch struct launch launch = LAUNCH_NONE;
     int privileged = is_privileged(n);
     int dumpable = prctl(PR_GET_DUMPABLE);
     bool failed = false;
@@ -244,6 +251,7 @@ static int set_up(struct native *n, const struct plan *plan, int guest_fd,
     if (privileged < 0)
         return fail_sys_rc(err, privileged, "read our own id map");
     launch.privileged = privileged;
+    launch.no_overlay = n->no_overlay;
 
     failed = begin(n, plan, script, &launch, guest_fd, err) < 0 ||
              course_root(script, plan, &launch, err) < 0 ||
@@ -257,27 +265,30 @@ static int set_up(struct native *n, const struct plan *plan, int guest_fd,
     if (dumpable == 1)
         (void)prctl(PR_SET_DUMPABLE, 1);
     if (failed) {
-        *refused = launch.refused;
+        *doubt = (struct doubt){ launch.refused, launch.no_mount };
         return -1;
     }
     /* One without steps for joining a group is none for a vessel that has any. */
-    if (n->supplies && n->only_ours && n->cgroup.kind != CGROUP_NONE)
+    if (keeps_scripts(n) && n->cgroup.kind != CGROUP_NONE)
         scripts_give(&n->supplies->scripts, ptr_take(&script), plan);
     n->vessel.limits_by = limits_by(&n->cgroup);
     take_launch(n, &launch);
     return strv_ok(&n->vessel.layers) ? 0 : fail_memory(err);
 }
 
-static int open_supplied(struct supplies *supplies, const struct plan *plan,
-                         int guest_fd, struct vessel **out, struct vial_error *err)
-{
-    struct native *n = NULL;
-    struct vial_error why = { 0 };
-    bool refused = false;
+/* What is to be opened, out of what. */
+struct order {
+    struct supplies *supplies; /* or NULL */
+    const struct plan *plan;
+    int guest_fd;
+    bool no_overlay;
+};
 
-    if (check_plan(plan, err) < 0)
-        return -1;
-    n = calloc(1, sizeof(*n));
+static int open_once(const struct order *o, struct vessel **out, struct doubt *doubt,
+                     struct vial_error *err)
+{
+    struct native *n = calloc(1, sizeof(*n));
+
     if (!n)
         return fail_memory(err);
     n->vessel = (struct vessel){ .driver = &driver_native,
@@ -292,21 +303,59 @@ static int open_supplied(struct supplies *supplies, const struct plan *plan,
     cgroup_forget(&n->cgroup);
     n->janitor = JANITOR_NONE;
     n->remains_fd = -1;
-    n->supplies = supplies;
-    n->only_ours = plan->mount_count == 0 && !plan->rootfs;
-    n->meter.memory_limit = plan->limits.memory_bytes;
+    n->supplies = o->supplies;
+    n->only_ours = o->plan->mount_count == 0 && !o->plan->rootfs;
+    n->no_overlay = o->no_overlay;
+    n->meter.memory_limit = o->plan->limits.memory_bytes;
     sys_make_id('v', n->vessel.id);
-    if (set_up(n, plan, guest_fd, &refused, &why) < 0) {
+    if (set_up(n, o->plan, o->guest_fd, doubt, err) < 0) {
         native_close(&n->vessel);
-        /* Named by its level; whoever requires more refuses it. */
-        if (refused && native_landlock_abi() > 0)
-            return tier_open(plan, guest_fd, out, err);
-        if (err)
-            *err = why;
         return -1;
     }
     *out = &n->vessel;
     return 0;
+}
+
+/* After an open that failed with ERR, for something that some hosts have not. Vessels
+ * of a lower tier are named by their level and layers; whoever requires more refuses
+ * them. */
+static int open_lower(const struct order *o, const struct doubt *doubt,
+                      struct vessel **out, struct vial_error *err)
+{
+    struct order lower = *o;
+    struct doubt more = { 0 };
+    struct trial trial;
+
+    trial_run(&trial);
+    if (!trial.ran)
+        return -1;
+    if (trial.namespaces)
+        return native_landlock_abi() > 0 ? tier_open(o->plan, o->guest_fd, out, err)
+                                         : -1;
+    if (!doubt->overlay || trial.overlay)
+        return fail_remedy(err, "a trial of the same worked just now: try again, and "
+                                "look into the host's log if it fails again");
+    lower.no_overlay = true;
+    if (o->supplies)
+        o->supplies->no_overlay = true;
+    return open_once(&lower, out, &more, err);
+}
+
+static int open_supplied(struct supplies *supplies, const struct plan *plan,
+                         int guest_fd, struct vessel **out, struct vial_error *err)
+{
+    struct order order = { supplies, plan, guest_fd, supplies && supplies->no_overlay };
+    struct vial_error why = { 0 };
+    struct doubt doubt = { 0 };
+    int rc = check_plan(plan, &why);
+
+    if (rc == 0)
+        rc = open_once(&order, out, &doubt, &why);
+    if (rc < 0 && (doubt.namespaces || doubt.overlay))
+        rc = open_lower(&order, &doubt, out, &why);
+    if (rc < 0 && err)
+        *err = why;
+    return rc;
 }
 
 static int open_vessel(const struct plan *plan, int guest_fd, struct vessel **out,

@@ -3,12 +3,9 @@
 #include <fcntl.h>
 #include <linux/landlock.h>
 #include <linux/seccomp.h>
-#include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/fail.h"
@@ -17,8 +14,7 @@
 #include "driver/native/fixes.h"
 #include "driver/native/idmap.h"
 #include "driver/native/native.h"
-
-#define STACK 4096
+#include "driver/native/trial.h"
 
 int native_landlock_abi(void)
 {
@@ -28,27 +24,6 @@ int native_landlock_abi(void)
     if (abi >= 0)
         return (int)abi;
     return errno == ENOSYS || errno == EOPNOTSUPP ? 0 : -errno;
-}
-
-static int leave(void *unused)
-{
-    (void)unused;
-    return (int)syscall(SYS_exit, 0);
-}
-
-/* Makes a user namespace and drops it: the only sure way to know, and cheap,
- * since the child shares our memory for its one call. 0 or an errno. */
-static int try_user_namespace(void)
-{
-    _Alignas(16) char stack[STACK];
-    int pid = clone(leave, stack + STACK, CLONE_VM | CLONE_VFORK | CLONE_NEWUSER, NULL);
-    int error = errno;
-
-    if (pid < 0)
-        return error ? error : EPERM;
-    while (waitpid(pid, NULL, __WALL) < 0 && errno == EINTR)
-        ;
-    return 0;
 }
 
 static struct layer *add(struct caps *c, const char *name, bool available)
@@ -99,15 +74,25 @@ static void add_walls(struct caps *c)
     (void)add(c, "caps", true);
 }
 
-static void add_overlay(struct caps *c, bool namespaces)
+static bool knows_overlay(void)
 {
     char text[8192];
-    bool known = io_read_at(AT_FDCWD, "/proc/filesystems", text, sizeof(text)) > 0 &&
-                 strstr(text, "overlay");
-    struct layer *layer = add(c, "overlay", known && namespaces);
 
-    if (known)
+    return io_read_at(AT_FDCWD, "/proc/filesystems", text, sizeof(text)) > 0 &&
+           strstr(text, "overlay");
+}
+
+static void add_overlay(struct caps *c, const struct trial *trial)
+{
+    struct layer *layer = add(c, "overlay", trial->overlay);
+
+    if (trial->overlay || trial->namespaces)
         return;
+    if (knows_overlay()) {
+        (void)snprintf(layer->reason, sizeof(layer->reason),
+                       "it cannot be mounted over '/usr' in a namespace");
+        return;
+    }
     (void)snprintf(layer->reason, sizeof(layer->reason), "the module is not loaded");
     (void)snprintf(layer->fix, sizeof(layer->fix), "sudo modprobe overlay");
 }
@@ -138,15 +123,21 @@ static bool has(const struct caps *c, const char *name)
 
 int native_probe(struct caps *out, struct vial_error *err)
 {
-    /* Root is not asked by any of the switches; what else may be wrong, open
-     * tells. The test costs as much as half a vessel. */
-    int error = idmap_privileged() > 0 ? 0 : try_user_namespace();
+    struct trial trial = { .namespaces = 0 };
+    int error = 0;
 
+    /* Root is not asked by any of the switches; what else may be wrong, open
+     * tells. The trial costs as much as half a vessel. */
+    if (idmap_privileged() <= 0)
+        trial_run(&trial);
+    if (!trial.ran) /* open will tell */
+        trial.overlay = knows_overlay();
+    error = trial.namespaces;
     (void)err;
     memset(out, 0, sizeof(*out));
     add_namespaces(out, error);
     add_walls(out);
-    add_overlay(out, error == 0);
+    add_overlay(out, &trial);
     add_limits(out);
     out->usable = has(out, "seccomp") && (error == 0 || has(out, "landlock"));
     out->level = error == 0 ? "namespaces" : "landlock";

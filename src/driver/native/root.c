@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/path.h"
+#include "driver/native/devices.h"
 
 /* linux/mount.h and sys/mount.h exclude each other; these are mount(2)'s. */
 #define NOSUID 2ul
@@ -66,8 +67,6 @@ static const struct link_row dev_links[] = {
     { "/proc/self/fd/1", "dev/stdout" }, { "/proc/self/fd/2", "dev/stderr" },
     { "pts/ptmx", "dev/ptmx" },
 };
-
-static const char *const dev_nodes[] = { "null", "zero", "full", "random", "urandom" };
 
 /* Read-only, whole subtrees: some knobs there are writable by anyone. */
 static const char *const proc_sealed[] = { "/proc/sys", "/proc/bus", "/proc/irq",
@@ -146,13 +145,12 @@ static void add_system_dir(struct script *s, const char *dir, const char *target
                            const struct root_options *o)
 {
     const char *lower = script_text(s, "lowerdir=%s:var/empty", dir);
-    bool weak = o->weak_overlay;
-    uint64_t attributes = ATTR_SAFE | (weak && o->weak_ro ? 0 : MOUNT_ATTR_RDONLY);
 
-    if (!weak)
-        mount_step(s, "overlay", target, RDONLY | NOSUID | NODEV, lower)->flags =
-            STEP_OPTIONAL;
-    script_path(s, OP_BIND, dir, target, attributes)->flags = weak ? 0 : STEP_ELSE;
+    if (o->no_overlay)
+        script_path(s, OP_BIND, dir, target,
+                    ATTR_SAFE | (o->weak_ro ? 0 : MOUNT_ATTR_RDONLY));
+    else
+        mount_step(s, "overlay", target, RDONLY | NOSUID | NODEV, lower);
 }
 
 static void add_links_beside_usr(struct script *s, const struct host *host,
@@ -173,38 +171,37 @@ static void add_links_beside_usr(struct script *s, const struct host *host,
 /* Empty files below DIR to bind on, which nobody ever sees: it is one file under all
  * these names. */
 static void add_points(struct script *s, const char *dir, const char *const *names,
-                       size_t count, uint8_t flags)
+                       size_t count)
 {
     const char *first = count > 0 ? script_text(s, "%s/%s", dir, names[0]) : NULL;
 
     for (size_t i = 0; i < count; i++) {
-        struct step *step =
-            i == 0 ? script_path(s, OP_FILE, first, NULL, 0444)
-                   : script_path(s, OP_LINK, first,
-                                 script_text(s, "%s/%s", dir, names[i]), 0);
-
-        step->flags = flags;
+        if (i == 0)
+            script_path(s, OP_FILE, first, NULL, 0444);
+        else
+            script_path(s, OP_LINK, first, script_text(s, "%s/%s", dir, names[i]), 0);
     }
 }
 
 /* Files of the host's /etc: bound where an overlay lies over that, so that their inodes
  * are the vessel's own; copied where there is none. Each is sealed, though the overlay
  * is: a name that became a link meanwhile leads elsewhere. */
-static void add_etc_files(struct script *s, const struct strv *names)
+static void add_etc_files(struct script *s, const struct strv *names, bool no_overlay)
 {
-    add_points(s, "etc", (const char *const *)names->items, names->count,
-               STEP_UNLESS_LOST);
+    if (!no_overlay)
+        add_points(s, "etc", (const char *const *)names->items, names->count);
     for (size_t i = 0; i < names->count; i++) {
         const char *from = script_text(s, "/etc/%s", names->items[i]);
+        struct step *step = no_overlay
+                                ? script_path(s, OP_COPY, from, from + 1, 1u << 20)
+                                : script_path(s, OP_BIND, from, from + 1,
+                                              ATTR_SAFE | MOUNT_ATTR_RDONLY);
 
-        script_path(s, OP_BIND, from, from + 1, ATTR_SAFE | MOUNT_ATTR_RDONLY)->flags =
-            STEP_UNLESS_LOST | STEP_MISSING_OK;
-        script_path(s, OP_COPY, from, from + 1, 1u << 20)->flags =
-            STEP_IF_LOST | STEP_MISSING_OK;
+        step->flags = STEP_MISSING_OK;
     }
 }
 
-static void add_etc(struct script *s, const struct host *host, bool weak)
+static void add_etc(struct script *s, const struct host *host, bool no_overlay)
 {
     for (size_t i = 0; i < COUNT(host_files); i++)
         add_file(s, "", host_files[i].path, host_files[i].content);
@@ -216,11 +213,10 @@ static void add_etc(struct script *s, const struct host *host, bool weak)
                     "etc/localtime", 0);
     /* One overlay over the host's own /etc, which goes with the old root, and what
      * is shown of it is bound from there: an overlay each would cost more. */
-    if (!weak)
+    if (!no_overlay)
         mount_step(s, "overlay", "/etc", RDONLY | NOSUID | NODEV,
-                   "lowerdir=/etc:var/empty")
-            ->flags = STEP_OPTIONAL;
-    add_etc_files(s, &host->etc_files);
+                   "lowerdir=/etc:var/empty");
+    add_etc_files(s, &host->etc_files, no_overlay);
     for (size_t i = 0; i < host->etc_dirs.count; i++) {
         const char *from = script_text(s, "/etc/%s", host->etc_dirs.items[i]);
 
@@ -247,7 +243,7 @@ static void add_host_root(struct script *s, const struct host *host,
     add_skeleton(s, "", plan);
     add_system_dir(s, "/usr", "usr", o);
     add_links_beside_usr(s, host, o);
-    add_etc(s, host, o->weak_overlay);
+    add_etc(s, host, o->no_overlay);
     if (o->weak_root)
         add_weak_root(s);
 }
@@ -272,12 +268,17 @@ static void add_dev(struct script *s, const struct plan *plan,
     if (plan->rootfs) /* which may have a /dev of its own */
         mount_step(s, "tmpfs", "dev", NOSUID | NOEXEC,
                    "mode=755,size=64k,nr_inodes=64");
-    add_points(s, "dev", dev_nodes, COUNT(dev_nodes), 0);
-    for (size_t i = 0; i < COUNT(dev_nodes); i++) {
-        const char *node = script_text(s, "/dev/%s", dev_nodes[i]);
+    if (o->own_devices) {
+        struct step *attach = script_path(s, OP_COVER, NULL, "/dev", 0);
 
-        /* Read-only is the host's inode, its times and mode; a device is written all
-         * the same. */
+        attach->fd = SCRIPT_SLOT + ROOT_MOUNT_SLOT + (int)plan->mount_count;
+    }
+    add_points(s, "dev", devices_shown, DEVICES);
+    for (size_t i = 0; i < DEVICES; i++) {
+        const char *node = script_text(s, "/dev/%s", devices_shown[i]);
+
+        /* Read-only is the inode, its times and mode, which may be the host's; a
+         * device is written all the same. */
         script_path(s, OP_BIND, node, node + 1,
                     MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
     }

@@ -98,7 +98,7 @@ const char *script_op_name(unsigned op)
         [OP_UNSHARE] = "unshare", [OP_KEYRING] = "keyring",   [OP_BOUND] = "bound",
         [OP_SPLIT] = "split",     [OP_MEET] = "meet",         [OP_ENTER] = "enter",
         [OP_STREAM] = "stream",   [OP_EXEC] = "exec",         [OP_SEAL] = "seal",
-        [OP_LINK] = "link",       [OP_LEASH] = "leash",
+        [OP_LINK] = "link",       [OP_LEASH] = "leash",       [OP_COVER] = "cover",
     };
 
     return op < sizeof(names) / sizeof(*names) ? names[op] : "?";

@@ -38,6 +38,7 @@ enum step_op {
     OP_OPEN,     /* A, if it is still device X, inode Y -> SLOT */
     OP_TREE,     /* fd: a copy of what it names, with attributes X -> SLOT */
     OP_ATTACH,   /* fd: a detached mount, onto B inside the new root */
+    OP_COVER,    /* fd: the same, onto B of the old one */
     OP_DETACH,   /* the mount at A */
     OP_GIVE,     /* the directory A to the parent */
     OP_ATTR,     /* attributes X on the mount at A */
@@ -68,10 +69,7 @@ enum step_flag {
     STEP_EXIST_OK = 2,      /* EEXIST is success */
     STEP_MISSING_OK = 4,    /* ENOENT is success */
     STEP_KEEP_GROUPS = 8,   /* setgroups is not ours to call */
-    STEP_IF_LOST = 16,      /* only if the last optional mount failed */
-    STEP_ELSE = 32,         /* only if the step before it failed */
-    STEP_READ_ONLY_OK = 64, /* EROFS is success: it may be there already */
-    STEP_UNLESS_LOST = 128  /* only if the last optional mount succeeded */
+    STEP_READ_ONLY_OK = 16, /* EROFS is success: it may be there already */
 };
 
 /* A descriptor that the child itself made: SLOT + n. */

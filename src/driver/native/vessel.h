@@ -19,8 +19,9 @@ struct native {
     struct meter meter;        /* where there is no cgroup */
     int remains_fd;
     bool killed;
-    bool only_ours; /* nothing of the caller's is mounted in it */
-    bool is_light;  /* little memory can be in its file systems */
+    bool no_overlay; /* this host has none */
+    bool only_ours;  /* nothing of the caller's is mounted in it */
+    bool is_light;   /* little memory can be in its file systems */
 };
 
 static inline struct native *native_of(struct vessel *vessel)

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "driver/native/trial.h"
+
+#include <errno.h>
+#include <linux/sched.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/fail.h"
+#include "driver/native/fixes.h"
+#include "driver/native/idmap.h"
+#include "driver/native/launch.h"
+
+#define SPACES                                                                         \
+    (CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS)
+#define TRIES    3 /* one failure may be a fault */
+#define WAIT_MS  30000
+#define TEXT_MAX 1024
+#define STEPS    32
+
+/* What a vessel cannot be made without, and last what it can. */
+static const struct act {
+    enum step_op op;
+    const char *type, *target, *data;
+    uint64_t flag;
+} acts[] = {
+    { OP_UNSHARE, NULL, NULL, NULL, CLONE_NEWNET },
+    { OP_MOUNT, "tmpfs", "/tmp", NULL, 0 },
+    { OP_MOUNT, "proc", "/tmp", NULL, 0 },
+    { OP_MOUNT, "overlay", "/tmp", "lowerdir=/usr:/etc", 0 },
+};
+
+#define ACTS    (sizeof(acts) / sizeof(*acts))
+#define OVERLAY (ACTS - 1)
+
+/* A number that is used up is no switch that is off. */
+static bool is_refusal(int error)
+{
+    return error == EPERM || error == EACCES || error == ENOSYS || error == EINVAL ||
+           error == ENODEV || error == EOPNOTSUPP ||
+           ((error == ENOSPC || error == EUSERS) && fixes_forbidden());
+}
+static void write_script(struct script *s, const struct launch *l)
+{
+    struct step *ids = NULL;
+
+    script_add(s, OP_CLOSE)->fd = l->control[0];
+    script_add(s, OP_WAIT);
+    ids = script_add(s, OP_SET_IDS);
+    ids->x = ids->y = l->privileged ? 0 : IDMAP_PROGRAM;
+    ids->flags = l->privileged ? 0 : STEP_KEEP_GROUPS;
+    for (size_t i = 0; i < ACTS * TRIES; i++) {
+        const struct act *act = &acts[i / TRIES];
+        struct step *step = script_path(s, act->op, act->type, act->target, act->flag);
+
+        step->c = act->type;
+        step->d = act->data;
+        step->flags = STEP_OPTIONAL;
+    }
+}
+
+/* Which tries failed, of each act; -1: the child did not come to its end. */
+static int hear(const struct launch *l, const struct script *s, unsigned failed[ACTS],
+                int errors[ACTS])
+{
+    struct pollfd ready = { .fd = l->control[0], .events = POLLIN };
+    size_t first = s->count - ACTS * TRIES;
+
+    for (;;) {
+        struct script_report report;
+        int rc = poll(&ready, 1, WAIT_MS);
+        ssize_t n = rc > 0 ? recv(l->control[0], &report, sizeof(report), 0) : rc - 1;
+
+        if (n < 0 && rc != 0 && errno == EINTR)
+            continue;
+        if (n == 0)
+            return 0;
+        if (n != sizeof(report) || !report.ongoing || report.step < first ||
+            report.step >= s->count)
+            return -1;
+        failed[(report.step - first) / TRIES]++;
+        errors[(report.step - first) / TRIES] = report.error;
+    }
+}
+
+static void judge(const unsigned failed[ACTS], const int errors[ACTS],
+                  struct trial *out)
+{
+    for (size_t i = 0; i < OVERLAY; i++)
+        if (failed[i] == TRIES && out->namespaces == 0)
+            out->namespaces = errors[i];
+    out->overlay = failed[OVERLAY] < TRIES;
+    out->ran = true;
+}
+
+/* -errno of what the kernel refused us, the child's parent. */
+static int begin(struct launch *l, struct script *s)
+{
+    struct vial_error why = { 0 };
+
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, l->control) < 0)
+        return -errno;
+    write_script(s, l);
+    if (launch_begin(l, s, SPACES, -1, &why) < 0 ||
+        idmap_write(l->pid, l->privileged, &why) < 0 ||
+        launch_send(l, NULL, 0, &why) < 0)
+        return why.sys ? -why.sys : -EIO;
+    return 0;
+}
+
+static int try_once(struct trial *out)
+{
+    /* Not in our memory, which its change of ids would make secret. */
+    auto_script struct script *s = script_new(STEPS, TEXT_MAX, false);
+    auto_launch struct launch l = LAUNCH_NONE;
+    unsigned failed[ACTS] = { 0 };
+    int errors[ACTS] = { 0 };
+    int privileged = idmap_privileged();
+    int rc = 0;
+
+    if (!s || privileged < 0)
+        return -ENOMEM;
+    l.privileged = privileged;
+    rc = begin(&l, s);
+    if (rc == 0 && hear(&l, s, failed, errors) == 0)
+        judge(failed, errors, out);
+    return rc;
+}
+
+void trial_run(struct trial *out)
+{
+    int rc = -EPERM;
+
+    *out = (struct trial){ .namespaces = 0 };
+    for (unsigned i = 0; i < TRIES && rc < 0 && is_refusal(-rc); i++)
+        rc = try_once(out);
+    if (rc < 0 && is_refusal(-rc))
+        *out = (struct trial){ .namespaces = -rc, .ran = true };
+}

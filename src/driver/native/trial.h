@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VIAL_DRIVER_NATIVE_TRIAL_H
+#define VIAL_DRIVER_NATIVE_TRIAL_H
+
+/*
+ * What this host lets a vessel have, found out by trying it in a process that does
+ * nothing else. A lower tier is taken only after a trial has shown that there is no
+ * higher one: a step that fails where the trial works is a fault, and no reason to go
+ * on without. It costs half a vessel, and is not run where all goes well.
+ */
+
+#include <stdbool.h>
+
+struct trial {
+    int namespaces; /* 0: they can be had; else the errno by which they are refused */
+    bool overlay;   /* only where namespaces can be had */
+    bool ran;       /* false: nothing is known, as it failed for another reason */
+};
+
+void trial_run(struct trial *out);
+
+#endif
