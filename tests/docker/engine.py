@@ -50,6 +50,11 @@ def pack_programs(file, programs):
     file.seek(0)
 
 
+def is_own_user(uid):
+    """Whether UID is one of those that vial gives to one container alone."""
+    return 20000 <= int(uid) < 60000
+
+
 def state_of(pid):
     """The letter in /proc/PID/stat; X for one that is gone."""
     try:

@@ -7,7 +7,7 @@ import signal
 import podman as podman_module
 import pytest
 from conftest import BUILD, PATIENCE
-from engine import wait_for
+from engine import is_own_user, wait_for
 from podman import IMAGE
 
 ANY_FILES = "100000000"  # Podman cannot limit their number
@@ -53,7 +53,7 @@ def test_a_container_has_what_was_promised(start, podman):
     found = [c for c in podman.api.ours() if c["Labels"]["vial.session"] == "pm01"][0]
     full = podman.api.inspect(found)
     host, config = full["HostConfig"], full["Config"]
-    assert full["Name"] == "/vial-pm01" and config["User"] == "1000:1000"
+    assert full["Name"] == "/vial-pm01" and is_own_user(config["User"].split(":")[0])
     assert host["ReadonlyRootfs"] and not host["Privileged"] and not host["CapAdd"]
     assert host["Memory"] == 512 << 20 and host["PidsLimit"] == 129
     assert host["NetworkMode"] == "none" and not host["Devices"] and not host["PortBindings"]

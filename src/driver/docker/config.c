@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "driver/docker/config.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,8 @@
 #define ENV_COUNT 256
 #define ENV_BYTES ((size_t)32 << 10) /* of all together */
 #define CWD_BYTES 4095
+#define VOLUMES   64
+#define POSING    64
 
 static int refuse(const char *image, const char *what, struct vial_error *err)
 {
@@ -62,21 +65,101 @@ static int read_env(struct image_config *c, json_t *list, const char *image,
     return 0;
 }
 
-/* As a request's cwd: no way into what the kernel shows of processes and devices. */
-static int read_cwd(struct image_config *c, const char *cwd, const char *image,
-                    struct vial_error *err)
+/* No way into what the kernel shows of processes and devices. */
+static bool is_off_limits(const char *path)
 {
     static const char *const off_limits[] = { "/proc", "/sys", "/dev" };
 
+    for (size_t i = 0; i < sizeof(off_limits) / sizeof(*off_limits); i++)
+        if (path_is_beneath(path, off_limits[i]))
+            return true;
+    return false;
+}
+
+/* As a request's cwd. */
+static int read_cwd(struct image_config *c, const char *cwd, const char *image,
+                    struct vial_error *err)
+{
     if (!cwd || !*cwd || str_eq(cwd, "/"))
         return 0;
     if (strlen(cwd) > CWD_BYTES || !path_is_clean_absolute(cwd))
         return refuse(image, "a WORKDIR that is not a clean absolute path", err);
-    for (size_t i = 0; i < sizeof(off_limits) / sizeof(*off_limits); i++)
-        if (path_is_beneath(cwd, off_limits[i]))
-            return refuse(image, "a WORKDIR below /proc, /sys or /dev", err);
+    if (is_off_limits(cwd))
+        return refuse(image, "a WORKDIR below /proc, /sys or /dev", err);
     c->cwd = strdup(cwd);
     return c->cwd ? 0 : fail_memory(err);
+}
+
+/* PATH without slashes at its end, of which engines make nothing. */
+static int add_volume(struct image_config *c, const char *path, const char *image,
+                      struct vial_error *err)
+{
+    char clean[CWD_BYTES + 1];
+    size_t len = strlen(path);
+
+    while (len > 1 && path[len - 1] == '/')
+        len--;
+    if (len < 2 || len > CWD_BYTES)
+        return refuse(image, "a VOLUME that is not a clean absolute path", err);
+    (void)snprintf(clean, sizeof(clean), "%.*s", (int)len, path);
+    if (!path_is_clean_absolute(clean))
+        return refuse(image, "a VOLUME that is not a clean absolute path", err);
+    if (is_off_limits(clean))
+        return refuse(image, "a VOLUME below /proc, /sys or /dev", err);
+    if (!strv_has(&c->volumes, clean))
+        strv_push(&c->volumes, clean);
+    return strv_ok(&c->volumes) ? 0 : fail_memory(err);
+}
+
+static int read_volumes(struct image_config *c, json_t *volumes, const char *image,
+                        struct vial_error *err)
+{
+    const char *path = NULL;
+    json_t *value = NULL;
+
+    if (json_object_size(volumes) > VOLUMES)
+        return refuse(image, "more VOLUMEs than vial takes: 64", err);
+    json_object_foreach(volumes, path, value)
+    {
+        if (add_volume(c, path, image, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* As we, or a preset, would label a container. */
+static bool is_posing(const char *key)
+{
+    static const char *const endings[] = { ".managed", ".session", ".task" };
+    size_t len = strlen(key);
+
+    if (str_starts(key, "vial."))
+        return true;
+    for (size_t i = 0; i < sizeof(endings) / sizeof(*endings); i++) {
+        size_t tail = strlen(endings[i]);
+
+        if (len > tail && str_eq(key + len - tail, endings[i]))
+            return true;
+    }
+    return false;
+}
+
+static int read_labels(struct image_config *c, json_t *labels, const char *image,
+                       struct vial_error *err)
+{
+    const char *key = NULL;
+    json_t *value = NULL;
+
+    json_object_foreach(labels, key, value)
+    {
+        if (!is_posing(key))
+            continue;
+        if (c->posing.count == POSING)
+            return refuse(image, "more labels that look like vial's than it takes: 64",
+                          err);
+        strv_push(&c->posing, key);
+    }
+    return !c->posing.failed ? 0 : fail_memory(err);
 }
 
 /* Numbers alone. What a name means is written in the image, which could call root by
@@ -87,6 +170,8 @@ static void read_user(struct image_config *c, const char *text)
     unsigned long uid = 0;
     unsigned long gid = 0;
 
+    c->named = text && *text && !isdigit((unsigned char)*text) &&
+               strcmp(text, "root") != 0 && !str_starts(text, "root:");
     if (!text || strlen(text) > 19 || strspn(text, "0123456789:") != strlen(text) ||
         !*text || *text == ':')
         return;
@@ -112,7 +197,9 @@ int config_parse(json_t *answer, const char *image, struct image_config *out,
     read_user(&c, json_string_value(json_object_get(config, "User")));
     if (read_env(&c, json_object_get(config, "Env"), image, err) < 0 ||
         read_cwd(&c, json_string_value(json_object_get(config, "WorkingDir")), image,
-                 err) < 0) {
+                 err) < 0 ||
+        read_volumes(&c, json_object_get(config, "Volumes"), image, err) < 0 ||
+        read_labels(&c, json_object_get(config, "Labels"), image, err) < 0) {
         config_done(&c);
         return -1;
     }
@@ -148,6 +235,8 @@ void config_variables(const struct image_config *c, struct strv *out)
 void config_done(struct image_config *c)
 {
     strv_done(&c->env);
+    strv_done(&c->volumes);
+    strv_done(&c->posing);
     free(c->cwd);
     *c = (struct image_config){ 0 };
 }

@@ -3,9 +3,10 @@
 #define VIAL_DRIVER_DOCKER_CONFIG_H
 
 /*
- * What an image says about itself: ENV, WORKDIR, USER. Whoever made the image made its
- * programs too, so that its ENV gives nobody power over them that he does not have; but
- * it is bounded, and the guest, which is ours, sees none of it (docs/adr/0035).
+ * What an image says about itself: ENV, WORKDIR, USER; and its VOLUMEs and labels,
+ * which get nowhere. Whoever made the image made its programs too, so that its ENV
+ * gives nobody power over them that he does not have; but it is bounded, and the guest,
+ * which is ours, sees none of it (docs/adr/0035, 0043).
  */
 
 #include "driver/docker/api.h"
@@ -16,6 +17,9 @@ struct image_config {
     char *cwd;    /* where its programs start, absolute and clean; NULL: it says not */
     unsigned uid; /* who they are; 0: it says not, or root, or a name */
     unsigned gid;
+    bool named;          /* it says a name, which may be the usual user's */
+    struct strv volumes; /* where the engine would put disk of its own; clean */
+    struct strv posing;  /* keys of labels that look like ours */
 };
 
 /* The config of the image TEXT, which must be there: VIAL-IMAGE when it is not;

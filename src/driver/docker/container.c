@@ -2,6 +2,7 @@
 #include "driver/docker/container.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/json.h"
@@ -12,10 +13,11 @@
 #define INODES_ANY 100000000 /* the most that can be asked for: no limit */
 /* There is nothing that would end by itself if it were asked to: an engine that goes
  * down need not wait. */
-#define STOP_S    1
-#define RESOLVERS 3    /* how many name servers a resolver asks at most */
-#define SYN_MS    1000 /* TCP_TIMEOUT_INIT */
-#define RESEND_MS 200  /* TCP_RTO_MIN */
+#define STOP_S      1
+#define EMPTY_BYTES 65536 /* room for the directories of other mounts, if any */
+#define RESOLVERS   3     /* how many name servers a resolver asks at most */
+#define SYN_MS      1000  /* TCP_TIMEOUT_INIT */
+#define RESEND_MS   200   /* TCP_RTO_MIN */
 
 void container_name(struct str *out, const struct plan *plan, const char *vessel_id,
                     bool unique)
@@ -52,7 +54,19 @@ static json_t *labels(const struct plan *plan, const struct container_options *o
 
     if (labels && plan->container.prefix)
         add_labels(labels, plan);
+    /* What a container does not set is the image's. */
+    for (size_t i = 0; labels && o->posing && i < o->posing->count; i++)
+        if (!json_object_get(labels, o->posing->items[i]))
+            json_object_set_new(labels, o->posing->items[i], json_string(""));
     return labels;
+}
+
+unsigned container_user(const char *vessel_id)
+{
+    const char *number = str_starts(vessel_id, "v-") ? vessel_id + 2 : vessel_id;
+
+    return CONTAINER_OWN_FIRST +
+           (unsigned)(strtoull(number, NULL, 16) % CONTAINER_OWN_COUNT);
 }
 
 static json_t *bind(const char *source, const char *target, bool writable)
@@ -75,6 +89,36 @@ static json_t *cache(const struct plan_cache *c)
     return json_pack("{s:s, s:s, s:s, s:b, s:{s:b, s:{s:s}}}", "Type", "volume",
                      "Source", c->volume, "Target", c->target, "ReadOnly", 0,
                      "VolumeOptions", "NoCopy", 1, "Labels", LABEL_CACHE, "true");
+}
+
+static bool is_target(json_t *mounts, const char *path)
+{
+    json_t *mount = NULL;
+    size_t i = 0;
+
+    json_array_foreach(mounts, i, mount)
+    {
+        if (str_eq(json_string_value(json_object_get(mount, "Target")), path))
+            return true;
+    }
+    return false;
+}
+
+/* A VOLUME would be a disk of the engine's, without a size. In its place is an empty
+ * directory, in which root alone could write, and nobody is root. */
+static void add_volumes(json_t *list, const struct plan *plan,
+                        const struct container_options *o)
+{
+    for (size_t i = 0; o->volumes && i < o->volumes->count; i++) {
+        const char *path = o->volumes->items[i];
+
+        if (is_target(list, path) || str_eq(path, "/tmp") ||
+            str_eq(path, plan_scratch(plan)))
+            continue;
+        (void)json_array_append_new(
+            list, json_pack("{s:s, s:s, s:{s:i, s:i}}", "Type", "tmpfs", "Target", path,
+                            "TmpfsOptions", "SizeBytes", EMPTY_BYTES, "Mode", 0555));
+    }
 }
 
 /* Over what is hidden lies what every engine's host has, and nobody listens at. */
@@ -109,6 +153,7 @@ static json_t *mounts(const struct plan *plan, const struct container_options *o
     }
     for (size_t i = 0; i < plan->container.cache_count; i++)
         (void)json_array_append_new(list, cache(&plan->container.caches[i]));
+    add_volumes(list, plan, o);
     return list;
 }
 
@@ -384,7 +429,8 @@ json_t *container_json(const struct plan *plan, const struct container_options *
 
 /* As strict as a vessel, but for who runs in it: root without capabilities, to whom
  * a new volume belongs. Only the guest runs, or the image's chmod and touch. */
-static json_t *cache_host(const struct plan_cache *c, const struct container_options *o)
+static json_t *cache_host(const struct plan *plan, const struct plan_cache *c,
+                          const struct container_options *o)
 {
     json_t *mounts = json_pack("[o]", cache(c));
 
@@ -393,6 +439,7 @@ static json_t *cache_host(const struct plan_cache *c, const struct container_opt
                                     bind(o->guest_path, CONTAINER_GUEST, false));
     else if (o->place == PLACE_COPY)
         (void)json_array_append_new(mounts, own_volume());
+    add_volumes(mounts, plan, o);
     return json_pack(
         "{s:b, s:b, s:[s], s:o, s:s, s:s, s:s, s:o, s:i, s:{s:s}, s:{s:s}}",
         "Privileged", 0, "ReadonlyRootfs", 1, "CapDrop", "ALL", "SecurityOpt",
@@ -411,10 +458,10 @@ json_t *container_cache_json(const struct plan *plan, size_t i,
                         "chmod 1777 \"$1\" && : >\"$1/.vial-cache\"", "sh", c->target)
             : json_pack("[s, s, s]", first_program(o->place), "--open", c->target);
 
-    json_t *json = json_pack("{s:s, s:s, s:o, s:b, s:{s:[s]}, s:o, s:o}", "Image",
-                             plan->image, "User", "0:0", "Entrypoint", command,
-                             "NetworkDisabled", 1, "Healthcheck", "Test", "NONE",
-                             "Labels", labels(plan, o), "HostConfig", cache_host(c, o));
+    json_t *json = json_pack(
+        "{s:s, s:s, s:o, s:b, s:{s:[s]}, s:o, s:o}", "Image", plan->image, "User",
+        "0:0", "Entrypoint", command, "NetworkDisabled", 1, "Healthcheck", "Test",
+        "NONE", "Labels", labels(plan, o), "HostConfig", cache_host(plan, c, o));
 
     if (json)
         hide_env(json, o->env);

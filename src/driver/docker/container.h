@@ -20,7 +20,11 @@
 #define CONTAINER_GUEST_FILE "vial-init"
 #define CONTAINER_GUEST_TMP  "/tmp/.vial-init"
 #define CONTAINER_LINE       "/.vial-line" /* where the socket is that leads to us */
-#define CONTAINER_USER       1000 /* uid and gid of the program, and the guest's */
+/* Uid and gid of the program, and the guest's: the usual one, and the first of those
+ * that are one container's alone. */
+#define CONTAINER_USER      1000
+#define CONTAINER_OWN_FIRST 20000u
+#define CONTAINER_OWN_COUNT 40000u /* within the 65536 of an engine that maps users */
 
 #define LABEL_MANAGED "vial.managed"
 #define LABEL_SESSION "vial.session"
@@ -42,7 +46,13 @@ struct container_options {
     const char *seccomp;    /* profile as JSON text */
     unsigned uid, gid;      /* never 0 */
     const struct strv *env; /* the image's own, which the guest must not see; or NULL */
+    const struct strv *volumes; /* where the image wants some; or NULL */
+    const struct strv *posing;  /* labels of the image that look like ours; or NULL */
 };
+
+/* Who a container is that nobody has named a user for: the kernel counts much by user
+ * (inotify, pipes, keys), and whoever shares one can use up what others need. */
+unsigned container_user(const char *vessel_id);
 
 /* NULL without memory. */
 json_t *container_json(const struct plan *plan, const struct container_options *o);

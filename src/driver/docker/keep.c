@@ -94,6 +94,14 @@ static bool is_open(json_t *container)
     return !str_eq(state, "created") || !is_orphan(container);
 }
 
+/* Not empty, as one is that an image brought (container.c). */
+static const char *text_of(json_t *labels, const char *key)
+{
+    const char *text = json_string_value(json_object_get(labels, key));
+
+    return text && *text ? text : NULL;
+}
+
 int keep_count(const struct api *api, const char *prefix, int64_t *mine, int64_t *all,
                struct vial_error *err)
 {
@@ -114,7 +122,7 @@ int keep_count(const struct api *api, const char *prefix, int64_t *mine, int64_t
         bool open = is_open(container);
 
         *all += open;
-        *mine += open && json_object_get(labels, label.data);
+        *mine += open && text_of(labels, label.data);
     }
     return 0;
 }
@@ -153,16 +161,15 @@ static json_t *entry_json(json_t *container)
 {
     json_t *labels = json_object_get(container, "Labels");
 
-    return json_pack("{s:s, s:O?, s:s?, s:O?, s:O?, s:O?, s:O?, s:O?, s:O?, s:o, s:b}",
-                     "driver", "docker", "id", json_object_get(container, "Id"), "name",
-                     name_of(container), "vessel",
-                     json_object_get(labels, LABEL_VESSEL), "session",
-                     json_object_get(labels, LABEL_SESSION), "task",
-                     json_object_get(labels, LABEL_TASK), "image",
-                     json_object_get(container, "Image"), "state",
-                     json_object_get(container, "State"), "created",
-                     json_object_get(container, "Created"), "ports",
-                     ports_json(container), "orphan", is_orphan(container));
+    return json_pack(
+        "{s:s, s:O?, s:s?, s:O?, s:s?, s:s?, s:O?, s:O?, s:O?, s:o, s:b}", "driver",
+        "docker", "id", json_object_get(container, "Id"), "name", name_of(container),
+        "vessel", json_object_get(labels, LABEL_VESSEL), "session",
+        text_of(labels, LABEL_SESSION), "task", text_of(labels, LABEL_TASK), "image",
+        json_object_get(container, "Image"), "state",
+        json_object_get(container, "State"), "created",
+        json_object_get(container, "Created"), "ports", ports_json(container), "orphan",
+        is_orphan(container));
 }
 
 int keep_list(const struct api *api, json_t **out, struct vial_error *err)

@@ -67,14 +67,26 @@ static int write_seccomp(const struct plan *plan, int guest_fd, char **out,
     return *out ? 0 : fail_memory(err);
 }
 
-/* Who the program is: the owner of what it may write to, so that it can; else who the
- * image says; and never root. */
-static int choose_user(const struct plan *plan, struct parts *p, struct vial_error *err)
+/* What others write to as well needs the same user in each container. */
+static bool is_shared(const struct plan *plan)
 {
+    for (size_t i = 0; i < plan->mount_count; i++)
+        if (plan->mounts[i].writable)
+            return true;
+    return plan->container.cache_count > 0;
+}
+
+/* Who the program is: the owner of what it may write to, so that it can; else who the
+ * image says, or nobody else; and never root. */
+static int choose_user(const char *vessel_id, const struct plan *plan, struct parts *p,
+                       struct vial_error *err)
+{
+    unsigned usual =
+        p->image.named || is_shared(plan) ? CONTAINER_USER : container_user(vessel_id);
     struct stat st;
 
-    p->uid = p->image.uid ? p->image.uid : CONTAINER_USER;
-    p->gid = p->image.gid ? p->image.gid : CONTAINER_USER;
+    p->uid = p->image.uid ? p->image.uid : usual;
+    p->gid = p->image.gid ? p->image.gid : usual;
     if (plan->container.uid) { /* asked for: file modes decide what it can write */
         p->uid = plan->container.uid;
         p->gid = plan->container.gid;
@@ -108,7 +120,7 @@ static int gather(const struct docker *d, const struct plan *plan, int guest_fd,
 {
     if (find_guest(guest_fd, p->guest, err) < 0 ||
         config_read(&d->api, plan->image, &p->image, err) < 0 ||
-        choose_user(plan, p, err) < 0 ||
+        choose_user(d->vessel.id, plan, p, err) < 0 ||
         write_seccomp(plan, guest_fd, &p->seccomp, err) < 0)
         return -1;
     keep_host(p->host);
@@ -132,7 +144,9 @@ static struct container_options options_of(const struct docker *d,
                                        .seccomp = p->seccomp,
                                        .uid = p->uid,
                                        .gid = p->gid,
-                                       .env = &p->image.env };
+                                       .env = &p->image.env,
+                                       .volumes = &p->image.volumes,
+                                       .posing = &p->image.posing };
 }
 
 static int post_create(struct docker *d, const struct plan *plan, json_t *body,
