@@ -6,7 +6,7 @@
  * What an image says about itself: ENV, WORKDIR, USER; and its VOLUMEs and labels,
  * which get nowhere. Whoever made the image made its programs too, so that its ENV
  * gives nobody power over them that he does not have; but it is bounded, and the guest,
- * which is ours, sees none of it (docs/adr/0035, 0043).
+ * which is ours, sees none of it (docs/adr/0035, 0045).
  */
 
 #include "driver/docker/api.h"
