@@ -36,8 +36,8 @@ soak: deps-test build ## long tests: thousands of runs, kills at random points
 lint: deps-test ## clang-format, clang-tidy, cppcheck, shellcheck; what is clean is remembered
 	@tools/lint
 
-coverage: deps-test ## line coverage of the unit tests; 'make requirements' shows it
-	@mkdir -p $(B)/test && tools/coverage $(B)-cov $(B)/test/coverage.json
+coverage: deps-test build ## lanes once more, for the lines that they run; counts with the last 'make test'
+	@tools/test $(B) coverage requirements
 
 install: build ## install below PREFIX (default /usr/local); DESTDIR is honoured
 	@tools/install $(B) $(PREFIX)
