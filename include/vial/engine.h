@@ -11,6 +11,7 @@
  * exits, aborts on bad input, or changes signal dispositions.
  */
 
+#include "vial/budget.h"
 #include "vial/request.h"
 #include "vial/result.h"
 
@@ -22,15 +23,16 @@ struct vial_engine;
 
 /* Where settings come from. Zero-initialise; every member may stay NULL. */
 struct vial_engine_options {
-    const char *preset;      /* name of a preset */
-    const char *config;      /* a settings file instead of the usual ones */
-    const char *project_dir; /* where ./vial.yaml is looked for; NULL: here */
-    const char *share_dir;   /* runtimes, presets, guest; NULL: found by itself */
-    const char *audit;       /* a log of every run, unless settings name one */
-    bool journal;            /* the last runs are remembered, if the settings say so
-                                (`journal`): for programs of one user */
-    bool kept;               /* vessels are opened by the daemon's keeper, which must
-                                have been started; the daemon alone sets this */
+    const char *preset;         /* name of a preset */
+    const char *config;         /* a settings file instead of the usual ones */
+    const char *project_dir;    /* where ./vial.yaml is looked for; NULL: here */
+    const char *share_dir;      /* runtimes, presets, guest; NULL: found by itself */
+    const char *audit;          /* a log of every run, unless settings name one */
+    bool journal;               /* the last runs are remembered, if the settings say so
+                                   (`journal`): for programs of one user */
+    bool kept;                  /* vessels are opened by the daemon's keeper, which must
+                                   have been started; the daemon alone sets this */
+    struct vial_budget *budget; /* what output may take; NULL: any */
 };
 
 /* One step of pulling an image. LAYER may be "". TOTAL is 0 where it is not known. A

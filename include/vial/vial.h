@@ -4,6 +4,7 @@
 
 /* vial: a sealed, single-use vessel for code you don't trust. */
 
+#include "vial/budget.h"
 #include "vial/context.h"
 #include "vial/engine.h"
 #include "vial/error.h"

@@ -18,6 +18,7 @@
 #include "engine/record.h"
 #include "engine/session.h"
 #include "model/language.h"
+#include "model/result.h"
 
 #define MAX_CALLS 50
 #define IDLE_MS   (INT64_C(10) * 60 * 1000)
@@ -402,12 +403,10 @@ static int is_apart(const struct vial_keep *k, const struct plan *plan, bool *ap
 
 static struct vial_result *new_result(const struct plan *plan)
 {
-    struct vial_result *r = calloc(1, sizeof(*r));
+    struct vial_result *r = result_new();
 
     if (!r)
         return NULL;
-    r->exit_code = -1;
-    r->stage = "run";
     (void)snprintf(r->id, sizeof(r->id), "%s", plan ? plan->id : "r-0");
     if (plan)
         (void)snprintf(r->driver, sizeof(r->driver), "%s", plan->driver);

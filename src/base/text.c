@@ -66,6 +66,19 @@ bool text_is_utf8(const char *data, size_t len)
     return true;
 }
 
+size_t text_unfinished(const char *data, size_t len)
+{
+    for (size_t back = 1; back <= 3 && back <= len; back++) {
+        unsigned char c = (unsigned char)data[len - back];
+        size_t need = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : c >= 0xc0 ? 2 : 1;
+
+        if (c >= 0x80 && c < 0xc0)
+            continue;
+        return need > back ? back : 0;
+    }
+    return 0;
+}
+
 void text_repair(struct str *out, const char *data, size_t len)
 {
     size_t good = 0; /* bytes at DATA that are valid and not yet appended */

@@ -12,6 +12,9 @@
 bool text_is_utf8(const char *data,
                   size_t len); /* strict: no surrogates, no overlongs */
 
+/* How many bytes at the end of DATA begin a character that is not whole. */
+size_t text_unfinished(const char *data, size_t len);
+
 /* Appends DATA with each maximal invalid part replaced by U+FFFD. */
 void text_repair(struct str *out, const char *data, size_t len);
 

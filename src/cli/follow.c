@@ -201,11 +201,27 @@ static int own_status(const struct vial_result *r, const struct live *live,
     }
 }
 
+struct printing {
+    struct text_safe state;
+    int status;
+};
+
+static int print_piece(void *context, const void *data, size_t len)
+{
+    struct printing *p = context;
+
+    p->status = print_part(&p->state, data, len);
+    return p->status == STATUS_OK ? 0 : -1;
+}
+
 static int print_result(const struct cli *cli, const struct vial_result *r)
 {
-    auto_free char *json = vial_result_json(r, cli_flag(cli, "raw") != NULL);
+    struct printing p = { .status = STATUS_OK };
+    const struct json_sink to = { print_piece, &p };
 
-    return print_line(json);
+    if (result_write(r, cli_flag(cli, "raw") != NULL, &to) == 0)
+        return print_part(&p.state, "\n", 1);
+    return p.status == STATUS_OK ? print_line(NULL) : p.status;
 }
 
 static int conclude(const struct cli *cli, const struct bring *b,

@@ -75,6 +75,17 @@ static int no_memory(void)
     return STATUS_VIAL;
 }
 
+int print_part(struct text_safe *state, const char *data, size_t len)
+{
+    auto_str struct str safe = { 0 };
+
+    if (!isatty(STDOUT_FILENO))
+        return write_out(data, len);
+    text_safe(state, &safe, data, len);
+    return str_ok(&safe) ? write_out(safe.data ? safe.data : "", safe.len)
+                         : no_memory();
+}
+
 int print_text(const struct str *text)
 {
     auto_str struct str safe = { 0 };

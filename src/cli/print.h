@@ -12,6 +12,7 @@
 #include <stddef.h>
 
 #include "base/str.h"
+#include "base/text.h"
 
 #include "vial/error.h"
 
@@ -23,6 +24,8 @@ void say_error_as(const struct vial_error *err, const char *kind, const char *ot
 
 /* These write to stdout and return an exit status: 0 unless it cannot be
  * written to. */
+/* One piece of a longer text. Zero-initialise STATE; the last one ends a line. */
+int print_part(struct text_safe *state, const char *data, size_t len);
 int print_text(const struct str *text);
 int print_line(const char *text);
 int print_json(json_t *value); /* takes VALUE; NULL counts as no memory */

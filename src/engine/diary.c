@@ -93,12 +93,9 @@ static json_t *text(const struct str *s)
 static json_t *record_of(const struct diary *d, const char *title,
                          const struct vial_result *r)
 {
-    static const char *const left_out[] = { "stdout",        "stderr", "stdout_base64",
-                                            "stderr_base64", "files",  "artifacts" };
-    json_t *result = result_json(r, false);
+    json_t *result = result_brief(r);
 
-    for (size_t i = 0; i < sizeof(left_out) / sizeof(*left_out); i++)
-        (void)json_object_del(result, left_out[i]);
+    (void)json_object_del(result, "artifacts");
     return json_pack(
         "{s:s, s:s, s:s, s:o, s:I, s:s, s:s, s:o, s:f, s:o, s:o, s:O, s:o}", "request",
         r->correlation, "id", r->id, "caller", "", "what",

@@ -27,6 +27,7 @@ struct vial_engine {
     struct vial_error audit_error;       /* … or, with a code: why nothing can be */
     char policy_hash[65];                /* "" without an audit */
     bool journal;                        /* runs may be remembered: diary.h */
+    struct vial_budget *budget;          /* for output; NULL: any */
     struct pool *pool;                   /* vessels that wait, or NULL */
     const struct driver *const *drivers; /* NULL-terminated; static */
 };

@@ -21,15 +21,54 @@ void output_init(struct output *o, enum plan_keep keep, size_t limit, const char
     }
 }
 
+/* The notice is not longer: a number has at most 20 digits, what it replaces 6. */
+static size_t notice_room(const struct output *o)
+{
+    return 64 + (o->note ? 4 * strlen(o->note) : 0);
+}
+
+static char *ring_of(const struct output *o)
+{
+    return o->data + o->head_limit + notice_room(o);
+}
+
+static bool grow(struct output *o, size_t need)
+{
+    char *data;
+
+    if (need <= o->size)
+        return true;
+    data = o->failed ? NULL : realloc(o->data, need);
+    if (!data) {
+        o->failed = true;
+        return false;
+    }
+    o->data = data;
+    o->size = need;
+    return true;
+}
+
+/* Doubled each time, but never beyond what may be kept. */
+static bool grow_head(struct output *o, size_t more)
+{
+    size_t need = o->head_len + more;
+    size_t twice = o->size * 2 < o->head_limit ? o->size * 2 : o->head_limit;
+
+    if (need <= o->size)
+        return true;
+    return grow(o, need > twice ? need : twice);
+}
+
 /* LEN <= tail_limit. */
 static void put_in_ring(struct output *o, const char *data, size_t len)
 {
+    char *ring = ring_of(o);
     size_t first = o->tail_limit - o->tail_at;
 
     if (first > len)
         first = len;
-    memcpy(o->tail + o->tail_at, data, first);
-    memcpy(o->tail, data + first, len - first);
+    memcpy(ring + o->tail_at, data, first);
+    memcpy(ring, data + first, len - first);
     o->tail_at = (o->tail_at + len) % o->tail_limit;
     o->tail_len += len;
     if (o->tail_len > o->tail_limit)
@@ -38,14 +77,9 @@ static void put_in_ring(struct output *o, const char *data, size_t len)
 
 static void add_to_tail(struct output *o, const char *data, size_t len)
 {
-    if (len == 0 || o->tail_limit == 0 || o->failed)
+    if (len == 0 || o->tail_limit == 0 ||
+        !grow(o, o->head_limit + notice_room(o) + o->tail_limit + 1))
         return;
-    if (!o->tail)
-        o->tail = malloc(o->tail_limit);
-    if (!o->tail) {
-        o->failed = true;
-        return;
-    }
     if (len > o->tail_limit) {
         data += len - o->tail_limit;
         len = o->tail_limit;
@@ -56,12 +90,14 @@ static void add_to_tail(struct output *o, const char *data, size_t len)
 void output_add(struct output *o, const void *data, size_t len)
 {
     const char *bytes = data;
-    size_t room = o->head_limit - o->head.len;
+    size_t room = output_room(o);
     size_t first = len < room ? len : room;
 
     o->total += len;
-    if (first > 0)
-        str_add(&o->head, bytes, first);
+    if (first > 0 && grow_head(o, first)) {
+        memcpy(o->data + o->head_len, bytes, first);
+        o->head_len += first;
+    }
     add_to_tail(o, bytes + first, len - first);
 }
 
@@ -95,12 +131,12 @@ static void add_notice(struct str *s, const struct output *o, uint64_t missing)
 
 size_t output_room(const struct output *o)
 {
-    return o->head_limit - o->head.len;
+    return o->head_limit - o->head_len;
 }
 
 static uint64_t missing_of(const struct output *o)
 {
-    return o->total - o->head.len - o->tail_len;
+    return o->total - o->head_len - o->tail_len;
 }
 
 bool output_is_cut(const struct output *o)
@@ -108,47 +144,93 @@ bool output_is_cut(const struct output *o)
     return missing_of(o) > 0;
 }
 
-void output_rest(const struct output *o, struct str *out)
+void output_head(const struct output *o, output_piece *give, void *context)
+{
+    if (o->head_len > 0)
+        give(context, o->data, o->head_len);
+}
+
+void output_rest(const struct output *o, output_piece *give, void *context)
 {
     size_t start = o->tail_len < o->tail_limit ? 0 : o->tail_at;
+    auto_str struct str notice = { 0 };
 
     if (missing_of(o) > 0)
-        add_notice(out, o, missing_of(o));
-    if (o->tail_len > 0) {
-        str_add(out, o->tail + start, o->tail_len - start);
-        str_add(out, o->tail, start);
+        add_notice(&notice, o, missing_of(o));
+    if (str_ok(&notice) && notice.len > 0)
+        give(context, notice.data, notice.len);
+    if (o->tail_len > start)
+        give(context, ring_of(o) + start, o->tail_len - start);
+    if (start > 0)
+        give(context, ring_of(o), start);
+}
+
+static void reverse(char *from, char *to)
+{
+    while (from < --to) {
+        char c = *from;
+
+        *from++ = *to;
+        *to = c;
     }
+}
+
+/* The oldest byte first, in place. */
+static void unroll(struct output *o)
+{
+    char *ring = ring_of(o);
+
+    if (o->tail_len < o->tail_limit || o->tail_at == 0)
+        return;
+    reverse(ring, ring + o->tail_at);
+    reverse(ring + o->tail_at, ring + o->tail_len);
+    reverse(ring, ring + o->tail_len);
+    o->tail_at = 0;
+}
+
+/* Head, notice and tail one behind the other; their length, or -1. */
+static ssize_t join(struct output *o)
+{
+    auto_str struct str notice = { 0 };
+    size_t len;
+
+    if (missing_of(o) > 0)
+        add_notice(&notice, o, missing_of(o));
+    len = o->head_len + notice.len + o->tail_len;
+    if (!str_ok(&notice) || !grow(o, len + 1))
+        return -1;
+    if (o->tail_len > 0) {
+        unroll(o);
+        memmove(o->data + o->head_len + notice.len, ring_of(o), o->tail_len);
+    }
+    if (notice.len > 0)
+        memcpy(o->data + o->head_len, notice.data, notice.len);
+    o->data[len] = '\0';
+    return (ssize_t)len;
 }
 
 int output_take(struct output *o, struct vial_stream *out)
 {
-    struct str s = o->head;
-    auto_str struct str rest = { 0 };
     uint64_t missing = missing_of(o);
-    size_t len;
-    char *data;
+    ssize_t len = o->failed ? -1 : join(o);
+    char *fitting;
 
-    output_rest(o, &rest);
-    o->head = (struct str){ 0 };
-    if (rest.len > 0)
-        str_add(&s, rest.data, rest.len);
-    len = s.len;
-    data = o->failed || !str_ok(&rest) ? NULL : str_take(&s);
-    str_done(&s);
-    if (!data)
+    if (len < 0)
         return -1;
-    out->data = data;
-    out->len = len;
+    fitting = realloc(o->data, (size_t)len + 1);
+    out->data = fitting ? fitting : o->data;
+    o->data = NULL;
+    o->size = 0;
+    out->len = (size_t)len;
     out->total_bytes = o->total;
     out->truncated = missing > 0 && !weaken("output");
-    for (size_t i = 0; weaken("bytes") && i < len; i++)
-        data[i] = (char)(data[i] & 0x7f);
+    for (size_t i = 0; weaken("bytes") && i < out->len; i++)
+        out->data[i] = (char)(out->data[i] & 0x7f);
     return 0;
 }
 
 void output_done(struct output *o)
 {
-    str_done(&o->head);
-    free(o->tail);
+    free(o->data);
     *o = (struct output){ 0 };
 }

@@ -11,14 +11,17 @@
 
 #include "vial/result.h"
 
+/* One buffer has all of it: the head, room for the notice, the ring of the tail. What
+ * is taken in the end is made in that same place. */
 struct output {
     enum plan_keep keep;
     const char *note; /* instead of the usual notice, or NULL; borrowed */
     size_t limit;
     size_t head_limit, tail_limit;
-    struct str head;
-    char *tail; /* a ring of tail_limit bytes, allocated when first needed */
-    size_t tail_len, tail_at;
+    char *data;
+    size_t size; /* of DATA; it grows with the head, to all for the tail */
+    size_t head_len;
+    size_t tail_len, tail_at; /* in the ring of tail_limit bytes */
     uint64_t total;
     bool failed;
 };
@@ -27,13 +30,17 @@ void output_init(struct output *o, enum plan_keep keep, size_t limit, const char
 void output_add(struct output *o, const void *data, size_t len);
 /* How many of the next bytes will be part of the head. */
 size_t output_room(const struct output *o);
+
+typedef void output_piece(void *context, const void *data, size_t len);
+/* The head, piece by piece. */
+void output_head(const struct output *o, output_piece *give, void *context);
 /* What comes behind the head: the notice, if bytes are missing, and the tail. */
-void output_rest(const struct output *o, struct str *out);
+void output_rest(const struct output *o, output_piece *give, void *context);
 /* True when bytes are missing. */
 bool output_is_cut(const struct output *o);
 /* Moves what was kept into OUT, with a notice where bytes are missing:
  * NOTE ("{limit}" and "{left}" are replaced), or "[… 1234 bytes left out …]".
- * -1: no memory. */
+ * It takes no more memory than what was kept. -1: no memory. */
 int output_take(struct output *o, struct vial_stream *out);
 void output_done(struct output *o);
 

@@ -190,10 +190,8 @@ int record_begin(struct run *r, const struct vial_request *req, struct vial_erro
 /* The result's own form, without its output. */
 static void add_result(const struct vial_result *result, json_t *into)
 {
-    static const char *const left_out[] = { "id",     "stdout",        "stderr",
-                                            "files",  "stdout_base64", "stderr_base64",
-                                            "timing", "artifacts" };
-    auto_json json_t *whole = result_json(result, false);
+    static const char *const left_out[] = { "id", "timing", "artifacts" };
+    auto_json json_t *whole = result_brief(result);
     json_t *files = json_array();
 
     for (size_t i = 0; i < result->file_count && i < ENTRY_MAX; i++)

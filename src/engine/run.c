@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/budget.h"
 #include "base/clock.h"
 #include "base/fail.h"
 #include "base/path.h"
@@ -61,6 +63,7 @@ int engine_open(const struct vial_engine_options *options, struct vial_engine **
     e->guest_fd = -1;
     e->drivers = o->kept ? kept_drivers : drivers;
     e->journal = o->journal;
+    e->budget = budget_ref(o->budget);
     if (settings_load(&from, &e->settings, err) < 0 ||
         custom_load(&e->settings->languages, err) < 0) {
         engine_close(e);
@@ -82,6 +85,7 @@ void engine_close(struct vial_engine *e)
     if (e->guest_fd >= 0)
         (void)close(e->guest_fd);
     audit_close(e->audit);
+    budget_unref(e->budget);
     free(e);
 }
 
@@ -284,6 +288,42 @@ int engine_greet(struct link *link, const struct vessel *vessel, struct vial_err
     return 0;
 }
 
+/* Both streams in full, unless they are only passed on. */
+static uint64_t output_most(const struct run *r)
+{
+    if (r->watch->live_only && !r->plan->stream_limited)
+        return 0;
+    return 2 * (uint64_t)r->plan->limits.output_bytes;
+}
+
+/* What it may keep is its own before it starts: later nothing could be refused. */
+static int reserve_output(struct run *r, struct vial_result *result,
+                          struct vial_error *err)
+{
+    uint64_t most = output_most(r);
+    uint64_t share = budget_share(r->engine->budget, BUDGET_MEMORY);
+
+    r->result = result;
+    result_charged_to(result, r->engine->budget, r->watch->caller);
+    if (result_charge(result, most))
+        return 0;
+    if (most > share) {
+        (void)fail(err, VIAL_E_CAP,
+                   "the output of this run may take %" PRIu64
+                   " bytes of memory, and a caller has %" PRIu64,
+                   most, share);
+        return fail_remedy(err, "ask for a lower 'output_limit', or read the output as "
+                                "a stream; the operator's setting is "
+                                "'serve.output_memory'");
+    }
+    (void)fail(err, VIAL_E_BUSY,
+               "there is no memory left for the output of this run (%" PRIu64
+               " bytes) beside that of others",
+               most);
+    return fail_remedy(err, "try again when other answers were read, ask for a lower "
+                            "'output_limit', or read the output as a stream");
+}
+
 /* Looking for a program costs more than all else that comes before the first byte. */
 static int admit_run(struct run *r, const struct vial_request *req,
                      struct vial_error *err)
@@ -408,6 +448,7 @@ static void run_again(struct run *r, struct vial_error *err)
     run_init(&fresh, r->engine, r->watch);
     fresh.started_ns = r->started_ns;
     fresh.diary = r->diary;
+    fresh.result = r->result;
     (void)memcpy(fresh.correlation, r->correlation, sizeof(fresh.correlation));
     fresh.driver = r->driver;
     fresh.plan = ptr_take(&r->plan);
@@ -499,8 +540,8 @@ void engine_run(struct vial_engine *e, const struct vial_request *req,
         plan_correlate(r.plan,
                        r.watch->correlation ? r.watch->correlation : r.correlation,
                        &err) < 0 ||
-        admit_run(&r, req, &err) < 0 || record_begin(&r, req, &err) < 0 ||
-        open_vessel(&r, req, &err) < 0) {
+        admit_run(&r, req, &err) < 0 || reserve_output(&r, result, &err) < 0 ||
+        record_begin(&r, req, &err) < 0 || open_vessel(&r, req, &err) < 0) {
         collect_refusal(&r, &err, result);
     } else {
         supervise(&r);
@@ -515,6 +556,7 @@ void engine_run(struct vial_engine *e, const struct vial_request *req,
     (void)memcpy(result->correlation, r.correlation, sizeof(result->correlation));
     note_exit(&r, result);
     finish(&r, result);
+    result_settle(result);
     speak_as_preset(&r, req, result);
     record_end(&r, req, result);
     note_end(&r, result);

@@ -89,8 +89,9 @@ struct run {
     } denied[DENIED_MAX];       /* system calls that were refused, as the guest says */
     size_t denied_count;
     struct output out, err;
-    uint64_t written; /* by both streams of the present step */
-    bool muted;       /* the caller's callback asked to stop */
+    struct vial_result *result; /* it pays for files that come back */
+    uint64_t written;           /* by both streams of the present step */
+    bool muted;                 /* the caller's callback asked to stop */
 
     struct diary diary;
     char correlation[72]; /* the caller's name for it, or one made up, or "" */

@@ -15,6 +15,7 @@
 #include "engine/words.h"
 #include "wire/weaken.h"
 
+#define PIECE              (64u << 10)                 /* that watchers get at once */
 #define RUN_NO_DEADLINE_MS (INT64_C(24) * 3600 * 1000) /* test builds only */
 
 /* What the caller wrote is passed on letter by letter, though it may hold
@@ -154,26 +155,37 @@ void step_output(struct run *r, int stream, const uint8_t *data, size_t len)
     }
 }
 
+struct teller {
+    struct run *run;
+    int stream;
+};
+
+static void tell_piece(void *context, const void *data, size_t len)
+{
+    const struct teller *t = context;
+    const char *at = data;
+
+    for (size_t part; len > 0; at += part, len -= part) {
+        part = len < PIECE ? len : PIECE;
+        tell(t->run, t->stream, at, part);
+    }
+}
+
 /* What was held back of a stream with a limit, once it is known to be its end. */
 void step_tell_rest(struct run *r)
 {
     const struct output *streams[] = { &r->out, &r->err };
 
-    for (int i = 0; i < 2 && r->plan->stream_limited && !r->compiling; i++) {
-        auto_str struct str rest = { 0 };
-
-        output_rest(streams[i], &rest);
-        if (str_ok(&rest) && rest.len > 0)
-            tell(r, i + 1, rest.data, rest.len);
-    }
+    for (int i = 0; i < 2 && r->plan->stream_limited && !r->compiling; i++)
+        output_rest(streams[i], tell_piece, &(struct teller){ r, i + 1 });
 }
 
 static void tell_kept(struct run *r, int stream, const struct output *o)
 {
-    tell(r, stream, o->head.data, o->head.len);
-    if (o->tail_len == o->tail_limit)
-        tell(r, stream, o->tail + o->tail_at, o->tail_len - o->tail_at);
-    tell(r, stream, o->tail, o->tail_at);
+    struct teller t = { r, stream };
+
+    output_head(o, tell_piece, &t);
+    output_rest(o, tell_piece, &t);
 }
 
 static void start_program(struct run *r)

@@ -128,14 +128,23 @@ static void next(struct run *r)
 
 void transfer_data(struct run *r, const uint8_t *data, size_t len)
 {
+    struct vial_error *err = &current(r)->error;
+    const char *path = r->plan->outputs.items[r->next_output];
+
     r->fetched_total += (int64_t)len;
-    if (r->fetched_total <= RUN_FETCH_MAX) {
+    if (r->fetched_total > RUN_FETCH_MAX) {
+        (void)fail(err, VIAL_E_FILE,
+                   "fetch '%s': all outputs together are larger than %" PRId64 " bytes",
+                   path, RUN_FETCH_MAX);
+    } else if (!result_charge(r->result, len)) {
+        (void)fail(err, VIAL_E_BUSY,
+                   "fetch '%s': there is no memory left for it beside what others hold",
+                   path);
+        (void)fail_remedy(err, "try again when other answers were read");
+    } else {
         str_add(&r->fetched, data, len);
         return;
     }
-    (void)fail(&current(r)->error, VIAL_E_FILE,
-               "fetch '%s': all outputs together are larger than %" PRId64 " bytes",
-               r->plan->outputs.items[r->next_output], RUN_FETCH_MAX);
     r->fetched_total -= (int64_t)(len + r->fetched.len);
     str_done(&r->fetched);
     link_close_channel(r->link, r->get_channel);

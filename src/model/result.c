@@ -4,13 +4,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/budget.h"
+#include "base/json_write.h"
 #include "base/str.h"
 #include "base/text.h"
 #include "model/value.h"
 
-/* Significant digits: times are rounded to microseconds, so 15 print them as
- * they were meant. */
-#define DIGITS 15
+/* What a result's JSON has. */
+struct form {
+    bool raw;                   /* base64 of all streams and files */
+    bool brief;                 /* neither output nor content of files */
+    struct json_larges *larges; /* large bytes are left to these; NULL: copied */
+};
 
 const char *const result_verdicts[] = { [VIAL_OK] = "ok",
                                         [VIAL_NONZERO] = "nonzero",
@@ -42,9 +47,18 @@ const char *vial_signal_name(int signal)
     return sigabbrev_np(signal);
 }
 
+/* What vial_result_free gives back, beside what all can see. */
+struct owned {
+    struct vial_result public; /* first: the two have one address */
+    struct vial_budget *budget;
+    char *who;
+    uint64_t charged;
+};
+
 struct vial_result *result_new(void)
 {
-    struct vial_result *result = calloc(1, sizeof(*result));
+    struct owned *owned = calloc(1, sizeof(*owned));
+    struct vial_result *result = owned ? &owned->public : NULL;
 
     if (!result)
         return NULL;
@@ -54,6 +68,36 @@ struct vial_result *result_new(void)
     memcpy(result->level, "none", sizeof("none"));
     memcpy(result->limits_by, "none", sizeof("none"));
     return result;
+}
+
+void result_charged_to(struct vial_result *result, struct vial_budget *budget,
+                       const char *who)
+{
+    struct owned *owned = (struct owned *)result;
+
+    owned->budget = budget_ref(budget);
+    owned->who = who ? strdup(who) : NULL;
+}
+
+bool result_charge(struct vial_result *result, uint64_t bytes)
+{
+    struct owned *owned = (struct owned *)result;
+
+    if (!budget_take(owned->budget, BUDGET_MEMORY, owned->who, bytes))
+        return false;
+    owned->charged += bytes;
+    return true;
+}
+
+void result_settle(struct vial_result *result)
+{
+    struct owned *owned = (struct owned *)result;
+    uint64_t holds = result_held(result);
+
+    if (holds >= owned->charged)
+        return;
+    budget_give(owned->budget, BUDGET_MEMORY, owned->who, owned->charged - holds);
+    owned->charged = holds;
 }
 
 /* Milliseconds, to the microsecond. */
@@ -88,13 +132,21 @@ json_t *error_json(const struct vial_error *err)
                      text(err->remedy));
 }
 
-static json_t *base64(const char *data, size_t len)
+static json_t *base64(const struct form *f, const char *data, size_t len)
 {
     auto_str struct str coded = { 0 };
 
+    if (f->larges)
+        return json_large(f->larges, data, len, true);
     text_base64(&coded, data, len);
     return str_ok(&coded) ? json_stringn(coded.data ? coded.data : "", coded.len)
                           : NULL;
+}
+
+static json_t *large_text(const struct form *f, const char *data, size_t len)
+{
+    return f->larges ? json_large(f->larges, data, len, false)
+                     : value_text_json(data, len);
 }
 
 static const char *bytes(const struct vial_stream *stream)
@@ -155,7 +207,7 @@ static json_t *isolation_json(const struct vial_result *r)
                      "limits_by", text(r->limits_by));
 }
 
-static json_t *file_json(const struct vial_file *file, bool raw)
+static json_t *file_json(const struct vial_file *file, const struct form *f)
 {
     json_t *object = json_object();
     bool plain = file->data && text_is_utf8(file->data, file->len);
@@ -164,41 +216,46 @@ static json_t *file_json(const struct vial_file *file, bool raw)
     (void)json_object_set_new(object, "bytes",
                               file->data ? count(file->len) : json_null());
     (void)json_object_set_new(
-        object, "content", plain ? json_stringn(file->data, file->len) : json_null());
-    if (file->data && (raw || !plain))
+        object, "content", plain ? large_text(f, file->data, file->len) : json_null());
+    if (file->data && (f->raw || !plain))
         (void)json_object_set_new(object, "content_base64",
-                                  base64(file->data, file->len));
+                                  base64(f, file->data, file->len));
     (void)json_object_set_new(object, "error", error_json(&file->error));
     return object;
 }
 
-static json_t *files_json(const struct vial_result *r, bool raw)
+static json_t *files_json(const struct vial_result *r, const struct form *f)
 {
     json_t *array = json_array();
 
     for (size_t i = 0; i < r->file_count; i++)
-        (void)json_array_append_new(array, file_json(&r->files[i], raw));
+        (void)json_array_append_new(array, file_json(&r->files[i], f));
     return array;
 }
 
-json_t *artifact_json(const struct vial_artifact *a)
+static json_t *artifact_as(const struct vial_artifact *a, const struct form *f)
 {
     json_t *object =
         json_pack("{s:o, s:s, s:o, s:o}", "path", text(a->path), "type", a->media,
                   "bytes", count(a->size), "sha256", text_or_null(a->sha256));
 
-    if (a->data)
+    if (a->data && !f->brief)
         (void)json_object_set_new(object, "content_base64",
-                                  base64(a->data, (size_t)a->size));
+                                  base64(f, a->data, (size_t)a->size));
     return object;
 }
 
-static json_t *artifacts_json(const struct vial_result *r)
+json_t *artifact_json(const struct vial_artifact *a)
+{
+    return artifact_as(a, &(struct form){ 0 });
+}
+
+static json_t *artifacts_json(const struct vial_result *r, const struct form *f)
 {
     json_t *array = json_array();
 
     for (size_t i = 0; i < r->artifact_count; i++)
-        (void)json_array_append_new(array, artifact_json(&r->artifacts[i]));
+        (void)json_array_append_new(array, artifact_as(&r->artifacts[i], f));
     return array;
 }
 
@@ -220,21 +277,24 @@ static void put(json_t **object, const char *name, json_t *value)
     *object = NULL;
 }
 
-static void put_streams(json_t **object, const struct vial_result *r, bool raw)
+static void put_streams(json_t **object, const struct vial_result *r,
+                        const struct form *f)
 {
-    put(object, "stdout", value_text_json(bytes(&r->out), r->out.len));
-    put(object, "stderr", value_text_json(bytes(&r->err), r->err.len));
+    if (!f->brief) {
+        put(object, "stdout", large_text(f, bytes(&r->out), r->out.len));
+        put(object, "stderr", large_text(f, bytes(&r->err), r->err.len));
+    }
     put(object, "stdout_bytes", count(r->out.total_bytes));
     put(object, "stderr_bytes", count(r->err.total_bytes));
     put(object, "stdout_truncated", json_boolean(r->out.truncated));
     put(object, "stderr_truncated", json_boolean(r->err.truncated));
-    if (wants_base64(&r->out, raw))
-        put(object, "stdout_base64", base64(bytes(&r->out), r->out.len));
-    if (wants_base64(&r->err, raw))
-        put(object, "stderr_base64", base64(bytes(&r->err), r->err.len));
+    if (!f->brief && wants_base64(&r->out, f->raw))
+        put(object, "stdout_base64", base64(f, bytes(&r->out), r->out.len));
+    if (!f->brief && wants_base64(&r->err, f->raw))
+        put(object, "stderr_base64", base64(f, bytes(&r->err), r->err.len));
 }
 
-json_t *result_json(const struct vial_result *r, bool raw)
+static json_t *result_as(const struct vial_result *r, const struct form *f)
 {
     json_t *object = json_object();
 
@@ -246,7 +306,7 @@ json_t *result_json(const struct vial_result *r, bool raw)
     put(&object, "exit_code",
         r->exit_code < 0 ? json_null() : json_integer(r->exit_code));
     put(&object, "signal", signal_json(r->signal));
-    put_streams(&object, r, raw);
+    put_streams(&object, r, f);
     put(&object, "duration_ms", number(r->duration_ms));
     put(&object, "timing", timing_json(&r->timing));
     put(&object, "usage", usage_json(&r->usage));
@@ -262,8 +322,9 @@ json_t *result_json(const struct vial_result *r, bool raw)
     put(&object, "image", text_or_null(r->image));
     put(&object, "start", text_or_null(r->start));
     put(&object, "isolation", isolation_json(r));
-    put(&object, "files", files_json(r, raw));
-    put(&object, "artifacts", artifacts_json(r));
+    if (!f->brief)
+        put(&object, "files", files_json(r, f));
+    put(&object, "artifacts", artifacts_json(r, f));
     put(&object, "artifacts_truncated", json_boolean(r->artifacts_truncated));
     put(&object, "error", error_json(&r->error));
     if (r->preset_code[0])
@@ -271,6 +332,42 @@ json_t *result_json(const struct vial_result *r, bool raw)
     if (r->wanted_driver[0])
         put(&object, "wanted_driver", text(r->wanted_driver));
     return object;
+}
+
+json_t *result_json(const struct vial_result *r, bool raw)
+{
+    return result_as(r, &(struct form){ .raw = raw });
+}
+
+json_t *result_brief(const struct vial_result *r)
+{
+    return result_as(r, &(struct form){ .brief = true });
+}
+
+json_t *result_tree(const struct vial_result *r, bool raw, struct json_larges *larges)
+{
+    return result_as(r, &(struct form){ .raw = raw, .larges = larges });
+}
+
+int result_write(const struct vial_result *r, bool raw, const struct json_sink *to)
+{
+    auto_larges struct json_larges larges = { 0 };
+    json_t *tree = result_tree(r, raw, &larges);
+    int rc = tree ? json_write(tree, &larges, JSON_STYLE_SPACED, to) : -1;
+
+    json_decref(tree);
+    return rc;
+}
+
+uint64_t result_held(const struct vial_result *r)
+{
+    uint64_t bytes_held = r->out.len + r->err.len;
+
+    for (size_t i = 0; i < r->file_count; i++)
+        bytes_held += r->files[i].data ? r->files[i].len : 0;
+    for (size_t i = 0; i < r->artifact_count; i++)
+        bytes_held += r->artifacts[i].data ? r->artifacts[i].size : 0;
+    return bytes_held;
 }
 
 void result_stand_in(struct str *out, const char *driver, const char *wanted)
@@ -281,13 +378,28 @@ void result_stand_in(struct str *out, const char *driver, const char *wanted)
                driver, wanted);
 }
 
+static int put_str(void *context, const void *data, size_t len)
+{
+    struct str *s = context;
+
+    str_add(s, data, len);
+    return str_ok(s) ? 0 : -1;
+}
+
 char *vial_result_json(const struct vial_result *result, bool raw)
 {
-    json_t *object = result_json(result, raw);
-    char *json = object ? json_dumps(object, JSON_REAL_PRECISION(DIGITS)) : NULL;
+    auto_str struct str text = { 0 };
+    const struct json_sink to = { put_str, &text };
 
-    json_decref(object);
-    return json;
+    return result_write(result, raw, &to) == 0 ? str_take(&text) : NULL;
+}
+
+static void release(struct owned *owned)
+{
+    budget_give(owned->budget, BUDGET_MEMORY, owned->who, owned->charged);
+    budget_unref(owned->budget);
+    free(owned->who);
+    free(owned);
 }
 
 void vial_result_free(struct vial_result *result)
@@ -311,5 +423,5 @@ void vial_result_free(struct vial_result *result)
     free(result->out.data);
     free(result->err.data);
     free(result->image);
-    free(result);
+    release((struct owned *)result);
 }

@@ -78,6 +78,15 @@ static char *request_of(struct batch *b, size_t index)
     return json_dumps(req, JSON_COMPACT | JSON_ENCODE_ANY);
 }
 
+/* It never started, as too much is under way. */
+static bool was_turned_away(struct vial_result *result, struct vial_error *err)
+{
+    if (result->verdict != VIAL_DENIED || job_status(result) != 503)
+        return false;
+    *err = result->error;
+    return true;
+}
+
 /* True: once more. A batch is patient where a single run is refused. */
 static bool wait_for_room(struct batch *b, const struct vial_error *err,
                           unsigned retry_s)
@@ -97,9 +106,11 @@ static int run_item(struct batch *b, const struct vial_request *req,
     int rc;
 
     do {
+        vial_result_free(ptr_take(out));
         fail_clear(err);
+        retry_s = 1;
         rc = job_run(&job, out, &retry_s, err);
-    } while (rc < 0 && wait_for_room(b, err, retry_s));
+    } while ((rc < 0 || was_turned_away(*out, err)) && wait_for_room(b, err, retry_s));
     return rc;
 }
 
@@ -124,7 +135,11 @@ static void do_item(struct batch *b, size_t index)
     (void)pthread_mutex_lock(&b->lock);
     b->verdicts[result->verdict]++;
     (void)pthread_mutex_unlock(&b->lock);
-    tell(b, index, "result", "result", result_json(result, false));
+    (void)pthread_mutex_lock(&b->lock);
+    if (stream_result(&b->stream, json_pack("{s:I}", "index", (json_int_t)index),
+                      result) < 0)
+        b->stopped = true;
+    (void)pthread_mutex_unlock(&b->lock);
 }
 
 static void *work(void *context)

@@ -13,6 +13,7 @@
 #include "model/value.h"
 
 #define JSON_TYPE "application/json"
+#define SMALL     (64u << 10) /* of output: such a result is sent as a whole */
 
 void call_note(struct call *c, const char *name, const char *value)
 {
@@ -87,12 +88,57 @@ void call_text(struct call *c, unsigned status, const char *type, const char *te
 
 void call_given(struct call *c, unsigned status, char *json)
 {
-    auto_free char *text = json;
-
-    if (text)
-        call_text(c, status, JSON_TYPE, text, strlen(text));
-    else
+    if (!json) {
         call_text(c, 500, NULL, "", 0);
+        return;
+    }
+    c->status = status;
+    (void)web_give(c->web, status, JSON_TYPE, json, strlen(json));
+}
+
+/* What is sent, and the same text once more while it is not too long. */
+struct telling {
+    struct call *call;
+    struct str *copy; /* or NULL */
+    bool small;       /* it goes out as a whole, behind this */
+};
+
+static int tell(void *context, const void *data, size_t len)
+{
+    struct telling *t = context;
+
+    if (t->copy && t->copy->len + len > CALL_COPY) {
+        str_done(t->copy);
+        t->copy = NULL;
+    }
+    if (t->copy)
+        str_add(t->copy, data, len);
+    return t->small ? 0 : web_write(t->call->web, data, len);
+}
+
+void call_result(struct call *c, unsigned status, const struct vial_result *result,
+                 struct str *copy)
+{
+    auto_str struct str whole = { 0 };
+    struct telling t = { .call = c,
+                         .copy = copy,
+                         .small = result_held(result) <= SMALL };
+    const struct json_sink to = { tell, &t };
+    bool raw = call_flag(c, "raw");
+
+    if (t.small && !copy)
+        t.copy = &whole;
+    c->status = status;
+    if (!t.small && web_start(c->web, status, JSON_TYPE) < 0)
+        return;
+    if (result_write(result, raw, &to) < 0) {
+        web_abort(c->web); /* or nothing was answered, which is told for us */
+        return;
+    }
+    if (t.small)
+        call_text(c, status, JSON_TYPE, t.copy->data, t.copy->len);
+    else
+        web_end(c->web);
 }
 
 void call_json(struct call *c, unsigned status, json_t *value)

@@ -47,6 +47,11 @@ void call_text(struct call *c, unsigned status, const char *type, const char *te
                size_t len);
 /* Takes malloc'ed JSON text. */
 void call_given(struct call *c, unsigned status, char *json);
+/* RESULT, in pieces where it is large. COPY (or NULL) gets the same text if that is no
+ * longer than CALL_COPY, else stays empty. */
+#define CALL_COPY ((size_t)8 << 20)
+void call_result(struct call *c, unsigned status, const struct vial_result *result,
+                 struct str *copy);
 void call_done(struct call *c); /* 204 */
 void call_error(struct call *c, const struct vial_error *err);
 void call_refuse(struct call *c, const struct vial_error *err, unsigned retry_s);
@@ -72,6 +77,8 @@ int stream_wanted(struct call *c, enum stream_form *out, struct vial_error *err)
 int stream_start(struct stream *s, struct call *c, enum stream_form form);
 /* Takes TOLD. -1: the client is gone. */
 int stream_event(struct stream *s, const char *event, json_t *told);
+/* An event "result" with RESULT and what MORE (taken) has, in pieces. */
+int stream_result(struct stream *s, json_t *more, const struct vial_result *result);
 /* A step of pulling an image: an event "progress". */
 int stream_pull(struct stream *s, const char *layer, const char *status,
                 unsigned long long current, unsigned long long total);
@@ -80,5 +87,8 @@ int stream_output(struct stream *s, int stream, int64_t offset, const void *data
                   size_t len);
 /* The last event, behind all output, and the end. Takes TOLD. */
 int stream_last(struct stream *s, const char *event, json_t *told);
+
+/* The same without an event. */
+void stream_end(struct stream *s);
 
 #endif

@@ -112,21 +112,9 @@ void history_output(struct history *h, struct record *r, int stream, const void 
     (void)pthread_mutex_unlock(&h->lock);
 }
 
-static json_t *brief(const struct vial_result *result)
-{
-    json_t *json = result_json(result, false);
-
-    (void)json_object_del(json, "stdout");
-    (void)json_object_del(json, "stderr");
-    (void)json_object_del(json, "stdout_base64");
-    (void)json_object_del(json, "stderr_base64");
-    (void)json_object_del(json, "files");
-    return json;
-}
-
 void history_end(struct history *h, struct record *r, const struct vial_result *result)
 {
-    json_t *json = r ? brief(result) : NULL;
+    json_t *json = r ? result_brief(result) : NULL;
 
     if (!r)
         return;

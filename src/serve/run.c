@@ -48,15 +48,15 @@ static void run_streamed(struct call *c, const struct job *from, enum stream_for
         return;
     }
     call_note(c, "run", result->id);
-    (void)stream_last(&s, "result",
-                      json_pack("{s:o}", "result", result_json(result, false)));
+    (void)stream_result(&s, json_object(), result);
+    stream_end(&s);
 }
 
-/* The answer's text stays for the idempotency key. */
+/* The answer's text stays for the idempotency key, if it is not too long. */
 static void run_whole(struct call *c, struct job *job, const char *key)
 {
     auto_vial_result struct vial_result *result = NULL;
-    auto_free char *json = NULL;
+    auto_str struct str text = { 0 };
     struct vial_error err = { 0 };
     unsigned retry_s = 0;
 
@@ -66,16 +66,15 @@ static void run_whole(struct call *c, struct job *job, const char *key)
         call_refuse(c, &err, retry_s);
         return;
     }
-    json = vial_result_json(result, call_flag(c, "raw"));
     if (job_status(result) == 503)
         (void)web_set_header(c->web, "Retry-After", "1");
     call_note(c, "run", result->id);
-    if (key && json)
-        keys_end(&c->serve->keys, c->who.name, key, job_status(result), json,
-                 strlen(json));
+    call_result(c, job_status(result), result, key ? &text : NULL);
+    if (key && text.len > 0 && str_ok(&text))
+        keys_end(&c->serve->keys, c->who.name, key, job_status(result), text.data,
+                 text.len);
     else if (key)
         keys_drop(&c->serve->keys, c->who.name, key);
-    call_given(c, job_status(result), ptr_take(&json));
 }
 
 /* True when there is nothing left to do. */

@@ -89,6 +89,7 @@ static int open_engine(const struct serve *s, struct generation *g,
         .config = s->sources.config,
         .project_dir = "/",
         .kept = s->sources.kept,
+        .budget = s->budget,
     };
 
     if (vial_engine_open(&options, &g->engine, err) < 0)
@@ -113,6 +114,7 @@ static void apply(struct serve *s, const struct serve_settings *c)
 {
     gate_set(&s->gate, gate_most(c->concurrency), (unsigned)c->queue, c->queue_timeout);
     history_set(&s->history, (size_t)c->history, (size_t)c->history_output);
+    vial_budget_set(s->budget, (uint64_t)c->output_memory, (uint64_t)c->output_disk);
     s->log.form = c->log;
 }
 
@@ -158,9 +160,11 @@ int serve_load(struct serve *s, const struct serve_sources *sources,
     *s = (struct serve){ .sources = *sources,
                          .started_ns = clock_now_ns(),
                          .last_call_ns = clock_now_ns(),
-                         .started_s = (int64_t)time(NULL) };
-    if (pthread_mutex_init(&s->lock, NULL) != 0 || keys_init(&s->keys) < 0 ||
-        metrics_init(&s->metrics) < 0 || refusals_init(&s->refusals, &s->log) < 0)
+                         .started_s = (int64_t)time(NULL),
+                         .budget = vial_budget_new(0, 0) };
+    if (!s->budget || pthread_mutex_init(&s->lock, NULL) != 0 ||
+        keys_init(&s->keys) < 0 || metrics_init(&s->metrics) < 0 ||
+        refusals_init(&s->refusals, &s->log) < 0)
         return fail_memory(err);
     if (gate_init(&s->gate, err) < 0 || history_init(&s->history, err) < 0 ||
         generation_new(sources, &s->now, err) < 0)
@@ -204,6 +208,7 @@ void serve_done(struct serve *s)
     gate_done(&s->gate);
     metrics_done(&s->metrics);
     keys_done(&s->keys);
+    vial_budget_free(s->budget);
     (void)pthread_mutex_destroy(&s->lock);
 }
 

@@ -55,6 +55,7 @@ struct serve {
     struct log log;
     struct refusals refusals;
     struct registry *registry;
+    struct vial_budget *budget; /* for output, of all engines */
     int64_t started_s, started_ns;
     int64_t last_call_ns;
     unsigned calls; /* under way */

@@ -4,6 +4,7 @@
 #include "base/auto.h"
 #include "base/fail.h"
 #include "base/text.h"
+#include "model/result.h"
 #include "serve/call.h"
 
 static bool accepts(const struct call *c, const char *type)
@@ -65,20 +66,6 @@ int stream_pull(struct stream *s, const char *layer, const char *status,
                                   (json_int_t)total));
 }
 
-/* How many bytes at the end of DATA begin a character that is not whole. */
-static size_t unfinished(const char *data, size_t len)
-{
-    for (size_t back = 1; back <= 3 && back <= len; back++) {
-        unsigned char c = (unsigned char)data[len - back];
-        size_t need = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : c >= 0xc0 ? 2 : 1;
-
-        if (c >= 0x80 && c < 0xc0)
-            continue;
-        return need > back ? back : 0;
-    }
-    return 0;
-}
-
 static int send_piece(struct stream *s, int stream, int64_t offset, const char *data,
                       size_t len)
 {
@@ -111,7 +98,7 @@ int stream_output(struct stream *s, int stream, int64_t offset, const void *data
     s->held_len[i] = 0;
     if (!str_ok(&all))
         return -1;
-    keep = unfinished(all.data, all.len);
+    keep = text_unfinished(all.data, all.len);
     if (keep) {
         memcpy(s->held[i], all.data + all.len - keep, keep);
         s->held_len[i] = keep;
@@ -130,6 +117,32 @@ static void flush(struct stream *s, int stream)
         (void)send_piece(s, stream, -1, s->held[i], len);
 }
 
+static int write_on(void *context, const void *data, size_t len)
+{
+    return web_write(context, data, len);
+}
+
+int stream_result(struct stream *s, json_t *more, const struct vial_result *result)
+{
+    static const char mark[] = "event: result\ndata: ";
+    auto_larges struct json_larges larges = { 0 };
+    auto_json json_t *all = json_pack("{s:s}", "event", "result");
+    const struct json_sink to = { write_on, s->call->web };
+    bool sse = s->form == STREAM_SSE;
+
+    flush(s, 1);
+    flush(s, 2);
+    (void)json_object_update(all, more);
+    json_decref(more);
+    if (json_object_set_new(all, "result", result_tree(result, false, &larges)) < 0)
+        return -1;
+    if (sse && write_on(s->call->web, mark, sizeof(mark) - 1) < 0)
+        return -1;
+    if (json_write(all, &larges, JSON_STYLE_COMPACT, &to) < 0)
+        return -1;
+    return write_on(s->call->web, "\n\n", sse ? 2 : 1);
+}
+
 int stream_last(struct stream *s, const char *event, json_t *told)
 {
     int rc;
@@ -137,6 +150,11 @@ int stream_last(struct stream *s, const char *event, json_t *told)
     flush(s, 1);
     flush(s, 2);
     rc = stream_event(s, event, told);
-    web_end(s->call->web);
+    stream_end(s);
     return rc;
+}
+
+void stream_end(struct stream *s)
+{
+    web_end(s->call->web);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -92,6 +93,18 @@ int web_reply(struct web_request *req, unsigned status, const char *type,
     return give(req, status, type,
                 MHD_create_response_from_buffer(len, (void *)(uintptr_t)data,
                                                 MHD_RESPMEM_MUST_COPY));
+}
+
+int web_give(struct web_request *req, unsigned status, const char *type, char *data,
+             size_t len)
+{
+    struct MHD_Response *response = NULL;
+
+    if (!req->answered)
+        response = MHD_create_response_from_buffer(len, data, MHD_RESPMEM_MUST_FREE);
+    if (!response)
+        free(data);
+    return give(req, status, type, response);
 }
 
 /* In the loop: hands over what waits, or has the connection wait. */

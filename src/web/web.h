@@ -88,6 +88,10 @@ int web_set_header(struct web_request *req, const char *name, const char *value)
 int web_reply(struct web_request *req, unsigned status, const char *type,
               const void *data, size_t len);
 
+/* The same, and DATA, malloc'ed, is the server's from now on. */
+int web_give(struct web_request *req, unsigned status, const char *type, char *data,
+             size_t len);
+
 /* An answer in pieces, sent as they come. write blocks while more than 256 KiB
  * wait for the client; it gives -1 once the client is gone. */
 int web_start(struct web_request *req, unsigned status, const char *type);
