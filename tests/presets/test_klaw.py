@@ -116,6 +116,34 @@ def test_calls_work_side_by_side_in_the_one_container(klaw, containers, language
     assert len(containers("klaw-sandbox-")) == (1 if DOCKER else 0)
 
 
+@pytest.mark.parametrize("cancelled", [True, False])
+def test_a_call_that_is_cancelled_while_it_waits_never_runs(mcp, own_output, tmp_path,
+                                                            containers, cancelled):
+    """covers: K-02. One call at a time, so that the second waits for the first, which goes
+    on until it is told to end. Without a cancellation the same second call runs."""
+    settings = tmp_path / "one.yaml"
+    settings.write_text("serve: {concurrency: 1}")
+    client = mcp("klaw", "--config", str(settings))
+    name = "%s-%s" % (os.getpid(), cancelled)
+    here, end, ran = (own_output / (word + name) for word in ("here", "end", "ran"))
+    first = begin(client, "touch %s; until [ -e %s ]; do sleep 0.05; done; echo first"
+                  % (here, end))
+    assert wait_for(here.exists)
+    second = begin(client, "touch %s; echo second" % ran)
+    if cancelled:
+        client.send({"method": "notifications/cancelled", "params": {"requestId": second}})
+    assert client.ask("ping", {})["result"] == {}  # all that was said before has been read
+    assert not ran.exists()
+    end.touch()
+    assert client.answer(first).text == "first\n"
+    assert client.answer(begin(client, "echo third")).text == "third\n"
+    assert ran.exists() is not cancelled
+    assert (second in client.early) is not cancelled
+    assert len(containers("klaw-sandbox-")) == (1 if DOCKER else 0)  # the one that is kept
+    for path in (here, end, ran):
+        path.unlink(missing_ok=True)
+
+
 def test_processes_that_calls_left_do_not_break_the_next(klaw):
     execute = klaw()
     execute("for i in $(seq 200); do sleep 1000 >/dev/null 2>&1 & done")
