@@ -243,6 +243,19 @@ def test_the_lower_tier_reaches_no_socket_no_metadata_and_no_neighbour(staged, n
         assert repr(name) in free.stdout, (name, free.stdout, free.stderr)
 
 
+# Nodes that are mounts of their own, as in some chroots and containers.
+MOUNTED_NODES = ["unshare", "-m", "sh", "-c", 'd=$(mktemp -d) && mount -t tmpfs vial $d && '
+                 'for n in null zero full random urandom; do touch $d/$n && '
+                 'mount --bind /dev/$n $d/$n || exit 1; done; ln -s /proc/self/fd $d/fd; '
+                 'mount --move $d /dev && exec "$@"', "sh"]
+
+
+def test_a_host_whose_device_nodes_are_mounts_runs_programs_too(staged):
+    code = "open('/dev/null', 'w').write('x'); print(len(open('/dev/zero', 'rb').read(3)))"
+    _, r = run(MOUNTED_NODES, staged, code=code)
+    assert r["verdict"] == "ok" and r["stdout"] == "3\n", r
+
+
 # A /usr that is two overlays already: the kernel refuses a third.
 DEEP = ["unshare", "-m", "sh", "-c", 'd=$(mktemp -d) && for i in 1 2; do mount -t overlay '
         'none -o lowerdir=/usr:$d /usr || exit 99; done; rmdir $d; exec "$@"', "sh"]

@@ -179,7 +179,7 @@ static struct root_options options_of_root(const struct launch *l)
                                   .gid = id,
                                   .shows = host_shows,
                                   .no_overlay = l->no_overlay || weaken("overlay"),
-                                  .own_devices = launch_owns_devices(l),
+                                  .own_devices = l->own_devices,
                                   .weak_ro = weaken("ro"),
                                   .weak_pid = weaken("pid"),
                                   .weak_dev = weaken("dev"),

@@ -29,7 +29,21 @@ static int make_overlay(void)
                         MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
 }
 
-/* A node that is a mount on the host's /dev would be an empty file here. */
+bool devices_can_be_own(void)
+{
+    struct stat dev, node;
+    auto_fd int fd = open("/dev", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+    if (fd < 0 || fstat(fd, &dev) < 0)
+        return false;
+    for (size_t i = 0; i < DEVICES; i++) {
+        if (fstatat(fd, devices_shown[i], &node, AT_SYMLINK_NOFOLLOW) < 0 ||
+            node.st_dev != dev.st_dev)
+            return false;
+    }
+    return true;
+}
+
 static int check_nodes(int fd, struct vial_error *err)
 {
     for (size_t i = 0; i < DEVICES; i++) {

@@ -9,11 +9,18 @@
  * outside.
  */
 
+#include <stdbool.h>
+
 #include "vial/error.h"
 
 /* What a vessel is shown of them: names below /dev. */
 #define DEVICES 5
 extern const char *const devices_shown[DEVICES];
+
+/* Whether they lie in /dev itself. In some containers and chroots each is a mount of
+ * its own, of which an overlay of /dev shows nothing: those are shared with the host.
+ */
+bool devices_can_be_own(void);
 
 /* A detached mount, or -1. */
 int devices_open(struct vial_error *err);

@@ -131,11 +131,6 @@ int launch_send(const struct launch *l, const int *fds, size_t count,
     return 0;
 }
 
-bool launch_owns_devices(const struct launch *l)
-{
-    return l->privileged && !l->no_overlay && !weaken("dev");
-}
-
 /* The kernel has it not, or not for us. */
 static bool is_want(int error)
 {
@@ -170,7 +165,7 @@ int launch_settle(struct launch *l, const struct script *s, const struct plan *p
     l->refused = rc < 0 && err && err->sys == EPERM;
     if (rc == 0 && l->privileged)
         rc = mounts_prepare(plan, idmap_guest_id(l->pid) + 1, &mounts, err);
-    if (rc == 0 && launch_owns_devices(l))
+    if (rc == 0 && l->own_devices)
         rc = add_devices(l, &mounts, err);
     if (rc == 0)
         rc = launch_send(l, mounts.fd, mounts.count, err);

@@ -36,7 +36,8 @@ struct launch {
     pid_t pid; /* 0: not begun */
     struct launch_walk walk;
     bool privileged;
-    bool no_overlay; /* a trial has shown that this host has none */
+    bool no_overlay;  /* a trial has shown that this host has none */
+    bool own_devices; /* the vessel's device nodes are inodes of its own */
     bool refused;    /* perhaps the host allows no namespaces, or none with any power */
     bool no_mount;   /* perhaps it has no overlay */
     int layer_fd[2]; /* what OP_GIVE gave: an overlay's layers, and what it shows */
@@ -56,8 +57,6 @@ int launch_begin(struct launch *l, struct script *s, uint64_t spaces, int into_f
                  struct vial_error *err);
 /* Fills what the child will execute. */
 int launch_copy(const struct launch *l, int guest_fd, struct vial_error *err);
-/* Whether the vessel's device nodes are inodes of its own. */
-bool launch_owns_devices(const struct launch *l);
 /* Maps its ids and makes its mounts; then the child's first OP_WAIT ends. */
 int launch_settle(struct launch *l, const struct script *s, const struct plan *plan,
                   struct vial_error *err);

@@ -13,6 +13,7 @@
 #include "base/sys.h"
 #include "driver/native/confine.h"
 #include "driver/native/course.h"
+#include "driver/native/devices.h"
 #include "driver/native/idmap.h"
 #include "driver/native/launch.h"
 #include "driver/native/mounts.h"
@@ -252,6 +253,8 @@ static int set_up(struct native *n, const struct plan *plan, int guest_fd,
         return fail_sys_rc(err, privileged, "read our own id map");
     launch.privileged = privileged;
     launch.no_overlay = n->no_overlay;
+    launch.own_devices =
+        privileged && !n->no_overlay && !weaken("dev") && devices_can_be_own();
 
     failed = begin(n, plan, script, &launch, guest_fd, err) < 0 ||
              course_root(script, plan, &launch, err) < 0 ||
