@@ -23,6 +23,7 @@ struct vial_entry {
     char type;  /* 'f' file, 'd' directory, 'l' link, 'o' other */
     unsigned mode;
     uint64_t size, mtime_ns;
+    uint64_t holes;    /* bytes of SIZE that were never written; 0 if they are few */
     const char *media; /* "image/png" …, by the name's ending; static storage */
     char sha256[65];   /* of its content, in hex; "" but for vial_session_changes */
 };

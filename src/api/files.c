@@ -39,9 +39,16 @@ int files_fail(const struct files_way *w, struct vial_error *err)
     case EXDEV:
         (void)fail_remedy(err, "symbolic links are not followed; name a plain file");
         return fail_as(err, VIAL_E_PATH);
+    case EFBIG:
+        if (str_eq(w->verb, "get")) {
+            (void)fail_remedy(err,
+                              "much of it are holes: read parts of it by offset and "
+                              "length, or pack it inside ('tar -S')");
+            return fail_as(err, VIAL_E_QUOTA);
+        }
+        /* fall through */
     case ENOSPC:
     case EDQUOT:
-    case EFBIG:
         (void)fail_remedy(err, "raise 'disk', or bring less");
         return fail_as(err, VIAL_E_QUOTA);
     default:
@@ -275,6 +282,24 @@ static int check_offset(struct vial_session *s, const char *path, uint64_t offse
                 offset, e.size);
 }
 
+uint64_t files_most(const struct vial_session *s)
+{
+    const struct limits *l = &s->plan->limits;
+    int64_t most = l->disk_bytes > l->tmp_bytes ? l->disk_bytes : l->tmp_bytes;
+
+    if (!l->disk_bytes || s->plan->mount_count > 0 ||
+        s->plan->container.cache_count > 0 || str_eq(s->driver->name, "process"))
+        return UINT64_MAX;
+    return (uint64_t)most;
+}
+
+static int fail_more(const struct files_way *w, struct vial_error *err)
+{
+    (void)fail(err, VIAL_E_QUOTA, "get '%s': it has more bytes than 'disk' allows",
+               w->path);
+    return fail_remedy(err, "read a part of it, by offset and length");
+}
+
 int files_get_begin(struct files_way *w, struct vial_session *s, const char *path,
                     uint64_t offset, uint64_t len, struct vial_error *err)
 {
@@ -283,6 +308,8 @@ int files_get_begin(struct files_way *w, struct vial_session *s, const char *pat
 
     *w = (struct files_way){ .session = s, .path = path, .verb = "get" };
     m.len = len > INT64_MAX ? 0 : len;
+    w->left = m.len ? m.len : files_most(s);
+    w->bounded = true;
     if (files_check_path(path, false, err) < 0 ||
         check_offset(s, path, offset, err) < 0)
         return -1;
@@ -301,7 +328,10 @@ int files_get_some(struct files_way *w, struct str *out, struct vial_error *err)
         rc = wait_news(w, err);
     if (rc == 0 && s->outcome != VIAL_SESSION_OPEN)
         rc = session_fail_ended(s, err);
+    if (rc == 0 && w->bounded && w->op.got.len > w->left)
+        rc = fail_more(w, err);
     if (rc == 0 && w->op.got.len > 0) {
+        w->left -= w->op.got.len;
         str_add(out, w->op.got.data, w->op.got.len);
         if (w->op.channel)
             link_consumed(s->link, w->op.channel, 1, w->op.got.len);

@@ -15,6 +15,8 @@ struct files_way {
     struct vial_session *session;
     const char *path; /* borrowed, for messages */
     const char *verb; /* "put" */
+    bool bounded;     /* a file that comes out has at most: */
+    uint64_t left;    /* so many bytes more */
     struct session_op op;
 };
 
@@ -35,6 +37,9 @@ int files_put_queue(struct files_way *w, struct vial_session *s, const char *pat
 /* What became of it, as far as it is known by now. */
 int files_put_settle(struct files_way *w, struct vial_error *err);
 
+/* The most that all files of S can have, whatever the guest says; UINT64_MAX where some
+ * are the caller's own. */
+uint64_t files_most(const struct vial_session *s);
 int files_get_begin(struct files_way *w, struct vial_session *s, const char *path,
                     uint64_t offset, uint64_t len, struct vial_error *err);
 /* Moves what has come to the end of OUT, after waiting for it. 1, 0 at the end,

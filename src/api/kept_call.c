@@ -257,6 +257,8 @@ static void take_status(struct kept_call *c, struct vial_result *r)
         r->limits_hit |= VIAL_LIMIT_MEMORY;
     if (r->out.truncated || r->err.truncated)
         r->limits_hit |= VIAL_LIMIT_OUTPUT;
+    if (st->signal == SIGXFSZ)
+        r->limits_hit |= VIAL_LIMIT_FSIZE;
     if (c->cancelled)
         (void)fail(&r->error, VIAL_E_CANCELLED, "the caller cancelled the run");
 }

@@ -80,6 +80,7 @@ int vial_session_stat(struct vial_session *session, const char *path,
                                 .mode = e.mode,
                                 .size = e.size,
                                 .mtime_ns = e.mtime_ns,
+                                .holes = e.holes,
                                 .media = media_of(path) };
     return 0;
 }
@@ -128,7 +129,8 @@ static int add_entry(struct vial_entries *out, const char *dir, struct list_entr
                                              .type = (char)e->type,
                                              .mode = e->mode,
                                              .size = e->size,
-                                             .mtime_ns = e->mtime_ns };
+                                             .mtime_ns = e->mtime_ns,
+                                             .holes = e->holes };
     if (!items[out->count].path)
         return fail_memory(err);
     items[out->count].media = media_of(items[out->count].path);

@@ -90,6 +90,30 @@ static int give_entry(struct vial_session *s, const char *root,
     return t.size > 0 ? give_content(s, path, e, fd, err) : 0;
 }
 
+/* Holes cost a program nothing, nor do further names of one file. */
+static int check_sum(const struct vial_session *s, const struct vial_entries *all,
+                     struct vial_error *err)
+{
+    uint64_t left = files_most(s);
+
+    for (size_t i = 0; i < all->count; i++) {
+        if (all->items[i].type != 'f')
+            continue;
+        if (all->items[i].size > left) {
+            (void)fail(
+                err, VIAL_E_QUOTA,
+                "pack '%s' and others: together they have more bytes than 'disk' "
+                "allows",
+                all->items[i].path);
+            return fail_remedy(err,
+                               "some have holes, or several names: pack them inside "
+                               "('tar -S'), or fetch them one by one");
+        }
+        left -= all->items[i].size;
+    }
+    return 0;
+}
+
 int vial_session_export(struct vial_session *session, const char *path, int fd,
                         size_t *left_out, struct vial_error *err)
 {
@@ -99,6 +123,8 @@ int vial_session_export(struct vial_session *session, const char *path, int fd,
     size_t skipped = 0;
     int rc = vial_session_list(session, path, true, &all, err);
 
+    if (rc == 0)
+        rc = check_sum(session, &all, err);
     for (size_t i = 0; rc == 0 && i < all.count; i++) {
         if (all.items[i].type == 'f' || all.items[i].type == 'd')
             rc = give_entry(session, root, &all.items[i], fd, err);

@@ -99,7 +99,7 @@ static unsigned limits_hit(const struct run *r, const struct vessel_usage *u,
         hit |= VIAL_LIMIT_CPU;
     if (r->exited && r->exit.disk_full)
         hit |= VIAL_LIMIT_DISK;
-    if (died_of(r, SIGXFSZ))
+    if (died_of(r, SIGXFSZ) || (r->exited && r->exit.file_full))
         hit |= VIAL_LIMIT_FSIZE;
     if (result->out.truncated || result->err.truncated || r->end == RUN_OUTPUT)
         hit |= VIAL_LIMIT_OUTPUT;

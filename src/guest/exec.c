@@ -321,6 +321,7 @@ static void send_exit(struct guest *g, struct job *j)
     struct pack p = { 0 };
 
     denied_finish(g, j);
+    j->exit.file_full = largest_reached(g) ? 1 : 0;
     exit_write(&p, &j->exit);
     stream_put(g, j, WIRE_EXIT, 0, &p);
     pack_done(&p);

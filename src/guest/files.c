@@ -10,7 +10,9 @@
 #include "guest/guest.h"
 
 #define TEMP_TRIES 100
-#define ENTRY_MAX  300 /* bytes of a packed entry with the longest name */
+#define HOLES_MAX  (UINT64_C(64) << 20) /* that are sent as zeros */
+#define PARTS_MAX  65536
+#define ENTRY_MAX  308 /* bytes of a packed entry with the longest name */
 
 void files_finish(struct guest *g, struct job *j, int error, const char *text)
 {
@@ -169,6 +171,28 @@ void files_put_end(struct guest *g, struct job *j)
     files_finish(g, j, rc < 0 ? errno : 0, "rename");
 }
 
+/* How many bytes of LEN were never written, if they are more than HOLES_MAX: such a
+ * file costs a program nothing, and would take for ever to send. */
+static uint64_t count_holes(int fd, const struct stat *st, uint64_t from, uint64_t len)
+{
+    uint64_t holes = 0;
+    uint64_t at = from;
+
+    if (len <= (uint64_t)st->st_blocks * 512 + HOLES_MAX)
+        return 0;
+    for (unsigned i = 0; i < PARTS_MAX && at < from + len; i++) {
+        off_t data = lseek(fd, (off_t)at, SEEK_DATA);
+        off_t hole = data < 0 ? -1 : lseek(fd, data, SEEK_HOLE);
+
+        if (data < 0 && errno != ENXIO)
+            return 0; /* this file system knows of none */
+        holes += data < 0 ? from + len - at : (uint64_t)data - at;
+        at = hole < 0 ? from + len : (uint64_t)hole;
+    }
+    holes += at < from + len ? from + len - at : 0; /* in too many parts */
+    return holes > HOLES_MAX ? holes : 0;
+}
+
 void files_get(struct guest *g, struct job *j, const struct get_message *m)
 {
     struct stat st;
@@ -178,9 +202,8 @@ void files_get(struct guest *g, struct job *j, const struct get_message *m)
         files_finish(g, j, -j->file_fd, "open");
         return;
     }
-    if (fstat(j->file_fd, &st) < 0 ||
-        lseek(j->file_fd, (off_t)m->offset, SEEK_SET) < 0) {
-        files_finish(g, j, errno, "seek");
+    if (fstat(j->file_fd, &st) < 0) {
+        files_finish(g, j, errno, "stat");
         return;
     }
     /* What is written from now on is not waited for. */
@@ -188,6 +211,10 @@ void files_get(struct guest *g, struct job *j, const struct get_message *m)
         (uint64_t)st.st_size > m->offset ? (uint64_t)st.st_size - m->offset : 0;
     if (m->len && m->len < j->file_left)
         j->file_left = m->len;
+    if (count_holes(j->file_fd, &st, m->offset, j->file_left))
+        files_finish(g, j, EFBIG, "holes");
+    else if (lseek(j->file_fd, (off_t)m->offset, SEEK_SET) < 0)
+        files_finish(g, j, errno, "seek");
 }
 
 void files_list(struct guest *g, struct job *j, const char *path)
@@ -237,6 +264,22 @@ static uint32_t type_letter(mode_t mode)
     return S_ISLNK(mode) ? 'l' : 'o';
 }
 
+static uint64_t holes_of(int dir_fd, const char *name, const struct stat *st)
+{
+    uint64_t size = st->st_size > 0 ? (uint64_t)st->st_size : 0;
+    uint64_t holes = 0;
+    int fd = -1;
+
+    if (!S_ISREG(st->st_mode) || size <= (uint64_t)st->st_blocks * 512 + HOLES_MAX)
+        return 0;
+    fd = openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0)
+        return 0;
+    holes = count_holes(fd, st, 0, size);
+    (void)close(fd);
+    return holes;
+}
+
 /* NOLINTNEXTLINE(readability-non-const-parameter): the entry holds it */
 void files_pack_entry(struct pack *p, int dir_fd, const char *at, char *name)
 {
@@ -248,6 +291,7 @@ void files_pack_entry(struct pack *p, int dir_fd, const char *at, char *name)
     e.type = type_letter(st.st_mode);
     e.mode = st.st_mode & 07777;
     e.size = st.st_size > 0 ? (uint64_t)st.st_size : 0;
+    e.holes = holes_of(dir_fd, at, &st);
     if (st.st_mtim.tv_sec > 0)
         e.mtime_ns =
             (uint64_t)st.st_mtim.tv_sec * 1000000000 + (uint64_t)st.st_mtim.tv_nsec;

@@ -290,6 +290,9 @@ int watch_poll_fd(const struct guest *g);
 void watch_written(struct guest *g);
 void watch_step(struct guest *g); /* looks when it is time to */
 
+/* largest.c: whether a file that programs left is as large as a file may be. */
+bool largest_reached(const struct guest *g);
+
 /* names.c */
 void names_do(struct guest *g, struct job *j, const struct name_message *m);
 

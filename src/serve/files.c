@@ -13,7 +13,8 @@
 #include "serve/member.h"
 #include "serve/route.h"
 
-#define PIECE (UINT64_C(1) << 20)
+#define PIECE     (UINT64_C(1) << 20)
+#define HOLES_MAX (UINT64_C(64) << 20) /* that are sent as zeros */
 
 static const char *type_name(char type)
 {
@@ -30,9 +31,10 @@ static json_t *entry_json(const struct vial_entry *e)
         value_text_json(e->path ? e->path : "", strlen(e->path ? e->path : ""));
 
     (void)snprintf(mode, sizeof(mode), "%04o", e->mode & 07777u);
-    return json_pack("{s:o, s:s, s:s, s:I, s:I, s:s?}", "path", path, "type",
+    return json_pack("{s:o, s:s, s:s, s:I, s:I, s:I, s:s?}", "path", path, "type",
                      type_name(e->type), "mode", mode, "size", (json_int_t)e->size,
-                     "mtime_ns", (json_int_t)e->mtime_ns, "media", e->media);
+                     "holes", (json_int_t)e->holes, "mtime_ns", (json_int_t)e->mtime_ns,
+                     "media", e->media);
 }
 
 static const char *path_of(const struct call *c)
@@ -73,6 +75,18 @@ static void send_file(struct call *c, struct hold *h, uint64_t at, uint64_t end,
     web_end(c->web);
 }
 
+/* Of the part that is asked for, which may be all. */
+static int check_holes(const struct call *c, const struct vial_entry *e, uint64_t len,
+                       struct vial_error *err)
+{
+    if (len <= HOLES_MAX || e->holes == 0)
+        return 0;
+    (void)fail(err, VIAL_E_QUOTA, "get '%s': %llu of its %llu bytes are holes",
+               c->params[1], (unsigned long long)e->holes, (unsigned long long)e->size);
+    return fail_remedy(err, "read parts of it by offset and length, or pack it inside "
+                            "('tar -S')");
+}
+
 void files_get(struct call *c)
 {
     auto_hold struct hold h = { 0 };
@@ -93,13 +107,13 @@ void files_get(struct call *c)
     else if ((uint64_t)offset > entry.size)
         (void)fail(&err, VIAL_E_OFFSET, "the file has %llu bytes",
                    (unsigned long long)entry.size);
-    if (err.code[0]) {
-        call_error(c, &err);
-        return;
-    }
     end = entry.size;
     if (length && (uint64_t)offset + (uint64_t)length < end)
         end = (uint64_t)offset + (uint64_t)length;
+    if (err.code[0] || check_holes(c, &entry, end - (uint64_t)offset, &err) < 0) {
+        call_error(c, &err);
+        return;
+    }
     /* The guest names the file; a browser must not take it for a page of ours. */
     (void)web_set_header(c->web, "X-Content-Type-Options", "nosniff");
     (void)web_set_header(c->web, "Content-Security-Policy", "sandbox");

@@ -191,7 +191,7 @@ void exit_write(struct pack *p, const struct exit_message *m)
     pack_u64(p, m->out_bytes);
     pack_u64(p, m->err_bytes);
     pack_u64(p, m->disk_peak_bytes);
-    pack_u32(p, m->disk_full);
+    pack_u32(p, m->disk_full | m->file_full << 1);
     pack_u32(p, m->timed_out);
     pack_u32(p, m->oom);
     pack_u32(p, m->alive);
@@ -217,11 +217,13 @@ int exit_read(struct unpack *u, struct exit_message *out)
     m.err_bytes = unpack_u64(u);
     m.disk_peak_bytes = unpack_u64(u);
     m.disk_full = unpack_u32(u);
+    m.file_full = m.disk_full >> 1;
+    m.disk_full &= 1;
     m.timed_out = unpack_u32(u);
     m.oom = unpack_u32(u);
     m.alive = unpack_u32(u);
     m.net_refused = unpack_u64(u);
-    if (!unpack_finished(u) || m.disk_full > 1 || m.timed_out > 1 || m.oom > 1)
+    if (!unpack_finished(u) || m.file_full > 1 || m.timed_out > 1 || m.oom > 1)
         return -1;
     /* An int64_t holds every count: those who add them up need not check. */
     if ((m.user_us | m.system_us | m.max_rss_bytes | m.out_bytes | m.err_bytes |
@@ -362,6 +364,7 @@ void list_entry_write(struct pack *p, const struct list_entry *e)
     pack_u32(p, e->mode);
     pack_u64(p, e->size);
     pack_u64(p, e->mtime_ns);
+    pack_u64(p, e->holes);
 }
 
 /* A name that leads nowhere but to an entry of its own directory. */
@@ -381,8 +384,10 @@ int list_entry_read(struct unpack *u, struct list_entry *out)
     e.mode = unpack_u32(u);
     e.size = unpack_u64(u);
     e.mtime_ns = unpack_u64(u);
-    if (u->bad || !is_entry_name(e.name) || !e.type || e.type > 'z' ||
-        !strchr("fdlo", (int)e.type) || e.mode > 07777 || e.size > INT64_MAX) {
+    e.holes = unpack_u64(u);
+    if (u->bad || e.holes > e.size || !is_entry_name(e.name) || !e.type ||
+        e.type > 'z' || !strchr("fdlo", (int)e.type) || e.mode > 07777 ||
+        e.size > INT64_MAX) {
         u->bad = true;
         free(e.name);
         return -1;

@@ -98,6 +98,7 @@ struct exit_message {
     uint64_t out_bytes, err_bytes; /* sent on the streams */
     uint64_t disk_peak_bytes;
     uint32_t disk_full; /* 1: a watched file system was seen full */
+    uint32_t file_full; /* 1: a file is as large as a file may be */
     uint32_t timed_out; /* 1: the guest's own deadline ended it */
     uint32_t oom;       /* 1: somebody was killed for memory, where the guest can see */
     uint32_t alive;     /* other processes and threads in the vessel, when it ended */
@@ -166,6 +167,7 @@ struct list_entry {
     uint32_t type; /* 'f' 'd' 'l' 'o' */
     uint32_t mode;
     uint64_t size, mtime_ns;
+    uint64_t holes; /* bytes of a file's that were never written, if they are many */
 };
 /* One event of WIRE_WATCH: 'c' created, 'w' written, 'r' removed, 'm' moved from
  * FROM, 'g' some were lost, 's' the watching has begun. Paths are below what is

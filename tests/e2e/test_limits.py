@@ -106,3 +106,29 @@ def test_the_program_has_no_network_no_capability_and_no_host_file(native, tmp_p
 def test_the_root_is_read_only(native):
     done = native("sh", "touch /usr/x /etc/x /x 2>&1 | grep -c 'Read-only\\|denied'")
     assert done.out == b"3\n"
+
+
+# A child of the program, a program that ignores SIGXFSZ, one that dies of it.
+TOO_LARGE = {
+    "sh": "mkdir -p a/b; head -c 2m /dev/zero > a/b/x; exit 0",
+    "python": "open('/tmp/x', 'wb').write(b'x' * (2 << 20))",
+    "bash": "exec truncate -s 1T x",
+}
+
+
+@pytest.mark.parametrize("language", TOO_LARGE)
+def test_a_file_that_would_be_too_large_is_told(native, language):
+    done = native("--json", "--file-size", "1m", language, TOO_LARGE[language])
+    assert done.json["limits_hit"] == ["fsize"]
+
+
+def test_a_file_below_the_limit_is_not_told(native):
+    done = native("--json", "--file-size", "1m", "sh", "head -c 1048575 /dev/zero > x")
+    assert (done.status, done.json["limits_hit"]) == (0, [])
+
+
+def test_no_file_is_larger_than_what_it_lies_in(native):
+    """Holes count."""
+    code = "truncate -s 3M fits && echo fits; (truncate -s 1T big) && echo large"
+    done = native("--disk", "4m", "--tmp", "4m", "sh", code)
+    assert done.out == b"fits\n"

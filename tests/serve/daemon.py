@@ -130,6 +130,19 @@ class Daemon:
             c.close()
         return answer
 
+    def first_bytes(self, path, most):
+        """How many bytes a GET gives, up to MOST, and its status."""
+        c = self.connect()
+        c.request("GET", path)
+        r, got = c.getresponse(), 0
+        try:
+            while got < most and (some := r.read(1 << 20)):
+                got += len(some)
+        except http.client.IncompleteRead as cut:
+            got += len(cut.partial)
+        c.close()
+        return got, r.status
+
     def run(self, code, language="bash", path="/v1/run", headers=None, **fields):
         return self.ask("POST", path, {"language": language, "code": code, **fields}, headers)
 

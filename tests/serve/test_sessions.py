@@ -4,6 +4,7 @@ import fcntl
 import io
 import json
 import os
+import shutil
 import signal
 import struct
 import subprocess
@@ -178,6 +179,37 @@ def test_an_archive_goes_in_and_out(daemon, session):
     bad = daemon.ask("PUT", session + "/tar", b"no archive" * 200)
     assert (bad.status, bad.code) == (400, "VIAL-TAR")
     assert daemon.ask("GET", session + "/tar?path=nothing").status == 404
+
+
+# What a program makes of next to nothing: holes, and many names of one file.
+GROWN = {
+    "a hole in the session's disk": ("truncate -s 1T big", {}),
+    "a hole in a mount": ("truncate -s 1T big", {"workspace_mode": "rw"}),
+    "one file by many names": ("head -c 1m /dev/urandom > a; "
+                               "for i in $(seq 400); do ln a $i; done", {}),
+}
+
+
+@pytest.mark.parametrize("how", GROWN)
+def test_what_comes_out_of_a_session_is_not_more_than_it_can_hold(how):
+    shell, more = GROWN[how]
+    place = tempfile.mkdtemp(dir="/tmp")
+    os.chmod(place, 0o777)
+    if more:
+        more = {**more, "workspace": place}
+    with Daemon(policy={"mount_roots": [place]}) as daemon:
+        made = daemon.ask("POST", "/v1/sessions", {"disk": "4m", "tmp": "4m", **more})
+        assert made.status == 201, made.json
+        path = "/v1/sessions/" + made.json["id"]
+        daemon.ask("POST", path + "/exec?wait=1", {"shell": shell})
+        for url in (path + "/files/big", path + "/tar"):
+            got, status = daemon.first_bytes(url, 96 << 20)
+            assert got < 96 << 20, (url, status, got)
+        # A part of it can be had.
+        daemon.ask("POST", path + "/exec?wait=1", {"shell": "truncate -s 3M part"})
+        part = daemon.ask("GET", path + "/files/part?offset=1048576&length=10")
+        assert (part.status, part.body) == (200, bytes(10))
+    shutil.rmtree(place)
 
 
 def test_an_interpreter_remembers_between_cells(daemon, session):

@@ -285,7 +285,8 @@ static void an_exit_that_cannot_be_is_refused(void **state)
     assert_int_equal(
         exit_of(&(struct exit_message){ .kind = EXIT_SIGNAL, .value = 65 }), -1);
     assert_int_equal(exit_of(&(struct exit_message){ .kind = 3 }), -1);
-    assert_int_equal(exit_of(&(struct exit_message){ .kind = 1, .disk_full = 2 }), -1);
+    assert_int_equal(exit_of(&(struct exit_message){ .kind = 1, .disk_full = 4 }), -1);
+    assert_int_equal(exit_of(&(struct exit_message){ .kind = 1, .file_full = 2 }), -1);
     assert_int_equal(exit_of(&(struct exit_message){ .kind = 1, .timed_out = 2 }), -1);
     assert_int_equal(exit_of(&(struct exit_message){ .kind = 1, .oom = 2 }), -1);
     assert_int_equal(
@@ -319,6 +320,8 @@ static void an_entry_whose_name_leads_elsewhere_is_refused(void **state)
     memset(long_name, 'a', sizeof long_name);
     long_name[256] = 0;
     assert_int_equal(entry_of(&(struct list_entry){ .name = good, .type = 'f' }), 0);
+    assert_int_equal(
+        entry_of(&(struct list_entry){ .name = good, .type = 'f', .holes = 1 }), -1);
     assert_int_equal(entry_of(&(struct list_entry){ .name = dot, .type = 'f' }), -1);
     assert_int_equal(entry_of(&(struct list_entry){ .name = dots, .type = 'd' }), -1);
     assert_int_equal(entry_of(&(struct list_entry){ .name = slash, .type = 'f' }), -1);

@@ -8,7 +8,8 @@
 #include "driver/native/idmap.h"
 #include "wire/weaken.h"
 
-#define KIB INT64_C(1024)
+#define KIB          INT64_C(1024)
+#define LARGEST_FILE (1024 * KIB * KIB * KIB)
 
 /* Where programs may write, whatever the plan says. Devices by name: the
  * directory itself is ours. */
@@ -38,6 +39,24 @@ void confine_rlimit(struct jail *jail, int resource, int64_t value)
                                   .value = (uint64_t)value };
 }
 
+static bool writes_to_the_host(const struct plan *plan)
+{
+    for (size_t i = 0; i < plan->mount_count; i++)
+        if (plan->mounts[i].writable)
+            return true;
+    return plan->container.cache_count > 0;
+}
+
+int64_t confine_largest_file(const struct plan *plan)
+{
+    const struct limits *l = &plan->limits;
+    int64_t room = l->disk_bytes > l->tmp_bytes ? l->disk_bytes : l->tmp_bytes;
+
+    if (!l->disk_bytes || writes_to_the_host(plan))
+        room = LARGEST_FILE;
+    return l->file_bytes && l->file_bytes < room ? l->file_bytes : room;
+}
+
 /* A second net below the cgroup; every hard limit is finite, so that none can be
  * raised. There is none on address space: runtimes reserve more than they use. */
 void confine_rlimits_of(struct jail *jail, const struct limits *l,
@@ -47,8 +66,7 @@ void confine_rlimits_of(struct jail *jail, const struct limits *l,
      * where core_pattern names one: that looks for just this value. */
     confine_rlimit(jail, RLIMIT_CORE, 1);
     confine_rlimit(jail, RLIMIT_NOFILE, l->open_files);
-    confine_rlimit(jail, RLIMIT_FSIZE,
-                   l->file_bytes ? l->file_bytes : 1024 * KIB * KIB * KIB);
+    confine_rlimit(jail, RLIMIT_FSIZE, l->file_bytes);
     confine_rlimit(jail, RLIMIT_MEMLOCK, 8 * KIB * KIB);
     confine_rlimit(jail, RLIMIT_MSGQUEUE, 800 * KIB);
     confine_rlimit(jail, RLIMIT_SIGPENDING, 1024);
@@ -84,6 +102,8 @@ static int add_paths(struct jail *jail, const struct plan *plan)
 int confine_fill(struct jail *jail, const struct plan *plan,
                  const struct confine_options *options, struct vial_error *err)
 {
+    struct limits limits = plan->limits;
+
     jail->flags =
         JAIL_NO_NEW_PRIVS | JAIL_DROP_CAPS | JAIL_SET_IDS | JAIL_PID1 | JAIL_OOM_FIRST;
     if (plan->network == NETWORK_NONE)
@@ -97,8 +117,9 @@ int confine_fill(struct jail *jail, const struct plan *plan,
     if (weaken("pid"))
         jail->flags &= ~(uint32_t)JAIL_PID1;
     jail->uid = jail->gid = IDMAP_PROGRAM;
+    limits.file_bytes = confine_largest_file(plan);
     if (!weaken("rlimit"))
-        confine_rlimits_of(jail, &plan->limits, options->limits_by_rlimit);
+        confine_rlimits_of(jail, &limits, options->limits_by_rlimit);
     jail->workdir = strdup(plan->workdir);
     jail->watch_full[0] = strdup(plan_scratch(plan));
     jail->watch_full[1] = strdup("/tmp");

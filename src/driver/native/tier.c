@@ -83,14 +83,6 @@ static int64_t count_own_threads(void)
     return count;
 }
 
-/* No mount of a size is there to stop a file. */
-static int64_t largest_file(const struct limits *l)
-{
-    int64_t room = l->disk_bytes > l->tmp_bytes ? l->disk_bytes : l->tmp_bytes;
-
-    return l->file_bytes && l->file_bytes < room ? l->file_bytes : room;
-}
-
 static int confine(struct vessel *v, const struct plan *plan, int guest_fd,
                    struct vial_error *err)
 {
@@ -107,7 +99,7 @@ static int confine(struct vessel *v, const struct plan *plan, int guest_fd,
     if (geteuid() == 0) /* root of a container; others have none to drop */
         jail->flags |= JAIL_DROP_CAPS;
     limits.pids += limits.pids ? count_own_threads() : 0;
-    limits.file_bytes = largest_file(&limits);
+    limits.file_bytes = confine_largest_file(plan); /* no mount of a size stops it */
     jail->rlimit_count = 0;
     confine_rlimits_of(jail, &limits, true);
     if (add_paths(jail, v->tmpdir) < 0)
