@@ -27,7 +27,7 @@ test: deps-test build ## every test lane; ends with "N passed, N failed, N skipp
 bench: deps-test build ## speed as ratios (ROUNDS=100); figures in build/bench.json, a picture in build/bench.svg
 	@$(B)/vial bench --rounds $(ROUNDS) --output $(B)/bench.json --plot $(B)/bench.svg
 
-fuzz: deps-test ## fuzz the parsers for a while (FUZZ_SECONDS, default 60 each)
+fuzz: deps-test ## fuzz parsers, keeper and host for a while (FUZZ_SECONDS, default 60 each)
 	@tools/fuzz
 
 soak: deps-test build ## long tests: thousands of runs, kills at random points

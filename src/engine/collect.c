@@ -39,10 +39,20 @@ static bool cpu_rlimit_hit(const struct run *r, const struct vial_usage *usage)
            (died_of(r, SIGKILL) && used_ms >= 0.7 * (double)r->plan->limits.cpu_ms);
 }
 
+/* The guest's deadline comes after ours: who says before that it has come is lying. */
+static bool was_late(const struct run *r)
+{
+    const struct limits *l = &r->plan->limits;
+    int64_t wall_ms = r->compiling ? l->compile_wall_ms : l->wall_ms;
+
+    return r->exit.timed_out &&
+           clock_ms_between(r->opened_ns, r->ended_ns) >= (double)wall_ms;
+}
+
 /* The program ended by itself. */
 static enum vial_verdict judge_exit(const struct run *r, const struct vessel_usage *u)
 {
-    if (r->exit.timed_out)
+    if (was_late(r))
         return VIAL_TIMEOUT;
     if (cpu_rlimit_hit(r, &u->usage))
         return VIAL_CPU_TIMEOUT;
@@ -127,13 +137,13 @@ static void merge_usage(const struct run *r, struct vessel_usage *u)
     if (usage->disk_peak_bytes == 0)
         usage->disk_peak_bytes = m->disk_peak_bytes;
     /* An engine that is asked from far away may not know yet. */
-    if (u->oom_kills == 0)
+    if (u->oom_kills == 0 && !engine_counts_kills(r->vessel))
         u->oom_kills = m->oom;
 }
 
 static void collect_exit(const struct run *r, struct vial_result *result)
 {
-    if (r->end != RUN_EXITED || r->exit.timed_out || result->verdict == VIAL_DISK)
+    if (r->end != RUN_EXITED || was_late(r) || result->verdict == VIAL_DISK)
         return; /* the signal was ours */
     if (r->exit.kind == EXIT_SIGNAL)
         result->signal = (int)r->exit.value;

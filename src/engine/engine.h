@@ -62,6 +62,10 @@ int engine_vessel(struct vial_engine *e, const struct vessel_order *order,
 int engine_greet(struct link *link, const struct vessel *vessel,
                  struct vial_error *err);
 
+/* Kills for memory are counted by the kernel where we read it ourselves, so that the
+ * guest's word is not needed. */
+bool engine_counts_kills(const struct vessel *vessel);
+
 /* The preset's driver, when DRIVER has taken its place for REQ; else "". */
 #define WANTED_SIZE 16
 void engine_wanted(const struct vial_engine *e, const struct vial_request *req,

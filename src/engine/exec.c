@@ -307,12 +307,14 @@ static enum vial_verdict judge(const struct vial_exec *x, const struct exit_mess
 {
     if (x->flooded)
         return VIAL_OUTPUT_LIMIT;
-    if (x->timed_out || m->timed_out)
+    /* The guest's deadline comes after ours; before that it is not taken at its word.
+     */
+    if (x->timed_out || (m->timed_out && clock_now_ns() >= x->deadline_ns))
         return VIAL_TIMEOUT;
     if (exit_was_killed(m)) {
         bool rose = was_oom(x->session);
 
-        if (rose || m->oom)
+        if (rose || (m->oom && !engine_counts_kills(x->session->vessel)))
             return VIAL_OOM;
     }
     if (m->kind == EXIT_SIGNAL)

@@ -324,6 +324,11 @@ static int reserve_output(struct run *r, struct vial_result *result,
                             "'output_limit', or read the output as a stream");
 }
 
+bool engine_counts_kills(const struct vessel *vessel)
+{
+    return str_eq(vessel->limits_by, "cgroup1") || str_eq(vessel->limits_by, "cgroup2");
+}
+
 /* Looking for a program costs more than all else that comes before the first byte. */
 static int admit_run(struct run *r, const struct vial_request *req,
                      struct vial_error *err)

@@ -192,12 +192,12 @@ static void a_deadline_keeps_what_was_printed_before(void **state)
     vial_result_free(result);
 }
 
-static void the_guests_own_deadline_is_a_timeout_too(void **state)
+static void a_guest_cannot_make_a_timeout_before_its_time(void **state)
 {
     struct vial_result *result = run_fake(*state, "", "'late','signal:9'", NULL);
 
-    case_verdict(result, VIAL_TIMEOUT);
-    assert_int_equal(result->signal, 0);
+    case_verdict(result, VIAL_SIGNAL);
+    assert_int_equal(result->signal, 9);
     vial_result_free(result);
 }
 
@@ -701,7 +701,7 @@ int main(void)
         cmocka_unit_test(an_event_without_a_cause_ends_nothing),
         cmocka_unit_test(the_cpu_limit_is_judged_by_the_kernels_count),
         cmocka_unit_test(a_deadline_keeps_what_was_printed_before),
-        cmocka_unit_test(the_guests_own_deadline_is_a_timeout_too),
+        cmocka_unit_test(a_guest_cannot_make_a_timeout_before_its_time),
         cmocka_unit_test(a_file_too_large_is_listed),
         cmocka_unit_test(bytes_that_are_no_frame_fail_the_run),
         cmocka_unit_test(an_exit_before_the_start_fails_the_run),

@@ -20,35 +20,13 @@
 #include "driver/kept/codec.h"
 #include "driver/kept/report.h"
 #include "driver/kept/talk.h"
+#include "plan_case.h"
 #include "run_case.h"
 
 #include "vial/warm.h"
 
 #define VESSELS     12
 #define PATIENCE_MS 120000 /* only reached when something is broken */
-
-/* One that fits the policy below. */
-static struct plan *good_plan(void)
-{
-    struct plan *p = calloc(1, sizeof(*p));
-
-    (void)snprintf(p->id, sizeof(p->id), "r-test");
-    p->driver = strdup("native");
-    p->workdir = strdup("/work");
-    p->hostname = strdup("vial");
-    p->seccomp = strdup("default");
-    p->limits = (struct limits){ .wall_ms = 1000,
-                                 .compile_wall_ms = 1000,
-                                 .memory_bytes = 64 << 20,
-                                 .milli_cpus = 1000,
-                                 .pids = 16,
-                                 .disk_bytes = 1 << 20,
-                                 .tmp_bytes = 1 << 20,
-                                 .inodes = 128,
-                                 .open_files = 64,
-                                 .output_bytes = 4096 };
-    return p;
-}
 
 static void set(char **text, const char *value)
 {
