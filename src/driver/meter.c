@@ -4,7 +4,7 @@
  * for; or, if that is more, that of each process ever seen, since children whose
  * parent ignores SIGCHLD are waited for by nobody. Memory is resident memory while that
  * is below the limit, which costs one small read a process; pages that several share
- * are told apart only when it is not. */
+ * are told apart only when it is not. Tables of pages count, too. */
 
 #include "driver/meter.h"
 
@@ -22,6 +22,7 @@
 #define TREE_MAX     4096 /* processes looked at */
 #define CHILDREN_MAX (64u << 10)
 #define STAT_MAX     1024
+#define TABLES_SMALL (4u << 20)
 #define STARTED      22 /* of /proc/PID/stat: when */
 #define UTIME        14 /* of /proc/PID/stat; then stime, cutime, cstime */
 
@@ -120,30 +121,44 @@ static void count_own(struct meter *m, struct tree *t, double tick_ms)
               (double)(m->gone_system + system) * tick_ms);
 }
 
+/* The number of KiB behind KEY in FILE of PID, as bytes; or FALLBACK. */
+static uint64_t kib_of(pid_t pid, const char *file, const char *key, uint64_t fallback)
+{
+    char path[40], text[4096];
+    const char *line = NULL;
+
+    (void)snprintf(path, sizeof path, "/proc/%d/%s", pid, file);
+    if (io_read_at(AT_FDCWD, path, text, sizeof text) > 0)
+        line = strstr(text, key);
+    return line ? strtoull(line + strlen(key), NULL, 10) * 1024 : fallback;
+}
+
+/* Pages and the tables for them. Those cost memory even where no page does, but are
+ * looked at only in a process that could have large ones: SIZE / 512 at most. */
 static uint64_t resident_of(pid_t pid)
 {
     char path[32], text[128];
-    unsigned long size = 0, pages = 0;
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    uint64_t size = 0, pages = 0, tables = 0;
     char *end = text;
 
     (void)snprintf(path, sizeof path, "/proc/%d/statm", pid);
     if (io_read_at(AT_FDCWD, path, text, sizeof text) <= 0)
         return 0;
-    size = strtoul(text, &end, 10);
-    pages = size > 0 ? strtoul(end, NULL, 10) : 0;
-    return (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE);
+    size = strtoull(text, &end, 10);
+    pages = size > 0 ? strtoull(end, NULL, 10) : 0;
+    if (size * page / 512 > TABLES_SMALL)
+        tables = kib_of(pid, "status", "\nVmPTE:", 0);
+    return pages * page + tables;
 }
 
 /* Its share of pages, or all of them when the kernel does not tell us. */
 static uint64_t share_of(pid_t pid)
 {
-    char path[40], text[2048];
-    const char *line = NULL;
+    uint64_t share = kib_of(pid, "smaps_rollup", "\nPss:", UINT64_MAX);
 
-    (void)snprintf(path, sizeof path, "/proc/%d/smaps_rollup", pid);
-    if (io_read_at(AT_FDCWD, path, text, sizeof text) > 0)
-        line = strstr(text, "\nPss:");
-    return line ? strtoull(line + 5, NULL, 10) * 1024 : resident_of(pid);
+    return share == UINT64_MAX ? resident_of(pid)
+                               : share + kib_of(pid, "status", "\nVmPTE:", 0);
 }
 
 static uint64_t sum_of(const struct tree *t, uint64_t (*of)(pid_t))

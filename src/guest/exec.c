@@ -407,7 +407,7 @@ static void note_end(struct guest *g, struct job *j, int status,
     j->exit.kind = WIFSIGNALED(status) ? EXIT_SIGNAL : EXIT_CODE;
     j->exit.value =
         (uint32_t)(WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
-    j->exit.oom = was_oom(g, exit_was_killed(&j->exit));
+    j->exit.oom |= was_oom(g, exit_was_killed(&j->exit));
     j->exit.alive = tree_count(g);
     j->exit.net_refused = refused_since(g);
     j->exit.user_us = micros(&usage->ru_utime);

@@ -290,6 +290,9 @@ int watch_poll_fd(const struct guest *g);
 void watch_written(struct guest *g);
 void watch_step(struct guest *g); /* looks when it is time to */
 
+/* hidden.c: whether memory that nobody has mapped is more than `memory`, where we are the
+ * only ones who can see it. */
+bool hidden_too_much(const struct guest *g);
 /* largest.c: whether a file that programs left is as large as a file may be. */
 bool largest_reached(const struct guest *g);
 

@@ -7,6 +7,7 @@
 
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/inotify.h>
 #include <sys/prctl.h>
@@ -116,6 +117,7 @@ void watch_look(struct guest *g)
     struct watch *w = &g->watch;
     uint64_t now = now_ns(), used = 0, wait = LONGEST_NS;
     bool full = false;
+    bool starved = hidden_too_much(g);
 
     for (size_t i = 0; i < w->count; i++) {
         uint64_t next;
@@ -133,6 +135,10 @@ void watch_look(struct guest *g)
         if (used > j->exit.disk_peak_bytes)
             j->exit.disk_peak_bytes = used;
         j->exit.disk_full |= full;
+        if (starved && !j->exit.oom) {
+            j->exit.oom = 1;
+            exec_kill(g, j, SIGKILL);
+        }
     }
     w->last_ns = now;
     w->next_ns = w->count ? now + wait : NEVER;

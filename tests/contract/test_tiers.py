@@ -308,6 +308,48 @@ def test_without_a_cgroup_memory_is_watched(staged, who):
     assert r["usage"]["memory_peak_bytes"] > 64 << 20
 
 
+# Memory of the kernel's that no process has mapped: tables for pages that were only read,
+# messages, semaphores, segments that nobody is attached to. Each would be some 400 MiB.
+HIDDEN = {
+    "page tables": """
+m = mmap.mmap(-1, 200 << 30, prot=mmap.PROT_READ,
+              flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+for at in range(0, len(m), 2 << 20): m[at]
+""",
+    "messages": """
+text = ctypes.create_string_buffer(b"\\1" + bytes(8199))
+for i in range(26000):
+    queue = libc.msgget(0, 0o600)
+    for _ in range(2): assert libc.msgsnd(queue, text, 8192, 0o4000) == 0
+""",
+    "empty messages": """
+text = ctypes.create_string_buffer(b"\\1" + bytes(7))
+for i in range(100):
+    queue = libc.msgget(0, 0o600)
+    for _ in range(16384): assert libc.msgsnd(queue, text, 0, 0o4000) == 0
+""",
+    "semaphores": """
+for i in range(100): assert libc.semget(0, 32000, 0o600) >= 0
+""",
+    "segments": """
+libc.shmat.restype = ctypes.c_void_p
+for i in range(50):
+    at = libc.shmat(libc.shmget(0, 8 << 20, 0o600), None, 0)
+    assert at not in (None, 2 ** 64 - 1)
+    ctypes.memset(at, 1, 8 << 20)
+    libc.shmdt(ctypes.c_void_p(at))
+""",
+}
+
+
+@needs_root
+@pytest.mark.parametrize("what", HIDDEN)
+def test_without_a_cgroup_memory_that_nobody_has_mapped_is_watched(staged, what):
+    code = "import ctypes, mmap\nlibc = ctypes.CDLL(None)\n" + HIDDEN[what] + "print('BREACH')"
+    r = run_without_cgroup(USER, staged, "--memory", "64m", "--timeout", "150", code=code)
+    assert (r["verdict"], r["limits_hit"], r["stdout"]) == ("oom", ["memory"], ""), r
+
+
 @needs_root
 @without_cgroup
 def test_without_a_cgroup_cpu_time_of_all_processes_is_watched(staged, who):

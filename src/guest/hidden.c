@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Memory that no process has mapped: System V messages, semaphores and segments. Where
+ * a cgroup holds the limit it counts them. Elsewhere they can be seen from inside their
+ * namespace only, and we hold the same limit for them. */
+
+#include <sys/ipc.h>
+#include <sys/msg.h>
+#include <sys/resource.h>
+#include <sys/sem.h>
+#include <sys/shm.h>
+#include <unistd.h>
+
+#include "guest/guest.h"
+
+/* What the kernel takes for each, roundly. */
+#define OF_MESSAGE   64u
+#define OF_SEMAPHORE 128u
+#define OF_OBJECT    1024u
+
+/* The limit, where no cgroup holds it: else there is no rlimit for it. */
+static uint64_t limit_of(const struct jail *jail)
+{
+    for (uint32_t i = 0; i < jail->rlimit_count; i++)
+        if (jail->rlimits[i].resource == RLIMIT_DATA)
+            return jail->rlimits[i].value;
+    return UINT64_MAX;
+}
+
+static uint64_t messages(void)
+{
+    struct msginfo info = { 0 };
+
+    if (msgctl(0, MSG_INFO, (struct msqid_ds *)(void *)&info) < 0)
+        return 0;
+    return (uint64_t)(unsigned)info.msgtql +
+           (uint64_t)(unsigned)info.msgmap * OF_MESSAGE +
+           (uint64_t)(unsigned)info.msgpool * OF_OBJECT;
+}
+
+static uint64_t semaphores(void)
+{
+    struct seminfo info = { 0 };
+
+    if (semctl(0, 0, SEM_INFO, &info) < 0)
+        return 0;
+    return (uint64_t)(unsigned)info.semaem * OF_SEMAPHORE +
+           (uint64_t)(unsigned)info.semusz * OF_OBJECT;
+}
+
+static uint64_t segments(void)
+{
+    struct shm_info info = { 0 };
+
+    if (shmctl(0, SHM_INFO, (struct shmid_ds *)(void *)&info) < 0)
+        return 0;
+    return (uint64_t)info.shm_rss * (uint64_t)sysconf(_SC_PAGESIZE) +
+           (uint64_t)(unsigned)info.used_ids * OF_OBJECT;
+}
+
+bool hidden_too_much(const struct guest *g)
+{
+    uint64_t limit = limit_of(&g->jail);
+
+    return limit != UINT64_MAX && messages() + semaphores() + segments() > limit;
+}
