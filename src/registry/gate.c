@@ -15,6 +15,15 @@
 #define MINUTE_MS     60000.0
 #define RUNS_PER_CORE 4u
 
+/* A caller may have so many times of it what is left free. With 1, one who takes all it
+ * can gets a half, two get a third each, ten an eleventh, and as much is left for the
+ * next; with 8 one gets eight ninths. */
+static const unsigned weights[GATE_KINDS] = {
+    [GATE_CONNECTIONS] = 8,
+    [GATE_REQUESTS] = 2,
+    [GATE_BODIES] = 1,
+};
+
 unsigned gate_most(int64_t concurrency)
 {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
@@ -134,7 +143,7 @@ static int charge(struct caller *c, struct gate_pass *pass, struct vial_error *e
 static bool may_run(const struct gate *g, const struct caller *c)
 {
     return g->running < g->most &&
-           (!c->quota.concurrency || c->running < c->quota.concurrency);
+           (!c->quota.concurrency || c->running + c->programs < c->quota.concurrency);
 }
 
 static void start(struct gate *g, struct caller *c)
@@ -305,6 +314,90 @@ void gate_leave(struct gate *g, struct caller *caller, double cpu_ms)
     refill(caller);
     caller->cpu_left_ms -= cpu_ms;
     let_in(g);
+    (void)pthread_mutex_unlock(&g->lock);
+}
+
+static int admit_program(const struct gate *g, struct caller *c, struct gate_pass *pass,
+                         struct vial_error *err)
+{
+    if (g->shut)
+        return refuse_busy(pass, "the daemon is going down", err);
+    if (c->quota.concurrency && c->running + c->programs >= c->quota.concurrency) {
+        pass->retry_s = 1;
+        (void)fail(err, VIAL_E_BUSY, "'%s' may have %lld runs and programs at once",
+                   c->name, (long long)c->quota.concurrency);
+        return fail_remedy(err, "wait until one has ended, or end one");
+    }
+    return charge(c, pass, err);
+}
+
+int gate_start(struct gate *g, struct caller *caller, struct gate_pass *pass,
+               struct vial_error *err)
+{
+    int rc;
+
+    *pass = (struct gate_pass){ 0 };
+    (void)pthread_mutex_lock(&g->lock);
+    rc = admit_program(g, caller, pass, err);
+    if (rc == 0)
+        caller->programs++;
+    else
+        caller->refused++;
+    (void)pthread_mutex_unlock(&g->lock);
+    return rc;
+}
+
+void gate_end(struct gate *g, struct caller *caller, double cpu_ms)
+{
+    (void)pthread_mutex_lock(&g->lock);
+    caller->programs--;
+    refill(caller);
+    caller->cpu_left_ms -= cpu_ms;
+    let_in(g);
+    (void)pthread_mutex_unlock(&g->lock);
+}
+
+void gate_share(struct gate *g, enum gate_kind kind, uint64_t all)
+{
+    (void)pthread_mutex_lock(&g->lock);
+    g->all[kind] = all;
+    (void)pthread_mutex_unlock(&g->lock);
+}
+
+/* With the lock held. */
+static bool has_room(const struct gate *g, const struct caller *c, enum gate_kind kind,
+                     uint64_t amount)
+{
+    uint64_t all = g->all[kind];
+    uint64_t taken = g->taken[kind] + amount;
+
+    if (!all)
+        return true;
+    return amount <= all && taken <= all &&
+           c->has[kind] + amount <= weights[kind] * (all - taken);
+}
+
+bool gate_take(struct gate *g, struct caller *caller, enum gate_kind kind,
+               uint64_t amount)
+{
+    bool room;
+
+    (void)pthread_mutex_lock(&g->lock);
+    room = has_room(g, caller, kind, amount);
+    if (room) {
+        caller->has[kind] += amount;
+        g->taken[kind] += amount;
+    }
+    (void)pthread_mutex_unlock(&g->lock);
+    return room;
+}
+
+void gate_give(struct gate *g, struct caller *caller, enum gate_kind kind,
+               uint64_t amount)
+{
+    (void)pthread_mutex_lock(&g->lock);
+    caller->has[kind] -= amount;
+    g->taken[kind] -= amount;
     (void)pthread_mutex_unlock(&g->lock);
 }
 

@@ -3,12 +3,22 @@
 #define VIAL_REGISTRY_GATE_H
 
 /*
- * Who may run now. So many runs go on at once; others wait, each caller in a line of
- * its own, and the lines take turns, so that a caller with a thousand runs does not
- * hold up one with a single run. When all waiting places are taken, the longest line
- * loses its last.
+ * The callers, and what each of them has: the one place where quotas are taken and
+ * given back.
  *
- *   gate_init -> gate_caller -> { gate_enter -> gate_leave }* -> gate_done
+ *   gate_init -> gate_caller -> { gate_enter -> gate_leave     a run
+ *                               | gate_start -> gate_end       a program of a session
+ *                               | gate_take -> gate_give }*    the rest -> gate_done
+ *
+ * Runs: so many go on at once; others wait, each caller in a line of its own, and the
+ * lines take turns, so that a caller with a thousand runs does not hold up one with a
+ * single run. When all waiting places are taken, the longest line loses its last.
+ *
+ * Programs in sessions (execs and cells) do not wait: they count for the caller's own
+ * quotas, with its runs, and beyond these they are refused.
+ *
+ * The rest is shared: whoever has much may take more only while much is left, so that
+ * whoever comes next finds room.
  *
  * All functions may be called from several threads.
  */
@@ -26,6 +36,14 @@ struct quota {
     int64_t cpu_per_minute_ms;
 };
 
+/* What is shared; gate.c has their table. */
+enum gate_kind {
+    GATE_CONNECTIONS,
+    GATE_REQUESTS, /* under way, and threads that serve them */
+    GATE_BODIES,   /* bytes of requests' bodies */
+    GATE_KINDS,
+};
+
 struct gate_waiter {
     struct gate_waiter *next;
     int wake_fd;
@@ -37,10 +55,12 @@ struct caller {
     char name[96]; /* "uid:1000", "token:ci" */
     struct quota quota;
     unsigned running, waiting;
+    unsigned programs; /* in sessions */
     struct gate_waiter *first, *last;
     double runs_left, cpu_left_ms; /* buckets that fill up over a minute */
     int64_t filled_ns;
     uint64_t runs, refused;
+    uint64_t has[GATE_KINDS];
 };
 
 struct gate {
@@ -50,6 +70,7 @@ struct gate {
     unsigned running, waiting, most, places;
     int64_t wait_ms;
     bool shut;
+    uint64_t all[GATE_KINDS], taken[GATE_KINDS]; /* how much there is */
 };
 
 /* What a setting CONCURRENCY means; 0: four for each core. */
@@ -79,6 +100,21 @@ int gate_enter(struct gate *g, struct caller *caller, int gone_fd,
 
 /* The run is over and used CPU_MS. */
 void gate_leave(struct gate *g, struct caller *caller, double cpu_ms);
+
+/* A program in a session of CALLER's starts. VIAL-RATE: its quota is used up;
+ * VIAL-BUSY: it has as many as it may. */
+int gate_start(struct gate *g, struct caller *caller, struct gate_pass *pass,
+               struct vial_error *err);
+/* It is over, and used CPU_MS. */
+void gate_end(struct gate *g, struct caller *caller, double cpu_ms);
+
+/* How much of KIND there is; 0, as at first: without an end. */
+void gate_share(struct gate *g, enum gate_kind kind, uint64_t all);
+/* False: CALLER has its share. */
+bool gate_take(struct gate *g, struct caller *caller, enum gate_kind kind,
+               uint64_t amount);
+void gate_give(struct gate *g, struct caller *caller, enum gate_kind kind,
+               uint64_t amount);
 
 /* Nobody is let in any more; those who wait are refused. */
 void gate_shut(struct gate *g);

@@ -239,8 +239,8 @@ static int check_origin(const struct auth *a, const struct web_request *req,
     return fail_remedy(err, "add it to 'origins' below 'serve' in the settings");
 }
 
-static int by_peer(const struct auth *a, uid_t uid, struct identity *out,
-                   struct vial_error *err)
+int auth_peer(const struct auth *a, uid_t uid, struct identity *out,
+              struct vial_error *err)
 {
     bool own = uid == a->own || uid == 0;
     bool known = own;
@@ -313,7 +313,7 @@ int auth_check(const struct auth *a, const struct web_request *req,
     if (web_peer(req, &pid, &uid)) {
         if (check_origin(a, req, err) < 0)
             return -1;
-        return by_peer(a, uid, out, err);
+        return auth_peer(a, uid, out, err);
     }
     if (check_host(a, req, err) < 0 || check_origin(a, req, err) < 0)
         return -1;

@@ -62,6 +62,10 @@ void auth_done(struct auth *a);
 int auth_check(const struct auth *a, const struct web_request *req,
                struct identity *out, struct vial_error *err);
 
+/* The same of a user on the unix socket, whatever is asked. */
+int auth_peer(const struct auth *a, uid_t uid, struct identity *out,
+              struct vial_error *err);
+
 /* "run" and so on; 0 for none of them. */
 unsigned auth_scope(const char *name);
 

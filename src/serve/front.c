@@ -11,9 +11,9 @@
 #include "base/fail.h"
 #include "base/io.h"
 #include "base/thread.h"
+#include "serve/door.h"
 
-#define PEM_MAX  ((size_t)1 << 20)
-#define HANDLERS 1100
+#define PEM_MAX ((size_t)1 << 20)
 
 static int take_inherited(struct front *f, int count, struct vial_error *err)
 {
@@ -87,12 +87,13 @@ static int open_web(struct front *f, size_t i, const struct serve_settings *s,
 {
     struct web_options o = {
         .body_bytes = (size_t)s->body,
-        .connections = (unsigned)s->connections,
-        .handlers = HANDLERS,
+        .connections = door_connections(s),
+        .handlers = DOOR_HANDLERS,
         .idle_s = (unsigned)(s->idle / 1000),
         .slow_s = (unsigned)(s->slow / 1000),
         .handler = serve_handle,
         .refused = serve_refused,
+        .door = &serve_door,
         .context = f->serve,
     };
     int rc;

@@ -102,18 +102,6 @@ void info_health(struct call *c)
     call_json(c, 200, json_pack("{s:s}", "status", "ok"));
 }
 
-/* How the process that opens vessels fares; null when it does not answer. */
-static json_t *keeper_json(void)
-{
-    struct keeper_health health;
-    struct vial_error err;
-
-    if (keeper_health("native", &health, &err) < 0)
-        return json_null();
-    return json_pack("{s:i, s:i, s:i}", "pid", (int)health.pid, "vessels",
-                     (int)health.vessels, "restarts", (int)health.restarts);
-}
-
 /* Each driver: whether it can be used now, its engine's version, and if not, why. */
 static json_t *drivers_json(json_t *doctor)
 {
@@ -137,16 +125,14 @@ static json_t *drivers_json(json_t *doctor)
  * whoever is not known learns no more than yes or no. */
 void info_ready(struct call *c)
 {
-    struct vial_error err = { 0 };
-    auto_free char *text = NULL;
     auto_json json_t *doctor = NULL;
+    auto_json json_t *keeper = NULL;
     json_t *automatic;
     json_t *needed;
     json_t *answer;
     bool good;
 
-    if (vial_doctor(c->gen->engine, &text, &err) == 0)
-        doctor = json_loads(text, 0, NULL);
+    health_see(c->serve, &doctor, &keeper);
     automatic = json_object_get(doctor, "automatic");
     needed = json_object_get(doctor, "needed");
     good = json_is_true(json_object_get(needed, "ready")) && !c->serve->draining;
@@ -161,7 +147,7 @@ void info_ready(struct call *c)
         (void)json_object_set_new(answer, "drivers", drivers_json(doctor));
     }
     if (answer && c->who.scopes && c->serve->sources.kept)
-        (void)json_object_set_new(answer, "keeper", keeper_json());
+        (void)json_object_set(answer, "keeper", keeper ? keeper : json_null());
     call_json(c, good ? 200 : 503, answer);
 }
 

@@ -12,6 +12,7 @@
 #include "mcp/http.h"
 #include "mcp/vial.h"
 #include "model/result.h"
+#include "serve/door.h"
 #include "serve/protocol.h"
 
 #include "vial/vessels.h"
@@ -113,6 +114,7 @@ static int open_mcp(struct serve *s, struct generation *g, struct vial_error *er
 static void apply(struct serve *s, const struct serve_settings *c)
 {
     gate_set(&s->gate, gate_most(c->concurrency), (unsigned)c->queue, c->queue_timeout);
+    door_set(s, c);
     history_set(&s->history, (size_t)c->history, (size_t)c->history_output);
     vial_budget_set(s->budget, (uint64_t)c->output_memory, (uint64_t)c->output_disk);
     s->log.form = c->log;
@@ -178,6 +180,8 @@ int serve_open(struct serve *s, struct vial_error *err)
     if (open_engine(s, s->now, err) < 0 || open_registry(s, err) < 0 ||
         open_mcp(s, s->now, err) < 0)
         return -1;
+    if (health_open(s) < 0)
+        return fail_memory(err);
     record_refusals(s, s->now);
     return vial_sweeper_open(s->now->engine, 0, swept, s, &s->sweeper, err);
 }
@@ -194,6 +198,7 @@ static void close_mcp(struct serve *s)
 
 void serve_done(struct serve *s)
 {
+    health_close(s);
     vial_sweeper_close(s->sweeper);
     close_mcp(s);
     registry_close(s->registry);
@@ -213,12 +218,15 @@ void serve_done(struct serve *s)
 }
 
 /* Sessions keep the engine they were opened with, so older generations can go only
- * when there are none. */
+ * when there are none. Closing an engine takes a while, and nobody waits for it. */
 static void forget_old(struct serve *s)
 {
-    json_t *sessions = registry_list(s->registry, NULL);
-    struct generation **at = &s->now->next;
+    auto_json json_t *sessions = registry_list(s->registry, NULL);
+    struct generation *old = NULL;
+    struct generation **at;
 
+    (void)pthread_mutex_lock(&s->lock);
+    at = &s->now->next;
     while (*at && sessions && json_array_size(sessions) == 0) {
         struct generation *g = *at;
 
@@ -227,9 +235,16 @@ static void forget_old(struct serve *s)
             continue;
         }
         *at = g->next;
-        generation_free(g);
+        g->next = old;
+        old = g;
     }
-    json_decref(sessions);
+    (void)pthread_mutex_unlock(&s->lock);
+    while (old) {
+        struct generation *next = old->next;
+
+        generation_free(old);
+        old = next;
+    }
 }
 
 /* The front holds itself to the new policy at once; who could change the keeper's
@@ -274,8 +289,8 @@ int serve_reload(struct serve *s, struct vial_error *err)
     apply(s, &g->settings->serve);
     (void)pthread_mutex_lock(&s->lock);
     old->users--;
-    forget_old(s);
     (void)pthread_mutex_unlock(&s->lock);
+    forget_old(s);
     return 0;
 }
 

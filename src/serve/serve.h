@@ -16,6 +16,7 @@
 #include "registry/gate.h"
 #include "registry/registry.h"
 #include "serve/auth.h"
+#include "serve/health.h"
 #include "serve/history.h"
 #include "serve/keys.h"
 #include "serve/log.h"
@@ -56,6 +57,7 @@ struct serve {
     struct refusals refusals;
     struct registry *registry;
     struct vial_budget *budget; /* for output, of all engines */
+    struct health health;
     int64_t started_s, started_ns;
     int64_t last_call_ns;
     unsigned calls; /* under way */

@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
 #include <time.h>
 
 #include "base/auto.h"
@@ -20,13 +22,47 @@ static void wake(struct web_request *req)
     MHD_resume_connection(req->handle);
 }
 
+#define REFUSAL_MAX 256
+
+/* The length of what was written to TEXT. */
+static int write_refusal(char text[REFUSAL_MAX], unsigned status, const char *why)
+{
+    static const struct {
+        unsigned status;
+        const char *code;
+    } codes[] = { { 503, "VIAL-BUSY" }, { 401, "VIAL-AUTH" }, { 403, "VIAL-HOST" } };
+    const char *code = "VIAL-HTTP";
+
+    for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++)
+        if (codes[i].status == status)
+            code = codes[i].code;
+    return snprintf(text, REFUSAL_MAX,
+                    "{\"error\":{\"code\":\"%s\",\"message\":\"%s\",\"cause\":\"\","
+                    "\"remedy\":\"\"}}\n",
+                    code, why);
+}
+
+/* Only in the clear: what TLS still has to send is libmicrohttpd's business. */
+void answer_late(const struct web_request *req, unsigned status, const char *why)
+{
+    char text[REFUSAL_MAX];
+    char head[REFUSAL_MAX];
+    int len = write_refusal(text, status, why);
+    int head_len = snprintf(head, sizeof(head),
+                            "HTTP/1.1 %u %s\r\nConnection: close\r\nContent-Type: "
+                            "application/json\r\nContent-Length: %d\r\n\r\n",
+                            status, MHD_get_reason_phrase_for(status), len);
+    struct iovec parts[] = { { head, (size_t)head_len }, { text, (size_t)len } };
+    struct msghdr message = { .msg_iov = parts, .msg_iovlen = 2 };
+
+    if (!req->web->options.tls_cert)
+        (void)sendmsg(req->connection->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
 struct MHD_Response *answer_refusal(unsigned status, const char *why)
 {
-    char text[256];
-    int len = snprintf(text, sizeof(text),
-                       "{\"error\":{\"code\":\"%s\",\"message\":\"%s\",\"cause\":\"\","
-                       "\"remedy\":\"\"}}\n",
-                       status == 503 ? "VIAL-BUSY" : "VIAL-HTTP", why);
+    char text[REFUSAL_MAX];
+    int len = write_refusal(text, status, why);
     struct MHD_Response *response =
         MHD_create_response_from_buffer((size_t)len, text, MHD_RESPMEM_MUST_COPY);
 
@@ -35,6 +71,9 @@ struct MHD_Response *answer_refusal(unsigned status, const char *why)
     (void)MHD_add_response_header(response, "Content-Type", "application/json");
     if (status == 503)
         (void)MHD_add_response_header(response, "Retry-After", "1");
+    if (status == 401)
+        (void)MHD_add_response_header(response, "WWW-Authenticate",
+                                      "Bearer realm=\"vial\"");
     (void)MHD_add_response_header(response, "Connection", "close");
     return response;
 }

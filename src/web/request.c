@@ -178,8 +178,22 @@ struct web_request *request_new(struct web *web, struct MHD_Connection *handle,
     return NULL;
 }
 
+/* What its caller had for it. */
+static void give_back(const struct web_request *req)
+{
+    const struct web_options *o = &req->web->options;
+
+    if (!o->door || !req->place.caller)
+        return;
+    if (req->charged)
+        o->door->give(o->context, req->place.caller, WEB_BODIES, req->charged);
+    if (req->placed)
+        o->door->give(o->context, req->place.caller, WEB_REQUESTS, 1);
+}
+
 static void release(struct web_request *req)
 {
+    give_back(req);
     if (req->response)
         MHD_destroy_response(req->response);
     if (req->gone_fd >= 0)
@@ -280,6 +294,11 @@ int64_t request_length(const struct web_request *req)
     int64_t length = 0;
 
     return text && unit_parse_count(text, &length) == 0 ? length : -1;
+}
+
+bool request_has_body(const struct web_request *req)
+{
+    return request_length(req) > 0 || web_header(req, "Transfer-Encoding");
 }
 
 /* Two programs that read one request differently are how requests are smuggled;

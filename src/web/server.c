@@ -57,6 +57,23 @@ static void count(struct web *web, int exchanges, uint64_t refused)
     (void)pthread_mutex_unlock(&web->lock);
 }
 
+/* A request that breaks off, or is broken off, before its handler was called. A client
+ * that has gone away does not hear it. */
+static void say_why(const struct web_request *req, enum MHD_RequestTerminationCode code)
+{
+    bool late = code == MHD_REQUEST_TERMINATED_TIMEOUT_REACHED;
+
+    (void)pthread_mutex_lock(&req->web->lock);
+    late = late || req->connection->told;
+    (void)pthread_mutex_unlock(&req->web->lock);
+    if (req->refusal)
+        answer_late(req, req->refusal, req->why);
+    else if (late)
+        answer_late(req, 408, "the request came too slowly");
+    else
+        answer_late(req, 400, "the request ended before it was whole");
+}
+
 static void completed(void *context, struct MHD_Connection *handle, void **mine,
                       enum MHD_RequestTerminationCode code)
 {
@@ -64,12 +81,10 @@ static void completed(void *context, struct MHD_Connection *handle, void **mine,
     struct web_request *req = *mine;
 
     (void)handle;
-    (void)code;
     if (!req)
         return;
-    (void)pthread_mutex_lock(&web->lock);
-    web->bodies -= req->body.len;
-    (void)pthread_mutex_unlock(&web->lock);
+    if (code != MHD_REQUEST_TERMINATED_COMPLETED_OK && !req->handed && !req->refused)
+        say_why(req, code);
     sweep_phase(web, req->connection, PHASE_IDLE);
     request_over(req);
     request_unref(req);
@@ -89,6 +104,7 @@ static enum MHD_Result refuse(struct web_request *req, struct MHD_Connection *ha
     if (req->web->options.refused)
         req->web->options.refused(req->web->options.context, req, status);
     sweep_phase(req->web, req->connection, PHASE_BUSY);
+    req->refused = true;
     good = MHD_queue_response(handle, status, response);
     MHD_destroy_response(response);
     return good;
@@ -102,6 +118,27 @@ static bool is_draining(struct web *web)
     draining = web->draining;
     (void)pthread_mutex_unlock(&web->lock);
     return draining;
+}
+
+/* Who asks is known before the first byte of a body is taken. A stranger's small one is
+ * passed over, so that the client hears the answer when it has sent all. */
+static enum MHD_Result find_place(struct web *web, struct web_request *req,
+                                  struct MHD_Connection *handle)
+{
+    struct web_place *place = &req->place;
+    bool eager = web_header(req, "Expect") == NULL;
+
+    if (!web->options.door)
+        return MHD_YES;
+    web->options.door->place(web->options.context, req, place);
+    if (place->caller)
+        return sweep_know(web, req->connection, place->caller)
+                   ? MHD_YES
+                   : refuse(req, handle, 503, "this caller has too many connections");
+    if (!request_has_body(req) || (eager && request_length(req) >= 0 &&
+                                   request_length(req) <= (int64_t)WEB_PASS_OVER))
+        return MHD_YES;
+    return refuse(req, handle, place->status, place->why);
 }
 
 static enum MHD_Result begin(struct web *web, struct MHD_Connection *handle,
@@ -120,7 +157,17 @@ static enum MHD_Result begin(struct web *web, struct MHD_Connection *handle,
     status = request_judge(req, &why);
     if (is_draining(web))
         return refuse(req, handle, 503, "the server is going down");
-    return status ? refuse(req, handle, status, why) : MHD_YES;
+    return status ? refuse(req, handle, status, why) : find_place(web, req, handle);
+}
+
+static bool charge(struct web *web, struct web_request *req, size_t more)
+{
+    const struct web_door *door = web->options.door;
+
+    if (door && !door->take(web->options.context, req->place.caller, WEB_BODIES, more))
+        return false;
+    req->charged += more;
+    return true;
 }
 
 /* Once refused, what still comes is passed over; libmicrohttpd takes an answer
@@ -129,29 +176,38 @@ static enum MHD_Result take_body(struct web *web, struct web_request *req,
                                  const char *data, size_t *len)
 {
     size_t more = *len;
-    size_t had = req->body.len;
-    bool room;
 
     *len = 0;
     (void)pthread_mutex_lock(&web->lock);
     req->connection->read += more;
-    room = web->bodies + more <= WEB_BODIES_BYTES;
     (void)pthread_mutex_unlock(&web->lock);
-    if (req->connection->read > 2 * web->options.body_bytes)
-        return MHD_NO;
-    if (req->refusal)
-        return MHD_YES;
-    if (had + more > web->options.body_bytes) {
+    if (!req->refusal && req->body.len + more > web->options.body_bytes) {
         req->refusal = 413;
         req->why = "the body is too large";
-    } else if (!room || body_add(&req->body, data, more) < 0) {
+    }
+    if (req->connection->read > 2 * web->options.body_bytes)
+        return MHD_NO;
+    if (req->refusal || (web->options.door && !req->place.caller))
+        return MHD_YES;
+    if (!charge(web, req, more) || body_add(&req->body, data, more) < 0) {
         req->refusal = 503;
         req->why = "there is no room for the body now";
     }
-    (void)pthread_mutex_lock(&web->lock);
-    web->bodies += req->body.len - had;
-    (void)pthread_mutex_unlock(&web->lock);
     return MHD_YES;
+}
+
+/* A place among the caller's requests, and one in its lane. */
+static bool hand_over(struct web *web, struct web_request *req)
+{
+    const struct web_door *door = web->options.door;
+
+    if (door && req->place.caller) {
+        req->placed =
+            door->take(web->options.context, req->place.caller, WEB_REQUESTS, 1);
+        if (!req->placed)
+            return false;
+    }
+    return workers_give(&web->lanes[req->place.lane], req) == 0;
 }
 
 static enum MHD_Result dispatch(struct web *web, struct web_request *req,
@@ -164,7 +220,7 @@ static enum MHD_Result dispatch(struct web *web, struct web_request *req,
     sweep_phase(web, req->connection, PHASE_BUSY);
     (void)pthread_mutex_lock(&req->lock);
     req->owners++;
-    if (workers_give(&web->workers, req) < 0) {
+    if (!hand_over(web, req)) {
         req->owners--;
         (void)pthread_mutex_unlock(&req->lock);
         return refuse(req, handle, 503, "too many requests are under way");
@@ -204,7 +260,8 @@ static void set_usual(struct web_options *o)
 {
     o->body_bytes = o->body_bytes ? o->body_bytes : (size_t)64 << 20;
     o->connections = o->connections ? o->connections : 12000;
-    o->handlers = o->handlers ? o->handlers : 1100;
+    o->strangers = o->strangers ? o->strangers : 256;
+    o->handlers = o->handlers ? o->handlers : 1800;
     o->idle_s = o->idle_s ? o->idle_s : 60;
     o->slow_s = o->slow_s ? o->slow_s : 20;
 }
@@ -226,12 +283,41 @@ static struct MHD_Daemon *start(struct web *web)
         tls[0].option = MHD_OPTION_END;
     return MHD_start_daemon(
         flags, 0, NULL, NULL, access_handler, web, MHD_OPTION_LISTEN_SOCKET,
-        o->listen_fd, MHD_OPTION_CONNECTION_LIMIT, o->connections,
-        MHD_OPTION_CONNECTION_TIMEOUT, o->idle_s, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-        (size_t)WEB_HEAD_BYTES, MHD_OPTION_STRICT_FOR_CLIENT, 1,
-        MHD_OPTION_UNESCAPE_CALLBACK, leave_escaped, NULL, MHD_OPTION_NOTIFY_COMPLETED,
-        completed, web, MHD_OPTION_NOTIFY_CONNECTION, notify_connection, web,
-        MHD_OPTION_ARRAY, tls, MHD_OPTION_END);
+        o->listen_fd, MHD_OPTION_CONNECTION_LIMIT,
+        /* Never full of those that have been dropped and are not closed yet. */
+        o->connections + 2 * o->strangers, MHD_OPTION_CONNECTION_TIMEOUT, o->idle_s,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)WEB_HEAD_BYTES,
+        MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_UNESCAPE_CALLBACK, leave_escaped,
+        NULL, MHD_OPTION_NOTIFY_COMPLETED, completed, web, MHD_OPTION_NOTIFY_CONNECTION,
+        notify_connection, web, MHD_OPTION_ARRAY, tls, MHD_OPTION_END);
+}
+
+static void close_lanes(struct web *web, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++)
+        workers_done(&web->lanes[i]);
+}
+
+static int open_lanes(struct web *web)
+{
+    const struct {
+        unsigned most, threads, kept;
+    } lanes[WEB_LANES] = {
+        [WEB_CALLERS] = { web->options.handlers, web->options.handlers, 0 },
+        [WEB_STRANGERS] = { 2 * web->options.strangers, 2, 2 },
+        [WEB_HEALTH] = { 2 * web->options.strangers, 2, 2 },
+    };
+
+    for (unsigned i = 0; i < WEB_LANES; i++) {
+        bool needed = i == WEB_CALLERS || web->options.door;
+
+        if (workers_init(&web->lanes[i], lanes[i].most, lanes[i].threads,
+                         needed ? lanes[i].kept : 0) < 0) {
+            close_lanes(web, i + 1);
+            return -1;
+        }
+    }
+    return 0;
 }
 
 static int open_events(struct web *web, struct vial_error *err)
@@ -240,8 +326,7 @@ static int open_events(struct web *web, struct vial_error *err)
     web->ending_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (web->ready_fd < 0 || web->ending_fd < 0)
         return fail_sys(err, "open an eventfd");
-    if (workers_init(&web->workers, web->options.handlers) < 0 ||
-        pthread_mutex_init(&web->lock, NULL) != 0 ||
+    if (open_lanes(web) < 0 || pthread_mutex_init(&web->lock, NULL) != 0 ||
         pthread_cond_init(&web->changed, NULL) != 0)
         return fail_memory(err);
     return 0;
@@ -310,7 +395,8 @@ void web_close(struct web *web)
     (void)eventfd_write(web->ending_fd, 1);
     if (web->daemon) {
         web_drain(web);
-        workers_wait(&web->workers);
+        for (unsigned i = 0; i < WEB_LANES; i++)
+            workers_wait(&web->lanes[i]);
         flush(web);
         MHD_stop_daemon(web->daemon);
     }
@@ -320,7 +406,7 @@ void web_close(struct web *web)
     (void)pthread_mutex_unlock(&web->lock);
     if (web->sweeping)
         (void)pthread_join(web->sweeper, NULL);
-    workers_done(&web->workers);
+    close_lanes(web, WEB_LANES);
     (void)close(web->ready_fd);
     (void)close(web->ending_fd);
     (void)pthread_cond_destroy(&web->changed);
@@ -335,7 +421,11 @@ void web_count(struct web *web, struct web_counts *out)
                                 .requests = web->requests,
                                 .refused = web->refused };
     (void)pthread_mutex_unlock(&web->lock);
-    (void)pthread_mutex_lock(&web->workers.lock);
-    out->handlers = web->workers.busy + web->workers.waiting;
-    (void)pthread_mutex_unlock(&web->workers.lock);
+    for (unsigned i = 0; i < WEB_LANES; i++) {
+        struct workers *w = &web->lanes[i];
+
+        (void)pthread_mutex_lock(&w->lock);
+        out->handlers += w->busy + w->waiting;
+        (void)pthread_mutex_unlock(&w->lock);
+    }
 }

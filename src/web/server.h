@@ -6,7 +6,7 @@
  * The inside of the room. Three kinds of threads:
  *
  *   loop     libmicrohttpd's; accepts, reads, writes; never blocks
- *   worker   runs one handler after the other; many, made when needed
+ *   worker   runs one handler after the other; many, made when needed, in lanes
  *   sweeper  ends connections that are slower than they may be
  *
  * A request is shared by the loop (until the exchange is over) and its worker
@@ -21,10 +21,11 @@
 #include "base/str.h"
 #include "web/web.h"
 
-#define WEB_HEAD_BYTES   (32u << 10)  /* of a request's head and an answer's */
-#define WEB_QUEUE_BYTES  (256u << 10) /* of an answer, waiting for the client */
-#define WEB_SMALL_BODY   (1u << 20)   /* larger ones lie in a memfd */
-#define WEB_BODIES_BYTES (UINT64_C(512) << 20) /* of all requests together */
+#define WEB_HEAD_BYTES  (32u << 10)  /* of a request's head and an answer's */
+#define WEB_QUEUE_BYTES (256u << 10) /* of an answer, waiting for the client */
+#define WEB_SMALL_BODY  (1u << 20)   /* larger ones lie in a memfd */
+#define WEB_PASS_OVER   (64u << 10)  /* of a stranger's body, and none of it is kept */
+#define WEB_ORIGINS     256u         /* kinds of addresses that are told apart */
 
 /* A body while it comes in. */
 struct body {
@@ -49,10 +50,20 @@ enum phase {
 
 struct connection {
     struct connection *next, *previous;
-    int fd; /* libmicrohttpd's */
+    struct row *row; /* that it stands in; NULL: it has been dropped */
+    void *caller;    /* whose place it has, or NULL */
+    unsigned origin; /* where it came from, < WEB_ORIGINS */
+    int fd;          /* libmicrohttpd's */
+    bool told;       /* that it is late */
     enum phase phase;
     int64_t since_ns;
     size_t read; /* bytes of the body */
+};
+
+/* Connections, oldest first. */
+struct row {
+    struct connection *first, *last;
+    unsigned count;
 };
 
 struct pair {
@@ -73,6 +84,9 @@ struct web_request {
     size_t method, path;
     struct pairs headers, query;
     struct body body;
+    struct web_place place;
+    uint64_t charged; /* of the caller's share of bodies */
+    bool placed;      /* it has one of the caller's share of requests */
     bool has_peer;
     pid_t pid;
     uid_t uid;
@@ -83,6 +97,7 @@ struct web_request {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     unsigned owners;
+    bool refused;   /* by the loop */
     bool handed;    /* to a worker */
     bool suspended; /* the loop waits for the worker */
     bool over;      /* the client has it all, or is gone */
@@ -99,23 +114,26 @@ struct workers {
     pthread_mutex_t lock;
     pthread_cond_t work, quiet;
     struct web_request *first, *last;
-    unsigned threads, idle, waiting, busy, most;
+    unsigned threads, idle, waiting, busy;
+    unsigned most;         /* that wait or are served */
+    unsigned threads_most; /* that serve them */
+    unsigned threads_kept; /* of these, when there is nothing to do */
     bool closing;
 };
 
 struct web {
     struct web_options options;
     struct MHD_Daemon *daemon;
-    struct workers workers;
+    struct workers lanes[WEB_LANES];
     int ready_fd;  /* always readable */
     int ending_fd; /* readable once web_close has begun */
 
     pthread_mutex_t lock; /* for all that follows */
     pthread_cond_t changed;
-    struct connection *connections;
+    struct row callers, strangers;
+    unsigned origins[WEB_ORIGINS]; /* strangers that came from there */
     unsigned connection_count;
     unsigned exchanges; /* requests that are not over */
-    uint64_t bodies;    /* bytes of their bodies */
     uint64_t requests, refused;
     bool draining, ending;
     bool sweeping; /* the thread runs */
@@ -130,6 +148,7 @@ void request_unref(struct web_request *req);
 unsigned request_judge(const struct web_request *req, const char **why);
 /* The length it announces; -1: none. */
 int64_t request_length(const struct web_request *req);
+bool request_has_body(const struct web_request *req);
 void request_over(struct web_request *req);
 
 /* answer.c */
@@ -137,11 +156,13 @@ void request_over(struct web_request *req);
 enum MHD_Result answer_queue(struct web_request *req, struct MHD_Connection *handle);
 /* An error by the server itself, as all errors look. */
 struct MHD_Response *answer_refusal(unsigned status, const char *why);
+/* The same on a connection that libmicrohttpd is about to end without a word. */
+void answer_late(const struct web_request *req, unsigned status, const char *why);
 /* The handler has returned. */
 void answer_finish(struct web_request *req);
 
 /* worker.c */
-int workers_init(struct workers *w, unsigned most);
+int workers_init(struct workers *w, unsigned most, unsigned threads, unsigned kept);
 int workers_give(struct workers *w, struct web_request *req); /* -1: too many */
 void workers_wait(struct workers *w); /* until all handlers have returned */
 void workers_done(struct workers *w);
@@ -150,6 +171,8 @@ void workers_done(struct workers *w);
 void sweep_add(struct web *web, struct connection *c, int fd);
 void sweep_remove(struct web *web, struct connection *c);
 void sweep_phase(struct web *web, struct connection *c, enum phase phase);
+/* It is CALLER's from now on; false: CALLER has as many as it may. */
+bool sweep_know(struct web *web, struct connection *c, void *caller);
 void *sweep_thread(void *context);
 
 #endif

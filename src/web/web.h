@@ -8,6 +8,9 @@
  * as its request lasts, and may block. Idle connections cost a descriptor and a
  * few KiB, never a thread. A client that reads slowly slows its own handler only.
  *
+ * Who is not known yet has few connections, little time for its head, and no body;
+ * when there are too many of those, the oldest of the address that has most goes.
+ *
  *   web_open -> { handler -> reply, or start -> write* -> end }* -> web_close
  *
  * Nothing here knows of sandboxes.
@@ -27,16 +30,46 @@ struct web_request;
  * not is answered for, with 500. */
 typedef void web_handler(void *context, struct web_request *req);
 
+/* Who serves a request. Each has threads of its own, so that nobody in one can hold up
+ * another. */
+enum web_lane {
+    WEB_CALLERS,   /* may block */
+    WEB_STRANGERS, /* a few threads, for answers that are made at once */
+    WEB_HEALTH,    /* the same, for those who ask whether the server lives */
+    WEB_LANES,
+};
+
+/* What a caller takes of what all share. */
+enum web_share { WEB_CONNECTIONS, WEB_REQUESTS, WEB_BODIES };
+
+/* Where a request belongs, judged by its head alone. */
+struct web_place {
+    void *caller; /* NULL: not known, and so without a body */
+    enum web_lane lane;
+    unsigned status; /* without a caller: what one with a body is refused with */
+    const char *why; /* static */
+};
+
+/* Who knows callers, and keeps account of what they take. All of it must not wait. */
+struct web_door {
+    void (*place)(void *context, const struct web_request *req, struct web_place *out);
+    void *(*peer)(void *context, uid_t uid); /* of a unix socket; NULL: not known */
+    bool (*take)(void *context, void *caller, enum web_share share, size_t amount);
+    void (*give)(void *context, void *caller, enum web_share share, size_t amount);
+};
+
 /* Zero-initialise; 0 and NULL mean the usual value. */
 struct web_options {
     int listen_fd;        /* bound and listening; the server's once it is open */
     const char *tls_cert; /* PEM text, with tls_key; NULL: plain */
     const char *tls_key;
-    size_t body_bytes;    /* the most a body may have; usual: 64 MiB */
-    unsigned connections; /* the most at once; usual: 12000 */
-    unsigned handlers;    /* the most at once, then 503; usual: 1100 */
-    unsigned idle_s;      /* a connection without a request; usual: 60 */
-    unsigned slow_s;      /* a request that does not get on; usual: 20 */
+    size_t body_bytes;           /* the most a body may have; usual: 64 MiB */
+    unsigned connections;        /* the most of callers' at once; usual: 12000 */
+    unsigned strangers;          /* the same of who is not known; usual: 256 */
+    unsigned handlers;           /* the most at once, then 503; usual: 1800 */
+    const struct web_door *door; /* NULL: everybody is known, and nothing is counted */
+    unsigned idle_s;             /* a connection without a request; usual: 60 */
+    unsigned slow_s;             /* a request that does not get on; usual: 20 */
     /* Told of what the server itself refuses; must not wait. Or NULL. */
     void (*refused)(void *context, const struct web_request *req, unsigned status);
     web_handler *handler; /* for every request */

@@ -7,16 +7,6 @@
 
 #define LINGER_S 10 /* a thread without work stays for this long */
 
-int workers_init(struct workers *w, unsigned most)
-{
-    *w = (struct workers){ .most = most };
-    if (pthread_mutex_init(&w->lock, NULL) != 0 ||
-        pthread_cond_init(&w->work, NULL) != 0 ||
-        pthread_cond_init(&w->quiet, NULL) != 0)
-        return -1;
-    return 0;
-}
-
 /* With the lock held: the next request, or NULL when the thread should end. */
 static struct web_request *next(struct workers *w)
 {
@@ -27,7 +17,9 @@ static struct web_request *next(struct workers *w)
     until.tv_sec += LINGER_S;
     w->idle++;
     while (!w->first && !w->closing)
-        if (pthread_cond_timedwait(&w->work, &w->lock, &until) == ETIMEDOUT)
+        if (w->threads <= w->threads_kept)
+            (void)pthread_cond_wait(&w->work, &w->lock);
+        else if (pthread_cond_timedwait(&w->work, &w->lock, &until) == ETIMEDOUT)
             break;
     w->idle--;
     req = w->first;
@@ -69,13 +61,39 @@ static int add_thread(struct workers *w)
     return 0;
 }
 
+int workers_init(struct workers *w, unsigned most, unsigned threads, unsigned kept)
+{
+    *w =
+        (struct workers){ .most = most, .threads_most = threads, .threads_kept = kept };
+    if (pthread_mutex_init(&w->lock, NULL) != 0 ||
+        pthread_cond_init(&w->work, NULL) != 0 ||
+        pthread_cond_init(&w->quiet, NULL) != 0)
+        return -1;
+    /* Those that stay are made now: later there may be no more to be had. */
+    (void)pthread_mutex_lock(&w->lock);
+    while (w->threads < kept && add_thread(w) == 0)
+        ;
+    kept -= w->threads;
+    (void)pthread_mutex_unlock(&w->lock);
+    return kept == 0 ? 0 : -1;
+}
+
+/* With the lock held: there is one for the next, or will be. */
+static bool has_thread(struct workers *w)
+{
+    if (w->idle > w->waiting)
+        return true;
+    if (w->threads < w->threads_most && add_thread(w) == 0)
+        return true;
+    return w->threads > 0 && w->threads_most < w->most;
+}
+
 int workers_give(struct workers *w, struct web_request *req)
 {
     int rc = -1;
 
     (void)pthread_mutex_lock(&w->lock);
-    if (!w->closing && w->busy + w->waiting < w->most &&
-        (w->idle > w->waiting || add_thread(w) == 0)) {
+    if (!w->closing && w->busy + w->waiting < w->most && has_thread(w)) {
         req->next = NULL;
         if (w->first)
             w->last->next = req;

@@ -117,8 +117,11 @@ def test_a_killed_keeper_ends_its_runs_and_is_replaced(daemon):
     assert answers[0].json["verdict"] == "failed", answers[0].body
     assert daemon.run("echo again").json["stdout"] == "again\n"
     assert keeper_of(daemon) != before
-    keeper = daemon.ask("GET", "/readyz").json["keeper"]
-    assert keeper["restarts"] == 1 and keeper["pid"] == keeper_of(daemon)
+
+    def told():  # what was seen last, which may be a moment ago
+        keeper = daemon.ask("GET", "/readyz").json["keeper"]
+        return keeper and keeper["restarts"] == 1 and keeper["pid"] == keeper_of(daemon)
+    assert wait_until(told)
     assert b"vial_keeper_restarts_total 1" in daemon.ask("GET", "/metrics").body
     assert daemon.process.poll() is None
 

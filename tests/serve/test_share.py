@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """One caller and the others: what one takes is its own share, whoever it is."""
+import contextlib
 import hashlib
 import os
+import resource
+import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -23,6 +26,29 @@ def tokens(tmp_path):
 
 def descriptors(d):
     return len(os.listdir("/proc/%d/fd" % d.process.pid))
+
+
+def send(d, head, body=b"", name=None):
+    """A request over TCP that is not waited for: its socket."""
+    s = socket.create_connection(("127.0.0.1", d.port), timeout=60)
+    token = "Authorization: Bearer %s\r\n" % secret(name) if name else ""
+    with contextlib.suppress(OSError):  # refused before it has all been sent
+        s.sendall(head.encode() + b"\r\nHost: localhost\r\n" + token.encode() + body)
+    return s
+
+
+def hears(s):
+    """The first line of what came back; "" when the connection was closed."""
+    try:
+        return s.makefile("rb").readline().decode()
+    except ConnectionError:
+        return ""
+
+
+def is_well(d):
+    """Everybody hears that the daemon lives; on TCP and on the unix socket."""
+    return all(status == 200 for path in ("/healthz", "/readyz")
+               for status in (ask(d, "GET", path).status, d.ask("GET", path).status))
 
 
 def at_once(count, work):
@@ -94,3 +120,62 @@ def test_an_administrator_cancels_the_run_that_was_meant(tokens):
         assert ask(d, "DELETE", "/v1/runs/same?caller=token:ann", "boss").status == 204
         threads[0].join(60)
         assert results["ann"]["verdict"] == "cancelled"
+
+
+def test_no_body_is_taken_from_a_stranger(tokens):
+    """Eight of 64 MiB took all the room there is for bodies."""
+    with Daemon(serve={"tokens": tokens(ann={})}, tcp=True) as d:
+        rss = d.rss()
+        size = 64 << 20
+        held = [send(d, "POST /v1/run HTTP/1.1\r\nContent-Length: %d" % size,
+                     b"\r\n" + b"x" * (size - 1)) for _ in range(8)]
+        held += [send(d, "POST /v1/run HTTP/1.1\r\nTransfer-Encoding: chunked",
+                      b"\r\n1000\r\n" + b"x" * 4096) for _ in range(40)]
+        body = {"language": "bash", "code": "cat", "stdin": "x" * 100000}
+        for _ in range(5):
+            assert len(ask(d, "POST", "/v1/run", "ann", body).json["stdout"]) == 100000
+        assert d.rss() < rss + (64 << 20)
+        assert {hears(s)[:12] for s in held} <= {"HTTP/1.1 401", ""}
+        # What was announced and is small is passed over, so that the answer is heard.
+        small = ask(d, "POST", "/v1/run", None, body | {"stdin": ""})
+        assert (small.status, small.code) == (401, "VIAL-AUTH")
+
+
+def test_strangers_do_not_keep_callers_out(tokens):
+    """300 connections that sent half a head each kept a caller out for a minute."""
+    with Daemon(serve={"tokens": tokens(ann={}), "connections": 300, "idle": "600s",
+                       "slow": "600s"}, tcp=True) as d:
+        held = [send(d, "GET /v1/version HTTP/1.1", b"X-A: ") for _ in range(700)]
+        assert ask(d, "GET", "/v1/version", "ann").status == 200
+        assert is_well(d)
+        assert d.ask("GET", "/v1/version").status == 200
+        assert len(held) == 700
+
+
+def test_who_waits_a_lot_keeps_nobody_else_out(tokens):
+    """1,150 readers of one caller's that followed an output had everybody refused."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard < 8192:
+        pytest.skip("no more than %d descriptors" % hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 8192), hard))
+    with Daemon(serve={"tokens": tokens(ann={}, bob={})}, tcp=True) as d:
+        session = "/v1/sessions/" + ask(d, "POST", "/v1/sessions", "ann",
+                                        {"timeout": "600s"}).json["id"]
+        assert ask(d, "POST", session + "/exec", "ann", {"shell": "sleep 600"}).status == 201
+        follow = "GET %s/exec/1/output?follow=1 HTTP/1.1" % session
+        held = []
+        while True:
+            held += [send(d, follow, b"\r\n", "ann") for _ in range(50)]
+            if "503" in hears(held[-1]):
+                break
+            assert len(held) < 4000
+        assert len(held) > 1100
+        assert ask(d, "GET", "/v1/version", "ann").status == 503
+        assert is_well(d)
+        run = ask(d, "POST", "/v1/run", "bob", {"language": "bash", "code": "echo on"})
+        assert run.json["stdout"] == "on\n"
+        assert d.run("echo on").json["stdout"] == "on\n"
+        # Its own places are its own again once it lets go of them.
+        for s in held:
+            s.close()
+        assert wait_until(lambda: ask(d, "GET", "/v1/version", "ann").status == 200)

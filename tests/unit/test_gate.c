@@ -231,6 +231,130 @@ static void a_callers_own_limit_leaves_room_for_others(void **state)
     gate_done(&g);
 }
 
+/* How much one gets that takes one after the other. */
+static unsigned take_all(struct gate *g, struct caller *c, enum gate_kind kind)
+{
+    unsigned got = 0;
+
+    while (gate_take(g, c, kind, 1))
+        got++;
+    return got;
+}
+
+static void whoever_takes_all_it_can_leaves_room_for_the_next(void **state)
+{
+    struct gate g;
+    struct caller *callers[11];
+    char name[] = "a";
+
+    (void)state;
+    open_gate(&g, 1, 1);
+    gate_share(&g, GATE_BODIES, 1000);
+    for (int i = 0; i < 11; i++, name[0]++)
+        callers[i] = gate_caller(&g, name, &anything);
+    assert_int_equal(take_all(&g, callers[0], GATE_BODIES), 500);
+    for (int i = 1; i < 10; i++)
+        assert_true(take_all(&g, callers[i], GATE_BODIES) > 0);
+    /* What is larger than all there is does not wrap round. */
+    assert_false(gate_take(&g, callers[10], GATE_BODIES, UINT64_MAX));
+    gate_give(&g, callers[0], GATE_BODIES, 500);
+    assert_true(take_all(&g, callers[10], GATE_BODIES) > 200);
+    /* Without an end, at first. */
+    assert_true(gate_take(&g, callers[0], GATE_REQUESTS, 1000000));
+    gate_done(&g);
+}
+
+#define TAKERS 8
+
+struct taker {
+    struct gate *gate;
+    struct caller *caller;
+    _Atomic int64_t *held; /* of all */
+    int64_t most;          /* that was ever seen */
+    pthread_t thread;
+};
+
+static void *take_and_give(void *context)
+{
+    struct taker *t = context;
+    struct gate_pass pass;
+    struct vial_error err;
+
+    for (uint64_t i = 0; i < 20000; i++) {
+        uint64_t amount = i * 7 % 13 + 1;
+        int64_t held;
+
+        if (gate_take(t->gate, t->caller, GATE_BODIES, amount)) {
+            held = *t->held += (int64_t)amount;
+            t->most = held > t->most ? held : t->most;
+            *t->held -= (int64_t)amount;
+            gate_give(t->gate, t->caller, GATE_BODIES, amount);
+        }
+        if (gate_start(t->gate, t->caller, &pass, &err) == 0)
+            gate_end(t->gate, t->caller, 0);
+        if (i % 100 == 0 && gate_enter(t->gate, t->caller, -1, &pass, &err) == 0)
+            gate_leave(t->gate, t->caller, 0);
+    }
+    return NULL;
+}
+
+static void what_threads_take_at_once_is_bounded_and_comes_back(void **state)
+{
+    const struct quota few = { .concurrency = 3 };
+    struct gate g;
+    struct taker takers[TAKERS];
+    _Atomic int64_t held = 0;
+    char name[] = "a";
+
+    (void)state;
+    open_gate(&g, 2, TAKERS);
+    gate_share(&g, GATE_BODIES, 40);
+    for (int i = 0; i < TAKERS; i++) {
+        name[0] = (char)('a' + i % 2);
+        takers[i] = (struct taker){ .gate = &g,
+                                    .caller = gate_caller(&g, name, &few),
+                                    .held = &held };
+        assert_int_equal(
+            pthread_create(&takers[i].thread, NULL, take_and_give, &takers[i]), 0);
+    }
+    for (int i = 0; i < TAKERS; i++) {
+        (void)pthread_join(takers[i].thread, NULL);
+        assert_in_range(takers[i].most, 1, 40);
+    }
+    assert_int_equal(g.taken[GATE_BODIES], 0);
+    for (struct caller *c = g.callers; c; c = c->next)
+        assert_int_equal(c->has[GATE_BODIES] + c->programs + c->running + c->waiting,
+                         0);
+    gate_done(&g);
+}
+
+static void programs_count_with_runs_and_for_the_rate(void **state)
+{
+    const struct quota two = { .concurrency = 2, .runs_per_minute = 4 };
+    struct vial_error err = { 0 };
+    struct gate_pass pass;
+    struct gate g;
+    struct caller *a;
+
+    (void)state;
+    open_gate(&g, 5, 5);
+    a = gate_caller(&g, "a", &two);
+    pass_at_once(&g, a);
+    assert_int_equal(gate_start(&g, a, &pass, &err), 0);
+    assert_int_equal(gate_start(&g, a, &pass, &err), -1);
+    assert_string_equal(err.code, "VIAL-BUSY");
+    gate_end(&g, a, 0);
+    gate_leave(&g, a, 0);
+    assert_int_equal(gate_start(&g, a, &pass, &err), 0);
+    gate_end(&g, a, 0);
+    pass_at_once(&g, a);
+    gate_leave(&g, a, 0);
+    assert_int_equal(gate_start(&g, a, &pass, &err), -1);
+    assert_string_equal(err.code, "VIAL-RATE");
+    assert_in_range(pass.retry_s, 1, 61);
+    gate_done(&g);
+}
+
 static void a_shut_gate_lets_nobody_in(void **state)
 {
     struct gate g;
@@ -453,6 +577,9 @@ int main(void)
         cmocka_unit_test(who_goes_away_leaves_the_line),
         cmocka_unit_test(a_quota_is_used_up_and_says_when_it_is_not),
         cmocka_unit_test(a_callers_own_limit_leaves_room_for_others),
+        cmocka_unit_test(whoever_takes_all_it_can_leaves_room_for_the_next),
+        cmocka_unit_test(what_threads_take_at_once_is_bounded_and_comes_back),
+        cmocka_unit_test(programs_count_with_runs_and_for_the_rate),
         cmocka_unit_test(a_shut_gate_lets_nobody_in),
         cmocka_unit_test(a_key_gives_the_first_answer_to_its_caller_alone),
         cmocka_unit_test(keys_are_bounded_in_number),

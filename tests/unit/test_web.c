@@ -25,8 +25,9 @@
 struct place {
     char path[64];
     struct web *web;
-    sem_t entered, go, left; /* of handlers that wait for the test */
-    int last;                /* what the last of them found */
+    sem_t entered, go, left;    /* of handlers that wait for the test */
+    int last;                   /* what the last of them found */
+    _Atomic int64_t left_of[3]; /* what a caller may still take, by enum web_share */
 };
 
 static void say_all(struct web_request *req)
@@ -207,7 +208,8 @@ static void expect_heard(int fd, const char *text, const char *want)
 {
     auto_free char *got = hear(fd, text);
 
-    assert_non_null(strstr(got, want));
+    if (!got || !strstr(got, want))
+        fail_msg("<%s> is not in <%s>", want, got ? got : "");
 }
 
 static void expect_at(const struct place *p, const char *request, const char *status,
@@ -480,6 +482,219 @@ static void closing_the_server_ends_its_handlers(void **state)
     (void)close(fd);
 }
 
+/* Who says a token is a caller; there is one. */
+static void find_place(void *context, const struct web_request *req,
+                       struct web_place *out)
+{
+    struct place *p = context;
+
+    if (web_header(req, "X-Token"))
+        out->caller = p;
+    else
+        *out = (struct web_place){ .lane = WEB_STRANGERS,
+                                   .status = 401,
+                                   .why = "who is it?" };
+    if (strcmp(web_path(req), "/health") == 0)
+        *out = (struct web_place){ .lane = WEB_HEALTH };
+}
+
+static void *no_peer(void *context, uid_t uid)
+{
+    (void)context;
+    (void)uid;
+    return NULL;
+}
+
+static bool take_share(void *context, void *caller, enum web_share share, size_t amount)
+{
+    struct place *p = caller;
+
+    assert_ptr_equal(context, caller);
+    if ((p->left_of[share] -= (int64_t)amount) >= 0)
+        return true;
+    p->left_of[share] += (int64_t)amount;
+    return false;
+}
+
+static void give_share(void *context, void *caller, enum web_share share, size_t amount)
+{
+    struct place *p = caller;
+
+    assert_ptr_equal(context, caller);
+    p->left_of[share] += (int64_t)amount;
+}
+
+static const struct web_door door = {
+    .place = find_place, .peer = no_peer, .take = take_share, .give = give_share
+};
+
+#define CONNECTIONS 100
+#define REQUESTS    100
+#define BODIES      1000
+
+static void open_door(struct place *p, struct web_options options)
+{
+    *p = (struct place){ .left_of = { CONNECTIONS, REQUESTS, BODIES } };
+    options.door = &door;
+    open_with(p, options);
+}
+
+/* All that callers took has come back. */
+static void close_door(struct place *p)
+{
+    close_place(p);
+    assert_int_equal(p->left_of[WEB_CONNECTIONS], CONNECTIONS);
+    assert_int_equal(p->left_of[WEB_REQUESTS], REQUESTS);
+    assert_int_equal(p->left_of[WEB_BODIES], BODIES);
+}
+
+#define TOKEN "X-Token: 1\r\n"
+
+static void no_body_is_taken_before_the_caller_is_known(void **state)
+{
+    struct place p;
+
+    (void)state;
+    open_door(&p, (struct web_options){ 0 });
+    /* Nothing of it is sent, nor waited for. */
+    expect_at(&p, "POST / HTTP/1.1\r\n" HEAD "Content-Length: 1000000\r\n\r\n", "401",
+              "VIAL-AUTH");
+    expect_at(&p, "POST / HTTP/1.1\r\n" HEAD "Transfer-Encoding: chunked\r\n\r\n",
+              "401", "who is it?");
+    expect_at(&p,
+              "POST / HTTP/1.1\r\n" HEAD "Expect: 100-continue\r\n"
+              "Content-Length: 5\r\n\r\n",
+              "401", "who is it?");
+    /* A small one is passed over. */
+    expect_at(&p, "POST /x HTTP/1.1\r\n" HEAD "Content-Length: 5\r\n\r\nhello", "200",
+              "body=");
+    expect_at(&p, "POST /x HTTP/1.1\r\n" HEAD TOKEN "Content-Length: 5\r\n\r\nhello",
+              "200", "body=hello");
+    close_door(&p);
+}
+
+/* Leaves the caller LEFT of SHARE, once nobody has any; the others stay as they are. */
+static void leave_of(struct place *p, enum web_share share, int64_t all, int64_t left)
+{
+    while (p->left_of[share] != all)
+        (void)poll(NULL, 0, 1);
+    p->left_of[share] = left;
+}
+
+static void a_caller_takes_no_more_than_its_share(void **state)
+{
+    struct place p;
+    int fd;
+
+    (void)state;
+    open_door(&p, (struct web_options){ 0 });
+    leave_of(&p, WEB_BODIES, BODIES, 4);
+    expect_at(&p, "POST / HTTP/1.1\r\n" HEAD TOKEN "Content-Length: 5\r\n\r\nhello",
+              "503", "no room for the body");
+    leave_of(&p, WEB_BODIES, 4, BODIES);
+    leave_of(&p, WEB_CONNECTIONS, CONNECTIONS, 0);
+    expect_at(&p, "GET / HTTP/1.1\r\n" HEAD TOKEN "\r\n", "503", "connections");
+    expect_at(&p, "GET / HTTP/1.1\r\n" HEAD "\r\n", "200", "GET /");
+    leave_of(&p, WEB_CONNECTIONS, 0, CONNECTIONS);
+    leave_of(&p, WEB_REQUESTS, REQUESTS, 1);
+    fd = say(&p, "GET /wait HTTP/1.1\r\n" TOKEN "Host: here\r\n\r\n");
+    (void)sem_wait(&p.entered);
+    expect_at(&p, "GET / HTTP/1.1\r\n" HEAD TOKEN "\r\n", "503", "too many requests");
+    p.left_of[WEB_REQUESTS] += REQUESTS - 1;
+    (void)close(fd);
+    (void)sem_wait(&p.left);
+    close_door(&p);
+}
+
+static void health_is_told_while_all_handlers_are_busy(void **state)
+{
+    struct place p;
+    int fd;
+
+    (void)state;
+    open_door(&p, (struct web_options){ .handlers = 1 });
+    fd = say(&p, "GET /wait HTTP/1.1\r\n" TOKEN "Host: here\r\n\r\n");
+    (void)sem_wait(&p.entered);
+    expect_at(&p, "GET / HTTP/1.1\r\n" HEAD TOKEN "\r\n", "503", "too many requests");
+    expect_at(&p, "GET /health HTTP/1.1\r\n" HEAD "\r\n", "200", "/health");
+    expect_at(&p, "GET /health HTTP/1.1\r\n" HEAD TOKEN "\r\n", "200", "/health");
+    expect_at(&p, "GET /stranger HTTP/1.1\r\n" HEAD "\r\n", "200", "/stranger");
+    (void)close(fd);
+    (void)sem_wait(&p.left);
+    close_door(&p);
+}
+
+static void the_oldest_stranger_gives_way(void **state)
+{
+    enum { MANY = 4 };
+    struct place p;
+    int known;
+    int fds[MANY + 1];
+
+    (void)state;
+    open_door(&p, (struct web_options){ .strangers = MANY, .connections = 1 });
+    known = say(&p, "GET /a HTTP/1.1\r\n" TOKEN "Host: here\r\n\r\n");
+    expect_heard(known, "body=", "GET /a");
+    for (int i = 0; i <= MANY; i++)
+        fds[i] = say(&p, "GET /x HTTP/1.1\r\nX-Half: ");
+    expect_heard(fds[0], NULL, ""); /* it ends */
+    assert_int_equal(
+        io_write_all(known, "GET /b HTTP/1.1\r\n" TOKEN "Host: h\r\n\r\n",
+                     strlen("GET /b HTTP/1.1\r\n" TOKEN "Host: h\r\n\r\n")),
+        0);
+    expect_heard(known, "body=", "GET /b");
+    for (int i = 1; i <= MANY; i++) {
+        assert_int_equal(
+            io_write_all(fds[i], "1\r\n" HEAD "\r\n", strlen("1\r\n" HEAD "\r\n")), 0);
+        expect_heard(fds[i], NULL, "GET /x");
+    }
+    for (int i = 0; i <= MANY; i++)
+        (void)close(fds[i]);
+    (void)close(known);
+    close_door(&p);
+}
+
+#define CHUNKED "Host: here\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+static void a_request_that_breaks_off_is_told_why(void **state)
+{
+    struct place p = { 0 };
+    int fd;
+
+    (void)state;
+    open_with(&p, (struct web_options){ .slow_s = 1, .body_bytes = 1000 });
+    expect_at(&p, "POST / HTTP/1.1\r\nHost: here\r\nContent-Length: 9\r\n\r\nabc",
+              "408", "too slowly");
+    expect_at(&p, "POST / HTTP/1.1\r\n" CHUNKED "FFFFFFFFFFFFFFFF\r\nabc", "408",
+              "too slowly");
+    expect_at(&p, "POST / HTTP/1.1\r\n" CHUNKED "FFFFFFFFFFFFFFFFF\r\nabc", "413",
+              NULL);
+    expect_at(&p, "POST / HTTP/1.1\r\n" CHUNKED "zz\r\nabc", "400", NULL);
+    expect_at(&p, "POST / HTTP/1.1\r\n" CHUNKED "3\r\nabcdef\r\n", "400", NULL);
+    fd = say(&p, "POST / HTTP/1.1\r\nHost: here\r\nContent-Length: 9\r\n\r\nabc");
+    (void)shutdown(fd, SHUT_WR);
+    expect_heard(fd, NULL, " 40"); /* 400, or 408 if its end was not seen at once */
+    (void)close(fd);
+    close_place(&p);
+}
+
+static void a_chunk_without_an_end_is_refused_while_it_comes(void **state)
+{
+    struct place p = { 0 };
+    char block[4096];
+    int fd;
+
+    (void)state;
+    memset(block, 'x', sizeof(block));
+    open_with(&p, (struct web_options){ .body_bytes = 1000 });
+    fd = say(&p, "POST / HTTP/1.1\r\n" CHUNKED "FFFFFFFFFFFFFFFF\r\n");
+    while (send(fd, block, sizeof(block), MSG_NOSIGNAL) > 0)
+        ;
+    expect_heard(fd, NULL, " 413 ");
+    (void)close(fd);
+    close_place(&p);
+}
+
 static void a_head_that_drips_is_cut_off(void **state)
 {
     struct place p = { 0 };
@@ -540,6 +755,12 @@ int main(void)
         cmocka_unit_test(a_handler_that_says_nothing_is_answered_for),
         cmocka_unit_test(a_draining_server_finishes_and_takes_nothing_new),
         cmocka_unit_test(closing_the_server_ends_its_handlers),
+        cmocka_unit_test(no_body_is_taken_before_the_caller_is_known),
+        cmocka_unit_test(a_caller_takes_no_more_than_its_share),
+        cmocka_unit_test(health_is_told_while_all_handlers_are_busy),
+        cmocka_unit_test(the_oldest_stranger_gives_way),
+        cmocka_unit_test(a_request_that_breaks_off_is_told_why),
+        cmocka_unit_test(a_chunk_without_an_end_is_refused_while_it_comes),
         cmocka_unit_test(a_head_that_drips_is_cut_off),
         cmocka_unit_test(idle_connections_hurt_nobody),
     };

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serve/door.h"
+
+#include <string.h>
+#include <sys/resource.h>
+
+#include "base/fail.h"
+#include "serve/call.h"
+
+#define BODIES_BYTES (UINT64_C(512) << 20)
+
+static const enum gate_kind kinds[] = {
+    [WEB_CONNECTIONS] = GATE_CONNECTIONS,
+    [WEB_REQUESTS] = GATE_REQUESTS,
+    [WEB_BODIES] = GATE_BODIES,
+};
+
+static bool is_about_health(const char *path)
+{
+    return strcmp(path, "/healthz") == 0 || strcmp(path, "/readyz") == 0;
+}
+
+static void place(void *context, const struct web_request *req, struct web_place *out)
+{
+    struct serve *s = context;
+    struct generation *gen;
+    struct identity who;
+    struct vial_error err = { 0 };
+
+    if (is_about_health(web_path(req))) {
+        *out = (struct web_place){ .lane = WEB_HEALTH,
+                                   .status = 413,
+                                   .why = "no body is taken here" };
+        return;
+    }
+    gen = serve_use(s);
+    if (auth_check(&gen->auth, req, &who, &err) == 0)
+        *out =
+            (struct web_place){ .caller = gate_caller(&s->gate, who.name, &who.quota) };
+    serve_unuse(s, gen);
+    if (out->caller)
+        return;
+    *out = (struct web_place){ .lane = WEB_STRANGERS,
+                               .status = call_status_of(&err) == 403 ? 403 : 401,
+                               .why = "no body is taken before it is known who asks" };
+}
+
+static void *peer(void *context, uid_t uid)
+{
+    struct serve *s = context;
+    struct generation *gen = serve_use(s);
+    struct identity who;
+    struct vial_error err;
+    struct caller *caller = NULL;
+
+    if (auth_peer(&gen->auth, uid, &who, &err) == 0)
+        caller = gate_caller(&s->gate, who.name, &who.quota);
+    serve_unuse(s, gen);
+    return caller;
+}
+
+static bool take(void *context, void *caller, enum web_share share, size_t amount)
+{
+    struct serve *s = context;
+
+    return gate_take(&s->gate, caller, kinds[share], amount);
+}
+
+static void give(void *context, void *caller, enum web_share share, size_t amount)
+{
+    struct serve *s = context;
+
+    gate_give(&s->gate, caller, kinds[share], amount);
+}
+
+const struct web_door serve_door = {
+    .place = place, .peer = peer, .take = take, .give = give
+};
+
+unsigned door_connections(const struct serve_settings *c)
+{
+    struct rlimit files;
+    uint64_t most = (uint64_t)c->connections;
+
+    /* The others are for runs and sessions. */
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur / 4 * 3 < most)
+        most = files.rlim_cur / 4 * 3;
+    return most ? (unsigned)most : 1;
+}
+
+void door_set(struct serve *s, const struct serve_settings *c)
+{
+    uint64_t one = (uint64_t)c->body;
+
+    gate_share(&s->gate, GATE_CONNECTIONS, door_connections(c));
+    gate_share(&s->gate, GATE_REQUESTS, DOOR_HANDLERS);
+    /* Who is alone can always send the largest body. */
+    gate_share(&s->gate, GATE_BODIES, 2 * one > BODIES_BYTES ? 2 * one : BODIES_BYTES);
+}
