@@ -109,6 +109,10 @@ struct vial_exec_options {
     unsigned rows, columns;  /* both > 0: a terminal of that size, in place of pipes;
                                 all that it shows is stream 1 */
     const char *correlation; /* as in struct vial_watch; NULL: the session's */
+    /* Called once, when it has ended or was given back, from any thread: it must not
+     * wait, nor use the session. Or NULL. */
+    void (*ended)(void *context);
+    void *context;
 };
 
 struct vial_exec_status {

@@ -218,6 +218,8 @@ int exec_new(struct vial_session *s, const struct vial_exec_options *o, bool las
         exec_release(x);
         return -1;
     }
+    x->ended = o->ended;
+    x->context = o->context;
     x->next = s->execs;
     s->execs = x;
     s->running++;
@@ -272,6 +274,13 @@ void exec_output(struct vial_exec *x, int stream, const uint8_t *data, size_t le
     }
 }
 
+static void tell_end(struct vial_exec *x)
+{
+    if (x->ended)
+        x->ended(x->context);
+    x->ended = NULL;
+}
+
 static void end(struct vial_exec *x, enum vial_verdict verdict)
 {
     struct vial_session *s = x->session;
@@ -287,6 +296,7 @@ static void end(struct vial_exec *x, enum vial_verdict verdict)
     s->running--;
     s->active_ns = clock_now_ns();
     s->news = true;
+    tell_end(x);
 }
 
 /* Only asked when a program, or what it ran, died by a SIGKILL that was not ours. */
@@ -378,6 +388,7 @@ int64_t exec_check_time(struct vial_exec *x, int64_t now_ns)
 
 void exec_release(struct vial_exec *x)
 {
+    tell_end(x);
     for (int i = 0; i < 2; i++)
         tape_done(&x->tape[i]);
     blob_done(&x->input);

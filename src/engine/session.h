@@ -43,6 +43,8 @@ struct vial_exec {
     char *program, *cwd;           /* for messages */
     char *correlation;             /* its own, or NULL: the session's */
     uint64_t number;               /* in its session, from 1 on */
+    void (*ended)(void *context);  /* NULL once it was called */
+    void *context;
     struct vial_exec_status status;
 };
 

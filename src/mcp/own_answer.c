@@ -312,7 +312,6 @@ void own_answer(struct mcp_call *call, const struct own *own,
     auto_str struct str notes = { 0 };
     auto_json json_t *links = ptr_take(&extra->links);
 
-    call->cpu_ms += result->usage.cpu_user_ms + result->usage.cpu_system_ms;
     answer->is_error = mcp_is_failure(result->verdict);
     answer->content = json_array();
     if (shorten(call, result, "stdout", &result->out, &notes) < 0 ||

@@ -141,8 +141,7 @@ int mcp_tell_pull(void *context, const char *layer, const char *status,
 void *mcp_run_begin(const struct mcp_call *call, const char *language,
                     struct vial_watch *watch);
 /* RUN is what begin gave; RESULT may be NULL. */
-void mcp_run_end(const struct mcp_call *call, void *run,
-                 const struct vial_result *result);
+void mcp_run_end(struct mcp_call *call, void *run, const struct vial_result *result);
 
 /* Tells whoever listens that something changed. */
 void mcp_call_changed(struct mcp_call *call, const char *what);

@@ -118,9 +118,10 @@ void *mcp_run_begin(const struct mcp_call *call, const char *language,
                        &watch->cancel_fd);
 }
 
-void mcp_run_end(const struct mcp_call *call, void *run,
-                 const struct vial_result *result)
+void mcp_run_end(struct mcp_call *call, void *run, const struct vial_result *result)
 {
+    if (result)
+        call->cpu_ms += result->usage.cpu_user_ms + result->usage.cpu_system_ms;
     if (run)
         call->gate->end(call->gate->context, run, result);
 }

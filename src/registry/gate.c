@@ -65,6 +65,7 @@ static struct caller *add(struct gate *g, const char *name, const struct quota *
     if (!c)
         return NULL;
     (void)snprintf(c->name, sizeof(c->name), "%s", name);
+    c->gate = g;
     c->runs_left = (double)quota->runs_per_minute;
     c->cpu_left_ms = (double)quota->cpu_per_minute_ms;
     c->filled_ns = clock_now_ns();
@@ -112,6 +113,13 @@ static void refill(struct caller *c)
     c->runs_left = least(runs, c->runs_left + part * runs);
     c->cpu_left_ms = least(cpu_ms, c->cpu_left_ms + part * cpu_ms);
     c->filled_ns = now_ns;
+}
+
+/* With the lock held. */
+static void use(struct caller *c, double cpu_ms)
+{
+    refill(c);
+    c->cpu_left_ms -= cpu_ms;
 }
 
 /* Seconds until a bucket that lacks LACK of what a minute brings has it. */
@@ -311,8 +319,7 @@ void gate_leave(struct gate *g, struct caller *caller, double cpu_ms)
     (void)pthread_mutex_lock(&g->lock);
     g->running--;
     caller->running--;
-    refill(caller);
-    caller->cpu_left_ms -= cpu_ms;
+    use(caller, cpu_ms);
     let_in(g);
     (void)pthread_mutex_unlock(&g->lock);
 }
@@ -347,13 +354,18 @@ int gate_start(struct gate *g, struct caller *caller, struct gate_pass *pass,
     return rc;
 }
 
-void gate_end(struct gate *g, struct caller *caller, double cpu_ms)
+void gate_end(struct gate *g, struct caller *caller)
 {
     (void)pthread_mutex_lock(&g->lock);
     caller->programs--;
-    refill(caller);
-    caller->cpu_left_ms -= cpu_ms;
     let_in(g);
+    (void)pthread_mutex_unlock(&g->lock);
+}
+
+void gate_used(struct gate *g, struct caller *caller, double cpu_ms)
+{
+    (void)pthread_mutex_lock(&g->lock);
+    use(caller, cpu_ms);
     (void)pthread_mutex_unlock(&g->lock);
 }
 

@@ -52,6 +52,7 @@ struct gate_waiter {
 
 struct caller {
     struct caller *next;
+    struct gate *gate;
     char name[96]; /* "uid:1000", "token:ci" */
     struct quota quota;
     unsigned running, waiting;
@@ -105,8 +106,10 @@ void gate_leave(struct gate *g, struct caller *caller, double cpu_ms);
  * VIAL-BUSY: it has as many as it may. */
 int gate_start(struct gate *g, struct caller *caller, struct gate_pass *pass,
                struct vial_error *err);
-/* It is over, and used CPU_MS. */
-void gate_end(struct gate *g, struct caller *caller, double cpu_ms);
+void gate_end(struct gate *g, struct caller *caller);
+
+/* CALLER's sessions have used CPU_MS. */
+void gate_used(struct gate *g, struct caller *caller, double cpu_ms);
 
 /* How much of KIND there is; 0, as at first: without an end. */
 void gate_share(struct gate *g, enum gate_kind kind, uint64_t all);

@@ -54,6 +54,7 @@ struct entry {
     bool stopped;      /* by its owner */
     int64_t ended_ns;  /* when its end was first seen; 0: it is open */
     int64_t looked_ns; /* when that was last looked at */
+    double cpu_ms;     /* that was told of */
     struct live *live; /* NULL: it is known only, by what follows */
     struct vial_session_report report;
 };
@@ -135,13 +136,28 @@ static void entry_free(struct entry *e)
     free(e);
 }
 
+/* With the lock held. A look reads the vessel's counters, and what it used is told. */
+static void look(struct registry *r, struct entry *e)
+{
+    double cpu_ms;
+
+    vial_session_look(e->live->session, &e->report);
+    e->looked_ns = clock_now_ns();
+    cpu_ms = e->report.usage.cpu_user_ms + e->report.usage.cpu_system_ms;
+    if (cpu_ms <= e->cpu_ms)
+        return;
+    if (r->options.used)
+        r->options.used(r->options.context, e->owner, cpu_ms - e->cpu_ms);
+    e->cpu_ms = cpu_ms;
+}
+
 /* With the lock held, for one that has ended and is held by nobody: what it costs, to
  * be given back without the lock. */
-static struct live *detach(struct entry *e)
+static struct live *detach(struct registry *r, struct entry *e)
 {
     if (!e->live)
         return NULL;
-    vial_session_look(e->live->session, &e->report);
+    look(r, e);
     if (!e->ended_ns)
         e->ended_ns = clock_now_ns();
     e->public.session = NULL;
@@ -149,26 +165,23 @@ static struct live *detach(struct entry *e)
 }
 
 /* Whether E is open; notes when it was first seen not to be. */
-static bool is_open(struct entry *e)
+static bool is_open(struct registry *r, struct entry *e)
 {
-    struct vial_session_report report;
-
     if (e->ended_ns)
         return false;
-    vial_session_look(e->public.session, &report);
-    e->looked_ns = clock_now_ns();
-    if (report.outcome != VIAL_SESSION_OPEN)
+    look(r, e);
+    if (e->report.outcome != VIAL_SESSION_OPEN)
         e->ended_ns = e->looked_ns;
     return !e->ended_ns;
 }
 
 /* The same, a moment ago: a look reads the vessel's counters, and a thousand of them
  * would take longer than opening a session does. */
-static bool seems_open(struct entry *e)
+static bool seems_open(struct registry *r, struct entry *e)
 {
     if (!e->ended_ns && clock_now_ns() - e->looked_ns < LOOK_NS)
         return true;
-    return is_open(e);
+    return is_open(r, e);
 }
 
 static void free_list(struct entry *e)
@@ -195,14 +208,14 @@ static bool is_stale(struct registry *r, struct entry *e, const char *owner,
     int64_t before_ns = clock_now_ns() - r->options.keep_ended_ms * 1000000;
     struct live *live;
 
-    if (seems_open(e) || e->holders > 0)
+    if (seems_open(r, e) || e->holders > 0)
         return false;
     if (e->ended_ns <= before_ns)
         return true;
     if (!owner || strcmp(e->owner, owner) != 0)
         return false;
     if (e->live && ++*whole > ENDED_WHOLE) {
-        live = detach(e);
+        live = detach(r, e);
         live->next = out->lives;
         out->lives = live;
     }
@@ -263,7 +276,8 @@ static int fail_full(unsigned most, const char *whose, struct vial_error *err)
 }
 
 static void count_open(struct registry *r, const char *owner,
-                       bool (*judge)(struct entry *e), unsigned *open, unsigned *own)
+                       bool (*judge)(struct registry *r, struct entry *e),
+                       unsigned *open, unsigned *own)
 {
     *open = *own = 0;
     for (struct entry *e = r->opening; e; e = e->next) {
@@ -271,7 +285,7 @@ static void count_open(struct registry *r, const char *owner,
         *own += str_eq(e->owner, owner);
     }
     for (struct entry *e = r->entries; e; e = e->next)
-        if (judge(e)) {
+        if (judge(r, e)) {
             (*open)++;
             *own += str_eq(e->owner, owner);
         }
@@ -437,7 +451,7 @@ void registry_release(struct registry *registry, struct registered *held)
         return;
     (void)pthread_mutex_lock(&registry->lock);
     if (--e->holders == 0 && e->stopped)
-        live = detach(e);
+        live = detach(registry, e);
     (void)pthread_cond_broadcast(&registry->released);
     (void)pthread_mutex_unlock(&registry->lock);
     live_free(live);

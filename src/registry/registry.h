@@ -30,6 +30,10 @@ struct registry_options {
     unsigned sessions;          /* the most open at once; 0: 1024 */
     unsigned per_owner;         /* the same for one owner; 0: as many */
     int64_t keep_ended_ms;      /* an ended one can still be read; 0: 5 min */
+    /* Told, once in a while, how much more cpu time OWNER's sessions have used; must not
+     * wait. Or NULL. */
+    void (*used)(void *context, const char *owner, double cpu_ms);
+    void *context;
 };
 
 /* A session, held: it is not given back while someone has it. */

@@ -152,12 +152,20 @@ static void *work(void *context)
     return NULL;
 }
 
+/* Each thread is one of the caller's requests under way. */
 static unsigned start(struct batch *b, pthread_t *threads, unsigned wanted)
 {
     unsigned count = 0;
 
-    while (count < wanted && thread_start(&threads[count], THREAD_STACK, work, b) == 0)
+    struct gate *gate = &b->call->serve->gate;
+
+    while (count < wanted && gate_take(gate, b->call->caller, GATE_REQUESTS, 1)) {
+        if (thread_start(&threads[count], THREAD_STACK, work, b) != 0) {
+            gate_give(gate, b->call->caller, GATE_REQUESTS, 1);
+            break;
+        }
         count++;
+    }
     return count;
 }
 
@@ -192,6 +200,7 @@ static void run_all(struct batch *b, int64_t parallel)
     (void)work(b);
     for (unsigned i = 0; i < count; i++)
         (void)pthread_join(threads[i], NULL);
+    gate_give(&b->call->serve->gate, b->call->caller, GATE_REQUESTS, count);
     conclude(b);
 }
 

@@ -289,6 +289,7 @@ void call_refuse(struct call *c, const struct vial_error *err, unsigned retry_s)
 void call_error(struct call *c, const struct vial_error *err)
 {
     unsigned status = call_status_of(err);
+    unsigned retry_s = c->retry_s ? c->retry_s : 1;
 
-    call_refuse(c, err, status == 503 || status == 429 ? 1 : 0);
+    call_refuse(c, err, status == 503 || status == 429 ? retry_s : 0);
 }

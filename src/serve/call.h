@@ -24,6 +24,7 @@ struct call {
     char *params[CALL_PARAMS]; /* what the route's braces stood for; owned */
     int64_t began_ns;
     unsigned status;
+    unsigned retry_s; /* when it is refused for now; 0: the usual */
     json_t *notes; /* for the log line; may be NULL */
 };
 

@@ -8,6 +8,48 @@
 #include "serve/member.h"
 #include "serve/route.h"
 
+/* Cells, and interpreters while they start, count like programs. */
+static int run_cell(struct call *c, struct vial_context *context,
+                    const struct blob *code, int64_t timeout_ms, char **json,
+                    struct vial_error *err)
+{
+    const struct vial_watch watch = { .cancel_fd = -1,
+                                      .stdin_fd = -1,
+                                      .correlation = c->id };
+    int rc;
+
+    if (hold_start(c, err) < 0)
+        return -1;
+    rc = vial_context_watch(context, code->data ? code->data : "", code->len,
+                            timeout_ms, &watch, json, err);
+    hold_ended(c->caller);
+    return rc;
+}
+
+static int open_context(struct call *c, struct hold *h, const char *language,
+                        const char *name, struct vial_context **out,
+                        struct vial_error *err)
+{
+    int rc;
+
+    if (hold_start(c, err) < 0)
+        return -1;
+    rc = registered_context(h->session, language, name, out, err);
+    hold_ended(c->caller);
+    return rc;
+}
+
+static int restart(struct call *c, struct vial_context *context, struct vial_error *err)
+{
+    int rc;
+
+    if (hold_start(c, err) < 0)
+        return -1;
+    rc = vial_context_restart(context, err);
+    hold_ended(c->caller);
+    return rc;
+}
+
 /* An interpreter is named "python", or "python:mine" when there are several. */
 static int find(struct call *c, struct hold *h, struct vial_context **out,
                 struct vial_error *err)
@@ -36,7 +78,7 @@ void contexts_open(struct call *c)
 
     if (hold_session(c, &h, &err) < 0 || call_body(c, &body, &err) < 0 ||
         member_read(body, table, &err) < 0 ||
-        registered_context(h.session, language, name, &context, &err) < 0) {
+        open_context(c, &h, language, name, &context, &err) < 0) {
         call_error(c, &err);
         return;
     }
@@ -48,9 +90,6 @@ void contexts_run(struct call *c)
 {
     auto_hold struct hold h = { 0 };
     auto_json json_t *body = NULL;
-    const struct vial_watch watch = { .cancel_fd = -1,
-                                      .stdin_fd = -1,
-                                      .correlation = c->id };
     struct vial_context *context;
     struct vial_error err = { 0 };
     struct blob code = { 0 };
@@ -62,8 +101,7 @@ void contexts_run(struct call *c)
 
     if (call_body(c, &body, &err) < 0 || member_read(body, table, &err) < 0 ||
         find(c, &h, &context, &err) < 0 ||
-        vial_context_watch(context, code.data ? code.data : "", code.len, timeout_ms,
-                           &watch, &json, &err) < 0)
+        run_cell(c, context, &code, timeout_ms, &json, &err) < 0)
         call_error(c, &err);
     else
         call_given(c, 200, json);
@@ -87,7 +125,7 @@ void contexts_restart(struct call *c)
     struct vial_context *context;
     struct vial_error err = { 0 };
 
-    if (find(c, &h, &context, &err) < 0 || vial_context_restart(context, &err) < 0)
+    if (find(c, &h, &context, &err) < 0 || restart(c, context, &err) < 0)
         call_error(c, &err);
     else
         call_done(c);

@@ -85,7 +85,9 @@ static int start(struct call *c, struct hold *h, struct vial_error *err)
     struct blob input = { 0 };
     int64_t rows = 0;
     int64_t columns = 0;
-    struct vial_exec_options o = { .correlation = c->id };
+    struct vial_exec_options o = { .correlation = c->id,
+                                   .ended = hold_ended,
+                                   .context = c->caller };
     auto_strv struct strv variables = { 0 };
     auto_free const char **args = NULL;
     const struct member table[] = {
@@ -118,8 +120,12 @@ static int start(struct call *c, struct hold *h, struct vial_error *err)
     o.stdin_len = input.len;
     o.rows = (unsigned)rows;
     o.columns = (unsigned)columns;
-    if (vial_session_exec(h->session->session, &o, &h->exec, err) < 0)
+    if (hold_start(c, err) < 0)
         return -1;
+    if (vial_session_exec(h->session->session, &o, &h->exec, err) < 0) {
+        hold_ended(c->caller);
+        return -1;
+    }
     if (registered_add_exec(h->session, h->exec, &h->number, err) == 0)
         return 0;
     vial_exec_free(h->exec);

@@ -33,3 +33,19 @@ void hold_done(struct hold *h)
     if (h->session)
         registry_release(h->serve->registry, h->session);
 }
+
+int hold_start(struct call *c, struct vial_error *err)
+{
+    struct gate_pass pass;
+    int rc = gate_start(&c->serve->gate, c->caller, &pass, err);
+
+    c->retry_s = pass.retry_s;
+    return rc;
+}
+
+void hold_ended(void *caller)
+{
+    struct caller *c = caller;
+
+    gate_end(c->gate, c);
+}

@@ -18,6 +18,10 @@ int hold_session(struct call *c, struct hold *out, struct vial_error *err);
 /* Also the program of the second. */
 int hold_exec(struct call *c, struct hold *out, struct vial_error *err);
 void hold_done(struct hold *h);
+
+/* A program of a session's counts for its caller's quotas, until it has ended. */
+int hold_start(struct call *c, struct vial_error *err);
+void hold_ended(void *caller);
 #define auto_hold __attribute__((cleanup(hold_done)))
 
 #endif

@@ -120,6 +120,15 @@ static void apply(struct serve *s, const struct serve_settings *c)
     s->log.form = c->log;
 }
 
+static void tell_used(void *context, const char *owner, double cpu_ms)
+{
+    struct serve *s = context;
+    struct caller *caller = gate_known(&s->gate, owner);
+
+    if (caller)
+        gate_used(&s->gate, caller, cpu_ms);
+}
+
 static int open_registry(struct serve *s, struct vial_error *err)
 {
     const struct serve_settings *c = &s->now->settings->serve;
@@ -127,6 +136,8 @@ static int open_registry(struct serve *s, struct vial_error *err)
         .engine = s->now->engine,
         .sessions = (unsigned)c->sessions,
         .per_owner = (unsigned)c->caller_sessions,
+        .used = tell_used,
+        .context = s,
     };
 
     return registry_open(&options, &s->registry, err);

@@ -179,3 +179,45 @@ def test_who_waits_a_lot_keeps_nobody_else_out(tokens):
         for s in held:
             s.close()
         assert wait_until(lambda: ask(d, "GET", "/v1/version", "ann").status == 200)
+
+
+def test_programs_in_sessions_count_for_their_callers_quotas(tokens):
+    """Programs and cells went past the number of runs at once and in a minute."""
+    with Daemon(serve={"tokens": tokens(few={"concurrency": 2},
+                                        slow={"runs_per_minute": 6},
+                                        busy={"cpu_per_minute": "1s"}),
+                       "concurrency": 8}, tcp=True) as d:
+        def opened(name):
+            return "/v1/sessions/" + ask(d, "POST", "/v1/sessions", name,
+                                         {"timeout": "60s"}).json["id"]
+
+        def start(name, path, line="sleep 600", query=""):
+            return ask(d, "POST", path + "/exec" + query, name, {"shell": line})
+        few = opened("few")
+        answers = at_once(12, lambda _: start("few", few))
+        assert sorted(a.status for a in answers) == [201] * 2 + [503] * 10
+        refused = next(a for a in answers if a.status == 503)
+        assert "runs and programs at once" in refused.json["error"]["message"]
+        cell = ask(d, "POST", few + "/contexts/python/run", "few", {"code": "1"})
+        assert (cell.status, cell.code) == (503, "VIAL-BUSY")
+        # One that ends, in whichever way, gives its place back.
+        assert ask(d, "POST", few + "/exec/1/signal", "few", {"signal": "KILL"}).status == 204
+        assert wait_until(lambda: not ask(d, "GET", few + "/exec/1", "few").json["running"])
+        assert start("few", few).status == 201
+        assert ask(d, "DELETE", few, "few").status == 204
+        few = opened("few")
+        assert start("few", few, "echo on", "?wait=1").json["stdout"] == "on\n"
+
+        slow = opened("slow")  # the first of six
+        assert [start("slow", slow, ":").status for _ in range(4)] == [201] * 4
+        cell = ask(d, "POST", slow + "/contexts/python/run", "slow", {"code": "1"})
+        assert cell.status == 200
+        refused = start("slow", slow, ":")
+        assert (refused.status, refused.code) == (429, "VIAL-RATE")
+        assert int(refused.headers["Retry-After"]) > 1
+
+        busy = opened("busy")
+        spin = "i=0; while :; do i=$((i+1)); done"
+        assert start("busy", busy, spin).status == 201
+        assert wait_until(lambda: start("busy", busy, ":").status == 429)
+        assert start("busy", busy, ":").code == "VIAL-RATE"

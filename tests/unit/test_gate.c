@@ -291,7 +291,7 @@ static void *take_and_give(void *context)
             gate_give(t->gate, t->caller, GATE_BODIES, amount);
         }
         if (gate_start(t->gate, t->caller, &pass, &err) == 0)
-            gate_end(t->gate, t->caller, 0);
+            gate_end(t->gate, t->caller);
         if (i % 100 == 0 && gate_enter(t->gate, t->caller, -1, &pass, &err) == 0)
             gate_leave(t->gate, t->caller, 0);
     }
@@ -343,10 +343,10 @@ static void programs_count_with_runs_and_for_the_rate(void **state)
     assert_int_equal(gate_start(&g, a, &pass, &err), 0);
     assert_int_equal(gate_start(&g, a, &pass, &err), -1);
     assert_string_equal(err.code, "VIAL-BUSY");
-    gate_end(&g, a, 0);
+    gate_end(&g, a);
     gate_leave(&g, a, 0);
     assert_int_equal(gate_start(&g, a, &pass, &err), 0);
-    gate_end(&g, a, 0);
+    gate_end(&g, a);
     pass_at_once(&g, a);
     gate_leave(&g, a, 0);
     assert_int_equal(gate_start(&g, a, &pass, &err), -1);
