@@ -1,6 +1,6 @@
 # The front door. `make run` and `make test` do everything on a fresh Debian 12.
 .DEFAULT_GOAL := help
-.PHONY: help deps deps-test build run test bench fuzz soak lint coverage install requirements clean
+.PHONY: help deps deps-test build run test bench fuzz load soak lint coverage install requirements clean
 
 B ?= build
 PREFIX ?= /usr/local
@@ -29,6 +29,9 @@ bench: deps-test build ## speed as ratios (ROUNDS=100); figures in build/bench.j
 
 fuzz: deps-test ## fuzz parsers, keeper and host for a while (FUZZ_SECONDS, default 60 each)
 	@tools/fuzz
+
+load: deps-test build ## many callers beside a hostile one, for ten minutes (LOAD="--seconds 60")
+	@VIAL=$(abspath $(B))/vial /usr/bin/python3 tests/serve/load.py --json $(B)/load.json $(LOAD)
 
 soak: deps-test build ## long tests: thousands of runs, kills at random points
 	@tools/soak $(B)
