@@ -224,12 +224,13 @@ void preset_tell_stand_in(struct preset_job *job, const char *driver,
     flag(job, "fallback", true);
 }
 
-/* By the engine's number, else by its name, else by ours. */
-static const char *container_of(const struct vial_result *r)
+/* By the engine's number, else by its name, else by ours; null where none was made. */
+static json_t *container_of(const struct vial_result *r)
 {
-    if (r->container_id[0])
-        return r->container_id;
-    return r->name[0] ? r->name : r->vessel_id;
+    const char *own = r->name[0] ? r->name : r->vessel_id;
+    const char *best = r->container_id[0] ? r->container_id : own;
+
+    return best[0] ? json_string(best) : json_null();
 }
 
 /* Files that the caller asked for by name: resources, or why they did not come. */
@@ -298,7 +299,7 @@ void preset_tell_result(struct preset_job *job, const struct vial_result *r,
     preset_tell_stand_in(job, r->driver, r->wanted_driver);
     preset_tell(job, "level", json_string(r->level));
     preset_tell(job, "image", r->image ? json_string(r->image) : json_null());
-    preset_tell(job, "container", json_string(container_of(r)));
+    preset_tell(job, "container", container_of(r));
 }
 
 /* Whether there is a value for what a line names first: after an error there are few.

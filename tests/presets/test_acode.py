@@ -143,6 +143,9 @@ def test_the_tools_are_the_commands(mcp, repo):
                     answer.json["container_id"])
     assert isinstance(client("sandbox_list").json["sandboxes"], list)
     assert client("sandbox_cleanup").json["removed"] >= 0
+    refused = client("sandbox_exec", command="true", mount_path="/proc")
+    assert refused.error and refused.json["code"] == "ACODE-SBX-003"
+    assert refused.json["container_id"] is None  # none was made
 
 
 # Sandbox Interface (FR-020-01 to FR-020-15)
