@@ -51,19 +51,10 @@ static int list_runs(const struct cli *cli, const char *text)
 static void show(int fd, json_t *run, const char *name)
 {
     const char *text = json_string_value(json_object_get(run, name));
-    auto_str struct str safe = { 0 };
     struct text_safe state = { 0 };
 
-    if (!text)
-        return;
-    if (!isatty(fd)) {
-        (void)io_write_all(fd, text, strlen(text));
-        return;
-    }
-    text_safe(&state, &safe, text, strlen(text));
-    text_safe_end(&state, &safe);
-    if (str_ok(&safe))
-        (void)io_write_all(fd, safe.data ? safe.data : "", safe.len);
+    if (text && print_bytes(fd, &state, text, strlen(text)) == 0)
+        (void)print_bytes(fd, &state, NULL, 0);
 }
 
 /* logfmt: "time=… event=create request=q-… run=r-… driver=docker". */

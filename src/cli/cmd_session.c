@@ -203,7 +203,7 @@ static const struct flag flags[] = {
     { "mode", "OCTAL", "write: the file's mode." },
     { "stdout", "OFFSET", "attach: from this byte of stdout on." },
     { "stderr", "OFFSET", "attach: from this byte of stderr on." },
-    { "raw", NULL, "Show output to a terminal untouched." },
+    { "raw", NULL, "Show output and files to a terminal untouched." },
     DAEMON_FLAG_ROW,
     FLAG_ROW_JSON,
     { 0 },

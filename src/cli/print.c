@@ -8,7 +8,6 @@
 
 #include "base/auto.h"
 #include "base/io.h"
-#include "base/text.h"
 #include "cli/cli.h"
 
 #define TABLE_COLUMNS 8
@@ -55,6 +54,21 @@ void say_error_as(const struct vial_error *err, const char *kind, const char *ot
     if (err->remedy[0])
         str_printf(&line, "; %s", err->remedy);
     say_str(&line);
+}
+
+int print_bytes(int fd, struct text_safe *state, const char *data, size_t len)
+{
+    auto_str struct str safe = { 0 };
+
+    if (!isatty(fd))
+        return data ? io_write_all(fd, data, len) : 0;
+    if (data)
+        text_safe(state, &safe, data, len);
+    else
+        text_safe_end(state, &safe);
+    if (safe.failed)
+        return -ENOMEM;
+    return safe.len ? io_write_all(fd, safe.data, safe.len) : 0;
 }
 
 static int write_out(const char *data, size_t len)

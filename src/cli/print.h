@@ -22,6 +22,10 @@ __attribute__((format(printf, 1, 2))) void say(const char *format, ...);
 void say_error(const struct vial_error *err);
 void say_error_as(const struct vial_error *err, const char *kind, const char *other);
 
+/* A program's bytes to FD, a piece at a time: as they are, or harmless where that is a
+ * terminal. DATA NULL ends them. 0 or -errno. */
+int print_bytes(int fd, struct text_safe *state, const char *data, size_t len);
+
 /* These write to stdout and return an exit status: 0 unless it cannot be
  * written to. */
 /* One piece of a longer text. Zero-initialise STATE; the last one ends a line. */

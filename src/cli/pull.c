@@ -5,8 +5,20 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/io.h"
 #include "base/json.h"
 #include "cli/print.h"
+
+/* The words are the engine's, which has them from a registry. */
+static void show_words(const char *before, const char *words, const char *after)
+{
+    struct text_safe state = { 0 };
+
+    (void)io_write_all(STDERR_FILENO, before, strlen(before));
+    (void)print_bytes(STDERR_FILENO, &state, words, strlen(words));
+    (void)print_bytes(STDERR_FILENO, &state, NULL, 0);
+    (void)io_write_all(STDERR_FILENO, after, strlen(after));
+}
 
 /* On a terminal one line that is overwritten; elsewhere a line for each change of
  * a layer's status, or an object for each event. */
@@ -15,6 +27,7 @@ int pull_show(void *context, const char *layer, const char *status,
 {
     struct pull_show *s = context;
     char line[160];
+    char share[8] = "";
 
     if (s->quiet)
         return 0;
@@ -25,16 +38,16 @@ int pull_show(void *context, const char *layer, const char *status,
         auto_free char *text = event ? json_dumps(event, JSON_COMPACT) : NULL;
 
         if (text)
-            (void)fprintf(stderr, "%s\n", text);
+            show_words("", text, "\n");
         return 0;
     }
     (void)snprintf(line, sizeof(line), "%.110s%s%.40s", status, layer[0] ? " " : "",
                    layer);
-    if (s->on_terminal && total > 0)
-        (void)fprintf(stderr, "\r\033[K%s %llu%%", line,
-                      current >= total ? 100ull : current * 100 / total);
-    else if (s->on_terminal)
-        (void)fprintf(stderr, "\r\033[K%s", line);
+    if (total > 0)
+        (void)snprintf(share, sizeof(share), " %llu%%",
+                       current >= total ? 100ull : current * 100 / total);
+    if (s->on_terminal)
+        show_words("\r\033[K", line, share);
     else if (strcmp(line, s->last) != 0)
         say("%s", line);
     (void)snprintf(s->last, sizeof(s->last), "%s", line);

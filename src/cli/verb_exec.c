@@ -37,16 +37,11 @@ static int write_out(struct followed *f, int stream, const struct blob *data,
                      struct vial_error *err)
 {
     int fd = stream == 1 ? STDOUT_FILENO : STDERR_FILENO;
-    auto_str struct str safe = { 0 };
-    int rc;
+    bool raw = cli_flag(f->cli, "raw") || cli_flag(f->cli, "tty");
+    int rc = raw ? io_write_all(fd, data->data, data->len)
+                 : print_bytes(fd, &f->safe[stream - 1], data->data ? data->data : "",
+                               data->len);
 
-    if (isatty(fd) && !cli_flag(f->cli, "raw") && !cli_flag(f->cli, "tty")) {
-        text_safe(&f->safe[stream - 1], &safe, data->data, data->len);
-        rc = str_ok(&safe) ? io_write_all(fd, safe.data ? safe.data : "", safe.len)
-                           : -ENOMEM;
-    } else {
-        rc = io_write_all(fd, data->data, data->len);
-    }
     return rc < 0 ? fail_sys_rc(err, rc, "write output") : 0;
 }
 

@@ -56,11 +56,18 @@ int verb_write(struct cli *cli, const struct daemon *d, struct vial_error *err)
     return rc;
 }
 
+struct reading {
+    bool raw;
+    struct text_safe safe;
+};
+
+/* A program wrote the file. */
 static int pass_on(void *context, const char *data, size_t len, struct vial_error *err)
 {
-    int rc = io_write_all(STDOUT_FILENO, data, len);
+    struct reading *r = context;
+    int rc = r->raw ? io_write_all(STDOUT_FILENO, data, len)
+                    : print_bytes(STDOUT_FILENO, &r->safe, data, len);
 
-    (void)context;
     return rc < 0 ? fail_sys_rc(err, rc, "write to standard output") : 0;
 }
 
@@ -68,11 +75,14 @@ int verb_read(struct cli *cli, const struct daemon *d, struct vial_error *err)
 {
     auto_str struct str target = { 0 };
     struct daemon_ask ask = { "GET", NULL, NULL, NULL, -1 };
+    struct reading r = { .raw = cli_flag(cli, "raw") != NULL };
 
     if (file_target(cli, &target, err) < 0)
         return -1;
     ask.target = target.data;
-    return daemon_stream(d, &ask, pass_on, NULL, err);
+    if (daemon_stream(d, &ask, pass_on, &r, err) < 0)
+        return -1;
+    return pass_on(&r, r.raw ? "" : NULL, 0, err);
 }
 
 static void add_row(struct table *t, json_t *entry)

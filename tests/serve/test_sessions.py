@@ -350,6 +350,52 @@ def test_a_programs_terminal_follows_the_window(daemon):
     vial("stop", *at, sid, home=daemon.dir)
 
 
+def on_a_terminal(d, *args):
+    """What a terminal would get of a command's stdout and stderr."""
+    ours, theirs = os.openpty()
+    p = subprocess.Popen([VIAL, *args], env=clean_env(HOME=d.dir), stdin=subprocess.DEVNULL,
+                         stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    said = b""
+    with open(ours, "rb", buffering=0) as terminal:
+        while True:
+            try:
+                part = terminal.read(65536)
+            except OSError:  # EIO: the last writer is gone
+                break
+            said += part
+    p.wait(60)
+    return said
+
+
+EVIL = "\x1b]0;t\x07\x1b[31mred\u009b1m\u202eend"
+
+
+def test_nothing_that_a_program_made_reaches_a_terminal_raw(daemon):
+    at = ["--socket", daemon.socket]
+    sid = vial("start", *at, home=daemon.dir).stdout.decode().strip()
+    octal = "".join("\\%03o" % byte for byte in EVIL.encode())
+    made = "printf '%s' > f; : > \"$(printf 'n%s')\"; printf '%s' >&2" % (octal, octal, octal)
+    vial("exec", *at, sid, "--", "sh", "-c", made, home=daemon.dir)
+    run = daemon.run("printf '%s'" % octal, headers={"X-Request-Id": "evil-1"})
+    assert run.json["stdout"] == EVIL
+    # As they are to a pipe, and to who asks for it.
+    assert vial("read", *at, sid, "f", home=daemon.dir).stdout == EVIL.encode()
+    assert EVIL.encode() in on_a_terminal(daemon, "session", "read", "--raw", *at, sid, "f")
+    for command in (["session", "read", *at, sid, "f"], ["session", "ls", *at, sid],
+                    ["session", "ls", "--json", *at, sid],
+                    ["session", "exec", *at, sid, "--", "cat", "f"],
+                    ["session", "read", *at, sid, "n" + EVIL + "/x"],
+                    ["session", "rm", *at, sid, EVIL],
+                    ["session", "exec", *at, sid, "--", EVIL],
+                    ["logs", *at], ["logs", *at, "evil-1"], ["logs", *at, "--json"]):
+        said = on_a_terminal(daemon, *command)
+        assert said, command
+        for raw in (b"\x1b", b"\x07", "\u009b".encode(), "\u202e".encode()):
+            assert raw not in said, (command, said)
+    vial("stop", *at, sid, home=daemon.dir)
+
+
 @pytest.mark.parametrize("flags", [["--config", "/dev/null"], ["--preset", "klaw"]])
 def test_settings_that_would_not_hold_are_refused(daemon, flags):
     for command in (["run", "--daemon"], ["logs"], ["session", "start"]):
