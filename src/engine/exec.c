@@ -359,6 +359,12 @@ void exec_failed(struct vial_exec *x, uint32_t step, int error)
     end(x, VIAL_FAILED);
 }
 
+/* Not by its caller, nor by its lease. */
+static bool was_lost(const struct vial_session *s)
+{
+    return s->outcome == VIAL_SESSION_FAILED && s->error.code[0];
+}
+
 void exec_ended(struct vial_exec *x, const struct vial_error *err)
 {
     if (x->session->cpu_spent) {
@@ -366,7 +372,7 @@ void exec_ended(struct vial_exec *x, const struct vial_error *err)
         return;
     }
     x->status.error = *err;
-    end(x, VIAL_CANCELLED);
+    end(x, was_lost(x->session) ? VIAL_FAILED : VIAL_CANCELLED);
 }
 
 int64_t exec_check_time(struct vial_exec *x, int64_t now_ns)

@@ -114,6 +114,20 @@ int words_fail(const struct plan *plan, const struct words_failure *f,
         return fail_remedy(err, "name a directory that exists inside the vessel, or "
                                 "leave 'cwd' out");
     }
+    if (step == STEP_FORK && error == ETIMEDOUT) {
+        (void)fail(err, VIAL_E_EXEC, "start '%s': it was stopped before it began",
+                   program);
+        return fail_remedy(err, "another program of this session stops new processes: "
+                                "end it, or open another session");
+    }
+    if (step == STEP_FORK && error == EAGAIN) {
+        (void)fail_sys_rc(err, error, "start '%s': no process is left", program);
+        (void)fail_as(err, VIAL_E_EXEC);
+        return fail_remedy(err,
+                           "end programs that still run there, or ask for more than "
+                           "%lld 'pids'",
+                           (long long)plan->limits.pids);
+    }
     if (step != STEP_FIND && step != STEP_EXEC) {
         (void)fail_sys_rc(err, error, "prepare '%s': step '%s'", program,
                           exec_step_name(step));

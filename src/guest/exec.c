@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,7 +15,11 @@
 #include "guest/tree.h"
 #include "wire/farewell.h"
 
-#define PIPE_BYTES    (256 << 10)
+#define PIPE_BYTES  (256 << 10)
+#define CHILD_STACK (256u << 10)
+#define STOPPED_MS                                                                     \
+    20 /* between two looks at a child that does not come to its program */
+#define STOPPED_TRIES 50
 #define TERMINAL_LEFT (64u << 10) /* more than a terminal holds */
 
 static void close_fd(int *fd)
@@ -112,18 +118,69 @@ static void end_input(struct job *j)
     close_fd(&j->fd[0]);
 }
 
-/* The guest stands still until the child has executed its program or given up: it
- * needs no copy of the guest's memory, which would take longer to make than all its
- * system calls. Apart in a function, since the child uses its caller's frame. */
-static __attribute__((noinline)) pid_t start_child(const struct guest *g,
-                                                   const struct exec_message *m,
-                                                   const struct child_pipes *theirs)
-{
-    pid_t pid = vfork();
+/* What a child needs, in memory that it shares with the guest. */
+struct start {
+    const struct guest *g;
+    const struct exec_message *m;
+    struct child_pipes pipes;
+};
 
-    if (pid == 0)
-        child_run(g, m, theirs);
-    return pid;
+static int begin_child(void *context)
+{
+    const struct start *s = context;
+
+    child_run(s->g, s->m, &s->pipes);
+}
+
+/* The child has the program's user for some steps before it has become the program, and
+ * another program of that user may stop it there, as often as it likes. It is set going
+ * again, and killed if that does not help: the guest has others to look after. */
+static int await_program(const struct job *j, pid_t pid)
+{
+    struct pollfd p = { .fd = j->status_fd, .events = POLLIN };
+
+    for (int tries = 0; tries < STOPPED_TRIES && now_ns() < j->deadline_ns;) {
+        siginfo_t stopped = { 0 };
+        int rc = poll(&p, 1, STOPPED_MS);
+
+        if (rc > 0)
+            return 0;
+        if (rc == 0 &&
+            waitid(P_PID, (id_t)pid, &stopped, WSTOPPED | WNOHANG | WNOWAIT) == 0 &&
+            stopped.si_pid == pid) {
+            tries++;
+            (void)kill(pid, SIGCONT);
+        }
+    }
+    (void)kill(pid, SIGKILL);
+    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+        ;
+    return -ETIMEDOUT;
+}
+
+/* The guest waits until the child has executed its program or given up: it needs no
+ * copy of the guest's memory, which would take longer to make than all its system
+ * calls. Not by vfork, which has no end if the child is stopped. Takes the status pipe
+ * of THEIRS. */
+static int start_child(const struct guest *g, const struct exec_message *m,
+                       struct child_pipes *theirs, struct job *j)
+{
+    struct start start = { g, m, *theirs };
+    char *stack = mmap(NULL, CHILD_STACK, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+    int rc;
+
+    if (stack == MAP_FAILED)
+        return -errno;
+    j->pid = clone(begin_child, stack + CHILD_STACK, CLONE_VM | SIGCHLD, &start);
+    rc = j->pid < 0 ? -errno : 0;
+    close_fd(&theirs->status);
+    if (rc == 0)
+        rc = await_program(j, j->pid);
+    if (rc < 0)
+        j->pid = -1;
+    (void)munmap(stack, CHILD_STACK);
+    return rc;
 }
 
 static void launch(struct guest *g, struct job *j, const struct exec_message *m)
@@ -135,8 +192,7 @@ static void launch(struct guest *g, struct job *j, const struct exec_message *m)
     if (rc == 0) {
         denied_pair(g, pair);
         theirs.listen = pair[1];
-        j->pid = start_child(g, m, &theirs);
-        rc = j->pid < 0 ? -errno : 0;
+        rc = start_child(g, m, &theirs, j);
         denied_listen(j, pair);
     }
     close_fd(&theirs.in);

@@ -350,6 +350,59 @@ def test_a_programs_terminal_follows_the_window(daemon):
     vial("stop", *at, sid, home=daemon.dir)
 
 
+# Only where it cannot see anybody but programs of its own session.
+STOPS_ALL = """import os, signal
+assert 'vial' in open('/proc/1/comm').read()
+print('up', flush=True)
+while True:
+    try: os.kill(-1, signal.SIGSTOP)
+    except OSError: pass"""
+FILLS_UP = """import os, time
+try:
+    while os.fork(): pass
+except OSError: print('up', flush=True)
+time.sleep(1000)"""
+
+
+def start_hostile(d, code, **request):
+    made = d.ask("POST", "/v1/sessions", {"driver": "native", **request}).json
+    path = "/v1/sessions/" + made["id"]
+    if d.ask("GET", path).json["level"] != "namespaces":
+        pytest.skip("native: there are no namespaces")
+    d.ask("POST", path + "/exec", {"argv": ["python3", "-c", code]})
+    assert wait_until(lambda: d.ask("GET", path + "/exec/1/output?of=stdout").body == b"up\n")
+    return path
+
+
+def test_a_program_that_stops_all_new_processes_does_not_end_the_session(daemon):
+    path = start_hostile(daemon, STOPS_ALL)
+    met = 0
+    for _ in range(100):  # it must be met at the right moment
+        told = daemon.ask("POST", path + "/exec?wait=1", {"shell": "echo hi", "timeout": "500ms"})
+        told = told.json
+        assert told["verdict"] in ("ok", "timeout", "failed"), told
+        assert told["verdict"] != "failed" or \
+            told["error"]["message"] == "start '/bin/sh': it was stopped before it began", told
+        met += told["verdict"] != "ok"
+        if met == 4:
+            break
+    assert daemon.ask("GET", path).json["outcome"] == "open"
+    assert daemon.ask("POST", path + "/exec/1/signal", {"signal": "KILL", "tree": True}).status < 300
+    assert wait_until(lambda: not daemon.ask("GET", path + "/exec/1").json["running"])
+    told = daemon.ask("POST", path + "/exec?wait=1", {"shell": "echo hi"}).json
+    assert (told["verdict"], told["stdout"]) == ("ok", "hi\n")
+    daemon.ask("DELETE", path)
+
+
+def test_who_finds_no_process_left_is_told_so(daemon):
+    path = start_hostile(daemon, FILLS_UP, pids=8)
+    told = daemon.ask("POST", path + "/exec?wait=1", {"shell": "echo hi"}).json
+    assert (told["verdict"], told["error"]["code"]) == ("failed", "VIAL-EXEC")
+    assert told["error"]["message"] == "start '/bin/sh': no process is left"
+    assert "more than 8 'pids'" in told["error"]["remedy"]
+    daemon.ask("DELETE", path)
+
+
 def on_a_terminal(d, *args):
     """What a terminal would get of a command's stdout and stderr."""
     ours, theirs = os.openpty()
