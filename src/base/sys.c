@@ -20,6 +20,8 @@
     #define MFD_EXEC 0x0010U /* Linux 6.3 */
 #endif
 
+#define INTERRUPTS 1000u /* in a row: then it is no signal that interrupts */
+
 static int result(long rc)
 {
     return rc < 0 ? -errno : (int)rc;
@@ -84,6 +86,7 @@ ssize_t sys_send_fds(int socket, struct iovec data, const int *fds, size_t count
 {
     _Alignas(struct cmsghdr) char room[CMSG_SPACE(sizeof(int) * SYS_SEND_FDS)] = { 0 };
     struct msghdr message = { .msg_iov = &data, .msg_iovlen = 1 };
+    unsigned tries = 0;
     ssize_t n;
 
     if (count > SYS_SEND_FDS)
@@ -101,7 +104,7 @@ ssize_t sys_send_fds(int socket, struct iovec data, const int *fds, size_t count
     }
     do
         n = sendmsg(socket, &message, MSG_NOSIGNAL | flags);
-    while (n < 0 && errno == EINTR);
+    while (n < 0 && errno == EINTR && ++tries < INTERRUPTS);
     return n < 0 ? -errno : n;
 }
 

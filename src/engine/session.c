@@ -117,10 +117,8 @@ static void flush(struct vial_session *s)
     while ((data = link_pending(s->link, &len)) != NULL) {
         ssize_t n = send(s->vessel->stream_fd, data, len, MSG_NOSIGNAL | MSG_DONTWAIT);
 
-        if (n < 0 && errno == EINTR)
-            continue;
         if (n < 0)
-            break; /* full; or broken, which reading will tell */
+            break; /* full, or interrupted; or broken, which reading will tell */
         link_sent(s->link, (size_t)n);
     }
     if (link_out_of_memory(s->link))

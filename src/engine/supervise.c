@@ -79,10 +79,8 @@ static void pump(struct run *r)
     while (r->end == RUN_GOING && (data = link_pending(r->link, &len)) != NULL) {
         ssize_t n = send(r->vessel->stream_fd, data, len, MSG_NOSIGNAL | MSG_DONTWAIT);
 
-        if (n < 0 && errno == EINTR)
-            continue;
         if (n < 0)
-            break; /* full; or broken, which reading will tell */
+            break; /* full, or interrupted; or broken, which reading will tell */
         link_sent(r->link, (size_t)n);
         transfer_put(r);
     }

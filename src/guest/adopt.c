@@ -15,14 +15,16 @@
 
 #include "guest/tree.h"
 
-#define SENT_MAX  (128u << 10) /* less than a socket holds, so that it never blocks */
-#define GIVEN_MAX 4
+#define SENT_MAX   (128u << 10) /* less than a socket holds, so that it never blocks */
+#define GIVEN_MAX  4
+#define INTERRUPTS 1000u /* in a row: then it is no signal that interrupts */
 
 static bool send_all(int to, const void *data, size_t len, const int *fds, size_t count)
 {
     _Alignas(struct cmsghdr) char room[CMSG_SPACE(sizeof(int) * GIVEN_MAX)] = { 0 };
     struct iovec iov = { (void *)(uintptr_t)data, len };
     struct msghdr message = { .msg_iov = &iov, .msg_iovlen = 1 };
+    unsigned tries = 0;
     ssize_t n;
 
     if (count) {
@@ -37,7 +39,7 @@ static bool send_all(int to, const void *data, size_t len, const int *fds, size_
     }
     do
         n = sendmsg(to, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-    while (n < 0 && errno == EINTR);
+    while (n < 0 && errno == EINTR && ++tries < INTERRUPTS);
     return n == (ssize_t)len;
 }
 

@@ -12,6 +12,7 @@ import os
 import random
 import re
 import shutil
+import signal
 import subprocess
 import sys
 
@@ -207,6 +208,24 @@ def test_a_failing_set_up_call_never_weakens_a_run(host, name):
         else:
             assert code != 0, err
     call(VIAL, *QUICK)
+    assert host.check(30) == []
+
+
+@pytest.mark.parametrize("name", ["sendmsg", "sendto", "recvmsg"])
+def test_a_call_that_is_interrupted_for_ever_ends_all_the_same(host, name):
+    """By its deadline, or because it is given up."""
+    run = [VIAL, "run", "--json", "--driver", "native", "--timeout", "1s", "sh", "echo fine"]
+    p = subprocess.Popen(["strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=" + name,
+                          "-e", "inject=%s:error=EINTR" % name, *run], start_new_session=True,
+                         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+    try:
+        out = p.communicate(timeout=60)[0]
+    finally:
+        if p.poll() is None:
+            os.killpg(p.pid, signal.SIGKILL)
+    r = json.loads(out)
+    assert r["verdict"] in ("timeout", "failed"), r
+    assert json.loads(call(VIAL, *QUICK)[1])["verdict"] == "ok"
     assert host.check(30) == []
 
 

@@ -28,6 +28,7 @@
 
 #define ABOVE_STDIO 10 /* where descriptors wait that the child's dup2 must not hit */
 #define SETUP_MS    30000
+#define READ_TRIES  1000u /* in a row: then it is no signal that interrupts */
 #define GUEST_MAX   (16 << 20)
 #define SEALS       (F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
@@ -280,15 +281,15 @@ static ssize_t read_report(int fd, struct script_report *out, int *gift_fd)
 int launch_finish(struct launch *l, const struct script *s, struct vial_error *err)
 {
     struct script_report report;
+    unsigned tries = 0;
 
     for (;;) {
         auto_fd int gift_fd = -1;
         ssize_t n = read_report(l->control[0], &report, &gift_fd);
 
-        if (n < 0 && errno == EINTR)
-            continue;
-        /* It ended without reading our word; its report lies behind that error. */
-        if (n < 0 && errno == ECONNRESET)
+        /* ECONNRESET: it ended without reading our word; its report lies behind that.
+         */
+        if (n < 0 && (errno == EINTR || errno == ECONNRESET) && ++tries < READ_TRIES)
             continue;
         if (n < 0) {
             (void)fail_sys(err, "wait for the vessel to be set up");
