@@ -110,17 +110,43 @@ static void task_free(struct task *t)
     free(t);
 }
 
-/* With the lock held: takes one out that may be forgotten. */
-static struct task *take_stale(struct mcp *mcp)
+/* With the lock held: the oldest that may be forgotten, of OWNER's (NULL: of all), or
+ * NULL; and how many there are. */
+static struct task **find_stale(struct mcp *mcp, const char *owner, unsigned *count)
 {
-    int64_t before_ns = clock_now_ns() - KEEP_MS * 1000000;
     struct task **oldest = NULL;
-    struct task *t;
 
-    for (struct task **at = &mcp->tasks; *at; at = &(*at)->next)
+    *count = 0;
+    for (struct task **at = &mcp->tasks; *at; at = &(*at)->next) {
+        if (owner && strcmp((*at)->owner, owner) != 0)
+            continue;
+        (*count)++;
         if ((*at)->over && !(*at)->attached)
             oldest = at;
-    if (!oldest || ((*oldest)->ended_ns > before_ns && mcp->task_count < TASKS_MAX))
+    }
+    return oldest;
+}
+
+/* Where there are several owners, one may have a half of all. */
+static bool has_share(struct mcp *mcp, const char *owner)
+{
+    unsigned own;
+
+    (void)find_stale(mcp, owner, &own);
+    return *owner && own >= TASKS_MAX / 2;
+}
+
+/* With the lock held: takes one out that may be forgotten, for one more of OWNER's. */
+static struct task *take_stale(struct mcp *mcp, const char *owner)
+{
+    int64_t before_ns = clock_now_ns() - KEEP_MS * 1000000;
+    bool share = has_share(mcp, owner);
+    unsigned count;
+    struct task **oldest = find_stale(mcp, share ? owner : NULL, &count);
+    struct task *t;
+
+    if (!oldest ||
+        ((*oldest)->ended_ns > before_ns && !share && mcp->task_count < TASKS_MAX))
         return NULL;
     t = *oldest;
     *oldest = t->next;
@@ -134,8 +160,8 @@ static bool add(struct mcp *mcp, struct task *t)
     bool room;
 
     (void)pthread_mutex_lock(&mcp->lock);
-    stale = take_stale(mcp);
-    room = mcp->task_count < TASKS_MAX;
+    stale = take_stale(mcp, t->owner);
+    room = mcp->task_count < TASKS_MAX && !has_share(mcp, t->owner);
     if (room) {
         t->next = mcp->tasks;
         mcp->tasks = t;

@@ -61,6 +61,39 @@ static void trim(struct history *h)
     }
 }
 
+/* With the lock held: how many have ended, of CALLER's (NULL: of all), and where the
+ * oldest is. */
+static size_t count_ended(struct history *h, const char *caller,
+                          struct record ***oldest)
+{
+    size_t count = 0;
+
+    for (struct record **at = &h->newest; *at; at = &(*at)->next)
+        if (!(*at)->running && (!caller || strcmp((*at)->caller, caller) == 0)) {
+            *oldest = at;
+            count++;
+        }
+    return count;
+}
+
+/* The same for one more of CALLER's: one who has more than a half makes others' be
+ * forgotten no more, only its own. */
+static void make_room(struct history *h, const char *caller)
+{
+    struct record **oldest = NULL;
+    struct record **own = NULL;
+    struct record *r;
+
+    if (h->count <= h->most || count_ended(h, NULL, &oldest) <= h->most)
+        return;
+    if (count_ended(h, caller, &own) > h->most / 2)
+        oldest = own;
+    r = *oldest;
+    *oldest = r->next;
+    release(r);
+    h->count--;
+}
+
 void history_set(struct history *h, size_t most, size_t keep_bytes)
 {
     (void)pthread_mutex_lock(&h->lock);
@@ -89,7 +122,7 @@ struct record *history_begin(struct history *h, const char *request, const char 
     r->next = h->newest;
     h->newest = r;
     h->count++;
-    trim(h);
+    make_room(h, caller);
     (void)pthread_mutex_unlock(&h->lock);
     return r;
 }
@@ -127,7 +160,7 @@ void history_end(struct history *h, struct record *r, const struct vial_result *
     r->result = json;
     r->running = false;
     r->cancel_fd = -1;
-    trim(h);
+    make_room(h, r->caller);
     (void)pthread_mutex_unlock(&h->lock);
 }
 

@@ -46,24 +46,42 @@ static struct key_entry **find(struct keys *k, const char *caller, const char *k
     return at;
 }
 
-/* With the lock held: forgets what is old, and the oldest while there is too much.
- * What is under way is never forgotten. */
-static void trim(struct keys *k)
+struct kept {
+    size_t count, bytes;
+};
+
+/* Whether there is no room for E behind these, of PART of all. */
+static bool is_much(const struct kept *k, const struct key_entry *e, size_t part)
+{
+    return k->count >= KEPT_MOST / part || k->bytes + e->body.len > KEPT_BYTES / part;
+}
+
+static void keep(struct kept *k, const struct key_entry *e)
+{
+    k->count++;
+    k->bytes += e->body.len;
+}
+
+/* With the lock held: forgets what is old, and the oldest while there is too much of
+ * CALLER's, who may have a half, or of all. What is under way is never forgotten. */
+static void trim(struct keys *k, const char *caller)
 {
     int64_t oldest_ns = clock_now_ns() - KEPT_NS;
     struct key_entry **at = &k->first;
-    size_t count = 0;
-    size_t bytes = 0;
+    struct kept all = { 0 };
+    struct kept own = { 0 };
 
     while (*at) {
-        bool much = count >= KEPT_MOST || bytes + (*at)->body.len > KEPT_BYTES;
+        bool is_own = strcmp((*at)->caller, caller) == 0;
+        bool much = is_much(&all, *at, 1) || (is_own && is_much(&own, *at, 2));
 
         if ((*at)->status && (much || (*at)->at_ns < oldest_ns)) {
             unlink_at(k, at);
             continue;
         }
-        count++;
-        bytes += (*at)->body.len;
+        keep(&all, *at);
+        if (is_own)
+            keep(&own, *at);
         at = &(*at)->next;
     }
 }
@@ -122,7 +140,7 @@ enum keys_state keys_begin(struct keys *k, const char *caller, const char *key,
         return KEYS_REFUSED;
     }
     (void)pthread_mutex_lock(&k->lock);
-    trim(k);
+    trim(k, caller);
     state = judge(k, caller, key, hash, &found, err);
     if (state == KEYS_KNOWN) {
         out->status = found->status;
@@ -149,7 +167,7 @@ void keys_end(struct keys *k, const char *caller, const char *key, unsigned stat
     } else if (*at) {
         unlink_at(k, at);
     }
-    trim(k);
+    trim(k, caller);
     (void)pthread_mutex_unlock(&k->lock);
 }
 

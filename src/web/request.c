@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <arpa/inet.h>
+#include <ctype.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,6 +64,22 @@ struct gathering {
     bool decode, bad;
 };
 
+/* A name with a space behind it, or a value with a carriage return in it, is another
+ * one to some readers. */
+static bool is_field(const char *name, size_t name_len, const char *value,
+                     size_t value_len)
+{
+    static const char marks[] = "!#$%&'*+-.^_`|~";
+
+    for (size_t i = 0; i < name_len; i++)
+        if (!isalnum((unsigned char)name[i]) && (!name[i] || !strchr(marks, name[i])))
+            return false;
+    for (size_t i = 0; i < value_len; i++)
+        if ((unsigned char)value[i] < 0x20 ? value[i] != '\t' : value[i] == 0x7f)
+            return false;
+    return name_len > 0;
+}
+
 static enum MHD_Result gather(void *context, enum MHD_ValueKind kind, const char *key,
                               size_t key_len, const char *value, size_t value_len)
 {
@@ -74,7 +91,8 @@ static enum MHD_Result gather(void *context, enum MHD_ValueKind kind, const char
 
     (void)kind;
     if (!grown || g->pairs->count >= HEADERS_MAX ||
-        (value && memchr(value, '\0', value_len))) {
+        (value && memchr(value, '\0', value_len)) ||
+        (!g->decode && !is_field(key, key_len, value, value ? value_len : 0))) {
         g->pairs->items = grown ? grown : g->pairs->items;
         g->bad = true;
         return MHD_NO;

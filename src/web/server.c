@@ -57,8 +57,8 @@ static void count(struct web *web, int exchanges, uint64_t refused)
     (void)pthread_mutex_unlock(&web->lock);
 }
 
-/* A request that breaks off, or is broken off, before its handler was called. A client
- * that has gone away does not hear it. */
+/* A request that we broke off before its handler was called. Nothing is said where
+ * libmicrohttpd did: what it does not understand it answers itself. */
 static void say_why(const struct web_request *req, enum MHD_RequestTerminationCode code)
 {
     bool late = code == MHD_REQUEST_TERMINATED_TIMEOUT_REACHED;
@@ -66,12 +66,10 @@ static void say_why(const struct web_request *req, enum MHD_RequestTerminationCo
     (void)pthread_mutex_lock(&req->web->lock);
     late = late || req->connection->told;
     (void)pthread_mutex_unlock(&req->web->lock);
-    if (req->refusal)
+    if (req->cut)
         answer_late(req, req->refusal, req->why);
     else if (late)
         answer_late(req, 408, "the request came too slowly");
-    else
-        answer_late(req, 400, "the request ended before it was whole");
 }
 
 static void completed(void *context, struct MHD_Connection *handle, void **mine,
@@ -185,7 +183,8 @@ static enum MHD_Result take_body(struct web *web, struct web_request *req,
         req->refusal = 413;
         req->why = "the body is too large";
     }
-    if (req->connection->read > 2 * web->options.body_bytes)
+    req->cut = req->connection->read > 2 * web->options.body_bytes;
+    if (req->cut)
         return MHD_NO;
     if (req->refusal || (web->options.door && !req->place.caller))
         return MHD_YES;

@@ -98,6 +98,7 @@ struct web_request {
     pthread_cond_t changed;
     unsigned owners;
     bool refused;   /* by the loop */
+    bool cut;       /* the same, within its body */
     bool handed;    /* to a worker */
     bool suspended; /* the loop waits for the worker */
     bool over;      /* the client has it all, or is gone */

@@ -413,6 +413,8 @@ static void keys_are_bounded_in_number(void **state)
 
     (void)state;
     assert_int_equal(keys_init(&k), 0);
+    assert_int_equal(keys_begin(&k, "b", "0", "h", &answer, &err), KEYS_NEW);
+    keys_end(&k, "b", "0", 200, "b", 1);
     for (int i = 0; i < 5000; i++) {
         (void)snprintf(key, sizeof(key), "%d", i);
         assert_int_equal(keys_begin(&k, "a", key, "h", &answer, &err), KEYS_NEW);
@@ -420,6 +422,9 @@ static void keys_are_bounded_in_number(void **state)
     }
     assert_true(k.count <= 4097);
     assert_int_equal(keys_begin(&k, "a", "0", "h", &answer, &err), KEYS_NEW);
+    /* Another's is not forgotten for all these. */
+    assert_int_equal(keys_begin(&k, "b", "0", "h", &answer, &err), KEYS_KNOWN);
+    blob_done(&answer.body);
     keys_done(&k);
 }
 
@@ -508,6 +513,28 @@ static void cancelling_makes_the_runs_descriptor_readable(void **state)
     (void)close(set);
 }
 
+static void nobody_makes_anothers_runs_be_forgotten(void **state)
+{
+    struct history h;
+    struct vial_error err = { 0 };
+    struct record *r;
+    json_t *one;
+
+    (void)state;
+    assert_int_equal(history_init(&h, &err), 0);
+    history_set(&h, 8, 16);
+    end_one(&h, history_begin(&h, "q-a", "a", "bash", -1), "r-a");
+    for (int i = 0; i < 50; i++) {
+        r = history_begin(&h, "q-b", "b", "bash", -1);
+        end_one(&h, r, "r-b");
+    }
+    assert_int_equal(h.count, 8);
+    one = find(&h, "a", false, "q-a");
+    assert_non_null(one);
+    json_decref(one);
+    history_done(&h);
+}
+
 static void a_request_is_named_among_its_callers_own(void **state)
 {
     struct history h;
@@ -584,6 +611,7 @@ int main(void)
         cmocka_unit_test(a_key_gives_the_first_answer_to_its_caller_alone),
         cmocka_unit_test(keys_are_bounded_in_number),
         cmocka_unit_test(the_history_forgets_the_oldest_but_none_that_runs),
+        cmocka_unit_test(nobody_makes_anothers_runs_be_forgotten),
         cmocka_unit_test(a_request_is_named_among_its_callers_own),
         cmocka_unit_test(cancelling_makes_the_runs_descriptor_readable),
         cmocka_unit_test(metrics_put_a_run_into_the_right_buckets),
