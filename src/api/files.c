@@ -290,7 +290,7 @@ uint64_t files_most(const struct vial_session *s)
     if (!l->disk_bytes || s->plan->mount_count > 0 ||
         s->plan->container.cache_count > 0 || str_eq(s->driver->name, "process"))
         return UINT64_MAX;
-    return (uint64_t)most;
+    return (uint64_t)most + PIECE; /* the kernel gives whole pages */
 }
 
 static int fail_more(const struct files_way *w, struct vial_error *err)

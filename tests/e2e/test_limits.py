@@ -127,6 +127,12 @@ def test_a_file_below_the_limit_is_not_told(native):
     assert (done.status, done.json["limits_hit"]) == (0, [])
 
 
+def test_one_file_that_fills_the_disk_finds_it_full(native):
+    code = "cd /tmp; cat /dev/zero > x"
+    done = native("--json", "--disk", "1m", "--tmp", "1m", "sh", code)
+    assert "No space left" in done.json["stderr"] and done.json["limits_hit"] == ["disk"]
+
+
 def test_no_file_is_larger_than_what_it_lies_in(native):
     """Holes count."""
     code = "truncate -s 3M fits && echo fits; (truncate -s 1T big) && echo large"

@@ -52,6 +52,9 @@ int64_t confine_largest_file(const struct plan *plan)
     const struct limits *l = &plan->limits;
     int64_t room = l->disk_bytes > l->tmp_bytes ? l->disk_bytes : l->tmp_bytes;
 
+    /* One page more, of the largest that there are: a full disk is told as such, and
+     * does not kill. */
+    room += 64 * KIB;
     if (!l->disk_bytes || writes_to_the_host(plan))
         room = LARGEST_FILE;
     return l->file_bytes && l->file_bytes < room ? l->file_bytes : room;
