@@ -253,8 +253,8 @@ static int set_up(struct native *n, const struct plan *plan, int guest_fd,
         return fail_sys_rc(err, privileged, "read our own id map");
     launch.privileged = privileged;
     launch.no_overlay = n->no_overlay;
-    launch.own_devices =
-        privileged && !n->no_overlay && !weaken("dev") && devices_can_be_own();
+    launch.own_devices = privileged && !n->no_overlay && !weaken("dev") &&
+                         !weaken("shm") && devices_can_be_own();
 
     failed = begin(n, plan, script, &launch, guest_fd, err) < 0 ||
              course_root(script, plan, &launch, err) < 0 ||
