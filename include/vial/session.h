@@ -31,13 +31,17 @@ struct vial_session_options {
     int64_t idle_ms;         /* ends when nothing runs and nobody asks; usual: 10 min */
     int64_t lease_ms;        /* ends anyhow, unless renewed; usual: 1 h, at most 24 h */
     uint64_t ring_bytes;     /* of each output stream kept in memory; usual: 256 KiB */
-    uint64_t spill_bytes;    /* and in an unlinked temporary file; usual: 256 MiB */
+    uint64_t spill_bytes;    /* and in an unlinked temporary file, but no more than the
+                                request's output_limit; usual: 256 MiB */
     const char *caller;      /* for the audit, as in struct vial_watch; copied */
     const char *correlation; /* the same */
     /* While it is opened: who is told, and can cancel, when its image is pulled; NULL:
      * nobody. Of it cancel_fd, caller, pulling, context and local_images count. Called
      * from another thread, while vial_session_open waits. */
     const struct vial_watch *watch;
+    uint64_t kept_bytes; /* of all its programs' output together, in memory and files;
+                            usual: 256 MiB. What is beyond is lost, the oldest first,
+                            and so is most of it once the session has ended */
 };
 
 enum vial_outcome {
@@ -178,6 +182,13 @@ VIAL_API VIAL_MUST_CHECK int vial_exec_read(struct vial_exec *exec, int stream,
                                             uint64_t offset, void *buf, size_t size,
                                             int64_t timeout_ms, struct vial_chunk *out,
                                             struct vial_error *err);
+
+/* From now on somebody follows both streams from these offsets on (NULL: from their
+ * begins): the program waits when they are behind, so that they miss nothing. It waits
+ * no longer once nothing was read for 20 s, or its own time is over: then bytes can be
+ * lost as usual. To be ended by vial_exec_unfollow. */
+VIAL_API void vial_exec_follow(struct vial_exec *exec, const uint64_t from[2]);
+VIAL_API void vial_exec_unfollow(struct vial_exec *exec);
 
 /* Kills its tree if it still runs, and forgets its output. NULL is allowed. */
 VIAL_API void vial_exec_free(struct vial_exec *exec);

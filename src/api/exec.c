@@ -200,11 +200,28 @@ int vial_exec_read(struct vial_exec *exec, int stream, uint64_t offset, void *bu
     *out = (struct vial_chunk){ .offset = from, .gap = from - offset };
     out->len = tape_read(t, from, buf, size);
     out->end = t->ended && from + out->len == t->end;
+    exec_output_seen(exec, stream, from + out->len);
     there = out->len > 0 || size == 0 || from == t->end;
     session_unlock(s);
     if (!there)
         return fail_sys(err, "read back stream %d of '%s'", stream, exec->program);
     return 0;
+}
+
+void vial_exec_follow(struct vial_exec *exec, const uint64_t from[2])
+{
+    static const uint64_t begins[2] = { 0 };
+
+    session_lock(exec->session);
+    exec_output_follow(exec, from ? from : begins);
+    session_unlock(exec->session);
+}
+
+void vial_exec_unfollow(struct vial_exec *exec)
+{
+    session_lock(exec->session);
+    exec_output_leave(exec);
+    session_unlock(exec->session);
 }
 
 static void unlink_exec(struct vial_exec *x)
@@ -231,6 +248,6 @@ void vial_exec_free(struct vial_exec *exec)
     if (exec->status.running)
         s->running--;
     unlink_exec(exec);
+    exec_release(exec); /* it gives back what it kept to the session */
     session_unlock(s);
-    exec_release(exec);
 }

@@ -431,8 +431,22 @@ static int run_call(struct vial_keep *k, const struct kept_call *call,
     vial_result_free(*r);
     *r = again;
     c = *call;
-    rc = serve(k, &c, again, err);
+    rc = engine_reserve(k->engine, c.plan, c.watch, again, err);
+    if (rc == 0)
+        rc = serve(k, &c, again, err);
     again->renewed = (unsigned)c.plan->limits.pids;
+    return rc;
+}
+
+/* Not before there is memory for what it may print. */
+static int run_paid(struct vial_keep *k, const struct kept_call *call,
+                    struct vial_result **r, struct vial_error *err)
+{
+    int rc = engine_reserve(k->engine, call->plan, call->watch, *r, err);
+
+    if (rc == 0)
+        rc = run_call(k, call, r, err);
+    result_settle(*r);
     return rc;
 }
 
@@ -470,7 +484,7 @@ int vial_keep_run(struct vial_keep *keep, const struct vial_request *req,
         rc = record_begin(&told, &whole, &why);
     if (rc == 0) {
         engine_announce(c.watch, plan->driver, wanted);
-        rc = run_call(keep, &c, &r, &why);
+        rc = run_paid(keep, &c, &r, &why);
     }
     (void)snprintf(r->wanted_driver, sizeof(r->wanted_driver), "%s", wanted);
     if (rc < 0)

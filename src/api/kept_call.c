@@ -81,6 +81,21 @@ static void make_argv(const struct kept_call *c, bool compiling, const struct ve
     }
 }
 
+/* Before any comes: the session's lock is held. */
+static void collect_output(struct kept_call *c)
+{
+    static const uint64_t begins[2] = { 0 };
+
+    for (int i = 0; i < 2; i++) {
+        output_done(&c->kept[i]);
+        output_init(&c->kept[i], c->plan->keep, (size_t)c->plan->limits.output_bytes,
+                    c->plan->output_note);
+    }
+    c->exec->collected = c->kept;
+    if (c->watch->output)
+        exec_output_follow(c->exec, begins);
+}
+
 /* With the session's lock held. Its language was judged with the plan. */
 static int start_locked(struct kept_call *c, bool compiling, struct vial_error *err)
 {
@@ -108,6 +123,7 @@ static int start_locked(struct kept_call *c, bool compiling, struct vial_error *
     }
     if (exec_new(s, &o, false, &c->exec, err) < 0)
         return -1;
+    collect_output(c);
     session_flush(s);
     if (c->exec->deadline_ns < s->wakes_ns)
         session_wake(s);
@@ -168,30 +184,6 @@ static int run_step(struct kept_call *c, bool compiling, struct vial_error *err)
     session_unlock(c->session);
     if (rc == 0)
         wait_for_end(c);
-    return rc;
-}
-
-static int take_stream(const struct kept_call *c, int stream, struct vial_stream *out,
-                       struct vial_error *err)
-{
-    auto_free char *piece = malloc(PIECE);
-    struct output kept = { 0 };
-    struct vial_chunk chunk = { 0 };
-    uint64_t at = 0;
-    int rc = piece ? 0 : -1;
-
-    output_init(&kept, c->plan->keep, (size_t)c->plan->limits.output_bytes,
-                c->plan->output_note);
-    while (rc == 0 && !chunk.end) {
-        rc = vial_exec_read(c->exec, stream, at, piece, PIECE, -1, &chunk, err);
-        if (rc == 0)
-            output_add(&kept, piece, chunk.len);
-        kept.total += rc == 0 ? chunk.gap : 0;
-        at = chunk.offset + chunk.len;
-    }
-    if (rc == 0 && output_take(&kept, out) < 0)
-        rc = fail_memory(err);
-    output_done(&kept);
     return rc;
 }
 
@@ -277,8 +269,8 @@ static int run_steps(struct kept_call *c, struct vial_result *r, struct vial_err
         if (run_step(c, false, err) < 0)
             return -1;
     }
-    if (take_stream(c, 1, &r->out, err) < 0 || take_stream(c, 2, &r->err, err) < 0)
-        return -1;
+    if (output_take(&c->kept[0], &r->out) < 0 || output_take(&c->kept[1], &r->err) < 0)
+        return fail_memory(err);
     take_vessel(c, r);
     take_status(c, r);
     return take_files(c, r) < 0 ? fail_memory(err) : 0;
@@ -296,5 +288,7 @@ int kept_call_run(struct kept_call *c, struct vial_result *r, struct vial_error 
     }
     vial_exec_free(c->exec);
     c->exec = NULL;
+    output_done(&c->kept[0]);
+    output_done(&c->kept[1]);
     return rc;
 }

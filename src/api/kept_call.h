@@ -19,6 +19,7 @@ struct kept_call {
     size_t queued;                      /* … so many */
     bool steps;                         /* the first has begun */
     struct vial_exec *exec;
+    struct output kept[2]; /* of its streams */
     struct vial_exec_status status;
     bool cancelled;
     uint32_t alive; /* processes in the vessel that are not its own, when it ended */

@@ -22,6 +22,7 @@
 #define SPILL     (UINT64_C(256) << 20)
 #define RING_MAX  (UINT64_C(64) << 20)
 #define SPILL_MAX (UINT64_C(64) << 30)
+#define KEPT      (UINT64_C(256) << 20)
 
 const char *vial_outcome_name(enum vial_outcome outcome)
 {
@@ -56,6 +57,7 @@ static int fill_options(const struct vial_session_options *from,
     o->lease_ms = o->lease_ms ? o->lease_ms : LEASE_MS;
     o->ring_bytes = o->ring_bytes ? o->ring_bytes : RING;
     o->spill_bytes = o->spill_bytes ? o->spill_bytes : SPILL;
+    o->kept_bytes = o->kept_bytes ? o->kept_bytes : KEPT;
     return 0;
 }
 

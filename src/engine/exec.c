@@ -179,7 +179,6 @@ static int queue(struct vial_exec *x, const struct vial_exec_options *o, bool la
         blob_set(&x->input, o->stdin_data, o->stdin_len) < 0)
         return fail_memory(err);
     x->live = o->stdin_live;
-    x->lasting = lasting;
     m = (struct exec_message){ .argv = argv.items,
                                .env = env.items,
                                .cwd = x->cwd,
@@ -212,8 +211,8 @@ int exec_new(struct vial_session *s, const struct vial_exec_options *o, bool las
     x->lost_ns = SESSION_NEVER;
     x->status.running = true;
     x->status.exit_code = -1;
-    for (int i = 0; i < 2; i++)
-        tape_init(&x->tape[i], (size_t)s->options.ring_bytes, s->options.spill_bytes);
+    x->lasting = lasting;
+    exec_output_init(x);
     if (queue(x, o, lasting, err) < 0) {
         exec_release(x);
         return -1;
@@ -255,23 +254,12 @@ void exec_feed(struct vial_exec *x)
     blob_done(&x->input);
 }
 
-static void kill_tree(struct vial_exec *x)
+void exec_kill(struct vial_exec *x)
 {
+    (void)exec_output_release(x); /* what it wrote last would wait for a reader */
     link_signal(x->session->link, x->channel, SIGKILL, true);
     x->deadline_ns = SESSION_NEVER;
     x->lost_ns = clock_now_ns() + (int64_t)LOST_MS * 1000000;
-}
-
-void exec_output(struct vial_exec *x, int stream, const uint8_t *data, size_t len)
-{
-    uint64_t max = (uint64_t)x->session->plan->limits.output_max;
-    uint64_t before = x->tape[0].end + x->tape[1].end;
-
-    tape_add(&x->tape[stream - 1], data, len);
-    if (max && before + len > max && !x->flooded && x->lost_ns == SESSION_NEVER) {
-        x->flooded = true;
-        kill_tree(x);
-    }
 }
 
 static void tell_end(struct vial_exec *x)
@@ -290,7 +278,7 @@ static void end(struct vial_exec *x, enum vial_verdict verdict)
     x->status.running = false;
     x->status.verdict = verdict;
     x->status.duration_ms = clock_ms_between(x->begun_ns, clock_now_ns());
-    x->tape[0].ended = x->tape[1].ended = true;
+    exec_output_end(x);
     blob_done(&x->input);
     record_exec_end(x);
     s->running--;
@@ -378,18 +366,24 @@ void exec_ended(struct vial_exec *x, const struct vial_error *err)
 int64_t exec_check_time(struct vial_exec *x, int64_t now_ns)
 {
     struct vial_error err = { 0 };
+    int64_t next;
 
     if (!x->channel)
         return SESSION_NEVER;
-    if (now_ns >= x->deadline_ns) {
+    if (now_ns >= x->deadline_ns && exec_output_release(x)) {
+        /* It may be over but for what its reader did not take; the guest knows. */
+        x->deadline_ns = now_ns + (int64_t)GRACE_MS * 1000000;
+    } else if (now_ns >= x->deadline_ns) {
         x->timed_out = true;
-        kill_tree(x);
+        exec_kill(x);
     }
     if (now_ns >= x->lost_ns) {
         (void)fail(&err, VIAL_E_GUEST, "kill '%s': the guest is stuck", x->program);
         session_end(x->session, VIAL_SESSION_FAILED, &err);
     }
-    return x->deadline_ns < x->lost_ns ? x->deadline_ns : x->lost_ns;
+    next = exec_output_check(x, now_ns);
+    next = next < x->deadline_ns ? next : x->deadline_ns;
+    return next < x->lost_ns ? next : x->lost_ns;
 }
 
 void exec_release(struct vial_exec *x)

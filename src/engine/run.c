@@ -289,22 +289,21 @@ int engine_greet(struct link *link, const struct vessel *vessel, struct vial_err
 }
 
 /* Both streams in full, unless they are only passed on. */
-static uint64_t output_most(const struct run *r)
+static uint64_t output_most(const struct plan *plan, const struct vial_watch *watch)
 {
-    if (r->watch->live_only && !r->plan->stream_limited)
+    if (watch->live_only && !plan->stream_limited)
         return 0;
-    return 2 * (uint64_t)r->plan->limits.output_bytes;
+    return 2 * (uint64_t)plan->limits.output_bytes;
 }
 
-/* What it may keep is its own before it starts: later nothing could be refused. */
-static int reserve_output(struct run *r, struct vial_result *result,
-                          struct vial_error *err)
+int engine_reserve(struct vial_engine *e, const struct plan *plan,
+                   const struct vial_watch *watch, struct vial_result *result,
+                   struct vial_error *err)
 {
-    uint64_t most = output_most(r);
-    uint64_t share = budget_share(r->engine->budget, BUDGET_MEMORY);
+    uint64_t most = output_most(plan, watch);
+    uint64_t share = budget_share(e->budget, BUDGET_MEMORY);
 
-    r->result = result;
-    result_charged_to(result, r->engine->budget, r->watch->caller);
+    result_charged_to(result, e->budget, watch->caller);
     if (result_charge(result, most))
         return 0;
     if (most > share) {
@@ -539,13 +538,15 @@ void engine_run(struct vial_engine *e, const struct vial_request *req,
     auto_run struct run r;
 
     run_init(&r, e, watch);
+    r.result = result;
     diary_begin(&r.diary, e->journal, e->settings);
     name_run(&r);
     if (engine_plan(e, req, &r.driver, &r.plan, &err) < 0 ||
         plan_correlate(r.plan,
                        r.watch->correlation ? r.watch->correlation : r.correlation,
                        &err) < 0 ||
-        admit_run(&r, req, &err) < 0 || reserve_output(&r, result, &err) < 0 ||
+        admit_run(&r, req, &err) < 0 ||
+        engine_reserve(e, r.plan, r.watch, result, &err) < 0 ||
         record_begin(&r, req, &err) < 0 || open_vessel(&r, req, &err) < 0) {
         collect_refusal(&r, &err, result);
     } else {

@@ -158,7 +158,6 @@ static void on_data(void *context, uint32_t channel, int stream, const uint8_t *
     if (!x)
         return;
     exec_output(x, stream, data, len);
-    link_consumed(s->link, channel, stream, len);
 }
 
 static void on_exited(void *context, uint32_t channel, const struct exit_message *m)
@@ -410,6 +409,7 @@ static void end_all(struct vial_session *s)
             exec_ended(x, &err);
     for (struct session_op *op = s->ops; op; op = op->next)
         op->channel = 0;
+    exec_output_close(s);
 }
 
 static int open_vessel(struct vial_session *s, struct vial_error *err)
@@ -481,6 +481,7 @@ struct vial_session *session_new(struct vial_engine *e,
     s->opened_ns = s->active_ns = clock_now_ns();
     s->lease_ns = s->opened_ns + options->lease_ms * 1000000;
     sys_make_id('s', s->report.id);
+    exec_output_open(s);
     s->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     (void)pthread_mutex_init(&s->lock, NULL);
     thread_cond_init(&s->changed);

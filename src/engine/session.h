@@ -16,6 +16,7 @@
 #include <pthread.h>
 
 #include "engine/engine.h"
+#include "engine/output.h"
 #include "engine/tape.h"
 #include "wire/link.h"
 
@@ -25,13 +26,24 @@
 #define SESSION_STUCK_MS 30000 /* a guest that has not moved for so long is lost */
 #define SESSION_NEVER    INT64_MAX
 
+/* How far a reader is. */
+struct pace {
+    uint64_t seen; /* offset up to which somebody has read */
+    size_t owed;   /* bytes that came and for which no credit was given yet */
+};
+
 /* A program that runs, or has run. Owned by its session, though callers hold it. */
 struct vial_exec {
     struct vial_session *session;
     struct vial_exec *next;
-    uint32_t channel;    /* 0 once it has ended */
-    struct tape tape[2]; /* stdout, stderr */
-    struct blob input;   /* whole stdin, what is left of it from input_sent on */
+    uint32_t channel;         /* 0 once it has ended */
+    struct tape tape[2];      /* stdout, stderr */
+    struct output *collected; /* two, which get all output as well; or NULL; borrowed */
+    struct pace pace[2];
+    unsigned followers; /* who shall miss nothing */
+    bool given_up;      /* on those who follow, until they read again */
+    int64_t read_ns;    /* when they last did */
+    struct blob input;  /* whole stdin, what is left of it from input_sent on */
     size_t input_sent;
     bool terminal;
     bool lasting;                  /* a context's interpreter */
@@ -83,6 +95,8 @@ struct vial_session {
     bool cpu_spent; /* its programs have used up their cpu time */
 
     struct vial_exec *execs;
+    struct tape_payer payer;
+    uint64_t kept_bytes; /* of all execs' tapes */
     struct session_op *ops;
     unsigned running;
     bool held;                   /* somebody is about to use it: it is not idle */
@@ -117,12 +131,28 @@ int exec_new(struct vial_session *s, const struct vial_exec_options *o, bool las
 int exec_check_size(unsigned rows, unsigned columns, struct vial_error *err);
 struct vial_exec *exec_find(const struct vial_session *s, uint32_t channel);
 void exec_feed(struct vial_exec *x); /* whole stdin, within credit */
-void exec_output(struct vial_exec *x, int stream, const uint8_t *data, size_t len);
 void exec_exited(struct vial_exec *x, const struct exit_message *m);
 void exec_failed(struct vial_exec *x, uint32_t step, int error);
 /* Its session has ended; ERR says how. */
 void exec_ended(struct vial_exec *x, const struct vial_error *err);
 int64_t exec_check_time(struct vial_exec *x, int64_t now_ns); /* when to look again */
 void exec_release(struct vial_exec *x);
+void exec_kill(struct vial_exec *x);
+
+/* exec_output.c: what is kept of their output. */
+void exec_output_open(struct vial_session *s);
+void exec_output_init(struct vial_exec *x);
+void exec_output(struct vial_exec *x, int stream, const uint8_t *data, size_t len);
+/* Somebody has read STREAM up to OFFSET. */
+void exec_output_seen(struct vial_exec *x, int stream, uint64_t offset);
+/* Between these two the program waits for its reader. */
+void exec_output_follow(struct vial_exec *x, const uint64_t from[2]);
+void exec_output_leave(struct vial_exec *x);
+/* It waits no longer. True: it had waited. */
+bool exec_output_release(struct vial_exec *x);
+int64_t exec_output_check(struct vial_exec *x, int64_t now_ns); /* as exec_check_time */
+void exec_output_end(struct vial_exec *x);
+/* The session has ended. */
+void exec_output_close(struct vial_session *s);
 
 #endif

@@ -6,17 +6,57 @@
 #include <string.h>
 #include <unistd.h>
 
-void tape_init(struct tape *t, size_t ring, uint64_t spill)
+#define PAID_BYTES (UINT64_C(256) << 10) /* of the file, at once */
+
+void tape_init(struct tape *t, size_t ring, uint64_t spill,
+               const struct tape_payer *payer)
 {
-    *t = (struct tape){ .ring_size = ring, .spill_size = spill, .spill_fd = -1 };
+    *t = (struct tape){
+        .ring_size = ring, .spill_size = spill, .spill_fd = -1, .payer = payer
+    };
+}
+
+static bool take(const struct tape *t, enum budget_kind kind, uint64_t bytes)
+{
+    return !t->payer || t->payer->take(t->payer->context, kind, bytes);
+}
+
+static void give(const struct tape *t, enum budget_kind kind, uint64_t bytes)
+{
+    if (t->payer && bytes > 0)
+        t->payer->give(t->payer->context, kind, bytes);
+}
+
+static void drop_ring(struct tape *t)
+{
+    if (t->ring)
+        give(t, BUDGET_MEMORY, t->ring_size);
+    free(t->ring);
+    t->ring = NULL;
+    t->ring_start = t->end;
+}
+
+static void drop_spill(struct tape *t)
+{
+    if (t->spill_fd >= 0)
+        (void)close(t->spill_fd);
+    t->spill_fd = -1;
+    t->spill_broken = true;
+    give(t, BUDGET_DISK, t->spill_paid);
+    t->spill_paid = 0;
+    t->start = t->ring_start;
 }
 
 void tape_done(struct tape *t)
 {
-    free(t->ring);
-    if (t->spill_fd >= 0)
-        (void)close(t->spill_fd);
+    drop_ring(t);
+    drop_spill(t);
     *t = (struct tape){ .spill_fd = -1 };
+}
+
+bool tape_is_empty(const struct tape *t)
+{
+    return !t->ring && t->spill_paid == 0;
 }
 
 static uint64_t least(uint64_t a, uint64_t b)
@@ -50,6 +90,22 @@ static bool write_at(struct tape *t, const char *data, size_t len, uint64_t offs
     return true;
 }
 
+/* Before bytes go to the file up to offset UPTO. Where nobody pays for more of it, it
+ * is a smaller ring from now on; this happens in its first round only, so that what it
+ * has stays where it is. */
+static bool pay_spill(struct tape *t, uint64_t upto)
+{
+    while (t->spill_paid < least(upto, t->spill_size)) {
+        uint64_t more = least(PAID_BYTES, t->spill_size - t->spill_paid);
+
+        if (take(t, BUDGET_DISK, more))
+            t->spill_paid += more;
+        else
+            t->spill_size = t->spill_paid;
+    }
+    return t->spill_size > 0;
+}
+
 /* Moves the oldest LEN bytes of the ring, which has them, to the file. */
 static void evict(struct tape *t, size_t len)
 {
@@ -57,9 +113,10 @@ static void evict(struct tape *t, size_t len)
         size_t at = (size_t)(t->ring_start % t->ring_size);
         size_t part = (size_t)least(len, t->ring_size - at);
 
-        if (!t->spill_broken && (t->spill_size == 0 || !open_spill(t) ||
-                                 !write_at(t, t->ring + at, part, t->ring_start)))
-            t->spill_broken = true;
+        if (!t->spill_broken &&
+            (!pay_spill(t, t->ring_start + part) || !open_spill(t) ||
+             !write_at(t, t->ring + at, part, t->ring_start)))
+            drop_spill(t);
         t->ring_start += part;
         len -= part;
     }
@@ -75,8 +132,13 @@ static void add_part(struct tape *t, const char *data, size_t len)
     size_t held = (size_t)(t->end - t->ring_start);
     size_t at, first;
 
-    if (held + len > t->ring_size) /* in large pieces: each is a system call */
-        evict(t, (size_t)least(held, held + len - t->ring_size + t->ring_size / 4));
+    if (held + len > t->ring_size) {
+        size_t more = held + len - t->ring_size;
+
+        if (t->spill_size > 0 && !t->spill_broken)
+            more += t->ring_size / 4; /* in large pieces: each is a system call */
+        evict(t, (size_t)least(held, more));
+    }
     at = (size_t)(t->end % t->ring_size);
     first = (size_t)least(len, t->ring_size - at);
     memcpy(t->ring + at, data, first);
@@ -88,8 +150,11 @@ void tape_add(struct tape *t, const void *data, size_t len)
 {
     const char *at = data;
 
-    if (!t->ring)
+    if (!t->ring && take(t, BUDGET_MEMORY, t->ring_size)) {
         t->ring = malloc(t->ring_size);
+        if (!t->ring)
+            give(t, BUDGET_MEMORY, t->ring_size);
+    }
     if (!t->ring) { /* counted and lost, as readers will see */
         t->end += len;
         t->start = t->ring_start = t->end;
@@ -125,4 +190,48 @@ size_t tape_read(const struct tape *t, uint64_t offset, void *buf, size_t size)
     n = (size_t)least(least(size, t->end - offset), t->ring_size - at);
     memcpy(buf, t->ring + at, n);
     return n;
+}
+
+/* The newest LEN bytes of the ring, which has them, in one of just that size. */
+static void shrink(struct tape *t, size_t len)
+{
+    uint64_t from = t->end - len;
+    char *smaller = len > 0 ? malloc(len) : NULL;
+    size_t got = 0;
+
+    if (len > 0 && !smaller)
+        return; /* it is only larger than it need be */
+    while (got < len) {
+        size_t at = (size_t)((from + got) % t->ring_size);
+        size_t part = (size_t)least(len - got, t->ring_size - at);
+
+        /* Where each byte has its place in the new one. */
+        for (size_t i = 0; i < part; i++)
+            smaller[(from + got + i) % len] = t->ring[at + i];
+        got += part;
+    }
+    give(t, BUDGET_MEMORY, t->ring_size - len);
+    free(t->ring);
+    t->ring = smaller;
+    t->ring_size = len > 0 ? len : 1;
+    t->ring_start = from;
+    if (t->spill_fd < 0)
+        t->start = from;
+}
+
+void tape_end(struct tape *t, size_t most)
+{
+    size_t held = (size_t)(t->end - t->ring_start);
+
+    if (t->ring)
+        shrink(t, t->spill_fd < 0 && held > most ? most : held);
+}
+
+void tape_trim(struct tape *t, size_t most)
+{
+    size_t held = (size_t)(t->end - t->ring_start);
+
+    drop_spill(t);
+    if (t->ring)
+        shrink(t, held > most ? most : held);
 }

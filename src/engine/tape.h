@@ -7,6 +7,9 @@
  * part is kept: the newest in memory, what is older in an unlinked file, what is
  * older still nowhere. Readers hold offsets, the tape knows none of them.
  *
+ * Somebody pays for both, by the piece; who cannot pay for more of the file has the
+ * oldest bytes overwritten sooner, and who cannot pay for the ring keeps nothing.
+ *
  *   start <= ring_start <= end;  [start, ring_start) lies in the file,
  *                                [ring_start, end) in memory
  */
@@ -15,22 +18,40 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/budget.h"
+
+/* Who pays. */
+struct tape_payer {
+    bool (*take)(void *context, enum budget_kind kind, uint64_t bytes);
+    void (*give)(void *context, enum budget_kind kind, uint64_t bytes);
+    void *context;
+};
+
 struct tape {
+    const struct tape_payer *payer; /* or NULL; borrowed */
     uint64_t start, ring_start, end;
     char *ring; /* ring_size bytes, allocated with the first byte */
     size_t ring_size;
     uint64_t spill_size; /* of the file, which is a ring as well */
+    uint64_t spill_paid; /* of it, from its begin on */
     int spill_fd;        /* or -1 */
     bool spill_broken;   /* it could not be made or written: nothing goes there */
     bool ended;          /* nothing comes any more */
 };
 
 /* RING must not be 0. */
-void tape_init(struct tape *t, size_t ring, uint64_t spill);
+void tape_init(struct tape *t, size_t ring, uint64_t spill,
+               const struct tape_payer *payer);
 void tape_add(struct tape *t, const void *data, size_t len);
 /* Copies what there is from OFFSET on, which lies within [start, end]; at most
  * SIZE bytes. 0 at the end, or when the file cannot be read. */
 size_t tape_read(const struct tape *t, uint64_t offset, void *buf, size_t size);
+/* Nothing comes any more (as `ended` says): memory is kept for what is there alone, and
+ * for MOST bytes where there is no file. */
+void tape_end(struct tape *t, size_t most);
+/* Forgets all but the newest MOST bytes, and those too that are not in memory. */
+void tape_trim(struct tape *t, size_t most);
+bool tape_is_empty(const struct tape *t);
 void tape_done(struct tape *t);
 
 #endif

@@ -15,31 +15,59 @@
 #include "mcp/own.h"
 #include "model/result.h"
 
-#define KEPT_MAX (1u << 20) /* bytes of a stream that are read back */
-#define LOOK_MS  10
-#define PIECE    (16u << 10)
+#define HALF    ((size_t)512 << 10) /* of a stream: its head, and its tail */
+#define LOOK_MS 10
+#define PIECE   (16u << 10)
+
+/* Of a long stream its head and its tail. */
+struct gathered {
+    struct str head, tail; /* the tail may be up to twice as long as it will be */
+    uint64_t at;           /* offset up to which the stream was read */
+};
 
 struct followed {
     struct mcp_call *call;
     struct vial_exec *exec;
-    uint64_t told[2]; /* offsets up to which the caller knows the streams */
+    struct gathered streams[2];
     bool cancelled;
 };
 
-/* Tells what has come since; a gap is no matter, the result will name it. */
-static void tell(struct followed *f)
+static void cut_tail(struct str *tail)
+{
+    if (tail->len <= HALF)
+        return;
+    memmove(tail->data, tail->data + tail->len - HALF, HALF);
+    tail->len = HALF;
+}
+
+static void gather(struct gathered *g, const char *data, size_t len)
+{
+    size_t room = HALF - g->head.len;
+    size_t first = len < room ? len : room;
+
+    str_add(&g->head, data, first);
+    str_add(&g->tail, data + first, len - first);
+    if (g->tail.len > 2 * HALF)
+        cut_tail(&g->tail);
+}
+
+/* Takes what has come since, and tells it. */
+static void take(struct followed *f)
 {
     auto_free char *buf = malloc(PIECE);
     struct vial_chunk chunk;
 
-    for (int stream = 1; buf && stream <= 2; stream++) {
-        uint64_t *at = &f->told[stream - 1];
+    for (int i = 0; buf && i < 2; i++) {
+        struct gathered *g = &f->streams[i];
 
-        if (vial_exec_read(f->exec, stream, *at, buf, PIECE, 0, &chunk, NULL) < 0 ||
-            chunk.len == 0)
-            continue;
-        *at = chunk.offset + chunk.len;
-        f->call->progress(f->call, buf, chunk.len);
+        do {
+            if (vial_exec_read(f->exec, i + 1, g->at, buf, PIECE, 0, &chunk, NULL) < 0)
+                break;
+            g->at = chunk.offset + chunk.len;
+            gather(g, buf, chunk.len);
+            if (chunk.len > 0)
+                f->call->progress(f->call, buf, chunk.len);
+        } while (chunk.len == PIECE);
     }
 }
 
@@ -54,7 +82,7 @@ static void follow(struct followed *f, struct vial_exec_status *status)
 {
     do {
         vial_exec_wait(f->exec, LOOK_MS, status);
-        tell(f);
+        take(f);
         if (status->running && !f->cancelled && gave_up(f->call)) {
             f->cancelled = true;
             (void)!vial_exec_signal(f->exec, SIGKILL, true, NULL);
@@ -62,46 +90,19 @@ static void follow(struct followed *f, struct vial_exec_status *status)
     } while (status->running);
 }
 
-/* Appends LEN bytes of a stream from OFFSET on. */
-static int read_part(struct vial_exec *exec, int stream, uint64_t offset, uint64_t len,
-                     struct str *out, struct vial_error *err)
+static int put_stream(struct gathered *g, uint64_t total, struct vial_stream *to,
+                      struct vial_error *err)
 {
-    auto_free char *buf = malloc(PIECE);
-    uint64_t end = offset + len;
-    struct vial_chunk chunk;
+    uint64_t missing;
 
-    if (!buf)
-        return fail_memory(err);
-    while (offset < end) {
-        size_t size = end - offset < PIECE ? (size_t)(end - offset) : PIECE;
-
-        if (vial_exec_read(exec, stream, offset, buf, size, 0, &chunk, err) < 0)
-            return -1;
-        if (chunk.len == 0)
-            break;
-        str_add(out, buf, chunk.len);
-        offset = chunk.offset + chunk.len;
-    }
-    return 0;
-}
-
-/* Of a long stream its head and its tail. */
-static int read_stream(struct vial_exec *exec, int stream, uint64_t total,
-                       struct vial_stream *to, struct vial_error *err)
-{
-    auto_str struct str data = { 0 };
-    bool cut = total > KEPT_MAX;
-    uint64_t part = cut ? KEPT_MAX / 2 : total;
-
-    if (read_part(exec, stream, 0, part, &data, err) < 0)
-        return -1;
-    if (cut) {
-        str_printf(&data, "\n[… %llu bytes left out …]\n",
-                   (unsigned long long)(total - KEPT_MAX));
-        if (read_part(exec, stream, total - part, part, &data, err) < 0)
-            return -1;
-    }
-    if (data.failed || own_stream(to, data.data, data.len, total, cut) < 0)
+    cut_tail(&g->tail);
+    missing = total - g->head.len - g->tail.len;
+    if (missing > 0)
+        str_printf(&g->head, "\n[… %llu bytes left out …]\n",
+                   (unsigned long long)missing);
+    str_add(&g->head, g->tail.data ? g->tail.data : "", g->tail.len);
+    if (g->head.failed || g->tail.failed ||
+        own_stream(to, g->head.data, g->head.len, total, missing > 0) < 0)
         return fail_memory(err);
     return 0;
 }
@@ -123,7 +124,7 @@ static struct vial_result *result_in(struct registered *held)
     return r;
 }
 
-static int fill(struct vial_result *r, struct vial_exec *exec,
+static int fill(struct vial_result *r, struct followed *f,
                 const struct vial_exec_status *st, struct vial_error *err)
 {
     r->verdict = st->verdict;
@@ -135,9 +136,9 @@ static int fill(struct vial_result *r, struct vial_exec *exec,
     r->usage.memory_peak_bytes = st->memory_peak_bytes;
     r->network_refused = st->network_refused;
     r->error = st->error;
-    if (read_stream(exec, 1, st->stdout_bytes, &r->out, err) < 0)
+    if (put_stream(&f->streams[0], st->stdout_bytes, &r->out, err) < 0)
         return -1;
-    return read_stream(exec, 2, st->stderr_bytes, &r->err, err);
+    return put_stream(&f->streams[1], st->stderr_bytes, &r->err, err);
 }
 
 int own_exec(struct mcp_call *call, struct registered *held,
@@ -162,11 +163,16 @@ int own_exec(struct mcp_call *call, struct registered *held,
         return fail_memory(err);
     if (vial_session_exec(held->session, &o, &f.exec, err) < 0)
         return -1;
+    vial_exec_follow(f.exec, NULL);
     follow(&f, &status);
-    rc = fill(r, f.exec, &status, err);
+    rc = fill(r, &f, &status, err);
     if (rc == 0 && f.cancelled)
         r->verdict = VIAL_CANCELLED;
     vial_exec_free(f.exec);
+    for (int i = 0; i < 2; i++) {
+        str_done(&f.streams[i].head);
+        str_done(&f.streams[i].tail);
+    }
     if (rc == 0)
         *out = ptr_take(&r);
     return rc;

@@ -173,6 +173,10 @@ static void write_gauges(const struct metrics_gauges *g, struct str *out)
     gauge(out, "sessions_open", "Sessions that are open.", g->sessions);
     metrics_write_vessels(g->vessels, g->orphans, out);
     gauge(out, "vessels_pooled", "Vessels that wait to be used.", g->pooled);
+    gauge(out, "output_memory_bytes", "Memory taken for the output of programs.",
+          g->output_memory);
+    gauge(out, "output_disk_bytes", "Disk taken for the output of programs.",
+          g->output_disk);
     counter(out, "keeper_restarts_total", "Keepers that died and were replaced.",
             g->keeper_restarts);
     gauge(out, "http_connections", "Open connections.", g->connections);

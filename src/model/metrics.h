@@ -45,6 +45,7 @@ extern const char *const metrics_drivers[];
 struct metrics_gauges {
     unsigned running, waiting, sessions, connections, handlers;
     unsigned vessels, orphans, pooled, keeper_restarts;
+    uint64_t output_memory, output_disk; /* bytes */
     int64_t started_s;
     const char *version;
 };

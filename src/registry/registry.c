@@ -355,9 +355,13 @@ static int open_entry(struct registry *r, struct entry *e,
                       const struct vial_session_options *options,
                       struct vial_error *err)
 {
+    struct vial_session_options o = { 0 };
     struct vial_session_report report;
 
-    if (vial_session_open(engine_of(r), req, options, &e->live->session, err) < 0)
+    if (options)
+        o = *options;
+    o.kept_bytes = o.kept_bytes ? o.kept_bytes : r->options.kept_bytes;
+    if (vial_session_open(engine_of(r), req, &o, &e->live->session, err) < 0)
         return -1;
     vial_session_look(e->live->session, &report);
     (void)memcpy(e->id, report.id, sizeof e->id);

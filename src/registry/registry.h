@@ -6,8 +6,8 @@
  * The sessions that a front end (MCP server, daemon) holds for its callers: found
  * by id, seen by their owner only, forgotten a while after they have ended. All
  * functions may be called from several threads. What a session costs is given back once
- * its owner has stopped it and nobody holds it; how it ended stays known for a while, of
- * so many sessions of each owner.
+ * its owner has stopped it and nobody holds it; how it ended stays known for a while,
+ * of so many sessions of each owner.
  *
  *   registry_open -> { start | take -> … -> release | stop | look | list }* ->
  *   registry_close
@@ -34,6 +34,7 @@ struct registry_options {
      * wait. Or NULL. */
     void (*used)(void *context, const char *owner, double cpu_ms);
     void *context;
+    uint64_t kept_bytes;        /* as in the sessions' options, for those without */
 };
 
 /* A session, held: it is not given back while someone has it. */

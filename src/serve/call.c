@@ -116,29 +116,43 @@ static int tell(void *context, const void *data, size_t len)
     return t->small ? 0 : web_write(t->call->web, data, len);
 }
 
-void call_result(struct call *c, unsigned status, const struct vial_result *result,
-                 struct str *copy)
+void call_tree(struct call *c, unsigned status, const struct call_tree *tree,
+               struct str *copy)
 {
     auto_str struct str whole = { 0 };
-    struct telling t = { .call = c,
-                         .copy = copy,
-                         .small = result_held(result) <= SMALL };
+    struct telling t = { .call = c, .copy = copy, .small = tree->bytes <= SMALL };
     const struct json_sink to = { tell, &t };
-    bool raw = call_flag(c, "raw");
 
     if (t.small && !copy)
         t.copy = &whole;
+    if (!tree->json) {
+        call_text(c, 500, NULL, "", 0);
+        return;
+    }
     c->status = status;
     if (!t.small && web_start(c->web, status, JSON_TYPE) < 0)
         return;
-    if (result_write(result, raw, &to) < 0) {
+    if (json_write(tree->json, tree->larges, tree->style, &to) < 0) {
         web_abort(c->web); /* or nothing was answered, which is told for us */
         return;
     }
-    if (t.small)
+    if (t.small && t.copy)
         call_text(c, status, JSON_TYPE, t.copy->data, t.copy->len);
     else
         web_end(c->web);
+}
+
+void call_result(struct call *c, unsigned status, const struct vial_result *result,
+                 struct str *copy)
+{
+    auto_larges struct json_larges larges = { 0 };
+    auto_json json_t *json = result_tree(result, call_flag(c, "raw"), &larges);
+    const struct call_tree tree = { .json = json,
+                                    .larges = &larges,
+                                    .bytes = result_held(result),
+                                    .style = JSON_STYLE_SPACED };
+
+    call_tree(c, status, &tree, copy);
 }
 
 void call_json(struct call *c, unsigned status, json_t *value)

@@ -10,6 +10,7 @@
 #include <jansson.h>
 
 #include "base/json.h"
+#include "base/json_write.h"
 #include "serve/serve.h"
 
 #define CALL_PARAMS 3
@@ -48,9 +49,19 @@ void call_text(struct call *c, unsigned status, const char *type, const char *te
                size_t len);
 /* Takes malloc'ed JSON text. */
 void call_given(struct call *c, unsigned status, char *json);
-/* RESULT, in pieces where it is large. COPY (or NULL) gets the same text if that is no
+/* An answer with large parts. */
+struct call_tree {
+    const json_t *json; /* NULL counts as no memory */
+    const struct json_larges *larges;
+    uint64_t bytes; /* of those */
+    enum json_style style;
+};
+
+/* In pieces where it is large. COPY (or NULL) gets the same text if that is no
  * longer than CALL_COPY, else stays empty. */
 #define CALL_COPY ((size_t)8 << 20)
+void call_tree(struct call *c, unsigned status, const struct call_tree *tree,
+               struct str *copy);
 void call_result(struct call *c, unsigned status, const struct vial_result *result,
                  struct str *copy);
 void call_done(struct call *c); /* 204 */

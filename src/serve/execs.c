@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/auto.h"
+#include "base/budget.h"
 #include "base/clock.h"
 #include "base/fail.h"
 #include "model/result.h"
@@ -133,45 +136,85 @@ static int start(struct call *c, struct hold *h, struct vial_error *err)
     return -1;
 }
 
-static json_t *whole(struct vial_exec *exec, int stream, bool *lost,
-                     struct vial_error *err)
+/* What is there of a stream, at most KEPT bytes, from its begin on if that is there. */
+static int read_whole(struct vial_exec *exec, int stream, struct str *out, bool *lost,
+                      struct vial_error *err)
 {
-    auto_free char *buf = malloc(KEPT);
+    auto_free char *buf = malloc(PIECE);
     struct vial_chunk chunk = { 0 };
-    size_t len = 0;
+    uint64_t at = 0;
 
     *lost = false;
-    while (buf && len < KEPT) {
-        if (vial_exec_read(exec, stream, len, buf + len, KEPT - len, 0, &chunk, err) <
-            0)
-            return NULL;
+    while (buf && out->len < KEPT && !chunk.end) {
+        if (vial_exec_read(exec, stream, at, buf, PIECE, 0, &chunk, err) < 0)
+            return -1;
         *lost = *lost || chunk.gap > 0;
-        len += chunk.len;
-        if (chunk.len == 0 || chunk.end)
+        str_add(out, buf, chunk.len);
+        at = chunk.offset + chunk.len;
+        if (chunk.len == 0)
             break;
     }
     *lost = *lost || !chunk.end;
-    return buf ? value_text_json(buf, len) : NULL;
+    return buf && str_ok(out) ? 0 : fail_memory(err);
+}
+
+static void tell_whole(struct call *c, struct hold *h,
+                       const struct vial_exec_status *status)
+{
+    static const char *const names[] = { "stdout", "stderr", "stdout_truncated",
+                                         "stderr_truncated" };
+    auto_str struct str out = { 0 };
+    auto_str struct str errors = { 0 };
+    auto_larges struct json_larges larges = { 0 };
+    auto_json json_t *json = status_json(h->number, status);
+    struct call_tree tree = { .json = json,
+                              .larges = &larges,
+                              .style = JSON_STYLE_COMPACT };
+    struct vial_error err = { 0 };
+
+    for (int i = 0; i < 2; i++) {
+        struct str *text = i == 0 ? &out : &errors;
+        bool lost;
+
+        if (read_whole(h->exec, i + 1, text, &lost, &err) < 0) {
+            call_error(c, &err);
+            return;
+        }
+        (void)json_object_set_new(
+            json, names[i],
+            json_large(&larges, text->data ? text->data : "", text->len, false));
+        (void)json_object_set_new(json, names[2 + i], json_boolean(lost));
+        tree.bytes += text->len;
+    }
+    call_tree(c, 200, &tree, NULL);
+}
+
+static uint64_t whole_most(const struct vial_exec_status *status)
+{
+    uint64_t out = status->stdout_bytes < KEPT ? status->stdout_bytes : KEPT;
+    uint64_t err = status->stderr_bytes < KEPT ? status->stderr_bytes : KEPT;
+
+    return out + err + 2 * (uint64_t)PIECE;
 }
 
 static void answer_whole(struct call *c, struct hold *h)
 {
     struct vial_exec_status status;
     struct vial_error err = { 0 };
-    json_t *json;
+    uint64_t most;
 
     vial_exec_wait(h->exec, 0, &status);
-    json = status_json(h->number, &status);
-    for (int stream = 1; stream <= 2; stream++) {
-        bool lost;
-        json_t *text = whole(h->exec, stream, &lost, &err);
-
-        (void)json_object_set_new(json, stream == 1 ? "stdout" : "stderr", text);
-        (void)json_object_set_new(json,
-                                  stream == 1 ? "stdout_truncated" : "stderr_truncated",
-                                  json_boolean(lost));
+    most = whole_most(&status);
+    if (!budget_take(c->serve->budget, BUDGET_MEMORY, c->who.name, most)) {
+        (void)fail(&err, VIAL_E_BUSY, "there is no memory left for this answer");
+        (void)fail_remedy(&err,
+                          "try again when others were read, or read the output by "
+                          "its pieces");
+        call_error(c, &err);
+        return;
     }
-    call_json(c, 200, json);
+    tell_whole(c, h, &status);
+    budget_give(c->serve->budget, BUDGET_MEMORY, c->who.name, most);
 }
 
 /* Waits until it has ended or the client is gone; false: gone. */
@@ -249,8 +292,10 @@ static void attach(struct call *c, struct hold *h, enum stream_form form, uint64
 
     if (!buf || stream_start(&a.s, c, form == STREAM_NONE ? STREAM_NDJSON : form) < 0)
         return;
+    vial_exec_follow(h->exec, a.at);
     if (stream_event(&a.s, "start", json_pack("{s:i}", "exec", (int)h->number)) == 0)
         follow(c, &a, h->number);
+    vial_exec_unfollow(h->exec);
 }
 
 void execs_start(struct call *c)
@@ -338,8 +383,9 @@ void execs_attach(struct call *c)
         attach(c, &h, form, (uint64_t)out, (uint64_t)errors);
 }
 
-/* Raw bytes, until the end with FOLLOW, else until what is there now. */
-static void copy_out(struct call *c, struct vial_exec *exec, int stream,
+/* Raw bytes, until the end with STAY, else until what is there now. False: bytes are
+ * missing. */
+static bool copy_out(struct call *c, struct vial_exec *exec, int stream,
                      uint64_t offset, bool stay)
 {
     struct pollfd gone = { .fd = web_gone_fd(c->web), .events = POLLIN };
@@ -349,14 +395,50 @@ static void copy_out(struct call *c, struct vial_exec *exec, int stream,
 
     while (buf && !chunk.end) {
         if (vial_exec_read(exec, stream, offset, buf, PIECE, stay ? 500 : 0, &chunk,
-                           &err) < 0)
-            return;
+                           &err) < 0 ||
+            chunk.gap > 0)
+            return false;
         offset = chunk.offset + chunk.len;
         if (chunk.len && web_write(c->web, buf, chunk.len) < 0)
-            return;
+            return false;
         if (chunk.len == 0 && (!stay || poll(&gone, 1, 0) > 0))
-            return;
+            return true;
     }
+    return buf != NULL;
+}
+
+static void set_count(struct call *c, const char *name, uint64_t value)
+{
+    char text[24];
+
+    (void)snprintf(text, sizeof(text), "%" PRIu64, value);
+    (void)web_set_header(c->web, name, text);
+}
+
+/* FIRST says from where on there is anything. */
+static void copy_from(struct call *c, struct vial_exec *exec, int stream,
+                      const struct vial_chunk *first)
+{
+    const uint64_t from[2] = { stream == 1 ? first->offset : UINT64_MAX,
+                               stream == 2 ? first->offset : UINT64_MAX };
+    bool stay = call_flag(c, "follow");
+    bool whole;
+
+    set_count(c, "Vial-Offset", first->offset);
+    if (first->gap > 0)
+        set_count(c, "Vial-Gap", first->gap);
+    c->status = 200;
+    if (web_start(c->web, 200, "application/octet-stream") < 0)
+        return;
+    if (stay)
+        vial_exec_follow(exec, from);
+    whole = copy_out(c, exec, stream, first->offset, stay);
+    if (stay)
+        vial_exec_unfollow(exec);
+    if (whole)
+        web_end(c->web);
+    else
+        web_abort(c->web);
 }
 
 void execs_output(struct call *c)
@@ -380,10 +462,7 @@ void execs_output(struct call *c)
         call_error(c, &err);
         return;
     }
-    c->status = 200;
-    if (web_start(c->web, 200, "application/octet-stream") == 0)
-        copy_out(c, h.exec, stream, (uint64_t)offset, call_flag(c, "follow"));
-    web_end(c->web);
+    copy_from(c, h.exec, stream, &chunk);
 }
 
 void execs_stdin(struct call *c)

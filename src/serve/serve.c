@@ -138,6 +138,7 @@ static int open_registry(struct serve *s, struct vial_error *err)
         .per_owner = (unsigned)c->caller_sessions,
         .used = tell_used,
         .context = s,
+        .kept_bytes = (uint64_t)c->session_output,
     };
 
     return registry_open(&options, &s->registry, err);

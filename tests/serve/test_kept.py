@@ -12,6 +12,42 @@ from test_auth import ask, secret, write_tokens
 MIB = 1 << 20
 
 
+def spilled(d):
+    """Bytes of the host's disk that the daemon's unlinked files take."""
+    total = 0
+    base = "/proc/%d/fd" % d.process.pid
+    for name in os.listdir(base):
+        try:
+            if "(deleted)" in os.readlink(os.path.join(base, name)):
+                total += os.stat(os.path.join(base, name)).st_blocks * 512
+        except OSError:
+            continue
+    return total
+
+
+def session(d, **fields):
+    answer = d.ask("POST", "/v1/sessions", fields)
+    assert answer.status == 201, answer.body
+    return "/v1/sessions/" + answer.json["id"]
+
+
+def flood(d, at, megabytes, **more):
+    shell = "head -c %dM /dev/zero; head -c %dM /dev/zero >&2" % (megabytes, megabytes)
+    answer = d.ask("POST", at + "/exec?wait=1", {"shell": shell, **more})
+    assert answer.status == 200, answer.body[:300]
+    return answer.json
+
+
+def test_kept_output_takes_what_was_asked_for():
+    """With output_limit 1k, one exec took 512 MiB of the host's disk."""
+    with Daemon() as d:
+        at = session(d, disk="1m", output_limit="1k")
+        told = flood(d, at, 300)
+        assert told["stdout_bytes"] == 300 * MIB and told["stdout_truncated"]
+        print("on disk:", spilled(d))
+        assert spilled(d) < MIB
+
+
 @pytest.mark.parametrize("how, mib", [("", 24), ("?raw=1", 16), ("?stream=ndjson", 16)])
 def test_an_answer_costs_what_was_kept(how, mib):
     """64 MiB of zero bytes, whose JSON is six times as long, took 1.8 GiB."""
@@ -65,3 +101,55 @@ def test_what_all_answers_hold_is_bounded(tmp_path):
         never = ask(d, "POST", "/v1/run", "runner", {**small, "output_limit": "64m"})
         assert never.status == 403 and never.code == "VIAL-CAP"
         assert "serve.output_memory" in never.json["error"]["remedy"]
+
+
+def test_kept_output_is_freed_with_its_session():
+    """Ten execs took 5 GiB, which were still held after DELETE."""
+    with Daemon(serve={"session_output": "24m"}) as d:
+        at = session(d, output_limit="8m")
+        for _ in range(5):
+            told = flood(d, at, 8)
+            assert not told["stdout_truncated"] or told["stdout_bytes"] > MIB
+        taken = spilled(d)
+        print("on disk:", taken)
+        assert 8 * MIB < taken <= 24 * MIB
+        first, last = (d.ask("GET", at + "/exec/%d/output" % n) for n in (1, 5))
+        assert first.headers["Vial-Gap"] == str(8 * MIB) and first.body == b""
+        assert last.body == bytes(8 * MIB) and "Vial-Gap" not in last.headers
+        assert d.ask("DELETE", at).status == 204
+        assert wait_until(lambda: spilled(d) == 0)
+
+
+def test_the_disk_for_output_is_shared(tmp_path):
+    serve = {"output_disk": "16m", "tokens": write_tokens(str(tmp_path / "tokens"))}
+    with Daemon(serve=serve, tcp=True) as d:
+        kept = {}
+        for name in ("boss", "sessions"):
+            kept[name] = 0
+            for _ in range(3):
+                at = "/v1/sessions/" + ask(d, "POST", "/v1/sessions", name,
+                                           {"output_limit": "8m"}).json["id"]
+                ask(d, "POST", at + "/exec?wait=1", name, {"shell": "head -c 8M /dev/zero"})
+                out = ask(d, "GET", at + "/exec/1/output", name)
+                assert len(out.body) + int(out.headers.get("Vial-Gap", 0)) == 8 * MIB
+                kept[name] += len(out.body)
+        print(kept, spilled(d))
+        assert spilled(d) <= 16 * MIB
+        assert 4 * MIB < kept["boss"] < 10 * MIB and kept["sessions"] > 3 * MIB
+
+
+def test_who_follows_an_exec_misses_nothing():
+    """Whatever the limit: the program waits for who reads."""
+    with Daemon() as d:
+        at = session(d, output_limit="1k")
+        answer = d.ask("POST", at + "/exec?stream=ndjson",
+                       {"shell": "head -c 5M /dev/zero | tr '\\0' x; seq 200000 >&2"})
+        events = answer.events
+        assert not [e for e in events if e["event"] == "gap"]
+        assert sum(len(e["data"]) for e in events if e["event"] == "stdout") == 5 * MIB
+        assert "".join(e["data"] for e in events if e["event"] == "stderr") == \
+            "".join("%d\n" % n for n in range(1, 200001))
+        assert events[-1]["verdict"] == "ok"
+        again = d.ask("GET", at + "/exec/1/output")
+        assert again.body == b"x" * 1024
+        assert again.headers["Vial-Gap"] == str(5 * MIB - 1024)

@@ -38,7 +38,7 @@ static void what_fits_into_memory_needs_no_file(void **state)
     struct tape t;
 
     (void)state;
-    tape_init(&t, 1000, 10000);
+    tape_init(&t, 1000, 10000, NULL);
     check_from(&t, 0);
     add(&t, 600);
     add(&t, 400);
@@ -54,7 +54,7 @@ static void what_is_older_is_read_back_from_the_file(void **state)
     struct tape t;
 
     (void)state;
-    tape_init(&t, 64, 100000);
+    tape_init(&t, 64, 100000, NULL);
     for (size_t len = 0; len < 300; len++)
         add(&t, len);
     assert_true(t.spill_fd >= 0);
@@ -69,7 +69,7 @@ static void what_is_older_still_is_gone_and_the_rest_is_right(void **state)
     struct tape t;
 
     (void)state;
-    tape_init(&t, 64, 1000);
+    tape_init(&t, 64, 1000, NULL);
     for (size_t len = 0; len < 300; len++) {
         add(&t, len);
         assert_true(t.end - t.start <= 1064);
@@ -85,15 +85,95 @@ static void without_a_file_only_memory_is_kept(void **state)
     struct tape t;
 
     (void)state;
-    tape_init(&t, 100, 0);
+    tape_init(&t, 100, 0, NULL);
     add(&t, 1000);
     assert_true(t.end - t.start <= 100 && t.end > t.start);
     check_from(&t, t.start);
     tape_done(&t);
-    tape_init(&t, 1, 0);
+    tape_init(&t, 1, 0, NULL);
     add(&t, 10);
     check_from(&t, 9);
     tape_done(&t);
+}
+
+struct purse {
+    uint64_t left[BUDGET_KINDS];
+};
+
+static bool purse_take(void *context, enum budget_kind kind, uint64_t bytes)
+{
+    struct purse *p = context;
+
+    if (bytes > p->left[kind])
+        return false;
+    p->left[kind] -= bytes;
+    return true;
+}
+
+static void purse_give(void *context, enum budget_kind kind, uint64_t bytes)
+{
+    ((struct purse *)context)->left[kind] += bytes;
+}
+
+static void who_cannot_pay_for_the_file_keeps_less(void **state)
+{
+    struct purse purse = { { 1 << 20, 600 << 10 } };
+    const struct tape_payer payer = { purse_take, purse_give, &purse };
+    struct tape t;
+
+    (void)state;
+    tape_init(&t, 64 << 10, 4 << 20, &payer);
+    for (int i = 0; i < 100; i++) {
+        add(&t, 30000);
+        check_from(&t, t.start);
+    }
+    assert_int_equal(t.spill_size, 512 << 10);
+    assert_int_equal(purse.left[BUDGET_DISK], 88 << 10);
+    assert_true(t.end - t.start >= 512 << 10);
+    tape_trim(&t, 1000);
+    assert_int_equal(t.end - t.start, 1000);
+    check_from(&t, t.start);
+    assert_int_equal(purse.left[BUDGET_MEMORY], (1 << 20) - 1000);
+    assert_int_equal(purse.left[BUDGET_DISK], 600 << 10);
+    tape_done(&t);
+    assert_int_equal(purse.left[BUDGET_MEMORY], 1 << 20);
+}
+
+static void who_cannot_pay_for_memory_keeps_nothing(void **state)
+{
+    struct purse purse = { { 100, 0 } };
+    const struct tape_payer payer = { purse_take, purse_give, &purse };
+    struct tape t;
+
+    (void)state;
+    tape_init(&t, 1000, 1000, &payer);
+    add(&t, 10);
+    assert_int_equal(t.end, 10);
+    assert_int_equal(t.start, 10);
+    assert_true(tape_is_empty(&t));
+    tape_done(&t);
+    assert_int_equal(purse.left[BUDGET_MEMORY], 100);
+}
+
+static void at_its_end_memory_is_held_for_what_is_there(void **state)
+{
+    struct purse purse = { { 5000, 0 } };
+    const struct tape_payer payer = { purse_take, purse_give, &purse };
+    struct tape t;
+
+    (void)state;
+    for (size_t len = 1; len < 2500; len += 7) {
+        tape_init(&t, 1000, 0, &payer);
+        add(&t, len);
+        tape_end(&t, 300);
+        assert_int_equal(t.end - t.start, len < 300 ? len : 300);
+        assert_int_equal(purse.left[BUDGET_MEMORY], 5000 - (t.end - t.start));
+        check_from(&t, t.start);
+        tape_trim(&t, 0);
+        assert_true(tape_is_empty(&t));
+        check_from(&t, t.end);
+        tape_done(&t);
+    }
 }
 
 int main(void)
@@ -103,6 +183,9 @@ int main(void)
         cmocka_unit_test(what_is_older_is_read_back_from_the_file),
         cmocka_unit_test(what_is_older_still_is_gone_and_the_rest_is_right),
         cmocka_unit_test(without_a_file_only_memory_is_kept),
+        cmocka_unit_test(who_cannot_pay_for_the_file_keeps_less),
+        cmocka_unit_test(who_cannot_pay_for_memory_keeps_nothing),
+        cmocka_unit_test(at_its_end_memory_is_held_for_what_is_there),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
