@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/fail.h"
 #include "base/sys.h"
 #include "driver/native/custom.h"
