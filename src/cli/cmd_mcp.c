@@ -153,7 +153,8 @@ static int open_service(const struct cli *cli, struct mcp_turns *turns,
     return vial_sweeper_open(s->engine, 0, swept, NULL, &s->sweeper, err);
 }
 
-static int serve(const struct cli *cli, int out, struct vial_error *err)
+/* *STARTED: the client has been served. */
+static int serve(const struct cli *cli, int out, bool *started, struct vial_error *err)
 {
     auto_engine struct vial_engine *engine = NULL;
     struct service s = { 0 };
@@ -165,6 +166,7 @@ static int serve(const struct cli *cli, int out, struct vial_error *err)
         return -1;
     s.engine = engine;
     rc = open_service(cli, &turns, &s, err);
+    *started = rc == 0;
     if (rc == 0)
         rc = mcp_stdio_serve(mcp_vial_core(s.server), STDIN_FILENO, out, err);
     vial_sweeper_close(s.sweeper);
@@ -179,6 +181,7 @@ static int run(struct cli *cli)
     struct vial_error err = { 0 };
     /* Only messages may go to stdout: whatever else is written there goes to stderr. */
     auto_fd int out = -1;
+    bool started = false;
 
     if (cli_flag(cli, "print-config"))
         return print_config(cli);
@@ -187,9 +190,11 @@ static int run(struct cli *cli)
         (void)fail_sys(&err, "move stdout aside");
         return cli_fail(cli, &err);
     }
-    if (serve(cli, out, &err) == 0)
+    if (serve(cli, out, &started, &err) == 0)
         return STATUS_OK;
     say_error(&err);
+    if (!started && !isatty(STDIN_FILENO))
+        mcp_stdio_refuse(STDIN_FILENO, out, &err);
     return STATUS_VIAL;
 }
 

@@ -12,14 +12,17 @@
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/clock.h"
 #include "base/fail.h"
 #include "base/io.h"
 #include "base/json.h"
 #include "base/thread.h"
+#include "model/result.h"
 
 #define LINE_MAX_BYTES (64u << 20)
 #define THREADS_MAX    256u
 #define PIECE          (64u << 10)
+#define GREETING_MS    5000 /* how long who has started us may take to say a word */
 
 struct stdio {
     struct mcp *mcp;
@@ -315,4 +318,46 @@ int mcp_stdio_serve(struct mcp *mcp, int in, int out, struct vial_error *err)
     if (s.read_error)
         return fail_sys_rc(err, s.read_error, "read from the client");
     return s.write_error ? fail_sys_rc(err, s.write_error, "write to the client") : 0;
+}
+
+/* The first line, without its end. False: none came, or a longer one than a greeting.
+ */
+static bool read_first(int in, struct str *line)
+{
+    int64_t until_ns = clock_now_ns() + (int64_t)GREETING_MS * 1000000;
+    struct pollfd p = { .fd = in, .events = POLLIN };
+    char byte = 0;
+
+    while (line->len < PIECE) {
+        double left_ms = clock_ms_between(clock_now_ns(), until_ns);
+
+        if (left_ms <= 0 || poll(&p, 1, (int)left_ms + 1) <= 0 ||
+            read(in, &byte, 1) != 1)
+            return false;
+        if (byte == '\n')
+            return str_ok(line);
+        str_putc(line, byte);
+    }
+    return false;
+}
+
+void mcp_stdio_refuse(int in, int out, const struct vial_error *why)
+{
+    auto_str struct str line = { 0 };
+    auto_rpc_error struct rpc_error err = { 0 };
+    auto_json json_t *id = NULL;
+    auto_json json_t *reply = NULL;
+    auto_free char *text = NULL;
+    struct rpc_message m;
+
+    if (!read_first(in, &line) || rpc_read(line.data, line.len, &m, &id, &err) < 0)
+        return;
+    (void)rpc_fail(&err, RPC_INTERNAL, 0, error_json(why), "%s: %s%s%s", why->code,
+                   why->message, why->remedy[0] ? "; " : "", why->remedy);
+    if (m.kind == RPC_REQUEST)
+        reply = rpc_error(m.id, &err);
+    rpc_message_done(&m);
+    text = reply ? json_dumps(reply, JSON_COMPACT) : NULL;
+    if (text && io_write_all(out, text, strlen(text)) == 0)
+        (void)io_write_all(out, "\n", 1);
 }

@@ -29,6 +29,30 @@ def sleeper(name):
     return "echo up; exec -a %s sleep 600" % mark(name)
 
 
+# Its start.
+
+def test_a_server_that_cannot_start_says_why_in_its_first_answer(tmp_path):
+    """Most clients show no more of stderr than that a server went away."""
+    settings = tmp_path / "vial.yaml"
+    settings.write_text("policy: {memry: 1g}")
+
+    def told(first):
+        done = subprocess.run([VIAL, "mcp", "--config", settings], input=first, text=True,
+                              capture_output=True, env=CLEAN, timeout=60, check=False)
+        assert done.returncode == 125 and "[VIAL-FIELD]" in done.stderr
+        return done.stdout
+
+    asked = {"jsonrpc": "2.0", "id": 7, "method": "initialize", "params": {}}
+    answer = json.loads(told(json.dumps(asked) + "\n"))
+    assert (answer["id"], answer["error"]["code"]) == (7, -32603)
+    assert answer["error"]["message"].startswith("VIAL-FIELD: ")
+    assert "memry" in answer["error"]["message"]
+    assert answer["error"]["data"]["code"] == "VIAL-FIELD"
+    for first in ["", "no message\n", "x" * 100000, json.dumps({**asked, "id": None}) + "\n",
+                  '{"jsonrpc":"2.0","method":"notifications/initialized"}\n']:
+        assert told(first) == ""
+
+
 # The two eras.
 
 @pytest.mark.parametrize("asked,agreed", [

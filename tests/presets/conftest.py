@@ -146,9 +146,11 @@ class Mcp:
         self.number = 0
         self.unasked = []
         self.early = {}
-        self.begun = self.ask("initialize", {
+        answer = self.ask("initialize", {
             "protocolVersion": "2025-11-25", "capabilities": {},
-            "clientInfo": {"name": "tests", "version": "1"}}).get("result")
+            "clientInfo": {"name": "tests", "version": "1"}})
+        assert "result" in answer, answer["error"]  # it cannot start
+        self.begun = answer["result"]
         self.send({"method": "notifications/initialized"})
 
     def send(self, message):

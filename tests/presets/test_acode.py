@@ -1848,7 +1848,7 @@ def test_a_command_wins_over_a_trusted_file(needs_engine, manual, start, contain
     assert host["NetworkMode"] == "none"
 
 
-def test_the_operators_policy_wins_over_a_trusted_file(manual, tmp_path_factory):
+def test_the_operators_policy_wins_over_a_trusted_file(manual, mcp, repo, tmp_path_factory):
     """As `.agent/config.yml` is not read beside --config, by vial.yaml, which is trusted the
     same way. covers: FR-020-70"""
     operator = tmp_path_factory.mktemp("operator") / "vial.yaml"
@@ -1858,6 +1858,9 @@ def test_the_operators_policy_wins_over_a_trusted_file(manual, tmp_path_factory)
     assert manual("trust", str(mine)).status == 0
     done = manual("sandbox", "exec", "--config", str(operator), "echo never here")
     assert (done.status, done.out) == (125, "") and "VIAL-POLICY" in done.err
+    client = mcp("acode", "--config", str(operator), cwd=str(repo), **manual.env)
+    answer = client("sandbox_exec", command="echo never here")
+    assert answer.error and "never" not in answer.text and "policy" in answer.text
 
 
 def test_a_repository_that_somebody_else_put_above_is_not_mounted(manual, repo):
