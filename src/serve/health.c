@@ -8,8 +8,9 @@
 #include "keeper/launch.h"
 #include "serve/serve.h"
 
-#define MOMENT_MS 30   /* who asks waits for as long as this */
-#define FIRST_MS  5000 /* or this, if nothing was seen yet */
+#define MOMENT_MS 30                 /* who asks waits for as long as this */
+#define FIRST_MS  5000               /* or this, if nothing was seen yet */
+#define FRESH_NS  INT64_C(250000000) /* what was seen is good for as long as this */
 
 /* How the process that opens vessels fares; null when it does not answer. */
 static json_t *look_at_keeper(const struct serve *s)
@@ -58,6 +59,7 @@ static void *look(void *context)
         json_decref(r->keeper);
         r->doctor = doctor;
         r->keeper = keeper;
+        r->looked_ns = clock_now_ns();
         r->looks++;
         (void)pthread_cond_broadcast(&r->changed);
     }
@@ -113,10 +115,12 @@ void health_see(struct serve *s, json_t **doctor, json_t **keeper)
     struct health *r = &s->health;
 
     (void)pthread_mutex_lock(&r->lock);
-    r->wanted = true;
-    (void)pthread_cond_broadcast(&r->changed);
-    if (!r->waiting)
-        wait_a_moment(r);
+    if (!r->looks || clock_now_ns() - r->looked_ns > FRESH_NS) {
+        r->wanted = true;
+        (void)pthread_cond_broadcast(&r->changed);
+        if (!r->waiting)
+            wait_a_moment(r);
+    }
     *doctor = json_deep_copy(r->doctor);
     *keeper = json_deep_copy(r->keeper);
     (void)pthread_mutex_unlock(&r->lock);

@@ -5,7 +5,7 @@
 /*
  * Whether vessels can be opened now. To look asks drivers, an engine and the keeper,
  * which may take long or not answer; so a thread looks, whenever someone asks, and who
- * asks hears what it saw last.
+ * asks hears what it saw last. However many ask, it looks four times a second.
  */
 
 #include <jansson.h>
@@ -18,10 +18,11 @@ struct health {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool going, ending;
-    bool wanted;      /* somebody asks */
-    unsigned looks;   /* so many were made */
-    unsigned waiting; /* for the next */
-    json_t *doctor;   /* what was seen last, or NULL */
+    bool wanted;       /* somebody asks */
+    unsigned looks;    /* so many were made */
+    int64_t looked_ns; /* when the last one ended */
+    unsigned waiting;  /* for the next */
+    json_t *doctor;    /* what was seen last, or NULL */
     json_t *keeper;
     pthread_t thread;
 };
