@@ -187,6 +187,13 @@ static void prune(int dir_fd, int64_t keep)
         (void)unlinkat(dir_fd, names.items[i]->d_name, 0);
 }
 
+/* Counters that cannot be read are kept for a person to look at; the last such alone.
+ * True: there were some. */
+static bool put_aside(int dir_fd)
+{
+    return renameat(dir_fd, COUNTERS, dir_fd, "bad-" COUNTERS) == 0;
+}
+
 /* One after the other, by a lock on the directory. */
 static void count(int dir_fd, const struct vial_result *result)
 {
@@ -199,6 +206,8 @@ static void count(int dir_fd, const struct vial_result *result)
     if (flock(dir_fd, LOCK_EX) == 0) {
         if (read_file(dir_fd, COUNTERS, &before) == 0)
             metrics_add_json(&m, before);
+        else
+            (void)put_aside(dir_fd);
         metrics_run(&m, result);
         after = metrics_json(&m);
         (void)write_file(dir_fd, COUNTERS, after);
@@ -317,5 +326,9 @@ int diary_count(const char *home, struct metrics *m, struct vial_error *err)
         return err->code[0] ? -1 : nothing(NULL, err);
     if (read_file(dir_fd, COUNTERS, &counters) == 0)
         metrics_add_json(m, counters);
+    else if (put_aside(dir_fd))
+        return fail(err, VIAL_E_INTERNAL,
+                    "the counters of runs cannot be understood; they are called "
+                    "'bad-" COUNTERS "' now, and begin anew");
     return 0;
 }

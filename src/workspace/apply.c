@@ -312,7 +312,10 @@ static int recover_record(int dir_fd, const char *name, const char *root,
     struct vial_error why = { 0 };
     int rc = journal_open(&j, dir_fd, name, &why);
 
-    if (rc == 1)
+    /* One whose tree is not known is for who looks after all of them. */
+    if (rc == 1 && j.bad)
+        rc = !root || str_eq(j.root, root) ? journal_put_aside(&j, &why) : 0;
+    else if (rc == 1)
         rc = recover(&j, &why);
     if (rc >= 0 || (root && !str_eq(j.root, root)))
         return 0;
@@ -336,7 +339,8 @@ int apply_recover(const char *state, const char *root, struct vial_error *err)
     if (rc < 0)
         return fail_sys_rc(err, rc, "list the records of commits");
     for (size_t i = 0; i < names.count; i++)
-        if (recover_record(dir_fd, names.items[i], root, err) < 0)
+        if (!journal_is_aside(names.items[i]) &&
+            recover_record(dir_fd, names.items[i], root, err) < 0)
             rc = -1;
     return rc;
 }

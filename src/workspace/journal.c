@@ -21,6 +21,8 @@
 #include "workspace/origin.h"
 
 #define HEAD       "vial commit 1\n"
+#define HEAD_LINES 3u
+#define ASIDE      "bad-"
 #define RECORD_MAX ((size_t)1 << 30)
 
 static int append(struct journal *j, const struct str *text, struct vial_error *err)
@@ -115,7 +117,67 @@ void journal_forget(struct journal *j)
         (void)unlinkat(j->dir_fd, j->name, 0);
 }
 
-/* Reading. What lies here is our own writing, cut off at worst. */
+bool journal_is_aside(const char *name)
+{
+    return str_starts(name, ASIDE);
+}
+
+static bool is_before(const struct timespec *a, const struct timespec *b)
+{
+    return a->tv_sec < b->tv_sec || (a->tv_sec == b->tv_sec && a->tv_nsec < b->tv_nsec);
+}
+
+/* How many of NAMES are aside; *OLDEST is one of them, or NULL. */
+static size_t count_aside(int dir_fd, const struct strv *names, const char **oldest)
+{
+    struct timespec since = { 0 };
+    struct stat st;
+    size_t count = 0;
+
+    *oldest = NULL;
+    for (size_t i = 0; i < names->count; i++) {
+        if (!journal_is_aside(names->items[i]) ||
+            fstatat(dir_fd, names->items[i], &st, AT_SYMLINK_NOFOLLOW) < 0)
+            continue;
+        count++;
+        if (!*oldest || is_before(&st.st_ctim, &since)) {
+            *oldest = names->items[i];
+            since = st.st_ctim;
+        }
+    }
+    return count;
+}
+
+/* One goes for each that comes. */
+static void prune_aside(int dir_fd)
+{
+    auto_strv struct strv names = { 0 };
+    const char *oldest = NULL;
+
+    if (tree_names(dir_fd, "", &names) == 0 &&
+        count_aside(dir_fd, &names, &oldest) > JOURNAL_BAD_MOST)
+        (void)unlinkat(dir_fd, oldest, 0);
+}
+
+int journal_put_aside(struct journal *j, struct vial_error *err)
+{
+    char name[sizeof(j->name) + sizeof(ASIDE)];
+
+    (void)snprintf(name, sizeof(name), ASIDE "%s", j->name);
+    if (renameat(j->dir_fd, j->name, j->dir_fd, name) < 0)
+        return fail_sys(err, "put the record '%s' aside", j->name);
+    prune_aside(j->dir_fd);
+    (void)fail(err, VIAL_E_WORKSPACE,
+               "the record '%s' of a commit to '%s' cannot be understood; it is called "
+               "'%s' now",
+               j->name, j->root ? j->root : "?", name);
+    return fail_remedy(err,
+                       "it lies in 'commits' of the state directory; what the commit "
+                       "replaced may be in '%s' of that tree. This is said once",
+                       j->stage[0] ? j->stage : ORIGIN_STAGE "…");
+}
+
+/* Reading. What lies here is our own writing, cut off at worst, or it is bad. */
 
 struct reader {
     const char *at, *end;
@@ -240,6 +302,35 @@ static void read_ops(struct journal *j, struct reader *r)
     j->done = j->apply && skip_text(r, "done\n");
 }
 
+/* After a power cut the end of a file may be zeros: it was not written. */
+static size_t written(const struct blob *text)
+{
+    size_t len = text->len;
+
+    while (len > 0 && text->data[len - 1] == '\0')
+        len--;
+    return len;
+}
+
+static size_t count_lines(const char *from, const char *end)
+{
+    size_t lines = 0;
+
+    for (const char *at = from; (at = memchr(at, '\n', (size_t)(end - at))); at++)
+        lines++;
+    return lines;
+}
+
+/* What begins otherwise, or has all its lines and does not say what they must. */
+static bool is_bad_head(const char *text, const char *end)
+{
+    size_t len = (size_t)(end - text);
+    size_t magic = strlen(HEAD);
+
+    return memcmp(text, HEAD, len < magic ? len : magic) != 0 ||
+           count_lines(text, end) >= HEAD_LINES;
+}
+
 static int read_record(struct journal *j, struct vial_error *err)
 {
     struct blob text = { 0 };
@@ -247,9 +338,16 @@ static int read_record(struct journal *j, struct vial_error *err)
 
     if (io_read_fd(j->fd, j->name, RECORD_MAX, &text, err) < 0)
         return -1;
-    r = (struct reader){ text.data ? text.data : "", text.data + text.len };
-    if (text.data && read_head(j, &r))
-        read_ops(j, &r);
+    if (text.data) {
+        r = (struct reader){ text.data, text.data + written(&text) };
+        if (read_head(j, &r)) {
+            read_ops(j, &r);
+            /* Cut off, the last line has no end. */
+            j->bad = (!j->apply || j->done) && count_lines(r.at, r.end) > 0;
+        } else {
+            j->bad = is_bad_head(text.data, text.data + written(&text));
+        }
+    }
     blob_done(&text);
     return 0;
 }

@@ -11,7 +11,8 @@
  *     -> ops -> apply: from here on the commit happens, by us or by a recovery
  *     -> done: all is in place; only the staging directory is left to remove
  *
- * A record is a text; what was not written whole does not count.
+ * A record is a text; what was not written whole does not count. One that is neither
+ * whole nor cut off is bad: nobody knows what it stands for, so that it is put aside.
  */
 
 #include <stdbool.h>
@@ -42,6 +43,8 @@ struct ops {
     size_t count, cap;
 };
 
+#define JOURNAL_BAD_MOST 16u
+
 struct journal {
     int dir_fd;        /* of the records; owned */
     int fd;            /* this one, locked; owned */
@@ -51,6 +54,7 @@ struct journal {
     uint64_t dev, ino; /* and which directory that is */
     struct ops ops;
     bool apply, done;
+    bool bad; /* somebody, or the disk, has changed it */
 };
 
 #define JOURNAL_NONE                                                                   \
@@ -67,6 +71,11 @@ int journal_apply(struct journal *j, struct vial_error *err);
 int journal_done(struct journal *j, struct vial_error *err);
 /* Removes the record. */
 void journal_forget(struct journal *j);
+
+/* Calls the record "bad-…", for a person to look at; of these JOURNAL_BAD_MOST are
+ * kept, the latest. ERR says so. */
+int journal_put_aside(struct journal *j, struct vial_error *err);
+bool journal_is_aside(const char *name);
 
 /* Reads the record NAME in DIR_FD. 1; 0 when somebody holds it or it is gone; -1. */
 int journal_open(struct journal *j, int dir_fd, const char *name,

@@ -1385,6 +1385,20 @@ def test_logs_are_bounded(acode, state, tmp_path):
     assert counted(acode("metrics", VIAL_STATE=str(state)).out, 'vial_runs_total{verdict="ok"}') == 4
 
 
+def test_counters_that_cannot_be_read_are_put_aside_and_told_once(acode, state):
+    acode("sandbox", "exec", "true", VIAL_STATE=str(state))
+    counters = state / "runs" / "counters.json"
+    counters.write_text("{nonsense")
+    told = acode("metrics", VIAL_STATE=str(state))
+    assert told.status == 125 and "they are called 'bad-counters.json' now" in told.err
+    assert (state / "runs" / "bad-counters.json").read_text() == "{nonsense"
+    acode("sandbox", "exec", "true", VIAL_STATE=str(state))
+    assert counted(acode("metrics", VIAL_STATE=str(state)).out, 'vial_runs_total{verdict="ok"}') == 1
+    counters.write_text("{worse")
+    acode("sandbox", "exec", "true", VIAL_STATE=str(state))
+    assert (state / "runs" / "bad-counters.json").read_text() == "{worse"
+
+
 def test_logs_are_there_after_the_exit_through_a_daemon(through, served):
     """covers: FR-020-105"""
     r = through("sandbox", "exec", "--json", "echo kept; echo this too >&2").json

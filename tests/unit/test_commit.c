@@ -21,6 +21,7 @@
 #include "workspace/apply.h"
 #include "workspace/commit.h"
 #include "workspace/copy.h"
+#include "workspace/journal.h"
 #include "workspace/patch.h"
 
 #define COUNT(table) (sizeof(table) / sizeof(*(table)))
@@ -387,6 +388,99 @@ static void what_the_host_writes_after_a_cut_stands(void **state)
     clear(d.dir);
 }
 
+/* The names of records that begin with START, or all. */
+static size_t count_records(const struct desk *d, const char *start, struct strv *out)
+{
+    char path[128];
+    auto_strv struct strv names = { 0 };
+    size_t count = 0;
+
+    (void)snprintf(path, sizeof path, "%s/commits", d->state);
+    auto_fd int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_true(fd < 0 || tree_names(fd, "", &names) == 0);
+    for (size_t i = 0; i < names.count; i++) {
+        if (!str_starts(names.items[i], start))
+            continue;
+        count++;
+        if (out)
+            strv_push(out, names.items[i]);
+    }
+    return count;
+}
+
+/* Cuts a commit off behind its seal, and gives the path of its record. */
+static void leave_sealed(const struct desk *d, char path[160])
+{
+    char text[8192];
+    ssize_t len = 0;
+
+    for (unsigned at = 0;; at += 2) {
+        auto_strv struct strv names = { 0 };
+
+        renew(d);
+        assert_true(commit_until(d, at));
+        if (count_records(d, "c-", &names) == 0)
+            continue;
+        (void)snprintf(path, 160, "%s/commits/%s", d->state, names.items[0]);
+        auto_fd int fd = open(path, O_RDONLY | O_CLOEXEC);
+        len = read(fd, text, sizeof text - 1);
+        text[len > 0 ? len : 0] = '\0';
+        if (strstr(text, "\napply "))
+            return;
+    }
+}
+
+static void a_record_that_was_changed_is_put_aside_and_told_once(void **state)
+{
+    struct desk d;
+    auto_free char *before = NULL;
+    auto_free char *after = NULL;
+    struct vial_error err = { 0 };
+    char path[160];
+
+    (void)state;
+    make_desk(&d);
+    leave_sealed(&d, path);
+    auto_fd int fd = open(path, O_WRONLY | O_CLOEXEC);
+    struct stat st;
+    assert_int_equal(fstat(fd, &st), 0);
+    assert_int_equal(pwrite(fd, "0", 1, st.st_size - 10), 1); /* within the seal */
+    assert_int_equal(pwrite(fd, "x", 1, st.st_size - 9), 1);
+    before = show(d.tree);
+    assert_int_equal(apply_recover(d.state, NULL, &err), -1);
+    assert_string_equal(err.code, "VIAL-WORKSPACE");
+    assert_non_null(strstr(err.message, "cannot be understood; it is called 'bad-c-"));
+    after = show(d.tree);
+    assert_string_equal(before, after); /* with all that the commit has staged */
+    assert_int_equal(count_records(&d, "bad-c-", NULL), 1);
+    assert_int_equal(count_records(&d, "c-", NULL), 0);
+    assert_int_equal(apply_recover(d.state, NULL, &err), 0);
+    assert_int_equal(count_records(&d, "bad-c-", NULL), 1);
+    clear(d.dir);
+}
+
+static void few_records_are_kept_aside(void **state)
+{
+    struct desk d;
+    struct vial_error err = { 0 };
+    char path[160];
+
+    (void)state;
+    make_desk(&d);
+    leave_sealed(&d, path);
+    for (unsigned i = 0; i < 2 * JOURNAL_BAD_MOST; i++) {
+        (void)snprintf(path, sizeof path, "%s/commits/c-%016x", d.state, i);
+        auto_fd int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+        assert_int_equal(write(fd, "nonsense\n", 9), 9);
+    }
+    assert_int_equal(apply_recover(d.state, d.tree, &err), 0); /* whose are they? */
+    assert_int_equal(count_records(&d, "c-", NULL), 2 * JOURNAL_BAD_MOST);
+    assert_int_equal(apply_recover(d.state, NULL, &err), -1);
+    assert_int_equal(count_records(&d, "c-", NULL), 0);
+    assert_int_equal(count_records(&d, "bad-c-", NULL), JOURNAL_BAD_MOST);
+    clear(d.dir);
+}
+
 /* patch(1) judges: the old text with our hunks must become the new one. */
 static void hunks_make_the_new_text_of_the_old(void **state)
 {
@@ -487,6 +581,8 @@ int main(void)
         cmocka_unit_test(a_commit_cut_off_anywhere_leaves_all_or_nothing),
         cmocka_unit_test(a_recovery_cut_off_anywhere_is_finished_by_the_next),
         cmocka_unit_test(what_the_host_writes_after_a_cut_stands),
+        cmocka_unit_test(a_record_that_was_changed_is_put_aside_and_told_once),
+        cmocka_unit_test(few_records_are_kept_aside),
         cmocka_unit_test(hunks_make_the_new_text_of_the_old),
         cmocka_unit_test(a_hole_is_copied_as_a_hole),
         cmocka_unit_test(links_that_lead_out_are_known),
