@@ -282,6 +282,7 @@ static json_t *probe_json(const struct driver *d)
     if (!caps)
         return NULL;
     caps->level = caps->limits_by = "none";
+    caps->thorough = true;
     if (d->probe(caps, &caps->why_not) < 0)
         caps->usable = false;
     return json_pack("{s:s, s:b, s:b, s:s?, s:s, s:s, s:o, s:o}", "name", d->name,

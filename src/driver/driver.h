@@ -37,8 +37,9 @@ struct layer {
 #define CAPS_MAX_LAYERS 32
 
 struct caps {
-    bool usable;           /* open can work at all */
-    const char *level;     /* what a vessel would get: "none", "landlock", … */
+    bool thorough;     /* asked: find out by trying, at the price of half a vessel */
+    bool usable;       /* open can work at all */
+    const char *level; /* what a vessel would get: "none", "landlock", … */
     const char *limits_by; /* "cgroup2", "cgroup1", "rlimit", "none" */
     struct layer layers[CAPS_MAX_LAYERS];
     size_t layer_count;
@@ -91,7 +92,8 @@ struct zygote_options {
 struct driver {
     const char *name;
 
-    /* What this host can enforce now. Changes nothing, keeps nothing open. */
+    /* What this host can enforce now. Changes nothing, keeps nothing open. OUT is
+     * zero, but for what is asked in it. */
     int (*probe)(struct caps *out, struct vial_error *err);
 
     /* Opens PLAN, which is immutable and outlives the vessel. GUEST_FD is an open

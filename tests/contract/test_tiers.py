@@ -265,6 +265,10 @@ DEEP = ["unshare", "-m", "sh", "-c", 'd=$(mktemp -d) && for i in 1 2; do mount -
 @pytest.mark.parametrize("who", [[], USER])
 def test_a_host_without_overlays_gives_vessels_without_and_says_so(staged, who):
     """Found out by a trial, as doctor does."""
+    told = subprocess.run([*DEEP, *who, staged, "doctor", "--json"], cwd="/", env=CLEAN,
+                          stdout=subprocess.PIPE, timeout=180).stdout
+    native = next(d for d in json.loads(told)["drivers"] if d["name"] == "native")
+    assert [x["available"] for x in native["layers"] if x["name"] == "overlay"] == [False]
     _, r = run([*DEEP, *who], staged, code="print(6)")
     assert (r["verdict"], r["stdout"], r["isolation"]["level"]) == ("ok", "6\n", "namespaces")
     assert "overlay" not in r["isolation"]["layers"]

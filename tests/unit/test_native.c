@@ -324,7 +324,7 @@ static size_t count_cgroups(void)
 
 static bool can_open(void)
 {
-    struct caps caps;
+    struct caps caps = { 0 };
     struct vial_error err;
 
     return native_probe(&caps, &err) == 0 && str_eq(caps.level, "namespaces");
