@@ -182,7 +182,8 @@ class Others:
 def code_of(answer):
     with contextlib.suppress(ValueError, AttributeError):
         value = json.loads(answer)
-        return (value.get("error") or {}).get("code") or value.get("verdict")
+        error = value.get("error") or {}
+        return "%s (%s)" % (error.get("code") or value.get("verdict"), error.get("message"))
     return repr(answer[:80])
 
 
@@ -258,7 +259,7 @@ class Load:
         share = options.sessions // options.callers
         self.serve = {"tokens": path, "connections": options.connections + 4000,
                       "sessions": options.sessions + 200, "caller_sessions": share + 50,
-                      "caller_concurrency": max(2, os.cpu_count() or 2), "idle": "1h",
+                      "caller_concurrency": 3 * (os.cpu_count() or 2), "idle": "1h",
                       "log": "none", **dict(s.split("=", 1) for s in options.set)}
         self.daemon = Daemon(serve=self.serve, tcp=True, args=["--log", "json"])
         self.told = {"settings": {k: v for k, v in self.serve.items() if k != "tokens"}}
