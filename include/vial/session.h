@@ -79,7 +79,12 @@ VIAL_API VIAL_MUST_CHECK int vial_session_renew(struct vial_session *session,
                                                 int64_t lease_ms,
                                                 struct vial_error *err);
 
-/* How it stands. Does not count as asking for anything. */
+/* The outcome alone, at once: nobody is asked and nothing is waited for. One that is being
+ * worked on at this moment counts as open. */
+VIAL_API enum vial_outcome vial_session_outcome(struct vial_session *session);
+
+/* How it stands; while it is open, its vessel is asked for what it has used. Does not
+ * count as asking for anything. */
 VIAL_API void vial_session_look(struct vial_session *session,
                                 struct vial_session_report *out);
 

@@ -225,6 +225,17 @@ void vial_session_look(struct vial_session *session, struct vial_session_report 
     session_unlock(session);
 }
 
+enum vial_outcome vial_session_outcome(struct vial_session *session)
+{
+    enum vial_outcome outcome;
+
+    if (!session_try_lock(session))
+        return VIAL_SESSION_OPEN;
+    outcome = session->outcome;
+    session_unlock(session);
+    return outcome;
+}
+
 /* GRACE_MS 0 ends the patience of those who began to close it, too. */
 static void close_session(struct vial_session *s, enum vial_outcome outcome,
                           int64_t grace_ms)

@@ -28,6 +28,11 @@ void session_lock(struct vial_session *s)
     (void)pthread_mutex_lock(&s->lock);
 }
 
+bool session_try_lock(struct vial_session *s)
+{
+    return pthread_mutex_trylock(&s->lock) == 0;
+}
+
 void session_unlock(struct vial_session *s)
 {
     (void)pthread_mutex_unlock(&s->lock);

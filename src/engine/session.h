@@ -115,6 +115,7 @@ void session_free(struct vial_session *s);
 
 /* All below: with the lock held. */
 void session_lock(struct vial_session *s);
+bool session_try_lock(struct vial_session *s); /* false: somebody has it */
 void session_unlock(struct vial_session *s);
 /* Counts as activity; fails with VIAL_E_SESSION once it has ended. */
 int session_touch(struct vial_session *s, struct vial_error *err);

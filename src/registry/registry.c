@@ -11,7 +11,8 @@
 #include "base/str.h"
 
 #define SESSIONS     1024u
-#define LOOK_NS      INT64_C(2000000000)
+#define LOOK_NS      INT64_C(2000000000) /* for so long what was used counts as known */
+#define BATCH        64u                 /* sessions that are looked at in one go */
 #define KEEP_MS      (INT64_C(5) * 60 * 1000)
 #define EXECS_KEPT   256u
 #define CONTEXTS_MAX 16u
@@ -136,14 +137,13 @@ static void entry_free(struct entry *e)
     free(e);
 }
 
-/* With the lock held. A look reads the vessel's counters, and what it used is told. */
-static void look(struct registry *r, struct entry *e)
+/* With the lock held: what E has used, as REPORT says, is told. */
+static void note(struct registry *r, struct entry *e,
+                 const struct vial_session_report *report)
 {
-    double cpu_ms;
+    double cpu_ms = report->usage.cpu_user_ms + report->usage.cpu_system_ms;
 
-    vial_session_look(e->live->session, &e->report);
-    e->looked_ns = clock_now_ns();
-    cpu_ms = e->report.usage.cpu_user_ms + e->report.usage.cpu_system_ms;
+    e->report = *report;
     if (cpu_ms <= e->cpu_ms)
         return;
     if (r->options.used)
@@ -155,33 +155,71 @@ static void look(struct registry *r, struct entry *e)
  * be given back without the lock. */
 static struct live *detach(struct registry *r, struct entry *e)
 {
+    struct vial_session_report report;
+
     if (!e->live)
         return NULL;
-    look(r, e);
+    vial_session_look(e->live->session, &report); /* its vessel is gone */
+    note(r, e, &report);
     if (!e->ended_ns)
         e->ended_ns = clock_now_ns();
     e->public.session = NULL;
     return ptr_take(&e->live);
 }
 
-/* Whether E is open; notes when it was first seen not to be. */
+/* With the lock held. Whether E is open; notes when it was first seen not to be. No
+ * vessel is asked: one that is slow would hold up all callers. */
 static bool is_open(struct registry *r, struct entry *e)
 {
-    if (e->ended_ns)
-        return false;
-    look(r, e);
-    if (e->report.outcome != VIAL_SESSION_OPEN)
-        e->ended_ns = e->looked_ns;
-    return !e->ended_ns;
+    struct vial_session_report report;
+
+    if (e->ended_ns || vial_session_outcome(e->live->session) == VIAL_SESSION_OPEN)
+        return !e->ended_ns;
+    vial_session_look(e->live->session, &report);
+    note(r, e, &report);
+    e->ended_ns = clock_now_ns();
+    return false;
 }
 
-/* The same, a moment ago: a look reads the vessel's counters, and a thousand of them
- * would take longer than opening a session does. */
-static bool seems_open(struct registry *r, struct entry *e)
+/* Open ones of OWNER's (NULL: of all) that were not looked at since BEFORE_NS: they are
+ * held. */
+static size_t hold_some(struct registry *r, const char *owner, int64_t before_ns,
+                        struct entry *out[BATCH])
 {
-    if (!e->ended_ns && clock_now_ns() - e->looked_ns < LOOK_NS)
-        return true;
-    return is_open(r, e);
+    size_t count = 0;
+
+    (void)pthread_mutex_lock(&r->lock);
+    for (struct entry *e = r->entries; e && count < BATCH; e = e->next) {
+        if ((owner && strcmp(e->owner, owner) != 0) || e->ended_ns || e->stopped ||
+            !e->live || e->looked_ns >= before_ns)
+            continue;
+        e->looked_ns = clock_now_ns();
+        e->holders++;
+        out[count++] = e;
+    }
+    (void)pthread_mutex_unlock(&r->lock);
+    return count;
+}
+
+/* Asks each vessel what it has used, which takes its time: without the lock, and for
+ * whoever asks about their own sessions. */
+static void refresh(struct registry *r, const char *owner, int64_t before_ns)
+{
+    struct entry *held[BATCH];
+    size_t count;
+
+    do {
+        count = hold_some(r, owner, before_ns, held);
+        for (size_t i = 0; i < count; i++) {
+            struct vial_session_report report;
+
+            vial_session_look(held[i]->live->session, &report);
+            (void)pthread_mutex_lock(&r->lock);
+            note(r, held[i], &report);
+            (void)pthread_mutex_unlock(&r->lock);
+            registry_release(r, &held[i]->public);
+        }
+    } while (count == BATCH);
 }
 
 static void free_list(struct entry *e)
@@ -208,7 +246,7 @@ static bool is_stale(struct registry *r, struct entry *e, const char *owner,
     int64_t before_ns = clock_now_ns() - r->options.keep_ended_ms * 1000000;
     struct live *live;
 
-    if (seems_open(r, e) || e->holders > 0)
+    if (is_open(r, e) || e->holders > 0)
         return false;
     if (e->ended_ns <= before_ns)
         return true;
@@ -275,9 +313,8 @@ static int fail_full(unsigned most, const char *whose, struct vial_error *err)
                        "stop one that is no longer needed, or wait until one ends");
 }
 
-static void count_open(struct registry *r, const char *owner,
-                       bool (*judge)(struct registry *r, struct entry *e),
-                       unsigned *open, unsigned *own)
+static void count_open(struct registry *r, const char *owner, unsigned *open,
+                       unsigned *own)
 {
     *open = *own = 0;
     for (struct entry *e = r->opening; e; e = e->next) {
@@ -285,7 +322,7 @@ static void count_open(struct registry *r, const char *owner,
         *own += str_eq(e->owner, owner);
     }
     for (struct entry *e = r->entries; e; e = e->next)
-        if (judge(r, e)) {
+        if (is_open(r, e)) {
             (*open)++;
             *own += str_eq(e->owner, owner);
         }
@@ -298,9 +335,7 @@ static int reserve(struct registry *r, struct entry *e, struct vial_error *err)
     int rc = 0;
 
     (void)pthread_mutex_lock(&r->lock);
-    count_open(r, e->owner, seems_open, &open, &own);
-    if (open >= r->options.sessions || own >= r->options.per_owner)
-        count_open(r, e->owner, is_open, &open, &own);
+    count_open(r, e->owner, &open, &own);
     if (open >= r->options.sessions) {
         rc = fail_full(r->options.sessions, "all", err);
     } else if (own >= r->options.per_owner) {
@@ -356,15 +391,15 @@ static int open_entry(struct registry *r, struct entry *e,
                       struct vial_error *err)
 {
     struct vial_session_options o = { 0 };
-    struct vial_session_report report;
 
     if (options)
         o = *options;
     o.kept_bytes = o.kept_bytes ? o.kept_bytes : r->options.kept_bytes;
     if (vial_session_open(engine_of(r), req, &o, &e->live->session, err) < 0)
         return -1;
-    vial_session_look(e->live->session, &report);
-    (void)memcpy(e->id, report.id, sizeof e->id);
+    vial_session_look(e->live->session, &e->report);
+    e->looked_ns = clock_now_ns();
+    (void)memcpy(e->id, e->report.id, sizeof e->id);
     e->public.session = e->live->session;
     return 0;
 }
@@ -414,6 +449,7 @@ int registry_take(struct registry *registry, const char *owner, const char *id,
     bool live;
 
     forget_stale(registry, owner);
+    refresh(registry, owner, clock_now_ns() - LOOK_NS);
     (void)pthread_mutex_lock(&registry->lock);
     e = find(registry, owner, id);
     live = e && e->live && !e->stopped;
@@ -434,16 +470,25 @@ int registry_look(struct registry *registry, const char *owner, const char *id,
                   struct vial_session_report *out, struct vial_error *err)
 {
     struct entry *e;
+    struct live *live = NULL;
 
     forget_stale(registry, owner);
     (void)pthread_mutex_lock(&registry->lock);
     e = find(registry, owner, id);
-    if (e && e->live)
-        vial_session_look(e->live->session, out);
-    else if (e)
+    if (e && e->live) {
+        live = e->live;
+        e->holders++;
+    } else if (e) {
         *out = e->report;
+    }
     (void)pthread_mutex_unlock(&registry->lock);
-    return e ? 0 : fail_unknown(id, err);
+    if (!e)
+        return fail_unknown(id, err);
+    if (live) {
+        vial_session_look(live->session, out);
+        registry_release(registry, &e->public);
+    }
+    return 0;
 }
 
 void registry_release(struct registry *registry, struct registered *held)
@@ -606,16 +651,14 @@ int registered_context(struct registered *held, const char *language, const char
     return rc;
 }
 
-static json_t *entry_json(struct entry *e)
+static json_t *entry_json(const struct entry *e)
 {
-    struct vial_session_report report = e->report;
+    const struct vial_session_report *report = &e->report;
 
-    if (e->live)
-        vial_session_look(e->live->session, &report);
     return json_pack("{s:s, s:s, s:s, s:s, s:I, s:f}", "id", e->id, "outcome",
-                     vial_outcome_name(report.outcome), "driver", report.driver,
-                     "level", report.level, "execs", (json_int_t)report.execs, "age_ms",
-                     report.duration_ms);
+                     vial_outcome_name(report->outcome), "driver", report->driver,
+                     "level", report->level, "execs", (json_int_t)report->execs,
+                     "age_ms", report->duration_ms);
 }
 
 json_t *registry_list(struct registry *registry, const char *owner)
@@ -623,6 +666,7 @@ json_t *registry_list(struct registry *registry, const char *owner)
     json_t *list = json_array();
     int rc = list ? 0 : -1;
 
+    refresh(registry, owner, clock_now_ns());
     forget_stale(registry, owner);
     (void)pthread_mutex_lock(&registry->lock);
     for (struct entry *e = registry->entries; e && rc == 0; e = e->next)

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sessions over HTTP, and `vial session` over the same daemon."""
+import contextlib
 import fcntl
+import http.client
 import io
 import json
 import os
@@ -11,10 +13,13 @@ import subprocess
 import tarfile
 import tempfile
 import termios
+import time
 
 import pytest
 
 from daemon import VIAL, Daemon, clean_env, wait_until
+from soak import descendants
+from test_auth import secret, write_tokens
 
 
 @pytest.fixture
@@ -504,3 +509,40 @@ def test_a_daemon_with_idle_exit_stays_while_a_session_is_open():
         assert d.process.poll() is None
         d.ask("DELETE", path)
         assert d.process.wait(60) == 0
+
+
+def wardens(d):
+    """The processes that hold this daemon's vessels."""
+    return {pid for pid, name in descendants(d.process.pid).items() if name == "vial-warden"}
+
+
+def test_a_session_that_answers_nobody_holds_up_its_owner_alone():
+    """What a session uses is asked of its vessel; no other caller waits for that."""
+    with tempfile.TemporaryDirectory() as where:
+        path = write_tokens(where + "/tokens")
+        with Daemon(serve={"tokens": path, "keeper": "on"}, tcp=True) as d:
+            def ask(name, method, where, body):
+                c = http.client.HTTPConnection("127.0.0.1", d.port, timeout=20)
+                with contextlib.closing(c):
+                    c.request(method, where, json.dumps(body),
+                              {"Authorization": "Bearer " + secret(name)})
+                    return json.loads(c.getresponse().read())
+            before = wardens(d)
+            for _ in range(6):  # each would be waited for, for seconds
+                ask("boss", "POST", "/v1/sessions", {})
+            stuck = wardens(d) - before
+            mine = d.ask("POST", "/v1/sessions", {}).json["id"]
+            for pid in stuck:
+                os.kill(pid, signal.SIGSTOP)
+            try:
+                end = time.monotonic() + 3  # longer than a look is remembered
+                while time.monotonic() < end:
+                    answer = d.ask("POST", "/v1/sessions/%s/exec?wait=1" % mine,
+                                   {"shell": "echo here"}, connection=d.connect(15))
+                    assert answer.json["stdout"] == "here\n"
+                    listed = d.ask("GET", "/v1/sessions", connection=d.connect(15)).json
+                    assert [s["id"] for s in listed] == [mine]
+            finally:
+                for pid in stuck:
+                    os.kill(pid, signal.SIGCONT)
+            assert len(stuck) == 6
