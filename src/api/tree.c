@@ -95,15 +95,16 @@ static int check_sum(const struct vial_session *s, const struct vial_entries *al
                      struct vial_error *err)
 {
     uint64_t left = files_most(s);
+    uint64_t holes = 0;
 
     for (size_t i = 0; i < all->count; i++) {
         if (all->items[i].type != 'f')
             continue;
-        if (all->items[i].size > left) {
+        holes += all->items[i].holes;
+        if (all->items[i].size > left || holes > WIRE_HOLES_MAX) {
             (void)fail(
                 err, VIAL_E_QUOTA,
-                "pack '%s' and others: together they have more bytes than 'disk' "
-                "allows",
+                "pack '%s' and others: together they have more bytes than can be there",
                 all->items[i].path);
             return fail_remedy(err,
                                "some have holes, or several names: pack them inside "

@@ -10,7 +10,7 @@
 #include "guest/guest.h"
 
 #define TEMP_TRIES 100
-#define HOLES_MAX  (UINT64_C(64) << 20) /* that are sent as zeros */
+#define HOLES_TOLD (UINT64_C(1) << 20)
 #define PARTS_MAX  65536
 #define ENTRY_MAX  308 /* bytes of a packed entry with the longest name */
 
@@ -171,14 +171,14 @@ void files_put_end(struct guest *g, struct job *j)
     files_finish(g, j, rc < 0 ? errno : 0, "rename");
 }
 
-/* How many bytes of LEN were never written, if they are more than HOLES_MAX: such a
- * file costs a program nothing, and would take for ever to send. */
+/* How many bytes of LEN were never written, if they are more than HOLES_TOLD: they cost
+ * a program nothing, and could take for ever to send. */
 static uint64_t count_holes(int fd, const struct stat *st, uint64_t from, uint64_t len)
 {
     uint64_t holes = 0;
     uint64_t at = from;
 
-    if (len <= (uint64_t)st->st_blocks * 512 + HOLES_MAX)
+    if (len <= (uint64_t)st->st_blocks * 512 + HOLES_TOLD)
         return 0;
     for (unsigned i = 0; i < PARTS_MAX && at < from + len; i++) {
         off_t data = lseek(fd, (off_t)at, SEEK_DATA);
@@ -190,7 +190,7 @@ static uint64_t count_holes(int fd, const struct stat *st, uint64_t from, uint64
         at = hole < 0 ? from + len : (uint64_t)hole;
     }
     holes += at < from + len ? from + len - at : 0; /* in too many parts */
-    return holes > HOLES_MAX ? holes : 0;
+    return holes > HOLES_TOLD ? holes : 0;
 }
 
 void files_get(struct guest *g, struct job *j, const struct get_message *m)
@@ -211,7 +211,7 @@ void files_get(struct guest *g, struct job *j, const struct get_message *m)
         (uint64_t)st.st_size > m->offset ? (uint64_t)st.st_size - m->offset : 0;
     if (m->len && m->len < j->file_left)
         j->file_left = m->len;
-    if (count_holes(j->file_fd, &st, m->offset, j->file_left))
+    if (count_holes(j->file_fd, &st, m->offset, j->file_left) > WIRE_HOLES_MAX)
         files_finish(g, j, EFBIG, "holes");
     else if (lseek(j->file_fd, (off_t)m->offset, SEEK_SET) < 0)
         files_finish(g, j, errno, "seek");
@@ -270,7 +270,7 @@ static uint64_t holes_of(int dir_fd, const char *name, const struct stat *st)
     uint64_t holes = 0;
     int fd = -1;
 
-    if (!S_ISREG(st->st_mode) || size <= (uint64_t)st->st_blocks * 512 + HOLES_MAX)
+    if (!S_ISREG(st->st_mode) || size <= (uint64_t)st->st_blocks * 512 + HOLES_TOLD)
         return 0;
     fd = openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0)

@@ -14,7 +14,7 @@
 #include "serve/route.h"
 
 #define PIECE     (UINT64_C(1) << 20)
-#define HOLES_MAX (UINT64_C(64) << 20) /* that are sent as zeros */
+#define HOLES_MAX (UINT64_C(1) << 30) /* that are sent as zeros */
 
 static const char *type_name(char type)
 {
@@ -79,7 +79,7 @@ static void send_file(struct call *c, struct hold *h, uint64_t at, uint64_t end,
 static int check_holes(const struct call *c, const struct vial_entry *e, uint64_t len,
                        struct vial_error *err)
 {
-    if (len <= HOLES_MAX || e->holes == 0)
+    if (len <= HOLES_MAX || e->holes <= HOLES_MAX)
         return 0;
     (void)fail(err, VIAL_E_QUOTA, "get '%s': %llu of its %llu bytes are holes",
                c->params[1], (unsigned long long)e->holes, (unsigned long long)e->size);

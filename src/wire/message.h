@@ -161,6 +161,9 @@ struct name_message {
 void name_write(struct pack *p, const struct name_message *m);
 int name_read(struct unpack *u, struct name_message *out);
 
+/* Bytes of holes that one GET sends as zeros; of more it sends nothing. */
+#define WIRE_HOLES_MAX (UINT64_C(1) << 30)
+
 /* One directory entry of WIRE_LIST. */
 struct list_entry {
     char *name;

@@ -138,3 +138,9 @@ def test_no_file_is_larger_than_what_it_lies_in(native):
     code = "truncate -s 3M fits && echo fits; (truncate -s 1T big) && echo large"
     done = native("--disk", "4m", "--tmp", "4m", "sh", code)
     assert done.out == b"fits\n"
+
+
+def test_a_file_with_some_holes_comes_back(native):
+    code = "truncate -s 100M x"
+    done = native("--json", "--disk", "200m", "--artifacts", ".", "sh", code)
+    assert [(a["path"], a["bytes"]) for a in done.json["artifacts"]] == [("x", 100 << 20)]
