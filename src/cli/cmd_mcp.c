@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <fcntl.h>
 #include <limits.h>
+#include <string.h>
 #include <unistd.h>
 
+#include "audit/refusals.h"
 #include "base/auto.h"
 #include "base/fail.h"
 #include "base/json.h"
 #include "cli/cli.h"
 #include "cli/print.h"
 #include "mcp/stdio.h"
+#include "mcp/tool.h"
 #include "mcp/turns.h"
 #include "mcp/vial.h"
 #include "registry/registry.h"
@@ -128,8 +131,43 @@ struct service {
     struct vial_sweeper *sweeper;
 };
 
+static void not_recorded(void *context, const struct vial_error *err)
+{
+    (void)context;
+    say_error(err);
+}
+
+static void refused(void *context, const struct mcp_call *call,
+                    const struct vial_error *why)
+{
+    const struct refusal what = { .caller = "client",
+                                  .address = "",
+                                  .request = call->correlation ? call->correlation : "",
+                                  .method = "tools/call",
+                                  .path = "stdio",
+                                  .why = why };
+
+    refusals_record(context, &what);
+}
+
+/* In the same log as the runs, which the engine has opened; if it could not, it says so
+ * with the first of them. */
+static void open_refusals(struct refusals *refusals, const json_t *audit)
+{
+    const char *sync = json_string_value(json_object_get(audit, "sync"));
+    const struct audit_options options = {
+        .path = json_string_value(json_object_get(audit, "path")),
+        .rotate_bytes = (uint64_t)json_integer_value(json_object_get(audit, "rotate")),
+        .keep_files = (unsigned)json_integer_value(json_object_get(audit, "keep")),
+        .lazy = sync && strcmp(sync, "lazy") == 0,
+    };
+    struct vial_error ignored = { 0 };
+
+    (void)refusals_use(refusals, &options, &ignored);
+}
+
 static int open_turns(struct vial_engine *engine, struct mcp_turns *turns,
-                      struct vial_error *err)
+                      struct refusals *refusals, struct vial_error *err)
 {
     auto_free char *text = NULL;
     auto_json json_t *config = NULL;
@@ -137,7 +175,12 @@ static int open_turns(struct vial_engine *engine, struct mcp_turns *turns,
     if (vial_config(engine, &text, err) < 0)
         return -1;
     config = json_loads(text, 0, NULL);
-    return mcp_turns_open(turns, json_object_get(config, "serve"), err);
+    if (mcp_turns_open(turns, json_object_get(config, "serve"), err) < 0)
+        return -1;
+    turns->refused = refused;
+    turns->context = refusals;
+    open_refusals(refusals, json_object_get(config, "audit"));
+    return 0;
 }
 
 static int open_service(const struct cli *cli, struct mcp_turns *turns,
@@ -158,12 +201,18 @@ static int serve(const struct cli *cli, int out, bool *started, struct vial_erro
 {
     auto_engine struct vial_engine *engine = NULL;
     struct service s = { 0 };
-    struct mcp_turns turns;
+    struct mcp_turns turns = { 0 };
+    struct refusals refusals;
     int rc;
 
-    if (cli_engine(cli, &engine, err) < 0 || warm_up(engine, err) < 0 ||
-        open_turns(engine, &turns, err) < 0)
+    if (cli_engine(cli, &engine, err) < 0 || warm_up(engine, err) < 0)
         return -1;
+    if (refusals_init(&refusals, not_recorded, NULL) < 0)
+        return fail_memory(err);
+    if (open_turns(engine, &turns, &refusals, err) < 0) {
+        refusals_done(&refusals);
+        return -1;
+    }
     s.engine = engine;
     rc = open_service(cli, &turns, &s, err);
     *started = rc == 0;
@@ -173,6 +222,7 @@ static int serve(const struct cli *cli, int out, bool *started, struct vial_erro
     mcp_vial_close(s.server);
     registry_close(s.registry);
     mcp_turns_close(&turns);
+    refusals_done(&refusals);
     return rc;
 }
 

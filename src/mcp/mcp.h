@@ -49,6 +49,10 @@ struct mcp_gate {
     int (*enter)(void *context, const struct mcp_call *call, double *queued_ms,
                  struct vial_error *err);
     void (*leave)(void *context, const char *owner, double cpu_ms);
+    /* CALL was turned away, by `enter` or before it: for the audit log. NULL: nobody
+     * wants to know. */
+    void (*refused)(void *context, const struct mcp_call *call,
+                    const struct vial_error *why);
     /* A run of LANGUAGE or so begins: what stands for it until its end, and in
      * *CANCEL_FD what ends it from then on. NULL: nobody keeps account of it. */
     void *(*begin)(void *context, const struct mcp_call *call, const char *language,
@@ -70,6 +74,9 @@ struct mcp_options {
     unsigned calls;        /* the most tools at work at once; 0: 64 */
     struct mcp_gate gate;  /* enter NULL: none */
 };
+
+/* A transport had no room for a request of OWNER's: the gate is told. */
+void mcp_tell_refused(struct mcp *mcp, const char *owner, const struct vial_error *why);
 
 int mcp_open(const struct mcp_options *options, struct mcp **out,
              struct vial_error *err);

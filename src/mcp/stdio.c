@@ -175,6 +175,7 @@ static bool start_thread(struct stdio *s, struct job *job)
 static void take_request(struct stdio *s, struct rpc_message *m)
 {
     auto_rpc_error struct rpc_error err = { 0 };
+    struct vial_error busy = { 0 };
     struct job *job = calloc(1, sizeof *job);
 
     if (!job ||
@@ -191,8 +192,9 @@ static void take_request(struct stdio *s, struct rpc_message *m)
     if (mcp_is_slow(m->method) && start_thread(s, job))
         return;
     if (mcp_is_slow(m->method)) {
-        (void)rpc_fail(&err, RPC_INTERNAL, 0, NULL,
-                       "VIAL-BUSY: too many requests are under way");
+        (void)fail(&busy, VIAL_E_BUSY, "too many requests are under way");
+        mcp_tell_refused(s->mcp, "", &busy);
+        (void)rpc_fail(&err, RPC_INTERNAL, 0, NULL, "%s: %s", busy.code, busy.message);
         write_error(s, m->id, &err);
         (void)mcp_flight_end(s->peer, job->flight);
     } else {

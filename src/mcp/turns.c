@@ -52,10 +52,20 @@ static void leave(void *context, const char *owner, double cpu_ms)
     gate_leave(&t->gate, t->client, cpu_ms);
 }
 
+static void refused(void *context, const struct mcp_call *call,
+                    const struct vial_error *why)
+{
+    struct mcp_turns *t = context;
+
+    if (t->refused)
+        t->refused(t->context, call, why);
+}
+
 struct mcp_gate mcp_turns_gate(struct mcp_turns *t)
 {
     return (struct mcp_gate){ .context = t,
                               .calls = t->gate.most + t->gate.places + 1,
                               .enter = enter,
-                              .leave = leave };
+                              .leave = leave,
+                              .refused = refused };
 }

@@ -58,9 +58,22 @@ void work_done(struct work *w)
     str_done(&w->held);
 }
 
+void mcp_tell_refused(struct mcp *mcp, const char *owner, const struct vial_error *why)
+{
+    const struct mcp_gate *gate = &mcp->options.gate;
+    const struct mcp_call call = { .owner = owner, .cancel_fd = -1 };
+
+    if (gate->refused)
+        gate->refused(gate->context, &call, why);
+}
+
 void work_refuse(struct work *w, const struct vial_error *err,
                  struct mcp_answer *answer)
 {
+    const struct mcp_gate *gate = &w->mcp->options.gate;
+
+    if (gate->refused)
+        gate->refused(gate->context, &w->public, err);
     if (w->tool->refuse) {
         w->tool->refuse(w->tool, &w->public, err, answer);
         return;

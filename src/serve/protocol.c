@@ -34,20 +34,25 @@ static int enter(void *context, const struct mcp_call *call, double *queued_ms,
 
     if (!caller)
         return fail(err, VIAL_E_INTERNAL, "'%s' never came in", call->owner);
-    if (gate_enter(&s->gate, caller, call->cancel_fd, &pass, err) < 0) {
-        const struct refusal what = { .caller = call->owner,
-                                      .address = "",
-                                      .request = name_of(call),
-                                      .method = "POST",
-                                      .path = "/mcp",
-                                      .status = call_status_of(err),
-                                      .why = err };
-
-        refusals_record(&s->refusals, &what);
+    if (gate_enter(&s->gate, caller, call->cancel_fd, &pass, err) < 0)
         return -1;
-    }
     *queued_ms = pass.queue_ms;
     return 0;
+}
+
+static void refused(void *context, const struct mcp_call *call,
+                    const struct vial_error *why)
+{
+    struct serve *s = context;
+    const struct refusal what = { .caller = call->owner,
+                                  .address = "",
+                                  .request = name_of(call),
+                                  .method = "POST",
+                                  .path = "/mcp",
+                                  .status = call_status_of(why),
+                                  .why = why };
+
+    refusals_record(&s->refusals, &what);
 }
 
 static void leave(void *context, const char *owner, double cpu_ms)
@@ -101,9 +106,12 @@ static void end(void *context, void *what, const struct vial_result *result)
 
 struct mcp_gate protocol_gate(struct serve *s)
 {
-    return (struct mcp_gate){
-        .context = s, .enter = enter, .leave = leave, .begin = begin, .end = end
-    };
+    return (struct mcp_gate){ .context = s,
+                              .enter = enter,
+                              .leave = leave,
+                              .refused = refused,
+                              .begin = begin,
+                              .end = end };
 }
 
 static void pass_on(struct call *c)

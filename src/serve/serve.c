@@ -144,14 +144,27 @@ static int open_registry(struct serve *s, struct vial_error *err)
     return registry_open(&options, &s->registry, err);
 }
 
+static void not_recorded(void *context, const struct vial_error *err)
+{
+    struct serve *s = context;
+
+    log_line(&s->log, "error", "audit", json_pack("{s:o}", "error", error_json(err)));
+}
+
 /* Without its log the daemon runs nothing, but answers: so it can say what is wrong. */
 static void record_refusals(struct serve *s, const struct generation *g)
 {
+    const struct auditing *a = &g->settings->audit;
+    const struct audit_options options = {
+        .path = a->usual ? NULL : a->path,
+        .rotate_bytes = (uint64_t)a->rotate,
+        .keep_files = (unsigned)a->keep,
+        .lazy = a->lazy,
+    };
     struct vial_error err = { 0 };
 
-    if (refusals_use(&s->refusals, &g->settings->audit, &err) < 0)
-        log_line(&s->log, "error", "audit",
-                 json_pack("{s:o}", "error", error_json(&err)));
+    if (refusals_use(&s->refusals, &options, &err) < 0)
+        not_recorded(s, &err);
 }
 
 static void swept(void *context, const char *driver, unsigned removed,
@@ -178,7 +191,7 @@ int serve_load(struct serve *s, const struct serve_sources *sources,
                          .budget = vial_budget_new(0, 0) };
     if (!s->budget || pthread_mutex_init(&s->lock, NULL) != 0 ||
         keys_init(&s->keys) < 0 || metrics_init(&s->metrics) < 0 ||
-        refusals_init(&s->refusals, &s->log) < 0)
+        refusals_init(&s->refusals, not_recorded, s) < 0)
         return fail_memory(err);
     if (gate_init(&s->gate, err) < 0 || history_init(&s->history, err) < 0 ||
         generation_new(sources, &s->now, err) < 0)

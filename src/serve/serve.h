@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 
+#include "audit/refusals.h"
 #include "model/metrics.h"
 #include "model/settings.h"
 #include "registry/gate.h"
@@ -20,7 +21,6 @@
 #include "serve/history.h"
 #include "serve/keys.h"
 #include "serve/log.h"
-#include "serve/refusals.h"
 #include "web/web.h"
 
 #include "vial/vial.h"

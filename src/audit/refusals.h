@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef VIAL_SERVE_REFUSALS_H
-#define VIAL_SERVE_REFUSALS_H
+#ifndef VIAL_AUDIT_REFUSALS_H
+#define VIAL_AUDIT_REFUSALS_H
 
 /*
  * What was turned away before it could become a run, for the audit log. Who asks for
@@ -19,8 +19,6 @@
 #include <stdint.h>
 
 #include "audit/audit.h"
-#include "model/settings.h"
-#include "serve/log.h"
 
 #define REFUSALS_ROWS 64 /* kinds by caller; what is beyond shares one row */
 
@@ -29,7 +27,7 @@ struct refusal {
     const char *address; /* where from, or "" */
     const char *request; /* what it is called */
     const char *method, *path;
-    unsigned status;
+    unsigned status; /* of HTTP; 0: it did not come that way */
     const struct vial_error *why;
 };
 
@@ -40,8 +38,12 @@ struct refusals_row {
     unsigned more; /* of them without a record */
 };
 
+/* What cannot be recorded was refused all the same; somebody may want to know. */
+typedef void refusals_failed(void *context, const struct vial_error *err);
+
 struct refusals {
-    const struct log *log;
+    refusals_failed *failed;
+    void *context;
     pthread_mutex_t writing; /* for the next; taken before `lock`, if both are */
     struct audit *audit;     /* NULL: none is kept */
 
@@ -55,9 +57,10 @@ struct refusals {
     pthread_t clerk; /* ends the minutes */
 };
 
-int refusals_init(struct refusals *r, const struct log *log);
-/* Starts to record, or goes on elsewhere. -1: the log cannot be opened. */
-int refusals_use(struct refusals *r, const struct auditing *settings,
+int refusals_init(struct refusals *r, refusals_failed *failed, void *context);
+/* Starts to record, or goes on elsewhere; without a path nothing is. -1: the log cannot
+ * be opened. */
+int refusals_use(struct refusals *r, const struct audit_options *options,
                  struct vial_error *err);
 void refusals_done(struct refusals *r);
 

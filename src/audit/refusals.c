@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "serve/refusals.h"
+#include "audit/refusals.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -26,11 +26,11 @@ bool refusals_is_one(unsigned status)
     return false;
 }
 
-int refusals_init(struct refusals *r, const struct log *log)
+int refusals_init(struct refusals *r, refusals_failed *failed, void *context)
 {
     pthread_condattr_t attributes;
 
-    *r = (struct refusals){ .log = log };
+    *r = (struct refusals){ .failed = failed, .context = context };
     if (pthread_mutex_init(&r->lock, NULL) != 0 ||
         pthread_mutex_init(&r->writing, NULL) != 0 ||
         pthread_condattr_init(&attributes) != 0)
@@ -39,7 +39,7 @@ int refusals_init(struct refusals *r, const struct log *log)
     return pthread_cond_init(&r->changed, &attributes) == 0 ? 0 : -1;
 }
 
-/* Takes RECORD. What cannot be recorded was refused all the same. */
+/* Takes RECORD. */
 static void append(struct refusals *r, json_t *record)
 {
     auto_json json_t *one = record;
@@ -47,8 +47,7 @@ static void append(struct refusals *r, json_t *record)
 
     (void)pthread_mutex_lock(&r->writing);
     if (one && r->audit && audit_append(r->audit, one, &err) < 0)
-        log_line(r->log, "error", "audit",
-                 json_pack("{s:o}", "error", error_json(&err)));
+        r->failed(r->context, &err);
     (void)pthread_mutex_unlock(&r->writing);
 }
 
@@ -111,10 +110,11 @@ static json_t *plain(const char *text, size_t most)
 
 static json_t *record_of(const struct refusal *what)
 {
-    return json_pack("{s:s, s:{s:s, s:s, s:s}, s:o, s:o, s:i, s:o}", "event", "refused",
-                     "caller", "name", what->caller, "address", what->address,
-                     "correlation", what->request, "method", plain(what->method, 16),
-                     "path", plain(what->path, PATH_MOST), "status", (int)what->status,
+    return json_pack("{s:s, s:{s:s, s:s, s:s}, s:o, s:o, s:o*, s:o}", "event",
+                     "refused", "caller", "name", what->caller, "address",
+                     what->address, "correlation", what->request, "method",
+                     plain(what->method, 16), "path", plain(what->path, PATH_MOST),
+                     "status", what->status ? json_integer(what->status) : NULL,
                      "error", error_json(what->why));
 }
 
@@ -163,18 +163,12 @@ static void *clerk(void *context)
     return NULL;
 }
 
-int refusals_use(struct refusals *r, const struct auditing *settings,
+int refusals_use(struct refusals *r, const struct audit_options *options,
                  struct vial_error *err)
 {
-    const struct audit_options options = {
-        .path = settings->usual ? NULL : settings->path,
-        .rotate_bytes = (uint64_t)settings->rotate,
-        .keep_files = (unsigned)settings->keep,
-        .lazy = settings->lazy,
-    };
     struct audit *fresh = NULL;
 
-    if (options.path && audit_open(&options, &fresh, err) < 0)
+    if (options->path && audit_open(options, &fresh, err) < 0)
         return -1;
     (void)pthread_mutex_lock(&r->lock);
     conclude(r);
