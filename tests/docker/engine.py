@@ -141,7 +141,7 @@ def wait_for(what, seconds=90):
 
 class Engine:
     def __init__(self, directory, name=""):
-        self.dir = os.path.abspath(directory)
+        self.dir = os.path.realpath(directory)  # runc takes no links
         # A socket's path must be short, and users must be able to get there.
         self.run = "/tmp/vial-engine-%d%s" % (os.getpid(), name)
         self.socket = os.path.join(self.run, "docker.sock")

@@ -30,7 +30,7 @@ class Node:
 
 @pytest.fixture(scope="session")
 def node():
-    where = os.path.join(BUILD, "node")
+    where = os.path.realpath(os.path.join(BUILD, "node"))
     wanted = open(os.path.join(HERE, "package.json")).read()
     mark = os.path.join(where, "installed.json")
     if not os.path.exists(mark) or open(mark).read() != wanted:
