@@ -155,29 +155,39 @@ static bool is_refused(int error)
     return error != ENOENT && error != ENOTDIR && error != EACCES;
 }
 
+/* In the directory that the LEN bytes at DIR name. Returns 0 when the program is not
+ * there, else why it cannot be run (ENOENT: its interpreter is missing). */
+static int child_try_in(const char *dir, size_t len, const struct exec_message *m,
+                        bool looks)
+{
+    size_t name_len = strlen(m->argv[0]);
+    char path[PATH_MAX_];
+    bool seen;
+
+    if (!len || len + 1 + name_len >= sizeof path)
+        return 0;
+    memcpy(path, dir, len);
+    path[len] = '/';
+    memcpy(path + len + 1, m->argv[0], name_len + 1);
+    seen = looks && access(path, F_OK) == 0; /* costs less than trying */
+    if (looks && !seen && !is_refused(errno))
+        return 0;
+    (void)execve(path, m->argv, m->env);
+    return !seen && errno == ENOENT ? 0 : errno;
+}
+
 /* Tries each directory. Returns 0 when the program is nowhere, else why the first
- * that is there cannot be run (ENOENT: its interpreter is missing). */
+ * that is there cannot be run. */
 static int child_search(const struct exec_message *m, bool looks)
 {
     const char *at = child_search_path(m->env);
-    size_t name_len = strlen(m->argv[0]);
     int first = 0;
-    bool seen;
-    char path[PATH_MAX_];
 
     for (;;) {
         size_t len = strcspn(at, ":");
+        int error = child_try_in(at, len, m, looks);
 
-        if (len && len + 1 + name_len < sizeof path) {
-            memcpy(path, at, len);
-            path[len] = '/';
-            memcpy(path + len + 1, m->argv[0], name_len + 1);
-            seen = looks && access(path, F_OK) == 0; /* costs less than trying */
-            if (seen || !looks || is_refused(errno)) {
-                (void)execve(path, m->argv, m->env);
-                first = first || (!seen && errno == ENOENT) ? first : errno;
-            }
-        }
+        first = first ? first : error;
         if (!at[len])
             return first;
         at += len + 1;
