@@ -9,8 +9,9 @@
  * An input: one byte of flags (a run or a session; what the request has), for a session
  * the number of calls and as many bytes, then the guest's part: frames, each of five
  * bytes (type, channel or 0 for the one last asked about, stream, u16 length) and so
- * many of payload. Type 255 ends an answer: what follows is said when the host asks for
- * something else, or asks for nothing for a while.
+ * many of payload. Type 254 is an entry of a directory. Type 255 ends an answer: what
+ * follows is said when the host asks for something else, or asks for nothing for a
+ * while.
  */
 
 #include <dirent.h>
@@ -38,6 +39,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 #define KEPT         4096
 #define NOTICE       512 /* of what was left out */
 #define END_OF_REPLY 255
+#define ENTRY        254
 #define CHANNELS     64
 #define HEARD_MAX    (512u << 10) /* more than the host says in one frame here */
 
@@ -81,6 +83,29 @@ static bool send_frame(struct guest *g, const struct frame *f)
             send(g->fd, f->payload, f->len, MSG_NOSIGNAL) == (ssize_t)f->len);
 }
 
+/* One entry of a directory as the wire has it today, so that the corpus need not know:
+ * its type, its size in four bytes, its name. */
+static bool send_entry(struct guest *g, struct frame f, struct bytes b)
+{
+    char name[256];
+    struct list_entry e = { .name = name, .mode = 0644 };
+    struct pack p = { 0 };
+    struct bytes rest;
+    bool sent;
+
+    e.type = (uint32_t)bytes_number(&b, 1);
+    e.size = bytes_number(&b, 4);
+    rest = bytes_take(&b, sizeof(name) - 1);
+    (void)snprintf(name, sizeof(name), "%.*s", (int)rest.len, (const char *)rest.data);
+    list_entry_write(&p, &e);
+    f.type = WIRE_DATA;
+    f.payload = p.data;
+    f.len = (uint32_t)p.len;
+    sent = send_frame(g, &f);
+    pack_done(&p);
+    return sent;
+}
+
 /* One answer; false when there is nothing more to say, or nobody to hear it. */
 static bool say_answer(struct guest *g)
 {
@@ -98,7 +123,7 @@ static bool say_answer(struct guest *g)
         part = bytes_take(b, bytes_number(b, 2));
         f.len = (uint32_t)part.len;
         f.payload = part.data;
-        if (!send_frame(g, &f))
+        if (!(f.type == ENTRY ? send_entry(g, f, part) : send_frame(g, &f)))
             return false;
     }
     return false;
