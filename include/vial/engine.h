@@ -50,6 +50,13 @@ struct vial_watch {
      * STREAM is 1 or 2. A return other than 0 cancels the run. */
     int (*output)(void *context, int stream, const void *data, size_t len);
     void *context;
+    /* Whether OUTPUT can take more now, or NULL: it always can. While it cannot, the
+     * program waits once it has written some 256 KiB more on a stream; its time goes
+     * on. It is asked again when ROOM_FD becomes readable, and once a second; and no
+     * longer waited for when the program's time is over: OUTPUT gets all the rest then.
+     */
+    bool (*room)(void *context);
+    int room_fd;    /* borrowed; it counts only with `room` */
     bool live_only; /* keep nothing in the result's streams, only count */
 
     const char *caller; /* who asks, for the audit; NULL: this process's user */

@@ -59,6 +59,9 @@ struct run {
     int stream_slot, stdin_slot, event_slot;
     int deadline_slot; /* of the present step */
     int meter_slot;
+    int room_slot, room_timer; /* the reader of live output has room again */
+    size_t owed[2];            /* bytes for which no credit was given for want of it */
+    bool unheld;               /* it is not waited for any more */
 
     size_t next_file;     /* files in: the next one to announce */
     uint32_t put_channel; /* the one whose content is being sent, or 0 */

@@ -102,6 +102,7 @@ void step_start(struct run *r)
 
     r->begun = true;
     r->written = 0;
+    r->owed[0] = r->owed[1] = 0;
     if (!r->compiling && r->plan->artifacts && !r->artifacts) {
         artifacts_before(r);
         return;

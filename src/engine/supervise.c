@@ -20,6 +20,7 @@
 #define DRAIN_MAX    (4u << 20) /* bytes taken after the kill; a socket holds less */
 #define SETUP_MS     30000      /* for taking in the files, before any deadline */
 #define METER_MIN_MS 5
+#define ROOM_MS      1000 /* between two looks whether a reader goes on */
 #define METER_MAX_MS 1000
 #define PIDS_POLL_MS 50 /* for vessels without an event descriptor */
 #define WATCH_MS     20 /* for vessels whose memory no cgroup holds */
@@ -138,6 +139,40 @@ static void on_death(void *context, short events)
     lose_guest(context);
 }
 
+static bool has_room(const struct run *r)
+{
+    const struct vial_watch *w = r->watch;
+
+    return !w->room || r->muted || r->unheld || r->compiling || w->room(w->context);
+}
+
+/* The program will wait for its reader, and the loop goes on. */
+static void hold(struct run *r, int stream, size_t len)
+{
+    if (r->owed[0] + r->owed[1] == 0) {
+        loop_set(&r->loop, r->room_slot, r->watch->room_fd, POLLIN);
+        loop_set_timer(&r->loop, r->room_timer, ROOM_MS);
+    }
+    r->owed[stream - 1] += len;
+}
+
+/* True: something was held. */
+static bool let_go(struct run *r)
+{
+    bool any = r->owed[0] + r->owed[1] > 0;
+
+    loop_set(&r->loop, r->room_slot, -1, 0);
+    loop_set_timer(&r->loop, r->room_timer, -1);
+    for (int i = 0; i < 2; i++) {
+        if (r->owed[i] > 0 && r->exec_channel)
+            link_consumed(r->link, r->exec_channel, i + 1, r->owed[i]);
+        r->owed[i] = 0;
+    }
+    if (any)
+        pump(r);
+    return any;
+}
+
 static void on_deadline(void *context, short events)
 {
     struct run *r = context;
@@ -147,6 +182,13 @@ static void on_deadline(void *context, short events)
     if (!r->begun) {
         (void)fail(&err, VIAL_E_GUEST, "put files into the vessel: the guest is stuck");
         run_fail(r, RUN_FAILED, &err);
+        return;
+    }
+    /* It may be over but for what its reader did not take; the guest knows. */
+    if (!r->exited && !r->unheld && r->owed[0] + r->owed[1] > 0) {
+        r->unheld = true;
+        (void)let_go(r);
+        loop_set_timer(&r->loop, r->deadline_slot, RUN_GRACE_MS);
         return;
     }
     run_stop(r, r->exited ? RUN_EXITED : RUN_WALL);
@@ -225,6 +267,17 @@ static void on_event(void *context, short events)
     look_at_counters(r);
 }
 
+static void on_room(void *context, short events)
+{
+    struct run *r = context;
+
+    (void)events;
+    if (has_room(r))
+        (void)let_go(r);
+    else
+        loop_set_timer(&r->loop, r->room_timer, ROOM_MS);
+}
+
 static void on_data(void *context, uint32_t channel, int stream, const uint8_t *bytes,
                     size_t len)
 {
@@ -236,7 +289,10 @@ static void on_data(void *context, uint32_t channel, int stream, const uint8_t *
         transfer_data(r, bytes, len);
     else
         step_output(r, stream, bytes, len);
-    link_consumed(r->link, channel, stream, len);
+    if (channel == r->exec_channel && !has_room(r))
+        hold(r, stream, len);
+    else
+        link_consumed(r->link, channel, stream, len);
 }
 
 static void on_started(void *context, uint32_t channel)
@@ -319,6 +375,8 @@ static void watch_all(struct run *r)
     (void)loop_add(l, v->death_fd, POLLIN, on_death, r);
     r->deadline_slot = loop_add_timer(l, on_deadline, r);
     r->meter_slot = loop_add_timer(l, on_meter, r);
+    r->room_slot = loop_add(l, -1, 0, on_room, r);
+    r->room_timer = loop_add_timer(l, on_room, r);
     (void)loop_add(l, weaken("cancel") ? -1 : r->watch->cancel_fd, POLLIN, on_cancel,
                    r);
 }

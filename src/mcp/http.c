@@ -67,8 +67,17 @@ static void start_events(struct answer *a)
     (void)web_start(a->req, 200, EVENTS_TYPE);
 }
 
-/* Takes MESSAGE. */
-static void write_event(struct answer *a, json_t *message)
+/* What is told while a call goes on never waits for the client; who takes nothing
+ * misses some of it. */
+static bool may_miss(const struct answer *a)
+{
+    uint64_t taken;
+
+    return web_queued(a->req, &taken) >= WEB_QUEUE_BYTES;
+}
+
+/* Takes MESSAGE. LAST: it is the answer. */
+static void write_event(struct answer *a, json_t *message, bool last)
 {
     auto_free char *text = message ? json_dumps(message, JSON_COMPACT) : NULL;
     auto_str struct str event = { 0 };
@@ -77,15 +86,18 @@ static void write_event(struct answer *a, json_t *message)
     str_printf(&event, "event: message\ndata: %s\n\n", text ? text : "{}");
     (void)pthread_mutex_lock(&a->lock);
     start_events(a);
-    if (text && str_ok(&event))
+    if (text && str_ok(&event) && last)
         (void)web_write(a->req, event.data, event.len);
+    else if (text && str_ok(&event) && !may_miss(a))
+        (void)web_push(a->req, event.data, event.len);
     (void)pthread_mutex_unlock(&a->lock);
 }
 
 /* A comment, which clients skip and whatever lies between takes for a sign of life. */
 static void write_comment(struct answer *a)
 {
-    (void)web_write(a->req, ":\n\n", 3);
+    if (!may_miss(a))
+        (void)web_push(a->req, ":\n\n", 3);
 }
 
 /* A quiet call becomes a stream by its first heartbeat. */
@@ -130,7 +142,7 @@ static void send_meanwhile(struct mcp_exchange *x, json_t *message)
     struct answer *a = x->transport;
 
     if (message) {
-        write_event(a, message);
+        write_event(a, message, false);
         return;
     }
     (void)pthread_mutex_lock(&a->lock);
@@ -145,7 +157,7 @@ static void finish(struct answer *a, unsigned status, json_t *reply)
         reply_json(a, status, reply);
         return;
     }
-    write_event(a, reply);
+    write_event(a, reply, true);
     web_end(a->req);
 }
 

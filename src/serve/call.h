@@ -26,7 +26,7 @@ struct call {
     int64_t began_ns;
     unsigned status;
     unsigned retry_s; /* when it is refused for now; 0: the usual */
-    json_t *notes; /* for the log line; may be NULL */
+    json_t *notes;    /* for the log line; may be NULL */
 };
 
 /* Adds to the log line of this call. */
@@ -82,11 +82,21 @@ struct stream {
     enum stream_form form;
     char held[2][4]; /* the first bytes of a character that is not whole */
     size_t held_len[2];
+    bool live;          /* nobody waits for the client, see stream_live */
+    bool stalled;       /* it takes nothing: it is given nothing */
+    uint64_t missed[2]; /* bytes that it was not given since it was told */
+    uint64_t taken;     /* by the client, when it was last looked at, … */
+    int64_t taken_ns;   /* … and since when it is so */
 };
 
 /* What the client wants: ?stream=ndjson|sse, or the header Accept. */
 int stream_wanted(struct call *c, enum stream_form *out, struct vial_error *err);
 int stream_start(struct stream *s, struct call *c, enum stream_form form);
+/* From now on what is told never waits for the client. stream_room says whether it has
+ * room for more; one that takes nothing for the setting `slow` misses the rest, and is
+ * told how much that was: an event "gap". */
+void stream_live(struct stream *s);
+bool stream_room(struct stream *s);
 /* Takes TOLD. -1: the client is gone. */
 int stream_event(struct stream *s, const char *event, json_t *told);
 /* An event "result" with RESULT and what MORE (taken) has, in pieces. */

@@ -67,6 +67,13 @@ static int take_output(void *context, int stream, const void *data, size_t len)
     return job->output(job->context, stream, data, len);
 }
 
+static bool has_room(void *context)
+{
+    const struct job *job = context;
+
+    return job->room(job->context);
+}
+
 static int tell_pull(void *context, const char *layer, const char *status,
                      unsigned long long current, unsigned long long total)
 {
@@ -133,6 +140,8 @@ int job_run(struct job *job, struct vial_result **out, unsigned *retry_s,
         .stdin_fd = -1,
         .output = job->output ? take_output : NULL,
         .context = job,
+        .room = job->room ? has_room : NULL,
+        .room_fd = job->room_fd,
         .live_only = job->output != NULL,
         .caller = job->call->who.name,
         .correlation = job->call->id,

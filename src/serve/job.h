@@ -13,6 +13,8 @@ struct job {
     /* Output as it comes, or NULL: then the result has it. */
     int (*output)(void *context, int stream, const void *data, size_t len);
     vial_pull_progress *pulling; /* with the same context, or NULL */
+    bool (*room)(void *context); /* as in struct vial_watch, or NULL */
+    int room_fd;
     void *context;
     void (*notice)(void *context, const char *text); /* likewise */
     struct record *record;                           /* the job's own */

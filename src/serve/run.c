@@ -14,6 +14,11 @@ static int pass_on(void *context, int stream, const void *data, size_t len)
     return stream_output(context, stream, -1, data, len);
 }
 
+static bool has_room(void *context)
+{
+    return stream_room(context);
+}
+
 static int tell_pull(void *context, const char *layer, const char *status,
                      unsigned long long current, unsigned long long total)
 {
@@ -36,9 +41,12 @@ static void run_streamed(struct call *c, const struct job *from, enum stream_for
     job.output = pass_on;
     job.pulling = tell_pull;
     job.notice = pass_notice;
+    job.room = has_room;
+    job.room_fd = web_room_fd(c->web);
     job.context = &s;
     if (stream_start(&s, c, form) < 0)
         return;
+    stream_live(&s);
     (void)stream_event(&s, "start", json_pack("{s:s}", "request", c->id));
     if (job_run(&job, &result, &retry_s, &err) < 0) {
         call_refused(c, &err);

@@ -2,10 +2,13 @@
 #include <string.h>
 
 #include "base/auto.h"
+#include "base/clock.h"
 #include "base/fail.h"
 #include "base/text.h"
 #include "model/result.h"
 #include "serve/call.h"
+
+#define FULL_BYTES ((size_t)4 << 20)
 
 static bool accepts(const struct call *c, const char *type)
 {
@@ -38,6 +41,49 @@ int stream_start(struct stream *s, struct call *c, enum stream_form form)
                      form == STREAM_SSE ? "text/event-stream" : "application/x-ndjson");
 }
 
+void stream_live(struct stream *s)
+{
+    s->live = true;
+    s->taken_ns = clock_now_ns();
+}
+
+bool stream_room(struct stream *s)
+{
+    struct web_request *web = s->call->web;
+    int64_t now_ns = clock_now_ns();
+    uint64_t taken;
+    size_t queued;
+
+    web_room_clear(web);
+    queued = web_queued(web, &taken);
+    if (taken != s->taken) {
+        s->taken = taken;
+        s->taken_ns = now_ns;
+    }
+    if (queued < WEB_QUEUE_BYTES) {
+        s->stalled = false;
+        return true;
+    }
+    if (now_ns - s->taken_ns > s->call->gen->settings->serve.slow * 1000000)
+        s->stalled = true;
+    return s->stalled;
+}
+
+/* More than a program can have written before it waits: its reader is not waited for.
+ */
+static bool is_full(const struct stream *s)
+{
+    uint64_t taken;
+
+    return s->stalled || web_queued(s->call->web, &taken) > FULL_BYTES;
+}
+
+static int write_on(const struct stream *s, const void *data, size_t len)
+{
+    return s->live ? web_push(s->call->web, data, len)
+                   : web_write(s->call->web, data, len);
+}
+
 int stream_event(struct stream *s, const char *event, json_t *told)
 {
     auto_json json_t *all = json_pack("{s:s}", "event", event);
@@ -54,7 +100,7 @@ int stream_event(struct stream *s, const char *event, json_t *told)
         str_printf(&line, "event: %s\ndata: %s\n\n", event, text);
     else
         str_printf(&line, "%s\n", text);
-    return str_ok(&line) ? web_write(s->call->web, line.data, line.len) : -1;
+    return str_ok(&line) ? write_on(s, line.data, line.len) : -1;
 }
 
 int stream_pull(struct stream *s, const char *layer, const char *status,
@@ -84,6 +130,19 @@ static int send_piece(struct stream *s, int stream, int64_t offset, const char *
     return stream_event(s, stream == 1 ? "stdout" : "stderr", told);
 }
 
+/* What it has missed so far. */
+static int tell_missed(struct stream *s, int stream)
+{
+    uint64_t missed = s->missed[stream - 1];
+
+    s->missed[stream - 1] = 0;
+    if (missed == 0)
+        return 0;
+    return stream_event(
+        s, "gap",
+        json_pack("{s:i, s:I}", "stream", stream, "bytes", (json_int_t)missed));
+}
+
 int stream_output(struct stream *s, int stream, int64_t offset, const void *data,
                   size_t len)
 {
@@ -91,6 +150,13 @@ int stream_output(struct stream *s, int stream, int64_t offset, const void *data
     auto_str struct str all = { 0 };
     size_t keep;
 
+    if (s->live && is_full(s)) {
+        s->missed[i] += len + s->held_len[i];
+        s->held_len[i] = 0;
+        return 0;
+    }
+    if (tell_missed(s, stream) < 0)
+        return -1;
     if (offset >= 0)
         offset -= (int64_t)s->held_len[i];
     str_add(&all, s->held[i], s->held_len[i]);
@@ -117,9 +183,19 @@ static void flush(struct stream *s, int stream)
         (void)send_piece(s, stream, -1, s->held[i], len);
 }
 
-static int write_on(void *context, const void *data, size_t len)
+/* A client that reads is waited for again, as is one with a large result. */
+static void calm(struct stream *s, const struct vial_result *result)
 {
-    return web_write(context, data, len);
+    flush(s, 1);
+    flush(s, 2);
+    (void)tell_missed(s, 1);
+    (void)tell_missed(s, 2);
+    s->live = s->live && is_full(s) && (!result || result_held(result) < FULL_BYTES);
+}
+
+static int put_on(void *context, const void *data, size_t len)
+{
+    return write_on(context, data, len);
 }
 
 int stream_result(struct stream *s, json_t *more, const struct vial_result *result)
@@ -127,28 +203,26 @@ int stream_result(struct stream *s, json_t *more, const struct vial_result *resu
     static const char mark[] = "event: result\ndata: ";
     auto_larges struct json_larges larges = { 0 };
     auto_json json_t *all = json_pack("{s:s}", "event", "result");
-    const struct json_sink to = { write_on, s->call->web };
+    const struct json_sink to = { put_on, s };
     bool sse = s->form == STREAM_SSE;
 
-    flush(s, 1);
-    flush(s, 2);
+    calm(s, result);
     (void)json_object_update(all, more);
     json_decref(more);
     if (json_object_set_new(all, "result", result_tree(result, false, &larges)) < 0)
         return -1;
-    if (sse && write_on(s->call->web, mark, sizeof(mark) - 1) < 0)
+    if (sse && write_on(s, mark, sizeof(mark) - 1) < 0)
         return -1;
     if (json_write(all, &larges, JSON_STYLE_COMPACT, &to) < 0)
         return -1;
-    return write_on(s->call->web, "\n\n", sse ? 2 : 1);
+    return write_on(s, "\n\n", sse ? 2 : 1);
 }
 
 int stream_last(struct stream *s, const char *event, json_t *told)
 {
     int rc;
 
-    flush(s, 1);
-    flush(s, 2);
+    calm(s, NULL);
     rc = stream_event(s, event, told);
     stream_end(s);
     return rc;

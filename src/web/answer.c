@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <time.h>
@@ -146,6 +147,13 @@ int web_give(struct web_request *req, unsigned status, const char *type, char *d
     return give(req, status, type, response);
 }
 
+/* With the lock held. */
+static void tell_room(struct web_request *req)
+{
+    if (req->room_fd >= 0 && req->queue.len - req->queue_at < WEB_QUEUE_BYTES)
+        (void)eventfd_write(req->room_fd, 1);
+}
+
 /* In the loop: hands over what waits, or has the connection wait. */
 static ssize_t read_queue(void *context, uint64_t at, char *buf, size_t max)
 {
@@ -160,6 +168,8 @@ static ssize_t read_queue(void *context, uint64_t at, char *buf, size_t max)
         len = len < max ? len : max;
         memcpy(buf, req->queue.data + req->queue_at, len);
         req->queue_at += len;
+        req->taken += len;
+        tell_room(req);
         if (req->queue_at == req->queue.len)
             req->queue.len = req->queue_at = 0;
         (void)pthread_cond_broadcast(&req->changed);
@@ -215,6 +225,49 @@ static void close_up(struct web_request *req)
             req->queue.len - req->queue_at);
     req->queue.len -= req->queue_at;
     req->queue_at = 0;
+}
+
+int web_push(struct web_request *req, const void *data, size_t len)
+{
+    int rc = -1;
+
+    (void)pthread_mutex_lock(&req->lock);
+    if (req->streaming && !req->ended && !req->over) {
+        close_up(req);
+        str_add(&req->queue, data, len);
+        rc = str_ok(&req->queue) ? 0 : -1;
+        wake(req);
+    }
+    (void)pthread_mutex_unlock(&req->lock);
+    return rc;
+}
+
+size_t web_queued(struct web_request *req, uint64_t *taken)
+{
+    size_t len;
+
+    (void)pthread_mutex_lock(&req->lock);
+    len = req->queue.len - req->queue_at;
+    *taken = req->taken;
+    (void)pthread_mutex_unlock(&req->lock);
+    return len;
+}
+
+int web_room_fd(struct web_request *req)
+{
+    (void)pthread_mutex_lock(&req->lock);
+    if (req->room_fd < 0)
+        req->room_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    (void)pthread_mutex_unlock(&req->lock);
+    return req->room_fd;
+}
+
+void web_room_clear(struct web_request *req)
+{
+    eventfd_t count;
+
+    if (req->room_fd >= 0)
+        (void)eventfd_read(req->room_fd, &count);
 }
 
 int web_write(struct web_request *req, const void *data, size_t len)

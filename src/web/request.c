@@ -185,6 +185,7 @@ struct web_request *request_new(struct web *web, struct MHD_Connection *handle,
     req->connection = info->socket_context;
     req->body.fd = -1;
     req->gone_fd = -1;
+    req->room_fd = -1;
     req->owners = 1;
     (void)pthread_mutex_init(&req->lock, NULL);
     (void)pthread_cond_init(&req->changed, NULL);
@@ -218,6 +219,8 @@ static void release(struct web_request *req)
         (void)close(req->gone_fd);
     body_done(&req->body);
     str_done(&req->queue);
+    if (req->room_fd >= 0)
+        (void)close(req->room_fd);
     str_done(&req->text);
     strv_done(&req->headers_out);
     free(req->headers.items);

@@ -21,11 +21,10 @@
 #include "base/str.h"
 #include "web/web.h"
 
-#define WEB_HEAD_BYTES  (32u << 10)  /* of a request's head and an answer's */
-#define WEB_QUEUE_BYTES (256u << 10) /* of an answer, waiting for the client */
-#define WEB_SMALL_BODY  (1u << 20)   /* larger ones lie in a memfd */
-#define WEB_PASS_OVER   (64u << 10)  /* of a stranger's body, and none of it is kept */
-#define WEB_ORIGINS     256u         /* kinds of addresses that are told apart */
+#define WEB_HEAD_BYTES (32u << 10) /* of a request's head and an answer's */
+#define WEB_SMALL_BODY (1u << 20)  /* larger ones lie in a memfd */
+#define WEB_PASS_OVER  (64u << 10) /* of a stranger's body, and none of it is kept */
+#define WEB_ORIGINS    256u        /* kinds of addresses that are told apart */
 
 /* A body while it comes in. */
 struct body {
@@ -109,6 +108,8 @@ struct web_request {
     struct strv headers_out; /* name, value, name, value … */
     struct str queue;        /* of a stream */
     size_t queue_at;
+    uint64_t taken; /* bytes of it, by the loop */
+    int room_fd;    /* or -1 */
 };
 
 struct workers {

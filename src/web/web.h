@@ -130,6 +130,17 @@ int web_give(struct web_request *req, unsigned status, const char *type, char *d
 int web_start(struct web_request *req, unsigned status, const char *type);
 int web_write(struct web_request *req, const void *data, size_t len);
 void web_end(struct web_request *req);
+
+/* For who must not wait: adds to an answer in pieces, however much waits already; the
+ * caller sees to it that this stays bounded. -1: the client is gone. */
+int web_push(struct web_request *req, const void *data, size_t len);
+/* Bytes that wait for the client, and how many it has taken so far. */
+size_t web_queued(struct web_request *req, uint64_t *taken);
+#define WEB_QUEUE_BYTES ((size_t)256 << 10) /* so many may wait */
+/* Readable when fewer wait than that, since it was last emptied by web_room_clear; the
+ * request's. -1: no descriptor left. */
+int web_room_fd(struct web_request *req);
+void web_room_clear(struct web_request *req);
 /* The same for an answer that is not whole: the client sees that it is not. */
 void web_abort(struct web_request *req);
 

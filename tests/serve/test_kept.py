@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What programs print, and what it costs the daemon: memory, disk, and other callers."""
+import http.client
 import json
 import os
 import socket
@@ -66,10 +67,11 @@ def test_an_answer_costs_what_was_kept(how, mib):
         assert d.peak() < 200 * MIB
 
 
-def unread(d, name, path, body):
+def unread(d, name, path, body, small=True):
     """A request whose answer nobody reads."""
     s = socket.create_connection(("127.0.0.1", d.port))
-    s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    if small:
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     text = json.dumps(body).encode()
     s.sendall(b"POST %s HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer %s\r\n"
               b"Content-Length: %d\r\n\r\n%s"
@@ -153,3 +155,45 @@ def test_who_follows_an_exec_misses_nothing():
         again = d.ask("GET", at + "/exec/1/output")
         assert again.body == b"x" * 1024
         assert again.headers["Vial-Gap"] == str(5 * MIB - 1024)
+
+
+def runs_of(d, name):
+    return ask(d, "GET", "/v1/runs", name).json
+
+
+def test_a_verdict_does_not_depend_on_the_reader(tmp_path):
+    """16 unread streams delayed another caller by 58 s; a program that died at its time-out
+    was told as cancelled."""
+    serve = {"concurrency": 4, "queue_timeout": "20s",
+             "tokens": write_tokens(str(tmp_path / "tokens"))}
+    flood_it = {"language": "bash", "code": "exec yes", "timeout": "1s"}
+    ends = {"language": "bash", "code": "seq 150000; echo done >&2", "timeout": "3s"}
+    with Daemon(serve=serve, tcp=True) as d:
+        held = [unread(d, "runner", "/v1/run?stream=ndjson", flood_it) for _ in range(16)]
+        held.append(unread(d, "runner", "/v1/run?stream=sse", ends))
+        assert wait_until(lambda: len(runs_of(d, "runner")) >= 4)
+        other = ask(d, "POST", "/v1/run", "boss", {"language": "bash", "code": "echo here"})
+        assert other.status == 200 and other.json["stdout"] == "here\n"
+        assert wait_until(lambda: [r["state"] for r in runs_of(d, "runner")] == ["ended"] * 17,
+                          55)
+        verdicts = sorted(r["verdict"] for r in runs_of(d, "runner"))
+        assert verdicts == ["ok"] + ["timeout"] * 16
+        for s in held:
+            s.close()
+
+
+def test_a_reader_that_stalls_is_told_what_it_missed(tmp_path):
+    serve = {"slow": "1s", "tokens": write_tokens(str(tmp_path / "tokens"))}
+    code = {"language": "bash", "code": "seq 4000000; echo done >&2", "timeout": "50s"}
+    with Daemon(serve=serve, tcp=True) as d:
+        s = unread(d, "runner", "/v1/run?stream=ndjson", code, small=False)
+        assert wait_until(lambda: [r["verdict"] for r in runs_of(d, "runner")] == ["ok"], 50)
+        assert d.peak() < 100 * MIB
+        answer = http.client.HTTPResponse(s)
+        answer.begin()
+        events = [json.loads(line) for line in answer.read().splitlines()]
+        told = sum(len(e["data"]) for e in events if e["event"] == "stdout")
+        lost = sum(e["bytes"] for e in events if e["event"] == "gap" and e["stream"] == 1)
+        assert lost > 0
+        assert told + lost == events[-1]["result"]["stdout_bytes"]
+        assert events[-1]["result"]["verdict"] == "ok"
