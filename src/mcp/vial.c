@@ -180,8 +180,8 @@ static int read_resource(void *context, const char *owner, const char *uri,
     if (str_starts(uri, SANDBOX_URI))
         found = read_sandbox(v, owner, uri, &data) == 0;
     else if (str_starts(uri, MCP_RUNS_URI))
-        found = mcp_runs_read(v->runs, owner, uri, 0, 0, &data, &total);
-    if (found && str_starts(uri, SANDBOX_URI) && data.len > READ_MAX)
+        found = mcp_runs_read(v->runs, owner, uri, 0, READ_MAX + 1, &data, &total);
+    if (found && data.len > READ_MAX)
         (void)rpc_fail(err, RPC_INTERNAL, 0, NULL,
                        "the resource has more than %u bytes: read it in pieces with "
                        "the tool read_file",
