@@ -40,7 +40,7 @@ lint: deps-test ## clang-format, clang-tidy, cppcheck, shellcheck; what is clean
 	@tools/lint
 
 coverage: deps-test build ## lanes once more, for the lines that they run; counts with the last 'make test'
-	@tools/test $(B) coverage requirements
+	@tools/test $(B) coverage
 
 install: build ## install below PREFIX (default /usr/local); DESTDIR is honoured
 	@tools/install $(B) $(PREFIX)

@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -285,7 +286,7 @@ static void *take_and_give(void *context)
         int64_t held;
 
         if (gate_take(t->gate, t->caller, GATE_BODIES, amount)) {
-            held = *t->held += (int64_t)amount;
+            held = atomic_fetch_add(t->held, (int64_t)amount) + (int64_t)amount;
             t->most = held > t->most ? held : t->most;
             *t->held -= (int64_t)amount;
             gate_give(t->gate, t->caller, GATE_BODIES, amount);

@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -513,7 +514,7 @@ static bool take_share(void *context, void *caller, enum web_share share, size_t
     struct place *p = caller;
 
     assert_ptr_equal(context, caller);
-    if ((p->left_of[share] -= (int64_t)amount) >= 0)
+    if (atomic_fetch_sub(&p->left_of[share], (int64_t)amount) >= (int64_t)amount)
         return true;
     p->left_of[share] += (int64_t)amount;
     return false;
