@@ -35,6 +35,12 @@ def secret(name):
     return "load-token-of-%s-0123456789abcdef" % name
 
 
+def setting(text):
+    """NAME=VALUE, a number if it is one."""
+    name, _, value = text.partition("=")
+    return name, int(value) if value.isdigit() else value
+
+
 class Failed(Exception):
     """An answer that is none of the expected ones."""
 
@@ -259,8 +265,8 @@ class Load:
         share = options.sessions // options.callers
         self.serve = {"tokens": path, "connections": options.connections + 4000,
                       "sessions": options.sessions + 200, "caller_sessions": share + 50,
-                      "caller_concurrency": 3 * (os.cpu_count() or 2), "idle": "1h",
-                      "log": "none", **dict(s.split("=", 1) for s in options.set)}
+                      "caller_concurrency": 2 * (os.cpu_count() or 2), "idle": "1h",
+                      "log": "none", **dict(setting(s) for s in options.set)}
         self.daemon = Daemon(serve=self.serve, tcp=True, args=["--log", "json"])
         self.told = {"settings": {k: v for k, v in self.serve.items() if k != "tokens"}}
         self.bad = []
