@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/fail.h"
 #include "engine/run.h"
+#include "model/result.h"
 
 #define PUTS_OPEN    64         /* unanswered at once */
 #define PUTS_PENDING (1u << 20) /* bytes unwritten before the next file waits */
