@@ -265,16 +265,82 @@ DEEP = ["unshare", "-m", "sh", "-c", 'd=$(mktemp -d) && for i in 1 2; do mount -
 @pytest.mark.parametrize("who", [[], USER])
 def test_a_host_without_overlays_gives_vessels_without_and_says_so(staged, who):
     """Found out by a trial, as doctor does."""
-    told = subprocess.run([*DEEP, *who, staged, "doctor", "--json"], cwd="/", env=CLEAN,
-                          stdout=subprocess.PIPE, timeout=180).stdout
-    native = next(d for d in json.loads(told)["drivers"] if d["name"] == "native")
-    assert [x["available"] for x in native["layers"] if x["name"] == "overlay"] == [False]
+    layer = next(x for x in doctor([*DEEP, *who], staged)["layers"] if x["name"] == "overlay")
+    assert not layer["available"] and "'/usr'" in layer["reason"], layer
     _, r = run([*DEEP, *who], staged, code="print(6)")
     assert (r["verdict"], r["stdout"], r["isolation"]["level"]) == ("ok", "6\n", "namespaces")
     assert "overlay" not in r["isolation"]["layers"]
     _, r = run([*DEEP, *who], staged, "--require", "overlay", code="print(6)")
     assert (r["verdict"], r["error"]["code"]) == ("denied", "VIAL-ISOLATION"), r
     assert "overlay" in run(who, staged, code="print(6)")[1]["isolation"]["layers"]
+
+
+def doctor(prefix, vial):
+    told = subprocess.run([*prefix, vial, "doctor", "--json"], cwd="/", env=CLEAN,
+                          stdout=subprocess.PIPE, timeout=180).stdout
+    return next(d for d in json.loads(told)["drivers"] if d["name"] == "native")
+
+
+# As in a container: the kernel makes no overlay of a directory that has mounts in it.
+MOUNTED_HOSTS = ["unshare", "-m", "sh", "-c",
+                 'mount --bind /etc/hosts /etc/hosts && exec "$@"', "sh"]
+WHAT_IS_OVERLAID = """
+import os
+mounts = [line.split() for line in open("/proc/self/mounts")]
+overlays = {mount[1] for mount in mounts if mount[2] == "overlay"}
+print("/usr" in overlays, any(at.startswith("/etc/") for at in overlays),
+      "/dev/null" in overlays, os.path.getsize("/etc/ld.so.cache") > 0)
+"""
+
+
+@needs_root
+@pytest.mark.parametrize("who", [[], USER], ids=["root", "user"])
+def test_where_etc_can_be_no_overlay_all_else_still_is(staged, who):
+    layer = next(x for x in doctor([*MOUNTED_HOSTS, *who], staged)["layers"]
+                 if x["name"] == "overlay")
+    assert layer["available"] and "'/etc'" in layer["reason"], layer
+    nodes = str(not who)  # an ordinary user has none of his own
+    _, r = run([*MOUNTED_HOSTS, *who], staged, code=WHAT_IS_OVERLAID)
+    assert r["stdout"] == "True False %s True\n" % nodes, r
+    assert "overlay" in r["isolation"]["layers"]
+    _, r = run(who, staged, code=WHAT_IS_OVERLAID)
+    assert r["stdout"] == "True True %s True\n" % nodes, r
+
+
+@needs_root
+def test_root_that_may_mount_nothing_outside_shares_its_nodes(staged):
+    """As in a container without CAP_SYS_ADMIN that has the host's ids."""
+    bare = ["setpriv", "--bounding-set", "-sys_admin", "--"]
+    _, r = run(bare, staged, code=WHAT_IS_OVERLAID)
+    assert r["stdout"] == "True True False True\n", r
+    assert r["isolation"]["level"] == "namespaces"
+
+
+# A /proc with something hidden: the kernel mounts no other in a user namespace.
+MASKED_PROC = ["unshare", "-m", "sh", "-c",
+               'mount --bind /dev/null /proc/kallsyms && exec "$@"', "sh"]
+
+
+@needs_root
+@pytest.mark.parametrize("who", [[], USER], ids=["root", "user"])
+def test_where_proc_cannot_be_mounted_open_does_what_doctor_says(staged, who):
+    assert doctor([*MASKED_PROC, *who], staged)["level"] == "landlock"
+    status, r = run([*MASKED_PROC, *who], staged)
+    assert (status, r["stdout"], r["isolation"]["level"]) == (0, "6\n", "landlock"), r
+    _, r = run([*MASKED_PROC, *who], staged, "--require", "namespaces")
+    assert (r["verdict"], r["error"]["code"]) == ("denied", "VIAL-ISOLATION"), r
+
+
+@needs_root
+def test_a_workspace_that_can_be_no_lower_layer_is_no_fault_of_the_host(staged):
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as place:
+        os.chmod(place, 0o755)
+        deep = ["unshare", "-m", "sh", "-c", 'mkdir $0/a $0/w && for i in 1 2; do mount -t '
+                'overlay none -o lowerdir=$0/w:$0/a $0/w || exit 99; done; exec "$@"', place]
+        _, r = run([*deep, *USER], staged, "--workspace", place + "/w", "--workspace-mode",
+                   "overlay")
+    assert (r["verdict"], r["error"]["code"]) == ("failed", "VIAL-OPEN"), r
+    assert "overlay" in r["error"]["message"] and "copy it" in r["error"]["remedy"], r
 
 
 @needs_root

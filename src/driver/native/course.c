@@ -16,6 +16,7 @@
 #include "driver/native/idmap.h"
 #include "driver/native/mounts.h"
 #include "driver/native/root.h"
+#include "driver/native/trial.h"
 #include "model/labels.h"
 #include "wire/weaken.h"
 
@@ -175,22 +176,25 @@ static struct root_options options_of_root(const struct launch *l)
 {
     uint32_t id = weaken("uid") ? 0 : IDMAP_PROGRAM;
 
-    return (struct root_options){ .uid = id,
-                                  .gid = id,
-                                  .shows = host_shows,
-                                  .no_overlay = l->no_overlay || weaken("overlay"),
-                                  .own_devices = l->own_devices,
-                                  .weak_ro = weaken("ro"),
-                                  .weak_pid = weaken("pid"),
-                                  .weak_dev = weaken("dev"),
-                                  .weak_disk = weaken("disk"),
-                                  .weak_root = weaken("root"),
-                                  .weak_net = weaken("net"),
-                                  .weak_procmask = weaken("procmask"),
-                                  .weak_user = weaken("user"),
-                                  .weak_nosuid = weaken("nosuid"),
-                                  .weak_work = weaken("work"),
-                                  .weak_shm = weaken("shm") };
+    return (struct root_options){
+        .uid = id,
+        .gid = id,
+        .shows = host_shows,
+        .no_usr_overlay = (l->lacks & LACKS_USR_OVERLAY) || weaken("overlay"),
+        .no_etc_overlay = (l->lacks & LACKS_ETC_OVERLAY) || weaken("overlay"),
+        .own_devices = l->own_devices,
+        .weak_ro = weaken("ro"),
+        .weak_pid = weaken("pid"),
+        .weak_dev = weaken("dev"),
+        .weak_disk = weaken("disk"),
+        .weak_root = weaken("root"),
+        .weak_net = weaken("net"),
+        .weak_procmask = weaken("procmask"),
+        .weak_user = weaken("user"),
+        .weak_nosuid = weaken("nosuid"),
+        .weak_work = weaken("work"),
+        .weak_shm = weaken("shm")
+    };
 }
 
 int course_root(struct script *s, const struct plan *plan, const struct launch *l,

@@ -93,6 +93,11 @@ int fixes_step(const struct step *step, int error, struct vial_error *err)
         error == EPERM)
         return fail_remedy(err, "a container hides parts of /proc: start it with "
                                 "'--security-opt systempaths=unconfined'");
+    if (step->op == OP_MOUNT && step->d && strstr(step->d, "upperdir=") &&
+        error == EINVAL)
+        return fail_remedy(err,
+                           "the directory cannot lie under an overlay, as it is one "
+                           "or has mounts in it: copy it elsewhere");
     if (step->op == OP_ATTACH && error == ENOENT)
         return fail_remedy(err, "the target's directory is read-only and has no such "
                                 "entry: choose another target, such as /mnt/name");

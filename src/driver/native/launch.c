@@ -145,7 +145,7 @@ static int add_devices(struct launch *l, struct mount_fds *mounts,
     int fd = devices_open(err);
 
     if (fd < 0) {
-        l->no_mount = err && is_want(err->sys);
+        l->doubtful = err && is_want(err->sys);
         return -1;
     }
     mounts->fd[mounts->count++] = fd;
@@ -163,7 +163,7 @@ int launch_settle(struct launch *l, const struct script *s, const struct plan *p
 
     /* A root without capabilities, as in a container that dropped them all, may
      * not map itself (since 5.12). */
-    l->refused = rc < 0 && err && err->sys == EPERM;
+    l->doubtful = rc < 0 && err && err->sys == EPERM;
     if (rc == 0 && l->privileged)
         rc = mounts_prepare(plan, idmap_guest_id(l->pid) + 1, &mounts, err);
     if (rc == 0 && l->own_devices)
@@ -176,8 +176,8 @@ int launch_settle(struct launch *l, const struct script *s, const struct plan *p
 
 static int fail_spaces(struct launch *l, int error, struct vial_error *err)
 {
-    l->refused = error == EPERM || error == EACCES || error == ENOSYS ||
-                 error == EINVAL || error == ENOSPC || error == EUSERS;
+    l->doubtful = error == EPERM || error == EACCES || error == ENOSYS ||
+                  error == EINVAL || error == ENOSPC || error == EUSERS;
     (void)fail_sys_rc(err, -error, "make the vessel's namespaces");
     (void)fail_as(err, VIAL_E_OPEN);
     return fixes_clone(error, err);
@@ -223,6 +223,16 @@ static void take_gift(struct launch *l, int *gift_fd)
         l->layer_fd[place] = fd_take(gift_fd);
 }
 
+/* AppArmor lets a user namespace be made and then allows nothing in it; a container's
+ * /proc cannot be mounted. But an overlay of the caller's own directory says nothing of
+ * the host, and no trial tries it. */
+static bool is_doubtful(const struct step *step, int error)
+{
+    if (step->op == OP_MOUNT && strcmp(step->c, "overlay") == 0)
+        return (step->flags & STEP_TRIED) && is_want(error);
+    return error == EPERM || error == EACCES;
+}
+
 static int fail_step(struct launch *l, const struct step *step, int error,
                      struct vial_error *err)
 {
@@ -230,11 +240,7 @@ static int fail_step(struct launch *l, const struct step *step, int error,
 
     if (step->op == OP_UNSHARE && step->x == CLONE_NEWNET)
         return fail_spaces(l, error, err);
-    /* AppArmor lets a user namespace be made and then allows nothing in it; a
-     * container's /proc cannot be mounted. For root both are faults. */
-    l->refused = !l->privileged && (error == EPERM || error == EACCES);
-    l->no_mount =
-        step->op == OP_MOUNT && strcmp(step->c, "overlay") == 0 && is_want(error);
+    l->doubtful = is_doubtful(step, error);
     if (step->op == OP_OPEN && error == ESTALE)
         return fail(err, VIAL_E_MOUNT,
                     "mount source '%s' was replaced by something else", step->a);

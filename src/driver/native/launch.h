@@ -36,11 +36,10 @@ struct launch {
     pid_t pid; /* 0: not begun */
     struct launch_walk walk;
     bool privileged;
-    bool no_overlay;  /* a trial has shown that this host has none */
+    unsigned lacks;   /* LACKS_*: a trial has shown that this host has it not */
     bool own_devices; /* the vessel's device nodes are inodes of its own */
-    bool refused;    /* perhaps the host allows no namespaces, or none with any power */
-    bool no_mount;   /* perhaps it has no overlay */
-    int layer_fd[2]; /* what OP_GIVE gave: an overlay's layers, and what it shows */
+    bool doubtful;    /* it failed for what some hosts never have: a trial tells */
+    int layer_fd[2];  /* what OP_GIVE gave: an overlay's layers, and what it shows */
 };
 
 #define LAUNCH_NONE                                                                    \

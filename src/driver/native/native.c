@@ -92,7 +92,7 @@ static void add_layers(struct native *n)
         strv_push(layers, "no_new_privs");
     if (jail->flags & JAIL_DROP_CAPS)
         strv_push(layers, "caps");
-    if (!n->no_overlay && !weaken("overlay"))
+    if (!(n->lacks & LACKS_USR_OVERLAY) && !weaken("overlay"))
         strv_push(layers, "overlay");
 }
 
@@ -188,10 +188,10 @@ static void take_launch(struct native *n, struct launch *l)
     add_layers(n);
 }
 
-/* Those without overlays are few, and never mixed with the others. */
+/* Those that lack something are few, and never mixed with the others. */
 static bool keeps_scripts(const struct native *n)
 {
-    return n->supplies && n->only_ours && !n->no_overlay;
+    return n->supplies && n->only_ours && !n->lacks;
 }
 
 static struct script *have_script(const struct native *n, const struct plan *plan)
@@ -233,13 +233,8 @@ static int is_privileged(const struct native *n)
     return geteuid() == 0 ? n->supplies->whole_map : 0;
 }
 
-/* What an open may have failed for. */
-struct doubt {
-    bool namespaces, overlay;
-};
-
 static int set_up(struct native *n, const struct plan *plan, int guest_fd,
-                  struct doubt *doubt, struct vial_error *err)
+                  bool *doubtful, struct vial_error *err)
 {
     auto_script struct script *script = have_script(n, plan);
     auto_launch struct launch launch = LAUNCH_NONE;
@@ -252,9 +247,9 @@ static int set_up(struct native *n, const struct plan *plan, int guest_fd,
     if (privileged < 0)
         return fail_sys_rc(err, privileged, "read our own id map");
     launch.privileged = privileged;
-    launch.no_overlay = n->no_overlay;
-    launch.own_devices = privileged && !n->no_overlay && !weaken("dev") &&
-                         !weaken("shm") && devices_can_be_own();
+    launch.lacks = n->lacks;
+    launch.own_devices = privileged && !(n->lacks & LACKS_OWN_DEVICES) &&
+                         !weaken("dev") && !weaken("shm") && devices_can_be_own();
 
     failed = begin(n, plan, script, &launch, guest_fd, err) < 0 ||
              course_root(script, plan, &launch, err) < 0 ||
@@ -268,7 +263,7 @@ static int set_up(struct native *n, const struct plan *plan, int guest_fd,
     if (dumpable == 1)
         (void)prctl(PR_SET_DUMPABLE, 1);
     if (failed) {
-        *doubt = (struct doubt){ launch.refused, launch.no_mount };
+        *doubtful = launch.doubtful;
         return -1;
     }
     /* One without steps for joining a group is none for a vessel that has any. */
@@ -284,10 +279,10 @@ struct order {
     struct supplies *supplies; /* or NULL */
     const struct plan *plan;
     int guest_fd;
-    bool no_overlay;
+    unsigned lacks; /* LACKS_* */
 };
 
-static int open_once(const struct order *o, struct vessel **out, struct doubt *doubt,
+static int open_once(const struct order *o, struct vessel **out, bool *doubtful,
                      struct vial_error *err)
 {
     struct native *n = calloc(1, sizeof(*n));
@@ -308,10 +303,10 @@ static int open_once(const struct order *o, struct vessel **out, struct doubt *d
     n->remains_fd = -1;
     n->supplies = o->supplies;
     n->only_ours = o->plan->mount_count == 0 && !o->plan->rootfs;
-    n->no_overlay = o->no_overlay;
+    n->lacks = o->lacks;
     n->meter.memory_limit = o->plan->limits.memory_bytes;
     sys_make_id('v', n->vessel.id);
-    if (set_up(n, o->plan, o->guest_fd, doubt, err) < 0) {
+    if (set_up(n, o->plan, o->guest_fd, doubtful, err) < 0) {
         native_close(&n->vessel);
         return -1;
     }
@@ -322,11 +317,11 @@ static int open_once(const struct order *o, struct vessel **out, struct doubt *d
 /* After an open that failed with ERR, for something that some hosts have not. Vessels
  * of a lower tier are named by their level and layers; whoever requires more refuses
  * them. */
-static int open_lower(const struct order *o, const struct doubt *doubt,
-                      struct vessel **out, struct vial_error *err)
+static int open_lower(const struct order *o, struct vessel **out,
+                      struct vial_error *err)
 {
     struct order lower = *o;
-    struct doubt more = { 0 };
+    bool more = false;
     struct trial trial;
 
     trial_run(&trial);
@@ -335,27 +330,27 @@ static int open_lower(const struct order *o, const struct doubt *doubt,
     if (trial.namespaces)
         return native_landlock_abi() > 0 ? tier_open(o->plan, o->guest_fd, out, err)
                                          : -1;
-    if (!doubt->overlay || trial.overlay)
+    if (!(trial.lacks & ~o->lacks))
         return fail_remedy(err, "a trial of the same worked just now: try again, and "
                                 "look into the host's log if it fails again");
-    lower.no_overlay = true;
+    lower.lacks |= trial.lacks;
     if (o->supplies)
-        o->supplies->no_overlay = true;
+        o->supplies->lacks |= trial.lacks;
     return open_once(&lower, out, &more, err);
 }
 
 static int open_supplied(struct supplies *supplies, const struct plan *plan,
                          int guest_fd, struct vessel **out, struct vial_error *err)
 {
-    struct order order = { supplies, plan, guest_fd, supplies && supplies->no_overlay };
+    struct order order = { supplies, plan, guest_fd, supplies ? supplies->lacks : 0 };
     struct vial_error why = { 0 };
-    struct doubt doubt = { 0 };
+    bool doubtful = false;
     int rc = check_plan(plan, &why);
 
     if (rc == 0)
-        rc = open_once(&order, out, &doubt, &why);
-    if (rc < 0 && (doubt.namespaces || doubt.overlay))
-        rc = open_lower(&order, &doubt, out, &why);
+        rc = open_once(&order, out, &doubtful, &why);
+    if (rc < 0 && doubtful)
+        rc = open_lower(&order, out, &why);
     if (rc < 0 && err)
         *err = why;
     return rc;

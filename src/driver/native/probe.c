@@ -84,13 +84,16 @@ static bool knows_overlay(void)
 
 static void add_overlay(struct caps *c, const struct trial *trial)
 {
-    struct layer *layer = add(c, "overlay", trial->overlay);
+    bool usr = !trial->namespaces && !(trial->lacks & LACKS_USR_OVERLAY);
+    bool etc = usr && !(trial->lacks & LACKS_ETC_OVERLAY);
+    struct layer *layer = add(c, "overlay", usr);
 
-    if (trial->overlay || trial->namespaces)
+    if (etc || trial->namespaces)
         return;
     if (knows_overlay()) {
         (void)snprintf(layer->reason, sizeof(layer->reason),
-                       "it cannot be mounted over '/usr' in a namespace");
+                       "it cannot be mounted over '%s' in a namespace",
+                       usr ? "/etc" : "/usr");
         return;
     }
     (void)snprintf(layer->reason, sizeof(layer->reason), "the module is not loaded");
@@ -130,8 +133,8 @@ int native_probe(struct caps *out, struct vial_error *err)
      * tells. The trial costs as much as half a vessel. */
     if (out->thorough || idmap_privileged() <= 0)
         trial_run(&trial);
-    if (!trial.ran) /* open will tell */
-        trial.overlay = knows_overlay();
+    if (!trial.ran && !knows_overlay()) /* else open will tell */
+        trial.lacks = LACKS_USR_OVERLAY;
     error = trial.namespaces;
     (void)err;
     memset(out, 0, sizeof(*out));

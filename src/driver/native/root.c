@@ -146,11 +146,12 @@ static void add_system_dir(struct script *s, const char *dir, const char *target
 {
     const char *lower = script_text(s, "lowerdir=%s:var/empty", dir);
 
-    if (o->no_overlay)
+    if (o->no_usr_overlay)
         script_path(s, OP_BIND, dir, target,
                     ATTR_SAFE | (o->weak_ro ? 0 : MOUNT_ATTR_RDONLY));
     else
-        mount_step(s, "overlay", target, RDONLY | NOSUID | NODEV, lower);
+        mount_step(s, "overlay", target, RDONLY | NOSUID | NODEV, lower)->flags =
+            strcmp(dir, "/usr") == 0 ? STEP_TRIED : 0;
 }
 
 static void add_links_beside_usr(struct script *s, const struct host *host,
@@ -215,7 +216,8 @@ static void add_etc(struct script *s, const struct host *host, bool no_overlay)
      * is shown of it is bound from there: an overlay each would cost more. */
     if (!no_overlay)
         mount_step(s, "overlay", "/etc", RDONLY | NOSUID | NODEV,
-                   "lowerdir=/etc:var/empty");
+                   "lowerdir=/etc:var/empty")
+            ->flags = STEP_TRIED;
     add_etc_files(s, &host->etc_files, no_overlay);
     for (size_t i = 0; i < host->etc_dirs.count; i++) {
         const char *from = script_text(s, "/etc/%s", host->etc_dirs.items[i]);
@@ -243,7 +245,7 @@ static void add_host_root(struct script *s, const struct host *host,
     add_skeleton(s, "", plan);
     add_system_dir(s, "/usr", "usr", o);
     add_links_beside_usr(s, host, o);
-    add_etc(s, host, o->no_overlay);
+    add_etc(s, host, o->no_etc_overlay);
     if (o->weak_root)
         add_weak_root(s);
 }

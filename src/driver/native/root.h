@@ -17,7 +17,8 @@ struct root_options {
     uint32_t uid, gid;               /* of the programs, inside */
     uint64_t rootfs_dev, rootfs_ino; /* the judged plan->rootfs */
     bool (*shows)(const char *path); /* whether a file of /proc needs a mask */
-    bool no_overlay;                 /* this host has none: binds, and copies */
+    bool no_usr_overlay;             /* this host has none: binds */
+    bool no_etc_overlay;             /* binds, and copies */
     bool own_devices; /* a mount from devices_open comes behind those of the plan */
     bool weak_ro, weak_procmask, weak_pid, weak_root, weak_dev, weak_disk, weak_net,
         weak_user, weak_nosuid, weak_work, weak_shm; /* test builds only */

@@ -70,6 +70,7 @@ enum step_flag {
     STEP_MISSING_OK = 4,    /* ENOENT is success */
     STEP_KEEP_GROUPS = 8,   /* setgroups is not ours to call */
     STEP_READ_ONLY_OK = 16, /* EROFS is success: it may be there already */
+    STEP_TRIED = 32,        /* some hosts cannot; trial.c tries the same */
 };
 
 /* A descriptor that the child itself made: SLOT + n. */

@@ -25,8 +25,8 @@ struct supplies {
     struct cgroup base; /* its name begins those of all ours; kind NONE: none */
     struct scripts scripts;
     struct filters filters;
-    int whole_map;           /* idmap_is_whole's answer */
-    _Atomic bool no_overlay; /* a trial has shown that this host has none */
+    int whole_map;          /* idmap_is_whole's answer */
+    _Atomic unsigned lacks; /* LACKS_*: a trial has shown that this host has it not */
     struct janitor janitor;
 };
 

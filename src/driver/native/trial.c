@@ -8,7 +8,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/auto.h"
 #include "base/fail.h"
+#include "driver/native/devices.h"
 #include "driver/native/fixes.h"
 #include "driver/native/idmap.h"
 #include "driver/native/launch.h"
@@ -20,20 +22,22 @@
 #define TEXT_MAX 1024
 #define STEPS    32
 
-/* What a vessel cannot be made without, and last what it can. */
+/* What a vessel cannot be made without, and what it can. The overlays lie on a
+ * directory that is no layer of any, so that one does not spoil the next. */
 static const struct act {
     enum step_op op;
     const char *type, *target, *data;
     uint64_t flag;
+    unsigned lacks; /* without it; 0: there are no vessels without */
 } acts[] = {
-    { OP_UNSHARE, NULL, NULL, NULL, CLONE_NEWNET },
-    { OP_MOUNT, "tmpfs", "/tmp", NULL, 0 },
-    { OP_MOUNT, "proc", "/tmp", NULL, 0 },
-    { OP_MOUNT, "overlay", "/tmp", "lowerdir=/usr:/etc", 0 },
+    { OP_UNSHARE, NULL, NULL, NULL, CLONE_NEWNET, 0 },
+    { OP_MOUNT, "proc", "/tmp", NULL, 0, 0 },
+    { OP_MOUNT, "tmpfs", "/tmp", NULL, 0, 0 },
+    { OP_MOUNT, "overlay", "/dev", "lowerdir=/usr:/tmp", 0, LACKS_USR_OVERLAY },
+    { OP_MOUNT, "overlay", "/dev", "lowerdir=/etc:/tmp", 0, LACKS_ETC_OVERLAY },
 };
 
-#define ACTS    (sizeof(acts) / sizeof(*acts))
-#define OVERLAY (ACTS - 1)
+#define ACTS (sizeof(acts) / sizeof(*acts))
 
 /* A number that is used up is no switch that is off. */
 static bool is_refusal(int error)
@@ -88,10 +92,13 @@ static int hear(const struct launch *l, const struct script *s, unsigned failed[
 static void judge(const unsigned failed[ACTS], const int errors[ACTS],
                   struct trial *out)
 {
-    for (size_t i = 0; i < OVERLAY; i++)
-        if (failed[i] == TRIES && out->namespaces == 0)
+    for (size_t i = 0; i < ACTS; i++) {
+        if (failed[i] < TRIES)
+            continue;
+        out->lacks |= acts[i].lacks;
+        if (!acts[i].lacks && out->namespaces == 0)
             out->namespaces = errors[i];
-    out->overlay = failed[OVERLAY] < TRIES;
+    }
     out->ran = true;
 }
 
@@ -110,6 +117,20 @@ static int begin(struct launch *l, struct script *s)
     return 0;
 }
 
+/* Made by the parent, so it is no act of the child's. */
+static bool lacks_devices(void)
+{
+    struct vial_error why = { 0 };
+
+    for (unsigned i = 0; i < TRIES; i++) {
+        auto_fd int fd = devices_open(&why);
+
+        if (fd >= 0 || !is_refusal(why.sys))
+            return false;
+    }
+    return true;
+}
+
 static int try_once(struct trial *out)
 {
     /* Not in our memory, which its change of ids would make secret. */
@@ -126,6 +147,8 @@ static int try_once(struct trial *out)
     rc = begin(&l, s);
     if (rc == 0 && hear(&l, s, failed, errors) == 0)
         judge(failed, errors, out);
+    if (out->ran && privileged && lacks_devices())
+        out->lacks |= LACKS_OWN_DEVICES;
     return rc;
 }
 

@@ -11,9 +11,16 @@
 
 #include <stdbool.h>
 
+/* What a vessel may have to do without. */
+enum {
+    LACKS_USR_OVERLAY = 1, /* of /usr and what lies beside it */
+    LACKS_ETC_OVERLAY = 2, /* a container's /etc has mounts in it */
+    LACKS_OWN_DEVICES = 4,
+};
+
 struct trial {
     int namespaces; /* 0: they can be had; else the errno by which they are refused */
-    bool overlay;   /* only where namespaces can be had */
+    unsigned lacks; /* LACKS_*, where namespaces can be had */
     bool ran;       /* false: nothing is known, as it failed for another reason */
 };
 

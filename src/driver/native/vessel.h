@@ -18,10 +18,10 @@ struct native {
     pid_t pid;                 /* 0: none, or reaped */
     struct meter meter;        /* where there is no cgroup */
     int remains_fd;
+    unsigned lacks; /* LACKS_* */
     bool killed;
-    bool no_overlay; /* this host has none */
-    bool only_ours;  /* nothing of the caller's is mounted in it */
-    bool is_light;   /* little memory can be in its file systems */
+    bool only_ours; /* nothing of the caller's is mounted in it */
+    bool is_light;  /* little memory can be in its file systems */
 };
 
 static inline struct native *native_of(struct vessel *vessel)
