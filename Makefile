@@ -1,4 +1,4 @@
-# The front door. `make run` and `make test` do everything on a fresh Debian 12.
+# The front door. `make run` does everything on a fresh Debian 12 or 13, `make test` on 12.
 .DEFAULT_GOAL := help
 .PHONY: help deps deps-test build run test bench fuzz load soak lint coverage install requirements clean
 

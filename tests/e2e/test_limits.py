@@ -133,7 +133,20 @@ def test_one_file_that_fills_the_disk_finds_it_full(native):
     assert "No space left" in done.json["stderr"] and done.json["limits_hit"] == ["disk"]
 
 
-def test_no_file_is_larger_than_what_it_lies_in(native):
+MEMORY_FILE = """
+import mmap, os
+fd = os.memfd_create("jit")
+os.ftruncate(fd, 2 << 30)
+print(mmap.mmap(fd, 2 << 30)[-1])
+"""
+
+
+def test_a_file_in_memory_may_be_larger_than_the_disk(native):
+    """As JITs and databases map them, with next to nothing in them."""
+    assert native("--disk", "4m", "--tmp", "4m", "python", MEMORY_FILE).out == b"0\n"
+
+
+def test_no_file_is_larger_than_any_program_needs(native):
     """Holes count."""
     code = "truncate -s 3M fits && echo fits; (truncate -s 1T big) && echo large"
     done = native("--disk", "4m", "--tmp", "4m", "sh", code)

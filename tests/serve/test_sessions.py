@@ -189,6 +189,7 @@ def test_an_archive_goes_in_and_out(daemon, session):
 # What a program makes of next to nothing: holes, and many names of one file.
 GROWN = {
     "a hole in the session's disk": ("truncate -s 1T big", {}),
+    "a hole that a file may have": ("truncate -s 3G big", {}),
     "a hole in a mount": ("truncate -s 1T big", {"workspace_mode": "rw"}),
     "one file by many names": ("head -c 1m /dev/urandom > a; "
                                "for i in $(seq 400); do ln a $i; done", {}),

@@ -9,7 +9,12 @@
 #include "wire/weaken.h"
 
 #define KIB          INT64_C(1024)
-#define LARGEST_FILE (1024 * KIB * KIB * KIB)
+#define GIB          (KIB * KIB * KIB)
+#define LARGEST_FILE (1024 * GIB)
+
+/* Files in memory and sparse ones, which JITs and databases map, are larger than what
+ * is ever written to them, and need not lie in what 'disk' and 'tmp' bound. */
+#define SPARSE_FILE (4 * GIB)
 
 /* Where programs may write, whatever the plan says. Devices by name: the
  * directory itself is ours. */
@@ -47,7 +52,7 @@ static bool writes_to_the_host(const struct plan *plan)
     return plan->container.cache_count > 0;
 }
 
-int64_t confine_largest_file(const struct plan *plan)
+int64_t confine_largest_file(const struct plan *plan, int64_t least)
 {
     const struct limits *l = &plan->limits;
     int64_t room = l->disk_bytes > l->tmp_bytes ? l->disk_bytes : l->tmp_bytes;
@@ -57,6 +62,8 @@ int64_t confine_largest_file(const struct plan *plan)
     room += 64 * KIB;
     if (!l->disk_bytes || writes_to_the_host(plan))
         room = LARGEST_FILE;
+    if (room < least)
+        room = least;
     return l->file_bytes && l->file_bytes < room ? l->file_bytes : room;
 }
 
@@ -120,7 +127,7 @@ int confine_fill(struct jail *jail, const struct plan *plan,
     if (weaken("pid"))
         jail->flags &= ~(uint32_t)JAIL_PID1;
     jail->uid = jail->gid = IDMAP_PROGRAM;
-    limits.file_bytes = confine_largest_file(plan);
+    limits.file_bytes = confine_largest_file(plan, SPARSE_FILE);
     if (!weaken("rlimit"))
         confine_rlimits_of(jail, &limits, options->limits_by_rlimit);
     jail->workdir = strdup(plan->workdir);

@@ -21,9 +21,9 @@ int confine_fill(struct jail *jail, const struct plan *plan,
 /* One Landlock rule, or one resource limit, more. -1 without memory. */
 int confine_path(struct jail *jail, const char *path, uint32_t access);
 void confine_rlimit(struct jail *jail, int resource, int64_t value);
-/* How large a file can be: no larger than what it lies in, unless that is the host's.
- */
-int64_t confine_largest_file(const struct plan *plan);
+/* How large a file can be: no larger than what it lies in, unless that is the host's,
+ * or LEAST is more. */
+int64_t confine_largest_file(const struct plan *plan, int64_t least);
 void confine_rlimits_of(struct jail *jail, const struct limits *l,
                         bool limits_by_rlimit);
 

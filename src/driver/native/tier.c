@@ -99,7 +99,7 @@ static int confine(struct vessel *v, const struct plan *plan, int guest_fd,
     if (geteuid() == 0) /* root of a container; others have none to drop */
         jail->flags |= JAIL_DROP_CAPS;
     limits.pids += limits.pids ? count_own_threads() : 0;
-    limits.file_bytes = confine_largest_file(plan); /* no mount of a size stops it */
+    limits.file_bytes = confine_largest_file(plan, 0); /* no mount of a size stops it */
     jail->rlimit_count = 0;
     confine_rlimits_of(jail, &limits, true);
     if (add_paths(jail, v->tmpdir) < 0)
