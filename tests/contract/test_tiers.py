@@ -243,6 +243,20 @@ def test_the_lower_tier_reaches_no_socket_no_metadata_and_no_neighbour(staged, n
         assert repr(name) in free.stdout, (name, free.stdout, free.stderr)
 
 
+# A user namespace that may have one network namespace, and has it.
+USED_UP = USER + ["unshare", "-Ur", "sh", "-c",
+                  'echo 1 >/proc/sys/user/max_net_namespaces && exec unshare -n "$@"', "sh"]
+NO_NETWORKS = USER + ["unshare", "-Ur", "sh", "-c",
+                      'echo 0 >/proc/sys/user/max_net_namespaces && exec "$@"', "sh"]
+
+
+def test_a_number_that_is_used_up_is_no_reason_for_a_lower_tier(staged):
+    _, r = run(USED_UP, staged, code="print(1)")
+    assert r["verdict"] == "failed" and r["error"]["cause"] == "No space left on device", r
+    _, r = run(NO_NETWORKS, staged, code="print(1)")
+    assert r["verdict"] == "failed" and "user.max_net_namespaces" in r["error"]["remedy"], r
+
+
 # Nodes that are mounts of their own, as in some chroots and containers.
 MOUNTED_NODES = ["unshare", "-m", "sh", "-c", 'd=$(mktemp -d) && mount -t tmpfs vial $d && '
                  'for n in null zero full random urandom; do touch $d/$n && '
@@ -415,7 +429,8 @@ for i in range(50):
 @needs_root
 @pytest.mark.parametrize("what", HIDDEN)
 def test_without_a_cgroup_memory_that_nobody_has_mapped_is_watched(staged, what):
-    code = "import ctypes, mmap\nlibc = ctypes.CDLL(None)\n" + HIDDEN[what] + "print('BREACH')"
+    code = "import ctypes, mmap\nlibc = ctypes.CDLL(None)\n" + HIDDEN[what]
+    code += "\nimport time; time.sleep(100); print('BREACH')" # it is looked for now and then
     r = run_without_cgroup(USER, staged, "--memory", "64m", "--timeout", "150", code=code)
     assert (r["verdict"], r["limits_hit"], r["stdout"]) == ("oom", ["memory"], ""), r
 

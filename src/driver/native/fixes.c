@@ -20,6 +20,8 @@ static const struct knob knobs[] = {
     { "/proc/sys/user/max_user_namespaces", "0", "user.max_user_namespaces is 0",
       "sudo sysctl -w user.max_user_namespaces=15000 (RHEL; to keep it: "
       "echo user.max_user_namespaces=15000 | sudo tee /etc/sysctl.d/90-userns.conf)" },
+    { "/proc/sys/user/max_net_namespaces", "0", "user.max_net_namespaces is 0",
+      "sudo sysctl -w user.max_net_namespaces=15000" },
     { "/proc/sys/kernel/unprivileged_userns_clone", "0",
       "kernel.unprivileged_userns_clone is 0",
       "sudo sysctl -w kernel.unprivileged_userns_clone=1 (Debian)" },

@@ -46,6 +46,7 @@ static bool is_refusal(int error)
            error == ENODEV || error == EOPNOTSUPP ||
            ((error == ENOSPC || error == EUSERS) && fixes_forbidden());
 }
+
 static void write_script(struct script *s, const struct launch *l)
 {
     struct step *ids = NULL;
@@ -95,6 +96,8 @@ static void judge(const unsigned failed[ACTS], const int errors[ACTS],
     for (size_t i = 0; i < ACTS; i++) {
         if (failed[i] < TRIES)
             continue;
+        if (!is_refusal(errors[i]))
+            return; /* no memory, say: the host has it, and cannot give it now */
         out->lacks |= acts[i].lacks;
         if (!acts[i].lacks && out->namespaces == 0)
             out->namespaces = errors[i];
