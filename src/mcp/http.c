@@ -9,6 +9,7 @@
 
 #include "base/auto.h"
 #include "base/json.h"
+#include "base/json_write.h"
 #include "mcp/http_parts.h"
 #include "mcp/pulse.h"
 
@@ -151,14 +152,38 @@ static void send_meanwhile(struct mcp_exchange *x, json_t *message)
     (void)pthread_mutex_unlock(&a->lock);
 }
 
-static void finish(struct answer *a, unsigned status, json_t *reply)
+static int write_piece(void *context, const void *data, size_t len)
 {
-    if (!a->streaming) {
+    return web_write(context, data, len);
+}
+
+/* A long answer: it is not copied, and is ours until the client has taken it. */
+static void reply_pieces(struct answer *a, unsigned status, json_t *message)
+{
+    const struct json_sink to = { write_piece, a->req };
+
+    if (a->session_id)
+        (void)web_set_header(a->req, "Mcp-Session-Id", a->session_id);
+    if (web_start(a->req, status, JSON_TYPE) < 0 ||
+        json_write(message, NULL, JSON_STYLE_COMPACT, &to) < 0)
+        web_abort(a->req);
+    else
+        web_end(a->req);
+    json_decref(message);
+}
+
+static void finish(struct answer *a, struct mcp_exchange *x, unsigned status,
+                   json_t *reply)
+{
+    if (a->streaming) {
+        write_event(a, reply, true);
+        web_end(a->req);
+    } else if (reply && x->paid > WEB_QUEUE_BYTES) {
+        reply_pieces(a, status, reply);
+    } else {
         reply_json(a, status, reply);
-        return;
     }
-    write_event(a, reply, true);
-    web_end(a->req);
+    mcp_paid(x);
 }
 
 /* The answer to a request that was cancelled: an end, and nothing else. */
@@ -191,7 +216,7 @@ static void serve_modern(struct mcp_http *http, struct answer *a,
         return;
     }
     reply = answer_alive(http, a, &x, true, &status);
-    finish(a, status, reply);
+    finish(a, &x, status, reply);
 }
 
 /* Readable when either is: an epoll is a descriptor like others. */
@@ -236,9 +261,10 @@ static void serve_request(struct mcp_http *http, struct answer *a,
         reply = answer_alive(http, a, &x, false, &status);
     if (mcp_flight_end(s->peer, flight)) {
         json_decref(reply);
+        mcp_paid(&x);
         finish_without(a);
     } else {
-        finish(a, status, reply);
+        finish(a, &x, status, reply);
     }
 }
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/auto.h"
+#include "base/budget.h"
 #include "base/fail.h"
 #include "mcp/core.h"
 
@@ -34,6 +35,12 @@ void mcp_close(struct mcp *mcp)
     (void)pthread_cond_destroy(&mcp->changed);
     (void)pthread_mutex_destroy(&mcp->lock);
     free(mcp);
+}
+
+void mcp_paid(struct mcp_exchange *x)
+{
+    budget_give(x->mcp->options.gate.budget, BUDGET_MEMORY, x->owner, x->paid);
+    x->paid = 0;
 }
 
 const struct mcp_options *mcp_options(const struct mcp *mcp)

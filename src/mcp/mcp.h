@@ -27,9 +27,10 @@ struct mcp_resources {
     void *context;
     json_t *(*list)(void *context, const char *owner); /* array, in a fixed order */
     json_t *(*templates)(void *context);               /* array */
-    /* An array of contents. Not there: RPC_NO_RESOURCE. */
+    /* An array of contents. Not there: RPC_NO_RESOURCE. *PAID was taken for them from
+     * the gate's budget, whatever is returned: mcp_paid gives it back. */
     int (*read)(void *context, const char *owner, const char *uri, json_t **out,
-                struct rpc_error *err);
+                uint64_t *paid, struct rpc_error *err);
     /* Values for a template's or prompt's argument, or NULL: none. May be NULL. */
     json_t *(*complete)(void *context, const char *owner, const json_t *params);
 };
@@ -45,6 +46,7 @@ struct mcp_prompt {
 struct mcp_gate {
     void *context;
     unsigned calls; /* the most that run and wait; 0: the server's own number */
+    struct vial_budget *budget; /* for what answers hold; NULL: they may hold any */
     /* Waits for the owner's turn, or until the call is cancelled. */
     int (*enter)(void *context, const struct mcp_call *call, double *queued_ms,
                  struct vial_error *err);
@@ -110,7 +112,11 @@ struct mcp_exchange {
      * the transport has one. From this exchange's thread only. */
     void (*send)(struct mcp_exchange *x, json_t *message);
     void *transport;
+    uint64_t paid; /* for the answer, from the gate's budget */
 };
+
+/* The answer was given: what was paid for it comes back. */
+void mcp_paid(struct mcp_exchange *x);
 
 /* True if MESSAGE is of the stateless era. HEADER is the version that came beside
  * it, or NULL. */

@@ -45,7 +45,7 @@ int resources_read(struct mcp_exchange *x, const struct era *era, json_t **resul
         return no_method(era, err);
     if (!uri)
         return rpc_fail(err, RPC_PARAMS, 0, NULL, "Invalid params: uri is missing");
-    if (r->read(r->context, x->owner, uri, &contents, err) == 0) {
+    if (r->read(r->context, x->owner, uri, &contents, &x->paid, err) == 0) {
         *result = json_pack("{s:o}", "contents", contents);
         return 0;
     }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/auto.h"
+#include "base/budget.h"
 #include "base/fail.h"
 #include "base/json.h"
 #include "base/text.h"
@@ -12,11 +13,14 @@
 
 #define SANDBOX_URI   "sandbox://"
 #define FILES_MAX     500u
-#define READ_MAX      (4u << 20)
+#define READ_MAX      (32u << 20) /* bytes of a resource */
+#define READ_SMALL    (1u << 20)  /* most have fewer */
+#define READ_COPIES   4u /* of these, while an answer is made: base64 is longer */
 #define TASK_AFTER_MS 5000
 
 struct mcp_vial {
     struct registry *registry;
+    struct vial_budget *budget; /* borrowed, or NULL */
     struct mcp_runs *runs;
     struct mcp_tools tools;
     struct mcp_resources resources;
@@ -133,7 +137,7 @@ static json_t *templates(void *context)
 }
 
 static int read_sandbox(struct mcp_vial *v, const char *owner, const char *uri,
-                        struct blob *out)
+                        uint64_t most, struct blob *out)
 {
     const char *id = uri + strlen(SANDBOX_URI);
     const char *slash = strchr(id, '/');
@@ -146,8 +150,8 @@ static int read_sandbox(struct mcp_vial *v, const char *owner, const char *uri,
     (void)memcpy(name, id, (size_t)(slash - id));
     if (registry_take(v->registry, owner, name, &held, NULL) < 0)
         return -1;
-    rc = vial_session_get(held->session, slash + 1, 0, READ_MAX + 1, &out->data,
-                          &out->len, NULL);
+    rc = vial_session_get(held->session, slash + 1, 0, most + 1, &out->data, &out->len,
+                          NULL);
     registry_release(v->registry, held);
     return rc;
 }
@@ -169,28 +173,58 @@ static json_t *contents_of(const char *uri, const struct blob *data)
                      base64.data);
 }
 
-static int read_resource(void *context, const char *owner, const char *uri,
-                         json_t **out, struct rpc_error *err)
+/* What is longer than MOST is not whole. False: there is no such resource. */
+static bool read_most(struct mcp_vial *v, const char *owner, const char *uri,
+                      uint64_t most, struct blob *out)
 {
-    struct mcp_vial *v = context;
-    struct blob data = { 0 };
     uint64_t total;
-    bool found = false;
 
     if (str_starts(uri, SANDBOX_URI))
-        found = read_sandbox(v, owner, uri, &data) == 0;
-    else if (str_starts(uri, MCP_RUNS_URI))
-        found = mcp_runs_read(v->runs, owner, uri, 0, READ_MAX + 1, &data, &total);
-    if (found && data.len > READ_MAX)
+        return read_sandbox(v, owner, uri, most, out) == 0;
+    return str_starts(uri, MCP_RUNS_URI) &&
+           mcp_runs_read(v->runs, owner, uri, 0, most + 1, out, &total);
+}
+
+static void fail_read(bool paid, bool found, struct rpc_error *err)
+{
+    if (!paid)
+        (void)rpc_fail(err, RPC_INTERNAL, 503, json_pack("{s:s}", "code", "VIAL-BUSY"),
+                       "there is no memory left for this resource: try again when "
+                       "other answers were read");
+    else if (!found)
+        (void)rpc_fail(err, RPC_NO_RESOURCE, 0, NULL, "Resource not found");
+    else
         (void)rpc_fail(err, RPC_INTERNAL, 0, NULL,
                        "the resource has more than %u bytes: read it in pieces with "
                        "the tool read_file",
                        READ_MAX);
-    else if (found)
-        *out = contents_of(uri, &data);
-    else
-        (void)rpc_fail(err, RPC_NO_RESOURCE, 0, NULL, "Resource not found");
-    blob_done(&data);
+}
+
+/* Nobody knows how long it is before it was read: first it is taken for a small one. */
+static int read_resource(void *context, const char *owner, const char *uri,
+                         json_t **out, uint64_t *paid, struct rpc_error *err)
+{
+    static const uint64_t tries[] = { READ_SMALL, READ_MAX };
+    struct mcp_vial *v = context;
+    bool pays = true, found = true, whole = false;
+
+    for (size_t i = 0; i < sizeof tries / sizeof *tries && found && !whole; i++) {
+        uint64_t cost = READ_COPIES * tries[i];
+        struct blob data = { 0 };
+
+        pays = budget_take(v->budget, BUDGET_MEMORY, owner, cost);
+        found = pays && read_most(v, owner, uri, tries[i], &data);
+        whole = found && data.len <= tries[i];
+        if (whole) {
+            *out = contents_of(uri, &data);
+            *paid = READ_COPIES * data.len;
+        }
+        if (pays)
+            budget_give(v->budget, BUDGET_MEMORY, owner, cost - *paid);
+        blob_done(&data);
+    }
+    if (!whole)
+        fail_read(pays, found, err);
     return *out ? 0 : -1;
 }
 
@@ -234,6 +268,7 @@ int mcp_vial_open(struct vial_engine *engine, struct registry *registry,
         options.gate = *gate;
     options.calls = options.gate.calls;
     v->registry = registry;
+    v->budget = options.gate.budget;
     v->runs = mcp_runs_new();
     v->resources = (struct mcp_resources){ .context = v,
                                            .list = list,

@@ -111,7 +111,8 @@ struct mcp_gate protocol_gate(struct serve *s)
                               .leave = leave,
                               .refused = refused,
                               .begin = begin,
-                              .end = end };
+                              .end = end,
+                              .budget = s->budget };
 }
 
 static void pass_on(struct call *c)

@@ -35,10 +35,11 @@ static json_t *mcp_no_templates(void *context)
 }
 
 static int mcp_read_none(void *context, const char *owner, const char *uri,
-                         json_t **out, struct rpc_error *err)
+                         json_t **out, uint64_t *paid, struct rpc_error *err)
 {
     (void)context;
     (void)owner;
+    (void)paid;
     (void)uri;
     (void)out;
     return rpc_fail(err, RPC_NO_RESOURCE, 0, NULL, "Resource not found");

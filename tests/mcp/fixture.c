@@ -585,10 +585,11 @@ static int read_template(const char *uri, json_t **out)
 }
 
 static int read_resource(void *context, const char *owner, const char *uri,
-                         json_t **out, struct rpc_error *err)
+                         json_t **out, uint64_t *paid, struct rpc_error *err)
 {
     (void)context;
     (void)owner;
+    (void)paid;
     if (strcmp(uri, "test://static-text") == 0)
         *out = json_pack("[{s:s, s:s, s:s}]", "uri", uri, "mimeType", "text/plain",
                          "text", "This is the content of the static text resource.");

@@ -67,15 +67,16 @@ def test_an_answer_costs_what_was_kept(how, mib):
         assert d.peak() < 200 * MIB
 
 
-def unread(d, name, path, body, small=True):
+def unread(d, name, path, body, small=True, headers=None):
     """A request whose answer nobody reads."""
     s = socket.create_connection(("127.0.0.1", d.port))
     if small:
         s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     text = json.dumps(body).encode()
-    s.sendall(b"POST %s HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer %s\r\n"
+    more = "".join("%s: %s\r\n" % item for item in (headers or {}).items()).encode()
+    s.sendall(b"POST %s HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer %s\r\n%s"
               b"Content-Length: %d\r\n\r\n%s"
-              % (path.encode(), secret(name).encode(), len(text), text))
+              % (path.encode(), secret(name).encode(), more, len(text), text))
     return s
 
 
@@ -103,6 +104,38 @@ def test_what_all_answers_hold_is_bounded(tmp_path):
         never = ask(d, "POST", "/v1/run", "runner", {**small, "output_limit": "64m"})
         assert never.status == 403 and never.code == "VIAL-CAP"
         assert "serve.output_memory" in never.json["error"]["remedy"]
+
+
+def reading(uri):
+    """The body and the headers of a request that reads a resource."""
+    meta = {"io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {}}
+    return ({"jsonrpc": "2.0", "id": 1, "method": "resources/read",
+             "params": {"uri": uri, "_meta": meta}},
+            {"Content-Type": "application/json", "MCP-Protocol-Version": "2026-07-28",
+             "Mcp-Method": "resources/read", "Mcp-Name": uri})
+
+
+def test_a_resource_is_paid_for_until_it_was_read(tmp_path):
+    """Each unread answer held its copies, and nobody counted them."""
+    serve = {"output_memory": "300m", "tokens": write_tokens(str(tmp_path / "tokens"))}
+    with Daemon(serve=serve, tcp=True) as d:
+        at = "/v1/sessions/" + ask(d, "POST", "/v1/sessions", "boss", {}).json["id"]
+        made = ask(d, "POST", at + "/exec?wait=1", "boss",
+                   {"shell": "head -c 6M /dev/zero | tr '\\0' x > big"})
+        assert made.json["exit_code"] == 0, made.body
+        body, headers = reading("sandbox://%s/big" % at.split("/")[-1])
+
+        def read():
+            return ask(d, "POST", "/mcp", "boss", body, **headers)
+
+        assert read().json["result"]["contents"][0]["text"] == "x" * (6 * MIB)
+        held = unread(d, "boss", "/mcp", body, headers=headers)
+        assert b" 200 " in held.recv(20, socket.MSG_PEEK)
+        refused = read()
+        held.close()
+        assert refused.status == 503 and b"VIAL-BUSY" in refused.body, refused.body[:300]
+        assert wait_until(lambda: read().status == 200)
 
 
 def test_kept_output_is_freed_with_its_session():
