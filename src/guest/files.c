@@ -172,24 +172,26 @@ void files_put_end(struct guest *g, struct job *j)
 }
 
 /* How many bytes of LEN were never written, if they are more than HOLES_TOLD: they cost
- * a program nothing, and could take for ever to send. */
+ * a program nothing, and could take for ever to send. The file may be longer, or become
+ * so meanwhile. */
 static uint64_t count_holes(int fd, const struct stat *st, uint64_t from, uint64_t len)
 {
+    const uint64_t end = from + len;
     uint64_t holes = 0;
     uint64_t at = from;
 
     if (len <= (uint64_t)st->st_blocks * 512 + HOLES_TOLD)
         return 0;
-    for (unsigned i = 0; i < PARTS_MAX && at < from + len; i++) {
+    for (unsigned i = 0; i < PARTS_MAX && at < end; i++) {
         off_t data = lseek(fd, (off_t)at, SEEK_DATA);
         off_t hole = data < 0 ? -1 : lseek(fd, data, SEEK_HOLE);
 
         if (data < 0 && errno != ENXIO)
             return 0; /* this file system knows of none */
-        holes += data < 0 ? from + len - at : (uint64_t)data - at;
-        at = hole < 0 ? from + len : (uint64_t)hole;
+        holes += data < 0 ? end - at : least((uint64_t)data, end) - at;
+        at = hole < 0 ? end : (uint64_t)hole;
     }
-    holes += at < from + len ? from + len - at : 0; /* in too many parts */
+    holes += at < end ? end - at : 0; /* in too many parts */
     return holes > HOLES_TOLD ? holes : 0;
 }
 

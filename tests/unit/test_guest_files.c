@@ -61,6 +61,23 @@ static void a_large_file_arrives_whole_both_ways(void **state)
     world_close(w);
 }
 
+/* The hole is refused only where it is asked for. */
+static void a_part_of_a_hole_has_no_more_holes_than_bytes(void **state)
+{
+    struct jail jail = { 0 };
+    struct world *w = world_open(&jail);
+    struct seen *s;
+
+    (void)state;
+    s = world_sh(w, "truncate -s 2G big && echo end >> big");
+    assert_int_equal(s->exit.value, 0);
+    assert_int_equal(world_get(w, "big", 0, 0)->error, EFBIG);
+    s = world_get(w, "big", 0, 2 << 20);
+    assert_int_equal(s->error, 0);
+    assert_int_equal(s->len[1], 2 << 20);
+    world_close(w);
+}
+
 static void names_that_leave_the_workdir_are_refused(void **state)
 {
     static const char *const names[] = { "/etc/passwd", "..",       "../x", "a/../../x",
@@ -320,6 +337,7 @@ int main(void)
         cmocka_unit_test(a_put_file_has_its_mode_and_nothing_more),
         cmocka_unit_test(parents_are_made_and_a_file_is_replaced_whole),
         cmocka_unit_test(a_large_file_arrives_whole_both_ways),
+        cmocka_unit_test(a_part_of_a_hole_has_no_more_holes_than_bytes),
         cmocka_unit_test(names_that_leave_the_workdir_are_refused),
         cmocka_unit_test(links_are_never_followed),
         cmocka_unit_test(a_put_replaces_a_link_instead_of_writing_through_it),
