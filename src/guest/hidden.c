@@ -60,7 +60,8 @@ static uint64_t segments(void)
 
 bool hidden_too_much(const struct guest *g)
 {
-    uint64_t limit = limit_of(&g->jail);
+    /* A guest that is not pid 1 has no namespaces: it would count the host's. */
+    uint64_t limit = g->pid1 ? limit_of(&g->jail) : UINT64_MAX;
 
     return limit != UINT64_MAX && messages() + semaphores() + segments() > limit;
 }

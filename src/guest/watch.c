@@ -135,7 +135,7 @@ void watch_look(struct guest *g)
         if (used > j->exit.disk_peak_bytes)
             j->exit.disk_peak_bytes = used;
         j->exit.disk_full |= full;
-        if (starved && !j->exit.oom) {
+        if (starved && j->pid > 0 && !j->exit.oom) { /* else it is yet to be started */
             j->exit.oom = 1;
             exec_kill(g, j, SIGKILL);
         }
