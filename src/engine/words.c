@@ -120,6 +120,12 @@ int words_fail(const struct plan *plan, const struct words_failure *f,
         return fail_remedy(err, "another program of this session stops new processes: "
                                 "end it, or open another session");
     }
+    if (step == STEP_FORK && error == ETIME) {
+        (void)fail(err, VIAL_E_EXEC, "start '%s': it did not begin within 5 seconds",
+                   program);
+        return fail_remedy(err, "another program of this session holds it up: end it, "
+                                "or open another session");
+    }
     if (step == STEP_FORK && error == EAGAIN) {
         (void)fail_sys_rc(err, error, "start '%s': no process is left", program);
         (void)fail_as(err, VIAL_E_EXEC);

@@ -15,11 +15,11 @@
 #include "guest/tree.h"
 #include "wire/farewell.h"
 
-#define PIPE_BYTES  (256 << 10)
-#define CHILD_STACK (256u << 10)
-#define STOPPED_MS                                                                     \
-    20 /* between two looks at a child that does not come to its program */
-#define STOPPED_TRIES 50
+#define PIPE_BYTES    (256 << 10)
+#define CHILD_STACK   (256u << 10)
+#define LOOK_MS       20 /* between two looks at a child that is not its program yet */
+#define LOOKS         250
+#define STOPS         50          /* looks that find it stopped */
 #define TERMINAL_LEFT (64u << 10) /* more than a terminal holds */
 
 static void close_fd(int *fd)
@@ -132,30 +132,57 @@ static int begin_child(void *context)
     child_run(s->g, s->m, &s->pipes);
 }
 
+/* Nobody runs on its stack any more when this returns. It stays to be reaped. */
+static void end_child(pid_t pid)
+{
+    siginfo_t dead;
+
+    (void)kill(pid, SIGKILL);
+    while (waitid(P_PID, (id_t)pid, &dead, WEXITED | WNOWAIT) < 0 && errno == EINTR)
+        ;
+}
+
+static bool is_stopped(pid_t pid)
+{
+    siginfo_t told = { 0 };
+
+    return waitid(P_PID, (id_t)pid, &told, WSTOPPED | WNOHANG | WNOWAIT) == 0 &&
+           told.si_pid == pid;
+}
+
 /* The child has the program's user for some steps before it has become the program, and
- * another program of that user may stop it there, as often as it likes. It is set going
- * again, and killed if that does not help: the guest has others to look after. */
-static int await_program(const struct job *j, pid_t pid)
+ * another program of that user may stop it there as often as it likes, or see to it
+ * that it gets hardly any time. It is set going again, and killed if that does not
+ * help: the guest has others to look after. Looks are counted, not time: a vessel may
+ * be frozen.
+ *
+ * After 0 the child is its program, or dead. The end of the pipe says so: the kernel
+ * closes what it had open after it has left our memory. */
+static int await_program(struct job *j)
 {
     struct pollfd p = { .fd = j->status_fd, .events = POLLIN };
+    int stops = 0;
 
-    for (int tries = 0; tries < STOPPED_TRIES && now_ns() < j->deadline_ns;) {
-        siginfo_t stopped = { 0 };
-        int rc = poll(&p, 1, STOPPED_MS);
+    for (int looks = 0; looks < LOOKS && stops < STOPS; looks++) {
+        int rc = poll(&p, 1, LOOK_MS);
+        bool late = rc <= 0 && now_ns() >= j->deadline_ns;
+        bool failed = rc > 0 && (p.revents & POLLIN); /* and may not be gone yet */
 
-        if (rc > 0)
+        if (late)
+            j->exit.timed_out = 1;
+        if (late || failed)
+            end_child(j->pid);
+        if (failed)
+            j->pid = -1;
+        if (late || rc > 0)
             return 0;
-        if (rc == 0 &&
-            waitid(P_PID, (id_t)pid, &stopped, WSTOPPED | WNOHANG | WNOWAIT) == 0 &&
-            stopped.si_pid == pid) {
-            tries++;
-            (void)kill(pid, SIGCONT);
+        if (is_stopped(j->pid)) {
+            stops++;
+            (void)kill(j->pid, SIGCONT);
         }
     }
-    (void)kill(pid, SIGKILL);
-    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-        ;
-    return -ETIMEDOUT;
+    end_child(j->pid);
+    return stops < STOPS ? -ETIME : -ETIMEDOUT;
 }
 
 /* The guest waits until the child has executed its program or given up: it needs no
@@ -176,7 +203,7 @@ static int start_child(const struct guest *g, const struct exec_message *m,
     rc = j->pid < 0 ? -errno : 0;
     close_fd(&theirs->status);
     if (rc == 0)
-        rc = await_program(j, j->pid);
+        rc = await_program(j);
     if (rc < 0)
         j->pid = -1;
     (void)munmap(stack, CHILD_STACK);

@@ -133,7 +133,7 @@ static inline void world_guest(int fd, bool pid1, bool stdio)
 
 static inline pid_t world_fork(int fd, bool pid1, bool stdio)
 {
-    unsigned long flags = pid1 ? CLONE_NEWPID | CLONE_NEWNS : 0;
+    unsigned long flags = pid1 ? CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC : 0;
     pid_t pid = (pid_t)syscall(SYS_clone, flags | SIGCHLD, 0, 0, 0, 0);
 
     if (pid == 0)
