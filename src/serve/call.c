@@ -101,19 +101,31 @@ struct telling {
     struct call *call;
     struct str *copy; /* or NULL */
     bool small;       /* it goes out as a whole, behind this */
+    bool gone;        /* the client: only the copy goes on */
 };
 
 static int tell(void *context, const void *data, size_t len)
 {
     struct telling *t = context;
 
-    if (t->copy && t->copy->len + len > CALL_COPY) {
+    if (t->copy && !t->small && t->copy->len + len > CALL_COPY) {
         str_done(t->copy);
         t->copy = NULL;
     }
     if (t->copy)
         str_add(t->copy, data, len);
-    return t->small ? 0 : web_write(t->call->web, data, len);
+    if (t->small)
+        return 0;
+    t->gone = t->gone || web_write(t->call->web, data, len) < 0;
+    return t->gone && !t->copy ? -1 : 0;
+}
+
+static void answer_small(struct call *c, unsigned status, const struct str *text)
+{
+    if (str_ok(text))
+        call_text(c, status, JSON_TYPE, text->data, text->len);
+    else
+        call_text(c, 500, NULL, "", 0);
 }
 
 void call_tree(struct call *c, unsigned status, const struct call_tree *tree,
@@ -134,12 +146,16 @@ void call_tree(struct call *c, unsigned status, const struct call_tree *tree,
         return;
     if (json_write(tree->json, tree->larges, tree->style, &to) < 0) {
         web_abort(c->web); /* or nothing was answered, which is told for us */
+        if (copy)
+            str_done(copy);
         return;
     }
-    if (t.small && t.copy)
-        call_text(c, status, JSON_TYPE, t.copy->data, t.copy->len);
+    if (t.small)
+        answer_small(c, status, t.copy);
     else
         web_end(c->web);
+    if (copy && copy->len > CALL_COPY)
+        str_done(copy);
 }
 
 void call_result(struct call *c, unsigned status, const struct vial_result *result,

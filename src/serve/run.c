@@ -60,6 +60,12 @@ static void run_streamed(struct call *c, const struct job *from, enum stream_for
     stream_end(&s);
 }
 
+/* Nothing came of it, but may the next time. */
+static bool is_passing(unsigned status)
+{
+    return status == 503 || status == 429;
+}
+
 /* The answer's text stays for the idempotency key, if it is not too long. */
 static void run_whole(struct call *c, struct job *job, const char *key)
 {
@@ -67,6 +73,7 @@ static void run_whole(struct call *c, struct job *job, const char *key)
     auto_str struct str text = { 0 };
     struct vial_error err = { 0 };
     unsigned retry_s = 0;
+    unsigned status;
 
     if (job_run(job, &result, &retry_s, &err) < 0) {
         if (key)
@@ -74,13 +81,13 @@ static void run_whole(struct call *c, struct job *job, const char *key)
         call_refuse(c, &err, retry_s);
         return;
     }
-    if (job_status(result) == 503)
+    status = job_status(result);
+    if (is_passing(status))
         (void)web_set_header(c->web, "Retry-After", "1");
     call_note(c, "run", result->id);
-    call_result(c, job_status(result), result, key ? &text : NULL);
+    call_result(c, status, result, key && !is_passing(status) ? &text : NULL);
     if (key && text.len > 0 && str_ok(&text))
-        keys_end(&c->serve->keys, c->who.name, key, job_status(result), text.data,
-                 text.len);
+        keys_end(&c->serve->keys, c->who.name, key, status, text.data, text.len);
     else if (key)
         keys_drop(&c->serve->keys, c->who.name, key);
 }

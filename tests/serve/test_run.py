@@ -153,9 +153,9 @@ def test_an_idempotency_key_gives_the_first_answer_again(daemon):
     assert third.json["id"] != first.json["id"]
 
 
-def keyed(daemon, key, code):
+def keyed(daemon, key, code, **more):
     """A run with a key, under way: its connection, and how to ask for it again."""
-    body = json.dumps({"language": "bash", "code": code, "timeout": "60s"}).encode()
+    body = json.dumps({"language": "bash", "code": code, "timeout": "60s", **more}).encode()
     s = daemon.raw()
     s.sendall(b"POST /v1/run HTTP/1.1\r\nHost: x\r\nIdempotency-Key: %s\r\nX-Request-Id: with-%s\r\n"
               b"Content-Length: %d\r\n\r\n%s" % (key, key, len(body), body))
@@ -179,6 +179,16 @@ def test_a_client_with_a_key_may_come_back_for_its_answer(daemon):
     answer = wait_until(lambda: next((a for a in [again()] if a.status == 200), None))
     assert answer.json["stdout"] == "done\n"
     assert answer.json["id"] == daemon.ask("GET", "/v1/runs/with-back").json["id"]
+
+
+def test_a_client_that_goes_within_its_answer_may_come_back_for_all_of_it(daemon):
+    """The key gave a cut text with a 200 from then on."""
+    s, again = keyed(daemon, b"within", "head -c 4M /dev/zero | tr '\\0' x", output_limit="4m")
+    s.recv(1)
+    s.close()
+    answer = wait_until(lambda: next((a for a in [again()] if a.status == 200), None))
+    assert answer.headers["Idempotency-Replayed"] == "true"
+    assert answer.json["stdout"] == "x" * (4 << 20)
 
 
 def test_the_history_keeps_a_bounded_part_of_the_output():
