@@ -79,8 +79,8 @@ VIAL_API VIAL_MUST_CHECK int vial_session_renew(struct vial_session *session,
                                                 int64_t lease_ms,
                                                 struct vial_error *err);
 
-/* The outcome alone, at once: nobody is asked and nothing is waited for. One that is being
- * worked on at this moment counts as open. */
+/* The outcome alone, at once: nobody is asked and nothing is waited for. One that is
+ * being worked on at this moment counts as open. */
 VIAL_API enum vial_outcome vial_session_outcome(struct vial_session *session);
 
 /* How it stands; while it is open, its vessel is asked for what it has used. Does not
@@ -189,9 +189,9 @@ VIAL_API VIAL_MUST_CHECK int vial_exec_read(struct vial_exec *exec, int stream,
                                             struct vial_error *err);
 
 /* From now on somebody follows both streams from these offsets on (NULL: from their
- * begins): the program waits when they are behind, so that they miss nothing. It waits
- * no longer once nothing was read for 20 s, or its own time is over: then bytes can be
- * lost as usual. To be ended by vial_exec_unfollow. */
+ * begins; UINT64_MAX: not that one): the program waits when they are behind, so that
+ * they miss nothing. It waits no longer once nothing was read for 20 s, or its own time
+ * is over: then bytes can be lost as usual. To be ended by vial_exec_unfollow. */
 VIAL_API void vial_exec_follow(struct vial_exec *exec, const uint64_t from[2]);
 VIAL_API void vial_exec_unfollow(struct vial_exec *exec);
 

@@ -307,7 +307,8 @@ static enum vial_verdict judge(const struct vial_exec *x, const struct exit_mess
         return VIAL_OUTPUT_LIMIT;
     /* The guest's deadline comes after ours; before that it is not taken at its word.
      */
-    if (x->timed_out || (m->timed_out && clock_now_ns() >= x->deadline_ns))
+    if (x->timed_out ||
+        (m->timed_out && (x->overdue || clock_now_ns() >= x->deadline_ns)))
         return VIAL_TIMEOUT;
     if (exit_was_killed(m)) {
         bool rose = was_oom(x->session);
@@ -370,8 +371,9 @@ int64_t exec_check_time(struct vial_exec *x, int64_t now_ns)
 
     if (!x->channel)
         return SESSION_NEVER;
-    if (now_ns >= x->deadline_ns && exec_output_release(x)) {
+    if (now_ns >= x->deadline_ns && !x->overdue && exec_output_release(x)) {
         /* It may be over but for what its reader did not take; the guest knows. */
+        x->overdue = true;
         x->deadline_ns = now_ns + (int64_t)GRACE_MS * 1000000;
     } else if (now_ns >= x->deadline_ns) {
         x->timed_out = true;

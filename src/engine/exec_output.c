@@ -97,7 +97,8 @@ static bool is_followed(const struct vial_exec *x, int i)
 static bool settle(struct vial_exec *x, int i)
 {
     struct pace *p = &x->pace[i];
-    uint64_t unread = is_followed(x, i) ? x->tape[i].end - p->seen : 0;
+    uint64_t end = x->tape[i].end;
+    uint64_t unread = is_followed(x, i) && p->seen < end ? end - p->seen : 0;
     size_t due = p->owed > unread ? p->owed - (size_t)unread : 0;
 
     if (due == 0 || !x->channel)
@@ -126,13 +127,19 @@ void exec_output(struct vial_exec *x, int stream, const uint8_t *data, size_t le
     }
 }
 
+/* Its time is over, or it was killed: no reader is waited for any more. */
+static bool is_final(const struct vial_exec *x)
+{
+    return x->overdue || x->lost_ns != SESSION_NEVER;
+}
+
 void exec_output_seen(struct vial_exec *x, int stream, uint64_t offset)
 {
     struct pace *p = &x->pace[stream - 1];
 
     if (offset <= p->seen && !x->given_up)
         return;
-    x->given_up = false;
+    x->given_up = is_final(x);
     x->read_ns = clock_now_ns();
     if (offset > p->seen)
         p->seen = offset;
@@ -144,9 +151,9 @@ void exec_output_follow(struct vial_exec *x, const uint64_t from[2])
 {
     for (int i = 0; i < 2; i++)
         if (x->followers == 0 || from[i] > x->pace[i].seen)
-            x->pace[i].seen = least(from[i], x->tape[i].end);
+            x->pace[i].seen = from[i];
     x->read_ns = clock_now_ns();
-    x->given_up = false;
+    x->given_up = is_final(x);
     x->followers++;
 }
 

@@ -48,6 +48,7 @@ struct vial_exec {
     bool terminal;
     bool lasting;                  /* a context's interpreter */
     bool live;                     /* stdin is the caller's, and open */
+    bool overdue;                  /* its first deadline is over */
     bool timed_out, flooded;       /* why it was killed by us */
     uint32_t alive;                /* others in the vessel, when it ended */
     int64_t begun_ns, deadline_ns; /* SESSION_NEVER once it was killed */

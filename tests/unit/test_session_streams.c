@@ -149,12 +149,36 @@ static void a_read_does_not_wait_longer_than_told(void **state)
     vial_session_free(s);
 }
 
+/* Each read of a slow reader moved it, and the guest's own ended the program. */
+static void a_reader_does_not_move_the_deadline(void **state)
+{
+    struct vial_exec_options o = { .shell = "exec yes", .timeout_ms = 500 };
+    struct vial_exec_status st = { .running = true };
+    struct vial_chunk c = { 0 };
+    struct vial_exec *x = NULL;
+    char byte;
+
+    begin(on);
+    struct vial_session *s = open_on(on);
+    good(vial_session_exec(s, &o, &x, &err));
+    vial_exec_follow(x, NULL);
+    for (uint64_t at = 0; st.running; at = c.offset + c.len) {
+        good(vial_exec_read(x, 1, at, &byte, 1, -1, &c, &err));
+        vial_exec_wait(x, 0, &st);
+    }
+    assert_int_equal(st.verdict, VIAL_TIMEOUT);
+    vial_exec_unfollow(x);
+    check_line(s, "echo still", "still\n");
+    vial_session_free(s);
+}
+
 #define TESTS(on)                                                                      \
     {                                                                                  \
         T(a_hundred_megabytes_survive_fifty_detachments, on),                          \
             T(a_reader_that_comes_too_late_is_told_the_gap, on),                       \
             T(a_stream_nobody_reads_slows_nobody, on),                                 \
             T(a_read_does_not_wait_longer_than_told, on),                              \
+            T(a_reader_does_not_move_the_deadline, on),                                \
     }
 
 run_on_driver(TESTS)
