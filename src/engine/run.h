@@ -58,6 +58,7 @@ struct run {
     bool metered; /* the counters are looked at again and again */
     int stream_slot, stdin_slot, event_slot;
     int deadline_slot; /* of the present step */
+    int64_t due_ns;    /* the same, as a moment */
     int meter_slot;
     int room_slot, room_timer; /* the reader of live output has room again */
     size_t owed[2];            /* bytes for which no credit was given for want of it */

@@ -4,6 +4,7 @@
  * itself. */
 
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,6 +17,7 @@
 #include "wire/weaken.h"
 
 #define PIECE              (64u << 10)                 /* that watchers get at once */
+#define LOOK_MS            1000                        /* whether a reader goes on */
 #define RUN_NO_DEADLINE_MS (INT64_C(24) * 3600 * 1000) /* test builds only */
 
 /* What the caller wrote is passed on letter by letter, though it may hold
@@ -114,6 +116,7 @@ void step_start(struct run *r)
         return;
     }
     loop_set_timer(&r->loop, r->deadline_slot, wall_ms);
+    r->due_ns = clock_now_ns() + wall_ms * 1000000;
     if (has_input(r))
         input_feed(r);
 }
@@ -161,6 +164,21 @@ struct teller {
     int stream;
 };
 
+/* What a program left behind comes all at once: its reader is waited for, within the
+ * program's own time. */
+static void await_room(struct run *r)
+{
+    const struct vial_watch *w = r->watch;
+    struct pollfd fds[] = { { .fd = w->room_fd, .events = POLLIN },
+                            { .fd = w->cancel_fd, .events = POLLIN } };
+
+    while (w->room && r->exited && !r->muted && !r->unheld && !w->room(w->context)) {
+        r->unheld = clock_now_ns() >= r->due_ns;
+        if (!r->unheld && poll(fds, 2, LOOK_MS) > 0)
+            r->unheld = fds[1].revents != 0;
+    }
+}
+
 static void tell_piece(void *context, const void *data, size_t len)
 {
     const struct teller *t = context;
@@ -168,6 +186,7 @@ static void tell_piece(void *context, const void *data, size_t len)
 
     for (size_t part; len > 0; at += part, len -= part) {
         part = len < PIECE ? len : PIECE;
+        await_room(t->run);
         tell(t->run, t->stream, at, part);
     }
 }

@@ -92,7 +92,7 @@ def test_what_all_answers_hold_is_bounded(tmp_path):
         while b" 200 " in held[-1].recv(20, socket.MSG_PEEK):
             held.append(unread(d, "runner", "/v1/run", large))
             assert len(held) < 20
-        refused = ask(d, "POST", "/v1/run", "runner", small)
+        refused = ask(d, "POST", "/v1/run", "runner", small, Idempotency_Key="again")
         assert refused.status == 503
         assert refused.headers["Retry-After"] and refused.json["error"]["code"] == "VIAL-BUSY"
         print("peak:", (d.peak() - before) / MIB, "MiB")
@@ -100,7 +100,8 @@ def test_what_all_answers_hold_is_bounded(tmp_path):
         assert ask(d, "POST", "/v1/run", "boss", small).json["stdout"] == "small\n"
         for s in held:
             s.close()
-        assert wait_until(lambda: ask(d, "POST", "/v1/run", "runner", small).status == 200)
+        assert wait_until(lambda: ask(d, "POST", "/v1/run", "runner", small,
+                                      Idempotency_Key="again").status == 200)
         never = ask(d, "POST", "/v1/run", "runner", {**small, "output_limit": "64m"})
         assert never.status == 403 and never.code == "VIAL-CAP"
         assert "serve.output_memory" in never.json["error"]["remedy"]
@@ -188,6 +189,42 @@ def test_who_follows_an_exec_misses_nothing():
         again = d.ask("GET", at + "/exec/1/output")
         assert again.body == b"x" * 1024
         assert again.headers["Vial-Gap"] == str(5 * MIB - 1024)
+
+
+def test_who_follows_one_stream_does_not_hold_up_the_other():
+    """Nobody read stderr: the program waited for its time-out."""
+    with Daemon() as d:
+        at = session(d)
+        d.ask("POST", at + "/exec", {"shell": "read go; head -c 1M /dev/zero >&2; echo done",
+                                     "stdin_live": True})
+        c = d.connect()
+        c.request("GET", at + "/exec/1/output?of=stdout&follow=1")
+        answer = c.getresponse()
+        assert d.ask("POST", at + "/exec/1/stdin", "go\n").status < 300
+        # Before anybody's patience, of 20 s, is over.
+        assert wait_until(lambda: d.ask("GET", at + "/exec/1").json["stderr_bytes"] == MIB, 15)
+        assert answer.read() == b"done\n"
+        c.close()
+        assert d.ask("GET", at + "/exec/1").json["verdict"] == "ok"
+
+
+def test_who_reads_gets_all_that_was_held_back():
+    """What a limit holds back comes at the end, at once: beyond 4 MiB it was a gap."""
+    with Daemon() as d:
+        c = d.connect()
+        c.request("POST", "/v1/run?stream=ndjson", json.dumps(
+            {"language": "bash", "code": "head -c 24M /dev/zero | tr '\\0' x",
+             "output_limit": "24m", "output_keep": "tail", "timeout": "50s"}))
+        answer = c.getresponse()
+        events = [json.loads(answer.readline()), json.loads(answer.readline())]
+        assert events[-1]["event"] == "stdout"
+        for _ in range(3):  # it reads on a little later
+            d.run("true")
+        events += [json.loads(line) for line in answer.read().splitlines()]
+        c.close()
+        assert not [e for e in events if e["event"] == "gap"]
+        told = sum(len(e["data"]) for e in events if e["event"] == "stdout")
+        assert told == 24 * MIB and events[-1]["result"]["verdict"] == "ok"
 
 
 def runs_of(d, name):
