@@ -12,6 +12,7 @@
 
 #include "base/auto.h"
 #include "base/fail.h"
+#include "base/sys.h"
 #include "base/thread.h"
 
 #define FLUSH_S 5 /* for answers on their way when the server closes */
@@ -325,6 +326,8 @@ static int open_events(struct web *web, struct vial_error *err)
     web->ending_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (web->ready_fd < 0 || web->ending_fd < 0)
         return fail_sys(err, "open an eventfd");
+    if (sys_random(web->secret, sizeof(web->secret)) < 0)
+        return fail(err, VIAL_E_INTERNAL, "the kernel gives no random bytes");
     if (open_lanes(web) < 0 || pthread_mutex_init(&web->lock, NULL) != 0 ||
         pthread_cond_init(&web->changed, NULL) != 0)
         return fail_memory(err);

@@ -127,8 +127,9 @@ struct web {
     struct web_options options;
     struct MHD_Daemon *daemon;
     struct workers lanes[WEB_LANES];
-    int ready_fd;  /* always readable */
-    int ending_fd; /* readable once web_close has begun */
+    int ready_fd;             /* always readable */
+    int ending_fd;            /* readable once web_close has begun */
+    unsigned char secret[16]; /* by which addresses become origins */
 
     pthread_mutex_t lock; /* for all that follows */
     pthread_cond_t changed;

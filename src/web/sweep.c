@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <netinet/in.h>
+#include <stdlib.h>
 #include <sys/socket.h>
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/sha256.h"
 #include "web/server.h"
 
 #define NS_PER_S INT64_C(1000000000)
@@ -48,8 +50,22 @@ static void leave(struct web *web, struct connection *c)
     row_remove(c);
 }
 
+/* By a secret, so that no stranger can choose who shares its origin. */
+static unsigned origin_for(const struct web *web, const void *bytes, size_t count)
+{
+    struct sha256 hash;
+    char text[65];
+
+    sha256_init(&hash);
+    sha256_add(&hash, web->secret, sizeof(web->secret));
+    sha256_add(&hash, bytes, count);
+    sha256_text(&hash, text);
+    text[8] = '\0';
+    return (unsigned)strtoul(text, NULL, 16) % WEB_ORIGINS;
+}
+
 /* One network of a provider's customer is one origin, as is one user of this host. */
-static unsigned origin_of(int fd, uid_t *uid)
+static unsigned origin_of(const struct web *web, int fd, uid_t *uid)
 {
     struct sockaddr_storage peer = { 0 };
     socklen_t len = sizeof(peer);
@@ -57,7 +73,6 @@ static unsigned origin_of(int fd, uid_t *uid)
     socklen_t user_len = sizeof(user);
     const unsigned char *bytes = (const unsigned char *)&user.uid;
     size_t count = sizeof(user.uid);
-    unsigned hash = 5381;
 
     if (getpeername(fd, (struct sockaddr *)&peer, &len) < 0)
         return 0;
@@ -75,9 +90,7 @@ static unsigned origin_of(int fd, uid_t *uid)
     } else {
         *uid = user.uid;
     }
-    for (size_t i = 0; i < count; i++)
-        hash = hash * 33 + bytes[i];
-    return hash % WEB_ORIGINS;
+    return origin_for(web, bytes, count);
 }
 
 /* With the lock held: the oldest from where most of them are. The loop sees the end of
@@ -99,7 +112,7 @@ void sweep_add(struct web *web, struct connection *c, int fd)
 {
     const struct web_door *door = web->options.door;
     uid_t uid = (uid_t)-1;
-    unsigned origin = origin_of(fd, &uid);
+    unsigned origin = origin_of(web, fd, &uid);
     void *caller = NULL;
 
     *c = (struct connection){ .fd = fd, .origin = origin, .since_ns = clock_now_ns() };
