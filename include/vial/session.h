@@ -79,9 +79,10 @@ VIAL_API VIAL_MUST_CHECK int vial_session_renew(struct vial_session *session,
                                                 int64_t lease_ms,
                                                 struct vial_error *err);
 
-/* The outcome alone, at once: nobody is asked and nothing is waited for. One that is
- * being worked on at this moment counts as open. */
-VIAL_API enum vial_outcome vial_session_outcome(struct vial_session *session);
+/* Whether it has ended and its vessel is gone, and how, at once: nobody is asked and
+ * nothing is waited for. One that is being worked on at this moment counts as open. */
+VIAL_API bool vial_session_ended(struct vial_session *session,
+                                 struct vial_session_report *out);
 
 /* How it stands; while it is open, its vessel is asked for what it has used. Does not
  * count as asking for anything. */

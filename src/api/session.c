@@ -208,6 +208,16 @@ int vial_session_renew(struct vial_session *session, int64_t lease_ms,
     return rc;
 }
 
+/* With the lock held. */
+static void report(const struct vial_session *s, struct vial_session_report *out)
+{
+    *out = s->report;
+    out->outcome = s->outcome;
+    out->error = s->error;
+    out->duration_ms =
+        clock_ms_between(s->opened_ns, s->gone ? s->ended_ns : clock_now_ns());
+}
+
 void vial_session_look(struct vial_session *session, struct vial_session_report *out)
 {
     struct vessel_usage u = { 0 };
@@ -217,23 +227,21 @@ void vial_session_look(struct vial_session *session, struct vial_session_report 
         session->driver->usage(session->vessel, &u);
         session->report.usage = u.usage;
     }
-    *out = session->report;
-    out->outcome = session->outcome;
-    out->error = session->error;
-    out->duration_ms = clock_ms_between(
-        session->opened_ns, session->gone ? session->ended_ns : clock_now_ns());
+    report(session, out);
     session_unlock(session);
 }
 
-enum vial_outcome vial_session_outcome(struct vial_session *session)
+bool vial_session_ended(struct vial_session *session, struct vial_session_report *out)
 {
-    enum vial_outcome outcome;
+    bool ended;
 
     if (!session_try_lock(session))
-        return VIAL_SESSION_OPEN;
-    outcome = session->outcome;
+        return false;
+    ended = session->outcome != VIAL_SESSION_OPEN && session->gone;
+    if (ended)
+        report(session, out);
     session_unlock(session);
-    return outcome;
+    return ended;
 }
 
 /* GRACE_MS 0 ends the patience of those who began to close it, too. */

@@ -8,7 +8,8 @@
 
 int mcp_turns_open(struct mcp_turns *t, const json_t *serve, struct vial_error *err)
 {
-    static const struct quota all = { 0 };
+    static const struct quota all = { .concurrency =
+                                          INT64_MAX }; /* nobody else comes */
     const char *wait = json_string_value(json_object_get(serve, "queue_timeout"));
     json_int_t places = json_integer_value(json_object_get(serve, "queue"));
     int64_t wait_ms = 0;

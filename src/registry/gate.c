@@ -148,10 +148,16 @@ static int charge(struct caller *c, struct gate_pass *pass, struct vial_error *e
     return 0;
 }
 
+bool gate_leaves_some(unsigned all, unsigned taken, unsigned own)
+{
+    return taken < all && (own + 1) / 8 <= all - taken - 1;
+}
+
 static bool may_run(const struct gate *g, const struct caller *c)
 {
-    return g->running < g->most &&
-           (!c->quota.concurrency || c->running + c->programs < c->quota.concurrency);
+    if (c->quota.concurrency)
+        return g->running < g->most && c->running + c->programs < c->quota.concurrency;
+    return gate_leaves_some(g->most, g->running, c->running);
 }
 
 static void start(struct gate *g, struct caller *c)

@@ -29,7 +29,7 @@
 
 #include "vial/error.h"
 
-/* What one caller may do; 0: no limit. */
+/* What one caller may do; 0: no limit, though runs leave some room for others. */
 struct quota {
     int64_t concurrency;
     int64_t runs_per_minute;
@@ -118,6 +118,10 @@ bool gate_take(struct gate *g, struct caller *caller, enum gate_kind kind,
                uint64_t amount);
 void gate_give(struct gate *g, struct caller *caller, enum gate_kind kind,
                uint64_t amount);
+
+/* For what is counted in small numbers: whether someone who has OWN of the TAKEN may
+ * have one more of ALL, which leaves at least an eighth of what they have then. */
+bool gate_leaves_some(unsigned all, unsigned taken, unsigned own);
 
 /* Nobody is let in any more; those who wait are refused. */
 void gate_shut(struct gate *g);

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/fail.h"
 #include "base/str.h"
+#include "registry/gate.h"
 
 #define SESSIONS     1024u
 #define LOOK_NS      INT64_C(2000000000) /* for so long what was used counts as known */
@@ -83,8 +84,6 @@ int registry_open(const struct registry_options *options, struct registry **out,
     r->options = *options;
     if (r->options.sessions == 0)
         r->options.sessions = SESSIONS;
-    if (r->options.per_owner == 0)
-        r->options.per_owner = r->options.sessions;
     if (r->options.keep_ended_ms == 0)
         r->options.keep_ended_ms = KEEP_MS;
     (void)pthread_mutex_init(&r->lock, NULL);
@@ -143,7 +142,8 @@ static void note(struct registry *r, struct entry *e,
 {
     double cpu_ms = report->usage.cpu_user_ms + report->usage.cpu_system_ms;
 
-    e->report = *report;
+    if (!e->ended_ns || report->outcome != VIAL_SESSION_OPEN) /* not an older one */
+        e->report = *report;
     if (cpu_ms <= e->cpu_ms)
         return;
     if (r->options.used)
@@ -151,34 +151,46 @@ static void note(struct registry *r, struct entry *e,
     e->cpu_ms = cpu_ms;
 }
 
-/* With the lock held, for one that has ended and is held by nobody: what it costs, to
- * be given back without the lock. */
-static struct live *detach(struct registry *r, struct entry *e)
+/* With the lock held: E has ended, as REPORT says. */
+static void note_end(struct registry *r, struct entry *e,
+                     const struct vial_session_report *report)
 {
-    struct vial_session_report report;
-
-    if (!e->live)
-        return NULL;
-    vial_session_look(e->live->session, &report); /* its vessel is gone */
-    note(r, e, &report);
+    note(r, e, report);
     if (!e->ended_ns)
         e->ended_ns = clock_now_ns();
+}
+
+/* With the lock held, for one that has ended and is held by nobody: what it costs, to
+ * be given back without the lock. */
+static struct live *detach(struct entry *e)
+{
     e->public.session = NULL;
     return ptr_take(&e->live);
 }
 
 /* With the lock held. Whether E is open; notes when it was first seen not to be. No
- * vessel is asked: one that is slow would hold up all callers. */
+ * vessel is asked, and no session waited for: a slow one would hold up all callers. */
 static bool is_open(struct registry *r, struct entry *e)
 {
     struct vial_session_report report;
 
-    if (e->ended_ns || vial_session_outcome(e->live->session) == VIAL_SESSION_OPEN)
-        return !e->ended_ns;
-    vial_session_look(e->live->session, &report);
-    note(r, e, &report);
-    e->ended_ns = clock_now_ns();
-    return false;
+    if (!e->ended_ns && vial_session_ended(e->live->session, &report))
+        note_end(r, e, &report);
+    return !e->ended_ns;
+}
+
+/* With the lock held, for one that is not open: whether it can be given back without
+ * a wait. If so, all that it used is noted. */
+static bool is_idle(struct registry *r, struct entry *e)
+{
+    struct vial_session_report report;
+
+    if (!e->live)
+        return true;
+    if (!vial_session_ended(e->live->session, &report))
+        return false;
+    note_end(r, e, &report);
+    return true;
 }
 
 /* Open ones of OWNER's (NULL: of all) that were not looked at since BEFORE_NS: they are
@@ -246,14 +258,14 @@ static bool is_stale(struct registry *r, struct entry *e, const char *owner,
     int64_t before_ns = clock_now_ns() - r->options.keep_ended_ms * 1000000;
     struct live *live;
 
-    if (is_open(r, e) || e->holders > 0)
+    if (is_open(r, e) || e->holders > 0 || !is_idle(r, e))
         return false;
     if (e->ended_ns <= before_ns)
         return true;
     if (!owner || strcmp(e->owner, owner) != 0)
         return false;
     if (e->live && ++*whole > ENDED_WHOLE) {
-        live = detach(r, e);
+        live = detach(e);
         live->next = out->lives;
         out->lives = live;
     }
@@ -328,6 +340,14 @@ static void count_open(struct registry *r, const char *owner, unsigned *open,
         }
 }
 
+/* One more, behind OWN of OPEN. */
+static bool may_have(const struct registry *r, unsigned open, unsigned own)
+{
+    if (r->options.per_owner)
+        return own < r->options.per_owner;
+    return !r->options.shared || gate_leaves_some(r->options.sessions, open, own);
+}
+
 /* Gives E its place, so that no two callers get the last one. */
 static int reserve(struct registry *r, struct entry *e, struct vial_error *err)
 {
@@ -338,8 +358,8 @@ static int reserve(struct registry *r, struct entry *e, struct vial_error *err)
     count_open(r, e->owner, &open, &own);
     if (open >= r->options.sessions) {
         rc = fail_full(r->options.sessions, "all", err);
-    } else if (own >= r->options.per_owner) {
-        rc = fail_full(r->options.per_owner, "this caller's", err);
+    } else if (!may_have(r, open, own)) {
+        rc = fail_full(own, "this caller's", err);
     } else {
         e->next = r->opening;
         r->opening = e;
@@ -500,7 +520,7 @@ void registry_release(struct registry *registry, struct registered *held)
         return;
     (void)pthread_mutex_lock(&registry->lock);
     if (--e->holders == 0 && e->stopped)
-        live = detach(registry, e);
+        live = detach(e);
     (void)pthread_cond_broadcast(&registry->released);
     (void)pthread_mutex_unlock(&registry->lock);
     live_free(live);
@@ -509,6 +529,7 @@ void registry_release(struct registry *registry, struct registered *held)
 int registry_stop(struct registry *registry, const char *owner, const char *id,
                   struct vial_error *err)
 {
+    struct vial_session_report report;
     struct entry *e;
     struct live *live = NULL;
 
@@ -524,6 +545,10 @@ int registry_stop(struct registry *registry, const char *owner, const char *id,
         return fail_unknown(id, err);
     if (live) {
         vial_session_close(live->session, VIAL_SESSION_COMPLETED);
+        vial_session_look(live->session, &report);
+        (void)pthread_mutex_lock(&registry->lock);
+        note_end(registry, e, &report);
+        (void)pthread_mutex_unlock(&registry->lock);
         registry_release(registry, &e->public);
     }
     return 0;

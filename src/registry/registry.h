@@ -29,12 +29,13 @@ struct registry_options {
     struct vial_engine *engine; /* outlives the registry */
     unsigned sessions;          /* the most open at once; 0: 1024 */
     unsigned per_owner;         /* the same for one owner; 0: as many */
+    bool shared;                /* then: as many as leave some for others */
     int64_t keep_ended_ms;      /* an ended one can still be read; 0: 5 min */
-    /* Told, once in a while, how much more cpu time OWNER's sessions have used; must not
-     * wait. Or NULL. */
+    /* Told, once in a while, how much more cpu time OWNER's sessions have used; must
+     * not wait. Or NULL. */
     void (*used)(void *context, const char *owner, double cpu_ms);
     void *context;
-    uint64_t kept_bytes;        /* as in the sessions' options, for those without */
+    uint64_t kept_bytes; /* as in the sessions' options, for those without */
 };
 
 /* A session, held: it is not given back while someone has it. */

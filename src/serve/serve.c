@@ -136,6 +136,7 @@ static int open_registry(struct serve *s, struct vial_error *err)
         .engine = s->now->engine,
         .sessions = (unsigned)c->sessions,
         .per_owner = (unsigned)c->caller_sessions,
+        .shared = true,
         .used = tell_used,
         .context = s,
         .kept_bytes = (uint64_t)c->session_output,

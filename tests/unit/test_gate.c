@@ -232,6 +232,34 @@ static void a_callers_own_limit_leaves_room_for_others(void **state)
     gate_done(&g);
 }
 
+/* One took all of them, and the next waited for its runs to end. */
+static void a_caller_without_a_limit_leaves_a_place(void **state)
+{
+    struct gate g;
+    struct visitor eighth;
+    struct caller *a;
+    struct caller *b;
+
+    (void)state;
+    open_gate(&g, 8, 5);
+    a = gate_caller(&g, "a", &anything);
+    b = gate_caller(&g, "b", &anything);
+    for (int i = 0; i < 7; i++)
+        pass_at_once(&g, a);
+    bring(&eighth, &g, a);
+    wait_for_line(&g, 1);
+    pass_at_once(&g, b);
+    gate_leave(&g, a, 0);
+    (void)pthread_join(eighth.thread, NULL);
+    assert_int_equal(eighth.rc, 0);
+    gate_done(&g);
+    assert_true(gate_leaves_some(1, 0, 0));
+    assert_true(gate_leaves_some(2, 1, 1));
+    assert_false(gate_leaves_some(2, 2, 0));
+    assert_true(gate_leaves_some(1024, 909, 909));
+    assert_false(gate_leaves_some(1024, 911, 911));
+}
+
 /* How much one gets that takes one after the other. */
 static unsigned take_all(struct gate *g, struct caller *c, enum gate_kind kind)
 {
@@ -605,6 +633,7 @@ int main(void)
         cmocka_unit_test(who_goes_away_leaves_the_line),
         cmocka_unit_test(a_quota_is_used_up_and_says_when_it_is_not),
         cmocka_unit_test(a_callers_own_limit_leaves_room_for_others),
+        cmocka_unit_test(a_caller_without_a_limit_leaves_a_place),
         cmocka_unit_test(whoever_takes_all_it_can_leaves_room_for_the_next),
         cmocka_unit_test(what_threads_take_at_once_is_bounded_and_comes_back),
         cmocka_unit_test(programs_count_with_runs_and_for_the_rate),
