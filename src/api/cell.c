@@ -6,8 +6,10 @@
 #include <string.h>
 
 #include "base/auto.h"
+#include "base/budget.h"
 #include "base/clock.h"
 #include "base/fail.h"
+#include "engine/engine.h"
 #include "engine/record_session.h"
 
 #define GRACE_MS     2000 /* for a cell to stop after it was interrupted */
@@ -16,8 +18,44 @@
 #define LOOK_MS      10   /* how often the caller is looked after */
 #define DISPLAYS_MAX 256u
 #define DISPLAY_MAX  (64u << 20) /* bytes of all frames of a cell but streams */
+#define PAY_STEP     (UINT64_C(64) << 10)
 
-static void add_stream(struct cell *cell, const json_t *frame)
+/* Memory for so many bytes more. */
+static bool afford(struct vial_context *c, struct cell *cell, uint64_t more)
+{
+    uint64_t need = cell->held + more;
+    uint64_t step = 0;
+
+    if (need > cell->paid)
+        step = (need - cell->paid + PAY_STEP - 1) / PAY_STEP * PAY_STEP;
+    if (!budget_take(c->session->engine->budget, BUDGET_MEMORY,
+                     c->session->options.caller, step))
+        return false;
+    cell->paid += step;
+    cell->held = need;
+    return true;
+}
+
+/* What LEN bytes of a stream take in the end: once in a tree, and in a text that grows
+ * by doubling, where some are written with six letters. */
+static uint64_t stream_cost(const char *text, size_t len)
+{
+    uint64_t cost = 3 * (uint64_t)len;
+
+    for (size_t i = 0; i < len; i++)
+        if ((unsigned char)text[i] < 0x20 || text[i] == '"' || text[i] == '\\')
+            cost += UINT64_C(2) * 5;
+    return cost;
+}
+
+static int fail_afford(struct vial_error *err)
+{
+    (void)fail(err, VIAL_E_BUSY,
+               "there is no memory left for the answer of this cell beside others'");
+    return fail_remedy(err, "try again when other answers were read, or print less");
+}
+
+static void add_stream(struct vial_context *c, struct cell *cell, const json_t *frame)
 {
     const char *name = json_string_value(json_object_get(frame, "name"));
     const json_t *text = json_object_get(frame, "text");
@@ -36,19 +74,29 @@ static void add_stream(struct cell *cell, const json_t *frame)
         while (len > 0 && ((unsigned char)json_string_value(text)[len] & 0xc0) == 0x80)
             len--;
     }
+    if (!afford(c, cell, stream_cost(json_string_value(text), len))) {
+        cell->cut[is_err] = true;
+        return;
+    }
     str_add(s, json_string_value(text), len);
 }
 
 static int add_display(struct vial_context *c, struct cell *cell, const json_t *frame,
                        struct vial_error *err)
 {
+    static const char left_out[] = "[left out: there is no memory left for it]";
     json_t *data = json_object_get(frame, "data");
 
+    cell->display_bytes += c->frame;
     if (json_array_size(cell->displays) >= DISPLAYS_MAX ||
         cell->display_bytes > DISPLAY_MAX)
         return context_nonsense(c, "a cell displays too much", err);
     if (!json_is_object(data))
         return context_nonsense(c, "a display is no object", err);
+    if (!afford(c, cell, 3 * (uint64_t)c->frame)) {
+        data = json_pack("{s:s}", "text/plain", left_out);
+        return json_array_append_new(cell->displays, data) < 0 ? fail_memory(err) : 0;
+    }
     return json_array_append(cell->displays, data) < 0 ? fail_memory(err) : 0;
 }
 
@@ -100,7 +148,6 @@ static int follow(struct vial_context *c, struct cell *cell, json_t **done,
 {
     for (;;) {
         auto_json json_t *frame = NULL;
-        size_t before = c->bytes.len;
         int rc = next_or_look(c, cell, &frame, err);
 
         if (rc < 0)
@@ -112,14 +159,13 @@ static int follow(struct vial_context *c, struct cell *cell, json_t **done,
         }
         if (context_is_kind(frame, "done")) {
             *done = json_incref(frame);
-            return 0;
+            cell->display_bytes += c->frame;
+            return afford(c, cell, 3 * (uint64_t)c->frame) ? 0 : fail_afford(err);
         }
         if (context_is_kind(frame, "stream")) {
-            add_stream(cell, frame);
+            add_stream(c, cell, frame);
             continue;
         }
-        cell->display_bytes +=
-            before > c->bytes.len ? before - c->bytes.len : CONTEXT_PIECE;
         if (add_display(c, cell, frame, err) < 0)
             return -1;
     }
@@ -170,17 +216,52 @@ static json_t *object_of(const json_t *done, const char *key)
     return json_is_object(value) ? json_incref(value) : json_null();
 }
 
-static char *result_text(const struct cell *cell, const json_t *done)
+/* An answer that is being written, and paid for. */
+struct writing {
+    struct vial_context *c;
+    struct cell *cell;
+    struct str text;
+};
+
+static int write_on(const char *data, size_t len, void *context)
 {
-    auto_json json_t *result = json_pack(
+    struct writing *w = context;
+
+    if (!afford(w->c, w->cell, 2 * (uint64_t)len))
+        return -1;
+    str_add(&w->text, data, len);
+    return str_ok(&w->text) ? 0 : -1;
+}
+
+static json_t *result_tree_of(const struct cell *cell, const json_t *done)
+{
+    return json_pack(
         "{s:s, s:s%, s:s%, s:b, s:b, s:o, s:O, s:o}", "status", status_of(cell, done),
         "stdout", cell->out.data ? cell->out.data : "", cell->out.len, "stderr",
         cell->err.data ? cell->err.data : "", cell->err.len, "stdout_truncated",
         (int)cell->cut[0], "stderr_truncated", (int)cell->cut[1], "value",
         object_of(done, "value"), "displays", cell->displays, "error",
         object_of(done, "error"));
+}
 
-    return result ? json_dumps(result, JSON_COMPACT) : NULL;
+/* Its streams are used up: the tree has a copy. */
+static int make_text(struct vial_context *c, struct cell *cell, const json_t *done,
+                     char **out, struct vial_error *err)
+{
+    struct writing w = { .c = c, .cell = cell };
+    auto_json json_t *tree = result_tree_of(cell, done);
+
+    cell->held = cell->out.len + cell->err.len + cell->display_bytes; /* the tree */
+    str_done(&cell->out);
+    str_done(&cell->err);
+    if (!tree)
+        return fail_memory(err);
+    if (json_dump_callback(tree, write_on, &w, JSON_COMPACT) < 0) {
+        str_done(&w.text);
+        return fail_afford(err);
+    }
+    *out = str_take(&w.text);
+    return *out ? 0 : fail_memory(err);
 }
 
 /* 0: it has ended, and *DONE says how. */
@@ -226,12 +307,12 @@ int cell_run(struct vial_context *c, struct cell *cell, const char *code, size_t
     cell->displays = json_array();
     if (!cell->displays)
         (void)fail_memory(err);
-    else if (run_recorded(c, cell, &what, &done, err) == 0) {
-        *json = result_text(cell, done);
-        rc = *json ? 0 : fail_memory(err);
-    }
+    else if (run_recorded(c, cell, &what, &done, err) == 0)
+        rc = make_text(c, cell, done, json, err);
     str_done(&cell->out);
     str_done(&cell->err);
     json_decref(cell->displays);
+    budget_give(c->session->engine->budget, BUDGET_MEMORY, c->session->options.caller,
+                cell->paid);
     return rc;
 }

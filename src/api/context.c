@@ -118,6 +118,7 @@ static int take_frame(struct vial_context *c, json_t **out, struct vial_error *e
         return 0;
     if (json_parse(c->bytes.data + 4, len, "cell", out, &why) < 0)
         return context_nonsense(c, "a frame is not JSON", err);
+    c->frame = len;
     c->bytes.len -= 4 + len;
     memmove(c->bytes.data, c->bytes.data + 4 + len, c->bytes.len);
     return 1;

@@ -20,6 +20,7 @@ struct vial_context {
     struct vial_exec *exec;
     uint64_t at; /* how far its stdout has been read */
     struct str bytes;
+    size_t frame; /* bytes of the last one */
     uint64_t cell;
     bool busy; /* under the session's lock */
     bool dead; /* the interpreter has gone, or is not to be trusted any more */

@@ -12,12 +12,14 @@
 #include "base/fail.h"
 #include "base/json.h"
 #include "base/sys.h"
+#include "mcp/mcp.h"
 #include "mcp/own.h"
 #include "model/result.h"
 
 #define HALF    ((size_t)512 << 10) /* of a stream: its head, and its tail */
 #define LOOK_MS 10
 #define PIECE   (16u << 10)
+#define COPIES  3u /* of a cell's answer: the text, its tree, the result */
 
 /* Of a long stream its head and its tail. */
 struct gathered {
@@ -253,6 +255,17 @@ static int revive(struct vial_context *context, struct vial_error *err)
     return -1;
 }
 
+static int pay(const struct mcp_call *call, struct vial_result *r, size_t len,
+               struct vial_error *err)
+{
+    if (call->gate)
+        result_charged_to(r, call->gate->budget, call->owner);
+    if (result_charge(r, COPIES * (uint64_t)len))
+        return 0;
+    (void)fail(err, VIAL_E_BUSY, "there is no memory left for this answer");
+    return fail_remedy(err, "try again when other answers were read");
+}
+
 int own_cell(struct mcp_call *call, struct registered *held, const char *language,
              int64_t timeout_ms, struct own_ran *out, struct vial_error *err)
 {
@@ -275,7 +288,8 @@ int own_cell(struct mcp_call *call, struct registered *held, const char *languag
                            timeout_ms, &watch, &text, err) < 0)
         return revive(context, err);
     r->duration_ms = r->timing.run_ms = clock_ms_between(begun_ns, clock_now_ns());
-    if (json_parse(text, strlen(text), "cell", &out->cell, err) < 0 ||
+    if (pay(call, r, strlen(text), err) < 0 ||
+        json_parse(text, strlen(text), "cell", &out->cell, err) < 0 ||
         fill_cell(r, out->cell, err) < 0)
         return -1;
     out->result = ptr_take(&r);

@@ -656,21 +656,38 @@ static int open_context(struct live *e, const char *language, const char *name,
     return 0;
 }
 
+/* With its lock held. */
+static struct vial_context *find_context(const struct live *e, const char *language,
+                                         const char *name)
+{
+    for (unsigned i = 0; i < e->context_count; i++)
+        if (strcmp(e->contexts[i].language, language) == 0 &&
+            strcmp(e->contexts[i].name, name) == 0)
+            return e->contexts[i].context;
+    return NULL;
+}
+
+struct vial_context *registered_open(struct registered *held, const char *language,
+                                     const char *name)
+{
+    struct live *e = live_of(held);
+    struct vial_context *found;
+
+    (void)pthread_mutex_lock(&e->lock);
+    found = find_context(e, language, name);
+    (void)pthread_mutex_unlock(&e->lock);
+    return found;
+}
+
 int registered_context(struct registered *held, const char *language, const char *name,
                        struct vial_context **out, struct vial_error *err)
 {
     struct live *e = live_of(held);
-    bool found = false;
     int rc = 0;
 
     (void)pthread_mutex_lock(&e->lock);
-    for (unsigned i = 0; i < e->context_count && !found; i++)
-        if (strcmp(e->contexts[i].language, language) == 0 &&
-            strcmp(e->contexts[i].name, name) == 0) {
-            *out = e->contexts[i].context;
-            found = true;
-        }
-    if (!found)
+    *out = find_context(e, language, name);
+    if (!*out)
         rc = open_context(e, language, name, out, err);
     (void)pthread_mutex_unlock(&e->lock);
     return rc;

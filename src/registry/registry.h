@@ -86,6 +86,9 @@ void registered_exec_done(struct registered *held, unsigned number);
  * use; it lives as long as the session. VIAL-BUSY when there are too many. */
 int registered_context(struct registered *held, const char *language, const char *name,
                        struct vial_context **out, struct vial_error *err);
+/* The same if it is open already, or NULL. */
+struct vial_context *registered_open(struct registered *held, const char *language,
+                                     const char *name);
 
 /* OWNER's sessions (NULL: everyone's), each with id, outcome, driver, level,
  * execs, age. NULL without memory. */

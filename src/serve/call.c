@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/auto.h"
+#include "base/budget.h"
 #include "base/fail.h"
 #include "base/str.h"
 #include "base/unit.h"
@@ -14,6 +15,7 @@
 
 #define JSON_TYPE "application/json"
 #define SMALL     (64u << 10) /* of output: such a result is sent as a whole */
+#define PIECE     ((size_t)64 << 10)
 
 void call_note(struct call *c, const char *name, const char *value)
 {
@@ -94,6 +96,45 @@ void call_given(struct call *c, unsigned status, char *json)
     }
     c->status = status;
     (void)web_give(c->web, status, JSON_TYPE, json, strlen(json));
+}
+
+static void send_pieces(struct call *c, unsigned status, const char *text, size_t len)
+{
+    size_t at = 0;
+
+    c->status = status;
+    if (web_start(c->web, status, JSON_TYPE) < 0)
+        return;
+    while (at < len) {
+        size_t part = len - at < PIECE ? len - at : PIECE;
+
+        if (web_write(c->web, text + at, part) < 0) {
+            web_abort(c->web);
+            return;
+        }
+        at += part;
+    }
+    web_end(c->web);
+}
+
+void call_long(struct call *c, unsigned status, char *json)
+{
+    size_t len = json ? strlen(json) : 0;
+    struct vial_error err = { 0 };
+
+    if (len <= WEB_QUEUE_BYTES) {
+        call_given(c, status, json);
+        return;
+    }
+    if (budget_take(c->serve->budget, BUDGET_MEMORY, c->who.name, len)) {
+        send_pieces(c, status, json, len);
+        budget_give(c->serve->budget, BUDGET_MEMORY, c->who.name, len);
+    } else {
+        (void)fail(&err, VIAL_E_BUSY, "there is no memory left for this answer");
+        (void)fail_remedy(&err, "try again when other answers were read");
+        call_error(c, &err);
+    }
+    free(json);
 }
 
 /* What is sent, and the same text once more while it is not too long. */

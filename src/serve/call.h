@@ -49,6 +49,9 @@ void call_text(struct call *c, unsigned status, const char *type, const char *te
                size_t len);
 /* Takes malloc'ed JSON text. */
 void call_given(struct call *c, unsigned status, char *json);
+/* The same for text that may be long: what it takes is paid for until the client has
+ * it, or refused with VIAL-BUSY. */
+void call_long(struct call *c, unsigned status, char *json);
 /* An answer with large parts. */
 struct call_tree {
     const json_t *json; /* NULL counts as no memory */

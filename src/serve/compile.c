@@ -52,8 +52,8 @@ static json_t *argv_in(json_t *argv, const char *dir)
     return out;
 }
 
-/* The compiler's exit code, or -1. */
-static int run_compiler(struct vial_session *session, json_t *argv)
+/* -1: it did not do well, in *CPU_MS. */
+static int run_compiler(struct vial_session *session, json_t *argv, double *cpu_ms)
 {
     size_t count = json_array_size(argv);
     auto_free const char **args = calloc(count + 1, sizeof(*args));
@@ -67,6 +67,7 @@ static int run_compiler(struct vial_session *session, json_t *argv)
     if (!args || vial_session_exec(session, &o, &exec, &err) < 0)
         return -1;
     vial_exec_wait(exec, -1, &status);
+    *cpu_ms = status.cpu_user_ms + status.cpu_system_ms;
     return status.verdict == VIAL_OK ? 0 : -1;
 }
 
@@ -183,7 +184,7 @@ static json_t *compiled(json_t *base, json_t *plan, json_t *files, const char *d
 }
 
 static json_t *compile(struct call *c, json_t *base, struct vial_request *req,
-                       json_t *plan)
+                       json_t *plan, double *cpu_ms)
 {
     const char *dir = json_string_value(json_object_get(plan, "workdir"));
     auto_session struct vial_session *session = NULL;
@@ -198,7 +199,7 @@ static json_t *compile(struct call *c, json_t *base, struct vial_request *req,
         vial_session_list(session, "", true, &before, &err) < 0)
         return NULL;
     argv = argv_in(json_object_get(plan, "compile"), dir);
-    if (run_compiler(session, argv) < 0)
+    if (run_compiler(session, argv, cpu_ms) < 0)
         return NULL;
     files = made(session, &before);
     return files ? compiled(base, plan, files, dir) : NULL;
@@ -224,6 +225,7 @@ int compile_once(struct call *c, json_t *base, json_t **out, struct vial_error *
     auto_free char *shown = NULL;
     struct vial_error why = { 0 };
     struct gate_pass pass;
+    double cpu_ms = 0;
 
     *out = NULL;
     /* Whatever is wrong with it, the runs will say. */
@@ -235,7 +237,7 @@ int compile_once(struct call *c, json_t *base, json_t **out, struct vial_error *
         return 0;
     if (gate_enter(&c->serve->gate, c->caller, web_gone_fd(c->web), &pass, err) < 0)
         return -1;
-    *out = compile(c, base, req, plan);
-    gate_leave(&c->serve->gate, c->caller, 0);
+    *out = compile(c, base, req, plan, &cpu_ms);
+    gate_leave(&c->serve->gate, c->caller, cpu_ms);
     return 0;
 }

@@ -50,17 +50,45 @@ static int restart(struct call *c, struct vial_context *context, struct vial_err
     return rc;
 }
 
-/* An interpreter is named "python", or "python:mine" when there are several. */
-static int find(struct call *c, struct hold *h, struct vial_context **out,
-                struct vial_error *err)
+/* An interpreter is named "python", or "python:mine" when there are several. *NAME is
+ * where its own begins, when it is not open: *OUT NULL. */
+static int look(struct call *c, struct hold *h, const char **name,
+                struct vial_context **out, struct vial_error *err)
 {
-    char *name = strchr(c->params[1], ':');
+    char *colon = strchr(c->params[1], ':');
 
     if (hold_session(c, h, err) < 0)
         return -1;
-    if (name)
-        *name++ = '\0';
-    return registered_context(h->session, c->params[1], name ? name : "", out, err);
+    if (colon)
+        *colon++ = '\0';
+    *name = colon ? colon : "";
+    *out = registered_open(h->session, c->params[1], *name);
+    return 0;
+}
+
+/* One that is not open yet is started, and counts as such. */
+static int find(struct call *c, struct hold *h, struct vial_context **out,
+                struct vial_error *err)
+{
+    const char *name;
+
+    if (look(c, h, &name, out, err) < 0)
+        return -1;
+    return *out ? 0 : open_context(c, h, c->params[1], name, out, err);
+}
+
+static int interrupt(struct call *c, struct hold *h, struct vial_error *err)
+{
+    struct vial_context *context;
+    const char *name;
+
+    if (look(c, h, &name, &context, err) < 0)
+        return -1;
+    if (context)
+        return vial_context_interrupt(context, err);
+    (void)fail(err, VIAL_E_CONTEXT, "interrupt '%s': no such interpreter is open",
+               c->params[1]);
+    return fail_remedy(err, "run a cell in it first");
 }
 
 void contexts_open(struct call *c)
@@ -104,16 +132,15 @@ void contexts_run(struct call *c)
         run_cell(c, context, &code, timeout_ms, &json, &err) < 0)
         call_error(c, &err);
     else
-        call_given(c, 200, json);
+        call_long(c, 200, json);
 }
 
 void contexts_interrupt(struct call *c)
 {
     auto_hold struct hold h = { 0 };
-    struct vial_context *context;
     struct vial_error err = { 0 };
 
-    if (find(c, &h, &context, &err) < 0 || vial_context_interrupt(context, &err) < 0)
+    if (interrupt(c, &h, &err) < 0)
         call_error(c, &err);
     else
         call_done(c);

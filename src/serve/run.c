@@ -110,8 +110,7 @@ static bool answered_before(struct call *c, const char *key, const char *body,
         call_refuse(c, &err, 1);
     if (state == KEYS_KNOWN) {
         (void)web_set_header(c->web, "Idempotency-Replayed", "true");
-        call_text(c, before.status, "application/json",
-                  before.body.data ? before.body.data : "", before.body.len);
+        call_long(c, before.status, ptr_take(&before.body.data));
     }
     blob_done(&before.body);
     return state != KEYS_NEW;

@@ -139,6 +139,21 @@ def test_a_resource_is_paid_for_until_it_was_read(tmp_path):
         assert wait_until(lambda: read().status == 200)
 
 
+def test_a_cell_keeps_what_there_is_memory_for():
+    """A cell that printed as much as its session allowed took four times that."""
+    with Daemon(serve={"output_memory": "32m"}) as d:
+        at = session(d, output_limit="256m") + "/contexts/python/run"
+        assert d.ask("POST", at, {"code": "1"}).status == 200
+        before = d.peak()
+        cell = d.ask("POST", at, {"code": "for i in range(200): print('x' * (1 << 20))"})
+        assert cell.status == 200 and cell.json["stdout_truncated"], cell.body[:300]
+        print("peak:", (d.peak() - before) / MIB, "MiB")
+        assert len(cell.json["stdout"]) > 4 * MIB and d.peak() - before < 40 * MIB
+        few = d.ask("POST", at, {"code": "print('x' * (1 << 20)); 2"})
+        assert few.json["stdout"] == "x" * MIB + "\n"
+        assert few.json["value"]["text/plain"] == "2"
+
+
 def test_kept_output_is_freed_with_its_session():
     """Ten execs took 5 GiB, which were still held after DELETE."""
     with Daemon(serve={"session_output": "24m"}) as d:

@@ -227,6 +227,8 @@ def test_an_interpreter_remembers_between_cells(daemon, session):
     assert daemon.ask("POST", other, {"code": "x"}).json["error"]["name"] == "NameError"
     assert daemon.ask("POST", session + "/contexts/python/restart").status == 204
     assert daemon.ask("POST", run, {"code": "x"}).json["status"] == "error"
+    none = daemon.ask("POST", session + "/contexts/python:none/interrupt")
+    assert (none.status, none.code) == (409, "VIAL-CONTEXT")  # and none was started
 
 
 def test_a_cell_can_be_interrupted(daemon, session):
