@@ -235,13 +235,13 @@ static int write_on(const char *data, size_t len, void *context)
 
 static json_t *result_tree_of(const struct cell *cell, const json_t *done)
 {
-    return json_pack(
-        "{s:s, s:s%, s:s%, s:b, s:b, s:o, s:O, s:o}", "status", status_of(cell, done),
-        "stdout", cell->out.data ? cell->out.data : "", cell->out.len, "stderr",
-        cell->err.data ? cell->err.data : "", cell->err.len, "stdout_truncated",
-        (int)cell->cut[0], "stderr_truncated", (int)cell->cut[1], "value",
-        object_of(done, "value"), "displays", cell->displays, "error",
-        object_of(done, "error"));
+    return json_pack("{s:s, s:s%, s:s%, s:b, s:b, s:o, s:O, s:o}", "status",
+                     status_of(cell, done), "stdout",
+                     cell->out.data ? cell->out.data : "", cell->out.len, "stderr",
+                     cell->err.data ? cell->err.data : "", cell->err.len,
+                     "stdout_truncated", (int)cell->cut[0], "stderr_truncated",
+                     (int)cell->cut[1], "value", object_of(done, "value"), "displays",
+                     cell->displays, "error", object_of(done, "error"));
 }
 
 /* Its streams are used up: the tree has a copy. */

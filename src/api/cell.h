@@ -14,8 +14,8 @@ struct cell {
     json_t *displays;
     size_t display_bytes;
     uint64_t held, paid; /* bytes of memory: taken, and had from the engine's budget */
-    int interrupts;                 /* of ours, for its deadline */
-    bool cancelled;                 /* by us, since the caller gave up */
+    int interrupts;      /* of ours, for its deadline */
+    bool cancelled;      /* by us, since the caller gave up */
     const struct vial_watch *watch; /* or NULL */
     int64_t deadline_ns;
 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/kept_call.h"
 
+#include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -12,6 +13,7 @@
 #include "engine/output.h"
 #include "engine/run.h"
 #include "engine/words.h"
+#include "model/result.h"
 
 #include "vial/files.h"
 
@@ -187,9 +189,53 @@ static int run_step(struct kept_call *c, bool compiling, struct vial_error *err)
     return rc;
 }
 
+/* BYTES more of the file F: there have to be memory and measure for them. */
+static int pay_for(struct vial_result *r, const struct vial_file *f, uint64_t total,
+                   uint64_t bytes, struct vial_error *err)
+{
+    if (total > (uint64_t)RUN_FETCH_MAX)
+        return fail(err, VIAL_E_FILE,
+                    "fetch '%s': all outputs together are larger than %" PRId64
+                    " bytes",
+                    f->path, RUN_FETCH_MAX);
+    if (result_charge(r, bytes))
+        return 0;
+    (void)fail(err, VIAL_E_BUSY,
+               "fetch '%s': there is no memory left for it beside what others hold",
+               f->path);
+    return fail_remedy(err, "try again when other answers were read");
+}
+
+/* TOTAL bytes came before it. Its error says why it did not come. */
+static void take_file(const struct kept_call *c, struct vial_result *r,
+                      struct vial_file *f, uint64_t total)
+{
+    auto_str struct str all = { 0 };
+    struct files_way w;
+    size_t before = 0;
+    int rc;
+
+    if (files_get_begin(&w, c->session, f->path, 0, 0, &f->error) < 0)
+        return;
+    do {
+        rc = files_get_some(&w, &all, &f->error);
+        if (rc >= 0 && pay_for(r, f, total + all.len, all.len - before, &f->error) < 0)
+            rc = -1;
+        before = all.len;
+    } while (rc > 0);
+    files_get_end(&w);
+    if (rc < 0)
+        return;
+    f->len = all.len;
+    f->data = str_take(&all);
+    if (!f->data)
+        (void)fail_memory(&f->error);
+}
+
 static int take_files(const struct kept_call *c, struct vial_result *r)
 {
     size_t count = c->plan->outputs.count;
+    uint64_t total = 0;
 
     r->files = count ? calloc(count, sizeof(*r->files)) : NULL;
     if (count && !r->files)
@@ -200,9 +246,8 @@ static int take_files(const struct kept_call *c, struct vial_result *r)
         f->path = strdup(c->plan->outputs.items[i]);
         if (!f->path)
             return -1;
-        if (vial_session_get(c->session, f->path, 0, 0, &f->data, &f->len, &f->error) <
-            0)
-            f->data = NULL; /* its error says why */
+        take_file(c, r, f, total);
+        total += f->len;
     }
     return 0;
 }

@@ -15,6 +15,7 @@
 #include "base/media.h"
 #include "base/sha256.h"
 #include "engine/run.h"
+#include "model/result.h"
 
 #define ENTRIES_MAX 20000u
 #define ANSWER_MAX  ((size_t)4 << 20)     /* bytes of one directory's listing */
@@ -44,7 +45,8 @@ struct artifacts {
     char *dir;         /* being listed, below the directory */
     struct str answer; /* a listing, or an image */
     bool keep;         /* the file being read is an image that is wanted whole */
-    uint64_t hashed, inlined, size;
+    uint64_t hashed, inlined;
+    uint64_t size, told; /* of the file being read: what came, and what it was to be */
     struct sha256 hash;
     struct vial_artifact *items;
     size_t count;
@@ -200,7 +202,7 @@ static bool read_file(struct run *r, const struct seen *s)
         give_up(r);
         return true;
     }
-    if (a->hashed + s->size > HASHED_MAX || strlen(path) >= PATH_MOST) {
+    if (s->size > HASHED_MAX - a->hashed || strlen(path) >= PATH_MOST) {
         a->truncated = true;
         return false;
     }
@@ -208,6 +210,7 @@ static bool read_file(struct run *r, const struct seen *s)
               a->inlined + s->size <= INLINED_MAX;
     a->answer.len = 0;
     a->size = 0;
+    a->told = s->size;
     sha256_init(&a->hash);
     if (link_get(r->link, &m, &a->channel, &err) < 0)
         run_fail(r, RUN_FAILED, &err);
@@ -282,17 +285,47 @@ void artifacts_after(struct run *r)
     list_dir(r, "");
 }
 
+/* More than was told, and asked for: no guest of ours does that. */
+static void drop_file(struct run *r)
+{
+    struct artifacts *a = r->artifacts;
+
+    link_close_channel(r->link, a->channel);
+    a->channel = 0;
+    a->hashed += a->size;
+    a->truncated = true;
+    str_done(&a->answer);
+    free(a->items[--a->count].path);
+    read_next(r);
+}
+
+static void take_file(struct run *r, const uint8_t *data, size_t len)
+{
+    struct artifacts *a = r->artifacts;
+
+    if (len > a->told - a->size) {
+        drop_file(r);
+        return;
+    }
+    sha256_add(&a->hash, data, len);
+    a->size += len;
+    if (a->keep && !result_charge(r->result, len)) {
+        a->keep = false; /* it is told without its content, as a large one is */
+        str_done(&a->answer);
+    }
+    if (a->keep)
+        str_add(&a->answer, data, len);
+}
+
 void artifacts_data(struct run *r, const uint8_t *data, size_t len)
 {
     struct artifacts *a = r->artifacts;
 
-    if (a->reading) {
-        sha256_add(&a->hash, data, len);
-        a->size += len;
-    }
-    if (a->reading ? a->keep : a->answer.len + len <= ANSWER_MAX)
+    if (a->reading)
+        take_file(r, data, len);
+    else if (a->answer.len + len <= ANSWER_MAX)
         str_add(&a->answer, data, len);
-    else if (!a->reading)
+    else
         a->truncated = true;
 }
 

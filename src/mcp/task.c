@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/budget.h"
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/sys.h"
@@ -19,8 +20,10 @@
 #include "mcp/core.h"
 
 #define TASKS_MAX 256u
-#define KEEP_MS   (INT64_C(60) * 60 * 1000)
-#define POLL_MS   500
+#define OWN_BYTES                                                                      \
+    (UINT64_C(32) << 20) /* of one owner's results, but for a larger one */
+#define KEEP_MS (INT64_C(60) * 60 * 1000)
+#define POLL_MS 500
 
 enum status { WORKING, INPUT, COMPLETED, FAILED, CANCELLED };
 static const char *const status_names[] = { "working", "input_required", "completed",
@@ -42,6 +45,7 @@ struct task {
     char created[32], updated[32];
     int64_t ended_ns;
     json_t *result, *error, *asked, *got;
+    uint64_t bytes; /* of the result, paid for from the gate's budget */
 };
 
 bool task_is_known(const json_t *capabilities)
@@ -95,8 +99,16 @@ static bool set_status(struct task *t, enum status status)
     return true;
 }
 
+/* It has no result any more. */
+static void give_back(struct task *t)
+{
+    budget_give(t->mcp->options.gate.budget, BUDGET_MEMORY, t->owner, t->bytes);
+    t->bytes = 0;
+}
+
 static void task_free(struct task *t)
 {
+    give_back(t);
     work_done(&t->work);
     outbox_done(&t->outbox);
     (void)close(t->cancel_fd);
@@ -136,6 +148,15 @@ static bool has_share(struct mcp *mcp, const char *owner)
     return *owner && own >= TASKS_MAX / 2;
 }
 
+static struct task *take_out(struct mcp *mcp, struct task **at)
+{
+    struct task *t = *at;
+
+    *at = t->next;
+    mcp->task_count--;
+    return t;
+}
+
 /* With the lock held: takes one out that may be forgotten, for one more of OWNER's. */
 static struct task *take_stale(struct mcp *mcp, const char *owner)
 {
@@ -143,15 +164,11 @@ static struct task *take_stale(struct mcp *mcp, const char *owner)
     bool share = has_share(mcp, owner);
     unsigned count;
     struct task **oldest = find_stale(mcp, share ? owner : NULL, &count);
-    struct task *t;
 
     if (!oldest ||
         ((*oldest)->ended_ns > before_ns && !share && mcp->task_count < TASKS_MAX))
         return NULL;
-    t = *oldest;
-    *oldest = t->next;
-    mcp->task_count--;
-    return t;
+    return take_out(mcp, oldest);
 }
 
 static bool add(struct mcp *mcp, struct task *t)
@@ -194,21 +211,55 @@ static json_t *error_json_of(const struct rpc_error *err)
                      err->message, "data", err->data);
 }
 
+static uint64_t bytes_of(const struct mcp *mcp, const char *owner)
+{
+    uint64_t bytes = 0;
+
+    for (const struct task *t = mcp->tasks; t; t = t->next)
+        if (strcmp(t->owner, owner) == 0)
+            bytes += t->bytes;
+    return bytes;
+}
+
+/* With the lock held: the owner's older results make room for T's. */
+static bool pay(struct task *t, uint64_t bytes)
+{
+    struct vial_budget *budget = t->mcp->options.gate.budget;
+    unsigned count;
+    bool good;
+
+    for (;;) {
+        struct task **oldest = find_stale(t->mcp, t->owner, &count);
+
+        good = (!oldest || bytes_of(t->mcp, t->owner) + bytes <= OWN_BYTES) &&
+               budget_take(budget, BUDGET_MEMORY, t->owner, bytes);
+        if (good || !oldest)
+            break;
+        task_free(take_out(t->mcp, oldest));
+    }
+    t->bytes = good ? bytes : 0;
+    return good;
+}
+
 static void finish(struct task *t, struct mcp_answer *answer)
 {
     auto_rpc_error struct rpc_error err = { 0 };
     json_t *result = NULL;
     int rc = answer_result(answer, &result, &err);
+    size_t bytes;
 
     if (rc == 0 && !json_object_get(result, "resultType"))
         (void)json_object_set_new(result, "resultType", json_string("complete"));
     if (rc < 0 && err.code == 0)
         (void)rpc_fail(&err, RPC_INTERNAL, 0, NULL, "Internal error: no memory");
+    bytes = rc == 0 ? json_dumpb(result, NULL, 0, JSON_COMPACT) : 0;
     (void)pthread_mutex_lock(&t->mcp->lock);
+    if (!is_over(t->status) && !pay(t, bytes))
+        rc = rpc_fail(&err, RPC_INTERNAL, 503, json_pack("{s:s}", "code", "VIAL-BUSY"),
+                      "there is no memory left for this result");
     if (set_status(t, rc == 0 ? COMPLETED : FAILED)) {
-        t->result = rc == 0 ? result : NULL;
+        t->result = rc == 0 ? ptr_take(&result) : NULL;
         t->error = rc == 0 ? NULL : error_json_of(&err);
-        result = NULL;
     }
     json_decref(result);
     signal_fd(t->ended_fd);
@@ -298,8 +349,9 @@ static json_t *detach(struct task *t)
 
     (void)pthread_mutex_lock(&t->mcp->lock);
     t->attached = false;
-    if (t->status == COMPLETED) {
-        result = json_incref(t->result);
+    if (t->status == COMPLETED) { /* nobody knows of it, to ask for it again */
+        result = ptr_take(&t->result);
+        give_back(t);
     } else {
         result = view(t);
         if (result)

@@ -87,6 +87,7 @@ struct stream {
     size_t held_len[2];
     bool live;          /* nobody waits for the client, see stream_live */
     bool stalled;       /* it takes nothing: it is given nothing */
+    bool paid;          /* for what waits for the client */
     uint64_t missed[2]; /* bytes that it was not given since it was told */
     uint64_t taken;     /* by the client, when it was last looked at, … */
     int64_t taken_ns;   /* … and since when it is so */

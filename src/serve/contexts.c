@@ -8,7 +8,8 @@
 #include "serve/member.h"
 #include "serve/route.h"
 
-/* Cells, and interpreters while they start, count like programs. */
+/* Cells, and interpreters while they start, count like programs. Here that is held
+ * already. */
 static int run_cell(struct call *c, struct vial_context *context,
                     const struct blob *code, int64_t timeout_ms, char **json,
                     struct vial_error *err)
@@ -16,14 +17,9 @@ static int run_cell(struct call *c, struct vial_context *context,
     const struct vial_watch watch = { .cancel_fd = -1,
                                       .stdin_fd = -1,
                                       .correlation = c->id };
-    int rc;
 
-    if (hold_start(c, err) < 0)
-        return -1;
-    rc = vial_context_watch(context, code->data ? code->data : "", code->len,
-                            timeout_ms, &watch, json, err);
-    hold_ended(c->caller);
-    return rc;
+    return vial_context_watch(context, code->data ? code->data : "", code->len,
+                              timeout_ms, &watch, json, err);
 }
 
 static int open_context(struct call *c, struct hold *h, const char *language,
@@ -35,17 +31,6 @@ static int open_context(struct call *c, struct hold *h, const char *language,
     if (hold_start(c, err) < 0)
         return -1;
     rc = registered_context(h->session, language, name, out, err);
-    hold_ended(c->caller);
-    return rc;
-}
-
-static int restart(struct call *c, struct vial_context *context, struct vial_error *err)
-{
-    int rc;
-
-    if (hold_start(c, err) < 0)
-        return -1;
-    rc = vial_context_restart(context, err);
     hold_ended(c->caller);
     return rc;
 }
@@ -66,15 +51,43 @@ static int look(struct call *c, struct hold *h, const char **name,
     return 0;
 }
 
-/* One that is not open yet is started, and counts as such. */
+/* One that is not open yet is started. It counts like a program until hold_ended. */
 static int find(struct call *c, struct hold *h, struct vial_context **out,
                 struct vial_error *err)
 {
     const char *name;
 
-    if (look(c, h, &name, out, err) < 0)
+    if (look(c, h, &name, out, err) < 0 || hold_start(c, err) < 0)
         return -1;
-    return *out ? 0 : open_context(c, h, c->params[1], name, out, err);
+    if (*out || registered_context(h->session, c->params[1], name, out, err) == 0)
+        return 0;
+    hold_ended(c->caller);
+    return -1;
+}
+
+static int run_in(struct call *c, struct hold *h, const struct blob *code,
+                  int64_t timeout_ms, char **json, struct vial_error *err)
+{
+    struct vial_context *context;
+    int rc;
+
+    if (find(c, h, &context, err) < 0)
+        return -1;
+    rc = run_cell(c, context, code, timeout_ms, json, err);
+    hold_ended(c->caller);
+    return rc;
+}
+
+static int restart(struct call *c, struct hold *h, struct vial_error *err)
+{
+    struct vial_context *context;
+    int rc;
+
+    if (find(c, h, &context, err) < 0)
+        return -1;
+    rc = vial_context_restart(context, err);
+    hold_ended(c->caller);
+    return rc;
 }
 
 static int interrupt(struct call *c, struct hold *h, struct vial_error *err)
@@ -118,7 +131,6 @@ void contexts_run(struct call *c)
 {
     auto_hold struct hold h = { 0 };
     auto_json json_t *body = NULL;
-    struct vial_context *context;
     struct vial_error err = { 0 };
     struct blob code = { 0 };
     int64_t timeout_ms = 0;
@@ -128,8 +140,7 @@ void contexts_run(struct call *c)
                                     { 0 } };
 
     if (call_body(c, &body, &err) < 0 || member_read(body, table, &err) < 0 ||
-        find(c, &h, &context, &err) < 0 ||
-        run_cell(c, context, &code, timeout_ms, &json, &err) < 0)
+        run_in(c, &h, &code, timeout_ms, &json, &err) < 0)
         call_error(c, &err);
     else
         call_long(c, 200, json);
@@ -149,10 +160,9 @@ void contexts_interrupt(struct call *c)
 void contexts_restart(struct call *c)
 {
     auto_hold struct hold h = { 0 };
-    struct vial_context *context;
     struct vial_error err = { 0 };
 
-    if (find(c, &h, &context, &err) < 0 || restart(c, context, &err) < 0)
+    if (restart(c, &h, &err) < 0)
         call_error(c, &err);
     else
         call_done(c);

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "base/budget.h"
 #include "base/fail.h"
 #include "serve/call.h"
 
@@ -62,15 +63,22 @@ static void *peer(void *context, uid_t uid)
 static bool take(void *context, void *caller, enum web_share share, size_t amount)
 {
     struct serve *s = context;
+    const struct caller *who = caller;
 
+    if (share == WEB_ANSWERS)
+        return budget_take(s->budget, BUDGET_MEMORY, who->name, amount);
     return gate_take(&s->gate, caller, kinds[share], amount);
 }
 
 static void give(void *context, void *caller, enum web_share share, size_t amount)
 {
     struct serve *s = context;
+    const struct caller *who = caller;
 
-    gate_give(&s->gate, caller, kinds[share], amount);
+    if (share == WEB_ANSWERS)
+        budget_give(s->budget, BUDGET_MEMORY, who->name, amount);
+    else
+        gate_give(&s->gate, caller, kinds[share], amount);
 }
 
 const struct web_door serve_door = {

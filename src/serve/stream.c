@@ -9,6 +9,7 @@
 #include "serve/call.h"
 
 #define FULL_BYTES ((size_t)4 << 20)
+#define FREE_BYTES (2 * WEB_QUEUE_BYTES) /* which nobody pays for */
 
 static bool accepts(const struct call *c, const char *type)
 {
@@ -69,13 +70,21 @@ bool stream_room(struct stream *s)
     return s->stalled;
 }
 
+/* For the queue and a result behind it, which may stay when all else is done. */
+static bool pays(struct stream *s)
+{
+    s->paid = s->paid || web_pay(s->call->web, 2 * FULL_BYTES);
+    return s->paid;
+}
+
 /* More than a program can have written before it waits: its reader is not waited for.
  */
-static bool is_full(const struct stream *s)
+static bool is_full(struct stream *s)
 {
     uint64_t taken;
+    size_t queued = web_queued(s->call->web, &taken);
 
-    return s->stalled || web_queued(s->call->web, &taken) > FULL_BYTES;
+    return s->stalled || queued > FULL_BYTES || (queued > FREE_BYTES && !pays(s));
 }
 
 static int write_on(const struct stream *s, const void *data, size_t len)
@@ -190,7 +199,8 @@ static void calm(struct stream *s, const struct vial_result *result)
     flush(s, 2);
     (void)tell_missed(s, 1);
     (void)tell_missed(s, 2);
-    s->live = s->live && is_full(s) && (!result || result_held(result) < FULL_BYTES);
+    s->live = s->live && is_full(s) && pays(s) &&
+              (!result || result_held(result) < FULL_BYTES);
 }
 
 static int put_on(void *context, const void *data, size_t len)

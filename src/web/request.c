@@ -206,8 +206,22 @@ static void give_back(const struct web_request *req)
         return;
     if (req->charged)
         o->door->give(o->context, req->place.caller, WEB_BODIES, req->charged);
+    if (req->paid)
+        o->door->give(o->context, req->place.caller, WEB_ANSWERS, req->paid);
     if (req->placed)
         o->door->give(o->context, req->place.caller, WEB_REQUESTS, 1);
+}
+
+bool web_pay(struct web_request *req, size_t bytes)
+{
+    const struct web_options *o = &req->web->options;
+
+    if (!o->door || !req->place.caller)
+        return true;
+    if (!o->door->take(o->context, req->place.caller, WEB_ANSWERS, bytes))
+        return false;
+    req->paid += bytes;
+    return true;
 }
 
 static void release(struct web_request *req)

@@ -85,6 +85,7 @@ struct web_request {
     struct body body;
     struct web_place place;
     uint64_t charged; /* of the caller's share of bodies */
+    uint64_t paid;    /* of its share of answers */
     bool placed;      /* it has one of the caller's share of requests */
     bool has_peer;
     pid_t pid;

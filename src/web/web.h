@@ -40,7 +40,7 @@ enum web_lane {
 };
 
 /* What a caller takes of what all share. */
-enum web_share { WEB_CONNECTIONS, WEB_REQUESTS, WEB_BODIES };
+enum web_share { WEB_CONNECTIONS, WEB_REQUESTS, WEB_BODIES, WEB_ANSWERS };
 
 /* Where a request belongs, judged by its head alone. */
 struct web_place {
@@ -134,6 +134,9 @@ void web_end(struct web_request *req);
 /* For who must not wait: adds to an answer in pieces, however much waits already; the
  * caller sees to it that this stays bounded. -1: the client is gone. */
 int web_push(struct web_request *req, const void *data, size_t len);
+/* The caller pays for so much that waits, until the client has all or is gone. False:
+ * it has no more. Once for a request. */
+bool web_pay(struct web_request *req, size_t bytes);
 /* Bytes that wait for the client, and how many it has taken so far. */
 size_t web_queued(struct web_request *req, uint64_t *taken);
 #define WEB_QUEUE_BYTES ((size_t)256 << 10) /* so many may wait */
