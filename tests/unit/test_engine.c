@@ -475,6 +475,18 @@ static void an_output_that_never_ends_is_given_up(void **state)
     vial_result_free(result);
 }
 
+static void an_artifact_has_no_more_than_was_told(void **state)
+{
+    struct vial_result *result =
+        run_fake(*state, "'artifacts':'liar',", "'exit:0'", NULL);
+
+    case_verdict(result, VIAL_OK);
+    assert_int_equal(result->artifact_count, 1);
+    assert_string_equal(result->artifacts[0].path, "other");
+    assert_true(result->artifacts_truncated);
+    vial_result_free(result);
+}
+
 static void a_run_that_was_ended_has_no_outputs(void **state)
 {
     struct vial_result *result =
@@ -721,6 +733,7 @@ int main(void)
         cmocka_unit_test(live_stdin_that_nobody_reads_costs_no_memory),
         cmocka_unit_test(outputs_come_back_or_say_why_not),
         cmocka_unit_test(an_output_that_never_ends_is_given_up),
+        cmocka_unit_test(an_artifact_has_no_more_than_was_told),
         cmocka_unit_test(a_run_that_was_ended_has_no_outputs),
         cmocka_unit_test(more_files_than_channels_go_in),
         cmocka_unit_test(a_file_larger_than_its_credit_goes_in_first),

@@ -20,7 +20,8 @@
  *
  * A file named "refused" cannot be put (no space); "missing", "link", "busy"
  * cannot be had, "stuck" never comes, "endless" never ends; any other holds
- * "content of NAME".
+ * "content of NAME". The directory "liar" has two files, one of which has more than it
+ * says; there are no others.
  */
 /* clang-format on */
 

@@ -19,6 +19,7 @@
 #include "base/sys.h"
 #include "driver/fake/fake.h"
 #include "wire/frame.h"
+#include "wire/message.h"
 
 #define BLOCK      (32u << 10)
 #define STREAM_FD  3
@@ -35,6 +36,7 @@ struct guest {
     uint32_t credit;  /* on its stream 1 */
     struct exit_message exit;
     bool started;
+    uint64_t listed; /* how often */
 };
 
 static void say(struct guest *g, enum wire_type type, int stream, const void *data,
@@ -317,12 +319,38 @@ static void on_get(struct guest *g, const struct frame *f)
         say_done(g, ELOOP);
     else if (str_eq(path, "busy"))
         say_done(g, EIO);
-    else if (str_eq(path, "endless")) {
+    else if (str_eq(path, "endless") || str_eq(path, "liar/endless.png")) {
         flood(g, 1ul << 30); /* until the host closes the channel */
         say_done(g, 0);
     } else {
         say_file(g, path);
     }
+}
+
+/* Of "liar": two files, one of which has more than it says. They differ each time. */
+static void on_list(struct guest *g, const struct frame *f)
+{
+    struct unpack u = keep(g, f);
+    struct list_entry files[] = {
+        { .name = "endless.png", .type = 'f', .size = 1 },
+        { .name = "other", .type = 'f', .size = strlen("content of liar/other") },
+    };
+    struct pack p = small_pack();
+
+    if (!str_eq(next_text(g, &u), "liar")) {
+        say_done(g, ENOENT);
+        return;
+    }
+    g->listed++;
+    for (size_t i = 0; i < 2; i++) {
+        files[i].mtime_ns = g->listed;
+        list_entry_write(&p, &files[i]);
+    }
+    if (!p.lent)
+        _exit(1);
+    say(g, WIRE_DATA, 1, p.data, p.len);
+    say(g, WIRE_EOF, 1, NULL, 0);
+    say_done(g, 0);
 }
 
 static void on_put(struct guest *g, const struct frame *f)
@@ -367,6 +395,8 @@ _Noreturn void fake_guest(int fd)
             on_get(g, &f);
         else if (f.type == WIRE_PUT)
             on_put(g, &f);
+        else if (f.type == WIRE_LIST)
+            on_list(g, &f);
         else if (f.type == WIRE_STOP)
             _exit(0);
     }
