@@ -331,9 +331,10 @@ static void on_get(struct guest *g, const struct frame *f)
 static void on_list(struct guest *g, const struct frame *f)
 {
     struct unpack u = keep(g, f);
+    char endless[] = "endless.png", other[] = "other";
     struct list_entry files[] = {
-        { .name = "endless.png", .type = 'f', .size = 1 },
-        { .name = "other", .type = 'f', .size = strlen("content of liar/other") },
+        { .name = endless, .type = 'f', .size = 1 },
+        { .name = other, .type = 'f', .size = strlen("content of liar/other") },
     };
     struct pack p = small_pack();
 
