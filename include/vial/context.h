@@ -44,8 +44,9 @@ VIAL_API VIAL_MUST_CHECK int vial_context_run(struct vial_context *context,
                                               struct vial_error *err);
 
 /* The same, followed: WATCH, which may be NULL, gives `cancel_fd`, `output`, and
- * `correlation` for the audit log; the rest of it has no meaning here. A cell that is cancelled is interrupted, and its
- * state stays; if it does not stop at once its interpreter is killed: VIAL-CONTEXT. */
+ * `correlation` for the audit log; the rest of it has no meaning here. A cell that is
+ * cancelled is interrupted, and its state stays; if it does not stop at once its
+ * interpreter is killed: VIAL-CONTEXT. */
 VIAL_API VIAL_MUST_CHECK int vial_context_watch(struct vial_context *context,
                                                 const char *code, size_t len,
                                                 int64_t timeout_ms,

@@ -41,9 +41,9 @@ struct vial_warm_options {
     unsigned ceiling;      /* most per shape (64) */
     uint64_t memory_bytes; /* of all waiting vessels together (1 GiB) */
     unsigned idle_s;       /* a shape not asked for so long gives its stock up (60) */
-    /* Interpreters that wait share nothing with those of another vial_watch.caller: each
-     * caller has a trusted interpreter of its own, as long as there is room for it, and
-     * runs cold beyond that (false: all share one). */
+    /* Interpreters that wait share nothing with those of another vial_watch.caller:
+     * each caller has a trusted interpreter of its own, as long as there is room for
+     * it, and runs cold beyond that (false: all share one). */
     bool by_caller;
 };
 

@@ -71,16 +71,20 @@ int print_bytes(int fd, struct text_safe *state, const char *data, size_t len)
     return safe.len ? io_write_all(fd, safe.data, safe.len) : 0;
 }
 
-static int write_out(const char *data, size_t len)
+/* The status for what writing to stdout gave. */
+static int status_of(int rc)
 {
-    int rc = io_write_all(STDOUT_FILENO, data, len);
-
     if (rc == 0)
         return STATUS_OK;
     if (rc == -EPIPE)
         return STATUS_PIPE;
     say("error: write to standard output: %s", strerrordesc_np(-rc));
     return STATUS_VIAL;
+}
+
+static int write_out(const char *data, size_t len)
+{
+    return status_of(io_write_all(STDOUT_FILENO, data, len));
 }
 
 static int no_memory(void)
@@ -91,13 +95,7 @@ static int no_memory(void)
 
 int print_part(struct text_safe *state, const char *data, size_t len)
 {
-    auto_str struct str safe = { 0 };
-
-    if (!isatty(STDOUT_FILENO))
-        return write_out(data, len);
-    text_safe(state, &safe, data, len);
-    return str_ok(&safe) ? write_out(safe.data ? safe.data : "", safe.len)
-                         : no_memory();
+    return status_of(print_bytes(STDOUT_FILENO, state, data, len));
 }
 
 int print_text(const struct str *text)

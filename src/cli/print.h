@@ -26,9 +26,8 @@ void say_error_as(const struct vial_error *err, const char *kind, const char *ot
  * terminal. DATA NULL ends them. 0 or -errno. */
 int print_bytes(int fd, struct text_safe *state, const char *data, size_t len);
 
-/* These write to stdout and return an exit status: 0 unless it cannot be
- * written to. */
-/* One piece of a longer text. Zero-initialise STATE; the last one ends a line. */
+/* These write to stdout and return an exit status: 0 unless it cannot be written to.
+ * print_part: a piece of a longer text. Zero-initialise STATE; the last ends a line. */
 int print_part(struct text_safe *state, const char *data, size_t len);
 int print_text(const struct str *text);
 int print_line(const char *text);

@@ -14,10 +14,11 @@
  * the ceiling or the pool's memory allow.
  *
  * Children of one zygote have an address layout, a stack canary and a hash seed in
- * common. In a pool that is `by_caller` a stock with a zygote is therefore one caller's:
- * of whoever first takes from it. Those that the operator wants begin as nobody's, and
- * once one is taken another is made in its place, so that the next caller finds one too.
- * A caller for whom there is no room goes without (stock.h has the bounds).
+ * common. In a pool that is `by_caller` a stock with a zygote is therefore one
+ * caller's: of whoever first takes from it. Those that the operator wants begin as
+ * nobody's, and once one is taken another is made in its place, so that the next caller
+ * finds one too. A caller for whom there is no room goes without (stock.h has the
+ * bounds).
  */
 
 #include <jansson.h>

@@ -13,11 +13,12 @@
 #include "engine/queue.h"
 #include "engine/reaper.h"
 
-#define POOL_STOCKS  32 /* shapes at once */
-#define POOL_ZYGOTES 16 /* of them with a zygote of one caller's, or of nobody's yet   \
-                         */
-#define POOL_ASKED 6    /* of them made for one caller */
-#define STOCK_MAX  1024 /* vessels in one */
+/* Shapes at once; of them those with a zygote of one caller's, or of nobody's yet; and
+ * those made for one caller. */
+#define POOL_STOCKS  32
+#define POOL_ZYGOTES 16
+#define POOL_ASKED   6
+#define STOCK_MAX    1024 /* vessels in one */
 
 struct stock {
     struct pool *pool; /* constant, as the next four */

@@ -23,7 +23,8 @@
  *   names    stat, mkdir, move, remove       terminal a program's terminal
  *   adopt    a process that waits to become a program
  *   observe  what happens to files            users    where programs are counted alone
- *   denied   refused system calls, counted
+ *   denied   refused system calls, counted    refused  tries at a network, counted
+ *   hidden   memory that nobody has mapped    largest  files as large as one may be
  */
 /* clang-format on */
 
@@ -269,6 +270,8 @@ void jail_enter(struct guest *g); /* what g->jail means for the guest itself */
 /* Before the guest starts a program of its own: once, and at once unless one is to be
  * adopted. Where that ran first, nothing else is started any more. */
 void jail_prepare(struct guest *g);
+/* What RESOURCE is limited to; UINT64_MAX: it is not. */
+uint64_t jail_rlimit(const struct guest *g, uint32_t resource);
 
 /* hunt.c */
 bool hunt_reap(struct guest *g); /* collects the dead; true: some live */
@@ -290,8 +293,8 @@ int watch_poll_fd(const struct guest *g);
 void watch_written(struct guest *g);
 void watch_step(struct guest *g); /* looks when it is time to */
 
-/* hidden.c: whether memory that nobody has mapped is more than `memory`, where we are the
- * only ones who can see it. */
+/* hidden.c: whether memory that nobody has mapped is more than `memory`, where we are
+ * the only ones who can see it. */
 bool hidden_too_much(const struct guest *g);
 /* largest.c: whether a file that programs left is as large as a file may be. */
 bool largest_reached(const struct guest *g);

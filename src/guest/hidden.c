@@ -18,15 +18,6 @@
 #define OF_SEMAPHORE 128u
 #define OF_OBJECT    1024u
 
-/* The limit, where no cgroup holds it: else there is no rlimit for it. */
-static uint64_t limit_of(const struct jail *jail)
-{
-    for (uint32_t i = 0; i < jail->rlimit_count; i++)
-        if (jail->rlimits[i].resource == RLIMIT_DATA)
-            return jail->rlimits[i].value;
-    return UINT64_MAX;
-}
-
 static uint64_t messages(void)
 {
     struct msginfo info = { 0 };
@@ -60,8 +51,9 @@ static uint64_t segments(void)
 
 bool hidden_too_much(const struct guest *g)
 {
-    /* A guest that is not pid 1 has no namespaces: it would count the host's. */
-    uint64_t limit = g->pid1 ? limit_of(&g->jail) : UINT64_MAX;
+    /* Where a cgroup holds the limit, there is no rlimit for it. A guest that is not
+     * pid 1 has no namespaces: it would count the host's. */
+    uint64_t limit = g->pid1 ? jail_rlimit(g, RLIMIT_DATA) : UINT64_MAX;
 
     return limit != UINT64_MAX && messages() + semaphores() + segments() > limit;
 }

@@ -79,6 +79,14 @@ void jail_prepare(struct guest *g)
     g->landlock_error = g->landlock_fd < 0 ? -g->landlock_fd : 0;
 }
 
+uint64_t jail_rlimit(const struct guest *g, uint32_t resource)
+{
+    for (uint32_t i = 0; i < g->jail.rlimit_count; i++)
+        if (g->jail.rlimits[i].resource == resource)
+            return g->jail.rlimits[i].value;
+    return UINT64_MAX;
+}
+
 void jail_enter(struct guest *g)
 {
     take_place(g);

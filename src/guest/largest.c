@@ -70,17 +70,9 @@ static bool finds(struct search *s, int dir_fd, const char *name, unsigned depth
            finds_in(s, dir_fd, name, depth + 1);
 }
 
-static uint64_t largest(const struct jail *jail)
-{
-    for (uint32_t i = 0; i < jail->rlimit_count; i++)
-        if (jail->rlimits[i].resource == RLIMIT_FSIZE)
-            return jail->rlimits[i].value;
-    return UINT64_MAX;
-}
-
 bool largest_reached(const struct guest *g)
 {
-    uint64_t size = largest(&g->jail);
+    uint64_t size = jail_rlimit(g, RLIMIT_FSIZE);
 
     for (size_t i = 0; i < g->watch.count; i++) {
         const struct watched *at = &g->watch.at[i];

@@ -60,6 +60,14 @@ const char *plan_scratch(const struct plan *plan)
     return str_eq(plan->workdir, "/workspace") ? "/workspace" : "/work";
 }
 
+bool plan_writes_outside(const struct plan *plan)
+{
+    for (size_t i = 0; i < plan->mount_count; i++)
+        if (plan->mounts[i].writable)
+            return true;
+    return plan->container.cache_count > 0;
+}
+
 int plan_rename_code(struct plan *plan, int n)
 {
     auto_str struct str name = { 0 };

@@ -227,17 +227,22 @@ static void close_up(struct web_request *req)
     req->queue_at = 0;
 }
 
+/* With the lock held. */
+static int add_to_queue(struct web_request *req, const void *data, size_t len)
+{
+    close_up(req);
+    str_add(&req->queue, data, len);
+    wake(req);
+    return str_ok(&req->queue) ? 0 : -1;
+}
+
 int web_push(struct web_request *req, const void *data, size_t len)
 {
     int rc = -1;
 
     (void)pthread_mutex_lock(&req->lock);
-    if (req->streaming && !req->ended && !req->over) {
-        close_up(req);
-        str_add(&req->queue, data, len);
-        rc = str_ok(&req->queue) ? 0 : -1;
-        wake(req);
-    }
+    if (req->streaming && !req->ended && !req->over)
+        rc = add_to_queue(req, data, len);
     (void)pthread_mutex_unlock(&req->lock);
     return rc;
 }
@@ -275,12 +280,8 @@ int web_write(struct web_request *req, const void *data, size_t len)
     int rc = -1;
 
     (void)pthread_mutex_lock(&req->lock);
-    if (req->streaming && !req->ended && wait_for_room(req) == 0) {
-        close_up(req);
-        str_add(&req->queue, data, len);
-        rc = str_ok(&req->queue) ? 0 : -1;
-        wake(req);
-    }
+    if (req->streaming && !req->ended && wait_for_room(req) == 0)
+        rc = add_to_queue(req, data, len);
     (void)pthread_mutex_unlock(&req->lock);
     return rc;
 }

@@ -67,22 +67,14 @@ static int write_seccomp(const struct plan *plan, int guest_fd, char **out,
     return *out ? 0 : fail_memory(err);
 }
 
-/* What others write to as well needs the same user in each container. */
-static bool is_shared(const struct plan *plan)
-{
-    for (size_t i = 0; i < plan->mount_count; i++)
-        if (plan->mounts[i].writable)
-            return true;
-    return plan->container.cache_count > 0;
-}
-
 /* Who the program is: the owner of what it may write to, so that it can; else who the
  * image says, or nobody else; and never root. */
 static int choose_user(const char *vessel_id, const struct plan *plan, struct parts *p,
                        struct vial_error *err)
 {
-    unsigned usual =
-        p->image.named || is_shared(plan) ? CONTAINER_USER : container_user(vessel_id);
+    /* What others write to as well needs the same user in each container. */
+    bool shared = p->image.named || plan_writes_outside(plan);
+    unsigned usual = shared ? CONTAINER_USER : container_user(vessel_id);
     struct stat st;
 
     p->uid = p->image.uid ? p->image.uid : usual;

@@ -44,14 +44,6 @@ void confine_rlimit(struct jail *jail, int resource, int64_t value)
                                   .value = (uint64_t)value };
 }
 
-static bool writes_to_the_host(const struct plan *plan)
-{
-    for (size_t i = 0; i < plan->mount_count; i++)
-        if (plan->mounts[i].writable)
-            return true;
-    return plan->container.cache_count > 0;
-}
-
 int64_t confine_largest_file(const struct plan *plan, int64_t least)
 {
     const struct limits *l = &plan->limits;
@@ -60,7 +52,7 @@ int64_t confine_largest_file(const struct plan *plan, int64_t least)
     /* One page more, of the largest that there are: a full disk is told as such, and
      * does not kill. */
     room += 64 * KIB;
-    if (!l->disk_bytes || writes_to_the_host(plan))
+    if (!l->disk_bytes || plan_writes_outside(plan))
         room = LARGEST_FILE;
     if (room < least)
         room = least;
