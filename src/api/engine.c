@@ -9,7 +9,7 @@
 #include "base/json.h"
 #include "engine/engine.h"
 #include "model/result.h"
-#include "model/schema.h"
+#include "settings/schema.h"
 
 int vial_engine_open(const struct vial_engine_options *options,
                      struct vial_engine **out, struct vial_error *err)

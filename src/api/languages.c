@@ -8,7 +8,7 @@
 #include "base/json.h"
 #include "base/path.h"
 #include "base/text.h"
-#include "engine/run.h"
+#include "engine/run/run.h"
 #include "model/result.h"
 
 #define PROBE_TIMEOUT "2s"

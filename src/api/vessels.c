@@ -9,11 +9,11 @@
 #include "base/state.h"
 #include "driver/docker/cache.h"
 #include "driver/docker/image.h"
-#include "driver/kept/images.h"
-#include "driver/kept/kept.h"
 #include "driver/list.h"
-#include "engine/fetch.h"
-#include "engine/record.h"
+#include "engine/record/audit_run.h"
+#include "engine/run/fetch_image.h"
+#include "keeper/client/client.h"
+#include "keeper/client/images.h"
 #include "workspace/apply.h"
 
 /* Takes VALUE. */

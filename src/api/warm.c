@@ -2,8 +2,8 @@
 #include "vial/warm.h"
 
 #include "base/fail.h"
-#include "engine/pool.h"
-#include "engine/run.h"
+#include "engine/pool/pool.h"
+#include "engine/run/run.h"
 
 static int need_pool(const struct vial_engine *e, struct vial_error *err)
 {

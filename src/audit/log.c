@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "audit/files.h"
+#include "audit/log_files.h"
 #include "base/fail.h"
 #include "base/io.h"
 #include "base/json.h"

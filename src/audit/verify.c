@@ -7,7 +7,7 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 
-#include "audit/files.h"
+#include "audit/log_files.h"
 #include "base/fail.h"
 #include "base/json.h"
 

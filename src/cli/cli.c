@@ -12,7 +12,7 @@
 #include "base/text.h"
 #include "cli/help.h"
 #include "cli/print.h"
-#include "model/settings.h"
+#include "settings/settings.h"
 
 #define COMMAND(name) extern const struct command command_##name;
 #include "cli/commands.def"

@@ -10,7 +10,7 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/print.h"
-#include "model/settings.h"
+#include "settings/settings.h"
 
 #define KNOWN_MAX 512
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include "cli/ask.h"
 #include "cli/cli.h"
-#include "cli/follow.h"
+#include "cli/request_args.h"
+#include "cli/watch_run.h"
 
 /* No program's name has one of these in it: "pwd;ls" is a line for the shell. */
 #define SHELL_MARKS " \t\n;&|<>()$`\"'\\*?"
@@ -19,14 +19,14 @@ static int run(struct cli *cli)
     bool one_line =
         cli->options.operand_count == 1 && strpbrk(operands[0], SHELL_MARKS);
 
-    if (ask_command(cli, one_line ? line : operands, &req, &err) < 0)
+    if (request_args_command(cli, one_line ? line : operands, &req, &err) < 0)
         return cli_deny(cli, &err);
-    return follow(cli, req, ask_stdin(cli));
+    return watch_run(cli, req, request_args_stdin(cli));
 }
 
 static const struct flag flags[] = {
-    FOLLOW_FLAG_ROWS,
-    ASK_FLAG_ROWS,
+    WATCH_FLAG_ROWS,
+    REQUEST_FLAG_ROWS,
     { 0 },
 };
 
@@ -50,7 +50,7 @@ const struct command command_exec = {
     .flags = flags,
     .shows_status = true,
     .takes_fields = true,
-    .without = ask_without,
+    .without = request_args_without,
     .program_at = 1,
     .run = run,
 };

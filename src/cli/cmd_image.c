@@ -8,7 +8,7 @@
 #include "base/unit.h"
 #include "cli/cli.h"
 #include "cli/print.h"
-#include "cli/pull.h"
+#include "cli/pull_progress.h"
 #include "cli/signals.h"
 
 /* 0 where none is given: the settings say. */

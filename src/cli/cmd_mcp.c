@@ -10,11 +10,11 @@
 #include "base/json.h"
 #include "cli/cli.h"
 #include "cli/print.h"
+#include "engine/callers/registry.h"
 #include "mcp/stdio.h"
 #include "mcp/tool.h"
 #include "mcp/turns.h"
-#include "mcp/vial.h"
-#include "registry/registry.h"
+#include "mcp/vial_server.h"
 
 #include "vial/vessels.h"
 #include "vial/warm.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/auto.h"
-#include "cli/ask.h"
 #include "cli/cli.h"
 #include "cli/print.h"
+#include "cli/request_args.h"
 
 static int run(struct cli *cli)
 {
@@ -11,7 +11,7 @@ static int run(struct cli *cli)
     auto_free char *json = NULL;
     struct vial_error err = { 0 };
 
-    if (ask_code(cli, &req, &err) < 0 || cli_engine(cli, &engine, &err) < 0 ||
+    if (request_args_code(cli, &req, &err) < 0 || cli_engine(cli, &engine, &err) < 0 ||
         vial_plan(engine, req, &json, &err) < 0)
         return cli_deny(cli, &err);
     return print_indented(json);
@@ -19,7 +19,7 @@ static int run(struct cli *cli)
 
 static const struct flag flags[] = {
     { "json", NULL, "Print a refusal as JSON too; a plan always is." },
-    ASK_FLAG_ROWS,
+    REQUEST_FLAG_ROWS,
     { 0 },
 };
 
@@ -35,7 +35,7 @@ const struct command command_plan = {
                 "vial plan --request request.json",
     .flags = flags,
     .takes_fields = true,
-    .without = ask_without,
+    .without = request_args_without,
     .program_at = 2,
     .run = run,
 };

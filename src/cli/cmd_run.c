@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/ask.h"
 #include "cli/cli.h"
-#include "cli/follow.h"
+#include "cli/request_args.h"
+#include "cli/watch_run.h"
 
 static int run(struct cli *cli)
 {
     auto_ask struct vial_request *req = NULL;
     struct vial_error err = { 0 };
 
-    if (ask_code(cli, &req, &err) < 0)
+    if (request_args_code(cli, &req, &err) < 0)
         return cli_deny(cli, &err);
-    return follow(cli, req, ask_stdin(cli));
+    return watch_run(cli, req, request_args_stdin(cli));
 }
 
 static const struct flag flags[] = {
-    FOLLOW_FLAG_ROWS,
-    ASK_FLAG_ROWS,
+    WATCH_FLAG_ROWS,
+    REQUEST_FLAG_ROWS,
     { "warm", NULL, "Let a vessel wait for the code, as in a pool; to try it out." },
     { 0 },
 };
@@ -39,7 +39,7 @@ const struct command command_run = {
     .flags = flags,
     .shows_status = true,
     .takes_fields = true,
-    .without = ask_without,
+    .without = request_args_without,
     .program_at = 2,
     .run = run,
 };

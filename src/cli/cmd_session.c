@@ -5,9 +5,9 @@
 #include "base/auto.h"
 #include "base/fail.h"
 #include "base/json.h"
-#include "cli/ask.h"
 #include "cli/cli.h"
 #include "cli/print.h"
+#include "cli/request_args.h"
 #include "cli/verb.h"
 
 int verb_target(const struct cli *cli, const char *rest, struct str *out,
@@ -43,7 +43,8 @@ static int start(struct cli *cli, const struct daemon *d, struct vial_error *err
     auto_str struct str said = { 0 };
     static const char *const own[] = { "idle", "lease" };
 
-    if (ask_flags(cli, &req, err) < 0 || daemon_request(req, -1, &body, err) < 0)
+    if (request_args_flags(cli, &req, err) < 0 ||
+        daemon_request(req, -1, &body, err) < 0)
         return -1;
     for (size_t i = 0; i < 2; i++)
         if (cli_flag(cli, own[i]))

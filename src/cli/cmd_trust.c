@@ -13,9 +13,9 @@
 #include "base/state.h"
 #include "cli/cli.h"
 #include "cli/print.h"
-#include "model/settings.h"
-#include "model/trust.h"
 #include "model/value.h"
+#include "settings/settings.h"
+#include "settings/trust.h"
 
 #define FILE_MAX ((size_t)1 << 20)
 

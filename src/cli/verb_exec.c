@@ -15,10 +15,10 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "cli/events.h"
-#include "cli/follow.h"
 #include "cli/print.h"
 #include "cli/remote.h"
 #include "cli/verb.h"
+#include "cli/watch_run.h"
 #include "model/result.h"
 
 #define STDIN_PIECE (32u << 10)
@@ -143,7 +143,7 @@ static int follow_exec(struct followed *f, const char *target, const char *query
         say("timeout");
     else if (f->end.error.code[0])
         say_error(&f->end.error);
-    return follow_status(&f->end);
+    return watch_run_status(&f->end);
 }
 
 /* Standard input goes to the program from a thread of its own, and so do changes of

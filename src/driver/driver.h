@@ -81,7 +81,7 @@ struct vessel {
 };
 
 struct zygote;
-struct supplies;
+struct native_shared;
 
 struct zygote_options {
     int guest_fd;
@@ -104,11 +104,12 @@ struct driver {
 
     /* What this driver makes once for many vessels that come and go, or NULL; all
      * three, or none. Nothing in it was ever inside a vessel. */
-    struct supplies *(*supplies_open)(int guest_fd);
+    struct native_shared *(*native_shared_open)(int guest_fd);
     /* Opens PLAN with what is there. */
-    int (*open_supplied)(struct supplies *supplies, const struct plan *plan,
+    int (*open_supplied)(struct native_shared *shared, const struct plan *plan,
                          int guest_fd, struct vessel **out, struct vial_error *err);
-    void (*supplies_close)(struct supplies *supplies); /* after the last vessel */
+    void (*native_shared_close)(
+        struct native_shared *shared); /* after the last vessel */
 
     /* The vessel's programs were just asked to end, by its guest; tells so whoever else
      * keeps an account of it. NULL: there is nobody. */

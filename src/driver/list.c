@@ -11,7 +11,7 @@
 #include "base/fail.h"
 #include "base/io.h"
 #include "base/json.h"
-#include "driver/docker/keep.h"
+#include "driver/docker/containers.h"
 #include "driver/native/native.h"
 
 static bool read_proc(const char *pid, const char *name, char *out, size_t size)
@@ -117,10 +117,10 @@ json_t *list_here(void)
 int list_contained(json_t **out, struct vial_error *err)
 {
     struct api api;
-    int there = api_find(&api, err) < 0 ? -1 : keep_reach(&api, err);
+    int there = api_find(&api, err) < 0 ? -1 : containers_reach(&api, err);
 
     if (there > 0)
-        return keep_list(&api, out, err);
+        return containers_list(&api, out, err);
     if (there == 0)
         *out = json_array();
     return there;

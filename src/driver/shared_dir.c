@@ -15,7 +15,7 @@
 #include "base/fail.h"
 #include "base/sys.h"
 #include "driver/docker/container.h"
-#include "model/sockets.h"
+#include "plan/sockets.h"
 
 #define DEFAULT_ACL "system.posix_acl_default"
 #define ENTRIES_MAX ((size_t)20000) /* that are looked at, as mounts are judged */

@@ -13,7 +13,7 @@
 
 #include "audit/audit.h"
 #include "driver/driver.h"
-#include "model/settings.h"
+#include "settings/settings.h"
 #include "wire/link.h"
 
 #include "vial/engine.h"
@@ -26,7 +26,7 @@ struct vial_engine {
     struct audit *audit;                 /* NULL: nothing is recorded, … */
     struct vial_error audit_error;       /* … or, with a code: why nothing can be */
     char policy_hash[65];                /* "" without an audit */
-    bool journal;                        /* runs may be remembered: diary.h */
+    bool journal;                        /* runs may be remembered: record/run_log.h */
     struct vial_budget *budget;          /* for output; NULL: any */
     struct pool *pool;                   /* vessels that wait, or NULL */
     const struct driver *const *drivers; /* NULL-terminated; static */
@@ -54,7 +54,7 @@ int engine_reserve(struct vial_engine *e, const struct plan *plan,
 /* How a vessel is opened. */
 struct vessel_order {
     const struct driver *driver;
-    struct supplies *supplies;      /* or NULL */
+    struct native_shared *shared;   /* or NULL */
     const struct plan *plan;        /* outlives the vessel */
     const struct vial_watch *watch; /* who follows while its image is pulled, or NULL */
 };

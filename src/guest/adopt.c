@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "guest/tree.h"
+#include "guest/proc_tree.h"
 
 #define SENT_MAX   (128u << 10) /* less than a socket holds, so that it never blocks */
 #define GIVEN_MAX  4

@@ -181,7 +181,7 @@ bool stream_is_busy(const struct guest *g);
 /* All that will be sent on CHANNEL has come, right after the frame that is handled. */
 bool stream_has_end(const struct guest *g, uint32_t channel);
 
-/* host.c: what each frame asks for. */
+/* requests.c: what each frame asks for. */
 void host_frame(struct guest *g, const struct frame *f);
 void host_used(struct guest *g, struct job *j, size_t len); /* of stream 0 */
 
@@ -299,7 +299,7 @@ bool hidden_too_much(const struct guest *g);
 /* largest.c: whether a file that programs left is as large as a file may be. */
 bool largest_reached(const struct guest *g);
 
-/* names.c */
+/* name_ops.c */
 void names_do(struct guest *g, struct job *j, const struct name_message *m);
 
 /* observe.c */
@@ -309,7 +309,7 @@ bool observe_wants_turn(const struct guest *g, const struct job *j);
 void observe_turn(struct guest *g, struct job *j);
 void observe_release(struct job *j);
 
-/* files.c */
+/* file_ops.c */
 /* Ends J towards the host; ERROR is 0 or a positive errno. */
 void files_finish(struct guest *g, struct job *j, int error, const char *text);
 void files_pack_entry(struct pack *p, int dir_fd, const char *at, char *name);

@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "guest/tree.h"
+#include "guest/proc_tree.h"
 
 #define TIME_LIMIT                                                                     \
     2000000000u           /* nanoseconds for one kill; the host does not wait longer */

@@ -7,7 +7,7 @@
 #include <pthread.h>
 
 #include "mcp/core.h"
-#include "mcp/http.h"
+#include "mcp/http_transport.h"
 
 /* A session of the elder era. */
 struct http_session {

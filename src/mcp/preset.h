@@ -13,9 +13,9 @@
 
 /* Everything of one table of tools. */
 struct preset_world {
-    json_t *block;                      /* the preset's own (model/preset.h) */
+    json_t *block;                      /* the preset's own (settings/preset.h) */
     json_t *config;                     /* the settings, as vial_config gives them */
-    json_t *words;                      /* the same for texts (mcp/words.h) */
+    json_t *words;                      /* the same for texts (mcp/settings_text.h) */
     struct strv texts;                  /* descriptions made of them */
     int64_t timeout_ms, max_timeout_ms; /* the usual one, and the policy's cap */
     bool alive;                         /* keep-alive: one vessel for many calls … */

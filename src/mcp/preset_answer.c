@@ -7,9 +7,9 @@
 #include "base/auto.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "mcp/own.h"
 #include "mcp/preset.h"
-#include "mcp/words.h"
+#include "mcp/settings_text.h"
+#include "mcp/tools.h"
 #include "model/result.h"
 #include "model/value.h"
 
@@ -242,7 +242,7 @@ static void tell_brought(struct preset_job *job, const struct vial_result *r,
     for (size_t i = 0; i < r->file_count; i++) {
         const struct vial_file *f = &r->files[i];
         auto_free char *uri =
-            own_add_file(job->call, r->id, f, &job->notes, job->images);
+            tool_add_file(job->call, r->id, f, &job->notes, job->images);
 
         json_t *why = f->data
                           ? json_null()
@@ -273,7 +273,7 @@ static void tell_made(struct preset_job *job, const struct vial_result *r)
         if (!job->images)
             job->images = json_array();
         if (a->data)
-            own_add_image(job->images, a->media, a->data, (size_t)a->size);
+            tool_add_image(job->images, a->media, a->data, (size_t)a->size);
     }
     tell_brought(job, r, list);
     preset_tell(job, "files", list);

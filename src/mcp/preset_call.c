@@ -13,10 +13,10 @@
 #include "base/state.h"
 #include "base/str.h"
 #include "base/text.h"
-#include "mcp/own.h"
 #include "mcp/preset.h"
-#include "model/repository.h"
+#include "mcp/tools.h"
 #include "model/request.h"
+#include "settings/repository.h"
 
 static const char *text_of(const json_t *object, const char *key)
 {
@@ -253,8 +253,8 @@ static int open_session(struct preset_job *job, const struct vial_request *req,
                                       .pulling = mcp_tell_pull,
                                       .context = call };
     const struct vial_session_options options = {
-        .idle_ms = OWN_IDLE_MS,
-        .lease_ms = OWN_LEASE_MS,
+        .idle_ms = TOOL_IDLE_MS,
+        .lease_ms = TOOL_LEASE_MS,
         .caller = call->owner[0] ? call->owner : NULL,
         .correlation = call->correlation,
         .watch = &watch,
@@ -332,14 +332,14 @@ static int do_exec(struct preset_job *job, struct registered *held,
     const char *const argv[] = { "/bin/sh", "-c", part_of(job, "shell"), NULL };
     auto_ask struct vial_request *req = NULL;
     auto_result struct vial_result *result = NULL;
-    struct own_program program = { .argv = argv };
+    struct tool_program program = { .argv = argv };
 
     if (make_request(job, &req, err) < 0)
         return -1;
     program.timeout_ms = limit_of(job, req);
     if (program.timeout_ms > job->tool->world->max_timeout_ms)
         return fail_late(job, err);
-    if (own_exec(job->call, held, &program, &result, err) < 0)
+    if (tool_exec(job->call, held, &program, &result, err) < 0)
         return -1;
     preset_tell_result(job, result, program.timeout_ms);
     return 0;

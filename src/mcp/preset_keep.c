@@ -10,8 +10,8 @@
 
 #include "base/auto.h"
 #include "base/fail.h"
-#include "mcp/own.h"
 #include "mcp/preset.h"
+#include "mcp/tools.h"
 
 /* Callers beyond these have no vessel to share, and each call gets its own. */
 #define KEPT_MAX 64

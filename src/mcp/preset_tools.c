@@ -8,9 +8,9 @@
 #include "base/auto.h"
 #include "base/fail.h"
 #include "base/json.h"
-#include "mcp/own.h"
 #include "mcp/preset.h"
-#include "mcp/words.h"
+#include "mcp/settings_text.h"
+#include "mcp/tools.h"
 #include "model/fields.h"
 #include "model/value.h"
 
@@ -112,7 +112,7 @@ static json_t *in_words(const struct preset_world *w, const char *text)
 
 static json_t *items_schema(const json_t *parameter)
 {
-    auto_json json_t *files = own_files_schema();
+    auto_json json_t *files = tool_files_schema();
 
     if (str_eq(text_of(parameter, "field"), "files"))
         return json_incref(json_object_get(files, "items"));

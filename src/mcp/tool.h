@@ -12,8 +12,8 @@
 #include <stdbool.h>
 
 #include "base/str.h"
+#include "engine/callers/registry.h"
 #include "mcp/rpc.h"
-#include "registry/registry.h"
 
 #include "vial/engine.h"
 

@@ -8,8 +8,8 @@
  * with VIAL-BUSY. A daemon has a gate of its own, for many callers.
  */
 
+#include "engine/callers/gate.h"
 #include "mcp/mcp.h"
-#include "registry/gate.h"
 
 struct mcp_turns {
     struct gate gate;

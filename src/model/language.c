@@ -13,7 +13,7 @@
 #include "base/json.h"
 #include "base/path.h"
 #include "base/text.h"
-#include "model/kind.h"
+#include "model/field_type.h"
 #include "model/value.h"
 
 #define LANGUAGES_MAX 512
@@ -67,7 +67,7 @@ static const void *peek(const struct language *language, size_t row)
 static void language_done(struct language *language)
 {
     for (size_t i = 0; i < ROW_COUNT; i++)
-        kind_of(rows[i].f.type)->done(member(language, i));
+        field_ops_of(rows[i].f.type)->done(member(language, i));
     free(language->name);
     blob_done(&language->custom.filter);
     *language = (struct language){ 0 };
@@ -100,7 +100,7 @@ static int copy_from(struct language *to, const struct language *from,
         if (rows[i].offset == offsetof(struct language, aliases) ||
             rows[i].offset == offsetof(struct language, commands))
             continue;
-        if (kind_of(rows[i].f.type)->copy(member(to, i), peek(from, i)) < 0)
+        if (field_ops_of(rows[i].f.type)->copy(member(to, i), peek(from, i)) < 0)
             return fail_memory(err);
     }
     to->limits = from->limits;
@@ -161,7 +161,7 @@ static int decode_row(struct language *language, const char *key, json_t *value,
                       struct vial_error *err)
 {
     for (size_t i = 0; i < ROW_COUNT; i++) {
-        const struct kind *kind = kind_of(rows[i].f.type);
+        const struct field_ops *kind = field_ops_of(rows[i].f.type);
 
         if (strcmp(rows[i].f.name, key) != 0)
             continue;

@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #include "base/str.h"
-#include "model/custom.h"
+#include "model/custom_profile.h"
 #include "model/limits.h"
 
 #include "vial/error.h"

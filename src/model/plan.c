@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/fail.h"
-#include "model/kind.h"
+#include "model/field_type.h"
 #include "model/value.h"
 
 #define VARIABLE        "VIAL_REQUEST_ID"
@@ -152,7 +152,7 @@ int plan_correlate(struct plan *plan, const char *id, struct vial_error *err)
     plan->correlation = strdup(id);
     if (!plan->correlation ||
         (!has_variable(&plan->env) &&
-         kind_put_env(&plan->env, VARIABLE, strlen(VARIABLE), id) < 0))
+         field_put_env(&plan->env, VARIABLE, strlen(VARIABLE), id) < 0))
         return fail_memory(err);
     return 0;
 }

@@ -13,7 +13,7 @@
 
 #include "base/auto.h"
 #include "base/str.h"
-#include "model/custom.h"
+#include "model/custom_profile.h"
 #include "model/limits.h"
 
 #include "vial/error.h"

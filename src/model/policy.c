@@ -8,7 +8,7 @@
 #include "base/fail.h"
 #include "base/path.h"
 #include "base/text.h"
-#include "model/kind.h"
+#include "model/field_type.h"
 #include "model/value.h"
 
 #define LIST_ENTRIES 1024
@@ -212,7 +212,7 @@ static int tighten_list(struct policy *p, size_t i, json_t *json, const char *wh
     auto_strv struct strv given = { 0 };
     struct strv combined = { 0 };
 
-    if (kind_of(FIELD_LIST)->decode(&policy_rows[i].f, &given, json, err) < 0 ||
+    if (field_ops_of(FIELD_LIST)->decode(&policy_rows[i].f, &given, json, err) < 0 ||
         (i == POLICY_ID_mount_roots && check_roots(&given, err) < 0))
         return -1;
     combine(p, i, &given, &combined);
@@ -379,7 +379,7 @@ static json_t *row_json(const struct policy *p, size_t i)
     if (!is_list(i))
         value = value_json(policy_rows[i].f.type, number_of(p, i));
     else if (is_set(p, i))
-        value = kind_of(FIELD_LIST)->json(&policy_rows[i].f, list_of(p, i));
+        value = field_ops_of(FIELD_LIST)->json(&policy_rows[i].f, list_of(p, i));
     else
         value = json_null();
     return json_pack("{s:o, s:s}", "value", value, "from",

@@ -7,7 +7,7 @@
 
 #include "base/fail.h"
 #include "base/text.h"
-#include "model/kind.h"
+#include "model/field_type.h"
 #include "model/value.h"
 
 static const size_t offsets[] = {
@@ -70,8 +70,8 @@ static int decode_field(struct vial_request *req, const char *name, json_t *valu
         return unknown(name, where, err);
     if (allowed && (f->scope & allowed) != allowed)
         return not_allowed(f, where, err);
-    if (kind_of(f->type)->decode(f, request_member(req, field_id_of(f)), value, err) <
-        0)
+    if (field_ops_of(f->type)->decode(f, request_member(req, field_id_of(f)), value,
+                                      err) < 0)
         return is_request(where) ? -1 : fail_in(err, "%s", where);
     mark(req, field_id_of(f));
     return 0;
@@ -96,7 +96,7 @@ int request_set_text(struct vial_request *req, enum field_id id, const char *tex
 {
     const struct field *f = &fields[id];
 
-    if (kind_of(f->type)->parse(f, request_member(req, id), text, len, err) < 0)
+    if (field_ops_of(f->type)->parse(f, request_member(req, id), text, len, err) < 0)
         return is_request(where) ? -1 : fail_in(err, "%s", where);
     mark(req, id);
     return 0;
@@ -107,7 +107,7 @@ int request_fill(struct vial_request *req, const struct vial_request *from,
 {
     for (size_t i = 0; i < FIELD_ID__COUNT; i++) {
         enum field_id id = (enum field_id)i;
-        const struct kind *kind = kind_of(fields[i].type);
+        const struct field_ops *kind = field_ops_of(fields[i].type);
 
         if (has(req, id) || !has(from, id))
             continue;
@@ -123,7 +123,7 @@ json_t *request_field_json(const struct vial_request *req, enum field_id id)
 {
     if (!has(req, id))
         return NULL;
-    return kind_of(fields[id].type)->json(&fields[id], request_peek(req, id));
+    return field_ops_of(fields[id].type)->json(&fields[id], request_peek(req, id));
 }
 
 static int64_t bytes_of(const struct file_list *files)
@@ -169,7 +169,7 @@ void request_choice(const struct vial_request *req, enum field_id id, char *out)
 void request_done(struct vial_request *req)
 {
     for (size_t i = 0; i < FIELD_ID__COUNT; i++)
-        kind_of(fields[i].type)->done(request_member(req, (enum field_id)i));
+        field_ops_of(fields[i].type)->done(request_member(req, (enum field_id)i));
     req->set = 0;
     req->builtin = 0;
 }

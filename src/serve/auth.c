@@ -15,7 +15,7 @@
 #include "base/json.h"
 #include "base/sha256.h"
 #include "base/unit.h"
-#include "serve/member.h"
+#include "serve/json_members.h"
 
 #define TOKENS_MAX 10000u
 #define TOKEN_MIN  16u /* bytes of a token: shorter ones can be guessed */

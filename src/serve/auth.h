@@ -12,8 +12,8 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-#include "model/settings.h"
-#include "registry/gate.h"
+#include "engine/callers/gate.h"
+#include "settings/settings.h"
 #include "web/web.h"
 
 enum scope {

@@ -6,7 +6,7 @@
 
 #include "base/budget.h"
 #include "base/fail.h"
-#include "serve/call.h"
+#include "serve/http_call.h"
 
 #define BODIES_BYTES (UINT64_C(512) << 20)
 

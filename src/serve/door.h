@@ -8,7 +8,7 @@
  * have threads that no caller can occupy.
  */
 
-#include "serve/serve.h"
+#include "serve/service.h"
 
 /* For every listener; its context is the struct serve. */
 extern const struct web_door serve_door;

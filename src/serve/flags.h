@@ -4,7 +4,7 @@
 
 /* The command line of viald. `vial serve` has help for it, and starts it. */
 
-#include "serve/serve.h"
+#include "serve/service.h"
 
 struct flags {
     struct serve_sources sources; /* its `flags` is owned */

@@ -5,7 +5,7 @@
 /* The listening sockets and their HTTP servers. */
 
 #include "serve/listen.h"
-#include "serve/serve.h"
+#include "serve/service.h"
 
 struct front {
     struct serve *serve; /* borrowed */

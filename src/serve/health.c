@@ -5,8 +5,8 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/thread.h"
-#include "keeper/launch.h"
-#include "serve/serve.h"
+#include "keeper/front/start_keeper.h"
+#include "serve/service.h"
 
 #define MOMENT_MS 30                 /* who asks waits for as long as this */
 #define FIRST_MS  5000               /* or this, if nothing was seen yet */

@@ -4,7 +4,7 @@
 
 /* The session and the program that a path names, held while a handler uses them. */
 
-#include "serve/call.h"
+#include "serve/http_call.h"
 
 struct hold {
     struct serve *serve;

@@ -4,7 +4,7 @@
 
 /* One run for a caller, from its turn at the gate to its place in the history. */
 
-#include "serve/call.h"
+#include "serve/http_call.h"
 
 struct job {
     struct call *call;

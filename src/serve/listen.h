@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <sys/stat.h>
 
-#include "model/serve.h"
+#include "settings/serve_settings.h"
 
 #include "vial/error.h"
 

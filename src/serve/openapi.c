@@ -7,8 +7,8 @@
 
 #include "base/auto.h"
 #include "base/str.h"
-#include "model/schema.h"
 #include "serve/route.h"
+#include "settings/schema.h"
 
 static json_t *content(const char *type, json_t *schema)
 {

@@ -14,7 +14,7 @@
 #include "base/fail.h"
 #include "base/path.h"
 #include "base/str.h"
-#include "keeper/launch.h"
+#include "keeper/front/start_keeper.h"
 
 enum { KEEPER_AUTO, KEEPER_ON, KEEPER_OFF };
 

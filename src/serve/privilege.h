@@ -6,7 +6,7 @@
  * speaks with clients and has no privilege from then on. */
 
 #include "serve/front.h"
-#include "serve/serve.h"
+#include "serve/service.h"
 
 /* Before the first thread. Does nothing where the setting `keeper` says so. */
 int privilege_give_up(struct serve *s, const struct front *f, struct vial_error *err);

@@ -5,7 +5,7 @@
 /* What the daemon answers to: a table (routes.def) that also makes the OpenAPI
  * document. */
 
-#include "serve/call.h"
+#include "serve/http_call.h"
 
 typedef void route_handler(struct call *call);
 

@@ -110,7 +110,7 @@ void exit_write(struct pack *p, const struct exit_message *m);
 bool exit_was_killed(const struct exit_message *m);
 int exit_read(struct unpack *u, struct exit_message *out);
 
-/* Where an exec failed (WIRE_FAILED). guest/child.c has the order of doing. */
+/* Where an exec failed (WIRE_FAILED). guest/start_program.c has the order of doing. */
 enum exec_step {
     STEP_FORK = 1,
     STEP_STDIO,

@@ -66,7 +66,7 @@ static void on_last(void *capsule)
 
     if (!is_bare(b))
         return;
-    dict_swap(b->now, b->bait);
+    dict_swap(b->now, b->stand_in);
     dict_swap(b->first, b->none);
 }
 
@@ -92,10 +92,10 @@ void builtins_note(struct builtins *b, const struct api *api, void *first)
     if (!module || ((void **)first)[1] != api->PyDict_Type || !dict_can_swap(api))
         return;
     b->now = api->PyModule_GetDict(module);
-    b->bait = api->PyDict_New();
+    b->stand_in = api->PyDict_New();
     b->none = api->PyDict_New();
     sign = api->PyModule_New("");
-    if (sign && b->bait && b->none && hold(b, b->bait, on_restored) == 0 &&
+    if (sign && b->stand_in && b->none && hold(b, b->stand_in, on_restored) == 0 &&
         hold(b, api->PyModule_GetDict(sign), on_last) == 0) {
         api->Py_IncRef(first);
         b->sign = sign;

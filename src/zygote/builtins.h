@@ -17,7 +17,7 @@
 
 #include <stdbool.h>
 
-#include "zygote/api.h"
+#include "zygote/python_api.h"
 
 #define BUILTINS_OTHERS 8
 
@@ -26,7 +26,7 @@ struct builtins {
     const struct api *api;
     void *now, *first;             /* python's: the names, and those it began with */
     void *sign;                    /* the module; NULL: python is left to itself */
-    void *bait, *none;             /* what python is shown instead */
+    void *stand_in, *none;         /* what python is shown instead */
     bool works;                    /* it has been seen to, once */
     void *others[BUILTINS_OTHERS]; /* stand for modules, and will never end */
 };

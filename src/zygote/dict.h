@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "zygote/api.h"
+#include "zygote/python_api.h"
 
 /* Tries it on two of its own. Before anything else. */
 bool dict_can_swap(const struct api *api);

@@ -118,7 +118,7 @@ static void wait_for_guest(void)
     }
 }
 
-/* clone3 in place: the midwife goes on in the usher's frame while the usher waits,
+/* clone3 in place: the first goes on in the carrier's frame while the carrier waits,
  * as after vfork, so that no call may have returned from here in between. */
 __attribute__((always_inline)) static inline long birth(struct clone_args *args)
 {
@@ -138,7 +138,7 @@ __attribute__((always_inline)) static inline long birth(struct clone_args *args)
 #endif
 }
 
-/* In the usher, then the midwife; returns in the child alone. */
+/* In the carrier, then the first; returns in the child alone. */
 static void go_inside(const struct order *o)
 {
     pid_t number = MIDWIFE_PID;
@@ -184,17 +184,17 @@ void hatch_ready(void)
 }
 
 /* Some libraries make threads as they are imported, and want to be told of a fork by
- * libc: they are, by the midwife, whose fork is libc's. Those that cannot live with it
+ * libc: they are, by the first, whose fork is libc's. Those that cannot live with it
  * have ended with the first fork of all, the rehearsal's. */
 int hatch(const struct order *order)
 {
     struct clone_args args = { 0 };
-    long usher = birth(&args);
+    long carrier = birth(&args);
 
-    if (usher < 0)
+    if (carrier < 0)
         return -1;
-    if (usher > 0) {
-        while (waitpid((pid_t)usher, NULL, __WALL) < 0 && errno == EINTR)
+    if (carrier > 0) {
+        while (waitpid((pid_t)carrier, NULL, __WALL) < 0 && errno == EINTR)
             ;
         return 1;
     }

@@ -5,8 +5,8 @@
 /*
  * From the zygote to a process that the vessel's guest owns:
  *
- *   zygote -> usher (in the zygote's memory) enters the vessel's namespaces
- *          -> midwife (likewise) is the first inside them
+ *   zygote -> carrier (in the zygote's memory) enters the vessel's namespaces
+ *          -> first (likewise) is the first inside them
  *          -> child (a fork), which loses its parent at once, and so becomes the
  *             guest's
  *

@@ -13,8 +13,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "zygote/api.h"
 #include "zygote/builtins.h"
+#include "zygote/python_api.h"
 
 #define MODULES_FINDERS 8
 

@@ -15,8 +15,8 @@
 #include <sys/types.h>
 
 #include "wire/message.h"
-#include "zygote/api.h"
 #include "zygote/modules.h"
+#include "zygote/python_api.h"
 
 /* Called at the very last of a process that ran a program, if it is set. */
 typedef void python_end_fn(const void *context);

@@ -28,13 +28,13 @@
 
 #include "base/auto.h"
 #include "base/io.h"
-#include "driver/kept/codec.h"
-#include "driver/native/custom.h"
+#include "driver/native/custom_filter.h"
 #include "driver/native/zygote.h"
 #include "fuzz.h"
 #include "fuzz_vessel.h"
+#include "keeper/talk/codec.h"
 #include "model/limits.h"
-#include "model/settings.h"
+#include "settings/settings.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
@@ -51,9 +51,9 @@ static _Noreturn void fuzz_exit(int status);
 #define poll         fuzz_poll
 #define io_write_all fuzz_line
 #define _exit        fuzz_exit
-#include "../../src/keeper/journal.c"
-#include "../../src/keeper/keeper.c"
-#include "../../src/keeper/warden.c"
+#include "../../src/keeper/root/keeper_log.c"
+#include "../../src/keeper/root/keeper.c"
+#include "../../src/keeper/root/warden.c"
 #undef fork
 #undef waitpid
 #undef poll
@@ -288,13 +288,13 @@ static void hear_answers(int leash)
     }
 }
 
-/* The newest nest's way to be lent, which fork_warden has closed in its own process. */
+/* The newest lent's way to be lent, which fork_warden has closed in its own process. */
 static int renew_report(struct keeper *k, uint32_t *number_out)
 {
     int ends[2];
 
-    for (size_t i = 0; i < KEEPER_NESTS; i++) {
-        struct nest *n = &k->nests[i];
+    for (size_t i = 0; i < KEEPER_ZYGOTES; i++) {
+        struct lent_zygote *n = &k->zygotes[i];
 
         if (n->warden != fuzz.at->forked)
             continue;
@@ -305,7 +305,7 @@ static int renew_report(struct keeper *k, uint32_t *number_out)
         *number_out = n->number;
         return ends[1];
     }
-    abort(); /* a zygote's warden without a nest */
+    abort(); /* a zygote's warden without a lent */
 }
 
 static void be_warden(struct world *w, int leash, const struct pack *asked)
@@ -396,7 +396,7 @@ static void ask(struct world *w, const struct step *s, struct bytes *rest)
         be_warden(w, ends[1], &p);
     }
     (void)close(ends[1]);
-    nests_hear(&w->keeper);
+    zygotes_hear(&w->keeper);
     hear_answers(ends[0]);
     (void)close(ends[0]);
     check_places(&w->keeper);
@@ -456,8 +456,8 @@ static void end_world(struct world *w)
     for (size_t i = 0; i < VESSELS; i++)
         end_one(w, i);
     MUST(k->vessels == 0);
-    for (size_t i = 0; i < KEEPER_NESTS; i++)
-        MUST(k->nests[i].warden == 0 && k->nests[i].report_fd < 0);
+    for (size_t i = 0; i < KEEPER_ZYGOTES; i++)
+        MUST(k->zygotes[i].warden == 0 && k->zygotes[i].report_fd < 0);
     (void)close(w->front);
     (void)close(k->front_fd);
     (void)close(k->signal_fd);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "driver/kept/codec.h"
 #include "fuzz.h"
+#include "keeper/talk/codec.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 

@@ -7,7 +7,7 @@ import sys
 
 import source
 
-INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"/]+)/([^"]+)"', re.M)
+INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+/[^"]+)"', re.M)
 FLAT = re.compile(r'^\s*#\s*include\s+"([^"/]+)"', re.M)
 
 
@@ -21,25 +21,32 @@ def law(root):
     return allowed
 
 
+def room_of(allowed, path):
+    """The innermost folder of PATH that the law names, or its first one."""
+    parts = path.split("/")[:-1]
+    for length in range(len(parts), 0, -1):
+        if "/".join(parts[:length]) in allowed:
+            return "/".join(parts[:length])
+    return parts[0]
+
+
 def check(root, _build=None):
     allowed = law(root)
     found = ["src/LAYERS: '%s' may use '%s', which it does not describe" % (room, name)
              for room in allowed for name in sorted(allowed[room] - set(allowed))]
-    for room in sorted(os.listdir(os.path.join(root, "src"))):
-        if os.path.isdir(os.path.join(root, "src", room)) and room not in allowed:
-            found.append("src/LAYERS does not name the room 'src/%s'" % room)
     for path in source.files(root, ["src"], (".c", ".h", ".def")):
-        room = path.split(os.sep)[1]
+        room = room_of(allowed, path[len("src/"):])
+        if room not in allowed:
+            found.append("src/LAYERS does not name the room of %s" % path)
         text = source.read(root, path)
-        found += ["%s includes \"%s/%s\"" % (path, used, name)
-                  for used, name in INCLUDE.findall(text)
-                  if used not in allowed.get(room, set()) | {room, "vial"}]
+        found += ["%s includes \"%s\"" % (path, used) for used in INCLUDE.findall(text)
+                  if room_of(allowed, used) not in allowed.get(room, set()) | {room, "vial"}]
         found += ["%s includes \"%s\" without its room" % (path, name)
                   for name in FLAT.findall(text)]
     for path in source.files(root, ["include"], (".h",)):
-        found += ["%s includes \"%s/%s\"" % (path, used, name)
-                  for used, name in INCLUDE.findall(source.read(root, path))
-                  if used != "vial"]
+        found += ["%s includes \"%s\"" % (path, used)
+                  for used in INCLUDE.findall(source.read(root, path))
+                  if not used.startswith("vial/")]
     return found
 
 

@@ -11,7 +11,7 @@ import source
 ALLOWED = {
     "src/base/thread.c": "the one way",
     "src/cli/verb_exec.c": "reads a terminal, whose signals must stop it",
-    "src/cli/bench_race.c": "stands for a caller's own threads",
+    "src/bench/race.c": "stands for a caller's own threads",
 }
 
 

@@ -21,8 +21,8 @@
 #include "base/sha256.h"
 #include "base/sys.h"
 #include "base/text.h"
-#include "mcp/http.h"
-#include "mcp/vial.h"
+#include "mcp/http_transport.h"
+#include "mcp/vial_server.h"
 
 #define PNG                                                                            \
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAA" \

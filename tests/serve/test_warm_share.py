@@ -8,7 +8,7 @@ from test_auth import secret
 from test_load import tokens  # noqa: F401
 
 MANY = 18  # callers: two more than there can be zygotes
-ZYGOTES, ASKED = 16, 6  # POOL_ZYGOTES and POOL_ASKED of src/engine/stock.h
+ZYGOTES, ASKED = 16, 6  # POOL_ZYGOTES and POOL_ASKED of src/engine/pool/stock.h
 
 # What a stranger would want to know of the program next door: python's hash seed, where
 # libc and the heap lie, the stack canary and the key of mangled pointers.

@@ -7,8 +7,8 @@
 #include <fcntl.h>
 
 #include "check.h"
-#include "driver/kept/kept.h"
-#include "keeper/launch.h"
+#include "keeper/client/client.h"
+#include "keeper/front/start_keeper.h"
 
 /* POLICY: a settings file, or NULL for none at all. */
 static inline void kept_start_with(const char *policy, unsigned vessels, bool docker)

@@ -15,7 +15,7 @@
 
 #include "base/json.h"
 #include "check.h"
-#include "model/build.h"
+#include "plan/build.h"
 
 struct scratch {
     char dir[64];

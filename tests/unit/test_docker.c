@@ -12,9 +12,9 @@
 #include "base/json.h"
 #include "base/owner.h"
 #include "check.h"
-#include "driver/docker/api.h"
+#include "driver/docker/containers.h"
+#include "driver/docker/engine_api.h"
 #include "driver/docker/image.h"
-#include "driver/docker/keep.h"
 #include "driver/docker/mux.h"
 #include "driver/docker/network.h"
 #include "driver/docker/pump.h"
@@ -494,7 +494,7 @@ static void only_what_a_dead_owner_left_is_removed(void **state)
                 "{\"Id\":\"ee\",\"Labels\":{\"vial.owner\":\"vial-%llu-%d-1-v-4\"}},"
                 "{\"Id\":\"ff\",\"Labels\":{\"vial.owner\":\"vial-%llu-%d-1-v-5\"}}]",
         mine, space, getpid(), getpid(), space, getpid(), space, getpid());
-    assert_int_equal(keep_sweep(&api, 0, 100, &removed, NULL), 0);
+    assert_int_equal(containers_sweep(&api, 0, 100, &removed, NULL), 0);
     finish(&e);
     assert_int_equal(removed, 1); /* others were faster with the other two */
     assert_int_equal(e.calls, 4);
@@ -516,7 +516,7 @@ static void a_listing_names_session_task_and_orphans(void **state)
     json_t *first = NULL;
 
     (void)state;
-    assert_int_equal(keep_list(&api, &list, NULL), 0);
+    assert_int_equal(containers_list(&api, &list, NULL), 0);
     finish(&e);
     first = json_array_get(list, 0);
     assert_string_equal(json_string_value(json_object_get(first, "name")), "vial-s-t");

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "engine/run.h"
+#include "engine/run/run.h"
 #include "run_case.h"
 
 static struct vial_result *run_fake(struct vial_engine *e, const char *fields_,

@@ -9,7 +9,7 @@
 #include "audit/audit.h"
 #include "base/fail.h"
 #include "base/json.h"
-#include "engine/fetch.h"
+#include "engine/run/fetch_image.h"
 #include "run_case.h"
 
 struct world {

@@ -13,8 +13,8 @@
 
 #include "base/fail.h"
 #include "check.h"
+#include "engine/callers/gate.h"
 #include "model/metrics.h"
-#include "registry/gate.h"
 #include "serve/history.h"
 #include "serve/keys.h"
 

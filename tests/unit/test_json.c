@@ -133,7 +133,7 @@ static void an_error_shows_no_control_bytes_of_the_input(void **state)
     assert_memory_equal(text, "VIAL-JSON", 9);
 }
 
-static char *nest(size_t depth, bool closed)
+static char *lent(size_t depth, bool closed)
 {
     auto_str struct str s = { 0 };
 
@@ -148,8 +148,8 @@ static char *nest(size_t depth, bool closed)
 
 static void depth_64_is_read_and_65_is_refused(void **state)
 {
-    auto_free char *good = nest(64, true);
-    auto_free char *bad = nest(65, true);
+    auto_free char *good = lent(64, true);
+    auto_free char *bad = lent(65, true);
 
     (void)state;
     assert_string_equal(judge_text(good), "");
@@ -160,7 +160,7 @@ static void depth_64_is_read_and_65_is_refused(void **state)
 
 static void a_million_open_brackets_do_not_touch_the_stack(void **state)
 {
-    auto_free char *deep = nest(1000000, false);
+    auto_free char *deep = lent(1000000, false);
 
     (void)state;
     assert_string_equal(judge_text(deep),
@@ -182,7 +182,7 @@ static void brackets_inside_strings_are_not_depth(void **state)
 
 static void depth_is_found_behind_tricky_strings_and_counted_per_line(void **state)
 {
-    auto_free char *deep = nest(70, false);
+    auto_free char *deep = lent(70, false);
     auto_str struct str s = { 0 };
 
     (void)state;

@@ -17,9 +17,9 @@
 #include <unistd.h>
 
 #include "base/sys.h"
-#include "driver/kept/codec.h"
-#include "driver/kept/report.h"
-#include "driver/kept/talk.h"
+#include "keeper/talk/codec.h"
+#include "keeper/talk/report.h"
+#include "keeper/talk/talk.h"
 #include "plan_case.h"
 #include "run_case.h"
 

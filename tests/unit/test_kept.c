@@ -11,10 +11,10 @@
 
 #include "base/fail.h"
 #include "check.h"
-#include "driver/kept/codec.h"
-#include "driver/kept/report.h"
-#include "driver/kept/talk.h"
-#include "keeper/rules.h"
+#include "keeper/talk/codec.h"
+#include "keeper/talk/report.h"
+#include "keeper/talk/rules.h"
+#include "keeper/talk/talk.h"
 
 #define ROUNDS 500
 

@@ -11,8 +11,8 @@
 #include "base/json.h"
 #include "check.h"
 #include "mcp/arguments.h"
+#include "mcp/long_outputs.h"
 #include "mcp/mcp.h"
-#include "mcp/runs.h"
 
 /* JSON with ' for ". */
 static json_t *json(const char *text)

@@ -3,9 +3,9 @@
 #include <sys/un.h>
 
 #include "base/auto.h"
-#include "model/mountinfo.h"
-#include "model/sockets.h"
 #include "model_case.h"
+#include "plan/mountinfo.h"
+#include "plan/sockets.h"
 
 /* A request that mounts SOURCE at TARGET, as ' JSON. */
 static const char *mounting(const char *source, const char *target)

@@ -29,11 +29,11 @@
 #include "base/sys.h"
 #include "check.h"
 #include "driver/native/cgroup.h"
-#include "driver/native/confine.h"
+#include "driver/native/confinement.h"
 #include "driver/native/idmap.h"
 #include "driver/native/native.h"
-#include "driver/native/remains.h"
 #include "driver/native/root.h"
+#include "driver/native/unmount_later.h"
 #include "native_plan.h"
 
 static bool shows_keys(const char *path)
@@ -725,12 +725,12 @@ static void mounts_that_are_left_to_the_kernel_go(void **state)
         skip();
     pid = make_mounts(&pidfd, &watch_fd);
     over.fd = watch_fd;
-    remains = remains_take(pidfd);
+    remains = unmount_later_take(pidfd);
     assert_int_equal(kill(pid, SIGKILL), 0);
     assert_int_equal(waitpid(pid, NULL, 0), pid);
     if (remains >= 0) /* the kernel can tell; then they are still there */
         assert_int_equal(poll(&over, 1, 0), 0);
-    remains_leave(&remains);
+    unmount_later_leave(&remains);
     assert_int_equal(remains, -1);
     assert_int_equal(poll(&over, 1, 30000), 1);
     assert_int_equal(read(watch_fd, &event, sizeof event), sizeof event);

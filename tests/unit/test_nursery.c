@@ -7,7 +7,7 @@
 
 #include "base/thread.h"
 #include "check.h"
-#include "engine/nursery.h"
+#include "engine/pool/zygote_holder.h"
 
 #define ASKING  2
 #define LONG_MS 60000
@@ -67,27 +67,27 @@ static const struct driver driver = { .name = "none",
                                       .zygote_open = open_zygote,
                                       .zygote_close = close_zygote,
                                       .hatch = meet_and_fail };
-static const struct nursery_needs needs = { .driver = &driver };
+static const struct zygote_holder_needs needs = { .driver = &driver };
 
 static void *ask(void *context)
 {
-    struct nursery *n = context;
+    struct zygote_holder *n = context;
     struct vessel vessel = { .driver = &driver };
     struct ready r = { .vessel = &vessel };
     struct vial_error err = { 0 };
 
-    return nursery_hatch(n, &needs, &r, &err) < 0 ? n : NULL;
+    return zygote_holder_hatch(n, &needs, &r, &err) < 0 ? n : NULL;
 }
 
 static void who_ask_at_once_share_a_zygote_and_the_last_of_them_closes_it(void **state)
 {
-    struct nursery n;
+    struct zygote_holder n;
     pthread_t threads[ASKING];
     struct vial_error err = { 0 };
 
     (void)state;
     thread_cond_init(&seen.changed);
-    nursery_init(&n);
+    zygote_holder_init(&n);
     for (unsigned i = 0; i < ASKING; i++)
         assert_int_equal(thread_start(&threads[i], THREAD_STACK, ask, &n), 0);
     for (unsigned i = 0; i < ASKING; i++) {
@@ -99,14 +99,14 @@ static void who_ask_at_once_share_a_zygote_and_the_last_of_them_closes_it(void *
     assert_int_equal(seen.opened, 1);
     assert_int_equal(seen.closed, 1);
     assert_int_equal(seen.inside_at_close, 0);
-    assert_false(nursery_is_alive(&n));
+    assert_false(zygote_holder_is_alive(&n));
     /* One that failed is replaced at once; nobody has asked this one yet. */
-    nursery_have(&n, &needs, &err);
-    assert_true(nursery_is_alive(&n));
+    zygote_holder_have(&n, &needs, &err);
+    assert_true(zygote_holder_is_alive(&n));
     assert_int_equal(n.zygotes, 2);
-    nursery_close(atomic_exchange(&n.nurse, NULL));
+    zygote_holder_close(atomic_exchange(&n.shared, NULL));
     assert_int_equal(seen.closed, 2);
-    nursery_done(&n);
+    zygote_holder_done(&n);
     (void)pthread_cond_destroy(&seen.changed);
 }
 
@@ -124,22 +124,22 @@ static int open_none(const struct plan *plan, const struct zygote_options *optio
 static void one_that_cannot_be_started_is_not_tried_again_at_once(void **state)
 {
     static const struct driver sterile = { .name = "none", .zygote_open = open_none };
-    static const struct nursery_needs none = { .driver = &sterile };
-    struct nursery n;
+    static const struct zygote_holder_needs none = { .driver = &sterile };
+    struct zygote_holder n;
     struct ready r = { 0 };
     struct vial_error err = { 0 };
 
     (void)state;
     seen.opened = 0;
-    nursery_init(&n);
-    nursery_have(&n, &none, &err);
+    zygote_holder_init(&n);
+    zygote_holder_have(&n, &none, &err);
     n.pause.until_ns = INT64_MAX;
-    assert_int_equal(nursery_hatch(&n, &none, &r, &err), 0);
+    assert_int_equal(zygote_holder_hatch(&n, &none, &r, &err), 0);
     assert_int_equal(seen.opened, 1);
     n.pause.until_ns = 0;
-    nursery_have(&n, &none, &err);
+    zygote_holder_have(&n, &none, &err);
     assert_int_equal(seen.opened, 2);
-    nursery_done(&n);
+    zygote_holder_done(&n);
 }
 
 int main(void)

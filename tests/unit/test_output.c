@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "check.h"
-#include "engine/output.h"
+#include "engine/run/bounded_output.h"
 
 /* Under the address sanitizer, lack of memory is an answer and not the end. */
 VIAL_API const char *__asan_default_options(void);

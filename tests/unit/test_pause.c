@@ -4,16 +4,16 @@
 
 #include "base/clock.h"
 #include "check.h"
-#include "engine/pause.h"
+#include "engine/pool/backoff.h"
 
 #define MS_NS INT64_C(1000000)
 
 static void what_has_not_failed_is_not_put_off(void **state)
 {
-    struct pause p = { 0 };
+    struct backoff p = { 0 };
 
     (void)state;
-    assert_true(pause_is_over(&p));
+    assert_true(backoff_is_over(&p));
 }
 
 static void each_failure_doubles_it_up_to_five_seconds(void **state)
@@ -21,31 +21,31 @@ static void each_failure_doubles_it_up_to_five_seconds(void **state)
     static const int64_t expected[] = {
         100, 200, 400, 800, 1600, 3200, 5000, 5000, 5000
     };
-    struct pause p = { 0 };
+    struct backoff p = { 0 };
 
     (void)state;
     for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
         int64_t before_ns = clock_now_ns();
 
-        pause_begin(&p);
+        backoff_begin(&p);
         assert_int_equal(p.ms, expected[i]);
         assert_true(p.until_ns >= before_ns + expected[i] * MS_NS);
         assert_true(p.until_ns <= clock_now_ns() + expected[i] * MS_NS);
     }
-    assert_false(pause_is_over(&p)); /* five seconds from now */
+    assert_false(backoff_is_over(&p)); /* five seconds from now */
     p.until_ns = clock_now_ns();
-    assert_true(pause_is_over(&p));
+    assert_true(backoff_is_over(&p));
 }
 
 static void what_went_well_begins_anew(void **state)
 {
-    struct pause p = { 0 };
+    struct backoff p = { 0 };
 
     (void)state;
     for (int i = 0; i < 5; i++)
-        pause_begin(&p);
-    pause_forget(&p);
-    pause_begin(&p);
+        backoff_begin(&p);
+    backoff_forget(&p);
+    backoff_begin(&p);
     assert_int_equal(p.ms, 100);
 }
 

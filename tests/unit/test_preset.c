@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/io.h"
-#include "model/dotenv.h"
-#include "model/preset.h"
-#include "model/settings.h"
 #include "model_case.h"
+#include "settings/dotenv.h"
+#include "settings/preset.h"
+#include "settings/settings.h"
 
 static const struct plan_driver docker = { "docker", true };
 

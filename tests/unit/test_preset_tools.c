@@ -11,7 +11,7 @@
 #include "base/auto.h"
 #include "base/json.h"
 #include "check.h"
-#include "engine/session.h"
+#include "engine/session/session.h"
 #include "mcp/arguments.h"
 #include "mcp/preset.h"
 

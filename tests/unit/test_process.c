@@ -11,8 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "driver/process/place.h"
 #include "driver/process/process.h"
+#include "driver/process/temp_dir.h"
 #include "left_behind.h"
 #include "run_case.h"
 
@@ -244,17 +244,17 @@ static void what_a_killed_caller_left_is_removed_by_the_next(void **state)
     pid_t pid = fork();
 
     if (pid == 0) {
-        (void)place_create(&place, NULL);
+        (void)temp_dir_create(&place, NULL);
         _exit(0); /* without removing it; the lock ends with the process */
     }
     assert_int_equal(waitpid(pid, NULL, 0), pid);
     assert_int_equal(count_entries(h->dir), 1);
-    assert_int_equal(place_create(&place, NULL), 0);
-    place_remove(&place);
+    assert_int_equal(temp_dir_create(&place, NULL), 0);
+    temp_dir_remove(&place);
     assert_int_equal(count_entries(h->dir), 0);
 }
 
-/* TURN as in place.c: the first has no number. */
+/* TURN as in temp_dir.c: the first has no number. */
 static void put_open_dir(const struct home *h, unsigned turn, char path[64])
 {
     char number[16] = "";
@@ -272,10 +272,10 @@ static void a_directory_of_someone_else_is_passed_by(void **state)
     char path[64];
 
     put_open_dir(*state, 0, path);
-    assert_int_equal(place_create(&place, NULL), 0);
+    assert_int_equal(temp_dir_create(&place, NULL), 0);
     assert_int_equal(count_entries(path), 0);
     assert_non_null(strstr(place.dir, "-1/"));
-    place_remove(&place);
+    temp_dir_remove(&place);
     assert_int_equal(rmdir(path), 0);
 }
 
@@ -290,10 +290,10 @@ static void the_lock_of_someone_elses_directory_is_not_waited_for(void **state)
     fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     assert_int_equal(flock(fd, LOCK_EX), 0);
     (void)alarm(60); /* else it would wait without end */
-    assert_int_equal(place_create(&place, NULL), 0);
-    assert_int_equal(place_sweep(), 0);
+    assert_int_equal(temp_dir_create(&place, NULL), 0);
+    assert_int_equal(temp_dir_sweep(), 0);
     (void)alarm(0);
-    place_remove(&place);
+    temp_dir_remove(&place);
     (void)close(fd);
     assert_int_equal(rmdir(path), 0);
 }
@@ -306,7 +306,7 @@ static void where_all_are_someone_elses_none_is_used(void **state)
 
     for (unsigned i = 0; i < 16; i++)
         put_open_dir(*state, i, paths[i]);
-    assert_int_equal(place_create(&place, &err), -1);
+    assert_int_equal(temp_dir_create(&place, &err), -1);
     assert_string_equal(err.code, "VIAL-OPEN");
     assert_non_null(strstr(err.message, "is not private to this user"));
     for (unsigned i = 0; i < 16; i++)

@@ -9,7 +9,7 @@
 
 #include "base/thread.h"
 #include "check.h"
-#include "engine/stock.h"
+#include "engine/pool/stock.h"
 
 #define WAITERS 3
 #define LONG_MS 60000
@@ -131,9 +131,9 @@ struct zygote {
     bool closed;
 };
 
-static struct nurse *somebody(void)
+static struct shared_zygote *somebody(void)
 {
-    static struct nurse elses;
+    static struct shared_zygote elses;
 
     return &elses;
 }
@@ -146,7 +146,7 @@ static void close_late(struct zygote *z)
     assert_true(z->stock.ended);
     assert_int_equal(atomic_load(&z->stock.users), 0);
     z->closed = true;
-    z->stock.nursery.nurse = somebody();
+    z->stock.holder.shared = somebody();
     (void)pthread_mutex_unlock(&z->pool.lock);
 }
 
@@ -154,25 +154,25 @@ static void a_stock_that_has_ended_is_left_alone(void **state)
 {
     static const struct driver driver = { .name = "none", .zygote_close = close_late };
     struct zygote *z = calloc(1, sizeof *z);
-    struct nurse *nurse = calloc(1, sizeof *nurse);
+    struct shared_zygote *shared = calloc(1, sizeof *shared);
 
     (void)state;
     assert_non_null(z);
-    assert_non_null(nurse);
+    assert_non_null(shared);
     (void)pthread_mutex_init(&z->pool.lock, NULL);
     thread_cond_init(&z->pool.changed);
     thread_cond_init(&z->stock.changed);
     z->pool.threads = 1;
     z->stock.pool = &z->pool;
     z->stock.driver = &driver;
-    nurse->driver = &driver;
-    nurse->zygote = z;
-    z->stock.nursery.nurse = nurse;
+    shared->driver = &driver;
+    shared->zygote = z;
+    z->stock.holder.shared = shared;
     /* Nobody has asked since the clock began: it is forgotten. */
     assert_null(stock_work(&z->stock));
     assert_true(z->closed);
     assert_int_equal(z->pool.threads, 0);
-    assert_ptr_equal(z->stock.nursery.nurse, somebody());
+    assert_ptr_equal(z->stock.holder.shared, somebody());
     (void)pthread_cond_destroy(&z->stock.changed);
     (void)pthread_cond_destroy(&z->pool.changed);
     (void)pthread_mutex_destroy(&z->pool.lock);

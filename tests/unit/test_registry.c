@@ -5,7 +5,7 @@
 #include <dirent.h>
 #include <pthread.h>
 
-#include "registry/registry.h"
+#include "engine/callers/registry.h"
 #include "session_case.h"
 
 static struct registry *opened(const struct on *on, unsigned sessions,

@@ -3,7 +3,7 @@
 
 #include "base/auto.h"
 #include "base/json.h"
-#include "model/kind.h"
+#include "model/field_type.h"
 #include "model/request.h"
 #include "model_case.h"
 
@@ -436,7 +436,7 @@ static void values_are_shown_as_they_are_written(void **state)
 static void a_switch_is_true_or_false(void **state)
 {
     static const struct field f = { .name = "switch", .type = FIELD_BOOL };
-    const struct kind *kind = kind_of(FIELD_BOOL);
+    const struct field_ops *kind = field_ops_of(FIELD_BOOL);
     struct vial_error err = { 0 };
     json_t *json = NULL;
     bool copy = false;

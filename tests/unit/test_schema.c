@@ -3,8 +3,8 @@
 
 #include "base/fail.h"
 #include "model/result.h"
-#include "model/schema.h"
 #include "model_case.h"
+#include "settings/schema.h"
 
 static void write_json(struct scratch *s, const char *name, json_t *json)
 {

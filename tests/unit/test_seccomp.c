@@ -20,7 +20,7 @@
 #include "base/json.h"
 #include "base/path.h"
 #include "check.h"
-#include "driver/native/custom.h"
+#include "driver/native/custom_filter.h"
 #include "driver/native/profile.h"
 
 #define HIGH (UINT64_C(1) << 32)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "model/settings.h"
 #include "model_case.h"
+#include "settings/settings.h"
 
 static struct settings *load(const struct settings_sources *from)
 {

@@ -17,7 +17,7 @@
 
 #include "base/clock.h"
 #include "check.h"
-#include "driver/native/supplies.h"
+#include "driver/native/shared.h"
 
 #define TRIES 60000 /* of a millisecond: only reached when something is broken */
 
@@ -35,11 +35,11 @@ static void pause_a_little(void)
     (void)nanosleep(&t, NULL);
 }
 
-static struct supplies *open_supplies(void)
+static struct native_shared *open_supplies(void)
 {
     char why[160];
 
-    return cgroup_probe(why) == CGROUP_V1 ? supplies_open(-1) : NULL;
+    return cgroup_probe(why) == CGROUP_V1 ? native_shared_open(-1) : NULL;
 }
 
 /* Where cgroups are of version 2, or not ours to make, each vessel looks for itself. */
@@ -49,7 +49,7 @@ static struct supplies *open_supplies(void)
             skip();                                                                    \
     } while (0)
 
-static size_t count_ours(const struct supplies *s)
+static size_t count_ours(const struct native_shared *s)
 {
     DIR *dir = fdopendir(openat(s->base.dirs[0].base_fd, ".", O_RDONLY | O_CLOEXEC));
     const struct dirent *e = NULL;
@@ -114,26 +114,26 @@ static void end(pid_t pid)
 
 static void every_vessel_gets_a_group_of_its_own_that_counts_from_nothing(void **state)
 {
-    struct supplies *s = open_supplies();
+    struct native_shared *s = open_supplies();
     struct vessel_usage used = { 0 };
     struct cgroup c;
 
     (void)state;
     NEED_GROUPS(s);
-    assert_true(supplies_group(s, "v-one", &some, &c));
+    assert_true(native_shared_group(s, "v-one", &some, &c));
     end(put_somebody_into(&c));
     cgroup_read(&c, &used);
     assert_true(used.counted);
     assert_true(used.usage.memory_peak_bytes > 0);
     cgroup_remove(&c);
     assert_int_equal(count_ours(s), 0);
-    assert_true(supplies_group(s, "v-two", &some, &c));
+    assert_true(native_shared_group(s, "v-two", &some, &c));
     assert_non_null(strstr(c.name, "v-two"));
     cgroup_read(&c, &used);
     assert_int_equal(used.usage.memory_peak_bytes, 0);
     assert_int_equal(used.usage.pids_peak, 0);
     cgroup_remove(&c);
-    supplies_close(s);
+    native_shared_close(s);
 }
 
 static bool is_same_time(const struct vessel_usage *a, const struct vessel_usage *b)
@@ -145,7 +145,7 @@ static bool is_same_time(const struct vessel_usage *a, const struct vessel_usage
 
 static void what_a_group_has_spent_is_what_all_its_counters_say(void **state)
 {
-    struct supplies *s = open_supplies();
+    struct native_shared *s = open_supplies();
     struct vessel_usage used = { 0 };
     struct vessel_usage spent = { 0 };
     struct vessel_usage again = { 0 };
@@ -153,7 +153,7 @@ static void what_a_group_has_spent_is_what_all_its_counters_say(void **state)
 
     (void)state;
     NEED_GROUPS(s);
-    assert_true(supplies_group(s, "v-one", &some, &c));
+    assert_true(native_shared_group(s, "v-one", &some, &c));
     work_in(&c);
     do { /* one that was waited for may be charged a last tick yet */
         cgroup_read(&c, &used);
@@ -164,7 +164,7 @@ static void what_a_group_has_spent_is_what_all_its_counters_say(void **state)
     assert_true(spent.usage.cpu_user_ms + spent.usage.cpu_system_ms > 0);
     assert_true(is_same_time(&spent, &used));
     cgroup_remove(&c);
-    supplies_close(s);
+    native_shared_close(s);
 }
 
 static void times_are_the_sums_over_all_processors_or_not_known(void **state)
@@ -188,7 +188,7 @@ static void times_are_the_sums_over_all_processors_or_not_known(void **state)
 /* As on a host whose processors do not fit: by two other files. */
 static void times_that_cannot_be_read_at_once_are_read_apart(void **state)
 {
-    struct supplies *s = open_supplies();
+    struct native_shared *s = open_supplies();
     struct vessel_usage used = { 0 };
     struct vessel_usage spent = { 0 };
     struct vessel_usage again = { 0 };
@@ -197,7 +197,7 @@ static void times_that_cannot_be_read_at_once_are_read_apart(void **state)
 
     (void)state;
     NEED_GROUPS(s);
-    assert_true(supplies_group(s, "v-one", &some, &c));
+    assert_true(native_shared_group(s, "v-one", &some, &c));
     work_in(&c);
     assert_int_equal(pipe2(ends, O_CLOEXEC), 0); /* which nobody can read at 0 */
     apart = c;
@@ -213,39 +213,39 @@ static void times_that_cannot_be_read_at_once_are_read_apart(void **state)
     (void)close(ends[0]);
     (void)close(ends[1]);
     cgroup_remove(&c);
-    supplies_close(s);
+    native_shared_close(s);
 }
 
 static void a_held_group_can_still_be_given_other_limits(void **state)
 {
-    struct supplies *s = open_supplies();
+    struct native_shared *s = open_supplies();
     struct cgroup c;
     char path[sizeof(c.name) + 64];
 
     (void)state;
     NEED_GROUPS(s);
-    assert_true(supplies_group(s, "v-one", &some, &c));
+    assert_true(native_shared_group(s, "v-one", &some, &c));
     assert_true(c.dirs[0].fd < 0);
     assert_int_equal(cgroup_v1_limit(&c, &others, NULL), 0);
     (void)snprintf(path, sizeof(path), "%s/memory.limit_in_bytes", c.name);
     assert_int_equal(cgroup_number(c.dirs[0].base_fd, path, NULL, 0),
                      others.memory_bytes);
     cgroup_remove(&c);
-    supplies_close(s);
+    native_shared_close(s);
 }
 
 static void the_janitor_of_all_ends_and_removes_every_group(void **state)
 {
-    struct supplies *s = open_supplies();
+    struct native_shared *s = open_supplies();
     struct cgroup c[2];
     pid_t pid = 0;
     size_t left = 2;
 
     (void)state;
     NEED_GROUPS(s);
-    assert_true(supplies_tend(s));
-    assert_true(supplies_group(s, "v-one", &some, &c[0]));
-    assert_true(supplies_group(s, "v-two", &some, &c[1]));
+    assert_true(native_shared_tend(s));
+    assert_true(native_shared_group(s, "v-one", &some, &c[0]));
+    assert_true(native_shared_group(s, "v-two", &some, &c[1]));
     pid = put_somebody_into(&c[1]);
     (void)close(s->janitor.leash_fd);             /* as our death would */
     assert_int_equal(waitpid(pid, NULL, 0), pid); /* we did not end it */
@@ -254,32 +254,32 @@ static void the_janitor_of_all_ends_and_removes_every_group(void **state)
         pause_a_little();
     }
     assert_int_equal(left, 0);
-    for (int tries = 0; supplies_tend(s) && tries < TRIES; tries++)
+    for (int tries = 0; native_shared_tend(s) && tries < TRIES; tries++)
         pause_a_little();
-    assert_false(supplies_tend(s));
+    assert_false(native_shared_tend(s));
     s->janitor.leash_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     cgroup_close(&c[0]);
     cgroup_close(&c[1]);
-    supplies_close(s);
+    native_shared_close(s);
 }
 
 static void a_script_is_kept_for_its_plan_alone(void **state)
 {
     struct plan one = { .id = "r-one" }, two = { .id = "r-two" };
     struct script *s = script_new(4, 64, false);
-    struct scripts kept;
+    struct script_cache kept;
 
     (void)state;
-    scripts_open(&kept);
-    assert_null(scripts_take(&kept, &one));
-    scripts_give(&kept, s, &one);
-    assert_null(scripts_take(&kept, &two));
-    assert_ptr_equal(scripts_take(&kept, &one), s);
-    assert_null(scripts_take(&kept, &one));
+    script_cache_open(&kept);
+    assert_null(script_cache_take(&kept, &one));
+    script_cache_give(&kept, s, &one);
+    assert_null(script_cache_take(&kept, &two));
+    assert_ptr_equal(script_cache_take(&kept, &one), s);
+    assert_null(script_cache_take(&kept, &one));
     s->written_ns -= INT64_C(2000000000);
-    scripts_give(&kept, s, &one);
-    assert_null(scripts_take(&kept, &one)); /* too old: it is freed */
-    scripts_close(&kept);
+    script_cache_give(&kept, s, &one);
+    assert_null(script_cache_take(&kept, &one)); /* too old: it is freed */
+    script_cache_close(&kept);
 }
 
 static void put_file(int dir_fd, const char *name, const void *data, size_t len)

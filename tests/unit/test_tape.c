@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "check.h"
-#include "engine/tape.h"
+#include "engine/session/spool.h"
 
 /* The byte at each offset is known, so that misplaced ones are seen. */
 static char at(uint64_t offset)
@@ -10,23 +10,23 @@ static char at(uint64_t offset)
     return (char)(offset * 131 + (offset >> 8));
 }
 
-static void add(struct tape *t, size_t len)
+static void add(struct spool *t, size_t len)
 {
     char *data = malloc(len + 1);
 
     for (size_t i = 0; i < len; i++)
         data[i] = at(t->end + i);
-    tape_add(t, data, len);
+    spool_add(t, data, len);
     free(data);
 }
 
 /* Everything from OFFSET on is there and right. */
-static void check_from(const struct tape *t, uint64_t offset)
+static void check_from(const struct spool *t, uint64_t offset)
 {
     char buf[77];
     size_t n;
 
-    while ((n = tape_read(t, offset, buf, sizeof buf)) > 0)
+    while ((n = spool_read(t, offset, buf, sizeof buf)) > 0)
         for (size_t i = 0; i < n; i++, offset++)
             if (buf[i] != at(offset))
                 fail_msg("offset %llu is wrong", (unsigned long long)offset);
@@ -35,10 +35,10 @@ static void check_from(const struct tape *t, uint64_t offset)
 
 static void what_fits_into_memory_needs_no_file(void **state)
 {
-    struct tape t;
+    struct spool t;
 
     (void)state;
-    tape_init(&t, 1000, 10000, NULL);
+    spool_init(&t, 1000, 10000, NULL);
     check_from(&t, 0);
     add(&t, 600);
     add(&t, 400);
@@ -46,30 +46,30 @@ static void what_fits_into_memory_needs_no_file(void **state)
     assert_int_equal(t.start, 0);
     check_from(&t, 0);
     check_from(&t, 999);
-    tape_done(&t);
+    spool_done(&t);
 }
 
 static void what_is_older_is_read_back_from_the_file(void **state)
 {
-    struct tape t;
+    struct spool t;
 
     (void)state;
-    tape_init(&t, 64, 100000, NULL);
+    spool_init(&t, 64, 100000, NULL);
     for (size_t len = 0; len < 300; len++)
         add(&t, len);
     assert_true(t.spill_fd >= 0);
     assert_int_equal(t.start, 0);
     check_from(&t, 0);
     check_from(&t, 12345);
-    tape_done(&t);
+    spool_done(&t);
 }
 
 static void what_is_older_still_is_gone_and_the_rest_is_right(void **state)
 {
-    struct tape t;
+    struct spool t;
 
     (void)state;
-    tape_init(&t, 64, 1000, NULL);
+    spool_init(&t, 64, 1000, NULL);
     for (size_t len = 0; len < 300; len++) {
         add(&t, len);
         assert_true(t.end - t.start <= 1064);
@@ -77,23 +77,23 @@ static void what_is_older_still_is_gone_and_the_rest_is_right(void **state)
     }
     assert_true(t.start > 0);
     assert_true(t.end - t.start >= 1000);
-    tape_done(&t);
+    spool_done(&t);
 }
 
 static void without_a_file_only_memory_is_kept(void **state)
 {
-    struct tape t;
+    struct spool t;
 
     (void)state;
-    tape_init(&t, 100, 0, NULL);
+    spool_init(&t, 100, 0, NULL);
     add(&t, 1000);
     assert_true(t.end - t.start <= 100 && t.end > t.start);
     check_from(&t, t.start);
-    tape_done(&t);
-    tape_init(&t, 1, 0, NULL);
+    spool_done(&t);
+    spool_init(&t, 1, 0, NULL);
     add(&t, 10);
     check_from(&t, 9);
-    tape_done(&t);
+    spool_done(&t);
 }
 
 struct purse {
@@ -118,11 +118,11 @@ static void purse_give(void *context, enum budget_kind kind, uint64_t bytes)
 static void who_cannot_pay_for_the_file_keeps_less(void **state)
 {
     struct purse purse = { { 1 << 20, 600 << 10 } };
-    const struct tape_payer payer = { purse_take, purse_give, &purse };
-    struct tape t;
+    const struct spool_payer payer = { purse_take, purse_give, &purse };
+    struct spool t;
 
     (void)state;
-    tape_init(&t, 64 << 10, 4 << 20, &payer);
+    spool_init(&t, 64 << 10, 4 << 20, &payer);
     for (int i = 0; i < 100; i++) {
         add(&t, 30000);
         check_from(&t, t.start);
@@ -130,49 +130,49 @@ static void who_cannot_pay_for_the_file_keeps_less(void **state)
     assert_int_equal(t.spill_size, 512 << 10);
     assert_int_equal(purse.left[BUDGET_DISK], 88 << 10);
     assert_true(t.end - t.start >= 512 << 10);
-    tape_trim(&t, 1000);
+    spool_trim(&t, 1000);
     assert_int_equal(t.end - t.start, 1000);
     check_from(&t, t.start);
     assert_int_equal(purse.left[BUDGET_MEMORY], (1 << 20) - 1000);
     assert_int_equal(purse.left[BUDGET_DISK], 600 << 10);
-    tape_done(&t);
+    spool_done(&t);
     assert_int_equal(purse.left[BUDGET_MEMORY], 1 << 20);
 }
 
 static void who_cannot_pay_for_memory_keeps_nothing(void **state)
 {
     struct purse purse = { { 100, 0 } };
-    const struct tape_payer payer = { purse_take, purse_give, &purse };
-    struct tape t;
+    const struct spool_payer payer = { purse_take, purse_give, &purse };
+    struct spool t;
 
     (void)state;
-    tape_init(&t, 1000, 1000, &payer);
+    spool_init(&t, 1000, 1000, &payer);
     add(&t, 10);
     assert_int_equal(t.end, 10);
     assert_int_equal(t.start, 10);
-    assert_true(tape_is_empty(&t));
-    tape_done(&t);
+    assert_true(spool_is_empty(&t));
+    spool_done(&t);
     assert_int_equal(purse.left[BUDGET_MEMORY], 100);
 }
 
 static void at_its_end_memory_is_held_for_what_is_there(void **state)
 {
     struct purse purse = { { 5000, 0 } };
-    const struct tape_payer payer = { purse_take, purse_give, &purse };
-    struct tape t;
+    const struct spool_payer payer = { purse_take, purse_give, &purse };
+    struct spool t;
 
     (void)state;
     for (size_t len = 1; len < 2500; len += 7) {
-        tape_init(&t, 1000, 0, &payer);
+        spool_init(&t, 1000, 0, &payer);
         add(&t, len);
-        tape_end(&t, 300);
+        spool_end(&t, 300);
         assert_int_equal(t.end - t.start, len < 300 ? len : 300);
         assert_int_equal(purse.left[BUDGET_MEMORY], 5000 - (t.end - t.start));
         check_from(&t, t.start);
-        tape_trim(&t, 0);
-        assert_true(tape_is_empty(&t));
+        spool_trim(&t, 0);
+        assert_true(spool_is_empty(&t));
         check_from(&t, t.end);
-        tape_done(&t);
+        spool_done(&t);
     }
 }
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <dirent.h>
 
-#include "model/repository.h"
-#include "model/settings.h"
-#include "model/trust.h"
 #include "model_case.h"
+#include "settings/repository.h"
+#include "settings/settings.h"
+#include "settings/trust.h"
 
 /* A project with a repository around it, and a state directory beside it. */
 struct desk {

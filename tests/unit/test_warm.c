@@ -14,8 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "engine/descriptors.h"
-#include "engine/shape.h"
+#include "engine/pool/descriptors.h"
+#include "engine/pool/pool_key.h"
 #include "run_case.h"
 
 #include "vial/warm.h"
@@ -453,17 +453,17 @@ static void a_waiting_container_has_the_runtime_and_user_that_are_asked_for(
 
     (void)state;
     for (size_t i = 0; i < 3; i++)
-        keys[i] = shape_key(&driver, plans[i]);
+        keys[i] = pool_key(&driver, plans[i]);
     assert_string_not_equal(keys[0], keys[1]);
     assert_string_not_equal(keys[0], keys[2]);
-    assert_int_equal(shape_template(plans[1], &made, &err), 0);
+    assert_int_equal(pool_template(plans[1], &made, &err), 0);
     assert_string_equal(made->container.runtime, "runsc");
     assert_string_equal(made->container.prefix, "vial");
     assert_int_equal(made->container.retries, 3);
-    assert_true(shape_can_wait(&driver, plans[0]));
+    assert_true(pool_can_wait(&driver, plans[0]));
     plans[0]->container.caches = &cache;
     plans[0]->container.cache_count = 1;
-    assert_false(shape_can_wait(&driver, plans[0]));
+    assert_false(pool_can_wait(&driver, plans[0]));
     plans[0]->container.caches = NULL;
     plans[0]->container.cache_count = 0;
     plan_free(made);
@@ -487,7 +487,7 @@ static void a_waiting_node_is_not_told_what_is_no_text(void **state)
         strv_push(&p->argv, "node");
         strv_push(&p->argv, "{dir}/main.js");
         strv_push(&p->argv, fits ? good[i / 2] : bad[i / 2]);
-        assert_int_equal(shape_may_use_hatched(p), fits);
+        assert_int_equal(pool_may_use_hatched(p), fits);
         plan_free(p);
     }
 }

@@ -12,7 +12,7 @@
 #include "base/fail.h"
 #include "base/path.h"
 #include "base/unit.h"
-#include "driver/docker/api.h"
+#include "driver/docker/engine_api.h"
 
 #define RETRIES  2
 #define RETRY_MS 50

@@ -6,7 +6,7 @@
 
 #include "base/fail.h"
 #include "base/json.h"
-#include "driver/docker/keep.h"
+#include "driver/docker/containers.h"
 
 #define MARK    "/.vial-cache" /* the guest makes it once the volume is open */
 #define OPEN_MS 60000
@@ -84,12 +84,12 @@ static int open_one(const struct api *api, const struct plan *plan, size_t i,
     char id[ID_SIZE] = "";
     int rc = create(api, plan, i, o, id, err);
 
-    if (rc == 0 && o->place == PLACE_COPY)
-        rc = place_copy(api, id, o->guest_fd, err);
+    if (rc == 0 && o->place == ENTRY_COPY)
+        rc = guest_entry_copy(api, id, o->guest_fd, err);
     if (rc == 0)
         rc = run(api, id, err);
     if (id[0])
-        (void)keep_remove(api, id, NULL);
+        (void)containers_remove(api, id, NULL);
     return rc;
 }
 

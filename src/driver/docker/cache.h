@@ -10,8 +10,8 @@
  * what its own user made.
  */
 
-#include "driver/docker/api.h"
 #include "driver/docker/container.h"
+#include "driver/docker/engine_api.h"
 
 /* Sees to it that PLAN's caches, which container ID has, can be used. */
 int cache_open(const struct api *api, const char *id, const struct plan *plan,

@@ -10,7 +10,7 @@
 #include "base/json.h"
 #include "base/path.h"
 #include "driver/docker/image.h"
-#include "model/kind.h"
+#include "model/field_type.h"
 
 #define ENV_COUNT 256
 #define ENV_BYTES ((size_t)32 << 10) /* of all together */
@@ -42,7 +42,7 @@ static int add_env(struct image_config *c, const json_t *entry, const char *imag
     if (!text || strlen(text) != json_string_length(entry) || !text[len] ||
         !is_name(text, len))
         return refuse(image, "an ENV that is not NAME=VALUE", err);
-    return kind_put_env(&c->env, text, len, text + len + 1) < 0 ? fail_memory(err) : 0;
+    return field_put_env(&c->env, text, len, text + len + 1) < 0 ? fail_memory(err) : 0;
 }
 
 static int read_env(struct image_config *c, json_t *list, const char *image,

@@ -9,7 +9,7 @@
  * which is ours, sees none of it (docs/adr/0035, 0045).
  */
 
-#include "driver/docker/api.h"
+#include "driver/docker/engine_api.h"
 
 struct image_config {
     char id[80];     /* which image that was */

@@ -7,7 +7,7 @@
 
 #include "base/json.h"
 #include "base/path.h"
-#include "model/labels.h"
+#include "plan/labels.h"
 
 #define GUEST_FDS  1024
 #define INODES_ANY 100000000 /* the most that can be asked for: no limit */
@@ -139,12 +139,13 @@ static json_t *mounts(const struct plan *plan, const struct container_options *o
 {
     json_t *list = json_array();
 
-    if (o->place == PLACE_BIND)
+    if (o->place == ENTRY_BIND)
         (void)json_array_append_new(list, bind(o->guest_path, CONTAINER_GUEST, false));
-    else if (o->place == PLACE_COPY)
+    else if (o->place == ENTRY_COPY)
         (void)json_array_append_new(list, own_volume());
-    if (o->place == PLACE_BIND && o->line_dir)
-        (void)json_array_append_new(list, bind(o->line_dir, CONTAINER_LINE, false));
+    if (o->place == ENTRY_BIND && o->guest_socket_dir)
+        (void)json_array_append_new(list,
+                                    bind(o->guest_socket_dir, CONTAINER_LINE, false));
     for (size_t i = 0; i < plan->mount_count; i++) {
         const struct plan_mount *m = &plan->mounts[i];
 
@@ -188,9 +189,9 @@ static json_t *ulimit(const char *name, int64_t value)
 /* One process more than the limit, for the guest, and one for who waits beside it.
  * Where programs have a ulimit of as many, the guest is one of them: that the cgroup
  * refuses a process, it tells; that the ulimit does, nobody would hear of. */
-static int64_t all_pids(const struct plan *plan, enum place place)
+static int64_t all_pids(const struct plan *plan, enum guest_entry place)
 {
-    int64_t beside = place == PLACE_EXEC ? 1 : 0;
+    int64_t beside = place == ENTRY_EXEC ? 1 : 0;
 
     if (plan->container.nproc && plan->limits.pids > 1)
         return plan->limits.pids + beside;
@@ -237,7 +238,7 @@ static json_t *security(const struct container_options *o)
 }
 
 /* Swap is off: MemorySwap counts memory and swap together. */
-static void add_limits(json_t *host, const struct plan *plan, enum place place)
+static void add_limits(json_t *host, const struct plan *plan, enum guest_entry place)
 {
     const struct limits *l = &plan->limits;
 
@@ -371,7 +372,7 @@ static json_t *host_config(const struct plan *plan, const struct container_optio
 
 /* Brought later, the guest needs somebody who waits until nobody holds the
  * container's standard input any more. */
-static const char *first_program(enum place place)
+static const char *first_program(enum guest_entry place)
 {
     static const char *const programs[] = {
         CONTAINER_GUEST, CONTAINER_GUEST_DIR "/" CONTAINER_GUEST_FILE, "cat"
@@ -382,10 +383,10 @@ static const char *first_program(enum place place)
 
 static json_t *arguments(const struct container_options *o)
 {
-    if (o->place == PLACE_EXEC)
+    if (o->place == ENTRY_EXEC)
         return json_pack("[s]", "-");
-    if (o->place == PLACE_BIND && o->line_dir)
-        return json_pack("[s, s]", "--line", CONTAINER_LINE "/" LINE_NAME);
+    if (o->place == ENTRY_BIND && o->guest_socket_dir)
+        return json_pack("[s, s]", "--line", CONTAINER_LINE "/" GUEST_SOCKET_NAME);
     return json_pack("[s]", "--stdio");
 }
 
@@ -434,10 +435,10 @@ static json_t *cache_host(const struct plan *plan, const struct plan_cache *c,
 {
     json_t *mounts = json_pack("[o]", cache(c));
 
-    if (o->place == PLACE_BIND)
+    if (o->place == ENTRY_BIND)
         (void)json_array_append_new(mounts,
                                     bind(o->guest_path, CONTAINER_GUEST, false));
-    else if (o->place == PLACE_COPY)
+    else if (o->place == ENTRY_COPY)
         (void)json_array_append_new(mounts, own_volume());
     add_volumes(mounts, plan, o);
     return json_pack(
@@ -453,7 +454,7 @@ json_t *container_cache_json(const struct plan *plan, size_t i,
 {
     const struct plan_cache *c = &plan->container.caches[i];
     json_t *command =
-        o->place == PLACE_EXEC
+        o->place == ENTRY_EXEC
             ? json_pack("[s, s, s, s, s]", "/bin/sh", "-c",
                         "chmod 1777 \"$1\" && : >\"$1/.vial-cache\"", "sh", c->target)
             : json_pack("[s, s, s]", first_program(o->place), "--open", c->target);

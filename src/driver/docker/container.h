@@ -10,11 +10,11 @@
 
 #include <jansson.h>
 
-#include "driver/docker/line.h"
-#include "driver/docker/place.h"
+#include "driver/docker/guest_entry.h"
+#include "driver/docker/guest_socket.h"
 #include "model/plan.h"
 
-/* Where the guest lies inside, as place.h has it: bound, copied, brought. */
+/* Where the guest lies inside, as guest_entry.h has it: bound, copied, brought. */
 #define CONTAINER_GUEST      "/.vial-init"
 #define CONTAINER_GUEST_DIR  "/.vial"
 #define CONTAINER_GUEST_FILE "vial-init"
@@ -39,12 +39,12 @@ struct container_options {
     const char *vessel_id;
     const char *owner; /* value of LABEL_OWNER */
     const char *host;  /* and of LABEL_HOST; NULL: not known */
-    enum place place;
-    const char *guest_path; /* of the guest program on this host */
-    int guest_fd;           /* the same, open */
-    const char *line_dir;   /* of the socket (line.h); PLACE_BIND; NULL: none */
-    const char *seccomp;    /* profile as JSON text */
-    unsigned uid, gid;      /* never 0 */
+    enum guest_entry place;
+    const char *guest_path;       /* of the guest program on this host */
+    int guest_fd;                 /* the same, open */
+    const char *guest_socket_dir; /* of the socket (guest_socket.h); ENTRY_BIND; NULL: none */
+    const char *seccomp;          /* profile as JSON text */
+    unsigned uid, gid;            /* never 0 */
     const struct strv *env; /* the image's own, which the guest must not see; or NULL */
     const struct strv *volumes; /* where the image wants some; or NULL */
     const struct strv *posing;  /* labels of the image that look like ours; or NULL */

@@ -12,8 +12,8 @@
 #include "base/json.h"
 #include "base/path.h"
 #include "base/sys.h"
+#include "driver/docker/containers.h"
 #include "driver/docker/image.h"
-#include "driver/docker/keep.h"
 
 #define KILL_MS    5000
 #define DEATH_MS   2000
@@ -83,8 +83,9 @@ static void kill_container(struct vessel *vessel)
     if (!d->started || d->killed)
         return;
     d->killed = true;
-    if (!count_read(&d->count, &d->last) && d->count.cgroup.kind == CGROUP_NONE)
-        count_ask(&d->api, d->vessel.container, &d->last);
+    if (!container_usage_read(&d->count, &d->last) &&
+        d->count.cgroup.kind == CGROUP_NONE)
+        container_usage_ask(&d->api, d->vessel.container, &d->last);
     if (d->stopped && ends_now(d))
         return;
     /* Whoever saw the first signal sees this one, too. */
@@ -98,8 +99,8 @@ static void usage_of(struct vessel *vessel, struct vessel_usage *out)
 
     if (d->killed)
         *out = d->last;
-    else if (!count_read(&d->count, out))
-        count_ask(&d->api, d->vessel.container, out);
+    else if (!container_usage_read(&d->count, out))
+        container_usage_ask(&d->api, d->vessel.container, out);
 }
 
 /* The first process of a pid namespace is gone when all others are. */
@@ -127,7 +128,7 @@ static int wait_for_removal(struct docker *d, bool *gone)
     (void)snprintf(target, sizeof(target), "/containers/%s/wait?condition=removed",
                    d->vessel.container);
     if (api_do(&d->api, &call, &answer, &why) < 0) {
-        *gone = keep_is_gone(&why);
+        *gone = containers_is_gone(&why);
         return *gone || str_eq(why.code, fail_code_text(VIAL_E_ENGINE_API)) ? 0 : -1;
     }
     *gone =
@@ -142,7 +143,7 @@ static void remove_container(struct docker *d)
     if (!d->vessel.container[0] || (d->started && wait_for_removal(d, &gone) < 0))
         return;
     if (!gone)
-        (void)keep_remove(&d->api, d->vessel.container, NULL);
+        (void)containers_remove(&d->api, d->vessel.container, NULL);
 }
 
 static void close_vessel(struct vessel *vessel)
@@ -152,10 +153,10 @@ static void close_vessel(struct vessel *vessel)
     kill_container(vessel);
     wait_for_death(d);
     pump_stop(d->pump);
-    line_close(d->line);
+    guest_socket_close(d->line);
     str_done(&d->early);
     remove_container(d);
-    count_done(&d->count);
+    container_usage_done(&d->count);
     auto_fd_(&d->attached_fd);
     auto_fd_(&d->hold_fd);
     auto_fd_(&d->seccomp_fd);
@@ -209,13 +210,13 @@ static int open_vessel(const struct plan *plan, int guest_fd, struct vessel **ou
                                  .limits_by = "cgroup",
                                  .path = PATH_SEARCH };
     d->pidfd = d->hold_fd = d->seccomp_fd = d->attached_fd = -1;
-    count_init(&d->count);
+    container_usage_init(&d->count);
     sys_make_id('v', d->vessel.id);
     if (find_engine(d, plan, err) < 0 || start_container(d, plan, guest_fd, err) < 0) {
         close_vessel(&d->vessel);
         return -1;
     }
-    (void)keep_sweep(&d->api, SWEEP_AGE_S, SWEEP_SOME, &d->vessel.swept, NULL);
+    (void)containers_sweep(&d->api, SWEEP_AGE_S, SWEEP_SOME, &d->vessel.swept, NULL);
     *out = &d->vessel;
     return 0;
 }
@@ -229,8 +230,8 @@ static int sweep(int cancel_fd, unsigned *removed, struct vial_error *err)
     if (api_find(&api, err) < 0)
         return -1;
     api.cancel_fd = &cancel_fd;
-    there = keep_reach(&api, err);
-    return there <= 0 ? there : keep_sweep(&api, 0, UINT_MAX, removed, err);
+    there = containers_reach(&api, err);
+    return there <= 0 ? there : containers_sweep(&api, 0, UINT_MAX, removed, err);
 }
 
 static int pull(const struct vial_pull *pull, char **json, struct vial_error *err)

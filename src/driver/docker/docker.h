@@ -4,9 +4,9 @@
 
 /*
  * A container of Docker's or Podman's, with the guest as its first process. The
- * guest is reached by a socket of ours (line.h) or, where it cannot come by that, over
+ * guest is reached by a socket of ours (guest_socket.h) or, where it cannot come by that, over
  * the attached standard streams; the engine's exec is used only where the guest cannot
- * be placed otherwise (place.h).
+ * be placed otherwise (guest_entry.h).
  *
  *   create -> (copy) -> attach -> start -> (bring) -> look (where it is on this host)
  *   -> meet (by which way the guest comes)
@@ -15,11 +15,11 @@
  * the stream ends, so a caller that is killed leaves nothing running.
  */
 
-#include "driver/docker/api.h"
-#include "driver/docker/count.h"
-#include "driver/docker/line.h"
-#include "driver/docker/place.h"
+#include "driver/docker/engine_api.h"
+#include "driver/docker/guest_entry.h"
+#include "driver/docker/guest_socket.h"
 #include "driver/docker/pump.h"
+#include "driver/docker/usage.h"
 #include "driver/driver.h"
 
 extern const struct driver driver_docker;
@@ -27,15 +27,16 @@ extern const struct driver driver_docker;
 struct docker {
     struct vessel vessel;
     struct api api;
-    enum place place;
-    int hold_fd;       /* PLACE_EXEC: while it is open, the container lives; else -1 */
-    int seccomp_fd;    /* the profile, where the engine takes a file; else -1 */
-    struct line *line; /* until the guest has come, one way or the other; or NULL */
-    int attached_fd;   /* the engine's stream, until there is a pump; or -1 */
-    struct str early;  /* what came over it */
+    enum guest_entry place;
+    int hold_fd;    /* ENTRY_EXEC: while it is open, the container lives; else -1 */
+    int seccomp_fd; /* the profile, where the engine takes a file; else -1 */
+    struct guest_socket
+        *line;        /* until the guest has come, one way or the other; or NULL */
+    int attached_fd;  /* the engine's stream, until there is a pump; or -1 */
+    struct str early; /* what came over it */
     struct pump *pump;
     int pidfd; /* of the guest, or -1 where it cannot be seen */
-    struct count count;
+    struct container_usage count;
     bool started, stopped, killed;
     struct vessel_usage last; /* as of just before the kill */
 };

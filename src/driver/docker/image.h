@@ -4,7 +4,7 @@
 
 /* The engine's images. */
 
-#include "driver/docker/api.h"
+#include "driver/docker/engine_api.h"
 
 #include "vial/vessels.h"
 

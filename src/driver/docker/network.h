@@ -5,7 +5,7 @@
 /* The engine's networks. A plan names one; whether that is what its name says, and
  * no way to the host's own, is asked of the engine. */
 
-#include "driver/docker/api.h"
+#include "driver/docker/engine_api.h"
 #include "model/plan.h"
 
 /* 0 when PLAN joins no network by name, or one that may be joined. */

@@ -17,8 +17,8 @@
 #include "driver/docker/cache.h"
 #include "driver/docker/config.h"
 #include "driver/docker/container.h"
+#include "driver/docker/containers.h"
 #include "driver/docker/docker.h"
-#include "driver/docker/keep.h"
 #include "driver/docker/network.h"
 #include "driver/docker/oci.h"
 #include "driver/native/profile.h"
@@ -27,7 +27,7 @@
 struct parts { /* what container_options borrows */
     char guest[PATH_MAX];
     char owner[128];
-    char host[KEEP_HOST];
+    char host[CONTAINERS_HOST];
     char *seccomp;
     unsigned uid, gid;
     int guest_fd;
@@ -115,7 +115,7 @@ static int gather(const struct docker *d, const struct plan *plan, int guest_fd,
         choose_user(d->vessel.id, plan, p, err) < 0 ||
         write_seccomp(plan, guest_fd, &p->seccomp, err) < 0)
         return -1;
-    keep_host(p->host);
+    containers_host(p->host);
     if (owner_name(d->vessel.id, p->owner, sizeof(p->owner)) < 0)
         return fail(err, VIAL_E_SYSTEM, "find our own start time");
     return 0;
@@ -132,7 +132,8 @@ static struct container_options options_of(const struct docker *d,
                                        .place = d->place,
                                        .guest_path = p->guest,
                                        .guest_fd = p->guest_fd,
-                                       .line_dir = d->line ? line_dir(d->line) : NULL,
+                                       .guest_socket_dir =
+                                           d->line ? guest_socket_dir(d->line) : NULL,
                                        .seccomp = p->seccomp,
                                        .uid = p->uid,
                                        .gid = p->gid,
@@ -206,7 +207,7 @@ static int attach(struct docker *d, struct vial_error *err)
         auto_fd_(&fd);
         return -1;
     }
-    if (d->place == PLACE_EXEC) {
+    if (d->place == ENTRY_EXEC) {
         d->hold_fd = fd;
         return 0;
     }
@@ -220,12 +221,12 @@ static int bring(struct docker *d, const struct parts *p, int guest_fd,
                  struct vial_error *err)
 {
     char user[32];
-    const struct place_in in = { &d->api, d->vessel.container, user };
+    const struct guest_entry_in in = { &d->api, d->vessel.container, user };
 
-    if (d->place != PLACE_EXEC)
+    if (d->place != ENTRY_EXEC)
         return 0;
     (void)snprintf(user, sizeof(user), "%u:%u", p->uid, p->gid);
-    return place_exec(&in, guest_fd, &d->attached_fd, &d->early, err);
+    return guest_entry_exec(&in, guest_fd, &d->attached_fd, &d->early, err);
 }
 
 /* By the line the engine's stream is of no more use. What is said over the line before
@@ -233,8 +234,8 @@ static int bring(struct docker *d, const struct parts *p, int guest_fd,
 static int meet(struct docker *d, struct vial_error *err)
 {
     if (d->line)
-        d->vessel.stream_fd = line_take(d->line, d->attached_fd, d->count.pid);
-    line_close(d->line);
+        d->vessel.stream_fd = guest_socket_take(d->line, d->attached_fd, d->count.pid);
+    guest_socket_close(d->line);
     d->line = NULL;
     if (d->vessel.stream_fd < 0)
         return pump_start(fd_take(&d->attached_fd), &d->early, &d->pump,
@@ -321,7 +322,7 @@ static int look(struct docker *d, const struct plan *plan,
     if (pid > 1 && pid < INT_MAX)
         d->pidfd = sys_pidfd_open((pid_t)pid);
     /* In this order: a number that was given to another by now shows. */
-    count_find(&d->count, (pid_t)pid, d->vessel.container);
+    container_usage_find(&d->count, (pid_t)pid, d->vessel.container);
     if (d->count.pid == 0) {
         auto_fd_(&d->pidfd);
         d->pidfd = -1;
@@ -335,7 +336,7 @@ static int look(struct docker *d, const struct plan *plan,
 static void remove_half(struct docker *d)
 {
     if (d->vessel.container[0])
-        (void)keep_remove(&d->api, d->vessel.container, NULL);
+        (void)containers_remove(&d->api, d->vessel.container, NULL);
     d->vessel.container[0] = '\0';
 }
 
@@ -385,7 +386,8 @@ static int create_either(struct docker *d, const struct plan *plan, struct parts
 /* Without one, the engine's streams will do. */
 static void open_line(struct docker *d)
 {
-    if (d->place == PLACE_BIND && !d->api.remote && line_open(&d->line, NULL) < 0)
+    if (d->place == ENTRY_BIND && !d->api.remote &&
+        guest_socket_open(&d->line, NULL) < 0)
         d->line = NULL;
 }
 
@@ -395,9 +397,9 @@ static int create_with_line(struct docker *d, const struct plan *plan, struct pa
 {
     int rc = create_either(d, plan, p, err);
 
-    if (rc == 0 || !d->line || !strstr(err->cause, line_dir(d->line)))
+    if (rc == 0 || !d->line || !strstr(err->cause, guest_socket_dir(d->line)))
         return rc;
-    line_close(d->line);
+    guest_socket_close(d->line);
     d->line = NULL;
     remove_half(d);
     return create_either(d, plan, p, err);
@@ -411,17 +413,17 @@ static int create_somewhere(struct docker *d, const struct plan *plan, struct pa
     bool only = false;
     int rc = -1;
 
-    if (place_choose(&d->api, &d->place, &only, err) < 0)
+    if (guest_entry_choose(&d->api, &d->place, &only, err) < 0)
         return -1;
     open_line(d);
-    for (; d->place < PLACE_COUNT_; d->place++) {
+    for (; d->place < ENTRY_COUNT_; d->place++) {
         rc = create_with_line(d, plan, p, &why);
-        if (rc == 0 && d->place == PLACE_COPY)
-            rc = place_copy(&d->api, d->vessel.container, p->guest_fd, &why);
-        if (rc == 0 || only || !place_is_refused(&why))
+        if (rc == 0 && d->place == ENTRY_COPY)
+            rc = guest_entry_copy(&d->api, d->vessel.container, p->guest_fd, &why);
+        if (rc == 0 || only || !guest_entry_is_refused(&why))
             break;
         remove_half(d);
-        line_close(d->line);
+        guest_socket_close(d->line);
         d->line = NULL;
     }
     if (rc < 0 && err)
@@ -432,7 +434,7 @@ static int create_somewhere(struct docker *d, const struct plan *plan, struct pa
 /* Not the first process there: it must not think that everything is its own. */
 static void fit_jail(struct docker *d)
 {
-    if (d->place == PLACE_EXEC)
+    if (d->place == ENTRY_EXEC)
         d->vessel.jail.flags &= ~(uint32_t)JAIL_PID1;
 }
 
@@ -461,7 +463,7 @@ static int check_room(struct docker *d, const struct plan *plan, int64_t own,
 
     if (!c->most && !c->most_all)
         return 0;
-    if (keep_count(&d->api, c->prefix, &mine, &all, err) < 0)
+    if (containers_count(&d->api, c->prefix, &mine, &all, err) < 0)
         return -1;
     if ((!c->most || mine + 1 - own <= c->most) &&
         (!c->most_all || all + 1 - own <= c->most_all))

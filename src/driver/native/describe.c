@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * All of this driver that reads profiles as YAML or says anything in JSON. The keeper
- * is linked without this file (keeper/plain.c has its answers).
+ * is linked without this file (keeper/root/without_json.c has its answers).
  */
 #include <errno.h>
 #include <limits.h>

@@ -10,7 +10,7 @@
 
 #include "base/auto.h"
 #include "base/sys.h"
-#include "driver/native/remains.h"
+#include "driver/native/unmount_later.h"
 #include "driver/native/vessel.h"
 
 #define CLOSE_WAIT_MS 2000 /* for the kernel to empty a killed pid namespace */
@@ -24,8 +24,8 @@ void native_kill(struct vessel *vessel)
         return;
     if (n->cgroup.kind == CGROUP_NONE && n->pid > 0 && !n->killed)
         meter_look(&n->meter, n->pid); /* what dies with it is counted by nobody */
-    if (n->only_ours && n->remains_fd < 0 && !n->killed)
-        n->remains_fd = remains_take(vessel->death_fd);
+    if (n->only_ours && n->unmount_fd < 0 && !n->killed)
+        n->unmount_fd = unmount_later_take(vessel->death_fd);
     n->killed = true;
     (void)sys_pidfd_kill(vessel->death_fd, SIGKILL);
 }
@@ -111,9 +111,9 @@ void native_close(struct vessel *vessel)
 
     native_kill(vessel);
     reap(n);
-    if (n->is_light && !n->supplies)
-        remains_leave(&n->remains_fd);
-    auto_fd_(&n->remains_fd);
+    if (n->is_light && !n->shared)
+        unmount_later_leave(&n->unmount_fd);
+    auto_fd_(&n->unmount_fd);
     leave_cgroup(n);
     auto_fd_(&vessel->stream_fd);
     auto_fd_(&vessel->death_fd);

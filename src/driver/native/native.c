@@ -11,14 +11,14 @@
 #include "base/fail.h"
 #include "base/path.h"
 #include "base/sys.h"
-#include "driver/native/confine.h"
-#include "driver/native/course.h"
+#include "driver/native/child_script.h"
+#include "driver/native/confinement.h"
 #include "driver/native/devices.h"
 #include "driver/native/idmap.h"
+#include "driver/native/landlock_only.h"
 #include "driver/native/launch.h"
 #include "driver/native/mounts.h"
 #include "driver/native/seccomp.h"
-#include "driver/native/tier.h"
 #include "driver/native/trial.h"
 #include "driver/native/vessel.h"
 #include "driver/native/zygote.h"
@@ -108,9 +108,9 @@ static int fill_filters(struct native *n, const struct plan *plan, int guest_fd,
 {
     const char *name = plan->seccomp ? plan->seccomp : "default";
 
-    if (!n->supplies)
+    if (!n->shared)
         return seccomp_fill(&n->vessel.jail, guest_fd, name, plan, err);
-    if (filters_fill(&n->supplies->filters, &n->vessel.jail, guest_fd, name, err) < 0)
+    if (filters_fill(&n->shared->filters, &n->vessel.jail, guest_fd, name, err) < 0)
         return -1;
     return seccomp_add(&n->vessel.jail, plan, err);
 }
@@ -132,15 +132,15 @@ static int prepare_jail(struct native *n, const struct plan *plan, int guest_fd,
         return -1;
     if (!weaken("seccomp") && fill_filters(n, plan, guest_fd, err) < 0)
         return -1;
-    if (!n->supplies)
+    if (!n->shared)
         (void)cgroup_sweep(&n->cgroup, SWEEP_A_FEW);
     return 0;
 }
 
 static bool is_v2(const struct native *n)
 {
-    if (n->supplies && n->supplies->base.kind != CGROUP_NONE)
-        return n->supplies->base.kind == CGROUP_V2;
+    if (n->shared && n->shared->base.kind != CGROUP_NONE)
+        return n->shared->base.kind == CGROUP_V2;
     return cgroup_is_v2();
 }
 
@@ -149,17 +149,17 @@ static bool is_v2(const struct native *n)
 static int have_cgroup(struct native *n, const struct plan *plan, int pidfd,
                        struct vial_error *err)
 {
-    bool tended = supplies_tend(n->supplies);
+    bool tended = native_shared_tend(n->shared);
 
-    if (weaken("cgroup") || (tended && supplies_group(n->supplies, n->vessel.id,
-                                                      &plan->limits, &n->cgroup)))
+    if (weaken("cgroup") || (tended && native_shared_group(n->shared, n->vessel.id,
+                                                           &plan->limits, &n->cgroup)))
         return 0;
     if (cgroup_find(n->vessel.id, &n->cgroup, err) < 0)
         return -1;
     if (n->cgroup.kind == CGROUP_V2 && pidfd >= 0)
         return fail(err, VIAL_E_OPEN, "find our own cgroup: it has just changed");
     if (n->cgroup.kind != CGROUP_NONE &&
-        !(tended && supplies_reach(n->supplies, &n->cgroup)))
+        !(tended && native_shared_reach(n->shared, &n->cgroup)))
         janitor_start(&n->janitor, &n->cgroup, pidfd);
     return cgroup_create(&n->cgroup, &plan->limits, err);
 }
@@ -170,7 +170,7 @@ static int join(struct native *n, const struct plan *plan, struct script *s,
     /* v2 has it since before the child, who was born in it. */
     if (!is_v2(n) && have_cgroup(n, plan, l->pidfd, err) < 0)
         return -1;
-    if (course_rest(s, plan, &n->cgroup, l, err) < 0)
+    if (child_script_rest(s, plan, &n->cgroup, l, err) < 0)
         return -1;
     return send_joining(l, &n->cgroup, err);
 }
@@ -191,15 +191,15 @@ static void take_launch(struct native *n, struct launch *l)
 /* Those that lack something are few, and never mixed with the others. */
 static bool keeps_scripts(const struct native *n)
 {
-    return n->supplies && n->only_ours && !n->lacks;
+    return n->shared && n->only_ours && !n->lacks;
 }
 
 static struct script *have_script(const struct native *n, const struct plan *plan)
 {
     struct script *kept =
-        keeps_scripts(n) ? scripts_take(&n->supplies->scripts, plan) : NULL;
+        keeps_scripts(n) ? script_cache_take(&n->shared->scripts, plan) : NULL;
 
-    return kept ? kept : course_new(plan);
+    return kept ? kept : child_script_new(plan);
 }
 
 static int begin(struct native *n, const struct plan *plan, struct script *script,
@@ -211,26 +211,26 @@ static int begin(struct native *n, const struct plan *plan, struct script *scrip
         return -1;
     if (n->cgroup.kind == CGROUP_V2)
         into_fd = n->cgroup.dirs[0].fd;
-    if (n->supplies && n->supplies->guest_fd >= 0)
-        guest_fd = n->supplies->guest_fd;
+    if (n->shared && n->shared->guest_fd >= 0)
+        guest_fd = n->shared->guest_fd;
     if (launch_prepare(l, guest_fd, err) < 0)
         return -1;
-    script->unhurried = n->supplies != NULL;
+    script->unhurried = n->shared != NULL;
     script->own_pids = !weaken("pid");
     if (script->whole)
         script_rebind(script, &(struct script_fds){ l->control[0], n->janitor.leash_fd,
                                                     l->stream[1], l->exec_fd });
     else
-        course_begin(script, l, n->janitor.leash_fd);
-    return launch_begin(l, script, wanted_spaces() & ~(uint64_t)COURSE_SPACES, into_fd,
-                        err);
+        child_script_begin(script, l, n->janitor.leash_fd);
+    return launch_begin(l, script, wanted_spaces() & ~(uint64_t)CHILD_SCRIPT_SPACES,
+                        into_fd, err);
 }
 
 static int is_privileged(const struct native *n)
 {
-    if (!n->supplies || n->supplies->whole_map < 0)
+    if (!n->shared || n->shared->whole_map < 0)
         return idmap_privileged();
-    return geteuid() == 0 ? n->supplies->whole_map : 0;
+    return geteuid() == 0 ? n->shared->whole_map : 0;
 }
 
 static int set_up(struct native *n, const struct plan *plan, int guest_fd,
@@ -252,7 +252,7 @@ static int set_up(struct native *n, const struct plan *plan, int guest_fd,
                          !weaken("dev") && !weaken("shm") && devices_can_be_own();
 
     failed = begin(n, plan, script, &launch, guest_fd, err) < 0 ||
-             course_root(script, plan, &launch, err) < 0 ||
+             child_script_root(script, plan, &launch, err) < 0 ||
              launch_settle(&launch, script, plan, err) < 0 ||
              launch_copy(&launch, guest_fd, err) < 0 ||
              join(n, plan, script, &launch, err) < 0 ||
@@ -268,7 +268,7 @@ static int set_up(struct native *n, const struct plan *plan, int guest_fd,
     }
     /* One without steps for joining a group is none for a vessel that has any. */
     if (keeps_scripts(n) && n->cgroup.kind != CGROUP_NONE)
-        scripts_give(&n->supplies->scripts, ptr_take(&script), plan);
+        script_cache_give(&n->shared->scripts, ptr_take(&script), plan);
     n->vessel.limits_by = limits_by(&n->cgroup);
     take_launch(n, &launch);
     return strv_ok(&n->vessel.layers) ? 0 : fail_memory(err);
@@ -276,7 +276,7 @@ static int set_up(struct native *n, const struct plan *plan, int guest_fd,
 
 /* What is to be opened, out of what. */
 struct order {
-    struct supplies *supplies; /* or NULL */
+    struct native_shared *shared; /* or NULL */
     const struct plan *plan;
     int guest_fd;
     unsigned lacks; /* LACKS_* */
@@ -300,8 +300,8 @@ static int open_once(const struct order *o, struct vessel **out, bool *doubtful,
                                  .path = PATH_SEARCH };
     cgroup_forget(&n->cgroup);
     n->janitor = JANITOR_NONE;
-    n->remains_fd = -1;
-    n->supplies = o->supplies;
+    n->unmount_fd = -1;
+    n->shared = o->shared;
     n->only_ours = o->plan->mount_count == 0 && !o->plan->rootfs;
     n->lacks = o->lacks;
     n->meter.memory_limit = o->plan->limits.memory_bytes;
@@ -328,21 +328,22 @@ static int open_lower(const struct order *o, struct vessel **out,
     if (!trial.ran)
         return -1;
     if (trial.namespaces)
-        return native_landlock_abi() > 0 ? tier_open(o->plan, o->guest_fd, out, err)
-                                         : -1;
+        return native_landlock_abi() > 0
+                   ? landlock_only_open(o->plan, o->guest_fd, out, err)
+                   : -1;
     if (!(trial.lacks & ~o->lacks))
         return fail_remedy(err, "a trial of the same worked just now: try again, and "
                                 "look into the host's log if it fails again");
     lower.lacks |= trial.lacks;
-    if (o->supplies)
-        o->supplies->lacks |= trial.lacks;
+    if (o->shared)
+        o->shared->lacks |= trial.lacks;
     return open_once(&lower, out, &more, err);
 }
 
-static int open_supplied(struct supplies *supplies, const struct plan *plan,
+static int open_supplied(struct native_shared *shared, const struct plan *plan,
                          int guest_fd, struct vessel **out, struct vial_error *err)
 {
-    struct order order = { supplies, plan, guest_fd, supplies ? supplies->lacks : 0 };
+    struct order order = { shared, plan, guest_fd, shared ? shared->lacks : 0 };
     struct vial_error why = { 0 };
     bool doubtful = false;
     int rc = check_plan(plan, &why);
@@ -453,9 +454,9 @@ const struct driver driver_native = {
     .name = "native",
     .probe = native_probe,
     .open = open_vessel,
-    .supplies_open = supplies_open,
+    .native_shared_open = native_shared_open,
     .open_supplied = open_supplied,
-    .supplies_close = supplies_close,
+    .native_shared_close = native_shared_close,
     .kill = kill_any,
     .usage = usage_of_any,
     .spent = spent_of_any,

@@ -13,7 +13,7 @@
  *   cgroup*   limits and counters            sweep    what dead owners left
  *   profile, compile, seccomp: filters       fixes    what a person can do
  *   course    writes the child's script      ending   counts, kills, closes
- *   supplies  what is made once for many: scripts, the guest, a janitor
+ *   shared  what is made once for many: scripts, the guest, a janitor
  */
 
 #include "driver/driver.h"

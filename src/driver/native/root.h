@@ -9,7 +9,7 @@
  * tables in root.c. Pure.
  */
 
-#include "driver/native/host.h"
+#include "driver/native/host_tree.h"
 #include "driver/native/script.h"
 #include "model/plan.h"
 

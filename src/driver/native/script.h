@@ -88,7 +88,7 @@ struct step {
 };
 
 struct script {
-    char plan_id[32];   /* whose it is, where it is kept (scripts.h) */
+    char plan_id[32];   /* whose it is, where it is kept (script_cache.h) */
     int64_t written_ns; /* when it was new */
     bool whole;         /* all its steps are written */
     size_t count, cap;  /* steps */

@@ -15,7 +15,7 @@
 #include "base/auto.h"
 #include "base/fail.h"
 #include "base/io.h"
-#include "driver/native/custom.h"
+#include "driver/native/custom_filter.h"
 #include "driver/native/profile.h"
 
 #define FILTER_MAX (BPF_MAXINSNS * sizeof(struct sock_filter))

@@ -11,7 +11,7 @@
 
 #include "base/auto.h"
 #include "base/fail.h"
-#include "driver/native/custom.h"
+#include "driver/native/custom_filter.h"
 
 /* Elsewhere every verdict is a kill, and so every custom profile is refused. */
 #ifdef __x86_64__

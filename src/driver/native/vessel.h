@@ -8,16 +8,16 @@
 #include "driver/meter.h"
 #include "driver/native/cgroup.h"
 #include "driver/native/janitor.h"
-#include "driver/native/supplies.h"
+#include "driver/native/shared.h"
 
 struct native {
     struct vessel vessel;
     struct cgroup cgroup;
     struct janitor janitor;
-    struct supplies *supplies; /* or NULL */
-    pid_t pid;                 /* 0: none, or reaped */
-    struct meter meter;        /* where there is no cgroup */
-    int remains_fd;
+    struct native_shared *shared; /* or NULL */
+    pid_t pid;                    /* 0: none, or reaped */
+    struct meter meter;           /* where there is no cgroup */
+    int unmount_fd;
     unsigned lacks; /* LACKS_* */
     bool killed;
     bool only_ours; /* nothing of the caller's is mounted in it */

@@ -20,7 +20,7 @@
 #include "base/path.h"
 #include "base/sys.h"
 #include "driver/meter.h"
-#include "driver/process/place.h"
+#include "driver/process/temp_dir.h"
 
 #define GUEST_PATIENCE_MS 1000 /* for the guest to end its programs by itself */
 
@@ -83,7 +83,7 @@ static int check_plan(const struct plan *plan, struct vial_error *err)
 
 static int make_dirs(struct process *p, struct vial_error *err)
 {
-    if (place_create(&p->place, err) < 0)
+    if (temp_dir_create(&p->place, err) < 0)
         return -1;
     p->vessel.tmpdir = path_join(p->place.dir, "tmp");
     p->vessel.jail.workdir = path_join(p->place.dir, "work");
@@ -189,7 +189,7 @@ static void close_vessel(struct vessel *vessel)
     struct process *p = process_of(vessel);
 
     kill_all(vessel);
-    place_remove(&p->place);
+    temp_dir_remove(&p->place);
     auto_fd_(&vessel->stream_fd);
     auto_fd_(&vessel->death_fd);
     jail_done(&vessel->jail);
@@ -242,7 +242,7 @@ static int sweep(int cancel_fd, unsigned *removed, struct vial_error *err)
 {
     (void)cancel_fd; /* it takes no time */
     (void)err;
-    *removed = place_sweep();
+    *removed = temp_dir_sweep();
     return 0;
 }
 

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "driver/native/child_script.h"
+
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <linux/sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/fail.h"
+#include "driver/native/host_tree.h"
+#include "driver/native/idmap.h"
+#include "driver/native/mounts.h"
+#include "driver/native/root.h"
+#include "driver/native/trial.h"
+#include "plan/labels.h"
+#include "wire/weaken.h"
+
+#define NET_SLOT  2 /* where the twin leaves its network namespace */
+#define JOIN_SLOT 4 /* where descriptors of cgroups come in */
+
+#define STEPS      1024                /* of a script, without a caller's mounts */
+#define ROOMY      (INT64_C(16) << 20) /* memory no child fills before its exec */
+#define TEXT_BYTES (256 << 10)
+
+#define CAP(name) (UINT64_C(1) << CAP_##name)
+/* What the guest needs to start and end programs of another user. */
+#define GUEST_CAPS                                                                     \
+    (CAP(SETUID) | CAP(SETGID) | CAP(SETPCAP) | CAP(KILL) | CAP(SYS_PTRACE))
+
+/* A link where we mount would be followed by programs, if not by us: such a
+ * root is refused outright. */
+static int judge_rootfs(const char *dir, struct root_options *o, struct vial_error *err)
+{
+    static const char *const ours[] = { "proc", "dev", "sys", "tmp",      "work",
+                                        "etc",  "var", "run", "workspace" };
+    auto_fd int fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    struct stat st;
+
+    if (fd < 0 || fstat(fd, &st) < 0) {
+        (void)fail_sys(err, "open rootfs '%s'", dir);
+        return fail_as(err, VIAL_E_MOUNT);
+    }
+    o->rootfs_dev = st.st_dev;
+    o->rootfs_ino = st.st_ino;
+    for (size_t i = 0; i < sizeof(ours) / sizeof(*ours); i++) {
+        if (fstatat(fd, ours[i], &st, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISDIR(st.st_mode))
+            return fail(err, VIAL_E_MOUNT, "rootfs '%s': '/%s' is not a directory", dir,
+                        ours[i]);
+    }
+    return 0;
+}
+
+/* v1: the child moves itself, by descriptors that come while it builds its root;
+ * "0" is whoever writes, and moving oneself needs no lock over all others. */
+static void add_joining(struct script *s, const struct cgroup *c)
+{
+    for (size_t i = 0; i < CGROUP_DIRS && c->kind == CGROUP_V1; i++)
+        script_path(s, OP_WRITE_FD, "0", NULL, 0)->fd =
+            SCRIPT_SLOT + JOIN_SLOT + (int)i;
+}
+
+/* Nobody waits for a vessel that is made ahead, and a twin is one process more. */
+static bool has_twin(const struct script *s)
+{
+    return RAW_SHARES && s->sharing && !s->unhurried && !weaken("net");
+}
+
+static void add_network(struct script *s)
+{
+    if (weaken("net"))
+        return;
+    if (has_twin(s))
+        script_add(s, OP_SPLIT)->x = 2;
+    script_add(s, OP_UNSHARE)->x = CHILD_SCRIPT_SPACES;
+    script_add(s, OP_LOOPBACK)->slot = has_twin(s) ? NET_SLOT : 0;
+}
+
+static void add_meeting(struct script *s)
+{
+    struct step *enter = NULL;
+
+    if (!has_twin(s))
+        return;
+    script_add(s, OP_MEET);
+    enter = script_add(s, OP_ENTER);
+    enter->fd = SCRIPT_SLOT + NET_SLOT;
+    enter->x = CLONE_NEWNET;
+}
+
+void child_script_begin(struct script *s, const struct launch *l, int leash_fd)
+{
+    /* Its copy of our end would keep it waiting for us after our death, and its copy
+     * of the leash the janitor. */
+    script_add(s, OP_CLOSE)->fd = l->control[0];
+    script_add(s, OP_LEASH)->fd = leash_fd;
+    add_network(s);
+    script_add(s, OP_WAIT)->x = ROOT_MOUNT_SLOT;
+}
+
+static void add_start(struct script *s, const struct plan *plan, bool privileged)
+{
+    struct step *ids = script_add(s, OP_SET_IDS);
+
+    ids->x = ids->y = privileged ? 0 : IDMAP_PROGRAM;
+    ids->flags = privileged ? 0 : STEP_KEEP_GROUPS;
+    /* It is the calling thread's death that counts, so only the main thread's,
+     * which lives as long as the process, will do. */
+    if (syscall(SYS_gettid) == getpid())
+        script_add(s, OP_PDEATH);
+    if (!privileged)
+        mounts_add_steps(s, plan);
+}
+
+/* The twin takes down the old root, for which the kernel waits for all processors,
+ * while the child goes on with what needs no room made. */
+static void add_farewell(struct script *s, const struct root_options *o)
+{
+    struct step *split = NULL;
+    size_t first = 0;
+
+    if (has_twin(s))
+        split = script_add(s, OP_SPLIT);
+    first = s->count;
+    root_detach(s, o);
+    if (split)
+        split->x = s->count - first;
+}
+
+static void add_sealing(struct script *s, const struct plan *plan,
+                        const struct root_options *o)
+{
+    if (!weaken("cgroupns"))
+        script_path(s, OP_UNSHARE, NULL, NULL, CLONE_NEWCGROUP);
+    add_farewell(s, o);
+    if (!weaken("uts"))
+        script_path(s, OP_HOSTNAME, plan->hostname, NULL, 0);
+    script_add(s, OP_KEYRING)->flags = STEP_OPTIONAL;
+    root_mask(s, o);
+    add_meeting(s);
+    root_seal(s, o); /* before a mount could lie over what it masks with */
+    root_attach_mounts(s, plan, o);
+}
+
+/* Lists of vessels know it by that name (driver/list.c). */
+static void add_exec(struct script *s, const struct plan *plan, int fd)
+{
+    auto_str struct str name = { 0 };
+    struct step *step = NULL;
+
+    if (plan->container.prefix)
+        labels_name(&name, plan->container.prefix, plan);
+    step = script_add(s, OP_EXEC);
+    step->fd = fd;
+    step->a = name.len && str_ok(&name) ? script_text(s, "%s", name.data) : NULL;
+}
+
+static void add_end(struct script *s, const struct plan *plan, const struct launch *l)
+{
+    /* What the programs shall not have, the guest must not have either. */
+    if (!weaken("caps") && !weaken("no_new_privs"))
+        script_add(s, OP_BOUND)->x = l->privileged ? GUEST_CAPS : 0;
+    script_add(s, OP_STREAM)->fd = l->stream[1];
+    add_exec(s, plan, l->exec_fd);
+#ifdef VIAL_WEAKEN
+    if (getenv("VIAL_TEST_WEAKEN")) /* NOLINT(concurrency-mt-unsafe) */
+        s->steps[s->count - 1].x = (uint64_t)(uintptr_t)environ;
+#endif
+}
+
+static struct root_options options_of_root(const struct launch *l)
+{
+    uint32_t id = weaken("uid") ? 0 : IDMAP_PROGRAM;
+
+    return (struct root_options){
+        .uid = id,
+        .gid = id,
+        .shows = host_shows,
+        .no_usr_overlay = (l->lacks & LACKS_USR_OVERLAY) || weaken("overlay"),
+        .no_etc_overlay = (l->lacks & LACKS_ETC_OVERLAY) || weaken("overlay"),
+        .own_devices = l->own_devices,
+        .weak_ro = weaken("ro"),
+        .weak_pid = weaken("pid"),
+        .weak_dev = weaken("dev"),
+        .weak_disk = weaken("disk"),
+        .weak_root = weaken("root"),
+        .weak_net = weaken("net"),
+        .weak_procmask = weaken("procmask"),
+        .weak_user = weaken("user"),
+        .weak_nosuid = weaken("nosuid"),
+        .weak_work = weaken("work"),
+        .weak_shm = weaken("shm")
+    };
+}
+
+int child_script_root(struct script *s, const struct plan *plan, const struct launch *l,
+                      struct vial_error *err)
+{
+    auto_host struct host host = { 0 };
+    struct root_options o = options_of_root(l);
+
+    if (s->whole)
+        return 0;
+    if (plan->rootfs ? judge_rootfs(plan->rootfs, &o, err) < 0
+                     : host_read(&host, err) < 0)
+        return -1;
+    add_start(s, plan, l->privileged);
+    root_build(s, &host, plan, &o);
+    script_add(s, OP_WAIT)->x = JOIN_SLOT;
+    return s->failed ? fail_memory(err) : 0;
+}
+
+int child_script_rest(struct script *s, const struct plan *plan, const struct cgroup *c,
+                      const struct launch *l, struct vial_error *err)
+{
+    struct root_options o = options_of_root(l);
+
+    if (s->whole)
+        return 0;
+    add_joining(s, c);
+    add_sealing(s, plan, &o);
+    add_end(s, plan, l);
+    s->whole = !s->failed;
+    return s->failed ? fail_memory(err) : 0;
+}
+
+/* A step per directory on the way to a mount's target, with its path as text. A child
+ * that ran out of its vessel's memory would take all with it that live in its own. */
+struct script *child_script_new(const struct plan *plan)
+{
+    int64_t limit = plan->limits.memory_bytes;
+    size_t steps = STEPS;
+    size_t text = TEXT_BYTES;
+
+    for (size_t i = 0; i < plan->mount_count; i++) {
+        size_t len = strlen(plan->mounts[i].target);
+
+        steps += len + 4;
+        text += len * len + 4;
+    }
+    return script_new(steps, text, !limit || limit >= ROOMY);
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "driver/native/shared.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "base/auto.h"
+#include "base/str.h"
+#include "driver/native/idmap.h"
+#include "driver/native/launch.h"
+
+static void open_base(struct native_shared *s)
+{
+    if (cgroup_open_base(&s->base) < 0 || s->base.error ||
+        cgroup_name(&s->base, "") < 0) {
+        cgroup_close(&s->base);
+        return;
+    }
+    (void)cgroup_sweep(&s->base, ~0u);
+    janitor_start_for_all(&s->janitor, &s->base);
+}
+
+struct native_shared *native_shared_open(int guest_fd)
+{
+    struct native_shared *s = calloc(1, sizeof(*s));
+
+    if (!s)
+        return NULL;
+    s->guest_fd = launch_seal(guest_fd);
+    s->janitor = JANITOR_NONE;
+    s->whole_map = idmap_is_whole();
+    script_cache_open(&s->scripts);
+    filters_open(&s->filters);
+    open_base(s);
+    return s;
+}
+
+/* It may have been killed, or have found no descriptor free at its beginning. */
+static bool is_alive(pid_t pid)
+{
+    siginfo_t info = { 0 };
+
+    return waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) == 0 &&
+           info.si_pid == 0;
+}
+
+bool native_shared_tend(const struct native_shared *s)
+{
+    return s && s->janitor.leash_fd >= 0 && is_alive(s->janitor.pid);
+}
+
+bool native_shared_reach(const struct native_shared *s, const struct cgroup *c)
+{
+    struct stat base;
+    struct stat other;
+
+    return s->base.kind == CGROUP_V2 && c->kind == CGROUP_V2 &&
+           fstat(s->base.dirs[0].base_fd, &base) == 0 &&
+           fstat(c->dirs[0].base_fd, &other) == 0 && base.st_dev == other.st_dev &&
+           base.st_ino == other.st_ino && str_starts(c->name, s->base.name);
+}
+
+bool native_shared_group(const struct native_shared *s, const char *vessel_id,
+                         const struct limits *limits, struct cgroup *out)
+{
+    size_t len = strlen(s->base.name);
+
+    if (s->base.kind != CGROUP_V1)
+        return false;
+    *out = s->base;
+    out->borrowed = true;
+    (void)snprintf(out->name + len, sizeof(out->name) - len, "%s", vessel_id);
+    if (cgroup_create(out, limits, NULL) < 0 || out->kind == CGROUP_NONE ||
+        cgroup_v1_hold(out) < 0) {
+        cgroup_remove(out);
+        cgroup_forget(out);
+        return false;
+    }
+    return true;
+}
+
+void native_shared_close(struct native_shared *s)
+{
+    cgroup_close(&s->base);
+    script_cache_close(&s->scripts);
+    filters_close(&s->filters);
+    janitor_dismiss(&s->janitor);
+    auto_fd_(&s->guest_fd);
+    free(s);
+}

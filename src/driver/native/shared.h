@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VIAL_DRIVER_NATIVE_SHARED_H
+#define VIAL_DRIVER_NATIVE_SHARED_H
+
+/*
+ * What is made once for many vessels, instead of once for each. Nothing of it was
+ * ever inside one, or can be reached from there:
+ *
+ *   guest     the guest program, in memory that nobody can write
+ *   base      our own cgroups, below which each vessel gets new ones
+ *   scripts   what their children do until they are the guest
+ *   filters   what their programs' system calls are judged by
+ *   janitor   who removes the groups of all vessels if their owner dies
+ *
+ *   native_shared_open -> { the driver's open_supplied -> close }* ->
+ * native_shared_close
+ */
+
+#include "driver/native/cgroup.h"
+#include "driver/native/filters.h"
+#include "driver/native/janitor.h"
+#include "driver/native/script_cache.h"
+
+struct native_shared {
+    int guest_fd;       /* sealed, or -1 */
+    struct cgroup base; /* its name begins those of all ours; kind NONE: none */
+    struct script_cache scripts;
+    struct filters filters;
+    int whole_map;          /* idmap_is_whole's answer */
+    _Atomic unsigned lacks; /* LACKS_*: a trial has shown that this host has it not */
+    struct janitor janitor;
+};
+
+struct native_shared *native_shared_open(int guest_fd); /* NULL: do without */
+void native_shared_close(struct native_shared *s);      /* after the last vessel */
+
+/* Whether the janitor is there for groups below BASE. S may be NULL. */
+bool native_shared_tend(const struct native_shared *s);
+
+/* Whether the group C (v2), found but not made yet, would be one that the janitor
+ * removes. */
+bool native_shared_reach(const struct native_shared *s, const struct cgroup *c);
+
+/* Makes OUT a new group (v1) below BASE, and holds it. False: the vessel must look for
+ * itself, for instance because its owner was moved elsewhere. */
+bool native_shared_group(const struct native_shared *s, const char *vessel_id,
+                         const struct limits *limits, struct cgroup *out);
+
+#endif

@@ -1,0 +1,452 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/callers/gate.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fail.h"
+
+#define MINUTE_MS     60000.0
+#define RUNS_PER_CORE 4u
+
+/* A caller may have so many times of it what is left free. With 1, one who takes all it
+ * can gets a half, two get a third each, ten an eleventh, and as much is left for the
+ * next; with 8 one gets eight ninths. */
+static const unsigned weights[GATE_KINDS] = {
+    [GATE_CONNECTIONS] = 8,
+    [GATE_REQUESTS] = 2,
+    [GATE_BODIES] = 1,
+};
+
+unsigned gate_most(int64_t concurrency)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+
+    return concurrency ? (unsigned)concurrency
+                       : RUNS_PER_CORE * (unsigned)(cores > 0 ? cores : 1);
+}
+
+int gate_init(struct gate *g, struct vial_error *err)
+{
+    *g = (struct gate){ .most = 1 };
+    return pthread_mutex_init(&g->lock, NULL) == 0 ? 0 : fail_memory(err);
+}
+
+void gate_done(struct gate *g)
+{
+    while (g->callers) {
+        struct caller *next = g->callers->next;
+
+        free(g->callers);
+        g->callers = next;
+    }
+    (void)pthread_mutex_destroy(&g->lock);
+}
+
+static struct caller *find(struct gate *g, const char *name)
+{
+    struct caller *c = g->callers;
+
+    while (c && strcmp(c->name, name) != 0)
+        c = c->next;
+    return c;
+}
+
+static struct caller *add(struct gate *g, const char *name, const struct quota *quota)
+{
+    struct caller *c = calloc(1, sizeof(*c));
+
+    if (!c)
+        return NULL;
+    (void)snprintf(c->name, sizeof(c->name), "%s", name);
+    c->gate = g;
+    c->runs_left = (double)quota->runs_per_minute;
+    c->cpu_left_ms = (double)quota->cpu_per_minute_ms;
+    c->filled_ns = clock_now_ns();
+    c->next = g->callers;
+    g->callers = c;
+    return c;
+}
+
+struct caller *gate_caller(struct gate *g, const char *name, const struct quota *quota)
+{
+    struct caller *c;
+
+    (void)pthread_mutex_lock(&g->lock);
+    c = find(g, name);
+    if (!c)
+        c = add(g, name, quota);
+    if (c)
+        c->quota = *quota;
+    (void)pthread_mutex_unlock(&g->lock);
+    return c;
+}
+
+struct caller *gate_known(struct gate *g, const char *name)
+{
+    struct caller *c;
+
+    (void)pthread_mutex_lock(&g->lock);
+    c = find(g, name);
+    (void)pthread_mutex_unlock(&g->lock);
+    return c;
+}
+
+static double least(double a, double b)
+{
+    return a < b ? a : b;
+}
+
+static void refill(struct caller *c)
+{
+    int64_t now_ns = clock_now_ns();
+    double part = clock_ms_between(c->filled_ns, now_ns) / MINUTE_MS;
+    double runs = (double)c->quota.runs_per_minute;
+    double cpu_ms = (double)c->quota.cpu_per_minute_ms;
+
+    c->runs_left = least(runs, c->runs_left + part * runs);
+    c->cpu_left_ms = least(cpu_ms, c->cpu_left_ms + part * cpu_ms);
+    c->filled_ns = now_ns;
+}
+
+/* With the lock held. */
+static void use(struct caller *c, double cpu_ms)
+{
+    refill(c);
+    c->cpu_left_ms -= cpu_ms;
+}
+
+/* Seconds until a bucket that lacks LACK of what a minute brings has it. */
+static unsigned seconds_for(double lack, int64_t per_minute)
+{
+    double seconds = lack / (double)per_minute * 60.0;
+
+    return seconds < 1 ? 1 : seconds > 3600 ? 3600 : (unsigned)seconds + 1;
+}
+
+/* With the lock held. */
+static int charge(struct caller *c, struct gate_pass *pass, struct vial_error *err)
+{
+    refill(c);
+    if (c->quota.runs_per_minute && c->runs_left < 1) {
+        pass->retry_s = seconds_for(1 - c->runs_left, c->quota.runs_per_minute);
+        return fail(err, VIAL_E_RATE, "'%s' may start %lld runs in a minute", c->name,
+                    (long long)c->quota.runs_per_minute);
+    }
+    if (c->quota.cpu_per_minute_ms && c->cpu_left_ms <= 0) {
+        pass->retry_s = seconds_for(1 - c->cpu_left_ms, c->quota.cpu_per_minute_ms);
+        return fail(err, VIAL_E_RATE, "'%s' may use %lld ms of cpu time in a minute",
+                    c->name, (long long)c->quota.cpu_per_minute_ms);
+    }
+    c->runs_left -= 1;
+    return 0;
+}
+
+bool gate_leaves_some(unsigned all, unsigned taken, unsigned own)
+{
+    return taken < all && (own + 1) / 8 <= all - taken - 1;
+}
+
+static bool may_run(const struct gate *g, const struct caller *c)
+{
+    if (c->quota.concurrency)
+        return g->running < g->most && c->running + c->programs < c->quota.concurrency;
+    return gate_leaves_some(g->most, g->running, c->running);
+}
+
+static void start(struct gate *g, struct caller *c)
+{
+    g->running++;
+    c->running++;
+    c->runs++;
+    g->turn = c;
+}
+
+static void wake(struct gate_waiter *w, int state)
+{
+    w->state = state;
+    (void)eventfd_write(w->wake_fd, 1);
+}
+
+static void leave_line(struct gate *g, struct caller *c, struct gate_waiter *w)
+{
+    struct gate_waiter **at = &c->first;
+
+    while (*at && *at != w)
+        at = &(*at)->next;
+    if (!*at)
+        return;
+    *at = w->next;
+    c->last = NULL;
+    for (struct gate_waiter *left = c->first; left; left = left->next)
+        c->last = left;
+    c->waiting--;
+    g->waiting--;
+}
+
+/* The next caller behind the one whose turn it was, who has someone waiting. */
+static struct caller *next_turn(const struct gate *g)
+{
+    struct caller *begin = g->turn && g->turn->next ? g->turn->next : g->callers;
+    struct caller *c = begin;
+
+    do {
+        if (c->first && may_run(g, c))
+            return c;
+        c = c->next ? c->next : g->callers;
+    } while (c != begin);
+    return NULL;
+}
+
+/* With the lock held: lets in as many as there is room for. */
+static void let_in(struct gate *g)
+{
+    struct caller *c;
+
+    while (g->waiting && (c = next_turn(g))) {
+        struct gate_waiter *w = c->first;
+
+        leave_line(g, c, w);
+        start(g, c);
+        wake(w, WAITER_GOES);
+    }
+}
+
+/* With the lock held: true when a place was made for one of C's. */
+static bool push_out(struct gate *g, const struct caller *c)
+{
+    struct caller *longest = g->callers;
+    struct gate_waiter *last;
+
+    for (struct caller *at = longest; at; at = at->next)
+        if (at->waiting > longest->waiting)
+            longest = at;
+    if (!longest || longest->waiting <= c->waiting + 1)
+        return false;
+    last = longest->last;
+    leave_line(g, longest, last);
+    wake(last, WAITER_PUSHED_OUT);
+    return true;
+}
+
+static int refuse_busy(struct gate_pass *pass, const char *why, struct vial_error *err)
+{
+    pass->retry_s = 1;
+    (void)fail(err, VIAL_E_BUSY, "%s", why);
+    return fail_remedy(err, "try again later");
+}
+
+static void join_line(struct gate *g, struct caller *c, struct gate_waiter *w)
+{
+    if (c->last)
+        c->last->next = w;
+    else
+        c->first = w;
+    c->last = w;
+    c->waiting++;
+    g->waiting++;
+}
+
+/* With the lock held: 1 when it may go at once, 0 when it stands in line. */
+static int line_up(struct gate *g, struct caller *c, struct gate_waiter *w,
+                   struct gate_pass *pass, struct vial_error *err)
+{
+    if (g->shut)
+        return refuse_busy(pass, "the daemon is going down", err);
+    if (charge(c, pass, err) < 0)
+        return -1;
+    if (!c->first && may_run(g, c)) {
+        start(g, c);
+        return 1;
+    }
+    if (g->waiting >= g->places && !push_out(g, c))
+        return refuse_busy(pass, "too many runs are waiting", err);
+    w->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (w->wake_fd < 0)
+        return refuse_busy(pass, "no descriptor is left to wait with", err);
+    join_line(g, c, w);
+    return 0;
+}
+
+/* With the lock held, after the wait. */
+static int outcome(struct gate *g, struct caller *c, struct gate_waiter *w, int ready,
+                   struct gate_pass *pass, struct vial_error *err)
+{
+    if (w->state == WAITER_GOES)
+        return 0;
+    if (w->state == WAITER_PUSHED_OUT)
+        return refuse_busy(
+            pass, g->shut ? "the daemon is going down" : "others are waiting as well",
+            err);
+    leave_line(g, c, w);
+    if (ready > 0)
+        return fail(err, VIAL_E_CANCELLED, "the caller went away");
+    return refuse_busy(pass, "it waited too long for its turn", err);
+}
+
+int gate_enter(struct gate *g, struct caller *caller, int gone_fd,
+               struct gate_pass *pass, struct vial_error *err)
+{
+    struct gate_waiter w = { .wake_fd = -1 };
+    int64_t began_ns = clock_now_ns();
+    int64_t wait_ms;
+    int rc;
+
+    *pass = (struct gate_pass){ 0 };
+    (void)pthread_mutex_lock(&g->lock);
+    wait_ms = g->wait_ms;
+    rc = line_up(g, caller, &w, pass, err);
+    if (rc == 0) {
+        struct pollfd fds[] = { { w.wake_fd, POLLIN, 0 }, { gone_fd, POLLIN, 0 } };
+
+        (void)pthread_mutex_unlock(&g->lock);
+        do
+            rc = poll(fds, 2, wait_ms > INT32_MAX ? INT32_MAX : (int)wait_ms);
+        while (rc < 0 && errno == EINTR);
+        (void)pthread_mutex_lock(&g->lock);
+        rc = outcome(g, caller, &w, rc, pass, err);
+        (void)close(w.wake_fd);
+    }
+    if (rc < 0)
+        caller->refused++;
+    (void)pthread_mutex_unlock(&g->lock);
+    pass->queue_ms = clock_ms_between(began_ns, clock_now_ns());
+    return rc < 0 ? -1 : 0;
+}
+
+void gate_leave(struct gate *g, struct caller *caller, double cpu_ms)
+{
+    (void)pthread_mutex_lock(&g->lock);
+    g->running--;
+    caller->running--;
+    use(caller, cpu_ms);
+    let_in(g);
+    (void)pthread_mutex_unlock(&g->lock);
+}
+
+static int admit_program(const struct gate *g, struct caller *c, struct gate_pass *pass,
+                         struct vial_error *err)
+{
+    if (g->shut)
+        return refuse_busy(pass, "the daemon is going down", err);
+    if (c->quota.concurrency && c->running + c->programs >= c->quota.concurrency) {
+        pass->retry_s = 1;
+        (void)fail(err, VIAL_E_BUSY, "'%s' may have %lld runs and programs at once",
+                   c->name, (long long)c->quota.concurrency);
+        return fail_remedy(err, "wait until one has ended, or end one");
+    }
+    return charge(c, pass, err);
+}
+
+int gate_start(struct gate *g, struct caller *caller, struct gate_pass *pass,
+               struct vial_error *err)
+{
+    int rc;
+
+    *pass = (struct gate_pass){ 0 };
+    (void)pthread_mutex_lock(&g->lock);
+    rc = admit_program(g, caller, pass, err);
+    if (rc == 0)
+        caller->programs++;
+    else
+        caller->refused++;
+    (void)pthread_mutex_unlock(&g->lock);
+    return rc;
+}
+
+void gate_end(struct gate *g, struct caller *caller)
+{
+    (void)pthread_mutex_lock(&g->lock);
+    caller->programs--;
+    let_in(g);
+    (void)pthread_mutex_unlock(&g->lock);
+}
+
+void gate_used(struct gate *g, struct caller *caller, double cpu_ms)
+{
+    (void)pthread_mutex_lock(&g->lock);
+    use(caller, cpu_ms);
+    (void)pthread_mutex_unlock(&g->lock);
+}
+
+void gate_share(struct gate *g, enum gate_kind kind, uint64_t all)
+{
+    (void)pthread_mutex_lock(&g->lock);
+    g->all[kind] = all;
+    (void)pthread_mutex_unlock(&g->lock);
+}
+
+/* With the lock held. */
+static bool has_room(const struct gate *g, const struct caller *c, enum gate_kind kind,
+                     uint64_t amount)
+{
+    uint64_t all = g->all[kind];
+    uint64_t taken = g->taken[kind] + amount;
+
+    if (!all)
+        return true;
+    return amount <= all && taken <= all &&
+           c->has[kind] + amount <= weights[kind] * (all - taken);
+}
+
+bool gate_take(struct gate *g, struct caller *caller, enum gate_kind kind,
+               uint64_t amount)
+{
+    bool room;
+
+    (void)pthread_mutex_lock(&g->lock);
+    room = has_room(g, caller, kind, amount);
+    if (room) {
+        caller->has[kind] += amount;
+        g->taken[kind] += amount;
+    }
+    (void)pthread_mutex_unlock(&g->lock);
+    return room;
+}
+
+void gate_give(struct gate *g, struct caller *caller, enum gate_kind kind,
+               uint64_t amount)
+{
+    (void)pthread_mutex_lock(&g->lock);
+    caller->has[kind] -= amount;
+    g->taken[kind] -= amount;
+    (void)pthread_mutex_unlock(&g->lock);
+}
+
+void gate_set(struct gate *g, unsigned most, unsigned places, int64_t wait_ms)
+{
+    (void)pthread_mutex_lock(&g->lock);
+    g->most = most;
+    g->places = places;
+    g->wait_ms = wait_ms;
+    let_in(g);
+    (void)pthread_mutex_unlock(&g->lock);
+}
+
+void gate_shut(struct gate *g)
+{
+    (void)pthread_mutex_lock(&g->lock);
+    g->shut = true;
+    for (struct caller *c = g->callers; c; c = c->next)
+        while (c->first) {
+            struct gate_waiter *w = c->first;
+
+            leave_line(g, c, w);
+            wake(w, WAITER_PUSHED_OUT);
+        }
+    (void)pthread_mutex_unlock(&g->lock);
+}
+
+void gate_count(struct gate *g, unsigned *running, unsigned *waiting)
+{
+    (void)pthread_mutex_lock(&g->lock);
+    *running = g->running;
+    *waiting = g->waiting;
+    (void)pthread_mutex_unlock(&g->lock);
+}

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VIAL_ENGINE_CALLERS_GATE_H
+#define VIAL_ENGINE_CALLERS_GATE_H
+
+/*
+ * The callers, and what each of them has: the one place where quotas are taken and
+ * given back.
+ *
+ *   gate_init -> gate_caller -> { gate_enter -> gate_leave     a run
+ *                               | gate_start -> gate_end       a program of a session
+ *                               | gate_take -> gate_give }*    the rest -> gate_done
+ *
+ * Runs: so many go on at once; others wait, each caller in a line of its own, and the
+ * lines take turns, so that a caller with a thousand runs does not hold up one with a
+ * single run. When all waiting places are taken, the longest line loses its last.
+ *
+ * Programs in sessions (execs and cells) do not wait: they count for the caller's own
+ * quotas, with its runs, and beyond these they are refused.
+ *
+ * The rest is shared: whoever has much may take more only while much is left, so that
+ * whoever comes next finds room.
+ *
+ * All functions may be called from several threads.
+ */
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "vial/error.h"
+
+/* What one caller may do; 0: no limit, though runs leave some room for others. */
+struct quota {
+    int64_t concurrency;
+    int64_t runs_per_minute;
+    int64_t cpu_per_minute_ms;
+};
+
+/* What is shared; gate.c has their table. */
+enum gate_kind {
+    GATE_CONNECTIONS,
+    GATE_REQUESTS, /* under way, and threads that serve them */
+    GATE_BODIES,   /* bytes of requests' bodies */
+    GATE_KINDS,
+};
+
+struct gate_waiter {
+    struct gate_waiter *next;
+    int wake_fd;
+    enum { WAITER_WAITS, WAITER_GOES, WAITER_PUSHED_OUT } state;
+};
+
+struct caller {
+    struct caller *next;
+    struct gate *gate;
+    char name[96]; /* "uid:1000", "token:ci" */
+    struct quota quota;
+    unsigned running, waiting;
+    unsigned programs; /* in sessions */
+    struct gate_waiter *first, *last;
+    double runs_left, cpu_left_ms; /* buckets that fill up over a minute */
+    int64_t filled_ns;
+    uint64_t runs, refused;
+    uint64_t has[GATE_KINDS];
+};
+
+struct gate {
+    pthread_mutex_t lock;
+    struct caller *callers; /* they stay until gate_done */
+    struct caller *turn;    /* whose run was let in last */
+    unsigned running, waiting, most, places;
+    int64_t wait_ms;
+    bool shut;
+    uint64_t all[GATE_KINDS], taken[GATE_KINDS]; /* how much there is */
+};
+
+/* What a setting CONCURRENCY means; 0: four for each core. */
+unsigned gate_most(int64_t concurrency);
+
+int gate_init(struct gate *g, struct vial_error *err);
+void gate_done(struct gate *g);
+
+/* How many go on, how many wait, and for how long. May change at any time. */
+void gate_set(struct gate *g, unsigned most, unsigned places, int64_t wait_ms);
+
+/* The caller of that name, made at first sight. NULL: no memory. */
+struct caller *gate_caller(struct gate *g, const char *name, const struct quota *quota);
+
+/* The same if it was seen before; else NULL. */
+struct caller *gate_known(struct gate *g, const char *name);
+
+struct gate_pass {
+    double queue_ms;  /* how long it waited */
+    unsigned retry_s; /* when refused: how long to wait before the next try */
+};
+
+/* Waits until CALLER may run. VIAL-RATE: its quota is used up; VIAL-BUSY: too many
+ * wait, or it waited for too long; VIAL-CANCELLED: GONE_FD (or -1) became readable. */
+int gate_enter(struct gate *g, struct caller *caller, int gone_fd,
+               struct gate_pass *pass, struct vial_error *err);
+
+/* The run is over and used CPU_MS. */
+void gate_leave(struct gate *g, struct caller *caller, double cpu_ms);
+
+/* A program in a session of CALLER's starts. VIAL-RATE: its quota is used up;
+ * VIAL-BUSY: it has as many as it may. */
+int gate_start(struct gate *g, struct caller *caller, struct gate_pass *pass,
+               struct vial_error *err);
+void gate_end(struct gate *g, struct caller *caller);
+
+/* CALLER's sessions have used CPU_MS. */
+void gate_used(struct gate *g, struct caller *caller, double cpu_ms);
+
+/* How much of KIND there is; 0, as at first: without an end. */
+void gate_share(struct gate *g, enum gate_kind kind, uint64_t all);
+/* False: CALLER has its share. */
+bool gate_take(struct gate *g, struct caller *caller, enum gate_kind kind,
+               uint64_t amount);
+void gate_give(struct gate *g, struct caller *caller, enum gate_kind kind,
+               uint64_t amount);
+
+/* For what is counted in small numbers: whether someone who has OWN of the TAKEN may
+ * have one more of ALL, which leaves at least an eighth of what they have then. */
+bool gate_leaves_some(unsigned all, unsigned taken, unsigned own);
+
+/* Nobody is let in any more; those who wait are refused. */
+void gate_shut(struct gate *g);
+
+/* Running, waiting. */
+void gate_count(struct gate *g, unsigned *running, unsigned *waiting);
+
+#endif

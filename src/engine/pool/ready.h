@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VIAL_ENGINE_POOL_READY_H
+#define VIAL_ENGINE_POOL_READY_H
+
+/*
+ * One vessel that waits: open, its guest up and told how to confine programs and,
+ * where a zygote gave one, an interpreter inside that waits for code. Nothing of
+ * any request has been in it.
+ */
+
+#include "engine/engine.h"
+#include "wire/link.h"
+
+struct ready {
+    struct vessel *vessel;
+    struct link *link;
+    struct vessel_usage before; /* what making it has used */
+    double queued_ms;           /* how long its taker had to wait for it */
+    uint32_t channel;           /* where an interpreter waits (prestart.h), or 0 */
+};
+
+/* Which vessel: all of it outlives the vessel. */
+struct ready_order {
+    struct vial_engine *engine;
+    const struct driver *driver;
+    struct native_shared *shared; /* NULL: the driver has none */
+    const struct plan *plan;
+    bool hatches; /* ready_hatch comes next */
+};
+
+/* Nothing is left behind by a failure. */
+int ready_open(const struct ready_order *order, struct ready *out,
+               struct vial_error *err);
+/* Puts an interpreter of ZYGOTE's into it. After a failure it must be closed. */
+int ready_hatch(struct ready *r, struct zygote *zygote, struct vial_error *err);
+/* For whoever prepares it: sends what is queued and hears what comes, once. */
+int ready_talk(struct ready *r, int64_t until_ns, struct vial_error *err);
+/* Nobody listens any more until it is taken. */
+void ready_hush(struct ready *r);
+/* Nothing more is done to it: what it has used so far is not its taker's. */
+void ready_settle(struct ready *r);
+/* Neither the guest nor its stream has ended. */
+bool ready_is_alive(const struct ready *r);
+void ready_close(struct ready *r);
+
+#endif

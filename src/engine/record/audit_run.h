@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VIAL_ENGINE_RECORD_AUDIT_RUN_H
+#define VIAL_ENGINE_RECORD_AUDIT_RUN_H
+
+/*
+ * What the audit log is told of a run: a record "begin" before anything is
+ * opened, and a record "run" with its end. A refusal has only the latter. All
+ * text that a caller gave goes through audit_redact.
+ */
+
+#include "engine/run/run.h"
+
+/* Opens the log that the settings name, or PATH; neither: none. If that fails, the
+ * engine can do all but run. */
+void record_open(struct vial_engine *e, const char *path);
+
+/* 0 without a log. A run that cannot be recorded is refused. */
+int record_begin(struct run *r, const struct vial_request *req, struct vial_error *err);
+
+/* RESULT is told if the record could not be written. */
+void record_end(struct run *r, const struct vial_request *req,
+                struct vial_result *result);
+/* The same without what its programs were refused, for a call in a kept vessel: there
+ * each program has records of its own. */
+void record_result(struct run *r, const struct vial_request *req,
+                   struct vial_result *result);
+
+/* That a program tried a network where it has none, COUNT times, as the vessel says.
+ * WHO, an object, says whose it was and is taken. */
+void record_refused(struct vial_engine *e, json_t *who, uint64_t count);
+
+/* What dead owners left was removed: COUNT of DRIVER's vessels; or why it could not
+ * be. */
+void record_cleanup(struct vial_engine *e, const char *driver, unsigned count,
+                    const struct vial_error *why);
+
+/* What a plan asks for, into a record. */
+void record_add_plan(const struct plan *plan, json_t *into);
+/* Hash and length of a program's text, and the text itself where the settings say so.
+ */
+void record_add_code(const struct vial_engine *e, const char *code, size_t len,
+                     json_t *into);
+/* The entries of LIST, redacted; as many as fit. */
+json_t *record_list(const struct strv *list);
+
+/* A record of something else: a session's begin and end, a program in it. EVENT
+ * is static; DETAIL, an object, is taken. */
+int record_event(struct vial_engine *e, const char *event, json_t *detail,
+                 struct vial_error *err);
+
+#endif

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/run/fetch_image.h"
+
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/clock.h"
+#include "base/fail.h"
+#include "base/json.h"
+#include "engine/record/audit_run.h"
+#include "model/request.h"
+#include "model/result.h"
+
+#define REGISTRY_TIMES                                                                 \
+    10 /* a registry needs a longer pause than an engine beside us                     \
+        */
+
+/* As of a run, so that what is done can also be recorded. */
+static int reserve(struct vial_engine *e, struct vial_error *err)
+{
+    if (e->audit)
+        return audit_reserve(e->audit, 1, err);
+    return record_event(e, "", NULL, err);
+}
+
+/* What both records have. WHY may be NULL: it went well. */
+static json_t *outcome(const struct vial_engine *e, const char *caller,
+                       const char *correlation, int64_t began_ns,
+                       const struct vial_error *why)
+{
+    return json_pack("{s:{s:I, s:I, s:s?, s:s?}, s:s?, s:s, s:o, s:f}", "caller", "uid",
+                     (json_int_t)getuid(), "pid", (json_int_t)getpid(), "name", caller,
+                     "correlation", correlation, "preset", e->settings->preset,
+                     "outcome", why ? "failed" : "ok", "error",
+                     why ? error_json(why) : json_null(), "duration_ms",
+                     clock_ms_between(began_ns, clock_now_ns()));
+}
+
+/* Members of the report that TEXT is. */
+static void copy_members(json_t *into, const char *text, const char *const *names)
+{
+    auto_json json_t *report = text ? json_loads(text, 0, NULL) : NULL;
+
+    for (; report && *names; names++)
+        (void)json_object_set(into, *names, json_object_get(report, *names));
+}
+
+static struct vial_pull complete(const struct vial_engine *e,
+                                 const struct vial_pull *pull)
+{
+    const struct vial_request *usual = &e->settings->defaults;
+    struct vial_pull p = *pull;
+
+    if (p.timeout_ms == 0)
+        p.timeout_ms = request_amount(usual, FIELD_ID_pull_timeout);
+    if (p.retries == 0) {
+        p.retries = (int)request_amount(usual, FIELD_ID_retries);
+        p.retry_ms = request_amount(usual, FIELD_ID_retry_wait) * REGISTRY_TIMES;
+    }
+    return p;
+}
+
+int fetch_pull(struct vial_engine *e, const struct driver *driver,
+               const struct vial_pull *pull, char **json, struct vial_error *err)
+{
+    static const char *const told[] = { "id", "digests", "size", NULL };
+    struct vial_pull whole = complete(e, pull);
+    int64_t began_ns = clock_now_ns();
+    struct vial_error why = { 0 };
+    json_t *detail = NULL;
+    int rc;
+
+    if (reserve(e, err) < 0)
+        return -1;
+    rc = policy_check_pull(&e->settings->policy, whole.name, &why);
+    if (rc == 0)
+        rc = driver->pull(&whole, json, &why);
+    detail =
+        outcome(e, pull->caller, pull->correlation, began_ns, rc < 0 ? &why : NULL);
+    if (detail) {
+        (void)json_object_set_new(detail, "image", json_string(whole.name));
+        copy_members(detail, rc == 0 ? *json : NULL, told);
+    }
+    if (record_event(e, "image.pull", detail, rc == 0 ? err : NULL) < 0 && rc == 0) {
+        free(*json);
+        *json = NULL; /* callers release what they were given */
+        return -1;
+    }
+    if (rc < 0 && err)
+        *err = why;
+    return rc;
+}
+
+int fetch_prune(struct vial_engine *e, const struct vial_prune *prune,
+                fetch_prune_do *do_prune, char **json, struct vial_error *err)
+{
+    static const char *const told[] = { "removed", "freed_bytes", NULL };
+    int64_t began_ns = clock_now_ns();
+    struct vial_error why = { 0 };
+    json_t *detail = NULL;
+    int rc;
+
+    if (reserve(e, err) < 0)
+        return -1;
+    rc = do_prune(prune->all, json, &why);
+    detail =
+        outcome(e, prune->caller, prune->correlation, began_ns, rc < 0 ? &why : NULL);
+    if (detail) {
+        (void)json_object_set_new(detail, "all", json_boolean(prune->all));
+        copy_members(detail, rc == 0 ? *json : NULL, told);
+    }
+    if (record_event(e, "image.prune", detail, rc == 0 ? err : NULL) < 0 && rc == 0) {
+        free(*json);
+        *json = NULL; /* callers release what they were given */
+        return -1;
+    }
+    if (rc < 0 && err)
+        *err = why;
+    return rc;
+}
+
+int fetch_for(struct vial_engine *e, const struct driver *driver,
+              const struct plan *plan, const struct vial_watch *watch,
+              struct vial_error *err)
+{
+    const struct plan_container *c = &plan->container;
+    const struct vial_pull pull = { .name = plan->image,
+                                    .timeout_ms = c->pull_ms,
+                                    .cancel_fd = watch ? watch->cancel_fd : -1,
+                                    .progress = watch ? watch->pulling : NULL,
+                                    .context = watch ? watch->context : NULL,
+                                    .caller = watch ? watch->caller : NULL,
+                                    .correlation = plan->correlation,
+                                    .retries = c->retries ? (int)c->retries : -1,
+                                    .retry_ms = c->retry_ms * REGISTRY_TIMES };
+    auto_free char *json = NULL;
+
+    return fetch_pull(e, driver, &pull, &json, err);
+}

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VIAL_ENGINE_RUN_RUN_H
+#define VIAL_ENGINE_RUN_RUN_H
+
+/*
+ * One run while it happens. supervise moves bytes and gathers evidence, collect
+ * judges it; nothing here is shared between runs.
+ *
+ *   run_init -> run_open -> supervise -> collect -> run_done
+ *
+ * What is said to the guest, in order: the jail, the files that go in, the
+ * compile step if there is one, the program, the files that come out.
+ */
+
+#include "base/loop.h"
+#include "engine/engine.h"
+#include "engine/record/run_log.h"
+#include "engine/run/bounded_output.h"
+#include "wire/link.h"
+
+#define RUN_BUFFER    (16u << 10)  /* at first */
+#define RUN_FLOOD     (256u << 10) /* once a read has filled it */
+#define RUN_GRACE_MS  500          /* the guest's own deadline comes this much later */
+#define RUN_FETCH_MS  60000        /* for bringing all output files back */
+#define RUN_FETCH_MAX (INT64_C(256) << 20) /* bytes of all output files together */
+
+/* Who ended it. The first one stays. */
+enum run_end {
+    RUN_GOING,
+    RUN_EXITED, /* the last program ended by itself */
+    RUN_FAILED, /* run.error says why: set-up, exec, or the guest */
+    RUN_LOST,   /* the guest went away; run.error */
+    RUN_CANCELLED,
+    RUN_WALL,
+    RUN_CPU,
+    RUN_OUTPUT,
+    RUN_PIDS,
+    RUN_MEMORY,
+};
+
+struct run {
+    struct vial_engine *engine;     /* borrowed */
+    const struct vial_watch *watch; /* borrowed, never NULL */
+    const struct driver *driver;
+    struct plan *plan;
+    struct vessel *vessel;
+    struct stock *stock;        /* where it was taken from; NULL: it was opened */
+    bool assumed;               /* its program is here, as the pool's interpreter is */
+    struct vessel_usage before; /* used up before this run began */
+    double queued_ms;           /* waited for a vessel that was being made */
+    uint32_t waiting_channel;   /* where its interpreter waits, or 0 */
+    int64_t started_ns, opened_ns, ended_ns;
+
+    struct loop loop;
+    struct link *link;
+    uint8_t *buffer; /* one read from the stream, or from live stdin */
+    size_t buffer_size;
+    bool metered; /* the counters are looked at again and again */
+    int stream_slot, stdin_slot, event_slot;
+    int deadline_slot; /* of the present step */
+    int64_t due_ns;    /* the same, as a moment */
+    int meter_slot;
+    int room_slot, room_timer; /* the reader of live output has room again */
+    size_t owed[2];            /* bytes for which no credit was given for want of it */
+    bool unheld;               /* it is not waited for any more */
+
+    size_t next_file;     /* files in: the next one to announce */
+    uint32_t put_channel; /* the one whose content is being sent, or 0 */
+    size_t put_sent;
+    unsigned puts_open; /* announced, not yet answered */
+
+    bool begun;   /* a step was started */
+    bool started; /* a program runs, or has run */
+    bool compiling;
+    uint32_t exec_channel; /* of the present step, or 0 */
+    size_t stdin_sent;
+    bool stdin_ended;
+
+    size_t next_output;   /* files out: index of the one being fetched */
+    uint32_t get_channel; /* or 0 */
+    struct str fetched;
+    int64_t fetched_total;
+    struct vial_file *files;     /* plan->outputs.count of them */
+    struct artifacts *artifacts; /* NULL: none wanted, or not yet looked at */
+
+    enum run_end end;
+    struct vial_error error;
+    bool exited;
+    struct exit_message exit;
+    struct {
+        uint32_t number, channel;
+        uint64_t before, count; /* by earlier steps, and on CHANNEL */
+    } denied[DENIED_MAX];       /* system calls that were refused, as the guest says */
+    size_t denied_count;
+    struct output out, err;
+    struct vial_result *result; /* it pays for files that come back */
+    uint64_t written;           /* by both streams of the present step */
+    bool muted;                 /* the caller's callback asked to stop */
+
+    struct run_log diary;
+    char correlation[72]; /* the caller's name for it, or one made up, or "" */
+};
+
+void run_init(struct run *r, struct vial_engine *e, const struct vial_watch *watch);
+void run_done(struct run *r);
+#define auto_run __attribute__((cleanup(run_done)))
+
+/* GOT bytes were read: if they filled the buffer, the next read may bring more. */
+void run_grow(struct run *r, size_t got);
+
+/* For the diary: a program has started. */
+void run_note_exec(struct run *r);
+
+/* What this run used so far. */
+void run_usage(struct run *r, struct vessel_usage *out);
+
+/* Ends the run for reason END unless it has already ended. */
+void run_stop(struct run *r, enum run_end end);
+/* The same, with ERR as the reason. */
+void run_fail(struct run *r, enum run_end end, const struct vial_error *err);
+
+/* admit.c */
+
+/* Fills in the settings, checks the policy and picks the driver. FULL is the
+ * caller's to release, whatever this returns. */
+int admit(const struct vial_engine *e, const struct vial_request *req,
+          struct vial_request *full, const struct driver **driver,
+          struct vial_error *err);
+/* Refuses a language whose program does not exist where the driver needs it. */
+int admit_programs(const struct driver *driver, const struct plan *plan,
+                   struct vial_error *err);
+
+/* supervise.c */
+void supervise(struct run *r);
+
+/* step.c: what runs in the vessel */
+void step_start(struct run *r); /* the compile step, or the program */
+void step_exited(struct run *r, const struct exit_message *m);
+void step_failed(struct run *r, uint32_t step, int error);
+void step_output(struct run *r, int stream, const uint8_t *data, size_t len);
+void step_tell_rest(struct run *r); /* at the end of all */
+
+/* input.c: the program's stdin */
+bool input_is_live(const struct run *r);
+void input_feed(struct run *r); /* sends what may be sent */
+void input_read(struct run *r); /* the live descriptor is readable */
+void input_end(struct run *r);
+
+/* transfer.c: files in and out */
+void transfer_put(struct run *r); /* sends what may be sent, then starts the step */
+void transfer_get(struct run *r); /* asks for the next output, or ends the run */
+void transfer_data(struct run *r, const uint8_t *data, size_t len);
+void transfer_done(struct run *r, uint32_t channel, int error);
+void transfer_give_up(struct run *r); /* outputs that will not come */
+
+/* artifacts.c: new and changed files */
+void artifacts_before(struct run *r); /* looks, then starts the program */
+void artifacts_after(struct run *r);  /* looks and reads, then ends the run */
+bool artifacts_owns(const struct run *r, uint32_t channel);
+void artifacts_data(struct run *r, const uint8_t *data, size_t len);
+void artifacts_done(struct run *r, int error);
+void artifacts_give(struct run *r, struct vial_result *result);
+void artifacts_free(struct artifacts *a); /* NULL is allowed */
+
+/* verdict.c */
+void collect(struct run *r, struct vial_result *result);
+/* What V, opened from PLAN, is called. */
+void collect_name(const struct vial_engine *e, const struct plan *plan,
+                  const struct vessel *v, struct vial_result *result);
+/* The result of a run for which no vessel was opened. */
+void collect_refusal(const struct run *r, const struct vial_error *err,
+                     struct vial_result *result);
+
+#endif

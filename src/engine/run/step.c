@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* The programs of a run: the compile step, if there is one, then the program
+ * itself. */
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/clock.h"
+#include "base/fail.h"
+#include "engine/pool/prestart.h"
+#include "engine/run/expand.h"
+#include "engine/run/run.h"
+#include "wire/weaken.h"
+
+#define PIECE              (64u << 10)                 /* that watchers get at once */
+#define LOOK_MS            1000                        /* whether a reader goes on */
+#define RUN_NO_DEADLINE_MS (INT64_C(24) * 3600 * 1000) /* test builds only */
+
+/* What the caller wrote is passed on letter by letter, though it may hold
+ * "{dir}" too: only the plan's own words are expanded. */
+static void make_argv(const struct run *r, struct strv *out)
+{
+    const struct strv *from = r->compiling ? &r->plan->compile_argv : &r->plan->argv;
+    size_t own = r->compiling ? from->count : r->plan->argv_own;
+
+    for (size_t i = 0; i < from->count; i++) {
+        if (i >= own)
+            strv_push(out, from->items[i]);
+        else if (str_eq(from->items[i], "{code}") && r->plan->code.data)
+            strv_push(out, r->plan->code.data);
+        else
+            expand_text(out, r->plan, r->vessel, from->items[i]);
+    }
+}
+
+static bool has_input(const struct run *r)
+{
+    return !r->compiling && (input_is_live(r) || r->plan->stdin_data.len > 0);
+}
+
+/* It has started, and only goes on now. The deadline is the host's alone: when it was
+ * told its own, nobody knew of this run. */
+static int queue_go(struct run *r, struct vial_error *err)
+{
+    r->exec_channel = r->waiting_channel;
+    r->waiting_channel = 0;
+    r->started = true;
+    run_note_exec(r);
+    return prestart_go(r->link, r->exec_channel, r->plan, r->vessel, has_input(r), err);
+}
+
+/* Where the kernel counts for the vessel, and nobody inside could trace the program and
+ * see it stop. */
+static bool may_say_farewell(const struct run *r)
+{
+    return r->stock && str_starts(r->vessel->limits_by, "cgroup") &&
+           !str_eq(r->plan->seccomp, "debug");
+}
+
+/* Nothing is in our working directory that would have to be found there. */
+static bool starts_in_image(const struct run *r)
+{
+    return r->plan->cwd_open && r->vessel->cwd;
+}
+
+static int queue_exec(struct run *r, int64_t wall_ms, struct vial_error *err)
+{
+    auto_strv struct strv argv = { 0 };
+    auto_strv struct strv env = { 0 };
+    auto_free char *cwd = starts_in_image(r)
+                              ? strdup(r->vessel->cwd)
+                              : expand_cwd(r->plan, r->vessel, r->plan->cwd);
+    struct exec_message m;
+
+    if (r->waiting_channel)
+        return queue_go(r, err);
+    make_argv(r, &argv);
+    expand_env(r->plan, r->vessel, &env);
+    if (!strv_ok(&argv) || !strv_ok(&env) || !cwd)
+        return fail_memory(err);
+    if (argv.count == 0 || env.count == 0)
+        return fail(err, VIAL_E_INTERNAL, "the plan has no program or no environment");
+    m = (struct exec_message){
+        .argv = argv.items,
+        .env = env.items,
+        .cwd = cwd,
+        .timeout_ms = (uint64_t)(wall_ms + RUN_GRACE_MS),
+        .stdin_closed = !has_input(r),
+        .end_on_full = strv_has(&r->plan->end_on, "disk"),
+        .farewell = may_say_farewell(r),
+    };
+    return link_exec(r->link, &m, &r->exec_channel, err);
+}
+
+void step_start(struct run *r)
+{
+    const struct limits *limits = &r->plan->limits;
+    int64_t wall_ms = r->compiling ? limits->compile_wall_ms : limits->wall_ms;
+    struct vial_error err = { 0 };
+
+    r->begun = true;
+    r->written = 0;
+    r->owed[0] = r->owed[1] = 0;
+    if (!r->compiling && r->plan->artifacts && !r->artifacts) {
+        artifacts_before(r);
+        return;
+    }
+    if (weaken("deadline"))
+        wall_ms = RUN_NO_DEADLINE_MS;
+    if (queue_exec(r, wall_ms, &err) < 0) {
+        run_fail(r, RUN_FAILED, &err);
+        return;
+    }
+    loop_set_timer(&r->loop, r->deadline_slot, wall_ms);
+    r->due_ns = clock_now_ns() + wall_ms * 1000000;
+    if (has_input(r))
+        input_feed(r);
+}
+
+static void tell(struct run *r, int stream, const void *data, size_t len)
+{
+    const struct vial_watch *w = r->watch;
+
+    if (w->live_only)
+        run_log_output(&r->diary, stream, data, len);
+    if (!w->output || r->muted || len == 0)
+        return;
+    if (w->output(w->context, stream, data, len) != 0) {
+        r->muted = true;
+        run_stop(r, RUN_CANCELLED);
+    }
+}
+
+void step_output(struct run *r, int stream, const uint8_t *data, size_t len)
+{
+    struct output *o = stream == 1 ? &r->out : &r->err;
+    uint64_t max = (uint64_t)r->plan->limits.output_max;
+    size_t wanted = len;
+    size_t live;
+
+    if (max && len > max - r->written)
+        wanted = (size_t)(max - r->written);
+    live = r->plan->stream_limited && output_room(o) < wanted ? output_room(o) : wanted;
+    /* What a compiler says matters only if it fails, so it is held back. */
+    if (r->compiling || !r->watch->live_only || r->plan->stream_limited)
+        output_add(o, data, wanted);
+    else
+        o->total += wanted;
+    if (!r->compiling)
+        tell(r, stream, data, live);
+    r->written += wanted;
+    if (wanted < len) {
+        o->total += len - wanted;
+        run_stop(r, RUN_OUTPUT);
+    }
+}
+
+struct teller {
+    struct run *run;
+    int stream;
+};
+
+/* What a program left behind comes all at once: its reader is waited for, within the
+ * program's own time. */
+static void await_room(struct run *r)
+{
+    const struct vial_watch *w = r->watch;
+    struct pollfd fds[] = { { .fd = w->room_fd, .events = POLLIN },
+                            { .fd = w->cancel_fd, .events = POLLIN } };
+
+    while (w->room && r->exited && !r->muted && !r->unheld && !w->room(w->context)) {
+        r->unheld = clock_now_ns() >= r->due_ns;
+        if (!r->unheld && poll(fds, 2, LOOK_MS) > 0)
+            r->unheld = fds[1].revents != 0;
+    }
+}
+
+static void tell_piece(void *context, const void *data, size_t len)
+{
+    const struct teller *t = context;
+    const char *at = data;
+
+    for (size_t part; len > 0; at += part, len -= part) {
+        part = len < PIECE ? len : PIECE;
+        await_room(t->run);
+        tell(t->run, t->stream, at, part);
+    }
+}
+
+/* What was held back of a stream with a limit, once it is known to be its end. */
+void step_tell_rest(struct run *r)
+{
+    const struct output *streams[] = { &r->out, &r->err };
+
+    for (int i = 0; i < 2 && r->plan->stream_limited && !r->compiling; i++)
+        output_rest(streams[i], tell_piece, &(struct teller){ r, i + 1 });
+}
+
+static void tell_kept(struct run *r, int stream, const struct output *o)
+{
+    struct teller t = { r, stream };
+
+    output_head(o, tell_piece, &t);
+    output_rest(o, tell_piece, &t);
+}
+
+static void start_program(struct run *r)
+{
+    const struct plan *plan = r->plan;
+
+    output_done(&r->out);
+    output_done(&r->err);
+    output_init(&r->out, plan->keep, (size_t)plan->limits.output_bytes,
+                plan->output_note);
+    output_init(&r->err, plan->keep, (size_t)plan->limits.output_bytes,
+                plan->output_note);
+    r->compiling = false;
+    step_start(r);
+}
+
+void step_exited(struct run *r, const struct exit_message *m)
+{
+    bool good = m->kind == EXIT_CODE && m->value == 0 && !m->timed_out;
+
+    r->exec_channel = 0;
+    if (r->compiling && good && r->end == RUN_GOING) {
+        start_program(r);
+        return;
+    }
+    r->exit = *m;
+    r->exited = true;
+    if (r->end != RUN_GOING)
+        return; /* its last words, after it was killed */
+    input_end(r);
+    if (r->compiling) {
+        tell_kept(r, 1, &r->out);
+        tell_kept(r, 2, &r->err);
+        run_stop(r, RUN_EXITED);
+        return;
+    }
+    transfer_get(r);
+}
+
+static bool lacks_interpreter(const struct run *r, const char *program, uint32_t step,
+                              int error)
+{
+    return r->plan->language && !strchr(program, '{') && error == ENOENT &&
+           (step == STEP_FIND || step == STEP_EXEC);
+}
+
+void step_failed(struct run *r, uint32_t step, int error)
+{
+    const struct strv *argv = r->compiling ? &r->plan->compile_argv : &r->plan->argv;
+    const char *program = argv->items[0];
+    const struct start_failure f = {
+        .program = program,
+        .cwd = starts_in_image(r) ? r->vessel->cwd : r->plan->cwd,
+        .cwd_of_image = starts_in_image(r),
+        .step = step,
+        .error = error,
+    };
+    struct vial_error err = { 0 };
+
+    r->exec_channel = 0;
+    (void)start_fail(r->plan, &f, &err);
+    if (lacks_interpreter(r, program, step, error))
+        (void)fail_as(&err, VIAL_E_INTERPRETER);
+    if (lacks_interpreter(r, program, step, error) && !r->plan->image)
+        (void)fail_remedy(&err,
+                          "install '%s' on this host, or run 'vial languages' to see "
+                          "what is usable",
+                          program);
+    run_fail(r, RUN_FAILED, &err);
+}

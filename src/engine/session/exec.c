@@ -1,0 +1,401 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* The programs of a session: what is sent to start one, and what becomes of it. */
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/clock.h"
+#include "base/fail.h"
+#include "base/path.h"
+#include "engine/record/audit_session.h"
+#include "engine/run/expand.h"
+#include "engine/session/session.h"
+#include "model/field_type.h"
+
+#define GRACE_MS     500  /* the guest's own deadline comes this much later */
+#define LOST_MS      5000 /* after a kill; then the guest counts as stuck */
+#define TERMINAL_MAX 4096u
+#define STRING_MAX   ((size_t)128 << 10)
+#define EXEC_MAX     ((size_t)1 << 20)
+
+static int fail_large(struct vial_error *err, const char *what, size_t most)
+{
+    (void)fail(err, VIAL_E_VALUE, "%s of the exec: more than %zu bytes", what, most);
+    return fail_remedy(err, "pass large data as stdin or files");
+}
+
+static int measure(const struct strv *list, const char *what, size_t *total,
+                   struct vial_error *err)
+{
+    if (!strv_ok(list))
+        return fail_memory(err);
+    for (size_t i = 0; i < list->count; i++) {
+        size_t len = strlen(list->items[i]) + 1;
+
+        if (len > STRING_MAX)
+            return fail_large(err, what, STRING_MAX - 1);
+        *total += len + sizeof(char *);
+        if (*total > EXEC_MAX)
+            return fail_large(err, what, EXEC_MAX);
+    }
+    return 0;
+}
+
+static int make_argv(const struct vial_exec_options *o, struct strv *out,
+                     struct vial_error *err)
+{
+    bool has_argv = o->argv && o->argv[0];
+
+    if (has_argv == (o->shell != NULL))
+        return fail(err, VIAL_E_VALUE,
+                    "start an exec: give either argv or a shell line");
+    if (o->shell) {
+        strv_push(out, "/bin/sh");
+        strv_push(out, "-c");
+        strv_push(out, o->shell);
+        return 0;
+    }
+    if (!*o->argv[0])
+        return fail(err, VIAL_E_VALUE, "start an exec: argv names no program");
+    for (size_t i = 0; o->argv[i] && !out->failed; i++)
+        strv_push(out, o->argv[i]);
+    return 0;
+}
+
+static bool is_name(const char *entry, size_t len)
+{
+    if (len == 0 || isdigit((unsigned char)entry[0]) || entry[len] != '=')
+        return false;
+    for (size_t i = 0; i < len; i++)
+        if (!isalnum((unsigned char)entry[i]) && entry[i] != '_')
+            return false;
+    return true;
+}
+
+static int make_env(const struct vial_session *s, const struct vial_exec_options *o,
+                    struct strv *out, struct vial_error *err)
+{
+    expand_env(s->plan, s->vessel, out);
+    if (o->correlation && field_put_env(out, "VIAL_REQUEST_ID",
+                                        strlen("VIAL_REQUEST_ID"), o->correlation) < 0)
+        return fail_memory(err);
+    for (size_t i = 0; o->env && o->env[i]; i++) {
+        size_t len = strcspn(o->env[i], "=");
+
+        if (!is_name(o->env[i], len)) {
+            (void)fail(err, VIAL_E_VALUE, "env entry %zu of the exec is not NAME=VALUE",
+                       i);
+            return fail_remedy(err, "use letters, digits and '_', and no digit first");
+        }
+        if (field_put_env(out, o->env[i], len, o->env[i] + len + 1) < 0)
+            return fail_memory(err);
+    }
+    return 0;
+}
+
+/* Relative ones are below the workdir. The guest judges where it really leads. */
+static int make_cwd(const struct vial_session *s, const char *cwd, char **out,
+                    struct vial_error *err)
+{
+    auto_free char *whole = NULL;
+
+    if (!cwd)
+        cwd = s->plan->cwd;
+    whole = *cwd == '/' ? strdup(cwd) : path_join(s->plan->workdir, cwd);
+    if (!whole)
+        return fail_memory(err);
+    if (!path_is_clean_absolute(whole)) {
+        (void)fail(err, VIAL_E_CWD, "enter directory '%s': not a plain path", cwd);
+        return fail_remedy(err, "leave out '.', '..' and double slashes");
+    }
+    *out = expand_cwd(s->plan, s->vessel, whole);
+    return *out ? 0 : fail_memory(err);
+}
+
+static int check_timeout(const struct vial_session *s,
+                         const struct vial_exec_options *o, int64_t *out,
+                         struct vial_error *err)
+{
+    int64_t most = s->plan->limits.wall_ms;
+
+    if (o->timeout_ms < 0)
+        return fail(err, VIAL_E_VALUE, "timeout %" PRId64 " ms of the exec is negative",
+                    o->timeout_ms);
+    if (o->timeout_ms > most) {
+        (void)fail(err, VIAL_E_CAP,
+                   "timeout %" PRId64 " ms of the exec exceeds the session's %" PRId64
+                   " ms",
+                   o->timeout_ms, most);
+        return fail_remedy(err, "open the session with a larger 'timeout'");
+    }
+    *out = o->timeout_ms ? o->timeout_ms : most;
+    return 0;
+}
+
+int exec_check_size(unsigned rows, unsigned columns, struct vial_error *err)
+{
+    if (rows > 0 && columns > 0 && rows <= TERMINAL_MAX && columns <= TERMINAL_MAX)
+        return 0;
+    return fail(err, VIAL_E_VALUE,
+                "a terminal of %u rows and %u columns is not in 1 … %u", rows, columns,
+                TERMINAL_MAX);
+}
+
+/* What a program needs to know of its terminal. */
+static int make_terminal(struct vial_exec *x, const struct vial_exec_options *o,
+                         struct strv *env, struct vial_error *err)
+{
+    if (o->rows == 0 && o->columns == 0)
+        return 0;
+    x->terminal = true;
+    if (strv_has(env, "TERM=dumb") && field_put_env(env, "TERM", 4, "xterm") < 0)
+        return fail_memory(err);
+    return exec_check_size(o->rows, o->columns, err);
+}
+
+static int queue(struct vial_exec *x, const struct vial_exec_options *o, bool lasting,
+                 struct vial_error *err)
+{
+    struct vial_session *s = x->session;
+    auto_strv struct strv argv = { 0 };
+    auto_strv struct strv env = { 0 };
+    struct exec_message m;
+    int64_t timeout_ms = 0;
+    size_t total = 0;
+
+    if (check_timeout(s, o, &timeout_ms, err) < 0 || make_argv(o, &argv, err) < 0 ||
+        make_env(s, o, &env, err) < 0 || make_terminal(x, o, &env, err) < 0 ||
+        measure(&argv, "argv", &total, err) < 0 ||
+        measure(&env, "env", &total, err) < 0 || make_cwd(s, o->cwd, &x->cwd, err) < 0)
+        return -1;
+    x->program = strdup(o->shell ? "/bin/sh" : o->argv[0]);
+    x->correlation = o->correlation ? strdup(o->correlation) : NULL;
+    if (!x->program || (o->correlation && !x->correlation) ||
+        blob_set(&x->input, o->stdin_data, o->stdin_len) < 0)
+        return fail_memory(err);
+    x->live = o->stdin_live;
+    m = (struct exec_message){ .argv = argv.items,
+                               .env = env.items,
+                               .cwd = x->cwd,
+                               .timeout_ms =
+                                   lasting ? 0 : (uint64_t)(timeout_ms + GRACE_MS),
+                               .stdin_closed = !x->live && x->input.len == 0,
+                               .terminal = o->rows << 16 | o->columns,
+                               .apart = 1 };
+    if (record_exec_begin(x, &argv, err) < 0)
+        return -1;
+    x->begun_ns = clock_now_ns();
+    x->deadline_ns = lasting ? SESSION_NEVER : x->begun_ns + timeout_ms * 1000000;
+    return link_exec(s->link, &m, &x->channel, err);
+}
+
+int exec_new(struct vial_session *s, const struct vial_exec_options *o, bool lasting,
+             struct vial_exec **out, struct vial_error *err)
+{
+    struct vial_exec *x;
+
+    if (s->running >= SESSION_EXECS)
+        return fail(err, VIAL_E_BUSY, "start an exec: %u are running", s->running);
+    if (o->stdin_live && o->stdin_len > 0)
+        return fail(err, VIAL_E_VALUE, "start an exec: stdin is either whole or live");
+    x = calloc(1, sizeof *x);
+    if (!x)
+        return fail_memory(err);
+    x->session = s;
+    x->number = s->report.execs + 1;
+    x->lost_ns = SESSION_NEVER;
+    x->status.running = true;
+    x->status.exit_code = -1;
+    x->lasting = lasting;
+    exec_output_init(x);
+    if (queue(x, o, lasting, err) < 0) {
+        exec_release(x);
+        return -1;
+    }
+    x->ended = o->ended;
+    x->context = o->context;
+    x->next = s->execs;
+    s->execs = x;
+    s->running++;
+    s->report.execs++;
+    if (x->input.len > 0)
+        exec_feed(x);
+    *out = x;
+    return 0;
+}
+
+struct vial_exec *exec_find(const struct vial_session *s, uint32_t channel)
+{
+    struct vial_exec *x = s->execs;
+
+    while (x && x->channel != channel)
+        x = x->next;
+    return x;
+}
+
+void exec_feed(struct vial_exec *x)
+{
+    struct link *l = x->session->link;
+    size_t left = x->input.len - x->input_sent;
+    size_t room = link_writable(l, x->channel);
+    size_t n = left < room ? left : room;
+
+    if (n > 0)
+        link_send(l, x->channel, x->input.data + x->input_sent, n);
+    x->input_sent += n;
+    if (n < left)
+        return;
+    link_send_eof(l, x->channel);
+    blob_done(&x->input);
+}
+
+void exec_kill(struct vial_exec *x)
+{
+    (void)exec_output_release(x); /* what it wrote last would wait for a reader */
+    link_signal(x->session->link, x->channel, SIGKILL, true);
+    x->deadline_ns = SESSION_NEVER;
+    x->lost_ns = clock_now_ns() + (int64_t)LOST_MS * 1000000;
+}
+
+static void tell_end(struct vial_exec *x)
+{
+    if (x->ended)
+        x->ended(x->context);
+    x->ended = NULL;
+}
+
+static void end(struct vial_exec *x, enum vial_verdict verdict)
+{
+    struct vial_session *s = x->session;
+
+    x->channel = 0;
+    x->live = false;
+    x->status.running = false;
+    x->status.verdict = verdict;
+    x->status.duration_ms = clock_ms_between(x->begun_ns, clock_now_ns());
+    exec_output_end(x);
+    blob_done(&x->input);
+    record_exec_end(x);
+    s->running--;
+    s->active_ns = clock_now_ns();
+    s->news = true;
+    tell_end(x);
+}
+
+/* Only asked when a program, or what it ran, died by a SIGKILL that was not ours. */
+static bool was_oom(struct vial_session *s)
+{
+    struct vessel_usage u = { 0 };
+    bool rose;
+
+    if (!s->vessel)
+        return false;
+    s->driver->usage(s->vessel, &u);
+    rose = u.oom_kills > s->oom_seen;
+    s->oom_seen = u.oom_kills;
+    return rose;
+}
+
+static enum vial_verdict judge(const struct vial_exec *x, const struct exit_message *m)
+{
+    if (x->flooded)
+        return VIAL_OUTPUT_LIMIT;
+    /* The guest's deadline comes after ours; before that it is not taken at its word.
+     */
+    if (x->timed_out ||
+        (m->timed_out && (x->overdue || clock_now_ns() >= x->deadline_ns)))
+        return VIAL_TIMEOUT;
+    if (exit_was_killed(m)) {
+        bool rose = was_oom(x->session);
+
+        if (rose || (m->oom && !engine_counts_kills(x->session->vessel)))
+            return VIAL_OOM;
+    }
+    if (m->kind == EXIT_SIGNAL)
+        return VIAL_SIGNAL;
+    return m->value == 0 ? VIAL_OK : VIAL_NONZERO;
+}
+
+void exec_exited(struct vial_exec *x, const struct exit_message *m)
+{
+    enum vial_verdict verdict = judge(x, m);
+    bool by_itself = verdict != VIAL_TIMEOUT && verdict != VIAL_OUTPUT_LIMIT;
+
+    if (by_itself && m->kind == EXIT_SIGNAL)
+        x->status.signal = (int)m->value;
+    else if (by_itself)
+        x->status.exit_code = (int)m->value;
+    x->status.cpu_user_ms = (double)m->user_us / 1000.0;
+    x->status.cpu_system_ms = (double)m->system_us / 1000.0;
+    x->status.memory_peak_bytes = m->max_rss_bytes;
+    x->status.network_refused = m->net_refused;
+    x->alive = m->alive;
+    end(x, verdict);
+}
+
+void exec_failed(struct vial_exec *x, uint32_t step, int error)
+{
+    const struct start_failure f = {
+        .program = x->program, .cwd = x->cwd, .step = step, .error = error
+    };
+
+    (void)start_fail(x->session->plan, &f, &x->status.error);
+    end(x, VIAL_FAILED);
+}
+
+/* Not by its caller, nor by its lease. */
+static bool was_lost(const struct vial_session *s)
+{
+    return s->outcome == VIAL_SESSION_FAILED && s->error.code[0];
+}
+
+void exec_ended(struct vial_exec *x, const struct vial_error *err)
+{
+    if (x->session->cpu_spent) {
+        end(x, VIAL_CPU_TIMEOUT);
+        return;
+    }
+    x->status.error = *err;
+    end(x, was_lost(x->session) ? VIAL_FAILED : VIAL_CANCELLED);
+}
+
+int64_t exec_check_time(struct vial_exec *x, int64_t now_ns)
+{
+    struct vial_error err = { 0 };
+    int64_t next;
+
+    if (!x->channel)
+        return SESSION_NEVER;
+    if (now_ns >= x->deadline_ns && !x->overdue && exec_output_release(x)) {
+        /* It may be over but for what its reader did not take; the guest knows. */
+        x->overdue = true;
+        x->deadline_ns = now_ns + (int64_t)GRACE_MS * 1000000;
+    } else if (now_ns >= x->deadline_ns) {
+        x->timed_out = true;
+        exec_kill(x);
+    }
+    if (now_ns >= x->lost_ns) {
+        (void)fail(&err, VIAL_E_GUEST, "kill '%s': the guest is stuck", x->program);
+        session_end(x->session, VIAL_SESSION_FAILED, &err);
+    }
+    next = exec_output_check(x, now_ns);
+    next = next < x->deadline_ns ? next : x->deadline_ns;
+    return next < x->lost_ns ? next : x->lost_ns;
+}
+
+void exec_release(struct vial_exec *x)
+{
+    tell_end(x);
+    for (int i = 0; i < 2; i++)
+        spool_done(&x->spool[i]);
+    blob_done(&x->input);
+    free(x->program);
+    free(x->cwd);
+    free(x->correlation);
+    free(x);
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VIAL_ENGINE_SESSION_FILE_BYTES_H
+#define VIAL_ENGINE_SESSION_FILE_BYTES_H
+
+/*
+ * A file on its way in or out, piece by piece, by the calling thread. After a
+ * begin that succeeded, one *_end must follow, also after a failure in between.
+ */
+
+#include "engine/session/session.h"
+
+#include "vial/files.h"
+
+struct files_way {
+    struct vial_session *session;
+    const char *path; /* borrowed, for messages */
+    const char *verb; /* "put" */
+    bool bounded;     /* a file that comes out has at most: */
+    uint64_t left;    /* so many bytes more */
+    struct session_op op;
+};
+
+int files_put_begin(struct files_way *w, struct vial_session *s, const char *path,
+                    unsigned mode, struct vial_error *err);
+int files_put_some(struct files_way *w, const void *data, size_t len,
+                   struct vial_error *err);
+/* WHOLE false: it is given up, and leaves nothing. */
+int files_put_end(struct files_way *w, bool whole, struct vial_error *err);
+
+#define FILES_LIGHT (128u << 10) /* less than a fresh channel takes at once */
+
+/* A whole file of at most FILES_LIGHT bytes in one go, with the session's lock held;
+ * nothing is written to the guest yet. It does everything in order, so that what is
+ * asked behind this finds the file. Success must be followed by files_put_settle. */
+int files_put_queue(struct files_way *w, struct vial_session *s, const char *path,
+                    const struct blob *content, unsigned mode, struct vial_error *err);
+/* What became of it, as far as it is known by now. */
+int files_put_settle(struct files_way *w, struct vial_error *err);
+
+/* The most that all files of S can have, whatever the guest says; UINT64_MAX where some
+ * are the caller's own. */
+uint64_t files_most(const struct vial_session *s);
+int files_get_begin(struct files_way *w, struct vial_session *s, const char *path,
+                    uint64_t offset, uint64_t len, struct vial_error *err);
+/* Moves what has come to the end of OUT, after waiting for it. 1, 0 at the end,
+ * or -1. */
+int files_get_some(struct files_way *w, struct str *out, struct vial_error *err);
+void files_get_end(struct files_way *w);
+/* Opens W's channel by asking MESSAGE, with one of link_*; the answers are W's from
+ * now on. */
+typedef int files_ask(struct link *l, const void *message, uint32_t *channel,
+                      struct vial_error *err);
+int files_enter(struct files_way *w, files_ask *ask, const void *message,
+                struct vial_error *err);
+
+/* The error that the guest gave for W. */
+int files_fail(const struct files_way *w, struct vial_error *err);
+/* VIAL-PATH unless PATH is plain and relative; "" and "." too where MAY_BE_SELF. */
+int files_check_path(const char *path, bool may_be_self, struct vial_error *err);
+
+#endif

@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/session/keep_call.h"
+
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/fail.h"
+#include "engine/run/bounded_output.h"
+#include "engine/run/expand.h"
+#include "engine/run/run.h"
+#include "model/result.h"
+
+#include "vial/files.h"
+
+#define PIECE    (64u << 10)
+#define SLICE_MS 50 /* how late a cancellation may be seen */
+
+/* Few and small, as a program's text is: they go with it, without a wait for each. */
+static bool is_light(const struct plan *plan)
+{
+    for (size_t i = 0; i < plan->file_count; i++)
+        if (plan->files[i].content.len > FILES_LIGHT)
+            return false;
+    return plan->file_count <= LIGHT_FILES;
+}
+
+/* With the session's lock held. */
+static int queue_files(struct kept_call *c, struct vial_error *err)
+{
+    while (is_light(c->plan) && c->queued < c->plan->file_count) {
+        const struct plan_file *f = &c->plan->files[c->queued];
+
+        if (files_put_queue(&c->ways[c->queued], c->session, f->path, &f->content,
+                            f->mode, err) < 0)
+            return -1;
+        c->queued++;
+    }
+    return 0;
+}
+
+/* A file that could not be put spoils the call, whatever its program made of that. */
+static int settle_files(struct kept_call *c, struct vial_error *err)
+{
+    int rc = 0;
+
+    for (size_t i = 0; i < c->queued; i++)
+        if (files_put_settle(&c->ways[i], rc == 0 ? err : NULL) < 0)
+            rc = -1;
+    c->queued = 0;
+    return rc;
+}
+
+static int put_files(const struct kept_call *c, struct vial_error *err)
+{
+    for (size_t i = 0; !is_light(c->plan) && i < c->plan->file_count; i++) {
+        const struct plan_file *f = &c->plan->files[i];
+
+        if (vial_session_put(c->session, f->path, f->content.data, f->content.len,
+                             f->mode, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static void make_argv(const struct kept_call *c, bool compiling, const struct vessel *v,
+                      struct strv *out)
+{
+    const struct strv *from = compiling ? &c->plan->compile_argv : &c->plan->argv;
+    size_t own = compiling ? from->count : c->plan->argv_own;
+
+    for (size_t i = 0; i < from->count; i++) {
+        if (i >= own)
+            strv_push(out, from->items[i]);
+        else if (str_eq(from->items[i], "{code}") && c->plan->code.data)
+            strv_push(out, c->plan->code.data);
+        else
+            expand_text(out, c->plan, v, from->items[i]);
+    }
+}
+
+/* Before any comes: the session's lock is held. */
+static void collect_output(struct kept_call *c)
+{
+    static const uint64_t begins[2] = { 0 };
+
+    for (int i = 0; i < 2; i++) {
+        output_done(&c->kept[i]);
+        output_init(&c->kept[i], c->plan->keep, (size_t)c->plan->limits.output_bytes,
+                    c->plan->output_note);
+    }
+    c->exec->collected = c->kept;
+    if (c->watch->output)
+        exec_output_follow(c->exec, begins);
+}
+
+/* With the session's lock held. Its language was judged with the plan. */
+static int start_locked(struct kept_call *c, bool compiling, struct vial_error *err)
+{
+    struct vial_session *s = c->session;
+    auto_strv struct strv argv = { 0 };
+    auto_strv struct strv env = { 0 };
+    struct vial_exec_options o = { 0 };
+
+    if (session_touch(s, err) < 0 || (!c->steps && queue_files(c, err) < 0))
+        return -1;
+    c->steps = true;
+    make_argv(c, compiling, s->vessel, &argv);
+    expand_env(c->plan, s->vessel, &env);
+    if (!strv_ok(&argv) || !strv_ok(&env))
+        return fail_memory(err);
+    o.argv = (const char *const *)argv.items;
+    o.env = (const char *const *)env.items;
+    o.cwd = c->plan->cwd;
+    o.correlation = c->watch->correlation;
+    o.timeout_ms =
+        compiling ? c->plan->limits.compile_wall_ms : c->plan->limits.wall_ms;
+    if (!compiling) {
+        o.stdin_data = c->plan->stdin_data.data;
+        o.stdin_len = c->plan->stdin_data.len;
+    }
+    if (exec_new(s, &o, false, &c->exec, err) < 0)
+        return -1;
+    collect_output(c);
+    session_flush(s);
+    if (c->exec->deadline_ns < s->wakes_ns)
+        session_wake(s);
+    return 0;
+}
+
+/* What a stream has brought since, to whoever watches. False: they have enough. */
+static bool tell(struct kept_call *c, int stream)
+{
+    auto_free char *piece = malloc(PIECE);
+    struct vial_chunk chunk = { 0 };
+
+    if (!piece)
+        return true;
+    do {
+        if (vial_exec_read(c->exec, stream, c->told[stream - 1], piece, PIECE, 0,
+                           &chunk, NULL) < 0)
+            return true;
+        c->told[stream - 1] = chunk.offset + chunk.len;
+        if (chunk.len > 0 &&
+            c->watch->output(c->watch->context, stream, piece, chunk.len) != 0)
+            return false;
+    } while (chunk.len > 0);
+    return true;
+}
+
+static bool is_cancelled(struct kept_call *c)
+{
+    struct pollfd cancel = { .fd = c->watch->cancel_fd, .events = POLLIN };
+
+    if (cancel.fd >= 0 && poll(&cancel, 1, 0) > 0)
+        return true;
+    return c->watch->output && (!tell(c, 1) || !tell(c, 2));
+}
+
+static void wait_for_end(struct kept_call *c)
+{
+    bool watched = c->watch->cancel_fd >= 0 || c->watch->output;
+
+    c->told[0] = c->told[1] = 0;
+    do {
+        vial_exec_wait(c->exec, watched ? SLICE_MS : -1, &c->status);
+        if (is_cancelled(c) && c->status.running && !c->cancelled) {
+            c->cancelled = true;
+            if (vial_exec_signal(c->exec, SIGKILL, true, NULL) < 0)
+                continue; /* it has ended, which the next look shows */
+        }
+    } while (c->status.running);
+}
+
+/* 0 with the status filled, whatever became of it. */
+static int run_step(struct kept_call *c, bool compiling, struct vial_error *err)
+{
+    int rc;
+
+    session_lock(c->session);
+    rc = start_locked(c, compiling, err);
+    session_unlock(c->session);
+    if (rc == 0)
+        wait_for_end(c);
+    return rc;
+}
+
+/* BYTES more of the file F: there have to be memory and measure for them. */
+static int pay_for(struct vial_result *r, const struct vial_file *f, uint64_t total,
+                   uint64_t bytes, struct vial_error *err)
+{
+    if (total > (uint64_t)RUN_FETCH_MAX)
+        return fail(err, VIAL_E_FILE,
+                    "fetch '%s': all outputs together are larger than %" PRId64
+                    " bytes",
+                    f->path, RUN_FETCH_MAX);
+    if (result_charge(r, bytes))
+        return 0;
+    (void)fail(err, VIAL_E_BUSY,
+               "fetch '%s': there is no memory left for it beside what others hold",
+               f->path);
+    return fail_remedy(err, "try again when other answers were read");
+}
+
+/* TOTAL bytes came before it. Its error says why it did not come. */
+static void take_file(const struct kept_call *c, struct vial_result *r,
+                      struct vial_file *f, uint64_t total)
+{
+    auto_str struct str all = { 0 };
+    struct files_way w;
+    size_t before = 0;
+    int rc;
+
+    if (files_get_begin(&w, c->session, f->path, 0, 0, &f->error) < 0)
+        return;
+    do {
+        rc = files_get_some(&w, &all, &f->error);
+        if (rc >= 0 && pay_for(r, f, total + all.len, all.len - before, &f->error) < 0)
+            rc = -1;
+        before = all.len;
+    } while (rc > 0);
+    files_get_end(&w);
+    if (rc < 0)
+        return;
+    f->len = all.len;
+    f->data = str_take(&all);
+    if (!f->data)
+        (void)fail_memory(&f->error);
+}
+
+static int take_files(const struct kept_call *c, struct vial_result *r)
+{
+    size_t count = c->plan->outputs.count;
+    uint64_t total = 0;
+
+    r->files = count ? calloc(count, sizeof(*r->files)) : NULL;
+    if (count && !r->files)
+        return -1;
+    for (size_t i = 0; i < count; i++) {
+        struct vial_file *f = &r->files[r->file_count++];
+
+        f->path = strdup(c->plan->outputs.items[i]);
+        if (!f->path)
+            return -1;
+        take_file(c, r, f, total);
+        total += f->len;
+    }
+    return 0;
+}
+
+static void take_vessel(const struct kept_call *c, struct vial_result *r)
+{
+    struct vial_session *s = c->session;
+    struct strv layers = { 0 };
+
+    session_lock(s);
+    if (s->vessel) {
+        strv_copy(&layers, &s->vessel->layers);
+        (void)snprintf(r->container_id, sizeof(r->container_id), "%s",
+                       s->vessel->container);
+        collect_name(s->engine, s->plan, s->vessel, r);
+    }
+    (void)snprintf(r->level, sizeof(r->level), "%s", s->report.level);
+    (void)snprintf(r->limits_by, sizeof(r->limits_by), "%s", s->report.limits_by);
+    (void)snprintf(r->driver, sizeof(r->driver), "%s", s->report.driver);
+    (void)snprintf(r->vessel_id, sizeof(r->vessel_id), "%s", s->report.vessel_id);
+    session_unlock(s);
+    r->layers = layers.items;
+}
+
+static void take_status(struct kept_call *c, struct vial_result *r)
+{
+    const struct vial_exec_status *st = &c->status;
+
+    c->alive = c->exec->alive;
+    r->verdict = c->cancelled ? VIAL_CANCELLED : st->verdict;
+    r->exit_code = st->exit_code;
+    r->signal = c->cancelled ? 0 : st->signal;
+    r->error = st->error;
+    r->duration_ms = r->timing.run_ms = st->duration_ms;
+    r->usage.cpu_user_ms = st->cpu_user_ms;
+    r->usage.cpu_system_ms = st->cpu_system_ms;
+    r->usage.memory_peak_bytes = st->memory_peak_bytes;
+    r->network_refused = st->network_refused;
+    if (r->verdict == VIAL_TIMEOUT)
+        r->limits_hit |= VIAL_LIMIT_TIME;
+    if (r->verdict == VIAL_CPU_TIMEOUT)
+        r->limits_hit |= VIAL_LIMIT_CPU;
+    if (r->verdict == VIAL_OOM)
+        r->limits_hit |= VIAL_LIMIT_MEMORY;
+    if (r->out.truncated || r->err.truncated)
+        r->limits_hit |= VIAL_LIMIT_OUTPUT;
+    if (st->signal == SIGXFSZ)
+        r->limits_hit |= VIAL_LIMIT_FSIZE;
+    if (c->cancelled)
+        (void)fail(&r->error, VIAL_E_CANCELLED, "the caller cancelled the run");
+}
+
+static int run_steps(struct kept_call *c, struct vial_result *r, struct vial_error *err)
+{
+    bool compiles = c->plan->compile_argv.count > 0;
+
+    r->stage = compiles ? "compile" : "run";
+    if (compiles && run_step(c, true, err) < 0)
+        return -1;
+    if (!compiles || c->status.verdict == VIAL_OK) {
+        vial_exec_free(c->exec);
+        c->exec = NULL;
+        r->stage = "run";
+        if (run_step(c, false, err) < 0)
+            return -1;
+    }
+    if (output_take(&c->kept[0], &r->out) < 0 || output_take(&c->kept[1], &r->err) < 0)
+        return fail_memory(err);
+    take_vessel(c, r);
+    take_status(c, r);
+    return take_files(c, r) < 0 ? fail_memory(err) : 0;
+}
+
+int kept_call_run(struct kept_call *c, struct vial_result *r, struct vial_error *err)
+{
+    int rc = put_files(c, err);
+
+    if (rc == 0)
+        rc = run_steps(c, r, err);
+    if (settle_files(c, rc == 0 ? err : NULL) < 0) {
+        r->exit_code = rc = -1;
+        r->signal = 0;
+    }
+    vial_exec_free(c->exec);
+    c->exec = NULL;
+    output_done(&c->kept[0]);
+    output_done(&c->kept[1]);
+    return rc;
+}

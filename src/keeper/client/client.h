@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VIAL_KEEPER_CLIENT_CLIENT_H
+#define VIAL_KEEPER_CLIENT_CLIENT_H
+
+/*
+ * Vessels that a keeper opens for a process without privilege: the drivers native
+ * and docker, by their own names, over a socket. keeper/front/start_keeper.h starts the
+ * keepers; talk.h is what is said.
+ *
+ * The sockets have fixed numbers for as long as the process lives, as a service's
+ * standard descriptors have. A keeper that died is replaced behind the same socket.
+ */
+
+#include "driver/driver.h"
+
+#define KEPT_NATIVE_FD 90
+#define KEPT_DOCKER_FD 91
+
+extern const struct driver driver_kept_native, driver_kept_docker;
+
+/* Instead of `drivers`, for an engine whose vessels are kept. */
+extern const struct driver *const kept_drivers[];
+
+/* A vessel of a keeper's. */
+struct kept {
+    struct vessel vessel;
+    int leash_fd;
+    char level[16], limits_by[16];
+    char *path;
+};
+
+static inline struct kept *kept_of(struct vessel *vessel)
+{
+    return (struct kept *)vessel;
+}
+
+struct kept_health {
+    pid_t pid;
+    unsigned vessels, restarts;
+};
+/* Asks the keeper at FD. */
+int kept_ping(int fd, struct kept_health *out, struct vial_error *err);
+
+#endif

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VIAL_KEEPER_CLIENT_IMAGES_H
+#define VIAL_KEEPER_CLIENT_IMAGES_H
+
+/* The container engine's images, and its vessels, through the keeper that may use its
+ * socket. *JSON is malloc'ed text, as vial/vessels.h has it. */
+
+#include "vial/vessels.h"
+
+int kept_vessel_list(char **json, struct vial_error *err);
+int kept_image_list(char **json, struct vial_error *err);
+int kept_image_prune(bool all, char **json, struct vial_error *err);
+/* Letting go of it ends the pull. */
+int kept_image_pull(const struct vial_pull *pull, char **json, struct vial_error *err);
+
+#endif

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VIAL_KEEPER_ROOT_KEEPER_H
+#define VIAL_KEEPER_ROOT_KEEPER_H
+
+/*
+ * The privileged half of the daemon: it opens vessels for a front that may have been
+ * taken over, removes what dead owners left, and does nothing else. No thread, no JSON,
+ * no HTTP, no YAML.
+ *
+ *   restart   starts the keeper and, should it die, another one
+ *   keeper    hears the front's questions; one process per vessel answers them
+ *   warden    that process: opens its vessel, kills, counts and closes it
+ *   check     judges a plan against the rules
+ *   zygotes     zygotes, that wardens hold and lend each other
+ *   rules     what the launcher said before anyone was heard
+ *   keeper_log  a line for each vessel
+ *   harden    what the keeper gives up before it listens
+ *
+ * A warden ends its vessel when the front lets go of the vessel's leash; the keeper
+ * ends its wardens when the front is gone; the kernel ends all of them, and with them
+ * the guests, when the keeper or its starter is killed.
+ */
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "driver/driver.h"
+#include "keeper/talk/rules.h"
+#include "keeper/talk/talk.h"
+
+/* The one whose vessels this program opens: rights_native.c or rights_docker.c. */
+extern const struct driver *const keeper_driver;
+/* The capabilities that it takes from root of the host: 1 << CAP_* each. */
+extern const uint64_t keeper_caps;
+
+/* A zygote: in the hands of a warden, and lent to those started after it. */
+struct lent_zygote {
+    pid_t warden; /* 0: free */
+    uint32_t number;
+    int report_fd; /* what the warden lends comes by this */
+    int fds[2];    /* that, or -1 */
+};
+
+#define KEEPER_ZYGOTES 32 /* as many as two pools have, while settings are read anew   \
+                           */
+
+struct keeper {
+    struct rules rules;
+    int front_fd;
+    int guest_fd;
+    int signal_fd; /* tells of ended wardens */
+    uint32_t restarts;
+    pid_t *wardens; /* rules.vessels entries; 0: free */
+    uint32_t vessels;
+    struct lent_zygote zygotes[KEEPER_ZYGOTES];
+    uint32_t next_zygote;
+    int64_t tokens; /* questions that may be answered now, in thousandths */
+    int64_t filled_ns;
+};
+
+/* Until the front is gone: 0, or -1 when it cannot be served. All wardens have
+ * ended. */
+int keeper_serve(struct keeper *k, struct vial_error *err);
+
+/* The life of a warden. REQUEST is what came behind VERB. */
+struct warden {
+    const struct keeper *keeper;
+    int leash_fd;
+    uint32_t verb;
+    struct unpack request;
+    int report_fd;   /* a zygote's: see struct lent_zygote; else -1 */
+    uint32_t number; /* a zygote's */
+};
+_Noreturn void warden_run(struct warden *w);
+/* Tells the front that it cannot be. */
+void warden_refuse(const struct warden *w, const struct vial_error *err);
+
+/* What this program does besides vessels, in a warden: image_requests.c; or NULL. */
+typedef void keeper_task(struct warden *w, struct vial_error *err);
+extern keeper_task *const keeper_images;
+
+/* zygotes.c */
+void zygotes_init(struct keeper *k);
+/* A place for a zygote, with both ends of its report; NULL: there is none. */
+struct lent_zygote *zygotes_add(struct keeper *k, int *theirs);
+void zygotes_hear(struct keeper *k);               /* what wardens lend, never waits */
+void zygotes_drop(struct keeper *k, pid_t warden); /* that warden is gone */
+const struct lent_zygote *zygotes_find(const struct keeper *k,
+                                       uint32_t number); /* lent, or NULL */
+
+/* Gives up what opening vessels does not take. */
+int harden_keeper(struct vial_error *err);
+
+#endif

@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/clock.h"
+#include "base/fail.h"
+#include "driver/native/zygote.h"
+#include "keeper/root/check.h"
+#include "keeper/root/keeper.h"
+#include "keeper/root/keeper_log.h"
+#include "keeper/talk/codec.h"
+#include "keeper/talk/report.h"
+#include "keeper/talk/talk.h"
+#include "wire/link.h"
+
+#define STREAM_MS 10000 /* a guest that has not read its jail by then is stuck */
+
+static void answer(const struct warden *w, struct pack *p, const int *fds, size_t count)
+{
+    /* A front that does not read has no more to expect. */
+    if (talk_send(w->leash_fd, p, fds, count) < 0)
+        (void)shutdown(w->leash_fd, SHUT_RDWR);
+    pack_done(p);
+}
+
+void warden_refuse(const struct warden *w, const struct vial_error *err)
+{
+    struct pack p = { 0 };
+
+    talk_write_error(&p, err);
+    answer(w, &p, NULL, 0);
+}
+
+static int write_whole(int fd, const uint8_t *data, size_t len, struct vial_error *err)
+{
+    while (len > 0) {
+        struct pollfd ready = { .fd = fd, .events = POLLOUT };
+        ssize_t n = write(fd, data, len);
+
+        if (n < 0 && errno == EAGAIN && poll(&ready, 1, STREAM_MS) == 1)
+            continue;
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return fail_sys(err, "tell the guest its jail");
+        data += n;
+        len -= (size_t)n;
+    }
+    return 0;
+}
+
+/* By us, so that a front that was taken over cannot leave a layer out. The guest
+ * takes one jail, and the first. */
+static int send_jail(const struct vessel *v, struct vial_error *err)
+{
+    static const struct link_events none;
+    struct link *link = link_new(&none, NULL);
+    const uint8_t *data;
+    size_t len;
+    int rc = -1;
+
+    if (!link)
+        return fail_memory(err);
+    if (link_jail(link, &v->jail, err) == 0) {
+        data = link_pending(link, &len);
+        rc = write_whole(v->stream_fd, data, len, err);
+    }
+    link_free(link);
+    return rc;
+}
+
+static int open_checked(struct warden *w, const struct plan *plan, struct vessel **out,
+                        struct vial_error *err)
+{
+    const struct keeper *k = w->keeper;
+    struct vessel *v = NULL;
+
+    if (check_plan(&k->rules, keeper_driver, plan, err) < 0 ||
+        keeper_driver->open(plan, k->guest_fd, &v, err) < 0)
+        return -1;
+    if (check_vessel(&k->rules, v, err) < 0 || send_jail(v, err) < 0) {
+        v->driver->close(v);
+        return -1;
+    }
+    *out = v;
+    return 0;
+}
+
+static void answer_vessel(const struct warden *w, const struct vessel *v)
+{
+    struct pack p = { 0 };
+    int fds[TALK_FDS] = { v->stream_fd };
+    size_t count = 1;
+
+    if (v->death_fd >= 0)
+        fds[count++] = v->death_fd;
+    if (v->event_fd >= 0)
+        fds[count++] = v->event_fd;
+    pack_u32(&p, TALK_GOOD);
+    vessel_pack(&p, v);
+    answer(w, &p, fds, count);
+}
+
+static void answer_usage(const struct warden *w, struct vessel *v)
+{
+    struct vessel_usage usage;
+    struct pack p = { 0 };
+
+    v->driver->usage(v, &usage);
+    pack_u32(&p, TALK_GOOD);
+    usage_pack(&p, &usage);
+    answer(w, &p, NULL, 0);
+}
+
+static void answer_limits(const struct warden *w, struct vessel *v, struct plan *plan,
+                          struct unpack *u)
+{
+    struct limits wanted = { 0 };
+    struct vial_error err = { 0 };
+    struct pack p = { 0 };
+    int rc = limits_unpack(u, &wanted);
+
+    if (rc < 0)
+        (void)fail(&err, VIAL_E_VALUE, "the limits are not understood");
+    else if (v->driver != keeper_driver || !keeper_driver->limit)
+        rc = fail(&err, VIAL_E_UNSUPPORTED, "this vessel's limits cannot be changed");
+    else
+        rc = check_lower(&plan->limits, &wanted, &err);
+    if (rc == 0)
+        rc = keeper_driver->limit(v, &wanted, &err);
+    if (rc < 0) {
+        warden_refuse(w, &err);
+        return;
+    }
+    plan->limits = wanted;
+    pack_u32(&p, TALK_GOOD);
+    answer(w, &p, NULL, 0);
+}
+
+static int hatch(const struct warden *w, struct vessel *v, uint32_t number, int *fd,
+                 uint32_t *pid, struct vial_error *err)
+{
+    const struct lent_zygote *lent = zygotes_find(w->keeper, number);
+    auto_free struct zygote *zygote = lent ? zygote_borrow(lent->fds) : NULL;
+
+    if (!lent)
+        return fail(err, VIAL_E_UNSUPPORTED, "there was no such zygote");
+    if (!zygote)
+        return fail_memory(err);
+    if (v->driver != keeper_driver || !keeper_driver->hatch)
+        return fail(err, VIAL_E_UNSUPPORTED, "nothing can be hatched in this vessel");
+    return keeper_driver->hatch(zygote, v, fd, pid, err);
+}
+
+static void answer_hatched(const struct warden *w, struct vessel *v, struct unpack *u)
+{
+    struct vial_error err = { 0 };
+    struct pack p = { 0 };
+    auto_fd int fd = -1;
+    uint32_t pid = 0;
+
+    if (hatch(w, v, unpack_u32(u), &fd, &pid, &err) < 0) {
+        warden_refuse(w, &err);
+        return;
+    }
+    pack_u32(&p, TALK_GOOD);
+    pack_u32(&p, pid);
+    answer(w, &p, &fd, 1);
+}
+
+/* False: the vessel is to be closed. */
+static bool obey(const struct warden *w, struct vessel *v, struct plan *plan)
+{
+    uint8_t buf[256];
+    ssize_t n = talk_receive(w->leash_fd, buf, sizeof(buf), NULL);
+    struct unpack u = { .data = buf, .len = n > 0 ? (size_t)n : 0 };
+    uint32_t verb = unpack_u32(&u);
+
+    if (n <= 0)
+        return false;
+    if (verb == TALK_KILL)
+        v->driver->kill(v);
+    else if (verb == TALK_STOP && v->driver->stopping)
+        v->driver->stopping(v);
+    else if (verb == TALK_USAGE)
+        answer_usage(w, v);
+    else if (verb == TALK_LIMIT)
+        answer_limits(w, v, plan, &u);
+    else if (verb == TALK_HATCH)
+        answer_hatched(w, v, &u);
+    else
+        return false;
+    return unpack_finished(&u);
+}
+
+static void serve_vessel(struct warden *w, struct vial_error *err)
+{
+    auto_plan struct plan *plan = NULL;
+    const struct rules *rules = &w->keeper->rules;
+    struct vessel *v = NULL;
+    int64_t began_ns = clock_now_ns();
+    char id[sizeof(v->id)];
+    double open_ms;
+
+    if (plan_unpack(&w->request, &plan, err) < 0 ||
+        open_checked(w, plan, &v, err) < 0) {
+        warden_refuse(w, err);
+        journal_refusal(rules, plan, err);
+        return;
+    }
+    open_ms = clock_ms_between(began_ns, clock_now_ns());
+    answer_vessel(w, v);
+    while (obey(w, v, plan))
+        ;
+    memcpy(id, v->id, sizeof(id));
+    v->driver->close(v);
+    journal_vessel(rules, plan, id, open_ms,
+                   clock_ms_between(began_ns, clock_now_ns()));
+}
+
+static void serve_probe(struct warden *w, struct vial_error *err)
+{
+    auto_free struct caps *caps = calloc(1, sizeof(*caps));
+    struct pack p = { 0 };
+
+    if (!caps)
+        (void)fail_memory(err);
+    if (!caps || keeper_driver->probe(caps, err) < 0) {
+        warden_refuse(w, err);
+        return;
+    }
+    pack_u32(&p, TALK_GOOD);
+    caps_pack(&p, caps);
+    answer(w, &p, NULL, 0);
+}
+
+/* What there is to remove is found by us; the front only says when. It is given up
+ * when the front lets go of the question. */
+static void serve_sweep(struct warden *w, struct vial_error *err)
+{
+    struct pack p = { 0 };
+    unsigned removed = 0;
+
+    if (keeper_driver->sweep(w->leash_fd, &removed, err) < 0) {
+        warden_refuse(w, err);
+        return;
+    }
+    pack_u32(&p, TALK_GOOD);
+    pack_u32(&p, removed);
+    answer(w, &p, NULL, 0);
+}
+
+static void zygote_order_done(struct zygote_order *o)
+{
+    free(o->program);
+    strv_done(&o->env);
+    strv_done(&o->imports);
+}
+
+static int read_order(struct warden *w, struct zygote_order *order, struct plan **plan,
+                      struct vial_error *err)
+{
+    struct unpack *u = &w->request;
+
+    order->program = unpack_text(u);
+    rules_take_list(u, ZYGOTE_ENV_MAX, &order->env);
+    rules_take_list(u, ZYGOTE_IMPORTS_MAX, &order->imports);
+    if (u->bad)
+        return fail(err, VIAL_E_VALUE, "the zygote's order is not understood");
+    if (!keeper_driver->zygote_open)
+        return fail(err, VIAL_E_UNSUPPORTED, "this keeper has no zygotes");
+    if (check_zygote(&w->keeper->rules, order, err) < 0 ||
+        plan_unpack(u, plan, err) < 0 || check_zygote_plan(*plan, err) < 0)
+        return -1;
+    strv_push(&(*plan)->argv, order->program);
+    strv_copy(&(*plan)->env, &order->env);
+    if (!strv_ok(&(*plan)->argv) || !strv_ok(&(*plan)->env))
+        return fail_memory(err);
+    return check_plan(&w->keeper->rules, keeper_driver, *plan, err);
+}
+
+/* Lends it to the wardens that come, then tells the front; in this order. */
+static int lend(const struct warden *w, const struct zygote *zygote)
+{
+    struct pack p = { 0 };
+    int fds[2];
+    int rc;
+
+    zygote_lend(zygote, fds);
+    pack_u32(&p, TALK_GOOD);
+    rc = talk_send(w->report_fd, &p, fds, 2);
+    pack_u32(&p, w->number);
+    if (rc < 0)
+        pack_done(&p);
+    else
+        answer(w, &p, NULL, 0);
+    return rc;
+}
+
+static void serve_zygote(struct warden *w, struct vial_error *err)
+{
+    __attribute__((cleanup(zygote_order_done))) struct zygote_order order = { 0 };
+    auto_plan struct plan *plan = NULL;
+    const struct keeper *k = w->keeper;
+    struct zygote *zygote = NULL;
+    struct pollfd leash = { .fd = w->leash_fd };
+    int rc = read_order(w, &order, &plan, err);
+    const struct zygote_options options = {
+        .guest_fd = k->guest_fd,
+        .share_dir = k->rules.settings.share_dir,
+        .imports = (const char *const *)order.imports.items,
+    };
+
+    if (rc < 0 || keeper_driver->zygote_open(plan, &options, &zygote, err) < 0) {
+        warden_refuse(w, err);
+        return;
+    }
+    if (lend(w, zygote) == 0)
+        while (poll(&leash, 1, -1) < 0 && errno == EINTR)
+            ;
+    keeper_driver->zygote_close(zygote);
+}
+
+static void serve_images(struct warden *w, struct vial_error *err)
+{
+    if (keeper_images) {
+        keeper_images(w, err);
+        return;
+    }
+    (void)fail(err, VIAL_E_UNSUPPORTED, "this keeper has no images");
+    warden_refuse(w, err);
+}
+
+_Noreturn void warden_run(struct warden *w)
+{
+    struct vial_error err = { 0 };
+
+    if (w->verb == TALK_OPEN)
+        serve_vessel(w, &err);
+    else if (w->verb == TALK_ZYGOTE)
+        serve_zygote(w, &err);
+    else if (w->verb == TALK_SWEEP)
+        serve_sweep(w, &err);
+    else if (w->verb != TALK_PROBE)
+        serve_images(w, &err);
+    else
+        serve_probe(w, &err);
+    _exit(0);
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VIAL_KEEPER_TALK_CODEC_H
+#define VIAL_KEEPER_TALK_CODEC_H
+
+/*
+ * The part of a plan that opening a vessel takes, in bytes: driver, limits, mounts,
+ * root, profile, names. What runs in it (argv, environment, code, files, stdin) goes
+ * to the guest over its stream and never reaches the keeper.
+ *
+ * The reader is the keeper's: every length and number is bounded before anything is
+ * made of it, and what it does not know it refuses.
+ */
+
+#include "model/plan.h"
+#include "wire/pack.h"
+
+#include "vial/error.h"
+
+/* What struct plan and struct plan_mount were when this was written. A test compares:
+ * whoever adds a member decides here whether it travels. */
+#define PLAN_SIZE       824
+#define PLAN_MOUNT_SIZE 72
+
+#define CODEC_MOUNTS  32
+#define CODEC_REQUIRE 64
+#define CODEC_PORTS   64
+#define CODEC_CACHES  32
+#define CODEC_DNS     16
+
+void plan_pack(struct pack *p, const struct plan *plan);
+int plan_unpack(struct unpack *u, struct plan **out, struct vial_error *err);
+
+/* Limits alone; those that a plan must have are not 0. */
+void limits_pack(struct pack *p, const struct limits *limits);
+int limits_unpack(struct unpack *u, struct limits *out); /* 0 or -1 */
+
+#endif

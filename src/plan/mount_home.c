@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "plan/mount_home.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/fail.h"
+#include "base/io.h"
+#include "base/path.h"
+#include "base/str.h"
+
+#define PASSWD_MAX ((size_t)16 << 20)
+
+/* "name:x:UID:gid:gecos:HOME:shell". By hand: a static program has no NSS. */
+static const char *home_in_line(char *line, const char *uid)
+{
+    char *fields[6] = { 0 };
+
+    for (size_t i = 0; i < 6; i++)
+        fields[i] = strsep(&line, ":");
+    return fields[5] && strcmp(fields[2], uid) == 0 ? fields[5] : NULL;
+}
+
+/* malloc'ed; NULL: the file does not say. */
+static char *home_in_passwd(void)
+{
+    struct vial_error ignored = { 0 };
+    struct blob text = { 0 };
+    const char *home = NULL;
+    char *copy = NULL;
+    char *rest = NULL;
+    char *line = NULL;
+    char uid[24];
+
+    (void)snprintf(uid, sizeof(uid), "%u", getuid());
+    if (io_read_file("/etc/passwd", PASSWD_MAX, &text, &ignored) < 0)
+        return NULL;
+    rest = text.data;
+    while (!home && (line = strsep(&rest, "\n")))
+        home = home_in_line(line, uid);
+    copy = home ? strdup(home) : NULL;
+    blob_done(&text);
+    return copy;
+}
+
+static int refuse(const char *path, const char *why, struct vial_error *err)
+{
+    (void)fail(err, VIAL_E_MOUNT, "mount source '%s' %s", path, why);
+    return fail_remedy(err, "use a directory below it that holds only the work");
+}
+
+static bool overlaps(const char *a, const char *b)
+{
+    return path_is_beneath(a, b) || path_is_beneath(b, a);
+}
+
+int mount_home_check_state(const char *path, const char *own, struct vial_error *err)
+{
+    auto_free char *real = realpath(own, NULL); /* there may be links */
+
+    if (overlaps(own, path) || (real && overlaps(real, path)))
+        return refuse(path, "holds vial's own settings and cannot be writable", err);
+    return 0;
+}
+
+static int check_own(const char *path, const char *home, const char *below,
+                     struct vial_error *err)
+{
+    auto_free char *own = path_join(home, below);
+
+    return own ? mount_home_check_state(path, own, err) : fail_memory(err);
+}
+
+static int check_against(const char *path, bool writable, const char *home,
+                         struct vial_error *err)
+{
+    auto_free char *real = realpath(home, NULL);
+
+    if (!real) /* then there is nothing in it */
+        return 0;
+    if (path_is_beneath(real, path))
+        return refuse(path, "is your home directory, or holds it", err);
+    if (!writable)
+        return 0;
+    if (check_own(path, real, ".config/vial", err) < 0)
+        return -1;
+    return check_own(path, real, ".local/state/vial", err);
+}
+
+int mount_home_check(const char *path, bool writable, const char *home,
+                     struct vial_error *err)
+{
+    auto_free char *listed = home_in_passwd();
+
+    if (home && home[0] == '/' && check_against(path, writable, home, err) < 0)
+        return -1;
+    if (!listed || listed[0] != '/')
+        return 0;
+    return check_against(path, writable, listed, err);
+}

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is executed: argument lists and a complete environment. */
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/fail.h"
+#include "base/path.h"
+#include "model/field_type.h"
+#include "plan/draft.h"
+
+/* Linux takes no single string of 128 KiB (MAX_ARG_STRLEN), and the whole must
+ * fit a quarter of the stack limit together with its pointers. */
+#define STRING_MAX ((size_t)128 << 10)
+#define EXEC_MAX   ((size_t)1 << 20)
+#define INLINE_MAX ((size_t)96 << 10)
+
+/* "{file}" becomes "{dir}/main.py"; "{dir}" is left for the engine, which knows
+ * where the workdir really is. */
+static void expand(struct strv *out, const char *from, const char *file)
+{
+    auto_str struct str s = { 0 };
+    const char *at;
+
+    while ((at = strstr(from, "{file}"))) {
+        str_add(&s, from, (size_t)(at - from));
+        str_puts(&s, "{dir}/");
+        str_puts(&s, file);
+        from = at + strlen("{file}");
+    }
+    str_puts(&s, from);
+    if (!str_ok(&s))
+        out->failed = true;
+    else
+        strv_push(out, s.data);
+}
+
+static void expand_all(struct strv *out, const struct strv *from, const char *file)
+{
+    for (size_t i = 0; i < from->count; i++)
+        expand(out, from->items[i], file);
+}
+
+/* Short code goes as an argument where the language can take it so: no file
+ * then lies among the program's own. */
+static bool goes_inline(const struct draft *d)
+{
+    const struct blob *code = &d->req->code;
+
+    return d->language->inline_argv.count > 0 && code->len < INLINE_MAX &&
+           (code->len == 0 || !memchr(code->data, '\0', code->len));
+}
+
+static int code_build(struct draft *d, struct vial_error *err)
+{
+    const struct blob *code = &d->req->code;
+    bool as_argument = goes_inline(d);
+
+    expand_all(&d->plan->compile_argv, &d->language->compile_argv, d->language->file);
+    expand_all(&d->plan->argv,
+               as_argument ? &d->language->inline_argv : &d->language->run_argv,
+               d->language->file);
+    d->plan->argv_own = d->plan->argv.count;
+    strv_copy(&d->plan->argv, &d->req->args);
+    if (as_argument &&
+        blob_set(&d->plan->code, code->data ? code->data : "", code->len) < 0)
+        return fail_memory(err);
+    return 0;
+}
+
+static int argv_build(struct draft *d, struct vial_error *err)
+{
+    struct plan *plan = d->plan;
+
+    if (d->language) {
+        if (code_build(d, err) < 0)
+            return -1;
+    } else {
+        strv_copy(&plan->argv, &d->req->command);
+    }
+    if (!strv_ok(&plan->argv) || !strv_ok(&plan->compile_argv))
+        return fail_memory(err);
+    if (plan->argv.items[0][0] != '\0')
+        return 0;
+    (void)fail(err, VIAL_E_VALUE, "command names no program");
+    return fail_remedy(err, "begin it with a program's name or path");
+}
+
+static int put_env(struct strv *env, const char *entry, struct vial_error *err)
+{
+    size_t name_len = strcspn(entry, "=");
+
+    if (field_put_env(env, entry, name_len, entry + name_len + 1) < 0)
+        return fail_memory(err);
+    return 0;
+}
+
+static bool names_same(const char *a, const char *b)
+{
+    size_t len = strcspn(a, "=");
+
+    return strncmp(a, b, len + 1) == 0;
+}
+
+static bool is_given(const struct strv *env, const char *entry)
+{
+    for (size_t i = 0; i < env->count; i++)
+        if (names_same(entry, env->items[i]))
+            return true;
+    return false;
+}
+
+/* Ours, then the language's over it. HOME is not the user's workspace: what
+ * programs keep there is not meant to stay. */
+static int own_env(const struct draft *d, struct strv *out, struct vial_error *err)
+{
+    static const char search[] = "PATH=" PATH_SEARCH;
+    bool fresh = !request_has(d->req, workspace) || str_eq(d->plan->workdir, "/work");
+    const char *const basis[] = { search,          fresh ? "HOME={dir}" : "HOME=/tmp",
+                                  "LANG=C.UTF-8",  "TMPDIR=/tmp",
+                                  "USER=vial",     "LOGNAME=vial",
+                                  "SHELL=/bin/sh", "TERM=dumb" };
+    auto_strv struct strv extra = { 0 };
+
+    if (d->language)
+        expand_all(&extra, &d->language->env, d->language->file);
+    if (!strv_ok(&extra))
+        return fail_memory(err);
+    for (size_t i = 0; i < sizeof(basis) / sizeof(basis[0]); i++)
+        if (put_env(out, basis[i], err) < 0)
+            return -1;
+    for (size_t i = 0; i < extra.count; i++)
+        if (put_env(out, extra.items[i], err) < 0)
+            return -1;
+    return 0;
+}
+
+static int env_build(struct draft *d, struct vial_error *err)
+{
+    auto_strv struct strv own = { 0 };
+    struct strv *env = &d->plan->env;
+
+    if (own_env(d, &own, err) < 0)
+        return -1;
+    for (size_t i = 0; i < own.count; i++)
+        if (!is_given(&d->req->env, own.items[i]))
+            strv_push(env, own.items[i]);
+    d->plan->env_own = env->count;
+    strv_copy(env, &d->req->env);
+    return strv_ok(env) ? 0 : fail_memory(err);
+}
+
+static int measure(const struct strv *list, const char *what, size_t *total,
+                   struct vial_error *err)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        size_t len = strlen(list->items[i]) + 1;
+
+        if (len > STRING_MAX)
+            return fail(err, VIAL_E_VALUE,
+                        "an entry of %s has %zu bytes; the most is %zu", what, len - 1,
+                        STRING_MAX - 1);
+        *total += len + sizeof(char *);
+    }
+    if (*total <= EXEC_MAX)
+        return 0;
+    (void)fail(err, VIAL_E_VALUE, "arguments and env take more than %zu bytes",
+               EXEC_MAX);
+    return fail_remedy(err, "pass large data as stdin or files");
+}
+
+int plan_program_build(struct draft *d, struct vial_error *err)
+{
+    size_t total = 0;
+
+    if (argv_build(d, err) < 0 || env_build(d, err) < 0)
+        return -1;
+    if (measure(&d->plan->argv, d->language ? "args" : "command", &total, err) < 0)
+        return -1;
+    return measure(&d->plan->env, "env", &total, err);
+}

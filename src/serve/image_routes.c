@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/fail.h"
+#include "model/policy.h"
+#include "model/result.h"
+#include "serve/json_members.h"
+#include "serve/route.h"
+
+#include "vial/vessels.h"
+
+void images_list(struct call *c)
+{
+    struct vial_error err = { 0 };
+    char *json;
+
+    if (vial_images(c->gen->engine, &json, &err) < 0)
+        call_error(c, &err);
+    else
+        call_given(c, 200, json);
+}
+
+struct pulling {
+    struct stream s;
+    struct metrics *metrics;
+    char layer[72];
+    unsigned long long seen; /* of the layer that was told of last */
+};
+
+static int tell(void *context, const char *layer, const char *status,
+                unsigned long long current, unsigned long long total)
+{
+    struct pulling *p = context;
+
+    if (strcmp(p->layer, layer) != 0)
+        p->seen = 0;
+    (void)snprintf(p->layer, sizeof(p->layer), "%s", layer);
+    if (current > p->seen)
+        metrics_add(p->metrics, &p->metrics->pull_bytes, current - p->seen);
+    p->seen = current;
+    if (p->s.form == STREAM_NONE)
+        return 0;
+    return stream_pull(&p->s, layer, status, current, total);
+}
+
+static void conclude(struct call *c, struct pulling *p, int rc, char *image,
+                     const struct vial_error *err)
+{
+    auto_free char *text = image;
+    struct metrics *m = p->metrics;
+
+    metrics_add(m, rc == 0 ? &m->pulls : &m->pulls_failed, 1);
+    metrics_add(m, &m->pulls_now, (uint64_t)-1);
+    if (p->s.form == STREAM_NONE && rc < 0)
+        call_error(c, err);
+    else if (p->s.form == STREAM_NONE)
+        call_given(c, 200, ptr_take(&text));
+    else if (rc < 0)
+        (void)stream_last(&p->s, "error",
+                          json_pack("{s:o, s:s*}", "error", error_json(err),
+                                    "preset_code",
+                                    vial_preset_code(c->gen->engine, err->code)));
+    else
+        (void)stream_last(&p->s, "image",
+                          json_pack("{s:o}", "image", json_loads(text, 0, NULL)));
+}
+
+void images_pull(struct call *c)
+{
+    auto_json json_t *body = NULL;
+    struct vial_error err = { 0 };
+    struct pulling p = { .metrics = &c->serve->metrics };
+    struct vial_pull pull = { .cancel_fd = web_gone_fd(c->web),
+                              .progress = tell,
+                              .context = &p,
+                              .caller = c->who.name,
+                              .correlation = c->id };
+    int64_t timeout_ms = 0; /* as the settings say */
+    const struct member table[] = { { "name", MEMBER_TEXT, &pull.name },
+                                    { "timeout", MEMBER_MS, &timeout_ms },
+                                    { 0 } };
+    enum stream_form form;
+    char *image = NULL;
+    int rc;
+
+    if (stream_wanted(c, &form, &err) < 0 || call_body(c, &body, &err) < 0 ||
+        member_read(body, table, &err) < 0) {
+        call_error(c, &err);
+        return;
+    }
+    pull.timeout_ms = timeout_ms;
+    if (!pull.name)
+        (void)fail(&err, VIAL_E_VALUE, "'name' is missing");
+    else if (timeout_ms < 0)
+        (void)fail(&err, VIAL_E_VALUE, "'timeout' is not a duration");
+    else
+        (void)policy_check_pull(&c->gen->settings->policy, pull.name, &err);
+    if (err.code[0]) {
+        call_error(c, &err);
+        return;
+    }
+    if (form != STREAM_NONE && stream_start(&p.s, c, form) < 0)
+        return;
+    metrics_add(p.metrics, &p.metrics->pulls_now, 1);
+    rc = vial_image_pull(c->gen->engine, &pull, &image, &err);
+    conclude(c, &p, rc, image, &err);
+}
+
+void images_prune(struct call *c)
+{
+    auto_json json_t *body = NULL;
+    struct vial_error err = { 0 };
+    struct vial_prune prune = { .caller = c->who.name, .correlation = c->id };
+    const struct member table[] = { { "all", MEMBER_BOOL, &prune.all }, { 0 } };
+    char *json;
+
+    if (call_body(c, &body, &err) < 0 || member_read(body, table, &err) < 0 ||
+        vial_image_prune(c->gen->engine, &prune, &json, &err) < 0)
+        call_error(c, &err);
+    else
+        call_given(c, 200, json);
+}

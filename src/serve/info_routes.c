@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/clock.h"
+#include "base/fail.h"
+#include "base/unit.h"
+#include "keeper/front/start_keeper.h"
+#include "model/result.h"
+#include "serve/job.h"
+#include "serve/route.h"
+
+#include "vial/vessels.h"
+#include "vial/warm.h"
+
+#define COUNT_NS (INT64_C(10) * 1000000000) /* vessels are counted no more often */
+
+static void give(struct call *c, int rc, char *json, const struct vial_error *err)
+{
+    if (rc < 0)
+        call_error(c, err);
+    else
+        call_given(c, 200, json);
+}
+
+void info_plan(struct call *c)
+{
+    auto_vial_request struct vial_request *req = NULL;
+    struct vial_error err = { 0 };
+    char *json = NULL;
+    size_t len;
+    const char *body = web_body(c->web, &len);
+    int rc = job_request(c, body, len, &req, &err);
+
+    if (rc == 0)
+        rc = vial_plan(c->gen->engine, req, &json, &err);
+    give(c, rc, json, &err);
+}
+
+void info_languages(struct call *c)
+{
+    struct vial_error err = { 0 };
+    char *json = NULL;
+    int rc = vial_languages(c->gen->engine, &json, &err);
+
+    give(c, rc, json, &err);
+}
+
+void info_doctor(struct call *c)
+{
+    struct vial_error err = { 0 };
+    char *json = NULL;
+    int rc = vial_doctor(c->gen->engine, &json, &err);
+
+    give(c, rc, json, &err);
+}
+
+void info_config(struct call *c)
+{
+    call_json(c, 200, settings_json(c->gen->settings));
+}
+
+void info_vessels(struct call *c)
+{
+    struct vial_error err = { 0 };
+    char *json = NULL;
+    int rc = vial_vessels(c->gen->engine, &json, &err);
+
+    give(c, rc, json, &err);
+}
+
+void info_version(struct call *c)
+{
+    json_t *scopes = json_array();
+    static const char *const names[] = { "read", "run", "session", "image", "admin" };
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (c->who.scopes & auth_scope(names[i]))
+            (void)json_array_append_new(scopes, json_string(names[i]));
+    call_json(c, 200,
+              json_pack("{s:s, s:s, s:o, s:s?}", "version", vial_version(), "caller",
+                        c->who.name, "scopes", scopes, "preset",
+                        vial_preset_name(c->gen->engine)));
+}
+
+void info_schema(struct call *c)
+{
+    struct vial_error err = { 0 };
+    char *json = NULL;
+
+    if (vial_schema(c->params[0], &json, &err) < 0) {
+        (void)fail_as(&err, VIAL_E_ROUTE);
+        call_error(c, &err);
+        return;
+    }
+    call_given(c, 200, json);
+}
+
+void info_health(struct call *c)
+{
+    call_json(c, 200, json_pack("{s:s}", "status", "ok"));
+}
+
+/* Each driver: whether it can be used now, its engine's version, and if not, why. */
+static json_t *drivers_json(json_t *doctor)
+{
+    static const char *const copied[] = { "name", "version", "error" };
+    json_t *list = json_array();
+    json_t *driver;
+    size_t i;
+
+    json_array_foreach(json_object_get(doctor, "drivers"), i, driver)
+    {
+        json_t *entry = json_pack("{s:O}", "ready", json_object_get(driver, "usable"));
+
+        for (size_t k = 0; k < sizeof(copied) / sizeof(copied[0]); k++)
+            (void)json_object_set(entry, copied[k], json_object_get(driver, copied[k]));
+        (void)json_array_append_new(list, entry);
+    }
+    return list;
+}
+
+/* Whether the driver that the settings ask for is here, or who may stand in for it;
+ * whoever is not known learns no more than yes or no. */
+void info_ready(struct call *c)
+{
+    auto_json json_t *doctor = NULL;
+    auto_json json_t *keeper = NULL;
+    json_t *automatic;
+    json_t *needed;
+    json_t *answer;
+    bool good;
+
+    health_see(c->serve, &doctor, &keeper);
+    automatic = json_object_get(doctor, "automatic");
+    needed = json_object_get(doctor, "needed");
+    good = json_is_true(json_object_get(needed, "ready")) && !c->serve->draining;
+    answer = json_pack("{s:s}", "status",
+                       good                 ? "ready"
+                       : c->serve->draining ? "draining"
+                                            : "not ready");
+    if (answer && c->who.scopes)
+        (void)json_object_set(answer, "engine", automatic ? automatic : json_null());
+    if (answer && c->who.scopes && doctor) {
+        (void)json_object_set(answer, "needed", needed);
+        (void)json_object_set_new(answer, "drivers", drivers_json(doctor));
+    }
+    if (answer && c->who.scopes && c->serve->sources.kept)
+        (void)json_object_set(answer, "keeper", keeper ? keeper : json_null());
+    call_json(c, good ? 200 : 503, answer);
+}
+
+/* With docker's socket in between this can take a while, so it is not done for every
+ * scrape. */
+static void count_vessels(struct call *c)
+{
+    struct serve *s = c->serve;
+    struct vial_error err = { 0 };
+    auto_free char *text = NULL;
+    auto_json json_t *list = NULL;
+    unsigned orphans = 0;
+    bool due;
+
+    (void)pthread_mutex_lock(&s->lock);
+    due = s->counted_ns == 0 || clock_now_ns() - s->counted_ns > COUNT_NS;
+    if (due)
+        s->counted_ns = clock_now_ns();
+    (void)pthread_mutex_unlock(&s->lock);
+    if (!due || vial_vessels(c->gen->engine, &text, &err) < 0)
+        return;
+    list = json_loads(text, 0, NULL);
+    for (size_t i = 0; i < json_array_size(list); i++)
+        orphans += json_is_true(json_object_get(json_array_get(list, i), "orphan"));
+    (void)pthread_mutex_lock(&s->lock);
+    s->vessels = (unsigned)json_array_size(list);
+    s->orphans = orphans;
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
+static unsigned count_sessions(struct serve *s)
+{
+    auto_json json_t *list = registry_list(s->registry, NULL);
+    unsigned open = 0;
+
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        json_t *outcome = json_object_get(json_array_get(list, i), "outcome");
+
+        open +=
+            json_is_string(outcome) && strcmp(json_string_value(outcome), "open") == 0;
+    }
+    return open;
+}
+
+static unsigned count_pooled(struct vial_engine *engine)
+{
+    struct vial_error err = { 0 };
+    auto_free char *text = NULL;
+    auto_json json_t *report = NULL;
+    json_t *shape;
+    json_int_t idle = 0;
+    size_t i;
+
+    if (vial_warm_report(engine, &text, &err) < 0)
+        return 0;
+    report = json_loads(text, 0, NULL);
+    json_array_foreach(json_object_get(report, "shapes"), i, shape)
+    {
+        idle += json_integer_value(json_object_get(shape, "idle"));
+    }
+    return (unsigned)idle;
+}
+
+void info_metrics(struct call *c)
+{
+    struct serve *s = c->serve;
+    struct metrics_gauges g = { .started_s = s->started_s, .version = vial_version() };
+    struct keeper_health keeper;
+    struct vial_error err;
+    auto_str struct str out = { 0 };
+
+    count_vessels(c);
+    gate_count(&s->gate, &g.running, &g.waiting);
+    g.sessions = count_sessions(s);
+    g.pooled = count_pooled(c->gen->engine);
+    vial_budget_look(s->budget, &g.output_memory, &g.output_disk);
+    if (s->sources.kept && keeper_health("native", &keeper, &err) == 0)
+        g.keeper_restarts = keeper.restarts;
+    (void)pthread_mutex_lock(&s->lock);
+    g.vessels = s->vessels;
+    g.orphans = s->orphans;
+    for (size_t i = 0; i < s->listener_count; i++) {
+        struct web_counts counts;
+
+        web_count(s->listeners[i], &counts);
+        g.connections += counts.connections;
+        g.handlers += counts.handlers;
+    }
+    (void)pthread_mutex_unlock(&s->lock);
+    metrics_write(&s->metrics, &g, &out);
+    call_text(c, 200, "text/plain; version=0.0.4", str_ok(&out) ? out.data : "",
+              out.len);
+}

@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serve/service.h"
+
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/clock.h"
+#include "base/fail.h"
+#include "base/json.h"
+#include "mcp/http_transport.h"
+#include "mcp/vial_server.h"
+#include "model/result.h"
+#include "serve/door.h"
+#include "serve/mcp_gate.h"
+
+#include "vial/vessels.h"
+#include "vial/warm.h"
+
+static void generation_free(struct generation *g)
+{
+    mcp_http_close(g->mcp_http);
+    mcp_vial_close(g->mcp);
+    vial_engine_close(g->engine);
+    auth_done(&g->auth);
+    settings_free(g->settings);
+    free(g);
+}
+
+AUTO(generation, struct generation, generation_free)
+#define auto_generation __attribute__((cleanup(auto_generation_)))
+
+int serve_settings_of(const struct serve_sources *sources, struct settings **out,
+                      struct vial_error *err)
+{
+    const struct settings_sources from = {
+        .preset = sources->preset,
+        .config = sources->config,
+        .project_dir = "/", /* where the daemon was started says nothing */
+        .environ_ = environ,
+        .home = getenv("HOME"), /* NOLINT(concurrency-mt-unsafe): read only */
+    };
+    struct settings *s;
+
+    if (settings_load(&from, &s, err) < 0)
+        return -1;
+    if (sources->flags &&
+        serve_settings_decode(&s->serve, sources->flags, "the command line", err) < 0) {
+        settings_free(s);
+        return -1;
+    }
+    *out = s;
+    return 0;
+}
+
+static int generation_new(const struct serve_sources *sources, struct generation **out,
+                          struct vial_error *err)
+{
+    auto_generation struct generation *g = calloc(1, sizeof(*g));
+
+    if (!g)
+        return fail_memory(err);
+    g->users = 1;
+    if (serve_settings_of(sources, &g->settings, err) < 0 ||
+        auth_load(&g->auth, &g->settings->serve, sources->own, err) < 0)
+        return -1;
+    *out = ptr_take(&g);
+    return 0;
+}
+
+enum { WARM_CALLER, WARM_ALL }; /* the setting's choices */
+
+static int warm(struct generation *g, struct vial_error *err)
+{
+    const struct strv *languages = &g->settings->serve.warm;
+    const struct vial_warm_options options = {
+        .languages = (const char *const *)languages->items,
+        .by_caller = g->settings->serve.warm_share == WARM_CALLER,
+    };
+
+    return languages->count ? vial_engine_warm(g->engine, &options, err) : 0;
+}
+
+static int open_engine(const struct serve *s, struct generation *g,
+                       struct vial_error *err)
+{
+    const struct vial_engine_options options = {
+        .preset = s->sources.preset,
+        .config = s->sources.config,
+        .project_dir = "/",
+        .kept = s->sources.kept,
+        .budget = s->budget,
+    };
+
+    if (vial_engine_open(&options, &g->engine, err) < 0)
+        return -1;
+    return warm(g, err);
+}
+
+/* Host and Origin have been judged by the time a request gets there. */
+static int open_mcp(struct serve *s, struct generation *g, struct vial_error *err)
+{
+    struct mcp_http_options options = { .any_host = true };
+    const struct mcp_gate gate = protocol_gate(s);
+
+    if (mcp_vial_open(g->engine, s->registry, s->sources.preset, &gate, &g->mcp, err) <
+        0)
+        return -1;
+    options.mcp = mcp_vial_core(g->mcp);
+    return mcp_http_open(&options, &g->mcp_http, err);
+}
+
+static void apply(struct serve *s, const struct serve_settings *c)
+{
+    gate_set(&s->gate, gate_most(c->concurrency), (unsigned)c->queue, c->queue_timeout);
+    door_set(s, c);
+    history_set(&s->history, (size_t)c->history, (size_t)c->history_output);
+    vial_budget_set(s->budget, (uint64_t)c->output_memory, (uint64_t)c->output_disk);
+    s->log.form = c->log;
+}
+
+static void tell_used(void *context, const char *owner, double cpu_ms)
+{
+    struct serve *s = context;
+    struct caller *caller = gate_known(&s->gate, owner);
+
+    if (caller)
+        gate_used(&s->gate, caller, cpu_ms);
+}
+
+static int open_registry(struct serve *s, struct vial_error *err)
+{
+    const struct serve_settings *c = &s->now->settings->serve;
+    const struct registry_options options = {
+        .engine = s->now->engine,
+        .sessions = (unsigned)c->sessions,
+        .per_owner = (unsigned)c->caller_sessions,
+        .shared = true,
+        .used = tell_used,
+        .context = s,
+        .kept_bytes = (uint64_t)c->session_output,
+    };
+
+    return registry_open(&options, &s->registry, err);
+}
+
+static void not_recorded(void *context, const struct vial_error *err)
+{
+    struct serve *s = context;
+
+    log_line(&s->log, "error", "audit", json_pack("{s:o}", "error", error_json(err)));
+}
+
+/* Without its log the daemon runs nothing, but answers: so it can say what is wrong. */
+static void record_refusals(struct serve *s, const struct generation *g)
+{
+    const struct auditing *a = &g->settings->audit;
+    const struct audit_options options = {
+        .path = a->usual ? NULL : a->path,
+        .rotate_bytes = (uint64_t)a->rotate,
+        .keep_files = (unsigned)a->keep,
+        .lazy = a->lazy,
+    };
+    struct vial_error err = { 0 };
+
+    if (refusals_use(&s->refusals, &options, &err) < 0)
+        not_recorded(s, &err);
+}
+
+static void swept(void *context, const char *driver, unsigned removed,
+                  const struct vial_error *err)
+{
+    struct serve *s = context;
+
+    metrics_swept(&s->metrics, driver, removed);
+    if (err)
+        log_line(&s->log, "warn", "cleanup",
+                 json_pack("{s:s, s:o}", "driver", driver, "error", error_json(err)));
+    else
+        log_line(&s->log, "info", "cleanup",
+                 json_pack("{s:s, s:i}", "driver", driver, "removed", (int)removed));
+}
+
+int serve_load(struct serve *s, const struct serve_sources *sources,
+               struct vial_error *err)
+{
+    *s = (struct serve){ .sources = *sources,
+                         .started_ns = clock_now_ns(),
+                         .last_call_ns = clock_now_ns(),
+                         .started_s = (int64_t)time(NULL),
+                         .budget = vial_budget_new(0, 0) };
+    if (!s->budget || pthread_mutex_init(&s->lock, NULL) != 0 ||
+        keys_init(&s->keys) < 0 || metrics_init(&s->metrics) < 0 ||
+        refusals_init(&s->refusals, not_recorded, s) < 0)
+        return fail_memory(err);
+    if (gate_init(&s->gate, err) < 0 || history_init(&s->history, err) < 0 ||
+        generation_new(sources, &s->now, err) < 0)
+        return -1;
+    apply(s, &s->now->settings->serve);
+    return 0;
+}
+
+int serve_open(struct serve *s, struct vial_error *err)
+{
+    if (open_engine(s, s->now, err) < 0 || open_registry(s, err) < 0 ||
+        open_mcp(s, s->now, err) < 0)
+        return -1;
+    if (health_open(s) < 0)
+        return fail_memory(err);
+    record_refusals(s, s->now);
+    return vial_sweeper_open(s->now->engine, 0, swept, s, &s->sweeper, err);
+}
+
+static void close_mcp(struct serve *s)
+{
+    for (struct generation *g = s->now; g; g = g->next) {
+        mcp_http_close(g->mcp_http);
+        mcp_vial_close(g->mcp);
+        g->mcp_http = NULL;
+        g->mcp = NULL;
+    }
+}
+
+void serve_done(struct serve *s)
+{
+    health_close(s);
+    vial_sweeper_close(s->sweeper);
+    close_mcp(s);
+    registry_close(s->registry);
+    while (s->now) {
+        struct generation *next = s->now->next;
+
+        generation_free(s->now);
+        s->now = next;
+    }
+    refusals_done(&s->refusals);
+    history_done(&s->history);
+    gate_done(&s->gate);
+    metrics_done(&s->metrics);
+    keys_done(&s->keys);
+    vial_budget_free(s->budget);
+    (void)pthread_mutex_destroy(&s->lock);
+}
+
+/* Sessions keep the engine they were opened with, so older generations can go only
+ * when there are none. Closing an engine takes a while, and nobody waits for it. */
+static void forget_old(struct serve *s)
+{
+    auto_json json_t *sessions = registry_list(s->registry, NULL);
+    struct generation *old = NULL;
+    struct generation **at;
+
+    (void)pthread_mutex_lock(&s->lock);
+    at = &s->now->next;
+    while (*at && sessions && json_array_size(sessions) == 0) {
+        struct generation *g = *at;
+
+        if (g->users > 0) {
+            at = &g->next;
+            continue;
+        }
+        *at = g->next;
+        g->next = old;
+        old = g;
+    }
+    (void)pthread_mutex_unlock(&s->lock);
+    while (old) {
+        struct generation *next = old->next;
+
+        generation_free(old);
+        old = next;
+    }
+}
+
+/* The front holds itself to the new policy at once; who could change the keeper's
+ * could do away with it. */
+static void tell_policy(const struct serve *s, const struct generation *old,
+                        const struct generation *fresh)
+{
+    auto_json json_t *before = policy_json(&old->settings->policy);
+    auto_json json_t *after = policy_json(&fresh->settings->policy);
+
+    if (s->sources.kept && !json_equal(before, after))
+        log_line(&s->log, "warn", "policy",
+                 json_pack("{s:s}", "note",
+                           "the keeper holds to the policy of its start as well; "
+                           "restart the daemon to allow more"));
+}
+
+int serve_reload(struct serve *s, struct vial_error *err)
+{
+    auto_generation struct generation *fresh = NULL;
+    struct vial_sweeper *sweeper = NULL;
+    struct generation *g;
+    struct generation *old;
+
+    if (generation_new(&s->sources, &fresh, err) < 0 || !fresh ||
+        open_engine(s, fresh, err) < 0 || open_mcp(s, fresh, err) < 0 ||
+        vial_sweeper_open(fresh->engine, 0, swept, s, &sweeper, err) < 0)
+        return -1;
+    g = ptr_take(&fresh);
+    tell_policy(s, s->now, g);
+    record_refusals(s, g);
+    vial_sweeper_close(s->sweeper);
+    s->sweeper = sweeper;
+    /* First: whoever uses an older generation may open sessions with this one, but
+     * not the other way round. */
+    registry_use(s->registry, g->engine);
+    (void)pthread_mutex_lock(&s->lock);
+    old = s->now;
+    g->next = old;
+    s->now = g;
+    (void)pthread_mutex_unlock(&s->lock);
+    apply(s, &g->settings->serve);
+    (void)pthread_mutex_lock(&s->lock);
+    old->users--;
+    (void)pthread_mutex_unlock(&s->lock);
+    forget_old(s);
+    return 0;
+}
+
+struct generation *serve_use(struct serve *s)
+{
+    struct generation *g;
+
+    (void)pthread_mutex_lock(&s->lock);
+    g = s->now;
+    g->users++;
+    (void)pthread_mutex_unlock(&s->lock);
+    return g;
+}
+
+void serve_unuse(struct serve *s, struct generation *g)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    g->users--;
+    (void)pthread_mutex_unlock(&s->lock);
+}

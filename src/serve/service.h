@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VIAL_SERVE_SERVICE_H
+#define VIAL_SERVE_SERVICE_H
+
+/*
+ * The daemon's state, shared by all its threads. What a reload replaces is a
+ * generation: settings, who is known, and an engine. A call uses one generation from
+ * its begin to its end.
+ */
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "audit/refusals.h"
+#include "engine/callers/gate.h"
+#include "engine/callers/registry.h"
+#include "model/metrics.h"
+#include "serve/access_log.h"
+#include "serve/auth.h"
+#include "serve/health.h"
+#include "serve/history.h"
+#include "serve/keys.h"
+#include "settings/settings.h"
+#include "web/web.h"
+
+#include "vial/vial.h"
+
+struct generation {
+    unsigned users;
+    struct generation *next; /* the one before it, while that may be in use */
+    struct settings *settings;
+    struct auth auth;
+    struct vial_engine *engine;
+    struct mcp_vial *mcp;
+    struct mcp_http *mcp_http;
+};
+
+/* Where the settings come from; what flags say comes last. */
+struct serve_sources {
+    const char *preset, *config; /* or NULL */
+    json_t *flags;               /* an object like the settings' `serve`, or NULL */
+    bool kept;                   /* vessels are opened by the keeper */
+    uid_t own;                   /* who started the daemon */
+};
+
+#define SERVE_LISTENERS 16
+
+struct serve {
+    struct serve_sources sources;
+    pthread_mutex_t lock; /* for the generations and `listeners` */
+    struct generation *now;
+    struct gate gate;
+    struct history history;
+    struct keys keys;
+    struct metrics metrics;
+    struct log log;
+    struct refusals refusals;
+    struct registry *registry;
+    struct vial_budget *budget; /* for output, of all engines */
+    struct health health;
+    int64_t started_s, started_ns;
+    int64_t last_call_ns;
+    unsigned calls; /* under way */
+    bool draining;
+    struct web *listeners[SERVE_LISTENERS];
+    size_t listener_count;
+    struct vial_sweeper *sweeper; /* of the newest engine */
+    int64_t counted_ns;           /* when the vessels were counted, for the metrics */
+    unsigned vessels, orphans;
+};
+
+/* Reads all settings, while there is still the right to. */
+int serve_load(struct serve *s, const struct serve_sources *sources,
+               struct vial_error *err);
+/* Opens the engine, and all else that needs threads. */
+int serve_open(struct serve *s, struct vial_error *err);
+/* After serve_load, whatever it returned. */
+void serve_done(struct serve *s);
+
+/* Reads all settings again. What does not fit leaves everything as it was. */
+int serve_reload(struct serve *s, struct vial_error *err);
+
+struct generation *serve_use(struct serve *s);
+void serve_unuse(struct serve *s, struct generation *g);
+
+/* The handler of every listener; CONTEXT is the struct serve. */
+void serve_handle(void *context, struct web_request *req);
+/* What a listener refused by itself. */
+void serve_refused(void *context, const struct web_request *req, unsigned status);
+
+/* Settings with FLAGS over them. */
+int serve_settings_of(const struct serve_sources *sources, struct settings **out,
+                      struct vial_error *err);
+
+#endif

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/fail.h"
+#include "base/unit.h"
+#include "model/result.h"
+#include "serve/hold.h"
+#include "serve/job.h"
+#include "serve/json_members.h"
+#include "serve/route.h"
+
+static json_t *usage_json(const struct vial_usage *u)
+{
+    return json_pack("{s:f, s:f, s:I, s:I}", "cpu_user_ms", u->cpu_user_ms,
+                     "cpu_system_ms", u->cpu_system_ms, "memory_peak_bytes",
+                     (json_int_t)u->memory_peak_bytes, "pids_peak",
+                     (json_int_t)u->pids_peak);
+}
+
+static json_t *report_json(const struct vial_session_report *r)
+{
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:f, s:o, s:o}", "id", r->id,
+                     "outcome", vial_outcome_name(r->outcome), "driver", r->driver,
+                     "vessel_id", r->vessel_id, "level", r->level, "limits_by",
+                     r->limits_by, "execs", (json_int_t)r->execs, "duration_ms",
+                     r->duration_ms, "usage", usage_json(&r->usage), "error",
+                     error_json(&r->error));
+}
+
+static void answer_report(struct call *c, unsigned status, struct registered *held)
+{
+    struct vial_session_report report;
+
+    vial_session_look(held->session, &report);
+    call_json(c, status, report_json(&report));
+}
+
+/* Takes OBJECT's own members out, so that a request is left. */
+static int take_ms(json_t *object, const char *name, int64_t *out,
+                   struct vial_error *err)
+{
+    json_t *value = json_object_get(object, name);
+    auto_json json_t *alone = NULL;
+    const struct member table[] = { { name, MEMBER_MS, out }, { 0 } };
+
+    if (!value)
+        return 0;
+    alone = json_pack("{s:O}", name, value);
+    (void)json_object_del(object, name);
+    return member_read(alone, table, err);
+}
+
+static int read_start(struct call *c, struct vial_request **req,
+                      struct vial_session_options *options, struct vial_error *err)
+{
+    auto_json json_t *body = NULL;
+    auto_free char *rest = NULL;
+
+    if (call_body(c, &body, err) < 0 ||
+        take_ms(body, "idle", &options->idle_ms, err) < 0 ||
+        take_ms(body, "lease", &options->lease_ms, err) < 0)
+        return -1;
+    rest = json_dumps(body, JSON_COMPACT);
+    if (!rest)
+        return fail_memory(err);
+    return job_request(c, rest, strlen(rest), req, err);
+}
+
+void sessions_start(struct call *c)
+{
+    auto_vial_request struct vial_request *req = NULL;
+    auto_hold struct hold h = { .serve = c->serve };
+    const struct vial_watch watch = {
+        .cancel_fd = web_gone_fd(c->web),
+        .stdin_fd = -1,
+        .caller = c->who.name,
+        .local_images = !(c->who.scopes & SCOPE_IMAGE),
+    };
+    struct vial_session_options options = { .caller = c->who.name,
+                                            .correlation = c->id,
+                                            .watch = &watch };
+    struct vial_error err = { 0 };
+    struct gate_pass pass = { 0 };
+
+    if (read_start(c, &req, &options, &err) < 0) {
+        call_error(c, &err);
+        return;
+    }
+    /* Opening a vessel is work like a run, and waits for its turn like one. */
+    if (gate_enter(&c->serve->gate, c->caller, web_gone_fd(c->web), &pass, &err) < 0) {
+        call_refuse(c, &err, pass.retry_s);
+        return;
+    }
+    if (registry_start(c->serve->registry, c->who.name, req, &options, &h.session,
+                       &err) < 0) {
+        gate_leave(&c->serve->gate, c->caller, 0);
+        call_error(c, &err);
+        return;
+    }
+    gate_leave(&c->serve->gate, c->caller, 0);
+    metrics_add(&c->serve->metrics, &c->serve->metrics.sessions_started, 1);
+    call_note(c, "session", h.session->id);
+    answer_report(c, 201, h.session);
+}
+
+void sessions_list(struct call *c)
+{
+    bool all = call_flag(c, "all") && (c->who.scopes & SCOPE_ADMIN);
+
+    call_json(c, 200, registry_list(c->serve->registry, all ? NULL : c->who.name));
+}
+
+void sessions_get(struct call *c)
+{
+    struct vial_session_report report;
+    struct vial_error err = { 0 };
+
+    call_note(c, "session", c->params[0]);
+    if (registry_look(c->serve->registry, c->who.name, c->params[0], &report, &err) < 0)
+        call_error(c, &err);
+    else
+        call_json(c, 200, report_json(&report));
+}
+
+void sessions_stop(struct call *c)
+{
+    struct vial_error err = { 0 };
+
+    call_note(c, "session", c->params[0]);
+    if (registry_stop(c->serve->registry, c->who.name, c->params[0], &err) < 0)
+        call_error(c, &err);
+    else
+        call_done(c);
+}
+
+void sessions_renew(struct call *c)
+{
+    auto_hold struct hold h = { 0 };
+    auto_json json_t *body = NULL;
+    int64_t lease_ms = 0;
+    const struct member table[] = { { "lease", MEMBER_MS, &lease_ms }, { 0 } };
+    struct vial_error err = { 0 };
+
+    if (hold_session(c, &h, &err) < 0 || call_body(c, &body, &err) < 0 ||
+        member_read(body, table, &err) < 0 ||
+        vial_session_renew(h.session->session, lease_ms, &err) < 0)
+        call_error(c, &err);
+    else
+        answer_report(c, 200, h.session);
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serve/web_page.h"
+
+#include <string.h>
+
+#include "base/fail.h"
+#include "serve/route.h"
+
+#include "vial/warm.h"
+
+/* Nothing but its own files and this server, and nobody may frame it. */
+#define POLICY                                                                         \
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "        \
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+static const struct page_file *find(const char *name)
+{
+    for (const struct page_file *f = page_files; f->name; f++)
+        if (strcmp(f->name, name) == 0)
+            return f;
+    return NULL;
+}
+
+static void give(struct call *c, const char *name)
+{
+    const struct page_file *f = find(name);
+    struct vial_error err = { 0 };
+
+    if (!f) {
+        (void)fail(&err, VIAL_E_ROUTE, "the page has no such file");
+        call_error(c, &err);
+        return;
+    }
+    (void)web_set_header(c->web, "Content-Security-Policy", POLICY);
+    (void)web_set_header(c->web, "X-Content-Type-Options", "nosniff");
+    (void)web_set_header(c->web, "Referrer-Policy", "no-referrer");
+    (void)web_set_header(c->web, "Cross-Origin-Opener-Policy", "same-origin");
+    (void)web_set_header(c->web, "Cross-Origin-Resource-Policy", "same-origin");
+    (void)web_set_header(c->web, "Cache-Control", "no-cache");
+    call_text(c, 200, f->type, (const char *)f->data, f->len);
+}
+
+void page_index(struct call *c)
+{
+    give(c, "index.html");
+}
+
+void page_file(struct call *c)
+{
+    give(c, c->params[0]);
+}
+
+/* An engine without pools has none to show. */
+void page_pool(struct call *c)
+{
+    struct vial_error err = { 0 };
+    char *json = NULL;
+
+    if (vial_warm_report(c->gen->engine, &json, &err) < 0)
+        call_json(c, 200, json_pack("{s:[]}", "shapes"));
+    else
+        call_given(c, 200, json);
+}

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/fail.h"
+#include "base/io.h"
+#include "base/json.h"
+#include "settings/foreign_parts.h"
+
+#define LANGUAGE_FILE_MAX ((size_t)1 << 20)
+
+/* A language's name without its version: "python3.13" -> "python". */
+static const struct language *base_of(const struct language_table *t, const char *name)
+{
+    const struct language *found = NULL;
+    char word[72];
+
+    if (language_find(t, name, &found, NULL) == 0)
+        return found;
+    (void)snprintf(word, sizeof(word), "%s", name);
+    word[strcspn(word, "0123456789.:-_")] = '\0';
+    return language_find(t, word, &found, NULL) == 0 ? found : NULL;
+}
+
+/* A file is named as one: "python3.json", "/etc/x/python3.json". A bare word is one of
+ * our own profiles. */
+static int put_profile(const char *value, json_t *entry, struct vial_error *err)
+{
+    size_t len = strlen(value);
+    bool is_file =
+        strchr(value, '/') || (len > 5 && strcmp(value + len - 5, ".json") == 0);
+
+    if (json_object_set_new(entry, "seccomp",
+                            json_string(is_file ? "default" : value)) < 0)
+        return fail_memory(err);
+    if (is_file && json_object_set_new(entry, "seccomp_file", json_string(value)) < 0)
+        return fail_memory(err);
+    return 0;
+}
+
+static int put_entry(const char *sets, const char *value, json_t *entry,
+                     struct vial_error *err)
+{
+    json_t *limits = json_object_get(entry, "limits");
+
+    if (strcmp(sets, "seccomp") == 0)
+        return put_profile(value, entry, err);
+    if (strcmp(sets, "image") == 0 || strcmp(sets, "network") == 0)
+        return json_object_set_new(entry, sets, json_string(value));
+    if (!limits) {
+        limits = json_object();
+        if (json_object_set_new(entry, "limits", limits) < 0 ||
+            json_object_set_new(entry, "firm", json_true()) < 0)
+            return fail_memory(err);
+    }
+    return json_object_set_new(limits, sets, json_string(value));
+}
+
+/* An entry of their language file as one of ours. */
+static int adopt_entry(const struct foreign_value *file, const char *name,
+                       json_t *theirs, json_t *all, struct vial_error *err)
+{
+    const struct language *base = base_of(&file->s->languages, name);
+    json_t *maps = preset_get(file->s->seed, "languages");
+    json_t *entry = json_object();
+    struct foreign_value p = *file;
+
+    if (json_object_set_new(all, name, entry) < 0)
+        return fail_memory(err);
+    if (base && json_object_set_new(entry, "like", json_string(base->name)) < 0)
+        return fail_memory(err);
+    if (!base) {
+        (void)fail(err, VIAL_E_LANGUAGE, "%s: how to run '%s' is not known", p.where,
+                   name);
+        return fail_remedy(err, "begin its name with a known language's; `vial "
+                                "languages` lists them");
+    }
+    for (void *at = json_object_iter(theirs); at;
+         at = json_object_iter_next(theirs, at)) {
+        auto_str struct str raw = { 0 };
+        auto_str struct str value = { 0 };
+
+        p.name = json_object_iter_key(at);
+        p.map = json_object_get(maps, p.name);
+        if (!p.map)
+            return fail(err, VIAL_E_FIELD, "%s: language '%s' has an unknown key '%s'",
+                        p.where, name, p.name);
+        if (foreign_value_scalar(&p, json_object_iter_value(at), &raw, err) < 0 ||
+            foreign_value_translate(&p, raw.data ? raw.data : "", &value, err) < 0 ||
+            put_entry(foreign_value_member(p.map, "sets"), value.data, entry, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* JSON with "//" comments, as people write it: they become blanks. */
+static void blank_comments(struct blob *text)
+{
+    bool quoted = false;
+
+    for (size_t i = 0; i < text->len; i++) {
+        if (quoted && text->data[i] == '\\')
+            i++;
+        else if (text->data[i] == '"')
+            quoted = !quoted;
+        else if (!quoted && i + 1 < text->len && memcmp(text->data + i, "//", 2) == 0)
+            while (i < text->len && text->data[i] != '\n')
+                text->data[i++] = ' ';
+    }
+}
+
+static int read_languages(const char *path, json_t **out, struct vial_error *err)
+{
+    struct blob text = { 0 };
+    int rc = 0;
+
+    if (io_read_file(path, LANGUAGE_FILE_MAX, &text, err) < 0)
+        return fail_as(err, VIAL_E_FILE);
+    if (text.len > 0 && text.data[strspn(text.data, " \t\r\n")] == '{') {
+        blank_comments(&text);
+        rc = json_parse(text.data, text.len, path, out, err);
+    } else {
+        rc = yaml_parse(text.data, text.len, path, out, err);
+    }
+    blob_done(&text);
+    if (rc == 0 && !json_is_object(*out))
+        return fail(err, VIAL_E_VALUE, "'%s' is not a mapping of languages", path);
+    return rc;
+}
+
+int foreign_languages(const struct foreign_value *p, const char *path,
+                      struct vial_error *err)
+{
+    auto_json json_t *theirs = NULL;
+    auto_json json_t *ours = json_object();
+    struct foreign_value file = *p;
+
+    if (!ours)
+        return fail_memory(err);
+    if (read_languages(path, &theirs, err) < 0)
+        return fail_in(err, "%s", p->name);
+    file.where = path;
+    language_table_show(&p->s->languages);
+    for (void *at = json_object_iter(theirs); at;
+         at = json_object_iter_next(theirs, at))
+        if (adopt_entry(&file, json_object_iter_key(at), json_object_iter_value(at),
+                        ours, err) < 0)
+            return fail_in(err, "%s", p->name);
+    language_table_hide(&p->s->languages);
+    return language_table_merge(&p->s->languages, ours, path, err);
+}

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VIAL_SETTINGS_SCHEMA_H
+#define VIAL_SETTINGS_SCHEMA_H
+
+/* JSON schemas (draft 2020-12), the first made from fields.def. NULL without
+ * memory. */
+
+#include <jansson.h>
+
+json_t *schema_request(void);
+json_t *schema_result(void);
+json_t *schema_settings(void);
+
+#endif
