@@ -276,7 +276,7 @@ static void no_request_opens_a_container_to_the_host(void **state)
 }
 
 /* The last of a container's mounts, and what the guest is told. */
-static void expect_line(struct scratch *s, enum place place, bool shown)
+static void expect_line(struct scratch *s, enum guest_entry place, bool shown)
 {
     struct container_options o = options;
     struct vial_request *req = NULL;
@@ -286,7 +286,7 @@ static void expect_line(struct scratch *s, enum place place, bool shown)
     auto_free char *text = NULL;
 
     o.place = place;
-    o.line_dir = "/tmp/vial-7/p-1/tmp";
+    o.guest_socket_dir = "/tmp/vial-7/p-1/tmp";
     use_settings(s, "");
     assert_int_equal(parse_request("{\"command\": [\"x\"]}", &req, &err), 0);
     assert_int_equal(plan_request(s->settings, req, "docker", &plan, &err), 0);
@@ -303,9 +303,9 @@ static void expect_line(struct scratch *s, enum place place, bool shown)
 
 static void the_line_is_shown_where_the_guest_is_and_read_only(void **state)
 {
-    expect_line(*state, PLACE_BIND, true);
-    expect_line(*state, PLACE_COPY, false);
-    expect_line(*state, PLACE_EXEC, false);
+    expect_line(*state, ENTRY_BIND, true);
+    expect_line(*state, ENTRY_COPY, false);
+    expect_line(*state, ENTRY_EXEC, false);
 }
 
 static void expect_name(const char *session, const char *task, bool unique,
