@@ -5,9 +5,13 @@
  * Another program, vial-tls, makes them; it says how that went over a pipe, moves
  * the bytes between the network and a socket pair, and ends with either.
  */
+
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
@@ -15,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -184,4 +189,103 @@ int http_dial_connect(const void *context, int64_t timeout_ms, struct vial_error
     rc = good ? fd_take(&c.stream[0]) : say(p, report, err);
     hang_up(&c);
     return rc;
+}
+
+/* Numbers alone: a static program cannot look up names. */
+static int read_address(const struct http_peer *p, struct sockaddr_in6 *v6,
+                        struct sockaddr_in *v4)
+{
+    in_port_t port = htons((in_port_t)strtoul(p->port, NULL, 10));
+
+    *v6 = (struct sockaddr_in6){ .sin6_family = AF_INET6, .sin6_port = port };
+    *v4 = (struct sockaddr_in){ .sin_family = AF_INET, .sin_port = port };
+    if (str_eq(p->host, "localhost"))
+        return inet_pton(AF_INET, "127.0.0.1", &v4->sin_addr) == 1 ? AF_INET : -1;
+    if (inet_pton(AF_INET, p->host, &v4->sin_addr) == 1)
+        return AF_INET;
+    return inet_pton(AF_INET6, p->host, &v6->sin6_addr) == 1 ? AF_INET6 : -1;
+}
+
+static int wait_until_connected(int fd, int64_t timeout_ms)
+{
+    struct pollfd p = { .fd = fd, .events = POLLOUT };
+    socklen_t len = sizeof(errno);
+    int error = 0;
+
+    if (poll(&p, 1, timeout_ms > INT_MAX ? INT_MAX : (int)timeout_ms) <= 0)
+        error = ETIMEDOUT;
+    else if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) < 0)
+        error = errno;
+    errno = error;
+    return error ? -1 : 0;
+}
+
+static int say_tcp_refused(const struct http_peer *p, struct vial_error *err)
+{
+    bool late = errno == ETIMEDOUT;
+
+    (void)fail_sys(err, "connect to '%s' port %s", p->host, p->port);
+    return fail_as(err, late ? VIAL_E_ENGINE_TIMEOUT : VIAL_E_ENGINE_DOWN);
+}
+
+int http_tcp_connect(const void *context, int64_t timeout_ms, struct vial_error *err)
+{
+    const struct http_peer *p = context;
+    struct sockaddr_in6 v6;
+    struct sockaddr_in v4;
+    int family = read_address(p, &v6, &v4);
+    auto_fd int fd = socket(family < 0 ? AF_INET : family,
+                            SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    const struct sockaddr *to = family == AF_INET6 ? (const struct sockaddr *)&v6
+                                                   : (const struct sockaddr *)&v4;
+    const int on = 1;
+
+    if (family < 0)
+        return fail(err, VIAL_E_VALUE, "'%s' is not an address", p->host);
+    if (fd < 0)
+        return fail_sys(err, "make a socket");
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    if (connect(fd, to, family == AF_INET6 ? sizeof(v6) : sizeof(v4)) < 0 &&
+        (errno != EINPROGRESS || wait_until_connected(fd, timeout_ms) < 0))
+        return say_tcp_refused(p, err);
+    return fd_take(&fd);
+}
+
+#define RETRY_MS 10 /* a full backlog has no descriptor to wait on */
+
+static int say_refused(const char *path, struct vial_error *err)
+{
+    int why = errno;
+
+    (void)fail_sys(err, "connect to '%s'", path);
+    if (why == ENOENT)
+        return fail_as(err, VIAL_E_ENGINE_MISSING);
+    if (why == EACCES || why == EPERM)
+        return fail_as(err, VIAL_E_ENGINE_ACCESS);
+    if (why == EAGAIN)
+        return fail_as(err, VIAL_E_ENGINE_TIMEOUT);
+    return fail_as(err, VIAL_E_ENGINE_DOWN);
+}
+
+int http_unix_connect(const void *context, int64_t timeout_ms, struct vial_error *err)
+{
+    const char *path = context;
+    struct sockaddr_un to = { .sun_family = AF_UNIX };
+    int64_t end_ns = clock_now_ns() + timeout_ms * 1000000;
+    auto_fd int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    if (fd < 0)
+        return fail_sys(err, "make a socket");
+    if (strlen(path) >= sizeof(to.sun_path))
+        return fail(err, VIAL_E_VALUE, "socket path '%s' is longer than %zu bytes",
+                    path, sizeof(to.sun_path) - 1);
+    memcpy(to.sun_path, path, strlen(path) + 1);
+    while (connect(fd, (const struct sockaddr *)&to, sizeof(to)) < 0) {
+        if (errno == EINTR)
+            continue;
+        if (errno != EAGAIN || clock_now_ns() >= end_ns)
+            return say_refused(path, err);
+        (void)poll(NULL, 0, RETRY_MS);
+    }
+    return fd_take(&fd);
 }

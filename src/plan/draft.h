@@ -20,7 +20,7 @@ struct draft {
     struct plan *plan;
 };
 
-/* plan_cwd.c: workdir, cwd; the draft has its language. */
+/* plan_program.c: workdir, cwd; the draft has its language. */
 int plan_cwd_build(struct draft *d, struct vial_error *err);
 /* Where the workspace lies inside, if there is one; judged when it is mounted. */
 const char *plan_workspace_at(const struct draft *d);
@@ -28,7 +28,7 @@ const char *plan_workspace_at(const struct draft *d);
 int plan_program_build(struct draft *d, struct vial_error *err);
 /* plan_files.c: the code, files, stdin and outputs. */
 int plan_files_build(struct draft *d, struct vial_error *err);
-/* plan_limits.c: limits. */
+/* plan_program.c: limits. */
 int plan_limits_build(struct draft *d, struct vial_error *err);
 /* mount.c: mounts and rootfs, judged. */
 int mount_build(struct draft *d, struct vial_error *err);

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
 /* What is executed: argument lists and a complete environment. */
+
 #include <string.h>
 
 #include "base/auto.h"
 #include "base/fail.h"
 #include "base/path.h"
 #include "model/field_type.h"
+#include "model/value.h"
 #include "plan/draft.h"
 
 /* Linux takes no single string of 128 KiB (MAX_ARG_STRLEN), and the whole must
@@ -177,4 +180,138 @@ int plan_program_build(struct draft *d, struct vial_error *err)
     if (measure(&d->plan->argv, d->language ? "args" : "command", &total, err) < 0)
         return -1;
     return measure(&d->plan->env, "env", &total, err);
+}
+
+/*
+ * Where the program lives and starts. The workdir is ours to write to before the
+ * run. A command with a workspace works in it; code beside a workspace keeps a
+ * workdir of its own, so that its file never lands in the user's tree.
+ */
+
+static int refuse_cwd(const char *cwd, const char *why, struct vial_error *err)
+{
+    (void)fail(err, VIAL_E_PATH, "cwd '%s' %s", cwd, why);
+    return fail_remedy(err, "give a path below the working directory, or an absolute "
+                            "one without '..' outside /proc, /sys and /dev");
+}
+
+static int check_absolute(const char *cwd, struct vial_error *err)
+{
+    static const char *const off_limits[] = { "/proc", "/sys", "/dev" };
+
+    if (!path_is_clean_absolute(cwd))
+        return refuse_cwd(cwd, "is not a clean path", err);
+    for (size_t i = 0; i < sizeof(off_limits) / sizeof(off_limits[0]); i++)
+        if (path_is_beneath(cwd, off_limits[i]))
+            return refuse_cwd(cwd, "is not allowed", err);
+    return 0;
+}
+
+/* Relative paths start where the program would without one. */
+static int set_cwd(struct plan *plan, const char *cwd, const char *start,
+                   struct vial_error *err)
+{
+    if (!cwd || str_eq(cwd, ".")) {
+        plan->cwd = strdup(start);
+    } else if (cwd[0] == '/') {
+        if (check_absolute(cwd, err) < 0)
+            return -1;
+        plan->cwd = strdup(cwd);
+    } else {
+        if (!path_is_plain_relative(cwd, strlen(cwd)))
+            return refuse_cwd(cwd, "is not a clean path", err);
+        plan->cwd = path_join(start, cwd);
+    }
+    return plan->cwd ? 0 : fail_memory(err);
+}
+
+const char *plan_workspace_at(const struct draft *d)
+{
+    const char *asked = d->req->workspace_at;
+
+    return asked ? asked : fields[FIELD_ID_workspace_at].def;
+}
+
+/* It brings nothing that would lie in the working directory, wants nothing back from
+ * there, and does not say where to start. */
+static bool is_bare(const struct vial_request *req)
+{
+    return !req->cwd && req->files.count == 0 && req->outputs.count == 0 &&
+           !req->artifacts;
+}
+
+int plan_cwd_build(struct draft *d, struct vial_error *err)
+{
+    bool shown = request_has(d->req, workspace);
+    const char *own = d->req->workdir == 1 ? "/workspace" : "/work";
+    const char *start = own;
+    const char *workdir = NULL;
+
+    if (shown)
+        start = plan_workspace_at(d);
+    workdir = d->language && shown ? "/work" : start;
+
+    d->plan->cwd_open =
+        !d->language && !shown && str_eq(own, "/work") && is_bare(d->req);
+    d->plan->workdir = strdup(workdir);
+    if (!d->plan->workdir)
+        return fail_memory(err);
+    return set_cwd(d->plan, d->req->cwd, start, err);
+}
+
+/*
+ * Limits: what the request or a layer of settings says; else what the language
+ * needs; else the built-in default. The policy's caps hold for all of them.
+ */
+
+static int64_t asked_for(const struct vial_request *req, enum field_id id)
+{
+    bool builtin = (req->builtin >> id) & 1u;
+
+    return builtin ? 0 : request_amount(req, id);
+}
+
+static int64_t lower(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t choose(const struct draft *d, const struct limit_row *row)
+{
+    int64_t asked = asked_for(d->req, row->field);
+    int64_t needed = d->language ? limits_get(&d->language->limits, row) : 0;
+    int64_t cap = policy_cap(&d->settings->policy, row->field);
+
+    bool firm = d->language &&
+                ((d->language->firm_limits >> (row - limit_rows)) & 1u) &&
+                !((d->req->own >> row->field) & 1u);
+
+    if (asked && !(firm && needed))
+        return asked; /* policy_check has compared it with the cap */
+    if (needed)
+        return lower(needed, cap);
+    return lower(request_amount(d->req, row->field), cap);
+}
+
+/* A cap that an operator has set holds for those who do not name a limit, too. */
+static int64_t implied_cpu_ms(const struct policy *p)
+{
+    return (p->set >> POLICY_ID_max_cpu_time) & 1u ? p->max_cpu_time : 0;
+}
+
+int plan_limits_build(struct draft *d, struct vial_error *err)
+{
+    struct limits *limits = &d->plan->limits;
+
+    for (size_t i = 0; i < LIMIT_COUNT; i++) {
+        int64_t value = choose(d, &limit_rows[i]);
+
+        if (limit_rows[i].needed && value <= 0)
+            return fail(err, VIAL_E_INTERNAL, "limit '%s' has no value",
+                        fields[limit_rows[i].field].name);
+        *limits_at(limits, &limit_rows[i]) = value;
+    }
+    if (limits->cpu_ms == 0)
+        limits->cpu_ms = implied_cpu_ms(&d->settings->policy);
+    return 0;
 }

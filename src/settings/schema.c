@@ -9,8 +9,7 @@
 #include "model/policy.h"
 #include "model/result.h"
 #include "model/value.h"
-#include "settings/cleaning.h"
-#include "settings/journaling.h"
+#include "settings/housekeeping.h"
 #include "settings/serve_settings.h"
 
 #define DIALECT      "https://json-schema.org/draft/2020-12/schema"

@@ -3,8 +3,8 @@
 #define VIAL_SETTINGS_SERVE_SETTINGS_H
 
 /*
- * The settings of the daemon (serve_settings.def): the key `serve` of a settings file. An
- * inner layer's value replaces an outer one's. A project's file has none.
+ * The settings of the daemon (serve_settings.def): the key `serve` of a settings file.
+ * An inner layer's value replaces an outer one's. A project's file has none.
  */
 
 #include <jansson.h>

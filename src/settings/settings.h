@@ -25,8 +25,7 @@
 #include "model/policy.h"
 #include "model/request.h"
 #include "settings/auditing.h"
-#include "settings/cleaning.h"
-#include "settings/journaling.h"
+#include "settings/housekeeping.h"
 #include "settings/preset.h"
 #include "settings/serve_settings.h"
 

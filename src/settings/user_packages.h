@@ -7,8 +7,9 @@
 
 #include "base/str.h"
 
-#define USER_PACKAGES_VERSION "python3." /* begins the name of a version's directory   \
-                                          */
+#define USER_PACKAGES_VERSION                                                          \
+    "python3." /* begins the name of a version's directory                             \
+                */
 
 /* Where they lie, by the environment; absolute, free of links, the caller's or root's.
  */

@@ -40,11 +40,12 @@ struct container_options {
     const char *owner; /* value of LABEL_OWNER */
     const char *host;  /* and of LABEL_HOST; NULL: not known */
     enum guest_entry place;
-    const char *guest_path;       /* of the guest program on this host */
-    int guest_fd;                 /* the same, open */
-    const char *guest_socket_dir; /* of the socket (guest_socket.h); ENTRY_BIND; NULL: none */
-    const char *seccomp;          /* profile as JSON text */
-    unsigned uid, gid;            /* never 0 */
+    const char *guest_path; /* of the guest program on this host */
+    int guest_fd;           /* the same, open */
+    const char
+        *guest_socket_dir;  /* of the socket (guest_socket.h); ENTRY_BIND; NULL: none */
+    const char *seccomp;    /* profile as JSON text */
+    unsigned uid, gid;      /* never 0 */
     const struct strv *env; /* the image's own, which the guest must not see; or NULL */
     const struct strv *volumes; /* where the image wants some; or NULL */
     const struct strv *posing;  /* labels of the image that look like ours; or NULL */

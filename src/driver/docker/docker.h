@@ -4,9 +4,9 @@
 
 /*
  * A container of Docker's or Podman's, with the guest as its first process. The
- * guest is reached by a socket of ours (guest_socket.h) or, where it cannot come by that, over
- * the attached standard streams; the engine's exec is used only where the guest cannot
- * be placed otherwise (guest_entry.h).
+ * guest is reached by a socket of ours (guest_socket.h) or, where it cannot come by
+ * that, over the attached standard streams; the engine's exec is used only where the
+ * guest cannot be placed otherwise (guest_entry.h).
  *
  *   create -> (copy) -> attach -> start -> (bring) -> look (where it is on this host)
  *   -> meet (by which way the guest comes)

@@ -4,8 +4,8 @@
 
 /*
  * A profile's seccomp filters, read once for many vessels. Like a script that is kept
- * (script_cache.h) they are good for a second: who changes a profile's file sees it in the
- * vessels that are made after that.
+ * (script_cache.h) they are good for a second: who changes a profile's file sees it in
+ * the vessels that are made after that.
  */
 
 #include <pthread.h>

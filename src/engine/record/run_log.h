@@ -11,7 +11,7 @@
  *                      printed, and what was done for it, step by step
  *   counters.json      what all runs have added up to
  *
- * Only so many are kept (settings/journaling.h); the oldest go. A run is not refused
+ * Only so many are kept (settings/housekeeping.h); the oldest go. A run is not refused
  * because nobody can remember it. A program that can write to its caller's home can
  * write here, so that nothing read is believed.
  *

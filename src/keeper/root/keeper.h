@@ -41,8 +41,9 @@ struct lent_zygote {
     int fds[2];    /* that, or -1 */
 };
 
-#define KEEPER_ZYGOTES 32 /* as many as two pools have, while settings are read anew   \
-                           */
+#define KEEPER_ZYGOTES                                                                 \
+    32 /* as many as two pools have, while settings are read anew                      \
+        */
 
 struct keeper {
     struct rules rules;
