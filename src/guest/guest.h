@@ -109,7 +109,7 @@ struct guest {
     char oom_before[16];
     int kills_fd;      /* the container's count of kills for memory, or -1 */
     uint64_t kills;    /* those that were told of */
-    int refused_fd[2]; /* the namespace's counters, or -1: refused.c */
+    int refused_fd[2]; /* the namespace's counters, or -1: denied.c */
     uint64_t refused;  /* those that were told of */
     struct jail jail;
     void *counting; /* the first filter, as it is loaded where refusals are counted */
@@ -196,7 +196,7 @@ void exec_input(struct guest *g, struct job *j, const uint8_t *data, size_t len)
 void exec_input_end(struct guest *g, struct job *j);
 void exec_polls(struct guest *g, struct job *j, struct pollfd *p);
 void exec_turn(struct guest *g, struct job *j, const struct pollfd *p);
-/* refused.c: tries at a network that is not there, since the last call */
+/* denied.c: tries at a network that is not there, since the last call */
 uint64_t refused_since(struct guest *g);
 
 uint64_t exec_count_kills(const struct guest *g); /* for memory; 0: nobody tells */
