@@ -304,7 +304,7 @@ static int open_once(const struct order *o, struct vessel **out, bool *doubtful,
     n->shared = o->shared;
     n->only_ours = o->plan->mount_count == 0 && !o->plan->rootfs;
     n->lacks = o->lacks;
-    n->meter.memory_limit = o->plan->limits.memory_bytes;
+    n->meter.memory_limit = weaken("meter") ? 0 : o->plan->limits.memory_bytes;
     sys_make_id('v', n->vessel.id);
     if (set_up(n, o->plan, o->guest_fd, doubtful, err) < 0) {
         native_close(&n->vessel);
