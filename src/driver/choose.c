@@ -9,22 +9,33 @@
 #include "base/fail.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "driver/docker/docker.h"
 #include "driver/driver.h"
-#include "driver/fake/fake.h"
-#include "driver/native/native.h"
-#include "driver/process/process.h"
 #include "model/result.h"
 
 const struct driver *const drivers[] = {
-    &driver_native, &driver_docker, &driver_process, &driver_fake, NULL,
+#define DRIVER(name, ...)      &driver_##name,
+#define TEST_DRIVER(name, ...) &driver_##name,
+#include "model/drivers.def"
+    NULL
 };
 
-/* Used only when named: these isolate nothing; and an engine is asked for
- * nothing unless the user wants it, nor waited for where native would do. */
+/* Used only when named. A keeper's driver has the name of the keeper's own. */
 static bool is_optional(const struct driver *d)
 {
-    return !str_eq(d->name, "native");
+#define DRIVER(driver, automatic)                                                      \
+    if (str_eq(d->name, #driver))                                                      \
+        return !(automatic);
+#include "model/drivers.def"
+    return true;
+}
+
+static bool is_for_tests(const struct driver *d)
+{
+#define TEST_DRIVER(name)                                                              \
+    if (d == &driver_##name)                                                           \
+        return true;
+#include "model/drivers.def"
+    return false;
 }
 
 /* A driver that pretends must not be found by accident. */
@@ -32,7 +43,7 @@ static bool is_hidden(const struct driver *d)
 {
     const char *test = getenv("VIAL_TEST_FAKE"); /* NOLINT(concurrency-mt-unsafe) */
 
-    return d == &driver_fake && !str_eq(test, "1");
+    return is_for_tests(d) && !str_eq(test, "1");
 }
 
 const struct driver *driver_find(const struct driver *const *table, const char *name)

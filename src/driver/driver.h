@@ -166,7 +166,11 @@ struct driver {
     bool needs_programs_here; /* the language's program must exist on this host */
 };
 
-/* All drivers of this build, strongest first; NULL-terminated. */
+#define DRIVER(name, ...)      extern const struct driver driver_##name;
+#define TEST_DRIVER(name, ...) extern const struct driver driver_##name;
+#include "model/drivers.def"
+
+/* All drivers of this build (drivers.def), strongest first; NULL-terminated. */
 extern const struct driver *const drivers[];
 
 /* NULL: none of that name. TABLE is `drivers`, or another of its kind. */

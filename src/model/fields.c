@@ -7,6 +7,12 @@
 
 static_assert(FIELD_ID__COUNT <= 64, "struct vial_request counts them in 64 bits");
 
+static const char driver_choices[] = "auto"
+#define DRIVER(name, ...)      "|" #name
+#define TEST_DRIVER(name, ...) "||" #name
+#include "model/drivers.def"
+    ;
+
 const struct field fields[] = {
 #define FIELD(name, type, scope, metavar, choices, min, max, def, help)                \
     { #name, type, scope, metavar, choices, min, max, def, help },

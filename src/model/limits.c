@@ -2,8 +2,8 @@
 #include "model/limits.h"
 
 const struct limit_row limit_rows[LIMIT_COUNT] = {
-#define LIMIT(field, member, needed)                                                   \
-    { FIELD_ID_##field, #member, offsetof(struct limits, member), needed },
+#define LIMIT(field, member, needed, hold)                                             \
+    { FIELD_ID_##field, #member, offsetof(struct limits, member), needed, hold },
 #include "model/limits.def"
 #undef LIMIT
 };

@@ -8,32 +8,38 @@
 
 #include "model/fields.h"
 
-/* What a run may use. 0 means no limit of that kind, except where noted. */
+/* What a run may use (limits.def). 0 means no limit of that kind. */
 struct limits {
-    int64_t wall_ms;         /* never 0 */
-    int64_t compile_wall_ms; /* for the compile step; never 0 */
-    int64_t cpu_ms;          /* total cpu time of the vessel */
-    int64_t memory_bytes;
-    int64_t milli_cpus; /* 1000 = one core */
-    int64_t pids;
-    int64_t disk_bytes;   /* of the working directory; never 0 */
-    int64_t tmp_bytes;    /* of /tmp and /dev/shm each; never 0 */
-    int64_t inodes;       /* of each of them; never 0 */
-    int64_t open_files;   /* never 0 */
-    int64_t file_bytes;   /* largest file */
-    int64_t output_bytes; /* kept per stream */
-    int64_t output_max;   /* written by both streams together before vial ends it */
+#define LIMIT(field, member, ...) int64_t member;
+#include "model/limits.def"
+#undef LIMIT
 };
 
-/* Which request field each member comes from (limits.def). */
+enum {
+#define LIMIT(field, member, ...) LIMIT_ID_##member,
+#include "model/limits.def"
+#undef LIMIT
+    LIMIT_COUNT
+};
+
+/* Who holds a limit; which decides what a vessel that was opened before its request can
+ * be used for (engine/pool/pool_key.c). */
+enum limit_hold {
+    LIMIT_BY_ENGINE,  /* the engine, for each run: any vessel will do */
+    LIMIT_BY_BOTH,    /* the same; the vessel's own stands behind it, no lower */
+    LIMIT_LOWERED,    /* the vessel, in which it can be lowered before it is used */
+    LIMIT_AT_OPENING, /* the vessel, as it was opened */
+};
+
+/* Which request field each member comes from. */
 struct limit_row {
     enum field_id field;
     const char *name; /* the member's */
     size_t offset;
     bool needed; /* never 0 in a plan */
+    enum limit_hold hold;
 };
 
-#define LIMIT_COUNT 13
 extern const struct limit_row limit_rows[LIMIT_COUNT];
 
 int64_t *limits_at(struct limits *limits, const struct limit_row *row);

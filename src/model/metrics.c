@@ -10,7 +10,10 @@ static const double bounds[METRICS_BUCKETS] = { 0.0005, 0.001, 0.0025, 0.005, 0.
                                                 0.025,  0.05,  0.1,    0.25,  0.5,
                                                 1,      5,     30,     300 };
 
-const char *const metrics_drivers[] = { "native", "docker", "process", NULL };
+static const char *const drivers[METRICS_DRIVERS] = {
+#define DRIVER(name, ...) #name,
+#include "model/drivers.def"
+};
 
 int metrics_init(struct metrics *m)
 {
@@ -66,8 +69,8 @@ void metrics_add(struct metrics *m, uint64_t *counter, uint64_t amount)
 
 void metrics_swept(struct metrics *m, const char *driver, unsigned count)
 {
-    for (size_t i = 0; metrics_drivers[i]; i++)
-        if (str_eq(driver, metrics_drivers[i]))
+    for (size_t i = 0; i < METRICS_DRIVERS; i++)
+        if (str_eq(driver, drivers[i]))
             metrics_add(m, &m->swept[i], count);
 }
 
@@ -155,9 +158,9 @@ static void write_front(const struct metrics *m, struct str *out)
     counter(out, "pull_bytes_total", "Bytes that pulls have brought.", m->pull_bytes);
     say(out, "orphans_removed_total", "counter",
         "Vessels of dead owners that were removed.");
-    for (size_t i = 0; metrics_drivers[i]; i++)
-        str_printf(out, "vial_orphans_removed_total{driver=\"%s\"} %llu\n",
-                   metrics_drivers[i], (unsigned long long)m->swept[i]);
+    for (size_t i = 0; i < METRICS_DRIVERS; i++)
+        str_printf(out, "vial_orphans_removed_total{driver=\"%s\"} %llu\n", drivers[i],
+                   (unsigned long long)m->swept[i]);
 }
 
 void metrics_write_vessels(unsigned vessels, unsigned orphans, struct str *out)

@@ -17,6 +17,13 @@
 #define METRICS_VERDICTS 12
 #define METRICS_CLAIM    1000000 /* of what one vessel says */
 
+/* How many drivers there are. */
+enum {
+#define DRIVER(name, ...) METRICS_DRIVER_##name,
+#include "model/drivers.def"
+    METRICS_DRIVERS
+};
+
 struct histogram {
     uint64_t buckets[METRICS_BUCKETS + 1]; /* the last: above all others */
     uint64_t count;
@@ -34,12 +41,9 @@ struct metrics {
     uint64_t throttled_ms, cpu_ms;
     uint64_t network_refused; /* as vessels say: each adds at most METRICS_CLAIM */
     uint64_t pulls, pulls_failed, pulls_now;
-    uint64_t pull_bytes; /* as far as engines told us */
-    uint64_t swept[3];   /* orphans that were removed, by driver: metrics_drivers */
+    uint64_t pull_bytes;             /* as far as engines told us */
+    uint64_t swept[METRICS_DRIVERS]; /* orphans that were removed, by driver */
 };
-
-/* NULL-terminated. */
-extern const char *const metrics_drivers[];
 
 /* What is looked up at the moment of asking. */
 struct metrics_gauges {

@@ -18,7 +18,7 @@ static json_t *look_at_keeper(const struct serve *s)
     struct keeper_health health;
     struct vial_error err;
 
-    if (!s->sources.kept || keeper_health("native", &health, &err) < 0)
+    if (!s->sources.kept || keeper_health(&health, &err) < 0)
         return json_null();
     return json_pack("{s:i, s:i, s:i}", "pid", (int)health.pid, "vessels",
                      (int)health.vessels, "restarts", (int)health.restarts);

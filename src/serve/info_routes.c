@@ -224,7 +224,7 @@ void info_metrics(struct call *c)
     g.sessions = count_sessions(s);
     g.pooled = count_pooled(c->gen->engine);
     vial_budget_look(s->budget, &g.output_memory, &g.output_disk);
-    if (s->sources.kept && keeper_health("native", &keeper, &err) == 0)
+    if (s->sources.kept && keeper_health(&keeper, &err) == 0)
         g.keeper_restarts = keeper.restarts;
     (void)pthread_mutex_lock(&s->lock);
     g.vessels = s->vessels;

@@ -134,7 +134,6 @@ int privilege_give_up(struct serve *s, const struct front *f, struct vial_error 
         .settings = settings,
         .sockets = sockets,
         .vessels = (unsigned)(c->sessions + c->concurrency + c->queue),
-        .docker = true,
     };
 
     if (c->keeper == KEEPER_OFF || (c->keeper == KEEPER_AUTO && geteuid() != 0))

@@ -386,9 +386,7 @@ def test_docker_tests_skip_by_themselves_and_local_ones_run():
 
 NEW_ENGINE = """
 #include "driver/driver.h"
-#include "driver/process/process.h"
 
-extern const struct driver driver_toy;
 static int probe(struct caps *out, struct vial_error *err)
 {
     return driver_process.probe(out, err);
@@ -422,23 +420,19 @@ const struct driver driver_toy = { .name = "toy", .probe = probe, .open = open_i
 
 @pytest.fixture(scope="module")
 def with_new_engine(tmp_path_factory):
-    """The command, linked once more with a new engine: its file, its line in the factory's
-    table and its name among the choices."""
+    """The command, linked once more with a new engine: its file, and its row in the table of
+    drivers."""
     place, build = tmp_path_factory.mktemp("toy"), Path(VIAL).parent
     (place / "model").mkdir()
     (place / "toy.c").write_text(NEW_ENGINE)
-    table = (ROOT / "src/driver/choose.c").read_text()
-    line = "const struct driver *const drivers[] = {\n"
-    assert table.count(line) == 1
-    (place / "choose.c").write_text(table.replace(
-        line, "extern const struct driver driver_toy;\n" + line + "    &driver_toy,\n"))
-    fields = (ROOT / "src/model/fields.def").read_text()
-    assert fields.count("|process||fake") == 1
-    (place / "model/fields.def").write_text(fields.replace("|process|", "|process|toy|"))
+    table = (ROOT / "src/model/drivers.def").read_text()
+    row = "DRIVER(process, false)\n"
+    assert table.count(row) == 1
+    (place / "model/drivers.def").write_text(table.replace(row, row + "DRIVER(toy, false)\n"))
     subprocess.run(
         ["cc", "-std=gnu17", "-D_GNU_SOURCE", "-I" + str(place), "-I" + str(ROOT / "src"),
-         "-I" + str(ROOT / "include"), place / "toy.c", place / "choose.c",
-         ROOT / "src/model/fields.c", *sorted((build / "vial.p").glob("*.o")),
+         "-I" + str(ROOT / "include"), place / "toy.c",
+         ROOT / "src/driver/choose.c", ROOT / "src/model/fields.c", *sorted((build / "vial.p").glob("*.o")),
          build / "libvial-front.a", build / "libvial.a", "-ljansson", "-lyaml", "-lseccomp",
          "-o", place / "vial"], check=True)
 

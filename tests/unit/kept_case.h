@@ -23,7 +23,7 @@ static inline void kept_start_with(const char *policy, unsigned vessels, bool do
         fail_msg("settings: %s: %s", err.code, err.message);
     const struct keeper_options options = { .settings = settings,
                                             .vessels = vessels,
-                                            .docker = docker };
+                                            .first_only = !docker };
     if (keeper_start(&options, &err) < 0)
         fail_msg("keeper: %s: %s (%s)", err.code, err.message, err.cause);
     settings_free(settings);
@@ -36,7 +36,7 @@ static inline void kept_start(const char *policy, unsigned vessels)
 
 static inline bool kept_is_on(void)
 {
-    return fcntl(KEPT_NATIVE_FD, F_GETFD) >= 0;
+    return fcntl(KEPT_FD_native, F_GETFD) >= 0;
 }
 
 /* The driver that a test's argument means: "kept" is native behind a keeper. */

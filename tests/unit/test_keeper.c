@@ -41,8 +41,8 @@ static int ask_raw(const struct pack *p)
 
     assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
     for (;;) {
-        struct pollfd ready = { .fd = KEPT_NATIVE_FD, .events = POLLOUT };
-        int rc = talk_send(KEPT_NATIVE_FD, p, &ends[1], 1);
+        struct pollfd ready = { .fd = KEPT_FD_native, .events = POLLOUT };
+        int rc = talk_send(KEPT_FD_native, p, &ends[1], 1);
 
         if (rc == 0)
             break;
@@ -117,7 +117,7 @@ static struct kept_health health(void)
     struct kept_health h = { 0 };
     struct vial_error err = { 0 };
 
-    if (kept_ping(KEPT_NATIVE_FD, &h, &err) < 0)
+    if (kept_ping(KEPT_FD_native, &h, &err) < 0)
         fail_msg("%s: %s", err.code, err.message);
     return h;
 }
@@ -276,7 +276,7 @@ static void messages_that_are_too_long_are_dropped(void **state)
     pid_t before = health().pid;
 
     (void)state;
-    assert_int_equal(sendmsg(KEPT_NATIVE_FD, &message, 0), sizeof(big));
+    assert_int_equal(sendmsg(KEPT_FD_native, &message, 0), sizeof(big));
     assert_int_equal(health().pid, before);
 }
 
@@ -311,9 +311,9 @@ static void floods_of_descriptors_leave_none_behind(void **state)
     pack_u32(&p, TALK_PING);
     for (int i = 0; i < 3000; i++) {
         const int *fds = i % 3 == 1 ? &ends[1] : many;
-        struct pollfd ready = { .fd = KEPT_NATIVE_FD, .events = POLLOUT };
+        struct pollfd ready = { .fd = KEPT_FD_native, .events = POLLOUT };
 
-        while (talk_send(KEPT_NATIVE_FD, &p, fds, i % 3 == 0 ? 3 : 1) == -EAGAIN)
+        while (talk_send(KEPT_FD_native, &p, fds, i % 3 == 0 ? 3 : 1) == -EAGAIN)
             assert_int_equal(poll(&ready, 1, PATIENCE_MS), 1);
     }
     assert_int_equal(health().pid, h.pid);
@@ -673,7 +673,7 @@ static void a_front_that_is_killed_takes_everything_with_it(void **state)
     assert_int_equal(pipe2(pipes, O_CLOEXEC), 0);
     front = fork();
     if (front == 0) {
-        (void)close(KEPT_NATIVE_FD);
+        (void)close(KEPT_FD_native);
         kept_start(NULL, 4);
         leash = ask_for(good_plan());
         keeper = hear(leash, &err, &fds) == TALK_GOOD ? health().pid : -1;

@@ -22,8 +22,6 @@
 #include "driver/docker/usage.h"
 #include "driver/driver.h"
 
-extern const struct driver driver_docker;
-
 struct docker {
     struct vessel vessel;
     struct api api;

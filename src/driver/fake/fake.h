@@ -27,8 +27,6 @@
 
 #include "driver/driver.h"
 
-extern const struct driver driver_fake;
-
 /* The child's whole life, on stream FD. */
 _Noreturn void fake_guest(int fd);
 

@@ -18,8 +18,6 @@
 
 #include "driver/driver.h"
 
-extern const struct driver driver_native;
-
 /* describe.c */
 int native_describe(const struct plan *plan, const char *share_dir, json_t *into,
                     struct vial_error *err);

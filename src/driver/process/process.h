@@ -13,8 +13,6 @@
 
 #include "driver/driver.h"
 
-extern const struct driver driver_process;
-
 /* spawn.c: starts GUEST_FD with STREAM_FD as its descriptor 3 and nothing else
  * open. Sets *PID and *PIDFD. Safe in a process with threads. */
 int spawn_guest(int guest_fd, int stream_fd, pid_t *pid, int *pidfd,

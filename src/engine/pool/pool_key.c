@@ -52,9 +52,15 @@ static void add_some(struct str *s, const struct strv *list, size_t count)
         add_text(s, list->items[i]);
 }
 
+static void add_limits(struct str *s, const struct limits *limits)
+{
+    for (size_t i = 0; i < LIMIT_COUNT; i++)
+        if (limit_rows[i].hold == LIMIT_AT_OPENING)
+            str_printf(s, "%lld\n", (long long)limits_get(limits, &limit_rows[i]));
+}
+
 char *pool_key(const struct driver *driver, const struct plan *plan)
 {
-    const struct limits *l = &plan->limits;
     const struct plan_container *c = &plan->container;
     auto_str struct str s = { 0 };
 
@@ -71,9 +77,8 @@ char *pool_key(const struct driver *driver, const struct plan *plan)
     add_text(&s, c->runtime);
     add_text(&s, c->prefix);
     str_printf(&s, "%u:%u %d\n", c->uid, c->gid, (int)c->nproc);
-    str_printf(&s, "%d %lld %lld %lld %lld %lld\n", (int)plan->network,
-               (long long)l->disk_bytes, (long long)l->tmp_bytes, (long long)l->inodes,
-               (long long)l->open_files, (long long)l->file_bytes);
+    str_printf(&s, "%d\n", (int)plan->network);
+    add_limits(&s, &plan->limits);
     if (pool_can_hatch(driver, plan) || pool_can_prestart(driver, plan)) {
         add_some(&s, &plan->argv, plan->argv_own);
         add_some(&s, &plan->env, plan->env_own);
@@ -88,20 +93,26 @@ static bool is_lower(int64_t wanted, int64_t open)
 
 bool pool_fits(const struct limits *open, const struct plan *plan)
 {
-    const struct limits *l = &plan->limits;
+    for (size_t i = 0; i < LIMIT_COUNT; i++) {
+        const struct limit_row *row = &limit_rows[i];
 
-    return is_lower(l->memory_bytes, open->memory_bytes) &&
-           is_lower(l->milli_cpus, open->milli_cpus) && is_lower(l->pids, open->pids) &&
-           is_lower(l->cpu_ms, open->cpu_ms);
+        if ((row->hold == LIMIT_LOWERED || row->hold == LIMIT_BY_BOTH) &&
+            !is_lower(limits_get(&plan->limits, row), limits_get(open, row)))
+            return false;
+    }
+    return true;
 }
 
-/* The cpu time is held by the engine, and the vessel's own limit stays behind it. */
 bool pool_needs_limits(const struct limits *open, const struct plan *plan)
 {
-    const struct limits *l = &plan->limits;
+    for (size_t i = 0; i < LIMIT_COUNT; i++) {
+        const struct limit_row *row = &limit_rows[i];
 
-    return l->memory_bytes != open->memory_bytes || l->milli_cpus != open->milli_cpus ||
-           l->pids != open->pids;
+        if (row->hold == LIMIT_LOWERED &&
+            limits_get(&plan->limits, row) != limits_get(open, row))
+            return true;
+    }
+    return false;
 }
 
 /* What interpreters, their libraries and the dynamic linker read as they start. */

@@ -10,8 +10,6 @@
 #include "base/auto.h"
 #include "base/fail.h"
 #include "base/path.h"
-#include "driver/docker/docker.h"
-#include "driver/native/native.h"
 #include "keeper/client/ask.h"
 #include "keeper/client/images.h"
 #include "keeper/client/zygote_client.h"
@@ -225,53 +223,30 @@ static int sweep_at(int fd, int cancel_fd, unsigned *removed, struct vial_error 
     return unpack_finished(&heard.u) ? 0 : ask_gone(err, what);
 }
 
-static int sweep_native(int cancel_fd, unsigned *removed, struct vial_error *err)
-{
-    return sweep_at(KEPT_NATIVE_FD, cancel_fd, removed, err);
-}
-
-static int sweep_docker(int cancel_fd, unsigned *removed, struct vial_error *err)
-{
-    return sweep_at(KEPT_DOCKER_FD, cancel_fd, removed, err);
-}
-
-static int probe_native(struct caps *out, struct vial_error *err)
-{
-    return probe_at(KEPT_NATIVE_FD, out, err);
-}
-
-static int probe_docker(struct caps *out, struct vial_error *err)
-{
-    return probe_at(KEPT_DOCKER_FD, out, err);
-}
-
-static int open_native(const struct plan *plan, int guest_fd, struct vessel **out,
-                       struct vial_error *err)
-{
-    (void)guest_fd; /* the keeper has its own */
-    return open_at(KEPT_NATIVE_FD, &driver_kept_native, plan, out, err);
-}
-
-static int open_docker(const struct plan *plan, int guest_fd, struct vessel **out,
-                       struct vial_error *err)
-{
-    (void)guest_fd;
-    return open_at(KEPT_DOCKER_FD, &driver_kept_docker, plan, out, err);
-}
-
-static int describe_native(const struct plan *plan, const char *share_dir, json_t *into,
-                           struct vial_error *err)
-{
-    return driver_native.describe(plan, share_dir, into, err);
-}
-
-static int describe_docker(const struct plan *plan, const char *share_dir, json_t *into,
-                           struct vial_error *err)
-{
-    if (!driver_docker.describe)
-        return 0;
-    return driver_docker.describe(plan, share_dir, into, err);
-}
+/* What asks NAME's own keeper, which has a guest's program of its own. */
+#define KEEPER(name, ...)                                                              \
+    static int sweep_##name(int cancel_fd, unsigned *removed, struct vial_error *err)  \
+    {                                                                                  \
+        return sweep_at(KEPT_FD_##name, cancel_fd, removed, err);                      \
+    }                                                                                  \
+    static int probe_##name(struct caps *out, struct vial_error *err)                  \
+    {                                                                                  \
+        return probe_at(KEPT_FD_##name, out, err);                                     \
+    }                                                                                  \
+    static int open_##name(const struct plan *plan, int guest_fd, struct vessel **out, \
+                           struct vial_error *err)                                     \
+    {                                                                                  \
+        (void)guest_fd;                                                                \
+        return open_at(KEPT_FD_##name, &driver_kept_##name, plan, out, err);           \
+    }                                                                                  \
+    static int describe_##name(const struct plan *plan, const char *share_dir,         \
+                               json_t *into, struct vial_error *err)                   \
+    {                                                                                  \
+        return driver_##name.describe                                                  \
+                   ? driver_##name.describe(plan, share_dir, into, err)                \
+                   : 0;                                                                \
+    }
+#include "model/drivers.def"
 
 const struct driver driver_kept_native = {
     .name = "native",
@@ -305,5 +280,8 @@ const struct driver driver_kept_docker = {
     .wants_image = true,
 };
 
-const struct driver *const kept_drivers[] = { &driver_kept_native, &driver_kept_docker,
-                                              NULL };
+const struct driver *const kept_drivers[] = {
+#define KEEPER(name, ...) &driver_kept_##name,
+#include "model/drivers.def"
+    NULL
+};

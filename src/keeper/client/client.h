@@ -13,10 +13,15 @@
 
 #include "driver/driver.h"
 
-#define KEPT_NATIVE_FD 90
-#define KEPT_DOCKER_FD 91
+enum kept_fd {
+    KEPT_FD_BEFORE = 89,
+#define KEEPER(name, ...) KEPT_FD_##name,
+#include "model/drivers.def"
+    KEPT_FD_END
+};
 
-extern const struct driver driver_kept_native, driver_kept_docker;
+#define KEEPER(name, ...) extern const struct driver driver_kept_##name;
+#include "model/drivers.def"
 
 /* Instead of `drivers`, for an engine whose vessels are kept. */
 extern const struct driver *const kept_drivers[];

@@ -112,7 +112,7 @@ static int hear_all(struct coming *c, int pair, struct vial_error *err)
 static int ask(struct coming *c, struct pack *p, int64_t timeout_ms, char **json,
                struct vial_error *err)
 {
-    auto_fd int pair = ask_send(KEPT_DOCKER_FD, p, c->what, err);
+    auto_fd int pair = ask_send(KEPT_FD_docker, p, c->what, err);
     int rc;
 
     pack_done(p);

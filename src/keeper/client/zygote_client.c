@@ -46,7 +46,7 @@ static int begin(struct zygote_client *n, const struct plan *plan,
     struct pack p = { 0 };
 
     pack_question(&p, plan, options->imports);
-    n->leash_fd = ask_send(KEPT_NATIVE_FD, &p, "start a zygote", err);
+    n->leash_fd = ask_send(KEPT_FD_native, &p, "start a zygote", err);
     pack_done(&p);
     if (n->leash_fd < 0 ||
         ask_hear(n->leash_fd, UP_MS, &heard, "start a zygote", err) < 0)

@@ -24,7 +24,17 @@
 #define STOP_MS       15000
 #define HIGH_FD       64 /* where descriptors wait while they change places */
 
-/* One keeper: its program, and where its socket is to be. */
+/* The keepers, each with the number of its socket. */
+static const struct keeper_row {
+    const char *program;
+    int fd;
+} keepers[] = {
+#define KEEPER(name, program) { program, KEPT_FD_##name },
+#include "model/drivers.def"
+};
+#define KEEPERS (sizeof(keepers) / sizeof(*keepers))
+
+/* One keeper: its program, and what it is given. */
 struct start {
     char *program;
     char **env;
@@ -122,33 +132,35 @@ static int write_rules(const struct keeper_options *o, const char *const *socket
     return fd < 0 ? fail_sys_rc(err, fd, "write the keeper's rules") : fd;
 }
 
-static int start_named(const struct keeper_options *o, const char *name, int number,
+static int start_named(const struct keeper_options *o, const struct keeper_row *row,
                        struct vial_error *err)
 {
-    bool first = number == KEPT_NATIVE_FD; /* whatever is to be done once, it does */
+    bool first = row == keepers; /* whatever is to be done once, it does */
     const char *given = first ? o->program : NULL;
     char *env[64];
     auto_fd int rules_fd = write_rules(o, first ? o->sockets : NULL, err);
     auto_free char *program =
-        given ? strdup(given) : path_join(o->settings->share_dir, name);
+        given ? strdup(given) : path_join(o->settings->share_dir, row->program);
     struct start s = { .program = program, .env = env, .rules_fd = rules_fd };
 
     if (rules_fd < 0)
         return -1;
     if (!program)
         return fail_memory(err);
-    pick_env(env, sizeof(env) / sizeof(*env), number == KEPT_DOCKER_FD);
-    return start_one(&s, number, err);
+    pick_env(env, sizeof(env) / sizeof(*env), row->fd == KEPT_FD_docker);
+    return start_one(&s, row->fd, err);
 }
 
 int keeper_start(const struct keeper_options *options, struct vial_error *err)
 {
-    if (shared_dirs_make(&options->settings->places, err) < 0 ||
-        start_named(options, "vial-keeper", KEPT_NATIVE_FD, err) < 0)
+    size_t count = options->first_only ? 1 : KEEPERS;
+
+    if (shared_dirs_make(&options->settings->places, err) < 0)
         return -1;
-    if (!options->docker)
-        return 0;
-    return start_named(options, "vial-keeper-docker", KEPT_DOCKER_FD, err);
+    for (size_t i = 0; i < count; i++)
+        if (start_named(options, &keepers[i], err) < 0)
+            return -1;
+    return 0;
 }
 
 /* A keeper that is told that we are gone ends its vessels, then itself, and last its
@@ -167,21 +179,20 @@ static void stop_one(int fd)
 
 void keeper_stop(void)
 {
-    stop_one(KEPT_NATIVE_FD);
-    stop_one(KEPT_DOCKER_FD);
+    for (size_t i = 0; i < KEEPERS; i++)
+        stop_one(keepers[i].fd);
 }
 
 int keeper_leash(void)
 {
-    return KEPT_NATIVE_FD;
+    return keepers[0].fd;
 }
 
-int keeper_health(const char *driver, struct keeper_health *out, struct vial_error *err)
+int keeper_health(struct keeper_health *out, struct vial_error *err)
 {
     struct kept_health health;
-    int fd = str_eq(driver, "docker") ? KEPT_DOCKER_FD : KEPT_NATIVE_FD;
 
-    if (kept_ping(fd, &health, err) < 0)
+    if (kept_ping(keepers[0].fd, &health, err) < 0)
         return -1;
     *out = (struct keeper_health){ .pid = health.pid,
                                    .vessels = health.vessels,

@@ -28,13 +28,13 @@ struct keeper_options {
     const struct settings *settings; /* its policy is what the keeper holds us to */
     const char *program;             /* of vial-keeper; NULL: in share_dir */
     unsigned vessels;                /* the most at once; 0: 1100 */
-    bool docker;                     /* a keeper for the container engine, too */
+    bool first_only;                 /* the first of drivers.def, and no other */
     const char *const *imports; /* what zygotes may load; NULL-terminated, or NULL */
     const char *const *sockets; /* to remove when the front has gone; the same */
 };
 
 /* Makes the directories that vessels share, which the front could not any more, and
- * starts the keeper, or both, with the present rights. */
+ * starts the keepers (drivers.def), with the present rights. */
 int keeper_start(const struct keeper_options *options, struct vial_error *err);
 
 /* Root becomes USER for good, with no group but its own and no capability at all.
@@ -57,14 +57,13 @@ void keeper_stop(void);
  * then the front has no reason to stay. Borrowed. */
 int keeper_leash(void);
 
-/* For health pages: whether the keeper answers, and how it fares. */
+/* For health pages: whether the first keeper answers, and how it fares. */
 struct keeper_health {
     pid_t pid;
     unsigned vessels;  /* open or being opened now */
     unsigned restarts; /* how often one had to be started anew */
 };
-/* DRIVER: "native" or "docker". VIAL_E_KEEPER when it does not answer. */
-int keeper_health(const char *driver, struct keeper_health *out,
-                  struct vial_error *err);
+/* VIAL_E_KEEPER when it does not answer. */
+int keeper_health(struct keeper_health *out, struct vial_error *err);
 
 #endif
