@@ -3,9 +3,9 @@
 #define VIAL_BASE_BUDGET_H
 
 /*
- * What several callers take together of something that is not endless: memory, disk.
- * A caller gets as much as is left for the others, and no more: one alone has at most
- * half of it, and each newcomer finds at least as much free as anybody holds.
+ * A budget counts what several callers take of something that is not endless: memory,
+ * disk. A caller gets as much as is left for the others, and no more: one alone has at
+ * most half of it, and each newcomer finds at least as much free as anybody holds.
  *
  * Every function may be called from several threads; all of them take NULL for a
  * budget without bounds.
@@ -30,7 +30,7 @@ bool budget_take(struct vial_budget *b, enum budget_kind kind, const char *who,
                  uint64_t bytes);
 void budget_give(struct vial_budget *b, enum budget_kind kind, const char *who,
                  uint64_t bytes);
-/* What all have taken. */
+/* The sum of all that was taken. */
 uint64_t budget_used(struct vial_budget *b, enum budget_kind kind);
 
 #endif

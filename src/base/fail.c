@@ -83,8 +83,8 @@ int fail(struct vial_error *err, enum fail_code code, const char *format, ...)
     return -1;
 }
 
-/* What is to be done when the system had no more to give: the same whatever it was
- * wanted for, so that no caller has anything better to say. NULL for other numbers. */
+/* The remedy when the system had no more to give. It is the same whatever was wanted,
+ * so no caller has anything better to say. NULL for other numbers. */
 static const char *shortage(int number)
 {
     if (number == EMFILE)

@@ -65,7 +65,7 @@ struct owner {
     long pid;
 };
 
-/* What follows NAME's owner, or NULL: it is none of ours. */
+/* Returns the part of NAME behind its owner, or NULL if the name is none of ours. */
 static const char *parse(const char *name, struct owner *out)
 {
     char *end = NULL;

@@ -4,7 +4,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* What stands at the front of some bytes. */
+/* How some bytes begin: with a whole character, a part of one, or none. */
 enum kind { WHOLE, PARTIAL, BROKEN };
 
 struct rune {
@@ -99,8 +99,8 @@ void text_repair(struct str *out, const char *data, size_t len)
     str_add(out, data, good);
 }
 
-/* What steers a display or a reader without being seen: DEL, C1, bidirectional
- * controls, line and paragraph separators. */
+/* Whether a character steers a display or a reader without being seen: DEL, C1,
+ * bidirectional controls, line and paragraph separators. */
 static bool is_hidden(uint32_t point)
 {
     return (point >= 0x7F && point <= 0x9F) || point == 0x061C || point == 0x200E ||

@@ -2,7 +2,7 @@
 #ifndef VIAL_BASE_TEXT_H
 #define VIAL_BASE_TEXT_H
 
-/* What may be shown: UTF-8 repair, terminal neutralising, suggestions. */
+/* Makes text fit to be shown: UTF-8 repair, terminal neutralising, suggestions. */
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -2,8 +2,8 @@
 #ifndef VIAL_BASE_YAML_SCALAR_H
 #define VIAL_BASE_YAML_SCALAR_H
 
-/* What a plain (unquoted) YAML scalar means: YAML 1.2 core schema, without the
- * infinities and NaN, which JSON lacks and which stay text. */
+/* Gives the meaning of a plain (unquoted) YAML scalar: YAML 1.2 core schema, without
+ * the infinities and NaN, which JSON lacks and which stay text. */
 
 #include <jansson.h>
 #include <stddef.h>
