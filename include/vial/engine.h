@@ -72,6 +72,9 @@ struct vial_watch {
      * run: that another driver stands in, or that it waits for its turn. TEXT is one
      * line, for people. NULL: the result alone says so. */
     void (*notice)(void *context, const char *text);
+    /* Called, before that, with how long the run's programs may take together at most;
+     * or NULL. */
+    void (*planned)(void *context, int64_t most_ms);
 };
 
 /* Reads the settings; OPTIONS may be NULL. *OUT is given back with

@@ -13,9 +13,37 @@
 extern "C" {
 #endif
 
-/* The vessels on this host that this user can see, of every driver, as malloc'ed
- * JSON text: a list of objects with "driver", "vessel", "state", "orphan" …. An
- * engine that is not there has none. */
+/* A vessel that exists now. Read-only; text is NULL where the driver has none. */
+struct vial_vessel {
+    const char *driver, *name;
+    const char *state; /* "running" … */
+    bool orphan;       /* its caller has died */
+    /* Of a process of this host: its guest, and who started that. */
+    int pid, owner;
+    /* Of a container. */
+    const char *id, *vessel, *session, *task, *image;
+    int64_t created;          /* seconds since the epoch */
+    const char *const *ports; /* "127.0.0.1:8000:80/tcp"; ends with NULL, or is NULL */
+    void *texts;              /* vial's own: what the others point to */
+};
+
+struct vial_vessels {
+    struct vial_vessel *items;
+    size_t count;
+};
+
+/* The vessels on this host that this user can see, of every driver; with PREFIX only
+ * those whose name begins with it and a '-'. An engine that is not there has none. */
+VIAL_API VIAL_MUST_CHECK int vial_vessel_list(struct vial_engine *engine,
+                                              const char *prefix,
+                                              struct vial_vessels *out,
+                                              struct vial_error *err);
+
+/* Zero-initialised vessels are allowed. */
+VIAL_API void vial_vessels_free(struct vial_vessels *vessels);
+
+/* The same as malloc'ed JSON text: a list of objects with "driver", "vessel", "state",
+ * "orphan" …. */
 VIAL_API VIAL_MUST_CHECK int vial_vessels(struct vial_engine *engine, char **json,
                                           struct vial_error *err);
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "vial/vessels.h"
 
-#include <string.h>
-
+#include "api/give.h"
 #include "base/auto.h"
 #include "base/fail.h"
 #include "base/json.h"
@@ -16,73 +15,40 @@
 #include "keeper/client/images.h"
 #include "workspace/apply.h"
 
-/* Takes VALUE. */
-static int give_text(json_t *value, char **json, struct vial_error *err)
-{
-    char *text = json_dumps(value, JSON_COMPACT);
-
-    json_decref(value);
-    if (!text)
-        return fail_memory(err);
-    *json = text;
-    return 0;
-}
-
 /* The container engine's socket is out of a front's reach. */
 static bool is_kept(const struct vial_engine *engine)
 {
     return engine->drivers == kept_drivers;
 }
 
-static int list_kept(char **json, struct vial_error *err)
+int vial_vessel_list(struct vial_engine *engine, const char *prefix,
+                     struct vial_vessels *out, struct vial_error *err)
 {
-    auto_json json_t *list = list_here();
-    auto_json json_t *contained = NULL;
-    auto_free char *text = NULL;
+    auto_vessels struct vial_vessels list = { 0 };
 
-    if (kept_vessel_list(&text, err) < 0)
+    if (list_here(&list, err) < 0 || (is_kept(engine) ? kept_vessel_list(&list, err)
+                                                      : list_contained(&list, err)) < 0)
         return -1;
-    contained = json_loads(text, 0, NULL);
-    if (!list || !json_is_array(contained) || json_array_extend(list, contained) < 0)
-        return fail_memory(err);
-    return give_text(ptr_take(&list), json, err);
-}
-
-int vial_vessels(struct vial_engine *engine, char **json, struct vial_error *err)
-{
-    json_t *list = NULL;
-
-    if (is_kept(engine))
-        return list_kept(json, err);
-    if (list_all(&list, err) < 0)
-        return -1;
-    return give_text(list, json, err);
-}
-
-static bool is_of(json_t *vessel, const char *prefix)
-{
-    const char *name = json_string_value(json_object_get(vessel, "name"));
-    size_t len = strlen(prefix);
-
-    return name && strncmp(name, prefix, len) == 0 && name[len] == '-';
+    if (prefix)
+        vessels_keep(&list, prefix);
+    *out = list;
+    list = (struct vial_vessels){ 0 };
+    return 0;
 }
 
 int vial_vessels_of(struct vial_engine *engine, const char *prefix, char **json,
                     struct vial_error *err)
 {
-    auto_free char *text = NULL;
-    auto_json json_t *list = NULL;
-    json_t *some = json_array();
+    auto_vessels struct vial_vessels list = { 0 };
 
-    if (vial_vessels(engine, &text, err) < 0) {
-        json_decref(some);
+    if (vial_vessel_list(engine, prefix, &list, err) < 0)
         return -1;
-    }
-    list = json_loads(text, 0, NULL);
-    for (size_t i = 0; i < json_array_size(list); i++)
-        if (is_of(json_array_get(list, i), prefix))
-            (void)json_array_append(some, json_array_get(list, i));
-    return give_text(some, json, err);
+    return text_give(vessels_json(&list), json, err);
+}
+
+int vial_vessels(struct vial_engine *engine, char **json, struct vial_error *err)
+{
+    return vial_vessels_of(engine, NULL, json, err);
 }
 
 /* One driver's trouble is no reason to leave the others' leftovers. */
@@ -127,7 +93,7 @@ int vial_images(struct vial_engine *engine, char **json, struct vial_error *err)
         return kept_image_list(json, err);
     if (api_find(&api, err) < 0 || image_list(&api, &list, err) < 0)
         return -1;
-    return give_text(list, json, err);
+    return text_give(list, json, err);
 }
 
 static int prune_here(bool all, char **json, struct vial_error *err)
@@ -137,7 +103,7 @@ static int prune_here(bool all, char **json, struct vial_error *err)
 
     if (api_find(&api, err) < 0 || image_prune(&api, all, &report, err) < 0)
         return -1;
-    return give_text(report, json, err);
+    return text_give(report, json, err);
 }
 
 int vial_image_prune(struct vial_engine *engine, const struct vial_prune *prune,
@@ -155,7 +121,7 @@ int vial_caches(struct vial_engine *engine, char **json, struct vial_error *err)
     (void)engine;
     if (api_find(&api, err) < 0 || cache_list(&api, &list, err) < 0)
         return -1;
-    return give_text(list, json, err);
+    return text_give(list, json, err);
 }
 
 int vial_cache_prune(struct vial_engine *engine, unsigned *removed,

@@ -4,8 +4,7 @@
 #include "base/json.h"
 #include "engine/engine.h"
 #include "engine/record/run_log.h"
-
-#include "vial/vessels.h"
+#include "model/vessel_list.h"
 
 int vial_journal(struct vial_engine *engine, const char *run, char **json,
                  struct vial_error *err)
@@ -28,15 +27,14 @@ int vial_journal(struct vial_engine *engine, const char *run, char **json,
 static void write_vessels(struct vial_engine *engine, struct str *out)
 {
     struct vial_error err = { 0 };
-    auto_free char *text = NULL;
-    auto_json json_t *list = NULL;
+    auto_vessels struct vial_vessels list = { 0 };
     unsigned orphans = 0;
 
-    if (vial_vessels(engine, &text, &err) == 0)
-        list = json_loads(text, 0, NULL);
-    for (size_t i = 0; i < json_array_size(list); i++)
-        orphans += json_is_true(json_object_get(json_array_get(list, i), "orphan"));
-    metrics_write_vessels((unsigned)json_array_size(list), orphans, out);
+    if (vial_vessel_list(engine, NULL, &list, &err) < 0)
+        list = (struct vial_vessels){ 0 };
+    for (size_t i = 0; i < list.count; i++)
+        orphans += list.items[i].orphan;
+    metrics_write_vessels((unsigned)list.count, orphans, out);
 }
 
 int vial_metrics(struct vial_engine *engine, char **text, struct vial_error *err)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "vial/warm.h"
 
+#include "api/give.h"
 #include "base/fail.h"
 #include "engine/pool/pool.h"
 #include "engine/run/run.h"
@@ -36,16 +37,7 @@ int vial_warm_ready(struct vial_engine *engine, const struct vial_request *req,
 
 int vial_warm_report(struct vial_engine *engine, char **json, struct vial_error *err)
 {
-    json_t *value = NULL;
-    char *text = NULL;
-
     if (need_pool(engine, err) < 0)
         return -1;
-    value = pool_json(engine->pool);
-    text = value ? json_dumps(value, JSON_COMPACT) : NULL;
-    json_decref(value);
-    if (!text)
-        return fail_memory(err);
-    *json = text;
-    return 0;
+    return text_give(pool_json(engine->pool), json, err);
 }

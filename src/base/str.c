@@ -134,6 +134,13 @@ void strv_push(struct strv *v, const char *text)
         push_owned(v, strdup(text));
 }
 
+const char *strv_keep(struct strv *v, const char *text)
+{
+    if (text)
+        strv_push(v, text);
+    return text && !v->failed ? v->items[v->count - 1] : NULL;
+}
+
 void strv_printf(struct strv *v, const char *format, ...)
 {
     struct str s = { 0 };

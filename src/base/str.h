@@ -39,6 +39,8 @@ struct strv {
 };
 
 void strv_push(struct strv *v, const char *text); /* copies */
+/* The copy, which V owns; NULL for NULL, and without memory. */
+const char *strv_keep(struct strv *v, const char *text);
 __attribute__((format(printf, 2, 3))) void strv_printf(struct strv *v,
                                                        const char *format, ...);
 void strv_copy(struct strv *v, const struct strv *from); /* appends copies */

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "api/inside.h"
 #include "base/auto.h"
 #include "base/fail.h"
 #include "base/json.h"
@@ -12,7 +13,6 @@
 #include "base/text.h"
 #include "cli/help.h"
 #include "cli/print.h"
-#include "settings/settings.h"
 
 #define COMMAND(name) extern const struct command command_##name;
 #include "cli/commands.def"
@@ -62,17 +62,10 @@ const char *cli_operand(const struct cli *cli, size_t index)
  * driver asks the environment for it; we have one thread yet. */
 static int point_at_engine(struct vial_engine *engine, struct vial_error *err)
 {
-    auto_free char *text = NULL;
-    auto_json json_t *config = NULL;
-    const char *address = NULL;
+    const char *address = inside_settings(engine)->engine;
 
-    if (!vial_preset_name(engine))
-        return 0;
-    if (vial_config(engine, &text, err) < 0)
-        return -1;
-    config = json_loads(text, 0, NULL);
-    address = json_string_value(json_object_get(config, "engine"));
-    if (address && setenv("DOCKER_HOST", address, 1) < 0) /* NOLINT */
+    if (vial_preset_name(engine) && address &&
+        setenv("DOCKER_HOST", address, 1) < 0) /* NOLINT */
         return fail_sys(err, "set DOCKER_HOST");
     return 0;
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "api/inside.h"
 #include "audit/audit.h"
 #include "base/fail.h"
 #include "base/io.h"
@@ -19,16 +20,12 @@
 static int find_log(struct cli *cli, char **out, struct vial_error *err)
 {
     auto_engine struct vial_engine *engine = NULL;
-    auto_free char *text = NULL;
-    auto_json json_t *config = NULL;
     const char *path = cli_operand(cli, 1);
 
     if (!path) {
-        if (cli_engine(cli, &engine, err) < 0 || vial_config(engine, &text, err) < 0)
+        if (cli_engine(cli, &engine, err) < 0)
             return -1;
-        config = json_loads(text, 0, NULL);
-        path = json_string_value(
-            json_object_get(json_object_get(config, "audit"), "path"));
+        path = inside_settings(engine)->audit.path;
     }
     if (!path) {
         (void)fail(err, VIAL_E_AUDIT, "no audit log is configured");

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "api/inside.h"
 #include "base/fail.h"
 #include "base/json.h"
 #include "cli/cli.h"
@@ -46,15 +47,10 @@ static void add_rows(struct table *t, const char *prefix, json_t *object)
 static int show(struct cli *cli, struct vial_engine *engine)
 {
     struct table t = { .columns = 3 };
-    auto_free char *text = NULL;
-    auto_json json_t *config = NULL;
-    struct vial_error err = { 0 };
+    auto_json json_t *config = settings_json(inside_settings(engine));
 
-    if (vial_config(engine, &text, &err) < 0)
-        return cli_fail(cli, &err);
     if (cli_flag(cli, "json"))
-        return print_line(text);
-    config = json_loads(text, 0, NULL);
+        return print_compact(ptr_take(&config));
     add_rows(&t, "", json_object_get(config, "defaults"));
     add_rows(&t, "policy.", json_object_get(config, "policy"));
     add_rows(&t, "audit.", json_object_get(config, "audit"));
@@ -67,17 +63,18 @@ static int show(struct cli *cli, struct vial_engine *engine)
 static int check(struct cli *cli, struct vial_engine *engine)
 {
     auto_ask struct vial_request *req = NULL;
-    auto_free char *plan = NULL;
+    struct vial_plan *plan = NULL;
     struct vial_error err = { 0 };
 
     if (vial_request_new(&req, &err) < 0 ||
         vial_request_set(req, "command", "true", &err) < 0)
         return cli_fail(cli, &err);
-    if (vial_plan(engine, req, &plan, &err) < 0 &&
+    if (vial_plan_new(engine, req, &plan, &err) < 0 &&
         strcmp(err.code, fail_code_text(VIAL_E_POLICY)) == 0) {
         (void)fail_in(&err, "the defaults do not fit the policy");
         return cli_fail(cli, &err);
     }
+    vial_plan_free(plan);
     return cli_flag(cli, "json") ? print_json(json_pack("{sb}", "ok", 1)) : STATUS_OK;
 }
 

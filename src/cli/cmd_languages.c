@@ -1,23 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/json.h"
 #include "cli/cli.h"
 #include "cli/print.h"
+#include "model/doctor.h"
 
-static int print_table(const char *text)
+static int print_table(const struct vial_languages *list)
 {
     struct table t = { .columns = 3 };
-    auto_json json_t *list = json_loads(text, 0, NULL);
 
     table_add(&t, "LANGUAGE");
     table_add(&t, "USABLE");
     table_add(&t, "VERSION");
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        json_t *language = json_array_get(list, i);
-        bool usable = json_is_true(json_object_get(language, "usable"));
-
-        table_add(&t, json_string_value(json_object_get(language, "name")));
-        table_add(&t, usable ? "yes" : "no");
-        table_add(&t, json_string_value(json_object_get(language, "version")));
+    for (size_t i = 0; i < list->count; i++) {
+        table_add(&t, list->items[i].name);
+        table_add(&t, list->items[i].usable ? "yes" : "no");
+        table_add(&t, list->items[i].version);
     }
     return table_print(&t);
 }
@@ -25,12 +21,14 @@ static int print_table(const char *text)
 static int run(struct cli *cli)
 {
     auto_engine struct vial_engine *engine = NULL;
-    auto_free char *text = NULL;
+    auto_languages struct vial_languages list = { 0 };
     struct vial_error err = { 0 };
 
-    if (cli_engine(cli, &engine, &err) < 0 || vial_languages(engine, &text, &err) < 0)
+    if (cli_engine(cli, &engine, &err) < 0 ||
+        vial_language_list(engine, &list, &err) < 0)
         return cli_fail(cli, &err);
-    return cli_flag(cli, "json") ? print_line(text) : print_table(text);
+    return cli_flag(cli, "json") ? print_compact(languages_json(&list))
+                                 : print_table(&list);
 }
 
 static const struct flag flags[] = {

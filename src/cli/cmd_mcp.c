@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "api/inside.h"
 #include "audit/refusals.h"
 #include "base/auto.h"
 #include "base/fail.h"
@@ -112,13 +113,7 @@ static void swept(void *context, const char *driver, unsigned removed,
 static int warm_up(struct vial_engine *engine, struct vial_error *err)
 {
     static const struct vial_warm_options few = { .target = 1, .ceiling = 4 };
-    auto_free char *text = NULL;
-    auto_json json_t *preset = NULL;
-
-    if (vial_preset(engine, &text, err) < 0)
-        return -1;
-    preset = json_loads(text, JSON_DECODE_ANY, NULL);
-    return json_is_true(json_object_get(preset, "warm"))
+    return json_is_true(preset_get(inside_settings(engine)->seed, "warm"))
                ? vial_engine_warm(engine, &few, err)
                : 0;
 }
@@ -152,14 +147,13 @@ static void refused(void *context, const struct mcp_call *call,
 
 /* In the same log as the runs, which the engine has opened; if it could not, it says so
  * with the first of them. */
-static void open_refusals(struct refusals *refusals, const json_t *audit)
+static void open_refusals(struct refusals *refusals, const struct auditing *a)
 {
-    const char *sync = json_string_value(json_object_get(audit, "sync"));
     const struct audit_options options = {
-        .path = json_string_value(json_object_get(audit, "path")),
-        .rotate_bytes = (uint64_t)json_integer_value(json_object_get(audit, "rotate")),
-        .keep_files = (unsigned)json_integer_value(json_object_get(audit, "keep")),
-        .lazy = sync && strcmp(sync, "lazy") == 0,
+        .path = a->path,
+        .rotate_bytes = (uint64_t)a->rotate,
+        .keep_files = (unsigned)a->keep,
+        .lazy = a->lazy,
     };
     struct vial_error ignored = { 0 };
 
@@ -169,17 +163,13 @@ static void open_refusals(struct refusals *refusals, const json_t *audit)
 static int open_turns(struct vial_engine *engine, struct mcp_turns *turns,
                       struct refusals *refusals, struct vial_error *err)
 {
-    auto_free char *text = NULL;
-    auto_json json_t *config = NULL;
+    const struct settings *settings = inside_settings(engine);
 
-    if (vial_config(engine, &text, err) < 0)
-        return -1;
-    config = json_loads(text, 0, NULL);
-    if (mcp_turns_open(turns, json_object_get(config, "serve"), err) < 0)
+    if (mcp_turns_open(turns, &settings->serve, err) < 0)
         return -1;
     turns->refused = refused;
     turns->context = refusals;
-    open_refusals(refusals, json_object_get(config, "audit"));
+    open_refusals(refusals, &settings->audit);
     return 0;
 }
 

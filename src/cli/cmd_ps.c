@@ -1,60 +1,51 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 
-#include "base/json.h"
 #include "cli/cli.h"
 #include "cli/print.h"
+#include "model/vessel_list.h"
 
-static const char *text_of(json_t *object, const char *key)
+static const char *or_dash(const char *text)
 {
-    const char *text = json_string_value(json_object_get(object, key));
-
     return text ? text : "-";
 }
 
-static void add_row(struct table *t, json_t *vessel)
+static void add_row(struct table *t, const struct vial_vessel *v)
 {
-    json_t *pid = json_object_get(vessel, "pid");
     char number[24];
 
-    (void)snprintf(number, sizeof(number), "pid %lld",
-                   (long long)json_integer_value(pid));
-    table_add(t, json_object_get(vessel, "name") || !pid ? text_of(vessel, "name")
-                                                         : number);
-    table_add(t, text_of(vessel, "driver"));
-    table_add(t, json_is_true(json_object_get(vessel, "orphan"))
-                     ? "orphan"
-                     : text_of(vessel, "state"));
-    table_add(t, text_of(vessel, "session"));
-    table_add(t, text_of(vessel, "task"));
+    (void)snprintf(number, sizeof(number), "pid %d", v->pid);
+    table_add(t, v->name || !v->pid ? or_dash(v->name) : number);
+    table_add(t, or_dash(v->driver));
+    table_add(t, v->orphan ? "orphan" : or_dash(v->state));
+    table_add(t, or_dash(v->session));
+    table_add(t, or_dash(v->task));
 }
 
-static int print_table(const char *text)
+static int print_table(const struct vial_vessels *list)
 {
     static const char *const heads[] = { "VESSEL", "DRIVER", "STATE", "SESSION",
                                          "TASK" };
     struct table t = { .columns = 5 };
-    auto_json json_t *list = json_loads(text, 0, NULL);
 
     for (size_t i = 0; i < t.columns; i++)
         table_add(&t, heads[i]);
-    for (size_t i = 0; i < json_array_size(list); i++)
-        add_row(&t, json_array_get(list, i));
+    for (size_t i = 0; i < list->count; i++)
+        add_row(&t, &list->items[i]);
     return table_print(&t);
 }
 
 static int run(struct cli *cli)
 {
     auto_engine struct vial_engine *engine = NULL;
-    auto_free char *text = NULL;
-    const char *prefix = cli_flag(cli, "prefix");
+    auto_vessels struct vial_vessels list = { 0 };
     struct vial_error err = { 0 };
 
     if (cli_engine(cli, &engine, &err) < 0 ||
-        (prefix ? vial_vessels_of(engine, prefix, &text, &err)
-                : vial_vessels(engine, &text, &err)) < 0)
+        vial_vessel_list(engine, cli_flag(cli, "prefix"), &list, &err) < 0)
         return cli_fail(cli, &err);
-    return cli_flag(cli, "json") ? print_line(text) : print_table(text);
+    return cli_flag(cli, "json") ? print_compact(vessels_json(&list))
+                                 : print_table(&list);
 }
 
 static const struct flag flags[] = {

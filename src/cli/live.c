@@ -11,7 +11,6 @@
 
 #include "base/auto.h"
 #include "base/clock.h"
-#include "base/json.h"
 
 #define ELSEWHERE_MS (INT64_C(3600) * 1000) /* a run whose plan we do not know */
 #define GRACE_NS     INT64_C(2000000000)
@@ -39,33 +38,19 @@ static void open_stream(struct live_stream *s, int fd, bool raw)
     s->most = PIPE_BUF;
 }
 
+void live_planned(void *context, int64_t most_ms)
+{
+    struct live *l = context;
+
+    l->deadline_ns = l->started_ns + most_ms * 1000000 + GRACE_NS;
+}
+
 void live_open(struct live *l, bool raw, int signal_fd)
 {
     *l = (struct live){ .signal_fd = signal_fd, .started_ns = clock_now_ns() };
+    live_planned(l, ELSEWHERE_MS);
     open_stream(&l->streams[0], STDOUT_FILENO, raw);
     open_stream(&l->streams[1], STDERR_FILENO, raw);
-}
-
-static int64_t limit_of(json_t *plan, const char *name)
-{
-    return (int64_t)json_integer_value(
-        json_object_get(json_object_get(plan, "limits"), name));
-}
-
-/* When the run will surely be over. Asked for only once a reader stalls, since
- * hardly any run needs to know. */
-static void find_deadline(struct live *l)
-{
-    auto_free char *text = NULL;
-    auto_json json_t *plan = NULL;
-    int64_t ms = 0;
-
-    if (l->engine && vial_plan(l->engine, l->req, &text, NULL) == 0)
-        plan = json_loads(text, 0, NULL);
-    ms = plan ? limit_of(plan, "wall_ms") : ELSEWHERE_MS;
-    if (json_array_size(json_object_get(plan, "compile")) > 0)
-        ms += limit_of(plan, "compile_wall_ms");
-    l->deadline_ns = l->started_ns + ms * 1000000 + GRACE_NS;
 }
 
 /* Waits until S takes bytes. -1: a signal came, or it is too late. */
@@ -75,10 +60,8 @@ static int wait_for(struct live *l, const struct live_stream *s)
         { .fd = s->fd, .events = POLLOUT },
         { .fd = l->signal_fd, .events = POLLIN },
     };
-    int64_t left_ms = 100;
+    int64_t left_ms = (l->deadline_ns - clock_now_ns()) / 1000000;
 
-    if (l->deadline_ns)
-        left_ms = (l->deadline_ns - clock_now_ns()) / 1000000;
     if (left_ms < 0)
         left_ms = 0;
     if (poll(fds, 2, left_ms > INT_MAX ? INT_MAX : (int)left_ms) < 0)
@@ -89,12 +72,8 @@ static int wait_for(struct live *l, const struct live_stream *s)
     }
     if (fds[0].revents)
         return 0;
-    if (l->deadline_ns) {
-        l->error = ETIMEDOUT;
-        return -1;
-    }
-    find_deadline(l);
-    return wait_for(l, s);
+    l->error = ETIMEDOUT;
+    return -1;
 }
 
 static int write_some(struct live *l, const struct live_stream *s, const char *data,

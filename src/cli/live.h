@@ -30,10 +30,8 @@ struct live_stream {
 
 struct live {
     struct live_stream streams[2];
-    int signal_fd; /* borrowed */
-    struct vial_engine *engine;
-    const struct vial_request *req;
-    int64_t started_ns, deadline_ns; /* deadline 0: not yet asked for */
+    int signal_fd;                   /* borrowed */
+    int64_t started_ns, deadline_ns; /* when the run is surely over */
     int error;                       /* errno that ended the output, or 0 */
     struct pull_show *pulls;         /* borrowed; how pulls are shown */
     bool told;                       /* of a driver that stands in, before it began */
@@ -42,6 +40,7 @@ struct live {
 void live_open(struct live *l, bool raw, int signal_fd);
 
 /* For struct vial_watch; CONTEXT is a struct live. */
+void live_planned(void *context, int64_t most_ms);
 int live_write(void *context, int stream, const void *data, size_t len);
 
 /* After the last byte: an unfinished sequence becomes visible too. */

@@ -134,6 +134,14 @@ int print_json(json_t *value)
     return print_line(text);
 }
 
+int print_compact(json_t *value)
+{
+    auto_free char *text = value ? json_dumps(value, JSON_COMPACT) : NULL;
+
+    json_decref(value);
+    return print_line(text);
+}
+
 int print_indented(const char *json)
 {
     return print_json(json_loads(json, 0, NULL));

@@ -327,8 +327,6 @@ static int follow_run(const struct cli *cli, const struct vial_request *req,
         return follow_remote(cli, req, watch, live, &places);
     if (cli_engine(cli, &engine, &err) < 0)
         return cli_deny(cli, &err);
-    live->engine = engine;
-    live->req = req;
     if (cli_flag(cli, "warm") && warm_up(engine, req, &err) < 0)
         return cli_deny(cli, &err);
     if (vial_run(engine, req, watch, &result, &err) < 0)
@@ -363,6 +361,7 @@ int watch_run(const struct cli *cli, const struct vial_request *req, int stdin_f
         .stdin_fd = stdin_fd,
         .output = json ? NULL : live_write,
         .context = &live,
+        .planned = live_planned,
         .live_only = !json,
         .pulling = show_pull,
         .local_images = cli_flag(cli, "no-pull") != NULL,

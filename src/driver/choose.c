@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/fail.h"
-#include "base/json.h"
 #include "base/text.h"
 #include "driver/driver.h"
 #include "model/result.h"
@@ -256,26 +255,7 @@ void driver_explain(const struct driver *driver, const struct strv *require,
         *err = why;
 }
 
-static json_t *layer_json(const struct layer *layer)
-{
-    return json_pack("{s:s, s:b, s:s, s:s}", "name", layer->name, "available",
-                     layer->available, "reason", layer->reason, "fix", layer->fix);
-}
-
-static json_t *layers_json(const struct caps *caps)
-{
-    json_t *list = json_array();
-
-    for (size_t i = 0; i < caps->layer_count; i++)
-        if (json_array_append_new(list, layer_json(&caps->layers[i])) < 0) {
-            json_decref(list);
-            return NULL;
-        }
-    return list;
-}
-
-/* Of the engine behind it, or NULL. */
-static const char *version_of(const struct caps *caps)
+const char *driver_version(const struct caps *caps)
 {
     static const char word[] = "version ";
 
@@ -286,32 +266,13 @@ static const char *version_of(const struct caps *caps)
     return NULL;
 }
 
-static json_t *probe_json(const struct driver *d)
+bool driver_examine(const struct driver *d, struct caps *out, bool *automatic)
 {
-    auto_free struct caps *caps = calloc(1, sizeof *caps);
-
-    if (!caps)
-        return NULL;
-    caps->level = caps->limits_by = "none";
-    caps->thorough = true;
-    if (d->probe(caps, &caps->why_not) < 0)
-        caps->usable = false;
-    return json_pack("{s:s, s:b, s:b, s:s?, s:s, s:s, s:o, s:o}", "name", d->name,
-                     "usable", caps->usable, "automatic",
-                     caps->usable && !is_optional(d), "version", version_of(caps),
-                     "level", caps->level, "limits_by", caps->limits_by, "layers",
-                     layers_json(caps), "error", error_json(&caps->why_not));
-}
-
-json_t *driver_doctor_json(const struct driver *const *table)
-{
-    json_t *list = json_array();
-
-    for (size_t i = 0; table[i]; i++)
-        if (!is_hidden(table[i]) &&
-            json_array_append_new(list, probe_json(table[i])) < 0) {
-            json_decref(list);
-            return NULL;
-        }
-    return list;
+    if (is_hidden(d))
+        return false;
+    *out = (struct caps){ .level = "none", .limits_by = "none", .thorough = true };
+    if (d->probe(out, &out->why_not) < 0)
+        out->usable = false;
+    *automatic = out->usable && !is_optional(d);
+    return true;
 }

@@ -198,7 +198,11 @@ int driver_check_required(const struct strv *require, const char *level,
                           const struct strv *layers, const char *limits_by,
                           struct vial_error *err);
 
-/* Every driver's probe; NULL without memory. */
-json_t *driver_doctor_json(const struct driver *const *table);
+/* D's thorough probe, for the doctor; AUTOMATIC: it is taken without being asked for by
+ * name. False: D is one of the tests' own, which nobody is told of. */
+bool driver_examine(const struct driver *d, struct caps *out, bool *automatic);
+
+/* Of the container engine behind it, or NULL. */
+const char *driver_version(const struct caps *caps);
 
 #endif

@@ -10,7 +10,6 @@
 
 #include "base/fail.h"
 #include "base/io.h"
-#include "base/json.h"
 #include "driver/docker/containers.h"
 #include "driver/native/native.h"
 
@@ -75,66 +74,46 @@ static const char *name_of(const char *pid, char *room, size_t size)
     return room;
 }
 
-static json_t *local_json(const char *pid)
+/* 0, though it is no vessel's guest; -1: no memory. */
+static int add_guest(struct vial_vessels *list, const char *pid)
 {
     char comm[32];
     char status[4096];
     char name[256];
-    long inside = 0;
+    struct vial_vessel v = { .state = "running" };
 
     if (!read_proc(pid, "comm", comm, sizeof(comm)) || !str_eq(comm, "vial-init") ||
         !read_proc(pid, "status", status, sizeof(status)) || is_program(status) ||
         is_contained(status))
-        return NULL;
-    inside = status_number(status, "NSpid:", true);
-    return json_pack(
-        "{s:s, s:s*, s:i, s:i, s:s, s:b}", "driver", inside == 1 ? "native" : "process",
-        "name", name_of(pid, name, sizeof(name)), "pid", (int)strtol(pid, NULL, 10),
-        "owner", (int)status_number(status, "PPid:", false), "state", "running",
-        "orphan", status_number(status, "PPid:", false) <= 1);
+        return 0;
+    v.driver = status_number(status, "NSpid:", true) == 1 ? "native" : "process";
+    v.name = name_of(pid, name, sizeof(name));
+    v.pid = (int)strtol(pid, NULL, 10);
+    v.owner = (int)status_number(status, "PPid:", false);
+    v.orphan = v.owner <= 1;
+    return vessels_add(list, &v);
 }
 
-/* [ { "driver", "name", "pid", "owner" }… ] */
-json_t *list_here(void)
+int list_here(struct vial_vessels *list, struct vial_error *err)
 {
-    json_t *list = json_array();
     DIR *proc = opendir("/proc");
     const struct dirent *entry = NULL;
+    int rc = 0;
 
     /* readdir is safe here: nobody else has this stream. */
-    while (proc && (entry = readdir(proc))) { /* NOLINT(concurrency-mt-unsafe) */
-        json_t *vessel =
-            isdigit((unsigned char)entry->d_name[0]) ? local_json(entry->d_name) : NULL;
-
-        if (vessel)
-            (void)json_array_append_new(list, vessel);
-    }
+    while (rc == 0 && proc &&
+           (entry = readdir(proc))) /* NOLINT(concurrency-mt-unsafe) */
+        if (isdigit((unsigned char)entry->d_name[0]))
+            rc = add_guest(list, entry->d_name);
     if (proc)
         (void)closedir(proc);
-    return list;
+    return rc < 0 ? fail_memory(err) : 0;
 }
 
-int list_contained(json_t **out, struct vial_error *err)
+int list_contained(struct vial_vessels *list, struct vial_error *err)
 {
     struct api api;
     int there = api_find(&api, err) < 0 ? -1 : containers_reach(&api, err);
 
-    if (there > 0)
-        return containers_list(&api, out, err);
-    if (there == 0)
-        *out = json_array();
-    return there;
-}
-
-int list_all(json_t **out, struct vial_error *err)
-{
-    auto_json json_t *list = list_here();
-    auto_json json_t *containers = NULL;
-
-    if (list_contained(&containers, err) < 0)
-        return -1;
-    if (!list || json_array_extend(list, containers) < 0)
-        return fail_memory(err);
-    *out = ptr_take(&list);
-    return 0;
+    return there > 0 ? containers_list(&api, list, err) : there;
 }

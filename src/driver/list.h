@@ -4,16 +4,11 @@
 
 /* The vessels that exist on this host, whoever made them. */
 
-#include <jansson.h>
+#include "model/vessel_list.h"
 
-#include "vial/error.h"
-
-/* Of every driver. An engine that cannot be reached has none. */
-int list_all(json_t **out, struct vial_error *err);
-
-/* The two parts of that: those whose guest is a process of this host, NULL without
- * memory; and the container engine's. */
-json_t *list_here(void);
-int list_contained(json_t **out, struct vial_error *err);
+/* Both append. Those whose guest is a process of this host; and the container engine's,
+ * of which there are none if it cannot be reached. */
+int list_here(struct vial_vessels *list, struct vial_error *err);
+int list_contained(struct vial_vessels *list, struct vial_error *err);
 
 #endif

@@ -22,6 +22,7 @@ struct pool;
 
 struct vial_engine {
     struct settings *settings;
+    bool borrowed;                       /* they are somebody else's, who frees them */
     int guest_fd;                        /* the guest program, opened once */
     struct audit *audit;                 /* NULL: nothing is recorded, … */
     struct vial_error audit_error;       /* … or, with a code: why nothing can be */
@@ -32,8 +33,9 @@ struct vial_engine {
     const struct driver *const *drivers; /* NULL-terminated; static */
 };
 
-int engine_open(const struct vial_engine_options *options, struct vial_engine **out,
-                struct vial_error *err);
+/* SETTINGS outlive the engine; NULL: they are read now, as OPTIONS says. */
+int engine_open(const struct vial_engine_options *options, struct settings *settings,
+                struct vial_engine **out, struct vial_error *err);
 void engine_close(struct vial_engine *e);
 
 /* The life of one request. Fills RESULT whatever happens. */

@@ -2,29 +2,24 @@
 #include "mcp/turns.h"
 
 #include "base/fail.h"
-#include "base/unit.h"
 
 #define CLIENT "client"
 
-int mcp_turns_open(struct mcp_turns *t, const json_t *serve, struct vial_error *err)
+int mcp_turns_open(struct mcp_turns *t, const struct serve_settings *serve,
+                   struct vial_error *err)
 {
     static const struct quota all = { .concurrency =
                                           INT64_MAX }; /* nobody else comes */
-    const char *wait = json_string_value(json_object_get(serve, "queue_timeout"));
-    json_int_t places = json_integer_value(json_object_get(serve, "queue"));
-    int64_t wait_ms = 0;
 
     if (gate_init(&t->gate, err) < 0)
         return -1;
     t->client = gate_caller(&t->gate, CLIENT, &all);
-    if (!t->client || !wait || unit_parse_ms(wait, &wait_ms) < 0) {
+    if (!t->client) {
         gate_done(&t->gate);
-        return t->client ? fail(err, VIAL_E_INTERNAL, "serve.queue_timeout is no time")
-                         : fail_memory(err);
+        return fail_memory(err);
     }
-    gate_set(&t->gate,
-             gate_most(json_integer_value(json_object_get(serve, "concurrency"))),
-             (unsigned)places, wait_ms);
+    gate_set(&t->gate, gate_most(serve->concurrency), (unsigned)serve->queue,
+             serve->queue_timeout);
     return 0;
 }
 

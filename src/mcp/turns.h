@@ -10,6 +10,7 @@
 
 #include "engine/callers/gate.h"
 #include "mcp/mcp.h"
+#include "settings/serve_settings.h"
 
 struct mcp_turns {
     struct gate gate;
@@ -20,8 +21,9 @@ struct mcp_turns {
     void *context;
 };
 
-/* SERVE has `concurrency`, `queue` and `queue_timeout`, as vial_config gives them. */
-int mcp_turns_open(struct mcp_turns *t, const json_t *serve, struct vial_error *err);
+/* `concurrency`, `queue` and `queue_timeout` of SERVE count. */
+int mcp_turns_open(struct mcp_turns *t, const struct serve_settings *serve,
+                   struct vial_error *err);
 void mcp_turns_close(struct mcp_turns *t); /* nobody runs or waits any more */
 
 /* T outlives it. */

@@ -68,6 +68,13 @@ bool plan_writes_outside(const struct plan *plan)
     return plan->container.cache_count > 0;
 }
 
+const char *plan_code_file(const struct plan *plan)
+{
+    return plan->language && !plan->code.data && plan->file_count > 0
+               ? plan->files[0].path
+               : NULL;
+}
+
 int plan_rename_code(struct plan *plan, int n)
 {
     auto_str struct str name = { 0 };
@@ -76,7 +83,7 @@ int plan_rename_code(struct plan *plan, int n)
     char *path = NULL;
     size_t stem;
 
-    if (!plan->language || plan->code.data || plan->file_count == 0)
+    if (!plan_code_file(plan))
         return 0;
     path = plan->files[0].path;
     stem = strcspn(path, ".");

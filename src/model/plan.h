@@ -127,6 +127,10 @@ const char *plan_scratch(const struct plan *plan);
 /* Whether its programs may write to what outlives the vessel: a mount, or a cache. */
 bool plan_writes_outside(const struct plan *plan);
 
+/* Where the program's text is put, relative to the workdir; NULL: it goes as an argument,
+ * or there is none. */
+const char *plan_code_file(const struct plan *plan);
+
 /* The program's file, where it has one, becomes number N: "main-2.py". For vessels that
  * several programs share. -1 without memory. */
 int plan_rename_code(struct plan *plan, int n);

@@ -5,10 +5,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "api/inside.h"
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/fail.h"
 #include "base/json.h"
+#include "base/state.h"
 #include "mcp/http_transport.h"
 #include "mcp/vial_server.h"
 #include "model/result.h"
@@ -31,15 +33,19 @@ static void generation_free(struct generation *g)
 AUTO(generation, struct generation, generation_free)
 #define auto_generation __attribute__((cleanup(auto_generation_)))
 
-int serve_settings_of(const struct serve_sources *sources, struct settings **out,
-                      struct vial_error *err)
+/* Settings with the command line's over them. */
+static int read_settings(const struct serve_sources *sources, struct settings **out,
+                         struct vial_error *err)
 {
+    const char *home = getenv("HOME"); /* NOLINT(concurrency-mt-unsafe): read only */
+    auto_free char *state = state_path(home);
     const struct settings_sources from = {
         .preset = sources->preset,
         .config = sources->config,
         .project_dir = "/", /* where the daemon was started says nothing */
         .environ_ = environ,
-        .home = getenv("HOME"), /* NOLINT(concurrency-mt-unsafe): read only */
+        .home = home,
+        .state = state,
     };
     struct settings *s;
 
@@ -62,7 +68,7 @@ static int generation_new(const struct serve_sources *sources, struct generation
     if (!g)
         return fail_memory(err);
     g->users = 1;
-    if (serve_settings_of(sources, &g->settings, err) < 0 ||
+    if (read_settings(sources, &g->settings, err) < 0 ||
         auth_load(&g->auth, &g->settings->serve, sources->own, err) < 0)
         return -1;
     *out = ptr_take(&g);
@@ -85,15 +91,10 @@ static int warm(struct generation *g, struct vial_error *err)
 static int open_engine(const struct serve *s, struct generation *g,
                        struct vial_error *err)
 {
-    const struct vial_engine_options options = {
-        .preset = s->sources.preset,
-        .config = s->sources.config,
-        .project_dir = "/",
-        .kept = s->sources.kept,
-        .budget = s->budget,
-    };
+    const struct vial_engine_options options = { .kept = s->sources.kept,
+                                                 .budget = s->budget };
 
-    if (vial_engine_open(&options, &g->engine, err) < 0)
+    if (inside_open(&options, g->settings, &g->engine, err) < 0)
         return -1;
     return warm(g, err);
 }

@@ -88,8 +88,4 @@ void serve_handle(void *context, struct web_request *req);
 /* What a listener refused by itself. */
 void serve_refused(void *context, const struct web_request *req, unsigned status);
 
-/* Settings with FLAGS over them. */
-int serve_settings_of(const struct serve_sources *sources, struct settings **out,
-                      struct vial_error *err);
-
 #endif

@@ -4,6 +4,7 @@
 
 #include <jansson.h>
 
+#include "model/vessel_list.h"
 #include "run_case.h"
 
 /* Takes TEXT. */
@@ -48,6 +49,100 @@ static void a_plan_that_is_refused_says_why(void **state)
     assert_string_equal(err.code, "VIAL-LANGUAGE");
     assert_null(text);
     vial_request_free(req);
+}
+
+static void a_plan_comes_as_values(void **state)
+{
+    struct vial_request *req =
+        case_request("{'driver':'process','language':'ghost','code':'x','timeout':'2s',"
+                     "'env':{'A':'b'}}");
+    struct vial_plan *plan = NULL;
+    bool found = false;
+
+    assert_int_equal(vial_plan_new(*state, req, &plan, NULL), 0);
+    assert_string_equal(plan->driver, "process");
+    assert_string_equal(plan->language, "ghost");
+    assert_string_equal(plan->file, "main.x");
+    assert_string_equal(plan->argv[0], "no-such-interpreter");
+    assert_string_equal(plan->argv[1], "{dir}/main.x");
+    assert_null(plan->argv[2]);
+    assert_null(plan->compile);
+    assert_null(plan->image);
+    for (size_t i = 0; plan->env[i]; i++)
+        found = found || strcmp(plan->env[i], "A=b") == 0;
+    assert_true(found);
+    assert_int_equal(vial_plan_limit(plan, "timeout"), 2000);
+    assert_true(vial_plan_limit(plan, "disk") > 0);
+    assert_int_equal(vial_plan_limit(plan, "colour"), 0);
+    vial_plan_free(plan);
+    vial_request_free(req);
+    vial_plan_free(NULL);
+}
+
+static void a_command_has_neither_language_nor_file(void **state)
+{
+    struct vial_request *req = case_request("{'driver':'process','command':['true'],"
+                                            "'files':[{'path':'a','content':''}]}");
+    struct vial_plan *plan = NULL;
+
+    assert_int_equal(vial_plan_new(*state, req, &plan, NULL), 0);
+    assert_null(plan->language);
+    assert_null(plan->file);
+    vial_plan_free(plan);
+    vial_request_free(req);
+}
+
+static void a_refused_plan_gives_nothing(void **state)
+{
+    struct vial_request *req =
+        case_request("{'driver':'process','language':'klingon','code':'x'}");
+    struct vial_error err = { 0 };
+    struct vial_plan *plan = NULL;
+
+    assert_int_equal(vial_plan_new(*state, req, &plan, &err), -1);
+    assert_string_equal(err.code, "VIAL-LANGUAGE");
+    assert_null(plan);
+    vial_request_free(req);
+}
+
+static const struct vial_language *language_in(const struct vial_languages *list,
+                                               const char *name)
+{
+    for (size_t i = 0; i < list->count; i++)
+        if (strcmp(list->items[i].name, name) == 0)
+            return &list->items[i];
+    return NULL;
+}
+
+static void languages_come_as_values(void **state)
+{
+    struct vial_languages list = { 0 };
+    const struct vial_language *bash, *ghost;
+
+    assert_int_equal(vial_language_list(*state, &list, NULL), 0);
+    bash = language_in(&list, "bash");
+    assert_non_null(bash);
+    assert_true(bash->usable);
+    assert_non_null(strstr(bash->version, "bash"));
+    assert_non_null(strstr(bash->path, "/bash"));
+    ghost = language_in(&list, "ghost");
+    assert_non_null(ghost);
+    assert_false(ghost->usable);
+    assert_string_equal(ghost->program, "no-such-interpreter");
+    assert_null(ghost->path);
+    assert_null(ghost->version);
+    vial_languages_free(&list);
+    assert_int_equal(list.count, 0);
+}
+
+static void only_what_can_run_is_offered(void **state)
+{
+    struct vial_languages list = { 0 };
+
+    assert_int_equal(vial_language_list_offered(*state, &list, NULL), 0);
+    assert_non_null(language_in(&list, "bash"));
+    assert_null(language_in(&list, "ghost"));
+    vial_languages_free(&list);
 }
 
 static const json_t *language(const json_t *list, const char *name)
@@ -106,6 +201,103 @@ static void the_doctor_knows_the_automatic_driver(void **state)
     json_decref(report);
 }
 
+static void the_doctor_names_every_driver_with_its_layers(void **state)
+{
+    struct vial_doctor *d = NULL;
+    const struct vial_driver *process;
+
+    assert_int_equal(vial_doctor_look(*state, &d, NULL), 0);
+    assert_string_equal(d->version, vial_version());
+    assert_true(d->guest);
+    assert_true((d->automatic != NULL) == (d->no_automatic.code[0] == '\0'));
+    assert_string_equal(d->wanted, "process");
+    assert_string_equal(d->takes, "process");
+    assert_null(d->fallback);
+    process = &d->drivers[d->driver_count - 1];
+    assert_string_equal(process->name, "process");
+    assert_true(process->usable);
+    assert_false(process->automatic);
+    assert_string_equal(process->level, "none");
+    assert_string_equal(process->error.code, "");
+    for (size_t i = 0; i < d->driver_count; i++)
+        for (size_t n = 0; n < d->drivers[i].layer_count; n++)
+            assert_true(d->drivers[i].layers[n].name && d->drivers[i].layers[n].fix);
+    vial_doctor_free(d);
+    vial_doctor_free(NULL);
+}
+
+static const struct vial_vessel *vessel_of(const struct vial_vessels *list, int owner)
+{
+    for (size_t i = 0; i < list->count; i++)
+        if (list->items[i].owner == owner)
+            return &list->items[i];
+    return NULL;
+}
+
+static void an_open_session_is_among_the_vessels(void **state)
+{
+    struct vial_request *req = case_request("{'driver':'process'}");
+    struct vial_session *session = NULL;
+    struct vial_vessels list = { 0 };
+    const struct vial_vessel *mine;
+
+    assert_int_equal(vial_session_open(*state, req, NULL, &session, NULL), 0);
+    assert_int_equal(vial_vessel_list(*state, NULL, &list, NULL), 0);
+    mine = vessel_of(&list, getpid());
+    assert_non_null(mine);
+    assert_string_equal(mine->driver, "process");
+    assert_string_equal(mine->state, "running");
+    assert_true(mine->pid > 1);
+    assert_false(mine->orphan);
+    vial_vessels_free(&list);
+    assert_int_equal(vial_vessel_list(*state, "no-such-prefix", &list, NULL), 0);
+    assert_int_equal(list.count, 0);
+    vial_vessels_free(&list);
+    vial_session_free(session);
+    vial_request_free(req);
+}
+
+/* As a keeper sends them to the daemon's front. */
+static void vessels_survive_being_written_and_read(void **state)
+{
+    static const char *const ports[] = { "127.0.0.1:1:2/tcp", "[::1]:3:4/udp", NULL };
+    const struct vial_vessel one = { .driver = "docker",
+                                     .id = "aa",
+                                     .name = "p-s-t",
+                                     .state = "running",
+                                     .task = "t",
+                                     .created = 7,
+                                     .ports = ports,
+                                     .orphan = true };
+    const struct vial_vessel other = { .driver = "docker", .name = "q-s-t" };
+    struct vial_vessels list = { 0 };
+    struct vial_vessels read = { 0 };
+    json_t *json;
+    char *text;
+
+    (void)state;
+    assert_int_equal(vessels_add(&list, &one), 0);
+    assert_int_equal(vessels_add(&list, &other), 0);
+    json = vessels_json(&list);
+    text = json_dumps(json, JSON_COMPACT);
+    json_decref(json);
+    assert_int_equal(vessels_decode(&read, text, NULL), 0);
+    free(text);
+    assert_int_equal(read.count, 2);
+    vessels_keep(&read, "p");
+    assert_int_equal(read.count, 1);
+    assert_string_equal(read.items[0].id, "aa");
+    assert_string_equal(read.items[0].task, "t");
+    assert_null(read.items[0].session);
+    assert_int_equal(read.items[0].created, 7);
+    assert_true(read.items[0].orphan);
+    assert_string_equal(read.items[0].ports[1], "[::1]:3:4/udp");
+    assert_null(read.items[0].ports[2]);
+    assert_int_equal(vessels_decode(&read, "[1", NULL), -1);
+    vial_vessels_free(&list);
+    vial_vessels_free(&read);
+}
+
 static void every_schema_is_an_object_and_no_other_exists(void **state)
 {
     static const char *const kinds[] = { "request", "result", "settings" };
@@ -158,6 +350,14 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_plan_is_shown_without_being_opened),
         cmocka_unit_test(a_plan_that_is_refused_says_why),
+        cmocka_unit_test(a_plan_comes_as_values),
+        cmocka_unit_test(a_command_has_neither_language_nor_file),
+        cmocka_unit_test(a_refused_plan_gives_nothing),
+        cmocka_unit_test(languages_come_as_values),
+        cmocka_unit_test(only_what_can_run_is_offered),
+        cmocka_unit_test(the_doctor_names_every_driver_with_its_layers),
+        cmocka_unit_test(an_open_session_is_among_the_vessels),
+        cmocka_unit_test(vessels_survive_being_written_and_read),
         cmocka_unit_test(languages_say_what_is_usable_and_its_version),
         cmocka_unit_test(settings_are_shown),
         cmocka_unit_test(the_doctor_knows_the_automatic_driver),

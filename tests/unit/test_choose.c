@@ -137,19 +137,30 @@ static void the_fake_exists_only_for_tests(void **state)
     assert_null(driver_find(drivers, "fake"));
 }
 
-static void the_doctor_names_every_driver_with_its_layers(void **state)
+static void the_weakest_driver_is_usable_but_never_automatic(void **state)
 {
-    json_t *list = driver_doctor_json(drivers);
-    const json_t *process = json_array_get(list, json_array_size(list) - 1);
+    static struct caps caps;
+    bool automatic = true;
 
     (void)state;
-    assert_string_equal(json_string_value(json_object_get(process, "name")), "process");
-    assert_true(json_is_true(json_object_get(process, "usable")));
-    assert_true(json_is_false(json_object_get(process, "automatic")));
-    assert_string_equal(json_string_value(json_object_get(process, "level")), "none");
-    assert_true(json_is_array(json_object_get(process, "layers")));
-    assert_true(json_is_null(json_object_get(process, "error")));
-    json_decref(list);
+    assert_true(driver_examine(driver_find(drivers, "process"), &caps, &automatic));
+    assert_true(caps.usable);
+    assert_false(automatic);
+    assert_string_equal(caps.level, "none");
+    assert_string_equal(caps.why_not.code, "");
+}
+
+static void nobody_is_told_of_the_tests_own_driver(void **state)
+{
+    static struct caps caps;
+    const struct driver *fake;
+    bool automatic;
+
+    (void)state;
+    (void)setenv("VIAL_TEST_FAKE", "1", 1);
+    fake = driver_find(drivers, "fake");
+    (void)unsetenv("VIAL_TEST_FAKE");
+    assert_false(driver_examine(fake, &caps, &automatic));
 }
 
 int main(void)
@@ -165,7 +176,8 @@ int main(void)
         cmocka_unit_test(auto_is_refused_when_nothing_is_strong_enough),
         cmocka_unit_test(a_weak_driver_works_when_it_is_named),
         cmocka_unit_test(the_fake_exists_only_for_tests),
-        cmocka_unit_test(the_doctor_names_every_driver_with_its_layers),
+        cmocka_unit_test(the_weakest_driver_is_usable_but_never_automatic),
+        cmocka_unit_test(nobody_is_told_of_the_tests_own_driver),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -512,16 +512,15 @@ static void a_listing_names_session_task_and_orphans(void **state)
                      "\"Labels\":{\"vial.session\":\"s\",\"vial.task\":\"t\"}}]" }
     };
     struct api api = api_on(&e);
-    auto_json json_t *list = NULL;
-    json_t *first = NULL;
+    auto_vessels struct vial_vessels list = { 0 };
 
     (void)state;
     assert_int_equal(containers_list(&api, &list, NULL), 0);
     finish(&e);
-    first = json_array_get(list, 0);
-    assert_string_equal(json_string_value(json_object_get(first, "name")), "vial-s-t");
-    assert_string_equal(json_string_value(json_object_get(first, "task")), "t");
-    assert_true(json_is_false(json_object_get(first, "orphan")));
+    assert_int_equal(list.count, 1);
+    assert_string_equal(list.items[0].name, "vial-s-t");
+    assert_string_equal(list.items[0].task, "t");
+    assert_false(list.items[0].orphan);
 }
 
 /* "ab" on stdout, "x" on stderr, nothing, "cd" on stdout. */

@@ -137,9 +137,8 @@ static const char *name_of(json_t *container)
 }
 
 /* Published ones alone, as they are given: "127.0.0.1:8000:80/tcp". */
-static json_t *ports_json(json_t *container)
+static void add_ports(json_t *container, struct strv *out)
 {
-    json_t *list = json_array();
     json_t *port = NULL;
     size_t i = 0;
 
@@ -151,32 +150,37 @@ static json_t *ports_json(json_t *container)
         json_int_t inside = json_integer_value(json_object_get(port, "PrivatePort"));
 
         if (address && type && outside > 0)
-            (void)json_array_append_new(list, json_sprintf("%s:%lld:%lld/%s", address,
-                                                           (long long)outside,
-                                                           (long long)inside, type));
+            strv_printf(out, "%s:%lld:%lld/%s", address, (long long)outside,
+                        (long long)inside, type);
     }
-    return list;
 }
 
-static json_t *entry_json(json_t *container)
+static int add_container(struct vial_vessels *list, json_t *container)
 {
     json_t *labels = json_object_get(container, "Labels");
+    auto_strv struct strv ports = { 0 };
+    struct vial_vessel v = {
+        .driver = "docker",
+        .id = json_string_value(json_object_get(container, "Id")),
+        .name = name_of(container),
+        .vessel = json_string_value(json_object_get(labels, LABEL_VESSEL)),
+        .session = text_of(labels, LABEL_SESSION),
+        .task = text_of(labels, LABEL_TASK),
+        .image = json_string_value(json_object_get(container, "Image")),
+        .state = json_string_value(json_object_get(container, "State")),
+        .created = json_integer_value(json_object_get(container, "Created")),
+        .orphan = is_orphan(container),
+    };
 
-    return json_pack(
-        "{s:s, s:O?, s:s?, s:O?, s:s?, s:s?, s:O?, s:O?, s:O?, s:o, s:b}", "driver",
-        "docker", "id", json_object_get(container, "Id"), "name", name_of(container),
-        "vessel", json_object_get(labels, LABEL_VESSEL), "session",
-        text_of(labels, LABEL_SESSION), "task", text_of(labels, LABEL_TASK), "image",
-        json_object_get(container, "Image"), "state",
-        json_object_get(container, "State"), "created",
-        json_object_get(container, "Created"), "ports", ports_json(container), "orphan",
-        is_orphan(container));
+    add_ports(container, &ports);
+    v.ports = (const char *const *)ports.items;
+    return strv_ok(&ports) ? vessels_add(list, &v) : -1;
 }
 
-int containers_list(const struct api *api, json_t **out, struct vial_error *err)
+int containers_list(const struct api *api, struct vial_vessels *list,
+                    struct vial_error *err)
 {
     auto_json json_t *answer = NULL;
-    auto_json json_t *list = json_array();
     json_t *container = NULL;
     size_t i = 0;
 
@@ -184,10 +188,9 @@ int containers_list(const struct api *api, json_t **out, struct vial_error *err)
         return -1;
     json_array_foreach(answer, i, container)
     {
-        if (json_array_append_new(list, entry_json(container)) < 0)
+        if (add_container(list, container) < 0)
             return fail_memory(err);
     }
-    *out = ptr_take(&list);
     return 0;
 }
 

@@ -5,10 +5,10 @@
 /* The containers that are ours, by label: listing them, and removing what dead
  * owners left. Several may do so at once. */
 
-#include <jansson.h>
 #include <stdbool.h>
 
 #include "driver/docker/engine_api.h"
+#include "model/vessel_list.h"
 
 /* Which boot of which host this is, for LABEL_HOST; "" when it cannot be told. */
 #define CONTAINERS_HOST 40
@@ -18,9 +18,9 @@ void containers_host(char out[CONTAINERS_HOST]);
  * -1. Does not wait long. */
 int containers_reach(struct api *api, struct vial_error *err);
 
-/* [ { "id", "name", "vessel", "session", "task", "image", "state", "created",
- *     "orphan" }… ] */
-int containers_list(const struct api *api, json_t **out, struct vial_error *err);
+/* Appends them. */
+int containers_list(const struct api *api, struct vial_vessels *list,
+                    struct vial_error *err);
 
 /* How many are open now: MINE of PREFIX, ALL of any. */
 int containers_count(const struct api *api, const char *prefix, int64_t *mine,

@@ -40,11 +40,9 @@ static int open_guest(const char *share_dir)
     return path ? open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY) : -1;
 }
 
-int engine_open(const struct vial_engine_options *options, struct vial_engine **out,
-                struct vial_error *err)
+static int read_settings(const struct vial_engine_options *o, struct settings **out,
+                         struct vial_error *err)
 {
-    static const struct vial_engine_options usual;
-    const struct vial_engine_options *o = options ? options : &usual;
     const char *home = getenv("HOME"); /* NOLINT(concurrency-mt-unsafe): read only */
     auto_free char *state = state_path(home);
     const struct settings_sources from = {
@@ -56,6 +54,15 @@ int engine_open(const struct vial_engine_options *options, struct vial_engine **
         .home = home,
         .state = state,
     };
+
+    return settings_load(&from, out, err);
+}
+
+int engine_open(const struct vial_engine_options *options, struct settings *settings,
+                struct vial_engine **out, struct vial_error *err)
+{
+    static const struct vial_engine_options usual;
+    const struct vial_engine_options *o = options ? options : &usual;
     struct vial_engine *e = calloc(1, sizeof *e);
 
     if (!e)
@@ -64,7 +71,9 @@ int engine_open(const struct vial_engine_options *options, struct vial_engine **
     e->drivers = o->kept ? kept_drivers : drivers;
     e->journal = o->journal;
     e->budget = budget_ref(o->budget);
-    if (settings_load(&from, &e->settings, err) < 0 ||
+    e->settings = settings;
+    e->borrowed = settings != NULL;
+    if ((!settings && read_settings(o, &e->settings, err) < 0) ||
         custom_load(&e->settings->languages, err) < 0) {
         engine_close(e);
         return -1;
@@ -80,7 +89,7 @@ void engine_close(struct vial_engine *e)
     if (!e)
         return;
     pool_close(e->pool);
-    if (e->settings)
+    if (!e->borrowed)
         settings_free(e->settings);
     if (e->guest_fd >= 0)
         (void)close(e->guest_fd);
@@ -404,8 +413,13 @@ void engine_announce(const struct vial_watch *watch, const char *driver,
 /* Before the first byte of output. */
 static void announce(const struct run *r, const struct vial_request *req)
 {
+    const struct limits *l = &r->plan->limits;
+    bool compiles = r->plan->compile_argv.count > 0;
     char wanted[WANTED_SIZE];
 
+    if (r->watch->planned)
+        r->watch->planned(r->watch->context,
+                          l->wall_ms + (compiles ? l->compile_wall_ms : 0));
     engine_wanted(r->engine, req, r->driver->name, wanted);
     engine_announce(r->watch, r->driver->name, wanted);
 }

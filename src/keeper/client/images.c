@@ -11,6 +11,7 @@
 #include "base/str.h"
 #include "keeper/client/ask.h"
 #include "keeper/client/client.h"
+#include "model/vessel_list.h"
 
 #define TEXT_MAX (8u << 20) /* of a whole answer */
 #define LIST_MS  60000
@@ -128,13 +129,16 @@ static int ask(struct coming *c, struct pack *p, int64_t timeout_ms, char **json
     return rc < 0 ? -1 : 0;
 }
 
-int kept_vessel_list(char **json, struct vial_error *err)
+int kept_vessel_list(struct vial_vessels *list, struct vial_error *err)
 {
     struct coming c = { .what = "list the engine's vessels" };
+    auto_free char *text = NULL;
     struct pack p = { 0 };
 
     pack_u32(&p, TALK_VESSELS);
-    return ask(&c, &p, LIST_MS, json, err);
+    if (ask(&c, &p, LIST_MS, &text, err) < 0)
+        return -1;
+    return vessels_decode(list, text, err);
 }
 
 int kept_image_list(char **json, struct vial_error *err)

@@ -7,7 +7,7 @@
 
 #include "vial/vessels.h"
 
-int kept_vessel_list(char **json, struct vial_error *err);
+int kept_vessel_list(struct vial_vessels *list, struct vial_error *err); /* appends */
 int kept_image_list(char **json, struct vial_error *err);
 int kept_image_prune(bool all, char **json, struct vial_error *err);
 /* Letting go of it ends the pull. */

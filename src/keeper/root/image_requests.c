@@ -109,6 +109,16 @@ static int prune(struct warden *w, const struct api *api, json_t **out,
     return image_prune(api, all, out, err);
 }
 
+static int list(json_t **out, struct vial_error *err)
+{
+    auto_vessels struct vial_vessels all = { 0 };
+
+    if (list_contained(&all, err) < 0)
+        return -1;
+    *out = vessels_json(&all);
+    return *out ? 0 : fail_memory(err);
+}
+
 void images_serve(struct warden *w, struct vial_error *err)
 {
     json_t *out = NULL;
@@ -116,7 +126,7 @@ void images_serve(struct warden *w, struct vial_error *err)
     int rc = api_find(&api, err);
 
     if (rc == 0 && w->verb == TALK_VESSELS)
-        rc = list_contained(&out, err);
+        rc = list(&out, err);
     else if (rc == 0 && w->verb == TALK_PULL)
         rc = pull(w, &api, &out, err);
     else if (rc == 0 && w->verb == TALK_PRUNE)

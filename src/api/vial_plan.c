@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+
+#include "api/give.h"
+#include "base/fail.h"
+#include "base/json.h"
+#include "engine/engine.h"
+
+#include "vial/plan.h"
+
+/* What is given away, and what it points into. */
+struct shown_plan {
+    struct vial_plan shown; /* first: who frees it has this address */
+    struct plan *plan;
+};
+
+static const char *const *list_of(const struct strv *v)
+{
+    return (const char *const *)v->items;
+}
+
+static struct vial_plan show(const struct plan *plan)
+{
+    return (struct vial_plan){
+        .id = plan->id,
+        .driver = plan->driver,
+        .language = plan->language,
+        .compile = list_of(&plan->compile_argv),
+        .argv = list_of(&plan->argv),
+        .env = list_of(&plan->env),
+        .workdir = plan->workdir,
+        .cwd = plan->cwd,
+        .file = plan_code_file(plan),
+        .image = plan->image,
+        .seccomp = plan->seccomp,
+        .seccomp_file = plan->seccomp_file,
+    };
+}
+
+int vial_plan_new(struct vial_engine *engine, const struct vial_request *req,
+                  struct vial_plan **out, struct vial_error *err)
+{
+    struct shown_plan *p = calloc(1, sizeof(*p));
+    const struct driver *driver = NULL;
+
+    if (!p)
+        return fail_memory(err);
+    if (engine_plan(engine, req, &driver, &p->plan, err) < 0) {
+        free(p);
+        return -1;
+    }
+    p->shown = show(p->plan);
+    *out = &p->shown;
+    return 0;
+}
+
+int64_t vial_plan_limit(const struct vial_plan *plan, const char *field)
+{
+    const struct shown_plan *p = (const struct shown_plan *)plan;
+
+    for (size_t i = 0; i < LIMIT_COUNT; i++)
+        if (str_eq(fields[limit_rows[i].field].name, field))
+            return limits_get(&p->plan->limits, &limit_rows[i]);
+    return 0;
+}
+
+void vial_plan_free(struct vial_plan *plan)
+{
+    struct shown_plan *p = (struct shown_plan *)plan;
+
+    if (p)
+        plan_free(p->plan);
+    free(p);
+}
+
+int vial_plan(struct vial_engine *engine, const struct vial_request *req, char **json,
+              struct vial_error *err)
+{
+    auto_plan struct plan *plan = NULL;
+    auto_json json_t *shown = NULL;
+    const struct driver *driver;
+
+    if (engine_plan(engine, req, &driver, &plan, err) < 0)
+        return -1;
+    shown = plan_json(plan);
+    if (shown && driver->describe &&
+        driver->describe(plan, engine->settings->share_dir, shown, err) < 0)
+        return -1;
+    return text_give(ptr_take(&shown), json, err);
+}
