@@ -89,17 +89,26 @@ static void the_root_is_the_one_that_was_agreed(void **state)
     blob_done(&golden);
 }
 
-static size_t find(const struct script *s, enum step_op op, const char *b)
+static const char *target_of(const struct step *step)
+{
+    return step->op == OP_MOUNT    ? step->mount.target
+           : step->op == OP_BIND   ? step->bind.target
+           : step->op == OP_ATTACH ? step->attach.target
+                                   : "";
+}
+
+static size_t find(const struct script *s, enum step_op op, const char *target)
 {
     for (size_t i = 0; i < s->count; i++)
-        if (s->steps[i].op == op && (!b || str_eq(s->steps[i].b, b)))
+        if (s->steps[i].op == op &&
+            (!target || str_eq(target_of(&s->steps[i]), target)))
             return i;
     return s->count;
 }
 
 static bool is_over_proc(const struct step *step)
 {
-    return step->op == OP_BIND && str_starts(step->b, "/proc/");
+    return step->op == OP_BIND && str_starts(step->bind.target, "/proc/");
 }
 
 /* Each is bound with what the mount it comes from allows, which is too much. */
@@ -115,9 +124,10 @@ static void whatever_lies_over_proc_is_sealed_afterwards(void **state)
     build(s, &plan);
     seal = find(s, OP_SEAL, NULL);
     assert_in_range(seal, 1, s->count - 1);
-    assert_string_equal(s->steps[seal].a, "/proc");
-    assert_int_equal(s->steps[seal].x, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID |
-                                           MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
+    assert_string_equal(s->steps[seal].attr.path, "/proc");
+    assert_int_equal(s->steps[seal].attr.attributes,
+                     MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |
+                         MOUNT_ATTR_NOEXEC);
     assert_int_equal(s->steps[seal].flags, 0); /* it may not fail */
     for (size_t i = 0; i < s->count; i++) {
         assert_false(is_over_proc(&s->steps[i]) && i > seal);
@@ -140,10 +150,10 @@ static void whatever_is_bound_of_etc_is_sealed_itself(void **state)
     for (size_t i = 0; i < s->count; i++) {
         const struct step *step = &s->steps[i];
 
-        if (step->op != OP_BIND || !str_starts(step->b, "etc/"))
+        if (step->op != OP_BIND || !str_starts(step->bind.target, "etc/"))
             continue;
         bound++;
-        assert_int_equal(step->x & sealed, sealed);
+        assert_int_equal(step->bind.attributes & sealed, sealed);
     }
     assert_int_equal(bound, 3);
 }
@@ -155,7 +165,7 @@ static void a_script_without_room_fails_and_stays_whole(void **state)
 
     (void)state;
     for (int i = 0; i < 5; i++)
-        script_add(few, OP_PIVOT)->x = 7;
+        script_add(few, (struct step){ OP_SPLIT })->count = 7;
     assert_true(few->failed);
     assert_int_equal(few->count, 2);
     assert_string_equal(script_text(few, "%s", "fits"), "fits");
@@ -176,7 +186,8 @@ static void mounts_and_their_points_come_after_the_pivot_and_the_seal(void **sta
     plan.mount_count = 1;
     build(s, &plan);
     for (size_t i = 0; i < find(s, OP_PIVOT, NULL); i++)
-        assert_false(s->steps[i].op == OP_MKDIR && str_starts(s->steps[i].a, "data"));
+        assert_false(s->steps[i].op == OP_MKDIR &&
+                     str_starts(s->steps[i].dir.path, "data"));
     assert_true(find(s, OP_BIND, "/proc/sys") < find(s, OP_ATTACH, target));
     assert_true(find(s, OP_BIND, "/proc/keys") < find(s, OP_ATTACH, target));
     assert_true(find(s, OP_ATTACH, target) < s->count);
@@ -197,9 +208,9 @@ static void a_given_root_is_entered_by_descriptor(void **state)
     build(s, &plan);
     at = find(s, OP_MOUNT, "/tmp/root");
     assert_true(at < s->count);
-    assert_non_null(strstr(s->steps[at].d, "lowerdir=.,"));
-    assert_int_equal(s->steps[at - 1].op, OP_CHDIR);
-    assert_int_equal(s->steps[at - 1].fd, SCRIPT_SLOT + ROOT_ROOTFS_SLOT);
+    assert_non_null(strstr(s->steps[at].mount.data, "lowerdir=.,"));
+    assert_int_equal(s->steps[at - 1].op, OP_FCHDIR);
+    assert_int_equal(s->steps[at - 1].slot, ROOT_ROOTFS_SLOT);
 }
 
 static void our_own_cgroup_is_found_by_controller(void **state)

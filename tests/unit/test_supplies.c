@@ -354,16 +354,16 @@ static void other_descriptors_take_the_place_of_a_scripts_own(void **state)
     auto_script struct script *s = script_new(8, 64, false);
 
     (void)state;
-    script_add(s, OP_CLOSE)->fd = 5;
-    script_add(s, OP_PIVOT);
-    script_add(s, OP_STREAM)->fd = 6;
-    script_add(s, OP_EXEC)->fd = 7;
-    script_add(s, OP_LEASH)->fd = 8;
+    script_add(s, (struct step){ OP_CLOSE, .fd = 5 });
+    script_add(s, (struct step){ OP_SPLIT, .count = 3 });
+    script_add(s, (struct step){ OP_STREAM, .fd = 6 });
+    script_add(s, (struct step){ OP_EXEC, .exec = { .fd = 7 } });
+    script_add(s, (struct step){ OP_LEASH, .fd = 8 });
     script_rebind(s, &(struct script_fds){ 15, -1, 16, 17 });
     assert_int_equal(s->steps[0].fd, 15);
-    assert_int_equal(s->steps[1].fd, -1);
+    assert_int_equal(s->steps[1].count, 3);
     assert_int_equal(s->steps[2].fd, 16);
-    assert_int_equal(s->steps[3].fd, 17);
+    assert_int_equal(s->steps[3].exec.fd, 17);
     assert_int_equal(s->steps[4].fd, -1);
 }
 

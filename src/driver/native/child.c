@@ -64,15 +64,15 @@ static long length(const char *text)
     return n;
 }
 
-static int fd_of(const struct walk *w, int fd)
+static int fd_in(const struct walk *w, unsigned slot)
 {
-    return fd >= SCRIPT_SLOT ? w->slots[(fd - SCRIPT_SLOT) % SCRIPT_SLOTS] : fd;
+    return w->slots[slot % SCRIPT_SLOTS];
 }
 
-static long keep(struct walk *w, const struct step *s, long fd)
+static long keep(struct walk *w, unsigned slot, long fd)
 {
     if (fd >= 0)
-        w->slots[s->slot % SCRIPT_SLOTS] = (int)fd;
+        w->slots[slot % SCRIPT_SLOTS] = (int)fd;
     return fd;
 }
 
@@ -106,16 +106,16 @@ static long wait_for_parent(struct walk *w, const struct step *s)
     if (came != promised) /* too few may be open here */
         return -EMFILE;
     for (size_t i = 0; i < came; i++)
-        w->slots[(s->x + i) % SCRIPT_SLOTS] =
+        w->slots[(s->slot + i) % SCRIPT_SLOTS] =
             ((const int *)(const void *)CMSG_DATA(c))[i];
     return 0;
 }
 
-/* No descriptor came when the parent may make no cgroup; it says so in the
- * vessel's limits. */
+/* "0" is whoever writes. No descriptor came when the parent may make no cgroup; it
+ * says so in the vessel's limits. */
 static long join(const struct walk *w, const struct step *s)
 {
-    return fd_of(w, s->fd) < 0 ? 0 : write_fd(fd_of(w, s->fd), s->a);
+    return fd_in(w, s->slot) < 0 ? 0 : write_fd(fd_in(w, s->slot), "0");
 }
 
 static long set_ids(const struct step *s)
@@ -125,9 +125,9 @@ static long set_ids(const struct step *s)
     if (!(s->flags & STEP_KEEP_GROUPS))
         rc = CALL(SYS_setgroups, 0, 0);
     if (rc == 0)
-        rc = CALL(SYS_setresgid, s->y, s->y, s->y);
+        rc = CALL(SYS_setresgid, s->ids.gid, s->ids.gid, s->ids.gid);
     if (rc == 0)
-        rc = CALL(SYS_setresuid, s->x, s->x, s->x);
+        rc = CALL(SYS_setresuid, s->ids.uid, s->ids.uid, s->ids.uid);
     return rc;
 }
 
@@ -154,35 +154,40 @@ static long clone_tree(long from, uint64_t set)
  * a detached copy would count as a mount namespace, of which there may be none. */
 static long bind_tree(const struct step *s)
 {
-    unsigned long flags = OLD_BIND | (s->y == 1 ? OLD_REC : 0ul);
-    long rc = CALL(SYS_mount, s->a, s->b, 0, flags, 0);
+    unsigned long flags = OLD_BIND | (s->bind.recursive ? OLD_REC : 0ul);
+    long rc = CALL(SYS_mount, s->bind.source, s->bind.target, 0, flags, 0);
 
-    return rc < 0 || !s->x ? rc : set_attributes(AT_FDCWD, s->b, s->x, s->y == 1);
+    if (rc < 0 || !s->bind.attributes)
+        return rc;
+    return set_attributes(AT_FDCWD, s->bind.target, s->bind.attributes,
+                          s->bind.recursive);
 }
 
 /* One call for all below; what it took from the mount itself is given back. */
 static long seal_below(const struct step *s)
 {
     struct mount_attr attr = { .attr_clr = MOUNT_ATTR_RDONLY };
-    long rc = set_attributes(AT_FDCWD, s->a, s->x, true);
+    long rc = set_attributes(AT_FDCWD, s->attr.path, s->attr.attributes, true);
 
-    return rc < 0 ? rc
-                  : CALL(SYS_mount_setattr, AT_FDCWD, s->a, 0, &attr, sizeof(attr));
+    if (rc < 0)
+        return rc;
+    return CALL(SYS_mount_setattr, AT_FDCWD, s->attr.path, 0, &attr, sizeof(attr));
 }
 
 /* The parent judged an object; only that object will do. */
-static long open_judged(const char *path, uint64_t dev, uint64_t ino)
+static long open_judged(const struct step *s)
 {
     struct open_how how = { .flags = O_PATH | O_CLOEXEC,
                             .resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS };
     struct statx sx = { 0 };
-    long fd = CALL(SYS_openat2, AT_FDCWD, path, &how, sizeof(how));
+    long fd = CALL(SYS_openat2, AT_FDCWD, s->open.path, &how, sizeof(how));
     long rc =
         fd < 0 ? fd : CALL(SYS_statx, fd, "", AT_EMPTY_PATH, STATX_BASIC_STATS, &sx);
 
     if (rc < 0)
         return rc;
-    if (makedev(sx.stx_dev_major, sx.stx_dev_minor) != dev || sx.stx_ino != ino)
+    if (makedev(sx.stx_dev_major, sx.stx_dev_minor) != s->open.dev ||
+        sx.stx_ino != s->open.ino)
         return -ESTALE;
     return fd;
 }
@@ -197,10 +202,10 @@ static long attach_inside(const struct walk *w, const struct step *s)
     long target = 0;
     long rc = 0;
 
-    target = CALL(SYS_openat2, AT_FDCWD, s->b, &how, sizeof(how));
+    target = CALL(SYS_openat2, AT_FDCWD, s->attach.target, &how, sizeof(how));
     if (target < 0)
         return target;
-    rc = CALL(SYS_move_mount, fd_of(w, s->fd), "", target, "",
+    rc = CALL(SYS_move_mount, fd_in(w, s->attach.slot), "", target, "",
               MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
     (void)CALL(SYS_close, target);
     return rc;
@@ -209,8 +214,8 @@ static long attach_inside(const struct walk *w, const struct step *s)
 /* Names of the old root are the host's own. */
 static long cover(const struct walk *w, const struct step *s)
 {
-    return CALL(SYS_move_mount, fd_of(w, s->fd), "", AT_FDCWD, s->b,
-                MOVE_MOUNT_F_EMPTY_PATH);
+    return CALL(SYS_move_mount, fd_in(w, s->attach.slot), "", AT_FDCWD,
+                s->attach.target, MOVE_MOUNT_F_EMPTY_PATH);
 }
 
 static long make_file(const struct step *s)
@@ -218,11 +223,11 @@ static long make_file(const struct step *s)
     long fd = -1;
     long rc = 0;
 
-    if (!s->b)
-        return CALL(SYS_mknodat, AT_FDCWD, s->a, S_IFREG | s->x, 0);
-    fd =
-        CALL(SYS_openat, AT_FDCWD, s->a, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, s->x);
-    rc = fd < 0 ? fd : write_fd(fd, s->b);
+    if (!s->file.content)
+        return CALL(SYS_mknodat, AT_FDCWD, s->file.path, S_IFREG | s->file.mode, 0);
+    fd = CALL(SYS_openat, AT_FDCWD, s->file.path,
+              O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, s->file.mode);
+    rc = fd < 0 ? fd : write_fd(fd, s->file.content);
     if (fd >= 0)
         (void)CALL(SYS_close, fd);
     return rc;
@@ -230,11 +235,12 @@ static long make_file(const struct step *s)
 
 static long copy_file(const struct step *s)
 {
-    long in = CALL(SYS_openat, AT_FDCWD, s->a, O_RDONLY | O_NOFOLLOW | O_CLOEXEC, 0);
+    long in =
+        CALL(SYS_openat, AT_FDCWD, s->copy.from, O_RDONLY | O_NOFOLLOW | O_CLOEXEC, 0);
     long out = in < 0 ? in
-                      : CALL(SYS_openat, AT_FDCWD, s->b,
+                      : CALL(SYS_openat, AT_FDCWD, s->copy.to,
                              O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
-    long rc = out < 0 ? out : CALL(SYS_sendfile, out, in, 0, s->x);
+    long rc = out < 0 ? out : CALL(SYS_sendfile, out, in, 0, s->copy.most);
 
     if (in >= 0)
         (void)CALL(SYS_close, in);
@@ -255,7 +261,7 @@ static long give(const struct walk *w, const struct step *s, uint32_t step)
                               .msg_control = room,
                               .msg_controllen = sizeof(room) };
     struct cmsghdr *c = CMSG_FIRSTHDR(&message);
-    long fd = CALL(SYS_openat, AT_FDCWD, s->a,
+    long fd = CALL(SYS_openat, AT_FDCWD, s->path,
                    O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0);
     long rc = 0;
 
@@ -272,8 +278,8 @@ static long give(const struct walk *w, const struct step *s, uint32_t step)
 
 static long write_file(const struct step *s)
 {
-    long fd = CALL(SYS_openat, AT_FDCWD, s->a, O_WRONLY | O_CLOEXEC, 0);
-    long rc = fd < 0 ? fd : write_fd(fd, s->b);
+    long fd = CALL(SYS_openat, AT_FDCWD, s->file.path, O_WRONLY | O_CLOEXEC, 0);
+    long rc = fd < 0 ? fd : write_fd(fd, s->file.content);
 
     if (fd >= 0)
         (void)CALL(SYS_close, fd);
@@ -290,7 +296,7 @@ static long loopback(struct walk *w, const struct step *s)
     if (fd >= 0) {
         rc = CALL(SYS_ioctl, fd, SIOCSIFFLAGS, &request);
         if (rc == 0 && s->slot)
-            rc = keep(w, s, CALL(SYS_ioctl, fd, SIOCGSKNS));
+            rc = keep(w, s->slot, CALL(SYS_ioctl, fd, SIOCGSKNS));
         (void)CALL(SYS_close, fd);
     }
     return rc;
@@ -337,7 +343,7 @@ static long split(struct walk *w, const struct step *s)
     if (leg >= LEGS)
         return -EINVAL;
     w->leg_at[leg] = at;
-    w->leg_end[leg] = at + (uint32_t)s->x;
+    w->leg_end[leg] = at + s->count;
     tell_twin(w, leg + 1);
     return w->twin_pid ? 0 : make_twin(w);
 }
@@ -368,11 +374,13 @@ static long empty_bounding_set(void)
 static long bound(const struct step *s)
 {
     struct __user_cap_header_struct header = { _LINUX_CAPABILITY_VERSION_3, 0 };
+    uint32_t low = (uint32_t)s->caps;
+    uint32_t high = (uint32_t)(s->caps >> 32);
     const struct __user_cap_data_struct kept[2] = {
-        { .effective = (uint32_t)s->x, .permitted = (uint32_t)s->x },
-        { .effective = (uint32_t)(s->x >> 32), .permitted = (uint32_t)(s->x >> 32) },
+        { .effective = low, .permitted = low },
+        { .effective = high, .permitted = high },
     };
-    long rc = s->x >> CAP_SETPCAP & 1u ? 0 : empty_bounding_set();
+    long rc = s->caps >> CAP_SETPCAP & 1u ? 0 : empty_bounding_set();
 
     if (rc == 0)
         rc = CALL(SYS_capset, &header, kept);
@@ -381,9 +389,9 @@ static long bound(const struct step *s)
 
 /* The parent put its control socket and the guest above all of these numbers. The guest
  * opens its own standard streams, so that none of ours stay. */
-static long set_streams(const struct walk *w, const struct step *s)
+static long set_streams(const struct step *s)
 {
-    long rc = CALL(SYS_dup3, fd_of(w, s->fd), SCRIPT_STREAM, 0);
+    long rc = CALL(SYS_dup3, s->fd, SCRIPT_STREAM, 0);
 
     if (rc >= 0)
         rc = CALL(SYS_close_range, 0, SCRIPT_STREAM - 1, 0);
@@ -393,14 +401,11 @@ static long set_streams(const struct walk *w, const struct step *s)
 
 static long exec_guest(const struct step *s)
 {
-    const char *const argv[] = { s->a ? s->a : "guest", NULL };
+    const char *const argv[] = { s->exec.name ? s->exec.name : "guest", NULL };
     static const char *const nothing[] = { NULL };
-    const void *env = nothing;
 
-#ifdef VIAL_WEAKEN
-    env = s->x ? (const void *)(uintptr_t)s->x : env; /* what tests switch off */
-#endif
-    return CALL(SYS_execveat, s->fd, "", argv, env, AT_EMPTY_PATH);
+    return CALL(SYS_execveat, s->exec.fd, "", argv, s->exec.env ? s->exec.env : nothing,
+                AT_EMPTY_PATH);
 }
 
 /* Mounts and files: the new root. */
@@ -408,37 +413,41 @@ static long act_on_tree(struct walk *w, const struct step *s)
 {
     switch (s->op) {
     case OP_MOUNT:
-        return CALL(SYS_mount, s->a, s->b, s->c, s->x, s->d);
+        return CALL(SYS_mount, s->mount.source, s->mount.target, s->mount.type,
+                    s->mount.flags, s->mount.data);
     case OP_BIND:
         return bind_tree(s);
     case OP_OPEN:
-        return keep(w, s, open_judged(s->a, s->x, s->y));
+        return keep(w, s->open.slot, open_judged(s));
     case OP_TREE:
-        return keep(w, s, clone_tree(fd_of(w, s->fd), s->x));
+        return keep(w, s->tree.slot,
+                    clone_tree(fd_in(w, s->tree.slot), s->tree.attributes));
     case OP_ATTACH:
         return attach_inside(w, s);
     case OP_COVER:
         return cover(w, s);
     case OP_ATTR:
-        return set_attributes(AT_FDCWD, s->a, s->x, false);
+        return set_attributes(AT_FDCWD, s->attr.path, s->attr.attributes, false);
     case OP_SEAL:
         return seal_below(s);
     case OP_DETACH:
-        return CALL(SYS_umount2, s->a, OLD_DETACH);
+        return CALL(SYS_umount2, s->path, OLD_DETACH);
     case OP_OWN:
-        return CALL(SYS_fchownat, AT_FDCWD, s->a, s->x, s->x, 0);
+        return CALL(SYS_fchownat, AT_FDCWD, s->owner.path, s->owner.id, s->owner.id, 0);
     case OP_MKDIR:
-        return CALL(SYS_mkdirat, AT_FDCWD, s->a, s->x);
+        return CALL(SYS_mkdirat, AT_FDCWD, s->dir.path, s->dir.mode);
     case OP_SYMLINK:
-        return CALL(SYS_symlinkat, s->a, AT_FDCWD, s->b);
+        return CALL(SYS_symlinkat, s->link.to, AT_FDCWD, s->link.path);
     case OP_LINK:
-        return CALL(SYS_linkat, AT_FDCWD, s->a, AT_FDCWD, s->b, 0);
+        return CALL(SYS_linkat, AT_FDCWD, s->link.to, AT_FDCWD, s->link.path, 0);
     case OP_FILE:
         return make_file(s);
     case OP_COPY:
         return copy_file(s);
     case OP_CHDIR:
-        return s->a ? CALL(SYS_chdir, s->a) : CALL(SYS_fchdir, fd_of(w, s->fd));
+        return CALL(SYS_chdir, s->path);
+    case OP_FCHDIR:
+        return CALL(SYS_fchdir, fd_in(w, s->slot));
     case OP_PIVOT:
         return CALL(SYS_pivot_root, ".", ".");
     case OP_WRITE:
@@ -455,7 +464,7 @@ static long act(struct walk *w, const struct step *s)
         return CALL(SYS_close, s->fd);
     case OP_LEASH:
         return s->fd < 0 ? 0 : CALL(SYS_close, s->fd);
-    case OP_WRITE_FD:
+    case OP_JOIN:
         return join(w, s);
     case OP_WAIT:
         return wait_for_parent(w, s);
@@ -466,7 +475,7 @@ static long act(struct walk *w, const struct step *s)
     case OP_PRIVATE:
         return CALL(SYS_mount, 0, "/", 0, OLD_PRIVATE | OLD_REC, 0);
     case OP_HOSTNAME:
-        return CALL(SYS_sethostname, s->a, length(s->a));
+        return CALL(SYS_sethostname, s->name, length(s->name));
     case OP_LOOPBACK:
         return loopback(w, s);
     case OP_SPLIT:
@@ -474,15 +483,15 @@ static long act(struct walk *w, const struct step *s)
     case OP_MEET:
         return meet(w);
     case OP_ENTER:
-        return CALL(SYS_setns, fd_of(w, s->fd), s->x);
+        return CALL(SYS_setns, fd_in(w, s->enter.slot), s->enter.space);
     case OP_UNSHARE:
-        return CALL(SYS_unshare, s->x);
+        return CALL(SYS_unshare, s->spaces);
     case OP_KEYRING:
         return CALL(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, 0, 0, 0, 0);
     case OP_BOUND:
         return bound(s);
     case OP_STREAM:
-        return set_streams(w, s);
+        return set_streams(s);
     case OP_EXEC:
         return exec_guest(s);
     default:
@@ -560,6 +569,6 @@ _Noreturn void child_run(const struct script *s, int control_fd)
     for (size_t slot = 0; slot < SCRIPT_SLOTS; slot++)
         w.slots[slot] = -1;
     while (i < s->count && take_step(&w, i))
-        i += s->steps[i].op == OP_SPLIT ? (uint32_t)s->steps[i].x + 1 : 1;
+        i += s->steps[i].op == OP_SPLIT ? s->steps[i].count + 1 : 1;
     end(1);
 }

@@ -55,13 +55,12 @@ static int judge_rootfs(const char *dir, struct root_options *o, struct vial_err
     return 0;
 }
 
-/* v1: the child moves itself, by descriptors that come while it builds its root;
- * "0" is whoever writes, and moving oneself needs no lock over all others. */
+/* v1: the child moves itself, by descriptors that come while it builds its root:
+ * moving oneself needs no lock over all others. */
 static void add_joining(struct script *s, const struct cgroup *c)
 {
-    for (size_t i = 0; i < CGROUP_DIRS && c->kind == CGROUP_V1; i++)
-        script_path(s, OP_WRITE_FD, "0", NULL, 0)->fd =
-            SCRIPT_SLOT + JOIN_SLOT + (int)i;
+    for (unsigned i = 0; i < CGROUP_DIRS && c->kind == CGROUP_V1; i++)
+        script_add(s, (struct step){ OP_JOIN, .slot = JOIN_SLOT + i });
 }
 
 /* Nobody waits for a vessel that is made ahead, and a twin is one process more. */
@@ -75,43 +74,44 @@ static void add_network(struct script *s)
     if (weaken("net"))
         return;
     if (has_twin(s))
-        script_add(s, OP_SPLIT)->x = 2;
-    script_add(s, OP_UNSHARE)->x = CHILD_SCRIPT_SPACES;
-    script_add(s, OP_LOOPBACK)->slot = has_twin(s) ? NET_SLOT : 0;
+        script_add(s, (struct step){ OP_SPLIT, .count = 2 });
+    script_add(s, (struct step){ OP_UNSHARE, .spaces = CHILD_SCRIPT_SPACES });
+    script_add(s, (struct step){ OP_LOOPBACK, .slot = has_twin(s) ? NET_SLOT : 0 });
 }
 
 static void add_meeting(struct script *s)
 {
-    struct step *enter = NULL;
-
     if (!has_twin(s))
         return;
-    script_add(s, OP_MEET);
-    enter = script_add(s, OP_ENTER);
-    enter->fd = SCRIPT_SLOT + NET_SLOT;
-    enter->x = CLONE_NEWNET;
+    script_add(s, (struct step){ OP_MEET });
+    script_add(s, (struct step){ OP_ENTER, .enter = { NET_SLOT, CLONE_NEWNET } });
 }
 
 void child_script_begin(struct script *s, const struct launch *l, int leash_fd)
 {
     /* Its copy of our end would keep it waiting for us after our death, and its copy
      * of the leash the janitor. */
-    script_add(s, OP_CLOSE)->fd = l->control[0];
-    script_add(s, OP_LEASH)->fd = leash_fd;
+    script_add(s, (struct step){ OP_CLOSE, .fd = l->control[0] });
+    script_add(s, (struct step){ OP_LEASH, .fd = leash_fd });
     add_network(s);
-    script_add(s, OP_WAIT)->x = ROOT_MOUNT_SLOT;
+    script_add(s, (struct step){ OP_WAIT, .slot = ROOT_MOUNT_SLOT });
+}
+
+void child_script_ids(struct script *s, bool privileged)
+{
+    unsigned id = privileged ? 0 : IDMAP_PROGRAM;
+
+    script_add(s, (struct step){ OP_SET_IDS, privileged ? 0 : STEP_KEEP_GROUPS,
+                                 .ids = { id, id } });
 }
 
 static void add_start(struct script *s, const struct plan *plan, bool privileged)
 {
-    struct step *ids = script_add(s, OP_SET_IDS);
-
-    ids->x = ids->y = privileged ? 0 : IDMAP_PROGRAM;
-    ids->flags = privileged ? 0 : STEP_KEEP_GROUPS;
+    child_script_ids(s, privileged);
     /* It is the calling thread's death that counts, so only the main thread's,
      * which lives as long as the process, will do. */
     if (syscall(SYS_gettid) == getpid())
-        script_add(s, OP_PDEATH);
+        script_add(s, (struct step){ OP_PDEATH });
     if (!privileged)
         mounts_add_steps(s, plan);
 }
@@ -124,22 +124,22 @@ static void add_farewell(struct script *s, const struct root_options *o)
     size_t first = 0;
 
     if (has_twin(s))
-        split = script_add(s, OP_SPLIT);
+        split = script_add(s, (struct step){ OP_SPLIT });
     first = s->count;
     root_detach(s, o);
     if (split)
-        split->x = s->count - first;
+        split->count = (unsigned)(s->count - first);
 }
 
 static void add_sealing(struct script *s, const struct plan *plan,
                         const struct root_options *o)
 {
     if (!weaken("cgroupns"))
-        script_path(s, OP_UNSHARE, NULL, NULL, CLONE_NEWCGROUP);
+        script_add(s, (struct step){ OP_UNSHARE, .spaces = CLONE_NEWCGROUP });
     add_farewell(s, o);
     if (!weaken("uts"))
-        script_path(s, OP_HOSTNAME, plan->hostname, NULL, 0);
-    script_add(s, OP_KEYRING)->flags = STEP_OPTIONAL;
+        script_add(s, (struct step){ OP_HOSTNAME, .name = plan->hostname });
+    script_add(s, (struct step){ OP_KEYRING, STEP_OPTIONAL });
     root_mask(s, o);
     add_meeting(s);
     root_seal(s, o); /* before a mount could lie over what it masks with */
@@ -150,26 +150,27 @@ static void add_sealing(struct script *s, const struct plan *plan,
 static void add_exec(struct script *s, const struct plan *plan, int fd)
 {
     auto_str struct str name = { 0 };
-    struct step *step = NULL;
+    struct step exec = { OP_EXEC, .exec = { .fd = fd } };
 
     if (plan->container.prefix)
         labels_name(&name, plan->container.prefix, plan);
-    step = script_add(s, OP_EXEC);
-    step->fd = fd;
-    step->a = name.len && str_ok(&name) ? script_text(s, "%s", name.data) : NULL;
+    if (name.len && str_ok(&name))
+        exec.exec.name = script_text(s, "%s", name.data);
+#ifdef VIAL_WEAKEN
+    if (getenv("VIAL_TEST_WEAKEN")) /* NOLINT(concurrency-mt-unsafe) */
+        exec.exec.env = (const char *const *)environ;
+#endif
+    script_add(s, exec);
 }
 
 static void add_end(struct script *s, const struct plan *plan, const struct launch *l)
 {
     /* What the programs shall not have, the guest must not have either. */
     if (!weaken("caps") && !weaken("no_new_privs"))
-        script_add(s, OP_BOUND)->x = l->privileged ? GUEST_CAPS : 0;
-    script_add(s, OP_STREAM)->fd = l->stream[1];
+        script_add(s,
+                   (struct step){ OP_BOUND, .caps = l->privileged ? GUEST_CAPS : 0 });
+    script_add(s, (struct step){ OP_STREAM, .fd = l->stream[1] });
     add_exec(s, plan, l->exec_fd);
-#ifdef VIAL_WEAKEN
-    if (getenv("VIAL_TEST_WEAKEN")) /* NOLINT(concurrency-mt-unsafe) */
-        s->steps[s->count - 1].x = (uint64_t)(uintptr_t)environ;
-#endif
 }
 
 static struct root_options options_of_root(const struct launch *l)
@@ -210,7 +211,7 @@ int child_script_root(struct script *s, const struct plan *plan, const struct la
         return -1;
     add_start(s, plan, l->privileged);
     root_build(s, &host, plan, &o);
-    script_add(s, OP_WAIT)->x = JOIN_SLOT;
+    script_add(s, (struct step){ OP_WAIT, .slot = JOIN_SLOT });
     return s->failed ? fail_memory(err) : 0;
 }
 

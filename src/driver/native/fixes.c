@@ -91,12 +91,11 @@ int fixes_clone(int error, struct vial_error *err)
 
 int fixes_step(const struct step *step, int error, struct vial_error *err)
 {
-    if (step->op == OP_MOUNT && step->c && strcmp(step->c, "proc") == 0 &&
-        error == EPERM)
+    if (step->op == OP_MOUNT && strcmp(step->mount.type, "proc") == 0 && error == EPERM)
         return fail_remedy(err, "a container hides parts of /proc: start it with "
                                 "'--security-opt systempaths=unconfined'");
-    if (step->op == OP_MOUNT && step->d && strstr(step->d, "upperdir=") &&
-        error == EINVAL)
+    if (step->op == OP_MOUNT && step->mount.data &&
+        strstr(step->mount.data, "upperdir=") && error == EINVAL)
         return fail_remedy(err,
                            "the directory cannot lie under an overlay, as it is one "
                            "or has mounts in it: copy it elsewhere");

@@ -228,7 +228,7 @@ static void take_gift(struct launch *l, int *gift_fd)
  * the host, and no trial tries it. */
 static bool is_doubtful(const struct step *step, int error)
 {
-    if (step->op == OP_MOUNT && strcmp(step->c, "overlay") == 0)
+    if (step->op == OP_MOUNT && strcmp(step->mount.type, "overlay") == 0)
         return (step->flags & STEP_TRIED) && is_want(error);
     return error == EPERM || error == EACCES;
 }
@@ -238,12 +238,13 @@ static int fail_step(struct launch *l, const struct step *step, int error,
 {
     auto_str struct str text = { 0 };
 
-    if (step->op == OP_UNSHARE && step->x == CLONE_NEWNET)
+    if (step->op == OP_UNSHARE && step->spaces == CLONE_NEWNET)
         return fail_spaces(l, error, err);
     l->doubtful = is_doubtful(step, error);
     if (step->op == OP_OPEN && error == ESTALE)
         return fail(err, VIAL_E_MOUNT,
-                    "mount source '%s' was replaced by something else", step->a);
+                    "mount source '%s' was replaced by something else",
+                    step->open.path);
     script_describe(step, &text);
     (void)fail_sys_rc(err, -error, "open the vessel: step '%s'",
                       str_ok(&text) && text.data ? text.data : "?");

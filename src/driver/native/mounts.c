@@ -150,13 +150,11 @@ void mounts_add_steps(struct script *s, const struct plan *plan)
 {
     for (size_t i = 0; i < plan->mount_count; i++) {
         const struct plan_mount *m = &plan->mounts[i];
-        struct step *open = script_path(s, OP_OPEN, m->source, NULL, m->dev);
-        struct step *tree = NULL;
+        unsigned slot = ROOT_MOUNT_SLOT + (unsigned)i;
 
-        open->y = m->ino;
-        open->slot = (uint16_t)(ROOT_MOUNT_SLOT + i);
-        tree = script_path(s, OP_TREE, m->source, NULL, attributes(m));
-        tree->fd = SCRIPT_SLOT + ROOT_MOUNT_SLOT + (int)i;
-        tree->slot = (uint16_t)(ROOT_MOUNT_SLOT + i);
+        script_add(
+            s, (struct step){ OP_OPEN, .open = { m->source, m->dev, m->ino, slot } });
+        script_add(
+            s, (struct step){ OP_TREE, .tree = { m->source, attributes(m), slot } });
     }
 }

@@ -21,6 +21,8 @@
  * then on, which is why mount sources are opened before. */
 #define STAGE "/tmp"
 
+#define COPY_MAX (1u << 20) /* bytes of a file of /etc */
+
 struct dir_row {
     const char *path;
     unsigned mode;
@@ -106,23 +108,55 @@ static const struct file_row net_limits[] = {
 
 #define COUNT(table) (sizeof(table) / sizeof(*(table)))
 
-static struct step *mount_step(struct script *s, const char *type, const char *target,
-                               unsigned long flags, const char *data)
+static struct step *add_mount(struct script *s, const char *type, const char *target,
+                              unsigned long flags, const char *data)
 {
-    struct step *step = script_path(s, OP_MOUNT, type, target, flags);
+    return script_add(
+        s, (struct step){ OP_MOUNT, .mount = { type, target, type, data, flags } });
+}
 
-    step->c = type;
-    step->d = data;
-    return step;
+static struct step *add_bind(struct script *s, const char *source, const char *target,
+                             uint64_t attributes)
+{
+    return script_add(
+        s, (struct step){ OP_BIND, .bind = { source, target, attributes, false } });
+}
+
+static struct step *add_dir(struct script *s, const char *path, unsigned mode)
+{
+    return script_add(s, (struct step){ OP_MKDIR, .dir = { path, mode } });
+}
+
+static struct step *add_link(struct script *s, const char *to, const char *path)
+{
+    return script_add(s, (struct step){ OP_SYMLINK, .link = { to, path } });
+}
+
+static void add_path(struct script *s, enum step_op op, const char *path)
+{
+    script_add(s, (struct step){ (uint8_t)op, .path = path });
+}
+
+static void add_attributes(struct script *s, enum step_op op, const char *path,
+                           uint64_t attributes)
+{
+    script_add(s, (struct step){ (uint8_t)op, .attr = { path, attributes } });
+}
+
+/* Of the caller's mount number I. */
+static unsigned slot_of(size_t i)
+{
+    return ROOT_MOUNT_SLOT + (unsigned)i;
 }
 
 static void add_file(struct script *s, const char *prefix, const char *path,
                      const char *content)
 {
-    struct step *step = script_path(s, OP_FILE, script_text(s, "%s%s", prefix, path),
-                                    content[0] ? content : NULL, 0444);
+    const char *text = content[0] ? content : NULL;
 
-    step->flags = STEP_EXIST_OK;
+    path = script_text(s, "%s%s", prefix, path);
+    script_add(s,
+               (struct step){ OP_FILE, STEP_EXIST_OK, .file = { path, text, 0444 } });
 }
 
 /* Directories and files of our own. In front of a rootfs they form the overlay's
@@ -132,7 +166,7 @@ static void add_skeleton(struct script *s, const char *prefix, const struct plan
     for (size_t i = 0; i < COUNT(dirs); i++) {
         const char *path = script_text(s, "%s%s", prefix, dirs[i].path);
 
-        script_path(s, OP_MKDIR, path, NULL, dirs[i].mode);
+        add_dir(s, path, dirs[i].mode);
     }
     for (size_t i = 0; i < COUNT(files); i++)
         add_file(s, prefix, files[i].path, files[i].content);
@@ -147,10 +181,9 @@ static void add_system_dir(struct script *s, const char *dir, const char *target
     const char *lower = script_text(s, "lowerdir=%s:var/empty", dir);
 
     if (o->no_usr_overlay)
-        script_path(s, OP_BIND, dir, target,
-                    ATTR_SAFE | (o->weak_ro ? 0 : MOUNT_ATTR_RDONLY));
+        add_bind(s, dir, target, ATTR_SAFE | (o->weak_ro ? 0 : MOUNT_ATTR_RDONLY));
     else
-        mount_step(s, "overlay", target, RDONLY | NOSUID | NODEV, lower)->flags =
+        add_mount(s, "overlay", target, RDONLY | NOSUID | NODEV, lower)->flags =
             strcmp(dir, "/usr") == 0 ? STEP_TRIED : 0;
 }
 
@@ -161,10 +194,10 @@ static void add_links_beside_usr(struct script *s, const struct host *host,
         const struct host_link *link = &host->links[i];
 
         if (link->to[0]) {
-            script_path(s, OP_SYMLINK, script_text(s, "%s", link->to), link->name, 0);
+            add_link(s, script_text(s, "%s", link->to), link->name);
             continue;
         }
-        script_path(s, OP_MKDIR, link->name, NULL, 0755);
+        add_dir(s, link->name, 0755);
         add_system_dir(s, script_text(s, "/%s", link->name), link->name, o);
     }
 }
@@ -177,10 +210,12 @@ static void add_points(struct script *s, const char *dir, const char *const *nam
     const char *first = count > 0 ? script_text(s, "%s/%s", dir, names[0]) : NULL;
 
     for (size_t i = 0; i < count; i++) {
+        const char *path = i ? script_text(s, "%s/%s", dir, names[i]) : NULL;
+
         if (i == 0)
-            script_path(s, OP_FILE, first, NULL, 0444);
+            script_add(s, (struct step){ OP_FILE, .file = { first, NULL, 0444 } });
         else
-            script_path(s, OP_LINK, first, script_text(s, "%s/%s", dir, names[i]), 0);
+            script_add(s, (struct step){ OP_LINK, .link = { first, path } });
     }
 }
 
@@ -193,12 +228,13 @@ static void add_etc_files(struct script *s, const struct strv *names, bool no_ov
         add_points(s, "etc", (const char *const *)names->items, names->count);
     for (size_t i = 0; i < names->count; i++) {
         const char *from = script_text(s, "/etc/%s", names->items[i]);
-        struct step *step = no_overlay
-                                ? script_path(s, OP_COPY, from, from + 1, 1u << 20)
-                                : script_path(s, OP_BIND, from, from + 1,
-                                              ATTR_SAFE | MOUNT_ATTR_RDONLY);
 
-        step->flags = STEP_MISSING_OK;
+        if (no_overlay)
+            script_add(s, (struct step){ OP_COPY, STEP_MISSING_OK,
+                                         .copy = { from, from + 1, COPY_MAX } });
+        else
+            add_bind(s, from, from + 1, ATTR_SAFE | MOUNT_ATTR_RDONLY)->flags =
+                STEP_MISSING_OK;
     }
 }
 
@@ -207,23 +243,21 @@ static void add_etc(struct script *s, const struct host *host, bool no_overlay)
     for (size_t i = 0; i < COUNT(host_files); i++)
         add_file(s, "", host_files[i].path, host_files[i].content);
     for (size_t i = 0; i < COUNT(links); i++)
-        script_path(s, OP_SYMLINK, links[i].to, links[i].path, 0)->flags =
-            STEP_EXIST_OK;
+        add_link(s, links[i].to, links[i].path)->flags = STEP_EXIST_OK;
     if (host->localtime[0])
-        script_path(s, OP_SYMLINK, script_text(s, "%s", host->localtime),
-                    "etc/localtime", 0);
+        add_link(s, script_text(s, "%s", host->localtime), "etc/localtime");
     /* One overlay over the host's own /etc, which goes with the old root, and what
      * is shown of it is bound from there: an overlay each would cost more. */
     if (!no_overlay)
-        mount_step(s, "overlay", "/etc", RDONLY | NOSUID | NODEV,
-                   "lowerdir=/etc:var/empty")
+        add_mount(s, "overlay", "/etc", RDONLY | NOSUID | NODEV,
+                  "lowerdir=/etc:var/empty")
             ->flags = STEP_TRIED;
     add_etc_files(s, &host->etc_files, no_overlay);
     for (size_t i = 0; i < host->etc_dirs.count; i++) {
         const char *from = script_text(s, "/etc/%s", host->etc_dirs.items[i]);
 
-        script_path(s, OP_MKDIR, from + 1, NULL, 0755);
-        script_path(s, OP_BIND, from, from + 1, ATTR_SAFE | MOUNT_ATTR_RDONLY);
+        add_dir(s, from + 1, 0755);
+        add_bind(s, from, from + 1, ATTR_SAFE | MOUNT_ATTR_RDONLY);
     }
 }
 
@@ -233,9 +267,8 @@ static void add_weak_root(struct script *s)
     static const char *const shown[] = { "/home", "/root", "/srv", "/boot", "/opt" };
 
     for (size_t i = 0; i < COUNT(shown); i++) {
-        script_path(s, OP_MKDIR, shown[i] + 1, NULL, 0755);
-        script_path(s, OP_BIND, shown[i], shown[i] + 1, ATTR_SAFE)->flags =
-            STEP_MISSING_OK;
+        add_dir(s, shown[i] + 1, 0755);
+        add_bind(s, shown[i], shown[i] + 1, ATTR_SAFE)->flags = STEP_MISSING_OK;
     }
 }
 
@@ -254,51 +287,48 @@ static void add_host_root(struct script *s, const struct host *host,
  * between the judging and here can put another in its place. */
 static void add_given_root(struct script *s, const struct plan *plan)
 {
-    script_path(s, OP_MKDIR, "upper", NULL, 0755);
-    script_path(s, OP_MKDIR, "index", NULL, 0755);
-    script_path(s, OP_MKDIR, "root", NULL, 0755);
+    add_dir(s, "upper", 0755);
+    add_dir(s, "index", 0755);
+    add_dir(s, "root", 0755);
     add_skeleton(s, "upper/", plan);
-    script_add(s, OP_CHDIR)->fd = SCRIPT_SLOT + ROOT_ROOTFS_SLOT;
-    mount_step(s, "overlay", STAGE "/root", NOSUID | NODEV,
-               "lowerdir=.,upperdir=" STAGE "/upper,workdir=" STAGE "/index,userxattr");
-    script_path(s, OP_CHDIR, STAGE "/root", NULL, 0);
+    script_add(s, (struct step){ OP_FCHDIR, .slot = ROOT_ROOTFS_SLOT });
+    add_mount(s, "overlay", STAGE "/root", NOSUID | NODEV,
+              "lowerdir=.,upperdir=" STAGE "/upper,workdir=" STAGE "/index,userxattr");
+    add_path(s, OP_CHDIR, STAGE "/root");
 }
 
 static void add_dev(struct script *s, const struct plan *plan,
                     const struct root_options *o)
 {
     if (plan->rootfs) /* which may have a /dev of its own */
-        mount_step(s, "tmpfs", "dev", NOSUID | NOEXEC,
-                   "mode=755,size=64k,nr_inodes=64");
-    if (o->own_devices) {
-        struct step *attach = script_path(s, OP_COVER, NULL, "/dev", 0);
-
-        attach->fd = SCRIPT_SLOT + ROOT_MOUNT_SLOT + (int)plan->mount_count;
-    }
+        add_mount(s, "tmpfs", "dev", NOSUID | NOEXEC, "mode=755,size=64k,nr_inodes=64");
+    if (o->own_devices)
+        script_add(s, (struct step){
+                          OP_COVER, .attach = { "/dev", slot_of(plan->mount_count) } });
     add_points(s, "dev", devices_shown, DEVICES);
     for (size_t i = 0; i < DEVICES; i++) {
         const char *node = script_text(s, "/dev/%s", devices_shown[i]);
 
         /* Read-only is the inode, its times and mode, which may be the host's; a
          * device is written all the same. */
-        script_path(s, OP_BIND, node, node + 1,
-                    MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
+        add_bind(s, node, node + 1,
+                 MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
     }
     for (size_t i = 0; i < COUNT(dev_links); i++)
-        script_path(s, OP_SYMLINK, dev_links[i].to, dev_links[i].path, 0);
-    script_path(s, OP_MKDIR, "dev/pts", NULL, 0755);
-    script_path(s, OP_MKDIR, "dev/shm", NULL, 0755);
-    mount_step(s, "devpts", "dev/pts", NOSUID | NOEXEC,
-               "newinstance,ptmxmode=0666,mode=620,max=64");
+        add_link(s, dev_links[i].to, dev_links[i].path);
+    add_dir(s, "dev/pts", 0755);
+    add_dir(s, "dev/shm", 0755);
+    add_mount(s, "devpts", "dev/pts", NOSUID | NOEXEC,
+              "newinstance,ptmxmode=0666,mode=620,max=64");
     if (o->weak_shm)
-        script_path(s, OP_BIND, "/dev/shm", "dev/shm", ATTR_SAFE);
+        add_bind(s, "/dev/shm", "dev/shm", ATTR_SAFE);
     else
-        mount_step(s, "tmpfs", "dev/shm", NOSUID | NODEV,
-                   script_text(s, "mode=1777,size=%lld,nr_inodes=%lld",
-                               (long long)plan->limits.tmp_bytes,
-                               (long long)plan->limits.inodes));
+        add_mount(s, "tmpfs", "dev/shm", NOSUID | NODEV,
+                  script_text(s, "mode=1777,size=%lld,nr_inodes=%lld",
+                              (long long)plan->limits.tmp_bytes,
+                              (long long)plan->limits.inodes));
     if (plan->rootfs)
-        script_path(s, OP_ATTR, "dev", NULL, MOUNT_ATTR_RDONLY);
+        add_attributes(s, OP_ATTR, "dev", MOUNT_ATTR_RDONLY);
 }
 
 static void add_writable(struct script *s, const struct plan *plan,
@@ -309,20 +339,20 @@ static void add_writable(struct script *s, const struct plan *plan,
     unsigned long flags = o->weak_nosuid ? NODEV : NOSUID | NODEV;
 
     if (!str_eq(scratch, "work"))
-        script_path(s, OP_MKDIR, scratch, NULL, 0755)->flags = STEP_EXIST_OK;
+        add_dir(s, scratch, 0755)->flags = STEP_EXIST_OK;
     if (o->weak_disk) {
-        mount_step(s, "tmpfs", "tmp", NOSUID | NODEV, "mode=1777");
-        mount_step(s, "tmpfs", scratch, NOSUID | NODEV, "mode=1777");
+        add_mount(s, "tmpfs", "tmp", NOSUID | NODEV, "mode=1777");
+        add_mount(s, "tmpfs", scratch, NOSUID | NODEV, "mode=1777");
         return;
     }
-    mount_step(s, "tmpfs", "tmp", flags,
-               script_text(s, "mode=1777,size=%lld,nr_inodes=%lld",
-                           (long long)l->tmp_bytes, (long long)l->inodes));
+    add_mount(s, "tmpfs", "tmp", flags,
+              script_text(s, "mode=1777,size=%lld,nr_inodes=%lld",
+                          (long long)l->tmp_bytes, (long long)l->inodes));
     if (o->weak_work)
         return;
-    mount_step(s, "tmpfs", scratch, flags,
-               script_text(s, "mode=700,uid=%u,gid=%u,size=%lld,nr_inodes=%lld", o->uid,
-                           o->gid, (long long)l->disk_bytes, (long long)l->inodes));
+    add_mount(s, "tmpfs", scratch, flags,
+              script_text(s, "mode=700,uid=%u,gid=%u,size=%lld,nr_inodes=%lld", o->uid,
+                          o->gid, (long long)l->disk_bytes, (long long)l->inodes));
 }
 
 /* Mount points for what the caller shows, one step per missing directory. They
@@ -330,58 +360,55 @@ static void add_writable(struct script *s, const struct plan *plan,
  * of a given root's would lead to the host before; attaching follows none. */
 static void add_mount_points(struct script *s, const struct plan *plan)
 {
+    const uint8_t there = STEP_EXIST_OK | STEP_READ_ONLY_OK;
+
     for (size_t i = 0; i < plan->mount_count; i++) {
         const struct plan_mount *m = &plan->mounts[i];
-        size_t len = strlen(m->target);
+        const char *path = m->target + 1;
 
-        for (size_t at = 1; at < len; at++) {
-            if (m->target[at] == '/')
-                script_path(s, OP_MKDIR,
-                            script_text(s, "%.*s", (int)(at - 1), m->target + 1), NULL,
-                            0755)
-                    ->flags = STEP_EXIST_OK | STEP_READ_ONLY_OK;
-        }
-        script_path(s, m->is_dir ? OP_MKDIR : OP_FILE, m->target + 1, NULL,
-                    m->is_dir ? 0755 : 0444)
-            ->flags = STEP_EXIST_OK | STEP_READ_ONLY_OK;
+        for (size_t at = 0; path[at]; at++)
+            if (path[at] == '/')
+                add_dir(s, script_text(s, "%.*s", (int)at, path), 0755)->flags = there;
+        if (m->is_dir)
+            add_dir(s, path, 0755)->flags = there;
+        else
+            script_add(s,
+                       (struct step){ OP_FILE, there, .file = { path, NULL, 0444 } });
     }
 }
 
 void root_build(struct script *s, const struct host *host, const struct plan *plan,
                 const struct root_options *options)
 {
-    script_add(s, OP_PRIVATE);
-    if (plan->rootfs) {
-        struct step *open = script_path(s, OP_OPEN, plan->rootfs, NULL, 0);
-
-        open->slot = ROOT_ROOTFS_SLOT;
-        open->x = options->rootfs_dev;
-        open->y = options->rootfs_ino;
-    }
-    mount_step(s, "tmpfs", STAGE, NOSUID | NODEV, "mode=755,size=8m,nr_inodes=1024");
-    script_path(s, OP_CHDIR, STAGE, NULL, 0);
+    script_add(s, (struct step){ OP_PRIVATE });
+    if (plan->rootfs)
+        script_add(s, (struct step){
+                          OP_OPEN, .open = { plan->rootfs, options->rootfs_dev,
+                                             options->rootfs_ino, ROOT_ROOTFS_SLOT } });
+    add_mount(s, "tmpfs", STAGE, NOSUID | NODEV, "mode=755,size=8m,nr_inodes=1024");
+    add_path(s, OP_CHDIR, STAGE);
     if (plan->rootfs)
         add_given_root(s, plan);
     else
         add_host_root(s, host, plan, options);
     if (options->weak_pid) /* a fresh one cannot be had without the namespace */
-        script_path(s, OP_BIND, "/proc", "proc", ATTR_SAFE)->y = 1;
+        add_bind(s, "/proc", "proc", ATTR_SAFE)->bind.recursive = true;
     else
-        mount_step(s, "proc", "proc", NOSUID | NODEV | NOEXEC, NULL);
+        add_mount(s, "proc", "proc", NOSUID | NODEV | NOEXEC, NULL);
     if (options->weak_dev)
-        script_path(s, OP_BIND, "/dev", "dev", ATTR_SAFE & ~MOUNT_ATTR_NODEV)->y = 1;
+        add_bind(s, "/dev", "dev", MOUNT_ATTR_NOSUID)->bind.recursive = true;
     else
         add_dev(s, plan, options);
     add_writable(s, plan, options);
-    script_add(s, OP_PIVOT);
+    script_add(s, (struct step){ OP_PIVOT });
     add_mount_points(s, plan);
 }
 
 static void add_layer_dir(struct script *s, const char *path, unsigned mode,
                           const struct root_options *o)
 {
-    script_path(s, OP_MKDIR, path, NULL, mode);
-    script_path(s, OP_OWN, path, NULL, o->uid);
+    add_dir(s, path, mode);
+    script_add(s, (struct step){ OP_OWN, .owner = { path, o->uid } });
 }
 
 /* Over the workspace that is attached already, with a layer in a tmpfs that has no
@@ -391,20 +418,20 @@ static void add_overlay(struct script *s, const struct plan *plan, const char *t
 {
     const struct limits *l = &plan->limits;
 
-    mount_step(s, "tmpfs", "/run", NOSUID | NODEV,
-               script_text(s, "mode=700,uid=%u,gid=%u,size=%lld,nr_inodes=%lld", o->uid,
-                           o->gid, (long long)l->disk_bytes, (long long)l->inodes));
+    add_mount(s, "tmpfs", "/run", NOSUID | NODEV,
+              script_text(s, "mode=700,uid=%u,gid=%u,size=%lld,nr_inodes=%lld", o->uid,
+                          o->gid, (long long)l->disk_bytes, (long long)l->inodes));
     add_layer_dir(s, "/run/upper", 0755, o);
     add_layer_dir(s, "/run/work", 0700, o);
     add_layer_dir(s, "/run/points", 0700, o);
     /* A workspace's target has no letter that means something here. */
-    mount_step(
-        s, "overlay", target, NOSUID | NODEV,
-        script_text(s, "lowerdir=%s,upperdir=/run/upper,workdir=/run/work,userxattr",
-                    target));
-    script_path(s, OP_GIVE, "/run", NULL, 0);
-    script_path(s, OP_GIVE, target, NULL, 0);
-    script_path(s, OP_DETACH, "/run", NULL, 0);
+    add_mount(s, "overlay", target, NOSUID | NODEV,
+              script_text(s,
+                          "lowerdir=%s,upperdir=/run/upper,workdir=/run/work,userxattr",
+                          target));
+    add_path(s, OP_GIVE, "/run");
+    add_path(s, OP_GIVE, target);
+    add_path(s, OP_DETACH, "/run");
 }
 
 /* An empty file over each socket. One that went meanwhile needs none; but that the file
@@ -412,11 +439,10 @@ static void add_overlay(struct script *s, const struct plan *plan, const char *t
 static void add_covers(struct script *s, const struct plan_mount *m)
 {
     if (m->hidden.count > 0)
-        script_path(s, OP_BIND, "/var/none", "/var/none", 0);
+        add_bind(s, "/var/none", "/var/none", 0);
     for (size_t i = 0; i < m->hidden.count; i++)
-        script_path(s, OP_BIND, "/var/none",
-                    script_text(s, "%s%s", m->target, m->hidden.items[i]),
-                    ATTR_SAFE | MOUNT_ATTR_RDONLY)
+        add_bind(s, "/var/none", script_text(s, "%s%s", m->target, m->hidden.items[i]),
+                 ATTR_SAFE | MOUNT_ATTR_RDONLY)
             ->flags = STEP_MISSING_OK;
 }
 
@@ -424,12 +450,12 @@ void root_attach_mounts(struct script *s, const struct plan *plan,
                         const struct root_options *options)
 {
     for (size_t i = 0; i < plan->mount_count; i++) {
-        struct step *step = script_path(s, OP_ATTACH, NULL, plan->mounts[i].target, 0);
+        const struct plan_mount *m = &plan->mounts[i];
 
-        step->fd = SCRIPT_SLOT + ROOT_MOUNT_SLOT + (int)i;
-        add_covers(s, &plan->mounts[i]);
-        if (plan->mounts[i].overlay)
-            add_overlay(s, plan, plan->mounts[i].target, options);
+        script_add(s, (struct step){ OP_ATTACH, .attach = { m->target, slot_of(i) } });
+        add_covers(s, m);
+        if (m->overlay)
+            add_overlay(s, plan, m->target, options);
     }
 }
 
@@ -437,17 +463,17 @@ static void add_mask(struct script *s, const struct root_options *o, const char 
                      const char *path)
 {
     if (!o->weak_procmask && o->shows(path))
-        script_path(s, OP_BIND, with, path, 0)->flags = STEP_MISSING_OK;
+        add_bind(s, with, path, 0)->flags = STEP_MISSING_OK;
 }
 
 static void add_knob(struct script *s, const char *path, const char *value)
 {
-    script_path(s, OP_WRITE, path, value, 0)->flags = STEP_MISSING_OK;
+    script_add(s, (struct step){ OP_WRITE, STEP_MISSING_OK, .file = { path, value } });
 }
 
 void root_detach(struct script *s, const struct root_options *options)
 {
-    script_path(s, OP_DETACH, ".", NULL, 0);
+    add_path(s, OP_DETACH, ".");
     /* Without a user namespace they would be the host's own. */
     for (size_t i = 0; i < COUNT(namespace_limits) && !options->weak_user; i++)
         add_knob(s, namespace_limits[i], "0");
@@ -467,18 +493,17 @@ void root_mask(struct script *s, const struct root_options *options)
 static void add_seal(struct script *s)
 {
     for (size_t i = 0; i < COUNT(proc_sealed); i++)
-        script_path(s, OP_BIND, proc_sealed[i], proc_sealed[i], 0)->flags =
-            STEP_MISSING_OK;
-    script_path(s, OP_SEAL, "/proc", NULL, ATTR_SEAL);
+        add_bind(s, proc_sealed[i], proc_sealed[i], 0)->flags = STEP_MISSING_OK;
+    add_attributes(s, OP_SEAL, "/proc", ATTR_SEAL);
 }
 
 void root_seal(struct script *s, const struct root_options *options)
 {
-    script_path(s, OP_CHDIR, "/", NULL, 0);
+    add_path(s, OP_CHDIR, "/");
     for (size_t i = 0; i < COUNT(net_limits) && !options->weak_net; i++)
         add_knob(s, net_limits[i].path, net_limits[i].content);
     if (!options->weak_procmask)
         add_seal(s);
     if (!options->weak_ro)
-        script_path(s, OP_ATTR, "/", NULL, MOUNT_ATTR_RDONLY);
+        add_attributes(s, OP_ATTR, "/", MOUNT_ATTR_RDONLY);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "driver/native/script.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -24,30 +25,15 @@ struct script *script_new(size_t steps, size_t text, bool sharing)
     return s;
 }
 
-struct step *script_add(struct script *s, enum step_op op)
+struct step *script_add(struct script *s, struct step step)
 {
-    struct step *step = NULL;
+    struct step *at = NULL;
 
     if (s->count == s->cap)
         s->failed = true;
-    if (s->failed)
-        return &s->scratch;
-    step = &s->steps[s->count++];
-    memset(step, 0, sizeof(*step));
-    step->op = (uint8_t)op;
-    step->fd = -1;
-    return step;
-}
-
-struct step *script_path(struct script *s, enum step_op op, const char *a,
-                         const char *b, uint64_t x)
-{
-    struct step *step = script_add(s, op);
-
-    step->a = a;
-    step->b = b;
-    step->x = x;
-    return step;
+    at = s->failed ? &s->scratch : &s->steps[s->count++];
+    *at = step;
+    return at;
 }
 
 const char *script_text(struct script *s, const char *format, ...)
@@ -80,41 +66,71 @@ void script_rebind(struct script *s, const struct script_fds *fds)
         else if (step->op == OP_STREAM)
             step->fd = fds->stream;
         else if (step->op == OP_EXEC)
-            step->fd = fds->exec;
+            step->exec.fd = fds->exec;
     }
 }
 
-const char *script_op_name(unsigned op)
-{
-    static const char *const names[] = {
-        [OP_CLOSE] = "close",     [OP_WRITE_FD] = "join",     [OP_WAIT] = "wait",
-        [OP_SET_IDS] = "ids",     [OP_PDEATH] = "pdeath",     [OP_PRIVATE] = "private",
-        [OP_MOUNT] = "mount",     [OP_BIND] = "bind",         [OP_OPEN] = "open",
-        [OP_TREE] = "tree",       [OP_ATTACH] = "attach",     [OP_ATTR] = "attributes",
-        [OP_DETACH] = "detach",   [OP_GIVE] = "give",         [OP_OWN] = "own",
-        [OP_MKDIR] = "mkdir",     [OP_SYMLINK] = "symlink",   [OP_FILE] = "file",
-        [OP_COPY] = "copy",       [OP_CHDIR] = "chdir",       [OP_PIVOT] = "pivot",
-        [OP_WRITE] = "write",     [OP_HOSTNAME] = "hostname", [OP_LOOPBACK] = "lo",
-        [OP_UNSHARE] = "unshare", [OP_KEYRING] = "keyring",   [OP_BOUND] = "bound",
-        [OP_SPLIT] = "split",     [OP_MEET] = "meet",         [OP_ENTER] = "enter",
-        [OP_STREAM] = "stream",   [OP_EXEC] = "exec",         [OP_SEAL] = "seal",
-        [OP_LINK] = "link",       [OP_LEASH] = "leash",       [OP_COVER] = "cover",
-    };
+#define TEXTS    4
+#define TEXT(at) offsetof(struct step, at)
 
-    return op < sizeof(names) / sizeof(*names) ? names[op] : "?";
-}
+/* What each is called, and where its texts are that a person wants to see. */
+static const struct op_row {
+    const char *name;
+    uint8_t texts[TEXTS];
+} rows[] = {
+    [OP_CLOSE] = { "close" },
+    [OP_LEASH] = { "leash" },
+    [OP_JOIN] = { "join" },
+    [OP_WAIT] = { "wait" },
+    [OP_SET_IDS] = { "ids" },
+    [OP_PDEATH] = { "pdeath" },
+    [OP_PRIVATE] = { "private" },
+    [OP_MOUNT] = { "mount",
+                   { TEXT(mount.source), TEXT(mount.target), TEXT(mount.type),
+                     TEXT(mount.data) } },
+    [OP_BIND] = { "bind", { TEXT(bind.source), TEXT(bind.target) } },
+    [OP_OPEN] = { "open", { TEXT(open.path) } },
+    [OP_TREE] = { "tree", { TEXT(tree.source) } },
+    [OP_ATTACH] = { "attach", { TEXT(attach.target) } },
+    [OP_COVER] = { "cover", { TEXT(attach.target) } },
+    [OP_DETACH] = { "detach", { TEXT(path) } },
+    [OP_GIVE] = { "give", { TEXT(path) } },
+    [OP_ATTR] = { "attributes", { TEXT(attr.path) } },
+    [OP_SEAL] = { "seal", { TEXT(attr.path) } },
+    [OP_MKDIR] = { "mkdir", { TEXT(dir.path) } },
+    [OP_OWN] = { "own", { TEXT(owner.path) } },
+    [OP_SYMLINK] = { "symlink", { TEXT(link.to), TEXT(link.path) } },
+    [OP_LINK] = { "link", { TEXT(link.to), TEXT(link.path) } },
+    [OP_FILE] = { "file", { TEXT(file.path) } },
+    [OP_COPY] = { "copy", { TEXT(copy.from), TEXT(copy.to) } },
+    [OP_CHDIR] = { "chdir", { TEXT(path) } },
+    [OP_FCHDIR] = { "chdir" },
+    [OP_PIVOT] = { "pivot" },
+    [OP_WRITE] = { "write", { TEXT(file.path), TEXT(file.content) } },
+    [OP_HOSTNAME] = { "hostname", { TEXT(name) } },
+    [OP_LOOPBACK] = { "lo" },
+    [OP_UNSHARE] = { "unshare" },
+    [OP_SPLIT] = { "split" },
+    [OP_MEET] = { "meet" },
+    [OP_ENTER] = { "enter" },
+    [OP_KEYRING] = { "keyring" },
+    [OP_BOUND] = { "bound" },
+    [OP_STREAM] = { "stream" },
+    [OP_EXEC] = { "exec", { TEXT(exec.name) } },
+};
 
 void script_describe(const struct step *step, struct str *out)
 {
-    str_puts(out, script_op_name(step->op));
-    if (step->a && step->op != OP_WRITE_FD)
-        str_printf(out, " %s", step->a);
-    if (step->b && step->op != OP_FILE)
-        str_printf(out, " %s", step->b);
-    if (step->c)
-        str_printf(out, " %s", step->c);
-    if (step->d)
-        str_printf(out, " %s", step->d);
+    const struct op_row *row = &rows[step->op];
+
+    str_puts(out, row->name);
+    for (size_t i = 0; i < TEXTS && row->texts[i]; i++) {
+        const char *text = NULL;
+
+        memcpy(&text, (const char *)step + row->texts[i], sizeof(text));
+        if (text)
+            str_printf(out, " %s", text);
+    }
     if (step->flags & STEP_OPTIONAL)
         str_puts(out, " optional");
 }

@@ -24,44 +24,46 @@
 #include "base/str.h"
 #include "driver/native/raw.h"
 
+/* Behind each stands the member of struct step that it has, if any. */
 enum step_op {
     OP_CLOSE,    /* fd */
     OP_LEASH,    /* fd: as OP_CLOSE; -1: there is none */
-    OP_WRITE_FD, /* fd: write A there */
-    OP_WAIT,     /* until the parent's word; descriptors that come with it go to
-                    slots from X on */
-    OP_SET_IDS,  /* X uid, Y gid; groups emptied unless STEP_KEEP_GROUPS */
+    OP_JOIN,     /* slot: the cgroup whose list of processes is open there, or none */
+    OP_WAIT,     /* slot: until the parent's word; descriptors that come with it go to
+                    slots from there on */
+    OP_SET_IDS,  /* ids; groups emptied unless STEP_KEEP_GROUPS */
     OP_PDEATH,   /* die with the thread that made us */
     OP_PRIVATE,  /* no mount event leaves or enters */
-    OP_MOUNT,    /* A source, B target, C type, D data, X flags */
-    OP_BIND,     /* A onto B with attributes X, or A's own; Y 1: with all below */
-    OP_OPEN,     /* A, if it is still device X, inode Y -> SLOT */
-    OP_TREE,     /* fd: a copy of what it names, with attributes X -> SLOT */
-    OP_ATTACH,   /* fd: a detached mount, onto B inside the new root */
-    OP_COVER,    /* fd: the same, onto B of the old one */
-    OP_DETACH,   /* the mount at A */
-    OP_GIVE,     /* the directory A to the parent */
-    OP_ATTR,     /* attributes X on the mount at A */
-    OP_SEAL,     /* the same, and on all below, which alone become read-only */
-    OP_MKDIR,    /* A, mode X */
-    OP_OWN,      /* A: owner X, group X */
-    OP_SYMLINK,  /* A at B */
-    OP_LINK,     /* the file A at B as well */
-    OP_FILE,     /* A with content B, mode X */
-    OP_COPY,     /* regular file A to B, at most X bytes */
-    OP_CHDIR,    /* A, or fd */
+    OP_MOUNT,    /* mount */
+    OP_BIND,     /* bind */
+    OP_OPEN,     /* open */
+    OP_TREE,     /* tree: a copy of what is open in the slot takes its place */
+    OP_ATTACH,   /* attach: the detached mount in the slot, inside the new root */
+    OP_COVER,    /* attach: the same, in the old one */
+    OP_DETACH,   /* path: the mount there */
+    OP_GIVE,     /* path: the directory, to the parent */
+    OP_ATTR,     /* attr */
+    OP_SEAL,     /* attr: the same, and on all below, which alone become read-only */
+    OP_MKDIR,    /* dir */
+    OP_OWN,      /* owner */
+    OP_SYMLINK,  /* link */
+    OP_LINK,     /* link: a file of two names */
+    OP_FILE,     /* file */
+    OP_COPY,     /* copy */
+    OP_CHDIR,    /* path */
+    OP_FCHDIR,   /* slot */
     OP_PIVOT,    /* the current directory becomes the root; the old one lies on it */
-    OP_WRITE,    /* B into the file A of procfs */
-    OP_HOSTNAME, /* A */
-    OP_LOOPBACK, /* up; its namespace -> SLOT */
-    OP_UNSHARE,  /* X */
-    OP_SPLIT,    /* the next X steps are the twin's; the child goes on behind them */
+    OP_WRITE,    /* file: content into a file of procfs */
+    OP_HOSTNAME, /* name */
+    OP_LOOPBACK, /* slot: up; its namespace goes there, unless it is 0 */
+    OP_UNSHARE,  /* spaces */
+    OP_SPLIT,    /* count: the twin takes so many steps; the child goes on behind */
     OP_MEET,     /* until the twin is done, and gone */
-    OP_ENTER,    /* fd: a namespace of kind X */
+    OP_ENTER,    /* enter */
     OP_KEYRING,  /* a new empty session keyring */
-    OP_BOUND,    /* capabilities become X, and no exec gives more */
-    OP_STREAM,   /* fd becomes WIRE_FD, 0 to 2 and all else close */
-    OP_EXEC      /* fd: the guest */
+    OP_BOUND,    /* caps: become these, and no exec gives more */
+    OP_STREAM,   /* fd becomes SCRIPT_STREAM, 0 to 2 and all else close */
+    OP_EXEC      /* exec: the guest */
 };
 
 enum step_flag {
@@ -73,18 +75,81 @@ enum step_flag {
     STEP_TRIED = 32,        /* some hosts cannot; trial.c tries the same */
 };
 
-/* A descriptor that the child itself made: SLOT + n. */
-#define SCRIPT_SLOT   0x100000
+/* Descriptors that the child itself made, or was sent, have their places in slots. */
 #define SCRIPT_SLOTS  64
 #define SCRIPT_STREAM 3 /* where the guest finds its stream */
 
+/* Attributes are mount_setattr's. A path is looked up as the child has its root and
+ * its current directory by then. */
 struct step {
     uint8_t op;
     uint8_t flags;
-    uint16_t slot;
-    int fd;
-    const char *a, *b, *c, *d;
-    uint64_t x, y;
+    union {
+        int fd; /* of the parent's, the same number in the child */
+        unsigned slot;
+        unsigned count;
+        uint64_t spaces; /* CLONE_NEW* */
+        uint64_t caps;   /* 1 << CAP_* */
+        const char *path, *name;
+        struct {
+            unsigned uid, gid;
+        } ids;
+        struct {
+            const char *source, *target, *type, *data;
+            unsigned long flags; /* mount's */
+        } mount;
+        struct {
+            const char *source, *target;
+            uint64_t attributes; /* 0: as the source has them */
+            bool recursive;
+        } bind;
+        struct {
+            const char *path;
+            uint64_t dev, ino; /* of what was judged: only that will do */
+            unsigned slot;
+        } open;
+        struct {
+            const char *source; /* for messages */
+            uint64_t attributes;
+            unsigned slot;
+        } tree;
+        struct {
+            const char *target;
+            unsigned slot;
+        } attach;
+        struct {
+            const char *path;
+            uint64_t attributes;
+        } attr;
+        struct {
+            const char *path;
+            unsigned mode;
+        } dir;
+        struct {
+            const char *path;
+            unsigned id; /* user and group */
+        } owner;
+        struct {
+            const char *to, *path;
+        } link;
+        struct {
+            const char *path, *content; /* NULL: empty */
+            unsigned mode;
+        } file;
+        struct {
+            const char *from, *to;
+            size_t most; /* bytes */
+        } copy;
+        struct {
+            unsigned slot;
+            uint64_t space;
+        } enter;
+        struct {
+            const char *name;       /* argv[0], or NULL */
+            const char *const *env; /* NULL: none */
+            int fd;
+        } exec;
+    };
 };
 
 struct script {
@@ -119,14 +184,10 @@ struct script_fds {
     int close, leash, stream, exec;
 };
 void script_rebind(struct script *s, const struct script_fds *fds);
-/* Appends a zeroed step and returns it; a scratch one after a failure. */
-struct step *script_add(struct script *s, enum step_op op);
-/* The same with what most steps have. */
-struct step *script_path(struct script *s, enum step_op op, const char *a,
-                         const char *b, uint64_t x);
+/* Appends STEP and returns it; a scratch one after a failure. */
+struct step *script_add(struct script *s, struct step step);
 __attribute__((format(printf, 2, 3))) const char *script_text(struct script *s,
                                                               const char *format, ...);
-const char *script_op_name(unsigned op);
 /* One step as a line, for messages and golden tests. */
 void script_describe(const struct step *step, struct str *out);
 void script_free(struct script *s);

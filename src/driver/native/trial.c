@@ -10,6 +10,7 @@
 
 #include "base/auto.h"
 #include "base/fail.h"
+#include "driver/native/child_script.h"
 #include "driver/native/devices.h"
 #include "driver/native/fixes.h"
 #include "driver/native/idmap.h"
@@ -24,17 +25,19 @@
 
 /* What a vessel cannot be made without, and what it can. The overlays lie on a
  * directory that is no layer of any, so that one does not spoil the next. */
+#define MOUNT(type, target, data)                                                      \
+    {                                                                                  \
+        OP_MOUNT, STEP_OPTIONAL, .mount = { type, target, type, data, 0 }              \
+    }
 static const struct act {
-    enum step_op op;
-    const char *type, *target, *data;
-    uint64_t flag;
+    struct step step;
     unsigned lacks; /* without it; 0: there are no vessels without */
 } acts[] = {
-    { OP_UNSHARE, NULL, NULL, NULL, CLONE_NEWNET, 0 },
-    { OP_MOUNT, "proc", "/tmp", NULL, 0, 0 },
-    { OP_MOUNT, "tmpfs", "/tmp", NULL, 0, 0 },
-    { OP_MOUNT, "overlay", "/dev", "lowerdir=/usr:/tmp", 0, LACKS_USR_OVERLAY },
-    { OP_MOUNT, "overlay", "/dev", "lowerdir=/etc:/tmp", 0, LACKS_ETC_OVERLAY },
+    { { OP_UNSHARE, STEP_OPTIONAL, .spaces = CLONE_NEWNET }, 0 },
+    { MOUNT("proc", "/tmp", NULL), 0 },
+    { MOUNT("tmpfs", "/tmp", NULL), 0 },
+    { MOUNT("overlay", "/dev", "lowerdir=/usr:/tmp"), LACKS_USR_OVERLAY },
+    { MOUNT("overlay", "/dev", "lowerdir=/etc:/tmp"), LACKS_ETC_OVERLAY },
 };
 
 #define ACTS (sizeof(acts) / sizeof(*acts))
@@ -49,21 +52,11 @@ static bool is_refusal(int error)
 
 static void write_script(struct script *s, const struct launch *l)
 {
-    struct step *ids = NULL;
-
-    script_add(s, OP_CLOSE)->fd = l->control[0];
-    script_add(s, OP_WAIT);
-    ids = script_add(s, OP_SET_IDS);
-    ids->x = ids->y = l->privileged ? 0 : IDMAP_PROGRAM;
-    ids->flags = l->privileged ? 0 : STEP_KEEP_GROUPS;
-    for (size_t i = 0; i < ACTS * TRIES; i++) {
-        const struct act *act = &acts[i / TRIES];
-        struct step *step = script_path(s, act->op, act->type, act->target, act->flag);
-
-        step->c = act->type;
-        step->d = act->data;
-        step->flags = STEP_OPTIONAL;
-    }
+    script_add(s, (struct step){ OP_CLOSE, .fd = l->control[0] });
+    script_add(s, (struct step){ OP_WAIT });
+    child_script_ids(s, l->privileged);
+    for (size_t i = 0; i < ACTS * TRIES; i++)
+        script_add(s, acts[i / TRIES].step);
 }
 
 /* Which tries failed, of each act; -1: the child did not come to its end. */
