@@ -50,10 +50,10 @@ struct work {
     struct mcp_exchange *x; /* the caller's, while it listens; NULL in a task */
     struct task *task;      /* or NULL */
 
-    double progress; /* the last that was told */
-    struct str held; /* text that waits for the next turn */
-    size_t told;     /* bytes of text told so far */
-    double turns;    /* notifications that may go at once */
+    json_int_t progress; /* how often it was told */
+    struct str held;     /* text that waits for the next turn */
+    size_t told;         /* bytes of text told so far */
+    double turns;        /* notifications that may go at once */
     int64_t turns_ns;
 };
 
@@ -64,10 +64,10 @@ struct era { /* who asks, in the terms of both eras */
 
 int work_init(struct work *w, struct mcp_exchange *x, const struct era *era);
 void work_done(struct work *w);
-/* Calls the tool, when it is its turn. */
 /* Says that it was not let in, and why. */
 void work_refuse(struct work *w, const struct vial_error *err,
                  struct mcp_answer *answer);
+/* Calls the tool, when it is its turn. */
 void work_call(struct work *w, struct mcp_answer *answer);
 
 /* A method: fills *RESULT or ERR. */
@@ -91,8 +91,7 @@ bool task_is_known(const json_t *capabilities);
 int task_fail_unknown(struct rpc_error *err);
 /* Runs W (taken) as a task; answers with it, or with its result if it ends soon. */
 int task_run(struct work *w, json_t **result, struct rpc_error *err);
-/* For a tool in a task. */
-int task_input(struct task *task, json_t *requests, json_t **out);
+/* What its tool says meanwhile. Takes MESSAGE. */
 void task_send(struct task *task, json_t *message);
 /* Ends all tasks, and frees them. */
 void task_end_all(struct mcp *mcp);

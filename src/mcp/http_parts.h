@@ -36,8 +36,10 @@ struct mcp_http {
 bool http_is_ours(const struct mcp_http *http, const struct web_request *req);
 
 /* Whether the headers of a request of the stateless era say what its body says. */
-int http_check_headers(const struct mcp_http *http, const struct web_request *req,
-                       const struct rpc_message *message, struct rpc_error *err);
+int http_check_headers(const struct web_request *req, const struct rpc_message *message,
+                       struct rpc_error *err);
+/* Whether a header's VALUE, plain or "=?base64?…?=", says TEXT. */
+bool http_header_says(const char *value, const char *text);
 
 /* A new session, used; NULL when there is no room for it. */
 struct http_session *http_session_new(struct mcp_http *http, const char *owner);

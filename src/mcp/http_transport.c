@@ -211,7 +211,7 @@ static void serve_modern(struct mcp_http *http, struct answer *a,
         (void)web_reply(a->req, 202, NULL, NULL, 0);
         return;
     }
-    if (http_check_headers(http, a->req, m, &err) < 0) {
+    if (http_check_headers(a->req, m, &err) < 0) {
         reply_error(a, m->id, &err);
         return;
     }

@@ -43,11 +43,6 @@ void mcp_paid(struct mcp_exchange *x)
     x->paid = 0;
 }
 
-const struct mcp_options *mcp_options(const struct mcp *mcp)
-{
-    return &mcp->options;
-}
-
 struct mcp_peer *mcp_peer_new(struct mcp *mcp, mcp_send *send, void *transport)
 {
     struct mcp_peer *peer = calloc(1, sizeof *peer);

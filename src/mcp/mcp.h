@@ -72,7 +72,7 @@ struct mcp_options {
     const struct mcp_prompt *prompts;      /* up to one without a name; NULL: none */
     const char *name, *title, *instructions;
     bool lists_change;     /* tools and prompts may come and go */
-    int64_t task_after_ms; /* a call of a tool with MCP_TASK_LONG becomes a task */
+    int64_t task_after_ms; /* a call that runs becomes a task */
     unsigned calls;        /* the most tools at work at once; 0: 64 */
     struct mcp_gate gate;  /* enter NULL: none */
 };
@@ -84,8 +84,6 @@ int mcp_open(const struct mcp_options *options, struct mcp **out,
              struct vial_error *err);
 /* Ends tasks and waits for them. No exchange may be under way. NULL is allowed. */
 void mcp_close(struct mcp *mcp);
-
-const struct mcp_options *mcp_options(const struct mcp *mcp);
 
 /* Tells all who listen: "tools", "prompts" or "resources" for a changed list, or the
  * URI of a resource that changed. */
@@ -138,7 +136,7 @@ int mcp_flight_begin(struct mcp_peer *peer, const json_t *id, struct mcp_flight 
                      int *cancel_fd, struct rpc_error *err);
 bool mcp_flight_end(struct mcp_peer *peer, struct mcp_flight *flight);
 
-/* Takes in a notification, or the client's answer to a request of ours. After
+/* Takes in a notification; answers are ignored, since we ask nothing. After
  * notifications/cancelled the request is over when this returns (or cannot be ended
  * within two seconds). */
 void mcp_take(struct mcp_peer *peer, const struct rpc_message *message);

@@ -16,7 +16,6 @@
 
 #define LINGER_S      2
 #define SUBSCRIPTIONS 1024
-#define ASK_LOOK_MS   20
 #define DEFAULT_LEVEL 1 /* info */
 
 /* "debug" to "emergency". */
@@ -209,24 +208,10 @@ static void take_cancelled(struct mcp_peer *peer, const json_t *params)
     (void)pthread_mutex_unlock(&peer->lock);
 }
 
-static void take_response(struct mcp_peer *peer, const struct rpc_message *m)
-{
-    const char *id = json_string_value(m->id);
-
-    (void)pthread_mutex_lock(&peer->lock);
-    for (struct asked *a = peer->asked; a && id; a = a->next)
-        if (strcmp(a->id, id) == 0 && !a->answer)
-            a->answer = json_incref(m->whole);
-    (void)pthread_cond_broadcast(&peer->changed);
-    (void)pthread_mutex_unlock(&peer->lock);
-}
-
 void mcp_take(struct mcp_peer *peer, const struct rpc_message *message)
 {
-    if (message->kind == RPC_RESPONSE)
-        take_response(peer, message);
-    else if (message->kind == RPC_NOTIFICATION &&
-             strcmp(message->method, "notifications/cancelled") == 0)
+    if (message->kind == RPC_NOTIFICATION &&
+        strcmp(message->method, "notifications/cancelled") == 0)
         take_cancelled(peer, message->params);
 }
 
@@ -238,70 +223,4 @@ void mcp_peer_cancel_all(struct mcp_peer *peer)
         cancel(f);
     await_end(peer, NULL, 0);
     (void)pthread_mutex_unlock(&peer->lock);
-}
-
-static void forget(struct mcp_peer *peer, struct asked *asked)
-{
-    struct asked **at = &peer->asked;
-
-    while (*at != asked)
-        at = &(*at)->next;
-    *at = asked->next;
-}
-
-/* Until the answer is there (1), or the caller has given up (0). */
-static int await_answer(struct mcp_peer *peer, struct asked *asked, int cancel_fd)
-{
-    struct pollfd p = { .fd = cancel_fd, .events = POLLIN };
-    struct timespec until;
-
-    (void)pthread_mutex_lock(&peer->lock);
-    while (!asked->answer && poll(&p, 1, 0) == 0) {
-        (void)clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_nsec += ASK_LOOK_MS * 1000000L;
-        if (until.tv_nsec >= 1000000000L) {
-            until.tv_nsec -= 1000000000L;
-            until.tv_sec++;
-        }
-        (void)pthread_cond_timedwait(&peer->changed, &peer->lock, &until);
-    }
-    forget(peer, asked);
-    (void)pthread_mutex_unlock(&peer->lock);
-    return asked->answer != NULL;
-}
-
-static int take_answer(json_t *answer, json_t **out, struct rpc_error *err)
-{
-    json_t *result = json_object_get(answer, "result");
-    const char *why = rpc_text(json_object_get(answer, "error"), "message");
-
-    if (result)
-        *out = json_incref(result);
-    else
-        (void)rpc_fail(err, RPC_INTERNAL, 0, NULL, "the client refused: %.200s",
-                       why ? why : "no reason given");
-    json_decref(answer);
-    return result ? 0 : -1;
-}
-
-int peer_ask(struct mcp_peer *peer, struct mcp_exchange *x, const char *method,
-             json_t *params, json_t **out, struct rpc_error *err)
-{
-    struct asked asked = { 0 };
-    json_t *message = rpc_notification(method, params);
-
-    sys_make_id('q', asked.id);
-    if (!message || json_object_set_new(message, "id", json_string(asked.id)) < 0) {
-        json_decref(message);
-        return rpc_fail(err, RPC_INTERNAL, 0, NULL, "Internal error: no memory");
-    }
-    (void)pthread_mutex_lock(&peer->lock);
-    asked.next = peer->asked;
-    /* cppcheck-suppress autoVariables ; it is taken out before this returns */
-    peer->asked = &asked;
-    (void)pthread_mutex_unlock(&peer->lock);
-    x->send(x, message);
-    if (!await_answer(peer, &asked, x->cancel_fd))
-        return rpc_fail(err, RPC_INTERNAL, 0, NULL, "the request was cancelled");
-    return take_answer(asked.answer, out, err);
 }

@@ -15,13 +15,6 @@ struct mcp_flight {
     bool cancelled;
 };
 
-/* A request of ours that the client has not answered yet; on the asker's stack. */
-struct asked {
-    struct asked *next;
-    char id[24];
-    json_t *answer; /* the whole response */
-};
-
 struct mcp_peer {
     struct mcp_peer *next; /* in the server's list */
     struct mcp *mcp;
@@ -31,7 +24,6 @@ struct mcp_peer {
     pthread_mutex_t lock; /* for what follows */
     pthread_cond_t changed;
     struct mcp_flight *flights;
-    struct asked *asked;
     bool leaving;
     bool initialized;
     char version[16];
@@ -49,9 +41,5 @@ json_t *peer_capabilities(struct mcp_peer *peer); /* a new reference */
 int peer_subscribe(struct mcp_peer *peer, const char *uri, bool on);
 void peer_set_level(struct mcp_peer *peer, int level);
 bool peer_wants(struct mcp_peer *peer, int level);
-
-/* Sends a request by SEND and waits for its answer, or for CANCEL_FD: -1. */
-int peer_ask(struct mcp_peer *peer, struct mcp_exchange *x, const char *method,
-             json_t *params, json_t **out, struct rpc_error *err);
 
 #endif

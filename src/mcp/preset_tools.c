@@ -245,7 +245,7 @@ static void fill(struct mcp_tool *out, const char *name, struct preset_tool *dat
         .call = preset_call,
         .refuse = preset_refuse,
         .data = data,
-        .tasks = runs ? MCP_TASK_LONG : MCP_TASK_NEVER,
+        .runs = runs,
     };
     out->judged = judged_schema(tool, out->input);
     out->listed = has_languages(tool) ? listed : NULL;

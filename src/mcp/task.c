@@ -3,6 +3,8 @@
 /* Calls that go on after their request was answered (extension "tasks"). A task has
  * a thread of its own; it stays readable for a while after it has ended. */
 
+#include "mcp/task.h"
+
 #include <poll.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -17,7 +19,6 @@
 #include "base/json.h"
 #include "base/sys.h"
 #include "base/thread.h"
-#include "mcp/core.h"
 
 #define TASKS_MAX 256u
 #define OWN_BYTES                                                                      \
@@ -25,28 +26,8 @@
 #define KEEP_MS (INT64_C(60) * 60 * 1000)
 #define POLL_MS 500
 
-enum status { WORKING, INPUT, COMPLETED, FAILED, CANCELLED };
 static const char *const status_names[] = { "working", "input_required", "completed",
                                             "failed", "cancelled" };
-
-struct task {
-    struct task *next;
-    struct mcp *mcp;
-    char id[40];
-    char *owner, *correlation;
-    struct work work;
-    int cancel_fd, ended_fd; /* eventfds */
-    struct outbox outbox;    /* what it says while its request listens */
-
-    /* Under the server's lock: */
-    bool attached; /* the request that began it waits for it */
-    bool over;     /* its thread has ended */
-    enum status status;
-    char created[32], updated[32];
-    int64_t ended_ns;
-    json_t *result, *error, *asked, *got;
-    uint64_t bytes; /* of the result, paid for from the gate's budget */
-};
 
 bool task_is_known(const json_t *capabilities)
 {
@@ -74,9 +55,10 @@ static void stamp(char out[32])
     (void)snprintf(out + len, 32 - len, ".%03dZ", (int)(now.tv_nsec / 1000000) % 1000);
 }
 
-static bool is_over(enum status status)
+static bool is_over(enum task_status status)
 {
-    return status == COMPLETED || status == FAILED || status == CANCELLED;
+    return status == TASK_COMPLETED || status == TASK_FAILED ||
+           status == TASK_CANCELLED;
 }
 
 static void signal_fd(int fd)
@@ -86,8 +68,7 @@ static void signal_fd(int fd)
     (void)!write(fd, &one, sizeof one);
 }
 
-/* With the lock held. A task that is over stays as it is. */
-static bool set_status(struct task *t, enum status status)
+bool task_set_status(struct task *t, enum task_status status)
 {
     if (is_over(t->status))
         return false;
@@ -116,7 +97,6 @@ static void task_free(struct task *t)
     json_decref(t->result);
     json_decref(t->error);
     json_decref(t->asked);
-    json_decref(t->got);
     free(t->owner);
     free(t->correlation);
     free(t);
@@ -257,7 +237,7 @@ static void finish(struct task *t, struct mcp_answer *answer)
     if (!is_over(t->status) && !pay(t, bytes))
         rc = rpc_fail(&err, RPC_INTERNAL, 503, json_pack("{s:s}", "code", "VIAL-BUSY"),
                       "there is no memory left for this result");
-    if (set_status(t, rc == 0 ? COMPLETED : FAILED)) {
+    if (task_set_status(t, rc == 0 ? TASK_COMPLETED : TASK_FAILED)) {
         t->result = rc == 0 ? ptr_take(&result) : NULL;
         t->error = rc == 0 ? NULL : error_json_of(&err);
     }
@@ -349,7 +329,7 @@ static json_t *detach(struct task *t)
 
     (void)pthread_mutex_lock(&t->mcp->lock);
     t->attached = false;
-    if (t->status == COMPLETED) { /* nobody knows of it, to ask for it again */
+    if (t->status == TASK_COMPLETED) { /* nobody knows of it, to ask for it again */
         result = ptr_take(&t->result);
         give_back(t);
     } else {
@@ -371,7 +351,6 @@ static bool is_readable(int fd)
 int task_run(struct work *w, json_t **result, struct rpc_error *err)
 {
     struct mcp_exchange *x = w->x;
-    bool wait = w->tool->tasks == MCP_TASK_LONG;
     struct task *t = task_new(w);
 
     if (t && !start(t)) {
@@ -380,10 +359,9 @@ int task_run(struct work *w, json_t **result, struct rpc_error *err)
     }
     if (!t)
         return rpc_fail(err, RPC_INTERNAL, 503, NULL, "too many tasks");
-    if (wait)
-        outbox_pass_on(&t->outbox, x, t->ended_fd, t->mcp->options.task_after_ms);
+    outbox_pass_on(&t->outbox, x, t->ended_fd, t->mcp->options.task_after_ms);
     /* Given up before it became a task: nobody will ever ask for it. */
-    if (wait && is_readable(x->cancel_fd)) {
+    if (is_readable(x->cancel_fd)) {
         signal_fd(t->cancel_fd);
         (void)pthread_mutex_lock(&t->mcp->lock);
         while (!t->over)
@@ -407,26 +385,6 @@ void task_send(struct task *task, json_t *message)
         json_decref(message);
 }
 
-int task_input(struct task *task, json_t *requests, json_t **out)
-{
-    struct mcp *mcp = task->mcp;
-    int rc;
-
-    (void)pthread_mutex_lock(&mcp->lock);
-    json_decref(task->asked);
-    json_decref(task->got);
-    task->asked = requests;
-    task->got = json_object();
-    (void)set_status(task, INPUT);
-    while (task->status == INPUT)
-        (void)pthread_cond_wait(&mcp->changed, &mcp->lock);
-    rc = task->status == WORKING ? 0 : -1;
-    if (rc == 0)
-        *out = ptr_take(&task->got);
-    (void)pthread_mutex_unlock(&mcp->lock);
-    return rc;
-}
-
 /* With the lock held: the task a request is about, if it is its owner's. */
 static struct task *find(struct mcp_exchange *x, struct rpc_error *err)
 {
@@ -445,11 +403,11 @@ static json_t *whole_view(const struct task *t)
 {
     json_t *whole = view(t);
 
-    if (whole && t->status == INPUT)
+    if (whole && t->status == TASK_INPUT)
         (void)json_object_set(whole, "inputRequests", t->asked);
-    if (whole && t->status == COMPLETED)
+    if (whole && t->status == TASK_COMPLETED)
         (void)json_object_set(whole, "result", t->result);
-    if (whole && t->status == FAILED)
+    if (whole && t->status == TASK_FAILED)
         (void)json_object_set(whole, "error", t->error);
     return whole;
 }
@@ -467,44 +425,22 @@ int task_get(struct mcp_exchange *x, const struct era *era, json_t **result,
     return *result ? 0 : -1;
 }
 
-/* With the lock held. */
-static void take_input(struct task *t, const json_t *responses)
-{
-    const char *key;
-    json_t *value;
-
-    if (t->status != INPUT)
-        return;
-    json_object_foreach((json_t *)(uintptr_t)responses, key, value)
-    {
-        if (json_object_get(t->asked, key)) {
-            (void)json_object_set(t->got, key, value);
-            (void)json_object_del(t->asked, key);
-        }
-    }
-    if (json_object_size(t->asked) == 0)
-        (void)set_status(t, WORKING);
-}
-
+/* No tool of ours asks for input: there is nothing to do with it. */
 int task_update(struct mcp_exchange *x, const struct era *era, json_t **result,
                 struct rpc_error *err)
 {
     const json_t *responses = json_object_get(x->message->params, "inputResponses");
-    struct task *t;
+    bool found;
 
     (void)era;
     if (!json_is_object(responses))
         return rpc_fail(err, RPC_PARAMS, 400, NULL,
                         "Invalid params: inputResponses is not an object");
     (void)pthread_mutex_lock(&x->mcp->lock);
-    t = find(x, err);
-    if (t)
-        take_input(t, responses);
+    found = find(x, err) != NULL;
     (void)pthread_mutex_unlock(&x->mcp->lock);
-    if (!t)
-        return -1;
-    *result = json_object();
-    return 0;
+    *result = found ? json_object() : NULL;
+    return found ? 0 : -1;
 }
 
 int task_cancel(struct mcp_exchange *x, const struct era *era, json_t **result,
@@ -515,7 +451,7 @@ int task_cancel(struct mcp_exchange *x, const struct era *era, json_t **result,
     (void)era;
     (void)pthread_mutex_lock(&x->mcp->lock);
     t = find(x, err);
-    if (t && set_status(t, CANCELLED))
+    if (t && task_set_status(t, TASK_CANCELLED))
         signal_fd(t->cancel_fd);
     (void)pthread_mutex_unlock(&x->mcp->lock);
     if (!t)
@@ -528,7 +464,7 @@ void task_end_all(struct mcp *mcp)
 {
     (void)pthread_mutex_lock(&mcp->lock);
     for (struct task *t = mcp->tasks; t; t = t->next) {
-        (void)set_status(t, CANCELLED);
+        (void)task_set_status(t, TASK_CANCELLED);
         signal_fd(t->cancel_fd);
     }
     while (mcp->task_threads > 0)

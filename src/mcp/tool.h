@@ -62,11 +62,6 @@ static inline bool mcp_is_failure(enum vial_verdict verdict)
     return verdict != VIAL_OK && verdict != VIAL_NONZERO;
 }
 
-/* Whether a call may become a task, for clients that know tasks. A tool that runs
- * programs is one of these but the first: such calls wait for their turn where a server
- * has a gate. */
-enum mcp_tasks { MCP_TASK_NEVER, MCP_TASK_LONG, MCP_TASK_ALWAYS, MCP_TASK_ONLY };
-
 struct mcp_tool {
     const char *name, *title, *description;
     json_t *input;  /* JSON schema, an object; owned by the table */
@@ -81,10 +76,9 @@ struct mcp_tool {
     void (*refuse)(const struct mcp_tool *tool, struct mcp_call *call,
                    const struct vial_error *err, struct mcp_answer *answer);
     const void *data; /* the tool's own; borrowed */
-    enum mcp_tasks tasks;
-
-    /* Asked before a call becomes a task, or NULL; true: ANSWER is the answer. */
-    bool (*before)(struct mcp_call *call, struct mcp_answer *answer);
+    /* It runs programs: its calls wait for their turn where the server has a gate, and
+     * one that takes long becomes a task, for clients that know tasks. */
+    bool runs;
 };
 
 /* A table of tools, built once, in the order in which they are listed. */
@@ -107,29 +101,8 @@ int mcp_preset_tools(struct vial_engine *engine, const char *name,
 /* Releases schemas, the table and its data. Zero-initialised is allowed. */
 void mcp_tools_done(struct mcp_tools *tools);
 
-/*
- * Below: for tools that need more of the protocol than a text and an answer.
- */
-
-/* The whole params of the call; among them the client's `inputResponses`. */
-const json_t *mcp_call_params(const struct mcp_call *call);
-/* What the client said it can do: an object. */
-const json_t *mcp_call_capabilities(const struct mcp_call *call);
-
-/* A progress notification in so many words; TOTAL < 0: not known. */
-void mcp_call_step(struct mcp_call *call, double progress, double total);
-
 /* A log message, if the client wants its LEVEL ("info"). Takes DATA. */
 void mcp_call_log(struct mcp_call *call, const char *level, json_t *data);
-
-/* Sends the client a request and waits for its answer; before 2026-07-28 only.
- * Takes PARAMS. */
-int mcp_call_ask(struct mcp_call *call, const char *method, json_t *params,
-                 json_t **out, struct rpc_error *err);
-
-/* In a task: asks the client for input and waits for it. Takes REQUESTS, an object;
- * *OUT has the same keys. -1: cancelled. */
-int mcp_call_input(struct mcp_call *call, json_t *requests, json_t **out);
 
 /* A vial_pull_progress whose CONTEXT is a struct mcp_call: progress in words. */
 int mcp_tell_pull(void *context, const char *layer, const char *status,

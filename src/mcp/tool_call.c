@@ -6,8 +6,8 @@
 
 #include "base/fail.h"
 #include "base/json.h"
-#include "mcp/arguments.h"
 #include "mcp/core.h"
+#include "model/members.h"
 
 static json_t *tool_json(const struct mcp_tool *t, struct vial_engine *engine)
 {
@@ -83,14 +83,14 @@ void answer_done(struct mcp_answer *answer)
 }
 
 /* A result that tells the model what was wrong with its arguments. */
-static int refuse(const struct mcp_tool *tool, const struct str *why, json_t **result,
-                  struct rpc_error *err)
+static int refuse(const struct mcp_tool *tool, const struct vial_error *why,
+                  json_t **result, struct rpc_error *err)
 {
     struct mcp_answer answer = { .is_error = true };
     int rc;
 
-    str_printf(&answer.text, "Invalid arguments for %s: %s. Nothing was run.",
-               tool->name, why->data ? why->data : "they do not fit the schema");
+    str_printf(&answer.text, "Invalid arguments for %s: %s%s%s. Nothing was run.",
+               tool->name, why->message, why->remedy[0] ? "; " : "", why->remedy);
     rc = answer_result(&answer, result, err);
     answer_done(&answer);
     return rc;
@@ -143,19 +143,8 @@ static int run_here(struct work *w, json_t **result, struct rpc_error *err)
 
 static int run_work(struct work *w, json_t **result, struct rpc_error *err)
 {
-    struct mcp_answer answer = { 0 };
-    const struct mcp_tool *tool = w->tool;
-    int rc;
-
-    if (w->modern && tool->before && tool->before(&w->public, &answer)) {
-        rc = answer_result(&answer, result, err);
-        answer_done(&answer);
-        return rc;
-    }
-    if (w->modern && tool->tasks != MCP_TASK_NEVER && task_is_known(w->capabilities))
+    if (w->modern && w->tool->runs && task_is_known(w->capabilities))
         return task_run(w, result, err);
-    if (w->modern && tool->tasks == MCP_TASK_ONLY)
-        return task_fail_unknown(err);
     return run_here(w, result, err);
 }
 
@@ -180,7 +169,8 @@ int tools_call(struct mcp_exchange *x, const struct era *era, json_t **result,
 {
     const char *name = rpc_text(x->message->params, "name");
     const struct mcp_tool *tool = find_tool(x->mcp, name);
-    auto_str struct str why = { 0 };
+    json_t *arguments;
+    struct vial_error why = { 0 };
     struct work work;
     int rc;
 
@@ -190,11 +180,12 @@ int tools_call(struct mcp_exchange *x, const struct era *era, json_t **result,
     if (work_init(&work, x, era) < 0)
         return -1;
     work.tool = tool;
-    if (!json_is_object(work.public.arguments))
+    arguments = json_object_get(work.params, "arguments");
+    if (!json_is_object(arguments))
         rc = rpc_fail(err, RPC_PARAMS, 0, NULL,
                       "Invalid params: arguments is not an object");
-    else if (!arguments_fit(tool->judged ? tool->judged : tool->input,
-                            work.public.arguments, &why))
+    else if (members_judge(arguments, tool->judged ? tool->judged : tool->input, &why) <
+             0)
         rc = refuse(tool, &why, result, err);
     else if (!enter(x->mcp))
         rc = refuse_busy(&work, result, err);

@@ -277,7 +277,7 @@ static json_t *languages_output(void)
                      "languages");
 }
 
-enum { READS = 1, REMOVES = 2, SAME = 4, LONG = 8 };
+enum { READS = 1, REMOVES = 2, SAME = 4, RUNS = 8 };
 
 /* In texts "{memory}" and so on are the settings in force: mcp/settings_text.h. */
 static const struct row {
@@ -300,7 +300,7 @@ static const struct row {
       "of files; network: {network}; {output} kept of each output. A long output is shown by its beginning and end, and the "
       "answer says how to read the rest. On a time-out everything is ended: ask for "
       "more time, or do less at once.",
-      tool_run_code, run_code_input, tool_run_output, LONG },
+      tool_run_code, run_code_input, tool_run_output, RUNS },
     { "run_command", "Run a shell command",
       "Runs a shell line (bash where there is one) in an isolated sandbox and returns "
       "what it prints. Without sandbox_id it gets a fresh, empty place of its own; with "
@@ -309,7 +309,7 @@ static const struct row {
       "{max_timeout}), {memory} of memory, {cpus} CPU cores, {pids} processes, {disk} "
       "of files; network: {network}; {output} kept of each output. Programs left in the background are ended with the "
       "command.",
-      tool_run_command, run_command_input, tool_run_output, LONG },
+      tool_run_command, run_command_input, tool_run_output, RUNS },
     { "read_file", "Read a file",
       "Reads a file of a sandbox, or more of an output that an earlier answer had to "
       "cut (by its uri). Text comes as text, images as images. Long files come in "
@@ -340,7 +340,7 @@ static const struct row {
 
 static json_t *annotations(const struct row *row, const struct tool_texts *own)
 {
-    bool open = strcmp(tool_word(own, "network"), "none") != 0 && (row->flags & LONG);
+    bool open = strcmp(tool_word(own, "network"), "none") != 0 && (row->flags & RUNS);
 
     return json_pack("{s:b, s:b, s:b, s:b}", "readOnlyHint", row->flags & READS ? 1 : 0,
                      "destructiveHint", row->flags & REMOVES ? 1 : 0, "idempotentHint",
@@ -411,8 +411,7 @@ static bool fill(struct mcp_tool *t, const struct row *row, struct tool_texts *o
                             .annotations = annotations(row, own),
                             .call = row->call,
                             .data = own,
-                            .tasks =
-                                row->flags & LONG ? MCP_TASK_LONG : MCP_TASK_NEVER };
+                            .runs = row->flags & RUNS };
     t->judged = mcp_without_maximum(t->input, "timeout");
     add_text(own, row);
     return t->input && t->judged && t->output && t->annotations;

@@ -42,7 +42,6 @@ int work_init(struct work *w, struct mcp_exchange *x, const struct era *era)
                         .token = json_incref(json_object_get(meta, "progressToken")),
                         .modern = era->modern,
                         .x = x,
-                        .progress = -1,
                         .turns = TURNS_MOST,
                         .turns_ns = clock_now_ns() };
     w->log_level = w->modern ? peer_log_level(rpc_text(meta, MCP_META "logLevel")) : -1;
@@ -89,7 +88,7 @@ void work_call(struct work *w, struct mcp_answer *answer)
 {
     const struct mcp_gate *gate = &w->mcp->options.gate;
     struct vial_error err = { 0 };
-    bool gated = gate->enter && w->tool->tasks != MCP_TASK_NEVER;
+    bool gated = gate->enter && w->tool->runs;
 
     if (gated &&
         gate->enter(gate->context, &w->public, &w->public.queued_ms, &err) < 0) {
@@ -149,43 +148,15 @@ static void send_out(struct work *w, json_t *message)
         w->x->send(w->x, message);
 }
 
-const json_t *mcp_call_params(const struct mcp_call *call)
+static void send_progress(struct work *w, const struct str *text)
 {
-    return ((const struct work *)call->core)->params;
-}
+    json_t *params =
+        json_pack("{s:O, s:I}", "progressToken", w->token, "progress", w->progress++);
 
-const json_t *mcp_call_capabilities(const struct mcp_call *call)
-{
-    return ((const struct work *)call->core)->capabilities;
-}
-
-static json_t *number_json(double n)
-{
-    bool whole = n == (double)(json_int_t)n;
-
-    return whole ? json_integer((json_int_t)n) : json_real(n);
-}
-
-static void send_progress(struct work *w, double progress, double total,
-                          const char *text, size_t len)
-{
-    json_t *params = json_pack("{s:O, s:o}", "progressToken", w->token, "progress",
-                               number_json(progress));
-
-    if (params && total >= 0)
-        (void)json_object_set_new(params, "total", number_json(total));
-    if (params && len > 0)
-        (void)json_object_set_new(params, "message", json_stringn(text, len));
-    w->progress = progress;
+    if (params && text->len > 0)
+        (void)json_object_set_new(params, "message",
+                                  json_stringn(text->data, text->len));
     send_out(w, rpc_notification("notifications/progress", params));
-}
-
-void mcp_call_step(struct mcp_call *call, double progress, double total)
-{
-    struct work *w = call->core;
-
-    if (w->token)
-        send_progress(w, progress, total, NULL, 0);
 }
 
 static bool take_turn(struct work *w)
@@ -218,7 +189,7 @@ static void tell_text(struct mcp_call *call, const char *text, size_t len)
         return;
     text_repair(&shown, w->held.data ? w->held.data : "", w->held.len);
     if (str_ok(&shown))
-        send_progress(w, w->progress + 1, -1, shown.data, shown.len);
+        send_progress(w, &shown);
     w->told += w->held.len;
     w->held.len = 0;
     str_done(&shown);
@@ -243,26 +214,4 @@ void mcp_call_log(struct mcp_call *call, const char *level, json_t *data)
     send_out(w, rpc_notification("notifications/message",
                                  json_pack("{s:s, s:s, s:o}", "level", level, "logger",
                                            w->mcp->options.name, "data", data)));
-}
-
-int mcp_call_ask(struct mcp_call *call, const char *method, json_t *params,
-                 json_t **out, struct rpc_error *err)
-{
-    struct work *w = call->core;
-
-    if (!w->modern && w->x && w->x->peer)
-        return peer_ask(w->x->peer, w->x, method, params, out, err);
-    json_decref(params);
-    return rpc_fail(err, RPC_INTERNAL, 0, NULL,
-                    "servers send no requests in this protocol version");
-}
-
-int mcp_call_input(struct mcp_call *call, json_t *requests, json_t **out)
-{
-    struct work *w = call->core;
-
-    if (w->task)
-        return task_input(w->task, requests, out);
-    json_decref(requests);
-    return -1;
 }

@@ -15,7 +15,7 @@
 #include "base/json.h"
 #include "base/sha256.h"
 #include "base/unit.h"
-#include "serve/json_members.h"
+#include "model/members.h"
 
 #define TOKENS_MAX 10000u
 #define TOKEN_MIN  16u /* bytes of a token: shorter ones can be guessed */
@@ -82,7 +82,7 @@ static int read_token(json_t *entry, const struct quota *usual, struct token *ou
         { 0 },
     };
 
-    if (member_read(entry, members, err) < 0)
+    if (members_read(entry, members, NULL, err) < 0)
         return -1;
     if (!name || !is_name(name))
         return fail(err, VIAL_E_VALUE, "a token has no name of letters and digits");

@@ -7,10 +7,10 @@
 #include "base/auto.h"
 #include "base/fail.h"
 #include "base/thread.h"
+#include "model/members.h"
 #include "model/result.h"
 #include "serve/compile_once.h"
 #include "serve/job.h"
-#include "serve/json_members.h"
 #include "serve/route.h"
 
 #define ITEMS_MOST   100000u
@@ -229,7 +229,7 @@ static int read_batch(struct call *c, json_t *body, struct batch *b, int64_t *pa
                                     { "parallel", MEMBER_COUNT, parallel },
                                     { 0 } };
 
-    if (member_read(body, table, err) < 0)
+    if (members_read(body, table, NULL, err) < 0)
         return -1;
     if ((requests != NULL) == (inputs != NULL) || (b->base != NULL) != (inputs != NULL))
         return fail(err, VIAL_E_VALUE,

@@ -4,8 +4,8 @@
 #include "base/auto.h"
 #include "base/fail.h"
 #include "base/str.h"
+#include "model/members.h"
 #include "serve/hold.h"
-#include "serve/json_members.h"
 #include "serve/route.h"
 
 /* Cells, and interpreters while they start, count like programs. Here that is held
@@ -118,7 +118,7 @@ void contexts_open(struct call *c)
                                     { 0 } };
 
     if (hold_session(c, &h, &err) < 0 || call_body(c, &body, &err) < 0 ||
-        member_read(body, table, &err) < 0 ||
+        members_read(body, table, NULL, &err) < 0 ||
         open_context(c, &h, language, name, &context, &err) < 0) {
         call_error(c, &err);
         return;
@@ -139,7 +139,7 @@ void contexts_run(struct call *c)
                                     { "timeout", MEMBER_MS, &timeout_ms },
                                     { 0 } };
 
-    if (call_body(c, &body, &err) < 0 || member_read(body, table, &err) < 0 ||
+    if (call_body(c, &body, &err) < 0 || members_read(body, table, NULL, &err) < 0 ||
         run_in(c, &h, &code, timeout_ms, &json, &err) < 0)
         call_error(c, &err);
     else

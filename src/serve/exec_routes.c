@@ -10,10 +10,10 @@
 #include "base/budget.h"
 #include "base/clock.h"
 #include "base/fail.h"
+#include "model/members.h"
 #include "model/result.h"
 #include "model/value.h"
 #include "serve/hold.h"
-#include "serve/json_members.h"
 #include "serve/route.h"
 
 #define PIECE   (32u << 10)
@@ -106,7 +106,7 @@ static int start(struct call *c, struct hold *h, struct vial_error *err)
         { 0 },
     };
 
-    if (call_body(c, &body, err) < 0 || member_read(body, table, err) < 0 ||
+    if (call_body(c, &body, err) < 0 || members_read(body, table, NULL, err) < 0 ||
         read_env(env, &variables, err) < 0)
         return -1;
     if ((argv != NULL) == (o.shell != NULL))
@@ -511,7 +511,7 @@ void execs_signal(struct call *c)
     int signal;
 
     if (hold_exec(c, &h, &err) < 0 || call_body(c, &body, &err) < 0 ||
-        member_read(body, table, &err) < 0 ||
+        members_read(body, table, NULL, &err) < 0 ||
         (signal = signal_number(name, number, &err)) < 0 ||
         vial_exec_signal(h.exec, signal, tree, &err) < 0)
         call_error(c, &err);
@@ -531,7 +531,7 @@ void execs_resize(struct call *c)
                                     { 0 } };
 
     if (hold_exec(c, &h, &err) < 0 || call_body(c, &body, &err) < 0 ||
-        member_read(body, table, &err) < 0) {
+        members_read(body, table, NULL, &err) < 0) {
         call_error(c, &err);
         return;
     }

@@ -8,9 +8,9 @@
 #include "base/auto.h"
 #include "base/fail.h"
 #include "base/thread.h"
+#include "model/members.h"
 #include "model/value.h"
 #include "serve/hold.h"
-#include "serve/json_members.h"
 #include "serve/route.h"
 
 #define PIECE     (UINT64_C(1) << 20)
@@ -206,7 +206,7 @@ void files_mkdir(struct call *c)
     struct vial_error err = { 0 };
 
     if (hold_session(c, &h, &err) < 0 || call_body(c, &body, &err) < 0 ||
-        member_read(body, table, &err) < 0 ||
+        members_read(body, table, NULL, &err) < 0 ||
         vial_session_mkdir(h.session->session, path, &err) < 0)
         call_error(c, &err);
     else
@@ -225,7 +225,7 @@ void files_move(struct call *c)
     struct vial_error err = { 0 };
 
     if (hold_session(c, &h, &err) < 0 || call_body(c, &body, &err) < 0 ||
-        member_read(body, table, &err) < 0 ||
+        members_read(body, table, NULL, &err) < 0 ||
         vial_session_move(h.session->session, from, to, &err) < 0)
         call_error(c, &err);
     else

@@ -3,9 +3,9 @@
 
 #include "base/auto.h"
 #include "base/fail.h"
+#include "model/members.h"
 #include "model/policy.h"
 #include "model/result.h"
-#include "serve/json_members.h"
 #include "serve/route.h"
 
 #include "vial/vessels.h"
@@ -85,7 +85,7 @@ void images_pull(struct call *c)
     int rc;
 
     if (stream_wanted(c, &form, &err) < 0 || call_body(c, &body, &err) < 0 ||
-        member_read(body, table, &err) < 0) {
+        members_read(body, table, NULL, &err) < 0) {
         call_error(c, &err);
         return;
     }
@@ -115,7 +115,7 @@ void images_prune(struct call *c)
     const struct member table[] = { { "all", MEMBER_BOOL, &prune.all }, { 0 } };
     char *json;
 
-    if (call_body(c, &body, &err) < 0 || member_read(body, table, &err) < 0 ||
+    if (call_body(c, &body, &err) < 0 || members_read(body, table, NULL, &err) < 0 ||
         vial_image_prune(c->gen->engine, &prune, &json, &err) < 0)
         call_error(c, &err);
     else

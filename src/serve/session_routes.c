@@ -4,10 +4,10 @@
 #include "base/auto.h"
 #include "base/fail.h"
 #include "base/unit.h"
+#include "model/members.h"
 #include "model/result.h"
 #include "serve/hold.h"
 #include "serve/job.h"
-#include "serve/json_members.h"
 #include "serve/route.h"
 
 static json_t *usage_json(const struct vial_usage *u)
@@ -48,7 +48,7 @@ static int take_ms(json_t *object, const char *name, int64_t *out,
         return 0;
     alone = json_pack("{s:O}", name, value);
     (void)json_object_del(object, name);
-    return member_read(alone, table, err);
+    return members_read(alone, table, NULL, err);
 }
 
 static int read_start(struct call *c, struct vial_request **req,
@@ -143,7 +143,7 @@ void sessions_renew(struct call *c)
     struct vial_error err = { 0 };
 
     if (hold_session(c, &h, &err) < 0 || call_body(c, &body, &err) < 0 ||
-        member_read(body, table, &err) < 0 ||
+        members_read(body, table, NULL, &err) < 0 ||
         vial_session_renew(h.session->session, lease_ms, &err) < 0)
         call_error(c, &err);
     else

@@ -4,9 +4,9 @@
 
 #include "base/auto.h"
 #include "base/fail.h"
+#include "model/members.h"
 #include "model/value.h"
 #include "serve/hold.h"
-#include "serve/json_members.h"
 #include "serve/route.h"
 
 #include "vial/workspace.h"
@@ -70,7 +70,7 @@ void workspaces_commit(struct call *c)
                                     { 0 } };
 
     if (hold_session(c, &h, &err) < 0 || call_body(c, &body, &err) < 0 ||
-        member_read(body, table, &err) < 0 ||
+        members_read(body, table, NULL, &err) < 0 ||
         (list && !(paths = paths_of(list, &err)))) {
         call_error(c, &err);
         return;

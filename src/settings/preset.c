@@ -9,11 +9,11 @@
 #include "base/str.h"
 #include "base/text.h"
 #include "model/fields.h"
+#include "model/members.h"
 #include "model/policy.h"
 #include "model/result.h"
 #include "model/value.h"
 #include "settings/serve_settings.h"
-#include "settings/yaml_keys.h"
 
 struct preset {
     char *name;
@@ -23,105 +23,118 @@ struct preset {
 AUTO(preset, struct preset, preset_free)
 #define auto_preset __attribute__((cleanup(auto_preset_)))
 
-static const struct yaml_key map_shape[] = {
-    { "sets", YAML_TEXT, false, NULL },     { "form", YAML_TEXT, false, NULL },
-    { "percent", YAML_FLAG, false, NULL },  { "values", YAML_WORDS, false, NULL },
-    { "refuses", YAML_WORDS, false, NULL }, { "default", YAML_TEXT, false, NULL },
-    { "when", YAML_TEXT, false, NULL },     { 0 },
+static const struct member map_shape[] = {
+    { "sets", MEMBER_TEXT },     { "form", MEMBER_TEXT },
+    { "percent", MEMBER_BOOL },  { "values", MEMBER_WORDS },
+    { "refuses", MEMBER_WORDS }, { "default", MEMBER_TEXT },
+    { "when", MEMBER_TEXT },     { 0 },
 };
 
-static const struct yaml_key config_shape[] = {
-    { "file", YAML_TEXT, false, NULL },
-    { "block", YAML_TEXT, true, NULL },
-    { "keys", YAML_MAP, true, map_shape },
+static const struct member config_shape[] = {
+    { "file", MEMBER_TEXT },
+    { "block", MEMBER_TEXT, .needed = true },
+    { "keys", MEMBER_MAP, .needed = true, .inside = map_shape },
     { 0 },
 };
 
-static const struct yaml_key mount_shape[] = {
-    { "source", YAML_TEXT, true, NULL },    { "target", YAML_TEXT, true, NULL },
-    { "writable", YAML_FLAG, false, NULL }, { "create", YAML_FLAG, false, NULL },
-    { "optional", YAML_FLAG, false, NULL }, { 0 },
-};
-
-static const struct yaml_key keep_shape[] = {
-    { "alive", YAML_FLAG, true, NULL },
-    { "executions", YAML_COUNT, true, NULL },
-    { "idle", YAML_TEXT, true, NULL },
+static const struct member mount_shape[] = {
+    { "source", MEMBER_TEXT, .needed = true },
+    { "target", MEMBER_TEXT, .needed = true },
+    { "writable", MEMBER_BOOL },
+    { "create", MEMBER_BOOL },
+    { "optional", MEMBER_BOOL },
     { 0 },
 };
 
-static const struct yaml_key parameter_shape[] = {
-    { "type", YAML_TEXT, true, NULL },      { "description", YAML_TEXT, true, NULL },
-    { "field", YAML_TEXT, false, NULL },    { "part", YAML_TEXT, false, NULL },
-    { "form", YAML_TEXT, false, NULL },     { "mode", YAML_TEXT, false, NULL },
-    { "required", YAML_FLAG, false, NULL }, { "enum", YAML_ANY, false, NULL },
-    { "minimum", YAML_COUNT, false, NULL }, { "maximum", YAML_ANY, false, NULL },
-    { "default", YAML_ANY, false, NULL },   { 0 },
-};
-
-static const struct yaml_key line_shape[] = {
-    { "when", YAML_TEXT, false, NULL },
-    { "show", YAML_TEXT, true, NULL },
+static const struct member keep_shape[] = {
+    { "alive", MEMBER_BOOL, .needed = true },
+    { "executions", MEMBER_COUNT, .needed = true },
+    { "idle", MEMBER_TEXT, .needed = true },
     { 0 },
 };
 
-static const struct yaml_key answer_shape[] = {
-    { "text", YAML_LIST, true, line_shape }, { "characters", YAML_FLAG, false, NULL },
-    { "share", YAML_FLAG, false, NULL },     { "note", YAML_TEXT, false, NULL },
-    { "code", YAML_TEXT, false, NULL },      { "status", YAML_WORDS, false, NULL },
-    { "json", YAML_ANY, false, NULL },       { 0 },
-};
-
-static const struct yaml_key tool_shape[] = {
-    { "title", YAML_TEXT, true, NULL },
-    { "description", YAML_TEXT, true, NULL },
-    { "does", YAML_TEXT, true, NULL },
-    { "keep", YAML_FLAG, false, NULL },
-    { "repository", YAML_FLAG, false, NULL },
-    { "set", YAML_WORDS, false, NULL },
-    { "parameters", YAML_MAP, true, parameter_shape },
-    { "answer", YAML_OBJECT, true, answer_shape },
+static const struct member parameter_shape[] = {
+    { "type", MEMBER_TEXT, .needed = true },
+    { "description", MEMBER_TEXT, .needed = true },
+    { "field", MEMBER_TEXT },
+    { "part", MEMBER_TEXT },
+    { "form", MEMBER_TEXT },
+    { "mode", MEMBER_TEXT },
+    { "required", MEMBER_BOOL },
+    { "enum", MEMBER_ANY },
+    { "minimum", MEMBER_COUNT },
+    { "maximum", MEMBER_ANY },
+    { "default", MEMBER_ANY },
     { 0 },
 };
 
-static const struct yaml_key message_shape[] = {
-    { "message", YAML_TEXT, false, NULL },
-    { "remedy", YAML_TEXT, false, NULL },
+static const struct member line_shape[] = {
+    { "when", MEMBER_TEXT },
+    { "show", MEMBER_TEXT, .needed = true },
+    { 0 },
+};
+
+static const struct member answer_shape[] = {
+    { "text", MEMBER_LIST, .needed = true, .inside = line_shape },
+    { "characters", MEMBER_BOOL },
+    { "share", MEMBER_BOOL },
+    { "note", MEMBER_TEXT },
+    { "code", MEMBER_TEXT },
+    { "status", MEMBER_WORDS },
+    { "json", MEMBER_ANY },
+    { 0 },
+};
+
+static const struct member tool_shape[] = {
+    { "title", MEMBER_TEXT, .needed = true },
+    { "description", MEMBER_TEXT, .needed = true },
+    { "does", MEMBER_TEXT, .needed = true },
+    { "keep", MEMBER_BOOL },
+    { "repository", MEMBER_BOOL },
+    { "set", MEMBER_WORDS },
+    { "parameters", MEMBER_MAP, .needed = true, .inside = parameter_shape },
+    { "answer", MEMBER_OBJECT, .needed = true, .inside = answer_shape },
+    { 0 },
+};
+
+static const struct member message_shape[] = {
+    { "message", MEMBER_TEXT },
+    { "remedy", MEMBER_TEXT },
     { 0 },
 };
 
 /* What each is when the request gives none. */
-static const struct yaml_key labels_shape[] = {
-    { "session", YAML_TEXT, false, NULL },
-    { "task", YAML_TEXT, false, NULL },
+static const struct member labels_shape[] = {
+    { "session", MEMBER_TEXT },
+    { "task", MEMBER_TEXT },
     { 0 },
 };
 
-static const struct yaml_key code_shape[] = {
-    { "meaning", YAML_TEXT, true, NULL },
-    { "remedy", YAML_TEXT, false, NULL },
+static const struct member code_shape[] = {
+    { "meaning", MEMBER_TEXT, .needed = true },
+    { "remedy", MEMBER_TEXT },
     { 0 },
 };
 
-static const struct yaml_key block_shape[] = {
-    { "about", YAML_TEXT, true, NULL },
-    { "fallback", YAML_TEXT, false, NULL },
-    { "variables", YAML_MAP, false, map_shape },
-    { "config", YAML_OBJECT, false, config_shape },
-    { "mounts", YAML_LIST, false, mount_shape },
-    { "images", YAML_WORDS, false, NULL },
-    { "languages", YAML_MAP, false, map_shape },
-    { "keep", YAML_OBJECT, false, keep_shape },
-    { "warm", YAML_FLAG, false, NULL },
-    { "packages", YAML_FLAG, false, NULL },
-    { "dotenv", YAML_TEXT, false, NULL },
-    { "labels", YAML_OBJECT, false, labels_shape },
-    { "commands", YAML_WORDS, false, NULL },
-    { "codes", YAML_MAP, false, code_shape },
-    { "errors", YAML_WORDS, false, NULL },
-    { "verdicts", YAML_WORDS, false, NULL },
-    { "messages", YAML_MAP, false, message_shape },
-    { "tools", YAML_MAP, false, tool_shape },
+static const struct member block_shape[] = {
+    { "about", MEMBER_TEXT, .needed = true },
+    { "fallback", MEMBER_TEXT },
+    { "variables", MEMBER_MAP, .inside = map_shape },
+    { "config", MEMBER_OBJECT, .inside = config_shape },
+    { "mounts", MEMBER_LIST, .inside = mount_shape },
+    { "images", MEMBER_WORDS },
+    { "languages", MEMBER_MAP, .inside = map_shape },
+    { "keep", MEMBER_OBJECT, .inside = keep_shape },
+    { "warm", MEMBER_BOOL },
+    { "packages", MEMBER_BOOL },
+    { "dotenv", MEMBER_TEXT },
+    { "labels", MEMBER_OBJECT, .inside = labels_shape },
+    { "commands", MEMBER_WORDS },
+    { "codes", MEMBER_MAP, .inside = code_shape },
+    { "errors", MEMBER_WORDS },
+    { "verdicts", MEMBER_WORDS },
+    { "messages", MEMBER_MAP, .inside = message_shape },
+    { "tools", MEMBER_MAP, .inside = tool_shape },
     { 0 },
 };
 
@@ -378,7 +391,7 @@ int preset_new(const char *name, json_t *block, struct preset **out,
     str_printf(&where, "preset %s", name);
     if (!p->name || !p->block || !str_ok(&where))
         return fail_memory(err);
-    if ((block && yaml_keys_check(block, block_shape, where.data, err) < 0) ||
+    if ((block && members_read(block, block_shape, where.data, err) < 0) ||
         judge(p, err) < 0)
         return -1;
     *out = ptr_take(&p);

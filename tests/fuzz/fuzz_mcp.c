@@ -96,11 +96,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
         .name = "echo",
         .description = "echo",
         .call = mcp_echo,
-        .tasks = MCP_TASK_ALWAYS,
+        .runs = true,
         .input = json_loads("{\"type\":\"object\",\"properties\":{\"a\":{\"type\":"
                             "\"string\",\"maxLength\":3},\"b\":{\"type\":\"array\","
                             "\"items\":{\"type\":\"integer\",\"minimum\":1}},\"c\":{"
-                            "\"anyOf\":[{\"type\":\"null\"},{\"enum\":[\"x\"]}]}},"
+                            "\"type\":[\"string\",\"null\"],\"enum\":[\"x\"]}},"
                             "\"additionalProperties\":false}",
                             0, NULL),
     };

@@ -23,6 +23,7 @@
 #include "base/text.h"
 #include "mcp/http_transport.h"
 #include "mcp/vial_server.h"
+#include "talk_back.h"
 
 #define PNG                                                                            \
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAA" \
@@ -97,7 +98,7 @@ static void progresses(const struct mcp_tool *tool, struct mcp_call *call,
 {
     (void)tool;
     for (int n = 0; n <= 100; n += 50) {
-        mcp_call_step(call, n, 100);
+        talk_progress(call, n, 100);
         (void)is_cancelled(call, 50);
     }
     say(a, "done");
@@ -108,7 +109,7 @@ static void progresses(const struct mcp_tool *tool, struct mcp_call *call,
 static bool has_capability(struct mcp_call *call, const char *name,
                            struct mcp_answer *a)
 {
-    if (json_object_get(mcp_call_capabilities(call), name))
+    if (json_object_get(talk_capabilities(call), name))
         return true;
     (void)rpc_fail(&a->error, RPC_CAPABILITY, 400,
                    json_pack("{s:{s:{}}}", "requiredCapabilities", name),
@@ -127,7 +128,7 @@ static void samples(const struct mcp_tool *tool, struct mcp_call *call,
 
     (void)tool;
     if (!has_capability(call, "sampling", a) ||
-        mcp_call_ask(call, "sampling/createMessage", params, &result, &err) < 0) {
+        talk_ask(call, "sampling/createMessage", params, &result, &err) < 0) {
         a->is_error = true;
         say(a, err.message);
         return;
@@ -152,7 +153,7 @@ static void elicits(const struct mcp_tool *tool, struct mcp_call *call,
                   "object", "properties", json(tool->data), "required");
 
     if (!has_capability(call, "elicitation", a) ||
-        mcp_call_ask(call, "elicitation/create", params, &result, &err) < 0) {
+        talk_ask(call, "elicitation/create", params, &result, &err) < 0) {
         a->is_error = true;
         say(a, err.message);
         return;
@@ -189,7 +190,7 @@ static void seal_of(const char *state, char out[65])
 /* The state of the request: NULL when there is none, or a protocol error. */
 static const char *state_of(struct mcp_call *call, struct mcp_answer *a)
 {
-    const char *sealed = rpc_text(mcp_call_params(call), "requestState");
+    const char *sealed = rpc_text(talk_params(call), "requestState");
     char seal[65];
 
     if (!sealed)
@@ -223,7 +224,7 @@ static void need(struct mcp_answer *a, json_t *requests, const char *state)
 static const json_t *ask(struct mcp_call *call, struct mcp_answer *a, json_t *requests,
                          const char *state)
 {
-    const json_t *got = json_object_get(mcp_call_params(call), "inputResponses");
+    const json_t *got = json_object_get(talk_params(call), "inputResponses");
     const char *key;
     json_t *unused;
     bool all = json_is_object(got);
@@ -276,7 +277,7 @@ static void asks(const struct mcp_tool *tool, struct mcp_call *call,
 static void asks_with_state(const struct mcp_tool *tool, struct mcp_call *call,
                             struct mcp_answer *a)
 {
-    if (json_object_get(mcp_call_params(call), "requestState") && !state_of(call, a))
+    if (json_object_get(talk_params(call), "requestState") && !state_of(call, a))
         return;
     if (ask(call, a, json(tool->data), tool->name))
         say(a, "state-ok");
@@ -285,7 +286,7 @@ static void asks_with_state(const struct mcp_tool *tool, struct mcp_call *call,
 static void asks_in_rounds(const struct mcp_tool *tool, struct mcp_call *call,
                            struct mcp_answer *a)
 {
-    const json_t *got = json_object_get(mcp_call_params(call), "inputResponses");
+    const json_t *got = json_object_get(talk_params(call), "inputResponses");
     const char *state = state_of(call, a);
 
     (void)tool;
@@ -317,7 +318,7 @@ static void asks_what_can_be(const struct mcp_tool *tool, struct mcp_call *call,
 
     (void)tool;
     for (int i = 0; i < 3; i++)
-        if (json_object_get(mcp_call_capabilities(call), rows[i][0]))
+        if (json_object_get(talk_capabilities(call), rows[i][0]))
             (void)json_object_set_new(requests, rows[i][1], json(rows[i][2]));
     if (ask(call, a, requests, NULL))
         say(a, "ok");
@@ -378,6 +379,10 @@ static void fails_later(const struct mcp_tool *tool, struct mcp_call *call,
                         struct mcp_answer *a)
 {
     (void)tool;
+    if (talk_may_become_task(call)) {
+        talk_become_task(call, a);
+        return;
+    }
     (void)is_cancelled(call, 1000);
     a->is_error = true;
     say(a, "job failed");
@@ -396,26 +401,26 @@ static void wants_input(const struct mcp_tool *tool, struct mcp_call *call,
 {
     json_t *got = NULL;
 
-    if (mcp_call_input(call, json(tool->data), &got) < 0)
+    if (talk_input(call, json(tool->data), &got) < 0)
         return;
     a->text.data = json_dumps(got, 0);
     a->text.len = strlen(a->text.data);
     json_decref(got);
 }
 
-static bool wants_name_first(struct mcp_call *call, struct mcp_answer *a)
-{
-    return !ask(call, a, json("{'user_name':" NAME "}"), NULL);
-}
-
 static void says_hello(const struct mcp_tool *tool, struct mcp_call *call,
                        struct mcp_answer *a)
 {
-    const json_t *got = json_object_get(mcp_call_params(call), "inputResponses");
+    const json_t *got = json_object_get(talk_params(call), "inputResponses");
     const json_t *user = json_object_get(json_object_get(got, "user_name"), "content");
     const char *name = rpc_text(user, "name");
 
     (void)tool;
+    if (talk_may_become_task(call)) {
+        if (ask(call, a, json("{'user_name':" NAME "}"), NULL))
+            talk_become_task(call, a);
+        return;
+    }
     str_printf(&a->text, "Hello, %s!", name ? name : "nobody");
 }
 
@@ -442,39 +447,40 @@ static const struct row {
     const char *properties, *required; /* properties may be a whole schema */
     void (*call)(const struct mcp_tool *, struct mcp_call *, struct mcp_answer *);
     const char *data;
-    enum mcp_tasks tasks;
+    bool runs; /* a task at once, for clients that know tasks */
 } rows[] = {
     { "test_simple_text", NONE, "[]", fixed,
-      "[{'type':'text','text':'This is a simple text response for testing.'}]", 0 },
+      "[{'type':'text','text':'This is a simple text response for testing.'}]", false },
     { "test_image_content", NONE, "[]", fixed,
-      "[{'type':'image','data':'" PNG "','mimeType':'image/png'}]", 0 },
+      "[{'type':'image','data':'" PNG "','mimeType':'image/png'}]", false },
     { "test_audio_content", NONE, "[]", fixed,
-      "[{'type':'audio','data':'" WAV "','mimeType':'audio/wav'}]", 0 },
+      "[{'type':'audio','data':'" WAV "','mimeType':'audio/wav'}]", false },
     { "test_embedded_resource", NONE, "[]", fixed,
       "[{'type':'resource','resource':{'uri':'test://embedded-resource','mimeType':"
       "'text/plain','text':'This is an embedded resource content.'}}]",
-      0 },
+      false },
     { "test_multiple_content_types", NONE, "[]", fixed,
       "[{'type':'text','text':'Multiple content types test:'},{'type':'image','data':'" PNG
       "','mimeType':'image/png'},{'type':'resource','resource':{'uri':"
       "'test://mixed-content-resource','mimeType':'application/json',"
       "'text':'{\\'test\\':\\'data\\',\\'value\\':123}'}}]",
-      0 },
-    { "test_tool_with_logging", NONE, "[]", logs, NULL, 0 },
-    { "test_logging_tool", NONE, "[]", logs, NULL, 0 },
-    { "test_error_handling", NONE, "[]", fails, NULL, 0 },
-    { "test_tool_with_progress", NONE, "[]", progresses, NULL, 0 },
-    { "test_sampling", "{'prompt':{'type':'string'}}", "['prompt']", samples, NULL, 0 },
+      false },
+    { "test_tool_with_logging", NONE, "[]", logs, NULL, false },
+    { "test_logging_tool", NONE, "[]", logs, NULL, false },
+    { "test_error_handling", NONE, "[]", fails, NULL, false },
+    { "test_tool_with_progress", NONE, "[]", progresses, NULL, false },
+    { "test_sampling", "{'prompt':{'type':'string'}}", "['prompt']", samples, NULL,
+      false },
     { "test_elicitation", "{'message':{'type':'string'}}", "['message']", elicits,
       "{'username':{'type':'string','description':'The name'},'email':{'type':'string',"
       "'description':'The address'}}",
-      0 },
+      false },
     { "test_elicitation_sep1034_defaults", NONE, "[]", elicits,
       "{'name':{'type':'string','default':'John Doe'},'age':{'type':'integer','default':"
       "30},'score':{'type':'number','default':95.5},'status':{'type':'string','enum':["
       "'active','inactive','pending'],'default':'active'},'verified':{'type':'boolean',"
       "'default':true}}",
-      0 },
+      false },
     { "test_elicitation_sep1330_enums", NONE, "[]", elicits,
       "{'untitledSingle':{'type':'string','enum':" OPTIONS
       "},'titledSingle':{'type':'string','oneOf':" ENUMS(
@@ -483,45 +489,45 @@ static const struct row {
                     "'untitledMulti':{'type':'array','items':{'type':'string','enum':" OPTIONS
                     "}},'titledMulti':{'type':'array','items':{'anyOf':" ENUMS(
                         "Choice") "}}}",
-      0 },
-    { "json_schema_2020_12_tool", SCHEMA_2020, NULL, echoes, NULL, 0 },
-    { "test_missing_capability", NONE, "[]", needs_capability, "sampling", 0 },
-    { "test_streaming_elicitation", NONE, "[]", elicits_in_stream, NULL, 0 },
-    { "test_trigger_tool_change", NONE, "[]", triggers, "tools", 0 },
-    { "test_trigger_prompt_change", NONE, "[]", triggers, "prompts", 0 },
+      false },
+    { "json_schema_2020_12_tool", SCHEMA_2020, NULL, echoes, NULL, false },
+    { "test_missing_capability", NONE, "[]", needs_capability, "sampling", false },
+    { "test_streaming_elicitation", NONE, "[]", elicits_in_stream, NULL, false },
+    { "test_trigger_tool_change", NONE, "[]", triggers, "tools", false },
+    { "test_trigger_prompt_change", NONE, "[]", triggers, "prompts", false },
     { "test_header_param", "{'region':{'type':'string','x-mcp-header':'Region'}}", "[]",
-      echoes, NULL, 0 },
+      echoes, NULL, false },
     { "test_input_required_result_elicitation", NONE, "[]", asks,
-      "{'user_name':" NAME "}", 0 },
+      "{'user_name':" NAME "}", false },
     { "test_input_required_result_sampling", NONE, "[]", asks,
-      "{'capital_question':" SAMPLE("What is the capital of France?") "}", 0 },
+      "{'capital_question':" SAMPLE("What is the capital of France?") "}", false },
     { "test_input_required_result_list_roots", NONE, "[]", asks,
-      "{'client_roots':" ROOTS "}", 0 },
+      "{'client_roots':" ROOTS "}", false },
     { "test_input_required_result_request_state", NONE, "[]", asks_with_state,
-      "{'confirm':" CONFIRM "}", 0 },
+      "{'confirm':" CONFIRM "}", false },
     { "test_input_required_result_tampered_state", NONE, "[]", asks_with_state,
-      "{'confirm':" CONFIRM "}", 0 },
+      "{'confirm':" CONFIRM "}", false },
     { "test_input_required_result_multiple_inputs", NONE, "[]", asks_with_state,
       "{'user_name':" NAME
       ",'greeting':" SAMPLE("Generate a greeting") ",'client_roots':" ROOTS "}",
-      0 },
-    { "test_input_required_result_multi_round", NONE, "[]", asks_in_rounds, NULL, 0 },
+      false },
+    { "test_input_required_result_multi_round", NONE, "[]", asks_in_rounds, NULL,
+      false },
     { "test_input_required_result_capabilities", NONE, "[]", asks_what_can_be, NULL,
-      0 },
-    { "greet", "{'name':{'type':'string'}}", "[]", greets, NULL, 0 },
-    { "slow_compute", "{'seconds':{'type':'number'}}", "[]", computes, NULL,
-      MCP_TASK_ALWAYS },
-    { "failing_job", NONE, "[]", fails_later, NULL, MCP_TASK_ONLY },
-    { "protocol_error_job", NONE, "[]", breaks, NULL, MCP_TASK_ALWAYS },
+      false },
+    { "greet", "{'name':{'type':'string'}}", "[]", greets, NULL, false },
+    { "slow_compute", "{'seconds':{'type':'number'}}", "[]", computes, NULL, true },
+    { "failing_job", NONE, "[]", fails_later, NULL, false },
+    { "protocol_error_job", NONE, "[]", breaks, NULL, true },
     { "confirm_delete", "{'filename':{'type':'string'}}", "[]", wants_input,
       "{'confirm':" ELICIT("Delete?", "{'confirm':{'type':'boolean'}}",
                            "['confirm']") "}",
-      MCP_TASK_ALWAYS },
+      true },
     { "multi_input", NONE, "[]", wants_input,
       "{'a':" ELICIT("A?", "{'v':{'type':'string'}}", "['v']") ",'b':" ELICIT(
           "B?", "{'v':{'type':'string'}}", "['v']") "}",
-      MCP_TASK_ALWAYS },
-    { "test_tool_with_task", NONE, "[]", says_hello, NULL, MCP_TASK_ONLY },
+      true },
+    { "test_tool_with_task", NONE, "[]", says_hello, NULL, false },
 };
 
 #define ROWS (sizeof rows / sizeof *rows)
@@ -542,9 +548,7 @@ static void make_tools(struct mcp_tools *tools)
                          : json(r->properties),
             .call = r->call,
             .data = r->data,
-            .tasks = r->tasks,
-            .before =
-                strcmp(r->name, "test_tool_with_task") == 0 ? wants_name_first : NULL,
+            .runs = r->runs,
         };
     }
 }
@@ -674,9 +678,17 @@ static const struct mcp_prompt prompts[] = {
     { 0 },
 };
 
+struct served {
+    struct mcp *mcp;
+    struct mcp_http *http;
+};
+
 static void handle(void *context, struct web_request *req)
 {
-    mcp_http_handle(context, req, &(struct mcp_asker){ .owner = "" });
+    const struct served *s = context;
+
+    if (talk_look(s->mcp, req))
+        mcp_http_handle(s->http, req, &(struct mcp_asker){ .owner = "" });
 }
 
 static int listen_somewhere(unsigned short *port)
@@ -713,13 +725,13 @@ static void serve(struct mcp *mcp)
     };
     struct web_options web_options = { .handler = handle };
     struct vial_error err = { 0 };
-    struct mcp_http *http;
+    struct served s = { .mcp = mcp };
     struct web *web;
     unsigned short port;
     char byte;
 
-    or_die(mcp_http_open(&http_options, &http, &err), &err);
-    web_options.context = http;
+    or_die(mcp_http_open(&http_options, &s.http, &err), &err);
+    web_options.context = &s;
     web_options.listen_fd = listen_somewhere(&port);
     or_die(web_open(&web_options, &web, &err), &err);
     (void)printf("http://127.0.0.1:%u/mcp\n", port);
@@ -727,7 +739,7 @@ static void serve(struct mcp *mcp)
     while (read(STDIN_FILENO, &byte, 1) > 0)
         ;
     web_close(web);
-    mcp_http_close(http);
+    mcp_http_close(s.http);
 }
 
 static void serve_fixture(void)

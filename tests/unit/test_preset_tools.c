@@ -12,8 +12,8 @@
 #include "base/json.h"
 #include "check.h"
 #include "engine/session/session.h"
-#include "mcp/arguments.h"
 #include "mcp/preset.h"
+#include "model/members.h"
 
 struct world {
     struct vial_engine *engine;
@@ -71,7 +71,7 @@ static struct mcp_answer call(struct world *w, const char *name, json_t *argumen
 {
     const struct mcp_tool *tool = tool_named(w, name);
     struct mcp_answer answer = { 0 };
-    auto_str struct str why = { 0 };
+    struct vial_error why = { 0 };
     auto_fd int cancel_fd = eventfd(w->cancelled, EFD_CLOEXEC);
     struct lone_call c = { .call = { .arguments = arguments,
                                      .engine = w->engine,
@@ -82,11 +82,11 @@ static struct mcp_answer call(struct world *w, const char *name, json_t *argumen
                            .world = w };
 
     assert_non_null(arguments);
-    if (!arguments_fit(tool->judged ? tool->judged : tool->input, arguments, &why))
-        fail_msg("%s", why.data);
+    if (members_judge(arguments, tool->judged ? tool->judged : tool->input, &why) < 0)
+        fail_msg("%s", why.message);
     tool->call(tool, &c.call, &answer);
-    if (!arguments_fit(tool->output, answer.structured, &why))
-        fail_msg("%s", why.data);
+    if (members_judge(answer.structured, tool->output, &why) < 0)
+        fail_msg("%s", why.message);
     json_decref(arguments);
     return answer;
 }
@@ -286,10 +286,40 @@ static void a_session_that_never_was_is_an_error_with_the_presets_code(void **st
     end(&w);
 }
 
+/* A schema that arguments are judged by says nothing that would be passed over. Names
+ * of variables (propertyNames) are judged by the engine. */
+static void check_keywords(json_t *schema)
+{
+    static const char *const known[] = {
+        "type",      "enum",      "properties",   "required", "additionalProperties",
+        "items",     "minimum",   "maximum",      "minItems", "maxItems",
+        "minLength", "maxLength", "description",  "default",  "contentMediaType",
+        "title",     "$schema",   "propertyNames"
+    };
+    json_t *properties = json_object_get(schema, "properties"), *value;
+    const char *key;
+
+    json_object_foreach(schema, key, value)
+    {
+        bool found = value == NULL;
+
+        for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+            found = found || strcmp(known[i], key) == 0;
+        if (!found)
+            fail_msg("'%s' is not judged", key);
+    }
+    json_object_foreach(properties, key, value)
+    {
+        check_keywords(value);
+    }
+    if (json_is_object(json_object_get(schema, "items")))
+        check_keywords(json_object_get(schema, "items"));
+}
+
 static void every_tool_of_every_preset_has_schemas_and_texts(void **state)
 {
-    static const char *const presets[] = { "klaw", "antigravity", "acode", "codomyrmex",
-                                           "coding-agent" };
+    static const char *const presets[] = { "klaw",       "antigravity",  "acode",
+                                           "codomyrmex", "coding-agent", NULL };
 
     (void)state;
     for (size_t i = 0; i < sizeof presets / sizeof *presets; i++) {
@@ -299,9 +329,10 @@ static void every_tool_of_every_preset_has_schemas_and_texts(void **state)
         for (size_t t = 0; t < w.tools.count; t++) {
             const struct mcp_tool *tool = &w.tools.items[t];
 
-            assert_true(strlen(tool->description) > 40 && tool->title[0]);
+            assert_true(strlen(tool->description) > 30 && tool->title[0]);
             assert_true(json_is_object(tool->input) && json_is_object(tool->output));
             assert_true(json_is_object(tool->annotations));
+            check_keywords(tool->judged ? tool->judged : tool->input);
         }
         end(&w);
     }

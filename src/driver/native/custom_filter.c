@@ -20,7 +20,7 @@
 #include "base/io.h"
 #include "base/json.h"
 #include "base/sha256.h"
-#include "settings/yaml_keys.h"
+#include "model/members.h"
 
 #define FILE_MAX  (256u << 10)
 #define RULES_MAX 8192u
@@ -35,38 +35,38 @@
     #define OWN_TOKENS "SCMP_ARCH_AARCH64"
 #endif
 
-static const struct yaml_key arg_shape[] = { { "index", YAML_COUNT, true, NULL },
-                                             { "value", YAML_COUNT, true, NULL },
-                                             { "valueTwo", YAML_COUNT, false, NULL },
-                                             { "op", YAML_TEXT, true, NULL },
-                                             { NULL, 0, false, NULL } };
-static const struct yaml_key when_shape[] = { { "caps", YAML_TEXTS, false, NULL },
-                                              { "arches", YAML_TEXTS, false, NULL },
-                                              { "minKernel", YAML_TEXT, false, NULL },
-                                              { NULL, 0, false, NULL } };
-static const struct yaml_key rule_shape[] = {
-    { "name", YAML_TEXT, false, NULL },
-    { "names", YAML_TEXTS, false, NULL },
-    { "action", YAML_TEXT, true, NULL },
-    { "errnoRet", YAML_ANY, false, NULL },
-    { "args", YAML_ANY, false, NULL },
-    { "comment", YAML_TEXT, false, NULL },
-    { "includes", YAML_OBJECT, false, when_shape },
-    { "excludes", YAML_OBJECT, false, when_shape },
-    { NULL, 0, false, NULL },
+static const struct member arg_shape[] = { { "index", MEMBER_COUNT, .needed = true },
+                                           { "value", MEMBER_COUNT, .needed = true },
+                                           { "valueTwo", MEMBER_COUNT },
+                                           { "op", MEMBER_TEXT, .needed = true },
+                                           { 0 } };
+static const struct member when_shape[] = { { "caps", MEMBER_TEXTS },
+                                            { "arches", MEMBER_TEXTS },
+                                            { "minKernel", MEMBER_TEXT },
+                                            { 0 } };
+static const struct member rule_shape[] = {
+    { "name", MEMBER_TEXT },
+    { "names", MEMBER_TEXTS },
+    { "action", MEMBER_TEXT, .needed = true },
+    { "errnoRet", MEMBER_ANY },
+    { "args", MEMBER_ANY },
+    { "comment", MEMBER_TEXT },
+    { "includes", MEMBER_OBJECT, .inside = when_shape },
+    { "excludes", MEMBER_OBJECT, .inside = when_shape },
+    { 0 },
 };
-static const struct yaml_key map_shape[] = {
-    { "architecture", YAML_TEXT, true, NULL },
-    { "subArchitectures", YAML_ANY, false, NULL },
-    { NULL, 0, false, NULL },
+static const struct member map_shape[] = {
+    { "architecture", MEMBER_TEXT, .needed = true },
+    { "subArchitectures", MEMBER_ANY },
+    { 0 },
 };
-static const struct yaml_key file_shape[] = {
-    { "defaultAction", YAML_TEXT, true, NULL },
-    { "defaultErrnoRet", YAML_COUNT, false, NULL },
-    { "architectures", YAML_TEXTS, false, NULL },
-    { "archMap", YAML_LIST, false, map_shape },
-    { "syscalls", YAML_ANY, false, NULL },
-    { NULL, 0, false, NULL },
+static const struct member file_shape[] = {
+    { "defaultAction", MEMBER_TEXT, .needed = true },
+    { "defaultErrnoRet", MEMBER_COUNT },
+    { "architectures", MEMBER_TEXTS },
+    { "archMap", MEMBER_LIST, .inside = map_shape },
+    { "syscalls", MEMBER_ANY },
+    { 0 },
 };
 
 /* One profile on its way to a filter. */
@@ -200,7 +200,7 @@ static int read_arg(json_t *arg, struct scmp_arg_cmp *out, struct vial_error *er
     const char *name = NULL;
     json_int_t index = 0;
 
-    if (yaml_keys_check(arg, arg_shape, "args", err) < 0)
+    if (members_read(arg, arg_shape, "args", err) < 0)
         return -1;
     name = json_string_value(json_object_get(arg, "op"));
     index = json_integer_value(json_object_get(arg, "index"));
@@ -293,7 +293,7 @@ static int add_rule(struct work *w, json_t *rule, struct vial_error *err)
     bool counts = false;
     size_t i = 0;
 
-    if (yaml_keys_check(rule, rule_shape, "syscalls", err) < 0)
+    if (members_read(rule, rule_shape, "syscalls", err) < 0)
         return -1;
     name = json_string_value(json_object_get(rule, "name"));
     names = json_object_get(rule, "names");
@@ -336,7 +336,7 @@ static int check_machine(json_t *file, struct vial_error *err)
 
 static int start(struct work *w, json_t *file, struct vial_error *err)
 {
-    if (yaml_keys_check(file, file_shape, "profile", err) < 0 ||
+    if (members_read(file, file_shape, "profile", err) < 0 ||
         check_machine(file, err) < 0 ||
         read_action(file, "defaultAction", "defaultErrnoRet", &w->fallback, err) < 0)
         return -1;
