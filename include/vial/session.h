@@ -106,6 +106,17 @@ VIAL_API void vial_session_free(struct vial_session *session);
 /* "open", "completed" and so on. Static storage. */
 VIAL_API const char *vial_outcome_name(enum vial_outcome outcome);
 
+/* Runs REQ's program in the session and waits for it, as vial_run does in a vessel of
+ * its own: files go in, it is compiled where its language needs that, files come back.
+ * REQ may set what vial_keep_run takes. Its env comes over the session's; its directory
+ * and its time-out are the session's unless it says so. WATCH as for vial_keep_run;
+ * NULL: nobody follows. -1: nothing was run, and ERR says why. */
+VIAL_API VIAL_MUST_CHECK int vial_session_run(struct vial_session *session,
+                                              const struct vial_request *req,
+                                              const struct vial_watch *watch,
+                                              struct vial_result **out,
+                                              struct vial_error *err);
+
 /* What to run. Zero-initialise; either ARGV or SHELL. */
 struct vial_exec_options {
     const char *const *argv; /* NULL-terminated */

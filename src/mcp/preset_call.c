@@ -166,7 +166,8 @@ static int make_request(const struct preset_job *job, struct vial_request **out,
 {
     auto_ask struct vial_request *req = NULL;
     const char *line = part_of(job, "shell");
-    bool runs = str_eq(text_of(job->tool->tool, "does"), "run");
+    const char *does = text_of(job->tool->tool, "does");
+    bool runs = str_eq(does, "run") || str_eq(does, "exec");
 
     if (vial_request_new(&req, err) < 0 || set_arguments(job, req, err) < 0)
         return -1;
@@ -188,15 +189,6 @@ static int64_t limit_of(const struct preset_job *job, const struct vial_request 
     return asked ? asked : job->tool->world->timeout_ms;
 }
 
-static int pass_on(void *context, int stream, const void *data, size_t len)
-{
-    struct mcp_call *call = context;
-
-    (void)stream;
-    call->progress(call, data, len);
-    return 0;
-}
-
 static void tell_notice(void *context, const char *text)
 {
     mcp_call_log(context, "warning", json_pack("{s:s?}", "message", text));
@@ -207,7 +199,7 @@ static int run(struct preset_job *job, bool keep, const struct vial_request *req
 {
     struct mcp_call *call = job->call;
     struct vial_watch watch = {
-        .stdin_fd = -1, .output = pass_on, .notice = tell_notice, .context = call
+        .stdin_fd = -1, .output = tool_pass_on, .notice = tell_notice, .context = call
     };
     void *begun =
         mcp_run_begin(call, request_has(req, language) ? req->language : NULL, &watch);
@@ -263,14 +255,11 @@ static int open_session(struct preset_job *job, const struct vial_request *req,
     return registry_start(call->registry, call->owner, req, &options, out, err);
 }
 
-/* A single program may later ask for as much time as the policy allows. */
-static int allow_time(const struct preset_job *job, struct vial_request *req,
-                      struct vial_error *err)
+static int set_timeout(struct vial_request *req, int64_t ms, struct vial_error *err)
 {
     char text[32];
 
-    (void)snprintf(text, sizeof text, "%lldms",
-                   (long long)job->tool->world->max_timeout_ms);
+    (void)snprintf(text, sizeof text, "%lldms", (long long)ms);
     return vial_request_set(req, "timeout", text, err);
 }
 
@@ -306,7 +295,9 @@ static int do_open(struct preset_job *job, struct vial_error *err)
     struct registered *held = NULL;
 
     if (check_name(job, err) < 0 || make_request(job, &req, err) < 0 ||
-        allow_time(job, req, err) < 0 || open_session(job, req, &held, err) < 0)
+        /* a single program may ask for as much time as the policy allows */
+        set_timeout(req, job->tool->world->max_timeout_ms, err) < 0 ||
+        open_session(job, req, &held, err) < 0)
         return -1;
     vial_session_look(held->session, &now);
     preset_tell_stand_in(job, now.driver, now.wanted_driver);
@@ -318,30 +309,28 @@ static int do_open(struct preset_job *job, struct vial_error *err)
     return 0;
 }
 
-/* As the policy refuses a run; a session knows only its own time-out. */
-static int fail_late(const struct preset_job *job, struct vial_error *err)
-{
-    (void)fail(err, VIAL_E_CAP, "the time-out exceeds the policy's max_timeout %lld s",
-               (long long)job->tool->world->max_timeout_ms / 1000);
-    return fail_remedy(err, "ask for less, or raise policy key 'max_timeout'");
-}
-
 static int do_exec(struct preset_job *job, struct registered *held,
                    struct vial_error *err)
 {
-    const char *const argv[] = { "/bin/sh", "-c", part_of(job, "shell"), NULL };
+    const struct mcp_call *call = job->call;
+    const struct vial_watch watch = { .cancel_fd = call->cancel_fd,
+                                      .stdin_fd = -1,
+                                      .output = tool_pass_on,
+                                      .context = job->call,
+                                      .caller = call->owner[0] ? call->owner : NULL,
+                                      .correlation = call->correlation };
     auto_ask struct vial_request *req = NULL;
     auto_result struct vial_result *result = NULL;
-    struct tool_program program = { .argv = argv };
 
     if (make_request(job, &req, err) < 0)
         return -1;
-    program.timeout_ms = limit_of(job, req);
-    if (program.timeout_ms > job->tool->world->max_timeout_ms)
-        return fail_late(job, err);
-    if (tool_exec(job->call, held, &program, &result, err) < 0)
+    /* The session's own time-out is the most that any program may have. */
+    if (!request_has(req, timeout) &&
+        set_timeout(req, job->tool->world->timeout_ms, err) < 0)
         return -1;
-    preset_tell_result(job, result, program.timeout_ms);
+    if (vial_session_run(held->session, req, &watch, &result, err) < 0)
+        return -1;
+    preset_tell_result(job, result, limit_of(job, req));
     return 0;
 }
 

@@ -12,8 +12,9 @@
 #include "mcp/tools.h"
 #include "model/result.h"
 
-#define LINKS_MAX     20u
-#define ONE_SHOT_KEYS "stdin timeout files outputs env memory network args"
+#define LINKS_MAX       20u
+#define ONE_SHOT_KEYS   "stdin timeout files outputs env memory network args"
+#define IN_SANDBOX_KEYS "stdin files env args"
 
 /* bash where there is one, since that is what models write. */
 #define SHELL_LINE                                                                     \
@@ -22,6 +23,13 @@
 static const char *argument(const struct mcp_call *call, const char *key)
 {
     return json_string_value(json_object_get(call->arguments, key));
+}
+
+/* LINE as the program of a request. */
+static json_t *shell_line(const char *line)
+{
+    return json_pack("{s:[s, s, s, s, s]}", "command", "/bin/sh", "-c", SHELL_LINE,
+                     "sh", line);
 }
 
 /* The argument `timeout` in ms, or the settings' one. */
@@ -60,7 +68,7 @@ int tool_request(const struct mcp_call *call, const char *keys, json_t *more,
     return vial_request_parse(text, strlen(text), out, err);
 }
 
-static int pass_on(void *context, int stream, const void *data, size_t len)
+int tool_pass_on(void *context, int stream, const void *data, size_t len)
 {
     struct mcp_call *call = context;
 
@@ -73,7 +81,9 @@ static void run_once(struct mcp_call *call, const struct tool_texts *own,
                      json_t *program, const char *keys, struct mcp_answer *answer)
 {
     struct tool_extra extra = { .limit_ms = timeout_of(call, own) };
-    struct vial_watch watch = { .stdin_fd = -1, .output = pass_on, .context = call };
+    struct vial_watch watch = { .stdin_fd = -1,
+                                .output = tool_pass_on,
+                                .context = call };
     auto_ask struct vial_request *req = NULL;
     auto_result struct vial_result *result = NULL;
     const char *language = argument(call, "language");
@@ -129,115 +139,6 @@ static json_t *links_to(struct registered *held, const struct vial_entries *befo
     return links;
 }
 
-/* A program of another language than those with contexts: as the plan of a run of
- * its own would start it, but in the sandbox, whose working directory it starts in. */
-static int add_argv(const json_t *list, const char *code, struct strv *argv)
-{
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        const char *word = json_string_value(json_array_get(list, i));
-        const char *dir = word ? strstr(word, "{dir}") : NULL;
-
-        if (dir)
-            strv_printf(argv, "%.*s.%s", (int)(dir - word), word, dir + 5);
-        else
-            strv_push(argv, word && strcmp(word, "{code}") == 0 ? code : word);
-    }
-    return strv_ok(argv) ? 0 : -1;
-}
-
-/* What names the directory of a run is another one here. */
-static int add_env(const json_t *list, struct strv *env)
-{
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        const char *word = json_string_value(json_array_get(list, i));
-
-        if (word && !strstr(word, "{dir}"))
-            strv_push(env, word);
-    }
-    return strv_ok(env) ? 0 : -1;
-}
-
-struct planned {
-    struct strv compile, run, env;
-    char *file;
-};
-
-static void planned_done(struct planned *p)
-{
-    strv_done(&p->compile);
-    strv_done(&p->run);
-    strv_done(&p->env);
-    free(p->file);
-}
-
-/* Its filter is loaded by the vessel, which was made without it. */
-static int refuse_profile(const json_t *plan, struct vial_error *err)
-{
-    const char *language = json_string_value(json_object_get(plan, "language"));
-
-    (void)fail(err, VIAL_E_UNSUPPORTED,
-               "language '%s' has a seccomp profile of its own, which a sandbox was "
-               "made without",
-               language ? language : "?");
-    return fail_remedy(err,
-                       "leave 'sandbox_id' out: the program then has a vessel of its "
-                       "own");
-}
-
-static int read_plan(const json_t *plan, const char *code, struct planned *out)
-{
-    const json_t *files = json_object_get(plan, "files");
-    const char *path =
-        json_string_value(json_object_get(json_array_get(files, 0), "path"));
-
-    if (path && !(out->file = strdup(path)))
-        return -1;
-    if (add_argv(json_object_get(plan, "compile"), code, &out->compile) < 0 ||
-        add_env(json_object_get(plan, "env"), &out->env) < 0)
-        return -1;
-    return add_argv(json_object_get(plan, "argv"), code, &out->run);
-}
-
-static int plan_code(struct mcp_call *call, struct planned *out, struct vial_error *err)
-{
-    auto_ask struct vial_request *req = NULL;
-    auto_json json_t *plan = NULL;
-    auto_free char *text = NULL;
-
-    if (tool_request(call, "language code args", NULL, &req, err) < 0 ||
-        vial_plan(call->engine, req, &text, err) < 0)
-        return -1;
-    plan = json_loads(text, 0, NULL);
-    if (json_object_get(plan, "seccomp_file"))
-        return refuse_profile(plan, err);
-    return read_plan(plan, argument(call, "code"), out) < 0 ? fail_memory(err) : 0;
-}
-
-static int run_planned(struct mcp_call *call, struct registered *held,
-                       const struct planned *p, int64_t timeout_ms,
-                       struct vial_result **out, struct vial_error *err)
-{
-    const char *code = argument(call, "code");
-    struct tool_program program = { .env = (const char *const *)p->env.items,
-                                    .stdin_text = argument(call, "stdin"),
-                                    .timeout_ms = timeout_ms };
-
-    if (p->file &&
-        vial_session_put(held->session, p->file, code, strlen(code), 0, err) < 0)
-        return -1;
-    if (p->compile.count > 0) {
-        program.argv = (const char *const *)p->compile.items;
-        if (tool_exec(call, held, &program, out, err) < 0)
-            return -1;
-        (*out)->stage = "compile";
-        if ((*out)->verdict != VIAL_OK)
-            return 0;
-        vial_result_free(ptr_take(out));
-    }
-    program.argv = (const char *const *)p->run.items;
-    return tool_exec(call, held, &program, out, err);
-}
-
 static bool has_context(const char *language)
 {
     static const char *const names[] = { "python", "py",         "python3", "node",
@@ -253,21 +154,6 @@ static bool has_context(const char *language)
 static const char *context_language(const char *language)
 {
     return language[0] == 'p' ? "python" : "node";
-}
-
-/* The argument `env` as "NAME=VALUE". */
-static int add_given_env(const struct mcp_call *call, struct strv *env,
-                         struct vial_error *err)
-{
-    json_t *given = json_object_get(call->arguments, "env");
-    const char *name;
-    json_t *value;
-
-    json_object_foreach(given, name, value)
-    {
-        strv_printf(env, "%s=%s", name, json_string_value(value));
-    }
-    return env->failed ? fail_memory(err) : 0;
 }
 
 static int put_files(struct mcp_call *call, struct registered *held,
@@ -289,43 +175,43 @@ static int put_files(struct mcp_call *call, struct registered *held,
     return 0;
 }
 
-static int run_code_in(struct mcp_call *call, struct registered *held,
-                       int64_t timeout_ms, struct tool_ran *out, struct vial_error *err)
-{
-    const char *language = argument(call, "language");
-    struct planned planned = { 0 };
-    int rc;
-
-    if (put_files(call, held, err) < 0)
-        return -1;
-    if (has_context(language))
-        return tool_cell(call, held, context_language(language), timeout_ms, out, err);
-    rc = plan_code(call, &planned, err);
-    if (rc == 0)
-        rc = add_given_env(call, &planned.env, err);
-    if (rc == 0)
-        rc = run_planned(call, held, &planned, timeout_ms, &out->result, err);
-    planned_done(&planned);
-    return rc;
-}
-
-static int run_command_in(struct mcp_call *call, struct registered *held,
-                          int64_t timeout_ms, struct vial_result **out,
+/* A program of its own in the sandbox: of another language than those that have an
+ * interpreter waiting there, or a command. PROGRAM is taken. */
+static int run_program_in(struct mcp_call *call, struct registered *held,
+                          json_t *program, const char *keys, struct vial_result **out,
                           struct vial_error *err)
 {
-    const char *const argv[] = {
-        "/bin/sh", "-c", SHELL_LINE, "sh", argument(call, "command"), NULL
-    };
-    auto_strv struct strv env = { 0 };
-    struct tool_program program = { .argv = argv,
-                                    .cwd = argument(call, "cwd"),
-                                    .stdin_text = argument(call, "stdin"),
-                                    .timeout_ms = timeout_ms };
+    const struct vial_watch watch = { .cancel_fd = call->cancel_fd,
+                                      .stdin_fd = -1,
+                                      .output = tool_pass_on,
+                                      .context = call,
+                                      .caller = call->owner[0] ? call->owner : NULL,
+                                      .correlation = call->correlation };
+    auto_ask struct vial_request *req = NULL;
 
-    if (put_files(call, held, err) < 0 || add_given_env(call, &env, err) < 0)
+    if (tool_request(call, keys, program, &req, err) < 0)
         return -1;
-    program.env = (const char *const *)env.items;
-    return tool_exec(call, held, &program, out, err);
+    return vial_session_run(held->session, req, &watch, out, err);
+}
+
+static int run_in(struct mcp_call *call, struct registered *held, bool code,
+                  int64_t timeout_ms, struct tool_ran *out, struct vial_error *err)
+{
+    const char *language = argument(call, "language");
+    json_t *program;
+
+    if (code && has_context(language)) {
+        if (put_files(call, held, err) < 0)
+            return -1;
+        return tool_cell(call, held, context_language(language), timeout_ms, out, err);
+    }
+    program = code ? json_object() : shell_line(argument(call, "command"));
+    (void)json_object_set_new(program, "timeout",
+                              json_sprintf("%lldms", (long long)timeout_ms));
+    return run_program_in(call, held, program,
+                          code ? "language code " IN_SANDBOX_KEYS
+                               : "cwd " IN_SANDBOX_KEYS,
+                          &out->result, err);
 }
 
 /* What was fixed when the sandbox was made, or has no meaning for a cell, is refused
@@ -367,9 +253,11 @@ static void run_in_sandbox(struct mcp_call *call, const struct tool_texts *own,
     rc = check_sandboxed(call, code, &err);
     listed = rc == 0 && vial_session_list(held->session, "", true, &before, NULL) == 0;
     if (rc == 0)
-        rc = code ? run_code_in(call, held, extra.limit_ms, &ran, &err)
-                  : run_command_in(call, held, extra.limit_ms, &ran.result, &err);
+        rc = run_in(call, held, code, extra.limit_ms, &ran, &err);
     if (rc < 0) {
+        if (str_eq(err.code, fail_code_text(VIAL_E_UNSUPPORTED)))
+            (void)fail_remedy(&err, "leave 'sandbox_id' out: the program then has a "
+                                    "vessel of its own");
         tool_fail(answer, &err);
     } else {
         if (listed)
@@ -399,13 +287,9 @@ void tool_run_code(const struct mcp_tool *tool, struct mcp_call *call,
 void tool_run_command(const struct mcp_tool *tool, struct mcp_call *call,
                       struct mcp_answer *answer)
 {
-    json_t *program;
-
-    if (argument(call, "sandbox_id")) {
+    if (argument(call, "sandbox_id"))
         run_in_sandbox(call, tool->data, false, answer);
-        return;
-    }
-    program = json_pack("{s:[s, s, s, s, s]}", "command", "/bin/sh", "-c", SHELL_LINE,
-                        "sh", argument(call, "command"));
-    run_once(call, tool->data, program, "cwd " ONE_SHOT_KEYS, answer);
+    else
+        run_once(call, tool->data, shell_line(argument(call, "command")),
+                 "cwd " ONE_SHOT_KEYS, answer);
 }

@@ -70,16 +70,8 @@ void tool_answer(struct mcp_call *call, const struct tool_texts *own,
                  struct vial_result *result, struct tool_extra *extra,
                  struct mcp_answer *answer);
 
-/* A run in a sandbox; the result is like that of a run of its own. */
-struct tool_program {
-    const char *const *argv;
-    const char *cwd, *stdin_text;
-    const char *const *env;
-    int64_t timeout_ms;
-};
-int tool_exec(struct mcp_call *call, struct registered *held,
-              const struct tool_program *program, struct vial_result **out,
-              struct vial_error *err);
+/* What a vial_watch calls for output: the caller of the call, its CONTEXT, is told. */
+int tool_pass_on(void *context, int stream, const void *data, size_t len);
 
 /* What came of a run in a sandbox. */
 struct tool_ran {

@@ -46,6 +46,87 @@ static void argv_env_cwd_and_stdin_are_what_was_given(void **state)
     vial_session_free(s);
 }
 
+static struct vial_result *run_in(struct vial_session *s, const char *json)
+{
+    struct vial_request *req = case_request(json);
+    struct vial_result *r = NULL;
+
+    good(vial_session_run(s, req, NULL, &r, &err));
+    vial_request_free(req);
+    return r;
+}
+
+static void check_run(struct vial_session *s, const char *json, const char *want)
+{
+    struct vial_result *r = run_in(s, json);
+
+    case_verdict(r, VIAL_OK);
+    assert_string_equal(r->out.data, want);
+    vial_result_free(r);
+}
+
+static void a_request_runs_in_a_session_as_it_would_alone(void **state)
+{
+    begin(on);
+    struct vial_session *s = open_with(
+        on, "'timeout':'60s','output_limit':'1m','env':{'A':'open','LANG':'open'}",
+        NULL);
+    struct vial_result *r;
+
+    check_run(
+        s,
+        "{'language':'bash','code':'echo $A $B $LANG $1 $(cat f) $(cat); echo >x',"
+        "'env':{'B':'call'},'args':['arg'],'stdin':'in','files':[{'path':'f',"
+        "'content':'file'}]}",
+        "open call open arg file in\n");
+    check_run(s, "{'command':['sh','-c','ls x; echo $A'],'env':{'A':'call'}}",
+              "x\ncall\n");
+    check_run(s, "{'command':['sh','-c','mkdir d']}", "");
+    r = run_in(s,
+               "{'command':['sh','-c','pwd; echo 12 >o'],'cwd':'d','outputs':['d/o']}");
+    case_verdict(r, VIAL_OK);
+    assert_string_equal(r->files[0].data, "12\n");
+    assert_non_null(strstr(r->out.data, "/d\n"));
+    vial_result_free(r);
+    r = run_in(s, "{'command':['sh','-c','echo 12345; exit 3'],'output_limit':2,"
+                  "'output_keep':'head'}");
+    case_verdict(r, VIAL_NONZERO);
+    assert_int_equal(r->exit_code, 3);
+    assert_true(r->out.truncated && r->out.total_bytes == 6);
+    vial_result_free(r);
+    r = run_in(s, "{'command':['sleep','60'],'timeout':'100ms'}");
+    case_verdict(r, VIAL_TIMEOUT);
+    vial_result_free(r);
+    check_run(s, "{'command':['cat','f']}", "file");
+    vial_session_free(s);
+}
+
+static void what_is_a_sessions_own_is_refused_of_its_runs(void **state)
+{
+    static const char *const rows[][2] = {
+        { "{'command':['true'],'memory':'64m'}", "VIAL-UNSUPPORTED" },
+        { "{'command':['true'],'timeout':'61s'}", "VIAL-CAP" },
+        { "{'language':'klingon','code':'1'}", "VIAL-LANGUAGE" },
+        { "{}", "VIAL-USAGE" },
+    };
+    begin(on);
+    struct vial_session *s = open_on(on);
+    struct vial_request *req;
+    struct vial_result *r = NULL;
+
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        req = case_request(rows[i][0]);
+        refused(vial_session_run(s, req, NULL, &r, &err), rows[i][1]);
+        vial_request_free(req);
+    }
+    check_run(s, "{'command':['true']}", "");
+    vial_session_close(s, VIAL_SESSION_COMPLETED);
+    req = case_request("{'command':['true']}");
+    refused(vial_session_run(s, req, NULL, &r, &err), "VIAL-SESSION");
+    vial_request_free(req);
+    vial_session_free(s);
+}
+
 static void a_failing_exec_leaves_the_session_usable(void **state)
 {
     const char *argv[] = { "no-such-program", NULL };
@@ -573,6 +654,8 @@ static void many_sessions_leave_no_descriptor_or_thread_behind(void **state)
     {                                                                                  \
         T(many_execs_share_one_place, on),                                             \
             T(argv_env_cwd_and_stdin_are_what_was_given, on),                          \
+            T(a_request_runs_in_a_session_as_it_would_alone, on),                      \
+            T(what_is_a_sessions_own_is_refused_of_its_runs, on),                      \
             T(a_failing_exec_leaves_the_session_usable, on),                           \
             T(a_time_out_kills_that_exec_alone, on),                                   \
             T(execs_run_at_once_and_output_is_told_apart, on),                         \

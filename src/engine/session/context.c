@@ -189,13 +189,8 @@ static int find_language(struct vial_context *c, const char *name,
 
     if (language_find(&settings->languages, name, &c->language, err) < 0)
         return -1;
-    if (c->language->seccomp_file &&
-        !str_eq(c->language->seccomp_file, c->session->plan->seccomp_file))
-        return fail(
-            err, VIAL_E_UNSUPPORTED,
-            "language '%s' has a seccomp profile of its own, which this session "
-            "was opened without",
-            c->language->name);
+    if (session_check_profile(c->session, c->language, err) < 0)
+        return -1;
     return policy_check_list(&settings->policy, POLICY_ID_languages, "language",
                              c->language->name, err);
 }

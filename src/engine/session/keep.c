@@ -46,42 +46,6 @@ struct vial_keep {
     struct vial_keep_report report;
 };
 
-static bool may_differ(enum field_id id)
-{
-    static const enum field_id fields_of_calls[] = { FIELD_ID_language,
-                                                     FIELD_ID_code,
-                                                     FIELD_ID_command,
-                                                     FIELD_ID_args,
-                                                     FIELD_ID_stdin,
-                                                     FIELD_ID_files,
-                                                     FIELD_ID_outputs,
-                                                     FIELD_ID_env,
-                                                     FIELD_ID_cwd,
-                                                     FIELD_ID_timeout,
-                                                     FIELD_ID_compile_timeout,
-                                                     FIELD_ID_session,
-                                                     FIELD_ID_output_limit,
-                                                     FIELD_ID_output_keep,
-                                                     FIELD_ID_task };
-
-    for (size_t i = 0; i < sizeof(fields_of_calls) / sizeof(*fields_of_calls); i++)
-        if (fields_of_calls[i] == id)
-            return true;
-    return false;
-}
-
-static int check_fields(const struct vial_request *req, struct vial_error *err)
-{
-    for (int i = 0; i < FIELD_ID__COUNT; i++) {
-        if (!((req->set >> i) & 1u) || may_differ((enum field_id)i))
-            continue;
-        (void)fail(err, VIAL_E_UNSUPPORTED,
-                   "'%s' is the kept vessel's, and not a call's", fields[i].name);
-        return fail_remedy(err, "leave it out, or run without a kept vessel");
-    }
-    return 0;
-}
-
 int vial_keep_open(struct vial_engine *engine, const struct vial_request *base,
                    const struct vial_keep_options *options, struct vial_keep **out,
                    struct vial_error *err)
@@ -356,7 +320,7 @@ static void refuse(struct vial_result *r, const struct vial_error *why,
 static int complete(const struct vial_keep *k, const struct vial_request *req,
                     struct vial_request *whole, struct vial_error *err)
 {
-    if (check_fields(req, err) < 0 || request_fill(whole, req, err) < 0)
+    if (kept_call_check(req, err) < 0 || request_fill(whole, req, err) < 0)
         return -1;
     return request_fill(whole, &k->base, err);
 }
@@ -400,20 +364,6 @@ static int is_apart(const struct vial_keep *k, const struct plan *plan, bool *ap
     return 0;
 }
 
-static struct vial_result *new_result(const struct plan *plan)
-{
-    struct vial_result *r = result_new();
-
-    if (!r)
-        return NULL;
-    (void)snprintf(r->id, sizeof(r->id), "%s", plan ? plan->id : "r-0");
-    if (plan)
-        (void)snprintf(r->driver, sizeof(r->driver), "%s", plan->driver);
-    if (plan && plan->image)
-        r->image = strdup(plan->image);
-    return r;
-}
-
 /* A second time where there was no room; that place is given up by then. */
 static int run_call(struct vial_keep *k, const struct kept_call *call,
                     struct vial_result **r, struct vial_error *err)
@@ -424,7 +374,7 @@ static int run_call(struct vial_keep *k, const struct kept_call *call,
 
     if (rc < 0 || !found_no_room(*r))
         return rc;
-    again = new_result(c.plan);
+    again = kept_call_result(c.plan);
     if (!again)
         return fail_memory(err);
     vial_result_free(*r);
@@ -476,7 +426,7 @@ int vial_keep_run(struct vial_keep *keep, const struct vial_request *req,
     if (mine.correlation)
         (void)snprintf(told.correlation, sizeof(told.correlation), "%.64s",
                        mine.correlation);
-    r = new_result(plan);
+    r = kept_call_result(plan);
     if (!r)
         return fail_memory(err);
     if (rc == 0)

@@ -337,3 +337,53 @@ int kept_call_run(struct kept_call *c, struct vial_result *r, struct vial_error 
     output_done(&c->kept[1]);
     return rc;
 }
+
+static bool may_differ(enum field_id id)
+{
+    static const enum field_id fields_of_calls[] = { FIELD_ID_language,
+                                                     FIELD_ID_code,
+                                                     FIELD_ID_command,
+                                                     FIELD_ID_args,
+                                                     FIELD_ID_stdin,
+                                                     FIELD_ID_files,
+                                                     FIELD_ID_outputs,
+                                                     FIELD_ID_env,
+                                                     FIELD_ID_cwd,
+                                                     FIELD_ID_timeout,
+                                                     FIELD_ID_compile_timeout,
+                                                     FIELD_ID_session,
+                                                     FIELD_ID_output_limit,
+                                                     FIELD_ID_output_keep,
+                                                     FIELD_ID_task };
+
+    for (size_t i = 0; i < sizeof(fields_of_calls) / sizeof(*fields_of_calls); i++)
+        if (fields_of_calls[i] == id)
+            return true;
+    return false;
+}
+
+int kept_call_check(const struct vial_request *req, struct vial_error *err)
+{
+    for (int i = 0; i < FIELD_ID__COUNT; i++) {
+        if (!((req->set >> i) & 1u) || may_differ((enum field_id)i))
+            continue;
+        (void)fail(err, VIAL_E_UNSUPPORTED,
+                   "'%s' is the kept vessel's, and not a call's", fields[i].name);
+        return fail_remedy(err, "leave it out, or run without a kept vessel");
+    }
+    return 0;
+}
+
+struct vial_result *kept_call_result(const struct plan *plan)
+{
+    struct vial_result *r = result_new();
+
+    if (!r)
+        return NULL;
+    (void)snprintf(r->id, sizeof(r->id), "%s", plan ? plan->id : "r-0");
+    if (plan)
+        (void)snprintf(r->driver, sizeof(r->driver), "%s", plan->driver);
+    if (plan && plan->image)
+        r->image = strdup(plan->image);
+    return r;
+}

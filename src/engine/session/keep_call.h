@@ -25,6 +25,12 @@ struct kept_call {
     uint32_t alive; /* processes in the vessel that are not its own, when it ended */
 };
 
+/* Refuses what is the vessel's and not a call's. */
+int kept_call_check(const struct vial_request *req, struct vial_error *err);
+
+/* An empty result, with what PLAN (or NULL) says; NULL without memory. */
+struct vial_result *kept_call_result(const struct plan *plan);
+
 /* 0 with R filled, whatever became of the program. */
 int kept_call_run(struct kept_call *c, struct vial_result *r, struct vial_error *err);
 

@@ -161,6 +161,9 @@ void exec_output_close(struct vial_session *s);
 int session_open(struct vial_engine *engine, const struct vial_request *req,
                  const struct vial_session_options *options, bool held,
                  struct vial_session **out, struct vial_error *err);
+/* Refuses programs of L, whose filter the vessel would have to have from its start. */
+int session_check_profile(const struct vial_session *s, const struct language *l,
+                          struct vial_error *err);
 #define SESSION_LONGEST_MS (INT64_C(24) * 60 * 60 * 1000) /* of a lease, and idle */
 /* Refuses what is not in 0 … MOST. */
 int session_check_number(const char *name, int64_t value, int64_t most,
