@@ -75,6 +75,45 @@ const char *plan_code_file(const struct plan *plan)
                : NULL;
 }
 
+void plan_expand(struct strv *out, const char *text, const char *dir)
+{
+    auto_str struct str s = { 0 };
+    const char *at;
+
+    while ((at = strstr(text, "{dir}")) != NULL) {
+        str_add(&s, text, (size_t)(at - text));
+        str_puts(&s, dir);
+        text = at + strlen("{dir}");
+    }
+    str_puts(&s, text);
+    if (str_ok(&s))
+        strv_push(out, s.data);
+    else
+        out->failed = true;
+}
+
+/* What the caller wrote is passed on letter by letter, though it may hold "{dir}" too:
+ * only the plan's own words are expanded. */
+void plan_argv(const struct plan *plan, bool compile, const char *dir, struct strv *out)
+{
+    const struct strv *from = compile ? &plan->compile_argv : &plan->argv;
+    size_t own = compile ? from->count : plan->argv_own;
+
+    for (size_t i = 0; i < from->count; i++) {
+        if (i >= own)
+            strv_push(out, from->items[i]);
+        else if (str_eq(from->items[i], "{code}") && plan->code.data)
+            strv_push(out, plan->code.data);
+        else
+            plan_expand(out, from->items[i], dir);
+    }
+}
+
+int64_t plan_wall_ms(const struct plan *plan, bool compile)
+{
+    return compile ? plan->limits.compile_wall_ms : plan->limits.wall_ms;
+}
+
 int plan_rename_code(struct plan *plan, int n)
 {
     auto_str struct str name = { 0 };

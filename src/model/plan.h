@@ -131,6 +131,15 @@ bool plan_writes_outside(const struct plan *plan);
  * or there is none. */
 const char *plan_code_file(const struct plan *plan);
 
+/* Appends TEXT with every "{dir}" as DIR. */
+void plan_expand(struct strv *out, const char *text, const char *dir);
+/* Appends the words that start the program, or its compiler (COMPILE), in a vessel
+ * whose working directory is DIR. */
+void plan_argv(const struct plan *plan, bool compile, const char *dir,
+               struct strv *out);
+/* How long that may take. */
+int64_t plan_wall_ms(const struct plan *plan, bool compile);
+
 /* The program's file, where it has one, becomes number N: "main-2.py". For vessels that
  * several programs share. -1 without memory. */
 int plan_rename_code(struct plan *plan, int n);

@@ -131,15 +131,11 @@ static void make_env(struct strv *out, const struct plan *plan, bool on_host)
 {
     for (size_t i = 0; i < plan->env.count; i++) {
         const char *entry = plan->env.items[i];
-        const char *at = strstr(entry, "{dir}");
 
         if (on_host && str_starts(entry, "HOME="))
             strv_push(out, "HOME=/nonexistent");
-        else if (at)
-            strv_printf(out, "%.*s%s%s", (int)(at - entry), entry, plan->workdir,
-                        at + strlen("{dir}"));
         else
-            strv_push(out, entry);
+            plan_expand(out, entry, plan->workdir);
     }
 }
 

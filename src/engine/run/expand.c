@@ -2,6 +2,7 @@
 #include "engine/run/expand.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/fail.h"
@@ -16,19 +17,7 @@ static const char *workdir_of(const struct plan *plan, const struct vessel *vess
 void expand_text(struct strv *out, const struct plan *plan, const struct vessel *vessel,
                  const char *text)
 {
-    auto_str struct str s = { 0 };
-    const char *at;
-
-    while ((at = strstr(text, "{dir}")) != NULL) {
-        str_add(&s, text, (size_t)(at - text));
-        str_puts(&s, workdir_of(plan, vessel));
-        text = at + strlen("{dir}");
-    }
-    str_puts(&s, text);
-    if (str_ok(&s))
-        strv_push(out, s.data);
-    else
-        out->failed = true;
+    plan_expand(out, text, workdir_of(plan, vessel));
 }
 
 static bool has_name(const struct strv *env, const char *entry)
@@ -82,6 +71,33 @@ char *expand_cwd(const struct plan *plan, const struct vessel *vessel, const cha
     }
     str_puts(&s, cwd);
     return str_take(&s);
+}
+
+bool expand_starts_in_image(const struct plan *plan, const struct vessel *vessel)
+{
+    return plan->cwd_open && vessel->cwd;
+}
+
+int expand_step(const struct plan *plan, const struct vessel *vessel, bool compile,
+                struct program_step *out, struct vial_error *err)
+{
+    plan_argv(plan, compile, workdir_of(plan, vessel), &out->argv);
+    expand_env(plan, vessel, &out->env);
+    out->cwd = expand_starts_in_image(plan, vessel)
+                   ? strdup(vessel->cwd)
+                   : expand_cwd(plan, vessel, plan->cwd);
+    if (!strv_ok(&out->argv) || !strv_ok(&out->env) || !out->cwd)
+        return fail_memory(err);
+    if (out->argv.count == 0 || out->env.count == 0)
+        return fail(err, VIAL_E_INTERNAL, "the plan has no program or no environment");
+    return 0;
+}
+
+void program_step_done(struct program_step *s)
+{
+    strv_done(&s->argv);
+    strv_done(&s->env);
+    free(s->cwd);
 }
 
 /* What lacks is not on this host. */

@@ -18,6 +18,21 @@ void expand_env(const struct plan *plan, const struct vessel *vessel, struct str
 /* CWD with the plan's workdir replaced by the real one. malloc'ed, or NULL. */
 char *expand_cwd(const struct plan *plan, const struct vessel *vessel, const char *cwd);
 
+/* True: nobody says where programs start, and the image does. Nothing is in our working
+ * directory then that would have to be found there. */
+bool expand_starts_in_image(const struct plan *plan, const struct vessel *vessel);
+
+/* One step of the plan's program, compiler (COMPILE) or program, as VESSEL starts it.
+ * Whatever comes back, program_step_done releases OUT, which begins empty. */
+struct program_step {
+    struct strv argv, env;
+    char *cwd;
+};
+int expand_step(const struct plan *plan, const struct vessel *vessel, bool compile,
+                struct program_step *out, struct vial_error *err);
+void program_step_done(struct program_step *s);
+#define auto_program_step __attribute__((cleanup(program_step_done)))
+
 /* Why an exec did not start: STEP and ERROR as the guest says. Returns -1. */
 struct start_failure {
     const char *program, *cwd;

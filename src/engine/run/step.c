@@ -20,23 +20,6 @@
 #define LOOK_MS            1000                        /* whether a reader goes on */
 #define RUN_NO_DEADLINE_MS (INT64_C(24) * 3600 * 1000) /* test builds only */
 
-/* What the caller wrote is passed on letter by letter, though it may hold
- * "{dir}" too: only the plan's own words are expanded. */
-static void make_argv(const struct run *r, struct strv *out)
-{
-    const struct strv *from = r->compiling ? &r->plan->compile_argv : &r->plan->argv;
-    size_t own = r->compiling ? from->count : r->plan->argv_own;
-
-    for (size_t i = 0; i < from->count; i++) {
-        if (i >= own)
-            strv_push(out, from->items[i]);
-        else if (str_eq(from->items[i], "{code}") && r->plan->code.data)
-            strv_push(out, r->plan->code.data);
-        else
-            expand_text(out, r->plan, r->vessel, from->items[i]);
-    }
-}
-
 static bool has_input(const struct run *r)
 {
     return !r->compiling && (input_is_live(r) || r->plan->stdin_data.len > 0);
@@ -61,33 +44,19 @@ static bool may_say_farewell(const struct run *r)
            !str_eq(r->plan->seccomp, "debug");
 }
 
-/* Nothing is in our working directory that would have to be found there. */
-static bool starts_in_image(const struct run *r)
-{
-    return r->plan->cwd_open && r->vessel->cwd;
-}
-
 static int queue_exec(struct run *r, int64_t wall_ms, struct vial_error *err)
 {
-    auto_strv struct strv argv = { 0 };
-    auto_strv struct strv env = { 0 };
-    auto_free char *cwd = starts_in_image(r)
-                              ? strdup(r->vessel->cwd)
-                              : expand_cwd(r->plan, r->vessel, r->plan->cwd);
+    auto_program_step struct program_step step = { 0 };
     struct exec_message m;
 
     if (r->waiting_channel)
         return queue_go(r, err);
-    make_argv(r, &argv);
-    expand_env(r->plan, r->vessel, &env);
-    if (!strv_ok(&argv) || !strv_ok(&env) || !cwd)
-        return fail_memory(err);
-    if (argv.count == 0 || env.count == 0)
-        return fail(err, VIAL_E_INTERNAL, "the plan has no program or no environment");
+    if (expand_step(r->plan, r->vessel, r->compiling, &step, err) < 0)
+        return -1;
     m = (struct exec_message){
-        .argv = argv.items,
-        .env = env.items,
-        .cwd = cwd,
+        .argv = step.argv.items,
+        .env = step.env.items,
+        .cwd = step.cwd,
         .timeout_ms = (uint64_t)(wall_ms + RUN_GRACE_MS),
         .stdin_closed = !has_input(r),
         .end_on_full = strv_has(&r->plan->end_on, "disk"),
@@ -98,8 +67,7 @@ static int queue_exec(struct run *r, int64_t wall_ms, struct vial_error *err)
 
 void step_start(struct run *r)
 {
-    const struct limits *limits = &r->plan->limits;
-    int64_t wall_ms = r->compiling ? limits->compile_wall_ms : limits->wall_ms;
+    int64_t wall_ms = plan_wall_ms(r->plan, r->compiling);
     struct vial_error err = { 0 };
 
     r->begun = true;
@@ -256,10 +224,11 @@ void step_failed(struct run *r, uint32_t step, int error)
 {
     const struct strv *argv = r->compiling ? &r->plan->compile_argv : &r->plan->argv;
     const char *program = argv->items[0];
+    bool in_image = expand_starts_in_image(r->plan, r->vessel);
     const struct start_failure f = {
         .program = program,
-        .cwd = starts_in_image(r) ? r->vessel->cwd : r->plan->cwd,
-        .cwd_of_image = starts_in_image(r),
+        .cwd = in_image ? r->vessel->cwd : r->plan->cwd,
+        .cwd_of_image = in_image,
         .step = step,
         .error = error,
     };

@@ -43,8 +43,7 @@ static bool cpu_rlimit_hit(const struct run *r, const struct vial_usage *usage)
 /* The guest's deadline comes after ours: who says before that it has come is lying. */
 static bool was_late(const struct run *r)
 {
-    const struct limits *l = &r->plan->limits;
-    int64_t wall_ms = r->compiling ? l->compile_wall_ms : l->wall_ms;
+    int64_t wall_ms = plan_wall_ms(r->plan, r->compiling);
 
     return r->exit.timed_out &&
            clock_ms_between(r->opened_ns, r->ended_ns) >= (double)wall_ms;

@@ -67,22 +67,6 @@ static int put_files(const struct kept_call *c, struct vial_error *err)
     return 0;
 }
 
-static void make_argv(const struct kept_call *c, bool compiling, const struct vessel *v,
-                      struct strv *out)
-{
-    const struct strv *from = compiling ? &c->plan->compile_argv : &c->plan->argv;
-    size_t own = compiling ? from->count : c->plan->argv_own;
-
-    for (size_t i = 0; i < from->count; i++) {
-        if (i >= own)
-            strv_push(out, from->items[i]);
-        else if (str_eq(from->items[i], "{code}") && c->plan->code.data)
-            strv_push(out, c->plan->code.data);
-        else
-            expand_text(out, c->plan, v, from->items[i]);
-    }
-}
-
 /* Before any comes: the session's lock is held. */
 static void collect_output(struct kept_call *c)
 {
@@ -102,23 +86,19 @@ static void collect_output(struct kept_call *c)
 static int start_locked(struct kept_call *c, bool compiling, struct vial_error *err)
 {
     struct vial_session *s = c->session;
-    auto_strv struct strv argv = { 0 };
-    auto_strv struct strv env = { 0 };
+    auto_program_step struct program_step step = { 0 };
     struct vial_exec_options o = { 0 };
 
     if (session_touch(s, err) < 0 || (!c->steps && queue_files(c, err) < 0))
         return -1;
     c->steps = true;
-    make_argv(c, compiling, s->vessel, &argv);
-    expand_env(c->plan, s->vessel, &env);
-    if (!strv_ok(&argv) || !strv_ok(&env))
-        return fail_memory(err);
-    o.argv = (const char *const *)argv.items;
-    o.env = (const char *const *)env.items;
-    o.cwd = c->plan->cwd;
+    if (expand_step(c->plan, s->vessel, compiling, &step, err) < 0)
+        return -1;
+    o.argv = (const char *const *)step.argv.items;
+    o.env = (const char *const *)step.env.items;
+    o.cwd = c->plan->cwd; /* which the exec expands, as any other caller's */
     o.correlation = c->watch->correlation;
-    o.timeout_ms =
-        compiling ? c->plan->limits.compile_wall_ms : c->plan->limits.wall_ms;
+    o.timeout_ms = plan_wall_ms(c->plan, compiling);
     if (!compiling) {
         o.stdin_data = c->plan->stdin_data.data;
         o.stdin_len = c->plan->stdin_data.len;
