@@ -82,10 +82,10 @@ int vial_exec_write(struct vial_exec *exec, const void *data, size_t len,
             rc = fail_stdin(exec, err);
         if (rc < 0)
             break;
-        room = link_writable(s->link, exec->channel);
+        room = link_writable(s->talk.link, exec->channel);
         if (room > left)
             room = left;
-        link_send(s->link, exec->channel, at + *taken, room);
+        link_send(s->talk.link, exec->channel, at + *taken, room);
         *taken += room;
         session_flush(s);
         if (room == 0 && (clock_now_ns() >= end_ns || !session_wait(s, end_ns)))
@@ -105,7 +105,7 @@ int vial_exec_close_stdin(struct vial_exec *exec, struct vial_error *err)
     if (rc == 0 && !exec->live)
         rc = fail_stdin(exec, err);
     if (rc == 0) {
-        link_send_eof(s->link, exec->channel);
+        link_send_eof(s->talk.link, exec->channel);
         exec->live = false;
         session_flush(s);
     }
@@ -142,7 +142,7 @@ int vial_exec_signal(struct vial_exec *exec, int signal, bool whole_tree,
         return fail(err, VIAL_E_VALUE, "signal %d does not exist", signal);
     rc = enter_running(exec, "signal", err);
     if (rc == 0)
-        link_signal(exec->session->link, exec->channel, signal, whole_tree);
+        link_signal(exec->session->talk.link, exec->channel, signal, whole_tree);
     return leave(exec, rc);
 }
 
@@ -158,7 +158,7 @@ int vial_exec_resize(struct vial_exec *exec, unsigned rows, unsigned columns,
         rc = fail(err, VIAL_E_VALUE, "resize the terminal of '%s': it has none",
                   exec->program);
     if (rc == 0)
-        link_resize(exec->session->link, exec->channel, rows << 16 | columns);
+        link_resize(exec->session->talk.link, exec->channel, rows << 16 | columns);
     return leave(exec, rc);
 }
 
@@ -242,7 +242,7 @@ void vial_exec_free(struct vial_exec *exec)
     s = exec->session;
     session_lock(s);
     if (exec->channel && s->outcome == VIAL_SESSION_OPEN) {
-        link_close_channel(s->link, exec->channel);
+        link_close_channel(s->talk.link, exec->channel);
         session_flush(s);
     }
     if (exec->status.running)

@@ -81,7 +81,7 @@ static void close_session(struct vial_session *s, enum vial_outcome outcome,
     session_lock(s);
     if (grace_ms == 0)
         s->stop_ns = 0;
-    else if (s->outcome == VIAL_SESSION_OPEN && s->link)
+    else if (s->outcome == VIAL_SESSION_OPEN && s->talk.link)
         s->stop_ns = clock_now_ns() + grace_ms * 1000000;
     session_end(s, outcome == VIAL_SESSION_FAILED ? outcome : VIAL_SESSION_COMPLETED,
                 NULL);

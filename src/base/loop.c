@@ -54,6 +54,19 @@ void loop_set_timer(struct loop *l, int slot, int64_t after_ms)
                           : now_ns + after_ms * MS_NS;
 }
 
+void loop_set_due(struct loop *l, int slot, int64_t due_ns)
+{
+    l->due_ns[slot] = due_ns;
+}
+
+void loop_set_turns(struct loop *l, loop_turn_fn *before, loop_turn_fn *after,
+                    void *context)
+{
+    l->before = before;
+    l->after = after;
+    l->turn_context = context;
+}
+
 void loop_stop(struct loop *l)
 {
     l->stopped = true;
@@ -127,19 +140,40 @@ static int dispatch(struct loop *l, struct vial_error *err)
     return 0;
 }
 
+/* A signal came: nothing is known of any descriptor. */
+static int forget(struct loop *l)
+{
+    for (unsigned i = 0; i < l->count; i++)
+        l->fds[i].revents = 0;
+    return 0;
+}
+
+/* Between the two calls of the owner, whatever comes of it. */
+static int wait_turn(struct loop *l, struct vial_error *err)
+{
+    int rc = 0;
+
+    if (!has_work(l))
+        rc = fail(err, VIAL_E_INTERNAL, "wait: no descriptor to wait for");
+    else if (wait(l) < 0)
+        rc = errno == EINTR ? forget(l) : fail_sys(err, "wait for descriptors");
+    if (l->after)
+        l->after(l->turn_context);
+    return rc;
+}
+
 int loop_run(struct loop *l, struct vial_error *err)
 {
-    while (!l->stopped) {
-        if (!has_work(l))
-            return fail(err, VIAL_E_INTERNAL, "wait: no descriptor to wait for");
-        if (wait(l) < 0) {
-            if (errno == EINTR)
-                continue;
-            return fail_sys(err, "wait for descriptors");
-        }
-        if (dispatch(l, err) < 0)
-            return -1;
+    int rc = 0;
+
+    while (rc == 0 && !l->stopped) {
+        if (l->before)
+            l->before(l->turn_context);
+        if (!l->stopped)
+            rc = wait_turn(l, err);
+        if (rc == 0 && !l->stopped)
+            rc = dispatch(l, err);
     }
     l->stopped = false; /* a stop ends one run; the loop may be run again */
-    return 0;
+    return rc;
 }

@@ -23,12 +23,15 @@
 
 struct loop;
 typedef void loop_fn(void *context, short events);
+typedef void loop_turn_fn(void *context);
 
 struct loop {
     struct pollfd fds[LOOP_MAX];
     loop_fn *call[LOOP_MAX];
     void *context[LOOP_MAX];
-    int64_t due_ns[LOOP_MAX]; /* of a timer, or LOOP_NEVER */
+    int64_t due_ns[LOOP_MAX];     /* of a timer, or LOOP_NEVER */
+    loop_turn_fn *before, *after; /* each wait; or NULL */
+    void *turn_context;
     unsigned count;
     bool stopped;
 };
@@ -42,6 +45,12 @@ void loop_set(struct loop *l, int slot, int fd, short events);
 int loop_add_timer(struct loop *l, loop_fn *call, void *context);
 /* AFTER_MS from now; < 0: never. What was set before is forgotten. */
 void loop_set_timer(struct loop *l, int slot, int64_t after_ms);
+/* The same, at that moment; LOOP_NEVER: never. */
+void loop_set_due(struct loop *l, int slot, int64_t due_ns);
+/* BEFORE is called ahead of each wait, and may stop the loop, which then does not wait;
+ * AFTER is called behind each wait, ahead of what is due. */
+void loop_set_turns(struct loop *l, loop_turn_fn *before, loop_turn_fn *after,
+                    void *context);
 void loop_stop(struct loop *l);
 int loop_run(struct loop *l, struct vial_error *err);
 

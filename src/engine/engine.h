@@ -66,10 +66,6 @@ struct vessel_order {
 int engine_vessel(struct vial_engine *e, const struct vessel_order *order,
                   struct vessel **out, struct vial_error *err);
 
-/* Tells the guest how to confine programs, unless that has been done. */
-int engine_greet(struct link *link, const struct vessel *vessel,
-                 struct vial_error *err);
-
 /* Kills for memory are counted by the kernel where we read it ourselves, so that the
  * guest's word is not needed. */
 bool engine_counts_kills(const struct vessel *vessel);

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/auto.h"
-#include "base/clock.h"
 #include "base/fail.h"
 #include "base/io.h"
 #include "base/path.h"
@@ -14,56 +13,48 @@
 
 #define BOOT_NAME ".vial-waiting.cjs" /* it removes itself */
 #define BOOT_MAX  (64u << 10)
-#define UP_MS     30000
 #define OWN_ARGS  2 /* the program and its file; what follows is the request's */
-
-struct start {
-    struct link *link;
-    bool up;
-    struct vial_error *err; /* or NULL */
-    int rc;
-};
 
 static void on_data(void *context, uint32_t channel, int stream, const uint8_t *data,
                     size_t len)
 {
-    struct start *s = context;
+    struct preparation *p = context;
     struct shown shown = value_show((const char *)data, len); /* an image's own node */
 
     if (stream == 1 && len == 1 && data[0] == 0)
-        s->up = true;
-    else if (s->rc == 0)
-        s->rc = fail(s->err, VIAL_E_OPEN, "start an interpreter ahead: it says '%s'",
+        p->done = true;
+    else if (p->rc == 0)
+        p->rc = fail(p->err, VIAL_E_OPEN, "start an interpreter ahead: it says '%s'",
                      shown.text);
-    link_consumed(s->link, channel, stream, len);
+    link_consumed(p->talk.link, channel, stream, len);
 }
 
 static void on_exited(void *context, uint32_t channel, const struct exit_message *m)
 {
-    struct start *s = context;
+    struct preparation *p = context;
 
     (void)channel;
-    s->rc = fail(s->err, VIAL_E_OPEN, "start an interpreter ahead: it ended (%u)",
+    p->rc = fail(p->err, VIAL_E_OPEN, "start an interpreter ahead: it ended (%u)",
                  m->value);
 }
 
 static void on_failed(void *context, uint32_t channel, uint32_t step, int error)
 {
-    struct start *s = context;
+    struct preparation *p = context;
 
     (void)channel;
-    s->rc = fail_sys_rc(s->err, -error, "start an interpreter ahead: step '%s'",
+    p->rc = fail_sys_rc(p->err, -error, "start an interpreter ahead: step '%s'",
                         exec_step_name(step));
 }
 
 static void on_done(void *context, uint32_t channel, int error, const char *text)
 {
-    struct start *s = context;
+    struct preparation *p = context;
 
     (void)channel;
     (void)text;
     if (error)
-        s->rc = fail_sys_rc(s->err, -error, "put a file into the vessel");
+        p->rc = fail_sys_rc(p->err, -error, "put a file into the vessel");
 }
 
 static int put_boot(struct link *link, const char *share_dir, struct vial_error *err)
@@ -113,17 +104,11 @@ int prestart_make(struct ready *r, const struct plan *plan, const char *share_di
     static const struct link_events events = {
         .data = on_data, .exited = on_exited, .failed = on_failed, .done = on_done
     };
-    struct start s = { .link = r->link, .err = err };
-    int64_t until_ns = clock_now_ns() + INT64_C(1000000) * UP_MS;
+    struct preparation p = { .done = false };
 
-    link_rebind(r->link, &events, &s);
     if (put_boot(r->link, share_dir, err) < 0 || start(r, plan, &r->channel, err) < 0)
         return -1;
-    while (!s.up && s.rc == 0)
-        if (ready_talk(r, until_ns, err) < 0)
-            return -1;
-    ready_hush(r);
-    return s.rc;
+    return ready_prepare(r, &p, &events, err);
 }
 
 static json_t *environment(const struct strv *env)

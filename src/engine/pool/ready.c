@@ -1,115 +1,61 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/pool/ready.h"
 
-#include <errno.h>
-#include <poll.h>
-#include <sys/socket.h>
-#include <sys/uio.h>
-
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/fail.h"
-#include "base/sys.h"
 
-#define UP_MS 30000 /* for a guest to say hello */
+#define UP_MS 30000 /* for a guest to say hello, or an interpreter that it is up */
 
-static const struct link_events silence;
-
-static int wait_for(const struct vessel *v, short events, int64_t until_ns,
-                    struct vial_error *err)
+static void on_lost(void *context, const struct vial_error *why)
 {
-    struct pollfd fds[2] = { { .fd = v->stream_fd, .events = events },
-                             { .fd = v->death_fd, .events = POLLIN } };
-    int64_t left_ms = (until_ns - clock_now_ns()) / 1000000;
-    int rc = left_ms <= 0 ? 0 : poll(fds, 2, (int)left_ms);
+    struct preparation *p = context;
 
-    if (rc < 0 && errno != EINTR)
-        return fail_sys(err, "wait for the guest");
-    if (rc == 0)
-        return fail(err, VIAL_E_GUEST, "start the guest: it does not answer");
-    if (rc > 0 && fds[1].revents)
-        return fail(err, VIAL_E_GUEST, "start the guest: it went away at once");
-    return 0;
+    if (p->rc == 0 && why && p->err)
+        *p->err = *why;
+    else if (p->rc == 0 && !why)
+        (void)fail(p->err, VIAL_E_GUEST, "start the guest: it went away at once");
+    p->rc = -1;
 }
 
-static int send_pending(const struct ready *r, int64_t until_ns, struct vial_error *err)
+static void on_due(void *context)
 {
-    const uint8_t *data;
-    size_t len;
+    struct preparation *p = context;
 
-    while ((data = link_pending(r->link, &len)) != NULL && len > 0) {
-        ssize_t n = send(r->vessel->stream_fd, data, len, MSG_NOSIGNAL | MSG_DONTWAIT);
-
-        if (n > 0)
-            link_sent(r->link, (size_t)n);
-        else if (n < 0 && errno != EAGAIN && errno != EINTR)
-            return fail_sys(err, "speak to the guest");
-        else if (wait_for(r->vessel, POLLOUT, until_ns, err) < 0)
-            return -1;
-    }
-    return link_out_of_memory(r->link) ? fail_memory(err) : 0;
+    p->rc = fail(p->err, VIAL_E_GUEST, "start the guest: it does not answer");
 }
 
-static int hear(const struct ready *r, int64_t until_ns, struct vial_error *err)
+static void on_turn(void *context)
 {
-    uint8_t bytes[1024];
-    ssize_t n = 0;
+    struct preparation *p = context;
 
-    if (wait_for(r->vessel, POLLIN, until_ns, err) < 0)
-        return -1;
-    n = recv(r->vessel->stream_fd, bytes, sizeof bytes, MSG_DONTWAIT);
-    if (n < 0 && (errno == EAGAIN || errno == EINTR))
-        return 0;
-    if (n <= 0)
-        return fail(err, VIAL_E_GUEST, "start the guest: it went away at once");
-    return link_feed(r->link, bytes, (size_t)n, err);
+    if (p->rc < 0 || (p->done && link_is_up(p->talk.link)))
+        conversation_stop(&p->talk);
 }
 
-static int hear_hello(const struct ready *r, int64_t until_ns, struct vial_error *err)
+int ready_prepare(struct ready *r, struct preparation *p,
+                  const struct link_events *guest, struct vial_error *err)
 {
-    while (!link_is_up(r->link))
-        if (hear(r, until_ns, err) < 0)
-            return -1;
-    return 0;
+    const struct conversation_owner owner = {
+        .guest = *guest, .lost = on_lost, .turn = on_turn, .due = on_due
+    };
+
+    p->err = err;
+    p->rc = 0;
+    if (conversation_begin(&p->talk, r->vessel, ptr_take(&r->link), &owner, p, err) < 0)
+        p->rc = -1;
+    conversation_due(&p->talk, clock_now_ns() + INT64_C(1000000) * UP_MS);
+    if (p->rc == 0 && conversation_run(&p->talk, err) < 0)
+        p->rc = -1;
+    r->link = conversation_leave(&p->talk);
+    return p->rc;
 }
 
-int ready_talk(struct ready *r, int64_t until_ns, struct vial_error *err)
+static int hear_hello(struct ready *r, struct vial_error *err)
 {
-    return send_pending(r, until_ns, err) < 0 ? -1 : hear(r, until_ns, err);
-}
+    struct preparation p = { .done = true };
 
-void ready_hush(struct ready *r)
-{
-    link_rebind(r->link, &silence, NULL);
-}
-
-/* The frame carries the descriptor by which the guest reaches the interpreter. */
-static int send_adoption(const struct ready *r, int fd, struct vial_error *err)
-{
-    size_t len;
-    const void *frame = link_pending(r->link, &len);
-    ssize_t n = sys_send_fds(r->vessel->stream_fd,
-                             (struct iovec){ (void *)(uintptr_t)frame, len }, &fd, 1,
-                             MSG_DONTWAIT);
-
-    if (n != (ssize_t)len)
-        return fail_sys_rc(err, n < 0 ? (int)n : -EAGAIN,
-                           "hand the interpreter to the guest");
-    link_sent(r->link, (size_t)n);
-    return 0;
-}
-
-static int make_ready(struct ready *r, struct vial_error *err)
-{
-    int64_t until_ns = clock_now_ns() + INT64_C(1000000) * UP_MS;
-
-    r->link = link_new(&silence, NULL);
-    if (!r->link)
-        return fail_memory(err);
-    if (engine_greet(r->link, r->vessel, err) < 0 ||
-        send_pending(r, until_ns, err) < 0 || hear_hello(r, until_ns, err) < 0)
-        return -1;
-    return 0;
+    return ready_prepare(r, &p, &(struct link_events){ 0 }, err);
 }
 
 int ready_open(const struct ready_order *order, struct ready *out,
@@ -124,7 +70,7 @@ int ready_open(const struct ready_order *order, struct ready *out,
         return -1;
     if (order->hatches && r.vessel->driver->hatch)
         r.vessel->jail.flags |= JAIL_AWAITS;
-    if (make_ready(&r, err) < 0) {
+    if (hear_hello(&r, err) < 0) {
         ready_close(&r);
         return -1;
     }
@@ -141,9 +87,10 @@ int ready_hatch(struct ready *r, struct zygote *zygote, struct vial_error *err)
     if (!r->vessel->driver->hatch)
         return 0;
     if (r->vessel->driver->hatch(zygote, r->vessel, &fd, &pid, err) < 0 ||
-        link_adopt(r->link, pid, err) < 0 || send_adoption(r, fd, err) < 0)
+        link_adopt(r->link, pid, err) < 0)
         return -1;
-    return 0;
+    /* The frame carries the descriptor by which the guest reaches the interpreter. */
+    return conversation_send_fd(r->vessel, r->link, fd, err);
 }
 
 void ready_settle(struct ready *r)
@@ -155,11 +102,7 @@ void ready_settle(struct ready *r)
 
 bool ready_is_alive(const struct ready *r)
 {
-    struct pollfd fds[2] = { { .fd = r->vessel->stream_fd, .events = POLLIN },
-                             { .fd = r->vessel->death_fd, .events = POLLIN } };
-
-    /* A guest that speaks before it is asked is none of ours any more. */
-    return poll(fds, 2, 0) == 0;
+    return conversation_is_quiet(r->vessel);
 }
 
 void ready_close(struct ready *r)

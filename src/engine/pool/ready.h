@@ -8,8 +8,8 @@
  * any request has been in it.
  */
 
+#include "engine/conversation.h"
 #include "engine/engine.h"
-#include "wire/link.h"
 
 struct ready {
     struct vessel *vessel;
@@ -33,10 +33,17 @@ int ready_open(const struct ready_order *order, struct ready *out,
                struct vial_error *err);
 /* Puts an interpreter of ZYGOTE's into it. After a failure it must be closed. */
 int ready_hatch(struct ready *r, struct zygote *zygote, struct vial_error *err);
-/* For whoever prepares it: sends what is queued and hears what comes, once. */
-int ready_talk(struct ready *r, int64_t until_ns, struct vial_error *err);
-/* Nobody listens any more until it is taken. */
-void ready_hush(struct ready *r);
+/* What is said to a guest until its vessel is ready. GUEST's events, whose context is
+ * P, set `done` when what was waited for has come, or `rc` with `err` filled. Frames
+ * that were queued on R's link go first. */
+struct preparation {
+    struct conversation talk;
+    struct vial_error *err; /* or NULL */
+    int rc;                 /* the first failure stays */
+    bool done;
+};
+int ready_prepare(struct ready *r, struct preparation *p,
+                  const struct link_events *guest, struct vial_error *err);
 /* Nothing more is done to it: what it has used so far is not its taker's. */
 void ready_settle(struct ready *r);
 /* Neither the guest nor its stream has ended. */

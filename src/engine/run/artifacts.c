@@ -161,7 +161,7 @@ static void list_dir(struct run *r, const char *dir)
         give_up(r);
     else if (strlen(path) >= PATH_MOST)
         a->truncated = true;
-    else if (link_list(r->link, path, &a->channel, &err) < 0)
+    else if (link_list(r->talk.link, path, &a->channel, &err) < 0)
         run_fail(r, RUN_FAILED, &err);
 }
 
@@ -212,7 +212,7 @@ static bool read_file(struct run *r, const struct seen *s)
     a->size = 0;
     a->told = s->size;
     sha256_init(&a->hash);
-    if (link_get(r->link, &m, &a->channel, &err) < 0)
+    if (link_get(r->talk.link, &m, &a->channel, &err) < 0)
         run_fail(r, RUN_FAILED, &err);
     return true;
 }
@@ -279,7 +279,7 @@ void artifacts_after(struct run *r)
         run_stop(r, RUN_EXITED);
         return;
     }
-    loop_set_timer(&r->loop, r->deadline_slot, RUN_FETCH_MS);
+    run_set_due(r, RUN_FETCH_MS);
     r->artifacts->after = true;
     r->artifacts->truncated = false;
     list_dir(r, "");
@@ -290,7 +290,7 @@ static void drop_file(struct run *r)
 {
     struct artifacts *a = r->artifacts;
 
-    link_close_channel(r->link, a->channel);
+    link_close_channel(r->talk.link, a->channel);
     a->channel = 0;
     a->hashed += a->size;
     a->truncated = true;

@@ -18,21 +18,21 @@ bool input_is_live(const struct run *r)
 void input_end(struct run *r)
 {
     r->stdin_ended = true;
-    loop_set(&r->loop, r->stdin_slot, -1, 0);
+    loop_set(&r->talk.loop, r->stdin_slot, -1, 0);
 }
 
 static void feed_data(struct run *r)
 {
     const struct blob *data = &r->plan->stdin_data;
     size_t left = data->len - r->stdin_sent;
-    size_t room = link_writable(r->link, r->exec_channel);
+    size_t room = link_writable(r->talk.link, r->exec_channel);
     size_t n = left < room ? left : room;
 
     if (n > 0)
-        link_send(r->link, r->exec_channel, data->data + r->stdin_sent, n);
+        link_send(r->talk.link, r->exec_channel, data->data + r->stdin_sent, n);
     r->stdin_sent += n;
     if (r->stdin_sent == data->len) {
-        link_send_eof(r->link, r->exec_channel);
+        link_send_eof(r->talk.link, r->exec_channel);
         input_end(r);
     }
 }
@@ -43,8 +43,8 @@ void input_feed(struct run *r)
         return;
     if (!input_is_live(r))
         feed_data(r);
-    else if (link_writable(r->link, r->exec_channel) > 0)
-        loop_set(&r->loop, r->stdin_slot, r->watch->stdin_fd, POLLIN);
+    else if (link_writable(r->talk.link, r->exec_channel) > 0)
+        loop_set(&r->talk.loop, r->stdin_slot, r->watch->stdin_fd, POLLIN);
 }
 
 /* A program that took half its input for all of it would end well, with a wrong answer.
@@ -61,20 +61,20 @@ static void give_up(struct run *r)
 
 void input_read(struct run *r)
 {
-    size_t room = link_writable(r->link, r->exec_channel);
+    size_t room = link_writable(r->talk.link, r->exec_channel);
     ssize_t n;
 
     if (room == 0) { /* not even watched for its end until there is room */
-        loop_set(&r->loop, r->stdin_slot, -1, 0);
+        loop_set(&r->talk.loop, r->stdin_slot, -1, 0);
         return;
     }
-    n = read(r->watch->stdin_fd, r->buffer,
-             room < r->buffer_size ? room : r->buffer_size);
+    n = read(r->watch->stdin_fd, r->talk.buffer,
+             room < r->talk.buffer_size ? room : r->talk.buffer_size);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     if (n > 0) {
-        link_send(r->link, r->exec_channel, r->buffer, (size_t)n);
-        run_grow(r, (size_t)n);
+        link_send(r->talk.link, r->exec_channel, r->talk.buffer, (size_t)n);
+        conversation_grow(&r->talk, (size_t)n);
         return;
     }
     /* nohup(1) leaves a descriptor that can only be written: there is no input. */
@@ -82,6 +82,6 @@ void input_read(struct run *r)
         give_up(r);
         return;
     }
-    link_send_eof(r->link, r->exec_channel);
+    link_send_eof(r->talk.link, r->exec_channel);
     input_end(r);
 }

@@ -132,8 +132,8 @@ void run_done(struct run *r)
 {
     close_vessel(r);
     plan_free(r->plan);
-    link_free(r->link);
-    free(r->buffer);
+    link_free(r->taken_link);
+    conversation_end(&r->talk);
     str_done(&r->fetched);
     artifacts_free(r->artifacts);
     output_done(&r->out);
@@ -282,19 +282,11 @@ static bool take_vessel(struct run *r)
     if (!r->engine->pool || !pool_take(r->engine->pool, &wanted, &ready, &r->stock))
         return false;
     r->vessel = ready.vessel;
-    r->link = ready.link;
+    r->taken_link = ready.link;
     r->before = ready.before;
     r->queued_ms = ready.queued_ms;
     r->waiting_channel = ready.channel;
     return true;
-}
-
-int engine_greet(struct link *link, const struct vessel *vessel, struct vial_error *err)
-{
-    if (!vessel->jailed)
-        return link_jail(link, &vessel->jail, err);
-    link_jailed(link);
-    return 0;
 }
 
 /* Both streams in full, unless they are only passed on. */

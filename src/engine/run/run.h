@@ -12,16 +12,13 @@
  * compile step if there is one, the program, the files that come out.
  */
 
-#include "base/loop.h"
+#include "engine/conversation.h"
 #include "engine/engine.h"
 #include "engine/record/run_log.h"
 #include "engine/run/bounded_output.h"
-#include "wire/link.h"
 
-#define RUN_BUFFER    (16u << 10)  /* at first */
-#define RUN_FLOOD     (256u << 10) /* once a read has filled it */
-#define RUN_GRACE_MS  500          /* the guest's own deadline comes this much later */
-#define RUN_FETCH_MS  60000        /* for bringing all output files back */
+#define RUN_GRACE_MS  500   /* the guest's own deadline comes this much later */
+#define RUN_FETCH_MS  60000 /* for bringing all output files back */
 #define RUN_FETCH_MAX (INT64_C(256) << 20) /* bytes of all output files together */
 
 /* Who ended it. The first one stays. */
@@ -51,15 +48,12 @@ struct run {
     uint32_t waiting_channel;   /* where its interpreter waits, or 0 */
     int64_t started_ns, opened_ns, ended_ns;
 
-    struct loop loop;
-    struct link *link;
-    uint8_t *buffer; /* one read from the stream, or from live stdin */
-    size_t buffer_size;
-    bool metered; /* the counters are looked at again and again */
-    int stream_slot, stdin_slot, event_slot;
-    int deadline_slot; /* of the present step */
-    int64_t due_ns;    /* the same, as a moment */
-    int meter_slot;
+    struct link
+        *taken_link; /* of a vessel that was taken, until the conversation begins */
+    struct conversation talk;
+    bool metered;   /* the counters are looked at again and again */
+    int64_t due_ns; /* of the present step: its deadline */
+    int stdin_slot, meter_slot;
     int room_slot, room_timer; /* the reader of live output has room again */
     size_t owed[2];            /* bytes for which no credit was given for want of it */
     bool unheld;               /* it is not waited for any more */
@@ -105,8 +99,8 @@ void run_init(struct run *r, struct vial_engine *e, const struct vial_watch *wat
 void run_done(struct run *r);
 #define auto_run __attribute__((cleanup(run_done)))
 
-/* GOT bytes were read: if they filled the buffer, the next read may bring more. */
-void run_grow(struct run *r, size_t got);
+/* What happens now has so long. */
+void run_set_due(struct run *r, int64_t ms);
 
 /* For the diary: a program has started. */
 void run_note_exec(struct run *r);

@@ -33,7 +33,8 @@ static int queue_go(struct run *r, struct vial_error *err)
     r->waiting_channel = 0;
     r->started = true;
     run_note_exec(r);
-    return prestart_go(r->link, r->exec_channel, r->plan, r->vessel, has_input(r), err);
+    return prestart_go(r->talk.link, r->exec_channel, r->plan, r->vessel, has_input(r),
+                       err);
 }
 
 /* Where the kernel counts for the vessel, and nobody inside could trace the program and
@@ -62,7 +63,7 @@ static int queue_exec(struct run *r, int64_t wall_ms, struct vial_error *err)
         .end_on_full = strv_has(&r->plan->end_on, "disk"),
         .farewell = may_say_farewell(r),
     };
-    return link_exec(r->link, &m, &r->exec_channel, err);
+    return link_exec(r->talk.link, &m, &r->exec_channel, err);
 }
 
 void step_start(struct run *r)
@@ -83,8 +84,7 @@ void step_start(struct run *r)
         run_fail(r, RUN_FAILED, &err);
         return;
     }
-    loop_set_timer(&r->loop, r->deadline_slot, wall_ms);
-    r->due_ns = clock_now_ns() + wall_ms * 1000000;
+    run_set_due(r, wall_ms);
     if (has_input(r))
         input_feed(r);
 }

@@ -1,24 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The event loop of one run. It waits for the guest's bytes, the deadline, the
- * guest's death, kernel events, the caller's cancelling and the caller's stdin,
- * and does nothing while nothing happens. Whatever ends the run, the vessel is
- * killed before this returns.
+ * One run's part in the conversation with its guest: what the guest reports goes to
+ * steps, transfers and artifacts; deadline, limits and the caller's cancelling end it.
+ * Whatever ends the run, the vessel is killed before this returns.
  */
 
-#include <errno.h>
 #include <stdlib.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/auto.h"
 #include "base/clock.h"
 #include "base/fail.h"
 #include "engine/run/run.h"
 #include "wire/weaken.h"
 
-#define DRAIN_MAX    (4u << 20) /* bytes taken after the kill; a socket holds less */
-#define SETUP_MS     30000      /* for taking in the files, before any deadline */
+#define SETUP_MS     30000 /* for taking in the files, before any deadline */
 #define METER_MIN_MS 5
 #define ROOM_MS      1000 /* between two looks whether a reader goes on */
 #define METER_MAX_MS 1000
@@ -30,7 +27,7 @@ void run_stop(struct run *r, enum run_end end)
     if (r->end != RUN_GOING)
         return;
     r->end = end;
-    loop_stop(&r->loop);
+    conversation_stop(&r->talk);
 }
 
 void run_fail(struct run *r, enum run_end end, const struct vial_error *err)
@@ -40,18 +37,10 @@ void run_fail(struct run *r, enum run_end end, const struct vial_error *err)
     run_stop(r, end);
 }
 
-void run_grow(struct run *r, size_t got)
+void run_set_due(struct run *r, int64_t ms)
 {
-    uint8_t *larger = NULL;
-
-    if (got < r->buffer_size || r->buffer_size >= RUN_FLOOD)
-        return;
-    larger = malloc(RUN_FLOOD);
-    if (!larger)
-        return; /* small steps will do */
-    free(r->buffer);
-    r->buffer = larger;
-    r->buffer_size = RUN_FLOOD;
+    r->due_ns = clock_now_ns() + ms * 1000000;
+    conversation_due(&r->talk, r->due_ns);
 }
 
 static void lose_guest(struct run *r)
@@ -62,81 +51,19 @@ static void lose_guest(struct run *r)
         (void)fail(&err, VIAL_E_LOST, "the vessel ended while its program ran");
         (void)fail_remedy(&err, "run it again; the log of the kernel, or of the "
                                 "container engine, says what ended it");
-    } else if (link_is_up(r->link))
+    } else if (link_is_up(r->talk.link))
         (void)fail(&err, VIAL_E_GUEST, "wait for the guest: it went away");
     else
         (void)fail(&err, VIAL_E_GUEST, "start the guest: it went away at once");
     run_fail(r, RUN_LOST, &err);
 }
 
-/* Writes what waits, and asks to be called when the rest can be written. */
-static void pump(struct run *r)
+static void on_lost(void *context, const struct vial_error *why)
 {
-    struct vial_error err = { 0 };
-    const uint8_t *data;
-    size_t len;
-
-    transfer_put(r);
-    while (r->end == RUN_GOING && (data = link_pending(r->link, &len)) != NULL) {
-        ssize_t n = send(r->vessel->stream_fd, data, len, MSG_NOSIGNAL | MSG_DONTWAIT);
-
-        if (n < 0)
-            break; /* full, or interrupted; or broken, which reading will tell */
-        link_sent(r->link, (size_t)n);
-        transfer_put(r);
-    }
-    if (link_out_of_memory(r->link)) {
-        (void)fail_memory(&err);
-        run_fail(r, RUN_FAILED, &err);
-    }
-    (void)link_pending(r->link, &len);
-    loop_set(&r->loop, r->stream_slot, r->vessel->stream_fd,
-             len > 0 ? POLLIN | POLLOUT : POLLIN);
-}
-
-/* One read. Bytes taken, 0 when there are none now, -1 at the end. */
-static ssize_t take(struct run *r)
-{
-    struct vial_error err = { 0 };
-    ssize_t n = recv(r->vessel->stream_fd, r->buffer, r->buffer_size, MSG_DONTWAIT);
-
-    if (n < 0 && (errno == EAGAIN || errno == EINTR))
-        return 0;
-    if (n <= 0)
-        return -1;
-    if (link_feed(r->link, r->buffer, (size_t)n, &err) == 0) {
-        run_grow(r, (size_t)n);
-        return n;
-    }
-    run_fail(r, RUN_FAILED, &err);
-    return -1;
-}
-
-/* What lay in the stream when the guest died still counts. */
-static void drain(struct run *r)
-{
-    size_t total = 0;
-    ssize_t n;
-
-    while (total < DRAIN_MAX && (n = take(r)) > 0)
-        total += (size_t)n;
-}
-
-static void on_stream(void *context, short events)
-{
-    struct run *r = context;
-
-    if ((events & (POLLIN | POLLHUP | POLLERR)) && take(r) < 0)
-        lose_guest(r);
-    if (r->end == RUN_GOING)
-        pump(r);
-}
-
-static void on_death(void *context, short events)
-{
-    (void)events;
-    drain(context);
-    lose_guest(context);
+    if (why)
+        run_fail(context, RUN_FAILED, why);
+    else
+        lose_guest(context);
 }
 
 static bool has_room(const struct run *r)
@@ -150,35 +77,28 @@ static bool has_room(const struct run *r)
 static void hold(struct run *r, int stream, size_t len)
 {
     if (r->owed[0] + r->owed[1] == 0) {
-        loop_set(&r->loop, r->room_slot, r->watch->room_fd, POLLIN);
-        loop_set_timer(&r->loop, r->room_timer, ROOM_MS);
+        loop_set(&r->talk.loop, r->room_slot, r->watch->room_fd, POLLIN);
+        loop_set_timer(&r->talk.loop, r->room_timer, ROOM_MS);
     }
     r->owed[stream - 1] += len;
 }
 
-/* True: something was held. */
-static bool let_go(struct run *r)
+static void let_go(struct run *r)
 {
-    bool any = r->owed[0] + r->owed[1] > 0;
-
-    loop_set(&r->loop, r->room_slot, -1, 0);
-    loop_set_timer(&r->loop, r->room_timer, -1);
+    loop_set(&r->talk.loop, r->room_slot, -1, 0);
+    loop_set_timer(&r->talk.loop, r->room_timer, -1);
     for (int i = 0; i < 2; i++) {
         if (r->owed[i] > 0 && r->exec_channel)
-            link_consumed(r->link, r->exec_channel, i + 1, r->owed[i]);
+            link_consumed(r->talk.link, r->exec_channel, i + 1, r->owed[i]);
         r->owed[i] = 0;
     }
-    if (any)
-        pump(r);
-    return any;
 }
 
-static void on_deadline(void *context, short events)
+static void on_deadline(void *context)
 {
     struct run *r = context;
     struct vial_error err = { 0 };
 
-    (void)events;
     if (!r->begun) {
         (void)fail(&err, VIAL_E_GUEST, "put files into the vessel: the guest is stuck");
         run_fail(r, RUN_FAILED, &err);
@@ -187,8 +107,8 @@ static void on_deadline(void *context, short events)
     /* It may be over but for what its reader did not take; the guest knows. */
     if (!r->exited && !r->unheld && r->owed[0] + r->owed[1] > 0) {
         r->unheld = true;
-        (void)let_go(r);
-        loop_set_timer(&r->loop, r->deadline_slot, RUN_GRACE_MS);
+        let_go(r);
+        run_set_due(r, RUN_GRACE_MS);
         return;
     }
     run_stop(r, r->exited ? RUN_EXITED : RUN_WALL);
@@ -202,11 +122,13 @@ static void on_cancel(void *context, short events)
 
 static void on_stdin(void *context, short events)
 {
-    struct run *r = context;
-
     (void)events;
-    input_read(r);
-    pump(r);
+    input_read(context);
+}
+
+static void on_more(void *context)
+{
+    transfer_put(context);
 }
 
 /* The soonest moment at which the cpu limit can be used up. */
@@ -245,7 +167,7 @@ static void look_at_counters(struct run *r)
     if (limits->cpu_ms && next_look_ms(limits, left_ms) < next_ms)
         next_ms = next_look_ms(limits, left_ms);
     if (r->metered)
-        loop_set_timer(&r->loop, r->meter_slot, u.counted ? next_ms : -1);
+        loop_set_timer(&r->talk.loop, r->meter_slot, u.counted ? next_ms : -1);
 }
 
 static void on_meter(void *context, short events)
@@ -254,17 +176,9 @@ static void on_meter(void *context, short events)
     look_at_counters(context);
 }
 
-/* Reading is what re-arms it, whichever kind it is: an eventfd, an inotify
- * descriptor or a cgroup file. */
-static void on_event(void *context, short events)
+static void on_limit(void *context)
 {
-    struct run *r = context;
-    char bytes[512];
-
-    if (read(r->vessel->event_fd, bytes, sizeof bytes) <= 0 && (events & POLLERR) == 0)
-        loop_set(&r->loop, r->event_slot, -1, 0);
-    (void)lseek(r->vessel->event_fd, 0, SEEK_SET);
-    look_at_counters(r);
+    look_at_counters(context);
 }
 
 static void on_room(void *context, short events)
@@ -273,9 +187,9 @@ static void on_room(void *context, short events)
 
     (void)events;
     if (has_room(r))
-        (void)let_go(r);
+        let_go(r);
     else
-        loop_set_timer(&r->loop, r->room_timer, ROOM_MS);
+        loop_set_timer(&r->talk.loop, r->room_timer, ROOM_MS);
 }
 
 static void on_data(void *context, uint32_t channel, int stream, const uint8_t *bytes,
@@ -292,7 +206,7 @@ static void on_data(void *context, uint32_t channel, int stream, const uint8_t *
     if (channel == r->exec_channel && !has_room(r))
         hold(r, stream, len);
     else
-        link_consumed(r->link, channel, stream, len);
+        link_consumed(r->talk.link, channel, stream, len);
 }
 
 static void on_started(void *context, uint32_t channel)
@@ -352,45 +266,40 @@ static void on_writable(void *context, uint32_t channel)
         input_feed(r);
 }
 
-static void set_timers(struct run *r)
-{
-    bool pids = strv_has(&r->plan->end_on, "pids") && r->vessel->event_fd < 0;
-
-    r->metered = r->plan->limits.cpu_ms != 0 || pids || watches_memory(r);
-    loop_set_timer(&r->loop, r->deadline_slot, SETUP_MS);
-    if (r->metered)
-        loop_set_timer(&r->loop, r->meter_slot, METER_MIN_MS);
-}
-
 static void watch_all(struct run *r)
 {
-    struct loop *l = &r->loop;
-    const struct vessel *v = r->vessel;
-    int event_fd = strv_has(&r->plan->end_on, "pids") ? v->event_fd : -1;
+    struct loop *l = &r->talk.loop;
+    bool pids = strv_has(&r->plan->end_on, "pids");
 
-    loop_init(l);
-    r->stream_slot = loop_add(l, v->stream_fd, POLLIN, on_stream, r);
     r->stdin_slot = loop_add(l, -1, 0, on_stdin, r);
-    r->event_slot = loop_add(l, event_fd, POLLIN | POLLPRI, on_event, r);
-    (void)loop_add(l, v->death_fd, POLLIN, on_death, r);
-    r->deadline_slot = loop_add_timer(l, on_deadline, r);
     r->meter_slot = loop_add_timer(l, on_meter, r);
     r->room_slot = loop_add(l, -1, 0, on_room, r);
     r->room_timer = loop_add_timer(l, on_room, r);
     (void)loop_add(l, weaken("cancel") ? -1 : r->watch->cancel_fd, POLLIN, on_cancel,
                    r);
+    if (pids)
+        conversation_watch_limits(&r->talk);
+    r->metered = r->plan->limits.cpu_ms != 0 || watches_memory(r) ||
+                 (pids && r->vessel->event_fd < 0);
+    if (r->metered)
+        loop_set_timer(l, r->meter_slot, METER_MIN_MS);
+    run_set_due(r, SETUP_MS);
 }
 
 static int prepare(struct run *r, struct vial_error *err)
 {
-    static const struct link_events events = {
-        .started = on_started,
-        .data = on_data,
-        .exited = on_exited,
-        .failed = on_failed,
-        .denied = on_denied,
-        .done = on_done,
-        .writable = on_writable,
+    static const struct conversation_owner owner = {
+        .guest = { .started = on_started,
+                   .data = on_data,
+                   .exited = on_exited,
+                   .failed = on_failed,
+                   .denied = on_denied,
+                   .done = on_done,
+                   .writable = on_writable },
+        .lost = on_lost,
+        .more = on_more,
+        .due = on_deadline,
+        .limit = on_limit,
     };
     const struct plan *plan = r->plan;
 
@@ -399,35 +308,27 @@ static int prepare(struct run *r, struct vial_error *err)
                 plan->output_note);
     output_init(&r->err, plan->keep, (size_t)plan->limits.output_bytes,
                 plan->output_note);
-    r->buffer = malloc(RUN_BUFFER);
-    r->buffer_size = RUN_BUFFER;
-    if (r->link)
-        link_rebind(r->link, &events, r);
-    else
-        r->link = link_new(&events, r);
+    if (conversation_begin(&r->talk, r->vessel, ptr_take(&r->taken_link), &owner, r,
+                           err) < 0)
+        return -1;
     if (plan->outputs.count > 0)
         r->files = calloc(plan->outputs.count, sizeof *r->files);
-    if (!r->buffer || !r->link || (plan->outputs.count > 0 && !r->files))
+    if (plan->outputs.count > 0 && !r->files)
         return fail_memory(err);
     watch_all(r);
-    set_timers(r);
-    return r->stock ? 0 : engine_greet(r->link, r->vessel, err);
+    return 0;
 }
 
 void supervise(struct run *r)
 {
     struct vial_error err = { 0 };
 
-    if (prepare(r, &err) < 0) {
+    /* Jail, files and program are on their way before the guest is up. */
+    if (prepare(r, &err) < 0 || conversation_run(&r->talk, &err) < 0)
         run_fail(r, RUN_FAILED, &err);
-    } else {
-        pump(r); /* jail, files and program are on their way before the guest is up */
-        if (r->end == RUN_GOING && loop_run(&r->loop, &err) < 0)
-            run_fail(r, RUN_FAILED, &err);
-    }
     r->ended_ns = clock_now_ns();
     r->driver->kill(r->vessel);
-    if (r->link && r->end != RUN_EXITED)
-        drain(r);
+    if (r->end != RUN_EXITED)
+        conversation_drain(&r->talk);
     transfer_give_up(r);
 }

@@ -18,7 +18,7 @@ static int announce(struct run *r, struct vial_error *err)
     const struct plan_file *file = &r->plan->files[r->next_file];
     const struct put_message m = { .path = file->path, .mode = file->mode };
 
-    if (link_put(r->link, &m, &r->put_channel, err) < 0)
+    if (link_put(r->talk.link, &m, &r->put_channel, err) < 0)
         return -1;
     r->put_sent = 0;
     r->puts_open++;
@@ -30,15 +30,15 @@ static bool send_content(struct run *r)
 {
     const struct blob *content = &r->plan->files[r->next_file].content;
     size_t left = content->len - r->put_sent;
-    size_t room = link_writable(r->link, r->put_channel);
+    size_t room = link_writable(r->talk.link, r->put_channel);
     size_t n = left < room ? left : room;
 
     if (n > 0)
-        link_send(r->link, r->put_channel, content->data + r->put_sent, n);
+        link_send(r->talk.link, r->put_channel, content->data + r->put_sent, n);
     r->put_sent += n;
     if (n < left)
         return false;
-    link_send_eof(r->link, r->put_channel);
+    link_send_eof(r->talk.link, r->put_channel);
     r->put_channel = 0;
     r->next_file++;
     return true;
@@ -48,7 +48,7 @@ static bool may_announce(const struct run *r)
 {
     size_t pending;
 
-    (void)link_pending(r->link, &pending);
+    (void)link_pending(r->talk.link, &pending);
     return r->puts_open < PUTS_OPEN && pending < PUTS_PENDING;
 }
 
@@ -100,7 +100,7 @@ static void ask(struct run *r)
     };
 
     r->fetched = (struct str){ 0 };
-    if (link_get(r->link, &m, &r->get_channel, &err) < 0)
+    if (link_get(r->talk.link, &m, &r->get_channel, &err) < 0)
         run_fail(r, RUN_FAILED, &err);
 }
 
@@ -111,7 +111,7 @@ void transfer_get(struct run *r)
         return;
     }
     if (r->next_output == 0)
-        loop_set_timer(&r->loop, r->deadline_slot, RUN_FETCH_MS);
+        run_set_due(r, RUN_FETCH_MS);
     ask(r);
 }
 
@@ -148,7 +148,7 @@ void transfer_data(struct run *r, const uint8_t *data, size_t len)
     }
     r->fetched_total -= (int64_t)(len + r->fetched.len);
     str_done(&r->fetched);
-    link_close_channel(r->link, r->get_channel);
+    link_close_channel(r->talk.link, r->get_channel);
     next(r);
 }
 

@@ -191,7 +191,7 @@ static int queue(struct vial_exec *x, const struct vial_exec_options *o, bool la
         return -1;
     x->begun_ns = clock_now_ns();
     x->deadline_ns = lasting ? SESSION_NEVER : x->begun_ns + timeout_ms * 1000000;
-    return link_exec(s->link, &m, &x->channel, err);
+    return link_exec(s->talk.link, &m, &x->channel, err);
 }
 
 int exec_new(struct vial_session *s, const struct vial_exec_options *o, bool lasting,
@@ -240,7 +240,7 @@ struct vial_exec *exec_find(const struct vial_session *s, uint32_t channel)
 
 void exec_feed(struct vial_exec *x)
 {
-    struct link *l = x->session->link;
+    struct link *l = x->session->talk.link;
     size_t left = x->input.len - x->input_sent;
     size_t room = link_writable(l, x->channel);
     size_t n = left < room ? left : room;
@@ -257,7 +257,7 @@ void exec_feed(struct vial_exec *x)
 void exec_kill(struct vial_exec *x)
 {
     (void)exec_output_release(x); /* what it wrote last would wait for a reader */
-    link_signal(x->session->link, x->channel, SIGKILL, true);
+    link_signal(x->session->talk.link, x->channel, SIGKILL, true);
     x->deadline_ns = SESSION_NEVER;
     x->lost_ns = clock_now_ns() + (int64_t)LOST_MS * 1000000;
 }

@@ -104,7 +104,7 @@ static bool settle(struct vial_exec *x, int i)
     if (due == 0 || !x->channel)
         return false;
     p->owed -= due;
-    link_consumed(x->session->link, x->channel, i + 1, due);
+    link_consumed(x->session->talk.link, x->channel, i + 1, due);
     return true;
 }
 

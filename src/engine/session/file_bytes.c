@@ -65,7 +65,7 @@ int files_enter(struct files_way *w, files_ask *ask, const void *message,
     session_lock(s);
     rc = session_touch(s, err);
     if (rc == 0)
-        rc = ask(s->link, message, &w->op.channel, err);
+        rc = ask(s->talk.link, message, &w->op.channel, err);
     if (rc == 0) {
         w->op.next = s->ops;
         s->ops = &w->op;
@@ -93,7 +93,7 @@ static void leave(struct files_way *w)
     struct session_op **at = &s->ops;
 
     if (w->op.channel && s->outcome == VIAL_SESSION_OPEN) {
-        link_close_channel(s->link, w->op.channel);
+        link_close_channel(s->talk.link, w->op.channel);
         session_flush(s);
     }
     while (*at != &w->op)
@@ -140,10 +140,10 @@ int files_put_some(struct files_way *w, const void *data, size_t len,
 
     session_lock(s);
     while (rc == 0 && len > 0 && w->op.channel) {
-        size_t n = link_writable(s->link, w->op.channel);
+        size_t n = link_writable(s->talk.link, w->op.channel);
 
         n = n < len ? n : len;
-        link_send(s->link, w->op.channel, at, n);
+        link_send(s->talk.link, w->op.channel, at, n);
         at += n;
         len -= n;
         session_flush(s);
@@ -165,7 +165,7 @@ int files_put_end(struct files_way *w, bool whole, struct vial_error *err)
 
     session_lock(s);
     if (whole && w->op.channel) {
-        link_send_eof(s->link, w->op.channel);
+        link_send_eof(s->talk.link, w->op.channel);
         session_flush(s);
     }
     while (whole && rc == 0 && w->op.channel)
@@ -204,12 +204,12 @@ int files_put_queue(struct files_way *w, struct vial_session *s, const char *pat
         return -1;
     if (!copy)
         return fail_memory(err);
-    if (link_put(s->link, &m, &w->op.channel, err) < 0)
+    if (link_put(s->talk.link, &m, &w->op.channel, err) < 0)
         return -1;
     w->op.next = s->ops;
     s->ops = &w->op;
-    link_send(s->link, w->op.channel, content->data, content->len);
-    link_send_eof(s->link, w->op.channel);
+    link_send(s->talk.link, w->op.channel, content->data, content->len);
+    link_send_eof(s->talk.link, w->op.channel);
     return 0;
 }
 
@@ -334,7 +334,7 @@ int files_get_some(struct files_way *w, struct str *out, struct vial_error *err)
         w->left -= w->op.got.len;
         str_add(out, w->op.got.data, w->op.got.len);
         if (w->op.channel)
-            link_consumed(s->link, w->op.channel, 1, w->op.got.len);
+            link_consumed(s->talk.link, w->op.channel, 1, w->op.got.len);
         w->op.got.len = 0;
         session_flush(s);
         rc = 1;

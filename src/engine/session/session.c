@@ -2,13 +2,11 @@
 #include "engine/session/session.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -19,9 +17,7 @@
 #include "engine/record/audit_session.h"
 #include "workspace/workspace.h"
 
-#define BUFFER    (256u << 10)
-#define DRAIN_MAX (4u << 20)
-#define METER_NS  INT64_C(100000000) /* between two looks at the cpu counter */
+#define METER_NS INT64_C(100000000) /* between two looks at the cpu counter */
 
 void session_lock(struct vial_session *s)
 {
@@ -104,42 +100,15 @@ int session_touch(struct vial_session *s, struct vial_error *err)
     return session_fail_ended(s, err);
 }
 
-static void lose(struct vial_session *s, const char *how)
-{
-    struct vial_error err = { 0 };
-
-    (void)fail(&err, VIAL_E_GUEST, "wait for the guest: %s", how);
-    set_outcome(s, VIAL_SESSION_FAILED, &err);
-}
-
-static void flush(struct vial_session *s)
-{
-    const uint8_t *data;
-    size_t len;
-
-    if (s->outcome != VIAL_SESSION_OPEN && s->stop_ns == 0)
-        return;
-    while ((data = link_pending(s->link, &len)) != NULL) {
-        ssize_t n = send(s->vessel->stream_fd, data, len, MSG_NOSIGNAL | MSG_DONTWAIT);
-
-        if (n < 0)
-            break; /* full, or interrupted; or broken, which reading will tell */
-        link_sent(s->link, (size_t)n);
-    }
-    if (link_out_of_memory(s->link))
-        lose(s, "no memory to speak to it");
-}
-
 void session_flush(struct vial_session *s)
 {
-    size_t len;
-
-    flush(s);
-    if (link_pending(s->link, &len))
+    if (s->outcome != VIAL_SESSION_OPEN && s->stop_ns == 0)
+        return;
+    if (conversation_flush(&s->talk))
         wake(s); /* the thread waits until the rest can be written */
 }
 
-/* Link events, all from the thread. */
+/* What its guest reports, all from the thread. */
 
 static struct session_op *find_op(const struct vial_session *s, uint32_t channel)
 {
@@ -208,29 +177,23 @@ static void on_writable(void *context, uint32_t channel)
         exec_feed(x);
 }
 
-/* One read. Bytes, 0 when there are none now, -1 at the end or after nonsense. */
-static ssize_t take(struct vial_session *s)
+static void on_lost(void *context, const struct vial_error *why)
 {
+    struct vial_session *s = context;
     struct vial_error err = { 0 };
-    ssize_t n = recv(s->vessel->stream_fd, s->buffer, BUFFER, MSG_DONTWAIT);
 
-    if (n < 0 && (errno == EAGAIN || errno == EINTR))
-        return 0;
-    if (n <= 0)
-        return -1;
-    if (link_feed(s->link, s->buffer, (size_t)n, &err) == 0)
-        return n;
-    set_outcome(s, VIAL_SESSION_FAILED, &err);
-    return -1;
+    (void)fail(&err, VIAL_E_GUEST, "wait for the guest: it went away");
+    set_outcome(s, VIAL_SESSION_FAILED, why ? why : &err);
+    s->stop_ns = 0; /* there is nobody left to wait for */
 }
 
-static void drain(struct vial_session *s)
+static void on_wake(void *context, short events)
 {
-    size_t total = 0;
-    ssize_t n;
+    const struct vial_session *s = context;
+    uint64_t count;
 
-    while (total < DRAIN_MAX && (n = take(s)) > 0)
-        total += (size_t)n;
+    (void)events;
+    (void)!read(s->wake_fd, &count, sizeof count);
 }
 
 /* Times. */
@@ -301,69 +264,38 @@ static int64_t check_times(struct vial_session *s)
 
 /* An earlier waking than needed does no harm, and spares callers the waking of
  * this thread when the deadline they bring is later. */
-static int poll_timeout(struct vial_session *s, int64_t next)
+static void set_alarm(struct vial_session *s, int64_t next)
 {
-    int64_t now = clock_now_ns();
-    int64_t ms;
-
-    if (s->wakes_ns <= now || s->wakes_ns > next)
+    if (s->wakes_ns <= clock_now_ns() || s->wakes_ns > next)
         s->wakes_ns = next;
-    ms = (s->wakes_ns - now + 999999) / 1000000;
-    return ms < 0 ? 0 : (int)sooner(ms, 60000);
+    conversation_due(&s->talk, s->wakes_ns);
 }
 
-static void wait_once(struct vial_session *s)
+/* The conversation goes on until the session has ended, and beyond for as long as its
+ * programs may end by themselves. */
+static void on_turn(void *context)
 {
-    struct pollfd fds[3] = { { .fd = s->vessel->stream_fd, .events = POLLIN },
-                             { .fd = s->wake_fd, .events = POLLIN },
-                             { .fd = s->vessel->death_fd, .events = POLLIN } };
-    int timeout = poll_timeout(s, check_times(s));
-    uint64_t count;
-    size_t len;
+    struct vial_session *s = context;
 
-    flush(s);
+    if (s->outcome == VIAL_SESSION_OPEN)
+        set_alarm(s, check_times(s));
+    else
+        conversation_due(&s->talk, s->stop_ns);
     if (s->news)
         tell(s);
-    if (s->outcome != VIAL_SESSION_OPEN)
-        return;
-    if (link_pending(s->link, &len))
-        fds[0].events |= POLLOUT;
-    session_unlock(s);
-    (void)poll(fds, 3, timeout);
-    session_lock(s);
-    if (fds[1].revents)
-        (void)!read(s->wake_fd, &count, sizeof count);
-    if ((fds[0].revents & (POLLIN | POLLHUP | POLLERR)) && take(s) < 0)
-        lose(s, "it went away");
-    if (fds[2].revents) {
-        drain(s);
-        lose(s, "it went away");
-    }
+    if (s->outcome != VIAL_SESSION_OPEN &&
+        (!s->stopping || clock_now_ns() >= s->stop_ns))
+        conversation_stop(&s->talk);
 }
 
-/* What is still said while its programs end; false: there is nobody left to say it. */
-static bool hear(struct vial_session *s)
+static void on_unlock(void *context)
 {
-    struct pollfd fds[3] = { { .fd = s->vessel->stream_fd, .events = POLLIN },
-                             { .fd = s->wake_fd, .events = POLLIN },
-                             { .fd = s->vessel->death_fd, .events = POLLIN } };
-    int64_t ms = (s->stop_ns - clock_now_ns() + 999999) / 1000000;
-    uint64_t count;
-    size_t len;
+    session_unlock(context);
+}
 
-    flush(s);
-    if (s->news)
-        tell(s);
-    if (link_pending(s->link, &len))
-        fds[0].events |= POLLOUT;
-    session_unlock(s);
-    (void)poll(fds, 3, (int)sooner(ms > 0 ? ms : 0, 60000));
-    session_lock(s);
-    if (fds[1].revents)
-        (void)!read(s->wake_fd, &count, sizeof count);
-    if ((fds[0].revents & (POLLIN | POLLHUP | POLLERR)) && take(s) < 0)
-        return false;
-    return !fds[2].revents;
+static void on_lock(void *context)
+{
+    session_lock(context);
 }
 
 /* Its programs get SIGTERM, and time to end by themselves. Somebody who does not want
@@ -375,9 +307,9 @@ static void ask_to_end(struct vial_session *s)
         s->driver->stopping(s->vessel);
         session_lock(s);
     }
-    link_stop(s->link);
-    while (clock_now_ns() < s->stop_ns && hear(s))
-        ;
+    link_stop(s->talk.link);
+    s->stopping = true;
+    (void)conversation_run(&s->talk, NULL);
     s->stop_ns = 0;
 }
 
@@ -395,8 +327,7 @@ static void destroy_vessel(struct vial_session *s)
     session_unlock(s);
     s->driver->kill(s->vessel);
     session_lock(s);
-    if (s->link)
-        drain(s);
+    conversation_drain(&s->talk);
     count_usage(s);
     session_unlock(s);
     s->driver->close(s->vessel);
@@ -419,12 +350,17 @@ static void end_all(struct vial_session *s)
 
 static int open_vessel(struct vial_session *s, struct vial_error *err)
 {
-    static const struct link_events events = { .data = on_data,
-                                               .exited = on_exited,
-                                               .failed = on_failed,
-                                               .done = on_done,
-                                               .writable = on_writable };
-
+    static const struct conversation_owner owner = {
+        .guest = { .data = on_data,
+                   .exited = on_exited,
+                   .failed = on_failed,
+                   .done = on_done,
+                   .writable = on_writable },
+        .lost = on_lost,
+        .turn = on_turn,
+        .unlock = on_unlock,
+        .lock = on_lock,
+    };
     const struct vessel_order order = { .driver = s->driver,
                                         .plan = s->plan,
                                         .watch = s->options.watch };
@@ -436,11 +372,10 @@ static int open_vessel(struct vial_session *s, struct vial_error *err)
     (void)snprintf(s->report.level, sizeof s->report.level, "%s", s->vessel->level);
     (void)snprintf(s->report.limits_by, sizeof s->report.limits_by, "%s",
                    s->vessel->limits_by);
-    s->buffer = malloc(BUFFER);
-    s->link = link_new(&events, s);
-    if (!s->buffer || !s->link)
-        return fail_memory(err);
-    return engine_greet(s->link, s->vessel, err);
+    if (conversation_begin(&s->talk, s->vessel, NULL, &owner, s, err) < 0)
+        return -1;
+    (void)loop_add(&s->talk.loop, s->wake_fd, POLLIN, on_wake, s);
+    return 0;
 }
 
 static void *session_main(void *context)
@@ -454,8 +389,8 @@ static void *session_main(void *context)
     s->ready = true;
     s->active_ns = clock_now_ns(); /* opening is not being idle */
     tell(s);
-    while (s->outcome == VIAL_SESSION_OPEN)
-        wait_once(s);
+    if (s->outcome == VIAL_SESSION_OPEN && conversation_run(&s->talk, &err) < 0)
+        set_outcome(s, VIAL_SESSION_FAILED, &err);
     if (s->vessel && s->stop_ns)
         ask_to_end(s);
     if (s->vessel)
@@ -538,8 +473,7 @@ void session_free(struct vial_session *s)
     free((void *)(uintptr_t)s->options.correlation);
     workspace_close(s->workspace);
     plan_free(s->plan);
-    link_free(s->link);
-    free(s->buffer);
+    conversation_end(&s->talk);
     if (s->wake_fd >= 0)
         (void)close(s->wake_fd);
     (void)pthread_cond_destroy(&s->changed);

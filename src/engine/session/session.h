@@ -15,10 +15,10 @@
 
 #include <pthread.h>
 
+#include "engine/conversation.h"
 #include "engine/engine.h"
 #include "engine/run/bounded_output.h"
 #include "engine/session/spool.h"
-#include "wire/link.h"
 
 #include "vial/session.h"
 
@@ -81,8 +81,7 @@ struct vial_session {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     int wake_fd; /* written to make the thread look again */
-    struct link *link;
-    uint8_t *buffer;
+    struct conversation talk;
 
     bool ready; /* the vessel is open, or will never be */
     bool gone;  /* the vessel was destroyed */
@@ -92,6 +91,7 @@ struct vial_session {
     struct vial_session_report report; /* what never changes, and the last usage */
     int64_t opened_ns, ended_ns, active_ns, lease_ns, wakes_ns, meter_ns;
     int64_t stop_ns; /* until then its programs may end by themselves; 0: not asked */
+    bool stopping;   /* they were asked */
     uint64_t oom_seen;
     bool cpu_spent; /* its programs have used up their cpu time */
 

@@ -39,7 +39,7 @@ static void take(struct vial_watcher *w)
         return;
     str_add(&w->waiting, op->got.data, op->got.len);
     if (op->channel)
-        link_consumed(w->way.session->link, op->channel, 1, op->got.len);
+        link_consumed(w->way.session->talk.link, op->channel, 1, op->got.len);
     op->got.len = 0;
     session_flush(w->way.session);
 }
