@@ -49,11 +49,11 @@ bool conversation_flush(struct conversation *c)
             break; /* full, or interrupted; or broken, which reading will tell */
         link_sent(c->link, (size_t)n);
     }
-    if (link_out_of_memory(c->link)) {
-        (void)fail_memory(&err);
-        c->owner->lost(c->context, &err);
-    }
-    return data;
+    if (!link_out_of_memory(c->link))
+        return data;
+    (void)fail_memory(&err);
+    c->owner->lost(c->context, &err);
+    return true;
 }
 
 bool conversation_is_quiet(const struct vessel *vessel)

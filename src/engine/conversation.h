@@ -25,7 +25,8 @@
 struct conversation_owner {
     struct link_events guest; /* what the guest reports */
     /* The guest went away; or, where WHY is not NULL, nothing more can be said to it:
-     * it broke the rules, or there is no memory. It may come more than once. */
+     * it broke the rules, or there is no memory. The owner stops; it may be told more
+     * than once. */
     void (*lost)(void *context, const struct vial_error *why);
     void (*turn)(void *context);   /* before each wait: do what is due, or stop */
     void (*more)(void *context);   /* the stream takes more: queue what was held back */

@@ -271,6 +271,43 @@ static void the_soonest_timer_is_called_first_and_of_two_due_the_first_added(
     assert_int_equal(late.calls, 1);
 }
 
+struct stopper {
+    struct loop *loop;
+    int before, after, stop_at;
+};
+
+static void before(void *context)
+{
+    struct stopper *s = context;
+
+    if (++s->before == s->stop_at)
+        loop_stop(s->loop);
+}
+
+static void after(void *context)
+{
+    struct stopper *s = context;
+
+    s->after++;
+}
+
+static void a_loop_that_is_stopped_before_a_wait_does_not_wait(void **state)
+{
+    struct loop l;
+    struct stopper s = { .loop = &l, .stop_at = 2 };
+    struct seen once = { .loop = &l, .stop_after = 2 };
+    struct vial_error err;
+
+    (void)state;
+    loop_init(&l);
+    loop_set_turns(&l, before, after, &s);
+    loop_set_due(&l, loop_add_timer(&l, note, &once), 0);
+    assert_int_equal(loop_run(&l, &err), 0); /* nothing is left to wait for */
+    assert_int_equal(once.calls, 1);
+    assert_int_equal(s.before, 2);
+    assert_int_equal(s.after, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -287,6 +324,7 @@ int main(void)
         cmocka_unit_test(a_timer_that_is_taken_back_is_not_called),
         cmocka_unit_test(
             the_soonest_timer_is_called_first_and_of_two_due_the_first_added),
+        cmocka_unit_test(a_loop_that_is_stopped_before_a_wait_does_not_wait),
         cmocka_unit_test(a_signal_does_not_end_the_loop),
     };
 

@@ -16,6 +16,7 @@ static void on_lost(void *context, const struct vial_error *why)
     else if (p->rc == 0 && !why)
         (void)fail(p->err, VIAL_E_GUEST, "start the guest: it went away at once");
     p->rc = -1;
+    conversation_stop(&p->talk);
 }
 
 static void on_due(void *context)

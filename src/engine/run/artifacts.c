@@ -233,7 +233,8 @@ static void read_next(struct run *r)
         if (read_file(r, s))
             return;
     }
-    run_stop(r, RUN_EXITED);
+    if (r->end == RUN_GOING)
+        run_go_on(r);
 }
 
 /* Directories are found while they are listed. */
@@ -261,7 +262,7 @@ static void list_next(struct run *r)
     }
     a->before = a->now;
     a->now = (struct listing){ 0 };
-    step_start(r);
+    run_go_on(r);
 }
 
 void artifacts_before(struct run *r)
@@ -275,11 +276,7 @@ void artifacts_before(struct run *r)
 
 void artifacts_after(struct run *r)
 {
-    if (!r->artifacts) {
-        run_stop(r, RUN_EXITED);
-        return;
-    }
-    run_set_due(r, RUN_FETCH_MS);
+    (void)run_set_due(r, RUN_FETCH_MS);
     r->artifacts->after = true;
     r->artifacts->truncated = false;
     list_dir(r, "");

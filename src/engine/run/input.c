@@ -39,7 +39,7 @@ static void feed_data(struct run *r)
 
 void input_feed(struct run *r)
 {
-    if (r->stdin_ended || r->compiling)
+    if (r->stdin_ended || run_is_compiling(r))
         return;
     if (!input_is_live(r))
         feed_data(r);

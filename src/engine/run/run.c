@@ -502,8 +502,9 @@ static void name_run(struct run *r)
 void run_note_exec(struct run *r)
 {
     if (r->diary.on)
-        run_log_step(&r->diary, "exec",
-                     json_pack("{s:s}", "stage", r->compiling ? "compile" : "run"));
+        run_log_step(
+            &r->diary, "exec",
+            json_pack("{s:s}", "stage", run_is_compiling(r) ? "compile" : "run"));
 }
 
 static void note_exit(struct run *r, const struct vial_result *result)

@@ -8,14 +8,14 @@
  *
  *   run_init -> run_open -> supervise -> collect -> run_done
  *
- * What is said to the guest, in order: the jail, the files that go in, the
- * compile step if there is one, the program, the files that come out.
+ * What happens in the vessel, stage by stage, is in life.c.
  */
 
 #include "engine/conversation.h"
 #include "engine/engine.h"
 #include "engine/record/run_log.h"
 #include "engine/run/bounded_output.h"
+#include "engine/run/life.h"
 
 #define RUN_GRACE_MS  500   /* the guest's own deadline comes this much later */
 #define RUN_FETCH_MS  60000 /* for bringing all output files back */
@@ -58,14 +58,13 @@ struct run {
     size_t owed[2];            /* bytes for which no credit was given for want of it */
     bool unheld;               /* it is not waited for any more */
 
+    enum life_stage stage;
     size_t next_file;     /* files in: the next one to announce */
     uint32_t put_channel; /* the one whose content is being sent, or 0 */
     size_t put_sent;
     unsigned puts_open; /* announced, not yet answered */
 
-    bool begun;   /* a step was started */
-    bool started; /* a program runs, or has run */
-    bool compiling;
+    bool started;          /* a program runs, or has run */
     uint32_t exec_channel; /* of the present step, or 0 */
     size_t stdin_sent;
     bool stdin_ended;
@@ -99,8 +98,8 @@ void run_init(struct run *r, struct vial_engine *e, const struct vial_watch *wat
 void run_done(struct run *r);
 #define auto_run __attribute__((cleanup(run_done)))
 
-/* What happens now has so long. */
-void run_set_due(struct run *r, int64_t ms);
+/* What happens now has so long. Returns that moment. */
+int64_t run_set_due(struct run *r, int64_t ms);
 
 /* For the diary: a program has started. */
 void run_note_exec(struct run *r);
@@ -127,8 +126,13 @@ int admit_programs(const struct driver *driver, const struct plan *plan,
 /* supervise.c */
 void supervise(struct run *r);
 
+/* life.c: what happens next */
+void run_go_on(struct run *r); /* the present stage is over */
+/* Or is about to, as soon as its files are there. */
+bool run_is_compiling(const struct run *r);
+
 /* step.c: what runs in the vessel */
-void step_start(struct run *r); /* the compile step, or the program */
+void step_start(struct run *r); /* the compiler, or the program */
 void step_exited(struct run *r, const struct exit_message *m);
 void step_failed(struct run *r, uint32_t step, int error);
 void step_output(struct run *r, int stream, const uint8_t *data, size_t len);
@@ -141,15 +145,15 @@ void input_read(struct run *r); /* the live descriptor is readable */
 void input_end(struct run *r);
 
 /* transfer.c: files in and out */
-void transfer_put(struct run *r); /* sends what may be sent, then starts the step */
-void transfer_get(struct run *r); /* asks for the next output, or ends the run */
+void transfer_put(struct run *r); /* sends what may be sent now */
+void transfer_get(struct run *r); /* asks for the next output */
 void transfer_data(struct run *r, const uint8_t *data, size_t len);
 void transfer_done(struct run *r, uint32_t channel, int error);
 void transfer_give_up(struct run *r); /* outputs that will not come */
 
 /* artifacts.c: new and changed files */
-void artifacts_before(struct run *r); /* looks, then starts the program */
-void artifacts_after(struct run *r);  /* looks and reads, then ends the run */
+void artifacts_before(struct run *r); /* looks */
+void artifacts_after(struct run *r);  /* looks again, and reads */
 bool artifacts_owns(const struct run *r, uint32_t channel);
 void artifacts_data(struct run *r, const uint8_t *data, size_t len);
 void artifacts_done(struct run *r, int error);

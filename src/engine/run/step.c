@@ -22,7 +22,7 @@
 
 static bool has_input(const struct run *r)
 {
-    return !r->compiling && (input_is_live(r) || r->plan->stdin_data.len > 0);
+    return !run_is_compiling(r) && (input_is_live(r) || r->plan->stdin_data.len > 0);
 }
 
 /* It has started, and only goes on now. The deadline is the host's alone: when it was
@@ -52,7 +52,7 @@ static int queue_exec(struct run *r, int64_t wall_ms, struct vial_error *err)
 
     if (r->waiting_channel)
         return queue_go(r, err);
-    if (expand_step(r->plan, r->vessel, r->compiling, &step, err) < 0)
+    if (expand_step(r->plan, r->vessel, run_is_compiling(r), &step, err) < 0)
         return -1;
     m = (struct exec_message){
         .argv = step.argv.items,
@@ -66,25 +66,33 @@ static int queue_exec(struct run *r, int64_t wall_ms, struct vial_error *err)
     return link_exec(r->talk.link, &m, &r->exec_channel, err);
 }
 
-void step_start(struct run *r)
+/* Of each step on its own. */
+static void forget_output(struct run *r)
 {
-    int64_t wall_ms = plan_wall_ms(r->plan, r->compiling);
-    struct vial_error err = { 0 };
+    struct output *both[] = { &r->out, &r->err };
 
-    r->begun = true;
+    for (int i = 0; i < 2; i++) {
+        output_done(both[i]);
+        output_init(both[i], r->plan->keep, (size_t)r->plan->limits.output_bytes,
+                    r->plan->output_note);
+    }
     r->written = 0;
     r->owed[0] = r->owed[1] = 0;
-    if (!r->compiling && r->plan->artifacts && !r->artifacts) {
-        artifacts_before(r);
-        return;
-    }
+}
+
+void step_start(struct run *r)
+{
+    int64_t wall_ms = plan_wall_ms(r->plan, run_is_compiling(r));
+    struct vial_error err = { 0 };
+
+    forget_output(r);
     if (weaken("deadline"))
         wall_ms = RUN_NO_DEADLINE_MS;
     if (queue_exec(r, wall_ms, &err) < 0) {
         run_fail(r, RUN_FAILED, &err);
         return;
     }
-    run_set_due(r, wall_ms);
+    r->due_ns = run_set_due(r, wall_ms);
     if (has_input(r))
         input_feed(r);
 }
@@ -114,11 +122,11 @@ void step_output(struct run *r, int stream, const uint8_t *data, size_t len)
         wanted = (size_t)(max - r->written);
     live = r->plan->stream_limited && output_room(o) < wanted ? output_room(o) : wanted;
     /* What a compiler says matters only if it fails, so it is held back. */
-    if (r->compiling || !r->watch->live_only || r->plan->stream_limited)
+    if (run_is_compiling(r) || !r->watch->live_only || r->plan->stream_limited)
         output_add(o, data, wanted);
     else
         o->total += wanted;
-    if (!r->compiling)
+    if (!run_is_compiling(r))
         tell(r, stream, data, live);
     r->written += wanted;
     if (wanted < len) {
@@ -164,7 +172,7 @@ void step_tell_rest(struct run *r)
 {
     const struct output *streams[] = { &r->out, &r->err };
 
-    for (int i = 0; i < 2 && r->plan->stream_limited && !r->compiling; i++)
+    for (int i = 0; i < 2 && r->plan->stream_limited && !run_is_compiling(r); i++)
         output_rest(streams[i], tell_piece, &(struct teller){ r, i + 1 });
 }
 
@@ -176,27 +184,14 @@ static void tell_kept(struct run *r, int stream, const struct output *o)
     output_rest(o, tell_piece, &t);
 }
 
-static void start_program(struct run *r)
-{
-    const struct plan *plan = r->plan;
-
-    output_done(&r->out);
-    output_done(&r->err);
-    output_init(&r->out, plan->keep, (size_t)plan->limits.output_bytes,
-                plan->output_note);
-    output_init(&r->err, plan->keep, (size_t)plan->limits.output_bytes,
-                plan->output_note);
-    r->compiling = false;
-    step_start(r);
-}
-
 void step_exited(struct run *r, const struct exit_message *m)
 {
     bool good = m->kind == EXIT_CODE && m->value == 0 && !m->timed_out;
 
     r->exec_channel = 0;
-    if (r->compiling && good && r->end == RUN_GOING) {
-        start_program(r);
+    if (run_is_compiling(r) && good && r->end == RUN_GOING) {
+        forget_output(r);
+        run_go_on(r);
         return;
     }
     r->exit = *m;
@@ -204,13 +199,13 @@ void step_exited(struct run *r, const struct exit_message *m)
     if (r->end != RUN_GOING)
         return; /* its last words, after it was killed */
     input_end(r);
-    if (r->compiling) {
+    if (run_is_compiling(r)) {
         tell_kept(r, 1, &r->out);
         tell_kept(r, 2, &r->err);
         run_stop(r, RUN_EXITED);
         return;
     }
-    transfer_get(r);
+    run_go_on(r);
 }
 
 static bool lacks_interpreter(const struct run *r, const char *program, uint32_t step,
@@ -222,7 +217,8 @@ static bool lacks_interpreter(const struct run *r, const char *program, uint32_t
 
 void step_failed(struct run *r, uint32_t step, int error)
 {
-    const struct strv *argv = r->compiling ? &r->plan->compile_argv : &r->plan->argv;
+    const struct strv *argv =
+        run_is_compiling(r) ? &r->plan->compile_argv : &r->plan->argv;
     const char *program = argv->items[0];
     bool in_image = expand_starts_in_image(r->plan, r->vessel);
     const struct start_failure f = {

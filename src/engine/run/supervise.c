@@ -37,10 +37,12 @@ void run_fail(struct run *r, enum run_end end, const struct vial_error *err)
     run_stop(r, end);
 }
 
-void run_set_due(struct run *r, int64_t ms)
+int64_t run_set_due(struct run *r, int64_t ms)
 {
-    r->due_ns = clock_now_ns() + ms * 1000000;
-    conversation_due(&r->talk, r->due_ns);
+    int64_t due_ns = clock_now_ns() + ms * 1000000;
+
+    conversation_due(&r->talk, due_ns);
+    return due_ns;
 }
 
 static void lose_guest(struct run *r)
@@ -70,7 +72,8 @@ static bool has_room(const struct run *r)
 {
     const struct vial_watch *w = r->watch;
 
-    return !w->room || r->muted || r->unheld || r->compiling || w->room(w->context);
+    return !w->room || r->muted || r->unheld || run_is_compiling(r) ||
+           w->room(w->context);
 }
 
 /* The program will wait for its reader, and the loop goes on. */
@@ -99,7 +102,7 @@ static void on_deadline(void *context)
     struct run *r = context;
     struct vial_error err = { 0 };
 
-    if (!r->begun) {
+    if (r->stage <= LIFE_FILES_IN) {
         (void)fail(&err, VIAL_E_GUEST, "put files into the vessel: the guest is stuck");
         run_fail(r, RUN_FAILED, &err);
         return;
@@ -108,7 +111,7 @@ static void on_deadline(void *context)
     if (!r->exited && !r->unheld && r->owed[0] + r->owed[1] > 0) {
         r->unheld = true;
         let_go(r);
-        run_set_due(r, RUN_GRACE_MS);
+        (void)run_set_due(r, RUN_GRACE_MS);
         return;
     }
     run_stop(r, r->exited ? RUN_EXITED : RUN_WALL);
@@ -128,7 +131,10 @@ static void on_stdin(void *context, short events)
 
 static void on_more(void *context)
 {
-    transfer_put(context);
+    struct run *r = context;
+
+    if (r->stage == LIFE_FILES_IN)
+        transfer_put(r);
 }
 
 /* The soonest moment at which the cpu limit can be used up. */
@@ -283,7 +289,7 @@ static void watch_all(struct run *r)
                  (pids && r->vessel->event_fd < 0);
     if (r->metered)
         loop_set_timer(l, r->meter_slot, METER_MIN_MS);
-    run_set_due(r, SETUP_MS);
+    (void)run_set_due(r, SETUP_MS);
 }
 
 static int prepare(struct run *r, struct vial_error *err)
@@ -303,11 +309,6 @@ static int prepare(struct run *r, struct vial_error *err)
     };
     const struct plan *plan = r->plan;
 
-    r->compiling = plan->compile_argv.count > 0;
-    output_init(&r->out, plan->keep, (size_t)plan->limits.output_bytes,
-                plan->output_note);
-    output_init(&r->err, plan->keep, (size_t)plan->limits.output_bytes,
-                plan->output_note);
     if (conversation_begin(&r->talk, r->vessel, ptr_take(&r->taken_link), &owner, r,
                            err) < 0)
         return -1;
@@ -316,6 +317,7 @@ static int prepare(struct run *r, struct vial_error *err)
     if (plan->outputs.count > 0 && !r->files)
         return fail_memory(err);
     watch_all(r);
+    run_go_on(r);
     return 0;
 }
 

@@ -68,8 +68,8 @@ void transfer_put(struct run *r)
         if (!send_content(r))
             return;
     }
-    if (r->end == RUN_GOING && !r->begun)
-        step_start(r);
+    if (r->end == RUN_GOING)
+        run_go_on(r);
 }
 
 /* Answers come in the order of the files; a guest that lies about it misnames. */
@@ -106,12 +106,7 @@ static void ask(struct run *r)
 
 void transfer_get(struct run *r)
 {
-    if (r->next_output == r->plan->outputs.count) {
-        artifacts_after(r);
-        return;
-    }
-    if (r->next_output == 0)
-        run_set_due(r, RUN_FETCH_MS);
+    (void)run_set_due(r, RUN_FETCH_MS);
     ask(r);
 }
 
@@ -124,7 +119,10 @@ static void next(struct run *r)
 {
     r->get_channel = 0;
     r->next_output++;
-    transfer_get(r);
+    if (r->next_output == r->plan->outputs.count)
+        run_go_on(r);
+    else
+        ask(r);
 }
 
 void transfer_data(struct run *r, const uint8_t *data, size_t len)

@@ -43,7 +43,7 @@ static bool cpu_rlimit_hit(const struct run *r, const struct vial_usage *usage)
 /* The guest's deadline comes after ours: who says before that it has come is lying. */
 static bool was_late(const struct run *r)
 {
-    int64_t wall_ms = plan_wall_ms(r->plan, r->compiling);
+    int64_t wall_ms = plan_wall_ms(r->plan, run_is_compiling(r));
 
     return r->exit.timed_out &&
            clock_ms_between(r->opened_ns, r->ended_ns) >= (double)wall_ms;
@@ -242,7 +242,7 @@ static void collect_names(const struct run *r, struct vial_result *result)
     if (r->driver)
         (void)snprintf(result->driver, sizeof result->driver, "%s", r->driver->name);
     result->exit_code = -1;
-    result->stage = r->compiling ? "compile" : "run";
+    result->stage = run_is_compiling(r) ? "compile" : "run";
 }
 
 void collect(struct run *r, struct vial_result *result)

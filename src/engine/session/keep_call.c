@@ -55,8 +55,9 @@ static int settle_files(struct kept_call *c, struct vial_error *err)
     return rc;
 }
 
-static int put_files(const struct kept_call *c, struct vial_error *err)
+static int put_files(struct kept_call *c, struct vial_result *r, struct vial_error *err)
 {
+    (void)r;
     for (size_t i = 0; !is_light(c->plan) && i < c->plan->file_count; i++) {
         const struct plan_file *f = &c->plan->files[i];
 
@@ -83,9 +84,10 @@ static void collect_output(struct kept_call *c)
 }
 
 /* With the session's lock held. Its language was judged with the plan. */
-static int start_locked(struct kept_call *c, bool compiling, struct vial_error *err)
+static int start_locked(struct kept_call *c, struct vial_error *err)
 {
     struct vial_session *s = c->session;
+    bool compiling = c->stage == LIFE_COMPILE;
     auto_program_step struct program_step step = { 0 };
     struct vial_exec_options o = { 0 };
 
@@ -157,12 +159,15 @@ static void wait_for_end(struct kept_call *c)
 }
 
 /* 0 with the status filled, whatever became of it. */
-static int run_step(struct kept_call *c, bool compiling, struct vial_error *err)
+static int run_step(struct kept_call *c, struct vial_result *r, struct vial_error *err)
 {
     int rc;
 
+    vial_exec_free(c->exec); /* the compiler's */
+    c->exec = NULL;
+    r->stage = c->stage == LIFE_COMPILE ? "compile" : "run";
     session_lock(c->session);
-    rc = start_locked(c, compiling, err);
+    rc = start_locked(c, err);
     session_unlock(c->session);
     if (rc == 0)
         wait_for_end(c);
@@ -212,20 +217,21 @@ static void take_file(const struct kept_call *c, struct vial_result *r,
         (void)fail_memory(&f->error);
 }
 
-static int take_files(const struct kept_call *c, struct vial_result *r)
+static int take_files(struct kept_call *c, struct vial_result *r,
+                      struct vial_error *err)
 {
     size_t count = c->plan->outputs.count;
     uint64_t total = 0;
 
-    r->files = count ? calloc(count, sizeof(*r->files)) : NULL;
-    if (count && !r->files)
-        return -1;
+    r->files = calloc(count, sizeof(*r->files));
+    if (!r->files)
+        return fail_memory(err);
     for (size_t i = 0; i < count; i++) {
         struct vial_file *f = &r->files[r->file_count++];
 
         f->path = strdup(c->plan->outputs.items[i]);
         if (!f->path)
-            return -1;
+            return fail_memory(err);
         take_file(c, r, f, total);
         total += f->len;
     }
@@ -280,33 +286,47 @@ static void take_status(struct kept_call *c, struct vial_result *r)
         (void)fail(&r->error, VIAL_E_CANCELLED, "the caller cancelled the run");
 }
 
-static int run_steps(struct kept_call *c, struct vial_result *r, struct vial_error *err)
+/* Its steps are over. */
+static int take_result(struct kept_call *c, struct vial_result *r,
+                       struct vial_error *err)
 {
-    bool compiles = c->plan->compile_argv.count > 0;
-
-    r->stage = compiles ? "compile" : "run";
-    if (compiles && run_step(c, true, err) < 0)
-        return -1;
-    if (!compiles || c->status.verdict == VIAL_OK) {
-        vial_exec_free(c->exec);
-        c->exec = NULL;
-        r->stage = "run";
-        if (run_step(c, false, err) < 0)
-            return -1;
-    }
     if (output_take(&c->kept[0], &r->out) < 0 || output_take(&c->kept[1], &r->err) < 0)
         return fail_memory(err);
     take_vessel(c, r);
     take_status(c, r);
-    return take_files(c, r) < 0 ? fail_memory(err) : 0;
+    return 0;
+}
+
+typedef int call_verb(struct kept_call *c, struct vial_result *r,
+                      struct vial_error *err);
+
+static int go_through(struct kept_call *c, struct vial_result *r,
+                      struct vial_error *err)
+{
+    /* There is none for artifacts: the vessel's files are not the call's alone. */
+    static call_verb *const verbs[] = {
+        [LIFE_FILES_IN] = put_files,   [LIFE_COMPILE] = run_step, [LIFE_RUN] = run_step,
+        [LIFE_FILES_OUT] = take_files, [LIFE_ENDED] = NULL,
+    };
+    int rc = 0;
+
+    r->stage = c->plan->compile_argv.count > 0 ? "compile" : "run";
+    while (rc == 0 && c->stage != LIFE_ENDED) {
+        c->stage = life_after(c->stage, c->plan);
+        if (verbs[c->stage])
+            rc = verbs[c->stage](c, r, err);
+        if (rc == 0 && c->stage == LIFE_COMPILE && c->status.verdict != VIAL_OK)
+            c->stage = LIFE_RUN; /* which it never gets to */
+        if (rc == 0 && c->stage == LIFE_RUN)
+            rc = take_result(c, r, err);
+    }
+    return rc;
 }
 
 int kept_call_run(struct kept_call *c, struct vial_result *r, struct vial_error *err)
 {
-    int rc = put_files(c, err);
+    int rc = go_through(c, r, err);
 
-    if (rc == 0)
-        rc = run_steps(c, r, err);
     if (settle_files(c, rc == 0 ? err : NULL) < 0) {
         r->exit_code = rc = -1;
         r->signal = 0;

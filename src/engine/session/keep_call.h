@@ -5,6 +5,7 @@
 /* One call in a vessel that is kept, while it happens: files in, the steps of its
  * program, streams and files out. */
 
+#include "engine/run/life.h"
 #include "engine/session/file_bytes.h"
 #include "engine/session/session.h"
 
@@ -18,6 +19,7 @@ struct kept_call {
     struct files_way ways[LIGHT_FILES]; /* of files that go with the program: … */
     size_t queued;                      /* … so many */
     bool steps;                         /* the first has begun */
+    enum life_stage stage;
     struct vial_exec *exec;
     struct output kept[2]; /* of its streams */
     struct vial_exec_status status;

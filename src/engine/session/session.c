@@ -185,6 +185,7 @@ static void on_lost(void *context, const struct vial_error *why)
     (void)fail(&err, VIAL_E_GUEST, "wait for the guest: it went away");
     set_outcome(s, VIAL_SESSION_FAILED, why ? why : &err);
     s->stop_ns = 0; /* there is nobody left to wait for */
+    conversation_stop(&s->talk);
 }
 
 static void on_wake(void *context, short events)
