@@ -2,7 +2,6 @@
 """The part of a zygote that is easier said in Python. It runs in the interpreter that
 children are forked from, and in each child around its program; it must leave no trace
 there: no name in __main__, no module that a started python would not have."""
-import io
 import os
 import sys
 
@@ -76,8 +75,6 @@ def rehearse():
     for stream in (sys.stdout, sys.stderr):
         if not stream.closed:
             stream.flush()
-    disown(main)
-    exit_code(None)
 
 
 SEEDED = {"random", "numpy.random", "uuid", "ssl", "multiprocessing.process"}
@@ -108,7 +105,7 @@ def reopen_stdin():
     old = sys.stdin
     buffer = open(0, "rb", closefd=False)
     buffer.raw.name = "<stdin>"
-    new = io.TextIOWrapper(buffer, encoding=old.encoding, errors=old.errors, newline="\n")
+    new = type(old)(buffer, encoding=old.encoding, errors=old.errors, newline="\n")
     new.mode = "r"
     sys.stdin = sys.__stdin__ = new
 
@@ -135,25 +132,3 @@ def introduce(main):
     main["__file__"] = MAIN
     main["__cached__"] = None
     main["__loader__"] = loader("__main__", MAIN)
-
-
-def disown(main):
-    """For what is no such file: python tells it otherwise, if it was told nothing."""
-    main.pop("__file__", None)
-    main.pop("__cached__", None)
-    main["__loader__"] = unintroduced
-
-
-def exit_code(value):
-    """What an exit with VALUE, an exception or what one would be made of, means to the
-    system."""
-    code = value.code if isinstance(value, SystemExit) else value
-    if code is None:
-        return 0
-    if isinstance(code, int):
-        return code & 0xFF if -2 ** 63 <= code < 2 ** 63 else 255
-    try:
-        print(code, file=sys.stderr)
-    except BaseException:
-        pass
-    return 1

@@ -475,9 +475,13 @@ static bool field_of(const char *variable, size_t len, char *out, size_t size)
 
 static bool is_ours(const char *variable, size_t len)
 {
-    static const char *const known[] = { "VIAL_SHARE",        "VIAL_CONFIG",
-                                         "VIAL_PRESET",       "VIAL_LANGUAGES",
-                                         "VIAL_ENGINE_PLAIN", "VIAL_STATE",
+    static const char *const known[] = { "VIAL_SHARE",
+                                         "VIAL_CONFIG",
+                                         "VIAL_PRESET",
+                                         "VIAL_LANGUAGES",
+                                         "VIAL_ENGINE_PLAIN",
+                                         "VIAL_STATE",
+                                         "VIAL_ZYGOTE_WITHOUT",
                                          "VIAL_REQUEST_ID" /* of a program inside */ };
 
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)

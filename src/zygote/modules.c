@@ -293,7 +293,8 @@ static void take_out(const struct api *api, void *from, void *take)
 }
 
 /* Reads all and writes to next to nothing, since what is written to must be copied. */
-static bool hide_at_once(struct modules *m, const struct api *api, void *all)
+static bool hide_at_once(struct modules *m, const struct api *api, void *all,
+                         bool builtins)
 {
     void *key = NULL, *value = NULL;
     void *rest = api->PyDict_New();
@@ -314,7 +315,7 @@ static bool hide_at_once(struct modules *m, const struct api *api, void *all)
             good = api->PyDict_SetItem(rest, key, value) == 0;
     }
     if (good) {
-        if (m->builtins && is_unchanged(m->builtins, api))
+        if (builtins && m->builtins && is_unchanged(m->builtins, api))
             builtins_hide(&m->names, rest);
         dict_swap(all, rest);
         take_out(api, rest, all); /* REST, of all others now, is never given back */
@@ -324,11 +325,11 @@ static bool hide_at_once(struct modules *m, const struct api *api, void *all)
     return good;
 }
 
-void modules_hide(struct modules *m, const struct api *api)
+void modules_hide(struct modules *m, const struct api *api, bool builtins)
 {
     void *all = api->PyImport_GetModuleDict();
 
-    if (m->last && m->count > 0 && hide_at_once(m, api, all))
+    if (m->last && m->count > 0 && hide_at_once(m, api, all, builtins))
         return;
     for (size_t i = 0; i < m->count; i++) {
         const struct module *one = &m->at[i];

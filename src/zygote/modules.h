@@ -34,7 +34,8 @@ struct modules {
 void modules_note(struct modules *m, const struct api *api, void *last, void *first);
 /* In the child, once its streams are its own. */
 void modules_begin(struct modules *m, const struct api *api);
-/* After the program's last word: takes from sys.modules what is as it was. */
-void modules_hide(struct modules *m, const struct api *api);
+/* After the program's last word: takes from sys.modules what is as it was; and
+ * BUILTINS, if they are, from python's sight. */
+void modules_hide(struct modules *m, const struct api *api, bool builtins);
 
 #endif

@@ -14,9 +14,11 @@
 #include "wire/farewell.h"
 #include "zygote/holes.h"
 #include "zygote/modules.h"
+#include "zygote/tricks.h"
 
 #define FILE_INPUT 257 /* Py_file_input, the same in every version */
 #define NO_ARGS    4   /* METH_NOARGS */
+#define PRINT_RAW  1   /* Py_PRINT_RAW */
 
 /* struct PyMethodDef, of the stable interface. */
 struct method {
@@ -32,10 +34,28 @@ static void drop(const struct python *py, void *object)
         py->api.Py_DecRef(object);
 }
 
+_Noreturn void python_start_over(const struct exec_message *m)
+{
+    (void)signal(SIGPIPE, SIG_DFL);
+    (void)signal(SIGXFSZ, SIG_DFL);
+    if (m->argv[0])
+        (void)execvpe(m->argv[0], m->argv, m->env);
+    python_die();
+}
+
+_Noreturn void python_die(void)
+{
+    for (;;)
+        (void)kill(getpid(), SIGKILL);
+}
+
+/* In a child that has a program: as if it had never waited. In the zygote: says why. */
 static _Noreturn void give_up(const struct python *py)
 {
+    if (py->message)
+        python_start_over(py->message);
     py->api.PyErr_Print();
-    _exit(127);
+    _exit(1);
 }
 
 static void *function(const struct python *py, const char *name)
@@ -283,10 +303,12 @@ static void practise(const struct python *py)
 int python_open(struct python *py, const char *settings)
 {
     const char *names = settings + strlen(settings) + 1;
+    const char *tricks = names + strlen(names) + 1;
     void *done = NULL;
 
     if (api_find(&py->api) < 0)
         return -1;
+    py->tricks = (unsigned)strtoul(tricks, NULL, 10);
     py->held = py->api.PyGILState_Ensure();
     py->globals = py->api.PyDict_New();
     if (!py->globals || py->api.PyDict_SetItemString(py->globals, "__builtins__",
@@ -301,7 +323,8 @@ int python_open(struct python *py, const char *settings)
     practise(py);
     import_all(py, names);
     (void)malloc_trim(0); /* or each child would sort what is free by itself */
-    holes_fill();
+    if (py->tricks & TRICK_HOLES)
+        holes_fill();
     modules_note(&py->modules, &py->api, last_module(py), function(py, "kept"));
     py->libraries = libraries();
     py->draws = function(py, "hatched") != NULL; /* or nothing here does */
@@ -397,7 +420,8 @@ static void set_environment(const struct python *py, char *const *env)
 /* What is as the zygote has it already costs nothing. */
 void python_begin(struct python *py, const struct exec_message *m)
 {
-    py->farewell = m->farewell ? getpid() : 0;
+    py->message = m;
+    py->farewell = m->farewell && py->tricks & TRICK_FAREWELL ? getpid() : 0;
     set_environment(py, m->env);
     if (m->argv[0] && m->argv[1] && m->argv[2])
         ask_with(py, "set_argv", m->argv);
@@ -430,10 +454,47 @@ static bool is_source(const struct python *py, FILE *file)
     return good;
 }
 
+/* Words for people go where the program wants them; it may look who writes them. */
+static void write_words(const struct python *py, void *words)
+{
+    void *stream = py->api.PySys_GetObject("stderr"); /* borrowed */
+
+    if (stream && stream != py->api.none) {
+        py->api.Py_IncRef(stream);
+        (void)py->api.PyFile_WriteObject(words, stream, PRINT_RAW);
+        drop(py, stream);
+    } else {
+        (void)py->api.PyObject_Print(words, stderr, PRINT_RAW);
+    }
+    py->api.PySys_WriteStderr("\n");
+}
+
+/* VALUE: an exception, or what one would be made of. What it means to the system. */
+static int exit_code(const struct python *py, void *value)
+{
+    void *code = NULL;
+    int result = 1;
+
+    if (py->api.PyObject_IsInstance(value, *py->api.PyExc_SystemExit) == 1)
+        code = py->api.PyObject_GetAttrString(value, "code");
+    if (code)
+        value = code;
+    py->api.PyErr_Clear();
+    if (value == py->api.none)
+        result = 0;
+    else if (py->api.PyObject_IsInstance(value, py->api.PyLong_Type) == 1)
+        result = (int)py->api.PyLong_AsLong(value);
+    else
+        write_words(py, value);
+    py->api.PyErr_Clear();
+    drop(py, code);
+    return result;
+}
+
 /* The program raised; what python would exit with. */
 static int judge(struct python *py, bool *exited)
 {
-    void *type = NULL, *value = NULL, *trace = NULL, *code = NULL;
+    void *type = NULL, *value = NULL, *trace = NULL;
     int result = 1;
 
     py->api.PyErr_Fetch(&type, &value, &trace);
@@ -444,9 +505,7 @@ static int judge(struct python *py, bool *exited)
         py->api.PyErr_Print();
         return 1;
     }
-    code = ask(py, "exit_code", value ? value : py->api.none, NULL, NULL);
-    result = (int)py->api.PyLong_AsLong(code);
-    drop(py, code);
+    result = exit_code(py, value ? value : py->api.none);
     drop(py, type);
     drop(py, value);
     drop(py, trace);
@@ -477,8 +536,8 @@ static _Noreturn void finish(struct python *py)
     call_of_module(py, "atexit", "_run_exitfuncs");
     py->ending.armed = flush_last(py, "stdout") == 0 && flush_last(py, "stderr") == 0;
     py->api.PyErr_Clear();
-    if (py->ending.armed)
-        modules_hide(&py->modules, &py->api);
+    if (py->ending.armed && py->tricks & TRICK_MODULES)
+        modules_hide(&py->modules, &py->api, py->tricks & TRICK_BUILTINS);
     if (py->api.Py_FinalizeEx() < 0)
         py->ending.code = 120;
     end(py);
@@ -494,6 +553,14 @@ static void retire(const struct python *py, void *main_dict)
             (void)py->api.PyDict_DelItemString(main_dict, names[i]);
 }
 
+/* For what is no such file: python tells it otherwise, if it was told nothing. */
+static void disown(const struct python *py, void *main_dict)
+{
+    retire(py, main_dict);
+    (void)py->api.PyDict_SetItemString(main_dict, "__loader__",
+                                       function(py, "unintroduced"));
+}
+
 void python_run(struct python *py, const char *path, FILE *file)
 {
     void *main_dict = NULL, *result = NULL;
@@ -502,7 +569,7 @@ void python_run(struct python *py, const char *path, FILE *file)
 
     main_dict = py->api.PyModule_GetDict(module);
     if (!file || !is_source(py, file)) {
-        drop(py, ask(py, "disown", main_dict, NULL, NULL));
+        disown(py, main_dict);
         return;
     }
     py->api.Py_IncRef(module); /* the program may forget it */

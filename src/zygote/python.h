@@ -31,8 +31,10 @@ struct python {
         python_end_fn *call;
         const void *context;
     } ending;
-    void *globals;                /* of the harness, runtimes/zygote.py */
-    int held;                     /* what PyGILState_Ensure gave */
+    void *globals;   /* of the harness, runtimes/zygote.py */
+    unsigned tricks; /* that are used; those of the end if they hold */
+    int held;        /* what PyGILState_Ensure gave */
+    const struct exec_message *message; /* of a child, until its program begins */
     pid_t farewell;               /* who may say its end before it is gone, or 0 */
     bool draws;                   /* a child must be made unlike its siblings */
     bool ahead;                   /* modules were imported */
@@ -41,7 +43,8 @@ struct python {
     char missing[1024];           /* modules that could not be imported */
 };
 
-/* SETTINGS: the harness's text, then a line of modules' names, parted by a NUL. */
+/* SETTINGS: the harness's text, a line of modules' names, and a number (tricks.h),
+ * parted by NULs. */
 int python_open(struct python *py, const char *settings);
 void python_before_fork(struct python *py);
 void python_forked(struct python *py);  /* in the zygote */
@@ -51,6 +54,12 @@ void python_hatched(struct python *py); /* in the child: made unlike its sibling
 void python_begin(struct python *py, const struct exec_message *m);
 /* Whether the program's files stand for modules that are here already. */
 bool python_is_shadowed(struct python *py);
+/* With what it was given and nothing else, as a vessel does that did not wait. What
+ * python ignores, it would find ignored. */
+_Noreturn void python_start_over(const struct exec_message *m);
+/* A child that cannot do what it was told, nor say so: no exit code of ours could be
+ * told from its program's. */
+_Noreturn void python_die(void);
 /* Runs the program and ends the process. Returns only when this cannot be done
  * here: then the caller goes on as python itself would. */
 void python_run(struct python *py, const char *path, FILE *file);

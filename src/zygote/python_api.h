@@ -29,6 +29,10 @@
     CALL(PyErr_WriteUnraisable, void, (void *))                                        \
     CALL(PyObject_GetAttrString, void *, (void *, const char *))                       \
     CALL(PyErr_Restore, void, (void *, void *, void *))                                \
+    CALL(PyObject_IsInstance, int, (void *, void *))                                   \
+    CALL(PyFile_WriteObject, int, (void *, void *, int))                               \
+    CALL(PyObject_Print, int, (void *, void *, int))                                   \
+    CALL(PySys_WriteStderr, void, (const char *, ...))                                 \
     CALL(PyErr_GivenExceptionMatches, int, (void *, void *))                           \
     CALL(PyBytes_FromString, void *, (const char *))                                   \
     CALL(PyBytes_AsString, char *, (void *))                                           \

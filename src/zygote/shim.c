@@ -33,9 +33,10 @@
 #include "zygote/mappings.h"
 #include "zygote/pages.h"
 #include "zygote/python.h"
+#include "zygote/rehearse.h"
+#include "zygote/tricks.h"
 #include "zygote/zygote.h"
 
-#define PROGRAM "/work/main.py"
 #define PROC_FD 6 /* the host's, until all is learned */
 
 static _Noreturn void die(const char *what)
@@ -120,7 +121,7 @@ static ssize_t receive(int fd, void *data, size_t size, int *fds, size_t *count)
 static void rename_fd(int fd, int to)
 {
     if (dup2(fd, to) < 0)
-        _exit(127);
+        python_die();
     (void)close(fd);
 }
 
@@ -131,7 +132,7 @@ static void take_place(const struct exec_message *m, const int *fds, size_t coun
     uint32_t report[2] = { STEP_CWD };
 
     if (count != last + (m->cwd ? 1 : 0))
-        _exit(127);
+        python_die();
     rename_fd(fds[0], 1);
     rename_fd(fds[1], 2);
     if (!m->stdin_closed)
@@ -141,19 +142,9 @@ static void take_place(const struct exec_message *m, const int *fds, size_t coun
     if (chdir(m->cwd) < 0) {
         report[1] = (uint32_t)errno;
         (void)!write(fds[last], report, sizeof report);
-        _exit(127);
+        python_die();
     }
     (void)close(fds[last]);
-}
-
-/* With what it was given and nothing else: as a vessel does that did not wait. What
- * python ignores, it would find ignored. */
-static _Noreturn void start_over(const struct exec_message *m)
-{
-    (void)signal(SIGPIPE, SIG_DFL);
-    (void)signal(SIGXFSZ, SIG_DFL);
-    (void)execvpe(m->argv[0], m->argv, m->env);
-    _exit(127);
 }
 
 /* In the child: the guest sends what to run. */
@@ -167,105 +158,41 @@ static void become_program(struct python *py, uint8_t *bytes)
 
     u.len = n > 0 ? (size_t)n : 0;
     if (n <= 0 || exec_read(&u, &m) < 0)
-        _exit(127);
+        python_die();
     take_place(&m, fds, count);
     python_begin(py, &m);
     /* Its files are there when the guest says so. */
     if (receive(ZYGOTE_FD, bytes, ZYGOTE_MAX, fds, &count) <= 0)
-        _exit(127);
+        python_die();
     if (python_is_shadowed(py))
-        start_over(&m);
+        python_start_over(&m);
+    py->message = NULL;
     exec_done(&m);
     (void)close(ZYGOTE_FD);
 }
 
-struct lesson {
-    const struct python *py;
-    int fd;
-};
-
-/* The child has done all it will do: it waits to be looked at, and for its end. */
-static void tell_lesson(const void *context)
+/* What can be tried is tried, and what is left out is not missed; a python that cannot
+ * do without is no zygote. */
+static void prepare(struct python *py, struct pages *pages)
 {
-    const struct lesson *l = context;
-    const uint8_t works = l->py->modules.names.works;
+    const unsigned wanted = py->tricks;
 
-    mappings_show(true);
-    (void)!write(l->fd, &works, sizeof works);
-    for (;;)
-        (void)pause();
-}
-
-/* As if it had come from a guest. */
-static int pass_on(struct exec_message *m, uint8_t *bytes)
-{
-    struct pack p = { .data = bytes, .cap = ZYGOTE_MAX };
-    struct unpack u;
-
-    exec_write(&p, m);
-    if (p.bad || p.data != bytes)
-        return -1;
-    u = (struct unpack){ .data = bytes, .len = p.len };
-    return exec_read(&u, m);
-}
-
-/* A real one, whose buffers lie where those of any program's file would. */
-static FILE *file_of(const char *text)
-{
-    int fd = memfd_create("program", MFD_CLOEXEC);
-
-    if (fd < 0 || write(fd, text, strlen(text)) < 0 || lseek(fd, 0, SEEK_SET) < 0)
-        _exit(1);
-    return fdopen(fd, "rb");
-}
-
-/* The life of a child, in the zygote's own place, with a program of ours. */
-static _Noreturn void rehearse(struct python *py, int lesson_fd, uint8_t *bytes,
-                               pid_t zygote)
-{
-    const struct lesson lesson = { py, lesson_fd };
-    static const char program[] = "x = [str(i) for i in range(99)]\nprint(len(x))\n";
-    char name[] = "python3", path[] = PROGRAM;
-    char *argv[] = { name, path, NULL };
-    struct exec_message m = { .argv = argv, .env = environ, .stdin_closed = 1 };
-    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-
-    /* It waits at its end to be looked at; nobody would come. */
-    if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != zygote)
-        _exit(1);
-    if (null < 0 || dup2(null, 1) < 0 || dup2(null, 2) < 0 || pass_on(&m, bytes) < 0)
-        _exit(1);
-    python_hatched(py);
-    py->ending.call = tell_lesson;
-    py->ending.context = &lesson;
-    python_begin(py, &m);
-    exec_done(&m);
-    python_run(py, PROGRAM, file_of(program));
-    _exit(1);
-}
-
-static void learn(struct python *py, struct pages *pages, uint8_t *bytes)
-{
-    uint8_t works = 0;
-    int ends[2];
-    pid_t zygote = getpid();
-    pid_t pid = 0;
-
-    if (pipe2(ends, O_CLOEXEC) < 0)
-        return;
-    python_before_fork(py);
-    pid = fork();
-    if (pid == 0)
-        rehearse(py, ends[1], bytes, zygote);
-    python_forked(py);
-    (void)close(ends[1]);
-    if (pid > 0 && read(ends[0], &works, sizeof works) == (ssize_t)sizeof works)
-        pages_look(pages, PROC_FD, pid);
-    (void)close(ends[0]);
-    if (pid > 0 && kill(pid, SIGKILL) == 0)
-        (void)waitpid(pid, NULL, 0);
-    if (!works)
-        py->modules.names.sign = NULL;
+    if (wanted & TRICK_JOIN)
+        pages_join(PROC_FD);
+    py->tricks = wanted & ~(unsigned)TRICKS_OF_END;
+    if (!rehearse_holds(py, py->tricks))
+        die("rehearse a program");
+    for (unsigned trick = 1; trick < TRICKS_ALL; trick <<= 1)
+        if (trick & wanted & TRICKS_OF_END && rehearse_holds(py, py->tricks | trick))
+            py->tricks |= trick;
+    rehearse_pages(py, pages, PROC_FD);
+    pages_keep(pages);
+    if (wanted & TRICK_CODE)
+        code_gather(pages, PROC_FD);
+    if (!(wanted & TRICK_PAGES))
+        pages->count = 0;
+    if (!rehearse_holds(py, py->tricks))
+        die("rehearse a program");
 }
 
 static void close_all(const int *fds, size_t count)
@@ -317,10 +244,7 @@ static void serve(open_fn *real_open)
     if (python_open(py, (const char *)bytes) < 0)
         die("find python's own functions");
     arenas_settle();
-    pages_join(PROC_FD);
-    learn(py, pages, bytes);
-    pages_keep(pages);
-    code_gather(pages, PROC_FD);
+    prepare(py, pages);
     (void)close(PROC_FD);
     if (write(ZYGOTE_FD, py->missing, strlen(py->missing) + 1) < 0)
         die("speak to the driver");

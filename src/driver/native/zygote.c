@@ -22,6 +22,7 @@
 #include "driver/native/idmap.h"
 #include "driver/native/native.h"
 #include "wire/message.h"
+#include "zygote/tricks.h"
 #include "zygote/zygote.h"
 
 #define UP_MS       120000 /* imports can take long */
@@ -32,6 +33,7 @@
 struct zygote {
     int control, log, leash, pidfd; /* LEASH: only the owner's, and never written to */
     pid_t pid;
+    bool ended; /* before it was up */
 };
 
 /* Everything that the child needs, made before. */
@@ -151,7 +153,7 @@ static int fail_with_log(const struct zygote *z, const char *what,
     return fail_cause(err, "%s", text[0] ? text : "it said nothing");
 }
 
-static int hear_up(const struct zygote *z, struct vial_error *err)
+static int hear_up(struct zygote *z, struct vial_error *err)
 {
     char missing[1024];
     struct pollfd fds[2] = { { .fd = z->control, .events = POLLIN },
@@ -159,13 +161,14 @@ static int hear_up(const struct zygote *z, struct vial_error *err)
 
     if (poll(fds, 2, UP_MS) <= 0)
         return fail_with_log(z, "it does not come up", err);
-    if (!(fds[0].revents & POLLIN) || recv(z->control, missing, sizeof missing, 0) <= 0)
-        return fail_with_log(z, "it ended", err);
-    return 0;
+    if ((fds[0].revents & POLLIN) && recv(z->control, missing, sizeof missing, 0) > 0)
+        return 0;
+    z->ended = true;
+    return fail_with_log(z, "it ended", err);
 }
 
 static int send_settings(const struct zygote *z, const struct zygote_options *o,
-                         struct vial_error *err)
+                         unsigned tricks, struct vial_error *err)
 {
     auto_free char *path = path_join(o->share_dir, "runtimes/zygote.py");
     struct blob harness = { 0 };
@@ -180,6 +183,8 @@ static int send_settings(const struct zygote *z, const struct zygote_options *o,
     str_putc(&text, '\0');
     for (size_t i = 0; o->imports && o->imports[i]; i++)
         str_printf(&text, "%s ", o->imports[i]);
+    str_putc(&text, '\0');
+    str_printf(&text, "%u", tricks);
     blob_done(&harness);
     if (!str_ok(&text))
         return fail_memory(err);
@@ -275,7 +280,8 @@ static int check_host(const struct plan *plan, struct vial_error *err)
 }
 
 static int start(struct zygote *z, const struct plan *plan,
-                 const struct zygote_options *o, struct vial_error *err)
+                 const struct zygote_options *o, unsigned tricks,
+                 struct vial_error *err)
 {
     struct vessel *template = NULL;
     int privileged = idmap_privileged();
@@ -287,7 +293,7 @@ static int start(struct zygote *z, const struct plan *plan,
         return -1;
     rc = spawn(z, plan, o, template, err);
     if (rc == 0)
-        rc = send_settings(z, o, err);
+        rc = send_settings(z, o, tricks, err);
     if (rc == 0)
         rc = hear_up(z, err);
     if (template) /* its file system lives on in the zygote */
@@ -295,23 +301,69 @@ static int start(struct zygote *z, const struct plan *plan,
     return rc;
 }
 
-int zygote_open(const struct plan *plan, const struct zygote_options *options,
-                struct zygote **out, struct vial_error *err)
+static unsigned trick_named(const char *name, size_t len)
 {
-    struct zygote *z = NULL;
+    static const char *const names[] = {
+#define TRICK(name, NAME) #name,
+        TRICKS
+#undef TRICK
+    };
 
-    if (check_host(plan, err) < 0)
-        return -1;
-    z = calloc(1, sizeof *z);
+    for (unsigned i = 0; i < TRICKS_COUNT; i++)
+        if (strlen(names[i]) == len && memcmp(names[i], name, len) == 0)
+            return 1u << i;
+    return len == strlen("all") && memcmp(name, "all", len) == 0 ? TRICKS_ALL : 0;
+}
+
+/* Without those that our own environment names. */
+static int choose_tricks(unsigned *tricks, struct vial_error *err)
+{
+    const char *at = getenv("VIAL_ZYGOTE_WITHOUT"); /* NOLINT(concurrency-mt-unsafe) */
+
+    while (at && *at) {
+        size_t len = strcspn(at, ",");
+        unsigned named = trick_named(at, len);
+
+        if (len && !named)
+            return fail(err, VIAL_E_VALUE,
+                        "VIAL_ZYGOTE_WITHOUT: there is no trick '%.*s'",
+                        len < 64 ? (int)len : 64, at);
+        *tricks &= ~named;
+        at += len + (at[len] == ',');
+    }
+    return 0;
+}
+
+/* *ENDED: it came to an end by itself, and might not without its tricks. */
+static int start_with(unsigned tricks, const struct plan *plan,
+                      const struct zygote_options *options, struct zygote **out,
+                      bool *ended, struct vial_error *err)
+{
+    struct zygote *z = calloc(1, sizeof *z);
+
     if (!z)
         return fail_memory(err);
     *z = (struct zygote){ .control = -1, .log = -1, .leash = -1, .pidfd = -1 };
-    if (start(z, plan, options, err) < 0) {
-        zygote_close(z);
-        return -1;
+    if (start(z, plan, options, tricks, err) == 0) {
+        *out = z;
+        return 0;
     }
-    *out = z;
-    return 0;
+    *ended = z->ended;
+    zygote_close(z);
+    return -1;
+}
+
+int zygote_open(const struct plan *plan, const struct zygote_options *options,
+                struct zygote **out, struct vial_error *err)
+{
+    unsigned tricks = TRICKS_ALL;
+    bool ended = false;
+
+    if (check_host(plan, err) < 0 || choose_tricks(&tricks, err) < 0)
+        return -1;
+    if (start_with(tricks, plan, options, out, &ended, err) == 0)
+        return 0;
+    return ended && tricks ? start_with(0, plan, options, out, &ended, err) : -1;
 }
 
 static int send_order(const struct zygote *z, const struct pack *jail, const int *fds,

@@ -14,6 +14,7 @@
 #include "base/auto.h"
 #include "base/fail.h"
 #include "base/path.h"
+#include "base/str.h"
 #include "base/sys.h"
 #include "driver/shared_dir.h"
 #include "keeper/client/client.h"
@@ -41,15 +42,19 @@ struct start {
     int front_fd, rules_fd;
 };
 
-/* Of our variables a keeper gets those that say where the container engine is. */
+/* Of our variables a keeper gets those that say where the container engine is, or what
+ * its zygotes do without. */
 static void pick_env(char **out, size_t size, bool docker)
 {
+    static const char *const of_docker[] = { "DOCKER_", "VIAL_TEST_",
+                                             "XDG_RUNTIME_DIR=", NULL };
+    static const char *const of_native[] = { "VIAL_ZYGOTE_WITHOUT=", NULL };
     size_t count = 0;
 
-    for (char **at = environ; docker && *at && count + 1 < size; at++)
-        if (strncmp(*at, "DOCKER_", 7) == 0 || strncmp(*at, "VIAL_TEST_", 10) == 0 ||
-            strncmp(*at, "XDG_RUNTIME_DIR=", 16) == 0)
-            out[count++] = *at;
+    for (char **at = environ; *at && count + 1 < size; at++)
+        for (const char *const *name = docker ? of_docker : of_native; *name; name++)
+            if (str_starts(*at, *name))
+                out[count++] = *at;
     out[count] = NULL;
 }
 
