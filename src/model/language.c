@@ -232,7 +232,7 @@ static void make_firm(struct language *language, json_t *entry)
             language->firm_limits |= UINT32_C(1) << i;
 }
 
-/* What ENTRY names lies beside the file that has the entry. */
+/* A profile that ENTRY names lies beside the file that has the entry. */
 static int place_profile(struct language *language, json_t *entry, const char *where,
                          struct vial_error *err)
 {

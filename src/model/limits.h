@@ -8,7 +8,7 @@
 
 #include "model/fields.h"
 
-/* What a run may use (limits.def). 0 means no limit of that kind. */
+/* The limits of a run (limits.def). 0 means no limit of that kind. */
 struct limits {
 #define LIMIT(field, member, ...) int64_t member;
 #include "model/limits.def"

@@ -199,7 +199,7 @@ void metrics_write(struct metrics *m, const struct metrics_gauges *g, struct str
     write_gauges(g, out);
 }
 
-/* What is kept of runs between processes. */
+/* The counters that are kept from one process to the next. */
 static const struct {
     const char *name;
     size_t offset, count;

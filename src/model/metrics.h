@@ -2,7 +2,7 @@
 #ifndef VIAL_MODEL_METRICS_H
 #define VIAL_MODEL_METRICS_H
 
-/* What the daemon counts, for Prometheus. All functions may be called from several
+/* The daemon's counters, for Prometheus. All functions may be called from several
  * threads. */
 
 #include <jansson.h>
@@ -45,7 +45,7 @@ struct metrics {
     uint64_t swept[METRICS_DRIVERS]; /* orphans that were removed, by driver */
 };
 
-/* What is looked up at the moment of asking. */
+/* Values that are looked up when somebody asks. */
 struct metrics_gauges {
     unsigned running, waiting, sessions, connections, handlers;
     unsigned vessels, orphans, pooled, keeper_restarts;
@@ -64,8 +64,8 @@ void metrics_http(struct metrics *m, unsigned status);
 void metrics_write_runs(const struct metrics *m, struct str *out);
 void metrics_write_vessels(unsigned vessels, unsigned orphans, struct str *out);
 
-/* What runs have added up to, as a JSON object; NULL: no memory. What is read is
- * added to M; a number that makes no sense counts as 0. */
+/* The first gives the sums of all runs as a JSON object; NULL: no memory. The second
+ * adds such an object to M; a number that makes no sense counts as 0. */
 json_t *metrics_json(const struct metrics *m);
 void metrics_add_json(struct metrics *m, json_t *from);
 

@@ -56,7 +56,7 @@ struct plan_cache {
     char *target;
 };
 
-/* What only container engines have. */
+/* The part of a plan that only container engines use. */
 struct plan_container {
     char *network_name; /* NULL: the engine's own bridge */
     struct strv dns;    /* addresses; empty: the engine's choice */

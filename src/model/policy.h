@@ -3,12 +3,11 @@
 #define VIAL_MODEL_POLICY_H
 
 /*
- * What the operator allows. Never widened by a request: a request beyond it is
- * refused, not clipped. The first settings file that gives a value replaces the
- * built-in one; each later layer can only tighten (numbers: the lowest wins;
- * lists: the intersection; require: the union). Once sealed, nothing can be
- * raised any more, built-in values included.
- * policy.def is its table, as fields.def is the request's.
+ * A policy is what the operator allows. A request never widens it: one that goes beyond
+ * is refused, not clipped. The first settings file that gives a value replaces the
+ * built-in one; each later layer can only tighten (numbers: the lowest wins; lists: the
+ * intersection; require: the union). Once sealed, nothing can be raised any more,
+ * built-in values included. policy.def is its table, as fields.def is the request's.
  */
 
 #include <jansson.h>

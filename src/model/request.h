@@ -3,9 +3,9 @@
 #define VIAL_MODEL_REQUEST_H
 
 /*
- * What a caller asks, as a struct made from fields.def. The same struct carries
- * a layer of settings. `set` has a bit for each field that was given.
- * struct vial_request (public, opaque) is this struct.
+ * A request is what a caller asks, as a struct made from fields.def. The same struct
+ * carries a layer of settings. `set` has a bit for each field that was given. struct
+ * vial_request (public, opaque) is this struct.
  */
 
 #include <jansson.h>

@@ -10,7 +10,7 @@
 #include "base/text.h"
 #include "model/value.h"
 
-/* What a result's JSON has. */
+/* How a result's JSON is written. */
 struct form {
     bool raw;                   /* base64 of all streams and files */
     bool brief;                 /* neither output nor content of files */
@@ -47,7 +47,7 @@ const char *vial_signal_name(int signal)
     return sigabbrev_np(signal);
 }
 
-/* What vial_result_free gives back, beside what all can see. */
+/* The memory that vial_result_free gives back, beside the public members. */
 struct owned {
     struct vial_result public; /* first: the two have one address */
     struct vial_budget *budget;
