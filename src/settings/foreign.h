@@ -10,8 +10,8 @@
 
 #include "settings/sources.h"
 
-/* What the preset has in its block itself: mounts, images, keep-alive; and the
- * variables that set the policy, which must come before anything tightens it. */
+/* Reads what the preset's own block says: mounts, images, keep-alive; and the variables
+ * that set the policy, which must come before anything tightens it. */
 int foreign_begin(struct settings *s, struct source *out, char *const *environ_,
                   struct vial_error *err);
 
@@ -19,7 +19,7 @@ int foreign_begin(struct settings *s, struct source *out, char *const *environ_,
 int foreign_environ(struct settings *s, struct source *out, char *const *environ_,
                     struct vial_error *err);
 
-/* Those that a project's file WHERE has, as "NAME=VALUE". */
+/* Reads the variables of a project's file WHERE, as "NAME=VALUE". */
 int foreign_dotenv(struct settings *s, struct source *out, const char *where,
                    const struct strv *found, struct vial_error *err);
 

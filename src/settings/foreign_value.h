@@ -30,7 +30,7 @@ bool foreign_value_is_number(const char *text);
 int foreign_value_refuse(const struct foreign_value *p, const char *value,
                          const char *what, struct vial_error *err);
 
-/* What is neither a list nor a mapping, as text. */
+/* Gives a value that is neither a list nor a mapping, as text. */
 int foreign_value_scalar(const struct foreign_value *p, json_t *value, struct str *out,
                          struct vial_error *err);
 

@@ -103,7 +103,7 @@ static const struct member message_shape[] = {
     { 0 },
 };
 
-/* What each is when the request gives none. */
+/* The labels' values for a request that gives none. */
 static const struct member labels_shape[] = {
     { "session", MEMBER_TEXT },
     { "task", MEMBER_TEXT },
@@ -309,7 +309,7 @@ static int check_parameters(json_t *parameters, struct vial_error *err)
     return 0;
 }
 
-/* What the lines of an answer can name: mcp/preset_answer.c tells it. */
+/* Judges an answer's lines. mcp/preset_answer.c says what they can name. */
 static int check_answer(json_t *answer, struct vial_error *err)
 {
     static const char *const flags[] = { "stdout", "stderr",  "truncated", "error",

@@ -129,8 +129,8 @@ static void add_change(struct str *out, const char *name, const char *from,
     str_printf(out, " to %s", is.text);
 }
 
-/* What is new in BEYOND against what KNOWN, the record of the file as it was trusted,
- * says. Without a record all of it is. */
+/* Adds what is new in BEYOND. KNOWN is the record of the file as it was trusted;
+ * without a record everything is new. */
 static void add_changes(struct str *out, json_t *beyond, json_t *known, bool all)
 {
     json_t *sets = json_object_get(known, "sets");

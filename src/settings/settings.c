@@ -24,7 +24,7 @@ enum layer { BUILTIN, PRESET, SYSTEM, USER, SEED, PROJECT, ENVIRON, LAYER_COUNT 
 AUTO(settings, struct settings, settings_free)
 #define auto_settings __attribute__((cleanup(auto_settings_)))
 
-/* What the caller says wins over the environment. */
+/* The caller's word wins over the environment. */
 static const char *pick(const struct settings_sources *from, const char *given,
                         const char *variable)
 {

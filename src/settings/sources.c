@@ -146,8 +146,8 @@ static bool is_block(const struct reading *r, const char *key)
     return !r->project && !r->preset && str_eq(key, foreign_block_name(r->s));
 }
 
-/* What is not the project's to say, trusted or not: these name other files, whose bytes
- * nobody has looked at, or are the operator's own. */
+/* Whether a project may never set this key, trusted or not. Such keys name other files,
+ * whose bytes nobody has looked at, or are the operator's own. */
 static bool is_operators(const char *key)
 {
     static const char *const keys[] = { "languages", "audit", "cleanup", "journal",

@@ -3,10 +3,10 @@
 #define VIAL_SETTINGS_TRUST_H
 
 /*
- * What the caller has said to trust: a file of a project's settings, by its path and
- * the hash of its bytes; or a repository, by its path alone. Each has a record in the
- * caller's own state directory (base/state.h), a file that only the caller can have
- * written. The form of a record, as JSON:
+ * A trust record names what the caller trusts: a file of a project's settings, by its
+ * path and the hash of its bytes; or a repository, by its path alone. Each has a record
+ * in the caller's own state directory (base/state.h), a file that only the caller can
+ * have written. The form of a record, as JSON:
  *
  *   path    absolute, free of symbolic links
  *   sha256  of the file's bytes; a repository has none

@@ -42,7 +42,7 @@ static void add_one(const char *root, const char *version, struct strv *out)
         strv_push(out, real);
 }
 
-/* Those below the prefix PREFIX. */
+/* Adds the packages below PREFIX. */
 static void add_prefix(const char *prefix, struct strv *out)
 {
     auto_free char *root = prefix[0] == '/' ? realpath(prefix, NULL) : NULL;
