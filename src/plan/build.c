@@ -90,7 +90,7 @@ static bool has_command(const struct language *l, const char *word, size_t len)
     return false;
 }
 
-/* What a program's name tells about the image that it needs; or NULL. */
+/* Returns the image that a program of this name needs, or NULL. */
 static const char *program_image(const void *context, const char *word, size_t len)
 {
     const struct settings *s = context;

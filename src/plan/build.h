@@ -10,7 +10,7 @@
 #include "model/plan.h"
 #include "settings/settings.h"
 
-/* Who is to open the plan. */
+/* The driver that will open the plan. */
 struct plan_driver {
     const char *name; /* never "auto" */
     bool contains;    /* by containers: images, their networks, volumes, runtimes */

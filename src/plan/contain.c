@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What only container engines have: their networks, name servers, published ports,
- * cache volumes, runtimes and labels. What a request asks for and its driver or its
- * network cannot give is refused; what merely stands among the settings waits there
- * for those that can. A runtime is the exception: it is asked for as a wall, and no
- * driver that lacks it may stand in.
+ * Plans the part that only container engines have: their networks, name servers,
+ * published ports, cache volumes, runtimes and labels. What a request asks for and its
+ * driver or its network cannot give is refused; what merely stands among the settings
+ * waits there for those that can. A runtime is the exception: it is asked for as a
+ * wall, and no driver that lacks it may stand in.
  */
 #include "plan/contain.h"
 
@@ -128,7 +128,7 @@ static int check_offline(const struct draft *d, struct vial_error *err)
     return asks_list(d, FIELD_ID_ports) ? needs_network("ports", err) : 0;
 }
 
-/* Those that the engine gives a meaning of their own. */
+/* Whether the engine itself gives this name a meaning. */
 static bool is_reserved(const char *network)
 {
     static const char *const names[] = { "host", "none", "default", "container" };
@@ -247,8 +247,8 @@ static int add_user(struct draft *d, struct vial_error *err)
     return 0;
 }
 
-/* What is asked for and not allowed is refused; what only the settings say gives way,
- * and nothing is pulled. */
+/* A request to pull that the policy does not allow is refused. If only the settings say
+ * so, nothing is pulled. */
 static int add_pull(struct draft *d, struct vial_error *err)
 {
     struct plan_container *c = &d->plan->container;

@@ -2,7 +2,7 @@
 #ifndef VIAL_PLAN_CONTAIN_PARTS_H
 #define VIAL_PLAN_CONTAIN_PARTS_H
 
-/* What the files of contain.h share. */
+/* Shared by the files of contain.h. */
 
 #include "plan/draft.h"
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What a run is called where a preset wants every one to have a name: its session is
- * the workspace's, its task its own. A name is seen by whoever may list containers, in
- * logs and on other hosts, so that of a path no more than a hash gets into it; it is
- * made with this machine's id, which stays here, so that guesses cannot be tried
- * elsewhere.
+ * Names a run where a preset wants every run to have a name. Its session has the
+ * workspace's name, its task one of its own. Names are seen by all who may list
+ * containers, in logs and on other hosts. Hence only a hash of a path gets into them.
+ * The hash is made with this machine's id, which stays here, so that nobody elsewhere
+ * can test guesses.
  */
 #include "plan/labels.h"
 

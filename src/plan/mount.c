@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What of the host is shown inside, and where: mounts, the workspace, a root. Sources
- * are judged in mount_source.c.
+ * Plans which files of the host are shown inside, and where: mounts, the workspace, a
+ * root. Sources are judged in mount_source.c.
  */
 #include "plan/mount.h"
 
@@ -17,7 +17,7 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* What a workspace's target is made of: nothing that a mount's options could take for
+/* The characters of a workspace's target: nothing that a mount's options could take for
  * more than a name. */
 #define WORKSPACE_LETTERS                                                              \
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/"

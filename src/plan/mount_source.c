@@ -61,7 +61,7 @@ static const char *const telltales[] = {
     ".pypirc",     "docker.sock",    "containerd.sock",
     "podman.sock"
 };
-/* Those that a repository may hold as well: they are shown then. */
+/* Start files that a repository may hold as well; those are shown. */
 static const char *const start_files[] = { ".bashrc", ".profile" };
 /* Kernel interfaces, wherever they are mounted. */
 static const long kernel_types[] = { PROC_SUPER_MAGIC,   SYSFS_MAGIC,

@@ -7,7 +7,8 @@
 
 #include "vial/error.h"
 
-/* What a source is wanted for. Of SETTINGS only policy, home and state are used. */
+/* The terms on which a source is judged. Of SETTINGS only policy, home and state are
+ * used. */
 struct mount_terms {
     const struct settings *settings;
     bool writable;

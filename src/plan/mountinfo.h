@@ -3,9 +3,9 @@
 #define VIAL_PLAN_MOUNTINFO_H
 
 /*
- * What is mounted where, as /proc/self/mountinfo tells (proc_pid_mountinfo(5)).
- * A bind mount shows one tree under two names; the rows' devices and roots tell
- * which names those are.
+ * The table of mounts, as /proc/self/mountinfo tells (proc_pid_mountinfo(5)). A bind
+ * mount shows one tree under two names; the rows' devices and roots tell which names
+ * those are.
  */
 
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What goes in before the run (code, files, stdin) and comes out after it. */
+/* Plans the files that go in before the run (code, files, stdin) and come out after. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What is executed: argument lists and a complete environment. */
+/* Plans what is executed: argument lists and a complete environment. */
 
 #include <string.h>
 
