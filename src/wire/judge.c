@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What the guest sends, judged frame by frame. Each judge returns NULL when the
- * frame fits, or what is wrong with it; a channel is given up before its last
- * event is reported, so that the owner may open another from there. */
+/* Judges what the guest sends, frame by frame. Each judge returns NULL when the frame
+ * fits, or what is wrong with it; a channel is given up before its last event is
+ * reported, so that the owner may open another from there. */
 
 #include <string.h>
 

@@ -23,8 +23,8 @@
 
 struct link;
 
-/* What the guest reports, as callbacks from link_feed. CHANNEL is what the
- * request returned. Any may be NULL. */
+/* The guest's reports, as callbacks from link_feed. CHANNEL is what the request
+ * returned. Any may be NULL. */
 struct link_events {
     void (*started)(void *context, uint32_t channel);
     /* Bytes of stream 1 or 2. They are granted again as credit when the owner

@@ -3,7 +3,7 @@
 #define VIAL_WIRE_LINK_STATE_H
 
 /*
- * What link.c (the host speaks) and judge.c (the guest is judged) share.
+ * Shared by link.c (the host speaks) and judge.c (the guest is judged).
  *
  * A channel lives in slot number % WIRE_MAX_CHANNELS; numbers whose slot is
  * taken are skipped, so that finding one is a single look. It ends with the

@@ -144,7 +144,7 @@ struct get_message {
 void get_write(struct pack *p, const struct get_message *m);
 int get_read(struct unpack *u, struct get_message *out);
 
-/* What is done to a name (WIRE_NAME). */
+/* The operations on a name (WIRE_NAME). */
 enum name_verb {
     NAME_STAT = 1,
     NAME_MKDIR,  /* with its parents; one that exists is good */
