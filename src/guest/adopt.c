@@ -102,8 +102,8 @@ static int take_fd(int *fd)
     return taken;
 }
 
-/* What is given to it with the program: its output, stdin, if it has one, and where to
- * report. */
+/* The descriptors that an adopted interpreter gets with its program: output, stdin if
+ * there is one, and where to report. */
 struct given {
     int fds[GIVEN_MAX];
     size_t count;
@@ -173,7 +173,8 @@ static bool give(struct guest *g, struct job *j, const struct exec_message *m)
     return good;
 }
 
-/* What it is told: not where it is anyway, nor to speak where nobody can hear. */
+/* The message as the interpreter gets it: without the directory in which it is anyway,
+ * and with a farewell only where somebody can hear it. */
 static struct exec_message as_told(const struct guest *g, const struct exec_message *m)
 {
     struct exec_message told = *m;

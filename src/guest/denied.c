@@ -23,7 +23,7 @@
 #define AT_ONCE  32  /* answered before others have their turn */
 #define ROOM_MAX 256 /* more than the kernel's messages need */
 
-/* What one program and its children were refused. */
+/* The system calls that one program and its children were refused. */
 struct denied {
     struct {
         uint32_t number;

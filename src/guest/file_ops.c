@@ -88,7 +88,7 @@ static int open_direct(const struct guest *g, struct job *j, mode_t mode)
     return fd;
 }
 
-/* Whoever asks for no mode gets that of the file which is replaced. */
+/* A request without a mode gets the mode of the file which is replaced. */
 static mode_t mode_of(const struct put_message *m, const struct stat *old)
 {
     if (m->mode)
@@ -208,7 +208,8 @@ void files_get(struct guest *g, struct job *j, const struct get_message *m)
         files_finish(g, j, errno, "stat");
         return;
     }
-    /* What is written from now on is not waited for. */
+    /* Only the bytes that are there now are read; what is written from now on is not
+     * waited for. */
     j->file_left =
         (uint64_t)st.st_size > m->offset ? (uint64_t)st.st_size - m->offset : 0;
     if (m->len && m->len < j->file_left)

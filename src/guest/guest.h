@@ -270,7 +270,7 @@ void jail_enter(struct guest *g); /* what g->jail means for the guest itself */
 /* Before the guest starts a program of its own: once, and at once unless one is to be
  * adopted. Where that ran first, nothing else is started any more. */
 void jail_prepare(struct guest *g);
-/* What RESOURCE is limited to; UINT64_MAX: it is not. */
+/* The limit of RESOURCE; UINT64_MAX: it has none. */
 uint64_t jail_rlimit(const struct guest *g, uint32_t resource);
 
 /* hunt.c */
@@ -288,7 +288,8 @@ void watch_start(struct guest *g); /* an exec begins */
 void watch_look(struct guest *g);
 /* With the rights of the programs, to whom the directories belong. */
 void watch_notify(struct guest *g);
-/* What to poll for writing, or -1; and what to do when it is readable. */
+/* The first gives the descriptor to poll for writing, or -1; the second is called when
+ * it is ready. */
 int watch_poll_fd(const struct guest *g);
 void watch_written(struct guest *g);
 void watch_step(struct guest *g); /* looks when it is time to */

@@ -13,7 +13,7 @@
 
 #include "guest/guest.h"
 
-/* What the kernel takes for each, roundly. */
+/* The kernel's memory for each, as a round number. */
 #define OF_MESSAGE   64u
 #define OF_SEMAPHORE 128u
 #define OF_OBJECT    1024u

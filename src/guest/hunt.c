@@ -160,9 +160,9 @@ static bool is_over(struct hunt *h)
     return !told && h->calm >= CALM;
 }
 
-/* Whoever goes on from one process to the next before he is looked at is caught by
- * stopping everybody at once, which the kernel does whole: who is being born meanwhile
- * is born stopped. */
+/* A program can fork and exit faster than we look. Hence all processes are stopped at
+ * once. The kernel does that as one step: a process that is born meanwhile is born
+ * stopped. */
 static void freeze(const struct guest *g, struct hunt *h)
 {
     if (h->frozen || !g->pid1 || h->running < PATIENCE || !tree_scan(&h->before))

@@ -97,8 +97,8 @@ static void take_stream(struct guest *g, bool stdio)
         (void)fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
 }
 
-/* Those that we read are kept all the same. Where programs have our uid, the others
- * would be theirs to fill what all processes of that user share, on the whole host. */
+/* The signals that we read are kept all the same. Where programs have our uid, they
+ * could queue others until the user's share is full, which counts on the whole host. */
 static void refuse_queued_signals(struct guest *g)
 {
     struct rlimit none;
@@ -128,7 +128,8 @@ static void take_signals(struct guest *g)
     refuse_queued_signals(g);
 }
 
-/* What only a dumpable process may open in /proc, before it stops being one. */
+/* Opens the files of /proc that only a dumpable process may open, before we stop being
+ * one. */
 static void take_proc(struct guest *g)
 {
     ssize_t n = -1;
@@ -155,8 +156,8 @@ static void take_kills(struct guest *g)
     g->kills = exec_count_kills(g);
 }
 
-/* Whoever writes to us goes on, and sleeps before we answer: one who was put aside for
- * us would not be woken by the answer, but wait for its turn. */
+/* The process that writes to us shall go on, and sleep before we answer. If it were put
+ * aside for us, our answer would not wake it; it would wait for its turn. */
 static void stand_back(struct guest *g)
 {
     const struct sched_param none = { 0 };

@@ -13,8 +13,8 @@
 
 #define CAP(name) (UINT64_C(1) << CAP_##name)
 
-/* What starting and ending programs takes. SYS_PTRACE: to see the processes in
- * a /proc that hides others'. */
+/* The capabilities that starting and ending programs takes. SYS_PTRACE: to see the
+ * processes in a /proc that hides others'. */
 #define KEPT_CAPS                                                                      \
     (CAP(SETUID) | CAP(SETGID) | CAP(SETPCAP) | CAP(KILL) | CAP(SYS_PTRACE))
 
@@ -74,7 +74,7 @@ void jail_prepare(struct guest *g)
         g->users_fd = users_make(g);
     if (!(g->jail.flags & JAIL_LANDLOCK))
         return;
-    /* What paths name now, a program may have changed. */
+    /* An adopted program has run, and may have changed what the paths name. */
     g->landlock_fd = g->adopted_ran ? -ESTALE : landlock_build(&g->jail);
     g->landlock_error = g->landlock_fd < 0 ? -g->landlock_fd : 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What is done to names below the workdir, at once. As everywhere in the guest,
+/* Operations on names below the workdir, done at once. As everywhere in the guest,
  * links are never followed; what a program renames meanwhile is its own. */
 
 #include <errno.h>

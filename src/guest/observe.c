@@ -59,7 +59,8 @@ static bool is_below(const char *path, const char *dir)
     return strncmp(path, dir, len) == 0 && (path[len] == '/' || !path[len]);
 }
 
-/* What does not fit into the host's credit is lost, and that is told. */
+/* Reports a change. If it does not fit into the host's credit it is lost, and the loss
+ * is told. */
 static void tell(struct guest *g, struct job *j, char kind, const char *path,
                  const char *from)
 {
@@ -351,7 +352,8 @@ void observe_turn(struct guest *g, struct job *j)
     }
     if (!late || j->deadline_ns != due_ns)
         return;
-    /* Who was late may be we: its other half may wait among what is not yet read. */
+    /* The other half of a rename may still wait among the events that we have not read
+     * yet. */
     if (all)
         end_move(g, j);
     else

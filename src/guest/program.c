@@ -50,7 +50,8 @@ static void send_started(struct guest *g, struct job *j)
     j->started = true;
 }
 
-/* What is over need not be closed before that is told. */
+/* Ends a stream. If the program has exited, its descriptor need not be closed before
+ * the end is told. */
 static void end_stream(struct guest *g, struct job *j, int stream)
 {
     if (j->exited)
@@ -118,7 +119,7 @@ static void end_input(struct job *j)
     close_fd(&j->fd[0]);
 }
 
-/* What a child needs, in memory that it shares with the guest. */
+/* The arguments of a child, in memory that it shares with the guest. */
 struct start {
     const struct guest *g;
     const struct exec_message *m;
@@ -468,8 +469,8 @@ uint64_t exec_count_kills(const struct guest *g)
     return at ? strtoull(at + strlen(key), NULL, 10) : 0;
 }
 
-/* Whoever DIED of a kill, or says that it did, takes it; others may have had a child
- * that did and gone on. */
+/* Whether the count of oom kills has risen. A program that DIED of a kill, or says so,
+ * takes it; another may merely have had a child that was killed. */
 static uint32_t was_oom(struct guest *g, bool died)
 {
     uint64_t kills = exec_count_kills(g);

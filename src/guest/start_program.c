@@ -84,7 +84,7 @@ static void child_cwd(const struct guest *g, const char *cwd)
         child_fail(STEP_CWD, EXDEV);
 }
 
-/* Those from FIRST on. */
+/* Closes all descriptors from FIRST on. */
 static void child_close_rest(int first)
 {
     if (weaken("fds")) {
@@ -243,8 +243,8 @@ _Noreturn void child_run(const struct guest *g, const struct exec_message *m,
         child_fail(STEP_RLIMIT, errno);
     if (m->terminal && ioctl(0, TIOCSCTTY, 0) < 0)
         child_fail(STEP_SESSION, errno);
-    /* Whoever forks twice and leaves its session comes back to the program, not to
-     * the guest, and is found below it when its time is over. */
+    /* A process that forks twice and leaves its session becomes the program's child,
+     * not the guest's. So it is found there when the program's time is over. */
     if (m->apart && prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
         child_fail(STEP_SESSION, errno);
     child_confine(g, m->cwd, pipes->listen >= 0);

@@ -59,7 +59,7 @@ static _Noreturn void stand_in(const struct guest *g, int fd)
 {
     unsigned uid = getuid(), gid = getgid();
 
-    /* What the guest has now bounds the whole namespace for good. */
+    /* The limit that the guest has now bounds the whole namespace for good. */
     if (setrlimit(RLIMIT_SIGPENDING, &g->pending) == 0 &&
         prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) == 0 && unshare(CLONE_NEWUSER) == 0 &&
         put("/proc/self/setgroups", "deny") && map_self("/proc/self/uid_map", uid) &&
