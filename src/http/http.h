@@ -25,7 +25,7 @@ struct http_transport {
     const void *context; /* borrowed */
 };
 
-/* unix.c: CONTEXT is the socket's path. */
+/* dial.c: CONTEXT is the socket's path. */
 int http_unix_connect(const void *context, int64_t timeout_ms, struct vial_error *err);
 
 /* A server that is reached over TCP. */
@@ -36,7 +36,7 @@ struct http_peer {
     char helper[1024]; /* path of vial-tls */
 };
 
-/* tcp.c: CONTEXT is a peer by number, without TLS. */
+/* dial.c: CONTEXT is a peer by number, without TLS. */
 int http_tcp_connect(const void *context, int64_t timeout_ms, struct vial_error *err);
 /* dial.c: CONTEXT is a peer by name or number; another program connects. */
 int http_dial_connect(const void *context, int64_t timeout_ms, struct vial_error *err);
