@@ -254,8 +254,8 @@ static int forget_oldest(struct audit *a, struct head *head, struct vial_error *
     return 0;
 }
 
-/* What a writer that died left: whole lines behind the head's place go on the
- * chain; half a line is cut off. */
+/* The log's writer may have died. Whole lines that it left behind the head's place go
+ * on the chain; half a line is cut off. */
 struct catching_up {
     struct head *head;
     uint64_t records;

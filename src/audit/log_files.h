@@ -8,7 +8,7 @@
 
 #define AUDIT_AHEAD 1u /* records that the head may not know yet */
 
-/* What the head file says. */
+/* The contents of the head file. */
 struct head {
     struct audit_mark newest;
     uint64_t size;       /* of the newest file, behind the newest record */

@@ -3,10 +3,10 @@
 #define VIAL_AUDIT_REFUSALS_H
 
 /*
- * What was turned away before it could become a run, for the audit log. Who asks for
- * nothing but refusals must not fill the disk: of each kind and caller the first few in
- * a minute have a record of their own ("refused"), the others one together
- * ("refused.more", with their number) when the minute is over.
+ * The audit log tells of requests that were turned away before they became runs. A
+ * caller who is always refused must not fill the disk with that: of each kind and
+ * caller the first few in a minute have a record of their own ("refused"), the others
+ * one together ("refused.more", with their number) when the minute is over.
  *
  *   refusals_init -> refusals_use* -> { refusals_record | refusals_count }*
  *                 -> refusals_done
@@ -38,7 +38,7 @@ struct refusals_row {
     unsigned more; /* of them without a record */
 };
 
-/* What cannot be recorded was refused all the same; somebody may want to know. */
+/* Called when a refusal could not be recorded. The request was refused anyway. */
 typedef void refusals_failed(void *context, const struct vial_error *err);
 
 struct refusals {
