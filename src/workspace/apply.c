@@ -139,7 +139,7 @@ static int act(const struct apply_place *p, const struct op *op)
     return -EINVAL;
 }
 
-/* What was replaced must not have been written to while we were at it. */
+/* Returns the name of a replaced file that was written to meanwhile, or NULL. */
 static const char *changed_meanwhile(const struct apply_place *p, const struct ops *ops)
 {
     for (size_t i = 0; i < ops->count; i++) {

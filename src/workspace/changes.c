@@ -219,7 +219,7 @@ static const char *obstacle_of(const struct walk *w, const struct node *is)
                : "it is neither file, directory nor link";
 }
 
-/* What lies in the layer at the walk's path, against what the host had there. */
+/* Compares the node in the layer at the walk's path with what the host had there. */
 static int compare_node(struct walk *w, const struct node *is)
 {
     static const struct node nothing;

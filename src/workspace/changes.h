@@ -3,8 +3,8 @@
 #define VIAL_WORKSPACE_CHANGES_H
 
 /*
- * What a layer (an overlay's upper directory, or a copy of one) makes of the host's
- * tree. The layer may be written to meanwhile: then the list is of no single
+ * Lists what a layer (an overlay's upper directory, or a copy of one) changes in the
+ * host's tree. The layer may be written to meanwhile: then the list is of no single
  * moment, but every entry was so at some.
  */
 

@@ -34,8 +34,8 @@ static int copy_range(int from, int to, off_t at, uint64_t size)
     return 0;
 }
 
-/* What grows while it is copied is cut at the size it had. Holes stay holes: they
- * cost the layer nothing, and could fill the disk that they are copied to. */
+/* A file that grows while it is copied is cut at the size it had. Holes stay holes:
+ * they cost the layer nothing, and could fill the disk that they are copied to. */
 int copy_bytes(int from, int to, uint64_t size)
 {
     uint64_t at = 0;

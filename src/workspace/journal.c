@@ -321,7 +321,7 @@ static size_t count_lines(const char *from, const char *end)
     return lines;
 }
 
-/* What begins otherwise, or has all its lines and does not say what they must. */
+/* Whether the head begins otherwise, or is complete and does not say what it must. */
 static bool is_bad_head(const char *text, const char *end)
 {
     size_t len = (size_t)(end - text);
@@ -363,7 +363,7 @@ int journal_open(struct journal *j, int dir_fd, const char *name,
     j->fd = openat(dir_fd, j->name, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
     if (j->fd < 0 || flock(j->fd, LOCK_EX | LOCK_NB) < 0)
         return 0;
-    /* Whoever held it may have removed it just now. */
+    /* The last holder of the lock may have removed the file just now. */
     if (fstat(j->fd, &here) < 0 || fstatat(dir_fd, j->name, &there, 0) < 0 ||
         here.st_ino != there.st_ino)
         return 0;

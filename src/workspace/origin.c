@@ -58,7 +58,7 @@ static int read_dir(struct origin *o, int root_fd, struct str *path,
     auto_strv struct strv names = { 0 };
     int rc = tree_names(root_fd, path->len ? path->data : "", &names);
 
-    /* What we may not list, a program that is us in there may not either. */
+    /* If we may not list it, neither may a program inside, which has our user. */
     if (rc == -EACCES || rc == -ENOENT || rc == -ENOTDIR)
         return 0;
     if (rc < 0)

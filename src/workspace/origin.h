@@ -3,8 +3,9 @@
 #define VIAL_WORKSPACE_ORIGIN_H
 
 /*
- * What the host's tree was when the session began, name by name, without contents:
- * enough to tell what a layer changed, and whether the host has changed it too.
+ * The origin is the host's tree as it was when the session began, name by name, without
+ * contents: enough to tell what a layer changed, and whether the host has changed it
+ * too.
  */
 
 #include "workspace/tree.h"

@@ -43,7 +43,7 @@ static int list_paths(struct restoring *r)
     return 0;
 }
 
-/* What PATH shall be, and where that is to be had. */
+/* Finds what PATH shall be, and where to get it. */
 static int want(const struct restoring *r, const char *path, struct node *out)
 {
     const struct vial_change *c = changes_find(&r->then, path);

@@ -70,7 +70,7 @@ int tree_look(int root_fd, const char *path, struct node *out)
     auto_fd int fd = tree_open(root_fd, path, O_PATH);
 
     *out = (struct node){ 0 };
-    /* What hangs below a link, or on another file system, is not in this tree. */
+    /* A name below a link, or on another file system, is not in this tree. */
     if (fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP || fd == -EXDEV)
         return 0;
     return fd < 0 ? fd : look_at(fd, out);

@@ -14,7 +14,7 @@
 
 #include "base/str.h"
 
-/* What a name stands for. */
+/* A node is what a name stands for. */
 struct node {
     char type; /* 'f' file, 'd' directory, 'l' link, 'w' whiteout, 'o' other, 0 none */
     unsigned mode; /* permissions only */
