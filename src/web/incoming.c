@@ -197,7 +197,7 @@ struct web_request *request_new(struct web *web, struct MHD_Connection *handle,
     return NULL;
 }
 
-/* What its caller had for it. */
+/* Gives back what the request has taken of its caller's share. */
 static void give_back(const struct web_request *req)
 {
     const struct web_options *o = &req->web->options;

@@ -119,8 +119,9 @@ static bool is_draining(struct web *web)
     return draining;
 }
 
-/* Who asks is known before the first byte of a body is taken. A stranger's small one is
- * passed over, so that the client hears the answer when it has sent all. */
+/* The caller is known before the first byte of a body is taken. A small body of a
+ * stranger is read and dropped, so that the client hears the answer when it has sent
+ * all. */
 static enum MHD_Result find_place(struct web *web, struct web_request *req,
                                   struct MHD_Connection *handle)
 {

@@ -40,7 +40,7 @@ const char *body_data(const struct body *b);
 int body_fd(struct body *b);
 void body_done(struct body *b);
 
-/* What is known of a connection; one list of them, for the sweeper. */
+/* What a connection does now. The sweeper has one list of all connections. */
 enum phase {
     PHASE_IDLE,    /* no request, or not yet its whole head */
     PHASE_READING, /* a body */

@@ -30,8 +30,8 @@ struct web_request;
  * not is answered for, with 500. */
 typedef void web_handler(void *context, struct web_request *req);
 
-/* Who serves a request. Each has threads of its own, so that nobody in one can hold up
- * another. */
+/* A lane serves requests of one kind. Each lane has threads of its own, so that none
+ * can hold up another. */
 enum web_lane {
     WEB_CALLERS,   /* may block */
     WEB_STRANGERS, /* a few threads, for answers that are made at once */
@@ -39,7 +39,7 @@ enum web_lane {
     WEB_LANES,
 };
 
-/* What a caller takes of what all share. */
+/* The shared things of which a caller takes its part. */
 enum web_share { WEB_CONNECTIONS, WEB_REQUESTS, WEB_BODIES, WEB_ANSWERS };
 
 /* Where a request belongs, judged by its head alone. */
@@ -50,7 +50,7 @@ struct web_place {
     const char *why; /* static */
 };
 
-/* Who knows callers, and keeps account of what they take. All of it must not wait. */
+/* The door knows callers, and counts what they take. Its functions must not wait. */
 struct web_door {
     void (*place)(void *context, const struct web_request *req, struct web_place *out);
     void *(*peer)(void *context, uid_t uid); /* of a unix socket; NULL: not known */
@@ -91,7 +91,7 @@ struct web_counts {
 };
 void web_count(struct web *web, struct web_counts *out);
 
-/* What was asked. All text lives as long as the request. */
+/* The request's parts. All text lives as long as the request. */
 const char *web_method(const struct web_request *req);
 const char *web_path(const struct web_request *req); /* decoded; no NUL, no ".." */
 const char *web_query(const struct web_request *req, const char *name);  /* or NULL */
@@ -104,7 +104,7 @@ const char *web_body(const struct web_request *req, size_t *len); /* never NULL 
  * bodies that are passed on. */
 int web_body_fd(struct web_request *req);
 
-/* Who asks over a unix socket; false on TCP. */
+/* Tells who asks over a unix socket; false on TCP. */
 bool web_peer(const struct web_request *req, pid_t *pid, uid_t *uid);
 
 /* Where a TCP client is, without its port; "" on a unix socket. */

@@ -69,7 +69,7 @@ int workers_init(struct workers *w, unsigned most, unsigned threads, unsigned ke
         pthread_cond_init(&w->work, NULL) != 0 ||
         pthread_cond_init(&w->quiet, NULL) != 0)
         return -1;
-    /* Those that stay are made now: later there may be no more to be had. */
+    /* The threads that stay are made now: later there may be none to be had. */
     (void)pthread_mutex_lock(&w->lock);
     while (w->threads < kept && add_thread(w) == 0)
         ;
