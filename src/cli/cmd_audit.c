@@ -110,7 +110,7 @@ static json_t *report_json(const struct audit_report *r,
                      "problem", r->whole ? NULL : r->problem);
 }
 
-/* What "whole" means depends on it. */
+/* The anchor decides what "whole" means. */
 static void add_anchor(struct str *out, const struct audit_report *r,
                        const struct audit_mark *anchor)
 {
@@ -182,7 +182,8 @@ static void put_cell(struct str *out, const char *text, int width)
     str_printf(out, "%*s", put < width ? width - put + 1 : 1, "");
 }
 
-/* Who asked: by name, or where a stranger was; else the user of this process. */
+/* Names the caller: by its name, or by the address of a stranger; else the user of this
+ * process. */
 static const char *caller_of(json_t *record, char *room, size_t size)
 {
     json_t *caller = json_object_get(record, "caller");
@@ -198,7 +199,8 @@ static const char *caller_of(json_t *record, char *room, size_t size)
     return room;
 }
 
-/* What a record is about: a run, else its session, its image, or what was swept. */
+/* Returns the subject of a record: a run, else its session, its image, or what was
+ * swept. */
 static const char *subject_of(json_t *record)
 {
     static const char *const keys[] = { "run", "session", "image", "driver" };

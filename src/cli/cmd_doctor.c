@@ -25,7 +25,7 @@ static void add_driver(struct str *out, const struct vial_driver *d)
         add_layer(out, &d->layers[i]);
 }
 
-/* What a request without a driver of its own gets. */
+/* Adds what a request gets that names no driver. */
 static void add_needed(struct str *out, const struct vial_doctor *d)
 {
     str_printf(out, "settings: driver %s", d->wanted);

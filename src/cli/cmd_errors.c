@@ -37,7 +37,7 @@ static const char *meaning_of(const char *code)
     return "";
 }
 
-/* Those keys of MAP whose value is CODE. */
+/* Returns the keys of MAP whose value is CODE. */
 static json_t *keys_to(json_t *map, const char *code)
 {
     json_t *list = json_array();
@@ -149,7 +149,7 @@ static void add_own(json_t *list, const char *word)
                 list, json_pack("{s:s, s:s}", "code", code, "meaning", meaning));
 }
 
-/* What leads to a preset's code, and what to do then. */
+/* Tells what leads to a preset's code, and what to do then. */
 static void explain(struct table *t, json_t *entry)
 {
     const char *remedy = json_string_value(json_object_get(entry, "remedy"));

@@ -20,7 +20,8 @@
 #include "vial/vessels.h"
 #include "vial/warm.h"
 
-/* What a client starts: this program, with the settings it was asked about. */
+/* Describes the server that a client starts: this program, with the settings it was
+ * asked about. */
 static json_t *server_json(const struct cli *cli, bool typed)
 {
     static const char *const passed[] = { "preset", "config" };

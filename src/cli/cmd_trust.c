@@ -69,8 +69,8 @@ static int name_project(const struct cli *cli, const char *file, char **out,
     return *out ? 0 : fail_memory(err);
 }
 
-/* What files of the project there are and what they would change, as if they were
- * trusted. FILE, or NULL: those that are found from here. */
+/* Finds the project's files, and what they would change if they were trusted. Looks at
+ * FILE alone, or with NULL at those that are found from here. */
 static int look(const struct cli *cli, const char *file, const char *state,
                 struct settings **out, struct vial_error *err)
 {
@@ -248,7 +248,7 @@ static int take_back(struct cli *cli, const char *state, struct vial_error *err)
                                  : print_text(&text);
 }
 
-/* What has become of a file since. */
+/* Says what has become of a file since it was trusted. */
 static const char *state_of(json_t *record)
 {
     struct vial_error ignored = { 0 };

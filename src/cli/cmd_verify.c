@@ -81,7 +81,7 @@ static bool held(const struct probe *p, const struct vial_result *r)
     return (r->limits_hit & wanted) != 0;
 }
 
-/* What the attacker got, in a few words. */
+/* Says in a few words what the attacker got. */
 static void describe(const struct probe *p, const struct vial_result *r,
                      struct str *out)
 {

@@ -7,7 +7,7 @@
 #include "cli/print.h"
 #include "model/value.h"
 
-/* What each shell's script is made of, besides its frame. */
+/* The parts of a shell's script, besides its frame. */
 struct writer {
     struct str *out;
     const struct command *command;

@@ -39,7 +39,8 @@ static int usual_path(const char *name, char *out, size_t size)
     return len > 0 && (size_t)len < size ? 0 : -1;
 }
 
-/* Whoever can put a socket there can read what we send. */
+/* A user who can put a socket there can read what we send. So the directory must be
+ * ours or root's. */
 static bool is_ours(const char *path)
 {
     const char *slash = strrchr(path, '/');

@@ -17,7 +17,7 @@ int help_man(void);  /* the man page, as roff */
 
 /* The words that a preset adds: an object of theirs to ours. */
 int help_preset(const char *name, json_t *words);
-/* Those that begin with GROUP ("sandbox"); -1: none does. */
+/* Shows the commands that begin with GROUP ("sandbox"); -1: none does. */
 int help_group(const char *name, json_t *words, const char *group);
 /* Their names, quoted; nothing: none does. */
 void help_group_names(json_t *words, const char *group, struct str *out);
@@ -25,7 +25,7 @@ void help_group_names(json_t *words, const char *group, struct str *out);
 /* SHELL is bash, zsh or fish; -1 for any other. */
 int complete_print(const char *shell);
 
-/* What exit statuses mean: rows of { status, meaning }, up to one without a
+/* The meaning of exit statuses: rows of { status, meaning }, up to one without a
  * status. */
 struct status_row {
     const char *status, *meaning;

@@ -3,8 +3,8 @@
 #define VIAL_CLI_PRINT_H
 
 /*
- * What vial itself says. Data goes to stdout, everything else to stderr as
- * lines that begin with "vial: ". Names and messages can come from hostile
+ * These functions print what vial itself says. Data goes to stdout, everything else to
+ * stderr as lines that begin with "vial: ". Names and messages can come from hostile
  * input, so nothing reaches a terminal with control characters in it.
  */
 

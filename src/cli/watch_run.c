@@ -178,7 +178,7 @@ static void say_artifacts(const struct vial_result *r)
         say("there are more artifacts");
 }
 
-/* What our own output or a signal has to say about the status. */
+/* Returns the exit status. A signal, or a failure of our own output, may decide it. */
 static int own_status(const struct vial_result *r, const struct live *live,
                       int signal_fd)
 {
@@ -303,7 +303,8 @@ static void leave(struct live *live, int status)
 #endif
 }
 
-/* Who names a socket believes that its daemon runs the program. */
+/* A caller who names a socket believes that its daemon runs the program. Without
+ * --daemon none does. */
 static int refuse_idle_socket(const struct cli *cli, struct vial_error *err)
 {
     if (!cli_flag(cli, "socket") || cli_flag(cli, "daemon"))
