@@ -27,7 +27,7 @@ VIAL_API struct vial_budget *vial_budget_new(uint64_t memory_bytes,
 VIAL_API void vial_budget_set(struct vial_budget *budget, uint64_t memory_bytes,
                               uint64_t disk_bytes);
 
-/* What is taken now. */
+/* Says how much is taken now. */
 VIAL_API void vial_budget_look(struct vial_budget *budget, uint64_t *memory_bytes,
                                uint64_t *disk_bytes);
 

@@ -60,8 +60,9 @@ struct vial_watch {
     bool live_only; /* keep nothing in the result's streams, only count */
 
     const char *caller; /* who asks, for the audit; NULL: this process's user */
-    /* What the caller calls it, plain text of at most 64 bytes, or NULL: for the
-     * audit, the result and the program, which finds it as VIAL_REQUEST_ID. */
+    /* The caller's own name for the run: plain text of at most 64 bytes, or NULL. It
+     * stands in the audit log and in the result; the program finds it as
+     * VIAL_REQUEST_ID. */
     const char *correlation;
     double queued_ms; /* how long it waited before vial_run */
 
@@ -114,7 +115,7 @@ VIAL_API VIAL_MUST_CHECK int vial_languages_offered(struct vial_engine *engine,
 VIAL_API VIAL_MUST_CHECK int vial_config(struct vial_engine *engine, char **json,
                                          struct vial_error *err);
 
-/* What each driver can enforce on this host, layer by layer, with the fix for
+/* Tells what each driver can enforce on this host, layer by layer, with the fix for
  * what is missing. */
 VIAL_API VIAL_MUST_CHECK int vial_doctor(struct vial_engine *engine, char **json,
                                          struct vial_error *err);
@@ -124,8 +125,8 @@ VIAL_API VIAL_MUST_CHECK int vial_doctor(struct vial_engine *engine, char **json
 VIAL_API VIAL_MUST_CHECK int vial_journal(struct vial_engine *engine, const char *run,
                                           char **json, struct vial_error *err);
 
-/* What those runs, and those before them, have added up to, in Prometheus' text format,
- * with the vessels there are now. malloc'ed. */
+/* Gives the sums of those runs and of all before them in Prometheus' text format, and
+ * the number of vessels that exist now. malloc'ed. */
 VIAL_API VIAL_MUST_CHECK int vial_metrics(struct vial_engine *engine, char **text,
                                           struct vial_error *err);
 
@@ -133,8 +134,8 @@ VIAL_API VIAL_MUST_CHECK int vial_metrics(struct vial_engine *engine, char **tex
 VIAL_API VIAL_MUST_CHECK int vial_schema(const char *kind, char **json,
                                          struct vial_error *err);
 
-/* What the engine's preset says beyond settings (model: presets/, block `preset`), as
- * malloc'ed JSON text; "null" without a preset. */
+/* Gives the engine preset's block `preset` (see presets/) as malloc'ed JSON text;
+ * "null" without a preset. */
 VIAL_API VIAL_MUST_CHECK int vial_preset(struct vial_engine *engine, char **json,
                                          struct vial_error *err);
 

@@ -59,8 +59,8 @@ VIAL_API VIAL_MUST_CHECK int vial_session_get_fd(struct vial_session *session,
                                                  uint64_t len, int fd,
                                                  struct vial_error *err);
 
-/* What a directory holds ("" or ".": the working directory), and with DEEP what
- * its directories hold. Links are listed, never followed. */
+/* Lists a directory ("" or ".": the working directory), and with DEEP its directories
+ * as well. Links are listed, never followed. */
 VIAL_API VIAL_MUST_CHECK int vial_session_list(struct vial_session *session,
                                                const char *path, bool deep,
                                                struct vial_entries *out,

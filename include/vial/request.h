@@ -3,9 +3,9 @@
 #define VIAL_REQUEST_H
 
 /*
- * What a caller asks. A request is a bag of named fields (vial_schema("request")
- * lists them); what is not set comes from the settings. A request may be run
- * any number of times, by one thread at a time.
+ * A request is what a caller asks: a bag of named fields (vial_schema("request") lists
+ * them); what is not set comes from the settings. A request may be run any number of
+ * times, by one thread at a time.
  */
 
 #include <stddef.h>

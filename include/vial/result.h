@@ -3,8 +3,8 @@
 #define VIAL_RESULT_H
 
 /*
- * What happened. Every run ends in one result, refusals and faults included;
- * vial_result_free gives it back. Members are read-only for callers, and new
+ * A result tells what happened. Every run ends in one result, refusals and faults
+ * included; vial_result_free gives it back. Members are read-only for callers, and new
  * ones are only ever added at the end.
  */
 

@@ -117,7 +117,7 @@ VIAL_API VIAL_MUST_CHECK int vial_session_run(struct vial_session *session,
                                               struct vial_result **out,
                                               struct vial_error *err);
 
-/* What to run. Zero-initialise; either ARGV or SHELL. */
+/* Options of a program. Zero-initialise; either ARGV or SHELL says what to run. */
 struct vial_exec_options {
     const char *const *argv; /* NULL-terminated */
     const char *shell;       /* a line for /bin/sh -c */

@@ -3,8 +3,8 @@
 #define VIAL_VESSELS_H
 
 /*
- * What outlives a single run: the vessels that exist now, what dead callers have
- * left, and the container engine's images.
+ * These functions are about things that outlive a single run: the vessels that exist
+ * now, what dead callers have left, and the container engine's images.
  */
 
 #include "vial/engine.h"

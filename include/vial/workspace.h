@@ -68,7 +68,7 @@ struct vial_commit_report {
     size_t added, modified, deleted; /* files, links and directories */
 };
 
-/* What differs from the host's tree. OPTIONS may be NULL. */
+/* Tells what differs from the host's tree. OPTIONS may be NULL. */
 VIAL_API VIAL_MUST_CHECK int vial_session_diff(struct vial_session *session,
                                                const struct vial_diff_options *options,
                                                struct vial_changes *out,
