@@ -16,6 +16,7 @@ import guest  # noqa: E402
 import headers  # noqa: E402
 import keeper  # noqa: E402
 import layers  # noqa: E402
+import named  # noqa: E402
 import proof  # noqa: E402
 import requirements  # noqa: E402
 import shape  # noqa: E402
@@ -23,7 +24,7 @@ import spdx  # noqa: E402
 import threads  # noqa: E402
 
 GATES = [layers, dead, shape, exported, spdx, errors, guest, child, keeper, proof, headers,
-         requirements, threads]
+         named, requirements, threads]
 
 
 def judge(gate, root, build):

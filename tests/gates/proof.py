@@ -9,6 +9,7 @@ import tempfile
 import dead
 import headers
 import layers
+import named
 import requirements
 import shape
 import spdx
@@ -31,7 +32,7 @@ int x_add(int a, /* { */
 {
     static const int c = 1;
 
-    return a + b + c; // goto
+    return a + b + c; // goto; x.h, base/x.c, src/model/*.c, <sys/mount.h>, main.py
 }
 """
 LONG = "int x_long(void)\n{\n" + "    x();\n" * 69 + "}\n"
@@ -51,6 +52,10 @@ BAD = [
     (shape, "src/base/x.c", "int x_count(void)\n{\n    static int n;\n\n    return ++n;\n}\n"),
     (headers, "include/vial/vial.h", SPDX + "\n\nVIAL_API int vial_x(void);\n"),
     (dead, "src/base/x.h", SPDX + "int x_add(int a,\n          int b);\n"),
+    (named, "ARCHITECTURE.md", "`base/x.c` and `x.h` are there, `base/gone.c` is not"),
+    (named, "src/base/x.c", SPDX + "/* gone.h says more */\n"),
+    (named, "src/base/x.c", SPDX + "/* see model/x.c */\n"),
+    (named, "src/base/x.c", SPDX + "// in y_*.c\n"),
     (spdx, "src/base/x.c", "\n" + SPDX),
     (spdx, "tests/x.py", "import os\n"),
     (spdx, "tools/x", "#!/usr/bin/python3\n# nothing\n"),
@@ -121,7 +126,7 @@ def check(root, _build=None):
         root = tempfile.mkdtemp(prefix="vial-gates-")
         tree(root)
         put(root, path, text)
-        for other in (layers, dead, shape, headers, spdx):
+        for other in (layers, dead, shape, headers, named, spdx):
             complaints = other.check(root)
             if other is gate and not complaints:
                 found.append("%s lets pass: %s" % (other.__name__, text[-40:].strip()))

@@ -8,7 +8,7 @@
  * Between clone and exec. Walks S and never returns: the guest's exec happens,
  * or the step that failed goes to CONTROL_FD as a struct script_report. Makes
  * system calls only and touches no libc state, for the parent may have threads
- * (tests/gates/child_symbols.py checks the object file).
+ * (tests/gates/child.py checks the object file).
  */
 _Noreturn void child_run(const struct script *s, int control_fd);
 
