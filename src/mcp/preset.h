@@ -8,18 +8,17 @@
 #include <pthread.h>
 
 #include "mcp/tool.h"
+#include "settings/settings.h"
 
 #include "vial/keep.h"
 
 /* Everything of one table of tools. */
 struct preset_world {
-    json_t *block;                      /* the preset's own (settings/preset.h) */
-    json_t *config;                     /* the settings, as vial_config gives them */
-    json_t *words;                      /* the same for texts (mcp/settings_text.h) */
-    struct strv texts;                  /* descriptions made of them */
+    const struct settings *settings; /* the engine's */
+    json_t *block;                   /* the preset's own (settings/preset.h) */
+    json_t *words;                   /* the settings in texts (mcp/settings_text.h) */
+    struct strv texts;               /* descriptions made of them */
     int64_t timeout_ms, max_timeout_ms; /* the usual one, and the policy's cap */
-    bool alive;                         /* keep-alive: one vessel for many calls … */
-    int64_t executions, idle_ms;        /* … until these */
     pthread_mutex_t lock;               /* for what follows */
     struct preset_kept *kept;           /* a vessel for each caller */
     size_t kept_count;

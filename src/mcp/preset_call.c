@@ -16,6 +16,7 @@
 #include "mcp/preset.h"
 #include "mcp/tools.h"
 #include "model/request.h"
+#include "model/vessel_list.h"
 #include "settings/repository.h"
 
 static const char *text_of(const json_t *object, const char *key)
@@ -212,7 +213,7 @@ static int run(struct preset_job *job, bool keep, const struct vial_request *req
 
 static int do_run(struct preset_job *job, struct vial_error *err)
 {
-    bool keep = job->tool->world->alive &&
+    bool keep = job->tool->world->settings->keep.alive &&
                 json_is_true(json_object_get(job->tool->tool, "keep"));
     auto_ask struct vial_request *req = NULL;
     auto_result struct vial_result *result = NULL;
@@ -227,13 +228,6 @@ static int do_run(struct preset_job *job, struct vial_error *err)
 }
 
 /* Sessions. */
-
-static const char *usual(const struct preset_job *job, const char *field)
-{
-    const json_t *defaults = json_object_get(job->tool->world->config, "defaults");
-
-    return text_of(json_object_get(defaults, field), "value");
-}
 
 static int open_session(struct preset_job *job, const struct vial_request *req,
                         struct registered **out, struct vial_error *err)
@@ -352,11 +346,13 @@ static void tell_text(struct preset_job *job, const char *data, size_t len)
 static const char *path_of(const struct preset_job *job)
 {
     const char *path = part_of(job, "path");
-    const char *workdir = usual(job, "workdir");
-    size_t len = workdir ? strlen(workdir) : 0;
+    char workdir[32];
+    size_t len;
 
     if (!path)
         return "";
+    request_choice(&job->tool->world->settings->defaults, FIELD_ID_workdir, workdir);
+    len = strlen(workdir);
     if (len > 0 && strncmp(path, workdir, len) == 0 &&
         (path[len] == '/' || path[len] == '\0'))
         path += len;
@@ -447,34 +443,23 @@ static int do_close(struct preset_job *job, struct vial_error *err)
 
 /* Vessels of all callers on this host that are named as this preset names them. */
 
-static const char *usual_prefix(const struct preset_job *job)
-{
-    const json_t *defaults = json_object_get(job->tool->world->config, "defaults");
-
-    return text_of(json_object_get(defaults, "prefix"), "value");
-}
-
 static int do_vessels(struct preset_job *job, struct vial_error *err)
 {
-    auto_free char *text = NULL;
+    const char *prefix = job->tool->world->settings->defaults.prefix;
+    auto_vessels struct vial_vessels list = { 0 };
     auto_str struct str lines = { 0 };
-    json_t *list = NULL;
-    json_t *one = NULL;
-    size_t i = 0;
 
-    if (vial_vessels_of(job->call->engine, usual_prefix(job), &text, err) < 0)
+    if (vial_vessel_list(job->call->engine, prefix, &list, err) < 0)
         return -1;
-    list = json_loads(text, 0, NULL);
-    json_array_foreach(list, i, one)
-    {
-        const char *name = text_of(one, "name");
+    for (size_t i = 0; i < list.count; i++) {
+        const struct vial_vessel *v = &list.items[i];
+        const char *name = v->name ? v->name : v->vessel;
 
-        str_printf(&lines, "%s %s %s\n", name ? name : text_of(one, "vessel"),
-                   text_of(one, "driver"),
-                   json_is_true(json_object_get(one, "orphan")) ? "orphan" : "running");
+        str_printf(&lines, "%s %s %s\n", name ? name : "-", v->driver,
+                   v->orphan ? "orphan" : "running");
     }
     preset_tell(job, "list", json_string(lines.len ? lines.data : "none"));
-    preset_tell(job, "items", list ? list : json_array());
+    preset_tell(job, "items", vessels_json(&list));
     return 0;
 }
 

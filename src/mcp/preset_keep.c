@@ -24,8 +24,9 @@ struct preset_kept {
 static int add(struct preset_world *w, struct mcp_call *call, struct vial_keep **out,
                struct vial_error *err)
 {
-    const struct vial_keep_options options = { .max_calls = (unsigned)w->executions,
-                                               .idle_ms = w->idle_ms };
+    const struct keep_rules *rules = &w->settings->keep;
+    const struct vial_keep_options options = { .max_calls = (unsigned)rules->executions,
+                                               .idle_ms = rules->idle_ms };
     auto_ask struct vial_request *base = NULL;
     struct preset_kept *grown = NULL;
     struct preset_kept one = { 0 };

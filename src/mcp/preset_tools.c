@@ -5,21 +5,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/inside.h"
 #include "base/auto.h"
 #include "base/fail.h"
 #include "base/json.h"
 #include "mcp/preset.h"
 #include "mcp/settings_text.h"
 #include "mcp/tools.h"
-#include "model/fields.h"
-#include "model/value.h"
+#include "model/doctor.h"
 
 static void world_free(void *data)
 {
     struct preset_world *w = data;
 
     json_decref(w->block);
-    json_decref(w->config);
     json_decref(w->words);
     strv_done(&w->texts);
     preset_end_kept(w);
@@ -33,39 +32,18 @@ static const char *text_of(const json_t *object, const char *key)
     return json_string_value(json_object_get(object, key));
 }
 
-/* A duration as `config show` has it: text with a unit, or seconds. */
-static int64_t duration_ms(const json_t *block, const char *key)
-{
-    static const struct field f = {
-        .name = "duration", .type = FIELD_MS, .min = 1, .max = INT64_MAX
-    };
-    json_t *value = json_object_get(json_object_get(block, key), "value");
-    int64_t ms = 0;
-
-    return value && value_decode(&f, value, &ms, NULL) == 0 ? ms : 30000;
-}
-
 static int read_world(struct vial_engine *engine, struct preset_world *w,
                       struct vial_error *err)
 {
-    auto_free char *block = NULL;
-    auto_free char *config = NULL;
-    const json_t *keep = NULL;
+    const struct settings *s = inside_settings(engine);
 
-    if (vial_preset(engine, &block, err) < 0 || vial_config(engine, &config, err) < 0)
-        return -1;
-    w->block = json_loads(block, JSON_DECODE_ANY, NULL);
-    w->config = json_loads(config, 0, NULL);
-    w->words = w->config ? mcp_words(w->config) : NULL;
+    w->settings = s;
+    w->block = preset_json(s->seed);
+    w->words = mcp_words(s);
     if (!w->block || !w->words)
         return fail_memory(err);
-    keep = json_object_get(w->config, "keep");
-    w->alive = json_is_true(json_object_get(keep, "alive"));
-    w->executions = json_integer_value(json_object_get(keep, "executions"));
-    w->idle_ms = (int64_t)(json_number_value(json_object_get(keep, "idle")) * 1000);
-    w->timeout_ms = duration_ms(json_object_get(w->config, "defaults"), "timeout");
-    w->max_timeout_ms =
-        duration_ms(json_object_get(w->config, "policy"), "max_timeout");
+    w->timeout_ms = request_amount(&s->defaults, FIELD_ID_timeout);
+    w->max_timeout_ms = policy_cap(&s->policy, FIELD_ID_timeout);
     return 0;
 }
 
@@ -80,7 +58,7 @@ static json_t *choices(const struct preset_world *w, const json_t *parameter)
 {
     if (!by_settings(parameter))
         return json_incref(json_object_get(parameter, "enum"));
-    return json_incref(json_object_get(w->config, "languages"));
+    return settings_languages_json(w->settings);
 }
 
 static bool is_timeout(const json_t *parameter)
@@ -190,12 +168,12 @@ static json_t *listed(const struct mcp_tool *tool, struct vial_engine *engine)
     json_t *parameters = json_object_get(data->tool, "parameters");
     json_t *copy = json_deep_copy(tool->input);
     json_t *properties = json_object_get(copy, "properties");
-    auto_free char *text = NULL;
+    auto_languages struct vial_languages offered = { 0 };
     auto_json json_t *names = NULL;
 
-    if (vial_languages_offered(engine, &text, NULL) < 0)
+    if (vial_language_list_offered(engine, &offered, NULL) < 0)
         return copy;
-    names = json_loads(text, 0, NULL);
+    names = languages_names_json(&offered);
     for (void *at = json_object_iter(parameters); at;
          at = json_object_iter_next(parameters, at))
         if (by_settings(json_object_iter_value(at)))
@@ -217,16 +195,14 @@ static bool has_languages(const json_t *tool)
 
 static json_t *annotations(const struct preset_world *w, const json_t *tool)
 {
-    const json_t *network =
-        json_object_get(json_object_get(w->config, "defaults"), "network");
     const char *does = text_of(tool, "does");
-    const char *mode = text_of(network, "value");
     bool reads = strcmp(does, "read") == 0 || strcmp(does, "list") == 0 ||
                  strcmp(does, "vessels") == 0;
     bool removes = strcmp(does, "close") == 0 || strcmp(does, "cleanup") == 0;
 
     return json_pack("{s:b, s:b, s:b}", "readOnlyHint", reads, "destructiveHint",
-                     removes, "openWorldHint", mode && strcmp(mode, "none") != 0);
+                     removes, "openWorldHint",
+                     !str_eq(text_of(w->words, "network"), "none"));
 }
 
 static void fill(struct mcp_tool *out, const char *name, struct preset_tool *data)

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/auto.h"
-#include "base/unit.h"
 #include "mcp/tools.h"
 
 #define SECOND INT64_C(1000)
@@ -63,83 +62,71 @@ static json_t *size(int64_t bytes)
     return json_sprintf("%lld %s", (long long)bytes, units[unit]);
 }
 
-static json_t *setting(const json_t *config, const char *group, const char *name)
-{
-    const json_t *row = json_object_get(json_object_get(config, group), name);
-
-    return json_object_get(row, "value");
-}
-
-static json_t *list_in_words(const json_t *list)
+static json_t *networks(const struct policy *policy)
 {
     auto_str struct str text = { 0 };
 
-    for (size_t i = 0; i < json_array_size(list); i++)
-        str_printf(&text, "%s%s", i ? ", " : "",
-                   json_string_value(json_array_get(list, i)));
-    if (!json_is_array(list))
-        str_puts(&text, "all"); /* no list: nothing is refused */
+    if (!((policy->set >> POLICY_ID_networks) & 1u))
+        return json_string("all"); /* no list: nothing is refused */
+    for (size_t i = 0; i < policy->networks.count; i++)
+        str_printf(&text, "%s%s", i ? ", " : "", policy->networks.items[i]);
     return str_ok(&text) ? json_stringn(text.data ? text.data : "", text.len) : NULL;
 }
 
-/* As people read it: settings come as "30s" and "256m". */
-static json_t *in_words(json_t *value, char kind)
-{
-    const char *text = json_string_value(value);
-    int64_t number = 0;
+enum form { AS_TIME, AS_SIZE, AS_BYTES, AS_IT_IS };
 
-    if (kind == 'l')
-        return list_in_words(value);
-    if (text && kind == 't' && unit_parse_ms(text, &number) == 0)
-        return duration(number);
-    if (text && kind == 'b' && unit_parse_bytes(text, &number) == 0)
-        return size(number);
-    if (text && kind == 'n' && unit_parse_bytes(text, &number) == 0)
-        return json_integer(number);
-    return value ? json_incref(value) : json_null();
+static json_t *in_words(const struct vial_request *defaults, enum field_id id,
+                        enum form form)
+{
+    int64_t amount = request_amount(defaults, id);
+    json_t *value;
+
+    switch (form) {
+    case AS_TIME:
+        return duration(amount);
+    case AS_SIZE:
+        return size(amount);
+    case AS_BYTES:
+        return json_integer(amount);
+    case AS_IT_IS:
+        break;
+    }
+    value = request_field_json(defaults, id);
+    return value ? value : json_null();
 }
 
-json_t *mcp_words(const json_t *config)
+json_t *mcp_words(const struct settings *s)
 {
     static const struct {
-        const char *word, *group, *name;
-        char kind; /* t a time, b bytes, n their number, l a list, - as it is */
+        const char *word;
+        enum field_id id;
+        enum form form;
     } rows[] = {
-        { "timeout", "defaults", "timeout", 't' },
-        { "max_timeout", "policy", "max_timeout", 't' },
-        { "memory", "defaults", "memory", 'b' },
-        { "cpus", "defaults", "cpus", '-' },
-        { "pids", "defaults", "pids", '-' },
-        { "disk", "defaults", "disk", 'b' },
-        { "tmp", "defaults", "tmp", 'b' },
-        { "network", "defaults", "network", '-' },
-        { "networks", "policy", "networks", 'l' },
-        { "output", "defaults", "output_limit", 'b' },
-        { "characters", "defaults", "output_limit", 'n' },
-        { "workspace_at", "defaults", "workspace_at", '-' },
-        { "workspace_mode", "defaults", "workspace_mode", '-' },
+        { "timeout", FIELD_ID_timeout, AS_TIME },
+        { "memory", FIELD_ID_memory, AS_SIZE },
+        { "cpus", FIELD_ID_cpus, AS_IT_IS },
+        { "pids", FIELD_ID_pids, AS_IT_IS },
+        { "disk", FIELD_ID_disk, AS_SIZE },
+        { "tmp", FIELD_ID_tmp, AS_SIZE },
+        { "network", FIELD_ID_network, AS_IT_IS },
+        { "output", FIELD_ID_output_limit, AS_SIZE },
+        { "characters", FIELD_ID_output_limit, AS_BYTES },
+        { "workspace_at", FIELD_ID_workspace_at, AS_IT_IS },
+        { "workspace_mode", FIELD_ID_workspace_mode, AS_IT_IS },
     };
-    const json_t *keep = json_object_get(config, "keep");
-    bool alive = json_is_true(json_object_get(keep, "alive"));
-    double idle_s = json_number_value(json_object_get(keep, "idle"));
-    json_t *words = json_object();
-    int rc = words ? 0 : -1;
+    json_t *words = json_pack("{s:o, s:o, s:o, s:o, s:I}", "max_timeout",
+                              duration(policy_cap(&s->policy, FIELD_ID_timeout)),
+                              "networks", networks(&s->policy), "idle",
+                              duration(s->keep.alive ? s->keep.idle_ms : TOOL_IDLE_MS),
+                              "lease", duration(TOOL_LEASE_MS), "executions",
+                              (json_int_t)s->keep.executions);
 
-    for (size_t i = 0; rc == 0 && i < sizeof rows / sizeof *rows; i++)
-        rc = json_object_set_new(
-            words, rows[i].word,
-            in_words(setting(config, rows[i].group, rows[i].name), rows[i].kind));
-    if (rc < 0 ||
-        json_object_set_new(
-            words, "idle",
-            duration(alive ? (int64_t)(idle_s * SECOND) : TOOL_IDLE_MS)) < 0 ||
-        json_object_set_new(words, "lease", duration(TOOL_LEASE_MS)) < 0 ||
-        json_object_set_new(words, "executions",
-                            json_integer(json_integer_value(
-                                json_object_get(keep, "executions")))) < 0) {
-        json_decref(words);
-        return NULL;
-    }
+    for (size_t i = 0; words && i < sizeof rows / sizeof *rows; i++)
+        if (json_object_set_new(words, rows[i].word,
+                                in_words(&s->defaults, rows[i].id, rows[i].form)) < 0) {
+            json_decref(words);
+            return NULL;
+        }
     return words;
 }
 

@@ -2,12 +2,14 @@
 
 /* create_sandbox, list_sandboxes, delete_sandbox and list_languages. */
 
+#include <inttypes.h>
 #include <string.h>
 
 #include "base/auto.h"
 #include "base/fail.h"
 #include "base/json.h"
 #include "mcp/tools.h"
+#include "model/doctor.h"
 
 static const char *argument(const struct mcp_call *call, const char *key)
 {
@@ -67,33 +69,23 @@ void tool_create_sandbox(const struct mcp_tool *tool, struct mcp_call *call,
     mcp_call_changed(call, "resources");
 }
 
-static bool is_open(const json_t *session)
-{
-    const char *outcome = json_string_value(json_object_get(session, "outcome"));
-
-    return outcome && strcmp(outcome, "open") == 0;
-}
-
 void tool_list_sandboxes(const struct mcp_tool *tool, struct mcp_call *call,
                          struct mcp_answer *answer)
 {
-    auto_json json_t *all = registry_list(call->registry, call->owner);
+    auto_free struct vial_session_report *all = NULL;
+    size_t count = registry_reports(call->registry, call->owner, true, &all);
     json_t *open = json_array();
 
     (void)tool;
-    for (size_t i = 0; i < json_array_size(all); i++) {
-        const json_t *s = json_array_get(all, i);
-        const char *id = json_string_value(json_object_get(s, "id"));
-        double age = json_number_value(json_object_get(s, "age_ms")) / 1000;
-        json_int_t execs = json_integer_value(json_object_get(s, "execs"));
+    for (size_t i = 0; i < count; i++) {
+        const struct vial_session_report *r = &all[i];
+        double age = r->duration_ms / 1000;
 
-        if (!is_open(s))
-            continue;
-        (void)json_array_append_new(open,
-                                    json_pack("{s:s, s:f, s:I}", "sandbox_id", id,
-                                              "age_s", age, "programs_run", execs));
-        str_printf(&answer->text, "%s  open for %.0f s, %lld programs run\n", id, age,
-                   (long long)execs);
+        (void)json_array_append_new(open, json_pack("{s:s, s:f, s:I}", "sandbox_id",
+                                                    r->id, "age_s", age, "programs_run",
+                                                    (json_int_t)r->execs));
+        str_printf(&answer->text, "%s  open for %.0f s, %" PRIu64 " programs run\n",
+                   r->id, age, r->execs);
     }
     if (answer->text.len == 0)
         str_puts(&answer->text, "There is no sandbox. create_sandbox makes one.");
@@ -118,39 +110,32 @@ void tool_delete_sandbox(const struct mcp_tool *tool, struct mcp_call *call,
     mcp_call_changed(call, "resources");
 }
 
-static void say_language(struct str *s, const json_t *language, bool usable)
+static void say_language(struct str *s, const struct vial_language *l)
 {
-    const char *name = json_string_value(json_object_get(language, "name"));
-    const char *version = json_string_value(json_object_get(language, "version"));
+    const char *version = l->version;
 
-    if (usable)
-        str_printf(s, "%s%s%s%s\n", name, version ? "  (" : "", version ? version : "",
-                   version ? ")" : "");
+    if (l->usable)
+        str_printf(s, "%s%s%s%s\n", l->name, version ? "  (" : "",
+                   version ? version : "", version ? ")" : "");
     else
-        str_printf(s, "%s%s", s->len ? ", " : "", name);
+        str_printf(s, "%s%s", s->len ? ", " : "", l->name);
 }
 
 void tool_list_languages(const struct mcp_tool *tool, struct mcp_call *call,
                          struct mcp_answer *answer)
 {
-    auto_free char *text = NULL;
-    auto_json json_t *all = NULL;
+    auto_languages struct vial_languages all = { 0 };
     auto_str struct str missing = { 0 };
     struct vial_error err = { 0 };
 
     (void)tool;
-    if (vial_languages(call->engine, &text, &err) < 0) {
+    if (vial_language_list(call->engine, &all, &err) < 0) {
         tool_fail(answer, &err);
         return;
     }
-    all = json_loads(text, 0, NULL);
-    for (size_t i = 0; i < json_array_size(all); i++) {
-        const json_t *language = json_array_get(all, i);
-        bool usable = json_is_true(json_object_get(language, "usable"));
-
-        say_language(usable ? &answer->text : &missing, language, usable);
-    }
+    for (size_t i = 0; i < all.count; i++)
+        say_language(all.items[i].usable ? &answer->text : &missing, &all.items[i]);
     if (missing.len > 0)
         str_printf(&answer->text, "Not usable here: %s.", missing.data);
-    answer->structured = json_pack("{s:O}", "languages", all);
+    answer->structured = json_pack("{s:o}", "languages", languages_json(&all));
 }

@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/inside.h"
 #include "base/auto.h"
 #include "base/fail.h"
 #include "base/json.h"
-#include "base/unit.h"
 #include "mcp/settings_text.h"
 #include "mcp/tools.h"
 #include "settings/schema.h"
@@ -347,31 +347,16 @@ static json_t *annotations(const struct row *row, const struct tool_texts *own)
                      row->flags & (READS | SAME) ? 1 : 0, "openWorldHint", (int)open);
 }
 
-static int read_time(const json_t *group, const char *name, int64_t *out)
-{
-    const char *text =
-        json_string_value(json_object_get(json_object_get(group, name), "value"));
-
-    return text ? unit_parse_ms(text, out) : -1;
-}
-
 static int read_settings(struct vial_engine *engine, struct tool_texts *own,
                          struct vial_error *err)
 {
-    auto_free char *text = NULL;
-    auto_json json_t *config = NULL;
+    const struct settings *s = inside_settings(engine);
 
-    if (vial_config(engine, &text, err) < 0)
-        return -1;
-    config = json_loads(text, 0, NULL);
-    own->words = config ? mcp_words(config) : NULL;
+    own->words = mcp_words(s);
     if (!own->words)
         return fail_memory(err);
-    if (read_time(json_object_get(config, "defaults"), "timeout", &own->timeout_ms) <
-            0 ||
-        read_time(json_object_get(config, "policy"), "max_timeout",
-                  &own->max_timeout_ms) < 0)
-        return fail(err, VIAL_E_INTERNAL, "read the settings: no time-out");
+    own->timeout_ms = request_amount(&s->defaults, FIELD_ID_timeout);
+    own->max_timeout_ms = policy_cap(&s->policy, FIELD_ID_timeout);
     (void)snprintf(own->max_timeout, sizeof own->max_timeout, "%lldms",
                    (long long)own->max_timeout_ms);
     return 0;

@@ -77,13 +77,6 @@ static const struct mcp_prompt prompts[] = {
     { 0 },
 };
 
-static bool is_open(const json_t *session)
-{
-    const char *outcome = json_string_value(json_object_get(session, "outcome"));
-
-    return outcome && strcmp(outcome, "open") == 0;
-}
-
 static void add_files(json_t *list, struct registered *held)
 {
     struct vial_entries files = { 0 };
@@ -108,14 +101,13 @@ static json_t *list(void *context, const char *owner)
 {
     struct mcp_vial *v = context;
     json_t *resources = mcp_runs_list(v->runs, owner);
-    auto_json json_t *sessions = registry_list(v->registry, owner);
+    auto_free struct vial_session_report *open = NULL;
+    size_t count = registry_reports(v->registry, owner, true, &open);
 
-    for (size_t i = 0; i < json_array_size(sessions); i++) {
-        const json_t *s = json_array_get(sessions, i);
-        const char *id = json_string_value(json_object_get(s, "id"));
+    for (size_t i = 0; i < count; i++) {
         struct registered *held;
 
-        if (!is_open(s) || registry_take(v->registry, owner, id, &held, NULL) < 0)
+        if (registry_take(v->registry, owner, open[i].id, &held, NULL) < 0)
             continue;
         add_files(resources, held);
         registry_release(v->registry, held);
@@ -234,20 +226,16 @@ static json_t *complete_sandbox(void *context, const char *owner, const json_t *
     struct mcp_vial *v = context;
     const json_t *argument = json_object_get(params, "argument");
     const char *name = rpc_text(argument, "name"), *begun = rpc_text(argument, "value");
-    auto_json json_t *sessions = NULL;
+    auto_free struct vial_session_report *open = NULL;
     json_t *ids = json_array();
+    size_t count;
 
     if (!str_eq(name, "sandbox_id"))
         return ids;
-    sessions = registry_list(v->registry, owner);
-    for (size_t i = 0; i < json_array_size(sessions) && json_array_size(ids) < 100;
-         i++) {
-        const json_t *s = json_array_get(sessions, i);
-
-        if (is_open(s) &&
-            str_starts(json_string_value(json_object_get(s, "id")), begun))
-            (void)json_array_append(ids, json_object_get(s, "id"));
-    }
+    count = registry_reports(v->registry, owner, true, &open);
+    for (size_t i = 0; i < count && json_array_size(ids) < 100; i++)
+        if (str_starts(open[i].id, begun))
+            (void)json_array_append_new(ids, json_string(open[i].id));
     return ids;
 }
 

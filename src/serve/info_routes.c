@@ -178,20 +178,6 @@ static void count_vessels(struct call *c)
     (void)pthread_mutex_unlock(&s->lock);
 }
 
-static unsigned count_sessions(struct serve *s)
-{
-    auto_json json_t *list = registry_list(s->registry, NULL);
-    unsigned open = 0;
-
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        json_t *outcome = json_object_get(json_array_get(list, i), "outcome");
-
-        open +=
-            json_is_string(outcome) && strcmp(json_string_value(outcome), "open") == 0;
-    }
-    return open;
-}
-
 static unsigned count_pooled(struct vial_engine *engine)
 {
     struct vial_error err = { 0 };
@@ -221,7 +207,7 @@ void info_metrics(struct call *c)
 
     count_vessels(c);
     gate_count(&s->gate, &g.running, &g.waiting);
-    g.sessions = count_sessions(s);
+    g.sessions = (unsigned)registry_reports(s->registry, NULL, true, NULL);
     g.pooled = count_pooled(c->gen->engine);
     vial_budget_look(s->budget, &g.output_memory, &g.output_disk);
     if (s->sources.kept && keeper_health(&keeper, &err) == 0)

@@ -248,13 +248,13 @@ void serve_done(struct serve *s)
  * when there are none. Closing an engine takes a while, and nobody waits for it. */
 static void forget_old(struct serve *s)
 {
-    auto_json json_t *sessions = registry_list(s->registry, NULL);
+    size_t sessions = registry_reports(s->registry, NULL, false, NULL);
     struct generation *old = NULL;
     struct generation **at;
 
     (void)pthread_mutex_lock(&s->lock);
     at = &s->now->next;
-    while (*at && sessions && json_array_size(sessions) == 0) {
+    while (*at && sessions == 0) {
         struct generation *g = *at;
 
         if (g->users > 0) {

@@ -81,20 +81,13 @@ static void notify(const char *text)
 
 static bool is_idle(struct serve *s, int64_t idle_ms)
 {
-    auto_json json_t *sessions = registry_list(s->registry, NULL);
     bool idle;
 
     (void)pthread_mutex_lock(&s->lock);
     idle = s->calls == 0 &&
            clock_ms_between(s->last_call_ns, clock_now_ns()) > (double)idle_ms;
     (void)pthread_mutex_unlock(&s->lock);
-    for (size_t i = 0; idle && i < json_array_size(sessions); i++) {
-        json_t *outcome = json_object_get(json_array_get(sessions, i), "outcome");
-
-        idle =
-            !json_is_string(outcome) || strcmp(json_string_value(outcome), "open") != 0;
-    }
-    return idle;
+    return idle && registry_reports(s->registry, NULL, true, NULL) == 0;
 }
 
 static void reload(struct serve *s, struct front *f)

@@ -257,7 +257,7 @@ static json_t *field_json(const struct settings *s, size_t i)
                      s->origin[i]);
 }
 
-static json_t *language_names(const struct settings *s)
+json_t *settings_languages_json(const struct settings *s)
 {
     json_t *names = json_array();
 
@@ -291,7 +291,7 @@ json_t *settings_json(const struct settings *s)
     (void)json_object_set_new(root, "files", files);
     (void)json_object_set_new(root, "projects",
                               s->projects ? json_incref(s->projects) : json_array());
-    (void)json_object_set_new(root, "languages", language_names(s));
+    (void)json_object_set_new(root, "languages", settings_languages_json(s));
     (void)json_object_set_new(root, "keep", keep_json(s));
     (void)json_object_set_new(root, "engine",
                               s->engine ? json_string(s->engine) : json_null());

@@ -83,7 +83,8 @@ int settings_load(const struct settings_sources *from, struct settings **out,
 int settings_find_preset(const struct settings_sources *from, struct preset **out,
                          struct vial_error *err);
 
-json_t *settings_json(const struct settings *s); /* for `config show` */
+json_t *settings_json(const struct settings *s);           /* for `config show` */
+json_t *settings_languages_json(const struct settings *s); /* names that are shown */
 void settings_free(struct settings *s);
 
 #endif

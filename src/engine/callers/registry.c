@@ -693,30 +693,47 @@ int registered_context(struct registered *held, const char *language, const char
     return rc;
 }
 
-static json_t *entry_json(const struct entry *e)
+static bool is_wanted(const struct entry *e, const char *owner, bool only_open)
 {
-    const struct vial_session_report *report = &e->report;
-
-    return json_pack("{s:s, s:s, s:s, s:s, s:I, s:f}", "id", e->id, "outcome",
-                     vial_outcome_name(report->outcome), "driver", report->driver,
-                     "level", report->level, "execs", (json_int_t)report->execs,
-                     "age_ms", report->duration_ms);
+    return (!owner || strcmp(e->owner, owner) == 0) &&
+           (!only_open || e->report.outcome == VIAL_SESSION_OPEN);
 }
 
-json_t *registry_list(struct registry *registry, const char *owner)
+size_t registry_reports(struct registry *registry, const char *owner, bool only_open,
+                        struct vial_session_report **out)
 {
-    json_t *list = json_array();
-    int rc = list ? 0 : -1;
+    size_t count = 0, at;
 
     refresh(registry, owner, clock_now_ns());
     forget_stale(registry, owner);
     (void)pthread_mutex_lock(&registry->lock);
-    for (struct entry *e = registry->entries; e && rc == 0; e = e->next)
-        if (!owner || strcmp(e->owner, owner) == 0)
-            rc = json_array_insert_new(list, 0, entry_json(e)); /* oldest first */
+    for (const struct entry *e = registry->entries; e; e = e->next)
+        count += is_wanted(e, owner, only_open);
+    if (out)
+        *out = calloc(count ? count : 1, sizeof **out);
+    at = out && *out ? count : 0;
+    for (const struct entry *e = registry->entries; e && at > 0; e = e->next)
+        if (is_wanted(e, owner, only_open))
+            (*out)[--at] = e->report; /* the newest come first here */
     (void)pthread_mutex_unlock(&registry->lock);
-    if (rc == 0)
-        return list;
-    json_decref(list);
-    return NULL;
+    return out && !*out ? 0 : count;
+}
+
+json_t *registry_list(struct registry *registry, const char *owner)
+{
+    auto_free struct vial_session_report *all = NULL;
+    size_t count = registry_reports(registry, owner, false, &all);
+    json_t *list = all ? json_array() : NULL;
+
+    for (size_t i = 0; list && i < count; i++)
+        if (json_array_append_new(
+                list,
+                json_pack("{s:s, s:s, s:s, s:s, s:I, s:f}", "id", all[i].id, "outcome",
+                          vial_outcome_name(all[i].outcome), "driver", all[i].driver,
+                          "level", all[i].level, "execs", (json_int_t)all[i].execs,
+                          "age_ms", all[i].duration_ms)) < 0) {
+            json_decref(list);
+            return NULL;
+        }
+    return list;
 }

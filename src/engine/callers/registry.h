@@ -90,8 +90,13 @@ int registered_context(struct registered *held, const char *language, const char
 struct vial_context *registered_open(struct registered *held, const char *language,
                                      const char *name);
 
-/* OWNER's sessions (NULL: everyone's), each with id, outcome, driver, level,
- * execs, age. NULL without memory. */
+/* How many sessions OWNER has (NULL: everyone); ONLY_OPEN: of those that are open. *OUT
+ * is malloc'ed and has their reports, the oldest first; NULL for lack of memory, and 0
+ * is returned. OUT may be NULL. */
+size_t registry_reports(struct registry *registry, const char *owner, bool only_open,
+                        struct vial_session_report **out);
+/* OWNER's sessions as JSON, each with id, outcome, driver, level, execs, age. NULL
+ * without memory. */
 json_t *registry_list(struct registry *registry, const char *owner);
 
 #endif
