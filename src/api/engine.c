@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "api/give.h"
-#include "api/inside.h"
 #include "base/auto.h"
 #include "base/fail.h"
 #include "base/json.h"
@@ -16,17 +15,6 @@ int vial_engine_open(const struct vial_engine_options *options,
                      struct vial_engine **out, struct vial_error *err)
 {
     return engine_open(options, NULL, out, err);
-}
-
-int inside_open(const struct vial_engine_options *options, struct settings *settings,
-                struct vial_engine **out, struct vial_error *err)
-{
-    return engine_open(options, settings, out, err);
-}
-
-const struct settings *inside_settings(const struct vial_engine *engine)
-{
-    return engine->settings;
 }
 
 void vial_engine_close(struct vial_engine *engine)

@@ -3,13 +3,13 @@
 #define VIAL_API_INSIDE_H
 
 /*
- * What vial's own front ends have beyond include/vial: the settings as they are. They
- * are linked with the library, so that no value has to become text and be read again.
+ * What vial's own front ends have beyond include/vial. They are linked with the
+ * library, so that no value has to become text and be read again.
  */
 
 #include "settings/settings.h"
 
-#include "vial/engine.h"
+#include "vial/session.h"
 
 /* The settings in force. They live as long as the engine, and do not change. */
 const struct settings *inside_settings(const struct vial_engine *engine);
@@ -18,5 +18,14 @@ const struct settings *inside_settings(const struct vial_engine *engine);
  * count that do not say where settings come from. */
 int inside_open(const struct vial_engine_options *options, struct settings *settings,
                 struct vial_engine **out, struct vial_error *err);
+
+/* Whether REQ has a compile step that can be done once for many runs. */
+bool inside_compiles(struct vial_engine *engine, const struct vial_request *req);
+
+/* Does it, in a vessel of its own. *OUT is like REQ, but a plain command with what the
+ * compiler made as files; NULL: that did not go well, and runs of REQ will say why. */
+int inside_compile(struct vial_engine *engine, const struct vial_request *req,
+                   const struct vial_session_options *options,
+                   struct vial_request **out, double *cpu_ms, struct vial_error *err);
 
 #endif

@@ -119,6 +119,13 @@ int request_fill(struct vial_request *req, const struct vial_request *from,
     return 0;
 }
 
+void request_unset(struct vial_request *req, enum field_id id)
+{
+    field_ops_of(fields[id].type)->done(request_member(req, id));
+    req->set &= ~(UINT64_C(1) << id);
+    req->builtin &= ~(UINT64_C(1) << id);
+}
+
 json_t *request_field_json(const struct vial_request *req, enum field_id id)
 {
     if (!has(req, id))

@@ -82,6 +82,9 @@ int request_set_text(struct vial_request *req, enum field_id id, const char *tex
 int request_fill(struct vial_request *req, const struct vial_request *from,
                  struct vial_error *err);
 
+/* As if it had never been given. */
+void request_unset(struct vial_request *req, enum field_id id);
+
 /* One field's value as JSON (for `config show`); NULL: not set or no memory. */
 json_t *request_field_json(const struct vial_request *req, enum field_id id);
 

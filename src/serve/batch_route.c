@@ -4,12 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/inside.h"
 #include "base/auto.h"
 #include "base/fail.h"
 #include "base/thread.h"
 #include "model/members.h"
 #include "model/result.h"
-#include "serve/compile_once.h"
 #include "serve/job.h"
 #include "serve/route.h"
 
@@ -21,8 +21,9 @@
 struct batch {
     struct call *call;
     struct stream stream;
-    json_t *base;  /* a request that each item is laid over, or NULL */
-    json_t *items; /* borrowed */
+    json_t *base;                  /* a request that each item is laid over, or NULL */
+    json_t *items;                 /* borrowed */
+    struct vial_request *compiled; /* what BASE became, once for all; or NULL */
     int gone_fd;
     pthread_mutex_t lock;
     size_t next;
@@ -54,28 +55,47 @@ static void tell(struct batch *b, size_t index, const char *event, const char *n
     (void)pthread_mutex_unlock(&b->lock);
 }
 
-/* Arguments of the item come behind those that the program itself has. */
-static void lay_args(json_t *req)
+/* Arguments come behind those that the program itself has. */
+static int lay_args(struct vial_request *req, struct vial_error *err)
 {
-    json_t *command = json_object_get(req, "command");
-    json_t *args = json_object_get(req, "args");
-
-    if (!command || !args)
-        return;
-    (void)json_array_extend(command, args);
-    (void)json_object_del(req, "args");
+    if (!request_has(req, command) || !request_has(req, args))
+        return 0;
+    strv_copy(&req->command, &req->args);
+    request_unset(req, FIELD_ID_args);
+    return strv_ok(&req->command) ? 0 : fail_memory(err);
 }
 
-static char *request_of(struct batch *b, size_t index)
+/* An item over what was compiled. */
+static int lay_over_compiled(struct batch *b, json_t *item, struct vial_request **out,
+                             struct vial_error *err)
+{
+    auto_vial_request struct vial_request *req = NULL;
+
+    if (vial_request_new(&req, err) < 0 ||
+        (json_is_object(item) && request_decode(req, item, 0, "request", err) < 0) ||
+        request_fill(req, b->compiled, err) < 0 || lay_args(req, err) < 0 ||
+        job_check(b->call, req, err) < 0)
+        return -1;
+    *out = ptr_take(&req);
+    return 0;
+}
+
+static int request_of(struct batch *b, size_t index, struct vial_request **out,
+                      struct vial_error *err)
 {
     json_t *item = json_array_get(b->items, index);
-    auto_json json_t *req = b->base ? json_deep_copy(b->base) : json_incref(item);
+    auto_json json_t *whole = NULL;
 
-    if (b->base && json_is_object(item)) {
-        (void)json_object_update(req, item);
-        lay_args(req);
-    }
-    return json_dumps(req, JSON_COMPACT | JSON_ENCODE_ANY);
+    if (b->compiled)
+        return lay_over_compiled(b, item, out, err);
+    if (!b->base)
+        return job_decode(b->call, item, out, err);
+    whole = json_copy(b->base);
+    if (!whole)
+        return fail_memory(err);
+    if (json_is_object(item))
+        (void)json_object_update(whole, item);
+    return job_decode(b->call, whole, out, err) < 0 ? -1 : lay_args(*out, err);
 }
 
 /* It never started, as too much is under way. */
@@ -118,13 +138,9 @@ static void do_item(struct batch *b, size_t index)
 {
     auto_vial_request struct vial_request *req = NULL;
     auto_vial_result struct vial_result *result = NULL;
-    auto_free char *text = request_of(b, index);
     struct vial_error err = { 0 };
 
-    if (!text)
-        (void)fail_memory(&err);
-    if (!text || job_request(b->call, text, strlen(text), &req, &err) < 0 ||
-        run_item(b, req, &result, &err) < 0) {
+    if (request_of(b, index, &req, &err) < 0 || run_item(b, req, &result, &err) < 0) {
         (void)pthread_mutex_lock(&b->lock);
         b->refused++;
         (void)pthread_mutex_unlock(&b->lock);
@@ -241,31 +257,52 @@ static int read_batch(struct call *c, json_t *body, struct batch *b, int64_t *pa
     return 0;
 }
 
+/* Once for all items, as a run of its caller's. */
+static int compile(struct batch *b, struct vial_error *err)
+{
+    struct call *c = b->call;
+    auto_vial_request struct vial_request *req = NULL;
+    const struct vial_session_options options = { .caller = c->who.name,
+                                                  .correlation = c->id };
+    struct vial_error why = { 0 };
+    struct gate_pass pass;
+    double cpu_ms = 0;
+    int rc;
+
+    /* Whatever is wrong with it, the runs will say. */
+    if (!b->base || !same_program(b->items) || job_decode(c, b->base, &req, &why) < 0 ||
+        !inside_compiles(c->gen->engine, req))
+        return 0;
+    if (gate_enter(&c->serve->gate, c->caller, b->gone_fd, &pass, err) < 0)
+        return -1;
+    rc = inside_compile(c->gen->engine, req, &options, &b->compiled, &cpu_ms, err);
+    gate_leave(&c->serve->gate, c->caller, cpu_ms);
+    return rc;
+}
+
 void batch_run(struct call *c)
 {
     auto_json json_t *body = NULL;
-    auto_json json_t *compiled = NULL;
     struct batch b = { .gone_fd = web_gone_fd(c->web) };
     struct vial_error err = { 0 };
     enum stream_form form;
     int64_t parallel = 0;
 
     if (stream_wanted(c, &form, &err) < 0 || call_body(c, &body, &err) < 0 ||
-        read_batch(c, body, &b, &parallel, &err) < 0 ||
-        (b.base && same_program(b.items) &&
-         compile_once(c, b.base, &compiled, &err) < 0)) {
+        read_batch(c, body, &b, &parallel, &err) < 0 || compile(&b, &err) < 0) {
         call_error(c, &err);
         return;
     }
-    if (compiled)
-        b.base = compiled;
     if (pthread_mutex_init(&b.lock, NULL) != 0 ||
-        stream_start(&b.stream, c, form == STREAM_NONE ? STREAM_NDJSON : form) < 0)
+        stream_start(&b.stream, c, form == STREAM_NONE ? STREAM_NDJSON : form) < 0) {
+        vial_request_free(b.compiled);
         return;
+    }
     (void)stream_event(&b.stream, "start",
                        json_pack("{s:s, s:I, s:b}", "request", c->id, "count",
                                  (json_int_t)json_array_size(b.items), "compiled",
-                                 compiled != NULL));
+                                 b.compiled != NULL));
     run_all(&b, parallel);
+    vial_request_free(b.compiled);
     (void)pthread_mutex_destroy(&b.lock);
 }

@@ -52,6 +52,19 @@ int job_request(struct call *c, const char *json, size_t len, struct vial_reques
     return 0;
 }
 
+int job_decode(struct call *c, json_t *object, struct vial_request **out,
+               struct vial_error *err)
+{
+    auto_vial_request struct vial_request *req = NULL;
+
+    if (vial_request_new(&req, err) < 0 ||
+        request_decode(req, object, 0, "request", err) < 0 ||
+        job_check(c, req, err) < 0)
+        return -1;
+    *out = ptr_take(&req);
+    return 0;
+}
+
 static const char *what(const struct vial_request *req)
 {
     if (req->language)

@@ -23,6 +23,9 @@ struct job {
 /* A request from LEN bytes of JSON, if this caller may ask for that. */
 int job_request(struct call *c, const char *json, size_t len, struct vial_request **out,
                 struct vial_error *err);
+/* The same from an object that was read already. */
+int job_decode(struct call *c, json_t *object, struct vial_request **out,
+               struct vial_error *err);
 /* The same check on a request that exists. */
 int job_check(struct call *c, struct vial_request *req, struct vial_error *err);
 

@@ -55,16 +55,12 @@ static int read_start(struct call *c, struct vial_request **req,
                       struct vial_session_options *options, struct vial_error *err)
 {
     auto_json json_t *body = NULL;
-    auto_free char *rest = NULL;
 
     if (call_body(c, &body, err) < 0 ||
         take_ms(body, "idle", &options->idle_ms, err) < 0 ||
         take_ms(body, "lease", &options->lease_ms, err) < 0)
         return -1;
-    rest = json_dumps(body, JSON_COMPACT);
-    if (!rest)
-        return fail_memory(err);
-    return job_request(c, rest, strlen(rest), req, err);
+    return job_decode(c, body, req, err);
 }
 
 void sessions_start(struct call *c)

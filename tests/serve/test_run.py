@@ -242,6 +242,18 @@ def test_a_compiled_program_is_compiled_once_for_many_inputs(daemon):
     assert len({r["vessel_id"] for r in results.values()}) == 8
 
 
+def test_a_compiled_programs_arguments_are_given_once(daemon):
+    code = ('#include <stdio.h>\n#include <stdlib.h>\nint main(int c, char **v) {'
+            'for (int i = 1; i < c; i++) printf("%s ", v[i]); puts(getenv("A")); }')
+    events = daemon.ask("POST", "/v1/batch", {
+        "request": {"language": "c", "code": code, "args": ["own"], "env": {"A": "{dir}"},
+                    "files": [{"path": "data", "content": "x"}]},
+        "inputs": [{}, {"args": ["other"]}, {"env": {"A": "b"}}]}).events
+    assert events[0]["compiled"] is True
+    results = {e["index"]: e["result"]["stdout"] for e in events if e["event"] == "result"}
+    assert results == {0: "own {dir}\n", 1: "other {dir}\n", 2: "own b\n"}
+
+
 def test_a_program_that_does_not_compile_says_so_for_each_input(daemon):
     events = daemon.ask("POST", "/v1/batch", {
         "request": {"language": "c", "code": "int main( {"}, "inputs": [{}, {}]}).events
