@@ -35,7 +35,7 @@ static int compile(char **argv, struct vial_error *err)
     if (profile_read(argv[1], argv[2], &profile, err) < 0 ||
         profile_compile(profile, out, err) < 0)
         return -1;
-    if (profile_join(out, err) == 0 && profile_shrink(&out[0], err) == 0)
+    if (profile_join(profile, out, err) == 0)
         rc = write_out(argv[3], out, err);
     blob_done(&out[0]);
     blob_done(&out[1]);

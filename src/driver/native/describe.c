@@ -33,7 +33,7 @@ int seccomp_compile(const char *dir, const char *name,
         return -1;
     if (profile_compile(profile, filters, err) < 0)
         return -1;
-    return profile_join(filters, err);
+    return profile_join(profile, filters, err);
 }
 
 int native_seccomp_summary(const char *share_dir, const char *name, json_t **out,

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <seccomp.h>
 #include <stdlib.h>
 #include <string.h>
@@ -182,5 +184,49 @@ int profile_compile(json_t *profile, struct blob out[PROFILE_FILTERS],
         return -1;
     }
     memcpy(out, blobs, sizeof(blobs));
+    return 0;
+}
+
+/* The first filter kills foreign architectures, as the second does, and nothing else.
+ */
+static bool never_kills(json_t *profile)
+{
+    json_t *rule = NULL;
+    size_t i = 0;
+
+    json_array_foreach(json_object_get(profile, "rules"), i, rule)
+    {
+        if (!json_object_get(rule, "args") &&
+            str_eq(json_string_value(json_object_get(rule, "action")), "kill"))
+            return false;
+    }
+    return !str_eq(json_string_value(json_object_get(profile, "default")), "kill");
+}
+
+/* The kernel takes the strictest word of all filters, and of equal ones the last
+ * filter's. So if the first never kills a call, asking the second, and the first only
+ * when the second allows, is the same. */
+int profile_join(json_t *profile, struct blob filters[PROFILE_FILTERS],
+                 struct vial_error *err)
+{
+    size_t len = filters[0].len + filters[1].len;
+    size_t count = filters[1].len / sizeof(struct sock_filter);
+    struct sock_filter *joined = NULL;
+
+    if (len > BPF_MAXINSNS * sizeof(*joined) || !never_kills(profile))
+        return 0;
+    joined = malloc(len);
+    if (!joined)
+        return fail_memory(err);
+    memcpy(joined, filters[1].data, filters[1].len);
+    memcpy(joined + count, filters[0].data, filters[0].len);
+    for (size_t i = 0; i < count; i++) {
+        if (joined[i].code == (BPF_RET | BPF_K) && joined[i].k == SECCOMP_RET_ALLOW)
+            joined[i] = (struct sock_filter){ .code = BPF_JMP | BPF_JA,
+                                              .k = (uint32_t)(count - i - 1) };
+    }
+    blob_done(&filters[0]);
+    blob_done(&filters[1]);
+    filters[0] = (struct blob){ (char *)joined, len };
     return 0;
 }

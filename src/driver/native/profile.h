@@ -31,12 +31,10 @@ int profile_read(const char *dir, const char *name, json_t **out,
 int profile_compile(json_t *profile, struct blob out[PROFILE_FILTERS],
                     struct vial_error *err);
 
-/* Makes one program of both where that means the same, leaving the second empty:
- * loading is most of what a filter costs. */
-int profile_join(struct blob filters[PROFILE_FILTERS], struct vial_error *err);
-
-/* Writes a filter anew, shorter, if that can be shown to say the same of every call. */
-int profile_shrink(struct blob *filter, struct vial_error *err);
+/* Makes one program of both where that means the same, leaving the second empty: what
+ * counts refused calls, and what puts a filter before this one, takes one alone. */
+int profile_join(json_t *profile, struct blob filters[PROFILE_FILTERS],
+                 struct vial_error *err);
 
 /* How many calls are allowed, refused …: { "default", "allowed", "refused", … }. */
 json_t *profile_summary(json_t *profile);
