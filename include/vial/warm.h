@@ -63,6 +63,9 @@ VIAL_API VIAL_MUST_CHECK int vial_warm_ready(struct vial_engine *engine,
                                              unsigned count, unsigned timeout_ms,
                                              struct vial_error *err);
 
+/* How many vessels wait now. */
+VIAL_API unsigned vial_warm_waiting(struct vial_engine *engine);
+
 /* Per shape: idle, taken, missed, refills, what a refill and a waiting vessel cost, and
  * what it lacks ("memory", "descriptors") to have as many as it wants. malloc'ed JSON
  * text in *JSON. */

@@ -35,6 +35,11 @@ int vial_warm_ready(struct vial_engine *engine, const struct vial_request *req,
     return pool_want(engine->pool, driver, plan, count, timeout_ms, err);
 }
 
+unsigned vial_warm_waiting(struct vial_engine *engine)
+{
+    return engine->pool ? pool_waiting(engine->pool) : 0;
+}
+
 int vial_warm_report(struct vial_engine *engine, char **json, struct vial_error *err)
 {
     if (need_pool(engine, err) < 0)

@@ -5,36 +5,23 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/thread.h"
-#include "keeper/front/start_keeper.h"
+#include "model/doctor.h"
+#include "model/result.h"
 #include "serve/service.h"
 
 #define MOMENT_MS 30                 /* who asks waits for as long as this */
 #define FIRST_MS  5000               /* or this, if nothing was seen yet */
 #define FRESH_NS  INT64_C(250000000) /* what was seen is good for as long as this */
 
-/* How the process that opens vessels fares; null when it does not answer. */
-static json_t *look_at_keeper(const struct serve *s)
-{
-    struct keeper_health health;
-    struct vial_error err;
-
-    if (!s->sources.kept || keeper_health(&health, &err) < 0)
-        return json_null();
-    return json_pack("{s:i, s:i, s:i}", "pid", (int)health.pid, "vessels",
-                     (int)health.vessels, "restarts", (int)health.restarts);
-}
-
-static json_t *look_at_drivers(struct serve *s)
+static struct vial_doctor *look_at_drivers(struct serve *s)
 {
     struct generation *gen = serve_use(s);
-    struct vial_error err = { 0 };
-    auto_free char *text = NULL;
-    json_t *doctor = NULL;
+    struct vial_doctor *doctor = NULL;
 
-    if (vial_doctor(gen->engine, &text, &err) == 0)
-        doctor = json_loads(text, 0, NULL);
+    if (vial_doctor_look(gen->engine, &doctor, NULL) < 0)
+        doctor = NULL;
     serve_unuse(s, gen);
-    return doctor ? doctor : json_object();
+    return doctor;
 }
 
 static void *look(void *context)
@@ -44,7 +31,10 @@ static void *look(void *context)
 
     (void)pthread_mutex_lock(&r->lock);
     while (!r->ending) {
-        json_t *doctor, *keeper;
+        struct vial_doctor *doctor;
+        struct keeper_health keeper;
+        struct vial_error err;
+        bool answers;
 
         if (!r->wanted) {
             (void)pthread_cond_wait(&r->changed, &r->lock);
@@ -53,12 +43,13 @@ static void *look(void *context)
         r->wanted = false;
         (void)pthread_mutex_unlock(&r->lock);
         doctor = look_at_drivers(s);
-        keeper = look_at_keeper(s);
+        answers = s->sources.kept && keeper_health(&keeper, &err) == 0;
         (void)pthread_mutex_lock(&r->lock);
-        json_decref(r->doctor);
-        json_decref(r->keeper);
+        vial_doctor_free(r->doctor);
         r->doctor = doctor;
-        r->keeper = keeper;
+        r->keeper_answers = answers;
+        if (answers)
+            r->keeper = keeper;
         r->looked_ns = clock_now_ns();
         r->looks++;
         (void)pthread_cond_broadcast(&r->changed);
@@ -90,8 +81,7 @@ void health_close(struct serve *s)
     (void)pthread_cond_broadcast(&r->changed);
     (void)pthread_mutex_unlock(&r->lock);
     (void)pthread_join(r->thread, NULL);
-    json_decref(r->doctor);
-    json_decref(r->keeper);
+    vial_doctor_free(r->doctor);
     (void)pthread_cond_destroy(&r->changed);
     (void)pthread_mutex_destroy(&r->lock);
 }
@@ -110,9 +100,45 @@ static void wait_a_moment(struct health *r)
     r->waiting--;
 }
 
-void health_see(struct serve *s, json_t **doctor, json_t **keeper)
+/* Each driver: whether it can be used now, its engine's version, and if not, why. */
+static json_t *drivers_json(const struct vial_doctor *doctor)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < doctor->driver_count; i++) {
+        const struct vial_driver *d = &doctor->drivers[i];
+
+        (void)json_array_append_new(list, json_pack("{s:b, s:s, s:s?, s:o}", "ready",
+                                                    d->usable, "name", d->name,
+                                                    "version", d->version, "error",
+                                                    error_json(&d->error)));
+    }
+    return list;
+}
+
+/* The process that opens vessels; null when it does not answer. */
+static json_t *keeper_json(const struct health *r)
+{
+    if (!r->keeper_answers)
+        return json_null();
+    return json_pack("{s:i, s:i, s:i}", "pid", (int)r->keeper.pid, "vessels",
+                     (int)r->keeper.vessels, "restarts", (int)r->keeper.restarts);
+}
+
+static json_t *seen_json(const struct health *r, bool kept)
+{
+    const struct vial_doctor *d = r->doctor;
+
+    return json_pack(
+        "{s:o, s:o*, s:o*, s:o*}", "engine", d ? doctor_automatic_json(d) : json_null(),
+        "needed", d ? doctor_needed_json(d) : NULL, "drivers",
+        d ? drivers_json(d) : NULL, "keeper", kept ? keeper_json(r) : NULL);
+}
+
+bool health_see(struct serve *s, json_t **out)
 {
     struct health *r = &s->health;
+    bool ready;
 
     (void)pthread_mutex_lock(&r->lock);
     if (!r->looks || clock_now_ns() - r->looked_ns > FRESH_NS) {
@@ -121,7 +147,9 @@ void health_see(struct serve *s, json_t **doctor, json_t **keeper)
         if (!r->waiting)
             wait_a_moment(r);
     }
-    *doctor = json_deep_copy(r->doctor);
-    *keeper = json_deep_copy(r->keeper);
+    ready = r->doctor && r->doctor->takes;
+    if (out)
+        *out = seen_json(r, s->sources.kept);
     (void)pthread_mutex_unlock(&r->lock);
+    return ready;
 }

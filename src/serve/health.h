@@ -12,26 +12,33 @@
 #include <pthread.h>
 #include <stdbool.h>
 
+#include "keeper/front/start_keeper.h"
+
+#include "vial/host.h"
+
 struct serve;
 
 struct health {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool going, ending;
-    bool wanted;       /* somebody asks */
-    unsigned looks;    /* so many were made */
-    int64_t looked_ns; /* when the last one ended */
-    unsigned waiting;  /* for the next */
-    json_t *doctor;    /* what was seen last, or NULL */
-    json_t *keeper;
+    bool wanted;                /* somebody asks */
+    unsigned looks;             /* so many were made */
+    int64_t looked_ns;          /* when the last one ended */
+    unsigned waiting;           /* for the next */
+    struct vial_doctor *doctor; /* what was seen last, or NULL */
+    bool keeper_answers;
+    struct keeper_health keeper; /* if it answers */
     pthread_t thread;
 };
 
 int health_open(struct serve *s);
 void health_close(struct serve *s);
 
-/* What was seen last: of now, if that can be seen in a moment. New references, or NULL:
- * nothing was seen yet. */
-void health_see(struct serve *s, json_t **doctor, json_t **keeper);
+/* Whether the driver that the settings ask for, or one that stands in for it, was there
+ * when it was looked last: now, if that can be seen in a moment. *OUT, which may be
+ * NULL, becomes an object with what was seen: "engine", "needed", "drivers", "keeper".
+ */
+bool health_see(struct serve *s, json_t **out);
 
 #endif

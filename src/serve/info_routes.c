@@ -7,11 +7,10 @@
 #include "base/fail.h"
 #include "base/unit.h"
 #include "keeper/front/start_keeper.h"
-#include "model/result.h"
+#include "model/vessel_list.h"
 #include "serve/job.h"
 #include "serve/route.h"
 
-#include "vial/vessels.h"
 #include "vial/warm.h"
 
 #define COUNT_NS (INT64_C(10) * 1000000000) /* vessels are counted no more often */
@@ -102,52 +101,21 @@ void info_health(struct call *c)
     call_json(c, 200, json_pack("{s:s}", "status", "ok"));
 }
 
-/* Each driver: whether it can be used now, its engine's version, and if not, why. */
-static json_t *drivers_json(json_t *doctor)
-{
-    static const char *const copied[] = { "name", "version", "error" };
-    json_t *list = json_array();
-    json_t *driver;
-    size_t i;
-
-    json_array_foreach(json_object_get(doctor, "drivers"), i, driver)
-    {
-        json_t *entry = json_pack("{s:O}", "ready", json_object_get(driver, "usable"));
-
-        for (size_t k = 0; k < sizeof(copied) / sizeof(copied[0]); k++)
-            (void)json_object_set(entry, copied[k], json_object_get(driver, copied[k]));
-        (void)json_array_append_new(list, entry);
-    }
-    return list;
-}
-
 /* Whether the driver that the settings ask for is here, or who may stand in for it;
  * whoever is not known learns no more than yes or no. */
 void info_ready(struct call *c)
 {
-    auto_json json_t *doctor = NULL;
-    auto_json json_t *keeper = NULL;
-    json_t *automatic;
-    json_t *needed;
+    auto_json json_t *seen = NULL;
+    bool good = health_see(c->serve, c->who.scopes ? &seen : NULL);
     json_t *answer;
-    bool good;
 
-    health_see(c->serve, &doctor, &keeper);
-    automatic = json_object_get(doctor, "automatic");
-    needed = json_object_get(doctor, "needed");
-    good = json_is_true(json_object_get(needed, "ready")) && !c->serve->draining;
+    good = good && !c->serve->draining;
     answer = json_pack("{s:s}", "status",
                        good                 ? "ready"
                        : c->serve->draining ? "draining"
                                             : "not ready");
-    if (answer && c->who.scopes)
-        (void)json_object_set(answer, "engine", automatic ? automatic : json_null());
-    if (answer && c->who.scopes && doctor) {
-        (void)json_object_set(answer, "needed", needed);
-        (void)json_object_set_new(answer, "drivers", drivers_json(doctor));
-    }
-    if (answer && c->who.scopes && c->serve->sources.kept)
-        (void)json_object_set(answer, "keeper", keeper ? keeper : json_null());
+    if (answer && seen)
+        (void)json_object_update(answer, seen);
     call_json(c, good ? 200 : 503, answer);
 }
 
@@ -157,8 +125,7 @@ static void count_vessels(struct call *c)
 {
     struct serve *s = c->serve;
     struct vial_error err = { 0 };
-    auto_free char *text = NULL;
-    auto_json json_t *list = NULL;
+    auto_vessels struct vial_vessels list = { 0 };
     unsigned orphans = 0;
     bool due;
 
@@ -167,34 +134,14 @@ static void count_vessels(struct call *c)
     if (due)
         s->counted_ns = clock_now_ns();
     (void)pthread_mutex_unlock(&s->lock);
-    if (!due || vial_vessels(c->gen->engine, &text, &err) < 0)
+    if (!due || vial_vessel_list(c->gen->engine, NULL, &list, &err) < 0)
         return;
-    list = json_loads(text, 0, NULL);
-    for (size_t i = 0; i < json_array_size(list); i++)
-        orphans += json_is_true(json_object_get(json_array_get(list, i), "orphan"));
+    for (size_t i = 0; i < list.count; i++)
+        orphans += list.items[i].orphan;
     (void)pthread_mutex_lock(&s->lock);
-    s->vessels = (unsigned)json_array_size(list);
+    s->vessels = (unsigned)list.count;
     s->orphans = orphans;
     (void)pthread_mutex_unlock(&s->lock);
-}
-
-static unsigned count_pooled(struct vial_engine *engine)
-{
-    struct vial_error err = { 0 };
-    auto_free char *text = NULL;
-    auto_json json_t *report = NULL;
-    json_t *shape;
-    json_int_t idle = 0;
-    size_t i;
-
-    if (vial_warm_report(engine, &text, &err) < 0)
-        return 0;
-    report = json_loads(text, 0, NULL);
-    json_array_foreach(json_object_get(report, "shapes"), i, shape)
-    {
-        idle += json_integer_value(json_object_get(shape, "idle"));
-    }
-    return (unsigned)idle;
 }
 
 void info_metrics(struct call *c)
@@ -208,7 +155,7 @@ void info_metrics(struct call *c)
     count_vessels(c);
     gate_count(&s->gate, &g.running, &g.waiting);
     g.sessions = (unsigned)registry_reports(s->registry, NULL, true, NULL);
-    g.pooled = count_pooled(c->gen->engine);
+    g.pooled = vial_warm_waiting(c->gen->engine);
     vial_budget_look(s->budget, &g.output_memory, &g.output_disk);
     if (s->sources.kept && keeper_health(&keeper, &err) == 0)
         g.keeper_restarts = keeper.restarts;

@@ -56,6 +56,7 @@ void pool_destroy(struct pool *p, struct stock *from, struct vessel *v);
 int pool_want(struct pool *p, const struct driver *driver, const struct plan *plan,
               unsigned count, int64_t timeout_ms, struct vial_error *err);
 
+unsigned pool_waiting(struct pool *p);
 json_t *pool_json(struct pool *p); /* NULL without memory */
 
 #endif

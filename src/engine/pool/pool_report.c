@@ -21,6 +21,18 @@ static json_t *stock_json(const struct stock *s)
         "lacks", s->idle_count < stock_wanted(s) ? stock_lacks(s) : NULL);
 }
 
+unsigned pool_waiting(struct pool *p)
+{
+    unsigned waiting = 0;
+
+    (void)pthread_mutex_lock(&p->lock);
+    for (unsigned i = 0; i < p->stock_count; i++)
+        if (!p->stocks[i]->ended)
+            waiting += (unsigned)p->stocks[i]->idle_count;
+    (void)pthread_mutex_unlock(&p->lock);
+    return waiting;
+}
+
 json_t *pool_json(struct pool *p)
 {
     json_t *list = json_array();
