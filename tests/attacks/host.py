@@ -1,16 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is planted on the host before the attacks, and what must still be true of
-it after each of them (the corpus calls this H0)."""
+it after each of them (the corpus calls this H0).
+
+Only what this run could have touched is looked at, so that others may use the machine
+meanwhile. The tests have mounts, cgroups and a directory for temporary files of their own
+(`Own`); what vial makes and what it starts is in there."""
+import atexit
+import contextlib
 import ctypes
+import functools
 import hashlib
 import os
 import re
 import secrets
+import shutil
 import socket
+import tempfile
 import threading
 import time
 
 PLACES = ["/", "/root", "/home", "/tmp", "/var/tmp", "/dev/shm"]
+GROUPS = {"memory", "pids", "cpu", "cpuacct"}  # the hierarchies in which vial has groups
+CLONE_NEWNS, MS_REC, MS_SLAVE, MS_SHARED = 0x20000, 0x4000, 1 << 19, 1 << 20
 SYSCTLS = ["/proc/sys/kernel/core_pattern", "/proc/sys/kernel/hostname",
            "/proc/sys/vm/overcommit_memory", "/proc/sys/net/ipv4/ip_forward"]
 
@@ -58,6 +69,93 @@ def is_orphan(pid):
     return True
 
 
+class Own:
+    """What a process of tests and all that it starts have apart from the rest of the machine.
+    Made once for a process, which must be root for it. For others, and where there are no
+    hierarchies of cgroups but the unified one, the whole machine is looked at."""
+
+    def __init__(self):
+        self.name = "tests-of-%d" % os.getpid()
+        self.groups, self.libc = [], ctypes.CDLL(None, use_errno=True)
+        self.outside = os.open("/proc/self/ns/mnt", os.O_RDONLY)  # the machine's mounts
+        if os.geteuid() == 0:
+            self.enter_mounts()
+            self.enter_groups()
+            atexit.register(self.leave_groups)
+        self.mounts = {line.split(" ", 1)[0] for line in mountinfo()}
+
+    def enter_mounts(self):
+        """Others' mounts still come in, as slaves of theirs; none of ours goes out. Shared
+        again, so that a vessel which does not make its own private is found out."""
+        if self.libc.unshare(CLONE_NEWNS) == 0:
+            for how in (MS_SLAVE, MS_SHARED):
+                self.libc.mount(None, b"/", None, ctypes.c_ulong(how | MS_REC), None)
+
+    def enter_groups(self):
+        for base in group_directories():
+            path = os.path.join(base, self.name)
+            try:
+                os.mkdir(path)
+                put(path, os.getpid())
+            except OSError:
+                continue
+            self.groups.append(path)
+
+    def leave_groups(self):
+        for path in self.groups:
+            put(os.path.dirname(path), os.getpid())
+            with contextlib.suppress(OSError):
+                os.rmdir(path)
+
+    def has_mount(self, line):
+        """Whether it was there at the beginning, or nobody else has made it."""
+        number, rest = line.split(" ", 1)
+        return number in self.mounts or " master:" not in rest.split(" - ")[0]
+
+    def has_process(self, pid):
+        """Those of a container are not below us, but below an engine of the tests."""
+        if not self.groups:
+            return True
+        names = [self.name]
+        engine = re.search(r"/vial-engine-(\w+)/", os.environ.get("DOCKER_HOST", ""))
+        if engine:
+            names.append("engine-of-tests-" + engine[1])
+        text = (read("/proc/%s/cgroup" % pid) or b"").decode()
+        return any("/%s" % name in text for name in names)
+
+
+def mountinfo():
+    with open("/proc/self/mountinfo", encoding="utf-8") as file:
+        return file.read().splitlines()
+
+
+def group_directories():
+    """This process's group in each hierarchy (v1) that vial uses."""
+    tops = {}
+    for line in mountinfo():
+        fields, _, rest = line.partition(" - ")
+        if rest.startswith("cgroup "):
+            for word in GROUPS & set(rest.split(" ")[2].split(",")):
+                tops[word] = (fields.split(" ")[4], fields.split(" ")[3])
+    found = set()
+    for line in read("/proc/self/cgroup").decode().splitlines():
+        _, names, path = line.split(":", 2)
+        for word in set(names.split(",")) & set(tops):
+            top, root = tops[word]
+            found.add(os.path.normpath(os.path.join(top, os.path.relpath(path, root))))
+    return sorted(found)
+
+
+def put(group, pid):
+    with open(os.path.join(group, "cgroup.procs"), "w", encoding="ascii") as file:
+        file.write(str(pid))
+
+
+@functools.cache
+def own():
+    return Own()
+
+
 def vessel_processes():
     """The guest by its name, programs by the uids that vessels use."""
     found = []
@@ -67,7 +165,8 @@ def vessel_processes():
             uid = os.stat("/proc/" + pid).st_uid
         except OSError:
             continue
-        if uid >= 0x70000000 or (comm or b"").strip() in (b"vial-init", b"guest"):
+        if (uid >= 0x70000000 or (comm or b"").strip() in (b"vial-init", b"guest")) \
+                and own().has_process(pid):
             found.append(pid)
     return found
 
@@ -106,6 +205,10 @@ class Host:
         self.canary = "canary" + secrets.token_hex(8)
         self.secret = "secret" + secrets.token_hex(8)
         self.state = "/var/lib/" + self.canary + ".state"
+        self.own = own()
+        # vial's TMPDIR: short, since sockets are made there, and for users as well.
+        self.tmp = tempfile.mkdtemp(prefix="t", dir="/tmp")
+        os.chmod(self.tmp, 0o1777)
         self.planted = []
         self.plant()
         self.listener = Listener(self.canary)
@@ -152,13 +255,12 @@ class Host:
     def picture(self):
         """Everything that a run must leave as it was."""
         return {
-            "mounts": sorted(l.split(" ", 1)[1] for l in
-                             open("/proc/self/mountinfo").read().splitlines()),
+            "mounts": sorted(line.split(" ", 1)[1] for line in mountinfo()
+                             if self.own.has_mount(line)),
             "cgroups": self.cgroups(),
             "processes": self.processes(),
             "canaries": {p: self.describe(p) for p in self.planted},
-            "tmp": {d: sorted(n for n in os.listdir(d) if "vial" in n)
-                    for d in ("/tmp", "/var/tmp", "/dev/shm")},
+            "tmp": self.temporary(),
             "written": [d for d in ("/", "/etc", "/usr", "/bin", "/var", "/opt", "/srv")
                         if os.path.exists(os.path.join(d, ".w" + self.canary))],
             "foreign": [n for n in os.listdir("/var/tmp")
@@ -177,13 +279,15 @@ class Host:
         return (s.st_uid, s.st_mode, s.st_mtime_ns,
                 hashlib.sha256(read(path) or b"").hexdigest())
 
-    @staticmethod
-    def cgroups():
-        found = []
-        for root, names, _ in os.walk("/sys/fs/cgroup"):
-            found += [os.path.join(root, n) for n in names
-                      if n.startswith("vial-") and not owner_lives(n)]
-        return sorted(found)
+    def cgroups(self):
+        return sorted(os.path.join(top, name)
+                      for group in self.own.groups or ["/sys/fs/cgroup"]
+                      for top, names, _ in os.walk(group) for name in names
+                      if name.startswith("vial-") and not owner_lives(name))
+
+    def temporary(self):
+        return sorted(os.path.join(top, name) for top, directories, names in os.walk(self.tmp)
+                      for name in directories + names)
 
     @staticmethod
     def processes():
@@ -214,6 +318,7 @@ class Host:
                 os.unlink(path)
             except OSError:
                 pass
+        shutil.rmtree(self.tmp, ignore_errors=True)
         for directory in (self.directory, self.state):
             try:
                 os.rmdir(directory)

@@ -53,7 +53,8 @@ def as_user(command):
 
 
 def environment(host, weaken=None):
-    env = {"PATH": os.environ["PATH"], "HOME": "/tmp", "VIAL_TEST_SECRET": host.secret}
+    env = {"PATH": os.environ["PATH"], "HOME": "/tmp", "TMPDIR": host.tmp,
+           "VIAL_TEST_SECRET": host.secret}
     if "DOCKER_HOST" in os.environ:
         env["DOCKER_HOST"] = os.environ["DOCKER_HOST"]
     if weaken:

@@ -6,6 +6,8 @@ import signal
 import socket
 import subprocess
 
+import pytest
+
 from conftest import PATIENCE, VIAL
 from engine import wait_for
 from test_faults import proxy  # noqa: F401 (a fixture)
@@ -21,8 +23,14 @@ except OSError as e:
 """
 
 
-def lines():
-    return set(glob.glob("/tmp/vial-%d/*/tmp/line" % os.geteuid()))
+@pytest.fixture
+def env(env, engine):
+    """With a TMPDIR in which nobody else has lines."""
+    return {**env, "TMPDIR": engine.run}
+
+
+def lines(engine):
+    return set(glob.glob("%s/vial-%d/*/tmp/line" % (engine.run, os.geteuid())))
 
 
 def test_a_program_finds_no_line(run):
@@ -31,18 +39,17 @@ def test_a_program_finds_no_line(run):
     assert run("bash", "ls -A /.vial-line 2>/dev/null | wc -l")["stdout"] == "0\n"
 
 
-def test_nothing_of_the_line_is_left(run):
-    before = lines()
+def test_nothing_of_the_line_is_left(run, engine):
     assert run("bash", "echo hi")["stdout"] == "hi\n"
-    assert lines() <= before
+    assert lines(engine) == set()
 
 
-def test_a_line_that_is_dead_costs_nothing_but_time(run, proxy):  # noqa: F811
+def test_a_line_that_is_dead_costs_nothing_but_time(run, engine, proxy):  # noqa: F811
     """The guest speaks over the engine's streams instead."""
-    before, dead = lines(), []
+    dead = []
 
     def cut():
-        for path in lines() - before:
+        for path in lines(engine):
             with socket.socket(socket.AF_UNIX) as s:
                 s.bind(path + "-dead")
             os.rename(path + "-dead", path)

@@ -31,7 +31,9 @@ QUICK = ["run", "--json", "--driver", "native", "sh", "echo fine"]
 @pytest.fixture(scope="module")
 def host():
     h = host_module.Host()
-    yield h
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TMPDIR", h.tmp)
+        yield h
     h.remove()
 
 
