@@ -29,7 +29,9 @@ enum bench_kind {
     BENCH_SPAWN,   /* argv, as a process */
     BENCH_LIBRARY, /* vial_run in this process, without a pool */
     BENCH_WARM,    /* the same with one */
-    BENCH_KEPT     /* vial_keep_run: one vessel for all rounds */
+    BENCH_KEPT,    /* vial_keep_run: one vessel for all rounds */
+    BENCH_DAEMON,  /* viald, over connections to its unix socket that are kept */
+    BENCH_MCP      /* `vial mcp`, over its standard streams */
 };
 
 /* The first way of a group is what the others are compared with. */
@@ -53,8 +55,9 @@ extern const size_t bench_way_count;
 struct measured {
     char *program; /* of BENCH_SPAWN; NULL: not on this host */
     struct vial_request *request;
-    struct vial_engine *engine; /* borrowed */
-    struct vial_keep *keep;     /* of BENCH_KEPT */
+    struct vial_engine *engine;  /* borrowed */
+    struct vial_keep *keep;      /* of BENCH_KEPT */
+    struct bench_server *server; /* of BENCH_DAEMON and BENCH_MCP */
     int filter_fd; /* of those that are the same; owned by the bench, or -1 */
     const struct strv *walls;
     struct bench_limits *limits;
@@ -97,8 +100,19 @@ struct bench_child {
     const char *const *argv;
     int out, filter_fd;
     const struct bench_group *group;
+    bool talks; /* OUT is its input as well */
 };
 int bench_spawn(const struct bench_child *c, pid_t *pid); /* 0 or -errno */
+
+/* servers.c: a daemon, or an MCP server, that has interpreters wait for WAY's language.
+ * *OUT is to be closed, whatever this gives. */
+struct bench_server;
+int bench_server_open(const struct way *way, struct bench_server **out,
+                      struct vial_error *err);
+enum bench_answer { BENCH_BAD, BENCH_COLD, BENCH_HIT };
+enum bench_answer bench_server_ask(struct bench_server *s); /* by many threads */
+void bench_server_rest(void);                    /* until another interpreter waits */
+void bench_server_close(struct bench_server *s); /* NULL is allowed */
 json_t *bench_json(const struct bench *b);
 void bench_done(struct bench *b);
 

@@ -153,8 +153,9 @@ const struct command command_bench = {
     .summary = "measure vial beside the bare interpreter, bubblewrap and containers",
     .text =
         "Runs programs that do nothing, in turn: bare; in bubblewrap, nsjail, isolate\n"
-        "and containers where they are there; and in vessels, cold and warm. Then as\n"
-        "many as go, asked for by 1, 4, 16 and 64 clients. Only the ratios mean\n"
+        "and containers where they are there; and in vessels, cold and warm, by the\n"
+        "library, a daemon and an MCP server. Then as many as go, asked for by 1, 4, 16\n"
+        "and 64 clients. Only the ratios mean\n"
         "something; times depend on the machine.",
     .examples = "vial bench\n"
                 "vial bench --sessions\n"

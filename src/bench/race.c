@@ -60,8 +60,9 @@ static double time_run(const struct way *way, const struct measured *m,
                        const char *container, const struct bench_group *group)
 {
     int64_t start = clock_now_ns();
-    bool good =
-        way->kind == BENCH_SPAWN ? run_in(way, m, container, group) : run_library(m);
+    bool good = way->kind == BENCH_SPAWN ? run_in(way, m, container, group)
+                : m->server              ? bench_server_ask(m->server) != BENCH_BAD
+                                         : run_library(m);
 
     return good ? clock_ms_between(start, clock_now_ns()) : -1;
 }
@@ -102,6 +103,8 @@ static void race(struct bench *b, size_t i)
     if (bench_ways[i].kind == BENCH_WARM &&
         vial_warm_ready(m->engine, m->request, READY_COUNT, READY_MS, NULL) < 0)
         (void)snprintf(m->absent, sizeof(m->absent), "the pool ran dry");
+    if (m->server)
+        bench_server_rest();
 }
 
 static int by_size(const void *a, const void *b)
@@ -269,6 +272,14 @@ static void prepare_library(struct bench *b, const struct way *way, struct measu
         (void)snprintf(m->absent, sizeof(m->absent), "%.150s", err.message);
 }
 
+static void prepare_server(const struct way *way, struct measured *m)
+{
+    struct vial_error err = { 0 };
+
+    if (bench_server_open(way, &m->server, &err) < 0)
+        (void)snprintf(m->absent, sizeof(m->absent), "%.150s", err.message);
+}
+
 static int prepare_way(struct bench *b, size_t i, struct vial_error *err)
 {
     const struct way *way = &bench_ways[i];
@@ -285,6 +296,8 @@ static int prepare_way(struct bench *b, size_t i, struct vial_error *err)
     else if (way->container && !b->container[0])
         (void)snprintf(m->absent, sizeof(m->absent),
                        "no container engine with " BENCH_IMAGE);
+    else if (way->kind == BENCH_DAEMON || way->kind == BENCH_MCP)
+        prepare_server(way, m);
     else if (way->kind != BENCH_SPAWN)
         prepare_library(b, way, m);
     else
@@ -341,6 +354,7 @@ void bench_done(struct bench *b)
         free(b->at[i].program);
         free(b->at[i].ms);
         vial_keep_close(b->at[i].keep);
+        bench_server_close(b->at[i].server);
         vial_request_free(b->at[i].request);
     }
     free(b->at);

@@ -49,29 +49,43 @@ static json_t *row_json(const struct bench *b, size_t i)
     return row;
 }
 
+/* By number of clients; null: not measured. WARM: those of the library, to be compared
+ * with, or NULL. */
+static json_t *rates_json(const double *rates, const double *warm)
+{
+    json_t *all = json_object();
+
+    for (size_t k = 0; k < BENCH_CROWDS; k++) {
+        bool measured = rates[k] > 0 && (!warm || warm[k] > 0);
+        char name[16];
+
+        (void)snprintf(name, sizeof(name), "%u", bench_crowds[k]);
+        (void)json_object_set_new(
+            all, name,
+            measured ? json_real(warm ? rates[k] / warm[k] : rates[k]) : json_null());
+    }
+    return all;
+}
+
 static json_t *crowds_json(const struct bench *b)
 {
     json_t *all = json_array();
+    const double *warm = NULL;
     size_t row = 0;
 
     for (size_t i = 0; i < bench_way_count; i++) {
-        json_t *rates = NULL;
+        const struct way *way = &bench_ways[i];
+        json_t *told;
 
-        if (!bench_ways[i].crowd)
+        if (!way->crowd)
             continue;
-        rates = json_object();
-        for (size_t k = 0; k < BENCH_CROWDS; k++) {
-            char name[16];
-
-            (void)snprintf(name, sizeof(name), "%u", bench_crowds[k]);
-            /* null: not measured */
-            (void)json_object_set_new(rates, name,
-                                      b->crowd[row][k] > 0 ? json_real(b->crowd[row][k])
-                                                           : json_null());
-        }
-        (void)json_array_append_new(
-            all,
-            json_pack("{ss so}", "name", bench_ways[i].name, "runs_per_second", rates));
+        warm = way->kind == BENCH_WARM ? b->crowd[row] : warm;
+        told = json_pack("{ss so}", "name", way->name, "runs_per_second",
+                         rates_json(b->crowd[row], NULL));
+        if (warm && way->kind != BENCH_WARM)
+            (void)json_object_set_new(told, "times_warm",
+                                      rates_json(b->crowd[row], warm));
+        (void)json_array_append_new(all, told);
         row++;
     }
     return all;
@@ -145,6 +159,14 @@ static int print_times(json_t *result)
     return table_print(&t);
 }
 
+static void add_rates(struct table *t, const char *name, json_t *rates,
+                      const char *format)
+{
+    table_add(t, name);
+    for (void *at = json_object_iter(rates); at; at = json_object_iter_next(rates, at))
+        add_number(t, rates, json_object_iter_key(at), format);
+}
+
 static int print_crowds(json_t *result)
 {
     struct table t = { .columns = 1 + BENCH_CROWDS };
@@ -160,12 +182,12 @@ static int print_crowds(json_t *result)
     }
     json_array_foreach(json_object_get(result, "throughput"), i, row)
     {
-        json_t *rates = json_object_get(row, "runs_per_second");
+        json_t *times = json_object_get(row, "times_warm");
 
-        table_add(&t, text_of(row, "name"));
-        for (void *at = json_object_iter(rates); at;
-             at = json_object_iter_next(rates, at))
-            add_number(&t, rates, json_object_iter_key(at), "%.1f");
+        add_rates(&t, text_of(row, "name"), json_object_get(row, "runs_per_second"),
+                  "%.1f");
+        if (times)
+            add_rates(&t, "  times vial warm", times, "%.2f");
     }
     return table_print(&t);
 }
@@ -270,9 +292,9 @@ char *bench_plot(json_t *result)
     int y = 40;
 
     str_puts(&s,
-             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"760\" height=\"520\" "
+             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"760\" height=\"660\" "
              "font-family=\"sans-serif\" font-size=\"12\">\n"
-             "<rect width=\"760\" height=\"520\" fill=\"white\"/>\n"
+             "<rect width=\"760\" height=\"660\" fill=\"white\"/>\n"
              "<text x=\"20\" y=\"20\" font-size=\"14\">a program that does nothing: "
              "p50 (bar) and p99 (line), logarithmic</text>\n");
     json_array_foreach(json_object_get(result, "results"), i, row)

@@ -30,7 +30,9 @@ static _Noreturn void be_child(const struct bench_child *c, const char *filter,
     bool good = null >= 0 && join(c->group);
 
     for (int fd = 0; fd < 3; fd++)
-        good = good && dup2(fd == 1 && c->out >= 0 ? c->out : null, fd) == fd;
+        good = good &&
+               dup2((fd == 1 && c->out >= 0) || (fd == 0 && c->talks) ? c->out : null,
+                    fd) == fd;
     if (good && c->filter_fd >= 0) {
         int fd = open(filter, O_RDONLY | O_CLOEXEC);
 

@@ -45,6 +45,8 @@ const struct way bench_ways[] = {
     { "python", "vial run", .argv = { BENCH_SELF, "run", "python", "pass" } },
     { "python", "vial cold", BENCH_LIBRARY, "python", "pass", .crowd = true },
     { "python", "vial warm", BENCH_WARM, "python", "pass", .crowd = true },
+    { "python", "vial daemon", BENCH_DAEMON, "python", "pass", .crowd = true },
+    { "python", "vial mcp", BENCH_MCP, "python", "pass", .crowd = true },
     { "python", "vial docker cold", BENCH_LIBRARY, "python", "pass", "docker",
       .container = true },
     { "python", "vial docker warm", BENCH_WARM, "python", "pass", "docker",

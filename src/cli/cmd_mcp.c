@@ -110,11 +110,20 @@ static void swept(void *context, const char *driver, unsigned removed,
             removed == 1 ? "" : "s", driver);
 }
 
-/* A preset whose calls each have a vessel of their own may want some to wait. */
+/* Languages that the settings name have interpreters wait, as in the daemon. A preset
+ * whose calls each have a vessel of their own may want some to wait, too. */
 static int warm_up(struct vial_engine *engine, struct vial_error *err)
 {
     static const struct vial_warm_options few = { .target = 1, .ceiling = 4 };
-    return json_is_true(preset_get(inside_settings(engine)->seed, "warm"))
+    const struct settings *settings = inside_settings(engine);
+    const struct strv *languages = &settings->serve.warm;
+    const struct vial_warm_options named = {
+        .languages = (const char *const *)languages->items,
+    };
+
+    if (languages->count > 0)
+        return vial_engine_warm(engine, &named, err);
+    return json_is_true(preset_get(settings->seed, "warm"))
                ? vial_engine_warm(engine, &few, err)
                : 0;
 }

@@ -125,9 +125,14 @@ struct driver {
      * them cost no more. */
     void (*spent)(struct vessel *vessel, struct vessel_usage *out);
 
+    /* Lets another process count by itself: see cgroup_lend. NULL: it must ask. */
+    size_t (*lend)(const struct vessel *vessel, int *fds, uint32_t *which);
+
     /* Kills, waits and removes everything, then frees. Never blocks for long;
      * what is left for a moment is removed by the next open or cleanup. */
     void (*close)(struct vessel *vessel);
+    /* Frees at once; somebody else kills and removes everything. NULL: nobody would. */
+    void (*leave)(struct vessel *vessel);
 
     /* Removes what owners that have died left behind, and nothing of one that lives
      * or cannot be seen; *REMOVED is how many vessels' that was. Where the engine

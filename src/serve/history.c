@@ -61,33 +61,31 @@ static void trim(struct history *h)
     }
 }
 
-/* With the lock held: how many have ended, of CALLER's (NULL: of all), and where the
- * oldest is. */
-static size_t count_ended(struct history *h, const char *caller,
-                          struct record ***oldest)
-{
-    size_t count = 0;
-
-    for (struct record **at = &h->newest; *at; at = &(*at)->next)
-        if (!(*at)->running && (!caller || strcmp((*at)->caller, caller) == 0)) {
-            *oldest = at;
-            count++;
-        }
-    return count;
-}
-
-/* The same for one more of CALLER's: one who has more than a half makes others' be
- * forgotten no more, only its own. */
+/* With the lock held, when one more of CALLER's has ended: if that is one too many, the
+ * oldest is forgotten; but one who has more than a half makes only its own be. */
 static void make_room(struct history *h, const char *caller)
 {
     struct record **oldest = NULL;
     struct record **own = NULL;
+    size_t ended = 0;
+    size_t owned = 0;
     struct record *r;
 
-    if (h->count <= h->most || count_ended(h, NULL, &oldest) <= h->most)
+    if (h->count <= h->most)
         return;
-    if (count_ended(h, caller, &own) > h->most / 2)
-        oldest = own;
+    for (struct record **at = &h->newest; *at; at = &(*at)->next) {
+        if ((*at)->running)
+            continue;
+        oldest = at;
+        ended++;
+        if (strcmp((*at)->caller, caller) == 0) {
+            own = at;
+            owned++;
+        }
+    }
+    if (ended <= h->most)
+        return;
+    oldest = owned > h->most / 2 ? own : oldest;
     r = *oldest;
     *oldest = r->next;
     release(r);
@@ -122,7 +120,6 @@ struct record *history_begin(struct history *h, const char *request, const char 
     r->next = h->newest;
     h->newest = r;
     h->count++;
-    make_room(h, caller);
     (void)pthread_mutex_unlock(&h->lock);
     return r;
 }

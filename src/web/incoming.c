@@ -109,7 +109,7 @@ static enum MHD_Result gather(void *context, enum MHD_ValueKind kind, const char
     return g->bad ? MHD_NO : MHD_YES;
 }
 
-static void look_at_address(struct web_request *req, int fd)
+static void look_at_address(struct connection *c, int fd)
 {
     struct sockaddr_storage peer = { 0 };
     socklen_t len = sizeof(peer);
@@ -119,10 +119,10 @@ static void look_at_address(struct web_request *req, int fd)
         return;
     if (peer.ss_family == AF_INET6)
         address = &((struct sockaddr_in6 *)(void *)&peer)->sin6_addr;
-    (void)inet_ntop(peer.ss_family, address, req->address, sizeof(req->address));
+    (void)inet_ntop(peer.ss_family, address, c->address, sizeof(c->address));
 }
 
-static void look_at_peer(struct web_request *req, int fd)
+void request_look_at_peer(struct connection *c, int fd)
 {
     struct ucred peer;
     socklen_t len = sizeof(peer);
@@ -132,14 +132,25 @@ static void look_at_peer(struct web_request *req, int fd)
     if (getsockname(fd, (struct sockaddr *)&address, &address_len) < 0)
         return;
     if (address.ss_family != AF_UNIX) {
-        look_at_address(req, fd);
+        look_at_address(c, fd);
         return;
     }
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0)
         return;
-    req->has_peer = true;
-    req->pid = peer.pid;
-    req->uid = peer.uid;
+    c->has_peer = true;
+    c->pid = peer.pid;
+    c->uid = peer.uid;
+}
+
+/* The request may outlive its connection. */
+static void take_peer(struct web_request *req)
+{
+    const struct connection *c = req->connection;
+
+    req->has_peer = c->has_peer;
+    req->pid = c->pid;
+    req->uid = c->uid;
+    memcpy(req->address, c->address, sizeof(req->address));
 }
 
 static bool climbs(const char *path)
@@ -189,7 +200,7 @@ struct web_request *request_new(struct web *web, struct MHD_Connection *handle,
     req->owners = 1;
     (void)pthread_mutex_init(&req->lock, NULL);
     (void)pthread_cond_init(&req->changed, NULL);
-    look_at_peer(req, req->connection->fd);
+    take_peer(req);
     fill(req, method, target);
     if (str_ok(&req->text))
         return req;

@@ -38,6 +38,7 @@ static void notify_connection(void *context, struct MHD_Connection *handle, void
     /* Finds peers that vanished without a word; a unix socket has none. */
     (void)setsockopt(info->connect_fd, SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof(yes));
     sweep_add(web, *mine, info->connect_fd);
+    request_look_at_peer(*mine, info->connect_fd);
 }
 
 /* Decoding is ours: see request.c. */
@@ -54,7 +55,8 @@ static void count(struct web *web, int exchanges, uint64_t refused)
     web->exchanges = (unsigned)((int)web->exchanges + exchanges);
     web->requests += exchanges > 0;
     web->refused += refused;
-    (void)pthread_cond_broadcast(&web->changed);
+    if (web->draining) /* nobody else waits for that; the sweeper has its own time */
+        (void)pthread_cond_broadcast(&web->changed);
     (void)pthread_mutex_unlock(&web->lock);
 }
 

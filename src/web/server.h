@@ -53,7 +53,11 @@ struct connection {
     void *caller;    /* whose place it has, or NULL */
     unsigned origin; /* where it came from, < WEB_ORIGINS */
     int fd;          /* libmicrohttpd's */
-    bool told;       /* that it is late */
+    bool has_peer;   /* over a unix socket: */
+    pid_t pid;
+    uid_t uid;
+    char address[48]; /* of a TCP client, or "" */
+    bool told;        /* that it is late */
     enum phase phase;
     int64_t since_ns;
     size_t read; /* bytes of the body */
@@ -148,6 +152,8 @@ struct web {
 struct web_request *request_new(struct web *web, struct MHD_Connection *handle,
                                 const char *method, const char *target);
 void request_unref(struct web_request *req);
+/* Who C is, seen once. */
+void request_look_at_peer(struct connection *c, int fd);
 /* A status to refuse with, and *WHY; 0: it is good. */
 unsigned request_judge(const struct web_request *req, const char **why);
 /* The length it announces; -1: none. */

@@ -354,23 +354,24 @@ static void too_many_descriptors_are_closed_and_refused(void **state)
     struct talk_fds fds = { .count = 0 };
     uint8_t buf[64];
     int ends[2];
-    int three[3];
+    int most[TALK_FDS + 1];
     int probe;
 
     (void)state;
     assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends), 0);
-    three[0] = three[1] = three[2] = ends[0];
+    for (size_t i = 0; i <= TALK_FDS; i++)
+        most[i] = ends[0];
     pack_u32(&p, TALK_PING);
-    assert_int_equal(talk_send(ends[0], &p, three, 3), 0);
+    assert_int_equal(talk_send(ends[0], &p, most, TALK_FDS), 0);
     assert_int_equal(talk_receive(ends[1], buf, sizeof(buf), NULL), -EMSGSIZE);
     probe = dup(0); /* the lowest free one: as before, if all were closed */
     assert_int_equal(probe, ends[1] > ends[0] ? ends[1] + 1 : ends[0] + 1);
     (void)close(probe);
-    assert_int_equal(talk_send(ends[0], &p, three, 3), 0);
+    assert_int_equal(talk_send(ends[0], &p, most, TALK_FDS), 0);
     assert_int_equal(talk_receive(ends[1], buf, sizeof(buf), &fds), 4);
-    assert_int_equal(fds.count, 3);
+    assert_int_equal(fds.count, TALK_FDS);
     talk_fds_done(&fds);
-    assert_int_equal(talk_send(ends[0], &p, three, 4), -EMSGSIZE);
+    assert_int_equal(talk_send(ends[0], &p, most, TALK_FDS + 1), -EMSGSIZE);
     pack_done(&p);
     (void)close(ends[0]);
     assert_int_equal(talk_receive(ends[1], buf, sizeof(buf), &fds), 0);

@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "check.h"
+#include "driver/native/native.h"
 #include "driver/native/shared.h"
 
 #define TRIES 60000 /* of a millisecond: only reached when something is broken */
@@ -234,6 +235,98 @@ static void a_held_group_can_still_be_given_other_limits(void **state)
     native_shared_close(s);
 }
 
+static void who_borrows_the_counters_reads_the_same(void **state)
+{
+    struct native_shared *s = open_supplies();
+    struct vessel_usage used = { 0 };
+    struct vessel_usage seen = { 0 };
+    struct cgroup c, lent;
+    int fds[CGROUP_COUNTERS];
+    uint32_t which = 0;
+    size_t count;
+
+    (void)state;
+    NEED_GROUPS(s);
+    assert_true(native_shared_group(s, "v-one", &some, &c));
+    end(put_somebody_into(&c));
+    count = cgroup_lend(&c, fds, &which);
+    assert_true(count > 0);
+    for (size_t i = 0; i < count; i++)
+        fds[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, 3);
+    assert_int_equal(cgroup_borrow(&lent, fds, count - 1, which), -1);
+    assert_int_equal(cgroup_borrow(&lent, fds, count, which | 1u << 30), -1);
+    assert_int_equal(cgroup_borrow(&lent, fds, 0, 0), -1);
+    assert_int_equal(cgroup_borrow(&lent, fds, count, which), 0);
+    cgroup_read(&c, &used);
+    cgroup_read(&lent, &seen);
+    assert_true(seen.counted);
+    assert_true(seen.usage.memory_peak_bytes > 0);
+    assert_int_equal(seen.usage.memory_peak_bytes, used.usage.memory_peak_bytes);
+    assert_int_equal(seen.usage.pids_peak, used.usage.pids_peak);
+    cgroup_close(&lent);
+    cgroup_remove(&c);
+    native_shared_close(s);
+}
+
+/* As a warden of the keeper's that is killed. */
+static pid_t lose_a_child(struct native_shared *s)
+{
+    struct cgroup c;
+    int status = 0;
+    pid_t pid = fork();
+
+    if (pid == 0)
+        (void)raise(native_shared_tend(s) && native_shared_group(s, "v-one", &some, &c)
+                        ? SIGKILL
+                        : SIGTERM);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(WTERMSIG(status), SIGKILL);
+    return pid;
+}
+
+/* In a process of its own, whose end lets go of what it has. */
+static _Noreturn void be_keeper(struct native_shared *s)
+{
+    struct cgroup own;
+    pid_t pid = 0;
+
+    assert_true(native_shared_group(s, "v-own", &some, &own));
+    pid = lose_a_child(s);
+    native_shared_ended(s, pid, true);
+    assert_int_equal(count_ours(s), 2);
+    native_shared_ended(s, pid, false);
+    for (int tries = 0; count_ours(s) > 1 && tries < TRIES; tries++)
+        pause_a_little();
+    assert_int_equal(count_ours(s), 1);
+    cgroup_remove(&own);
+    assert_int_equal(kill(s->janitor.pid, SIGKILL), 0);
+    assert_int_equal(waitpid(s->janitor.pid, NULL, __WALL), s->janitor.pid);
+    native_shared_ended(s, s->janitor.pid, false);
+    assert_int_equal(s->janitor.pid, 0); /* a number that may be another's soon */
+    assert_false(native_shared_tend(s));
+    native_shared_close(s);
+    _exit(0);
+}
+
+static void groups_of_a_child_that_was_killed_are_removed_and_no_others(void **state)
+{
+    int status = 0;
+    pid_t pid = fork();
+
+    (void)state;
+    if (pid == 0) {
+        struct native_shared *s = open_supplies();
+
+        if (s)
+            be_keeper(s);
+        _exit(77);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    if (WEXITSTATUS(status) == 77)
+        skip();
+    assert_int_equal(status, 0);
+}
+
 static void the_janitor_of_all_ends_and_removes_every_group(void **state)
 {
     struct native_shared *s = open_supplies();
@@ -375,6 +468,8 @@ int main(void)
         cmocka_unit_test(times_are_the_sums_over_all_processors_or_not_known),
         cmocka_unit_test(times_that_cannot_be_read_at_once_are_read_apart),
         cmocka_unit_test(a_held_group_can_still_be_given_other_limits),
+        cmocka_unit_test(who_borrows_the_counters_reads_the_same),
+        cmocka_unit_test(groups_of_a_child_that_was_killed_are_removed_and_no_others),
         cmocka_unit_test(the_janitor_of_all_ends_and_removes_every_group),
         cmocka_unit_test(a_script_is_kept_for_its_plan_alone),
         cmocka_unit_test(a_changed_profile_is_read_again_within_a_second),

@@ -237,6 +237,42 @@ void cgroup_read(const struct cgroup *c, struct vessel_usage *out)
         cgroup_v1_read(c, out);
 }
 
+#define LENT_DIR                                                                       \
+    (1u << 31) /* v2: the vessel's directory; else a bit for each counter */
+
+size_t cgroup_lend(const struct cgroup *c, int fds[CGROUP_COUNTERS], uint32_t *which)
+{
+    size_t count = 0;
+
+    *which = c->kind == CGROUP_V2 ? LENT_DIR : 0;
+    if (c->kind == CGROUP_V2)
+        fds[count++] = c->dirs[0].fd;
+    for (unsigned i = 0; i < CGROUP_COUNTERS && c->kind == CGROUP_V1; i++)
+        if (c->counter_fds[i] >= 0) {
+            *which |= 1u << i;
+            fds[count++] = c->counter_fds[i];
+        }
+    return count;
+}
+
+int cgroup_borrow(struct cgroup *out, int *fds, size_t count, uint32_t which)
+{
+    bool dir = which == LENT_DIR;
+    size_t next = 0;
+
+    if (count == 0 || (size_t)__builtin_popcount(which) != count ||
+        (!dir && which >> CGROUP_COUNTERS))
+        return -1;
+    cgroup_forget(out);
+    out->kind = dir ? CGROUP_V2 : CGROUP_V1;
+    if (dir)
+        out->dirs[0].fd = fd_take(&fds[next++]);
+    for (unsigned i = 0; i < CGROUP_COUNTERS && !dir; i++)
+        if ((which >> i) & 1u)
+            out->counter_fds[i] = fd_take(&fds[next++]);
+    return 0;
+}
+
 enum cgroup_kind cgroup_probe(char *why)
 {
     struct cgroup c;

@@ -57,6 +57,13 @@ int cgroup_create(struct cgroup *c, const struct limits *limits,
 /* Counters of the kernel. */
 void cgroup_read(const struct cgroup *c, struct vessel_usage *out);
 
+/* Lets another process read the same: descriptors, borrowed; how many, and *WHICH. 0:
+ * it must ask. */
+size_t cgroup_lend(const struct cgroup *c, int fds[CGROUP_COUNTERS], uint32_t *which);
+/* That process: takes COUNT of FDS for cgroup_read and cgroup_close, which are all that
+ * can be done with OUT. 0, or -1: this is not what is lent, and nothing was taken. */
+int cgroup_borrow(struct cgroup *out, int *fds, size_t count, uint32_t which);
+
 /* What a vessel would get here; makes and keeps nothing. WHY holds 160 bytes. */
 enum cgroup_kind cgroup_probe(char *why);
 

@@ -442,6 +442,14 @@ static void spent_of_any(struct vessel *vessel, struct vessel_usage *out)
         vessel->driver->usage(vessel, out);
 }
 
+static size_t lend_any(const struct vessel *vessel, int *fds, uint32_t *which)
+{
+    *which = 0;
+    return vessel->driver == &driver_native
+               ? cgroup_lend(&((const struct native *)vessel)->cgroup, fds, which)
+               : 0;
+}
+
 static void close_any(struct vessel *vessel)
 {
     if (vessel->driver == &driver_native)
@@ -460,6 +468,7 @@ const struct driver driver_native = {
     .kill = kill_any,
     .usage = usage_of_any,
     .spent = spent_of_any,
+    .lend = lend_any,
     .close = close_any,
     .sweep = sweep,
     .limit = limit_vessel,

@@ -31,6 +31,11 @@ int native_join_fds(struct vessel *vessel, int *fds, struct vial_error *err);
  * without memory. */
 char *native_path_inside(struct vessel *vessel, const char *path);
 
+/* shared.c. A child process of ours, which knows S since it was forked, has ended. If
+ * not WELL, the groups of its vessels are removed now. PID may be the janitor's, too.
+ */
+void native_shared_ended(struct native_shared *s, pid_t pid, bool well);
+
 /* probe.c */
 int native_probe(struct caps *out, struct vial_error *err);
 int native_landlock_abi(void); /* 0: none here; or -errno */

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "driver/native/shared.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/auto.h"
 #include "base/str.h"
 #include "driver/native/idmap.h"
 #include "driver/native/launch.h"
+#include "driver/native/native.h"
 
 static void open_base(struct native_shared *s)
 {
@@ -38,18 +40,36 @@ struct native_shared *native_shared_open(int guest_fd)
     return s;
 }
 
-/* It may have been killed, or have found no descriptor free at its beginning. */
-static bool is_alive(pid_t pid)
+/* It may have been killed, or have found no descriptor free at its beginning. Seen by
+ * its leash, since a keeper's wardens are not its parent. */
+static bool is_alive(const struct janitor *j)
 {
-    siginfo_t info = { 0 };
+    struct pollfd leash = { .fd = j->leash_fd };
 
-    return waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) == 0 &&
-           info.si_pid == 0;
+    return j->leash_fd >= 0 && poll(&leash, 1, 0) == 0;
 }
 
 bool native_shared_tend(const struct native_shared *s)
 {
-    return s && s->janitor.leash_fd >= 0 && is_alive(s->janitor.pid);
+    return s && is_alive(&s->janitor);
+}
+
+void native_shared_ended(struct native_shared *s, pid_t pid, bool well)
+{
+    struct janitor stray = JANITOR_NONE;
+    struct cgroup base = s->base;
+    size_t len = strlen(base.name);
+
+    if (pid == s->janitor.pid) {
+        free(s->janitor.room);
+        janitor_release(&s->janitor);
+        return;
+    }
+    if (well || base.kind != CGROUP_V1)
+        return;
+    (void)snprintf(base.name + len, sizeof(base.name) - len, "%d-", (int)pid);
+    janitor_start_for_all(&stray, &base);
+    janitor_release(&stray); /* it begins at once */
 }
 
 bool native_shared_reach(const struct native_shared *s, const struct cgroup *c)
@@ -72,7 +92,8 @@ bool native_shared_group(const struct native_shared *s, const char *vessel_id,
         return false;
     *out = s->base;
     out->borrowed = true;
-    (void)snprintf(out->name + len, sizeof(out->name) - len, "%s", vessel_id);
+    (void)snprintf(out->name + len, sizeof(out->name) - len, "%d-%s", (int)getpid(),
+                   vessel_id);
     if (cgroup_create(out, limits, NULL) < 0 || out->kind == CGROUP_NONE ||
         cgroup_v1_hold(out) < 0) {
         cgroup_remove(out);

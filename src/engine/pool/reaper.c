@@ -9,7 +9,7 @@
 static void destroy(struct vessel *v, struct stock *from)
 {
     stock_count_over(from);
-    v->driver->close(v);
+    (v->driver->leave ? v->driver->leave : v->driver->close)(v);
     (void)atomic_fetch_sub(&from->users, 1);
 }
 
@@ -54,6 +54,10 @@ void reaper_give(struct reaper *r, struct vessel *v, struct stock *from)
 {
     bool taken = false;
 
+    if (v->driver->leave) {
+        destroy(v, from); /* at once, since it costs nothing */
+        return;
+    }
     (void)pthread_mutex_lock(&r->lock);
     taken = r->count < REAPER_MAX;
     if (taken)

@@ -91,6 +91,7 @@ static void release(struct kept *k)
     auto_fd_(&k->vessel.stream_fd);
     auto_fd_(&k->vessel.death_fd);
     auto_fd_(&k->vessel.event_fd);
+    cgroup_close(&k->counters);
     jail_done(&k->vessel.jail);
     strv_done(&k->vessel.layers);
     strv_done(&k->vessel.env);
@@ -124,6 +125,7 @@ static int open_at(int fd, const struct driver *driver, const struct plan *plan,
     if (!k)
         return fail_memory(err);
     k->leash_fd = -1;
+    cgroup_forget(&k->counters);
     k->vessel = (struct vessel){
         .driver = driver, .stream_fd = -1, .death_fd = -1, .event_fd = -1
     };
@@ -180,11 +182,34 @@ static void usage_of(struct vessel *vessel, struct vessel_usage *out)
     auto_heard struct heard heard = { 0 };
 
     *out = (struct vessel_usage){ 0 };
+    if (k->counters.kind != CGROUP_NONE) {
+        cgroup_read(&k->counters, out);
+        out->net_counted = true; /* there is nothing but its own loopback */
+        return;
+    }
     if (tell(k, TALK_USAGE) < 0 ||
         ask_hear(k->leash_fd, USAGE_MS, &heard, "count", NULL) < 0)
         return;
     if (usage_unpack(&heard.u, out) < 0)
         *out = (struct vessel_usage){ 0 };
+}
+
+/* Of a vessel that waits: what it needs to be counted without asking comes along. */
+static void spent_by(struct vessel *vessel, struct vessel_usage *out)
+{
+    struct kept *k = kept_of(vessel);
+    auto_heard struct heard heard = { 0 };
+    uint32_t which = 0;
+
+    *out = (struct vessel_usage){ 0 };
+    if (tell(k, TALK_COUNTERS) < 0 ||
+        ask_hear(k->leash_fd, USAGE_MS, &heard, "count", NULL) < 0)
+        return;
+    which = unpack_u32(&heard.u);
+    if (usage_unpack(&heard.u, out) < 0)
+        *out = (struct vessel_usage){ 0 };
+    else
+        (void)cgroup_borrow(&k->counters, heard.fds.fd, heard.fds.count, which);
 }
 
 /* Until the keeper has removed everything, or is gone itself. */
@@ -195,6 +220,12 @@ static void close_vessel(struct vessel *vessel)
     if (tell(k, TALK_CLOSE) == 0)
         (void)ask_wait(k->leash_fd, 0, CLOSE_MS);
     release(k);
+}
+
+/* The warden does the same when nobody waits for it. */
+static void leave_vessel(struct vessel *vessel)
+{
+    release(kept_of(vessel));
 }
 
 /* What a sweep was let go of goes on in the keeper until it notices. */
@@ -254,7 +285,9 @@ const struct driver driver_kept_native = {
     .open = open_native,
     .kill = kill_vessel,
     .usage = usage_of,
+    .spent = spent_by,
     .close = close_vessel,
+    .leave = leave_vessel,
     .sweep = sweep_native,
     .limit = limit_vessel,
     .zygote_open = zygote_client_open,
@@ -273,6 +306,7 @@ const struct driver driver_kept_docker = {
     .kill = kill_vessel,
     .usage = usage_of,
     .close = close_vessel,
+    .leave = leave_vessel,
     .sweep = sweep_docker,
     .pull = kept_image_pull,
     .waits = true,

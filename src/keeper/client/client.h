@@ -12,6 +12,7 @@
  */
 
 #include "driver/driver.h"
+#include "driver/native/cgroup.h"
 
 enum kept_fd {
     KEPT_FD_BEFORE = 89,
@@ -32,6 +33,7 @@ struct kept {
     int leash_fd;
     char level[16], limits_by[16];
     char *path;
+    struct cgroup counters; /* lent by the keeper; kind NONE: it must be asked */
 };
 
 static inline struct kept *kept_of(struct vessel *vessel)

@@ -14,6 +14,7 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/fail.h"
+#include "driver/native/native.h"
 #include "keeper/talk/talk.h"
 
 #define RATE_PER_S                                                                     \
@@ -27,11 +28,14 @@
 static void reap(struct keeper *k)
 {
     struct signalfd_siginfo info;
+    int status = 0;
     pid_t pid;
 
     while (read(k->signal_fd, &info, sizeof(info)) > 0)
         ;
-    while ((pid = waitpid(-1, NULL, WNOHANG | __WALL)) > 0) {
+    while ((pid = waitpid(-1, &status, WNOHANG | __WALL)) > 0) {
+        if (k->shared)
+            native_shared_ended(k->shared, pid, WIFEXITED(status));
         for (uint32_t i = 0; i < k->rules.vessels; i++)
             if (k->wardens[i] == pid) {
                 k->wardens[i] = 0;
@@ -218,11 +222,13 @@ static void end_wardens(struct keeper *k)
         (void)poll(&ended, 1, 100);
         reap(k);
     }
+    /* The janitor has work if one must be killed, and else none. */
+    if (k->shared && k->vessels == 0)
+        keeper_driver->native_shared_close(k->shared);
     for (uint32_t i = 0; i < k->rules.vessels; i++)
-        if (k->wardens[i])
-            (void)kill(k->wardens[i], SIGKILL);
-    while (waitpid(-1, NULL, __WALL) > 0 || errno == EINTR)
-        ;
+        if (k->wardens[i] && kill(k->wardens[i], SIGKILL) == 0)
+            while (waitpid(k->wardens[i], NULL, __WALL) < 0 && errno == EINTR)
+                ;
 }
 
 static int prepare(struct keeper *k, struct vial_error *err)
@@ -242,6 +248,8 @@ static int prepare(struct keeper *k, struct vial_error *err)
     k->tokens = BURST * TOKEN;
     k->filled_ns = clock_now_ns();
     zygotes_init(k);
+    if (keeper_driver->native_shared_open)
+        k->shared = keeper_driver->native_shared_open(k->guest_fd);
     return 0;
 }
 

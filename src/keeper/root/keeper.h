@@ -49,7 +49,8 @@ struct keeper {
     struct rules rules;
     int front_fd;
     int guest_fd;
-    int signal_fd; /* tells of ended wardens */
+    struct native_shared *shared; /* what is made once for all vessels, or NULL */
+    int signal_fd;                /* tells of ended wardens */
     uint32_t restarts;
     pid_t *wardens; /* rules.vessels entries; 0: free */
     uint32_t vessels;

@@ -81,7 +81,8 @@ static int open_checked(struct warden *w, const struct plan *plan, struct vessel
     struct vessel *v = NULL;
 
     if (check_plan(&k->rules, keeper_driver, plan, err) < 0 ||
-        keeper_driver->open(plan, k->guest_fd, &v, err) < 0)
+        (k->shared ? keeper_driver->open_supplied(k->shared, plan, k->guest_fd, &v, err)
+                   : keeper_driver->open(plan, k->guest_fd, &v, err)) < 0)
         return -1;
     if (check_vessel(&k->rules, v, err) < 0 || send_jail(v, err) < 0) {
         v->driver->close(v);
@@ -115,6 +116,24 @@ static void answer_usage(const struct warden *w, struct vessel *v)
     pack_u32(&p, TALK_GOOD);
     usage_pack(&p, &usage);
     answer(w, &p, NULL, 0);
+}
+
+/* With these the front counts by itself when a run has ended, without us. They can only
+ * be read. */
+static void answer_counters(const struct warden *w, struct vessel *v)
+{
+    const struct driver *d = v->driver;
+    struct vessel_usage usage = { 0 };
+    struct pack p = { 0 };
+    int fds[TALK_FDS];
+    uint32_t which = 0;
+    size_t count = d->lend ? d->lend(v, fds, &which) : 0;
+
+    (d->spent ? d->spent : d->usage)(v, &usage);
+    pack_u32(&p, TALK_GOOD);
+    pack_u32(&p, which);
+    usage_pack(&p, &usage);
+    answer(w, &p, fds, count);
 }
 
 static void answer_limits(const struct warden *w, struct vessel *v, struct plan *plan,
@@ -189,6 +208,8 @@ static bool obey(const struct warden *w, struct vessel *v, struct plan *plan)
         v->driver->stopping(v);
     else if (verb == TALK_USAGE)
         answer_usage(w, v);
+    else if (verb == TALK_COUNTERS)
+        answer_counters(w, v);
     else if (verb == TALK_LIMIT)
         answer_limits(w, v, plan, &u);
     else if (verb == TALK_HATCH)

@@ -24,6 +24,7 @@
  *   then, on a vessel's pair
  *   TALK_STOP, TALK_KILL            nothing
  *   TALK_USAGE                      TALK_GOOD, usage
+ *   TALK_COUNTERS                   TALK_GOOD, which, usage, descriptors
  *   TALK_LIMIT, limits              TALK_GOOD                      | TALK_BAD, error
  *   TALK_HATCH, zygote's number     TALK_GOOD, pid, descriptor     | TALK_BAD, error
  *   TALK_CLOSE                      the end of the pair, when all is gone
@@ -41,7 +42,7 @@
 #include "vial/error.h"
 
 #define TALK_MAX     (64u << 10) /* bytes of a message */
-#define TALK_FDS     3           /* descriptors with one: stream, death, event */
+#define TALK_FDS     6           /* descriptors with one */
 #define TALK_VERSION 1u
 
 /* Fixed by whoever starts the program. */
@@ -71,7 +72,8 @@ enum talk_verb {
     TALK_PULL,
     TALK_STEP,
     TALK_PART,
-    TALK_STOP
+    TALK_STOP,
+    TALK_COUNTERS
 };
 
 struct talk_fds {
