@@ -698,10 +698,43 @@ static int close_engine(void **state)
     return 0;
 }
 
+/* The stages of PLAN's program, a letter each, in the order of enum life_stage. */
+static void stages_of(const struct plan *plan, char out[LIFE_ENDED + 1])
+{
+    enum life_stage stage = LIFE_BEGIN;
+    size_t n = 0;
+
+    while ((stage = life_after(stage, plan)) != LIFE_ENDED)
+        out[n++] = "-ICLROA"[stage];
+    out[n] = '\0';
+}
+
+static void a_program_passes_only_the_stages_that_its_plan_needs(void **state)
+{
+    char word[] = "cc";
+    char *words[] = { word };
+    char here[] = "";
+    struct plan plan = { .argv = { .items = words, .count = 1 } };
+    char stages[LIFE_ENDED + 1];
+
+    (void)state;
+    stages_of(&plan, stages);
+    assert_string_equal(stages, "R");
+    plan.compile_argv = plan.argv;
+    plan.file_count = 1;
+    stages_of(&plan, stages);
+    assert_string_equal(stages, "ICR");
+    plan.outputs = plan.argv;
+    plan.artifacts = here;
+    stages_of(&plan, stages);
+    assert_string_equal(stages, "ICLROA");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(output_and_exit_code_are_the_programs),
+        cmocka_unit_test(a_program_passes_only_the_stages_that_its_plan_needs),
         cmocka_unit_test(a_signal_is_told_apart_from_a_code),
         cmocka_unit_test(exit_137_is_no_signal_and_no_oom),
         cmocka_unit_test(a_kill_is_oom_only_if_the_kernel_counted_one),

@@ -147,6 +147,10 @@ void input_end(struct run *r);
 /* transfer.c: files in and out */
 void transfer_put(struct run *r); /* sends what may be sent now */
 void transfer_get(struct run *r); /* asks for the next output */
+/* BYTES more of the file PATH: there have to be memory and measure for them, where
+ * TOTAL bytes of all files have come by then. */
+int transfer_pay(struct vial_result *result, const char *path, int64_t total,
+                 size_t bytes, struct vial_error *err);
 void transfer_data(struct run *r, const uint8_t *data, size_t len);
 void transfer_done(struct run *r, uint32_t channel, int error);
 void transfer_give_up(struct run *r); /* outputs that will not come */

@@ -125,22 +125,28 @@ static void next(struct run *r)
         ask(r);
 }
 
+int transfer_pay(struct vial_result *result, const char *path, int64_t total,
+                 size_t bytes, struct vial_error *err)
+{
+    if (total > RUN_FETCH_MAX)
+        return fail(err, VIAL_E_FILE,
+                    "fetch '%s': all outputs together are larger than %" PRId64
+                    " bytes",
+                    path, RUN_FETCH_MAX);
+    if (result_charge(result, bytes))
+        return 0;
+    (void)fail(err, VIAL_E_BUSY,
+               "fetch '%s': there is no memory left for it beside what others hold",
+               path);
+    return fail_remedy(err, "try again when other answers were read");
+}
+
 void transfer_data(struct run *r, const uint8_t *data, size_t len)
 {
-    struct vial_error *err = &current(r)->error;
     const char *path = r->plan->outputs.items[r->next_output];
 
     r->fetched_total += (int64_t)len;
-    if (r->fetched_total > RUN_FETCH_MAX) {
-        (void)fail(err, VIAL_E_FILE,
-                   "fetch '%s': all outputs together are larger than %" PRId64 " bytes",
-                   path, RUN_FETCH_MAX);
-    } else if (!result_charge(r->result, len)) {
-        (void)fail(err, VIAL_E_BUSY,
-                   "fetch '%s': there is no memory left for it beside what others hold",
-                   path);
-        (void)fail_remedy(err, "try again when other answers were read");
-    } else {
+    if (transfer_pay(r->result, path, r->fetched_total, len, &current(r)->error) == 0) {
         str_add(&r->fetched, data, len);
         return;
     }

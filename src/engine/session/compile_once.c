@@ -6,7 +6,6 @@
 
 #include "base/auto.h"
 #include "base/fail.h"
-#include "engine/run/expand.h"
 #include "engine/session/session.h"
 #include "model/field_type.h"
 
@@ -45,25 +44,14 @@ static bool is_usual_place(struct vial_session *s)
     return usual;
 }
 
-/* The first COUNT of FROM. */
-static void expand_argv(struct vial_session *s, const struct strv *from, size_t count,
-                        struct strv *out)
-{
-    session_lock(s);
-    for (size_t i = 0; s->vessel && i < count; i++)
-        expand_text(out, s->plan, s->vessel, from->items[i]);
-    session_unlock(s);
-}
-
 static bool run_compiler(struct vial_session *s, double *cpu_ms)
 {
-    const struct strv *compile = &s->plan->compile_argv;
     auto_strv struct strv argv = { 0 };
     struct vial_exec_options o = { 0 };
     struct vial_exec_status status;
     struct vial_exec *exec = NULL;
 
-    expand_argv(s, compile, compile->count, &argv);
+    plan_argv(s->plan, true, s->plan->workdir, &argv);
     o.argv = (const char *const *)argv.items;
     if (!strv_ok(&argv) || vial_session_exec(s, &o, &exec, NULL) < 0)
         return false;
@@ -170,7 +158,7 @@ static int set_rest(struct vial_request *req, const struct plan *plan)
 }
 
 /* The language's words alone: the request's `args` stay what they are. */
-static int set_command(struct vial_request *req, struct vial_session *s)
+static int set_command(struct vial_request *req, const struct plan *plan)
 {
     auto_strv struct strv argv = { 0 };
     int rc = 0;
@@ -178,7 +166,8 @@ static int set_command(struct vial_request *req, struct vial_session *s)
     request_unset(req, FIELD_ID_language);
     request_unset(req, FIELD_ID_code);
     request_unset(req, FIELD_ID_compile_timeout);
-    expand_argv(s, &s->plan->argv, s->plan->argv_own, &argv);
+    for (size_t i = 0; i < plan->argv_own; i++)
+        plan_expand(&argv, plan->argv.items[i], plan->workdir);
     for (size_t i = 0; rc == 0 && i < argv.count; i++)
         rc = request_set_text(req, FIELD_ID_command, argv.items[i],
                               strlen(argv.items[i]), "request", NULL);
@@ -199,7 +188,7 @@ int compile_once(struct vial_engine *e, const struct vial_request *req,
     if (vial_session_open(e, req, options, &s, NULL) < 0 || !is_usual_place(s) ||
         vial_session_list(s, "", true, &before, NULL) < 0 || !run_compiler(s, cpu_ms) ||
         !take_files(s, &before, &made->files) || set_env(made, s->plan) < 0 ||
-        set_rest(made, s->plan) < 0 || set_command(made, s) < 0)
+        set_rest(made, s->plan) < 0 || set_command(made, s->plan) < 0)
         return 0;
     made->set |= UINT64_C(1) << FIELD_ID_files;
     *out = ptr_take(&made);

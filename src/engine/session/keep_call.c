@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/session/keep_call.h"
 
-#include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -174,26 +173,9 @@ static int run_step(struct kept_call *c, struct vial_result *r, struct vial_erro
     return rc;
 }
 
-/* BYTES more of the file F: there have to be memory and measure for them. */
-static int pay_for(struct vial_result *r, const struct vial_file *f, uint64_t total,
-                   uint64_t bytes, struct vial_error *err)
-{
-    if (total > (uint64_t)RUN_FETCH_MAX)
-        return fail(err, VIAL_E_FILE,
-                    "fetch '%s': all outputs together are larger than %" PRId64
-                    " bytes",
-                    f->path, RUN_FETCH_MAX);
-    if (result_charge(r, bytes))
-        return 0;
-    (void)fail(err, VIAL_E_BUSY,
-               "fetch '%s': there is no memory left for it beside what others hold",
-               f->path);
-    return fail_remedy(err, "try again when other answers were read");
-}
-
 /* TOTAL bytes came before it. Its error says why it did not come. */
 static void take_file(const struct kept_call *c, struct vial_result *r,
-                      struct vial_file *f, uint64_t total)
+                      struct vial_file *f, int64_t total)
 {
     auto_str struct str all = { 0 };
     struct files_way w;
@@ -204,7 +186,8 @@ static void take_file(const struct kept_call *c, struct vial_result *r,
         return;
     do {
         rc = files_get_some(&w, &all, &f->error);
-        if (rc >= 0 && pay_for(r, f, total + all.len, all.len - before, &f->error) < 0)
+        if (rc >= 0 && transfer_pay(r, f->path, total + (int64_t)all.len,
+                                    all.len - before, &f->error) < 0)
             rc = -1;
         before = all.len;
     } while (rc > 0);
@@ -221,7 +204,7 @@ static int take_files(struct kept_call *c, struct vial_result *r,
                       struct vial_error *err)
 {
     size_t count = c->plan->outputs.count;
-    uint64_t total = 0;
+    int64_t total = 0;
 
     r->files = calloc(count, sizeof(*r->files));
     if (!r->files)
@@ -233,7 +216,7 @@ static int take_files(struct kept_call *c, struct vial_result *r,
         if (!f->path)
             return fail_memory(err);
         take_file(c, r, f, total);
-        total += f->len;
+        total += (int64_t)f->len;
     }
     return 0;
 }
