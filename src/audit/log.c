@@ -7,9 +7,9 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <time.h>
 
 #include "audit/log_files.h"
+#include "base/clock.h"
 #include "base/fail.h"
 #include "base/io.h"
 #include "base/json.h"
@@ -95,27 +95,14 @@ static int follow_rotation(struct audit *a, struct vial_error *err)
     return 0;
 }
 
-/* "2026-11-15T10:20:30.123456Z" */
-static void stamp(char *out, size_t size)
-{
-    struct timespec now;
-    struct tm tm;
-    char seconds[32];
-
-    (void)clock_gettime(CLOCK_REALTIME, &now);
-    (void)gmtime_r(&now.tv_sec, &tm);
-    (void)strftime(seconds, sizeof(seconds), "%Y-%m-%dT%H:%M:%S", &tm);
-    (void)snprintf(out, size, "%s.%06ldZ", seconds, now.tv_nsec / 1000);
-}
-
 /* The record as a line. Members stay in the order they were put in. */
 static char *render(const struct head *head, json_t *record)
 {
     auto_json json_t *whole = json_object();
-    char time[64];
+    char time[CLOCK_STAMP_SIZE];
     char *line;
 
-    stamp(time, sizeof(time));
+    clock_stamp(time, 6);
     (void)json_object_set_new(whole, "seq",
                               json_integer((json_int_t)head->newest.seq + 1));
     (void)json_object_set_new(whole, "time", json_string(time));

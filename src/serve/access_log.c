@@ -3,25 +3,13 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/clock.h"
 #include "base/io.h"
 #include "base/str.h"
 #include "base/text.h"
-
-static void add_time(char *out, size_t size)
-{
-    struct timespec now;
-    struct tm parts;
-    size_t len;
-
-    (void)clock_gettime(CLOCK_REALTIME, &now);
-    (void)gmtime_r(&now.tv_sec, &parts);
-    len = strftime(out, size, "%Y-%m-%dT%H:%M:%S", &parts);
-    (void)snprintf(out + len, size - len, ".%03ldZ", now.tv_nsec / 1000000);
-}
 
 /* A line is one line: what a terminal would take for a move is written as an escape. */
 static void add_escaped(struct str *line, char c)
@@ -80,10 +68,10 @@ void log_line(const struct log *log, const char *level, const char *event,
               json_t *fields)
 {
     auto_str struct str line = { 0 };
-    char when[40];
+    char when[CLOCK_STAMP_SIZE];
     json_t *all;
 
-    add_time(when, sizeof(when));
+    clock_stamp(when, 3);
     all = json_pack("{s:s, s:s, s:s}", "time", when, "level", level, "event", event);
     if (all && fields)
         (void)json_object_update(all, fields);

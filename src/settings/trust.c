@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/clock.h"
 #include "base/fail.h"
 #include "base/io.h"
 #include "base/json.h"
@@ -85,12 +85,9 @@ bool trust_has_repository(const char *state, const char *path)
 
 static json_t *make_record(const char *path, const char *hash, json_t *sets)
 {
-    time_t now = time(NULL);
-    char since[32] = "";
-    struct tm tm;
+    char since[CLOCK_STAMP_SIZE];
 
-    if (gmtime_r(&now, &tm))
-        (void)strftime(since, sizeof(since), "%Y-%m-%dT%H:%M:%SZ", &tm);
+    clock_stamp(since, 0);
     return json_pack("{s:s, s:s*, s:O*, s:s}", "path", path, "sha256", hash, "sets",
                      sets, "since", since);
 }

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/clock.h"
 #include "base/fail.h"
 #include "base/io.h"
 #include "base/json.h"
@@ -45,25 +46,13 @@ void run_log_begin(struct run_log *d, bool on, const struct settings *settings)
     d->steps = json_array();
 }
 
-static void write_time(char *out, size_t size)
-{
-    int64_t ms = now_ms();
-    time_t seconds = (time_t)(ms / 1000);
-    struct tm parts;
-    size_t len;
-
-    (void)gmtime_r(&seconds, &parts);
-    len = strftime(out, size, "%Y-%m-%dT%H:%M:%S", &parts);
-    (void)snprintf(out + len, size - len, ".%03dZ", (int)(ms % 1000));
-}
-
 void run_log_step(struct run_log *d, const char *what, json_t *detail)
 {
-    char when[40];
+    char when[CLOCK_STAMP_SIZE];
     json_t *step = NULL;
 
     if (d->on && json_array_size(d->steps) < STEPS_MAX) {
-        write_time(when, sizeof(when));
+        clock_stamp(when, 3);
         step = json_pack("{s:s, s:s}", "time", when, "event", what);
     }
     if (step && detail)

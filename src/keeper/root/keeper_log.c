@@ -2,24 +2,19 @@
 #include "keeper/root/keeper_log.h"
 
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/io.h"
 #include "base/str.h"
 #include "keeper/root/keeper.h"
 
 static void add_time(struct str *line, bool json)
 {
-    struct timespec now;
-    struct tm parts;
-    char seconds[32];
+    char now[CLOCK_STAMP_SIZE];
 
-    (void)clock_gettime(CLOCK_REALTIME, &now);
-    (void)gmtime_r(&now.tv_sec, &parts);
-    (void)strftime(seconds, sizeof(seconds), "%Y-%m-%dT%H:%M:%S", &parts);
-    str_printf(line, json ? "{\"time\":\"%s.%03ldZ\"" : "time=%s.%03ldZ", seconds,
-               now.tv_nsec / 1000000);
+    clock_stamp(now, 3);
+    str_printf(line, json ? "{\"time\":\"%s\"" : "time=%s", now);
 }
 
 /* Texts come from a front that may have been taken over: what is not plain ASCII is
