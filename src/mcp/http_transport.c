@@ -183,7 +183,7 @@ static void finish(struct answer *a, struct mcp_exchange *x, unsigned status,
     } else {
         reply_json(a, status, reply);
     }
-    mcp_paid(x);
+    mcp_give_back(x);
 }
 
 /* The answer to a request that was cancelled: an end, and nothing else. */
@@ -261,7 +261,7 @@ static void serve_request(struct mcp_http *http, struct answer *a,
         reply = answer_alive(http, a, &x, false, &status);
     if (mcp_flight_end(s->peer, flight)) {
         json_decref(reply);
-        mcp_paid(&x);
+        mcp_give_back(&x);
         finish_without(a);
     } else {
         finish(a, &x, status, reply);

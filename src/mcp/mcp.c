@@ -37,7 +37,7 @@ void mcp_close(struct mcp *mcp)
     free(mcp);
 }
 
-void mcp_paid(struct mcp_exchange *x)
+void mcp_give_back(struct mcp_exchange *x)
 {
     budget_give(x->mcp->options.gate.budget, BUDGET_MEMORY, x->owner, x->paid);
     x->paid = 0;

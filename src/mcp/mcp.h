@@ -28,7 +28,7 @@ struct mcp_resources {
     json_t *(*list)(void *context, const char *owner); /* array, in a fixed order */
     json_t *(*templates)(void *context);               /* array */
     /* An array of contents. Not there: RPC_NO_RESOURCE. *PAID was taken for them from
-     * the gate's budget, whatever is returned: mcp_paid gives it back. */
+     * the gate's budget, whatever is returned: mcp_give_back gives it back. */
     int (*read)(void *context, const char *owner, const char *uri, json_t **out,
                 uint64_t *paid, struct rpc_error *err);
     /* Values for a template's or prompt's argument, or NULL: none. May be NULL. */
@@ -114,7 +114,7 @@ struct mcp_exchange {
 };
 
 /* The answer was given: what was paid for it comes back. */
-void mcp_paid(struct mcp_exchange *x);
+void mcp_give_back(struct mcp_exchange *x);
 
 /* True if MESSAGE is of the stateless era. HEADER is the version that came beside
  * it, or NULL. */

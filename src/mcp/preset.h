@@ -12,6 +12,12 @@
 
 #include "vial/keep.h"
 
+/* The text at KEY of a preset's data, or NULL. */
+static inline const char *preset_text(const json_t *object, const char *key)
+{
+    return json_string_value(json_object_get(object, key));
+}
+
 /* Everything of one table of tools. */
 struct preset_world {
     const struct settings *settings; /* the engine's */
@@ -38,6 +44,14 @@ struct preset_job {
     struct str notes; /* lines that end the text: files that came back */
     bool failed;      /* the answer is marked as an error */
 };
+
+/* The argument that goes to PART ("shell", "id" …), or NULL. */
+const json_t *preset_value(const struct preset_job *job, const char *part);
+const char *preset_part(const struct preset_job *job, const char *part);
+
+/* The request that the arguments make. */
+int preset_request(const struct preset_job *job, struct vial_request **out,
+                   struct vial_error *err);
 
 /* What came of a run, as values and flags. LIMIT_MS: the time-out it had. */
 void preset_tell_result(struct preset_job *job, const struct vial_result *result,

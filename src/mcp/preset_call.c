@@ -19,170 +19,6 @@
 #include "model/vessel_list.h"
 #include "settings/repository.h"
 
-static const char *text_of(const json_t *object, const char *key)
-{
-    return json_string_value(json_object_get(object, key));
-}
-
-/* The argument that goes to PART ("shell", "id" …), or NULL. */
-static const json_t *value_of(const struct preset_job *job, const char *part)
-{
-    json_t *parameters = json_object_get(job->tool->tool, "parameters");
-
-    for (void *at = json_object_iter(parameters); at;
-         at = json_object_iter_next(parameters, at)) {
-        const json_t *one = json_object_iter_value(at);
-        const json_t *given =
-            json_object_get(job->call->arguments, json_object_iter_key(at));
-
-        if (str_eq(text_of(one, "part"), part))
-            return given ? given : json_object_get(one, "default");
-    }
-    return NULL;
-}
-
-static const char *part_of(const struct preset_job *job, const char *part)
-{
-    return json_string_value(value_of(job, part));
-}
-
-/* Files have the mode that the parameter says; nobody else names one. */
-static json_t *with_mode(json_t *files, const char *mode)
-{
-    json_t *copy = json_deep_copy(files);
-
-    for (size_t i = 0; mode && i < json_array_size(copy); i++)
-        (void)json_object_set_new(json_array_get(copy, i), "mode", json_string(mode));
-    return copy;
-}
-
-/* A list, in the form that every request has it in. */
-static int set_list(struct vial_request *req, const json_t *parameter, json_t *value,
-                    struct vial_error *err)
-{
-    json_t *list = with_mode(value, text_of(parameter, "mode"));
-    auto_json json_t *whole = json_pack("{s:o}", text_of(parameter, "field"), list);
-    auto_free char *text = whole ? json_dumps(whole, JSON_COMPACT) : NULL;
-    auto_ask struct vial_request *part = NULL;
-
-    if (!text)
-        return fail_memory(err);
-    if (vial_request_parse(text, strlen(text), &part, err) < 0)
-        return -1;
-    return request_fill(req, part, err);
-}
-
-/* An argument as text: "{}s" makes seconds of a number. */
-static int set_argument(struct vial_request *req, const json_t *parameter,
-                        const json_t *value, struct vial_error *err)
-{
-    const char *form = text_of(parameter, "form");
-    const char *hole = form ? strstr(form, "{}") : NULL;
-    const char *field = text_of(parameter, "field");
-    auto_str struct str text = { 0 };
-
-    if (hole)
-        str_add(&text, form, (size_t)(hole - form));
-    if (json_is_string(value))
-        str_add(&text, json_string_value(value), json_string_length(value));
-    else if (json_is_integer(value))
-        str_printf(&text, "%lld", (long long)json_integer_value(value));
-    else
-        str_printf(&text, "%g", json_number_value(value));
-    if (hole)
-        str_puts(&text, hole + 2);
-    if (!str_ok(&text))
-        return fail_memory(err);
-    if (str_eq(field, "code") || str_eq(field, "stdin"))
-        return vial_request_set_bytes(req, field, text.data ? text.data : "", text.len,
-                                      err);
-    return vial_request_set(req, field, text.data ? text.data : "", err);
-}
-
-static int set_arguments(const struct preset_job *job, struct vial_request *req,
-                         struct vial_error *err)
-{
-    json_t *parameters = json_object_get(job->tool->tool, "parameters");
-    json_t *set = json_object_get(job->tool->tool, "set");
-
-    for (void *at = json_object_iter(set); at; at = json_object_iter_next(set, at))
-        if (vial_request_set(req, json_object_iter_key(at),
-                             json_string_value(json_object_iter_value(at)), err) < 0)
-            return -1;
-    for (void *at = json_object_iter(parameters); at;
-         at = json_object_iter_next(parameters, at)) {
-        const json_t *one = json_object_iter_value(at);
-        json_t *value = json_object_get(job->call->arguments, json_object_iter_key(at));
-
-        if (json_is_array(value) ? set_list(req, one, value, err) < 0
-                                 : value && text_of(one, "field") &&
-                                       set_argument(req, one, value, err) < 0)
-            return -1;
-    }
-    return 0;
-}
-
-/* Enough bytes for as many characters as the answer shows. */
-static int set_output(const struct preset_job *job, struct vial_request *req,
-                      struct vial_error *err)
-{
-    size_t limit = preset_limit(job);
-    char bytes[32];
-
-    if (limit == 0)
-        return 0;
-    (void)snprintf(bytes, sizeof bytes, "%zu", limit * 4);
-    return vial_request_set(req, "output_limit", bytes, err);
-}
-
-/* The repository that the server was started in, if it was in one. */
-static int set_repository(const struct preset_job *job, struct vial_request *req,
-                          struct vial_error *err)
-{
-    auto_free char *here = getcwd(NULL, 0);
-    auto_free char *root = NULL;
-    /* NOLINTNEXTLINE(concurrency-mt-unsafe): read only */
-    auto_free char *state = state_path(getenv("HOME"));
-    size_t len = 0;
-    const char *inside = NULL;
-
-    if (!here || !json_is_true(json_object_get(job->tool->tool, "repository")))
-        return 0;
-    if (repository_find(here, state, &len, err) < 0)
-        return -1;
-    if (len == 0)
-        return 0;
-    root = strndup(here, len);
-    if (!root)
-        return fail_memory(err);
-    inside = here + len;
-    inside += strspn(inside, "/");
-    if (vial_request_set(req, "workspace", root, err) < 0)
-        return -1;
-    return *inside ? vial_request_set(req, "cwd", inside, err) : 0;
-}
-
-static int make_request(const struct preset_job *job, struct vial_request **out,
-                        struct vial_error *err)
-{
-    auto_ask struct vial_request *req = NULL;
-    const char *line = part_of(job, "shell");
-    const char *does = text_of(job->tool->tool, "does");
-    bool runs = str_eq(does, "run") || str_eq(does, "exec");
-
-    if (vial_request_new(&req, err) < 0 || set_arguments(job, req, err) < 0)
-        return -1;
-    if (runs && line &&
-        (vial_request_set(req, "command", "sh", err) < 0 ||
-         vial_request_set(req, "command", "-c", err) < 0 ||
-         vial_request_set(req, "command", line, err) < 0))
-        return -1;
-    if (runs && (set_output(job, req, err) < 0 || set_repository(job, req, err) < 0))
-        return -1;
-    *out = ptr_take(&req);
-    return 0;
-}
-
 static int64_t limit_of(const struct preset_job *job, const struct vial_request *req)
 {
     int64_t asked = request_amount(req, FIELD_ID_timeout);
@@ -219,7 +55,7 @@ static int do_run(struct preset_job *job, struct vial_error *err)
     auto_result struct vial_result *result = NULL;
     int rc;
 
-    if (make_request(job, &req, err) < 0)
+    if (preset_request(job, &req, err) < 0)
         return -1;
     rc = run(job, keep, req, &result, err);
     if (rc == 0)
@@ -268,7 +104,8 @@ static int check_name(const struct preset_job *job, struct vial_error *err)
         const char *name = json_object_iter_key(at);
         const json_t *value = json_object_get(job->call->arguments, name);
 
-        if (!value || !str_eq(text_of(json_object_iter_value(at), "field"), "session"))
+        if (!value ||
+            !str_eq(preset_text(json_object_iter_value(at), "field"), "session"))
             continue;
         if (json_string_length(value) == 0)
             (void)fail(err, VIAL_E_VALUE, "'%s' is empty", name);
@@ -288,7 +125,7 @@ static int do_open(struct preset_job *job, struct vial_error *err)
     auto_ask struct vial_request *req = NULL;
     struct registered *held = NULL;
 
-    if (check_name(job, err) < 0 || make_request(job, &req, err) < 0 ||
+    if (check_name(job, err) < 0 || preset_request(job, &req, err) < 0 ||
         /* a single program may ask for as much time as the policy allows */
         set_timeout(req, job->tool->world->max_timeout_ms, err) < 0 ||
         open_session(job, req, &held, err) < 0)
@@ -296,7 +133,7 @@ static int do_open(struct preset_job *job, struct vial_error *err)
     vial_session_look(held->session, &now);
     preset_tell_stand_in(job, now.driver, now.wanted_driver);
     if (now.wanted_driver[0])
-        tell_notice(job->call, text_of(job->values, "warning"));
+        tell_notice(job->call, preset_text(job->values, "warning"));
     preset_tell(job, "id", json_string(held->id));
     (void)json_object_set_new(job->flags, "id", json_true());
     registry_release(job->call->registry, held);
@@ -316,7 +153,7 @@ static int do_exec(struct preset_job *job, struct registered *held,
     auto_ask struct vial_request *req = NULL;
     auto_result struct vial_result *result = NULL;
 
-    if (make_request(job, &req, err) < 0)
+    if (preset_request(job, &req, err) < 0)
         return -1;
     /* The session's own time-out is the most that any program may have. */
     if (!request_has(req, timeout) &&
@@ -345,7 +182,7 @@ static void tell_text(struct preset_job *job, const char *data, size_t len)
  * name in front says nothing more. */
 static const char *path_of(const struct preset_job *job)
 {
-    const char *path = part_of(job, "path");
+    const char *path = preset_part(job, "path");
     char workdir[32];
     size_t len;
 
@@ -377,7 +214,7 @@ static int do_read(struct preset_job *job, struct registered *held,
 static int do_write(struct preset_job *job, struct registered *held,
                     struct vial_error *err)
 {
-    const json_t *content = value_of(job, "content");
+    const json_t *content = preset_value(job, "content");
 
     if (vial_session_put(held->session, path_of(job), json_string_value(content),
                          json_string_length(content), 0, err) < 0)
@@ -414,7 +251,7 @@ static int in_session(struct preset_job *job,
                       struct vial_error *err)
 {
     struct mcp_call *call = job->call;
-    const char *id = part_of(job, "id");
+    const char *id = preset_part(job, "id");
     struct registered *held = NULL;
     int rc;
 
@@ -431,7 +268,7 @@ static int in_session(struct preset_job *job,
 static int do_close(struct preset_job *job, struct vial_error *err)
 {
     struct mcp_call *call = job->call;
-    const char *id = part_of(job, "id");
+    const char *id = preset_part(job, "id");
 
     if (registry_stop(call->registry, call->owner, id ? id : "", err) < 0)
         mcp_call_log(
@@ -486,7 +323,7 @@ static int perform(struct preset_job *job, struct vial_error *err)
         { "close", do_close, NULL },     { "vessels", do_vessels, NULL },
         { "cleanup", do_cleanup, NULL },
     };
-    const char *does = text_of(job->tool->tool, "does");
+    const char *does = preset_text(job->tool->tool, "does");
 
     for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++) {
         if (!str_eq(verbs[i].name, does))

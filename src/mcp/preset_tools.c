@@ -27,11 +27,6 @@ static void world_free(void *data)
     free(w);
 }
 
-static const char *text_of(const json_t *object, const char *key)
-{
-    return json_string_value(json_object_get(object, key));
-}
-
 static int read_world(struct vial_engine *engine, struct preset_world *w,
                       struct vial_error *err)
 {
@@ -63,7 +58,7 @@ static json_t *choices(const struct preset_world *w, const json_t *parameter)
 
 static bool is_timeout(const json_t *parameter)
 {
-    return str_eq(text_of(parameter, "field"), "timeout");
+    return str_eq(preset_text(parameter, "field"), "timeout");
 }
 
 /* Of a time-out: what it is unless one is given, and the most that may be, in the unit
@@ -71,7 +66,7 @@ static bool is_timeout(const json_t *parameter)
 static void add_bounds(const struct preset_world *w, const json_t *parameter,
                        json_t *schema)
 {
-    json_int_t unit = str_eq(text_of(parameter, "form"), "{}ms") ? 1 : 1000;
+    json_int_t unit = str_eq(preset_text(parameter, "form"), "{}ms") ? 1 : 1000;
 
     if (w->timeout_ms % unit == 0)
         (void)json_object_set_new(schema, "default",
@@ -90,10 +85,8 @@ static json_t *in_words(const struct preset_world *w, const char *text)
 
 static json_t *items_schema(const json_t *parameter)
 {
-    auto_json json_t *files = tool_files_schema();
-
-    if (str_eq(text_of(parameter, "field"), "files"))
-        return json_incref(json_object_get(files, "items"));
+    if (str_eq(preset_text(parameter, "field"), "files"))
+        return tool_file_schema();
     return json_pack("{s:s}", "type", "string");
 }
 
@@ -109,13 +102,13 @@ static json_t *parameter_schema(const struct preset_world *w, const json_t *para
             (void)json_object_set(schema, copied[i], value);
     }
     (void)json_object_set_new(schema, "description",
-                              in_words(w, text_of(parameter, "description")));
+                              in_words(w, preset_text(parameter, "description")));
     if (is_timeout(parameter))
         add_bounds(w, parameter, schema);
     if (str_eq(json_string_value(json_object_get(parameter, "part")), "content"))
         (void)json_object_set_new(schema, "contentMediaType",
                                   json_string("application/octet-stream"));
-    if (str_eq(text_of(parameter, "type"), "array"))
+    if (str_eq(preset_text(parameter, "type"), "array"))
         (void)json_object_set_new(schema, "items", items_schema(parameter));
     if (json_object_get(parameter, "enum"))
         (void)json_object_set_new(schema, "enum", choices(w, parameter));
@@ -195,26 +188,26 @@ static bool has_languages(const json_t *tool)
 
 static json_t *annotations(const struct preset_world *w, const json_t *tool)
 {
-    const char *does = text_of(tool, "does");
+    const char *does = preset_text(tool, "does");
     bool reads = strcmp(does, "read") == 0 || strcmp(does, "list") == 0 ||
                  strcmp(does, "vessels") == 0;
     bool removes = strcmp(does, "close") == 0 || strcmp(does, "cleanup") == 0;
 
     return json_pack("{s:b, s:b, s:b}", "readOnlyHint", reads, "destructiveHint",
                      removes, "openWorldHint",
-                     !str_eq(text_of(w->words, "network"), "none"));
+                     !str_eq(preset_text(w->words, "network"), "none"));
 }
 
 static void fill(struct mcp_tool *out, const char *name, struct preset_tool *data)
 {
     const json_t *tool = data->tool;
-    const char *does = text_of(tool, "does");
+    const char *does = preset_text(tool, "does");
     bool runs = strcmp(does, "run") == 0 || strcmp(does, "exec") == 0;
     auto_str struct str text = { 0 };
 
     *out = (struct mcp_tool){
         .name = name,
-        .title = text_of(tool, "title"),
+        .title = preset_text(tool, "title"),
         .input = input_schema(data->world, tool),
         .output = preset_output(tool),
         .annotations = annotations(data->world, tool),
@@ -225,7 +218,7 @@ static void fill(struct mcp_tool *out, const char *name, struct preset_tool *dat
     };
     out->judged = judged_schema(tool, out->input);
     out->listed = has_languages(tool) ? listed : NULL;
-    mcp_expand(&text, text_of(tool, "description"), data->world->words);
+    mcp_expand(&text, preset_text(tool, "description"), data->world->words);
     strv_push(&data->world->texts, str_ok(&text) ? text.data : "");
 }
 

@@ -141,7 +141,7 @@ static void answer(struct stdio *s, struct rpc_message *m, struct mcp_flight *fl
         json_decref(reply); /* nobody wants it any more */
     else
         write_message(s, reply);
-    mcp_paid(&x);
+    mcp_give_back(&x);
 }
 
 static void *run_job(void *context)

@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/auto.h"
@@ -43,18 +42,6 @@ int task_fail_unknown(struct rpc_error *err)
                     "Missing required client capability");
 }
 
-static void stamp(char out[32])
-{
-    struct timespec now;
-    struct tm utc;
-    size_t len;
-
-    (void)clock_gettime(CLOCK_REALTIME, &now);
-    (void)gmtime_r(&now.tv_sec, &utc);
-    len = strftime(out, 32, "%Y-%m-%dT%H:%M:%S", &utc);
-    (void)snprintf(out + len, 32 - len, ".%03dZ", (int)(now.tv_nsec / 1000000) % 1000);
-}
-
 static bool is_over(enum task_status status)
 {
     return status == TASK_COMPLETED || status == TASK_FAILED ||
@@ -73,7 +60,7 @@ bool task_set_status(struct task *t, enum task_status status)
     if (is_over(t->status))
         return false;
     t->status = status;
-    stamp(t->updated);
+    clock_stamp(t->updated, 3);
     if (is_over(status))
         t->ended_ns = clock_now_ns();
     (void)pthread_cond_broadcast(&t->mcp->changed);
@@ -288,8 +275,8 @@ static struct task *task_new(struct work *w)
     }
     t->attached = true;
     make_id(t->id);
-    stamp(t->created);
-    stamp(t->updated);
+    clock_stamp(t->created, 3);
+    clock_stamp(t->updated, 3);
     t->work = *w;
     w->params = w->capabilities = w->token = NULL;
     w->held = (struct str){ 0 };

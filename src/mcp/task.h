@@ -4,6 +4,7 @@
 
 /* A call that goes on after its request was answered, and what becomes of it. */
 
+#include "base/clock.h"
 #include "mcp/core.h"
 
 enum task_status {
@@ -27,7 +28,7 @@ struct task {
     bool attached; /* the request that began it waits for it */
     bool over;     /* its thread has ended */
     enum task_status status;
-    char created[32], updated[32];
+    char created[CLOCK_STAMP_SIZE], updated[CLOCK_STAMP_SIZE];
     int64_t ended_ns;
     json_t *result, *error, *asked; /* `asked`: with TASK_INPUT */
     uint64_t bytes;                 /* of the result, paid for from the gate's budget */

@@ -15,11 +15,6 @@
 #define IMAGE_MAX   (8u << 20)
 #define ENTRIES_MAX 1000u
 
-static const char *argument(const struct mcp_call *call, const char *key)
-{
-    return json_string_value(json_object_get(call->arguments, key));
-}
-
 static uint64_t number(const struct mcp_call *call, const char *key, uint64_t usual)
 {
     const json_t *value = json_object_get(call->arguments, key);
@@ -134,14 +129,14 @@ static void answer_bytes(struct mcp_answer *answer, const struct piece *p,
 void tool_read_file(const struct mcp_tool *tool, struct mcp_call *call,
                     struct mcp_answer *answer)
 {
-    const char *uri = argument(call, "uri"), *path = argument(call, "path");
+    const char *uri = tool_text(call, "uri"), *path = tool_text(call, "path");
     struct piece p = { .name = uri ? uri : path, .offset = number(call, "offset", 0) };
     struct vial_error err = { 0 };
     const char *media;
     int rc;
 
     (void)tool;
-    if (!uri && (!path || !argument(call, "sandbox_id"))) {
+    if (!uri && (!path || !tool_text(call, "sandbox_id"))) {
         (void)fail(&err, VIAL_E_VALUE,
                    "a file is named by sandbox_id and path, or uri");
         tool_fail(answer, &err);
@@ -178,7 +173,7 @@ static int content_of(const struct mcp_call *call, struct blob *out,
 void tool_write_file(const struct mcp_tool *tool, struct mcp_call *call,
                      struct mcp_answer *answer)
 {
-    const char *path = argument(call, "path");
+    const char *path = tool_text(call, "path");
     struct registered *held = tool_take(call, answer);
     struct vial_error err = { 0 };
     auto_str struct str uri = { 0 };
@@ -242,7 +237,7 @@ static void answer_list(struct mcp_answer *answer, const struct vial_entries *li
 void tool_list_files(const struct mcp_tool *tool, struct mcp_call *call,
                      struct mcp_answer *answer)
 {
-    const char *path = argument(call, "path");
+    const char *path = tool_text(call, "path");
     bool deep = json_is_true(json_object_get(call->arguments, "recursive"));
     struct registered *held = tool_take(call, answer);
     struct vial_entries list = { 0 };

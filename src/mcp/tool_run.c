@@ -20,11 +20,6 @@
 #define SHELL_LINE                                                                     \
     "if command -v bash >/dev/null 2>&1; then exec bash -c \"$1\"; fi; exec sh -c \"$1\""
 
-static const char *argument(const struct mcp_call *call, const char *key)
-{
-    return json_string_value(json_object_get(call->arguments, key));
-}
-
 /* LINE as the program of a request. */
 static json_t *shell_line(const char *line)
 {
@@ -86,7 +81,7 @@ static void run_once(struct mcp_call *call, const struct tool_texts *own,
                                 .context = call };
     auto_ask struct vial_request *req = NULL;
     auto_result struct vial_result *result = NULL;
-    const char *language = argument(call, "language");
+    const char *language = tool_text(call, "language");
     struct vial_error err = { 0 };
     void *run;
     int rc;
@@ -197,7 +192,7 @@ static int run_program_in(struct mcp_call *call, struct registered *held,
 static int run_in(struct mcp_call *call, struct registered *held, bool code,
                   int64_t timeout_ms, struct tool_ran *out, struct vial_error *err)
 {
-    const char *language = argument(call, "language");
+    const char *language = tool_text(call, "language");
     json_t *program;
 
     if (code && has_context(language)) {
@@ -205,7 +200,7 @@ static int run_in(struct mcp_call *call, struct registered *held, bool code,
             return -1;
         return tool_cell(call, held, context_language(language), timeout_ms, out, err);
     }
-    program = code ? json_object() : shell_line(argument(call, "command"));
+    program = code ? json_object() : shell_line(tool_text(call, "command"));
     (void)json_object_set_new(program, "timeout",
                               json_sprintf("%lldms", (long long)timeout_ms));
     return run_program_in(call, held, program,
@@ -221,7 +216,7 @@ static int check_sandboxed(const struct mcp_call *call, bool code,
 {
     static const char *const fixed[] = { "memory", "network" };
     static const char *const no_cell[] = { "stdin", "env", "args" };
-    const char *language = argument(call, "language");
+    const char *language = tool_text(call, "language");
 
     for (size_t i = 0; i < 2; i++)
         if (json_object_get(call->arguments, fixed[i])) {
@@ -278,7 +273,7 @@ static void run_in_sandbox(struct mcp_call *call, const struct tool_texts *own,
 void tool_run_code(const struct mcp_tool *tool, struct mcp_call *call,
                    struct mcp_answer *answer)
 {
-    if (argument(call, "sandbox_id"))
+    if (tool_text(call, "sandbox_id"))
         run_in_sandbox(call, tool->data, true, answer);
     else
         run_once(call, tool->data, NULL, "language code " ONE_SHOT_KEYS, answer);
@@ -287,9 +282,9 @@ void tool_run_code(const struct mcp_tool *tool, struct mcp_call *call,
 void tool_run_command(const struct mcp_tool *tool, struct mcp_call *call,
                       struct mcp_answer *answer)
 {
-    if (argument(call, "sandbox_id"))
+    if (tool_text(call, "sandbox_id"))
         run_in_sandbox(call, tool->data, false, answer);
     else
-        run_once(call, tool->data, shell_line(argument(call, "command")),
+        run_once(call, tool->data, shell_line(tool_text(call, "command")),
                  "cwd " ONE_SHOT_KEYS, answer);
 }

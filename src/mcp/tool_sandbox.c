@@ -11,17 +11,12 @@
 #include "mcp/tools.h"
 #include "model/doctor.h"
 
-static const char *argument(const struct mcp_call *call, const char *key)
-{
-    return json_string_value(json_object_get(call->arguments, key));
-}
-
 struct registered *tool_take(struct mcp_call *call, struct mcp_answer *answer)
 {
     struct registered *held = NULL;
     struct vial_error err = { 0 };
 
-    if (registry_take(call->registry, call->owner, argument(call, "sandbox_id"), &held,
+    if (registry_take(call->registry, call->owner, tool_text(call, "sandbox_id"), &held,
                       &err) == 0)
         return held;
     tool_fail(answer, &err);
@@ -95,7 +90,7 @@ void tool_list_sandboxes(const struct mcp_tool *tool, struct mcp_call *call,
 void tool_delete_sandbox(const struct mcp_tool *tool, struct mcp_call *call,
                          struct mcp_answer *answer)
 {
-    const char *id = argument(call, "sandbox_id");
+    const char *id = tool_text(call, "sandbox_id");
     struct vial_error err = { 0 };
 
     (void)tool;

@@ -13,35 +13,174 @@
 #include "mcp/tools.h"
 #include "settings/schema.h"
 
-static json_t *text_of(const char *description)
+/* What a tool takes, or what its answer has: a row for each member. */
+enum part_type {
+    TEXT,
+    COUNT,  /* an integer; what is taken is not negative */
+    LENGTH, /* of a piece of a file */
+    NUMBER,
+    FLAG,
+    LIST,       /* of objects with the parts `inside` */
+    ALL_OF,     /* the parts `inside` stand here */
+    PATHS,      /* a list of texts */
+    ENTRY_TYPE, /* of a directory's entry */
+    FIELD,      /* a field of a request */
+    TIMEOUT,
+    MEMORY,
+    NETWORK
+};
+
+struct part {
+    const char *name; /* NULL ends the table */
+    enum part_type type;
+    bool needed;
+    const char *text;          /* for the model; NULL: none, or the settings tell it */
+    const struct part *inside; /* NULL: any objects */
+};
+
+#define SANDBOX "A sandbox from create_sandbox."
+#define FILES   "Files to put into the working directory first."
+
+static const struct part file[] = {
+    { "path", TEXT, true, "Relative to the working directory." },
+    { "content", TEXT, true, "The file's text." },
+    { 0 },
+};
+
+/* What run_code and run_command share. */
+static const struct part run[] = {
+    { "sandbox_id", TEXT, false,
+      "A sandbox from create_sandbox, to keep files and variables between calls. "
+      "Without it the run gets a fresh, empty place of its own, which is destroyed "
+      "afterwards." },
+    { "stdin", FIELD },
+    { "timeout", TIMEOUT },
+    { "files", LIST, false, FILES, file },
+    { "outputs", PATHS, false,
+      "Files that the run makes and that should come back, such as \"plot.png\"; "
+      "images are shown. Not needed in a sandbox, where files stay." },
+    { "env", FIELD },
+    { "memory", MEMORY },
+    { "network", NETWORK },
+    { 0 },
+};
+
+static const struct part run_code[] = {
+    { "language", TEXT, true,
+      "python, node, bash, ruby, …; list_languages tells which." },
+    { "code", TEXT, true, "The whole program's text." },
+    { "", ALL_OF, false, NULL, run },
+    { "args", FIELD },
+    { 0 },
+};
+
+static const struct part run_command[] = {
+    { "command", TEXT, true, "A line for the shell." },
+    { "", ALL_OF, false, NULL, run },
+    { "cwd", FIELD },
+    { 0 },
+};
+
+static const struct part read_file[] = {
+    { "sandbox_id", TEXT, false, SANDBOX },
+    { "path", TEXT, false, "Relative to the sandbox's working directory." },
+    { "uri", TEXT, false,
+      "Instead of sandbox_id and path: a vial://runs/… address that an earlier answer "
+      "named." },
+    { "offset", COUNT, false, "First byte to read; usually 0." },
+    { "length", LENGTH, false, "How many bytes at most; usually 65536." },
+    { 0 },
+};
+
+static const struct part write_file[] = {
+    { "sandbox_id", TEXT, true, SANDBOX },
+    { "path", TEXT, true,
+      "Relative to the sandbox's working directory; missing directories are made." },
+    { "content", TEXT, false, "The file's whole text." },
+    { "content_base64", TEXT, false, "Instead of content, for what is not text." },
+    { 0 },
+};
+
+static const struct part list_files[] = {
+    { "sandbox_id", TEXT, true, SANDBOX },
+    { "path", TEXT, false, "A directory; usually the working directory." },
+    { "recursive", FLAG, false, "Also what its directories hold." },
+    { 0 },
+};
+
+static const struct part create_sandbox[] = {
+    { "memory", MEMORY },
+    { "network", NETWORK },
+    { "files", LIST, false, FILES, file },
+    { "env", FIELD },
+    { 0 },
+};
+
+static const struct part one_sandbox[] = { { "sandbox_id", TEXT, true, SANDBOX },
+                                           { 0 } };
+static const struct part nothing[] = { { 0 } };
+
+/* Answers. */
+
+static const struct part piece[] = {
+    { "path", TEXT, true }, { "offset", COUNT, true },  { "total_bytes", COUNT, true },
+    { "content", TEXT },    { "content_base64", TEXT }, { 0 },
+};
+
+static const struct part written[] = {
+    { "path", TEXT, true },
+    { "bytes", COUNT, true },
+    { 0 },
+};
+
+static const struct part entry[] = {
+    { "path", TEXT, true },
+    { "type", ENTRY_TYPE, true },
+    { "size", COUNT, true },
+    { 0 },
+};
+
+static const struct part listing[] = {
+    { "entries", LIST, true, NULL, entry },
+    { "total", COUNT, true },
+    { 0 },
+};
+
+static const struct part created[] = {
+    { "sandbox_id", TEXT, true },
+    { "driver", TEXT, true },
+    { "isolation", TEXT, true },
+    { 0 },
+};
+
+static const struct part open_sandbox[] = {
+    { "sandbox_id", TEXT, true },
+    { "age_s", NUMBER, true },
+    { "programs_run", COUNT, true },
+    { 0 },
+};
+
+static const struct part sandboxes[] = {
+    { "sandboxes", LIST, true, NULL, open_sandbox },
+    { 0 },
+};
+
+static const struct part deleted[] = { { "deleted", TEXT, true }, { 0 } };
+static const struct part languages[] = { { "languages", LIST, true }, { 0 } };
+
+/* What schemas are made of besides. */
+struct source {
+    const struct tool_texts *own;
+    const json_t *request; /* the schema of a request, as fields.def has it; NULL: it
+                              is an answer's schema */
+};
+
+static json_t *object_of(const struct part *parts, const struct source *from);
+
+/* The schema of a request's field. */
+static json_t *field(const struct source *from, const char *name)
 {
-    return json_pack("{s:s, s:s}", "type", "string", "description", description);
-}
-
-static json_t *whole_number(const char *description)
-{
-    return json_pack("{s:s, s:i, s:s}", "type", "integer", "minimum", 0, "description",
-                     description);
-}
-
-static json_t *object_of(json_t *properties, const char *required)
-{
-    json_t *names = json_array();
-
-    while (*required) {
-        size_t len = strcspn(required, " ");
-
-        (void)json_array_append_new(names, json_stringn(required, len));
-        required += len + (required[len] == ' ');
-    }
-    return json_pack("{s:s, s:o, s:o, s:b}", "type", "object", "properties", properties,
-                     "required", names, "additionalProperties", 0);
-}
-
-/* The schema of a request's field, as fields.def has it. */
-static json_t *field(const json_t *request, const char *name)
-{
-    const json_t *properties = json_object_get(request, "properties");
+    const json_t *properties = json_object_get(from->request, "properties");
 
     return json_deep_copy(json_object_get(properties, name));
 }
@@ -58,12 +197,12 @@ static json_t *timeout_schema(const struct tool_texts *own)
                      tool_word(own, "timeout"), tool_word(own, "max_timeout")));
 }
 
-static json_t *network_schema(const struct tool_texts *own, const json_t *request)
+static json_t *network_schema(const struct source *from)
 {
-    json_t *schema = field(request, "network");
+    json_t *schema = field(from, "network");
 
     (void)json_object_set_new(schema, "default",
-                              json_string(tool_word(own, "network")));
+                              json_string(tool_word(from->own, "network")));
     return schema;
 }
 
@@ -75,206 +214,89 @@ static json_t *memory_schema(const struct tool_texts *own)
                                   tool_word(own, "memory")));
 }
 
-json_t *tool_files_schema(void)
-{
-    json_t *file = object_of(json_pack("{s:o, s:o}", "path",
-                                       text_of("Relative to the working directory."),
-                                       "content", text_of("The file's text.")),
-                             "path content");
-
-    return json_pack("{s:s, s:o, s:s}", "type", "array", "items", file, "description",
-                     "Files to put into the working directory first.");
-}
-
-static json_t *sandbox_schema(bool optional)
-{
-    return text_of(optional
-                       ? "A sandbox from create_sandbox, to keep files and variables "
-                         "between calls. Without it the run gets a fresh, empty place "
-                         "of its own, which is destroyed afterwards."
-                       : "A sandbox from create_sandbox.");
-}
-
-static json_t *run_properties(const struct tool_texts *own, const json_t *request)
-{
-    json_t *p = json_object();
-
-    (void)json_object_set_new(p, "sandbox_id", sandbox_schema(true));
-    (void)json_object_set_new(p, "stdin", field(request, "stdin"));
-    (void)json_object_set_new(p, "timeout", timeout_schema(own));
-    (void)json_object_set_new(p, "files", tool_files_schema());
-    (void)json_object_set_new(
-        p, "outputs",
-        json_pack("{s:s, s:{s:s}, s:i, s:s}", "type", "array", "items", "type",
-                  "string", "maxItems", 64, "description",
-                  "Files that the run makes and that should come back, such as "
-                  "\"plot.png\"; images are shown. Not needed in a sandbox, where "
-                  "files stay."));
-    (void)json_object_set_new(p, "env", field(request, "env"));
-    (void)json_object_set_new(p, "memory", memory_schema(own));
-    (void)json_object_set_new(p, "network", network_schema(own, request));
-    return p;
-}
-
-static json_t *run_code_input(const struct tool_texts *own, const json_t *request)
-{
-    json_t *p = json_object();
-    json_t *rest = run_properties(own, request);
-
-    (void)json_object_set_new(
-        p, "language",
-        text_of("python, node, bash, ruby, …; list_languages tells which."));
-    (void)json_object_set_new(p, "code", text_of("The whole program's text."));
-    (void)json_object_update(p, rest);
-    (void)json_object_set_new(p, "args", field(request, "args"));
-    json_decref(rest);
-    return object_of(p, "language code");
-}
-
-static json_t *run_command_input(const struct tool_texts *own, const json_t *request)
-{
-    json_t *p = json_object();
-    json_t *rest = run_properties(own, request);
-
-    (void)json_object_set_new(p, "command", text_of("A line for the shell."));
-    (void)json_object_update(p, rest);
-    (void)json_object_set_new(p, "cwd", field(request, "cwd"));
-    json_decref(rest);
-    return object_of(p, "command");
-}
-
-static json_t *read_file_input(const struct tool_texts *own, const json_t *request)
-{
-    (void)own;
-    (void)request;
-    return object_of(
-        json_pack("{s:o, s:o, s:o, s:o, s:o}", "sandbox_id", sandbox_schema(false),
-                  "path", text_of("Relative to the sandbox's working directory."),
-                  "uri",
-                  text_of("Instead of sandbox_id and path: a vial://runs/… address "
-                          "that an earlier answer named."),
-                  "offset", whole_number("First byte to read; usually 0."), "length",
-                  json_pack("{s:s, s:i, s:i, s:s}", "type", "integer", "minimum", 1,
-                            "maximum", 1 << 20, "description",
-                            "How many bytes at most; usually 65536.")),
-        "");
-}
-
-static json_t *write_file_input(const struct tool_texts *own, const json_t *request)
-{
-    (void)own;
-    (void)request;
-    return object_of(
-        json_pack("{s:o, s:o, s:o, s:o}", "sandbox_id", sandbox_schema(false), "path",
-                  text_of("Relative to the sandbox's working directory; missing "
-                          "directories are made."),
-                  "content", text_of("The file's whole text."), "content_base64",
-                  text_of("Instead of content, for what is not text.")),
-        "sandbox_id path");
-}
-
-static json_t *list_files_input(const struct tool_texts *own, const json_t *request)
-{
-    (void)own;
-    (void)request;
-    return object_of(json_pack("{s:o, s:o, s:{s:s, s:s}}", "sandbox_id",
-                               sandbox_schema(false), "path",
-                               text_of("A directory; usually the working directory."),
-                               "recursive", "type", "boolean", "description",
-                               "Also what its directories hold."),
-                     "sandbox_id");
-}
-
-static json_t *create_input(const struct tool_texts *own, const json_t *request)
-{
-    return object_of(json_pack("{s:o, s:o, s:o, s:o}", "memory", memory_schema(own),
-                               "network", network_schema(own, request), "files",
-                               tool_files_schema(), "env", field(request, "env")),
-                     "");
-}
-
-static json_t *sandbox_input(const struct tool_texts *own, const json_t *request)
-{
-    (void)own;
-    (void)request;
-    return object_of(json_pack("{s:o}", "sandbox_id", sandbox_schema(false)),
-                     "sandbox_id");
-}
-
-static json_t *no_input(const struct tool_texts *own, const json_t *request)
-{
-    (void)own;
-    (void)request;
-    return object_of(json_object(), "");
-}
-
-/* Output schemas. */
-
 static json_t *typed(const char *type)
 {
     return json_pack("{s:s}", "type", type);
 }
 
-static json_t *read_file_output(void)
+static json_t *list_schema(const struct part *p, const struct source *from)
 {
-    return object_of(json_pack("{s:o, s:o, s:o, s:o, s:o}", "path", typed("string"),
-                               "offset", typed("integer"), "total_bytes",
-                               typed("integer"), "content", typed("string"),
-                               "content_base64", typed("string")),
-                     "path offset total_bytes");
+    return json_pack("{s:s, s:o}", "type", "array", "items",
+                     p->inside ? object_of(p->inside, from) : typed("object"));
 }
 
-static json_t *write_file_output(void)
+static json_t *by_type(const struct part *p, const struct source *from)
 {
-    return object_of(
-        json_pack("{s:o, s:o}", "path", typed("string"), "bytes", typed("integer")),
-        "path bytes");
+    switch (p->type) {
+    case TEXT:
+        return typed("string");
+    case COUNT:
+        return from->request ? json_pack("{s:s, s:i}", "type", "integer", "minimum", 0)
+                             : typed("integer");
+    case LENGTH:
+        return json_pack("{s:s, s:i, s:i}", "type", "integer", "minimum", 1, "maximum",
+                         1 << 20);
+    case NUMBER:
+        return typed("number");
+    case FLAG:
+        return typed("boolean");
+    case LIST:
+        return list_schema(p, from);
+    case PATHS:
+        return json_pack("{s:s, s:{s:s}, s:i}", "type", "array", "items", "type",
+                         "string", "maxItems", 64);
+    case ENTRY_TYPE:
+        return json_pack("{s:s, s:[s, s, s, s]}", "type", "string", "enum", "file",
+                         "directory", "link", "other");
+    case FIELD:
+        return field(from, p->name);
+    case TIMEOUT:
+        return timeout_schema(from->own);
+    case MEMORY:
+        return memory_schema(from->own);
+    case NETWORK:
+        return network_schema(from);
+    case ALL_OF:
+        break;
+    }
+    return NULL;
 }
 
-static json_t *list_of(json_t *items)
+static json_t *part_schema(const struct part *p, const struct source *from)
 {
-    return json_pack("{s:s, s:o}", "type", "array", "items", items);
+    json_t *schema = by_type(p, from);
+
+    if (schema && p->text)
+        (void)json_object_set_new(schema, "description", json_string(p->text));
+    return schema;
 }
 
-static json_t *list_files_output(void)
+static void add_parts(json_t *properties, json_t *required, const struct part *p,
+                      const struct source *from)
 {
-    json_t *entry =
-        object_of(json_pack("{s:o, s:{s:s, s:[s, s, s, s]}, s:o}", "path",
-                            typed("string"), "type", "type", "string", "enum", "file",
-                            "directory", "link", "other", "size", typed("integer")),
-                  "path type size");
-
-    return object_of(
-        json_pack("{s:o, s:o}", "entries", list_of(entry), "total", typed("integer")),
-        "entries total");
+    for (; p->name; p++) {
+        if (p->type == ALL_OF)
+            add_parts(properties, required, p->inside, from);
+        else
+            (void)json_object_set_new(properties, p->name, part_schema(p, from));
+        if (p->needed)
+            (void)json_array_append_new(required, json_string(p->name));
+    }
 }
 
-static json_t *create_output(void)
+static json_t *object_of(const struct part *parts, const struct source *from)
 {
-    return object_of(json_pack("{s:o, s:o, s:o}", "sandbox_id", typed("string"),
-                               "driver", typed("string"), "isolation", typed("string")),
-                     "sandbox_id driver isolation");
+    json_t *properties = json_object();
+    json_t *required = json_array();
+
+    add_parts(properties, required, parts, from);
+    return json_pack("{s:s, s:o, s:o, s:b}", "type", "object", "properties", properties,
+                     "required", required, "additionalProperties", 0);
 }
 
-static json_t *list_sandboxes_output(void)
+json_t *tool_file_schema(void)
 {
-    json_t *one =
-        object_of(json_pack("{s:o, s:o, s:o}", "sandbox_id", typed("string"), "age_s",
-                            typed("number"), "programs_run", typed("integer")),
-                  "sandbox_id age_s programs_run");
-
-    return object_of(json_pack("{s:o}", "sandboxes", list_of(one)), "sandboxes");
-}
-
-static json_t *delete_output(void)
-{
-    return object_of(json_pack("{s:o}", "deleted", typed("string")), "deleted");
-}
-
-static json_t *languages_output(void)
-{
-    return object_of(json_pack("{s:o}", "languages", list_of(typed("object"))),
-                     "languages");
+    return object_of(file, &(struct source){ .own = &(struct tool_texts){ 0 } });
 }
 
 enum { READS = 1, REMOVES = 2, SAME = 4, RUNS = 8 };
@@ -283,8 +305,7 @@ enum { READS = 1, REMOVES = 2, SAME = 4, RUNS = 8 };
 static const struct row {
     const char *name, *title, *text;
     tool_call *call;
-    json_t *(*input)(const struct tool_texts *own, const json_t *request);
-    json_t *(*output)(void);
+    const struct part *input, *output; /* no output: that of a run */
     unsigned flags;
 } rows[] = {
     { "run_code", "Run code",
@@ -300,7 +321,7 @@ static const struct row {
       "of files; network: {network}; {output} kept of each output. A long output is shown by its beginning and end, and the "
       "answer says how to read the rest. On a time-out everything is ended: ask for "
       "more time, or do less at once.",
-      tool_run_code, run_code_input, tool_run_output, RUNS },
+      tool_run_code, run_code, NULL, RUNS },
     { "run_command", "Run a shell command",
       "Runs a shell line (bash where there is one) in an isolated sandbox and returns "
       "what it prints. Without sandbox_id it gets a fresh, empty place of its own; with "
@@ -309,31 +330,31 @@ static const struct row {
       "{max_timeout}), {memory} of memory, {cpus} CPU cores, {pids} processes, {disk} "
       "of files; network: {network}; {output} kept of each output. Programs left in the background are ended with the "
       "command.",
-      tool_run_command, run_command_input, tool_run_output, RUNS },
+      tool_run_command, run_command, NULL, RUNS },
     { "read_file", "Read a file",
       "Reads a file of a sandbox, or more of an output that an earlier answer had to "
       "cut (by its uri). Text comes as text, images as images. Long files come in "
       "pieces: the answer says at which offset to go on.",
-      tool_read_file, read_file_input, read_file_output, READS },
+      tool_read_file, read_file, piece, READS },
     { "write_file", "Write a file",
       "Writes a file into a sandbox, replacing one that is there.", tool_write_file,
-      write_file_input, write_file_output, SAME },
+      write_file, written, SAME },
     { "list_files", "List files", "Lists a directory of a sandbox, with sizes.",
-      tool_list_files, list_files_input, list_files_output, READS },
+      tool_list_files, list_files, listing, READS },
     { "create_sandbox", "Create a sandbox",
       "Creates a sandbox that lasts, and returns its sandbox_id. Use one when several "
       "calls belong together: files and, for python and node, variables stay. It ends "
       "after {idle} without use, or by delete_sandbox, and {lease} after it was made "
       "at the latest.",
-      tool_create_sandbox, create_input, create_output, 0 },
+      tool_create_sandbox, create_sandbox, created, 0 },
     { "list_sandboxes", "List sandboxes", "Lists the sandboxes that are open.",
-      tool_list_sandboxes, no_input, list_sandboxes_output, READS },
+      tool_list_sandboxes, nothing, sandboxes, READS },
     { "delete_sandbox", "Delete a sandbox",
       "Ends a sandbox: its programs are killed and its files are gone.",
-      tool_delete_sandbox, sandbox_input, delete_output, REMOVES | SAME },
+      tool_delete_sandbox, one_sandbox, deleted, REMOVES | SAME },
     { "list_languages", "List languages",
       "Lists the languages that run_code can use here, with their versions.",
-      tool_list_languages, no_input, languages_output, READS },
+      tool_list_languages, nothing, languages, READS },
 };
 
 #define ROWS (sizeof rows / sizeof *rows)
@@ -389,10 +410,13 @@ static void add_text(struct tool_texts *own, const struct row *row)
 static bool fill(struct mcp_tool *t, const struct row *row, struct tool_texts *own,
                  const json_t *request)
 {
+    const struct source taken = { own, request }, given = { own, NULL };
+
     *t = (struct mcp_tool){ .name = row->name,
                             .title = row->title,
-                            .input = row->input(own, request),
-                            .output = row->output(),
+                            .input = object_of(row->input, &taken),
+                            .output = row->output ? object_of(row->output, &given)
+                                                  : tool_run_output(),
                             .annotations = annotations(row, own),
                             .call = row->call,
                             .data = own,

@@ -21,6 +21,12 @@ struct tool_texts {
     struct strv texts;    /* the tools' descriptions */
 };
 
+/* The text of an argument; NULL: it was not given. */
+static inline const char *tool_text(const struct mcp_call *call, const char *name)
+{
+    return json_string_value(json_object_get(call->arguments, name));
+}
+
 /* What a setting is, in words: "30 seconds". */
 const char *tool_word(const struct tool_texts *own, const char *name);
 
@@ -32,7 +38,7 @@ extern tool_call tool_run_code, tool_run_command, tool_read_file, tool_write_fil
     tool_list_languages;
 
 /* Schemas. */
-json_t *tool_files_schema(void); /* of files that are put in first */
+json_t *tool_file_schema(void); /* of a file that is put in first */
 json_t *tool_run_output(void);
 
 /* LEN bytes at DATA as a block of CONTENT, if MEDIA is an image that clients show; not
