@@ -53,14 +53,9 @@ int vial_config(struct vial_engine *engine, char **json, struct vial_error *err)
 
 int vial_schema(const char *kind, char **json, struct vial_error *err)
 {
-    if (strcmp(kind, "request") == 0)
-        return text_give(schema_request(), json, err);
-    if (strcmp(kind, "result") == 0)
-        return text_give(schema_result(), json, err);
-    if (strcmp(kind, "settings") == 0)
-        return text_give(schema_settings(), json, err);
-    (void)fail(err, VIAL_E_VALUE, "schema '%s' does not exist", kind);
-    return fail_remedy(err, "ask for 'request', 'result' or 'settings'");
+    json_t *schema = NULL;
+
+    return schema_find(kind, &schema, err) < 0 ? -1 : text_give(schema, json, err);
 }
 
 int vial_preset(struct vial_engine *engine, char **json, struct vial_error *err)

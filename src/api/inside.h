@@ -10,6 +10,7 @@
 #include "settings/settings.h"
 
 #include "vial/session.h"
+#include "vial/vessels.h"
 
 /* The settings in force. They live as long as the engine, and do not change. */
 const struct settings *inside_settings(const struct vial_engine *engine);
@@ -27,5 +28,17 @@ bool inside_compiles(struct vial_engine *engine, const struct vial_request *req)
 int inside_compile(struct vial_engine *engine, const struct vial_request *req,
                    const struct vial_session_options *options,
                    struct vial_request **out, double *cpu_ms, struct vial_error *err);
+
+/* What a container engine says of its images and volumes, as vial/vessels.h has it. */
+int inside_image_pull(struct vial_engine *engine, const struct vial_pull *pull,
+                      json_t **out, struct vial_error *err);
+int inside_images(struct vial_engine *engine, json_t **out, struct vial_error *err);
+int inside_image_prune(struct vial_engine *engine, const struct vial_prune *prune,
+                       json_t **out, struct vial_error *err);
+int inside_caches(json_t **out, struct vial_error *err);
+
+/* The plan of REQ as vial_plan has it. */
+int inside_plan(struct vial_engine *engine, const struct vial_request *req,
+                json_t **out, struct vial_error *err);
 
 #endif

@@ -2,6 +2,7 @@
 #include "vial/vessels.h"
 
 #include "api/give.h"
+#include "api/inside.h"
 #include "base/auto.h"
 #include "base/fail.h"
 #include "base/json.h"
@@ -74,54 +75,79 @@ int vial_cleanup(struct vial_engine *engine, unsigned *removed, struct vial_erro
     return rc;
 }
 
-int vial_image_pull(struct vial_engine *engine, const struct vial_pull *pull,
-                    char **json, struct vial_error *err)
+int inside_image_pull(struct vial_engine *engine, const struct vial_pull *pull,
+                      json_t **out, struct vial_error *err)
 {
     const struct driver *driver = driver_find(engine->drivers, "docker");
 
     if (pull->timeout_ms < 0)
         return fail(err, VIAL_E_VALUE, "pull: the time-out must be more than 0");
-    return fetch_pull(engine, driver, pull, json, err);
+    return fetch_pull(engine, driver, pull, out, err);
+}
+
+int inside_images(struct vial_engine *engine, json_t **out, struct vial_error *err)
+{
+    struct api api;
+
+    if (is_kept(engine))
+        return kept_image_list(out, err);
+    return api_find(&api, err) < 0 ? -1 : image_list(&api, out, err);
+}
+
+static int prune_here(bool all, json_t **out, struct vial_error *err)
+{
+    struct api api;
+
+    return api_find(&api, err) < 0 ? -1 : image_prune(&api, all, out, err);
+}
+
+int inside_image_prune(struct vial_engine *engine, const struct vial_prune *prune,
+                       json_t **out, struct vial_error *err)
+{
+    return fetch_prune(engine, prune, is_kept(engine) ? kept_image_prune : prune_here,
+                       out, err);
+}
+
+int inside_caches(json_t **out, struct vial_error *err)
+{
+    struct api api;
+
+    return api_find(&api, err) < 0 ? -1 : cache_list(&api, out, err);
+}
+
+int vial_image_pull(struct vial_engine *engine, const struct vial_pull *pull,
+                    char **json, struct vial_error *err)
+{
+    json_t *image = NULL;
+
+    return inside_image_pull(engine, pull, &image, err) < 0
+               ? -1
+               : text_give(image, json, err);
 }
 
 int vial_images(struct vial_engine *engine, char **json, struct vial_error *err)
 {
     json_t *list = NULL;
-    struct api api;
 
-    if (is_kept(engine))
-        return kept_image_list(json, err);
-    if (api_find(&api, err) < 0 || image_list(&api, &list, err) < 0)
-        return -1;
-    return text_give(list, json, err);
-}
-
-static int prune_here(bool all, char **json, struct vial_error *err)
-{
-    json_t *report = NULL;
-    struct api api;
-
-    if (api_find(&api, err) < 0 || image_prune(&api, all, &report, err) < 0)
-        return -1;
-    return text_give(report, json, err);
+    return inside_images(engine, &list, err) < 0 ? -1 : text_give(list, json, err);
 }
 
 int vial_image_prune(struct vial_engine *engine, const struct vial_prune *prune,
                      char **json, struct vial_error *err)
 {
-    return fetch_prune(engine, prune, is_kept(engine) ? kept_image_prune : prune_here,
-                       json, err);
+    json_t *report = NULL;
+
+    return inside_image_prune(engine, prune, &report, err) < 0
+               ? -1
+               : text_give(report, json, err);
 }
 
 int vial_caches(struct vial_engine *engine, char **json, struct vial_error *err)
 {
     json_t *list = NULL;
-    struct api api;
 
     (void)engine;
-    if (api_find(&api, err) < 0 || cache_list(&api, &list, err) < 0)
-        return -1;
-    return text_give(list, json, err);
+    return inside_caches(&list, err) < 0 ? -1 : text_give(list, json, err);
 }
 
 int vial_cache_prune(struct vial_engine *engine, unsigned *removed,

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "api/give.h"
+#include "api/inside.h"
 #include "base/fail.h"
 #include "base/json.h"
 #include "engine/engine.h"
@@ -73,8 +74,8 @@ void vial_plan_free(struct vial_plan *plan)
     free(p);
 }
 
-int vial_plan(struct vial_engine *engine, const struct vial_request *req, char **json,
-              struct vial_error *err)
+int inside_plan(struct vial_engine *engine, const struct vial_request *req,
+                json_t **out, struct vial_error *err)
 {
     auto_plan struct plan *plan = NULL;
     auto_json json_t *shown = NULL;
@@ -83,8 +84,19 @@ int vial_plan(struct vial_engine *engine, const struct vial_request *req, char *
     if (engine_plan(engine, req, &driver, &plan, err) < 0)
         return -1;
     shown = plan_json(plan);
-    if (shown && driver->describe &&
+    if (!shown)
+        return fail_memory(err);
+    if (driver->describe &&
         driver->describe(plan, engine->settings->share_dir, shown, err) < 0)
         return -1;
-    return text_give(ptr_take(&shown), json, err);
+    *out = ptr_take(&shown);
+    return 0;
+}
+
+int vial_plan(struct vial_engine *engine, const struct vial_request *req, char **json,
+              struct vial_error *err)
+{
+    json_t *shown = NULL;
+
+    return inside_plan(engine, req, &shown, err) < 0 ? -1 : text_give(shown, json, err);
 }

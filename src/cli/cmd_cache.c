@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "api/inside.h"
 #include "base/fail.h"
 #include "base/json.h"
 #include "cli/cli.h"
@@ -16,14 +17,13 @@ static const char *text_at(json_t *object, const char *key)
 static int list(struct cli *cli, struct vial_engine *engine, struct vial_error *err)
 {
     struct table t = { .columns = 2 };
-    auto_free char *text = NULL;
     auto_json json_t *caches = NULL;
 
-    if (vial_caches(engine, &text, err) < 0)
+    (void)engine;
+    if (inside_caches(&caches, err) < 0)
         return -1;
     if (cli_flag(cli, "json"))
-        return print_line(text);
-    caches = json_loads(text, 0, NULL);
+        return print_compact(ptr_take(&caches));
     table_add(&t, "CACHE");
     table_add(&t, "CREATED");
     for (size_t i = 0; i < json_array_size(caches); i++) {

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/inside.h"
 #include "base/auto.h"
 #include "base/fail.h"
 #include "base/json.h"
@@ -25,7 +26,7 @@ static int read_timeout(const struct cli *cli, int64_t *out, struct vial_error *
 
 /* Told to stop, it stops the pull and is recorded as such. */
 static int do_pull(struct cli *cli, struct vial_engine *engine, int64_t timeout_ms,
-                   char **image, struct vial_error *err)
+                   json_t **image, struct vial_error *err)
 {
     auto_fd int signal_fd = signals_open();
     struct pull_show show = pull_show_begin(cli);
@@ -38,7 +39,7 @@ static int do_pull(struct cli *cli, struct vial_engine *engine, int64_t timeout_
 
     if (signal_fd < 0)
         return fail_sys_rc(err, signal_fd, "watch for signals");
-    rc = vial_image_pull(engine, &pull, image, err);
+    rc = inside_image_pull(engine, &pull, image, err);
     pull_show_end(&show);
     if (rc == 0)
         return STATUS_OK;
@@ -52,8 +53,7 @@ static int do_pull(struct cli *cli, struct vial_engine *engine, int64_t timeout_
 
 static int pull(struct cli *cli, struct vial_engine *engine, struct vial_error *err)
 {
-    auto_free char *image = NULL;
-    auto_json json_t *value = NULL;
+    auto_json json_t *image = NULL;
     int64_t timeout_ms = 0;
     int status;
 
@@ -67,9 +67,8 @@ static int pull(struct cli *cli, struct vial_engine *engine, struct vial_error *
     if (status != STATUS_OK)
         return status;
     if (cli_flag(cli, "json"))
-        return print_line(image);
-    value = json_loads(image, 0, NULL);
-    return print_line(json_string_value(json_object_get(value, "id")));
+        return print_compact(ptr_take(&image));
+    return print_line(json_string_value(json_object_get(image, "id")));
 }
 
 /* A row for each name, as an image may have several. */
@@ -105,14 +104,12 @@ static void add_image(struct table *t, json_t *image)
 static int list(struct cli *cli, struct vial_engine *engine, struct vial_error *err)
 {
     struct table t = { .columns = 3 };
-    auto_free char *text = NULL;
     auto_json json_t *images = NULL;
 
-    if (vial_images(engine, &text, err) < 0)
+    if (inside_images(engine, &images, err) < 0)
         return -1;
     if (cli_flag(cli, "json"))
-        return print_line(text);
-    images = json_loads(text, 0, NULL);
+        return print_compact(ptr_take(&images));
     table_add(&t, "IMAGE");
     table_add(&t, "ID");
     table_add(&t, "SIZE");
@@ -124,15 +121,13 @@ static int list(struct cli *cli, struct vial_engine *engine, struct vial_error *
 static int prune(struct cli *cli, struct vial_engine *engine, struct vial_error *err)
 {
     const struct vial_prune what = { .all = cli_flag(cli, "all") != NULL };
-    auto_free char *text = NULL;
     auto_json json_t *report = NULL;
     auto_str struct str out = { 0 };
 
-    if (vial_image_prune(engine, &what, &text, err) < 0)
+    if (inside_image_prune(engine, &what, &report, err) < 0)
         return -1;
     if (cli_flag(cli, "json"))
-        return print_line(text);
-    report = json_loads(text, 0, NULL);
+        return print_compact(ptr_take(&report));
     str_printf(
         &out, "%lld removed, %lld MiB freed\n",
         (long long)json_integer_value(json_object_get(report, "removed")),

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "api/inside.h"
 #include "base/auto.h"
 #include "cli/cli.h"
 #include "cli/print.h"
@@ -8,13 +9,13 @@ static int run(struct cli *cli)
 {
     auto_ask struct vial_request *req = NULL;
     auto_engine struct vial_engine *engine = NULL;
-    auto_free char *json = NULL;
+    json_t *plan = NULL;
     struct vial_error err = { 0 };
 
     if (request_args_code(cli, &req, &err) < 0 || cli_engine(cli, &engine, &err) < 0 ||
-        vial_plan(engine, req, &json, &err) < 0)
+        inside_plan(engine, req, &plan, &err) < 0)
         return cli_deny(cli, &err);
-    return print_indented(json);
+    return print_json(plan);
 }
 
 static const struct flag flags[] = {

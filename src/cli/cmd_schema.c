@@ -3,11 +3,12 @@
 #include "base/fail.h"
 #include "cli/cli.h"
 #include "cli/print.h"
+#include "settings/schema.h"
 
 static int run(struct cli *cli)
 {
     const char *kind = cli_operand(cli, 0);
-    auto_free char *json = NULL;
+    json_t *schema = NULL;
     struct vial_error err = { 0 };
 
     if (!kind) {
@@ -15,9 +16,9 @@ static int run(struct cli *cli)
         (void)fail_remedy(&err, "name one of request, result, settings");
         return cli_fail(cli, &err);
     }
-    if (vial_schema(kind, &json, &err) < 0)
+    if (schema_find(kind, &schema, &err) < 0)
         return cli_fail(cli, &err);
-    return print_indented(json);
+    return print_json(schema);
 }
 
 static const struct flag flags[] = {

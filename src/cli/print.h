@@ -31,9 +31,9 @@ int print_bytes(int fd, struct text_safe *state, const char *data, size_t len);
 int print_part(struct text_safe *state, const char *data, size_t len);
 int print_text(const struct str *text);
 int print_line(const char *text);
-int print_json(json_t *value);    /* takes VALUE; NULL counts as no memory */
-int print_compact(json_t *value); /* the same, as one line */
-int print_indented(const char *json);
+int print_json(json_t *value);        /* takes VALUE; NULL counts as no memory */
+int print_compact(json_t *value);     /* the same, as one line */
+int print_indented(const char *json); /* what a daemon said */
 
 /* Rows of a table for people: every column as wide as its widest cell. */
 struct table {

@@ -140,9 +140,9 @@ struct driver {
      * -1) is readable. Any number may do so at once. NULL: nothing is ever left. */
     int (*sweep)(int cancel_fd, unsigned *removed, struct vial_error *err);
 
-    /* Pulls an image, all of PULL being set, and verifies it. *JSON as vial_image_pull
+    /* Pulls an image, all of PULL being set, and verifies it. *OUT as vial_image_pull
      * gives it. NULL: this driver has no images. */
-    int (*pull)(const struct vial_pull *pull, char **json, struct vial_error *err);
+    int (*pull)(const struct vial_pull *pull, json_t **out, struct vial_error *err);
 
     /* Adds what this driver would make of PLAN to the object INTO, for people.
      * Opens nothing. NULL: nothing to add. */

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/auto.h"
-#include "base/fail.h"
 #include "base/json.h"
 #include "base/str.h"
 
@@ -139,18 +138,15 @@ static int decode_one(struct vial_vessels *list, json_t *o)
     return strv_ok(&ports) ? vessels_add(list, &v) : -1;
 }
 
-int vessels_decode(struct vial_vessels *list, const char *text, struct vial_error *err)
+int vessels_decode(struct vial_vessels *list, json_t *all)
 {
-    auto_json json_t *all = NULL;
     json_t *one = NULL;
     size_t i = 0;
 
-    if (json_parse(text, strlen(text), "list of vessels", &all, err) < 0)
-        return -1;
     json_array_foreach(all, i, one)
     {
         if (decode_one(list, one) < 0)
-            return fail_memory(err);
+            return -1;
     }
     return 0;
 }

@@ -18,7 +18,8 @@ void vessels_keep(struct vial_vessels *list, const char *prefix);
 
 json_t *vessels_json(const struct vial_vessels *list); /* NULL: no memory */
 
-/* Appends the containers that vessels_json has written in another process. */
-int vessels_decode(struct vial_vessels *list, const char *text, struct vial_error *err);
+/* Appends the containers that vessels_json has written in another process. -1: no
+ * memory. */
+int vessels_decode(struct vial_vessels *list, json_t *all);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "api/inside.h"
 #include "base/auto.h"
 #include "base/fail.h"
 #include "model/members.h"
@@ -13,12 +14,12 @@
 void images_list(struct call *c)
 {
     struct vial_error err = { 0 };
-    char *json;
+    json_t *list = NULL;
 
-    if (vial_images(c->gen->engine, &json, &err) < 0)
+    if (inside_images(c->gen->engine, &list, &err) < 0)
         call_error(c, &err);
     else
-        call_given(c, 200, json);
+        call_json(c, 200, list);
 }
 
 struct pulling {
@@ -44,10 +45,10 @@ static int tell(void *context, const char *layer, const char *status,
     return stream_pull(&p->s, layer, status, current, total);
 }
 
-static void conclude(struct call *c, struct pulling *p, int rc, char *image,
+/* Takes IMAGE. */
+static void conclude(struct call *c, struct pulling *p, int rc, json_t *image,
                      const struct vial_error *err)
 {
-    auto_free char *text = image;
     struct metrics *m = p->metrics;
 
     metrics_add(m, rc == 0 ? &m->pulls : &m->pulls_failed, 1);
@@ -55,15 +56,14 @@ static void conclude(struct call *c, struct pulling *p, int rc, char *image,
     if (p->s.form == STREAM_NONE && rc < 0)
         call_error(c, err);
     else if (p->s.form == STREAM_NONE)
-        call_given(c, 200, ptr_take(&text));
+        call_json(c, 200, image);
     else if (rc < 0)
         (void)stream_last(&p->s, "error",
                           json_pack("{s:o, s:s*}", "error", error_json(err),
                                     "preset_code",
                                     vial_preset_code(c->gen->engine, err->code)));
     else
-        (void)stream_last(&p->s, "image",
-                          json_pack("{s:o}", "image", json_loads(text, 0, NULL)));
+        (void)stream_last(&p->s, "image", json_pack("{s:o}", "image", image));
 }
 
 void images_pull(struct call *c)
@@ -81,7 +81,7 @@ void images_pull(struct call *c)
                                     { "timeout", MEMBER_MS, &timeout_ms },
                                     { 0 } };
     enum stream_form form;
-    char *image = NULL;
+    json_t *image = NULL;
     int rc;
 
     if (stream_wanted(c, &form, &err) < 0 || call_body(c, &body, &err) < 0 ||
@@ -103,7 +103,7 @@ void images_pull(struct call *c)
     if (form != STREAM_NONE && stream_start(&p.s, c, form) < 0)
         return;
     metrics_add(p.metrics, &p.metrics->pulls_now, 1);
-    rc = vial_image_pull(c->gen->engine, &pull, &image, &err);
+    rc = inside_image_pull(c->gen->engine, &pull, &image, &err);
     conclude(c, &p, rc, image, &err);
 }
 
@@ -113,11 +113,11 @@ void images_prune(struct call *c)
     struct vial_error err = { 0 };
     struct vial_prune prune = { .caller = c->who.name, .correlation = c->id };
     const struct member table[] = { { "all", MEMBER_BOOL, &prune.all }, { 0 } };
-    char *json;
+    json_t *report = NULL;
 
     if (call_body(c, &body, &err) < 0 || members_read(body, table, NULL, &err) < 0 ||
-        vial_image_prune(c->gen->engine, &prune, &json, &err) < 0)
+        inside_image_prune(c->gen->engine, &prune, &report, &err) < 0)
         call_error(c, &err);
     else
-        call_given(c, 200, json);
+        call_json(c, 200, report);
 }

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/fail.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "model/fields.h"
@@ -444,4 +445,22 @@ json_t *schema_result(void)
                                typed("string") };
 
     return titled("vial result", OBJECT_OF(result_members, values));
+}
+
+int schema_find(const char *kind, json_t **out, struct vial_error *err)
+{
+    static const struct {
+        const char *kind;
+        json_t *(*make)(void);
+    } schemas[] = { { "request", schema_request },
+                    { "result", schema_result },
+                    { "settings", schema_settings } };
+
+    for (size_t i = 0; i < sizeof(schemas) / sizeof(schemas[0]); i++)
+        if (strcmp(schemas[i].kind, kind) == 0) {
+            *out = schemas[i].make();
+            return *out ? 0 : fail_memory(err);
+        }
+    (void)fail(err, VIAL_E_VALUE, "schema '%s' does not exist", kind);
+    return fail_remedy(err, "ask for 'request', 'result' or 'settings'");
 }

@@ -7,8 +7,13 @@
 
 #include <jansson.h>
 
+#include "vial/error.h"
+
 json_t *schema_request(void);
 json_t *schema_result(void);
 json_t *schema_settings(void);
+
+/* By its name: "request", "result" or "settings". */
+int schema_find(const char *kind, json_t **out, struct vial_error *err);
 
 #endif

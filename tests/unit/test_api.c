@@ -273,16 +273,13 @@ static void vessels_survive_being_written_and_read(void **state)
     struct vial_vessels list = { 0 };
     struct vial_vessels read = { 0 };
     json_t *json;
-    char *text;
 
     (void)state;
     assert_int_equal(vessels_add(&list, &one), 0);
     assert_int_equal(vessels_add(&list, &other), 0);
     json = vessels_json(&list);
-    text = json_dumps(json, JSON_COMPACT);
+    assert_int_equal(vessels_decode(&read, json), 0);
     json_decref(json);
-    assert_int_equal(vessels_decode(&read, text, NULL), 0);
-    free(text);
     assert_int_equal(read.count, 2);
     vessels_keep(&read, "p");
     assert_int_equal(read.count, 1);
@@ -293,7 +290,6 @@ static void vessels_survive_being_written_and_read(void **state)
     assert_true(read.items[0].orphan);
     assert_string_equal(read.items[0].ports[1], "[::1]:3:4/udp");
     assert_null(read.items[0].ports[2]);
-    assert_int_equal(vessels_decode(&read, "[1", NULL), -1);
     vial_vessels_free(&list);
     vial_vessels_free(&read);
 }

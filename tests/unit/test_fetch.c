@@ -58,20 +58,19 @@ static int end(void **state)
 }
 
 /* What the engine answers to a pull or a prune, with names of LEN bytes. */
-static char *report(size_t len)
+static json_t *report(size_t len)
 {
     auto_free char *name = calloc(1, len + 1);
-    auto_json json_t *all = NULL;
 
     assert_non_null(name);
     memset(name, 'i', len);
-    all = json_pack("{s:s, s:[s], s:i, s:[s], s:i, s:s}", "id", name, "digests",
-                    "a@sha256:0", "size", 7, "removed", name, "freed_bytes", 8,
-                    "secret", "x");
-    return json_dumps(all, 0);
+    return json_pack("{s:s, s:[s], s:i, s:[s], s:i, s:s}", "id", name, "digests",
+                     "a@sha256:0", "size", 7, "removed", name, "freed_bytes", 8,
+                     "secret", "x");
 }
 
-static int pull_well(const struct vial_pull *pull, char **json, struct vial_error *err)
+static int pull_well(const struct vial_pull *pull, json_t **json,
+                     struct vial_error *err)
 {
     (void)err;
     assert_true(pull->timeout_ms > 0); /* filled in from the settings */
@@ -79,7 +78,8 @@ static int pull_well(const struct vial_pull *pull, char **json, struct vial_erro
     return 0;
 }
 
-static int pull_much(const struct vial_pull *pull, char **json, struct vial_error *err)
+static int pull_much(const struct vial_pull *pull, json_t **json,
+                     struct vial_error *err)
 {
     (void)pull;
     (void)err;
@@ -87,13 +87,14 @@ static int pull_much(const struct vial_pull *pull, char **json, struct vial_erro
     return 0;
 }
 
-static int pull_badly(const struct vial_pull *pull, char **json, struct vial_error *err)
+static int pull_badly(const struct vial_pull *pull, json_t **json,
+                      struct vial_error *err)
 {
     (void)json;
     return fail(err, VIAL_E_PULL, "pull image '%s'", pull->name);
 }
 
-static int prune_well(bool all, char **json, struct vial_error *err)
+static int prune_well(bool all, json_t **json, struct vial_error *err)
 {
     (void)err;
     assert_true(all);
@@ -101,7 +102,7 @@ static int prune_well(bool all, char **json, struct vial_error *err)
     return 0;
 }
 
-static int prune_much(bool all, char **json, struct vial_error *err)
+static int prune_much(bool all, json_t **json, struct vial_error *err)
 {
     (void)all;
     (void)err;
@@ -109,7 +110,7 @@ static int prune_much(bool all, char **json, struct vial_error *err)
     return 0;
 }
 
-static int prune_badly(bool all, char **json, struct vial_error *err)
+static int prune_badly(bool all, json_t **json, struct vial_error *err)
 {
     (void)all;
     (void)json;
@@ -124,8 +125,9 @@ static const struct vial_prune pruned = { .all = true,
                                           .correlation = "c-1" };
 
 static int pull_by(struct world *w,
-                   int (*pull)(const struct vial_pull *, char **, struct vial_error *),
-                   char **json, struct vial_error *err)
+                   int (*pull)(const struct vial_pull *, json_t **,
+                               struct vial_error *),
+                   json_t **json, struct vial_error *err)
 {
     const struct driver driver = { .name = "test", .pull = pull };
 
@@ -168,12 +170,12 @@ static void check_record(const struct world *w, const char *want)
 static void a_pull_is_recorded_with_what_came(void **state)
 {
     struct world *w = *state;
-    auto_free char *json = NULL;
+    auto_json json_t *json = NULL;
     struct vial_error err = { 0 };
 
     open_engine(w, "{}");
     assert_int_equal(pull_by(w, pull_well, &json, &err), 0);
-    assert_non_null(strstr(json, "iii"));
+    assert_string_equal(json_string_value(json_object_get(json, "id")), "iii");
     check_record(w, "{'event':'image.pull','image':'a:1','outcome':'ok','error':null,"
                     "'id':'iii','digests':['a@sha256:0'],'size':7}");
 }
@@ -181,7 +183,7 @@ static void a_pull_is_recorded_with_what_came(void **state)
 static void a_pull_that_failed_is_recorded_as_that(void **state)
 {
     struct world *w = *state;
-    auto_free char *json = NULL;
+    auto_json json_t *json = NULL;
     struct vial_error err = { 0 };
 
     open_engine(w, "{}");
@@ -195,8 +197,8 @@ static void a_pull_that_failed_is_recorded_as_that(void **state)
 static void what_cannot_be_recorded_gives_an_error_and_nothing_to_release(void **state)
 {
     struct world *w = *state;
-    auto_free char *json = NULL;
-    auto_free char *removed = NULL;
+    auto_json json_t *json = NULL;
+    auto_json json_t *removed = NULL;
     struct vial_error err = { 0 };
 
     open_engine(w, "{}");
@@ -230,7 +232,7 @@ static void an_image_that_a_plan_needs_is_pulled_and_what_was_told_is_released(
 static void a_policy_without_pulls_never_asks_the_engine(void **state)
 {
     struct world *w = *state;
-    auto_free char *json = NULL;
+    auto_json json_t *json = NULL;
     struct vial_error err = { 0 };
 
     open_engine(w, "policy: {pulls: [never]}");
@@ -242,7 +244,7 @@ static void a_policy_without_pulls_never_asks_the_engine(void **state)
 static void a_prune_is_recorded_with_what_it_removed(void **state)
 {
     struct world *w = *state;
-    auto_free char *json = NULL;
+    auto_json json_t *json = NULL;
     struct vial_error err = { 0 };
 
     open_engine(w, "{}");

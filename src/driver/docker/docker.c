@@ -234,15 +234,11 @@ static int sweep(int cancel_fd, unsigned *removed, struct vial_error *err)
     return there <= 0 ? there : containers_sweep(&api, 0, UINT_MAX, removed, err);
 }
 
-static int pull(const struct vial_pull *pull, char **json, struct vial_error *err)
+static int pull(const struct vial_pull *pull, json_t **out, struct vial_error *err)
 {
-    auto_json json_t *image = NULL;
     struct api api;
 
-    if (api_find(&api, err) < 0 || image_pull(&api, pull, &image, err) < 0)
-        return -1;
-    *json = json_dumps(image, JSON_COMPACT);
-    return *json ? 0 : fail_memory(err);
+    return api_find(&api, err) < 0 ? -1 : image_pull(&api, pull, out, err);
 }
 
 const struct driver driver_docker = {

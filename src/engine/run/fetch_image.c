@@ -36,11 +36,9 @@ static json_t *outcome(const struct vial_engine *e, const char *caller,
                      clock_ms_between(began_ns, clock_now_ns()));
 }
 
-/* Members of the report that TEXT is. */
-static void copy_members(json_t *into, const char *text, const char *const *names)
+/* Members of REPORT, or none if that is NULL. */
+static void copy_members(json_t *into, json_t *report, const char *const *names)
 {
-    auto_json json_t *report = text ? json_loads(text, 0, NULL) : NULL;
-
     for (; report && *names; names++)
         (void)json_object_set(into, *names, json_object_get(report, *names));
 }
@@ -61,7 +59,7 @@ static struct vial_pull complete(const struct vial_engine *e,
 }
 
 int fetch_pull(struct vial_engine *e, const struct driver *driver,
-               const struct vial_pull *pull, char **json, struct vial_error *err)
+               const struct vial_pull *pull, json_t **out, struct vial_error *err)
 {
     static const char *const told[] = { "id", "digests", "size", NULL };
     struct vial_pull whole = complete(e, pull);
@@ -74,16 +72,16 @@ int fetch_pull(struct vial_engine *e, const struct driver *driver,
         return -1;
     rc = policy_check_pull(&e->settings->policy, whole.name, &why);
     if (rc == 0)
-        rc = driver->pull(&whole, json, &why);
+        rc = driver->pull(&whole, out, &why);
     detail =
         outcome(e, pull->caller, pull->correlation, began_ns, rc < 0 ? &why : NULL);
     if (detail) {
         (void)json_object_set_new(detail, "image", json_string(whole.name));
-        copy_members(detail, rc == 0 ? *json : NULL, told);
+        copy_members(detail, rc == 0 ? *out : NULL, told);
     }
     if (record_event(e, "image.pull", detail, rc == 0 ? err : NULL) < 0 && rc == 0) {
-        free(*json);
-        *json = NULL; /* callers release what they were given */
+        json_decref(*out);
+        *out = NULL; /* callers release what they were given */
         return -1;
     }
     if (rc < 0 && err)
@@ -92,7 +90,7 @@ int fetch_pull(struct vial_engine *e, const struct driver *driver,
 }
 
 int fetch_prune(struct vial_engine *e, const struct vial_prune *prune,
-                fetch_prune_do *do_prune, char **json, struct vial_error *err)
+                fetch_prune_do *do_prune, json_t **out, struct vial_error *err)
 {
     static const char *const told[] = { "removed", "freed_bytes", NULL };
     int64_t began_ns = clock_now_ns();
@@ -102,16 +100,16 @@ int fetch_prune(struct vial_engine *e, const struct vial_prune *prune,
 
     if (reserve(e, err) < 0)
         return -1;
-    rc = do_prune(prune->all, json, &why);
+    rc = do_prune(prune->all, out, &why);
     detail =
         outcome(e, prune->caller, prune->correlation, began_ns, rc < 0 ? &why : NULL);
     if (detail) {
         (void)json_object_set_new(detail, "all", json_boolean(prune->all));
-        copy_members(detail, rc == 0 ? *json : NULL, told);
+        copy_members(detail, rc == 0 ? *out : NULL, told);
     }
     if (record_event(e, "image.prune", detail, rc == 0 ? err : NULL) < 0 && rc == 0) {
-        free(*json);
-        *json = NULL; /* callers release what they were given */
+        json_decref(*out);
+        *out = NULL; /* callers release what they were given */
         return -1;
     }
     if (rc < 0 && err)
@@ -133,7 +131,7 @@ int fetch_for(struct vial_engine *e, const struct driver *driver,
                                     .correlation = plan->correlation,
                                     .retries = c->retries ? (int)c->retries : -1,
                                     .retry_ms = c->retry_ms * REGISTRY_TIMES };
-    auto_free char *json = NULL;
+    auto_json json_t *image = NULL;
 
-    return fetch_pull(e, driver, &pull, &json, err);
+    return fetch_pull(e, driver, &pull, &image, err);
 }

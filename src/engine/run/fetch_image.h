@@ -10,14 +10,14 @@
 
 #include "engine/engine.h"
 
-/* What PULL leaves open is filled in from the settings. *JSON as vial_image_pull. */
+/* What PULL leaves open is filled in from the settings. *OUT as vial_image_pull. */
 int fetch_pull(struct vial_engine *e, const struct driver *driver,
-               const struct vial_pull *pull, char **json, struct vial_error *err);
+               const struct vial_pull *pull, json_t **out, struct vial_error *err);
 
 /* DO_PRUNE does it; around that it is recorded. */
-typedef int fetch_prune_do(bool all, char **json, struct vial_error *err);
+typedef int fetch_prune_do(bool all, json_t **out, struct vial_error *err);
 int fetch_prune(struct vial_engine *e, const struct vial_prune *prune,
-                fetch_prune_do *do_prune, char **json, struct vial_error *err);
+                fetch_prune_do *do_prune, json_t **out, struct vial_error *err);
 
 /* The image of PLAN, for a run or session that WATCH follows: its pull_ms, its retries.
  */

@@ -8,6 +8,7 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/fail.h"
+#include "base/json.h"
 #include "base/str.h"
 #include "keeper/client/ask.h"
 #include "keeper/client/client.h"
@@ -110,7 +111,7 @@ static int hear_all(struct coming *c, int pair, struct vial_error *err)
 }
 
 /* Takes P. */
-static int ask(struct coming *c, struct pack *p, int64_t timeout_ms, char **json,
+static int ask(struct coming *c, struct pack *p, int64_t timeout_ms, json_t **out,
                struct vial_error *err)
 {
     auto_fd int pair = ask_send(KEPT_FD_docker, p, c->what, err);
@@ -121,10 +122,10 @@ static int ask(struct coming *c, struct pack *p, int64_t timeout_ms, char **json
         return -1;
     c->until_ns = clock_now_ns() + timeout_ms * 1000000;
     rc = hear_all(c, pair, err);
-    if (rc > 0 && str_ok(&c->text))
-        *json = str_take(&c->text);
-    else if (rc > 0)
-        rc = fail_memory(err);
+    if (rc > 0)
+        rc = str_ok(&c->text) ? json_parse(c->text.data ? c->text.data : "",
+                                           c->text.len, "the keeper's answer", out, err)
+                              : fail_memory(err);
     str_done(&c->text);
     return rc < 0 ? -1 : 0;
 }
@@ -132,35 +133,35 @@ static int ask(struct coming *c, struct pack *p, int64_t timeout_ms, char **json
 int kept_vessel_list(struct vial_vessels *list, struct vial_error *err)
 {
     struct coming c = { .what = "list the engine's vessels" };
-    auto_free char *text = NULL;
+    auto_json json_t *all = NULL;
     struct pack p = { 0 };
 
     pack_u32(&p, TALK_VESSELS);
-    if (ask(&c, &p, LIST_MS, &text, err) < 0)
+    if (ask(&c, &p, LIST_MS, &all, err) < 0)
         return -1;
-    return vessels_decode(list, text, err);
+    return vessels_decode(list, all) < 0 ? fail_memory(err) : 0;
 }
 
-int kept_image_list(char **json, struct vial_error *err)
+int kept_image_list(json_t **out, struct vial_error *err)
 {
     struct coming c = { .what = "list the images" };
     struct pack p = { 0 };
 
     pack_u32(&p, TALK_IMAGES);
-    return ask(&c, &p, LIST_MS, json, err);
+    return ask(&c, &p, LIST_MS, out, err);
 }
 
-int kept_image_prune(bool all, char **json, struct vial_error *err)
+int kept_image_prune(bool all, json_t **out, struct vial_error *err)
 {
     struct coming c = { .what = "remove images" };
     struct pack p = { 0 };
 
     pack_u32(&p, TALK_PRUNE);
     pack_u32(&p, all);
-    return ask(&c, &p, PRUNE_MS, json, err);
+    return ask(&c, &p, PRUNE_MS, out, err);
 }
 
-int kept_image_pull(const struct vial_pull *pull, char **json, struct vial_error *err)
+int kept_image_pull(const struct vial_pull *pull, json_t **out, struct vial_error *err)
 {
     struct coming c = { .what = "pull the image", .pull = pull };
     struct pack p = { 0 };
@@ -170,5 +171,5 @@ int kept_image_pull(const struct vial_pull *pull, char **json, struct vial_error
     pack_u64(&p, (uint64_t)pull->timeout_ms);
     pack_u32(&p, pull->retries > 0 ? (uint32_t)pull->retries : 0);
     pack_u64(&p, (uint64_t)pull->retry_ms);
-    return ask(&c, &p, pull->timeout_ms + MORE_MS, json, err);
+    return ask(&c, &p, pull->timeout_ms + MORE_MS, out, err);
 }
