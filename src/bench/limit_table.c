@@ -32,7 +32,7 @@ struct hierarchy {
     struct limit limits[4];
 };
 
-/* What a request without limits of its own gets from vial. */
+/* The limits that vial gives to a request without limits of its own. */
 static const struct hierarchy v1[BENCH_GROUPS] = {
     { "memory",
       "tasks",

@@ -202,7 +202,8 @@ double trial_kept_run(struct trial *t)
     return keep_call(t);
 }
 
-/* What a result says of its own stages; with a mount besides if MOUNT is one. */
+/* Takes the times of a run's stages from its result; with a mount besides if MOUNT is
+ * one. */
 static int stages(struct trial *t, const char *mount, struct vial_timing *out)
 {
     struct vial_request *req = NULL;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What an open session costs: a program started in it beside one started bare, in
- * turn; and a large file into and out of it beside cat with the same bytes through a
+ * Measures what an open session costs: a program started in it beside one started bare,
+ * in turn; and a large file into and out of it beside cat with the same bytes through a
  * pipe.
  */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What bubblewrap is told so that it shows and hides what vial does: read from the
- * mounts of a vessel, by a program in it. */
+/* Makes bubblewrap's arguments, so that it shows and hides what vial does: read from
+ * the mounts of a vessel, by a program in it. */
 
 #include <stdio.h>
 #include <string.h>
