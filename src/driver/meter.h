@@ -3,9 +3,9 @@
 #define VIAL_DRIVER_METER_H
 
 /*
- * What a tree of processes uses, added up from outside, for vessels that nothing
- * counts as a whole. Numbers of time and the peak never go back: what dies
- * unwaited-for between two looks would take its share with it.
+ * A meter adds up what a tree of processes uses, from outside, for vessels that nothing
+ * counts as a whole. Numbers of time and the peak never go back: what dies unwaited-for
+ * between two looks would take its share with it.
  */
 
 #include <stdint.h>

@@ -64,8 +64,9 @@ static void remove_socket(int fd, char *path)
         (void)unlinkat(parent_fd, slash + 1, 0);
 }
 
-/* What a program of an earlier run has bound there would have every later run refused:
- * a mount holds no socket. One that cannot be removed, a stranger's, still does. */
+/* Removes sockets that a program of an earlier run has bound there. A mount must hold
+ * none: each would have every later run refused. A stranger's, which we cannot remove,
+ * still does. */
 static void remove_sockets(const char *path)
 {
     auto_fd int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

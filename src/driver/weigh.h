@@ -4,8 +4,8 @@
 
 #include "driver/driver.h"
 
-/* What the vessel's processes weigh in memory: the proportional set size of its
- * guest and of the guest's children, in bytes. 0 when it cannot be told. */
+/* Weighs the memory of the vessel's processes: the proportional set size of its guest
+ * and of the guest's children, in bytes. 0 when it cannot be told. */
 uint64_t weigh_vessel(const struct vessel *v);
 
 #endif

@@ -3,7 +3,7 @@
 #define VIAL_DRIVER_DOCKER_CONFIG_H
 
 /*
- * What an image says about itself: ENV, WORKDIR, USER; and its VOLUMEs and labels,
+ * An image's config tells about itself: ENV, WORKDIR, USER; and its VOLUMEs and labels,
  * which get nowhere. Whoever made the image made its programs too, so that its ENV
  * gives nobody power over them that he does not have; but it is bounded, and the guest,
  * which is ours, sees none of it (docs/adr/0035, 0045).
@@ -32,7 +32,7 @@ void config_done(struct image_config *c);
 int config_parse(json_t *answer, const char *image, struct image_config *out,
                  struct vial_error *err);
 
-/* Those of its variables whose names a shell would take, appended to OUT. */
+/* Appends to OUT those of its variables whose names a shell would take. */
 void config_variables(const struct image_config *c, struct strv *out);
 
 #endif

@@ -54,7 +54,7 @@ static json_t *labels(const struct plan *plan, const struct container_options *o
 
     if (labels && plan->container.prefix)
         add_labels(labels, plan);
-    /* What a container does not set is the image's. */
+    /* A label that a container does not set is the image's. */
     for (size_t i = 0; labels && o->posing && i < o->posing->count; i++)
         if (!json_object_get(labels, o->posing->items[i]))
             json_object_set_new(labels, o->posing->items[i], json_string(""));
@@ -211,7 +211,7 @@ static json_t *ulimits(const struct plan *plan)
     return list;
 }
 
-/* What tells about the host, or about other vessels: all that engines hide by
+/* The paths that tell about the host, or about other vessels: all that engines hide by
  * themselves, and more. */
 static json_t *masked_paths(void)
 {

@@ -51,8 +51,8 @@ struct container_options {
     const struct strv *posing;  /* labels of the image that look like ours; or NULL */
 };
 
-/* Who a container is that nobody has named a user for: the kernel counts much by user
- * (inotify, pipes, keys), and whoever shares one can use up what others need. */
+/* The user of a container for which nobody has named one. The kernel counts much by
+ * user (inotify, pipes, keys), and whoever shares one can use up what others need. */
 unsigned container_user(const char *vessel_id);
 
 /* NULL without memory. */

@@ -27,7 +27,7 @@ struct api {
     const int *cancel_fd;  /* calls give up once it is readable; NULL: none */
 };
 
-/* What says where the engine is; all may be NULL. */
+/* The sources that say where the engine is; all may be NULL. */
 struct api_source {
     const char *address;    /* as in DOCKER_HOST; NULL: the usual socket */
     const char *tls_verify; /* set at all: TLS, and nothing else */

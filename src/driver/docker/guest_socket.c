@@ -32,7 +32,8 @@ static int listen_at(struct guest_socket *l, struct vial_error *err)
     if (n <= 0 || (size_t)n >= sizeof(l->address.sun_path))
         return fail(err, VIAL_E_OPEN, "'%s' is too long for a socket", l->dir);
     l->listen_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    /* Whoever the guest is inside may come; here nobody gets into the place. */
+    /* The guest may come as any user of the container; on the host nobody else gets
+     * into the directory. */
     if (l->listen_fd < 0 || chmod(l->dir, 0711) < 0 ||
         bind(l->listen_fd, (struct sockaddr *)&l->address, sizeof(l->address)) < 0 ||
         chmod(l->address.sun_path, 0666) < 0 || listen(l->listen_fd, 1) < 0)

@@ -18,7 +18,7 @@ struct image_name {
 /* Refuses what is not "name", "name:tag" or "name@sha256:…". */
 int image_parse(const char *text, struct image_name *out, struct vial_error *err);
 
-/* What the engine says about the image that the user calls TEXT. */
+/* Asks the engine about the image that the user calls TEXT. */
 int image_look(const struct api *api, const char *text, const char *about, json_t **out,
                struct vial_error *err);
 

@@ -11,8 +11,9 @@
 #include "base/json.h"
 #include "base/str.h"
 
-/* What the guest itself does and programs may not: opening beneath a directory; and
- * making and entering the programs' user namespace, where there is to be one. */
+/* System calls that the guest itself makes and programs may not: opening beneath a
+ * directory; and making and entering the programs' user namespace, where there is to be
+ * one. */
 static const struct guest_call {
     const char *name;
     const char *args; /* a condition, or NULL */

@@ -67,12 +67,12 @@ static int write_seccomp(const struct plan *plan, int guest_fd, char **out,
     return *out ? 0 : fail_memory(err);
 }
 
-/* Who the program is: the owner of what it may write to, so that it can; else who the
- * image says, or nobody else; and never root. */
+/* Chooses the program's user: the owner of what it may write to, so that it can; else
+ * who the image says, or nobody else; and never root. */
 static int choose_user(const char *vessel_id, const struct plan *plan, struct parts *p,
                        struct vial_error *err)
 {
-    /* What others write to as well needs the same user in each container. */
+    /* Files that others write to as well need the same user in each container. */
     bool shared = p->image.named || plan_writes_outside(plan);
     unsigned usual = shared ? CONTAINER_USER : container_user(vessel_id);
     struct stat st;

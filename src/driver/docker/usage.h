@@ -3,7 +3,7 @@
 #define VIAL_DRIVER_DOCKER_USAGE_H
 
 /*
- * What a container used: from its own cgroup where the engine runs on this host
+ * Reads what a container used: from its own cgroup where the engine runs on this host
  * and in our pid namespace, else from what the engine says.
  */
 

@@ -2,7 +2,7 @@
 #ifndef VIAL_DRIVER_NATIVE_CONFINEMENT_H
 #define VIAL_DRIVER_NATIVE_CONFINEMENT_H
 
-/* What the guest is told about confining programs: struct jail, from a plan. */
+/* Makes of a plan the struct jail, which tells the guest how to confine programs. */
 
 #include "model/plan.h"
 #include "wire/message.h"

@@ -13,7 +13,7 @@
 
 #include "vial/error.h"
 
-/* What a vessel is shown of them: names below /dev. */
+/* The devices that a vessel is shown: names below /dev. */
 #define DEVICES 5
 extern const char *const devices_shown[DEVICES];
 

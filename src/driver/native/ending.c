@@ -90,8 +90,8 @@ void native_spent(struct vessel *vessel, struct vessel_usage *out)
     cgroup_joined(&n->cgroup);
 }
 
-/* What cannot be removed yet is the janitor's to wait for: someone who is stuck in the
- * kernel, or on the way out. */
+/* A group may still hold a process that is stuck in the kernel, or on the way out. The
+ * janitor waits for it, and removes the group then. */
 static void leave_cgroup(struct native *n)
 {
     bool gone = cgroup_unlink(&n->cgroup) && n->pid == 0;

@@ -23,7 +23,7 @@ struct filters {
 void filters_open(struct filters *f);
 void filters_close(struct filters *f);
 
-/* What seccomp_fill does. GUEST_FD is the same each time. */
+/* Does what seccomp_fill does. GUEST_FD is the same each time. */
 int filters_fill(struct filters *f, struct jail *jail, int guest_fd, const char *name,
                  struct vial_error *err);
 

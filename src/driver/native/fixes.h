@@ -2,7 +2,7 @@
 #ifndef VIAL_DRIVER_NATIVE_FIXES_H
 #define VIAL_DRIVER_NATIVE_FIXES_H
 
-/* What a person can do about a missing layer: exact commands, for this host. */
+/* Tells how to get a missing layer: exact commands, for this host. */
 
 #include "driver/native/script.h"
 

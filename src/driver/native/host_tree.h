@@ -2,8 +2,8 @@
 #ifndef VIAL_DRIVER_NATIVE_HOST_TREE_H
 #define VIAL_DRIVER_NATIVE_HOST_TREE_H
 
-/* What of this host's tree a vessel's root is made of. Read once per open, so
- * that building the script is pure. */
+/* The parts of this host's tree of which a vessel's root is made. Read once per open,
+ * so that building the script is pure. */
 
 #include "base/str.h"
 

@@ -3,10 +3,10 @@
 #define VIAL_DRIVER_NATIVE_IDMAP_H
 
 /*
- * Who a vessel's users are on the host. Root gives each vessel two ids of its
- * own, made from its first process's number, so that per-user quotas of the
- * kernel are not shared: inside 0 (the guest) and 1000 (programs). An ordinary
- * user has only himself to give: inside 1000 is both.
+ * Maps a vessel's users to ids of the host. Root gives each vessel two ids of its own,
+ * made from its first process's number, so that per-user quotas of the kernel are not
+ * shared: inside 0 (the guest) and 1000 (programs). An ordinary user has only himself
+ * to give: inside 1000 is both.
  */
 
 #include <stdbool.h>

@@ -80,7 +80,7 @@ static bool begins(const char *name, const char *with)
     return !*with;
 }
 
-/* Who is in the group open as DIR_FD, as text; "" when nobody is. */
+/* Lists the processes in the group open as DIR_FD, as text; "" when nobody is. */
 static void list_members(long dir_fd, char text[MEMBERS_MAX])
 {
     long fd =
@@ -194,7 +194,7 @@ static bool remove_all(const char *prefix)
     return none;
 }
 
-/* Who was killed may be on its way out still. */
+/* A killed process may still be on its way out. */
 static void remove_groups(bool remove(const char *name), const char *name)
 {
     const struct timespec pause = { .tv_nsec = RETRY_NS };

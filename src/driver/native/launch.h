@@ -21,7 +21,7 @@
 
 #include "vial/error.h"
 
-/* What the child starts with. */
+/* The child's first values. */
 struct launch_walk {
     const struct script *script;
     int control_fd;

@@ -3,9 +3,9 @@
 #define VIAL_DRIVER_NATIVE_MOUNTS_H
 
 /*
- * What a caller shows of the host. A source is opened once, without following
- * links, compared with the object that was judged when the plan was built, and
- * that descriptor is mounted.
+ * Mounts are what a caller shows of the host. A source is opened once, without
+ * following links, compared with the object that was judged when the plan was built,
+ * and that descriptor is mounted.
  *
  * For root the copies are made and id-mapped here, in the host's namespace: what
  * the program (PROGRAM_ID on the host) writes belongs to the caller. An ordinary

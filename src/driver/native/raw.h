@@ -64,7 +64,7 @@ static inline long raw_call(long number, long a, long b, long c, long d, long e)
 #endif
 }
 
-/* What a new process runs; it never returns. */
+/* The function that a new process runs; it never returns. */
 typedef void raw_run(void *arg);
 
 #if RAW_SHARES

@@ -3,8 +3,8 @@
 #define VIAL_DRIVER_NATIVE_SHARED_H
 
 /*
- * What is made once for many vessels, instead of once for each. Nothing of it was
- * ever inside one, or can be reached from there:
+ * These things are made once for many vessels, instead of once for each. Nothing of it
+ * was ever inside one, or can be reached from there:
  *
  *   guest     the guest program, in memory that nobody can write
  *   base      our own cgroups, below which each vessel gets new ones

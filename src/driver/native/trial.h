@@ -3,15 +3,15 @@
 #define VIAL_DRIVER_NATIVE_TRIAL_H
 
 /*
- * What this host lets a vessel have, found out by trying it in a process that does
- * nothing else. A lower tier is taken only after a trial has shown that there is no
- * higher one: a step that fails where the trial works is a fault, and no reason to go
- * on without. It costs half a vessel, and is not run where all goes well.
+ * A trial finds out what this host lets a vessel have: a process that does nothing else
+ * tries it. A lower tier is taken only after a trial has shown that there is no higher
+ * one: a step that fails where the trial works is a fault, and no reason to go on
+ * without. It costs half a vessel, and is not run where all goes well.
  */
 
 #include <stdbool.h>
 
-/* What a vessel may have to do without. */
+/* The layers that a vessel may have to do without. */
 enum {
     LACKS_USR_OVERLAY = 1, /* of /usr and what lies beside it */
     LACKS_ETC_OVERLAY = 2, /* a container's /etc has mounts in it */

@@ -3,9 +3,9 @@
 #define VIAL_DRIVER_NATIVE_UNMOUNT_LATER_H
 
 /*
- * What is left of a vessel when its last process is gone: its mounts. Whoever lets go
- * of a mount namespace last takes its mounts down before going on, which takes longer
- * than the rest of a vessel's end; nobody waits for anything there.
+ * When a vessel's last process is gone, its mounts are left. The process that lets go
+ * of a mount namespace last takes the mounts down before it goes on. That takes longer
+ * than the rest of a vessel's end, so it is left to a moment at which nobody waits.
  *
  *   unmount_later_take (while it lives) -> its processes end -> unmount_later_leave
  */

@@ -60,7 +60,7 @@ static void set_rlimits(struct jail *jail, const struct limits *limits)
         add_rlimit(jail, RLIMIT_CPU, limits->cpu_ms / 1000 + 2);
 }
 
-/* What this driver cannot do is refused, not left out. */
+/* A plan that asks for more than this driver can do is refused. */
 static int check_plan(const struct plan *plan, struct vial_error *err)
 {
     const char *what = NULL;
