@@ -56,7 +56,7 @@ static bool wait_for_stop(const struct vial_sweeper *s, int64_t wait_ms)
     return rc != 0;
 }
 
-/* Who may not use the engine has left nothing there either. */
+/* A user who may not use the engine has left nothing there either. */
 static bool is_quiet(const struct vial_error *err)
 {
     return strcmp(err->code, fail_code_text(VIAL_E_ENGINE_ACCESS)) == 0 ||

@@ -29,14 +29,14 @@
 
 #include "vial/error.h"
 
-/* What one caller may do; 0: no limit, though runs leave some room for others. */
+/* The quota of one caller; 0: no limit, though runs leave some room for others. */
 struct quota {
     int64_t concurrency;
     int64_t runs_per_minute;
     int64_t cpu_per_minute_ms;
 };
 
-/* What is shared; gate.c has their table. */
+/* The things that callers share; gate.c has their table. */
 enum gate_kind {
     GATE_CONNECTIONS,
     GATE_REQUESTS, /* under way, and threads that serve them */
@@ -74,7 +74,7 @@ struct gate {
     uint64_t all[GATE_KINDS], taken[GATE_KINDS]; /* how much there is */
 };
 
-/* What a setting CONCURRENCY means; 0: four for each core. */
+/* How many runs a setting CONCURRENCY allows; 0: four for each core. */
 unsigned gate_most(int64_t concurrency);
 
 int gate_init(struct gate *g, struct vial_error *err);

@@ -18,7 +18,7 @@ static unsigned limit_now(void)
     return (unsigned)files.rlim_cur;
 }
 
-/* What opening the list takes is counted with it, as are its two dots. */
+/* The list's own descriptor is counted as well, and so are its two dots. */
 static unsigned count_listed(unsigned limit)
 {
     DIR *list = opendir(LISTED);

@@ -32,7 +32,7 @@ static void unlock(struct pool *p)
     (void)pthread_mutex_unlock(&p->lock);
 }
 
-/* What is asked for, and by whom. */
+/* A demand: what is asked for, and by whom. */
 struct demand {
     const struct driver *driver;
     const struct plan *plan;

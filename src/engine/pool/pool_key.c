@@ -115,7 +115,8 @@ bool pool_needs_limits(const struct limits *open, const struct plan *plan)
     return false;
 }
 
-/* What interpreters, their libraries and the dynamic linker read as they start. */
+/* Whether interpreters, their libraries or the dynamic linker read this variable as
+ * they start. */
 static bool is_read_at_start(const char *entry)
 {
     static const char *const prefixes[] = {
@@ -142,7 +143,7 @@ static bool is_looked_at_early(const struct plan_file *file)
            memmem(file->content.data, file->content.len, "PK\5\6", 4) != NULL;
 }
 
-/* What prestart.c says as JSON, which holds text alone, and lengthens control
+/* Whether prestart.c can say it as JSON, which holds text alone, and lengthens control
  * characters sixfold. */
 static bool can_be_said(const struct strv *list)
 {
@@ -193,7 +194,7 @@ static void copy_some(struct strv *to, const struct strv *from, size_t count)
         strv_push(to, from->items[i]);
 }
 
-/* Those parts that a plan which can wait may have. */
+/* Copies the parts that a plan which can wait may have. */
 static void copy_container(struct plan_container *to, const struct plan_container *from,
                            bool *failed)
 {

@@ -3,9 +3,9 @@
 #define VIAL_ENGINE_POOL_POOL_KEY_H
 
 /*
- * What a plan's vessel must be made like: the part of a plan that cannot be
- * changed once its vessel is open. Two plans of one key can use each other's
- * vessels, as long as the limits fit.
+ * A pool key tells how a plan's vessel must be made: the part of a plan that cannot be
+ * changed once its vessel is open. Two plans of one key can use each other's vessels,
+ * as long as the limits fit.
  */
 
 #include "driver/driver.h"

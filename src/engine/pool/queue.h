@@ -3,8 +3,9 @@
 #define VIAL_ENGINE_POOL_QUEUE_H
 
 /*
- * Who asked for a vessel and found none, first come first served: each sleeps by
- * itself and is handed one as it is made. All of it is under the pool's lock.
+ * Callers who asked for a vessel and found none wait here, first come first served.
+ * Each sleeps by itself and is handed a vessel as it is made. All of it is under the
+ * pool's lock.
  */
 
 #include <pthread.h>

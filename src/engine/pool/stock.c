@@ -138,7 +138,7 @@ static struct zygote_holder_needs needs_of(const struct stock *s)
     };
 }
 
-/* Who waits for a zygote's next child need not wait for the next zygote. */
+/* A caller that waits for a zygote's next child need not wait for the next zygote. */
 static void dismiss(struct stock *s)
 {
     (void)pthread_mutex_lock(&s->pool->lock);
@@ -306,7 +306,7 @@ static void *help(void *context)
  * than cores, as each waits for its child now and then. */
 static void call_help(struct stock *s, unsigned want)
 {
-    /* What one weighs must be known before there are many. */
+    /* The weight of one must be known before there are many. */
     if (s->refills == 0 || s->idle_count + s->making + LACKING > want ||
         s->helpers >= HELPERS_MAX || s->helpers >= s->pool->cores ||
         thread_start_alone(THREAD_STACK, help, s) != 0)

@@ -2,7 +2,7 @@
 #ifndef VIAL_ENGINE_POOL_STOCK_H
 #define VIAL_ENGINE_POOL_STOCK_H
 
-/* What pool.c (who takes) and stock.c (who fills) share. All of it is under the
+/* Shared by pool.c (which takes) and stock.c (which fills). All of it is under the
  * pool's lock, except what is marked constant. */
 
 #include <pthread.h>
@@ -77,11 +77,11 @@ struct pool {
 /* The thread of a stock: fills it, and ends with it. */
 void *stock_work(void *context);
 unsigned stock_wanted(const struct stock *s);
-/* What there is too little of for one more: "memory", "descriptors"; NULL: nothing. */
+/* Names what is too scarce for one more: "memory", "descriptors"; NULL: nothing. */
 const char *stock_lacks(const struct stock *s);
 /* One of its vessels has been given to somebody. */
 void stock_count_taken(struct stock *s);
-/* What it was given for is over. Without the pool's lock. */
+/* The use that a vessel was given for is over. Without the pool's lock. */
 void stock_count_over(struct stock *s);
 void stock_free(struct stock *s);
 

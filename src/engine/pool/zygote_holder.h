@@ -30,7 +30,7 @@ struct zygote_holder {
     struct backoff pause; /* after a failure */
 };
 
-/* What is needed to start one. */
+/* The things that are needed to start a zygote. */
 struct zygote_holder_needs {
     const struct driver *driver;
     const struct plan *plan;

@@ -47,8 +47,8 @@ void record_open(struct vial_engine *e, const char *path)
         .lazy = a->lazy,
     };
 
-    /* Who has given up its rights has no state directory: a daemon with a keeper
-     * records where its own settings say. */
+    /* A process that has given up its rights has no state directory: a daemon with a
+     * keeper records where its own settings say. */
     if (a->usual && e->drivers == kept_drivers)
         return;
     if (options.path && hash_policy(e, &e->audit_error) == 0 &&
@@ -109,7 +109,7 @@ void record_add_code(const struct vial_engine *e, const char *code, size_t len,
         (void)json_object_set_new(into, "code", plain(code, len));
 }
 
-/* What both records have. */
+/* The members that both records have. */
 static json_t *common(const struct run *r, const struct vial_request *req,
                       const char *event, const char *id)
 {

@@ -3,9 +3,9 @@
 #define VIAL_ENGINE_RECORD_AUDIT_RUN_H
 
 /*
- * What the audit log is told of a run: a record "begin" before anything is
- * opened, and a record "run" with its end. A refusal has only the latter. All
- * text that a caller gave goes through audit_redact.
+ * The audit log is told of a run: a record "begin" before anything is opened, and a
+ * record "run" with its end. A refusal has only the latter. All text that a caller gave
+ * goes through audit_redact.
  */
 
 #include "engine/run/run.h"
@@ -29,12 +29,12 @@ void record_result(struct run *r, const struct vial_request *req,
  * WHO, an object, says whose it was and is taken. */
 void record_refused(struct vial_engine *e, json_t *who, uint64_t count);
 
-/* What dead owners left was removed: COUNT of DRIVER's vessels; or why it could not
- * be. */
+/* Records that what dead owners left was removed: COUNT of DRIVER's vessels; or why it
+ * could not be. */
 void record_cleanup(struct vial_engine *e, const char *driver, unsigned count,
                     const struct vial_error *why);
 
-/* What a plan asks for, into a record. */
+/* Adds what a plan asks for to a record. */
 void record_add_plan(const struct plan *plan, json_t *into);
 /* Hash and length of a program's text, and the text itself where the settings say so.
  */

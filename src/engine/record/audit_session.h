@@ -2,8 +2,8 @@
 #ifndef VIAL_ENGINE_RECORD_AUDIT_SESSION_H
 #define VIAL_ENGINE_RECORD_AUDIT_SESSION_H
 
-/* What the audit log is told of sessions: their begin and end, the begin and end of
- * every program in them, and of every cell that such a program, an interpreter that
+/* The audit log is told of sessions: their begin and end, the begin and end of every
+ * program in them, and of every cell that such a program, an interpreter that
  * remembers, is given. Nothing begins that cannot be recorded. */
 
 #include "engine/session/session.h"
@@ -27,7 +27,7 @@ struct recorded_cell {
     const char *correlation; /* or NULL */
 };
 
-/* What came of it; zero-initialise. */
+/* How a cell ended; zero-initialise. */
 struct cell_end {
     const char *outcome; /* "ok", "error", "interrupted", "timeout", or "failed" */
     double duration_ms;

@@ -34,7 +34,7 @@ size_t output_room(const struct output *o);
 typedef void output_piece(void *context, const void *data, size_t len);
 /* The head, piece by piece. */
 void output_head(const struct output *o, output_piece *give, void *context);
-/* What comes behind the head: the notice, if bytes are missing, and the tail. */
+/* Gives what comes behind the head: the notice, if bytes are missing, and the tail. */
 void output_rest(const struct output *o, output_piece *give, void *context);
 /* True when bytes are missing. */
 bool output_is_cut(const struct output *o);

@@ -36,8 +36,8 @@ static bool afford(struct vial_context *c, struct cell *cell, uint64_t more)
     return true;
 }
 
-/* What LEN bytes of a stream take in the end: once in a tree, and in a text that grows
- * by doubling, where some are written with six letters. */
+/* The memory that LEN bytes of a stream take in the end: once in a tree, and in a text
+ * that grows by doubling, where some are written with six letters. */
 static uint64_t stream_cost(const char *text, size_t len)
 {
     uint64_t cost = 3 * (uint64_t)len;

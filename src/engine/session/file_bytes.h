@@ -34,7 +34,7 @@ int files_put_end(struct files_way *w, bool whole, struct vial_error *err);
  * asked behind this finds the file. Success must be followed by files_put_settle. */
 int files_put_queue(struct files_way *w, struct vial_session *s, const char *path,
                     const struct blob *content, unsigned mode, struct vial_error *err);
-/* What became of it, as far as it is known by now. */
+/* Tells what became of it, as far as it is known by now. */
 int files_put_settle(struct files_way *w, struct vial_error *err);
 
 /* The most that all files of S can have, whatever the guest says; UINT64_MAX where some

@@ -121,7 +121,7 @@ static int mount_workspace(struct vial_session *s, struct vial_error *err)
     return rc;
 }
 
-/* What was recorded as begun has an end, whether or not its thread ever ran. */
+/* A session that was recorded as begun gets an end, even if its thread never ran. */
 static void give_up(struct vial_session *s, const struct vial_error *why)
 {
     bool ran = s->ready || s->outcome != VIAL_SESSION_OPEN;

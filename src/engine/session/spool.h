@@ -20,7 +20,7 @@
 
 #include "base/budget.h"
 
-/* Who pays. */
+/* The account that pays for a spool. */
 struct spool_payer {
     bool (*take)(void *context, enum budget_kind kind, uint64_t bytes);
     void (*give)(void *context, enum budget_kind kind, uint64_t bytes);
