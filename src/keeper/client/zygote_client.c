@@ -22,7 +22,7 @@ static struct zygote_client *client_of(struct zygote *zygote)
     return (struct zygote_client *)(void *)zygote;
 }
 
-/* What vial made of argv and environment: the zygote starts as such a program. */
+/* Packs what vial made of argv and environment: the zygote starts as such a program. */
 static void pack_question(struct pack *p, const struct plan *plan,
                           const char *const *imports)
 {

@@ -145,7 +145,7 @@ static bool is_python(const char *program)
                        strspn(rest + 1, "0123456789") == strlen(rest + 1)));
 }
 
-/* Those that can name no file to load. */
+/* Whether a variable can name no file to load. */
 static bool is_harmless(const char *entry)
 {
     static const char *const names[] = { "LANG",

@@ -29,7 +29,7 @@ int check_zygote_plan(const struct plan *plan, struct vial_error *err);
 int check_lower(const struct limits *now, const struct limits *wanted,
                 struct vial_error *err);
 
-/* What the policy requires of every vessel. */
+/* Judges a vessel by what the policy requires of each. */
 int check_vessel(const struct rules *rules, const struct vessel *vessel,
                  struct vial_error *err);
 

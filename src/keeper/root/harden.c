@@ -124,8 +124,8 @@ int harden_keeper(struct vial_error *err)
 {
     if (forbid_cores() < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
         return fail_sys(err, "give up new privileges");
-    /* Whoever may map ids of others is root; a user's own keeper must stay open to its
-     * user, or the kernel would not let it write its child's maps. */
+    /* Only root may map ids of others. A user's own keeper must stay open to its user,
+     * or the kernel would not let it write its child's maps. */
     if (geteuid() == 0 &&
         (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || keep_caps(keeper_caps) < 0))
         return fail_sys(err, "give up capabilities");

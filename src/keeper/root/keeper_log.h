@@ -3,9 +3,9 @@
 #define VIAL_KEEPER_ROOT_KEEPER_LOG_H
 
 /*
- * What a keeper tells of its work: one line a vessel, on standard error, in the form of
- * the daemon's own lines and with the same ids. A vessel of the pool is opened before
- * there is a request; the front's line on the run names it.
+ * A keeper tells of its work: one line a vessel, on standard error, in the form of the
+ * daemon's own lines and with the same ids. A vessel of the pool is opened before there
+ * is a request; the front's line on the run names it.
  */
 
 #include "driver/driver.h"

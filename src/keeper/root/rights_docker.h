@@ -2,7 +2,7 @@
 #ifndef VIAL_KEEPER_ROOT_RIGHTS_DOCKER_H
 #define VIAL_KEEPER_ROOT_RIGHTS_DOCKER_H
 
-/* What only the keeper of the container engine does. */
+/* Functions of the container engine's keeper alone. */
 
 #include "keeper/root/keeper.h"
 

@@ -16,8 +16,8 @@
 
 #include "vial/error.h"
 
-/* What struct plan and struct plan_mount were when this was written. A test compares:
- * whoever adds a member decides here whether it travels. */
+/* The sizes of struct plan and struct plan_mount when this was written. A test compares
+ * them: if you add a member, decide here whether it travels. */
 #define PLAN_SIZE       824
 #define PLAN_MOUNT_SIZE 72
 

@@ -2,7 +2,7 @@
 #ifndef VIAL_KEEPER_TALK_REPORT_H
 #define VIAL_KEEPER_TALK_REPORT_H
 
-/* What the keeper tells of vessels and of this host, in bytes. */
+/* The keeper's reports of vessels and of this host, in bytes. */
 
 #include "driver/driver.h"
 #include "wire/pack.h"

@@ -3,8 +3,8 @@
 #define VIAL_KEEPER_TALK_RULES_H
 
 /*
- * What the keeper holds the front to. The launcher, which is trusted, writes them
- * before any client is heard; nothing changes them afterwards.
+ * Rules to which the keeper holds the front. The launcher, which is trusted, writes
+ * them before any client is heard; nothing changes them afterwards.
  */
 
 #include "settings/settings.h"
