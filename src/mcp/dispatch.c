@@ -194,7 +194,7 @@ bool mcp_is_slow(const char *method)
     return false;
 }
 
-/* What every result of the stateless era has. */
+/* Adds what every result of the stateless era has. */
 static int finish_modern(struct mcp *mcp, const struct method *m, json_t *result)
 {
     json_t *meta = json_object_get(result, "_meta");
@@ -218,7 +218,7 @@ static int finish_modern(struct mcp *mcp, const struct method *m, json_t *result
                                json_string(m->shared ? "public" : "private"));
 }
 
-/* Who asks: said by the request itself. */
+/* Reads who asks: the request itself says it. */
 static int read_modern(struct mcp_exchange *x, struct era *era, struct rpc_error *err)
 {
     const json_t *meta = json_object_get(x->message->params, "_meta");
@@ -238,7 +238,7 @@ static int read_modern(struct mcp_exchange *x, struct era *era, struct rpc_error
     return 0;
 }
 
-/* Who asks: said by `initialize`, once. */
+/* Reads who asks: `initialize` has said it, once. */
 static int read_elder(struct mcp_exchange *x, const struct method *m, struct era *era,
                       struct rpc_error *err)
 {

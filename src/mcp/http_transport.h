@@ -26,7 +26,7 @@ struct mcp_http_options {
 int mcp_http_open(const struct mcp_http_options *options, struct mcp_http **out,
                   struct vial_error *err);
 
-/* Who asks, and what the request is called. */
+/* The caller, and the name of the request. */
 struct mcp_asker {
     const char *owner;       /* "" where there is one caller only */
     const char *correlation; /* or NULL */

@@ -3,9 +3,9 @@
 #define VIAL_MCP_LONG_OUTPUTS_H
 
 /*
- * What runs have left behind for a later look: their streams, and files that were
- * brought back. Each piece has a URI, vial://runs/ID/NAME, and belongs to its owner.
- * The oldest pieces go when there are too many. Any thread.
+ * Long outputs are what runs have left for a later look: their streams, and files that
+ * were brought back. Each piece has a URI, vial://runs/ID/NAME, and belongs to its
+ * owner. The oldest pieces go when there are too many. Any thread.
  */
 
 #include <jansson.h>

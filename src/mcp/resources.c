@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What a server shows besides tools: resources, prompts, completions. */
+/* Answers about what a server shows besides tools: resources, prompts, completions. */
 
 #include <string.h>
 

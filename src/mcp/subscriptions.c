@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Who wants to know of changes: subscriptions/listen of the stateless era, and the
- * peers of the elder ones. */
+/* Keeps the list of those who want to know of changes: subscriptions/listen of the
+ * stateless era, and the peers of the elder ones. */
 
 #include <string.h>
 

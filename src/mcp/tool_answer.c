@@ -117,7 +117,7 @@ static void say_signal(struct str *s, const struct vial_result *r)
                name ? name : "", name ? ")" : "");
 }
 
-/* What a model should know before it reads the output; nothing when all is well. */
+/* Says what a model should know before it reads the output; nothing if all is well. */
 static void say_status(struct str *s, const struct vial_result *r,
                        const struct tool_texts *own, const struct tool_extra *extra)
 {
