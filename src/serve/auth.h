@@ -3,9 +3,9 @@
 #define VIAL_SERVE_AUTH_H
 
 /*
- * Who asks. On a unix socket the kernel says which user it is: root, the daemon's
- * own, or one of the setting `uids`. On TCP a bearer token says so; only its hash is
- * known here. Nobody else gets further than /healthz.
+ * Finds out who asks. On a unix socket the kernel says which user it is: root, the
+ * daemon's own, or one of the setting `uids`. On TCP a bearer token says so; only its
+ * hash is known here. Nobody else gets further than /healthz.
  */
 
 #include <stdbool.h>

@@ -102,6 +102,6 @@ void door_set(struct serve *s, const struct serve_settings *c)
 
     gate_share(&s->gate, GATE_CONNECTIONS, door_connections(c));
     gate_share(&s->gate, GATE_REQUESTS, DOOR_HANDLERS);
-    /* Who is alone can always send the largest body. */
+    /* A caller who is alone can always send the largest body. */
     gate_share(&s->gate, GATE_BODIES, 2 * one > BODIES_BYTES ? 2 * one : BODIES_BYTES);
 }

@@ -3,9 +3,9 @@
 #define VIAL_SERVE_DOOR_H
 
 /*
- * Who comes in: a request's head says who asks, before any of its body is taken, and
- * what callers take of the server is their share of the gate's. /healthz and /readyz
- * have threads that no caller can occupy.
+ * The door decides who comes in: a request's head says who asks, before any of its body
+ * is taken, and what callers take of the server is their share of the gate's. /healthz
+ * and /readyz have threads that no caller can occupy.
  */
 
 #include "serve/service.h"

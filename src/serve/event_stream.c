@@ -139,7 +139,7 @@ static int send_piece(struct stream *s, int stream, int64_t offset, const char *
     return stream_event(s, stream == 1 ? "stdout" : "stderr", told);
 }
 
-/* What it has missed so far. */
+/* Tells the client what it has missed so far. */
 static int tell_missed(struct stream *s, int stream)
 {
     uint64_t missed = s->missed[stream - 1];

@@ -137,7 +137,7 @@ void call_long(struct call *c, unsigned status, char *json)
     free(json);
 }
 
-/* What is sent, and the same text once more while it is not too long. */
+/* The answer that is sent, and a copy of it while it is not too long. */
 struct telling {
     struct call *call;
     struct str *copy; /* or NULL */

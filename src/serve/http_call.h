@@ -93,7 +93,7 @@ struct stream {
     int64_t taken_ns;   /* … and since when it is so */
 };
 
-/* What the client wants: ?stream=ndjson|sse, or the header Accept. */
+/* Tells which stream the client wants: ?stream=ndjson|sse, or the header Accept. */
 int stream_wanted(struct call *c, enum stream_form *out, struct vial_error *err);
 int stream_start(struct stream *s, struct call *c, enum stream_form form);
 /* From now on what is told never waits for the client. stream_room says whether it has

@@ -2,8 +2,8 @@
 #ifndef VIAL_SERVE_MCP_GATE_H
 #define VIAL_SERVE_MCP_GATE_H
 
-/* What tools of the Model Context Protocol run goes through the same gate as all that
- * callers run, and is remembered, counted and logged like it. */
+/* Runs of the Model Context Protocol's tools go through the same gate as all other
+ * runs. They are remembered, counted and logged like them. */
 
 #include "mcp/mcp.h"
 #include "serve/service.h"

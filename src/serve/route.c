@@ -121,7 +121,7 @@ static void answer(struct call *c)
     if (!r) {
         struct vial_error unknown = { 0 };
 
-        /* Who is not known does not learn what there is, either. */
+        /* A stranger does not learn which paths there are, either. */
         if (auth_check(&c->gen->auth, c->web, &c->who, &unknown) < 0) {
             call_error(c, &unknown);
         } else if (allow.len) {

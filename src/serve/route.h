@@ -2,8 +2,7 @@
 #ifndef VIAL_SERVE_ROUTE_H
 #define VIAL_SERVE_ROUTE_H
 
-/* What the daemon answers to: a table (routes.def) that also makes the OpenAPI
- * document. */
+/* The daemon's routes are a table (routes.def) that also makes the OpenAPI document. */
 
 #include "serve/http_call.h"
 
