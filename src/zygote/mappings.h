@@ -2,7 +2,7 @@
 #ifndef VIAL_ZYGOTE_MAPPINGS_H
 #define VIAL_ZYGOTE_MAPPINGS_H
 
-/* What a process has mapped for itself and can read. */
+/* Lists what a process has mapped for itself and can read. */
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -81,7 +81,8 @@ void pages_join(int proc_fd)
     mappings_show(false);
 }
 
-/* What the rehearsal got for itself is not there in another child. */
+/* Whether pages are there. Those that the rehearsal got for itself are not there in
+ * another child. */
 static bool is_there(const struct page_range *r)
 {
     unsigned char resident[64];

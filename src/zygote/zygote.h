@@ -3,9 +3,9 @@
 #define VIAL_ZYGOTE_ZYGOTE_H
 
 /*
- * What the native driver and the library inside a zygote say to each other, over
- * a socket that keeps messages apart. The zygote is an interpreter that is as far
- * as it gets before it opens its program; there it waits:
+ * The native driver and the library inside a zygote talk over a socket that keeps
+ * messages apart. The zygote is an interpreter that is as far as it gets before it
+ * opens its program; there it waits:
  *
  *   driver: ZYGOTE_SETTINGS      -> zygote: ZYGOTE_UP
  *   driver: order with descriptors -> zygote: the child's order is under way
@@ -27,8 +27,8 @@
  * then the cgroups to join. */
 enum { ORDER_VESSEL, ORDER_SOCKET, ORDER_CGROUPS };
 
-/* What the child says of itself: STEP 0 and its pid when it is ready, else which
- * step (wire/message.h, or one of these) failed, and the errno. */
+/* The child's report of itself: STEP 0 and its pid when it is ready, else which step
+ * (wire/message.h, or one of these) failed, and the errno. */
 struct zygote_report {
     uint32_t step, value;
 };
