@@ -231,9 +231,10 @@ void conversation_due(struct conversation *c, int64_t due_ns)
     loop_set_due(&c->loop, c->due_slot, due_ns);
 }
 
-void conversation_watch_limits(struct conversation *c)
+bool conversation_watch_limits(struct conversation *c)
 {
     loop_set(&c->loop, c->event_slot, c->vessel->event_fd, POLLIN | POLLPRI);
+    return c->vessel->event_fd >= 0;
 }
 
 int conversation_run(struct conversation *c, struct vial_error *err)

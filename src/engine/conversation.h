@@ -62,8 +62,8 @@ int conversation_run(struct conversation *c, struct vial_error *err);
 void conversation_stop(struct conversation *c);
 /* The one deadline, as a moment; LOOP_NEVER: none. */
 void conversation_due(struct conversation *c, int64_t due_ns);
-/* From now on `limit` is told. Vessels without such events never do. */
-void conversation_watch_limits(struct conversation *c);
+/* From now on `limit` is told. False: the vessel has no such events. */
+bool conversation_watch_limits(struct conversation *c);
 /* Writes what is queued, as far as the stream takes it. True: something is left. */
 bool conversation_flush(struct conversation *c);
 /* Between two conversations: the guest lives and says nothing. One that speaks before

@@ -242,7 +242,7 @@ static void limits_are_told_to_who_watches_them(void **state)
     conversation_due(&t->c, clock_now_ns());
     run(t);
     assert_string_equal(t->log, "due;");
-    conversation_watch_limits(&t->c);
+    assert_true(conversation_watch_limits(&t->c));
     run(t);
     assert_string_equal(t->log, "due;limit;");
 }

@@ -283,10 +283,8 @@ static void watch_all(struct run *r)
     r->room_timer = loop_add_timer(l, on_room, r);
     (void)loop_add(l, weaken("cancel") ? -1 : r->watch->cancel_fd, POLLIN, on_cancel,
                    r);
-    if (pids)
-        conversation_watch_limits(&r->talk);
-    r->metered = r->plan->limits.cpu_ms != 0 || watches_memory(r) ||
-                 (pids && r->vessel->event_fd < 0);
+    r->metered = pids && !conversation_watch_limits(&r->talk);
+    r->metered = r->metered || r->plan->limits.cpu_ms != 0 || watches_memory(r);
     if (r->metered)
         loop_set_timer(l, r->meter_slot, METER_MIN_MS);
     (void)run_set_due(r, SETUP_MS);
