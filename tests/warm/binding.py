@@ -5,7 +5,9 @@ import ctypes
 import json
 import os
 
-BUILD = os.environ.get("VIAL_BUILD") or os.path.dirname(os.environ["VIAL"])
+HERE = os.path.dirname(os.path.abspath(__file__))
+VIAL = os.path.abspath(os.environ.get("VIAL", os.path.join(HERE, "../../build/vial")))
+BUILD = os.environ.get("VIAL_BUILD") or os.path.dirname(VIAL)
 SOAK = bool(os.environ.get("VIAL_SOAK"))
 for _name in [n for n in os.environ if n.startswith("VIAL_")]:
     del os.environ[_name] # the library reads settings from there
