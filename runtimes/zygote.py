@@ -9,11 +9,6 @@ MAIN = "/work/main.py"
 started_with = set(sys.modules)
 ahead = set()
 unintroduced = sys.modules["__main__"].__loader__
-# Python looks these up at its end; a word that is known is not written down anew.
-words = [sys.intern(word) for word in (
-    "path", "argv", "ps1", "ps2", "last_type", "last_value", "last_traceback", "last_exc",
-    "path_hooks", "path_importer_cache", "meta_path", "__interactivehook__", "_", "", " ",
-    "stdin", "stdout", "stderr", "__stdin__", "__stdout__", "__stderr__")]
 loader = sys.modules["_frozen_importlib_external"].SourceFileLoader
 
 
@@ -40,12 +35,10 @@ def prepare(names):
         del globals()["is_shadowed"]
     if SEEDED.isdisjoint(sys.modules):
         del globals()["hatched"]
-    for _ in range(9):
-        rehearse()
     import gc
     find_kept(gc)
     gc.collect()
-    gc.freeze()
+    globals().update(freeze=gc.freeze, unfreeze=gc.unfreeze)
     if not names and "gc" not in started_with:
         del sys.modules["gc"]
     return " ".join(missing).encode()
@@ -64,17 +57,6 @@ def find_kept(gc):
              and it.get("print") is print and "BaseException" in it]
     if len(found) == 1:
         globals()["kept"] = found[0]
-
-
-def rehearse():
-    """What every program does: its pages are then in memory, and are ours, and python
-    knows by heart what it had to look for."""
-    main = {}
-    introduce(main)
-    exec(compile("import sys\nx = [str(i) for i in range(9)]\n", MAIN, "exec"), main)
-    for stream in (sys.stdout, sys.stderr):
-        if not stream.closed:
-            stream.flush()
 
 
 SEEDED = {"random", "numpy.random", "uuid", "ssl", "multiprocessing.process"}
@@ -110,12 +92,9 @@ def reopen_stdin():
     sys.stdin = sys.__stdin__ = new
 
 
-def clear_environ():
-    os.environ._data.clear()
-
-
-def add_environ(entries):
+def set_environ(entries):
     data = os.environ._data
+    data.clear()
     for entry in entries:
         name, _, value = entry.partition(b"=")
         data[name] = value

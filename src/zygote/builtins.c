@@ -22,7 +22,6 @@ static void on_restored(void *capsule)
     if (b->api->PyDict_Size(b->now) != 0)
         return;
     dict_swap(b->now, b->none);
-    b->works = true;
 }
 
 static bool is_held(const struct builtins *b, const void *value)

@@ -15,8 +15,6 @@
  * Nothing of the program can run in between.
  */
 
-#include <stdbool.h>
-
 #include "zygote/python_api.h"
 
 #define BUILTINS_OTHERS 8
@@ -27,7 +25,6 @@ struct builtins {
     void *now, *first;             /* python's: the names, and those it began with */
     void *sign;                    /* the module; NULL: python is left to itself */
     void *stand_in, *none;         /* what python is shown instead */
-    bool works;                    /* it has been seen to, once */
     void *others[BUILTINS_OTHERS]; /* stand for modules, and will never end */
 };
 

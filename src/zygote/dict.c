@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "zygote/dict.h"
 
+#include <stdint.h>
+
 /* struct PyDictObject, whose first members are the same from 3.6 on; `dict_can_swap`
  * makes sure of it. */
 struct dict {
@@ -25,26 +27,6 @@ void dict_swap(void *one, void *other)
     b->values = was.values;
 }
 
-bool dict_has_versions(const struct api *api)
-{
-    struct dict *d = api->PyDict_New();
-    uint64_t seen[4] = { 0 };
-    bool good;
-
-    if (!d)
-        return false;
-    good = api->PyDict_SetItemString(d, "x", api->none) == 0;
-    seen[0] = good ? d->version : 0;
-    good = good && api->PyDict_SetItemString(d, "y", api->none) == 0;
-    seen[1] = good ? d->version : 0;
-    good = good && api->PyDict_SetItemString(d, "x", (void *)d) == 0;
-    seen[2] = good ? d->version : 0;
-    good = good && api->PyDict_DelItemString(d, "x") == 0;
-    seen[3] = good ? d->version : 0;
-    api->Py_DecRef(d);
-    return seen[0] && seen[1] > seen[0] && seen[2] > seen[1] && seen[3] > seen[2];
-}
-
 bool dict_can_swap(const struct api *api)
 {
     void *a = api->PyDict_New();
@@ -62,9 +44,4 @@ bool dict_can_swap(const struct api *api)
     api->Py_DecRef(a);
     api->Py_DecRef(b);
     return good;
-}
-
-uint64_t dict_version(const void *dict)
-{
-    return ((const struct dict *)dict)->version;
 }

@@ -8,17 +8,11 @@
  */
 
 #include <stdbool.h>
-#include <stdint.h>
 
 #include "zygote/python_api.h"
 
 /* Tries it on two of its own. Before anything else. */
 bool dict_can_swap(const struct api *api);
 void dict_swap(void *one, void *other);
-
-/* Each change to any dict gives it a number that none had before; or none, in some
- * versions. */
-bool dict_has_versions(const struct api *api);
-uint64_t dict_version(const void *dict);
 
 #endif

@@ -10,7 +10,6 @@ struct module {
     void *name, *object, *dict;
     long size;
     void **values;
-    uint64_t version; /* of the dict, or 0: they have none here */
 };
 
 struct list {
@@ -29,13 +28,12 @@ static bool is_module(const struct api *api, const void *object)
 }
 
 /* Borrowed references all along: counting them would write to their pages. */
-static bool note(struct module *m, const struct api *api, bool versions)
+static bool note(struct module *m, const struct api *api)
 {
     void *key = NULL, *value = NULL;
     long at = 0, i = 0;
 
     m->dict = api->PyModule_GetDict(m->object);
-    m->version = versions ? dict_version(m->dict) : 0;
     m->size = api->PyDict_Size(m->dict);
     m->values = calloc((size_t)m->size + 1, sizeof(void *));
     if (!m->values)
@@ -66,7 +64,7 @@ static struct module *note_named(const struct api *api, const char *name)
         return NULL;
     m->name = api->none;
     m->object = api->PyDict_GetItemString(api->PyImport_GetModuleDict(), name);
-    return m->object && note(m, api, false) ? m : NULL;
+    return m->object && note(m, api) ? m : NULL;
 }
 
 static struct list *note_list(const struct api *api, const struct module *sys,
@@ -149,10 +147,7 @@ void modules_note(struct modules *m, const struct api *api, void *last, void *fi
     void *key = NULL, *value = NULL;
     long at = 0;
 
-    bool versions = false;
-
     *m = (struct modules){ .last = dict_can_swap(api) ? last : NULL };
-    versions = m->last && dict_has_versions(api);
     m->at = calloc((size_t)api->PyDict_Size(all), sizeof *m->at);
     while (m->at && api->PyDict_Next(all, &at, &key, &value)) {
         struct module *one = &m->at[m->count];
@@ -161,7 +156,7 @@ void modules_note(struct modules *m, const struct api *api, void *last, void *fi
             continue;
         one->name = key;
         one->object = value;
-        m->count += note(one, api, versions);
+        m->count += note(one, api);
     }
     m->sys = note_named(api, "sys");
     m->builtins = note_named(api, "builtins");
@@ -182,8 +177,6 @@ static bool is_unchanged(const struct module *m, const struct api *api)
     void *key = NULL, *value = NULL;
     long at = 0, i = 0;
 
-    if (m->version && dict_version(m->dict) == m->version)
-        return true;
     if (api->PyDict_Size(m->dict) != m->size)
         return false;
     while (i < m->size && api->PyDict_Next(m->dict, &at, &key, &value))
@@ -292,50 +285,53 @@ static void take_out(const struct api *api, void *from, void *take)
             (void)api->PyDict_DelItem(from, key);
 }
 
-/* Reads all and writes to next to nothing, since what is written to must be copied. */
-static bool hide_at_once(struct modules *m, const struct api *api, void *all,
-                         bool builtins)
+/* Into REST, an empty dict, goes what python will look at; LAST of that, if it is set.
+ */
+static bool pick_rest(const struct modules *m, const struct api *api, void *rest,
+                      bool last)
 {
     void *key = NULL, *value = NULL;
-    void *rest = api->PyDict_New();
+    bool good = !last || api->PyDict_SetItemString(rest, "", m->last) == 0;
     size_t next = 0;
     long at = 0;
-    bool good = rest != NULL;
 
-    if (good && is_tame(m, m->sys, api) && is_tame(m, m->builtins, api) &&
-        are_finders_tame(m, api)) {
-        good = api->PyDict_SetItemString(rest, "", m->last) == 0;
-        keep_early(m, api);
-    }
-
-    while (good && api->PyDict_Next(all, &at, &key, &value)) {
+    while (good && api->PyDict_Next(api->PyImport_GetModuleDict(), &at, &key, &value)) {
         const struct module *one = find(m, key, value, &next);
 
-        if (!one || !is_unchanged(one, api))
-            good = api->PyDict_SetItem(rest, key, value) == 0;
-    }
-    if (good) {
-        if (builtins && m->builtins && is_unchanged(m->builtins, api))
-            builtins_hide(&m->names, rest);
-        dict_swap(all, rest);
-        take_out(api, rest, all); /* REST, of all others now, is never given back */
-    } else {
-        api->PyErr_Clear();
+        if (one && is_unchanged(one, api))
+            continue;
+        good = (!one || m->loose) && api->PyDict_SetItem(rest, key, value) == 0;
     }
     return good;
 }
 
-void modules_hide(struct modules *m, const struct api *api, bool builtins)
+/* Reads all and writes to next to nothing, since what is written to must be copied. */
+bool modules_hide(struct modules *m, const struct api *api, bool builtins)
 {
     void *all = api->PyImport_GetModuleDict();
+    void *rest = m->last && m->count > 0 ? api->PyDict_New() : NULL;
+    bool last = rest && is_tame(m, m->sys, api) && is_tame(m, m->builtins, api) &&
+                are_finders_tame(m, api);
 
-    if (m->last && m->count > 0 && hide_at_once(m, api, all, builtins))
-        return;
-    for (size_t i = 0; i < m->count; i++) {
-        const struct module *one = &m->at[i];
+    if (!rest || !pick_rest(m, api, rest, last)) {
+        api->PyErr_Clear();
+        if (rest)
+            api->Py_DecRef(rest);
+        return false;
+    }
+    if (last)
+        keep_early(m, api);
+    if (builtins && m->builtins && is_unchanged(m->builtins, api))
+        builtins_hide(&m->names, rest);
+    dict_swap(all, rest);
+    take_out(api, rest, all); /* REST, of all others now, is never given back */
+    return true;
+}
 
-        if (api->PyDict_GetItem(all, one->name) == one->object &&
-            is_unchanged(one, api))
-            (void)api->PyDict_DelItem(all, one->name);
+void modules_release(struct modules *m, const struct api *api)
+{
+    for (; m->count > 0; m->count--) {
+        api->Py_DecRef(m->at[m->count - 1].object);
+        api->Py_DecRef(m->at[m->count - 1].name);
     }
 }

@@ -26,6 +26,7 @@ struct modules {
     const void *finder_types[MODULES_FINDERS]; /* of sys.path_importer_cache */
     void *last; /* a module that nobody knows, or NULL: this python has other dicts */
     struct builtins names;
+    bool loose;  /* some may be hidden though the program has changed others */
     void *input; /* sys.__stdin__, as the child got it */
 };
 
@@ -35,7 +36,9 @@ void modules_note(struct modules *m, const struct api *api, void *last, void *fi
 /* In the child, once its streams are its own. */
 void modules_begin(struct modules *m, const struct api *api);
 /* After the program's last word: takes from sys.modules what is as it was; and
- * BUILTINS, if they are, from python's sight. */
-void modules_hide(struct modules *m, const struct api *api, bool builtins);
+ * BUILTINS, if they are, from python's sight. False: all is as before. */
+bool modules_hide(struct modules *m, const struct api *api, bool builtins);
+/* Or this, once: they are held no more. */
+void modules_release(struct modules *m, const struct api *api);
 
 #endif

@@ -1,17 +1,46 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "zygote/pages.h"
 
+#include <fcntl.h>
 #include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "zygote/mappings.h"
-
-#define PRESENT   (UINT64_C(1) << 63) /* Documentation/admin-guide/mm/pagemap */
+#define PRESENT   (UINT64_C(1) << 63) /* of an entry of pagemap */
 #define EXCLUSIVE (UINT64_C(1) << 56)
 #define SPAN_MAX  (UINT64_C(64) << 20) /* of one mapping; larger ones are data */
-#define HUGE      PAGES_HUGE
-#define FULL      (HUGE / 4096 / 2) /* pages in use for which a huge one is made */
+
+/* A piece of memory that a process has mapped for itself and can read. */
+struct mapping {
+    uint64_t start, end;
+    bool writable;
+    int pagemap; /* Documentation/admin-guide/mm/pagemap */
+};
+
+static int open_of(int proc_fd, pid_t pid, const char *name)
+{
+    char path[64];
+
+    (void)snprintf(path, sizeof path, "%d/%s", (int)pid, name);
+    return openat(proc_fd, path, O_RDONLY | O_CLOEXEC);
+}
+
+/* "START-END rwxp OFFSET DEVICE INODE   PATH" */
+static bool parse(const char *line, struct mapping *m)
+{
+    char *rest = NULL;
+
+    m->start = strtoull(line, &rest, 16);
+    m->end = *rest == '-' ? strtoull(rest + 1, &rest, 16) : 0;
+    if (strncmp(rest, " r", 2) != 0 || strlen(rest) < 5 || rest[4] != 'p' ||
+        strstr(rest, "[v"))
+        return false;
+    m->writable = rest[2] == 'w';
+    return m->end > m->start;
+}
 
 /* Of what is read, one page brings its neighbours in the same mapping. */
 static void add(struct pages *p, const struct mapping *m, uint64_t at, uint64_t size)
@@ -28,7 +57,7 @@ static void add(struct pages *p, const struct mapping *m, uint64_t at, uint64_t 
         p->at[p->count++] = (struct page_range){ at, size, written };
 }
 
-static void look_at(void *context, const struct mapping *m)
+static void look_at(struct pages *p, const struct mapping *m)
 {
     uint64_t size = (uint64_t)sysconf(_SC_PAGESIZE);
 
@@ -41,44 +70,27 @@ static void look_at(void *context, const struct mapping *m)
             !(entry & PRESENT))
             continue;
         if (!m->writable || (entry & EXCLUSIVE))
-            add(context, m, at, size);
+            add(p, m, at, size);
     }
 }
 
 void pages_look(struct pages *p, int proc_fd, pid_t pid)
 {
+    struct mapping m = { .pagemap = open_of(proc_fd, pid, "pagemap") };
+    int fd = open_of(proc_fd, pid, "maps");
+    FILE *maps = fd < 0 ? NULL : fdopen(fd, "r");
+    char line[512];
+
     p->count = 0;
-    mappings_each(proc_fd, pid, look_at, p);
-}
-
-static size_t in_use(int map_fd, uint64_t start)
-{
-    uint64_t size = (uint64_t)sysconf(_SC_PAGESIZE);
-    uint64_t entries[HUGE / 4096];
-    size_t count = 0;
-
-    if (pread(map_fd, entries, sizeof entries, (off_t)(start / size * 8)) !=
-        (ssize_t)sizeof entries)
-        return 0;
-    for (size_t i = 0; i < HUGE / 4096; i++)
-        count += (entries[i] & PRESENT) != 0;
-    return count;
-}
-
-static void join_pages(void *context, const struct mapping *m)
-{
-    (void)context;
-    for (uint64_t at = (m->start + HUGE - 1) / HUGE * HUGE;
-         m->writable && at + HUGE <= m->end; at += HUGE)
-        if (in_use(m->pagemap, at) >= FULL)
-            (void)madvise((void *)(uintptr_t)at, HUGE, MADV_COLLAPSE);
-}
-
-void pages_join(int proc_fd)
-{
-    mappings_show(true);
-    mappings_each(proc_fd, getpid(), join_pages, NULL);
-    mappings_show(false);
+    while (maps && m.pagemap >= 0 && fgets(line, sizeof line, maps))
+        if (parse(line, &m))
+            look_at(p, &m);
+    if (maps)
+        (void)fclose(maps);
+    else if (fd >= 0)
+        (void)close(fd);
+    if (m.pagemap >= 0)
+        (void)close(m.pagemap);
 }
 
 /* Whether pages are there. Those that the rehearsal got for itself are not there in

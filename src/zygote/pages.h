@@ -16,11 +16,6 @@
 #define PAGES_MAX 2048u /* ranges */
 #define PAGES_AROUND                                                                   \
     (UINT64_C(64) << 10) /* the kernel maps so much of a file at once */
-#define PAGES_HUGE (UINT64_C(2) << 20)
-
-#ifndef MADV_COLLAPSE
-    #define MADV_COLLAPSE 25
-#endif
 
 struct page_range {
     uint64_t start, len; /* bytes */
@@ -32,9 +27,6 @@ struct pages {
     size_t count;
 };
 
-/* In the zygote, when it has all it will have: memory in few large pieces is quick to
- * fork. PROC_FD is a /proc in which it exists. */
-void pages_join(int proc_fd);
 /* In the zygote: what that child has of its own, and what it read. */
 void pages_look(struct pages *p, int proc_fd, pid_t pid);
 /* In the zygote: leaves out what other children will not have. */

@@ -35,13 +35,31 @@ struct python {
     unsigned tricks; /* that are used; those of the end if they hold */
     int held;        /* what PyGILState_Ensure gave */
     const struct exec_message *message; /* of a child, until its program begins */
-    pid_t farewell;               /* who may say its end before it is gone, or 0 */
-    bool draws;                   /* a child must be made unlike its siblings */
-    bool ahead;                   /* modules were imported */
-    long magic;                   /* what compiled files begin with */
+    pid_t farewell; /* who may say its end before it is gone, or 0 */
+    bool draws;     /* a child must be made unlike its siblings */
+    bool ahead;     /* modules were imported */
+    bool retires;   /* __main__ loses its names after an exit, too: from 3.14 on */
+    long magic;     /* what compiled files begin with */
     unsigned long long libraries; /* that were ever loaded before a child */
     char missing[1024];           /* modules that could not be imported */
 };
+
+static inline void python_drop(const struct python *py, void *object)
+{
+    if (object)
+        py->api.Py_DecRef(object);
+}
+
+/* Of the harness. Borrowed, as is the next. */
+static inline void *python_function(const struct python *py, const char *name)
+{
+    return py->api.PyDict_GetItemString(py->globals, name);
+}
+
+static inline void *python_main(const struct python *py)
+{
+    return py->api.PyDict_GetItemString(py->api.PyImport_GetModuleDict(), "__main__");
+}
 
 /* SETTINGS: the harness's text, a line of modules' names, and a number (tricks.h),
  * parted by NULs. */
@@ -64,5 +82,8 @@ _Noreturn void python_die(void);
  * here: then the caller goes on as python itself would. */
 void python_run(struct python *py, const char *path, FILE *file);
 void python_close(struct python *py);
+/* In the zygote, when it has all it will have: makes the end of its children quick.
+ * What python is to let go of when all other modules are gone, or NULL. */
+void *python_arm(struct python *py);
 
 #endif

@@ -54,10 +54,6 @@
     CALL(PyObject_CallFunctionObjArgs, void *, (void *, ...))                          \
     CALL(PyObject_IsTrue, int, (void *))                                               \
     CALL(PySys_GetObject, void *, (const char *))                                      \
-    CALL(PyThread_tss_alloc, void *, (void))                                           \
-    CALL(PyThread_tss_create, int, (void *))                                           \
-    CALL(PyThread_tss_delete, void, (void *))                                          \
-    CALL(PyThread_tss_free, void, (void *))                                            \
     CALL(Py_MakePendingCalls, int, (void))                                             \
     CALL(Py_FinalizeEx, int, (void))                                                   \
     CALL(Py_IncRef, void, (void *))                                                    \

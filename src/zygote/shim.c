@@ -26,11 +26,8 @@
 #include <unistd.h>
 
 #include "wire/message.h"
-#include "zygote/arenas.h"
-#include "zygote/code.h"
 #include "zygote/environ.h"
 #include "zygote/hatch.h"
-#include "zygote/mappings.h"
 #include "zygote/pages.h"
 #include "zygote/python.h"
 #include "zygote/rehearse.h"
@@ -91,7 +88,6 @@ __attribute__((constructor)) static void start(void)
     (void)fcntl(ZYGOTE_FD, F_SETFD, FD_CLOEXEC);
     (void)fcntl(ZYGOTE_LEASH_FD, F_SETFD, FD_CLOEXEC);
     drop_power();
-    arenas_gather();
 }
 
 /* A message and the descriptors with it; -1 at the end. */
@@ -177,22 +173,14 @@ static void prepare(struct python *py, struct pages *pages)
 {
     const unsigned wanted = py->tricks;
 
-    if (wanted & TRICK_JOIN)
-        pages_join(PROC_FD);
     py->tricks = wanted & ~(unsigned)TRICKS_OF_END;
     if (!rehearse_holds(py, py->tricks))
         die("rehearse a program");
     for (unsigned trick = 1; trick < TRICKS_ALL; trick <<= 1)
         if (trick & wanted & TRICKS_OF_END && rehearse_holds(py, py->tricks | trick))
             py->tricks |= trick;
-    rehearse_pages(py, pages, PROC_FD);
-    pages_keep(pages);
-    if (wanted & TRICK_CODE)
-        code_gather(pages, PROC_FD);
-    if (!(wanted & TRICK_PAGES))
-        pages->count = 0;
-    if (!rehearse_holds(py, py->tricks))
-        die("rehearse a program");
+    if (wanted & TRICK_PAGES)
+        rehearse_pages(py, pages, PROC_FD);
 }
 
 static void close_all(const int *fds, size_t count)
@@ -243,7 +231,6 @@ static void serve(open_fn *real_open)
     bytes[n] = 0;
     if (python_open(py, (const char *)bytes) < 0)
         die("find python's own functions");
-    arenas_settle();
     prepare(py, pages);
     (void)close(PROC_FD);
     if (write(ZYGOTE_FD, py->missing, strlen(py->missing) + 1) < 0)

@@ -4,18 +4,19 @@
 
 /*
  * What makes a child cheap, and nothing else depends on. Each stands here because it
- * was measured (docs/adr has the table). VIAL_ZYGOTE_WITHOUT, in the environment of whoever
- * starts the zygote, names those that are not used. Those of a program's end are only
- * used if a rehearsal with them ends as one without (rehearse.c); if a zygote does not
- * come up with the others, the driver starts one without any.
+ * was measured (ADR 54). VIAL_ZYGOTE_WITHOUT, in the environment of
+ * whoever starts the zygote, names those that are not used. Those of a program's end
+ * are only used if a rehearsal with them ends as one without (rehearse.c); if a zygote
+ * does not come up with the others, the driver starts one without any.
  */
 
 /* clang-format off */
 #define TRICKS                                                                         \
+    TRICK(freeze,   FREEZE)   /* the collector leaves alone what was there before */   \
     TRICK(holes,    HOLES)    /* what a child allocates lies together */               \
-    TRICK(join,     JOIN)     /* memory in large pages is quick to fork */             \
-    TRICK(code,     CODE)     /* so are code and tables, copied from their files */    \
     TRICK(pages,    PAGES)    /* a child touches what it will need while it waits */   \
+    TRICK(exit,     EXIT)     /* nobody sees libraries give their memory back */       \
+    TRICK(release,  RELEASE)  /* nor python */                                         \
     TRICK(modules,  MODULES)  /* those a program left alone are not taken apart */     \
     TRICK(builtins, BUILTINS) /* nor are builtins restored */                          \
     TRICK(farewell, FAREWELL) /* an end is told before the kernel has cleaned up */
@@ -33,7 +34,7 @@ enum {
     TRICKS
 #undef TRICK
         TRICKS_ALL = (1 << TRICKS_COUNT) - 1,
-    TRICKS_OF_END = TRICK_MODULES | TRICK_BUILTINS
+    TRICKS_OF_END = TRICK_EXIT | TRICK_RELEASE | TRICK_MODULES | TRICK_BUILTINS
 };
 
 #endif

@@ -1,153 +1,138 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What a zygote does to its own memory before it forks, done to this process. */
+/* What a zygote learns of its child's memory. */
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "check.h"
-#include "zygote/code.h"
-#include "zygote/mappings.h"
+#include "zygote/pages.h"
 
-#define SIZE ((size_t)8 * PAGES_AROUND)
+#define PAGE ((size_t)4096)
+#define SIZE (16 * PAGE)
 
-struct world {
-    int proc;
-    uint8_t *at; /* SIZE bytes of a file, mapped to be read only */
-    struct pages pages;
-};
-
-static int open_world(void **state)
+static int open_proc(void **state)
 {
-    struct world *w = calloc(1, sizeof *w);
-    char path[] = "/tmp/test_zygote_memory-XXXXXX";
-    int fd = mkstemp(path);
+    int *fd = malloc(sizeof *fd);
 
-    assert_non_null(w);
-    assert_true(fd >= 0);
-    for (uint32_t i = 0; i < SIZE / sizeof i; i++)
-        assert_int_equal(write(fd, &i, sizeof i), sizeof i);
-    w->at = mmap(NULL, SIZE, PROT_READ, MAP_PRIVATE, fd, 0);
-    assert_true(w->at != MAP_FAILED);
-    (void)unlink(path);
-    (void)close(fd);
-    w->proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    assert_true(w->proc >= 0);
-    *state = w;
+    assert_non_null(fd);
+    *fd = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    assert_true(*fd >= 0);
+    *state = fd;
     return 0;
 }
 
-static int close_world(void **state)
+static int close_proc(void **state)
 {
-    struct world *w = *state;
+    int *fd = *state;
 
-    (void)munmap(w->at, SIZE);
-    (void)close(w->proc);
-    free(w);
+    (void)close(*fd);
+    free(fd);
     return 0;
 }
 
-struct search {
-    uint64_t at;
-    struct mapping found;
-};
-
-static void note(void *context, const struct mapping *m)
+static uint8_t *map(int rights)
 {
-    struct search *s = context;
+    uint8_t *at = mmap(NULL, SIZE, rights, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-    if (s->at >= m->start && s->at < m->end)
-        s->found = *m;
+    assert_true(at != MAP_FAILED);
+    return at;
 }
 
-static struct mapping mapping_of(const struct world *w, const uint8_t *at)
+/* Leaves what lies in MAP alone; how many pages that is. */
+static size_t count_in(struct pages *p, const uint8_t *map)
 {
-    struct search s = { .at = (uintptr_t)at };
+    size_t bytes = 0, kept = 0;
 
-    mappings_each(w->proc, getpid(), note, &s);
-    return s.found;
+    for (size_t i = 0; i < p->count; i++)
+        if (p->at[i].start >= (uintptr_t)map &&
+            p->at[i].start < (uintptr_t)map + SIZE) {
+            bytes += p->at[i].len;
+            p->at[kept++] = p->at[i];
+        }
+    p->count = kept;
+    return bytes / PAGE;
 }
 
-static void is_read(struct world *w, size_t block)
+static pid_t fork_and_write(uint8_t *at, size_t pages)
 {
-    w->pages.at[w->pages.count++] =
-        (struct page_range){ (uintptr_t)w->at + block * PAGES_AROUND, 4096, 0 };
+    int ends[2];
+    pid_t pid = 0;
+    char byte = 0;
+
+    assert_int_equal(pipe(ends), 0);
+    pid = fork();
+    if (pid == 0) {
+        for (size_t i = 0; i < pages; i++)
+            at[i * 2 * PAGE] = 1;
+        (void)!write(ends[1], "", 1);
+        for (;;)
+            (void)pause();
+    }
+    assert_true(pid > 0);
+    assert_int_equal(read(ends[0], &byte, 1), 1);
+    (void)close(ends[0]);
+    (void)close(ends[1]);
+    return pid;
 }
 
-static void assert_same_bytes(const struct world *w)
+/* What a child learns that writes to WRITTEN pages of AT. */
+static struct pages *learn(int proc, uint8_t *at, size_t written)
 {
-    for (uint32_t i = 0; i < SIZE / sizeof i; i++)
-        assert_memory_equal(w->at + i * sizeof i, &i, sizeof i);
+    struct pages *p = calloc(1, sizeof *p);
+    pid_t pid = fork_and_write(at, written);
+
+    assert_non_null(p);
+    pages_look(p, proc, pid);
+    (void)kill(pid, SIGKILL);
+    (void)waitpid(pid, NULL, 0);
+    return p;
 }
 
-static void a_mapping_is_told_with_its_place_and_rights(void **state)
+static void what_a_child_has_written_to_is_learned_and_nothing_else(void **state)
 {
-    const struct world *w = *state;
-    struct mapping file = mapping_of(w, w->at);
-    struct mapping stack = mapping_of(w, (const uint8_t *)&file);
-    struct mapping code = mapping_of(
-        w, (const uint8_t *)(uintptr_t)a_mapping_is_told_with_its_place_and_rights);
+    uint8_t *at = map(PROT_READ | PROT_WRITE);
+    struct pages *p = NULL;
 
-    assert_int_equal(file.start, (uintptr_t)w->at);
-    assert_int_equal(file.end, (uintptr_t)w->at + SIZE);
-    assert_true(file.of_file && !file.writable && !file.executable);
-    assert_true(stack.writable && !stack.of_file);
-    assert_true(code.executable && code.of_file && !code.writable);
+    for (size_t i = 0; i < SIZE; i += PAGE)
+        at[i] = 7;
+    p = learn(*(int *)*state, at, 5);
+    assert_int_equal(count_in(p, at), 5);
+    pages_keep(p);
+    assert_int_equal(count_in(p, at), 5);
+    pages_touch(p);
+    for (size_t i = 0; i < SIZE; i += PAGE)
+        assert_int_equal(at[i], 7); /* touching changes nothing */
+    (void)munmap(at, SIZE);
+    pages_keep(p); /* what is no more there is not touched */
+    assert_int_equal(count_in(p, at), 0);
+    free(p);
 }
 
-static void what_is_gathered_has_the_same_bytes_and_rights(void **state)
+static void what_cannot_be_read_is_not_learned(void **state)
 {
-    struct world *w = *state;
-    struct mapping m;
+    uint8_t *at = map(PROT_READ | PROT_WRITE);
+    struct pages *p = NULL;
 
-    for (size_t i = 0; i < 8; i++)
-        is_read(w, i);
-    code_gather(&w->pages, w->proc);
-    m = mapping_of(w, w->at);
-    assert_same_bytes(w);
-    assert_true(m.start <= (uintptr_t)w->at && !m.writable && !m.executable);
-    /* Where no large page can be had, all is left as it was. */
-    assert_true(m.of_file ? w->pages.count == 8 : w->pages.count == 0);
-}
-
-static void what_is_hardly_read_stays_a_file(void **state)
-{
-    struct world *w = *state;
-
-    is_read(w, 1);
-    is_read(w, 7);
-    code_gather(&w->pages, w->proc);
-    assert_true(mapping_of(w, w->at).of_file);
-    assert_int_equal(w->pages.count, 2);
-    assert_same_bytes(w);
-}
-
-static void only_the_part_that_is_read_much_is_gathered(void **state)
-{
-    struct world *w = *state;
-
-    is_read(w, 0);
-    is_read(w, 4);
-    is_read(w, 5);
-    is_read(w, 6);
-    code_gather(&w->pages, w->proc);
-    assert_true(mapping_of(w, w->at).of_file);
-    assert_true(mapping_of(w, w->at + 2 * PAGES_AROUND).of_file);
-    assert_int_equal(w->pages.at[0].start, (uintptr_t)w->at);
-    assert_true(w->pages.count == 1 || w->pages.count == 4);
-    assert_same_bytes(w);
+    for (size_t i = 0; i < SIZE; i += PAGE)
+        at[i] = 7;
+    assert_int_equal(mprotect(at, SIZE, PROT_NONE), 0);
+    p = learn(*(int *)*state, at, 0);
+    assert_int_equal(count_in(p, at), 0);
+    (void)munmap(at, SIZE);
+    free(p);
 }
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, open_world, close_world)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, open_proc, close_proc)
     const struct CMUnitTest tests[] = {
-        TEST(a_mapping_is_told_with_its_place_and_rights),
-        TEST(what_is_gathered_has_the_same_bytes_and_rights),
-        TEST(what_is_hardly_read_stays_a_file),
-        TEST(only_the_part_that_is_read_much_is_gathered),
+        TEST(what_a_child_has_written_to_is_learned_and_nothing_else),
+        TEST(what_cannot_be_read_is_not_learned),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -22,6 +22,9 @@ NOT_IMPORTED = {"antigravity", "this", "idlelib", "turtle", "turtledemo", "tkint
 
 # What python looks at before its program: no interpreter that waits can have seen it.
 COLD = {"user_site"}
+# Their last words are said in one sweep of the collector, which has its own order: from
+# 3.12 on it differs between one cold python and another.
+UNORDERED = {"del_on_several_modules"} if sys.version_info >= (3, 12) else set()
 
 
 def written(name="programs.txt"):
@@ -150,4 +153,7 @@ def test_a_program_does_the_same_warm_as_cold(results, name):
     cold, warm = results[name]
     assert cold["start"] == "cold"
     assert warm["start"] == ("cold" if name in COLD else "warm")
+    if name in UNORDERED:
+        for result in cold, warm:
+            result["stdout"] = sorted(result["stdout"].splitlines())
     assert shown(warm) == shown(cold)
