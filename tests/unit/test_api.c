@@ -242,6 +242,8 @@ static void an_open_session_is_among_the_vessels(void **state)
     const struct vial_vessel *mine;
 
     assert_int_equal(vial_session_open(*state, req, NULL, &session, NULL), 0);
+    /* Its guest has started once it answers. */
+    assert_int_equal(vial_session_put(session, "here", "", 0, 0, NULL), 0);
     assert_int_equal(vial_vessel_list(*state, NULL, &list, NULL), 0);
     mine = vessel_of(&list, getpid());
     assert_non_null(mine);

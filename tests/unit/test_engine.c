@@ -332,6 +332,25 @@ static void a_live_listener_gets_every_byte(void **state)
     vial_result_free(result);
 }
 
+static void keep_most(void *context, int64_t most_ms)
+{
+    *(int64_t *)context = most_ms;
+}
+
+static void a_run_tells_how_long_it_may_take(void **state)
+{
+    int64_t most_ms = 0;
+    const struct vial_watch watch = {
+        .cancel_fd = -1, .stdin_fd = -1, .context = &most_ms, .planned = keep_most
+    };
+    struct vial_result *result =
+        run_fake(*state, "'timeout':'7s',", "'exit:0'", &watch);
+
+    case_verdict(result, VIAL_OK);
+    assert_int_equal(most_ms, 7000);
+    vial_result_free(result);
+}
+
 static void a_limit_that_was_asked_for_holds_for_a_listener(void **state)
 {
     static const char notice[] = "\n[… 1022976 bytes left out …]\n";
@@ -758,6 +777,7 @@ int main(void)
         cmocka_unit_test(output_beyond_the_limit_is_counted_not_kept),
         cmocka_unit_test(output_max_ends_the_run_at_that_byte),
         cmocka_unit_test(a_live_listener_gets_every_byte),
+        cmocka_unit_test(a_run_tells_how_long_it_may_take),
         cmocka_unit_test(a_limit_that_was_asked_for_holds_for_a_listener),
         cmocka_unit_test(a_listener_that_has_enough_cancels),
         cmocka_unit_test(a_readable_cancel_descriptor_cancels),

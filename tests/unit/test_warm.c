@@ -240,6 +240,18 @@ static void without_a_pool_there_is_no_report(void **state)
     (void)state;
     assert_int_equal(vial_warm_report(e, &text, &err), -1);
     assert_error(&err, "VIAL-USAGE the engine keeps no vessels warm");
+    assert_int_equal(vial_warm_waiting(e), 0);
+    vial_engine_close(e);
+}
+
+static void vessels_that_wait_are_counted(void **state)
+{
+    struct vial_engine *e = warm_engine(2);
+
+    (void)state;
+    assert_int_equal(vial_warm_waiting(e), 0);
+    want(e, "{" FAKE "}", 2);
+    assert_int_equal(vial_warm_waiting(e), 2);
     vial_engine_close(e);
 }
 
@@ -509,6 +521,7 @@ int main(void)
         cmocka_unit_test(a_guest_that_died_waiting_is_not_used),
         cmocka_unit_test(pools_are_asked_for_once),
         cmocka_unit_test(without_a_pool_there_is_no_report),
+        cmocka_unit_test(vessels_that_wait_are_counted),
         cmocka_unit_test(a_request_that_cannot_wait_is_refused),
         cmocka_unit_test(the_pool_stays_within_its_memory),
         with_few_descriptors(the_pool_leaves_half_of_the_descriptors_to_the_program),
