@@ -204,8 +204,6 @@ int child_script_root(struct script *s, const struct plan *plan, const struct la
     auto_host struct host host = { 0 };
     struct root_options o = options_of_root(l);
 
-    if (s->whole)
-        return 0;
     if (plan->rootfs ? judge_rootfs(plan->rootfs, &o, err) < 0
                      : host_read(&host, err) < 0)
         return -1;
@@ -220,12 +218,9 @@ int child_script_rest(struct script *s, const struct plan *plan, const struct cg
 {
     struct root_options o = options_of_root(l);
 
-    if (s->whole)
-        return 0;
     add_joining(s, c);
     add_sealing(s, plan, &o);
     add_end(s, plan, l);
-    s->whole = !s->failed;
     return s->failed ? fail_memory(err) : 0;
 }
 

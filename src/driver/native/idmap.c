@@ -22,7 +22,8 @@
 #define PID_LIMIT (1u << 22)
 #define LAST_ID   (FIRST_ID + 2u * PID_LIMIT)
 
-int idmap_is_whole(void)
+/* Whether our user namespace has all ids: 1, 0, or -errno. */
+static int is_whole(void)
 {
     char text[128];
     char *end = NULL;
@@ -41,7 +42,7 @@ int idmap_is_whole(void)
 
 int idmap_privileged(void)
 {
-    return geteuid() == 0 ? idmap_is_whole() : 0;
+    return geteuid() == 0 ? is_whole() : 0;
 }
 
 uid_t idmap_guest_id(pid_t pid)

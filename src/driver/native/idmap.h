@@ -20,10 +20,6 @@
  * give a vessel the host's root. */
 int idmap_privileged(void);
 
-/* Of that, what a process with threads cannot change any more: whether our user
- * namespace has all ids. 1, 0, or -errno. */
-int idmap_is_whole(void);
-
 /* The host's id for the guest of the vessel whose first process is PID; that of
  * its programs is one more. */
 uid_t idmap_guest_id(pid_t pid);

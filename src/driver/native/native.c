@@ -108,11 +108,7 @@ static int fill_filters(struct native *n, const struct plan *plan, int guest_fd,
 {
     const char *name = plan->seccomp ? plan->seccomp : "default";
 
-    if (!n->shared)
-        return seccomp_fill(&n->vessel.jail, guest_fd, name, plan, err);
-    if (filters_fill(&n->shared->filters, &n->vessel.jail, guest_fd, name, err) < 0)
-        return -1;
-    return seccomp_add(&n->vessel.jail, plan, err);
+    return seccomp_fill(&n->vessel.jail, guest_fd, name, plan, err);
 }
 
 /* What the parent does while the child builds the root. */
@@ -188,20 +184,6 @@ static void take_launch(struct native *n, struct launch *l)
     add_layers(n);
 }
 
-/* Those that lack something are few, and never mixed with the others. */
-static bool keeps_scripts(const struct native *n)
-{
-    return n->shared && n->only_ours && !n->lacks;
-}
-
-static struct script *have_script(const struct native *n, const struct plan *plan)
-{
-    struct script *kept =
-        keeps_scripts(n) ? script_cache_take(&n->shared->scripts, plan) : NULL;
-
-    return kept ? kept : child_script_new(plan);
-}
-
 static int begin(struct native *n, const struct plan *plan, struct script *script,
                  struct launch *l, int guest_fd, struct vial_error *err)
 {
@@ -217,28 +199,17 @@ static int begin(struct native *n, const struct plan *plan, struct script *scrip
         return -1;
     script->unhurried = n->shared != NULL;
     script->own_pids = !weaken("pid");
-    if (script->whole)
-        script_rebind(script, &(struct script_fds){ l->control[0], n->janitor.leash_fd,
-                                                    l->stream[1], l->exec_fd });
-    else
-        child_script_begin(script, l, n->janitor.leash_fd);
+    child_script_begin(script, l, n->janitor.leash_fd);
     return launch_begin(l, script, wanted_spaces() & ~(uint64_t)CHILD_SCRIPT_SPACES,
                         into_fd, err);
-}
-
-static int is_privileged(const struct native *n)
-{
-    if (!n->shared || n->shared->whole_map < 0)
-        return idmap_privileged();
-    return geteuid() == 0 ? n->shared->whole_map : 0;
 }
 
 static int set_up(struct native *n, const struct plan *plan, int guest_fd,
                   bool *doubtful, struct vial_error *err)
 {
-    auto_script struct script *script = have_script(n, plan);
+    auto_script struct script *script = child_script_new(plan);
     auto_launch struct launch launch = LAUNCH_NONE;
-    int privileged = is_privileged(n);
+    int privileged = idmap_privileged();
     int dumpable = prctl(PR_GET_DUMPABLE);
     bool failed = false;
 
@@ -266,9 +237,6 @@ static int set_up(struct native *n, const struct plan *plan, int guest_fd,
         *doubtful = launch.doubtful;
         return -1;
     }
-    /* One without steps for joining a group is none for a vessel that has any. */
-    if (keeps_scripts(n) && n->cgroup.kind != CGROUP_NONE)
-        script_cache_give(&n->shared->scripts, ptr_take(&script), plan);
     n->vessel.limits_by = limits_by(&n->cgroup);
     take_launch(n, &launch);
     return strv_ok(&n->vessel.layers) ? 0 : fail_memory(err);

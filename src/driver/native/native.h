@@ -12,8 +12,8 @@
  *   launch    clone, maps, exec              mounts   what the caller shows
  *   cgroup*   limits and counters            sweep    what dead owners left
  *   profile, compile, seccomp: filters       fixes    what a person can do
- *   course    writes the child's script      ending   counts, kills, closes
- *   shared  what is made once for many: scripts, the guest, a janitor
+ *   child_script  writes the child's script  ending   counts, kills, closes
+ *   shared    what is made once for many: the guest, our cgroups, a janitor
  */
 
 #include "driver/driver.h"

@@ -54,22 +54,6 @@ const char *script_text(struct script *s, const char *format, ...)
     return text;
 }
 
-void script_rebind(struct script *s, const struct script_fds *fds)
-{
-    for (size_t i = 0; i < s->count; i++) {
-        struct step *step = &s->steps[i];
-
-        if (step->op == OP_CLOSE)
-            step->fd = fds->close;
-        else if (step->op == OP_LEASH)
-            step->fd = fds->leash;
-        else if (step->op == OP_STREAM)
-            step->fd = fds->stream;
-        else if (step->op == OP_EXEC)
-            step->exec.fd = fds->exec;
-    }
-}
-
 #define TEXTS    4
 #define TEXT(at) offsetof(struct step, at)
 

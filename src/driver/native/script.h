@@ -153,10 +153,7 @@ struct step {
 };
 
 struct script {
-    char plan_id[32];   /* whose it is, where it is kept (script_cache.h) */
-    int64_t written_ns; /* when it was new */
-    bool whole;         /* all its steps are written */
-    size_t count, cap;  /* steps */
+    size_t count, cap; /* steps */
     size_t text_len, text_cap;
     bool failed;    /* sticky: no room */
     bool unhurried; /* nobody waits for it */
@@ -179,11 +176,6 @@ struct script_report {
 /* Room for so many steps and bytes of text, used or not: what is not touched costs
  * nothing. NULL: no memory. */
 struct script *script_new(size_t steps, size_t text, bool sharing);
-/* Other descriptors in place of those that the steps named like these have. */
-struct script_fds {
-    int close, leash, stream, exec;
-};
-void script_rebind(struct script *s, const struct script_fds *fds);
 /* Appends STEP and returns it; a scratch one after a failure. */
 struct step *script_add(struct script *s, struct step step);
 __attribute__((format(printf, 2, 3))) const char *script_text(struct script *s,

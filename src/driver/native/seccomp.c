@@ -103,32 +103,32 @@ int seccomp_read(const char *dir, const char *name,
     return rc < 0 ? fail(err, VIAL_E_VALUE, "seccomp filter '%s' is damaged", path) : 0;
 }
 
-int seccomp_fetch(int guest_fd, const char *name, struct blob filters[PROFILE_FILTERS],
-                  struct vial_error *err)
+/* JAIL's, from the files. */
+static int fetch(struct jail *jail, int guest_fd, const char *name,
+                 struct vial_error *err)
 {
+    struct blob filters[PROFILE_FILTERS] = { 0 };
     char dir[PATH_MAX];
 
     if (!profile_name_ok(name))
         return fail(err, VIAL_E_VALUE, "seccomp profile '%s' is not a name", name);
     if (seccomp_find_dir(guest_fd, dir, err) < 0)
         return -1;
-    if (seccomp_read(dir, name, filters, err) == 0)
-        return 0;
-    blob_done(&filters[0]);
-    blob_done(&filters[1]);
-    return -1;
-}
-
-void seccomp_give(struct jail *jail, struct blob filters[PROFILE_FILTERS])
-{
+    if (seccomp_read(dir, name, filters, err) < 0) {
+        blob_done(&filters[0]);
+        blob_done(&filters[1]);
+        return -1;
+    }
     for (size_t i = 0; i < PROFILE_FILTERS && filters[i].len; i++) {
         jail->filters[i].data = (uint8_t *)filters[i].data;
         jail->filters[i].len = filters[i].len;
     }
     jail->flags |= JAIL_SECCOMP;
+    return 0;
 }
 
-int seccomp_add(struct jail *jail, const struct plan *plan, struct vial_error *err)
+static int add_plans_own(struct jail *jail, const struct plan *plan,
+                         struct vial_error *err)
 {
     struct blob own = { .data = (char *)jail->filters[0].data,
                         .len = jail->filters[0].len };
@@ -146,10 +146,5 @@ int seccomp_add(struct jail *jail, const struct plan *plan, struct vial_error *e
 int seccomp_fill(struct jail *jail, int guest_fd, const char *name,
                  const struct plan *plan, struct vial_error *err)
 {
-    struct blob filters[PROFILE_FILTERS] = { 0 };
-
-    if (seccomp_fetch(guest_fd, name, filters, err) < 0)
-        return -1;
-    seccomp_give(jail, filters);
-    return seccomp_add(jail, plan, err);
+    return fetch(jail, guest_fd, name, err) < 0 ? -1 : add_plans_own(jail, plan, err);
 }

@@ -17,14 +17,6 @@
 int seccomp_fill(struct jail *jail, int guest_fd, const char *name,
                  const struct plan *plan, struct vial_error *err);
 
-/* The last part of that. */
-int seccomp_add(struct jail *jail, const struct plan *plan, struct vial_error *err);
-
-/* The same in two steps, of which the second moves them. */
-int seccomp_fetch(int guest_fd, const char *name, struct blob filters[PROFILE_FILTERS],
-                  struct vial_error *err);
-void seccomp_give(struct jail *jail, struct blob filters[PROFILE_FILTERS]);
-
 /* Where profiles lie. OUT holds PATH_MAX bytes. */
 int seccomp_find_dir(int guest_fd, char *out, struct vial_error *err);
 

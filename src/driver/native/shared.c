@@ -10,7 +10,6 @@
 
 #include "base/auto.h"
 #include "base/str.h"
-#include "driver/native/idmap.h"
 #include "driver/native/launch.h"
 #include "driver/native/native.h"
 
@@ -33,9 +32,6 @@ struct native_shared *native_shared_open(int guest_fd)
         return NULL;
     s->guest_fd = launch_seal(guest_fd);
     s->janitor = JANITOR_NONE;
-    s->whole_map = idmap_is_whole();
-    script_cache_open(&s->scripts);
-    filters_open(&s->filters);
     open_base(s);
     return s;
 }
@@ -106,8 +102,6 @@ bool native_shared_group(const struct native_shared *s, const char *vessel_id,
 void native_shared_close(struct native_shared *s)
 {
     cgroup_close(&s->base);
-    script_cache_close(&s->scripts);
-    filters_close(&s->filters);
     janitor_dismiss(&s->janitor);
     auto_fd_(&s->guest_fd);
     free(s);

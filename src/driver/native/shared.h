@@ -8,8 +8,6 @@
  *
  *   guest     the guest program, in memory that nobody can write
  *   base      our own cgroups, below which each vessel gets new ones
- *   scripts   what their children do until they are the guest
- *   filters   what their programs' system calls are judged by
  *   janitor   who removes the groups of all vessels if their owner dies
  *
  *   native_shared_open -> { the driver's open_supplied -> close }* ->
@@ -17,16 +15,11 @@
  */
 
 #include "driver/native/cgroup.h"
-#include "driver/native/filters.h"
 #include "driver/native/janitor.h"
-#include "driver/native/script_cache.h"
 
 struct native_shared {
-    int guest_fd;       /* sealed, or -1 */
-    struct cgroup base; /* its name begins those of all ours; kind NONE: none */
-    struct script_cache scripts;
-    struct filters filters;
-    int whole_map;          /* idmap_is_whole's answer */
+    int guest_fd;           /* sealed, or -1 */
+    struct cgroup base;     /* its name begins those of all ours; kind NONE: none */
     _Atomic unsigned lacks; /* LACKS_*: a trial has shown that this host has it not */
     struct janitor janitor;
 };
