@@ -3,8 +3,8 @@
 #define VIAL_HOST_H
 
 /*
- * What this host can do, as values: its languages, and what each driver enforces.
- * vial_languages and vial_doctor give the same as JSON.
+ * These functions tell what this host can do, as values: its languages, and what each
+ * driver enforces. vial_languages and vial_doctor give the same as JSON.
  */
 
 #include "vial/engine.h"
@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-/* What is const belongs to the engine. */
+/* Members that are const belong to the engine. */
 struct vial_language {
     const char *name;
     const char *const *aliases; /* NULL-terminated, or NULL: none */
@@ -34,7 +34,7 @@ VIAL_API VIAL_MUST_CHECK int vial_language_list(struct vial_engine *engine,
                                                 struct vial_languages *out,
                                                 struct vial_error *err);
 
-/* Those alone that can run at this moment, without path and version. */
+/* Lists only the languages that can run at this moment, without path and version. */
 VIAL_API VIAL_MUST_CHECK int vial_language_list_offered(struct vial_engine *engine,
                                                         struct vial_languages *out,
                                                         struct vial_error *err);
@@ -76,8 +76,8 @@ struct vial_doctor {
     size_t driver_count;
 };
 
-/* What each driver can enforce on this host. Asks container engines, which may take a
- * while. *OUT is given back with vial_doctor_free. */
+/* Tells what each driver can enforce on this host. Asks container engines, which may
+ * take a while. *OUT is given back with vial_doctor_free. */
 VIAL_API VIAL_MUST_CHECK int vial_doctor_look(struct vial_engine *engine,
                                               struct vial_doctor **out,
                                               struct vial_error *err);

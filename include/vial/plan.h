@@ -3,7 +3,8 @@
 #define VIAL_PLAN_H
 
 /*
- * What a run would do, as values; vial_plan gives the same as JSON, for people.
+ * A plan tells what a run would do, as values; vial_plan gives the same as JSON, for
+ * people.
  */
 
 #include "vial/engine.h"
