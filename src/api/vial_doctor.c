@@ -6,7 +6,7 @@
 #include "engine/engine.h"
 #include "model/doctor.h"
 
-/* What is given away, and what it points into. */
+/* The report that is given away, and the memory it points into. */
 struct report {
     struct vial_doctor shown; /* first: who frees it has this address */
     struct strv texts;

@@ -112,7 +112,7 @@ static bool is_there(const struct vial_engine *e, const struct here *here,
     return here->host ? path != NULL : language->image || e->settings->defaults.image;
 }
 
-/* What the host has may be another version; an image is as the administrator says. */
+/* The host may have another version; an image is as the administrator says. */
 static bool is_expected(const struct here *here, const struct language *language,
                         const char *version)
 {
