@@ -61,8 +61,8 @@ static bool is_program(const char *status)
     return inside != 1 && inside != status_number(status, "NSpid:", false);
 }
 
-/* What the guest was started as: a name, if a prefix was asked for; else NULL. What
- * anybody could have written is believed only if it looks like one. */
+/* The name that the guest was started under: a name, if a prefix was asked for; else
+ * NULL. What anybody could have written is believed only if it looks like one. */
 static const char *name_of(const char *pid, char *room, size_t size)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"

@@ -368,9 +368,10 @@ static long empty_bounding_set(void)
     return rc == -EINVAL ? 0 : rc; /* past the kernel's last capability */
 }
 
-/* What it gives up, no exec gives back. The bounding set would say the same, at the
- * price of new credentials for each capability; so it is left to the programs, which
- * lose theirs before their first instruction, unless the guest could not help them. */
+/* The child gives up capabilities that no exec gives back. The bounding set would say
+ * the same, at the price of new credentials for each capability; so it is left to the
+ * programs, which lose theirs before their first instruction, unless the guest could
+ * not help them. */
 static long bound(const struct step *s)
 {
     struct __user_cap_header_struct header = { _LINUX_CAPABILITY_VERSION_3, 0 };

@@ -28,7 +28,7 @@
 #define TEXT_BYTES (256 << 10)
 
 #define CAP(name) (UINT64_C(1) << CAP_##name)
-/* What the guest needs to start and end programs of another user. */
+/* The capabilities that the guest needs to start and end programs of another user. */
 #define GUEST_CAPS                                                                     \
     (CAP(SETUID) | CAP(SETGID) | CAP(SETPCAP) | CAP(KILL) | CAP(SYS_PTRACE))
 
@@ -165,7 +165,7 @@ static void add_exec(struct script *s, const struct plan *plan, int fd)
 
 static void add_end(struct script *s, const struct plan *plan, const struct launch *l)
 {
-    /* What the programs shall not have, the guest must not have either. */
+    /* Rights that the programs shall not have, the guest must not have either. */
     if (!weaken("caps") && !weaken("no_new_privs"))
         script_add(s,
                    (struct step){ OP_BOUND, .caps = l->privileged ? GUEST_CAPS : 0 });

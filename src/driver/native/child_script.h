@@ -27,7 +27,8 @@
 /* Empty, with room for PLAN; NULL without memory. */
 struct script *child_script_new(const struct plan *plan);
 
-/* What the child can do while it does not know the rest yet. LEASH_FD -1: none. */
+/* Writes the steps that a child can take before it knows the rest. LEASH_FD -1:
+ * none. */
 void child_script_begin(struct script *s, const struct launch *l, int leash_fd);
 
 /* The child becomes who the vessel's maps make it. */

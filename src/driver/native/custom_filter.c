@@ -92,7 +92,8 @@ static int bad(struct vial_error *err, const char *what, const char *which)
     return -1;
 }
 
-/* What only counts, logs or asks others is no refusal, and not understood here. */
+/* An action that only counts, logs or asks others is no refusal, and is not understood
+ * here. */
 static int read_action(json_t *rule, const char *key, const char *errno_key,
                        uint32_t *out, struct vial_error *err)
 {
@@ -270,8 +271,8 @@ static int add_call(struct work *w, const char *call, uint32_t action,
         return fail(err, VIAL_E_VALUE, "a call is a name");
     if (++w->rules > RULES_MAX)
         return fail(err, VIAL_E_VALUE, "it has more than %u rules", RULES_MAX);
-    /* What is not allowed by a name nobody knows, is not allowed; but what is meant to
-     * be refused by one, would be let through. */
+    /* A rule may name a call that nobody knows. If the rule allows that call, nothing
+     * is lost; if it refuses it, the call would be let through. */
     if (number == __NR_SCMP_ERROR && action != SCMP_ACT_ALLOW && action != w->fallback)
         return fail(err, VIAL_E_VALUE, "'%.64s' is no system call", call);
     if (note(w, call, action, count, err) < 0)
@@ -382,7 +383,8 @@ static int export(const struct work *w, struct blob *out, struct vial_error *err
     return io_read_fd(fd, "seccomp filter", FILE_MAX, out, err);
 }
 
-/* Whoever loads it starts a program then, or tells why not. */
+/* A process that loads the filter then starts a program, or tells why not. The filter
+ * must allow that. */
 static int check_start(const struct blob *filter, struct vial_error *err)
 {
     static const struct {
@@ -430,7 +432,7 @@ int custom_compile(const struct blob *text, const char *path, struct blob *filte
                             "'strict' or 'python3'");
 }
 
-/* What others may write could be made to forbid nothing. */
+/* A file that others may write could be made to forbid nothing. */
 static int open_owned(const char *path, struct vial_error *err)
 {
     auto_fd int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);

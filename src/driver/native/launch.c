@@ -59,7 +59,8 @@ static int lift(int *fd)
     return 0;
 }
 
-/* What the child will execute, still empty unless the caller's is fit for it. */
+/* Holds the file that the child will execute. It is still empty unless the caller's is
+ * fit for it. */
 static int hold_guest(struct launch *l, int guest_fd, struct vial_error *err)
 {
     int seals = fcntl(guest_fd, F_GET_SEALS);

@@ -57,7 +57,7 @@ const char *script_text(struct script *s, const char *format, ...)
 #define TEXTS    4
 #define TEXT(at) offsetof(struct step, at)
 
-/* What each is called, and where its texts are that a person wants to see. */
+/* The name of each step, and which of its texts a person wants to see. */
 static const struct op_row {
     const char *name;
     uint8_t texts[TEXTS];

@@ -165,8 +165,8 @@ struct script {
     struct step steps[];                              /* then the texts */
 };
 
-/* What the child tells through its control socket; nothing at all means that
- * the guest's exec happened. */
+/* The child's report through its control socket; nothing at all means that the guest's
+ * exec happened. */
 struct script_report {
     uint32_t step;
     int32_t error;    /* errno */

@@ -23,8 +23,9 @@
 #define TEXT_MAX 1024
 #define STEPS    32
 
-/* What a vessel cannot be made without, and what it can. The overlays lie on a
- * directory that is no layer of any, so that one does not spoil the next. */
+/* The steps without which a vessel cannot be made, and those without which it can. The
+ * overlays lie on a directory that is no layer of any, so that one does not spoil the
+ * next. */
 #define MOUNT(type, target, data)                                                      \
     {                                                                                  \
         OP_MOUNT, STEP_OPTIONAL, .mount = { type, target, type, data, 0 }              \

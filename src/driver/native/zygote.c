@@ -127,8 +127,8 @@ static int lift(int *fd, struct vial_error *err)
     return 0;
 }
 
-/* What a program of PLAN would have. HOME is not looked into on the host itself:
- * its owner there need not be ours. */
+/* Makes the environment that a program of PLAN would have. HOME is not looked into on
+ * the host itself: its owner there need not be ours. */
 static void make_env(struct strv *out, const struct plan *plan, bool on_host)
 {
     for (size_t i = 0; i < plan->env.count; i++) {
@@ -201,7 +201,7 @@ static void spawn_done(struct spawn *s)
     auto_fd_(&s->leash);
 }
 
-/* What leads from us to it. */
+/* Makes the sockets that lead from us to it. */
 static int tie(struct zygote *z, struct spawn *s, struct vial_error *err)
 {
     int ends[2];
@@ -268,8 +268,8 @@ static int spawn(struct zygote *z, const struct plan *plan,
 
 static int check_host(const struct plan *plan, struct vial_error *err)
 {
-    /* What a child maps lies outside its root; only Landlock keeps it from opening
-     * that again by /proc/self/exe. */
+    /* The files that a child maps lie outside its root; only Landlock keeps it from
+     * opening that again by /proc/self/exe. */
     if (native_landlock_abi() <= 0)
         return fail(err, VIAL_E_UNSUPPORTED, "a zygote needs Landlock");
     if (plan->seccomp_file || plan->count_denied ||
