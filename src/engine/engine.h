@@ -47,8 +47,9 @@ int engine_plan(struct vial_engine *e, const struct vial_request *req,
                 const struct driver **driver, struct plan **out,
                 struct vial_error *err);
 
-/* What a run may keep of its output is RESULT's own before it starts: later nothing
- * could be refused. VIAL-BUSY, or VIAL-CAP for what can never be had. */
+/* Reserves memory for the output that a run may keep, before it starts; later nothing
+ * could be refused. It is RESULT's. VIAL-BUSY, or VIAL-CAP for what can never be
+ * had. */
 int engine_reserve(struct vial_engine *e, const struct plan *plan,
                    const struct vial_watch *watch, struct vial_result *result,
                    struct vial_error *err);

@@ -30,7 +30,8 @@ struct named {
     struct vial_context *context;
 };
 
-/* What costs memory and descriptors; it goes before the entry does. */
+/* The part of an entry that costs memory and descriptors; it goes before the entry
+ * does. */
 struct live {
     struct live *next; /* of those to be given back */
     struct vial_session *session;
@@ -244,7 +245,7 @@ static void free_list(struct entry *e)
     }
 }
 
-/* What is to be given back without the lock. */
+/* Things that are to be given back without the lock. */
 struct stale {
     struct entry *entries;
     struct live *lives;
@@ -272,8 +273,8 @@ static bool is_stale(struct registry *r, struct entry *e, const char *owner,
     return ++*known > ENDED_KNOWN;
 }
 
-/* Those whose time is over, and those that are too many of OWNER's (or NULL), oldest
- * first. */
+/* Forgets entries whose time is over, and of OWNER's (or NULL) those that are too many,
+ * oldest first. */
 static void forget_stale(struct registry *r, const char *owner)
 {
     struct stale stale = { 0 };

@@ -33,9 +33,9 @@ int ready_open(const struct ready_order *order, struct ready *out,
                struct vial_error *err);
 /* Puts an interpreter of ZYGOTE's into it. After a failure it must be closed. */
 int ready_hatch(struct ready *r, struct zygote *zygote, struct vial_error *err);
-/* What is said to a guest until its vessel is ready. GUEST's events, whose context is
- * P, set `done` when what was waited for has come, or `rc` with `err` filled. Frames
- * that were queued on R's link go first. */
+/* The talk with a guest until its vessel is ready. GUEST's events, whose context is P,
+ * set `done` when what was waited for has come, or `rc` with `err` filled. Frames that
+ * were queued on R's link go first. */
 struct preparation {
     struct conversation talk;
     struct vial_error *err; /* or NULL */
