@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What the front asks of the container engine besides opening vessels: its images, and
- * which vessels there are. */
+/* Answers what the front asks of the container engine besides opening vessels: its
+ * images, and which vessels there are. */
 
 #include <errno.h>
 #include <poll.h>
