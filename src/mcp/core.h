@@ -2,7 +2,7 @@
 #ifndef VIAL_MCP_CORE_H
 #define VIAL_MCP_CORE_H
 
-/* What the files of the core share: the server itself, and a call at work. */
+/* Shared by the files of the core: the server itself, and a call at work. */
 
 #include <pthread.h>
 
@@ -91,7 +91,7 @@ bool task_is_known(const json_t *capabilities);
 int task_fail_unknown(struct rpc_error *err);
 /* Runs W (taken) as a task; answers with it, or with its result if it ends soon. */
 int task_run(struct work *w, json_t **result, struct rpc_error *err);
-/* What its tool says meanwhile. Takes MESSAGE. */
+/* Sends what its tool says meanwhile. Takes MESSAGE. */
 void task_send(struct task *task, json_t *message);
 /* Ends all tasks, and frees them. */
 void task_end_all(struct mcp *mcp);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What the headers of a request must say. */
+/* Judges what the headers of a request say. */
 
 #include <stdio.h>
 #include <string.h>
@@ -119,7 +119,7 @@ static bool is_once(const struct web_request *req, const char *name)
     return web_header(req, name) && !web_header_repeated(req, name);
 }
 
-/* What Mcp-Name repeats, or NULL. */
+/* The name that Mcp-Name must repeat, or NULL. */
 static const char *name_in(const struct rpc_message *m)
 {
     static const struct {

@@ -2,7 +2,7 @@
 #ifndef VIAL_MCP_HTTP_PARTS_H
 #define VIAL_MCP_HTTP_PARTS_H
 
-/* What the files of the HTTP transport share. */
+/* Shared by the files of the HTTP transport. */
 
 #include <pthread.h>
 

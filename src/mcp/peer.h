@@ -34,7 +34,7 @@ struct mcp_peer {
 
 int peer_log_level(const char *name); /* -1: unknown */
 
-/* What `initialize` says. */
+/* Takes what `initialize` says. */
 void peer_initialize(struct mcp_peer *peer, const char *version, json_t *capabilities);
 bool peer_is_initialized(struct mcp_peer *peer);
 json_t *peer_capabilities(struct mcp_peer *peer); /* a new reference */

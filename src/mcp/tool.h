@@ -20,7 +20,7 @@
 struct mcp_runs;
 struct mcp_gate;
 
-/* What a call has to work with. */
+/* The things that a call has to work with. */
 struct mcp_call {
     const json_t *arguments; /* an object that fits the tool's input schema; no
                                 string in it holds NUL, but for those
@@ -42,8 +42,8 @@ struct mcp_call {
     double cpu_ms;    /* for the tool to fill in: what its programs used */
 };
 
-/* What came of it. Zero-initialised is an empty success. `content` and
- * `structured` are the core's afterwards. */
+/* A call's answer. Zero-initialised is an empty success. `content` and `structured` are
+ * the core's afterwards. */
 struct mcp_answer {
     bool is_error;      /* the tool failed: the model should read why */
     json_t *content;    /* array of content blocks; NULL: one text block of `text` */
@@ -66,7 +66,7 @@ struct mcp_tool {
     const char *name, *title, *description;
     json_t *input;  /* JSON schema, an object; owned by the table */
     json_t *judged; /* what arguments must fit instead, or NULL */
-    /* What is listed instead of `input`, made at that moment; or NULL. */
+    /* Makes the schema that is listed instead of `input`; or NULL. */
     json_t *(*listed)(const struct mcp_tool *tool, struct vial_engine *engine);
     json_t *output;      /* or NULL */
     json_t *annotations; /* or NULL */

@@ -58,7 +58,7 @@ static int copy_stream(const json_t *cell, const char *name, const char *cut,
                        json_is_true(json_object_get(cell, cut)));
 }
 
-/* What an uncaught exception would have written. */
+/* Adds what an uncaught exception would have written. */
 static int add_traceback(const json_t *cell, struct vial_stream *to)
 {
     const json_t *text = json_object_get(json_object_get(cell, "error"), "traceback");

@@ -15,7 +15,7 @@
 struct mcp_turns {
     struct gate gate;
     struct caller *client; /* the only one */
-    /* Who is told of refusals; set before the gate is made, or NULL. */
+    /* Is told of refusals; set before the gate is made, or NULL. */
     void (*refused)(void *context, const struct mcp_call *call,
                     const struct vial_error *why);
     void *context;

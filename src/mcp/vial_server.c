@@ -165,7 +165,8 @@ static json_t *contents_of(const char *uri, const struct blob *data)
                      base64.data);
 }
 
-/* What is longer than MOST is not whole. False: there is no such resource. */
+/* Reads at most MOST bytes; a longer resource is not whole. False: there is no such
+ * resource. */
 static bool read_most(struct mcp_vial *v, const char *owner, const char *uri,
                       uint64_t most, struct blob *out)
 {
