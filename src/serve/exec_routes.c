@@ -136,7 +136,8 @@ static int start(struct call *c, struct hold *h, struct vial_error *err)
     return -1;
 }
 
-/* What is there of a stream, at most KEPT bytes, from its begin on if that is there. */
+/* Reads what is kept of a stream, at most KEPT bytes; from its begin on if that is
+ * still there. */
 static int read_whole(struct vial_exec *exec, int stream, struct str *out, bool *lost,
                       struct vial_error *err)
 {

@@ -85,7 +85,7 @@ void serve_unuse(struct serve *s, struct generation *g);
 
 /* The handler of every listener; CONTEXT is the struct serve. */
 void serve_handle(void *context, struct web_request *req);
-/* What a listener refused by itself. */
+/* Records what a listener refused by itself. */
 void serve_refused(void *context, const struct web_request *req, unsigned status);
 
 #endif
