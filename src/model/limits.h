@@ -22,8 +22,8 @@ enum {
     LIMIT_COUNT
 };
 
-/* Who holds a limit; which decides what a vessel that was opened before its request can
- * be used for (engine/pool/pool_key.c). */
+/* Tells who holds a limit. That decides what a vessel can be used for which was opened
+ * before its request (engine/pool/pool_key.c). */
 enum limit_hold {
     LIMIT_BY_ENGINE,  /* the engine, for each run: any vessel will do */
     LIMIT_BY_BOTH,    /* the same; the vessel's own stands behind it, no lower */

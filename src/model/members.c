@@ -12,7 +12,7 @@
 #define NAMES_MAX 64
 #define COUNT_MAX (INT64_C(1) << 53) /* what JSON's numbers hold exactly */
 
-/* Who wrote it decides how a fault is told. */
+/* The source of the JSON decides how a fault is told. */
 enum source { FROM_FILE, FROM_BODY, FROM_TOOL };
 
 struct reading {
@@ -91,7 +91,7 @@ static struct member of_schema(const json_t *schema)
     return m;
 }
 
-/* What each entry of the list or mapping M is. */
+/* Describes each entry of the list or mapping M. */
 static struct member entry_of(const struct member *m)
 {
     if (m->schema)

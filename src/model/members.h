@@ -3,9 +3,10 @@
 #define VIAL_MODEL_MEMBERS_H
 
 /*
- * What a JSON object must look like, and its members as C values: a table of members,
- * which may have tables inside, or a tool's JSON schema. Members that are not named
- * are refused with a suggestion, so that a misspelt one is never passed over.
+ * Tells what a JSON object must look like, and gives its members as C values: by a
+ * table of members, which may have tables inside, or a tool's JSON schema. Members that
+ * are not named are refused with a suggestion, so that a misspelt one is never passed
+ * over.
  */
 
 #include <jansson.h>

@@ -92,8 +92,8 @@ void plan_expand(struct strv *out, const char *text, const char *dir)
         out->failed = true;
 }
 
-/* What the caller wrote is passed on letter by letter, though it may hold "{dir}" too:
- * only the plan's own words are expanded. */
+/* The caller's own words are passed on letter by letter, though they may hold "{dir}"
+ * too: only the plan's own words are expanded. */
 void plan_argv(const struct plan *plan, bool compile, const char *dir, struct strv *out)
 {
     const struct strv *from = compile ? &plan->compile_argv : &plan->argv;
