@@ -572,8 +572,8 @@ static void a_waiting_vessel_holds_no_more_descriptors_than_is_reckoned_with(
     unsigned with_one;
 
     begin(on);
-    if (strcmp(on->driver, "process") == 0) {
-        assert_false(driver_find(drivers, "process")->waits);
+    if (!driver_find(drivers, on->driver)->waits) {
+        assert_string_not_equal(on->driver, "native"); /* nothing would ever be warm */
         return;
     }
     e = case_engine(NULL);
