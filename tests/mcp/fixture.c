@@ -421,6 +421,7 @@ static void says_hello(const struct mcp_tool *tool, struct mcp_call *call,
             talk_become_task(call, a);
         return;
     }
+    talk_await_told(call);
     str_printf(&a->text, "Hello, %s!", name ? name : "nobody");
 }
 

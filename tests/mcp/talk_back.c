@@ -127,6 +127,19 @@ void talk_become_task(struct mcp_call *call, struct mcp_answer *answer)
         (void)task_run(w, &answer->result, &answer->error);
 }
 
+void talk_await_told(const struct mcp_call *call)
+{
+    struct task *task = work_of(call)->task;
+    struct pollfd p = { .fd = call->cancel_fd, .events = POLLIN };
+    bool attached = task != NULL;
+
+    while (attached && poll(&p, 1, 5) == 0) {
+        (void)pthread_mutex_lock(&task->mcp->lock);
+        attached = task->attached;
+        (void)pthread_mutex_unlock(&task->mcp->lock);
+    }
+}
+
 int talk_input(struct mcp_call *call, json_t *requests, json_t **out)
 {
     struct task *task = work_of(call)->task;

@@ -33,6 +33,9 @@ bool talk_may_become_task(const struct mcp_call *call);
 /* Calls the tool once more, as a task, which is the answer; an error for clients that
  * know no tasks. */
 void talk_become_task(struct mcp_call *call, struct mcp_answer *answer);
+/* In a task: waits until the client was told of it. One that ends before that is
+ * answered with its result. Does nothing elsewhere. */
+void talk_await_told(const struct mcp_call *call);
 
 /* In a task: asks the client for input and waits for it. Takes REQUESTS, an object;
  * *OUT has the same keys. -1: cancelled. */
