@@ -115,3 +115,12 @@ def test_a_child_that_cannot_begin_begins_again(tmp_path, monkeypatch, function,
         assert shape["zygote"] and shape["error"] is None
         assert shown(result) == expected
         assert name in open(tmp_path / "runtimes" / "zygote.py").read()
+
+
+def test_a_zygote_that_a_trick_ends_starts_again_without_any(tmp_path, monkeypatch, cold):
+    with_harness(tmp_path, monkeypatch, lambda text: text.replace("freeze=gc.freeze",
+                                                                  "freeze=os.abort"))
+    with binding.Engine({"target": 1}) as engine:
+        shape, result = warm_run(engine, PROGRAM)
+        assert shape["zygote"] and shape["error"] is None
+        assert shown(result) == cold

@@ -363,7 +363,10 @@ int zygote_open(const struct plan *plan, const struct zygote_options *options,
         return -1;
     if (start_with(tricks, plan, options, out, &ended, err) == 0)
         return 0;
-    return ended && tricks ? start_with(0, plan, options, out, &ended, err) : -1;
+    if (!ended || !tricks)
+        return -1;
+    fail_clear(err);
+    return start_with(0, plan, options, out, &ended, err);
 }
 
 static int send_order(const struct zygote *z, const struct pack *jail, const int *fds,
