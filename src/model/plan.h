@@ -99,6 +99,7 @@ struct plan {
     struct blob stdin_data;
     bool stdin_live; /* the caller pipes it */
     struct limits limits;
+    bool yields; /* of processor time, to all that is no vessel; a keeper's word */
     enum plan_network network;
     enum plan_keep keep;
     bool stream_limited; /* somebody asked for a limit of output, which then holds for
@@ -127,8 +128,8 @@ const char *plan_scratch(const struct plan *plan);
 /* Whether its programs may write to what outlives the vessel: a mount, or a cache. */
 bool plan_writes_outside(const struct plan *plan);
 
-/* Where the program's text is put, relative to the workdir; NULL: it goes as an argument,
- * or there is none. */
+/* Where the program's text is put, relative to the workdir; NULL: it goes as an
+ * argument, or there is none. */
 const char *plan_code_file(const struct plan *plan);
 
 /* Appends TEXT with every "{dir}" as DIR. */

@@ -7,6 +7,7 @@
 #include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -15,6 +16,8 @@
 #include "base/path.h"
 #include "base/str.h"
 #include "keeper/front/start_keeper.h"
+
+#define FRONT_NICE (-10)
 
 enum { KEEPER_AUTO, KEEPER_ON, KEEPER_OFF };
 
@@ -125,6 +128,16 @@ static int seal(const struct settings *s, const struct front *f, struct vial_err
     return rc;
 }
 
+/* Whoever accepts connections and tells of health must not wait behind what callers
+ * run; those who serve callers go back. No vessel has it: the keeper was started
+ * before.
+ */
+static void hurry(void)
+{
+    if (geteuid() == 0)
+        (void)setpriority(PRIO_PROCESS, 0, FRONT_NICE);
+}
+
 int privilege_give_up(struct serve *s, const struct front *f, struct vial_error *err)
 {
     const struct settings *settings = s->now->settings;
@@ -136,6 +149,7 @@ int privilege_give_up(struct serve *s, const struct front *f, struct vial_error 
         .vessels = (unsigned)(c->sessions + c->concurrency + c->queue),
     };
 
+    s->nice = getpriority(PRIO_PROCESS, 0);
     if (c->keeper == KEEPER_OFF || (c->keeper == KEEPER_AUTO && geteuid() != 0))
         return 0;
     if (settings->audit.path && !settings->audit.usual &&
@@ -144,8 +158,10 @@ int privilege_give_up(struct serve *s, const struct front *f, struct vial_error 
     for (size_t i = 0, n = 0; i < f->count; i++)
         if (f->listeners[i].path[0])
             sockets[n++] = f->listeners[i].path;
-    if (keeper_start(&options, err) < 0 || keeper_drop(c->user, err) < 0 ||
-        seal(settings, f, err) < 0)
+    if (keeper_start(&options, err) < 0)
+        return -1;
+    hurry();
+    if (keeper_drop(c->user, err) < 0 || seal(settings, f, err) < 0)
         return -1;
     s->sources.kept = true;
     return 0;

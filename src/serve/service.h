@@ -61,6 +61,7 @@ struct serve {
     int64_t started_s, started_ns;
     int64_t last_call_ns;
     unsigned calls; /* under way */
+    int nice;       /* of who serve callers; the rest of us may be quicker */
     bool draining;
     struct web *listeners[SERVE_LISTENERS];
     size_t listener_count;

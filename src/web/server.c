@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -303,19 +304,19 @@ static void close_lanes(struct web *web, unsigned count)
 
 static int open_lanes(struct web *web)
 {
-    const struct {
-        unsigned most, threads, kept;
-    } lanes[WEB_LANES] = {
-        [WEB_CALLERS] = { web->options.handlers, web->options.handlers, 0 },
-        [WEB_STRANGERS] = { 2 * web->options.strangers, 2, 2 },
-        [WEB_HEALTH] = { 2 * web->options.strangers, 2, 2 },
+    const struct web_options *o = &web->options;
+    const struct workers lanes[WEB_LANES] = {
+        [WEB_CALLERS] = { .most = o->handlers, .threads_most = o->handlers },
+        [WEB_STRANGERS] = { .most = 2 * o->strangers, .threads_most = 2 },
+        [WEB_HEALTH] = { .most = 2 * o->strangers, .threads_most = 2 },
     };
 
     for (unsigned i = 0; i < WEB_LANES; i++) {
-        bool needed = i == WEB_CALLERS || web->options.door;
-
-        if (workers_init(&web->lanes[i], lanes[i].most, lanes[i].threads,
-                         needed ? lanes[i].kept : 0) < 0) {
+        web->lanes[i] = lanes[i];
+        web->lanes[i].nice = i == WEB_HEALTH ? getpriority(PRIO_PROCESS, 0) : o->nice;
+        if (i != WEB_CALLERS && o->door)
+            web->lanes[i].threads_kept = lanes[i].threads_most;
+        if (workers_init(&web->lanes[i]) < 0) {
             close_lanes(web, i + 1);
             return -1;
         }

@@ -125,6 +125,7 @@ struct workers {
     unsigned most;         /* that wait or are served */
     unsigned threads_most; /* that serve them */
     unsigned threads_kept; /* of these, when there is nothing to do */
+    int nice;              /* of all of them */
     bool closing;
 };
 
@@ -172,7 +173,8 @@ void answer_late(const struct web_request *req, unsigned status, const char *why
 void answer_finish(struct web_request *req);
 
 /* worker.c */
-int workers_init(struct workers *w, unsigned most, unsigned threads, unsigned kept);
+/* W has how many may wait, how many threads serve and stay, and their nice. */
+int workers_init(struct workers *w);
 int workers_give(struct workers *w, struct web_request *req); /* -1: too many */
 void workers_wait(struct workers *w); /* until all handlers have returned */
 void workers_done(struct workers *w);

@@ -69,7 +69,8 @@ struct web_options {
     unsigned handlers;           /* the most at once, then 503; usual: 1800 */
     const struct web_door *door; /* NULL: everybody is known, and nothing is counted */
     unsigned idle_s;             /* a connection without a request; usual: 60 */
-    unsigned slow_s;             /* a request that does not get on; usual: 20 */
+    int nice; /* of those who serve callers and strangers; the others have ours */
+    unsigned slow_s; /* a request that does not get on; usual: 20 */
     /* Told of what the server itself refuses; must not wait. Or NULL. */
     void (*refused)(void *context, const struct web_request *req, unsigned status);
     web_handler *handler; /* for every request */

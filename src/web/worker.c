@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #include "base/thread.h"
@@ -36,6 +37,7 @@ static void *work(void *context)
     struct workers *w = context;
     struct web_request *req;
 
+    (void)setpriority(PRIO_PROCESS, 0, w->nice); /* this thread's alone, on Linux */
     (void)pthread_mutex_lock(&w->lock);
     while ((req = next(w))) {
         (void)pthread_mutex_unlock(&w->lock);
@@ -61,10 +63,10 @@ static int add_thread(struct workers *w)
     return 0;
 }
 
-int workers_init(struct workers *w, unsigned most, unsigned threads, unsigned kept)
+int workers_init(struct workers *w)
 {
-    *w =
-        (struct workers){ .most = most, .threads_most = threads, .threads_kept = kept };
+    unsigned kept = w->threads_kept;
+
     if (pthread_mutex_init(&w->lock, NULL) != 0 ||
         pthread_cond_init(&w->work, NULL) != 0 ||
         pthread_cond_init(&w->quiet, NULL) != 0)

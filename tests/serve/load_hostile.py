@@ -2,7 +2,8 @@
 """load_hostile.py PORT SECRET SECONDS ATTACKS: one caller who means no good, for load.py.
 ATTACKS is a list of numbers, all of which are done at once until the time is over; what the
 daemon said to each is printed as JSON: {"1": {"begun": 20, "200": 17, "OSError": 3}, …}. Its patience and
-its memory are its own: nothing of what it gets is kept, and it gives way to others."""
+its memory are its own: nothing of what it gets is kept. So is its processor: a stranger has a
+machine of their own, and so it takes of this one only what nobody else wants (nice 19)."""
 import collections
 import http.client
 import json
@@ -169,7 +170,7 @@ class Hostile:
 
 def main():
     port, secret, seconds, attacks = sys.argv[1:5]
-    os.nice(10)
+    os.nice(19)
     hostile = Hostile(int(port), secret, float(seconds))
     threads = hostile.threads([int(n) for n in attacks.split(",") if n])
     for t in threads:

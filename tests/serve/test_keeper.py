@@ -4,6 +4,8 @@ of them is killed."""
 import os
 import signal
 import socket
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -105,6 +107,43 @@ def test_a_run_goes_through_a_warden_and_leaves_none(daemon):
     assert wait_until(lambda: "vial-warden" in names_of(daemon).values())
     thread.join()
     assert answers[0].json["stdout"] == "done\n" and answers[0].json["driver"] == "native"
+
+
+def nice_of(pid):
+    with open("/proc/%d/stat" % pid, encoding="utf-8") as file:
+        return int(file.read().rpartition(")")[2].split()[16])
+
+
+def test_who_accepts_and_tells_of_health_comes_before_what_callers_run(daemon):
+    """Threads have a nice each. Without root's rights, or where root may not, all have one."""
+    usual, front = os.nice(0), daemon.process.pid
+    said = daemon.run("import os; print(os.nice(0))", language="python").json["stdout"]
+    nices = [nice_of(int(tid)) for tid in os.listdir("/proc/%d/task" % front)]
+    assert said == "%d\n" % usual
+    assert {nice_of(pid) for pid in names_of(daemon)} == {usual}
+    may = subprocess.call([sys.executable, "-c", "import os; os.nice(-10)"],
+                          stderr=subprocess.DEVNULL) == 0
+    if daemon.uid is None and ROOT and may and usual > -10:
+        assert nice_of(front) == -10 and usual in nices  # the latter's served our run
+    else:
+        assert set(nices) == {usual}
+
+
+@pytest.mark.skipif(not os.path.isdir("/sys/fs/cgroup/cpu"), reason="cgroups are not of version 1")
+def test_vessels_of_a_daemon_yield_and_a_killed_warden_leaves_no_group(daemon):
+    if daemon.uid is not None:
+        return  # who may make no cgroup has none
+    keeper = keeper_of(daemon)
+    session = daemon.ask("POST", "/v1/sessions", {}).json["id"]
+    groups = [g for g in cgroups([keeper]) if "/cpu/" in g or "/cpu," in g]
+    for group in groups:
+        with open(group + "/cpu.shares", encoding="ascii") as file:
+            assert file.read() == "256\n"
+    warden = next(int(g.rpartition("-held-")[2].split("-")[0]) for g in groups
+                  if status(int(g.rpartition("-held-")[2].split("-")[0]))["Name"] == "vial-warden")
+    os.kill(warden, signal.SIGKILL)
+    assert wait_until(lambda: not cgroups([warden]))
+    assert daemon.run("echo up").json["stdout"] == "up\n" and session
 
 
 def test_a_killed_keeper_ends_its_runs_and_is_replaced(daemon):

@@ -229,6 +229,14 @@ int cgroup_create(struct cgroup *c, const struct limits *limits, struct vial_err
     return rc;
 }
 
+void cgroup_yield(const struct cgroup *c)
+{
+    if (c->kind == CGROUP_V2)
+        (void)io_write_at(c->dirs[0].fd, "cpu.weight", "25");
+    else if (c->kind == CGROUP_V1)
+        cgroup_v1_yield(c);
+}
+
 void cgroup_read(const struct cgroup *c, struct vessel_usage *out)
 {
     if (c->kind == CGROUP_V2)

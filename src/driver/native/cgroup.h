@@ -54,6 +54,10 @@ int cgroup_find(const char *vessel_id, struct cgroup *out, struct vial_error *er
 int cgroup_create(struct cgroup *c, const struct limits *limits,
                   struct vial_error *err);
 
+/* Where there is too much to do, others come first: a share of the processors that is a
+ * quarter of the usual one. Where it cannot be set, the usual one stays. */
+void cgroup_yield(const struct cgroup *c);
+
 /* Counters of the kernel. */
 void cgroup_read(const struct cgroup *c, struct vessel_usage *out);
 
@@ -95,6 +99,7 @@ int cgroup_v1_open_base(struct cgroup *c, const char *text);
 int cgroup_v1_hold(struct cgroup *c);
 int cgroup_v1_limit(const struct cgroup *c, const struct limits *l,
                     struct vial_error *err);
+void cgroup_v1_yield(const struct cgroup *c);
 void cgroup_v1_read(const struct cgroup *c, struct vessel_usage *out);
 void cgroup_v1_read_times(const struct cgroup *c, struct vessel_usage *out);
 /* What cpuacct.usage_all says: user, system, in nanoseconds. 0, or -1: it is cut. */

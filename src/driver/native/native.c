@@ -142,7 +142,7 @@ static bool is_v2(const struct native *n)
 
 /* Where a janitor serves all, below its base; else with one of its own, which is there
  * before the group is. PIDFD is the guest, or -1: it is not born yet. */
-static int have_cgroup(struct native *n, const struct plan *plan, int pidfd,
+static int make_cgroup(struct native *n, const struct plan *plan, int pidfd,
                        struct vial_error *err)
 {
     bool tended = native_shared_tend(n->shared);
@@ -158,6 +158,16 @@ static int have_cgroup(struct native *n, const struct plan *plan, int pidfd,
         !(tended && native_shared_reach(n->shared, &n->cgroup)))
         janitor_start(&n->janitor, &n->cgroup, pidfd);
     return cgroup_create(&n->cgroup, &plan->limits, err);
+}
+
+static int have_cgroup(struct native *n, const struct plan *plan, int pidfd,
+                       struct vial_error *err)
+{
+    if (make_cgroup(n, plan, pidfd, err) < 0)
+        return -1;
+    if (plan->yields)
+        cgroup_yield(&n->cgroup);
+    return 0;
 }
 
 static int join(struct native *n, const struct plan *plan, struct script *s,

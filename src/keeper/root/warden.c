@@ -228,8 +228,9 @@ static void serve_vessel(struct warden *w, struct vial_error *err)
     char id[sizeof(v->id)];
     double open_ms;
 
-    if (plan_unpack(&w->request, &plan, err) < 0 ||
-        open_checked(w, plan, &v, err) < 0) {
+    if (plan_unpack(&w->request, &plan, err) == 0)
+        plan->yields = true; /* or one caller's programs would hold up the front */
+    if (!plan || open_checked(w, plan, &v, err) < 0) {
         warden_refuse(w, err);
         journal_refusal(rules, plan, err);
         return;
