@@ -35,6 +35,8 @@ def prepare(names):
         del globals()["is_shadowed"]
     if SEEDED.isdisjoint(sys.modules):
         del globals()["hatched"]
+    for _ in range(9):
+        warm_up()
     import gc
     find_kept(gc)
     gc.collect()
@@ -57,6 +59,16 @@ def find_kept(gc):
              and it.get("print") is print and "BaseException" in it]
     if len(found) == 1:
         globals()["kept"] = found[0]
+
+
+def warm_up():
+    """What every program does: python then knows by heart what it had to look for."""
+    main = {}
+    introduce(main)
+    exec(compile("import sys\nx = [str(i) for i in range(9)]\n", MAIN, "exec"), main)
+    for stream in (sys.stdout, sys.stderr):
+        if not stream.closed:
+            stream.flush()
 
 
 SEEDED = {"random", "numpy.random", "uuid", "ssl", "multiprocessing.process"}
@@ -92,9 +104,12 @@ def reopen_stdin():
     sys.stdin = sys.__stdin__ = new
 
 
-def set_environ(entries):
+def clear_environ():
+    os.environ._data.clear()
+
+
+def add_environ(entries):
     data = os.environ._data
-    data.clear()
     for entry in entries:
         name, _, value = entry.partition(b"=")
         data[name] = value

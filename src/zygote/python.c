@@ -165,11 +165,29 @@ static void ask_with(const struct python *py, const char *name, char *const *tex
     python_drop(py, list);
 }
 
+/* How many entries at the begin of ENV are all that is there already; mostly, those of
+ * a program are the zygote's. */
+static size_t count_present(char *const *env)
+{
+    size_t n = 0;
+
+    while (environ && environ[n] && env[n] && strcmp(environ[n], env[n]) == 0)
+        n++;
+    return environ && environ[n] ? 0 : n;
+}
+
 static void set_environment(const struct python *py, char *const *env)
 {
-    (void)clearenv(); /* NOLINT(concurrency-mt-unsafe): before any thread */
-    add_environment(env);
-    ask_with(py, "set_environ", env);
+    size_t present = count_present(env);
+
+    if (!present) {
+        (void)clearenv(); /* NOLINT(concurrency-mt-unsafe): before any thread */
+        python_drop(py, ask(py, "clear_environ", NULL, NULL, NULL));
+    }
+    if (!env[present])
+        return;
+    add_environment(env + present);
+    ask_with(py, "add_environ", env + present);
 }
 
 /* What is as the zygote has it already costs nothing. */

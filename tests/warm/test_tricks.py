@@ -99,7 +99,7 @@ def test_a_python_that_fails_its_rehearsal_has_no_zygote(tmp_path, monkeypatch, 
 
 @pytest.mark.parametrize("function, request_of", [
     ("set_argv(argv)", {"args": ["break"]}),
-    ("set_environ(entries)", {"env": {"BREAK": "break"}})])
+    ("add_environ(entries)", {"env": {"BREAK": "break"}})])
 def test_a_child_that_cannot_begin_begins_again(tmp_path, monkeypatch, function, request_of):
     """As python itself would have, so that nobody sees that it waited."""
     name, argument = function.rstrip(")").split("(")
