@@ -232,7 +232,7 @@ int cgroup_create(struct cgroup *c, const struct limits *limits, struct vial_err
 void cgroup_yield(const struct cgroup *c)
 {
     if (c->kind == CGROUP_V2)
-        (void)io_write_at(c->dirs[0].fd, "cpu.weight", "25");
+        (void)io_write_at(c->dirs[0].fd, "cpu.weight", "50");
     else if (c->kind == CGROUP_V1)
         cgroup_v1_yield(c);
 }

@@ -54,8 +54,8 @@ int cgroup_find(const char *vessel_id, struct cgroup *out, struct vial_error *er
 int cgroup_create(struct cgroup *c, const struct limits *limits,
                   struct vial_error *err);
 
-/* Where there is too much to do, others come first: a share of the processors that is a
- * quarter of the usual one. Where it cannot be set, the usual one stays. */
+/* Where there is too much to do, others come first: a share of the processors that is
+ * half of the usual one. Where it cannot be set, the usual one stays. */
 void cgroup_yield(const struct cgroup *c);
 
 /* Counters of the kernel. */

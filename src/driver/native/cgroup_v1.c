@@ -108,7 +108,7 @@ void cgroup_v1_yield(const struct cgroup *c)
     char path[sizeof(c->name) + 16];
 
     (void)snprintf(path, sizeof(path), "%s/cpu.shares", c->name);
-    (void)io_write_at(c->dirs[CPU].base_fd, path, "256");
+    (void)io_write_at(c->dirs[CPU].base_fd, path, "512");
 }
 
 enum { KILLS, REFUSED, MEMORY_PEAK, PIDS_PEAK, TIMES, THROTTLED };
