@@ -17,9 +17,9 @@ def pytest_configure():
 
 
 def pytest_runtest_protocol(item, nextitem):
-    """With VIAL_SECOND_TRY a test that fails is run once more. Who passes then carries
+    """With TEST_SECOND_TRY a test that fails is run once more. Who passes then carries
     what failed first as the property `unsteady`: tools/test names it, and bears few."""
-    if not os.environ.get("VIAL_SECOND_TRY"):
+    if not os.environ.get("TEST_SECOND_TRY"):
         return None
     item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
     reports = runtestprotocol(item, nextitem=nextitem, log=False)

@@ -8,10 +8,6 @@
 #include "serve/front.h"
 #include "serve/service.h"
 
-#define PRIVILEGE_NICE                                                                 \
-    (-10) /* what is left of root's rights: to be as quick as this                     \
-           */
-
 /* Before the first thread. Does nothing where the setting `keeper` says so. */
 int privilege_give_up(struct serve *s, const struct front *f, struct vial_error *err);
 

@@ -91,8 +91,9 @@ def test_the_warm_example_builds_from_the_installed_files_and_runs(
 
 def test_only_public_headers_are_installed(installed):
     names = sorted(p.name for p in one(installed, "vial.h").parent.iterdir())
-    assert names == ["budget.h", "context.h", "engine.h", "error.h", "files.h", "keep.h", "request.h",
-                     "result.h", "session.h", "vessels.h", "vial.h", "warm.h", "workspace.h"]
+    assert names == ["budget.h", "context.h", "engine.h", "error.h", "files.h", "host.h", "keep.h",
+                     "plan.h", "request.h", "result.h", "session.h", "vessels.h", "vial.h", "warm.h",
+                     "workspace.h"]
 
 
 def test_the_headers_are_good_cpp(flags, tmp_path):

@@ -214,6 +214,19 @@ static void output_beyond_the_limit_is_cut_and_marked(void **state)
     vial_keep_close(k);
 }
 
+/* With all that was kept of it whole, too. */
+static void a_call_that_prints_too_much_says_which_limit_it_met(void **state)
+{
+    begin(on);
+    struct vial_keep *k = keep_on(on, ",'output_limit':'1m','output_max':'100k'", 0, 0);
+    struct vial_result *r = call(k, "{'command':['yes']}");
+
+    case_verdict(r, VIAL_OUTPUT_LIMIT);
+    assert_int_equal(r->limits_hit & VIAL_LIMIT_OUTPUT, VIAL_LIMIT_OUTPUT);
+    vial_result_free(r);
+    vial_keep_close(k);
+}
+
 static void a_call_cannot_change_the_vessel(void **state)
 {
     begin(on);
@@ -380,6 +393,7 @@ static void what_calls_leave_going_does_not_crowd_out_later_ones(void **state)
             T(many_and_large_files_come_whole, on),                                    \
             T(a_file_that_cannot_be_put_spoils_the_call, on),                          \
             T(output_beyond_the_limit_is_cut_and_marked, on),                          \
+            T(a_call_that_prints_too_much_says_which_limit_it_met, on),                \
             T(a_call_cannot_change_the_vessel, on), T(a_call_can_be_cancelled, on),    \
             T(a_call_that_was_cancelled_before_it_began_never_runs, on),               \
             T(calls_from_several_threads_share_a_vessel, on),                          \

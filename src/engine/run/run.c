@@ -104,16 +104,16 @@ static int open_cold(struct run *r, struct vial_error *err)
 
 static void note_create(struct run *r)
 {
-    if (r->diary.on)
-        run_log_step(&r->diary, "create",
+    if (r->log.on)
+        run_log_step(&r->log, "create",
                      json_pack("{s:s, s:s?}", "driver", r->driver->name, "image",
                                r->plan->image));
 }
 
 static void note_start(struct run *r)
 {
-    if (r->diary.on)
-        run_log_step(&r->diary, "start",
+    if (r->log.on)
+        run_log_step(&r->log, "start",
                      json_pack("{s:s, s:f}", "vessel", r->vessel->id, "ms",
                                clock_ms_between(r->started_ns, r->opened_ns)));
 }
@@ -173,7 +173,7 @@ static void run_again(struct run *r, struct vial_error *err)
 
     run_init(&fresh, r->engine, r->watch);
     fresh.started_ns = r->started_ns;
-    fresh.diary = r->diary;
+    fresh.log = r->log;
     fresh.result = r->result;
     (void)memcpy(fresh.correlation, r->correlation, sizeof(fresh.correlation));
     fresh.driver = r->driver;
@@ -211,22 +211,22 @@ static void name_run(struct run *r)
 
     if (given && value_is_plain(given, strlen(given)))
         (void)snprintf(r->correlation, sizeof(r->correlation), "%.64s", given);
-    else if (!given && r->diary.on)
+    else if (!given && r->log.on)
         sys_make_id('q', r->correlation);
 }
 
 void run_note_exec(struct run *r)
 {
-    if (r->diary.on)
+    if (r->log.on)
         run_log_step(
-            &r->diary, "exec",
+            &r->log, "exec",
             json_pack("{s:s}", "stage", run_is_compiling(r) ? "compile" : "run"));
 }
 
 static void note_exit(struct run *r, const struct vial_result *result)
 {
-    if (r->diary.on && result->vessel_id[0])
-        run_log_step(&r->diary, "exit",
+    if (r->log.on && result->vessel_id[0])
+        run_log_step(&r->log, "exit",
                      json_pack("{s:s, s:i, s:f}", "verdict",
                                vial_verdict_name(result->verdict), "exit_code",
                                result->exit_code, "ms",
@@ -235,15 +235,15 @@ static void note_exit(struct run *r, const struct vial_result *result)
 
 static void note_end(struct run *r, const struct vial_result *result)
 {
-    if (!r->diary.on)
+    if (!r->log.on)
         return;
     if (result->vessel_id[0]) {
-        run_log_step(&r->diary, "remove",
+        run_log_step(&r->log, "remove",
                      json_pack("{s:s, s:f}", "vessel", result->vessel_id, "ms",
                                result->timing.close_ms));
     }
     if (result->error.code[0])
-        run_log_step(&r->diary, "error",
+        run_log_step(&r->log, "error",
                      json_pack("{s:s}", "code", result->error.code));
 }
 
@@ -263,7 +263,7 @@ void engine_run(struct vial_engine *e, const struct vial_request *req,
 
     run_init(&r, e, watch);
     r.result = result;
-    run_log_begin(&r.diary, e->journal, e->settings);
+    run_log_begin(&r.log, e->journal, e->settings);
     name_run(&r);
     if (engine_plan(e, req, &r.driver, &r.plan, &err) < 0 ||
         plan_correlate(r.plan,
@@ -290,5 +290,5 @@ void engine_run(struct vial_engine *e, const struct vial_request *req,
     speak_as_preset(&r, req, result);
     record_end(&r, req, result);
     note_end(&r, result);
-    run_log_end(&r.diary, title_of(req), result);
+    run_log_end(&r.log, title_of(req), result);
 }

@@ -6,7 +6,7 @@
  * One run while it happens. supervise moves bytes and gathers evidence, collect
  * judges it; nothing here is shared between runs.
  *
- *   run_init -> run_open -> supervise -> collect -> run_done
+ *   run_init -> (the vessel is opened) -> supervise -> collect -> run_done
  *
  * What happens in the vessel, stage by stage, is in life.c.
  */
@@ -90,7 +90,7 @@ struct run {
     uint64_t written;           /* by both streams of the present step */
     bool muted;                 /* the caller's callback asked to stop */
 
-    struct run_log diary;
+    struct run_log log;
     char correlation[72]; /* the caller's name for it, or one made up, or "" */
 };
 
@@ -101,7 +101,7 @@ void run_done(struct run *r);
 /* What happens now has so long. Returns that moment. */
 int64_t run_set_due(struct run *r, int64_t ms);
 
-/* For the diary: a program has started. */
+/* For the journal: a program has started. */
 void run_note_exec(struct run *r);
 
 /* What this run used so far. */
@@ -128,7 +128,7 @@ void supervise(struct run *r);
 
 /* life.c: what happens next */
 void run_go_on(struct run *r); /* the present stage is over */
-/* Or is about to, as soon as its files are there. */
+/* It compiles, or will as soon as its files are there. */
 bool run_is_compiling(const struct run *r);
 
 /* step.c: what runs in the vessel */

@@ -102,7 +102,7 @@ static void tell(struct run *r, int stream, const void *data, size_t len)
     const struct vial_watch *w = r->watch;
 
     if (w->live_only)
-        run_log_output(&r->diary, stream, data, len);
+        run_log_output(&r->log, stream, data, len);
     if (!w->output || r->muted || len == 0)
         return;
     if (w->output(w->context, stream, data, len) != 0) {

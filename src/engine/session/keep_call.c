@@ -261,7 +261,7 @@ static void take_status(struct kept_call *c, struct vial_result *r)
         r->limits_hit |= VIAL_LIMIT_CPU;
     if (r->verdict == VIAL_OOM)
         r->limits_hit |= VIAL_LIMIT_MEMORY;
-    if (r->out.truncated || r->err.truncated)
+    if (r->verdict == VIAL_OUTPUT_LIMIT || r->out.truncated || r->err.truncated)
         r->limits_hit |= VIAL_LIMIT_OUTPUT;
     if (st->signal == SIGXFSZ)
         r->limits_hit |= VIAL_LIMIT_FSIZE;

@@ -4,17 +4,20 @@
 
 /*
  * The privileged half of the daemon: it opens vessels for a front that may have been
- * taken over, removes what dead owners left, and does nothing else. No thread, no JSON,
- * no HTTP, no YAML.
+ * taken over, removes what dead owners left, and does nothing else. vial-keeper has no
+ * thread, no JSON, no HTTP, no YAML; vial-keeper-docker speaks HTTP and JSON, with the
+ * container engine.
  *
- *   restart   starts the keeper and, should it die, another one
- *   keeper    hears the front's questions; one process per vessel answers them
- *   warden    that process: opens its vessel, kills, counts and closes it
- *   check     judges a plan against the rules
- *   zygotes     zygotes, that wardens hold and lend each other
- *   rules     what the launcher said before anyone was heard
- *   keeper_log  a line for each vessel
- *   harden    what the keeper gives up before it listens
+ *   restart         starts the keeper and, should it die, another one
+ *   keeper          hears the front's questions; one process per vessel answers them
+ *   warden          that process: opens its vessel, kills, counts and closes it
+ *   check           judges a plan against the rules (talk/rules.h)
+ *   zygotes         those that wardens hold and lend each other
+ *   keeper_log      a line for each vessel
+ *   harden          what the keeper gives up before it listens
+ *   rights_*        which driver a program has, and what of root's rights it keeps
+ *   image_requests  images, for the container engine's keeper
+ *   without_json    stands in for what would need JSON, in vial-keeper
  *
  * A warden ends its vessel when the front lets go of the vessel's leash; the keeper
  * ends its wardens when the front is gone; the kernel ends all of them, and with them
@@ -41,9 +44,8 @@ struct lent_zygote {
     int fds[2];    /* that, or -1 */
 };
 
-#define KEEPER_ZYGOTES                                                                 \
-    32 /* as many as two pools have, while settings are read anew                      \
-        */
+/* As many as two pools have, while settings are read anew. */
+#define KEEPER_ZYGOTES 32
 
 struct keeper {
     struct rules rules;
