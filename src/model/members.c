@@ -272,12 +272,13 @@ static int check_bounds(struct reading *r, const json_t *schema, const json_t *v
     return 0;
 }
 
+/* 5.0 is one, too; beyond 2^53 a real number says no more which. */
 static bool is_integer(const json_t *value)
 {
     double n = json_number_value(value);
 
-    return json_is_integer(value) ||
-           (json_is_real(value) && n == (double)(json_int_t)n);
+    return json_is_integer(value) || (json_is_real(value) && n > -0x1p53 &&
+                                      n < 0x1p53 && n == (double)(json_int_t)n);
 }
 
 static bool has_type(const struct member *m, const json_t *value)

@@ -29,10 +29,11 @@ _Noreturn void python_die(void)
         (void)kill(getpid(), SIGKILL);
 }
 
-/* In a child that has a program: as if it had never waited. In the zygote: says why. */
+/* In a child that has a program: as if it had never waited. In the zygote: says why. A
+ * rehearsal has no program that anybody asked for, and no walls around it. */
 static _Noreturn void give_up(const struct python *py)
 {
-    if (py->message)
+    if (py->message && !py->rehearsing)
         python_start_over(py->message);
     py->api.PyErr_Print();
     _exit(1);

@@ -33,6 +33,7 @@ struct python {
     } ending;
     void *globals;   /* of the harness, runtimes/zygote.py */
     unsigned tricks; /* that are used; those of the end if they hold */
+    bool rehearsing; /* this is a rehearsal's child */
     int held;        /* what PyGILState_Ensure gave */
     const struct exec_message *message; /* of a child, until its program begins */
     pid_t farewell; /* who may say its end before it is gone, or 0 */

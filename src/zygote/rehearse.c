@@ -81,6 +81,7 @@ static _Noreturn void live(struct python *py, const struct rehearsal *r, pid_t z
     u = (struct unpack){ .data = p.data, .len = p.len };
     if (p.bad || exec_read(&u, &m) < 0)
         _exit(1);
+    py->rehearsing = true;
     py->tricks = r->tricks;
     py->ending.call = r->at_end;
     py->ending.context = r;

@@ -268,6 +268,21 @@ static void who_borrows_the_counters_reads_the_same(void **state)
     native_shared_close(s);
 }
 
+/* Where there are very many processors, or a program has lengthened its lines. */
+static void who_cannot_read_the_times_that_were_lent_has_counted_nothing(void **state)
+{
+    enum { TIMES = 4 }; /* the fifth counter */
+    struct vessel_usage seen = { 0 };
+    struct cgroup lent;
+    int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+    (void)state;
+    assert_int_equal(cgroup_borrow(&lent, &fd, 1, 1u << TIMES), 0);
+    cgroup_read(&lent, &seen);
+    assert_false(seen.counted);
+    cgroup_close(&lent);
+}
+
 /* As a warden of the keeper's that is killed. */
 static pid_t lose_a_child(struct native_shared *s)
 {
@@ -426,6 +441,7 @@ int main(void)
         cmocka_unit_test(times_that_cannot_be_read_at_once_are_read_apart),
         cmocka_unit_test(a_held_group_can_still_be_given_other_limits),
         cmocka_unit_test(who_borrows_the_counters_reads_the_same),
+        cmocka_unit_test(who_cannot_read_the_times_that_were_lent_has_counted_nothing),
         cmocka_unit_test(groups_of_a_child_that_was_killed_are_removed_and_no_others),
         cmocka_unit_test(the_janitor_of_all_ends_and_removes_every_group),
         cmocka_unit_test(a_changed_profile_is_read_again),

@@ -202,8 +202,11 @@ void cgroup_v1_read_times(const struct cgroup *c, struct vessel_usage *out)
 
     out->counted = has_processor_time(c);
     if (out->counted && (read_counter(c, TIMES, text, sizeof(text)) < 0 ||
-                         cgroup_v1_parse_times(text, times) < 0))
-        read_sums(c, times);
+                         cgroup_v1_parse_times(text, times) < 0)) {
+        out->counted = c->dirs[CPUACCT].fd >= 0 || c->dirs[CPUACCT].base_fd >= 0;
+        if (out->counted)
+            read_sums(c, times);
+    }
     u->cpu_user_ms = (double)times[0] / 1e6;
     u->cpu_system_ms = (double)times[1] / 1e6;
     u->throttled_ms = (double)count(c, THROTTLED) / 1e6;

@@ -11,6 +11,7 @@
 
 #include "vial/files.h"
 
+#define REST_MS    (INT64_C(60) * 1000) /* for all but the compiler itself */
 #define MADE_BYTES ((uint64_t)64 << 20) /* of all that a compiler makes */
 #define MADE_FILES 512u
 
@@ -60,15 +61,19 @@ static bool run_compiler(struct vial_session *s, double *cpu_ms)
     return status.verdict == VIAL_OK;
 }
 
-static int take_file(struct vial_session *s, const struct vial_entry *e,
-                     struct file_in *out)
+/* LEFT: how many bytes may come yet. What was small when it was listed may not be. */
+static bool take_file(struct vial_session *s, const struct vial_entry *e,
+                      struct file_in *out, uint64_t *left)
 {
     out->mode = e->mode & 0777u;
     out->path = strdup(e->path);
-    if (!out->path)
-        return -1;
-    return vial_session_get(s, e->path, 0, 0, &out->content.data, &out->content.len,
-                            NULL);
+    if (!out->path || vial_session_get(s, e->path, 0, *left + 1, &out->content.data,
+                                       &out->content.len, NULL) < 0)
+        return false;
+    if (out->content.len > *left)
+        return false;
+    *left -= out->content.len;
+    return true;
 }
 
 /* What the compiler made comes before the request's own files, which win. */
@@ -77,7 +82,7 @@ static bool take_files(struct vial_session *s, const struct vial_entries *before
 {
     auto_entries struct vial_entries now = { 0 };
     struct file_list all = { 0 };
-    uint64_t bytes = 0;
+    uint64_t bytes = 0, left = MADE_BYTES;
 
     if (vial_session_changes(s, "", before, &now, NULL) < 0 || now.count == 0 ||
         now.count > MADE_FILES)
@@ -94,7 +99,7 @@ static bool take_files(struct vial_session *s, const struct vial_entries *before
     free(files->items);
     *files = all;
     for (size_t i = 0; i < now.count; i++)
-        if (take_file(s, &now.items[i], &files->items[i]) < 0)
+        if (!take_file(s, &now.items[i], &files->items[i], &left))
             return false;
     return true;
 }
@@ -185,10 +190,12 @@ int compile_once(struct vial_engine *e, const struct vial_request *req,
     *out = NULL;
     if (vial_request_new(&made, err) < 0 || request_fill(made, req, err) < 0)
         return -1;
-    if (vial_session_open(e, req, options, &s, NULL) < 0 || !is_usual_place(s) ||
-        vial_session_list(s, "", true, &before, NULL) < 0 || !run_compiler(s, cpu_ms) ||
-        !take_files(s, &before, &made->files) || set_env(made, s->plan) < 0 ||
-        set_rest(made, s->plan) < 0 || set_command(made, s->plan) < 0)
+    if (vial_session_open(e, req, options, &s, NULL) < 0 ||
+        vial_session_renew(s, s->plan->limits.compile_wall_ms + REST_MS, NULL) < 0 ||
+        !is_usual_place(s) || vial_session_list(s, "", true, &before, NULL) < 0 ||
+        !run_compiler(s, cpu_ms) || !take_files(s, &before, &made->files) ||
+        set_env(made, s->plan) < 0 || set_rest(made, s->plan) < 0 ||
+        set_command(made, s->plan) < 0)
         return 0;
     made->set |= UINT64_C(1) << FIELD_ID_files;
     *out = ptr_take(&made);

@@ -298,7 +298,8 @@ static int go_through(struct kept_call *c, struct vial_result *r,
         c->stage = life_after(c->stage, c->plan);
         if (verbs[c->stage])
             rc = verbs[c->stage](c, r, err);
-        if (rc == 0 && c->stage == LIFE_COMPILE && c->status.verdict != VIAL_OK)
+        if (rc == 0 && c->stage == LIFE_COMPILE &&
+            (c->cancelled || c->status.verdict != VIAL_OK))
             c->stage = LIFE_RUN; /* which it never gets to */
         if (rc == 0 && c->stage == LIFE_RUN)
             rc = take_result(c, r, err);

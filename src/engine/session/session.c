@@ -185,7 +185,7 @@ static void on_lost(void *context, const struct vial_error *why)
     (void)fail(&err, VIAL_E_GUEST, "wait for the guest: it went away");
     set_outcome(s, VIAL_SESSION_FAILED, why ? why : &err);
     s->stop_ns = 0; /* there is nobody left to wait for */
-    conversation_stop(&s->talk);
+    wake(s);        /* this may be a caller's thread: the session's own ends the loop */
 }
 
 static void on_wake(void *context, short events)
@@ -323,17 +323,21 @@ static void count_usage(struct vial_session *s)
 }
 
 /* Whatever ended it: nobody but this thread touches the vessel any more. */
+/* It is out of everybody's reach before it goes: others look at it under the lock. */
 static void destroy_vessel(struct vial_session *s)
 {
+    struct vessel *vessel = s->vessel;
+
     session_unlock(s);
-    s->driver->kill(s->vessel);
+    s->driver->kill(vessel);
     session_lock(s);
     conversation_drain(&s->talk);
     count_usage(s);
-    session_unlock(s);
-    s->driver->close(s->vessel);
-    session_lock(s);
     s->vessel = NULL;
+    s->stop_ns = 0; /* nobody writes to it any more */
+    session_unlock(s);
+    s->driver->close(vessel);
+    session_lock(s);
 }
 
 static void end_all(struct vial_session *s)

@@ -185,8 +185,9 @@ static void usage_of(struct vessel *vessel, struct vessel_usage *out)
     if (k->counters.kind != CGROUP_NONE) {
         cgroup_read(&k->counters, out);
         out->net_counted = true; /* there is nothing but its own loopback */
-        return;
     }
+    if (out->counted)
+        return; /* else there are too many processors for what was lent */
     if (tell(k, TALK_USAGE) < 0 ||
         ask_hear(k->leash_fd, USAGE_MS, &heard, "count", NULL) < 0)
         return;
