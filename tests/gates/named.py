@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Files that ARCHITECTURE.md, CONTRIBUTING.md, SECURITY.md and comments name are there."""
+"""Files that ARCHITECTURE.md, CONTRIBUTING.md, SECURITY.md and comments name are there; and
+no two .c files of src/ have one name, unless they are the same thing for two drivers."""
 import fnmatch
 import os
 import re
@@ -37,8 +38,18 @@ def named(root):
         yield path, "\n".join(COMMENT.findall(source.read(root, path)))
 
 
+def twins(root):
+    """(name, its paths) of files that have their name in common, and are not all drivers'."""
+    paths = {}
+    for path in source.files(root, ["src"], (".c",)):
+        paths.setdefault(os.path.basename(path), []).append(path)
+    return sorted((name, both) for name, both in paths.items()
+                  if len(both) > 1 and not all(p.startswith("src/driver/") for p in both))
+
+
 def check(root, _build=None):
-    files, found = known(root), []
+    files = known(root)
+    found = ["'%s' is the name of %s" % (name, " and ".join(both)) for name, both in twins(root)]
     for where, text in named(root):
         for name in sorted(set(NAME.findall(text)) - files):
             if "*" not in name or not fnmatch.filter(files, name):

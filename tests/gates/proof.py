@@ -56,6 +56,7 @@ BAD = [
     (named, "src/base/x.c", SPDX + "/* gone.h says more */\n"),
     (named, "src/base/x.c", SPDX + "/* see model/x.c */\n"),
     (named, "src/base/x.c", SPDX + "// in y_*.c\n"),
+    (named, "src/model/x.c", SPDX),
     (spdx, "src/base/x.c", "\n" + SPDX),
     (spdx, "tests/x.py", "import os\n"),
     (spdx, "tools/x", "#!/usr/bin/python3\n# nothing\n"),
