@@ -20,7 +20,6 @@ static void open_base(struct native_shared *s)
         cgroup_close(&s->base);
         return;
     }
-    (void)cgroup_sweep(&s->base, ~0u);
     janitor_start_for_all(&s->janitor, &s->base);
 }
 

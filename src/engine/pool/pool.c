@@ -428,16 +428,21 @@ static unsigned or_else(unsigned value, unsigned otherwise)
     return value ? value : otherwise;
 }
 
-/* One driver has any. */
+/* One driver has any. Its vessels look for what dead ones left only when they share
+ * nothing, so that it is done here. */
 static void open_supplies(struct pool *p)
 {
     const struct driver *const *at = p->engine->drivers;
+    unsigned removed = 0;
 
     while (*at && !(*at)->native_shared_open)
         at++;
     p->supplier = *at;
-    if (*at)
-        p->shared = (*at)->native_shared_open(p->engine->guest_fd);
+    if (!*at)
+        return;
+    p->shared = (*at)->native_shared_open(p->engine->guest_fd);
+    if ((*at)->sweep)
+        (void)(*at)->sweep(-1, &removed, NULL);
 }
 
 int pool_open(struct vial_engine *e, const struct vial_warm_options *options,
