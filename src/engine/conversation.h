@@ -7,8 +7,7 @@
  * session, a pool that makes it ready. Nobody else reads or writes its stream, or waits
  * for its guest's death and for the kernel's word about its limits.
  *
- *   conversation_begin -> { queue frames on LINK, conversation_run }* ->
- * conversation_end
+ *   conversation_begin -> { queue on LINK, conversation_run }* -> conversation_end
  *
  * conversation_run goes turn by turn until conversation_stop: it writes what is queued,
  * waits, and has what came judged by the link, which tells the owner. It needs no

@@ -108,7 +108,7 @@ static bool find_member(const struct member *m, const char *key, struct member *
 {
     const json_t *properties = json_object_get(m->schema, "properties");
 
-    if (m->type != MEMBER_OBJECT) {
+    if (m->type != MEMBER_OBJECT || (!m->schema && !m->inside)) {
         *out = entry_of(m);
         return true;
     }

@@ -10,8 +10,7 @@
  *   base      our own cgroups, below which each vessel gets new ones
  *   janitor   who removes the groups of all vessels if their owner dies
  *
- *   native_shared_open -> { the driver's open_supplied -> close }* ->
- * native_shared_close
+ *   native_shared_open -> { open_supplied -> close }* -> native_shared_close
  */
 
 #include "driver/native/cgroup.h"

@@ -58,6 +58,21 @@ static struct vial_pull complete(const struct vial_engine *e,
     return p;
 }
 
+/* Records EVENT; WHY it failed, or NULL. Without a record there is no answer either:
+ * callers release what they were given. */
+static int conclude(struct vial_engine *e, const char *event, json_t *detail,
+                    const struct vial_error *why, json_t **out, struct vial_error *err)
+{
+    if (record_event(e, event, detail, why ? NULL : err) < 0 && !why) {
+        json_decref(*out);
+        *out = NULL;
+        return -1;
+    }
+    if (why && err)
+        *err = *why;
+    return why ? -1 : 0;
+}
+
 int fetch_pull(struct vial_engine *e, const struct driver *driver,
                const struct vial_pull *pull, json_t **out, struct vial_error *err)
 {
@@ -79,14 +94,7 @@ int fetch_pull(struct vial_engine *e, const struct driver *driver,
         (void)json_object_set_new(detail, "image", json_string(whole.name));
         copy_members(detail, rc == 0 ? *out : NULL, told);
     }
-    if (record_event(e, "image.pull", detail, rc == 0 ? err : NULL) < 0 && rc == 0) {
-        json_decref(*out);
-        *out = NULL; /* callers release what they were given */
-        return -1;
-    }
-    if (rc < 0 && err)
-        *err = why;
-    return rc;
+    return conclude(e, "image.pull", detail, rc < 0 ? &why : NULL, out, err);
 }
 
 int fetch_prune(struct vial_engine *e, const struct vial_prune *prune,
@@ -107,14 +115,7 @@ int fetch_prune(struct vial_engine *e, const struct vial_prune *prune,
         (void)json_object_set_new(detail, "all", json_boolean(prune->all));
         copy_members(detail, rc == 0 ? *out : NULL, told);
     }
-    if (record_event(e, "image.prune", detail, rc == 0 ? err : NULL) < 0 && rc == 0) {
-        json_decref(*out);
-        *out = NULL; /* callers release what they were given */
-        return -1;
-    }
-    if (rc < 0 && err)
-        *err = why;
-    return rc;
+    return conclude(e, "image.prune", detail, rc < 0 ? &why : NULL, out, err);
 }
 
 int fetch_for(struct vial_engine *e, const struct driver *driver,
