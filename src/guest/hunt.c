@@ -16,13 +16,13 @@
 
 #include "guest/proc_tree.h"
 
-#define TIME_LIMIT                                                                     \
-    2000000000u           /* nanoseconds for one kill; the host does not wait longer */
-#define PAUSE_MIN 200000L /* nanoseconds between two looks */
-#define PAUSE_MAX 6400000L
-#define PATIENCE  16          /* looks that find somebody running */
-#define CALM      2           /* looks that find nobody, where nothing else tells */
-#define LIST_SIZE (64u << 10) /* of children; a longer list tells nothing */
+/* Nanoseconds for one kill; the host does not wait longer. */
+#define TIME_LIMIT 2000000000u
+#define PAUSE_MIN  200000L /* nanoseconds between two looks */
+#define PAUSE_MAX  6400000L
+#define PATIENCE   16          /* looks that find somebody running */
+#define CALM       2           /* looks that find nobody, where nothing else tells */
+#define LIST_SIZE  (64u << 10) /* of children; a longer list tells nothing */
 
 struct hunt {
     struct target *t;

@@ -7,9 +7,8 @@
 
 #include "base/str.h"
 
-#define USER_PACKAGES_VERSION                                                          \
-    "python3." /* begins the name of a version's directory                             \
-                */
+/* Begins the name of a version's directory. */
+#define USER_PACKAGES_VERSION "python3."
 
 /* Where they lie, by the environment; absolute, free of links, the caller's or root's.
  */

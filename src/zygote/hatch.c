@@ -20,7 +20,7 @@
 #define SPACES                                                                         \
     (CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC |        \
      CLONE_NEWUTS | CLONE_NEWCGROUP)
-#define MIDWIFE_PID 300 /* out of the way: programs begin to count at 2 */
+#define PIONEER_PID 300 /* out of the way: programs begin to count at 2 */
 #define PAUSE_NS    20000
 #define PAUSES      50000
 
@@ -118,7 +118,7 @@ static void wait_for_guest(void)
     }
 }
 
-/* clone3 in place: the first goes on in the carrier's frame while the carrier waits,
+/* clone3 in place: the pioneer goes on in the carrier's frame while the carrier waits,
  * as after vfork, so that no call may have returned from here in between. */
 __attribute__((always_inline)) static inline long birth(struct clone_args *args)
 {
@@ -138,10 +138,10 @@ __attribute__((always_inline)) static inline long birth(struct clone_args *args)
 #endif
 }
 
-/* In the carrier, then the first; returns in the child alone. */
+/* In the carrier, then the pioneer; returns in the child alone. */
 static void go_inside(const struct order *o)
 {
-    pid_t number = MIDWIFE_PID;
+    pid_t number = PIONEER_PID;
     struct clone_args args = { .set_tid = (uint64_t)(uintptr_t)&number,
                                .set_tid_size = 1 };
     int socket = o->fds[ORDER_SOCKET];
@@ -184,7 +184,7 @@ void hatch_ready(void)
 }
 
 /* Some libraries make threads as they are imported, and want to be told of a fork by
- * libc: they are, by the first, whose fork is libc's. Those that cannot live with it
+ * libc: they are, by the pioneer, whose fork is libc's. Those that cannot live with it
  * have ended with the first fork of all, the rehearsal's. */
 int hatch(const struct order *order)
 {

@@ -6,7 +6,7 @@
  * From the zygote to a process that the vessel's guest owns:
  *
  *   zygote -> carrier (in the zygote's memory) enters the vessel's namespaces
- *          -> first (likewise) is the first inside them
+ *          -> pioneer (likewise) is the first inside them
  *          -> child (a fork), which loses its parent at once, and so becomes the
  *             guest's
  *

@@ -14,8 +14,8 @@
 #include <sys/types.h>
 
 #define PAGES_MAX 2048u /* ranges */
-#define PAGES_AROUND                                                                   \
-    (UINT64_C(64) << 10) /* the kernel maps so much of a file at once */
+/* The kernel maps so much of a file at once. */
+#define PAGES_AROUND (UINT64_C(64) << 10)
 
 struct page_range {
     uint64_t start, len; /* bytes */

@@ -51,8 +51,8 @@ static _Noreturn void fuzz_exit(int status);
 #define poll         fuzz_poll
 #define io_write_all fuzz_line
 #define _exit        fuzz_exit
-#include "../../src/keeper/root/keeper_log.c"
 #include "../../src/keeper/root/keeper.c"
+#include "../../src/keeper/root/keeper_log.c"
 #include "../../src/keeper/root/warden.c"
 #undef fork
 #undef waitpid
@@ -72,7 +72,7 @@ enum step_kind {
     STEP_ASK,     /* a message, with a good leash */
     STEP_STRANGE, /* with other descriptors; the first byte says which */
     STEP_OPEN,    /* edits of a good plan */
-    STEP_NEST,    /* the same, of a zygote's */
+    STEP_ZYGOTE,  /* the same, of a zygote's */
     STEP_LEASH,   /* a message on the leash of the question before */
     STEP_GIFT,    /* the same, with a descriptor */
     STEP_LOWER,   /* edits of good limits, to be a vessel's */
@@ -243,7 +243,7 @@ static bool next_step(struct bytes *input, struct step *out)
 
 static bool is_question(uint8_t kind)
 {
-    return kind <= STEP_NEST;
+    return kind <= STEP_ZYGOTE;
 }
 
 static void send_message(int fd, const struct pack *p, const int *fds, size_t count)
@@ -305,7 +305,7 @@ static int renew_report(struct keeper *k, uint32_t *number_out)
         *number_out = n->number;
         return ends[1];
     }
-    abort(); /* a zygote's warden without a lent */
+    abort(); /* a zygote's warden without a place */
 }
 
 static void be_warden(struct world *w, int leash, const struct pack *asked)
@@ -356,7 +356,7 @@ static void pack_question(struct pack *out, const struct step *s)
 
     if (s->kind == STEP_OPEN) {
         pack_edited(out, TALK_OPEN, b);
-    } else if (s->kind == STEP_NEST) {
+    } else if (s->kind == STEP_ZYGOTE) {
         pack_edited(out, TALK_ZYGOTE, b);
     } else {
         if (s->kind == STEP_STRANGE)

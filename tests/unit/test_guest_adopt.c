@@ -119,9 +119,9 @@ static _Noreturn void be_adopted(int fd, enum birth birth)
 static void hatch_into(pid_t guest, int fd, enum birth birth)
 {
     int space = (int)syscall(SYS_pidfd_open, guest, 0);
-    pid_t usher = fork();
+    pid_t carrier = fork();
 
-    if (usher == 0) {
+    if (carrier == 0) {
         if (setns(space, CLONE_NEWPID) < 0)
             _exit(1);
         if (fork() == 0) {
@@ -132,7 +132,7 @@ static void hatch_into(pid_t guest, int fd, enum birth birth)
         (void)wait(NULL);
         _exit(0);
     }
-    assert_int_equal(waitpid(usher, NULL, 0), usher);
+    assert_int_equal(waitpid(carrier, NULL, 0), carrier);
     (void)close(space);
 }
 

@@ -36,7 +36,7 @@ static void pause_a_little(void)
     (void)nanosleep(&t, NULL);
 }
 
-static struct native_shared *open_supplies(void)
+static struct native_shared *open_shared(void)
 {
     char why[160];
 
@@ -115,7 +115,7 @@ static void end(pid_t pid)
 
 static void every_vessel_gets_a_group_of_its_own_that_counts_from_nothing(void **state)
 {
-    struct native_shared *s = open_supplies();
+    struct native_shared *s = open_shared();
     struct vessel_usage used = { 0 };
     struct cgroup c;
 
@@ -146,7 +146,7 @@ static bool is_same_time(const struct vessel_usage *a, const struct vessel_usage
 
 static void what_a_group_has_spent_is_what_all_its_counters_say(void **state)
 {
-    struct native_shared *s = open_supplies();
+    struct native_shared *s = open_shared();
     struct vessel_usage used = { 0 };
     struct vessel_usage spent = { 0 };
     struct vessel_usage again = { 0 };
@@ -189,7 +189,7 @@ static void times_are_the_sums_over_all_processors_or_not_known(void **state)
 /* As on a host whose processors do not fit: by two other files. */
 static void times_that_cannot_be_read_at_once_are_read_apart(void **state)
 {
-    struct native_shared *s = open_supplies();
+    struct native_shared *s = open_shared();
     struct vessel_usage used = { 0 };
     struct vessel_usage spent = { 0 };
     struct vessel_usage again = { 0 };
@@ -219,7 +219,7 @@ static void times_that_cannot_be_read_at_once_are_read_apart(void **state)
 
 static void a_held_group_can_still_be_given_other_limits(void **state)
 {
-    struct native_shared *s = open_supplies();
+    struct native_shared *s = open_shared();
     struct cgroup c;
     char path[sizeof(c.name) + 64];
 
@@ -237,7 +237,7 @@ static void a_held_group_can_still_be_given_other_limits(void **state)
 
 static void who_borrows_the_counters_reads_the_same(void **state)
 {
-    struct native_shared *s = open_supplies();
+    struct native_shared *s = open_shared();
     struct vessel_usage used = { 0 };
     struct vessel_usage seen = { 0 };
     struct cgroup c, lent;
@@ -330,7 +330,7 @@ static void groups_of_a_child_that_was_killed_are_removed_and_no_others(void **s
 
     (void)state;
     if (pid == 0) {
-        struct native_shared *s = open_supplies();
+        struct native_shared *s = open_shared();
 
         if (s)
             be_keeper(s);
@@ -344,7 +344,7 @@ static void groups_of_a_child_that_was_killed_are_removed_and_no_others(void **s
 
 static void the_janitor_of_all_ends_and_removes_every_group(void **state)
 {
-    struct native_shared *s = open_supplies();
+    struct native_shared *s = open_shared();
     struct cgroup c[2];
     pid_t pid = 0;
     size_t left = 2;

@@ -245,8 +245,8 @@ void cgroup_read(const struct cgroup *c, struct vessel_usage *out)
         cgroup_v1_read(c, out);
 }
 
-#define LENT_DIR                                                                       \
-    (1u << 31) /* v2: the vessel's directory; else a bit for each counter */
+/* Version 2: the vessel's directory; else a bit for each counter. */
+#define LENT_DIR (1u << 31)
 
 size_t cgroup_lend(const struct cgroup *c, int fds[CGROUP_COUNTERS], uint32_t *which)
 {

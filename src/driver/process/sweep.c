@@ -25,8 +25,8 @@
 #include "base/sys.h"
 #include "driver/process/process.h"
 
-#define PATIENCE_MS                                                                    \
-    5000 /* for what was killed to be gone, and for who is born meanwhile */
+/* For what was killed to be gone, and for who is born meanwhile. */
+#define PATIENCE_MS 5000
 #define LOOK_MS     50 /* until the next round, if nothing ends before */
 #define ENVIRON_MAX (256u << 10)
 

@@ -430,7 +430,7 @@ static unsigned or_else(unsigned value, unsigned otherwise)
 
 /* One driver has any. Its vessels look for what dead ones left only when they share
  * nothing, so that it is done here. */
-static void open_supplies(struct pool *p)
+static void open_shared(struct pool *p)
 {
     const struct driver *const *at = p->engine->drivers;
     unsigned removed = 0;
@@ -471,7 +471,7 @@ int pool_open(struct vial_engine *e, const struct vial_warm_options *options,
         pool_close(p);
         return -1;
     }
-    open_supplies(p);
+    open_shared(p);
     for (size_t i = 0; o->languages && o->languages[i]; i++)
         want_language(p, o->languages[i]);
     *out = p;

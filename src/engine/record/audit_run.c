@@ -11,10 +11,9 @@
 #include "model/result.h"
 
 #define CODE_MAX ((size_t)12 << 10) /* bytes of a program's text in a record */
-#define PLAN_MAX                                                                       \
-    ((size_t)8 << 10) /* bytes of what is said about a plan's arguments                \
-                       */
-#define ENTRY_MAX 64  /* entries of a list */
+/* Bytes of what is said about a plan's arguments. */
+#define PLAN_MAX  ((size_t)8 << 10)
+#define ENTRY_MAX 64 /* entries of a list */
 
 static void hash_text(const void *data, size_t len, char out[65])
 {

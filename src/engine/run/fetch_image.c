@@ -11,9 +11,8 @@
 #include "model/request.h"
 #include "model/result.h"
 
-#define REGISTRY_TIMES                                                                 \
-    10 /* a registry needs a longer pause than an engine beside us                     \
-        */
+/* A registry needs a longer pause than an engine beside us. */
+#define REGISTRY_TIMES 10
 
 /* As of a run, so that what is done can also be recorded. */
 static int reserve(struct vial_engine *e, struct vial_error *err)

@@ -17,12 +17,11 @@
 #include "driver/native/native.h"
 #include "keeper/talk/talk.h"
 
-#define RATE_PER_S                                                                     \
-    INT64_C(2000) /* questions, so that a front gone mad does not fork us away         \
-                   */
-#define BURST  INT64_C(2000)
-#define TOKEN  1000           /* thousandths */
-#define END_MS INT64_C(10000) /* for wardens to end by themselves */
+/* Questions that are answered, so that a front gone mad does not fork us away. */
+#define RATE_PER_S INT64_C(2000)
+#define BURST      INT64_C(2000)
+#define TOKEN      1000           /* thousandths */
+#define END_MS     INT64_C(10000) /* for wardens to end by themselves */
 
 /* Each warden that ended gives its place back. */
 static void reap(struct keeper *k)
@@ -100,8 +99,9 @@ static _Noreturn void become_warden(struct warden *w, pid_t keeper)
     warden_run(w);
 }
 
-/* A lent for a zygote's warden; false: there is no more room for one. */
-static bool prepare_nest(struct keeper *k, struct warden *w, struct lent_zygote **lent)
+/* A place for a zygote that its warden lends; false: there is no more room for one. */
+static bool prepare_zygote(struct keeper *k, struct warden *w,
+                           struct lent_zygote **lent)
 {
     *lent = NULL;
     if (w->verb != TALK_ZYGOTE)
@@ -118,7 +118,7 @@ static pid_t fork_warden(struct keeper *k, struct warden *w)
     pid_t self = getpid();
     pid_t pid = -1;
 
-    if (!prepare_nest(k, w, &lent))
+    if (!prepare_zygote(k, w, &lent))
         return -1;
     pid = fork();
     if (pid == 0)

@@ -27,9 +27,8 @@
 
 #define RULES_MAX (8u << 20)
 #define FAILED    125
-#define SHORT_NS                                                                       \
-    INT64_C(1000000000) /* one that lived no longer is not hurried after               \
-                         */
+/* One that lived no longer is not hurried after. */
+#define SHORT_NS   INT64_C(1000000000)
 #define PATIENCE_S 1
 
 static void say(const struct vial_error *err)
