@@ -1,8 +1,9 @@
-# The front door. `make run` does everything on a fresh Debian 12 or 13, `make test` on 12.
+# The front door. `make run` and `make test` do everything on a fresh Debian.
 # Targets stand in the order of `vial --help` and docs/README.md: running, judging, speed.
 .DEFAULT_GOAL := help
-.PHONY: run build install test coverage requirements lint fuzz load soak bench trace rooms \
-	deps deps-test clean help
+.PHONY: run build install uninstall dist deb image test test-packages test-debian12 \
+	test-debian13 test-sid test-arm64 test-musl coverage requirements lint fuzz load soak bulk bench pictures trace \
+	rooms deps deps-test deps-arm64 deps-musl clean help
 
 B ?= build
 PREFIX ?= /usr/local
@@ -17,8 +18,33 @@ build: deps ## build/vial, build/vial-init, build/libvial.so
 install: build ## install below PREFIX (default /usr/local); DESTDIR is honoured
 	@tools/install $(B) $(PREFIX)
 
-test: deps-test build ## every test lane; ends with "N passed, N failed, N skipped"
-	@tools/test $(B)
+uninstall: ## remove what 'make install' with the same PREFIX and DESTDIR has made
+	@tools/uninstall $(PREFIX)
+
+dist: ## the source of the last commit as an archive, and the clients' packages, in build/dist
+	@tools/dist $(B)/dist
+	@tools/dist-clients $(B) $(B)/dist
+
+deb: ## Debian packages of the last commit, in build/deb
+	@tools/deb $(B)/deb
+
+image: deb ## an OCI image with the daemon, made of those packages: build/vial-image.tar
+	@DEBS=$(B)/deb ARCHIVE=$(B)/vial-image.tar images/build vial
+
+test: deps-test build ## every test lane, or LANES="e2e warm"; ends with "N passed, N failed, N skipped"
+	@tools/test $(B) $(LANES)
+
+test-debian12 test-debian13 test-sid: deps-test ## 'make run' and 'make test', from a clone on, on a bare system
+	@tests/bare/run $(@:test-%=%) $(B)/bare
+
+test-arm64: deps-arm64 ## lanes in a Debian of arm64, emulated; hours (ARM64="contract e2e": less)
+	@tools/test $(B) arm64
+
+test-musl: deps-musl ## vial built with musl, from Debian's sources, and what it runs
+	@tools/test $(B) musl
+
+test-packages: ## packages are built, installed, used, upgraded and purged in bare roots
+	@tools/test $(B) packages
 
 coverage: deps-test build ## lanes once more, for the lines that they run; counts with the last 'make test'
 	@tools/test $(B) coverage
@@ -38,6 +64,13 @@ load: deps-test build ## many callers beside a hostile one, for ten minutes (LOA
 soak: deps-test build ## long tests: thousands of runs, kills at random points
 	@tools/soak $(B)
 
+bulk: deps-test build ## 10,000 programs of which the truth is known (BULK="--rows 500 --seed 1")
+	@VIAL=$(abspath $(B))/vial /usr/bin/python3 tests/e2e/truth.py $(BULK)
+
+pictures: deps-test build ## the guide's pictures of the page, made by the browser lane
+	@tools/test $(B) page && cd $(B)/page && \
+	  cp play.png terminal.png cells.png run.png dark.png narrow-sessions.png $(CURDIR)/docs/guide/pictures/
+
 bench: deps-test build ## speed as ratios (ROUNDS=100); figures in build/bench.json, a picture in build/bench.svg
 	@$(B)/vial bench --rounds $(ROUNDS) --output $(B)/bench.json --plot $(B)/bench.svg
 
@@ -47,11 +80,17 @@ trace: deps-test ## how many functions, in how many files, a cold and a warm run
 rooms: ## lines and files per room of src/, now and at other commits (AT="HEAD~20")
 	@tools/rooms $(AT)
 
-deps: ## install the Debian packages that building needs
+deps: ## install the packages that building needs
 	@tools/deps build
 
 deps-test: ## install those that the tests need, too
-	@tools/deps test
+	@tools/deps test $(LANES)
+
+deps-arm64:
+	@tools/deps test arm64
+
+deps-musl:
+	@tools/deps test musl
 
 clean: ## remove what was built
 	@rm -rf build build-*
@@ -59,6 +98,6 @@ clean: ## remove what was built
 help: ## list these targets
 	@echo "vial: a sealed, single-use vessel for code you don't trust"
 	@echo
-	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' Makefile
+	@awk -F':.*## ' '/^[a-z0-9 -]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' Makefile
 	@echo
 	@echo "'$(B)/vial --help' lists the commands, docs/README.md the pages of the guide."

@@ -1,16 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// A Node that remembers; the frames are those of context.py.
+// A Node that remembers; the frames are those of context.py. A cell is a script in which
+// `await` and `import` may stand, and whose declarations can be made again.
 'use strict';
 (() => {
+  const childProcess = require('child_process');
   const fs = require('fs');
   const util = require('util');
   const vm = require('vm');
   const { Writable } = require('stream');
 
   const TEXT_MAX = 256 * 1024;
+  const OURS = /^ +at .*\(?(\[eval\]|node:vm):/; // lines of a traceback
+
+  // A lone surrogate, which JSON.stringify escapes, is no character of JSON's.
+  const ESCAPE = /\\(?:u[0-9a-f]{4}|.)/g;
+  const plain = (escape) => /^\\ud[89a-f]/.test(escape) ? '?' : escape;
 
   function send(message) {
-    const body = Buffer.from(JSON.stringify(message));
+    const body = Buffer.from(JSON.stringify(message).replace(ESCAPE, plain));
     const frame = Buffer.alloc(4 + body.length);
     frame.writeUInt32BE(body.length, 0);
     body.copy(frame, 4);
@@ -41,8 +48,7 @@
 
   const cut = (text) => text.length <= TEXT_MAX ? text : text.slice(0, TEXT_MAX) + '...';
 
-  // What cells print through the console or process.stdout; children's output is
-  // their own affair and goes to the stderr of the context.
+  // What cells print through the console or process.stdout.
   function stream(name) {
     return new Writable({
       decodeStrings: false,
@@ -88,25 +94,206 @@
   globalThis.display = (...values) =>
     values.forEach((value) => send({ kind: 'display', data: bundle(value) }));
 
+  // A child that inherits our streams would write between our frames: what it prints is
+  // passed on instead.
+  const inherits = (how, fd) => ['inherit', fd, out, err].includes(how);
+
+  function tame(name, pass) {
+    const original = childProcess[name];
+    childProcess[name] = (...args) => {
+      const known = args.find((arg) => arg && typeof arg === 'object' && !Array.isArray(arg));
+      const options = known || {};
+      const given = name === 'fork' && !options.stdio && !options.silent
+        ? ['inherit', 'inherit', 'inherit', 'ipc'] : options.stdio;
+      const stdio = Array.isArray(given) ? given : [given, given, given];
+      const ours = [1, 2].filter((fd) => inherits(stdio[fd], fd));
+      if (!ours.length && !inherits(stdio[0], 0)) return original(...args);
+      const tamed = { ...options, stdio: stdio.map((how, fd) =>
+        fd > 2 || !inherits(how, fd) ? how : fd ? 'pipe' : 'ignore') };
+      const others = known ? args.map((arg) => arg === known ? tamed : arg) : [...args, tamed];
+      return pass(original, others, ours);
+    };
+  }
+
+  function passLater(original, args, ours) {
+    const child = original(...args);
+    ours.forEach((fd) => child.stdio[fd].on('data', (data) => [out, err][fd - 1].write(data)));
+    return child;
+  }
+
+  function passNow(original, args, ours) {
+    const ended = original(...args);
+    ours.forEach((fd) => ended.output && [out, err][fd - 1].write(ended.output[fd]));
+    return ended;
+  }
+
+  function passOrThrow(_original, args, ours) {
+    const ended = passNow(spawnSync, args, ours);
+    if (ended.error) throw ended.error;
+    if (ended.status !== 0)
+      throw Object.assign(new Error(`Command failed: ${args[0]}`), ended);
+    return ended.stdout && !ours.includes(1) ? ended.stdout : null;
+  }
+
+  const { spawnSync } = childProcess;
+  tame('spawn', passLater);
+  tame('fork', passLater);
+  tame('spawnSync', passNow);
+  tame('execFileSync', passOrThrow);
+  tame('execSync', (original, [line, options], ours) =>
+    passOrThrow(original, [line, { ...options, shell: options.shell || true }], ours));
+
+  let acorn = null;
+  try {
+    acorn = require('internal/deps/acorn/acorn/dist/acorn');
+  } catch (error) { /* cells are plain scripts then */ }
+
+  // Node's own, for cells, whose scripts have none.
+  globalThis.__import = async (from, names = []) => {
+    const found = await import(from);
+    const lacks = names.find((name) => !(name in found));
+    if (lacks !== undefined)
+      throw new SyntaxError(
+        `The requested module '${from}' does not provide an export named '${lacks}'`);
+    return found;
+  };
+  Object.defineProperty(globalThis, '__import', { enumerable: false });
+
+  function walk(node, see, parent = null) {
+    if (see(node, parent) === false) return;
+    Object.values(node).flat().forEach((child) => {
+      if (child && typeof child.type === 'string') walk(child, see, node);
+    });
+  }
+
+  const isFunction = (node) => /Function/.test(node.type);
+
+  function namesIn(pattern) {
+    switch (pattern && pattern.type) {
+      case 'Identifier': return [pattern.name];
+      case 'ObjectPattern': return pattern.properties.flatMap((p) => namesIn(p.value || p));
+      case 'ArrayPattern': return pattern.elements.flatMap(namesIn);
+      case 'AssignmentPattern': return namesIn(pattern.left);
+      case 'RestElement': return namesIn(pattern.argument);
+      default: return [];
+    }
+  }
+
+  // `import a, { b as c } from 'd'` as an assignment, on as many lines.
+  function importText(node, code) {
+    const whole = node.specifiers.find((s) => s.type === 'ImportNamespaceSpecifier');
+    const pairs = node.specifiers.filter((s) => s !== whole).map((s) =>
+      [s.imported ? s.imported.name || s.imported.value : 'default', s.local.name]);
+    const got = `await __import(${node.source.raw}, ${JSON.stringify(pairs.map((p) => p[0]))})`;
+    const parts = pairs.map(([name, local]) => `${JSON.stringify(name)}: ${local}`);
+    const lines = '\n'.repeat(code.slice(node.start, node.end).split('\n').length - 1);
+    if (!whole) return `void ({${parts}} = ${got});${lines}`;
+    return `void (${whole.local.name} = ${got}, {${parts}} = ${whole.local.name});${lines}`;
+  }
+
+  // Declarations at the top of a cell become variables of the global object, which can be
+  // declared again. A cell that waits is the body of an async function; its variables are
+  // declared outside, and assigned within.
+  function rewrite(code) {
+    const tree = acorn.parse(code, { ecmaVersion: 'latest', allowHashBang: true,
+      allowAwaitOutsideFunction: true, allowImportExportEverywhere: true });
+    const last = tree.body[tree.body.length - 1];
+    const declared = [];
+    const names = [];
+    const edits = [];
+    const edit = (from, to, text) => edits.push({ from, to, text });
+    let waits = false;
+    let begin = '';
+
+    walk(tree, (node, parent) => {
+      waits ||= /^AwaitExpression|^ImportDeclaration/.test(node.type) || node.await === true;
+      if (node.type === 'VariableDeclaration' && (node.kind === 'var' || parent === tree))
+        declared.push([node, parent]);
+      return !isFunction(node);
+    });
+    walk(tree, (node) => {
+      if (node.type === 'ImportExpression') edit(node.start, node.start + 6, '__import');
+    });
+    declared.forEach(([node, parent]) => {
+      const end = node.start + node.kind.length;
+      if (node.kind === 'let')
+        node.declarations.filter((d) => !d.init).forEach((d) => edit(d.end, d.end, ' = undefined'));
+      if (!waits) return edit(node.start, end, 'var'.padEnd(node.kind.length));
+      names.push(...node.declarations.flatMap((d) => namesIn(d.id)));
+      if (/^For/.test(parent.type) && parent.body !== node) return edit(node.start, end, '');
+      edit(node.start, end, 'void (');
+      const close = node.declarations[node.declarations.length - 1].end;
+      edit(close, close, ')');
+    });
+    tree.body.forEach((node) => {
+      if (node.type === 'ClassDeclaration') {
+        if (waits) names.push(node.id.name);
+        edit(node.start, node.start, `${waits ? '' : 'var '}${node.id.name} = `);
+        edit(node.end, node.end, ';');
+      } else if (node.type === 'ImportDeclaration') {
+        names.push(...node.specifiers.map((s) => s.local.name));
+        edit(node.start, node.end, importText(node, code));
+      } else if (waits && node.type === 'FunctionDeclaration') {
+        begin += `globalThis.${node.id.name} = ${node.id.name}; `;
+      }
+    });
+    if (waits && last.type === 'ExpressionStatement') {
+      const end = code[last.end - 1] === ';' ? last.end - 1 : last.end;
+      edit(last.start, last.start, 'return (');
+      edit(end, end, '\n)');
+    }
+    let text = '';
+    let at = 0;
+    edits.sort((a, b) => a.from - b.from || a.to - b.to).forEach((e) => {
+      text += code.slice(at, e.from) + e.text;
+      at = e.to;
+    });
+    text += code.slice(at);
+    if (!waits) return { text, before: 0 };
+    const head = `${names.length ? `var ${names}; ` : ''}(async () => { ${begin}`;
+    return { text: `${head}${text}\n})()`, before: head.length };
+  }
+
   let cell = 0;
-  process.on('SIGINT', () => {});
+  let stop = () => {};
+  process.on('SIGINT', () => stop());
 
   function run(code) {
-    const script = new vm.Script(code, { filename: `<cell ${++cell}>` });
-    return script.runInThisContext({ breakOnSigint: true });
+    let script = { text: code, before: 0 };
+    try {
+      if (acorn) script = rewrite(code);
+    } catch (error) { /* V8 says it better */ }
+    return new vm.Script(script.text, { filename: `<cell ${++cell}>`,
+      columnOffset: -script.before }).runInThisContext({ breakOnSigint: true });
+  }
+
+  // Its value, or the interrupt: it may wait for what never comes.
+  async function settle(code) {
+    const alive = setInterval(() => {}, 1 << 30);
+    const stopped = new Promise((_resolve, reject) => {
+      stop = () => reject(Object.assign(new Error('the cell was interrupted'),
+        { code: 'ERR_SCRIPT_EXECUTION_INTERRUPTED' }));
+    });
+    try {
+      return await Promise.race([run(code), stopped]);
+    } finally {
+      clearInterval(alive);
+      stop = () => {};
+    }
   }
 
   function explain(error) {
     if (!(error instanceof Error) && !(error && error.stack))
       return { name: 'Error', value: cut(util.inspect(error)), traceback: '' };
+    const lines = String(error.stack).split('\n');
     return { name: String(error.name), value: cut(String(error.message)),
-             traceback: cut(String(error.stack)) };
+             traceback: cut(lines.filter((line) => !OURS.test(line)).join('\n')) };
   }
 
   async function serve(request) {
     const reply = { kind: 'done', id: request.id, status: 'ok', value: null, error: null };
     try {
-      const value = await run(request.code);
+      const value = await settle(request.code);
       if (value !== undefined) reply.value = bundle(value);
     } catch (error) {
       const stopped = error && error.code === 'ERR_SCRIPT_EXECUTION_INTERRUPTED';

@@ -34,7 +34,7 @@ def prepare(names):
     if not ahead:
         del globals()["is_shadowed"]
     if SEEDED.isdisjoint(sys.modules):
-        del globals()["hatched"]
+        del globals()["in_child"]
     for _ in range(9):
         warm_up()
     import gc
@@ -89,7 +89,7 @@ def reseed():
         modules["multiprocessing.process"].current_process().authkey = os.urandom(32)
 
 
-def hatched():
+def in_child():
     """In the child, confined, before it waits."""
     reseed()
 
@@ -118,7 +118,8 @@ def add_environ(entries):
 def set_argv(argv):
     words = [os.fsdecode(word) for word in argv]
     sys.argv[1:] = words[2:]
-    sys.orig_argv[2:] = words[2:]
+    if hasattr(sys, "orig_argv"):  # since 3.10
+        sys.orig_argv[2:] = words[2:]
 
 
 def introduce(main):

@@ -17,7 +17,7 @@ export const token = {
   set: (text) => text ? sessionStorage.setItem(KEY, text) : sessionStorage.removeItem(KEY),
 };
 
-async function ask(path, options = {}) {
+export async function ask(path, options = {}) {
   const headers = { ...options.headers };
   if (token.get()) headers.Authorization = `Bearer ${token.get()}`;
   const answer = await fetch(path, { ...options, headers, cache: "no-store" });
@@ -27,22 +27,24 @@ async function ask(path, options = {}) {
   throw new Refused(answer.status, error);
 }
 
+const asJson = (value) => ({ method: "POST", body: JSON.stringify(value), headers: { "Content-Type": "application/json" } });
+
 export const getJson = async (path) => (await ask(path)).json();
 export const getText = async (path) => (await ask(path)).text();
+export const getBytes = async (path) => (await ask(path)).arrayBuffer();
 export const remove = (path) => ask(path, { method: "DELETE" });
+export const post = (path, value) => ask(path, asJson(value));
+export const send = (method, path, body) => ask(path, { method, body, headers: { "Content-Type": "application/octet-stream" } });
 
-// Runs a request; HEAR gets each event as it comes.
-export async function stream(request, hear, signal) {
-  const answer = await ask("/v1/run?stream=ndjson", {
-    method: "POST", signal, body: JSON.stringify(request),
-    headers: { "Content-Type": "application/json" },
-  });
+// Sends VALUE; HEAR gets each event of the answer as it comes.
+export async function stream(path, value, hear, signal) {
+  const answer = await ask(path, { ...asJson(value), signal });
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   for (;;) {
-    const { value, done } = await reader.read();
+    const { value: text, done } = await reader.read();
     if (done) break;
-    const lines = (rest + value).split("\n");
+    const lines = (rest + text).split("\n");
     rest = lines.pop();
     for (const line of lines) if (line) hear(JSON.parse(line));
   }

@@ -19,14 +19,10 @@ function roundUp(value) {
   return 10 * power;
 }
 
+// A line through all points that are there; one alone is a dot.
 function path(points) {
-  let text = "", pen = false;
-  for (const point of points) {
-    if (!point) { pen = false; continue; }
-    text += `${pen ? "L" : "M"}${point[0].toFixed(1)} ${point[1].toFixed(1)}`;
-    pen = true;
-  }
-  return text;
+  const there = points.filter(Boolean).map(([x, y]) => `${x.toFixed(1)} ${y.toFixed(1)}`);
+  return there.length ? `M${there.join("L")}${there.length === 1 ? "h0" : ""}` : "";
 }
 
 function area(points, floor) {

@@ -4,7 +4,8 @@
 
 /*
  * An interpreter inside a session that remembers: what one cell defines, the
- * next one finds. A session may have several, of different languages; each runs
+ * next one finds. Cells are like those of notebooks: `await` may stand anywhere; Python
+ * has !command and %magics, Node has `import` and declares names again. A session may have several, of different languages; each runs
  * one cell at a time. The interpreter is part of the vessel, and what it says is
  * checked like everything from there.
  */
@@ -27,12 +28,17 @@ VIAL_API VIAL_MUST_CHECK int vial_context_open(struct vial_session *session,
 
 /* Runs a cell of LEN bytes, and gives malloc'ed JSON in *JSON:
  *
- *   status    "ok", "error", "interrupted", or "timeout" (interrupted by vial)
+ *   status    "ok", "error", "interrupted", or "timeout" (interrupted by vial,
+ *             whatever it did then)
  *   stdout, stderr, stdout_truncated, stderr_truncated
  *   value     what the last line gave: null, or an object by media type
  *             (text/plain, text/html, image/png as base64, application/json,
- *             application/vnd.vial.table+json: columns, rows, total_rows)
+ *             application/vnd.vial.table+json: columns, rows, total_rows;
+ *             application/vnd.vial.chart+json: what a figure of matplotlib shows)
  *   displays  a list of such objects: figures, and what display() was given
+ *   order     in which they came: a list of {kind, length}, kind being stdout, stderr
+ *             or display, length so many characters or displays; `value` is the last.
+ *             What it does not tell (beyond 4096 changes) comes after it
  *   error     null, or name, value and traceback
  *
  * A cell has TIMEOUT_MS (0: the session's `timeout`, which is also the most). If
@@ -43,8 +49,8 @@ VIAL_API VIAL_MUST_CHECK int vial_context_run(struct vial_context *context,
                                               int64_t timeout_ms, char **json,
                                               struct vial_error *err);
 
-/* The same, followed: WATCH, which may be NULL, gives `cancel_fd`, `output`, and
- * `correlation` for the audit log; the rest of it has no meaning here. A cell that is
+/* The same, followed: WATCH, which may be NULL, gives `cancel_fd`, `output`,
+ * `displayed`, and `correlation` for the audit log; the rest of it has no meaning here. A cell that is
  * cancelled is interrupted, and its state stays; if it does not stop at once its
  * interpreter is killed: VIAL-CONTEXT. */
 VIAL_API VIAL_MUST_CHECK int vial_context_watch(struct vial_context *context,

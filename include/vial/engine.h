@@ -76,6 +76,9 @@ struct vial_watch {
     /* Called, before that, with how long the run's programs may take together at most;
      * or NULL. */
     void (*planned)(void *context, int64_t most_ms);
+    /* Of a context's cell: called with each display, as JSON, in its place between
+     * pieces of OUTPUT; or NULL. */
+    void (*displayed)(void *context, const char *json);
 };
 
 /* Reads the settings; OPTIONS may be NULL. *OUT is given back with

@@ -3,9 +3,17 @@
 #define VIAL_FILES_H
 
 /*
- * Files of a session. Paths are relative to its working directory, and resolved
- * by the guest inside the vessel, one component at a time and without following
- * any link: nothing leads out. A name may hold every byte but NUL and '/'.
+ * Files of a session. A relative path lies below its working directory. The guest
+ * resolves it inside the vessel, one component at a time and without following any
+ * link.
+ *
+ * An absolute path ("/tmp/a") is what a program of the session would find there: the
+ * operation is done by a process that is confined as its programs are, has their user,
+ * and follows links as they do. So nothing leads out here, either. It costs a process
+ * for a moment, which counts among the vessel's.
+ *
+ * No path has '.', '..' or empty parts, or ends in a slash. A name may hold every byte
+ * but NUL and '/'.
  *
  * Errors: VIAL-PATH for a path that is not plain, or leads through a link;
  * VIAL-NO-FILE for what is not there; VIAL-QUOTA for what does not fit;
@@ -26,6 +34,8 @@ struct vial_entry {
     uint64_t holes;    /* bytes of SIZE that were never written; 0 if they are few */
     const char *media; /* "image/png" …, by the name's ending; static storage */
     char sha256[65];   /* of its content, in hex; "" but for vial_session_changes */
+    uint32_t uid, gid; /* as programs of the vessel see them */
+    char *target;      /* what a link says, as it says it; NULL: it is none */
 };
 
 struct vial_entries {
@@ -69,10 +79,19 @@ VIAL_API VIAL_MUST_CHECK int vial_session_list(struct vial_session *session,
 /* Zero-initialised entries are allowed. */
 VIAL_API void vial_entries_free(struct vial_entries *entries);
 
-/* One name, itself if it is a link. OUT owns nothing. */
+/* One name, itself if it is a link. OUT owns its target, for vial_entry_done. */
 VIAL_API VIAL_MUST_CHECK int vial_session_stat(struct vial_session *session,
                                                const char *path, struct vial_entry *out,
                                                struct vial_error *err);
+
+/* The same, but of a link at an absolute path what it leads to. */
+VIAL_API VIAL_MUST_CHECK int vial_session_stat_followed(struct vial_session *session,
+                                                        const char *path,
+                                                        struct vial_entry *out,
+                                                        struct vial_error *err);
+
+/* Gives back what an entry of vial_session_stat owns. */
+VIAL_API void vial_entry_done(struct vial_entry *entry);
 
 /* A directory with its parents; one that exists is good. */
 VIAL_API VIAL_MUST_CHECK int vial_session_mkdir(struct vial_session *session,
@@ -111,8 +130,9 @@ enum vial_event_kind {
     VIAL_EVENT_CREATED,
     VIAL_EVENT_WRITTEN, /* closed after it was open for writing */
     VIAL_EVENT_REMOVED,
-    VIAL_EVENT_MOVED, /* within what is watched */
-    VIAL_EVENT_GAP    /* events were lost: list again to know */
+    VIAL_EVENT_MOVED,     /* within what is watched */
+    VIAL_EVENT_GAP,       /* events were lost: list again to know */
+    VIAL_EVENT_ATTRIBUTES /* its mode, owner, times … changed */
 };
 
 /* Something that happened to a file. */
@@ -124,11 +144,18 @@ struct vial_event {
 
 struct vial_watcher;
 
-/* Watches a directory and all below it, also directories to come, from the moment
- * this returns. *OUT is given back with vial_watcher_free, before the session is.
- * Events wait in a queue of bounded length: what does not fit is told as a gap. */
+enum vial_watch_flag {
+    VIAL_WATCH_DEEP = 1,      /* all below it, also directories to come */
+    VIAL_WATCH_ATTRIBUTES = 2 /* VIAL_EVENT_ATTRIBUTES are told */
+};
+#define VIAL_WATCHERS_MAX 8u /* of a session at once; one more is VIAL-BUSY */
+
+/* Watches a directory from the moment this returns. *OUT is given back with
+ * vial_watcher_free, before the session is. Events wait in a queue of bounded length:
+ * what does not fit is told as a gap. More than 8192 directories are VIAL-QUOTA at
+ * first, and a gap later. FLAGS: of enum vial_watch_flag. */
 VIAL_API VIAL_MUST_CHECK int vial_session_watch(struct vial_session *session,
-                                                const char *path,
+                                                const char *path, unsigned flags,
                                                 struct vial_watcher **out,
                                                 struct vial_error *err);
 

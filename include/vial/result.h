@@ -92,6 +92,27 @@ struct vial_denied {
     uint64_t count;
 };
 
+/* A connection through a gate, or several refusals of the same one. */
+struct vial_connection {
+    char name[256];
+    unsigned port;                /* 0: the name was looked up, and is not allowed */
+    char verdict[24];             /* "ok", "denied", "private_address" … */
+    bool incoming;                /* to a port of the vessel */
+    uint64_t bytes_in, bytes_out; /* to the vessel, and from it */
+    uint64_t times;               /* 1, or how often it was refused */
+    double ms;                    /* from the try to the end */
+};
+
+/* What was reached through a gate. */
+struct vial_network {
+    struct vial_connection *connections; /* COUNT of them */
+    size_t count;
+    uint64_t left_out;            /* connections that are not among them */
+    uint64_t made, refused;       /* all, those left out included */
+    uint64_t bytes_in, bytes_out; /* likewise */
+    bool whole;                   /* false: the gate did not say */
+};
+
 struct vial_result {
     char id[24];          /* "r-…" */
     char correlation[72]; /* what the caller called it in struct vial_watch, or "" */
@@ -105,11 +126,15 @@ struct vial_result {
     struct vial_usage usage;
     unsigned limits_hit; /* enum vial_limit */
     char driver[16];
-    char vessel_id[32];      /* "v-…", or "" when none was opened */
-    char *image;             /* NULL when the driver has none */
-    char level[16];          /* "none", "landlock", "namespaces", "container" */
-    char **layers;           /* NULL-terminated */
-    char limits_by[16];      /* "cgroup2", "cgroup1", "rlimit", "none" */
+    char vessel_id[32]; /* "v-…", or "" when none was opened */
+    char *image;        /* NULL when the driver has none */
+    char
+        image_digest[72]; /* of the image that was its root, without an engine; or "" */
+    char image_owners[8]; /* whose the image's files were inside: "image", "one" (all of
+                             one user), "nobody"; or "" */
+    char level[16];       /* "none", "landlock", "namespaces", "container" */
+    char **layers;        /* NULL-terminated */
+    char limits_by[16];   /* "cgroup2", "cgroup1", "rlimit", "none" */
     struct vial_file *files; /* FILE_COUNT of them */
     size_t file_count;
     struct vial_error error; /* code "" when there is none */
@@ -128,6 +153,7 @@ struct vial_result {
     bool denials_counted;       /* refused system calls were counted */
     struct vial_denied *denied; /* DENIED_COUNT of them */
     size_t denied_count;
+    struct vial_network *network; /* NULL: it had no gate */
 };
 
 /* "ok", "cpu_timeout" and so on. Static storage. */

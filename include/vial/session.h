@@ -63,6 +63,7 @@ struct vial_session_report {
     double duration_ms;      /* since it was opened, or until it ended */
     struct vial_usage usage; /* of all its programs together; whole once it ended */
     char wanted_driver[16];  /* as in a result */
+    bool paused;             /* it is open, and frozen */
 };
 
 /* Opens a vessel as REQ describes it: limits, network, mounts, driver, env, cwd.
@@ -78,6 +79,44 @@ VIAL_API VIAL_MUST_CHECK int vial_session_open(
 VIAL_API VIAL_MUST_CHECK int vial_session_renew(struct vial_session *session,
                                                 int64_t lease_ms,
                                                 struct vial_error *err);
+
+/* Zero-initialise: 0 means the usual value. */
+struct vial_pause_options {
+    bool auto_resume; /* any use wakes it; else uses are refused with VIAL-PAUSED */
+    bool reclaim;     /* what it has in memory and can be read again is given back */
+    int64_t most_ms;  /* it ends once it was paused for so long; usual: 24 h */
+};
+
+/* Freezes it: no process of its vessel runs until it is resumed. Its lease, its idle
+ * time and its programs' deadlines stand still; what its programs wrote can be read.
+ * One that is paused already gets the new OPTIONS, which may be NULL. Closing and
+ * killing work. VIAL-UNSUPPORTED where there is no control group to do it by. Its
+ * memory stays: it is not saved anywhere, and a paused session ends with its process
+ * like any other. */
+VIAL_API VIAL_MUST_CHECK int vial_session_pause(
+    struct vial_session *session, const struct vial_pause_options *options,
+    struct vial_error *err);
+
+/* Lets it go on; one that is not paused is good. */
+VIAL_API VIAL_MUST_CHECK int vial_session_resume(struct vial_session *session,
+                                                 struct vial_error *err);
+
+struct vial_snapshot_options {
+    const char *name;   /* of the image; one of that name is replaced */
+    const char *config; /* a JSON object laid over the config of the image that the
+                           session was opened of: "Env", "WorkingDir", "User",
+                           "Entrypoint", "Cmd"; or NULL */
+};
+
+/* Saves its files as an image of the store, of which sessions and runs can be opened
+ * any number of times: those of a native session whose root is an image and can be
+ * written to (`root_mode: rw`). What lies in /tmp, /dev/shm and in mounts is not saved,
+ * nor are programs and their memory: VIAL-UNSUPPORTED for any other session. It is
+ * frozen while its files are read, where that can be done, and other uses wait until
+ * then. *OUT, to be freed: {"image", "digest", "id", "size", "frozen"}. */
+VIAL_API VIAL_MUST_CHECK int vial_session_snapshot(
+    struct vial_session *session, const struct vial_snapshot_options *options,
+    char **out, struct vial_error *err);
 
 /* Whether it has ended and its vessel is gone, and how, at once: nobody is asked and
  * nothing is waited for. One that is being worked on at this moment counts as open. */
@@ -137,7 +176,7 @@ struct vial_exec_options {
 };
 
 struct vial_exec_status {
-    bool running;              /* if so, only the byte counts below are set */
+    bool running;              /* if so, only its pid and the byte counts are set */
     enum vial_verdict verdict; /* ok, nonzero, signal, timeout, oom, output_limit,
                                   cancelled, failed; or cpu_timeout, which ends the
                                   session too */
@@ -150,7 +189,19 @@ struct vial_exec_status {
     struct vial_error error;    /* code "" when there is none */
     uint64_t network_refused;   /* as in struct vial_result; what those that run at the
                                    same time try is told by the first that ends */
+    uint32_t pid; /* its number among the vessel's processes, by which its other
+                     programs know it; 0 until it has started. The guest's word */
+    const struct vial_network *network; /* what was reached through the session's gate
+                                           since the last program ended; NULL: it has
+                                           none. The exec's, until that is freed */
 };
+
+/* Connects to PORT of the vessel's loopback, through its gate: the session was opened
+ * with `network: gate`, whatever it allows. *FD is a stream socket, the caller's to
+ * close. It ends at once if no program listens there. */
+VIAL_API VIAL_MUST_CHECK int vial_session_connect(struct vial_session *session,
+                                                  unsigned port, int *fd,
+                                                  struct vial_error *err);
 
 /* Starts a program and returns at once. *OUT is given back with vial_exec_free,
  * or together with the session. */
@@ -164,6 +215,11 @@ VIAL_API VIAL_MUST_CHECK int vial_session_exec(struct vial_session *session,
  * `failed`. Never fails on a running one: see `running`. */
 VIAL_API void vial_exec_wait(struct vial_exec *exec, int64_t timeout_ms,
                              struct vial_exec_status *out);
+
+/* Waits until it has started or ended, for at most TIMEOUT_MS (as above): from then on
+ * its pid is known, if it has one. */
+VIAL_API void vial_exec_wait_started(struct vial_exec *exec, int64_t timeout_ms,
+                                     struct vial_exec_status *out);
 
 /* Hands LEN bytes to a live stdin, as fast as the program takes them. With
  * TIMEOUT_MS >= 0 it stops then; *TAKEN says how many bytes went. */

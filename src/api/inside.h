@@ -7,6 +7,8 @@
  * library, so that no value has to become text and be read again.
  */
 
+#include "images/fetcher.h"
+#include "images/store_remove.h"
 #include "settings/settings.h"
 
 #include "vial/session.h"
@@ -29,6 +31,38 @@ int inside_compile(struct vial_engine *engine, const struct vial_request *req,
                    const struct vial_session_options *options,
                    struct vial_request **out, double *cpu_ms, struct vial_error *err);
 
+/* The same, with how the compile step ended (see engine/session/compile_once.h). */
+int inside_compile_told(struct vial_engine *engine, const struct vial_request *req,
+                        const struct vial_session_options *options,
+                        struct vial_request **out, struct vial_result **told,
+                        struct vial_error *err);
+
+/* Images that need no container engine (images/store.h): the store's directory,
+ * malloc'ed; all images; one of them. */
+char *inside_store(const struct vial_engine *engine, struct vial_error *err);
+int inside_stored_images(const struct vial_engine *engine, json_t **out,
+                         struct vial_error *err);
+int inside_stored_image(const struct vial_engine *engine, const char *reference,
+                        json_t **out, struct vial_error *err);
+int inside_store_pull(struct vial_engine *engine, const struct vial_pull *pull,
+                      json_t **out, struct vial_error *err);
+/* VERB "import", "export" or "verify"; *OUT is what it says. */
+int inside_store_do(struct vial_engine *engine, const char *verb,
+                    const struct vial_pull *image, const struct image_ends *ends,
+                    json_t **out, struct vial_error *err);
+int inside_store_prune(struct vial_engine *engine, const struct store_prune *rules,
+                       json_t **out, struct vial_error *err);
+int inside_store_remove(struct vial_engine *engine, const char *reference, json_t **out,
+                        struct vial_error *err);
+
+/* vial_session_snapshot for OWNER, one of many callers: NAME is his word for it, *OUT
+ * has the name that it gets (images/snapshot_name.h). FORKS: it goes with the session
+ * that is opened of it. Its removal: VIAL-IMAGE when it is not OWNER's. */
+int inside_snapshot(struct vial_session *session, bool forks, const char *owner,
+                    const char *name, json_t **out, struct vial_error *err);
+int inside_snapshot_remove(struct vial_engine *engine, const char *owner,
+                           const char *name, struct vial_error *err);
+
 /* What a container engine says of its images and volumes, as vial/vessels.h has it. */
 int inside_image_pull(struct vial_engine *engine, const struct vial_pull *pull,
                       json_t **out, struct vial_error *err);
@@ -40,5 +74,14 @@ int inside_caches(json_t **out, struct vial_error *err);
 /* The plan of REQ as vial_plan has it. */
 int inside_plan(struct vial_engine *engine, const struct vial_request *req,
                 json_t **out, struct vial_error *err);
+
+/* Whether a program can have a network by these settings, on this host, now. */
+bool inside_gives_network(struct vial_engine *engine);
+
+/* SESSION is used now, for as long as it may be idle. */
+void inside_touch(struct vial_session *session);
+
+/* PATH below the session's working directory, as file operations take it. */
+const char *inside_file_name(const struct vial_session *session, const char *path);
 
 #endif

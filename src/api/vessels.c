@@ -10,7 +10,7 @@
 #include "driver/docker/cache.h"
 #include "driver/docker/image.h"
 #include "driver/list.h"
-#include "engine/record/audit_run.h"
+#include "engine/record/audit_events.h"
 #include "engine/run/fetch_image.h"
 #include "keeper/client/client.h"
 #include "keeper/client/images.h"

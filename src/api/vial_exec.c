@@ -21,39 +21,44 @@ int vial_session_exec(struct vial_session *session,
                       const struct vial_exec_options *options, struct vial_exec **out,
                       struct vial_error *err)
 {
-    int rc;
-
     /* The request may have been let in for its language. */
     if (policy_check_list(&session->engine->settings->policy, POLICY_ID_languages,
                           "language", "command", err) < 0)
         return -1;
-    session_lock(session);
-    rc = session_touch(session, err);
-    if (rc == 0)
-        rc = exec_new(session, options, false, out, err);
-    if (rc == 0) {
-        session_flush(session);
-        if ((*out)->deadline_ns < session->wakes_ns)
-            session_wake(session);
-    }
-    session_unlock(session);
-    return rc;
+    return exec_start(session, options, false, out, err);
 }
 
-void vial_exec_wait(struct vial_exec *exec, int64_t timeout_ms,
-                    struct vial_exec_status *out)
+/* STARTED: that is enough. */
+static void wait_for(struct vial_exec *exec, bool started, int64_t timeout_ms,
+                     struct vial_exec_status *out)
 {
     struct vial_session *s = exec->session;
     int64_t end_ns = until(timeout_ms);
 
     session_lock(s);
     s->active_ns = clock_now_ns();
-    while (exec->status.running && clock_now_ns() < end_ns && session_wait(s, end_ns))
+    if (timeout_ms != 0 && exec->status.running && s->wakes_by_use &&
+        s->outcome == VIAL_SESSION_OPEN)
+        (void)session_resume(s, NULL); /* else it waits in vain */
+    while (exec->status.running && !(started && exec->status.pid) &&
+           clock_now_ns() < end_ns && session_wait(s, end_ns))
         ;
     *out = exec->status;
     out->stdout_bytes = exec->spool[0].end;
     out->stderr_bytes = exec->spool[1].end;
     session_unlock(s);
+}
+
+void vial_exec_wait(struct vial_exec *exec, int64_t timeout_ms,
+                    struct vial_exec_status *out)
+{
+    wait_for(exec, false, timeout_ms, out);
+}
+
+void vial_exec_wait_started(struct vial_exec *exec, int64_t timeout_ms,
+                            struct vial_exec_status *out)
+{
+    wait_for(exec, true, timeout_ms, out);
 }
 
 static int fail_stdin(const struct vial_exec *x, struct vial_error *err)

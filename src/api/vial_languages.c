@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "api/give.h"
+#include "api/inside.h"
 #include "base/auto.h"
 #include "base/fail.h"
 #include "base/path.h"
@@ -173,6 +174,20 @@ static int list(struct vial_engine *e, bool offered, struct vial_languages *out,
     }
     *out = all;
     return 0;
+}
+
+bool inside_gives_network(struct vial_engine *engine)
+{
+    const struct settings *s = engine->settings;
+    const struct here here = look(engine);
+
+    /* Names are the operator's to give: no caller of tools names any. */
+    if (here.driver && str_eq(here.driver->name, "native") && s->defaults.allow.count &&
+        policy_check_list(&s->policy, POLICY_ID_networks, "network", "gate", NULL) == 0)
+        return true;
+    return here.driver && !here.host &&
+           policy_check_list(&engine->settings->policy, POLICY_ID_networks, "network",
+                             "bridge", NULL) == 0;
 }
 
 int vial_language_list(struct vial_engine *engine, struct vial_languages *out,

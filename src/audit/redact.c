@@ -156,7 +156,8 @@ static size_t bearer(struct text t, size_t *skip)
     return 0;
 }
 
-/* Whatever secret begins at T: bytes to keep in *SKIP, its length; 0: none. */
+/* Gives the length of the secret that begins at T, 0: none, and in *SKIP how many bytes
+ * before it are kept. */
 static size_t secret_at(struct text t, bool word, size_t *skip)
 {
     size_t len;

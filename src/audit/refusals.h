@@ -3,10 +3,11 @@
 #define VIAL_AUDIT_REFUSALS_H
 
 /*
- * The audit log tells of requests that were turned away before they became runs. A
- * caller who is always refused must not fill the disk with that: of each kind and
- * caller the first few in a minute have a record of their own ("refused"), the others
- * one together ("refused.more", with their number) when the minute is over.
+ * Records refusals in the audit log; who refuses is engine/run/admit.c, model/policy.c,
+ * plan/ and engine/callers/gate.c. A caller who is always refused must not fill the disk
+ * with that: of each kind and caller the first few in a minute have a record of their own
+ * ("refused"), the others one together ("refused.more", with their number) when the
+ * minute is over.
  *
  *   refusals_init -> refusals_use* -> { refusals_record | refusals_count }*
  *                 -> refusals_done

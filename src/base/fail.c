@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/sys.h"
+
 struct entry {
     const char *text, *meaning;
 };
@@ -97,7 +99,7 @@ static const char *shortage(int number)
 
 static void set_errno(struct vial_error *err, int number)
 {
-    const char *text = strerrordesc_np(number);
+    const char *text = sys_text(number);
     const char *remedy = shortage(number);
 
     restart(err, VIAL_E_SYSTEM);

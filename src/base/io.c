@@ -142,3 +142,13 @@ int io_set_nonblocking(int fd)
         return -errno;
     return 0;
 }
+
+int io_temp_file(void)
+{
+    static const char *const places[] = { "/var/tmp", "/tmp" };
+    int fd = -1;
+
+    for (size_t i = 0; fd < 0 && i < sizeof(places) / sizeof(places[0]); i++)
+        fd = open(places[i], O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    return fd;
+}

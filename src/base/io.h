@@ -29,6 +29,10 @@ int io_read_fd(int fd, const char *name, size_t max, struct blob *out,
 ssize_t io_read_at(int dir_fd, const char *name, char *buf, size_t size);
 int io_write_at(int dir_fd, const char *name, const char *text); /* 0 or -errno */
 
+/* A file without a name, on a disk rather than in memory, where there is one; -1:
+ * errno. */
+int io_temp_file(void);
+
 int io_set_nonblocking(int fd); /* 0 or -errno */
 
 #endif

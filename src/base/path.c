@@ -2,9 +2,11 @@
 #include "base/path.h"
 
 #include <limits.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -134,4 +136,26 @@ char *path_self_dir(void)
     if (n > 1)
         n--;
     return strndup(path, (size_t)n);
+}
+
+const char *path_media(const char *path)
+{
+    static const struct {
+        const char *ending, *media;
+    } kinds[] = { { "png", "image/png" },        { "jpg", "image/jpeg" },
+                  { "jpeg", "image/jpeg" },      { "gif", "image/gif" },
+                  { "svg", "image/svg+xml" },    { "webp", "image/webp" },
+                  { "pdf", "application/pdf" },  { "json", "application/json" },
+                  { "csv", "text/csv" },         { "html", "text/html" },
+                  { "md", "text/markdown" },     { "txt", "text/plain" },
+                  { "log", "text/plain" },       { "py", "text/x-python" },
+                  { "js", "text/javascript" },   { "xml", "application/xml" },
+                  { "zip", "application/zip" },  { "gz", "application/gzip" },
+                  { "tar", "application/x-tar" } };
+    const char *dot = strrchr(path, '.');
+
+    for (size_t i = 0; dot && i < sizeof kinds / sizeof *kinds; i++)
+        if (strcasecmp(dot + 1, kinds[i].ending) == 0)
+            return kinds[i].media;
+    return "application/octet-stream";
 }

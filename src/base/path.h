@@ -37,4 +37,7 @@ size_t path_repository(const char *dir);
 /* The directory this program's own file lies in; malloc'ed or NULL. */
 char *path_self_dir(void);
 
+/* "image/png" and so on, by a name's ending. Static storage. */
+const char *path_media(const char *path);
+
 #endif

@@ -31,6 +31,15 @@ char *state_path(const char *home)
     return home && home[0] == '/' ? path_join(home, ".local/state/vial") : NULL;
 }
 
+char *state_cache_path(const char *home)
+{
+    if (variable("XDG_CACHE_HOME"))
+        return path_join(variable("XDG_CACHE_HOME"), "vial");
+    if (geteuid() == 0)
+        return strdup("/var/cache/vial");
+    return home && home[0] == '/' ? path_join(home, ".cache/vial") : NULL;
+}
+
 static int make_parents(const char *path, struct vial_error *err)
 {
     for (const char *at = path; (at = strchr(at + 1, '/'));) {

@@ -16,6 +16,10 @@
  * .local/state. malloc'ed; NULL: there is no place, or no memory. */
 char *state_path(const char *home);
 
+/* What can be made again: vial below XDG_CACHE_HOME, or /var/cache for root, or HOME's
+ * .cache. The same. */
+char *state_cache_path(const char *home);
+
 /* The directory NAME in it ("commits"); with MAKE it is made. A descriptor; -1 and code
  * "" in ERR: there is none and MAKE is false. */
 int state_open(const char *path, const char *name, bool make, struct vial_error *err);

@@ -57,6 +57,7 @@ struct blob {
 
 int blob_set(struct blob *b, const void *data, size_t len); /* 0, or -1: no memory */
 void blob_done(struct blob *b);
+#define auto_blob __attribute__((cleanup(blob_done)))
 
 bool str_eq(const char *a, const char *b); /* NULL equals only NULL */
 bool str_starts(const char *s, const char *prefix);

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
@@ -64,6 +65,13 @@ static int memfd_open(const char *name)
     return result(fd);
 }
 
+int sys_rename_new(int from_fd, const char *from, int to_fd, const char *to)
+{
+    long rc = syscall(SYS_renameat2, from_fd, from, to_fd, to, RENAME_NOREPLACE);
+
+    return rc < 0 ? -errno : 0;
+}
+
 int sys_memfd_sealed(const char *name, const void *data, size_t len)
 {
     auto_fd int fd = memfd_open(name);
@@ -95,11 +103,11 @@ ssize_t sys_send_fds(int socket, struct iovec data, const int *fds, size_t count
         struct cmsghdr *c = NULL;
 
         message.msg_control = room;
-        message.msg_controllen = CMSG_SPACE(sizeof(int) * count);
+        message.msg_controllen = (socklen_t)CMSG_SPACE(sizeof(int) * count);
         c = CMSG_FIRSTHDR(&message);
         c->cmsg_level = SOL_SOCKET;
         c->cmsg_type = SCM_RIGHTS;
-        c->cmsg_len = CMSG_LEN(sizeof(int) * count);
+        c->cmsg_len = (socklen_t)CMSG_LEN(sizeof(int) * count);
         memcpy(CMSG_DATA(c), fds, sizeof(int) * count);
     }
     do
@@ -124,6 +132,26 @@ ssize_t sys_random(void *buf, size_t len)
     return (ssize_t)len;
 }
 
+void sys_weigh_session(int nice)
+{
+    char text[16];
+
+    if (getsid(0) != getpid())
+        return;
+    (void)snprintf(text, sizeof text, "%d", nice);
+    (void)io_write_at(AT_FDCWD, "/proc/self/autogroup", text);
+}
+
+/* Neither form looks at the locale or shares a buffer: musl's strerror has none. */
+const char *sys_text(int number)
+{
+#ifdef __GLIBC__
+    return strerrordesc_np(number);
+#else
+    return strerror(number); /* NOLINT(concurrency-mt-unsafe) */
+#endif
+}
+
 void sys_make_id(char prefix, char *out)
 {
     uint64_t number = 0;
@@ -133,4 +161,13 @@ void sys_make_id(char prefix, char *out)
     if (sys_random(&number, sizeof number) < 0)
         number = (uint64_t)clock_now_ns() ^ ((uint64_t)getpid() << 40);
     (void)snprintf(out, 20, "%c-%016llx", prefix, (unsigned long long)number);
+}
+
+void sys_make_id_on(const char *node, char prefix, char *out)
+{
+    char plain[20];
+
+    sys_make_id(prefix, plain);
+    (void)snprintf(out, 24, "%c-%.*s%s%.16s", prefix, SYS_NODE, node, *node ? "-" : "",
+                   plain + 2);
 }

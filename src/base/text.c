@@ -2,7 +2,12 @@
 #include "base/text.h"
 
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "base/auto.h"
+
+#define WORD_MAX 48 /* longer words get no suggestion: the work is quadratic */
 
 /* How some bytes begin: with a whole character, a part of one, or none. */
 enum kind { WHOLE, PARTIAL, BROKEN };
@@ -227,4 +232,159 @@ void text_quote(struct str *out, const char *prefix, const char *name)
             str_putc(out, *at);
     }
     str_putc(out, '"');
+}
+
+static const char alphabet[] =
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+void text_base64(struct str *out, const void *data, size_t len)
+{
+    const unsigned char *p = data;
+
+    for (size_t i = 0; i < len; i += 3) {
+        size_t n = len - i < 3 ? len - i : 3;
+        uint32_t bits = (uint32_t)p[i] << 16;
+        char quad[4] = { 0, 0, '=', '=' };
+
+        if (n > 1)
+            bits |= (uint32_t)p[i + 1] << 8;
+        if (n > 2)
+            bits |= p[i + 2];
+        for (size_t k = 0; k <= n; k++)
+            quad[k] = alphabet[bits >> (18 - 6 * k) & 63];
+        str_add(out, quad, 4);
+    }
+    if (len == 0)
+        str_add(out, "", 0);
+}
+
+static int digit(char c)
+{
+    const char *at = c ? strchr(alphabet, c) : NULL;
+
+    return at ? (int)(at - alphabet) : -1;
+}
+
+/* Decodes four characters that stand for N bytes; bits beyond them must be 0. */
+static int decode_quad(const char *quad, size_t n, char *out)
+{
+    uint32_t bits = 0;
+
+    for (size_t k = 0; k < 4; k++) {
+        int d = k <= n ? digit(quad[k]) : 0;
+
+        if (d < 0)
+            return -1;
+        bits = bits << 6 | (uint32_t)d;
+    }
+    for (size_t k = 0; k < n; k++)
+        out[k] = (char)(bits >> (16 - 8 * k) & 0xFF);
+    return bits & (0xFFFFFFu >> (8 * n)) ? -1 : 0;
+}
+
+int text_unhex(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    c = (char)(c | 0x20);
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+int text_unbase64(const char *text, size_t len, struct blob *out)
+{
+    auto_free char *data = NULL;
+    size_t pad = 0, got = 0;
+
+    if (len % 4 != 0)
+        return -1;
+    if (len > 0)
+        pad = text[len - 1] != '=' ? 0 : text[len - 2] != '=' ? 1 : 2;
+    data = malloc(len / 4 * 3 + 1);
+    if (!data)
+        return -1;
+    for (size_t i = 0; i < len; i += 4) {
+        size_t n = i + 4 == len ? 3 - pad : 3;
+
+        if (decode_quad(text + i, n, data + got) < 0)
+            return -1;
+        got += n;
+    }
+    data[got] = '\0';
+    blob_done(out);
+    out->data = ptr_take(&data);
+    out->len = got;
+    return 0;
+}
+
+/* Names differ in case or in the choice of dash without being other names. */
+static char fold(char c)
+{
+    if (c >= 'A' && c <= 'Z')
+        return (char)(c - 'A' + 'a');
+    if (c == '-')
+        return '_';
+    return c;
+}
+
+static unsigned least(unsigned a, unsigned b, unsigned c)
+{
+    unsigned m = a < b ? a : b;
+
+    return m < c ? m : c;
+}
+
+/* Insertions, deletions, substitutions and swaps of neighbours from A to B. */
+static unsigned distance(const char *a, size_t a_len, const char *b, size_t b_len)
+{
+    unsigned rows[3][WORD_MAX + 1];
+
+    for (unsigned j = 0; j <= b_len; j++)
+        rows[0][j] = j;
+    for (unsigned i = 1; i <= a_len; i++) {
+        unsigned *now = rows[i % 3];
+        const unsigned *before = rows[(i + 2) % 3], *before2 = rows[(i + 1) % 3];
+
+        now[0] = i;
+        for (unsigned j = 1; j <= b_len; j++) {
+            char x = fold(a[i - 1]), y = fold(b[j - 1]);
+
+            now[j] = least(before[j] + 1, now[j - 1] + 1, before[j - 1] + (x != y));
+            if (i > 1 && j > 1 && x == fold(b[j - 2]) && fold(a[i - 2]) == y)
+                now[j] = least(now[j], before2[j - 2] + 1, now[j]);
+        }
+    }
+    return rows[a_len % 3][b_len];
+}
+
+/* How far NAME is from WORD; an abbreviation is one step away. */
+static unsigned rate(const char *word, const char *name, unsigned limit)
+{
+    size_t len = strlen(word), name_len = strlen(name);
+    unsigned d = limit + 1;
+
+    if (name_len <= WORD_MAX)
+        d = distance(word, len, name, name_len);
+    if (d > 1 && len >= 3 && str_starts(name, word))
+        return 1;
+    return d < name_len ? d : limit + 1; /* nothing in common */
+}
+
+const char *text_suggest(const char *word, const char *const *names)
+{
+    size_t len = strlen(word);
+    unsigned limit = len <= 3 ? 1 : len <= 7 ? 2 : 3;
+    unsigned best_rate = limit + 1;
+    const char *best = NULL;
+
+    if (len == 0 || len > WORD_MAX)
+        return NULL;
+    for (; *names; names++) {
+        unsigned d = rate(word, *names, limit);
+
+        if (d < best_rate) {
+            best = *names;
+            best_rate = d;
+        }
+    }
+    return best;
 }

@@ -43,6 +43,9 @@ void text_quote(struct str *out, const char *prefix, const char *name);
 void text_base64(struct str *out, const void *data, size_t len);
 int text_unbase64(const char *text, size_t len, struct blob *out); /* 0 or -1 */
 
+/* What a hexadecimal digit of either case stands for; -1: it is none. */
+int text_unhex(char c);
+
 /* The nearest of NAMES (NULL-terminated) if it is near enough to be meant,
  * else NULL. */
 const char *text_suggest(const char *word, const char *const *names);

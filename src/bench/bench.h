@@ -40,6 +40,7 @@ struct way {
     enum bench_kind kind;
     const char *language, *code; /* of those that use the library */
     const char *driver;          /* NULL: auto */
+    bool image;                  /* of the store, without an engine */
     bool imports;                /* its pool has numpy and pandas */
     bool crowd;                  /* asked by many at once, too */
     bool container;              /* needs the engine's command and an image */
@@ -84,9 +85,6 @@ struct bench {
 int bench_prepare(struct bench *b, size_t rounds, struct vial_error *err);
 void bench_race(struct bench *b);
 void bench_crowd(struct bench *b, double seconds);
-/* One run; milliseconds, or -1. */
-double bench_once(const struct way *way, const struct measured *m,
-                  const char *container);
 /* A descriptor of vial's own filter, or -1. */
 int bench_open_filter(struct vial_error *err);
 /* Arguments with which bubblewrap shows of /etc and hides of /proc what a vessel does.

@@ -67,10 +67,10 @@ static double time_run(const struct way *way, const struct measured *m,
     return good ? clock_ms_between(start, clock_now_ns()) : -1;
 }
 
-/* vial removes what it made when its caller has the answer; so do we, for those that
- * are the same. */
-double bench_once(const struct way *way, const struct measured *m,
-                  const char *container)
+/* One run; milliseconds, or -1. vial removes what it made when its caller has the
+ * answer; so do we, for those that are the same. */
+static double bench_once(const struct way *way, const struct measured *m,
+                         const char *container)
 {
     int64_t start = clock_now_ns();
     struct bench_group group;
@@ -167,7 +167,7 @@ static double crowd_of(const struct way *way, struct measured *m, unsigned clien
     return (double)atomic_load(&c.done) / seconds;
 }
 
-/* What a waiting one weighs is told of those at rest. */
+/* A vessel that waits is weighed once it is at rest. */
 static void let_rest(const struct bench *b)
 {
     for (size_t i = 0; i < bench_way_count; i++)
@@ -256,7 +256,24 @@ static int make_request(const struct way *way, struct measured *m,
         return -1;
     if (way->kind == BENCH_KEPT)
         return make_kept(way, m, err);
+    if (way->image && (vial_request_set(m->request, "image", BENCH_IMAGE, err) < 0 ||
+                       vial_request_set(m->request, "pull", "never", err) < 0))
+        return -1;
     return way->driver ? vial_request_set(m->request, "driver", way->driver, err) : 0;
+}
+
+/* An image that is not here is told at once: a pool would wait for it. */
+static int try_image(struct bench *b, const struct measured *m, struct vial_error *err)
+{
+    struct vial_result *r = NULL;
+    int rc = vial_run(b->plain, m->request, NULL, &r, err);
+
+    if (rc == 0 && r->verdict != VIAL_OK) {
+        *err = r->error;
+        rc = -1;
+    }
+    vial_result_free(r);
+    return rc;
 }
 
 static void prepare_library(struct bench *b, const struct way *way, struct measured *m)
@@ -266,7 +283,7 @@ static void prepare_library(struct bench *b, const struct way *way, struct measu
     m->engine = way->kind != BENCH_WARM ? b->plain
                 : way->imports          ? b->imported
                                         : b->warm;
-    if (make_request(way, m, &err) < 0 ||
+    if (make_request(way, m, &err) < 0 || (way->image && try_image(b, m, &err) < 0) ||
         (way->kind == BENCH_WARM &&
          vial_warm_ready(m->engine, m->request, READY_COUNT, READY_MS, &err) < 0))
         (void)snprintf(m->absent, sizeof(m->absent), "%.150s", err.message);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What was measured: as JSON, as tables, as a picture. The latter two are made of
- * the first. */
+/* Tells what was measured: as JSON, and from that as tables and as a picture. */
 
 #include <stdio.h>
 #include <stdlib.h>

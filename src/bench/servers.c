@@ -115,7 +115,7 @@ static char *ask_daemon(struct bench_server *s)
     return ptr_take(&answer);
 }
 
-/* Whoever's answer comes first: each client waits for one. */
+/* Reads the answer that comes first, whoever asked: each client waits for one. */
 static char *read_line(struct bench_server *s)
 {
     auto_free char *line = NULL;

@@ -1,11 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "api/inside.h"
+#include "base/auto.h"
 #include "base/fail.h"
 #include "base/json.h"
+#include "base/path.h"
 #include "cli/cli.h"
 #include "cli/print.h"
+#include "model/language.h"
+#include "settings/sources.h"
+
+enum config_kind { KIND_SETTINGS, KIND_PROJECT, KIND_PRESET, KIND_LANGUAGES };
 
 static void add_value(struct table *t, json_t *value)
 {
@@ -59,6 +67,15 @@ static int show(struct cli *cli, struct vial_engine *engine)
     return table_print(&t);
 }
 
+static int say_good(const struct cli *cli, enum config_kind kind)
+{
+    static const char *const names[] = { "settings", "project", "preset", "languages" };
+
+    return cli_flag(cli, "json")
+               ? print_json(json_pack("{sb, ss}", "ok", 1, "kind", names[kind]))
+               : STATUS_OK;
+}
+
 /* A default that the policy forbids would refuse every request. */
 static int check(struct cli *cli, struct vial_engine *engine)
 {
@@ -75,7 +92,84 @@ static int check(struct cli *cli, struct vial_engine *engine)
         return cli_fail(cli, &err);
     }
     vial_plan_free(plan);
-    return cli_flag(cli, "json") ? print_json(json_pack("{sb}", "ok", 1)) : STATUS_OK;
+    return say_good(cli, KIND_SETTINGS);
+}
+
+/* Whether vial would read it as the file of a project: vial.yaml here, or at the top of
+ * a repository. */
+static bool is_projects(const char *file)
+{
+    const char *slash = strrchr(file, '/');
+    auto_free char *dir =
+        slash ? strndup(file, (size_t)(slash - file) + 1) : strdup(".");
+    auto_free char *git = dir ? path_join(dir, ".git") : NULL;
+    struct stat here, there;
+
+    if (strcmp(slash ? slash + 1 : file, "vial.yaml") != 0 || !git)
+        return false;
+    return access(git, F_OK) == 0 ||
+           (stat(".", &here) == 0 && stat(dir, &there) == 0 &&
+            here.st_ino == there.st_ino && here.st_dev == there.st_dev);
+}
+
+static bool is_language(const json_t *entry)
+{
+    return json_object_get(entry, "run") || json_object_get(entry, "like");
+}
+
+/* By what it says: a table of languages has entries that run something. */
+static enum config_kind kind_of(const char *file, json_t *root)
+{
+    void *first = json_object_iter(root);
+
+    if (json_object_get(root, "preset"))
+        return KIND_PRESET;
+    if (first && is_language(json_object_iter_value(first)))
+        return KIND_LANGUAGES;
+    return is_projects(file) ? KIND_PROJECT : KIND_SETTINGS;
+}
+
+/* What FILE is laid over: a project's over all that holds, others over what comes with
+ * vial. */
+static int load_below(const char *file, enum config_kind kind, struct settings **out,
+                      struct vial_error *err)
+{
+    const char *slash = strrchr(file, '/');
+    auto_free char *dir =
+        slash ? strndup(file, (size_t)(slash - file) + 1) : strdup(".");
+    const struct settings_sources bare = { .project_dir = "/" };
+    const struct settings_sources whole = {
+        .environ_ = environ,
+        .home = getenv("HOME"), /* NOLINT(concurrency-mt-unsafe): read only */
+        .project_dir = dir,
+        .trusting = true,
+    };
+
+    return dir ? settings_load(kind == KIND_PROJECT ? &whole : &bare, out, err)
+               : fail_memory(err);
+}
+
+/* Judges FILE by what it is meant as. Settings go on to be judged as a whole. */
+static int check_file(const char *file, enum config_kind *kind, struct vial_error *err)
+{
+    auto_json json_t *root = NULL;
+    struct settings *below = NULL;
+    int rc;
+
+    if (access(file, F_OK) < 0)
+        return 0; /* as settings, that is told */
+    if (yaml_read(file, &root, err) < 0)
+        return -1;
+    *kind = kind_of(file, root);
+    if (*kind == KIND_SETTINGS)
+        return 0;
+    rc = load_below(file, *kind, &below, err);
+    if (rc == 0 && *kind == KIND_PRESET)
+        rc = source_check_preset(below, file, err);
+    if (rc == 0 && *kind == KIND_LANGUAGES)
+        rc = language_table_load(&below->languages, file, err);
+    settings_free(below);
+    return rc;
 }
 
 static int refuse(struct cli *cli, const char *what)
@@ -100,10 +194,15 @@ static int run(struct cli *cli)
         .config = file ? file : cli_flag(cli, "config"),
     };
     struct vial_error err = { 0 };
+    enum config_kind kind = KIND_SETTINGS;
     bool shows = what && strcmp(what, "show") == 0;
 
     if (!shows && !(what && strcmp(what, "check") == 0))
         return refuse(cli, what);
+    if (!shows && file && check_file(file, &kind, &err) < 0)
+        return cli_fail(cli, &err);
+    if (kind != KIND_SETTINGS)
+        return say_good(cli, kind);
     if (vial_engine_open(&options, &engine, &err) < 0)
         return cli_fail(cli, &err);
     return shows ? show(cli, engine) : check(cli, engine);
@@ -124,8 +223,10 @@ const struct command command_config = {
         "Settings, the later ones winning: built-in, preset, /etc/vial/vial.yaml,\n"
         "~/.config/vial/vial.yaml, the project's vial.yaml (see 'vial trust'), VIAL_*\n"
         "variables, flags. Limits of the policy can only be tightened on the way. With\n"
-        "FILE, that file is read instead of the ones in /etc and ~. 'check' is silent\n"
-        "when all is well.",
+        "FILE, that file is read instead of the ones in /etc and ~. 'check FILE' judges\n"
+        "it by what it is meant as: settings, a preset, a table of languages, or, as\n"
+        "vial.yaml here or at the top of a repository, the file of a project. It is\n"
+        "silent when all is well. 'check --config FILE' takes any file for settings.",
     .examples = "vial config show\n"
                 "vial config check ./vial.yaml",
     .flags = flags,

@@ -6,84 +6,19 @@
 #include "base/auto.h"
 #include "base/fail.h"
 #include "base/json.h"
-#include "base/unit.h"
 #include "cli/cli.h"
+#include "cli/image_verbs.h"
 #include "cli/print.h"
-#include "cli/pull_progress.h"
-#include "cli/signals.h"
-
-/* 0 where none is given: the settings say. */
-static int read_timeout(const struct cli *cli, int64_t *out, struct vial_error *err)
-{
-    const char *text = cli_flag(cli, "timeout");
-
-    *out = 0;
-    if (!text || (unit_parse_ms(text, out) == 0 && *out > 0))
-        return 0;
-    (void)fail(err, VIAL_E_VALUE, "timeout '%s' is not a duration", text);
-    return fail_remedy(err, "give seconds, or a number with a unit: '90s', '5m'");
-}
-
-/* Told to stop, it stops the pull and is recorded as such. */
-static int do_pull(struct cli *cli, struct vial_engine *engine, int64_t timeout_ms,
-                   json_t **image, struct vial_error *err)
-{
-    auto_fd int signal_fd = signals_open();
-    struct pull_show show = pull_show_begin(cli);
-    struct vial_pull pull = { .name = cli_operand(cli, 1),
-                              .timeout_ms = timeout_ms,
-                              .cancel_fd = signal_fd,
-                              .progress = pull_show,
-                              .context = &show };
-    int rc;
-
-    if (signal_fd < 0)
-        return fail_sys_rc(err, signal_fd, "watch for signals");
-    rc = inside_image_pull(engine, &pull, image, err);
-    pull_show_end(&show);
-    if (rc == 0)
-        return STATUS_OK;
-    if (strcmp(err->code, fail_code_text(VIAL_E_CANCELLED)) == 0) {
-        int signal = signals_seen(signal_fd);
-
-        return signal ? STATUS_SIGNAL + signal : -1;
-    }
-    return -1;
-}
-
-static int pull(struct cli *cli, struct vial_engine *engine, struct vial_error *err)
-{
-    auto_json json_t *image = NULL;
-    int64_t timeout_ms = 0;
-    int status;
-
-    if (!cli_operand(cli, 1)) {
-        (void)fail(err, VIAL_E_USAGE, "the image's name is missing");
-        return fail_remedy(err, "usage: vial image pull NAME");
-    }
-    if (read_timeout(cli, &timeout_ms, err) < 0)
-        return -1;
-    status = do_pull(cli, engine, timeout_ms, &image, err);
-    if (status != STATUS_OK)
-        return status;
-    if (cli_flag(cli, "json"))
-        return print_compact(ptr_take(&image));
-    return print_line(json_string_value(json_object_get(image, "id")));
-}
 
 /* A row for each name, as an image may have several. */
 static void add_row(struct table *t, json_t *image, const char *name)
 {
-    const char *id = json_string_value(json_object_get(image, "id"));
     auto_str struct str size = { 0 };
-    char brief[24] = "";
 
-    if (id)
-        (void)snprintf(brief, sizeof(brief), "%.19s", id);
     str_printf(&size, "%lld MiB",
                (long long)(json_integer_value(json_object_get(image, "size")) >> 20));
     table_add(t, name);
-    table_add(t, brief);
+    table_add(t, image_handle(image));
     table_add(t, str_ok(&size) ? size.data : "");
 }
 
@@ -106,19 +41,22 @@ static int list(struct cli *cli, struct vial_engine *engine, struct vial_error *
     struct table t = { .columns = 3 };
     auto_json json_t *images = NULL;
 
-    if (inside_images(engine, &images, err) < 0)
+    if ((image_is_engines(cli, engine)
+             ? inside_images(engine, &images, err)
+             : inside_stored_images(engine, &images, err)) < 0)
         return -1;
     if (cli_flag(cli, "json"))
         return print_compact(ptr_take(&images));
     table_add(&t, "IMAGE");
-    table_add(&t, "ID");
+    table_add(&t, image_is_engines(cli, engine) ? "ID" : "DIGEST");
     table_add(&t, "SIZE");
     for (size_t i = 0; i < json_array_size(images); i++)
         add_image(&t, json_array_get(images, i));
     return table_print(&t);
 }
 
-static int prune(struct cli *cli, struct vial_engine *engine, struct vial_error *err)
+static int prune_engine(struct cli *cli, struct vial_engine *engine,
+                        struct vial_error *err)
 {
     const struct vial_prune what = { .all = cli_flag(cli, "all") != NULL };
     auto_json json_t *report = NULL;
@@ -135,39 +73,72 @@ static int prune(struct cli *cli, struct vial_engine *engine, struct vial_error 
     return print_text(&out);
 }
 
-static int run(struct cli *cli)
+/* Of each verb, what it does with the images of a container engine, or NULL; and with
+ * those of the store. */
+static const struct {
+    const char *name;
+    image_verb *engine, *store;
+} verbs[] = { { "pull", image_pull_engine, image_pull_store },
+              { "list", list, list },
+              { "inspect", NULL, image_inspect },
+              { "import", NULL, image_import },
+              { "export", NULL, image_export },
+              { "remove", NULL, image_remove },
+              { "prune", prune_engine, image_prune_store },
+              { "verify", NULL, image_verify_store } };
+
+static int run_verb(struct cli *cli, size_t verb)
 {
-    static const struct {
-        const char *name;
-        int (*run)(struct cli *cli, struct vial_engine *engine, struct vial_error *err);
-    } verbs[] = { { "pull", pull }, { "list", list }, { "prune", prune } };
     auto_engine struct vial_engine *engine = NULL;
+    struct vial_error err = { 0 };
+    image_verb *run;
+    int status;
+
+    if (cli_engine(cli, &engine, &err) < 0)
+        return cli_fail(cli, &err);
+    run = image_is_engines(cli, engine) ? verbs[verb].engine : verbs[verb].store;
+    if (!run) {
+        (void)fail(&err, VIAL_E_UNSUPPORTED, "vial cannot '%s' images of an engine",
+                   verbs[verb].name);
+        (void)fail_remedy(&err,
+                          "leave out '--driver docker', or ask the engine itself");
+        return cli_fail(cli, &err);
+    }
+    status = run(cli, engine, &err);
+    return status < 0 ? cli_fail_coded(cli, engine, &err) : status;
+}
+
+static int run_image(struct cli *cli)
+{
     const char *what = cli_operand(cli, 0);
     struct vial_error err = { 0 };
 
-    for (size_t i = 0; what && i < sizeof(verbs) / sizeof(*verbs); i++) {
-        int status = 0;
-
-        if (strcmp(verbs[i].name, what) != 0)
-            continue;
-        if (cli_engine(cli, &engine, &err) < 0)
-            return cli_fail(cli, &err);
-        status = verbs[i].run(cli, engine, &err);
-        return status < 0 ? cli_fail_coded(cli, engine, &err) : status;
-    }
+    for (size_t i = 0; what && i < sizeof(verbs) / sizeof(*verbs); i++)
+        if (strcmp(verbs[i].name, what) == 0)
+            return run_verb(cli, i);
     if (what)
         (void)fail(&err, VIAL_E_USAGE, "unknown argument '%s'", what);
     else
         (void)fail(&err, VIAL_E_USAGE, "what to do is missing");
-    (void)fail_remedy(&err, "usage: vial image pull NAME | list | prune");
+    (void)fail_remedy(&err, "usage: vial image list | prune | "
+                            "pull|inspect|import|export|remove|verify NAME");
     return cli_fail(cli, &err);
 }
 
-static const struct flag flags[] = {
+static const struct flag image_flags[] = {
     { "timeout", "DURATION",
       "How long a pull may take; the settings' pull_timeout, 5m, unless told." },
-    { "all", NULL,
-      "Prune every image that no container uses, not only nameless ones." },
+    { "all", NULL, "Prune every image that nothing uses, not only nameless ones." },
+    { "unused-for", "DURATION", "Prune every image that was not used for so long." },
+    { "max-size", "SIZE",
+      "Prune those that were not used longest, until the rest is not larger." },
+    { "from", "FILE",
+      "What to import: a tar of a root, an OCI layout (a directory or a tar) or what "
+      "'docker save' wrote; '-', the default, is the standard input." },
+    { "to", "FILE", "Where to export to; '-', the default, is the standard output." },
+    { "driver", "NAME",
+      "Whose images: native, vial's own, the default; docker, those of the container "
+      "engine." },
     FLAG_ROW_JSON,
     { 0 },
 };
@@ -175,17 +146,104 @@ static const struct flag flags[] = {
 extern const struct command command_image;
 const struct command command_image = {
     .name = "image",
-    .operands = "pull|list|prune [NAME]",
-    .words = "pull|list|prune",
-    .summary = "pull, list or remove images of the container engine",
+    .operands = "pull|list|inspect|import|export|remove|prune|verify [NAME]",
+    .words = "pull|list|inspect|import|export|remove|prune|verify",
+    .summary = "bring, list, check and remove images",
     .text =
-        "For the driver docker. A pull tells its progress on stderr, with --json as\n"
-        "one object a line; its result is the image's id. A name with a digest\n"
-        "(name@sha256:…) is verified against it. A registry that is busy or broken, or\n"
-        "a connection that breaks, is tried again (VIAL_RETRIES, VIAL_RETRY_WAIT).",
-    .examples = "vial image pull python:3.11-slim\n"
-                "vial image list --json",
-    .flags = flags,
+        "Images of vial's own store, which need no container engine; those of the\n"
+        "engine with --driver docker, or where the settings say so. A pull tells its\n"
+        "progress on stderr, with --json as one object a line; its result is the\n"
+        "image's digest, which stands for its name in every command, or the engine's\n"
+        "id. A name with a digest (name@sha256:…) is verified against it. A registry\n"
+        "that is busy or broken, or a connection that breaks, is tried again\n"
+        "(VIAL_RETRIES, VIAL_RETRY_WAIT). verify finds what was changed in the store.",
+    .examples = "vial image pull registry.example/python:3.12-slim\n"
+                "vial image import my:1 --from rootfs.tar\n"
+                "vial image export my:1 --to my.tar\n"
+                "vial image prune --unused-for 720h --max-size 20g",
+    .flags = image_flags,
     .max_operands = 2,
-    .run = run,
+    .run = run_image,
+};
+
+static const char *text_at(json_t *object, const char *key)
+{
+    const char *text = json_string_value(json_object_get(object, key));
+
+    return text ? text : "";
+}
+
+static int list_caches(struct cli *cli, struct vial_engine *engine,
+                       struct vial_error *err)
+{
+    struct table t = { .columns = 2 };
+    auto_json json_t *caches = NULL;
+
+    (void)engine;
+    if (inside_caches(&caches, err) < 0)
+        return -1;
+    if (cli_flag(cli, "json"))
+        return print_compact(ptr_take(&caches));
+    table_add(&t, "CACHE");
+    table_add(&t, "CREATED");
+    for (size_t i = 0; i < json_array_size(caches); i++) {
+        table_add(&t, text_at(json_array_get(caches, i), "name"));
+        table_add(&t, text_at(json_array_get(caches, i), "created"));
+    }
+    return table_print(&t);
+}
+
+static int prune_caches(struct cli *cli, struct vial_engine *engine,
+                        struct vial_error *err)
+{
+    auto_str struct str out = { 0 };
+    unsigned removed = 0;
+
+    if (vial_cache_prune(engine, &removed, err) < 0)
+        return -1;
+    str_printf(&out, cli_flag(cli, "json") ? "{\"removed\":%u}\n" : "%u removed\n",
+               removed);
+    return print_text(&out);
+}
+
+static int run_cache(struct cli *cli)
+{
+    auto_engine struct vial_engine *engine = NULL;
+    const char *what = cli_operand(cli, 0);
+    struct vial_error err = { 0 };
+    int status = -1;
+
+    if (what && (strcmp(what, "list") == 0 || strcmp(what, "prune") == 0)) {
+        if (cli_engine(cli, &engine, &err) == 0)
+            status = what[0] == 'l' ? list_caches(cli, engine, &err)
+                                    : prune_caches(cli, engine, &err);
+        return status < 0 ? cli_fail(cli, &err) : status;
+    }
+    if (what)
+        (void)fail(&err, VIAL_E_USAGE, "unknown argument '%s'", what);
+    else
+        (void)fail(&err, VIAL_E_USAGE, "what to do is missing");
+    (void)fail_remedy(&err, "usage: vial cache list | prune");
+    return cli_fail(cli, &err);
+}
+
+static const struct flag cache_flags[] = {
+    FLAG_ROW_JSON,
+    { 0 },
+};
+
+extern const struct command command_cache;
+const struct command command_cache = {
+    .name = "cache",
+    .operands = "list|prune",
+    .words = "list|prune",
+    .summary = "list or remove the volumes that runs share",
+    .text =
+        "For the driver docker. A run with --cache NAME finds what earlier ones left\n"
+        "in the volume of that name. prune removes those that nothing uses now.",
+    .examples = "vial run --driver docker --cache pip python @job.py\n"
+                "vial cache list",
+    .flags = cache_flags,
+    .max_operands = 1,
+    .run = run_cache,
 };

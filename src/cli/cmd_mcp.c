@@ -116,12 +116,13 @@ static int warm_up(struct vial_engine *engine, struct vial_error *err)
 {
     static const struct vial_warm_options few = { .target = 1, .ceiling = 4 };
     const struct settings *settings = inside_settings(engine);
-    const struct strv *languages = &settings->serve.warm;
+    auto_strv struct strv languages = { 0 };
+    bool on = serve_settings_warm(&settings->serve, &languages);
     const struct vial_warm_options named = {
-        .languages = (const char *const *)languages->items,
+        .languages = (const char *const *)languages.items,
     };
 
-    if (languages->count > 0)
+    if (on && languages.count > 0)
         return vial_engine_warm(engine, &named, err);
     return json_is_true(preset_get(settings->seed, "warm"))
                ? vial_engine_warm(engine, &few, err)

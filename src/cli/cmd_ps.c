@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 
+#include "base/json.h"
 #include "cli/cli.h"
 #include "cli/print.h"
 #include "model/vessel_list.h"
@@ -35,7 +36,7 @@ static int print_table(const struct vial_vessels *list)
     return table_print(&t);
 }
 
-static int run(struct cli *cli)
+static int run_ps(struct cli *cli)
 {
     auto_engine struct vial_engine *engine = NULL;
     auto_vessels struct vial_vessels list = { 0 };
@@ -48,7 +49,7 @@ static int run(struct cli *cli)
                                  : print_table(&list);
 }
 
-static const struct flag flags[] = {
+static const struct flag ps_flags[] = {
     { "prefix", "TEXT", "Only those whose name begins so (see the setting 'prefix')." },
     FLAG_ROW_JSON,
     { 0 },
@@ -63,6 +64,39 @@ const struct command command_ps = {
     .examples = "vial ps\n"
                 "vial ps --prefix acode\n"
                 "vial ps --json",
-    .flags = flags,
-    .run = run,
+    .flags = ps_flags,
+    .run = run_ps,
+};
+
+static int run_cleanup(struct cli *cli)
+{
+    auto_engine struct vial_engine *engine = NULL;
+    auto_str struct str out = { 0 };
+    struct vial_error err = { 0 };
+    unsigned removed = 0;
+
+    if (cli_engine(cli, &engine, &err) < 0 || vial_cleanup(engine, &removed, &err) < 0)
+        return cli_fail(cli, &err);
+    if (cli_flag(cli, "json"))
+        return print_json(json_pack("{s:i}", "removed", (int)removed));
+    str_printf(&out, "%u container%s removed\n", removed, removed == 1 ? "" : "s");
+    return print_text(&out);
+}
+
+static const struct flag cleanup_flags[] = {
+    FLAG_ROW_JSON,
+    { 0 },
+};
+
+extern const struct command command_cleanup;
+const struct command command_cleanup = {
+    .name = "cleanup",
+    .summary = "remove what callers that have died left behind",
+    .text =
+        "Containers and cgroups whose owner lives no more. What belongs to a living\n"
+        "caller, or to one that cannot be seen from here, is left alone.",
+    .examples = "vial cleanup\n"
+                "vial cleanup --json",
+    .flags = cleanup_flags,
+    .run = run_cleanup,
 };

@@ -34,13 +34,12 @@ static int get(const struct daemon *d, const char *target, struct str *out,
                        err);
 }
 
-static int start(struct cli *cli, const struct daemon *d, struct vial_error *err)
+static int post_start(const struct cli *cli, const struct daemon *d, const char *target,
+                      struct str *said, struct vial_error *err)
 {
     auto_ask struct vial_request *req = NULL;
     auto_json json_t *body = NULL;
-    auto_json json_t *answer = NULL;
     auto_free char *text = NULL;
-    auto_str struct str said = { 0 };
     static const char *const own[] = { "idle", "lease" };
 
     if (request_args_flags(cli, &req, err) < 0 ||
@@ -52,13 +51,34 @@ static int start(struct cli *cli, const struct daemon *d, struct vial_error *err
     text = json_dumps(body, JSON_COMPACT);
     if (!text)
         return fail_memory(err);
-    if (daemon_call(d, &(struct daemon_ask){ "POST", "/v1/sessions", text, NULL, -1 },
-                    &said, err) < 0)
+    return daemon_call(d, &(struct daemon_ask){ "POST", target, text, NULL, -1 }, said,
+                       err);
+}
+
+int verb_start(const struct cli *cli, const struct daemon *d, struct str *said,
+               struct vial_error *err)
+{
+    return post_start(cli, d, "/v1/sessions", said, err);
+}
+
+/* Prints the id of the session that was opened. */
+static int open_session(const struct cli *cli, const struct daemon *d,
+                        const char *target, struct vial_error *err)
+{
+    auto_json json_t *answer = NULL;
+    auto_str struct str said = { 0 };
+
+    if (post_start(cli, d, target, &said, err) < 0)
         return -1;
     if (cli_flag(cli, "json"))
         return print_line(said.data);
     answer = json_loads(said.data, 0, NULL);
     return print_line(json_string_value(json_object_get(answer, "id")));
+}
+
+static int start(struct cli *cli, const struct daemon *d, struct vial_error *err)
+{
+    return open_session(cli, d, "/v1/sessions", err);
 }
 
 static const char *text_of(json_t *object, const char *name)
@@ -68,7 +88,7 @@ static const char *text_of(json_t *object, const char *name)
     return text ? text : "-";
 }
 
-static int list(struct cli *cli, const struct daemon *d, struct vial_error *err)
+int verb_list(struct cli *cli, const struct daemon *d, struct vial_error *err)
 {
     static const char *const names[] = { "id", "outcome", "driver", "level" };
     struct table t = { .columns = 5 };
@@ -90,7 +110,9 @@ static int list(struct cli *cli, const struct daemon *d, struct vial_error *err)
         char count[24];
 
         for (size_t n = 0; n < 4; n++)
-            table_add(&t, text_of(session, names[n]));
+            table_add(&t, n == 1 && json_is_true(json_object_get(session, "paused"))
+                              ? "paused"
+                              : text_of(session, names[n]));
         (void)snprintf(
             count, sizeof(count), "%lld",
             (long long)json_integer_value(json_object_get(session, "execs")));
@@ -135,33 +157,108 @@ static int renew(struct cli *cli, const struct daemon *d, struct vial_error *err
     return verb_do(d, "POST", target.data, text, err);
 }
 
+static int pause_session(struct cli *cli, const struct daemon *d,
+                         struct vial_error *err)
+{
+    auto_str struct str target = { 0 };
+    auto_json json_t *body =
+        json_pack("{s:s, s:b}", "resume", cli_flag(cli, "auto") ? "auto" : "manual",
+                  "reclaim", cli_flag(cli, "reclaim") != NULL);
+    auto_free char *text = NULL;
+
+    if (cli_flag(cli, "most"))
+        (void)json_object_set_new(body, "most", json_string(cli_flag(cli, "most")));
+    text = json_dumps(body, 0);
+    if (!text)
+        return fail_memory(err);
+    if (verb_target(cli, "/pause", &target, err) < 0)
+        return -1;
+    return verb_do(d, "POST", target.data, text, err);
+}
+
+static int resume(struct cli *cli, const struct daemon *d, struct vial_error *err)
+{
+    auto_str struct str target = { 0 };
+
+    if (verb_target(cli, "/resume", &target, err) < 0)
+        return -1;
+    return verb_do(d, "POST", target.data, NULL, err);
+}
+
+static int snapshot(struct cli *cli, const struct daemon *d, struct vial_error *err)
+{
+    auto_str struct str target = { 0 };
+    auto_str struct str said = { 0 };
+    auto_json json_t *answer = NULL;
+    auto_json json_t *body = json_pack("{s:s}", "name", cli_operand(cli, 2));
+    auto_free char *text = body ? json_dumps(body, 0) : NULL;
+
+    if (!text)
+        return fail_memory(err);
+    if (verb_target(cli, "/snapshot", &target, err) < 0 ||
+        daemon_call(d, &(struct daemon_ask){ "POST", target.data, text, NULL, -1 },
+                    &said, err) < 0)
+        return -1;
+    if (cli_flag(cli, "json"))
+        return print_line(said.data);
+    answer = json_loads(said.data, 0, NULL);
+    return print_line(json_string_value(json_object_get(answer, "image")));
+}
+
+static int fork_session(struct cli *cli, const struct daemon *d, struct vial_error *err)
+{
+    auto_str struct str target = { 0 };
+
+    if (verb_target(cli, "/fork", &target, err) < 0)
+        return -1;
+    return open_session(cli, d, target.data, err);
+}
+
+static int forget(struct cli *cli, const struct daemon *d, struct vial_error *err)
+{
+    auto_str struct str target = { 0 };
+
+    str_puts(&target, "/v1/snapshots/");
+    if (verb_add_path(&target, cli_operand(cli, 1), err) < 0)
+        return -1;
+    return verb_do(d, "DELETE", target.data, NULL, err);
+}
+
 static const struct verb verbs[] = {
-    { "start", "", 0, start },
-    { "exec", "ID -- COMMAND [ARG…]", 2, verb_exec },
+    { "start", "", 0, start, VERB_STARTS },
+    { "exec", "ID -- COMMAND [ARG…]", 2, verb_exec, " timeout cwd env " },
     { "attach", "ID NUMBER", 2, verb_attach },
+    { "ps", "ID", 1, verb_ps },
     { "write", "ID PATH [FILE]", 2, verb_write },
     { "read", "ID PATH", 2, verb_read },
     { "ls", "ID [PATH]", 1, verb_ls },
     { "rm", "ID PATH", 2, verb_rm },
+    { "watch", "ID [PATH]", 1, verb_watch },
     { "diff", "ID", 1, verb_diff },
     { "commit", "ID [PATH…]", 1, verb_commit },
     { "discard", "ID", 1, verb_discard },
     { "checkpoint", "ID NAME", 2, verb_checkpoint },
     { "rollback", "ID NAME", 2, verb_rollback },
+    { "forward", "ID [LOCAL:]PORT", 2, verb_forward },
     { "show", "ID", 1, show },
     { "renew", "ID", 1, renew },
+    { "pause", "ID", 1, pause_session },
+    { "resume", "ID", 1, resume },
+    { "snapshot", "ID NAME", 2, snapshot },
+    { "fork", "ID", 1, fork_session, VERB_STARTS },
+    { "forget", "IMAGE", 1, forget },
     { "stop", "ID", 1, stop },
-    { "list", "", 0, list },
+    { "list", "", 0, verb_list },
+    { 0 },
 };
 
-#define VERBS (sizeof(verbs) / sizeof(verbs[0]))
-
-static int refuse(const char *what, struct vial_error *err)
+static int refuse(const struct verb *known_verbs, const char *what,
+                  struct vial_error *err)
 {
     auto_str struct str known = { 0 };
 
-    for (size_t i = 0; i < VERBS; i++)
-        str_printf(&known, "%s%s", i ? ", " : "", verbs[i].name);
+    for (size_t i = 0; known_verbs[i].name; i++)
+        str_printf(&known, "%s%s", i ? ", " : "", known_verbs[i].name);
     if (what)
         (void)fail(err, VIAL_E_USAGE, "unknown argument '%s'", what);
     else
@@ -169,30 +266,60 @@ static int refuse(const char *what, struct vial_error *err)
     return fail_remedy(err, "one of %s", known.data ? known.data : "");
 }
 
-static int run_verb(struct cli *cli, const struct verb *v, struct vial_error *err)
+/* What only a session's start can set must not be passed over. */
+static int refuse_field(const struct cli *cli, const struct verb *v,
+                        const char *command, struct vial_error *err)
 {
+    for (size_t i = 0; i < cli->options.given_count; i++) {
+        const struct field *f = cli->options.given[i].field;
+        auto_str struct str name = { 0 };
+
+        str_printf(&name, " %s ", f ? f->name : "");
+        if (!f || (v->fields && str_ok(&name) && strstr(v->fields, name.data)))
+            continue;
+        (void)fail(err, VIAL_E_USAGE, "'%s' is set when the session starts", f->name);
+        for (char *at = name.data; at && *at; at++)
+            if (*at == '_')
+                *at = '-';
+        return fail_remedy(err, "vial %s start … --%s…", command,
+                           name.data ? name.data + 1 : "");
+    }
+    return 0;
+}
+
+static int run_one(struct cli *cli, const struct verb *v, const char *command,
+                   struct vial_error *err)
+{
+    bool starts = str_eq(v->fields, VERB_STARTS);
     struct daemon d;
 
     if (cli->options.operand_count < v->least + 1) {
-        (void)fail(err, VIAL_E_USAGE, "'session %s' lacks an argument", v->name);
-        return fail_remedy(err, "usage: vial session %s %s", v->name, v->operands);
+        (void)fail(err, VIAL_E_USAGE, "'%s %s' lacks an argument", command, v->name);
+        return fail_remedy(err, "usage: vial %s %s %s", command, v->name, v->operands);
     }
-    if (daemon_find(cli, strcmp(v->name, "start") == 0, &d, err) < 0)
+    if ((!starts && refuse_field(cli, v, command, err) < 0) ||
+        daemon_find(cli, starts, &d, err) < 0)
         return -1;
     return v->run(cli, &d, err);
 }
 
-static int run(struct cli *cli)
+int verb_run(struct cli *cli, const struct verb *known, const char *command)
 {
+    const struct verb *first = known;
     const char *what = cli_operand(cli, 0);
     struct vial_error err = { 0 };
     int status = -1;
-    size_t i = 0;
 
-    while (what && i < VERBS && strcmp(verbs[i].name, what) != 0)
-        i++;
-    status = what && i < VERBS ? run_verb(cli, &verbs[i], &err) : refuse(what, &err);
+    while (what && known->name && strcmp(known->name, what) != 0)
+        known++;
+    status = what && known->name ? run_one(cli, known, command, &err)
+                                 : refuse(first, what, &err);
     return status < 0 ? cli_fail(cli, &err) : status;
+}
+
+static int run(struct cli *cli)
+{
+    return verb_run(cli, verbs, "session");
 }
 
 static const struct flag flags[] = {
@@ -200,7 +327,11 @@ static const struct flag flags[] = {
     { "lease", "DURATION", "start, renew: end it anyhow after this." },
     { "detach", NULL, "exec: print the program's number, and do not wait." },
     { "tty", NULL, "exec: give the program a terminal." },
-    { "deep", NULL, "ls, rm: with all that is in directories." },
+    { "deep", NULL, "ls, rm, watch: with all that is in directories." },
+    { "auto", NULL, "pause: any use wakes the session; else uses are refused." },
+    { "reclaim", NULL, "pause: give back memory that can be read again." },
+    { "most", "DURATION", "pause: end it once it was paused for so long; usual: 24h." },
+    { "attributes", NULL, "watch: changes of mode, owner and times, too." },
     { "mode", "OCTAL", "write: the file's mode." },
     { "stdout", "OFFSET", "attach: from this byte of stdout on." },
     { "stderr", "OFFSET", "attach: from this byte of stderr on." },
@@ -218,7 +349,7 @@ const struct command command_session = {
     .name = "session",
     .operands = "VERB [ID] …",
     .words =
-        "start|exec|attach|write|read|ls|rm|diff|commit|discard|checkpoint|rollback|show|renew|stop|list",
+        "start|exec|attach|ps|write|read|ls|rm|watch|diff|commit|discard|checkpoint|rollback|forward|show|renew|pause|resume|snapshot|fork|forget|stop|list",
     .summary = "a vessel that stays open for several programs",
     .text =
         "Sessions live in the daemon; when none runs, 'start' starts a private one, which\n"
@@ -228,11 +359,24 @@ const struct command command_session = {
         "\n"
         "  start                          diff ID\n"
         "  exec ID -- COMMAND [ARG…]      commit ID [PATH…]\n"
-        "  attach ID NUMBER               discard ID\n"
+        "  attach ID NUMBER, ps ID        discard ID\n"
         "  write ID PATH [FILE]           checkpoint ID NAME\n"
         "  read ID PATH                   rollback ID NAME\n"
         "  ls ID [PATH]                   show ID, renew ID\n"
-        "  rm ID PATH                     stop ID, list\n"
+        "  rm ID PATH, watch ID [PATH]    stop ID, list, pause ID, resume ID\n"
+        "  forward ID [LOCAL:]PORT\n"
+        "  snapshot ID NAME               fork ID, forget IMAGE\n"
+        "\n"
+        "'snapshot' saves the files of a session with --image NAME --root-mode rw as an\n"
+        "image, and prints what to start others with (--image …); 'fork' starts one with\n"
+        "these files at once. Programs and memory stay behind. 'forget' removes it.\n"
+        "\n"
+        "'pause' freezes a session: nothing in it runs and its clocks stand still, until\n"
+        "'resume ID' or, with --auto, any use. 'ps' tells each program's number,\n"
+        "its pid inside the vessel and its state.\n"
+        "\n"
+        "'forward' listens on 127.0.0.1, on LOCAL (0: any that is free; usual: PORT), and\n"
+        "leads there to PORT of a session that was started with --network gate.\n"
         "\n"
         "diff, commit, discard, checkpoint and rollback are for sessions started with\n"
         "--workspace DIR --workspace-mode overlay, which leave DIR alone until commit.",

@@ -79,6 +79,11 @@ static void bash_value(void *context, const struct option_row *row)
     }
 }
 
+static bool takes_language(const struct command *c)
+{
+    return c->operands && str_starts(c->operands, "LANG");
+}
+
 static void bash_command(struct str *out, const struct command *c)
 {
     struct writer w = { .out = out, .command = c };
@@ -87,6 +92,8 @@ static void bash_command(struct str *out, const struct command *c)
     str_printf(out, "    %s:*) files=1 flags='", c->name);
     options_each(c, bash_flag, &w);
     str_puts(out, "'\n");
+    if (takes_language(c))
+        str_puts(out, "        _vial_language\n");
     if (c->words || strcmp(c->name, "help") == 0) {
         str_puts(out,
                  "        [ \"$COMP_CWORD\" -eq $((at + 1)) ] && files='' words='");
@@ -104,6 +111,15 @@ static void write_bash(struct str *out)
     str_puts(
         out,
         "# bash completion for vial\n"
+        "# Languages, until one of them is there; in the variables of _vial.\n"
+        "_vial_language() {\n"
+        "    local names word\n"
+        "    names=\" $(\"${COMP_WORDS[0]}\" completion languages 2>/dev/null | tr '\\n' ' ') \"\n"
+        "    for word in \"${COMP_WORDS[@]:at+1:COMP_CWORD-at-1}\"; do\n"
+        "        case $names in *\" $word \"*) return ;; esac\n"
+        "    done\n"
+        "    words=$names files=''\n"
+        "}\n"
         "_vial() {\n"
         "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}\n"
         "    local words='' flags='' files='' command='' at=1\n"
@@ -169,6 +185,9 @@ static void zsh_command(struct str *out, const struct command *c)
 
     str_printf(out, "    %s)\n        _arguments \\\n", c->name);
     options_each(c, zsh_flag, &w);
+    if (takes_language(c))
+        str_puts(out, "            \":language:($($vial completion languages "
+                      "2>/dev/null))\" \\\n");
     if (c->words) {
         str_puts(out, "            ':what:(");
         add_words(out, c->words);
@@ -193,7 +212,7 @@ static void write_zsh(struct str *out)
                   "        _describe command commands\n"
                   "        return\n"
                   "    fi\n"
-                  "    local command=$words[2]\n"
+                  "    local vial=$words[1] command=$words[2]\n"
                   "    shift words\n"
                   "    (( CURRENT-- ))\n"
                   "    case $command in\n");
@@ -243,6 +262,13 @@ static void fish_command(struct str *out, const struct command *c)
         add_words(out, c->words);
         str_puts(out, "'\n");
     }
+    if (takes_language(c))
+        str_printf(
+            out,
+            "complete -c vial -n '__fish_seen_subcommand_from %s; and not "
+            "__fish_seen_subcommand_from (vial completion languages 2>/dev/null)' "
+            "-f -a '(vial completion languages 2>/dev/null)'\n",
+            c->name);
     options_each(c, fish_flag, &w);
 }
 

@@ -18,6 +18,7 @@
 #include "base/fail.h"
 #include "base/json.h"
 #include "base/path.h"
+#include "base/sys.h"
 
 #define CALL_MS   (INT64_C(24) * 60 * 60 * 1000)
 #define START_MS  10000
@@ -59,14 +60,19 @@ static bool answers(const char *path)
     return fd >= 0;
 }
 
-char *daemon_program(void)
+char *daemon_helper(const char *name)
 {
     auto_free char *self = path_self_dir();
-    auto_free char *beside = self ? path_join(self, "viald") : NULL;
+    auto_free char *beside = self ? path_join(self, name) : NULL;
 
     if (beside && access(beside, X_OK) == 0)
         return ptr_take(&beside);
-    return strdup(VIAL_SHARE_DIR "/viald");
+    return path_join(VIAL_SHARE_DIR, name);
+}
+
+char *daemon_program(void)
+{
+    return daemon_helper("viald");
 }
 
 /* In the child: a session of its own, with nothing of ours but the pipe for what it
@@ -84,7 +90,7 @@ static void become_daemon(const char *program, const char *address, int say_fd)
         chdir("/") < 0)
         _exit(STATUS_VIAL);
     (void)execv(program, (char *const *)(uintptr_t)argv);
-    (void)dprintf(STDERR_FILENO, "%s: %s", program, strerrordesc_np(errno));
+    (void)dprintf(STDERR_FILENO, "%s: %s", program, sys_text(errno));
     _exit(STATUS_VIAL);
 }
 
@@ -214,6 +220,7 @@ static int find_socket(const struct cli *cli, bool start, struct daemon *out,
 int daemon_find(const struct cli *cli, bool start, struct daemon *out,
                 struct vial_error *err)
 {
+    *out = (struct daemon){ 0 };
     if (cli_flag(cli, "config"))
         return refuse_flag("config", err);
     if (find_socket(cli, start, out, err) < 0)
@@ -254,14 +261,28 @@ static int take_error(const struct http_answer *a, struct vial_error *err)
     return -1;
 }
 
+/* How long a call may last says nothing of how long it may take to be heard. */
+static int reach(const void *context, int64_t timeout_ms, struct vial_error *err)
+{
+    const struct daemon *d = context;
+    int64_t wait_ms = timeout_ms < START_MS ? timeout_ms : START_MS;
+
+    if (d->socket[0])
+        return http_unix_connect(d->socket, timeout_ms, err);
+    return d->peer.tls ? http_dial_connect(&d->peer, wait_ms, err)
+                       : http_tcp_connect(&d->peer, wait_ms, err);
+}
+
 static int exchange(const struct daemon *d, const struct daemon_ask *ask,
                     http_take *take, void *context, struct http_answer *a,
                     struct vial_error *err)
 {
-    const struct http_transport via = { http_unix_connect, d->socket };
+    const struct http_transport via = { reach, d };
     const struct http_request request = {
         .method = ask->method,
         .target = ask->target,
+        .host = d->host[0] ? d->host : NULL,
+        .token = d->token,
         .body = ask->json,
         .archive = ask->bytes,
         .timeout_ms = CALL_MS,
@@ -296,4 +317,24 @@ int daemon_stream(const struct daemon *d, const struct daemon_ask *ask, http_tak
     auto_answer struct http_answer a = { 0 };
 
     return exchange(d, ask, take, context, &a, err);
+}
+
+int daemon_tunnel(const struct daemon *d, const char *target, int *fd,
+                  struct str *first, struct vial_error *err)
+{
+    const struct http_transport via = { reach, d };
+    const struct http_request request = { .method = "GET",
+                                          .target = target,
+                                          .host = d->host[0] ? d->host : NULL,
+                                          .token = d->token,
+                                          .timeout_ms = START_MS,
+                                          .cancel_fd = -1 };
+    auto_answer struct http_answer a = { 0 };
+
+    if (http_upgrade(&via, &request, &a, fd, err) < 0)
+        return -1;
+    if (*fd < 0)
+        return take_error(&a, err);
+    str_add(first, a.body.data, a.body.len);
+    return 0;
 }

@@ -3,7 +3,8 @@
 #define VIAL_CLI_DAEMON_H
 
 /*
- * The daemon as the command line sees it: found at its unix socket, or started. One
+ * The daemon as the command line sees it: found at its unix socket, or started, or named
+ * by its address. One
  * that is started for a user is private: its socket lies in a directory of the user's
  * own, and it ends by itself when there is nothing left for it to do.
  */
@@ -19,8 +20,23 @@
     }
 
 struct daemon {
-    char socket[108];
+    char socket[108];      /* "": it is reached as PEER */
+    struct http_peer peer; /* on loopback, or by TLS */
+    char host[272];        /* as its answers know it: HOST:PORT */
+    const char *token;     /* borrowed, or NULL */
 };
+
+/* Where URL leads: http://HOST:PORT on loopback, https://HOST:PORT, unix:/PATH. TOKEN is
+ * borrowed; CA, a file of authorities, or NULL for the host's. Nobody is asked. */
+int daemon_at(const char *url, const char *token, const char *ca, struct daemon *out,
+              struct vial_error *err);
+
+/* The token for daemons: in FILE, else in VIAL_TOKEN. *OUT is malloc'ed, or NULL if there
+ * is none. */
+int daemon_token(const char *file, char **out, struct vial_error *err);
+
+/* What a person calls it. */
+const char *daemon_name(const struct daemon *d);
 
 /* Finds a daemon. When there is none, and START is set and no --socket was given, one
  * is started. */
@@ -43,7 +59,13 @@ int daemon_call(const struct daemon *d, const struct daemon_ask *ask, struct str
 int daemon_stream(const struct daemon *d, const struct daemon_ask *ask, http_take *take,
                   void *context, struct vial_error *err);
 
-/* Where viald lies; malloc'ed, or NULL. */
+/* A connection whose bytes pass as they are, behind "Upgrade: tcp". *FD is
+ * non-blocking, the caller's; FIRST has what came over it already. */
+int daemon_tunnel(const struct daemon *d, const char *target, int *fd,
+                  struct str *first, struct vial_error *err);
+
+/* Where a program of ours lies, and viald; malloc'ed, or NULL. */
+char *daemon_helper(const char *name);
 char *daemon_program(void);
 
 /* A request as the daemon wants it; malloc'ed. Files named by their path are read.

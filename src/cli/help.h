@@ -13,7 +13,7 @@ struct command;
 
 int help_print(const struct command *command);
 int help_hint(void); /* for `vial` alone: on stderr */
-int help_man(void);  /* the man page, as roff */
+int help_man(const struct command *command); /* the man page, as roff */
 
 /* The words that a preset adds: an object of theirs to ours. */
 int help_preset(const char *name, json_t *words);

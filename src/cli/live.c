@@ -5,7 +5,11 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
+#include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,6 +18,7 @@
 
 #define ELSEWHERE_MS (INT64_C(3600) * 1000) /* a run whose plan we do not know */
 #define GRACE_NS     INT64_C(2000000000)
+#define NO_MODULE    "ModuleNotFoundError: No module named "
 
 /* Pipes and terminals are opened anew, because non-blocking mode belongs to the
  * open file, which the caller's shell shares with us. */
@@ -129,6 +134,8 @@ int live_write(void *context, int stream, const void *data, size_t len)
     struct live *l = context;
     struct live_stream *s = &l->streams[stream == 2];
 
+    if (stream == 2 && memmem(data, len, NO_MODULE, strlen(NO_MODULE)))
+        l->lacks_module = true;
     if (l->error)
         return -1;
     return s->safe ? write_safe(l, s, data, len, false) : write_all(l, s, data, len);
@@ -146,4 +153,30 @@ void live_close(struct live *l)
     for (size_t i = 0; i < 2; i++)
         if (l->streams[i].fd > STDERR_FILENO)
             (void)close(l->streams[i].fd);
+}
+
+int signals_open(void)
+{
+    static const int wanted[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
+    sigset_t set;
+    int fd = -1;
+
+    (void)sigemptyset(&set);
+    for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
+        struct sigaction old;
+
+        if (sigaction(wanted[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
+            (void)sigaddset(&set, wanted[i]);
+    }
+    if (pthread_sigmask(SIG_BLOCK, &set, NULL) != 0)
+        return -EINVAL;
+    fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    return fd < 0 ? -errno : fd;
+}
+
+int signals_seen(int fd)
+{
+    struct signalfd_siginfo info;
+
+    return read(fd, &info, sizeof(info)) == sizeof(info) ? (int)info.ssi_signo : 0;
 }

@@ -34,6 +34,7 @@ struct live {
     int64_t started_ns, deadline_ns; /* when the run is surely over */
     int error;                       /* errno that ended the output, or 0 */
     struct pull_show *pulls;         /* borrowed; how pulls are shown */
+    bool lacks_module;               /* a Python said so */
     bool told;                       /* of a driver that stands in, before it began */
 };
 
@@ -46,5 +47,12 @@ int live_write(void *context, int stream, const void *data, size_t len);
 /* After the last byte: an unfinished sequence becomes visible too. */
 void live_end(struct live *l);
 void live_close(struct live *l);
+
+/* A descriptor that becomes readable when we are told to stop; -errno. Signals that the
+ * caller made us ignore (nohup, background jobs) stay ignored. */
+int signals_open(void);
+
+/* Which one came, or 0. */
+int signals_seen(int fd);
 
 #endif

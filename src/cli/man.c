@@ -76,52 +76,82 @@ static void add_examples(struct str *out, const char *examples)
     str_puts(out, ".fi\n");
 }
 
-static void add_command(struct str *out, const struct command *c)
+static void add_head(struct str *out, const char *name, const char *summary)
+{
+    auto_str struct str title = { 0 };
+
+    for (const char *c = name; *c; c++)
+        str_putc(&title, *c >= 'a' && *c <= 'z' ? (char)(*c - 'a' + 'A') : *c);
+    str_printf(out, ".TH %s 1 \"\" \"vial %s\" \"User Commands\"\n.SH NAME\n",
+               str_ok(&title) ? title.data : "", vial_version());
+    add_roff(out, name);
+    str_puts(out, " \\- ");
+    add_roff(out, summary);
+    str_puts(out, "\n.SH SYNOPSIS\n.B vial");
+}
+
+static void add_statuses(struct str *out)
+{
+    str_puts(out, ".SH EXIT STATUS\n");
+    for (const struct status_row *row = help_statuses; row->status; row++) {
+        str_printf(out, ".TP\n.B %s\n", row->status);
+        add_roff(out, row->meaning);
+        str_puts(out, ".\n");
+    }
+}
+
+static void add_command_page(struct str *out, const struct command *c)
+{
+    auto_str struct str name = { 0 };
+    struct listing list = { .out = out };
+
+    str_printf(&name, "vial-%s", c->name);
+    add_head(out, str_ok(&name) ? name.data : "", c->summary);
+    str_printf(out, " %s\n[OPTION…]", c->name);
+    if (c->operands)
+        str_printf(out, " %s", c->operands);
+    str_puts(out, "\n.SH DESCRIPTION\n");
+    add_roff(out, c->text ? c->text : c->summary);
+    str_puts(out, c->text ? "\n" : ".\n");
+    if (c->examples) {
+        str_puts(out, ".SH EXAMPLES\n");
+        add_examples(out, c->examples);
+    }
+    str_puts(out, ".SH OPTIONS\n");
+    options_each(c, add_option, &list);
+    if (c->shows_status)
+        add_statuses(out);
+    str_puts(out, ".SH SEE ALSO\n.BR vial (1)\n");
+}
+
+static void add_main_page(struct str *out)
 {
     struct listing list = { .out = out };
 
-    str_printf(out, ".SS vial %s", c->name);
-    if (c->operands)
-        str_printf(out, " %s", c->operands);
-    str_putc(out, '\n');
-    add_roff(out, c->summary);
-    str_puts(out, ".\n");
-    if (c->text) {
-        str_puts(out, ".PP\n");
-        add_roff(out, c->text);
+    add_head(out, "vial", command_vial.summary);
+    str_puts(out, "\n[OPTION…] COMMAND …\n.SH COMMANDS\nEach has a page of its own.\n");
+    for (const struct command *const *c = commands; *c; c++) {
+        str_printf(out, ".TP\n.BR vial\\-%s (1)\n", (*c)->name);
+        add_roff(out, (*c)->summary);
         str_putc(out, '\n');
     }
-    if (c->examples)
-        add_examples(out, c->examples);
-    /* plan takes what run takes; saying it twice helps nobody. */
-    if (c->takes_fields && strcmp(c->name, "run") != 0)
-        str_printf(out, ".PP\nThe options are those of \\fBvial run\\fR.\n");
-    else
-        options_each(c, add_option, &list);
-}
-
-int help_man(void)
-{
-    auto_str struct str out = { 0 };
-
-    str_printf(&out,
-               ".TH VIAL 1 \"\" \"vial %s\" \"User Commands\"\n.SH NAME\nvial \\- ",
-               vial_version());
-    add_roff(&out, command_vial.summary);
-    str_puts(&out, "\n.SH SYNOPSIS\n.B vial\n[OPTION…] COMMAND …\n.SH COMMANDS\n");
-    for (const struct command *const *c = commands; *c; c++)
-        add_command(&out, *c);
-    str_puts(&out, ".SH EXIT STATUS\nOf run and exec:\n");
-    for (const struct status_row *row = help_statuses; row->status; row++) {
-        str_printf(&out, ".TP\n.B %s\n", row->status);
-        add_roff(&out, row->meaning);
-        str_puts(&out, ".\n");
-    }
-    str_puts(&out,
+    str_puts(out, ".SH OPTIONS\n");
+    options_each(&command_vial, add_option, &list);
+    str_puts(out,
              ".SH FILES\n.I /etc/vial/vial.yaml\n.br\n.I ~/.config/vial/vial.yaml\n"
              ".br\n.I vial.yaml\nin the project\n.br\n.I ~/.local/state/vial\n"
              "(of root: /var/lib/vial): what is trusted, and other records\n"
              ".SH ENVIRONMENT\nVIAL_TIMEOUT, VIAL_MEMORY and so "
              "on set the field of that name.\n");
+}
+
+int help_man(const struct command *command)
+{
+    auto_str struct str out = { 0 };
+
+    if (command == &command_vial)
+        add_main_page(&out);
+    else
+        add_command_page(&out, command);
     return print_text(&out);
 }

@@ -16,10 +16,11 @@ static const struct alias {
     const char *name;
     char letter;
 } aliases[] = {
-    { "files", "in", 0 },        { "out", "outputs", 0 },  { "mounts", "mount", 0 },
-    { "env", NULL, 'e' },        { "timeout", NULL, 't' }, { "memory", NULL, 'm' },
-    { "ports", "publish", 'p' }, { "caches", "cache", 0 }, { "quiet", NULL, 'q' },
-    { "help", NULL, 'h' },
+    { "files", "in", 0 },       { "out", "outputs", 0 },     { "mounts", "mount", 0 },
+    { "env", NULL, 'e' },       { "timeout", NULL, 't' },    { "memory", NULL, 'm' },
+    { "secrets", "secret", 0 }, { "ports", "publish", 'p' }, { "caches", "cache", 0 },
+    { "quiet", NULL, 'q' },     { "help", NULL, 'h' },       { "output", NULL, 'o' },
+    { "jobs", NULL, 'j' },
 };
 
 /* Every command has these. */
@@ -136,12 +137,20 @@ static bool takes_value(const struct given *g)
     return g->flag ? g->flag->metavar != NULL : g->field->type != FIELD_BOOL;
 }
 
+/* A switch whose value may be left out: the next word is one if it is an address, and
+ * else an operand. */
+static bool is_left_out(const struct given *g, const char *value, const char *next)
+{
+    return !value && g->flag && g->flag->metavar && g->flag->metavar[0] == '[' &&
+           !(next && (strncmp(next, "unix:", 5) == 0 || strstr(next, "://")));
+}
+
 /* Gives G its value: VALUE when it was joined to the flag, else NEXT. Returns
  * how many arguments were used. */
 static int take_value(struct given *g, const char *arg, const char *value,
                       const char *next, struct vial_error *err)
 {
-    if (!takes_value(g)) {
+    if (!takes_value(g) || is_left_out(g, value, next)) {
         if (value && g->flag) {
             (void)fail(err, VIAL_E_USAGE, "flag '--%s' takes no value", g->flag->name);
             return fail_remedy(err, "write '--%s' alone", g->flag->name);

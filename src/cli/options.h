@@ -19,9 +19,10 @@ struct command;
 
 /* A flag that is no request field. */
 struct flag {
-    const char *name;    /* without "--" */
-    const char *metavar; /* NULL: a switch */
-    const char *help;    /* one sentence */
+    const char *name; /* without "--" */
+    const char
+        *metavar;     /* NULL: a switch; "[URL]": a switch that may have an address */
+    const char *help; /* one sentence */
     const char *choices; /* "a|b", or NULL */
 };
 

@@ -8,6 +8,7 @@
 
 #include "base/auto.h"
 #include "base/io.h"
+#include "base/sys.h"
 #include "cli/cli.h"
 
 #define TABLE_COLUMNS 8
@@ -78,7 +79,7 @@ static int status_of(int rc)
         return STATUS_OK;
     if (rc == -EPIPE)
         return STATUS_PIPE;
-    say("error: write to standard output: %s", strerrordesc_np(-rc));
+    say("error: write to standard output: %s", sys_text(-rc));
     return STATUS_VIAL;
 }
 

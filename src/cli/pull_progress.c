@@ -22,12 +22,18 @@ static void show_words(const char *before, const char *words, const char *after)
 
 /* On a terminal one line that is overwritten; elsewhere a line for each change of
  * a layer's status, or an object for each event. */
+/* Neither product nor quotient leaves its type, whatever a registry says. */
+static unsigned percent(unsigned long long part, unsigned long long of)
+{
+    return (unsigned)(100.0 * (double)part / (double)of);
+}
+
 int pull_show(void *context, const char *layer, const char *status,
               unsigned long long current, unsigned long long total)
 {
     struct pull_show *s = context;
     char line[160];
-    char share[8] = "";
+    char share[16] = "";
 
     if (s->quiet)
         return 0;
@@ -44,8 +50,8 @@ int pull_show(void *context, const char *layer, const char *status,
     (void)snprintf(line, sizeof(line), "%.110s%s%.40s", status, layer[0] ? " " : "",
                    layer);
     if (total > 0)
-        (void)snprintf(share, sizeof(share), " %llu%%",
-                       current >= total ? 100ull : current * 100 / total);
+        (void)snprintf(share, sizeof(share), " %u%%",
+                       current >= total ? 100 : percent(current, total));
     if (s->on_terminal)
         show_words("\r\033[K", line, share);
     else if (strcmp(line, s->last) != 0)

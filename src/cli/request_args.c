@@ -13,7 +13,8 @@
 #include "base/state.h"
 #include "base/str.h"
 #include "cli/print.h"
-#include "settings/repository.h"
+#include "model/request.h"
+#include "settings/project.h"
 
 /* Far above what any policy allows, so that the refusal names the policy's cap. */
 #define CODE_READ_MAX    ((size_t)64 << 20)
@@ -148,26 +149,57 @@ static int refuse_usage(const struct cli *cli, const char *what, struct vial_err
                        cli->command->operands);
 }
 
+/* Whether somebody pipes code, or gives a file as standard input: not a terminal, and
+ * not /dev/null. */
+static bool is_piped(void)
+{
+    struct stat st;
+
+    return fstat(STDIN_FILENO, &st) == 0 &&
+           (S_ISFIFO(st.st_mode) || S_ISREG(st.st_mode) || S_ISSOCK(st.st_mode));
+}
+
+/* The operand, or "-" when there is none and code is piped. NULL: there is no code. */
+static const char *code_operand(const struct cli *cli)
+{
+    size_t count = cli->options.operand_count;
+
+    return count > 1 ? cli_operand(cli, 1) : count == 1 && is_piped() ? "-" : NULL;
+}
+
+static int refuse_no_code(const struct cli *cli, struct vial_error *err)
+{
+    if (cli->options.operand_count == 0)
+        return refuse_usage(cli, "language is missing", err);
+    (void)fail(err, VIAL_E_USAGE, "code is missing");
+    return fail_remedy(err,
+                       "usage: vial %s %s; CODE may be '@FILE', and is read from "
+                       "standard input where that is piped",
+                       cli->command->name, cli->command->operands);
+}
+
 int request_args_code(const struct cli *cli, struct vial_request **out,
                       struct vial_error *err)
 {
     auto_ask struct vial_request *req = NULL;
     size_t count = cli->options.operand_count;
+    const char *code = code_operand(cli);
 
     if (cli_flag(cli, "request")) {
         if (count > 0)
             return refuse_usage(cli, "'--request' and operands together", err);
         return request_args_flags(cli, out, err);
     }
-    if (count < 2)
-        return refuse_usage(cli, count ? "code is missing" : "language is missing",
-                            err);
-    warn_of_file(cli, cli_operand(cli, 1));
+    if (!code)
+        return refuse_no_code(cli, err);
+    warn_of_file(cli, code);
     if (request_args_flags(cli, &req, err) < 0 ||
         vial_request_set(req, "language", cli_operand(cli, 0), err) < 0 ||
-        set_code(req, cli_operand(cli, 1), err) < 0 ||
-        set_list(req, "args", cli->options.operands + 2, err) < 0)
+        set_code(req, code, err) < 0 ||
+        (count > 2 && set_list(req, "args", cli->options.operands + 2, err) < 0))
         return -1;
+    if (count == 1 && req->code.len == 0) /* an empty pipe */
+        return refuse_no_code(cli, err);
     *out = ptr_take(&req);
     return 0;
 }
@@ -231,7 +263,7 @@ int request_args_command(const struct cli *cli, char *const *command,
 
 int request_args_stdin(const struct cli *cli)
 {
-    const char *code = cli->command->program_at == 2 ? cli_operand(cli, 1) : NULL;
+    const char *code = cli->command->program_at == 2 ? code_operand(cli) : NULL;
 
     if (cli_flag(cli, "request") || field_given(cli, "stdin"))
         return -1;

@@ -252,31 +252,16 @@ static void block_window(void)
     (void)pthread_sigmask(SIG_BLOCK, &set, NULL);
 }
 
-static int refuse_field(const struct cli *cli, struct vial_error *err)
-{
-    for (size_t i = 0; i < cli->options.given_count; i++) {
-        const struct field *f = cli->options.given[i].field;
-
-        if (f && strcmp(f->name, "timeout") != 0 && strcmp(f->name, "cwd") != 0 &&
-            strcmp(f->name, "env") != 0) {
-            (void)fail(err, VIAL_E_USAGE, "'%s' is set when the session starts",
-                       f->name);
-            return fail_remedy(err, "vial session start --%s …", f->name);
-        }
-    }
-    return 0;
-}
-
+/* SAID is the daemon's answer, TARGET where the program is found from then on. */
 static int begin(struct cli *cli, const struct daemon *d, bool live, struct str *target,
-                 struct vial_error *err)
+                 struct str *said, struct vial_error *err)
 {
     auto_json json_t *body = json_pack("{s:[], s:b}", "argv", "stdin_live", live);
     json_t *argv = json_object_get(body, "argv");
     auto_json json_t *answer = NULL;
     auto_free char *text = NULL;
-    auto_str struct str said = { 0 };
 
-    if (refuse_field(cli, err) < 0 || verb_target(cli, "/exec", target, err) < 0)
+    if (verb_target(cli, "/exec", target, err) < 0)
         return -1;
     for (size_t i = 2; cli_operand(cli, i); i++)
         (void)json_array_append_new(argv, json_string(cli_operand(cli, i)));
@@ -287,9 +272,9 @@ static int begin(struct cli *cli, const struct daemon *d, bool live, struct str 
     if (!text)
         return fail_memory(err);
     if (daemon_call(d, &(struct daemon_ask){ "POST", target->data, text, NULL, -1 },
-                    &said, err) < 0)
+                    said, err) < 0)
         return -1;
-    answer = json_loads(said.data, 0, NULL);
+    answer = json_loads(said->data, 0, NULL);
     str_printf(target, "/%lld",
                (long long)json_integer_value(json_object_get(answer, "exec")));
     return str_ok(target) ? 0 : fail_memory(err);
@@ -331,14 +316,17 @@ int verb_exec(struct cli *cli, const struct daemon *d, struct vial_error *err)
     auto_fd int signals = open_interrupts();
     struct followed f = { .cli = cli, .daemon = d, .signals = signals };
     auto_str struct str target = { 0 };
+    auto_str struct str said = { 0 };
     bool detach = cli_flag(cli, "detach") != NULL;
     bool tty = cli_flag(cli, "tty") != NULL;
     bool live = !detach && (tty || !isatty(STDIN_FILENO));
 
     if (tty)
         block_window(); /* before its size is read: no change is missed */
-    if (begin(cli, d, live, &target, err) < 0)
+    if (begin(cli, d, live, &target, &said, err) < 0)
         return -1;
+    if (detach && cli_flag(cli, "json"))
+        return print_line(said.data);
     if (detach)
         return print_line(strrchr(target.data, '/') + 1);
     return follow_fed(&f, target.data, live, tty, err);
@@ -364,4 +352,43 @@ int verb_attach(struct cli *cli, const struct daemon *d, struct vial_error *err)
     if (!str_ok(&target) || query.failed)
         return fail_memory(err);
     return follow_exec(&f, target.data, query.data ? query.data : "", err);
+}
+
+static void add_number(struct table *t, json_t *number)
+{
+    char text[24] = "-";
+
+    if (json_is_integer(number))
+        (void)snprintf(text, sizeof(text), "%lld",
+                       (long long)json_integer_value(number));
+    table_add(t, text);
+}
+
+int verb_ps(struct cli *cli, const struct daemon *d, struct vial_error *err)
+{
+    static const char *const heads[] = { "PROGRAM", "PID", "STATE", "EXIT" };
+    struct table t = { .columns = 4 };
+    auto_json json_t *all = NULL;
+    auto_str struct str target = { 0 };
+    auto_str struct str said = { 0 };
+
+    if (verb_target(cli, "/exec", &target, err) < 0 ||
+        daemon_call(d, &(struct daemon_ask){ "GET", target.data, NULL, NULL, -1 },
+                    &said, err) < 0)
+        return -1;
+    if (cli_flag(cli, "json"))
+        return print_line(said.data);
+    all = json_loads(said.data, 0, NULL);
+    for (size_t i = 0; i < 4; i++)
+        table_add(&t, heads[i]);
+    for (size_t i = 0; i < json_array_size(all); i++) {
+        json_t *one = json_array_get(all, i);
+        const char *verdict = json_string_value(json_object_get(one, "verdict"));
+
+        add_number(&t, json_object_get(one, "exec"));
+        add_number(&t, json_object_get(one, "pid"));
+        table_add(&t, verdict ? verdict : "running");
+        add_number(&t, json_object_get(one, "exit_code"));
+    }
+    return table_print(&t);
 }

@@ -13,12 +13,12 @@
 #include "base/auto.h"
 #include "base/fail.h"
 #include "base/str.h"
+#include "base/sys.h"
 #include "cli/live.h"
 #include "cli/outputs.h"
 #include "cli/print.h"
 #include "cli/pull_progress.h"
 #include "cli/remote.h"
-#include "cli/signals.h"
 #include "model/result.h"
 
 #include "vial/warm.h"
@@ -110,13 +110,46 @@ static void say_verdict(const struct vial_result *r)
     }
 }
 
+#define REFUSALS_TOLD 3
+
+/* What its gate refused, and what would let it out. */
+static void say_refusals(const struct vial_network *n)
+{
+    unsigned told = 0;
+
+    for (size_t i = 0; i < n->count && told < REFUSALS_TOLD; i++) {
+        const struct vial_connection *c = &n->connections[i];
+
+        if (strcmp(c->verdict, "ok") == 0 || strcmp(c->verdict, "abandoned") == 0)
+            continue;
+        told++;
+        if (strcmp(c->verdict, "denied") == 0)
+            say("note: the program asked for '%s', which is not allowed; '--allow %s' "
+                "lets it out where the policy allows",
+                c->name, c->name);
+        else
+            say("note: '%s' port %u was not reached: %s", c->name, c->port, c->verdict);
+    }
+}
+
 /* Why a program may have failed that knows no more than "unreachable". */
 static void say_network(const struct vial_result *r)
 {
-    if (r->network_refused && r->verdict != VIAL_OK)
+    if (r->network && r->verdict != VIAL_OK)
+        say_refusals(r->network);
+    else if (r->network_refused && r->verdict != VIAL_OK)
         say("note: the program tried the network %llu time%s, and has none; "
-            "'--network bridge' gives it one where the policy allows",
+            "'--network gate --allow NAME' gives it names, '--network bridge' all, where "
+            "the policy allows",
             (unsigned long long)r->network_refused, r->network_refused == 1 ? "" : "s");
+}
+
+static void say_module(const struct vial_result *r, const struct live *live)
+{
+    if (live->lacks_module && r->verdict == VIAL_NONZERO &&
+        strcmp(r->driver, "native") == 0)
+        say("note: a vessel's Python has the packages of /usr; '--venv DIR' shows it an "
+            "environment of yours instead, and runs the code with that");
 }
 
 /* The weaker tier is never used without a word. */
@@ -196,7 +229,7 @@ static int own_status(const struct vial_result *r, const struct live *live,
         say("timeout: nobody read the output before the deadline");
         return STATUS_TIMEOUT;
     default:
-        say("error: write output: %s", strerrordesc_np(live->error));
+        say("error: write output: %s", sys_text(live->error));
         return STATUS_VIAL;
     }
 }
@@ -237,6 +270,8 @@ static int conclude(const struct cli *cli, const struct outputs *b,
         say_verdict(r);
     if (!json && !cli_flag(cli, "quiet"))
         say_network(r);
+    if (!json && !cli_flag(cli, "quiet"))
+        say_module(r, live);
     if (!json && !cli_flag(cli, "quiet"))
         say_weak(r, live);
     if (!json && !cli_flag(cli, "quiet"))
@@ -346,9 +381,11 @@ static int follow_run(const struct cli *cli, const struct vial_request *req,
  * There is no other thread yet. */
 static void set_up_memory(void)
 {
+#ifdef __GLIBC__                               /* musl's heap has nothing to set */
     (void)mallopt(M_MMAP_THRESHOLD, 16 << 10); /* NOLINT(concurrency-mt-unsafe) */
     (void)mallopt(M_TRIM_THRESHOLD, 16 << 20); /* NOLINT(concurrency-mt-unsafe) */
     (void)mallopt(M_TOP_PAD, 256 << 10);       /* NOLINT(concurrency-mt-unsafe) */
+#endif
 }
 
 int watch_run(const struct cli *cli, const struct vial_request *req, int stdin_fd)

@@ -46,7 +46,7 @@ struct caps {
     struct vial_error why_not; /* when not usable: code, message, remedy */
 };
 
-/* What the kernel counted, from outside the vessel where it can be. */
+/* The kernel's counts, taken from outside the vessel where possible. */
 struct vessel_usage {
     bool counted; /* false: only the guest's word exists */
     struct vial_usage usage;
@@ -64,12 +64,13 @@ struct vessel {
     int stream_fd;      /* non-blocking byte stream to the guest; owned */
     int death_fd;       /* readable once the guest is gone (a pidfd), or -1; owned */
     int event_fd;       /* readable on a kernel limit event (POLLIN|POLLPRI), or -1 */
-    bool layered;       /* the workspace is an overlay, and these are there, owned: */
-    int layer_fd;       /* the directory of its layers: upper, points */
-    int merged_fd;      /* the overlay as programs see it */
-    uid_t layer_id;     /* whose files are in it, here: what a host's thread must be */
-    struct jail jail;   /* sent to the guest before any exec */
-    bool jailed;        /* it was greeted and told its jail already, by a keeper */
+    int gate_fd;      /* where its gate is asked (wire/gate_message.h), or -1; owned */
+    bool layered;     /* the workspace is an overlay, and these are there, owned: */
+    int layer_fd;     /* the directory of its layers: upper, points */
+    int merged_fd;    /* the overlay as programs see it */
+    uid_t layer_id;   /* whose files are in it, here: what a host's thread must be */
+    struct jail jail; /* sent to the guest before any exec */
+    bool jailed;      /* it was greeted and told its jail already, by a keeper */
     const char *level;
     const char *limits_by;
     struct strv layers; /* names of those really active */
@@ -77,7 +78,18 @@ struct vessel {
     char *tmpdir;       /* what TMPDIR is inside; NULL: as the plan says */
     struct strv env;    /* what the image adds to the plan's environment */
     char *cwd;          /* where the image starts its programs, or NULL */
+    char digest[72];    /* of the image that is its root, here; "" else */
+    const char *owners; /* whose its files are inside: "image", "one" user's, "nobody";
+                           NULL: it has no such root */
     unsigned swept;     /* vessels of dead owners that went when this was opened */
+};
+
+/* What a vessel's files are to become: an image of the store. */
+struct snapshot_order {
+    const char *name;   /* of the image; judged */
+    const char *config; /* a JSON object: what its config says instead of the config of
+                           the image that it stands on; or NULL */
+    int report_fd;      /* where vial-image reports; borrowed */
 };
 
 struct zygote;
@@ -92,8 +104,8 @@ struct zygote_options {
 struct driver {
     const char *name;
 
-    /* What this host can enforce now. Changes nothing, keeps nothing open. OUT is
-     * zero, but for what is asked in it. */
+    /* Tells what this host can enforce now. Changes nothing, keeps nothing open. OUT
+     * is zero, but for what is asked in it. */
     int (*probe)(struct caps *out, struct vial_error *err);
 
     /* Opens PLAN, which is immutable and outlives the vessel. GUEST_FD is an open
@@ -102,8 +114,8 @@ struct driver {
     int (*open)(const struct plan *plan, int guest_fd, struct vessel **out,
                 struct vial_error *err);
 
-    /* What this driver makes once for many vessels that come and go, or NULL; all
-     * three, or none. Nothing in it was ever inside a vessel. */
+    /* Makes once what many vessels need that come and go. A driver has all three of
+     * these, or none. Nothing that is shared was ever inside a vessel. */
     struct native_shared *(*native_shared_open)(int guest_fd);
     /* Opens PLAN with what is there. */
     int (*open_supplied)(struct native_shared *shared, const struct plan *plan,
@@ -124,6 +136,26 @@ struct driver {
     /* Of these the processor's times alone, before anything has run in it. NULL: all of
      * them cost no more. */
     void (*spent)(struct vessel *vessel, struct vessel_usage *out);
+
+    /* What share of the processors it has where there is too much to do, in
+     * hundredths of the usual one; and what it has used of them so far, without any
+     * other effect. Both are NULL where that cannot be said. */
+    void (*weigh)(const struct vessel *vessel, unsigned percent);
+    double (*cpu_ms)(const struct vessel *vessel);
+
+    /* Stops every process in the vessel where it is, or lets all go on (STILL false).
+     * RECLAIM: what they have in memory and need not is given back first, as far as
+     * that can be done. Returns when none runs any more. A stopped vessel can be killed
+     * and closed. NULL: this driver cannot. */
+    int (*pause)(struct vessel *vessel, bool still, bool reclaim,
+                 struct vial_error *err);
+
+    /* Begins to save what was written to the root as an image of the store, and does
+     * not wait: how that gets on, and ends, is reported by ORDER's descriptor, which
+     * its writer closes. One at a time; closing the vessel ends it, and nothing is left
+     * then. NULL: this driver cannot. */
+    int (*snapshot)(struct vessel *vessel, const struct snapshot_order *order,
+                    struct vial_error *err);
 
     /* Lets another process count by itself: see cgroup_lend. NULL: it must ask. */
     size_t (*lend)(const struct vessel *vessel, int *fds, uint32_t *which);
@@ -161,13 +193,15 @@ struct driver {
                        struct zygote **out, struct vial_error *err);
     /* Puts an interpreter into VESSEL, confined as its jail says. *PID is its number
      * inside; *FD, owned by the caller, is what the guest gives it its work by. */
-    int (*hatch)(struct zygote *zygote, struct vessel *vessel, int *fd, uint32_t *pid,
-                 struct vial_error *err);
+    int (*fork_into)(struct zygote *zygote, struct vessel *vessel, int *fd,
+                     uint32_t *pid, struct vial_error *err);
     void (*zygote_close)(struct zygote *zygote);
 
-    bool waits;               /* its vessels may wait in a pool */
-    bool wants_image;         /* plan->image must be set */
-    bool overlays;            /* a plan's mount may be an overlay */
+    bool waits;       /* its vessels may wait in a pool */
+    bool wants_image; /* plan->image must be set */
+    bool takes_image; /* or may be, and then is the root (plan->root); the engine
+                         brings it into the store where `pull` is NULL */
+    bool overlays;    /* a plan's mount may be an overlay */
     bool needs_programs_here; /* the language's program must exist on this host */
 };
 

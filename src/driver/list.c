@@ -4,12 +4,14 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/fail.h"
 #include "base/io.h"
+#include "base/membership.h"
 #include "driver/docker/containers.h"
 #include "driver/native/native.h"
 
@@ -74,6 +76,30 @@ static const char *name_of(const char *pid, char *room, size_t size)
     return room;
 }
 
+static bool says(const char *hierarchy, const char *group, const char *file,
+                 const char *word)
+{
+    char path[2 * PATH_MAX];
+    char text[32];
+
+    (void)snprintf(path, sizeof(path), "/sys/fs/cgroup%s%s/%s", hierarchy, group, file);
+    return io_read_at(AT_FDCWD, path, text, sizeof(text)) > 0 && str_eq(text, word);
+}
+
+static bool is_frozen(const char *pid)
+{
+    char text[4096];
+    char group[PATH_MAX];
+
+    if (!read_proc(pid, "cgroup", text, sizeof(text)))
+        return false;
+    if (membership_path(text, "freezer", group, sizeof(group)) == 0 &&
+        says("/freezer", group, "freezer.state", "FROZEN"))
+        return true;
+    return membership_path(text, "", group, sizeof(group)) == 0 &&
+           says("", group, "cgroup.freeze", "1");
+}
+
 /* 0, though it is no vessel's guest; -1: no memory. */
 static int add_guest(struct vial_vessels *list, const char *pid)
 {
@@ -91,6 +117,8 @@ static int add_guest(struct vial_vessels *list, const char *pid)
     v.pid = (int)strtol(pid, NULL, 10);
     v.owner = (int)status_number(status, "PPid:", false);
     v.orphan = v.owner <= 1;
+    if (is_frozen(pid))
+        v.state = "paused";
     return vessels_add(list, &v);
 }
 

@@ -38,4 +38,8 @@ void meter_add(struct meter *m, double user_ms, double system_ms);
 
 void meter_report(const struct meter *m, struct vessel_usage *out);
 
+/* Weighs the memory of the vessel's processes: the proportional set size of its guest
+ * and of the guest's children, in bytes. 0 when it cannot be told. */
+uint64_t weigh_vessel(const struct vessel *v);
+
 #endif

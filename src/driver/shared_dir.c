@@ -15,7 +15,7 @@
 #include "base/fail.h"
 #include "base/sys.h"
 #include "driver/docker/container.h"
-#include "plan/sockets.h"
+#include "plan/mount_hazards.h"
 
 #define DEFAULT_ACL "system.posix_acl_default"
 #define ENTRIES_MAX ((size_t)20000) /* that are looked at, as mounts are judged */
@@ -87,7 +87,7 @@ static bool is_trusted(const struct stat *st)
            (st->st_uid == 0 && (st->st_mode & 01777) == 01777);
 }
 
-int shared_dir_make(const char *path, struct vial_error *err)
+static int make_one(const char *path, struct vial_error *err)
 {
     bool root = geteuid() == 0;
     struct stat st;
@@ -114,7 +114,7 @@ int shared_dir_make(const char *path, struct vial_error *err)
 int shared_dirs_make(const struct strv *paths, struct vial_error *err)
 {
     for (size_t i = 0; i < paths->count; i++)
-        if (shared_dir_make(paths->items[i], err) < 0)
+        if (make_one(paths->items[i], err) < 0)
             return -1;
     return 0;
 }

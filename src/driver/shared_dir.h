@@ -6,12 +6,11 @@
 
 #include "vial/error.h"
 
-/* Makes the directory PATH of a preset, which its programs write to, or judges one that
- * is there. It may lie in /tmp, where others could have put something of that name: it
- * has to be the caller's own, or root's and as open as /tmp. What root makes is open to
- * all, as the program in a container is never root; what a program of one driver writes
- * there, those of another can write too. */
-int shared_dir_make(const char *path, struct vial_error *err);
+/* Makes the directories of a preset, which its programs write to, or judges those that
+ * are there. One may lie in /tmp, where others could have put something of that name:
+ * it has to be the caller's own, or root's and as open as /tmp. What root makes is open
+ * to all, as the program in a container is never root; what a program of one driver
+ * writes there, those of another can write too. */
 int shared_dirs_make(const struct strv *paths, struct vial_error *err);
 
 #endif

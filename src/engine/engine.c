@@ -17,7 +17,7 @@
 #include "base/sys.h"
 #include "driver/native/custom_filter.h"
 #include "engine/pool/pool.h"
-#include "engine/record/audit_run.h"
+#include "engine/record/audit_events.h"
 #include "engine/run/fetch_image.h"
 #include "engine/run/run.h"
 #include "keeper/client/client.h"
@@ -102,7 +102,8 @@ int engine_plan(struct vial_engine *e, const struct vial_request *req,
 
     if (admit(e, req, &full, driver, err) < 0)
         return -1;
-    maker = (struct plan_driver){ (*driver)->name, (*driver)->wants_image };
+    maker = (struct plan_driver){ (*driver)->name, (*driver)->wants_image,
+                                  (*driver)->takes_image };
     return plan_build(&full, e->settings, &maker, out, err);
 }
 
@@ -139,7 +140,7 @@ static int open_as_it_is(const struct vial_engine *e, const struct vessel_order 
 /* When the image is to be pulled; never for whom nothing is pulled. */
 static enum plan_pull pull_when(const struct vessel_order *o)
 {
-    if (!o->driver->pull || !o->plan->image || (o->watch && o->watch->local_images))
+    if ((!o->driver->pull && !o->driver->takes_image) || !o->plan->image || (o->watch && o->watch->local_images))
         return PULL_NEVER;
     return o->plan->container.pull;
 }

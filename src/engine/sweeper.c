@@ -12,7 +12,8 @@
 #include "base/fail.h"
 #include "base/sys.h"
 #include "base/thread.h"
-#include "engine/record/audit_run.h"
+#include "engine/pool/pool.h"
+#include "engine/record/audit_events.h"
 
 #include "vial/vessels.h"
 
@@ -88,6 +89,7 @@ static void sweep_all(struct vial_sweeper *s)
         unsigned removed = 0;
         int rc = d->sweep ? d->sweep(s->stop_fd, &removed, &err) : 0;
 
+        removed += pool_orphans(s->engine->pool, d);
         if (wait_for_stop(s, 0) && removed == 0)
             return; /* given up, which is no error */
         tell(s, i, removed, rc < 0 ? &err : NULL);

@@ -174,14 +174,14 @@ static bool give(struct guest *g, struct job *j, const struct exec_message *m)
 }
 
 /* The message as the interpreter gets it: without the directory in which it is anyway,
- * and with a farewell only where somebody can hear it. */
+ * and may tell its exit early only where somebody can hear it. */
 static struct exec_message as_told(const struct guest *g, const struct exec_message *m)
 {
     struct exec_message told = *m;
 
     if (m->cwd && g->jail.workdir && strcmp(m->cwd, g->jail.workdir) == 0)
         told.cwd = NULL;
-    told.farewell = m->farewell && g->adopted.name_fd >= 0;
+    told.early_exit = m->early_exit && g->adopted.name_fd >= 0;
     return told;
 }
 
@@ -222,7 +222,7 @@ bool adopt_give(struct guest *g, struct job *j, const struct exec_message *m)
         j->pid = g->adopted.pid;
         j->fd[1] = take_fd(&g->adopted.ours[0]);
         j->fd[2] = take_fd(&g->adopted.ours[1]);
-        j->name_fd = told.farewell ? take_fd(&g->adopted.name_fd) : -1;
+        j->name_fd = told.early_exit ? take_fd(&g->adopted.name_fd) : -1;
     }
     if (given && !g->prepared)
         g->adopted_ran = true;

@@ -12,7 +12,8 @@
 #define TEMP_TRIES 100
 #define HOLES_TOLD (UINT64_C(1) << 20)
 #define PARTS_MAX  65536
-#define ENTRY_MAX  308 /* bytes of a packed entry with the longest name */
+/* Bytes of a packed entry with the longest name and target. */
+#define ENTRY_MAX (320 + LIST_TARGET_MAX)
 
 void files_finish(struct guest *g, struct job *j, int error, const char *text)
 {
@@ -25,12 +26,25 @@ void files_finish(struct guest *g, struct job *j, int error, const char *text)
     j->over = true;
 }
 
+int files_write_all(int fd, const void *data, size_t len)
+{
+    size_t done = 0;
+
+    while (done < len) {
+        ssize_t n = write(fd, (const char *)data + done, len - done);
+
+        if (n < 0 && errno != EINTR)
+            return -errno;
+        done += n > 0 ? (size_t)n : 0;
+    }
+    return 0;
+}
+
 /* ".vial-N", in decimal. */
-static void name_temp(struct guest *g, char *out)
+static void name_temp(unsigned number, char *out)
 {
     char digits[16];
     size_t n = 0;
-    unsigned number = g->temp_count++;
 
     do
         digits[n++] = (char)('0' + number % 10);
@@ -56,16 +70,16 @@ static int create(int dir_fd, const char *name, mode_t mode)
     return rc;
 }
 
-static int open_temp(struct guest *g, struct job *j, mode_t mode)
+int files_make_temp(int dir_fd, unsigned first, char *out, mode_t mode)
 {
     int fd = -EEXIST;
 
-    for (int i = 0; i < TEMP_TRIES && fd == -EEXIST; i++) {
-        name_temp(g, j->temp);
-        fd = create(j->dir_fd, j->temp, mode);
+    for (unsigned i = 0; i < TEMP_TRIES && fd == -EEXIST; i++) {
+        name_temp(first + i, out);
+        fd = create(dir_fd, out, mode);
     }
     if (fd < 0)
-        j->temp[0] = 0;
+        out[0] = 0;
     return fd;
 }
 
@@ -89,7 +103,7 @@ static int open_direct(const struct guest *g, struct job *j, mode_t mode)
 }
 
 /* A request without a mode gets the mode of the file which is replaced. */
-static mode_t mode_of(const struct put_message *m, const struct stat *old)
+mode_t files_put_mode(const struct put_message *m, const struct stat *old)
 {
     if (m->mode)
         return m->mode & 0777;
@@ -97,7 +111,7 @@ static mode_t mode_of(const struct put_message *m, const struct stat *old)
 }
 
 /* As far as the guest may: where it may not, programs have one owner only. */
-static void keep_owner(int fd, const struct stat *old)
+void files_keep_owner(int fd, const struct stat *old)
 {
     struct stat now;
 
@@ -111,7 +125,11 @@ void files_put(struct guest *g, struct job *j, const struct put_message *m)
     const char *name = NULL;
     struct stat old;
 
-    j->dir_fd = beneath_parent(g->workdir_fd, m->path, true, &name);
+    if (*m->path == '/') {
+        exec_help(g, j, &(struct path_op){ .put = m });
+        return;
+    }
+    j->dir_fd = below_parent(g->workdir_fd, m->path, true, &name);
     if (j->dir_fd < 0) {
         files_finish(g, j, -j->dir_fd, "path");
         return;
@@ -119,13 +137,14 @@ void files_put(struct guest *g, struct job *j, const struct put_message *m)
     if (fstatat(j->dir_fd, name, &old, AT_SYMLINK_NOFOLLOW) < 0)
         old = (struct stat){ 0 };
     j->name = strdup(name);
-    j->file_fd = j->name ? open_direct(g, j, mode_of(m, &old)) : -ENOMEM;
+    j->file_fd = j->name ? open_direct(g, j, files_put_mode(m, &old)) : -ENOMEM;
     if (j->name && j->file_fd < 0)
-        j->file_fd = open_temp(g, j, mode_of(m, &old));
+        j->file_fd = files_make_temp(j->dir_fd, g->temp_count++, j->temp,
+                                     files_put_mode(m, &old));
     if (j->file_fd < 0)
         files_finish(g, j, -j->file_fd, "create");
     else
-        keep_owner(j->file_fd, &old);
+        files_keep_owner(j->file_fd, &old);
 }
 
 /* Of a file that will not be whole. The next frame may start a program, which shall
@@ -195,35 +214,45 @@ static uint64_t count_holes(int fd, const struct stat *st, uint64_t from, uint64
     return holes > HOLES_TOLD ? holes : 0;
 }
 
-void files_get(struct guest *g, struct job *j, const struct get_message *m)
+/* Only the bytes that are there now are read; what is written from now on is not waited
+ * for. */
+int files_begin_get(int fd, const struct get_message *m, uint64_t *left)
 {
     struct stat st;
 
-    j->file_fd = beneath_open_file(g->workdir_fd, m->path);
-    if (j->file_fd < 0) {
-        files_finish(g, j, -j->file_fd, "open");
+    if (fstat(fd, &st) < 0)
+        return -errno;
+    *left = (uint64_t)st.st_size > m->offset ? (uint64_t)st.st_size - m->offset : 0;
+    if (m->len && m->len < *left)
+        *left = m->len;
+    if (count_holes(fd, &st, m->offset, *left) > WIRE_HOLES_MAX)
+        return -EFBIG;
+    return lseek(fd, (off_t)m->offset, SEEK_SET) < 0 ? -errno : 0;
+}
+
+void files_get(struct guest *g, struct job *j, const struct get_message *m)
+{
+    int rc;
+
+    if (*m->path == '/') {
+        exec_help(g, j, &(struct path_op){ .get = m });
         return;
     }
-    if (fstat(j->file_fd, &st) < 0) {
-        files_finish(g, j, errno, "stat");
-        return;
-    }
-    /* Only the bytes that are there now are read; what is written from now on is not
-     * waited for. */
-    j->file_left =
-        (uint64_t)st.st_size > m->offset ? (uint64_t)st.st_size - m->offset : 0;
-    if (m->len && m->len < j->file_left)
-        j->file_left = m->len;
-    if (count_holes(j->file_fd, &st, m->offset, j->file_left) > WIRE_HOLES_MAX)
-        files_finish(g, j, EFBIG, "holes");
-    else if (lseek(j->file_fd, (off_t)m->offset, SEEK_SET) < 0)
-        files_finish(g, j, errno, "seek");
+    j->file_fd = below_open_file(g->workdir_fd, m->path);
+    rc = j->file_fd < 0 ? j->file_fd : files_begin_get(j->file_fd, m, &j->file_left);
+    if (rc < 0)
+        files_finish(g, j, -rc, "open");
 }
 
 void files_list(struct guest *g, struct job *j, const char *path)
 {
-    int fd = beneath_open_dir(g->workdir_fd, path);
+    int fd;
 
+    if (*path == '/') {
+        exec_help(g, j, &(struct path_op){ .list = path });
+        return;
+    }
+    fd = below_open_dir(g->workdir_fd, path);
     if (fd < 0) {
         files_finish(g, j, -fd, "open");
         return;
@@ -275,7 +304,8 @@ static uint64_t holes_of(int dir_fd, const char *name, const struct stat *st)
 
     if (!S_ISREG(st->st_mode) || size <= (uint64_t)st->st_blocks * 512 + HOLES_TOLD)
         return 0;
-    fd = openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    fd = *name ? openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
+               : fcntl(dir_fd, F_DUPFD_CLOEXEC, 0);
     if (fd < 0)
         return 0;
     holes = count_holes(fd, st, 0, size);
@@ -286,15 +316,22 @@ static uint64_t holes_of(int dir_fd, const char *name, const struct stat *st)
 /* NOLINTNEXTLINE(readability-non-const-parameter): the entry holds it */
 void files_pack_entry(struct pack *p, int dir_fd, const char *at, char *name)
 {
-    struct list_entry e = { .name = name };
+    char target[LIST_TARGET_MAX + 1];
+    struct list_entry e = { .name = name, .target = target };
+    ssize_t n = -1;
     struct stat st;
 
-    if (fstatat(dir_fd, at, &st, AT_SYMLINK_NOFOLLOW) < 0)
+    if (fstatat(dir_fd, at, &st, AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) < 0)
         return; /* gone since it was read */
     e.type = type_letter(st.st_mode);
     e.mode = st.st_mode & 07777;
     e.size = st.st_size > 0 ? (uint64_t)st.st_size : 0;
     e.holes = holes_of(dir_fd, at, &st);
+    e.uid = st.st_uid;
+    e.gid = st.st_gid;
+    if (S_ISLNK(st.st_mode))
+        n = readlinkat(dir_fd, at, target, sizeof target - 1);
+    target[n > 0 ? n : 0] = 0;
     if (st.st_mtim.tv_sec > 0)
         e.mtime_ns =
             (uint64_t)st.st_mtim.tv_sec * 1000000000 + (uint64_t)st.st_mtim.tv_nsec;
@@ -340,6 +377,8 @@ void files_turn(struct guest *g, struct job *j)
 void files_close(struct guest *g, struct job *j)
 {
     drop_part(j);
+    dir_watch_release(
+        j); /* the next frame may ask for another, of which there are few */
     files_finish(g, j, ECANCELED, "closed");
 }
 

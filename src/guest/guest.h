@@ -14,26 +14,32 @@
  * guest's programs do is not trusted: they may flood, stop, fork and signal.
  * Files are named after what they own:
  *
- *   init     start, the loop, the end        child    from fork to execve
- *   stream   frames in and out               confine  ids, capabilities, filters
- *   host     what each frame asks for        jail     the same for the guest itself
- *   exec     a program and its pipes         landlock its rule set
- *   tree     processes, killed as a whole    watch    file systems running full
- *   files    put, get and list               beneath  names below the workdir
- *   names    stat, mkdir, move, remove       terminal a program's terminal
- *   adopt    a process that waits to become a program
- *   observe  what happens to files            users    where programs are counted alone
- *   denied   refused system calls, counted    refused  tries at a network, counted
- *   hidden   memory that nobody has mapped    largest  files as large as one may be
+ *   init           start, the loop, the end
+ *   stream         frames in and out
+ *   requests       what each frame asks for
+ *   program        a program and its pipes; start_program: from fork to execve
+ *   terminal       a program's terminal
+ *   adopt          a process that waits to become a program
+ *   jail           what the guest itself may do; confine, landlock: what programs may
+ *   kill_tree      ends programs whole; proc_tree finds their processes
+ *   file_ops       put, get and list
+ *   name_ops       stat, mkdir, move, remove; names are looked up without links
+ *   path_ops       all of these at absolute paths, by a process confined as programs are
+ *   dir_watch      tells what happens to files
+ *   limit_watch    limits of which the kernel does not tell
+ *   denied         counts refused system calls, and tries at a network
+ *   gate_inside    names and connections that a gate on the host lets out
  */
 /* clang-format on */
 
 #include <dirent.h>
 #include <poll.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 
 #include "wire/frame.h"
+#include "wire/gate_message.h"
 #include "wire/message.h"
 #include "wire/weaken.h"
 
@@ -41,7 +47,7 @@
 #define OUT_BUSY      (256u << 10)     /* with more unwritten, nothing is produced */
 #define READ_AT_ONCE  (128u << 10)
 #define NEVER         UINT64_MAX
-#define FIXED_POLLS   4 /* stream in and out, signals, writing */
+#define FIXED_POLLS   5 /* stream in and out, signals, writing, gate */
 #define POLLS_PER_JOB 5
 
 enum job_kind { JOB_EXEC, JOB_PUT, JOB_GET, JOB_LIST, JOB_NAME, JOB_WATCH };
@@ -64,23 +70,24 @@ struct job {
     bool input_ended;
     bool terminal;                /* fd[0] and fd[1] are its master */
     bool started, exited, closed; /* closed: the host has lost interest */
-    bool ended[3];                /* EOF was sent */
-    size_t left[3];               /* after the exit: bytes that were in the pipe then */
+    bool helps;     /* no program, but a file operation of ours: path_ops */
+    bool ended[3];  /* EOF was sent */
+    size_t left[3]; /* after the exit: bytes that were in the pipe then */
     uint64_t deadline_ns;
     bool end_on_full;
     struct exit_message exit;
     int denied_fd; /* where refused calls are told, or -1: nobody does */
     struct denied *denied;
-    int name_fd; /* where its farewell can be read, or -1: it will not say any */
+    int name_fd; /* where its early exit can be read, or -1: it tells none */
 
     /* files */
     int file_fd, dir_fd;
-    char *name;                /* put: the last component, below dir_fd */
-    char temp[32];             /* put: what it is called until it is whole */
-    bool direct;               /* put: or it has its own name from the start */
-    DIR *dir;                  /* list */
-    uint64_t file_left;        /* get */
-    struct observer *observer; /* watch */
+    char *name;                  /* put: the last component, below dir_fd */
+    char temp[32];               /* put: what it is called until it is whole */
+    bool direct;                 /* put: or it has its own name from the start */
+    DIR *dir;                    /* list */
+    uint64_t file_left;          /* get */
+    struct dir_watch *dir_watch; /* watch */
 };
 
 struct watched {
@@ -89,7 +96,7 @@ struct watched {
     uint64_t used, free, rate; /* bytes; bytes a millisecond when last looked */
 };
 
-struct watch {
+struct limit_watch {
     struct watched at[2];
     size_t count;
     bool small[2];
@@ -117,6 +124,7 @@ struct guest {
     int landlock_fd, landlock_error;
     int users_fd;     /* the programs' user namespace, or -1: they share the guest's */
     bool stopping;    /* ends once no program is left */
+    uint64_t held_ns; /* since when programs' time stands still; 0: it goes on */
     bool adopted_ran; /* before it was prepared; from then on it cannot be */
     int workdir_fd;
     uint32_t last_channel;
@@ -139,13 +147,14 @@ struct guest {
         struct pack message;    /* room for what it will be sent */
         bool told;              /* it has its next program already */
     } adopted;
-    pid_t leaving; /* has said farewell and is to be killed, or 0 */
+    struct guest_gate *gate; /* or NULL: there is none */
+    pid_t leaving;           /* has told its exit early and is to be killed, or 0 */
 
     struct job *jobs[WIRE_MAX_CHANNELS];
     size_t job_count;
     uint64_t exec_count; /* ever started */
     size_t turn;         /* who is served first in this round */
-    struct watch watch;
+    struct limit_watch limit_watch;
     struct pollfd polls[FIXED_POLLS + POLLS_PER_JOB * WIRE_MAX_CHANNELS];
 };
 
@@ -185,8 +194,11 @@ bool stream_has_end(const struct guest *g, uint32_t channel);
 void host_frame(struct guest *g, const struct frame *f);
 void host_used(struct guest *g, struct job *j, size_t len); /* of stream 0 */
 
-/* exec.c */
+/* program.c */
 void exec_start(struct guest *g, struct job *j, const struct exec_message *m);
+/* OP is done by a process that is confined as programs are; J ends with DONE. */
+struct path_op;
+void exec_help(struct guest *g, struct job *j, const struct path_op *op);
 /* A pipe of which OURS stays here, never blocking, and THEIRS goes to the child. 0 or
  * -errno. */
 int exec_make_pipe(int *ours, int *theirs, bool we_write);
@@ -201,7 +213,7 @@ uint64_t refused_since(struct guest *g);
 
 uint64_t exec_count_kills(const struct guest *g); /* for memory; 0: nobody tells */
 void exec_reaped(struct guest *g, pid_t pid, int status, const void *rusage);
-void exec_hear(struct guest *g); /* whether one says farewell */
+void exec_hear(struct guest *g); /* whether one tells its exit early */
 void exec_bury(struct guest *g); /* whoever has */
 void exec_resize(struct job *j, uint32_t size);
 void exec_kill(struct guest *g, struct job *j, int signal);
@@ -222,6 +234,12 @@ void denied_turn(struct guest *g, struct job *j, int revents);
 void denied_finish(struct guest *g, struct job *j);
 void denied_release(struct job *j);
 
+/* gate_inside.c */
+void gate_start(struct guest *g, struct unpack *u, int link_fd);
+int gate_poll_fd(const struct guest *g); /* -1: there is no gate */
+bool gate_wants_turn(const struct guest *g);
+void gate_turn(struct guest *g);
+
 /* adopt.c */
 void adopt_take(struct guest *g, pid_t pid, int fd);
 void adopt_reaped(struct guest *g, pid_t pid);
@@ -236,9 +254,14 @@ bool adopt_give(struct guest *g, struct job *j, const struct exec_message *m);
 int terminal_open(struct job *j, struct child_pipes *theirs, uint32_t size);
 void terminal_resize(int fd, uint32_t size);
 
-/* child.c: runs in the child, never returns. */
+/* start_program.c: runs in the child, never returns. */
 _Noreturn void child_run(const struct guest *g, const struct exec_message *m,
                          const struct child_pipes *pipes);
+/* All of it but the program: M's pipes, terminal and directory, and the jail. STATUS_FD
+ * stays open. */
+void child_prepare(const struct guest *g, const struct exec_message *m,
+                   const struct child_pipes *pipes);
+#define STATUS_FD 3 /* the guest's stream has it, so that no pipe can */
 
 /* A session of its own, then all that g->jail asks for. Descriptor 3 is where a
  * report goes, and closes on exec; those above it are closed. */
@@ -248,10 +271,12 @@ void child_enter(const struct guest *g, const char *cwd);
  * forbids to change supplementary groups. */
 bool confine_denies_groups(void);
 int confine_rlimits(const struct guest *g);
-int confine_bounding(void);
+int confine_bounding(const struct jail *jail);
 int confine_ids(const struct guest *g);
-int confine_caps(void);
+int confine_caps(const struct jail *jail);
 int confine_keep_caps(uint64_t keep);
+/* After the filters: what an exec would take away, for who does none. */
+int confine_as_program(const struct jail *jail);
 /* LISTEN_FD: where a listener for what is refused goes to, or -1. */
 int confine_seccomp(const struct guest *g, int listen_fd);
 int confine_check(const struct jail *jail);
@@ -260,7 +285,7 @@ int confine_check(const struct jail *jail);
 int landlock_build(const struct jail *jail);
 int landlock_apply(int fd);
 
-/* users.c: a user namespace's descriptor, or -1 where none can be had that counts its
+/* A user namespace's descriptor, or -1 where none can be had that counts its
  * processes apart; and being in it, with all its capabilities: 0 or -errno. */
 int users_make(const struct guest *g);
 int users_enter(int fd);
@@ -273,47 +298,76 @@ void jail_prepare(struct guest *g);
 /* The limit of RESOURCE; UINT64_MAX: it has none. */
 uint64_t jail_rlimit(const struct guest *g, uint32_t resource);
 
-/* hunt.c */
-bool hunt_reap(struct guest *g); /* collects the dead; true: some live */
+/* kill_tree.c */
+bool kill_tree_reap(struct guest *g); /* collects the dead; true: some live */
 /* To all that is left of J's program, wherever it went; SIGKILL returns when they are
  * gone. */
-void hunt_signal(struct guest *g, const struct job *j, int signal);
-void hunt_all(struct guest *g);     /* kills every program */
-void hunt_ask(struct guest *g);     /* SIGTERM to every program */
-bool hunt_is_over(struct guest *g); /* no program is left, nor what one said */
+void kill_tree_signal(struct guest *g, const struct job *j, int signal);
+void kill_tree_all(struct guest *g);     /* kills every program */
+void kill_tree_ask(struct guest *g);     /* SIGTERM to every program */
+bool kill_tree_is_over(struct guest *g); /* no program is left, nor what one said */
 
-/* watch.c */
-void watch_open(struct guest *g);
-void watch_start(struct guest *g); /* an exec begins */
-void watch_look(struct guest *g);
+/* limit_watch.c */
+void limit_watch_open(struct guest *g);
+void limit_watch_start(struct guest *g); /* an exec begins */
+void limit_watch_look(struct guest *g);
 /* With the rights of the programs, to whom the directories belong. */
-void watch_notify(struct guest *g);
+void limit_watch_notify(struct guest *g);
 /* The first gives the descriptor to poll for writing, or -1; the second is called when
  * it is ready. */
-int watch_poll_fd(const struct guest *g);
-void watch_written(struct guest *g);
-void watch_step(struct guest *g); /* looks when it is time to */
+int limit_watch_poll_fd(const struct guest *g);
+void limit_watch_written(struct guest *g);
+void limit_watch_step(struct guest *g); /* looks when it is time to */
+/* Whether a file that programs left is as large as a file may be. */
+bool limit_watch_largest_file(const struct guest *g);
 
-/* hidden.c: whether memory that nobody has mapped is more than `memory`, where we are
- * the only ones who can see it. */
-bool hidden_too_much(const struct guest *g);
-/* largest.c: whether a file that programs left is as large as a file may be. */
-bool largest_reached(const struct guest *g);
+/* path_ops.c: an operation at an absolute path; one of these is there. */
+struct path_op {
+    const struct put_message *put;
+    const struct get_message *get;
+    const struct name_message *name;
+    const struct watch_message *watch;
+    const char *list; /* a path */
+};
+/* Runs in the child, which has memory of its own; never returns. */
+_Noreturn void path_op_run(const struct guest *g, const struct path_op *op,
+                           const struct child_pipes *pipes);
 
 /* name_ops.c */
+/* A regular file, looked at before it is opened; FOLLOW: links, as far as they lead. */
+int name_open_regular(int dir_fd, const char *name, bool follow);
+/* NAME_MKDIR, NAME_REMOVE and NAME_REMOVE_ALL: 0 or a positive errno. */
+int name_change(int dir_fd, const char *name, uint32_t verb);
 void names_do(struct guest *g, struct job *j, const struct name_message *m);
+/* Names below a directory: no link is ever followed. Descriptor or -errno. The
+ * directory PATH's last component lies in; *NAME points to that component. */
+int below_parent(int dir_fd, const char *path, bool create, const char **name);
+int below_open_file(int dir_fd, const char *path);
+int below_open_dir(int dir_fd, const char *path); /* "" or ".": DIR_FD itself */
 
-/* observe.c */
-void observe_start(struct guest *g, struct job *j, const char *path);
-int observe_poll_fd(const struct guest *g, const struct job *j); /* -1: no room */
-bool observe_wants_turn(const struct guest *g, const struct job *j);
-void observe_turn(struct guest *g, struct job *j);
-void observe_release(struct job *j);
+/* dir_watch.c */
+void dir_watch_start(struct guest *g, struct job *j, const struct watch_message *m);
+/* Of a helper, which tells all by its standard output until nobody reads it: 0 or a
+ * positive errno. ROOT_FD is taken. */
+int dir_watch_run(int root_fd, uint32_t flags);
+int dir_watch_poll_fd(const struct guest *g, const struct job *j); /* -1: no room */
+bool dir_watch_wants_turn(const struct guest *g, const struct job *j);
+void dir_watch_turn(struct guest *g, struct job *j);
+void dir_watch_release(struct job *j);
 
 /* file_ops.c */
 /* Ends J towards the host; ERROR is 0 or a positive errno. */
 void files_finish(struct guest *g, struct job *j, int error, const char *text);
+int files_write_all(int fd, const void *data, size_t len); /* 0 or -errno */
+/* AT "": DIR_FD itself. */
 void files_pack_entry(struct pack *p, int dir_fd, const char *at, char *name);
+/* A new file, called OUT from now on; FIRST: which names are tried. Descriptor or
+ * -errno. */
+int files_make_temp(int dir_fd, unsigned first, char *out, mode_t mode);
+mode_t files_put_mode(const struct put_message *m, const struct stat *old);
+void files_keep_owner(int fd, const struct stat *old);
+/* FD stands where M begins, and *LEFT is what will be sent of it. 0 or -errno. */
+int files_begin_get(int fd, const struct get_message *m, uint64_t *left);
 void files_put(struct guest *g, struct job *j, const struct put_message *m);
 void files_put_data(struct guest *g, struct job *j, const uint8_t *data, size_t len);
 void files_put_end(struct guest *g, struct job *j);
@@ -323,12 +377,5 @@ bool files_want_turn(const struct guest *g, const struct job *j);
 void files_turn(struct guest *g, struct job *j);
 void files_close(struct guest *g, struct job *j);
 void files_release(struct job *j);
-
-/* beneath.c: no link is ever followed. Descriptor or -errno. */
-bool beneath_is_plain(const char *path);
-/* The directory PATH's last component lies in; *NAME points to that component. */
-int beneath_parent(int dir_fd, const char *path, bool create, const char **name);
-int beneath_open_file(int dir_fd, const char *path);
-int beneath_open_dir(int dir_fd, const char *path); /* "" or ".": DIR_FD itself */
 
 #endif

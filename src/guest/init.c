@@ -29,7 +29,7 @@ uint64_t now_ns(void)
 
 _Noreturn void guest_end(struct guest *g, int code)
 {
-    hunt_all(g);
+    kill_tree_all(g);
     _exit(code);
 }
 
@@ -207,8 +207,8 @@ static void start(struct guest *g, bool stdio)
     g->adopted.fd = g->adopted.name_fd = -1;
     for (int i = 0; i < 2; i++)
         g->adopted.ours[i] = g->adopted.theirs[i] = -1;
-    g->watch.next_ns = NEVER;
-    g->watch.notify_fd = -1;
+    g->limit_watch.next_ns = NEVER;
+    g->limit_watch.notify_fd = -1;
     stand_back(g);
     (void)umask(022);
     if (chdir("/") < 0)
@@ -227,19 +227,22 @@ static void read_signals(struct guest *g)
     for (ssize_t i = 0; i < n / (ssize_t)sizeof *info; i++)
         if (info[i].ssi_signo == SIGTERM && g->jailed && !g->pid1)
             guest_end(g, 0);
-    (void)hunt_reap(g);
+    (void)kill_tree_reap(g);
 }
 
 /* Fills g->polls, and returns when to wake up at the latest. */
 static uint64_t prepare(struct guest *g)
 {
-    uint64_t wake = g->watch.next_ns;
+    uint64_t wake = g->limit_watch.next_ns;
 
     g->polls[0] = (struct pollfd){ .fd = g->in_fd, .events = POLLIN };
     g->polls[1] = (struct pollfd){ .fd = g->out_tail > g->out_head ? g->out_fd : -1,
                                    .events = POLLOUT };
     g->polls[2] = (struct pollfd){ .fd = g->signal_fd, .events = POLLIN };
-    g->polls[3] = (struct pollfd){ .fd = watch_poll_fd(g), .events = POLLIN };
+    g->polls[3] = (struct pollfd){ .fd = limit_watch_poll_fd(g), .events = POLLIN };
+    g->polls[4] = (struct pollfd){ .fd = gate_poll_fd(g), .events = POLLIN };
+    if (gate_wants_turn(g))
+        wake = 0;
     for (size_t i = 0; i < g->job_count; i++) {
         struct pollfd *p = &g->polls[FIXED_POLLS + i * POLLS_PER_JOB];
         struct job *j = g->jobs[i];
@@ -249,12 +252,13 @@ static uint64_t prepare(struct guest *g)
         if (j->kind == JOB_EXEC)
             exec_polls(g, j, p);
         else if (j->kind == JOB_WATCH)
-            p[0] = (struct pollfd){ .fd = observe_poll_fd(g, j), .events = POLLIN };
+            p[0] = (struct pollfd){ .fd = dir_watch_poll_fd(g, j), .events = POLLIN };
         else if (files_want_turn(g, j))
             wake = 0;
-        if (j->kind == JOB_WATCH && observe_wants_turn(g, j))
+        if (j->kind == JOB_WATCH && dir_watch_wants_turn(g, j))
             wake = 0;
-        wake = j->deadline_ns < wake ? j->deadline_ns : wake;
+        if (j->kind != JOB_EXEC || !g->held_ns)
+            wake = j->deadline_ns < wake ? j->deadline_ns : wake;
     }
     return wake;
 }
@@ -286,7 +290,7 @@ static void sweep(struct guest *g)
         }
         exec_release(j);
         files_release(j);
-        observe_release(j);
+        dir_watch_release(j);
         free(j);
     }
     g->job_count = kept;
@@ -308,7 +312,7 @@ static void give_turns(struct guest *g, size_t polled)
                       i < polled ? &g->polls[FIXED_POLLS + i * POLLS_PER_JOB]
                                  : nothing);
         else if (j->kind == JOB_WATCH)
-            observe_turn(g, j);
+            dir_watch_turn(g, j);
         else
             files_turn(g, j);
     }
@@ -325,13 +329,15 @@ static void serve_once(struct guest *g)
     if (g->polls[0].revents)
         stream_read(g);
     if (g->polls[3].revents)
-        watch_written(g);
+        limit_watch_written(g);
+    if (g->polls[4].revents || gate_wants_turn(g))
+        gate_turn(g);
     give_turns(g, polled);
-    watch_step(g);
+    limit_watch_step(g);
     stream_flush(g);
     sweep(g);
     exec_bury(g);
-    if (g->stopping && hunt_is_over(g))
+    if (g->stopping && kill_tree_is_over(g))
         guest_end(g, 0);
 }
 

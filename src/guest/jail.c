@@ -93,12 +93,13 @@ void jail_enter(struct guest *g)
     if (g->jail.workdir)
         g->workdir_fd =
             openat(AT_FDCWD, g->jail.workdir, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    watch_open(g);
+    limit_watch_open(g);
     if (!(g->jail.flags & JAIL_AWAITS))
         jail_prepare(g);
     take_file_ids(g);
-    watch_notify(g);
-    if (g->pid1 && (g->jail.flags & JAIL_SET_IDS) && confine_keep_caps(KEPT_CAPS) < 0)
+    limit_watch_notify(g);
+    if (g->pid1 && (g->jail.flags & JAIL_SET_IDS) &&
+        !(g->jail.flags & JAIL_ROOT_CAPS) && confine_keep_caps(KEPT_CAPS) < 0)
         guest_end(g, 1);
     /* Changed credentials clear both. */
     (void)prctl(PR_SET_DUMPABLE, weaken("dump") ? 1 : 0, 0, 0, 0);

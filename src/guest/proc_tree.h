@@ -20,7 +20,7 @@ struct procs { /* sorted by pid once marked; at is malloc'ed */
     size_t count, cap;
 };
 
-/* Whose processes are meant. */
+/* A target says whose processes are meant. */
 struct target {
     const struct job *j; /* NULL: every descendant of the guest */
     bool alone;          /* no other program is running */

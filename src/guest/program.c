@@ -13,13 +13,14 @@
 
 #include "guest/guest.h"
 #include "guest/proc_tree.h"
-#include "wire/farewell.h"
+#include "wire/message.h"
 
 #define PIPE_BYTES    (256 << 10)
 #define CHILD_STACK   (256u << 10)
 #define LOOK_MS       20 /* between two looks at a child that is not its program yet */
 #define LOOKS         250
-#define STOPS         50          /* looks that find it stopped */
+#define STOPS         50 /* looks that find it stopped */
+#define HELP_ENDS_NS  UINT64_C(2000000000)
 #define TERMINAL_LEFT (64u << 10) /* more than a terminal holds */
 
 static void close_fd(int *fd)
@@ -33,6 +34,10 @@ static void send_failed(struct guest *g, struct job *j, enum exec_step step, int
 {
     struct pack p = { 0 };
 
+    if (j->helps) {
+        files_finish(g, j, error, "start");
+        return;
+    }
     pack_u32(&p, (uint32_t)step);
     pack_u32(&p, (uint32_t)error);
     stream_put(g, j, WIRE_FAILED, 0, &p);
@@ -44,10 +49,12 @@ static void send_started(struct guest *g, struct job *j)
 {
     struct pack p = { 0 };
 
+    j->started = true;
+    if (j->helps)
+        return;
     pack_u32(&p, (uint32_t)j->pid);
     stream_put(g, j, WIRE_STARTED, 0, &p);
     pack_done(&p);
-    j->started = true;
 }
 
 /* Ends a stream. If the program has exited, its descriptor need not be closed before
@@ -124,12 +131,15 @@ struct start {
     const struct guest *g;
     const struct exec_message *m;
     struct child_pipes pipes;
+    const struct path_op *op; /* in place of M's program, or NULL */
 };
 
 static int begin_child(void *context)
 {
     const struct start *s = context;
 
+    if (s->op)
+        path_op_run(s->g, s->op, &s->pipes);
     child_run(s->g, s->m, &s->pipes);
 }
 
@@ -188,21 +198,23 @@ static int await_program(struct job *j)
 
 /* The guest waits until the child has executed its program or given up: it needs no
  * copy of the guest's memory, which would take longer to make than all its system
- * calls. Not by vfork, which has no end if the child is stopped. Takes the status pipe
- * of THEIRS. */
-static int start_child(const struct guest *g, const struct exec_message *m,
-                       struct child_pipes *theirs, struct job *j)
+ * calls. Not by vfork, which has no end if the child is stopped. What stays our own
+ * code has a copy. Takes the status pipe of START, which the child may still read. */
+static int start_child(const struct start *start, struct job *j)
 {
-    struct start start = { g, m, *theirs };
+    struct start copy = *start;
     char *stack = mmap(NULL, CHILD_STACK, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
-    int rc;
+    int rc = -errno;
 
-    if (stack == MAP_FAILED)
-        return -errno;
-    j->pid = clone(begin_child, stack + CHILD_STACK, CLONE_VM | SIGCHLD, &start);
+    if (stack == MAP_FAILED) {
+        (void)close(start->pipes.status);
+        return rc;
+    }
+    j->pid = clone(begin_child, stack + CHILD_STACK,
+                   copy.op ? SIGCHLD : CLONE_VM | SIGCHLD, &copy);
     rc = j->pid < 0 ? -errno : 0;
-    close_fd(&theirs->status);
+    (void)close(start->pipes.status);
     if (rc == 0)
         rc = await_program(j);
     if (rc < 0)
@@ -211,22 +223,24 @@ static int start_child(const struct guest *g, const struct exec_message *m,
     return rc;
 }
 
-static void launch(struct guest *g, struct job *j, const struct exec_message *m)
+/* RC: how making the pipes of START went. */
+static void launch(struct guest *g, struct job *j, struct start *start, int rc)
 {
-    struct child_pipes theirs = { -1, -1, -1, -1, -1 };
+    const struct exec_message *m = start->m;
     int pair[2] = { -1, -1 };
-    int rc = make_pipes(j, &theirs, m);
 
     if (rc == 0) {
-        denied_pair(g, pair);
-        theirs.listen = pair[1];
-        rc = start_child(g, m, &theirs, j);
+        if (!start->op)
+            denied_pair(g, pair);
+        start->pipes.listen = pair[1];
+        rc = start_child(start, j);
+        start->pipes.status = -1;
         denied_listen(j, pair);
     }
-    close_fd(&theirs.in);
-    close_fd(&theirs.out);
-    close_fd(&theirs.err);
-    close_fd(&theirs.status);
+    close_fd(&start->pipes.in);
+    close_fd(&start->pipes.out);
+    close_fd(&start->pipes.err);
+    close_fd(&start->pipes.status);
     if (rc < 0)
         send_failed(g, j, j->pid < 0 ? STEP_FORK : STEP_STDIO, -rc);
     else if (m->stdin_closed)
@@ -241,9 +255,23 @@ static bool has_rules(struct guest *g, struct job *j)
     return false;
 }
 
-void exec_start(struct guest *g, struct job *j, const struct exec_message *m)
+/* All that a child needs before it can be started; false: J has failed. */
+static bool make_ready(struct guest *g, struct job *j)
 {
     int error;
+
+    jail_prepare(g);
+    if (!has_rules(g, j))
+        return false;
+    error = set_oom(g, "1000");
+    if (error)
+        send_failed(g, j, STEP_OOM, error);
+    return error == 0;
+}
+
+void exec_start(struct guest *g, struct job *j, const struct exec_message *m)
+{
+    struct start start = { g, m, { -1, -1, -1, -1, -1 }, NULL };
 
     j->input_ended = m->stdin_closed;
     j->end_on_full = m->end_on_full;
@@ -253,21 +281,50 @@ void exec_start(struct guest *g, struct job *j, const struct exec_message *m)
         j->deadline_ns = now_ns() + m->timeout_ms * 1000000;
     g->exec_count++;
     if (adopt_give(g, j, m)) { /* which is the first to be killed already */
-        watch_start(g);
+        limit_watch_start(g);
         if (j->status_fd < 0)
             send_started(g, j);
         return;
     }
-    jail_prepare(g);
-    if (!has_rules(g, j))
+    if (!make_ready(g, j))
         return;
-    error = set_oom(g, "1000");
-    if (error) {
-        send_failed(g, j, STEP_OOM, error);
+    limit_watch_start(g);
+    launch(g, j, &start, make_pipes(j, &start.pipes, m));
+    (void)set_oom(g, g->oom_before);
+}
+
+/* Its standard error leads nowhere, as ours does. */
+static int make_help_pipes(struct job *j, struct child_pipes *theirs, bool put)
+{
+    int *ours = put ? &j->fd[0] : &j->fd[1];
+    int *child = put ? &theirs->in : &theirs->out;
+    int *other = put ? &theirs->out : &theirs->in;
+    int rc = exec_make_pipe(&j->status_fd, &theirs->status, false);
+
+    if (rc == 0)
+        rc = exec_make_pipe(ours, child, put);
+    if (rc < 0)
+        return rc;
+    *other = fcntl(2, F_DUPFD_CLOEXEC, 3);
+    theirs->err = fcntl(2, F_DUPFD_CLOEXEC, 3);
+    exec_widen_pipe(*ours);
+    return *other < 0 || theirs->err < 0 ? -errno : 0;
+}
+
+void exec_help(struct guest *g, struct job *j, const struct path_op *op)
+{
+    const struct exec_message m = { .stdin_closed = !op->put };
+    struct start start = { g, &m, { -1, -1, -1, -1, -1 }, op };
+
+    j->kind = JOB_EXEC;
+    j->helps = true;
+    j->input_ended = m.stdin_closed;
+    j->ended[1] = op->put;
+    j->ended[2] = true;
+    g->exec_count++; /* so that all there is no longer belongs to one program */
+    if (!has_rules(g, j) || !make_ready(g, j))
         return;
-    }
-    watch_start(g);
-    launch(g, j, m);
+    launch(g, j, &start, make_help_pipes(j, &start.pipes, op->put));
     (void)set_oom(g, g->oom_before);
 }
 
@@ -400,12 +457,26 @@ void exec_polls(struct guest *g, struct job *j, struct pollfd *p)
     p[4] = (struct pollfd){ .fd = j->started ? j->denied_fd : -1, .events = POLLIN };
 }
 
+/* The errno of what helped. */
+static int helped(const struct job *j)
+{
+    if (j->closed)
+        return ECANCELED;
+    if (j->exit.kind == EXIT_CODE)
+        return (int)j->exit.value;
+    return j->exit.oom ? ENOMEM : EIO;
+}
+
 static void send_exit(struct guest *g, struct job *j)
 {
     struct pack p = { 0 };
 
+    if (j->helps) {
+        files_finish(g, j, helped(j), "path");
+        return;
+    }
     denied_finish(g, j);
-    j->exit.file_full = largest_reached(g) ? 1 : 0;
+    j->exit.file_full = limit_watch_largest_file(g) ? 1 : 0;
     exit_write(&p, &j->exit);
     stream_put(g, j, WIRE_EXIT, 0, &p);
     pack_done(&p);
@@ -440,7 +511,7 @@ void exec_turn(struct guest *g, struct job *j, const struct pollfd *p)
         step_exited(g, j);
     if (weaken("eof") && !j->exited && j->ended[1] && j->ended[2])
         exec_kill(g, j, SIGKILL);
-    if (!j->exited && now_ns() >= j->deadline_ns) {
+    if (!j->exited && !g->held_ns && now_ns() >= j->deadline_ns) {
         j->deadline_ns = NEVER;
         j->exit.timed_out = 1;
         exec_kill(g, j, SIGKILL);
@@ -484,7 +555,7 @@ static uint32_t was_oom(struct guest *g, bool died)
 static void note_end(struct guest *g, struct job *j, int status,
                      const struct rusage *usage)
 {
-    watch_look(g);
+    limit_watch_look(g);
     j->exited = true;
     j->deadline_ns = NEVER;
     close_fd(&j->fd[0]);
@@ -525,12 +596,12 @@ void exec_reaped(struct guest *g, pid_t pid, int status, const void *rusage)
 }
 
 /* The exit code that a stopped program's name holds, or -1: it just stopped. */
-static int read_farewell(const struct job *j)
+static int read_early_exit(const struct job *j)
 {
-    char text[2 * FAREWELL_SIZE];
+    char text[2 * EARLY_EXIT_SIZE];
     ssize_t n = pread(j->name_fd, text, sizeof text, 0);
 
-    return n > 0 ? farewell_read(text, (size_t)n) : -1;
+    return n > 0 ? early_exit_read(text, (size_t)n) : -1;
 }
 
 /* Asks after each by its number: one that others stop and wake without end shall not
@@ -549,7 +620,7 @@ void exec_hear(struct guest *g)
             exec_reaped(g, j->pid, status, &usage);
             continue;
         }
-        code = read_farewell(j);
+        code = read_early_exit(j);
         if (code < 0)
             continue;
         note_end(g, j, code << 8, &usage); /* as wait tells it */
@@ -573,14 +644,19 @@ void exec_resize(struct job *j, uint32_t size)
 
 void exec_kill(struct guest *g, struct job *j, int signal)
 {
-    if (j->pid > 0)
-        hunt_signal(g, j, signal);
+    if (j->pid > 0 && j->helps) /* it starts nobody */
+        (void)(j->exited ? 0 : kill(j->pid, signal));
+    else if (j->pid > 0)
+        kill_tree_signal(g, j, signal);
 }
 
 void exec_close(struct guest *g, struct job *j)
 {
     j->closed = true;
-    exec_kill(g, j, SIGKILL);
+    /* What helps removes what is half there; where it does not, it is killed. */
+    if (j->helps)
+        j->deadline_ns = now_ns() + HELP_ENDS_NS;
+    exec_kill(g, j, j->helps ? SIGTERM : SIGKILL);
     for (int i = 0; i < 3; i++)
         close_fd(&j->fd[i]);
 }

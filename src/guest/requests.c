@@ -70,6 +70,15 @@ static void on_adopt(struct guest *g, struct unpack *u)
     g->came_fd = -1;
 }
 
+/* Before all else: its listeners are there before any program is. */
+static void on_gate(struct guest *g, struct unpack *u)
+{
+    if (g->greeted)
+        guest_end(g, 1);
+    gate_start(g, u, g->came_fd);
+    g->came_fd = -1;
+}
+
 static void on_exec(struct guest *g, const struct frame *f, struct unpack *u)
 {
     struct job *j = new_job(g, f, JOB_EXEC);
@@ -129,12 +138,29 @@ static void on_name(struct guest *g, const struct frame *f, struct unpack *u)
 static void on_watch(struct guest *g, const struct frame *f, struct unpack *u)
 {
     struct job *j = new_job(g, f, JOB_WATCH);
-    char *path = unpack_text(u);
+    struct watch_message m;
 
-    if (!unpack_finished(u))
+    if (watch_read(u, &m) < 0)
         guest_end(g, 1);
-    observe_start(g, j, path);
-    free(path);
+    dir_watch_start(g, j, &m);
+    free(m.path);
+}
+
+/* The vessel is about to be frozen, or was. */
+static void on_hold(struct guest *g, const struct frame *f, struct unpack *u)
+{
+    struct job *j = new_job(g, f, JOB_NAME);
+    uint32_t still = unpack_u32(u);
+    uint64_t now = now_ns();
+
+    if (!unpack_finished(u) || still > 1)
+        guest_end(g, 1);
+    for (size_t i = 0; !still && g->held_ns && i < g->job_count; i++)
+        if (g->jobs[i]->kind == JOB_EXEC && g->jobs[i]->deadline_ns != NEVER)
+            g->jobs[i]->deadline_ns += now - g->held_ns;
+    if (!still || !g->held_ns)
+        g->held_ns = still ? now : 0;
+    files_finish(g, j, 0, "");
 }
 
 static void on_stop(struct guest *g, const struct frame *f)
@@ -142,7 +168,7 @@ static void on_stop(struct guest *g, const struct frame *f)
     if (!g->jailed || f->channel || f->len)
         guest_end(g, 1);
     if (!g->stopping)
-        hunt_ask(g);
+        kill_tree_ask(g);
     g->stopping = true;
 }
 
@@ -264,7 +290,7 @@ void host_frame(struct guest *g, const struct frame *f)
 {
     struct unpack u = { .data = f->payload, .len = f->len };
 
-    if (!g->greeted && f->type != WIRE_HELLO)
+    if (!g->greeted && f->type != WIRE_HELLO && f->type != WIRE_GATE)
         guest_end(g, 1);
     switch (f->type) {
     case WIRE_HELLO:
@@ -275,6 +301,9 @@ void host_frame(struct guest *g, const struct frame *f)
         break;
     case WIRE_ADOPT:
         on_adopt(g, &u);
+        break;
+    case WIRE_GATE:
+        on_gate(g, &u);
         break;
     case WIRE_EXEC:
         on_exec(g, f, &u);
@@ -296,6 +325,9 @@ void host_frame(struct guest *g, const struct frame *f)
         break;
     case WIRE_STOP:
         on_stop(g, f);
+        break;
+    case WIRE_HOLD:
+        on_hold(g, f, &u);
         break;
     default:
         on_channel(g, f, &u);

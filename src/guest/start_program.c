@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/personality.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -18,7 +19,6 @@
 
 #include "guest/guest.h"
 
-#define STATUS_FD      3 /* the guest's stream has it, so that no pipe can */
 #define LISTEN_FD      4
 #define DEFAULT_SEARCH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 #define PATH_MAX_      4096
@@ -116,12 +116,12 @@ static void child_confine(const struct guest *g, const char *cwd, bool listens)
     if (g->users_fd >= 0)
         child_try(STEP_IDS, users_enter(g->users_fd));
     child_try(STEP_RLIMIT, confine_rlimits(g));
-    if (jail->flags & JAIL_DROP_CAPS) /* needs the power that the ids take away */
-        child_try(STEP_CAPS, confine_bounding());
+    if (jail->flags & (JAIL_DROP_CAPS | JAIL_ROOT_CAPS))
+        child_try(STEP_CAPS, confine_bounding(jail)); /* while the ids still let us */
     if (jail->flags & JAIL_SET_IDS)
         child_try(STEP_IDS, confine_ids(g));
-    if (jail->flags & JAIL_DROP_CAPS)
-        child_try(STEP_CAPS, confine_caps());
+    if (jail->flags & (JAIL_DROP_CAPS | JAIL_ROOT_CAPS))
+        child_try(STEP_CAPS, confine_caps(jail));
     child_die_with_guest(g); /* a change of ids would clear it */
     child_cwd(g, cwd);
     if ((jail->flags & JAIL_NO_NEW_PRIVS) && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
@@ -130,6 +130,8 @@ static void child_confine(const struct guest *g, const char *cwd, bool listens)
         child_try(STEP_LANDLOCK, landlock_apply(g->landlock_fd));
     child_close_rest(STATUS_FD + 1 + listens);
     child_try(STEP_CHECK, confine_check(jail));
+    if ((jail->flags & JAIL_FIXED_ADDRESSES) && personality(ADDR_NO_RANDOMIZE) < 0)
+        child_fail(STEP_ADDRESSES, errno);
     /* Last, so that a profile need not allow anything above. */
     if (jail->flags & JAIL_SECCOMP)
         child_try(STEP_SECCOMP, confine_seccomp(g, listens ? LISTEN_FD : -1));
@@ -230,13 +232,9 @@ static _Noreturn void child_exec(const struct guest *g, const struct exec_messag
     child_fail(error ? STEP_EXEC : STEP_FIND, error ? error : ENOENT);
 }
 
-_Noreturn void child_run(const struct guest *g, const struct exec_message *m,
-                         const struct child_pipes *pipes)
+void child_prepare(const struct guest *g, const struct exec_message *m,
+                   const struct child_pipes *pipes)
 {
-    struct exec_message shown = *m;
-
-    if (weaken("env"))
-        shown.env = environ;
     child_stdio(pipes);
     child_session(g);
     if (setrlimit(RLIMIT_SIGPENDING, &g->pending) < 0) /* the jail may say less */
@@ -248,5 +246,15 @@ _Noreturn void child_run(const struct guest *g, const struct exec_message *m,
     if (m->apart && prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
         child_fail(STEP_SESSION, errno);
     child_confine(g, m->cwd, pipes->listen >= 0);
+}
+
+_Noreturn void child_run(const struct guest *g, const struct exec_message *m,
+                         const struct child_pipes *pipes)
+{
+    struct exec_message shown = *m;
+
+    if (weaken("env"))
+        shown.env = environ;
+    child_prepare(g, m, pipes);
     child_exec(g, &shown, pipes->listen < 0);
 }

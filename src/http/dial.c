@@ -67,6 +67,13 @@ static int open_ends(struct call *c, struct vial_error *err)
     return 0;
 }
 
+static const char *mode_of(const struct http_peer *p)
+{
+    if (!p->tls)
+        return "plain";
+    return p->anonymous ? "anonymous" : "tls";
+}
+
 static int start(struct call *c, const struct http_peer *p, int64_t timeout_ms)
 {
     posix_spawn_file_actions_t files;
@@ -74,9 +81,8 @@ static int start(struct call *c, const struct http_peer *p, int64_t timeout_ms)
     sigset_t none;
     char wait[24];
     char *const env[] = { NULL };
-    const char *const args[] = {
-        "vial-tls", p->tls ? "tls" : "plain", p->host, p->port, p->certs, wait, NULL
-    };
+    const char *const args[] = { "vial-tls", mode_of(p), p->host, p->port,
+                                 p->certs,   wait,       NULL };
     int rc;
 
     (void)snprintf(wait, sizeof(wait), "%lld", (long long)timeout_ms);

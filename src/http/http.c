@@ -97,8 +97,10 @@ static int send_request(struct exchange *x, struct vial_error *err)
     const struct http_request *r = x->request;
     auto_str struct str text = { 0 };
 
-    str_printf(&text, "%s %s HTTP/1.1\r\nHost: engine\r\nUser-Agent: vial/%s\r\n",
-               r->method, r->target, VIAL_VERSION);
+    str_printf(&text, "%s %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: vial/%s\r\n",
+               r->method, r->target, r->host ? r->host : "engine", VIAL_VERSION);
+    if (r->token)
+        str_printf(&text, "Authorization: Bearer %s\r\n", r->token);
     str_puts(&text, x->parse.upgrade ? "Connection: Upgrade\r\nUpgrade: tcp\r\n"
                                      : "Connection: close\r\n");
     if (r->archive)

@@ -3,9 +3,9 @@
 #define VIAL_HTTP_HTTP_H
 
 /*
- * An HTTP/1.1 client for container engines: one connection per call, a bound
- * on everything that comes back, and a time-out on every wait. It also gives the
- * raw connection after an upgrade, which is how container engines attach.
+ * An HTTP/1.1 client for container engines, and for our own daemon: one connection per
+ * call, a bound on everything that comes back, and a time-out on every wait. It also
+ * gives the raw connection after an upgrade, which is how container engines attach.
  *
  * The connection is made by a transport, so that tests can put a socket pair in
  * the server's place.
@@ -32,9 +32,17 @@ int http_unix_connect(const void *context, int64_t timeout_ms, struct vial_error
 struct http_peer {
     char host[256], port[8];
     bool tls;
-    char certs[1024];  /* directory of ca.pem, cert.pem and key.pem */
+    bool anonymous;    /* we show no certificate: CERTS is the file of authorities that
+                          are trusted, or "" for the host's own */
+    char certs[1024];  /* else the directory of ca.pem, cert.pem and key.pem */
     char helper[1024]; /* path of vial-tls */
 };
+
+/* peer_address.c: "HOST", "HOST:PORT" or "[v6]:PORT", a slash behind it at most. -1: it
+ * is none of these. Only host and port are written. */
+int http_peer_parse(struct http_peer *out, const char *text, const char *usual_port);
+/* peer_address.c: nobody else is there. */
+bool http_is_loopback(const char *host);
 
 /* dial.c: CONTEXT is a peer by number, without TLS. */
 int http_tcp_connect(const void *context, int64_t timeout_ms, struct vial_error *err);
@@ -44,6 +52,8 @@ int http_dial_connect(const void *context, int64_t timeout_ms, struct vial_error
 struct http_request {
     const char *method;
     const char *target;         /* "/images/json?all=1"; already encoded */
+    const char *host;           /* for the head; NULL: whatever is there */
+    const char *token;          /* a bearer's, or NULL */
     const char *body;           /* JSON text, or NULL */
     const struct blob *archive; /* a tar archive as the body instead, or NULL */
     int64_t timeout_ms;         /* for the whole call; > 0 */

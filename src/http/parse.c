@@ -121,9 +121,13 @@ static int read_head(struct parse *p, struct vial_error *err)
 
     if (!line || read_status(p, line) < 0)
         return (int)bad(err, "it does not begin as HTTP");
-    while ((line = strtok_r(NULL, "\r\n", &save)))
+    while ((line = strtok_r(NULL, "\r\n", &save))) {
         if (read_header(p, &h, line) < 0)
             return (int)bad(err, "its length cannot be told");
+        if (p->header && (p->status >= 200 || p->status == 101) &&
+            p->header(p->header_context, line) < 0)
+            return (int)bad(err, "a header is not valid");
+    }
     if (h.chunked && h.has_length)
         return (int)bad(err, "it has two lengths");
     p->line.len = 0;

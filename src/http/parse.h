@@ -31,6 +31,9 @@ struct parse {
     enum parse_state state;
     bool upgrade; /* a status of 101 or 200 ends it behind the head */
     bool no_body; /* the request was HEAD */
+    /* Told of each line of the head behind the first, or NULL; -1: it is not valid. */
+    int (*header)(void *context, const char *line);
+    void *header_context;
     int status;
     unsigned version_major, version_minor;
     uint64_t left;

@@ -8,8 +8,11 @@
  *   descriptor 4   a pipe: one line that says how it went, "ok" or "KIND text"
  *
  * MODE tls checks the engine's certificate against ca.pem in CERTS, for HOST, and
- * shows cert.pem with key.pem; plain only connects. There is no mode that does not
- * check. Once it has reported, it goes on in a child and ends with either side.
+ * shows cert.pem with key.pem; anonymous checks it against the file CERTS, or if that
+ * is
+ * "" against the host's authorities, and shows none; plain only connects. There is no
+ * TLS that does not check. Once it has reported, it goes on in a child and ends with
+ * either side.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -150,6 +153,22 @@ static gnutls_certificate_credentials_t read_certs(const char *dir)
     return certs;
 }
 
+static gnutls_certificate_credentials_t read_authorities(const char *file)
+{
+    gnutls_certificate_credentials_t certs = NULL;
+    int rc;
+
+    if (gnutls_certificate_allocate_credentials(&certs) < 0)
+        give_up("file no memory");
+    rc = *file
+             ? gnutls_certificate_set_x509_trust_file(certs, file, GNUTLS_X509_FMT_PEM)
+             : gnutls_certificate_set_x509_system_trust(certs);
+    if (rc <= 0)
+        give_up("file %s: %s", *file ? file : "the host's authorities",
+                rc < 0 ? gnutls_strerror(rc) : "no certificate");
+    return certs;
+}
+
 static void say_untrusted(gnutls_session_t tls)
 {
     unsigned status = gnutls_session_get_verify_cert_status(tls);
@@ -183,9 +202,11 @@ static void say_failed(gnutls_session_t tls, int rc)
     give_up("talk %s", gnutls_strerror(rc));
 }
 
-static void start_tls(struct line *l, const char *host, const char *certs)
+static void start_tls(struct line *l, const char *host, const char *certs,
+                      bool anonymous)
 {
-    gnutls_certificate_credentials_t own = read_certs(certs);
+    gnutls_certificate_credentials_t own =
+        anonymous ? read_authorities(certs) : read_certs(certs);
     int rc = gnutls_init(&l->tls, GNUTLS_CLIENT | GNUTLS_NONBLOCK);
 
     if (rc < 0 || gnutls_priority_set_direct(l->tls, PRIORITY, NULL) < 0 ||
@@ -335,7 +356,7 @@ int main(int argc, char **argv)
     l.end_ns = clock_now_ns() + strtoll(argv[5], NULL, 10) * 1000000;
     connect_to(&l, argv[2], argv[3]);
     if (strcmp(argv[1], "plain") != 0)
-        start_tls(&l, argv[2], argv[4]);
+        start_tls(&l, argv[2], argv[4], strcmp(argv[1], "anonymous") == 0);
     if (fork() != 0) {
         const ssize_t n = write(REPORT_FD, "ok\n", 3);
 

@@ -68,6 +68,7 @@ static void send_unasked(void *transport, json_t *message)
 static struct http_session *session_make(struct mcp_http *http, const char *owner)
 {
     struct http_session *s = calloc(1, sizeof *s);
+    const char *node = http->options.node ? http->options.node : "";
     char low[20], high[20];
 
     if (!s)
@@ -85,7 +86,8 @@ static struct http_session *session_make(struct mcp_http *http, const char *owne
     }
     sys_make_id('m', low);
     sys_make_id('m', high);
-    (void)snprintf(s->id, sizeof s->id, "%s%s", low + 2, high + 2);
+    (void)snprintf(s->id, sizeof s->id, "%s%s%s%s", node, *node ? "-" : "", low + 2,
+                   high + 2);
     s->users = 1;
     s->used_ns = clock_now_ns();
     return s;

@@ -9,7 +9,6 @@
 
 #include "base/auto.h"
 #include "base/json.h"
-#include "base/json_write.h"
 #include "mcp/http_parts.h"
 #include "mcp/pulse.h"
 

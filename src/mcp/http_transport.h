@@ -18,6 +18,7 @@ struct mcp_http_options {
     /* Names, besides those of the loopback interface, by which a client may call
      * this server ("box.example:8443"); NULL-terminated, or NULL. */
     const char *const *hosts;
+    const char *node;      /* named in sessions' ids; outlives it; or NULL */
     bool any_host;         /* something before us has judged Host and Origin */
     unsigned sessions;     /* of the elder era, at once; 0: 1024 */
     unsigned heartbeat_ms; /* how long a stream is silent; 0: 15 s */

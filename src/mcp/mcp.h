@@ -14,6 +14,7 @@
  * through the exchange's `send`, in the same thread.
  */
 
+#include "engine/callers/gate.h"
 #include "mcp/rpc.h"
 #include "mcp/tool.h"
 
@@ -48,9 +49,9 @@ struct mcp_gate {
     unsigned calls; /* the most that run and wait; 0: the server's own number */
     struct vial_budget *budget; /* for what answers hold; NULL: they may hold any */
     /* Waits for the owner's turn, or until the call is cancelled. */
-    int (*enter)(void *context, const struct mcp_call *call, double *queued_ms,
+    int (*enter)(void *context, const struct mcp_call *call, struct gate_pass *pass,
                  struct vial_error *err);
-    void (*leave)(void *context, const char *owner, double cpu_ms);
+    void (*leave)(void *context, struct gate_pass *pass, double cpu_ms);
     /* CALL was turned away, by `enter` or before it: for the audit log. NULL: nobody
      * wants to know. */
     void (*refused)(void *context, const struct mcp_call *call,

@@ -17,7 +17,7 @@
 #include "mcp/tools.h"
 #include "model/request.h"
 #include "model/vessel_list.h"
-#include "settings/repository.h"
+#include "settings/project.h"
 
 static int64_t limit_of(const struct preset_job *job, const struct vial_request *req)
 {

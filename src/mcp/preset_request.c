@@ -15,7 +15,7 @@
 #include "mcp/preset.h"
 #include "mcp/tools.h"
 #include "model/request.h"
-#include "settings/repository.h"
+#include "settings/project.h"
 
 const json_t *preset_value(const struct preset_job *job, const char *part)
 {
@@ -54,12 +54,12 @@ static int set_list(struct vial_request *req, const json_t *parameter, json_t *v
 {
     json_t *list = with_mode(value, preset_text(parameter, "mode"));
     auto_json json_t *whole = json_pack("{s:o}", preset_text(parameter, "field"), list);
-    auto_free char *text = whole ? json_dumps(whole, JSON_COMPACT) : NULL;
     auto_ask struct vial_request *part = NULL;
 
-    if (!text)
+    if (!whole)
         return fail_memory(err);
-    if (vial_request_parse(text, strlen(text), &part, err) < 0)
+    if (vial_request_new(&part, err) < 0 ||
+        request_decode(part, whole, 0, "request", err) < 0)
         return -1;
     return request_fill(req, part, err);
 }

@@ -114,12 +114,14 @@ json_t *mcp_words(const struct settings *s)
         { "workspace_at", FIELD_ID_workspace_at, AS_IT_IS },
         { "workspace_mode", FIELD_ID_workspace_mode, AS_IT_IS },
     };
-    json_t *words = json_pack("{s:o, s:o, s:o, s:o, s:I}", "max_timeout",
-                              duration(policy_cap(&s->policy, FIELD_ID_timeout)),
-                              "networks", networks(&s->policy), "idle",
-                              duration(s->keep.alive ? s->keep.idle_ms : TOOL_IDLE_MS),
-                              "lease", duration(TOOL_LEASE_MS), "executions",
-                              (json_int_t)s->keep.executions);
+    int64_t most = policy_cap(&s->policy, FIELD_ID_memory);
+    json_t *words = json_pack(
+        "{s:o, s:o, s:o, s:o, s:o, s:I}", "max_timeout",
+        duration(policy_cap(&s->policy, FIELD_ID_timeout)), "max_memory",
+        size(most < fields[FIELD_ID_memory].max ? most : fields[FIELD_ID_memory].max),
+        "networks", networks(&s->policy), "idle",
+        duration(s->keep.alive ? s->keep.idle_ms : TOOL_IDLE_MS), "lease",
+        duration(TOOL_LEASE_MS), "executions", (json_int_t)s->keep.executions);
 
     for (size_t i = 0; words && i < sizeof rows / sizeof *rows; i++)
         if (json_object_set_new(words, rows[i].word,

@@ -21,28 +21,35 @@
 
 #define LINE_MAX_BYTES (64u << 20)
 #define THREADS_MAX    256u
+#define THREADS_KEPT   4u /* that wait to read, when there is nothing to do */
 #define PIECE          (64u << 10)
 #define GREETING_MS    5000 /* how long who has started us may take to say a word */
 
+/* One thread reads. What takes its time it does itself, as soon as another one reads in
+ * its place: a request has a thread of its own without waiting for it. */
 struct stdio {
     struct mcp *mcp;
     struct mcp_peer *peer;
     int in, out;
     int broken_fd; /* readable: nobody reads our answers any more */
+
+    pthread_mutex_t reading; /* the reader has it; for what follows */
+    char *bytes; /* PIECE of them; those from AT to END were not taken yet */
+    size_t at, end;
     struct str line;
     bool skipping;  /* the rest of a line that was too long */
-    int read_error; /* why nothing more comes, if the client is not simply gone */
+    bool ended;     /* nothing more comes */
+    int read_error; /* why, if the client is not simply gone */
 
     pthread_mutex_t lock; /* for what follows, and for writing */
     pthread_cond_t changed;
-    unsigned threads;
+    unsigned threads, waiting; /* all of them, and those that wait to read */
     bool broken;
     int write_error; /* the same for what we say */
 };
 
-/* A request in a thread of its own. */
+/* A request that takes its time. */
 struct job {
-    struct stdio *s;
     struct rpc_message message;
     struct mcp_flight *flight;
     int cancel_fd;
@@ -144,65 +151,55 @@ static void answer(struct stdio *s, struct rpc_message *m, struct mcp_flight *fl
     mcp_give_back(&x);
 }
 
-static void *run_job(void *context)
-{
-    struct job *job = context;
-    struct stdio *s = job->s;
+static void *serve(void *context);
 
-    answer(s, &job->message, job->flight, job->cancel_fd);
-    rpc_message_done(&job->message);
-    free(job);
-    (void)pthread_mutex_lock(&s->lock);
-    s->threads--;
-    (void)pthread_cond_broadcast(&s->changed);
-    (void)pthread_mutex_unlock(&s->lock);
-    return NULL;
-}
-
-static bool start_thread(struct stdio *s, struct job *job)
+/* There is one who reads when we do not, or now there is. */
+static bool has_next(struct stdio *s)
 {
-    bool started = false;
+    bool has;
 
     (void)pthread_mutex_lock(&s->lock);
-    if (s->threads < THREADS_MAX) {
-        started = thread_start_alone(THREAD_STACK, run_job, job) == 0;
-        s->threads += started;
+    has = s->waiting > 0;
+    if (!has && s->threads < THREADS_MAX &&
+        thread_start_alone(THREAD_STACK, serve, s) == 0) {
+        s->threads++;
+        s->waiting++;
+        has = true;
     }
     (void)pthread_mutex_unlock(&s->lock);
-    return started;
+    return has;
 }
 
-/* Takes M. */
-static void take_request(struct stdio *s, struct rpc_message *m)
+static void refuse_busy(struct stdio *s, const json_t *id)
 {
     auto_rpc_error struct rpc_error err = { 0 };
     struct vial_error busy = { 0 };
-    struct job *job = calloc(1, sizeof *job);
 
-    if (!job ||
-        mcp_flight_begin(s->peer, m->id, &job->flight, &job->cancel_fd, &err) < 0) {
-        if (!job)
-            (void)rpc_fail(&err, RPC_INTERNAL, 0, NULL, "Internal error: no memory");
+    (void)fail(&busy, VIAL_E_BUSY, "too many requests are under way");
+    mcp_tell_refused(s->mcp, "", &busy);
+    (void)rpc_fail(&err, RPC_INTERNAL, 0, NULL, "%s: %s", busy.code, busy.message);
+    write_error(s, id, &err);
+}
+
+/* Takes M. True: JOB is what it asks for, and another thread reads. */
+static bool take_request(struct stdio *s, struct rpc_message *m, struct job *job)
+{
+    auto_rpc_error struct rpc_error err = { 0 };
+    bool slow = mcp_is_slow(m->method);
+
+    *job = (struct job){ .message = *m };
+    if (mcp_flight_begin(s->peer, m->id, &job->flight, &job->cancel_fd, &err) < 0) {
         write_error(s, m->id, &err);
-        rpc_message_done(m);
-        free(job);
-        return;
-    }
-    job->s = s;
-    job->message = *m;
-    if (mcp_is_slow(m->method) && start_thread(s, job))
-        return;
-    if (mcp_is_slow(m->method)) {
-        (void)fail(&busy, VIAL_E_BUSY, "too many requests are under way");
-        mcp_tell_refused(s->mcp, "", &busy);
-        (void)rpc_fail(&err, RPC_INTERNAL, 0, NULL, "%s: %s", busy.code, busy.message);
-        write_error(s, m->id, &err);
-        (void)mcp_flight_end(s->peer, job->flight);
-    } else {
+    } else if (!slow) {
         answer(s, m, job->flight, job->cancel_fd);
+    } else if (has_next(s)) {
+        return true;
+    } else {
+        refuse_busy(s, m->id);
+        (void)mcp_flight_end(s->peer, job->flight);
     }
     rpc_message_done(m);
-    free(job);
+    return false;
 }
 
 static bool is_blank(const char *text, size_t len)
@@ -213,24 +210,24 @@ static bool is_blank(const char *text, size_t len)
     return true;
 }
 
-static void take_line(struct stdio *s, const char *text, size_t len)
+/* True: JOB is to be done. */
+static bool take_line(struct stdio *s, const char *text, size_t len, struct job *job)
 {
     auto_rpc_error struct rpc_error err = { 0 };
     auto_json json_t *id = NULL;
     struct rpc_message m;
 
     if (is_blank(text, len))
-        return;
+        return false;
     if (rpc_read(text, len, &m, &id, &err) < 0) {
         write_error(s, id, &err);
-        return;
+        return false;
     }
-    if (m.kind == RPC_REQUEST) {
-        take_request(s, &m);
-        return;
-    }
+    if (m.kind == RPC_REQUEST)
+        return take_request(s, &m, job);
     mcp_take(s->peer, &m);
     rpc_message_done(&m);
+    return false;
 }
 
 static void refuse_line(struct stdio *s)
@@ -244,80 +241,142 @@ static void refuse_line(struct stdio *s)
     write_error(s, NULL, &err);
 }
 
-/* Whole lines go, the rest waits. */
-static void take_bytes(struct stdio *s, const char *data, size_t len)
+/* Whole lines go, up to one that is a JOB; the rest waits. */
+static bool take_bytes(struct stdio *s, struct job *job)
 {
-    while (len > 0) {
-        const char *end = memchr(data, '\n', len);
-        size_t part = end ? (size_t)(end - data) : len;
+    bool found = false;
 
+    while (s->at < s->end && !found) {
+        const char *data = s->bytes + s->at;
+        const char *end = memchr(data, '\n', s->end - s->at);
+        size_t part = end ? (size_t)(end - data) : s->end - s->at;
+
+        s->at += part + (end != NULL);
         if (!s->skipping && s->line.len + part > LINE_MAX_BYTES)
             refuse_line(s);
         if (!s->skipping)
             str_add(&s->line, data, part);
         if (!end)
-            return;
+            return false;
         if (!s->skipping && !s->line.failed)
-            take_line(s, s->line.data ? s->line.data : "", s->line.len);
+            found = take_line(s, s->line.data ? s->line.data : "", s->line.len, job);
         s->line.len = 0;
         s->skipping = false;
-        data = end + 1;
-        len -= part + 1;
     }
+    return found;
 }
 
-/* True until there is nothing more to come. */
-static bool read_some(struct stdio *s, char *buf)
+static void read_some(struct stdio *s)
 {
     struct pollfd p[] = { { .fd = s->in, .events = POLLIN },
                           { .fd = s->broken_fd, .events = POLLIN } };
     ssize_t n;
 
-    if (poll(p, 2, -1) < 0)
-        return errno == EINTR;
-    if (p[1].revents)
-        return false;
-    n = read(s->in, buf, PIECE);
+    if (poll(p, 2, -1) < 0) {
+        s->ended = errno != EINTR;
+        return;
+    }
+    n = p[1].revents ? 0 : read(s->in, s->bytes, PIECE);
     if (n < 0 && (errno == EINTR || errno == EAGAIN))
-        return true;
+        return;
     if (n < 0 && !is_gone(errno))
         s->read_error = errno;
-    if (n > 0)
-        take_bytes(s, buf, (size_t)n);
-    return n > 0;
+    s->ended = n <= 0;
+    s->at = 0;
+    s->end = n > 0 ? (size_t)n : 0;
 }
 
-static void end_all(struct stdio *s)
+/* The next that takes its time; false: there is nothing more to come. Who sees that has
+ * all others end. */
+static bool next_job(struct stdio *s, struct job *job)
 {
-    mcp_peer_cancel_all(s->peer);
+    while (!s->ended) {
+        if (take_bytes(s, job))
+            return true;
+        read_some(s);
+        if (s->ended)
+            mcp_peer_cancel_all(s->peer);
+    }
+    return false;
+}
+
+/* The next job, once it is our turn to read. */
+static bool await_job(struct stdio *s, struct job *job)
+{
+    bool found;
+
+    (void)pthread_mutex_lock(&s->reading);
     (void)pthread_mutex_lock(&s->lock);
-    while (s->threads > 0)
-        (void)pthread_cond_wait(&s->changed, &s->lock);
+    s->waiting--;
     (void)pthread_mutex_unlock(&s->lock);
+    found = next_job(s, job);
+    (void)pthread_mutex_unlock(&s->reading);
+    return found;
+}
+
+/* False: enough others wait already. */
+static bool wait_again(struct stdio *s)
+{
+    bool wanted;
+
+    (void)pthread_mutex_lock(&s->lock);
+    wanted = s->waiting < THREADS_KEPT;
+    s->waiting += wanted;
+    (void)pthread_mutex_unlock(&s->lock);
+    return wanted;
+}
+
+/* A thread, which whoever started it has counted among those that wait. */
+static void *serve(void *context)
+{
+    struct stdio *s = context;
+    struct job job;
+
+    while (await_job(s, &job)) {
+        answer(s, &job.message, job.flight, job.cancel_fd);
+        rpc_message_done(&job.message);
+        if (!wait_again(s))
+            break;
+    }
+    (void)pthread_mutex_lock(&s->lock);
+    s->threads--;
+    (void)pthread_cond_broadcast(&s->changed);
+    (void)pthread_mutex_unlock(&s->lock);
+    return NULL;
 }
 
 int mcp_stdio_serve(struct mcp *mcp, int in, int out, struct vial_error *err)
 {
-    auto_free char *buf = malloc(PIECE);
+    auto_free char *bytes = malloc(PIECE);
     auto_fd int broken_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    struct stdio s = { .mcp = mcp, .in = in, .out = out, .broken_fd = broken_fd };
+    struct stdio s = { .mcp = mcp,
+                       .in = in,
+                       .out = out,
+                       .broken_fd = broken_fd,
+                       .bytes = bytes,
+                       .threads = 1,
+                       .waiting = 1 };
 
     if (broken_fd < 0)
         return fail_sys(err, "make an eventfd");
     s.peer = mcp_peer_new(mcp, send_unasked, &s);
-    if (!s.peer || !buf) {
+    if (!s.peer || !bytes) {
         mcp_peer_free(s.peer);
         return fail_memory(err);
     }
+    (void)pthread_mutex_init(&s.reading, NULL);
     (void)pthread_mutex_init(&s.lock, NULL);
     (void)pthread_cond_init(&s.changed, NULL);
-    while (read_some(&s, buf))
-        ;
-    end_all(&s);
+    (void)serve(&s);
+    (void)pthread_mutex_lock(&s.lock);
+    while (s.threads > 0)
+        (void)pthread_cond_wait(&s.changed, &s.lock);
+    (void)pthread_mutex_unlock(&s.lock);
     mcp_peer_free(s.peer);
     str_done(&s.line);
     (void)pthread_cond_destroy(&s.changed);
     (void)pthread_mutex_destroy(&s.lock);
+    (void)pthread_mutex_destroy(&s.reading);
     if (s.read_error)
         return fail_sys_rc(err, s.read_error, "read from the client");
     return s.write_error ? fail_sys_rc(err, s.write_error, "write to the client") : 0;

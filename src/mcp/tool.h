@@ -48,7 +48,9 @@ struct mcp_answer {
     bool is_error;      /* the tool failed: the model should read why */
     json_t *content;    /* array of content blocks; NULL: one text block of `text` */
     struct str text;    /* for the model */
-    json_t *structured; /* fits the output schema; NULL: none */
+    json_t *structured; /* fits the output schema; NULL: none. Clients show a model
+                           either this or `content`, so it repeats no long text */
+    json_t *meta;       /* for programs, never for the model; NULL: none */
 
     /* For tools that speak the protocol themselves: */
     json_t *result;         /* the whole result instead of the above, or NULL */

@@ -11,9 +11,9 @@
 #include "base/fail.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "mcp/remedies.h"
 #include "mcp/tools.h"
 #include "model/result.h"
-#include "settings/schema.h"
 
 #define SHOWN_MAX  (24u << 10) /* bytes of a stream that a model is shown */
 #define IMAGE_MAX  (8u << 20)
@@ -21,17 +21,19 @@
 
 void tool_fail(struct mcp_answer *answer, const struct vial_error *err)
 {
+    const char *remedy = mcp_remedy(err);
+
     answer->is_error = true;
-    str_printf(&answer->text, "Error %s: %s", err->code, err->message);
+    str_printf(&answer->text, "Error %s: ", err->code);
+    mcp_say_sandbox(&answer->text, err->message);
     if (err->cause[0])
         str_printf(&answer->text, " (%s)", err->cause);
     str_puts(&answer->text, ".");
-    if (strcmp(err->code, fail_code_text(VIAL_E_SESSION)) == 0)
-        str_puts(&answer->text, "\nRemedy: sandboxes end when they are idle for long; "
-                                "list_sandboxes tells which there are, create_sandbox "
-                                "makes one.");
-    else if (err->remedy[0])
-        str_printf(&answer->text, "\nRemedy: %s.", err->remedy);
+    if (!remedy[0])
+        return;
+    str_puts(&answer->text, "\nRemedy: ");
+    mcp_say_sandbox(&answer->text, remedy);
+    str_puts(&answer->text, ".");
 }
 
 int tool_stream(struct vial_stream *s, const char *data, size_t len, uint64_t total,
@@ -103,10 +105,28 @@ static void say_timeout(struct str *s, const struct vial_result *r,
     }
     if (r->stage && strcmp(r->stage, "compile") == 0)
         str_puts(s, " while compiling");
-    str_printf(s,
-               "; everything it had started was ended. If it needs longer, call again "
-               "with a larger `timeout` (at most %s); else let it do less at once.\n",
-               tool_word(own, "max_timeout"));
+    str_puts(s, "; everything it had started was ended. ");
+    if (extra->limit_ms < own->max_timeout_ms)
+        str_printf(s,
+                   "If it needs longer, call again with a larger `timeout` (at most "
+                   "%s); else let it do less at once.\n",
+                   tool_word(own, "max_timeout"));
+    else
+        str_puts(s, "That is the most there is: let it do less at once.\n");
+}
+
+/* What there was of it is known of a run alone: a sandbox was made with its own. */
+static void say_memory(struct str *s, const struct tool_extra *extra)
+{
+    if (extra->memory)
+        str_printf(s,
+                   "Out of memory: the limit (%s) was reached and the program was "
+                   "killed. Use less memory, or ask for more with `memory`.\n",
+                   extra->memory);
+    else
+        str_puts(s, "Out of memory: the sandbox's limit was reached and the program "
+                    "was killed. Use less memory, or give create_sandbox more "
+                    "`memory`.\n");
 }
 
 static void say_signal(struct str *s, const struct vial_result *r)
@@ -140,10 +160,7 @@ static void say_status(struct str *s, const struct vial_result *r,
         str_puts(s, "The limit of cpu time was reached; the program was ended.\n");
         break;
     case VIAL_OOM:
-        str_printf(s,
-                   "Out of memory: the limit (usually %s) was reached and the program "
-                   "was killed. Use less memory, or ask for more with `memory`.\n",
-                   tool_word(own, "memory"));
+        say_memory(s, extra);
         break;
     case VIAL_DISK:
     case VIAL_PIDS:
@@ -184,7 +201,7 @@ static void say_value(struct str *s, const json_t *value)
     str_add(s, json_string_value(plain), json_string_length(plain));
 }
 
-static bool is_image(const char *media)
+bool tool_is_image(const char *media)
 {
     return strcmp(media, "image/png") == 0 || strcmp(media, "image/jpeg") == 0 ||
            strcmp(media, "image/gif") == 0 || strcmp(media, "image/webp") == 0;
@@ -203,7 +220,7 @@ void tool_add_image(json_t *content, const char *media, const void *data, size_t
 {
     auto_str struct str base64 = { 0 };
 
-    if (!is_image(media) || len > IMAGE_MAX)
+    if (!tool_is_image(media) || len > IMAGE_MAX)
         return;
     text_base64(&base64, data, len);
     if (str_ok(&base64))
@@ -218,7 +235,7 @@ static void add_figures(json_t *content, const json_t *bundle)
 
     json_object_foreach((json_t *)(uintptr_t)bundle, key, data)
     {
-        if (is_image(key) && json_is_string(data))
+        if (tool_is_image(key) && json_is_string(data))
             add_image(content, json_string_value(data), key);
     }
 }
@@ -250,37 +267,15 @@ char *tool_add_file(struct mcp_call *call, const char *run, const struct vial_fi
     return ptr_take(&uri.data);
 }
 
-static json_t *structured(const struct vial_result *r, const struct tool_extra *extra)
+/* The text says it all to a model; programs may want to know this besides. */
+static json_t *meta(const struct vial_result *r, const struct tool_extra *extra)
 {
-    json_t *s = result_json(r, false);
+    json_t *brief = result_brief(r);
 
-    if (!s)
-        return NULL;
-    (void)json_object_set_new(s, "sandbox_id",
+    (void)json_object_set_new(brief, "sandbox_id",
                               extra->sandbox_id ? json_string(extra->sandbox_id)
                                                 : json_null());
-    (void)json_object_set(s, "value",
-                          json_is_object(extra->value)
-                              ? json_object_get(extra->value, "text/plain")
-                              : NULL);
-    if (!json_object_get(s, "value"))
-        (void)json_object_set_new(s, "value", json_null());
-    return s;
-}
-
-json_t *tool_run_output(void)
-{
-    json_t *schema = schema_result();
-    json_t *properties = json_object_get(schema, "properties");
-    json_t *required = json_object_get(schema, "required");
-
-    (void)json_object_set_new(properties, "sandbox_id",
-                              json_pack("{s:[s, s]}", "type", "string", "null"));
-    (void)json_object_set_new(properties, "value",
-                              json_pack("{s:[s, s]}", "type", "string", "null"));
-    (void)json_array_append_new(required, json_string("sandbox_id"));
-    (void)json_array_append_new(required, json_string("value"));
-    return schema;
+    return json_pack("{s:o}", TOOL_META, brief);
 }
 
 static void say_all(struct mcp_call *call, const struct tool_texts *own,
@@ -317,13 +312,13 @@ void tool_answer(struct mcp_call *call, const struct tool_texts *own,
     if (shorten(call, result, "stdout", &result->out, &notes) < 0 ||
         shorten(call, result, "stderr", &result->err, &notes) < 0)
         answer->text.failed = true;
-    add_figures(answer->content, extra->value);
     for (size_t i = 0; i < json_array_size(extra->displays); i++)
         add_figures(answer->content, json_array_get(extra->displays, i));
+    add_figures(answer->content, extra->value);
     say_all(call, own, result, extra, &notes, answer);
     if (links)
         (void)json_array_extend(answer->content, links);
-    answer->structured = structured(result, extra);
+    answer->meta = meta(result, extra);
     if (str_ok(&answer->text))
         (void)json_array_insert_new(answer->content, 0,
                                     json_pack("{s:s, s:s%}", "type", "text", "text",

@@ -65,8 +65,8 @@ int answer_result(struct mcp_answer *answer, json_t **result, struct rpc_error *
         return -1;
     if (!answer->content)
         answer->content = text_content(&answer->text);
-    *result = json_pack("{s:O, s:O*}", "content", answer->content, "structuredContent",
-                        answer->structured);
+    *result = json_pack("{s:O, s:O*, s:O*}", "content", answer->content,
+                        "structuredContent", answer->structured, "_meta", answer->meta);
     if (*result && answer->is_error)
         (void)json_object_set_new(*result, "isError", json_true());
     return *result ? 0 : -1;
@@ -76,6 +76,7 @@ void answer_done(struct mcp_answer *answer)
 {
     json_decref(answer->content);
     json_decref(answer->structured);
+    json_decref(answer->meta);
     json_decref(answer->result);
     rpc_error_done(&answer->error);
     str_done(&answer->text);

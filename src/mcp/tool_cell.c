@@ -58,6 +58,75 @@ static int copy_stream(const json_t *cell, const char *name, const char *cut,
                        json_is_true(json_object_get(cell, cut)));
 }
 
+/* The bytes of so many CHARACTERS of TEXT. */
+static size_t bytes_of(const char *text, size_t len, size_t characters)
+{
+    size_t i = 0;
+
+    while (i < len && characters > 0) {
+        characters--;
+        for (i++; i < len && ((unsigned char)text[i] & 0xc0) == 0x80;)
+            i++;
+    }
+    return i;
+}
+
+static bool has_image(const json_t *display)
+{
+    const char *key;
+    json_t *data;
+
+    json_object_foreach((json_t *)(uintptr_t)display, key, data)
+    {
+        if (tool_is_image(key))
+            return true;
+    }
+    return false;
+}
+
+/* A display among what was printed: its text, or the place of its picture. */
+static void say_display(struct str *all, const json_t *display, size_t *figures)
+{
+    const json_t *text = json_object_get(display, "text/plain");
+
+    if (has_image(display))
+        str_printf(all, "[figure %zu]\n", ++*figures);
+    else if (json_is_string(text))
+        str_printf(all, "%s\n", json_string_value(text));
+}
+
+/* What a notebook would show: stdout and displays, as they came. */
+static int copy_shown(const json_t *cell, struct vial_stream *to)
+{
+    const json_t *out = json_object_get(cell, "stdout");
+    const json_t *displays = json_object_get(cell, "displays");
+    const char *text = json_string_value(out);
+    size_t len = json_string_length(out), at = 0, shown = 0, figures = 0, i;
+    auto_str struct str all = { 0 };
+    json_t *piece;
+
+    json_array_foreach(json_object_get(cell, "order"), i, piece)
+    {
+        const char *kind = json_string_value(json_object_get(piece, "kind"));
+        size_t n = (size_t)json_integer_value(json_object_get(piece, "length"));
+
+        if (str_eq(kind, "stdout")) {
+            n = bytes_of(text + at, len - at, n);
+            str_add(&all, text + at, n);
+            at += n;
+        }
+        for (; str_eq(kind, "display") && n > 0; n--)
+            say_display(&all, json_array_get(displays, shown++), &figures);
+    }
+    str_add(&all, text + at, len - at);
+    while (shown < json_array_size(displays))
+        say_display(&all, json_array_get(displays, shown++), &figures);
+    if (all.failed)
+        return -1;
+    return tool_stream(to, all.data ? all.data : "", all.len, all.len,
+                       json_is_true(json_object_get(cell, "stdout_truncated")));
+}
+
 /* Adds what an uncaught exception would have written. */
 static int add_traceback(const json_t *cell, struct vial_stream *to)
 {
@@ -78,7 +147,7 @@ static int fill_cell(struct vial_result *r, const json_t *cell, struct vial_erro
     r->verdict = verdict_of(json_string_value(json_object_get(cell, "status")));
     if (r->verdict == VIAL_OK || r->verdict == VIAL_NONZERO)
         r->exit_code = r->verdict == VIAL_OK ? 0 : 1;
-    if (copy_stream(cell, "stdout", "stdout_truncated", &r->out) < 0 ||
+    if (copy_shown(cell, &r->out) < 0 ||
         copy_stream(cell, "stderr", "stderr_truncated", &r->err) < 0 ||
         add_traceback(cell, &r->err) < 0)
         return fail_memory(err);
@@ -91,11 +160,12 @@ static int revive(struct vial_context *context, struct vial_error *err)
 {
     struct vial_error ignored = { 0 };
 
-    if (strcmp(err->code, fail_code_text(VIAL_E_CONTEXT)) == 0 &&
-        vial_context_restart(context, &ignored) == 0)
-        return fail_remedy(err, "the interpreter was started anew, and its variables "
-                                "are gone: define them again");
-    return -1;
+    if (strcmp(err->code, fail_code_text(VIAL_E_CONTEXT)) != 0)
+        return -1;
+    if (vial_context_restart(context, &ignored) < 0)
+        return fail_remedy(err, "it could not be started anew: create another sandbox");
+    return fail_remedy(err, "the interpreter was started anew, and its variables are "
+                            "gone: define them again");
 }
 
 static int pay(const struct mcp_call *call, struct vial_result *r, size_t len,

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "api/inside.h"
 #include "base/auto.h"
 #include "base/fail.h"
 #include "base/json.h"
@@ -24,7 +25,7 @@ static uint64_t number(const struct mcp_call *call, const char *key, uint64_t us
 
 /* A piece of a file, and how long the file is. */
 struct piece {
-    const char *name;
+    const char *name, *uri;
     struct blob data;
     uint64_t offset, total;
 };
@@ -40,9 +41,11 @@ static int read_from_sandbox(struct mcp_call *call, const char *path, bool image
 
     if (!held)
         return -1;
-    rc = vial_session_stat(held->session, path, &entry, &err);
+    rc = vial_session_stat_followed(held->session, path, &entry, &err);
     if (rc == 0)
         p->total = entry.size;
+    if (rc == 0)
+        vial_entry_done(&entry);
     if (image && p->total <= IMAGE_MAX) /* half an image is none */
         len = 0;
     if (rc == 0)
@@ -92,12 +95,6 @@ static void answer_text(struct mcp_answer *answer, const struct piece *p)
     text_repair(&answer->text, p->data.data, p->data.len);
     if (p->data.len == 0)
         str_puts(&answer->text, p->total == 0 ? "(the file is empty)" : "(nothing)");
-    answer->structured =
-        json_pack("{s:s, s:I, s:I, s:o}", "path", p->name, "offset",
-                  (json_int_t)p->offset, "total_bytes", (json_int_t)p->total, "content",
-                  json_stringn(answer->text.data, answer->text.len));
-    if (p->data.len == 0 && answer->structured)
-        (void)json_object_set_new(answer->structured, "content", json_string(""));
     say_more(&answer->text, p);
 }
 
@@ -107,23 +104,20 @@ static void answer_bytes(struct mcp_answer *answer, const struct piece *p,
     auto_str struct str base64 = { 0 };
 
     text_base64(&base64, p->data.data, p->data.len);
-    if (!str_ok(&base64)) {
-        answer->text.failed = true;
-        return;
-    }
-    answer->structured = json_pack("{s:s, s:I, s:I, s:s}", "path", p->name, "offset",
-                                   (json_int_t)p->offset, "total_bytes",
-                                   (json_int_t)p->total, "content_base64", base64.data);
     if (is_image(media) && p->offset == 0 && p->data.len == p->total) {
-        answer->content = json_pack("[{s:s, s:s, s:s}]", "type", "image", "data",
-                                    base64.data, "mimeType", media);
+        answer->content =
+            json_pack("[{s:s, s:s, s:s}]", "type", "image", "data",
+                      str_ok(&base64) ? base64.data : "", "mimeType", media);
         return;
     }
     str_printf(&answer->text,
-               "%s is not text (%s, %" PRIu64 " bytes). Its bytes are in "
-               "structuredContent.content_base64.",
+               "%s is not text (%s, %" PRIu64 " bytes); its bytes come beside this.",
                p->name, media, p->total);
     say_more(&answer->text, p);
+    answer->content = json_pack(
+        "[{s:s, s:s}, {s:s, s:{s:s, s:s, s:s}}]", "type", "text", "text",
+        str_ok(&answer->text) ? answer->text.data : "", "type", "resource", "resource",
+        "uri", p->uri, "mimeType", media, "blob", str_ok(&base64) ? base64.data : "");
 }
 
 void tool_read_file(const struct mcp_tool *tool, struct mcp_call *call,
@@ -132,6 +126,7 @@ void tool_read_file(const struct mcp_tool *tool, struct mcp_call *call,
     const char *uri = tool_text(call, "uri"), *path = tool_text(call, "path");
     struct piece p = { .name = uri ? uri : path, .offset = number(call, "offset", 0) };
     struct vial_error err = { 0 };
+    auto_str struct str own_uri = { 0 };
     const char *media;
     int rc;
 
@@ -143,6 +138,9 @@ void tool_read_file(const struct mcp_tool *tool, struct mcp_call *call,
         return;
     }
     media = mcp_media(p.name);
+    if (!uri)
+        str_printf(&own_uri, "sandbox://%s/%s", tool_text(call, "sandbox_id"), path);
+    p.uri = uri ? uri : own_uri.data ? own_uri.data : "";
     rc = uri ? read_from_run(call, uri, &p, answer)
              : read_from_sandbox(call, path, is_image(media), &p, answer);
     if (rc == 0 && !is_image(media) && text_is_utf8(p.data.data, p.data.len))
@@ -189,7 +187,8 @@ void tool_write_file(const struct mcp_tool *tool, struct mcp_call *call,
         str_printf(&answer->text, "Wrote %zu bytes to %s.", data.len, path);
         answer->structured =
             json_pack("{s:s, s:I}", "path", path, "bytes", (json_int_t)data.len);
-        str_printf(&uri, "sandbox://%s/%s", held->id, path);
+        str_printf(&uri, "sandbox://%s/%s", held->id,
+                   inside_file_name(held->session, path));
         mcp_call_changed(call, "resources");
         if (str_ok(&uri))
             mcp_call_changed(call, uri.data);

@@ -5,11 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/inside.h"
 #include "base/auto.h"
 #include "base/fail.h"
 #include "base/json.h"
 #include "base/sys.h"
+#include "mcp/remedies.h"
 #include "mcp/tools.h"
+#include "model/language.h"
+#include "model/request.h"
 #include "model/result.h"
 
 #define LINKS_MAX       20u
@@ -53,14 +57,15 @@ int tool_request(const struct mcp_call *call, const char *keys, json_t *more,
                  struct vial_request **out, struct vial_error *err)
 {
     auto_json json_t *request = more ? more : json_object();
-    auto_free char *text = NULL;
+    auto_ask struct vial_request *req = NULL;
 
     if (!request || copy_keys(call->arguments, keys, request) < 0)
         return fail_memory(err);
-    text = json_dumps(request, JSON_COMPACT);
-    if (!text)
-        return fail_memory(err);
-    return vial_request_parse(text, strlen(text), out, err);
+    if (vial_request_new(&req, err) < 0 ||
+        request_decode(req, request, 0, "request", err) < 0)
+        return -1;
+    *out = ptr_take(&req);
+    return 0;
 }
 
 int tool_pass_on(void *context, int stream, const void *data, size_t len)
@@ -75,7 +80,9 @@ int tool_pass_on(void *context, int stream, const void *data, size_t len)
 static void run_once(struct mcp_call *call, const struct tool_texts *own,
                      json_t *program, const char *keys, struct mcp_answer *answer)
 {
-    struct tool_extra extra = { .limit_ms = timeout_of(call, own) };
+    const char *memory = tool_text(call, "memory");
+    struct tool_extra extra = { .limit_ms = timeout_of(call, own),
+                                .memory = memory ? memory : tool_word(own, "memory") };
     struct vial_watch watch = { .stdin_fd = -1,
                                 .output = tool_pass_on,
                                 .context = call };
@@ -110,19 +117,46 @@ static bool is_in(const struct vial_entries *list, size_t *at,
            list->items[*at].size == e->size && list->items[*at].mtime_ns == e->mtime_ns;
 }
 
-/* The files that are new or other than BEFORE, as links. */
-static json_t *links_to(struct registered *held, const struct vial_entries *before)
+/* The name up to its first dot. */
+static size_t stem(const char *name)
 {
+    return strcspn(name, ".");
+}
+
+/* Whether it is of interest to nobody: a cache, or what vial itself wrote to run code
+ * of LANGUAGE (or NULL): its text, and what the compiler made of that. */
+static bool is_by_the_way(const char *path, const struct language *language)
+{
+    for (const char *at = path; at; at = strchr(at, '/')) {
+        at += *at == '/';
+        if (*at == '.')
+            return true;
+    }
+    if (!language || stem(path) != stem(language->file) ||
+        strncmp(path, language->file, stem(path)) != 0)
+        return false;
+    return strcmp(path, language->file) == 0 || language->compile_argv.count > 0;
+}
+
+/* The files that are new or other than BEFORE, as links. */
+static json_t *links_to(const struct mcp_call *call, struct registered *held,
+                        const struct vial_entries *before)
+{
+    const struct settings *s = inside_settings(call->engine);
+    const char *name = tool_text(call, "language");
+    const struct language *language = NULL;
     struct vial_entries now = { 0 };
     json_t *links = json_array();
     size_t at = 0;
 
     if (vial_session_list(held->session, "", true, &now, NULL) < 0)
         return links;
+    if (name && language_find(&s->languages, name, &language, NULL) < 0)
+        language = NULL;
     for (size_t i = 0; i < now.count && json_array_size(links) < LINKS_MAX; i++) {
         const struct vial_entry *e = &now.items[i];
 
-        if (e->type != 'f' || is_in(before, &at, e))
+        if (e->type != 'f' || is_in(before, &at, e) || is_by_the_way(e->path, language))
             continue;
         (void)json_array_append_new(
             links,
@@ -211,13 +245,16 @@ static int run_in(struct mcp_call *call, struct registered *held, bool code,
 
 /* What was fixed when the sandbox was made, or has no meaning for a cell, is refused
  * rather than ignored. */
-static int check_sandboxed(const struct mcp_call *call, bool code,
+static int check_sandboxed(const struct mcp_call *call, bool code, int64_t timeout_ms,
                            struct vial_error *err)
 {
+    const struct policy *policy = &inside_settings(call->engine)->policy;
     static const char *const fixed[] = { "memory", "network" };
     static const char *const no_cell[] = { "stdin", "env", "args" };
     const char *language = tool_text(call, "language");
 
+    if (timeout_ms > policy_cap(policy, FIELD_ID_timeout))
+        return policy_refuse(policy, POLICY_ID_max_timeout, "timeout", timeout_ms, err);
     for (size_t i = 0; i < 2; i++)
         if (json_object_get(call->arguments, fixed[i])) {
             (void)fail(err, VIAL_E_VALUE, "'%s' is the sandbox's, and fixed", fixed[i]);
@@ -245,18 +282,17 @@ static void run_in_sandbox(struct mcp_call *call, const struct tool_texts *own,
 
     if (!held)
         return;
-    rc = check_sandboxed(call, code, &err);
+    rc = check_sandboxed(call, code, extra.limit_ms, &err);
     listed = rc == 0 && vial_session_list(held->session, "", true, &before, NULL) == 0;
     if (rc == 0)
         rc = run_in(call, held, code, extra.limit_ms, &ran, &err);
     if (rc < 0) {
         if (str_eq(err.code, fail_code_text(VIAL_E_UNSUPPORTED)))
-            (void)fail_remedy(&err, "leave 'sandbox_id' out: the program then has a "
-                                    "vessel of its own");
+            (void)fail_remedy(&err, TOOL_ALONE);
         tool_fail(answer, &err);
     } else {
         if (listed)
-            extra.links = links_to(held, &before);
+            extra.links = links_to(call, held, &before);
         if (json_array_size(extra.links) > 0)
             mcp_call_changed(call, "resources");
         extra.sandbox_id = held->id;

@@ -39,6 +39,7 @@ struct part {
 };
 
 #define SANDBOX "A sandbox from create_sandbox."
+#define PATH    "Relative to the sandbox's working directory, or absolute."
 #define FILES   "Files to put into the working directory first."
 
 static const struct part file[] = {
@@ -83,7 +84,7 @@ static const struct part run_command[] = {
 
 static const struct part read_file[] = {
     { "sandbox_id", TEXT, false, SANDBOX },
-    { "path", TEXT, false, "Relative to the sandbox's working directory." },
+    { "path", TEXT, false, PATH },
     { "uri", TEXT, false,
       "Instead of sandbox_id and path: a vial://runs/… address that an earlier answer "
       "named." },
@@ -94,8 +95,7 @@ static const struct part read_file[] = {
 
 static const struct part write_file[] = {
     { "sandbox_id", TEXT, true, SANDBOX },
-    { "path", TEXT, true,
-      "Relative to the sandbox's working directory; missing directories are made." },
+    { "path", TEXT, true, PATH " Missing directories are made." },
     { "content", TEXT, false, "The file's whole text." },
     { "content_base64", TEXT, false, "Instead of content, for what is not text." },
     { 0 },
@@ -103,7 +103,7 @@ static const struct part write_file[] = {
 
 static const struct part list_files[] = {
     { "sandbox_id", TEXT, true, SANDBOX },
-    { "path", TEXT, false, "A directory; usually the working directory." },
+    { "path", TEXT, false, "A directory; without it the working directory. " PATH },
     { "recursive", FLAG, false, "Also what its directories hold." },
     { 0 },
 };
@@ -121,11 +121,6 @@ static const struct part one_sandbox[] = { { "sandbox_id", TEXT, true, SANDBOX }
 static const struct part nothing[] = { { 0 } };
 
 /* Answers. */
-
-static const struct part piece[] = {
-    { "path", TEXT, true }, { "offset", COUNT, true },  { "total_bytes", COUNT, true },
-    { "content", TEXT },    { "content_base64", TEXT }, { 0 },
-};
 
 static const struct part written[] = {
     { "path", TEXT, true },
@@ -210,8 +205,9 @@ static json_t *memory_schema(const struct tool_texts *own)
 {
     return json_pack("{s:s, s:o}", "type", "string", "description",
                      json_sprintf("Memory limit, like \"512m\" or \"2g\"; %s if not "
-                                  "given.",
-                                  tool_word(own, "memory")));
+                                  "given, at most %s.",
+                                  tool_word(own, "memory"),
+                                  tool_word(own, "max_memory")));
 }
 
 static json_t *typed(const char *type)
@@ -305,7 +301,7 @@ enum { READS = 1, REMOVES = 2, SAME = 4, RUNS = 8 };
 static const struct row {
     const char *name, *title, *text;
     tool_call *call;
-    const struct part *input, *output; /* no output: that of a run */
+    const struct part *input, *output; /* no output: the answer is a text */
     unsigned flags;
 } rows[] = {
     { "run_code", "Run code",
@@ -335,7 +331,7 @@ static const struct row {
       "Reads a file of a sandbox, or more of an output that an earlier answer had to "
       "cut (by its uri). Text comes as text, images as images. Long files come in "
       "pieces: the answer says at which offset to go on.",
-      tool_read_file, read_file, piece, READS },
+      tool_read_file, read_file, NULL, READS },
     { "write_file", "Write a file",
       "Writes a file into a sandbox, replacing one that is there.", tool_write_file,
       write_file, written, SAME },
@@ -407,6 +403,18 @@ static void add_text(struct tool_texts *own, const struct row *row)
     strv_push(&own->texts, str_ok(&text) ? text.data : "");
 }
 
+/* A network is offered where there can be one. */
+static json_t *listed(const struct mcp_tool *tool, struct vial_engine *engine)
+{
+    json_t *copy;
+
+    if (inside_gives_network(engine))
+        return json_incref(tool->input);
+    copy = json_deep_copy(tool->input);
+    (void)json_object_del(json_object_get(copy, "properties"), "network");
+    return copy;
+}
+
 static bool fill(struct mcp_tool *t, const struct row *row, struct tool_texts *own,
                  const json_t *request)
 {
@@ -415,15 +423,17 @@ static bool fill(struct mcp_tool *t, const struct row *row, struct tool_texts *o
     *t = (struct mcp_tool){ .name = row->name,
                             .title = row->title,
                             .input = object_of(row->input, &taken),
-                            .output = row->output ? object_of(row->output, &given)
-                                                  : tool_run_output(),
+                            .output =
+                                row->output ? object_of(row->output, &given) : NULL,
                             .annotations = annotations(row, own),
                             .call = row->call,
                             .data = own,
                             .runs = row->flags & RUNS };
     t->judged = mcp_without_maximum(t->input, "timeout");
+    if (json_object_get(json_object_get(t->input, "properties"), "network"))
+        t->listed = listed;
     add_text(own, row);
-    return t->input && t->judged && t->output && t->annotations;
+    return t->input && t->judged && (t->output || !row->output) && t->annotations;
 }
 
 int mcp_own_tools(struct vial_engine *engine, struct mcp_tools *out,

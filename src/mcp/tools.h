@@ -13,6 +13,9 @@
 #define TOOL_IDLE_MS  (INT64_C(30) * 60 * 1000)
 #define TOOL_LEASE_MS (INT64_C(12) * 60 * 60 * 1000)
 
+/* Of a run's answer: the result without output and files. */
+#define TOOL_META "vial/result"
+
 /* What the settings say that the tools' texts repeat. `data` of each tool. */
 struct tool_texts {
     int64_t timeout_ms, max_timeout_ms;
@@ -39,10 +42,10 @@ extern tool_call tool_run_code, tool_run_command, tool_read_file, tool_write_fil
 
 /* Schemas. */
 json_t *tool_file_schema(void); /* of a file that is put in first */
-json_t *tool_run_output(void);
 
 /* LEN bytes at DATA as a block of CONTENT, if MEDIA is an image that clients show; not
  * too many, and none that is too large. */
+bool tool_is_image(const char *media); /* one that clients show */
 void tool_add_image(json_t *content, const char *media, const void *data, size_t len);
 
 /* A file that came back: kept for its caller as a resource, linked from CONTENT (and
@@ -68,6 +71,7 @@ struct tool_extra {
     const json_t *value;    /* what the last line of a cell gave, or NULL */
     const json_t *displays; /* figures and so on, or NULL */
     int64_t limit_ms;       /* the time-out it had */
+    const char *memory;     /* the memory limit it had, or NULL: the sandbox's */
     json_t *links;          /* resource links to append, or NULL; taken */
 };
 

@@ -28,24 +28,19 @@ void mcp_turns_close(struct mcp_turns *t)
     gate_done(&t->gate);
 }
 
-static int enter(void *context, const struct mcp_call *call, double *queued_ms,
+static int enter(void *context, const struct mcp_call *call, struct gate_pass *pass,
                  struct vial_error *err)
 {
     struct mcp_turns *t = context;
-    struct gate_pass pass = { 0 };
 
-    if (gate_enter(&t->gate, t->client, call->cancel_fd, &pass, err) < 0)
-        return -1;
-    *queued_ms = pass.queue_ms;
-    return 0;
+    return gate_enter(&t->gate, t->client, call->cancel_fd, pass, err);
 }
 
-static void leave(void *context, const char *owner, double cpu_ms)
+static void leave(void *context, struct gate_pass *pass, double cpu_ms)
 {
     struct mcp_turns *t = context;
 
-    (void)owner;
-    gate_leave(&t->gate, t->client, cpu_ms);
+    gate_leave(&t->gate, pass, cpu_ms);
 }
 
 static void refused(void *context, const struct mcp_call *call,

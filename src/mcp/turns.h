@@ -10,7 +10,7 @@
 
 #include "engine/callers/gate.h"
 #include "mcp/mcp.h"
-#include "settings/serve_settings.h"
+#include "settings/blocks.h"
 
 struct mcp_turns {
     struct gate gate;

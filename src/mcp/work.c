@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "mcp/core.h"
+#include "mcp/remedies.h"
 
 /* A program that prints a lot must not turn into as many messages: so many may go
  * at once, and so many more each second. */
@@ -70,6 +71,7 @@ void work_refuse(struct work *w, const struct vial_error *err,
                  struct mcp_answer *answer)
 {
     const struct mcp_gate *gate = &w->mcp->options.gate;
+    const char *remedy;
 
     if (gate->refused)
         gate->refused(gate->context, &w->public, err);
@@ -80,24 +82,26 @@ void work_refuse(struct work *w, const struct vial_error *err,
     answer->is_error = true;
     str_printf(&answer->text, "Error %s: %s. Nothing was run.", err->code,
                err->message);
-    if (err->remedy[0])
-        str_printf(&answer->text, "\nRemedy: %s.", err->remedy);
+    remedy = mcp_remedy(err);
+    if (remedy[0])
+        str_printf(&answer->text, "\nRemedy: %s.", remedy);
 }
 
 void work_call(struct work *w, struct mcp_answer *answer)
 {
     const struct mcp_gate *gate = &w->mcp->options.gate;
+    struct gate_pass pass = { 0 };
     struct vial_error err = { 0 };
     bool gated = gate->enter && w->tool->runs;
 
-    if (gated &&
-        gate->enter(gate->context, &w->public, &w->public.queued_ms, &err) < 0) {
+    if (gated && gate->enter(gate->context, &w->public, &pass, &err) < 0) {
         work_refuse(w, &err, answer);
         return;
     }
+    w->public.queued_ms = pass.queue_ms;
     w->tool->call(w->tool, &w->public, answer);
     if (gated)
-        gate->leave(gate->context, w->public.owner, w->public.cpu_ms);
+        gate->leave(gate->context, &pass, w->public.cpu_ms);
 }
 
 int mcp_tell_pull(void *context, const char *layer, const char *status,

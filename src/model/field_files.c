@@ -118,18 +118,13 @@ static int check_keys(json_t *json, struct vial_error *err)
                                         NULL };
     for (void *at = json_object_iter(json); at; at = json_object_iter_next(json, at)) {
         const char *key = json_object_iter_key(at);
-        const char *near;
-        struct shown shown;
         size_t i = 0;
 
         while (keys[i] && strcmp(keys[i], key) != 0)
             i++;
         if (keys[i])
             continue;
-        near = text_suggest(key, keys);
-        shown = value_show(key, strlen(key));
-        (void)fail(err, VIAL_E_FIELD, "unknown field '%s' in files", shown.text);
-        return near ? fail_remedy(err, "did you mean '%s'?", near) : -1;
+        return value_unknown(err, "field", key, keys, " in files");
     }
     return 0;
 }

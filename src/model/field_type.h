@@ -3,8 +3,8 @@
 #define VIAL_MODEL_FIELD_TYPE_H
 
 /*
- * The operations on a member of each field type. MEMBER points at a field_c_<type>
- * (model/request.h), zero-initialised when empty.
+ * The operations on a member of each field type (fields.c). MEMBER points at a
+ * field_c_<type> (model/request.h), zero-initialised when empty.
  */
 
 #include <jansson.h>

@@ -9,6 +9,10 @@
  */
 
 #include <stdint.h>
+#include <stdio.h>
+
+/* musl makes a macro of the name, which a field has, too. */
+#undef stdin
 
 enum field_type {
     FIELD_TEXT,   /* struct blob: any bytes (code, stdin) */

@@ -40,6 +40,8 @@ static const struct {
     ROW("seccomp", FIELD_NAME, 64, seccomp),
     ROW("seccomp_file", FIELD_NAME, 4095, seccomp_file),
     ROW("network", FIELD_NAME, 16, network),
+    ROW("cache_env", FIELD_NAME, 64, cache_env),
+    ROW("cache", FIELD_LIST, 256, cache_argv),
     ROW("commands", FIELD_LIST, 32, commands),
     ROW("expects", FIELD_NAME, 64, expects),
     ROW("firm", FIELD_BOOL, 0, firm),
@@ -48,11 +50,11 @@ static const struct {
 
 #define ROW_COUNT (sizeof(rows) / sizeof(rows[0]))
 
-static const char *const keys[] = { "aliases", "file",    "compile",  "run",
-                                    "inline",  "version", "env",      "image",
-                                    "seccomp", "network", "commands", "firm",
-                                    "expects", "like",    "limits",   "seccomp_file",
-                                    NULL };
+static const char *const keys[] = { "aliases", "file",      "compile",  "run",
+                                    "inline",  "version",   "env",      "image",
+                                    "seccomp", "network",   "commands", "firm",
+                                    "expects", "like",      "limits",   "seccomp_file",
+                                    "cache",   "cache_env", NULL };
 
 static void *member(struct language *language, size_t row)
 {
@@ -122,16 +124,6 @@ static int start_like(const struct language_table *t, json_t *json,
                 shown.text);
 }
 
-static int unknown(const char *key, const char *const *known, struct vial_error *err)
-{
-    const char *near = text_suggest(key, known);
-    struct shown shown;
-
-    shown = value_show(key, strlen(key));
-    (void)fail(err, VIAL_E_FIELD, "unknown key '%s'", shown.text);
-    return near ? fail_remedy(err, "did you mean '%s'?", near) : -1;
-}
-
 static const struct limit_row *limit_row(const char *key)
 {
     for (size_t i = 0; i < LIMIT_COUNT; i++)
@@ -149,7 +141,7 @@ static int decode_limits(struct limits *limits, json_t *json, struct vial_error 
         const struct limit_row *row = limit_row(key);
 
         if (!row)
-            return unknown(key, field_names, err);
+            return value_unknown(err, "key", key, field_names, "%s", "");
         if (value_decode(&fields[row->field], json_object_iter_value(at),
                          limits_at(limits, row), err) < 0)
             return -1;
@@ -170,7 +162,8 @@ static int decode_row(struct language *language, const char *key, json_t *value,
     }
     if (strcmp(key, "limits") == 0)
         return decode_limits(&language->limits, value, err);
-    return strcmp(key, "like") == 0 ? 0 : unknown(key, keys, err);
+    return strcmp(key, "like") == 0 ? 0
+                                    : value_unknown(err, "key", key, keys, "%s", "");
 }
 
 static int check(const struct language *language, struct vial_error *err)
@@ -239,8 +232,8 @@ static int place_profile(struct language *language, json_t *entry, const char *w
     const char *slash = strrchr(where, '/');
     char *path = NULL;
 
-    if (!json_object_get(entry, "seccomp_file") || language->seccomp_file[0] == '/' ||
-        !slash)
+    if (!json_object_get(entry, "seccomp_file") || !language->seccomp_file ||
+        language->seccomp_file[0] == '/' || !slash)
         return 0;
     if (asprintf(&path, "%.*s%s", (int)(slash + 1 - where), where,
                  language->seccomp_file) < 0)

@@ -20,6 +20,9 @@
 
 #include "vial/error.h"
 
+/* A file in a language's cache that says that it is whole. */
+#define LANGUAGE_CACHE_WHOLE ".vial-whole"
+
 struct language {
     char *name;
     struct strv aliases;
@@ -36,9 +39,11 @@ struct language {
     struct custom_profile custom; /* that file, once it is read */
     char *network;                /* default network, or NULL: the settings' */
     char *expects;                /* how its version begins, or NULL */
-    struct strv commands; /* programs whose presence in a command means its image */
-    struct limits limits; /* 0: not given */
-    bool firm;            /* its limits win over the settings' defaults … */
+    char *cache_env;        /* where its compiler looks for what it kept, or NULL */
+    struct strv cache_argv; /* makes that, for the standard library */
+    struct strv commands;   /* programs whose presence in a command means its image */
+    struct limits limits;   /* 0: not given */
+    bool firm;              /* its limits win over the settings' defaults … */
     uint32_t firm_limits; /* … a bit for each that an entry which is firm has named */
     bool hidden;          /* not to be found; others may be `like` it */
 };

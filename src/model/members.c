@@ -127,10 +127,9 @@ static bool find_member(const struct member *m, const char *key, struct member *
     return false;
 }
 
-static const char *nearest(const struct member *m, const char *key)
+static void list_names(const struct member *m, const char **names)
 {
     json_t *properties = json_object_get(m->schema, "properties");
-    const char *names[NAMES_MAX + 1] = { 0 };
     size_t count = 0;
 
     for (const struct member *row = m->inside; row && row->name && count < NAMES_MAX;
@@ -139,21 +138,20 @@ static const char *nearest(const struct member *m, const char *key)
     for (void *at = json_object_iter(properties); at && count < NAMES_MAX;
          at = json_object_iter_next(properties, at))
         names[count++] = json_object_iter_key(at);
-    return text_suggest(key, names);
 }
 
 static int refuse_unknown(struct reading *r, const struct member *m, const char *key)
 {
-    const char *near = nearest(m, key);
-    struct shown shown = value_show(key, strlen(key));
+    const char *names[NAMES_MAX + 1] = { 0 };
+    const char *near = NULL;
 
-    if (r->from == FROM_TOOL)
-        (void)bad(r, "has no member '%s'", shown.text);
-    else if (r->from == FROM_FILE)
-        (void)fail(r->err, VIAL_E_FIELD, "unknown key '%s' in '%s'", shown.text,
-                   r->path.data);
-    else
-        (void)fail(r->err, VIAL_E_FIELD, "unknown member '%s'", shown.text);
+    list_names(m, names);
+    if (r->from == FROM_FILE)
+        return value_unknown(r->err, "key", key, names, " in '%s'", r->path.data);
+    if (r->from != FROM_TOOL)
+        return value_unknown(r->err, "member", key, names, "%s", "");
+    near = text_suggest(key, names);
+    (void)bad(r, "has no member '%s'", value_show(key, strlen(key)).text);
     return near ? fail_remedy(r->err, "did you mean '%s'?", near) : -1;
 }
 

@@ -5,10 +5,15 @@
 
 #include "model/result.h"
 
-/* Seconds. */
-static const double bounds[METRICS_BUCKETS] = { 0.0005, 0.001, 0.0025, 0.005, 0.01,
-                                                0.025,  0.05,  0.1,    0.25,  0.5,
-                                                1,      5,     30,     300 };
+/* Seconds: from what a vessel that waits takes to a run of an hour. Each is at most
+ * twice the one before, so that a quantile is off by less than that. */
+static const double bounds[METRICS_BUCKETS] = {
+    0.00005, 0.000075, 0.0001, 0.00015, 0.0002, 0.0003, 0.0005, 0.00075, 0.001, 0.0015,
+    0.002,   0.003,    0.005,  0.0075,  0.01,   0.015,  0.02,   0.03,    0.05,  0.075,
+    0.1,     0.15,     0.2,    0.3,     0.5,    0.75,   1,      1.5,     2,     3,
+    5,       7.5,      10,     15,      20,     30,     45,     60,      90,    120,
+    180,     300,      600,    1200,    1800,   3600
+};
 
 static const char *const drivers[METRICS_DRIVERS] = {
 #define DRIVER(name, ...) #name,
@@ -49,6 +54,12 @@ void metrics_run(struct metrics *m, const struct vial_result *result)
     m->network_refused += result->network_refused < METRICS_CLAIM
                               ? result->network_refused
                               : METRICS_CLAIM;
+    if (result->network) {
+        m->gate_made += result->network->made;
+        m->gate_refused += result->network->refused;
+        m->gate_in += result->network->bytes_in;
+        m->gate_out += result->network->bytes_out;
+    }
     m->throttled_ms += (uint64_t)u->throttled_ms;
     m->cpu_ms += (uint64_t)(u->cpu_user_ms + u->cpu_system_ms);
     observe(&m->queue, result->timing.queue_ms);
@@ -91,6 +102,12 @@ static void counter(struct str *out, const char *name, const char *help, uint64_
     str_printf(out, "vial_%s %llu\n", name, (unsigned long long)value);
 }
 
+static void seconds(struct str *out, const char *name, const char *help, uint64_t ms)
+{
+    say(out, name, "counter", help);
+    str_printf(out, "vial_%s %.3f\n", name, (double)ms / 1000);
+}
+
 static void gauge(struct str *out, const char *name, const char *help, uint64_t value)
 {
     say(out, name, "gauge", help);
@@ -130,8 +147,14 @@ void metrics_write_runs(const struct metrics *m, struct str *out)
     counter(out, "network_refused_total",
             "Tries of programs at a network that they do not have.",
             m->network_refused);
-    counter(out, "cpu_milliseconds_total", "Cpu time that runs used.", m->cpu_ms);
-    counter(out, "throttled_milliseconds_total", "Time that runs were held back.",
+    counter(out, "gate_connections_total", "Connections that gates made.",
+            m->gate_made);
+    counter(out, "gate_refused_total", "Connections and names that gates refused.",
+            m->gate_refused);
+    counter(out, "gate_in_bytes_total", "Bytes that gates let in.", m->gate_in);
+    counter(out, "gate_out_bytes_total", "Bytes that gates let out.", m->gate_out);
+    seconds(out, "cpu_seconds_total", "Cpu time that runs used.", m->cpu_ms);
+    seconds(out, "throttled_seconds_total", "Time that runs were held back.",
             m->throttled_ms);
 }
 
@@ -209,6 +232,10 @@ static const struct {
     { "throttled_ms", offsetof(struct metrics, throttled_ms), 1 },
     { "cpu_ms", offsetof(struct metrics, cpu_ms), 1 },
     { "network_refused", offsetof(struct metrics, network_refused), 1 },
+    { "gate_made", offsetof(struct metrics, gate_made), 1 },
+    { "gate_refused", offsetof(struct metrics, gate_refused), 1 },
+    { "gate_in", offsetof(struct metrics, gate_in), 1 },
+    { "gate_out", offsetof(struct metrics, gate_out), 1 },
 };
 
 static const struct {
@@ -276,6 +303,8 @@ void metrics_add_json(struct metrics *m, json_t *from)
         json_t *one = json_object_get(from, kept_histograms[i].name);
         double sum_s = json_number_value(json_object_get(one, "sum_s"));
 
+        if (json_array_size(json_object_get(one, "buckets")) != METRICS_BUCKETS + 1)
+            continue; /* of a version that had others */
         h->sum_s += sum_s > 0 ? sum_s : 0;
         for (size_t k = 0; k <= METRICS_BUCKETS; k++) {
             h->buckets[k] += number_of(json_object_get(one, "buckets"), k);

@@ -13,7 +13,7 @@
 
 #include "vial/result.h"
 
-#define METRICS_BUCKETS  14
+#define METRICS_BUCKETS  46
 #define METRICS_VERDICTS 12
 #define METRICS_CLAIM    1000000 /* of what one vessel says */
 
@@ -37,8 +37,9 @@ struct metrics {
     uint64_t limits[7]; /* by bit of enum vial_limit */
     uint64_t http[6];   /* answers by hundreds */
     uint64_t refused_auth, refused_scope, refused_rate, refused_busy;
-    uint64_t sessions_started, sessions_refused;
+    uint64_t sessions_started;
     uint64_t throttled_ms, cpu_ms;
+    uint64_t gate_made, gate_refused, gate_in, gate_out; /* as gates say */
     uint64_t network_refused; /* as vessels say: each adds at most METRICS_CLAIM */
     uint64_t pulls, pulls_failed, pulls_now;
     uint64_t pull_bytes;             /* as far as engines told us */

@@ -40,24 +40,45 @@ static void container_done(struct plan_container *c)
     free(c->prefix);
 }
 
+static void gate_done(struct plan_gate *gate)
+{
+    strv_done(&gate->secrets);
+    strv_done(&gate->allow);
+    strv_done(&gate->deny);
+    strv_done(&gate->unchecked);
+    strv_done(&gate->resolvers);
+    strv_done(&gate->private_in);
+}
+
 static void free_strings(struct plan *plan)
 {
-    char *const strings[] = { plan->driver,      plan->language,    plan->workdir,
-                              plan->cwd,         plan->image,       plan->rootfs,
-                              plan->seccomp,     plan->hostname,    plan->label_session,
-                              plan->label_task,  plan->output_note, plan->correlation,
-                              plan->seccomp_file };
+    char *const strings[] = {
+        plan->driver,        plan->language,   plan->workdir,     plan->cwd,
+        plan->image,         plan->rootfs,     plan->seccomp,     plan->hostname,
+        plan->label_session, plan->label_task, plan->output_note, plan->correlation,
+        plan->seccomp_file,  plan->root.store
+    };
 
     for (size_t i = 0; i < sizeof(strings) / sizeof(strings[0]); i++)
         free(strings[i]);
 }
+
+const char *const plan_workdirs[] = { "/work", "/workspace", "/home/user", NULL };
 
 const char *plan_scratch(const struct plan *plan)
 {
     for (size_t i = 0; i < plan->mount_count; i++)
         if (str_eq(plan->mounts[i].target, plan->workdir))
             return "/work";
-    return str_eq(plan->workdir, "/workspace") ? "/workspace" : "/work";
+    for (size_t i = 0; plan_workdirs[i]; i++)
+        if (str_eq(plan->workdir, plan_workdirs[i]))
+            return plan_workdirs[i];
+    return plan_workdirs[0];
+}
+
+bool plan_has_root(const struct plan *plan)
+{
+    return plan->root.store != NULL;
 }
 
 bool plan_writes_outside(const struct plan *plan)
@@ -163,6 +184,7 @@ void plan_free(struct plan *plan)
     blob_done(&plan->stdin_data);
     blob_done(&plan->code);
     container_done(&plan->container);
+    gate_done(&plan->gate);
     free_strings(plan);
     free(plan);
 }
@@ -283,9 +305,23 @@ static json_t *limits(const struct plan *plan)
     return object;
 }
 
-static const char *network_name(enum plan_network network)
+const char *plan_network_name(enum plan_network network)
 {
-    return network == NETWORK_BRIDGE ? "bridge" : "none";
+    static const char *const names[] = {
+        [NETWORK_NONE] = "none", [NETWORK_BRIDGE] = "bridge", [NETWORK_GATE] = "gate"
+    };
+
+    return names[network];
+}
+
+static json_t *gate_json(const struct plan_gate *gate)
+{
+    json_t *object =
+        json_pack("{s:o, s:o}", "allow", list(&gate->allow), "deny", list(&gate->deny));
+
+    if (gate->secrets.count)
+        (void)json_object_set_new(object, "secrets", list(&gate->secrets));
+    return object;
 }
 
 static const char *keep_name(enum plan_keep keep)
@@ -347,6 +383,20 @@ static json_t *container(const struct plan_container *c)
         "pull_ms", (json_int_t)c->pull_ms);
 }
 
+/* Only what differs from the usual vessel. */
+static int add_root(const struct plan_root *root, json_t *object)
+{
+    int rc = 0;
+
+    if (root->writable)
+        rc |= json_object_set_new(object, "root_mode", text("rw"));
+    if (root->as_root)
+        rc |= json_object_set_new(object, "user", text("root"));
+    if (root->sudo)
+        rc |= json_object_set_new(object, "sudo", text("nopasswd"));
+    return rc;
+}
+
 json_t *plan_json(const struct plan *plan)
 {
     const struct {
@@ -367,7 +417,7 @@ json_t *plan_json(const struct plan *plan)
         { "artifacts", text(plan->artifacts) },
         { "stdin", stdin_json(plan) },
         { "limits", limits(plan) },
-        { "network", text(network_name(plan->network)) },
+        { "network", text(plan_network_name(plan->network)) },
         { "output_keep", text(keep_name(plan->keep)) },
         { "mounts", mounts(plan) },
         { "image", text(plan->image) },
@@ -383,8 +433,13 @@ json_t *plan_json(const struct plan *plan)
     json_t *object = json_object();
     int rc = object ? 0 : -1;
 
+    rc |= object ? add_root(&plan->root, object) : 0;
+    if (plan->network == NETWORK_GATE)
+        rc |= json_object_set_new(object, "gate", gate_json(&plan->gate));
     if (plan->count_denied)
         rc |= json_object_set_new(object, "denials", text("count"));
+    if (plan->fixed_addresses)
+        rc |= json_object_set_new(object, "addresses", text("fixed"));
     if (plan->seccomp_file)
         rc |= json_object_set_new(
             object, "seccomp_file",

@@ -18,7 +18,7 @@
 
 #include "vial/error.h"
 
-enum plan_network { NETWORK_NONE, NETWORK_BRIDGE };
+enum plan_network { NETWORK_NONE, NETWORK_BRIDGE, NETWORK_GATE };
 enum plan_pull { PULL_MISSING, PULL_ALWAYS, PULL_NEVER };
 enum plan_keep { KEEP_HEAD, KEEP_TAIL, KEEP_BOTH };
 
@@ -56,6 +56,16 @@ struct plan_cache {
     char *target;
 };
 
+/* What can be reached through a gate; empty without one. The last three are the
+ * operator's alone. */
+struct plan_gate {
+    struct strv secrets;     /* lines (model/secret.h), without any value */
+    struct strv allow, deny; /* rules (base/name_rule.h) */
+    struct strv unchecked;   /* likewise: clients need not say the name */
+    struct strv resolvers;   /* "ADDRESS:PORT"; empty: the host's */
+    struct strv private_in;  /* "ADDRESS/BITS" */
+};
+
 /* The part of a plan that only container engines use. */
 struct plan_container {
     char *network_name; /* NULL: the engine's own bridge */
@@ -77,6 +87,15 @@ struct plan_container {
     int64_t pull_ms;
 };
 
+/* What the native driver makes a root of an image from, and what programs may do to it.
+ * Empty: the host's system directories. */
+struct plan_root {
+    char *store; /* where the images are; NULL: an engine has them, or there is none */
+    bool writable; /* the whole root, in a layer of the vessel's own */
+    bool as_root;  /* programs are root inside */
+    bool sudo;     /* or can become it */
+};
+
 struct plan {
     char id[24];              /* "r-…" */
     char *driver;             /* a driver's name; never "auto" */
@@ -89,7 +108,7 @@ struct plan {
      * caller's and mean what they say. */
     size_t argv_own, env_own;
     struct blob code; /* stands for the word "{code}" of argv; empty: a file has it */
-    char *workdir;    /* "/work", "/workspace", or where the workspace lies */
+    char *workdir;    /* one of plan_workdirs, or where the workspace lies */
     char *cwd;        /* absolute */
     bool cwd_open;    /* nobody says where it starts: an image may */
     struct plan_file *files;
@@ -101,6 +120,7 @@ struct plan {
     struct limits limits;
     bool yields; /* of processor time, to all that is no vessel; a keeper's word */
     enum plan_network network;
+    struct plan_gate gate;
     enum plan_keep keep;
     bool stream_limited; /* somebody asked for a limit of output, which then holds for
                             what is streamed as well */
@@ -109,11 +129,13 @@ struct plan {
     struct plan_mount *mounts;
     size_t mount_count;
     char *image;                  /* NULL: the driver has none */
+    struct plan_root root;        /* of an image, on this host */
     char *rootfs;                 /* NULL: built from the host's system directories */
     char *seccomp;                /* profile name, "default" */
     char *seccomp_file;           /* a profile before that one; NULL: none */
     struct custom_profile custom; /* what it says */
     bool count_denied;            /* calls that a filter refuses */
+    bool fixed_addresses;         /* programs have no random layout of memory */
     char *hostname;               /* inside */
     struct strv require; /* "namespaces", "limits=cgroup", a layer's name … */
     struct strv end_on;  /* "pids", "disk": touching that limit ends the run */
@@ -122,8 +144,17 @@ struct plan {
     struct plan_container container; /* empty where no engine is used */
 };
 
+const char *plan_network_name(enum plan_network network);
+
 /* Where the vessel's own working directory is: workdir, unless a mount lies there. */
 const char *plan_scratch(const struct plan *plan);
+
+/* Whether its root is an image that this host has unpacked. */
+bool plan_has_root(const struct plan *plan);
+
+/* The vessel's own working directories, in the order of the field `workdir`; up to
+ * NULL. */
+extern const char *const plan_workdirs[];
 
 /* Whether its programs may write to what outlives the vessel: a mount, or a cache. */
 bool plan_writes_outside(const struct plan *plan);

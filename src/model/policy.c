@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/fail.h"
+#include "base/name_rule.h"
 #include "base/path.h"
-#include "base/text.h"
 #include "model/field_type.h"
 #include "model/value.h"
 
@@ -150,6 +150,14 @@ static int tighten_number(struct policy *p, size_t i, json_t *json, const char *
     return note_origin(p, i, where, err);
 }
 
+static bool rule_covers(const char *wide, const char *item)
+{
+    struct name_rule a, b;
+
+    return !name_rule_parse(wide, &a) && !name_rule_parse(item, &b) &&
+           name_rule_covers(&a, &b);
+}
+
 /* Whether entry WIDE of list ID admits what ITEM admits. */
 static bool covers(size_t id, const char *wide, const char *item)
 {
@@ -157,6 +165,8 @@ static bool covers(size_t id, const char *wide, const char *item)
 
     if (id == POLICY_ID_mount_roots)
         return path_is_beneath(item, wide);
+    if (id == POLICY_ID_allow)
+        return strcmp(item, wide) == 0 || rule_covers(wide, item);
     if (len > 0 && wide[len - 1] == '*')
         return strncmp(item, wide, len - 1) == 0;
     return strcmp(item, wide) == 0;
@@ -183,7 +193,7 @@ static void combine(struct policy *p, size_t i, const struct strv *given,
 {
     const struct strv *now = list_of(p, i);
 
-    if (i == POLICY_ID_require) {
+    if (i == POLICY_ID_require || i == POLICY_ID_deny) {
         strv_copy(out, now);
         for (size_t n = 0; n < given->count; n++)
             if (!strv_has(out, given->items[n]))
@@ -225,16 +235,6 @@ static int tighten_list(struct policy *p, size_t i, json_t *json, const char *wh
     return note_origin(p, i, where, err);
 }
 
-static int unknown(const char *key, const char *where, struct vial_error *err)
-{
-    const char *near = text_suggest(key, names);
-    struct shown shown;
-
-    shown = value_show(key, strlen(key));
-    (void)fail(err, VIAL_E_FIELD, "unknown key '%s' in '%s'", shown.text, where);
-    return near ? fail_remedy(err, "did you mean '%s'?", near) : -1;
-}
-
 static int tighten_row(struct policy *p, const char *key, json_t *value,
                        const char *where, struct vial_error *err)
 {
@@ -244,7 +244,7 @@ static int tighten_row(struct policy *p, const char *key, json_t *value,
     while (names[i] && strcmp(names[i], key) != 0)
         i++;
     if (!names[i])
-        return unknown(key, where, err);
+        return value_unknown(err, "key", key, names, " in '%s'", where);
     rc = is_list(i) ? tighten_list(p, i, value, where, err)
                     : tighten_number(p, i, value, where, err);
     return rc < 0 ? fail_in(err, "%s: policy", where) : 0;

@@ -6,7 +6,7 @@
  * A policy is what the operator allows. A request never widens it: one that goes beyond
  * is refused, not clipped. The first settings file that gives a value replaces the
  * built-in one; each later layer can only tighten (numbers: the lowest wins; lists: the
- * intersection; require: the union). Once sealed, nothing can be raised any more,
+ * intersection; require and deny: the union). Once sealed, nothing can be raised any more,
  * built-in values included. policy.def is its table, as fields.def is the request's.
  */
 

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/fail.h"
-#include "base/text.h"
 #include "model/field_type.h"
 #include "model/value.h"
 
@@ -44,15 +43,9 @@ static bool is_request(const char *where)
 
 static int unknown(const char *name, const char *where, struct vial_error *err)
 {
-    const char *near = text_suggest(name, field_names);
-    struct shown shown;
-
-    shown = value_show(name, strlen(name));
     if (is_request(where))
-        (void)fail(err, VIAL_E_FIELD, "unknown field '%s' in request", shown.text);
-    else
-        (void)fail(err, VIAL_E_FIELD, "unknown key '%s' in '%s'", shown.text, where);
-    return near ? fail_remedy(err, "did you mean '%s'?", near) : -1;
+        return value_unknown(err, "field", name, field_names, " in request");
+    return value_unknown(err, "key", name, field_names, " in '%s'", where);
 }
 
 static int not_allowed(const struct field *f, const char *where, struct vial_error *err)
@@ -102,9 +95,38 @@ int request_set_text(struct vial_request *req, enum field_id id, const char *tex
     return 0;
 }
 
+static bool has_words(const struct wording *w)
+{
+    return w->file || w->compile_argv.count || w->run_argv.count || w->interpreted;
+}
+
+static int copy_words(struct wording *to, const struct wording *from)
+{
+    if (has_words(to) || !has_words(from))
+        return 0;
+    to->interpreted = from->interpreted;
+    strv_copy(&to->compile_argv, &from->compile_argv);
+    strv_copy(&to->run_argv, &from->run_argv);
+    to->file = from->file ? strdup(from->file) : NULL;
+    return strv_ok(&to->compile_argv) && strv_ok(&to->run_argv) &&
+                   (!from->file || to->file)
+               ? 0
+               : -1;
+}
+
+void wording_done(struct wording *w)
+{
+    free(w->file);
+    strv_done(&w->compile_argv);
+    strv_done(&w->run_argv);
+    *w = (struct wording){ 0 };
+}
+
 int request_fill(struct vial_request *req, const struct vial_request *from,
                  struct vial_error *err)
 {
+    if (copy_words(&req->words, &from->words) < 0)
+        return fail_memory(err);
     for (size_t i = 0; i < FIELD_ID__COUNT; i++) {
         enum field_id id = (enum field_id)i;
         const struct field_ops *kind = field_ops_of(fields[i].type);
@@ -124,6 +146,15 @@ void request_unset(struct vial_request *req, enum field_id id)
     field_ops_of(fields[id].type)->done(request_member(req, id));
     req->set &= ~(UINT64_C(1) << id);
     req->builtin &= ~(UINT64_C(1) << id);
+}
+
+int request_join_args(struct vial_request *req, struct vial_error *err)
+{
+    if (!request_has(req, command) || !request_has(req, args))
+        return 0;
+    strv_copy(&req->command, &req->args);
+    request_unset(req, FIELD_ID_args);
+    return strv_ok(&req->command) ? 0 : fail_memory(err);
 }
 
 json_t *request_field_json(const struct vial_request *req, enum field_id id)
@@ -177,6 +208,7 @@ void request_done(struct vial_request *req)
 {
     for (size_t i = 0; i < FIELD_ID__COUNT; i++)
         field_ops_of(fields[i].type)->done(request_member(req, (enum field_id)i));
+    wording_done(&req->words);
     req->set = 0;
     req->builtin = 0;
 }

@@ -42,6 +42,15 @@ struct mount_list {
     size_t count;
 };
 
+/* How the code's language is compiled and run, where a front end has words of its own
+ * for that. No field: callers cannot give it. "{file}" and "{dir}" as in the language
+ * table; what is empty is the language's. */
+struct wording {
+    char *file; /* the code's, below the workdir; or NULL */
+    struct strv compile_argv, run_argv;
+    bool interpreted; /* there is no compile step, whatever the language has */
+};
+
 typedef struct blob field_c_FIELD_TEXT;
 typedef char *field_c_FIELD_NAME;
 typedef int field_c_FIELD_CHOICE;
@@ -60,6 +69,7 @@ struct vial_request {
     uint64_t builtin; /* of those set, the ones that hold only a built-in default */
     uint64_t own;     /* of those set, the ones that the request itself gave, once the
                          settings have filled in the rest */
+    struct wording words;
 #define FIELD(name, type, ...) field_c_##type name;
 #include "model/fields.def"
 #undef FIELD
@@ -82,6 +92,9 @@ int request_set_text(struct vial_request *req, enum field_id id, const char *tex
 int request_fill(struct vial_request *req, const struct vial_request *from,
                  struct vial_error *err);
 
+/* Arguments come behind those that a command itself has. */
+int request_join_args(struct vial_request *req, struct vial_error *err);
+
 /* As if it had never been given. */
 void request_unset(struct vial_request *req, enum field_id id);
 
@@ -100,6 +113,7 @@ int64_t request_amount(const struct vial_request *req, enum field_id id);
  * split, so OUT (>= 32 bytes) receives it. "" when it is not set. */
 void request_choice(const struct vial_request *req, enum field_id id, char *out);
 
+void wording_done(struct wording *words);
 void request_done(struct vial_request *req);
 #define auto_request __attribute__((cleanup(request_done)))
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "model/result.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/budget.h"
-#include "base/json_write.h"
+#include "base/json.h"
 #include "base/str.h"
 #include "base/text.h"
 #include "model/value.h"
@@ -42,9 +43,22 @@ const char *vial_verdict_name(enum vial_verdict verdict)
     return result_verdicts[verdict];
 }
 
+/* musl has no sigabbrev_np. */
+#define NAMED(signal) [SIG##signal] = #signal
+static const char *const signals[] = {
+    NAMED(HUP),    NAMED(INT),  NAMED(QUIT),   NAMED(ILL),  NAMED(TRAP), NAMED(ABRT),
+    NAMED(BUS),    NAMED(FPE),  NAMED(KILL),   NAMED(USR1), NAMED(SEGV), NAMED(USR2),
+    NAMED(PIPE),   NAMED(ALRM), NAMED(TERM),   NAMED(CHLD), NAMED(CONT), NAMED(STOP),
+    NAMED(TSTP),   NAMED(TTIN), NAMED(TTOU),   NAMED(URG),  NAMED(XCPU), NAMED(XFSZ),
+    NAMED(PROF),   NAMED(POLL), NAMED(VTALRM), NAMED(SYS),  NAMED(PWR),  NAMED(WINCH),
+    NAMED(STKFLT),
+};
+
 const char *vial_signal_name(int signal)
 {
-    return sigabbrev_np(signal);
+    return signal > 0 && (size_t)signal < sizeof(signals) / sizeof(signals[0])
+               ? signals[signal]
+               : NULL;
 }
 
 /* The memory that vial_result_free gives back, beside the public members. */
@@ -268,6 +282,39 @@ static json_t *denied_json(const struct vial_result *r)
     return object;
 }
 
+static json_t *connection_json(const struct vial_connection *c)
+{
+    json_t *object =
+        json_pack("{s:o, s:i, s:s, s:o, s:o, s:o}", "name", text(c->name), "port",
+                  (int)c->port, "verdict", c->verdict, "bytes_in", count(c->bytes_in),
+                  "bytes_out", count(c->bytes_out), "ms", number(c->ms));
+
+    if (c->times > 1)
+        (void)json_object_set_new(object, "times", count(c->times));
+    if (c->incoming)
+        (void)json_object_set_new(object, "incoming", json_true());
+    return object;
+}
+
+json_t *network_json(const struct vial_network *n)
+{
+    json_t *array = json_array();
+
+    for (size_t i = 0; i < n->count; i++)
+        (void)json_array_append_new(array, connection_json(&n->connections[i]));
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:b}", "connections", array,
+                     "left_out", count(n->left_out), "made", count(n->made), "refused",
+                     count(n->refused), "bytes_in", count(n->bytes_in), "bytes_out",
+                     count(n->bytes_out), "whole", n->whole);
+}
+
+void network_free(struct vial_network *n)
+{
+    if (n)
+        free(n->connections);
+    free(n);
+}
+
 /* Sticky: a NULL value, for want of memory, spoils the whole. */
 static void put(json_t **object, const char *name, json_t *value)
 {
@@ -313,6 +360,8 @@ static json_t *result_as(const struct vial_result *r, const struct form *f)
     put(&object, "limits_hit", limits_json(r->limits_hit));
     if (r->network_refused)
         put(&object, "network_refused", count(r->network_refused));
+    if (r->network)
+        put(&object, "network", network_json(r->network));
     if (r->denials_counted)
         put(&object, "denied_calls", denied_json(r));
     put(&object, "driver", text_or_null(r->driver));
@@ -320,6 +369,10 @@ static json_t *result_as(const struct vial_result *r, const struct form *f)
     put(&object, "container_id", text_or_null(r->container_id));
     put(&object, "name", text_or_null(r->name));
     put(&object, "image", text_or_null(r->image));
+    if (r->image_digest[0]) {
+        put(&object, "image_digest", text(r->image_digest));
+        put(&object, "image_owners", text_or_null(r->image_owners));
+    }
     put(&object, "start", text_or_null(r->start));
     put(&object, "isolation", isolation_json(r));
     if (!f->brief)
@@ -332,11 +385,6 @@ static json_t *result_as(const struct vial_result *r, const struct form *f)
     if (r->wanted_driver[0])
         put(&object, "wanted_driver", text(r->wanted_driver));
     return object;
-}
-
-json_t *result_json(const struct vial_result *r, bool raw)
-{
-    return result_as(r, &(struct form){ .raw = raw });
 }
 
 json_t *result_brief(const struct vial_result *r)
@@ -416,6 +464,7 @@ void vial_result_free(struct vial_result *result)
     }
     free(result->artifacts);
     free(result->denied);
+    network_free(result->network);
     for (size_t i = 0; result->layers && result->layers[i]; i++)
         free(result->layers[i]);
     free(result->layers);

@@ -6,7 +6,7 @@
 
 #include <jansson.h>
 
-#include "base/json_write.h"
+#include "base/json.h"
 #include "base/str.h"
 
 #include "vial/result.h"
@@ -28,10 +28,12 @@ bool result_charge(struct vial_result *result, uint64_t bytes);
 /* It is complete: it pays for what it holds, and no more. */
 void result_settle(struct vial_result *result);
 
-json_t *result_json(const struct vial_result *result, bool raw);
-/* The same without output and without the content of files: for records. */
+/* Without output and without the content of files: for records. */
 json_t *result_brief(const struct vial_result *result);
-/* The same whose large parts are left to LARGES; both live as long as RESULT. */
+json_t *network_json(const struct vial_network *network); /* NULL without memory */
+void network_free(struct vial_network *network);          /* NULL is allowed */
+/* The whole, whose large parts are left to LARGES (or NULL); those live as long as
+ * RESULT. */
 json_t *result_tree(const struct vial_result *result, bool raw,
                     struct json_larges *larges);
 /* vial_result_json, in pieces. -1: TO wants no more, or there is no memory. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "model/value.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -10,6 +11,7 @@
 #include "base/unit.h"
 
 #define SHOWN_BYTES 40
+#define KNOWN_TOLD  9 /* of more names, none is told that is not near */
 
 /* A message is one line: what a terminal may have, it may not. */
 static void add_line(struct str *out, const char *text)
@@ -267,4 +269,34 @@ json_t *value_text_json(const char *data, size_t len)
         return json_stringn(data, len);
     text_repair(&text, data, len);
     return str_ok(&text) ? json_stringn(text.data ? text.data : "", text.len) : NULL;
+}
+
+static int tell_known(struct vial_error *err, const char *what,
+                      const char *const *known)
+{
+    auto_str struct str list = { 0 };
+    size_t count = 0;
+
+    for (; count <= KNOWN_TOLD && known[count]; count++)
+        str_printf(&list, "%s%s", count > 0 ? ", " : "", known[count]);
+    if (count == 0 || count > KNOWN_TOLD || !str_ok(&list))
+        return -1;
+    return fail_remedy(err, "known %s%s: %s", what, count > 1 ? "s" : "", list.data);
+}
+
+int value_unknown(struct vial_error *err, const char *what, const char *name,
+                  const char *const *known, const char *rest, ...)
+{
+    const char *near = text_suggest(name, known);
+    struct shown shown = value_show(name, strlen(name));
+    auto_str struct str text = { 0 };
+    va_list args;
+
+    va_start(args, rest);
+    str_vprintf(&text, rest, args);
+    va_end(args);
+    (void)fail(err, VIAL_E_FIELD, "unknown %s '%s'%s", what, shown.text,
+               str_ok(&text) && text.data ? text.data : "");
+    return near ? fail_remedy(err, "did you mean '%s'?", near)
+                : tell_known(err, what, known);
 }

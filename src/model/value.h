@@ -56,4 +56,12 @@ int value_refuse(const struct field *f, const char *text, size_t len, const char
 int value_refuse_json(const struct field *f, const json_t *json, const char *what,
                       struct vial_error *err);
 
+/* "unknown WHAT 'NAME'", and the rest as printf has it (" in '%s'"); the remedy is the
+ * nearest of KNOWN (NULL-terminated), or all of them if they are few. -1. */
+__attribute__((format(printf, 5, 6))) int value_unknown(struct vial_error *err,
+                                                        const char *what,
+                                                        const char *name,
+                                                        const char *const *known,
+                                                        const char *rest, ...);
+
 #endif

@@ -10,11 +10,12 @@
 #include "model/value.h"
 #include "plan/command_programs.h"
 #include "plan/draft.h"
-#include "plan/packages.h"
+#include "plan/gate_rules.h"
 
 #define HOSTNAME "vial"
 
-static_assert(NETWORK_NONE == 0 && NETWORK_BRIDGE == 1, "the order of fields.def");
+static_assert(NETWORK_NONE == 0 && NETWORK_BRIDGE == 1 && NETWORK_GATE == 2,
+              "the order of fields.def");
 static_assert(PULL_MISSING == 0 && PULL_ALWAYS == 1 && PULL_NEVER == 2, "the same");
 static_assert(KEEP_HEAD == 0 && KEEP_TAIL == 1 && KEEP_BOTH == 2, "the same");
 
@@ -125,15 +126,23 @@ static const char *language_image(const struct draft *d)
     return image ? image : d->language->image;
 }
 
-/* An image among the settings is there for the drivers that use one; an image
- * that a request names must not be ignored. */
+/* An image among the settings is there for the drivers that use one. Under a preset it
+ * is for those that must have one: its programs may be this host's own. An image that a
+ * request names must not be ignored. */
+static bool is_wanted(const struct draft *d)
+{
+    if (!str_eq(d->req->image, d->settings->defaults.image))
+        return true;
+    return d->driver->roots && !d->settings->preset;
+}
+
 static int choose_image(const struct draft *d, const char **out, struct vial_error *err)
 {
     const char *asked = d->req->image;
 
-    if (!d->driver->contains) {
-        if (!asked || str_eq(asked, d->settings->defaults.image))
-            return 0;
+    if (!d->driver->contains && (!asked || !is_wanted(d)))
+        return 0;
+    if (!d->driver->contains && !d->driver->roots) {
         (void)fail(err, VIAL_E_UNSUPPORTED, "driver '%s' uses no image",
                    d->driver->name);
         return fail_remedy(err, "choose driver docker, or leave out the image");
@@ -169,7 +178,7 @@ static int put_string(char **out, const char *value, struct vial_error *err)
     return value && !*out ? fail_memory(err) : 0;
 }
 
-/* Whatever profile the request asks for, the administrator's own stands before it. */
+/* The administrator's own profile stands before any that the request asks for. */
 static int custom_build(struct draft *d, struct vial_error *err)
 {
     const struct language *l = d->language;
@@ -234,11 +243,21 @@ static int network_build(struct draft *d, struct vial_error *err)
     return policy_check_list(policy, POLICY_ID_networks, "network", asked, err);
 }
 
+/* Fixed ones cost a wall that programs have of their own, inside the vessel. */
+static int addresses_build(struct draft *d, struct vial_error *err)
+{
+    d->plan->fixed_addresses = request_has(d->req, addresses) && d->req->addresses == 1;
+    return d->plan->fixed_addresses
+               ? policy_check_list(&d->settings->policy, POLICY_ID_privileges,
+                                   "privilege", "addresses", err)
+               : 0;
+}
+
 static int rules_build(struct draft *d, struct vial_error *err)
 {
     struct plan *plan = d->plan;
 
-    if (network_build(d, err) < 0 ||
+    if (network_build(d, err) < 0 || addresses_build(d, err) < 0 ||
         put_string(&plan->output_note, d->req->output_note, err) < 0)
         return -1;
     plan->stream_limited =
@@ -265,12 +284,14 @@ int plan_build(const struct vial_request *req, const struct settings *settings,
 
     if (!plan)
         return fail_memory(err);
-    sys_make_id('r', plan->id);
+    sys_make_id_on(serve_settings_node(&settings->serve), 'r', plan->id);
     if (check_what(req, err) < 0 || choose_language(&d, err) < 0 ||
-        names_build(&d, err) < 0 || custom_build(&d, err) < 0 ||
-        rules_build(&d, err) < 0 || plan_cwd_build(&d, err) < 0 ||
+        names_build(&d, err) < 0 || image_root_build(&d, err) < 0 ||
+        custom_build(&d, err) < 0 || rules_build(&d, err) < 0 ||
+        gate_build(&d, err) < 0 || plan_cwd_build(&d, err) < 0 ||
         plan_program_build(&d, err) < 0 || plan_limits_build(&d, err) < 0 ||
         plan_files_build(&d, err) < 0 || mount_build(&d, err) < 0 ||
+        venv_build(&d, err) < 0 || language_cache_build(&d, err) < 0 ||
         packages_build(&d, err) < 0 || labels_build(&d, err) < 0 ||
         contain_build(&d, err) < 0)
         return -1;

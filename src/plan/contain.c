@@ -96,7 +96,8 @@ static int check_none(const struct draft *d, struct vial_error *err)
         return unsupported(driver, "a container runtime", err);
     if (asks_network_name(d))
         return unsupported(driver, "a container network", err);
-    if (d->req->user && !str_eq(d->req->user, d->settings->defaults.user))
+    if (d->req->user && !d->plan->root.as_root &&
+        !str_eq(d->req->user, d->settings->defaults.user))
         return unsupported(driver, "another user", err);
     if (d->req->nproc != d->settings->defaults.nproc)
         return unsupported(driver, "a ulimit of processes; 'pids' it always has", err);
@@ -266,9 +267,21 @@ static int add_pull(struct draft *d, struct vial_error *err)
     return own ? -1 : 0;
 }
 
+/* How an image comes to this host without an engine. */
+static int add_fetch(struct draft *d, struct vial_error *err)
+{
+    struct plan_container *c = &d->plan->container;
+
+    c->retries = request_amount(d->req, FIELD_ID_retries);
+    c->retry_ms = request_amount(d->req, FIELD_ID_retry_wait);
+    return add_pull(d, err);
+}
+
 int contain_build(struct draft *d, struct vial_error *err)
 {
     if (add_prefix(d, err) < 0)
+        return -1;
+    if (plan_has_root(d->plan) && add_fetch(d, err) < 0)
         return -1;
     if (!d->driver->contains)
         return check_none(d, err);
@@ -276,7 +289,7 @@ int contain_build(struct draft *d, struct vial_error *err)
         caches_build(d, err) < 0)
         return -1;
     d->plan->container.nproc = d->req->nproc == 1; /* "pids" */
-    if (d->plan->network == NETWORK_NONE)
+    if (d->plan->network != NETWORK_BRIDGE)
         return check_offline(d, err);
     if (add_network(d, err) < 0 || add_dns(d, err) < 0)
         return -1;
@@ -294,7 +307,7 @@ static int judge_network(const struct plan *plan, const struct policy *policy,
 {
     const struct plan_container *c = &plan->container;
 
-    if (plan->network == NETWORK_NONE)
+    if (plan->network != NETWORK_BRIDGE)
         return c->network_name || c->dns.count || c->port_count || c->network_ms
                    ? contain_odd("a network without one", err)
                    : 0;
@@ -329,7 +342,7 @@ int contain_judge(const struct plan *plan, const struct policy *policy,
 {
     const struct plan_container *c = &plan->container;
 
-    if (!plan->image)
+    if (!plan->image || plan_has_root(plan))
         return judge_none(c, err);
     if (!c->prefix || !is_prefix(c->prefix))
         return contain_odd("the prefix", err);

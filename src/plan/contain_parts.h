@@ -17,12 +17,11 @@ int contain_odd(const char *what, struct vial_error *err);
 /* TEXT may be NULL. */
 int contain_copy(char **out, const char *text, struct vial_error *err);
 
-/* ports.c */
+/* contain_parts.c */
 int ports_build(struct draft *d, struct vial_error *err);
 int ports_judge(const struct plan_container *c, const struct policy *policy,
                 struct vial_error *err);
 
-/* caches.c */
 int caches_build(struct draft *d, struct vial_error *err);
 int caches_judge(const struct plan *plan, const struct policy *policy,
                  struct vial_error *err);

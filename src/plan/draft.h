@@ -20,10 +20,14 @@ struct draft {
     struct plan *plan;
 };
 
+/* image_root.c: the root that an image becomes; the draft has its image. */
+int image_root_build(struct draft *d, struct vial_error *err);
 /* plan_program.c: workdir, cwd; the draft has its language. */
 int plan_cwd_build(struct draft *d, struct vial_error *err);
 /* Where the workspace lies inside, if there is one; judged when it is mounted. */
 const char *plan_workspace_at(const struct draft *d);
+/* The code's file, below the workdir; the draft has its language. */
+const char *plan_source_name(const struct draft *d);
 /* plan_program.c: argv, compile_argv, env. */
 int plan_program_build(struct draft *d, struct vial_error *err);
 /* plan_files.c: the code, files, stdin and outputs. */
@@ -35,10 +39,17 @@ int mount_build(struct draft *d, struct vial_error *err);
 /* Refuses a place inside that the vessel needs itself, or that overlaps a mount. */
 int mount_check_target(const struct plan *plan, const char *target,
                        struct vial_error *err);
+/* mount.c: the caller's own Python packages, where a preset promises them. */
+int packages_build(struct draft *d, struct vial_error *err);
+/* venv.c: a Python environment of the host's, and its interpreter; after the mounts. */
+int venv_build(struct draft *d, struct vial_error *err);
+/* language_cache.c: what the language's compiler kept; after the mounts. */
+int language_cache_build(struct draft *d, struct vial_error *err);
+/* Shows SOURCE of the host's at TARGET, if it may be shown. PACKAGES as in the terms of
+ * a source. */
+int mount_show(struct draft *d, const char *source, const char *target, bool packages,
+               struct vial_error *err);
 /* contain.c: what only container engines have; after the mounts. */
-/* One more, read-only; there is room for it in the plan. */
-int mount_add_shown(struct draft *d, const char *source, const char *target,
-                    struct vial_error *err);
 int contain_build(struct draft *d, struct vial_error *err);
 /* labels.c: the labels that a preset wants and the request does not give; after the
  * mounts. */

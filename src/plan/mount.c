@@ -1,21 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
 /*
  * Plans which files of the host are shown inside, and where: mounts, the workspace, a
  * root. Sources are judged in mount_source.c.
  */
+
 #include "plan/mount.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/auto.h"
 #include "base/fail.h"
 #include "base/path.h"
+#include "model/field_type.h"
 #include "model/value.h"
 #include "plan/draft.h"
 #include "plan/mount_source.h"
+#include "settings/user_packages.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+#define BASE         "/opt/own" /* what PYTHONUSERBASE is inside */
 
 /* The characters of a workspace's target: nothing that a mount's options could take for
  * more than a name. */
@@ -210,13 +216,18 @@ static int judge_root_again(const char *rootfs, const struct settings *settings,
     return rc;
 }
 
-int mount_add_shown(struct draft *d, const char *source, const char *target,
-                    struct vial_error *err)
+int mount_show(struct draft *d, const char *source, const char *target, bool packages,
+               struct vial_error *err)
 {
     const struct mount_in in = { (char *)(uintptr_t)source, (char *)(uintptr_t)target,
                                  false };
-    const struct mount_terms terms = { .settings = d->settings, .packages = true };
+    const struct mount_terms terms = { .settings = d->settings, .packages = packages };
+    struct plan_mount *grown =
+        reallocarray(d->plan->mounts, d->plan->mount_count + 1, sizeof(*grown));
 
+    if (!grown)
+        return fail_memory(err);
+    d->plan->mounts = grown;
     d->plan->mounts[d->plan->mount_count] = (struct plan_mount){ 0 };
     return add_mount(d, &in, &terms, err);
 }
@@ -239,4 +250,52 @@ int mount_judge(const struct plan *plan, const struct settings *settings,
             return -1;
     }
     return plan->rootfs ? judge_root_again(plan->rootfs, settings, err) : 0;
+}
+
+/*
+ * The caller's own Python packages, for presets that promise them: those of the active
+ * virtual environment, or of pyenv's version, or else the user's own. Nothing of the
+ * home directory but such a directory itself, `…/lib/python3.N/site-packages`, is ever
+ * shown, read-only, and below a place that Python looks at after its own library
+ * (PYTHONUSERBASE), so that no package takes the place of a module of that. A directory
+ * that the policy or the judgement of mounts forbids stays hidden.
+ */
+
+static int add_package(struct draft *d, const char *source, struct vial_error *err)
+{
+    const char *name = strstr(source, "/lib/" USER_PACKAGES_VERSION);
+    struct vial_error why = { 0 };
+    auto_str struct str target = { 0 };
+
+    while (name && strstr(name + 1,
+                          "/lib/" USER_PACKAGES_VERSION)) /* the last one is its own */
+        name = strstr(name + 1, "/lib/" USER_PACKAGES_VERSION);
+    str_printf(&target, BASE "%s", name ? name : "");
+    if (!str_ok(&target))
+        return fail_memory(err);
+    (void)mount_show(d, source, target.data, true, &why);
+    return 0;
+}
+
+int packages_build(struct draft *d, struct vial_error *err)
+{
+    const struct strv *found = &d->settings->packages;
+    struct plan *plan = d->plan;
+    size_t before = plan->mount_count;
+
+    if (!d->language || !str_starts(d->language->name, "python") || plan->rootfs ||
+        plan_has_root(plan) || strcmp(d->driver->name, "native") != 0)
+        return 0;
+    for (size_t i = 0; i < plan->env.count; i++)
+        if (str_starts(plan->env.items[i], "PYTHONUSERBASE="))
+            return 0; /* the caller has other plans */
+    for (size_t i = 0; i < found->count; i++)
+        if (add_package(d, found->items[i], err) < 0)
+            return -1;
+    if (plan->mount_count == before)
+        return 0;
+    return field_put_env(&plan->env, "PYTHONUSERBASE", strlen("PYTHONUSERBASE"), BASE) <
+                   0
+               ? fail_memory(err)
+               : 0;
 }

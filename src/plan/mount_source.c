@@ -20,9 +20,8 @@
 #include "base/path.h"
 #include "base/sys.h"
 #include "model/value.h"
-#include "plan/mount_home.h"
+#include "plan/mount_hazards.h"
 #include "plan/mountinfo.h"
-#include "plan/sockets.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 

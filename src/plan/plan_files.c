@@ -32,9 +32,12 @@ static int add_code(struct draft *d, struct vial_error *err)
     struct plan_file *file = &d->plan->files[d->plan->file_count];
     const struct blob *code = &d->req->code;
 
+    if (check_path("file", plan_source_name(d), err) < 0)
+        return -1;
+
     d->plan->file_count++;
     file->mode = CODE_MODE;
-    file->path = strdup(d->language->file);
+    file->path = strdup(plan_source_name(d));
     if (!file->path ||
         blob_set(&file->content, code->data ? code->data : "", code->len))
         return fail_memory(err);

@@ -10,6 +10,7 @@
 #include "model/field_type.h"
 #include "model/value.h"
 #include "plan/draft.h"
+#include "plan/secret_rules.h"
 
 /* Linux takes no single string of 128 KiB (MAX_ARG_STRLEN), and the whole must
  * fit a quarter of the stack limit together with its pointers. */
@@ -50,18 +51,35 @@ static bool goes_inline(const struct draft *d)
     const struct blob *code = &d->req->code;
 
     return d->language->inline_argv.count > 0 && code->len < INLINE_MAX &&
+           !d->req->words.file && d->req->words.run_argv.count == 0 &&
            (code->len == 0 || !memchr(code->data, '\0', code->len));
+}
+
+const char *plan_source_name(const struct draft *d)
+{
+    return d->req->words.file ? d->req->words.file : d->language->file;
+}
+
+static const struct strv *own_or(const struct strv *own, const struct strv *usual)
+{
+    return own->count > 0 ? own : usual;
 }
 
 static int code_build(struct draft *d, struct vial_error *err)
 {
+    const struct wording *words = &d->req->words;
+    const struct language *language = d->language;
     const struct blob *code = &d->req->code;
     bool as_argument = goes_inline(d);
 
-    expand_all(&d->plan->compile_argv, &d->language->compile_argv, d->language->file);
+    if (!words->interpreted)
+        expand_all(&d->plan->compile_argv,
+                   own_or(&words->compile_argv, &language->compile_argv),
+                   plan_source_name(d));
     expand_all(&d->plan->argv,
-               as_argument ? &d->language->inline_argv : &d->language->run_argv,
-               d->language->file);
+               as_argument ? &language->inline_argv
+                           : own_or(&words->run_argv, &language->run_argv),
+               plan_source_name(d));
     d->plan->argv_own = d->plan->argv.count;
     strv_copy(&d->plan->argv, &d->req->args);
     if (as_argument &&
@@ -112,16 +130,32 @@ static bool is_given(const struct strv *env, const char *entry)
     return false;
 }
 
+/* Who the program is, as variables say it. */
+static const struct user_env {
+    const char *home; /* NULL: the working directory, or what is not kept */
+    const char *user, *logname;
+} users[] = { { NULL, "USER=vial", "LOGNAME=vial" },
+              { "HOME=/home/user", "USER=user", "LOGNAME=user" },
+              { "HOME=/root", "USER=root", "LOGNAME=root" } };
+
+static const struct user_env *user_of(const struct plan_root *root)
+{
+    return &users[root->as_root ? 2 : root->writable ? 1 : 0];
+}
+
 /* Ours, then the language's over it. HOME is not the user's workspace: what
  * programs keep there is not meant to stay. */
 static int own_env(const struct draft *d, struct strv *out, struct vial_error *err)
 {
     static const char search[] = "PATH=" PATH_SEARCH;
     bool fresh = !request_has(d->req, workspace) || str_eq(d->plan->workdir, "/work");
-    const char *const basis[] = { search,          fresh ? "HOME={dir}" : "HOME=/tmp",
-                                  "LANG=C.UTF-8",  "TMPDIR=/tmp",
-                                  "USER=vial",     "LOGNAME=vial",
-                                  "SHELL=/bin/sh", "TERM=dumb" };
+    const struct user_env *user = user_of(&d->plan->root);
+    const char *const basis[] = {
+        search,          user->home ? user->home : fresh ? "HOME={dir}" : "HOME=/tmp",
+        "LANG=C.UTF-8",  "TMPDIR=/tmp",
+        user->user,      user->logname,
+        "SHELL=/bin/sh", "TERM=dumb"
+    };
     auto_strv struct strv extra = { 0 };
 
     if (d->language)
@@ -139,7 +173,7 @@ static int own_env(const struct draft *d, struct strv *out, struct vial_error *e
 
 static int env_build(struct draft *d, struct vial_error *err)
 {
-    auto_strv struct strv own = { 0 };
+    auto_strv struct strv own = { 0 }, trust = { 0 };
     struct strv *env = &d->plan->env;
 
     if (own_env(d, &own, err) < 0)
@@ -147,9 +181,15 @@ static int env_build(struct draft *d, struct vial_error *err)
     for (size_t i = 0; i < own.count; i++)
         if (!is_given(&d->req->env, own.items[i]))
             strv_push(env, own.items[i]);
+    secrets_trust_env(d->plan, &trust);
+    for (size_t i = 0; i < trust.count; i++)
+        if (!is_given(&d->req->env, trust.items[i]))
+            strv_push(env, trust.items[i]);
     d->plan->env_own = env->count;
     strv_copy(env, &d->req->env);
-    return strv_ok(env) ? 0 : fail_memory(err);
+    if (secrets_env(d, env, err) < 0)
+        return -1;
+    return strv_ok(env) && strv_ok(&trust) ? 0 : fail_memory(err);
 }
 
 static int measure(const struct strv *list, const char *what, size_t *total,
@@ -243,7 +283,7 @@ static bool is_bare(const struct vial_request *req)
 int plan_cwd_build(struct draft *d, struct vial_error *err)
 {
     bool shown = request_has(d->req, workspace);
-    const char *own = d->req->workdir == 1 ? "/workspace" : "/work";
+    const char *own = plan_workdirs[d->req->workdir];
     const char *start = own;
     const char *workdir = NULL;
 

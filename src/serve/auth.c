@@ -14,25 +14,37 @@
 #include "base/fail.h"
 #include "base/json.h"
 #include "base/sha256.h"
+#include "base/text.h"
 #include "base/unit.h"
 #include "model/members.h"
+#include "serve/face.h"
 
 #define TOKENS_MAX 10000u
 #define TOKEN_MIN  16u /* bytes of a token: shorter ones can be guessed */
 
+static const struct {
+    const char *name;
+    unsigned scope;
+} scopes[] = {
+#define ROW(name, scope) { name, scope },
+    SERVE_SCOPES(ROW)
+#undef ROW
+};
+
 unsigned auth_scope(const char *name)
 {
-    static const struct {
-        const char *name;
-        unsigned scope;
-    } scopes[] = { { "read", SCOPE_READ },       { "run", SCOPE_RUN },
-                   { "session", SCOPE_SESSION }, { "image", SCOPE_IMAGE },
-                   { "admin", SCOPE_ADMIN },     { "all", SCOPE_ALL } };
-
     for (size_t i = 0; i < sizeof(scopes) / sizeof(scopes[0]); i++)
         if (strcmp(scopes[i].name, name) == 0)
             return scopes[i].scope;
     return 0;
+}
+
+const char *auth_scope_name(unsigned scope)
+{
+    for (size_t i = 0; i < sizeof(scopes) / sizeof(scopes[0]); i++)
+        if (scopes[i].scope == scope)
+            return scopes[i].name;
+    return "";
 }
 
 static int read_scopes(json_t *list, unsigned *out, struct vial_error *err)
@@ -70,12 +82,12 @@ static int read_token(json_t *entry, const struct quota *usual, struct token *ou
 {
     const char *name = NULL;
     const char *hash = NULL;
-    json_t *scopes = NULL;
+    json_t *allowed = NULL;
     struct quota quota = *usual;
     const struct member members[] = {
         { "name", MEMBER_TEXT, &name },
         { "sha256", MEMBER_TEXT, &hash },
-        { "scopes", MEMBER_LIST, &scopes },
+        { "scopes", MEMBER_LIST, &allowed },
         { "concurrency", MEMBER_COUNT, &quota.concurrency },
         { "runs_per_minute", MEMBER_COUNT, &quota.runs_per_minute },
         { "cpu_per_minute", MEMBER_MS, &quota.cpu_per_minute_ms },
@@ -94,7 +106,7 @@ static int read_token(json_t *entry, const struct quota *usual, struct token *ou
     *out = (struct token){ .quota = quota };
     (void)snprintf(out->name, sizeof(out->name), "%s", name);
     (void)snprintf(out->sha256, sizeof(out->sha256), "%s", hash);
-    return read_scopes(scopes, &out->scopes, err);
+    return read_scopes(allowed, &out->scopes, err);
 }
 
 static int load_tokens(struct auth *a, const char *path, struct vial_error *err)
@@ -157,6 +169,7 @@ int auth_load(struct auth *a, const struct serve_settings *s, uid_t own,
 {
     *a = (struct auth){
         .own = own,
+        .settings = s,
         .usual = { s->caller_concurrency, s->caller_runs_per_minute,
                    s->caller_cpu_per_minute },
     };
@@ -239,6 +252,13 @@ static int check_origin(const struct auth *a, const struct web_request *req,
     return fail_remedy(err, "add it to 'origins' below 'serve' in the settings");
 }
 
+int auth_origin(const struct auth *a, const struct web_request *req)
+{
+    struct vial_error why;
+
+    return check_origin(a, req, &why);
+}
+
 int auth_peer(const struct auth *a, uid_t uid, struct identity *out,
               struct vial_error *err)
 {
@@ -285,6 +305,65 @@ static const struct token *find_token(const struct auth *a, const char *secret)
     return found;
 }
 
+/* "any:TOKEN" in base64: what a client makes of http://any:TOKEN@host/. */
+static void take_basic(const char *text, struct blob *out)
+{
+    struct blob pair = { 0 };
+    const char *colon = NULL;
+
+    if (text_unbase64(text, strlen(text), &pair) == 0 && pair.data)
+        colon = memchr(pair.data, ':', pair.len);
+    if (colon)
+        (void)blob_set(out, colon + 1, strlen(colon + 1));
+    blob_done(&pair);
+}
+
+/* Clients of other services have their own ways to say a token; the services' own
+ * paths take these, and no others do. */
+static void take_foreign(const struct web_request *req, struct blob *out)
+{
+    static const char *const names[] = { "X-Auth-Token", "X-RapidAPI-Key" };
+    const char *header = web_header(req, "Authorization");
+    const char *given = web_query(req, "X-Auth-Token");
+
+    if (header && !web_header_repeated(req, "Authorization") &&
+        strncasecmp(header, "Basic ", 6) == 0)
+        take_basic(header + 6, out);
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (web_header(req, names[i]) && !web_header_repeated(req, names[i]))
+            given = web_header(req, names[i]);
+    if (!out->data && given)
+        (void)blob_set(out, given, strlen(given));
+}
+
+static const struct token *find_foreign(const struct auth *a,
+                                        const struct web_request *req)
+{
+    const struct token *token = NULL;
+    struct blob said = { 0 };
+
+    take_foreign(req, &said);
+    if (said.data && strlen(said.data) >= TOKEN_MIN)
+        token = find_token(a, said.data);
+    blob_done(&said);
+    return token;
+}
+
+static void identify(const struct token *token, struct identity *out)
+{
+    *out = (struct identity){ .scopes = token->scopes, .quota = token->quota };
+    (void)snprintf(out->name, sizeof(out->name), "token:%s", token->name);
+}
+
+bool auth_key(const struct auth *a, const char *key, struct identity *out)
+{
+    const struct token *token = strlen(key) >= TOKEN_MIN ? find_token(a, key) : NULL;
+
+    if (token)
+        identify(token, out);
+    return token != NULL;
+}
+
 static int by_token(const struct auth *a, const struct web_request *req,
                     struct identity *out, struct vial_error *err)
 {
@@ -294,13 +373,14 @@ static int by_token(const struct auth *a, const struct web_request *req,
     if (header && !web_header_repeated(req, "Authorization") &&
         strncasecmp(header, "Bearer ", 7) == 0 && strlen(header + 7) >= TOKEN_MIN)
         token = find_token(a, header + 7);
+    else if (face_has(a->settings, web_path(req)))
+        token = find_foreign(a, req);
     if (!token) {
         (void)fail(err, VIAL_E_AUTH,
                    header ? "the token is not known" : "a token is needed");
         return fail_remedy(err, "send 'Authorization: Bearer TOKEN'");
     }
-    *out = (struct identity){ .scopes = token->scopes, .quota = token->quota };
-    (void)snprintf(out->name, sizeof(out->name), "token:%s", token->name);
+    identify(token, out);
     return 0;
 }
 

@@ -50,6 +50,7 @@ struct auth {
     uid_t own;
     struct quota usual;
     struct strv hosts, origins;
+    const struct serve_settings *settings; /* borrowed */
 };
 
 /* OWN is whoever started the daemon. */
@@ -62,11 +63,18 @@ void auth_done(struct auth *a);
 int auth_check(const struct auth *a, const struct web_request *req,
                struct identity *out, struct vial_error *err);
 
+/* The part of that which judges Origin; -1: it is not allowed. */
+int auth_origin(const struct auth *a, const struct web_request *req);
+
 /* The same of a user on the unix socket, whatever is asked. */
 int auth_peer(const struct auth *a, uid_t uid, struct identity *out,
               struct vial_error *err);
 
+/* Whose token KEY is; false: nobody's. */
+bool auth_key(const struct auth *a, const char *key, struct identity *out);
+
 /* "run" and so on; 0 for none of them. */
 unsigned auth_scope(const char *name);
+const char *auth_scope_name(unsigned scope);
 
 #endif

@@ -8,8 +8,8 @@
 #include "base/auto.h"
 #include "base/fail.h"
 #include "base/thread.h"
-#include "model/members.h"
 #include "model/result.h"
+#include "serve/bodies.h"
 #include "serve/job.h"
 #include "serve/route.h"
 
@@ -24,6 +24,8 @@ struct batch {
     json_t *base;                  /* a request that each item is laid over, or NULL */
     json_t *items;                 /* borrowed */
     struct vial_request *compiled; /* what BASE became, once for all; or NULL */
+    uint64_t compiled_bytes;       /* that the caller pays for, as for a body */
+    uint64_t copy_bytes;           /* of the request that a thread makes of BASE */
     int gone_fd;
     pthread_mutex_t lock;
     size_t next;
@@ -55,16 +57,6 @@ static void tell(struct batch *b, size_t index, const char *event, const char *n
     (void)pthread_mutex_unlock(&b->lock);
 }
 
-/* Arguments come behind those that the program itself has. */
-static int lay_args(struct vial_request *req, struct vial_error *err)
-{
-    if (!request_has(req, command) || !request_has(req, args))
-        return 0;
-    strv_copy(&req->command, &req->args);
-    request_unset(req, FIELD_ID_args);
-    return strv_ok(&req->command) ? 0 : fail_memory(err);
-}
-
 /* An item over what was compiled. */
 static int lay_over_compiled(struct batch *b, json_t *item, struct vial_request **out,
                              struct vial_error *err)
@@ -73,7 +65,7 @@ static int lay_over_compiled(struct batch *b, json_t *item, struct vial_request 
 
     if (vial_request_new(&req, err) < 0 ||
         (json_is_object(item) && request_decode(req, item, 0, "request", err) < 0) ||
-        request_fill(req, b->compiled, err) < 0 || lay_args(req, err) < 0 ||
+        request_fill(req, b->compiled, err) < 0 || request_join_args(req, err) < 0 ||
         job_check(b->call, req, err) < 0)
         return -1;
     *out = ptr_take(&req);
@@ -95,7 +87,7 @@ static int request_of(struct batch *b, size_t index, struct vial_request **out,
         return fail_memory(err);
     if (json_is_object(item))
         (void)json_object_update(whole, item);
-    return job_decode(b->call, whole, out, err) < 0 ? -1 : lay_args(*out, err);
+    return job_decode(b->call, whole, out, err) < 0 ? -1 : request_join_args(*out, err);
 }
 
 /* It never started, as too much is under way. */
@@ -168,16 +160,35 @@ static void *work(void *context)
     return NULL;
 }
 
-/* Each thread is one of the caller's requests under way. */
+static void give_places(struct batch *b, unsigned count)
+{
+    struct gate *gate = &b->call->serve->gate;
+
+    gate_give(gate, b->call->caller, GATE_REQUESTS, count);
+    gate_give(gate, b->call->caller, GATE_BODIES, count * b->copy_bytes);
+}
+
+/* Each thread is one of the caller's requests under way, and has a copy of what all
+ * items have in common, while it waits for its turn as well. */
+static bool take_place(struct batch *b)
+{
+    struct gate *gate = &b->call->serve->gate;
+
+    if (!gate_take(gate, b->call->caller, GATE_REQUESTS, 1))
+        return false;
+    if (gate_take(gate, b->call->caller, GATE_BODIES, b->copy_bytes))
+        return true;
+    gate_give(gate, b->call->caller, GATE_REQUESTS, 1);
+    return false;
+}
+
 static unsigned start(struct batch *b, pthread_t *threads, unsigned wanted)
 {
     unsigned count = 0;
 
-    struct gate *gate = &b->call->serve->gate;
-
-    while (count < wanted && gate_take(gate, b->call->caller, GATE_REQUESTS, 1)) {
+    while (count < wanted && take_place(b)) {
         if (thread_start(&threads[count], THREAD_STACK, work, b) != 0) {
-            gate_give(gate, b->call->caller, GATE_REQUESTS, 1);
+            give_places(b, 1);
             break;
         }
         count++;
@@ -203,20 +214,23 @@ static void run_all(struct batch *b, int64_t parallel)
 {
     pthread_t threads[THREADS_MOST];
     unsigned wanted = b->call->serve->gate.most;
+    size_t body_bytes = 0;
     unsigned count;
 
+    (void)web_body(b->call->web, &body_bytes);
+    b->copy_bytes = b->base ? body_bytes + b->compiled_bytes : 0;
     if (parallel > 0 && parallel < wanted)
         wanted = (unsigned)parallel;
     if (wanted > json_array_size(b->items))
         wanted = (unsigned)json_array_size(b->items);
     if (wanted > THREADS_MOST)
         wanted = THREADS_MOST;
-    /* The handler's own thread is one of them. */
+    /* The handler's own thread is one of them; it has paid for the body. */
     count = wanted > 1 ? start(b, threads, wanted - 1) : 0;
     (void)work(b);
     for (unsigned i = 0; i < count; i++)
         (void)pthread_join(threads[i], NULL);
-    gate_give(&b->call->serve->gate, b->call->caller, GATE_REQUESTS, count);
+    give_places(b, count);
     conclude(b);
 }
 
@@ -234,27 +248,45 @@ static bool same_program(json_t *items)
     return true;
 }
 
-static int read_batch(struct call *c, json_t *body, struct batch *b, int64_t *parallel,
+static int read_batch(struct call *c, struct batch *b, int64_t *parallel,
                       struct vial_error *err)
 {
-    json_t *requests = NULL;
-    json_t *inputs = NULL;
-    const struct member table[] = { { "requests", MEMBER_LIST, &requests },
-                                    { "request", MEMBER_MAP, &b->base },
-                                    { "inputs", MEMBER_LIST, &inputs },
-                                    { "parallel", MEMBER_COUNT, parallel },
-                                    { 0 } };
+    struct batch_body body = { 0 };
 
-    if (members_read(body, table, NULL, err) < 0)
+    if (body_read(c, BODY_batch, &body, err) < 0)
         return -1;
-    if ((requests != NULL) == (inputs != NULL) || (b->base != NULL) != (inputs != NULL))
+    if ((body.requests != NULL) == (body.inputs != NULL) ||
+        (body.request != NULL) != (body.inputs != NULL))
         return fail(err, VIAL_E_VALUE,
                     "give either 'requests', or 'request' and 'inputs'");
-    b->items = requests ? requests : inputs;
+    b->base = body.request;
+    b->items = body.requests ? body.requests : body.inputs;
     b->call = c;
+    *parallel = body.parallel;
     if (json_array_size(b->items) > ITEMS_MOST)
         return fail(err, VIAL_E_VALUE, "a batch has at most %u runs", ITEMS_MOST);
     return 0;
+}
+
+static void drop_compiled(struct batch *b)
+{
+    vial_request_free(ptr_take(&b->compiled));
+    gate_give(&b->call->serve->gate, b->call->caller, GATE_BODIES, b->compiled_bytes);
+    b->compiled_bytes = 0;
+}
+
+/* What was compiled stays until the last item has ended. A caller who has no room for
+ * it has each item compiled instead. */
+static void pay_for_compiled(struct batch *b)
+{
+    struct gate *gate = &b->call->serve->gate;
+    uint64_t bytes =
+        b->compiled ? (uint64_t)request_amount(b->compiled, FIELD_ID_files) : 0;
+
+    if (gate_take(gate, b->call->caller, GATE_BODIES, bytes))
+        b->compiled_bytes = bytes;
+    else
+        drop_compiled(b);
 }
 
 /* Once for all items, as a run of its caller's. */
@@ -276,26 +308,26 @@ static int compile(struct batch *b, struct vial_error *err)
     if (gate_enter(&c->serve->gate, c->caller, b->gone_fd, &pass, err) < 0)
         return -1;
     rc = inside_compile(c->gen->engine, req, &options, &b->compiled, &cpu_ms, err);
-    gate_leave(&c->serve->gate, c->caller, cpu_ms);
+    gate_leave(&c->serve->gate, &pass, cpu_ms);
+    pay_for_compiled(b);
     return rc;
 }
 
 void batch_run(struct call *c)
 {
-    auto_json json_t *body = NULL;
     struct batch b = { .gone_fd = web_gone_fd(c->web) };
     struct vial_error err = { 0 };
     enum stream_form form;
     int64_t parallel = 0;
 
-    if (stream_wanted(c, &form, &err) < 0 || call_body(c, &body, &err) < 0 ||
-        read_batch(c, body, &b, &parallel, &err) < 0 || compile(&b, &err) < 0) {
+    if (stream_wanted(c, &form, &err) < 0 || read_batch(c, &b, &parallel, &err) < 0 ||
+        compile(&b, &err) < 0) {
         call_error(c, &err);
         return;
     }
     if (pthread_mutex_init(&b.lock, NULL) != 0 ||
         stream_start(&b.stream, c, form == STREAM_NONE ? STREAM_NDJSON : form) < 0) {
-        vial_request_free(b.compiled);
+        drop_compiled(&b);
         return;
     }
     (void)stream_event(&b.stream, "start",
@@ -303,6 +335,6 @@ void batch_run(struct call *c)
                                  (json_int_t)json_array_size(b.items), "compiled",
                                  b.compiled != NULL));
     run_all(&b, parallel);
-    vial_request_free(b.compiled);
+    drop_compiled(&b);
     (void)pthread_mutex_destroy(&b.lock);
 }

@@ -4,7 +4,7 @@
 #include "base/auto.h"
 #include "base/fail.h"
 #include "base/str.h"
-#include "model/members.h"
+#include "serve/bodies.h"
 #include "serve/hold.h"
 #include "serve/route.h"
 
@@ -107,40 +107,29 @@ static int interrupt(struct call *c, struct hold *h, struct vial_error *err)
 void contexts_open(struct call *c)
 {
     auto_hold struct hold h = { 0 };
-    auto_json json_t *body = NULL;
+    struct context_body body = { .name = "" };
     auto_str struct str id = { 0 };
     struct vial_context *context;
     struct vial_error err = { 0 };
-    const char *language = "";
-    const char *name = "";
-    const struct member table[] = { { "language", MEMBER_TEXT, &language },
-                                    { "name", MEMBER_TEXT, &name },
-                                    { 0 } };
 
-    if (hold_session(c, &h, &err) < 0 || call_body(c, &body, &err) < 0 ||
-        members_read(body, table, NULL, &err) < 0 ||
-        open_context(c, &h, language, name, &context, &err) < 0) {
+    if (hold_session(c, &h, &err) < 0 || body_read(c, BODY_context, &body, &err) < 0 ||
+        open_context(c, &h, body.language, body.name, &context, &err) < 0) {
         call_error(c, &err);
         return;
     }
-    str_printf(&id, "%s%s%s", language, *name ? ":" : "", name);
+    str_printf(&id, "%s%s%s", body.language, *body.name ? ":" : "", body.name);
     call_json(c, 201, json_pack("{s:s}", "context", str_ok(&id) ? id.data : ""));
 }
 
 void contexts_run(struct call *c)
 {
     auto_hold struct hold h = { 0 };
-    auto_json json_t *body = NULL;
+    struct cell_body body = { 0 };
     struct vial_error err = { 0 };
-    struct blob code = { 0 };
-    int64_t timeout_ms = 0;
     char *json = NULL;
-    const struct member table[] = { { "code", MEMBER_BYTES, &code },
-                                    { "timeout", MEMBER_MS, &timeout_ms },
-                                    { 0 } };
 
-    if (call_body(c, &body, &err) < 0 || members_read(body, table, NULL, &err) < 0 ||
-        run_in(c, &h, &code, timeout_ms, &json, &err) < 0)
+    if (body_read(c, BODY_cell, &body, &err) < 0 ||
+        run_in(c, &h, &body.code, body.timeout, &json, &err) < 0)
         call_error(c, &err);
     else
         call_long(c, 200, json);

@@ -7,6 +7,7 @@
 #include "base/budget.h"
 #include "base/fail.h"
 #include "serve/http_call.h"
+#include "serve/ports.h"
 
 #define BODIES_BYTES (UINT64_C(512) << 20)
 
@@ -28,12 +29,20 @@ static void place(void *context, const struct web_request *req, struct web_place
     struct identity who;
     struct vial_error err = { 0 };
 
+    if (serve_e2b(s, req)) {
+        e2b_place(s->e2b, req, out);
+        return;
+    }
     if (is_about_health(web_path(req))) {
         *out = (struct web_place){ .lane = WEB_HEALTH,
                                    .status = 413,
                                    .why = "no body is taken here" };
         return;
     }
+    if (port_concerns(req))
+        out->caller = port_caller(s, req);
+    if (out->caller)
+        return;
     gen = serve_use(s);
     if (auth_check(&gen->auth, req, &who, &err) == 0)
         *out =

@@ -93,23 +93,34 @@ static int write_on(const struct stream *s, const void *data, size_t len)
                    : web_write(s->call->web, data, len);
 }
 
-int stream_event(struct stream *s, const char *event, json_t *told)
+static int add_text(void *context, const void *data, size_t len)
+{
+    str_add(context, data, len);
+    return 0;
+}
+
+/* As one line, which is written whole. Takes TOLD. */
+static int send_event(struct stream *s, const char *event, json_t *told,
+                      const struct json_larges *larges)
 {
     auto_json json_t *all = json_pack("{s:s}", "event", event);
-    auto_free char *text = NULL;
     auto_str struct str line = { 0 };
+    const struct json_sink to = { add_text, &line };
 
     if (all && told)
         (void)json_object_update(all, told);
     json_decref(told);
-    text = all ? json_dumps(all, JSON_COMPACT | JSON_REAL_PRECISION(12)) : NULL;
-    if (!text)
-        return -1;
     if (s->form == STREAM_SSE)
-        str_printf(&line, "event: %s\ndata: %s\n\n", event, text);
-    else
-        str_printf(&line, "%s\n", text);
+        str_printf(&line, "event: %s\ndata: ", event);
+    if (!all || json_write(all, larges, JSON_STYLE_COMPACT, &to) < 0)
+        return -1;
+    str_puts(&line, s->form == STREAM_SSE ? "\n\n" : "\n");
     return str_ok(&line) ? write_on(s, line.data, line.len) : -1;
+}
+
+int stream_event(struct stream *s, const char *event, json_t *told)
+{
+    return send_event(s, event, told, NULL);
 }
 
 int stream_pull(struct stream *s, const char *layer, const char *status,
@@ -124,19 +135,18 @@ int stream_pull(struct stream *s, const char *layer, const char *status,
 static int send_piece(struct stream *s, int stream, int64_t offset, const char *data,
                       size_t len)
 {
-    auto_str struct str coded = { 0 };
+    auto_larges struct json_larges larges = { 0 };
     json_t *told = json_object();
+    bool text = text_is_utf8(data, len);
 
     if (offset >= 0)
         (void)json_object_set_new(told, "offset", json_integer(offset));
-    if (text_is_utf8(data, len)) {
-        (void)json_object_set_new(told, "data", json_stringn(data, len));
-    } else {
-        text_base64(&coded, data, len);
-        (void)json_object_set_new(told, "base64",
-                                  json_string(str_ok(&coded) ? coded.data : ""));
+    if (json_object_set_new(told, text ? "data" : "base64",
+                            json_large(&larges, data, len, !text)) < 0) {
+        json_decref(told);
+        return -1;
     }
-    return stream_event(s, stream == 1 ? "stdout" : "stderr", told);
+    return send_event(s, stream == 1 ? "stdout" : "stderr", told, &larges);
 }
 
 /* Tells the client what it has missed so far. */

@@ -10,23 +10,30 @@
 #include "base/budget.h"
 #include "base/clock.h"
 #include "base/fail.h"
-#include "model/members.h"
 #include "model/result.h"
 #include "model/value.h"
+#include "serve/bodies.h"
 #include "serve/hold.h"
 #include "serve/route.h"
 
-#define PIECE   (32u << 10)
-#define KEPT    (1u << 20) /* of each stream in a whole answer */
-#define LOOK_MS 20         /* how often the second stream is looked at */
-#define ARGS    4096u
+#define PIECE    (32u << 10)
+#define KEPT     (1u << 20) /* of each stream in a whole answer */
+#define LOOK_MS  20         /* how often the second stream is looked at */
+#define ARGS     4096u
+#define START_MS 2000 /* how long an answer waits for a program's pid */
+
+static json_t *pid_json(const struct vial_exec_status *s)
+{
+    return s->pid ? json_integer(s->pid) : json_null();
+}
 
 static json_t *status_json(unsigned number, const struct vial_exec_status *s)
 {
     const char *signal = s->signal ? vial_signal_name(s->signal) : NULL;
-    json_t *json = json_pack("{s:i, s:b, s:I, s:I}", "exec", (int)number, "running",
-                             s->running, "stdout_bytes", (json_int_t)s->stdout_bytes,
-                             "stderr_bytes", (json_int_t)s->stderr_bytes);
+    json_t *json = json_pack("{s:i, s:b, s:o, s:I, s:I}", "exec", (int)number,
+                             "running", s->running, "pid", pid_json(s), "stdout_bytes",
+                             (json_int_t)s->stdout_bytes, "stderr_bytes",
+                             (json_int_t)s->stderr_bytes);
 
     if (!json || s->running)
         return json;
@@ -42,87 +49,57 @@ static json_t *status_json(unsigned number, const struct vial_exec_status *s)
     if (s->network_refused)
         (void)json_object_set_new(json, "network_refused",
                                   json_integer((json_int_t)s->network_refused));
+    if (s->network)
+        (void)json_object_set_new(json, "network", network_json(s->network));
     (void)json_object_set_new(json, "memory_peak_bytes",
                               json_integer((json_int_t)s->memory_peak_bytes));
     (void)json_object_set_new(json, "error", error_json(&s->error));
     return json;
 }
 
-/* A list of strings as a NULL-terminated array of borrowed ones; NULL: it is none. */
-static const char **strings(json_t *list, struct vial_error *err)
-{
-    size_t count = json_array_size(list);
-    const char **out = calloc(count + 1, sizeof(*out));
-
-    for (size_t i = 0; out && i < count; i++) {
-        out[i] = value_string(json_array_get(list, i));
-        if (!out[i] || count > ARGS) {
-            free(out);
-            (void)fail(err, VIAL_E_VALUE, "'argv' is not a list of texts");
-            return NULL;
-        }
-    }
-    if (!out)
-        (void)fail_memory(err);
-    return out;
-}
-
 static int read_env(json_t *map, struct strv *out, struct vial_error *err)
 {
     for (void *at = json_object_iter(map); at; at = json_object_iter_next(map, at)) {
-        const char *value = value_string(json_object_iter_value(at));
         const char *name = json_object_iter_key(at);
 
-        if (!value || !*name || strchr(name, '='))
-            return fail(err, VIAL_E_VALUE, "'env' is not an object of texts");
-        strv_printf(out, "%s=%s", name, value);
+        if (!*name || strchr(name, '='))
+            return fail(err, VIAL_E_VALUE, "'env' has a name that is none");
+        strv_printf(out, "%s=%s", name, json_string_value(json_object_iter_value(at)));
     }
     return strv_ok(out) ? 0 : fail_memory(err);
 }
 
 static int start(struct call *c, struct hold *h, struct vial_error *err)
 {
-    auto_json json_t *body = NULL;
-    json_t *argv = NULL;
-    json_t *env = NULL;
-    struct blob input = { 0 };
-    int64_t rows = 0;
-    int64_t columns = 0;
+    struct exec_body body = { 0 };
     struct vial_exec_options o = { .correlation = c->id,
                                    .ended = hold_ended,
                                    .context = c->caller };
     auto_strv struct strv variables = { 0 };
     auto_free const char **args = NULL;
-    const struct member table[] = {
-        { "argv", MEMBER_LIST, &argv },
-        { "shell", MEMBER_TEXT, &o.shell },
-        { "env", MEMBER_MAP, &env },
-        { "cwd", MEMBER_TEXT, &o.cwd },
-        { "stdin", MEMBER_BYTES, &input },
-        { "stdin_live", MEMBER_BOOL, &o.stdin_live },
-        { "timeout", MEMBER_MS, &o.timeout_ms },
-        { "rows", MEMBER_COUNT, &rows },
-        { "columns", MEMBER_COUNT, &columns },
-        { 0 },
-    };
 
-    if (call_body(c, &body, err) < 0 || members_read(body, table, NULL, err) < 0 ||
-        read_env(env, &variables, err) < 0)
+    if (body_read(c, BODY_exec, &body, err) < 0 ||
+        read_env(body.env, &variables, err) < 0)
         return -1;
-    if ((argv != NULL) == (o.shell != NULL))
+    if ((body.argv != NULL) == (body.shell != NULL))
         return fail(err, VIAL_E_VALUE, "give either 'argv' or 'shell'");
-    if (rows > 10000 || columns > 10000)
+    if (body.rows > 10000 || body.columns > 10000)
         return fail(err, VIAL_E_VALUE, "a terminal has at most 10000 rows and columns");
-    if (argv && !(args = strings(argv, err)))
+    if (body.argv &&
+        (json_array_size(body.argv) < 1 || json_array_size(body.argv) > ARGS))
+        return fail(err, VIAL_E_VALUE, "'argv' has not from 1 to %u entries", ARGS);
+    if (body.argv && !(args = body_texts(body.argv, err)))
         return -1;
-    if (argv && !args[0])
-        return fail(err, VIAL_E_VALUE, "'argv' is empty");
     o.argv = args;
+    o.shell = body.shell;
+    o.cwd = body.cwd;
     o.env = (const char *const *)variables.items;
-    o.stdin_data = input.data;
-    o.stdin_len = input.len;
-    o.rows = (unsigned)rows;
-    o.columns = (unsigned)columns;
+    o.stdin_data = body.stdin.data;
+    o.stdin_len = body.stdin.len;
+    o.stdin_live = body.stdin_live;
+    o.timeout_ms = body.timeout;
+    o.rows = (unsigned)body.rows;
+    o.columns = (unsigned)body.columns;
     if (hold_start(c, err) < 0)
         return -1;
     if (vial_session_exec(h->session->session, &o, &h->exec, err) < 0) {
@@ -290,11 +267,15 @@ static void attach(struct call *c, struct hold *h, enum stream_form form, uint64
 {
     auto_free char *buf = malloc(PIECE);
     struct attached a = { .exec = h->exec, .at = { out, err }, .buf = buf };
+    struct vial_exec_status status;
 
     if (!buf || stream_start(&a.s, c, form == STREAM_NONE ? STREAM_NDJSON : form) < 0)
         return;
     vial_exec_follow(h->exec, a.at);
-    if (stream_event(&a.s, "start", json_pack("{s:i}", "exec", (int)h->number)) == 0)
+    vial_exec_wait_started(h->exec, START_MS, &status);
+    if (stream_event(&a.s, "start",
+                     json_pack("{s:i, s:o}", "exec", (int)h->number, "pid",
+                               pid_json(&status))) == 0)
         follow(c, &a, h->number);
     vial_exec_unfollow(h->exec);
 }
@@ -319,7 +300,7 @@ void execs_start(struct call *c)
             call_note(c, "kill", err.code);
         answer_whole(c, &h);
     } else {
-        vial_exec_wait(h.exec, 0, &status);
+        vial_exec_wait_started(h.exec, START_MS, &status);
         call_json(c, 201, status_json(h.number, &status));
     }
 }
@@ -500,21 +481,13 @@ static int signal_number(const char *name, int64_t number, struct vial_error *er
 void execs_signal(struct call *c)
 {
     auto_hold struct hold h = { 0 };
-    auto_json json_t *body = NULL;
+    struct signal_body body = { 0 };
     struct vial_error err = { 0 };
-    const char *name = NULL;
-    bool tree = false;
-    int64_t number = 0;
-    const struct member table[] = { { "signal", MEMBER_TEXT, &name },
-                                    { "number", MEMBER_COUNT, &number },
-                                    { "tree", MEMBER_BOOL, &tree },
-                                    { 0 } };
     int signal;
 
-    if (hold_exec(c, &h, &err) < 0 || call_body(c, &body, &err) < 0 ||
-        members_read(body, table, NULL, &err) < 0 ||
-        (signal = signal_number(name, number, &err)) < 0 ||
-        vial_exec_signal(h.exec, signal, tree, &err) < 0)
+    if (hold_exec(c, &h, &err) < 0 || body_read(c, BODY_signal, &body, &err) < 0 ||
+        (signal = signal_number(body.signal, body.number, &err)) < 0 ||
+        vial_exec_signal(h.exec, signal, body.tree, &err) < 0)
         call_error(c, &err);
     else
         call_done(c);
@@ -523,22 +496,17 @@ void execs_signal(struct call *c)
 void execs_resize(struct call *c)
 {
     auto_hold struct hold h = { 0 };
-    auto_json json_t *body = NULL;
+    struct resize_body b = { 0 };
     struct vial_error err = { 0 };
-    int64_t rows = 0;
-    int64_t columns = 0;
-    const struct member table[] = { { "rows", MEMBER_COUNT, &rows },
-                                    { "columns", MEMBER_COUNT, &columns },
-                                    { 0 } };
 
-    if (hold_exec(c, &h, &err) < 0 || call_body(c, &body, &err) < 0 ||
-        members_read(body, table, NULL, &err) < 0) {
+    if (hold_exec(c, &h, &err) < 0 || body_read(c, BODY_resize, &b, &err) < 0) {
         call_error(c, &err);
         return;
     }
-    if (rows < 1 || columns < 1 || rows > 10000 || columns > 10000)
+    if (b.rows < 1 || b.columns < 1 || b.rows > 10000 || b.columns > 10000)
         (void)fail(&err, VIAL_E_VALUE, "'rows' and 'columns' are not from 1 to 10000");
-    else if (vial_exec_resize(h.exec, (unsigned)rows, (unsigned)columns, &err) == 0) {
+    else if (vial_exec_resize(h.exec, (unsigned)b.rows, (unsigned)b.columns, &err) ==
+             0) {
         call_done(c);
         return;
     }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,11 +9,15 @@
 #include "base/auto.h"
 #include "base/fail.h"
 #include "base/thread.h"
-#include "model/members.h"
+#include "model/result.h"
 #include "model/value.h"
+#include "serve/bodies.h"
 #include "serve/hold.h"
 #include "serve/route.h"
 
+#define auto_entry __attribute__((cleanup(vial_entry_done)))
+
+#define LOOK_MS   500
 #define PIECE     (UINT64_C(1) << 20)
 #define HOLES_MAX (UINT64_C(1) << 30) /* that are sent as zeros */
 
@@ -29,12 +34,15 @@ static json_t *entry_json(const struct vial_entry *e)
     char mode[8];
     json_t *path =
         value_text_json(e->path ? e->path : "", strlen(e->path ? e->path : ""));
+    json_t *target =
+        e->target ? value_text_json(e->target, strlen(e->target)) : json_null();
 
     (void)snprintf(mode, sizeof(mode), "%04o", e->mode & 07777u);
-    return json_pack("{s:o, s:s, s:s, s:I, s:I, s:I, s:s?}", "path", path, "type",
-                     type_name(e->type), "mode", mode, "size", (json_int_t)e->size,
-                     "holes", (json_int_t)e->holes, "mtime_ns", (json_int_t)e->mtime_ns,
-                     "media", e->media);
+    return json_pack("{s:o, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:o, s:s?}", "path",
+                     path, "type", type_name(e->type), "mode", mode, "uid",
+                     (json_int_t)e->uid, "gid", (json_int_t)e->gid, "size",
+                     (json_int_t)e->size, "holes", (json_int_t)e->holes, "mtime_ns",
+                     (json_int_t)e->mtime_ns, "target", target, "media", e->media);
 }
 
 static const char *path_of(const struct call *c)
@@ -90,7 +98,7 @@ static int check_holes(const struct call *c, const struct vial_entry *e, uint64_
 void files_get(struct call *c)
 {
     auto_hold struct hold h = { 0 };
-    struct vial_entry entry = { 0 };
+    auto_entry struct vial_entry entry = { 0 };
     struct vial_error err = { 0 };
     int64_t offset = 0;
     int64_t length = 0;
@@ -98,7 +106,8 @@ void files_get(struct call *c)
 
     if (call_number(c, "offset", &offset, &err) < 0 ||
         call_number(c, "length", &length, &err) < 0 || hold_session(c, &h, &err) < 0 ||
-        vial_session_stat(h.session->session, c->params[1], &entry, &err) < 0) {
+        vial_session_stat_followed(h.session->session, c->params[1], &entry, &err) <
+            0) {
         call_error(c, &err);
         return;
     }
@@ -187,7 +196,7 @@ void files_list(struct call *c)
 void files_stat(struct call *c)
 {
     auto_hold struct hold h = { 0 };
-    struct vial_entry entry = { 0 };
+    auto_entry struct vial_entry entry = { 0 };
     struct vial_error err = { 0 };
 
     if (hold_session(c, &h, &err) < 0 ||
@@ -197,17 +206,66 @@ void files_stat(struct call *c)
         call_json(c, 200, entry_json(&entry));
 }
 
+static json_t *event_json(const struct vial_event *e)
+{
+    json_t *json =
+        json_pack("{s:o}", "path", value_text_json(e->path, strlen(e->path)));
+
+    if (e->from[0])
+        (void)json_object_set_new(json, "from",
+                                  value_text_json(e->from, strlen(e->from)));
+    return json;
+}
+
+/* Until the client has gone, or the session has ended. */
+static void tell_events(struct call *c, struct stream *s, struct vial_watcher *watcher)
+{
+    struct pollfd gone = { .fd = web_gone_fd(c->web), .events = POLLIN };
+    auto_free struct vial_event *e = calloc(1, sizeof *e);
+    struct vial_error err = { 0 };
+    int rc = e ? 0 : fail_memory(&err);
+
+    while (rc >= 0 && poll(&gone, 1, 0) == 0) {
+        rc = vial_watcher_next(watcher, LOOK_MS, e, &err);
+        if (rc > 0 &&
+            stream_event(s,
+                         e->kind == VIAL_EVENT_GAP ? "lost" : vial_event_name(e->kind),
+                         event_json(e)) < 0)
+            return;
+    }
+    if (rc < 0)
+        (void)stream_last(s, "error", json_pack("{s:o}", "error", error_json(&err)));
+}
+
+void files_watch(struct call *c)
+{
+    auto_hold struct hold h = { 0 };
+    struct vial_error err = { 0 };
+    struct vial_watcher *watcher = NULL;
+    unsigned flags = (call_flag(c, "deep") ? VIAL_WATCH_DEEP : 0) |
+                     (call_flag(c, "attributes") ? VIAL_WATCH_ATTRIBUTES : 0);
+    enum stream_form form;
+    struct stream s = { 0 };
+
+    if (stream_wanted(c, &form, &err) < 0 || hold_session(c, &h, &err) < 0 ||
+        vial_session_watch(h.session->session, path_of(c), flags, &watcher, &err) < 0) {
+        call_error(c, &err);
+        return;
+    }
+    if (stream_start(&s, c, form == STREAM_NONE ? STREAM_NDJSON : form) == 0 &&
+        stream_event(&s, "start", json_pack("{s:s}", "path", path_of(c))) == 0)
+        tell_events(c, &s, watcher);
+    vial_watcher_free(watcher);
+}
+
 void files_mkdir(struct call *c)
 {
     auto_hold struct hold h = { 0 };
-    auto_json json_t *body = NULL;
-    const char *path = "";
-    const struct member table[] = { { "path", MEMBER_TEXT, &path }, { 0 } };
+    struct mkdir_body body = { 0 };
     struct vial_error err = { 0 };
 
-    if (hold_session(c, &h, &err) < 0 || call_body(c, &body, &err) < 0 ||
-        members_read(body, table, NULL, &err) < 0 ||
-        vial_session_mkdir(h.session->session, path, &err) < 0)
+    if (hold_session(c, &h, &err) < 0 || body_read(c, BODY_mkdir, &body, &err) < 0 ||
+        vial_session_mkdir(h.session->session, body.path, &err) < 0)
         call_error(c, &err);
     else
         call_done(c);
@@ -216,17 +274,11 @@ void files_mkdir(struct call *c)
 void files_move(struct call *c)
 {
     auto_hold struct hold h = { 0 };
-    auto_json json_t *body = NULL;
-    const char *from = "";
-    const char *to = "";
-    const struct member table[] = { { "from", MEMBER_TEXT, &from },
-                                    { "to", MEMBER_TEXT, &to },
-                                    { 0 } };
+    struct move_body body = { 0 };
     struct vial_error err = { 0 };
 
-    if (hold_session(c, &h, &err) < 0 || call_body(c, &body, &err) < 0 ||
-        members_read(body, table, NULL, &err) < 0 ||
-        vial_session_move(h.session->session, from, to, &err) < 0)
+    if (hold_session(c, &h, &err) < 0 || body_read(c, BODY_move, &body, &err) < 0 ||
+        vial_session_move(h.session->session, body.from, body.to, &err) < 0)
         call_error(c, &err);
     else
         call_done(c);
@@ -275,13 +327,13 @@ void files_pack(struct call *c)
 {
     auto_hold struct hold h = { 0 };
     struct vial_error err = { 0 };
-    struct vial_entry entry;
+    auto_entry struct vial_entry entry = { 0 };
     struct packing p = { .path = path_of(c) };
     pthread_t thread;
     int ends[2];
 
     if (hold_session(c, &h, &err) < 0 ||
-        vial_session_stat(h.session->session, p.path, &entry, &err) < 0) {
+        vial_session_stat_followed(h.session->session, p.path, &entry, &err) < 0) {
         call_error(c, &err);
         return;
     }

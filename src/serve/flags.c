@@ -16,19 +16,22 @@ static const struct option known[] = {
     { "config", required_argument, NULL, 'f' },
     { "preset", required_argument, NULL, 'p' },
     { "idle-exit", required_argument, NULL, 'i' },
+    { "node", required_argument, NULL, 'n' },
     { "keeper", required_argument, NULL, 'K' },
+    { "warm", required_argument, NULL, 'w' },
+    { "openapi", no_argument, NULL, 'O' },
     { 0 },
 };
 
-static int add_listen(json_t *flags, const char *address)
+static int add_to(json_t *flags, const char *setting, const char *value)
 {
-    json_t *list = json_object_get(flags, "listen");
+    json_t *list = json_object_get(flags, setting);
 
     if (!list) {
         list = json_array();
-        (void)json_object_set_new(flags, "listen", list);
+        (void)json_object_set_new(flags, setting, list);
     }
-    return json_array_append_new(list, json_string(address));
+    return json_array_append_new(list, json_string(value));
 }
 
 static const char *setting_of(int letter)
@@ -37,6 +40,7 @@ static const char *setting_of(int letter)
            : letter == 'c' ? "tls_cert"
            : letter == 'k' ? "tls_key"
            : letter == 'K' ? "keeper"
+           : letter == 'n' ? "node"
                            : "log";
 }
 
@@ -44,12 +48,18 @@ static int take(struct flags *f, int letter, const char *value, struct vial_erro
 {
     switch (letter) {
     case 'l':
-        return add_listen(f->sources.flags, value) == 0 ? 0 : fail_memory(err);
+    case 'w':
+        return add_to(f->sources.flags, letter == 'l' ? "listen" : "warm", value) == 0
+                   ? 0
+                   : fail_memory(err);
     case 'f':
         f->sources.config = value;
         return 0;
     case 'p':
         f->sources.preset = value;
+        return 0;
+    case 'O':
+        f->openapi = true;
         return 0;
     case 'i':
         if (unit_parse_ms(value, &f->idle_exit_ms) == 0)

@@ -9,6 +9,7 @@
 struct flags {
     struct serve_sources sources; /* its `flags` is owned */
     int64_t idle_exit_ms;         /* 0: stays */
+    bool openapi;                 /* only to say what it would serve */
 };
 
 int flags_read(struct flags *f, int argc, char **argv, struct vial_error *err);

@@ -72,7 +72,8 @@ int front_bind(struct front *f, const struct serve_settings *s, struct vial_erro
     *f = (struct front){ 0 };
     if (read_certificate(f, s, err) < 0)
         return -1;
-    if (inherited > 0)
+    f->inherited = inherited > 0;
+    if (f->inherited)
         return take_inherited(f, inherited, err);
     if (s->listen.count == 0)
         return bind_usual(f, s, err);

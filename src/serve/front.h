@@ -12,6 +12,7 @@ struct front {
     struct listener listeners[SERVE_LISTENERS];
     struct web *webs[SERVE_LISTENERS];
     size_t count;
+    bool inherited;        /* they are systemd's, and not those of the settings */
     struct blob cert, key; /* for TCP; empty: no TLS */
 };
 

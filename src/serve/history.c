@@ -24,6 +24,7 @@ int history_init(struct history *h, struct vial_error *err)
 
 static void release(struct record *r)
 {
+    json_decref(r->asked);
     json_decref(r->result);
     str_done(&r->out);
     str_done(&r->err);
@@ -122,6 +123,17 @@ struct record *history_begin(struct history *h, const char *request, const char 
     h->count++;
     (void)pthread_mutex_unlock(&h->lock);
     return r;
+}
+
+void history_asked(struct history *h, struct record *r, json_t *asked)
+{
+    if (!r) {
+        json_decref(asked);
+        return;
+    }
+    (void)pthread_mutex_lock(&h->lock);
+    r->asked = asked;
+    (void)pthread_mutex_unlock(&h->lock);
 }
 
 static void keep(const struct history *h, struct str *into, const void *data,
@@ -256,6 +268,7 @@ json_t *history_find(struct history *h, const struct history_wish *wish,
         json = row(r);
         (void)json_object_set_new(json, "stdout", kept(&r->out));
         (void)json_object_set_new(json, "stderr", kept(&r->err));
+        (void)json_object_set(json, "asked", r->asked ? r->asked : json_null());
         (void)json_object_set(json, "result", r->result ? r->result : json_null());
     }
     (void)pthread_mutex_unlock(&h->lock);

@@ -27,6 +27,7 @@ struct record {
     int64_t started_ms;
     int cancel_fd; /* an epoll set that makes the run end when readable; or -1 */
     bool running;
+    json_t *asked;  /* of the request, what is shown; or NULL */
     json_t *result; /* whole but for its output and files */
     struct str out, err;
 };
@@ -45,6 +46,8 @@ void history_set(struct history *h, size_t most, size_t keep_bytes);
 /* NULL: no memory; then the run is not recorded. */
 struct record *history_begin(struct history *h, const char *request, const char *caller,
                              const char *what, int cancel_fd);
+/* Takes ASKED, which may be NULL, as R may. */
+void history_asked(struct history *h, struct record *r, json_t *asked);
 /* Live output, from the run's thread; the first KEEP_BYTES are kept. */
 void history_output(struct history *h, struct record *r, int stream, const void *data,
                     size_t len);

@@ -24,21 +24,19 @@ void call_note(struct call *c, const char *name, const char *value)
     (void)json_object_set_new(c->notes, name, json_string(value));
 }
 
-int call_body(struct call *c, json_t **out, struct vial_error *err)
+int call_body(struct call *c, struct vial_error *err)
 {
     size_t len;
     const char *text = web_body(c->web, &len);
 
     if (len == 0) {
-        *out = json_object();
-        return *out ? 0 : fail_memory(err);
+        c->body = json_object();
+        return c->body ? 0 : fail_memory(err);
     }
-    if (json_parse(text, len, "body", out, err) < 0)
+    if (json_parse(text, len, "body", &c->body, err) < 0)
         return -1;
-    if (json_is_object(*out))
+    if (json_is_object(c->body))
         return 0;
-    json_decref(*out);
-    *out = NULL;
     return fail(err, VIAL_E_VALUE, "the body is not a JSON object");
 }
 
@@ -169,38 +167,43 @@ static void answer_small(struct call *c, unsigned status, const struct str *text
         call_text(c, 500, NULL, "", 0);
 }
 
-void call_tree(struct call *c, unsigned status, const struct call_tree *tree,
-               struct str *copy)
+/* Before the client can ask again: it shall be told the same. */
+static void keep(struct call *c, const char *key, unsigned status,
+                 const struct str *text)
 {
-    auto_str struct str whole = { 0 };
-    struct telling t = { .call = c, .copy = copy, .small = tree->bytes <= SMALL };
-    const struct json_sink to = { tell, &t };
+    if (key && text && text->len <= CALL_COPY && str_ok(text))
+        keys_end(&c->serve->keys, c->who.name, key, status, text->data, text->len);
+    else if (key)
+        keys_drop(&c->serve->keys, c->who.name, key);
+}
 
-    if (t.small && !copy)
-        t.copy = &whole;
-    if (!tree->json) {
-        call_text(c, 500, NULL, "", 0);
-        return;
-    }
+void call_tree(struct call *c, unsigned status, const struct call_tree *tree,
+               const char *key)
+{
+    auto_str struct str text = { 0 };
+    struct telling t = { .call = c, .small = tree->bytes <= SMALL };
+    const struct json_sink to = { tell, &t };
+    bool good = tree->json != NULL;
+
+    if (t.small || key)
+        t.copy = &text;
+    if (good && !t.small)
+        good = web_start(c->web, status, JSON_TYPE) == 0;
+    good = good && json_write(tree->json, tree->larges, tree->style, &to) == 0;
+    keep(c, key, status, good ? t.copy : NULL);
     c->status = status;
-    if (!t.small && web_start(c->web, status, JSON_TYPE) < 0)
-        return;
-    if (json_write(tree->json, tree->larges, tree->style, &to) < 0) {
-        web_abort(c->web); /* or nothing was answered, which is told for us */
-        if (copy)
-            str_done(copy);
-        return;
-    }
-    if (t.small)
-        answer_small(c, status, t.copy);
-    else
+    if (good && t.small)
+        answer_small(c, status, &text);
+    else if (good)
         web_end(c->web);
-    if (copy && copy->len > CALL_COPY)
-        str_done(copy);
+    else if (t.small || !tree->json)
+        call_text(c, 500, NULL, "", 0);
+    else
+        web_abort(c->web);
 }
 
 void call_result(struct call *c, unsigned status, const struct vial_result *result,
-                 struct str *copy)
+                 const char *key)
 {
     auto_larges struct json_larges larges = { 0 };
     auto_json json_t *json = result_tree(result, call_flag(c, "raw"), &larges);
@@ -209,7 +212,7 @@ void call_result(struct call *c, unsigned status, const struct vial_result *resu
                                     .bytes = result_held(result),
                                     .style = JSON_STYLE_SPACED };
 
-    call_tree(c, status, &tree, copy);
+    call_tree(c, status, &tree, key);
 }
 
 void call_json(struct call *c, unsigned status, json_t *value)
@@ -252,8 +255,10 @@ unsigned call_status_of(const struct vial_error *err)
         { VIAL_E_IMAGE, 404 },
         { VIAL_E_IDEMPOTENCY, 409 },
         { VIAL_E_CONTEXT, 409 },
+        { VIAL_E_PAUSED, 409 },
         { VIAL_E_WORKSPACE, 409 },
         { VIAL_E_CONFLICT, 409 },
+        { VIAL_E_PORT, 502 },
         { VIAL_E_AUDIT, 507 },
         { VIAL_E_NAME_TAKEN, 409 },
         { VIAL_E_OFFSET, 416 },
@@ -340,9 +345,19 @@ void serve_refused(void *context, const struct web_request *req, unsigned status
                    fail_code_text(status == 503 ? VIAL_E_BUSY : VIAL_E_HTTP));
 }
 
-void call_refuse(struct call *c, const struct vial_error *err, unsigned retry_s)
+unsigned call_turned_away(struct call *c, const struct vial_error *err)
 {
     unsigned status = call_status_of(err);
+
+    count_refusal(c, status);
+    call_refused(c, err);
+    call_note(c, "code", err->code);
+    return status;
+}
+
+void call_refuse(struct call *c, const struct vial_error *err, unsigned retry_s)
+{
+    unsigned status = call_turned_away(c, err);
     char seconds[16];
 
     if (retry_s) {
@@ -351,9 +366,6 @@ void call_refuse(struct call *c, const struct vial_error *err, unsigned retry_s)
     }
     if (status == 401)
         (void)web_set_header(c->web, "WWW-Authenticate", "Bearer realm=\"vial\"");
-    count_refusal(c, status);
-    call_refused(c, err);
-    call_note(c, "code", err->code);
     call_json(c, status, json_pack("{s:o}", "error", error_json(err)));
 }
 

@@ -10,7 +10,6 @@
 #include <jansson.h>
 
 #include "base/json.h"
-#include "base/json_write.h"
 #include "serve/service.h"
 
 #define CALL_PARAMS 3
@@ -27,13 +26,14 @@ struct call {
     unsigned status;
     unsigned retry_s; /* when it is refused for now; 0: the usual */
     json_t *notes;    /* for the log line; may be NULL */
+    json_t *body;     /* what call_body read; owned */
 };
 
 /* Adds to the log line of this call. */
 void call_note(struct call *c, const char *name, const char *value);
 
-/* The body as one JSON object, strictly. An empty body is an empty object. */
-int call_body(struct call *c, json_t **out, struct vial_error *err);
+/* Reads the body, one JSON object, strictly. An empty body is an empty object. */
+int call_body(struct call *c, struct vial_error *err);
 
 /* Refuses query parameters that are not in KNOWN ("a|b|c", or ""). */
 int call_query(struct call *c, const char *known, struct vial_error *err);
@@ -60,19 +60,24 @@ struct call_tree {
     enum json_style style;
 };
 
-/* In pieces where it is large. COPY (or NULL) gets the same text if that is no
- * longer than CALL_COPY, else stays empty. */
+/* In pieces where it is large. The same text is kept for KEY (or NULL) before the
+ * client has the last of it, if it is no longer than CALL_COPY; else KEY may be used
+ * again. */
 #define CALL_COPY ((size_t)8 << 20)
 void call_tree(struct call *c, unsigned status, const struct call_tree *tree,
-               struct str *copy);
+               const char *key);
 void call_result(struct call *c, unsigned status, const struct vial_result *result,
-                 struct str *copy);
+                 const char *key);
 void call_done(struct call *c); /* 204 */
 void call_error(struct call *c, const struct vial_error *err);
 void call_refuse(struct call *c, const struct vial_error *err, unsigned retry_s);
 
 /* For the audit log: this call, or a part of it, was turned away. */
 void call_refused(struct call *c, const struct vial_error *err);
+
+/* The same, counted and logged as well; gives the status that ERR stands for. The
+ * answer is the caller's. */
+unsigned call_turned_away(struct call *c, const struct vial_error *err);
 
 /* The HTTP status that an error stands for. */
 unsigned call_status_of(const struct vial_error *err);

@@ -4,9 +4,9 @@
 #include "api/inside.h"
 #include "base/auto.h"
 #include "base/fail.h"
-#include "model/members.h"
 #include "model/policy.h"
 #include "model/result.h"
+#include "serve/bodies.h"
 #include "serve/route.h"
 
 #include "vial/vessels.h"
@@ -68,7 +68,7 @@ static void conclude(struct call *c, struct pulling *p, int rc, json_t *image,
 
 void images_pull(struct call *c)
 {
-    auto_json json_t *body = NULL;
+    struct pull_body body = { 0 };
     struct vial_error err = { 0 };
     struct pulling p = { .metrics = &c->serve->metrics };
     struct vial_pull pull = { .cancel_fd = web_gone_fd(c->web),
@@ -76,30 +76,17 @@ void images_pull(struct call *c)
                               .context = &p,
                               .caller = c->who.name,
                               .correlation = c->id };
-    int64_t timeout_ms = 0; /* as the settings say */
-    const struct member table[] = { { "name", MEMBER_TEXT, &pull.name },
-                                    { "timeout", MEMBER_MS, &timeout_ms },
-                                    { 0 } };
     enum stream_form form;
     json_t *image = NULL;
     int rc;
 
-    if (stream_wanted(c, &form, &err) < 0 || call_body(c, &body, &err) < 0 ||
-        members_read(body, table, NULL, &err) < 0) {
+    if (stream_wanted(c, &form, &err) < 0 || body_read(c, BODY_pull, &body, &err) < 0 ||
+        policy_check_pull(&c->gen->settings->policy, body.name, &err) < 0) {
         call_error(c, &err);
         return;
     }
-    pull.timeout_ms = timeout_ms;
-    if (!pull.name)
-        (void)fail(&err, VIAL_E_VALUE, "'name' is missing");
-    else if (timeout_ms < 0)
-        (void)fail(&err, VIAL_E_VALUE, "'timeout' is not a duration");
-    else
-        (void)policy_check_pull(&c->gen->settings->policy, pull.name, &err);
-    if (err.code[0]) {
-        call_error(c, &err);
-        return;
-    }
+    pull.name = body.name;
+    pull.timeout_ms = body.timeout;
     if (form != STREAM_NONE && stream_start(&p.s, c, form) < 0)
         return;
     metrics_add(p.metrics, &p.metrics->pulls_now, 1);
@@ -109,14 +96,14 @@ void images_pull(struct call *c)
 
 void images_prune(struct call *c)
 {
-    auto_json json_t *body = NULL;
+    struct prune_body body = { 0 };
     struct vial_error err = { 0 };
     struct vial_prune prune = { .caller = c->who.name, .correlation = c->id };
-    const struct member table[] = { { "all", MEMBER_BOOL, &prune.all }, { 0 } };
     json_t *report = NULL;
+    int rc = body_read(c, BODY_prune, &body, &err);
 
-    if (call_body(c, &body, &err) < 0 || members_read(body, table, NULL, &err) < 0 ||
-        inside_image_prune(c->gen->engine, &prune, &report, &err) < 0)
+    prune.all = body.all;
+    if (rc < 0 || inside_image_prune(c->gen->engine, &prune, &report, &err) < 0)
         call_error(c, &err);
     else
         call_json(c, 200, report);

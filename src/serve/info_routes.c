@@ -101,6 +101,20 @@ void info_health(struct call *c)
     call_json(c, 200, json_pack("{s:s}", "status", "ok"));
 }
 
+static json_t *capacity_json(struct call *c)
+{
+    const struct serve_settings *settings = &c->gen->settings->serve;
+    size_t sessions = registry_reports(c->serve->registry, NULL, true, NULL);
+    unsigned running, waiting;
+
+    gate_count(&c->serve->gate, &running, &waiting);
+    return json_pack("{s:s, s:i, s:i, s:i, s:I, s:i, s:I}", "node", c->serve->node,
+                     "running", (int)running, "most",
+                     (int)gate_most(settings->concurrency), "waiting", (int)waiting,
+                     "queue", (json_int_t)settings->queue, "sessions", (int)sessions,
+                     "sessions_most", (json_int_t)settings->sessions);
+}
+
 /* Whether the driver that the settings ask for is here, or who may stand in for it;
  * whoever is not known learns no more than yes or no. */
 void info_ready(struct call *c)
@@ -114,8 +128,10 @@ void info_ready(struct call *c)
                        good                 ? "ready"
                        : c->serve->draining ? "draining"
                                             : "not ready");
-    if (answer && seen)
+    if (answer && seen) {
         (void)json_object_update(answer, seen);
+        (void)json_object_set_new(answer, "capacity", capacity_json(c));
+    }
     call_json(c, good ? 200 : 503, answer);
 }
 

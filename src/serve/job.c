@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serve/job.h"
 
+#include <string.h>
+
 #include "base/auto.h"
+#include "base/clock.h"
 #include "base/fail.h"
+#include "base/str.h"
 #include "model/request.h"
+#include "model/value.h"
 
 /* Paths of this host are for those who could use them anyway, unless the operator
  * has said which ones there are. */
@@ -11,7 +16,7 @@ static int check_paths(const struct call *c, const struct vial_request *req,
                        struct vial_error *err)
 {
     static const enum field_id host_fields[] = { FIELD_ID_mounts, FIELD_ID_workspace,
-                                                 FIELD_ID_rootfs };
+                                                 FIELD_ID_rootfs, FIELD_ID_venv };
     const struct policy *policy = &c->gen->settings->policy;
     bool roots = (policy->set >> POLICY_ID_mount_roots) & 1u;
 
@@ -30,13 +35,31 @@ static int check_paths(const struct call *c, const struct vial_request *req,
     return 0;
 }
 
+/* A driver that isolates nothing makes a caller the daemon's user. */
+static int check_driver(const struct call *c, const struct vial_request *req,
+                        struct vial_error *err)
+{
+    const struct policy *policy = &c->gen->settings->policy;
+    char driver[32];
+
+    request_choice(req, FIELD_ID_driver, driver);
+    if (c->who.local || strcmp(driver, "process") != 0 ||
+        ((policy->set >> POLICY_ID_drivers) & 1u))
+        return 0;
+    (void)fail(err, VIAL_E_POLICY, "the driver 'process' isolates nothing");
+    return fail_remedy(err, "the operator can allow it by the policy's 'drivers'");
+}
+
 int job_check(struct call *c, struct vial_request *req, struct vial_error *err)
 {
-    if (check_paths(c, req, err) < 0)
+    auto_strv struct strv named = { 0 };
+
+    if (check_paths(c, req, err) < 0 || check_driver(c, req, err) < 0)
         return -1;
-    /* A container that waited was made without labels: where some wait, the log alone
-     * tells which of them a request had. */
-    if (((req->set >> FIELD_ID_session) & 1u) || c->gen->settings->serve.warm.count > 0)
+    /* A container that waited was made without labels: where the operator wants some to
+     * wait, the log alone tells which of them a request had. */
+    (void)serve_settings_warm(&c->gen->settings->serve, &named);
+    if (((req->set >> FIELD_ID_session) & 1u) || named.count > 0)
         return 0;
     return vial_request_set(req, "session", c->id, err);
 }
@@ -70,6 +93,40 @@ static const char *what(const struct vial_request *req)
     if (req->language)
         return req->language;
     return req->command.count ? req->command.items[0] : "";
+}
+
+static bool is_small(enum field_type type)
+{
+    return type != FIELD_TEXT && type != FIELD_LIST && type != FIELD_FILES &&
+           type != FIELD_MAP && type != FIELD_MOUNTS;
+}
+
+/* The program's text, or the command's words; at most MOST bytes. */
+static json_t *program(const struct vial_request *req, size_t most)
+{
+    auto_str struct str words = { 0 };
+
+    if (req->code.data)
+        return value_text_json(req->code.data,
+                               req->code.len < most ? req->code.len : most);
+    for (size_t i = 0; i < req->command.count && words.len < most; i++)
+        str_printf(&words, "%s%.*s", i ? " " : "", (int)(most - words.len),
+                   req->command.items[i]);
+    return value_text_json(words.data ? words.data : "", words.len);
+}
+
+/* What a run's details show of its request: no input, files or variables, which may be
+ * large or secret. */
+static json_t *asked(const struct vial_request *req, size_t most)
+{
+    json_t *object = json_object();
+
+    for (int id = 0; id < FIELD_ID__COUNT; id++)
+        if (((req->set >> id) & 1u) && is_small(fields[id].type))
+            (void)json_object_set_new(object, fields[id].name,
+                                      request_field_json(req, (enum field_id)id));
+    (void)json_object_set_new(object, "program", program(req, most));
+    return object;
 }
 
 static int take_output(void *context, int stream, const void *data, size_t len)
@@ -118,6 +175,10 @@ static void tell(const struct log *log, const char *request, const char *caller,
     if (r->network_refused)
         (void)json_object_set_new(told, "network_refused",
                                   json_integer((json_int_t)r->network_refused));
+    if (r->network)
+        (void)json_object_update_new(
+            told, json_pack("{s:I, s:I}", "gate_made", (json_int_t)r->network->made,
+                            "gate_refused", (json_int_t)r->network->refused));
     if (r->limits_hit)
         (void)json_object_set_new(told, "limits_hit",
                                   json_integer((json_int_t)r->limits_hit));
@@ -133,6 +194,7 @@ void job_account(struct serve *s, const char *request, const char *caller,
 {
     history_end(&s->history, record, result);
     metrics_run(&s->metrics, result);
+    recent_add(&s->recent, clock_now_ns() / 1000000, result->duration_ms);
     tell(&s->log, request, caller, result);
 }
 
@@ -147,10 +209,10 @@ int job_run(struct job *job, struct vial_result **out, unsigned *retry_s,
             struct vial_error *err)
 {
     struct serve *s = job->call->serve;
-    struct gate_pass pass;
+    struct gate_pass pass = { 0 };
     struct vial_watch watch = {
         .cancel_fd = job->cancel_fd,
-        .stdin_fd = -1,
+        .stdin_fd = job->piped ? job->stdin_fd : -1,
         .output = job->output ? take_output : NULL,
         .context = job,
         .room = job->room ? has_room : NULL,
@@ -165,16 +227,19 @@ int job_run(struct job *job, struct vial_result **out, unsigned *retry_s,
     struct vial_result *r = NULL;
     int rc;
 
-    if (gate_enter(&s->gate, job->call->caller, job->cancel_fd, &pass, err) < 0) {
+    if (!job->in_turn &&
+        gate_enter(&s->gate, job->call->caller, job->cancel_fd, &pass, err) < 0) {
         *retry_s = pass.retry_s;
         return -1;
     }
     job->record = history_begin(&s->history, job->call->id, job->call->who.name,
                                 what(job->req), job->cancel_fd);
+    history_asked(&s->history, job->record, asked(job->req, s->history.keep_bytes));
     watch.queued_ms = pass.queue_ms;
     rc = vial_run(job->call->gen->engine, job->req, &watch, &r, err);
-    gate_leave(&s->gate, job->call->caller,
-               rc == 0 ? r->usage.cpu_user_ms + r->usage.cpu_system_ms : 0);
+    if (!job->in_turn)
+        gate_leave(&s->gate, &pass,
+                   rc == 0 ? r->usage.cpu_user_ms + r->usage.cpu_system_ms : 0);
     if (rc < 0) {
         struct vial_result none = { .verdict = VIAL_FAILED, .error = *err };
 
@@ -182,6 +247,9 @@ int job_run(struct job *job, struct vial_result **out, unsigned *retry_s,
         return -1;
     }
     job_account(s, job->call->id, job->call->who.name, job->record, r);
+    if (job->batch)
+        batches_add(&s->batches, job->call->who.name, job->batch,
+                    clock_now_ns() / 1000000, r->verdict);
     *out = r;
     return 0;
 }

@@ -9,6 +9,7 @@
 struct job {
     struct call *call;
     const struct vial_request *req;
+    const char *batch; /* what it belongs to (batches.h), or NULL */
     int cancel_fd; /* an epoll set, readable: end the run */
     /* Output as it comes, or NULL: then the result has it. */
     int (*output)(void *context, int stream, const void *data, size_t len);
@@ -17,7 +18,10 @@ struct job {
     int room_fd;
     void *context;
     void (*notice)(void *context, const char *text); /* likewise */
-    struct record *record;                           /* the job's own */
+    bool in_turn; /* its caller has a turn already, and gives it back */
+    bool piped;   /* its input comes by STDIN_FD, borrowed; else it is the request's */
+    int stdin_fd;
+    struct record *record; /* the job's own */
 };
 
 /* A request from LEN bytes of JSON, if this caller may ask for that. */

@@ -109,14 +109,12 @@ static int judge_tcp(const struct sockaddr *at, const char *address,
                             "127.0.0.1");
 }
 
-static int open_tcp(const char *address, const char *where,
-                    const struct serve_settings *s, struct listener *out,
+static int find_tcp(const char *address, const char *where, struct addrinfo **out,
                     struct vial_error *err)
 {
     const char *colon = strrchr(where, ':');
     struct addrinfo hints = { .ai_socktype = SOCK_STREAM,
                               .ai_flags = AI_PASSIVE | AI_NUMERICSERV };
-    struct addrinfo *found = NULL;
     auto_free char *host = NULL;
     int rc;
 
@@ -127,10 +125,21 @@ static int open_tcp(const char *address, const char *where,
                : strndup(where, (size_t)(colon - where));
     if (!host)
         return fail_memory(err);
-    rc = getaddrinfo(*host ? host : NULL, colon + 1, &hints, &found);
-    if (rc != 0)
-        return fail(err, VIAL_E_VALUE, "'%s' is not tcp:HOST:PORT: %s", address,
-                    gai_strerror(rc));
+    rc = getaddrinfo(*host ? host : NULL, colon + 1, &hints, out);
+    return rc == 0 ? 0
+                   : fail(err, VIAL_E_VALUE, "'%s' is not tcp:HOST:PORT: %s", address,
+                          gai_strerror(rc));
+}
+
+static int open_tcp(const char *address, const char *where,
+                    const struct serve_settings *s, struct listener *out,
+                    struct vial_error *err)
+{
+    struct addrinfo *found = NULL;
+    int rc;
+
+    if (find_tcp(address, where, &found, err) < 0)
+        return -1;
     out->tcp = true;
     rc = judge_tcp(found->ai_addr, address, s, err);
     if (rc == 0)
@@ -150,6 +159,20 @@ int listen_open(const char *address, const struct serve_settings *s,
         return open_tcp(address, address + 4, s, out, err);
     (void)fail(err, VIAL_E_VALUE, "'%s' is no address to listen on", address);
     return fail_remedy(err, "write unix:PATH or tcp:HOST:PORT");
+}
+
+int listen_open_agent(const char *address, int *out, struct vial_error *err)
+{
+    struct addrinfo *found = NULL;
+    int rc;
+
+    if (!str_starts(address, "tcp:"))
+        return fail(err, VIAL_E_VALUE, "agent '%s' is not tcp:HOST:PORT", address);
+    if (find_tcp(address, address + 4, &found, err) < 0)
+        return -1;
+    rc = bind_tcp(found, address, out, err);
+    freeaddrinfo(found);
+    return rc;
 }
 
 void listen_close(struct listener *l)

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <sys/stat.h>
 
-#include "settings/serve_settings.h"
+#include "settings/blocks.h"
 
 #include "vial/error.h"
 
@@ -25,6 +25,9 @@ struct listener {
 int listen_open(const char *address, const struct serve_settings *s,
                 struct listener *out, struct vial_error *err);
 void listen_close(struct listener *l);
+/* Binds "tcp:HOST:PORT", whoever can reach it: for what tells no secret and takes
+ * nothing. */
+int listen_open_agent(const char *address, int *out, struct vial_error *err);
 
 /* The usual unix socket of this user; malloc'ed, or NULL. */
 char *listen_usual(void);

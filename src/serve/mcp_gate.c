@@ -25,19 +25,15 @@ static const char *name_of(const struct mcp_call *call)
     return call->correlation ? call->correlation : "";
 }
 
-static int enter(void *context, const struct mcp_call *call, double *queued_ms,
+static int enter(void *context, const struct mcp_call *call, struct gate_pass *pass,
                  struct vial_error *err)
 {
     struct serve *s = context;
     struct caller *caller = gate_known(&s->gate, call->owner);
-    struct gate_pass pass = { 0 };
 
     if (!caller)
         return fail(err, VIAL_E_INTERNAL, "'%s' never came in", call->owner);
-    if (gate_enter(&s->gate, caller, call->cancel_fd, &pass, err) < 0)
-        return -1;
-    *queued_ms = pass.queue_ms;
-    return 0;
+    return gate_enter(&s->gate, caller, call->cancel_fd, pass, err);
 }
 
 static void refused(void *context, const struct mcp_call *call,
@@ -55,11 +51,11 @@ static void refused(void *context, const struct mcp_call *call,
     refusals_record(&s->refusals, &what);
 }
 
-static void leave(void *context, const char *owner, double cpu_ms)
+static void leave(void *context, struct gate_pass *pass, double cpu_ms)
 {
     struct serve *s = context;
 
-    gate_leave(&s->gate, gate_known(&s->gate, owner), cpu_ms);
+    gate_leave(&s->gate, pass, cpu_ms);
 }
 
 /* A set of its own, so that others can end the run too; whatever the call's is. */

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pwd.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -15,6 +16,7 @@
 #include "base/fail.h"
 #include "base/path.h"
 #include "base/str.h"
+#include "base/sys.h"
 #include "keeper/front/start_keeper.h"
 
 #define FRONT_NICE (-10)
@@ -134,8 +136,40 @@ static int seal(const struct settings *s, const struct front *f, struct vial_err
  */
 static void hurry(void)
 {
-    if (geteuid() == 0)
-        (void)setpriority(PRIO_PROCESS, 0, FRONT_NICE);
+    if (geteuid() != 0)
+        return;
+    (void)setpriority(PRIO_PROCESS, 0, FRONT_NICE);
+    sys_weigh_session(FRONT_NICE);
+}
+
+/* The front goes on reading vial's data, which may lie where its new user cannot go, as
+ * in a clone in /root: then it goes there by FD, which root has opened. The keepers,
+ * who stay root, have the path. */
+static int reach_share(struct serve *s, int *fd, struct vial_error *err)
+{
+    struct settings *settings = s->now->settings;
+    const char *user = settings->serve.user;
+    char *path = NULL;
+
+    if (faccessat(*fd, "runtimes/languages.yaml", R_OK, 0) < 0) {
+        (void)fail_sys(err, "read vial's data in '%s' as user '%s'",
+                       settings->share_dir, user);
+        return fail_remedy(err,
+                           "let every user read it: 'chmod -R a+rX %s', or 'make "
+                           "install'",
+                           settings->share_dir);
+    }
+    if (access(settings->share_dir, X_OK) == 0)
+        return 0;
+    (void)snprintf(s->sources.share_dir, sizeof(s->sources.share_dir),
+                   "/proc/self/fd/%d", *fd);
+    path = strdup(s->sources.share_dir);
+    if (!path)
+        return fail_memory(err);
+    free(settings->share_dir);
+    settings->share_dir = path;
+    *fd = -1; /* as long as we live */
+    return 0;
 }
 
 int privilege_give_up(struct serve *s, const struct front *f, struct vial_error *err)
@@ -148,6 +182,7 @@ int privilege_give_up(struct serve *s, const struct front *f, struct vial_error 
         .sockets = sockets,
         .vessels = (unsigned)(c->sessions + c->concurrency + c->queue),
     };
+    auto_fd int share_fd = open(settings->share_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
 
     s->nice = getpriority(PRIO_PROCESS, 0);
     if (c->keeper == KEEPER_OFF || (c->keeper == KEEPER_AUTO && geteuid() != 0))
@@ -161,7 +196,8 @@ int privilege_give_up(struct serve *s, const struct front *f, struct vial_error 
     if (keeper_start(&options, err) < 0)
         return -1;
     hurry();
-    if (keeper_drop(c->user, err) < 0 || seal(settings, f, err) < 0)
+    if (keeper_drop(c->user, err) < 0 || reach_share(s, &share_fd, err) < 0 ||
+        seal(settings, f, err) < 0)
         return -1;
     s->sources.kept = true;
     return 0;

@@ -9,6 +9,8 @@
 #include "base/clock.h"
 #include "base/fail.h"
 #include "base/sys.h"
+#include "serve/face.h"
+#include "serve/ports.h"
 
 const struct route routes[] = {
 #define ROUTE(method, path, scope, handler, query, takes, gives, summary)              \
@@ -26,7 +28,7 @@ static bool give_param(struct call *c, size_t *index, const char *text, size_t l
     return c->params[(*index)++] != NULL;
 }
 
-static void drop_params(struct call *c)
+void route_forget(struct call *c)
 {
     for (size_t i = 0; i < CALL_PARAMS; i++) {
         free(c->params[i]);
@@ -34,11 +36,11 @@ static void drop_params(struct call *c)
     }
 }
 
-static bool matches(struct call *c, const char *pattern, const char *path)
+bool route_matches(struct call *c, const char *pattern, const char *path)
 {
     size_t index = 0;
 
-    drop_params(c);
+    route_forget(c);
     while (*pattern) {
         if (strncmp(pattern, "{*}", 3) == 0)
             return give_param(c, &index, path, strlen(path));
@@ -66,7 +68,7 @@ static const struct route *find(struct call *c, struct str *allow,
     if (strcmp(method, "HEAD") == 0)
         method = "GET";
     for (const struct route *r = routes; r->path; r++) {
-        if (!matches(c, r->path, path))
+        if (!route_matches(c, r->path, path))
             continue;
         if (strcmp(r->method, method) == 0)
             return r;
@@ -91,13 +93,27 @@ static void name_call(struct call *c)
                       "0123456789-_.") == len)
         (void)snprintf(c->id, sizeof(c->id), "%s", given);
     else
-        sys_make_id('q', c->id);
+        sys_make_id_on(serve_settings_node(&c->gen->settings->serve), 'q', c->id);
     (void)web_set_header(c->web, "X-Request-Id", c->id);
 }
 
-static int admit(struct call *c, const struct route *r, struct vial_error *err)
+/* Owners of sessions learn from any answer how long they have. */
+static void tell_end(struct call *c)
 {
-    if (r->scope == SCOPE_NONE) {
+    int64_t left_ns = atomic_load(&c->serve->ends_ns) - clock_now_ns();
+    char seconds[16];
+
+    if (!c->serve->draining)
+        return;
+    (void)snprintf(seconds, sizeof(seconds), "%d",
+                   left_ns > 0 ? (int)(left_ns / 1000000000) : 0);
+    (void)web_set_header(c->web, "Vial-Ends-In", seconds);
+}
+
+int route_admit(struct call *c, unsigned scope, const char *method, const char *path,
+                struct vial_error *err)
+{
+    if (scope == SCOPE_NONE) {
         struct vial_error unknown;
 
         (void)auth_check(&c->gen->auth, c->web, &c->who, &unknown);
@@ -105,9 +121,9 @@ static int admit(struct call *c, const struct route *r, struct vial_error *err)
     }
     if (auth_check(&c->gen->auth, c->web, &c->who, err) < 0)
         return -1;
-    if (!(c->who.scopes & r->scope))
-        return fail(err, VIAL_E_SCOPE, "'%s' may not use %s %s", c->who.name, r->method,
-                    r->path);
+    if (!(c->who.scopes & scope))
+        return fail(err, VIAL_E_SCOPE, "'%s' may not use %s %s", c->who.name, method,
+                    path);
     c->caller = gate_caller(&c->serve->gate, c->who.name, &c->who.quota);
     return c->caller ? 0 : fail_memory(err);
 }
@@ -135,10 +151,22 @@ static void answer(struct call *c)
         }
         return;
     }
-    if (admit(c, r, &err) < 0 || call_query(c, r->query, &err) < 0)
+    if (route_admit(c, r->scope, r->method, r->path, &err) < 0 ||
+        call_query(c, r->query, &err) < 0)
         call_error(c, &err);
     else
         r->handler(c);
+}
+
+static void answer_e2b(struct call *c)
+{
+    struct e2b_turn turn = { .settings = c->gen->settings, .correlation = c->id };
+
+    e2b_handle(c->serve->e2b, c->web, &turn);
+    c->status = turn.status;
+    (void)snprintf(c->who.name, sizeof(c->who.name), "%s", turn.who);
+    if (turn.sandbox[0])
+        call_note(c, "sandbox", turn.sandbox);
 }
 
 static void tell(struct call *c)
@@ -179,10 +207,15 @@ void serve_handle(void *context, struct web_request *req)
     count_call(s, 1);
     c.gen = serve_use(s);
     name_call(&c);
-    answer(&c);
+    tell_end(&c);
+    if (serve_e2b(s, req))
+        answer_e2b(&c);
+    else if (!port_answer(&c) && !face_answer(&c))
+        answer(&c);
     tell(&c);
-    drop_params(&c);
+    route_forget(&c);
     json_decref(c.notes);
+    json_decref(c.body);
     serve_unuse(s, c.gen);
     count_call(s, -1);
 }

@@ -66,30 +66,26 @@ static bool is_passing(unsigned status)
     return status == 503 || status == 429;
 }
 
-/* The answer's text stays for the idempotency key, if it is not too long. */
 static void run_whole(struct call *c, struct job *job, const char *key)
 {
     auto_vial_result struct vial_result *result = NULL;
-    auto_str struct str text = { 0 };
     struct vial_error err = { 0 };
     unsigned retry_s = 0;
-    unsigned status;
+    bool good = job_run(job, &result, &retry_s, &err) == 0;
+    unsigned status = good ? job_status(result) : 0;
 
-    if (job_run(job, &result, &retry_s, &err) < 0) {
-        if (key)
-            keys_drop(&c->serve->keys, c->who.name, key);
+    if (key && (!good || is_passing(status))) {
+        keys_drop(&c->serve->keys, c->who.name, key);
+        key = NULL;
+    }
+    if (!good) {
         call_refuse(c, &err, retry_s);
         return;
     }
-    status = job_status(result);
     if (is_passing(status))
         (void)web_set_header(c->web, "Retry-After", "1");
     call_note(c, "run", result->id);
-    call_result(c, status, result, key && !is_passing(status) ? &text : NULL);
-    if (key && text.len > 0 && str_ok(&text))
-        keys_end(&c->serve->keys, c->who.name, key, status, text.data, text.len);
-    else if (key)
-        keys_drop(&c->serve->keys, c->who.name, key);
+    call_result(c, status, result, key);
 }
 
 /* True when there is nothing left to do. */
@@ -122,7 +118,7 @@ static void run_request(struct call *c, const struct vial_request *req,
     /* With a key the client may come back for the answer, so its going away ends
      * nothing. */
     auto_fd int own_fd = key ? epoll_create1(EPOLL_CLOEXEC) : -1;
-    struct job job = { .call = c, .req = req };
+    struct job job = { .call = c, .req = req, .batch = web_query(c->web, "batch") };
 
     job.cancel_fd = key ? own_fd : web_gone_fd(c->web);
     if (job.cancel_fd < 0) {
@@ -140,6 +136,16 @@ static void run_request(struct call *c, const struct vial_request *req,
         run_whole(c, &job, key);
 }
 
+static int check_batch(struct call *c, struct vial_error *err)
+{
+    const char *name = web_query(c->web, "batch");
+
+    if (!name || batches_is_name(name))
+        return 0;
+    return fail(err, VIAL_E_VALUE,
+                "'batch' is not a name of letters, digits, '.', '_' and '-'");
+}
+
 void run_code(struct call *c)
 {
     auto_vial_request struct vial_request *req = NULL;
@@ -149,7 +155,7 @@ void run_code(struct call *c)
     size_t len;
     const char *body = web_body(c->web, &len);
 
-    if (stream_wanted(c, &form, &err) < 0 ||
+    if (stream_wanted(c, &form, &err) < 0 || check_batch(c, &err) < 0 ||
         job_request(c, body, len, &req, &err) < 0) {
         call_error(c, &err);
         return;

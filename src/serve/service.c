@@ -2,6 +2,8 @@
 #include "serve/service.h"
 
 #include <stdlib.h>
+#include <string.h>
+#include <sys/sysinfo.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -11,10 +13,12 @@
 #include "base/fail.h"
 #include "base/json.h"
 #include "base/state.h"
+#include "base/sys.h"
 #include "mcp/http_transport.h"
 #include "mcp/vial_server.h"
 #include "model/result.h"
 #include "serve/door.h"
+#include "serve/face.h"
 #include "serve/mcp_gate.h"
 
 #include "vial/vessels.h"
@@ -42,17 +46,19 @@ static int read_settings(const struct serve_sources *sources, struct settings **
     const struct settings_sources from = {
         .preset = sources->preset,
         .config = sources->config,
+        .share_dir = sources->share_dir[0] ? sources->share_dir : NULL,
         .project_dir = "/", /* where the daemon was started says nothing */
         .environ_ = environ,
         .home = home,
         .state = state,
+        .serves = true,
     };
     struct settings *s;
 
     if (settings_load(&from, &s, err) < 0)
         return -1;
-    if (sources->flags &&
-        serve_settings_decode(&s->serve, sources->flags, "the command line", err) < 0) {
+    if (sources->flags && block_read(&block_serve, &s->serve, sources->flags,
+                                     "the command line", err) < 0) {
         settings_free(s);
         return -1;
     }
@@ -68,6 +74,7 @@ static int generation_new(const struct serve_sources *sources, struct generation
     if (!g)
         return fail_memory(err);
     g->users = 1;
+    g->number = 1;
     if (read_settings(sources, &g->settings, err) < 0 ||
         auth_load(&g->auth, &g->settings->serve, sources->own, err) < 0)
         return -1;
@@ -77,15 +84,34 @@ static int generation_new(const struct serve_sources *sources, struct generation
 
 enum { WARM_CALLER, WARM_ALL }; /* the setting's choices */
 
+#define WARM_PART 8u /* of the host's memory, for vessels that wait */
+#define WARM_MOST (UINT64_C(1) << 30)
+
+static uint64_t warm_bytes(void)
+{
+    struct sysinfo host;
+    uint64_t part = WARM_MOST;
+
+    if (sysinfo(&host) == 0)
+        part = (uint64_t)host.totalram * host.mem_unit / WARM_PART;
+    return part < WARM_MOST ? part : WARM_MOST;
+}
+
 static int warm(struct generation *g, struct vial_error *err)
 {
-    const struct strv *languages = &g->settings->serve.warm;
+    const struct serve_settings *settings = &g->settings->serve;
+    auto_strv struct strv languages = { 0 };
+    bool on = serve_settings_warm(settings, &languages);
     const struct vial_warm_options options = {
-        .languages = (const char *const *)languages->items,
-        .by_caller = g->settings->serve.warm_share == WARM_CALLER,
+        .languages = (const char *const *)languages.items,
+        .memory_bytes = warm_bytes(),
+        .by_caller = settings->warm_share == WARM_CALLER,
     };
 
-    return languages->count ? vial_engine_warm(g->engine, &options, err) : 0;
+    if (!on)
+        return 0;
+    return languages.failed ? fail_memory(err)
+                            : vial_engine_warm(g->engine, &options, err);
 }
 
 static int open_engine(const struct serve *s, struct generation *g,
@@ -102,7 +128,9 @@ static int open_engine(const struct serve *s, struct generation *g,
 /* Host and Origin have been judged by the time a request gets there. */
 static int open_mcp(struct serve *s, struct generation *g, struct vial_error *err)
 {
-    struct mcp_http_options options = { .any_host = true };
+    struct mcp_http_options options = {
+        .any_host = true, .node = serve_settings_node(&g->settings->serve)
+    };
     const struct mcp_gate gate = protocol_gate(s);
 
     if (mcp_vial_open(g->engine, s->registry, s->sources.preset, &gate, &g->mcp, err) <
@@ -112,9 +140,16 @@ static int open_mcp(struct serve *s, struct generation *g, struct vial_error *er
     return mcp_http_open(&options, &g->mcp_http, err);
 }
 
+#define LASTS_MS 1000 /* a run that goes on for so long gives its turn on */
+#define LASTING  4u   /* so many times as many as have a turn may have done so */
+
 static void apply(struct serve *s, const struct serve_settings *c)
 {
-    gate_set(&s->gate, gate_most(c->concurrency), (unsigned)c->queue, c->queue_timeout);
+    unsigned most = gate_most(c->concurrency);
+
+    gate_set(&s->gate, most, (unsigned)c->queue, c->queue_timeout);
+    /* A number that the operator named is kept to. */
+    gate_last(&s->gate, c->concurrency ? 0 : LASTING * most, LASTS_MS);
     door_set(s, c);
     history_set(&s->history, (size_t)c->history, (size_t)c->history_output);
     vial_budget_set(s->budget, (uint64_t)c->output_memory, (uint64_t)c->output_disk);
@@ -144,6 +179,33 @@ static int open_registry(struct serve *s, struct vial_error *err)
     };
 
     return registry_open(&options, &s->registry, err);
+}
+
+static bool owner_of_key(void *context, const char *key, struct e2b_owner *out)
+{
+    struct serve *s = context;
+    struct generation *gen = serve_use(s);
+    struct identity who;
+    bool known = auth_key(&gen->auth, key, &who);
+
+    serve_unuse(s, gen);
+    if (!known)
+        return false;
+    *out = (struct e2b_owner){ .quota = who.quota,
+                               .sessions = (who.scopes & SCOPE_SESSION) != 0,
+                               .images = (who.scopes & SCOPE_IMAGE) != 0 };
+    memcpy(out->name, who.name, sizeof(out->name));
+    return true;
+}
+
+static int open_e2b(struct serve *s, struct vial_error *err)
+{
+    const struct e2b_options options = {
+        .registry = s->registry, .gate = &s->gate, .owner = owner_of_key, .context = s,
+        .node = s->node
+    };
+
+    return e2b_open(&options, &s->e2b, err);
 }
 
 static void not_recorded(void *context, const struct vial_error *err)
@@ -193,19 +255,25 @@ int serve_load(struct serve *s, const struct serve_sources *sources,
                          .budget = vial_budget_new(0, 0) };
     if (!s->budget || pthread_mutex_init(&s->lock, NULL) != 0 ||
         keys_init(&s->keys) < 0 || metrics_init(&s->metrics) < 0 ||
+        recent_init(&s->recent) < 0 || batches_init(&s->batches) < 0 ||
         refusals_init(&s->refusals, not_recorded, s) < 0)
         return fail_memory(err);
     if (gate_init(&s->gate, err) < 0 || history_init(&s->history, err) < 0 ||
         generation_new(sources, &s->now, err) < 0)
         return -1;
+    (void)snprintf(s->node, sizeof(s->node), "%s",
+                   serve_settings_node(&s->now->settings->serve));
     apply(s, &s->now->settings->serve);
     return 0;
 }
 
 int serve_open(struct serve *s, struct vial_error *err)
 {
+    if (sys_random(s->port_key, sizeof(s->port_key)) < 0)
+        return fail(err, VIAL_E_INTERNAL, "the kernel gives no random bytes");
     if (open_engine(s, s->now, err) < 0 || open_registry(s, err) < 0 ||
-        open_mcp(s, s->now, err) < 0)
+        open_mcp(s, s->now, err) < 0 || open_e2b(s, err) < 0 ||
+        wires_open(s->now->settings->share_dir, &s->wires, err) < 0)
         return -1;
     if (health_open(s) < 0)
         return fail_memory(err);
@@ -228,6 +296,8 @@ void serve_done(struct serve *s)
     health_close(s);
     vial_sweeper_close(s->sweeper);
     close_mcp(s);
+    wires_close(s->wires);
+    e2b_close(s->e2b);
     registry_close(s->registry);
     while (s->now) {
         struct generation *next = s->now->next;
@@ -238,6 +308,8 @@ void serve_done(struct serve *s)
     refusals_done(&s->refusals);
     history_done(&s->history);
     gate_done(&s->gate);
+    recent_done(&s->recent);
+    batches_done(&s->batches);
     metrics_done(&s->metrics);
     keys_done(&s->keys);
     vial_budget_free(s->budget);
@@ -311,6 +383,7 @@ int serve_reload(struct serve *s, struct vial_error *err)
     (void)pthread_mutex_lock(&s->lock);
     old = s->now;
     g->next = old;
+    g->number = old->number + 1;
     s->now = g;
     (void)pthread_mutex_unlock(&s->lock);
     apply(s, &g->settings->serve);
@@ -330,6 +403,19 @@ struct generation *serve_use(struct serve *s)
     g->users++;
     (void)pthread_mutex_unlock(&s->lock);
     return g;
+}
+
+bool serve_e2b(struct serve *s, const struct web_request *req)
+{
+    struct generation *g;
+    bool on;
+
+    if (!e2b_concerns(req))
+        return false;
+    g = serve_use(s);
+    on = g->settings->serve.e2b == 1;
+    serve_unuse(s, g);
+    return on;
 }
 
 void serve_unuse(struct serve *s, struct generation *g)

@@ -9,17 +9,21 @@
  */
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #include "audit/refusals.h"
+#include "e2b/e2b.h"
 #include "engine/callers/gate.h"
 #include "engine/callers/registry.h"
 #include "model/metrics.h"
 #include "serve/access_log.h"
 #include "serve/auth.h"
+#include "serve/batches.h"
 #include "serve/health.h"
 #include "serve/history.h"
 #include "serve/keys.h"
+#include "serve/recent.h"
 #include "settings/settings.h"
 #include "web/web.h"
 
@@ -27,6 +31,7 @@
 
 struct generation {
     unsigned users;
+    uint64_t number; /* the first is 1; never the same again, as an address may be */
     struct generation *next; /* the one before it, while that may be in use */
     struct settings *settings;
     struct auth auth;
@@ -38,6 +43,7 @@ struct generation {
 /* Where the settings come from; what flags say comes last. */
 struct serve_sources {
     const char *preset, *config; /* or NULL */
+    char share_dir[32];          /* vial's data, if not where they usually are; or "" */
     json_t *flags;               /* an object like the settings' `serve`, or NULL */
     bool kept;                   /* vessels are opened by the keeper */
     uid_t own;                   /* who started the daemon */
@@ -53,9 +59,15 @@ struct serve {
     struct history history;
     struct keys keys;
     struct metrics metrics;
+    struct recent recent;
+    struct batches batches;
     struct log log;
     struct refusals refusals;
     struct registry *registry;
+    unsigned char port_key[32]; /* that tokens of ports are made with (ports.h) */
+    struct wires *wires;        /* what faces keep (face.h) */
+    char node[8];    /* of the start: ids that proxies know do not change */
+    struct e2b *e2b; /* there, if off by the settings: a reload may change that */
     struct vial_budget *budget; /* for output, of all engines */
     struct health health;
     int64_t started_s, started_ns;
@@ -63,6 +75,7 @@ struct serve {
     unsigned calls; /* under way */
     int nice;       /* of who serve callers; the rest of us may be quicker */
     bool draining;
+    _Atomic int64_t ends_ns; /* while it drains: when sessions end */
     struct web *listeners[SERVE_LISTENERS];
     size_t listener_count;
     struct vial_sweeper *sweeper; /* of the newest engine */
@@ -83,6 +96,9 @@ int serve_reload(struct serve *s, struct vial_error *err);
 
 struct generation *serve_use(struct serve *s);
 void serve_unuse(struct serve *s, struct generation *g);
+
+/* Whether a request is E2B's, and the settings have that on. */
+bool serve_e2b(struct serve *s, const struct web_request *req);
 
 /* The handler of every listener; CONTEXT is the struct serve. */
 void serve_handle(void *context, struct web_request *req);

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "serve/session_routes.h"
+
 #include <string.h>
 
 #include "base/auto.h"
 #include "base/fail.h"
 #include "base/unit.h"
-#include "model/members.h"
 #include "model/result.h"
+#include "serve/bodies.h"
 #include "serve/hold.h"
 #include "serve/job.h"
 #include "serve/route.h"
@@ -20,15 +22,15 @@ static json_t *usage_json(const struct vial_usage *u)
 
 static json_t *report_json(const struct vial_session_report *r)
 {
-    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:f, s:o, s:o}", "id", r->id,
-                     "outcome", vial_outcome_name(r->outcome), "driver", r->driver,
-                     "vessel_id", r->vessel_id, "level", r->level, "limits_by",
-                     r->limits_by, "execs", (json_int_t)r->execs, "duration_ms",
-                     r->duration_ms, "usage", usage_json(&r->usage), "error",
-                     error_json(&r->error));
+    return json_pack("{s:s, s:s, s:b, s:s, s:s, s:s, s:s, s:I, s:f, s:o, s:o}", "id",
+                     r->id, "outcome", vial_outcome_name(r->outcome), "paused",
+                     r->paused, "driver", r->driver, "vessel_id", r->vessel_id, "level",
+                     r->level, "limits_by", r->limits_by, "execs", (json_int_t)r->execs,
+                     "duration_ms", r->duration_ms, "usage", usage_json(&r->usage),
+                     "error", error_json(&r->error));
 }
 
-static void answer_report(struct call *c, unsigned status, struct registered *held)
+void session_answer(struct call *c, unsigned status, struct registered *held)
 {
     struct vial_session_report report;
 
@@ -36,31 +38,17 @@ static void answer_report(struct call *c, unsigned status, struct registered *he
     call_json(c, status, report_json(&report));
 }
 
-/* Takes OBJECT's own members out, so that a request is left. */
-static int take_ms(json_t *object, const char *name, int64_t *out,
-                   struct vial_error *err)
+int session_read_start(struct call *c, struct vial_request **req,
+                       struct vial_session_options *options, struct vial_error *err)
 {
-    json_t *value = json_object_get(object, name);
-    auto_json json_t *alone = NULL;
-    const struct member table[] = { { name, MEMBER_MS, out }, { 0 } };
+    struct session_body body = { 0 };
+    json_t *rest;
 
-    if (!value)
-        return 0;
-    alone = json_pack("{s:O}", name, value);
-    (void)json_object_del(object, name);
-    return members_read(alone, table, NULL, err);
-}
-
-static int read_start(struct call *c, struct vial_request **req,
-                      struct vial_session_options *options, struct vial_error *err)
-{
-    auto_json json_t *body = NULL;
-
-    if (call_body(c, &body, err) < 0 ||
-        take_ms(body, "idle", &options->idle_ms, err) < 0 ||
-        take_ms(body, "lease", &options->lease_ms, err) < 0)
+    if (body_read_beside(c, BODY_session, &body, &rest, err) < 0)
         return -1;
-    return job_decode(c, body, req, err);
+    options->idle_ms = body.idle;
+    options->lease_ms = body.lease;
+    return job_decode(c, rest, req, err);
 }
 
 void sessions_start(struct call *c)
@@ -79,7 +67,7 @@ void sessions_start(struct call *c)
     struct vial_error err = { 0 };
     struct gate_pass pass = { 0 };
 
-    if (read_start(c, &req, &options, &err) < 0) {
+    if (session_read_start(c, &req, &options, &err) < 0) {
         call_error(c, &err);
         return;
     }
@@ -90,14 +78,14 @@ void sessions_start(struct call *c)
     }
     if (registry_start(c->serve->registry, c->who.name, req, &options, &h.session,
                        &err) < 0) {
-        gate_leave(&c->serve->gate, c->caller, 0);
+        gate_leave(&c->serve->gate, &pass, 0);
         call_error(c, &err);
         return;
     }
-    gate_leave(&c->serve->gate, c->caller, 0);
+    gate_leave(&c->serve->gate, &pass, 0);
     metrics_add(&c->serve->metrics, &c->serve->metrics.sessions_started, 1);
     call_note(c, "session", h.session->id);
-    answer_report(c, 201, h.session);
+    session_answer(c, 201, h.session);
 }
 
 void sessions_list(struct call *c)
@@ -133,15 +121,49 @@ void sessions_stop(struct call *c)
 void sessions_renew(struct call *c)
 {
     auto_hold struct hold h = { 0 };
-    auto_json json_t *body = NULL;
-    int64_t lease_ms = 0;
-    const struct member table[] = { { "lease", MEMBER_MS, &lease_ms }, { 0 } };
+    struct renew_body body = { 0 };
     struct vial_error err = { 0 };
 
-    if (hold_session(c, &h, &err) < 0 || call_body(c, &body, &err) < 0 ||
-        members_read(body, table, NULL, &err) < 0 ||
-        vial_session_renew(h.session->session, lease_ms, &err) < 0)
+    if (hold_session(c, &h, &err) < 0 || body_read(c, BODY_renew, &body, &err) < 0 ||
+        vial_session_renew(h.session->session, body.lease, &err) < 0)
         call_error(c, &err);
     else
-        answer_report(c, 200, h.session);
+        session_answer(c, 200, h.session);
+}
+
+void sessions_pause(struct call *c)
+{
+    auto_hold struct hold h = { 0 };
+    struct pause_body body = { 0 };
+    struct vial_pause_options options = { 0 };
+    struct vial_error err = { 0 };
+
+    if (hold_session(c, &h, &err) < 0 || body_read(c, BODY_pause, &body, &err) < 0) {
+        call_error(c, &err);
+        return;
+    }
+    options.auto_resume = str_eq(body.resume, "auto");
+    if (body.resume && !options.auto_resume && !str_eq(body.resume, "manual")) {
+        (void)fail(&err, VIAL_E_VALUE, "'resume' is not auto or manual");
+        call_error(c, &err);
+        return;
+    }
+    options.reclaim = body.reclaim;
+    options.most_ms = body.most;
+    if (vial_session_pause(h.session->session, &options, &err) < 0)
+        call_error(c, &err);
+    else
+        session_answer(c, 200, h.session);
+}
+
+void sessions_resume(struct call *c)
+{
+    auto_hold struct hold h = { 0 };
+    struct vial_error err = { 0 };
+
+    if (hold_session(c, &h, &err) < 0 ||
+        vial_session_resume(h.session->session, &err) < 0)
+        call_error(c, &err);
+    else
+        session_answer(c, 200, h.session);
 }

@@ -92,10 +92,10 @@ static bool listens(const struct spot *s, const char *name)
 /* -EEXIST when there is something under TO. */
 static int move(const struct spot *s, const char *from, const char *to)
 {
-    if (renameat2(s->dir_fd, from, s->dir_fd, to, RENAME_NOREPLACE) == 0)
-        return 0;
-    if (errno != EINVAL && errno != ENOSYS)
-        return -errno;
+    int rc = sys_rename_new(s->dir_fd, from, s->dir_fd, to);
+
+    if (rc != -EINVAL && rc != -ENOSYS)
+        return rc;
     if (linkat(s->dir_fd, from, s->dir_fd, to, 0) < 0)
         return -errno;
     (void)unlinkat(s->dir_fd, from, 0);

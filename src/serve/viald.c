@@ -3,7 +3,8 @@
 /*
  * viald: settings are read, sockets bound, privileges given up; then it serves until
  * it is told to stop. SIGTERM and SIGINT: no new run is taken, those under way may
- * go on for the time that `drain` gives, then everything is ended. SIGHUP: settings,
+ * go on for the time that `drain` gives, then everything is ended; `notice` and
+ * `drain_sessions` have it go on for a while before that. SIGHUP: settings,
  * tokens and certificates are read again.
  */
 
@@ -24,12 +25,15 @@
 #include "base/json.h"
 #include "keeper/front/start_keeper.h"
 #include "model/result.h"
+#include "serve/agent.h"
 #include "serve/flags.h"
 #include "serve/front.h"
 #include "serve/privilege.h"
+#include "serve/route.h"
 
 #define STATUS_FAILED 125
 #define TICK_MS       1000
+#define TURN_MS       50 /* how often a drain looks what is left */
 
 static int open_signals(struct vial_error *err)
 {
@@ -56,8 +60,10 @@ static void prepare(void)
         files.rlim_cur = files.rlim_max;
         (void)setrlimit(RLIMIT_NOFILE, &files);
     }
+#ifdef __GLIBC__                              /* musl's heap has nothing to set */
     (void)mallopt(M_ARENA_MAX, 2);            /* NOLINT(concurrency-mt-unsafe) */
     (void)mallopt(M_TRIM_THRESHOLD, 1 << 20); /* NOLINT(concurrency-mt-unsafe) */
+#endif
 }
 
 /* Tells the one who started us, if they asked for it (sd_notify's protocol). */
@@ -134,27 +140,78 @@ static int serve_until_told(struct serve *s, struct front *f, int signals,
     }
 }
 
-/* A second signal ends the wait. */
-static void drain(struct serve *s, struct front *f, int signals)
+static bool has_sessions(struct serve *s, const struct front *f)
 {
-    int64_t until_ns = clock_now_ns() + s->now->settings->serve.drain * 1000000;
+    (void)f;
+    return registry_reports(s->registry, NULL, true, NULL) > 0;
+}
 
-    notify("STOPPING=1");
-    log_line(&s->log, "info", "drain", NULL);
-    s->draining = true;
-    gate_shut(&s->gate);
-    front_drain(f);
-    while (front_busy(f) > 0 && clock_now_ns() < until_ns) {
-        int signal = next_signal(signals, -1, 50);
+static bool has_calls(struct serve *s, const struct front *f)
+{
+    (void)s;
+    return front_busy(f) > 0;
+}
+
+/* Waits for as long as there is something TO_END, or always if NULL, up to MS. False: a
+ * further signal came, and nobody shall wait any more. */
+static bool wait_while(bool (*to_end)(struct serve *, const struct front *),
+                       struct serve *s, const struct front *f, int signals, int64_t ms)
+{
+    int64_t until_ns = clock_now_ns() + ms * 1000000;
+
+    while (clock_now_ns() < until_ns && (!to_end || to_end(s, f))) {
+        int signal = next_signal(signals, -1, TURN_MS);
 
         if (signal && signal != SIGHUP)
-            break;
+            return false;
     }
+    return true;
+}
+
+/* First /readyz tells that we go, while everything is taken as ever; then nothing new
+ * is, while sessions go on; then doors are shut, and what runs may come to its end. */
+static void drain(struct serve *s, struct front *f, int signals)
+{
+    const struct serve_settings *c = &s->now->settings->serve;
+    bool patient;
+
+    notify("STOPPING=1");
+    atomic_store(&s->ends_ns,
+                 clock_now_ns() + (c->notice + c->drain_sessions) * 1000000);
+    s->draining = true;
+    log_line(&s->log, "info", "drain", NULL);
+    patient = wait_while(NULL, s, f, signals, c->notice);
+    if (patient && c->drain_sessions) {
+        gate_end_runs(&s->gate);
+        patient = wait_while(has_sessions, s, f, signals, c->drain_sessions);
+    }
+    gate_shut(&s->gate);
+    front_drain(f);
+    if (patient)
+        (void)wait_while(has_calls, s, f, signals, c->drain);
     history_cancel_all(&s->history);
+}
+
+/* Whoever wrote 'listen' would wait at a door that is not there. */
+static void say_passed_over(const struct serve *s)
+{
+    auto_str struct str addresses = { 0 };
+    const struct strv *listen = &s->now->settings->serve.listen;
+
+    for (size_t i = 0; i < listen->count; i++)
+        str_printf(&addresses, "%s%s", i ? " " : "", listen->items[i]);
+    log_line(&s->log, "warn", "listen",
+             json_pack("{s:s, s:s?, s:s}", "note",
+                       "'serve.listen' is passed over: systemd has bound the sockets",
+                       "addresses", addresses.data, "remedy",
+                       "systemctl edit vial.socket: [Socket] ListenStream=… for each; "
+                       "then systemctl restart vial.socket vial.service"));
 }
 
 static void say_ready(const struct serve *s, const struct front *f)
 {
+    if (f->inherited && s->now->settings->serve.listen.count > 0)
+        say_passed_over(s);
     for (size_t i = 0; i < f->count; i++)
         log_line(&s->log, "info", "listen",
                  json_pack("{s:s}", "address", f->listeners[i].shown));
@@ -170,16 +227,21 @@ static int run(struct flags *flags, struct vial_error *err)
     auto_fd int signals = open_signals(err);
     struct front front = { 0 };
     struct serve serve = { 0 };
+    struct agent agent = { .fd = -1, .stop_fd = -1 };
     int rc = signals < 0 ? -1 : serve_load(&serve, &flags->sources, err);
 
     if (rc == 0)
         rc = front_bind(&front, &serve.now->settings->serve, err);
+    if (rc == 0)
+        rc = agent_bind(&agent, &serve.now->settings->serve, err);
     if (rc == 0)
         rc = privilege_give_up(&serve, &front, err);
     if (rc == 0)
         rc = serve_open(&serve, err);
     if (rc == 0)
         rc = front_open(&front, &serve, err);
+    if (rc == 0)
+        rc = agent_open(&agent, &serve, err);
     if (rc == 0) {
         say_ready(&serve, &front);
         rc = serve_until_told(&serve, &front, signals, flags->idle_exit_ms);
@@ -188,12 +250,25 @@ static int run(struct flags *flags, struct vial_error *err)
             (void)fail(err, VIAL_E_KEEPER,
                        "the keeper is gone, and with it all vessels");
     }
+    agent_close(&agent);
     front_close(&front);
     if (signals >= 0)
         serve_done(&serve);
     if (serve.sources.kept)
         keeper_stop();
     return rc;
+}
+
+static int print_openapi(struct vial_error *err)
+{
+    auto_json json_t *document = openapi_json();
+
+    if (!document)
+        return fail_memory(err);
+    if (json_dumpf(document, stdout, JSON_INDENT(2)) < 0 || puts("") < 0 ||
+        fflush(stdout) != 0)
+        return fail_sys(err, "write the document");
+    return 0;
 }
 
 int main(int argc, char **argv)
@@ -205,7 +280,7 @@ int main(int argc, char **argv)
     prepare();
     rc = flags_read(&flags, argc, argv, &err);
     if (rc == 0)
-        rc = run(&flags, &err);
+        rc = flags.openapi ? print_openapi(&err) : run(&flags, &err);
     flags_done(&flags);
     if (rc == 0)
         return 0;

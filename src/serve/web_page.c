@@ -3,15 +3,23 @@
 
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/fail.h"
 #include "serve/route.h"
 
 #include "vial/warm.h"
 
-/* Nothing but its own files and this server, and nobody may frame it. */
+/* Nothing but its own files and this server, and pictures that programs made; nobody
+ * may frame it. */
 #define POLICY                                                                         \
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "        \
-    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; "  \
+    "connect-src 'self'; frame-src 'self'; base-uri 'none'; form-action 'none'; "      \
+    "frame-ancestors 'none'"
+/* The terminal is a frame of that page, and writes style sheets. */
+#define FRAME "terminal.html"
+#define FRAME_POLICY                                                                   \
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "        \
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
 
 static const struct page_file *find(const char *name)
 {
@@ -31,7 +39,8 @@ static void give(struct call *c, const char *name)
         call_error(c, &err);
         return;
     }
-    (void)web_set_header(c->web, "Content-Security-Policy", POLICY);
+    (void)web_set_header(c->web, "Content-Security-Policy",
+                         strcmp(name, FRAME) == 0 ? FRAME_POLICY : POLICY);
     (void)web_set_header(c->web, "X-Content-Type-Options", "nosniff");
     (void)web_set_header(c->web, "Referrer-Policy", "no-referrer");
     (void)web_set_header(c->web, "Cross-Origin-Opener-Policy", "same-origin");
@@ -48,6 +57,17 @@ void page_index(struct call *c)
 void page_file(struct call *c)
 {
     give(c, c->params[0]);
+}
+
+void page_recent(struct call *c)
+{
+    int64_t now_ms = clock_now_ns() / 1000000;
+    json_t *told = recent_json(&c->serve->recent, now_ms);
+    const char *whose = c->who.scopes & SCOPE_ADMIN ? NULL : c->who.name;
+
+    (void)json_object_set_new(told, "batches",
+                              batches_json(&c->serve->batches, whose, now_ms));
+    call_json(c, 200, told);
 }
 
 /* An engine without pools has none to show. */

@@ -4,8 +4,7 @@
 
 #include "base/auto.h"
 #include "base/fail.h"
-#include "model/members.h"
-#include "model/value.h"
+#include "serve/bodies.h"
 #include "serve/hold.h"
 #include "serve/route.h"
 
@@ -38,44 +37,22 @@ void workspaces_diff(struct call *c)
     vial_changes_free(&changes);
 }
 
-static const char **paths_of(json_t *list, struct vial_error *err)
-{
-    size_t count = json_array_size(list);
-    const char **out = calloc(count + 1, sizeof(*out));
-
-    for (size_t i = 0; out && i < count; i++) {
-        out[i] = value_string(json_array_get(list, i));
-        if (!out[i]) {
-            free(out);
-            (void)fail(err, VIAL_E_VALUE, "'paths' is not a list of texts");
-            return NULL;
-        }
-    }
-    if (!out)
-        (void)fail_memory(err);
-    return out;
-}
-
 void workspaces_commit(struct call *c)
 {
     auto_hold struct hold h = { 0 };
-    auto_json json_t *body = NULL;
+    struct commit_body body = { 0 };
     auto_free const char **paths = NULL;
-    json_t *list = NULL;
     struct vial_commit_options options = { 0 };
     struct vial_commit_report report;
     struct vial_error err = { 0 };
-    const struct member table[] = { { "paths", MEMBER_LIST, &list },
-                                    { "links_out", MEMBER_BOOL, &options.links_out },
-                                    { 0 } };
 
-    if (hold_session(c, &h, &err) < 0 || call_body(c, &body, &err) < 0 ||
-        members_read(body, table, NULL, &err) < 0 ||
-        (list && !(paths = paths_of(list, &err)))) {
+    if (hold_session(c, &h, &err) < 0 || body_read(c, BODY_commit, &body, &err) < 0 ||
+        (body.paths && !(paths = body_texts(body.paths, &err)))) {
         call_error(c, &err);
         return;
     }
     options.paths = paths;
+    options.links_out = body.links_out;
     if (vial_session_commit(h.session->session, &options, &report, &err) < 0)
         call_error(c, &err);
     else

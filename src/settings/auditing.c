@@ -11,7 +11,6 @@
 #include "base/json.h"
 #include "base/state.h"
 #include "base/str.h"
-#include "base/text.h"
 #include "base/unit.h"
 #include "model/value.h"
 
@@ -66,8 +65,6 @@ static int read_word(json_t *value, const char *usual, const char *other, bool *
 static int read_key(struct auditing *a, const char *key, json_t *value,
                     const char *where, struct vial_error *err)
 {
-    const char *near = text_suggest(key, keys);
-
     if (strcmp(key, "path") == 0)
         return read_path(a, value, where, err);
     if (strcmp(key, "rotate") == 0)
@@ -86,10 +83,7 @@ static int read_key(struct auditing *a, const char *key, json_t *value,
                    ? 0
                    : bad(where, key, value, "give a number of files", err);
     }
-    (void)fail(err, VIAL_E_FIELD, "%s: unknown key 'audit.%.40s'", where, key);
-    if (near)
-        return fail_remedy(err, "did you mean '%s'?", near);
-    return fail_remedy(err, "known keys: path, code, sync, rotate, keep");
+    return value_unknown(err, "key", key, keys, " in '%s': audit", where);
 }
 
 static int read_block(struct auditing *a, json_t *block, const char *where,

@@ -9,9 +9,8 @@
 #include "base/auto.h"
 #include "base/fail.h"
 #include "base/json.h"
-#include "base/text.h"
 #include "model/value.h"
-#include "settings/foreign_parts.h"
+#include "settings/foreign_files.h"
 #include "settings/user_packages.h"
 
 /* "none, bridge" as a list. */
@@ -58,7 +57,7 @@ static int set_serve(const struct foreign_value *p, const char *key, const char 
 
     if (json_object_set_new(object, key, one) < 0)
         return fail_memory(err);
-    return serve_settings_decode(&p->s->serve, object, p->name, err);
+    return block_read(&block_serve, &p->s->serve, object, p->name, err);
 }
 
 static int set_keep(const struct foreign_value *p, const char *key, const char *value,
@@ -284,18 +283,13 @@ static int unknown_key(const struct foreign_value *p, const char *path,
 {
     json_t *keys = json_object_get(preset_get(p->s->seed, "config"), "keys");
     const char *known[64] = { 0 };
-    const char *near = NULL;
     size_t n = 0;
-    struct shown shown;
 
     for (void *at = json_object_iter(keys); at && n < 63;
          at = json_object_iter_next(keys, at))
         known[n++] = json_object_iter_key(at);
-    near = text_suggest(path, known);
-    shown = value_show(path, strlen(path));
-    (void)fail(err, VIAL_E_FIELD, "unknown key '%s' in block '%s' of '%s'", shown.text,
-               foreign_block_name(p->s), p->where);
-    return near ? fail_remedy(err, "did you mean '%s'?", near) : -1;
+    return value_unknown(err, "key", path, known, " in block '%s' of '%s'",
+                         foreign_block_name(p->s), p->where);
 }
 
 /* "images.*" stands for "images.NAME", and sets "images.NAME". */

@@ -12,8 +12,7 @@
 #include "model/members.h"
 #include "model/policy.h"
 #include "model/result.h"
-#include "model/value.h"
-#include "settings/serve_settings.h"
+#include "settings/blocks.h"
 
 struct preset {
     char *name;
@@ -158,16 +157,6 @@ static bool is_setting(const char *name)
     return f && (f->scope & FIELD_IN_SETTINGS);
 }
 
-static bool is_serve_setting(const char *name)
-{
-    const struct field *f = NULL;
-
-    for (size_t i = 0; (f = serve_settings_row(i)); i++)
-        if (strcmp(f->name, name) == 0)
-            return true;
-    return false;
-}
-
 /* Whether there is a place of that name for a value to go. */
 static bool is_target(const char *sets)
 {
@@ -177,7 +166,7 @@ static bool is_target(const char *sets)
     if (str_starts(sets, "policy."))
         return policy_find(sets + strlen("policy.")) >= 0;
     if (str_starts(sets, "serve."))
-        return is_serve_setting(sets + strlen("serve."));
+        return block_find(&block_serve, sets + strlen("serve.")) != NULL;
     return is_setting(sets) || str_starts(sets, "images.") || is_one_of(others, sets);
 }
 

@@ -10,8 +10,8 @@
 #include "model/policy.h"
 #include "model/result.h"
 #include "model/value.h"
-#include "settings/housekeeping.h"
-#include "settings/serve_settings.h"
+#include "settings/blocks.h"
+#include "settings/secret_block.h"
 
 #define DIALECT      "https://json-schema.org/draft/2020-12/schema"
 #define NAME_PATTERN "^[A-Za-z_][A-Za-z0-9_]*$"
@@ -195,7 +195,7 @@ static json_t *default_json(const struct field *f)
     return json_string(f->def);
 }
 
-static json_t *field_schema(const struct field *f)
+json_t *schema_field(const struct field *f)
 {
     json_t *schema = by_type(f);
 
@@ -212,7 +212,7 @@ static json_t *fields_schema(unsigned scope)
     for (size_t i = 0; i < FIELD_ID__COUNT; i++)
         if ((fields[i].scope & scope) == scope)
             (void)json_object_set_new(properties, fields[i].name,
-                                      field_schema(&fields[i]));
+                                      schema_field(&fields[i]));
     return json_pack("{s:s, s:o, s:b}", "type", "object", "properties", properties,
                      "additionalProperties", 0);
 }
@@ -242,19 +242,25 @@ static json_t *policy_schema(void)
     for (size_t i = 0; i < POLICY_ID__COUNT; i++) {
         struct field f = policy_range((enum policy_id)i);
 
-        (void)json_object_set_new(properties, f.name, field_schema(&f));
+        (void)json_object_set_new(properties, f.name, schema_field(&f));
     }
     return json_pack("{s:s, s:o, s:b}", "type", "object", "properties", properties,
                      "additionalProperties", 0);
 }
 
-static json_t *serve_schema(void)
+static json_t *block_schema(const struct block *b)
 {
     json_t *properties = json_object();
-    const struct field *f;
 
-    for (size_t i = 0; (f = serve_settings_row(i)); i++)
-        (void)json_object_set_new(properties, f->name, field_schema(f));
+    for (size_t i = 0; i < b->count; i++) {
+        const struct field *f = &b->rows[i].field;
+        json_t *schema = schema_field(f);
+
+        if (f->type == FIELD_LIST) /* or one alone */
+            (void)json_object_set_new(schema, "type",
+                                      json_pack("[s, s]", "array", "string"));
+        (void)json_object_set_new(properties, f->name, schema);
+    }
     return json_pack("{s:s, s:o, s:b}", "type", "object", "properties", properties,
                      "additionalProperties", 0);
 }
@@ -273,35 +279,20 @@ static json_t *audit_schema(void)
     return OBJECT_OF(members, values);
 }
 
-static json_t *cleanup_schema(void)
-{
-    static const char *const members[] = { "interval?" };
-    json_t *const values[] = { field_schema(cleaning_row()) };
-
-    return OBJECT_OF(members, values);
-}
-
-static json_t *journal_schema(void)
-{
-    static const char *const members[] = { "runs?", "output?" };
-    json_t *const values[] = { field_schema(&journaling_rows()[0]),
-                               field_schema(&journaling_rows()[1]) };
-
-    return OBJECT_OF(members, values);
-}
-
 json_t *schema_settings(void)
 {
     static const char *const members[] = { "defaults?", "policy?",  "audit?",
                                            "cleanup?",  "journal?", "languages?",
-                                           "serve?" };
+                                           "serve?",    "images?",  "secrets?" };
     json_t *const values[] = { fields_schema(FIELD_IN_SETTINGS),
                                policy_schema(),
                                audit_schema(),
-                               cleanup_schema(),
-                               journal_schema(),
+                               block_schema(&block_cleanup),
+                               block_schema(&block_journal),
                                typed("string"),
-                               serve_schema() };
+                               block_schema(&block_serve),
+                               block_schema(&block_images),
+                               secret_block_schema() };
 
     return titled("vial settings", OBJECT_OF(members, values));
 }
@@ -374,6 +365,34 @@ static json_t *artifact_schema(void)
     return OBJECT_OF(members, values);
 }
 
+static json_t *connection_schema(void)
+{
+    static const char *const members[] = {
+        "name", "port", "verdict", "bytes_in", "bytes_out", "ms", "times?", "incoming?"
+    };
+    json_t *const values[] = { typed("string"),  typed("integer"), typed("string"),
+                               typed("integer"), typed("integer"), typed("number"),
+                               typed("integer"), typed("boolean") };
+
+    return OBJECT_OF(members, values);
+}
+
+static json_t *network_schema(void)
+{
+    static const char *const members[] = { "connections", "left_out", "made",
+                                           "refused",     "bytes_in", "bytes_out",
+                                           "whole" };
+    json_t *const values[] = { list_of(connection_schema()),
+                               typed("integer"),
+                               typed("integer"),
+                               typed("integer"),
+                               typed("integer"),
+                               typed("integer"),
+                               typed("boolean") };
+
+    return OBJECT_OF(members, values);
+}
+
 static const char *const result_members[] = { "id",
                                               "correlation?",
                                               "verdict",
@@ -393,12 +412,15 @@ static const char *const result_members[] = { "id",
                                               "usage",
                                               "limits_hit",
                                               "network_refused?",
+                                              "network?",
                                               "denied_calls?",
                                               "driver",
                                               "vessel_id",
                                               "container_id",
                                               "name",
                                               "image",
+                                              "image_digest?",
+                                              "image_owners?",
                                               "start",
                                               "isolation",
                                               "files",
@@ -429,12 +451,15 @@ json_t *schema_result(void)
                                usage_schema(),
                                list_of(names(result_limits)),
                                typed("integer"),
+                               network_schema(),
                                typed("object"),
                                nullable("string"),
                                nullable("string"),
                                nullable("string"),
                                nullable("string"),
                                nullable("string"),
+                               typed("string"),
+                               choices("image|one|nobody"),
                                nullable("string"),
                                isolation_schema(),
                                list_of(out_file_schema()),

@@ -13,6 +13,10 @@ json_t *schema_request(void);
 json_t *schema_result(void);
 json_t *schema_settings(void);
 
+/* Of one field's value. */
+struct field;
+json_t *schema_field(const struct field *f);
+
 /* By its name: "request", "result" or "settings". */
 int schema_find(const char *kind, json_t **out, struct vial_error *err);
 

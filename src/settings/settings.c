@@ -11,8 +11,10 @@
 #include "base/fail.h"
 #include "base/json.h"
 #include "base/path.h"
+#include "base/sys.h"
 #include "settings/foreign.h"
 #include "settings/project.h"
+#include "settings/secret_block.h"
 #include "settings/sources.h"
 
 #define SYSTEM_FILE "/etc/vial/vial.yaml"
@@ -201,6 +203,9 @@ static int load(struct settings *s, const struct settings_sources *from,
 {
     const char *preset = pick(from, from->preset, "VIAL_PRESET");
 
+    s->serves = from->serves;
+    if (sys_random(s->secret_seed, sizeof(s->secret_seed)) < 0)
+        return fail(err, VIAL_E_SYSTEM, "there is no randomness");
     s->share_dir = find_share_dir(from);
     s->preset = preset ? strdup(preset) : NULL;
     s->home = from->home ? strdup(from->home) : NULL;
@@ -208,9 +213,11 @@ static int load(struct settings *s, const struct settings_sources *from,
     if (!s->share_dir || (preset && !s->preset) || (from->home && !s->home) ||
         (from->state && !s->state))
         return fail_memory(err);
-    cleaning_init(&s->cleanup);
-    journaling_init(&s->journal);
-    if (policy_init(&s->policy, err) < 0 || serve_settings_init(&s->serve, err) < 0 ||
+    if (policy_init(&s->policy, err) < 0 ||
+        block_init(&block_serve, &s->serve, err) < 0 ||
+        block_init(&block_cleanup, &s->cleanup, err) < 0 ||
+        block_init(&block_journal, &s->journal, err) < 0 ||
+        block_init(&block_images, &s->image_store, err) < 0 ||
         load_languages(s, err) < 0 || read_layers(s, from, layers, err) < 0 ||
         merge(s, layers, err) < 0)
         return -1;
@@ -297,10 +304,13 @@ json_t *settings_json(const struct settings *s)
                               s->engine ? json_string(s->engine) : json_null());
     (void)json_object_set_new(root, "defaults", values);
     (void)json_object_set_new(root, "policy", policy_json(&s->policy));
-    (void)json_object_set_new(root, "serve", serve_settings_json(&s->serve));
+    (void)json_object_set_new(root, "serve", block_json(&block_serve, &s->serve));
     (void)json_object_set_new(root, "audit", auditing_json(&s->audit));
-    (void)json_object_set_new(root, "cleanup", cleaning_json(&s->cleanup));
-    (void)json_object_set_new(root, "journal", journaling_json(&s->journal));
+    (void)json_object_set_new(root, "cleanup", block_json(&block_cleanup, &s->cleanup));
+    (void)json_object_set_new(root, "journal", block_json(&block_journal, &s->journal));
+    (void)json_object_set_new(root, "images",
+                              block_json(&block_images, &s->image_store));
+    (void)json_object_set_new(root, "secrets", secret_block_json(&s->secrets));
     return root;
 }
 
@@ -310,9 +320,11 @@ void settings_free(struct settings *s)
         return;
     request_done(&s->defaults);
     policy_done(&s->policy);
-    serve_settings_done(&s->serve);
+    block_done(&block_serve, &s->serve);
+    block_done(&block_images, &s->image_store);
     preset_free(s->seed);
     strv_done(&s->images);
+    strv_done(&s->secrets);
     strv_done(&s->places);
     strv_done(&s->packages);
     strv_done(&s->variables);

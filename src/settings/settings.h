@@ -9,25 +9,24 @@
  *   < the preset's own file < the project's vial.yaml < variables < the request itself
  *
  * A settings file has the keys `defaults` (request fields), `policy`, `audit`,
- * `cleanup`, `journal`, `serve` (for the daemon), and `languages` (path of a language
- * file). Each layer fills what inner ones left unset; policies only tighten. A preset
- * file has the same keys and its own block `preset` (settings/preset.h); under a
- * preset, a settings file may also have the block that the preset names, and the
- * variables that it names count.
+ * `cleanup`, `journal`, `images`, `secrets`, `serve` (for the daemon), and `languages`
+ * (path of a language file). Each layer fills what inner ones left unset; policies only
+ * tighten. A preset file has the same keys and its own block `preset`
+ * (settings/preset.h); under a preset, a settings file may also have the block that the
+ * preset names, and the variables that it names count.
  *
  * A variable VIAL_<FIELD> sets a field; several values are separated by commas.
- * VIAL_SHARE, VIAL_CONFIG, VIAL_PRESET and VIAL_LANGUAGES (a language file) say
- * where to look; VIAL_TEST_* belongs to tests; any other VIAL_* is an error. A
- * variable that is set but empty counts as unset.
+ * VIAL_SHARE, VIAL_CONFIG, VIAL_PRESET, VIAL_IMAGES and VIAL_LANGUAGES (a language
+ * file) say where to look; VIAL_TEST_* belongs to tests; any other VIAL_* is an error.
+ * A variable that is set but empty counts as unset.
  */
 
 #include "model/language.h"
 #include "model/policy.h"
 #include "model/request.h"
 #include "settings/auditing.h"
-#include "settings/housekeeping.h"
+#include "settings/blocks.h"
 #include "settings/preset.h"
-#include "settings/serve_settings.h"
 
 /* Keep-alive: one vessel for many calls, and when it is made anew. */
 struct keep_rules {
@@ -42,21 +41,25 @@ struct settings {
     struct auditing audit;
     struct cleaning cleanup;
     struct journaling journal;
+    struct image_settings image_store;
     struct language_table languages;
     struct serve_settings serve; /* for the daemon */
     struct strv files;           /* those that were read, outermost first */
     char *share_dir;             /* runtimes/, presets/, seccomp/, vial-init */
     char *preset;                /* or NULL */
     struct preset *seed;         /* its own block; NULL without a preset */
-    struct strv images;     /* "NAME=IMAGE", by language or a program of the command */
-    struct strv places;     /* directories to make before they are mounted */
-    struct strv packages;   /* the caller's own of Python (plan/packages.h) */
-    struct strv variables;  /* the environment with a project's file of variables */
-    struct keep_rules keep; /* of the preset */
-    char *engine;           /* address of the container engine, or NULL */
-    char *const *environ_;  /* borrowed while the settings are read */
-    char *home;             /* the caller's, as the environment says, or NULL */
-    char *state;            /* vial's own directory (base/state.h), or NULL */
+    struct strv images;      /* "NAME=IMAGE", by language or a program of the command */
+    struct strv places;      /* directories to make before they are mounted */
+    struct strv packages;    /* the caller's own of Python (plan/mount.c) */
+    struct strv variables;   /* the environment with a project's file of variables */
+    struct keep_rules keep;  /* of the preset */
+    struct strv secrets;     /* lines (model/secret.h) */
+    uint8_t secret_seed[32]; /* of their placeholders */
+    bool serves;             /* callers who are others: nothing of our own is theirs */
+    char *engine;            /* address of the container engine, or NULL */
+    char *const *environ_;   /* borrowed while the settings are read */
+    char *home;              /* the caller's, as the environment says, or NULL */
+    char *state;             /* vial's own directory (base/state.h), or NULL */
     json_t *projects; /* files of the project that were read (settings/project.h): their
                          "path", "sha256", "trusted", and "changes" (a setting's
                          name -> "from", "to"); or NULL */
@@ -70,6 +73,7 @@ struct settings_sources {
     char *const *environ_;   /* borrowed; NULL: none */
     const char *home;        /* or NULL */
     const char *state;       /* where the caller's trust is recorded, or NULL */
+    bool serves;             /* as in the settings */
     bool trusting;           /* take files of the project as if they were trusted, to
                                 tell what they would change */
 };

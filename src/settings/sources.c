@@ -19,8 +19,10 @@
 #include "base/sys.h"
 #include "base/text.h"
 #include "model/value.h"
-#include "settings/dotenv.h"
 #include "settings/foreign.h"
+#include "settings/foreign_files.h"
+#include "settings/secret_block.h"
+#include "settings/user_packages.h"
 
 #define PREFIX      "VIAL_"
 #define PROJECT_MAX ((size_t)1 << 20)
@@ -101,7 +103,8 @@ static int load_languages(struct settings *s, json_t *json, const char *path,
 }
 
 static const char *const known_keys[] = { "defaults", "policy",    "audit", "cleanup",
-                                          "journal",  "languages", "serve", NULL };
+                                          "journal",  "languages", "serve", "images",
+                                          "secrets",  NULL };
 
 static bool is_known(const char *key)
 {
@@ -113,17 +116,10 @@ static bool is_known(const char *key)
 
 static int unknown_key(const char *key, const char *path, struct vial_error *err)
 {
-    const char *near = text_suggest(key, known_keys);
-    struct shown shown;
-
-    shown = value_show(key, strlen(key));
-    (void)fail(err, VIAL_E_FIELD, "unknown key '%s' in '%s'", shown.text, path);
-    if (near)
-        return fail_remedy(err, "did you mean '%s'?", near);
-    if (field_find(key))
+    (void)value_unknown(err, "key", key, known_keys, " in '%s'", path);
+    if (field_find(key) && !text_suggest(key, known_keys))
         return fail_remedy(err, "put '%s' below the key 'defaults'", key);
-    return fail_remedy(err, "known keys: defaults, policy, audit, cleanup, journal, "
-                            "languages, serve");
+    return -1;
 }
 
 static int not_regular(const char *path, struct vial_error *err)
@@ -150,8 +146,8 @@ static bool is_block(const struct reading *r, const char *key)
  * whose bytes nobody has looked at, or are the operator's own. */
 static bool is_operators(const char *key)
 {
-    static const char *const keys[] = { "languages", "audit", "cleanup", "journal",
-                                        "serve" };
+    static const char *const keys[] = { "languages", "audit",  "cleanup", "journal",
+                                        "serve",     "images", "secrets" };
 
     for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
         if (strcmp(key, keys[i]) == 0)
@@ -192,10 +188,14 @@ static int read_key(const struct reading *r, const char *key, json_t *value,
         return r->preset ? auditing_read_usual(&s->audit, value, r->path, s->home, err)
                          : auditing_read(&s->audit, value, r->path, err);
     if (strcmp(key, "journal") == 0)
-        return journaling_read(&s->journal, value, r->path, err);
+        return block_read(&block_journal, &s->journal, value, r->path, err);
+    if (strcmp(key, "images") == 0)
+        return block_read(&block_images, &s->image_store, value, r->path, err);
+    if (strcmp(key, "secrets") == 0)
+        return secret_block_read(&s->secrets, value, r->path, err);
     if (strcmp(key, "cleanup") == 0)
-        return cleaning_read(&s->cleanup, value, r->path, err);
-    return serve_settings_decode(&s->serve, value, r->path, err);
+        return block_read(&block_cleanup, &s->cleanup, value, r->path, err);
+    return block_read(&block_serve, &s->serve, value, r->path, err);
 }
 
 /* A project's file may be a link to one that only the caller can read, of which a
@@ -450,6 +450,23 @@ int source_read_preset(struct settings *s, struct source *out, const char *name,
     return read_keys(&r, err) < 0 ? -1 : name_source(out, where.data, err);
 }
 
+int source_check_preset(struct settings *s, const char *path, struct vial_error *err)
+{
+    struct source out = { 0 };
+    const struct reading r = { .s = s, .out = &out, .path = path, .preset = "checked" };
+    auto_json json_t *root = NULL;
+    struct preset *preset = NULL;
+    int rc = yaml_read(path, &root, err);
+
+    if (rc == 0)
+        rc = preset_new("checked", json_object_get(root, "preset"), &preset, err);
+    if (rc == 0)
+        rc = read_keys(&r, err);
+    preset_free(preset);
+    source_done(&out);
+    return rc < 0 ? fail_in(err, "preset '%s'", path) : 0;
+}
+
 static char lower(char c)
 {
     return (char)(tolower)((unsigned char)c); /* the function, not the macro */
@@ -475,14 +492,11 @@ static bool field_of(const char *variable, size_t len, char *out, size_t size)
 
 static bool is_ours(const char *variable, size_t len)
 {
-    static const char *const known[] = { "VIAL_SHARE",
-                                         "VIAL_CONFIG",
-                                         "VIAL_PRESET",
-                                         "VIAL_LANGUAGES",
-                                         "VIAL_ENGINE_PLAIN",
-                                         "VIAL_STATE",
-                                         "VIAL_ZYGOTE_WITHOUT",
-                                         "VIAL_REQUEST_ID" /* of a program inside */ };
+    static const char
+        *const known[] = { "VIAL_SHARE",     "VIAL_CONFIG",       "VIAL_PRESET",
+                           "VIAL_LANGUAGES", "VIAL_ENGINE_PLAIN", "VIAL_STATE",
+                           "VIAL_TOKEN",     "VIAL_IMAGES",       "VIAL_ZYGOTE_WITHOUT",
+                           "VIAL_REQUEST_ID" /* of a program inside */ };
 
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
         if (strlen(known[i]) == len && strncmp(variable, known[i], len) == 0)
@@ -554,8 +568,14 @@ int source_read_environ(struct settings *s, struct source *out, char *const *env
                         struct vial_error *err)
 {
     const char *languages = source_variable(environ_, "VIAL_LANGUAGES");
+    const char *active = source_variable(environ_, "VIRTUAL_ENV");
 
     if (foreign_environ(s, out, environ_, err) < 0)
+        return -1;
+    if (active && !s->serves && packages_is_environment(active) &&
+        !source_variable(environ_, "VIAL_VENV") &&
+        request_set_text(&out->values, FIELD_ID_venv, active, strlen(active),
+                         "VIRTUAL_ENV", err) < 0)
         return -1;
     for (char *const *entry = environ_; entry && *entry; entry++)
         if (read_variable(out, *entry, err) < 0)

@@ -35,12 +35,14 @@ int source_read_project(struct settings *s, struct source *out, const char *path
  * may have written it. One that is absent is no error. */
 int source_read_seed(struct settings *s, struct source *out, const char *path,
                      bool project, struct vial_error *err);
-/* A project's file of the preset's variables (settings/dotenv.h), which S's environment
- * has from then on. One that is absent is no error. */
+/* A project's file of the preset's variables (settings/foreign_files.h), which S's
+ * environment has from then on. One that is absent is no error. */
 int source_read_dotenv(struct settings *s, struct source *out, const char *path,
                        struct vial_error *err);
 int source_read_preset(struct settings *s, struct source *out, const char *name,
                        struct vial_error *err);
+/* Judges the file PATH as a preset, wherever it lies; S is of no use afterwards. */
+int source_check_preset(struct settings *s, const char *path, struct vial_error *err);
 /* The block `preset` of that preset alone. */
 int source_find_preset(const char *share_dir, const char *name, struct preset **out,
                        struct vial_error *err);

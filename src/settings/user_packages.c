@@ -59,7 +59,7 @@ static void add_prefix(const char *prefix, struct strv *out)
     (void)closedir(dir);
 }
 
-static bool is_environment(const char *prefix)
+bool packages_is_environment(const char *prefix)
 {
     auto_free char *mark = path_join(prefix, "pyvenv.cfg");
 
@@ -121,11 +121,11 @@ void packages_find(char *const *environ_, struct strv *out)
     auto_free char *usual = home ? path_join(home, ".pyenv") : NULL;
 
     pyenv = pyenv ? pyenv : usual;
-    if (active && is_environment(active)) {
+    if (active && packages_is_environment(active)) {
         add_prefix(active, out);
         return;
     }
-    if (first && is_environment(first)) {
+    if (first && packages_is_environment(first)) {
         add_prefix(first, out);
         return;
     }

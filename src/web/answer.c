@@ -14,13 +14,45 @@
 
 #define BLOCK_BYTES (16u << 10)
 
-/* With the lock held: the loop goes on with this connection. */
+/* With the lock held: there is something to send, once that is let go of. */
 static void wake(struct web_request *req)
 {
     if (!req->suspended || req->over)
         return;
     req->suspended = false;
+    req->woken = true;
     MHD_resume_connection(req->handle);
+}
+
+static bool is_long(const struct web_request *req)
+{
+    return req->given > WEB_QUEUE_BYTES;
+}
+
+/* With the lock held. */
+static void note_given(struct web_request *req, size_t len)
+{
+    bool was_long = is_long(req);
+
+    req->given += len;
+    if (!was_long && is_long(req))
+        worker_stand_back(req);
+}
+
+/* Lets go of the lock, and sends what there is; or has the loop do so, for who stands
+ * back. */
+static void leave(struct web_request *req)
+{
+    struct web *web = req->web;
+    bool woken = req->woken;
+    bool alone = !is_long(req);
+
+    req->woken = false;
+    (void)pthread_mutex_unlock(&req->lock);
+    if (woken && alone)
+        web_turn(web);
+    else if (woken)
+        web_nudge(web);
 }
 
 #define REFUSAL_MAX 256
@@ -44,7 +76,7 @@ static int write_refusal(char text[REFUSAL_MAX], unsigned status, const char *wh
 }
 
 /* Only in the clear: what TLS still has to send is libmicrohttpd's business. */
-void answer_late(const struct web_request *req, unsigned status, const char *why)
+void answer_late(const struct web *web, int fd, unsigned status, const char *why)
 {
     char text[REFUSAL_MAX];
     char head[REFUSAL_MAX];
@@ -56,14 +88,16 @@ void answer_late(const struct web_request *req, unsigned status, const char *why
     struct iovec parts[] = { { head, (size_t)head_len }, { text, (size_t)len } };
     struct msghdr message = { .msg_iov = parts, .msg_iovlen = 2 };
 
-    if (!req->web->options.tls_cert)
-        (void)sendmsg(req->connection->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (!web->options.tls_cert)
+        (void)sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-struct MHD_Response *answer_refusal(unsigned status, const char *why)
+struct MHD_Response *answer_refusal(unsigned status, const char *why, bool coded)
 {
     char text[REFUSAL_MAX];
-    int len = write_refusal(text, status, why);
+    int len = coded ? snprintf(text, REFUSAL_MAX, "{\"code\":%u,\"message\":\"%s\"}\n",
+                               status, why)
+                    : write_refusal(text, status, why);
     struct MHD_Response *response =
         MHD_create_response_from_buffer((size_t)len, text, MHD_RESPMEM_MUST_COPY);
 
@@ -106,7 +140,7 @@ int web_set_header(struct web_request *req, const char *name, const char *value)
 }
 
 /* Takes RESPONSE, which may be NULL for lack of memory. */
-static int give(struct web_request *req, unsigned status, const char *type,
+int answer_give(struct web_request *req, unsigned status, const char *type,
                 struct MHD_Response *response)
 {
     if (!response)
@@ -121,7 +155,7 @@ static int give(struct web_request *req, unsigned status, const char *type,
     req->status = status;
     req->answered = true;
     wake(req);
-    (void)pthread_mutex_unlock(&req->lock);
+    leave(req);
     return 0;
 }
 
@@ -130,9 +164,9 @@ int web_reply(struct web_request *req, unsigned status, const char *type,
 {
     if (req->answered)
         return -1;
-    return give(req, status, type,
-                MHD_create_response_from_buffer(len, (void *)(uintptr_t)data,
-                                                MHD_RESPMEM_MUST_COPY));
+    return answer_give(req, status, type,
+                       MHD_create_response_from_buffer(len, (void *)(uintptr_t)data,
+                                                       MHD_RESPMEM_MUST_COPY));
 }
 
 int web_give(struct web_request *req, unsigned status, const char *type, char *data,
@@ -144,7 +178,7 @@ int web_give(struct web_request *req, unsigned status, const char *type, char *d
         response = MHD_create_response_from_buffer(len, data, MHD_RESPMEM_MUST_FREE);
     if (!response)
         free(data);
-    return give(req, status, type, response);
+    return answer_give(req, status, type, response);
 }
 
 /* With the lock held. */
@@ -186,17 +220,23 @@ static ssize_t read_queue(void *context, uint64_t at, char *buf, size_t max)
     return result;
 }
 
-int web_start(struct web_request *req, unsigned status, const char *type)
+int web_start_sized(struct web_request *req, unsigned status, const char *type,
+                    uint64_t len)
 {
     if (req->answered)
         return -1;
     req->streaming = true;
-    if (give(req, status, type,
-             MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK_BYTES,
-                                               read_queue, req, NULL)) == 0)
+    if (answer_give(req, status, type,
+                    MHD_create_response_from_callback(len, BLOCK_BYTES, read_queue, req,
+                                                      NULL)) == 0)
         return 0;
     req->streaming = false;
     return -1;
+}
+
+int web_start(struct web_request *req, unsigned status, const char *type)
+{
+    return web_start_sized(req, status, type, MHD_SIZE_UNKNOWN);
 }
 
 /* With the lock held. A client that takes next to nothing is given up. */
@@ -241,9 +281,10 @@ int web_push(struct web_request *req, const void *data, size_t len)
     int rc = -1;
 
     (void)pthread_mutex_lock(&req->lock);
+    note_given(req, len);
     if (req->streaming && !req->ended && !req->over)
         rc = add_to_queue(req, data, len);
-    (void)pthread_mutex_unlock(&req->lock);
+    leave(req);
     return rc;
 }
 
@@ -280,9 +321,10 @@ int web_write(struct web_request *req, const void *data, size_t len)
     int rc = -1;
 
     (void)pthread_mutex_lock(&req->lock);
+    note_given(req, len);
     if (req->streaming && !req->ended && wait_for_room(req) == 0)
         rc = add_to_queue(req, data, len);
-    (void)pthread_mutex_unlock(&req->lock);
+    leave(req);
     return rc;
 }
 
@@ -300,7 +342,7 @@ void web_end(struct web_request *req)
     req->broken = req->broken || req->queue.failed;
     req->ended = true;
     wake(req);
-    (void)pthread_mutex_unlock(&req->lock);
+    leave(req);
 }
 
 void answer_finish(struct web_request *req)
@@ -311,12 +353,12 @@ void answer_finish(struct web_request *req)
         web_end(req);
     if (req->answered)
         return;
-    response = answer_refusal(500, "nothing was answered");
-    if (response && give(req, 500, NULL, response) == 0)
+    response = answer_refusal(500, "nothing was answered", req->place.coded);
+    if (response && answer_give(req, 500, NULL, response) == 0)
         return;
     /* Without memory even for that, the connection is only let go. */
     (void)pthread_mutex_lock(&req->lock);
     req->broken = req->answered = true;
     wake(req);
-    (void)pthread_mutex_unlock(&req->lock);
+    leave(req);
 }

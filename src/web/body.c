@@ -66,4 +66,5 @@ void body_done(struct body *b)
     if (b->fd >= 0)
         (void)close(b->fd);
     str_done(&b->small);
+    *b = (struct body){ .fd = -1 };
 }

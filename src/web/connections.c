@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <netinet/in.h>
 #include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "base/sha256.h"
@@ -126,7 +127,7 @@ void sweep_add(struct web *web, struct connection *c, int fd)
         row_add(&web->callers, c);
     }
     if (web->connection_count++ == 0)
-        (void)pthread_cond_broadcast(&web->changed);
+        (void)eventfd_write(web->nudge_fd, 1); /* it looks at the time from now on */
     (void)pthread_mutex_unlock(&web->lock);
     if (caller)
         (void)sweep_know(web, c, caller);
@@ -162,7 +163,6 @@ void sweep_remove(struct web *web, struct connection *c)
     (void)pthread_mutex_lock(&web->lock);
     leave(web, c);
     web->connection_count--;
-    (void)pthread_cond_broadcast(&web->changed);
     (void)pthread_mutex_unlock(&web->lock);
     if (c->caller)
         web->options.door->give(web->options.context, c->caller, WEB_CONNECTIONS, 1);
@@ -173,7 +173,7 @@ void sweep_phase(struct web *web, struct connection *c, enum phase phase)
     (void)pthread_mutex_lock(&web->lock);
     c->phase = phase;
     c->since_ns = clock_now_ns();
-    c->read = 0;
+    c->read = c->looked = 0;
     (void)pthread_mutex_unlock(&web->lock);
 }
 
@@ -205,34 +205,38 @@ static void sweep_row(const struct web *web, struct row *row, int64_t now_ns)
         }
 }
 
-/* With the lock held: for a second, or as long as there is nobody. */
-static void rest(struct web *web)
+/* With the lock held. Its body has bytes that nobody read since the last look. */
+static bool is_stuck(struct connection *c)
 {
-    struct timespec until;
+    bool same = c->looked == c->read + 1;
+    int unread = 0;
 
-    if (web->connection_count == 0) {
-        (void)pthread_cond_wait(&web->changed, &web->lock);
-        return;
-    }
-    (void)clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec++;
-    while (!web->ending &&
-           pthread_cond_timedwait(&web->changed, &web->lock, &until) == 0)
-        ;
+    c->looked = c->phase == PHASE_READING ? c->read + 1 : 0;
+    return same && c->looked && !c->told && ioctl(c->fd, FIONREAD, &unread) == 0 &&
+           unread > 0;
 }
 
-void *sweep_thread(void *context)
+void sweep_stuck(struct web *web)
 {
-    struct web *web = context;
+    struct row *rows[] = { &web->callers, &web->strangers };
 
     (void)pthread_mutex_lock(&web->lock);
-    while (!web->ending) {
-        int64_t now_ns = clock_now_ns();
-
-        sweep_row(web, &web->callers, now_ns);
-        sweep_row(web, &web->strangers, now_ns);
-        rest(web);
-    }
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        for (struct connection *c = rows[i]->first; c; c = c->next)
+            if (is_stuck(c)) {
+                c->told = true;
+                answer_late(web, c->fd, 400, "the head of a chunk is too long");
+                (void)shutdown(c->fd, SHUT_RDWR);
+            }
     (void)pthread_mutex_unlock(&web->lock);
-    return NULL;
+}
+
+void sweep(struct web *web)
+{
+    int64_t now_ns = clock_now_ns();
+
+    (void)pthread_mutex_lock(&web->lock);
+    sweep_row(web, &web->callers, now_ns);
+    sweep_row(web, &web->strangers, now_ns);
+    (void)pthread_mutex_unlock(&web->lock);
 }

@@ -11,18 +11,11 @@
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/text.h"
 #include "base/unit.h"
 #include "web/server.h"
 
 #define HEADERS_MAX 100u
-
-static int hex(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c = (char)(c | 0x20);
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
 
 /* Appends TEXT with its %XX decoded, and a NUL. Its offset, or SIZE_MAX for what
  * is no encoding, or holds NUL. */
@@ -31,8 +24,8 @@ static size_t add_decoded(struct str *out, const char *text, size_t len)
     size_t at = out->len;
 
     for (size_t i = 0; i < len; i++) {
-        int high = text[i] == '%' && i + 2 < len ? hex(text[i + 1]) : -1;
-        int low = high >= 0 ? hex(text[i + 2]) : -1;
+        int high = text[i] == '%' && i + 2 < len ? text_unhex(text[i + 1]) : -1;
+        int low = high >= 0 ? text_unhex(text[i + 2]) : -1;
         char c = text[i];
 
         if (c == '%' && low < 0)
@@ -166,6 +159,11 @@ static void fill(struct web_request *req, const char *method, const char *target
     struct gathering headers = { .req = req, .pairs = &req->headers };
     struct gathering query = { .req = req, .pairs = &req->query, .decode = true };
 
+    char *whole = req->connection->target;
+
+    req->connection->target = NULL;
+    req->target = add_text(&req->text, whole ? whole : "", whole ? strlen(whole) : 0);
+    free(whole);
     req->method = add_text(&req->text, method, strlen(method));
     req->path = add_decoded(&req->text, target, strlen(target));
     (void)MHD_get_connection_values_n(req->handle, MHD_HEADER_KIND, gather, &headers);
@@ -288,6 +286,20 @@ const char *web_path(const struct web_request *req)
     return req->text.data + req->path;
 }
 
+const char *web_target(const struct web_request *req)
+{
+    return req->text.data + req->target;
+}
+
+const char *web_header_at(const struct web_request *req, size_t index,
+                          const char **value)
+{
+    if (index >= req->headers.count)
+        return NULL;
+    *value = req->text.data + req->headers.items[index].value;
+    return req->text.data + req->headers.items[index].name;
+}
+
 const char *web_query(const struct web_request *req, const char *name)
 {
     return find(req, &req->query, name, false, 0);
@@ -302,6 +314,15 @@ const char *web_query_name(const struct web_request *req, size_t index)
 const char *web_header(const struct web_request *req, const char *name)
 {
     return find(req, &req->headers, name, true, 0);
+}
+
+bool web_has_header(const struct web_request *req, const char *prefix)
+{
+    for (size_t i = 0; i < req->headers.count; i++)
+        if (strncasecmp(req->text.data + req->headers.items[i].name, prefix,
+                        strlen(prefix)) == 0)
+            return true;
+    return false;
 }
 
 bool web_header_repeated(const struct web_request *req, const char *name)

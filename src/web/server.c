@@ -3,6 +3,7 @@
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -12,11 +13,16 @@
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/clock.h"
 #include "base/fail.h"
 #include "base/sys.h"
 #include "base/thread.h"
 
-#define FLUSH_S 5 /* for answers on their way when the server closes */
+#define FLUSH_S     5    /* for answers on their way when the server closes */
+#define SWEEP_MS    1000 /* between two looks for connections that are too slow */
+#define TURN_ROUNDS 3
+#define AGAIN       64u
+#define QUIET       4 /* requests of callers that are served */
 
 static void notify_connection(void *context, struct MHD_Connection *handle, void **mine,
                               enum MHD_ConnectionNotificationCode code)
@@ -26,8 +32,10 @@ static void notify_connection(void *context, struct MHD_Connection *handle, void
     int yes = 1;
 
     if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
-        if (*mine)
+        if (*mine) {
             sweep_remove(web, *mine);
+            free(((struct connection *)*mine)->target);
+        }
         free(*mine);
         *mine = NULL;
         return;
@@ -50,13 +58,29 @@ static size_t leave_escaped(void *context, struct MHD_Connection *handle, char *
     return strlen(text);
 }
 
+/* What libmicrohttpd takes apart in place. It is bounded as the head is. */
+static void *note_target(void *context, const char *target,
+                         struct MHD_Connection *handle)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(handle, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    struct connection *c = info ? info->socket_context : NULL;
+
+    (void)context;
+    if (c) {
+        free(c->target);
+        c->target = strdup(target);
+    }
+    return NULL;
+}
+
 static void count(struct web *web, int exchanges, uint64_t refused)
 {
     (void)pthread_mutex_lock(&web->lock);
     web->exchanges = (unsigned)((int)web->exchanges + exchanges);
     web->requests += exchanges > 0;
     web->refused += refused;
-    if (web->draining) /* nobody else waits for that; the sweeper has its own time */
+    if (web->draining) /* or nobody waits for that */
         (void)pthread_cond_broadcast(&web->changed);
     (void)pthread_mutex_unlock(&web->lock);
 }
@@ -71,9 +95,9 @@ static void say_why(const struct web_request *req, enum MHD_RequestTerminationCo
     late = late || req->connection->told;
     (void)pthread_mutex_unlock(&req->web->lock);
     if (req->cut)
-        answer_late(req, req->refusal, req->why);
+        answer_late(req->web, req->connection->fd, req->refusal, req->why);
     else if (late)
-        answer_late(req, 408, "the request came too slowly");
+        answer_late(req->web, req->connection->fd, 408, "the request came too slowly");
 }
 
 static void completed(void *context, struct MHD_Connection *handle, void **mine,
@@ -97,7 +121,7 @@ static void completed(void *context, struct MHD_Connection *handle, void **mine,
 static enum MHD_Result refuse(struct web_request *req, struct MHD_Connection *handle,
                               unsigned status, const char *why)
 {
-    struct MHD_Response *response = answer_refusal(status, why);
+    struct MHD_Response *response = answer_refusal(status, why, req->place.coded);
     enum MHD_Result good;
 
     if (!response)
@@ -273,8 +297,8 @@ static void set_usual(struct web_options *o)
 static struct MHD_Daemon *start(struct web *web)
 {
     const struct web_options *o = &web->options;
-    unsigned flags = MHD_USE_EPOLL | MHD_USE_INTERNAL_POLLING_THREAD |
-                     MHD_ALLOW_SUSPEND_RESUME | (o->tls_cert ? MHD_USE_TLS : 0u);
+    unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_ALLOW_UPGRADE |
+                     (o->tls_cert ? MHD_USE_TLS : 0u);
     struct MHD_OptionItem tls[] = {
         { MHD_OPTION_HTTPS_MEM_CERT, 0, (void *)(uintptr_t)o->tls_cert },
         { MHD_OPTION_HTTPS_MEM_KEY, 0, (void *)(uintptr_t)o->tls_key },
@@ -292,8 +316,84 @@ static struct MHD_Daemon *start(struct web *web)
         o->connections + 2 * o->strangers, MHD_OPTION_CONNECTION_TIMEOUT, o->idle_s,
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)WEB_HEAD_BYTES,
         MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_UNESCAPE_CALLBACK, leave_escaped,
-        NULL, MHD_OPTION_NOTIFY_COMPLETED, completed, web, MHD_OPTION_NOTIFY_CONNECTION,
+        NULL, MHD_OPTION_URI_LOG_CALLBACK, note_target, web,
+        MHD_OPTION_NOTIFY_COMPLETED, completed, web, MHD_OPTION_NOTIFY_CONNECTION,
         notify_connection, web, MHD_OPTION_ARRAY, tls, MHD_OPTION_END);
+}
+
+/* True: there is more to do. */
+static bool run(struct web *web)
+{
+    MHD_UNSIGNED_LONG_LONG ms = 1;
+
+    (void)pthread_mutex_lock(&web->turn);
+    (void)MHD_run(web->daemon);
+    (void)MHD_get_timeout(web->daemon, &ms);
+    (void)pthread_mutex_unlock(&web->turn);
+    return ms == 0;
+}
+
+void web_nudge(struct web *web)
+{
+    (void)eventfd_write(web->nudge_fd, 1);
+}
+
+/* The loop comes before everybody, a worker does not: one that is pushed aside in its
+ * turn holds up all connections. So only where there is little to do. */
+void web_turn(struct web *web)
+{
+    bool more = workers_busy(&web->lanes[WEB_CALLERS]) <= QUIET;
+
+    if (!more) {
+        web_nudge(web);
+        return;
+    }
+    /* What was sent by the first is followed by a look for what came meanwhile. */
+    for (int i = 0; more && i < TURN_ROUNDS; i++)
+        more = run(web);
+    if (more)
+        web_nudge(web);
+}
+
+/* For how long nothing needs to be done, if nothing comes; true: it all ends. */
+static bool look(struct web *web, int *rest_ms)
+{
+    bool ending;
+
+    (void)pthread_mutex_lock(&web->lock);
+    *rest_ms = web->connection_count ? SWEEP_MS : -1;
+    ending = web->ending;
+    (void)pthread_mutex_unlock(&web->lock);
+    return ending;
+}
+
+static void *loop(void *context)
+{
+    struct web *web = context;
+    const union MHD_DaemonInfo *info =
+        MHD_get_daemon_info(web->daemon, MHD_DAEMON_INFO_EPOLL_FD);
+    struct pollfd fds[] = { { .fd = info->epoll_fd, .events = POLLIN },
+                            { .fd = web->nudge_fd, .events = POLLIN } };
+    int64_t swept_ns = clock_now_ns();
+    unsigned again = 0; /* rounds with more to do, one after the other */
+    int rest_ms = 0;
+
+    while (!look(web, &rest_ms)) {
+        eventfd_t count;
+
+        again = run(web) ? again + 1 : 0;
+        /* A connection that libmicrohttpd can do nothing for has more for ever. */
+        if (again && again % AGAIN == 0)
+            sweep_stuck(web);
+        (void)poll(fds, 2, again == 0 ? rest_ms : again >= AGAIN ? 1 : 0);
+        if (fds[1].revents)
+            (void)eventfd_read(web->nudge_fd, &count);
+        if (clock_ms_between(swept_ns, clock_now_ns()) < SWEEP_MS)
+            continue;
+        sweep(web);
+        swept_ns = clock_now_ns();
+    }
+    return NULL;
 }
 
 static void close_lanes(struct web *web, unsigned count)
@@ -328,11 +428,13 @@ static int open_events(struct web *web, struct vial_error *err)
 {
     web->ready_fd = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK);
     web->ending_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (web->ready_fd < 0 || web->ending_fd < 0)
+    web->nudge_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (web->ready_fd < 0 || web->ending_fd < 0 || web->nudge_fd < 0)
         return fail_sys(err, "open an eventfd");
     if (sys_random(web->secret, sizeof(web->secret)) < 0)
         return fail(err, VIAL_E_INTERNAL, "the kernel gives no random bytes");
-    if (open_lanes(web) < 0 || pthread_mutex_init(&web->lock, NULL) != 0 ||
+    if (open_lanes(web) < 0 || pthread_mutex_init(&web->turn, NULL) != 0 ||
+        pthread_mutex_init(&web->lock, NULL) != 0 ||
         pthread_cond_init(&web->changed, NULL) != 0)
         return fail_memory(err);
     return 0;
@@ -351,10 +453,10 @@ int web_open(const struct web_options *options, struct web **out,
         free(web);
         return -1;
     }
-    if (thread_start(&web->sweeper, THREAD_STACK, sweep_thread, web) == 0)
-        web->sweeping = true;
-    web->daemon = web->sweeping ? start(web) : NULL;
-    if (!web->daemon) {
+    web->daemon = start(web);
+    if (web->daemon)
+        web->looping = thread_start(&web->loop, THREAD_STACK, loop, web) == 0;
+    if (!web->looping) {
         web_close(web);
         (void)fail(err, VIAL_E_HTTP, "start the HTTP server");
         return options->tls_cert ? fail_remedy(err, "check the certificate and its key")
@@ -375,7 +477,9 @@ void web_drain(struct web *web)
     }
     web->draining = true;
     (void)pthread_mutex_unlock(&web->lock);
+    (void)pthread_mutex_lock(&web->turn);
     fd = MHD_quiesce_daemon(web->daemon);
+    (void)pthread_mutex_unlock(&web->turn);
     if (fd >= 0)
         (void)close(fd);
 }
@@ -394,28 +498,35 @@ static void flush(struct web *web)
     (void)pthread_mutex_unlock(&web->lock);
 }
 
+static void end_loop(struct web *web)
+{
+    (void)pthread_mutex_lock(&web->lock);
+    web->ending = true;
+    (void)pthread_mutex_unlock(&web->lock);
+    (void)eventfd_write(web->nudge_fd, 1);
+    (void)pthread_join(web->loop, NULL);
+}
+
 void web_close(struct web *web)
 {
     if (!web)
         return;
     (void)eventfd_write(web->ending_fd, 1);
-    if (web->daemon) {
+    if (web->looping) {
         web_drain(web);
         for (unsigned i = 0; i < WEB_LANES; i++)
             workers_wait(&web->lanes[i]);
         flush(web);
-        MHD_stop_daemon(web->daemon);
+        end_loop(web);
     }
-    (void)pthread_mutex_lock(&web->lock);
-    web->ending = true;
-    (void)pthread_cond_broadcast(&web->changed);
-    (void)pthread_mutex_unlock(&web->lock);
-    if (web->sweeping)
-        (void)pthread_join(web->sweeper, NULL);
+    if (web->daemon)
+        MHD_stop_daemon(web->daemon);
     close_lanes(web, WEB_LANES);
     (void)close(web->ready_fd);
     (void)close(web->ending_fd);
+    (void)close(web->nudge_fd);
     (void)pthread_cond_destroy(&web->changed);
+    (void)pthread_mutex_destroy(&web->turn);
     (void)pthread_mutex_destroy(&web->lock);
     free(web);
 }

@@ -3,11 +3,15 @@
 #define VIAL_WEB_SERVER_H
 
 /*
- * The inside of the room. Three kinds of threads:
+ * The inside of the room. Two kinds of threads:
  *
- *   loop     libmicrohttpd's; accepts, reads, writes; never blocks
+ *   loop     waits for all connections; accepts and reads, and ends connections that
+ *            are slower than they may be
  *   worker   runs one handler after the other; many, made when needed, in lanes
- *   sweeper  ends connections that are slower than they may be
+ *
+ * libmicrohttpd has no thread of its own. Who runs it takes a turn (web_turn): the loop
+ * when there is something to read, a worker when it has something to send, so that no
+ * answer waits for another thread. A turn never blocks.
  *
  * A request is shared by the loop (until the exchange is over) and its worker
  * (until the handler returns), and goes with the second of them. A connection is
@@ -40,7 +44,7 @@ const char *body_data(const struct body *b);
 int body_fd(struct body *b);
 void body_done(struct body *b);
 
-/* What a connection does now. The sweeper has one list of all connections. */
+/* What a connection does now. */
 enum phase {
     PHASE_IDLE,    /* no request, or not yet its whole head */
     PHASE_READING, /* a body */
@@ -53,10 +57,12 @@ struct connection {
     void *caller;    /* whose place it has, or NULL */
     unsigned origin; /* where it came from, < WEB_ORIGINS */
     int fd;          /* libmicrohttpd's */
+    char *target;    /* as the next request says it, until that begins; or NULL */
     bool has_peer;   /* over a unix socket: */
     pid_t pid;
     uid_t uid;
     char address[48]; /* of a TCP client, or "" */
+    uint64_t looked;  /* 1 + READ, when last looked whether it is stuck */
     bool told;        /* that it is late */
     enum phase phase;
     int64_t since_ns;
@@ -85,6 +91,7 @@ struct web_request {
     struct web_request *next;      /* waiting for a worker */
     struct str text;               /* all of the strings below */
     size_t method, path;
+    size_t target; /* as it came, with its query */
     struct pairs headers, query;
     struct body body;
     struct web_place place;
@@ -105,6 +112,7 @@ struct web_request {
     bool cut;       /* the same, within its body */
     bool handed;    /* to a worker */
     bool suspended; /* the loop waits for the worker */
+    bool woken;     /* not any more, but nobody has had a turn since */
     bool over;      /* the client has it all, or is gone */
     int gone_fd;    /* or -1 */
     struct MHD_Response *response;
@@ -114,7 +122,9 @@ struct web_request {
     struct str queue;        /* of a stream */
     size_t queue_at;
     uint64_t taken; /* bytes of it, by the loop */
-    int room_fd;    /* or -1 */
+    uint64_t given; /* bytes of it, by the handler */
+    pthread_t worker;
+    int room_fd; /* or -1 */
 };
 
 struct workers {
@@ -135,8 +145,11 @@ struct web {
     struct workers lanes[WEB_LANES];
     int ready_fd;             /* always readable */
     int ending_fd;            /* readable once web_close has begun */
+    int nudge_fd;             /* readable: the loop shall look */
     unsigned char secret[16]; /* by which addresses become origins */
 
+    pthread_mutex_t
+        turn; /* whoever runs libmicrohttpd has it; taken before any other */
     pthread_mutex_t lock; /* for all that follows */
     pthread_cond_t changed;
     struct row callers, strangers;
@@ -145,11 +158,18 @@ struct web {
     unsigned exchanges; /* requests that are not over */
     uint64_t requests, refused;
     bool draining, ending;
-    bool sweeping; /* the thread runs */
-    pthread_t sweeper;
+    bool looping; /* the thread runs */
+    pthread_t loop;
 };
 
-/* request.c */
+/* server.c */
+/* Does what there is to do on all connections now. Nobody calls it in a turn, or with a
+ * lock. */
+void web_turn(struct web *web);
+/* Has the loop do the same. */
+void web_nudge(struct web *web);
+
+/* incoming.c */
 struct web_request *request_new(struct web *web, struct MHD_Connection *handle,
                                 const char *method, const char *target);
 void request_unref(struct web_request *req);
@@ -165,10 +185,13 @@ void request_over(struct web_request *req);
 /* answer.c */
 /* Gives the loop what there is to send. */
 enum MHD_Result answer_queue(struct web_request *req, struct MHD_Connection *handle);
+/* Takes RESPONSE, which may be NULL for lack of memory, as the answer; 0 or -1. */
+int answer_give(struct web_request *req, unsigned status, const char *type,
+                struct MHD_Response *response);
 /* An error by the server itself, as all errors look. */
-struct MHD_Response *answer_refusal(unsigned status, const char *why);
+struct MHD_Response *answer_refusal(unsigned status, const char *why, bool coded);
 /* The same on a connection that libmicrohttpd is about to end without a word. */
-void answer_late(const struct web_request *req, unsigned status, const char *why);
+void answer_late(const struct web *web, int fd, unsigned status, const char *why);
 /* The handler has returned. */
 void answer_finish(struct web_request *req);
 
@@ -178,13 +201,21 @@ int workers_init(struct workers *w);
 int workers_give(struct workers *w, struct web_request *req); /* -1: too many */
 void workers_wait(struct workers *w); /* until all handlers have returned */
 void workers_done(struct workers *w);
+unsigned workers_busy(struct workers *w);
+/* What follows takes a processor long: if this is REQ's worker, who serves others comes
+ * first, and the thread ends with REQ. */
+void worker_stand_back(const struct web_request *req);
 
-/* sweep.c */
+/* connections.c */
 void sweep_add(struct web *web, struct connection *c, int fd);
 void sweep_remove(struct web *web, struct connection *c);
 void sweep_phase(struct web *web, struct connection *c, enum phase phase);
 /* It is CALLER's from now on; false: CALLER has as many as it may. */
 bool sweep_know(struct web *web, struct connection *c, void *caller);
-void *sweep_thread(void *context);
+/* Ends those that are too slow. */
+void sweep(struct web *web);
+/* Ends those whose bytes libmicrohttpd has no room for. After rounds of it in which
+ * there always was more to do. */
+void sweep_stuck(struct web *web);
 
 #endif

@@ -48,6 +48,7 @@ struct web_place {
     enum web_lane lane;
     unsigned status; /* without a caller: what one with a body is refused with */
     const char *why; /* static */
+    bool coded;      /* refusals look like {"code": STATUS, "message": WHY} */
 };
 
 /* The door knows callers, and counts what they take. Its functions must not wait. */
@@ -95,9 +96,15 @@ void web_count(struct web *web, struct web_counts *out);
 /* The request's parts. All text lives as long as the request. */
 const char *web_method(const struct web_request *req);
 const char *web_path(const struct web_request *req); /* decoded; no NUL, no ".." */
+const char *web_target(const struct web_request *req); /* as it came, with its query */
 const char *web_query(const struct web_request *req, const char *name);  /* or NULL */
 const char *web_query_name(const struct web_request *req, size_t index); /* or NULL */
 const char *web_header(const struct web_request *req, const char *name); /* or NULL */
+bool web_has_header(const struct web_request *req,
+                    const char *prefix); /* one that begins so */
+/* Its name, or NULL behind the last. */
+const char *web_header_at(const struct web_request *req, size_t index,
+                          const char **value);
 bool web_header_repeated(const struct web_request *req, const char *name);
 const char *web_body(const struct web_request *req, size_t *len); /* never NULL */
 
@@ -129,6 +136,9 @@ int web_give(struct web_request *req, unsigned status, const char *type, char *d
 /* An answer in pieces, sent as they come. write blocks while more than 256 KiB
  * wait for the client; it gives -1 once the client is gone. */
 int web_start(struct web_request *req, unsigned status, const char *type);
+/* The same for LEN bytes in all, which the client is told first. */
+int web_start_sized(struct web_request *req, unsigned status, const char *type,
+                    uint64_t len);
 int web_write(struct web_request *req, const void *data, size_t len);
 void web_end(struct web_request *req);
 
@@ -136,7 +146,7 @@ void web_end(struct web_request *req);
  * caller sees to it that this stays bounded. -1: the client is gone. */
 int web_push(struct web_request *req, const void *data, size_t len);
 /* The caller pays for so much that waits, until the client has all or is gone. False:
- * it has no more. Once for a request. */
+ * it has no more. What is paid again adds to that. */
 bool web_pay(struct web_request *req, size_t bytes);
 /* Bytes that wait for the client, and how many it has taken so far. */
 size_t web_queued(struct web_request *req, uint64_t *taken);

@@ -7,6 +7,7 @@
 #include "web/server.h"
 
 #define LINGER_S 10 /* a thread without work stays for this long */
+#define BACK     5  /* steps of nice: a third of the usual share */
 
 /* With the lock held: the next request, or NULL when the thread should end. */
 static struct web_request *next(struct workers *w)
@@ -32,18 +33,36 @@ static struct web_request *next(struct workers *w)
     return req;
 }
 
+void worker_stand_back(const struct web_request *req)
+{
+    const struct workers *w = &req->web->lanes[req->place.lane];
+
+    if (pthread_equal(req->worker, pthread_self()))
+        (void)setpriority(PRIO_PROCESS, 0, w->nice + BACK); /* this thread's alone */
+}
+
+/* Without rights nobody comes back from that. */
+static bool stands_back(const struct workers *w)
+{
+    return getpriority(PRIO_PROCESS, 0) > w->nice;
+}
+
 static void *work(void *context)
 {
     struct workers *w = context;
     struct web_request *req;
+    bool back = false;
 
-    (void)setpriority(PRIO_PROCESS, 0, w->nice); /* this thread's alone, on Linux */
+    (void)setpriority(PRIO_PROCESS, 0, w->nice);
     (void)pthread_mutex_lock(&w->lock);
-    while ((req = next(w))) {
+    while (!back && (req = next(w))) {
         (void)pthread_mutex_unlock(&w->lock);
+        req->worker = pthread_self();
         req->web->options.handler(req->web->options.context, req);
         answer_finish(req);
+        body_done(&req->body); /* by us: the loop has no time for a large one */
         request_unref(req);
+        back = stands_back(w);
         (void)pthread_mutex_lock(&w->lock);
         w->busy--;
         (void)pthread_cond_broadcast(&w->quiet);
@@ -108,6 +127,16 @@ int workers_give(struct workers *w, struct web_request *req)
     }
     (void)pthread_mutex_unlock(&w->lock);
     return rc;
+}
+
+unsigned workers_busy(struct workers *w)
+{
+    unsigned busy;
+
+    (void)pthread_mutex_lock(&w->lock);
+    busy = w->busy;
+    (void)pthread_mutex_unlock(&w->lock);
+    return busy;
 }
 
 void workers_wait(struct workers *w)

@@ -17,7 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define WIRE_VERSION      4u
+#define WIRE_VERSION      5u
 #define WIRE_HEADER       12u
 #define WIRE_MAX_TO_GUEST (4u << 20) /* an exec's argv and env, a jail's filters */
 #define WIRE_MAX_TO_HOST  (64u << 10)
@@ -50,8 +50,12 @@ enum wire_type {
                          events, until it is closed; ends with DONE */
     WIRE_STOP = 20,   /* to guest, on channel 0: SIGTERM to all programs; the guest ends
                          once none is left */
-    WIRE_DENIED = 21  /* to host: u32 number of a system call, u64 how often an exec's
+    WIRE_DENIED = 21, /* to host: u32 number of a system call, u64 how often an exec's
                          program was refused it */
+    WIRE_GATE = 22,   /* to guest, before HELLO, with a descriptor that leads to its
+                         gate: texts allow and deny, u32 connections at once */
+    WIRE_HOLD = 23    /* to guest: opens a channel; u32 1: programs' time stands still
+                         from now on, 0: it goes on; ends with DONE */
 };
 
 struct frame {

@@ -25,6 +25,8 @@ static const char *type_name(uint8_t type)
         [WIRE_DONE] = "DONE",     [WIRE_FAILED] = "FAILED",   [WIRE_CLOSE] = "CLOSE",
         [WIRE_NAME] = "NAME",     [WIRE_RESIZE] = "RESIZE",   [WIRE_ADOPT] = "ADOPT",
         [WIRE_WATCH] = "WATCH",   [WIRE_STOP] = "STOP",       [WIRE_DENIED] = "DENIED",
+        [WIRE_GATE] = "GATE",
+        [WIRE_HOLD] = "HOLD",
     };
 
     return names[type]; /* frame_read knows only these */
@@ -123,7 +125,7 @@ static const char *judge_started(struct link *l, struct channel *c,
         return malformed;
     c->started = true;
     if (l->events.started && !c->closed)
-        l->events.started(l->context, c->number);
+        l->events.started(l->context, c->number, pid);
     return NULL;
 }
 

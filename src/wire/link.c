@@ -221,13 +221,21 @@ int link_name(struct link *l, const struct name_message *m, uint32_t *channel,
     return open_channel(l, CHANNEL_NAME, WIRE_NAME, &p, channel, err);
 }
 
-int link_watch(struct link *l, const char *path, uint32_t *channel,
+int link_watch(struct link *l, const struct watch_message *m, uint32_t *channel,
                struct vial_error *err)
 {
     struct pack p = { 0 };
 
-    pack_text(&p, path);
+    watch_write(&p, m);
     return open_channel(l, CHANNEL_WATCH, WIRE_WATCH, &p, channel, err);
+}
+
+int link_hold(struct link *l, bool still, uint32_t *channel, struct vial_error *err)
+{
+    struct pack p = { 0 };
+
+    pack_u32(&p, still);
+    return open_channel(l, CHANNEL_NAME, WIRE_HOLD, &p, channel, err);
 }
 
 static bool takes_input(const struct channel *c)
@@ -270,6 +278,21 @@ void link_send_eof(struct link *l, uint32_t channel)
         return;
     c->sent_eof = true;
     put_frame(l, &(struct frame){ .channel = channel, .type = WIRE_EOF });
+}
+
+bool link_send_whole(struct link *l, uint32_t channel, const void *data, size_t len,
+                     size_t *sent)
+{
+    size_t room = link_writable(l, channel);
+    size_t n = len - *sent < room ? len - *sent : room;
+
+    if (n > 0)
+        link_send(l, channel, (const char *)data + *sent, n);
+    *sent += n;
+    if (*sent < len)
+        return false;
+    link_send_eof(l, channel);
+    return true;
 }
 
 void link_signal(struct link *l, uint32_t channel, int signal, bool whole_tree)

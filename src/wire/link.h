@@ -26,7 +26,8 @@ struct link;
 /* The guest's reports, as callbacks from link_feed. CHANNEL is what the request
  * returned. Any may be NULL. */
 struct link_events {
-    void (*started)(void *context, uint32_t channel);
+    /* PID: its number inside, as the guest says. */
+    void (*started)(void *context, uint32_t channel, uint32_t pid);
     /* Bytes of stream 1 or 2. They are granted again as credit when the owner
      * calls link_consumed; until then at most WIRE_CREDIT are outstanding. */
     void (*data)(void *context, uint32_t channel, int stream, const uint8_t *data,
@@ -67,14 +68,21 @@ int link_list(struct link *l, const char *path, uint32_t *channel,
               struct vial_error *err);
 int link_name(struct link *l, const struct name_message *m, uint32_t *channel,
               struct vial_error *err);
-int link_watch(struct link *l, const char *path, uint32_t *channel,
+int link_watch(struct link *l, const struct watch_message *m, uint32_t *channel,
                struct vial_error *err);
+
+/* Programs' time stands still, or goes on. */
+int link_hold(struct link *l, bool still, uint32_t *channel, struct vial_error *err);
 
 /* How many bytes may be sent on the channel's stream 0 now. */
 size_t link_writable(const struct link *l, uint32_t channel);
 /* LEN must be <= link_writable. After the exec has exited this does nothing. */
 void link_send(struct link *l, uint32_t channel, const void *data, size_t len);
 void link_send_eof(struct link *l, uint32_t channel);
+/* Sends what may be sent now of the LEN bytes at DATA, from *SENT on, and behind the
+ * last of them the end. True: that was sent. */
+bool link_send_whole(struct link *l, uint32_t channel, const void *data, size_t len,
+                     size_t *sent);
 
 void link_signal(struct link *l, uint32_t channel, int signal, bool whole_tree);
 void link_stop(struct link *l); /* all programs are asked to end, then the guest */

@@ -5,23 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SHELL_SIGNAL 128 /* what shells add to the number of a signal */
-
-#define FILTER_MAX ((size_t)4096 * 8) /* BPF_MAXINSNS instructions of 8 bytes */
-#define TEXTS_MAX  65536u
-#define JAIL_KNOWN ((JAIL_COUNT << 1) - 1u)
-
-/* An absent text travels as the empty one. */
-static char *unpack_optional(struct unpack *u)
-{
-    char *text = unpack_text(u);
-
-    if (text && !*text) {
-        free(text);
-        return NULL;
-    }
-    return text;
-}
+#define SHELL_SIGNAL 128                /* what shells add to the number of a signal */
+#define FILTER_MAX   ((size_t)4096 * 8) /* BPF_MAXINSNS instructions of 8 bytes */
+#define TEXTS_MAX    65536u
+#define JAIL_KNOWN   ((JAIL_FIXED_ADDRESSES << 1) - 1u)
+#define MARK         "vial:over:"
+#define MARK_LEN     (sizeof MARK - 1)
+#define DIGITS       3u
 
 void jail_write(struct pack *p, const struct jail *j)
 {
@@ -149,7 +139,7 @@ void exec_write(struct pack *p, const struct exec_message *m)
     pack_u32(p, m->end_on_full);
     pack_u32(p, m->terminal);
     pack_u32(p, m->apart);
-    pack_u32(p, m->farewell);
+    pack_u32(p, m->early_exit);
 }
 
 int exec_read(struct unpack *u, struct exec_message *out)
@@ -163,9 +153,9 @@ int exec_read(struct unpack *u, struct exec_message *out)
     m.end_on_full = unpack_u32(u);
     m.terminal = unpack_u32(u);
     m.apart = unpack_u32(u);
-    m.farewell = unpack_u32(u);
+    m.early_exit = unpack_u32(u);
     if (!unpack_finished(u) || !m.argv[0] || m.stdin_closed > 1 || m.end_on_full > 1 ||
-        m.apart > 1 || m.farewell > 1) {
+        m.apart > 1 || m.early_exit > 1) {
         exec_done(&m);
         return -1;
     }
@@ -239,13 +229,21 @@ int exit_read(struct unpack *u, struct exit_message *out)
 const char *exec_step_name(uint32_t step)
 {
     static const char *const names[] = {
-        [STEP_FORK] = "fork",       [STEP_STDIO] = "stdio",
-        [STEP_SESSION] = "session", [STEP_RLIMIT] = "rlimit",
-        [STEP_CWD] = "cwd",         [STEP_IDS] = "ids",
-        [STEP_CAPS] = "caps",       [STEP_PRIVS] = "no_new_privs",
-        [STEP_OOM] = "oom",         [STEP_LANDLOCK] = "landlock",
-        [STEP_SECCOMP] = "seccomp", [STEP_CHECK] = "check",
-        [STEP_FIND] = "find",       [STEP_EXEC] = "exec",
+        [STEP_FORK] = "fork",
+        [STEP_STDIO] = "stdio",
+        [STEP_SESSION] = "session",
+        [STEP_RLIMIT] = "rlimit",
+        [STEP_CWD] = "cwd",
+        [STEP_IDS] = "ids",
+        [STEP_CAPS] = "caps",
+        [STEP_PRIVS] = "no_new_privs",
+        [STEP_OOM] = "oom",
+        [STEP_LANDLOCK] = "landlock",
+        [STEP_SECCOMP] = "seccomp",
+        [STEP_CHECK] = "check",
+        [STEP_ADDRESSES] = "addresses",
+        [STEP_FIND] = "find",
+        [STEP_EXEC] = "exec",
     };
 
     if (step < STEP_FORK || step > STEP_EXEC)
@@ -306,9 +304,28 @@ int name_read(struct unpack *u, struct name_message *out)
 
     m.path = unpack_text(u);
     m.to = unpack_text(u);
-    if (!unpack_finished(u) || m.verb < NAME_STAT || m.verb > NAME_REMOVE_ALL) {
+    if (!unpack_finished(u) || m.verb < NAME_STAT || m.verb > NAME_FOLLOW) {
         free(m.path);
         free(m.to);
+        return -1;
+    }
+    *out = m;
+    return 0;
+}
+
+void watch_write(struct pack *p, const struct watch_message *m)
+{
+    pack_text(p, m->path);
+    pack_u32(p, m->flags);
+}
+
+int watch_read(struct unpack *u, struct watch_message *out)
+{
+    struct watch_message m = { .path = unpack_text(u) };
+
+    m.flags = unpack_u32(u);
+    if (!unpack_finished(u) || m.flags > (WATCH_DEEP | WATCH_ATTRIBUTES)) {
+        free(m.path);
         return -1;
     }
     *out = m;
@@ -341,11 +358,11 @@ static bool is_plain(const char *path)
 int event_read(struct unpack *u, struct event_message *out)
 {
     struct event_message m = { .kind = unpack_u32(u) };
-    bool names = m.kind && m.kind <= 'z' && strchr("cwrm", (int)m.kind);
+    bool names = m.kind && m.kind <= 'z' && strchr("cwrma", (int)m.kind);
 
     m.path = unpack_text(u);
     m.from = unpack_text(u);
-    if (u->bad || !m.kind || m.kind > 'z' || !strchr("cwrmgs", (int)m.kind) ||
+    if (u->bad || !m.kind || m.kind > 'z' || !strchr("cwrmags", (int)m.kind) ||
         !is_plain(m.path) || !is_plain(m.from) || names != (*m.path != 0) ||
         (m.kind == 'm') != (*m.from != 0)) {
         u->bad = true;
@@ -365,6 +382,9 @@ void list_entry_write(struct pack *p, const struct list_entry *e)
     pack_u64(p, e->size);
     pack_u64(p, e->mtime_ns);
     pack_u64(p, e->holes);
+    pack_u32(p, e->uid);
+    pack_u32(p, e->gid);
+    pack_text(p, e->target);
 }
 
 /* A name that leads nowhere but to an entry of its own directory. */
@@ -376,6 +396,13 @@ static bool is_entry_name(const char *name)
            strcmp(name, "..") != 0;
 }
 
+void list_entry_done(struct list_entry *e)
+{
+    free(e->name);
+    free(e->target);
+    *e = (struct list_entry){ 0 };
+}
+
 int list_entry_read(struct unpack *u, struct list_entry *out)
 {
     struct list_entry e = { .name = unpack_text(u) };
@@ -385,13 +412,45 @@ int list_entry_read(struct unpack *u, struct list_entry *out)
     e.size = unpack_u64(u);
     e.mtime_ns = unpack_u64(u);
     e.holes = unpack_u64(u);
+    e.uid = unpack_u32(u);
+    e.gid = unpack_u32(u);
+    e.target = unpack_optional(u);
     if (u->bad || e.holes > e.size || !is_entry_name(e.name) || !e.type ||
         e.type > 'z' || !strchr("fdlo", (int)e.type) || e.mode > 07777 ||
-        e.size > INT64_MAX) {
+        e.size > INT64_MAX ||
+        (e.target && (e.type != 'l' || strlen(e.target) > LIST_TARGET_MAX))) {
         u->bad = true;
-        free(e.name);
+        list_entry_done(&e);
         return -1;
     }
     *out = e;
     return 0;
+}
+
+void early_exit_write(char name[EARLY_EXIT_SIZE], int code)
+{
+    unsigned left = (unsigned)code & 0xff;
+
+    memcpy(name, MARK, MARK_LEN);
+    for (size_t i = DIGITS; i-- > 0; left /= 10)
+        name[MARK_LEN + i] = (char)('0' + left % 10);
+    name[MARK_LEN + DIGITS] = 0;
+}
+
+int early_exit_read(const char *text, size_t len)
+{
+    unsigned code = 0;
+
+    /* A newline ends it. */
+    if (len != MARK_LEN + DIGITS + 1 || memcmp(text, MARK, MARK_LEN) != 0 ||
+        text[len - 1] != '\n')
+        return -1;
+    for (size_t i = MARK_LEN; i < MARK_LEN + DIGITS; i++) {
+        unsigned digit = (unsigned)text[i] - '0';
+
+        if (digit > 9)
+            return -1;
+        code = code * 10 + digit;
+    }
+    return code > 255 ? -1 : (int)code;
 }

@@ -5,6 +5,8 @@
 /* The payloads with structure. Each has one writer and one reader; the readers
  * of what a guest sends judge every value. */
 
+#include <stddef.h>
+
 #include "wire/pack.h"
 
 /* How the guest confines each program it starts. A step that cannot be done
@@ -27,7 +29,11 @@ enum jail_flag {
     JAIL_OWN_USERS = 1u << 11,   /* programs are in a user namespace of their own, where
                                     the kernel counts its processes apart; where it does
                                     not, an rlimit on processes is left out */
-    JAIL_COUNT = 1u << 12, /* what the first filter refuses with EPERM is counted */
+    JAIL_COUNT = 1u << 12,     /* what the first filter refuses with EPERM is counted */
+    JAIL_ROOT_CAPS = 1u << 13, /* instead of JAIL_DROP_CAPS: programs that are root, or
+                                  become it, have capabilities over what the vessel
+                                  alone owns (guest/confine.c), and others none */
+    JAIL_FIXED_ADDRESSES = 1u << 14, /* programs have no random layout of memory */
 };
 
 struct jail_rlimit {
@@ -82,7 +88,7 @@ struct exec_message {
                               All it shows is stream 1 */
     uint32_t apart;        /* 1: others run beside it, so that its orphans must stay
                               its own */
-    uint32_t farewell;     /* 1: it may say its end before it is gone (farewell.h) */
+    uint32_t early_exit;   /* 1: it may say its end before it is gone (below) */
 };
 
 void exec_write(struct pack *p, const struct exec_message *m);
@@ -124,13 +130,14 @@ enum exec_step {
     STEP_LANDLOCK,
     STEP_SECCOMP,
     STEP_CHECK,
+    STEP_ADDRESSES,
     STEP_FIND,
     STEP_EXEC
 };
 const char *exec_step_name(uint32_t step); /* "?" when unknown */
 
 struct put_message {
-    char *path;    /* relative to the workdir */
+    char *path;    /* see WIRE_LIST */
     uint32_t mode; /* 0: of the file that is replaced, else 0644 */
 };
 /* Readers give malloc'ed texts, which the caller frees. */
@@ -150,7 +157,8 @@ enum name_verb {
     NAME_MKDIR,  /* with its parents; one that exists is good */
     NAME_MOVE,   /* to `to`, whose parents are made; replaces a file */
     NAME_REMOVE, /* a file or an empty directory */
-    NAME_REMOVE_ALL
+    NAME_REMOVE_ALL,
+    NAME_FOLLOW /* as stat, of what links lead to; of an absolute path */
 };
 
 struct name_message {
@@ -164,17 +172,35 @@ int name_read(struct unpack *u, struct name_message *out);
 /* Bytes of holes that one GET sends as zeros; of more it sends nothing. */
 #define WIRE_HOLES_MAX (UINT64_C(1) << 30)
 
+/* Paths of WIRE_PUT, GET, LIST, NAME and WATCH lie below the workdir, and no link is
+ * followed; or they begin with '/', and are what a program would find there. */
+
 /* One directory entry of WIRE_LIST. */
 struct list_entry {
     char *name;
     uint32_t type; /* 'f' 'd' 'l' 'o' */
     uint32_t mode;
     uint64_t size, mtime_ns;
-    uint64_t holes; /* bytes of a file's that were never written, if they are many */
+    uint64_t holes;    /* bytes of a file's that were never written, if they are many */
+    uint32_t uid, gid; /* as its programs see them */
+    char *target;      /* what a link says; NULL: it is none, or cannot be read */
 };
+#define LIST_TARGET_MAX 4095u
+/* What is asked by WIRE_WATCH. */
+enum watch_flag {
+    WATCH_DEEP = 1u << 0,      /* directories below, too, also those to come */
+    WATCH_ATTRIBUTES = 1u << 1 /* changes of mode, owner, times … are told */
+};
+struct watch_message {
+    char *path;
+    uint32_t flags;
+};
+void watch_write(struct pack *p, const struct watch_message *m);
+int watch_read(struct unpack *u, struct watch_message *out);
+
 /* One event of WIRE_WATCH: 'c' created, 'w' written, 'r' removed, 'm' moved from
- * FROM, 'g' some were lost, 's' the watching has begun. Paths are below what is
- * watched. */
+ * FROM, 'a' attributes, 'g' some were lost, 's' the watching has begun. Paths are below
+ * what is watched. */
 struct event_message {
     uint32_t kind;
     char *path, *from;
@@ -184,6 +210,21 @@ void event_write(struct pack *p, const struct event_message *m, const char *path
 int event_read(struct unpack *u, struct event_message *out); /* copies */
 
 void list_entry_write(struct pack *p, const struct list_entry *e);
-int list_entry_read(struct unpack *u, struct list_entry *out);
+int list_entry_read(struct unpack *u, struct list_entry *out); /* copies */
+void list_entry_done(struct list_entry *e);
+
+/*
+ * A process's parent hears of its end only when the kernel has taken down its memory,
+ * which takes longer than most programs. An adopted one (WIRE_ADOPT) that has nothing
+ * left to do but exit can say so before: it takes a name that holds its exit code, and
+ * stops. A stop is told at once; whoever finds such a name takes it for the end, and
+ * kills what is left. That is all that a program could win by doing the same itself.
+ */
+
+#define EARLY_EXIT_SIZE 16 /* of a process's name, with its NUL */
+
+void early_exit_write(char name[EARLY_EXIT_SIZE], int code);
+/* The exit code, or -1: LEN bytes at TEXT (of /proc/PID/comm) are none. */
+int early_exit_read(const char *text, size_t len);
 
 #endif

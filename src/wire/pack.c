@@ -156,6 +156,16 @@ static void free_texts(char **texts)
     free(texts);
 }
 
+char *unpack_optional(struct unpack *u)
+{
+    char *text = unpack_text(u);
+
+    if (!text || *text)
+        return text;
+    free(text);
+    return NULL;
+}
+
 char **unpack_texts(struct unpack *u, size_t max)
 {
     size_t count = unpack_u32(u);

@@ -38,6 +38,8 @@ uint64_t unpack_u64(struct unpack *u);
 const uint8_t *unpack_bytes(struct unpack *u, size_t *len); /* borrowed */
 /* Counted bytes without NUL inside, copied and terminated; NULL when bad. malloc'ed */
 char *unpack_text(struct unpack *u);
+/* The same of one that may be absent, and then travels as the empty one: NULL. */
+char *unpack_optional(struct unpack *u);
 /* NULL-terminated array of them; NULL when bad or more than MAX. */
 char **unpack_texts(struct unpack *u, size_t max);
 bool unpack_finished(const struct unpack *u); /* not bad, nothing unread */

@@ -28,11 +28,7 @@ static inline bool weaken(const char *layer)
     return false;
 }
 #else
-static inline bool weaken(const char *layer)
-{
-    (void)layer;
-    return false;
-}
+    #define weaken(layer) false
 #endif
 
 #endif

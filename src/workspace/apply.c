@@ -12,7 +12,8 @@
 #include "base/auto.h"
 #include "base/fail.h"
 #include "base/state.h"
-#include "workspace/copy.h"
+#include "base/sys.h"
+#include "workspace/tree.h"
 
 /* Each act returns 0, 1 when something else is there than should be, or -errno. */
 
@@ -34,12 +35,12 @@ static bool is_old(const struct op *op, const struct node *now)
 /* From a name in one directory to a name in another that is free. */
 static int move_to_free(int from_fd, const char *from, int to_fd, const char *to)
 {
-    if (renameat2(from_fd, from, to_fd, to, RENAME_NOREPLACE) == 0)
-        return 0;
+    int rc = sys_rename_new(from_fd, from, to_fd, to);
+
     /* NFS and the like cannot promise that it is free. */
-    if (errno == EINVAL && renameat(from_fd, from, to_fd, to) == 0)
-        return 0;
-    return errno == EEXIST ? 1 : -errno;
+    if (rc == -EINVAL)
+        rc = renameat(from_fd, from, to_fd, to) < 0 ? -errno : 0;
+    return rc == -EEXIST ? 1 : rc;
 }
 
 static int do_remove(const struct apply_place *p, const struct op *op, int dir_fd,

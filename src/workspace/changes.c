@@ -9,7 +9,7 @@
 
 #include "base/auto.h"
 #include "base/fail.h"
-#include "workspace/copy.h"
+#include "workspace/tree.h"
 
 #define CHANGES_MAX ((size_t)1000000)
 

@@ -12,7 +12,8 @@
 
 #include "vial/workspace.h"
 
-/* Whose change it is, and against what. Descriptors are borrowed. */
+/* The two sides that are compared: the layer, and the host's tree. Descriptors are
+ * borrowed. */
 struct sides {
     int root_fd;  /* the host's tree, as it is now */
     int layer_fd; /* the upper directory */

@@ -12,7 +12,7 @@
 #include "base/auto.h"
 #include "base/fail.h"
 #include "workspace/apply.h"
-#include "workspace/copy.h"
+#include "workspace/tree.h"
 
 struct staging {
     const struct commit *commit;

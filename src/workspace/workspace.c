@@ -159,7 +159,7 @@ static int commit(struct workspace *w, const struct vial_commit_options *o,
         return -1;
     /* They were made against a tree that is another one now. */
     if (changes.count > 0) {
-        (void)upper_forget(&w->layer);
+        (void)checkpoint_forget(&w->layer);
         strv_done(&w->points);
     }
     return origin_renew(&w->origin, w->root_fd, &paths, err);
@@ -204,7 +204,7 @@ int workspace_restore(struct workspace *w, const char *name, struct vial_error *
     if (rc < 0)
         return -1;
     enter(w);
-    rc = upper_restore(&w->layer, &s, name, err);
+    rc = checkpoint_restore(&w->layer, &s, name, err);
     leave(w);
     return rc;
 }
@@ -219,7 +219,7 @@ int workspace_save(struct workspace *w, const char *name, struct vial_error *err
     if (w->points.count >= POINTS_MAX && !strv_has(&w->points, name))
         rc = fail(err, VIAL_E_BUSY, "there are %zu checkpoints already", POINTS_MAX);
     else
-        rc = upper_save(&w->layer, name, err);
+        rc = checkpoint_save(&w->layer, name, err);
     if (rc == 0 && !strv_has(&w->points, name))
         strv_push(&w->points, name);
     leave(w);

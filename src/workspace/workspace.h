@@ -12,7 +12,7 @@
  * It outlives the vessel. One call at a time; a lock sees to that.
  */
 
-#include "workspace/upper.h"
+#include "workspace/checkpoint.h"
 
 struct workspace;
 

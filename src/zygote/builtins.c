@@ -3,7 +3,7 @@
 
 #include <stddef.h>
 
-#include "zygote/dict.h"
+#include "zygote/python_api.h"
 
 #define NAME " "
 

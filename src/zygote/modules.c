@@ -4,12 +4,13 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "zygote/dict.h"
+#include "zygote/python_api.h"
 
 struct module {
     void *name, *object, *dict;
     long size;
     void **values;
+    uint64_t version; /* of the dict, or 0: they have none here */
 };
 
 struct list {
@@ -28,12 +29,13 @@ static bool is_module(const struct api *api, const void *object)
 }
 
 /* Borrowed references all along: counting them would write to their pages. */
-static bool note(struct module *m, const struct api *api)
+static bool note(struct module *m, const struct api *api, bool versions)
 {
     void *key = NULL, *value = NULL;
     long at = 0, i = 0;
 
     m->dict = api->PyModule_GetDict(m->object);
+    m->version = versions ? dict_version(m->dict) : 0;
     m->size = api->PyDict_Size(m->dict);
     m->values = calloc((size_t)m->size + 1, sizeof(void *));
     if (!m->values)
@@ -64,7 +66,7 @@ static struct module *note_named(const struct api *api, const char *name)
         return NULL;
     m->name = api->none;
     m->object = api->PyDict_GetItemString(api->PyImport_GetModuleDict(), name);
-    return m->object && note(m, api) ? m : NULL;
+    return m->object && note(m, api, false) ? m : NULL;
 }
 
 static struct list *note_list(const struct api *api, const struct module *sys,
@@ -105,8 +107,8 @@ static bool is_known_type(const struct modules *m, const void *type)
     return false;
 }
 
-/* What finds modules knows whole directories. It is let go of, and would take that
- * with it. */
+/* The finders of modules know whole directories. Python lets go of them at its end, and
+ * would free all that; we hold them. */
 static void keep_finders(struct modules *m, const struct api *api)
 {
     void *finders = api->PyDict_GetItemString(m->sys->dict, "path_importer_cache");
@@ -145,6 +147,7 @@ void modules_note(struct modules *m, const struct api *api, void *last, void *fi
 {
     void *all = api->PyImport_GetModuleDict();
     void *key = NULL, *value = NULL;
+    bool versions = dict_has_versions(api);
     long at = 0;
 
     *m = (struct modules){ .last = dict_can_swap(api) ? last : NULL };
@@ -156,7 +159,7 @@ void modules_note(struct modules *m, const struct api *api, void *last, void *fi
             continue;
         one->name = key;
         one->object = value;
-        m->count += note(one, api);
+        m->count += note(one, api, versions);
     }
     m->sys = note_named(api, "sys");
     m->builtins = note_named(api, "builtins");
@@ -177,6 +180,8 @@ static bool is_unchanged(const struct module *m, const struct api *api)
     void *key = NULL, *value = NULL;
     long at = 0, i = 0;
 
+    if (m->version && dict_version(m->dict) == m->version)
+        return true; /* to look at each name of each module takes a tenth of a run */
     if (api->PyDict_Size(m->dict) != m->size)
         return false;
     while (i < m->size && api->PyDict_Next(m->dict, &at, &key, &value))
@@ -274,7 +279,7 @@ static const struct module *find(const struct modules *m, void *key, const void 
     return NULL;
 }
 
-/* What is in TAKE is in FROM no more. */
+/* Removes from FROM the keys that TAKE has. */
 static void take_out(const struct api *api, void *from, void *take)
 {
     void *key = NULL, *value = NULL;

@@ -7,9 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "zygote/holes.h"
+#include "zygote/memory.h"
 #include "zygote/modules.h"
-#include "zygote/tricks.h"
+#include "zygote/shortcuts.h"
 
 #define FILE_INPUT  257        /* Py_file_input, the same in every version */
 #define PYTHON_3_14 0x030e0000 /* of sys.hexversion */
@@ -75,13 +75,16 @@ static void thaw(const struct python *py, void *object)
 int python_open(struct python *py, const char *settings)
 {
     const char *names = settings + strlen(settings) + 1;
-    const char *tricks = names + strlen(names) + 1;
+    const char *shortcuts = names + strlen(names) + 1;
     void *done = NULL, *last = NULL;
+    char *held = NULL;
 
     if (api_find(&py->api) < 0)
         return -1;
-    py->tricks = (unsigned)strtoul(tricks, NULL, 10);
+    py->shortcuts = (unsigned)strtoul(shortcuts, &held, 10);
     py->held = py->api.PyGILState_Ensure();
+    py->version = py->api.PyLong_AsLong(py->api.PySys_GetObject("hexversion"));
+    py->rehearsed = *held && strtol(held, NULL, 16) == py->version;
     py->globals = py->api.PyDict_New();
     if (!py->globals || py->api.PyDict_SetItemString(py->globals, "__builtins__",
                                                      py->api.PyEval_GetBuiltins()) < 0)
@@ -95,17 +98,16 @@ int python_open(struct python *py, const char *settings)
     last = python_arm(py);
     if (!last)
         give_up(py);
-    if (py->tricks & TRICK_FREEZE)
+    if (py->shortcuts & SHORTCUT_FREEZE)
         python_drop(py, ask(py, "freeze", NULL, NULL, NULL));
-    if (py->tricks & TRICK_HOLES)
+    if (py->shortcuts & SHORTCUT_HOLES)
         holes_fill();
     modules_note(&py->modules, &py->api, last, python_function(py, "kept"));
-    py->draws = python_function(py, "hatched") != NULL; /* or nothing here does */
+    py->draws = python_function(py, "in_child") != NULL; /* or nothing here does */
     py->ahead = python_function(py, "is_shadowed") != NULL;
     py->modules.loose = py->ahead; /* to take all of those apart would take too long */
     py->magic = py->api.PyImport_GetMagicNumber();
-    py->retires =
-        py->api.PyLong_AsLong(py->api.PySys_GetObject("hexversion")) >= PYTHON_3_14;
+    py->retires = py->version >= PYTHON_3_14;
     python_drop(py, ask(py, "introduce", py->api.PyModule_GetDict(python_main(py)),
                         NULL, NULL));
     thaw(py, python_main(py));
@@ -123,11 +125,11 @@ void python_forked(struct python *py)
     py->api.PyOS_AfterFork_Parent();
 }
 
-void python_hatched(struct python *py)
+void python_in_child(struct python *py)
 {
     py->api.PyOS_AfterFork_Child();
     if (py->draws)
-        python_drop(py, ask(py, "hatched", NULL, NULL, NULL));
+        python_drop(py, ask(py, "in_child", NULL, NULL, NULL));
 }
 
 static void *list_of(const struct python *py, char *const *texts)
@@ -191,11 +193,12 @@ static void set_environment(const struct python *py, char *const *env)
     ask_with(py, "add_environ", env + present);
 }
 
-/* What is as the zygote has it already costs nothing. */
+/* Only what differs from the zygote's own state is set. */
 void python_begin(struct python *py, const struct exec_message *m)
 {
     py->message = m;
-    py->farewell = m->farewell && py->tricks & TRICK_FAREWELL ? getpid() : 0;
+    py->early_exit =
+        m->early_exit && py->shortcuts & SHORTCUT_EARLY_EXIT ? getpid() : 0;
     set_environment(py, m->env);
     if (m->argv[0] && m->argv[1] && m->argv[2])
         ask_with(py, "set_argv", m->argv);

@@ -7,7 +7,7 @@
  * process, so that one library serves every version.
  *
  *   python_open -> python_before_fork -> python_forked (zygote)
- *                                     -> python_hatched -> python_run (child)
+ *                                     -> python_in_child -> python_run (child)
  */
 
 #include <stdbool.h>
@@ -31,16 +31,18 @@ struct python {
         python_end_fn *call;
         const void *context;
     } ending;
-    void *globals;   /* of the harness, runtimes/zygote.py */
-    unsigned tricks; /* that are used; those of the end if they hold */
-    bool rehearsing; /* this is a rehearsal's child */
-    int held;        /* what PyGILState_Ensure gave */
+    void *globals;      /* of the harness, runtimes/zygote.py */
+    unsigned shortcuts; /* that are used; those of the end if they hold */
+    bool rehearsing;    /* this is a rehearsal's child */
+    bool rehearsed;     /* elsewhere, by the same python */
+    long version;       /* sys.hexversion */
+    int held;           /* what PyGILState_Ensure gave */
     const struct exec_message *message; /* of a child, until its program begins */
-    pid_t farewell; /* who may say its end before it is gone, or 0 */
-    bool draws;     /* a child must be made unlike its siblings */
-    bool ahead;     /* modules were imported */
-    bool retires;   /* __main__ loses its names after an exit, too: from 3.14 on */
-    long magic;     /* what compiled files begin with */
+    pid_t early_exit; /* who may say its end before it is gone, or 0 */
+    bool draws;       /* a child must be made unlike its siblings */
+    bool ahead;       /* modules were imported */
+    bool retires;     /* __main__ loses its names after an exit, too: from 3.14 on */
+    long magic;       /* what compiled files begin with */
     unsigned long long libraries; /* that were ever loaded before a child */
     char missing[1024];           /* modules that could not be imported */
 };
@@ -62,12 +64,13 @@ static inline void *python_main(const struct python *py)
     return py->api.PyDict_GetItemString(py->api.PyImport_GetModuleDict(), "__main__");
 }
 
-/* SETTINGS: the harness's text, a line of modules' names, and a number (tricks.h),
- * parted by NULs. */
+/* SETTINGS: the harness's text, a line of modules' names, and a number (shortcuts.h),
+ * parted by NULs. After the number can stand the version of a python with which just
+ * those shortcuts were seen to hold. */
 int python_open(struct python *py, const char *settings);
 void python_before_fork(struct python *py);
-void python_forked(struct python *py);  /* in the zygote */
-void python_hatched(struct python *py); /* in the child: made unlike its siblings */
+void python_forked(struct python *py);   /* in the zygote */
+void python_in_child(struct python *py); /* in the child: made unlike its siblings */
 
 /* Arguments, environment and stdin become those of M. */
 void python_begin(struct python *py, const struct exec_message *m);

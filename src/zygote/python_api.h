@@ -2,6 +2,9 @@
 #ifndef VIAL_ZYGOTE_PYTHON_API_H
 #define VIAL_ZYGOTE_PYTHON_API_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 /* Python's own functions, of its stable interface where there is a choice. CALL(name,
  * result, arguments) */
 #define API_CALLS                                                                      \
@@ -73,5 +76,18 @@ struct api {
 
 /* 0, or -1 when this is no python that we know. */
 int api_find(struct api *out);
+
+/*
+ * The inside of python's dicts, as far as it must be known: two can change places
+ * without a word to what they hold, so that none of it is written to.
+ */
+
+/* Tries it on two of its own. Before anything else. */
+bool dict_can_swap(const struct api *api);
+void dict_swap(void *one, void *other);
+/* A number that grows with each change of the dict; up to 3.13. Whether it does is
+ * tried, too. */
+bool dict_has_versions(const struct api *api);
+uint64_t dict_version(const void *dict);
 
 #endif

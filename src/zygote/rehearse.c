@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "zygote/tricks.h"
+#include "zygote/shortcuts.h"
 
 #define SECONDS 20 /* for what takes a few thousandths of one */
 #define EXIT    3
@@ -31,7 +31,7 @@ struct rehearsal {
     const char *program;
     const char *const *argv, *const *env;
     bool with_stdin;
-    unsigned tricks;
+    unsigned shortcuts;
     int out; /* its output, or where it waits at its end */
     python_end_fn *at_end;
 };
@@ -82,10 +82,10 @@ static _Noreturn void live(struct python *py, const struct rehearsal *r, pid_t z
     if (p.bad || exec_read(&u, &m) < 0)
         _exit(1);
     py->rehearsing = true;
-    py->tricks = r->tricks;
+    py->shortcuts = r->shortcuts;
     py->ending.call = r->at_end;
     py->ending.context = r;
-    python_hatched(py);
+    python_in_child(py);
     python_begin(py, &m);
     py->message = NULL;
     exec_done(&m);
@@ -122,11 +122,11 @@ static int end(pid_t pid, int fd)
     return status;
 }
 
-bool rehearse_holds(struct python *py, unsigned tricks)
+bool rehearse_holds(struct python *py, unsigned shortcuts)
 {
     static const char *const argv[] = { "python3", PROGRAM, "b", NULL };
     static const char *const env[] = { "A=c", NULL };
-    struct rehearsal r = { whole, argv, env, true, tricks, -1, NULL };
+    struct rehearsal r = { whole, argv, env, true, shortcuts, -1, NULL };
     char said[64] = "";
     size_t len = 0;
     pid_t pid = start(py, &r);
@@ -143,8 +143,8 @@ bool rehearse_holds(struct python *py, unsigned tricks)
 void rehearse_pages(struct python *py, struct pages *out, int proc_fd)
 {
     static const char *const argv[] = { "python3", PROGRAM, NULL };
-    struct rehearsal r = { usual,      argv,       (const char *const *)environ,
-                           false,      py->tricks, -1,
+    struct rehearsal r = { usual,      argv,          (const char *const *)environ,
+                           false,      py->shortcuts, -1,
                            wait_at_end };
     pid_t pid = start(py, &r);
     char byte = 0;

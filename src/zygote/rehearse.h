@@ -7,13 +7,13 @@
  * whether this python does what we take it to do, and which memory a program needs.
  */
 
-#include "zygote/pages.h"
+#include "zygote/memory.h"
 #include "zygote/python.h"
 
 #define PROGRAM "/work/main.py"
 
-/* A program begins and ends as it should while PY uses TRICKS. */
-bool rehearse_holds(struct python *py, unsigned tricks);
+/* A program begins and ends as it should while PY uses SHORTCUTS. */
+bool rehearse_holds(struct python *py, unsigned shortcuts);
 /* The memory of a short one. PROC_FD is a /proc in which it exists. */
 void rehearse_pages(struct python *py, struct pages *out, int proc_fd);
 

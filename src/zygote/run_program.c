@@ -9,9 +9,9 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "wire/farewell.h"
+#include "wire/message.h"
 #include "zygote/python.h"
-#include "zygote/tricks.h"
+#include "zygote/shortcuts.h"
 
 #define FILE_INPUT 257 /* Py_file_input, the same in every version */
 #define NO_ARGS    4   /* METH_NOARGS */
@@ -76,15 +76,15 @@ static unsigned long long libraries(void)
 /* To the guest, which waits for nothing else. Whoever else comes here, a child that
  * the program forked or another thread of it, just exits; and so does this one, should
  * it be woken. */
-static void say_farewell(const struct python *py, int status)
+static void tell_early_exit(const struct python *py, int status)
 {
-    char name[FAREWELL_SIZE];
+    char name[EARLY_EXIT_SIZE];
 
-    if (!py->farewell || gettid() != py->farewell)
+    if (!py->early_exit || gettid() != py->early_exit)
         return;
-    farewell_write(name, status);
+    early_exit_write(name, status);
     if (prctl(PR_SET_NAME, name) == 0)
-        (void)tgkill(py->farewell, py->farewell, SIGSTOP);
+        (void)tgkill(py->early_exit, py->early_exit, SIGSTOP);
 }
 
 /* Exit functions are called last come, first served: when this one is, those that the
@@ -94,12 +94,12 @@ static void leave_now(int status, void *context)
 {
     const struct python *py = context;
 
-    if (!(py->tricks & TRICK_EXIT) || libraries() != py->libraries)
+    if (!(py->shortcuts & SHORTCUT_EXIT) || libraries() != py->libraries)
         return;
     (void)fflush(NULL);
     if (py->ending.call)
         py->ending.call(py->ending.context);
-    say_farewell(py, status);
+    tell_early_exit(py, status);
     _exit(status);
 }
 
@@ -159,7 +159,7 @@ static void on_release(void *capsule)
 {
     const struct python *py = python_of(capsule);
 
-    if (py->ending.armed && py->tricks & TRICK_RELEASE)
+    if (py->ending.armed && py->shortcuts & SHORTCUT_RELEASE)
         end(py);
 }
 
@@ -287,16 +287,17 @@ static int judge(struct python *py, bool *exited)
     return result;
 }
 
-/* Called from here, so that no frame of ours stands in what they print. */
+/* Called from here, so that no frame of ours stands in what they print. TELLS: it has
+ * told what it raises, as exit functions before 3.10 do. */
 static void call_of_module(const struct python *py, const char *module,
-                           const char *name)
+                           const char *name, bool tells)
 {
     void *object =
         py->api.PyDict_GetItemString(py->api.PyImport_GetModuleDict(), module);
     void *called = object ? py->api.PyObject_GetAttrString(object, name) : NULL;
     void *result = called ? py->api.PyObject_CallFunctionObjArgs(called, NULL) : NULL;
 
-    if (called && !result)
+    if (called && !result && !tells)
         py->api.PyErr_WriteUnraisable(object);
     py->api.PyErr_Clear(); /* of what is not there python speaks itself, if it does */
     python_drop(py, called);
@@ -318,19 +319,19 @@ static void let_all_go(struct python *py)
  * made quick. */
 static _Noreturn void finish(struct python *py)
 {
-    call_of_module(py, "threading", "_shutdown");
-    call_of_module(py, "atexit", "_run_exitfuncs");
+    call_of_module(py, "threading", "_shutdown", false);
+    call_of_module(py, "atexit", "_run_exitfuncs", true);
     py->ending.armed = flush_last(py, "stdout") == 0 && flush_last(py, "stderr") == 0;
     py->api.PyErr_Clear();
-    if (py->ending.armed && py->tricks & TRICK_MODULES &&
-        !modules_hide(&py->modules, &py->api, py->tricks & TRICK_BUILTINS))
+    if (py->ending.armed && py->shortcuts & SHORTCUT_MODULES &&
+        !modules_hide(&py->modules, &py->api, py->shortcuts & SHORTCUT_BUILTINS))
         let_all_go(py);
     if (py->api.Py_FinalizeEx() < 0)
         py->ending.code = 120;
     end(py);
 }
 
-/* What python takes back of what it told __main__. */
+/* Removes the names that python removes from __main__ when its program has ended. */
 static void retire(const struct python *py, void *main_dict)
 {
     static const char *const names[] = { "__file__", "__cached__" };

@@ -22,6 +22,7 @@
 #define ZYGOTE_PLACE_FD 5 /* a pidfd whose file system it starts in, or nothing */
 #define ZYGOTE_MAX      (192u << 10) /* bytes of one message */
 #define ZYGOTE_FDS      8
+#define ZYGOTE_SAID     32 /* bytes by which one in its vessel says that it waits */
 
 /* Descriptors of an order: the vessel's first process, the child's own socket,
  * then the cgroups to join. */
@@ -33,6 +34,12 @@ struct zygote_report {
     uint32_t step, value;
 };
 
-enum { HATCH_ENTER = 100, HATCH_CGROUP, HATCH_FORK, HATCH_ADOPTED, HATCH_ORDER };
+enum {
+    FORK_STEP_ENTER = 100,
+    FORK_STEP_CGROUP,
+    FORK_STEP_FORK,
+    FORK_STEP_ADOPTED,
+    FORK_STEP_ORDER
+};
 
 #endif

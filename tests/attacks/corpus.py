@@ -11,6 +11,18 @@ FLAGS = {"timeout_s": ("--timeout", "%ss"), "mem_mb": ("--memory", "%sm"),
          "workspace_mb": ("--disk", "%sm"), "output_kb": ("--output-limit", "%sk")}
 # What these print before their time is over is judged too: they get as far on a busy machine.
 SPEAKS = {"RS-09", "LD-05"}
+# The cases say the numbers of x86_64, in which those from 424 on are everybody's. Here are
+# arm64's, and -1 for calls that it has not got.
+ON_ARM64 = """_own=sc
+_arm64={16: 29, 56: 220, 101: 117, 103: 116, 126: 91, 134: -1, 135: 92, 136: -1, 139: -1,
+    141: 140, 144: 119, 153: 58, 154: -1, 155: 41, 156: -1, 157: 167, 161: 51, 163: 89, 164: 170,
+    165: 40, 166: 39, 167: 224, 168: 225, 169: 142, 170: 161, 171: 162, 172: -1, 173: -1, 175: 105,
+    176: 106, 177: -1, 178: -1, 179: 60, 180: 42, 203: 122, 212: 18, 216: 234, 227: 112, 237: 235,
+    240: 180, 246: 104, 248: 217, 249: 218, 250: 219, 251: 30, 256: 238, 272: 97, 279: 239,
+    298: 241, 300: 262, 302: 261, 303: 264, 304: 265, 305: 266, 308: 268, 310: 270, 311: 271,
+    312: 272, 313: 273, 320: 294, 321: 280, 323: 282}
+def sc(nr,*a): return _own(nr if nr>=424 else _arm64[nr],*a)
+"""
 
 
 class Case:
@@ -41,4 +53,6 @@ class Case:
 def load():
     text = open(os.path.join(HERE, "corpus.md"), encoding="utf-8").read()
     preamble = re.search(r"^```python\n(.*?)^```", text, re.M | re.S)[1]
+    if os.uname().machine == "aarch64":
+        preamble += ON_ARM64
     return [Case(m) for m in CASE.finditer(text)], preamble

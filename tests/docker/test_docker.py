@@ -504,7 +504,7 @@ def test_a_missing_image_is_told_and_can_be_pulled(engine, api, vial, run):
     r = run("--no-pull", "--image", "pulled:7", "bash", "true")
     assert r["error"]["code"] == "VIAL-IMAGE"
     assert r["error"]["remedy"] == "run 'vial image pull pulled:7'"
-    done = vial("image", "pull", "--json", "pulled:7")
+    done = vial("image", "pull", "--driver", "docker", "--json", "pulled:7")
     assert done.returncode == 0, done.stderr
     image = json.loads(done.stdout)
     events = [json.loads(line) for line in done.stderr.splitlines()]
@@ -512,10 +512,10 @@ def test_a_missing_image_is_told_and_can_be_pulled(engine, api, vial, run):
     assert image["size"] > 0 and "pulled:7" in image["tags"]
     assert run("--image", "pulled:7", "bash", "echo hi")["stdout"] == "hi\n"
     [pinned] = [d for d in image["digests"] if d.startswith("pulled@")]
-    assert vial("image", "pull", pinned).returncode == 0
+    assert vial("image", "pull", "--driver", "docker", pinned).returncode == 0
     assert run("--image", pinned, "bash", "echo pinned")["stdout"] == "pinned\n"
     wrong = "pulled@sha256:" + "0" * 64
-    assert "VIAL-PULL" in vial("image", "pull", wrong).stderr
+    assert "VIAL-PULL" in vial("image", "pull", "--driver", "docker", wrong).stderr
     api.untag("pulled:7")
 
 
@@ -537,22 +537,22 @@ def test_a_pull_that_cannot_reach_the_registry_is_an_error_and_can_be_repeated(e
     engine.publish(engine.small(), "library/later:1")
     engine.stop_registry()
     try:
-        done = vial("image", "pull", "--timeout", "30s", "later:1")
+        done = vial("image", "pull", "--driver", "docker", "--timeout", "30s", "later:1")
         assert done.returncode == 125 and "VIAL-PULL" in done.stderr
     finally:
         engine.start_registry()
-    assert wait_for(lambda: vial("image", "pull", "later:1").returncode == 0)
+    assert wait_for(lambda: vial("image", "pull", "--driver", "docker", "later:1").returncode == 0)
     engine.api.untag("later:1")
 
 
 def test_images_are_listed_with_sizes_and_pruned(api, vial):
     """covers: FR-020-93 FR-020-94 FR-020-95"""
-    images = json.loads(vial("image", "list", "--json").stdout)
+    images = json.loads(vial("image", "list", "--driver", "docker", "--json").stdout)
     assert any("debian:12-slim" in (i["tags"] or []) and i["size"] > 10 ** 6 for i in images)
     made = api.call("POST", "/containers/create", {"Image": "debian:12-slim", "Cmd": ["x"]})
     nameless = api.call("POST", "/commit?container=%s&comment=old" % made["Id"], {})["Id"]
     api.call("DELETE", "/containers/" + made["Id"])
-    done = vial("image", "prune", "--json")
+    done = vial("image", "prune", "--driver", "docker", "--json")
     assert done.returncode == 0 and json.loads(done.stdout)["removed"] >= 1, done.stderr
     left = {i["Id"]: i["RepoTags"] for i in api.call("GET", "/images/json?all=1")}
     assert nameless not in left

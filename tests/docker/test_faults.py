@@ -163,7 +163,7 @@ def test_a_registry_cut_mid_pull_is_told_and_the_next_pull_is_whole(engine, api,
     line = subprocess.Popen([*engine.inside, "python3", "-c", CUT], stdout=subprocess.PIPE)
     try:
         assert line.stdout.readline() == b"up\n"
-        done = vial("image", "pull", "--json", "--timeout", "4s", "cut:1")
+        done = vial("image", "pull", "--driver", "docker", "--json", "--timeout", "4s", "cut:1")
         code = json.loads(done.stdout)["error"]["code"]
         assert done.returncode == 125 and code in ("VIAL-PULL", "VIAL-PULL-TIMEOUT"), done
         assert code == "VIAL-PULL-TIMEOUT" or line.wait(PATIENCE) == 0  # by itself
@@ -174,7 +174,7 @@ def test_a_registry_cut_mid_pull_is_told_and_the_next_pull_is_whole(engine, api,
         line.communicate()
         engine.stop_registry()
         engine.start_registry()
-    assert wait_for(lambda: vial("image", "pull", "cut:1").returncode == 0)
+    assert wait_for(lambda: vial("image", "pull", "--driver", "docker", "cut:1").returncode == 0)
     assert run("--image", "cut:1", "bash", "echo whole")["stdout"] == "whole\n"
     api.untag("cut:1")
 

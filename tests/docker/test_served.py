@@ -37,6 +37,25 @@ def test_the_engines_vessels_are_among_those_of_the_daemon(served, engine):
     assert served.ask("DELETE", "/v1/sessions/" + sid).status == 204
 
 
+def test_a_container_is_paused_and_read_by_absolute_paths(served, engine):
+    made = served.ask("POST", "/v1/sessions", {"driver": "docker", "image": engine.small()}).json
+    path = "/v1/sessions/" + made["id"]
+    assert served.ask("PUT", path + "/files//tmp/d/f", b"there").status == 204
+    run = served.ask("POST", path + "/exec?wait=1",
+                     {"shell": "echo $$; cat /tmp/d/f"}).json
+    assert run["stdout"] == "%d\nthere" % run["pid"]
+    assert served.ask("GET", path + "/files//tmp/d/f").body == b"there"
+    assert served.ask("GET", path + "/stat?path=/tmp/d/f").json["uid"] > 0
+    assert served.ask("POST", path + "/pause").json["paused"]
+    used = served.ask("POST", path + "/exec", {"shell": "true"})
+    assert (used.status, used.code) == (409, "VIAL-PAUSED")
+    assert not served.ask("POST", path + "/resume").json["paused"]
+    assert served.ask("GET", path + "/list?path=/tmp/d").json[0]["path"] == "f"
+    assert served.ask("POST", path + "/pause").json["paused"]
+    assert served.ask("DELETE", path).status == 204
+    assert not [v for v in served.ask("GET", "/v1/vessels").json if "image" in v]
+
+
 def test_a_pull_tells_how_it_gets_on_and_brings_the_image(served, engine):
     away(engine, "vial-served:1")
     events = served.ask("POST", "/v1/images/pull?stream=ndjson", {"name": "vial-served:1"}).events

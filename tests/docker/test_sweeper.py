@@ -5,6 +5,7 @@ import glob
 import json
 import os
 import re
+import select
 import signal
 import subprocess
 import sys
@@ -120,6 +121,7 @@ def test_a_server_for_agents_removes_orphans(api, env, abandon, tmp_path):
                          stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
         assert wait_for(lambda: not left(api) & orphans)
+        assert select.select([p.stderr], [], [], PATIENCE)[0]  # it is told after that
     finally:
         out, err = p.communicate(timeout=PATIENCE)
     assert (p.returncode, out) == (0, "")

@@ -27,7 +27,7 @@ def test_every_field_is_a_flag_with_its_default_in_the_help(vial):
     text = vial("run", "--help").text
     for flag in ("--timeout", "--memory", "--network", "--in", "--out", "--driver"):
         assert flag in text
-    assert "Default: 30s." in text and "One of none|bridge." in text
+    assert "Default: 30s." in text and "One of none|bridge|gate." in text
     assert "Exit status:" in text
 
 
@@ -59,15 +59,76 @@ def complete_in_bash(line):
               f'[[ "{line}" == *" " ]] && COMP_WORDS+=(""); '
               'COMP_CWORD=$(( ${#COMP_WORDS[@]} - 1 )); _vial; '
               'printf "%s\\n" "${COMPREPLY[@]}"')
-    done = subprocess.run(["bash", "-c", script], capture_output=True, cwd="/", check=True)
+    done = subprocess.run(["bash", "-c", script], capture_output=True, cwd="/", check=True,
+                          env=environment())
     return done.stdout.decode().split()
 
 
 def test_bash_completes_commands_flags_and_choices():
     assert "run" in complete_in_bash("vial r")
     assert complete_in_bash("vial run --time") == ["--timeout"]
-    assert complete_in_bash("vial run --network ") == ["none", "bridge"]
+    assert complete_in_bash("vial run --network ") == ["none", "bridge", "gate"]
     assert complete_in_bash("vial config s") == ["show"]
+
+
+def test_languages_are_completed(vial, tmp_path):
+    """`vial run py<TAB>`: also behind flags, and not once there is one."""
+    os.symlink(VIAL, tmp_path / "vial")
+    assert complete_in_bash(f"{VIAL} run pyth")[:2] == ["python", "python3"]
+    assert "ruby" in complete_in_bash(f"{VIAL} run --memory 256m ru")
+    assert "python" not in complete_in_bash(f"{VIAL} run ruby py")
+    names = vial("completion", "languages").text.split()
+    assert {"python", "py", "bash", "node"} <= set(names)
+    assert "completion languages" in vial("completion", "zsh").text
+    if shutil.which("fish"):
+        (tmp_path / "vial.fish").write_bytes(vial("completion", "fish").out)
+        done = subprocess.run(["fish", "--no-config", "-c", f"source {tmp_path}/vial.fish; "
+                               "complete -C 'vial run pyth'"], capture_output=True, text=True,
+                              env={"PATH": f"{tmp_path}:/usr/bin:/bin", "HOME": str(tmp_path)})
+        assert "python3" in done.stdout.split(), done.stdout + done.stderr
+
+
+def test_a_shortened_flag_is_understood_as_what_it_begins(vial):
+    for given, meant in (("--net", "--network"), ("--mem", "--memory"), ("--work", "--workdir")):
+        done = vial("run", given, "x", "bash", "true")
+        assert done.status == 125 and f"did you mean '{meant}'?" in done.errors, done.errors
+
+
+def test_piped_code_is_run_without_a_dash(vial):
+    assert vial("run", "python", stdin=b"print(6 * 7)").text == "42\n"
+    assert vial("run", "python", "-", stdin=b"print(6 * 7)").text == "42\n"
+    assert vial("run", "bash", "cat", stdin=b"for the program").text == "for the program"
+    done = subprocess.run([VIAL, "run", "python"], stdin=subprocess.DEVNULL, capture_output=True,
+                          text=True, env=environment())
+    assert done.returncode == 125 and "code is missing" in done.stderr
+    assert "read from standard input where that is piped" in done.stderr
+
+
+def test_a_file_is_judged_by_what_it_is_meant_as(vial, tmp_path):
+    def kind(path):
+        done = vial("config", "check", "--json", str(path))
+        return done.json["kind"] if done.status == 0 else done.json["error"]["message"]
+    repository = tmp_path / "repository"
+    (repository / ".git").mkdir(parents=True)
+    project = repository / "vial.yaml"
+    project.write_text("defaults: {timeout: 5s}\n")
+    assert kind(project) == "project"
+    project.write_text("serve: {queue: 3}\n")
+    assert kind(project) == "a project file may not set 'serve'"
+    settings = tmp_path / "server.yaml"
+    settings.write_text("serve: {queue: 3}\n")
+    assert kind(settings) == "settings"
+    for preset in sorted((ROOT / "presets").glob("*.yaml")):
+        assert kind(preset) == "preset", preset
+    bad = tmp_path / "mine.yaml"
+    bad.write_text("preset: {no_such_key: 1}\n")
+    assert "unknown key 'no_such_key'" in kind(bad)
+    assert kind(ROOT / "runtimes/languages.yaml") == "languages"
+    table = tmp_path / "languages.yaml"
+    table.write_text("mine: {like: python, run: [python3, -I, '{file}']}\n")
+    assert kind(table) == "languages"
+    table.write_text("mine: {like: python, rum: [python3]}\n")
+    assert "unknown key 'rum'" in kind(table)
 
 
 def test_bash_completes_presets_and_what_follows_them():
@@ -89,15 +150,18 @@ def test_zsh_can_load_its_completion(vial, tmp_path):
     assert (done.stdout, done.stderr) == (b"1\n", b"")
 
 
-def test_the_man_page_is_clean(vial, tmp_path):
+def test_the_man_pages_are_clean(vial, tmp_path):
     if not shutil.which("man"):
         pytest.skip("no man here")
-    page = tmp_path / "vial.1"
-    page.write_bytes(vial("help", "--man").out)
-    done = subprocess.run(["man", "--warnings", "-l", str(page)], capture_output=True,
-                          env=environment(MANPAGER="cat", LC_ALL="C.UTF-8"), check=True)
-    assert done.stderr == b""
-    assert b"--timeout" in done.stdout
+    names = ["vial"] + ["vial-" + command for command in COMMANDS]
+    for name in names:
+        page = tmp_path / (name + ".1")
+        page.write_bytes(vial("help", "--man", *name.split("-")[1:]).out)
+        done = subprocess.run(["man", "--warnings", "-l", str(page)], capture_output=True,
+                              env=environment(MANPAGER="cat", LC_ALL="C.UTF-8"), check=True)
+        assert done.stderr == b"", name
+        wanted = "--timeout" if name == "vial-run" else "vial-run(1)" if name == "vial" else name
+        assert wanted.encode() in done.stdout, name
 
 
 def test_the_version_is_printed_either_way(vial):

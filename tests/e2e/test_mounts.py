@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import VIAL, environment, why_absent
+from conftest import VIAL, call, environment, why_absent
 
 pytestmark = pytest.mark.skipif(why_absent("native") is not None,
                                 reason="mounts need driver native")
@@ -182,3 +182,200 @@ def test_a_project_file_is_no_link(vial, tmp_path):
     assert done.status == 125
     assert "is not a regular file [VIAL-FILE]" in done.errors
     assert "hash" not in done.errors
+
+
+@pytest.fixture
+def environment_of(tmp_path):
+    """Makes a virtual environment with a module `mine`."""
+    def make(name):
+        root = tmp_path / name
+        subprocess.run(["/usr/bin/python3", "-m", "venv", "--without-pip", str(root)], check=True)
+        [site] = root.glob("lib/python3.*/site-packages")
+        (site / "mine.py").write_text("where = %r\n" % name)
+        return root
+    return make
+
+
+SHOW = "import mine, sys; print(mine.where, sys.prefix)"
+
+
+def test_a_virtual_environment_is_used_and_cannot_be_written(environment_of):
+    root = environment_of("env")
+    assert call("run", "--venv", str(root), "python", SHOW).text == "env %s\n" % root
+    assert call("run", "python", SHOW, env=environment(VIRTUAL_ENV=str(root))).text == "env %s\n" % root
+    assert call("run", "python3.%d" % python_minor(root), SHOW,
+                env=environment(VIRTUAL_ENV=str(root))).text == "env %s\n" % root
+    other = environment_of("other")
+    assert call("run", "--venv", str(other), "python", SHOW,
+                env=environment(VIRTUAL_ENV=str(root))).text == "other %s\n" % other
+    done = call("run", "--venv", str(root), "python", "open(%r, 'w')" % str(root / "new"))
+    assert done.status == 1 and "Read-only file system" in done.errors
+    done = call("run", "--venv", "none", "python", SHOW, env=environment(VIRTUAL_ENV=str(root)))
+    assert done.status == 1 and "note: a vessel's Python has the packages of /usr" in done.errors
+    assert call("run", "bash", "echo $VIRTUAL_ENV.", env=environment(VIRTUAL_ENV=str(root))).text == ".\n"
+
+
+def python_minor(root):
+    [lib] = root.glob("lib/python3.*")
+    return int(lib.name.split(".")[1])
+
+
+@pytest.fixture
+def python_at(tmp_path):
+    """Makes what looks like a Python, and an environment of it."""
+    def make(prefix, env, name="python3.99"):
+        for where in ("bin", "lib/python3.99", "share"):
+            (prefix / where).mkdir(parents=True)
+        (prefix / "bin" / name).write_text("#!/bin/sh\necho its own: $VIRTUAL_ENV\n")
+        (prefix / "bin" / name).chmod(0o755)
+        (prefix / "bin" / "python3").symlink_to(name)
+        (prefix / "bin" / "other").write_text("")
+        (prefix / "lib" / "python3.99" / "os.py").write_text("")
+        (prefix / "lib" / "libpython3.99.so.1.0").write_text("")
+        (prefix / "lib" / "keys").write_text("secret")
+        (prefix / "share" / "keys").write_text("secret")
+        link_python(env, prefix / "bin" / "python3")
+        return prefix
+    return make
+
+
+def link_python(env, to):
+    for name in ("python3", "python"):
+        (env / "bin" / name).unlink(missing_ok=True)
+    (env / "bin" / "python3").symlink_to(to)
+
+
+def listed(venv, *where):
+    done = call("exec", "--workspace", str(venv), "--venv", str(venv), "--", "find",
+                *map(str, where), "-type", "f")
+    return sorted(done.text.split()), done.errors
+
+
+def test_of_the_python_that_an_environment_was_made_from_no_more_is_shown_than_it_needs(
+        environment_of, python_at, tmp_path):
+    """As pyenv's and uv's, which lie in the home."""
+    root = environment_of("env")
+    base = python_at(tmp_path / "local", root)
+    (base / "lib" / "libpython3.so").symlink_to(base / "share" / "keys")
+    (base / "lib" / "python3.98").symlink_to(base / "share")
+    (base / "share" / "os.py").write_text("")
+    assert call("run", "--venv", str(root), "python", "1").text == "its own: %s\n" % root
+    assert listed(root, base) == (
+        [str(base / name) for name in ("bin/python3", "bin/python3.99", "lib/libpython3.99.so.1.0",
+                                       "lib/python3.99/os.py")], "")
+
+
+def test_a_python_that_is_named_itself_is_shown_with_its_programs(environment_of, python_at,
+                                                                  tmp_path):
+    base = python_at(tmp_path / "local", environment_of("env"))
+    assert call("run", "--venv", str(base), "python", "1").text == "its own: %s\n" % base
+    assert listed(base, base) == (
+        [str(base / name) for name in ("bin/other", "bin/python3.99", "lib/libpython3.99.so.1.0",
+                                       "lib/python3.99/os.py")], "")
+
+
+@pytest.mark.parametrize("name, keeps", [("bin/cargo", True), ("bin/python3", False),
+                                         ("python/python3", True)])
+def test_a_strangers_environment_does_not_choose_what_of_the_home_is_shown(
+        environment_of, python_at, tmp_path, name, keeps):
+    root = environment_of("env")
+    home = tmp_path / ".cargo"
+    python_at(home, root)
+    (home / "python").mkdir()
+    for at in ("bin/cargo", "python/python3"):
+        (home / at).write_text("#!/bin/sh\n")
+        (home / at).chmod(0o755)
+    if not keeps:
+        (home / "lib" / "python3.99" / "os.py").unlink()
+    link_python(root, home / name)
+    for args, env in ((["exec", "--workspace", str(root), "--venv", str(root), "--"], environment()),
+                      (["run", "--venv", str(root), "python"], environment()),
+                      (["run", "python"], environment(VIRTUAL_ENV=str(root)))):
+        done = call(*args, *(["cat", str(home / "share/keys")] if args[0] == "exec" else ["1"]),
+                    env=env)
+        assert "is not the interpreter of a Python [VIAL-INTERPRETER]" in done.errors
+        assert done.status in (125, 127) and done.text == ""
+
+
+def test_a_directory_that_is_no_environment_is_not_shown_as_one(environment_of, python_at,
+                                                                tmp_path):
+    """As ~/.local, whose bin/python3 is a link of uv's: a repository's .venv may lead there."""
+    root = environment_of("env")
+    python_at(tmp_path / "uv", root)
+    local = tmp_path / "local"
+    (local / "bin").mkdir(parents=True)
+    (local / "bin" / "python3").symlink_to(tmp_path / "uv" / "bin" / "python3")
+    (tmp_path / ".venv").symlink_to(local)
+    done = call("run", "--venv", str(tmp_path / ".venv"), "python", "1")
+    assert "is not the interpreter of a Python" in done.errors and done.text == ""
+
+
+def test_an_environment_or_python_that_others_could_write_is_refused(environment_of, python_at,
+                                                                     tmp_path):
+    root = environment_of("env")
+    base = python_at(tmp_path / "local", root)
+    for changed in (root, base):
+        before = changed.stat().st_mode
+        changed.chmod(before | 0o002)
+        done = call("run", "--venv", str(root), "python", "1")
+        assert "'%s' is somebody else's, or can be written by others" % changed in done.errors
+        changed.chmod(before)
+        if os.geteuid() == 0:
+            os.chown(changed, 4321, -1)
+            done = call("run", "--venv", str(root), "python", "1")
+            assert "'%s' is somebody else's" % changed in done.errors
+            os.chown(changed, 0, -1)
+    assert call("run", "--venv", str(root), "python", "1").status == 0
+
+
+def test_an_environment_that_cannot_be_used_is_refused(environment_of, tmp_path):
+    root = environment_of("env")
+    (root / "bin" / "python3").unlink()
+    for args, said in (
+            (["--venv", str(root), "python"], "has no 'python3' [VIAL-INTERPRETER]"),
+            (["--venv", str(tmp_path / "none"), "python"], "No such file or directory"),
+            (["--venv", str(root), "bash"], "language 'bash' has no virtual environments"),
+            (["--venv", str(root), "--driver", "process", "python"],
+             "driver 'process' shows no virtual environment [VIAL-UNSUPPORTED]")):
+        done = call("run", *args, "1")
+        assert done.status in (125, 127) and said in done.errors, done.errors
+    done = call("run", "python", "1", env=environment(VIRTUAL_ENV=str(root)))
+    assert done.status in (125, 127) and "has no 'python3'" in done.errors
+
+
+KEEPS = """
+kept:
+  file: main.sh
+  run: [sh, "{file}"]
+  version: [sh, -c, "echo 1"]
+  env: {OWN: "1"}
+  cache_env: KEPT
+  cache: [sh, -c, 'ls "$KEPT"; echo made $OWN > "$KEPT/one"; exit %d']
+"""
+
+
+def test_what_a_compiler_kept_is_made_once_and_shown_read_only(tmp_path):
+    languages = tmp_path / "languages.yaml"
+    env = environment(XDG_CACHE_HOME=str(tmp_path / "c"), VIAL_LANGUAGES=str(languages),
+                      VIAL_DRIVER="process")
+    cache = tmp_path / "c" / "vial" / "kept"
+
+    def shown(script="echo [$KEPT] $(cat $KEPT/*)", *flags):
+        return call("run", "--driver", "native", *flags, "kept", script, env=env)
+    languages.write_text(KEEPS % 3)
+    assert shown().text.startswith("[]")
+    assert call("languages", "--prepare", "kept", env=env).status == 3
+    assert shown().text.startswith("[]")  # half of it is of no use
+    languages.write_text(KEEPS % 0)
+    (cache / "theirs").write_text("evil")  # of an earlier one nothing is believed
+    assert call("languages", "--prepare", "kept", env=env).status == 0
+    assert shown().text == "[/opt/cache] made 1\n"
+    assert os.listdir(tmp_path / "c") == ["vial"]
+    assert "Read-only file system" in shown("echo theirs > $KEPT/one").errors
+    assert shown("echo $KEPT", "-e", "KEPT=mine").text == "mine\n"
+    for below in ("", "vial", "vial/kept"):
+        done = shown("echo theirs > /data/one", "--mount", "%s:/data:rw" % (tmp_path / "c" / below))
+        assert "holds vial's own files and cannot be writable" in done.errors
+    cache.chmod(0o777)  # a stranger may have been there
+    assert shown().text.startswith("[]")
+    assert "has nothing to prepare" in call("languages", "--prepare", "bash", env=env).errors

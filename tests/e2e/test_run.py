@@ -271,7 +271,8 @@ open("elsewhere", "w").write("x")
         ("deep/p.png", "image/png", 4), ("same.txt", "text/plain", 4),
         ("t.csv", "text/csv", 3)]
     assert found["artifacts"][0]["content_base64"] == "iVBORw=="
-    assert "content_base64" not in found["artifacts"][2]
+    assert "content_base64" not in found["artifacts"][1]
+    assert found["artifacts"][2]["content_base64"] == "YSxi"
     assert found["artifacts"][2]["sha256"] == hashlib.sha256(b"a,b").hexdigest()
     found = run("--json", "--in", "same.txt", "--in", "changed.txt", "--artifacts", ".",
                 "python", 'open("changed.txt", "a").write("!")', cwd=tmp_path).json

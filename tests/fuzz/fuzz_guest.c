@@ -480,7 +480,7 @@ static void call_watch(struct vial_session *s)
     static struct vial_event event;
     struct vial_watcher *w = NULL;
 
-    if (vial_session_watch(s, "", &w, NULL) < 0)
+    if (vial_session_watch(s, "", VIAL_WATCH_DEEP, &w, NULL) < 0)
         return;
     for (int i = 0; i < 3; i++)
         if (vial_watcher_next(w, 2, &event, NULL) == 1)

@@ -189,8 +189,8 @@ static void end_zygote(struct zygote *zygote)
 }
 
 /* From a zygote that was lent, and is there. */
-static int hatch_nothing(struct zygote *zygote, struct vessel *vessel, int *fd,
-                         uint32_t *pid, struct vial_error *err)
+static int fork_nothing(struct zygote *zygote, struct vessel *vessel, int *fd,
+                        uint32_t *pid, struct vial_error *err)
 {
     int fds[2];
 
@@ -214,7 +214,7 @@ static const struct driver fuzz_driver = {
     .sweep = sweep_nothing,
     .limit = lower,
     .zygote_open = begin_zygote,
-    .hatch = hatch_nothing,
+    .fork_into = fork_nothing,
     .zygote_close = end_zygote,
     .waits = true,
 };

@@ -20,8 +20,9 @@ static void fuzz_known(const struct fuzz_host *h, uint32_t channel)
     MUST(channel >= 1 && channel <= FUZZ_CHANNELS && !h->over[channel]);
 }
 
-static void fuzz_started(void *context, uint32_t channel)
+static void fuzz_started(void *context, uint32_t channel, uint32_t pid)
 {
+    (void)pid;
     fuzz_known(context, channel);
 }
 

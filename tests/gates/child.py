@@ -10,6 +10,7 @@ ALLOWED = {
     "syscall", "__errno_location", "_exit",
     # what compilers put in by themselves
     "memcpy", "memset", "memmove", "memcmp", "__stack_chk_fail", "_GLOBAL_OFFSET_TABLE_",
+    "__stack_chk_guard",  # arm64
 }
 SANITIZERS = ("__asan_", "__ubsan_", "__sanitizer_", "__gcov_")
 

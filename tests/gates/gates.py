@@ -18,13 +18,14 @@ import keeper  # noqa: E402
 import layers  # noqa: E402
 import named  # noqa: E402
 import proof  # noqa: E402
+import reference  # noqa: E402
 import requirements  # noqa: E402
 import shape  # noqa: E402
 import spdx  # noqa: E402
 import threads  # noqa: E402
 
-GATES = [layers, dead, shape, exported, spdx, errors, guest, child, keeper, proof, headers,
-         named, requirements, threads]
+GATES = [layers, dead, shape, exported, spdx, errors, reference, guest, child, keeper, proof,
+         headers, named, requirements, threads]
 
 
 def judge(gate, root, build):

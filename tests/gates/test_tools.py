@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-TOOLS = ["build", "coverage", "deps", "fuzz", "gen-errors", "install", "lint", "requirements",
-         "rooms", "soak", "test", "trace"]
+TOOLS = ["build", "coverage", "deb", "deps", "dist", "dist-clients", "fuzz",
+         "gen-clients", "gen-errors", "install", "lint",
+         "requirements", "rooms", "soak", "test", "trace", "uninstall"]
 
 
 @pytest.mark.parametrize("tool", TOOLS)
@@ -30,6 +31,59 @@ def test_a_tool_that_is_called_wrongly_says_so_before_it_works(args, said):
     done = subprocess.run([ROOT / "tools" / args[0], *args[1:]], capture_output=True, text=True,
                           timeout=120, check=False)
     assert done.returncode and said in done.stderr
+
+
+def packages(*whos):
+    """Debian's names in tools/packages, the first of each line."""
+    rows = [line.split() for line in (ROOT / "tools/packages").read_text().splitlines()
+            if line and not line.startswith("#")]
+    return [row[1].split("|")[0] for row in rows if row[0] in whos and row[1] != "-"]
+
+
+@pytest.fixture
+def deps(tmp_path):
+    """tools/deps, run by an ordinary user of a Debian that has those packages. Whatever
+    would ask or install, fails and says so."""
+    def run(installed, *args):
+        stubs = {"id": "echo 1000", "dpkg-query": "printf 'installed %%s\\n' %s" % " ".join(installed)}
+        for name in ("sudo", "apt-get", "apt-cache"):
+            stubs[name] = "echo STUB %s >&2; exit 1" % name
+        for name, text in stubs.items():
+            (tmp_path / name).write_text("#!/bin/sh\n%s\n" % text)
+            (tmp_path / name).chmod(0o755)
+        return subprocess.run([ROOT / "tools/deps", *args], capture_output=True, text=True,
+                              env={"PATH": "%s:/usr/bin:/bin" % tmp_path}, check=False)
+    if "debian" not in Path("/etc/os-release").read_text():
+        pytest.skip("this is no Debian")
+    return run
+
+
+def test_who_has_what_building_needs_is_asked_for_nothing(deps):
+    """`make run`, `build` and `install` stand on it; what tests need is not their matter."""
+    done = deps(packages("build"), "build")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    makefile = (ROOT / "Makefile").read_text()
+    assert "\nrun: build " in makefile and "\nbuild: deps " in makefile
+    assert "\ninstall: build " in makefile and "\ndeps: ##" in makefile
+
+
+def test_a_package_that_is_missing_is_asked_for(deps):
+    done = deps(packages("build")[1:], "build")
+    assert done.returncode and "STUB sudo" in done.stderr and "apt-get update" in done.stderr
+
+
+def test_a_lane_asks_for_its_own_packages_alone(deps):
+    there = packages("build", "test", "most")
+    assert deps(there, "test", "e2e").stderr == ""
+    assert "STUB" in deps(there, "test", "e2e", "page").stderr
+    assert "STUB" in deps(there, "test").stderr
+    assert deps(there + ["chromium", "npm"], "test", "page").stderr == ""
+
+
+def test_short_lanes_ask_for_no_languages(deps):
+    there = packages("build", "test")
+    assert "rustc" not in there and deps(there, "test", "gates", "smoke").stderr == ""
+    assert "STUB" in deps(there, "test", "smoke", "e2e").stderr
 
 
 def test_the_guide_tells_of_the_commands_in_the_order_of_the_help():

@@ -121,3 +121,49 @@ def test_the_installed_command_runs(installed, environment, tmp_path):
     out = call(vial, "run", "--driver", "process", "bash", "echo installed",
                env=environment, cwd=tmp_path)
     assert out == "installed\n"
+
+
+def names(root):
+    return {str(p.relative_to(root)) for p in root.rglob("*")}
+
+
+def configured_prefix():
+    options = json.loads(call("meson", "introspect", "--buildoptions", BUILD))
+    return next(o["value"] for o in options if o["name"] == "prefix")
+
+
+def test_what_is_installed_below_destdir_is_all_removed_again(tmp_path):
+    """Twice, and beside files of others."""
+    prefix = configured_prefix()
+    theirs = tmp_path / prefix.lstrip("/") / "share/man/man1/other.1"
+    theirs.parent.mkdir(parents=True)
+    theirs.touch()
+    before = names(tmp_path)
+    for _ in range(2):
+        call(ROOT / "tools/install", BUILD, prefix, env={"DESTDIR": str(tmp_path)})
+    assert len(names(tmp_path)) > len(before) + 50
+    call(ROOT / "tools/uninstall", prefix, env={"DESTDIR": str(tmp_path)})
+    assert names(tmp_path) == before
+
+
+# The prefix is a new file system here, and what changes in /etc is forgotten.
+APART = """
+mount -t tmpfs vial "$2" && mount -t tmpfs vial /var/cache && mount -t tmpfs vial /mnt &&
+mkdir /mnt/up /mnt/work && mount -t overlay -o lowerdir=/etc,upperdir=/mnt/up,workdir=/mnt/work vial /etc &&
+mkdir "$2/bin" && tools/install "$1" "$2" >&2 && cd / && vial run --driver process bash 'echo installed' &&
+cd "$3" && tools/uninstall "$2" && find "$2" -mindepth 1 && find /mnt/up ! -type d ! -name 'ld.so.cache*'
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+def test_what_is_installed_below_the_prefix_is_all_removed_again():
+    prefix = configured_prefix()
+    said = call("unshare", "-m", "sh", "-euc", APART, "sh", BUILD, prefix, ROOT, cwd=ROOT,
+                env={"PATH": prefix + "/bin:" + os.environ["PATH"]})
+    assert said.splitlines() == ["installed", prefix + "/bin"]
+
+
+def test_who_uninstalls_what_is_not_there_is_told(tmp_path):
+    done = subprocess.run([ROOT / "tools/uninstall", tmp_path], capture_output=True, text=True,
+                          check=False)
+    assert done.returncode == 1 and "nothing was installed there" in done.stderr

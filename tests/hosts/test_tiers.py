@@ -289,6 +289,21 @@ def test_a_host_without_overlays_gives_vessels_without_and_says_so(staged, who):
     assert "overlay" in run(who, staged, code="print(6)")[1]["isolation"]["layers"]
 
 
+# A file system of its own below /usr, as /usr/local often is: the kernel lets nobody see
+# the rest of /usr without it.
+MOUNTED_LOCAL = ["unshare", "-m", "sh", "-c", 'mount -t tmpfs vial /usr/local && '
+                 'echo there > /usr/local/file && exec "$@"', "sh"]
+
+
+@needs_root
+@pytest.mark.parametrize("who", [[], USER])
+def test_a_mount_below_usr_is_shown_and_sealed_as_usr_is(staged, who):
+    code = ("print(open('/usr/local/file').read().strip())\n"
+            "try: open('/usr/local/new', 'w')\nexcept OSError as e: print(e.errno)")
+    _, r = run([*MOUNTED_LOCAL, *who], staged, code=code)
+    assert (r["verdict"], r["stdout"]) == ("ok", "there\n30\n"), r
+
+
 def doctor(prefix, vial):
     told = subprocess.run([*prefix, vial, "doctor", "--json"], cwd="/", env=CLEAN,
                           stdout=subprocess.PIPE, timeout=180).stdout
@@ -343,6 +358,47 @@ def test_where_proc_cannot_be_mounted_open_does_what_doctor_says(staged, who):
     assert (status, r["stdout"], r["isolation"]["level"]) == (0, "6\n", "landlock"), r
     _, r = run([*MASKED_PROC, *who], staged, "--require", "namespaces")
     assert (r["verdict"], r["error"]["code"]) == ("denied", "VIAL-ISOLATION"), r
+
+
+# The capabilities of the program, and of one that it starts, each as the kernel says.
+CAPS = """
+import ctypes, subprocess, sys
+header, data = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
+assert ctypes.CDLL(None).capget(header, data) == 0
+print(list(data))
+if len(sys.argv) < 2:
+    subprocess.run([sys.executable, sys.argv[0], "once"])
+"""
+
+
+@needs_root
+def test_a_root_that_may_not_empty_its_bounds_gives_programs_no_capability(staged):
+    """As in a container without CAP_SETPCAP."""
+    who = ["setpriv", "--bounding-set", "-setpcap", "--inh-caps", "-setpcap", "--"]
+    status, r = run([*MASKED_PROC, *who], staged, code=CAPS)
+    assert (status, r["isolation"]["level"]) == (0, "landlock"), r
+    assert "caps" in r["isolation"]["layers"] and r["stdout"] == "[0, 0, 0, 0, 0, 0]\n" * 2, r
+
+
+# What Ubuntu 24.04 shows; and /proc that is partly hidden stands for what AppArmor refuses.
+RESTRICTED = ["unshare", "-m", "sh", "-c", """mount -t tmpfs vial /proc/sys/kernel &&
+echo 1 >/proc/sys/kernel/apparmor_restrict_unprivileged_userns &&
+mount -t tmpfs vial /mnt && mkdir -p /mnt/up /mnt/work &&
+mount -t overlay -o lowerdir=/etc,upperdir=/mnt/up,workdir=/mnt/work vial /etc &&
+rm -f /etc/apparmor.d/vial && if [ "$0" = profile ]; then
+mkdir -p /etc/apparmor.d && touch /etc/apparmor.d/vial; fi && exec "$@" """]
+
+
+@needs_root
+@pytest.mark.parametrize("there,fix", [
+    ("profile", "sudo apparmor_parser -r /etc/apparmor.d/vial"),
+    ("nothing", "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0")])
+def test_where_apparmor_restricts_namespaces_doctor_has_the_command(staged, there, fix):
+    found = doctor([*RESTRICTED, there, *USER], staged)
+    user = next(x for x in found["layers"] if x["name"] == "user")
+    assert not user["available"] and found["level"] == "landlock"
+    assert user["reason"] == "kernel.apparmor_restrict_unprivileged_userns is 1"
+    assert user["fix"].startswith(fix), user
 
 
 def kernel_has_overlay_workspaces():

@@ -22,12 +22,12 @@ def test_the_client_library_runs_follows_and_cancels_a_program(node, product_url
     seen = json.loads(done.stdout)
     assert seen["tools"] == OWN_TOOLS
     assert seen["answer"]["content"] == [{"type": "text", "text": "42\n"}]
-    assert seen["answer"]["structuredContent"]["verdict"] == "ok"
+    assert seen["answer"]["_meta"]["vial/result"]["verdict"] == "ok"
     # Progress came while the program ran: it could not have ended otherwise. What comes
     # right before the answer may be dropped by the library, which takes answers first.
     assert [p["text"] for p in seen["progress"]] in (["first\n"], ["first\n", "second\n"])
     assert seen["progress"][0]["before_end"]
-    assert seen["followed"]["structuredContent"]["stdout"] == "first\nsecond\n"
+    assert seen["followed"]["content"][0]["text"] == "first\nsecond\n"
     assert "enough" in seen["cancelled"]
     measured("cancelled by %s %s over %s" % (generation, era, transport),
              seen["dead_after_ms"])
@@ -81,9 +81,9 @@ def test_the_inspector_lists_and_calls_every_tool_over_http(node, product_url):
                                                sandbox_id=sandbox_id)
     assert sorted(answers) == sorted(OWN_TOOLS)
     assert {name: answer for name, answer in answers.items() if answer.get("isError")} == {}
-    assert answers["run_code"]["structuredContent"]["stdout"] == "42\n"
-    assert answers["run_command"]["structuredContent"]["stdout"] == "42\n"
-    assert answers["read_file"]["structuredContent"]["content"] == "forty-two"
+    assert answers["run_code"]["content"][0]["text"] == "42\n"
+    assert answers["run_command"]["content"][0]["text"] == "42\n"
+    assert answers["read_file"]["content"][0]["text"] == "forty-two"
     assert [e["path"] for e in answers["list_files"]["structuredContent"]["entries"]] == \
         ["a.txt"]
 
@@ -114,7 +114,7 @@ def test_the_inspector_lists_and_calls_every_tool_over_stdio(node):
         assert bool(answer.get("isError")) == ("sandbox_id" in calls[name]), answer
         if "sandbox_id" in calls[name]:
             assert "VIAL-SESSION" in answer["content"][0]["text"]
-    assert answers["run_code"]["structuredContent"]["stdout"] == "42\n"
+    assert answers["run_code"]["content"][0]["text"] == "42\n"
 
 
 # Each preset's tools, and arguments with which each can be called. What needs a

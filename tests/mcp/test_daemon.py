@@ -84,7 +84,7 @@ def test_sandboxes_outputs_and_sessions_are_their_owners_alone(daemon):
         assert result["isError"] and "VIAL-SESSION" in text_of(result)
     assert call(daemon, "list_sandboxes")["structuredContent"]["sandboxes"] == []
     long = call(daemon, "run_code", "ann", language="python", code="print('x' * 99999)")
-    uri = "vial://runs/%s/stdout" % long["structuredContent"]["id"]
+    uri = "vial://runs/%s/stdout" % long["_meta"]["vial/result"]["id"]
     assert "VIAL-NO-FILE" in text_of(call(daemon, "read_file", None, uri=uri))
     assert text_of(call(daemon, "read_file", "ann", uri=uri, length=3)).startswith("xxx\n[")
     begun = ask(daemon, "initialize", {"protocolVersion": "2025-11-25", "capabilities": {}},

@@ -299,9 +299,9 @@ def test_tools_keep_files_and_variables_in_a_sandbox(client):
     """Whoever has the id may use it, in whichever era."""
     sandbox_id = client.call("create_sandbox")["structuredContent"]["sandbox_id"]
     assert client.call("run_code", sandbox_id=sandbox_id, language="python",
-                       code="x = 41")["structuredContent"]["verdict"] == "ok"
+                       code="x = 41")["_meta"]["vial/result"]["verdict"] == "ok"
     answer = client.call("run_code", sandbox_id=sandbox_id, language="python", code="x + 1")
-    assert answer["structuredContent"]["value"] == "42"
+    assert answer["content"][0]["text"] == "42"
     assert text_of(answer) == "42"
     client.call("delete_sandbox", sandbox_id=sandbox_id)
     after = client.call("run_code", sandbox_id=sandbox_id, language="python", code="x")

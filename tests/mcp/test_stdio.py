@@ -355,7 +355,7 @@ def test_progress_comes_only_when_asked_for_and_grows(client):
     for pid in iter(lambda: processes(name), []):
         with contextlib.suppress(ProcessLookupError):  # one that comes before the read
             os.kill(pid[0], signal.SIGTERM)            # is heard with the next
-    assert c.answer_to(id)["result"]["structuredContent"]["verdict"] == "ok"
+    assert c.answer_to(id)["result"]["_meta"]["vial/result"]["verdict"] == "ok"
     told = [m["params"] for m in c.unasked if m["method"] == "notifications/progress"]
     assert [p["message"] for p in told] == ["1\n", "2\n"]
     assert [p["progressToken"] for p in told] == [7, 7]
@@ -369,7 +369,7 @@ def test_a_flood_of_output_is_no_flood_of_messages(client):
     told = [m for m in c.unasked if m["method"] == "notifications/progress"]
     assert len(told) < 1000
     assert sum(len(m["params"]["message"]) for m in told) < 400 << 10
-    assert result["structuredContent"]["stdout_bytes"] == 108894
+    assert result["_meta"]["vial/result"]["stdout_bytes"] == 108894
 
 
 def test_logs_are_sent_from_the_level_that_was_asked_for(client):

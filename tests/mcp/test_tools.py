@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """vial's own tools: what a model reads, and what programs get."""
 import base64
+import json
 import os
 import re
+import subprocess
 
 import jsonschema
 import pytest
 
-from conftest import HERE, OWN_TOOLS, text_of
+from conftest import HERE, OWN_TOOLS, VIAL, text_of
 
 PAGES = os.path.join(HERE, "../../docs/tools")
 
@@ -21,12 +23,18 @@ def sandbox(c, **more):
     return c.call("create_sandbox", **more)["structuredContent"]["sandbox_id"]
 
 
+def told(result):
+    """What programs get to know of a run."""
+    return result["_meta"]["vial/result"]
+
+
 def test_every_tool_has_a_page_with_its_very_parameters(tools):
     for tool in tools.ask("tools/list")["result"]["tools"]:
         page = open(os.path.join(PAGES, tool["name"] + ".md")).read()
         named = re.findall(r"^\| `(\w+)` \| (.*?) \|", page, re.M)
         schema = tool["inputSchema"]
-        assert sorted(name for name, _ in named) == sorted(schema["properties"]), tool["name"]
+        offered = {*schema["properties"], *(name for name, kind in named if "if there" in kind)}
+        assert sorted(name for name, _ in named) == sorted(offered), tool["name"]
         assert sorted(name for name, kind in named if "required" in kind) == \
             sorted(schema["required"]), tool["name"]
         assert len(tool["description"]) > 30
@@ -35,7 +43,7 @@ def test_every_tool_has_a_page_with_its_very_parameters(tools):
 
 
 def test_every_answer_fits_its_output_schema(tools):
-    schemas = {t["name"]: t["outputSchema"] for t in
+    schemas = {t["name"]: t.get("outputSchema") for t in
                tools.ask("tools/list")["result"]["tools"]}
     id = sandbox(tools)
     calls = [("run_code", {"language": "python", "code": "print(1)"}),
@@ -57,7 +65,145 @@ def test_every_answer_fits_its_output_schema(tools):
     assert {name for name, _ in calls} == set(schemas)
     for name, arguments in calls:
         result = tools.call(name, **arguments)
-        jsonschema.validate(result["structuredContent"], schemas[name])
+        if schemas[name]:
+            jsonschema.validate(result["structuredContent"], schemas[name])
+        else:
+            assert "structuredContent" not in result, name
+
+
+def test_a_text_comes_once(tools):
+    """64 KiB are not 133: clients show a model either text or structured content."""
+    text = "0123456789abcdef" * 4096
+    id = sandbox(tools, files=[{"path": "long", "content": text}])
+    result = tools.call("read_file", sandbox_id=id, path="long")
+    assert text_of(result) == text and len(json.dumps(result)) < len(text) + 500
+    run = tools.call("run_command", sandbox_id=id, command="head -c 20000 long")
+    assert text_of(run) == text[:20000] and len(json.dumps(run)) < 20000 + 3000
+    assert told(run)["stdout_bytes"] == 20000 and told(run)["sandbox_id"] == id
+
+
+def test_an_absolute_path_is_what_programs_find_there(tools):
+    id = sandbox(tools)
+    assert not tools.call("write_file", sandbox_id=id, path="/tmp/d/a", content="in").get("isError")
+    assert text_of(tools.call("run_command", sandbox_id=id,
+                              command="ln -s d/a /tmp/l; cat /tmp/d/a")) == "in"
+    assert text_of(tools.call("read_file", sandbox_id=id, path="/tmp/l")) == "in"
+    listed = tools.call("list_files", sandbox_id=id, path="/tmp")
+    assert [e["path"] for e in listed["structuredContent"]["entries"]] == ["d", "l"]
+    assert "VIAL-FILE" in text_of(tools.call("write_file", sandbox_id=id, path="/usr/a", content=""))
+
+
+@pytest.mark.parametrize("path", ["d/a.txt", "./d/a.txt", "/work/d/a.txt", "/work/./d/a.txt"])
+def test_a_path_may_be_absolute_or_begin_with_a_dot(tools, path):
+    id = sandbox(tools)
+    assert not tools.call("write_file", sandbox_id=id, path=path, content="in").get("isError")
+    assert text_of(tools.call("run_command", sandbox_id=id, command="cat /work/d/a.txt")) == "in"
+    assert text_of(tools.call("read_file", sandbox_id=id, path=path)) == "in"
+    listed = tools.call("list_files", sandbox_id=id, path=os.path.dirname(path))
+    assert [e["path"] for e in listed["structuredContent"]["entries"]] == ["a.txt"]
+    for whole in (".", "./", "/work", "/work/"):
+        listed = tools.call("list_files", sandbox_id=id, path=whole, recursive=True)
+        assert "d/a.txt" in text_of(listed), whole
+
+
+def test_only_files_that_a_program_made_are_linked(tools):
+    id = sandbox(tools)
+    code = "mkdir -p .cache/x d; echo > .cache/x/y; echo > .hidden; echo > d/made; echo > main.txt"
+    result = tools.call("run_command", sandbox_id=id, command=code)
+    assert [b["name"] for b in result["content"][1:]] == ["d/made", "main.txt"]
+    result = tools.call("run_code", sandbox_id=id, language="perl",
+                        code="open(F, '>', 'out.txt'); print F 'x' # " + "x" * (100 << 10))
+    assert [b["name"] for b in result["content"][1:]] == ["out.txt"], text_of(result)
+    result = tools.call("run_code", sandbox_id=id, language="c",
+                        code="int main(void) { return 0; }")
+    assert result["content"][1:] == []
+
+
+# What goes wrong by what tools take, each with the tool's arguments.
+FAULTS = [
+    ("run_code", {"language": "pythn", "code": "1"}),
+    ("run_code", {"language": "klingon", "code": "1"}),
+    ("run_code", {"language": "python", "code": "1", "timeout": 1e6}),
+    ("run_code", {"language": "python", "code": "1", "memory": "2000g"}),
+    ("run_code", {"language": "python", "code": "1", "memory": "much"}),
+    ("run_code", {"language": "python", "code": "1", "memory": "100g"}),
+    ("run_code", {"language": "python", "code": "1", "network": "bridge"}),
+    ("run_code", {"language": "python", "code": "1", "env": {"1A": "b"}}),
+    ("run_code", {"language": "python", "code": "1", "files": [{"path": "../a", "content": ""}]}),
+    ("run_code", {"language": "python", "code": "1", "outputs": ["/etc/passwd"]}),
+    ("run_code", {"language": "python", "code": "1", "tiemout": 1}),
+    ("run_code", {"language": "python", "code": "1", "args": ["x" * (200 << 10)]}),
+    ("run_code", {"language": "python", "code": "1", "sandbox_id": "s-0"}),
+    ("run_code", {"language": "bash", "code": "1", "sandbox_id": "ID", "timeout": 1e6}),
+    ("run_code", {"language": "python", "code": "1", "sandbox_id": "ID", "timeout": 1e6}),
+    ("run_code", {"language": "python", "code": "1", "sandbox_id": "ID", "memory": "1g"}),
+    ("run_code", {"language": "python", "code": "1", "sandbox_id": "ID", "stdin": "1"}),
+    ("run_code", {"language": "python", "sandbox_id": "ID", "code": "import os; os._exit(1)"}),
+    ("run_command", {"command": "true", "cwd": "/nowhere"}),
+    ("run_command", {"command": "true", "cwd": "../x", "sandbox_id": "ID"}),
+    ("run_command", {"command": "true", "cwd": "/nowhere", "sandbox_id": "ID"}),
+    ("run_command", {"command": "true", "env": {"A=": "b"}, "sandbox_id": "ID"}),
+    ("run_command", {"command": "sleep 9", "timeout": 0.1}),
+    ("run_command", {"command": "sleep 9", "timeout": 0.1, "sandbox_id": "ID"}),
+    ("run_command", {"command": "python3 -c \"'x' * (1 << 30)\"", "memory": "16m"}),
+    ("read_file", {"sandbox_id": "ID", "path": "none"}),
+    ("read_file", {"sandbox_id": "ID", "path": "."}),
+    ("read_file", {"sandbox_id": "ID", "path": "/etc/shadow"}),
+    ("read_file", {"sandbox_id": "ID", "path": "/tmp/../etc/passwd"}),
+    ("read_file", {"uri": "vial://runs/r-0/stdout"}),
+    ("read_file", {"path": "a"}),
+    ("write_file", {"sandbox_id": "ID", "path": "a"}),
+    ("write_file", {"sandbox_id": "ID", "path": "a", "content_base64": "?"}),
+    ("list_files", {"sandbox_id": "ID", "path": "none"}),
+    ("create_sandbox", {"network": "bridge"}),
+    ("create_sandbox", {"memory": "2000g"}),
+    ("create_sandbox", {"disk": "1g"}),
+    ("delete_sandbox", {"sandbox_id": "s-0"}),
+]
+
+
+def test_remedies_are_those_that_a_model_can_follow(tools):
+    """None names a flag, a command of people, a vessel, or a field that no tool takes."""
+    listed = {t["name"]: t["inputSchema"]["properties"]
+              for t in tools.ask("tools/list")["result"]["tools"]}
+    taken = {name for properties in listed.values() for name in properties}
+    out = subprocess.run([VIAL, "schema", "request"], capture_output=True, check=True)
+    fields = set(json.loads(out.stdout)["properties"]) - taken
+    id = sandbox(tools)
+    for name, arguments in FAULTS:
+        arguments = {k: id if v == "ID" else v for k, v in arguments.items()}
+        result = tools.call(name, **arguments)
+        said = text_of(result)
+        remedy = said.partition("Remedy: ")[2]
+        assert result["isError"], (name, str(arguments)[:200], said)
+        assert not re.search(r" --\w|'vial (?!doctor)|`vial|VIAL_", said), said
+        assert not re.search(r"\b(session|vessel|driver)s?\b", remedy), said
+        assert not set(re.findall(r"['`](\w+)['`]", remedy)) & fields, said
+        assert "bridge" not in remedy, said
+
+
+def test_a_network_is_offered_only_where_there_can_be_one(tools):
+    for tool in tools.ask("tools/list")["result"]["tools"]:
+        assert "network" not in tool["inputSchema"]["properties"], tool["name"]
+    refused = tools.call("run_code", language="python", code="1", network="bridge")
+    assert "do without it: it cannot be had here" in text_of(refused)
+
+
+def test_the_cap_in_force_is_told(client, tmp_path):
+    (tmp_path / "vial.yaml").write_text("policy: {max_timeout: 5s, max_memory: 64m}\n"
+                                        "defaults: {timeout: 2s, memory: 32m}\n")
+    tools = client("--config", str(tmp_path / "vial.yaml"))
+    properties = tools.ask("tools/list")["result"]["tools"][0]["inputSchema"]["properties"]
+    assert properties["timeout"]["maximum"] == 5
+    assert "at most 64 MB" in properties["memory"]["description"]
+    for place in ({}, {"sandbox_id": sandbox(tools)}):
+        said = text_of(tools.call("run_command", command="true", timeout=6, **place))
+        assert "timeout 6s exceeds the policy's max_timeout 5s" in said and "ask for less" in said
+    late = text_of(tools.call("run_command", command="sleep 60", timeout=5))
+    assert "That is the most there is" in late and "larger `timeout`" not in late
+    full = text_of(tools.call("run_command", memory="20m",
+                              command="python3 -c \"'x' * (1 << 30)\""))
+    assert "the limit (20m) was reached" in full or "MemoryError" in full
 
 
 @pytest.mark.parametrize("arguments,text", [
@@ -86,7 +232,7 @@ def test_a_time_out_says_what_to_do(tools):
                                       "ended. If it needs longer, call again with a larger "
                                       "`timeout` (at most 1 hour)")
     assert text_of(result).endswith("before\n")
-    assert result["structuredContent"]["verdict"] == "timeout"
+    assert told(result)["verdict"] == "timeout"
 
 
 def test_a_long_output_is_cut_and_the_rest_can_be_read(tools):
@@ -95,15 +241,15 @@ def test_a_long_output_is_cut_and_the_rest_can_be_read(tools):
     said = text_of(result)
     assert len(said) < 30 << 10
     assert said.startswith("line 0\n") and "\nline 19999\n" in said
-    total = result["structuredContent"]["stdout_bytes"]
+    total = told(result)["stdout_bytes"]
     assert "[stdout was cut: the program wrote %d bytes." % total in said
     uri = re.search(r'uri "(vial://runs/r-[0-9a-f]+/stdout)"', said).group(1)
     whole, at = "", 0
     while at < total:
-        piece = tools.call("read_file", uri=uri, offset=at, length=50000)
-        whole += piece["structuredContent"]["content"]
-        at = piece["structuredContent"]["offset"] + \
-            len(piece["structuredContent"]["content"].encode())
+        piece = text_of(tools.call("read_file", uri=uri, offset=at, length=50000))
+        text = piece.rpartition("\n[bytes ")[0]
+        whole += text
+        at += len(text.encode())
     assert whole == "".join("line %d\n" % i for i in range(20000))
     listed = tools.ask("resources/list")["result"]["resources"]
     assert uri in [r["uri"] for r in listed]
@@ -162,6 +308,15 @@ def test_a_sandbox_remembers_and_a_run_of_its_own_does_not(tools):
         assert said == "hi\n", language
 
 
+def test_a_cell_is_told_as_a_notebook_shows_it(tools):
+    picture = "class P:\n    def _repr_png_(self): return b'png'\n"
+    shown = tools.call("run_code", sandbox_id=sandbox(tools), language="python",
+                       code=picture + "print('one')\ndisplay({'k': 1})\ndisplay(P())\n"
+                                      "!echo two\nawait __import__('asyncio').sleep(0, 3)")
+    assert text_of(shown) == "one\n{'k': 1}\n[figure 1]\ntwo\n3"
+    assert [c["type"] for c in shown["content"]] == ["text", "image"]
+
+
 def test_an_exception_in_a_sandbox_leaves_its_variables(tools):
     id = sandbox(tools)
     tools.call("run_code", sandbox_id=id, language="python", code="x = 1")
@@ -180,7 +335,7 @@ def test_an_interpreter_that_dies_is_replaced_and_the_model_is_told(tools):
     assert text_of(tools.call("run_code", sandbox_id=id, language="python", code="1")) == "1"
 
 
-@pytest.mark.parametrize("path", ["../a", "/etc/passwd", "a/../../b", "", "link/x"])
+@pytest.mark.parametrize("path", ["../a", "/etc/shadow", "/../etc/passwd", "a/../../b", "", "link/x"])
 def test_no_path_leads_out_of_a_sandbox(tools, path):
     id = sandbox(tools)
     tools.call("run_command", sandbox_id=id, command="ln -s / link")
@@ -198,7 +353,7 @@ def test_files_are_read_in_pieces_with_a_hint_how_to_go_on(tools):
     assert text_of(first).endswith("[bytes 0 to 65536 of 100000; call again with offset "
                                    "65536 for more]")
     last = tools.call("read_file", sandbox_id=id, path="long", offset=99995)
-    assert last["structuredContent"]["content"] == "56789"
+    assert text_of(last).startswith("56789\n[bytes 99995 to 100000 of 100000]")
     assert "call again" not in text_of(last)
     behind = tools.call("read_file", sandbox_id=id, path="long", offset=100001)
     assert behind["isError"] and "VIAL-OFFSET" in text_of(behind)

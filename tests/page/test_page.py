@@ -5,6 +5,7 @@ directory."""
 import hashlib
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -40,11 +41,27 @@ def installed():
 
 
 def keep_busy(daemon, over):
-    """Runs of every kind, so that there is something to plot."""
+    """Runs of every kind, so that there is something to plot; and a batch."""
+    rows = [{"language": "bash", "code": "exit %d" % (i % 3 == 0), "timeout": "20s"} for i in range(9)]
+    vial = os.path.abspath(os.environ.get("VIAL", os.path.join(BUILD, "vial")))
+    subprocess.run([vial, "batch", "--socket", daemon.socket, "--name", "evening set", "-q"], text=True,
+                   input="".join(json.dumps(row) + "\n" for row in rows), env=clean_env(),
+                   stdout=subprocess.DEVNULL, check=True, timeout=300)
     number = 0
     while not over.wait(0.5):
         number += 1
         daemon.run("echo %d; exit %d" % (number, number % 5 == 0), timeout="5s")
+
+
+def elsewhere(way, text, where):
+    """What the program prints when it is run as the page says."""
+    vial = os.path.abspath(os.environ.get("VIAL", os.path.join(BUILD, "vial")))
+    env = clean_env(TOKEN=TOKEN, HOME=where,
+                    PATH=os.path.dirname(vial) + ":" + os.environ["PATH"])
+    argv = ["/usr/bin/python3", "-c", text] if way == "python" else ["bash", "-c", text]
+    out = subprocess.run(argv, cwd=where, env=env, capture_output=True, text=True, timeout=120)
+    assert out.returncode == 0, out.stderr
+    return json.loads(out.stdout)["stdout"].strip() if way == "curl" else out.stdout.strip()
 
 
 @pytest.fixture(scope="module")
@@ -71,6 +88,8 @@ def saw():
         assert out.returncode == 0, out.stderr[-3000:] + d.log()[-2000:]
         seen = json.loads(out.stdout)
         seen["server"] = "http://127.0.0.1:%d" % d.port
+        seen["elsewhere"] = {way: elsewhere(way, seen["ways"][way], profile)
+                             for way in ("curl", "command", "python")}
     os.unlink(tokens.name)
     return seen
 
@@ -79,7 +98,13 @@ def test_the_page_asks_nobody_but_its_own_server(saw):
     assert saw["origins"] == [saw["server"]]
     policy = saw["headers"]["content-security-policy"]
     assert "default-src 'none'" in policy and "unsafe" not in policy
+    assert "frame-ancestors 'none'" in policy
     assert saw["headers"]["x-content-type-options"] == "nosniff"
+
+
+def test_a_batch_is_seen_with_its_pace_and_verdicts(saw):
+    assert "evening-set" in saw["batches"] and "9 runs" in saw["batches"]
+    assert "ok 6, nonzero 3" in saw["batches"]
 
 
 def test_nothing_goes_wrong_in_the_browser(saw):
@@ -101,7 +126,7 @@ def test_output_is_shown_while_the_program_runs(saw):
 def test_verdicts_are_the_daemons(saw):
     assert saw["verdicts"] == {"ok": "ok", "nonzero": "nonzero", "timeout": "timeout",
                                "oom": "oom", "refused": "failed", "stopped": "cancelled",
-                               "keyboard": "ok"}
+                               "keyboard": "ok", "long": "ok", "made": "ok"}
 
 
 def test_a_refusal_says_why(saw):
@@ -119,9 +144,57 @@ def test_what_runs_now_is_listed_and_can_be_stopped(saw):
     assert saw["verdicts"]["stopped"] == "cancelled"
 
 
+def test_the_editor_is_one_that_people_expect(saw):
+    assert saw["editor"]["text"].split("\n")[:2] == ["def f(x):", "    return x"]
+    assert saw["editor"]["lines"].split()[-1] == "2"
+    assert saw["editor"]["coloured"] > 0
+
+
+def test_all_of_a_long_output_can_be_had(saw):
+    assert "million" in saw["long"]["told"]
+    assert saw["long"]["length"] == 50 * 100000 + 8 and saw["long"]["end"] == "the end\n"
+
+
+def test_pictures_and_tables_are_shown(saw):
+    assert saw["table"].split("\n") == ["name\tage", 'Doe, "J"\t42', "Roe\t7"]
+    assert "dot.png" in saw["made"]
+
+
+def test_a_program_goes_elsewhere_as_it_is(saw):
+    """The command and the Python program are run: they print what the page did."""
+    assert "ages.csv" in saw["linked"]
+    assert saw["ways"]["curl"].startswith("curl -s " + saw["server"] + "/v1/run")
+    assert saw["elsewhere"] == {"curl": "made", "command": "made", "python": "made"}
+
+
+def test_a_strangers_link_is_data(saw):
+    """Its words are quoted, and its language is one that the daemon has."""
+    words = shlex.split(saw["evil"])
+    assert "touch" not in saw["evil"] and words[-2:] == ["python", "-"]
+    assert words[:3] == ["printf", "%s", "print('`it`')"] and "1s'; false #" in words
+
+
+def test_runs_are_found_again(saw):
+    assert saw["only"] and set(saw["only"]) == {"oom"}
+
+
 def test_a_run_is_shown_in_full(saw):
-    assert "ok" in saw["detail"]["facts"] and "native" in saw["detail"]["facts"]
-    assert saw["detail"]["out"] != ""
+    for fact in ("ok", "native", "seccomp", "256m", "10s", "token:page"):
+        assert fact in saw["detail"]["facts"], fact
+    assert "squared" in saw["detail"]["code"] and "squared" in saw["detail"]["out"]
+    assert saw["again"].rstrip() == saw["detail"]["code"].rstrip()
+
+
+def test_a_session_has_a_terminal_files_and_an_interpreter(saw):
+    assert "a-terminal" in saw["terminal"]
+    six_times_seven, columns, end = saw["file"].split("-")
+    assert six_times_seven == "42" and int(columns) > 40 and end == "made\n"
+    assert "so: from the browser" in saw["cell"] and saw["cell"].split()[-1] == "16"
+    assert not saw["ended"]
+
+
+def test_a_checker_of_accessibility_finds_nothing(saw):
+    assert saw["axe"] == []
 
 
 def test_everything_has_a_name_for_those_who_hear_it(saw):
@@ -143,6 +216,7 @@ def test_waiting_vessels_are_shown(saw):
 
 def test_it_fits_dark_light_and_narrow_screens(saw):
     assert saw["toggled"] == "rgb(245, 247, 248)"
-    assert saw["overflow"] <= 0
-    for name in ("light", "dark", "narrow", "run"):
+    assert set(saw["overflow"].values()) == {0}
+    for name in ("play", "runs", "run", "terminal", "files", "cells", "light", "dark",
+                 "dark-play", "narrow-playground", "narrow-overview"):
         assert os.path.getsize(os.path.join(WHERE, name + ".png")) > 20000

@@ -225,7 +225,8 @@ class Answer:
         result = message["result"]
         self.whole = self.text = result["content"][0]["text"]
         self.error = result.get("isError", False)
-        self.json = result.get("structuredContent")
+        self.json = result.get("structuredContent",
+                               result.get("_meta", {}).get("vial/result"))
         # Without an engine every call says so (test_stand_in.py); what else it says is
         # told apart from that.
         self.warning = self.json.pop("warning", None) if self.json else None

@@ -1987,7 +1987,7 @@ OWN_CODES = {
     "the program, not its container": "INTERPRETER EXEC CWD FILE PATH NO-FILE LOST",
     "the caller's wish": "CANCELLED TRUST",
     "trouble of vial itself": "SYSTEM MEMORY INTERNAL",
-    "sessions, which acode has not": "SESSION OFFSET TAR CONFLICT CONTEXT",
+    "sessions, which acode has not": "SESSION OFFSET TAR CONFLICT CONTEXT PAUSED PORT",
     "the daemon's door": "HTTP ROUTE AUTH SCOPE HOST IDEMPOTENCY DAEMON",
 }
 

@@ -16,6 +16,51 @@ VIAL = os.path.abspath(os.environ.get("VIAL", "build/vial"))
 VIALD = os.path.join(os.path.dirname(VIAL), "viald")
 
 
+class Contract:
+    """Every answer is held against what the OpenAPI document says of it."""
+
+    def __init__(self):
+        self.routes, self.document = None, None
+
+    def load(self):
+        import jsonschema
+        out = subprocess.run([VIALD, "--openapi"], capture_output=True, check=True)
+        self.document = json.loads(out.stdout)
+        self.validator = jsonschema.Draft202012Validator
+        self.routes = [(re.compile(re.sub(r"\\{path\\}", ".+", re.sub(
+            r"\\{(?!path)\w+\\}", "[^/]+", re.escape(path))) + r"\Z"), item)
+            for path, item in self.document["paths"].items()]
+
+    def schema(self, method, path, status, media):
+        """None: it says nothing of such an answer."""
+        for pattern, item in self.routes:
+            if pattern.match(path.partition("?")[0]) and method.lower() in item:
+                answers = item[method.lower()]["responses"]
+                answer = answers.get(str(status)) or (answers["default"] if status >= 400 else None)
+                assert answer, "%s %s: nothing is said of status %d" % (method, path, status)
+                return answer.get("content", {}).get(media, {}).get("schema")
+        return None
+
+    def check(self, method, path, answer):
+        media = (answer.headers.get("Content-Type") or "").partition(";")[0]
+        if media not in ("application/json", "application/x-ndjson") or not answer.body:
+            return
+        if not self.routes:
+            self.load()
+        schema = self.schema(method, path, answer.status, media)
+        if schema is None and answer.status >= 400:
+            schema = {"$ref": "#/components/schemas/refusal"}  # a path that there is not
+        assert schema is not None, "%s %s: nothing is said of %s" % (method, path, media)
+        judge = self.validator(dict(schema, components=self.document["components"]))
+        whole = [answer.json] if media == "application/json" else answer.events
+        for value in whole:
+            error = next(judge.iter_errors(value), None)
+            assert not error, "%s %s: %s: %s" % (method, path, error.json_path, error.message)
+
+
+CONTRACT = Contract()
+
+
 def clean_env(**more):
     env = {k: v for k, v in os.environ.items()
            if not k.startswith("VIAL") and k not in ("XDG_RUNTIME_DIR", "NOTIFY_SOCKET")}
@@ -56,7 +101,7 @@ class Daemon:
 
     def __init__(self, serve=None, policy=None, defaults=None, tcp=False, args=(), env=None,
                  uid=None):
-        self.dir = tempfile.mkdtemp(prefix="vial-serve-", dir="/tmp")
+        self.dir = tempfile.mkdtemp(prefix="served-", dir="/tmp")  # no trace of vial itself
         self.socket = os.path.join(self.dir, "run", "vial.sock")
         self.config = os.path.join(self.dir, "vial.yaml")
         self.logfile = os.path.join(self.dir, "log")
@@ -128,6 +173,8 @@ class Daemon:
         answer = Answer(r.status, r.headers, r.read())
         if not connection:
             c.close()
+        if method != "HEAD" and not path.startswith("/mcp"):
+            CONTRACT.check(method, path, answer)
         return answer
 
     def first_bytes(self, path, most):

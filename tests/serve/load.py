@@ -7,7 +7,13 @@ long /healthz and /readyz took at most. It fails when an answer was wrong or mis
 are told and, with --judge, judged. Root only.
 
 A rate that this machine cannot give beside all else is lowered to half of what it can, and
-that is said: who waits for a core of the clients' measures the clients."""
+that is said: who waits for a core of the clients' measures the clients.
+
+Clients have machines of their own, and take no processor of the daemon's. Here they share one.
+So that the daemon is measured, and not this: the daemon has a session of its own, as it has
+under an init system; those who measure come before it; and the hostile client has only what
+nobody else wants. The kernel weighs sessions before it weighs processes (autogroups), so that
+niceness alone would say little. Both phases have the same connections, sessions and rate."""
 import argparse
 import asyncio
 import collections
@@ -39,6 +45,23 @@ def setting(text):
     """NAME=VALUE, a number if it is one."""
     name, _, value = text.partition("=")
     return name, int(value) if value.isdigit() else value
+
+
+def weigh(nice):
+    """How this process counts for the scheduler, and its session, where that is a group."""
+    with contextlib.suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, 0, nice)
+    with contextlib.suppress(OSError), open("/proc/self/autogroup", "w", encoding="ascii") as file:
+        file.write(str(nice))
+
+
+@contextlib.contextmanager
+def before_others():
+    weigh(-20)
+    try:
+        yield
+    finally:
+        weigh(0)
 
 
 class Failed(Exception):
@@ -102,6 +125,8 @@ class Others:
         self.callers = ["caller%d" % i for i in range(options.callers)]
         self.clients, self.sessions = [], []
         self.turn, self.wrong = 0, collections.Counter()
+        self.parts = collections.defaultdict(list)  # of runs, as the daemon says
+        self.starts = collections.Counter()
 
     async def each(self, count, width, act):
         """COUNT times, WIDTH of them at once."""
@@ -142,6 +167,9 @@ class Others:
         status, answer = await self.next_client().ask("POST", "/v1/run", RUN)
         if status != 200 or json.loads(answer).get("stdout") != "42\n":
             raise Failed("run: %d %s" % (status, code_of(answer)))
+        for name, ms in json.loads(answer)["timing"].items():
+            self.parts[name].append(ms / 1000)
+        self.starts[json.loads(answer)["start"]] += 1
 
     async def use_session(self, i):
         client, sid = self.sessions[i % len(self.sessions)]
@@ -160,6 +188,8 @@ class Others:
     async def steady(self, rate, seconds):
         """Sent by the clock, whatever has come back; a run's time begins when it was due."""
         runs, execs, tasks = [], [], set()
+        self.parts.clear()
+        self.starts.clear()
         begun = time.monotonic()
         for n in range(max(1, int(rate * seconds))):
             due = begun + n / rate
@@ -172,7 +202,8 @@ class Others:
                 tasks.add(task)
                 task.add_done_callback(tasks.discard)
         await asyncio.gather(*tasks)
-        return runs, execs
+        return runs, execs, {name: [percentile(times, share) for share in (0.5, 0.99)]
+                             for name, times in self.parts.items()}
 
     async def capacity(self, seconds):
         """Runs a second, when the next is sent as soon as one has ended."""
@@ -196,14 +227,16 @@ def code_of(answer):
 def probe(port, phase, pipe):
     """In a process of its own, before others: health as a stranger sees it."""
     import http.client
-    with contextlib.suppress(OSError):
-        os.nice(-10)
+    os.setsid()
+    weigh(-20)
     worst, bad, count = {}, collections.Counter(), 0
     while phase.value >= 0:
         for path in ("/healthz", "/readyz"):
             begun = time.monotonic()
             try:
-                c = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+                # From elsewhere than where too many strangers come from.
+                c = http.client.HTTPConnection("127.0.0.1", port, timeout=30,
+                                               source_address=("127.0.0.2", 0))
                 c.request("GET", path)
                 status = c.getresponse().status
                 c.close()
@@ -245,6 +278,30 @@ def sample(d):
     return found
 
 
+class Processors:
+    """What part of all processors' time was used since it was made, and by these clients."""
+
+    def __init__(self):
+        self.then = self.look()
+
+    @staticmethod
+    def look():
+        with open("/proc/stat", encoding="ascii") as file:
+            ticks = [int(t) for t in file.readline().split()[1:9]]
+        own, ended = (resource.getrusage(who) for who in (resource.RUSAGE_SELF,
+                                                          resource.RUSAGE_CHILDREN))
+        idle = ticks[3] + ticks[4]
+        return {"all": sum(ticks), "used": sum(ticks) - idle, **{
+            name: (r.ru_utime + r.ru_stime) * os.sysconf("SC_CLK_TCK")
+            for name, r in (("those who measure", own), ("the hostile client", ended))}}
+
+    def told(self):
+        now = self.look()
+        spent = {name: now[name] - self.then[name] for name in now}
+        return {name: round(ticks / max(1, spent["all"]), 2)
+                for name, ticks in spent.items() if name != "all"}
+
+
 def percentile(times, share):
     times = sorted(times)
     return 1000 * times[min(len(times) - 1, int(len(times) * share))] if times else float("nan")
@@ -268,6 +325,7 @@ class Load:
                       "caller_concurrency": 2 * (os.cpu_count() or 2), "idle": "1h",
                       "log": "none", **dict(setting(s) for s in options.set)}
         self.daemon = Daemon(serve=self.serve, tcp=True, args=["--log", "json"])
+        self.daemon.command = ["setsid", *self.daemon.command]
         self.told = {"settings": {k: v for k, v in self.serve.items() if k != "tokens"}}
         self.bad = []
 
@@ -278,7 +336,7 @@ class Load:
         return subprocess.Popen(
             [sys.executable, os.path.join(HERE, "load_hostile.py"), str(self.daemon.port),
              secret("hostile"), str(self.o.seconds), self.o.attacks],
-            stdout=subprocess.PIPE, text=True, close_fds=True)
+            stdout=subprocess.PIPE, text=True, close_fds=True, start_new_session=True)
 
     async def clean_up(self):
         """What the hostile one still may have is no growth: its sessions end."""
@@ -297,14 +355,19 @@ class Load:
         if rate < self.o.rate:
             print("this machine gives %.0f runs a second beside all else; asked are %.0f in "
                   "place of %.0f" % (can, rate, self.o.rate), flush=True)
+        processors = Processors()
         calm = await others.steady(rate, self.o.calm)
+        self.told["processors"] = {"alone": processors.told()}
         self.told["start"] = sample(self.daemon)
         phase.value = 1
+        processors = Processors()
         attacker = self.hostile()
         storm = await others.steady(rate, self.o.seconds)
         if attacker:
             said, _ = await asyncio.to_thread(attacker.communicate, None, 120)
             self.told["hostile"] = json.loads(said)
+        self.told["processors"]["beside"] = processors.told()
+        if attacker:
             await self.clean_up()
         await asyncio.sleep(self.o.rest)
         self.told["end"] = sample(self.daemon)
@@ -315,7 +378,7 @@ class Load:
     def go(self):
         phase = multiprocessing.Value("i", 0)
         ours, theirs = multiprocessing.Pipe()
-        with self.daemon as d:
+        with self.daemon as d, before_others():
             prober = multiprocessing.Process(target=probe, args=(d.port, phase, theirs))
             prober.start()
             others = Others(self.o, d.port)
@@ -350,6 +413,18 @@ class Load:
     def report(self, calm, storm, others, worst, bad, count):
         ratio = self.compare("runs", calm[0], storm[0])
         self.compare("execs", calm[1], storm[1])
+        self.told["parts_p50_p99_ms"] = {name: [calm[2][name], storm[2].get(name, [0, 0])]
+                                         for name in calm[2]}
+        print("runs, as the daemon says, p50 and p99 in ms, alone; beside: " + ", ".join(
+            "%s %.1f %.1f; %.1f %.1f" % (n, *a, *b)
+            for n, (a, b) in sorted(self.told["parts_p50_p99_ms"].items())))
+        self.told["starts"] = dict(others.starts)
+        print("beside the hostile one, vessels were " + ", ".join(
+            "%s %d times" % each for each in sorted(others.starts.items())))
+        for phase, parts in self.told["processors"].items():
+            print("processors, %s: %s" % (phase, ", ".join(
+                "%.0f %% %s" % (100 * part, "used" if name == "used" else "by " + name)
+                for name, part in parts.items())))
         for name in self.told["start"]:
             a, b = self.told["start"][name], self.told["end"].get(name, (0, 0, 0))
             print("%-16s at the start: %.1f MiB, %d descriptors, %.1f MiB kept; at the end: "

@@ -3,7 +3,7 @@
 ATTACKS is a list of numbers, all of which are done at once until the time is over; what the
 daemon said to each is printed as JSON: {"1": {"begun": 20, "200": 17, "OSError": 3}, …}. Its patience and
 its memory are its own: nothing of what it gets is kept. So is its processor: a stranger has a
-machine of their own, and so it takes of this one only what nobody else wants (nice 19)."""
+machine of their own, and so it takes of this one only what nobody else wants."""
 import collections
 import http.client
 import json
@@ -12,6 +12,8 @@ import socket
 import sys
 import threading
 import time
+
+from load import weigh
 
 MIB = 1 << 20
 
@@ -170,7 +172,7 @@ class Hostile:
 
 def main():
     port, secret, seconds, attacks = sys.argv[1:5]
-    os.nice(19)
+    weigh(10)
     hostile = Hostile(int(port), secret, float(seconds))
     threads = hostile.threads([int(n) for n in attacks.split(",") if n])
     for t in threads:

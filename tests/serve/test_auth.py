@@ -236,6 +236,23 @@ def test_a_new_token_is_shown_once_and_its_entry_works(tmp_path):
         assert ask(d, "GET", "/v1/version", token=token).json["caller"] == "token:ci"
 
 
+def test_a_new_token_has_the_scopes_that_are_asked_for(tmp_path):
+    def new(*args):
+        return subprocess.run([VIAL, "serve", "--new-token", "ci", "--json", *args],
+                              capture_output=True, text=True, env=clean_env())
+    for given in ("read", "run,session", "read,run,session,image,admin", "all"):
+        entry = json.loads(new("--scopes", given).stdout)
+        assert ",".join(entry["scopes"]) == given
+        del entry["token"]
+        file = tmp_path / "tokens.yaml"
+        file.write_text(json.dumps([entry]))
+        os.chmod(file, 0o600)
+        with Daemon(serve={"tokens": str(file)}, tcp=True):
+            pass  # it is understood
+    wrong = new("--scopes", "read,rum")
+    assert wrong.returncode == 125 and "there is no scope 'rum'" in wrong.stdout
+
+
 def make_certificate(where):
     subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2",
                     "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1",
@@ -289,3 +306,23 @@ def test_json_is_heard_by_serve_too():
     d.command = [VIAL, "serve"]
     with d:
         assert d.lines("ready")
+
+
+@pytest.mark.parametrize("keeper", ["on", "off"])
+def test_nobody_from_outside_gets_a_program_that_nothing_isolates(tmp_path, keeper):
+    """The driver `process` would make a caller the daemon's user."""
+    bare = {"language": "bash", "code": "id -u", "driver": "process"}
+    tokens = write_tokens(str(tmp_path / "tokens"))
+    os.chmod(tmp_path, 0o755)
+    os.chmod(tokens, 0o644)
+    with Daemon(serve={"tokens": tokens, "keeper": keeper}, tcp=True) as d:
+        for path, body in (("/v1/run", bare), ("/v1/plan", bare),
+                           ("/v1/sessions", {"driver": "process"})):
+            answer = ask(d, "POST", path, "boss", body)
+            assert answer.status == 403 and answer.code == "VIAL-POLICY", (path, answer.body)
+        told = ask(d, "POST", "/v1/batch", "boss", {"requests": [bare]}).events
+        assert [e["error"]["code"] for e in told if e["event"] == "error"] == ["VIAL-POLICY"]
+    if keeper == "off":
+        with Daemon(serve={"tokens": tokens, "keeper": "off"}, policy={"drivers": ["native", "process"]},
+                    tcp=True) as d:
+            assert ask(d, "POST", "/v1/run", "boss", bare).json["driver"] == "process"

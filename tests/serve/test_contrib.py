@@ -4,6 +4,7 @@ import glob
 import json
 import os
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -30,7 +31,7 @@ def read(path):
 
 def unit(key):
     """All values of KEY in the unit, one after the other."""
-    return " ".join(re.findall(r"^%s=(.*)$" % key, read("systemd/vial.service"), re.M)).split()
+    return " ".join(re.findall(r"^%s=(.*)$" % key, read("systemd/vial.service.in"), re.M)).split()
 
 
 def metric_names(text):
@@ -45,6 +46,31 @@ def test_every_metric_that_is_asked_for_exists(daemon, path):
     there = metric_names(daemon.ask("GET", "/metrics").body.decode())
     wanted = metric_names(read(path))
     assert wanted and wanted <= there, wanted - there
+
+
+def test_metrics_are_as_prometheus_wants_them(daemon):
+    """Base units, and whatever promtool knows, where it is installed."""
+    daemon.run("true")
+    text = daemon.ask("GET", "/metrics").body
+    assert not re.search(rb"milli|micro|_ms\b|kilo|mega", text)
+    for name, kind in re.findall(r"^# TYPE (\S+) (\S+)$", text.decode(), re.M):
+        assert (kind == "counter") == name.endswith("_total"), name
+        assert kind != "histogram" or name.endswith("_seconds"), name
+    if shutil.which("promtool"):
+        for args, given in ((["metrics"], text),
+                            (["rules", os.path.join(CONTRIB, "prometheus/vial.rules.yml")], b"")):
+            out = subprocess.run(["promtool", "check", *args], input=given, capture_output=True)
+            assert out.returncode == 0, out.stdout + out.stderr
+
+
+def test_the_buckets_fit_what_is_measured(daemon):
+    """No quantile is off by more than a factor of two, from 50 µs to an hour."""
+    daemon.run("true")
+    text = daemon.ask("GET", "/metrics").body.decode()
+    bounds = [float(b) for b in re.findall(r'vial_run_seconds_bucket\{le="([^"+]+)"\}', text)]
+    assert bounds[0] <= 50e-6 and bounds[-1] >= 3600
+    assert all(low < high <= 2 * low + 1e-9 for low, high in zip(bounds, bounds[1:])), bounds
+    assert any(1 <= low < 1.09 <= high <= 1.5 for low, high in zip(bounds, bounds[1:]))
 
 
 def test_the_dashboard_and_the_rules_are_well_formed():
@@ -84,7 +110,7 @@ def test_vessels_can_be_opened_with_what_the_unit_leaves(tmp_path):
 
 def test_a_socket_that_was_bound_before_is_served():
     """As systemd hands it over."""
-    d = Daemon(serve={"listen": []})
+    d = Daemon(serve={"listen": ["tcp:127.0.0.1:1"]})
     os.chmod(d.dir, 0o755)
     os.makedirs(os.path.dirname(d.socket))
     with socket.socket(socket.AF_UNIX) as listening:
@@ -96,6 +122,7 @@ def test_a_socket_that_was_bound_before_is_served():
         d.pass_fds = [number]
         with d:
             assert d.run("echo activated").json["stdout"] == "activated\n"
+            assert "systemctl edit vial.socket" in d.log()
         os.close(number)
 
 
@@ -108,7 +135,7 @@ def test_the_socket_unit_and_the_daemon_mean_the_same_place():
 def test_the_unit_covers_nothing_that_vessels_are_made_of():
     """A mount below /usr or /etc, or over a part of /proc, that is, as some of systemd's
     settings make them; and systemd takes no directory away from the front."""
-    with open(os.path.join(ROOT, "contrib/systemd/vial.service"), encoding="utf-8") as file:
+    with open(os.path.join(ROOT, "contrib/systemd/vial.service.in"), encoding="utf-8") as file:
         names = {line.split("=")[0] for line in file if "=" in line and line[0] not in "#["}
     assert {"ProtectSystem", "SystemCallFilter", "CapabilityBoundingSet"} <= names
     assert not names & {"ProtectKernelModules", "ProtectKernelLogs", "ProtectKernelTunables",

@@ -5,7 +5,7 @@ import os
 import re
 import subprocess
 
-from daemon import VIAL, clean_env
+from daemon import VIAL, clean_env, free_port
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "../.."))
 
@@ -32,6 +32,33 @@ def test_the_guides_curl_examples_work_as_printed():
     assert '"text/plain":"42"' in said
     assert '{"openapi":"3.1.0"' in said
     assert 'vial_runs_total{verdict="ok"} 4' in said
+
+
+def blocks(page, mark):
+    return re.findall(r"<!-- tested: %s -->\n```\w+\n(.*?)```" % mark, text_of(page), re.S)
+
+
+def test_the_http_guide_works_as_printed(tmp_path):
+    """In one shell, with its Python and JavaScript before the daemon is ended."""
+    page, port = "docs/guide/http.md", str(free_port())
+    shell, (python,), (script,) = (blocks(page, "http"), blocks(page, "http python"),
+                                   blocks(page, "http javascript"))
+    (tmp_path / "client.py").write_text(python)
+    (tmp_path / "client.mjs").write_text(script)
+    shell[-1:] = ["python3 %s/client.py\nnode %s/client.mjs\n" % (tmp_path, tmp_path), shell[-1]]
+    text = "".join(shell).replace("8123", port).replace("/tmp/vial-http", str(tmp_path / "d"))
+    path = os.path.dirname(VIAL) + ":" + os.environ["PATH"]
+    out = subprocess.run(["bash", "-e", "-m", "-c", text], cwd=tmp_path, capture_output=True,
+                         text=True, timeout=120, env=clean_env(PATH=path, HOME="/nonexistent"))
+    assert out.returncode == 0, out.stdout + out.stderr
+    assert '"stdout": "42\\n"' in out.stdout
+    assert '{"event":"stdout","data":"one\\n' in out.stdout
+    assert '"stdout":"hello from a file\\n"' in out.stdout
+    assert "did you mean 'language'?" in out.stdout
+    said = out.stdout.splitlines()
+    for line in ("ok 42", "2", "printed one", "ended ok"):
+        assert any(line in one for one in said), line
+    assert any(line.startswith("VIAL-LANGUAGE did you mean") for line in said), out.stdout
 
 
 def test_the_settings_that_the_guide_shows_are_valid(tmp_path):

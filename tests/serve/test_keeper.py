@@ -2,7 +2,9 @@
 """The daemon as two programs: what its front has given up, and what is left when either
 of them is killed."""
 import contextlib
+import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -11,7 +13,7 @@ import threading
 
 import pytest
 
-from daemon import VIALD, Daemon, wait_until
+from daemon import VIAL, VIALD, Daemon, clean_env, wait_until
 
 ROOT = os.geteuid() == 0
 AS = [None, 1000] if ROOT else [None]
@@ -135,6 +137,73 @@ def test_who_accepts_and_tells_of_health_comes_before_what_callers_run(daemon):
         assert nices == {usual}
 
 
+def session_of(pid):
+    with open("/proc/%d/autogroup" % pid, encoding="ascii") as file:
+        return file.read().split()  # ['/autogroup-12', 'nice', '0']
+
+
+def may_weigh_sessions():
+    try:
+        with open("/proc/sys/kernel/sched_autogroup_enabled", encoding="ascii") as file:
+            on = file.read() == "1\n"
+    except OSError:
+        return False
+    weigh = 'open("/proc/self/autogroup", "w").write("-10")'
+    return ROOT and on and subprocess.call([sys.executable, "-c", weigh], start_new_session=True,
+                                           stderr=subprocess.DEVNULL) == 0
+
+
+@pytest.mark.skipif(not may_weigh_sessions(), reason="sessions are no groups, or not ours to weigh")
+def test_front_and_keeper_come_before_what_callers_run_where_sessions_are_weighed():
+    """The kernel weighs sessions first: of a front with nice -10 nothing was seen there."""
+    own = session_of(os.getpid())
+    d = Daemon(serve={"keeper": "on", "warm": "none"})
+    d.command = ["setsid", *d.command]
+    with d:
+        front = session_of(d.process.pid)
+        assert front != own and front[1:] == ["nice", "-10"]
+        assert session_of(keeper_of(d))[1:] == ["nice", "-5"]
+        said = d.run("cat /proc/self/autogroup").json["stdout"].split()
+        assert said[1:] == ["nice", "0"]
+    with Daemon(serve={"keeper": "on", "warm": "none"}) as d:
+        assert session_of(d.process.pid) == own  # which is not the daemon's to weigh
+
+
+def test_who_writes_a_large_answer_stands_back(daemon):
+    """And its thread does not serve the next caller."""
+    usual, front, c = os.nice(0), daemon.process.pid, daemon.connect()
+
+    def threads():
+        return nice_of(map(int, os.listdir("/proc/%d/task" % front)))
+    c.request("POST", "/v1/run", json.dumps({"language": "bash", "code": "head -c 8m /dev/zero",
+                                            "output_limit": "8m"}))
+    assert wait_until(lambda: max(threads()) > usual)  # it waits for its reader
+    assert len(json.loads(c.getresponse().read())["stdout"]) == 8 << 20
+    assert wait_until(lambda: max(threads()) == usual)
+
+
+def shares(group):
+    with open(group + "/cpu.shares", encoding="ascii") as file:
+        return int(file.read())
+
+
+@pytest.mark.skipif(not os.path.isdir("/sys/fs/cgroup/cpu"), reason="cgroups are not of version 1")
+def test_a_vessel_that_uses_a_processor_for_long_has_a_small_share_until_it_is_idle(daemon):
+    if daemon.uid is not None:
+        return  # who may make no cgroup has none
+    at = "/v1/sessions/%s/exec" % daemon.ask("POST", "/v1/sessions", {"timeout": "60s"}).json["id"]
+    daemon.ask("POST", at, {"shell": "while :; do :; done"})
+
+    def seen():
+        found = [g for g in cgroups([keeper_of(daemon)]) if "/cpu/" in g or "/cpu," in g]
+        with contextlib.suppress(OSError):
+            return {shares(group) for group in found}
+        return set()
+    assert wait_until(lambda: min(seen(), default=512) == 51)
+    assert daemon.ask("POST", at + "/1/signal", {"signal": "KILL"}).status == 204
+    assert wait_until(lambda: seen() == {512})
+
+
 @pytest.mark.skipif(not os.path.isdir("/sys/fs/cgroup/cpu"), reason="cgroups are not of version 1")
 def test_vessels_of_a_daemon_yield_and_a_killed_warden_leaves_no_group(daemon):
     if daemon.uid is not None:
@@ -143,8 +212,7 @@ def test_vessels_of_a_daemon_yield_and_a_killed_warden_leaves_no_group(daemon):
     session = daemon.ask("POST", "/v1/sessions", {}).json["id"]
     groups = [g for g in cgroups([keeper]) if "/cpu/" in g or "/cpu," in g]
     for group in groups:
-        with open(group + "/cpu.shares", encoding="ascii") as file:
-            assert file.read() == "512\n"
+        assert shares(group) == 512
     warden = next(int(g.rpartition("-held-")[2].split("-")[0]) for g in groups
                   if status(int(g.rpartition("-held-")[2].split("-")[0]))["Name"] == "vial-warden")
     os.kill(warden, signal.SIGKILL)
@@ -199,6 +267,41 @@ def test_roots_daemon_mounts_nothing_unless_the_policy_names_it():
         assert answer.json["error"]["code"] == "VIAL-MOUNT-OUTSIDE", answer.body
 
 
+CACHED = """
+cached:
+  file: main.sh
+  run: [sh, "{file}"]
+  version: [sh, -c, "echo 1"]
+  cache_env: CACHED
+"""
+
+
+@pytest.mark.parametrize("keeper", ["on", "off"])
+def test_an_environment_or_cache_of_whoever_started_the_daemon_is_not_shown(tmp_path, keeper):
+    root, cache = tmp_path / "env", tmp_path / "vial" / "cached"
+    subprocess.run(["/usr/bin/python3", "-m", "venv", "--without-pip", str(root)], check=True)
+    cache.mkdir(parents=True)
+    (cache / ".vial-whole").write_text("")
+    (tmp_path / "languages.yaml").write_text(CACHED)
+    env = {"VIRTUAL_ENV": str(root), "XDG_CACHE_HOME": str(tmp_path),
+           "VIAL_LANGUAGES": str(tmp_path / "languages.yaml")}
+    own = subprocess.run([VIAL, "run", "cached", "echo [$CACHED]"], check=True, text=True,
+                         env=clean_env(HOME=str(tmp_path), **env), stdout=subprocess.PIPE)
+    assert own.stdout == "[/opt/cache]\n"
+    with Daemon(serve={"keeper": keeper}, env=env) as d:
+        answer = d.run("import sys; print(sys.prefix)", "python").json
+        assert (answer["verdict"], answer["stdout"]) == ("ok", "/usr\n")
+        assert d.run("echo [$CACHED]", "cached").json["stdout"] == "[]\n"
+
+
+def test_an_environment_that_the_operators_settings_name_is_shown(tmp_path):
+    root = tmp_path / "env"
+    subprocess.run(["/usr/bin/python3", "-m", "venv", "--without-pip", str(root)], check=True)
+    with Daemon(serve={"keeper": "off"}, defaults={"venv": str(root)}) as d:
+        answer = d.run("import sys; print(sys.prefix)", "python").json
+        assert (answer["verdict"], answer["stdout"]) == ("ok", "%s\n" % root)
+
+
 def test_a_warm_run_comes_from_a_vessel_of_the_keepers(daemon):
     wait_until(lambda: any(s["idle"] for s in daemon.ask("GET", "/v1/pool").json["shapes"]))
     result = daemon.run("print(6 * 7)", language="python").json
@@ -215,6 +318,48 @@ def test_a_keeper_that_is_not_installed_is_named_with_what_to_do(tmp_path):
     with pytest.raises(RuntimeError, match="vial-keeper': status 127.*; install it"):
         d.start()
     d.close()
+
+
+PARTS = ("viald", "vial-keeper", "vial-keeper-docker", "vial-tls", "vial-init",
+         "vial-zygote.so", "runtimes", "seccomp", "presets")
+
+
+@pytest.fixture
+def in_roots_home(tmp_path):
+    """A build in a directory that its owner alone may enter, as a clone in /root is."""
+    home, build = tmp_path / "home", tmp_path / "home" / "build"
+    build.mkdir(parents=True)
+    for part in PARTS:
+        source = os.path.join(os.path.dirname(VIALD), part)
+        (shutil.copytree if os.path.isdir(source) else shutil.copy2)(source, build / part)
+    home.chmod(0o700)
+    build.chmod(0o755)
+    d = Daemon(serve={"keeper": "on", "warm": ["python"]})
+    d.command = ["env", "HOME=%s" % home, str(build / "viald")]
+    yield d
+    d.close()
+
+
+@pytest.mark.skipif(not ROOT, reason="a user's daemon can go where its user can")
+def test_roots_daemon_serves_from_where_its_front_cannot_go(in_roots_home):
+    d = in_roots_home
+    with d:
+        assert status(d.process.pid)["Uid"].split()[0] != "0"
+        assert d.run("print(6 * 7)", language="python").json["stdout"] == "42\n"
+        session = "/v1/sessions/" + d.ask("POST", "/v1/sessions", {}).json["id"]
+        assert d.ask("POST", session + "/contexts", {"language": "python"}).status == 201
+        d.process.send_signal(signal.SIGHUP)
+        assert wait_until(lambda: d.lines("reload"))
+        assert "error" not in d.lines("reload")[0], d.log()
+        assert wait_until(lambda: d.run("print(1)", language="python").json["start"] == "warm")
+
+
+@pytest.mark.skipif(not ROOT, reason="a user's daemon can read what its user can")
+def test_data_that_the_front_may_not_read_is_named_with_what_to_do(in_roots_home):
+    runtimes = os.path.join(os.path.dirname(in_roots_home.command[-1]), "runtimes")
+    os.chmod(runtimes, 0o700)
+    with pytest.raises(RuntimeError, match="as user 'nobody'.*chmod -R a.rX"):
+        in_roots_home.start()
 
 
 def test_a_stopped_daemons_socket_is_gone_when_it_is(daemon):

@@ -264,7 +264,7 @@ def test_64_clients_with_mixed_verdicts_and_some_killed_leave_nothing_behind():
              ("sleep 30", {"timeout": "0.1s"}, "timeout"),
              ("head -c 100000 /dev/zero", {"output_max": "10k"}, "output_limit"),
              ("true", {"memory": "100g"}, "denied")]
-    with Daemon(serve={"queue": 200, "log": "json", "history": 100}) as d:
+    with Daemon(serve={"queue": 200, "log": "json", "history": 100, "warm": "none"}) as d:
         path = d.dir + "/audit/log"
         d.stop()
         d.settings["audit"] = {"path": path, "sync": "lazy", "rotate": "1g"}

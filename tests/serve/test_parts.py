@@ -52,7 +52,7 @@ def test_the_part_that_speaks_with_clients_has_no_privilege():
 
 @ROOT_ONLY
 def test_a_keeper_that_dies_is_replaced_and_every_run_has_its_result():
-    with Daemon() as d:
+    with Daemon(serve={"warm": "none"}) as d:
         results = []
         threads = [threading.Thread(target=lambda: results.append(d.run("sleep 600").json))
                    for _ in range(4)]
@@ -235,6 +235,19 @@ def test_the_model_context_protocol_is_spoken_at_mcp(daemon):
     session = first.headers.get("Mcp-Session-Id")
     tools = rpc("tools/list", {}, 2, session)
     assert b"run" in tools.body and tools.status == 200
+
+
+def test_what_is_asked_for_often_waits_unless_the_operator_says_none():
+    with Daemon(serve={"keeper": "off"}) as d:
+        assert d.ask("GET", "/v1/config").json["serve"]["warm"] == ["auto"]
+        assert d.ask("GET", "/v1/pool").json["shapes"] == []  # nobody has asked yet
+        for language, code in (("python", "print(1)"), ("bash", "echo 1")):
+            assert wait_until(lambda: d.run(code, language).json["start"] == "warm")
+    with Daemon(serve={"keeper": "off", "warm": "none"}) as d:
+        assert {d.run("print(1)", "python").json["start"] for _ in range(6)} == {"cold"}
+    with Daemon(serve={"keeper": "off"}, args=["--warm", "bash", "--warm", "auto"]) as d:
+        assert wait_until(lambda: [s["idle"] for s in d.ask("GET", "/v1/pool").json["shapes"]
+                                   if s["idle"]])
 
 
 def test_interpreters_wait_where_they_are_told_to():

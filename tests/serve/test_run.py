@@ -282,6 +282,41 @@ def test_the_openapi_document_names_every_route(daemon):
             assert wanted == given, path
 
 
+def test_the_openapi_document_has_a_schema_for_every_body(daemon):
+    doc = daemon.ask("GET", "/v1/openapi.json").json
+    known = doc["components"]["schemas"]
+    for schema in known.values():
+        jsonschema.Draft202012Validator.check_schema(schema)
+    for path, item in doc["paths"].items():
+        for method, operation in item.items():
+            forms = [operation.get("requestBody", {})] + list(operation["responses"].values())
+            for media, form in (pair for f in forms for pair in f.get("content", {}).items()):
+                schema = form["schema"]
+                assert schema, (method, path, media)
+                for name in re.findall(r"#/components/schemas/(\w+)", json.dumps(schema)):
+                    assert name in known, (method, path, name)
+            for parameter in operation["parameters"]:
+                assert parameter["in"] == "path" or parameter["description"], (path, parameter)
+    for name in re.findall(r"#/components/schemas/(\w+)", json.dumps(known)):
+        assert name in known, name
+
+
+def test_a_body_is_judged_by_what_the_document_says_of_it(daemon):
+    """The same table: what the schema allows is read, and what it does not is refused."""
+    doc = daemon.ask("GET", "/v1/openapi.json").json
+    session = daemon.ask("POST", "/v1/sessions", {"lease": "10m"}).json["id"]
+    for path, item in doc["paths"].items():
+        body = item.get("post", {}).get("requestBody", {}).get("content", {}).get("application/json")
+        if not body or path.startswith("/mcp"):
+            continue
+        path = path.replace("{id}", session).replace("{name}", "1")
+        got = daemon.ask("POST", path, {"no_such_member": 1})
+        assert got.status in (400, 404), path
+        if got.status == 400:
+            assert got.code in ("VIAL-FIELD", "VIAL-VALUE") and "no_such_member" in got.body.decode()
+    daemon.ask("DELETE", "/v1/sessions/" + session)
+
+
 def test_languages_doctor_plan_and_version_are_json(daemon):
     assert any(l["name"] == "python" for l in daemon.ask("GET", "/v1/languages").json)
     assert daemon.ask("GET", "/v1/doctor").json["automatic"]["driver"] == "native"

@@ -17,7 +17,7 @@ import time
 
 import pytest
 
-from daemon import VIAL, Daemon, clean_env, wait_until
+from daemon import VIAL, Daemon, clean_env, processes, wait_until
 from soak import descendants
 from test_auth import secret, write_tokens
 
@@ -67,6 +67,29 @@ def test_a_program_is_started_waited_for_and_listed(daemon, session):
     assert [e["exec"] for e in daemon.ask("GET", session + "/exec").json] == [number]
     assert daemon.ask("GET", session + "/exec/99").status == 404
     assert daemon.ask("GET", session + "/exec/x").status == 404
+
+
+def test_a_programs_pid_inside_is_told_from_its_start_on(daemon, session):
+    made = daemon.ask("POST", session + "/exec", {"shell": "echo $$; exec sleep 600"}).json
+    path = "%s/exec/%d" % (session, made["exec"])
+    assert made["running"] and made["pid"] > 1
+    assert daemon.ask("GET", path).json["pid"] == made["pid"]
+    assert daemon.ask("GET", session + "/exec").json[0]["pid"] == made["pid"]
+    ended = daemon.ask("POST", session + "/exec?stream=ndjson", {"shell": "kill %d" % made["pid"]})
+    assert ended.events[0]["pid"] == ended.events[-1]["pid"] > made["pid"]
+    done = daemon.ask("GET", path + "?wait=1").json
+    assert (done["signal"], done["stdout"], done["pid"]) == (
+        "TERM", "%d\n" % made["pid"], made["pid"])
+    lost = daemon.ask("POST", session + "/exec", {"argv": ["no-such-program"]}).json
+    assert (lost["pid"], lost["running"]) == (None, False)
+
+
+def test_a_kill_for_memory_is_no_later_programs(daemon):
+    path = "/v1/sessions/" + daemon.ask("POST", "/v1/sessions", {"memory": "64m"}).json["id"]
+    lines = ["python3 -c 'bytearray(200 << 20)'; exit 0", "kill -9 $$"]
+    assert [daemon.ask("POST", path + "/exec?wait=1", {"shell": line}).json["verdict"]
+            for line in lines] == ["ok", "signal"]
+    daemon.ask("DELETE", path)
 
 
 def test_attempts_at_the_network_are_told_of_each_program(daemon, session):
@@ -171,6 +194,80 @@ def test_no_path_leads_out_of_the_session(daemon, session):
     assert daemon.ask("GET", session + "/stat?path=../etc").status == 400
 
 
+def test_an_absolute_path_names_what_programs_find_there(daemon, session):
+    assert daemon.ask("PUT", session + "/files//tmp/d/f?mode=0640", b"there").status == 204
+    made = daemon.ask("POST", session + "/exec?wait=1",
+                      {"shell": "cat /tmp/d/f; ln -s d/f /tmp/l; ln -s /etc/shadow /tmp/s"})
+    assert made.json["stdout"] == "there"
+    assert daemon.ask("GET", session + "/files//tmp/l").body == b"there"
+    link = daemon.ask("GET", session + "/stat?path=/tmp/l").json
+    assert (link["type"], link["target"], link["uid"]) == ("link", "d/f", 1000)
+    file = daemon.ask("GET", session + "/stat?path=/tmp/d/f").json
+    assert (file["mode"], file["size"], file["uid"], file["gid"], file["target"]) == (
+        "0640", 5, 1000, 1000, None)
+    assert [e["path"] for e in daemon.ask("GET", session + "/list?path=/tmp").json] == ["d", "l", "s"]
+    assert daemon.ask("GET", session + "/files//tmp/s").status in (400, 404)
+    assert daemon.ask("PUT", session + "/files//usr/x", b"x").status >= 400
+    assert daemon.ask("POST", session + "/move", {"from": "/tmp/d/f", "to": "mine"}).status == 204
+    assert daemon.ask("DELETE", session + "/files//tmp/d?deep=1").status == 204
+    assert [e["path"] for e in daemon.ask("GET", session + "/list").json] == ["mine"]
+    answer = daemon.ask("GET", session + "/stat?path=/tmp/../etc/passwd")
+    assert (answer.status, answer.code) == (400, "VIAL-PATH")
+
+
+def test_what_happens_to_files_is_told_as_it_happens(daemon, session):
+    told = []
+    c = daemon.connect()
+    c.request("GET", session + "/watch?path=/tmp&deep=1&attributes=1&stream=ndjson")
+    stream = c.getresponse()
+    assert json.loads(stream.readline()) == {"event": "start", "path": "/tmp"}
+    daemon.ask("POST", session + "/exec?wait=1", {
+        "shell": "mkdir /tmp/d; sleep 0.2; echo x > /tmp/d/f; chmod 600 /tmp/d/f; "
+                 "mv /tmp/d/f /tmp/g; rm /tmp/g"})
+    while not told or told[-1]["event"] != "removed":
+        told.append(json.loads(stream.readline()))
+    c.close()
+    kinds = [(e["event"], e["path"], e.get("from")) for e in told]
+    assert kinds == [("created", "d", None), ("created", "d/f", None), ("written", "d/f", None),
+                     ("attributes", "d/f", None), ("moved", "g", "d/f"), ("removed", "g", None)]
+    gone = daemon.ask("GET", session + "/watch?path=/nowhere")
+    assert (gone.status, gone.code) == (404, "VIAL-NO-FILE")
+
+
+def test_a_paused_session_is_shown_refuses_uses_and_goes_on(daemon, session):
+    shown = daemon.ask("POST", session + "/pause", {"reclaim": True})
+    assert shown.status == 200 and shown.json["paused"] and shown.json["outcome"] == "open"
+    listed = [s for s in daemon.ask("GET", "/v1/sessions").json if session.endswith(s["id"])]
+    assert listed[0]["paused"]
+    if shown.json["limits_by"].startswith("cgroup"):
+        assert "paused" in [v["state"] for v in daemon.ask("GET", "/v1/vessels").json]
+    used = daemon.ask("POST", session + "/exec", {"shell": "true"})
+    assert (used.status, used.code) == (409, "VIAL-PAUSED")
+    assert not daemon.ask("POST", session + "/resume").json["paused"]
+    assert daemon.ask("POST", session + "/exec?wait=1", {"shell": "echo on"}).json["stdout"] == "on\n"
+    assert daemon.ask("POST", session + "/pause", {"resume": "auto"}).json["paused"]
+    assert daemon.ask("PUT", session + "/files/f", b"x").status == 204
+    assert not daemon.ask("GET", session).json["paused"]
+    assert daemon.ask("POST", session + "/pause", {"resume": "soon"}).status == 400
+    assert daemon.ask("POST", session + "/pause", {"most": "99h"}).status == 400
+    daemon.ask("POST", session + "/pause")
+    assert daemon.ask("DELETE", session).status == 204
+    assert daemon.ask("GET", session).json["outcome"] == "completed"
+
+
+@pytest.mark.parametrize("keeper", ["off", "auto"])
+def test_a_killed_daemon_leaves_nothing_frozen(keeper):
+    mark = "vial-frozen-%d" % os.getpid()
+    with Daemon(serve={"keeper": keeper}) as d:
+        path = "/v1/sessions/" + d.ask("POST", "/v1/sessions", {}).json["id"]
+        d.ask("POST", path + "/exec", {"argv": ["bash", "-c", "exec -a %s sleep 600" % mark]})
+        assert wait_until(lambda: processes(mark))
+        assert d.ask("POST", path + "/pause").json["paused"]
+        os.kill(d.process.pid, signal.SIGKILL)
+        d.process.wait()
+        assert wait_until(lambda: not processes(mark))
+
+
 def test_an_archive_goes_in_and_out(daemon, session):
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as tar:
@@ -229,6 +326,14 @@ def test_an_interpreter_remembers_between_cells(daemon, session):
     assert daemon.ask("POST", run, {"code": "x"}).json["status"] == "error"
     none = daemon.ask("POST", session + "/contexts/python:none/interrupt")
     assert (none.status, none.code) == (409, "VIAL-CONTEXT")  # and none was started
+
+
+def test_a_cell_tells_in_which_order_things_came(daemon, session):
+    cell = daemon.ask("POST", session + "/contexts/python/run",
+                      {"code": "print('a')\ndisplay(1)\n!echo b\n%pwd"}).json
+    assert (cell["status"], cell["stdout"]) == ("ok", "a\nb\n")
+    assert cell["order"] == [{"kind": "stdout", "length": 2}, {"kind": "display", "length": 1},
+                             {"kind": "stdout", "length": 2}]
 
 
 def test_a_cell_can_be_interrupted(daemon, session):
@@ -299,6 +404,11 @@ def test_the_command_line_uses_the_daemon(daemon):
     assert b"upper" in vial("read", *at, sid, "d/job.py", home=home).stdout
     number = vial("exec", *at, "--detach", sid, "--", "echo", "later", home=home).stdout.strip()
     assert vial("attach", *at, sid, number.decode(), home=home).stdout == b"later\n"
+    told = json.loads(vial("exec", *at, "--detach", "--json", sid, "--", "sleep", "600",
+                           home=home).stdout)
+    lines = vial("ps", *at, sid, home=home).stdout.decode().splitlines()
+    assert lines[0].split() == ["PROGRAM", "PID", "STATE", "EXIT"]
+    assert [str(told["exec"]), str(told["pid"]), "running", "-"] in [x.split() for x in lines]
     assert sid.encode() in vial("list", *at, home=home).stdout
     assert json.loads(vial("show", *at, "--json", sid, home=home).stdout)["id"] == sid
     assert vial("rm", *at, sid, "d", "--deep", home=home).returncode == 0
@@ -493,9 +603,12 @@ def test_without_a_daemon_a_private_one_is_started_and_ends_by_itself():
         assert out.stdout == b"1000\n"
         again = vial("start", "--driver", "process", **who)
         assert again.returncode == 0
-        pids = subprocess.run(["pgrep", "-f", "viald --listen unix:%s/" % home],
-                              capture_output=True, text=True).stdout.split()
-        assert len(pids) == 1
+        found = subprocess.run(["pgrep", "-f", "viald --listen unix:%s/" % home],
+                               capture_output=True, text=True).stdout.split()
+        parents = subprocess.run(["ps", "-o", "ppid=", "-p", ",".join(found)],
+                                 capture_output=True, text=True).stdout.split()
+        pids = [pid for pid, parent in zip(found, parents) if parent not in found]
+        assert len(pids) == 1  # and a janitor of its own
         os.kill(int(pids[0]), signal.SIGTERM)
         assert wait_until(lambda: not os.path.exists("/proc/" + pids[0]))
     finally:
@@ -549,3 +662,116 @@ def test_a_session_that_answers_nobody_holds_up_its_owner_alone():
                 for pid in stuck:
                     os.kill(pid, signal.SIGCONT)
             assert len(stuck) == 6
+
+
+def test_a_session_has_no_language_and_says_so(daemon):
+    for body in ({"language": "python"}, {"language": "python", "timeout": "5s"}):
+        refused = daemon.ask("POST", "/v1/sessions", body)
+        assert refused.status == 400
+        assert refused.json["error"]["message"] == "a session has no 'language'"
+        assert "each program, cell or interpreter" in refused.json["error"]["remedy"]
+
+
+def open_sessions(d):
+    return {s["id"] for s in d.ask("GET", "/v1/sessions").json if s["outcome"] == "open"}
+
+
+def context(d, *args, **more):
+    return subprocess.run([VIAL, "context", *args, "--socket", d.socket], capture_output=True,
+                          text=True, env=clean_env(), timeout=60, **more)
+
+
+def test_interpreters_of_the_command_line_remember(daemon, tmp_path):
+    name = context(daemon, "start", "python", "--memory", "256m").stdout.strip()
+    assert context(daemon, "run", name, "x = 6").stdout == ""
+    (tmp_path / "cell.py").write_text("import sys\nprint('a'); display(1)\nprint('b')\n"
+                                      "print('c', file=sys.stderr)\nx * 7")
+    told = context(daemon, "run", name, "@%s/cell.py" % tmp_path)
+    assert (told.returncode, told.stdout, told.stderr) == (0, "a\n1\nb\n42\n", "c\n")
+    assert context(daemon, "run", name, input="x + 1").stdout == "7\n"
+    assert context(daemon, "run", name, "-", input="x + 2").stdout == "8\n"
+    failed = context(daemon, "run", name, "1 / 0")
+    assert failed.returncode == 1 and "ZeroDivisionError" in failed.stderr
+    slow = context(daemon, "run", "--timeout", "300ms", name, "while True: pass")
+    assert slow.returncode == 124 and slow.stderr.endswith("vial: timeout\n")
+    cell = json.loads(context(daemon, "run", "--json", name, "x").stdout)
+    assert (cell["status"], cell["value"]["text/plain"]) == ("ok", "6")
+    assert name.split("/")[0] in context(daemon, "list").stdout
+    assert context(daemon, "stop", name).returncode == 0
+    assert "[VIAL-SESSION]" in context(daemon, "run", name, "x").stderr
+
+
+def test_what_is_no_interpreter_is_refused(daemon):
+    assert "use python or node" in context(daemon, "start", "bash").stderr
+    assert "does not name an interpreter" in context(daemon, "run", "s-1", "1").stderr
+    assert "'context start' lacks an argument" in context(daemon, "start").stderr
+    for verb, field in (("run", "--memory=1g"), ("stop", "--timeout=1s"), ("list", "--cpus=1")):
+        refused = context(daemon, verb, "s-1/python", field)
+        assert refused.returncode == 125 and "is set when the session starts" in refused.stderr
+    left = open_sessions(daemon)
+    assert context(daemon, "shell", "python", "1 + 1").stdout == "2\n"
+    assert open_sessions(daemon) == left
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM])
+def test_the_interpreter_of_a_shell_ends_with_it(daemon, number):
+    left = open_sessions(daemon)
+    p = subprocess.Popen([VIAL, "context", "shell", "python", "print('here', flush=True)\n"
+                          "open('here', 'w'); import time; time.sleep(600)", "--socket",
+                          daemon.socket], stderr=subprocess.DEVNULL, env=clean_env())
+    assert wait_until(lambda: any(
+        daemon.ask("GET", "/v1/sessions/%s/stat?path=here" % s).status == 200
+        for s in open_sessions(daemon) - left))
+    p.send_signal(number)
+    assert p.wait(timeout=60) == -number
+    assert open_sessions(daemon) == left
+
+
+def test_ctrl_c_interrupts_the_cell_and_keeps_the_interpreter(daemon):
+    name = context(daemon, "start", "python").stdout.strip()
+    p = subprocess.Popen([VIAL, "context", "run", "--timeout", "25s", name,
+                          "x = 1; open('here', 'w'); import time; time.sleep(600)", "--socket",
+                          daemon.socket], stderr=subprocess.PIPE, env=clean_env())
+    there = "/v1/sessions/%s/stat?path=here" % name.split("/")[0]
+    assert wait_until(lambda: daemon.ask("GET", there).status == 200)
+    p.send_signal(signal.SIGINT)
+    assert b"KeyboardInterrupt" in p.communicate(timeout=60)[1] and p.returncode == 130
+    assert context(daemon, "run", name, "x").stdout == "1\n"
+    assert context(daemon, "stop", name).returncode == 0
+
+
+def typed(daemon, text):
+    ours, theirs = os.openpty()
+    p = subprocess.Popen([VIAL, "context", "shell", "python", "--socket", daemon.socket],
+                         stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                         env=clean_env())
+    os.close(theirs)
+    os.write(ours, text)
+    told, errors = p.communicate(timeout=60)
+    os.close(ours)
+    assert p.returncode == 0
+    return told, errors
+
+
+def test_cells_are_read_from_a_terminal(daemon):
+    told, errors = typed(
+        daemon, b"x = 2\nfor i in range(2):\n    print(i)\n\n1 / 0\nx * 21\n\x04")
+    assert told == b"0\n1\n42\n"
+    assert b"> . . " in errors and b"ZeroDivisionError" in errors
+
+
+def test_a_block_is_run_at_the_end_and_brackets_in_quotes_begin_none(daemon):
+    told, errors = typed(daemon, b"""print("(", '\\'[')
+2
+@(lambda f: f())
+def three():
+    print(3)
+
+s = '''a
+b'''
+
+len(s)
+for i in range(4, 6):
+    print(i)
+\x04""")
+    assert told == b"( '[\n2\n3\n3\n4\n5\n" and b"Error" not in errors

@@ -2,6 +2,7 @@
 """One caller and the others: what one takes is its own share, whoever it is."""
 import contextlib
 import hashlib
+import json
 import os
 import resource
 import socket
@@ -181,6 +182,33 @@ def test_who_waits_a_lot_keeps_nobody_else_out(tokens):
         assert wait_until(lambda: ask(d, "GET", "/v1/version", "ann").status == 200)
 
 
+def test_who_holds_turns_with_long_runs_keeps_nobody_else_out(tokens):
+    """Of eight turns one caller's sleepers had seven, and all others one."""
+    body = json.dumps({"language": "bash", "code": "sleep 600", "timeout": "600s"}).encode()
+    with Daemon(serve={"tokens": tokens(ann={}, bob={}, eve={})}, tcp=True) as d:
+        def sleepers(name, count):
+            return [send(d, "POST /v1/run HTTP/1.1\r\nContent-Length: %d" % len(body),
+                         b"\r\n" + body, name) for _ in range(count)]
+
+        def count(gauge):
+            return next(int(line.split()[1]) for line in d.ask("GET", "/metrics").body.decode()
+                        .splitlines() if line.startswith("vial_%s " % gauge))
+        turns = 4 * os.cpu_count()
+        share = max(n for n in range(1, turns + 1) if n // 8 <= turns - n)
+        held = sleepers("ann", turns)
+        assert wait_until(lambda: count("runs_active") == share)
+        assert count("queue_length") == turns - share
+        # All of these go on, though none of ann's has ended; she has no more than before.
+        held += sleepers("bob", share)
+        assert wait_until(lambda: count("runs_active") == 2 * share)
+        assert count("queue_length") == turns - share
+        run = ask(d, "POST", "/v1/run", "eve", {"language": "bash", "code": "echo on"})
+        assert run.json["stdout"] == "on\n"
+        for s in held:
+            s.close()
+        assert wait_until(lambda: count("runs_active") == count("queue_length") == 0)
+
+
 def test_programs_in_sessions_count_for_their_callers_quotas(tokens):
     """Programs and cells went past the number of runs at once and in a minute."""
     with Daemon(serve={"tokens": tokens(few={"concurrency": 2},
@@ -221,3 +249,13 @@ def test_programs_in_sessions_count_for_their_callers_quotas(tokens):
         assert start("busy", busy, spin).status == 201
         assert wait_until(lambda: start("busy", busy, ":").status == 429)
         assert start("busy", busy, ":").code == "VIAL-RATE"
+
+
+def test_what_a_batch_copies_for_its_items_is_paid_for():
+    """Each of 40 would have 16 MiB while it waits for its turn; a caller has 256 for bodies."""
+    with Daemon(serve={"caller_concurrency": 1, "concurrency": 64}) as d:
+        before = d.peak()
+        batch = {"request": {"language": "bash", "code": ":", "stdin": "x" * (16 << 20)},
+                 "inputs": [{}] * 40}
+        assert d.ask("POST", "/v1/batch", batch).events[-1]["verdicts"] == {"ok": 40}
+        assert d.peak() - before < 450 << 20

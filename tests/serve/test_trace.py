@@ -15,7 +15,7 @@ ROOT_ONLY = pytest.mark.skipif(os.getuid() != 0, reason="controls run as root on
 
 @pytest.fixture(scope="module")
 def recorded():
-    d = Daemon()
+    d = Daemon(serve={"warm": "none"})  # the keeper opens each vessel for its run
     d.audit = d.dir + "/audit/log"
     d.settings["audit"] = {"path": d.audit, "sync": "lazy"}
     with d:
@@ -160,8 +160,9 @@ def test_what_tools_run_is_remembered_counted_and_logged_like_other_runs(recorde
     before = counted()
     answer = call_tool(recorded, "run_code", {"language": "bash", "code": "echo $VIAL_REQUEST_ID; exit 3"},
                        X_Request_Id="trace-m")
-    ran = answer.json["result"]["structuredContent"]
-    assert (ran["stdout"], ran["correlation"], ran["verdict"]) == ("trace-m\n", "trace-m", "nonzero")
+    ran = answer.json["result"]["_meta"]["vial/result"]
+    assert answer.json["result"]["content"][0]["text"].endswith("trace-m\n")
+    assert (ran["correlation"], ran["verdict"]) == ("trace-m", "nonzero")
     kept = recorded.ask("GET", "/v1/runs/trace-m").json
     assert (kept["id"], kept["what"], kept["verdict"]) == (ran["id"], "bash", "nonzero")
     assert kept["stdout"] == "trace-m\n" and kept["state"] == "ended"

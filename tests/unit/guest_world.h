@@ -36,6 +36,7 @@ struct seen {
     bool started, exited, failed, done, hold;
     bool eof[3];
     struct exit_message exit;
+    uint32_t pid; /* as the guest tells it */
     uint32_t step;
     int error;
     char text[256];
@@ -60,9 +61,10 @@ static inline struct seen *world_seen(void *context, uint32_t channel)
     return &w->seen[channel];
 }
 
-static inline void world_on_started(void *context, uint32_t channel)
+static inline void world_on_started(void *context, uint32_t channel, uint32_t pid)
 {
     world_seen(context, channel)->started = true;
+    world_seen(context, channel)->pid = pid;
 }
 
 static inline void world_on_data(void *context, uint32_t channel, int stream,

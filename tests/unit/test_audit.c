@@ -8,6 +8,7 @@
 #include "audit/audit.h"
 #include "base/json.h"
 #include "check.h"
+#include "engine/session/session.h"
 
 #include "vial/vial.h"
 
@@ -217,6 +218,52 @@ static void a_session_and_its_programs_are_recorded_with_their_ends(void **state
                                      "session.refused");
 }
 
+static struct vial_session *open_session(struct vial_engine *engine)
+{
+    struct vial_request *req = NULL;
+    struct vial_session *session = NULL;
+
+    assert_int_equal(vial_request_new(&req, NULL), 0);
+    assert_int_equal(vial_request_set(req, "driver", "process", NULL), 0);
+    assert_int_equal(vial_session_open(engine, req, NULL, &session, NULL), 0);
+    vial_request_free(req);
+    return session;
+}
+
+/* One program cannot be sent, as all channels are taken; one is given back while it
+ * runs. */
+static void whatever_has_begun_has_an_end(void **state)
+{
+    struct place *p = *state;
+    const struct vial_engine_options options = { .audit = p->path };
+    const char *const argv[] = { "sleep", "1000", NULL };
+    const struct vial_exec_options what = { .argv = argv };
+    struct vial_engine *engine = NULL;
+    struct vial_session *session;
+    struct vial_exec *exec = NULL;
+    struct seen seen = { 0 };
+    struct vial_error err = { 0 };
+    uint32_t channel;
+
+    assert_int_equal(vial_engine_open(&options, &engine, &err), 0);
+    session = open_session(engine);
+    session_lock(session);
+    while (link_list(session->talk.link, "", &channel, &err) == 0)
+        ;
+    assert_int_equal(exec_new(session, &what, false, &exec, &err), -1);
+    session_unlock(session);
+    assert_string_equal(err.code, "VIAL-GUEST");
+    vial_session_free(session);
+    session = open_session(engine);
+    assert_int_equal(vial_session_exec(session, &what, &exec, &err), 0);
+    vial_exec_free(exec);
+    vial_session_free(session);
+    vial_engine_close(engine);
+    assert_int_equal(audit_read(p->path, see, &seen, &err), 0);
+    assert_string_equal(seen.events, "session.begin exec.begin exec.end session.end "
+                                     "session.begin exec.begin exec.end session.end");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -233,6 +280,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(
             a_session_and_its_programs_are_recorded_with_their_ends, make_place,
             remove_place),
+        cmocka_unit_test_setup_teardown(whatever_has_begun_has_an_end, make_place,
+                                        remove_place),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 #include "check.h"
-#include "engine/pool/backoff.h"
+#include "engine/pool/zygote_holder.h"
 
 #define MS_NS INT64_C(1000000)
 

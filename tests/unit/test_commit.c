@@ -20,9 +20,9 @@
 #include "check.h"
 #include "workspace/apply.h"
 #include "workspace/commit.h"
-#include "workspace/copy.h"
 #include "workspace/journal.h"
 #include "workspace/patch.h"
+#include "workspace/tree.h"
 
 #define COUNT(table) (sizeof(table) / sizeof(*(table)))
 

@@ -3,6 +3,7 @@
 /* What only container engines have, as requests ask for it and policies judge it. */
 
 #include "model_case.h"
+#include "plan/gate_rules.h"
 
 static int plan_docker(struct scratch *s, const char *json, struct plan **out,
                        struct vial_error *err)
@@ -128,6 +129,24 @@ static void the_operator_decides_which_networks_are_joined(void **state)
     expect_refused(*state, NET "'network_name':'backend'}", "VIAL-POLICY");
 }
 
+/* A keeper judges what a front has planned, which may be anybody's by then. */
+static void a_keeper_opens_no_gate_that_the_policy_does_not_give(void **state)
+{
+    struct scratch *s = *state;
+    char name[] = "docker";
+    const struct plan plan = { .driver = name, .network = NETWORK_GATE };
+    struct vial_error err = { 0 };
+
+    use_settings(s, "");
+    assert_int_equal(gate_judge(&plan, s->settings, &err), -1);
+    assert_string_equal(err.code, "VIAL-POLICY");
+    assert_string_equal(err.message, "the policy gives no gate");
+    use_settings(s, "policy: { networks: [gate] }");
+    assert_int_equal(gate_judge(&plan, s->settings, &err), 0);
+    use_settings(s, "policy: { allow: [a.test] }");
+    assert_int_equal(gate_judge(&plan, s->settings, &err), 0);
+}
+
 static void what_needs_a_network_is_refused_without_one(void **state)
 {
     expect_refused(*state, LS "'ports':['8000:80']}", "VIAL-VALUE");
@@ -251,6 +270,7 @@ int main(void)
         scratch_test(name_servers_are_addresses_that_the_policy_allows),
         scratch_test(no_name_of_a_network_means_the_host),
         scratch_test(the_operator_decides_which_networks_are_joined),
+        scratch_test(a_keeper_opens_no_gate_that_the_policy_does_not_give),
         scratch_test(what_needs_a_network_is_refused_without_one),
         scratch_test(settings_for_networks_wait_for_a_request_with_one),
         scratch_test(a_cache_is_a_volume_with_the_prefix_in_its_name),

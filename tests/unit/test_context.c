@@ -150,6 +150,67 @@ static void rich_values_come_by_media_type(void **state)
     vial_session_free(s);
 }
 
+/* What JSON cannot say is shown as text, and the interpreter stays. */
+static void values_that_json_has_no_form_for_are_shown(void **state)
+{
+    begin(on);
+    struct vial_session *s = open_on(on);
+    struct vial_context *c = open_python(s);
+
+    check_cell(c, "x = [float('nan'), 10**30, float('-inf')]; x", "ok", "",
+               "[nan, 1000000000000000000000000000000, -inf]");
+    check_cell(c, "[chr(0xd800)]", "ok", "", "['\\ud800']");
+    check_cell(c, "d = 1\nfor i in range(90): d = [d]\nlen(repr(d)), d and None", "ok",
+               "", "(181, None)");
+    check_cell(c, "display(d); x = list(range(300000)); x[-1:]", "ok", "", "[299999]");
+    check_cell(c, "print(chr(0xd800)); display(x)", "ok", "\\ud800\n", "(none)");
+    check_cell(c, "raise ValueError(chr(0xd800))", "error", "", "(none)");
+    check_cell(c, "x[0]", "ok", "", "0");
+    vial_context_close(c);
+    vial_session_free(s);
+}
+
+struct told {
+    struct str all;
+};
+
+static int on_output(void *context, int stream, const void *data, size_t len)
+{
+    struct told *t = context;
+
+    str_printf(&t->all, "%d:%.*s", stream, (int)len, (const char *)data);
+    return 0;
+}
+
+static void on_display(void *context, const char *json)
+{
+    struct told *t = context;
+
+    str_printf(&t->all, "%s\n", json);
+}
+
+static void displays_are_told_in_their_place(void **state)
+{
+    static const char code[] = "print('a'); display('b'); print('c'); 'd'";
+    struct told t = { 0 };
+    const struct vial_watch watch = { .cancel_fd = -1,
+                                      .stdin_fd = -1,
+                                      .output = on_output,
+                                      .displayed = on_display,
+                                      .context = &t };
+    char *text = NULL;
+
+    begin(on);
+    struct vial_session *s = open_on(on);
+    struct vial_context *c = open_python(s);
+    good(vial_context_watch(c, code, strlen(code), 0, &watch, &text, &err));
+    assert_string_equal(t.all.data, "1:a\n{\"text/plain\":\"'b'\"}\n1:c\n");
+    free(text);
+    str_done(&t.all);
+    vial_context_close(c);
+    vial_session_free(s);
+}
+
 /* Not every image has everything. */
 static void need(struct vial_session *s, const char *line, const char *why)
 {
@@ -162,6 +223,45 @@ static void need(struct vial_session *s, const char *line, const char *why)
     vial_session_free(s);
     print_message("%s\n", why);
     skip();
+}
+
+/* Of CODE's first figure, what PART of its chart is, as text. */
+static void check_chart(struct vial_context *c, const char *code, const char *part,
+                        const char *want)
+{
+    json_t *r = cell(c, code);
+    const json_t *chart =
+        json_object_get(json_array_get(json_object_get(r, "displays"), 0),
+                        "application/vnd.vial.chart+json");
+    char *text = json_dumps(json_object_get(chart, part),
+                            JSON_COMPACT | JSON_ENCODE_ANY | JSON_SORT_KEYS);
+
+    if (!text)
+        fail_msg("no '%s' in %s", part, json_dumps(r, 0));
+    assert_string_equal(text, want);
+    free(text);
+    json_decref(r);
+}
+
+static void check_charts(struct vial_context *c)
+{
+    check_chart(c, "plt.plot([1, 2], [3, 4], label='up'); plt.xlabel('t (s)')",
+                "elements", "[{\"label\":\"up\",\"points\":[[1,3],[2,4]]}]");
+    check_chart(c, "plt.plot([1, 2]); plt.xlabel('t (s)')", "x_unit", "\"s\"");
+    check_chart(c, "plt.scatter([1, 2], [5, float('nan')])", "elements",
+                "[{\"label\":\"Group 0\",\"points\":[[1.0,5.0],[null,null]]}]");
+    check_chart(c, "plt.bar(['a', 'b'], [3, 4])", "elements",
+                "[{\"group\":\"Group 0\",\"label\":\"a\",\"value\":3},"
+                "{\"group\":\"Group 0\",\"label\":\"b\",\"value\":4}]");
+    check_chart(c, "plt.pie([1, 3], labels=['x', 'y']); plt.show()", "elements",
+                "[{\"angle\":90.0,\"label\":\"x\",\"radius\":1},"
+                "{\"angle\":270.0,\"label\":\"y\",\"radius\":1}]");
+    check_chart(c, "plt.boxplot([[1, 2, 3, 4, 20]], patch_artist=True)", "elements",
+                "[{\"first_quartile\":2.0,\"label\":\"1\",\"max\":4.0,\"median\":3.0,"
+                "\"min\":1.0,\"outliers\":[20],\"third_quartile\":4.0}]");
+    check_chart(c, "f, (a, b) = plt.subplots(1, 2); a.plot([1]); b.bar([1], [2])",
+                "type", "\"superchart\"");
+    check_chart(c, "plt.imshow([[1, 2]])", "type", "\"unknown\"");
 }
 
 /* The real packages, as a user has them: nothing is set, configured or cached. */
@@ -187,6 +287,7 @@ static void a_plot_a_table_and_a_traceback_come_out_of_the_box(void **state)
         text_at(json_array_get(json_object_get(r, "displays"), 0), "image/png", NULL),
         "iVBORw0KGgo")); /* the signature of PNG, in base64 */
     json_decref(r);
+    check_charts(c);
     r = cell(c, "import pandas as pd\n"
                 "df = pd.DataFrame({'name': ['a', None], 'n': [1, 2.5]})\ndf");
     table =
@@ -264,6 +365,32 @@ static void a_cell_has_a_deadline(void **state)
     refused(vial_context_run(c, "1", 1, 0, &text, &err), "VIAL-CONTEXT");
     good(vial_context_restart(c, &err));
     check_cell(c, "2", "ok", "", "2");
+    vial_context_close(c);
+    vial_session_free(s);
+}
+
+/* It is late, whatever it makes of the interrupt. */
+static void a_cell_cannot_talk_its_deadline_away(void **state)
+{
+    static const char *const cells[] = {
+        "import time\n"
+        "try: time.sleep(600)\n"
+        "except KeyboardInterrupt: pass",
+        "try: time.sleep(600)\n"
+        "except KeyboardInterrupt: raise ValueError('x')",
+    };
+    char *text = NULL;
+
+    begin(on);
+    struct vial_session *s = open_on(on);
+    struct vial_context *c = open_python(s);
+
+    for (size_t i = 0; i < sizeof(cells) / sizeof(*cells); i++) {
+        good(vial_context_run(c, cells[i], strlen(cells[i]), 300, &text, &err));
+        assert_non_null(strstr(text, "\"status\":\"timeout\""));
+        free(text);
+    }
+    check_cell(c, "'still here'", "ok", "", "'still here'");
     vial_context_close(c);
     vial_session_free(s);
 }
@@ -383,18 +510,181 @@ static void node_remembers_too(void **state)
     vial_session_free(s);
 }
 
+/* "stdout:2 display:1" */
+static void check_order(struct vial_context *c, const char *code, const char *want)
+{
+    json_t *r = cell(c, code);
+    struct str order = { 0 };
+    json_t *piece;
+    size_t i;
+
+    str_puts(&order, "");
+    json_array_foreach(json_object_get(r, "order"), i, piece)
+        str_printf(&order, "%s%s:%lld", i ? " " : "", text_at(piece, "kind", NULL),
+                   (long long)json_integer_value(json_object_get(piece, "length")));
+    assert_string_equal(order.data ? order.data : "", want);
+    str_done(&order);
+    json_decref(r);
+}
+
+static void output_and_displays_have_an_order(void **state)
+{
+    json_t *r;
+
+    begin(on);
+    struct vial_session *s = open_on(on);
+    struct vial_context *c = open_python(s);
+
+    check_order(c, "1", "");
+    check_order(c,
+                "import sys\n"
+                "for i in range(3):\n"
+                "    print('hé', end=''); print('e', file=sys.stderr)\n",
+                "stdout:2 stderr:2 stdout:2 stderr:2 stdout:2 stderr:2");
+    check_order(c, "print('a')\ndisplay(1, 2)\n!echo child\nprint('b')\ndisplay(3)",
+                "stdout:2 display:2 stdout:8 display:1");
+    r = cell(c, "for i in range(3000):\n    print('o'); print('e', file=sys.stderr)");
+    assert_int_equal(json_array_size(json_object_get(r, "order")), 4096);
+    assert_int_equal(json_string_length(json_object_get(r, "stdout")), 6000);
+    json_decref(r);
+    vial_context_close(c);
+    vial_session_free(s);
+}
+
+static void check_timeout(struct vial_context *c, const char *code)
+{
+    char *text = NULL;
+
+    good(vial_context_run(c, code, strlen(code), 300, &text, &err));
+    assert_non_null(strstr(text, "\"status\":\"timeout\""));
+    free(text);
+}
+
+static void check_error(struct vial_context *c, const char *code, const char *name)
+{
+    json_t *r = cell(c, code);
+
+    assert_string_equal(text_at(r, "error", "name"), name);
+    json_decref(r);
+}
+
+static void await_stands_anywhere_in_python(void **state)
+{
+    begin(on);
+    struct vial_session *s = open_on(on);
+    struct vial_context *c = open_python(s);
+
+    check_cell(c,
+               "import asyncio\nasync def f(v):\n    await asyncio.sleep(0)\n"
+               "    return v\nx = await f(4)\nawait f(x + 1)",
+               "ok", "", "5");
+    check_cell(c, "asyncio.run(f(6))", "ok", "", "6");
+    check_cell(c, "t = asyncio.ensure_future(f(7)) if await f(1) else 0", "ok", "",
+               "(none)");
+    check_cell(c, "await t", "ok", "", "7"); /* the loop is still the same */
+    check_error(c, "await f(1 / 0)", "ZeroDivisionError");
+    check_timeout(c, "await asyncio.sleep(600)");
+    check_cell(c, "x", "ok", "", "4");
+    vial_context_close(c);
+    vial_session_free(s);
+}
+
+static void python_has_the_magics_of_notebooks(void **state)
+{
+    json_t *r;
+
+    begin(on);
+    struct vial_session *s = open_on(on);
+    struct vial_context *c = open_python(s);
+
+    check_cell(c, "x = 4\n!echo {x} $x; exit 3\n_exit_code", "ok", "4 4\n", "3");
+    check_cell(c, "for i in range(2):\n    !echo \\\n      {i}", "ok", "0\n1\n",
+               "(none)");
+    check_cell(c, "a = !printf 'a\\nb'\na", "ok", "", "['a', 'b']");
+    check_cell(c, "'''\n!no\n%no'''", "ok", "", "'\\n!no\\n%no'"); /* it is Python */
+    check_cell(c, "7 \\\n%3", "ok", "", "1");
+    check_cell(c, "x;", "ok", "", "(none)");
+    check_cell(c, "%cd /\n%pwd", "ok", "/\n", "'/'");
+    check_cell(c, "%env A=1\n!echo $A\n%env A", "ok", "env: A=1\n1\n", "'1'");
+    check_cell(c, "%matplotlib inline", "ok", "", "(none)");
+    check_cell(c, "%%bash\nn=2\necho $((n + 2))", "ok", "4\n", "(none)");
+    check_error(c, "%%bash\nexit 4", "CalledProcessError");
+    check_cell(c, "del a, i\n%who", "ok", "x\n", "(none)");
+    r = cell(c, "%%time\ny = {x}\ny");
+    assert_string_equal(text_at(r, "value", "text/plain"), "{4}");
+    assert_non_null(strstr(text_at(r, "stdout", NULL), "Wall time: "));
+    json_decref(r);
+    r = cell(c, "%timeit -n 1 -r 2 x");
+    assert_non_null(strstr(text_at(r, "stdout", NULL), " per loop "));
+    json_decref(r);
+    r = cell(c, "%no such");
+    assert_true(str_starts(text_at(r, "error", "value"),
+                           "there is no magic '%no' here; there are %cd, "));
+    json_decref(r);
+    check_timeout(c, "!sleep 600");
+    check_cell(c, "x", "ok", "", "4");
+    vial_context_close(c);
+    vial_session_free(s);
+}
+
+static void node_cells_import_and_await_and_declare_again(void **state)
+{
+    struct vial_context *c = NULL;
+    json_t *r;
+
+    begin(on);
+    struct vial_session *s =
+        open_with(on, "'timeout':'60s','memory':'1g','pids':256", NULL);
+    need(s, "command -v node", "there is no node");
+    good(vial_context_open(s, "node", &c, &err));
+    check_cell(c, "const a = 1; let b = 2; class C {}", "ok", "", "(none)");
+    check_cell(c, "const a = 3; let b; class C { x() { return [a, b] } }\nnew C().x()",
+               "ok", "", "[ 3, undefined ]");
+    check_cell(c, "import os, { EOL as end } from 'os'\nimport * as path from 'path'",
+               "ok", "", "(none)");
+    check_cell(c, "[os.EOL === end, path.sep]", "ok", "", "[ true, '/' ]");
+    check_cell(c,
+               "const { x, y: [z = 2] } = await Promise.resolve({ x: 1, y: [] })\n"
+               "let n = 0; const up = () => ++n\nfunction f() { return x + z }\n"
+               "for (var i = 0; i < 2; i++) await null;\n(f())",
+               "ok", "", "3");
+    check_cell(c, "up(); [n, i, z, f()]", "ok", "", "[ 1, 2, 2, 3 ]");
+    check_cell(c, "(await import('path')).sep", "ok", "", "'/'");
+    check_cell(c, "for await (const v of [1]) console.log(v)", "ok", "1\n", "(none)");
+    check_cell(c, "require('child_process').execSync('echo c', { stdio: 'inherit' })",
+               "ok", "c\n", "null");
+    check_order(c, "console.log('a'); console.error('b'); display(1); console.log('c')",
+                "stdout:2 stderr:2 display:1 stdout:2");
+    check_error(c, "import { nothing } from 'os'", "SyntaxError");
+    check_error(c, "const d = 1; const d = 2", "SyntaxError");
+    r = cell(c, "\nawait null; null.x");
+    assert_non_null(strstr(text_at(r, "error", "traceback"), "<cell 13>:2:"));
+    assert_null(strstr(text_at(r, "error", "traceback"), "[eval]"));
+    json_decref(r);
+    check_timeout(c, "await new Promise(() => {})");
+    check_cell(c, "a", "ok", "", "3");
+    vial_context_close(c);
+    vial_session_free(s);
+}
+
 #define TESTS(on)                                                                      \
     {                                                                                  \
         T(variables_stay_and_the_last_line_is_the_value, on),                          \
             T(an_error_has_name_value_and_traceback, on),                              \
             T(rich_values_come_by_media_type, on),                                     \
+            T(values_that_json_has_no_form_for_are_shown, on),                         \
+            T(displays_are_told_in_their_place, on),                                   \
             T(a_plot_a_table_and_a_traceback_come_out_of_the_box, on),                 \
             T(an_interrupt_ends_the_cell_and_keeps_the_state, on),                     \
-            T(a_cell_has_a_deadline, on),                                              \
+            T(a_cell_has_a_deadline, on), T(a_cell_cannot_talk_its_deadline_away, on), \
             T(an_interrupt_that_is_lost_is_not_the_last, on),                          \
             T(a_cell_that_kills_its_interpreter_is_an_error_and_it_restarts, on),      \
             T(several_contexts_know_nothing_of_each_other, on),                        \
             T(much_output_is_cut_at_the_limit, on), T(node_remembers_too, on),         \
+            T(output_and_displays_have_an_order, on),                                  \
+            T(await_stands_anywhere_in_python, on),                                    \
+            T(python_has_the_magics_of_notebooks, on),                                 \
+            T(node_cells_import_and_await_and_declare_again, on),                      \
     }
 
 run_on_driver(TESTS)

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "driver/driver.h"
-#include "engine/pool/descriptors.h"
+#include "engine/pool/pool_limits.h"
 #include "left_behind.h"
 #include "on_driver.h"
 

@@ -3,7 +3,9 @@
 /* What the docker driver makes of an engine's answers; the engine is a socket pair
  * in which the answers lie. covers: NFR-020-41 NFR-020-47 */
 
+#include <fcntl.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -13,10 +15,10 @@
 #include "base/owner.h"
 #include "check.h"
 #include "driver/docker/containers.h"
+#include "driver/docker/docker.h"
 #include "driver/docker/engine_api.h"
+#include "driver/docker/foreign_guest.h"
 #include "driver/docker/image.h"
-#include "driver/docker/mux.h"
-#include "driver/docker/network.h"
 #include "driver/docker/pump.h"
 
 #define CALLS 8
@@ -251,7 +253,7 @@ static int join(const char *answer, struct vial_error *err)
     char name[] = "backend";
     const struct plan plan = { .network = NETWORK_BRIDGE,
                                .container = { .network_name = name } };
-    int rc = network_check(&api, &plan, err);
+    int rc = docker_check_network(&api, &plan, err);
 
     finish(&e);
     return rc;
@@ -622,6 +624,127 @@ static void a_pump_can_be_stopped_at_any_time(void **state)
     (void)close(ends[1]);
 }
 
+#ifdef __x86_64__
+    #define OWN_ARCH   "amd64"
+    #define OTHER_ARCH "arm64"
+#else
+    #define OWN_ARCH   "arm64"
+    #define OTHER_ARCH "amd64"
+#endif
+
+/* A guest in a directory of its own; with the other architecture's beside it, or not.
+ */
+struct guests {
+    char dir[64];
+    char own[96];
+    char other[96];
+    int fd;
+};
+
+static struct guests make_guests(bool both)
+{
+    struct guests g = { .dir = "/tmp/vial-test-XXXXXX" };
+    int other = -1;
+
+    assert_non_null(mkdtemp(g.dir));
+    (void)snprintf(g.own, sizeof(g.own), "%s/vial-init", g.dir);
+    (void)snprintf(g.other, sizeof(g.other), "%s-" OTHER_ARCH, g.own);
+    g.fd = open(g.own, O_RDWR | O_CREAT | O_CLOEXEC, 0755);
+    assert_true(g.fd >= 0);
+    if (both) {
+        other = open(g.other, O_RDWR | O_CREAT | O_CLOEXEC, 0755);
+        assert_int_equal(write(other, "guest", 5), 5);
+        (void)close(other);
+    }
+    return g;
+}
+
+static void guests_done(struct guests *g)
+{
+    (void)close(g->fd);
+    (void)unlink(g->own);
+    (void)unlink(g->other);
+    assert_int_equal(rmdir(g->dir), 0);
+}
+
+#define ARCH_ANSWER(arch) OK_JSON "{\"Arch\":\"" arch "\"}"
+
+static void the_own_guest_does_for_its_own_images_and_engines(void **state)
+{
+    static const struct {
+        const char *image, *engine;
+        unsigned asked;
+    } cases[] = { { OWN_ARCH, ARCH_ANSWER(OTHER_ARCH), 0 },
+                  { "", ARCH_ANSWER(OTHER_ARCH), 0 }, /* an engine that does not say */
+                  { OTHER_ARCH, ARCH_ANSWER(OWN_ARCH), 1 },
+                  { "s390x", ARCH_ANSWER(OWN_ARCH), 1 } };
+    struct guests g = make_guests(true);
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct engine e = { .answers = { cases[i].engine } };
+        struct api api = api_on(&e);
+        struct foreign found = { .fd = 7 };
+        struct vial_error err = { 0 };
+
+        assert_int_equal(
+            foreign_guest(&api, g.fd, "img:1", cases[i].image, &found, &err), 0);
+        assert_int_equal(found.fd, -1);
+        assert_null(found.arch);
+        assert_int_equal(e.calls, cases[i].asked);
+        finish(&e);
+        if (cases[i].asked)
+            assert_non_null(strstr(e.seen[0], "/version"));
+    }
+    guests_done(&g);
+}
+
+static void an_engine_of_the_other_architecture_gets_its_own_guest(void **state)
+{
+    struct guests g = make_guests(true);
+    struct engine e = { .answers = { ARCH_ANSWER(OTHER_ARCH) } };
+    struct api api = api_on(&e);
+    struct foreign found = FOREIGN_NONE;
+    struct vial_error err = { 0 };
+    char bytes[8] = { 0 };
+
+    (void)state;
+    assert_int_equal(foreign_guest(&api, g.fd, "img:1", OTHER_ARCH, &found, &err), 0);
+    assert_string_equal(found.arch, OTHER_ARCH);
+    assert_int_equal(read(found.fd, bytes, sizeof(bytes)), 5);
+    assert_string_equal(bytes, "guest");
+    (void)close(found.fd);
+    finish(&e);
+    guests_done(&g);
+}
+
+static void a_guest_that_was_not_built_is_told_and_a_strange_engine_too(void **state)
+{
+    struct guests g = make_guests(false);
+    struct engine e = { .answers = { ARCH_ANSWER(OTHER_ARCH), ARCH_ANSWER("../../etc"),
+                                     OK_JSON "{}" } };
+    struct api api = api_on(&e);
+    struct foreign found = FOREIGN_NONE;
+    struct vial_error err = { 0 };
+
+    (void)state;
+    assert_int_equal(foreign_guest(&api, g.fd, "img:1", OTHER_ARCH, &found, &err), -1);
+    assert_error(&err, "VIAL-GUEST image 'img:1' needs a guest for " OTHER_ARCH
+                       ", and this vial has one for " OWN_ARCH " alone");
+    assert_string_equal(err.remedy,
+                        "install the package 'vial-foreign', or build vial where the "
+                        "cross compiler for " OTHER_ARCH " is");
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(foreign_guest(&api, g.fd, "img:1", OTHER_ARCH, &found, &err),
+                         -1);
+        assert_error(&err, "VIAL-UNSUPPORTED the engine's architecture is neither "
+                           "amd64 nor arm64");
+    }
+    assert_int_equal(found.fd, -1);
+    finish(&e);
+    guests_done(&g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -644,6 +767,9 @@ int main(void)
         cmocka_unit_test(a_wrapping_that_makes_no_sense_is_refused),
         cmocka_unit_test(the_stream_is_plain_on_our_side),
         cmocka_unit_test(a_pump_can_be_stopped_at_any_time),
+        cmocka_unit_test(the_own_guest_does_for_its_own_images_and_engines),
+        cmocka_unit_test(an_engine_of_the_other_architecture_gets_its_own_guest),
+        cmocka_unit_test(a_guest_that_was_not_built_is_told_and_a_strange_engine_too),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,7 +9,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "engine/run/run.h"
+#include "model/result.h"
 #include "run_case.h"
 
 static struct vial_result *run_fake(struct vial_engine *e, const char *fields_,
@@ -240,7 +242,7 @@ static void a_guest_that_dies_fails_the_run(void **state)
 
 static void a_missing_program_is_the_callers_to_mend(void **state)
 {
-    struct vial_result *result = run_fake(*state, "", "'failed:13:2'", NULL);
+    struct vial_result *result = run_fake(*state, "", "'failed:find:2'", NULL);
 
     case_verdict(result, VIAL_FAILED);
     assert_error(&result->error, "VIAL-EXEC start 'fake'");
@@ -248,13 +250,13 @@ static void a_missing_program_is_the_callers_to_mend(void **state)
     assert_int_equal(result->error.sys, 2);
     assert_non_null(strstr(result->error.remedy, "PATH"));
     vial_result_free(result);
-    check_failure(state, "'failed:14:8'", "VIAL-EXEC start 'fake'");
+    check_failure(state, "'failed:exec:8'", "VIAL-EXEC start 'fake'");
 }
 
 static void a_missing_directory_has_its_own_code(void **state)
 {
     struct vial_result *result =
-        run_fake(*state, "'cwd':'nowhere',", "'failed:5:2'", NULL);
+        run_fake(*state, "'cwd':'nowhere',", "'failed:cwd:2'", NULL);
 
     assert_error(&result->error, "VIAL-CWD enter directory '/work/nowhere'");
     case_verdict(result, VIAL_FAILED);
@@ -263,7 +265,7 @@ static void a_missing_directory_has_its_own_code(void **state)
 
 static void a_layer_that_could_not_be_put_on_fails_the_run(void **state)
 {
-    check_failure(state, "'failed:11:22'", "VIAL-EXEC prepare 'fake': step 'seccomp'");
+    check_failure(state, "'failed:seccomp:22'", "VIAL-EXEC prepare 'fake': step 'seccomp'");
 }
 
 static void output_beyond_the_limit_is_counted_not_kept(void **state)
@@ -643,6 +645,80 @@ static void a_compiler_has_a_deadline_of_its_own(void **state)
     vial_result_free(result);
 }
 
+/* A run in the vessel that PLAN's driver opens, as far as nobody has spoken with its
+ * guest. */
+static void open_run(struct run *r, struct vial_engine *e, const char *language)
+{
+    char json[128];
+    struct vial_request *req;
+    struct vial_error err = { 0 };
+    struct vessel_order order;
+
+    (void)snprintf(json, sizeof json,
+                   "{'driver':'fake','language':'%s','code':'x','timeout':'1h'}",
+                   language);
+    req = case_request(json);
+    run_init(r, e, NULL);
+    if (engine_plan(e, req, &r->driver, &r->plan, &err) < 0)
+        fail_msg("plan: %s", err.message);
+    order = (struct vessel_order){ .driver = r->driver, .plan = r->plan };
+    if (engine_vessel(e, &order, &r->vessel, &err) < 0)
+        fail_msg("open: %s", err.message);
+    vial_request_free(req);
+}
+
+/* Its vessel is two hours old, as its compiler took its time. */
+static void the_time_of_a_compiler_is_not_the_programs(void **state)
+{
+    const int64_t hour_ns = INT64_C(3600) * 1000000000;
+    const struct exit_message said = { .kind = EXIT_CODE, .value = 3, .timed_out = 1 };
+    struct vial_result *result = result_new();
+    auto_run struct run r;
+
+    open_run(&r, *state, "fakegood");
+    r.stage = LIFE_RUN;
+    r.started_ns -= 2 * hour_ns;
+    r.opened_ns = r.started_ns;
+    r.due_ns = clock_now_ns() + hour_ns;
+    step_exited(&r, 0, &said);
+    r.ended_ns = clock_now_ns();
+    collect(&r, result);
+    case_verdict(result, VIAL_NONZERO);
+    assert_int_equal(result->exit_code, 3);
+    assert_int_equal(result->limits_hit, 0);
+    vial_result_free(result);
+}
+
+/* Its last words come after the caller has cancelled the run. */
+static void a_cancelled_compiler_does_not_go_on_to_the_program(void **state)
+{
+    const struct exit_message good = { .kind = EXIT_CODE };
+    auto_run struct run r;
+
+    open_run(&r, *state, "fakegood");
+    r.stage = LIFE_COMPILE;
+    run_stop(&r, RUN_CANCELLED);
+    step_exited(&r, 0, &good);
+    assert_int_equal(r.stage, LIFE_COMPILE);
+    assert_int_equal(r.exec_channel, 0);
+}
+
+/* The same evidence, of one that has its vessel to itself, and of one among others. */
+static void a_full_disk_is_no_word_about_a_program_among_others(void **state)
+{
+    const struct exit_message full = { .kind = EXIT_CODE,
+                                       .disk_full = 1,
+                                       .file_full = 1 };
+    const struct plan plan = { 0 };
+    struct evidence e = { .end = RUN_EXITED, .exit = &full, .limits_by = "cgroup2" };
+
+    (void)state;
+    assert_int_equal(judge(&e).limits_hit, 0);
+    e.plan = &plan;
+    assert_int_equal(judge(&e).limits_hit, VIAL_LIMIT_DISK | VIAL_LIMIT_FSIZE);
+    assert_int_equal(judge(&e).verdict, VIAL_OK);
+}
+
 static void a_refusal_is_a_result(void **state)
 {
     struct vial_result *result =
@@ -701,7 +777,7 @@ static const char table[] =
     "  run: ['{dir}/main', 'exit:0']\n"
     "fakelost:\n"
     "  file: main.x\n"
-    "  compile: [fakecc, 'failed:13:2']\n"
+    "  compile: [fakecc, 'failed:find:2']\n"
     "  run: ['{dir}/main', 'exit:0']\n";
 
 static int open_engine(void **state)
@@ -795,6 +871,9 @@ int main(void)
         cmocka_unit_test(a_compiler_that_succeeds_is_not_heard),
         cmocka_unit_test(a_missing_compiler_is_an_interpreter_error),
         cmocka_unit_test(a_compiler_has_a_deadline_of_its_own),
+        cmocka_unit_test(the_time_of_a_compiler_is_not_the_programs),
+        cmocka_unit_test(a_cancelled_compiler_does_not_go_on_to_the_program),
+        cmocka_unit_test(a_full_disk_is_no_word_about_a_program_among_others),
         cmocka_unit_test(a_refusal_is_a_result),
         cmocka_unit_test(a_missing_guest_is_a_fault_with_a_remedy),
         cmocka_unit_test(a_program_that_is_not_here_is_refused_before_opening),

@@ -16,6 +16,7 @@
 #include "engine/callers/gate.h"
 #include "model/metrics.h"
 #include "serve/history.h"
+#include "serve/recent.h"
 #include "serve/keys.h"
 
 static const struct quota anything = { 0 };
@@ -63,12 +64,11 @@ static void open_gate(struct gate *g, unsigned most, unsigned places)
     gate_set(g, most, places, 20000);
 }
 
-static void pass_at_once(struct gate *g, struct caller *c)
+static void pass_at_once(struct gate *g, struct caller *c, struct gate_pass *pass)
 {
-    struct gate_pass pass;
     struct vial_error err = { 0 };
 
-    if (gate_enter(g, c, -1, &pass, &err) < 0)
+    if (gate_enter(g, c, -1, pass, &err) < 0)
         fail_msg("%s %s", err.code, err.message);
 }
 
@@ -89,6 +89,7 @@ static void a_caller_keeps_its_name_and_takes_the_newest_quota(void **state)
 
 static void a_place_that_gets_free_goes_to_the_next_caller_in_turn(void **state)
 {
+    struct gate_pass first;
     struct gate g;
     struct visitor many[3];
     struct visitor one;
@@ -99,27 +100,28 @@ static void a_place_that_gets_free_goes_to_the_next_caller_in_turn(void **state)
     open_gate(&g, 1, 10);
     a = gate_caller(&g, "a", &anything);
     b = gate_caller(&g, "b", &anything);
-    pass_at_once(&g, a);
+    pass_at_once(&g, a, &first);
     for (unsigned i = 0; i < 3; i++) {
         bring(&many[i], &g, a);
         wait_for_line(&g, i + 1);
     }
     bring(&one, &g, b);
     wait_for_line(&g, 4);
-    gate_leave(&g, a, 0);
+    gate_leave(&g, &first, 0);
     (void)pthread_join(one.thread, NULL);
     assert_int_equal(one.rc, 0);
-    gate_leave(&g, b, 0);
+    gate_leave(&g, &one.pass, 0);
     for (unsigned i = 0; i < 3; i++) {
         (void)pthread_join(many[i].thread, NULL);
         assert_int_equal(many[i].rc, 0);
-        gate_leave(&g, a, 0);
+        gate_leave(&g, &many[i].pass, 0);
     }
     gate_done(&g);
 }
 
 static void a_newcomer_takes_the_last_place_of_the_longest_line(void **state)
 {
+    struct gate_pass first;
     struct gate g;
     struct visitor many[2];
     struct visitor one;
@@ -132,7 +134,7 @@ static void a_newcomer_takes_the_last_place_of_the_longest_line(void **state)
     open_gate(&g, 1, 2);
     a = gate_caller(&g, "a", &anything);
     b = gate_caller(&g, "b", &anything);
-    pass_at_once(&g, a);
+    pass_at_once(&g, a, &first);
     for (unsigned i = 0; i < 2; i++) {
         bring(&many[i], &g, a);
         wait_for_line(&g, i + 1);
@@ -144,17 +146,18 @@ static void a_newcomer_takes_the_last_place_of_the_longest_line(void **state)
     (void)pthread_join(many[1].thread, NULL);
     assert_int_equal(many[1].rc, -1);
     assert_error(&many[1].err, "VIAL-BUSY others are waiting as well");
-    gate_leave(&g, a, 0);
+    gate_leave(&g, &first, 0);
     (void)pthread_join(one.thread, NULL);
-    gate_leave(&g, b, 0);
+    gate_leave(&g, &one.pass, 0);
     (void)pthread_join(many[0].thread, NULL);
     assert_int_equal(one.rc | many[0].rc, 0);
-    gate_leave(&g, a, 0);
+    gate_leave(&g, &many[0].pass, 0);
     gate_done(&g);
 }
 
 static void who_goes_away_leaves_the_line(void **state)
 {
+    struct gate_pass first;
     struct gate g;
     struct gate_pass pass;
     struct vial_error err = { 0 };
@@ -166,7 +169,7 @@ static void who_goes_away_leaves_the_line(void **state)
     (void)state;
     open_gate(&g, 1, 2);
     a = gate_caller(&g, "a", &anything);
-    pass_at_once(&g, a);
+    pass_at_once(&g, a, &first);
     assert_int_equal(gate_enter(&g, a, gone, &pass, &err), -1);
     assert_error(&err, "VIAL-CANCELLED the caller went away");
     gate_set(&g, 1, 2, 1);
@@ -175,7 +178,7 @@ static void who_goes_away_leaves_the_line(void **state)
     gate_count(&g, &running, &waiting);
     assert_int_equal(running, 1);
     assert_int_equal(waiting, 0);
-    gate_leave(&g, a, 0);
+    gate_leave(&g, &first, 0);
     (void)close(gone);
     gate_done(&g);
 }
@@ -184,6 +187,7 @@ static void a_quota_is_used_up_and_says_when_it_is_not(void **state)
 {
     const struct quota two = { .runs_per_minute = 2 };
     const struct quota cpu = { .cpu_per_minute_ms = 60000 };
+    struct gate_pass first[3];
     struct gate g;
     struct gate_pass pass;
     struct vial_error err = { 0 };
@@ -193,14 +197,14 @@ static void a_quota_is_used_up_and_says_when_it_is_not(void **state)
     (void)state;
     open_gate(&g, 10, 0);
     a = gate_caller(&g, "a", &two);
-    pass_at_once(&g, a);
-    pass_at_once(&g, a);
+    pass_at_once(&g, a, &first[0]);
+    pass_at_once(&g, a, &first[1]);
     assert_int_equal(gate_enter(&g, a, -1, &pass, &err), -1);
     assert_error(&err, "VIAL-RATE 'a' may start 2 runs in a minute");
     assert_in_range(pass.retry_s, 1, 31);
     b = gate_caller(&g, "b", &cpu);
-    pass_at_once(&g, b);
-    gate_leave(&g, b, 120000);
+    pass_at_once(&g, b, &first[2]);
+    gate_leave(&g, &first[2], 120000);
     assert_int_equal(gate_enter(&g, b, -1, &pass, &err), -1);
     assert_error(&err, "VIAL-RATE 'b' may use 60000 ms of cpu time in a minute");
     assert_in_range(pass.retry_s, 50, 61);
@@ -210,6 +214,8 @@ static void a_quota_is_used_up_and_says_when_it_is_not(void **state)
 static void a_callers_own_limit_leaves_room_for_others(void **state)
 {
     const struct quota one = { .concurrency = 1 };
+    struct gate_pass first;
+    struct gate_pass others;
     struct gate g;
     struct visitor second;
     struct caller *a;
@@ -219,22 +225,24 @@ static void a_callers_own_limit_leaves_room_for_others(void **state)
     open_gate(&g, 5, 5);
     a = gate_caller(&g, "a", &one);
     b = gate_caller(&g, "b", &anything);
-    pass_at_once(&g, a);
+    pass_at_once(&g, a, &first);
     bring(&second, &g, a);
     wait_for_line(&g, 1);
-    pass_at_once(&g, b);
-    gate_leave(&g, b, 0);
+    pass_at_once(&g, b, &others);
+    gate_leave(&g, &others, 0);
     wait_for_line(&g, 1);
-    gate_leave(&g, a, 0);
+    gate_leave(&g, &first, 0);
     (void)pthread_join(second.thread, NULL);
     assert_int_equal(second.rc, 0);
-    gate_leave(&g, a, 0);
+    gate_leave(&g, &second.pass, 0);
     gate_done(&g);
 }
 
 /* One took all of them, and the next waited for its runs to end. */
 static void a_caller_without_a_limit_leaves_a_place(void **state)
 {
+    struct gate_pass first[7];
+    struct gate_pass others;
     struct gate g;
     struct visitor eighth;
     struct caller *a;
@@ -245,11 +253,11 @@ static void a_caller_without_a_limit_leaves_a_place(void **state)
     a = gate_caller(&g, "a", &anything);
     b = gate_caller(&g, "b", &anything);
     for (int i = 0; i < 7; i++)
-        pass_at_once(&g, a);
+        pass_at_once(&g, a, &first[i]);
     bring(&eighth, &g, a);
     wait_for_line(&g, 1);
-    pass_at_once(&g, b);
-    gate_leave(&g, a, 0);
+    pass_at_once(&g, b, &others);
+    gate_leave(&g, &first[0], 0);
     (void)pthread_join(eighth.thread, NULL);
     assert_int_equal(eighth.rc, 0);
     gate_done(&g);
@@ -322,7 +330,7 @@ static void *take_and_give(void *context)
         if (gate_start(t->gate, t->caller, &pass, &err) == 0)
             gate_end(t->gate, t->caller);
         if (i % 100 == 0 && gate_enter(t->gate, t->caller, -1, &pass, &err) == 0)
-            gate_leave(t->gate, t->caller, 0);
+            gate_leave(t->gate, &pass, 0);
     }
     return NULL;
 }
@@ -362,30 +370,122 @@ static void programs_count_with_runs_and_for_the_rate(void **state)
     const struct quota two = { .concurrency = 2, .runs_per_minute = 4 };
     struct vial_error err = { 0 };
     struct gate_pass pass;
+    struct gate_pass run;
     struct gate g;
     struct caller *a;
 
     (void)state;
     open_gate(&g, 5, 5);
     a = gate_caller(&g, "a", &two);
-    pass_at_once(&g, a);
+    pass_at_once(&g, a, &run);
     assert_int_equal(gate_start(&g, a, &pass, &err), 0);
     assert_int_equal(gate_start(&g, a, &pass, &err), -1);
     assert_string_equal(err.code, "VIAL-BUSY");
     gate_end(&g, a);
-    gate_leave(&g, a, 0);
+    gate_leave(&g, &run, 0);
     assert_int_equal(gate_start(&g, a, &pass, &err), 0);
     gate_end(&g, a);
-    pass_at_once(&g, a);
-    gate_leave(&g, a, 0);
+    pass_at_once(&g, a, &run);
+    gate_leave(&g, &run, 0);
     assert_int_equal(gate_start(&g, a, &pass, &err), -1);
     assert_string_equal(err.code, "VIAL-RATE");
     assert_in_range(pass.retry_s, 1, 61);
     gate_done(&g);
 }
 
+/* One held all that it could have with runs that slept, and others had one turn. */
+static void a_run_that_lasts_gives_its_turn_on(void **state)
+{
+    struct gate_pass first[7];
+    struct gate_pass others[8];
+    struct gate g;
+    struct visitor eighth;
+    struct caller *a;
+    struct caller *b;
+    unsigned running;
+    unsigned waiting;
+
+    (void)state;
+    open_gate(&g, 8, 5);
+    a = gate_caller(&g, "a", &anything);
+    b = gate_caller(&g, "b", &anything);
+    for (int i = 0; i < 7; i++)
+        pass_at_once(&g, a, &first[i]);
+    bring(&eighth, &g, a);
+    wait_for_line(&g, 1);
+    gate_last(&g, 32, 0);
+    for (int i = 0; i < 7; i++)
+        pass_at_once(&g, b, &others[i]);
+    /* It has no more than before, and others no fewer than all. */
+    gate_count(&g, &running, &waiting);
+    assert_int_equal(running, 14);
+    assert_int_equal(waiting, 1);
+    gate_leave(&g, &first[3], 0);
+    (void)pthread_join(eighth.thread, NULL);
+    assert_int_equal(eighth.rc, 0);
+    first[3] = (struct gate_pass){ 0 };
+    for (int i = 0; i < 7; i++) {
+        gate_leave(&g, i == 3 ? &eighth.pass : &first[i], 0);
+        gate_leave(&g, &others[i], 0);
+    }
+    assert_int_equal(g.running + g.lasting + a->lasting + b->lasting, 0);
+    assert_null(g.turns);
+    gate_done(&g);
+}
+
+static void who_waits_has_a_turn_once_another_has_lasted(void **state)
+{
+    struct gate_pass first;
+    struct gate g;
+    struct visitor second;
+    struct caller *a;
+    struct caller *b;
+
+    (void)state;
+    open_gate(&g, 1, 5);
+    gate_last(&g, 4, 50);
+    a = gate_caller(&g, "a", &anything);
+    b = gate_caller(&g, "b", &anything);
+    pass_at_once(&g, a, &first);
+    bring(&second, &g, b);
+    (void)pthread_join(second.thread, NULL); /* though the first goes on */
+    assert_int_equal(second.rc, 0);
+    assert_true(first.lasts && !second.pass.lasts);
+    gate_leave(&g, &first, 0);
+    gate_leave(&g, &second.pass, 0);
+    assert_int_equal(g.running + g.lasting, 0);
+    gate_done(&g);
+}
+
+static void those_that_last_are_bounded_and_shared(void **state)
+{
+    struct gate_pass passes[8];
+    struct gate g;
+    struct caller *a;
+    struct caller *b;
+
+    (void)state;
+    open_gate(&g, 8, 0);
+    gate_last(&g, 4, 0);
+    a = gate_caller(&g, "a", &anything);
+    b = gate_caller(&g, "b", &anything);
+    for (int i = 0; i < 6; i++)
+        pass_at_once(&g, a, &passes[i]);
+    pass_at_once(&g, b, &passes[6]);
+    pass_at_once(&g, b, &passes[7]);
+    /* A half for one, a half of the rest for the next. */
+    assert_int_equal(a->lasting, 2);
+    assert_int_equal(b->lasting, 1);
+    assert_int_equal(g.running, 5);
+    for (int i = 0; i < 8; i++)
+        gate_leave(&g, &passes[i], 0);
+    assert_int_equal(g.running + g.lasting + a->running + b->running, 0);
+    gate_done(&g);
+}
+
 static void a_shut_gate_lets_nobody_in(void **state)
 {
+    struct gate_pass first;
     struct gate g;
     struct visitor second;
     struct gate_pass pass;
@@ -395,7 +495,7 @@ static void a_shut_gate_lets_nobody_in(void **state)
     (void)state;
     open_gate(&g, 1, 5);
     a = gate_caller(&g, "a", &anything);
-    pass_at_once(&g, a);
+    pass_at_once(&g, a, &first);
     bring(&second, &g, a);
     wait_for_line(&g, 1);
     gate_shut(&g);
@@ -403,7 +503,7 @@ static void a_shut_gate_lets_nobody_in(void **state)
     assert_error(&second.err, "VIAL-BUSY the daemon is going down");
     assert_int_equal(gate_enter(&g, a, -1, &pass, &err), -1);
     assert_error(&err, "VIAL-BUSY the daemon is going down");
-    gate_leave(&g, a, 0);
+    gate_leave(&g, &first, 0);
     gate_done(&g);
 }
 
@@ -485,6 +585,95 @@ static const char *cancel(struct history *h, const char *caller, bool others,
     err = (struct vial_error){ 0 };
     (void)history_cancel(h, &wish, &err);
     return err.code;
+}
+
+static double at(json_t *object, const char *name, size_t index)
+{
+    return json_number_value(json_array_get(json_object_get(object, name), index));
+}
+
+static double of_all(json_t *object, const char *name)
+{
+    return json_number_value(json_object_get(json_object_get(object, "all"), name));
+}
+
+static void recent_times_are_exact_and_go_after_five_minutes(void **state)
+{
+    const int64_t start = INT64_C(1000) * RECENT_SLOT_MS;
+    const size_t last = RECENT_SLOTS - 1;
+    struct recent r;
+    json_t *json;
+
+    (void)state;
+    assert_int_equal(recent_init(&r), 0);
+    for (int i = 100; i >= 1; i--)
+        recent_add(&r, start, i);
+    recent_add(&r, start + RECENT_SLOT_MS, 1090);
+    /* A slot is told once it is over. */
+    json = recent_json(&r, start + RECENT_SLOT_MS + 1);
+    assert_int_equal(json_array_size(json_object_get(json, "ended")), RECENT_SLOTS);
+    assert_true(at(json, "ended", last) == 100 && of_all(json, "ended") == 100);
+    assert_true(at(json, "median_ms", last) == 50 && at(json, "p95_ms", last) == 95);
+    assert_true(json_is_null(json_array_get(json_object_get(json, "p95_ms"), 0)));
+    json_decref(json);
+    json = recent_json(&r, start + 2 * RECENT_SLOT_MS);
+    assert_true(at(json, "ended", last - 1) == 100 && at(json, "ended", last) == 1);
+    assert_true(at(json, "median_ms", last) == 1090);
+    assert_true(of_all(json, "median_ms") == 51 && of_all(json, "p95_ms") == 96);
+    json_decref(json);
+    json = recent_json(&r, start + (RECENT_SLOTS + 1) * (int64_t)RECENT_SLOT_MS);
+    assert_true(of_all(json, "ended") == 1 && at(json, "ended", 0) == 1);
+    json_decref(json);
+    json = recent_json(&r, start + (RECENT_SLOTS + 2) * (int64_t)RECENT_SLOT_MS);
+    assert_true(of_all(json, "ended") == 0);
+    json_decref(json);
+    recent_done(&r);
+}
+
+static void more_runs_than_are_kept_are_counted_all_the_same(void **state)
+{
+    struct recent r;
+    json_t *json;
+
+    (void)state;
+    assert_int_equal(recent_init(&r), 0);
+    /* The first slot has more than fit, and is told without times. */
+    for (unsigned i = 0; i < RECENT_RUNS; i++)
+        recent_add(&r, INT64_C(700) * RECENT_SLOT_MS, 1);
+    for (unsigned i = 0; i < 10; i++)
+        recent_add(&r, INT64_C(701) * RECENT_SLOT_MS, 2);
+    json = recent_json(&r, INT64_C(702) * RECENT_SLOT_MS);
+    assert_true(of_all(json, "ended") == RECENT_RUNS + 10);
+    assert_true(at(json, "ended", RECENT_SLOTS - 2) == RECENT_RUNS);
+    assert_true(json_is_null(
+        json_array_get(json_object_get(json, "median_ms"), RECENT_SLOTS - 2)));
+    assert_true(of_all(json, "median_ms") == 2 && of_all(json, "p95_ms") == 2);
+    json_decref(json);
+    recent_done(&r);
+}
+
+static void the_history_shows_what_was_asked(void **state)
+{
+    struct history h;
+    struct vial_error err = { 0 };
+    struct record *r;
+    json_t *one;
+
+    (void)state;
+    assert_int_equal(history_init(&h, &err), 0);
+    history_asked(&h, NULL, json_object()); /* a run that is not recorded */
+    r = history_begin(&h, "q-1", "a", "bash", -1);
+    one = find(&h, "a", false, "q-1");
+    assert_true(json_is_null(json_object_get(one, "asked")));
+    json_decref(one);
+    history_asked(&h, r, json_pack("{s:s}", "program", "echo 1"));
+    end_one(&h, r, "r-1");
+    one = find(&h, "a", false, "r-1");
+    assert_string_equal(
+        json_string_value(json_object_get(json_object_get(one, "asked"), "program")),
+        "echo 1");
+    json_decref(one);
+    history_done(&h);
 }
 
 static void the_history_forgets_the_oldest_but_none_that_runs(void **state)
@@ -637,9 +826,15 @@ int main(void)
         cmocka_unit_test(whoever_takes_all_it_can_leaves_room_for_the_next),
         cmocka_unit_test(what_threads_take_at_once_is_bounded_and_comes_back),
         cmocka_unit_test(programs_count_with_runs_and_for_the_rate),
+        cmocka_unit_test(a_run_that_lasts_gives_its_turn_on),
+        cmocka_unit_test(who_waits_has_a_turn_once_another_has_lasted),
+        cmocka_unit_test(those_that_last_are_bounded_and_shared),
         cmocka_unit_test(a_shut_gate_lets_nobody_in),
         cmocka_unit_test(a_key_gives_the_first_answer_to_its_caller_alone),
         cmocka_unit_test(keys_are_bounded_in_number),
+        cmocka_unit_test(recent_times_are_exact_and_go_after_five_minutes),
+        cmocka_unit_test(more_runs_than_are_kept_are_counted_all_the_same),
+        cmocka_unit_test(the_history_shows_what_was_asked),
         cmocka_unit_test(the_history_forgets_the_oldest_but_none_that_runs),
         cmocka_unit_test(nobody_makes_anothers_runs_be_forgotten),
         cmocka_unit_test(a_request_is_named_among_its_callers_own),

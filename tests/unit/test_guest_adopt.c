@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* A process of ours becomes the real guest's child, waits for a program as a hatched
- * interpreter does, and says farewell, or does not. */
+/* A process of ours becomes the real guest's child, waits for a program as a forked
+ * interpreter does, and tells its exit early, or does not. */
 
 #include <signal.h>
 #include <sys/prctl.h>
 
 #include "base/sys.h"
 #include "guest_world.h"
-#include "wire/farewell.h"
+#include "wire/message.h"
 
 #define MESSAGE_MAX (64u << 10)
 #define FDS_MAX     8
@@ -16,10 +16,10 @@
 /* What the adopted process does, by its program's only argument. */
 enum deed {
     EXIT_7,
-    FAREWELL_7,
+    EARLY_EXIT_7,
     STOP_THEN_EXIT_7,
     FORGE_300,
-    FAREWELL_UNHEARD,
+    EARLY_EXIT_UNHEARD,
     READ_FILE /* that was put just before, and exit 7 if it is whole */
 };
 
@@ -66,12 +66,12 @@ static int read_file(const char *path)
 
 static _Noreturn void do_deed(enum deed deed, const char *path)
 {
-    char name[FAREWELL_SIZE];
+    char name[EARLY_EXIT_SIZE];
 
-    farewell_write(name, 7);
+    early_exit_write(name, 7);
     switch (deed) {
-    case FAREWELL_7:
-    case FAREWELL_UNHEARD:
+    case EARLY_EXIT_7:
+    case EARLY_EXIT_UNHEARD:
         stop_as(name);
         break;
     case STOP_THEN_EXIT_7:
@@ -116,7 +116,7 @@ static _Noreturn void be_adopted(int fd, enum birth birth)
 }
 
 /* Forks into the guest's pid namespace, twice, so that the guest inherits it. */
-static void hatch_into(pid_t guest, int fd, enum birth birth)
+static void fork_into(pid_t guest, int fd, enum birth birth)
 {
     int space = (int)syscall(SYS_pidfd_open, guest, 0);
     pid_t carrier = fork();
@@ -169,13 +169,13 @@ static struct adopted adopt_under(struct jail *jail, enum birth birth, enum deed
     struct exec_message m = { .argv = argv,
                               .env = env,
                               .stdin_closed = 1,
-                              .farewell = deed != FAREWELL_UNHEARD };
+                              .early_exit = deed != EARLY_EXIT_UNHEARD };
     int ends[2];
     pid_t pid = 0;
 
     (void)snprintf(path, sizeof path, "%s/f", a.w->dir);
     assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
-    hatch_into(a.w->pid, ends[1], birth);
+    fork_into(a.w->pid, ends[1], birth);
     (void)close(ends[1]);
     assert_int_equal(read(ends[0], &pid, sizeof pid), sizeof pid);
     hand_over(a.w, pid, ends[0]);
@@ -237,9 +237,9 @@ static void what_is_put_before_an_adopted_program_is_there(void **state)
     world_close(a.w);
 }
 
-static void a_farewell_is_the_end_and_its_speaker_is_killed(void **state)
+static void an_early_exit_is_the_end_and_who_told_it_is_killed(void **state)
 {
-    struct adopted a = adopt(FAREWELL_7);
+    struct adopted a = adopt(EARLY_EXIT_7);
 
     (void)state;
     expect_seven(&a);
@@ -265,16 +265,16 @@ static void a_stop_is_no_end(void **state)
     expect_no_end_before_it_is_woken(STOP_THEN_EXIT_7);
 }
 
-static void a_farewell_with_an_impossible_code_is_none(void **state)
+static void an_early_exit_with_an_impossible_code_is_none(void **state)
 {
     (void)state;
     expect_no_end_before_it_is_woken(FORGE_300);
 }
 
-static void a_farewell_that_nobody_asked_for_is_none(void **state)
+static void an_early_exit_that_nobody_asked_for_is_none(void **state)
 {
     (void)state;
-    expect_no_end_before_it_is_woken(FAREWELL_UNHEARD);
+    expect_no_end_before_it_is_woken(EARLY_EXIT_UNHEARD);
 }
 
 /* Somebody holds the dead one's socket, so that what is sent to it gets lost. */
@@ -287,7 +287,7 @@ static void one_that_was_reaped_before_it_was_adopted_is_not_waited_for(void **s
 
     (void)state;
     assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
-    hatch_into(a.w->pid, ends[1], DIES);
+    fork_into(a.w->pid, ends[1], DIES);
     assert_int_equal(read(ends[0], &pid, sizeof pid), sizeof pid);
     wait_for_state(&a, "");
     hand_over(a.w, pid, ends[0]);
@@ -321,21 +321,21 @@ static void after_an_adopted_program_nothing_runs_without_rules_of_before(void *
     world_close(a.w);
 }
 
-static void every_exit_code_survives_a_farewell(void **state)
+static void every_exit_code_survives_an_early_exit(void **state)
 {
-    char text[FAREWELL_SIZE + 1];
+    char text[EARLY_EXIT_SIZE + 1];
 
     (void)state;
     for (int code = 0; code < 256; code++) {
-        farewell_write(text, code);
+        early_exit_write(text, code);
         (void)strcat(text, "\n");
-        assert_int_equal(farewell_read(text, strlen(text)), code);
+        assert_int_equal(early_exit_read(text, strlen(text)), code);
     }
-    farewell_write(text, -1); /* as _exit takes it */
+    early_exit_write(text, -1); /* as _exit takes it */
     assert_string_equal(text + strlen(text) - 3, "255");
 }
 
-static void other_names_are_no_farewell(void **state)
+static void other_names_are_no_early_exit(void **state)
 {
     static const char *const names[] = {
         "",
@@ -352,20 +352,20 @@ static void other_names_are_no_farewell(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        assert_int_equal(farewell_read(names[i], strlen(names[i])), -1);
+        assert_int_equal(early_exit_read(names[i], strlen(names[i])), -1);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_exit_code_survives_a_farewell),
-        cmocka_unit_test(other_names_are_no_farewell),
+        cmocka_unit_test(every_exit_code_survives_an_early_exit),
+        cmocka_unit_test(other_names_are_no_early_exit),
         cmocka_unit_test(an_adopted_program_that_exits_is_over),
         cmocka_unit_test(what_is_put_before_an_adopted_program_is_there),
-        cmocka_unit_test(a_farewell_is_the_end_and_its_speaker_is_killed),
+        cmocka_unit_test(an_early_exit_is_the_end_and_who_told_it_is_killed),
         cmocka_unit_test(a_stop_is_no_end),
-        cmocka_unit_test(a_farewell_with_an_impossible_code_is_none),
-        cmocka_unit_test(a_farewell_that_nobody_asked_for_is_none),
+        cmocka_unit_test(an_early_exit_with_an_impossible_code_is_none),
+        cmocka_unit_test(an_early_exit_that_nobody_asked_for_is_none),
         cmocka_unit_test(one_that_was_reaped_before_it_was_adopted_is_not_waited_for),
         cmocka_unit_test(after_an_adopted_program_nothing_runs_without_rules_of_before),
     };

@@ -2,7 +2,6 @@
 #include <stdlib.h>
 
 #include "base/json.h"
-#include "base/json_write.h"
 #include "base/str.h"
 #include "base/text.h"
 #include "check.h"

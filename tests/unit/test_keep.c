@@ -5,6 +5,8 @@
 #include <poll.h>
 #include <pthread.h>
 
+#include "base/budget.h"
+#include "engine/engine.h"
 #include "session_case.h"
 
 #include "vial/keep.h"
@@ -240,6 +242,26 @@ static void a_call_cannot_change_the_vessel(void **state)
     vial_keep_close(k);
 }
 
+/* As a run would be: there is nothing wrong with vial. */
+static void a_call_for_which_there_is_no_memory_is_denied(void **state)
+{
+    begin(on);
+    struct vial_keep *k = keep_on(on, ",'output_limit':100", 0, 0);
+    struct vial_budget *usual = on->engine->budget, *small = budget_new();
+    struct vial_result *r = NULL;
+
+    budget_set(small, BUDGET_MEMORY, 400);
+    assert_true(budget_take(small, BUDGET_MEMORY, "", 100));
+    on->engine->budget = small;
+    r = call(k, "{'command':['true']}");
+    on->engine->budget = usual;
+    case_verdict(r, VIAL_DENIED);
+    assert_string_equal(r->error.code, "VIAL-BUSY");
+    vial_result_free(r);
+    budget_unref(small);
+    vial_keep_close(k);
+}
+
 static int cancel_now(void *context, int stream, const void *data, size_t len)
 {
     (void)stream;
@@ -394,7 +416,9 @@ static void what_calls_leave_going_does_not_crowd_out_later_ones(void **state)
             T(a_file_that_cannot_be_put_spoils_the_call, on),                          \
             T(output_beyond_the_limit_is_cut_and_marked, on),                          \
             T(a_call_that_prints_too_much_says_which_limit_it_met, on),                \
-            T(a_call_cannot_change_the_vessel, on), T(a_call_can_be_cancelled, on),    \
+            T(a_call_cannot_change_the_vessel, on),                                    \
+            T(a_call_for_which_there_is_no_memory_is_denied, on),                      \
+            T(a_call_can_be_cancelled, on),                                            \
             T(a_call_that_was_cancelled_before_it_began_never_runs, on),               \
             T(calls_from_several_threads_share_a_vessel, on),                          \
             T(calls_that_need_each_other_work_side_by_side, on),                       \

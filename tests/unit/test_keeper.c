@@ -640,7 +640,7 @@ static void limits_are_never_raised_and_eggs_never_stolen(void **state)
     assert_int_equal(hear(leash, &err, NULL), TALK_BAD);
     assert_string_equal(err.code, "VIAL-CAP");
     pack_done(&p);
-    pack_u32(&p, TALK_HATCH);
+    pack_u32(&p, TALK_FORK);
     pack_u32(&p, 77);
     assert_int_equal(talk_send(leash, &p, NULL, 0), 0);
     assert_int_equal(hear(leash, &err, NULL), TALK_BAD);

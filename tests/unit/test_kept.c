@@ -226,7 +226,7 @@ static void numbers_beyond_their_sense_are_refused(void **state)
     plan->limits.wall_ms = 0; /* a plan always has one */
     assert_int_equal(read_plan(plan), -1);
     plan->limits.wall_ms = 1;
-    plan->network = (enum plan_network)2;
+    plan->network = (enum plan_network)(NETWORK_GATE + 1);
     assert_int_equal(read_plan(plan), -1);
     plan->network = NETWORK_NONE;
     free(plan->workdir);

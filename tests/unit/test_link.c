@@ -31,9 +31,9 @@ __attribute__((format(printf, 2, 3))) static void note(struct fixture *f,
     f->log_len += (size_t)n;
 }
 
-static void on_started(void *context, uint32_t channel)
+static void on_started(void *context, uint32_t channel, uint32_t pid)
 {
-    note(context, "started %u;", channel);
+    note(context, "started %u as %u;", channel, pid);
 }
 
 static void on_data(void *context, uint32_t channel, int stream, const uint8_t *data,
@@ -241,7 +241,7 @@ static void an_exec_runs_from_started_to_exit(void **state)
     feed(f, WIRE_EOF, c, 2, 0, 0);
     feed_exit(f, c, 3, 0);
     assert_string_equal(
-        f->log, "started 1;data 1/1 5;data 1/2 6;eof 1/1;eof 1/2;exited 1 1:3;");
+        f->log, "started 1 as 77;data 1/1 5;data 1/2 6;eof 1/1;eof 1/2;exited 1 1:3;");
 }
 
 static void an_exit_ends_streams_that_are_still_open(void **state)
@@ -252,7 +252,7 @@ static void an_exit_ends_streams_that_are_still_open(void **state)
     feed(f, WIRE_STARTED, c, 0, 0, 1, 77u);
     feed(f, WIRE_EOF, c, 2, 0, 0);
     feed_exit(f, c, 0, 0);
-    assert_string_equal(f->log, "started 1;eof 1/2;eof 1/1;exited 1 1:0;");
+    assert_string_equal(f->log, "started 1 as 77;eof 1/2;eof 1/1;exited 1 1:0;");
 }
 
 static void requests_are_queued_before_the_guest_greets(void **state)

@@ -8,10 +8,12 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/fail.h"
 #include "base/json.h"
 #include "check.h"
 #include "mcp/long_outputs.h"
 #include "mcp/mcp.h"
+#include "mcp/remedies.h"
 #include "model/members.h"
 
 /* JSON with ' for ". */
@@ -307,6 +309,50 @@ static void a_flight_is_cancelled_by_its_id_only(void **state)
     close_server(&s);
 }
 
+/* Whatever an error proposes to people, and whichever it is. */
+static void no_remedy_for_a_model_names_a_flag(void **state)
+{
+    static const char *const own[] = { "use '--driver docker', or leave it out",
+                                       "'vial languages' lists them",
+                                       "`vial languages` lists them",
+                                       "set VIAL_STATE to a directory of your own" };
+
+    (void)state;
+    for (unsigned code = 0; code < VIAL_E__COUNT; code++)
+        for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
+            struct vial_error err = { 0 };
+            const char *remedy;
+
+            (void)fail(&err, (enum fail_code)code, "x");
+            (void)fail_remedy(&err, "%s", own[i]);
+            remedy = mcp_remedy(&err);
+            assert_null(strstr(remedy, "--"));
+            assert_null(strstr(remedy, "languages`"));
+            assert_null(strstr(remedy, "'vial languages"));
+            assert_null(strstr(remedy, "VIAL_"));
+        }
+}
+
+static void a_session_is_called_a_sandbox_but_not_in_quotes(void **state)
+{
+    static const char *const rows[][2] = {
+        { "there is no session 's-1'", "there is no sandbox 's-1'" },
+        { "end it, or open another session", "end it, or open another sandbox" },
+        { "the vessel's limit, of vessels", "the sandbox's limit, of sandboxes" },
+        { "no file 'session vessel' here", "no file 'session vessel' here" },
+        { "sessionless obsession", "sessionless obsession" },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct str said = { 0 };
+
+        mcp_say_sandbox(&said, rows[i][0]);
+        assert_string_equal(said.data, rows[i][1]);
+        str_done(&said);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -315,6 +361,8 @@ int main(void)
         cmocka_unit_test(a_long_list_comes_in_pages_that_are_each_entry_once),
         cmocka_unit_test(a_call_too_many_is_told_so_and_the_others_go_on),
         cmocka_unit_test(a_flight_is_cancelled_by_its_id_only),
+        cmocka_unit_test(no_remedy_for_a_model_names_a_flag),
+        cmocka_unit_test(a_session_is_called_a_sandbox_but_not_in_quotes),
     };
 
     return cmocka_run_group_tests_name("mcp", tests, NULL, NULL);

@@ -4,8 +4,8 @@
 
 #include "base/auto.h"
 #include "model_case.h"
+#include "plan/mount_hazards.h"
 #include "plan/mountinfo.h"
-#include "plan/sockets.h"
 
 /* A request that mounts SOURCE at TARGET, as ' JSON. */
 static const char *mounting(const char *source, const char *target)
@@ -178,12 +178,14 @@ static void the_callers_home_is_refused_and_what_lies_below_is_not(void **state)
     s->settings->home = strdup(s->dir);
     assert_source_refused(s, s->dir, "is your home directory, or holds it");
     (void)snprintf(sub, sizeof(sub), "%s", scratch_dir(s, ".config"));
-    assert_source_refused(s, sub, "holds vial's own settings and cannot be writable");
+    assert_source_refused(s, sub, "holds vial's own files and cannot be writable");
     (void)snprintf(sub, sizeof(sub), "%s", scratch_dir(s, ".config/vial"));
-    assert_source_refused(s, sub, "holds vial's own settings and cannot be writable");
+    assert_source_refused(s, sub, "holds vial's own files and cannot be writable");
+    (void)snprintf(sub, sizeof(sub), "%s", scratch_dir(s, ".cache"));
+    assert_source_refused(s, sub, "holds vial's own files and cannot be writable");
     (void)scratch_dir(s, ".local");
     (void)snprintf(sub, sizeof(sub), "%s", scratch_dir(s, ".local/state"));
-    assert_source_refused(s, sub, "holds vial's own settings and cannot be writable");
+    assert_source_refused(s, sub, "holds vial's own files and cannot be writable");
     (void)snprintf(sub, sizeof(sub), "%s", scratch_dir(s, "work"));
     plan = plan_of(s, mounting(sub, "/data"));
     plan_free(plan);

@@ -33,13 +33,8 @@
 #include "driver/native/idmap.h"
 #include "driver/native/native.h"
 #include "driver/native/root.h"
-#include "driver/native/unmount_later.h"
+#include "driver/native/vessel.h"
 #include "native_plan.h"
-
-static bool shows_keys(const char *path)
-{
-    return str_eq(path, "/proc/keys") || str_eq(path, "/proc/acpi");
-}
 
 /* A merged system with one of everything. */
 static void build(struct script *s, const struct plan *plan)
@@ -47,19 +42,22 @@ static void build(struct script *s, const struct plan *plan)
     struct host host = { .links = { { "bin", "usr/bin" }, { "lib64", "" } },
                          .link_count = 2,
                          .localtime = "/usr/share/zoneinfo/Etc/UTC" };
-    struct root_options o = {
-        .uid = 1000, .gid = 1000, .shows = shows_keys, .own_devices = true
-    };
+    struct root_options o = { .uid = 1000, .gid = 1000, .own_devices = true };
 
     strv_push(&host.etc_files, "ld.so.cache");
     strv_push(&host.etc_files, "services");
     strv_push(&host.etc_dirs, "alternatives");
+    strv_push(&host.masked_files, "/proc/keys");
+    strv_push(&host.masked_dirs, "/proc/acpi");
     root_build(s, &host, plan, &o);
     root_detach(s, &o);
-    root_mask(s, &o);
+    root_mask(s, &host);
     root_seal(s, &o);
     root_attach_mounts(s, plan, &o);
-    host_done(&host);
+    strv_done(&host.etc_files);
+    strv_done(&host.etc_dirs);
+    strv_done(&host.masked_files);
+    strv_done(&host.masked_dirs);
 }
 
 static void describe(const struct script *s, struct str *out)
@@ -736,12 +734,12 @@ static void mounts_that_are_left_to_the_kernel_go(void **state)
         skip();
     pid = make_mounts(&pidfd, &watch_fd);
     over.fd = watch_fd;
-    remains = unmount_later_take(pidfd);
+    remains = native_take_mounts(pidfd);
     assert_int_equal(kill(pid, SIGKILL), 0);
     assert_int_equal(waitpid(pid, NULL, 0), pid);
     if (remains >= 0) /* the kernel can tell; then they are still there */
         assert_int_equal(poll(&over, 1, 0), 0);
-    unmount_later_leave(&remains);
+    native_leave_mounts(&remains);
     assert_int_equal(remains, -1);
     assert_int_equal(poll(&over, 1, 30000), 1);
     assert_int_equal(read(watch_fd, &event, sizeof event), sizeof event);

@@ -313,6 +313,10 @@ static _Noreturn void be_keeper(struct native_shared *s)
     for (int tries = 0; count_ours(s) > 1 && tries < TRIES; tries++)
         pause_a_little();
     assert_int_equal(count_ours(s), 1);
+    pid = s->strays->janitor.pid;
+    assert_int_equal(waitpid(pid, NULL, __WALL), pid);
+    native_shared_ended(s, pid, true);
+    assert_null(s->strays); /* its memory is not kept */
     cgroup_remove(&own);
     assert_int_equal(kill(s->janitor.pid, SIGKILL), 0);
     assert_int_equal(waitpid(s->janitor.pid, NULL, __WALL), s->janitor.pid);
@@ -432,9 +436,30 @@ static void a_changed_profile_is_read_again(void **state)
     assert_int_equal(rmdir(path), 0);
 }
 
+static void one_look_at_the_host_serves_many_for_a_second(void **state)
+{
+    struct native_shared s = { .lock = PTHREAD_MUTEX_INITIALIZER };
+    struct host *first = native_shared_host(&s, NULL);
+    struct host *second = native_shared_host(&s, NULL);
+    struct host *third = NULL;
+
+    (void)state;
+    assert_non_null(first);
+    assert_ptr_equal(first, second);
+    first->read_ns -= INT64_C(1000000000);
+    third = native_shared_host(&s, NULL);
+    assert_ptr_not_equal(third, first); /* which is still there for who has it */
+    assert_int_equal(third->etc_files.count, first->etc_files.count);
+    host_drop(first);
+    host_drop(second);
+    host_drop(third);
+    host_drop(s.host);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_look_at_the_host_serves_many_for_a_second),
         cmocka_unit_test(every_vessel_gets_a_group_of_its_own_that_counts_from_nothing),
         cmocka_unit_test(what_a_group_has_spent_is_what_all_its_counters_say),
         cmocka_unit_test(times_are_the_sums_over_all_processors_or_not_known),

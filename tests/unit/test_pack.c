@@ -235,7 +235,7 @@ static void an_exec_survives_the_wire_and_needs_an_argument(void **state)
 {
     char ls[] = "ls", env[] = "A=1", cwd[] = "/w";
     char *argv[] = { ls, NULL }, *envp[] = { env, NULL }, *none[] = { NULL };
-    struct exec_message in = { argv, envp, cwd, 5000, 1, .farewell = 1 }, out;
+    struct exec_message in = { argv, envp, cwd, 5000, 1, .early_exit = 1 }, out;
     struct pack p = { 0 };
     struct unpack u;
 
@@ -248,7 +248,7 @@ static void an_exec_survives_the_wire_and_needs_an_argument(void **state)
     assert_string_equal(out.cwd, "/w");
     assert_int_equal(out.timeout_ms, 5000);
     assert_int_equal(out.stdin_closed, 1);
-    assert_int_equal(out.farewell, 1);
+    assert_int_equal(out.early_exit, 1);
     exec_done(&out);
     pack_done(&p);
     in.argv = none;
@@ -306,9 +306,28 @@ static int entry_of(const struct list_entry *in)
     u = unpack_of(&p);
     rc = list_entry_read(&u, &out);
     if (rc == 0)
-        free(out.name);
+        list_entry_done(&out);
     pack_done(&p);
     return rc;
+}
+
+static void only_a_link_has_a_target_and_none_without_end(void **state)
+{
+    char name[] = "n", short_one[] = "../up", *long_one = malloc(LIST_TARGET_MAX + 2);
+    struct list_entry e = { .name = name, .type = 'l', .target = short_one };
+
+    (void)state;
+    assert_int_equal(entry_of(&e), 0);
+    e.type = 'f';
+    assert_int_equal(entry_of(&e), -1);
+    e.type = 'l';
+    memset(long_one, 'a', LIST_TARGET_MAX + 1);
+    long_one[LIST_TARGET_MAX + 1] = 0;
+    e.target = long_one;
+    assert_int_equal(entry_of(&e), -1);
+    long_one[LIST_TARGET_MAX] = 0;
+    assert_int_equal(entry_of(&e), 0);
+    free(long_one);
 }
 
 static void an_entry_whose_name_leads_elsewhere_is_refused(void **state)
@@ -389,6 +408,7 @@ int main(void)
         cmocka_unit_test(a_jail_with_absurd_values_is_refused),
         cmocka_unit_test(an_exec_survives_the_wire_and_needs_an_argument),
         cmocka_unit_test(an_exit_that_cannot_be_is_refused),
+        cmocka_unit_test(only_a_link_has_a_target_and_none_without_end),
         cmocka_unit_test(an_entry_whose_name_leads_elsewhere_is_refused),
         cmocka_unit_test(put_and_get_survive_the_wire),
         cmocka_unit_test(every_step_has_a_name),

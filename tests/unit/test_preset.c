@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/io.h"
 #include "model_case.h"
-#include "settings/dotenv.h"
+#include "settings/foreign_files.h"
 #include "settings/preset.h"
 #include "settings/settings.h"
 

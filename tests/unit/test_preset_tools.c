@@ -330,7 +330,9 @@ static void every_tool_of_every_preset_has_schemas_and_texts(void **state)
             const struct mcp_tool *tool = &w.tools.items[t];
 
             assert_true(strlen(tool->description) > 30 && tool->title[0]);
-            assert_true(json_is_object(tool->input) && json_is_object(tool->output));
+            assert_true(json_is_object(tool->input));
+            /* Of vial's own tools those that print have none: text comes once. */
+            assert_true(json_is_object(tool->output) || (!presets[i] && !tool->output));
             assert_true(json_is_object(tool->annotations));
             check_keywords(tool->judged ? tool->judged : tool->input);
         }

@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/remove_tree.h"
 #include "driver/process/process.h"
 #include "driver/process/temp_dir.h"
 #include "left_behind.h"

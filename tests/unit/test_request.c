@@ -115,9 +115,9 @@ static void a_bad_choice_names_the_good_ones(void **state)
 {
     (void)state;
     assert_bad("{'network':'host'}", "VIAL-VALUE",
-               "network 'host' is not one of: none, bridge");
+               "network 'host' is not one of: none, bridge, gate");
     assert_bad("{'network':1}", "VIAL-VALUE",
-               "network '1' is not one of: none, bridge");
+               "network '1' is not one of: none, bridge, gate");
     assert_bad("{'end_on':['cpu']}", "VIAL-VALUE",
                "end_on 'cpu' is not one of: pids, disk");
 }

@@ -133,7 +133,7 @@ static int run_child(const char *name, size_t (*body)(json_t *), json_t *rules)
     size_t broken = 0;
     pid_t pid = 0;
 
-    if (profile_compile(profile, filters, &err) < 0)
+    if (profile_compile(profile, NULL, filters, &err) < 0)
         fail_msg("%s", check_text(&err));
     assert_int_equal(pipe(report), 0);
     pid = fork();
@@ -344,8 +344,8 @@ static void compile_twice(json_t *profile, struct blob both[PROFILE_FILTERS],
 {
     struct vial_error err = { 0 };
 
-    if (profile_compile(profile, both, &err) < 0 ||
-        profile_compile(profile, joined, &err) < 0 ||
+    if (profile_compile(profile, NULL, both, &err) < 0 ||
+        profile_compile(profile, NULL, joined, &err) < 0 ||
         profile_join(profile, joined, &err) < 0)
         fail_msg("%s", check_text(&err));
 }
@@ -606,6 +606,66 @@ static void foreign_architectures_are_killed(void **state)
 #endif
 }
 
+#ifdef __x86_64__
+    #define OTHER_ARCH  "arm64"
+    #define OTHER_TOKEN SCMP_ARCH_AARCH64
+    #define OTHER_AUDIT AUDIT_ARCH_AARCH64
+    #define OWN_AUDIT   AUDIT_ARCH_X86_64
+#else
+    #define OTHER_ARCH  "amd64"
+    #define OTHER_TOKEN SCMP_ARCH_X86_64
+    #define OTHER_AUDIT AUDIT_ARCH_X86_64
+    #define OWN_AUDIT   AUDIT_ARCH_AARCH64
+#endif
+
+/* How many calls of the other machine PROFILE's first filter for it allows, as it
+ * should. */
+static int allowed_there(json_t *profile, const struct blob *filter)
+{
+    json_t *rule = NULL;
+    size_t i = 0;
+    int count = 0;
+
+    json_array_foreach(json_object_get(profile, "rules"), i, rule)
+    {
+        const char *name = json_string_value(json_object_get(rule, "call"));
+        int number = seccomp_syscall_resolve_name_arch(OTHER_TOKEN, name);
+        struct seccomp_data call = { .nr = number, .arch = OTHER_AUDIT };
+
+        if (number < 0 || json_object_get(rule, "args") ||
+            strcmp(json_string_value(json_object_get(rule, "action")), "allow") != 0)
+            continue;
+        if (verdict(filter, &call) != SECCOMP_RET_ALLOW)
+            fail_msg("'%s' is refused on the other architecture", name);
+        call.arch = OWN_AUDIT;
+        assert_int_equal(verdict(filter, &call), SECCOMP_RET_KILL_PROCESS);
+        count++;
+    }
+    return count;
+}
+
+static void a_profile_holds_on_the_other_architecture_too(void **state)
+{
+    static const char *const names[] = { "default", "nonet", "debug", "strict" };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        auto_json json_t *profile = read_profile(names[i]);
+        struct blob filters[PROFILE_FILTERS] = { 0 };
+        struct vial_error err = { 0 };
+        struct seccomp_data reboot = { .nr = seccomp_syscall_resolve_name_arch(
+                                           OTHER_TOKEN, "reboot"),
+                                       .arch = OTHER_AUDIT };
+
+        if (profile_compile(profile, OTHER_ARCH, filters, &err) < 0)
+            fail_msg("%s", check_text(&err));
+        assert_true(allowed_there(profile, &filters[0]) > 50);
+        assert_int_not_equal(verdict(&filters[0], &reboot), SECCOMP_RET_ALLOW);
+        blobs_done(filters);
+        assert_int_equal(profile_compile(profile, "vax", filters, &err), -1);
+    }
+}
+
 static void a_profile_that_makes_no_sense_is_refused(void **state)
 {
     static const struct {
@@ -630,7 +690,7 @@ static void a_profile_that_makes_no_sense_is_refused(void **state)
         struct vial_error err = { 0 };
 
         assert_non_null(profile);
-        assert_int_equal(profile_compile(profile, filters, &err), -1);
+        assert_int_equal(profile_compile(profile, NULL, filters, &err), -1);
         assert_error(&err, cases[i].error);
     }
 }
@@ -673,8 +733,8 @@ static struct blob custom_of(const char *text)
 
 #define WHEN                                                                           \
     "{\"defaultAction\": \"SCMP_ACT_ALLOW\", \"syscalls\": ["                          \
-    "{\"names\": [\"mkdir\"], \"action\": \"SCMP_ACT_ERRNO\", \"errnoRet\": 13},"      \
-    "{\"names\": [\"rmdir\"], \"action\": \"SCMP_ACT_ERRNO\", %s}]}"
+    "{\"names\": [\"mkdirat\"], \"action\": \"SCMP_ACT_ERRNO\", \"errnoRet\": 13},"    \
+    "{\"names\": [\"unlinkat\"], \"action\": \"SCMP_ACT_ERRNO\", %s}]}"
 
 /* What a rule is made conditional on, and whether it counts. */
 static void a_rule_counts_where_its_conditions_hold(void **state)
@@ -701,9 +761,9 @@ static void a_rule_counts_where_its_conditions_hold(void **state)
 
         (void)snprintf(text, sizeof text, WHEN, cases[i].condition);
         filter = custom_of(text);
-        assert_int_equal(custom_verdict(&filter, SYS_mkdir),
+        assert_int_equal(custom_verdict(&filter, SYS_mkdirat),
                          SECCOMP_RET_ERRNO | EACCES);
-        assert_int_equal(custom_verdict(&filter, SYS_rmdir),
+        assert_int_equal(custom_verdict(&filter, SYS_unlinkat),
                          cases[i].counts ? SECCOMP_RET_ERRNO | EPERM
                                          : SECCOMP_RET_ALLOW);
         blob_done(&filter);
@@ -718,14 +778,14 @@ static void a_custom_profile_only_takes_away(void **state)
     struct vial_error err = { 0 };
     struct blob custom =
         custom_of("{\"defaultAction\": \"SCMP_ACT_ALLOW\", \"syscalls\": [{\"name\": "
-                  "\"mkdir\", \"action\": \"SCMP_ACT_ERRNO\", \"errnoRet\": 13}]}");
+                  "\"mkdirat\", \"action\": \"SCMP_ACT_ERRNO\", \"errnoRet\": 13}]}");
 
     (void)state;
-    assert_int_equal(profile_compile(profile, own, &err), 0);
-    assert_int_equal(custom_verdict(&own[0], SYS_mkdir), SECCOMP_RET_ALLOW);
+    assert_int_equal(profile_compile(profile, NULL, own, &err), 0);
+    assert_int_equal(custom_verdict(&own[0], SYS_mkdirat), SECCOMP_RET_ALLOW);
     assert_int_equal(custom_put(&own[0], &custom, &err), 0);
-    assert_int_equal(custom_verdict(&own[0], SYS_mkdir), SECCOMP_RET_ERRNO | EACCES);
-    assert_int_equal(custom_verdict(&own[0], SYS_rmdir), SECCOMP_RET_ALLOW);
+    assert_int_equal(custom_verdict(&own[0], SYS_mkdirat), SECCOMP_RET_ERRNO | EACCES);
+    assert_int_equal(custom_verdict(&own[0], SYS_unlinkat), SECCOMP_RET_ALLOW);
     assert_int_equal(custom_verdict(&own[0], SYS_mount), SECCOMP_RET_ERRNO | EPERM);
     blob_done(&custom);
     blob_done(&own[0]);
@@ -774,6 +834,7 @@ int main(void)
         cmocka_unit_test(filters_are_not_joined_when_the_first_kills),
         cmocka_unit_test(no_call_is_told_apart_by_a_joined_filter),
         cmocka_unit_test(foreign_architectures_are_killed),
+        cmocka_unit_test(a_profile_holds_on_the_other_architecture_too),
         cmocka_unit_test(a_profile_that_makes_no_sense_is_refused),
         cmocka_unit_test(a_name_cannot_be_a_path),
         cmocka_unit_test(a_summary_counts_what_is_allowed),

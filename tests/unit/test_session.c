@@ -46,6 +46,198 @@ static void argv_env_cwd_and_stdin_are_what_was_given(void **state)
     vial_session_free(s);
 }
 
+/* A guest that came by the engine's exec is not the container's first process; then a
+ * program's signals reach its own processes alone (Landlock). */
+static bool programs_are_apart(void)
+{
+    const char *place = getenv("VIAL_TEST_PLACE");
+
+    return place && strcmp(place, "exec") == 0;
+}
+
+static void the_pid_that_is_told_is_the_programs_own(void **state)
+{
+    struct vial_exec_status st;
+    struct vial_chunk c;
+    char want[32], told[32] = "";
+
+    begin(on);
+    struct vial_session *s = open_on(on);
+    struct vial_exec *x = start(s, "echo $$; exec sleep 60");
+    vial_exec_wait_started(x, PATIENCE_MS, &st);
+    assert_true(st.running);
+    (void)snprintf(want, sizeof want, "%u\n", st.pid);
+    good(vial_exec_read(x, 1, 0, told, sizeof told - 1, PATIENCE_MS, &c, &err));
+    assert_string_equal(told, want);
+    if (programs_are_apart()) {
+        good(vial_exec_signal(x, SIGTERM, false, &err));
+    } else { /* by another program, which knows it so */
+        (void)snprintf(want, sizeof want, "kill %u && echo ended", st.pid);
+        check_line(s, want, "ended\n");
+    }
+    assert_int_equal(wait_for(x).signal, SIGTERM);
+    x = start(s, "exec /no/such/program");
+    assert_int_not_equal(wait_for(x).pid, 0); /* the shell's */
+    vial_session_free(s);
+}
+
+static void a_program_that_is_not_there_has_no_pid(void **state)
+{
+    const char *argv[] = { "no-such-program", NULL };
+    struct vial_exec_options o = { .argv = argv };
+    struct vial_exec_status st;
+    struct vial_exec *x;
+
+    begin(on);
+    struct vial_session *s = open_on(on);
+    good(vial_session_exec(s, &o, &x, &err));
+    vial_exec_wait_started(x, PATIENCE_MS, &st);
+    assert_false(st.running);
+    assert_int_equal(st.pid, 0);
+    vial_session_free(s);
+}
+
+/* False where there is nothing to pause it by, which must be said. */
+static bool pauses(struct vial_session *s, const struct vial_pause_options *o)
+{
+    struct vial_session_report report;
+    struct vial_error err = { 0 };
+    bool grouped;
+
+    vial_session_look(s, &report);
+    grouped = strncmp(report.limits_by, "cgroup", 6) == 0;
+    if (vial_session_pause(s, o, &err) == 0) {
+        vial_session_look(s, &report);
+        assert_true(report.paused);
+        return true;
+    }
+    if (grouped)
+        fail_msg("%s: %s (%s)", err.code, err.message, err.cause);
+    assert_string_equal(err.code, "VIAL-UNSUPPORTED");
+    return false;
+}
+
+static void a_paused_session_does_nothing_until_it_is_resumed(void **state)
+{
+    struct vial_exec_options o = { .shell = "true" };
+    struct vial_session_report before, after;
+    struct vial_exec *x;
+
+    begin(on);
+    struct vial_session *s = open_on(on);
+    struct vial_exec *busy = start(s, "while :; do :; done");
+    if (pauses(s, NULL)) {
+        vial_session_look(s, &before);
+        (void)usleep(300000);
+        vial_session_look(s, &after);
+        assert_true(after.usage.cpu_user_ms + after.usage.cpu_system_ms ==
+                    before.usage.cpu_user_ms + before.usage.cpu_system_ms);
+        refused(vial_session_exec(s, &o, &x, &err), "VIAL-PAUSED");
+        refused(vial_session_put(s, "f", "x", 1, 0, &err), "VIAL-PAUSED");
+        good(vial_session_renew(s, 0, &err)); /* which needs nobody inside */
+        good(vial_session_pause(s, NULL, &err));
+        good(vial_session_resume(s, &err));
+    }
+    good(vial_session_resume(s, &err)); /* one that runs is good */
+    vial_exec_free(busy);
+    check_line(s, "echo again", "again\n");
+    vial_session_free(s);
+}
+
+static void any_use_wakes_a_session_that_was_paused_so(void **state)
+{
+    const struct vial_pause_options o = { .auto_resume = true, .reclaim = true };
+    struct vial_session_report report;
+
+    begin(on);
+    struct vial_session *s = open_on(on);
+    struct vial_exec *x = start(s, "sleep 0.2; echo done");
+    (void)pauses(s, &o);
+    assert_int_equal(wait_for(x).verdict, VIAL_OK);
+    (void)pauses(s, &o);
+    good(vial_session_put(s, "f", "x", 1, 0, &err));
+    vial_session_look(s, &report);
+    assert_false(report.paused);
+    check_line(s, "cat f", "x");
+    vial_session_free(s);
+}
+
+static void deadlines_and_leases_stand_still_while_a_session_is_paused(void **state)
+{
+    const struct vial_session_options so = { .lease_ms = 3000 };
+    struct vial_exec_options o = { .shell = "sleep 60", .timeout_ms = 1000 };
+    struct vial_session_report report;
+    struct vial_exec_status st;
+    struct vial_exec *x;
+
+    begin(on);
+    struct vial_session *s = open_with(on, "'timeout':'60s'", &so);
+    good(vial_session_exec(s, &o, &x, &err));
+    vial_exec_wait_started(x, PATIENCE_MS, &st);
+    if (pauses(s, NULL)) {
+        (void)usleep(4000000);
+        vial_exec_wait(x, 0, &st);
+        assert_true(st.running);
+        good(vial_session_resume(s, &err));
+        vial_exec_wait(x, 0, &st);
+        assert_true(st.running); /* the guest's own deadline has moved, too */
+    }
+    assert_int_equal(wait_for(x).verdict, VIAL_TIMEOUT);
+    vial_session_look(s, &report);
+    assert_int_equal(report.outcome, VIAL_SESSION_OPEN);
+    vial_session_free(s);
+}
+
+static void a_paused_session_can_be_closed_and_does_not_stay_for_ever(void **state)
+{
+    const struct vial_pause_options o = { .most_ms = 200 };
+    struct vial_session_report report = { 0 };
+    char want[100];
+
+    begin(on);
+    struct vial_session *s = open_with(on, "'timeout':'60s','stop_grace':'10s'", NULL);
+    struct vial_exec *x =
+        start(s, "trap 'echo asked; exit' TERM; echo up; sleep 60 & wait");
+    char up[3];
+    struct vial_chunk c;
+    good(vial_exec_read(x, 1, 0, up, 3, PATIENCE_MS, &c, &err));
+    (void)pauses(s, NULL);
+    vial_session_close(s, VIAL_SESSION_COMPLETED);
+    assert_output(x, 1, "up\nasked\n");
+    vial_session_free(s);
+
+    s = open_on(on);
+    (void)start(s, "sleep 60");
+    (void)pauses(s, NULL);
+    vial_session_kill(s, VIAL_SESSION_FAILED);
+    vial_session_free(s);
+
+    s = open_on(on);
+    if (pauses(s, &o)) {
+        for (int i = 0; i < 1000 && !vial_session_ended(s, &report); i++)
+            (void)usleep(20000);
+        assert_int_equal(report.outcome, VIAL_SESSION_EXPIRED);
+        (void)snprintf(want, sizeof want,
+                       "session '%s' was paused and ended after 200 ms", report.id);
+        assert_string_equal(report.error.message, want);
+        refused(vial_session_resume(s, &err), "VIAL-SESSION");
+        refused(vial_session_pause(s, NULL, &err), "VIAL-SESSION");
+    }
+    vial_session_free(s);
+}
+
+/* One that is ending can be moved nowhere, and soon need not be. */
+static void a_session_whose_programs_come_and_go_can_be_paused(void **state)
+{
+    begin(on);
+    struct vial_session *s = open_on(on);
+    for (int i = 0; i < 4; i++)
+        (void)start(s, "while :; do /bin/true; done");
+    for (int i = 0; i < 40 && pauses(s, NULL); i++)
+        good(vial_session_resume(s, &err));
+    vial_session_free(s);
+}
+
 static struct vial_result *run_in(struct vial_session *s, const char *json)
 {
     struct vial_request *req = case_request(json);
@@ -650,10 +842,65 @@ static void many_sessions_leave_no_descriptor_or_thread_behind(void **state)
     assert_int_equal(count_entries("/proc/self/task"), threads);
 }
 
+/* A keeper whose policy names no networks and no hosts. */
+static void refused_by_the_keeper(const struct on *on)
+{
+    struct vial_request *req = case_request("{'driver':'native','network':'gate'}");
+    struct vial_session *s = NULL;
+
+    refused(vial_session_open(on->engine, req, NULL, &s, &err), "VIAL-POLICY");
+    vial_request_free(req);
+}
+
+static void a_port_is_reached_through_a_gate_and_without_one_refused(void **state)
+{
+    static const char listen[] =
+        "python3 -c 'import socket; s = socket.create_server((\"127.0.0.1\", 8000));"
+        "print(1, flush=True); c, _ = s.accept(); c.sendall(c.recv(9).upper())'";
+    begin(on);
+    struct vial_session *s = open_on(on);
+    struct vial_exec *x = NULL;
+    struct vial_chunk c = { 0 };
+    char got[16] = "";
+    int fd = -1;
+
+    refused(vial_session_connect(s, 8000, &fd, &err), "VIAL-UNSUPPORTED");
+    vial_session_free(s);
+    if (strcmp(on->driver, "native") != 0)
+        return; /* the others have none */
+    if (kept_is_on()) {
+        refused_by_the_keeper(on);
+        return;
+    }
+    s = open_with(on, "'timeout':'60s','network':'gate'", NULL);
+    refused(vial_session_connect(s, 0, &fd, &err), "VIAL-VALUE");
+    good(vial_session_connect(s, 8000, &fd, &err));
+    assert_int_equal(read(fd, got, sizeof got), 0); /* nobody listens */
+    (void)close(fd);
+    x = start(s, listen);
+    good(vial_exec_read(x, 1, 0, got, 2, PATIENCE_MS, &c, &err));
+    good(vial_session_connect(s, 8000, &fd, &err));
+    assert_int_equal(write(fd, "hello", 5), 5);
+    memset(got, 0, sizeof got);
+    assert_int_equal(read(fd, got, sizeof got), 5);
+    assert_string_equal(got, "HELLO");
+    (void)close(fd);
+    assert_int_equal(wait_for(x).verdict, VIAL_OK);
+    vial_exec_free(x);
+    vial_session_free(s);
+}
+
 #define TESTS(on)                                                                      \
     {                                                                                  \
         T(many_execs_share_one_place, on),                                             \
             T(argv_env_cwd_and_stdin_are_what_was_given, on),                          \
+            T(the_pid_that_is_told_is_the_programs_own, on),                           \
+            T(a_program_that_is_not_there_has_no_pid, on),                             \
+            T(a_paused_session_does_nothing_until_it_is_resumed, on),                  \
+            T(any_use_wakes_a_session_that_was_paused_so, on),                         \
+            T(deadlines_and_leases_stand_still_while_a_session_is_paused, on),         \
+            T(a_paused_session_can_be_closed_and_does_not_stay_for_ever, on),          \
+            T(a_session_whose_programs_come_and_go_can_be_paused, on),                 \
             T(a_request_runs_in_a_session_as_it_would_alone, on),                      \
             T(what_is_a_sessions_own_is_refused_of_its_runs, on),                      \
             T(a_failing_exec_leaves_the_session_usable, on),                           \
@@ -673,6 +920,7 @@ static void many_sessions_leave_no_descriptor_or_thread_behind(void **state)
             T(an_attempt_to_kill_the_guest_is_survived_or_told, on),                   \
             T(output_beyond_output_max_ends_the_exec_alone, on),                       \
             T(what_cannot_be_opened_is_refused, on),                                   \
+            T(a_port_is_reached_through_a_gate_and_without_one_refused, on),           \
             T(one_session_serves_eight_threads, on),                                   \
             T(it_outlives_the_thread_that_opened_it, on),                              \
             T(many_sessions_leave_no_descriptor_or_thread_behind, on),                 \

@@ -149,10 +149,10 @@ static void a_thousand_hostile_names_make_the_round_trip(void **state)
 
 static void a_path_that_is_not_plain_is_refused_everywhere(void **state)
 {
-    static const char *const paths[] = {
-        "../x", "a/../../x", "/etc/passwd", "//etc/passwd", "a/",
-        "a//b", "./a",       "a/./b",       "..",           "/"
-    };
+    static const char *const paths[] = { "../x",         "a/../../x", "/etc/../passwd",
+                                         "//etc/passwd", "a/",        "a//b",
+                                         "./../a",       "a/./b",     "..",
+                                         "/etc//passwd", "/tmp//",    "/./../a" };
     struct vial_entries list;
     struct vial_entry e;
     char deep[5000], wide[300], *data;
@@ -171,6 +171,8 @@ static void a_path_that_is_not_plain_is_refused_everywhere(void **state)
         refused(vial_session_remove(s, paths[i], true, &err), "VIAL-PATH");
     }
     refused(vial_session_remove(s, "", true, &err), "VIAL-PATH");
+    refused(vial_session_remove(s, "/", true, &err), "VIAL-PATH");
+    refused(vial_session_put(s, "/", "x", 1, 0, &err), "VIAL-PATH");
     memset(deep, 'a', sizeof deep);
     for (size_t i = 100; i < sizeof deep; i += 100)
         deep[i] = '/';
@@ -178,11 +180,15 @@ static void a_path_that_is_not_plain_is_refused_everywhere(void **state)
     memset(wide, 'a', sizeof wide);
     wide[256] = 0;
     refused(vial_session_put(s, deep, "x", 1, 0, &err), "VIAL-PATH");
+    deep[0] = '/';
+    refused(vial_session_put(s, deep, "x", 1, 0, &err), "VIAL-PATH");
     refused(vial_session_put(s, wide, "x", 1, 0, &err), "VIAL-PATH");
     wide[255] = 0;
     good(vial_session_put(s, wide, "x", 1, 0, &err));
     assert_file(s, wide, "x", 1);
     good(vial_session_put(s, "..%2fx", "x", 1, 0, &err)); /* just a name */
+    good(vial_session_put(s, "././dot", "x", 1, 0, &err));
+    good(vial_session_remove(s, "dot", false, &err));
     check_line(s, "ls -A | wc -l", "2\n");
     vial_session_free(s);
 }
@@ -219,6 +225,8 @@ static void links_devices_and_pipes_lead_nowhere(void **state)
     refused(vial_session_remove(s, "plain", false, &err), "VIAL-FILE");
     good(vial_session_stat(s, "d", &e, &err));
     assert_int_equal(e.type, 'l');
+    assert_string_equal(e.target, "/");
+    vial_entry_done(&e);
     good(vial_session_put(s, "rel.txt", "mine", 4, 0, &err)); /* replaces the link */
     assert_file(s, "rel.txt", "mine", 4);
     good(vial_session_export(s, "", fd, &left_out, &err));
@@ -226,6 +234,149 @@ static void links_devices_and_pipes_lead_nowhere(void **state)
     good(vial_session_remove(s, "d", true, &err)); /* the link, not what it names */
     check_line(s, "ls /etc/passwd", "/etc/passwd\n");
     (void)close(fd);
+    vial_session_free(s);
+}
+
+/* A directory outside of the working directory, of this test's own. */
+static const char *outside(char *dir, size_t size, const char *name)
+{
+    static char place[64];
+
+    (void)snprintf(place, sizeof place, "/tmp/vial-test-%d", (int)getpid());
+    (void)snprintf(dir, size, "%s/%s", place, name);
+    return dir;
+}
+
+static void say_line(struct vial_session *s, const char *format, const char *dir,
+                     const char *want)
+{
+    char line[512];
+
+    (void)snprintf(line, sizeof line, "cd %s && %s", dir, format);
+    check_line(s, line, want);
+}
+
+static void an_absolute_path_is_what_programs_find_there(void **state)
+{
+    char dir[80], f[96], l[96];
+    struct vial_entries list = { 0 };
+    struct vial_entry e;
+    int fd = memory_file();
+
+    begin(on);
+    struct vial_session *s = open_on(on);
+    (void)outside(dir, sizeof dir, "d");
+    (void)outside(f, sizeof f, "d/a/f");
+    (void)outside(l, sizeof l, "d/l");
+    good(vial_session_put(s, f, "one", 3, 0600, &err));
+    say_line(s, "cat a/f; ln -s a/f l; ln -s $PWD/a up", dir, "one");
+    assert_file(s, l, "one", 3);
+    good(vial_session_put(s, l, "three", 5, 0, &err)); /* what the link names */
+    say_line(s, "readlink l; cat a/f; stat -c ' %a' a/f", dir, "a/f\nthree 600\n");
+    assert_file(s, outside(f, sizeof f, "d/up/f"), "three", 5);
+    good(vial_session_stat(s, l, &e, &err));
+    assert_int_equal(e.type, 'l');
+    assert_string_equal(e.target, "a/f");
+    vial_entry_done(&e);
+    good(vial_session_stat_followed(s, l, &e, &err));
+    assert_int_equal(e.type, 'f');
+    assert_int_equal(e.mode, 0600);
+    assert_int_equal(e.size, 5);
+    assert_true(e.mtime_ns > 0);
+    (void)snprintf(f, sizeof f, "%u:%u\n", e.uid, e.gid);
+    say_line(s, "stat -c %u:%g a/f", dir, f);
+    good(vial_session_list(s, dir, true, &list, &err));
+    assert_int_equal(list.count, 4); /* links are listed, not entered */
+    assert_string_equal(list.items[1].path, "a/f");
+    vial_entries_free(&list);
+    good(vial_session_list(s, "/", false, &list, &err));
+    assert_true(list.count > 3);
+    vial_entries_free(&list);
+    good(vial_session_export(s, dir, fd, NULL, &err));
+    rewind_file(fd);
+    good(vial_session_import(s, outside(l, sizeof l, "copy"), fd, &err));
+    assert_file(s, outside(f, sizeof f, "copy/a/f"), "three", 5);
+    good(vial_session_move(s, f, "here", &err));
+    assert_file(s, "here", "three", 5);
+    check_line(s, "stat -c %a here", "600\n"); /* though it may have come from far */
+    good(vial_session_mkdir(s, outside(f, sizeof f, "x/y"), &err));
+    good(vial_session_move(s, "here", outside(f, sizeof f, "x/y/z"), &err));
+    say_line(s, "cat ../x/y/z", dir, "three");
+    good(vial_session_remove(s, f, false, &err));
+    refused(vial_session_remove(s, outside(f, sizeof f, "x"), false, &err),
+            "VIAL-FILE");
+    (void)outside(f, sizeof f, "");
+    f[strlen(f) - 1] = 0;
+    good(vial_session_remove(s, f, true, &err));
+    refused(vial_session_stat(s, f, &e, &err), "VIAL-NO-FILE");
+    (void)close(fd);
+    vial_session_free(s);
+}
+
+static void an_absolute_path_below_the_workdir_is_the_same_place(void **state)
+{
+    begin(on);
+    struct vial_session *s = open_with(on, "'timeout':'60s','disk':'64m'", NULL);
+    good(vial_session_put(s, "/work/a/b", "x", 1, 0755, &err));
+    check_line(s, "cat a/b; ln -s a/b l", "x");
+    assert_file(s, "/work/l", "x", 1); /* by the whole name links are followed */
+    assert_file(s, "a/b", "x", 1);
+    vial_session_free(s);
+}
+
+static void a_circle_of_links_and_a_link_to_nowhere_are_told(void **state)
+{
+    char *data;
+    size_t len;
+
+    begin(on);
+    struct vial_session *s = open_on(on);
+    check_line(s, "ln -s b a; ln -s a b; ln -s /no/such/place c; mkfifo p", "");
+    refused(vial_session_get(s, "/work/a", 0, 0, &data, &len, &err), "VIAL-PATH");
+    refused(vial_session_put(s, "/work/a", "x", 1, 0, &err), "VIAL-PATH");
+    refused(vial_session_get(s, "/work/c", 0, 0, &data, &len, &err), "VIAL-NO-FILE");
+    refused(vial_session_get(s, "/work/p", 0, 0, &data, &len, &err), "VIAL-FILE");
+    refused(vial_session_put(s, "/work/p", "x", 1, 0, &err), "VIAL-FILE");
+    check_line(s, "test -p p && echo there", "there\n");
+    vial_session_free(s);
+}
+
+static void a_file_that_is_given_up_leaves_nothing_at_its_absolute_path(void **state)
+{
+    int fd = open("/dev/null", O_WRONLY | O_CLOEXEC); /* which cannot be read */
+
+    begin(on);
+    struct vial_session *s = open_on(on);
+    refused(vial_session_put_fd(s, "/work/d/half", fd, 0, &err), "VIAL-SYSTEM");
+    check_line(s,
+               "for i in $(seq 100); do [ \"$(ls -A d)\" ] || break; sleep 0.1; done; "
+               "ls -A d",
+               "");
+    good(vial_session_put(s, "/work/d/whole", "", 0, 0, &err));
+    check_line(s, "ls -A d", "whole\n");
+    (void)close(fd);
+    vial_session_free(s);
+}
+
+/* Who asks for a file gets what programs could have got: their user, their rules. */
+static void what_programs_may_not_read_is_not_read_for_anybody(void **state)
+{
+    char *data;
+    size_t len;
+
+    begin(on);
+    assert_string_not_equal(on->driver, "process"); /* it has no walls: never there */
+    struct vial_session *s = open_on(on);
+    check_line(s,
+               "cat /proc/1/environ 2>/dev/null || echo refused; ln -s /proc/1/mem m",
+               "refused\n");
+    refused(vial_session_get(s, "/proc/1/environ", 0, 0, &data, &len, &err),
+            "VIAL-FILE");
+    refused(vial_session_get(s, "/work/m", 0, 1, &data, &len, &err), "VIAL-FILE");
+    refused(vial_session_put(s, "/usr/x", "x", 1, 0, &err), "VIAL-FILE");
+    refused(vial_session_put(s, "/x", "x", 1, 0, &err), "VIAL-FILE");
+    refused(vial_session_put(s, "/dev/null", "x", 1, 0, &err), "VIAL-FILE");
+    check_line(s, "test -c /dev/null && echo there", "there\n");
     vial_session_free(s);
 }
 
@@ -328,6 +479,23 @@ static void what_does_not_fit_is_a_quota_error_and_leaves_nothing(void **state)
     good(vial_session_put(s, "small", data, 100, 0, &err));
     (void)close(fd);
     free(data);
+    vial_session_free(s);
+}
+
+/* Else code could have us read for ever what costs it nothing. */
+static void a_mount_elsewhere_does_not_lift_the_bound_of_what_is_read(void **state)
+{
+    static const char with[] = "'timeout':'60s','disk':'4m','mounts':[{'source':"
+                               "'/usr/share','target':'/data','mode':'ro'}]";
+    char *got = NULL;
+    size_t len = 0;
+
+    begin(on);
+    if (strcmp(on->driver, "native") != 0 || kept_is_on())
+        return; /* the others have no size of their own, or no mounts */
+    struct vial_session *s = open_with(on, with, NULL);
+    check_line(s, "truncate -s 256m hole; ls -A", "hole\n");
+    refused(vial_session_get(s, "hole", 0, 0, &got, &len, &err), "VIAL-QUOTA");
     vial_session_free(s);
 }
 
@@ -477,7 +645,7 @@ static void a_watcher_tells_what_happens_to_files(void **state)
     struct vial_event *e = calloc(1, sizeof *e);
 
     check_line(s, "mkdir -p in/a; echo old > in/a/f", "");
-    good(vial_session_watch(s, "in", &w, &err));
+    good(vial_session_watch(s, "in", VIAL_WATCH_DEEP, &w, &err));
     assert_int_equal(vial_watcher_next(w, 0, e, NULL), 0);
     check_line(s, "echo x > in/a/f", "");
     next_is(w, VIAL_EVENT_WRITTEN, "a/f", "");
@@ -498,11 +666,91 @@ static void a_watcher_tells_what_happens_to_files(void **state)
     assert_int_equal(vial_watcher_next(w, 200, e, NULL), 0);
     good(vial_session_put(s, "in/put", "p", 1, 0, &err));
     vial_watcher_free(w);
-    refused(vial_session_watch(s, "nowhere", &w, &err), "VIAL-NO-FILE");
-    refused(vial_session_watch(s, "../x", &w, &err), "VIAL-PATH");
+    refused(vial_session_watch(s, "nowhere", VIAL_WATCH_DEEP, &w, &err),
+            "VIAL-NO-FILE");
+    refused(vial_session_watch(s, "../x", VIAL_WATCH_DEEP, &w, &err), "VIAL-PATH");
     check_line(s, "ln -s /etc link", "");
-    refused(vial_session_watch(s, "link", &w, &err), "VIAL-PATH");
+    refused(vial_session_watch(s, "link", VIAL_WATCH_DEEP, &w, &err), "VIAL-PATH");
     free(e);
+    vial_session_free(s);
+}
+
+static void a_watcher_tells_of_modes_if_asked_and_of_one_directory_alone(void **state)
+{
+    struct vial_watcher *w = NULL;
+    struct vial_event *e = calloc(1, sizeof *e);
+
+    begin(on);
+    struct vial_session *s = open_on(on);
+    check_line(s, "mkdir -p in/sub; echo x > in/f", "");
+    good(vial_session_watch(s, "in", VIAL_WATCH_ATTRIBUTES, &w, &err));
+    check_line(s, "chmod 600 in/f; echo y > in/sub/deep; mkdir in/new; rm in/f", "");
+    next_is(w, VIAL_EVENT_ATTRIBUTES, "f", "");
+    next_is(w, VIAL_EVENT_CREATED, "new", "");
+    next_is(w, VIAL_EVENT_REMOVED, "f", "");
+    check_line(s, "echo z > in/new/unseen", "");
+    assert_int_equal(vial_watcher_next(w, 300, e, NULL), 0);
+    vial_watcher_free(w);
+    free(e);
+    vial_session_free(s);
+}
+
+static void an_absolute_path_is_watched_by_its_programs_rights(void **state)
+{
+    struct vial_watcher *w = NULL;
+    struct vial_event *e = calloc(1, sizeof *e);
+
+    begin(on);
+    struct vial_session *s = open_on(on);
+    check_line(s, "mkdir -p d/sub; ln -s d l", "");
+    good(vial_session_watch(s, "/work/l", VIAL_WATCH_DEEP, &w, &err));
+    check_line(s, "echo 1 > d/sub/f; mv d/sub/f d/g; mv d/g out", "");
+    next_is(w, VIAL_EVENT_CREATED, "sub/f", "");
+    next_is(w, VIAL_EVENT_WRITTEN, "sub/f", "");
+    next_is(w, VIAL_EVENT_MOVED, "g", "sub/f");
+    next_is(w, VIAL_EVENT_REMOVED, "g", ""); /* though nothing more happens */
+    assert_int_equal(vial_watcher_next(w, 0, e, NULL), 0);
+    vial_watcher_free(w);
+    refused(vial_session_watch(s, "/work/nowhere", 0, &w, &err), "VIAL-NO-FILE");
+    refused(vial_session_watch(s, "/work/out", 0, &w, &err), "VIAL-FILE");
+    free(e);
+    vial_session_free(s);
+}
+
+static void a_watcher_too_many_is_refused_and_room_comes_back(void **state)
+{
+    struct vial_watcher *w[VIAL_WATCHERS_MAX] = { 0 }, *more = NULL;
+    struct vial_error why = { 0 };
+
+    begin(on);
+    struct vial_session *s = open_on(on);
+    for (size_t i = 0; i < VIAL_WATCHERS_MAX; i++)
+        good(vial_session_watch(s, "", 0, &w[i], &err));
+    assert_int_equal(vial_session_watch(s, "", 0, &more, &why), -1);
+    assert_string_equal(why.code, "VIAL-BUSY");
+    assert_string_equal(why.message, "watch '': the session has 8 watchers");
+    vial_watcher_free(w[0]);
+    good(vial_session_watch(s, "", 0, &w[0], &err));
+    for (size_t i = 0; i < VIAL_WATCHERS_MAX; i++)
+        vial_watcher_free(w[i]);
+    vial_session_free(s);
+}
+
+/* More than a watcher takes: nothing is watched, rather than a part. */
+static void a_tree_that_is_too_large_is_refused_not_watched_in_part(void **state)
+{
+    struct vial_watcher *w = NULL;
+    struct vial_error why = { 0 };
+
+    begin(on);
+    struct vial_session *s =
+        open_with(on, "'timeout':'60s','disk':'64m','inodes':60000", NULL);
+    check_line(s, "python3 -c \"import os\nfor i in range(9000): os.mkdir('d%d' % i)\"",
+               "");
+    assert_int_equal(vial_session_watch(s, "", VIAL_WATCH_DEEP, &w, &why), -1);
+    assert_string_equal(why.code, "VIAL-QUOTA");
+    good(vial_session_watch(s, "", 0, &w, &err));
+    vial_watcher_free(w);
     vial_session_free(s);
 }
 
@@ -530,7 +778,7 @@ static void a_watcher_that_is_not_read_tells_of_a_gap(void **state)
     unsigned events = 0;
     int tries = 0, rc;
 
-    good(vial_session_watch(s, "", &w, &err));
+    good(vial_session_watch(s, "", VIAL_WATCH_DEEP, &w, &err));
     check_line(s, "python3 -c \"for i in range(25000): open('f%d' % i, 'w').close()\"",
                "");
     do {
@@ -567,15 +815,25 @@ static void the_requests_files_are_there_from_the_start(void **state)
             T(a_thousand_hostile_names_make_the_round_trip, on),                       \
             T(a_path_that_is_not_plain_is_refused_everywhere, on),                     \
             T(links_devices_and_pipes_lead_nowhere, on),                               \
+            T(an_absolute_path_is_what_programs_find_there, on),                       \
+            T(an_absolute_path_below_the_workdir_is_the_same_place, on),               \
+            T(a_circle_of_links_and_a_link_to_nowhere_are_told, on),                   \
+            T(a_file_that_is_given_up_leaves_nothing_at_its_absolute_path, on),        \
+            T(what_programs_may_not_read_is_not_read_for_anybody, on),                 \
             T(a_rename_race_finds_nothing_outside, on),                                \
             T(names_can_be_made_moved_and_removed, on),                                \
             T(what_does_not_fit_is_a_quota_error_and_leaves_nothing, on),              \
+            T(a_mount_elsewhere_does_not_lift_the_bound_of_what_is_read, on),          \
             T(changes_are_what_is_new_or_different, on),                               \
             T(an_invalid_archive_is_refused_and_hurts_nothing, on),                    \
             T(archives_of_other_programs_are_taken_in, on),                            \
             T(a_closed_session_has_no_files, on),                                      \
             T(artifacts_are_listed_with_hash_and_images, on),                          \
             T(a_watcher_tells_what_happens_to_files, on),                              \
+            T(a_watcher_tells_of_modes_if_asked_and_of_one_directory_alone, on),       \
+            T(an_absolute_path_is_watched_by_its_programs_rights, on),                 \
+            T(a_watcher_too_many_is_refused_and_room_comes_back, on),                  \
+            T(a_tree_that_is_too_large_is_refused_not_watched_in_part, on),            \
             T(a_watcher_that_is_not_read_tells_of_a_gap, on),                          \
             T(the_requests_files_are_there_from_the_start, on),                        \
     }

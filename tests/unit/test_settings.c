@@ -214,7 +214,8 @@ static void an_unknown_key_is_an_error_with_a_suggestion(void **state)
     (void)scratch_write(scratch, "vial.yaml", "xyzzy: 3");
     assert_string_equal(
         not_loaded(&from).remedy,
-        "known keys: defaults, policy, audit, cleanup, journal, languages, serve");
+        "known keys: defaults, policy, audit, cleanup, journal, languages, serve, "
+        "images, secrets");
     (void)scratch_write(scratch, "vial.yaml", "[]");
     (void)snprintf(message, sizeof(message), "'%s/vial.yaml' is not a mapping of keys",
                    scratch->dir);

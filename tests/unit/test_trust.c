@@ -2,7 +2,7 @@
 #include <dirent.h>
 
 #include "model_case.h"
-#include "settings/repository.h"
+#include "settings/project.h"
 #include "settings/settings.h"
 #include "settings/trust.h"
 

@@ -14,8 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "engine/pool/descriptors.h"
 #include "engine/pool/pool_key.h"
+#include "engine/pool/pool_limits.h"
 #include "run_case.h"
 
 #include "vial/warm.h"
@@ -499,7 +499,7 @@ static void a_waiting_node_is_not_told_what_is_no_text(void **state)
         strv_push(&p->argv, "node");
         strv_push(&p->argv, "{dir}/main.js");
         strv_push(&p->argv, fits ? good[i / 2] : bad[i / 2]);
-        assert_int_equal(pool_may_use_hatched(p), fits);
+        assert_int_equal(pool_may_use_forked(p), fits);
         plan_free(p);
     }
 }

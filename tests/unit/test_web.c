@@ -713,6 +713,23 @@ static void a_chunk_without_an_end_is_refused_while_it_comes(void **state)
     close_place(&p);
 }
 
+static void a_chunks_extension_without_an_end_is_refused_while_it_comes(void **state)
+{
+    struct place p = { 0 };
+    char block[4096];
+    int fd;
+
+    (void)state;
+    memset(block, 'x', sizeof(block));
+    open_with(&p, (struct web_options){ .slow_s = 600, .idle_s = 600 });
+    fd = say(&p, "POST / HTTP/1.1\r\n" CHUNKED "4;");
+    while (send(fd, block, sizeof(block), MSG_NOSIGNAL) > 0)
+        ;
+    expect_heard(fd, NULL, "the head of a chunk is too long");
+    (void)close(fd);
+    close_place(&p);
+}
+
 static void a_head_that_drips_is_cut_off(void **state)
 {
     struct place p = { 0 };
@@ -780,6 +797,7 @@ int main(void)
         cmocka_unit_test(a_request_that_breaks_off_is_told_why),
         cmocka_unit_test(a_malformed_chunk_is_refused_once),
         cmocka_unit_test(a_chunk_without_an_end_is_refused_while_it_comes),
+        cmocka_unit_test(a_chunks_extension_without_an_end_is_refused_while_it_comes),
         cmocka_unit_test(a_head_that_drips_is_cut_off),
         cmocka_unit_test(idle_connections_hurt_nobody),
     };

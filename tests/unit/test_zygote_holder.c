@@ -66,7 +66,7 @@ static int meet_and_fail(struct zygote *z, struct vessel *v, int *fd, uint32_t *
 static const struct driver driver = { .name = "none",
                                       .zygote_open = open_zygote,
                                       .zygote_close = close_zygote,
-                                      .hatch = meet_and_fail };
+                                      .fork_into = meet_and_fail };
 static const struct zygote_holder_needs needs = { .driver = &driver };
 
 static void *ask(void *context)
@@ -76,7 +76,7 @@ static void *ask(void *context)
     struct ready r = { .vessel = &vessel };
     struct vial_error err = { 0 };
 
-    return zygote_holder_hatch(n, &needs, &r, &err) < 0 ? n : NULL;
+    return zygote_holder_fork_into(n, &needs, &r, &err) < 0 ? n : NULL;
 }
 
 static void who_ask_at_once_share_a_zygote_and_the_last_of_them_closes_it(void **state)
@@ -134,7 +134,7 @@ static void one_that_cannot_be_started_is_not_tried_again_at_once(void **state)
     zygote_holder_init(&n);
     zygote_holder_have(&n, &none, &err);
     n.pause.until_ns = INT64_MAX;
-    assert_int_equal(zygote_holder_hatch(&n, &none, &r, &err), 0);
+    assert_int_equal(zygote_holder_fork_into(&n, &none, &r, &err), 0);
     assert_int_equal(seen.opened, 1);
     n.pause.until_ns = 0;
     zygote_holder_have(&n, &none, &err);

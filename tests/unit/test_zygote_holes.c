@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "zygote/holes.h"
+#include "zygote/memory.h"
 
 #define BLOCKS    4000
 #define LARGE     60000 /* below what holes_fill goes up to */

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "zygote/pages.h"
+#include "zygote/memory.h"
 
 #define PAGE ((size_t)4096)
 #define SIZE (16 * PAGE)

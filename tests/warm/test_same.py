@@ -22,9 +22,9 @@ NOT_IMPORTED = {"antigravity", "this", "idlelib", "turtle", "turtledemo", "tkint
 
 # What python looks at before its program: no interpreter that waits can have seen it.
 COLD = {"user_site"}
-# Their last words are said in one sweep of the collector, which has its own order: from
-# 3.12 on it differs between one cold python and another.
-UNORDERED = {"del_on_several_modules"} if sys.version_info >= (3, 12) else set()
+# Their last words are said in one sweep of the collector, which has its own order: but for
+# 3.10 and 3.11 it differs between one cold python and another.
+UNORDERED = set() if (3, 10) <= sys.version_info < (3, 12) else {"del_on_several_modules"}
 
 
 def written(name="programs.txt"):
@@ -51,7 +51,7 @@ def families():
                  "KeyboardInterrupt", "GeneratorExit", "BaseException", "UnicodeError",
                  "SyntaxError", "StopIteration", "Warning", "OSError"]:
         yield "raise_%s" % name, "def f():\n    raise %s('why')\n\nf()\n" % name
-    modules = [n for n in sorted(sys.stdlib_module_names)
+    modules = [n for n in sorted(getattr(sys, "stdlib_module_names", sys.builtin_module_names))
                if n not in NOT_IMPORTED and not n.startswith("_")]
     if not binding.SOAK: # each takes its time, and half of them will do
         modules = modules[::2]

@@ -13,6 +13,7 @@
 #include "base/path.h"
 #include "base/unit.h"
 #include "driver/docker/engine_api.h"
+#include "driver/helper.h"
 
 #define RETRIES  2
 #define RETRY_MS 50
@@ -36,46 +37,6 @@ static int use_socket(struct api *out, const char *address, const char *path,
     return 0;
 }
 
-static bool is_port(const char *text)
-{
-    size_t len = strlen(text);
-
-    return len > 0 && len <= 5 && strspn(text, "0123456789") == len;
-}
-
-static bool is_host(const char *text)
-{
-    return text[0] && strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVW"
-                                   "XYZ0123456789.:_-") == strlen(text);
-}
-
-/* "HOST", "HOST:PORT", "[v6]:PORT", a slash behind it at most. */
-static int read_peer(struct http_peer *p, const char *text)
-{
-    size_t len = strcspn(text, "/");
-    size_t bracket = text[0] == '[' ? 1 : 0;
-    const char *host_end = text + strcspn(text, bracket ? "]" : ":/");
-    const char *port = host_end + bracket;
-    size_t host_len = (size_t)(host_end - text) - bracket;
-
-    if (text[len] && text[len + 1])
-        return -1;
-    if (host_len >= sizeof(p->host) || (bracket && *host_end != ']'))
-        return -1;
-    (void)snprintf(p->host, sizeof(p->host), "%.*s", (int)host_len, text + bracket);
-    (void)snprintf(p->port, sizeof(p->port), "%s", p->tls ? "2376" : "2375");
-    if (*port == ':')
-        (void)snprintf(p->port, sizeof(p->port), "%.*s",
-                       (int)(len - (size_t)(port + 1 - text)), port + 1);
-    return is_host(p->host) && is_port(p->port) ? 0 : -1;
-}
-
-static bool is_loopback(const char *host)
-{
-    return str_eq(host, "localhost") || str_eq(host, "::1") ||
-           (str_starts(host, "127.") && strspn(host, "0123456789.") == strlen(host));
-}
-
 static int find_certs(struct http_peer *p, const struct api_source *from,
                       struct vial_error *err)
 {
@@ -90,20 +51,10 @@ static int find_certs(struct http_peer *p, const struct api_source *from,
     return fail_remedy(err, "name it by DOCKER_CERT_PATH, absolute");
 }
 
-/* Beside the program in a build tree, and where vial was installed. */
 static int find_helper(struct http_peer *p, struct vial_error *err)
 {
-    auto_free char *self = path_self_dir();
-    /* NOLINTNEXTLINE(concurrency-mt-unsafe) */
-    const char *places[] = { getenv("VIAL_SHARE"), self, VIAL_SHARE_DIR };
-
-    for (size_t i = 0; i < sizeof(places) / sizeof(*places); i++) {
-        if (!places[i])
-            continue;
-        (void)snprintf(p->helper, sizeof(p->helper), "%s/vial-tls", places[i]);
-        if (access(p->helper, X_OK) == 0)
-            return 0;
-    }
+    if (helper_find("vial-tls", p->helper))
+        return 0;
     (void)fail(err, VIAL_E_ENGINE_TLS, "there is no program 'vial-tls'");
     return fail_remedy(err, "install vial whole: it lies beside the guest");
 }
@@ -117,11 +68,12 @@ static int use_peer(struct api *out, const struct api_source *from,
     out->remote = true;
     out->transport.connect = http_dial_connect;
     out->transport.context = p;
-    if (read_peer(p, from->address + strlen("tcp://")) < 0)
+    if (http_peer_parse(p, from->address + strlen("tcp://"), p->tls ? "2376" : "2375") <
+        0)
         return fail_address(from->address, "is not tcp://HOST:PORT", err);
     if (p->tls)
         return find_certs(p, from, err) < 0 ? -1 : find_helper(p, err);
-    if (is_loopback(p->host)) {
+    if (http_is_loopback(p->host)) {
         out->transport.connect = http_tcp_connect;
         return 0;
     }

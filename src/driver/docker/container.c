@@ -7,6 +7,7 @@
 
 #include "base/json.h"
 #include "base/path.h"
+#include "driver/gate_process.h"
 #include "plan/labels.h"
 
 #define GUEST_FDS  1024
@@ -254,7 +255,7 @@ static void add_limits(json_t *host, const struct plan *plan, enum guest_entry p
 
 static const char *network_of(const struct plan *plan)
 {
-    if (plan->network == NETWORK_NONE)
+    if (plan->network != NETWORK_BRIDGE)
         return "none";
     return plan->container.network_name ? plan->container.network_name : "bridge";
 }
@@ -330,13 +331,23 @@ static void add_network_timeout(json_t *host, const struct plan_container *c)
             "attempts:1"));
 }
 
+/* Names are the guest's, which listens on low ports without any right to. */
+static void add_gate(json_t *host)
+{
+    json_object_set_new(host, "Dns", json_pack("[s]", GATE_DNS));
+    json_object_set_new(host, "Sysctls",
+                        json_pack("{s:s}", "net.ipv4.ip_unprivileged_port_start", "0"));
+}
+
 /* Only with a network: what the plan has without one is never used. */
 static void add_network(json_t *host, const struct plan *plan)
 {
     const struct plan_container *c = &plan->container;
     json_t *dns = NULL;
 
-    if (plan->network == NETWORK_NONE)
+    if (plan->network == NETWORK_GATE)
+        add_gate(host);
+    if (plan->network != NETWORK_BRIDGE)
         return;
     if (c->dns.count > 0) {
         dns = json_array();
@@ -423,7 +434,7 @@ json_t *container_json(const struct plan *plan, const struct container_options *
 
     if (json)
         hide_env(json, o->env);
-    if (json && plan->network != NETWORK_NONE && plan->container.port_count > 0)
+    if (json && plan->network == NETWORK_BRIDGE && plan->container.port_count > 0)
         json_object_set_new(json, "ExposedPorts", exposed_ports(&plan->container));
     return json;
 }

@@ -11,7 +11,6 @@
 #include <jansson.h>
 
 #include "driver/docker/guest_entry.h"
-#include "driver/docker/guest_socket.h"
 #include "model/plan.h"
 
 /* Where the guest lies inside, as guest_entry.h has it: bound, copied, brought. */
@@ -43,7 +42,7 @@ struct container_options {
     const char *guest_path; /* of the guest program on this host */
     int guest_fd;           /* the same, open */
     const char
-        *guest_socket_dir;  /* of the socket (guest_socket.h); ENTRY_BIND; NULL: none */
+        *guest_socket_dir;  /* of the socket (guest_entry.h); ENTRY_BIND; NULL: none */
     const char *seccomp;    /* profile as JSON text */
     unsigned uid, gid;      /* never 0 */
     const struct strv *env; /* the image's own, which the guest must not see; or NULL */

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 
 #include "base/auto.h"
 #include "base/fail.h"
@@ -14,13 +15,18 @@
 #include "base/sys.h"
 #include "driver/docker/containers.h"
 #include "driver/docker/image.h"
+#include "driver/gate_process.h"
+#include "driver/native/confinement.h"
+#include "driver/native/native.h"
+#include "driver/native/seccomp.h"
 
 #define KILL_MS    5000
 #define DEATH_MS   2000
 #define REMOVE_MS  5000
 #define GOODBYE_MS 300
-/* What dead owners left is looked after on the way of an open; not what is about to
- * remove itself. */
+
+/* Each open removes some of the containers that dead owners left, unless they are so
+ * young that they may be about to go by themselves. */
 #define SWEEP_SOME  4
 #define SWEEP_AGE_S 30
 
@@ -74,6 +80,28 @@ static bool ends_now(const struct docker *d)
     return d->pidfd >= 0 && poll(&dead, 1, GOODBYE_MS) > 0;
 }
 
+static int pause_container(struct vessel *vessel, bool still, bool reclaim,
+                           struct vial_error *err)
+{
+    struct docker *d = docker_of(vessel);
+    char target[160];
+    struct api_call call = { .method = "POST",
+                             .target = target,
+                             .about = still ? "pause the container"
+                                            : "let the container go on",
+                             .object = d->vessel.container };
+
+    (void)reclaim; /* its memory is the engine's business */
+    if (still == d->paused)
+        return 0;
+    (void)snprintf(target, sizeof(target), "/containers/%s/%s", d->vessel.container,
+                   still ? "pause" : "unpause");
+    if (api_do(&d->api, &call, NULL, err) < 0)
+        return -1;
+    d->paused = still;
+    return 0;
+}
+
 /* Its cgroup goes together with it, so the counters are read before. The first
  * process takes all others of its pid namespace along. */
 static void kill_container(struct vessel *vessel)
@@ -83,6 +111,8 @@ static void kill_container(struct vessel *vessel)
     if (!d->started || d->killed)
         return;
     d->killed = true;
+    if (d->paused) /* what is frozen may not die */
+        (void)pause_container(vessel, false, false, NULL);
     if (!container_usage_read(&d->count, &d->last) &&
         d->count.cgroup.kind == CGROUP_NONE)
         container_usage_ask(&d->api, d->vessel.container, &d->last);
@@ -149,9 +179,11 @@ static void remove_container(struct docker *d)
 static void close_vessel(struct vessel *vessel)
 {
     struct docker *d = docker_of(vessel);
+    struct gate_process gate = { d->gate_pidfd, vessel->gate_fd, -1, NULL };
 
     kill_container(vessel);
     wait_for_death(d);
+    gate_process_end(&gate);
     pump_stop(d->pump);
     guest_socket_close(d->line);
     str_done(&d->early);
@@ -161,6 +193,7 @@ static void close_vessel(struct vessel *vessel)
     auto_fd_(&d->hold_fd);
     auto_fd_(&d->seccomp_fd);
     auto_fd_(&d->pidfd);
+    auto_fd_(&d->foreign.fd);
     auto_fd_(&vessel->stream_fd);
     jail_done(&vessel->jail);
     strv_done(&vessel->layers);
@@ -206,10 +239,12 @@ static int open_vessel(const struct plan *plan, int guest_fd, struct vessel **ou
                                   * last byte has come. */
                                  .death_fd = -1,
                                  .event_fd = -1,
+                                 .gate_fd = -1,
                                  .level = "container",
                                  .limits_by = "cgroup",
                                  .path = PATH_SEARCH };
-    d->pidfd = d->hold_fd = d->seccomp_fd = d->attached_fd = -1;
+    d->gate_pidfd = d->pidfd = d->hold_fd = d->seccomp_fd = d->attached_fd = -1;
+    d->foreign = FOREIGN_NONE;
     container_usage_init(&d->count);
     sys_make_id('v', d->vessel.id);
     if (find_engine(d, plan, err) < 0 || start_container(d, plan, guest_fd, err) < 0) {
@@ -247,6 +282,7 @@ const struct driver driver_docker = {
     .open = open_vessel,
     .stopping = tell_stop,
     .kill = kill_container,
+    .pause = pause_container,
     .usage = usage_of,
     .close = close_vessel,
     .sweep = sweep,
@@ -254,3 +290,104 @@ const struct driver driver_docker = {
     .waits = true,
     .wants_image = true,
 };
+
+static void add_layers(struct docker *d)
+{
+    static const char *const always[] = { "pid",  "mount",  "net",     "ipc",
+                                          "uts",  "cgroup", "overlay", "no_new_privs",
+                                          "caps", "ro_root" };
+
+    for (size_t i = 0; i < sizeof(always) / sizeof(*always); i++)
+        strv_push(&d->vessel.layers, always[i]);
+    if (d->vessel.jail.flags & JAIL_SECCOMP)
+        strv_push(&d->vessel.layers, "seccomp");
+    if (d->vessel.jail.flags & JAIL_LANDLOCK)
+        strv_push(&d->vessel.layers, "landlock");
+}
+
+static int add_caches(struct jail *jail, const struct plan *plan)
+{
+    int rc = 0;
+
+    for (size_t i = 0; i < plan->container.cache_count; i++)
+        rc |= confine_path(jail, plan->container.caches[i].target,
+                           JAIL_READ | JAIL_WRITE | JAIL_EXEC);
+    return rc;
+}
+
+/* The engine has dropped ids and capabilities already; the guest sees to it that
+ * each program is without them, and adds its filters and Landlock. */
+int docker_jail(struct docker *d, const struct plan *plan, int guest_fd, unsigned uid,
+                struct vial_error *err)
+{
+    struct jail *jail = &d->vessel.jail;
+    struct confine_options o = { .landlock = native_landlock_abi() > 0,
+                                 .uid = uid,
+                                 .gid = uid };
+    const char *profile = plan->seccomp ? plan->seccomp : "default";
+    char name[64];
+
+    (void)snprintf(name, sizeof(name), "%s%s%s", profile, d->foreign.arch ? "-" : "",
+                   d->foreign.arch ? d->foreign.arch : "");
+    if (confine_fill(jail, plan, &o, err) < 0 ||
+        seccomp_fill(jail, guest_fd, name, plan, err) < 0)
+        return -1;
+    if ((jail->flags & JAIL_LANDLOCK) && add_caches(jail, plan) < 0)
+        return fail_memory(err);
+    jail->flags &= ~(uint32_t)JAIL_SET_IDS;
+    jail->uid = jail->gid = uid;
+    if (plan->container.nproc && plan->limits.pids > 0) {
+        jail->flags |= JAIL_OWN_USERS;
+        confine_rlimit(jail, RLIMIT_NPROC, plan->limits.pids);
+    }
+    add_layers(d);
+    return strv_ok(&d->vessel.layers) ? 0 : fail_memory(err);
+}
+
+static int missing(const char *name, struct vial_error *err)
+{
+    (void)fail(err, VIAL_E_ENGINE_NETWORK, "there is no network '%s'", name);
+    return fail_remedy(err, "make it with 'docker network create %s'", name);
+}
+
+/* By its whole name, as ids and their beginnings are taken too; and of a kind in
+ * which containers have an interface of their own behind a bridge. */
+static int judge(json_t *network, const char *name, struct vial_error *err)
+{
+    const char *real = json_string_value(json_object_get(network, "Name"));
+    const char *driver = json_string_value(json_object_get(network, "Driver"));
+
+    if (!str_eq(real, name))
+        return missing(name, err);
+    if (str_eq(driver, "bridge") || str_eq(driver, "overlay"))
+        return 0;
+    (void)fail(err, VIAL_E_ENGINE_NETWORK,
+               "network '%s' is of kind '%.40s', which leads to the host or its "
+               "neighbours",
+               name, driver ? driver : "");
+    return fail_remedy(err, "join one of kind bridge or overlay");
+}
+
+int docker_check_network(const struct api *api, const struct plan *plan,
+                         struct vial_error *err)
+{
+    const char *name = plan->container.network_name;
+    auto_str struct str target = { 0 };
+    auto_json json_t *network = NULL;
+    struct api_call call = { .method = "GET",
+                             .about = "look at the network",
+                             .object = name };
+
+    if (plan->network == NETWORK_NONE || !name)
+        return 0;
+    str_puts(&target, "/networks/");
+    http_escape(&target, name);
+    if (!str_ok(&target))
+        return fail_memory(err);
+    call.target = target.data;
+    if (api_do(api, &call, &network, err) == 0)
+        return judge(network, name, err);
+    if (err && str_eq(err->code, fail_code_text(VIAL_E_ENGINE_NETWORK)))
+        return missing(name, err);
+    return -1;
+}

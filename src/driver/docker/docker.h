@@ -4,7 +4,7 @@
 
 /*
  * A container of Docker's or Podman's, with the guest as its first process. The
- * guest is reached by a socket of ours (guest_socket.h) or, where it cannot come by
+ * guest is reached by a socket of ours (guest_entry.h) or, where it cannot come by
  * that, over the attached standard streams; the engine's exec is used only where the
  * guest cannot be placed otherwise (guest_entry.h).
  *
@@ -16,16 +16,18 @@
  */
 
 #include "driver/docker/engine_api.h"
+#include "driver/docker/foreign_guest.h"
 #include "driver/docker/guest_entry.h"
-#include "driver/docker/guest_socket.h"
 #include "driver/docker/pump.h"
 #include "driver/docker/usage.h"
 #include "driver/driver.h"
+#include "model/plan.h"
 
 struct docker {
     struct vessel vessel;
     struct api api;
     enum guest_entry place;
+    struct foreign foreign;
     int hold_fd;    /* ENTRY_EXEC: while it is open, the container lives; else -1 */
     int seccomp_fd; /* the profile, where the engine takes a file; else -1 */
     struct guest_socket
@@ -33,9 +35,10 @@ struct docker {
     int attached_fd;  /* the engine's stream, until there is a pump; or -1 */
     struct str early; /* what came over it */
     struct pump *pump;
-    int pidfd; /* of the guest, or -1 where it cannot be seen */
+    int gate_pidfd; /* its gate, or -1 */
+    int pidfd;      /* of the guest, or -1 where it cannot be seen */
     struct container_usage count;
-    bool started, stopped, killed;
+    bool started, stopped, killed, paused;
     struct vessel_usage last; /* as of just before the kill */
 };
 
@@ -46,7 +49,13 @@ int start_container(struct docker *d, const struct plan *plan, int guest_fd,
 /* probe.c */
 int docker_probe(struct caps *out, struct vial_error *err);
 
-/* jail.c: what the guest does to each program. */
+/* Fills D's jail, which tells the guest how to confine each program. */
 int docker_jail(struct docker *d, const struct plan *plan, int guest_fd, unsigned uid,
                 struct vial_error *err);
+
+/* Asks the engine whether the network that PLAN names is what its name says, and no way
+ * to the host's own. 0 as well when PLAN joins none by name. */
+int docker_check_network(const struct api *api, const struct plan *plan,
+                         struct vial_error *err);
+
 #endif

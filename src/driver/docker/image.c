@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "driver/docker/image.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -9,50 +8,6 @@
 #include "base/json.h"
 
 #define PRUNE_MS 120000
-
-static int bad_name(const char *text, struct vial_error *err)
-{
-    (void)fail(err, VIAL_E_IMAGE, "'%s' is not the name of an image", text);
-    return fail_remedy(err, "write 'name', 'name:tag' or 'name@sha256:' and 64 digits");
-}
-
-static bool is_digest(const char *text)
-{
-    return str_starts(text, "sha256:") && strlen(text) == 7 + 64 &&
-           strspn(text + 7, "0123456789abcdef") == 64;
-}
-
-static bool is_plain(const char *text, const char *others)
-{
-    for (const char *at = text; *at; at++) {
-        unsigned char c = (unsigned char)*at;
-
-        if (c >= 128 || (!isalnum(c) && !strchr(others, c)))
-            return false;
-    }
-    return text[0] != '\0' && isalnum((unsigned char)text[0]);
-}
-
-int image_parse(const char *text, struct image_name *out, struct vial_error *err)
-{
-    const char *at = strchr(text, '@');
-    const char *slash = strrchr(text, '/');
-    const char *colon = strrchr(slash ? slash : text, ':');
-    const char *cut = at ? at : colon;
-    size_t len = cut ? (size_t)(cut - text) : strlen(text);
-
-    *out = (struct image_name){ .pinned = at != NULL, .tag = "latest" };
-    if (len == 0 || len >= sizeof(out->name) ||
-        (cut && strlen(cut + 1) >= sizeof(out->tag)))
-        return bad_name(text, err);
-    memcpy(out->name, text, len);
-    if (cut)
-        (void)snprintf(out->tag, sizeof(out->tag), "%s", cut + 1);
-    if (!is_plain(out->name, "._-/:") ||
-        (at ? !is_digest(out->tag) : !is_plain(out->tag, "._-")))
-        return bad_name(text, err);
-    return 0;
-}
 
 static json_t *describe(json_t *image)
 {
@@ -79,8 +34,9 @@ static bool has_digest(json_t *image, const char *digest)
     return false;
 }
 
-int image_look(const struct api *api, const char *text, const char *about, json_t **out,
-               struct vial_error *err)
+/* Asks the engine about the image that the user calls TEXT. */
+static int image_look(const struct api *api, const char *text, const char *about,
+                      json_t **out, struct vial_error *err)
 {
     auto_str struct str target = { 0 };
     struct image_name name;
@@ -150,4 +106,24 @@ int image_prune(const struct api *api, bool all, json_t **out, struct vial_error
                      (int)json_array_size(json_object_get(answer, "ImagesDeleted")),
                      "freed_bytes", json_object_get(answer, "SpaceReclaimed"));
     return *out ? 0 : fail_memory(err);
+}
+
+int config_read(const struct api *api, const char *text, struct image_config *out,
+                struct vial_error *err)
+{
+    auto_json json_t *answer = NULL;
+    const char *id;
+    const char *arch;
+
+    if (image_look(api, text, "create the container", &answer, err) < 0)
+        return -1;
+    id = json_string_value(json_object_get(answer, "Id"));
+    if (!id || strlen(id) >= sizeof(out->id))
+        return fail(err, VIAL_E_ENGINE_API, "look at image '%s': it has no id", text);
+    if (config_parse(json_object_get(answer, "Config"), text, out, err) < 0)
+        return -1;
+    arch = json_string_value(json_object_get(answer, "Architecture"));
+    (void)snprintf(out->id, sizeof(out->id), "%s", id);
+    (void)snprintf(out->arch, sizeof(out->arch), "%s", arch ? arch : "");
+    return 0;
 }

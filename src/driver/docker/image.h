@@ -5,22 +5,10 @@
 /* The engine's images. */
 
 #include "driver/docker/engine_api.h"
+#include "images/image_config.h"
+#include "images/image_name.h"
 
 #include "vial/vessels.h"
-
-/* A name as the engine takes it apart. */
-struct image_name {
-    char name[512];
-    char tag[160]; /* "latest" when none was given; or a digest */
-    bool pinned;   /* TAG is a digest */
-};
-
-/* Refuses what is not "name", "name:tag" or "name@sha256:…". */
-int image_parse(const char *text, struct image_name *out, struct vial_error *err);
-
-/* Asks the engine about the image that the user calls TEXT. */
-int image_look(const struct api *api, const char *text, const char *about, json_t **out,
-               struct vial_error *err);
 
 /* Looks whether it is there, with the digest that NAME may have. TEXT is what the user
  * calls it. *OUT: { "id", "tags", "digests", "size" }. */
@@ -36,5 +24,10 @@ bool image_may_pass(const char *trouble);
 
 int image_list(const struct api *api, json_t **out, struct vial_error *err);
 int image_prune(const struct api *api, bool all, json_t **out, struct vial_error *err);
+
+/* The config of the image TEXT, which must be there: VIAL-IMAGE when it is not;
+ * VIAL-IMAGE-CONFIG when what it says is beyond the bounds. */
+int config_read(const struct api *api, const char *text, struct image_config *out,
+                struct vial_error *err);
 
 #endif

@@ -21,6 +21,7 @@ struct oci_options {
      * after an outer ERRNO. So EPERM becomes TRACE, which refuses as well (ENOSYS):
      * nobody traces with that option. */
     bool counted;
+    bool fixed; /* the guest gives its programs fixed addresses */
 };
 
 /* NULL with ERR filled when PROFILE has a rule that makes no sense. */

@@ -31,9 +31,9 @@ static bool says(json_t *info, const char *option)
 
 static void add_walls(struct caps *c, json_t *info)
 {
-    static const char *const always[] = { "pid",     "mount",        "net",
-                                          "ipc",     "uts",          "cgroup",
-                                          "overlay", "no_new_privs", "caps" };
+    static const char *const always[] = { "pid",  "mount",  "net",     "ipc",
+                                          "uts",  "cgroup", "overlay", "no_new_privs",
+                                          "caps", "ro_root" };
     bool remapped = says(info, "userns") || says(info, "rootless");
     struct layer *layer = NULL;
 

@@ -14,7 +14,6 @@
 #include "base/fail.h"
 #include "base/io.h"
 #include "base/thread.h"
-#include "driver/docker/mux.h"
 
 #define LANE_SIZE  (64u << 10)
 #define STACK_SIZE (128u << 10)
@@ -195,4 +194,58 @@ void pump_stop(struct pump *p)
     auto_fd_(&p->engine_fd);
     auto_fd_(&p->inner_fd);
     free(p);
+}
+
+enum { STREAM_STDIN, STREAM_STDOUT, STREAM_STDERR, STREAM_ERROR, STREAM_END_ };
+
+static size_t min(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Bytes taken, or -1. */
+static ssize_t take_head(struct mux *m, const uint8_t *data, size_t len)
+{
+    size_t n = min(len, sizeof(m->head) - m->head_len);
+
+    memcpy(m->head + m->head_len, data, n);
+    m->head_len += n;
+    if (m->head_len < sizeof(m->head))
+        return (ssize_t)n;
+    if (m->head[0] >= STREAM_END_ || m->head[1] || m->head[2] || m->head[3])
+        return -1;
+    m->left = (uint32_t)m->head[4] << 24 | (uint32_t)m->head[5] << 16 |
+              (uint32_t)m->head[6] << 8 | m->head[7];
+    if (m->left == 0)
+        m->head_len = 0;
+    return (ssize_t)n;
+}
+
+ssize_t mux_strip(struct mux *m, uint8_t *data, size_t len)
+{
+    size_t kept = 0;
+    size_t at = 0;
+
+    while (at < len) {
+        size_t n = 0;
+
+        if (m->left == 0) {
+            ssize_t head = take_head(m, data + at, len - at);
+
+            if (head < 0)
+                return -1;
+            at += (size_t)head;
+            continue;
+        }
+        n = min(len - at, m->left);
+        if (m->head[0] == STREAM_STDOUT) {
+            memmove(data + kept, data + at, n);
+            kept += n;
+        }
+        at += n;
+        m->left -= (uint32_t)n;
+        if (m->left == 0)
+            m->head_len = 0;
+    }
+    return (ssize_t)kept;
 }

@@ -9,6 +9,10 @@
  * two descriptors.
  */
 
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
 #include "base/str.h"
 
 #include "vial/error.h"
@@ -23,5 +27,21 @@ int pump_start(int engine_fd, const struct str *early, struct pump **out,
 /* Hangs up on the engine, waits for the thread, which ends at once, and frees.
  * NULL is allowed. */
 void pump_stop(struct pump *p);
+
+/*
+ * Without a terminal the engine wraps what the container writes: a byte that says
+ * which stream, three of nothing, and a big-endian length before each piece. This
+ * takes the wrapping off, in place; pure.
+ */
+
+struct mux {
+    uint8_t head[8];
+    size_t head_len;
+    uint32_t left; /* bytes of the present piece still to come */
+};
+
+/* Leaves only stdout's bytes at the beginning of DATA. Returns how many these
+ * are, or -1 when the wrapping makes no sense. */
+ssize_t mux_strip(struct mux *m, uint8_t *data, size_t len);
 
 #endif

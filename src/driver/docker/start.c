@@ -15,12 +15,12 @@
 #include "base/owner.h"
 #include "base/sys.h"
 #include "driver/docker/cache.h"
-#include "driver/docker/config.h"
 #include "driver/docker/container.h"
 #include "driver/docker/containers.h"
 #include "driver/docker/docker.h"
-#include "driver/docker/network.h"
+#include "driver/docker/image.h"
 #include "driver/docker/oci.h"
+#include "driver/gate_process.h"
 #include "driver/native/profile.h"
 #include "driver/native/seccomp.h"
 
@@ -59,7 +59,8 @@ static int write_seccomp(const struct plan *plan, int guest_fd, char **out,
         return -1;
     oci = oci_profile(profile,
                       (struct oci_options){ .own_users = plan->container.nproc,
-                                            .counted = plan->count_denied },
+                                            .counted = plan->count_denied,
+                                            .fixed = plan->fixed_addresses },
                       err);
     if (!oci)
         return -1;
@@ -107,11 +108,27 @@ static int choose_user(const char *vessel_id, const struct plan *plan, struct pa
     return 0;
 }
 
-static int gather(const struct docker *d, const struct plan *plan, int guest_fd,
+/* The guest that the engine can run. An administrator's profile is compiled for this
+ * host's architecture by now. */
+static int choose_guest(struct docker *d, const struct plan *plan, int guest_fd,
+                        struct parts *p, struct vial_error *err)
+{
+    if (foreign_guest(&d->api, guest_fd, plan->image, p->image.arch, &d->foreign, err) <
+        0)
+        return -1;
+    if (d->foreign.arch && plan->seccomp_file)
+        return fail(err, VIAL_E_UNSUPPORTED,
+                    "a seccomp profile of one's own holds for engines of this host's "
+                    "architecture alone");
+    p->guest_fd = d->foreign.arch ? d->foreign.fd : guest_fd;
+    return find_guest(p->guest_fd, p->guest, err);
+}
+
+static int gather(struct docker *d, const struct plan *plan, int guest_fd,
                   struct parts *p, struct vial_error *err)
 {
-    if (find_guest(guest_fd, p->guest, err) < 0 ||
-        config_read(&d->api, plan->image, &p->image, err) < 0 ||
+    if (config_read(&d->api, plan->image, &p->image, err) < 0 ||
+        choose_guest(d, plan, guest_fd, p, err) < 0 ||
         choose_user(d->vessel.id, plan, p, err) < 0 ||
         write_seccomp(plan, guest_fd, &p->seccomp, err) < 0)
         return -1;
@@ -217,8 +234,7 @@ static int attach(struct docker *d, struct vial_error *err)
     return 0;
 }
 
-static int bring(struct docker *d, const struct parts *p, int guest_fd,
-                 struct vial_error *err)
+static int bring(struct docker *d, const struct parts *p, struct vial_error *err)
 {
     char user[32];
     const struct guest_entry_in in = { &d->api, d->vessel.container, user };
@@ -226,17 +242,38 @@ static int bring(struct docker *d, const struct parts *p, int guest_fd,
     if (d->place != ENTRY_EXEC)
         return 0;
     (void)snprintf(user, sizeof(user), "%u:%u", p->uid, p->gid);
-    return guest_entry_exec(&in, guest_fd, &d->attached_fd, &d->early, err);
+    return guest_entry_exec(&in, p->guest_fd, &d->attached_fd, &d->early, err);
+}
+
+/* Before anything else is said over the line, which alone can bring a descriptor. */
+static int open_gate(struct docker *d, const struct plan *plan, struct vial_error *err)
+{
+    struct gate_process gate = GATE_PROCESS_NONE;
+
+    if (plan->network != NETWORK_GATE)
+        return 0;
+    if (d->vessel.stream_fd < 0) {
+        (void)fail(err, VIAL_E_UNSUPPORTED,
+                   "this container engine is too far away for a gate");
+        return fail_remedy(err, "use an engine of this host, or '--driver native'");
+    }
+    if (gate_process_start(plan, d->vessel.stream_fd, &gate, err) < 0)
+        return -1;
+    d->gate_pidfd = gate.pidfd;
+    d->vessel.gate_fd = gate.owner_fd;
+    return 0;
 }
 
 /* By the line the engine's stream is of no more use. What is said over the line before
  * it is taken waits there. */
-static int meet(struct docker *d, struct vial_error *err)
+static int meet(struct docker *d, const struct plan *plan, struct vial_error *err)
 {
     if (d->line)
         d->vessel.stream_fd = guest_socket_take(d->line, d->attached_fd, d->count.pid);
     guest_socket_close(d->line);
     d->line = NULL;
+    if (open_gate(d, plan, err) < 0)
+        return -1;
     if (d->vessel.stream_fd < 0)
         return pump_start(fd_take(&d->attached_fd), &d->early, &d->pump,
                           &d->vessel.stream_fd, err);
@@ -478,18 +515,18 @@ static int check_room(struct docker *d, const struct plan *plan, int64_t own,
 int start_container(struct docker *d, const struct plan *plan, int guest_fd,
                     struct vial_error *err)
 {
-    struct parts parts = { .seccomp = NULL, .guest_fd = guest_fd };
+    struct parts parts = { .seccomp = NULL, .guest_fd = -1 };
     int rc = -1;
 
     if (gather(d, plan, guest_fd, &parts, err) == 0 &&
-        docker_jail(d, plan, guest_fd, parts.uid, err) == 0 &&
-        network_check(&d->api, plan, err) == 0 && check_room(d, plan, 0, err) == 0 &&
+        docker_jail(d, plan, parts.guest_fd, parts.uid, err) == 0 &&
+        docker_check_network(&d->api, plan, err) == 0 &&
+        check_room(d, plan, 0, err) == 0 &&
         create_somewhere(d, plan, &parts, err) == 0 &&
         check_room(d, plan, 1, err) == 0 && open_caches(d, plan, &parts, err) == 0 &&
-        attach(d, err) == 0 && post_start(d, err) == 0 &&
-        bring(d, &parts, guest_fd, err) == 0) {
+        attach(d, err) == 0 && post_start(d, err) == 0 && bring(d, &parts, err) == 0) {
         fit_jail(d);
-        rc = look(d, plan, &parts.image, err) < 0 ? -1 : meet(d, err);
+        rc = look(d, plan, &parts.image, err) < 0 ? -1 : meet(d, plan, err);
     }
     if (rc == 0)
         rc = take_config(d, &parts.image, err);

@@ -47,7 +47,7 @@ static void open_groups(struct cgroup *c, const char *text)
         c->kind = c->dirs[0].fd >= 0 ? CGROUP_V2 : CGROUP_NONE;
         return;
     }
-    for (size_t i = 0; i < CGROUP_DIRS; i++)
+    for (size_t i = 0; i < CGROUP_JOINED; i++)
         c->dirs[i].fd = open_one(c, text, cgroup_v1_names[i]);
     c->kind = c->dirs[0].fd >= 0 ? CGROUP_V1 : CGROUP_NONE;
 }

@@ -98,6 +98,7 @@ static int open_vessel(const struct plan *plan, int guest_fd, struct vessel **ou
                                  .stream_fd = -1,
                                  .death_fd = -1,
                                  .event_fd = -1,
+                                 .gate_fd = -1,
                                  .level = "none",
                                  .limits_by = "none",
                                  .path = PATH_SEARCH };

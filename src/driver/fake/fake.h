@@ -16,12 +16,15 @@
  *   echo               stdin back on stdout     early    an exit before the start
  *   hang               nothing more, ever       die      the guest ends
  *   full late          the disk was full, the guest's deadline fired (in the exit)
+ *   trap:N             a signal is awaited, then exit N
+ *   make:NAME          from now on there is a file NAME
  * and what the kernel is said to have counted: oom:N pids:N cpu:MS.
  *
- * A file named "refused" cannot be put (no space); "missing", "link", "busy"
- * cannot be had, "stuck" never comes, "endless" never ends; any other holds
- * "content of NAME". The directory "liar" has two files, one of which has more than it
- * says; there are no others.
+ * A file named "refused" cannot be put (no space), nor "once" a second time; "missing",
+ * "link", "busy" cannot be had, "stuck" never comes, "endless" never ends, "growing" has
+ * 65 MiB from the second time on; any other holds "content of NAME". The directory "liar"
+ * has two files, one of which has more than it says; there are no others, but for the
+ * file that was made.
  */
 /* clang-format on */
 

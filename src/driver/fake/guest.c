@@ -25,6 +25,7 @@
 #define STREAM_FD  3
 #define PACKED_MAX 256
 #define ECHO_MAX   (16u << 20)
+#define GROWN_KIB  (65ul << 10)
 
 struct guest {
     int fd;
@@ -37,6 +38,8 @@ struct guest {
     struct exit_message exit;
     bool started;
     uint64_t listed; /* how often */
+    char made[64];   /* a file's name, or "" */
+    bool grown, put_once;
 };
 
 static void say(struct guest *g, enum wire_type type, int stream, const void *data,
@@ -215,13 +218,25 @@ static void end(struct guest *g, enum exit_kind kind, const char *value)
     say_packed(g, WIRE_EXIT, &p);
 }
 
+/* The step that TEXT begins with, by its name before a colon. */
+static uint32_t step_of(const char *text)
+{
+    size_t len = strcspn(text, ":");
+    uint32_t step = STEP_FORK;
+
+    while (step < STEP_EXEC && (strlen(exec_step_name(step)) != len ||
+                                strncmp(exec_step_name(step), text, len) != 0))
+        step++;
+    return step;
+}
+
 static void fail_exec(struct guest *g, const char *text)
 {
     struct pack p = small_pack();
-    char *rest;
+    const char *colon = strchr(text, ':');
 
-    pack_u32(&p, (uint32_t)strtoul(text, &rest, 10));
-    pack_u32(&p, (uint32_t)strtoul(*rest ? rest + 1 : rest, NULL, 10));
+    pack_u32(&p, step_of(text));
+    pack_u32(&p, (uint32_t)strtoul(colon ? colon + 1 : "", NULL, 10));
     say_packed(g, WIRE_FAILED, &p);
 }
 
@@ -231,6 +246,15 @@ _Noreturn static void hang(struct guest *g)
     start_program(g);
     for (;;)
         (void)hear(g);
+}
+
+/* Nobody dies of a signal here. */
+static void trap(struct guest *g, const char *value)
+{
+    start_program(g);
+    while (hear(g).type != WIRE_SIGNAL)
+        ;
+    end(g, EXIT_CODE, value);
 }
 
 static void obey_word(struct guest *g, const char *word)
@@ -269,6 +293,10 @@ static void obey(struct guest *g, const char *word)
     } else if (str_starts(word, "signal:")) {
         start_program(g);
         end(g, EXIT_SIGNAL, value);
+    } else if (str_starts(word, "trap:")) {
+        trap(g, value);
+    } else if (str_starts(word, "make:")) {
+        (void)snprintf(g->made, sizeof g->made, "%s", value);
     } else if (str_starts(word, "failed:")) {
         fail_exec(g, value);
     } else if (str_starts(word, "raw:")) {
@@ -322,9 +350,28 @@ static void on_get(struct guest *g, const struct frame *f)
     else if (str_eq(path, "endless") || str_eq(path, "liar/endless.png")) {
         flood(g, 1ul << 30); /* until the host closes the channel */
         say_done(g, 0);
+    } else if (str_eq(path, "growing") && g->grown) {
+        flood(g, GROWN_KIB);
+        say(g, WIRE_EOF, 1, NULL, 0);
+        say_done(g, 0);
     } else {
+        g->grown = g->grown || str_eq(path, "growing");
         say_file(g, path);
     }
+}
+
+static void say_entries(struct guest *g, const struct list_entry *files, size_t count)
+{
+    struct pack p = small_pack();
+
+    for (size_t i = 0; i < count; i++)
+        list_entry_write(&p, &files[i]);
+    if (!p.lent)
+        _exit(1);
+    if (count > 0)
+        say(g, WIRE_DATA, 1, p.data, p.len);
+    say(g, WIRE_EOF, 1, NULL, 0);
+    say_done(g, 0);
 }
 
 /* Of "liar": two files, one of which has more than it says. They differ each time. */
@@ -336,32 +383,48 @@ static void on_list(struct guest *g, const struct frame *f)
         { .name = endless, .type = 'f', .size = 1 },
         { .name = other, .type = 'f', .size = strlen("content of liar/other") },
     };
+    const struct list_entry made = { .name = g->made, .type = 'f', .size = 1 };
+    const char *path = next_text(g, &u);
+
+    files[0].mtime_ns = files[1].mtime_ns = ++g->listed;
+    if (str_eq(path, "liar"))
+        say_entries(g, files, 2);
+    else if (!*path)
+        say_entries(g, &made, g->made[0] ? 1 : 0);
+    else
+        say_done(g, ENOENT);
+}
+
+/* Begun; then, asked for or not, a change of attributes and a new file. */
+static void on_watch(struct guest *g)
+{
+    static const struct {
+        char kind;
+        const char *path;
+    } told[] = { { 's', "" }, { 'a', "old" }, { 'c', "new" } };
     struct pack p = small_pack();
 
-    if (!str_eq(next_text(g, &u), "liar")) {
-        say_done(g, ENOENT);
-        return;
-    }
-    g->listed++;
-    for (size_t i = 0; i < 2; i++) {
-        files[i].mtime_ns = g->listed;
-        list_entry_write(&p, &files[i]);
+    for (size_t i = 0; i < sizeof told / sizeof *told; i++) {
+        pack_u32(&p, (uint32_t)told[i].kind);
+        pack_text(&p, told[i].path);
+        pack_text(&p, "");
     }
     if (!p.lent)
         _exit(1);
     say(g, WIRE_DATA, 1, p.data, p.len);
-    say(g, WIRE_EOF, 1, NULL, 0);
-    say_done(g, 0);
 }
 
 static void on_put(struct guest *g, const struct frame *f)
 {
     struct unpack u = keep(g, f);
+    const char *path = next_text(g, &u);
+    bool again = str_eq(path, "once") && g->put_once;
 
-    if (str_eq(next_text(g, &u), "refused")) {
-        say_done(g, ENOSPC);
+    if (str_eq(path, "refused") || again) {
+        say_done(g, again ? EEXIST : ENOSPC);
         return;
     }
+    g->put_once = g->put_once || str_eq(path, "once");
     for (;;) {
         struct frame next = hear(g);
 
@@ -398,6 +461,8 @@ _Noreturn void fake_guest(int fd)
             on_put(g, &f);
         else if (f.type == WIRE_LIST)
             on_list(g, &f);
+        else if (f.type == WIRE_WATCH)
+            on_watch(g);
         else if (f.type == WIRE_STOP)
             _exit(0);
     }

@@ -3,24 +3,132 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/auto.h"
 #include "base/fail.h"
 #include "base/io.h"
+#include "base/membership.h"
 #include "base/owner.h"
+#include "wire/weaken.h"
 
 #define NO_DIR                                                                         \
     (struct cgroup_dir)                                                                \
     {                                                                                  \
         -1, -1, -1                                                                     \
     }
+#define MOUNT     "/sys/fs/cgroup"
+#define PERIOD_US 100000
+
+static bool has_word(const char *text, const char *word)
+{
+    size_t len = strlen(word);
+
+    for (const char *at = text; (at = strstr(at, word)); at += len) {
+        if ((at == text || at[-1] == ' ') && (at[len] == ' ' || at[len] == '\0'))
+            return true;
+    }
+    return false;
+}
+
+/* Whether a group made in FD would have memory and pids. Only in our own group
+ * (OURS) may we switch controllers on: elsewhere that is somebody's decision. */
+static bool gives_controllers(int fd, bool ours, bool *with_cpu)
+{
+    char text[512] = "";
+
+    if (ours)
+        (void)io_write_at(fd, "cgroup.subtree_control", "+memory +pids +cpu");
+    if (io_read_at(fd, "cgroup.subtree_control", text, sizeof(text)) < 0)
+        return false;
+    *with_cpu = has_word(text, "cpu");
+    return has_word(text, "memory") && has_word(text, "pids");
+}
+
+/* A group with processes cannot have limited children (but the root can), so
+ * the place is our own group or the nearest one above that lets us. */
+static int cgroup_v2_open_base(struct cgroup *c, const char *text)
+{
+    char own[PATH_MAX - 64];
+    char path[PATH_MAX];
+    bool ours = true;
+
+    if (membership_path(text, "", own, sizeof(own)) < 0 || strstr(own, ".."))
+        return -1;
+    for (;;) {
+        int fd = -1;
+
+        (void)snprintf(path, sizeof(path), MOUNT "%s", own);
+        fd = cgroup_open_dir(c, path);
+        if (fd >= 0 && faccessat(fd, ".", W_OK, AT_EACCESS) == 0 &&
+            faccessat(fd, "cgroup.procs", W_OK, AT_EACCESS) == 0 &&
+            gives_controllers(fd, ours, &c->complete)) {
+            c->dirs[0].base_fd = fd;
+            return 0;
+        }
+        if (fd >= 0)
+            (void)close(fd);
+        if (own[0] == '\0' || strcmp(own, "/") == 0)
+            break;
+        *strrchr(own, '/') = '\0';
+        ours = false;
+    }
+    (void)snprintf(c->why, sizeof(c->why),
+                   "no cgroup above us is writable with memory and pids delegated");
+    return -1;
+}
+
+static int set_cpu(int fd, int64_t milli, struct vial_error *err)
+{
+    char text[64];
+    int rc = 0;
+
+    (void)snprintf(text, sizeof(text), "%lld %d", (long long)(milli * PERIOD_US / 1000),
+                   PERIOD_US);
+    rc = io_write_at(fd, "cpu.max", text);
+    return rc < 0 ? fail_sys_rc(err, rc, "set cgroup limit 'cpu.max' to %s", text) : 0;
+}
+
+int cgroup_v2_limit(const struct cgroup *c, const struct limits *l,
+                    struct vial_error *err)
+{
+    int fd = c->dirs[0].fd;
+
+    if (l->memory_bytes &&
+        (cgroup_set(fd, "memory.max", l->memory_bytes, false, err) < 0 ||
+         cgroup_set(fd, "memory.swap.max", 0, true, err) < 0))
+        return -1;
+    /* One more for the guest. */
+    if (l->pids && cgroup_set(fd, "pids.max", l->pids + 1, false, err) < 0)
+        return -1;
+    return l->milli_cpus && c->complete && !weaken("quota")
+               ? set_cpu(fd, l->milli_cpus, err)
+               : 0;
+}
+
+static void cgroup_v2_read(const struct cgroup *c, struct vessel_usage *out)
+{
+    int fd = c->dirs[0].fd;
+    struct vial_usage *u = &out->usage;
+
+    out->counted = true;
+    out->oom_kills = cgroup_number(fd, "memory.events", "oom_kill", 0);
+    out->pids_events = cgroup_number(fd, "pids.events", "max", 0);
+    u->memory_peak_bytes = cgroup_number(fd, "memory.peak", NULL, 0);
+    u->pids_peak = cgroup_number(fd, "pids.peak", NULL, 0);
+    u->pids_peak -= u->pids_peak > 0 ? 1 : 0; /* the guest */
+    u->cpu_user_ms = (double)cgroup_number(fd, "cpu.stat", "user_usec", 0) / 1e3;
+    u->cpu_system_ms = (double)cgroup_number(fd, "cpu.stat", "system_usec", 0) / 1e3;
+    u->throttled_ms = (double)cgroup_number(fd, "cpu.stat", "throttled_usec", 0) / 1e3;
+}
 
 uint64_t cgroup_parse(const char *text, const char *key, uint64_t fallback)
 {
@@ -144,7 +252,7 @@ static int make_dir(struct cgroup *c, struct cgroup_dir *d)
 
 static int make_dirs(struct cgroup *c)
 {
-    for (size_t i = 0; i < CGROUP_DIRS; i++) {
+    for (size_t i = 0; i < CGROUP_JOINED; i++) {
         int rc = c->dirs[i].base_fd < 0 ? 0 : make_dir(c, &c->dirs[i]);
 
         if (rc < 0)
@@ -199,7 +307,7 @@ int cgroup_find(const char *vessel_id, struct cgroup *out, struct vial_error *er
 /* Whether we may make groups in what was found. */
 static bool is_writable(const struct cgroup *c)
 {
-    for (size_t i = 0; i < CGROUP_DIRS; i++) {
+    for (size_t i = 0; i < CGROUP_JOINED; i++) {
         if (c->dirs[i].base_fd >= 0 &&
             faccessat(c->dirs[i].base_fd, ".", W_OK, AT_EACCESS) < 0)
             return false;
@@ -229,12 +337,72 @@ int cgroup_create(struct cgroup *c, const struct limits *limits, struct vial_err
     return rc;
 }
 
-void cgroup_yield(const struct cgroup *c)
+void cgroup_weigh(const struct cgroup *c, unsigned percent)
+{
+    char text[16];
+
+    (void)snprintf(text, sizeof(text), "%u", percent); /* the usual weight is 100 */
+    if (c->kind == CGROUP_V2)
+        (void)io_write_at(c->dirs[0].fd, "cpu.weight", text);
+    else if (c->kind == CGROUP_V1)
+        cgroup_v1_weigh(c, percent);
+}
+
+bool cgroup_await(int dir_fd, const char *name, const char *text, int ms)
+{
+    const struct timespec pause = { .tv_nsec = 1000000 };
+    char now[512];
+
+    for (int i = 0; i < ms; i++) {
+        char *save = NULL;
+
+        if (io_read_at(dir_fd, name, now, sizeof(now)) < 0)
+            return false;
+        for (char *line = strtok_r(now, "\n", &save); line;
+             line = strtok_r(NULL, "\n", &save))
+            if (strcmp(line, text) == 0)
+                return true;
+        (void)nanosleep(&pause, NULL);
+    }
+    return false;
+}
+
+static int cgroup_v2_freeze(const struct cgroup *c, bool still, struct vial_error *err)
+{
+    int fd = c->dirs[0].fd;
+
+    if (cgroup_set(fd, "cgroup.freeze", still, false, err) < 0)
+        return -1;
+    if (cgroup_await(fd, "cgroup.events", still ? "frozen 1" : "frozen 0",
+                     CGROUP_FREEZE_MS))
+        return 0;
+    (void)cgroup_set(fd, "cgroup.freeze", 0, false, NULL);
+    return fail(err, VIAL_E_BUSY, "a process of the vessel cannot be stopped now");
+}
+
+int cgroup_freeze(const struct cgroup *c, bool still, struct vial_error *err)
 {
     if (c->kind == CGROUP_V2)
-        (void)io_write_at(c->dirs[0].fd, "cpu.weight", "50");
-    else if (c->kind == CGROUP_V1)
-        cgroup_v1_yield(c);
+        return cgroup_v2_freeze(c, still, err);
+    if (c->kind == CGROUP_V1 && c->dirs[CGROUP_JOINED].base_fd >= 0)
+        return cgroup_v1_freeze(c, still, err);
+    (void)fail(err, VIAL_E_UNSUPPORTED,
+               "this vessel has no control group to stop it by");
+    return fail_remedy(err,
+                       "run the daemon as root, or give its user a delegated cgroup "
+                       "(version 2)");
+}
+
+/* More than there is: the kernel takes what it can get. */
+void cgroup_reclaim(const struct cgroup *c)
+{
+    char path[sizeof(c->name) + 32];
+
+    if (c->kind == CGROUP_V2)
+        (void)io_write_at(c->dirs[0].fd, "memory.reclaim", "1T");
+    (void)snprintf(path, sizeof(path), "%s/memory.force_empty", c->name);
+    if (c->kind == CGROUP_V1)
+        (void)io_write_at(c->dirs[0].base_fd, path, "0");
 }
 
 void cgroup_read(const struct cgroup *c, struct vessel_usage *out)

@@ -22,7 +22,8 @@
 
 enum cgroup_kind { CGROUP_NONE, CGROUP_V1, CGROUP_V2 };
 
-#define CGROUP_DIRS     4
+#define CGROUP_DIRS     5
+#define CGROUP_JOINED   4 /* v1: of these; the last is made when a vessel is paused */
 #define CGROUP_COUNTERS 6 /* v1: what is read of every vessel */
 
 struct cgroup_dir {
@@ -54,9 +55,21 @@ int cgroup_find(const char *vessel_id, struct cgroup *out, struct vial_error *er
 int cgroup_create(struct cgroup *c, const struct limits *limits,
                   struct vial_error *err);
 
-/* Where there is too much to do, others come first: a share of the processors that is
- * half of the usual one. Where it cannot be set, the usual one stays. */
-void cgroup_yield(const struct cgroup *c);
+/* Its share of the processors where there is too much to do, in hundredths of the usual
+ * one. Where it cannot be set, it stays as it was. */
+#define CGROUP_YIELDS 50 /* others come first */
+void cgroup_weigh(const struct cgroup *c, unsigned percent);
+
+/* Stops all that is in it, or lets it go on; waits until that is so.
+ * VIAL_E_UNSUPPORTED: there is no freezer of ours. */
+int cgroup_freeze(const struct cgroup *c, bool still, struct vial_error *err);
+int cgroup_v1_freeze(const struct cgroup *c, bool still, struct vial_error *err);
+/* Gives back pages that are not needed, as far as the kernel does. */
+void cgroup_reclaim(const struct cgroup *c);
+#define CGROUP_FREEZE_MS 2000 /* for all of a vessel to stand still, or to go on */
+
+/* True once DIR_FD/NAME has a line TEXT; false when that takes too long. */
+bool cgroup_await(int dir_fd, const char *name, const char *text, int ms);
 
 /* Counters of the kernel. */
 void cgroup_read(const struct cgroup *c, struct vessel_usage *out);
@@ -68,7 +81,7 @@ size_t cgroup_lend(const struct cgroup *c, int fds[CGROUP_COUNTERS], uint32_t *w
  * can be done with OUT. 0, or -1: this is not what is lent, and nothing was taken. */
 int cgroup_borrow(struct cgroup *out, int *fds, size_t count, uint32_t which);
 
-/* What a vessel would get here; makes and keeps nothing. WHY holds 160 bytes. */
+/* Tells what a vessel would get here; makes and keeps nothing. WHY holds 160 bytes. */
 enum cgroup_kind cgroup_probe(char *why);
 
 /* The child has joined: the join descriptors are no longer needed. */
@@ -99,15 +112,14 @@ int cgroup_v1_open_base(struct cgroup *c, const char *text);
 int cgroup_v1_hold(struct cgroup *c);
 int cgroup_v1_limit(const struct cgroup *c, const struct limits *l,
                     struct vial_error *err);
-void cgroup_v1_yield(const struct cgroup *c);
+void cgroup_v1_weigh(const struct cgroup *c, unsigned percent);
 void cgroup_v1_read(const struct cgroup *c, struct vessel_usage *out);
 void cgroup_v1_read_times(const struct cgroup *c, struct vessel_usage *out);
-/* What cpuacct.usage_all says: user, system, in nanoseconds. 0, or -1: it is cut. */
+/* Reads the text of cpuacct.usage_all: user, system, in nanoseconds. 0, or -1: it is
+ * cut. */
 int cgroup_v1_parse_times(const char *text, uint64_t times[2]);
-int cgroup_v2_open_base(struct cgroup *c, const char *text);
 int cgroup_v2_limit(const struct cgroup *c, const struct limits *l,
                     struct vial_error *err);
-void cgroup_v2_read(const struct cgroup *c, struct vessel_usage *out);
 /* The number after KEY in TEXT, or its first when KEY is NULL. */
 uint64_t cgroup_parse(const char *text, const char *key, uint64_t fallback);
 /* The number after KEY in the flat file NAME, or its only number when KEY is

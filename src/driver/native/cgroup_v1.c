@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/auto.h"
@@ -14,12 +16,14 @@
 #include "driver/native/cgroup.h"
 #include "wire/weaken.h"
 
-#define PERIOD_US 100000
-#define TEXT_MAX  4096 /* of a counter; some eighty processors */
+#define PERIOD_US    100000
+#define USUAL_SHARES 1024u
+#define TEXT_MAX     4096 /* of a counter; some eighty processors */
 
-enum { MEMORY, PIDS, CPU, CPUACCT };
+enum { MEMORY, PIDS, CPU, CPUACCT, FREEZER };
 
-const char *const cgroup_v1_names[CGROUP_DIRS] = { "memory", "pids", "cpu", "cpuacct" };
+const char *const cgroup_v1_names[CGROUP_DIRS] = { "memory", "pids", "cpu", "cpuacct",
+                                                   "freezer" };
 
 /* Inside a container the mount may show our own group as its root. */
 static int open_own(struct cgroup *c, const char *text, const char *controller)
@@ -44,6 +48,8 @@ int cgroup_v1_open_base(struct cgroup *c, const char *text)
     for (size_t i = 0; i < CGROUP_DIRS; i++) {
         c->dirs[i].base_fd = open_own(c, text, cgroup_v1_names[i]);
         if (c->dirs[i].base_fd >= 0)
+            continue;
+        if (i == FREEZER)
             continue;
         c->complete = c->complete && i == CPUACCT;
         (void)snprintf(c->why, sizeof(c->why), "cgroup controller '%s' is not mounted",
@@ -88,7 +94,7 @@ int cgroup_v1_limit(const struct cgroup *c, const struct limits *l,
 
     if (c->counter_fds[0] < 0)
         return set_limits(c, l, err);
-    for (size_t i = 0; i < CGROUP_DIRS && rc == 0; i++) {
+    for (size_t i = 0; i < CGROUP_JOINED && rc == 0; i++) {
         int base = c->dirs[i].base_fd;
 
         open.dirs[i].fd =
@@ -103,12 +109,14 @@ int cgroup_v1_limit(const struct cgroup *c, const struct limits *l,
     return rc;
 }
 
-void cgroup_v1_yield(const struct cgroup *c)
+void cgroup_v1_weigh(const struct cgroup *c, unsigned percent)
 {
     char path[sizeof(c->name) + 16];
+    char text[16];
 
     (void)snprintf(path, sizeof(path), "%s/cpu.shares", c->name);
-    (void)io_write_at(c->dirs[CPU].base_fd, path, "512");
+    (void)snprintf(text, sizeof(text), "%u", percent * USUAL_SHARES / 100);
+    (void)io_write_at(c->dirs[CPU].base_fd, path, text);
 }
 
 enum { KILLS, REFUSED, MEMORY_PEAK, PIDS_PEAK, TIMES, THROTTLED };
@@ -252,4 +260,98 @@ int cgroup_v1_hold(struct cgroup *c)
         c->dirs[i].fd = -1;
     }
     return 0;
+}
+
+#define MEMBERS_MAX (64u << 10) /* of a list of processes, as text */
+#define PASSES      100
+#define TRIES       40
+#define TRY_MS      50
+
+static bool has_line(const char *text, const char *line)
+{
+    size_t len = strlen(line);
+
+    for (const char *at = text; (at = strstr(at, line)); at++)
+        if ((at == text || at[-1] == '\n') && (at[len] == '\n' || !at[len]))
+            return true;
+    return false;
+}
+
+/* Moves whoever is in the vessel's group of processes, and not there yet. A process
+ * that is frozen starts no other. How many were moved; -1: the list cannot be read. */
+static int move_members(int from, const char *name, int to)
+{
+    char path[sizeof(((struct cgroup *)0)->name) + 16];
+    auto_free char *text = malloc(MEMBERS_MAX);
+    auto_free char *there = malloc(MEMBERS_MAX);
+    char *save = NULL;
+    int moved = 0;
+
+    (void)snprintf(path, sizeof(path), "%s/cgroup.procs", name);
+    if (!text || !there || io_read_at(from, path, text, MEMBERS_MAX) < 0 ||
+        io_read_at(to, "cgroup.procs", there, MEMBERS_MAX) < 0)
+        return -1;
+    for (char *line = strtok_r(text, "\n", &save); line;
+         line = strtok_r(NULL, "\n", &save)) {
+        if (!has_line(there, line))
+            moved += io_write_at(to, "cgroup.procs", line) == 0;
+    }
+    return moved;
+}
+
+static bool freeze_once(const struct cgroup *c, int fd)
+{
+    int moved = 1;
+
+    if (io_write_at(fd, "freezer.state", "FROZEN") < 0)
+        return false;
+    for (int i = 0; moved > 0 && i < PASSES; i++)
+        moved = move_members(c->dirs[PIDS].base_fd, c->name, fd);
+    return moved == 0 && cgroup_await(fd, "freezer.state", "FROZEN", TRY_MS);
+}
+
+static bool thaw(int fd)
+{
+    return io_write_at(fd, "freezer.state", "THAWED") == 0 &&
+           cgroup_await(fd, "freezer.state", "THAWED", CGROUP_FREEZE_MS);
+}
+
+/* Some cannot be stopped for a moment: one that is ending stays where it is, though the
+ * kernel says that it was moved; one that waits in vfork waits on if its child was
+ * stopped first. So all go on, and are stopped again. */
+static bool freeze(const struct cgroup *c, int fd)
+{
+    const struct timespec pause = { .tv_nsec = 1000000 };
+
+    for (int i = 0; i < TRIES; i++) {
+        if (freeze_once(c, fd))
+            return true;
+        if (!thaw(fd))
+            return false;
+        (void)nanosleep(&pause, NULL);
+    }
+    return false;
+}
+
+/* Its group in the freezer's hierarchy is made when it is first needed: most vessels
+ * never pause. */
+int cgroup_v1_freeze(const struct cgroup *c, bool still, struct vial_error *err)
+{
+    int base = c->dirs[FREEZER].base_fd;
+    auto_fd int fd = -1;
+
+    if (still && mkdirat(base, c->name, 0755) < 0 && errno != EEXIST) {
+        (void)fail_sys(err, "make the vessel's freezer");
+        return fail_as(err, VIAL_E_UNSUPPORTED);
+    }
+    fd = openat(base, c->name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return fail_sys(err, "open the vessel's freezer");
+    if (still && freeze(c, fd))
+        return 0;
+    if (!thaw(fd))
+        return fail(err, VIAL_E_OPEN, "the vessel's freezer does not let go");
+    return still
+               ? fail(err, VIAL_E_BUSY, "a process of the vessel cannot be stopped now")
+               : 0;
 }

@@ -20,6 +20,9 @@
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
+#ifndef STATX_BASIC_STATS /* musl's before 1.2.5 */
+    #include <linux/stat.h>
+#endif
 
 #include "base/sys.h"
 #include "driver/native/raw.h"
@@ -359,12 +362,13 @@ static long meet(struct walk *w)
     return rc < 0 ? rc : status ? -ECANCELED : 0;
 }
 
-static long empty_bounding_set(void)
+static long cut_bounding_set(uint64_t kept)
 {
     long rc = 0;
 
     for (unsigned cap = 0; rc == 0 && cap < 64; cap++)
-        rc = CALL(SYS_prctl, PR_CAPBSET_DROP, cap, 0, 0, 0);
+        if (!(kept >> cap & 1u))
+            rc = CALL(SYS_prctl, PR_CAPBSET_DROP, cap, 0, 0, 0);
     return rc == -EINVAL ? 0 : rc; /* past the kernel's last capability */
 }
 
@@ -381,11 +385,12 @@ static long bound(const struct step *s)
         { .effective = low, .permitted = low },
         { .effective = high, .permitted = high },
     };
-    long rc = s->caps >> CAP_SETPCAP & 1u ? 0 : empty_bounding_set();
+    bool gives = s->flags & STEP_NEW_PRIVS;
+    long rc = s->caps >> CAP_SETPCAP & 1u && !gives ? 0 : cut_bounding_set(s->caps);
 
     if (rc == 0)
         rc = CALL(SYS_capset, &header, kept);
-    return rc < 0 ? rc : CALL(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    return rc < 0 || gives ? rc : CALL(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 }
 
 /* The parent put its control socket and the guest above all of these numbers. The guest

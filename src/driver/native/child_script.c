@@ -32,6 +32,11 @@
 #define GUEST_CAPS                                                                     \
     (CAP(SETUID) | CAP(SETGID) | CAP(SETPCAP) | CAP(KILL) | CAP(SYS_PTRACE))
 
+/* What the guest must have for a vessel's root to have it (guest/confine.c). */
+#define ROOT_CAPS                                                                      \
+    (CAP(CHOWN) | CAP(DAC_OVERRIDE) | CAP(DAC_READ_SEARCH) | CAP(FOWNER) |             \
+     CAP(FSETID) | CAP(SETFCAP) | CAP(NET_BIND_SERVICE) | CAP(AUDIT_WRITE))
+
 /* A link where we mount would be followed by programs, if not by us: such a
  * root is refused outright. */
 static int judge_rootfs(const char *dir, struct root_options *o, struct vial_error *err)
@@ -59,7 +64,7 @@ static int judge_rootfs(const char *dir, struct root_options *o, struct vial_err
  * moving oneself needs no lock over all others. */
 static void add_joining(struct script *s, const struct cgroup *c)
 {
-    for (unsigned i = 0; i < CGROUP_DIRS && c->kind == CGROUP_V1; i++)
+    for (unsigned i = 0; i < CGROUP_JOINED && c->kind == CGROUP_V1; i++)
         script_add(s, (struct step){ OP_JOIN, .slot = JOIN_SLOT + i });
 }
 
@@ -118,7 +123,7 @@ static void add_start(struct script *s, const struct plan *plan, bool privileged
 
 /* The twin takes down the old root, for which the kernel waits for all processors,
  * while the child goes on with what needs no room made. */
-static void add_farewell(struct script *s, const struct root_options *o)
+static void add_detach_old_root(struct script *s, const struct root_options *o)
 {
     struct step *split = NULL;
     size_t first = 0;
@@ -132,15 +137,16 @@ static void add_farewell(struct script *s, const struct root_options *o)
 }
 
 static void add_sealing(struct script *s, const struct plan *plan,
-                        const struct root_options *o)
+                        const struct host *host, const struct root_options *o)
 {
     if (!weaken("cgroupns"))
         script_add(s, (struct step){ OP_UNSHARE, .spaces = CLONE_NEWCGROUP });
-    add_farewell(s, o);
+    add_detach_old_root(s, o);
     if (!weaken("uts"))
         script_add(s, (struct step){ OP_HOSTNAME, .name = plan->hostname });
     script_add(s, (struct step){ OP_KEYRING, STEP_OPTIONAL });
-    root_mask(s, o);
+    if (!o->weak_procmask)
+        root_mask(s, host);
     add_meeting(s);
     root_seal(s, o); /* before a mount could lie over what it masks with */
     root_attach_mounts(s, plan, o);
@@ -163,24 +169,43 @@ static void add_exec(struct script *s, const struct plan *plan, int fd)
     script_add(s, exec);
 }
 
+static uint64_t guest_caps(const struct plan *plan, bool privileged)
+{
+    uint64_t caps = GUEST_CAPS;
+
+    if (plan->root.as_root || plan->root.sudo)
+        caps |= ROOT_CAPS;
+    if (plan->root.sudo) /* without no_new_privs, a filter takes that */
+        caps |= CAP(SYS_ADMIN);
+    return privileged ? caps : 0;
+}
+
 static void add_end(struct script *s, const struct plan *plan, const struct launch *l)
 {
     /* Rights that the programs shall not have, the guest must not have either. */
     if (!weaken("caps") && !weaken("no_new_privs"))
-        script_add(s,
-                   (struct step){ OP_BOUND, .caps = l->privileged ? GUEST_CAPS : 0 });
+        script_add(s, (struct step){ OP_BOUND, plan->root.sudo ? STEP_NEW_PRIVS : 0,
+                                     .caps = guest_caps(plan, l->privileged) });
     script_add(s, (struct step){ OP_STREAM, .fd = l->stream[1] });
     add_exec(s, plan, l->exec_fd);
 }
 
-static struct root_options options_of_root(const struct launch *l)
+static struct root_options options_of_root(const struct launch *l,
+                                           const struct plan *plan)
 {
-    uint32_t id = weaken("uid") ? 0 : IDMAP_PROGRAM;
+    bool weak_uid = weaken("uid");
 
     return (struct root_options){
-        .uid = id,
-        .gid = id,
-        .shows = host_shows,
+        .uid = weak_uid ? 0 : l->uid,
+        .gid = weak_uid ? 0 : l->gid,
+        .image = l->image,
+        .image_slot = l->privileged ? ROOT_MOUNT_SLOT + (unsigned)plan->mount_count +
+                                          (l->own_devices ? 1u : 0u)
+                                    : ROOT_ROOTFS_SLOT,
+        .image_mounted = l->privileged,
+        .writable = plan->root.writable,
+        .authority = l->authority,
+        .bundle = l->bundle,
         .no_usr_overlay = (l->lacks & LACKS_USR_OVERLAY) || weaken("overlay"),
         .no_etc_overlay = (l->lacks & LACKS_ETC_OVERLAY) || weaken("overlay"),
         .own_devices = l->own_devices,
@@ -201,14 +226,12 @@ static struct root_options options_of_root(const struct launch *l)
 int child_script_root(struct script *s, const struct plan *plan, const struct launch *l,
                       struct vial_error *err)
 {
-    auto_host struct host host = { 0 };
-    struct root_options o = options_of_root(l);
+    struct root_options o = options_of_root(l, plan);
 
-    if (plan->rootfs ? judge_rootfs(plan->rootfs, &o, err) < 0
-                     : host_read(&host, err) < 0)
+    if (plan->rootfs && judge_rootfs(plan->rootfs, &o, err) < 0)
         return -1;
     add_start(s, plan, l->privileged);
-    root_build(s, &host, plan, &o);
+    root_build(s, l->host, plan, &o);
     script_add(s, (struct step){ OP_WAIT, .slot = JOIN_SLOT });
     return s->failed ? fail_memory(err) : 0;
 }
@@ -216,10 +239,11 @@ int child_script_root(struct script *s, const struct plan *plan, const struct la
 int child_script_rest(struct script *s, const struct plan *plan, const struct cgroup *c,
                       const struct launch *l, struct vial_error *err)
 {
-    struct root_options o = options_of_root(l);
+    struct root_options o = options_of_root(l, plan);
 
+    o.gate = plan->network == NETWORK_GATE;
     add_joining(s, c);
-    add_sealing(s, plan, &o);
+    add_sealing(s, plan, l->host, &o);
     add_end(s, plan, l);
     return s->failed ? fail_memory(err) : 0;
 }

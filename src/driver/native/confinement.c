@@ -5,7 +5,6 @@
 #include <sys/resource.h>
 
 #include "base/fail.h"
-#include "driver/native/idmap.h"
 #include "wire/weaken.h"
 
 #define KIB          INT64_C(1024)
@@ -86,7 +85,8 @@ void confine_rlimits_of(struct jail *jail, const struct limits *l,
 
 static int add_paths(struct jail *jail, const struct plan *plan)
 {
-    int rc = confine_path(jail, "/", JAIL_READ | JAIL_EXEC);
+    uint32_t whole = plan->root.writable ? JAIL_WRITE : 0u;
+    int rc = confine_path(jail, "/", JAIL_READ | JAIL_EXEC | whole);
 
     rc |= confine_path(jail, plan_scratch(plan), JAIL_READ | JAIL_WRITE | JAIL_EXEC);
     for (size_t i = 0; i < sizeof(writable) / sizeof(*writable); i++)
@@ -106,19 +106,24 @@ int confine_fill(struct jail *jail, const struct plan *plan,
 {
     struct limits limits = plan->limits;
 
-    jail->flags =
-        JAIL_NO_NEW_PRIVS | JAIL_DROP_CAPS | JAIL_SET_IDS | JAIL_PID1 | JAIL_OOM_FIRST;
-    if (plan->network == NETWORK_NONE)
+    jail->flags = JAIL_SET_IDS | JAIL_PID1 | JAIL_OOM_FIRST;
+    jail->flags |= plan->root.sudo ? 0 : JAIL_NO_NEW_PRIVS;
+    jail->flags |=
+        plan->root.as_root || plan->root.sudo ? JAIL_ROOT_CAPS : JAIL_DROP_CAPS;
+    if (plan->network != NETWORK_BRIDGE)
         jail->flags |= JAIL_NO_NETWORK;
+    if (plan->fixed_addresses)
+        jail->flags |= JAIL_FIXED_ADDRESSES;
     if (weaken("caps"))
-        jail->flags &= ~(uint32_t)JAIL_DROP_CAPS;
+        jail->flags &= ~(uint32_t)(JAIL_DROP_CAPS | JAIL_ROOT_CAPS);
     if (weaken("no_new_privs"))
         jail->flags &= ~(uint32_t)JAIL_NO_NEW_PRIVS;
     if (weaken("uid"))
         jail->flags &= ~(uint32_t)JAIL_SET_IDS;
     if (weaken("pid"))
         jail->flags &= ~(uint32_t)JAIL_PID1;
-    jail->uid = jail->gid = IDMAP_PROGRAM;
+    jail->uid = options->uid;
+    jail->gid = options->gid;
     limits.file_bytes = confine_largest_file(plan, SPARSE_FILE);
     if (!weaken("rlimit"))
         confine_rlimits_of(jail, &limits, options->limits_by_rlimit);

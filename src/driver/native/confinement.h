@@ -12,6 +12,7 @@
 struct confine_options {
     bool limits_by_rlimit; /* no cgroup does it */
     bool landlock;         /* the kernel has it */
+    unsigned uid, gid;     /* of programs, inside */
 };
 
 /* Everything but the filters. JAIL is empty before. */

@@ -27,14 +27,15 @@ int custom_compile(const struct blob *text, const char *path, struct blob *filte
 /* The name of a system call; NULL: it has none. malloc'ed. */
 char *custom_call_name(uint32_t number);
 
-/* stack.c: whether FILTER is a program that custom_put can take: whoever made it, what
- * stands behind it stays in force. */
+/* seccomp.c: whether FILTER is a program that custom_put can take: whoever made it,
+ * what stands behind it stays in force. */
 bool custom_check(const struct blob *filter);
 
-/* stack.c: puts FILTER, which custom_check has seen, before OWN. */
+/* seccomp.c: puts FILTER, which custom_check has seen, before OWN. */
 int custom_put(struct blob *own, const struct blob *filter, struct vial_error *err);
 
-/* stack.c: what FILTER says of system call NUMBER with no bit set in its arguments. */
+/* seccomp.c: what FILTER says of system call NUMBER with no bit set in its arguments.
+ */
 uint32_t custom_verdict(const struct blob *filter, int number);
 
 #endif

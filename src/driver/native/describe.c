@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * All of this driver that reads profiles as YAML or says anything in JSON. The keeper
- * is linked without this file (keeper/root/without_json.c has its answers).
+ * is linked without this file (keeper/root/keeper_native.c has its answers).
  */
 #include <errno.h>
 #include <limits.h>
@@ -31,13 +31,14 @@ int seccomp_compile(const char *dir, const char *name,
 
     if (read_profile(dir, name, &profile, err) < 0)
         return -1;
-    if (profile_compile(profile, filters, err) < 0)
+    if (profile_compile(profile, NULL, filters, err) < 0)
         return -1;
     return profile_join(profile, filters, err);
 }
 
-int native_seccomp_summary(const char *share_dir, const char *name, json_t **out,
-                           struct vial_error *err)
+/* Tells for `vial plan` what profile NAME does. */
+static int summarise(const char *share_dir, const char *name, json_t **out,
+                     struct vial_error *err)
 {
     auto_json json_t *profile = NULL;
     char dir[PATH_MAX];
@@ -57,8 +58,8 @@ int native_describe(const struct plan *plan, const char *share_dir, json_t *into
 {
     json_t *profile = NULL;
 
-    if (native_seccomp_summary(share_dir, plan->seccomp ? plan->seccomp : "default",
-                               &profile, err) < 0)
+    if (summarise(share_dir, plan->seccomp ? plan->seccomp : "default", &profile, err) <
+        0)
         return -1;
     return json_object_set_new(into, "seccomp_profile", profile) < 0 ? fail_memory(err)
                                                                      : 0;

@@ -129,7 +129,31 @@ static int add(const struct compiler *c, json_t *rule, struct vial_error *err)
     return 0;
 }
 
-static int start(struct compiler *c, json_t *profile, struct vial_error *err)
+/* Numbers of calls stay the own machine's here: libseccomp puts others in their place.
+ */
+static int choose_arch(scmp_filter_ctx filter, const char *arch)
+{
+    static const struct {
+        const char *name;
+        uint32_t token;
+    } known[] = { { "amd64", SCMP_ARCH_X86_64 }, { "arm64", SCMP_ARCH_AARCH64 } };
+
+    if (!arch)
+        return 0;
+    for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++) {
+        if (strcmp(known[i].name, arch) != 0)
+            continue;
+        if (known[i].token == seccomp_arch_native())
+            return 0;
+        return seccomp_arch_add(filter, known[i].token) < 0
+                   ? -1
+                   : seccomp_arch_remove(filter, seccomp_arch_native());
+    }
+    return -1;
+}
+
+static int start(struct compiler *c, json_t *profile, const char *arch,
+                 struct vial_error *err)
 {
     const char *text = json_string_value(json_object_get(profile, "default"));
 
@@ -142,6 +166,7 @@ static int start(struct compiler *c, json_t *profile, struct vial_error *err)
         if (!c->filters[i] ||
             seccomp_attr_set(c->filters[i], SCMP_FLTATR_ACT_BADARCH,
                              SCMP_ACT_KILL_PROCESS) < 0 ||
+            choose_arch(c->filters[i], arch) < 0 ||
             seccomp_attr_set(c->filters[i], SCMP_FLTATR_CTL_OPTIMIZE, 2) < 0)
             return fail(err, VIAL_E_INTERNAL, "seccomp filter cannot be made");
     }
@@ -163,7 +188,7 @@ static int export(scmp_filter_ctx filter, struct blob *out, struct vial_error *e
     return io_read_fd(fd, "seccomp filter", FILTER_MAX, out, err);
 }
 
-int profile_compile(json_t *profile, struct blob out[PROFILE_FILTERS],
+int profile_compile(json_t *profile, const char *arch, struct blob out[PROFILE_FILTERS],
                     struct vial_error *err)
 {
     __attribute__((cleanup(compiler_done))) struct compiler c = { 0 };
@@ -171,7 +196,7 @@ int profile_compile(json_t *profile, struct blob out[PROFILE_FILTERS],
     json_t *rule = NULL;
     size_t i = 0;
 
-    if (start(&c, profile, err) < 0)
+    if (start(&c, profile, arch, err) < 0)
         return -1;
     json_array_foreach(json_object_get(profile, "rules"), i, rule)
     {

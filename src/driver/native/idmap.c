@@ -3,12 +3,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -16,11 +18,20 @@
 #include "base/auto.h"
 #include "base/fail.h"
 #include "base/io.h"
+#include "base/sys.h"
 
 /* Far above what distributions hand out (subuid, systemd-nspawn, homed). */
 #define FIRST_ID  0x70000000u
 #define PID_LIMIT (1u << 22)
 #define LAST_ID   (FIRST_ID + 2u * PID_LIMIT)
+
+/* A vessel that has all users of an image gets a range of them. */
+#define FIRST_RANGE 0x71000000u
+#define RANGES      3840u
+#define END_RANGES  (FIRST_RANGE + RANGES * IDMAP_RANGE)
+#define TRIES       256u
+#define RUN_DIR     "/run/vial"
+#define RANGE_FILE  RUN_DIR "/ids"
 
 /* Whether our user namespace has all ids: 1, 0, or -errno. */
 static int is_whole(void)
@@ -37,17 +48,81 @@ static int is_whole(void)
     inside = strtoull(text, &end, 10);
     (void)strtoull(end, &end, 10);
     count = strtoull(end, &end, 10);
-    return inside == 0 && count > LAST_ID;
+    return inside == 0 && count >= END_RANGES;
+}
+
+/* Whether we have what mapping any id takes, which root of a container may have
+ * dropped: 1, 0, or -errno. */
+static int may_map(void)
+{
+    const uint32_t needed = 1u << CAP_SETUID | 1u << CAP_SETGID;
+    struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+    struct __user_cap_data_struct now[2] = { { 0 } };
+
+    if (syscall(SYS_capget, &header, now) < 0)
+        return -errno;
+    return (now[0].effective & needed) == needed;
 }
 
 int idmap_privileged(void)
 {
-    return geteuid() == 0 ? is_whole() : 0;
+    int whole = geteuid() == 0 ? is_whole() : 0;
+
+    return whole > 0 ? may_map() : whole;
 }
 
 uid_t idmap_guest_id(pid_t pid)
 {
     return FIRST_ID + 2u * ((uid_t)pid & (PID_LIMIT - 1));
+}
+
+static int open_ranges(struct vial_error *err)
+{
+    int fd = -1;
+
+    if (mkdir(RUN_DIR, 0755) < 0 && errno != EEXIST)
+        return fail_sys(err, "make '%s'", RUN_DIR);
+    fd = open(RANGE_FILE, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, 0600);
+    return fd < 0 ? fail_sys(err, "open '%s'", RANGE_FILE) : fd;
+}
+
+/* A byte of the file stands for a range, and a lock on it goes with the last copy of
+ * the descriptor, however its owner ends. */
+int idmap_take_range(uid_t *first, struct vial_error *err)
+{
+    auto_fd int fd = open_ranges(err);
+    uint32_t at = 0;
+
+    if (fd < 0)
+        return -1;
+    if (sys_random(&at, sizeof(at)) < 0)
+        at = (uint32_t)getpid();
+    for (unsigned i = 0; i < TRIES; i++) {
+        unsigned range = (at + i) % RANGES;
+        struct flock lock = {
+            .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = range, .l_len = 1
+        };
+
+        if (fcntl(fd, F_OFD_SETLK, &lock) == 0) {
+            *first = FIRST_RANGE + range * IDMAP_RANGE;
+            return fd_take(&fd);
+        }
+        if (errno != EAGAIN && errno != EACCES)
+            return fail_sys(err, "lock '%s'", RANGE_FILE);
+    }
+    (void)fail(err, VIAL_E_BUSY, "no range of user ids is free for the vessel");
+    return fail_remedy(err, "close some vessels that have an image");
+}
+
+int idmap_users(pid_t pid, struct vial_error *err)
+{
+    char path[64];
+    int fd = -1;
+
+    (void)snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)pid);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    return fd < 0 ? fail_sys(err, "open the user namespace of process %d", (int)pid)
+                  : fd;
 }
 
 static int write_proc(pid_t pid, const char *name, const char *text,
@@ -67,6 +142,14 @@ static int write_both(pid_t pid, const char *uids, const char *gids,
     if (write_proc(pid, "uid_map", uids, err) < 0)
         return -1;
     return write_proc(pid, "gid_map", gids, err);
+}
+
+int idmap_write_range(pid_t pid, uid_t first, struct vial_error *err)
+{
+    char map[64];
+
+    (void)snprintf(map, sizeof(map), "0 %u %u", first, IDMAP_RANGE);
+    return write_both(pid, map, map, err);
 }
 
 int idmap_write(pid_t pid, bool privileged, struct vial_error *err)
@@ -93,16 +176,12 @@ static int open_namespace(pid_t pid, uid_t uid, gid_t gid, uid_t program_id,
 {
     char uids[64];
     char gids[64];
-    char path[64];
-    int fd = -1;
 
     (void)snprintf(uids, sizeof(uids), "%u %u 1", uid, program_id);
     (void)snprintf(gids, sizeof(gids), "%u %u 1", gid, program_id);
     if (write_both(pid, uids, gids, err) < 0)
         return -1;
-    (void)snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)pid);
-    fd = open(path, O_RDONLY | O_CLOEXEC);
-    return fd < 0 ? fail_sys(err, "open the mount's user namespace") : fd;
+    return idmap_users(pid, err);
 }
 
 /* Holds its namespace open until it is killed, by us or by our death. */

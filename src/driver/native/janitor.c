@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "driver/native/janitor.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -12,7 +14,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/auto.h"
+#include "base/io.h"
+#include "base/owner.h"
 #include "base/sys.h"
+#include "driver/native/cgroup.h"
 #include "driver/native/raw.h"
 
 /* The janitor's own descriptors, in this order from 0 on. */
@@ -64,6 +70,20 @@ static void wait_for_leash(void)
     do
         n = raw_call(SYS_read, LEASH_FD, ARG(&byte), 1, 0, 0);
     while (n > 0 || n == -EINTR);
+}
+
+/* Version 1: who is frozen does not die. Others have no such file. */
+static void thaw(int base_fd, const char *name)
+{
+    static const char word[] = "THAWED";
+    long dir = raw_call(SYS_openat, base_fd, ARG(name),
+                        O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0, 0);
+    long fd =
+        raw_call(SYS_openat, dir, ARG("freezer.state"), O_WRONLY | O_CLOEXEC, 0, 0);
+
+    (void)raw_call(SYS_write, fd, ARG(word), sizeof(word) - 1, 0, 0);
+    (void)raw_call(SYS_close, fd, 0, 0, 0, 0);
+    (void)raw_call(SYS_close, dir, 0, 0, 0, 0);
 }
 
 static bool remove_from(int base_fd, const char *name)
@@ -142,8 +162,10 @@ static bool clear(int base_fd, const char *name)
 {
     bool gone = remove_from(base_fd, name);
 
-    if (!gone)
+    if (!gone) {
         kill_members(base_fd, name);
+        thaw(base_fd, name);
+    }
     return gone;
 }
 
@@ -224,6 +246,7 @@ static void run(void *arg)
             remove_groups(remove_all, room->name);
         } else {
             (void)raw_call(SYS_pidfd_send_signal, GUEST_FD, SIGKILL, 0, 0, 0);
+            thaw(BASE_FD + CGROUP_JOINED, room->name);
             wait_for_guest();
             remove_groups(remove_one, room->name);
         }
@@ -294,4 +317,112 @@ void janitor_dismiss(struct janitor *j)
     (void)close(j->leash_fd);
     free(j->room);
     *j = JANITOR_NONE;
+}
+
+/* Whether PID is still in the group open as DIR_FD: a number alone may have
+ * become somebody else's. */
+static bool still_in(int dir_fd, long pid)
+{
+    char text[4096];
+    char *save = NULL;
+
+    if (io_read_at(dir_fd, "cgroup.procs", text, sizeof(text)) < 0)
+        return false;
+    for (char *line = strtok_r(text, "\n", &save); line;
+         line = strtok_r(NULL, "\n", &save)) {
+        if (strtol(line, NULL, 10) == pid)
+            return true;
+    }
+    return false;
+}
+
+static void kill_left(int dir_fd)
+{
+    char text[4096];
+    char *save = NULL;
+
+    if (io_read_at(dir_fd, "cgroup.procs", text, sizeof(text)) < 0)
+        return;
+    for (char *line = strtok_r(text, "\n", &save); line;
+         line = strtok_r(NULL, "\n", &save)) {
+        long pid = strtol(line, NULL, 10);
+        auto_fd int pidfd = pid > 1 ? sys_pidfd_open((pid_t)pid) : -1;
+
+        if (pidfd >= 0 && still_in(dir_fd, pid))
+            (void)sys_pidfd_kill(pidfd, SIGKILL);
+    }
+}
+
+/* True when one went: of several hierarchies, the first that is looked at takes the
+ * others along. */
+static bool remove_leftover(const struct cgroup *like, const char *name)
+{
+    bool gone = false;
+
+    for (size_t i = CGROUP_DIRS; i-- > 0;) {
+        int base = like->dirs[i].base_fd;
+        auto_fd int fd =
+            base < 0 ? -1 : openat(base, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+        if (fd < 0)
+            continue;
+        if (unlinkat(base, name, AT_REMOVEDIR) == 0) {
+            gone = true;
+            continue;
+        }
+        kill_left(fd);
+        (void)io_write_at(fd, "freezer.state", "THAWED");
+        gone |= unlinkat(base, name, AT_REMOVEDIR) == 0;
+    }
+    return gone;
+}
+
+/* Of an owner in another pid namespace, which ended as a whole, its janitor with it.
+ * Whoever may be in it still is not ours to judge: then it is not removed either. */
+static bool remove_abandoned(const struct cgroup *like, const char *name)
+{
+    bool gone = false;
+
+    for (size_t i = CGROUP_DIRS; i-- > 0;) {
+        int base = like->dirs[i].base_fd;
+
+        if (base >= 0 && owner_has_left(base, name))
+            gone |= unlinkat(base, name, AT_REMOVEDIR) == 0;
+    }
+    return gone;
+}
+
+static unsigned sweep_dir(const struct cgroup *like, int fd, unsigned max)
+{
+    DIR *dir = fd < 0 ? NULL : fdopendir(openat(fd, ".", O_RDONLY | O_CLOEXEC));
+    const struct dirent *entry = NULL;
+    unsigned gone = 0;
+    char mine[32];
+
+    (void)snprintf(mine, sizeof(mine), "-%d-", (int)getpid());
+    /* readdir is safe here: nobody else has this stream. */
+    while (dir && max && (entry = readdir(dir))) { /* NOLINT(concurrency-mt-unsafe) */
+        if (strncmp(entry->d_name, "vial-", 5) != 0 || strstr(entry->d_name, mine))
+            continue;
+        max--;
+        if (owner_is_dead(entry->d_name))
+            gone += remove_leftover(like, entry->d_name);
+        else if (owner_has_left(fd, entry->d_name))
+            gone += remove_abandoned(like, entry->d_name);
+    }
+    if (dir)
+        (void)closedir(dir);
+    return gone;
+}
+
+unsigned cgroup_sweep(const struct cgroup *like, unsigned max)
+{
+    unsigned gone = 0;
+    size_t turn = (size_t)getpid() % CGROUP_DIRS;
+
+    for (size_t i = 0; i < CGROUP_DIRS; i++) {
+        if (max == ~0u || i == turn)
+            gone += sweep_dir(like, like->dirs[i].base_fd, max);
+    }
+    return gone;
 }

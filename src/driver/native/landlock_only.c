@@ -95,9 +95,8 @@ static int confine(struct vessel *v, const struct plan *plan, int guest_fd,
             err, VIAL_E_UNSUPPORTED,
             "seccomp profile '%s' needs namespaces, which this host does not allow",
             plan->seccomp);
-    jail->flags |= JAIL_NO_NEW_PRIVS | JAIL_LANDLOCK | JAIL_LANDLOCK_NET;
-    if (geteuid() == 0) /* root of a container; others have none to drop */
-        jail->flags |= JAIL_DROP_CAPS;
+    jail->flags |=
+        JAIL_NO_NEW_PRIVS | JAIL_LANDLOCK | JAIL_LANDLOCK_NET | JAIL_DROP_CAPS;
     limits.pids += limits.pids ? count_own_threads() : 0;
     limits.file_bytes = confine_largest_file(plan, 0); /* no mount of a size stops it */
     jail->rlimit_count = 0;
@@ -114,8 +113,7 @@ static int name_layers(struct vessel *v, struct vial_error *err)
     strv_push(&v->layers, "seccomp");
     strv_push(&v->layers, "landlock");
     strv_push(&v->layers, "no_new_privs");
-    if (v->jail.flags & JAIL_DROP_CAPS)
-        strv_push(&v->layers, "caps");
+    strv_push(&v->layers, "caps");
     return strv_ok(&v->layers) ? 0 : fail_memory(err);
 }
 

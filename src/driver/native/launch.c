@@ -12,6 +12,7 @@
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,14 +21,17 @@
 #include "base/io.h"
 #include "base/sys.h"
 #include "driver/native/child.h"
-#include "driver/native/devices.h"
-#include "driver/native/fixes.h"
+#include "driver/native/host_tree.h"
 #include "driver/native/idmap.h"
+#include "driver/native/image_layers.h"
 #include "driver/native/mounts.h"
+#include "driver/native/probe.h"
+#include "driver/native/root.h"
 #include "wire/weaken.h"
 
 #define ABOVE_STDIO 10 /* where descriptors wait that the child's dup2 must not hit */
 #define SETUP_MS    30000
+#define ORPHAN_S    60    /* a child that has heard nothing for so long has no parent */
 #define READ_TRIES  1000u /* in a row: then it is no signal that interrupts */
 #define GUEST_MAX   (16 << 20)
 #define SEALS       (F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
@@ -108,11 +112,23 @@ int launch_seal(int guest_fd)
     return l.exec_fd;
 }
 
+/* Children of one process that start at the same moment hold each other's sockets until
+ * they exec, so that none of them hears that the process was killed. */
+static int make_control(int control[2])
+{
+    const struct timeval patience = { .tv_sec = ORPHAN_S };
+
+    return socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, control) < 0 ||
+                   setsockopt(control[1], SOL_SOCKET, SO_RCVTIMEO, &patience,
+                              sizeof(patience)) < 0
+               ? -1
+               : 0;
+}
+
 int launch_prepare(struct launch *l, int guest_fd, struct vial_error *err)
 {
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, l->control) < 0)
-        return fail_sys(err, "make a socket pair");
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, l->stream) < 0)
+    if (make_control(l->control) < 0 ||
+        socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, l->stream) < 0)
         return fail_sys(err, "make a socket pair");
     if (lift(&l->control[1]) < 0 || lift(&l->stream[1]) < 0 ||
         io_set_nonblocking(l->stream[0]) < 0)
@@ -153,22 +169,51 @@ static int add_devices(struct launch *l, struct mount_fds *mounts,
     return 0;
 }
 
+static int add_image(const struct launch *l, const struct plan *plan,
+                     struct mount_fds *mounts, struct vial_error *err)
+{
+    int fd = image_layers_mount(plan, l->pid, l->image, err);
+
+    if (fd < 0)
+        return -1;
+    mounts->fd[mounts->count++] = fd;
+    return 0;
+}
+
+static int map_ids(const struct launch *l, struct vial_error *err)
+{
+    if (weaken("user"))
+        return 0;
+    if (l->first_id)
+        return idmap_write_range(l->pid, l->first_id, err);
+    return idmap_write(l->pid, l->privileged, err);
+}
+
+uid_t launch_id(const struct launch *l, uid_t id)
+{
+    if (l->first_id)
+        return l->first_id + id;
+    return l->privileged ? idmap_guest_id(l->pid) + 1 : getuid();
+}
+
 int launch_settle(struct launch *l, const struct script *s, const struct plan *plan,
                   struct vial_error *err)
 {
     struct mount_fds mounts = { .count = 0 };
     int rc = s->failed ? fail_memory(err) : 0;
 
-    if (rc == 0 && !weaken("user"))
-        rc = idmap_write(l->pid, l->privileged, err);
+    if (rc == 0)
+        rc = map_ids(l, err);
 
     /* A root without capabilities, as in a container that dropped them all, may
      * not map itself (since 5.12). */
     l->doubtful = rc < 0 && err && err->sys == EPERM;
     if (rc == 0 && l->privileged)
-        rc = mounts_prepare(plan, idmap_guest_id(l->pid) + 1, &mounts, err);
+        rc = mounts_prepare(plan, launch_id(l, l->uid), &mounts, err);
     if (rc == 0 && l->own_devices)
         rc = add_devices(l, &mounts, err);
+    if (rc == 0 && l->image && l->privileged)
+        rc = add_image(l, plan, &mounts, err);
     if (rc == 0)
         rc = launch_send(l, mounts.fd, mounts.count, err);
     mounts_done(&mounts);
@@ -216,10 +261,14 @@ int launch_begin(struct launch *l, struct script *s, uint64_t spaces, int into_f
     return 0;
 }
 
-static void take_gift(struct launch *l, int *gift_fd)
+static void take_gift(struct launch *l, const char *path, int *gift_fd)
 {
     size_t place = l->layer_fd[0] < 0 ? 0 : 1;
 
+    if (strcmp(path, ROOT_UPPER) == 0) {
+        l->upper_fd = fd_take(gift_fd);
+        return;
+    }
     if (l->layer_fd[place] < 0)
         l->layer_fd[place] = fd_take(gift_fd);
 }
@@ -310,7 +359,7 @@ int launch_finish(struct launch *l, const struct script *s, struct vial_error *e
         if (!report.ongoing)
             return fail_step(l, &s->steps[report.step], report.error, err);
         if (s->steps[report.step].op == OP_GIVE)
-            take_gift(l, &gift_fd);
+            take_gift(l, s->steps[report.step].path, &gift_fd);
     }
 }
 
@@ -336,4 +385,8 @@ void launch_done(struct launch *l)
     auto_fd_(&l->pidfd);
     auto_fd_(&l->layer_fd[0]);
     auto_fd_(&l->layer_fd[1]);
+    auto_fd_(&l->upper_fd);
+    host_drop(l->host);
+    free(l->authority);
+    free(l->bundle);
 }

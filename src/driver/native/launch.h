@@ -27,6 +27,8 @@ struct launch_walk {
     int control_fd;
 };
 
+struct image_layers;
+
 struct launch {
     int control[2]; /* ours, the child's */
     int stream[2];  /* ours, the guest's */
@@ -36,16 +38,23 @@ struct launch {
     pid_t pid; /* 0: not begun */
     struct launch_walk walk;
     bool privileged;
-    unsigned lacks;   /* LACKS_*: a trial has shown that this host has it not */
-    bool own_devices; /* the vessel's device nodes are inodes of its own */
-    bool doubtful;    /* it failed for what some hosts never have: a trial tells */
-    int layer_fd[2];  /* what OP_GIVE gave: an overlay's layers, and what it shows */
+    unsigned uid, gid;          /* of its programs, inside */
+    uid_t first_id;             /* of its range of ids; 0: it has none */
+    struct image_layers *image; /* of its root, or NULL; borrowed */
+    unsigned lacks;    /* LACKS_*: a trial has shown that this host has it not */
+    struct host *host; /* what its root is made of; owned */
+    bool own_devices;  /* the vessel's device nodes are inodes of its own */
+    bool doubtful;     /* it failed for what some hosts never have: a trial tells */
+    char *authority;   /* that its programs trust besides the host's: PEM; or NULL */
+    char *bundle;      /* the host's certificates, and that; or NULL */
+    int layer_fd[2];   /* what OP_GIVE gave: an overlay's layers, and what it shows */
+    int upper_fd;      /* the same of a root that is writable: what was written to it */
 };
 
 #define LAUNCH_NONE                                                                    \
     {                                                                                  \
         .control = { -1, -1 }, .stream = { -1, -1 }, .exec_fd = -1, .pidfd = -1,       \
-        .layer_fd = { -1, -1 },                                                        \
+        .layer_fd = { -1, -1 }, .upper_fd = -1,                                        \
     }
 
 /* A copy of the guest program that nobody can write, for many launches; or -1. */
@@ -63,6 +72,8 @@ int launch_settle(struct launch *l, const struct script *s, const struct plan *p
 int launch_send(const struct launch *l, const int *fds, size_t count,
                 struct vial_error *err);
 int launch_finish(struct launch *l, const struct script *s, struct vial_error *err);
+/* The host's id of programs that are ID inside. */
+uid_t launch_id(const struct launch *l, uid_t id);
 /* Closes what was not taken, and ends the child if there is one. */
 void launch_done(struct launch *l);
 #define auto_launch __attribute__((cleanup(launch_done)))

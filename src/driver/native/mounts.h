@@ -23,7 +23,7 @@
 #define MOUNTS_MAX 32
 
 struct mount_fds {
-    int fd[MOUNTS_MAX + 1]; /* owned; the device nodes are one more */
+    int fd[MOUNTS_MAX + 2]; /* owned; the device nodes and an image are two more */
     size_t count;
 };
 

@@ -3,18 +3,23 @@
 
 #include <fcntl.h>
 #include <linux/sched.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
 #include "base/auto.h"
 #include "base/fail.h"
+#include "base/io.h"
 #include "base/path.h"
 #include "base/sys.h"
+#include "driver/gate_process.h"
 #include "driver/native/child_script.h"
 #include "driver/native/confinement.h"
-#include "driver/native/devices.h"
+#include "driver/native/host_tree.h"
 #include "driver/native/idmap.h"
+#include "driver/native/image_layers.h"
 #include "driver/native/landlock_only.h"
 #include "driver/native/launch.h"
 #include "driver/native/mounts.h"
@@ -22,8 +27,10 @@
 #include "driver/native/trial.h"
 #include "driver/native/vessel.h"
 #include "driver/native/zygote.h"
+#include "plan/secret_rules.h"
 #include "wire/weaken.h"
 
+#define BUNDLE_MAX  (2u << 20)
 #define SWEEP_A_FEW 8 /* foreign cgroups looked at on the way of an open */
 
 struct space {
@@ -54,9 +61,28 @@ static int refuse(struct vial_error *err, const char *what, const char *remedy)
 
 static int check_plan(const struct plan *plan, struct vial_error *err)
 {
-    if (plan->network != NETWORK_NONE)
-        return refuse(err, "a network", "use '--driver docker', or '--network none'");
+    if (plan->network == NETWORK_BRIDGE)
+        return refuse(err, "a network",
+                      "use '--driver docker', '--network gate', or '--network none'");
     return mounts_check(plan, err);
+}
+
+/* What root inside needs: users, and an exec that can give rights. */
+static int check_root(const struct plan *plan, bool privileged, struct vial_error *err)
+{
+    const struct plan_root *root = &plan->root;
+
+    if ((root->as_root || root->sudo) && !privileged) {
+        (void)fail(err, VIAL_E_UNSUPPORTED,
+                   "an ordinary user's vessel has one user, who is not root");
+        return fail_remedy(err, "leave out 'user' and 'sudo', or run vial, or its "
+                                "daemon, as root");
+    }
+    if (!root->sudo || prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 0)
+        return 0;
+    (void)fail(err, VIAL_E_UNSUPPORTED,
+               "sudo cannot work here: vial itself runs without new privileges");
+    return fail_remedy(err, "use '--user root', or 'vial' without its daemon");
 }
 
 /* Where a directory is missing its number is filled with a neighbour's: joining
@@ -64,16 +90,16 @@ static int check_plan(const struct plan *plan, struct vial_error *err)
 static int send_joining(const struct launch *l, const struct cgroup *c,
                         struct vial_error *err)
 {
-    int fds[CGROUP_DIRS];
+    int fds[CGROUP_JOINED];
 
-    for (size_t i = 0; i < CGROUP_DIRS; i++)
+    for (size_t i = 0; i < CGROUP_JOINED; i++)
         fds[i] = c->dirs[i].join_fd >= 0 ? c->dirs[i].join_fd : c->dirs[0].join_fd;
     if (c->kind != CGROUP_V1 || fds[0] < 0) /* born in it, or not allowed to make any */
         return launch_send(l, NULL, 0, err);
-    return launch_send(l, fds, CGROUP_DIRS, err);
+    return launch_send(l, fds, CGROUP_JOINED, err);
 }
 
-static void add_layers(struct native *n)
+static void add_layers(struct native *n, const struct plan *plan)
 {
     struct strv *layers = &n->vessel.layers;
     const struct jail *jail = &n->vessel.jail;
@@ -92,8 +118,10 @@ static void add_layers(struct native *n)
         strv_push(layers, "no_new_privs");
     if (jail->flags & JAIL_DROP_CAPS)
         strv_push(layers, "caps");
-    if (!(n->lacks & LACKS_USR_OVERLAY) && !weaken("overlay"))
+    if (plan_has_root(plan) || (!(n->lacks & LACKS_USR_OVERLAY) && !weaken("overlay")))
         strv_push(layers, "overlay");
+    if (!plan->root.writable && !weaken("ro"))
+        strv_push(layers, "ro_root");
 }
 
 static const char *limits_by(const struct cgroup *c)
@@ -111,13 +139,15 @@ static int fill_filters(struct native *n, const struct plan *plan, int guest_fd,
     return seccomp_fill(&n->vessel.jail, guest_fd, name, plan, err);
 }
 
-/* What the parent does while the child builds the root. */
-static int prepare_jail(struct native *n, const struct plan *plan, int guest_fd,
-                        struct vial_error *err)
+/* The parent does this while the child builds the root. */
+static int prepare_jail(struct native *n, const struct plan *plan,
+                        const struct launch *l, int guest_fd, struct vial_error *err)
 {
     int abi = weaken("landlock") ? 0 : native_landlock_abi();
     struct confine_options o = { .limits_by_rlimit = n->cgroup.kind == CGROUP_NONE,
-                                 .landlock = abi > 0 };
+                                 .landlock = abi > 0,
+                                 .uid = l->uid,
+                                 .gid = l->gid };
 
     if (abi < 0)
         return fail_sys_rc(err, abi, "ask for Landlock");
@@ -166,7 +196,7 @@ static int have_cgroup(struct native *n, const struct plan *plan, int pidfd,
     if (make_cgroup(n, plan, pidfd, err) < 0)
         return -1;
     if (plan->yields)
-        cgroup_yield(&n->cgroup);
+        cgroup_weigh(&n->cgroup, CGROUP_YIELDS);
     return 0;
 }
 
@@ -181,17 +211,77 @@ static int join(struct native *n, const struct plan *plan, struct script *s,
     return send_joining(l, &n->cgroup, err);
 }
 
-static void take_launch(struct native *n, struct launch *l)
+static bool is_variable(const char *entry)
+{
+    size_t len = strspn(entry, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                               "0123456789_");
+
+    return len > 0 && entry[len] == '=' && !(entry[0] >= '0' && entry[0] <= '9');
+}
+
+/* What the image says of itself, within its bounds. */
+static void take_image(struct native *n, const struct plan *plan, struct launch *l)
+{
+    struct stored_image *from = &l->image->stored;
+    struct vessel *v = &n->vessel;
+
+    for (size_t i = 0; i < from->env.count; i++)
+        if (is_variable(from->env.items[i]))
+            strv_push(&v->env, from->env.items[i]);
+    v->cwd = ptr_take(&from->cwd);
+    (void)snprintf(v->digest, sizeof(v->digest), "%s", from->digest);
+    v->owners = l->image->unmapped ? "nobody" : l->first_id ? "image" : "one";
+    n->image_fd = fd_take(&from->lock_fd);
+    snapshot_learn(&n->snapshot, plan, from->digest, l);
+}
+
+static void take_launch(struct native *n, const struct plan *plan, struct launch *l)
 {
     n->vessel.stream_fd = fd_take(&l->stream[0]);
     n->vessel.death_fd = fd_take(&l->pidfd);
     n->vessel.layered = l->layer_fd[1] >= 0;
     n->vessel.layer_fd = fd_take(&l->layer_fd[0]);
     n->vessel.merged_fd = fd_take(&l->layer_fd[1]);
-    n->vessel.layer_id = l->privileged ? idmap_guest_id(l->pid) + 1 : getuid();
+    n->vessel.layer_id = launch_id(l, l->uid);
     n->pid = l->pid;
     l->pid = 0;
-    add_layers(n);
+    add_layers(n, plan);
+    if (l->image)
+        take_image(n, plan, l);
+}
+
+/* The host's certificates, if it has some, and the vessel's own. */
+static int join_bundle(struct launch *l, struct vial_error *err)
+{
+    auto_str struct str all = { 0 };
+    struct blob host = { 0 };
+
+    if (!l->authority)
+        return 0;
+    if (io_read_file(SECRET_BUNDLE, BUNDLE_MAX, &host, NULL) == 0 && host.data &&
+        !memchr(host.data, 0, host.len))
+        str_add(&all, host.data, host.len);
+    blob_done(&host);
+    str_puts(&all, l->authority);
+    l->bundle = str_take(&all);
+    return l->bundle ? 0 : fail_memory(err);
+}
+
+/* Its word lies in the stream before the guest is there to read it. */
+static int open_gate(struct native *n, const struct plan *plan, struct launch *l,
+                     struct vial_error *err)
+{
+    struct gate_process gate = GATE_PROCESS_NONE;
+
+    if (plan->network != NETWORK_GATE)
+        return 0;
+    if (gate_process_start(plan, l->stream[0], &gate, err) < 0)
+        return -1;
+    n->gate_pidfd = gate.pidfd;
+    n->secrets_pidfd = gate.secrets_pidfd;
+    n->vessel.gate_fd = gate.owner_fd;
+    l->authority = gate.authority;
+    return join_bundle(l, err);
 }
 
 static int begin(struct native *n, const struct plan *plan, struct script *script,
@@ -205,7 +295,7 @@ static int begin(struct native *n, const struct plan *plan, struct script *scrip
         into_fd = n->cgroup.dirs[0].fd;
     if (n->shared && n->shared->guest_fd >= 0)
         guest_fd = n->shared->guest_fd;
-    if (launch_prepare(l, guest_fd, err) < 0)
+    if (launch_prepare(l, guest_fd, err) < 0 || open_gate(n, plan, l, err) < 0)
         return -1;
     script->unhurried = n->shared != NULL;
     script->own_pids = !weaken("pid");
@@ -214,10 +304,50 @@ static int begin(struct native *n, const struct plan *plan, struct script *scrip
                         into_fd, err);
 }
 
+/* The child is under way meanwhile. */
+static int look_at_host(const struct native *n, struct launch *l,
+                        struct vial_error *err)
+{
+    l->host = n->shared ? native_shared_host(n->shared, err) : host_read(err);
+    if (!l->host)
+        return -1;
+    l->own_devices = l->privileged && !(n->lacks & LACKS_OWN_DEVICES) &&
+                     !weaken("dev") && !weaken("shm") && l->host->own_devices;
+    return 0;
+}
+
+/* Who its programs are: as the plan says, or the image, in numbers; else the usual. */
+static void choose_user(const struct plan *plan, const struct stored_image *image,
+                        struct launch *l)
+{
+    if (plan->root.as_root) {
+        l->uid = l->gid = 0;
+    } else if (image->uid && image->gid && image->uid < IDMAP_RANGE &&
+               image->gid < IDMAP_RANGE && !plan->root.writable) {
+        l->uid = image->uid;
+        l->gid = image->gid;
+    }
+}
+
+static int find_image(struct native *n, const struct plan *plan, struct launch *l,
+                      struct image_layers *image, struct vial_error *err)
+{
+    if (check_root(plan, l->privileged, err) < 0 ||
+        image_layers_read(plan, image, err) < 0)
+        return -1;
+    l->image = image;
+    if (!l->privileged)
+        return 0;
+    choose_user(plan, &image->stored, l);
+    n->ids_fd = idmap_take_range(&l->first_id, err);
+    return n->ids_fd < 0 ? -1 : 0;
+}
+
 static int set_up(struct native *n, const struct plan *plan, int guest_fd,
                   bool *doubtful, struct vial_error *err)
 {
     auto_script struct script *script = child_script_new(plan);
+    auto_image_layers struct image_layers image = IMAGE_LAYERS_NONE;
     auto_launch struct launch launch = LAUNCH_NONE;
     int privileged = idmap_privileged();
     int dumpable = prctl(PR_GET_DUMPABLE);
@@ -229,15 +359,17 @@ static int set_up(struct native *n, const struct plan *plan, int guest_fd,
         return fail_sys_rc(err, privileged, "read our own id map");
     launch.privileged = privileged;
     launch.lacks = n->lacks;
-    launch.own_devices = privileged && !(n->lacks & LACKS_OWN_DEVICES) &&
-                         !weaken("dev") && !weaken("shm") && devices_can_be_own();
+    launch.uid = launch.gid = IDMAP_PROGRAM;
+    if (plan_has_root(plan) && find_image(n, plan, &launch, &image, err) < 0)
+        return -1;
 
     failed = begin(n, plan, script, &launch, guest_fd, err) < 0 ||
+             look_at_host(n, &launch, err) < 0 ||
              child_script_root(script, plan, &launch, err) < 0 ||
              launch_settle(&launch, script, plan, err) < 0 ||
              launch_copy(&launch, guest_fd, err) < 0 ||
              join(n, plan, script, &launch, err) < 0 ||
-             prepare_jail(n, plan, guest_fd, err) < 0 ||
+             prepare_jail(n, plan, &launch, guest_fd, err) < 0 ||
              launch_finish(&launch, script, err) < 0;
     /* The child's change of ids made the memory it shared with us secret. Two opens at
      * once may leave it so, which is the safe side. */
@@ -248,11 +380,11 @@ static int set_up(struct native *n, const struct plan *plan, int guest_fd,
         return -1;
     }
     n->vessel.limits_by = limits_by(&n->cgroup);
-    take_launch(n, &launch);
-    return strv_ok(&n->vessel.layers) ? 0 : fail_memory(err);
+    take_launch(n, plan, &launch);
+    return strv_ok(&n->vessel.layers) && !n->vessel.env.failed ? 0 : fail_memory(err);
 }
 
-/* What is to be opened, out of what. */
+/* An order says what is to be opened, and out of what. */
 struct order {
     struct native_shared *shared; /* or NULL */
     const struct plan *plan;
@@ -271,6 +403,7 @@ static int open_once(const struct order *o, struct vessel **out, bool *doubtful,
                                  .stream_fd = -1,
                                  .death_fd = -1,
                                  .event_fd = -1,
+                                 .gate_fd = -1,
                                  .layer_fd = -1,
                                  .merged_fd = -1,
                                  .level = "namespaces",
@@ -278,7 +411,9 @@ static int open_once(const struct order *o, struct vessel **out, bool *doubtful,
                                  .path = PATH_SEARCH };
     cgroup_forget(&n->cgroup);
     n->janitor = JANITOR_NONE;
-    n->unmount_fd = -1;
+    n->unmount_fd = n->gate_pidfd = n->secrets_pidfd = -1;
+    n->image_fd = n->ids_fd = -1;
+    n->snapshot = (struct snapshot)SNAPSHOT_NONE;
     n->shared = o->shared;
     n->only_ours = o->plan->mount_count == 0 && !o->plan->rootfs;
     n->lacks = o->lacks;
@@ -305,8 +440,10 @@ static int open_lower(const struct order *o, struct vessel **out,
     trial_run(&trial);
     if (!trial.ran)
         return -1;
+    if (trial.namespaces && o->plan->network == NETWORK_GATE)
+        return -1; /* without a network namespace there is nothing to stand before */
     if (trial.namespaces)
-        return native_landlock_abi() > 0
+        return native_landlock_abi() > 0 && !plan_has_root(o->plan)
                    ? landlock_only_open(o->plan, o->guest_fd, out, err)
                    : -1;
     if (!(trial.lacks & ~o->lacks))
@@ -420,6 +557,49 @@ static void spent_of_any(struct vessel *vessel, struct vessel_usage *out)
         vessel->driver->usage(vessel, out);
 }
 
+static double cpu_ms_of_any(const struct vessel *vessel)
+{
+    const struct cgroup *c = &((const struct native *)vessel)->cgroup;
+    struct vessel_usage used = { 0 };
+
+    if (vessel->driver == &driver_native && c->kind == CGROUP_V1)
+        cgroup_v1_read_times(c, &used);
+    else if (vessel->driver == &driver_native)
+        cgroup_read(c, &used);
+    return used.usage.cpu_user_ms + used.usage.cpu_system_ms;
+}
+
+static void weigh_any(const struct vessel *vessel, unsigned percent)
+{
+    if (vessel->driver == &driver_native)
+        cgroup_weigh(&((const struct native *)vessel)->cgroup, percent);
+}
+
+static int pause_any(struct vessel *vessel, bool still, bool reclaim,
+                     struct vial_error *err)
+{
+    struct native *n = native_of(vessel);
+
+    if (vessel->driver != &driver_native)
+        return fail(err, VIAL_E_UNSUPPORTED, "a vessel of level '%s' cannot be paused",
+                    vessel->level);
+    if (cgroup_freeze(&n->cgroup, still, err) < 0)
+        return -1;
+    n->paused = still;
+    if (still && reclaim)
+        cgroup_reclaim(&n->cgroup);
+    return 0;
+}
+
+static int snapshot_any(struct vessel *vessel, const struct snapshot_order *order,
+                        struct vial_error *err)
+{
+    if (vessel->driver != &driver_native)
+        return fail(err, VIAL_E_UNSUPPORTED, "a vessel of level '%s' has no snapshots",
+                    vessel->level);
+    return snapshot_start(&native_of(vessel)->snapshot, order, err);
+}
+
 static size_t lend_any(const struct vessel *vessel, int *fds, uint32_t *which)
 {
     *which = 0;
@@ -446,15 +626,20 @@ const struct driver driver_native = {
     .kill = kill_any,
     .usage = usage_of_any,
     .spent = spent_of_any,
+    .weigh = weigh_any,
+    .cpu_ms = cpu_ms_of_any,
     .lend = lend_any,
+    .pause = pause_any,
+    .snapshot = snapshot_any,
     .close = close_any,
     .sweep = sweep,
     .limit = limit_vessel,
     .zygote_open = zygote_open,
-    .hatch = zygote_hatch,
+    .fork_into = zygote_fork_into,
     .zygote_close = zygote_close,
     .waits = true,
     .describe = native_describe,
     .overlays = true,
+    .takes_image = true,
     .needs_programs_here = true,
 };

@@ -22,9 +22,9 @@
 int native_describe(const struct plan *plan, const char *share_dir, json_t *into,
                     struct vial_error *err);
 
-/* What a process writes "0" into to join the vessel's cgroups: how many, at most
- * CGROUP_DIRS, or -1. They stay the vessel's, which closes them when it is first asked
- * what it used. */
+/* Gives the descriptors into which a process writes "0" to join the vessel's cgroups:
+ * how many, at most CGROUP_DIRS, or -1. They stay the vessel's, which closes them when
+ * it is first asked what it used. */
 int native_join_fds(struct vessel *vessel, int *fds, struct vial_error *err);
 
 /* PATH of the vessel's root, as the caller may name it while the vessel is open. NULL

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "driver/native/probe.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/landlock.h>
 #include <linux/seccomp.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -11,10 +14,171 @@
 #include "base/fail.h"
 #include "base/io.h"
 #include "driver/native/cgroup.h"
-#include "driver/native/fixes.h"
 #include "driver/native/idmap.h"
 #include "driver/native/native.h"
 #include "driver/native/trial.h"
+
+/* A switch of some distribution that forbids user namespaces. */
+struct knob {
+    const char *path, *value; /* forbids while it has this value */
+    const char *reason, *fix;
+    const char *file; /* the fix is good where this is, or NULL: everywhere */
+};
+
+#define APPARMOR_KNOB "/proc/sys/kernel/apparmor_restrict_unprivileged_userns"
+#define APPARMOR_WHY  "kernel.apparmor_restrict_unprivileged_userns is 1"
+#define APPARMOR_FILE "/etc/apparmor.d/vial"
+
+static const struct knob knobs[] = {
+    { "/proc/sys/user/max_user_namespaces", "0", "user.max_user_namespaces is 0",
+      "sudo sysctl -w user.max_user_namespaces=15000 (RHEL; to keep it: "
+      "echo user.max_user_namespaces=15000 | sudo tee /etc/sysctl.d/90-userns.conf)" },
+    { "/proc/sys/user/max_net_namespaces", "0", "user.max_net_namespaces is 0",
+      "sudo sysctl -w user.max_net_namespaces=15000" },
+    { "/proc/sys/kernel/unprivileged_userns_clone", "0",
+      "kernel.unprivileged_userns_clone is 0",
+      "sudo sysctl -w kernel.unprivileged_userns_clone=1 (Debian)" },
+    { APPARMOR_KNOB, "1", APPARMOR_WHY, "sudo apparmor_parser -r " APPARMOR_FILE,
+      APPARMOR_FILE },
+    { APPARMOR_KNOB, "1", APPARMOR_WHY,
+      "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0 (Ubuntu), or 'sudo "
+      "make install': the vial there has a profile that allows it user namespaces",
+      NULL },
+};
+
+static const struct knob *find_knob(void)
+{
+    for (size_t i = 0; i < sizeof(knobs) / sizeof(*knobs); i++) {
+        char text[32];
+
+        if (io_read_at(AT_FDCWD, knobs[i].path, text, sizeof(text)) > 0 &&
+            strcmp(text, knobs[i].value) == 0 &&
+            (!knobs[i].file || access(knobs[i].file, F_OK) == 0))
+            return &knobs[i];
+    }
+    return NULL;
+}
+
+bool fixes_forbidden(void)
+{
+    return find_knob() != NULL;
+}
+
+/* Where the one who reads a remedy has to act. */
+static const struct place {
+    const char *variable; /* is set, or NULL */
+    const char *path;     /* or this is there */
+    const char *rights;   /* all that namespaces take */
+    const char *ids;      /* for a root that may not map ids */
+} places[] = {
+    { "KUBERNETES_SERVICE_HOST", "/var/run/secrets/kubernetes.io",
+      "in the pod 'hostUsers: false', in the container's securityContext 'procMount: "
+      "Unmasked' and 'seccompProfile: {type: Localhost, localhostProfile: vial.json}' "
+      "(contrib/container/seccomp.json), or Unconfined",
+      "in the container's securityContext 'runAsUser: 1000', or 'capabilities: {add: "
+      "[SETFCAP]}'" },
+    { NULL, "/.dockerenv",
+      "start the container with '--security-opt seccomp=contrib/container/seccomp.json "
+      "--security-opt systempaths=unconfined'",
+      "start the container with '--user 1000', or with '--cap-add SETFCAP'" },
+    { NULL, "/run/.containerenv",
+      "start the container with '--security-opt seccomp=contrib/container/seccomp.json "
+      "--security-opt unmask=ALL'",
+      "start the container with '--user 1000', or with '--cap-add SETFCAP'" },
+};
+
+/* NULL: in no container. */
+static const struct place *find_place(void)
+{
+    for (size_t i = 0; i < sizeof(places) / sizeof(*places); i++) {
+        const struct place *p = &places[i];
+
+        /* NOLINTNEXTLINE(concurrency-mt-unsafe): read only */
+        if ((p->variable && getenv(p->variable)) || access(p->path, F_OK) == 0)
+            return p;
+    }
+    return NULL;
+}
+
+static const char *fix_of(enum trial_need need)
+{
+    const struct place *place = find_place();
+
+    if (place)
+        return need == NEED_IDS ? place->ids : place->rights;
+    if (need == NEED_IDS)
+        return "run vial as another user than root, or give root CAP_SETFCAP";
+    if (need == NEED_PROC)
+        return "show all of /proc: 'grep /proc/ /proc/self/mounts' lists what lies "
+               "over parts of it";
+    return "run vial as root, or enable CONFIG_USER_NS in the kernel; a chroot may make "
+           "none (enter it by pivot_root, as 'systemd-nspawn' does)";
+}
+
+/* Why vessels have no namespaces here, as NEED was refused with ERROR, and the fix: of
+ * this host, or of the container or pod that we are in. Sizes as in struct layer. */
+static void fixes_user(int error, enum trial_need need, char reason[160], char fix[320])
+{
+    static const char *const needs[] = {
+        [NEED_USER] = "user namespaces are refused",
+        [NEED_IDS] = "the ids of a user namespace cannot be mapped",
+        [NEED_NETWORK] = "network namespaces are refused",
+        [NEED_PROC] = "/proc cannot be mounted in a namespace",
+        [NEED_TMPFS] = "a tmpfs cannot be mounted in a namespace",
+    };
+    const struct knob *knob = find_knob();
+
+    if (knob) {
+        (void)snprintf(reason, 160, "%s", knob->reason);
+        (void)snprintf(fix, 320, "%s", knob->fix);
+        return;
+    }
+    (void)snprintf(reason, 160, "%s: %s", needs[need],
+                   strerror(error)); /* NOLINT(concurrency-mt-unsafe) */
+    (void)snprintf(fix, 320, "%s", fix_of(need));
+}
+
+int fixes_clone(int error, struct vial_error *err)
+{
+    char reason[160];
+    char fix[320];
+
+    if (error == ENOMEM || error == EAGAIN)
+        return fail_remedy(err,
+                           "the host is out of memory or processes; try again later");
+    fixes_user(error, NEED_USER, reason, fix);
+    return fail_remedy(err, "%s", fix);
+}
+
+int fixes_step(const struct step *step, int error, struct vial_error *err)
+{
+    if (step->op == OP_MOUNT && strcmp(step->mount.type, "proc") == 0 && error == EPERM)
+        return fail_remedy(err, "%s", fix_of(NEED_PROC));
+    if (step->op == OP_MOUNT && step->mount.data &&
+        strstr(step->mount.data, "upperdir=") && error == EINVAL)
+        return fail_remedy(err,
+                           "the directory cannot lie under an overlay, as it is one "
+                           "or has mounts in it: copy it elsewhere");
+    if (step->op == OP_ATTACH && error == ENOENT)
+        return fail_remedy(err, "the target's directory is read-only and has no such "
+                                "entry: choose another target, such as /mnt/name");
+    if (step->op == OP_ATTACH && error == ELOOP)
+        return fail_remedy(err, "the target is or lies behind a symbolic link of the "
+                                "root: choose another target");
+    if (error == ENOSPC || error == ENOMEM)
+        return fail_remedy(err, "the host is out of memory or of mounts");
+    return fail_remedy(err, "run 'vial doctor' to see what this host lacks");
+}
+
+/* The fix for limits by cgroup. */
+static const char *fixes_cgroup(void)
+{
+    return geteuid() == 0
+               ? "mount the cgroup file system writable (in Docker: --privileged or "
+                 "--cgroupns=private with a writable /sys/fs/cgroup)"
+               : "run below a delegated cgroup: systemd-run --user --scope -p Delegate=yes "
+                 "vial …, or as root";
+}
 
 int native_landlock_abi(void)
 {
@@ -36,8 +200,9 @@ static struct layer *add(struct caps *c, const char *name, bool available)
 }
 
 /* All or none: no kernel that has user namespaces is built without the others. */
-static void add_namespaces(struct caps *c, int error)
+static void add_namespaces(struct caps *c, const struct trial *trial)
 {
+    int error = trial->namespaces;
     static const char *const names[] = { "user", "pid", "mount", "net",
                                          "ipc",  "uts", "cgroup" };
 
@@ -45,7 +210,7 @@ static void add_namespaces(struct caps *c, int error)
         struct layer *layer = add(c, names[i], error == 0);
 
         if (error != 0)
-            fixes_user(error, layer->reason, layer->fix);
+            fixes_user(error, trial->need, layer->reason, layer->fix);
     }
 }
 
@@ -88,16 +253,27 @@ static void add_overlay(struct caps *c, const struct trial *trial)
     bool etc = usr && !(trial->lacks & LACKS_ETC_OVERLAY);
     struct layer *layer = add(c, "overlay", usr);
 
-    if (etc || trial->namespaces)
+    if (etc)
         return;
-    if (knows_overlay()) {
+    if (trial->namespaces || knows_overlay()) {
         (void)snprintf(layer->reason, sizeof(layer->reason),
-                       "it cannot be mounted over '%s' in a namespace",
+                       trial->namespaces
+                           ? "there are no namespaces to mount it in"
+                           : "it cannot be mounted over '%s' in a namespace",
                        usr ? "/etc" : "/usr");
         return;
     }
     (void)snprintf(layer->reason, sizeof(layer->reason), "the module is not loaded");
     (void)snprintf(layer->fix, sizeof(layer->fix), "sudo modprobe overlay");
+}
+
+static void add_root(struct caps *c, const struct trial *trial)
+{
+    struct layer *layer = add(c, "ro_root", !trial->namespaces);
+
+    if (trial->namespaces)
+        (void)snprintf(layer->reason, sizeof(layer->reason),
+                       "there are no namespaces to have a root of its own in");
 }
 
 static void add_limits(struct caps *c)
@@ -138,9 +314,10 @@ int native_probe(struct caps *out, struct vial_error *err)
     error = trial.namespaces;
     (void)err;
     memset(out, 0, sizeof(*out));
-    add_namespaces(out, error);
+    add_namespaces(out, &trial);
     add_walls(out);
     add_overlay(out, &trial);
+    add_root(out, &trial);
     add_limits(out);
     out->usable = has(out, "seccomp") && (error == 0 || has(out, "landlock"));
     out->level = error == 0 ? "namespaces" : "landlock";

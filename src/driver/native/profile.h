@@ -27,8 +27,8 @@ int profile_read(const char *dir, const char *name, json_t **out,
                  struct vial_error *err);
 
 /* Compiles a profile that profile_read made. Each blob is an array of struct
- * sock_filter for this machine's architecture. */
-int profile_compile(json_t *profile, struct blob out[PROFILE_FILTERS],
+ * sock_filter for ARCH, "amd64" or "arm64"; NULL: this machine's. */
+int profile_compile(json_t *profile, const char *arch, struct blob out[PROFILE_FILTERS],
                     struct vial_error *err);
 
 /* Makes one program of both where that means the same, leaving the second empty: what

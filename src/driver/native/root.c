@@ -5,7 +5,10 @@
 #include <string.h>
 
 #include "base/path.h"
-#include "driver/native/devices.h"
+#include "driver/gate_process.h"
+#include "driver/native/host_tree.h"
+#include "driver/native/idmap.h"
+#include "plan/secret_rules.h"
 
 /* linux/mount.h and sys/mount.h exclude each other; these are mount(2)'s. */
 #define NOSUID 2ul
@@ -21,7 +24,12 @@
  * then on, which is why mount sources are opened before. */
 #define STAGE "/tmp"
 
+#define OWN_INODES 1024 /* what a root has of ours */
+
 #define COPY_MAX (1u << 20) /* bytes of a file of /etc */
+
+/* By number: whatever the image calls it. */
+#define SUDOERS "#1000 ALL=(ALL:ALL) NOPASSWD: ALL\n"
 
 struct dir_row {
     const char *path;
@@ -47,9 +55,12 @@ static const struct file_row host_files[] = {
                            "services: files\nprotocols: files\n" },
 };
 
+/* The guest's own name server (guest/gate_inside.c); without a gate, names lead
+ * nowhere. */
+#define GATE_RESOLVER "nameserver " GATE_DNS "\noptions timeout:5 attempts:2\n"
+
 static const struct file_row files[] = {
     { "etc/hosts", "127.0.0.1 localhost\n::1 localhost\n" },
-    { "etc/resolv.conf", "" },
     { "var/none", "" },
 };
 
@@ -74,17 +85,6 @@ static const struct link_row dev_links[] = {
 static const char *const proc_sealed[] = { "/proc/sys", "/proc/bus", "/proc/irq",
                                            "/proc/fs", "/proc/sysrq-trigger" };
 
-static const char *const proc_masked_files[] = {
-    "/proc/kcore",       "/proc/kmsg",          "/proc/keys",        "/proc/key-users",
-    "/proc/timer_list",  "/proc/sched_debug",   "/proc/vmallocinfo", "/proc/slabinfo",
-    "/proc/kallsyms",    "/proc/modules",       "/proc/kpagecount",  "/proc/kpageflags",
-    "/proc/kpagecgroup", "/proc/latency_stats", "/proc/cmdline",     "/proc/interrupts",
-    "/proc/locks",
-};
-
-static const char *const proc_masked_dirs[] = { "/proc/acpi", "/proc/scsi",
-                                                "/proc/asound" };
-
 /* Nobody inside makes namespaces; seccomp says so too. */
 static const char *const namespace_limits[] = {
     "/proc/sys/user/max_user_namespaces",   "/proc/sys/user/max_mnt_namespaces",
@@ -107,6 +107,12 @@ static const struct file_row net_limits[] = {
 };
 
 #define COUNT(table) (sizeof(table) / sizeof(*(table)))
+
+/* Not of the host's system directories. */
+static bool is_foreign(const struct plan *plan)
+{
+    return plan->rootfs || plan_has_root(plan);
+}
 
 static struct step *add_mount(struct script *s, const char *type, const char *target,
                               unsigned long flags, const char *data)
@@ -159,29 +165,60 @@ static void add_file(struct script *s, const char *prefix, const char *path,
                (struct step){ OP_FILE, STEP_EXIST_OK, .file = { path, text, 0444 } });
 }
 
+static void add_text(struct script *s, const char *path, const char *content,
+                     unsigned mode)
+{
+    script_add(s, (struct step){ OP_FILE, .file = { path, content, mode } });
+}
+
+/* Whom programs believe: the vessel's own authority, alone and beside the host's. */
+static void add_certificates(struct script *s, const char *prefix,
+                             const struct root_options *o)
+{
+    static const char *const places[] = { "etc/vial", "etc/ssl", "etc/ssl/certs" };
+
+    for (size_t i = 0; i < COUNT(places); i++)
+        add_dir(s, script_text(s, "%s%s", prefix, places[i]), 0755);
+    add_file(s, prefix, SECRET_CA + 1, o->authority);
+    add_file(s, prefix, SECRET_BUNDLE + 1, o->bundle);
+    add_link(s, "certs/ca-certificates.crt",
+             script_text(s, "%setc/ssl/cert.pem", prefix));
+}
+
 /* Directories and files of our own. In front of a rootfs they form the overlay's
  * upper layer, so that a link of the same name in it loses. */
-static void add_skeleton(struct script *s, const char *prefix, const struct plan *plan)
+static void add_skeleton(struct script *s, const char *prefix, const struct plan *plan,
+                         const struct root_options *o)
 {
     for (size_t i = 0; i < COUNT(dirs); i++) {
         const char *path = script_text(s, "%s%s", prefix, dirs[i].path);
 
         add_dir(s, path, dirs[i].mode);
     }
+    if (plan->root.writable) /* before the usual one: sudo looks for its host's name */
+        add_file(
+            s, prefix, "etc/hosts",
+            script_text(s, "127.0.0.1 localhost %s\n::1 localhost\n", plan->hostname));
     for (size_t i = 0; i < COUNT(files); i++)
         add_file(s, prefix, files[i].path, files[i].content);
+    add_file(s, prefix, "etc/resolv.conf",
+             plan->network == NETWORK_GATE ? GATE_RESOLVER : "");
     add_file(s, prefix, "etc/hostname", script_text(s, "%s\n", plan->hostname));
+    if (o->authority)
+        add_certificates(s, prefix, o);
 }
 
 /* DIR of the host at TARGET, with inodes of its own: two vessels on one bind
- * would see each other's locks and inotify events. */
+ * would see each other's locks and inotify events. Where something is mounted below it,
+ * the kernel gives ordinary users no part of it, only all. */
 static void add_system_dir(struct script *s, const char *dir, const char *target,
                            const struct root_options *o)
 {
     const char *lower = script_text(s, "lowerdir=%s:var/empty", dir);
 
     if (o->no_usr_overlay)
-        add_bind(s, dir, target, ATTR_SAFE | (o->weak_ro ? 0 : MOUNT_ATTR_RDONLY));
+        add_bind(s, dir, target, ATTR_SAFE | (o->weak_ro ? 0 : MOUNT_ATTR_RDONLY))
+            ->bind.recursive = true;
     else
         add_mount(s, "overlay", target, RDONLY | NOSUID | NODEV, lower)->flags =
             strcmp(dir, "/usr") == 0 ? STEP_TRIED : 0;
@@ -257,7 +294,8 @@ static void add_etc(struct script *s, const struct host *host, bool no_overlay)
         const char *from = script_text(s, "/etc/%s", host->etc_dirs.items[i]);
 
         add_dir(s, from + 1, 0755);
-        add_bind(s, from, from + 1, ATTR_SAFE | MOUNT_ATTR_RDONLY);
+        add_bind(s, from, from + 1, ATTR_SAFE | MOUNT_ATTR_RDONLY)->bind.recursive =
+            true;
     }
 }
 
@@ -275,7 +313,7 @@ static void add_weak_root(struct script *s)
 static void add_host_root(struct script *s, const struct host *host,
                           const struct plan *plan, const struct root_options *o)
 {
-    add_skeleton(s, "", plan);
+    add_skeleton(s, "", plan, o);
     add_system_dir(s, "/usr", "usr", o);
     add_links_beside_usr(s, host, o);
     add_etc(s, host, o->no_etc_overlay);
@@ -285,22 +323,104 @@ static void add_host_root(struct script *s, const struct host *host,
 
 /* The judged directory is entered by descriptor and named ".", so that nothing
  * between the judging and here can put another in its place. */
-static void add_given_root(struct script *s, const struct plan *plan)
+static void add_given_root(struct script *s, const struct plan *plan,
+                           const struct root_options *o)
 {
     add_dir(s, "upper", 0755);
     add_dir(s, "index", 0755);
     add_dir(s, "root", 0755);
-    add_skeleton(s, "upper/", plan);
+    add_skeleton(s, "upper/", plan, o);
     script_add(s, (struct step){ OP_FCHDIR, .slot = ROOT_ROOTFS_SLOT });
     add_mount(s, "overlay", STAGE "/root", NOSUID | NODEV,
               "lowerdir=.,upperdir=" STAGE "/upper,workdir=" STAGE "/index,userxattr");
     add_path(s, OP_CHDIR, STAGE "/root");
 }
 
+/* PATH becomes the user's, and group's, ID. */
+static void add_owner(struct script *s, const char *path, unsigned id)
+{
+    script_add(s, (struct step){ OP_OWN, .owner = { path, id } });
+}
+
+static void add_layer_dir(struct script *s, const char *path, unsigned mode,
+                          unsigned id)
+{
+    add_dir(s, path, mode);
+    add_owner(s, path, id);
+}
+
+/* The working directory in a layer of our own, or a link of that name would be
+ * followed. The skeleton has /work. */
+static const char *add_scratch(struct script *s, const struct plan *plan)
+{
+    const char *path = script_text(s, "upper%s", plan_scratch(plan));
+
+    if (str_starts(path, "upper/home/"))
+        add_dir(s, "upper/home", 0755);
+    add_dir(s, path, 0755)->flags = STEP_EXIST_OK;
+    return path;
+}
+
+/* Who may write where in a root that is writable as a whole: there is no file system
+ * for the working directory, SCRATCH, alone. */
+static void add_homes(struct script *s, const struct plan *plan, const char *scratch,
+                      const struct root_options *o)
+{
+    add_dir(s, "upper/home", 0755)->flags = STEP_EXIST_OK;
+    add_dir(s, "upper/home/user", 0755)->flags = STEP_EXIST_OK;
+    add_owner(s, "upper/home/user", IDMAP_PROGRAM);
+    add_owner(s, scratch, o->uid);
+    add_text(s, "upper/etc/passwd", o->image->passwd, 0644);
+    add_text(s, "upper/etc/group", o->image->group, 0644);
+    if (!plan->root.sudo)
+        return;
+    add_dir(s, "upper/etc/sudoers.d", 0755);
+    add_text(s, "upper/etc/sudoers.d/vial", SUDOERS, 0440);
+}
+
+/* Layers by short names: all of theirs would be too long for a mount's options. */
+static const char *add_layer_links(struct script *s, const struct image_layers *image)
+{
+    const char *lowers = "lowerdir=";
+
+    for (size_t i = 0; i < image->names.count; i++) {
+        const char *name = script_text(s, "%zu", i);
+
+        add_link(s, script_text(s, "store/%s", image->names.items[i]), name);
+        lowers = script_text(s, "%s%s%s", lowers, i ? ":" : "", name);
+    }
+    return lowers;
+}
+
+/* The image's layers below one of our own. Until the pivot hides them, the others in
+ * the store are there too. */
+static void add_image_root(struct script *s, const struct plan *plan,
+                           const struct root_options *o)
+{
+    const char *scratch = NULL;
+    const char *lowers = NULL;
+
+    add_dir(s, "upper", 0755);
+    add_dir(s, "index", 0755);
+    add_dir(s, "root", 0755);
+    add_dir(s, "store", 0700);
+    add_skeleton(s, "upper/", plan, o);
+    scratch = add_scratch(s, plan);
+    if (plan->root.writable)
+        add_homes(s, plan, scratch, o);
+    script_add(s, (struct step){ OP_COVER, .attach = { "store", o->image_slot } });
+    lowers = add_layer_links(s, o->image);
+    add_mount(s, "overlay", "root", plan->root.sudo ? NODEV : NOSUID | NODEV,
+              script_text(s, "%s,upperdir=upper,workdir=index,userxattr", lowers));
+    if (plan->root.writable) /* for snapshots: it has no name inside after the pivot */
+        add_path(s, OP_GIVE, ROOT_UPPER);
+    add_path(s, OP_CHDIR, "root");
+}
+
 static void add_dev(struct script *s, const struct plan *plan,
                     const struct root_options *o)
 {
-    if (plan->rootfs) /* which may have a /dev of its own */
+    if (is_foreign(plan)) /* which may have a /dev of its own */
         add_mount(s, "tmpfs", "dev", NOSUID | NOEXEC, "mode=755,size=64k,nr_inodes=64");
     if (o->own_devices)
         script_add(s, (struct step){
@@ -327,7 +447,7 @@ static void add_dev(struct script *s, const struct plan *plan,
                   script_text(s, "mode=1777,size=%lld,nr_inodes=%lld",
                               (long long)plan->limits.tmp_bytes,
                               (long long)plan->limits.inodes));
-    if (plan->rootfs)
+    if (is_foreign(plan))
         add_attributes(s, OP_ATTR, "dev", MOUNT_ATTR_RDONLY);
 }
 
@@ -338,6 +458,8 @@ static void add_writable(struct script *s, const struct plan *plan,
     const char *scratch = plan_scratch(plan) + 1;
     unsigned long flags = o->weak_nosuid ? NODEV : NOSUID | NODEV;
 
+    if (str_starts(scratch, "home/"))
+        add_dir(s, "home", 0755)->flags = STEP_EXIST_OK;
     if (!str_eq(scratch, "work"))
         add_dir(s, scratch, 0755)->flags = STEP_EXIST_OK;
     if (o->weak_disk) {
@@ -348,7 +470,7 @@ static void add_writable(struct script *s, const struct plan *plan,
     add_mount(s, "tmpfs", "tmp", flags,
               script_text(s, "mode=1777,size=%lld,nr_inodes=%lld",
                           (long long)l->tmp_bytes, (long long)l->inodes));
-    if (o->weak_work)
+    if (o->weak_work || plan->root.writable)
         return;
     add_mount(s, "tmpfs", scratch, flags,
               script_text(s, "mode=700,uid=%u,gid=%u,size=%lld,nr_inodes=%lld", o->uid,
@@ -377,6 +499,34 @@ static void add_mount_points(struct script *s, const struct plan *plan)
     }
 }
 
+/* An ordinary user's own child opens his store, before the stage can hide it. */
+static void add_store(struct script *s, const struct plan *plan,
+                      const struct root_options *o)
+{
+    script_add(s, (struct step){ OP_OPEN, .open = { plan->root.store, o->image->dev,
+                                                    o->image->ino, o->image_slot } });
+    script_add(s, (struct step){ OP_TREE, .tree = { plan->root.store,
+                                                    ATTR_SAFE | MOUNT_ATTR_RDONLY,
+                                                    o->image_slot } });
+}
+
+/* What is written to a writable root is written there. */
+static void add_stage(struct script *s, const struct plan *plan,
+                      const struct root_options *o)
+{
+    unsigned long flags = plan->root.sudo ? NODEV : NOSUID | NODEV;
+
+    if (!plan->root.writable)
+        add_mount(s, "tmpfs", STAGE, NOSUID | NODEV, "mode=755,size=8m,nr_inodes=1024");
+    else if (o->weak_disk)
+        add_mount(s, "tmpfs", STAGE, flags, "mode=755");
+    else
+        add_mount(s, "tmpfs", STAGE, flags,
+                  script_text(s, "mode=755,size=%lld,nr_inodes=%lld",
+                              (long long)plan->limits.disk_bytes,
+                              (long long)plan->limits.inodes + OWN_INODES));
+}
+
 void root_build(struct script *s, const struct host *host, const struct plan *plan,
                 const struct root_options *options)
 {
@@ -385,10 +535,14 @@ void root_build(struct script *s, const struct host *host, const struct plan *pl
         script_add(s, (struct step){
                           OP_OPEN, .open = { plan->rootfs, options->rootfs_dev,
                                              options->rootfs_ino, ROOT_ROOTFS_SLOT } });
-    add_mount(s, "tmpfs", STAGE, NOSUID | NODEV, "mode=755,size=8m,nr_inodes=1024");
+    if (options->image && !options->image_mounted)
+        add_store(s, plan, options);
+    add_stage(s, plan, options);
     add_path(s, OP_CHDIR, STAGE);
     if (plan->rootfs)
-        add_given_root(s, plan);
+        add_given_root(s, plan, options);
+    else if (options->image)
+        add_image_root(s, plan, options);
     else
         add_host_root(s, host, plan, options);
     if (options->weak_pid) /* a fresh one cannot be had without the namespace */
@@ -404,13 +558,6 @@ void root_build(struct script *s, const struct host *host, const struct plan *pl
     add_mount_points(s, plan);
 }
 
-static void add_layer_dir(struct script *s, const char *path, unsigned mode,
-                          const struct root_options *o)
-{
-    add_dir(s, path, mode);
-    script_add(s, (struct step){ OP_OWN, .owner = { path, o->uid } });
-}
-
 /* Over the workspace that is attached already, with a layer in a tmpfs that has no
  * name inside once the overlay is there: only the parent holds it. */
 static void add_overlay(struct script *s, const struct plan *plan, const char *target,
@@ -421,9 +568,9 @@ static void add_overlay(struct script *s, const struct plan *plan, const char *t
     add_mount(s, "tmpfs", "/run", NOSUID | NODEV,
               script_text(s, "mode=700,uid=%u,gid=%u,size=%lld,nr_inodes=%lld", o->uid,
                           o->gid, (long long)l->disk_bytes, (long long)l->inodes));
-    add_layer_dir(s, "/run/upper", 0755, o);
-    add_layer_dir(s, "/run/work", 0700, o);
-    add_layer_dir(s, "/run/points", 0700, o);
+    add_layer_dir(s, "/run/upper", 0755, o->uid);
+    add_layer_dir(s, "/run/work", 0700, o->uid);
+    add_layer_dir(s, "/run/points", 0700, o->uid);
     /* A workspace's target has no letter that means something here. */
     add_mount(s, "overlay", target, NOSUID | NODEV,
               script_text(s,
@@ -459,13 +606,6 @@ void root_attach_mounts(struct script *s, const struct plan *plan,
     }
 }
 
-static void add_mask(struct script *s, const struct root_options *o, const char *with,
-                     const char *path)
-{
-    if (!o->weak_procmask && o->shows(path))
-        add_bind(s, with, path, 0)->flags = STEP_MISSING_OK;
-}
-
 static void add_knob(struct script *s, const char *path, const char *value)
 {
     script_add(s, (struct step){ OP_WRITE, STEP_MISSING_OK, .file = { path, value } });
@@ -481,12 +621,17 @@ void root_detach(struct script *s, const struct root_options *options)
         add_knob(s, user_limits[i].path, user_limits[i].content);
 }
 
-void root_mask(struct script *s, const struct root_options *options)
+static void add_masks(struct script *s, const char *with, const struct strv *paths)
 {
-    for (size_t i = 0; i < COUNT(proc_masked_files); i++)
-        add_mask(s, options, "/var/none", proc_masked_files[i]);
-    for (size_t i = 0; i < COUNT(proc_masked_dirs); i++)
-        add_mask(s, options, "/var/empty", proc_masked_dirs[i]);
+    for (size_t i = 0; i < paths->count; i++)
+        add_bind(s, with, script_text(s, "%s", paths->items[i]), 0)->flags =
+            STEP_MISSING_OK;
+}
+
+void root_mask(struct script *s, const struct host *host)
+{
+    add_masks(s, "/var/none", &host->masked_files);
+    add_masks(s, "/var/empty", &host->masked_dirs);
 }
 
 /* All that lies over parts of /proc by now, at once. */
@@ -502,8 +647,10 @@ void root_seal(struct script *s, const struct root_options *options)
     add_path(s, OP_CHDIR, "/");
     for (size_t i = 0; i < COUNT(net_limits) && !options->weak_net; i++)
         add_knob(s, net_limits[i].path, net_limits[i].content);
+    if (options->gate && !options->weak_net)
+        add_knob(s, "/proc/sys/net/ipv4/ip_unprivileged_port_start", "0");
     if (!options->weak_procmask)
         add_seal(s);
-    if (!options->weak_ro)
+    if (!options->weak_ro && !options->writable)
         add_attributes(s, OP_ATTR, "/", MOUNT_ATTR_RDONLY);
 }

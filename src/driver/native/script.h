@@ -73,6 +73,7 @@ enum step_flag {
     STEP_KEEP_GROUPS = 8,   /* setgroups is not ours to call */
     STEP_READ_ONLY_OK = 16, /* EROFS is success: it may be there already */
     STEP_TRIED = 32,        /* some hosts cannot; trial.c tries the same */
+    STEP_NEW_PRIVS = 64,    /* a later exec may give what the caps have */
 };
 
 /* Descriptors that the child itself made, or was sent, have their places in slots. */

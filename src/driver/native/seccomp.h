@@ -28,8 +28,4 @@ int seccomp_read(const char *dir, const char *name,
 int seccomp_compile(const char *dir, const char *name,
                     struct blob filters[PROFILE_FILTERS], struct vial_error *err);
 
-/* For `vial plan`: what profile NAME does. */
-int native_seccomp_summary(const char *share_dir, const char *name, json_t **out,
-                           struct vial_error *err);
-
 #endif

@@ -9,9 +9,12 @@
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/clock.h"
 #include "base/str.h"
 #include "driver/native/launch.h"
 #include "driver/native/native.h"
+
+#define HOST_NS INT64_C(1000000000)
 
 static void open_base(struct native_shared *s)
 {
@@ -31,8 +34,26 @@ struct native_shared *native_shared_open(int guest_fd)
         return NULL;
     s->guest_fd = launch_seal(guest_fd);
     s->janitor = JANITOR_NONE;
+    (void)pthread_mutex_init(&s->lock, NULL);
     open_base(s);
     return s;
+}
+
+struct host *native_shared_host(struct native_shared *s, struct vial_error *err)
+{
+    struct host *h = NULL;
+
+    (void)pthread_mutex_lock(&s->lock);
+    if (s->host && clock_now_ns() - s->host->read_ns >= HOST_NS) {
+        host_drop(s->host);
+        s->host = NULL;
+    }
+    if (!s->host)
+        s->host = host_read(err);
+    if (s->host)
+        h = host_hold(s->host);
+    (void)pthread_mutex_unlock(&s->lock);
+    return h;
 }
 
 /* It may have been killed, or have found no descriptor free at its beginning. Seen by
@@ -49,22 +70,53 @@ bool native_shared_tend(const struct native_shared *s)
     return s && is_alive(&s->janitor);
 }
 
-void native_shared_ended(struct native_shared *s, pid_t pid, bool well)
+/* It begins at once. Its room is ours again when it has ended. */
+static void clear_after(struct native_shared *s, pid_t pid)
 {
-    struct janitor stray = JANITOR_NONE;
+    struct native_stray *stray = calloc(1, sizeof(*stray));
     struct cgroup base = s->base;
     size_t len = strlen(base.name);
 
+    if (!stray)
+        return;
+    (void)snprintf(base.name + len, sizeof(base.name) - len, "%d-", (int)pid);
+    janitor_start_for_all(&stray->janitor, &base);
+    if (stray->janitor.leash_fd < 0) {
+        free(stray);
+        return;
+    }
+    (void)close(stray->janitor.leash_fd);
+    stray->janitor.leash_fd = -1;
+    stray->next = s->strays;
+    s->strays = stray;
+}
+
+/* Whether PID was one of those, which is forgotten then. */
+static bool forget_stray(struct native_shared *s, pid_t pid)
+{
+    struct native_stray **at = &s->strays;
+    struct native_stray *found;
+
+    while (*at && (*at)->janitor.pid != pid)
+        at = &(*at)->next;
+    found = *at;
+    if (!found)
+        return false;
+    *at = found->next;
+    free(found->janitor.room);
+    free(found);
+    return true;
+}
+
+void native_shared_ended(struct native_shared *s, pid_t pid, bool well)
+{
     if (pid == s->janitor.pid) {
         free(s->janitor.room);
         janitor_release(&s->janitor);
         return;
     }
-    if (well || base.kind != CGROUP_V1)
-        return;
-    (void)snprintf(base.name + len, sizeof(base.name) - len, "%d-", (int)pid);
-    janitor_start_for_all(&stray, &base);
-    janitor_release(&stray); /* it begins at once */
+    if (!forget_stray(s, pid) && !well && s->base.kind == CGROUP_V1)
+        clear_after(s, pid);
 }
 
 bool native_shared_reach(const struct native_shared *s, const struct cgroup *c)
@@ -103,5 +155,7 @@ void native_shared_close(struct native_shared *s)
     cgroup_close(&s->base);
     janitor_dismiss(&s->janitor);
     auto_fd_(&s->guest_fd);
+    host_drop(s->host);
+    (void)pthread_mutex_destroy(&s->lock);
     free(s);
 }

@@ -11,10 +11,10 @@
 #include "base/auto.h"
 #include "base/fail.h"
 #include "driver/native/child_script.h"
-#include "driver/native/devices.h"
-#include "driver/native/fixes.h"
+#include "driver/native/host_tree.h"
 #include "driver/native/idmap.h"
 #include "driver/native/launch.h"
+#include "driver/native/probe.h"
 
 #define SPACES                                                                         \
     (CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS)
@@ -33,12 +33,13 @@
 static const struct act {
     struct step step;
     unsigned lacks; /* without it; 0: there are no vessels without */
+    enum trial_need need;
 } acts[] = {
-    { { OP_UNSHARE, STEP_OPTIONAL, .spaces = CLONE_NEWNET }, 0 },
-    { MOUNT("proc", "/tmp", NULL), 0 },
-    { MOUNT("tmpfs", "/tmp", NULL), 0 },
-    { MOUNT("overlay", "/dev", "lowerdir=/usr:/tmp"), LACKS_USR_OVERLAY },
-    { MOUNT("overlay", "/dev", "lowerdir=/etc:/tmp"), LACKS_ETC_OVERLAY },
+    { { OP_UNSHARE, STEP_OPTIONAL, .spaces = CLONE_NEWNET }, 0, NEED_NETWORK },
+    { MOUNT("proc", "/tmp", NULL), 0, NEED_PROC },
+    { MOUNT("tmpfs", "/tmp", NULL), 0, NEED_TMPFS },
+    { MOUNT("overlay", "/dev", "lowerdir=/usr:/tmp"), LACKS_USR_OVERLAY, 0 },
+    { MOUNT("overlay", "/dev", "lowerdir=/etc:/tmp"), LACKS_ETC_OVERLAY, 0 },
 };
 
 #define ACTS (sizeof(acts) / sizeof(*acts))
@@ -93,22 +94,27 @@ static void judge(const unsigned failed[ACTS], const int errors[ACTS],
         if (!is_refusal(errors[i]))
             return; /* no memory, say: the host has it, and cannot give it now */
         out->lacks |= acts[i].lacks;
-        if (!acts[i].lacks && out->namespaces == 0)
+        if (!acts[i].lacks && out->namespaces == 0) {
             out->namespaces = errors[i];
+            out->need = acts[i].need;
+        }
     }
     out->ran = true;
 }
 
-/* -errno of what the kernel refused us, the child's parent. */
-static int begin(struct launch *l, struct script *s)
+/* -errno of what the kernel refused us, the child's parent: NEED. */
+static int begin(struct launch *l, struct script *s, enum trial_need *need)
 {
     struct vial_error why = { 0 };
 
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, l->control) < 0)
         return -errno;
     write_script(s, l);
-    if (launch_begin(l, s, SPACES, -1, &why) < 0 ||
-        idmap_write(l->pid, l->privileged, &why) < 0 ||
+    *need = NEED_USER;
+    if (launch_begin(l, s, SPACES, -1, &why) < 0)
+        return why.sys ? -why.sys : -EIO;
+    *need = NEED_IDS;
+    if (idmap_write(l->pid, l->privileged, &why) < 0 ||
         launch_send(l, NULL, 0, &why) < 0)
         return why.sys ? -why.sys : -EIO;
     return 0;
@@ -141,7 +147,7 @@ static int try_once(struct trial *out)
     if (!s || privileged < 0)
         return -ENOMEM;
     l.privileged = privileged;
-    rc = begin(&l, s);
+    rc = begin(&l, s, &out->need);
     if (rc == 0 && hear(&l, s, failed, errors) == 0)
         judge(failed, errors, out);
     if (out->ran && privileged && lacks_devices())
@@ -157,5 +163,5 @@ void trial_run(struct trial *out)
     for (unsigned i = 0; i < TRIES && rc < 0 && is_refusal(-rc); i++)
         rc = try_once(out);
     if (rc < 0 && is_refusal(-rc))
-        *out = (struct trial){ .namespaces = -rc, .ran = true };
+        *out = (struct trial){ .namespaces = -rc, .need = out->need, .ran = true };
 }

@@ -18,10 +18,14 @@ enum {
     LACKS_OWN_DEVICES = 4,
 };
 
+/* Namespaces need each of these. */
+enum trial_need { NEED_USER, NEED_IDS, NEED_NETWORK, NEED_PROC, NEED_TMPFS };
+
 struct trial {
     int namespaces; /* 0: they can be had; else the errno by which they are refused */
-    unsigned lacks; /* LACKS_*, where namespaces can be had */
-    bool ran;       /* false: nothing is known, as it failed for another reason */
+    enum trial_need need; /* then: what was refused, the first of all */
+    unsigned lacks;       /* LACKS_*, where namespaces can be had */
+    bool ran;             /* false: nothing is known, as it failed for another reason */
 };
 
 void trial_run(struct trial *out);

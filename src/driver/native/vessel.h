@@ -9,6 +9,7 @@
 #include "driver/native/cgroup.h"
 #include "driver/native/janitor.h"
 #include "driver/native/shared.h"
+#include "driver/native/snapshot.h"
 
 struct native {
     struct vessel vessel;
@@ -18,8 +19,14 @@ struct native {
     pid_t pid;                    /* 0: none, or reaped */
     struct meter meter;           /* where there is no cgroup */
     int unmount_fd;
-    unsigned lacks; /* LACKS_* */
+    int image_fd; /* while it is open, nobody removes its image; or -1 */
+    int ids_fd;   /* the same for its range of ids */
+    struct snapshot snapshot;
+    int gate_pidfd;    /* its gate, or -1 */
+    int secrets_pidfd; /* vial-secrets, or -1 */
+    unsigned lacks;    /* LACKS_* */
     bool killed;
+    bool paused;
     bool only_ours; /* nothing of the caller's is mounted in it */
     bool is_light;  /* little memory can be in its file systems */
 };
@@ -34,5 +41,10 @@ void native_kill(struct vessel *vessel);
 void native_usage(struct vessel *vessel, struct vessel_usage *out);
 void native_spent(struct vessel *vessel, struct vessel_usage *out);
 void native_close(struct vessel *vessel);
+
+/* ending.c: the mount namespace of the process that PIDFD names, or -1: it dies with
+ * it; and leaving it to the kernel's own time, which makes *FD -1. */
+int native_take_mounts(int pidfd);
+void native_leave_mounts(int *fd);
 
 #endif

@@ -6,6 +6,7 @@
 #include <linux/sched.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -15,20 +16,19 @@
 
 #include "base/auto.h"
 #include "base/fail.h"
-#include "base/io.h"
 #include "base/path.h"
 #include "base/sys.h"
 #include "driver/native/cgroup.h"
 #include "driver/native/idmap.h"
 #include "driver/native/native.h"
+#include "driver/zygote_settings.h"
 #include "wire/message.h"
-#include "zygote/tricks.h"
+#include "zygote/shortcuts.h"
 #include "zygote/zygote.h"
 
-#define UP_MS       120000 /* imports can take long */
-#define HATCH_MS    10000
-#define HARNESS_MAX (64u << 10)
-#define HIGH_FD     32 /* above the numbers that the child gives out */
+#define UP_MS   120000 /* imports can take long */
+#define FORK_MS 10000
+#define HIGH_FD 32 /* above the numbers that the child gives out */
 
 struct zygote {
     int control, log, leash, pidfd; /* LEASH: only the owner's, and never written to */
@@ -168,29 +168,17 @@ static int hear_up(struct zygote *z, struct vial_error *err)
 }
 
 static int send_settings(const struct zygote *z, const struct zygote_options *o,
-                         unsigned tricks, struct vial_error *err)
+                         unsigned shortcuts, struct vial_error *err)
 {
-    auto_free char *path = path_join(o->share_dir, "runtimes/zygote.py");
-    struct blob harness = { 0 };
     auto_str struct str text = { 0 };
-    int rc = 0;
+    char digits[16];
 
-    if (!path)
-        return fail_memory(err);
-    if (io_read_file(path, HARNESS_MAX, &harness, err) < 0)
+    (void)snprintf(digits, sizeof digits, "%u", shortcuts);
+    if (zygote_settings(o->share_dir, o->imports, digits, &text, err) < 0)
         return -1;
-    str_add(&text, harness.data, harness.len);
-    str_putc(&text, '\0');
-    for (size_t i = 0; o->imports && o->imports[i]; i++)
-        str_printf(&text, "%s ", o->imports[i]);
-    str_putc(&text, '\0');
-    str_printf(&text, "%u", tricks);
-    blob_done(&harness);
-    if (!str_ok(&text))
-        return fail_memory(err);
-    if (send(z->control, text.data, text.len + 1, MSG_NOSIGNAL) < 0)
-        rc = fail_sys(err, "speak to the zygote");
-    return rc;
+    if (send(z->control, text.data, text.len, MSG_NOSIGNAL) < 0)
+        return fail_sys(err, "speak to the zygote");
+    return 0;
 }
 
 static void spawn_done(struct spawn *s)
@@ -272,7 +260,7 @@ static int check_host(const struct plan *plan, struct vial_error *err)
      * opening that again by /proc/self/exe. */
     if (native_landlock_abi() <= 0)
         return fail(err, VIAL_E_UNSUPPORTED, "a zygote needs Landlock");
-    if (plan->seccomp_file || plan->count_denied ||
+    if (plan->seccomp_file || plan->count_denied || plan->fixed_addresses ||
         (plan->seccomp && !str_eq(plan->seccomp, "default")))
         return fail(err, VIAL_E_UNSUPPORTED,
                     "a zygote's children wait under profile 'default' only");
@@ -280,7 +268,7 @@ static int check_host(const struct plan *plan, struct vial_error *err)
 }
 
 static int start(struct zygote *z, const struct plan *plan,
-                 const struct zygote_options *o, unsigned tricks,
+                 const struct zygote_options *o, unsigned shortcuts,
                  struct vial_error *err)
 {
     struct vessel *template = NULL;
@@ -293,7 +281,7 @@ static int start(struct zygote *z, const struct plan *plan,
         return -1;
     rc = spawn(z, plan, o, template, err);
     if (rc == 0)
-        rc = send_settings(z, o, tricks, err);
+        rc = send_settings(z, o, shortcuts, err);
     if (rc == 0)
         rc = hear_up(z, err);
     if (template) /* its file system lives on in the zygote */
@@ -301,41 +289,8 @@ static int start(struct zygote *z, const struct plan *plan,
     return rc;
 }
 
-static unsigned trick_named(const char *name, size_t len)
-{
-    static const char *const names[] = {
-#define TRICK(name, NAME) #name,
-        TRICKS
-#undef TRICK
-    };
-
-    for (unsigned i = 0; i < TRICKS_COUNT; i++)
-        if (strlen(names[i]) == len && memcmp(names[i], name, len) == 0)
-            return 1u << i;
-    return len == strlen("all") && memcmp(name, "all", len) == 0 ? TRICKS_ALL : 0;
-}
-
-/* Without those that our own environment names. */
-static int choose_tricks(unsigned *tricks, struct vial_error *err)
-{
-    const char *at = getenv("VIAL_ZYGOTE_WITHOUT"); /* NOLINT(concurrency-mt-unsafe) */
-
-    while (at && *at) {
-        size_t len = strcspn(at, ",");
-        unsigned named = trick_named(at, len);
-
-        if (len && !named)
-            return fail(err, VIAL_E_VALUE,
-                        "VIAL_ZYGOTE_WITHOUT: there is no trick '%.*s'",
-                        len < 64 ? (int)len : 64, at);
-        *tricks &= ~named;
-        at += len + (at[len] == ',');
-    }
-    return 0;
-}
-
-/* *ENDED: it came to an end by itself, and might not without its tricks. */
-static int start_with(unsigned tricks, const struct plan *plan,
+/* *ENDED: it came to an end by itself, and might not without its shortcuts. */
+static int start_with(unsigned shortcuts, const struct plan *plan,
                       const struct zygote_options *options, struct zygote **out,
                       bool *ended, struct vial_error *err)
 {
@@ -344,7 +299,7 @@ static int start_with(unsigned tricks, const struct plan *plan,
     if (!z)
         return fail_memory(err);
     *z = (struct zygote){ .control = -1, .log = -1, .leash = -1, .pidfd = -1 };
-    if (start(z, plan, options, tricks, err) == 0) {
+    if (start(z, plan, options, shortcuts, err) == 0) {
         *out = z;
         return 0;
     }
@@ -356,14 +311,14 @@ static int start_with(unsigned tricks, const struct plan *plan,
 int zygote_open(const struct plan *plan, const struct zygote_options *options,
                 struct zygote **out, struct vial_error *err)
 {
-    unsigned tricks = TRICKS_ALL;
+    unsigned shortcuts = SHORTCUTS_ALL;
     bool ended = false;
 
-    if (check_host(plan, err) < 0 || choose_tricks(&tricks, err) < 0)
+    if (check_host(plan, err) < 0 || zygote_choose_shortcuts(&shortcuts, err) < 0)
         return -1;
-    if (start_with(tricks, plan, options, out, &ended, err) == 0)
+    if (start_with(shortcuts, plan, options, out, &ended, err) == 0)
         return 0;
-    if (!ended || !tricks)
+    if (!ended || !shortcuts)
         return -1;
     fail_clear(err);
     return start_with(0, plan, options, out, &ended, err);
@@ -403,20 +358,20 @@ static int hear_ready(const struct zygote *z, int socket, uint32_t *pid,
     struct pollfd fds[2] = { { .fd = socket, .events = POLLIN },
                              { .fd = z->pidfd, .events = POLLIN } };
 
-    if (poll(fds, 2, HATCH_MS) <= 0)
+    if (poll(fds, 2, FORK_MS) <= 0)
         return fail(err, VIAL_E_OPEN, "wait for the zygote's child: it is stuck");
     if (!fds[0].revents || recv(socket, &report, sizeof report, 0) != sizeof report)
         return fail(err, VIAL_E_OPEN, "wait for the zygote's child: it went away");
     if (report.step != 0)
         return fail_sys_rc(err, -(int)report.value,
-                           "hatch an interpreter: step %u of '%s'", report.step,
-                           exec_step_name(report.step));
+                           "fork an interpreter into the vessel: step %u of '%s'",
+                           report.step, exec_step_name(report.step));
     *pid = report.value;
     return 0;
 }
 
-int zygote_hatch(struct zygote *z, struct vessel *vessel, int *fd, uint32_t *pid,
-                 struct vial_error *err)
+int zygote_fork_into(struct zygote *z, struct vessel *vessel, int *fd, uint32_t *pid,
+                     struct vial_error *err)
 {
     auto_fd int ours = -1;
     auto_fd int theirs = -1;

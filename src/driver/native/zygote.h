@@ -18,8 +18,8 @@
 
 int zygote_open(const struct plan *plan, const struct zygote_options *options,
                 struct zygote **out, struct vial_error *err);
-int zygote_hatch(struct zygote *z, struct vessel *vessel, int *fd, uint32_t *pid,
-                 struct vial_error *err);
+int zygote_fork_into(struct zygote *z, struct vessel *vessel, int *fd, uint32_t *pid,
+                     struct vial_error *err);
 void zygote_close(struct zygote *z);
 
 /* For processes forked from the owner's parent: a zygote can be given orders by any

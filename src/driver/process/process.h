@@ -13,17 +13,9 @@
 
 #include "driver/driver.h"
 
-/* spawn.c: starts GUEST_FD with STREAM_FD as its descriptor 3 and nothing else
+/* Starts GUEST_FD with STREAM_FD as its descriptor 3 and nothing else
  * open. Sets *PID and *PIDFD. Safe in a process with threads. */
 int spawn_guest(int guest_fd, int stream_fd, pid_t *pid, int *pidfd,
                 struct vial_error *err);
-
-/* sweep.c: kills every process that has DIR in its environment or works below
- * it, until none is found. For when the guest could not do it. */
-void sweep_processes(const char *dir);
-
-/* remove.c: removes directory NAME of PARENT_FD with all that is in it. Links
- * are not followed and mounts not entered. What cannot be removed stays. */
-void remove_tree(int parent_fd, const char *name);
 
 #endif

@@ -27,4 +27,8 @@ void temp_dir_remove(struct place *p); /* with all that is in it */
 /* Removes what was left, as the next open would; how many there were. */
 unsigned temp_dir_sweep(void);
 
+/* Kills every process that has DIR in its environment or works below
+ * it, until none is found. For when the guest could not do it. */
+void sweep_processes(const char *dir);
+
 #endif

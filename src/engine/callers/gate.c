@@ -153,19 +153,66 @@ bool gate_leaves_some(unsigned all, unsigned taken, unsigned own)
     return taken < all && (own + 1) / 8 <= all - taken - 1;
 }
 
+/* Without a quota one has no more runs in all than there are turns for one alone. */
 static bool may_run(const struct gate *g, const struct caller *c)
 {
     if (c->quota.concurrency)
         return g->running < g->most && c->running + c->programs < c->quota.concurrency;
-    return gate_leaves_some(g->most, g->running, c->running);
+    return gate_leaves_some(g->most, g->running, c->running - c->lasting) &&
+           gate_leaves_some(g->most, c->running, c->running);
 }
 
-static void start(struct gate *g, struct caller *c)
+static void start(struct gate *g, struct caller *c, struct gate_pass *pass)
 {
+    pass->caller = c;
+    pass->began_ns = clock_now_ns();
+    pass->next = g->turns;
+    g->turns = pass;
     g->running++;
     c->running++;
     c->runs++;
     g->turn = c;
+}
+
+static bool may_last(const struct gate *g, const struct caller *c)
+{
+    return g->lasting < g->lasting_most &&
+           c->lasting + 1 <= g->lasting_most - g->lasting - 1;
+}
+
+/* With the lock held: who has had a turn for long gives it on. */
+static void give_on(struct gate *g)
+{
+    int64_t now_ns = clock_now_ns();
+    struct gate_pass **at = &g->turns;
+
+    while (*at) {
+        struct gate_pass *pass = *at;
+
+        if (now_ns - pass->began_ns < g->lasts_ns || !may_last(g, pass->caller)) {
+            at = &pass->next;
+            continue;
+        }
+        *at = pass->next;
+        pass->lasts = true;
+        pass->caller->lasting++;
+        g->lasting++;
+        g->running--;
+    }
+}
+
+/* With the lock held: in how many ms the next can give its turn on, at most MOST. */
+static int64_t until_next(const struct gate *g, int64_t most)
+{
+    int64_t now_ns = clock_now_ns();
+
+    for (const struct gate_pass *p = g->turns; p; p = p->next) {
+        int64_t left_ns = p->began_ns + g->lasts_ns - now_ns;
+
+        if (g->lasting_most && left_ns > 0 && left_ns / 1000000 + 1 < most)
+            most = left_ns / 1000000 + 1;
+    }
+    return most;
 }
 
 static void wake(struct gate_waiter *w, int state)
@@ -209,11 +256,12 @@ static void let_in(struct gate *g)
 {
     struct caller *c;
 
+    give_on(g);
     while (g->waiting && (c = next_turn(g))) {
         struct gate_waiter *w = c->first;
 
         leave_line(g, c, w);
-        start(g, c);
+        start(g, c, w->pass);
         wake(w, WAITER_GOES);
     }
 }
@@ -257,12 +305,13 @@ static void join_line(struct gate *g, struct caller *c, struct gate_waiter *w)
 static int line_up(struct gate *g, struct caller *c, struct gate_waiter *w,
                    struct gate_pass *pass, struct vial_error *err)
 {
-    if (g->shut)
+    if (g->shut || g->no_runs)
         return refuse_busy(pass, "the daemon is going down", err);
     if (charge(c, pass, err) < 0)
         return -1;
+    let_in(g);
     if (!c->first && may_run(g, c)) {
-        start(g, c);
+        start(g, c, pass);
         return 1;
     }
     if (g->waiting >= g->places && !push_out(g, c))
@@ -290,26 +339,42 @@ static int outcome(struct gate *g, struct caller *c, struct gate_waiter *w, int 
     return refuse_busy(pass, "it waited too long for its turn", err);
 }
 
+/* With the lock held, which is let go of meanwhile: until W's turn, its time is over or
+ * its caller has gone. What poll says of it. */
+static int await_turn(struct gate *g, struct gate_waiter *w, int gone_fd)
+{
+    struct pollfd fds[] = { { w->wake_fd, POLLIN, 0 }, { gone_fd, POLLIN, 0 } };
+    int64_t end_ms = clock_now_ns() / 1000000 + g->wait_ms;
+    int64_t left_ms = g->wait_ms;
+    int rc = 0;
+
+    while (rc == 0 && w->state == WAITER_WAITS && left_ms > 0) {
+        int64_t ms = until_next(g, left_ms);
+
+        (void)pthread_mutex_unlock(&g->lock);
+        rc = poll(fds, 2, ms > INT32_MAX ? INT32_MAX : (int)ms);
+        (void)pthread_mutex_lock(&g->lock);
+        if (rc < 0 && errno == EINTR)
+            rc = 0;
+        if (rc == 0)
+            let_in(g);
+        left_ms = end_ms - clock_now_ns() / 1000000;
+    }
+    return rc;
+}
+
 int gate_enter(struct gate *g, struct caller *caller, int gone_fd,
                struct gate_pass *pass, struct vial_error *err)
 {
-    struct gate_waiter w = { .wake_fd = -1 };
+    struct gate_waiter w = { .wake_fd = -1, .pass = pass };
     int64_t began_ns = clock_now_ns();
-    int64_t wait_ms;
     int rc;
 
     *pass = (struct gate_pass){ 0 };
     (void)pthread_mutex_lock(&g->lock);
-    wait_ms = g->wait_ms;
     rc = line_up(g, caller, &w, pass, err);
     if (rc == 0) {
-        struct pollfd fds[] = { { w.wake_fd, POLLIN, 0 }, { gone_fd, POLLIN, 0 } };
-
-        (void)pthread_mutex_unlock(&g->lock);
-        do
-            rc = poll(fds, 2, wait_ms > INT32_MAX ? INT32_MAX : (int)wait_ms);
-        while (rc < 0 && errno == EINTR);
-        (void)pthread_mutex_lock(&g->lock);
+        rc = await_turn(g, &w, gone_fd);
         rc = outcome(g, caller, &w, rc, pass, err);
         (void)close(w.wake_fd);
     }
@@ -320,12 +385,28 @@ int gate_enter(struct gate *g, struct caller *caller, int gone_fd,
     return rc < 0 ? -1 : 0;
 }
 
-void gate_leave(struct gate *g, struct caller *caller, double cpu_ms)
+/* With the lock held. */
+static void give_back(struct gate *g, const struct gate_pass *pass)
+{
+    struct gate_pass **at = &g->turns;
+
+    if (pass->lasts) {
+        pass->caller->lasting--;
+        g->lasting--;
+        return;
+    }
+    while (*at != pass)
+        at = &(*at)->next;
+    *at = pass->next;
+    g->running--;
+}
+
+void gate_leave(struct gate *g, struct gate_pass *pass, double cpu_ms)
 {
     (void)pthread_mutex_lock(&g->lock);
-    g->running--;
-    caller->running--;
-    use(caller, cpu_ms);
+    give_back(g, pass);
+    pass->caller->running--;
+    use(pass->caller, cpu_ms);
     let_in(g);
     (void)pthread_mutex_unlock(&g->lock);
 }
@@ -429,6 +510,22 @@ void gate_set(struct gate *g, unsigned most, unsigned places, int64_t wait_ms)
     (void)pthread_mutex_unlock(&g->lock);
 }
 
+void gate_last(struct gate *g, unsigned most, int64_t after_ms)
+{
+    (void)pthread_mutex_lock(&g->lock);
+    g->lasting_most = most;
+    g->lasts_ns = after_ms * 1000000;
+    let_in(g);
+    (void)pthread_mutex_unlock(&g->lock);
+}
+
+void gate_end_runs(struct gate *g)
+{
+    (void)pthread_mutex_lock(&g->lock);
+    g->no_runs = true;
+    (void)pthread_mutex_unlock(&g->lock);
+}
+
 void gate_shut(struct gate *g)
 {
     (void)pthread_mutex_lock(&g->lock);
@@ -446,7 +543,7 @@ void gate_shut(struct gate *g)
 void gate_count(struct gate *g, unsigned *running, unsigned *waiting)
 {
     (void)pthread_mutex_lock(&g->lock);
-    *running = g->running;
+    *running = g->running + g->lasting;
     *waiting = g->waiting;
     (void)pthread_mutex_unlock(&g->lock);
 }

@@ -14,6 +14,10 @@
  * lines take turns, so that a caller with a thousand runs does not hold up one with a
  * single run. When all waiting places are taken, the longest line loses its last.
  *
+ * Turns divide the processors, of which a run that goes on for long should need little
+ * (the keeper sees to that): after a while it gives its turn on, and counts for its
+ * caller alone. Only so many may; beyond them a run keeps its turn.
+ *
  * Programs in sessions (execs and cells) do not wait: they count for the caller's own
  * quotas, with its runs, and beyond these they are refused.
  *
@@ -44,8 +48,21 @@ enum gate_kind {
     GATE_KINDS,
 };
 
+/* One run on its way through; it stays where it is from gate_enter to gate_leave. */
+struct gate_pass {
+    double queue_ms;  /* how long it waited */
+    unsigned retry_s; /* when refused: how long to wait before the next try */
+
+    /* The gate's own. */
+    struct gate_pass *next;
+    struct caller *caller;
+    int64_t began_ns;
+    bool lasts; /* it gave its turn on */
+};
+
 struct gate_waiter {
     struct gate_waiter *next;
+    struct gate_pass *pass;
     int wake_fd;
     enum { WAITER_WAITS, WAITER_GOES, WAITER_PUSHED_OUT } state;
 };
@@ -56,6 +73,7 @@ struct caller {
     char name[96]; /* "uid:1000", "token:ci" */
     struct quota quota;
     unsigned running, waiting;
+    unsigned lasting;  /* of those that run: without a turn */
     unsigned programs; /* in sessions */
     struct gate_waiter *first, *last;
     double runs_left, cpu_left_ms; /* buckets that fill up over a minute */
@@ -66,11 +84,15 @@ struct caller {
 
 struct gate {
     pthread_mutex_t lock;
-    struct caller *callers; /* they stay until gate_done */
-    struct caller *turn;    /* whose run was let in last */
-    unsigned running, waiting, most, places;
+    struct caller *callers;  /* they stay until gate_done */
+    struct caller *turn;     /* whose run was let in last */
+    struct gate_pass *turns; /* of those that run and have one */
+    unsigned running;        /* how many these are */
+    unsigned lasting, lasting_most;
+    int64_t lasts_ns;
+    unsigned waiting, most, places;
     int64_t wait_ms;
-    bool shut;
+    bool no_runs, shut;
     uint64_t all[GATE_KINDS], taken[GATE_KINDS]; /* how much there is */
 };
 
@@ -83,24 +105,23 @@ void gate_done(struct gate *g);
 /* How many go on, how many wait, and for how long. May change at any time. */
 void gate_set(struct gate *g, unsigned most, unsigned places, int64_t wait_ms);
 
+/* How many runs may go on without a turn, and after which time they do. A caller has at
+ * most as many of them as are left. 0, as at first: a run keeps its turn. */
+void gate_last(struct gate *g, unsigned most, int64_t after_ms);
+
 /* The caller of that name, made at first sight. NULL: no memory. */
 struct caller *gate_caller(struct gate *g, const char *name, const struct quota *quota);
 
 /* The same if it was seen before; else NULL. */
 struct caller *gate_known(struct gate *g, const char *name);
 
-struct gate_pass {
-    double queue_ms;  /* how long it waited */
-    unsigned retry_s; /* when refused: how long to wait before the next try */
-};
-
 /* Waits until CALLER may run. VIAL-RATE: its quota is used up; VIAL-BUSY: too many
  * wait, or it waited for too long; VIAL-CANCELLED: GONE_FD (or -1) became readable. */
 int gate_enter(struct gate *g, struct caller *caller, int gone_fd,
                struct gate_pass *pass, struct vial_error *err);
 
-/* The run is over and used CPU_MS. */
-void gate_leave(struct gate *g, struct caller *caller, double cpu_ms);
+/* The run of PASS is over and used CPU_MS. */
+void gate_leave(struct gate *g, struct gate_pass *pass, double cpu_ms);
 
 /* A program in a session of CALLER's starts. VIAL-RATE: its quota is used up;
  * VIAL-BUSY: it has as many as it may. */
@@ -123,10 +144,12 @@ void gate_give(struct gate *g, struct caller *caller, enum gate_kind kind,
  * have one more of ALL, which leaves at least an eighth of what they have then. */
 bool gate_leaves_some(unsigned all, unsigned taken, unsigned own);
 
+/* No further run lines up; those that wait, and programs in sessions, go on. */
+void gate_end_runs(struct gate *g);
 /* Nobody is let in any more; those who wait are refused. */
 void gate_shut(struct gate *g);
 
-/* Running, waiting. */
+/* Running, with or without a turn; waiting. */
 void gate_count(struct gate *g, unsigned *running, unsigned *waiting);
 
 #endif

@@ -2,6 +2,7 @@
 #include "engine/callers/registry.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -457,6 +458,20 @@ static struct entry *find(struct registry *r, const char *owner, const char *id)
     return NULL;
 }
 
+bool registry_owner(struct registry *registry, const char *id, char *out, size_t size)
+{
+    struct entry *e;
+
+    (void)pthread_mutex_lock(&registry->lock);
+    e = registry->entries;
+    while (e && (strcmp(e->id, id) != 0 || e->stopped))
+        e = e->next;
+    if (e)
+        (void)snprintf(out, size, "%s", e->owner);
+    (void)pthread_mutex_unlock(&registry->lock);
+    return e != NULL;
+}
+
 static int fail_unknown(const char *id, struct vial_error *err)
 {
     (void)fail(err, VIAL_E_SESSION, "there is no session '%.64s'", id);
@@ -728,11 +743,11 @@ json_t *registry_list(struct registry *registry, const char *owner)
 
     for (size_t i = 0; list && i < count; i++)
         if (json_array_append_new(
-                list,
-                json_pack("{s:s, s:s, s:s, s:s, s:I, s:f}", "id", all[i].id, "outcome",
-                          vial_outcome_name(all[i].outcome), "driver", all[i].driver,
-                          "level", all[i].level, "execs", (json_int_t)all[i].execs,
-                          "age_ms", all[i].duration_ms)) < 0) {
+                list, json_pack("{s:s, s:s, s:b, s:s, s:s, s:I, s:f}", "id", all[i].id,
+                                "outcome", vial_outcome_name(all[i].outcome), "paused",
+                                all[i].paused, "driver", all[i].driver, "level",
+                                all[i].level, "execs", (json_int_t)all[i].execs,
+                                "age_ms", all[i].duration_ms)) < 0) {
             json_decref(list);
             return NULL;
         }

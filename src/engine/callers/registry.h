@@ -65,6 +65,9 @@ int registry_take(struct registry *registry, const char *owner, const char *id,
                   struct registered **out, struct vial_error *err);
 void registry_release(struct registry *registry, struct registered *held);
 
+/* Whose session ID is; false: nobody's. */
+bool registry_owner(struct registry *registry, const char *id, char *out, size_t size);
+
 /* How one gets on, or how it ended. */
 int registry_look(struct registry *registry, const char *owner, const char *id,
                   struct vial_session_report *out, struct vial_error *err);

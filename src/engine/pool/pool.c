@@ -9,8 +9,8 @@
 #include "base/clock.h"
 #include "base/fail.h"
 #include "base/thread.h"
-#include "engine/pool/descriptors.h"
 #include "engine/pool/pool_key.h"
+#include "engine/pool/pool_limits.h"
 #include "engine/pool/stock.h"
 #include "plan/build.h"
 
@@ -54,9 +54,9 @@ static struct stock *stock_new(struct pool *p, const struct demand *d)
     s->key = strdup(d->key);
     s->asker = d->asker ? strdup(d->asker) : NULL;
     s->idle = calloc(STOCK_MAX, sizeof(*s->idle));
-    s->hatches = pool_can_hatch(d->driver, d->plan);
+    s->forks = pool_can_fork(d->driver, d->plan);
     s->prestarts = pool_can_prestart(d->driver, d->plan);
-    s->apart = p->by_caller && s->hatches;
+    s->apart = p->by_caller && s->forks;
     s->used_ns = clock_now_ns();
     if (!s->key || !s->idle || (d->asker && !s->asker) ||
         pool_template(d->plan, &s->plan, NULL) < 0) {
@@ -87,7 +87,7 @@ static bool is_of(const struct stock *s, const char *asker)
 /* For one more like D: no caller may take all of it from the others. */
 static bool has_room(const struct pool *p, const struct demand *d)
 {
-    bool apart = p->by_caller && pool_can_hatch(d->driver, d->plan);
+    bool apart = p->by_caller && pool_can_fork(d->driver, d->plan);
     unsigned zygotes = 0;
     unsigned asked = 0;
 
@@ -280,8 +280,8 @@ bool pool_take(struct pool *p, const struct pool_demand *wanted, struct ready *o
     bool alive = false;
 
     if (!pool_can_wait(driver, plan) ||
-        ((pool_can_hatch(driver, plan) || pool_can_prestart(driver, plan)) &&
-         !pool_may_use_hatched(plan)))
+        ((pool_can_fork(driver, plan) || pool_can_prestart(driver, plan)) &&
+         !pool_may_use_forked(plan)))
         return count_unfit(p);
     key = pool_key(driver, plan);
     if (!key)
@@ -291,7 +291,7 @@ bool pool_take(struct pool *p, const struct pool_demand *wanted, struct ready *o
         lock(p);
         got = pop(p, &d, out, from);
         unlock(p);
-        alive = got && ready_is_alive(out);
+        alive = got && conversation_is_quiet(out->vessel);
         out->queued_ms = clock_ms_between(asked_ns, clock_now_ns());
         if (alive && fit(*from, out, plan))
             return true;
@@ -313,7 +313,7 @@ bool pool_has_program(struct pool *p, const struct driver *driver,
 {
     bool found = false;
 
-    if (!pool_can_hatch(driver, plan) && !pool_can_prestart(driver, plan))
+    if (!pool_can_fork(driver, plan) && !pool_can_prestart(driver, plan))
         return false;
     lock(p);
     for (unsigned i = 0; i < p->stock_count && !found; i++)
@@ -433,7 +433,6 @@ static unsigned or_else(unsigned value, unsigned otherwise)
 static void open_shared(struct pool *p)
 {
     const struct driver *const *at = p->engine->drivers;
-    unsigned removed = 0;
 
     while (*at && !(*at)->native_shared_open)
         at++;
@@ -442,7 +441,20 @@ static void open_shared(struct pool *p)
         return;
     p->shared = (*at)->native_shared_open(p->engine->guest_fd);
     if ((*at)->sweep)
-        (void)(*at)->sweep(-1, &removed, NULL);
+        (void)(*at)->sweep(-1, &p->orphans, NULL);
+}
+
+unsigned pool_orphans(struct pool *p, const struct driver *driver)
+{
+    unsigned removed = 0;
+
+    if (!p || p->supplier != driver)
+        return 0;
+    (void)pthread_mutex_lock(&p->lock);
+    removed = p->orphans;
+    p->orphans = 0;
+    (void)pthread_mutex_unlock(&p->lock);
+    return removed;
 }
 
 int pool_open(struct vial_engine *e, const struct vial_warm_options *options,

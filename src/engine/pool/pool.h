@@ -34,6 +34,10 @@ int pool_open(struct vial_engine *e, const struct vial_warm_options *options,
               struct pool **out, struct vial_error *err);
 void pool_close(struct pool *p); /* ends everything; NULL is allowed */
 
+/* How many vessels of dead owners were removed when P opened, if DRIVER did it. Each is
+ * told once. P may be NULL. */
+unsigned pool_orphans(struct pool *p, const struct driver *driver);
+
 struct pool_demand {
     const struct driver *driver;
     const struct plan *plan;

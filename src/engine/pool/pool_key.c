@@ -8,7 +8,7 @@
 #include "base/fail.h"
 #include "base/text.h"
 
-#define HATCHED_MAX (64u << 10) /* of arguments and environment, sent in one go */
+#define FORKED_MAX (64u << 10) /* of arguments and environment, sent in one go */
 
 /* Labels and caches are part of a container from its beginning; and what a registry is
  * to be asked for anew cannot have been opened before. */
@@ -16,16 +16,17 @@ bool pool_can_wait(const struct driver *driver, const struct plan *plan)
 {
     bool labelled = plan->label_session || plan->label_task;
 
-    return driver->waits && plan->mount_count == 0 && plan->network == NETWORK_NONE &&
+    return driver->waits && plan->mount_count == 0 && plan->network != NETWORK_BRIDGE &&
            plan->container.cache_count == 0 && plan->container.pull != PULL_ALWAYS &&
            !(driver->wants_image && labelled);
 }
 
-/* "python3 {dir}/main.py", whatever its version. */
-bool pool_can_hatch(const struct driver *driver, const struct plan *plan)
+/* "python3 {dir}/main.py", whatever its version. One that was started before has the
+ * addresses of whoever started it. */
+static bool is_python(const struct plan *plan)
 {
-    return driver->hatch && plan->language && !plan->rootfs && plan->argv_own == 2 &&
-           !plan->count_denied && !plan->seccomp_file && plan->argv.count >= 2 &&
+    return plan->language && !plan->rootfs && plan->argv_own == 2 &&
+           !plan->count_denied && !plan->fixed_addresses && plan->argv.count >= 2 &&
            plan->compile_argv.count == 0 && plan->code.len == 0 &&
            str_starts(plan->argv.items[0], "python3") &&
            str_eq(plan->argv.items[1], "{dir}/main.py") &&
@@ -33,12 +34,26 @@ bool pool_can_hatch(const struct driver *driver, const struct plan *plan)
 }
 
 /* "node {dir}/main.js" of a language whose own places are the vessel's. */
-bool pool_can_prestart(const struct driver *driver, const struct plan *plan)
+static bool is_node(const struct plan *plan)
 {
-    return driver->waits && plan->language && !plan->rootfs && plan->argv_own == 2 &&
-           plan->argv.count >= 2 && plan->compile_argv.count == 0 &&
+    return plan->language && !plan->rootfs && plan->argv_own == 2 &&
+           !plan->fixed_addresses && plan->argv.count >= 2 && plan->compile_argv.count == 0 &&
            plan->code.len == 0 && str_eq(plan->argv.items[0], "node") &&
            str_eq(plan->argv.items[1], "{dir}/main.js");
+}
+
+/* A zygote is a python of this host, which is none of an image's. */
+bool pool_can_fork(const struct driver *driver, const struct plan *plan)
+{
+    return driver->fork_into && is_python(plan) && !plan->seccomp_file &&
+           !plan_has_root(plan);
+}
+
+/* An image's own python is started in the vessel where it stays. */
+bool pool_can_prestart(const struct driver *driver, const struct plan *plan)
+{
+    return driver->waits && (is_node(plan) || (driver->fork_into && is_python(plan) &&
+                                               plan_has_root(plan)));
 }
 
 static void add_text(struct str *s, const char *text)
@@ -59,6 +74,19 @@ static void add_limits(struct str *s, const struct limits *limits)
             str_printf(s, "%lld\n", (long long)limits_get(limits, &limit_rows[i]));
 }
 
+/* Its gate is there as long as the vessel is, with the rules that it began with. */
+static void add_gate(struct str *s, const struct plan_gate *gate)
+{
+    const struct strv *const lists[] = { &gate->allow,      &gate->deny,
+                                         &gate->unchecked,  &gate->resolvers,
+                                         &gate->private_in, &gate->secrets };
+
+    for (size_t i = 0; i < sizeof(lists) / sizeof(*lists); i++) {
+        str_printf(s, "%zu\n", lists[i]->count);
+        add_some(s, lists[i], lists[i]->count);
+    }
+}
+
 char *pool_key(const struct driver *driver, const struct plan *plan)
 {
     const struct plan_container *c = &plan->container;
@@ -66,11 +94,15 @@ char *pool_key(const struct driver *driver, const struct plan *plan)
 
     add_text(&s, driver->name);
     add_text(&s, plan->image);
+    add_text(&s, plan->root.store);
+    str_printf(&s, "%d%d%d\n", (int)plan->root.writable, (int)plan->root.as_root,
+               (int)plan->root.sudo);
     add_text(&s, plan->rootfs);
     add_text(&s, plan->seccomp);
     add_text(&s, plan->seccomp_file);
     add_text(&s, plan->custom.sha256);
     add_text(&s, plan->count_denied ? "denied" : NULL);
+    add_text(&s, plan->fixed_addresses ? "fixed" : NULL);
     add_text(&s, plan->hostname);
     add_text(&s, plan->workdir);
     /* A runtime is asked for as a wall: a vessel without it is another one. */
@@ -78,8 +110,9 @@ char *pool_key(const struct driver *driver, const struct plan *plan)
     add_text(&s, c->prefix);
     str_printf(&s, "%u:%u %d\n", c->uid, c->gid, (int)c->nproc);
     str_printf(&s, "%d\n", (int)plan->network);
+    add_gate(&s, &plan->gate);
     add_limits(&s, &plan->limits);
-    if (pool_can_hatch(driver, plan) || pool_can_prestart(driver, plan)) {
+    if (pool_can_fork(driver, plan) || pool_can_prestart(driver, plan)) {
         add_some(&s, &plan->argv, plan->argv_own);
         add_some(&s, &plan->env, plan->env_own);
     }
@@ -143,7 +176,7 @@ static bool is_looked_at_early(const struct plan_file *file)
            memmem(file->content.data, file->content.len, "PK\5\6", 4) != NULL;
 }
 
-/* Whether prestart.c can say it as JSON, which holds text alone, and lengthens control
+/* Whether node can be told it as JSON, which holds text alone, and lengthens control
  * characters sixfold. */
 static bool can_be_said(const struct strv *list)
 {
@@ -159,13 +192,19 @@ static bool can_be_said(const struct strv *list)
     return true;
 }
 
-bool pool_may_use_hatched(const struct plan *plan)
+/* One that has started already, where it stays. */
+static bool may_go_on(const struct plan *plan, bool node)
+{
+    return str_eq(plan->cwd, plan->workdir) && !strv_has(&plan->end_on, "disk") &&
+           (!node || (can_be_said(&plan->argv) && can_be_said(&plan->env)));
+}
+
+bool pool_may_use_forked(const struct plan *plan)
 {
     size_t total = 0;
+    bool node = str_eq(plan->argv.items[0], "node");
 
-    if (str_eq(plan->argv.items[0], "node") &&
-        (!str_eq(plan->cwd, plan->workdir) || strv_has(&plan->end_on, "disk") ||
-         !can_be_said(&plan->argv) || !can_be_said(&plan->env)))
+    if ((node || plan_has_root(plan)) && !may_go_on(plan, node))
         return false;
     for (size_t i = plan->env_own; i < plan->env.count; i++)
         if (is_read_at_start(plan->env.items[i]))
@@ -177,7 +216,7 @@ bool pool_may_use_hatched(const struct plan *plan)
         total += strlen(plan->env.items[i]) + 8;
     for (size_t i = 0; i < plan->argv.count; i++)
         total += strlen(plan->argv.items[i]) + 8;
-    return total < HATCHED_MAX;
+    return total < FORKED_MAX;
 }
 
 static char *copy(const char *text, bool *failed)
@@ -213,6 +252,18 @@ static void copy_container(struct plan_container *to, const struct plan_containe
     to->pull_ms = from->pull_ms;
 }
 
+static bool copy_gate(struct plan_gate *to, const struct plan_gate *from)
+{
+    strv_copy(&to->secrets, &from->secrets);
+    strv_copy(&to->allow, &from->allow);
+    strv_copy(&to->deny, &from->deny);
+    strv_copy(&to->unchecked, &from->unchecked);
+    strv_copy(&to->resolvers, &from->resolvers);
+    strv_copy(&to->private_in, &from->private_in);
+    return strv_ok(&to->allow) && strv_ok(&to->deny) && strv_ok(&to->unchecked) &&
+           strv_ok(&to->resolvers) && strv_ok(&to->private_in) && strv_ok(&to->secrets);
+}
+
 static int copy_custom(struct custom_profile *to, const struct custom_profile *from)
 {
     memcpy(to->sha256, from->sha256, sizeof(to->sha256));
@@ -235,14 +286,18 @@ int pool_template(const struct plan *plan, struct plan **out, struct vial_error 
     p->cwd = copy(plan->workdir, &failed);
     p->image = copy(plan->image, &failed);
     p->rootfs = copy(plan->rootfs, &failed);
+    p->root = plan->root;
+    p->root.store = copy(plan->root.store, &failed);
     p->seccomp = copy(plan->seccomp, &failed);
     p->count_denied = plan->count_denied;
+    p->fixed_addresses = plan->fixed_addresses;
     p->seccomp_file = copy(plan->seccomp_file, &failed);
     failed = failed || copy_custom(&p->custom, &plan->custom) < 0;
     p->hostname = copy(plan->hostname, &failed);
     copy_container(&p->container, &plan->container, &failed);
     p->limits = plan->limits;
     p->network = plan->network;
+    failed = failed || !copy_gate(&p->gate, &plan->gate);
     p->keep = plan->keep;
     p->argv_own = plan->argv_own;
     p->env_own = plan->env_own;

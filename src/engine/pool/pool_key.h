@@ -23,12 +23,12 @@ bool pool_fits(const struct limits *open, const struct plan *plan);
 bool pool_needs_limits(const struct limits *open, const struct plan *plan);
 
 /* An interpreter can wait in the vessel for PLAN's code. */
-bool pool_can_hatch(const struct driver *driver, const struct plan *plan);
+bool pool_can_fork(const struct driver *driver, const struct plan *plan);
 /* One can be started there, ahead of its program. */
 bool pool_can_prestart(const struct driver *driver, const struct plan *plan);
 /* The one that waits does not differ from one started with PLAN's environment and
  * files. */
-bool pool_may_use_hatched(const struct plan *plan);
+bool pool_may_use_forked(const struct plan *plan);
 
 /* PLAN without what belongs to one request. */
 int pool_template(const struct plan *plan, struct plan **out, struct vial_error *err);

@@ -69,7 +69,7 @@ int ready_open(const struct ready_order *order, struct ready *out,
 
     if (engine_vessel(order->engine, &wanted, &r.vessel, err) < 0)
         return -1;
-    if (order->hatches && r.vessel->driver->hatch)
+    if (order->forks && r.vessel->driver->fork_into)
         r.vessel->jail.flags |= JAIL_AWAITS;
     if (hear_hello(&r, err) < 0) {
         ready_close(&r);
@@ -79,15 +79,15 @@ int ready_open(const struct ready_order *order, struct ready *out,
     return 0;
 }
 
-int ready_hatch(struct ready *r, struct zygote *zygote, struct vial_error *err)
+int ready_fork_into(struct ready *r, struct zygote *zygote, struct vial_error *err)
 {
     uint32_t pid = 0;
     auto_fd int fd = -1;
 
     /* A vessel of a lower tier is another driver's. */
-    if (!r->vessel->driver->hatch)
+    if (!r->vessel->driver->fork_into)
         return 0;
-    if (r->vessel->driver->hatch(zygote, r->vessel, &fd, &pid, err) < 0 ||
+    if (r->vessel->driver->fork_into(zygote, r->vessel, &fd, &pid, err) < 0 ||
         link_adopt(r->link, pid, err) < 0)
         return -1;
     /* The frame carries the descriptor by which the guest reaches the interpreter. */
@@ -99,11 +99,6 @@ void ready_settle(struct ready *r)
     const struct driver *d = r->vessel->driver;
 
     (d->spent ? d->spent : d->usage)(r->vessel, &r->before);
-}
-
-bool ready_is_alive(const struct ready *r)
-{
-    return conversation_is_quiet(r->vessel);
 }
 
 void ready_close(struct ready *r)

@@ -16,7 +16,7 @@ struct ready {
     struct link *link;
     struct vessel_usage before; /* what making it has used */
     double queued_ms;           /* how long its taker had to wait for it */
-    uint32_t channel;           /* where an interpreter waits (prestart.h), or 0 */
+    uint32_t channel;           /* where an interpreter waits (prestart_make), or 0 */
 };
 
 /* Which vessel: all of it outlives the vessel. */
@@ -25,14 +25,14 @@ struct ready_order {
     const struct driver *driver;
     struct native_shared *shared; /* NULL: the driver has none */
     const struct plan *plan;
-    bool hatches; /* ready_hatch comes next */
+    bool forks; /* ready_fork_into comes next */
 };
 
 /* Nothing is left behind by a failure. */
 int ready_open(const struct ready_order *order, struct ready *out,
                struct vial_error *err);
 /* Puts an interpreter of ZYGOTE's into it. After a failure it must be closed. */
-int ready_hatch(struct ready *r, struct zygote *zygote, struct vial_error *err);
+int ready_fork_into(struct ready *r, struct zygote *zygote, struct vial_error *err);
 /* The talk with a guest until its vessel is ready. GUEST's events, whose context is P,
  * set `done` when what was waited for has come, or `rc` with `err` filled. Frames that
  * were queued on R's link go first. */
@@ -46,8 +46,6 @@ int ready_prepare(struct ready *r, struct preparation *p,
                   const struct link_events *guest, struct vial_error *err);
 /* Nothing more is done to it: what it has used so far is not its taker's. */
 void ready_settle(struct ready *r);
-/* Neither the guest nor its stream has ended. */
-bool ready_is_alive(const struct ready *r);
 void ready_close(struct ready *r);
 
 #endif

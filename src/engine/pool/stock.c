@@ -2,12 +2,13 @@
 #include "engine/pool/stock.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/fail.h"
 #include "base/thread.h"
-#include "driver/weigh.h"
-#include "engine/pool/descriptors.h"
+#include "driver/meter.h"
+#include "engine/pool/pool_limits.h"
 #include "engine/pool/prestart.h"
 
 #define LACKING      3 /* as many, and another thread helps */
@@ -20,7 +21,6 @@
 #define PRESTART_MS  5000 /* after an interpreter that could not be started ahead */
 #define SLOWER       1.01 /* of the quickest refill, with each that is not */
 #define SLACK        2    /* more than wanted before any is given up */
-#define WEIGHED      (UINT64_C(4) << 20) /* taken for a vessel's size until it is known */
 #define WEIGH_EACH   64
 #define ZYGOTE_TRIES 2
 #define MS_NS        INT64_C(1000000)
@@ -61,49 +61,6 @@ void stock_count_over(struct stock *s)
     (void)pthread_mutex_unlock(&s->pool->lock);
 }
 
-static uint64_t weight(const struct stock *s)
-{
-    return s->pss_bytes ? s->pss_bytes : WEIGHED;
-}
-
-/* All vessels of a pool that exist: those that are in use, or not yet destroyed, hold
- * descriptors as well. */
-static unsigned count_held(const struct pool *p, unsigned *making)
-{
-    unsigned held = 0;
-
-    *making = 0;
-    for (unsigned i = 0; i < p->stock_count; i++) {
-        held += p->stocks[i]->idle_count + p->stocks[i]->making +
-                atomic_load(&p->stocks[i]->users);
-        *making += p->stocks[i]->making;
-    }
-    return held;
-}
-
-const char *stock_lacks(const struct stock *s)
-{
-    const struct pool *p = s->pool;
-    uint64_t total = weight(s);
-    unsigned making = 0;
-    unsigned held = count_held(p, &making);
-
-    for (unsigned i = 0; i < p->stock_count; i++)
-        total +=
-            (p->stocks[i]->idle_count + p->stocks[i]->making) * weight(p->stocks[i]);
-    if (total > p->memory_bytes)
-        return "memory";
-    return descriptors_allow(held, making) ? NULL : "descriptors";
-}
-
-/* The caller needs them more. */
-static bool is_too_much(const struct stock *s)
-{
-    unsigned making = 0;
-
-    return s->idle_count > 0 && descriptors_are_short(count_held(s->pool, &making));
-}
-
 /* Lets go of the lock meanwhile. */
 static void give_up(struct stock *s, unsigned at)
 {
@@ -118,7 +75,7 @@ static void give_up(struct stock *s, unsigned at)
 static void bury_dead(struct stock *s)
 {
     for (unsigned i = s->idle_count; i-- > 0;) {
-        if (i >= s->idle_count || ready_is_alive(&s->idle[i]))
+        if (i >= s->idle_count || conversation_is_quiet(s->idle[i].vessel))
             continue;
         s->lost++;
         give_up(s, i);
@@ -146,6 +103,14 @@ static void dismiss(struct stock *s)
     (void)pthread_mutex_unlock(&s->pool->lock);
 }
 
+/* HELD is what the last one that rehearsed has said. */
+static void copy_held(struct stock *s, char *to, const char *from)
+{
+    (void)pthread_mutex_lock(&s->pool->lock);
+    memcpy(to, from, PRESTART_SAID);
+    (void)pthread_mutex_unlock(&s->pool->lock);
+}
+
 static void put_off_prestart(struct stock *s)
 {
     (void)pthread_mutex_lock(&s->pool->lock);
@@ -153,26 +118,49 @@ static void put_off_prestart(struct stock *s)
     (void)pthread_mutex_unlock(&s->pool->lock);
 }
 
-static int open_vessel(const struct stock *s, bool hatches, struct ready *out,
+static int open_vessel(const struct stock *s, bool forks, struct ready *out,
                        struct vial_error *err)
 {
     const struct ready_order order = { .engine = s->pool->engine,
                                        .driver = s->driver,
                                        .shared = s->shared,
                                        .plan = s->plan,
-                                       .hatches = hatches };
+                                       .forks = forks };
 
     return ready_open(&order, out, err);
+}
+
+/* Started for S. The first of all finds out what the others need not, and is not kept:
+ * it has had processes before its program. */
+static int start_ahead(struct stock *s, struct ready *out, struct vial_error *err)
+{
+    char held[PRESTART_SAID];
+    char said[PRESTART_SAID];
+    const struct prestart_order order = {
+        .plan = s->plan,
+        .share_dir = s->pool->engine->settings->share_dir,
+        .imports = (const char *const *)s->pool->imports.items,
+        .held = held,
+    };
+
+    copy_held(s, held, s->held);
+    if (prestart_make(out, &order, said, err) < 0)
+        return -1;
+    if (strcmp(said, held) == 0)
+        return 0;
+    copy_held(s, s->held, said);
+    memcpy(held, said, sizeof held);
+    ready_close(out);
+    return open_vessel(s, false, out, err) < 0 ? -1
+                                               : prestart_make(out, &order, said, err);
 }
 
 /* Without, it is the vessel that waits, as for any other language. */
 static int make_prestarted(struct stock *s, struct ready *out, struct vial_error *err)
 {
-    const char *share = s->pool->engine->settings->share_dir;
-
     if (open_vessel(s, false, out, err) < 0)
         return -1;
-    if (prestart_make(out, s->plan, share, err) == 0)
+    if (start_ahead(s, out, err) == 0)
         return 0;
     put_off_prestart(s);
     ready_close(out);
@@ -196,12 +184,12 @@ static int make(struct stock *s, bool ahead, struct ready *out, double *ms,
     for (int tries = 0; tries < ZYGOTE_TRIES; tries++) {
         /* Before the vessel: a keeper's vessels know the zygotes that were there
          * before them. */
-        if (s->hatches)
+        if (s->forks)
             zygote_holder_have(&s->holder, &needs, err);
         start_ns = clock_now_ns();
-        if (open_vessel(s, s->hatches, out, err) < 0)
+        if (open_vessel(s, s->forks, out, err) < 0)
             return -1;
-        if (!s->hatches || zygote_holder_hatch(&s->holder, &needs, out, err) == 0) {
+        if (!s->forks || zygote_holder_fork_into(&s->holder, &needs, out, err) == 0) {
             *ms = clock_ms_between(start_ns, clock_now_ns());
             return 0;
         }
@@ -381,7 +369,7 @@ void *stock_work(void *context)
         } else if (can_refill(s, want)) {
             call_help(s, want);
             refill(s);
-        } else if (s->idle_count > want + (want ? SLACK : 0) || is_too_much(s)) {
+        } else if (s->idle_count > want + (want ? SLACK : 0) || stock_is_too_large(s)) {
             give_up(s, 0);
         } else {
             rest(s);
@@ -412,4 +400,76 @@ void stock_free(struct stock *s)
     (void)pthread_cond_destroy(&s->changed);
     zygote_holder_done(&s->holder);
     free(s);
+}
+
+/* Who waits for one of its vessels. */
+
+static void join(struct queue *q, struct waiter *w)
+{
+    if (q->last)
+        q->last->next = w;
+    else
+        q->first = w;
+    q->last = w;
+    q->count++;
+}
+
+static void leave(struct queue *q, const struct waiter *w)
+{
+    struct waiter *before = NULL;
+    struct waiter *at = q->first;
+
+    while (at != w) {
+        before = at;
+        at = at->next;
+    }
+    if (before)
+        before->next = w->next;
+    else
+        q->first = w->next;
+    if (q->last == w)
+        q->last = before;
+    q->count--;
+}
+
+bool queue_wait(struct queue *q, pthread_mutex_t *lock, int64_t ms, struct ready *out)
+{
+    struct waiter w = { .out = out };
+    int64_t until_ns = clock_now_ns() + ms * MS_NS;
+    int64_t left_ms = ms;
+
+    thread_cond_init(&w.called);
+    join(q, &w);
+    while (!w.served && !w.dismissed && left_ms > 0) {
+        thread_wait(&w.called, lock, left_ms);
+        left_ms = (until_ns - clock_now_ns()) / MS_NS;
+    }
+    if (!w.served && !w.dismissed)
+        leave(q, &w);
+    (void)pthread_cond_destroy(&w.called);
+    return w.served;
+}
+
+bool queue_serve(struct queue *q, const struct ready *r)
+{
+    struct waiter *w = q->first;
+
+    if (!w)
+        return false;
+    leave(q, w);
+    *w->out = *r;
+    w->served = true;
+    (void)pthread_cond_signal(&w->called);
+    return true;
+}
+
+void queue_dismiss(struct queue *q)
+{
+    while (q->first) {
+        struct waiter *w = q->first;
+
+        leave(q, w);
+        w->dismissed = true;
+        (void)pthread_cond_signal(&w->called);
+    }
 }

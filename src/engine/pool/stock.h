@@ -2,16 +2,44 @@
 #ifndef VIAL_ENGINE_POOL_STOCK_H
 #define VIAL_ENGINE_POOL_STOCK_H
 
-/* Shared by pool.c (which takes) and stock.c (which fills). All of it is under the
- * pool's lock, except what is marked constant. */
+/* Shared by pool.c (which takes), stock.c (which fills) and pool_limits.c (which says
+ * how much there may be). All of it is under the pool's lock, except what is marked
+ * constant.
+ */
 
 #include <pthread.h>
 #include <stdatomic.h>
 
 #include "engine/pool/pool.h"
-#include "engine/pool/queue.h"
+#include "engine/pool/prestart.h"
 #include "engine/pool/reaper.h"
 #include "engine/pool/zygote_holder.h"
+
+/*
+ * Callers who asked for a vessel and found none wait here, first come first served.
+ * Each sleeps by itself and is handed a vessel as it is made. All of it is under the
+ * pool's lock.
+ */
+
+struct waiter {
+    struct waiter *next;
+    pthread_cond_t called;
+    struct ready *out;
+    bool served, dismissed;
+};
+
+/* Zero-initialise. */
+struct queue {
+    struct waiter *first, *last;
+    unsigned count;
+};
+
+/* Sleeps for at most MS; true when *OUT is a vessel. */
+bool queue_wait(struct queue *q, pthread_mutex_t *lock, int64_t ms, struct ready *out);
+/* Hands R to the one who waits longest; false when there is nobody. */
+bool queue_serve(struct queue *q, const struct ready *r);
+/* All go without. */
+void queue_dismiss(struct queue *q);
 
 /* Shapes at once; of them those with a zygote of one caller's, or of nobody's yet; and
  * those made for one caller. */
@@ -26,7 +54,7 @@ struct stock {
     struct native_shared *shared; /* the pool's, or NULL */
     struct plan *plan;
     char *key;
-    bool hatches, prestarts; /* constant: interpreters wait inside (zygote, prestart) */
+    bool forks, prestarts; /* constant: interpreters wait inside (zygote, prestart) */
     bool apart;  /* constant: only ASKER gets vessels from here; nobody's yet if NULL */
     char *asker; /* the caller who asked for it first; NULL: the operator */
     atomic_uint users; /* vessels taken from here that still exist */
@@ -45,6 +73,7 @@ struct stock {
     int64_t used_ns;           /* when last asked for */
     struct backoff pause;      /* after a failure */
     int64_t prestart_retry_ns; /* when an interpreter is tried again */
+    char held[PRESTART_SAID];  /* what those started ahead are told */
 
     struct zygote_holder holder; /* has a lock of its own */
     uint64_t taken, missed, refills, failures, lost, unfit;
@@ -68,6 +97,7 @@ struct pool {
     pthread_cond_t changed; /* something waits that did not, or a stock has ended */
     const struct driver *supplier; /* whose shared these are */
     struct native_shared *shared;  /* or NULL */
+    unsigned orphans;              /* removed at the start, and not told of yet */
     struct stock *stocks[POOL_STOCKS];
     unsigned stock_count, threads;
     bool closing;
@@ -79,6 +109,8 @@ void *stock_work(void *context);
 unsigned stock_wanted(const struct stock *s);
 /* Names what is too scarce for one more: "memory", "descriptors"; NULL: nothing. */
 const char *stock_lacks(const struct stock *s);
+/* The caller needs its descriptors more. */
+bool stock_is_too_large(const struct stock *s);
 /* One of its vessels has been given to somebody. */
 void stock_count_taken(struct stock *s);
 /* The use that a vessel was given for is over. Without the pool's lock. */

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/fail.h"
 
 void zygote_holder_init(struct zygote_holder *n)
@@ -78,9 +79,9 @@ static void let_go(struct zygote_holder *n, struct shared_zygote *shared, bool f
         zygote_holder_close(shared);
 }
 
-int zygote_holder_hatch(struct zygote_holder *n,
-                        const struct zygote_holder_needs *needs, struct ready *r,
-                        struct vial_error *err)
+int zygote_holder_fork_into(struct zygote_holder *n,
+                            const struct zygote_holder_needs *needs, struct ready *r,
+                            struct vial_error *err)
 {
     struct shared_zygote *shared = NULL;
     int rc = 0;
@@ -93,7 +94,7 @@ int zygote_holder_hatch(struct zygote_holder *n,
     (void)pthread_mutex_unlock(&n->lock);
     if (!shared)
         return 0;
-    rc = ready_hatch(r, shared->zygote, err);
+    rc = ready_fork_into(r, shared->zygote, err);
     let_go(n, shared, rc < 0);
     return rc;
 }
@@ -113,4 +114,26 @@ bool zygote_holder_is_alive(const struct zygote_holder *n)
 void zygote_holder_done(struct zygote_holder *n)
 {
     (void)pthread_mutex_destroy(&n->lock);
+}
+
+#define FIRST_MS   100
+#define LONGEST_MS 5000
+#define MS_NS      INT64_C(1000000)
+
+void backoff_begin(struct backoff *p)
+{
+    p->ms = p->ms ? p->ms * 2 : FIRST_MS;
+    if (p->ms > LONGEST_MS)
+        p->ms = LONGEST_MS;
+    p->until_ns = clock_now_ns() + p->ms * MS_NS;
+}
+
+void backoff_forget(struct backoff *p)
+{
+    p->ms = 0;
+}
+
+bool backoff_is_over(const struct backoff *p)
+{
+    return clock_now_ns() >= p->until_ns;
 }

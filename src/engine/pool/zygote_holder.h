@@ -6,15 +6,30 @@
  * The zygote of a stock: started when one is needed, asked by several threads at once,
  * replaced when it fails.
  *
- *   zygote_holder_init -> { zygote_holder_have, zygote_holder_hatch, from any thread }*
+ *   zygote_holder_init -> { zygote_holder_have, zygote_holder_fork_into, from any
+ * thread }*
  *                -> zygote_holder_close (nobody asks any more) -> zygote_holder_done
  */
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
 
-#include "engine/pool/backoff.h"
 #include "engine/pool/ready.h"
+
+/* How long what has failed is not tried again: a moment after the first time, twice as
+ * long after each further one, up to some seconds. */
+
+/* Zero-initialise: nothing has failed. */
+struct backoff {
+    int64_t until_ns;
+    int64_t ms; /* the last one's; 0: it went well since */
+};
+
+void backoff_begin(struct backoff *p);  /* it has failed */
+void backoff_forget(struct backoff *p); /* it went well */
+bool backoff_is_over(const struct backoff *p);
 
 /* One zygote; whoever lets go of it last closes it. */
 struct shared_zygote {
@@ -44,9 +59,9 @@ void zygote_holder_have(struct zygote_holder *n,
                         struct vial_error *err);
 /* 0: an interpreter waits in R, or there is none to be had. -1: R must be closed; the
  * zygote will not be asked again. */
-int zygote_holder_hatch(struct zygote_holder *n,
-                        const struct zygote_holder_needs *needs, struct ready *r,
-                        struct vial_error *err);
+int zygote_holder_fork_into(struct zygote_holder *n,
+                            const struct zygote_holder_needs *needs, struct ready *r,
+                            struct vial_error *err);
 /* None for a while. */
 void zygote_holder_put_off(struct zygote_holder *n);
 bool zygote_holder_is_alive(const struct zygote_holder *n);

@@ -34,9 +34,9 @@ static int64_t now_ms(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-void run_log_begin(struct run_log *d, bool on, const struct settings *settings)
+void run_log_begin(struct run_log *d, const struct settings *settings)
 {
-    *d = (struct run_log){ .on = on && settings->journal.runs > 0 };
+    *d = (struct run_log){ .on = settings->journal.runs > 0 };
     if (!d->on)
         return;
     d->keep_bytes = (size_t)settings->journal.output;
@@ -161,7 +161,10 @@ static void names_done(struct names *n)
 
 static void read_names(int dir_fd, struct names *out)
 {
-    out->count = scandirat(dir_fd, ".", &out->items, is_run, newest_first);
+    char path[64]; /* musl has no scandirat */
+
+    (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", dir_fd);
+    out->count = scandir(path, &out->items, is_run, newest_first);
     if (out->count < 0)
         *out = (struct names){ 0 };
 }

@@ -11,7 +11,7 @@
  *                      printed, and what was done for it, step by step
  *   counters.json      what all runs have added up to
  *
- * Only so many are kept (settings/housekeeping.h); the oldest go. A run is not refused
+ * Only so many are kept (settings/blocks.h); the oldest go. A run is not refused
  * because nobody can remember it. A program that can write to its caller's home can
  * write here, so that nothing read is believed.
  *
@@ -36,8 +36,9 @@ struct run_log {
     struct str out, err;
 };
 
-/* ON false: all others do nothing. */
-void run_log_begin(struct run_log *d, bool on, const struct settings *settings);
+/* Where SETTINGS keep none, or this was not called for D, which is all zero, the others
+ * do nothing. */
+void run_log_begin(struct run_log *d, const struct settings *settings);
 /* WHAT was done just now: "create", "start" …. DETAIL, an object or NULL, is taken. */
 void run_log_step(struct run_log *d, const char *what, json_t *detail);
 void run_log_output(struct run_log *d, int stream, const void *data, size_t len);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -8,6 +9,8 @@
 #include "base/path.h"
 #include "driver/shared_dir.h"
 #include "engine/run/run.h"
+#include "images/image_name.h"
+#include "images/store.h"
 #include "keeper/client/client.h"
 
 static bool is_missing(const struct vial_error *err)
@@ -36,6 +39,40 @@ static int fall_back(const struct vial_engine *e, struct vial_request *full,
     return driver_choose(e->drivers, other, require, driver, err);
 }
 
+/* An image that somebody asked for needs no engine where it is here, or can be fetched
+ * without one; a preset's is for its own driver. */
+static bool is_for_us(const struct vial_engine *e, const struct vial_request *full)
+{
+    auto_stored struct stored_image found = STORED_IMAGE_NONE;
+    const struct driver *native = driver_find(e->drivers, "native");
+    auto_free char *store =
+        store_path(e->settings->image_store.store, e->settings->home);
+    char when[32];
+
+    if (store && store_look(store, full->image, &found, NULL) == 0)
+        return true;
+    request_choice(full, FIELD_ID_pull, when);
+    return native && native->takes_image && !str_eq(when, "never") &&
+           (image_names_host(full->image) || e->settings->image_store.registry) &&
+           policy_check_pull(&e->settings->policy, full->image, NULL) == 0;
+}
+
+/* NAME becomes that of an engine's driver, if only one can have the image. */
+static void choose_by_image(const struct vial_engine *e,
+                            const struct vial_request *full, const struct strv *require,
+                            char name[32])
+{
+    const struct driver *docker = driver_find(e->drivers, "docker");
+    const char *origin = e->settings->origin[FIELD_ID_image];
+    bool own = (full->own >> FIELD_ID_image) & 1u;
+
+    if (!full->image || (!own && origin && str_starts(origin, "preset ")) ||
+        e->drivers == kept_drivers || !docker || is_for_us(e, full))
+        return;
+    if (driver_works(docker, require, NULL) == 0)
+        (void)snprintf(name, 32, "docker");
+}
+
 /* Before planning, so that the error is about the host and not the plan. */
 static int choose_driver(const struct vial_engine *e, struct vial_request *full,
                          const struct driver **driver, struct vial_error *err)
@@ -48,6 +85,8 @@ static int choose_driver(const struct vial_engine *e, struct vial_request *full,
     if (!strv_ok(&require))
         return fail_memory(err);
     request_choice(full, FIELD_ID_driver, name);
+    if (str_eq(name, "auto"))
+        choose_by_image(e, full, &require, name);
     if (driver_choose(e->drivers, name, &require, driver, err) < 0)
         return -1;
     return fall_back(e, full, &require, driver, err);
@@ -105,7 +144,8 @@ static int check_program(const struct plan *plan, const struct strv *argv,
 int admit_programs(const struct driver *driver, const struct plan *plan,
                    struct vial_error *err)
 {
-    if (!driver->needs_programs_here || !plan->language || plan->rootfs)
+    if (!driver->needs_programs_here || !plan->language || plan->rootfs ||
+        plan_has_root(plan))
         return 0;
     if (check_program(plan, &plan->compile_argv, err) < 0)
         return -1;

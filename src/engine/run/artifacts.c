@@ -3,7 +3,7 @@
 /*
  * What a program made: the files below a directory that were not there before it
  * started, or differ since. The directory is listed before and after, one LIST at a
- * time; what differs is read to be hashed, and images of moderate size are kept.
+ * time; what differs is read to be hashed; images and tables of moderate size are kept.
  */
 
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/fail.h"
-#include "base/media.h"
+#include "base/path.h"
 #include "base/sha256.h"
 #include "engine/run/run.h"
 #include "model/result.h"
@@ -22,7 +22,8 @@
 #define COUNT_MAX   256u                  /* artifacts in a result */
 #define HASHED_MAX  (UINT64_C(256) << 20) /* bytes of all of them together */
 #define IMAGE_MAX   (UINT64_C(4) << 20)
-#define INLINED_MAX (UINT64_C(16) << 20) /* of all images together */
+#define TABLE_MAX   (UINT64_C(64) << 10)
+#define INLINED_MAX (UINT64_C(16) << 20) /* of all that are kept */
 #define PATH_MOST   4096u
 
 struct seen {
@@ -44,7 +45,7 @@ struct artifacts {
     size_t next;       /* entry of `now`: the next directory, or file */
     char *dir;         /* being listed, below the directory */
     struct str answer; /* a listing, or an image */
-    bool keep;         /* the file being read is an image that is wanted whole */
+    bool keep;         /* the file being read is wanted whole */
     uint64_t hashed, inlined;
     uint64_t size, told; /* of the file being read: what came, and what it was to be */
     struct sha256 hash;
@@ -63,8 +64,6 @@ static void listing_done(struct listing *l)
 
 void artifacts_free(struct artifacts *a)
 {
-    if (!a)
-        return;
     listing_done(&a->before);
     listing_done(&a->now);
     for (size_t i = 0; i < a->count; i++) {
@@ -79,7 +78,7 @@ void artifacts_free(struct artifacts *a)
 
 bool artifacts_owns(const struct run *r, uint32_t channel)
 {
-    return r->artifacts && r->artifacts->channel == channel;
+    return r->artifacts->channel == channel;
 }
 
 static int compare(const void *a, const void *b)
@@ -139,7 +138,7 @@ static void take_listing(struct run *r)
         if (list_entry_read(&u, &e) < 0)
             break;
         rc = add_seen(&a->now, a->dir, &e);
-        free(e.name);
+        list_entry_done(&e);
         if (rc < 0) {
             give_up(r);
             return;
@@ -185,9 +184,18 @@ static int add_artifact(struct artifacts *a, const struct seen *s)
         return -1;
     a->items = grown;
     a->items[a->count] = (struct vial_artifact){ .path = strdup(s->path),
-                                                 .media = media_of(s->path),
+                                                 .media = path_media(s->path),
                                                  .size = s->size };
     return a->items[a->count].path ? (int)(a->count++, 0) : -1;
+}
+
+/* Whether it comes with its content. */
+static bool is_kept(const struct seen *s)
+{
+    const char *media = path_media(s->path);
+
+    return (str_starts(media, "image/") && s->size <= IMAGE_MAX) ||
+           (strcmp(media, "text/csv") == 0 && s->size <= TABLE_MAX);
 }
 
 /* False when it is left unread. */
@@ -206,8 +214,7 @@ static bool read_file(struct run *r, const struct seen *s)
         a->truncated = true;
         return false;
     }
-    a->keep = str_starts(media_of(s->path), "image/") && s->size <= IMAGE_MAX &&
-              a->inlined + s->size <= INLINED_MAX;
+    a->keep = is_kept(s) && a->inlined + s->size <= INLINED_MAX;
     a->answer.len = 0;
     a->size = 0;
     a->told = s->size;
@@ -364,8 +371,6 @@ void artifacts_give(struct run *r, struct vial_result *result)
 {
     struct artifacts *a = r->artifacts;
 
-    if (!a)
-        return;
     result->artifacts = a->items;
     result->artifact_count = a->count;
     result->artifacts_truncated = a->truncated || (a->after && a->channel);

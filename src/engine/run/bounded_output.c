@@ -21,6 +21,29 @@ void output_init(struct output *o, enum plan_keep keep, size_t limit, const char
     }
 }
 
+void outputs_begin(struct output both[2], const struct plan *plan)
+{
+    outputs_done(both);
+    for (int i = 0; i < 2; i++)
+        output_init(&both[i], plan->keep, (size_t)plan->limits.output_bytes,
+                    plan->output_note);
+}
+
+void outputs_done(struct output both[2])
+{
+    output_done(&both[0]);
+    output_done(&both[1]);
+}
+
+size_t output_allowed(const struct plan *plan, uint64_t written, size_t len)
+{
+    uint64_t max = (uint64_t)plan->limits.output_max;
+
+    if (max == 0 || written + len <= max)
+        return len;
+    return written < max ? (size_t)(max - written) : 0;
+}
+
 /* The notice is not longer: a number has at most 20 digits, what it replaces 6. */
 static size_t notice_room(const struct output *o)
 {
@@ -134,6 +157,21 @@ size_t output_room(const struct output *o)
     return o->head_limit - o->head_len;
 }
 
+size_t output_room_text(const struct output *o, const char *text, size_t len)
+{
+    if (len <= output_room(o))
+        return len;
+    len = output_room(o);
+    while (len > 0 && ((unsigned char)text[len] & 0xc0) == 0x80)
+        len--;
+    return len;
+}
+
+void output_close(struct output *o)
+{
+    o->head_limit = o->head_len;
+}
+
 static uint64_t missing_of(const struct output *o)
 {
     return o->total - o->head_len - o->tail_len;
@@ -141,7 +179,7 @@ static uint64_t missing_of(const struct output *o)
 
 bool output_is_cut(const struct output *o)
 {
-    return missing_of(o) > 0;
+    return missing_of(o) > 0 && !weaken("output");
 }
 
 void output_head(const struct output *o, output_piece *give, void *context)
@@ -211,7 +249,7 @@ static ssize_t join(struct output *o)
 
 int output_take(struct output *o, struct vial_stream *out)
 {
-    uint64_t missing = missing_of(o);
+    bool cut = output_is_cut(o);
     ssize_t len = o->failed ? -1 : join(o);
     char *fitting;
 
@@ -223,7 +261,7 @@ int output_take(struct output *o, struct vial_stream *out)
     o->size = 0;
     out->len = (size_t)len;
     out->total_bytes = o->total;
-    out->truncated = missing > 0 && !weaken("output");
+    out->truncated = cut;
     for (size_t i = 0; weaken("bytes") && i < out->len; i++)
         out->data[i] = (char)(out->data[i] & 0x7f);
     return 0;

@@ -5,6 +5,10 @@
 /*
  * Keeps a bounded part of an unbounded stream: the head, the tail, or both
  * halves, with exact counts. Memory is bounded by the limit whatever comes.
+ *
+ * What a result has of a program's output is bounded here, for runs, kept calls and
+ * cells. What a session keeps for those who read a program's output later is bounded
+ * in session/exec_output.c.
  */
 
 #include "model/plan.h"
@@ -27,9 +31,20 @@ struct output {
 };
 
 void output_init(struct output *o, enum plan_keep keep, size_t limit, const char *note);
+/* Stdout and stderr of a program of PLAN, from their begin; what was kept before of
+ * another one is forgotten. */
+void outputs_begin(struct output both[2], const struct plan *plan);
+void outputs_done(struct output both[2]);
+/* How many of the next LEN bytes a program may write that has written so many already:
+ * all, or what `output_max` leaves it. */
+size_t output_allowed(const struct plan *plan, uint64_t written, size_t len);
 void output_add(struct output *o, const void *data, size_t len);
 /* How many of the next bytes will be part of the head. */
 size_t output_room(const struct output *o);
+/* So many bytes of TEXT, which is UTF-8, are whole letters and will be. */
+size_t output_room_text(const struct output *o, const char *text, size_t len);
+/* Nothing more becomes part of the head. */
+void output_close(struct output *o);
 
 typedef void output_piece(void *context, const void *data, size_t len);
 /* The head, piece by piece. */

@@ -9,10 +9,16 @@
  */
 
 #include "engine/engine.h"
+#include "images/fetcher.h"
 
 /* What PULL leaves open is filled in from the settings. *OUT as vial_image_pull. */
 int fetch_pull(struct vial_engine *e, const struct driver *driver,
                const struct vial_pull *pull, json_t **out, struct vial_error *err);
+
+/* Has vial-image do VERB with the store; nothing is recorded. ENDS may be NULL. */
+int fetch_into_store(struct vial_engine *e, const char *verb,
+                     const struct vial_pull *pull, const struct image_ends *ends,
+                     json_t **out, struct vial_error *err);
 
 /* DO_PRUNE does it; around that it is recorded. */
 typedef int fetch_prune_do(bool all, json_t **out, struct vial_error *err);

@@ -10,7 +10,7 @@
 #include "base/fail.h"
 #include "base/sys.h"
 #include "engine/pool/pool.h"
-#include "engine/record/audit_run.h"
+#include "engine/record/audit_events.h"
 #include "model/result.h"
 #include "model/value.h"
 
@@ -41,9 +41,9 @@ void run_done(struct run *r)
     link_free(r->taken_link);
     conversation_end(&r->talk);
     str_done(&r->fetched);
-    artifacts_free(r->artifacts);
-    output_done(&r->out);
-    output_done(&r->err);
+    if (r->artifacts)
+        artifacts_free(r->artifacts);
+    outputs_done(r->kept);
 }
 
 /* Peaks are of the whole life, as making it is part of that. */
@@ -104,18 +104,16 @@ static int open_cold(struct run *r, struct vial_error *err)
 
 static void note_create(struct run *r)
 {
-    if (r->log.on)
-        run_log_step(&r->log, "create",
-                     json_pack("{s:s, s:s?}", "driver", r->driver->name, "image",
-                               r->plan->image));
+    run_log_step(
+        &r->log, "create",
+        json_pack("{s:s, s:s?}", "driver", r->driver->name, "image", r->plan->image));
 }
 
 static void note_start(struct run *r)
 {
-    if (r->log.on)
-        run_log_step(&r->log, "start",
-                     json_pack("{s:s, s:f}", "vessel", r->vessel->id, "ms",
-                               clock_ms_between(r->started_ns, r->opened_ns)));
+    run_log_step(&r->log, "start",
+                 json_pack("{s:s, s:f}", "vessel", r->vessel->id, "ms",
+                           clock_ms_between(r->started_ns, r->opened_ns)));
 }
 
 /* Before the first byte of output. */
@@ -136,11 +134,13 @@ static int open_vessel(struct run *r, const struct vial_request *req,
                        struct vial_error *err)
 {
     announce(r, req);
-    note_create(r);
+    if (r->log.on)
+        note_create(r);
     if (!take_vessel(r) && open_cold(r, err) < 0)
         return -1;
     r->opened_ns = clock_now_ns();
-    note_start(r);
+    if (r->log.on)
+        note_start(r);
     return 0;
 }
 
@@ -217,15 +217,13 @@ static void name_run(struct run *r)
 
 void run_note_exec(struct run *r)
 {
-    if (r->log.on)
-        run_log_step(
-            &r->log, "exec",
-            json_pack("{s:s}", "stage", run_is_compiling(r) ? "compile" : "run"));
+    run_log_step(&r->log, "exec",
+                 json_pack("{s:s}", "stage", run_is_compiling(r) ? "compile" : "run"));
 }
 
 static void note_exit(struct run *r, const struct vial_result *result)
 {
-    if (r->log.on && result->vessel_id[0])
+    if (result->vessel_id[0])
         run_log_step(&r->log, "exit",
                      json_pack("{s:s, s:i, s:f}", "verdict",
                                vial_verdict_name(result->verdict), "exit_code",
@@ -235,16 +233,13 @@ static void note_exit(struct run *r, const struct vial_result *result)
 
 static void note_end(struct run *r, const struct vial_result *result)
 {
-    if (!r->log.on)
-        return;
     if (result->vessel_id[0]) {
         run_log_step(&r->log, "remove",
                      json_pack("{s:s, s:f}", "vessel", result->vessel_id, "ms",
                                result->timing.close_ms));
     }
     if (result->error.code[0])
-        run_log_step(&r->log, "error",
-                     json_pack("{s:s}", "code", result->error.code));
+        run_log_step(&r->log, "error", json_pack("{s:s}", "code", result->error.code));
 }
 
 static const char *title_of(const struct vial_request *req)
@@ -263,7 +258,8 @@ void engine_run(struct vial_engine *e, const struct vial_request *req,
 
     run_init(&r, e, watch);
     r.result = result;
-    run_log_begin(&r.log, e->journal, e->settings);
+    if (e->journal)
+        run_log_begin(&r.log, e->settings);
     name_run(&r);
     if (engine_plan(e, req, &r.driver, &r.plan, &err) < 0 ||
         plan_correlate(r.plan,
@@ -284,11 +280,14 @@ void engine_run(struct vial_engine *e, const struct vial_request *req,
             collect_refusal(&r, &err, result);
     }
     (void)memcpy(result->correlation, r.correlation, sizeof(result->correlation));
-    note_exit(&r, result);
+    if (r.log.on)
+        note_exit(&r, result);
     finish(&r, result);
     result_settle(result);
     speak_as_preset(&r, req, result);
     record_end(&r, req, result);
-    note_end(&r, result);
-    run_log_end(&r.log, title_of(req), result);
+    if (r.log.on) {
+        note_end(&r, result);
+        run_log_end(&r.log, title_of(req), result);
+    }
 }

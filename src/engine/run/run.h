@@ -16,24 +16,10 @@
 #include "engine/record/run_log.h"
 #include "engine/run/bounded_output.h"
 #include "engine/run/life.h"
+#include "engine/run/verdict.h"
 
-#define RUN_GRACE_MS  500   /* the guest's own deadline comes this much later */
-#define RUN_FETCH_MS  60000 /* for bringing all output files back */
+#define RUN_FETCH_MS  60000                /* for bringing all output files back */
 #define RUN_FETCH_MAX (INT64_C(256) << 20) /* bytes of all output files together */
-
-/* Who ended it. The first one stays. */
-enum run_end {
-    RUN_GOING,
-    RUN_EXITED, /* the last program ended by itself */
-    RUN_FAILED, /* run.error says why: set-up, exec, or the guest */
-    RUN_LOST,   /* the guest went away; run.error */
-    RUN_CANCELLED,
-    RUN_WALL,
-    RUN_CPU,
-    RUN_OUTPUT,
-    RUN_PIDS,
-    RUN_MEMORY,
-};
 
 struct run {
     struct vial_engine *engine;     /* borrowed */
@@ -51,8 +37,9 @@ struct run {
     struct link
         *taken_link; /* of a vessel that was taken, until the conversation begins */
     struct conversation talk;
-    bool metered;   /* the counters are looked at again and again */
-    int64_t due_ns; /* of the present step: its deadline */
+    bool metered;      /* the counters are looked at again and again */
+    int64_t due_ns;    /* of the present step: its deadline, … */
+    int64_t exited_ns; /* … and when the guest told its end */
     int stdin_slot, meter_slot;
     int room_slot, room_timer; /* the reader of live output has room again */
     size_t owed[2];            /* bytes for which no credit was given for want of it */
@@ -85,7 +72,7 @@ struct run {
         uint64_t before, count; /* by earlier steps, and on CHANNEL */
     } denied[DENIED_MAX];       /* system calls that were refused, as the guest says */
     size_t denied_count;
-    struct output out, err;
+    struct output kept[2];      /* of stdout and stderr of the present step */
     struct vial_result *result; /* it pays for files that come back */
     uint64_t written;           /* by both streams of the present step */
     bool muted;                 /* the caller's callback asked to stop */
@@ -133,16 +120,15 @@ bool run_is_compiling(const struct run *r);
 
 /* step.c: what runs in the vessel */
 void step_start(struct run *r); /* the compiler, or the program */
-void step_exited(struct run *r, const struct exit_message *m);
-void step_failed(struct run *r, uint32_t step, int error);
+/* As the guest reports; CONTEXT is the run. */
+void step_exited(void *context, uint32_t channel, const struct exit_message *m);
+void step_failed(void *context, uint32_t channel, uint32_t step, int error);
 void step_output(struct run *r, int stream, const uint8_t *data, size_t len);
 void step_tell_rest(struct run *r); /* at the end of all */
 
-/* input.c: the program's stdin */
-bool input_is_live(const struct run *r);
+/* step.c: the program's stdin */
 void input_feed(struct run *r); /* sends what may be sent */
 void input_read(struct run *r); /* the live descriptor is readable */
-void input_end(struct run *r);
 
 /* transfer.c: files in and out */
 void transfer_put(struct run *r); /* sends what may be sent now */
@@ -155,20 +141,17 @@ void transfer_data(struct run *r, const uint8_t *data, size_t len);
 void transfer_done(struct run *r, uint32_t channel, int error);
 void transfer_give_up(struct run *r); /* outputs that will not come */
 
-/* artifacts.c: new and changed files */
+/* artifacts.c: new and changed files. All but the first two: R->artifacts is there. */
 void artifacts_before(struct run *r); /* looks */
 void artifacts_after(struct run *r);  /* looks again, and reads */
 bool artifacts_owns(const struct run *r, uint32_t channel);
 void artifacts_data(struct run *r, const uint8_t *data, size_t len);
 void artifacts_done(struct run *r, int error);
 void artifacts_give(struct run *r, struct vial_result *result);
-void artifacts_free(struct artifacts *a); /* NULL is allowed */
+void artifacts_free(struct artifacts *a);
 
 /* verdict.c */
 void collect(struct run *r, struct vial_result *result);
-/* What V, opened from PLAN, is called. */
-void collect_name(const struct vial_engine *e, const struct plan *plan,
-                  const struct vessel *v, struct vial_result *result);
 /* The result of a run for which no vessel was opened. */
 void collect_refusal(const struct run *r, const struct vial_error *err,
                      struct vial_result *result);

@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/auto.h"
 #include "base/clock.h"
@@ -20,6 +21,79 @@
 #define LOOK_MS            1000                        /* whether a reader goes on */
 #define RUN_NO_DEADLINE_MS (INT64_C(24) * 3600 * 1000) /* test builds only */
 
+/* The program's stdin: the request's bytes, or the caller's descriptor. Either
+ * is sent only within credit, so that a program which does not read costs no
+ * memory. */
+
+static bool input_is_live(const struct run *r)
+{
+    return r->watch->stdin_fd >= 0;
+}
+
+static void input_end(struct run *r)
+{
+    r->stdin_ended = true;
+    loop_set(&r->talk.loop, r->stdin_slot, -1, 0);
+}
+
+static void feed_data(struct run *r)
+{
+    const struct blob *data = &r->plan->stdin_data;
+
+    if (link_send_whole(r->talk.link, r->exec_channel, data->data, data->len,
+                        &r->stdin_sent))
+        input_end(r);
+}
+
+void input_feed(struct run *r)
+{
+    if (r->stdin_ended || run_is_compiling(r))
+        return;
+    if (!input_is_live(r))
+        feed_data(r);
+    else if (link_writable(r->talk.link, r->exec_channel) > 0)
+        loop_set(&r->talk.loop, r->stdin_slot, r->watch->stdin_fd, POLLIN);
+}
+
+/* A program that took half its input for all of it would end well, with a wrong answer.
+ */
+static void give_up(struct run *r)
+{
+    struct vial_error err;
+
+    (void)fail_sys(&err, "read the program's standard input");
+    (void)fail_as(&err, VIAL_E_FILE);
+    (void)fail_remedy(&err, "give it a file or a pipe, or '</dev/null'");
+    run_fail(r, RUN_FAILED, &err);
+}
+
+void input_read(struct run *r)
+{
+    size_t room = link_writable(r->talk.link, r->exec_channel);
+    ssize_t n;
+
+    if (room == 0) { /* not even watched for its end until there is room */
+        loop_set(&r->talk.loop, r->stdin_slot, -1, 0);
+        return;
+    }
+    n = read(r->watch->stdin_fd, r->talk.buffer,
+             room < r->talk.buffer_size ? room : r->talk.buffer_size);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (n > 0) {
+        link_send(r->talk.link, r->exec_channel, r->talk.buffer, (size_t)n);
+        conversation_grow(&r->talk, (size_t)n);
+        return;
+    }
+    /* nohup(1) leaves a descriptor that can only be written: there is no input. */
+    if (n < 0 && errno != EBADF) {
+        give_up(r);
+        return;
+    }
+    link_send_eof(r->talk.link, r->exec_channel);
+    input_end(r);
+}
+
 static bool has_input(const struct run *r)
 {
     return !run_is_compiling(r) && (input_is_live(r) || r->plan->stdin_data.len > 0);
@@ -32,14 +106,15 @@ static int queue_go(struct run *r, struct vial_error *err)
     r->exec_channel = r->waiting_channel;
     r->waiting_channel = 0;
     r->started = true;
-    run_note_exec(r);
+    if (r->log.on)
+        run_note_exec(r);
     return prestart_go(r->talk.link, r->exec_channel, r->plan, r->vessel, has_input(r),
                        err);
 }
 
 /* Where the kernel counts for the vessel, and nobody inside could trace the program and
  * see it stop. */
-static bool may_say_farewell(const struct run *r)
+static bool may_tell_exit_early(const struct run *r)
 {
     return r->stock && str_starts(r->vessel->limits_by, "cgroup") &&
            !str_eq(r->plan->seccomp, "debug");
@@ -61,7 +136,7 @@ static int queue_exec(struct run *r, int64_t wall_ms, struct vial_error *err)
         .timeout_ms = (uint64_t)(wall_ms + RUN_GRACE_MS),
         .stdin_closed = !has_input(r),
         .end_on_full = strv_has(&r->plan->end_on, "disk"),
-        .farewell = may_say_farewell(r),
+        .early_exit = may_tell_exit_early(r),
     };
     return link_exec(r->talk.link, &m, &r->exec_channel, err);
 }
@@ -69,13 +144,7 @@ static int queue_exec(struct run *r, int64_t wall_ms, struct vial_error *err)
 /* Of each step on its own. */
 static void forget_output(struct run *r)
 {
-    struct output *both[] = { &r->out, &r->err };
-
-    for (int i = 0; i < 2; i++) {
-        output_done(both[i]);
-        output_init(both[i], r->plan->keep, (size_t)r->plan->limits.output_bytes,
-                    r->plan->output_note);
-    }
+    outputs_begin(r->kept, r->plan);
     r->written = 0;
     r->owed[0] = r->owed[1] = 0;
 }
@@ -113,21 +182,17 @@ static void tell(struct run *r, int stream, const void *data, size_t len)
 
 void step_output(struct run *r, int stream, const uint8_t *data, size_t len)
 {
-    struct output *o = stream == 1 ? &r->out : &r->err;
-    uint64_t max = (uint64_t)r->plan->limits.output_max;
-    size_t wanted = len;
-    size_t live;
+    struct output *o = &r->kept[stream - 1];
+    size_t wanted = output_allowed(r->plan, r->written, len);
+    size_t room = r->plan->stream_limited ? output_room(o) : wanted;
 
-    if (max && len > max - r->written)
-        wanted = (size_t)(max - r->written);
-    live = r->plan->stream_limited && output_room(o) < wanted ? output_room(o) : wanted;
     /* What a compiler says matters only if it fails, so it is held back. */
     if (run_is_compiling(r) || !r->watch->live_only || r->plan->stream_limited)
         output_add(o, data, wanted);
     else
         o->total += wanted;
     if (!run_is_compiling(r))
-        tell(r, stream, data, live);
+        tell(r, stream, data, room < wanted ? room : wanted);
     r->written += wanted;
     if (wanted < len) {
         o->total += len - wanted;
@@ -170,24 +235,26 @@ static void tell_piece(void *context, const void *data, size_t len)
 /* What was held back of a stream with a limit, once it is known to be its end. */
 void step_tell_rest(struct run *r)
 {
-    const struct output *streams[] = { &r->out, &r->err };
-
     for (int i = 0; i < 2 && r->plan->stream_limited && !run_is_compiling(r); i++)
-        output_rest(streams[i], tell_piece, &(struct teller){ r, i + 1 });
+        output_rest(&r->kept[i], tell_piece, &(struct teller){ r, i + 1 });
 }
 
-static void tell_kept(struct run *r, int stream, const struct output *o)
+static void tell_kept(struct run *r)
 {
-    struct teller t = { r, stream };
+    for (int i = 0; i < 2; i++) {
+        struct teller t = { r, i + 1 };
 
-    output_head(o, tell_piece, &t);
-    output_rest(o, tell_piece, &t);
+        output_head(&r->kept[i], tell_piece, &t);
+        output_rest(&r->kept[i], tell_piece, &t);
+    }
 }
 
-void step_exited(struct run *r, const struct exit_message *m)
+void step_exited(void *context, uint32_t channel, const struct exit_message *m)
 {
     bool good = m->kind == EXIT_CODE && m->value == 0 && !m->timed_out;
+    struct run *r = context;
 
+    (void)channel;
     r->exec_channel = 0;
     if (run_is_compiling(r) && good && r->end == RUN_GOING) {
         forget_output(r);
@@ -196,12 +263,12 @@ void step_exited(struct run *r, const struct exit_message *m)
     }
     r->exit = *m;
     r->exited = true;
+    r->exited_ns = clock_now_ns();
     if (r->end != RUN_GOING)
         return; /* its last words, after it was killed */
     input_end(r);
     if (run_is_compiling(r)) {
-        tell_kept(r, 1, &r->out);
-        tell_kept(r, 2, &r->err);
+        tell_kept(r);
         run_stop(r, RUN_EXITED);
         return;
     }
@@ -215,8 +282,9 @@ static bool lacks_interpreter(const struct run *r, const char *program, uint32_t
            (step == STEP_FIND || step == STEP_EXEC);
 }
 
-void step_failed(struct run *r, uint32_t step, int error)
+void step_failed(void *context, uint32_t channel, uint32_t step, int error)
 {
+    struct run *r = context;
     const struct strv *argv =
         run_is_compiling(r) ? &r->plan->compile_argv : &r->plan->argv;
     const char *program = argv->items[0];
@@ -230,6 +298,7 @@ void step_failed(struct run *r, uint32_t step, int error)
     };
     struct vial_error err = { 0 };
 
+    (void)channel;
     r->exec_channel = 0;
     (void)start_fail(r->plan, &f, &err);
     if (lacks_interpreter(r, program, step, error))

@@ -203,7 +203,7 @@ static void on_data(void *context, uint32_t channel, int stream, const uint8_t *
 {
     struct run *r = context;
 
-    if (artifacts_owns(r, channel))
+    if (r->artifacts && artifacts_owns(r, channel))
         artifacts_data(r, bytes, len);
     else if (channel == r->get_channel)
         transfer_data(r, bytes, len);
@@ -215,19 +215,15 @@ static void on_data(void *context, uint32_t channel, int stream, const uint8_t *
         link_consumed(r->talk.link, channel, stream, len);
 }
 
-static void on_started(void *context, uint32_t channel)
+static void on_started(void *context, uint32_t channel, uint32_t pid)
 {
     struct run *r = context;
 
     (void)channel;
+    (void)pid;
     r->started = true;
-    run_note_exec(r);
-}
-
-static void on_exited(void *context, uint32_t channel, const struct exit_message *m)
-{
-    (void)channel;
-    step_exited(context, m);
+    if (r->log.on)
+        run_note_exec(r);
 }
 
 /* Of compile step and run together. */
@@ -249,19 +245,15 @@ static void on_denied(void *context, uint32_t channel, uint32_t number, uint64_t
     r->denied[i].count = count;
 }
 
-static void on_failed(void *context, uint32_t channel, uint32_t step, int error)
-{
-    (void)channel;
-    step_failed(context, step, error);
-}
-
 static void on_done(void *context, uint32_t channel, int error, const char *text)
 {
+    struct run *r = context;
+
     (void)text;
-    if (artifacts_owns(context, channel))
-        artifacts_done(context, error);
+    if (r->artifacts && artifacts_owns(r, channel))
+        artifacts_done(r, error);
     else
-        transfer_done(context, channel, error);
+        transfer_done(r, channel, error);
 }
 
 static void on_writable(void *context, uint32_t channel)
@@ -295,8 +287,8 @@ static int prepare(struct run *r, struct vial_error *err)
     static const struct conversation_owner owner = {
         .guest = { .started = on_started,
                    .data = on_data,
-                   .exited = on_exited,
-                   .failed = on_failed,
+                   .exited = step_exited,
+                   .failed = step_failed,
                    .denied = on_denied,
                    .done = on_done,
                    .writable = on_writable },
@@ -330,5 +322,6 @@ void supervise(struct run *r)
     r->driver->kill(r->vessel);
     if (r->end != RUN_EXITED)
         conversation_drain(&r->talk);
-    transfer_give_up(r);
+    if (r->files)
+        transfer_give_up(r);
 }

@@ -29,16 +29,10 @@ static int announce(struct run *r, struct vial_error *err)
 static bool send_content(struct run *r)
 {
     const struct blob *content = &r->plan->files[r->next_file].content;
-    size_t left = content->len - r->put_sent;
-    size_t room = link_writable(r->talk.link, r->put_channel);
-    size_t n = left < room ? left : room;
 
-    if (n > 0)
-        link_send(r->talk.link, r->put_channel, content->data + r->put_sent, n);
-    r->put_sent += n;
-    if (n < left)
+    if (!link_send_whole(r->talk.link, r->put_channel, content->data, content->len,
+                         &r->put_sent))
         return false;
-    link_send_eof(r->talk.link, r->put_channel);
     r->put_channel = 0;
     r->next_file++;
     return true;
@@ -202,7 +196,7 @@ void transfer_done(struct run *r, uint32_t channel, int error)
 
 void transfer_give_up(struct run *r)
 {
-    for (; r->files && r->next_output < r->plan->outputs.count; r->next_output++) {
+    for (; r->next_output < r->plan->outputs.count; r->next_output++) {
         struct vial_error *err = &current(r)->error;
 
         (void)fail(err, VIAL_E_FILE, "fetch '%s': the run was over before it could be",

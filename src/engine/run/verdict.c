@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* From evidence to result. The verdict comes from what the kernel and our own
- * timers said; the guest is believed about the program's exit and its own
- * counters only. */
+/* From evidence to verdict, and a run's result. */
+
+#include "engine/run/verdict.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -13,70 +13,66 @@
 #include "base/fail.h"
 #include "base/sys.h"
 #include "driver/native/custom_filter.h"
+#include "engine/run/network_account.h"
 #include "engine/run/run.h"
 #include "plan/labels.h"
 #include "wire/weaken.h"
 
-static bool ends_on(const struct run *r, const char *limit)
+static bool ends_on(const struct evidence *e, const char *limit)
 {
-    return strv_has(&r->plan->end_on, limit);
+    return e->plan && strv_has(&e->plan->end_on, limit);
 }
 
-static bool died_of(const struct run *r, int signal)
+static bool died_of(const struct evidence *e, int signal)
 {
-    return r->end == RUN_EXITED && r->exit.kind == EXIT_SIGNAL &&
-           r->exit.value == (uint32_t)signal;
+    return e->end == RUN_EXITED && e->exit && e->exit->kind == EXIT_SIGNAL &&
+           e->exit->value == (uint32_t)signal;
 }
 
 /* Where nothing counts while it runs, the kernel's rlimit ends a process: by
  * SIGKILL, its hard limit being the soft one. Ticks are coarse, hence the margin. */
-static bool cpu_rlimit_hit(const struct run *r, const struct vial_usage *usage)
+static bool cpu_rlimit_hit(const struct evidence *e)
 {
-    double used_ms = usage->cpu_user_ms + usage->cpu_system_ms;
-
-    if (r->plan->limits.cpu_ms == 0 || str_starts(r->vessel->limits_by, "cgroup"))
+    if (!e->plan || e->plan->limits.cpu_ms == 0 || str_starts(e->limits_by, "cgroup"))
         return false;
-    return died_of(r, SIGXCPU) ||
-           (died_of(r, SIGKILL) && used_ms >= 0.7 * (double)r->plan->limits.cpu_ms);
+    return died_of(e, SIGXCPU) ||
+           (died_of(e, SIGKILL) && e->cpu_ms >= 0.7 * (double)e->plan->limits.cpu_ms);
 }
 
 /* The guest's deadline comes after ours: who says before that it has come is lying. */
-static bool was_late(const struct run *r)
+static bool was_late(const struct evidence *e)
 {
-    int64_t wall_ms = plan_wall_ms(r->plan, run_is_compiling(r));
-
-    return r->exit.timed_out &&
-           clock_ms_between(r->opened_ns, r->ended_ns) >= (double)wall_ms;
+    return e->exit->timed_out && e->exited_ns >= e->due_ns;
 }
 
 /* The program ended by itself. */
-static enum vial_verdict judge_exit(const struct run *r, const struct vessel_usage *u)
+static enum vial_verdict judge_exit(const struct evidence *e)
 {
-    if (was_late(r))
+    if (was_late(e))
         return VIAL_TIMEOUT;
-    if (cpu_rlimit_hit(r, &u->usage))
+    if (cpu_rlimit_hit(e))
         return VIAL_CPU_TIMEOUT;
-    if (ends_on(r, "pids") && u->pids_events > 0)
+    if (ends_on(e, "pids") && e->pids_events > 0)
         return VIAL_PIDS;
-    if (ends_on(r, "disk") && r->exit.disk_full && died_of(r, SIGKILL))
+    if (ends_on(e, "disk") && e->exit->disk_full && died_of(e, SIGKILL))
         return VIAL_DISK;
-    if (u->oom_kills > 0 && exit_was_killed(&r->exit))
+    if (e->oom_kills > 0 && exit_was_killed(e->exit))
         return VIAL_OOM;
-    if (weaken("guess") && (died_of(r, SIGKILL) || r->exit.value == 128 + SIGKILL))
+    if (weaken("guess") && (died_of(e, SIGKILL) || e->exit->value == 128 + SIGKILL))
         return VIAL_OOM;
-    if (r->exit.kind == EXIT_SIGNAL)
+    if (e->exit->kind == EXIT_SIGNAL)
         return VIAL_SIGNAL;
-    return r->exit.value == 0 ? VIAL_OK : VIAL_NONZERO;
+    return e->exit->value == 0 ? VIAL_OK : VIAL_NONZERO;
 }
 
-static enum vial_verdict judge(const struct run *r, const struct vessel_usage *u)
+static enum vial_verdict verdict_of(const struct evidence *e)
 {
-    switch (r->end) {
+    switch (e->end) {
     case RUN_EXITED:
-        return judge_exit(r, u);
+        return e->exit ? judge_exit(e) : VIAL_FAILED;
     case RUN_LOST:
         /* The kernel took the guest together with its programs. */
-        return u->oom_kills > 0 ? VIAL_OOM : VIAL_FAILED;
+        return e->oom_kills > 0 ? VIAL_OOM : VIAL_FAILED;
     case RUN_CANCELLED:
         return VIAL_CANCELLED;
     case RUN_WALL:
@@ -96,26 +92,50 @@ static enum vial_verdict judge(const struct run *r, const struct vessel_usage *u
     return VIAL_FAILED;
 }
 
-static unsigned limits_hit(const struct run *r, const struct vessel_usage *u,
-                           const struct vial_result *result)
+static unsigned limits_hit(const struct evidence *e, enum vial_verdict verdict)
 {
+    bool told = e->plan && e->exit; /* of files, which are this program's alone */
     unsigned hit = 0;
 
-    if (u->oom_kills > 0 || r->end == RUN_MEMORY)
+    if (e->oom_kills > 0 || e->end == RUN_MEMORY)
         hit |= VIAL_LIMIT_MEMORY;
-    if (u->pids_events > 0)
+    if (e->pids_events > 0)
         hit |= VIAL_LIMIT_PIDS;
-    if (result->verdict == VIAL_CPU_TIMEOUT)
+    if (verdict == VIAL_CPU_TIMEOUT)
         hit |= VIAL_LIMIT_CPU;
-    if (r->exited && r->exit.disk_full)
+    if (told && e->exit->disk_full)
         hit |= VIAL_LIMIT_DISK;
-    if (died_of(r, SIGXFSZ) || (r->exited && r->exit.file_full))
+    if (died_of(e, SIGXFSZ) || (told && e->exit->file_full))
         hit |= VIAL_LIMIT_FSIZE;
-    if (result->out.truncated || result->err.truncated || r->end == RUN_OUTPUT)
+    if (e->cut || e->end == RUN_OUTPUT)
         hit |= VIAL_LIMIT_OUTPUT;
-    if (result->verdict == VIAL_TIMEOUT)
+    if (verdict == VIAL_TIMEOUT)
         hit |= VIAL_LIMIT_TIME;
     return hit;
+}
+
+struct judgement judge(const struct evidence *e)
+{
+    struct judgement j = { .verdict = verdict_of(e), .exit_code = -1 };
+    /* Else the signal was ours. */
+    bool by_itself = e->end == RUN_EXITED && e->exit && j.verdict != VIAL_TIMEOUT &&
+                     j.verdict != VIAL_DISK;
+
+    if (by_itself && e->exit->kind == EXIT_SIGNAL)
+        j.signal = (int)e->exit->value;
+    else if (by_itself)
+        j.exit_code = (int)e->exit->value;
+    j.limits_hit = limits_hit(e, j.verdict);
+    return j;
+}
+
+const char *judge_cell(const char *said, bool pressed)
+{
+    if (pressed)
+        return "timeout";
+    if (str_eq(said, "interrupted"))
+        return "interrupted";
+    return str_eq(said, "ok") ? "ok" : "error";
 }
 
 /* The kernel's count where there is one, the guest's word where there is none. */
@@ -141,16 +161,6 @@ static void merge_usage(const struct run *r, struct vessel_usage *u)
         u->oom_kills = m->oom;
 }
 
-static void collect_exit(const struct run *r, struct vial_result *result)
-{
-    if (r->end != RUN_EXITED || was_late(r) || result->verdict == VIAL_DISK)
-        return; /* the signal was ours */
-    if (r->exit.kind == EXIT_SIGNAL)
-        result->signal = (int)r->exit.value;
-    else
-        result->exit_code = (int)r->exit.value;
-}
-
 static int collect_stream(const struct run *r, struct output *o,
                           struct vial_stream *out)
 {
@@ -168,9 +178,8 @@ static int collect_stream(const struct run *r, struct output *o,
 /* The files' content moves into RESULT. */
 static int collect_files(struct run *r, struct vial_result *result)
 {
-    artifacts_give(r, result);
     result->files = r->files;
-    result->file_count = r->files ? r->plan->outputs.count : 0;
+    result->file_count = r->plan->outputs.count;
     r->files = NULL;
     for (size_t i = 0; i < result->file_count; i++) {
         result->files[i].path = strdup(r->plan->outputs.items[i]);
@@ -180,8 +189,8 @@ static int collect_files(struct run *r, struct vial_result *result)
     return 0;
 }
 
-void collect_name(const struct vial_engine *e, const struct plan *plan,
-                  const struct vessel *v, struct vial_result *result)
+static void collect_name(const struct vial_engine *e, const struct plan *plan,
+                         const struct vessel *v, struct vial_result *result)
 {
     auto_str struct str name = { 0 };
 
@@ -193,19 +202,20 @@ void collect_name(const struct vial_engine *e, const struct plan *plan,
         (void)snprintf(result->name, sizeof result->name, "%s", name.data);
 }
 
-static int collect_vessel(struct run *r, struct vial_result *result)
+int collect_vessel(const struct vial_engine *e, const struct plan *plan,
+                   const struct vessel *v, struct vial_result *result)
 {
     struct strv layers = { 0 };
-    const struct vessel *v = r->vessel;
 
     (void)snprintf(result->vessel_id, sizeof result->vessel_id, "%s", v->id);
     (void)snprintf(result->container_id, sizeof result->container_id, "%s",
                    v->container);
-    collect_name(r->engine, r->plan, v, result);
+    collect_name(e, plan, v, result);
+    (void)snprintf(result->image_digest, sizeof result->image_digest, "%s", v->digest);
+    (void)snprintf(result->image_owners, sizeof result->image_owners, "%s",
+                   v->owners ? v->owners : "");
     (void)snprintf(result->level, sizeof result->level, "%s", v->level);
     (void)snprintf(result->limits_by, sizeof result->limits_by, "%s", v->limits_by);
-    (void)snprintf(result->start, sizeof result->start, "%s",
-                   r->stock ? "warm" : "cold");
     strv_copy(&layers, &v->layers);
     result->layers = layers.items; /* NULL when there are none */
     return strv_ok(&layers) ? 0 : -1;
@@ -238,41 +248,76 @@ static void collect_names(const struct run *r, struct vial_result *result)
     if (r->plan)
         (void)snprintf(result->id, sizeof result->id, "%s", r->plan->id);
     else
-        sys_make_id('r', result->id);
+        sys_make_id_on(serve_settings_node(&r->engine->settings->serve), 'r',
+                       result->id);
     if (r->driver)
         (void)snprintf(result->driver, sizeof result->driver, "%s", r->driver->name);
     result->exit_code = -1;
     result->stage = run_is_compiling(r) ? "compile" : "run";
 }
 
+void collect_judgement(struct judgement j, const struct vial_error *why,
+                       struct vial_result *result)
+{
+    result->verdict = j.verdict;
+    result->exit_code = j.exit_code;
+    result->signal = j.signal;
+    result->limits_hit = j.limits_hit;
+    if (j.verdict == VIAL_FAILED || (j.verdict == VIAL_CANCELLED && why->code[0]))
+        result->error = *why;
+    else if (j.verdict == VIAL_CANCELLED)
+        (void)fail(&result->error, VIAL_E_CANCELLED, "the caller cancelled the run");
+}
+
+static struct judgement judge_run(const struct run *r, const struct vessel_usage *u,
+                                  const struct vial_result *result)
+{
+    const struct evidence e = {
+        .end = r->end,
+        .exit = r->exited ? &r->exit : NULL,
+        .exited_ns = r->exited_ns,
+        .due_ns = r->due_ns,
+        .plan = r->plan,
+        .limits_by = r->vessel->limits_by,
+        .oom_kills = u->oom_kills,
+        .pids_events = u->pids_events,
+        .cpu_ms = u->usage.cpu_user_ms + u->usage.cpu_system_ms,
+        .cut = result->out.truncated || result->err.truncated,
+    };
+
+    return judge(&e);
+}
+
 void collect(struct run *r, struct vial_result *result)
 {
     struct vessel_usage u = { 0 };
+    bool whole;
 
     collect_names(r, result);
     run_usage(r, &u);
     merge_usage(r, &u);
     result->usage = u.usage;
-    result->verdict = judge(r, &u);
-    collect_exit(r, result);
-    if (result->verdict == VIAL_FAILED)
-        result->error = r->error;
-    if (result->verdict == VIAL_CANCELLED)
-        (void)fail(&result->error, VIAL_E_CANCELLED, "the caller cancelled the run");
-    if (collect_stream(r, &r->out, &result->out) < 0 ||
-        collect_stream(r, &r->err, &result->err) < 0 || collect_files(r, result) < 0 ||
-        collect_vessel(r, result) < 0) {
+    if (r->artifacts)
+        artifacts_give(r, result);
+    whole = collect_stream(r, &r->kept[0], &result->out) == 0 &&
+            collect_stream(r, &r->kept[1], &result->err) == 0 &&
+            (!r->files || collect_files(r, result) == 0) &&
+            collect_vessel(r->engine, r->plan, r->vessel, result) == 0;
+    collect_judgement(judge_run(r, &u, result), &r->error, result);
+    if (!whole) {
         (void)fail_memory(&result->error);
         result->verdict = VIAL_FAILED;
     }
     if (r->plan->image)
         result->image = strdup(r->plan->image);
+    (void)snprintf(result->start, sizeof result->start, "%s",
+                   r->stock ? "warm" : "cold");
     result->network_refused = r->exited ? r->exit.net_refused : 0;
-    result->limits_hit = limits_hit(r, &u, result);
+    result->network = network_account(r->vessel->gate_fd, false);
     collect_denied(r, result);
 }
 
-static bool is_fault(const struct vial_error *err)
+enum vial_verdict judge_refusal(const struct vial_error *err)
 {
     static const enum fail_code faults[] = { VIAL_E_SYSTEM,         VIAL_E_MEMORY,
                                              VIAL_E_INTERNAL,       VIAL_E_GUEST,
@@ -282,24 +327,34 @@ static bool is_fault(const struct vial_error *err)
 
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
         if (str_eq(err->code, fail_code_text(faults[i])))
-            return true;
-    return false;
+            return VIAL_FAILED;
+    return VIAL_DENIED;
+}
+
+void collect_nothing(struct vial_result *result, enum vial_verdict verdict,
+                     const struct vial_error *why)
+{
+    struct output nothing = { 0 };
+
+    result->verdict = verdict;
+    if (str_eq(why->code, fail_code_text(VIAL_E_CANCELLED)))
+        result->verdict = VIAL_CANCELLED;
+    result->error = *why;
+    if (!result->level[0])
+        (void)snprintf(result->level, sizeof result->level, "none");
+    if (!result->limits_by[0])
+        (void)snprintf(result->limits_by, sizeof result->limits_by, "none");
+    if (!result->out.data)
+        (void)output_take(&nothing, &result->out); /* "", as callers expect a text */
+    if (!result->err.data)
+        (void)output_take(&nothing, &result->err);
 }
 
 void collect_refusal(const struct run *r, const struct vial_error *err,
                      struct vial_result *result)
 {
-    struct output nothing = { 0 };
-
     collect_names(r, result);
     if (r->plan && r->plan->image)
         result->image = strdup(r->plan->image);
-    result->verdict = is_fault(err) ? VIAL_FAILED : VIAL_DENIED;
-    if (str_eq(err->code, fail_code_text(VIAL_E_CANCELLED)))
-        result->verdict = VIAL_CANCELLED;
-    result->error = *err;
-    (void)snprintf(result->level, sizeof result->level, "none");
-    (void)snprintf(result->limits_by, sizeof result->limits_by, "none");
-    (void)output_take(&nothing, &result->out); /* "", as callers expect a text */
-    (void)output_take(&nothing, &result->err);
+    collect_nothing(result, judge_refusal(err), err);
 }

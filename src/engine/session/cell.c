@@ -3,6 +3,7 @@
 
 #include <poll.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/auto.h"
@@ -10,7 +11,7 @@
 #include "base/clock.h"
 #include "base/fail.h"
 #include "engine/engine.h"
-#include "engine/record/audit_session.h"
+#include "engine/record/audit_events.h"
 
 #define GRACE_MS     2000 /* for a cell to stop after it was interrupted */
 #define INTERRUPTS   2    /* the first is lost on a cell that has not yet begun */
@@ -19,6 +20,7 @@
 #define DISPLAYS_MAX 256u
 #define DISPLAY_MAX  (64u << 20) /* bytes of all frames of a cell but streams */
 #define PAY_STEP     (UINT64_C(64) << 10)
+#define PIECE_COST   512u /* of a piece of the order, in a tree and as text */
 
 /* Memory for so many bytes more. */
 static bool afford(struct vial_context *c, struct cell *cell, uint64_t more)
@@ -55,37 +57,81 @@ static int fail_afford(struct vial_error *err)
     return fail_remedy(err, "try again when other answers were read, or print less");
 }
 
+/* LENGTH more of KIND came. What is beyond the bound is not lost, only its place. */
+static void add_piece(struct vial_context *c, struct cell *cell, enum cell_kind kind,
+                      size_t length)
+{
+    struct cell_piece *last = cell->pieces ? &cell->order[cell->pieces - 1] : NULL;
+
+    if (cell->order_full || length == 0)
+        return;
+    if (last && last->kind == kind) {
+        last->length += length;
+        return;
+    }
+    if (cell->pieces == CELL_PIECES || !afford(c, cell, PIECE_COST)) {
+        cell->order_full = true;
+        return;
+    }
+    cell->order[cell->pieces++] = (struct cell_piece){ kind, length };
+}
+
+static size_t characters(const char *text, size_t len)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < len; i++)
+        n += ((unsigned char)text[i] & 0xc0) != 0x80;
+    return n;
+}
+
 static void add_stream(struct vial_context *c, struct cell *cell, const json_t *frame)
 {
     const char *name = json_string_value(json_object_get(frame, "name"));
     const json_t *text = json_object_get(frame, "text");
     bool is_err = name && strcmp(name, "stderr") == 0;
-    struct str *s = is_err ? &cell->err : &cell->out;
-    size_t len = json_string_length(text), room = cell->limit - s->len;
+    struct output *o = &cell->kept[is_err];
+    size_t len = json_string_length(text);
+    size_t fits;
 
+    if (!json_is_string(text))
+        return;
+    fits = output_room_text(o, json_string_value(text), len);
     if (cell->watch && cell->watch->output && len > 0)
         (void)cell->watch->output(cell->watch->context, is_err ? 2 : 1,
                                   json_string_value(text), len);
-    if (cell->cut[is_err] || len == 0)
+    if (!afford(c, cell, stream_cost(json_string_value(text), fits)))
+        fits = 0;
+    output_add(o, json_string_value(text), fits);
+    add_piece(c, cell, is_err ? CELL_STDERR : CELL_STDOUT,
+              characters(json_string_value(text), fits));
+    if (fits == len)
         return;
-    if (len > room) {
-        cell->cut[is_err] = true;
-        len = room; /* but not in the middle of a letter */
-        while (len > 0 && ((unsigned char)json_string_value(text)[len] & 0xc0) == 0x80)
-            len--;
-    }
-    if (!afford(c, cell, stream_cost(json_string_value(text), len))) {
-        cell->cut[is_err] = true;
-        return;
-    }
-    str_add(s, json_string_value(text), len);
+    output_close(o);
+    output_add(o, json_string_value(text) + fits, len - fits); /* which counts */
+}
+
+/* Who follows the cell is told at once. */
+static int keep_display(struct cell *cell, json_t *data, struct vial_error *err)
+{
+    const struct vial_watch *watch = cell->watch;
+    auto_free char *text = NULL;
+
+    if (json_array_append(cell->displays, data) < 0)
+        return fail_memory(err);
+    if (!watch || !watch->displayed)
+        return 0;
+    text = json_dumps(data, JSON_COMPACT);
+    if (!text)
+        return fail_memory(err);
+    watch->displayed(watch->context, text);
+    return 0;
 }
 
 static int add_display(struct vial_context *c, struct cell *cell, const json_t *frame,
                        struct vial_error *err)
 {
-    static const char left_out[] = "[left out: there is no memory left for it]";
-    json_t *data = json_object_get(frame, "data");
+    auto_json json_t *data = json_incref(json_object_get(frame, "data"));
 
     cell->display_bytes += c->frame;
     if (json_array_size(cell->displays) >= DISPLAYS_MAX ||
@@ -93,11 +139,13 @@ static int add_display(struct vial_context *c, struct cell *cell, const json_t *
         return context_nonsense(c, "a cell displays too much", err);
     if (!json_is_object(data))
         return context_nonsense(c, "a display is no object", err);
+    add_piece(c, cell, CELL_DISPLAY, 1);
     if (!afford(c, cell, 3 * (uint64_t)c->frame)) {
-        data = json_pack("{s:s}", "text/plain", left_out);
-        return json_array_append_new(cell->displays, data) < 0 ? fail_memory(err) : 0;
+        json_decref(data);
+        data = json_pack("{s:s}", "text/plain",
+                         "[left out: there is no memory left for it]");
     }
-    return json_array_append(cell->displays, data) < 0 ? fail_memory(err) : 0;
+    return keep_display(cell, data, err);
 }
 
 /* The deadline has come: first politely, then not. The interpreter ignores what comes
@@ -124,6 +172,15 @@ static int look_after_caller(struct vial_context *c, struct cell *cell,
     cell->cancelled = true;
     cell->deadline_ns = clock_now_ns() + (int64_t)CANCEL_MS * 1000000;
     return vial_exec_signal(c->exec, SIGINT, false, err);
+}
+
+/* While the session was paused, no time went by for the cell. */
+static void stand_still(struct vial_context *c, struct cell *cell)
+{
+    int64_t slept_ns = session_slept_ns(c->session);
+
+    cell->deadline_ns += slept_ns - cell->slept_ns;
+    cell->slept_ns = slept_ns;
 }
 
 /* The next frame, or 0 when it is time to look around. */
@@ -153,6 +210,7 @@ static int follow(struct vial_context *c, struct cell *cell, json_t **done,
         if (rc < 0)
             return -1;
         if (rc == 0) {
+            stand_still(c, cell);
             if (clock_now_ns() >= cell->deadline_ns && press(c, cell, err) < 0)
                 return -1;
             continue;
@@ -199,13 +257,8 @@ static int send_cell(struct vial_context *c, const char *code, size_t len,
 
 static const char *status_of(const struct cell *cell, const json_t *done)
 {
-    const char *status = json_string_value(json_object_get(done, "status"));
-
-    if (!status || (strcmp(status, "ok") != 0 && strcmp(status, "interrupted") != 0))
-        status = "error";
-    if (cell->interrupts > 0 && strcmp(status, "interrupted") == 0)
-        status = "timeout";
-    return status;
+    return judge_cell(json_string_value(json_object_get(done, "status")),
+                      cell->interrupts > 0);
 }
 
 /* An object, or null. */
@@ -233,15 +286,29 @@ static int write_on(const char *data, size_t len, void *context)
     return str_ok(&w->text) ? 0 : -1;
 }
 
+static json_t *order_of(const struct cell *cell)
+{
+    static const char *const kinds[] = { "stdout", "stderr", "display" };
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < cell->pieces; i++)
+        (void)json_array_append_new(
+            list, json_pack("{s:s, s:I}", "kind", kinds[cell->order[i].kind], "length",
+                            (json_int_t)cell->order[i].length));
+    return list;
+}
+
 static json_t *result_tree_of(const struct cell *cell, const json_t *done)
 {
-    return json_pack("{s:s, s:s%, s:s%, s:b, s:b, s:o, s:O, s:o}", "status",
-                     status_of(cell, done), "stdout",
-                     cell->out.data ? cell->out.data : "", cell->out.len, "stderr",
-                     cell->err.data ? cell->err.data : "", cell->err.len,
-                     "stdout_truncated", (int)cell->cut[0], "stderr_truncated",
-                     (int)cell->cut[1], "value", object_of(done, "value"), "displays",
-                     cell->displays, "error", object_of(done, "error"));
+    const struct output *out = &cell->kept[0], *err = &cell->kept[1];
+
+    return json_pack("{s:s, s:s%, s:s%, s:b, s:b, s:o, s:O, s:o, s:o}", "status",
+                     status_of(cell, done), "stdout", out->data ? out->data : "",
+                     out->head_len, "stderr", err->data ? err->data : "", err->head_len,
+                     "stdout_truncated", (int)output_is_cut(out), "stderr_truncated",
+                     (int)output_is_cut(err), "value", object_of(done, "value"),
+                     "displays", cell->displays, "order", order_of(cell), "error",
+                     object_of(done, "error"));
 }
 
 /* Its streams are used up: the tree has a copy. */
@@ -251,9 +318,9 @@ static int make_text(struct vial_context *c, struct cell *cell, const json_t *do
     struct writing w = { .c = c, .cell = cell };
     auto_json json_t *tree = result_tree_of(cell, done);
 
-    cell->held = cell->out.len + cell->err.len + cell->display_bytes; /* the tree */
-    str_done(&cell->out);
-    str_done(&cell->err);
+    cell->held = cell->kept[0].head_len + cell->kept[1].head_len + cell->display_bytes +
+                 cell->pieces * PIECE_COST; /* the tree */
+    outputs_done(cell->kept);
     if (!tree)
         return fail_memory(err);
     if (json_dump_callback(tree, write_on, &w, JSON_COMPACT) < 0) {
@@ -283,8 +350,8 @@ static int run_recorded(struct vial_context *c, struct cell *cell,
         end.error = NULL;
     }
     end.duration_ms = clock_ms_between(begun_ns, clock_now_ns());
-    end.out_bytes = cell->out.len;
-    end.err_bytes = cell->err.len;
+    end.out_bytes = cell->kept[0].head_len;
+    end.err_bytes = cell->kept[1].head_len;
     record_cell_end(what, &end);
     return rc;
 }
@@ -303,15 +370,18 @@ int cell_run(struct vial_context *c, struct cell *cell, const char *code, size_t
     auto_json json_t *done = NULL;
     int rc = -1;
 
-    cell->limit = (size_t)c->session->plan->limits.output_bytes;
+    for (int i = 0; i < 2; i++)
+        output_init(&cell->kept[i], KEEP_HEAD,
+                    (size_t)c->session->plan->limits.output_bytes, NULL);
     cell->displays = json_array();
-    if (!cell->displays)
+    cell->order = calloc(CELL_PIECES, sizeof *cell->order);
+    if (!cell->displays || !cell->order)
         (void)fail_memory(err);
     else if (run_recorded(c, cell, &what, &done, err) == 0)
         rc = make_text(c, cell, done, json, err);
-    str_done(&cell->out);
-    str_done(&cell->err);
+    outputs_done(cell->kept);
     json_decref(cell->displays);
+    free(cell->order);
     budget_give(c->session->engine->budget, BUDGET_MEMORY, c->session->options.caller,
                 cell->paid);
     return rc;

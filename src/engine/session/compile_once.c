@@ -6,7 +6,7 @@
 
 #include "base/auto.h"
 #include "base/fail.h"
-#include "engine/session/session.h"
+#include "engine/session/keep_call.h"
 #include "model/field_type.h"
 
 #include "vial/files.h"
@@ -45,20 +45,27 @@ static bool is_usual_place(struct vial_session *s)
     return usual;
 }
 
-static bool run_compiler(struct vial_session *s, double *cpu_ms)
+/* Its files are there since the session was opened. */
+static bool run_compiler(struct vial_session *s, int cancel_fd,
+                         struct vial_result **told)
 {
-    auto_strv struct strv argv = { 0 };
-    struct vial_exec_options o = { 0 };
-    struct vial_exec_status status;
-    struct vial_exec *exec = NULL;
+    const struct vial_watch watch = { .cancel_fd = cancel_fd,
+                                      .stdin_fd = -1,
+                                      .caller = s->options.caller };
+    struct kept_call c = { .session = s,
+                           .plan = s->plan,
+                           .watch = &watch,
+                           .stage = LIFE_FILES_IN,
+                           .steps = true, /* or light files would go with the first */
+                           .compile_only = true };
+    struct vial_result *r = kept_call_result(s->plan);
+    bool ended = r && engine_reserve(s->engine, s->plan, &watch, r, NULL) == 0 &&
+                 kept_call_run(&c, r, NULL) == 0;
 
-    plan_argv(s->plan, true, s->plan->workdir, &argv);
-    o.argv = (const char *const *)argv.items;
-    if (!strv_ok(&argv) || vial_session_exec(s, &o, &exec, NULL) < 0)
-        return false;
-    vial_exec_wait(exec, -1, &status);
-    *cpu_ms = status.cpu_user_ms + status.cpu_system_ms;
-    return status.verdict == VIAL_OK;
+    if (r && !ended)
+        r->verdict = VIAL_FAILED;
+    *told = r;
+    return ended && r->verdict == VIAL_OK;
 }
 
 /* LEFT: how many bytes may come yet. What was small when it was listed may not be. */
@@ -168,6 +175,7 @@ static int set_command(struct vial_request *req, const struct plan *plan)
     auto_strv struct strv argv = { 0 };
     int rc = 0;
 
+    wording_done(&req->words);
     request_unset(req, FIELD_ID_language);
     request_unset(req, FIELD_ID_code);
     request_unset(req, FIELD_ID_compile_timeout);
@@ -179,25 +187,40 @@ static int set_command(struct vial_request *req, const struct plan *plan)
     return strv_ok(&argv) ? rc : -1;
 }
 
-int compile_once(struct vial_engine *e, const struct vial_request *req,
+int compile_told(struct vial_engine *e, const struct vial_request *req,
                  const struct vial_session_options *options, struct vial_request **out,
-                 double *cpu_ms, struct vial_error *err)
+                 struct vial_result **told, struct vial_error *err)
 {
     auto_compiled struct vial_request *made = NULL;
     auto_session struct vial_session *s = NULL;
     auto_entries struct vial_entries before = { 0 };
+    int cancel_fd = options && options->watch ? options->watch->cancel_fd : -1;
 
     *out = NULL;
+    *told = NULL;
     if (vial_request_new(&made, err) < 0 || request_fill(made, req, err) < 0)
         return -1;
     if (vial_session_open(e, req, options, &s, NULL) < 0 ||
         vial_session_renew(s, s->plan->limits.compile_wall_ms + REST_MS, NULL) < 0 ||
         !is_usual_place(s) || vial_session_list(s, "", true, &before, NULL) < 0 ||
-        !run_compiler(s, cpu_ms) || !take_files(s, &before, &made->files) ||
+        !run_compiler(s, cancel_fd, told) || !take_files(s, &before, &made->files) ||
         set_env(made, s->plan) < 0 || set_rest(made, s->plan) < 0 ||
         set_command(made, s->plan) < 0)
         return 0;
     made->set |= UINT64_C(1) << FIELD_ID_files;
     *out = ptr_take(&made);
     return 0;
+}
+
+int compile_once(struct vial_engine *e, const struct vial_request *req,
+                 const struct vial_session_options *options, struct vial_request **out,
+                 double *cpu_ms, struct vial_error *err)
+{
+    struct vial_result *told;
+    int rc = compile_told(e, req, options, out, &told, err);
+
+    if (told)
+        *cpu_ms = told->usage.cpu_user_ms + told->usage.cpu_system_ms;
+    vial_result_free(told);
+    return rc;
 }

@@ -18,4 +18,10 @@ int compile_once(struct vial_engine *e, const struct vial_request *req,
                  const struct vial_session_options *options, struct vial_request **out,
                  double *cpu_ms, struct vial_error *err);
 
+/* The same, with what the compiler said and how it ended in *TOLD, whose verdict is
+ * `failed` when that is not known; NULL: it was not started. */
+int compile_told(struct vial_engine *e, const struct vial_request *req,
+                 const struct vial_session_options *options, struct vial_request **out,
+                 struct vial_result **told, struct vial_error *err);
+
 #endif

@@ -22,6 +22,11 @@
 #define FRAME_MAX   (32u << 20)
 #define HARNESS_MAX (100u << 10) /* it travels as one argument */
 
+/* What makes an argument a program. Node's own parser of JavaScript is among what it
+ * calls its internals. */
+static const char *const python_flags[] = { "-c", NULL };
+static const char *const node_flags[] = { "--expose-internals", "-e", NULL };
+
 static int read_harness(struct vial_context *c, struct vial_error *err)
 {
     const char *share = c->session->engine->settings->share_dir;
@@ -35,7 +40,7 @@ static int read_harness(struct vial_context *c, struct vial_error *err)
                    c->language->name);
         return fail_remedy(err, "use python or node");
     }
-    c->flag = python ? "-c" : "-e";
+    c->flags = python ? python_flags : node_flags;
     path = path_join(share, python ? "runtimes/context.py" : "runtimes/context.js");
     if (!path)
         return fail_memory(err);
@@ -47,23 +52,18 @@ static int read_harness(struct vial_context *c, struct vial_error *err)
 
 static int launch(struct vial_context *c, struct vial_error *err)
 {
-    struct vial_session *s = c->session;
-    const char *argv[] = { c->language->run_argv.items[0], c->flag, c->harness, NULL };
+    const char *argv[5] = { c->language->run_argv.items[0] };
     const struct vial_exec_options o = {
         .argv = argv,
         .env = (const char *const *)c->language->env.items,
         .stdin_live = true
     };
-    int rc;
+    size_t n = 1;
 
-    session_lock(s);
-    rc = session_touch(s, err);
-    if (rc == 0)
-        rc = exec_new(s, &o, true, &c->exec, err);
-    if (rc == 0)
-        session_flush(s);
-    session_unlock(s);
-    return rc;
+    for (const char *const *flag = c->flags; *flag; flag++)
+        argv[n++] = *flag;
+    argv[n] = c->harness;
+    return exec_start(c->session, &o, true, &c->exec, err);
 }
 
 /* The interpreter's end, in words. */
@@ -71,7 +71,7 @@ static int fail_dead(struct vial_context *c, struct vial_error *err)
 {
     struct vial_exec_status st;
 
-    c->dead = true;
+    c->stage = LIFE_ENDED;
     if (!c->exec)
         return fail(err, VIAL_E_CONTEXT, "the interpreter of '%s' did not start again",
                     c->language->name);
@@ -96,7 +96,7 @@ static int fail_dead(struct vial_context *c, struct vial_error *err)
 
 int context_nonsense(struct vial_context *c, const char *why, struct vial_error *err)
 {
-    c->dead = true;
+    c->stage = LIFE_ENDED;
     (void)fail(err, VIAL_E_CONTEXT, "read from the interpreter of '%s': %s",
                c->language->name, why);
     return fail_remedy(err, "restart the context");
@@ -182,6 +182,23 @@ static int await_ready(struct vial_context *c, struct vial_error *err)
                : context_nonsense(c, "it is not ready", err);
 }
 
+/* Its life, from the begin. */
+static int begin(struct vial_context *c, struct vial_error *err)
+{
+    int rc;
+
+    vial_exec_free(ptr_take(&c->exec));
+    c->at = 0;
+    c->bytes.len = 0;
+    c->stage = LIFE_RUN;
+    rc = launch(c, err);
+    if (rc == 0)
+        rc = await_ready(c, err);
+    if (rc < 0)
+        c->stage = LIFE_ENDED;
+    return rc;
+}
+
 static int find_language(struct vial_context *c, const char *name,
                          struct vial_error *err)
 {
@@ -204,7 +221,7 @@ int vial_context_open(struct vial_session *session, const char *language,
         return fail_memory(err);
     c->session = session;
     if (find_language(c, language, err) < 0 || read_harness(c, err) < 0 ||
-        launch(c, err) < 0 || await_ready(c, err) < 0) {
+        begin(c, err) < 0) {
         vial_context_close(c);
         return -1;
     }
@@ -257,7 +274,8 @@ int vial_context_watch(struct vial_context *context, const char *code, size_t le
     if (enter(context, err) < 0)
         return -1;
     cell.deadline_ns = clock_now_ns() + (timeout_ms ? timeout_ms : most) * 1000000;
-    if (context->dead)
+    cell.slept_ns = session_slept_ns(context->session);
+    if (context->stage == LIFE_ENDED)
         rc = fail_dead(context, err);
     else
         rc = cell_run(context, &cell, code, len, json, err);
@@ -277,14 +295,7 @@ int vial_context_restart(struct vial_context *context, struct vial_error *err)
 
     if (enter(context, err) < 0)
         return -1;
-    vial_exec_free(ptr_take(&context->exec));
-    context->at = 0;
-    context->bytes.len = 0;
-    context->dead = false;
-    rc = launch(context, err);
-    if (rc == 0)
-        rc = await_ready(context, err);
-    context->dead = rc < 0;
+    rc = begin(context, err);
     leave(context);
     return rc;
 }

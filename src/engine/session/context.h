@@ -5,6 +5,7 @@
 /* An interpreter that remembers, and the frames it sends. */
 
 #include "base/json.h"
+#include "engine/run/life.h"
 #include "engine/session/session.h"
 
 #include "vial/context.h"
@@ -16,14 +17,16 @@ struct vial_context {
     struct vial_session *session;
     const struct language *language; /* borrowed from the settings */
     char *harness;
-    const char *flag; /* that which makes an argument a program: "-c" */
+    const char *const *flags; /* before the harness */
     struct vial_exec *exec;
     uint64_t at; /* how far its stdout has been read */
     struct str bytes;
     size_t frame; /* bytes of the last one */
     uint64_t cell;
     bool busy; /* under the session's lock */
-    bool dead; /* the interpreter has gone, or is not to be trusted any more */
+    /* LIFE_RUN: the interpreter is up; LIFE_ENDED: it has gone, or is not to be trusted
+     * any more. It needs no other stage. */
+    enum life_stage stage;
 };
 
 /* 1 and a frame, 0 when UNTIL_NS has come, -1. */

@@ -12,12 +12,13 @@
 #include "base/clock.h"
 #include "base/fail.h"
 #include "base/path.h"
-#include "engine/record/audit_session.h"
+#include "engine/record/audit_events.h"
 #include "engine/run/expand.h"
+#include "engine/run/network_account.h"
 #include "engine/session/session.h"
 #include "model/field_type.h"
+#include "model/result.h"
 
-#define GRACE_MS     500  /* the guest's own deadline comes this much later */
 #define LOST_MS      5000 /* after a kill; then the guest counts as stuck */
 #define TERMINAL_MAX 4096u
 #define STRING_MAX   ((size_t)128 << 10)
@@ -158,6 +159,14 @@ static int make_terminal(struct vial_exec *x, const struct vial_exec_options *o,
     return exec_check_size(o->rows, o->columns, err);
 }
 
+static uint64_t kills_in(const struct vial_session *s)
+{
+    struct vessel_usage u = { 0 };
+
+    s->driver->usage(s->vessel, &u);
+    return u.oom_kills;
+}
+
 static int queue(struct vial_exec *x, const struct vial_exec_options *o, bool lasting,
                  struct vial_error *err)
 {
@@ -183,12 +192,14 @@ static int queue(struct vial_exec *x, const struct vial_exec_options *o, bool la
                                .env = env.items,
                                .cwd = x->cwd,
                                .timeout_ms =
-                                   lasting ? 0 : (uint64_t)(timeout_ms + GRACE_MS),
+                                   lasting ? 0 : (uint64_t)(timeout_ms + RUN_GRACE_MS),
                                .stdin_closed = !x->live && x->input.len == 0,
                                .terminal = o->rows << 16 | o->columns,
                                .apart = 1 };
     if (record_exec_begin(x, &argv, err) < 0)
         return -1;
+    if (s->vessel && engine_counts_kills(s->vessel))
+        x->oom_before = kills_in(s);
     x->begun_ns = clock_now_ns();
     x->deadline_ns = lasting ? SESSION_NEVER : x->begun_ns + timeout_ms * 1000000;
     return link_exec(s->talk.link, &m, &x->channel, err);
@@ -229,6 +240,24 @@ int exec_new(struct vial_session *s, const struct vial_exec_options *o, bool las
     return 0;
 }
 
+int exec_start(struct vial_session *s, const struct vial_exec_options *o, bool lasting,
+               struct vial_exec **out, struct vial_error *err)
+{
+    int rc;
+
+    session_lock(s);
+    rc = session_touch(s, err);
+    if (rc == 0)
+        rc = exec_new(s, o, lasting, out, err);
+    if (rc == 0) {
+        session_flush(s);
+        if ((*out)->deadline_ns < s->wakes_ns)
+            session_wake(s);
+    }
+    session_unlock(s);
+    return rc;
+}
+
 struct vial_exec *exec_find(const struct vial_session *s, uint32_t channel)
 {
     struct vial_exec *x = s->execs;
@@ -240,26 +269,33 @@ struct vial_exec *exec_find(const struct vial_session *s, uint32_t channel)
 
 void exec_feed(struct vial_exec *x)
 {
-    struct link *l = x->session->talk.link;
-    size_t left = x->input.len - x->input_sent;
-    size_t room = link_writable(l, x->channel);
-    size_t n = left < room ? left : room;
-
-    if (n > 0)
-        link_send(l, x->channel, x->input.data + x->input_sent, n);
-    x->input_sent += n;
-    if (n < left)
-        return;
-    link_send_eof(l, x->channel);
-    blob_done(&x->input);
+    if (link_send_whole(x->session->talk.link, x->channel, x->input.data, x->input.len,
+                        &x->input_sent))
+        blob_done(&x->input);
 }
 
-void exec_kill(struct vial_exec *x)
+void exec_kill(struct vial_exec *x, enum run_end why)
 {
+    if (x->end == RUN_GOING)
+        x->end = why;
     (void)exec_output_release(x); /* what it wrote last would wait for a reader */
     link_signal(x->session->talk.link, x->channel, SIGKILL, true);
     x->deadline_ns = SESSION_NEVER;
     x->lost_ns = clock_now_ns() + (int64_t)LOST_MS * 1000000;
+}
+
+/* Its end is judged, and recorded. */
+static void settle(struct vial_exec *x, const struct evidence *e)
+{
+    struct judgement j = judge(e);
+
+    x->status.verdict = j.verdict;
+    x->status.exit_code = j.exit_code;
+    x->status.signal = j.signal;
+    x->limits_hit = j.limits_hit;
+    x->status.running = false;
+    x->status.duration_ms = clock_ms_between(x->begun_ns, clock_now_ns());
+    record_exec_end(x);
 }
 
 static void tell_end(struct vial_exec *x)
@@ -269,73 +305,63 @@ static void tell_end(struct vial_exec *x)
     x->ended = NULL;
 }
 
-static void end(struct vial_exec *x, enum vial_verdict verdict)
+static void end(struct vial_exec *x, const struct evidence *e)
 {
     struct vial_session *s = x->session;
 
     x->channel = 0;
     x->live = false;
-    x->status.running = false;
-    x->status.verdict = verdict;
-    x->status.duration_ms = clock_ms_between(x->begun_ns, clock_now_ns());
     exec_output_end(x);
     blob_done(&x->input);
-    record_exec_end(x);
+    settle(x, e);
     s->running--;
     s->active_ns = clock_now_ns();
     s->news = true;
     tell_end(x);
 }
 
-/* Only asked when a program, or what it ran, died by a SIGKILL that was not ours. */
-static bool was_oom(struct vial_session *s)
+/* How many kills for memory there were since X began, and no other program died of; the
+ * guest's word M where the kernel's count is not ours to read. There asking costs, and
+ * only a SIGKILL that was not ours can be one for memory. */
+static uint64_t count_oom(const struct vial_exec *x, const struct exit_message *m)
 {
-    struct vessel_usage u = { 0 };
-    bool rose;
+    struct vial_session *s = x->session;
+    uint64_t before = x->oom_before > s->oom_seen ? x->oom_before : s->oom_seen;
+    bool counts = engine_counts_kills(s->vessel), killed = exit_was_killed(m);
+    uint64_t kills, rose;
 
-    if (!s->vessel)
-        return false;
-    s->driver->usage(s->vessel, &u);
-    rose = u.oom_kills > s->oom_seen;
-    s->oom_seen = u.oom_kills;
-    return rose;
-}
-
-static enum vial_verdict judge(const struct vial_exec *x, const struct exit_message *m)
-{
-    if (x->flooded)
-        return VIAL_OUTPUT_LIMIT;
-    /* The guest's deadline comes after ours; before that it is not taken at its word.
-     */
-    if (x->timed_out ||
-        (m->timed_out && (x->overdue || clock_now_ns() >= x->deadline_ns)))
-        return VIAL_TIMEOUT;
-    if (exit_was_killed(m)) {
-        bool rose = was_oom(x->session);
-
-        if (rose || (m->oom && !engine_counts_kills(x->session->vessel)))
-            return VIAL_OOM;
-    }
-    if (m->kind == EXIT_SIGNAL)
-        return VIAL_SIGNAL;
-    return m->value == 0 ? VIAL_OK : VIAL_NONZERO;
+    if (!counts && !killed)
+        return 0;
+    kills = kills_in(s);
+    rose = kills > before ? kills - before : 0;
+    if (killed)
+        s->oom_seen = kills;
+    return rose || counts ? rose : m->oom;
 }
 
 void exec_exited(struct vial_exec *x, const struct exit_message *m)
 {
-    enum vial_verdict verdict = judge(x, m);
-    bool by_itself = verdict != VIAL_TIMEOUT && verdict != VIAL_OUTPUT_LIMIT;
+    struct evidence e = {
+        .end = x->end == RUN_GOING ? RUN_EXITED : x->end,
+        .exit = m,
+        .exited_ns = clock_now_ns(),
+        .due_ns = x->overdue ? 0 : x->deadline_ns,
+        .limits_by = x->session->report.limits_by,
+        .cut = x->collected &&
+               (output_is_cut(&x->collected[0]) || output_is_cut(&x->collected[1])),
+    };
 
-    if (by_itself && m->kind == EXIT_SIGNAL)
-        x->status.signal = (int)m->value;
-    else if (by_itself)
-        x->status.exit_code = (int)m->value;
+    if (e.end == RUN_EXITED && x->session->vessel)
+        e.oom_kills = count_oom(x, m);
     x->status.cpu_user_ms = (double)m->user_us / 1000.0;
     x->status.cpu_system_ms = (double)m->system_us / 1000.0;
     x->status.memory_peak_bytes = m->max_rss_bytes;
     x->status.network_refused = m->net_refused;
+    if (x->session->vessel)
+        x->network = network_account(x->session->vessel->gate_fd, true);
+    x->status.network = x->network;
     x->alive = m->alive;
-    end(x, verdict);
+    end(x, &e);
 }
 
 void exec_failed(struct vial_exec *x, uint32_t step, int error)
@@ -345,23 +371,21 @@ void exec_failed(struct vial_exec *x, uint32_t step, int error)
     };
 
     (void)start_fail(x->session->plan, &f, &x->status.error);
-    end(x, VIAL_FAILED);
+    end(x, &(struct evidence){ .end = RUN_FAILED });
 }
 
-/* Not by its caller, nor by its lease. */
-static bool was_lost(const struct vial_session *s)
-{
-    return s->outcome == VIAL_SESSION_FAILED && s->error.code[0];
-}
-
+/* Its caller or its lease may have ended the session, or a fault. */
 void exec_ended(struct vial_exec *x, const struct vial_error *err)
 {
-    if (x->session->cpu_spent) {
-        end(x, VIAL_CPU_TIMEOUT);
-        return;
-    }
-    x->status.error = *err;
-    end(x, was_lost(x->session) ? VIAL_FAILED : VIAL_CANCELLED);
+    const struct vial_session *s = x->session;
+    bool lost = s->outcome == VIAL_SESSION_FAILED && s->error.code[0];
+    struct evidence e = { .end = lost ? RUN_FAILED : RUN_CANCELLED };
+
+    if (s->cpu_spent)
+        e.end = RUN_CPU;
+    else
+        x->status.error = *err;
+    end(x, &e);
 }
 
 int64_t exec_check_time(struct vial_exec *x, int64_t now_ns)
@@ -374,10 +398,9 @@ int64_t exec_check_time(struct vial_exec *x, int64_t now_ns)
     if (now_ns >= x->deadline_ns && !x->overdue && exec_output_release(x)) {
         /* It may be over but for what its reader did not take; the guest knows. */
         x->overdue = true;
-        x->deadline_ns = now_ns + (int64_t)GRACE_MS * 1000000;
+        x->deadline_ns = now_ns + (int64_t)RUN_GRACE_MS * 1000000;
     } else if (now_ns >= x->deadline_ns) {
-        x->timed_out = true;
-        exec_kill(x);
+        exec_kill(x, RUN_WALL);
     }
     if (now_ns >= x->lost_ns) {
         (void)fail(&err, VIAL_E_GUEST, "kill '%s': the guest is stuck", x->program);
@@ -390,6 +413,9 @@ int64_t exec_check_time(struct vial_exec *x, int64_t now_ns)
 
 void exec_release(struct vial_exec *x)
 {
+    /* What has begun has an end, though it was not sent, or nobody waits for it. */
+    if (x->status.running && x->begun_ns)
+        settle(x, &(struct evidence){ .end = x->channel ? RUN_CANCELLED : RUN_FAILED });
     tell_end(x);
     for (int i = 0; i < 2; i++)
         spool_done(&x->spool[i]);
@@ -397,5 +423,6 @@ void exec_release(struct vial_exec *x)
     free(x->program);
     free(x->cwd);
     free(x->correlation);
+    network_free(x->network);
     free(x);
 }

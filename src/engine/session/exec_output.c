@@ -110,7 +110,6 @@ static bool settle(struct vial_exec *x, int i)
 
 void exec_output(struct vial_exec *x, int stream, const uint8_t *data, size_t len)
 {
-    uint64_t max = (uint64_t)x->session->plan->limits.output_max;
     uint64_t before = x->spool[0].end + x->spool[1].end;
     struct pace *p = &x->pace[stream - 1];
 
@@ -121,10 +120,9 @@ void exec_output(struct vial_exec *x, int stream, const uint8_t *data, size_t le
         x->read_ns = clock_now_ns();
     p->owed += len;
     (void)settle(x, stream - 1);
-    if (max && before + len > max && !x->flooded && x->lost_ns == SESSION_NEVER) {
-        x->flooded = true;
-        exec_kill(x);
-    }
+    if (output_allowed(x->session->plan, before, len) < len &&
+        x->lost_ns == SESSION_NEVER)
+        exec_kill(x, RUN_OUTPUT);
 }
 
 /* Its time is over, or it was killed: no reader is waited for any more. */

@@ -13,18 +13,56 @@
 #include "base/io.h"
 #include "base/path.h"
 
-#define GET_MAX (UINT64_C(256) << 20)
-#define PIECE   (64u << 10)
+#define GET_MAX   (UINT64_C(256) << 20)
+#define PIECE     (64u << 10)
+#define PATH_MOST 4096u
 
-int files_check_path(const char *path, bool may_be_self, struct vial_error *err)
+/* Empty parts stay, to be refused. */
+static char *clean_absolute(const char *path)
 {
-    if (may_be_self && (!*path || str_eq(path, ".")))
+    struct str s = { 0 };
+
+    while (*path == '/') {
+        size_t len = strcspn(++path, "/");
+
+        if ((len != 1 || *path != '.') && (len > 0 || path[len])) {
+            str_putc(&s, '/');
+            str_add(&s, path, len);
+        }
+        path += len;
+    }
+    if (s.len == 0)
+        str_putc(&s, '/');
+    return str_take(&s);
+}
+
+char *files_name(const char *path)
+{
+    if (*path == '/')
+        return clean_absolute(path);
+    while (path[0] == '.' && path[1] == '/')
+        path += 2;
+    return strdup(str_eq(path, ".") ? "" : path);
+}
+
+int files_check_path(const struct vial_session *s, const char *path, bool may_be_self,
+                     struct vial_error *err)
+{
+    auto_free char *name = files_name(path);
+    const char *parts = name && *name == '/' ? name + 1 : name;
+
+    if (!parts)
+        return fail_memory(err);
+    if (!*parts && may_be_self)
         return 0;
-    if (path_is_plain_relative(path, strlen(path)))
+    if (strlen(name) < PATH_MOST && path_is_plain_relative(parts, strlen(parts)))
         return 0;
     (void)fail(err, VIAL_E_PATH, "path '%s' is not allowed", path);
-    return fail_remedy(err, "name it relative to the working directory, without '.', "
-                            "'..' and empty parts, each part at most 255 bytes");
+    return fail_remedy(err,
+                       "name what lies below the working directory ('%s'), or an "
+                       "absolute path, without '..' and empty parts, each part at most "
+                       "255 bytes",
+                       s->plan->workdir);
 }
 
 int files_fail(const struct files_way *w, struct vial_error *err)
@@ -35,10 +73,20 @@ int files_fail(const struct files_way *w, struct vial_error *err)
     switch (error) {
     case ENOENT:
         return fail_as(err, VIAL_E_NO_FILE);
-    case ELOOP:
     case EXDEV:
-        (void)fail_remedy(err, "symbolic links are not followed; name a plain file");
+        (void)fail_remedy(err,
+                          "a directory or link does not move to another file system: "
+                          "copy it, or pack and unpack it");
+        return fail_as(err, VIAL_E_FILE);
+    case ELOOP:
+        (void)fail_remedy(err, "symbolic links are followed only where the path is "
+                               "absolute, and not in circles; name a plain file");
         return fail_as(err, VIAL_E_PATH);
+    case EAGAIN:
+        (void)fail_remedy(err,
+                          "no process is left in the session: end some, or name the "
+                          "file by a path below the working directory");
+        return fail_as(err, VIAL_E_BUSY);
     case EFBIG:
         if (str_eq(w->verb, "get")) {
             (void)fail_remedy(err,
@@ -48,6 +96,14 @@ int files_fail(const struct files_way *w, struct vial_error *err)
         }
         /* fall through */
     case ENOSPC:
+        if (str_eq(w->verb, "watch")) {
+            (void)fail_remedy(
+                err, "there are more than 8192 directories, or the host's limits "
+                     "on inotify (max_user_watches, max_user_instances) are "
+                     "used up: watch less");
+            return fail_as(err, VIAL_E_QUOTA);
+        }
+        /* fall through */
     case EDQUOT:
         (void)fail_remedy(err, "raise 'disk', or bring less");
         return fail_as(err, VIAL_E_QUOTA);
@@ -56,16 +112,78 @@ int files_fail(const struct files_way *w, struct vial_error *err)
     }
 }
 
-int files_enter(struct files_way *w, files_ask *ask, const void *message,
+/* The workdir of a driver without a root of its own lies elsewhere. */
+char *files_inside(const struct vial_session *s, const char *path)
+{
+    auto_free char *name = files_name(path);
+    const char *below;
+
+    if (!name || *name != '/' || !path_is_beneath(name, s->plan->workdir))
+        return ptr_take(&name);
+    below = name + strlen(s->plan->workdir);
+    return *below ? path_join(s->workdir, below + 1) : strdup(s->workdir);
+}
+
+char *files_join(const char *dir, const char *name)
+{
+    struct str s = { 0 };
+
+    str_puts(&s, dir);
+    str_puts(&s, *dir && *name && !str_eq(dir, "/") ? "/" : "");
+    str_puts(&s, name);
+    return str_take(&s);
+}
+
+static int queue(struct link *l, const struct files_ask *ask, uint32_t *channel,
+                 struct vial_error *err)
+{
+    if (ask->put)
+        return link_put(l, ask->put, channel, err);
+    if (ask->get)
+        return link_get(l, ask->get, channel, err);
+    if (ask->name)
+        return link_name(l, ask->name, channel, err);
+    return ask->list ? link_list(l, ask->list, channel, err)
+                     : link_watch(l, ask->watch, channel, err);
+}
+
+static const char *path_of(const struct files_ask *ask)
+{
+    return ask->put     ? ask->put->path
+           : ask->get   ? ask->get->path
+           : ask->name  ? ask->name->path
+           : ask->watch ? ask->watch->path
+                        : ask->list;
+}
+
+/* Each has memory of the guest's, and descriptors of which a user has few. */
+static int check_watchers(const struct vial_session *s, const char *path,
+                          struct vial_error *err)
+{
+    unsigned count = 0;
+
+    for (const struct session_op *op = s->ops; op; op = op->next)
+        count += op->passive;
+    if (count < VIAL_WATCHERS_MAX)
+        return 0;
+    (void)fail(err, VIAL_E_BUSY, "watch '%s': the session has %u watchers", path,
+               count);
+    return fail_remedy(err, "end one, or watch a directory above with all below it");
+}
+
+int files_enter(struct files_way *w, const struct files_ask *ask,
                 struct vial_error *err)
 {
     struct vial_session *s = w->session;
     int rc;
 
+    w->helped = *path_of(ask) == '/';
     session_lock(s);
     rc = session_touch(s, err);
+    if (rc == 0 && ask->watch)
+        rc = check_watchers(s, w->path, err);
     if (rc == 0)
-        rc = ask(s->talk.link, message, &w->op.channel, err);
+        rc = queue(s->talk.link, ask, &w->op.channel, err);
     if (rc == 0) {
         w->op.next = s->ops;
         s->ops = &w->op;
@@ -73,18 +191,6 @@ int files_enter(struct files_way *w, files_ask *ask, const void *message,
     }
     session_unlock(s);
     return rc;
-}
-
-static int ask_put(struct link *l, const void *message, uint32_t *channel,
-                   struct vial_error *err)
-{
-    return link_put(l, message, channel, err);
-}
-
-static int ask_get(struct link *l, const void *message, uint32_t *channel,
-                   struct vial_error *err)
-{
-    return link_get(l, message, channel, err);
 }
 
 static void leave(struct files_way *w)
@@ -110,7 +216,12 @@ static int wait_news(struct files_way *w, struct vial_error *err)
     int64_t until = clock_now_ns() + (int64_t)SESSION_STUCK_MS * 1000000;
     struct vial_error why = { 0 };
 
-    if (!session_wait(s, until)) {
+    if (s->paused_ns)
+        (void)session_wait(s, SESSION_NEVER);
+    else if (!session_wait(s, until) && !s->paused_ns) {
+        if (w->helped)
+            return fail(err, VIAL_E_BUSY, "%s '%s': programs of the session hold it up",
+                        w->verb, w->path);
         (void)fail(&why, VIAL_E_GUEST, "%s '%s': the guest is stuck", w->verb, w->path);
         session_end(s, VIAL_SESSION_FAILED, &why);
     }
@@ -120,15 +231,15 @@ static int wait_news(struct files_way *w, struct vial_error *err)
 int files_put_begin(struct files_way *w, struct vial_session *s, const char *path,
                     unsigned mode, struct vial_error *err)
 {
-    auto_free char *copy = strdup(path);
+    auto_free char *copy = files_inside(s, path);
     const struct put_message m = { .path = copy, .mode = mode & 0777 };
 
     *w = (struct files_way){ .session = s, .path = path, .verb = "put" };
-    if (files_check_path(path, false, err) < 0)
+    if (files_check_path(s, path, false, err) < 0)
         return -1;
     if (!copy)
         return fail_memory(err);
-    return files_enter(w, ask_put, &m, err);
+    return files_enter(w, &(struct files_ask){ .put = &m }, err);
 }
 
 int files_put_some(struct files_way *w, const void *data, size_t len,
@@ -195,11 +306,11 @@ static int check_room(const struct vial_session *s, const char *path, uint64_t l
 int files_put_queue(struct files_way *w, struct vial_session *s, const char *path,
                     const struct blob *content, unsigned mode, struct vial_error *err)
 {
-    auto_free char *copy = strdup(path);
+    auto_free char *copy = files_inside(s, path);
     const struct put_message m = { .path = copy, .mode = mode & 0777 };
 
     *w = (struct files_way){ .session = s, .path = path, .verb = "put" };
-    if (files_check_path(path, false, err) < 0 ||
+    if (files_check_path(s, path, false, err) < 0 ||
         check_room(s, path, content->len, err) < 0)
         return -1;
     if (!copy)
@@ -273,8 +384,9 @@ static int check_offset(struct vial_session *s, const char *path, uint64_t offse
 
     if (offset == 0)
         return 0;
-    if (vial_session_stat(s, path, &e, err) < 0)
+    if (vial_session_stat_followed(s, path, &e, err) < 0)
         return -1;
+    vial_entry_done(&e);
     if (offset <= e.size)
         return 0;
     return fail(err, VIAL_E_OFFSET,
@@ -282,12 +394,22 @@ static int check_offset(struct vial_session *s, const char *path, uint64_t offse
                 offset, e.size);
 }
 
-uint64_t files_most(const struct vial_session *s)
+/* Files of the host's lie in the working directory, the only place that is read. */
+static bool shows_mounts(const struct plan *plan)
+{
+    for (size_t i = 0; i < plan->mount_count; i++)
+        if (path_is_beneath(plan->mounts[i].target, plan->workdir) ||
+            path_is_beneath(plan->workdir, plan->mounts[i].target))
+            return true;
+    return false;
+}
+
+uint64_t files_most(const struct vial_session *s, const char *path)
 {
     const struct limits *l = &s->plan->limits;
     int64_t most = l->disk_bytes > l->tmp_bytes ? l->disk_bytes : l->tmp_bytes;
 
-    if (!l->disk_bytes || s->plan->mount_count > 0 ||
+    if (*path == '/' || !l->disk_bytes || shows_mounts(s->plan) ||
         s->plan->container.cache_count > 0 || str_eq(s->driver->name, "process"))
         return UINT64_MAX;
     return (uint64_t)most + PIECE; /* the kernel gives whole pages */
@@ -303,19 +425,19 @@ static int fail_more(const struct files_way *w, struct vial_error *err)
 int files_get_begin(struct files_way *w, struct vial_session *s, const char *path,
                     uint64_t offset, uint64_t len, struct vial_error *err)
 {
-    auto_free char *copy = strdup(path);
+    auto_free char *copy = files_inside(s, path);
     struct get_message m = { .path = copy, .offset = offset };
 
     *w = (struct files_way){ .session = s, .path = path, .verb = "get" };
     m.len = len > INT64_MAX ? 0 : len;
-    w->left = m.len ? m.len : files_most(s);
+    w->left = m.len ? m.len : files_most(s, path);
     w->bounded = true;
-    if (files_check_path(path, false, err) < 0 ||
+    if (files_check_path(s, path, false, err) < 0 ||
         check_offset(s, path, offset, err) < 0)
         return -1;
     if (!copy)
         return fail_memory(err);
-    return files_enter(w, ask_get, &m, err);
+    return files_enter(w, &(struct files_ask){ .get = &m }, err);
 }
 
 int files_get_some(struct files_way *w, struct str *out, struct vial_error *err)

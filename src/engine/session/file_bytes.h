@@ -17,6 +17,7 @@ struct files_way {
     const char *verb; /* "put" */
     bool bounded;     /* a file that comes out has at most: */
     uint64_t left;    /* so many bytes more */
+    bool helped;      /* a process inside does it, which programs there can stop */
     struct session_op op;
 };
 
@@ -37,25 +38,37 @@ int files_put_queue(struct files_way *w, struct vial_session *s, const char *pat
 /* Tells what became of it, as far as it is known by now. */
 int files_put_settle(struct files_way *w, struct vial_error *err);
 
-/* The most that all files of S can have, whatever the guest says; UINT64_MAX where some
- * are the caller's own. */
-uint64_t files_most(const struct vial_session *s);
+/* The most that all files at PATH can have, whatever the guest says; UINT64_MAX where
+ * some are the caller's own, or of the system that programs see. */
+uint64_t files_most(const struct vial_session *s, const char *path);
 int files_get_begin(struct files_way *w, struct vial_session *s, const char *path,
                     uint64_t offset, uint64_t len, struct vial_error *err);
 /* Moves what has come to the end of OUT, after waiting for it. 1, 0 at the end,
  * or -1. */
 int files_get_some(struct files_way *w, struct str *out, struct vial_error *err);
 void files_get_end(struct files_way *w);
-/* Opens W's channel by asking MESSAGE, with one of link_*; the answers are W's from
- * now on. */
-typedef int files_ask(struct link *l, const void *message, uint32_t *channel,
-                      struct vial_error *err);
-int files_enter(struct files_way *w, files_ask *ask, const void *message,
+/* Something is asked of the guest; exactly one is there. */
+struct files_ask {
+    const struct put_message *put;
+    const struct get_message *get;
+    const struct name_message *name;
+    const struct watch_message *watch;
+    const char *list; /* a path */
+};
+/* Opens W's channel by asking; the answers are W's from now on. */
+int files_enter(struct files_way *w, const struct files_ask *ask,
                 struct vial_error *err);
+/* DIR/NAME, where either may be "". malloc'ed, or NULL. */
+char *files_join(const char *dir, const char *name);
 
 /* The error that the guest gave for W. */
 int files_fail(const struct files_way *w, struct vial_error *err);
-/* VIAL-PATH unless PATH is plain and relative; "" and "." too where MAY_BE_SELF. */
-int files_check_path(const char *path, bool may_be_self, struct vial_error *err);
+/* "./a" is "a", "." is "", "/./a/" is "/a". malloc'ed, or NULL. */
+char *files_name(const char *path);
+/* What the guest is asked for. malloc'ed, or NULL. */
+char *files_inside(const struct vial_session *s, const char *path);
+/* VIAL-PATH unless that is plain; "", "." and "/" too where MAY_BE_SELF. */
+int files_check_path(const struct vial_session *s, const char *path, bool may_be_self,
+                     struct vial_error *err);
 
 #endif

@@ -8,35 +8,25 @@
 
 #include "base/auto.h"
 #include "base/fail.h"
-#include "base/media.h"
+#include "base/path.h"
 #include "base/sha256.h"
 #include "engine/session/file_bytes.h"
 
 #define ENTRIES_MAX 200000u
 #define PATH_MOST   4096u
 
-static int ask_list(struct link *l, const void *message, uint32_t *channel,
-                    struct vial_error *err)
-{
-    return link_list(l, ((const struct name_message *)message)->path, channel, err);
-}
-
-static int ask_name(struct link *l, const void *message, uint32_t *channel,
-                    struct vial_error *err)
-{
-    return link_name(l, message, channel, err);
-}
-
 /* Runs a request that answers with DATA, if any, and DONE. */
 static int ask(struct vial_session *s, const struct name_message *m, bool list,
                struct str *answer, struct vial_error *err)
 {
     static const char *const verbs[] = { "list", "stat",   "make directory",
-                                         "move", "remove", "remove" };
+                                         "move", "remove", "remove",
+                                         "stat" };
     struct files_way w = { .session = s, .path = m->path, .verb = verbs[m->verb] };
+    const struct files_ask what = { .name = list ? NULL : m, .list = m->path };
     int rc;
 
-    if (files_enter(&w, list ? ask_list : ask_name, m, err) < 0)
+    if (files_enter(&w, &what, err) < 0)
         return -1;
     while ((rc = files_get_some(&w, answer, err)) > 0)
         ;
@@ -44,16 +34,27 @@ static int ask(struct vial_session *s, const struct name_message *m, bool list,
     return rc;
 }
 
+/* Both names of a move are of the same kind. */
+static char *inside(const struct vial_session *s, const char *path, bool absolute)
+{
+    auto_free char *name = files_inside(s, path);
+
+    if (!name || !absolute || *name == '/')
+        return ptr_take(&name);
+    return *name ? path_join(s->workdir, name) : strdup(s->workdir);
+}
+
 static int act(struct vial_session *s, enum name_verb verb, const char *path,
                const char *to, struct str *answer, struct vial_error *err)
 {
-    auto_free char *a = strdup(path);
-    auto_free char *b = strdup(to);
+    bool absolute = *path == '/' || *to == '/';
+    auto_free char *a = inside(s, path, absolute);
+    auto_free char *b = inside(s, to, absolute && *to);
     const struct name_message m = { .verb = verb, .path = a, .to = b };
 
-    if (files_check_path(path, verb == NAME_STAT, err) < 0)
+    if (files_check_path(s, path, verb == NAME_STAT || verb == NAME_FOLLOW, err) < 0)
         return -1;
-    if (verb == NAME_MOVE && files_check_path(to, false, err) < 0)
+    if (verb == NAME_MOVE && files_check_path(s, to, false, err) < 0)
         return -1;
     return a && b ? ask(s, &m, false, answer, err) : fail_memory(err);
 }
@@ -63,26 +64,54 @@ static int fail_answer(struct vial_error *err, const char *path)
     return fail(err, VIAL_E_GUEST, "look at '%s': the guest answered nonsense", path);
 }
 
-int vial_session_stat(struct vial_session *session, const char *path,
-                      struct vial_entry *out, struct vial_error *err)
+/* Takes its target. */
+static struct vial_entry entry_of(const struct list_entry *e)
+{
+    return (struct vial_entry){ .type = (char)e->type,
+                                .mode = e->mode,
+                                .size = e->size,
+                                .mtime_ns = e->mtime_ns,
+                                .holes = e->holes,
+                                .uid = e->uid,
+                                .gid = e->gid,
+                                .target = e->target };
+}
+
+static int stat_by(struct vial_session *session, enum name_verb verb, const char *path,
+                   struct vial_entry *out, struct vial_error *err)
 {
     auto_str struct str answer = { 0 };
     struct unpack u;
     struct list_entry e;
 
-    if (act(session, NAME_STAT, path, "", &answer, err) < 0)
+    if (act(session, verb, path, "", &answer, err) < 0)
         return -1;
     u = (struct unpack){ .data = (const uint8_t *)answer.data, .len = answer.len };
     if (list_entry_read(&u, &e) < 0)
         return fail_answer(err, path);
     free(e.name);
-    *out = (struct vial_entry){ .type = (char)e.type,
-                                .mode = e.mode,
-                                .size = e.size,
-                                .mtime_ns = e.mtime_ns,
-                                .holes = e.holes,
-                                .media = media_of(path) };
+    *out = entry_of(&e);
+    out->media = path_media(path);
     return 0;
+}
+
+int vial_session_stat(struct vial_session *session, const char *path,
+                      struct vial_entry *out, struct vial_error *err)
+{
+    return stat_by(session, NAME_STAT, path, out, err);
+}
+
+int vial_session_stat_followed(struct vial_session *session, const char *path,
+                               struct vial_entry *out, struct vial_error *err)
+{
+    return stat_by(session, *path == '/' ? NAME_FOLLOW : NAME_STAT, path, out, err);
+}
+
+void vial_entry_done(struct vial_entry *entry)
+{
+    free(entry->path);
+    free(entry->target);
+    entry->path = entry->target = NULL;
 }
 
 int vial_session_mkdir(struct vial_session *session, const char *path,
@@ -112,7 +141,6 @@ int vial_session_remove(struct vial_session *session, const char *path, bool dee
 static int add_entry(struct vial_entries *out, const char *dir, struct list_entry *e,
                      struct vial_error *err)
 {
-    struct str path = { 0 };
     struct vial_entry *items = out->items;
 
     if (out->count >= ENTRIES_MAX)
@@ -122,18 +150,12 @@ static int add_entry(struct vial_entries *out, const char *dir, struct list_entr
     if (!items)
         return fail_memory(err);
     out->items = items;
-    str_puts(&path, dir);
-    str_puts(&path, *dir ? "/" : "");
-    str_puts(&path, e->name);
-    items[out->count] = (struct vial_entry){ .path = str_take(&path),
-                                             .type = (char)e->type,
-                                             .mode = e->mode,
-                                             .size = e->size,
-                                             .mtime_ns = e->mtime_ns,
-                                             .holes = e->holes };
+    items[out->count] = entry_of(e);
+    items[out->count].path = files_join(dir, e->name);
     if (!items[out->count].path)
         return fail_memory(err);
-    items[out->count].media = media_of(items[out->count].path);
+    e->target = NULL;
+    items[out->count].media = path_media(items[out->count].path);
     out->count++;
     return 0;
 }
@@ -143,18 +165,15 @@ static int list_one(struct vial_session *s, const char *root, const char *dir,
                     struct vial_entries *out, struct vial_error *err)
 {
     auto_str struct str answer = { 0 };
-    auto_str struct str path = { 0 };
-    struct name_message m = { 0 };
+    auto_free char *path = files_join(root, dir);
+    auto_free char *inside = path ? files_inside(s, path) : NULL;
+    const struct name_message m = { .path = inside };
     struct unpack u;
 
-    str_puts(&path, root);
-    str_puts(&path, *root && *dir ? "/" : "");
-    str_puts(&path, dir);
-    if (!str_ok(&path))
+    if (!inside)
         return fail_memory(err);
-    if (path.len >= PATH_MOST)
+    if (strlen(inside) >= PATH_MOST)
         return fail(err, VIAL_E_PATH, "list: a path has more than %u bytes", PATH_MOST);
-    m.path = path.data;
     if (ask(s, &m, true, &answer, err) < 0)
         return -1;
     u = (struct unpack){ .data = (const uint8_t *)answer.data, .len = answer.len };
@@ -163,9 +182,9 @@ static int list_one(struct vial_session *s, const char *root, const char *dir,
         int rc;
 
         if (list_entry_read(&u, &e) < 0)
-            return fail_answer(err, path.data);
+            return fail_answer(err, path);
         rc = add_entry(out, dir, &e, err);
-        free(e.name);
+        list_entry_done(&e);
         if (rc < 0)
             return -1;
     }
@@ -201,11 +220,13 @@ static int list_deep(struct vial_session *s, const char *root, struct vial_entri
 int vial_session_list(struct vial_session *session, const char *path, bool deep,
                       struct vial_entries *out, struct vial_error *err)
 {
-    const char *root = str_eq(path, ".") ? "" : path;
+    auto_free char *root = files_name(path);
     struct vial_entries all = { 0 };
     struct vial_error mine = { 0 };
 
-    if (files_check_path(path, true, err) < 0)
+    if (!root)
+        return fail_memory(err);
+    if (files_check_path(session, path, true, err) < 0)
         return -1;
     if (list_one(session, root, "", &all, &mine) < 0 ||
         (deep && list_deep(session, root, &all, &mine) < 0)) {
@@ -223,7 +244,7 @@ int vial_session_list(struct vial_session *session, const char *path, bool deep,
 void vial_entries_free(struct vial_entries *entries)
 {
     for (size_t i = 0; i < entries->count; i++)
-        free(entries->items[i].path);
+        vial_entry_done(&entries->items[i]);
     free(entries->items);
     *entries = (struct vial_entries){ 0 };
 }
@@ -242,16 +263,13 @@ static bool is_same(const struct vial_entries *before, const struct vial_entry *
 /* False when it cannot be read: gone, or hidden. */
 static bool hash_file(struct vial_session *s, const char *root, struct vial_entry *e)
 {
-    auto_str struct str path = { 0 };
+    auto_free char *path = files_join(root, e->path);
     auto_str struct str some = { 0 };
     struct sha256 h;
     struct files_way w;
     int rc;
 
-    str_puts(&path, root);
-    str_puts(&path, *root ? "/" : "");
-    str_puts(&path, e->path);
-    if (!str_ok(&path) || files_get_begin(&w, s, path.data, 0, 0, NULL) < 0)
+    if (!path || files_get_begin(&w, s, path, 0, 0, NULL) < 0)
         return false;
     sha256_init(&h);
     e->size = 0; /* what was hashed is what counts */
@@ -269,11 +287,13 @@ int vial_session_changes(struct vial_session *session, const char *path,
                          const struct vial_entries *before, struct vial_entries *out,
                          struct vial_error *err)
 {
-    const char *root = str_eq(path, ".") ? "" : path;
+    auto_free char *root = files_name(path);
     struct vial_entries now = { 0 };
     size_t kept = 0;
     int rc;
 
+    if (!root)
+        return fail_memory(err);
     if (vial_session_list(session, path, true, &now, err) < 0)
         return -1;
     for (size_t i = 0; i < now.count; i++) {
@@ -281,7 +301,7 @@ int vial_session_changes(struct vial_session *session, const char *path,
             hash_file(session, root, &now.items[i]))
             now.items[kept++] = now.items[i];
         else
-            free(now.items[i].path);
+            vial_entry_done(&now.items[i]);
     }
     now.count = kept;
     session_lock(session);

@@ -9,6 +9,7 @@
 #include "base/auto.h"
 #include "base/fail.h"
 #include "base/io.h"
+#include "base/path.h"
 #include "base/tar.h"
 #include "engine/session/file_bytes.h"
 
@@ -23,16 +24,6 @@ static int give(int fd, struct str *bytes, struct vial_error *err)
     rc = io_write_all(fd, bytes->data, bytes->len);
     bytes->len = 0;
     return rc < 0 ? fail_sys_rc(err, rc, "write the archive") : 0;
-}
-
-static char *join(const char *dir, const char *name)
-{
-    struct str s = { 0 };
-
-    str_puts(&s, dir);
-    str_puts(&s, *dir && *name ? "/" : "");
-    str_puts(&s, name);
-    return str_take(&s);
 }
 
 /* Exactly E->size bytes, whatever became of the file: a program may be writing
@@ -69,7 +60,7 @@ static int give_content(struct vial_session *s, const char *path,
 static int give_entry(struct vial_session *s, const char *root,
                       const struct vial_entry *e, int fd, struct vial_error *err)
 {
-    auto_free char *path = join(root, e->path);
+    auto_free char *path = files_join(root, e->path);
     auto_free char *name = NULL;
     auto_str struct str header = { 0 };
     bool is_dir = e->type == 'd';
@@ -78,7 +69,7 @@ static int give_entry(struct vial_session *s, const char *root,
                            .size = is_dir ? 0 : e->size,
                            .mtime = (int64_t)(e->mtime_ns / 1000000000) };
 
-    name = is_dir ? join(e->path, "/") : strdup(e->path);
+    name = is_dir ? files_join(e->path, "/") : strdup(e->path);
     if (!path || !name)
         return fail_memory(err);
     if (is_dir)
@@ -91,10 +82,10 @@ static int give_entry(struct vial_session *s, const char *root,
 }
 
 /* Holes cost a program nothing, nor do further names of one file. */
-static int check_sum(const struct vial_session *s, const struct vial_entries *all,
-                     struct vial_error *err)
+static int check_sum(const struct vial_session *s, const char *root,
+                     const struct vial_entries *all, struct vial_error *err)
 {
-    uint64_t left = files_most(s);
+    uint64_t left = files_most(s, root);
     uint64_t holes = 0;
 
     for (size_t i = 0; i < all->count; i++) {
@@ -118,14 +109,15 @@ static int check_sum(const struct vial_session *s, const struct vial_entries *al
 int vial_session_export(struct vial_session *session, const char *path, int fd,
                         size_t *left_out, struct vial_error *err)
 {
-    const char *root = str_eq(path, ".") ? "" : path;
+    auto_free char *root = files_name(path);
     struct vial_entries all = { 0 };
     struct str end = { 0 };
     size_t skipped = 0;
-    int rc = vial_session_list(session, path, true, &all, err);
+    int rc =
+        root ? vial_session_list(session, path, true, &all, err) : fail_memory(err);
 
     if (rc == 0)
-        rc = check_sum(session, &all, err);
+        rc = check_sum(session, root, &all, err);
     for (size_t i = 0; rc == 0 && i < all.count; i++) {
         if (all.items[i].type == 'f' || all.items[i].type == 'd')
             rc = give_entry(session, root, &all.items[i], fd, err);
@@ -205,11 +197,11 @@ static int take_entry(struct vial_session *s, struct tar_entry *e, const char *r
         return fail(err, VIAL_E_TAR,
                     "take in '%s': neither a file nor a directory, but of type '%c'",
                     name, e->type);
-    path = join(root, name);
+    path = files_join(root, name);
     if (!path)
         return fail_memory(err);
-    if (files_check_path(name, false, err) < 0)
-        return fail_as(err, VIAL_E_TAR);
+    if (!path_is_plain_relative(name, strlen(name)))
+        return fail(err, VIAL_E_TAR, "take in '%s': its name leads elsewhere", name);
     if (e->type == '0')
         return take_file(s, e, path, fd, buf, err);
     if (vial_session_mkdir(s, path, err) < 0)
@@ -256,14 +248,14 @@ static int take_next(struct vial_session *s, struct tar_reader *r, const char *r
 int vial_session_import(struct vial_session *session, const char *path, int fd,
                         struct vial_error *err)
 {
-    const char *root = str_eq(path, ".") ? "" : path;
+    auto_free char *root = files_name(path);
     auto_free char *buf = malloc(PIECE + TAR_BLOCK);
     struct tar_reader r = { 0 };
     int rc;
 
-    if (!buf)
+    if (!buf || !root)
         return fail_memory(err);
-    if (files_check_path(path, true, err) < 0)
+    if (files_check_path(session, path, true, err) < 0)
         return -1;
     while ((rc = take_next(session, &r, root, fd, buf, err)) > 0)
         ;

@@ -12,8 +12,7 @@
 #include "base/clock.h"
 #include "base/fail.h"
 #include "base/thread.h"
-#include "engine/record/audit_run.h"
-#include "engine/run/bounded_output.h"
+#include "engine/record/audit_events.h"
 #include "engine/session/keep_call.h"
 #include "engine/session/session.h"
 #include "model/language.h"
@@ -263,6 +262,7 @@ static int take_name(struct place *p, struct plan *plan)
     return number;
 }
 
+/* -1: it came into no vessel. */
 static int serve(struct vial_keep *k, struct kept_call *c, struct vial_result *r,
                  struct vial_error *err)
 {
@@ -283,12 +283,14 @@ static int serve(struct vial_keep *k, struct kept_call *c, struct vial_result *r
     if (rc < 0)
         return -1;
     rc = name < 0 ? fail_memory(err) : kept_call_run(c, r, err);
+    if (rc < 0)
+        collect_nothing(r, VIAL_FAILED, err);
     (void)pthread_mutex_lock(&k->lock);
     if (name >= 0)
         p->names[name] = false;
-    leave(k, p, c, rc < 0 || is_spoilt(r));
+    leave(k, p, c, is_spoilt(r));
     (void)pthread_mutex_unlock(&k->lock);
-    return rc;
+    return 0;
 }
 
 /* Nothing ran, for want of a process: what others left has them all. */
@@ -296,25 +298,6 @@ static bool found_no_room(const struct vial_result *r)
 {
     return r->verdict == VIAL_FAILED && r->error.sys == EAGAIN &&
            str_eq(r->error.code, fail_code_text(VIAL_E_EXEC));
-}
-
-static void refuse(struct vial_result *r, const struct vial_error *why,
-                   const struct plan *plan)
-{
-    struct output nothing = { 0 };
-
-    r->verdict = plan ? VIAL_FAILED : VIAL_DENIED;
-    if (str_eq(why->code, fail_code_text(VIAL_E_CANCELLED)))
-        r->verdict = VIAL_CANCELLED;
-    r->error = *why;
-    if (!r->out.data)
-        (void)output_take(&nothing, &r->out);
-    if (!r->err.data)
-        (void)output_take(&nothing, &r->err);
-    if (!r->level[0])
-        (void)snprintf(r->level, sizeof(r->level), "none");
-    if (!r->limits_by[0])
-        (void)snprintf(r->limits_by, sizeof(r->limits_by), "none");
 }
 
 static int complete(const struct vial_keep *k, const struct vial_request *req,
@@ -437,7 +420,7 @@ int vial_keep_run(struct vial_keep *keep, const struct vial_request *req,
     }
     (void)snprintf(r->wanted_driver, sizeof(r->wanted_driver), "%s", wanted);
     if (rc < 0)
-        refuse(r, &why, plan);
+        collect_nothing(r, judge_refusal(&why), &why);
     record_result(&told, &whole, r);
     *out = r;
     return 0;

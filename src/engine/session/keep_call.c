@@ -9,7 +9,6 @@
 
 #include "base/auto.h"
 #include "base/fail.h"
-#include "engine/run/bounded_output.h"
 #include "engine/run/expand.h"
 #include "engine/run/run.h"
 #include "model/result.h"
@@ -72,11 +71,7 @@ static void collect_output(struct kept_call *c)
 {
     static const uint64_t begins[2] = { 0 };
 
-    for (int i = 0; i < 2; i++) {
-        output_done(&c->kept[i]);
-        output_init(&c->kept[i], c->plan->keep, (size_t)c->plan->limits.output_bytes,
-                    c->plan->output_note);
-    }
+    outputs_begin(c->kept, c->plan);
     c->exec->collected = c->kept;
     if (c->watch->output)
         exec_output_follow(c->exec, begins);
@@ -100,6 +95,8 @@ static int start_locked(struct kept_call *c, struct vial_error *err)
     o.cwd = c->plan->cwd; /* which the exec expands, as any other caller's */
     o.correlation = c->watch->correlation;
     o.timeout_ms = plan_wall_ms(c->plan, compiling);
+    if (compiling && o.timeout_ms > s->plan->limits.wall_ms)
+        o.timeout_ms = s->plan->limits.wall_ms; /* the most that a program has here */
     if (!compiling) {
         o.stdin_data = c->plan->stdin_data.data;
         o.stdin_len = c->plan->stdin_data.len;
@@ -149,11 +146,13 @@ static void wait_for_end(struct kept_call *c)
     c->told[0] = c->told[1] = 0;
     do {
         vial_exec_wait(c->exec, watched ? SLICE_MS : -1, &c->status);
-        if (is_cancelled(c) && c->status.running && !c->cancelled) {
-            c->cancelled = true;
-            if (vial_exec_signal(c->exec, SIGKILL, true, NULL) < 0)
-                continue; /* it has ended, which the next look shows */
-        }
+        /* What has ended is not cancelled any more, but a program to come is. */
+        if (!is_cancelled(c) || c->cancelled ||
+            (!c->status.running && c->stage != LIFE_COMPILE))
+            continue;
+        c->cancelled = true;
+        if (vial_exec_signal(c->exec, SIGKILL, true, NULL) < 0)
+            continue; /* it has ended, which the next look shows */
     } while (c->status.running);
 }
 
@@ -221,63 +220,59 @@ static int take_files(struct kept_call *c, struct vial_result *r,
     return 0;
 }
 
-static void take_vessel(const struct kept_call *c, struct vial_result *r)
+static int take_vessel(const struct kept_call *c, struct vial_result *r)
 {
     struct vial_session *s = c->session;
-    struct strv layers = { 0 };
+    int rc = 0;
 
     session_lock(s);
-    if (s->vessel) {
-        strv_copy(&layers, &s->vessel->layers);
-        (void)snprintf(r->container_id, sizeof(r->container_id), "%s",
-                       s->vessel->container);
-        collect_name(s->engine, s->plan, s->vessel, r);
-    }
     (void)snprintf(r->level, sizeof(r->level), "%s", s->report.level);
     (void)snprintf(r->limits_by, sizeof(r->limits_by), "%s", s->report.limits_by);
     (void)snprintf(r->driver, sizeof(r->driver), "%s", s->report.driver);
     (void)snprintf(r->vessel_id, sizeof(r->vessel_id), "%s", s->report.vessel_id);
+    if (s->vessel)
+        rc = collect_vessel(s->engine, s->plan, s->vessel, r);
     session_unlock(s);
-    r->layers = layers.items;
+    return rc;
 }
 
 static void take_status(struct kept_call *c, struct vial_result *r)
 {
+    const struct evidence cancelled = { .end = RUN_CANCELLED,
+                                        .cut = r->out.truncated || r->err.truncated };
     const struct vial_exec_status *st = &c->status;
+    const struct judgement ended = { .verdict = st->verdict,
+                                     .exit_code = st->exit_code,
+                                     .signal = st->signal,
+                                     .limits_hit = c->exec->limits_hit };
 
     c->alive = c->exec->alive;
-    r->verdict = c->cancelled ? VIAL_CANCELLED : st->verdict;
-    r->exit_code = st->exit_code;
-    r->signal = c->cancelled ? 0 : st->signal;
-    r->error = st->error;
+    collect_judgement(c->cancelled ? judge(&cancelled) : ended, &st->error, r);
     r->duration_ms = r->timing.run_ms = st->duration_ms;
     r->usage.cpu_user_ms = st->cpu_user_ms;
     r->usage.cpu_system_ms = st->cpu_system_ms;
     r->usage.memory_peak_bytes = st->memory_peak_bytes;
     r->network_refused = st->network_refused;
-    if (r->verdict == VIAL_TIMEOUT)
-        r->limits_hit |= VIAL_LIMIT_TIME;
-    if (r->verdict == VIAL_CPU_TIMEOUT)
-        r->limits_hit |= VIAL_LIMIT_CPU;
-    if (r->verdict == VIAL_OOM)
-        r->limits_hit |= VIAL_LIMIT_MEMORY;
-    if (r->verdict == VIAL_OUTPUT_LIMIT || r->out.truncated || r->err.truncated)
-        r->limits_hit |= VIAL_LIMIT_OUTPUT;
-    if (st->signal == SIGXFSZ)
-        r->limits_hit |= VIAL_LIMIT_FSIZE;
-    if (c->cancelled)
-        (void)fail(&r->error, VIAL_E_CANCELLED, "the caller cancelled the run");
+    r->network = ptr_take(&c->exec->network);
 }
 
 /* Its steps are over. */
 static int take_result(struct kept_call *c, struct vial_result *r,
                        struct vial_error *err)
 {
-    if (output_take(&c->kept[0], &r->out) < 0 || output_take(&c->kept[1], &r->err) < 0)
+    if (output_take(&c->kept[0], &r->out) < 0 ||
+        output_take(&c->kept[1], &r->err) < 0 || take_vessel(c, r) < 0)
         return fail_memory(err);
-    take_vessel(c, r);
     take_status(c, r);
     return 0;
+}
+
+/* The program's own step, or a compiler behind which it does not come. */
+static bool is_last_step(const struct kept_call *c)
+{
+    return c->stage == LIFE_RUN ||
+           (c->stage == LIFE_COMPILE &&
+            (c->compile_only || c->cancelled || c->status.verdict != VIAL_OK));
 }
 
 typedef int call_verb(struct kept_call *c, struct vial_result *r,
@@ -298,11 +293,10 @@ static int go_through(struct kept_call *c, struct vial_result *r,
         c->stage = life_after(c->stage, c->plan);
         if (verbs[c->stage])
             rc = verbs[c->stage](c, r, err);
-        if (rc == 0 && c->stage == LIFE_COMPILE &&
-            (c->cancelled || c->status.verdict != VIAL_OK))
-            c->stage = LIFE_RUN; /* which it never gets to */
-        if (rc == 0 && c->stage == LIFE_RUN)
+        if (rc == 0 && is_last_step(c)) {
             rc = take_result(c, r, err);
+            c->stage = c->compile_only ? LIFE_ENDED : LIFE_RUN;
+        }
     }
     return rc;
 }
@@ -317,8 +311,7 @@ int kept_call_run(struct kept_call *c, struct vial_result *r, struct vial_error 
     }
     vial_exec_free(c->exec);
     c->exec = NULL;
-    output_done(&c->kept[0]);
-    output_done(&c->kept[1]);
+    outputs_done(c->kept);
     return rc;
 }
 

@@ -19,7 +19,8 @@ struct kept_call {
     struct files_way ways[LIGHT_FILES]; /* of files that go with the program: … */
     size_t queued;                      /* … so many */
     bool steps;                         /* the first has begun */
-    enum life_stage stage;
+    enum life_stage stage;              /* which was passed last; LIFE_BEGIN: none */
+    bool compile_only;                  /* its life ends behind the compiler */
     struct vial_exec *exec;
     struct output kept[2]; /* of its streams */
     struct vial_exec_status status;

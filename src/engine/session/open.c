@@ -8,7 +8,7 @@
 #include "base/auto.h"
 #include "base/fail.h"
 #include "base/state.h"
-#include "engine/record/audit_session.h"
+#include "engine/record/audit_events.h"
 #include "engine/session/session.h"
 #include "workspace/workspace.h"
 
@@ -62,6 +62,12 @@ static int make_plan(struct vial_session *s, const struct vial_request *req,
         return -1;
     if (mine.end_on.count > 0)
         return fail(err, VIAL_E_UNSUPPORTED, "'end_on' has no meaning for a session");
+    if (request_has(&mine, language) && !request_has(&mine, code)) {
+        (void)fail(err, VIAL_E_USAGE, "a session has no 'language'");
+        return fail_remedy(err,
+                           "leave it out: each program, cell or interpreter in the "
+                           "session has its own");
+    }
     if (!request_has(&mine, code) && !request_has(&mine, command) &&
         request_set_text(&mine, FIELD_ID_command, "true", 4, "session", err) < 0)
         return -1;

@@ -14,7 +14,7 @@
 #include "base/fail.h"
 #include "base/sys.h"
 #include "base/thread.h"
-#include "engine/record/audit_session.h"
+#include "engine/record/audit_events.h"
 #include "workspace/workspace.h"
 
 #define METER_NS INT64_C(100000000) /* between two looks at the cpu counter */
@@ -95,9 +95,9 @@ int session_fail_ended(const struct vial_session *s, struct vial_error *err)
 int session_touch(struct vial_session *s, struct vial_error *err)
 {
     s->active_ns = clock_now_ns();
-    if (s->outcome == VIAL_SESSION_OPEN)
-        return 0;
-    return session_fail_ended(s, err);
+    if (s->outcome != VIAL_SESSION_OPEN)
+        return session_fail_ended(s, err);
+    return session_check_awake(s, err);
 }
 
 void session_flush(struct vial_session *s)
@@ -132,6 +132,16 @@ static void on_data(void *context, uint32_t channel, int stream, const uint8_t *
     if (!x)
         return;
     exec_output(x, stream, data, len);
+}
+
+static void on_started(void *context, uint32_t channel, uint32_t pid)
+{
+    struct vial_session *s = context;
+    struct vial_exec *x = exec_find(s, channel);
+
+    s->news = true;
+    if (x)
+        x->status.pid = pid;
 }
 
 static void on_exited(void *context, uint32_t channel, const struct exit_message *m)
@@ -244,6 +254,16 @@ static bool is_asked(const struct vial_session *s)
     return op;
 }
 
+/* All other clocks stand still. */
+static int64_t check_pause(struct vial_session *s, int64_t now)
+{
+    int64_t end_ns = s->paused_ns + s->paused_most_ms * 1000000;
+
+    if (now >= end_ns)
+        expire(s, "was paused and ended", s->paused_most_ms);
+    return end_ns;
+}
+
 /* Does what is due; returns when something is due next. */
 static int64_t check_times(struct vial_session *s)
 {
@@ -251,6 +271,8 @@ static int64_t check_times(struct vial_session *s)
     int64_t next = s->lease_ns;
     int64_t idle_ns = s->active_ns + s->options.idle_ms * 1000000;
 
+    if (s->paused_ns)
+        return check_pause(s, now);
     if (now >= s->lease_ns)
         expire(s, "has reached the end of its lease", s->options.lease_ms);
     for (struct vial_exec *x = s->execs; x; x = x->next)
@@ -356,7 +378,8 @@ static void end_all(struct vial_session *s)
 static int open_vessel(struct vial_session *s, struct vial_error *err)
 {
     static const struct conversation_owner owner = {
-        .guest = { .data = on_data,
+        .guest = { .started = on_started,
+                   .data = on_data,
                    .exited = on_exited,
                    .failed = on_failed,
                    .done = on_done,
@@ -372,6 +395,10 @@ static int open_vessel(struct vial_session *s, struct vial_error *err)
 
     if (engine_vessel(s->engine, &order, &s->vessel, err) < 0)
         return -1;
+    s->workdir =
+        strdup(s->vessel->jail.workdir ? s->vessel->jail.workdir : s->plan->workdir);
+    if (!s->workdir)
+        return fail_memory(err);
     (void)snprintf(s->report.vessel_id, sizeof s->report.vessel_id, "%s",
                    s->vessel->id);
     (void)snprintf(s->report.level, sizeof s->report.level, "%s", s->vessel->level);
@@ -425,7 +452,7 @@ struct vial_session *session_new(struct vial_engine *e,
     s->options.correlation = options->correlation ? strdup(options->correlation) : NULL;
     s->opened_ns = s->active_ns = clock_now_ns();
     s->lease_ns = s->opened_ns + options->lease_ms * 1000000;
-    sys_make_id('s', s->report.id);
+    sys_make_id_on(serve_settings_node(&e->settings->serve), 's', s->report.id);
     exec_output_open(s);
     s->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     (void)pthread_mutex_init(&s->lock, NULL);
@@ -476,6 +503,7 @@ void session_free(struct vial_session *s)
     }
     free((void *)(uintptr_t)s->options.caller);
     free((void *)(uintptr_t)s->options.correlation);
+    free(s->workdir);
     workspace_close(s->workspace);
     plan_free(s->plan);
     conversation_end(&s->talk);

@@ -18,6 +18,7 @@
 #include "engine/conversation.h"
 #include "engine/engine.h"
 #include "engine/run/bounded_output.h"
+#include "engine/run/verdict.h"
 #include "engine/session/spool.h"
 
 #include "vial/session.h"
@@ -49,15 +50,18 @@ struct vial_exec {
     bool lasting;                  /* a context's interpreter */
     bool live;                     /* stdin is the caller's, and open */
     bool overdue;                  /* its first deadline is over */
-    bool timed_out, flooded;       /* why it was killed by us */
+    enum run_end end;              /* why it was killed by us, or RUN_GOING */
+    unsigned limits_hit;           /* once it has ended */
     uint32_t alive;                /* others in the vessel, when it ended */
     int64_t begun_ns, deadline_ns; /* SESSION_NEVER once it was killed */
     int64_t lost_ns;               /* then: when the guest counts as stuck */
     char *program, *cwd;           /* for messages */
     char *correlation;             /* its own, or NULL: the session's */
     uint64_t number;               /* in its session, from 1 on */
+    uint64_t oom_before;           /* kills for memory before it began */
     void (*ended)(void *context);  /* NULL once it was called */
     void *context;
+    struct vial_network *network; /* what was reached, once it has ended; or NULL */
     struct vial_exec_status status;
 };
 
@@ -75,6 +79,7 @@ struct vial_session {
     const struct driver *driver;
     struct plan *plan;
     struct vessel *vessel; /* NULL once it is gone; the thread's after the end */
+    char *workdir;         /* where the plan's really is, inside */
     struct vial_session_options options;
 
     pthread_t thread;
@@ -90,10 +95,17 @@ struct vial_session {
     struct vial_error error;
     struct vial_session_report report; /* what never changes, and the last usage */
     int64_t opened_ns, ended_ns, active_ns, lease_ns, wakes_ns, meter_ns;
-    int64_t stop_ns; /* until then its programs may end by themselves; 0: not asked */
-    bool stopping;   /* they were asked */
-    uint64_t oom_seen;
-    bool cpu_spent; /* its programs have used up their cpu time */
+    int64_t stop_ns;   /* until then its programs may end by themselves; 0: not asked */
+    bool stopping;     /* they were asked */
+    uint64_t oom_seen; /* kills for memory that ended programs */
+    bool cpu_spent;    /* its programs have used up their cpu time */
+
+    int64_t slept_ns;  /* how long it was frozen before */
+    int64_t paused_ns; /* since when it is frozen; 0: it is not */
+    int64_t paused_most_ms;
+    bool wakes_by_use; /* then any use lets it go on */
+    bool pausing;      /* somebody is about to freeze it */
+    bool saving;       /* its files are being saved: uses wait while it is frozen */
 
     struct vial_exec *execs;
     struct spool_payer payer;
@@ -118,7 +130,8 @@ void session_free(struct vial_session *s);
 void session_lock(struct vial_session *s);
 bool session_try_lock(struct vial_session *s); /* false: somebody has it */
 void session_unlock(struct vial_session *s);
-/* Counts as activity; fails with VIAL_E_SESSION once it has ended. */
+/* Counts as activity; fails with VIAL_E_SESSION once it has ended, and with
+ * VIAL_E_PAUSED while it is frozen and no use wakes it. */
 int session_touch(struct vial_session *s, struct vial_error *err);
 int session_fail_ended(const struct vial_session *s, struct vial_error *err);
 void session_flush(struct vial_session *s);
@@ -126,10 +139,19 @@ void session_flush(struct vial_session *s);
 bool session_wait(struct vial_session *s, int64_t until_ns);
 void session_wake(struct vial_session *s); /* a deadline may have become earlier */
 
+/* pause.c */
+int session_freeze(struct vial_session *s, bool reclaim, struct vial_error *err);
+int session_resume(struct vial_session *s, struct vial_error *err);
+int session_check_awake(struct vial_session *s, struct vial_error *err);
+int64_t session_slept_ns(struct vial_session *s); /* paused so far; takes the lock */
+
 /* exec.c: what happens to execs, from the thread. */
 /* LASTING: no deadline but the session's own. */
 int exec_new(struct vial_session *s, const struct vial_exec_options *o, bool lasting,
              struct vial_exec **out, struct vial_error *err);
+/* The same, for who has not the lock, and it is sent. */
+int exec_start(struct vial_session *s, const struct vial_exec_options *o, bool lasting,
+               struct vial_exec **out, struct vial_error *err);
 int exec_check_size(unsigned rows, unsigned columns, struct vial_error *err);
 struct vial_exec *exec_find(const struct vial_session *s, uint32_t channel);
 void exec_feed(struct vial_exec *x); /* whole stdin, within credit */
@@ -139,7 +161,7 @@ void exec_failed(struct vial_exec *x, uint32_t step, int error);
 void exec_ended(struct vial_exec *x, const struct vial_error *err);
 int64_t exec_check_time(struct vial_exec *x, int64_t now_ns); /* when to look again */
 void exec_release(struct vial_exec *x);
-void exec_kill(struct vial_exec *x);
+void exec_kill(struct vial_exec *x, enum run_end why);
 
 /* exec_output.c: what is kept of their output. */
 void exec_output_open(struct vial_session *s);

@@ -106,8 +106,6 @@ static int make_plan(const struct vial_session *s, const struct vial_request *re
         return -1;
     if (!request_has(req, cwd) && replace(&plan->cwd, s->plan->cwd, err) < 0)
         return -1;
-    if (plan->limits.compile_wall_ms > s->plan->limits.wall_ms)
-        plan->limits.compile_wall_ms = s->plan->limits.wall_ms;
     *out = ptr_take(&plan);
     return 0;
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/session/spool.h"
 
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "base/io.h"
 
 #define PAID_BYTES (UINT64_C(256) << 10) /* of the file, at once */
 
@@ -64,13 +65,10 @@ static uint64_t least(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* On a disk rather than in memory, where there is one. */
 static bool open_spill(struct spool *t)
 {
-    static const char *const places[] = { "/var/tmp", "/tmp" };
-
-    for (size_t i = 0; t->spill_fd < 0 && i < 2; i++)
-        t->spill_fd = open(places[i], O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    if (t->spill_fd < 0)
+        t->spill_fd = io_temp_file();
     return t->spill_fd >= 0;
 }
 

@@ -13,17 +13,18 @@
 
 struct vial_watcher {
     struct files_way way;
+    unsigned flags;
     char *path;
     struct str waiting; /* packed events from AT on */
     size_t at;
 };
 
-static const char letters[] = "cwrmg"; /* in the order of enum vial_event_kind */
+static const char letters[] = "cwrmga"; /* in the order of enum vial_event_kind */
 
 const char *vial_event_name(enum vial_event_kind kind)
 {
-    static const char *const names[] = { "created", "written", "removed", "moved",
-                                         "gap" };
+    static const char *const names[] = { "created", "written", "removed",
+                                         "moved",   "gap",     "attributes" };
 
     return (unsigned)kind < sizeof names / sizeof *names ? names[kind] : "?";
 }
@@ -87,6 +88,16 @@ static int read_event(struct vial_watcher *w, struct event_message *m,
     return 0;
 }
 
+/* What M is to the caller; NULL: nothing. The guest is not trusted to tell only what it
+ * was asked for. */
+static const char *letter_of(const struct vial_watcher *w,
+                             const struct event_message *m)
+{
+    bool asked = m->kind != 'a' || w->flags & VIAL_WATCH_ATTRIBUTES;
+
+    return asked ? strchr(letters, (int)m->kind) : NULL;
+}
+
 int vial_watcher_next(struct vial_watcher *watcher, int64_t timeout_ms,
                       struct vial_event *out, struct vial_error *err)
 {
@@ -102,7 +113,7 @@ int vial_watcher_next(struct vial_watcher *watcher, int64_t timeout_ms,
             return rc;
         if (read_event(watcher, &m, err) < 0)
             return -1;
-        letter = strchr(letters, (int)m.kind);
+        letter = letter_of(watcher, &m);
         if (letter) {
             out->kind = (enum vial_event_kind)(letter - letters);
             (void)snprintf(out->path, sizeof out->path, "%s", m.path);
@@ -125,7 +136,7 @@ static int wait_begun(struct vial_watcher *w, struct vial_error *err)
         return fail(err, VIAL_E_GUEST, "watch '%s': the guest is stuck", w->path);
     if (rc < 0 || read_event(w, &m, err) < 0)
         return -1;
-    rc = m.kind == 's' || m.kind == 'g' ? 0 : -1;
+    rc = m.kind == 's' ? 0 : -1;
     free(m.path);
     free(m.from);
     return rc < 0 ? fail(err, VIAL_E_GUEST, "watch '%s': the guest answered nonsense",
@@ -133,28 +144,28 @@ static int wait_begun(struct vial_watcher *w, struct vial_error *err)
                   : 0;
 }
 
-static int ask_watch(struct link *l, const void *message, uint32_t *channel,
-                     struct vial_error *err)
-{
-    return link_watch(l, message, channel, err);
-}
-
-int vial_session_watch(struct vial_session *session, const char *path,
+int vial_session_watch(struct vial_session *session, const char *path, unsigned flags,
                        struct vial_watcher **out, struct vial_error *err)
 {
+    struct watch_message m = { .flags = flags };
     struct vial_watcher *w;
 
-    if (files_check_path(path, true, err) < 0)
+    if (flags > (VIAL_WATCH_DEEP | VIAL_WATCH_ATTRIBUTES))
+        return fail(err, VIAL_E_VALUE, "watch '%s': flags %u are not known", path,
+                    flags);
+    if (files_check_path(session, path, true, err) < 0)
         return -1;
     w = calloc(1, sizeof *w);
-    if (!w || !(w->path = strdup(path))) {
+    if (!w || !(w->path = files_inside(session, path))) {
         free(w);
         return fail_memory(err);
     }
     w->way = (struct files_way){
         .session = session, .path = w->path, .verb = "watch", .op = { .passive = true }
     };
-    if (files_enter(&w->way, ask_watch, w->path, err) < 0) {
+    w->flags = flags;
+    m.path = w->path;
+    if (files_enter(&w->way, &(struct files_ask){ .watch = &m }, err) < 0) {
         free(w->path);
         free(w);
         return -1;

@@ -74,14 +74,18 @@ static int adopt(struct kept *k, struct unpack *u, struct talk_fds *fds,
     k->vessel.env = r.env;
     r.env = (struct strv){ 0 };
     k->vessel.cwd = ptr_take(&r.cwd);
+    memcpy(k->vessel.digest, r.digest, sizeof(r.digest));
+    k->vessel.owners = r.digest[0] ? r.owners : NULL;
     k->vessel.jailed = true;
-    if (fds->count != 1u + r.has_death + r.has_event)
+    if (fds->count != 1u + r.has_death + r.has_event + r.has_gate)
         return fail(err, VIAL_E_KEEPER, "open the vessel: descriptors are missing");
     k->vessel.stream_fd = fd_take(&fds->fd[0]);
     if (r.has_death)
         k->vessel.death_fd = fd_take(&fds->fd[next++]);
     if (r.has_event)
-        k->vessel.event_fd = fd_take(&fds->fd[next]);
+        k->vessel.event_fd = fd_take(&fds->fd[next++]);
+    if (r.has_gate)
+        k->vessel.gate_fd = fd_take(&fds->fd[next]);
     return 0;
 }
 
@@ -91,6 +95,7 @@ static void release(struct kept *k)
     auto_fd_(&k->vessel.stream_fd);
     auto_fd_(&k->vessel.death_fd);
     auto_fd_(&k->vessel.event_fd);
+    auto_fd_(&k->vessel.gate_fd);
     cgroup_close(&k->counters);
     jail_done(&k->vessel.jail);
     strv_done(&k->vessel.layers);
@@ -127,7 +132,7 @@ static int open_at(int fd, const struct driver *driver, const struct plan *plan,
     k->leash_fd = -1;
     cgroup_forget(&k->counters);
     k->vessel = (struct vessel){
-        .driver = driver, .stream_fd = -1, .death_fd = -1, .event_fd = -1
+        .driver = driver, .stream_fd = -1, .death_fd = -1, .event_fd = -1, .gate_fd = -1
     };
     if (begin(k, fd, plan, err) < 0) {
         release(k);
@@ -163,6 +168,59 @@ static int limit_vessel(struct vessel *vessel, const struct limits *limits,
     if (rc < 0)
         return ask_gone(err, "lower the limits");
     return ask_hear(k->leash_fd, USAGE_MS, &heard, "lower the limits", err);
+}
+
+static int pause_vessel(struct vessel *vessel, bool still, bool reclaim,
+                        struct vial_error *err)
+{
+    static const char what[] = "pause the vessel";
+    struct kept *k = kept_of(vessel);
+    auto_heard struct heard heard = { 0 };
+    struct pack p = { 0 };
+    int rc;
+
+    pack_u32(&p, TALK_PAUSE);
+    pack_u32(&p, still);
+    pack_u32(&p, reclaim);
+    rc = talk_send(k->leash_fd, &p, NULL, 0);
+    pack_done(&p);
+    if (rc < 0)
+        return ask_gone(err, what);
+    return ask_hear(k->leash_fd, USAGE_MS, &heard, what, err);
+}
+
+static int snapshot_vessel(struct vessel *vessel, const struct snapshot_order *order,
+                           struct vial_error *err)
+{
+    static const char what[] = "save the vessel's files";
+    const struct kept *k = kept_of(vessel);
+    auto_heard struct heard heard = { 0 };
+    struct pack p = { 0 };
+    int rc;
+
+    if (order->config)
+        return fail(err, VIAL_E_UNSUPPORTED, "the daemon changes no image's config");
+    pack_u32(&p, TALK_SNAPSHOT);
+    pack_text(&p, order->name);
+    rc = talk_send(k->leash_fd, &p, &order->report_fd, 1);
+    pack_done(&p);
+    if (rc < 0)
+        return ask_gone(err, what);
+    return ask_hear(k->leash_fd, USAGE_MS, &heard, what, err);
+}
+
+int kept_image_forget(const char *name, struct vial_error *err)
+{
+    static const char what[] = "remove a snapshot";
+    auto_heard struct heard heard = { 0 };
+    auto_fd int pair = -1;
+    struct pack p = { 0 };
+
+    pack_u32(&p, TALK_FORGET);
+    pack_text(&p, name);
+    pair = ask_send(KEPT_FD_native, &p, what, err);
+    pack_done(&p);
+    return pair < 0 ? -1 : ask_hear(pair, SWEEP_MS, &heard, what, err);
 }
 
 static void tell_stop(struct vessel *vessel)
@@ -285,6 +343,8 @@ const struct driver driver_kept_native = {
     .probe = probe_native,
     .open = open_native,
     .kill = kill_vessel,
+    .pause = pause_vessel,
+    .snapshot = snapshot_vessel,
     .usage = usage_of,
     .spent = spent_by,
     .close = close_vessel,
@@ -292,10 +352,11 @@ const struct driver driver_kept_native = {
     .sweep = sweep_native,
     .limit = limit_vessel,
     .zygote_open = zygote_client_open,
-    .hatch = zygote_client_hatch,
+    .fork_into = zygote_client_fork_into,
     .zygote_close = zygote_client_close,
     .waits = true,
     .describe = describe_native,
+    .takes_image = true,
     .needs_programs_here = true,
 };
 
@@ -305,6 +366,7 @@ const struct driver driver_kept_docker = {
     .open = open_docker,
     .stopping = tell_stop,
     .kill = kill_vessel,
+    .pause = pause_vessel,
     .usage = usage_of,
     .close = close_vessel,
     .leave = leave_vessel,

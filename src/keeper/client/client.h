@@ -45,6 +45,9 @@ struct kept_health {
     pid_t pid;
     unsigned vessels, restarts;
 };
+/* Has the keeper remove a snapshot of the store. */
+int kept_image_forget(const char *name, struct vial_error *err);
+
 /* Asks the keeper at FD. */
 int kept_ping(int fd, struct kept_health *out, struct vial_error *err);
 

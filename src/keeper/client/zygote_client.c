@@ -9,8 +9,8 @@
 #include "keeper/client/client.h"
 #include "keeper/talk/codec.h"
 
-#define UP_MS    130000 /* imports can take long */
-#define HATCH_MS 15000
+#define UP_MS   130000 /* imports can take long */
+#define FORK_MS 15000
 
 struct zygote_client {
     int leash_fd;
@@ -71,25 +71,26 @@ int zygote_client_open(const struct plan *plan, const struct zygote_options *opt
     return 0;
 }
 
-int zygote_client_hatch(struct zygote *zygote, struct vessel *vessel, int *fd,
-                        uint32_t *pid, struct vial_error *err)
+int zygote_client_fork_into(struct zygote *zygote, struct vessel *vessel, int *fd,
+                            uint32_t *pid, struct vial_error *err)
 {
     auto_heard struct heard heard = { 0 };
     int leash = kept_of(vessel)->leash_fd;
     struct pack p = { 0 };
     int rc;
 
-    pack_u32(&p, TALK_HATCH);
+    pack_u32(&p, TALK_FORK);
     pack_u32(&p, client_of(zygote)->number);
     rc = talk_send(leash, &p, NULL, 0);
     pack_done(&p);
     if (rc < 0)
-        return ask_gone(err, "hatch an interpreter");
-    if (ask_hear(leash, HATCH_MS, &heard, "hatch an interpreter", err) < 0)
+        return ask_gone(err, "fork an interpreter into the vessel");
+    if (ask_hear(leash, FORK_MS, &heard, "fork an interpreter into the vessel", err) <
+        0)
         return -1;
     *pid = unpack_u32(&heard.u);
     if (!unpack_finished(&heard.u) || heard.fds.count != 1)
-        return ask_gone(err, "hatch an interpreter");
+        return ask_gone(err, "fork an interpreter into the vessel");
     *fd = fd_take(&heard.fds.fd[0]);
     return 0;
 }

@@ -12,8 +12,8 @@
 
 int zygote_client_open(const struct plan *plan, const struct zygote_options *options,
                        struct zygote **out, struct vial_error *err);
-int zygote_client_hatch(struct zygote *zygote, struct vessel *vessel, int *fd,
-                        uint32_t *pid, struct vial_error *err);
+int zygote_client_fork_into(struct zygote *zygote, struct vessel *vessel, int *fd,
+                            uint32_t *pid, struct vial_error *err);
 void zygote_client_close(struct zygote *zygote);
 
 #endif

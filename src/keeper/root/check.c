@@ -7,9 +7,11 @@
 #include "base/fail.h"
 #include "base/path.h"
 #include "driver/native/profile.h"
+#include "images/snapshot_name.h"
 #include "model/fields.h"
 #include "model/value.h"
 #include "plan/contain.h"
+#include "plan/gate_rules.h"
 #include "plan/mount.h"
 
 #define HOSTNAME_MAX 63
@@ -71,7 +73,10 @@ static bool is_workdir(const struct plan *plan)
     for (size_t i = 0; i < plan->mount_count; i++)
         if (plan->mounts[i].is_dir && str_eq(plan->workdir, plan->mounts[i].target))
             return true;
-    return str_eq(plan->workdir, "/work") || str_eq(plan->workdir, "/workspace");
+    for (size_t i = 0; plan_workdirs[i]; i++)
+        if (str_eq(plan->workdir, plan_workdirs[i]))
+            return true;
+    return false;
 }
 
 static int check_names(const struct plan *plan, struct vial_error *err)
@@ -93,7 +98,7 @@ static int check_lists(const struct rules *rules, const struct plan *plan,
                        struct vial_error *err)
 {
     const struct policy *p = &rules->settings.policy;
-    const char *network = plan->network == NETWORK_BRIDGE ? "bridge" : "none";
+    const char *network = plan_network_name(plan->network);
 
     if (policy_check_list(p, POLICY_ID_drivers, "driver", plan->driver, err) < 0 ||
         policy_check_list(p, POLICY_ID_networks, "network", network, err) < 0)
@@ -120,16 +125,49 @@ static int check_mounts(const struct rules *rules, const struct plan *plan,
     return mount_judge(plan, &rules->settings, err);
 }
 
+/* Whatever the front says, an image comes from the operator's store, and a wall is
+ * given up where the policy lets it. */
+static int check_root(const struct rules *rules, const struct driver *driver,
+                      const struct plan *plan, struct vial_error *err)
+{
+    const struct plan_root *root = &plan->root;
+    const struct policy *p = &rules->settings.policy;
+    bool asks = root->writable || root->as_root || root->sudo;
+
+    if (driver->wants_image != (plan->image != NULL) &&
+        !(driver->takes_image && plan_has_root(plan)))
+        return fail(err, VIAL_E_VALUE, "the plan's image does not fit its driver");
+    if (!plan_has_root(plan))
+        return asks ? fail(err, VIAL_E_VALUE, "the plan has no root to write to") : 0;
+    if (!driver->takes_image || !plan->image || plan->rootfs ||
+        !str_eq(root->store, rules->store))
+        return fail(err, VIAL_E_VALUE, "the plan's image is not of the store");
+    if ((root->as_root || root->sudo) && !root->writable)
+        return fail(err, VIAL_E_VALUE, "the plan has no root to write to");
+    if ((root->writable &&
+         policy_check_list(p, POLICY_ID_privileges, "privilege", "rw", err) < 0) ||
+        (root->as_root &&
+         policy_check_list(p, POLICY_ID_privileges, "privilege", "root", err) < 0))
+        return -1;
+    return root->sudo
+               ? policy_check_list(p, POLICY_ID_privileges, "privilege", "sudo", err)
+               : 0;
+}
+
 int check_plan(const struct rules *rules, const struct driver *driver,
                const struct plan *plan, struct vial_error *err)
 {
     if (!str_eq(plan->driver, driver->name))
         return fail(err, VIAL_E_DRIVER, "this keeper opens vessels of '%s' only",
                     driver->name);
-    if (driver->wants_image != (plan->image != NULL))
-        return fail(err, VIAL_E_VALUE, "the plan's image does not fit its driver");
+    if (check_root(rules, driver, plan, err) < 0 ||
+        (plan->fixed_addresses &&
+         policy_check_list(&rules->settings.policy, POLICY_ID_privileges, "privilege",
+                           "addresses", err) < 0))
+        return -1;
     if (check_names(plan, err) < 0 || check_lists(rules, plan, err) < 0 ||
         check_limits(rules, &plan->limits, err) < 0 ||
+        gate_judge(plan, &rules->settings, err) < 0 ||
         contain_judge(plan, &rules->settings.policy, err) < 0)
         return -1;
     return check_mounts(rules, plan, err);
@@ -190,7 +228,7 @@ int check_zygote(const struct rules *rules, const struct zygote_order *order,
 /* A zygote is not confined yet: what it loads must be the host's own. */
 int check_zygote_plan(const struct plan *plan, struct vial_error *err)
 {
-    if (plan->mount_count > 0 || plan->rootfs)
+    if (plan->mount_count > 0 || plan->rootfs || plan_has_root(plan))
         return fail(err, VIAL_E_VALUE, "a zygote's plan has mounts or a rootfs");
     return 0;
 }
@@ -213,4 +251,17 @@ int check_vessel(const struct rules *rules, const struct vessel *vessel,
 {
     return driver_check_required(&rules->settings.policy.require, vessel->level,
                                  &vessel->layers, vessel->limits_by, err);
+}
+
+/* Whatever the front says, it takes no name that an operator gave an image. */
+int check_snapshot(const struct rules *rules, const char *name, struct vial_error *err)
+{
+    if (!snapshot_name_ok(name))
+        return fail(err, VIAL_E_VALUE, "that is no snapshot's name");
+    if (policy_check_list(&rules->settings.policy, POLICY_ID_snapshots, "snapshot",
+                          snapshot_name_forks(name) ? "fork" : "save", err) < 0)
+        return -1;
+    if (!rules->store)
+        return fail(err, VIAL_E_FILE, "there is no place for images");
+    return snapshot_name_count(rules->store, name, err);
 }

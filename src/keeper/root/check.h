@@ -33,4 +33,8 @@ int check_lower(const struct limits *now, const struct limits *wanted,
 int check_vessel(const struct rules *rules, const struct vessel *vessel,
                  struct vial_error *err);
 
+/* Whether a vessel's files may be saved under NAME: the policy lets it, and its owner
+ * has not too many already. */
+int check_snapshot(const struct rules *rules, const char *name, struct vial_error *err);
+
 #endif

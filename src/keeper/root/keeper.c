@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/fail.h"
 #include "driver/native/native.h"
+#include "driver/native/shared.h"
 #include "keeper/talk/talk.h"
 
 /* Questions that are answered, so that a front gone mad does not fork us away. */
@@ -154,6 +155,8 @@ static void start_warden(struct keeper *k, int leash_fd, uint32_t verb,
         answer_busy(leash_fd, "the keeper is asked for too much at once");
         return;
     }
+    if (k->shared && verb == TALK_OPEN) /* wardens have what was seen before the fork */
+        host_drop(native_shared_host(k->shared, NULL));
     pid = fork_warden(k, &w);
     if (pid < 0) {
         answer_busy(leash_fd, "the keeper cannot start another process");
@@ -179,8 +182,9 @@ static bool is_leash(int fd)
 
 static bool is_for_warden(uint32_t verb)
 {
-    static const uint32_t all[] = { TALK_PROBE,  TALK_OPEN,    TALK_ZYGOTE, TALK_SWEEP,
-                                    TALK_IMAGES, TALK_VESSELS, TALK_PRUNE,  TALK_PULL };
+    static const uint32_t all[] = { TALK_PROBE, TALK_OPEN,   TALK_ZYGOTE,
+                                    TALK_SWEEP, TALK_IMAGES, TALK_VESSELS,
+                                    TALK_PRUNE, TALK_PULL,   TALK_FORGET };
 
     for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
         if (all[i] == verb)
@@ -270,7 +274,7 @@ int keeper_serve(struct keeper *k, struct vial_error *err)
             return fail_sys(err, "wait for the front");
         if (ready[1].revents)
             reap(k);
-        /* What is lent was sent before the front could ask for it. */
+        /* First: a zygote is lent before the front can ask for it. */
         zygotes_hear(k);
         if (ready[0].revents)
             going = hear(k, buf);

@@ -8,16 +8,13 @@
  * thread, no JSON, no HTTP, no YAML; vial-keeper-docker speaks HTTP and JSON, with the
  * container engine.
  *
- *   restart         starts the keeper and, should it die, another one
- *   keeper          hears the front's questions; one process per vessel answers them
- *   warden          that process: opens its vessel, kills, counts and closes it
- *   check           judges a plan against the rules (talk/rules.h)
- *   zygotes         those that wardens hold and lend each other
- *   keeper_log      a line for each vessel
- *   harden          what the keeper gives up before it listens
- *   rights_*        which driver a program has, and what of root's rights it keeps
- *   image_requests  images, for the container engine's keeper
- *   without_json    stands in for what would need JSON, in vial-keeper
+ *   restart         starts the keeper, which gives up what it does not need, and
+ * another one if it dies keeper          hears the front's questions; one process per
+ * vessel answers them warden          that process: opens its vessel, kills, counts and
+ * closes it check           judges a plan against the rules (talk/rules.h) zygotes
+ * those that wardens hold and lend each other keeper_native   what vial-keeper has: its
+ * driver, its rights, no JSON keeper_docker   the same of vial-keeper-docker, and
+ * images
  *
  * A warden ends its vessel when the front lets go of the vessel's leash; the keeper
  * ends its wardens when the front is gone; the kernel ends all of them, and with them
@@ -31,7 +28,7 @@
 #include "keeper/talk/rules.h"
 #include "keeper/talk/talk.h"
 
-/* The one whose vessels this program opens: rights_native.c or rights_docker.c. */
+/* The one whose vessels this program opens: keeper_native.c or keeper_docker.c. */
 extern const struct driver *const keeper_driver;
 /* The capabilities that it takes from root of the host: 1 << CAP_* each. */
 extern const uint64_t keeper_caps;
@@ -79,7 +76,7 @@ _Noreturn void warden_run(struct warden *w);
 /* Tells the front that it cannot be. */
 void warden_refuse(const struct warden *w, const struct vial_error *err);
 
-/* What this program does besides vessels, in a warden: image_requests.c; or NULL. */
+/* Does in a warden what this program does besides vessels: images. NULL: nothing. */
 typedef void keeper_task(struct warden *w, struct vial_error *err);
 extern keeper_task *const keeper_images;
 
@@ -91,8 +88,5 @@ void zygotes_hear(struct keeper *k);               /* what wardens lend, never w
 void zygotes_drop(struct keeper *k, pid_t warden); /* that warden is gone */
 const struct lent_zygote *zygotes_find(const struct keeper *k,
                                        uint32_t number); /* lent, or NULL */
-
-/* Gives up what opening vessels does not take. */
-int harden_keeper(struct vial_error *err);
 
 #endif

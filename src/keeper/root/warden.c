@@ -10,6 +10,8 @@
 #include "base/clock.h"
 #include "base/fail.h"
 #include "driver/native/zygote.h"
+#include "images/snapshot_name.h"
+#include "images/store_remove.h"
 #include "keeper/root/check.h"
 #include "keeper/root/keeper.h"
 #include "keeper/root/keeper_log.h"
@@ -19,6 +21,14 @@
 #include "wire/link.h"
 
 #define STREAM_MS 10000 /* a guest that has not read its jail by then is stuck */
+
+/* How busy a vessel is, is looked at; the less often the longer it has been idle. */
+#define LOOK_MS       250
+#define LOOK_MOST_MS  8000
+#define IDLE          0.005 /* of one processor */
+#define LONG_MS       300
+#define LONG_PERCENT  5u  /* its share then */
+#define USUAL_PERCENT 50u /* what all vessels of a daemon begin with */
 
 static void answer(const struct warden *w, struct pack *p, const int *fds, size_t count)
 {
@@ -102,6 +112,8 @@ static void answer_vessel(const struct warden *w, const struct vessel *v)
         fds[count++] = v->death_fd;
     if (v->event_fd >= 0)
         fds[count++] = v->event_fd;
+    if (v->gate_fd >= 0)
+        fds[count++] = v->gate_fd;
     pack_u32(&p, TALK_GOOD);
     vessel_pack(&p, v);
     answer(w, &p, fds, count);
@@ -161,8 +173,58 @@ static void answer_limits(const struct warden *w, struct vessel *v, struct plan 
     answer(w, &p, NULL, 0);
 }
 
-static int hatch(const struct warden *w, struct vessel *v, uint32_t number, int *fd,
-                 uint32_t *pid, struct vial_error *err)
+static void answer_pause(const struct warden *w, struct vessel *v, struct unpack *u)
+{
+    struct vial_error err = { 0 };
+    struct pack p = { 0 };
+    uint32_t still = unpack_u32(u);
+    uint32_t reclaim = unpack_u32(u);
+    int rc = 0;
+
+    if (u->bad || still > 1 || reclaim > 1)
+        rc = fail(&err, VIAL_E_VALUE, "the order to pause is not understood");
+    else if (!v->driver->pause)
+        rc = fail(&err, VIAL_E_UNSUPPORTED, "this vessel cannot be paused");
+    else
+        rc = v->driver->pause(v, still, reclaim, &err);
+    if (rc < 0) {
+        warden_refuse(w, &err);
+        return;
+    }
+    pack_u32(&p, TALK_GOOD);
+    answer(w, &p, NULL, 0);
+}
+
+/* Its report goes to the front by the descriptor that came: we hear nothing of it, and
+ * read no JSON. */
+static void answer_snapshot(const struct warden *w, struct vessel *v, struct unpack *u,
+                            const struct talk_fds *fds)
+{
+    struct snapshot_order order = { .report_fd = fds->count == 1 ? fds->fd[0] : -1 };
+    auto_free char *name = unpack_text(u);
+    struct vial_error err = { 0 };
+    struct pack p = { 0 };
+    int rc;
+
+    order.name = name;
+    if (u->bad || !name || order.report_fd < 0)
+        rc = fail(&err, VIAL_E_VALUE, "the order to save is not understood");
+    else if (!v->driver->snapshot)
+        rc = fail(&err, VIAL_E_UNSUPPORTED, "this vessel has no snapshots");
+    else
+        rc = check_snapshot(&w->keeper->rules, name, &err);
+    if (rc == 0)
+        rc = v->driver->snapshot(v, &order, &err);
+    if (rc < 0) {
+        warden_refuse(w, &err);
+        return;
+    }
+    pack_u32(&p, TALK_GOOD);
+    answer(w, &p, NULL, 0);
+}
+
+static int fork_into(const struct warden *w, struct vessel *v, uint32_t number, int *fd,
+                     uint32_t *pid, struct vial_error *err)
 {
     const struct lent_zygote *lent = zygotes_find(w->keeper, number);
     auto_free struct zygote *zygote = lent ? zygote_borrow(lent->fds) : NULL;
@@ -171,19 +233,20 @@ static int hatch(const struct warden *w, struct vessel *v, uint32_t number, int 
         return fail(err, VIAL_E_UNSUPPORTED, "there was no such zygote");
     if (!zygote)
         return fail_memory(err);
-    if (v->driver != keeper_driver || !keeper_driver->hatch)
-        return fail(err, VIAL_E_UNSUPPORTED, "nothing can be hatched in this vessel");
-    return keeper_driver->hatch(zygote, v, fd, pid, err);
+    if (v->driver != keeper_driver || !keeper_driver->fork_into)
+        return fail(err, VIAL_E_UNSUPPORTED,
+                    "no interpreter can be forked into this vessel");
+    return keeper_driver->fork_into(zygote, v, fd, pid, err);
 }
 
-static void answer_hatched(const struct warden *w, struct vessel *v, struct unpack *u)
+static void answer_fork(const struct warden *w, struct vessel *v, struct unpack *u)
 {
     struct vial_error err = { 0 };
     struct pack p = { 0 };
     auto_fd int fd = -1;
     uint32_t pid = 0;
 
-    if (hatch(w, v, unpack_u32(u), &fd, &pid, &err) < 0) {
+    if (fork_into(w, v, unpack_u32(u), &fd, &pid, &err) < 0) {
         warden_refuse(w, &err);
         return;
     }
@@ -192,15 +255,55 @@ static void answer_hatched(const struct warden *w, struct vessel *v, struct unpa
     answer(w, &p, &fd, 1);
 }
 
+/* What a vessel was seen to use, and when. */
+struct watched {
+    double cpu_ms;
+    double spent_ms; /* since it was last idle */
+    int64_t at_ns;
+    int rest_ms; /* until the next look */
+};
+
+/* Who has used a processor for long has a small share from then on, until it is idle:
+ * short runs of others do not wait behind long ones. Not by what it gets now, which is
+ * little where many want it. */
+static void weigh(const struct vessel *v, struct watched *seen)
+{
+    int64_t now_ns = clock_now_ns();
+    double cpu_ms = v->driver->cpu_ms(v);
+    double used_ms = cpu_ms - seen->cpu_ms;
+    bool idle = used_ms < IDLE * clock_ms_between(seen->at_ns, now_ns);
+    double spent_ms = idle ? 0 : seen->spent_ms + used_ms;
+    bool was_long = seen->spent_ms > LONG_MS;
+    bool is_long = spent_ms > LONG_MS;
+    int rest_ms = LOOK_MS;
+
+    if (is_long != was_long)
+        v->driver->weigh(v, is_long ? LONG_PERCENT : USUAL_PERCENT);
+    if (idle && !was_long)
+        rest_ms = seen->rest_ms < LOOK_MOST_MS ? 2 * seen->rest_ms : LOOK_MOST_MS;
+    *seen = (struct watched){ cpu_ms, spent_ms, now_ns, rest_ms };
+}
+
+/* Until something is said on the leash. */
+static void wait_for_word(const struct warden *w, const struct vessel *v,
+                          struct watched *seen)
+{
+    struct pollfd leash = { .fd = w->leash_fd, .events = POLLIN };
+
+    while (poll(&leash, 1, v->driver->weigh ? seen->rest_ms : -1) == 0)
+        weigh(v, seen);
+}
+
 /* False: the vessel is to be closed. */
 static bool obey(const struct warden *w, struct vessel *v, struct plan *plan)
 {
-    uint8_t buf[256];
-    ssize_t n = talk_receive(w->leash_fd, buf, sizeof(buf), NULL);
+    uint8_t buf[1024];
+    auto_talk_fds struct talk_fds fds = { .count = 0 };
+    ssize_t n = talk_receive(w->leash_fd, buf, sizeof(buf), &fds);
     struct unpack u = { .data = buf, .len = n > 0 ? (size_t)n : 0 };
     uint32_t verb = unpack_u32(&u);
 
-    if (n <= 0)
+    if (n <= 0 || (fds.count > 0 && verb != TALK_SNAPSHOT))
         return false;
     if (verb == TALK_KILL)
         v->driver->kill(v);
@@ -212,11 +315,27 @@ static bool obey(const struct warden *w, struct vessel *v, struct plan *plan)
         answer_counters(w, v);
     else if (verb == TALK_LIMIT)
         answer_limits(w, v, plan, &u);
-    else if (verb == TALK_HATCH)
-        answer_hatched(w, v, &u);
+    else if (verb == TALK_PAUSE)
+        answer_pause(w, v, &u);
+    else if (verb == TALK_FORK)
+        answer_fork(w, v, &u);
+    else if (verb == TALK_SNAPSHOT)
+        answer_snapshot(w, v, &u, &fds);
     else
         return false;
     return unpack_finished(&u);
+}
+
+/* The front, having given up its rights, says that an image is the root; where images
+ * are, we know. */
+static int take_store(const struct rules *rules, struct plan *plan,
+                      struct vial_error *err)
+{
+    if (!plan_has_root(plan) || !rules->store)
+        return 0;
+    free(plan->root.store);
+    plan->root.store = strdup(rules->store);
+    return plan->root.store ? 0 : fail_memory(err);
 }
 
 static void serve_vessel(struct warden *w, struct vial_error *err)
@@ -225,20 +344,26 @@ static void serve_vessel(struct warden *w, struct vial_error *err)
     const struct rules *rules = &w->keeper->rules;
     struct vessel *v = NULL;
     int64_t began_ns = clock_now_ns();
+    struct watched seen = { .at_ns = began_ns, .rest_ms = LOOK_MS };
     char id[sizeof(v->id)];
     double open_ms;
 
     if (plan_unpack(&w->request, &plan, err) == 0)
         plan->yields = true; /* or one caller's programs would hold up the front */
-    if (!plan || open_checked(w, plan, &v, err) < 0) {
+    if (!plan || take_store(rules, plan, err) < 0 ||
+        open_checked(w, plan, &v, err) < 0) {
         warden_refuse(w, err);
         journal_refusal(rules, plan, err);
         return;
     }
     open_ms = clock_ms_between(began_ns, clock_now_ns());
     answer_vessel(w, v);
-    while (obey(w, v, plan))
-        ;
+    do
+        wait_for_word(w, v, &seen);
+    while (obey(w, v, plan));
+    /* Its end frees memory and a place: it does not stand back for that. */
+    if (v->driver->weigh)
+        v->driver->weigh(v, 100);
     memcpy(id, v->id, sizeof(id));
     v->driver->close(v);
     journal_vessel(rules, plan, id, open_ms,
@@ -261,7 +386,7 @@ static void serve_probe(struct warden *w, struct vial_error *err)
     answer(w, &p, NULL, 0);
 }
 
-/* What there is to remove is found by us; the front only says when. It is given up
+/* We find what there is to remove; the front only says when. The search is given up
  * when the front lets go of the question. */
 static void serve_sweep(struct warden *w, struct vial_error *err)
 {
@@ -277,6 +402,24 @@ static void serve_sweep(struct warden *w, struct vial_error *err)
     answer(w, &p, NULL, 0);
 }
 
+/* The front says whose it is; nobody can guess a name that another was given. */
+static void serve_forget(struct warden *w, struct vial_error *err)
+{
+    const struct rules *rules = &w->keeper->rules;
+    auto_free char *name = unpack_text(&w->request);
+    struct store_removed removed = { 0 };
+    struct pack p = { 0 };
+
+    if (!name || !unpack_finished(&w->request) || !snapshot_name_ok(name))
+        (void)fail(err, VIAL_E_VALUE, "that is no snapshot's name");
+    else if (rules->store && store_remove(rules->store, name, &removed, err) == 0) {
+        pack_u32(&p, TALK_GOOD);
+        answer(w, &p, NULL, 0);
+        return;
+    }
+    warden_refuse(w, err);
+}
+
 static void zygote_order_done(struct zygote_order *o)
 {
     free(o->program);
@@ -290,8 +433,8 @@ static int read_order(struct warden *w, struct zygote_order *order, struct plan 
     struct unpack *u = &w->request;
 
     order->program = unpack_text(u);
-    rules_take_list(u, ZYGOTE_ENV_MAX, &order->env);
-    rules_take_list(u, ZYGOTE_IMPORTS_MAX, &order->imports);
+    list_unpack(u, ZYGOTE_ENV_MAX, SIZE_MAX, &order->env);
+    list_unpack(u, ZYGOTE_IMPORTS_MAX, SIZE_MAX, &order->imports);
     if (u->bad)
         return fail(err, VIAL_E_VALUE, "the zygote's order is not understood");
     if (!keeper_driver->zygote_open)
@@ -368,6 +511,8 @@ _Noreturn void warden_run(struct warden *w)
         serve_zygote(w, &err);
     else if (w->verb == TALK_SWEEP)
         serve_sweep(w, &err);
+    else if (w->verb == TALK_FORGET)
+        serve_forget(w, &err);
     else if (w->verb != TALK_PROBE)
         serve_images(w, &err);
     else

@@ -6,8 +6,9 @@
 #include <string.h>
 
 #include "base/fail.h"
+#include "model/secret.h"
 
-#define VERSION    5u
+#define VERSION    7u
 #define PATH_LEN   4095u
 #define NAME_LEN   512u
 #define FILTER_LEN ((size_t)4096 * 8) /* BPF_MAXINSNS of 8 bytes */
@@ -27,6 +28,7 @@ static const struct text_row {
     { offsetof(struct plan, language), NAME_LEN, false },
     { offsetof(struct plan, image), NAME_LEN, false },
     { offsetof(struct plan, rootfs), PATH_LEN, false },
+    { offsetof(struct plan, root.store), PATH_LEN, false },
     { offsetof(struct plan, label_session), NAME_LEN, false },
     { offsetof(struct plan, label_task), NAME_LEN, false },
     { offsetof(struct plan, correlation), NAME_LEN, false },
@@ -56,6 +58,16 @@ static void pack_mount(struct pack *p, const struct plan_mount *m)
     pack_u64(p, m->dev);
     pack_u64(p, m->ino);
     pack_texts(p, m->hidden.items, m->hidden.count);
+}
+
+static void pack_gate(struct pack *p, const struct plan_gate *gate)
+{
+    pack_texts(p, gate->allow.items, gate->allow.count);
+    pack_texts(p, gate->deny.items, gate->deny.count);
+    pack_texts(p, gate->unchecked.items, gate->unchecked.count);
+    pack_texts(p, gate->resolvers.items, gate->resolvers.count);
+    pack_texts(p, gate->private_in.items, gate->private_in.count);
+    pack_texts(p, gate->secrets.items, gate->secrets.count);
 }
 
 static void pack_container(struct pack *p, const struct plan_container *c)
@@ -98,13 +110,18 @@ void plan_pack(struct pack *p, const struct plan *plan)
     for (size_t i = 0; i < TEXTS; i++)
         pack_text(p, text_of(plan, i));
     pack_u32(p, (uint32_t)plan->network);
+    pack_gate(p, &plan->gate);
     limits_pack(p, &plan->limits);
     pack_texts(p, plan->require.items, plan->require.count);
     pack_u32(p, (uint32_t)plan->mount_count);
     for (size_t i = 0; i < plan->mount_count; i++)
         pack_mount(p, &plan->mounts[i]);
     pack_container(p, &plan->container);
+    pack_u32(p, plan->root.writable);
+    pack_u32(p, plan->root.as_root);
+    pack_u32(p, plan->root.sudo);
     pack_u32(p, plan->count_denied);
+    pack_u32(p, plan->fixed_addresses);
     pack_bytes(p, plan->custom.filter.data, plan->custom.filter.len);
 }
 
@@ -159,7 +176,7 @@ int limits_unpack(struct unpack *u, struct limits *out)
     return u->bad ? -1 : 0;
 }
 
-static void read_list(struct unpack *u, size_t max, size_t len, struct strv *out)
+void list_unpack(struct unpack *u, size_t max, size_t len, struct strv *out)
 {
     char **list = unpack_texts(u, max);
 
@@ -185,7 +202,7 @@ static void read_mount(struct unpack *u, struct plan_mount *m)
     m->is_dir = flags & MOUNT_DIR;
     m->dev = unpack_u64(u);
     m->ino = unpack_u64(u);
-    read_list(u, MOUNT_HIDDEN_MAX, PATH_LEN, &m->hidden);
+    list_unpack(u, MOUNT_HIDDEN_MAX, PATH_LEN, &m->hidden);
     if (flags & ~(uint32_t)MOUNT_FLAGS)
         u->bad = true;
 }
@@ -266,9 +283,19 @@ static void read_container(struct unpack *u, struct plan_container *c)
     c->network_ms = read_amount(u);
     c->most = read_amount(u);
     c->most_all = read_amount(u);
-    read_list(u, CODEC_DNS, NAME_LEN, &c->dns);
+    list_unpack(u, CODEC_DNS, NAME_LEN, &c->dns);
     read_ports(u, c);
     read_caches(u, c);
+}
+
+static void read_gate(struct unpack *u, struct plan_gate *gate)
+{
+    list_unpack(u, CODEC_RULES, NAME_LEN, &gate->allow);
+    list_unpack(u, CODEC_RULES, NAME_LEN, &gate->deny);
+    list_unpack(u, CODEC_RULES, NAME_LEN, &gate->unchecked);
+    list_unpack(u, CODEC_RULES, NAME_LEN, &gate->resolvers);
+    list_unpack(u, CODEC_RULES, NAME_LEN, &gate->private_in);
+    list_unpack(u, CODEC_RULES, SECRET_LINE, &gate->secrets);
 }
 
 static bool read_flag(struct unpack *u)
@@ -302,14 +329,19 @@ int plan_unpack(struct unpack *u, struct plan **out, struct vial_error *err)
     read_id(u, plan);
     read_texts(u, plan);
     network = unpack_u32(u);
-    if (network != NETWORK_NONE && network != NETWORK_BRIDGE)
+    if (network > NETWORK_GATE)
         u->bad = true;
-    plan->network = network == NETWORK_BRIDGE ? NETWORK_BRIDGE : NETWORK_NONE;
+    plan->network = u->bad ? NETWORK_NONE : (enum plan_network)network;
+    read_gate(u, &plan->gate);
     (void)limits_unpack(u, &plan->limits);
-    read_list(u, CODEC_REQUIRE, NAME_LEN, &plan->require);
+    list_unpack(u, CODEC_REQUIRE, NAME_LEN, &plan->require);
     read_mounts(u, plan);
     read_container(u, &plan->container);
+    plan->root.writable = read_flag(u);
+    plan->root.as_root = read_flag(u);
+    plan->root.sudo = read_flag(u);
     plan->count_denied = read_flag(u);
+    plan->fixed_addresses = read_flag(u);
     read_filter(u, plan);
     if (!unpack_finished(u))
         return fail(err, VIAL_E_VALUE, "the plan is not understood");

@@ -18,7 +18,7 @@
 
 /* The sizes of struct plan and struct plan_mount when this was written. A test compares
  * them: if you add a member, decide here whether it travels. */
-#define PLAN_SIZE       824
+#define PLAN_SIZE       1032
 #define PLAN_MOUNT_SIZE 72
 
 #define CODEC_MOUNTS  32
@@ -26,9 +26,13 @@
 #define CODEC_PORTS   64
 #define CODEC_CACHES  32
 #define CODEC_DNS     16
+#define CODEC_RULES   1024 /* of each list of a gate */
 
 void plan_pack(struct pack *p, const struct plan *plan);
 int plan_unpack(struct unpack *u, struct plan **out, struct vial_error *err);
+
+/* At most MAX texts of at most LEN bytes; else U is bad. */
+void list_unpack(struct unpack *u, size_t max, size_t len, struct strv *out);
 
 /* Limits alone; those that a plan must have are not 0. */
 void limits_pack(struct pack *p, const struct limits *limits);

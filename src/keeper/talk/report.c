@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "keeper/talk/report.h"
 
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "keeper/talk/codec.h"
 #include "keeper/talk/talk.h"
 
 #define LAYERS_MAX 64
@@ -13,9 +15,10 @@
 /* Every word that a driver uses for a layer, a level, or who holds limits: struct
  * caps borrows them, so they must live for ever. */
 static const char *const words[] = {
-    "none",    "landlock", "namespaces", "container",    "rlimit",  "cgroup", "cgroup1",
-    "cgroup2", "user",     "pid",        "mount",        "net",     "ipc",    "uts",
-    "seccomp", "caps",     "engine",     "no_new_privs", "overlay", "limits",
+    "none",    "landlock", "namespaces", "container", "rlimit", "cgroup",
+    "cgroup1", "cgroup2",  "user",       "pid",       "mount",  "net",
+    "ipc",     "uts",      "seccomp",    "caps",      "engine", "no_new_privs",
+    "overlay", "limits",   "ro_root",    "image",     "one",    "nobody",
 };
 
 static const char *word(const char *text)
@@ -148,30 +151,12 @@ void vessel_pack(struct pack *p, const struct vessel *v)
     pack_text(p, v->tmpdir);
     pack_text(p, v->jail.workdir);
     pack_text(p, v->cwd);
+    pack_text(p, v->digest);
+    pack_text(p, v->owners);
     pack_texts(p, v->layers.items, v->layers.count);
     pack_texts(p, v->env.items, v->env.count);
-    pack_u32(p, (v->death_fd >= 0 ? 1u : 0u) | (v->event_fd >= 0 ? 2u : 0u));
-}
-
-static char *take_text(struct unpack *u)
-{
-    char *text = unpack_text(u);
-
-    if (!text || *text)
-        return text;
-    free(text);
-    return NULL;
-}
-
-static void take_list(struct unpack *u, size_t max, struct strv *out)
-{
-    char **list = unpack_texts(u, max);
-
-    for (size_t i = 0; list && list[i]; i++) {
-        strv_push(out, list[i]);
-        free(list[i]);
-    }
-    free(list);
+    pack_u32(p, (v->death_fd >= 0 ? 1u : 0u) | (v->event_fd >= 0 ? 2u : 0u) |
+                    (v->gate_fd >= 0 ? 4u : 0u));
 }
 
 /* An entry without "=" would be no variable. */
@@ -193,15 +178,18 @@ int vessel_unpack(struct unpack *u, struct vessel_report *out)
     copy_text(u, out->name, sizeof(out->name));
     copy_text(u, out->level, sizeof(out->level));
     copy_text(u, out->limits_by, sizeof(out->limits_by));
-    out->path = take_text(u);
-    out->tmpdir = take_text(u);
-    out->workdir = take_text(u);
-    out->cwd = take_text(u);
-    take_list(u, LAYERS_MAX, &out->layers);
-    take_list(u, ENV_MAX, &out->env);
+    out->path = unpack_optional(u);
+    out->tmpdir = unpack_optional(u);
+    out->workdir = unpack_optional(u);
+    out->cwd = unpack_optional(u);
+    copy_text(u, out->digest, sizeof(out->digest));
+    out->owners = take_word(u);
+    list_unpack(u, LAYERS_MAX, SIZE_MAX, &out->layers);
+    list_unpack(u, ENV_MAX, SIZE_MAX, &out->env);
     fds = unpack_u32(u);
     out->has_death = fds & 1;
     out->has_event = fds & 2;
+    out->has_gate = fds & 4;
     if (unpack_finished(u) && strv_ok(&out->layers) && strv_ok(&out->env) &&
         are_variables(&out->env) && (!out->cwd || out->cwd[0] == '/'))
         return 0;

@@ -18,9 +18,11 @@ struct vessel_report {
     char id[32];
     char container[80], name[160]; /* as in struct vessel */
     char level[16], limits_by[16];
+    char digest[72];
+    const char *owners;                  /* static; "" for none */
     char *path, *tmpdir, *workdir, *cwd; /* malloc'ed; or NULL */
     struct strv layers, env;
-    bool has_death, has_event; /* which descriptors come with it */
+    bool has_death, has_event, has_gate; /* which descriptors come with it */
 };
 void vessel_pack(struct pack *p, const struct vessel *v);
 int vessel_unpack(struct unpack *u, struct vessel_report *out);

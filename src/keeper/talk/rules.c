@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "keeper/talk/rules.h"
 
+#include <stdint.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "images/store.h"
+#include "keeper/talk/codec.h"
+#include "model/secret.h"
 
-#define VERSION   2u
+#define VERSION   4u
 #define LIST_MAX  1024u
 #define MOST_EVER 100000u
 #define SOCKETS   64u
@@ -70,49 +74,30 @@ static void pack_sockets(struct pack *p, const char *const *paths)
 void rules_pack(struct pack *p, const struct settings *settings, uint32_t vessels,
                 const char *const *imports, const char *const *sockets)
 {
+    auto_free char *store = store_path(settings->image_store.store, settings->home);
+
     pack_u32(p, VERSION);
     pack_u32(p, vessels);
     pack_u32(p, (uint32_t)settings->serve.log);
     pack_text(p, settings->share_dir);
     pack_text(p, settings->home);
+    pack_text(p, store);
     pack_imports(p, imports);
     pack_sockets(p, sockets);
     pack_policy(p, &settings->policy);
-}
-
-static char *take_text(struct unpack *u)
-{
-    char *text = unpack_text(u);
-
-    if (!text || *text)
-        return text;
-    free(text);
-    return NULL;
-}
-
-void rules_take_list(struct unpack *u, size_t max, struct strv *out)
-{
-    char **list = unpack_texts(u, max);
-
-    for (size_t i = 0; list && list[i]; i++) {
-        strv_push(out, list[i]);
-        free(list[i]);
-    }
-    free(list);
-    if (!strv_ok(out))
-        u->bad = true;
+    pack_texts(p, settings->secrets.items, settings->secrets.count);
 }
 
 static void unpack_policy(struct unpack *u, struct policy *policy)
 {
     policy->set = unpack_u64(u);
 #define POLICY_NUMBER(name, ...) policy->name = (int64_t)unpack_u64(u);
-#define POLICY_LIST(name, ...)   rules_take_list(u, LIST_MAX, &policy->name);
+#define POLICY_LIST(name, ...)   list_unpack(u, LIST_MAX, SIZE_MAX, &policy->name);
 #include "model/policy.def"
 #undef POLICY_NUMBER
 #undef POLICY_LIST
     for (size_t i = 0; i < POLICY_ID__COUNT; i++)
-        policy->origin[i] = take_text(u);
+        policy->origin[i] = unpack_optional(u);
 }
 
 static void take_sockets(struct unpack *u, struct rules *r)
@@ -128,7 +113,7 @@ static void take_sockets(struct unpack *u, struct rules *r)
         struct rules_socket *s = &r->sockets[i];
 
         r->socket_count = i + 1;
-        s->path = take_text(u);
+        s->path = unpack_optional(u);
         s->dev = unpack_u64(u);
         s->ino = unpack_u64(u);
         s->changed_ns = unpack_u64(u);
@@ -157,11 +142,13 @@ int rules_unpack(struct unpack *u, struct rules *out)
         u->bad = true;
     r.vessels = unpack_u32(u);
     r.log = unpack_u32(u);
-    r.settings.share_dir = take_text(u);
-    r.settings.home = take_text(u);
-    rules_take_list(u, LIST_MAX, &r.imports);
+    r.settings.share_dir = unpack_optional(u);
+    r.settings.home = unpack_optional(u);
+    r.store = unpack_optional(u);
+    list_unpack(u, LIST_MAX, SIZE_MAX, &r.imports);
     take_sockets(u, &r);
     unpack_policy(u, &r.settings.policy);
+    list_unpack(u, SECRET_LINES_MAX, SECRET_LINE, &r.settings.secrets);
     if (unpack_finished(u) && r.settings.share_dir && r.vessels > 0 &&
         r.vessels <= MOST_EVER && r.log <= RULES_LOG_NONE) {
         *out = r;
@@ -174,8 +161,10 @@ int rules_unpack(struct unpack *u, struct rules *out)
 void rules_done(struct rules *r)
 {
     policy_done(&r->settings.policy);
+    strv_done(&r->settings.secrets);
     free(r->settings.share_dir);
     free(r->settings.home);
+    free(r->store);
     strv_done(&r->imports);
     for (size_t i = 0; i < r->socket_count; i++)
         free(r->sockets[i].path);

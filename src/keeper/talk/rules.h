@@ -22,6 +22,7 @@ struct rules_socket {
 
 struct rules {
     struct settings settings;     /* of these: policy, share_dir, home */
+    char *store;                  /* the operator's, of images; or NULL */
     uint32_t vessels;             /* the most at once */
     uint32_t log;                 /* the form of log lines */
     struct strv imports;          /* modules that zygotes may load */
@@ -34,9 +35,6 @@ void rules_pack(struct pack *p, const struct settings *settings, uint32_t vessel
                 const char *const *imports, const char *const *sockets);
 int rules_unpack(struct unpack *u, struct rules *out); /* 0 or -1 */
 void rules_done(struct rules *r);
-
-/* Up to MAX texts, as any message to the keeper has them; U is bad otherwise. */
-void rules_take_list(struct unpack *u, size_t max, struct strv *out);
 
 /* Removes those sockets that are still what they were. */
 void rules_remove_sockets(const struct rules *r);

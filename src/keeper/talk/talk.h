@@ -20,13 +20,16 @@
  *   TALK_VESSELS                    the same: the engine's, whoever made them
  *   TALK_PRUNE, all                 the same
  *   TALK_PULL, name, ms             TALK_STEP*, then the same
+ *   TALK_FORGET, name               TALK_GOOD                      | TALK_BAD, error
  *
  *   then, on a vessel's pair
  *   TALK_STOP, TALK_KILL            nothing
  *   TALK_USAGE                      TALK_GOOD, usage
  *   TALK_COUNTERS                   TALK_GOOD, which, usage, descriptors
  *   TALK_LIMIT, limits              TALK_GOOD                      | TALK_BAD, error
- *   TALK_HATCH, zygote's number     TALK_GOOD, pid, descriptor     | TALK_BAD, error
+ *   TALK_PAUSE, still, reclaim      TALK_GOOD                      | TALK_BAD, error
+ *   TALK_FORK, zygote's number      TALK_GOOD, pid, descriptor     | TALK_BAD, error
+ *   TALK_SNAPSHOT, name, descriptor TALK_GOOD: vial-image reports  | TALK_BAD, error
  *   TALK_CLOSE                      the end of the pair, when all is gone
  *
  * The keeper does not trust a byte of what it reads. Neither side ever waits for the
@@ -41,9 +44,8 @@
 
 #include "vial/error.h"
 
-#define TALK_MAX     (64u << 10) /* bytes of a message */
-#define TALK_FDS     6           /* descriptors with one */
-#define TALK_VERSION 1u
+#define TALK_MAX (64u << 10) /* bytes of a message */
+#define TALK_FDS 6           /* descriptors with one */
 
 /* Fixed by whoever starts the program. */
 #define KEEPER_FRONT_FD 3 /* the shared socket */
@@ -64,7 +66,7 @@ enum talk_verb {
     TALK_BAD,
     TALK_ZYGOTE,
     TALK_LIMIT,
-    TALK_HATCH,
+    TALK_FORK,
     TALK_SWEEP,
     TALK_IMAGES,
     TALK_VESSELS,
@@ -73,7 +75,10 @@ enum talk_verb {
     TALK_STEP,
     TALK_PART,
     TALK_STOP,
-    TALK_COUNTERS
+    TALK_COUNTERS,
+    TALK_PAUSE,
+    TALK_SNAPSHOT,
+    TALK_FORGET
 };
 
 struct talk_fds {

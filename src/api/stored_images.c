@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "api/inside.h"
+#include "base/auto.h"
+#include "base/fail.h"
+#include "engine/engine.h"
+#include "engine/record/audit_events.h"
+#include "engine/run/fetch_image.h"
+#include "engine/session/save_files.h"
+#include "images/image_json.h"
+#include "images/snapshot_name.h"
+#include "images/store_remove.h"
+#include "keeper/client/client.h"
+#include "model/result.h"
+
+char *inside_store(const struct vial_engine *engine, struct vial_error *err)
+{
+    char *path =
+        store_path(engine->settings->image_store.store, engine->settings->home);
+
+    if (path)
+        return path;
+    (void)fail(err, VIAL_E_FILE, "there is no place for images");
+    (void)fail_remedy(err, "set HOME, or VIAL_IMAGES to a directory of your own");
+    return NULL;
+}
+
+int inside_stored_images(const struct vial_engine *engine, json_t **out,
+                         struct vial_error *err)
+{
+    auto_free char *store = inside_store(engine, err);
+
+    return store ? store_list_json(store, out, err) : -1;
+}
+
+int inside_stored_image(const struct vial_engine *engine, const char *reference,
+                        json_t **out, struct vial_error *err)
+{
+    auto_free char *store = inside_store(engine, err);
+
+    return store ? store_inspect_json(store, reference, out, err) : -1;
+}
+
+int inside_store_pull(struct vial_engine *engine, const struct vial_pull *pull,
+                      json_t **out, struct vial_error *err)
+{
+    if (pull->timeout_ms < 0)
+        return fail(err, VIAL_E_VALUE, "pull: the time-out must be more than 0");
+    return fetch_pull(engine, driver_find(engine->drivers, "native"), pull, out, err);
+}
+
+int inside_store_do(struct vial_engine *engine, const char *verb,
+                    const struct vial_pull *image, const struct image_ends *ends,
+                    json_t **out, struct vial_error *err)
+{
+    if (fetch_into_store(engine, verb, image, ends, out, err) < 0)
+        return -1;
+    if (strcmp(verb, "import") != 0)
+        return 0;
+    return record_event(engine, "image.import",
+                        json_pack("{s:s?, s:O?, s:O?}", "image", image->name, "id",
+                                  json_object_get(*out, "id"), "digest",
+                                  json_object_get(*out, "digest")),
+                        err);
+}
+
+int inside_snapshot(struct vial_session *session, bool forks, const char *owner,
+                    const char *name, json_t **out, struct vial_error *err)
+{
+    auto_str struct str whole = { 0 };
+    struct vial_snapshot_options options = { 0 };
+
+    if (snapshot_name_make(forks, owner, name, &whole, err) < 0)
+        return -1;
+    options.name = whole.data;
+    return save_files(session, &options, out, err);
+}
+
+static int remove_snapshot(struct vial_engine *engine, const char *name,
+                           struct vial_error *err)
+{
+    auto_free char *store = NULL;
+    struct store_removed removed = { 0 };
+
+    if (engine->drivers == kept_drivers)
+        return kept_image_forget(name, err);
+    store = inside_store(engine, err);
+    return store ? store_remove(store, name, &removed, err) : -1;
+}
+
+int inside_snapshot_remove(struct vial_engine *engine, const char *owner,
+                           const char *name, struct vial_error *err)
+{
+    struct vial_error why = { 0 };
+    int rc = snapshot_name_is_of(name, owner)
+                 ? remove_snapshot(engine, name, &why)
+                 : fail(&why, VIAL_E_IMAGE, "there is no snapshot '%.160s'", name);
+
+    if (record_event(engine, "image.remove",
+                     json_pack("{s:s, s:{s:s}, s:s, s:o}", "image", name, "caller",
+                               "name", owner, "outcome", rc < 0 ? "failed" : "ok",
+                               "error", rc < 0 ? error_json(&why) : json_null()),
+                     rc < 0 ? NULL : err) < 0 &&
+        rc == 0)
+        return -1;
+    if (rc < 0 && err)
+        *err = why;
+    return rc;
+}
+
+static json_t *removed_json(const struct store_removed *r)
+{
+    return json_pack("{s:I, s:I}", "removed", (json_int_t)r->images, "freed_bytes",
+                     (json_int_t)r->bytes);
+}
+
+int inside_store_prune(struct vial_engine *engine, const struct store_prune *rules,
+                       json_t **out, struct vial_error *err)
+{
+    auto_free char *store = inside_store(engine, err);
+    struct store_removed removed = { 0 };
+
+    if (!store || store_prune(store, rules, &removed, err) < 0)
+        return -1;
+    *out = removed_json(&removed);
+    return record_event(engine, "image.prune", json_incref(*out), err);
+}
+
+int inside_store_remove(struct vial_engine *engine, const char *reference, json_t **out,
+                        struct vial_error *err)
+{
+    auto_free char *store = inside_store(engine, err);
+    struct store_removed removed = { 0 };
+
+    if (!store || store_remove(store, reference, &removed, err) < 0)
+        return -1;
+    *out = removed_json(&removed);
+    return record_event(engine, "image.remove",
+                        json_pack("{s:s, s:O}", "image", reference, "done", *out), err);
+}

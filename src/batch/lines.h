@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VIAL_BATCH_LINES_H
+#define VIAL_BATCH_LINES_H
+
+/* Lines of a file or pipe, of any length up to LINES_MOST. Who waits for one can be
+ * told to stop. */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "vial/error.h"
+
+#define LINES_MOST ((size_t)256 << 20)
+
+struct lines {
+    int fd, cancel_fd; /* borrowed; cancel_fd readable: stop, or -1 */
+    char *data;
+    size_t at, len, cap; /* what was read and not given out: data[at, len) */
+    size_t number;       /* of the line given out last, from 1 */
+    bool ended;
+};
+
+/* 1: *TEXT and *LEN are the next line, without its end, until the next call; 0: there
+ * is none, or it was cancelled; -1. */
+int lines_next(struct lines *l, const char **text, size_t *len, struct vial_error *err);
+void lines_done(struct lines *l);
+
+#endif

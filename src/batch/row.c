@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "batch/row.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/fail.h"
+#include "base/json.h"
+#include "base/sha256.h"
+#include "model/fields.h"
+
+#define TESTS_MOST 10000u
+
+static const char *const test_members[] = { "stdin",    "args",    "files",
+                                            "expected", "checker", NULL };
+
+static bool is_one_of(const char *const *names, const char *name)
+{
+    while (*names && strcmp(*names, name) != 0)
+        names++;
+    return *names != NULL;
+}
+
+static void hash_line(const char *text, size_t len, char out[17])
+{
+    struct sha256 h;
+    char hex[65];
+
+    sha256_init(&h);
+    sha256_add(&h, text, len);
+    sha256_text(&h, hex);
+    (void)snprintf(out, 17, "%.16s", hex);
+}
+
+static int check_judge(const json_t *test, struct vial_error *err)
+{
+    const json_t *expected = json_object_get(test, "expected");
+    const json_t *checker = json_object_get(test, "checker");
+
+    if (expected && !json_is_string(expected))
+        return fail(err, VIAL_E_VALUE, "'expected' is not a text");
+    if (checker && !json_is_object(checker))
+        return fail(err, VIAL_E_VALUE, "'checker' is not an object of fields");
+    return 0;
+}
+
+static int check_test(json_t *test, struct vial_error *err)
+{
+    if (!json_is_object(test))
+        return fail(err, VIAL_E_VALUE, "it is not an object");
+    for (void *at = json_object_iter(test); at; at = json_object_iter_next(test, at))
+        if (!is_one_of(test_members, json_object_iter_key(at)))
+            return fail(err, VIAL_E_FIELD, "unknown member '%.64s'",
+                        json_object_iter_key(at));
+    return check_judge(test, err);
+}
+
+static int check_tests(json_t *tests, struct vial_error *err)
+{
+    if (!json_is_array(tests) || json_array_size(tests) == 0 ||
+        json_array_size(tests) > TESTS_MOST)
+        return fail(err, VIAL_E_VALUE, "'tests' is not a list of 1 to %u objects",
+                    TESTS_MOST);
+    for (size_t i = 0; i < json_array_size(tests); i++)
+        if (check_test(json_array_get(tests, i), err) < 0)
+            return fail_in(err, "test %zu", i + 1);
+    return 0;
+}
+
+/* A row without tests is one with a single test that changes nothing. */
+static int take_tests(struct row *row, json_t *object, struct vial_error *err)
+{
+    json_t *tests = json_object_get(object, "tests");
+    json_t *expected = json_object_get(object, "expected");
+    json_t *checker = json_object_get(object, "checker");
+    json_t *only;
+
+    if (check_judge(object, err) < 0)
+        return -1;
+    row->is_single = tests == NULL;
+    if (tests && expected)
+        return fail(err, VIAL_E_VALUE, "'expected' belongs into each of the 'tests'");
+    if (tests) {
+        row->tests = json_incref(tests);
+        if (check_tests(tests, err) < 0)
+            return -1;
+    } else {
+        only = json_pack("{s:O*}", "expected", expected);
+        row->tests = json_pack("[o]", only);
+    }
+    for (size_t i = 0; checker && i < json_array_size(row->tests); i++)
+        if (!json_object_get(json_array_get(row->tests, i), "checker"))
+            (void)json_object_set(json_array_get(row->tests, i), "checker", checker);
+    return row->tests ? 0 : fail_memory(err);
+}
+
+static void sort_members(struct row *row, json_t *object)
+{
+    static const char *const ours[] = { "tests",   "expected", "compare",
+                                        "checker", "id",       NULL };
+    const char *name;
+    json_t *value;
+
+    json_object_foreach(object, name, value)
+    {
+        if (field_find(name))
+            (void)json_object_set(row->fields, name, value);
+        else if (!is_one_of(ours, name))
+            (void)json_object_set(row->rest, name, value);
+    }
+}
+
+static void name_row(struct row *row, json_t *object)
+{
+    json_t *id = json_object_get(object, "id");
+
+    if (!json_is_string(id) && !json_is_integer(id))
+        id = json_object_get(object, "task_id");
+    if (json_is_string(id) || json_is_integer(id))
+        row->id = json_incref(id);
+}
+
+/* Whether any row may set it: what only a request has, but for a directory of the host,
+ * and what a project's file may set. */
+static bool is_open(const struct field *f)
+{
+    return field_id_of(f) != FIELD_ID_workspace &&
+           (f->scope == FIELD_IN_REQUEST || (f->scope & FIELD_IN_PROJECT));
+}
+
+static int check_open(json_t *object, struct vial_error *err)
+{
+    for (void *at = json_object_iter(object); at;
+         at = json_object_iter_next(object, at)) {
+        const struct field *f = field_find(json_object_iter_key(at));
+
+        if (!f || is_open(f))
+            continue;
+        (void)fail(err, VIAL_E_POLICY, "a row cannot set '%s'", f->name);
+        return fail_remedy(err, "set it for all rows by its flag; --trust-rows lets "
+                                "rows set anything");
+    }
+    return 0;
+}
+
+static int check_fields(const struct row *row, struct vial_error *err)
+{
+    if (check_open(row->fields, err) < 0)
+        return -1;
+    for (size_t i = 0; i < json_array_size(row->tests); i++) {
+        json_t *test = json_array_get(row->tests, i);
+
+        if (check_open(json_object_get(test, "checker"), err) < 0)
+            return fail_in(err, "the checker");
+    }
+    return 0;
+}
+
+static int read_object(struct row *row, json_t *object, const struct row_rules *rules,
+                       struct vial_error *err)
+{
+    const json_t *compare = json_object_get(object, "compare");
+
+    if (!json_is_object(object))
+        return fail(err, VIAL_E_VALUE, "the line is not a JSON object");
+    name_row(row, object);
+    sort_members(row, object);
+    if (compare && !json_is_string(compare))
+        return fail(err, VIAL_E_VALUE, "'compare' is not a text");
+    if (compare && compare_parse(json_string_value(compare), &row->compare, err) < 0)
+        return -1;
+    if (take_tests(row, object, err) < 0)
+        return -1;
+    return rules->trusts ? 0 : check_fields(row, err);
+}
+
+bool row_is_blank(const char *text, size_t len)
+{
+    return strspn(text, " \t\r\n") >= len;
+}
+
+void row_read(const char *text, size_t len, const struct row_rules *rules,
+              struct row *out)
+{
+    auto_json json_t *object = NULL;
+
+    out->fields = json_object();
+    out->rest = json_object();
+    out->compare = rules->compare;
+    hash_line(text, len, out->hash);
+    if (json_parse(text, len, "the line", &object, &out->error) == 0)
+        (void)read_object(out, object, rules, &out->error);
+    if (!out->id)
+        out->id = json_integer((json_int_t)out->line);
+}
+
+void row_done(struct row *row)
+{
+    json_decref(row->id);
+    json_decref(row->fields);
+    json_decref(row->tests);
+    json_decref(row->rest);
+    *row = (struct row){ 0 };
+}

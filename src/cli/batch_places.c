@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/batch_places.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/clock.h"
+#include "base/fail.h"
+
+#define PLACES_MOST 64u
+#define DOWN_NS     INT64_C(5000000000) /* so long one that hung up is passed over */
+
+struct batch_place {
+    struct daemon daemon;
+    _Atomic int64_t down_until_ns;
+};
+
+/* The next one that is not down; if all are, the next. */
+static struct batch_place *next_place(struct batch_places *p)
+{
+    size_t first = atomic_fetch_add(&p->turn, 1);
+    int64_t now = clock_now_ns();
+
+    for (size_t i = 0; i < p->count; i++) {
+        struct batch_place *place = &p->list[(first + i) % p->count];
+
+        if (atomic_load(&place->down_until_ns) <= now)
+            return place;
+    }
+    return &p->list[first % p->count];
+}
+
+static bool is_code(const struct vial_error *err, enum fail_code code)
+{
+    return strcmp(err->code, fail_code_text(code)) == 0;
+}
+
+/* In the codes of whoever asks an engine over HTTP. */
+static bool is_unreached(const struct vial_error *err)
+{
+    return is_code(err, VIAL_E_ENGINE_MISSING) || is_code(err, VIAL_E_ENGINE_DOWN) ||
+           is_code(err, VIAL_E_ENGINE_ACCESS) || is_code(err, VIAL_E_ENGINE_TIMEOUT);
+}
+
+static int say_unreached(const struct daemon *d, struct vial_error *err)
+{
+    (void)fail(err, VIAL_E_DAEMON, "no daemon answers at '%s'", daemon_name(d));
+    return fail_remedy(err, "start one: vial serve --listen %s%s",
+                       d->socket[0] ? "unix:" : "tcp:", daemon_name(d));
+}
+
+/* Its words are those for a container engine. */
+static int say_untrusted(struct vial_error *err)
+{
+    (void)fail_as(err, VIAL_E_DAEMON);
+    return fail_remedy(err,
+                       "name the authority of the daemon's certificate by --ca-file "
+                       "FILE, and the daemon by the host that it is made for");
+}
+
+int batch_places_run(struct batch_places *p, const struct vial_request *req,
+                     const struct vial_watch *watch, struct vial_result **out,
+                     struct vial_error *err)
+{
+    struct batch_place *place = next_place(p);
+    int rc = remote_run_at(&place->daemon, p->name, req, watch, out, err);
+
+    if (rc == 0 || !is_unreached(err))
+        return rc < 0 && is_code(err, VIAL_E_ENGINE_TLS) ? say_untrusted(err) : rc;
+    atomic_store(&place->down_until_ns, clock_now_ns() + DOWN_NS);
+    return say_unreached(&place->daemon, err);
+}
+
+static void name_batch(struct batch_places *p, const struct cli *cli)
+{
+    const char *given = cli_flag(cli, "name");
+    const char *path = cli_operand(cli, 0);
+    const char *slash = path ? strrchr(path, '/') : NULL;
+    const char *name = given ? given : slash && slash[1] ? slash + 1 : path;
+    size_t len = 0;
+
+    for (; name && name[len] && len + 1 < sizeof(p->name); len++)
+        p->name[len] = isalnum((unsigned char)name[len]) || strchr("._", name[len])
+                           ? name[len]
+                           : '-';
+    if (len == 0)
+        (void)snprintf(p->name, sizeof(p->name), "batch-%d", (int)getpid());
+}
+
+/* A token that is wrong is wrong for all rows. Whether it may run programs, the first
+ * row tells. */
+static int try_token(const struct daemon *d, struct vial_error *err)
+{
+    const struct daemon_ask ask = { "GET", "/v1/version", NULL, NULL, -1 };
+    struct vial_error said = { 0 };
+
+    if (daemon_call(d, &ask, NULL, &said) == 0)
+        return 0;
+    if (is_code(&said, VIAL_E_ENGINE_TLS)) {
+        *err = said;
+        return say_untrusted(err);
+    }
+    if (!is_code(&said, VIAL_E_AUTH))
+        return 0;
+    (void)fail(err, VIAL_E_AUTH, "the daemon at '%s' does not know %s", daemon_name(d),
+               d->token ? "this token" : "who asks");
+    return fail_remedy(err, "set VIAL_TOKEN to a token of its, or name a file that has "
+                            "one by --token-file");
+}
+
+/* A URL, or the path of a socket. */
+static int add(struct batch_places *p, const struct cli *cli, const char *word,
+               bool is_path, struct vial_error *err)
+{
+    struct daemon *d = &p->list[p->count].daemon;
+
+    if (p->count == PLACES_MOST)
+        return fail(err, VIAL_E_VALUE, "more than %u daemons are named", PLACES_MOST);
+    if (is_path && strlen(word) >= sizeof(d->socket))
+        return fail(err, VIAL_E_VALUE, "--socket '%.64s' is too long", word);
+    if (is_path)
+        (void)snprintf(d->socket, sizeof(d->socket), "%s", word);
+    else if (daemon_at(word, p->token, cli_flag(cli, "ca-file"), d, err) < 0)
+        return -1;
+    p->count++;
+    return is_path ? 0 : try_token(d, err);
+}
+
+/* "A,B": each of them has a share of the rows. */
+static int add_all(struct batch_places *p, const struct cli *cli,
+                   const struct given *given, struct vial_error *err)
+{
+    bool is_path = strcmp(given->flag->name, "socket") == 0;
+    auto_free char *text = strdup(given->value);
+    char *rest = NULL;
+
+    if (!text)
+        return fail_memory(err);
+    for (char *word = strtok_r(text, ",", &rest); word;
+         word = strtok_r(NULL, ",", &rest))
+        if (add(p, cli, word, is_path, err) < 0)
+            return -1;
+    return 0;
+}
+
+static bool names_daemons(const struct given *g)
+{
+    return g->flag && (strcmp(g->flag->name, "socket") == 0 ||
+                       (strcmp(g->flag->name, "daemon") == 0 && g->value[0]));
+}
+
+int batch_places_find(struct batch_places *p, const struct cli *cli,
+                      struct vial_error *err)
+{
+    bool named = false;
+
+    name_batch(p, cli);
+    p->list = calloc(PLACES_MOST, sizeof(*p->list));
+    if (!p->list)
+        return fail_memory(err);
+    if (daemon_token(cli_flag(cli, "token-file"), &p->token, err) < 0)
+        return -1;
+    for (size_t i = 0; i < cli->options.given_count; i++) {
+        const struct given *g = &cli->options.given[i];
+
+        named = named || names_daemons(g);
+        if (names_daemons(g) && add_all(p, cli, g, err) < 0)
+            return -1;
+    }
+    if (!named && daemon_find(cli, false, &p->list[p->count++].daemon, err) < 0)
+        return -1;
+    return p->count ? 0 : fail(err, VIAL_E_VALUE, "--socket names no socket");
+}
+
+void batch_places_done(struct batch_places *p)
+{
+    free(p->list);
+    free(p->token);
+    p->list = NULL;
+    p->token = NULL;
+}

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "driver/gate_process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/fail.h"
+#include "base/io.h"
+#include "base/sys.h"
+#include "driver/helper.h"
+#include "driver/secrets_process.h"
+#include "wire/frame.h"
+#include "wire/gate_message.h"
+
+#define CONNECTIONS 256u /* at once */
+#define BEYOND      16u  /* that guests may try, so that the gate can tell of it */
+
+/* One frame on channel 0; FD goes with it unless it is -1. */
+static int say(int to_fd, uint8_t type, const struct pack *p, int fd)
+{
+    struct frame f = { .type = type, .len = (uint32_t)p->len };
+    struct pack whole = { 0 };
+    uint8_t header[WIRE_HEADER];
+    ssize_t n;
+
+    frame_write_header(header, &f);
+    pack_raw(&whole, header, sizeof(header));
+    pack_raw(&whole, p->data, p->len);
+    if (p->bad || whole.bad) {
+        pack_done(&whole);
+        return -ENOMEM;
+    }
+    n = sys_send_fds(to_fd, (struct iovec){ whole.data, whole.len }, &fd,
+                     fd >= 0 ? 1 : 0, MSG_DONTWAIT);
+    n = n >= 0 && (size_t)n != whole.len ? -EMSGSIZE : n;
+    pack_done(&whole);
+    return n < 0 ? (int)n : 0;
+}
+
+static int configure(int owner_fd, const struct plan_gate *gate,
+                     const struct strv *secrets)
+{
+    const struct gate_config config = { .allow = gate->allow.items,
+                                        .deny = gate->deny.items,
+                                        .unchecked = gate->unchecked.items,
+                                        .resolvers = gate->resolvers.items,
+                                        .private_in = gate->private_in.items,
+                                        .secrets = secrets->items,
+                                        .connections = CONNECTIONS };
+    struct pack p = { 0 };
+    int rc;
+
+    gate_config_write(&p, &config);
+    rc = say(owner_fd, GATE_CONFIG, &p, -1);
+    pack_done(&p);
+    return rc;
+}
+
+/* The first that its guest hears: who it can reach, and by what. */
+static int introduce(int stream_fd, const struct plan_gate *gate, int link_fd)
+{
+    struct pack p = { 0 };
+    int rc;
+
+    pack_texts(&p, gate->allow.items, gate->allow.count);
+    pack_texts(&p, gate->deny.items, gate->deny.count);
+    pack_u32(&p, CONNECTIONS + BEYOND);
+    rc = say(stream_fd, WIRE_GATE, &p, link_fd);
+    pack_done(&p);
+    return rc;
+}
+
+static int start(const char *path, const struct plan *plan, int stream_fd,
+                 struct gate_process *out, struct vial_error *err)
+{
+    static const char *const args[] = { "vial-gate", NULL };
+    auto_fd int link_ours = -1, link_theirs = -1, owner_theirs = -1, secrets_fd = -1;
+    auto_strv struct strv secrets = { 0 };
+    int pair[2];
+    int rc;
+
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+        return fail_sys(err, "make a socket pair");
+    link_ours = pair[0];
+    link_theirs = pair[1];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+        return fail_sys(err, "make a socket pair");
+    out->owner_fd = pair[0];
+    owner_theirs = pair[1];
+    if (io_set_nonblocking(link_ours) < 0)
+        return fail_sys(err, "prepare the gate");
+    if (plan->gate.secrets.count) {
+        out->secrets_pidfd =
+            secrets_process_start(&plan->gate, &secrets_fd, &out->authority, err);
+        if (out->secrets_pidfd < 0 ||
+            secrets_process_rules(&plan->gate, &secrets, err) < 0)
+            return -1;
+    }
+    if (helper_lift(&link_theirs) < 0 || helper_lift(&owner_theirs) < 0 ||
+        (secrets_fd >= 0 && helper_lift(&secrets_fd) < 0))
+        return fail_sys(err, "prepare the gate");
+    rc =
+        helper_start(path, args, (const int[]){ link_theirs, owner_theirs, secrets_fd },
+                     secrets_fd >= 0 ? 3 : 2);
+    if (rc < 0)
+        return fail_sys_rc(err, rc, "start '%s'", path);
+    out->pidfd = rc;
+    rc = configure(out->owner_fd, &plan->gate, &secrets);
+    rc = rc < 0 ? rc : introduce(stream_fd, &plan->gate, link_ours);
+    return rc < 0 ? fail_sys_rc(err, rc, "tell the gate its rules") : 0;
+}
+
+int gate_process_start(const struct plan *plan, int stream_fd, struct gate_process *out,
+                       struct vial_error *err)
+{
+    char path[HELPER_PATH];
+
+    *out = GATE_PROCESS_NONE;
+    if (!helper_find("vial-gate", path)) {
+        (void)fail(err, VIAL_E_OPEN, "there is no program 'vial-gate'");
+        return fail_remedy(err, "install vial whole: it lies beside the guest");
+    }
+    if (start(path, plan, stream_fd, out, err) == 0)
+        return 0;
+    gate_process_end(out);
+    return fail_as(err, VIAL_E_OPEN);
+}
+
+void gate_process_end(struct gate_process *gate)
+{
+    auto_fd_(&gate->owner_fd);
+    gate->owner_fd = -1;
+    helper_end(&gate->pidfd);
+    helper_end(&gate->secrets_pidfd);
+    free(gate->authority);
+    gate->authority = NULL;
+}

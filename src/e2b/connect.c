@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define VIAL_CONNECT_ITSELF
+#include "e2b/connect.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/auto.h"
+#include "base/clock.h"
+#include "base/fail.h"
+#include "base/str.h"
+#include "base/text.h"
+#include "base/unit.h"
+
+#define HEAD          5 /* of a frame: flags, length */
+#define FLAG_PACKED   1
+#define FLAG_END      2
+#define QUIET_MS      90000
+#define QUIET_LEAST_S 1
+
+static const struct {
+    const char *name;
+    unsigned status;
+} codes[] = {
+    [CONNECT_INVALID] = { "invalid_argument", 400 },
+    [CONNECT_UNAUTHENTICATED] = { "unauthenticated", 401 },
+    [CONNECT_DENIED] = { "permission_denied", 403 },
+    [CONNECT_NOT_FOUND] = { "not_found", 404 },
+    [CONNECT_EXISTS] = { "already_exists", 409 },
+    [CONNECT_EXHAUSTED] = { "resource_exhausted", 429 },
+    [CONNECT_DEADLINE] = { "deadline_exceeded", 504 },
+    [CONNECT_UNIMPLEMENTED] = { "unimplemented", 501 },
+    [CONNECT_INTERNAL] = { "internal", 500 },
+    [CONNECT_UNAVAILABLE] = { "unavailable", 503 },
+};
+
+int connect_fail(struct connect_error *e, enum connect_code code, const char *format,
+                 ...)
+{
+    va_list args;
+
+    e->code = code;
+    va_start(args, format);
+    (void)vsnprintf(e->message, sizeof(e->message), format, args);
+    va_end(args);
+    return -1;
+}
+
+int connect_from(struct connect_error *e, const struct vial_error *err)
+{
+    static const struct {
+        enum fail_code code;
+        enum connect_code as;
+    } table[] = {
+        { VIAL_E_JSON, CONNECT_INVALID },
+        { VIAL_E_FIELD, CONNECT_INVALID },
+        { VIAL_E_VALUE, CONNECT_INVALID },
+        { VIAL_E_PATH, CONNECT_INVALID },
+        { VIAL_E_CWD, CONNECT_INVALID },
+        { VIAL_E_EXEC, CONNECT_INVALID },
+        { VIAL_E_CAP, CONNECT_INVALID },
+        { VIAL_E_NO_FILE, CONNECT_NOT_FOUND },
+        { VIAL_E_NAME_TAKEN, CONNECT_EXISTS },
+        { VIAL_E_RATE, CONNECT_EXHAUSTED },
+        { VIAL_E_BUSY, CONNECT_EXHAUSTED },
+        { VIAL_E_QUOTA, CONNECT_EXHAUSTED },
+        { VIAL_E_SESSION, CONNECT_UNAVAILABLE },
+        { VIAL_E_UNSUPPORTED, CONNECT_UNIMPLEMENTED },
+    };
+    enum connect_code code = CONNECT_INTERNAL;
+
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
+        if (strcmp(err->code, fail_code_text(table[i].code)) == 0)
+            code = table[i].as;
+    if (code == CONNECT_INTERNAL &&
+        (err->sys == EACCES || err->sys == EPERM || err->sys == EROFS))
+        code = CONNECT_DENIED;
+    e->code = code;
+    ask_words(err, e->message);
+    return -1;
+}
+
+static bool is_type(const struct ask *a, const char *type)
+{
+    const char *given = web_header(a->web, "Content-Type");
+    size_t len = strlen(type);
+
+    return given && strncasecmp(given, type, len) == 0 &&
+           (given[len] == '\0' || given[len] == ';' || given[len] == ' ');
+}
+
+bool connect_is_stream(struct ask *a, bool *refused)
+{
+    const char *packed = web_header(a->web, "Connect-Content-Encoding");
+
+    *refused = false;
+    if ((!packed || strcasecmp(packed, "identity") == 0) &&
+        is_type(a, "application/connect+json"))
+        return true;
+    if (is_type(a, "application/json"))
+        return false;
+    *refused = true;
+    ask_refuse(a, 415, "send JSON: application/json or application/connect+json");
+    return false;
+}
+
+static int parse(const char *text, size_t len, json_t **out, struct connect_error *e)
+{
+    struct vial_error err = { 0 };
+
+    if (json_parse(text, len, "message", out, &err) < 0)
+        return connect_from(e, &err);
+    if (json_is_object(*out))
+        return 0;
+    json_decref(*out);
+    *out = NULL;
+    return connect_fail(e, CONNECT_INVALID, "the message is not an object");
+}
+
+int connect_message(struct ask *a, json_t **out, struct connect_error *e)
+{
+    size_t len;
+    const char *text = web_body(a->web, &len);
+
+    return len ? parse(text, len, out, e) : parse("{}", 2, out, e);
+}
+
+int connect_frame(struct ask *a, size_t *at, json_t **out, struct connect_error *e)
+{
+    size_t len;
+    const unsigned char *body = (const unsigned char *)web_body(a->web, &len);
+    const unsigned char *head = body + *at;
+    size_t size;
+
+    if (*at == len || (len - *at >= HEAD && (head[0] & FLAG_END)))
+        return 0;
+    if (len - *at < HEAD)
+        return connect_fail(e, CONNECT_INVALID, "a frame is cut short");
+    size =
+        (size_t)head[1] << 24 | (size_t)head[2] << 16 | (size_t)head[3] << 8 | head[4];
+    if (size > len - *at - HEAD)
+        return connect_fail(e, CONNECT_INVALID, "a frame is cut short");
+    if (head[0] & FLAG_PACKED)
+        return connect_fail(e, CONNECT_UNIMPLEMENTED,
+                            "compressed frames are not understood");
+    *at += HEAD + size;
+    return parse((const char *)head + HEAD, size, out, e) < 0 ? -1 : 1;
+}
+
+void connect_answer(struct ask *a, json_t *value)
+{
+    ask_json(a, 200, value);
+}
+
+static json_t *error_json_of(const struct connect_error *e)
+{
+    auto_str struct str repaired = { 0 };
+
+    text_repair(&repaired, e->message, strlen(e->message));
+    return json_pack("{s:s, s:s}", "code", codes[e->code].name, "message",
+                     str_ok(&repaired) && repaired.data ? repaired.data : "");
+}
+
+void connect_refuse(struct ask *a, const struct connect_error *e)
+{
+    ask_json(a, codes[e->code].status, error_json_of(e));
+}
+
+static int64_t quiet_ms(const struct ask *a)
+{
+    const char *text = web_header(a->web, "Keepalive-Ping-Interval");
+    int64_t seconds;
+
+    if (!text || unit_parse_count(text, &seconds) < 0 || seconds < QUIET_LEAST_S ||
+        seconds > QUIET_MS / 1000)
+        return QUIET_MS;
+    return seconds * 1000;
+}
+
+int connect_start(struct connect_stream *s, struct ask *a)
+{
+    *s = (struct connect_stream){ .ask = a,
+                                  .quiet_ms = quiet_ms(a),
+                                  .sent_ns = clock_now_ns() };
+    a->turn->status = 200;
+    s->started = web_start(a->web, 200, "application/connect+json") == 0;
+    return s->started ? 0 : -1;
+}
+
+static int send_frame(struct connect_stream *s, unsigned char flags, json_t *message)
+{
+    auto_free char *text = message ? json_dumps(message, JSON_COMPACT) : NULL;
+    size_t len = text ? strlen(text) : 0;
+    auto_str struct str frame = { 0 };
+
+    json_decref(message);
+    if (!text)
+        return -1;
+    str_putc(&frame, (char)flags);
+    for (int shift = 24; shift >= 0; shift -= 8)
+        str_putc(&frame, (char)(len >> shift));
+    str_add(&frame, text, len);
+    s->sent_ns = clock_now_ns();
+    return str_ok(&frame) ? web_write(s->ask->web, frame.data, frame.len) : -1;
+}
+
+int connect_send(struct connect_stream *s, json_t *message)
+{
+    return send_frame(s, 0, message);
+}
+
+int connect_keep_alive(struct connect_stream *s, const char *form)
+{
+    if (clock_ms_between(s->sent_ns, clock_now_ns()) < (double)s->quiet_ms)
+        return 0;
+    return connect_send(s, json_loads(form, 0, NULL));
+}
+
+void connect_end(struct connect_stream *s, const struct connect_error *e)
+{
+    json_t *last = e ? json_pack("{s:o}", "error", error_json_of(e)) : json_object();
+
+    if (send_frame(s, FLAG_END, last) == 0)
+        web_end(s->ask->web);
+    else
+        web_abort(s->ask->web);
+}
+
+void connect_cut(struct connect_stream *s)
+{
+    web_abort(s->ask->web);
+}
+
+/* "Basic dXNlcjo=" -> "user" */
+int connect_user(struct ask *a, struct connect_error *e)
+{
+    const char *given = web_header(a->web, "Authorization");
+    struct blob name = { 0 };
+    size_t len = 0;
+    int rc = 0;
+
+    if (!given || strncasecmp(given, "Basic ", 6) != 0)
+        return 0;
+    if (text_unbase64(given + 6, strlen(given + 6), &name) == 0 && name.data)
+        len = strcspn(name.data, ":");
+    if (len != 0 && (len != strlen(BOX_USER) || strncmp(name.data, BOX_USER, len) != 0))
+        rc = connect_fail(e, CONNECT_UNAUTHENTICATED, "invalid username: '%.*s'",
+                          (int)(len < 64 ? len : 64), name.data);
+    blob_done(&name);
+    return rc;
+}
+
+json_t *connect_member(const json_t *object, const char *camel, const char *snake)
+{
+    json_t *value = json_object_get(object, camel);
+
+    return value ? value : json_object_get(object, snake);
+}
+
+json_t *connect_bytes(const void *data, size_t len)
+{
+    auto_str struct str text = { 0 };
+
+    text_base64(&text, data, len);
+    return str_ok(&text) ? json_stringn(text.data ? text.data : "", text.len) : NULL;
+}

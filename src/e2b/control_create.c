@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* A sandbox is opened. Each member of the body is done or refused by its name. */
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/fail.h"
+#include "base/str.h"
+#include "e2b/control.h"
+#include "e2b/notebook.h"
+#include "model/plan.h"
+#include "model/value.h"
+
+#include "vial/request.h"
+
+#define CONTROL_USUAL_S 300
+#define WORDS_MAX       256u
+#define WORDS_BYTES     ((size_t)64 << 10) /* it is kept as long as the sandbox */
+
+struct wish {
+    const char *template_name, *image;
+    json_t *metadata, *env; /* borrowed, or NULL */
+    int64_t seconds;
+    bool open;    /* without a token */
+    bool guarded; /* ports need one, too */
+    bool has_network;
+};
+
+typedef int reader(struct wish *w, const char *name, json_t *value,
+                   struct vial_error *err);
+
+static int refuse(const char *name, struct vial_error *err)
+{
+    return fail(err, VIAL_E_UNSUPPORTED, "'%s' is not supported by this server", name);
+}
+
+static int wrong(const char *name, const char *what, struct vial_error *err)
+{
+    return fail(err, VIAL_E_VALUE, "'%s' is not %s", name, what);
+}
+
+static int read_template(struct wish *w, const char *name, json_t *value,
+                         struct vial_error *err)
+{
+    w->template_name = value_string(value);
+    return w->template_name ? 0 : wrong(name, "a text", err);
+}
+
+static int read_timeout(struct wish *w, const char *name, json_t *value,
+                        struct vial_error *err)
+{
+    (void)name;
+    return control_seconds(value, 1, &w->seconds, err);
+}
+
+static int read_words(const char *name, json_t *value, struct vial_error *err)
+{
+    const char *key;
+    json_t *text;
+    size_t bytes = 0;
+
+    if (!json_is_object(value) || json_object_size(value) > WORDS_MAX)
+        return wrong(name, "an object of at most 256 texts", err);
+    json_object_foreach(value, key, text)
+    {
+        if (!value_string(text))
+            return wrong(name, "an object of texts", err);
+        bytes += strlen(key) + json_string_length(text);
+    }
+    return bytes <= WORDS_BYTES ? 0 : wrong(name, "at most 64 KiB of text", err);
+}
+
+static int read_metadata(struct wish *w, const char *name, json_t *value,
+                         struct vial_error *err)
+{
+    w->metadata = value;
+    return read_words(name, value, err);
+}
+
+static int read_env(struct wish *w, const char *name, json_t *value,
+                    struct vial_error *err)
+{
+    w->env = value;
+    return read_words(name, value, err);
+}
+
+static int read_secure(struct wish *w, const char *name, json_t *value,
+                       struct vial_error *err)
+{
+    if (!json_is_boolean(value))
+        return wrong(name, "true or false", err);
+    w->open = json_is_false(value);
+    return 0;
+}
+
+/* The operator's settings give a network, or none, whatever is asked for; the details
+ * say which. */
+static int read_internet(struct wish *w, const char *name, json_t *value,
+                         struct vial_error *err)
+{
+    (void)w;
+    return json_is_boolean(value) ? 0 : wrong(name, "true or false", err);
+}
+
+static bool is_empty(const json_t *value)
+{
+    return (json_is_array(value) && json_array_size(value) == 0) ||
+           (json_is_object(value) && json_object_size(value) == 0) ||
+           json_is_false(value) || json_is_null(value);
+}
+
+/* What it asks for is not there; only its absence, in all forms, is. */
+static int read_missing(struct wish *w, const char *name, json_t *value,
+                        struct vial_error *err)
+{
+    (void)w;
+    return is_empty(value) ? 0 : refuse(name, err);
+}
+
+static int read_memory(struct wish *w, const char *name, json_t *value,
+                       struct vial_error *err)
+{
+    (void)w;
+    return json_is_true(value) ? 0 : refuse(name, err);
+}
+
+static int read_resume(struct wish *w, const char *name, json_t *value,
+                       struct vial_error *err)
+{
+    (void)w;
+    return json_is_true(json_object_get(value, "enabled")) ? refuse(name, err) : 0;
+}
+
+static int read_network(struct wish *w, const char *name, json_t *value,
+                        struct vial_error *err)
+{
+    const char *key;
+    json_t *inside;
+    char whole[80];
+
+    if (!json_is_object(value))
+        return wrong(name, "an object", err);
+    json_object_foreach(value, key, inside)
+    {
+        if (strcmp(key, "allowPublicTraffic") == 0) {
+            w->guarded = json_is_false(inside);
+            continue;
+        }
+        (void)snprintf(whole, sizeof(whole), "network.%.60s", key);
+        if (!is_empty(inside))
+            return refuse(whole, err);
+    }
+    w->has_network = true;
+    return 0;
+}
+
+static const struct {
+    const char *name;
+    reader *read;
+} members[] = {
+    { "templateID", read_template },
+    { "timeout", read_timeout },
+    { "metadata", read_metadata },
+    { "envVars", read_env },
+    { "secure", read_secure },
+    { "allow_internet_access", read_internet },
+    { "network", read_network },
+    { "autoPause", read_missing },
+    { "autoPauseMemory", read_memory },
+    { "autoResume", read_resume },
+    { "volumeMounts", read_missing },
+    { "mcp", read_missing },
+    { "iam", read_missing },
+};
+
+static int read_member(struct wish *w, const char *name, json_t *value,
+                       struct vial_error *err)
+{
+    struct shown shown = value_show(name, strlen(name));
+
+    if (json_is_null(value))
+        return 0;
+    for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++)
+        if (strcmp(members[i].name, name) == 0)
+            return members[i].read(w, name, value, err);
+    return refuse(shown.text, err);
+}
+
+static int read_wish(json_t *body, struct wish *w, struct vial_error *err)
+{
+    const char *name;
+    json_t *value;
+
+    *w = (struct wish){ .seconds = CONTROL_USUAL_S };
+    json_object_foreach(body, name,
+                        value) if (read_member(w, name, value, err) < 0) return -1;
+    return w->template_name ? 0 : wrong("templateID", "given", err);
+}
+
+static json_t *env_of(const struct box *box, const struct wish *w)
+{
+    json_t *env =
+        json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "HOME", BOX_HOME, "USER", BOX_USER,
+                  "LOGNAME", BOX_USER, "E2B_SANDBOX", "true", "E2B_SANDBOX_ID", box->id,
+                  "E2B_TEMPLATE_ID", w->template_name);
+
+    if (env && w->env && json_object_update(env, w->env) < 0) {
+        json_decref(env);
+        return NULL;
+    }
+    return env;
+}
+
+/* The caller's words go into texts alone; all else is the operator's. */
+static int make_request(const struct settings *settings, struct box *box,
+                        const struct wish *w, struct vial_request **out,
+                        struct vial_error *err)
+{
+    int64_t most_ms = settings->policy.max_timeout;
+    auto_json json_t *json = NULL;
+    auto_free char *text = NULL;
+    char timeout[32];
+
+    if (most_ms > (int64_t)BOX_MOST_S * 1000)
+        most_ms = (int64_t)BOX_MOST_S * 1000;
+    (void)snprintf(timeout, sizeof(timeout), "%lldms", (long long)most_ms);
+    box->most_ms = most_ms;
+    box->env = env_of(box, w);
+    json = json_pack("{s:s, s:s, s:O}", "workdir", BOX_HOME, "timeout", timeout, "env",
+                     box->env);
+    if (json && *w->image)
+        (void)json_object_set_new(json, "image", json_string(w->image));
+    text = json ? json_dumps(json, JSON_COMPACT) : NULL;
+    if (!text)
+        return fail_memory(err);
+    return vial_request_parse(text, strlen(text), out, err);
+}
+
+static int fill(struct ask *a, struct box *box, const struct wish *w,
+                struct vial_error *err)
+{
+    const struct vial_request *d = &a->turn->settings->defaults;
+
+    (void)snprintf(box->owner, sizeof(box->owner), "%s", a->owner.name);
+    box->caller = a->caller;
+    box->template_name = strdup(w->template_name);
+    box->metadata = w->metadata ? json_incref(w->metadata) : json_object();
+    if (w->has_network)
+        box->network = json_pack("{s:b}", "allowPublicTraffic", !w->guarded);
+    box->online = d->network != NETWORK_NONE;
+    box->cpus_milli = d->cpus;
+    box->memory_bytes = d->memory;
+    box->disk_bytes = d->disk;
+    if (w->open)
+        box->token[0] = '\0';
+    if (!w->guarded)
+        box->traffic[0] = '\0';
+    return box->template_name && box->metadata && notebooks_begin(box) == 0
+               ? 0
+               : fail_memory(err);
+}
+
+static void release_request(struct vial_request **req)
+{
+    vial_request_free(*req);
+}
+
+static int open_session(struct ask *a, struct box *box, const struct wish *w,
+                        struct vial_error *err)
+{
+    __attribute__((cleanup(release_request))) struct vial_request *req = NULL;
+    const struct vial_watch watch = { .cancel_fd = web_gone_fd(a->web),
+                                      .stdin_fd = -1,
+                                      .caller = a->owner.name,
+                                      .local_images = !a->owner.images };
+    const struct vial_session_options options = {
+        .idle_ms = (int64_t)BOX_MOST_S * 1000,
+        .lease_ms = w->seconds * 1000,
+        .caller = a->owner.name,
+        .correlation = a->turn->correlation,
+        .watch = &watch,
+    };
+    struct gate *gate = a->e2b->options.gate;
+    struct gate_pass pass = { 0 };
+    int rc;
+
+    if (make_request(a->turn->settings, box, w, &req, err) < 0)
+        return -1;
+    /* Opening a vessel is work like a run, and waits for its turn like one. */
+    rc = gate_enter(gate, a->caller, web_gone_fd(a->web), &pass, err);
+    a->retry_s = pass.retry_s;
+    if (rc < 0)
+        return -1;
+    rc = registry_start(a->e2b->options.registry, a->owner.name, req, &options,
+                        &box->held, err);
+    gate_leave(gate, &pass, 0);
+    if (rc < 0)
+        return -1;
+    (void)snprintf(box->session, sizeof(box->session), "%s", box->held->id);
+    box->started_ms = control_now_ms();
+    atomic_store(&box->ends_ms, box->started_ms + w->seconds * 1000);
+    return 0;
+}
+
+void control_create(struct ask *a)
+{
+    auto_json json_t *body = NULL;
+    auto_box struct box *box = NULL;
+    struct vial_error err = { 0 };
+    struct wish w;
+
+    if (ask_body(a, &body, &err) < 0 || read_wish(body, &w, &err) < 0) {
+        ask_error(a, &err);
+        return;
+    }
+    if (!template_find(a->turn->settings, w.template_name, &w.image)) {
+        ask_refuse(a, 404, "template '%.128s' not found", w.template_name);
+        return;
+    }
+    box = box_new(a->e2b);
+    if (!box)
+        (void)fail_memory(&err);
+    if (!box || fill(a, box, &w, &err) < 0 || open_session(a, box, &w, &err) < 0) {
+        ask_error(a, &err);
+        return;
+    }
+    boxes_add(a->e2b, box);
+    (void)snprintf(a->turn->sandbox, sizeof(a->turn->sandbox), "%s", box->id);
+    ask_json(a, 201, control_sandbox(box));
+}

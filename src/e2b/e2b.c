@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Which face of the wire a request means, and whether who asks may use it. */
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/fail.h"
+#include "base/unit.h"
+#include "e2b/http_ask.h"
+
+#define PREFIX      "/e2b" /* may stand before every path */
+#define PORT_ENVD   49983u
+#define PORT_PYTHON 49999u /* the interpreter's */
+
+#define HALF            "E2b-Sandbox-Id and E2b-Sandbox-Port belong together"
+#define NO_KEY          "the key is missing or not known; send 'X-API-Key: KEY'"
+#define NO_BOX          "The sandbox was not found"
+#define WRONG_SIGNATURE "invalid signature"
+
+enum kind {
+    FACE_NONE,    /* not of this wire */
+    FACE_CONTROL, /* the control API */
+    FACE_BOX,     /* traffic of a sandbox */
+    FACE_SIGNED,  /* a file URL that does not say of which */
+    FACE_HALF,    /* one of two headers alone */
+};
+
+struct face {
+    enum kind kind;
+    const char *path;
+    char id[64];
+    unsigned port;
+};
+
+static const char *path_of(const struct web_request *req)
+{
+    const char *path = web_path(req);
+    size_t len = strlen(PREFIX);
+
+    if (strncmp(path, PREFIX, len) == 0 && path[len] == '/')
+        return path + len;
+    return path;
+}
+
+static bool take_port(const char *text, size_t len, unsigned *out)
+{
+    char number[8];
+    int64_t port;
+
+    if (len == 0 || len >= sizeof(number))
+        return false;
+    memcpy(number, text, len);
+    number[len] = '\0';
+    if (unit_parse_count(number, &port) < 0 || port < 1 || port > 65535)
+        return false;
+    *out = (unsigned)port;
+    return true;
+}
+
+/* "49983-iabc.example.com" */
+static bool by_name(const struct web_request *req, struct face *out)
+{
+    const char *host = web_header(req, "Host");
+    size_t digits = host ? strspn(host, "0123456789") : 0;
+    const char *id = host ? host + digits + 1 : NULL;
+    size_t len;
+
+    if (digits == 0 || host[digits] != '-' || !take_port(host, digits, &out->port))
+        return false;
+    len = strspn(id, "abcdefghijklmnopqrstuvwxyz0123456789");
+    if (len == 0 || len >= sizeof(out->id) || id[len] != '.')
+        return false;
+    memcpy(out->id, id, len);
+    out->id[len] = '\0';
+    out->kind = FACE_BOX;
+    return true;
+}
+
+static bool by_headers(const struct web_request *req, struct face *out)
+{
+    const char *id = web_header(req, "E2b-Sandbox-Id");
+    const char *port = web_header(req, "E2b-Sandbox-Port");
+
+    if (!id && !port)
+        return false;
+    out->kind = FACE_HALF;
+    if (id && port && take_port(port, strlen(port), &out->port)) {
+        out->kind = FACE_BOX;
+        (void)snprintf(out->id, sizeof(out->id), "%s", id);
+    }
+    return true;
+}
+
+/* Both ours and the SDK's, whatever is done of them. */
+static bool is_control(const char *path)
+{
+    static const char *const roots[] = {
+        "/sandboxes",    "/v2/sandboxes", "/templates", "/v2/templates",
+        "/v3/templates", "/snapshots",    "/volumes",   "/volumecontent",
+        "/secrets",      "/teams",
+    };
+
+    for (size_t i = 0; i < sizeof(roots) / sizeof(roots[0]); i++) {
+        size_t len = strlen(roots[i]);
+
+        if (strncmp(path, roots[i], len) == 0 && (path[len] == '/' || !path[len]))
+            return true;
+    }
+    return false;
+}
+
+static struct face face_of(const struct web_request *req)
+{
+    struct face f = { .path = path_of(req) };
+
+    if (by_headers(req, &f) || by_name(req, &f))
+        return f;
+    if (strcmp(f.path, "/files") == 0 && web_query(req, "signature"))
+        f.kind = FACE_SIGNED;
+    else if (is_control(f.path))
+        f.kind = FACE_CONTROL;
+    return f;
+}
+
+bool e2b_concerns(const struct web_request *req)
+{
+    return face_of(req).kind != FACE_NONE;
+}
+
+static bool has_header(const struct web_request *req, const char *name,
+                       const char *secret)
+{
+    const char *given = web_header(req, name);
+
+    return given && !web_header_repeated(req, name) && box_same(secret, given);
+}
+
+/* 0, or the status and *WHY of the refusal. */
+static unsigned judge_envd(const struct box *box, const struct web_request *req,
+                           const struct face *f, const char **why)
+{
+    if (strcmp(f->path, "/health") == 0 || !box->token[0] ||
+        has_header(req, "X-Access-Token", box->token))
+        return 0;
+    *why = "the access token is missing or wrong";
+    if (strcmp(f->path, "/files") == 0 && !web_header(req, "X-Access-Token"))
+        *why = signature_wrong(box, req);
+    return *why ? 401 : 0;
+}
+
+static unsigned judge(const struct box *box, const struct web_request *req,
+                      const struct face *f, const char **why)
+{
+    if (f->port == PORT_ENVD)
+        return judge_envd(box, req, f, why);
+    *why = "the traffic access token is missing or wrong";
+    if (!box->traffic[0] || has_header(req, "E2B-Traffic-Access-Token", box->traffic))
+        return 0;
+    return 403;
+}
+
+/* A token of the daemon's, in any form that wrappers send it in. */
+static bool owner_of(struct e2b *e2b, const struct web_request *req,
+                     struct e2b_owner *out)
+{
+    const char *key = web_header(req, "X-API-Key");
+    const char *bearer = web_header(req, "Authorization");
+
+    if (!key && bearer && strncasecmp(bearer, "Bearer ", 7) == 0)
+        key = bearer + 7;
+    return key && !web_header_repeated(req, "X-API-Key") &&
+           e2b->options.owner(e2b->options.context, key, out);
+}
+
+static struct web_place stranger(unsigned status, const char *why)
+{
+    return (struct web_place){
+        .lane = WEB_STRANGERS, .status = status, .why = why, .coded = true
+    };
+}
+
+static void place_box(struct e2b *e2b, const struct web_request *req,
+                      const struct face *f, struct web_place *out)
+{
+    bool is_signed = f->kind == FACE_SIGNED;
+    auto_box struct box *box =
+        is_signed ? boxes_signed(e2b, req) : boxes_find(e2b, f->id);
+    const char *why = is_signed ? WRONG_SIGNATURE : NO_BOX;
+    unsigned status = is_signed ? 401 : 502;
+
+    if (box && is_signed) {
+        why = signature_wrong(box, req);
+        status = why ? 401 : 0;
+    } else if (box) {
+        status = judge(box, req, f, &why);
+    }
+    if (status)
+        *out = stranger(status, why);
+    else
+        *out = (struct web_place){ .caller = box->caller, .coded = true };
+}
+
+void e2b_place(struct e2b *e2b, const struct web_request *req, struct web_place *out)
+{
+    const struct face f = face_of(req);
+    struct e2b_owner owner;
+
+    *out = f.kind == FACE_HALF ? stranger(400, HALF) : stranger(401, NO_KEY);
+    if (f.kind == FACE_BOX || f.kind == FACE_SIGNED)
+        place_box(e2b, req, &f, out);
+    else if (f.kind == FACE_CONTROL && owner_of(e2b, req, &owner))
+        *out = (struct web_place){ .caller = gate_caller(e2b->options.gate, owner.name,
+                                                         &owner.quota),
+                                   .coded = true };
+}
+
+/* Pages of any origin may speak to a sandbox: what it takes is a token, and never what
+ * a browser adds by itself. */
+static bool allow_pages(struct ask *a)
+{
+    static const char *const headers[][2] = {
+        { "Access-Control-Allow-Origin", "*" },
+        { "Access-Control-Allow-Methods", "GET, POST, PUT, PATCH, DELETE, OPTIONS" },
+        { "Access-Control-Expose-Headers", "*" },
+        { "Access-Control-Max-Age", "7200" },
+    };
+    const char *wanted = web_header(a->web, "Access-Control-Request-Headers");
+
+    for (size_t i = 0; i < sizeof(headers) / sizeof(headers[0]); i++)
+        (void)web_set_header(a->web, headers[i][0], headers[i][1]);
+    if (strcmp(web_method(a->web), "OPTIONS") != 0)
+        return false;
+    (void)web_set_header(a->web, "Access-Control-Allow-Headers", wanted ? wanted : "*");
+    ask_done(a);
+    return true;
+}
+
+static void serve_port(struct ask *a)
+{
+    if (a->port == PORT_ENVD)
+        envd_handle(a);
+    else if (a->port == PORT_PYTHON)
+        interpreter_handle(a);
+    else
+        ask_proxy(a, 501, a->box->id,
+                  "ports of a sandbox cannot be reached from outside on this server");
+}
+
+static void handle_box(struct ask *a, const struct face *f)
+{
+    const char *why = NULL;
+    unsigned status;
+
+    if (allow_pages(a))
+        return;
+    a->box = boxes_find(a->e2b, f->id);
+    if (!a->box || atomic_load(&a->box->paused_ms)) {
+        ask_proxy(a, 502, f->id, NO_BOX);
+        return;
+    }
+    a->port = f->port;
+    a->caller = a->box->caller;
+    (void)snprintf(a->turn->sandbox, sizeof(a->turn->sandbox), "%s", a->box->id);
+    status = judge(a->box, a->web, f, &why);
+    if (status == 401) {
+        ask_refuse(a, status, "%s", why);
+    } else if (status) {
+        ask_proxy(a, status, a->box->id, why);
+    } else {
+        (void)snprintf(a->turn->who, sizeof(a->turn->who), "%s", a->box->owner);
+        serve_port(a);
+    }
+}
+
+static void handle_signed(struct ask *a)
+{
+    const char *why = WRONG_SIGNATURE;
+
+    if (allow_pages(a))
+        return;
+    a->box = boxes_signed(a->e2b, a->web);
+    if (a->box)
+        why = signature_wrong(a->box, a->web);
+    if (why) {
+        ask_refuse(a, 401, "%s", why);
+        return;
+    }
+    a->port = PORT_ENVD;
+    a->caller = a->box->caller;
+    (void)snprintf(a->turn->who, sizeof(a->turn->who), "%s", a->box->owner);
+    (void)snprintf(a->turn->sandbox, sizeof(a->turn->sandbox), "%s", a->box->id);
+    envd_handle(a);
+}
+
+static void handle_control(struct ask *a)
+{
+    if (!owner_of(a->e2b, a->web, &a->owner)) {
+        ask_refuse(a, 401, NO_KEY);
+        return;
+    }
+    (void)snprintf(a->turn->who, sizeof(a->turn->who), "%s", a->owner.name);
+    a->caller = gate_caller(a->e2b->options.gate, a->owner.name, &a->owner.quota);
+    if (!a->owner.sessions)
+        ask_refuse(a, 403, "'%s' may not hold sessions", a->owner.name);
+    else if (!a->caller)
+        ask_refuse(a, 500, "out of memory");
+    else
+        control_handle(a);
+}
+
+void e2b_handle(struct e2b *e2b, struct web_request *req, struct e2b_turn *turn)
+{
+    const struct face f = face_of(req);
+    struct ask a = { .e2b = e2b, .web = req, .turn = turn, .path = f.path };
+
+    if (f.kind == FACE_HALF)
+        ask_refuse(&a, 400, HALF);
+    else if (f.kind == FACE_BOX)
+        handle_box(&a, &f);
+    else if (f.kind == FACE_SIGNED)
+        handle_signed(&a);
+    else
+        handle_control(&a);
+    box_release(a.box);
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VIAL_E2B_FILESYSTEM_H
+#define VIAL_E2B_FILESYSTEM_H
+
+/* What the files of a sandbox look like to E2B's clients. */
+
+#include "e2b/connect.h"
+
+#include "vial/files.h"
+
+/* EntryInfo of the name PATH, which is absolute; a link is told by what it leads to.
+ * -1: it is not there. */
+int entry_stat(struct box *box, const char *path, json_t **out,
+               struct connect_error *e);
+/* The same of ENTRY, which a list has. */
+json_t *entry_json(struct box *box, const char *path, const struct vial_entry *entry);
+
+/* Whether PATH leads to a directory: 1, 0, or -1: there is nothing, or an error. */
+int entry_is_dir(struct box *box, const char *path, struct connect_error *e);
+
+/* watch.c: watching, as a stream, and as events that are fetched. */
+void watch_stream(struct ask *a);
+int watch_create(struct ask *a, const json_t *message, json_t **out,
+                 struct connect_error *e);
+int watch_events(struct ask *a, const json_t *message, json_t **out,
+                 struct connect_error *e);
+int watch_remove(struct ask *a, const json_t *message, json_t **out,
+                 struct connect_error *e);
+
+/* The member NAME of MESSAGE as a path that is absolute and plain. */
+int message_path(const json_t *message, const char *name, struct str *out,
+                 struct connect_error *e);
+
+#endif

@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "gate/gate.h"
+
+#define FIRST_NS   UINT64_C(15000000000) /* for a client to say its name */
+#define CONNECT_NS UINT64_C(10000000000) /* for one address to answer */
+
+struct connection *connection_find(struct gate *g, uint32_t channel_id)
+{
+    struct connection *c = g->connections;
+
+    while (c && c->channel->id != channel_id)
+        c = c->next;
+    return c;
+}
+
+static void give_up(struct gate *g, struct connection *c, enum gate_verdict why)
+{
+    c->verdict = why;
+    relay_close(&g->relay, c->channel); /* connection_closed follows */
+}
+
+static struct connection *add(struct gate *g, struct relay_channel *channel,
+                              uint16_t port, const char *name)
+{
+    struct connection *c = calloc(1, sizeof *c);
+
+    if (!c)
+        return NULL;
+    *c = (struct connection){ .channel = channel,
+                              .port = port,
+                              .started_ns = now_ns(),
+                              .deadline_ns = NEVER,
+                              .fd = -1,
+                              .next = g->connections };
+    (void)snprintf(c->name, sizeof c->name, "%s", name);
+    g->connections = c;
+    channel->user = c;
+    return c;
+}
+
+static bool is_allowed(const struct gate *g, const char *name, uint16_t port)
+{
+    return name_rules_have(g->allow, g->allow_count, name, port) &&
+           !name_rules_deny(g->deny, g->deny_count, name, port);
+}
+
+void connection_opened(void *context, struct relay_channel *channel, uint32_t port,
+                       const char *name)
+{
+    struct gate *g = context;
+    struct connection *c = NULL;
+
+    if (!name_is_host(name, strlen(name))) { /* no guest of ours asks so */
+        relay_close(&g->relay, channel);
+        return;
+    }
+    c = add(g, channel, (uint16_t)port, name);
+    if (!c) {
+        relay_close(&g->relay, channel);
+        return;
+    }
+    if (!is_allowed(g, name, c->port)) {
+        give_up(g, c, GATE_DENIED);
+        return;
+    }
+    c->judged = name_rules_have(g->unchecked, g->unchecked_count, name, c->port);
+    channel->hold = !c->judged;
+    if (c->judged || !first_bytes_wait(c->port)) {
+        resolve_start(g, c);
+        return;
+    }
+    c->stage = STAGE_FIRST;
+    c->deadline_ns = c->started_ns + FIRST_NS;
+}
+
+void connection_crowded(void *context, uint32_t port, const char *name)
+{
+    struct connection c = { .port = (uint16_t)port,
+                            .verdict = GATE_LIMIT,
+                            .started_ns = now_ns() };
+
+    (void)snprintf(c.name, sizeof c.name, "%s",
+                   name_is_host(name, strlen(name)) ? name : "?");
+    account_add(context, &c, 0, 0);
+}
+
+static void pass(struct gate *g, struct connection *c)
+{
+    c->judged = true;
+    if (c->stage == STAGE_FIRST)
+        resolve_start(g, c);
+    else if (c->stage == STAGE_OPEN)
+        relay_release(&g->relay, c->channel);
+}
+
+void connection_held(void *context, struct relay_channel *channel)
+{
+    struct gate *g = context;
+    struct connection *c = channel->user;
+    const uint8_t *data = channel->backlog ? channel->backlog + channel->at : NULL;
+
+    if (!c || c->judged)
+        return;
+    switch (
+        first_bytes_judge(data, channel->len, channel->ended_in, c->name, c->port)) {
+    case FIRST_GOOD:
+        pass(g, c);
+        break;
+    case FIRST_OTHER_NAME:
+        give_up(g, c, GATE_NAME);
+        break;
+    case FIRST_NO_NAME:
+        /* Where clients may speak second, one that says nothing at all is no liar. */
+        if (channel->len || first_bytes_wait(c->port))
+            give_up(g, c, GATE_NO_NAME);
+        else
+            pass(g, c);
+        break;
+    case FIRST_MORE:
+        break;
+    }
+}
+
+static void open_channel(struct gate *g, struct connection *c)
+{
+    const int one = 1;
+    int fd = c->fd;
+
+    c->fd = -1;
+    c->stage = STAGE_OPEN;
+    c->deadline_ns = NEVER;
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    (void)epoll_ctl(g->relay.epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+    fd = secrets_take(g, c, fd);
+    if (fd < 0) {
+        give_up(g, c, GATE_LIMIT);
+        return;
+    }
+    relay_attach(&g->relay, c->channel, fd);
+    if (c->judged && !c->channel->gone)
+        relay_release(&g->relay, c->channel);
+}
+
+/* Whether it leads to this host: then both ends have one address, which the kernel has
+ * given ours before the other side answers. */
+static bool leads_home(const struct gate *g, int fd, const struct address *a)
+{
+    struct sockaddr_storage ours = { 0 };
+    socklen_t len = sizeof ours;
+
+    return !address_in(a, g->ranges, g->range_count) &&
+           (getsockname(fd, (struct sockaddr *)&ours, &len) < 0 ||
+            address_is_of(a, &ours));
+}
+
+static bool start_connect(struct gate *g, struct connection *c)
+{
+    struct sockaddr_storage to;
+    const struct address *a = &c->addresses[c->address_next++];
+    socklen_t len = address_socket(a, c->port, &to);
+    bool begun;
+
+    c->refused_own = false;
+    c->fd = socket(to.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (c->fd < 0)
+        return false;
+    begun = connect(c->fd, (struct sockaddr *)&to, len) == 0 || errno == EINPROGRESS;
+    c->refused_own = begun && leads_home(g, c->fd, a);
+    if (begun && !c->refused_own &&
+        relay_watch(&g->relay, c->fd, EPOLLOUT,
+                    relay_tag(TAG_CONNECT, c->channel->id)) == 0)
+        return true;
+    (void)close(c->fd);
+    c->fd = -1;
+    return false;
+}
+
+/* The next address; without one it is over. */
+static void try_next(struct gate *g, struct connection *c, enum gate_verdict why)
+{
+    if (c->fd >= 0)
+        (void)close(c->fd);
+    c->fd = -1;
+    while (c->address_next < c->address_count) {
+        c->deadline_ns = now_ns() + CONNECT_NS;
+        if (start_connect(g, c))
+            return;
+    }
+    give_up(g, c, c->refused_own ? GATE_PRIVATE : why);
+}
+
+void connection_resolved(struct gate *g, struct connection *c, enum gate_verdict why)
+{
+    if (!c->address_count) {
+        give_up(g, c, why);
+        return;
+    }
+    c->stage = STAGE_CONNECT;
+    try_next(g, c, GATE_UNREACHABLE);
+}
+
+void connection_event(struct gate *g, uint32_t channel_id)
+{
+    struct connection *c = connection_find(g, channel_id);
+    int error = 0;
+    socklen_t len = sizeof error;
+
+    if (!c || c->stage != STAGE_CONNECT || c->fd < 0)
+        return;
+    if (getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &error, &len) == 0 && error == 0)
+        open_channel(g, c);
+    else
+        try_next(g, c, error == ETIMEDOUT ? GATE_TIMEOUT : GATE_UNREACHABLE);
+}
+
+void connection_closed(void *context, struct relay_channel *channel, bool reset)
+{
+    struct gate *g = context;
+    struct connection *c = channel->user;
+    struct connection **at = &g->connections;
+    uint64_t in = channel->from_fd, out = channel->to_fd;
+
+    (void)reset;
+    if (!c)
+        return;
+    secrets_hear(g); /* it may know why */
+    while (*at != c)
+        at = &(*at)->next;
+    *at = c->next;
+    resolve_stop(c);
+    if (c->fd >= 0)
+        (void)close(c->fd);
+    if (c->stage != STAGE_OPEN && c->verdict == GATE_OK)
+        c->verdict = GATE_ABANDONED;
+    account_add(g, c, c->incoming ? out : in, c->incoming ? in : out);
+    channel->user = NULL;
+    c->stage = STAGE_OVER; /* callers above us may still look at it */
+    c->next = g->over;
+    g->over = c;
+}
+
+void connection_free_over(struct gate *g)
+{
+    while (g->over) {
+        struct connection *c = g->over;
+
+        g->over = c->next;
+        free(c);
+    }
+}
+
+void connection_refused(void *context, const char *name)
+{
+    account_refused(context, name);
+}
+
+void connection_incoming(struct gate *g, int fd, uint16_t port)
+{
+    struct relay_channel *channel = relay_open(&g->relay, fd, port, "");
+    struct connection *c = channel ? add(g, channel, port, "localhost") : NULL;
+
+    if (channel && !c)
+        relay_close(&g->relay, channel);
+    if (!c)
+        return;
+    c->incoming = c->judged = true;
+    c->stage = STAGE_OPEN;
+}
+
+void connection_turn(struct gate *g)
+{
+    struct connection *next = NULL;
+    uint64_t now = g->connections ? now_ns() : 0;
+
+    for (struct connection *c = g->connections; c; c = next) {
+        next = c->next;
+        if (c->stage == STAGE_RESOLVE)
+            resolve_turn(g, c, now);
+        else if (c->deadline_ns <= now && c->stage == STAGE_CONNECT)
+            try_next(g, c, GATE_TIMEOUT);
+        else if (c->deadline_ns <= now)
+            give_up(g, c, GATE_NO_NAME);
+    }
+}
+
+uint64_t connection_wake_ns(const struct gate *g)
+{
+    uint64_t wake = NEVER;
+
+    for (const struct connection *c = g->connections; c; c = c->next) {
+        uint64_t at = c->stage == STAGE_RESOLVE ? resolve_wake_ns(c) : c->deadline_ns;
+
+        wake = at < wake ? at : wake;
+    }
+    return wake;
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <arpa/inet.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gate/gate.h"
+
+/* What no stranger's name may lead to: IANA's special-purpose registries, what is
+ * another address in disguise, and Azure's own for its hosts. */
+static const char *const not_public[] = {
+    "0.0.0.0/8",      "10.0.0.0/8",      "100.64.0.0/10",   "127.0.0.0/8",
+    "168.63.129.16",  "169.254.0.0/16",  "172.16.0.0/12",   "192.0.0.0/24",
+    "192.0.2.0/24",   "192.31.196.0/24", "192.52.193.0/24", "192.88.99.0/24",
+    "192.168.0.0/16", "192.175.48.0/24", "198.18.0.0/15",   "198.51.100.0/24",
+    "203.0.113.0/24", "224.0.0.0/3", /* multicast, and all above it */
+};
+
+/* Of IPv6 only this is public, without what follows: tunnels to IPv4, and documents. */
+static const char *const public_v6 = "2000::/3";
+static const char *const not_public_v6[] = {
+    "2001::/23",     /* Teredo, ORCHID, and others of the protocols' own */
+    "2001:db8::/32", /* documents */
+    "2002::/16",     /* 6to4 */
+    "3fff::/20",     /* documents */
+};
+
+static bool same_bits(const uint8_t *a, const uint8_t *b, unsigned bits)
+{
+    unsigned whole = bits / 8;
+    uint8_t mask = (uint8_t)(0xff00 >> (bits % 8));
+
+    return memcmp(a, b, whole) == 0 &&
+           (!(bits % 8) || ((a[whole] ^ b[whole]) & mask) == 0);
+}
+
+static bool is_in(const struct address *a, const struct range *r)
+{
+    return a->v6 == r->first.v6 && same_bits(a->bytes, r->first.bytes, r->bits);
+}
+
+bool range_parse(const char *text, struct range *out)
+{
+    char address[64];
+    size_t len = strcspn(text, "/");
+    unsigned long most, bits;
+    char *end = NULL;
+
+    *out = (struct range){ 0 };
+    if (len >= sizeof address)
+        return false;
+    memcpy(address, text, len);
+    address[len] = 0;
+    out->first.v6 = strchr(address, ':') != NULL;
+    most = out->first.v6 ? 128 : 32;
+    if (inet_pton(out->first.v6 ? AF_INET6 : AF_INET, address, out->first.bytes) != 1)
+        return false;
+    bits = text[len] ? strtoul(text + len + 1, &end, 10) : most;
+    if (bits > most || (text[len] && (end == text + len + 1 || *end)))
+        return false;
+    out->bits = (unsigned)bits;
+    return true;
+}
+
+static bool in_any(const struct address *a, const char *const *list, size_t count)
+{
+    struct range r;
+
+    for (size_t i = 0; i < count; i++)
+        if (!range_parse(list[i], &r) || is_in(a, &r))
+            return true;
+    return false;
+}
+
+bool address_is_public(const struct address *a)
+{
+    if (!a->v6)
+        return !in_any(a, not_public, sizeof not_public / sizeof *not_public);
+    return in_any(a, &public_v6, 1) &&
+           !in_any(a, not_public_v6, sizeof not_public_v6 / sizeof *not_public_v6);
+}
+
+bool address_in(const struct address *a, const struct range *ranges, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (is_in(a, &ranges[i]))
+            return true;
+    return false;
+}
+
+bool address_is_of(const struct address *a, const struct sockaddr_storage *end)
+{
+    const struct sockaddr_in *v4 = (const struct sockaddr_in *)end;
+    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)end;
+
+    if (end->ss_family != (a->v6 ? AF_INET6 : AF_INET))
+        return false;
+    return a->v6 ? memcmp(a->bytes, &v6->sin6_addr, 16) == 0
+                 : memcmp(a->bytes, &v4->sin_addr, 4) == 0;
+}
+
+socklen_t address_socket(const struct address *a, uint16_t port,
+                         struct sockaddr_storage *out)
+{
+    struct sockaddr_in *v4 = (struct sockaddr_in *)out;
+    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)out;
+
+    memset(out, 0, sizeof *out);
+    if (a->v6) {
+        v6->sin6_family = AF_INET6;
+        v6->sin6_port = htons(port);
+        memcpy(&v6->sin6_addr, a->bytes, 16);
+        return sizeof *v6;
+    }
+    v4->sin_family = AF_INET;
+    v4->sin_port = htons(port);
+    memcpy(&v4->sin_addr, a->bytes, 4);
+    return sizeof *v4;
+}

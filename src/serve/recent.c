@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serve/recent.h"
+
+#include <stdlib.h>
+
+int recent_init(struct recent *r)
+{
+    *r = (struct recent){ .runs = calloc(RECENT_RUNS, sizeof(*r->runs)) };
+    if (!r->runs)
+        return -1;
+    return pthread_mutex_init(&r->lock, NULL) == 0 ? 0 : -1;
+}
+
+void recent_done(struct recent *r)
+{
+    free(r->runs);
+    (void)pthread_mutex_destroy(&r->lock);
+}
+
+void recent_add(struct recent *r, int64_t now_ms, double ms)
+{
+    int64_t slot = now_ms / RECENT_SLOT_MS;
+    size_t at = (size_t)(slot % RECENT_SLOTS);
+
+    (void)pthread_mutex_lock(&r->lock);
+    r->runs[r->total++ % RECENT_RUNS] = (struct recent_run){ slot, (float)ms };
+    if (r->counts[at].slot != slot) {
+        r->counts[at].slot = slot;
+        r->counts[at].ended = 0;
+    }
+    r->counts[at].ended++;
+    (void)pthread_mutex_unlock(&r->lock);
+}
+
+static int by_slot_and_time(const void *a, const void *b)
+{
+    const struct recent_run *x = a;
+    const struct recent_run *y = b;
+
+    if (x->slot != y->slot)
+        return x->slot < y->slot ? -1 : 1;
+    return (x->ms > y->ms) - (x->ms < y->ms);
+}
+
+static int by_time(const void *a, const void *b)
+{
+    const struct recent_run *x = a;
+    const struct recent_run *y = b;
+
+    return (x->ms > y->ms) - (x->ms < y->ms);
+}
+
+/* The smallest of COUNT sorted times that PERCENT of them do not exceed. */
+static json_t *quantile(const struct recent_run *sorted, size_t count, size_t percent)
+{
+    return count ? json_real((double)sorted[(count * percent + 99) / 100 - 1].ms)
+                 : json_null();
+}
+
+/* With the lock held: those that ended in slots FIRST to LAST, copied to OUT. A slot of
+ * which some are no longer held is left out, so that what is told is exact. */
+static size_t copy_runs(const struct recent *r, int64_t first, int64_t last,
+                        struct recent_run *out)
+{
+    size_t held = r->total < RECENT_RUNS ? (size_t)r->total : RECENT_RUNS;
+    size_t count = 0;
+
+    if (r->total > RECENT_RUNS && r->runs[r->total % RECENT_RUNS].slot >= first)
+        first = r->runs[r->total % RECENT_RUNS].slot + 1;
+    for (size_t i = 0; i < held; i++)
+        if (r->runs[i].slot >= first && r->runs[i].slot <= last)
+            out[count++] = r->runs[i];
+    return count;
+}
+
+/* The times of each slot, out of COUNT runs sorted by slot. */
+static void add_times(json_t *median, json_t *tail, int64_t first,
+                      const struct recent_run *runs, size_t count)
+{
+    size_t at = 0;
+
+    for (int64_t slot = first; slot < first + RECENT_SLOTS; slot++) {
+        size_t from = at;
+
+        while (at < count && runs[at].slot == slot)
+            at++;
+        (void)json_array_append_new(median, quantile(runs + from, at - from, 50));
+        (void)json_array_append_new(tail, quantile(runs + from, at - from, 95));
+    }
+}
+
+static json_t *as_json(json_t *ended, uint64_t sum, int64_t first,
+                       struct recent_run *runs, size_t count)
+{
+    json_t *median = json_array();
+    json_t *tail = json_array();
+
+    qsort(runs, count, sizeof(*runs), by_slot_and_time);
+    add_times(median, tail, first, runs, count);
+    qsort(runs, count, sizeof(*runs), by_time);
+    return json_pack("{s:i, s:o, s:o, s:o, s:{s:I, s:o, s:o}}", "slot_ms",
+                     RECENT_SLOT_MS, "ended", ended, "median_ms", median, "p95_ms",
+                     tail, "all", "ended", (json_int_t)sum, "median_ms",
+                     quantile(runs, count, 50), "p95_ms", quantile(runs, count, 95));
+}
+
+json_t *recent_json(struct recent *r, int64_t now_ms)
+{
+    int64_t last = now_ms / RECENT_SLOT_MS - 1;
+    int64_t first = last - RECENT_SLOTS + 1;
+    struct recent_run *runs = calloc(RECENT_RUNS, sizeof(*runs));
+    json_t *ended = json_array();
+    json_t *json;
+    uint64_t sum = 0;
+    size_t count;
+
+    if (!runs || !ended) {
+        free(runs);
+        json_decref(ended);
+        return NULL;
+    }
+    (void)pthread_mutex_lock(&r->lock);
+    for (int64_t slot = first; slot <= last; slot++) {
+        size_t at = (size_t)((slot + RECENT_SLOTS) % RECENT_SLOTS);
+        uint32_t n = r->counts[at].slot == slot ? r->counts[at].ended : 0;
+
+        (void)json_array_append_new(ended, json_integer(n));
+        sum += n;
+    }
+    count = copy_runs(r, first, last, runs);
+    (void)pthread_mutex_unlock(&r->lock);
+    json = as_json(ended, sum, first, runs, count);
+    free(runs);
+    return json;
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VIAL_WEB_WEBSOCKET_H
+#define VIAL_WEB_WEBSOCKET_H
+
+/*
+ * A WebSocket (RFC 6455) of a request whose handler wants one. Messages are whole, and
+ * bounded; no extension is offered. One thread reads; any may send. What has come of
+ * them counts for the caller's share of bodies, until the next is read; one that is
+ * more than that ends it all, with 1013.
+ *
+ *   web_socket_open -> { web_socket_read | web_socket_send }* -> web_socket_close
+ */
+
+#include "web/web.h"
+
+struct web_socket;
+
+/* NULL: the request asked for none, or the client has gone; it was answered then. MOST:
+ * bytes of a message. */
+struct web_socket *web_socket_open(struct web_request *req, size_t most);
+
+enum web_socket_said { WEB_SOCKET_NOTHING, WEB_SOCKET_MESSAGE, WEB_SOCKET_GONE };
+
+/* The next message, which may be text or not, borrowed until the next call; NOTHING
+ * after so long. Pings are answered by the way. */
+enum web_socket_said web_socket_read(struct web_socket *s, int timeout_ms,
+                                     const char **data, size_t *len);
+
+/* Sends a text, which has to be UTF-8. -1: the client is gone, or takes nothing. */
+int web_socket_send(struct web_socket *s, const char *text, size_t len);
+/* Says why, waits a little for the client to say the same, and gives it back. */
+void web_socket_close(struct web_socket *s, unsigned code, const char *reason);
+
+/* websocket_frame.c: the pure part. */
+enum frame_kind {
+    FRAME_MORE,  /* not whole yet */
+    FRAME_PART,  /* of a message, which goes on */
+    FRAME_WHOLE, /* the end of a message */
+    FRAME_PING,
+    FRAME_PONG,
+    FRAME_CLOSE,
+    FRAME_BAD /* against the rules, or too long: CODE says which */
+};
+
+struct frame {
+    enum frame_kind kind;
+    bool first;   /* a message begins */
+    size_t taken; /* bytes of the input that it was */
+    char *data;   /* its content, within the input, unmasked */
+    size_t len;
+    unsigned code; /* of FRAME_BAD */
+};
+
+/* Looks at what a client has sent so far; a frame of more than MOST bytes is bad. */
+struct frame ws_frame_read(char *bytes, size_t len, size_t most);
+/* A server's head of a frame with LEN bytes; its own length. */
+size_t ws_frame_head(unsigned char out[10], unsigned opcode, size_t len);
+
+#endif

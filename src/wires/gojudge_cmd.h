@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VIAL_WIRES_GOJUDGE_CMD_H
+#define VIAL_WIRES_GOJUDGE_CMD_H
+
+/*
+ * One command of go-judge's: a vessel of its own, with files that are copied in and
+ * out, and streams that are collected or lead to another command.
+ */
+
+#include "wires/turn.h"
+
+/* Where a stream goes. */
+struct cmd_stream {
+    char *name;   /* it comes back under that; or NULL */
+    int64_t most; /* bytes of it */
+    bool proxy;   /* more than that is no fault: it is a copy of what a pipe carries */
+    int pipe_fd;  /* to another command; or -1 */
+};
+
+struct cmd {
+    struct call *call;
+    int cancel_fd; /* as in struct job */
+    struct vial_request *req;
+    struct cmd_stream streams[3];       /* 1 and 2 are used */
+    int stdin_fd;                       /* from another command; or -1 */
+    json_t *copy_out, *copy_out_cached; /* borrowed from the body */
+    int64_t copy_out_max;
+    bool truncate;
+    uint64_t paid; /* of its caller's share of bodies, for copies of files kept here */
+    bool over;     /* it wrote more than one of its streams takes */
+    struct stage stage;
+    struct vial_error error; /* it was not run */
+};
+
+/* Reads one; -1: it is at fault. */
+int cmd_read(struct call *c, json_t *given, struct cmd *out, struct vial_error *err);
+/* Runs it, within a turn of its caller's. */
+void cmd_run(struct cmd *cmd);
+/* Its result; NULL: no memory. */
+json_t *cmd_result(struct cmd *cmd);
+void cmd_done(struct cmd *cmd);
+
+#endif

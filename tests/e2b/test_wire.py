@@ -1,0 +1,555 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The wire by itself, as a client that is none of E2B's, and means no good."""
+import base64
+import hashlib
+import http.client
+import json
+import struct
+import subprocess
+
+import pytest
+
+from conftest import VIAL, E2b
+
+ENVD, PYTHON = "49983", "49999"
+
+
+class Answer:
+    def __init__(self, r):
+        self.status, self.headers, self.body = r.status, r.headers, r.read()
+
+    @property
+    def json(self):
+        return json.loads(self.body)
+
+
+def send(e2b, method, path, body=None, **headers):
+    c = http.client.HTTPConnection("127.0.0.1", e2b.port, timeout=60)
+    headers = {k.replace("_", "-"): v for k, v in headers.items()}
+    if isinstance(body, (dict, list)):
+        body = json.dumps(body)
+    try:
+        c.request(method, path, body=body, headers=headers)
+        return Answer(c.getresponse())
+    finally:
+        c.close()
+
+
+def control(e2b, method, path, body=None, key=None):
+    return send(e2b, method, path, body, X_API_Key=key or e2b.key)
+
+
+def create(e2b, key=None, **more):
+    made = control(e2b, "POST", "/v2/sandboxes", {"templateID": "base", **more}, key)
+    assert made.status == 201, made.body
+    return made.json
+
+
+def envd(e2b, box, method, path, body=None, port=ENVD, **headers):
+    headers.setdefault("X_Access_Token", box.get("envdAccessToken", ""))
+    return send(e2b, method, path, body, E2b_Sandbox_Id=box["sandboxID"], E2b_Sandbox_Port=port,
+                **headers)
+
+
+def rpc(e2b, box, method, message, **headers):
+    return envd(e2b, box, "POST", "/" + method, message, Content_Type="application/json", **headers)
+
+
+def frame(message, flags=0):
+    data = json.dumps(message).encode()
+    return struct.pack(">BI", flags, len(data)) + data
+
+
+def frames(body):
+    out, at = [], 0
+    while at < len(body):
+        flags, size = struct.unpack_from(">BI", body, at)
+        out.append((flags, json.loads(body[at + 5:at + 5 + size])))
+        at += 5 + size
+    return out
+
+
+def stream(e2b, box, method, *messages, raw=None, **headers):
+    body = raw if raw is not None else b"".join(frame(m) for m in messages)
+    answer = envd(e2b, box, "POST", "/" + method, body, Content_Type="application/connect+json",
+                  **headers)
+    assert answer.status == 200, answer.body
+    return frames(answer.body)
+
+
+def run(e2b, box, line):
+    said = stream(e2b, box, "process.Process/Start",
+                  {"process": {"cmd": "/bin/sh", "args": ["-c", line]}, "stdin": False})
+    return b"".join(base64.b64decode(m["event"]["data"].get("stdout", "")) for _, m in said
+                    if "data" in m.get("event", {})).decode()
+
+
+def test_the_wire_is_off_unless_the_settings_have_it_on():
+    with E2b(serve={"e2b": "off"}) as d:
+        assert control(d, "GET", "/v2/sandboxes").json["error"]["code"] == "VIAL-AUTH"
+        answer = send(d, "GET", "/v2/sandboxes", Authorization="Bearer " + d.key)
+        assert (answer.status, answer.json["error"]["code"]) == (404, "VIAL-ROUTE")
+
+
+def test_a_key_has_the_form_that_sdks_insist_on():
+    made = subprocess.run([VIAL, "serve", "--new-token", "ci", "--e2b", "--json"],
+                          capture_output=True, text=True, check=True)
+    token = json.loads(made.stdout)["token"]
+    assert token.startswith("e2b_")
+    assert len(token) == 68 and int(token[4:], 16) >= 0
+    alone = subprocess.run([VIAL, "serve", "--e2b"], capture_output=True, text=True)
+    assert alone.returncode != 0
+    assert "'--e2b' is for a new token" in alone.stderr
+
+
+def test_a_key_without_the_scope_opens_nothing():
+    with E2b() as d:
+        made = json.loads(subprocess.run(
+            [VIAL, "serve", "--new-token", "reader", "--e2b", "--scopes", "read", "--json"],
+            capture_output=True, text=True, check=True).stdout)
+        path = d.settings["serve"]["tokens"]
+        with open(path) as file:
+            tokens = json.load(file)
+        with open(path, "w") as file:
+            json.dump(tokens + [{k: made[k] for k in ("name", "sha256", "scopes")}], file)
+        d.stop()
+        d.start()
+        answer = control(d, "POST", "/sandboxes", {"templateID": "base"}, made["token"])
+        assert answer.status == 403
+        assert answer.json == {"code": 403, "message": "'token:reader' may not hold sessions"}
+
+
+def test_nobody_else_s_sandbox_can_be_seen_or_touched(e2b):
+    mine, theirs = create(e2b), create(e2b, e2b.other_key)
+    listed = control(e2b, "GET", "/v2/sandboxes").json
+    assert [b["sandboxID"] for b in listed] == [mine["sandboxID"]]
+    path = "/sandboxes/" + theirs["sandboxID"]
+    for method, below, body in [("GET", "", None), ("DELETE", "", None), ("POST", "/connect", {}),
+                                ("POST", "/timeout", {"timeout": 0}), ("POST", "/refreshes", {}),
+                                ("GET", "/metrics", None), ("POST", "/resume", {})]:
+        answer = control(e2b, method, path + below, body)
+        assert (answer.status, answer.json["code"]) == (404, 404), below
+    assert rpc(e2b, dict(theirs, envdAccessToken=mine["envdAccessToken"]),
+               "filesystem.Filesystem/Stat", {"path": "/"}).status == 401
+    assert envd(e2b, theirs, "GET", "/health").status == 204
+
+
+def test_ids_and_tokens_are_long_and_never_the_same(e2b):
+    made = [create(e2b) for _ in range(5)]
+    assert len({b["sandboxID"] for b in made} | {b["envdAccessToken"] for b in made}) == 10
+    assert all(len(b["sandboxID"]) == 21 and len(b["envdAccessToken"]) == 40 for b in made)
+
+
+@pytest.mark.parametrize("headers, status, message", [
+    ({"X_Access_Token": "wrong"}, 401, "the access token is missing or wrong"),
+    ({"X_Access_Token": ""}, 401, "the access token is missing or wrong"),
+])
+def test_a_wrong_token_reads_nothing(e2b, headers, status, message):
+    box = create(e2b)
+    for path in ("/envs", "/files?path=x"):
+        answer = envd(e2b, box, "GET", path, **headers)
+        assert (answer.status, answer.json) == (status, {"code": status, "message": message})
+    assert envd(e2b, box, "GET", "/health", **headers).status == 204
+    big = envd(e2b, box, "POST", "/files?path=x", b"x" * 300000, **headers)
+    assert (big.status, big.json["code"]) == (401, 401)
+
+
+def test_ports_need_a_token_where_the_caller_asks_for_that(e2b):
+    box = create(e2b, network={"allowPublicTraffic": False})
+    assert len(box["trafficAccessToken"]) == 40
+    refused = envd(e2b, box, "GET", "/contexts", port=PYTHON)
+    assert refused.status == 403
+    assert refused.json == {"sandboxId": box["sandboxID"], "code": 403,
+                            "message": "the traffic access token is missing or wrong"}
+    assert envd(e2b, box, "GET", "/contexts", port=PYTHON,
+                E2B_Traffic_Access_Token=box["trafficAccessToken"]).status == 200
+    assert "trafficAccessToken" not in create(e2b)
+
+
+def test_who_says_secure_false_needs_no_token(e2b):
+    box = create(e2b, secure=False)
+    assert "envdAccessToken" not in box
+    assert rpc(e2b, box, "filesystem.Filesystem/Stat", {"path": "."}).status == 200
+
+
+def test_one_of_the_two_headers_alone_means_nothing(e2b):
+    box = create(e2b)
+    answer = send(e2b, "GET", "/health", E2b_Sandbox_Id=box["sandboxID"])
+    assert (answer.status, answer.json["message"]) == (
+        400, "E2b-Sandbox-Id and E2b-Sandbox-Port belong together")
+
+
+def test_a_host_name_leads_to_a_sandbox(e2b):
+    box = create(e2b)
+    host = "49983-%s.example.com:8080" % box["sandboxID"]
+    assert send(e2b, "GET", "/health", Host=host).status == 204
+    assert send(e2b, "GET", "/envs", Host=host,
+                X_Access_Token=box["envdAccessToken"]).json["E2B_SANDBOX"] == "true"
+
+
+def test_what_is_gone_is_502_and_a_port_that_nobody_serves_is_not(e2b):
+    box = create(e2b)
+    port = envd(e2b, box, "GET", "/", port="3000")
+    assert (port.status, port.json["code"]) == (501, 501)
+    assert control(e2b, "DELETE", "/sandboxes/" + box["sandboxID"]).status == 204
+    gone = envd(e2b, box, "GET", "/health")
+    assert gone.status == 502
+    assert gone.json == {"sandboxId": box["sandboxID"], "message": "The sandbox was not found",
+                         "code": 502}
+    big = envd(e2b, box, "POST", "/files?path=x", b"x" * 300000)
+    assert big.status == 502
+
+
+def test_a_lease_of_a_second_ends_it(e2b):
+    box = create(e2b, timeout=1)
+    with pytest.raises((http.client.IncompleteRead, ConnectionError)):
+        stream(e2b, box, "process.Process/Start", {"process": {"cmd": "sleep", "args": ["100"]}})
+    assert envd(e2b, box, "GET", "/health").status == 502
+    assert control(e2b, "GET", "/v2/sandboxes").json == []
+
+
+def test_a_stream_is_cut_when_its_sandbox_is_killed(e2b):
+    box = create(e2b)
+    c = http.client.HTTPConnection("127.0.0.1", e2b.port, timeout=60)
+    c.request("POST", "/process.Process/Start", frame({"process": {"cmd": "sleep", "args": ["99"]}}),
+              {"E2b-Sandbox-Id": box["sandboxID"], "E2b-Sandbox-Port": ENVD,
+               "X-Access-Token": box["envdAccessToken"],
+               "Content-Type": "application/connect+json"})
+    r = c.getresponse()
+    head = r.read(5)
+    assert "start" in json.loads(r.read(struct.unpack(">BI", head)[1]))["event"]
+    control(e2b, "DELETE", "/sandboxes/" + box["sandboxID"])
+    with pytest.raises((http.client.IncompleteRead, ConnectionError)):
+        r.read()
+
+
+@pytest.mark.parametrize("field, value", [
+    ("autoPause", True), ("autoPauseMemory", False), ("autoResume", {"enabled": True}),
+    ("volumeMounts", [{"name": "a", "path": "/a"}]), ("mcp", {"x": {}}), ("iam", {"tokens": {"a": {}}}),
+    ("network", {"rules": {"a": []}}), ("network", {"egressProxy": {"address": "a:1"}}),
+    ("network", {"denyOut": ["1.1.1.1"]}), ("somethingNew", 1),
+])
+def test_a_field_that_is_not_honoured_is_refused_by_its_name(e2b, field, value):
+    answer = control(e2b, "POST", "/sandboxes", {"templateID": "base", field: value})
+    name = field if field != "network" else "network." + next(iter(value))
+    assert answer.json == {"code": 400, "message": "'%s' is not supported by this server" % name}
+
+
+def test_what_is_kept_of_a_caller_s_words_is_bounded(e2b):
+    long = {"k": "x" * (64 << 10)}
+    for field in ("metadata", "envVars"):
+        answer = control(e2b, "POST", "/sandboxes", {"templateID": "base", field: long})
+        assert answer.json == {"code": 400, "message": "'%s' is not at most 64 KiB of text" % field}
+    box = create(e2b)
+    answer = rpc(e2b, box, "filesystem.Filesystem/Stat", {"path": "x" * 4096})
+    assert answer.json == {"code": "invalid_argument", "message": "the path is too long"}
+    stream(e2b, box, "process.Process/Start",
+           {"process": {"cmd": "/bin/true", "args": ["x" * 20000], "more": "y" * 20000}})
+
+
+def test_details_say_that_there_is_no_network(e2b):
+    box = create(e2b, allow_internet_access=True)
+    info = control(e2b, "GET", "/sandboxes/" + box["sandboxID"]).json
+    assert info["allowInternetAccess"] is False
+    assert info["domain"] is None
+
+
+def test_details_say_that_the_operator_gave_a_network():
+    with E2b(defaults={"network": "gate", "allow": ["a.example"]},
+             policy={"networks": ["none", "gate"], "allow": ["a.example"]}) as e2b:
+        box = create(e2b)
+        at = "/sandboxes/" + box["sandboxID"]
+        assert control(e2b, "GET", at).json["allowInternetAccess"] is True
+        refused = control(e2b, "PUT", at + "/network", {})
+        assert refused.json["message"].endswith("the operator's settings say what it reaches")
+
+
+@pytest.mark.parametrize("method, path", [
+    ("POST", "/sandboxes/x/fork"), ("POST", "/sandboxes/x/snapshots"),
+    ("PUT", "/sandboxes/x/network"), ("POST", "/v3/templates"), ("DELETE", "/templates/x"),
+    ("POST", "/volumes"), ("GET", "/secrets"), ("GET", "/snapshots"), ("GET", "/teams"),
+])
+def test_a_call_that_is_not_done_says_so(e2b, method, path):
+    answer = control(e2b, method, path, {} if method != "GET" else None)
+    assert (answer.status, answer.json["code"]) == (501, 501)
+
+
+def test_a_page_of_another_origin_may_speak_to_a_sandbox_but_not_to_the_control(e2b):
+    box = create(e2b)
+    asked = {"Origin": "https://a.example", "Access_Control_Request_Method": "POST",
+             "Access_Control_Request_Headers": "x-access-token,content-type"}
+    answer = send(e2b, "OPTIONS", "/files", E2b_Sandbox_Id=box["sandboxID"], E2b_Sandbox_Port=ENVD,
+                  **asked)
+    assert answer.status == 204
+    assert answer.headers["Access-Control-Allow-Origin"] == "*"
+    assert answer.headers["Access-Control-Allow-Headers"] == "x-access-token,content-type"
+    assert send(e2b, "OPTIONS", "/v2/sandboxes", **asked).headers[
+        "Access-Control-Allow-Origin"] is None
+
+
+def test_what_is_no_frame_is_refused_in_the_last_one(e2b):
+    box = create(e2b)
+    for raw, message in [(b"\0\0\0", "a frame is cut short"),
+                         (b"\0\xff\xff\xff\xff{}", "a frame is cut short"),
+                         (b"\1\0\0\0\2{}", "compressed frames are not understood"),
+                         (frame([1]), "the message is not an object"),
+                         (b"", "there is no message")]:
+        (flags, last), = stream(e2b, box, "process.Process/Start", raw=raw)
+        assert (flags, last["error"]["message"]) == (2, message)
+
+
+def test_protobuf_is_415_and_an_unknown_method_unimplemented(e2b):
+    box = create(e2b)
+    answer = envd(e2b, box, "POST", "/process.Process/List", b"", Content_Type="application/proto")
+    assert answer.status == 415
+    once = rpc(e2b, box, "process.Process/Nothing", {})
+    assert (once.status, once.json["code"]) == (501, "unimplemented")
+    (flags, last), = stream(e2b, box, "filesystem.Filesystem/Nothing", {})
+    assert (flags, last["error"]["code"]) == (2, "unimplemented")
+
+
+def test_input_comes_in_frames_too(e2b):
+    box = create(e2b)
+    c = http.client.HTTPConnection("127.0.0.1", e2b.port, timeout=60)
+    c.request("POST", "/process.Process/Start", frame({"process": {"cmd": "cat"}, "tag": "me"}),
+              {"E2b-Sandbox-Id": box["sandboxID"], "E2b-Sandbox-Port": ENVD,
+               "X-Access-Token": box["envdAccessToken"], "Content-Type": "application/connect+json"})
+    r = c.getresponse()
+    who = {"process": {"tag": "me"}}
+    sent = stream(e2b, box, "process.Process/StreamInput", {"start": who},
+                  {"data": {"input": {"stdin": base64.b64encode(b"one ").decode()}}}, {"keepalive": {}},
+                  {"data": {"input": {"stdin": base64.b64encode(b"two").decode()}}})
+    assert sent == [(0, {}), (2, {})]
+    assert rpc(e2b, box, "process.Process/CloseStdin", who).json == {}
+    said = [m for _, m in frames(r.read())]
+    out = b"".join(base64.b64decode(m["event"]["data"]["stdout"]) for m in said
+                   if "data" in m.get("event", {}))
+    assert out == b"one two"
+    assert said[-2]["event"]["end"] == {"exitCode": 0, "exited": True, "status": "exit status 0"}
+
+
+def test_a_quiet_stream_is_kept_alive(e2b):
+    box = create(e2b)
+    said = stream(e2b, box, "process.Process/Start",
+                  {"process": {"cmd": "sleep", "args": ["2.5"]}}, Keepalive_Ping_Interval="1")
+    assert {"event": {"keepalive": {}}} in [m for _, m in said]
+
+
+def test_a_command_whose_time_is_over_is_killed(e2b):
+    box = create(e2b)
+    said = stream(e2b, box, "process.Process/Start", {"process": {"cmd": "sleep", "args": ["77"]}},
+                  Connect_Timeout_Ms="300")
+    assert said[-1][1]["error"]["code"] == "deadline_exceeded"
+    assert run(e2b, box, "ps ax -o args= | grep -c '^sleep 7[7]'; true") == "0\n"
+
+
+def test_watchers_can_be_fetched_from(e2b):
+    box = create(e2b)
+    service = "filesystem.Filesystem/"
+    made = rpc(e2b, box, service + "CreateWatcher", {"path": ".", "includeEntry": True}).json
+    run(e2b, box, "echo x > seen")
+    events = []
+    while not any(e["type"] == "EVENT_TYPE_WRITE" for e in events):
+        events += rpc(e2b, box, service + "GetWatcherEvents", made).json["events"]
+    assert events[0]["name"] == "seen" and events[0]["type"] == "EVENT_TYPE_CREATE"
+    assert events[0]["entry"]["path"] == "/home/user/seen"
+    assert rpc(e2b, box, service + "RemoveWatcher", made).json == {}
+    again = rpc(e2b, box, service + "GetWatcherEvents", made)
+    assert (again.status, again.json["code"]) == (404, "not_found")
+
+
+def test_watchers_are_so_many_and_no_more(e2b):
+    box = create(e2b)
+    for _ in range(8):
+        assert rpc(e2b, box, "filesystem.Filesystem/CreateWatcher", {"path": "."}).status == 200
+    more = rpc(e2b, box, "filesystem.Filesystem/CreateWatcher", {"path": "."})
+    assert (more.status, more.json["code"]) == (429, "resource_exhausted")
+
+
+def form(*parts):
+    body = b""
+    for name, filename, data in parts:
+        body += b'--B\r\nContent-Disposition: form-data; name="%s"; filename="%s"\r\n\r\n%s\r\n' % (
+            name.encode(), filename.encode(), data)
+    return body + b"--B--\r\n"
+
+
+def upload(e2b, box, body, path=None, kind="multipart/form-data; boundary=B", **more):
+    return envd(e2b, box, "POST", "/files" + ("?path=" + path if path else ""), body,
+                Content_Type=kind, **more)
+
+
+def test_a_form_brings_files_with_their_directories(e2b):
+    box = create(e2b)
+    made = upload(e2b, box, form(("file", "a/b", b"1\r\n-B not"), ("other", "c", b"2"),
+                                 ("file", "/home/user/d", b"")))
+    assert [f["path"] for f in made.json] == ["/home/user/a/b", "/home/user/d"]
+    assert run(e2b, box, "ls; od -An -c a/b").split() == [
+        "a", "d", "1", "\\r", "\\n", "-", "B", "n", "o", "t"]
+
+
+@pytest.mark.parametrize("body, path, kind, message", [
+    (form(("file", "a", b"1"), ("file", "./a", b"2")), None, None,
+     "path '/home/user/a' comes twice"),
+    (b"--B\r\nContent-Disposition: form-data; name=\"file\"\r\n\r\nx", "a", None,
+     "the form is cut short"),
+    (b"x", "a", "text/plain", "send multipart/form-data or application/octet-stream"),
+    (b"x", None, "application/octet-stream", "'path' is missing"),
+    (b"x", "~root/a", "application/octet-stream", "path '~root/a' is in another user's home"),
+    (b"x", ".", "application/octet-stream", "path '/home/user' is a directory"),
+])
+def test_an_upload_that_makes_no_sense_is_refused(e2b, body, path, kind, message):
+    answer = upload(e2b, create(e2b), body, path, kind or "multipart/form-data; boundary=B")
+    assert (answer.status, answer.json) == (400, {"code": 400, "message": message})
+
+
+def test_a_disk_that_is_full_is_507():
+    with E2b(defaults={"disk": "1m"}) as d:
+        answer = upload(d, create(d), b"x" * (2 << 20), "big", "application/octet-stream")
+        assert (answer.status, answer.json["code"]) == (507, 507)
+
+
+def test_a_body_larger_than_the_setting_is_413():
+    with E2b(serve={"body": "1m"}) as d:
+        answer = upload(d, create(d), b"", "big", "application/octet-stream",
+                        Content_Length=str(1 << 20 | 1))
+        assert answer.status == 413
+
+
+def test_a_path_cannot_climb_out_of_the_vessel(e2b):
+    box = create(e2b)
+    for path in ("../../../../etc/shadow", "/proc/1/root/etc/shadow", "../../root/x"):
+        answer = envd(e2b, box, "GET", "/files?path=" + path)
+        assert answer.status in (400, 403, 404), (path, answer.body)
+    run(e2b, box, "ln -s /etc/shadow link")
+    assert b"root:" not in envd(e2b, box, "GET", "/files?path=link").body
+
+
+def test_a_file_behind_a_link_is_read_by_pieces_too(e2b):
+    box = create(e2b)
+    run(e2b, box, "mkdir -p d && seq 400000 > d/f && ln -s d/f link && ln -s d way && "
+                  "truncate -s 2G d/holes && ln -s d/holes holes")
+    want = "".join("%d\n" % i for i in range(1, 400001)).encode()
+    for path in ("link", "way/f", "/home/user/link"):
+        answer = envd(e2b, box, "GET", "/files?path=" + path)
+        assert answer.status == 200 and answer.body == want, path
+        assert answer.headers["Content-Length"] == str(len(want))
+    part = envd(e2b, box, "GET", "/files?path=link", Range="bytes=2000000-2000009")
+    assert (part.status, part.body) == (206, want[2000000:2000010])
+    assert b"mostly holes" in envd(e2b, box, "GET", "/files?path=holes").body
+    assert envd(e2b, box, "GET", "/files?path=/proc/self/status").status == 200
+
+
+def sign(box, path, operation, expires=None):
+    text = ":".join([path, operation, "", box["envdAccessToken"]] +
+                    ([str(expires)] if expires else []))
+    return "v1_" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode().rstrip("=")
+
+
+def test_a_signature_holds_for_one_operation_and_until_its_time(e2b):
+    from urllib.parse import quote
+    box, other = create(e2b), create(e2b, e2b.other_key)
+    run(e2b, box, "echo mine > f")
+
+    def get(method, signature, expires=None):
+        return send(e2b, method, "/files?path=f&signature=%s%s" % (
+            quote(signature, safe=""), "&signature_expiration=%d" % expires if expires else ""))
+    assert get("GET", sign(box, "f", "read")).body == b"mine\n"
+    assert get("POST", sign(box, "f", "read")).json["message"] == "invalid signature"
+    assert get("GET", sign(box, "f", "read", 5), 5).json["message"] == "signature is already expired"
+    assert get("GET", sign(other, "f", "read")).status == 404
+    assert get("GET", "v1_nothing").json == {"code": 401, "message": "invalid signature"}
+    longest = "x" * 4096
+    assert send(e2b, "GET", "/files?path=%s&signature=%s" % (
+        longest, quote(sign(box, longest, "read"), safe=""))).json["message"] == "invalid signature"
+
+
+def test_a_file_of_a_guest_is_no_page_of_ours(e2b):
+    box = create(e2b)
+    run(e2b, box, "echo '<script>1</script>' > p.html")
+    answer = envd(e2b, box, "GET", "/files?path=p.html")
+    assert answer.headers["Content-Security-Policy"] == "sandbox"
+    assert answer.headers["X-Content-Type-Options"] == "nosniff"
+
+
+def execute(e2b, box, code, **more):
+    answer = envd(e2b, box, "POST", "/execute", {"code": code, **more}, port=PYTHON)
+    return answer.status, [json.loads(x) for x in answer.body.splitlines()] \
+        if answer.status == 200 else answer.body.decode()
+
+
+def test_the_lines_of_an_execution_come_in_their_order(e2b):
+    box = create(e2b)
+    status, lines = execute(e2b, box, 'print("é")\nimport sys\nprint("e", file=sys.stderr)\n7')
+    assert status == 200
+    assert [x["type"] for x in lines] == ["number_of_executions", "stdout", "stderr", "result",
+                                          "end_of_execution"]
+    assert lines[1]["text"] == "é\n"
+    assert lines[3] == {"type": "result", "is_main_result": True, "text": "7", "extra": {},
+                        **{k: v for k, v in lines[3].items() if k == "json"}}
+
+
+def test_a_table_of_empty_rows_costs_no_more_than_it_has(e2b):
+    box = create(e2b)
+    show = """
+class Table:
+    def __init__(self, columns, rows): self.columns, self.rows = columns, rows
+    def __len__(self): return len(self.rows)
+    def head(self, most): return self
+    def itertuples(self, **how): return self.rows
+"""
+    good = execute(e2b, box, show + "Table(['a', 'b'], [[1, 2], [3, 4]])")[1]
+    assert [x["data"] for x in good if x["type"] == "result"] == [{"a": [1, 3], "b": [2, 4]}]
+    status, lines = execute(e2b, box, show + "Table(['a'] * 20000, [[]] * 20000)")
+    assert status == 200
+    assert [x.get("data") for x in lines if x["type"] == "result"] == [None]
+
+
+def test_an_interpreter_that_dies_is_said_to_have_and_another_takes_its_place(e2b):
+    box = create(e2b)
+    _, lines = execute(e2b, box, "import os; os._exit(3)")
+    assert [x.get("name") for x in lines if x["type"] == "error"] == ["UnexpectedEndOfExecution"]
+    assert lines[-1] == {"type": "end_of_execution"}
+    assert execute(e2b, box, "1+1")[1][1]["text"] == "2"
+
+
+def test_what_an_execution_cannot_be_is_refused_in_words(e2b):
+    box = create(e2b)
+    assert execute(e2b, box, "1", context_id="x") == (404, "Context x not found")
+    assert execute(e2b, box, "1", context_id="x", language="python")[0] == 400
+    assert execute(e2b, box, "1", language="cobol") == (500, "there is no interpreter of 'cobol'")
+
+
+def test_contexts_are_so_many_and_no_more():
+    with E2b(defaults={"memory": "2g", "pids": 1000}) as d:
+        box = create(d)
+        for _ in range(14):
+            assert envd(d, box, "POST", "/contexts", {}, port=PYTHON).status == 200
+        assert envd(d, box, "POST", "/contexts", {}, port=PYTHON).status == 429
+
+
+def test_a_caller_with_a_quota_of_programs_gets_no_more(e2b):
+    with E2b(serve={"caller_runs_per_minute": 3}) as d:
+        box = create(d)
+        said = [stream(d, box, "process.Process/Start", {"process": {"cmd": "true"}})
+                for _ in range(3)]
+        assert said[-1][-1][1]["error"]["code"] == "resource_exhausted"
+
+
+def test_pages_and_their_tokens(e2b):
+    made = [create(e2b)["sandboxID"] for _ in range(3)]
+    first = control(e2b, "GET", "/v2/sandboxes?limit=2")
+    assert [b["sandboxID"] for b in first.json] != []
+    token = first.headers["X-Next-Token"]
+    second = control(e2b, "GET", "/v2/sandboxes?limit=2&nextToken=" + token)
+    assert second.headers["X-Next-Token"] is None
+    assert sorted(b["sandboxID"] for b in first.json + second.json) == sorted(made)
+    for query in ("limit=0", "limit=101", "limit=x", "nextToken=broken", "startedAfter=yesterday"):
+        assert control(e2b, "GET", "/v2/sandboxes?" + query).status == 400, query
+    assert control(e2b, "GET", "/v2/sandboxes?startedAfter=2999-01-01T00:00:00Z").json == []
+    assert control(e2b, "GET", "/v2/sandboxes?template=none").json == []
+
+
+def test_a_prefix_may_stand_before_every_path(e2b):
+    made = control(e2b, "POST", "/e2b/v2/sandboxes", {"templateID": "base:default"})
+    assert made.status == 201

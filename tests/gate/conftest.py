@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Drives the real command, with servers on loopback behind its gate. VIAL names it,
+VIAL_DRIVER the driver."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+sys.path.insert(0, os.path.dirname(__file__))
+
+import servers  # noqa: E402
+
+ROOT = Path(__file__).resolve().parents[2]
+VIAL = os.path.abspath(os.environ.get("VIAL", ROOT / "build" / "vial"))
+PATIENCE = 120
+DRIVER = os.environ.get("VIAL_DRIVER", "native")
+NAMES = ["web.test", "other.test", "a.wild.test", "deep.er.wild.test", "wild.test",
+         "pages.test", "raw.test", "twice.test"]
+
+
+class World:
+    """A name server, HTTP on 80 and 8080, HTTPS on 443, and settings that lead there."""
+
+    def __init__(self, where):
+        self.where = where
+        self.files = where / "files"
+        self.files.mkdir()
+        self.names = servers.Names({name: [servers.HOST] for name in NAMES})
+        context = servers.authority(where, *NAMES)
+        self.ca = (where / "ca.pem").read_text()
+        for port, how in [(80, None), (8080, None), (443, context)]:
+            servers.serve(port, str(self.files), how)
+
+    def settings(self, **policy):
+        policy = {"gate_resolvers": [self.names.address], "allow_private": ["127.77.0.0/16"],
+                  **policy}
+        path = self.where / ("settings-%d.yaml" % len(list(self.where.iterdir())))
+        path.write_text(json.dumps({"policy": policy}))
+        path.chmod(0o644)
+        return str(path)
+
+    def environment(self, **policy):
+        env = {k: v for k, v in os.environ.items() if not k.startswith("VIAL_")}
+        return {**env, "HOME": "/nonexistent", "VIAL_CONFIG": self.settings(**policy)}
+
+    def start(self, *args, policy=None, **more):
+        return subprocess.Popen([VIAL, *args], env=self.environment(**(policy or {})), **more)
+
+    def run(self, *args, policy=None, prefix=(), program=VIAL):
+        """The result of `vial run --network gate ARGS`."""
+        done = subprocess.run([*prefix, program, "run", "--driver", DRIVER, "--network", "gate",
+                               "--json", *args],
+                              env=self.environment(**(policy or {})), capture_output=True,
+                              timeout=PATIENCE, check=False)
+        assert done.stdout, done.stderr
+        return json.loads(done.stdout, object_hook=lambda d: SimpleNamespace(**d))
+
+    def python(self, code, *args, **more):
+        return self.run(*args, "python", code, **more)
+
+
+@pytest.fixture(scope="session")
+def world(tmp_path_factory):
+    where = tmp_path_factory.mktemp("gate")
+    for parent in [where, where.parent, where.parent.parent]:
+        os.chmod(parent, 0o755)
+    return World(where)
+
+
+def told(result):
+    """What the result says of each connection."""
+    return [(c.name, c.port, c.verdict) for c in result.network.connections]

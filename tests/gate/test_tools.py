@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs that know nothing of a gate work by name with an allow list, and fail without."""
+
+import os
+import subprocess
+import tarfile
+
+import pytest
+
+from conftest import VIAL, told
+
+
+def shell(world, script, *args, **more):
+    """SCRIPT with the servers' authority in ca.pem."""
+    put = "cat > ca.pem <<'END'\n%sEND\n" % world.ca
+    return world.run(*args, "--timeout", "100s", "--pids", "64", "sh", put + script, **more)
+
+
+SCRIPTS = {
+    "curl": "curl -sS --cacert ca.pem https://web.test/hello",
+    "node": "NODE_EXTRA_CA_CERTS=ca.pem node -e '"
+            "fetch(\"https://web.test/hello\").then(r => r.text()).then(t => console.log(t.trim()),"
+            "e => { console.error(e.cause); process.exit(1) })'",
+    "python": "SSL_CERT_FILE=ca.pem /usr/bin/python3 -c '"
+              "import urllib.request as u; print(u.urlopen(\"https://web.test/hello\").read().decode(), end=\"\")'",
+}
+
+
+@pytest.mark.parametrize("name", sorted(SCRIPTS))
+def test_a_program_works_by_name_and_fails_without(world, name):
+    r = shell(world, SCRIPTS[name], "--allow", "web.test")
+    assert (r.exit_code, r.stdout) == (0, "hello from web.test\n"), r.stderr
+    assert told(r) == [("web.test", 443, "ok")]
+    r = shell(world, SCRIPTS[name], "--allow", "other.test")
+    assert r.exit_code != 0 and r.stdout == ""
+    assert told(r) == [("web.test", 0, "denied")]
+
+
+@pytest.fixture(scope="session")
+def index(world):
+    """A package index for pip, and a repository for git, as plain files over HTTPS."""
+    package = world.where / "greeting-1.0"
+    package.mkdir()
+    (package / "greeting.py").write_text("def hello(): return 'from a package'\n")
+    (package / "setup.py").write_text("from setuptools import setup\n"
+                                      "setup(name='greeting', version='1.0', py_modules=['greeting'])\n")
+    simple = world.files / "simple" / "greeting"
+    simple.mkdir(parents=True)
+    subprocess.run(["/usr/bin/python3", "-m", "pip", "wheel", "-q", "--no-deps",
+                    "--no-build-isolation", "-w", str(simple), str(package)], check=True,
+                   env={**os.environ, "HOME": str(world.where), "PIP_NO_INDEX": "1"},
+                   capture_output=True)
+    wheel = next(simple.glob("*.whl")).name
+    (simple / "index.html").write_text(f'<a href="{wheel}">{wheel}</a>')
+    work = world.where / "work"
+    git = ["git", "-c", "user.name=x", "-c", "user.email=x@test", "-C", str(work)]
+    subprocess.run(["git", "init", "-q", str(work)], check=True)
+    (work / "README").write_text("cloned\n")
+    subprocess.run([*git, "add", "."], check=True)
+    subprocess.run([*git, "commit", "-qm", "first"], check=True)
+    subprocess.run(["git", "clone", "-q", "--bare", str(work), str(world.files / "r.git")], check=True)
+    subprocess.run(["git", "-C", str(world.files / "r.git"), "update-server-info"], check=True)
+    return "https://pages.test"
+
+
+def test_pip_installs_from_an_index(world, index):
+    script = (f"/usr/bin/python3 -m pip install -q --cert ca.pem --index-url {index}/simple "
+              "--retries 0 --disable-pip-version-check --no-cache-dir --target t greeting && "
+              "PYTHONPATH=t /usr/bin/python3 -c 'import greeting; print(greeting.hello())'")
+    r = shell(world, script, "--allow", "pages.test:443")
+    assert (r.exit_code, r.stdout) == (0, "from a package\n"), r.stderr
+    assert {c.verdict for c in r.network.connections} == {"ok"}
+    r = shell(world, script, "--allow", "other.test")
+    assert r.exit_code != 0
+    assert told(r) == [("pages.test", 0, "denied")]
+
+
+def test_git_clones_over_https(world, index):
+    script = (f"git -c http.sslCAInfo=$PWD/ca.pem clone -q {index}/r.git copy && cat copy/README")
+    r = shell(world, script, "--allow", "pages.test:443")
+    assert (r.exit_code, r.stdout) == (0, "cloned\n"), r.stderr
+    r = shell(world, script, "--allow", "other.test")
+    assert r.exit_code != 0 and "Could not resolve host" in r.stderr
+
+
+def test_npm_installs_from_a_registry(world):
+    pack = world.files / "hi"
+    pack.mkdir()
+    (world.where / "package").mkdir()
+    (world.where / "package" / "package.json").write_text('{"name": "hi", "version": "1.0.0"}')
+    (world.where / "package" / "index.js").write_text("module.exports = 'from npm'\n")
+    with tarfile.open(pack / "hi-1.0.0.tgz", "w:gz") as tar:
+        tar.add(world.where / "package", "package")
+    (pack / "index.html").write_text(
+        '{"name": "hi", "dist-tags": {"latest": "1.0.0"}, "versions": {"1.0.0": {"name": "hi", '
+        '"version": "1.0.0", "dist": {"tarball": "https://pages.test/hi/hi-1.0.0.tgz"}}}}')
+    script = ("HOME=$PWD npm install --silent --no-audit --no-fund --cafile ca.pem --fetch-retries 0 "
+              "--registry https://pages.test hi && node -p 'require(\"hi\")'")
+    r = shell(world, script, "--memory", "1g", "--allow", "pages.test:443")
+    assert (r.exit_code, r.stdout.splitlines()[-1:]) == (0, ["from npm"]), r.stdout + r.stderr
+
+
+def test_a_large_transfer_is_whole_both_ways(world):
+    size = 64 << 20
+    script = (f"curl -sS --cacert ca.pem https://web.test/size/{size} | wc -c\n"
+              f"head -c {size} /dev/zero | curl -sS -X POST -H 'Expect:' -H 'Content-Length: {size}' "
+              "-T - http://web.test/up\n")
+    r = shell(world, script, "--allow", "web.test")
+    assert r.stdout.splitlines() == [str(size), f"{size} bytes"], r.stderr
+    assert r.network.bytes_in > size < r.network.bytes_out
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+def test_an_ordinary_user_has_gates_too(world):
+    as_user = ["setpriv", "--reuid", "1000", "--regid", "1000", "--clear-groups", "--"]
+    if subprocess.run([*as_user, "test", "-x", VIAL], check=False).returncode:
+        pytest.skip("an ordinary user cannot reach this build")
+    r = shell(world, SCRIPTS["curl"], "--allow", "web.test", prefix=as_user)
+    assert (r.exit_code, r.stdout) == (0, "hello from web.test\n"), (r.stderr, r.error)
+    assert told(r) == [("web.test", 443, "ok")]

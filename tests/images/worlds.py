@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Images for runs: a small Debian that mmdebstrap makes once for the build, and stores of it
+for root and for an ordinary user."""
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+import hand_store  # noqa: E402
+
+ROOT = Path(__file__).resolve().parents[2]
+VIAL = os.path.abspath(os.environ.get("VIAL", ROOT / "build" / "vial"))
+CACHE = ROOT / "build" / "images"
+PATIENCE = 180
+UID = 1000
+SUITE = "bookworm"
+
+
+def debian():
+    """A tar of it. Made under another name first, so that half of one is never used."""
+    made = CACHE / f"{SUITE}.tar"
+    if not made.exists():
+        CACHE.mkdir(parents=True, exist_ok=True)
+        half = CACHE / f"half-{os.getpid()}.tar"
+        subprocess.run(["mmdebstrap", "--variant=minbase", "--include=python3,sudo",
+                        "--dpkgopt=path-exclude=/usr/share/doc/*",
+                        "--dpkgopt=path-exclude=/usr/share/man/*",
+                        SUITE, str(half)], check=True, capture_output=True)
+        half.rename(made)
+    return made
+
+
+class World:
+    """A store with images in it, and the command run by its owner."""
+
+    def __init__(self, home, uid):
+        self.home = home
+        self.uid = uid
+        self.store = home / "store"
+        home.mkdir(mode=0o755)
+        (home / "work").mkdir()
+        if uid:
+            for path in (home, home / "work"):
+                os.chown(path, uid, uid)
+
+    def _become(self):
+        if self.uid:
+            os.setgroups([])
+            os.setresgid(self.uid, self.uid, self.uid)
+            os.setresuid(self.uid, self.uid, self.uid)
+
+    def do(self, *command, **more):
+        more.setdefault("stdin", subprocess.DEVNULL)
+        return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE,
+                              check=False, preexec_fn=self._become, cwd=self.home / "work",
+                              env=self.env(), **more)
+
+    def env(self):
+        kept = {k: v for k, v in os.environ.items() if not k.startswith("VIAL_")}
+        return {**kept, "HOME": str(self.home), "VIAL_IMAGES": str(self.store)}
+
+    def vial(self, *args):
+        return self.do(VIAL, *args)
+
+    def run(self, *args):
+        """vial run --json …; the result, whatever came of it."""
+        done = self.vial("run", "--json", *args)
+        assert done.stdout, done.stderr
+        return json.loads(done.stdout)
+
+    def sh(self, script, *args, image="debian"):
+        return self.run("--image", image, "--timeout", "2m", "--memory", "1g", *args, "sh",
+                        script)
+
+    def debian(self):
+        tree = self.home / "tree"
+        made = self.do("sh", "-c", f"mkdir {tree} && tar -C {tree} --numeric-owner "
+                                   f"--exclude=./dev -xpf {debian()} && "
+                                   f"echo here > {tree}/etc/marked")
+        assert made.returncode == 0, made.stderr
+        return self.put("debian", [tree], env=["PATH=/usr/sbin:/usr/bin:/sbin:/bin"])
+
+    def put(self, name, layers, **config):
+        digest = hand_store.put(self.store, name, layers, **config)
+        if self.uid:
+            for path in (self.store, *self.store.glob("*"), *self.store.glob("*/*"),
+                         *self.store.glob("*/*/record")):
+                os.chown(path, self.uid, self.uid)
+        return digest
+
+    def stand_on_debian(self, name):
+        """NAME's layers lie on Debian's, so that it has programs."""
+        def record(image):
+            digest = (self.store / "names" / f"{image}:latest").read_text()
+            return self.store / "images" / digest.split(":")[1] / "record"
+        base = record("debian").read_text().split("layer ")[1].strip()
+        text = record(name).read_text()
+        record(name).write_text(text.replace("layer ", f"layer {base}\nlayer ", 1))
+
+    def remove(self):
+        shutil.rmtree(self.home)
+
+
+if __name__ == "__main__":  # DIR UID: a world there, whose store is printed
+    world = World(Path(sys.argv[1]), int(sys.argv[2]))
+    world.debian()
+    print(world.store)

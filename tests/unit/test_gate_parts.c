@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* The parts of a gate that read what strangers say, under sanitizers: the programs
+ * themselves are built without. */
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "gate/gate.h"
+#include "wire/gate_message.h"
+
+#define TRIES 20000
+
+static const char *parse(const char *text)
+{
+    struct name_rule rule;
+
+    return name_rule_parse(text, &rule);
+}
+
+static bool covers(const char *wide, const char *narrow)
+{
+    struct name_rule a, b;
+
+    assert_null(name_rule_parse(wide, &a));
+    assert_null(name_rule_parse(narrow, &b));
+    return name_rule_covers(&a, &b);
+}
+
+static void a_rule_covers_what_it_allows_and_no_more(void **state)
+{
+    (void)state;
+    assert_true(covers("a.b", "a.b:443"));
+    assert_true(covers("a.b:440-450", "a.b:443"));
+    assert_true(covers("*.b:1-9", "x.a.b:9"));
+    assert_true(covers("*.b", "*.a.b"));
+    assert_true(covers("*", "*.a.b"));
+    assert_true(covers("A.B", "a.b"));
+    assert_false(covers("a.b", "a.b:8080"));
+    assert_false(covers("a.b:80", "a.b"));
+    assert_false(covers("*.b", "b"));
+    assert_false(covers("*.a.b", "*.b"));
+    assert_false(covers("*.b", "xb"));
+    assert_false(covers("*.b", "*"));
+}
+
+static void an_address_or_nonsense_is_no_rule(void **state)
+{
+    char longest[400];
+
+    (void)state;
+    memset(longest, 'a', sizeof longest);
+    longest[sizeof longest - 1] = 0;
+    assert_string_equal(parse(longest), "it is longer than a host's name");
+    longest[64] = 0;
+    assert_string_equal(parse(longest), "it is not a host's name");
+    for (const char *const *bad =
+             (const char *const[]){ "", ".", "a..b", "a.", "1.2.3.4", "*a.b", "a.*.b",
+                                    "a/b", NULL };
+         *bad; bad++)
+        assert_string_equal(parse(*bad), "it is not a host's name");
+}
+
+static bool is_public(const char *text)
+{
+    struct range r;
+
+    assert_true(range_parse(text, &r));
+    return address_is_public(&r.first);
+}
+
+static void addresses_of_the_hosts_own_are_not_public(void **state)
+{
+    static const char *const own[] = {
+        "0.0.0.0",       "10.255.0.1",      "100.127.255.255",  "127.0.0.53",
+        "168.63.129.16", "169.254.169.254", "172.31.0.1",       "192.168.1.1",
+        "198.19.0.1",    "224.0.0.1",       "255.255.255.255",  "::",
+        "::1",           "::ffff:1.1.1.1",  "64:ff9b::101:101", "64:ff9b:1::1",
+        "100::1",        "2001::1",         "2001:db8::1",      "2002:101:101::1",
+        "fc00::1",       "fe80::1",         "fec0::1",          "ff02::1",
+        "3fff::1",
+    };
+    static const char *const open[] = { "1.1.1.1", "100.128.0.1", "172.32.0.1",
+                                        "223.255.255.255", "2606:4700::1111" };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        if (is_public(own[i]))
+            fail_msg("%s passes for public", own[i]);
+    for (size_t i = 0; i < sizeof open / sizeof *open; i++)
+        assert_true(is_public(open[i]));
+}
+
+static void random_bytes_never_break_the_readers(void **state)
+{
+    struct dns_question q;
+    struct dns_answer a;
+    enum dns_rcode rcode;
+    uint8_t out[DNS_MESSAGE_MAX];
+
+    (void)state;
+    srandom(1);
+    for (int i = 0; i < TRIES; i++) {
+        size_t len = (size_t)random() % 600;
+        uint8_t *m = malloc(len + 1); /* of exactly that size, for the sanitizer */
+
+        assert_non_null(m);
+        for (size_t k = 0; k < len; k++)
+            m[k] = (uint8_t)(random() % 4 ? random() % 6 : random());
+        if (len > 6 && i % 2)
+            memcpy(m, "\0\7\1\0\0\1\0", 7);
+        if (dns_read_question(m, len, &q, &rcode))
+            (void)dns_write_answer(out, m, &q, rcode, i % 3 ? out : NULL);
+        if (len > 6 && i % 2)
+            m[2] = 0x81;
+        (void)dns_read_answer(m, len, 7, "a.b", DNS_A, &a);
+        assert_in_range(a.count, 0, 16);
+        if (len && i % 5)
+            m[0] = 0x16;
+        if (len > 2)
+            m[1] = 3;
+        (void)first_bytes_judge(m, len, i % 7 == 0, "a.b", i % 2 ? 443 : 80);
+        free(m);
+    }
+}
+
+/* A ClientHello for NAME, with extension EXTRA before it; its length. */
+static size_t hello(uint8_t *out, const char *name, unsigned extra)
+{
+    size_t n = strlen(name), at = 9 + 2 + 32;
+    size_t extensions = (extra ? 4 : 0) + 4 + 5 + n;
+    size_t body = 2 + 32 + 1 + 4 + 2 + 2 + extensions;
+    const uint8_t head[] = { 0x16,
+                             3,
+                             1,
+                             (uint8_t)((body + 4) >> 8),
+                             (uint8_t)(body + 4),
+                             1,
+                             0,
+                             (uint8_t)(body >> 8),
+                             (uint8_t)body };
+
+    memset(out, 0, 512);
+    memcpy(out, head, sizeof head);
+    memcpy(out + at, "\0\0\2\x13\1\1\0", 7);
+    at += 7;
+    out[at++] = (uint8_t)(extensions >> 8);
+    out[at++] = (uint8_t)extensions;
+    if (extra) {
+        out[at++] = (uint8_t)(extra >> 8);
+        out[at++] = (uint8_t)extra;
+        at += 2;
+    }
+    at += 2;
+    out[at + 1] = (uint8_t)(n + 5);
+    out[at + 3] = (uint8_t)(n + 3);
+    out[at + 6] = (uint8_t)n;
+    memcpy(out + at + 7, name, n);
+    return at + 7 + n;
+}
+
+static void a_client_hello_is_judged_by_its_one_name(void **state)
+{
+    uint8_t m[512];
+    size_t len = hello(m, "a.test", 0);
+
+    (void)state;
+    assert_int_equal(first_bytes_judge(m, len, false, "a.test", 443), FIRST_GOOD);
+    assert_int_equal(first_bytes_judge(m, len, false, "b.test", 443), FIRST_OTHER_NAME);
+    for (size_t part = 1; part < len; part++) {
+        assert_int_equal(first_bytes_judge(m, part, false, "a.test", 443), FIRST_MORE);
+        assert_int_equal(first_bytes_judge(m, part, true, "a.test", 443),
+                         FIRST_NO_NAME);
+    }
+    len = hello(m, "a.test", 0xfe0d); /* Encrypted Client Hello */
+    assert_int_equal(first_bytes_judge(m, len, false, "a.test", 443), FIRST_NO_NAME);
+    len = hello(m, "a.test", 10);
+    assert_int_equal(first_bytes_judge(m, len, false, "a.test", 443), FIRST_GOOD);
+    len = hello(m, "", 0);
+    assert_int_equal(first_bytes_judge(m, len, false, "a.test", 443), FIRST_NO_NAME);
+}
+
+/* What a hostile guest says to a relay, and whether that breaks with it. */
+
+static unsigned opened_count;
+
+static void opened(void *context, struct relay_channel *channel, uint32_t port,
+                   const char *name)
+{
+    int pair[2];
+
+    (void)port;
+    assert_non_null(name);
+    opened_count++;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair), 0);
+    (void)close(pair[1]);
+    relay_attach(context, channel, pair[0]);
+}
+
+static const struct relay_events events = { .opened = opened };
+
+static bool breaks(const void *bytes, size_t len)
+{
+    struct relay *r = calloc(1, sizeof *r);
+    struct epoll_event e;
+    int pair[2];
+    bool broken;
+
+    assert_non_null(r);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair), 0);
+    assert_int_equal(relay_init(r, pair[0], true, 4, &events, r), 0);
+    assert_int_equal(write(pair[1], bytes, len), len);
+    assert_int_equal(epoll_wait(r->epoll_fd, &e, 1, 1000), 1);
+    relay_event(r, e.data.u64, e.events);
+    for (int i = 0; i < 20 && relay_turn(r); i++)
+        ;
+    broken = r->broken;
+    relay_done(r);
+    (void)close(pair[1]);
+    free(r);
+    return broken;
+}
+
+#define OPEN(id)             id, 0, 0, 0, 1, 0, 0, 0, 9, 0, 0, 0, 80, 0, 0, 0, 1, 0, 0, 0, 'a'
+#define FRAME(id, type, len) id, 0, 0, 0, type, 0, 0, 0, len, 0, 0, 0
+
+static void a_frame_that_does_not_fit_breaks_the_relay(void **state)
+{
+    static const uint8_t good[] = { OPEN(1), OPEN(3), FRAME(1, 2, 1), 'x',
+                                    FRAME(1, 3, 0) };
+    static const uint8_t late[] = { OPEN(1), FRAME(1, 5, 0), FRAME(1, 2, 1), 'x' };
+    static const uint8_t twice[] = { OPEN(1), OPEN(1) };
+    static const uint8_t even[] = { OPEN(2) };
+    static const uint8_t above[] = { 1, 0,  0, 0x80, 1, 0, 0, 0, 9, 0,  0,
+                                     0, 80, 0, 0,    0, 1, 0, 0, 0, 'a' };
+    static const uint8_t unknown[] = { FRAME(7, 2, 1), 'x' };
+    static const uint8_t after_end[] = { OPEN(1), FRAME(1, 3, 0), FRAME(1, 2, 1), 'x' };
+    static const uint8_t credit[] = { OPEN(1), FRAME(1, 4, 4), 0, 0, 16, 0 };
+    static const uint8_t empty[] = { OPEN(1), FRAME(1, 2, 0) };
+    static const uint8_t type[] = { OPEN(1), FRAME(1, 9, 0) };
+    static const uint8_t large[] = { OPEN(1), 1, 0, 0, 0, 2, 0, 0, 0, 1, 0x80, 0, 0 };
+    static const uint8_t many[] = { OPEN(1), OPEN(3), OPEN(5),
+                                    OPEN(7), OPEN(9), OPEN(11) };
+
+    (void)state;
+    assert_false(breaks(good, sizeof good));
+    assert_false(breaks(late, sizeof late));
+    assert_true(breaks(twice, sizeof twice));
+    assert_true(breaks(even, sizeof even));
+    assert_true(breaks(above, sizeof above));
+    assert_true(breaks(unknown, sizeof unknown));
+    assert_true(breaks(after_end, sizeof after_end));
+    assert_true(breaks(credit, sizeof credit));
+    assert_true(breaks(empty, sizeof empty));
+    assert_true(breaks(type, sizeof type));
+    assert_true(breaks(large, sizeof large));
+    opened_count = 0;
+    assert_false(breaks(many, sizeof many));
+    assert_int_equal(opened_count, 4);
+}
+
+static void random_frames_never_do_more_than_break_a_relay(void **state)
+{
+    (void)state;
+    srandom(2);
+    for (int i = 0; i < TRIES / 20; i++) {
+        uint8_t bytes[600];
+        size_t at = 0;
+
+        while (at + 40 < sizeof bytes) {
+            uint8_t len = (uint8_t)(random() % 24);
+            const uint8_t frame[] = { FRAME((uint8_t)(random() % 9),
+                                            (uint8_t)(random() % 8), len) };
+
+            memcpy(bytes + at, frame, sizeof frame);
+            for (size_t k = 0; k < len; k++)
+                bytes[at + sizeof frame + k] = (uint8_t)(random() % 3);
+            at += sizeof frame + len;
+        }
+        (void)breaks(bytes, at);
+    }
+    assert_true(breaks("\377\377\377\377\377\377\377\377\377\377\377\377", 12));
+}
+
+static void an_account_comes_through_as_it_was(void **state)
+{
+    struct gate_account *in = calloc(1, sizeof *in), *out = calloc(1, sizeof *out);
+    struct pack p = { 0 };
+
+    (void)state;
+    assert_true(in && out);
+    in->count = 2;
+    in->left_out = 3;
+    in->bytes_in = 1u << 31;
+    memcpy(in->records[1].name, "a.test", 7);
+    in->records[1].port = 65535;
+    in->records[1].verdict = GATE_LIMIT;
+    gate_account_write(&p, in);
+    for (size_t len = 0; len < p.len; len++) {
+        struct unpack u = { .data = p.data, .len = len };
+
+        assert_int_equal(gate_account_read(&u, out), -1);
+    }
+    assert_int_equal(
+        gate_account_read(&(struct unpack){ .data = p.data, .len = p.len }, out), 0);
+    assert_memory_equal(in, out, sizeof *in);
+    assert_string_equal(gate_verdict_name(GATE_LIMIT), "limit");
+    pack_done(&p);
+    free(in);
+    free(out);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_rule_covers_what_it_allows_and_no_more),
+        cmocka_unit_test(an_address_or_nonsense_is_no_rule),
+        cmocka_unit_test(addresses_of_the_hosts_own_are_not_public),
+        cmocka_unit_test(random_bytes_never_break_the_readers),
+        cmocka_unit_test(a_client_hello_is_judged_by_its_one_name),
+        cmocka_unit_test(a_frame_that_does_not_fit_breaks_the_relay),
+        cmocka_unit_test(random_frames_never_do_more_than_break_a_relay),
+        cmocka_unit_test(an_account_comes_through_as_it_was),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

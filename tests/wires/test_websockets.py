@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Piston's and go-judge's WebSockets, with a client from npm and by hand."""
+import base64
+import contextlib
+import json
+import os
+import select
+import socket
+import struct
+
+import pytest
+
+from wire import TOKEN, Wired
+
+DONE = {"closed": 4999, "reason": "Job Completed"}
+
+
+def test_pistons_jobs_have_their_input_and_signals_live(daemon, node):
+    said = json.loads(node("piston_connect.mjs", daemon.url_with_token))
+    assert said["asked"] == {"stages": ["run"], "out": "who? hi me\n", "exit": ["run", 0, None],
+                             **DONE}
+    assert said["compiled"]["stages"] == ["compile", "run"]
+    assert said["compiled"]["exit"] == ["run", 5, None]
+    assert said["broken"]["exit"] == ["compile", 1, None] and "error" in said["broken"]["out"]
+    assert said["ended"]["out"] == "3\n"
+    assert said["signalled"]["exit"] == ["run", None, "SIGTERM"]
+    assert said["late"]["exit"] == ["run", None, "SIGKILL"]
+    assert said["unknown"]["error"] == "cobol-* runtime is unknown"
+    closed = {name: told["closed"] for name, told in said.items()}
+    assert closed == {"asked": 4999, "compiled": 4999, "broken": 4999, "ended": 4999,
+                      "signalled": 4999, "late": 4999, "twice": 4000, "silent": 4001,
+                      "unknown": 4002, "early": 4003, "stream": 4004, "signal": 4005}
+
+
+def test_go_judges_requests_are_answered_as_they_end(daemon, node):
+    said = json.loads(node("gojudge_ws.mjs", daemon.url_with_token))
+    assert said == {"slow": ['duplicated request id: "slow"', ""], "": ["empty request id"],
+                    "bad": ["no cmd provided"], "quick": ["xxx\n"], "last": "Signalled",
+                    "closed": 1000}
+
+
+def test_piston_apis_own_sessions_are_satisfied(daemon, node):
+    assert json.loads(node("piston_session.mjs", daemon.url_with_token)) == {"out": "5\n"}
+
+
+class Raw:
+    """A client that keeps to no rule but ours."""
+
+    def __init__(self, daemon, path="/ws", **headers):
+        self.socket = socket.create_connection(("127.0.0.1", daemon.port), timeout=30)
+        given = {"Host": "127.0.0.1", "Upgrade": "websocket", "Connection": "Upgrade",
+                 "Sec-WebSocket-Key": base64.b64encode(bytes(16)).decode(),
+                 "Sec-WebSocket-Version": "13", "Authorization": "Bearer " + TOKEN, **headers}
+        head = "GET %s HTTP/1.1\r\n" % path + "".join(
+            "%s: %s\r\n" % pair for pair in given.items() if pair[1])
+        self.socket.sendall(head.encode() + b"\r\n")
+        self.head = b""
+        while b"\r\n\r\n" not in self.head:
+            some = self.socket.recv(4096)
+            if not some:
+                break
+            self.head += some
+        self.status = int(self.head.split()[1])
+
+    def send(self, opcode, data, fin=True, masked=True, length=None):
+        mask = os.urandom(4) if masked else b""
+        n = len(data) if length is None else length
+        size = bytes([n]) if n < 126 else b"\x7e" + struct.pack("!H", n) if n < 65536 else \
+            b"\x7f" + struct.pack("!Q", n)
+        size = bytes([size[0] | (0x80 if masked else 0)]) + size[1:]
+        body = bytes(b ^ mask[i % 4] for i, b in enumerate(data)) if masked else data
+        self.socket.sendall(bytes([(0x80 if fin else 0) | opcode]) + size + mask + body)
+
+    def frame(self):
+        """Opcode and content of the next frame; None at the end."""
+        head = self.socket.recv(2, socket.MSG_WAITALL)
+        if len(head) < 2:
+            return None
+        n = head[1] & 127
+        if n == 126:
+            n = struct.unpack("!H", self.socket.recv(2, socket.MSG_WAITALL))[0]
+        return head[0] & 15, self.socket.recv(n, socket.MSG_WAITALL) if n else b""
+
+
+def test_the_handshake_has_the_answer_that_the_rfc_says(daemon):
+    raw = Raw(daemon, **{"Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="})
+    assert raw.status == 101
+    assert b"s3pPLMBiTxaQ9kYGzzhZRbK+xOo=" in raw.head
+
+
+@pytest.mark.parametrize("headers,status", [
+    ({"Authorization": None}, 401), ({"Upgrade": None}, 426), ({"Sec-WebSocket-Key": "x"}, 426),
+    ({"Sec-WebSocket-Version": "8"}, 426), ({"Origin": "http://elsewhere"}, 400)])
+def test_a_handshake_that_is_not_right_is_refused(daemon, headers, status):
+    assert Raw(daemon, **headers).status == status
+
+
+@pytest.mark.parametrize("opcode,data,how,code", [
+    (1, b"x", {"masked": False}, 1002),   # a client masks
+    (3, b"x", {}, 1002),                  # no such kind
+    (9, b"x", {"fin": False}, 1002),      # a ping is whole
+    (9, b"x" * 126, {}, 1002),            # and short
+    (0x41, b"x", {}, 1002),               # an extension that nobody offered
+    (0, b"x", {}, 1009),                  # goes on with nothing
+    (1, b"", {"length": 1 << 40}, 1009),  # more than anyone takes
+])
+def test_a_frame_against_the_rules_ends_it(daemon, opcode, data, how, code):
+    raw = Raw(daemon)
+    raw.send(opcode, data, **how)
+    said, content = raw.frame()
+    assert (said, struct.unpack("!H", content[:2])[0]) == (8, code)
+
+
+def test_parts_make_one_message_with_a_ping_between(daemon):
+    raw = Raw(daemon)
+    raw.send(1, b'{"requestId"', fin=False)
+    raw.send(9, b"hello")
+    raw.send(0, b': ""}')
+    assert raw.frame() == (10, b"hello")
+    assert json.loads(raw.frame()[1]) == {"requestId": "", "results": [],
+                                          "error": "empty request id"}
+    raw.send(8, struct.pack("!H", 1000))
+    assert raw.frame()[0] == 8
+    assert raw.frame() is None
+
+
+@pytest.fixture(scope="module")
+def tight():
+    with Wired(serve={"body": "64k"}) as d:
+        yield d
+
+
+@pytest.mark.parametrize("path", ["/ws", "/api/v2/connect"])
+def test_a_message_is_no_longer_than_a_body(tight, path):
+    raw = Raw(tight, path)
+    raw.send(1, b"x" * 40000, fin=False)
+    raw.send(0, b"x" * 40000)
+    said, content = raw.frame()
+    assert (said, struct.unpack("!H", content[:2])[0]) == (8, 1009)
+
+
+def test_messages_count_for_their_callers_share():
+    part = b"x" * (1 << 20)
+    with Wired() as d:
+        raws = [Raw(d) for _ in range(5)]  # four have all of it
+        with contextlib.suppress(OSError):  # it may be closed meanwhile
+            for raw in raws:
+                for n in range(63):
+                    raw.socket.sendall(bytes([n == 0, 0xff]) + struct.pack("!QI", len(part), 0)
+                                       + part)
+        told = select.select([raw.socket for raw in raws], [], [], 30)[0][0]
+        said, content = next(raw for raw in raws if raw.socket is told).frame()
+        assert (said, struct.unpack("!H", content[:2])[0]) == (8, 1013)
+
+
+def test_a_request_over_a_socket_gives_back_what_it_took(tight):
+    raw = Raw(tight)
+    for n in range(3):
+        raw.send(1, json.dumps({"requestId": "r%d" % n, "cmd": [], "x": "y" * 60000}).encode())
+        assert json.loads(raw.frame()[1])["error"] == "no cmd provided"
+
+
+def test_a_daemon_ends_while_sockets_are_open():
+    with Wired() as d:
+        raw = [Raw(d), Raw(d, "/api/v2/connect")]
+        assert [r.status for r in raw] == [101, 101]
+        assert d.stop() == 0
