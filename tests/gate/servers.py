@@ -56,8 +56,10 @@ class Names(threading.Thread):
 
 class Handler(http.server.SimpleHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    seen = []  # the hosts that were asked for, in their order
 
     def do_GET(self):
+        self.seen.append(self.headers["Host"])
         if self.path.startswith("/size/"):
             self.reply(b"x" * int(self.path[6:]))
         elif self.path == "/hello":

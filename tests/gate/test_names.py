@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 from conftest import DRIVER, told
-from servers import HOST
+from servers import HOST, Handler
 
 FETCH = """
 import urllib.request
@@ -165,15 +165,22 @@ def test_a_name_that_leads_to_an_address_that_is_not_public_is_refused(world, na
 def test_the_address_that_was_judged_is_the_one_that_is_reached(world):
     """A name that changes its answer between two questions gains nothing: what is connected
     to is what was judged, and each connection is judged."""
-    answers = [[HOST], ["127.0.0.1"], [HOST, "127.0.0.1"]]
-    world.names.names["turn.test"] = lambda: answers.pop(0) if len(answers) > 1 else answers[0]
+    def addresses():
+        # By what was fetched, not by the number of questions: on a busy machine the gate asks again.
+        if "other.test" in Handler.seen[before:]:
+            return [HOST, "127.0.0.1"]
+        return ["127.0.0.1"] if "turn.test" in Handler.seen[before:] else [HOST]
+
+    before = len(Handler.seen)
+    world.names.names["turn.test"] = addresses
     url = "http://turn.test/hello"
-    r = fetch(world, ["turn.test"], url, url, url)
+    r = fetch(world, ["turn.test", "other.test"], url, url, "http://other.test/hello", url)
     assert r.stdout.splitlines() == ["hello from turn.test",
                                      "ConnectionResetError [Errno 104] Connection reset by peer",
-                                     "hello from turn.test"]
-    assert told(r) == [("turn.test", 80, "ok"), ("turn.test", 80, "private_address"),
-                       ("turn.test", 80, "ok")]
+                                     "hello from other.test", "hello from turn.test"]
+    assert [(name, verdict) for name, _, verdict in told(r)] == [
+        ("turn.test", "ok"), ("turn.test", "private_address"), ("other.test", "ok"),
+        ("turn.test", "ok")]
 
 
 def test_a_name_without_an_address_and_a_server_that_is_not_there_are_told_apart(world):
