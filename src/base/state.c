@@ -40,7 +40,7 @@ char *state_cache_path(const char *home)
     return home && home[0] == '/' ? path_join(home, ".cache/vial") : NULL;
 }
 
-static int make_parents(const char *path, struct vial_error *err)
+int state_make_dir(const char *path, struct vial_error *err)
 {
     for (const char *at = path; (at = strchr(at + 1, '/'));) {
         auto_free char *dir = strndup(path, (size_t)(at - path));
@@ -73,7 +73,7 @@ int state_open(const char *path, const char *name, bool make, struct vial_error 
     auto_fd int dir_fd = -1;
     auto_fd int fd = -1;
 
-    if (make && make_parents(path, err) < 0)
+    if (make && state_make_dir(path, err) < 0)
         return -1;
     dir_fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (dir_fd < 0 && errno == ENOENT && !make)

@@ -20,6 +20,9 @@ char *state_path(const char *home);
  * .cache. The same. */
 char *state_cache_path(const char *home);
 
+/* Makes the directory PATH for the caller alone, and those above it that are missing. */
+int state_make_dir(const char *path, struct vial_error *err);
+
 /* The directory NAME in it ("commits"); with MAKE it is made. A descriptor; -1 and code
  * "" in ERR: there is none and MAKE is false. */
 int state_open(const char *path, const char *name, bool make, struct vial_error *err);

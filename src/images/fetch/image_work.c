@@ -20,23 +20,9 @@
 #include "base/io.h"
 #include "base/json.h"
 #include "base/remove_tree.h"
+#include "base/state.h"
 #include "base/sys.h"
 #include "images/store_remove.h"
-
-static int make_dirs(const char *path, struct vial_error *err)
-{
-    for (const char *at = path; (at = strchr(at + 1, '/'));) {
-        auto_free char *dir = strndup(path, (size_t)(at - path));
-
-        if (!dir)
-            return fail_memory(err);
-        if (mkdir(dir, 0755) < 0 && errno != EEXIST)
-            return fail_sys(err, "make '%s'", dir);
-    }
-    if (mkdir(path, 0700) < 0 && errno != EEXIST)
-        return fail_sys(err, "make '%s'", path);
-    return 0;
-}
 
 static int open_store(const char *path, struct vial_error *err)
 {
@@ -44,7 +30,7 @@ static int open_store(const char *path, struct vial_error *err)
     auto_fd int fd = -1;
     struct stat st;
 
-    if (make_dirs(path, err) < 0)
+    if (state_make_dir(path, err) < 0)
         return -1;
     fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &st) < 0)
