@@ -45,7 +45,7 @@ class Fleet:
 
     def write_config(self):
         sets = {"replicas.most": COUNT, "proxy.bind": "127.0.0.1:%d" % self.front_port,
-                "proxy.server": "%s%%d:%d" % (self.net, self.port), "proxy.serverOptions": '""',
+                "proxy.server": "%s%%d:%d" % (self.net, self.port), "proxy.serverOptions": '""', "proxy.status": '""',
                 "proxy.agentPort": self.agent_port, "proxy.checkHost": "fleet",
                 "proxy.inter": "200ms", "proxy.connections": 500}
         text = subprocess.check_output(
