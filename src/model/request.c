@@ -32,8 +32,8 @@ static bool has(const struct vial_request *req, enum field_id id)
 
 static void mark(struct vial_request *req, enum field_id id)
 {
-    req->set |= UINT64_C(1) << id;
-    req->builtin &= ~(UINT64_C(1) << id);
+    req->set |= FIELD_BIT(id);
+    req->builtin &= ~FIELD_BIT(id);
 }
 
 static bool is_request(const char *where)
@@ -133,8 +133,8 @@ int request_fill(struct vial_request *req, const struct vial_request *from,
 
         if (has(req, id) || !has(from, id))
             continue;
-        req->set |= UINT64_C(1) << i;
-        req->builtin |= from->builtin & (UINT64_C(1) << i);
+        req->set |= FIELD_BIT(i);
+        req->builtin |= from->builtin & FIELD_BIT(i);
         if (kind->copy(request_member(req, id), request_peek(from, id)) < 0)
             return fail_memory(err);
     }
@@ -144,8 +144,8 @@ int request_fill(struct vial_request *req, const struct vial_request *from,
 void request_unset(struct vial_request *req, enum field_id id)
 {
     field_ops_of(fields[id].type)->done(request_member(req, id));
-    req->set &= ~(UINT64_C(1) << id);
-    req->builtin &= ~(UINT64_C(1) << id);
+    req->set &= ~FIELD_BIT(id);
+    req->builtin &= ~FIELD_BIT(id);
 }
 
 int request_join_args(struct vial_request *req, struct vial_error *err)

@@ -74,7 +74,7 @@ int program_file(struct vial_request *req, const char *name, const char *data,
     grown += files->count;
     *grown = (struct file_in){ .path = strdup(path), .mode = mode };
     files->count++;
-    req->set |= UINT64_C(1) << FIELD_ID_files;
+    req->set |= FIELD_BIT(FIELD_ID_files);
     if (!grown->path || blob_set(&grown->content, data, len) < 0)
         return fail_memory(err);
     return 0;

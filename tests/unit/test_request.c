@@ -373,14 +373,14 @@ static void filling_copies_only_what_is_missing(void **state)
     struct vial_error err = { 0 };
 
     (void)state;
-    from->builtin = UINT64_C(1) << FIELD_ID_memory;
+    from->builtin = FIELD_BIT(FIELD_ID_memory);
     assert_int_equal(vial_request_set(from, "files", "/host:z", &err), 0);
     assert_int_equal(vial_request_set(&req, "timeout", "9", &err), 0);
     assert_int_equal(request_fill(&req, from, &err), 0);
     vial_request_free(from);
     assert_int_equal(req.timeout, 9000);
     assert_int_equal(req.memory, 64 << 20);
-    assert_true(req.builtin == UINT64_C(1) << FIELD_ID_memory);
+    assert_true(req.builtin == FIELD_BIT(FIELD_ID_memory));
     assert_string_equal(req.code.data, "x");
     assert_string_equal(req.args.items[0], "a");
     assert_string_equal(req.env.items[0], "A=1");

@@ -137,7 +137,7 @@ static int set_env(struct vial_request *req, const struct plan *plan)
     }
     strv_done(&req->env);
     req->env = env;
-    req->set |= UINT64_C(1) << FIELD_ID_env;
+    req->set |= FIELD_BIT(FIELD_ID_env);
     return rc;
 }
 
@@ -157,7 +157,7 @@ static int set_rest(struct vial_request *req, const struct plan *plan)
         if (!ours || !value || ((req->set >> id) & 1u))
             continue;
         *(int64_t *)request_member(req, id) = value;
-        req->set |= UINT64_C(1) << id;
+        req->set |= FIELD_BIT(id);
     }
     if (plan->image && !request_has(req, image) &&
         request_set_text(req, FIELD_ID_image, plan->image, strlen(plan->image),
@@ -207,7 +207,7 @@ int compile_told(struct vial_engine *e, const struct vial_request *req,
         set_env(made, s->plan) < 0 || set_rest(made, s->plan) < 0 ||
         set_command(made, s->plan) < 0)
         return 0;
-    made->set |= UINT64_C(1) << FIELD_ID_files;
+    made->set |= FIELD_BIT(FIELD_ID_files);
     *out = ptr_take(&made);
     return 0;
 }

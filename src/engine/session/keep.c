@@ -119,7 +119,7 @@ static int open_session(const struct vial_keep *k, const struct kept_call *c,
                          "call", err) < 0)
         return -1;
     mine.timeout = policy_cap(&k->engine->settings->policy, FIELD_ID_timeout);
-    mine.set |= UINT64_C(1) << FIELD_ID_timeout;
+    mine.set |= FIELD_BIT(FIELD_ID_timeout);
     return session_open(k->engine, &mine, &o, true, out, err);
 }
 

@@ -50,10 +50,10 @@ static int complete(const struct vial_session *s, const struct vial_request *req
     }
     strv_done(&whole->env);
     whole->env = env;
-    whole->set |= UINT64_C(1) << FIELD_ID_env;
+    whole->set |= FIELD_BIT(FIELD_ID_env);
     if (!request_has(whole, timeout))
         whole->timeout = open->limits.wall_ms;
-    whole->set |= UINT64_C(1) << FIELD_ID_timeout;
+    whole->set |= FIELD_BIT(FIELD_ID_timeout);
     return 0;
 }
 
