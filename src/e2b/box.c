@@ -9,6 +9,7 @@
 #include "base/fail.h"
 #include "base/sys.h"
 #include "base/thread.h"
+#include "e2b/lease.h"
 
 #define ID_LETTERS 20 /* of 32 kinds: 100 bits */
 
@@ -21,6 +22,7 @@ int e2b_open(const struct e2b_options *options, struct e2b **out,
         free(e);
         return fail_memory(err);
     }
+    thread_cond_init(&e->lease);
     e->options = *options;
     *out = e;
     return 0;
@@ -46,6 +48,7 @@ void e2b_close(struct e2b *e2b)
 {
     if (!e2b)
         return;
+    leases_done(e2b);
     while (e2b->boxes)
         (void)boxes_remove(e2b, e2b->boxes);
     (void)pthread_mutex_destroy(&e2b->lock);

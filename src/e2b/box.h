@@ -50,6 +50,9 @@ struct box {
     _Atomic int64_t ends_ms;
     atomic_bool dying;         /* killed: its streams are cut */
     _Atomic int64_t paused_ms; /* since 1970; 0: it runs */
+    int64_t lease_s;           /* that it was made with */
+    bool auto_pause;           /* its lease ends in a pause, */
+    bool auto_resume;          /* and any use wakes it */
 
     pthread_mutex_t lock; /* for what follows */
     pthread_cond_t changed;
@@ -61,8 +64,11 @@ struct box {
 
 struct e2b {
     struct e2b_options options;
-    pthread_mutex_t lock; /* for the table and the counts of users */
+    pthread_mutex_t lock; /* for the table, the counts of users, and what follows */
     struct box *boxes;    /* newest first */
+    pthread_cond_t lease; /* lease.c: one of them ends earlier now, or all is over */
+    pthread_t thread;
+    bool has_thread, closing;
 };
 
 /* An empty one, which belongs to the caller. NULL: no memory, or no random bytes. */

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "base/fail.h"
+#include "e2b/lease.h"
 
 #define CLIENT_ID    "vial"
 #define ENVD_VERSION "0.6.13"
@@ -45,13 +46,21 @@ int control_seconds(json_t *value, int64_t least, int64_t *out, struct vial_erro
     return 0;
 }
 
-json_t *control_sandbox(const struct box *box)
+/* NULL: SDKs then name the domain that they were told. */
+static const char *domain_of(const struct ask *a)
 {
-    return json_pack("{s:s, s:s, s:s, s:s, s:s*, s:s*, s:n}", "templateID",
+    const char *domain = a->turn->settings->serve.e2b_domain;
+
+    return domain && *domain ? domain : NULL;
+}
+
+json_t *control_sandbox(const struct ask *a, const struct box *box)
+{
+    return json_pack("{s:s, s:s, s:s, s:s, s:s*, s:s*, s:s?}", "templateID",
                      box->template_name, "sandboxID", box->id, "clientID", CLIENT_ID,
                      "envdVersion", ENVD_VERSION, "envdAccessToken",
                      box->token[0] ? box->token : NULL, "trafficAccessToken",
-                     box->traffic[0] ? box->traffic : NULL, "domain");
+                     box->traffic[0] ? box->traffic : NULL, "domain", domain_of(a));
 }
 
 json_t *control_listed(const struct box *box)
@@ -72,13 +81,14 @@ json_t *control_listed(const struct box *box)
                      "endAt", ends, "metadata", box->metadata);
 }
 
-json_t *control_detail(const struct box *box)
+json_t *control_detail(const struct ask *a, const struct box *box)
 {
     json_t *json = control_listed(box);
     json_t *more =
-        json_pack("{s:s*, s:n, s:b, s:{s:s, s:b}}", "envdAccessToken",
-                  box->token[0] ? box->token : NULL, "domain", "allowInternetAccess",
-                  box->online, "lifecycle", "onTimeout", "kill", "autoResume", 0);
+        json_pack("{s:s*, s:s?, s:b, s:{s:s, s:b}}", "envdAccessToken",
+                  box->token[0] ? box->token : NULL, "domain", domain_of(a),
+                  "allowInternetAccess", box->online, "lifecycle", "onTimeout",
+                  box->auto_pause ? "pause" : "kill", "autoResume", box->auto_resume);
 
     if (more && box->network)
         (void)json_object_set(more, "network", box->network);
@@ -111,7 +121,7 @@ static void get(struct ask *a)
     auto_box struct box *box = own(a);
 
     if (box)
-        ask_json(a, 200, control_detail(box));
+        ask_json(a, 200, control_detail(a, box));
 }
 
 static void kill_box(struct ask *a)
@@ -126,19 +136,6 @@ static void kill_box(struct ask *a)
         ask_refuse(a, 404, "sandbox '%s' not found", box->id);
 }
 
-int control_renew(struct box *box, int64_t seconds, bool lengthen,
-                  struct vial_error *err)
-{
-    int64_t ends_ms = control_now_ms() + seconds * 1000;
-
-    if (lengthen && ends_ms <= atomic_load(&box->ends_ms))
-        return 0;
-    if (vial_session_renew(box_session(box), seconds * 1000, err) < 0)
-        return -1;
-    atomic_store(&box->ends_ms, ends_ms);
-    return 0;
-}
-
 static void set_timeout(struct ask *a)
 {
     auto_box struct box *box = own(a);
@@ -150,7 +147,7 @@ static void set_timeout(struct ask *a)
         return;
     if (ask_body(a, &body, &err) < 0 ||
         control_seconds(json_object_get(body, "timeout"), 0, &seconds, &err) < 0 ||
-        (seconds > 0 && control_renew(box, seconds, false, &err) < 0)) {
+        (seconds > 0 && lease_renew(box, seconds, false, &err) < 0)) {
         ask_error(a, &err);
         return;
     }
@@ -174,7 +171,7 @@ static void refresh(struct ask *a)
         (void)!control_seconds(given, 0, &seconds, &err);
     if (!err.code[0] && seconds > REFRESH_MAX)
         (void)fail(&err, VIAL_E_VALUE, "'duration' is more than %d", REFRESH_MAX);
-    if (err.code[0] || control_renew(box, seconds, true, &err) < 0)
+    if (err.code[0] || lease_renew(box, seconds, true, &err) < 0)
         ask_error(a, &err);
     else
         ask_done(a);
@@ -192,15 +189,6 @@ static int read_connect(struct ask *a, int64_t *seconds, struct vial_error *err)
     return !timeout || json_is_null(timeout)
                ? 0
                : control_seconds(timeout, 1, seconds, err);
-}
-
-/* Goes on where it was paused, with a lease of its own. */
-static int wake(struct box *box, int64_t seconds, struct vial_error *err)
-{
-    if (vial_session_resume(box_session(box), err) < 0)
-        return -1;
-    atomic_store(&box->paused_ms, 0);
-    return control_renew(box, seconds ? seconds : CONTROL_USUAL_S, false, err);
 }
 
 /* AWAKE is what one that runs gets. */
@@ -221,13 +209,13 @@ static void answer_awake(struct ask *a, unsigned awake)
     }
     rc = read_connect(a, &seconds, &err);
     if (rc == 0 && paused)
-        rc = wake(box, seconds, &err);
+        rc = lease_wake(box, seconds, &err);
     else if (rc == 0 && seconds)
-        rc = control_renew(box, seconds, true, &err);
+        rc = lease_renew(box, seconds, true, &err);
     if (rc < 0)
         ask_error(a, &err);
     else
-        ask_json(a, paused ? 201 : 200, control_sandbox(box));
+        ask_json(a, paused ? 201 : 200, control_sandbox(a, box));
 }
 
 static void connect_box(struct ask *a)
@@ -256,12 +244,10 @@ static void pause_box(struct ask *a)
     if (ask_body(a, &body, &err) == 0 && json_is_false(json_object_get(body, "memory")))
         (void)fail(&err, VIAL_E_UNSUPPORTED,
                    "'memory: false' is not supported by this server");
-    if (err.code[0] || vial_session_pause(box_session(box), NULL, &err) < 0) {
+    if (err.code[0] || lease_pause(box, &err) < 0)
         ask_error(a, &err);
-        return;
-    }
-    atomic_store(&box->paused_ms, control_now_ms());
-    ask_done(a);
+    else
+        ask_done(a);
 }
 
 /* Nothing is kept of a sandbox's past. */

@@ -13,9 +13,9 @@ void control_create(struct ask *a);
 void control_list(struct ask *a);
 
 /* What answers say of a sandbox. NULL: no memory. */
-json_t *control_sandbox(const struct box *box);
+json_t *control_sandbox(const struct ask *a, const struct box *box);
 json_t *control_listed(const struct box *box);
-json_t *control_detail(const struct box *box);
+json_t *control_detail(const struct ask *a, const struct box *box);
 
 /* template.c: whether there is a template of that name ("name" or "name:default"), and
  * the image it stands for, or "". */
@@ -28,10 +28,6 @@ bool template_find(const struct settings *settings, const char *name,
 #define CONTROL_STAMP 32
 void control_stamp(int64_t ms, char out[CONTROL_STAMP]);
 int64_t control_now_ms(void);
-
-/* Its lease ends SECONDS from now; only later than it would with LENGTHEN. */
-int control_renew(struct box *box, int64_t seconds, bool lengthen,
-                  struct vial_error *err);
 
 /* SECONDS from VALUE, or what is wrong with it. */
 int control_seconds(json_t *value, int64_t least, int64_t *out, struct vial_error *err);

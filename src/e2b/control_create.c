@@ -10,23 +10,24 @@
 #include "base/fail.h"
 #include "base/str.h"
 #include "e2b/control.h"
+#include "e2b/control_network.h"
+#include "e2b/lease.h"
 #include "e2b/notebook.h"
 #include "model/plan.h"
 #include "model/value.h"
 
 #include "vial/request.h"
 
-#define CONTROL_USUAL_S 300
-#define WORDS_MAX       256u
-#define WORDS_BYTES     ((size_t)64 << 10) /* it is kept as long as the sandbox */
+#define WORDS_MAX   256u
+#define WORDS_BYTES ((size_t)64 << 10) /* it is kept as long as the sandbox */
 
 struct wish {
     const char *template_name, *image;
     json_t *metadata, *env; /* borrowed, or NULL */
     int64_t seconds;
-    bool open;    /* without a token */
-    bool guarded; /* ports need one, too */
-    bool has_network;
+    bool open; /* without a token */
+    bool auto_pause, auto_resume;
+    struct network_wish network;
 };
 
 typedef int reader(struct wish *w, const char *name, json_t *value,
@@ -96,13 +97,11 @@ static int read_secure(struct wish *w, const char *name, json_t *value,
     return 0;
 }
 
-/* The operator's settings give a network, or none, whatever is asked for; the details
- * say which. */
 static int read_internet(struct wish *w, const char *name, json_t *value,
                          struct vial_error *err)
 {
-    (void)w;
-    return json_is_boolean(value) ? 0 : wrong(name, "true or false", err);
+    (void)name;
+    return network_read_internet(&w->network, value, err);
 }
 
 static bool is_empty(const json_t *value)
@@ -127,34 +126,28 @@ static int read_memory(struct wish *w, const char *name, json_t *value,
     return json_is_true(value) ? 0 : refuse(name, err);
 }
 
+static int read_pause(struct wish *w, const char *name, json_t *value,
+                      struct vial_error *err)
+{
+    w->auto_pause = json_is_true(value);
+    return json_is_boolean(value) ? 0 : wrong(name, "true or false", err);
+}
+
 static int read_resume(struct wish *w, const char *name, json_t *value,
                        struct vial_error *err)
 {
-    (void)w;
-    return json_is_true(json_object_get(value, "enabled")) ? refuse(name, err) : 0;
+    json_t *enabled = json_object_get(value, "enabled");
+
+    w->auto_resume = json_is_true(enabled);
+    return json_is_boolean(enabled) ? 0
+                                    : wrong(name, "{\"enabled\": true or false}", err);
 }
 
 static int read_network(struct wish *w, const char *name, json_t *value,
                         struct vial_error *err)
 {
-    const char *key;
-    json_t *inside;
-    char whole[80];
-
-    if (!json_is_object(value))
-        return wrong(name, "an object", err);
-    json_object_foreach(value, key, inside)
-    {
-        if (strcmp(key, "allowPublicTraffic") == 0) {
-            w->guarded = json_is_false(inside);
-            continue;
-        }
-        (void)snprintf(whole, sizeof(whole), "network.%.60s", key);
-        if (!is_empty(inside))
-            return refuse(whole, err);
-    }
-    w->has_network = true;
-    return 0;
+    (void)name;
+    return network_read(&w->network, value, err);
 }
 
 static const struct {
@@ -168,7 +161,7 @@ static const struct {
     { "secure", read_secure },
     { "allow_internet_access", read_internet },
     { "network", read_network },
-    { "autoPause", read_missing },
+    { "autoPause", read_pause },
     { "autoPauseMemory", read_memory },
     { "autoResume", read_resume },
     { "volumeMounts", read_missing },
@@ -197,7 +190,9 @@ static int read_wish(json_t *body, struct wish *w, struct vial_error *err)
     *w = (struct wish){ .seconds = CONTROL_USUAL_S };
     json_object_foreach(body, name,
                         value) if (read_member(w, name, value, err) < 0) return -1;
-    return w->template_name ? 0 : wrong("templateID", "given", err);
+    if (!w->template_name)
+        return wrong("templateID", "given", err);
+    return network_check(&w->network, err);
 }
 
 static json_t *env_of(const struct box *box, const struct wish *w)
@@ -233,6 +228,8 @@ static int make_request(const struct settings *settings, struct box *box,
                      box->env);
     if (json && *w->image)
         (void)json_object_set_new(json, "image", json_string(w->image));
+    if (json && network_ask(&w->network, settings, json, &box->online, err) < 0)
+        return -1;
     text = json ? json_dumps(json, JSON_COMPACT) : NULL;
     if (!text)
         return fail_memory(err);
@@ -248,15 +245,16 @@ static int fill(struct ask *a, struct box *box, const struct wish *w,
     box->caller = a->caller;
     box->template_name = strdup(w->template_name);
     box->metadata = w->metadata ? json_incref(w->metadata) : json_object();
-    if (w->has_network)
-        box->network = json_pack("{s:b}", "allowPublicTraffic", !w->guarded);
-    box->online = d->network != NETWORK_NONE;
+    box->network = w->network.given ? json_deep_copy(w->network.given) : NULL;
+    box->lease_s = w->seconds;
+    box->auto_pause = w->auto_pause;
+    box->auto_resume = w->auto_resume;
     box->cpus_milli = d->cpus;
     box->memory_bytes = d->memory;
     box->disk_bytes = d->disk;
     if (w->open)
         box->token[0] = '\0';
-    if (!w->guarded)
+    if (!w->network.guarded)
         box->traffic[0] = '\0';
     return box->template_name && box->metadata && notebooks_begin(box) == 0
                ? 0
@@ -278,7 +276,7 @@ static int open_session(struct ask *a, struct box *box, const struct wish *w,
                                       .local_images = !a->owner.images };
     const struct vial_session_options options = {
         .idle_ms = (int64_t)BOX_MOST_S * 1000,
-        .lease_ms = w->seconds * 1000,
+        .lease_ms = w->auto_pause ? (int64_t)BOX_MOST_S * 1000 : w->seconds * 1000,
         .caller = a->owner.name,
         .correlation = a->turn->correlation,
         .watch = &watch,
@@ -328,6 +326,11 @@ void control_create(struct ask *a)
         return;
     }
     boxes_add(a->e2b, box);
+    if (box->auto_pause && lease_watch(box, &err) < 0) {
+        (void)boxes_remove(a->e2b, box);
+        ask_error(a, &err);
+        return;
+    }
     (void)snprintf(a->turn->sandbox, sizeof(a->turn->sandbox), "%s", box->id);
-    ask_json(a, 201, control_sandbox(box));
+    ask_json(a, 201, control_sandbox(a, box));
 }

@@ -11,6 +11,7 @@
 #include "base/fail.h"
 #include "base/unit.h"
 #include "e2b/http_ask.h"
+#include "e2b/lease.h"
 
 #define PREFIX      "/e2b" /* may stand before every path */
 #define PORT_ENVD   49983u
@@ -34,16 +35,15 @@ struct face {
     const char *path;
     char id[64];
     unsigned port;
+    bool own_host; /* told by the name that the client calls it by */
 };
 
-static const char *path_of(const struct web_request *req)
+/* PATH without the prefix. */
+static const char *behind_prefix(const char *path)
 {
-    const char *path = web_path(req);
     size_t len = strlen(PREFIX);
 
-    if (strncmp(path, PREFIX, len) == 0 && path[len] == '/')
-        return path + len;
-    return path;
+    return strncmp(path, PREFIX, len) == 0 && path[len] == '/' ? path + len : path;
 }
 
 static bool take_port(const char *text, size_t len, unsigned *out)
@@ -77,6 +77,7 @@ static bool by_name(const struct web_request *req, struct face *out)
     memcpy(out->id, id, len);
     out->id[len] = '\0';
     out->kind = FACE_BOX;
+    out->own_host = true;
     return true;
 }
 
@@ -115,7 +116,7 @@ static bool is_control(const char *path)
 
 static struct face face_of(const struct web_request *req)
 {
-    struct face f = { .path = path_of(req) };
+    struct face f = { .path = behind_prefix(web_path(req)) };
 
     if (by_headers(req, &f) || by_name(req, &f))
         return f;
@@ -239,6 +240,11 @@ static bool allow_pages(struct ask *a)
     return true;
 }
 
+static bool is_ours(unsigned port)
+{
+    return port == PORT_ENVD || port == PORT_PYTHON;
+}
+
 static void serve_port(struct ask *a)
 {
     if (a->port == PORT_ENVD)
@@ -246,8 +252,17 @@ static void serve_port(struct ask *a)
     else if (a->port == PORT_PYTHON)
         interpreter_handle(a);
     else
-        ask_proxy(a, 501, a->box->id,
-                  "ports of a sandbox cannot be reached from outside on this server");
+        port_handle(a);
+}
+
+/* Whether it can be spoken to: a paused one, if any use wakes it. */
+static bool is_awake(struct ask *a)
+{
+    struct vial_error err = { 0 };
+
+    if (!atomic_load(&a->box->paused_ms))
+        return true;
+    return a->box->auto_resume && lease_wake(a->box, a->box->lease_s, &err) == 0;
 }
 
 static void handle_box(struct ask *a, const struct face *f)
@@ -255,14 +270,16 @@ static void handle_box(struct ask *a, const struct face *f)
     const char *why = NULL;
     unsigned status;
 
-    if (allow_pages(a))
+    if (is_ours(f->port) && allow_pages(a))
         return;
     a->box = boxes_find(a->e2b, f->id);
-    if (!a->box || atomic_load(&a->box->paused_ms)) {
+    if (!a->box || (atomic_load(&a->box->paused_ms) && !a->box->auto_resume)) {
         ask_proxy(a, 502, f->id, NO_BOX);
         return;
     }
     a->port = f->port;
+    a->own_host = f->own_host;
+    a->target = f->own_host ? web_target(a->web) : behind_prefix(web_target(a->web));
     a->caller = a->box->caller;
     (void)snprintf(a->turn->sandbox, sizeof(a->turn->sandbox), "%s", a->box->id);
     status = judge(a->box, a->web, f, &why);
@@ -270,6 +287,8 @@ static void handle_box(struct ask *a, const struct face *f)
         ask_refuse(a, status, "%s", why);
     } else if (status) {
         ask_proxy(a, status, a->box->id, why);
+    } else if (!is_awake(a)) {
+        ask_proxy(a, 502, f->id, NO_BOX);
     } else {
         (void)snprintf(a->turn->who, sizeof(a->turn->who), "%s", a->box->owner);
         serve_port(a);
@@ -287,6 +306,10 @@ static void handle_signed(struct ask *a)
         why = signature_wrong(a->box, a->web);
     if (why) {
         ask_refuse(a, 401, "%s", why);
+        return;
+    }
+    if (!is_awake(a)) {
+        ask_proxy(a, 502, a->box->id, NO_BOX);
         return;
     }
     a->port = PORT_ENVD;

@@ -19,6 +19,8 @@ struct ask {
     const char *path;       /* without a prefix of the URL's */
     struct box *box;        /* whose traffic it is, or NULL */
     unsigned port;          /* of it */
+    bool own_host;          /* by a host name of that port's */
+    const char *target;     /* as it came, without a prefix */
     struct e2b_owner owner; /* of the key, on the control API */
     struct caller *caller;
     const char *arg;  /* what the route's brace stood for, or NULL */
@@ -61,5 +63,6 @@ bool ask_is_gone(struct ask *a);
 void control_handle(struct ask *a);
 void envd_handle(struct ask *a);
 void interpreter_handle(struct ask *a);
+void port_handle(struct ask *a);
 
 #endif

@@ -11,6 +11,7 @@
 #define LOOK_MS   200
 #define WATCHES   8u    /* of one sandbox that are fetched from */
 #define EVENTS    4096u /* that one answer has at most */
+#define HALF      ".vial-"
 #define KEEPALIVE "{\"keepalive\":{}}"
 
 /* One that a client made to fetch from. */
@@ -62,8 +63,9 @@ static int open_watch(struct ask *a, const json_t *message, struct watch *w,
     if (*box_name(path.data) == '/')
         return connect_fail(e, CONNECT_UNIMPLEMENTED,
                             "only what lies below " BOX_HOME " can be watched");
-    if (vial_session_watch(box_session(a->box), box_name(path.data), VIAL_WATCH_DEEP,
-                           &w->watcher, &err) < 0)
+    if (vial_session_watch(box_session(a->box), box_name(path.data),
+                           VIAL_WATCH_DEEP | VIAL_WATCH_ATTRIBUTES, &w->watcher,
+                           &err) < 0)
         return connect_from(e, &err);
     w->path = str_take(&path);
     return w->path ? 0 : connect_fail(e, CONNECT_INTERNAL, "out of memory");
@@ -86,23 +88,50 @@ static json_t *event_json(struct box *box, const struct watch *w, const char *na
     return json;
 }
 
+/* ".vial-N", as a file is called until it was written whole (guest/file_ops.c). */
+static bool is_half(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    const char *name = slash ? slash + 1 : path;
+    size_t len = strlen(HALF);
+
+    return strncmp(name, HALF, len) == 0 && name[len] &&
+           strspn(name + len, "0123456789") == strlen(name + len);
+}
+
+/* A file that a client wrote has taken its place. */
+static size_t tell_put(struct box *box, const struct watch *w, const char *path,
+                       json_t *out[2])
+{
+    out[0] = event_json(box, w, path, "EVENT_TYPE_CREATE", true);
+    out[1] = event_json(box, w, path, "EVENT_TYPE_WRITE", true);
+    return 2;
+}
+
 /* What one event of vial's is in their words: none, one or two. */
 static size_t tell(struct box *box, const struct watch *w, const struct vial_event *v,
                    json_t *out[2])
 {
-    static const char *const names[] = { "EVENT_TYPE_CREATE", "EVENT_TYPE_WRITE",
-                                         "EVENT_TYPE_REMOVE", "EVENT_TYPE_RENAME" };
+    static const char *const names[] = {
+        [VIAL_EVENT_CREATED] = "EVENT_TYPE_CREATE",
+        [VIAL_EVENT_WRITTEN] = "EVENT_TYPE_WRITE",
+        [VIAL_EVENT_REMOVED] = "EVENT_TYPE_REMOVE",
+        [VIAL_EVENT_MOVED] = "EVENT_TYPE_RENAME",
+        [VIAL_EVENT_ATTRIBUTES] = "EVENT_TYPE_CHMOD",
+    };
     bool here = w->deep || !strchr(v->path, '/');
     bool from = v->from[0] && (w->deep || !strchr(v->from, '/'));
     size_t n = 0;
 
-    if (v->kind == VIAL_EVENT_GAP || (!here && !from))
+    if (v->kind == VIAL_EVENT_GAP || (!here && !from) || is_half(v->path))
         return 0;
+    if (v->kind == VIAL_EVENT_MOVED && is_half(v->from))
+        return here ? tell_put(box, w, v->path, out) : 0;
     if (v->kind == VIAL_EVENT_MOVED) {
         if (from)
-            out[n++] = event_json(box, w, v->from, names[3], false);
+            out[n++] = event_json(box, w, v->from, names[VIAL_EVENT_MOVED], false);
         if (here)
-            out[n++] = event_json(box, w, v->path, names[0], true);
+            out[n++] = event_json(box, w, v->path, names[VIAL_EVENT_CREATED], true);
         return n;
     }
     if (here && (size_t)v->kind < sizeof names / sizeof *names)

@@ -76,6 +76,16 @@ static const char *const origin_wide[] = { "Set-Cookie",
                                            "Proxy-Authenticate",
                                            NULL };
 
+/* The same of one that has its origin to itself: they would hold for hosts or ports
+ * beside it. */
+static const char *const host_wide[] = { "Strict-Transport-Security",
+                                         "Public-Key-Pins",
+                                         "Expect-CT",
+                                         "Alt-Svc",
+                                         "Set-Cookie2",
+                                         "Proxy-Authenticate",
+                                         NULL };
+
 static bool is_one(const char *const *names, const char *name)
 {
     for (; names && *names; names++)
@@ -136,7 +146,7 @@ static void put_origin(struct passing *p)
 
     if (!origin || web_header_repeated(p->req, "Origin"))
         return;
-    if (rest && host && strcasecmp(rest + 3, host) == 0)
+    if (!p->how->own_origin && rest && host && strcasecmp(rest + 3, host) == 0)
         str_printf(&p->head, "Origin: http://%s\r\n", p->how->host);
     else
         str_printf(&p->head, "Origin: %s\r\n", origin);
@@ -149,7 +159,8 @@ static void put_headers(struct passing *p)
 
     for (size_t i = 0; (name = web_header_at(p->req, i, &value)); i++) {
         if (is_hop(p->req, name) || is_one(request_own, name) ||
-            is_one(p->how->kept, name) || strcasecmp(name, "Cookie") == 0)
+            is_one(p->how->kept, name) ||
+            (!p->how->own_origin && strcasecmp(name, "Cookie") == 0))
             continue;
         str_printf(&p->head, "%s: %s\r\n", name, value);
     }
@@ -220,7 +231,28 @@ static bool stays_behind(const struct passing *p, const char *name)
             lists(p->headers.items[i + 1], name))
             return true;
     return is_one(hop, name) || strcasecmp(name, "Date") == 0 ||
-           strcasecmp(name, "X-Request-Id") == 0 || is_one(origin_wide, name);
+           strcasecmp(name, "X-Request-Id") == 0 ||
+           is_one(p->how->own_origin ? host_wide : origin_wide, name);
+}
+
+/* A cookie is for this host alone, whatever its server says. */
+static void put_cookie(struct passing *p, const char *value)
+{
+    auto_str struct str out = { 0 };
+
+    for (const char *at = value; *at;) {
+        size_t len = strcspn(at, ";");
+        const char *name = at + strspn(at, " \t");
+
+        if (at == value || strncasecmp(name, "domain", 6) != 0 ||
+            !strchr("= \t;", name[6])) {
+            str_puts(&out, at == value ? "" : ";");
+            str_add(&out, at, len);
+        }
+        at += len + (at[len] == ';');
+    }
+    if (str_ok(&out))
+        (void)web_set_header(p->req, "Set-Cookie", out.data);
 }
 
 /* Where the client finds what the server calls "/path". */
@@ -249,9 +281,13 @@ static void put_answer_headers(struct passing *p)
             continue;
         if (strcasecmp(name, "Location") == 0)
             put_location(p, value);
+        else if (strcasecmp(name, "Set-Cookie") == 0)
+            put_cookie(p, value);
         else
             (void)web_set_header(p->req, name, value);
     }
+    if (p->how->own_origin)
+        return;
     (void)web_set_header(p->req, "Content-Security-Policy", NO_PLACE);
     (void)web_set_header(p->req, "X-Content-Type-Options", "nosniff");
     (void)web_set_header(p->req, "Referrer-Policy", "no-referrer");

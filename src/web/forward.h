@@ -11,7 +11,8 @@
  *
  * The server can do nothing to pages of ours: browsers give what it sends no origin at
  * all (CSP: sandbox), it has no cookies, and headers that speak for a whole origin are
- * left out.
+ * left out. Where it has an origin of its own, it keeps that: its cookies, which are
+ * for this one host, and what it says of itself.
  */
 
 #include "web/web.h"
@@ -21,6 +22,7 @@ struct web_forward {
     const char *target; /* what it is asked for: a path, and a query */
     const char *host;   /* how it is called */
     const char *prefix; /* of the client's paths, in front of the server's; or "" */
+    bool own_origin;    /* the client's Host is the server's alone, and is told to it */
     const char *const *kept; /* headers of the request that it must not see; or NULL */
     void (*used)(void *context); /* as in base/two_way.h */
     void *context;

@@ -49,7 +49,9 @@ class E2b(Daemon):
     """With two callers, `me` and `other`, and their keys."""
 
     def __init__(self, **settings):
-        serve = {"e2b": "on", **settings.pop("serve", {})}
+        serve = {"e2b": "on", "e2b_domain": "box.test", **settings.pop("serve", {})}
+        serve = {key: value for key, value in serve.items() if value is not None}
+        settings.setdefault("policy", {"networks": ["none", "gate"]})
         super().__init__(serve=serve, tcp=True, **settings)
         made = [json.loads(subprocess.run(
             [VIAL, "serve", "--new-token", name, "--e2b", "--json"], capture_output=True,

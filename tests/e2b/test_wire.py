@@ -187,10 +187,16 @@ def test_a_host_name_leads_to_a_sandbox(e2b):
                 X_Access_Token=box["envdAccessToken"]).json["E2B_SANDBOX"] == "true"
 
 
-def test_what_is_gone_is_502_and_a_port_that_nobody_serves_is_not(e2b):
+def test_a_port_cannot_be_reached_where_nobody_may_have_a_gate():
+    with E2b(policy={}) as e2b:
+        port = envd(e2b, create(e2b), "GET", "/", port="3000")
+        assert (port.status, port.json["code"]) == (501, 501)
+
+
+def test_what_is_gone_is_502_and_says_so(e2b):
     box = create(e2b)
     port = envd(e2b, box, "GET", "/", port="3000")
-    assert (port.status, port.json["code"]) == (501, 501)
+    assert (port.status, port.json["port"]) == (502, 3000)
     assert control(e2b, "DELETE", "/sandboxes/" + box["sandboxID"]).status == 204
     gone = envd(e2b, box, "GET", "/health")
     assert gone.status == 502
@@ -224,10 +230,10 @@ def test_a_stream_is_cut_when_its_sandbox_is_killed(e2b):
 
 
 @pytest.mark.parametrize("field, value", [
-    ("autoPause", True), ("autoPauseMemory", False), ("autoResume", {"enabled": True}),
+    ("autoPauseMemory", False),
     ("volumeMounts", [{"name": "a", "path": "/a"}]), ("mcp", {"x": {}}), ("iam", {"tokens": {"a": {}}}),
     ("network", {"rules": {"a": []}}), ("network", {"egressProxy": {"address": "a:1"}}),
-    ("network", {"denyOut": ["1.1.1.1"]}), ("somethingNew", 1),
+    ("network", {"httpsPorts": [443]}), ("somethingNew", 1),
 ])
 def test_a_field_that_is_not_honoured_is_refused_by_its_name(e2b, field, value):
     answer = control(e2b, "POST", "/sandboxes", {"templateID": "base", field: value})
@@ -247,11 +253,12 @@ def test_what_is_kept_of_a_caller_s_words_is_bounded(e2b):
            {"process": {"cmd": "/bin/true", "args": ["x" * 20000], "more": "y" * 20000}})
 
 
-def test_details_say_that_there_is_no_network(e2b):
-    box = create(e2b, allow_internet_access=True)
-    info = control(e2b, "GET", "/sandboxes/" + box["sandboxID"]).json
-    assert info["allowInternetAccess"] is False
-    assert info["domain"] is None
+def test_details_say_that_there_is_no_network():
+    with E2b(policy={}, serve={"e2b_domain": None}) as e2b:
+        box = create(e2b, allow_internet_access=True)
+        info = control(e2b, "GET", "/sandboxes/" + box["sandboxID"]).json
+        assert info["allowInternetAccess"] is False
+        assert info["domain"] is None
 
 
 def test_details_say_that_the_operator_gave_a_network():

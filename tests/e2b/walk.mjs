@@ -2,6 +2,7 @@
 // Walks the public methods of E2B's packages against a server. Each row either does what
 // it says, or is refused with the error that it names. Prints one line of JSON a row.
 import assert from 'node:assert/strict'
+import http from 'node:http'
 import * as e2b from 'e2b'
 import { Sandbox as Interpreter } from '@e2b/code-interpreter'
 
@@ -23,6 +24,32 @@ const until = async (look) => {
     await new Promise((done) => setTimeout(done, 25))
   }
   throw new Error('it did not come to pass')
+}
+
+// A request to HOST, which is a name that nobody's resolver knows.
+const ask = (host, path, headers = {}) => new Promise((done, fail) => {
+  const { hostname, port } = new URL(process.env.E2B_API_URL)
+  http.get({ hostname, port, path, headers: { ...headers, Host: host } }, (answer) => {
+    let body = ''
+    answer.on('data', (piece) => { body += piece })
+    answer.on('end', () => done({ status: answer.statusCode, headers: answer.headers, body }))
+  }).on('error', fail)
+})
+const site = `
+from http.server import *
+class Site(BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("Set-Cookie", "a=b; Domain=example.com; Path=/")
+        self.end_headers()
+        self.wfile.write(("%s %s %s" % (self.path, self.headers["Host"], self.headers["Cookie"])).encode())
+ThreadingHTTPServer(("127.0.0.1", 3000), Site).serve_forever()
+`
+const serve = async (box, port = 3000) => {
+  await box.files.write('site.py', site)
+  await box.commands.run('python3 site.py', { background: true })
+  const host = box.getHost(port)
+  return until(async () => (await ask(host, '/')).status !== 502 && host)
 }
 
 // Control.
@@ -68,8 +95,62 @@ row('sandbox.getMetrics Sandbox.getMetrics', 'there are none', async (t) => {
   assert.deepEqual(await t.sbx.getMetrics(), [])
   assert.deepEqual(await Sandbox.getMetrics(t.sbx.sandboxId), [])
 })
-row('sandbox.getHost', 'names the port and the id', async (t) =>
-  assert.ok(t.sbx.getHost(3000).startsWith(`3000-${t.sbx.sandboxId}.`)))
+row('sandbox.getHost', 'a port of the sandbox is a site with a name and cookies of its own', async (t) => {
+  assert.equal(t.sbx.getHost(3000), `3000-${t.sbx.sandboxId}.box.test`)
+  const host = await serve(t.sbx)
+  const own = await ask(host, '/e2b/a?b=%20c', { Cookie: 'x=y' })
+  assert.equal(own.body, `/e2b/a?b=%20c ${host} x=y`)
+  assert.deepEqual(own.headers['set-cookie'], ['a=b; Path=/'])
+  const shut = await ask(t.sbx.getHost(3001), '/')
+  assert.equal(shut.status, 502)
+  assert.equal(JSON.parse(shut.body).message, 'The sandbox is running but port is not open')
+})
+row('sandbox.getHost', 'by headers it has no origin and no cookies', async (t) => {
+  const plain = await ask('127.0.0.1', '/x', { 'E2b-Sandbox-Id': t.sbx.sandboxId,
+                                               'E2b-Sandbox-Port': '3000', Cookie: 'x=y' })
+  assert.equal(plain.body, '/x localhost:3000 None')
+  assert.equal(plain.headers['set-cookie'], undefined)
+  assert.match(plain.headers['content-security-policy'], /^sandbox/)
+})
+row('Sandbox.create sandbox.getHost', 'a port that is not public wants a token', async () => {
+  const box = await Sandbox.create({ network: { allowPublicTraffic: false,
+                                                maskRequestHost: 'site:${PORT}' } })
+  await box.files.write('site.py', site)
+  await box.commands.run('python3 site.py', { background: true })
+  assert.equal((await ask(box.getHost(3000), '/')).status, 403)
+  const token = { 'E2B-Traffic-Access-Token': box.trafficAccessToken }
+  await until(async () => (await ask(box.getHost(3000), '/', token)).status === 200)
+  assert.equal((await ask(box.getHost(3000), '/', token)).body, '/ site:3000 None')
+  await box.kill()
+})
+row('Sandbox.create', 'names that may be reached are told, and nothing else may be', async () => {
+  const box = await Sandbox.create({ network: { allowOut: ['*.example.com'], denyOut: ['0.0.0.0/0'] } })
+  assert.deepEqual((await box.getInfo()).network.allowOut, ['*.example.com'])
+  await assert.rejects(() => box.commands.run('curl -sS http://example.org/'), /exit status 6/)
+  await box.kill()
+  const none = await Sandbox.create({ allowInternetAccess: false })
+  assert.equal((await none.getInfo()).allowInternetAccess, false)
+  await none.kill()
+})
+row('Sandbox.create', 'a lease ends in a pause, and any use wakes it', async () => {
+  const box = await Sandbox.create({ timeoutMs: 1000,
+                                     lifecycle: { onTimeout: 'pause', autoResume: true } })
+  assert.deepEqual((await box.getInfo()).lifecycle, { onTimeout: 'pause', autoResume: true })
+  await until(async () => (await box.getInfo()).state === 'paused')
+  assert.equal((await box.commands.run('echo awake')).stdout, 'awake\n')
+  assert.equal((await box.getInfo()).state, 'running')
+  await box.kill()
+})
+row('Sandbox.create', 'one that nobody wakes stays paused until a connect', async () => {
+  const box = await Sandbox.create({ timeoutMs: 1000, lifecycle: { onTimeout: 'pause' } })
+  await box.files.write('kept', 'yes')
+  await until(async () => (await box.getInfo()).state === 'paused')
+  assert.equal(await box.isRunning(), false)
+  await assert.rejects(() => box.files.read('kept'), (e) => e.constructor.name === 'TimeoutError')
+  const again = await Sandbox.connect(box.sandboxId)
+  assert.equal(await again.files.read('kept'), 'yes')
+  await again.kill()
+})
 row('sandbox.pause Sandbox.pause', 'what was paused goes on where it was', async (t) => {
   const box = await Sandbox.create()
   const sleep = await box.commands.run('sleep 1000', { background: true })
@@ -92,13 +173,17 @@ refused('sandbox.updateNetwork Sandbox.updateNetwork', 'SandboxError', '501: the
 if (Sandbox.fork)
   refused('sandbox.fork Sandbox.fork', 'SandboxError', '501: forking', (t) => t.sbx.fork())
 for (const [field, options] of Object.entries({
-  autoPause: { lifecycle: { onTimeout: 'pause' } },
   volumeMounts: { volumeMounts: { '/mnt': 'name' } },
-  'network.allowOut': { network: { allowOut: ['1.1.1.1'] } },
-  'network.maskRequestHost': { network: { maskRequestHost: 'x' } },
+  'network.rules': { network: { rules: { 'a.example': [{ transform: { headers: { A: 'b' } } }] } } },
 }))
   refused('Sandbox.create', 'SandboxError', `400: '${field}' is not supported by this server`,
           () => Sandbox.create(options))
+refused('Sandbox.create', 'SandboxError', "400: 'network.denyOut' has '1.1.1.1', which is not supported",
+        () => Sandbox.create({ network: { denyOut: ['1.1.1.1'] } }))
+refused('Sandbox.create', 'SandboxError', "400: 'network.allowOut' needs '0.0.0.0/0'",
+        () => Sandbox.create({ network: { allowOut: ['example.com'] } }))
+refused('Sandbox.create', 'SandboxError', "400: 'network.maskRequestHost' is not a host",
+        () => Sandbox.create({ network: { maskRequestHost: 'a\r\nb: c' } }))
 refused('Sandbox.create', 'SandboxError', "404: template 'other' not found",
         () => Sandbox.create('other'))
 refused('Sandbox.create', 'SandboxError', '400: Timeout cannot be greater than 24 hours',
@@ -249,6 +334,11 @@ row('files.watchDir watchHandle.stop', 'what happens is told, by its name', asyn
   await t.sbx.commands.run('echo x > watched/f; mv watched/f watched/g; rm watched/g')
   await until(() => seen.some((e) => e.name === 'g' && e.type === 'remove'))
   assert.deepEqual(seen.filter((e) => e.name.includes('/')), [])
+  await t.sbx.files.write('watched/f', 'by the client')
+  await t.sbx.commands.run('chmod 600 watched/f')
+  await until(() => seen.some((e) => e.type === 'chmod'))
+  assert.deepEqual(seen.slice(-3).map((e) => `${e.type} ${e.name}`),
+                   ['create f', 'write f', 'chmod f'])
   for (const [name, type] of [['f', 'create'], ['f', 'write'], ['f', 'rename'], ['g', 'create']])
     assert.ok(seen.some((e) => e.name === name && e.type === type), `${type} of ${name}`)
   await handle.stop()
