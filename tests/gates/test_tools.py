@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 TOOLS = ["build", "coverage", "deb", "deps", "dist", "dist-clients", "fuzz",
-         "gen-clients", "gen-errors", "install", "lint",
+         "gen-clients", "gen-errors", "gen-manifests", "helm-render", "install", "lint",
          "requirements", "rooms", "soak", "test", "trace", "uninstall"]
 
 
