@@ -138,6 +138,16 @@ char *path_self_dir(void)
     return strndup(path, (size_t)n);
 }
 
+char *path_own_program(const char *name)
+{
+    auto_free char *self = path_self_dir();
+    auto_free char *beside = self ? path_join(self, name) : NULL;
+
+    if (beside && access(beside, X_OK) == 0)
+        return ptr_take(&beside);
+    return path_join(VIAL_SHARE_DIR, name);
+}
+
 const char *path_media(const char *path)
 {
     static const struct {

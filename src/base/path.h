@@ -36,6 +36,9 @@ size_t path_repository(const char *dir);
 
 /* The directory this program's own file lies in; malloc'ed or NULL. */
 char *path_self_dir(void);
+/* A program of vial's own: beside this one, as in a build tree, or where vial was
+ * installed. malloc'ed or NULL. */
+char *path_own_program(const char *name);
 
 /* "image/png" and so on, by a name's ending. Static storage. */
 const char *path_media(const char *path);

@@ -60,19 +60,9 @@ static bool answers(const char *path)
     return fd >= 0;
 }
 
-char *daemon_helper(const char *name)
-{
-    auto_free char *self = path_self_dir();
-    auto_free char *beside = self ? path_join(self, name) : NULL;
-
-    if (beside && access(beside, X_OK) == 0)
-        return ptr_take(&beside);
-    return path_join(VIAL_SHARE_DIR, name);
-}
-
 char *daemon_program(void)
 {
-    return daemon_helper("viald");
+    return path_own_program("viald");
 }
 
 /* In the child: a session of its own, with nothing of ours but the pipe for what it

@@ -64,8 +64,7 @@ int daemon_stream(const struct daemon *d, const struct daemon_ask *ask, http_tak
 int daemon_tunnel(const struct daemon *d, const char *target, int *fd,
                   struct str *first, struct vial_error *err);
 
-/* Where a program of ours lies, and viald; malloc'ed, or NULL. */
-char *daemon_helper(const char *name);
+/* Where viald lies; malloc'ed, or NULL. */
 char *daemon_program(void);
 
 /* A request as the daemon wants it; malloc'ed. Files named by their path are read.

@@ -38,7 +38,7 @@ static int refuse_plain(const char *url, struct vial_error *err)
 
 static int find_tls(struct http_peer *p, const char *ca, struct vial_error *err)
 {
-    auto_free char *helper = daemon_helper("vial-tls");
+    auto_free char *helper = path_own_program("vial-tls");
     auto_free char *file = ca ? realpath(ca, NULL) : NULL;
 
     if (ca && !file)

@@ -16,6 +16,10 @@ struct confinement {
     bool pairs;    /* and pairs of our own */
 };
 
+/* What TLS takes once all files are read: no file, no program, no connection. */
+extern const int confine_tls_calls[];
+extern const size_t confine_tls_call_count;
+
 /* 0, or -1: then nothing must go on. */
 int confine_to(const struct confinement *to);
 

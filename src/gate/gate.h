@@ -22,7 +22,6 @@
  *   give_up_rights  before it reads the guest's first byte
  *   connection      a connection's life
  *   resolve         names into addresses, by the servers of the host
- *   public_address  which addresses are nobody's but the host's own
  *   first_bytes     the name that a client says: TLS and HTTP
  *   hand_over       connections that go to vial-secrets
  *   account         what was reached, for the result
@@ -34,6 +33,7 @@
 
 #include "base/dns.h"
 #include "base/name_rule.h"
+#include "base/public_address.h"
 #include "relay/relay.h"
 #include "wire/gate_message.h"
 
@@ -45,24 +45,6 @@
 #define GATE_LINK_FD    3
 #define GATE_OWNER_FD   4
 #define GATE_SECRETS_FD 5
-
-struct address {
-    bool v6;
-    uint8_t bytes[16];
-};
-
-struct range {
-    struct address first;
-    unsigned bits;
-};
-
-/* public_address.c */
-bool address_is_public(const struct address *a);
-bool address_in(const struct address *a, const struct range *ranges, size_t count);
-bool range_parse(const char *text, struct range *out);
-bool address_is_of(const struct address *a, const struct sockaddr_storage *end);
-socklen_t address_socket(const struct address *a, uint16_t port,
-                         struct sockaddr_storage *out);
 
 /* first_bytes.c */
 enum first_verdict { FIRST_MORE, FIRST_GOOD, FIRST_OTHER_NAME, FIRST_NO_NAME };

@@ -32,6 +32,25 @@
     (struct sock_filter) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (value), (yes), (no))
 #define RETURN(action) (struct sock_filter) BPF_STMT(BPF_RET | BPF_K, (action))
 
+const int confine_tls_calls[] = {
+    SYS_read,     SYS_write,          SYS_readv,         SYS_writev,
+    SYS_recvfrom, SYS_recvmsg,        SYS_sendto,        SYS_sendmsg,
+    SYS_close,    SYS_getrandom,      SYS_clock_gettime, SYS_exit_group,
+    SYS_exit,     SYS_mmap,           SYS_munmap,        SYS_mremap,
+    SYS_brk,      SYS_madvise,        SYS_rt_sigreturn,  SYS_restart_syscall,
+    SYS_ppoll,    SYS_rt_sigprocmask, SYS_fcntl,         SYS_futex,
+    SYS_getpid,   SYS_getrusage,      SYS_gettimeofday,  SYS_mprotect,
+    SYS_shutdown,
+#ifdef SYS_poll
+    SYS_poll,
+#endif
+#ifdef SYS_time
+    SYS_time,
+#endif
+};
+const size_t confine_tls_call_count =
+    sizeof confine_tls_calls / sizeof *confine_tls_calls;
+
 static int load_filter(const struct confinement *to)
 {
     struct sock_filter f[FILTER];

@@ -26,24 +26,6 @@ struct program {
     bool gate_gone;
 };
 
-/* What TLS takes once all files are read: no file, no program, no connection. */
-static const int calls[] = {
-    SYS_read,     SYS_write,          SYS_readv,         SYS_writev,
-    SYS_recvfrom, SYS_recvmsg,        SYS_sendto,        SYS_sendmsg,
-    SYS_close,    SYS_getrandom,      SYS_clock_gettime, SYS_exit_group,
-    SYS_exit,     SYS_mmap,           SYS_munmap,        SYS_mremap,
-    SYS_brk,      SYS_madvise,        SYS_rt_sigreturn,  SYS_restart_syscall,
-    SYS_ppoll,    SYS_rt_sigprocmask, SYS_fcntl,         SYS_futex,
-    SYS_getpid,   SYS_getrusage,      SYS_gettimeofday,  SYS_mprotect,
-    SYS_shutdown,
-#ifdef SYS_poll
-    SYS_poll,
-#endif
-#ifdef SYS_time
-    SYS_time,
-#endif
-};
-
 uint64_t now_ns(void)
 {
     struct timespec t;
@@ -142,8 +124,8 @@ static bool start(struct program *p)
 {
     auto_str struct str pem = { 0 }, wrong = { 0 };
     const struct confinement to = { .descriptors = 64 + 2 * SECRETS_CONNECTIONS,
-                                    .calls = calls,
-                                    .count = sizeof calls / sizeof *calls };
+                                    .calls = confine_tls_calls,
+                                    .count = confine_tls_call_count };
 
     (void)syscall(SYS_close_range, GATE_FD + 1, ~0u, 0);
     (void)prctl(PR_SET_DUMPABLE, 0);

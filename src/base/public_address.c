@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/public_address.h"
+
 #include <arpa/inet.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "gate/gate.h"
 
 /* What no stranger's name may lead to: IANA's special-purpose registries, what is
  * another address in disguise, and Azure's own for its hosts. */
@@ -115,4 +115,16 @@ socklen_t address_socket(const struct address *a, uint16_t port,
     v4->sin_port = htons(port);
     memcpy(&v4->sin_addr, a->bytes, 4);
     return sizeof *v4;
+}
+
+bool address_read(const struct sockaddr *end, struct address *out)
+{
+    *out = (struct address){ .v6 = end->sa_family == AF_INET6 };
+    if (out->v6)
+        memcpy(out->bytes, &((const struct sockaddr_in6 *)(const void *)end)->sin6_addr,
+               16);
+    else if (end->sa_family == AF_INET)
+        memcpy(out->bytes, &((const struct sockaddr_in *)(const void *)end)->sin_addr,
+               4);
+    return out->v6 || end->sa_family == AF_INET;
 }
