@@ -27,6 +27,7 @@
 #include "base/clock.h"
 #include "base/fail.h"
 #include "base/text.h"
+#include "http/call_out.h"
 #include "http/http.h"
 
 #define STREAM_FD 3 /* as vial-tls finds them */
@@ -74,33 +75,71 @@ static const char *mode_of(const struct http_peer *p)
     return p->anonymous ? "anonymous" : "tls";
 }
 
-static int start(struct call *c, const struct http_peer *p, int64_t timeout_ms)
+static int put_fds(posix_spawn_file_actions_t *files, const int *fds, size_t count)
+{
+    int rc = 0;
+
+    for (size_t i = 0; rc == 0 && i < count; i++)
+        rc = posix_spawn_file_actions_adddup2(files, fds[i], STREAM_FD + (int)i);
+    return rc;
+}
+
+int http_start(const char *program, const char *const *args, const int *fds,
+               size_t count, pid_t *out)
 {
     posix_spawn_file_actions_t files;
     posix_spawnattr_t how;
     sigset_t none;
-    char wait[24];
     char *const env[] = { NULL };
-    const char *const args[] = { "vial-tls", mode_of(p), p->host, p->port,
-                                 p->certs,   wait,       NULL };
     int rc;
 
-    (void)snprintf(wait, sizeof(wait), "%lld", (long long)timeout_ms);
     (void)sigemptyset(&none);
     if (posix_spawn_file_actions_init(&files) != 0 || posix_spawnattr_init(&how) != 0)
         return ENOMEM;
-    rc = posix_spawn_file_actions_adddup2(&files, c->stream[1], STREAM_FD);
-    rc = rc ? rc : posix_spawn_file_actions_adddup2(&files, c->report[1], REPORT_FD);
+    rc = put_fds(&files, fds, count);
     rc = rc ? rc : posix_spawnattr_setsigmask(&how, &none);
     rc = rc ? rc
             : posix_spawnattr_setflags(&how,
                                        POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSID);
     if (rc == 0)
-        rc = posix_spawn(&c->pid, p->helper, &files, &how,
-                         (char *const *)(uintptr_t)args, env);
+        rc = posix_spawn(out, program, &files, &how, (char *const *)(uintptr_t)args,
+                         env);
     (void)posix_spawn_file_actions_destroy(&files);
     (void)posix_spawnattr_destroy(&how);
     return rc;
+}
+
+static int start(struct call *c, const struct http_peer *p, int64_t timeout_ms)
+{
+    const int fds[] = { c->stream[1], c->report[1] };
+    char wait[24];
+    const char *const args[] = { "vial-tls", mode_of(p), p->host, p->port,
+                                 p->certs,   wait,       NULL };
+
+    (void)snprintf(wait, sizeof(wait), "%lld", (long long)timeout_ms);
+    return http_start(p->helper, args, fds, 2, &c->pid);
+}
+
+/* Of the process that runs already. */
+static int ask(const struct call *c, const struct http_peer *p, int64_t timeout_ms)
+{
+    struct call_out_message m = { .timeout_ms = (int32_t)timeout_ms, .tls = p->tls };
+    _Alignas(struct cmsghdr) char room[CMSG_SPACE(2 * sizeof(int))] = { 0 };
+    struct iovec text = { .iov_base = &m, .iov_len = sizeof(m) };
+    struct msghdr all = { .msg_iov = &text,
+                          .msg_iovlen = 1,
+                          .msg_control = room,
+                          .msg_controllen = sizeof(room) };
+    struct cmsghdr *fds = CMSG_FIRSTHDR(&all);
+    const int both[] = { c->stream[1], c->report[1] };
+
+    (void)snprintf(m.host, sizeof(m.host), "%s", p->host);
+    (void)snprintf(m.port, sizeof(m.port), "%s", p->port);
+    *fds = (struct cmsghdr){ .cmsg_level = SOL_SOCKET,
+                             .cmsg_type = SCM_RIGHTS,
+                             .cmsg_len = CMSG_LEN(sizeof(both)) };
+    memcpy(CMSG_DATA(fds), both, sizeof(both));
+    return sendmsg(p->asked_fd, &all, MSG_NOSIGNAL) == sizeof(m) ? 0 : errno;
 }
 
 /* One line, or what came of it until the time was over. */
@@ -146,6 +185,7 @@ static int say(const struct http_peer *p, const char *report, struct vial_error 
           "have cert.pem signed by the authority that the engine trusts" },
         { "talk ", VIAL_E_ENGINE_TLS,
           "see whether the engine speaks TLS on that port" },
+        { "deny ", VIAL_E_POLICY, "name the address in 'serve.callbacks'" },
     };
 
     for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
@@ -165,6 +205,8 @@ static void reap(struct call *c, bool good)
 {
     int status = 0;
 
+    if (c->pid == 0)
+        return; /* not our child's */
     if (!good)
         (void)kill(c->pid, SIGKILL);
     while (waitpid(c->pid, &status, 0) < 0 && errno == EINTR)
@@ -180,7 +222,7 @@ int http_dial_connect(const void *context, int64_t timeout_ms, struct vial_error
     int rc = open_ends(&c, err);
 
     if (rc == 0)
-        rc = start(&c, p, timeout_ms);
+        rc = p->asked_fd > 0 ? ask(&c, p, timeout_ms) : start(&c, p, timeout_ms);
     if (rc != 0) {
         hang_up(&c);
         if (rc < 0)
@@ -189,6 +231,7 @@ int http_dial_connect(const void *context, int64_t timeout_ms, struct vial_error
         return fail_remedy(err, "install vial whole: it lies beside the guest");
     }
     (void)close(fd_take(&c.report[1]));
+    (void)close(fd_take(&c.stream[1]));
     read_report(c.report[0], timeout_ms, report, sizeof(report));
     good = str_eq(report, "ok");
     reap(&c, good);

@@ -164,7 +164,7 @@ static int exchange(struct exchange *x, const struct http_transport *t,
     int more = 1;
 
     put_off(x);
-    x->parse.no_body = strcmp(x->request->method, "HEAD") == 0;
+    x->parse.no_body = x->request->head_only || strcmp(x->request->method, "HEAD") == 0;
     x->fd = t->connect(t->context, x->request->timeout_ms, err);
     if (x->fd < 0 || send_request(x, err) < 0)
         return -1;

@@ -13,6 +13,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/str.h"
 
@@ -36,6 +37,7 @@ struct http_peer {
                           are trusted, or "" for the host's own */
     char certs[1024];  /* else the directory of ca.pem, cert.pem and key.pem */
     char helper[1024]; /* path of vial-tls */
+    int asked_fd;      /* > 0: one that runs already is asked instead (call_out.h) */
 };
 
 /* peer_address.c: "HOST", "HOST:PORT" or "[v6]:PORT", a slash behind it at most. -1: it
@@ -48,6 +50,10 @@ bool http_is_loopback(const char *host);
 int http_tcp_connect(const void *context, int64_t timeout_ms, struct vial_error *err);
 /* dial.c: CONTEXT is a peer by name or number; another program connects. */
 int http_dial_connect(const void *context, int64_t timeout_ms, struct vial_error *err);
+/* dial.c: starts PROGRAM with ARGS, in a session of its own, without an environment,
+ * and with FDS at 3 and on. 0 or an errno. */
+int http_start(const char *program, const char *const *args, const int *fds,
+               size_t count, pid_t *out);
 
 struct http_request {
     const char *method;
@@ -60,6 +66,7 @@ struct http_request {
     int64_t idle_ms;            /* > 0: timeout_ms starts anew with each byte, as far as
                                    this; for streams */
     int cancel_fd;              /* readable: give up; -1: none */
+    bool head_only;             /* the answer's body does not matter */
 };
 
 #define HTTP_BODY_MAX (16u << 20) /* bytes of one answer */

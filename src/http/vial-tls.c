@@ -9,10 +9,12 @@
  *
  * MODE tls checks the engine's certificate against ca.pem in CERTS, for HOST, and
  * shows cert.pem with key.pem; anonymous checks it against the file CERTS, or if that
- * is
- * "" against the host's authorities, and shows none; plain only connects. There is no
- * TLS that does not check. Once it has reported, it goes on in a child and ends with
+ * is "" against the host's authorities, and shows none; plain only connects. There is
+ * no TLS that does not check. Once it has reported, it goes on in a child and ends with
  * either side.
+ *
+ * vial-tls calls RULE...: makes such connections for the daemon, one for each message
+ * (call_out.h), to where the rules let it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -32,6 +34,9 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "gate/confine.h"
+#include "http/call_out.h"
+#include "http/out_rules.h"
 
 #define STREAM_FD 3
 #define REPORT_FD 4
@@ -40,8 +45,9 @@
 
 struct line {
     int net_fd;
-    gnutls_session_t tls; /* NULL: plain */
-    int64_t end_ns;       /* of connecting */
+    gnutls_session_t tls;          /* NULL: plain */
+    int64_t end_ns;                /* of connecting */
+    const struct out_rules *rules; /* NULL: it may go anywhere */
 };
 
 /* One direction. */
@@ -111,6 +117,44 @@ static int try_address(const struct line *l, const struct addrinfo *a)
     return -1;
 }
 
+/* Whether FD, which has begun to connect to A, leads to this very host: both ends have
+ * one address then. */
+static bool leads_home(int fd, const struct address *a)
+{
+    struct sockaddr_storage ours = { 0 };
+    socklen_t len = sizeof(ours);
+
+    return getsockname(fd, (struct sockaddr *)&ours, &len) < 0 ||
+           address_is_of(a, &ours);
+}
+
+/* The very address that was judged is connected to: a name that changes its answer in
+ * between gains nothing. */
+static int try_judged(const struct line *l, const struct addrinfo *to, uint16_t port)
+{
+    struct address a;
+    int fd;
+
+    if (!address_read(to->ai_addr, &a) || !out_rules_have_address(l->rules, &a, port)) {
+        errno = EACCES;
+        return -1;
+    }
+    fd = try_address(l, to);
+    if (fd < 0 || out_rules_name_address(l->rules, &a, port) || !leads_home(fd, &a))
+        return fd;
+    (void)close(fd);
+    errno = EACCES;
+    return -1;
+}
+
+static void say_unconnected(void)
+{
+    if (errno == EACCES)
+        give_up("deny its address is neither public nor named");
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): there is one thread */
+    give_up("%s %s", errno == ETIMEDOUT ? "late" : "down", strerror(errno));
+}
+
 static void connect_to(struct line *l, const char *host, const char *port)
 {
     const struct addrinfo want = { .ai_socktype = SOCK_STREAM,
@@ -121,9 +165,10 @@ static void connect_to(struct line *l, const char *host, const char *port)
     if (rc != 0)
         give_up("name %s", gai_strerror(rc));
     for (const struct addrinfo *a = found; a && l->net_fd < 0; a = a->ai_next)
-        l->net_fd = try_address(l, a);
-    if (l->net_fd < 0) /* NOLINTNEXTLINE(concurrency-mt-unsafe): there is one thread */
-        give_up("%s %s", errno == ETIMEDOUT ? "late" : "down", strerror(errno));
+        l->net_fd = l->rules ? try_judged(l, a, (uint16_t)strtoul(port, NULL, 10))
+                             : try_address(l, a);
+    if (l->net_fd < 0)
+        say_unconnected();
     freeaddrinfo(found);
 }
 
@@ -202,11 +247,9 @@ static void say_failed(gnutls_session_t tls, int rc)
     give_up("talk %s", gnutls_strerror(rc));
 }
 
-static void start_tls(struct line *l, const char *host, const char *certs,
-                      bool anonymous)
+static void start_tls(struct line *l, const char *host,
+                      gnutls_certificate_credentials_t own)
 {
-    gnutls_certificate_credentials_t own =
-        anonymous ? read_authorities(certs) : read_certs(certs);
     int rc = gnutls_init(&l->tls, GNUTLS_CLIENT | GNUTLS_NONBLOCK);
 
     if (rc < 0 || gnutls_priority_set_direct(l->tls, PRIORITY, NULL) < 0 ||
@@ -346,17 +389,62 @@ static void relay(const struct line *l, struct lane *out, struct lane *in)
     }
 }
 
+/* From here on it can speak with the other side, and do nothing else. */
+static void confine(void)
+{
+    const struct confinement to = { .descriptors = 16,
+                                    .calls = confine_tls_calls,
+                                    .count = confine_tls_call_count };
+
+    if (confine_to(&to) < 0)
+        give_up("talk rights cannot be given up");
+}
+
+static void report_good(void)
+{
+    if (write(REPORT_FD, "ok\n", 3) != 3)
+        _exit(2);
+    (void)close(REPORT_FD);
+}
+
+int call_out_make(const struct call_out_message *m, const struct out_rules *rules)
+{
+    struct line l = { .net_fd = -1,
+                      .end_ns = clock_now_ns() + (int64_t)m->timeout_ms * 1000000,
+                      .rules = rules };
+    struct lane *lanes = calloc(2, sizeof(*lanes));
+    gnutls_certificate_credentials_t own = NULL;
+    uint16_t port = (uint16_t)strtoul(m->port, NULL, 10);
+
+    if (!lanes || !out_rules_have_host(rules, m->host, port))
+        give_up("deny it is not named");
+    if (m->tls)
+        own = read_authorities("");
+    connect_to(&l, m->host, m->port);
+    confine();
+    if (m->tls)
+        start_tls(&l, m->host, own);
+    report_good();
+    relay(&l, &lanes[0], &lanes[1]);
+    (void)shutdown(STREAM_FD, SHUT_RDWR);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     struct line l = { .net_fd = -1 };
     struct lane *lanes = calloc(2, sizeof(*lanes)); /* out, in; until the end */
 
+    if (argc > 2 && strcmp(argv[1], "calls") == 0)
+        return call_out_serve(argv + 2);
     if (argc != 6 || !lanes)
         return 2;
     l.end_ns = clock_now_ns() + strtoll(argv[5], NULL, 10) * 1000000;
     connect_to(&l, argv[2], argv[3]);
-    if (strcmp(argv[1], "plain") != 0)
-        start_tls(&l, argv[2], argv[4], strcmp(argv[1], "anonymous") == 0);
+    if (strcmp(argv[1], "anonymous") == 0)
+        start_tls(&l, argv[2], read_authorities(argv[4]));
+    else if (strcmp(argv[1], "plain") != 0)
+        start_tls(&l, argv[2], read_certs(argv[4]));
     if (fork() != 0) {
         const ssize_t n = write(REPORT_FD, "ok\n", 3);
 

@@ -297,6 +297,7 @@ void serve_done(struct serve *s)
     vial_sweeper_close(s->sweeper);
     close_mcp(s);
     wires_close(s->wires);
+    callbacks_stop(&s->callbacks);
     e2b_close(s->e2b);
     registry_close(s->registry);
     while (s->now) {

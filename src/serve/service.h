@@ -20,6 +20,7 @@
 #include "serve/access_log.h"
 #include "serve/auth.h"
 #include "serve/batches.h"
+#include "serve/callbacks.h"
 #include "serve/health.h"
 #include "serve/history.h"
 #include "serve/keys.h"
@@ -66,6 +67,7 @@ struct serve {
     struct registry *registry;
     unsigned char port_key[32]; /* that tokens of ports are made with (ports.h) */
     struct wires *wires;        /* what faces keep (face.h) */
+    struct callbacks callbacks; /* of the start */
     char node[8];    /* of the start: ids that proxies know do not change */
     struct e2b *e2b; /* there, if off by the settings: a reload may change that */
     struct vial_budget *budget; /* for output, of all engines */

@@ -235,6 +235,9 @@ static int run(struct flags *flags, struct vial_error *err)
     if (rc == 0)
         rc = agent_bind(&agent, &serve.now->settings->serve, err);
     if (rc == 0)
+        rc = callbacks_start(&serve.callbacks, &serve.now->settings->serve.callbacks,
+                             err);
+    if (rc == 0)
         rc = privilege_give_up(&serve, &front, err);
     if (rc == 0)
         rc = serve_open(&serve, err);

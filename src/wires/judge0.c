@@ -144,6 +144,8 @@ static field_json *find_field(const char *name, size_t len)
     return NULL;
 }
 
+#define USUAL_FIELDS "token,time,memory,stdout,stderr,compile_output,message,status"
+
 /* The names that `fields` asks for, as a list with commas; NULL: it was answered. */
 static const char *wanted_fields(struct call *c)
 {
@@ -151,7 +153,7 @@ static const char *wanted_fields(struct call *c)
     char text[160];
 
     if (!asked || !*asked)
-        return "token,time,memory,stdout,stderr,compile_output,message,status";
+        return USUAL_FIELDS;
     if (strcmp(asked, "*") == 0)
         return asked;
     for (const char *at = asked; *at; at += strcspn(at, ",")) {
@@ -202,6 +204,17 @@ static json_t *submission_json(struct call *c, const struct submission *s,
     (void)pthread_mutex_unlock(&all->lock);
     *not_text = v.not_text;
     return told;
+}
+
+char *judge0_callback_text(struct submissions *all, const struct submission *s)
+{
+    struct view v = { .base64 = true };
+    auto_json json_t *told = NULL;
+
+    (void)pthread_mutex_lock(&all->lock);
+    told = tell_fields(&v, s, USUAL_FIELDS);
+    (void)pthread_mutex_unlock(&all->lock);
+    return told ? json_dumps(told, JSON_COMPACT) : NULL;
 }
 
 /* Whether C pays for an answer with these of them, some of which may be NULL, until it
@@ -287,6 +300,7 @@ static void submit(struct call *c)
         refuse_full(c);
     } else if (call_flag(c, "wait")) {
         answer_waited(c, sub, names);
+        submission_call_back(c, sub);
         submission_release(c, sub);
     } else {
         if (submission_start(c, sub) < 0)

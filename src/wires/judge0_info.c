@@ -124,6 +124,7 @@ static void put_limit(struct call *c, json_t *told, enum judge0_limit id)
 
 void judge0_config(struct call *c)
 {
+    const bool calls = c->serve->callbacks.rules != NULL;
     const struct {
         const char *name;
         bool on;
@@ -132,7 +133,7 @@ void judge0_config(struct call *c)
         { "enable_compiler_options", true },
         { "enable_command_line_arguments", true },
         { "enable_submission_delete", false },
-        { "enable_callbacks", false },
+        { "enable_callbacks", calls },
         { "enable_additional_files", additional_files_work(c) },
         { "enable_batched_submissions", true },
         { "redirect_stderr_to_stdout", false },
@@ -147,9 +148,10 @@ void judge0_config(struct call *c)
     };
     json_t *told = json_pack(
         "{s:[], s:i, s:f, s:i, s:I, s:i, s:f}", "allowed_languages_for_compile_options",
-        "callbacks_max_tries", 0, "callbacks_timeout", 0.0, "max_submission_batch_size",
-        20, "max_queue_size", (json_int_t)c->gen->settings->serve.queue,
-        "max_extract_size", 10240, "submission_cache_duration", 0.0);
+        "callbacks_max_tries", calls ? CALLBACK_TRIES : 0, "callbacks_timeout",
+        calls ? CALLBACK_TIMEOUT_MS / 1000.0 : 0.0, "max_submission_batch_size", 20,
+        "max_queue_size", (json_int_t)c->gen->settings->serve.queue, "max_extract_size",
+        10240, "submission_cache_duration", 0.0);
 
     for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++)
         (void)json_object_set_new(told, flags[i].name, json_boolean(flags[i].on));

@@ -219,21 +219,15 @@ static void refuse_rest(json_t *given, const struct judge0_asked *a, json_t *wro
 {
     static const struct {
         const char *name, *text;
-        bool flag; /* wrong when true; else when it is there at all */
     } refused[] = {
-        { "callback_url", "setting callback is not allowed", false },
-        { "enable_network", "enabling network is not allowed", true },
-        { "enable_per_process_and_thread_time_limit", "this option cannot be enabled",
-          true },
-        { "enable_per_process_and_thread_memory_limit", "this option cannot be enabled",
-          true },
+        { "enable_network", "enabling network is not allowed" },
+        { "enable_per_process_and_thread_time_limit", "this option cannot be enabled" },
+        { "enable_per_process_and_thread_memory_limit",
+          "this option cannot be enabled" },
     };
 
     for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
-        json_t *value = json_object_get(given, refused[i].name);
-
-        if (refused[i].flag ? json_is_true(value)
-                            : json_is_string(value) && json_string_length(value) > 0)
+        if (json_is_true(json_object_get(given, refused[i].name)))
             complain(wrong, refused[i].name, refused[i].text);
     }
     if (a->options && a->entry && !json_object_get(a->entry, "compile"))
@@ -261,6 +255,21 @@ static void read_source(struct call *c, json_t *given, bool base64,
         complain(wrong, "source_code", "can't be blank");
 }
 
+static char *read_callback(struct call *c, json_t *given, json_t *wrong)
+{
+    const char *url = value_string(json_object_get(given, "callback_url"));
+    struct callback to;
+
+    if (!url || !*url)
+        return NULL;
+    if (!c->serve->callbacks.rules)
+        complain(wrong, "callback_url", "setting callback is not allowed");
+    else if (!callback_read(&c->serve->callbacks, url, &to))
+        complain(wrong, "callback_url",
+                 "its host is not among those that may be called back");
+    return strdup(url);
+}
+
 int judge0_read(struct call *c, json_t *given, bool base64, struct judge0_asked *out,
                 json_t **wrong)
 {
@@ -277,6 +286,7 @@ int judge0_read(struct call *c, json_t *given, bool base64, struct judge0_asked 
     out->merged = json_is_true(json_object_get(given, "redirect_stderr_to_stdout"));
     out->options = read_words(given, "compiler_options", bad);
     out->arguments = read_words(given, "command_line_arguments", bad);
+    out->callback_url = read_callback(c, given, bad);
     refuse_rest(given, out, bad);
     if (json_object_size(bad) > 0) {
         *wrong = bad;
@@ -294,6 +304,7 @@ void judge0_asked_done(struct judge0_asked *a)
     blob_done(&a->archive);
     free(a->options);
     free(a->arguments);
+    free(a->callback_url);
 }
 
 /* As bash does: words, quotes, and backslashes. */

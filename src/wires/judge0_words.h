@@ -53,6 +53,7 @@ struct judge0_asked {
     double limits[JUDGE0_LIMITS];
     bool own_stack, merged;
     char *options, *arguments; /* or NULL */
+    char *callback_url;        /* where its end is told, or NULL */
 };
 
 /* Reads GIVEN, a submission. -1: *WRONG is an object of members and what is wrong with

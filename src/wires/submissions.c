@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/fail.h"
 #include "base/sys.h"
 #include "base/thread.h"
 #include "wires/verdict_words.h"
@@ -336,7 +337,41 @@ void submission_run(struct call *c, struct submission *sub)
 struct errand {
     struct call call;
     struct submission *sub;
+    bool runs; /* it has to be run first */
 };
+
+/* Nobody waits to hear that it failed: the log has it. Only the host is said, as paths
+ * have secrets. */
+static void log_failed(struct call *c, const struct submission *sub,
+                       const struct callback *to, const struct vial_error *err)
+{
+    log_line(&c->serve->log, "warn", "callback",
+             json_pack("{s:s, s:s, s:s, s:s}", "submission", sub->token, "host",
+                       to->peer.host, "port", to->peer.port, "error", err->message));
+}
+
+/* What it sends counts for its caller until it was sent. */
+static void call_back(struct call *c, struct submission *sub)
+{
+    struct submissions *s = &c->serve->wires->submissions;
+    struct gate *gate = &c->serve->gate;
+    auto_free char *text = NULL;
+    struct vial_error err = { 0 };
+    struct callback to;
+    uint64_t bytes = 2 * sub->bytes;
+    bool paid;
+
+    if (!callback_read(&c->serve->callbacks, sub->asked.callback_url, &to))
+        return;
+    paid = gate_take(gate, c->caller, GATE_BODIES, bytes);
+    text = paid ? judge0_callback_text(s, sub) : NULL;
+    if (!text)
+        (void)fail(&err, VIAL_E_BUSY, "there is no memory left for it");
+    if (!text || callback_put(&to, text, s->closing_fd, &err) < 0)
+        log_failed(c, sub, &to, &err);
+    if (paid)
+        gate_give(gate, c->caller, GATE_BODIES, bytes);
+}
 
 static void finish(struct errand *e)
 {
@@ -357,7 +392,10 @@ static void *work(void *context)
 {
     struct errand *e = context;
 
-    submission_run(&e->call, e->sub);
+    if (e->runs)
+        submission_run(&e->call, e->sub);
+    if (e->sub->asked.callback_url)
+        call_back(&e->call, e->sub);
     finish(e);
     return NULL;
 }
@@ -370,16 +408,17 @@ static int give_up(struct submissions *s, struct submission *sub)
     return -1;
 }
 
-int submission_start(struct call *c, struct submission *sub)
+static int send_off(struct call *c, struct submission *sub, bool runs)
 {
     struct submissions *s = &c->serve->wires->submissions;
     struct errand *e = calloc(1, sizeof(*e));
 
     if (!e || !gate_take(&c->serve->gate, c->caller, GATE_REQUESTS, 1)) {
         free(e);
-        return give_up(s, sub);
+        return -1;
     }
     e->sub = sub;
+    e->runs = runs;
     e->call = (struct call){ .serve = c->serve,
                              .gen = serve_use(c->serve),
                              .who = c->who,
@@ -392,7 +431,25 @@ int submission_start(struct call *c, struct submission *sub)
     if (thread_start_alone(THREAD_STACK, work, e) == 0)
         return 0;
     finish(e);
-    return give_up(s, sub);
+    return -1;
+}
+
+int submission_start(struct call *c, struct submission *sub)
+{
+    return send_off(c, sub, true) == 0 ? 0
+                                       : give_up(&c->serve->wires->submissions, sub);
+}
+
+void submission_call_back(struct call *c, struct submission *sub)
+{
+    struct vial_error err = { 0 };
+    struct callback to;
+
+    if (!sub->asked.callback_url || send_off(c, sub, false) == 0 ||
+        !callback_read(&c->serve->callbacks, sub->asked.callback_url, &to))
+        return;
+    (void)fail(&err, VIAL_E_BUSY, "its caller has too many requests under way");
+    log_failed(c, sub, &to, &err);
 }
 
 struct submission *submissions_find(struct call *c, const char *token)

@@ -55,6 +55,11 @@ int submissions_add(struct call *c, struct judge0_asked *asked, const char *lang
 int submission_start(struct call *c, struct submission *sub);
 /* Runs it now. */
 void submission_run(struct call *c, struct submission *sub);
+/* Has its end told where it asked for that, by a thread of its own; submission_start
+ * does so by itself. */
+void submission_call_back(struct call *c, struct submission *sub);
+/* judge0.c: what is told then. malloc'ed or NULL. */
+char *judge0_callback_text(struct submissions *s, const struct submission *sub);
 /* C's own of that token, held; or NULL. */
 struct submission *submissions_find(struct call *c, const char *token);
 void submission_release(struct call *c, struct submission *sub);
