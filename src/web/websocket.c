@@ -20,6 +20,7 @@
 #define PIECE     (16u << 10)
 #define SHORT     125u
 #define OP_TEXT   1u
+#define OP_BINARY 2u
 #define OP_CLOSE  8u
 #define OP_PONG   10u
 #define LINGER_MS 1000 /* for the client's own close */
@@ -196,6 +197,11 @@ static int send_frame(struct web_socket *s, unsigned opcode, const void *data,
 int web_socket_send(struct web_socket *s, const char *text, size_t len)
 {
     return send_frame(s, OP_TEXT, text, len);
+}
+
+int web_socket_send_bytes(struct web_socket *s, const char *data, size_t len)
+{
+    return send_frame(s, OP_BINARY, data, len);
 }
 
 static void say_close(struct web_socket *s, unsigned code, const char *reason)

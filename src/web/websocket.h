@@ -28,6 +28,8 @@ enum web_socket_said web_socket_read(struct web_socket *s, int timeout_ms,
 
 /* Sends a text, which has to be UTF-8. -1: the client is gone, or takes nothing. */
 int web_socket_send(struct web_socket *s, const char *text, size_t len);
+/* The same for bytes of any kind. */
+int web_socket_send_bytes(struct web_socket *s, const char *data, size_t len);
 /* Says why, waits a little for the client to say the same, and gives it back. */
 void web_socket_close(struct web_socket *s, unsigned code, const char *reason);
 

@@ -2,7 +2,6 @@
 
 /* go-judge's routes. */
 
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,12 +14,12 @@
 #include "web/multipart.h"
 #include "wires/faces.h"
 #include "wires/gojudge_cmd.h"
+#include "wires/gojudge_stream.h"
 #include "wires/gojudge_ws.h"
 #include "wires/verdict_words.h"
 #include "wires/wire_files.h"
 
-#define CMDS_MOST  16u
-#define PIPE_BYTES (64 << 10)
+#define CMDS_MOST 16u
 
 #if defined(__x86_64__)
     #define OWN_ARCH "amd64"
@@ -53,6 +52,7 @@ static void refuse(struct call *c, unsigned status, const struct vial_error *err
 struct request {
     struct call *call;
     int cancel_fd;
+    const struct cmd_live *live;
     struct cmd cmds[CMDS_MOST];
     size_t count;
 };
@@ -96,9 +96,8 @@ static int open_pipe(struct request *r, json_t *given, struct vial_error *err)
     s = &r->cmds[from].streams[from_fd];
     if (s->pipe_fd >= 0 || r->cmds[to].stdin_fd >= 0)
         return fail(err, VIAL_E_VALUE, "pipeMapping: an end is used twice");
-    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0)
-        return fail_sys(err, "make a pipe");
-    (void)fcntl(ends[1], F_SETPIPE_SZ, PIPE_BYTES);
+    if (cmd_pipe(ends, err) < 0)
+        return -1;
     r->cmds[to].stdin_fd = ends[0];
     s->pipe_fd = ends[1];
     return open_proxy(s, r->call, given, err);
@@ -116,7 +115,9 @@ static int read_request(struct request *r, json_t *body, struct vial_error *err)
     for (size_t i = 0; i < json_array_size(cmds); i++) {
         struct cmd *cmd = &r->cmds[r->count++];
 
-        *cmd = (struct cmd){ .stdin_fd = -1, .cancel_fd = r->cancel_fd };
+        *cmd = (struct cmd){
+            .live = r->live, .index = i, .stdin_fd = -1, .cancel_fd = r->cancel_fd
+        };
         cmd->streams[1].pipe_fd = cmd->streams[2].pipe_fd = -1;
         if (cmd_read(r->call, json_array_get(cmds, i), cmd, err) < 0)
             return -1;
@@ -173,8 +174,8 @@ static int take_results(struct request *r, json_t **out, struct vial_error *err)
     return *out ? 0 : fail_memory(err);
 }
 
-int gojudge_run(struct call *c, json_t *body, int cancel_fd, json_t **out,
-                struct vial_error *err)
+int gojudge_run(struct call *c, json_t *body, int cancel_fd,
+                const struct cmd_live *live, json_t **out, struct vial_error *err)
 {
     auto_free struct request *r = calloc(1, sizeof(*r));
     struct gate_pass pass;
@@ -184,7 +185,10 @@ int gojudge_run(struct call *c, json_t *body, int cancel_fd, json_t **out,
         return fail_memory(err);
     r->call = c;
     r->cancel_fd = cancel_fd;
+    r->live = live;
     rc = read_request(r, body, err);
+    if (live)
+        live->begun(live->context);
     if (rc == 0)
         rc = program_turn(c, cancel_fd, &pass, err);
     if (rc == 0) {
@@ -203,7 +207,7 @@ static void run(struct call *c)
     json_t *told = NULL;
 
     if (call_body(c, &err) < 0 ||
-        gojudge_run(c, c->body, web_gone_fd(c->web), &told, &err) < 0)
+        gojudge_run(c, c->body, web_gone_fd(c->web), NULL, &told, &err) < 0)
         face_refuse(c, &face_gojudge, &err);
     else
         call_json(c, 200, told);
@@ -269,7 +273,7 @@ static json_t *abilities(void)
         "{s:s, s:s, s:s, s:s, s:b, s:b, s:b, s:b, s:b, s:b, s:b, s:b, s:b}",
         "buildVersion", "v1.12.2", "goVersion", "vial", "platform", OWN_ARCH, "os",
         "linux", "copyOutOptional", 1, "pipeProxy", 1, "symlink", 0,
-        "addressSpaceLimit", 0, "stream", 0, "procPeak", 1, "copyOutTruncate", 1,
+        "addressSpaceLimit", 0, "stream", 1, "procPeak", 1, "copyOutTruncate", 1,
         "pipeProxyZeroCopy", 0, "fixSymlinkEscape", 1);
 }
 
@@ -296,6 +300,7 @@ static void config(struct call *c)
 static const struct face_route routes_here[] = {
     { "POST", "/run", SCOPE_RUN, run },
     { "GET", "/ws", SCOPE_RUN, gojudge_ws },
+    { "GET", "/stream", SCOPE_RUN, gojudge_stream },
     { "GET", "/file", SCOPE_RUN, list_files },
     { "POST", "/file", SCOPE_RUN, put_file },
     { "GET", "/file/{}", SCOPE_RUN, get_file },

@@ -2,6 +2,7 @@
 #include "wires/gojudge_cmd.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -126,6 +127,26 @@ static int copy_in(struct cmd *cmd, json_t *files, struct vial_error *err)
     return 0;
 }
 
+int cmd_pipe(int ends[2], struct vial_error *err)
+{
+    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0)
+        return fail_sys(err, "make a pipe");
+    (void)fcntl(ends[1], F_SETPIPE_SZ, CMD_PIPE_BYTES);
+    return 0;
+}
+
+static bool is_asked(json_t *file, const char *name)
+{
+    json_t *value = json_object_get(file, name);
+
+    return value && !json_is_null(value) && !json_is_false(value);
+}
+
+static int refuse_live(size_t fd, const char *name, struct vial_error *err)
+{
+    return fail(err, VIAL_E_VALUE, "files[%zu]: %s is for /stream", fd, name);
+}
+
 static int read_stream(struct cmd *cmd, json_t *file, size_t fd, struct vial_error *err)
 {
     struct cmd_stream *s = &cmd->streams[fd];
@@ -133,6 +154,9 @@ static int read_stream(struct cmd *cmd, json_t *file, size_t fd, struct vial_err
 
     if (!file || json_is_null(file))
         return 0;
+    s->live = is_asked(file, "streamOut");
+    if (s->live)
+        return cmd->live ? 0 : refuse_live(fd, "streamOut", err);
     if (!name)
         return fail(err, VIAL_E_VALUE, "files[%zu] is not a collector", fd);
     s->name = strdup(name);
@@ -140,6 +164,19 @@ static int read_stream(struct cmd *cmd, json_t *file, size_t fd, struct vial_err
     if (s->most <= 0 || s->most > program_output_most(cmd->call))
         s->most = program_output_most(cmd->call);
     return s->name ? 0 : fail_memory(err);
+}
+
+static int open_input(struct cmd *cmd, struct vial_error *err)
+{
+    int ends[2];
+
+    if (!cmd->live)
+        return refuse_live(0, "streamIn", err);
+    if (cmd_pipe(ends, err) < 0)
+        return -1;
+    cmd->stdin_fd = ends[0];
+    cmd->live->input(cmd->live->context, cmd->index, ends[1]);
+    return 0;
 }
 
 static int read_files(struct cmd *cmd, json_t *files, struct vial_error *err)
@@ -157,6 +194,8 @@ static int read_files(struct cmd *cmd, json_t *files, struct vial_error *err)
         return -1;
     if (!input || json_is_null(input))
         return 0;
+    if (is_asked(input, "streamIn"))
+        return open_input(cmd, err);
     if (file_bytes(cmd->call, input, &content, err) < 0)
         return -1;
     rc = vial_request_set_bytes(cmd->req, "stdin", content.data ? content.data : "",
@@ -345,6 +384,9 @@ static int take_output(void *context, int stream, const void *data, size_t len)
         cmd->over = true;
         return -1;
     }
+    if (s->live &&
+        cmd->live->output(cmd->live->context, cmd->index, stream, data, len) < 0)
+        return -1;
     return s->pipe_fd >= 0 ? pass_on(cmd, s, data, len) : 0;
 }
 

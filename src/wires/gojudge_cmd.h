@@ -15,11 +15,25 @@ struct cmd_stream {
     int64_t most; /* bytes of it */
     bool proxy;   /* more than that is no fault: it is a copy of what a pipe carries */
     int pipe_fd;  /* to another command; or -1 */
+    bool live;    /* the client hears it */
+};
+
+/* Streams that a client has while commands run (gojudge_stream.c). */
+struct cmd_live {
+    /* A piece of stream FD of the command INDEX; -1: nobody takes it. */
+    int (*output)(void *context, size_t index, int fd, const void *data, size_t len);
+    /* Takes FD, by which input of the command INDEX comes. */
+    void (*input)(void *context, size_t index, int fd);
+    /* All inputs were given, or the request is refused. */
+    void (*begun)(void *context);
+    void *context;
 };
 
 struct cmd {
     struct call *call;
-    int cancel_fd; /* as in struct job */
+    const struct cmd_live *live; /* or NULL */
+    size_t index;                /* among those of its request */
+    int cancel_fd;               /* as in struct job */
     struct vial_request *req;
     struct cmd_stream streams[3];       /* 1 and 2 are used */
     int stdin_fd;                       /* from another command; or -1 */
@@ -31,6 +45,10 @@ struct cmd {
     struct stage stage;
     struct vial_error error; /* it was not run */
 };
+
+#define CMD_PIPE_BYTES (64 << 10)
+/* A pipe to a command's input: ENDS are what it reads and what is written. */
+int cmd_pipe(int ends[2], struct vial_error *err);
 
 /* Reads one; -1: it is at fault. */
 int cmd_read(struct call *c, json_t *given, struct cmd *out, struct vial_error *err);

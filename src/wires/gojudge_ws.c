@@ -97,7 +97,7 @@ static void *work(void *context)
     struct vial_error err = { 0 };
     json_t *results = NULL;
     bool cancelled;
-    int rc = gojudge_run(e->talk->call, e->body, e->cancel_fd, &results, &err);
+    int rc = gojudge_run(e->talk->call, e->body, e->cancel_fd, NULL, &results, &err);
 
     (void)pthread_mutex_lock(&e->talk->lock);
     cancelled = e->cancelled;

@@ -7,9 +7,11 @@
 /* go-judge's /ws: requests as messages, answered as they end. */
 void gojudge_ws(struct call *c);
 
-/* gojudge.c: runs a request; *OUT is the list of its results. -1: it is at fault, or
- * had no turn. */
-int gojudge_run(struct call *c, json_t *body, int cancel_fd, json_t **out,
-                struct vial_error *err);
+struct cmd_live;
+
+/* gojudge.c: runs a request; *OUT is the list of its results. LIVE: for streams that
+ * its client has meanwhile, or NULL. -1: it is at fault, or had no turn. */
+int gojudge_run(struct call *c, json_t *body, int cancel_fd,
+                const struct cmd_live *live, json_t **out, struct vial_error *err);
 
 #endif

@@ -39,6 +39,47 @@ def test_go_judges_requests_are_answered_as_they_end(daemon, node):
                     "closed": 1000}
 
 
+def test_go_judges_streams_are_live(daemon, node):
+    said = json.loads(node("gojudge_stream.mjs", daemon.url_with_token))
+    # What came before an input was sent, and all that came.
+    assert said["asked"] == {"before": "who? ", "out": {"0/1": "who? hello me\n", "0/2": "done"},
+                             "statuses": ["Accepted"], "closed": 1000, "id": "one"}
+    assert said["two"]["out"] == {"0/1": "3\n", "1/1": "7\n"}
+    assert said["two"]["statuses"] == ["Accepted", "Accepted"]
+    assert said["large"]["size"] == 3 << 20 and said["large"]["statuses"] == ["Accepted"]
+    assert said["bytes"]["hex"] == "ff00fe0a"
+    assert said["cancelled"]["statuses"] == ["Signalled"]
+    assert said["tty"]["error"] == "tty is not supported"
+    assert said["broken"]["error"].startswith("parse 'request'")
+    assert (said["early"]["closed"], said["early"]["reason"]) == (
+        1008, "the first stream request must be exec request")
+    assert (said["sized"]["closed"], said["sized"]["reason"]) == (
+        1008, "resize input does not have tty")
+    assert (said["other"]["closed"], said["other"]["reason"]) == (1008, "input does not exist")
+
+
+@pytest.mark.parametrize("files,told", [
+    ([{"streamIn": True}], "files[0]: streamIn is for /stream"),
+    ([None, {"streamOut": True}], "files[1]: streamOut is for /stream")])
+def test_a_request_that_is_not_streamed_has_no_live_files(daemon, files, told):
+    status, answer = daemon.call("POST", "/run", {"cmd": [{"args": ["true"], "files": files}]})
+    assert (status, answer) == (400, told)
+
+
+def test_a_client_that_hangs_up_ends_what_it_streamed(daemon):
+    raw = Raw(daemon, "/stream")
+    code = "import sys, time\nprint('on', flush=True)\ntime.sleep(600)"
+    raw.send(2, b"\x01" + json.dumps({"cmd": [{
+        "args": ["python3", "-c", code], "env": ["PATH=/usr/bin:/bin"], "clockLimit": 25e9,
+        "files": [{"streamIn": True}, {"streamOut": True}]}]}).encode())
+    assert raw.frame() == (2, b"\x02\x01on\n")
+    raw.socket.close()
+    while daemon.call("GET", "/judge0/workers")[1][0]["working"]:
+        pass
+    newest = daemon.call("GET", "/v1/runs?limit=1")[1][0]
+    assert newest["verdict"] == "cancelled"
+
+
 def test_piston_apis_own_sessions_are_satisfied(daemon, node):
     assert json.loads(node("piston_session.mjs", daemon.url_with_token)) == {"out": "5\n"}
 
@@ -130,7 +171,7 @@ def tight():
         yield d
 
 
-@pytest.mark.parametrize("path", ["/ws", "/api/v2/connect"])
+@pytest.mark.parametrize("path", ["/ws", "/stream", "/api/v2/connect"])
 def test_a_message_is_no_longer_than_a_body(tight, path):
     raw = Raw(tight, path)
     raw.send(1, b"x" * 40000, fin=False)
@@ -162,6 +203,6 @@ def test_a_request_over_a_socket_gives_back_what_it_took(tight):
 
 def test_a_daemon_ends_while_sockets_are_open():
     with Wired() as d:
-        raw = [Raw(d), Raw(d, "/api/v2/connect")]
-        assert [r.status for r in raw] == [101, 101]
+        raw = [Raw(d), Raw(d, "/api/v2/connect"), Raw(d, "/stream")]
+        assert [r.status for r in raw] == [101, 101, 101]
         assert d.stop() == 0
