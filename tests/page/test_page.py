@@ -5,6 +5,7 @@ directory."""
 import hashlib
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -41,16 +42,24 @@ def installed():
 
 
 def keep_busy(daemon, over):
-    """Runs of every kind, so that there is something to plot; and a batch."""
+    """Runs of every kind, so that there is something to plot; a batch that has ended, and one
+    that goes on until nobody looks any more."""
     rows = [{"language": "bash", "code": "exit %d" % (i % 3 == 0), "timeout": "20s"} for i in range(9)]
     vial = os.path.abspath(os.environ.get("VIAL", os.path.join(BUILD, "vial")))
     subprocess.run([vial, "batch", "--socket", daemon.socket, "--name", "evening set", "-q"], text=True,
                    input="".join(json.dumps(row) + "\n" for row in rows), env=clean_env(),
                    stdout=subprocess.DEVNULL, check=True, timeout=300)
     number = 0
-    while not over.wait(0.5):
-        number += 1
-        daemon.run("echo %d; exit %d" % (number, number % 5 == 0), timeout="5s")
+    with subprocess.Popen([vial, "batch", "--socket", daemon.socket, "--name", "day set", "-q"], text=True,
+                          stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, env=clean_env()) as going:
+        while not over.wait(0.5):
+            number += 1
+            daemon.run("echo %d; exit %d" % (number, number % 5 == 0), timeout="5s")
+            going.stdin.write(json.dumps({"language": "bash", "code": "exit %d" % (number % 2),
+                                          "timeout": "20s"}) + "\n")
+            going.stdin.flush()
+        going.stdin.close()
+        assert going.wait(300) == 0
 
 
 def elsewhere(way, text, where):
@@ -105,6 +114,14 @@ def test_the_page_asks_nobody_but_its_own_server(saw):
 def test_a_batch_is_seen_with_its_pace_and_verdicts(saw):
     assert "evening-set" in saw["batches"] and "9 runs" in saw["batches"]
     assert "ok 6, nonzero 3" in saw["batches"]
+
+
+def test_a_batch_that_runs_is_seen_growing_with_its_rate(saw):
+    first, later = (re.search(r"([\d,]+) runs, ([\d.]+) a second: ok (\d+), nonzero (\d+)", text)
+                    for text in saw["running"])
+    assert first and later, saw["running"]
+    assert int(later[1]) > int(first[1]) and float(later[2]) > 0
+    assert int(later[3]) + int(later[4]) == int(later[1])
 
 
 def test_nothing_goes_wrong_in_the_browser(saw):

@@ -234,6 +234,14 @@ saw.charts = await page.evaluate(() => [...document.querySelectorAll(".chart svg
 saw.pool = await text("#pool");
 await page.waitForFunction(() => document.querySelectorAll("#batches .meter").length > 0, null, patience);
 saw.batches = await text("#batches");
+// One of them still runs: its count grows while one looks.
+const grown = async (seen) => (await page.waitForFunction((before) => {
+  const now = [...document.querySelectorAll("#batches > *")].map((e) => e.innerText).find((t) => t.includes("day-set"));
+  return now && /nonzero/.test(now) && now !== before ? now : false;
+}, seen, patience)).jsonValue();
+const before = await grown("");
+saw.running = [before, await grown(before)];
+await shoot("batches");
 saw.tiles = await page.locator(".tile").allInnerTexts();
 await check("overview");
 
