@@ -3,10 +3,10 @@
 #define VIAL_CLI_DAEMON_H
 
 /*
- * The daemon as the command line sees it: found at its unix socket, or started, or named
- * by its address. One
- * that is started for a user is private: its socket lies in a directory of the user's
- * own, and it ends by itself when there is nothing left for it to do.
+ * The daemon as the command line sees it: found at its unix socket, or started, or
+ * named by its address. One that is started for a user is private: its socket lies in a
+ * directory of the user's own, and it ends by itself when there is nothing left for it
+ * to do.
  */
 
 #include "base/json.h"
@@ -26,13 +26,13 @@ struct daemon {
     const char *token;     /* borrowed, or NULL */
 };
 
-/* Where URL leads: http://HOST:PORT on loopback, https://HOST:PORT, unix:/PATH. TOKEN is
- * borrowed; CA, a file of authorities, or NULL for the host's. Nobody is asked. */
+/* Where URL leads: http://HOST:PORT on loopback, https://HOST:PORT, unix:/PATH. TOKEN
+ * is borrowed; CA, a file of authorities, or NULL for the host's. Nobody is asked. */
 int daemon_at(const char *url, const char *token, const char *ca, struct daemon *out,
               struct vial_error *err);
 
-/* The token for daemons: in FILE, else in VIAL_TOKEN. *OUT is malloc'ed, or NULL if there
- * is none. */
+/* The token for daemons: in FILE, else in VIAL_TOKEN. *OUT is malloc'ed, or NULL if
+ * there is none. */
 int daemon_token(const char *file, char **out, struct vial_error *err);
 
 /* What a person calls it. */
