@@ -258,14 +258,23 @@
   let stop = () => {};
   process.on('SIGINT', () => stop());
 
-  function run(code) {
+  // V8 says best what is wrong with a cell, unless it stumbles over what is right in one.
+  function compile(code, name) {
     let script = { text: code, before: 0 };
+    let wrong = null;
     try {
       if (acorn) script = rewrite(code);
-    } catch (error) { /* V8 says it better */ }
-    return new vm.Script(script.text, { filename: `<cell ${++cell}>`,
-      columnOffset: -script.before }).runInThisContext({ breakOnSigint: true });
+    } catch (error) { wrong = error; }
+    try {
+      return new vm.Script(script.text, { filename: name, columnOffset: -script.before });
+    } catch (error) {
+      if (!wrong || !/outside a module|await is only valid/.test(error.message)) throw error;
+      throw Object.assign(new SyntaxError(wrong.message),
+        { stack: `${name}:${wrong.loc?.line ?? 1}\nSyntaxError: ${wrong.message}` });
+    }
   }
+
+  const run = (code) => compile(code, `<cell ${++cell}>`).runInThisContext({ breakOnSigint: true });
 
   // Its value, or the interrupt: it may wait for what never comes.
   async function settle(code) {

@@ -661,6 +661,11 @@ static void node_cells_import_and_await_and_declare_again(void **state)
     assert_non_null(strstr(text_at(r, "error", "traceback"), "<cell 13>:2:"));
     assert_null(strstr(text_at(r, "error", "traceback"), "[eval]"));
     json_decref(r);
+    /* What is wrong is said, though a plain script could not import or wait either. */
+    r = cell(c, "import fs from 'fs'\nawait null\nconst e = 1; const e = 2");
+    assert_non_null(strstr(text_at(r, "error", "value"), "already been declared"));
+    assert_non_null(strstr(text_at(r, "error", "traceback"), "<cell 14>:3"));
+    json_decref(r);
     check_timeout(c, "await new Promise(() => {})");
     check_cell(c, "a", "ok", "", "3");
     vial_context_close(c);
