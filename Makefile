@@ -3,7 +3,7 @@
 .DEFAULT_GOAL := help
 .PHONY: run build install uninstall dist deb image test test-packages test-debian12 \
 	test-debian13 test-sid test-arm64 test-musl coverage requirements lint fuzz load soak bulk bench pictures trace \
-	rooms deps deps-test deps-arm64 deps-musl clean help
+	rooms deps deps-test deps-arm64 deps-musl deps-packages deps-deb deps-image deps-bare clean help
 
 B ?= build
 PREFIX ?= /usr/local
@@ -25,16 +25,16 @@ dist: ## the source of the last commit as an archive, and the clients' packages,
 	@tools/dist $(B)/dist
 	@tools/dist-clients $(B) $(B)/dist
 
-deb: ## Debian packages of the last commit, in build/deb
+deb: deps-deb ## Debian packages of the last commit, in build/deb
 	@tools/deb $(B)/deb
 
-image: deb ## an OCI image with the daemon, made of those packages: build/vial-image.tar
+image: deps-image deb ## an OCI image with the daemon, made of those packages: build/vial-image.tar
 	@DEBS=$(B)/deb ARCHIVE=$(B)/vial-image.tar images/build vial
 
 test: deps-test build ## every test lane, or LANES="e2e warm"; ends with "N passed, N failed, N skipped"
 	@tools/test $(B) $(LANES)
 
-test-debian12 test-debian13 test-sid: deps-test ## 'make run' and 'make test', from a clone on, on a bare system
+test-debian12 test-debian13 test-sid: deps-bare ## 'make run' and 'make test', from a clone on, on a bare system
 	@tests/bare/run $(@:test-%=%) $(B)/bare
 
 test-arm64: deps-arm64 ## lanes in a Debian of arm64, emulated; hours (ARM64="contract e2e": less)
@@ -43,7 +43,7 @@ test-arm64: deps-arm64 ## lanes in a Debian of arm64, emulated; hours (ARM64="co
 test-musl: deps-musl ## vial built with musl, from Debian's sources, and what it runs
 	@tools/test $(B) musl
 
-test-packages: ## packages are built, installed, used, upgraded and purged in bare roots
+test-packages: deps-packages ## packages are built, installed, used, upgraded and purged in bare roots
 	@tools/test $(B) packages
 
 coverage: deps-test build ## lanes once more, for the lines that they run; counts with the last 'make test'
@@ -86,11 +86,11 @@ deps: ## install the packages that building needs
 deps-test: ## install those that the tests need, too
 	@tools/deps test $(LANES)
 
-deps-arm64:
-	@tools/deps test arm64
+deps-arm64 deps-musl deps-packages:
+	@tools/deps test $(@:deps-%=%)
 
-deps-musl:
-	@tools/deps test musl
+deps-deb deps-image deps-bare:
+	@tools/deps build $(@:deps-%=%)
 
 clean: ## remove what was built
 	@rm -rf build build-*

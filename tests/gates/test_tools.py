@@ -86,6 +86,23 @@ def test_short_lanes_ask_for_no_languages(deps):
     assert "STUB" in deps(there, "test", "smoke", "e2e").stderr
 
 
+def test_making_packages_asks_for_what_their_control_file_says(deps):
+    """`make deb` and `make image` stand on it; `make run` and `make test` want none of it."""
+    field = re.search(r"^Build-Depends:\n((?: .*\n)+)", (ROOT / "debian/control").read_text(), re.M)[1]
+    wanted = [re.sub(r" \(.*", "", line.strip(" ,")) for line in field.splitlines() if "<" not in line]
+    there = packages("build", "deb,image")
+    assert {"debhelper" if n == "debhelper-compat" else n for n in wanted} <= set(there)
+    assert deps(there, "build", "deb").stderr == ""
+    assert "STUB" in deps(packages("build"), "build", "deb").stderr
+    assert "STUB" in deps(there, "build", "image").stderr
+    assert deps(there + ["mmdebstrap"], "build", "image").stderr == ""
+    everything = [row.split()[1].split("|")[0] for row in (ROOT / "tools/packages").read_text().splitlines()
+                  if row and not row.startswith(("#", "deb,image"))]
+    assert deps(everything, "test").stderr == ""
+    makefile = (ROOT / "Makefile").read_text()
+    assert "\ndeb: deps-deb " in makefile and "\nimage: deps-image deb " in makefile
+
+
 def test_the_guide_tells_of_the_commands_in_the_order_of_the_help():
     commands = re.findall(r"^COMMAND\((\w+)\)", (ROOT / "src/cli/commands.def").read_text(), re.M)
     told = [word for row in re.findall(r"^\| \[.*\| (.*) \|$", (ROOT / "docs/README.md").read_text(),
