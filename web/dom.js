@@ -30,7 +30,8 @@ const MEANING = {
   output_limit: "it printed more than allowed", denied: "the request was refused", cancelled: "somebody stopped it",
   failed: "vial itself failed", running: "it runs",
 };
-export const badge = (verdict) => element("span", { class: `badge ${verdict}`, title: MEANING[verdict] || "" }, verdict);
+export const meaning = (verdict) => MEANING[verdict] || "";
+export const badge = (verdict) => element("span", { class: `badge ${verdict}`, title: meaning(verdict) }, verdict);
 
 // Bytes as text where they are; the daemon says the rest in base64.
 export const fromBase64 = (text) => Uint8Array.from(atob(text || ""), (c) => c.charCodeAt(0));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The playground: a program, its output, and what it made.
 import { getJson, stream } from "/page/api.js";
-import { $, badge, bytes, duration, element, fromBase64, save } from "/page/dom.js";
+import { $, badge, bytes, duration, element, fromBase64, meaning, save } from "/page/dom.js";
 import { openEditor } from "/page/editor.js";
 
 const SHOWN_MAX = 4e6; // characters; all are kept for "Save"
@@ -11,6 +11,8 @@ const SAMPLES = {
   bash: "for i in 1 2 3; do echo \"line $i\"; sleep 0.3; done\nid; uname -n\n",
   node: "for (let i = 1; i <= 3; i++) console.log(`line ${i}`);\nconsole.error('this goes to stderr');\n",
 };
+// What a person can do about a limit here.
+const RAISE = { timeout: "; 'Time' below the code gives it more", oom: "; 'Memory' below the code gives it more" };
 let editor = null, controller = null, printed = [], shown = 0, pictures = [];
 
 function request() {
@@ -65,10 +67,15 @@ function table(made) {
 
 const isTable = (made) => /^text\/(csv|tab-separated-values)/.test(made.type || "");
 
-function showMade(list) {
+// Pictures and tables first; what a library keeps for itself, such as .cache, is not meant.
+const seen = (made) => made.content_base64 && (made.type.startsWith("image/") || isTable(made));
+const meant = (list) => list.filter((made) => !/(^|\/)\.cache\//.test(made.path)).sort((a, b) => !!seen(b) - !!seen(a));
+
+function showMade(all) {
+  const list = meant(all);
   for (const url of pictures.splice(0)) URL.revokeObjectURL(url);
   $("made").replaceChildren(...list.map((made) => element("figure", {},
-    made.content_base64 && made.type.startsWith("image/") ? picture(made) : made.content_base64 && isTable(made) ? table(made) : null,
+    !seen(made) ? null : isTable(made) ? table(made) : picture(made),
     element("figcaption", {}, element("code", {}, made.path), ` ${bytes(made.bytes)}`))));
   $("made").hidden = list.length === 0;
 }
@@ -81,6 +88,7 @@ function hear(event) {
     const r = event.result;
     finish(r.verdict, `${r.exit_code ? `exit code ${r.exit_code}, ` : ""}${duration(r.duration_ms)}, ${bytes(r.usage?.memory_peak_bytes || 0)}`);
     if (r.error?.message) write(`${r.error.message}\n${r.error.remedy ? `${r.error.remedy}\n` : ""}`, "note");
+    else if (!["ok", "nonzero"].includes(r.verdict)) write(`${meaning(r.verdict)}${RAISE[r.verdict] || ""}\n`, "note");
     showMade(r.artifacts || []);
   }
 }
@@ -97,7 +105,7 @@ async function run(ended, refused) {
   $("verdict").replaceChildren(badge("running"));
   try { await stream("/v1/run?stream=ndjson", { ...request(), artifacts: "." }, hear, controller.signal); } catch (error) {
     if (error.name === "AbortError") finish("cancelled", "stopped here");
-    else { finish("failed", error.message); if (error.remedy) write(`${error.remedy}\n`, "note"); if (error.status === 401) refused(error); }
+    else { finish(error.status >= 400 && error.status < 500 ? "denied" : "failed", error.message); if (error.remedy) write(`${error.remedy}\n`, "note"); if (error.status === 401) refused(error); }
   }
   controller = null;
   $("run").hidden = false;

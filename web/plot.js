@@ -19,17 +19,18 @@ function roundUp(value) {
   return 10 * power;
 }
 
-// A line through all points that are there; one alone is a dot.
-function path(points) {
-  const there = points.filter(Boolean).map(([x, y]) => `${x.toFixed(1)} ${y.toFixed(1)}`);
-  return there.length ? `M${there.join("L")}${there.length === 1 ? "h0" : ""}` : "";
+// Points that follow each other; where one is missing, nothing is known.
+function pieces(points) {
+  const found = [[]];
+  for (const point of points) if (point) found.at(-1).push(point); else if (found.at(-1).length) found.push([]);
+  return found.filter((piece) => piece.length);
 }
 
-function area(points, floor) {
-  const there = points.filter(Boolean);
-  if (there.length < 2) return "";
-  return `${path(there)}L${there.at(-1)[0].toFixed(1)} ${floor}L${there[0][0].toFixed(1)} ${floor}Z`;
-}
+// A line through each piece; a point alone is a dot.
+const line = (piece) => `M${piece.map(([x, y]) => `${x.toFixed(1)} ${y.toFixed(1)}`).join("L")}${piece.length === 1 ? "h0" : ""}`;
+const path = (points) => pieces(points).map(line).join("");
+const area = (points, floor) => pieces(points).filter((piece) => piece.length > 1)
+  .map((piece) => `${line(piece)}L${piece.at(-1)[0].toFixed(1)} ${floor}L${piece[0][0].toFixed(1)} ${floor}Z`).join("");
 
 // SERIES: [{ name, values }], each value a number or null, newest last, STEP_S apart.
 // SHOW turns a number into words; NAME says what the plot is, for those who hear it.

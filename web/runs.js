@@ -55,7 +55,7 @@ async function showRun(id) {
   const result = run.result || {}, code = textOf(run.asked?.program);
   $("detail-title").textContent = `${run.what || "run"} · ${run.id || run.request}`;
   $("facts").replaceChildren(...facts(run).filter(([, v]) => v !== null && v !== undefined && v !== "")
-    .map(([k, v]) => element("div", {}, element("dt", {}, k), element("dd", {}, String(v)))));
+    .map(([k, v]) => element("div", String(v).length > 40 ? { class: "long" } : {}, element("dt", {}, k), element("dd", {}, String(v)))));
   $("detail-code").textContent = code || "(not kept)";
   $("again").hidden = !run.asked?.language || !code;
   $("detail-out").textContent = textOf(run.stdout) || "(nothing)";

@@ -4,6 +4,7 @@ import { getBytes, getJson, post, remove, send } from "/page/api.js";
 import { $, button, bytes, duration, element, empty, fromBase64, save } from "/page/dom.js";
 import { openEditor } from "/page/editor.js";
 
+const ENDED_SHOWN = 5; // the youngest of those that the daemon still knows
 let current = null, directory = ".", cellEditor = null, say = () => {};
 const base = () => `/v1/sessions/${encodeURIComponent(current)}`;
 const where = (name) => directory === "." ? name : `${directory}/${name}`;
@@ -12,19 +13,21 @@ const filePath = (path) => `${base()}/files/${path.split("/").map(encodeURICompo
 function row(s) {
   return element("tr", s.id === current ? { class: "chosen" } : {},
     element("td", {}, element("code", {}, s.id)),
-    element("td", {}, s.paused ? "paused" : s.outcome),
+    element("td", {}, s.paused ? "paused" : s.outcome === "completed" ? "ended" : s.outcome),
     element("td", { class: "less" }, `${s.driver}, ${s.level}`),
     element("td", { class: "num less" }, String(s.execs)),
-    element("td", { class: "num" }, duration(s.age_ms)),
+    element("td", { class: "num less" }, duration(s.age_ms)),
     element("td", { class: "num" }, s.outcome === "open" ? button("Open", () => { location.hash = `sessions/${s.id}`; }, { "aria-label": `Open session ${s.id}` }) : null, " ",
       s.outcome === "open" ? button(s.paused ? "Resume" : "Pause", () => freeze(s), { "aria-label": `${s.paused ? "Resume" : "Pause"} session ${s.id}` }) : null, " ",
-      button("End", () => end(s.id), { "aria-label": `End session ${s.id}` })));
+      s.outcome === "open" ? button("End", () => end(s.id), { "aria-label": `End session ${s.id}` }) : null));
 }
 
 export async function lookAtSessions() {
   const list = await getJson("/v1/sessions");
   const focus = document.activeElement?.getAttribute("aria-label");
-  $("session-rows").replaceChildren(...list.map(row));
+  const open = list.filter((s) => s.outcome === "open");
+  const ended = list.filter((s) => s.outcome !== "open").sort((a, b) => a.age_ms - b.age_ms).slice(0, ENDED_SHOWN);
+  $("session-rows").replaceChildren(...[...open, ...ended].map(row));
   if (focus) for (const b of $("session-rows").querySelectorAll("button")) if (b.getAttribute("aria-label") === focus) b.focus();
   $("session-none").hidden = list.length > 0;
   if (current && !list.some((s) => s.id === current && s.outcome === "open")) { close(); location.hash = "sessions"; }

@@ -2,6 +2,7 @@
 #include "serve/recent.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 int recent_init(struct recent *r)
 {
@@ -32,14 +33,12 @@ void recent_add(struct recent *r, int64_t now_ms, double ms)
     (void)pthread_mutex_unlock(&r->lock);
 }
 
-static int by_slot_and_time(const void *a, const void *b)
+static int by_slot(const void *a, const void *b)
 {
     const struct recent_run *x = a;
     const struct recent_run *y = b;
 
-    if (x->slot != y->slot)
-        return x->slot < y->slot ? -1 : 1;
-    return (x->ms > y->ms) - (x->ms < y->ms);
+    return (x->slot > y->slot) - (x->slot < y->slot);
 }
 
 static int by_time(const void *a, const void *b)
@@ -73,30 +72,54 @@ static size_t copy_runs(const struct recent *r, int64_t first, int64_t last,
     return count;
 }
 
-/* The times of each slot, out of COUNT runs sorted by slot. */
-static void add_times(json_t *median, json_t *tail, int64_t first,
-                      const struct recent_run *runs, size_t count)
+/* Of RUNS sorted by slot, the first that SLOT tells of; it tells of those before END.
+ * These are its own, and whole slots before it while they are too few. */
+static size_t told_from(const struct recent_run *runs, size_t end, int64_t slot)
 {
-    size_t at = 0;
+    size_t from = end;
+
+    while (from > 0) {
+        int64_t before = runs[from - 1].slot;
+        bool begun = before == slot || (from < end && before == runs[from].slot);
+
+        if (!begun && (end - from >= RECENT_FEW || before <= slot - RECENT_SPAN))
+            break;
+        from--;
+    }
+    return from;
+}
+
+/* The times that each slot tells, out of COUNT runs sorted by slot. SOME has room for
+ * as many. */
+static void add_times(json_t *median, json_t *tail, int64_t first,
+                      const struct recent_run *runs, size_t count,
+                      struct recent_run *some)
+{
+    size_t end = 0;
 
     for (int64_t slot = first; slot < first + RECENT_SLOTS; slot++) {
-        size_t from = at;
+        size_t from, n;
 
-        while (at < count && runs[at].slot == slot)
-            at++;
-        (void)json_array_append_new(median, quantile(runs + from, at - from, 50));
-        (void)json_array_append_new(tail, quantile(runs + from, at - from, 95));
+        while (end < count && runs[end].slot == slot)
+            end++;
+        from = told_from(runs, end, slot);
+        n = end - from;
+        memcpy(some, runs + from, n * sizeof(*some));
+        qsort(some, n, sizeof(*some), by_time);
+        (void)json_array_append_new(median, quantile(some, n, 50));
+        (void)json_array_append_new(tail, quantile(some, n, 95));
     }
 }
 
+/* RUNS has COUNT, and room for twice RECENT_RUNS. */
 static json_t *as_json(json_t *ended, uint64_t sum, int64_t first,
                        struct recent_run *runs, size_t count)
 {
     json_t *median = json_array();
     json_t *tail = json_array();
 
-    qsort(runs, count, sizeof(*runs), by_slot_and_time);
-    add_times(median, tail, first, runs, count);
+    qsort(runs, count, sizeof(*runs), by_slot);
+    add_times(median, tail, first, runs, count, runs + RECENT_RUNS);
     qsort(runs, count, sizeof(*runs), by_time);
     return json_pack("{s:i, s:o, s:o, s:o, s:{s:I, s:o, s:o}}", "slot_ms",
                      RECENT_SLOT_MS, "ended", ended, "median_ms", median, "p95_ms",
@@ -108,7 +131,7 @@ json_t *recent_json(struct recent *r, int64_t now_ms)
 {
     int64_t last = now_ms / RECENT_SLOT_MS - 1;
     int64_t first = last - RECENT_SLOTS + 1;
-    struct recent_run *runs = calloc(RECENT_RUNS, sizeof(*runs));
+    struct recent_run *runs = calloc(RECENT_RUNS, 2 * sizeof(*runs));
     json_t *ended = json_array();
     json_t *json;
     uint64_t sum = 0;

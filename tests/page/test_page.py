@@ -142,12 +142,16 @@ def test_output_is_shown_while_the_program_runs(saw):
 
 def test_verdicts_are_the_daemons(saw):
     assert saw["verdicts"] == {"ok": "ok", "nonzero": "nonzero", "timeout": "timeout",
-                               "oom": "oom", "refused": "failed", "stopped": "cancelled",
+                               "oom": "oom", "refused": "denied", "stopped": "cancelled",
                                "keyboard": "ok", "long": "ok", "made": "ok"}
 
 
 def test_a_refusal_says_why(saw):
     assert "memory" in saw["refusal"]
+
+
+def test_a_limit_that_ended_a_program_is_named_where_its_output_would_be(saw):
+    assert "more memory than allowed" in saw["why"] and "'Memory'" in saw["why"]
 
 
 def test_output_is_text_and_never_markup(saw):
@@ -175,6 +179,12 @@ def test_all_of_a_long_output_can_be_had(saw):
 def test_pictures_and_tables_are_shown(saw):
     assert saw["table"].split("\n") == ["name\tage", 'Doe, "J"\t42', "Roe\t7"]
     assert "dot.png" in saw["made"]
+
+
+def test_what_a_library_keeps_for_itself_is_not_shown_and_pictures_come_first(saw):
+    names = [name for name in ("ages.csv", "dot.png", "a-note.txt") if name in saw["made"]]
+    assert sorted(names, key=saw["made"].index) == ["ages.csv", "dot.png", "a-note.txt"]
+    assert "kept" not in saw["made"]
 
 
 def test_a_program_goes_elsewhere_as_it_is(saw):
@@ -207,7 +217,8 @@ def test_a_session_has_a_terminal_files_and_an_interpreter(saw):
     six_times_seven, columns, end = saw["file"].split("-")
     assert six_times_seven == "42" and int(columns) > 40 and end == "made\n"
     assert "so: from the browser" in saw["cell"] and saw["cell"].split()[-1] == "16"
-    assert not saw["ended"]
+    assert not saw["ended"] and "ended" in saw["ended_row"]
+    assert not {"Open", "Pause", "End"} & set(saw["ended_row"].split())
 
 
 def test_a_checker_of_accessibility_finds_nothing(saw):

@@ -99,6 +99,7 @@ await play("while True: pass", "1s");
 saw.verdicts.timeout = await verdict();
 await play("x = 'a' * (10 ** 10)");
 saw.verdicts.oom = await verdict();
+saw.why = await text("#output");
 await page.fill("#memory", "9999g");
 await play("print(1)");
 saw.verdicts.refused = await verdict();
@@ -115,7 +116,7 @@ saw.long = { told: await text("#more-text"), length: saved.length, end: saved.sl
 
 // Pictures and tables stand beside the output.
 const PICTURE = "import base64\nopen('dot.png', 'wb').write(base64.b64decode('iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='))\n";
-await play(`${PICTURE}open('ages.csv', 'w').write('name,age\\n"Doe, ""J""",42\\nRoe,7\\n')\nprint('made')`);
+await play(`${PICTURE}import os\nos.makedirs('.cache/lib')\nopen('.cache/lib/kept', 'w').write('x')\nopen('a-note.txt', 'w').write('x')\nopen('ages.csv', 'w').write('name,age\\n"Doe, ""J""",42\\nRoe,7\\n')\nprint('made')`);
 saw.verdicts.made = await verdict();
 await page.waitForFunction(() => document.querySelector("#made img")?.naturalWidth === 1, null, patience);
 saw.table = await page.locator("#made table").innerText();
@@ -225,6 +226,7 @@ const session = (await page.evaluate(() => location.hash)).split("/")[1];
 await page.getByRole("button", { name: `End session ${session}` }).click();
 await page.waitForFunction((id) => ![...document.querySelectorAll("#session-rows tr")].some((r) => r.textContent.includes(id) && r.textContent.includes("open")), session, patience);
 saw.ended = await page.isVisible("#session-one");
+saw.ended_row = await page.locator("#session-rows tr", { hasText: session }).innerText();
 
 // The last five minutes are there at once.
 await visit("Overview");

@@ -16,8 +16,8 @@
 #include "engine/callers/gate.h"
 #include "model/metrics.h"
 #include "serve/history.h"
-#include "serve/recent.h"
 #include "serve/keys.h"
+#include "serve/recent.h"
 
 static const struct quota anything = { 0 };
 
@@ -618,7 +618,8 @@ static void recent_times_are_exact_and_go_after_five_minutes(void **state)
     json_decref(json);
     json = recent_json(&r, start + 2 * RECENT_SLOT_MS);
     assert_true(at(json, "ended", last - 1) == 100 && at(json, "ended", last) == 1);
-    assert_true(at(json, "median_ms", last) == 1090);
+    /* One run alone is told with those before it. */
+    assert_true(at(json, "median_ms", last) == 51 && at(json, "p95_ms", last) == 96);
     assert_true(of_all(json, "median_ms") == 51 && of_all(json, "p95_ms") == 96);
     json_decref(json);
     json = recent_json(&r, start + (RECENT_SLOTS + 1) * (int64_t)RECENT_SLOT_MS);
@@ -626,6 +627,31 @@ static void recent_times_are_exact_and_go_after_five_minutes(void **state)
     json_decref(json);
     json = recent_json(&r, start + (RECENT_SLOTS + 2) * (int64_t)RECENT_SLOT_MS);
     assert_true(of_all(json, "ended") == 0);
+    json_decref(json);
+    recent_done(&r);
+}
+
+static void one_slow_run_is_no_spike_and_few_runs_last_half_a_minute(void **state)
+{
+    const int64_t start = INT64_C(1000) * RECENT_SLOT_MS;
+    const size_t last = RECENT_SLOTS - 1;
+    struct recent r;
+    json_t *json;
+
+    (void)state;
+    assert_int_equal(recent_init(&r), 0);
+    /* Two in each slot; the newest but one has the slow one. */
+    for (int i = 0; i < 40; i++)
+        recent_add(&r, start + i / 2 * (int64_t)RECENT_SLOT_MS, i == 36 ? 3400 : 20);
+    json = recent_json(&r, start + 20 * (int64_t)RECENT_SLOT_MS);
+    for (size_t i = last - 19; i <= last; i++)
+        assert_true(at(json, "median_ms", i) == 20 && at(json, "p95_ms", i) == 20);
+    json_decref(json);
+    json = recent_json(&r, start + 60 * (int64_t)RECENT_SLOT_MS);
+    /* Slot 19 was the last with runs; it and the 14 after it tell of them. */
+    assert_true(at(json, "median_ms", last - 40 + RECENT_SPAN - 1) == 20);
+    assert_true(json_is_null(
+        json_array_get(json_object_get(json, "median_ms"), last - 40 + RECENT_SPAN)));
     json_decref(json);
     recent_done(&r);
 }
@@ -833,6 +859,7 @@ int main(void)
         cmocka_unit_test(a_key_gives_the_first_answer_to_its_caller_alone),
         cmocka_unit_test(keys_are_bounded_in_number),
         cmocka_unit_test(recent_times_are_exact_and_go_after_five_minutes),
+        cmocka_unit_test(one_slow_run_is_no_spike_and_few_runs_last_half_a_minute),
         cmocka_unit_test(more_runs_than_are_kept_are_counted_all_the_same),
         cmocka_unit_test(the_history_shows_what_was_asked),
         cmocka_unit_test(the_history_forgets_the_oldest_but_none_that_runs),

@@ -857,7 +857,7 @@ export interface Recent {
   slot_ms: number;
   /** How many runs ended in each slot, oldest first. */
   ended: number[];
-  /** How long they took; null: not known. */
+  /** How long they took, with those of the half minute before where fewer than 40 ended; null: not known. */
   median_ms: (number | null)[];
   /** The 95th percentile. */
   p95_ms: (number | null)[];
