@@ -287,17 +287,46 @@ static int refuse_field(const struct cli *cli, const struct verb *v,
     return 0;
 }
 
+/* How many operands V takes besides itself: as many as it names, unless one goes on. */
+static size_t most_operands(const struct verb *v)
+{
+    size_t words = v->operands[0] ? 1 : 0;
+
+    for (const char *at = v->operands; *at; at++)
+        words += *at == ' ';
+    return strstr(v->operands, "…") ? SIZE_MAX : words;
+}
+
+static int judge_operands(const struct cli *cli, const struct verb *v,
+                          const char *command, struct vial_error *err)
+{
+    size_t given = cli->options.operand_count - 1;
+    size_t most = most_operands(v);
+
+    if (given >= v->least && given <= most)
+        return 0;
+    if (given < v->least)
+        (void)fail(err, VIAL_E_USAGE, "'%s %s' lacks an argument", command, v->name);
+    else
+        (void)fail(err, VIAL_E_USAGE, "'%s %s' has no use for '%.64s'", command,
+                   v->name, cli_operand(cli, most + 1));
+    if (most == 0 && str_eq(v->fields, VERB_STARTS))
+        return fail_remedy(err,
+                           "a session has no language: 'vial context %s LANG' is "
+                           "an interpreter in one",
+                           v->name);
+    return fail_remedy(err, "usage: vial %s %s%s%s", command, v->name, most ? " " : "",
+                       v->operands);
+}
+
 static int run_one(struct cli *cli, const struct verb *v, const char *command,
                    struct vial_error *err)
 {
     bool starts = str_eq(v->fields, VERB_STARTS);
     struct daemon d;
 
-    if (cli->options.operand_count < v->least + 1) {
-        (void)fail(err, VIAL_E_USAGE, "'%s %s' lacks an argument", command, v->name);
-        return fail_remedy(err, "usage: vial %s %s %s", command, v->name, v->operands);
-    }
-    if ((!starts && refuse_field(cli, v, command, err) < 0) ||
+    if (judge_operands(cli, v, command, err) < 0 ||
+        (!starts && refuse_field(cli, v, command, err) < 0) ||
         daemon_find(cli, starts, &d, err) < 0)
         return -1;
     return v->run(cli, &d, err);

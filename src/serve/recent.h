@@ -4,8 +4,8 @@
 
 /*
  * How runs went in the last five minutes, for the page: how many ended in each slot of
- * two seconds, and the exact median and 95th percentile of how long they took. A slot in
- * which fewer than RECENT_FEW ended tells the times of those before as well, up to
+ * two seconds, and the exact median and 95th percentile of how long they took. A slot
+ * in which fewer than RECENT_FEW ended tells the times of those before as well, up to
  * RECENT_SPAN slots back: one slow run is no spike. Of each run a number is kept, up
  * to RECENT_RUNS; when more end in five minutes, older slots have their count and no
  * times. Several threads may call these functions.

@@ -670,6 +670,19 @@ def test_a_session_has_no_language_and_says_so(daemon):
         assert refused.status == 400
         assert refused.json["error"]["message"] == "a session has no 'language'"
         assert "each program, cell or interpreter" in refused.json["error"]["remedy"]
+    before = open_sessions(daemon)
+    told = subprocess.run([VIAL, "session", "start", "python", "--socket", daemon.socket],
+                          capture_output=True, text=True, env=clean_env(), timeout=60)
+    assert told.returncode and "'session start' has no use for 'python'" in told.stderr
+    assert "vial context start LANG" in told.stderr and open_sessions(daemon) == before
+
+
+def test_an_operand_too_many_is_refused_before_anything_is_done(daemon):
+    for verb in (["list", "x"], ["stop", "s-1", "x"], ["read", "s-1", "a", "b"]):
+        told = subprocess.run([VIAL, "session", *verb, "--socket", daemon.socket],
+                              capture_output=True, text=True, env=clean_env(), timeout=60)
+        assert told.returncode and "has no use for '%s'" % verb[-1] in told.stderr
+        assert "usage: vial session %s" % verb[0] in told.stderr
 
 
 def open_sessions(d):
@@ -705,8 +718,9 @@ def test_what_is_no_interpreter_is_refused(daemon):
     assert "use python or node" in context(daemon, "start", "bash").stderr
     assert "does not name an interpreter" in context(daemon, "run", "s-1", "1").stderr
     assert "'context start' lacks an argument" in context(daemon, "start").stderr
-    for verb, field in (("run", "--memory=1g"), ("stop", "--timeout=1s"), ("list", "--cpus=1")):
-        refused = context(daemon, verb, "s-1/python", field)
+    for verb, *rest in (("run", "s-1/python", "--memory=1g"), ("stop", "s-1/python", "--timeout=1s"),
+                        ("list", "--cpus=1")):
+        refused = context(daemon, verb, *rest)
         assert refused.returncode == 125 and "is set when the session starts" in refused.stderr
     left = open_sessions(daemon)
     assert context(daemon, "shell", "python", "1 + 1").stdout == "2\n"
