@@ -39,10 +39,13 @@ function draw(say) {
 const size = (v) => v === undefined || v === null ? undefined : typeof v === "number" ? bytes(v) : v;
 const time = (v) => typeof v === "number" ? duration(v) : v;
 
+// Some kernels count it in ticks of up to 10 ms.
+const processor = (ms) => ms > 0 ? duration(ms) : "under 10 ms";
+
 function facts(run) {
   const result = run.result || {}, usage = result.usage || {}, asked = run.asked || {};
   return [["Verdict", run.verdict || run.state], ["Exit code", result.exit_code], ["Took", duration(run.duration_ms)],
-    ["Processor time", duration((usage.cpu_user_ms || 0) + (usage.cpu_system_ms || 0))],
+    ["Processor time", processor((usage.cpu_user_ms || 0) + (usage.cpu_system_ms || 0))],
     ["Memory, most", bytes(usage.memory_peak_bytes || 0)], ["Limits touched", (result.limits_hit || []).join(", ") || "none"],
     ["Time limit asked for", time(asked.timeout)], ["Memory asked for", size(asked.memory)], ["Caller", run.caller],
     ["Started", new Date(run.started_ms).toLocaleString()], ["Vessel was", result.start === "warm" ? "waiting" : result.start && "made for it"],
