@@ -103,6 +103,38 @@ def test_making_packages_asks_for_what_their_control_file_says(deps):
     assert "\ndeb: deps-deb " in makefile and "\nimage: deps-image deb " in makefile
 
 
+# The column of tools/packages, what tells the installed ones, and what installs.
+OTHERS = {"fedora": (2, "rpm", "dnf"), "rocky": (2, "rpm", "dnf"), "alpine": (3, "apk", "apk")}
+
+
+@pytest.mark.parametrize("distribution", OTHERS)
+def test_other_distributions_are_asked_for_their_own_names(distribution, tmp_path):
+    column, tells, installs = OTHERS[distribution]
+    rows = [line.split() for line in (ROOT / "tools/packages").read_text().splitlines()
+            if line.startswith("build ")]
+    names = [row[column] for row in rows if row[column] != "-"]
+    (tmp_path / "os-release").write_text('ID=%s\nID_LIKE="%s"\n' % (
+        distribution, "rhel fedora" if distribution == "rocky" else ""))
+
+    def asked(installed):
+        (tmp_path / "asked").write_text("")
+        tell = "case $* in -qa*|'info -q') printf '%%s\\n' %s; exit;; esac\n" % " ".join(installed)
+        ask = "echo %s \"$@\" >>%s/asked; echo found\n" % (installs, tmp_path)
+        for name, text in (("id", "echo 0\n"), (installs, ask), (tells, tell + ask)):
+            (tmp_path / name).write_text("#!/bin/sh\n" + text)
+            (tmp_path / name).chmod(0o755)
+        done = subprocess.run([ROOT / "tools/deps", "build"], capture_output=True, text=True,
+                              env={"PATH": "%s:/usr/bin:/bin" % tmp_path,
+                                   "OS_RELEASE": str(tmp_path / "os-release")}, check=False)
+        assert done.returncode == 0, done.stderr
+        return (tmp_path / "asked").read_text().splitlines()
+
+    assert asked(names) == []
+    last = asked(names[:1])[-1].split()
+    assert last[0] == installs and names[0] not in last
+    assert set(names[1:]) <= set(last) and "-" not in last
+
+
 def test_the_guide_tells_of_the_commands_in_the_order_of_the_help():
     commands = re.findall(r"^COMMAND\((\w+)\)", (ROOT / "src/cli/commands.def").read_text(), re.M)
     told = [word for row in re.findall(r"^\| \[.*\| (.*) \|$", (ROOT / "docs/README.md").read_text(),
