@@ -177,25 +177,32 @@ struct box *boxes_find(struct e2b *e2b, const char *id)
     return found;
 }
 
+void boxes_forget_ended(struct e2b *e2b)
+{
+    struct box *ended;
+
+    (void)pthread_mutex_lock(&e2b->lock);
+    ended = take_ended(e2b);
+    (void)pthread_mutex_unlock(&e2b->lock);
+    release_all(ended);
+}
+
 struct box **boxes_of(struct e2b *e2b, const char *owner, size_t *count)
 {
     struct box **out;
-    struct box *ended;
     size_t n = 0;
 
     *count = 0;
     (void)pthread_mutex_lock(&e2b->lock);
-    ended = take_ended(e2b);
     for (struct box *b = e2b->boxes; b; b = b->next)
         n += strcmp(b->owner, owner) == 0;
     out = calloc(n + 1, sizeof(struct box *));
     for (struct box *b = e2b->boxes; out && b; b = b->next)
-        if (strcmp(b->owner, owner) == 0) {
+        if (strcmp(b->owner, owner) == 0 && box_lives(b)) {
             b->users++;
             out[(*count)++] = b;
         }
     (void)pthread_mutex_unlock(&e2b->lock);
-    release_all(ended);
     return out;
 }
 

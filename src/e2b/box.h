@@ -77,6 +77,8 @@ struct box *box_new(struct e2b *e2b);
 void boxes_add(struct e2b *e2b, struct box *box);
 /* NULL: there is none that lives. */
 struct box *boxes_find(struct e2b *e2b, const char *id);
+/* Those whose sessions have ended are given back. It may wait for them. */
+void boxes_forget_ended(struct e2b *e2b);
 /* OWNER's that live, newest first: malloc'ed, each held; NULL: no memory. */
 struct box **boxes_of(struct e2b *e2b, const char *owner, size_t *count);
 /* The one whose token signed that; see signature.c. */

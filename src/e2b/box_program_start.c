@@ -12,7 +12,8 @@
 #include "model/value.h"
 
 #define START_MS     30000 /* for a program to start */
-#define CONFIG_BYTES ((size_t)16 << 10)
+#define CONFIG_BYTES ((size_t)64 << 10)
+#define VALUE_BYTES  ((size_t)128) /* that a text costs, however short it is */
 #define TAG_BYTES    256u
 #define ARGS         4096u
 
@@ -39,6 +40,8 @@ static int read_argv(const json_t *process, struct strv *out, struct connect_err
 
     if (!cmd || !*cmd || json_array_size(args) > ARGS)
         return connect_fail(e, CONNECT_INVALID, "'process' names no command");
+    if (args && !json_is_array(args) && !json_is_null(args))
+        return connect_fail(e, CONNECT_INVALID, "'args' is not a list");
     strv_push(out, cmd);
     for (size_t i = 0; i < json_array_size(args); i++) {
         const char *arg = value_string(json_array_get(args, i));
@@ -55,6 +58,8 @@ static int read_env(json_t *envs, struct strv *out, struct connect_error *e)
     const char *name;
     json_t *value;
 
+    if (envs && !json_is_object(envs) && !json_is_null(envs))
+        return connect_fail(e, CONNECT_INVALID, "'envs' is not an object");
     json_object_foreach(envs, name, value)
     {
         if (!value_string(value) || !*name || strchr(name, '='))
@@ -98,8 +103,11 @@ static int read_start(struct ask *a, const json_t *message, struct start *s,
 {
     const json_t *process = json_object_get(message, "process");
     const json_t *pty = json_object_get(message, "pty");
-    const char *cwd = value_string(json_object_get(process, "cwd"));
+    const json_t *where = json_object_get(process, "cwd");
+    const char *cwd = value_string(where);
 
+    if (where && !cwd && !json_is_null(where))
+        return connect_fail(e, CONNECT_INVALID, "'cwd' is not a text");
     if (connect_user(a, e) < 0 || read_argv(process, &s->argv, e) < 0 ||
         read_env(json_object_get(process, "envs"), &s->env, e) < 0 ||
         box_path(cwd ? cwd : "", &s->cwd, e) < 0)
@@ -118,9 +126,9 @@ static json_t *config_of(const json_t *message, const struct start *s)
     size_t bytes = 0;
 
     for (size_t i = 0; i < s->argv.count; i++)
-        bytes += strlen(s->argv.items[i]);
+        bytes += strlen(s->argv.items[i]) + VALUE_BYTES;
     for (size_t i = 0; i < s->env.count; i++)
-        bytes += strlen(s->env.items[i]);
+        bytes += strlen(s->env.items[i]) + VALUE_BYTES;
     if (bytes > CONFIG_BYTES)
         return json_pack("{s:O}", "cmd", json_object_get(process, "cmd"));
     return json_pack("{s:O, s:O*, s:O*, s:O*}", "cmd", json_object_get(process, "cmd"),

@@ -378,6 +378,8 @@ void control_handle(struct ask *a)
 {
     char arg[128];
 
+    /* A client that only creates would leave all of its ended ones behind. */
+    boxes_forget_ended(a->e2b);
     for (size_t i = 0; i < sizeof(routes) / sizeof(routes[0]); i++)
         if (strcmp(web_method(a->web), routes[i].method) == 0 &&
             ask_matches(a, routes[i].path, arg)) {

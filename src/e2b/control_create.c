@@ -18,9 +18,6 @@
 
 #include "vial/request.h"
 
-#define WORDS_MAX   256u
-#define WORDS_BYTES ((size_t)64 << 10) /* it is kept as long as the sandbox */
-
 struct wish {
     const char *template_name, *image;
     json_t *metadata, *env; /* borrowed, or NULL */
@@ -57,35 +54,18 @@ static int read_timeout(struct wish *w, const char *name, json_t *value,
     return control_seconds(value, 1, &w->seconds, err);
 }
 
-static int read_words(const char *name, json_t *value, struct vial_error *err)
-{
-    const char *key;
-    json_t *text;
-    size_t bytes = 0;
-
-    if (!json_is_object(value) || json_object_size(value) > WORDS_MAX)
-        return wrong(name, "an object of at most 256 texts", err);
-    json_object_foreach(value, key, text)
-    {
-        if (!value_string(text))
-            return wrong(name, "an object of texts", err);
-        bytes += strlen(key) + json_string_length(text);
-    }
-    return bytes <= WORDS_BYTES ? 0 : wrong(name, "at most 64 KiB of text", err);
-}
-
 static int read_metadata(struct wish *w, const char *name, json_t *value,
                          struct vial_error *err)
 {
     w->metadata = value;
-    return read_words(name, value, err);
+    return ask_check_words(name, value, err);
 }
 
 static int read_env(struct wish *w, const char *name, json_t *value,
                     struct vial_error *err)
 {
     w->env = value;
-    return read_words(name, value, err);
+    return ask_check_words(name, value, err);
 }
 
 static int read_secure(struct wish *w, const char *name, json_t *value,

@@ -67,6 +67,10 @@ static int read_metadata(const char *text, json_t *out, struct vial_error *err)
     while (text && *text) {
         size_t len = strcspn(text, "&");
 
+        /* Each is compared with all that each sandbox has. */
+        if (json_object_size(out) >= ASK_WORDS_COUNT)
+            return fail(err, VIAL_E_VALUE, "'metadata' has more than %d names",
+                        ASK_WORDS_COUNT);
         if (add_pair(out, text, len, err) < 0)
             return -1;
         text += len + (text[len] == '&');

@@ -8,8 +8,10 @@
 
 #include "base/auto.h"
 #include "base/fail.h"
+#include "model/value.h"
 
-#define JSON_TYPE "application/json"
+#define JSON_TYPE   "application/json"
+#define WORDS_BYTES ((size_t)64 << 10) /* they are kept as long as the sandbox */
 
 int ask_body(struct ask *a, json_t **out, struct vial_error *err)
 {
@@ -27,6 +29,27 @@ int ask_body(struct ask *a, json_t **out, struct vial_error *err)
     json_decref(*out);
     *out = NULL;
     return fail(err, VIAL_E_VALUE, "the body is not a JSON object");
+}
+
+int ask_check_words(const char *name, const json_t *value, struct vial_error *err)
+{
+    json_t *all = (json_t *)(uintptr_t)value; /* the loop wants it so */
+    const char *key;
+    json_t *text;
+    size_t bytes = 0;
+
+    if (!json_is_object(value) || json_object_size(value) > ASK_WORDS_COUNT)
+        return fail(err, VIAL_E_VALUE, "'%s' is not an object of at most %d texts",
+                    name, ASK_WORDS_COUNT);
+    json_object_foreach(all, key, text)
+    {
+        if (!value_string(text))
+            return fail(err, VIAL_E_VALUE, "'%s' is not an object of texts", name);
+        bytes += strlen(key) + json_string_length(text);
+    }
+    return bytes <= WORDS_BYTES
+               ? 0
+               : fail(err, VIAL_E_VALUE, "'%s' is not at most 64 KiB of text", name);
 }
 
 void ask_text(struct ask *a, unsigned status, const char *type, const char *text)

@@ -32,6 +32,10 @@ typedef void ask_handler(struct ask *a);
 /* The body as one JSON object; an empty one is an empty object. */
 int ask_body(struct ask *a, json_t **out, struct vial_error *err);
 
+/* Whether VALUE, said under NAME, is an object of texts, and not too much of them. */
+#define ASK_WORDS_COUNT 256
+int ask_check_words(const char *name, const json_t *value, struct vial_error *err);
+
 /* Answers. VALUE is taken; NULL counts as no memory. */
 void ask_json(struct ask *a, unsigned status, json_t *value);
 void ask_text(struct ask *a, unsigned status, const char *type, const char *text);

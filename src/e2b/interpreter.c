@@ -232,8 +232,11 @@ static int read_wish(json_t *body, struct cell_wish *w, struct vial_error *err)
         return fail(err, VIAL_E_VALUE, "'code' is missing");
     if (w->context && w->language)
         return fail(err, VIAL_E_VALUE, "give either a context or a language");
-    if (json_is_null(w->env) || json_object_size(w->env) == 0)
+    if (json_is_null(w->env) || (json_is_object(w->env) && !json_object_size(w->env)))
         w->env = NULL;
+    /* It is written as a text in a text of a program, and may be six times as long. */
+    if (w->env && ask_check_words("env_vars", w->env, err) < 0)
+        return -1;
     w->code = json_string_value(code);
     w->len = json_string_length(code);
     return 0;

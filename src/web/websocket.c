@@ -17,7 +17,7 @@
 #include "web/sha1.h"
 
 #define MAGIC     "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
-#define PIECE     (16u << 10)
+#define PIECE     ((size_t)16 << 10)
 #define SHORT     125u
 #define OP_TEXT   1u
 #define OP_BINARY 2u
@@ -202,6 +202,58 @@ int web_socket_send(struct web_socket *s, const char *text, size_t len)
 int web_socket_send_bytes(struct web_socket *s, const char *data, size_t len)
 {
     return send_frame(s, OP_BINARY, data, len);
+}
+
+static int count_piece(void *context, const void *data, size_t len)
+{
+    size_t *all = context;
+
+    (void)data;
+    *all += len;
+    return 0;
+}
+
+/* A message whose length was said, while it is sent. */
+struct long_message {
+    struct web_socket *s;
+    size_t left;
+};
+
+static int send_piece(void *context, const void *data, size_t len)
+{
+    struct long_message *m = context;
+
+    if (len > m->left || send_bytes(m->s, data, len) < 0)
+        return -1;
+    m->left -= len;
+    return 0;
+}
+
+int web_socket_send_json(struct web_socket *s, int first, const json_t *value,
+                         const struct json_larges *larges)
+{
+    const char byte = (char)first;
+    size_t before = first < 0 ? 0 : 1;
+    struct long_message m = { .s = s };
+    const struct json_sink count = { count_piece, &m.left };
+    const struct json_sink pieces = { send_piece, &m };
+    unsigned char head[10];
+    int rc;
+
+    if (json_write(value, larges, JSON_STYLE_COMPACT, &count) < 0)
+        return -1;
+    (void)pthread_mutex_lock(&s->sending);
+    rc = s->said_close ? -1
+                       : send_bytes(s, head,
+                                    ws_frame_head(head, before ? OP_BINARY : OP_TEXT,
+                                                  before + m.left));
+    if (rc == 0)
+        rc = send_bytes(s, &byte, before);
+    if (rc == 0 && json_write(value, larges, JSON_STYLE_COMPACT, &pieces) < 0)
+        rc = -1;
+    s->gone = s->gone || (rc == 0 && m.left > 0); /* the client waits for the rest */
+    (void)pthread_mutex_unlock(&s->sending);
+    return rc;
 }
 
 static void say_close(struct web_socket *s, unsigned code, const char *reason)

@@ -11,6 +11,7 @@
  *   web_socket_open -> { web_socket_read | web_socket_send }* -> web_socket_close
  */
 
+#include "base/json.h"
 #include "web/web.h"
 
 struct web_socket;
@@ -30,6 +31,10 @@ enum web_socket_said web_socket_read(struct web_socket *s, int timeout_ms,
 int web_socket_send(struct web_socket *s, const char *text, size_t len);
 /* The same for bytes of any kind. */
 int web_socket_send_bytes(struct web_socket *s, const char *data, size_t len);
+/* The same of a value and its large parts, which are written while they are sent; as
+ * bytes behind FIRST, or as a text if that is negative. */
+int web_socket_send_json(struct web_socket *s, int first, const json_t *value,
+                         const struct json_larges *larges);
 /* Says why, waits a little for the client to say the same, and gives it back. */
 void web_socket_close(struct web_socket *s, unsigned code, const char *reason);
 

@@ -160,22 +160,32 @@ static double cpu_of(const struct request *r)
     return ms;
 }
 
-/* A command that was refused is the request's fault. */
-static int take_results(struct request *r, json_t **out, struct vial_error *err)
+/* A command that was refused is the request's fault. What is told are the commands' own
+ * bytes: they stay until it is written. */
+static int tell_results(struct request *r, const struct gojudge_teller *to,
+                        struct vial_error *err)
 {
+    auto_larges struct json_larges larges = { 0 };
+    auto_json json_t *told = NULL;
+    uint64_t bytes = 0;
+
     for (size_t i = 0; i < r->count; i++)
         if (r->cmds[i].stage.there && r->cmds[i].stage.verdict == VIAL_DENIED) {
             *err = r->cmds[i].stage.error;
             return -1;
         }
-    *out = json_array();
+    told = json_array();
     for (size_t i = 0; i < r->count; i++)
-        (void)json_array_append_new(*out, cmd_result(&r->cmds[i]));
-    return *out ? 0 : fail_memory(err);
+        (void)json_array_append_new(told, cmd_result(&r->cmds[i], &larges, &bytes));
+    if (!told)
+        return fail_memory(err);
+    to->tell(to->context, told, &larges, bytes);
+    return 0;
 }
 
 int gojudge_run(struct call *c, json_t *body, int cancel_fd,
-                const struct cmd_live *live, json_t **out, struct vial_error *err)
+                const struct cmd_live *live, const struct gojudge_teller *to,
+                struct vial_error *err)
 {
     auto_free struct request *r = calloc(1, sizeof(*r));
     struct gate_pass pass;
@@ -194,23 +204,31 @@ int gojudge_run(struct call *c, json_t *body, int cancel_fd,
     if (rc == 0) {
         run_cmds(r);
         gate_leave(&c->serve->gate, &pass, cpu_of(r));
-        rc = take_results(r, out, err);
+        rc = tell_results(r, to, err);
     }
     for (size_t i = 0; i < r->count; i++)
         cmd_done(&r->cmds[i]);
     return rc;
 }
 
+static void answer(void *context, json_t *results, const struct json_larges *larges,
+                   uint64_t bytes)
+{
+    const struct call_tree tree = {
+        .json = results, .larges = larges, .bytes = bytes, .style = JSON_STYLE_COMPACT
+    };
+
+    call_tree(context, 200, &tree, NULL);
+}
+
 static void run(struct call *c)
 {
+    const struct gojudge_teller to = { answer, c };
     struct vial_error err = { 0 };
-    json_t *told = NULL;
 
     if (call_body(c, &err) < 0 ||
-        gojudge_run(c, c->body, web_gone_fd(c->web), NULL, &told, &err) < 0)
+        gojudge_run(c, c->body, web_gone_fd(c->web), NULL, &to, &err) < 0)
         face_refuse(c, &face_gojudge, &err);
-    else
-        call_json(c, 200, told);
 }
 
 static void list_files(struct call *c)

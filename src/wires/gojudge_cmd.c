@@ -18,6 +18,7 @@
 #include "wires/wires.h"
 
 #define NS_PER_MS    INT64_C(1000000)
+#define NAMES_MOST   1024u /* of a list, the same one twice */
 #define COPY_OUT_MAX (INT64_C(256) << 20)
 #define COPY_IN_MOST 10000u /* as many files as a vessel takes */
 #define WAIT_MS      50
@@ -307,6 +308,8 @@ static int read_args(struct vial_request *req, json_t *given, struct vial_error 
 
 static int put_outputs(struct cmd *cmd, json_t *names, struct vial_error *err)
 {
+    if (json_array_size(names) > NAMES_MOST)
+        return fail(err, VIAL_E_VALUE, "copyOut: more than %u names", NAMES_MOST);
     for (size_t i = 0; i < json_array_size(names); i++) {
         const char *name = value_string(json_array_get(names, i));
         auto_free char *path = plain_name(name);
@@ -451,6 +454,8 @@ static int exit_of(const struct stage *s)
 /* What became of the files that were asked for. */
 struct telling {
     json_t *files, *ids, *errors;
+    struct json_larges *larges;
+    uint64_t bytes;
 };
 
 static void complain(struct telling *t, const char *name, const char *type,
@@ -500,25 +505,47 @@ static bool find_bytes(struct cmd *cmd, struct telling *t, const char *name,
     return false;
 }
 
+/* Whether PATH is kept here instead of being sent. */
+static bool is_cached(const struct cmd *cmd, const char *path)
+{
+    bool found = false;
+
+    for (size_t i = 0; i < json_array_size(cmd->copy_out_cached); i++) {
+        auto_free char *other =
+            plain_name(json_string_value(json_array_get(cmd->copy_out_cached, i)));
+
+        found = found || str_eq(other, path);
+    }
+    return found;
+}
+
+/* Once under each name: a stand-in has to stay in its tree. */
+static void put_file(struct telling *t, const char *path, const char *data, size_t len)
+{
+    if (json_object_get(t->files, path) ||
+        json_object_set_new(t->files, path, json_large(t->larges, data, len, false)) <
+            0)
+        return;
+    t->bytes += len;
+}
+
 static void tell_outputs(struct cmd *cmd, struct telling *t)
 {
     const char *data;
     size_t len;
 
-    for (size_t i = 1; i < 3; i++) {
+    for (size_t i = 2; i > 0; i--) {
         const struct str *kept = i == 2 ? &cmd->stage.err : &cmd->stage.out;
 
-        if (cmd->streams[i].name)
-            (void)json_object_set_new(
-                t->files, cmd->streams[i].name,
-                value_text_json(kept->data ? kept->data : "", kept->len));
+        if (cmd->streams[i].name && !is_cached(cmd, cmd->streams[i].name))
+            put_file(t, cmd->streams[i].name, kept->data ? kept->data : "", kept->len);
     }
     for (size_t i = 0; i < json_array_size(cmd->copy_out); i++) {
         const char *name = json_string_value(json_array_get(cmd->copy_out, i));
         auto_free char *path = plain_name(name);
 
-        if (path && find_bytes(cmd, t, name, &data, &len))
-            (void)json_object_set_new(t->files, path, value_text_json(data, len));
+        if (path && !is_cached(cmd, path) && find_bytes(cmd, t, name, &data, &len))
+            put_file(t, path, data, len);
     }
 }
 
@@ -533,7 +560,6 @@ static void tell_cached(struct cmd *cmd, struct telling *t)
 
         if (!path || !find_bytes(cmd, t, name, &data, &len))
             continue;
-        (void)json_object_del(t->files, path);
         if (wire_files_add(cmd->call, path, data, len, id) == 0)
             (void)json_object_set_new(t->ids, path, json_string(id));
         else
@@ -549,9 +575,9 @@ static void put_rest(json_t *told, const char *name, json_t *value)
     json_decref(value);
 }
 
-json_t *cmd_result(struct cmd *cmd)
+json_t *cmd_result(struct cmd *cmd, struct json_larges *larges, uint64_t *bytes)
 {
-    struct telling t = { json_object(), json_object(), json_array() };
+    struct telling t = { json_object(), json_object(), json_array(), larges, 0 };
     const struct stage *s = &cmd->stage;
     const char *status = status_of(cmd);
     const char *error = s->there ? s->error.message : cmd->error.message;
@@ -571,6 +597,7 @@ json_t *cmd_result(struct cmd *cmd)
     put_rest(told, "files", t.files);
     put_rest(told, "fileIds", t.ids);
     put_rest(told, "fileError", t.errors);
+    *bytes += t.bytes;
     return told;
 }
 

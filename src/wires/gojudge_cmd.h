@@ -7,6 +7,7 @@
  * out, and streams that are collected or lead to another command.
  */
 
+#include "base/json.h"
 #include "wires/turn.h"
 
 /* Where a stream goes. */
@@ -54,8 +55,8 @@ int cmd_pipe(int ends[2], struct vial_error *err);
 int cmd_read(struct call *c, json_t *given, struct cmd *out, struct vial_error *err);
 /* Runs it, within a turn of its caller's. */
 void cmd_run(struct cmd *cmd);
-/* Its result; NULL: no memory. */
-json_t *cmd_result(struct cmd *cmd);
+/* Its result, with stand-ins for bytes that CMD has, *BYTES of them; NULL: no memory. */
+json_t *cmd_result(struct cmd *cmd, struct json_larges *larges, uint64_t *bytes);
 void cmd_done(struct cmd *cmd);
 
 #endif

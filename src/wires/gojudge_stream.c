@@ -71,34 +71,42 @@ static void begin_listening(void *context)
 }
 
 /* The last that is said. */
-static void tell(struct live *l, json_t *results, const char *error)
+static void tell(struct live *l, json_t *results, const struct json_larges *larges,
+                 const char *error)
 {
     const char *id = value_string(json_object_get(l->body, "requestId"));
-    auto_json json_t *told = json_pack("{s:s, s:o}", "requestId", id ? id : "",
-                                       "results", results ? results : json_array());
-    auto_free char *text = NULL;
-    auto_str struct str all = { 0 };
+    auto_json json_t *told =
+        json_pack("{s:s, s:O}", "requestId", id ? id : "", "results", results);
 
     if (told && error)
         (void)json_object_set_new(told, "error", json_string(error));
-    text = told ? json_dumps(told, JSON_COMPACT) : NULL;
-    str_putc(&all, SAY_RESULTS);
-    str_puts(&all, text ? text : "{}");
-    if (str_ok(&all))
-        (void)web_socket_send_bytes(l->socket, all.data, all.len);
+    if (told)
+        (void)web_socket_send_json(l->socket, SAY_RESULTS, told, larges);
+}
+
+static void tell_results(void *context, json_t *results,
+                         const struct json_larges *larges, uint64_t bytes)
+{
+    (void)bytes;
+    tell(context, results, larges, NULL);
+}
+
+static void tell_error(struct live *l, const char *error)
+{
+    auto_json json_t *none = json_array();
+
+    tell(l, none, NULL, error);
 }
 
 static void *work(void *context)
 {
     struct live *l = context;
     const struct cmd_live streams = { send_output, take_input, begin_listening, l };
+    const struct gojudge_teller to = { tell_results, l };
     struct vial_error err = { 0 };
-    json_t *results = NULL;
 
-    if (gojudge_run(l->call, l->body, l->cancel_fd, &streams, &results, &err) < 0)
-        tell(l, NULL, err.message);
-    else
-        tell(l, results, NULL);
+    if (gojudge_run(l->call, l->body, l->cancel_fd, &streams, &to, &err) < 0)
+        tell_error(l, err.message);
     atomic_store(&l->over, true);
     begin_listening(l); /* even if there was no memory to begin with */
     return NULL;
@@ -188,14 +196,14 @@ static void run(struct live *l, size_t bytes)
     pthread_t thread;
 
     if (!gate_take(gate, l->call->caller, GATE_BODIES, bytes)) {
-        tell(l, NULL, "too many requests are under way");
+        tell_error(l, "too many requests are under way");
         return;
     }
     if (thread_start(&thread, THREAD_STACK, work, l) == 0) {
         listen(l);
         (void)pthread_join(thread, NULL);
     } else {
-        tell(l, NULL, "there is no thread left");
+        tell_error(l, "there is no thread left");
     }
     gate_give(gate, l->call->caller, GATE_BODIES, bytes);
 }
@@ -222,7 +230,7 @@ static void begin(struct live *l)
         data[0] != HEAR_REQUEST)
         l->wrong = "the first stream request must be exec request";
     else if (json_parse(data + 1, len - 1, "request", &l->body, &err) < 0)
-        tell(l, NULL, err.message);
+        tell_error(l, err.message);
     else
         run(l, len);
 }

@@ -36,19 +36,25 @@ struct talk {
     unsigned count;
 };
 
-static void tell(struct talk *t, const char *id, json_t *results, const char *error)
+static void tell(struct talk *t, const char *id, const char *error)
 {
-    json_t *told = json_pack("{s:s, s:o}", "requestId", id, "results",
-                             results ? results : json_array());
-    char *text;
+    auto_json json_t *told =
+        json_pack("{s:s, s:[], s:s}", "requestId", id, "results", "error", error);
 
-    if (told && error)
-        (void)json_object_set_new(told, "error", json_string(error));
-    text = told ? json_dumps(told, JSON_COMPACT) : NULL;
-    if (text)
-        (void)web_socket_send(t->socket, text, strlen(text));
-    free(text);
-    json_decref(told);
+    if (told)
+        (void)web_socket_send_json(t->socket, -1, told, NULL);
+}
+
+static void tell_results(void *context, json_t *results,
+                         const struct json_larges *larges, uint64_t bytes)
+{
+    const struct errand *e = context;
+    auto_json json_t *told =
+        json_pack("{s:s, s:O}", "requestId", e->id, "results", results);
+
+    (void)bytes;
+    if (told)
+        (void)web_socket_send_json(e->talk->socket, -1, told, larges);
 }
 
 static void give(struct talk *t, size_t bytes)
@@ -94,19 +100,17 @@ static void forget(struct errand *e)
 static void *work(void *context)
 {
     struct errand *e = context;
+    const struct gojudge_teller to = { tell_results, e };
     struct vial_error err = { 0 };
-    json_t *results = NULL;
     bool cancelled;
-    int rc = gojudge_run(e->talk->call, e->body, e->cancel_fd, NULL, &results, &err);
+    int rc = gojudge_run(e->talk->call, e->body, e->cancel_fd, NULL, &to, &err);
 
     (void)pthread_mutex_lock(&e->talk->lock);
     cancelled = e->cancelled;
     (void)pthread_mutex_unlock(&e->talk->lock);
     if (rc < 0)
-        tell(e->talk, e->id, NULL,
+        tell(e->talk, e->id,
              cancelled ? "request cancelled before execute" : err.message);
-    else
-        tell(e->talk, e->id, results, NULL);
     forget(e);
     return NULL;
 }
@@ -154,7 +158,7 @@ static void start(struct talk *t, const char *id, json_t *body, size_t bytes)
         return;
     if (e)
         forget(e);
-    tell(t, id, NULL, "too many requests are under way");
+    tell(t, id, "too many requests are under way");
 }
 
 static void cancel(struct talk *t, const char *id)
@@ -179,7 +183,7 @@ static void hear(struct talk *t, const char *data, size_t len)
     bool twice;
 
     if (json_parse(data, len, "request", &body, &err) < 0) {
-        tell(t, "", NULL, err.message);
+        tell(t, "", err.message);
         return;
     }
     other = value_string(json_object_get(body, "cancelRequestId"));
@@ -187,14 +191,14 @@ static void hear(struct talk *t, const char *data, size_t len)
     if (other) {
         cancel(t, other);
     } else if (!id || !*id) {
-        tell(t, "", NULL, "empty request id");
+        tell(t, "", "empty request id");
     } else {
         (void)pthread_mutex_lock(&t->lock);
         twice = find(t, id) != NULL;
         (void)pthread_mutex_unlock(&t->lock);
         (void)snprintf(text, sizeof(text), "duplicated request id: \"%.100s\"", id);
         if (twice)
-            tell(t, id, NULL, text);
+            tell(t, id, text);
         else
             start(t, id, body, len);
     }

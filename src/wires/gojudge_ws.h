@@ -9,9 +9,17 @@ void gojudge_ws(struct call *c);
 
 struct cmd_live;
 
-/* gojudge.c: runs a request; *OUT is the list of its results. LIVE: for streams that
- * its client has meanwhile, or NULL. -1: it is at fault, or had no turn. */
+/* Who tells the list of a request's results: a tree with stand-ins for BYTES bytes. */
+struct gojudge_teller {
+    void (*tell)(void *context, json_t *results, const struct json_larges *larges,
+                 uint64_t bytes);
+    void *context;
+};
+
+/* gojudge.c: runs a request, and tells TO. LIVE: for streams that its client has
+ * meanwhile, or NULL. -1: it is at fault, or had no turn. */
 int gojudge_run(struct call *c, json_t *body, int cancel_fd,
-                const struct cmd_live *live, json_t **out, struct vial_error *err);
+                const struct cmd_live *live, const struct gojudge_teller *to,
+                struct vial_error *err);
 
 #endif

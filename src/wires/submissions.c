@@ -95,17 +95,14 @@ static uint64_t under_way(const struct submissions *s, const char *owner)
     return bytes;
 }
 
-/* With the lock held: the oldest that have ended go, until there is room; OWNER's own,
- * if it has most of them. What waits or runs is at most half of all for one owner. */
-static bool make_room(struct submissions *s, const char *owner, uint64_t bytes)
+/* With the lock held: the oldest that have ended go, until there is room for COUNT more
+ * of BYTES; OWNER's own, if it has most of them. */
+static bool forget_oldest(struct submissions *s, const char *owner, uint64_t bytes,
+                          size_t count)
 {
-    size_t count = 0;
-
     for (const struct submission *sub = s->newest; sub; sub = sub->next)
         count++;
-    if (under_way(s, owner) + bytes > BYTES_MOST / 2)
-        return false;
-    while (s->bytes + bytes > BYTES_MOST || count >= COUNT_MOST) {
+    while (s->bytes + bytes > BYTES_MOST || count > COUNT_MOST) {
         struct submission **oldest = find_oldest(s, has_most(s, owner) ? owner : NULL);
         struct submission *gone;
 
@@ -118,6 +115,13 @@ static bool make_room(struct submissions *s, const char *owner, uint64_t bytes)
         drop(gone);
     }
     return true;
+}
+
+/* With the lock held. What waits or runs is at most half of all for one owner. */
+static bool make_room(struct submissions *s, const char *owner, uint64_t bytes)
+{
+    return under_way(s, owner) + bytes <= BYTES_MOST / 2 &&
+           forget_oldest(s, owner, bytes, 1);
 }
 
 /* A UUID of version 4. */
@@ -267,6 +271,7 @@ static void end(struct submissions *s, struct submission *sub)
     s->bytes -= sub->bytes;
     sub->bytes = weigh(sub);
     s->bytes += sub->bytes;
+    (void)forget_oldest(s, sub->owner, 0, 0); /* it may have said much */
     (void)pthread_mutex_unlock(&s->lock);
 }
 

@@ -14,7 +14,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(HERE), "serve"))
 BUILD = os.environ.get("VIAL_BUILD", "build")
 os.environ.setdefault("VIAL", os.path.join(BUILD, "vial"))
 
-from daemon import VIAL, Daemon, clean_env  # noqa: E402
+from daemon import VIAL, Daemon, clean_env, wait_until  # noqa: E402
 
 PAIRS = {"new": "package.json", "old": "package-old.json"}
 

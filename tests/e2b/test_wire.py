@@ -4,12 +4,14 @@ import base64
 import hashlib
 import http.client
 import json
+import os
 import struct
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from conftest import VIAL, E2b
+from conftest import VIAL, E2b, wait_until
 
 ENVD, PYTHON = "49983", "49999"
 
@@ -251,6 +253,50 @@ def test_what_is_kept_of_a_caller_s_words_is_bounded(e2b):
     assert answer.json == {"code": "invalid_argument", "message": "the path is too long"}
     stream(e2b, box, "process.Process/Start",
            {"process": {"cmd": "/bin/true", "args": ["x" * 20000], "more": "y" * 20000}})
+
+
+@pytest.mark.parametrize("name, message", [("args", "'args' is not a list"),
+                                           ("envs", "'envs' is not an object"),
+                                           ("cwd", "'cwd' is not a text")])
+def test_what_is_kept_of_a_program_is_what_was_understood(e2b, name, message):
+    """30 MiB under each of these were kept with the program, for half a minute after its end."""
+    value = [1] if name != "args" else "x"
+    said = stream(e2b, create(e2b), "process.Process/Start",
+                  {"process": {"cmd": "/bin/true", name: value}})
+    assert said == [(2, {"error": {"code": "invalid_argument", "message": message}})]
+
+
+def test_many_short_words_are_not_kept_either(e2b):
+    box = create(e2b)
+    stream(e2b, box, "process.Process/Start",
+           {"process": {"cmd": "/bin/sh", "args": ["-c", "sleep 60 >/dev/null 2>&1 & exit 0"]}})
+    c = http.client.HTTPConnection("127.0.0.1", e2b.port, timeout=60)
+    c.request("POST", "/process.Process/Start", frame(
+        {"process": {"cmd": "/bin/sh", "args": ["-c", "read x"] + [""] * 4000}}), {
+            "E2b-Sandbox-Id": box["sandboxID"], "E2b-Sandbox-Port": ENVD,
+            "X-Access-Token": box["envdAccessToken"],
+            "Content-Type": "application/connect+json"})
+    c.getresponse().read(5)  # it has begun
+    listed = rpc(e2b, box, "process.Process/List", {}).json["processes"]
+    assert [p["config"] for p in listed] == [{"cmd": "/bin/sh"}]
+    c.close()
+
+
+def test_sandboxes_that_end_by_themselves_are_given_back(e2b):
+    """Each left a descriptor and 180 KiB behind, until somebody listed."""
+    def descriptors():
+        return len(os.listdir("/proc/%d/fd" % e2b.process.pid))
+
+    def create_and_wait():
+        short = create(e2b, timeout=1)
+        assert wait_until(lambda: envd(e2b, short, "GET", "/health").status == 502)
+    create_and_wait()
+    before = descriptors()
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda _: create_and_wait(), range(48)))
+    create_and_wait()
+    create_and_wait()
+    assert descriptors() <= before + 24  # 16 of a caller's are kept whole
 
 
 def test_details_say_that_there_is_no_network():
@@ -525,6 +571,22 @@ def test_what_an_execution_cannot_be_is_refused_in_words(e2b):
     assert execute(e2b, box, "1", context_id="x") == (404, "Context x not found")
     assert execute(e2b, box, "1", context_id="x", language="python")[0] == 400
     assert execute(e2b, box, "1", language="cobol") == (500, "there is no interpreter of 'cobol'")
+
+
+def test_variables_of_an_execution_are_few_and_short(e2b):
+    """40 MiB of them took 850 MiB, and the interpreter a minute."""
+    box = create(e2b)
+    for given, message in [({"a": "x" * (64 << 10)}, "'env_vars' is not at most 64 KiB of text"),
+                           ({"a": 1}, "'env_vars' is not an object of texts"),
+                           ([], "'env_vars' is not an object of at most 256 texts")]:
+        assert execute(e2b, box, "1", env_vars=given) == (400, message)
+    assert execute(e2b, box, "import os; os.environ['a']", env_vars={"a": "b"})[1][1]["text"] == "b"
+
+
+def test_a_list_is_asked_for_by_so_many_words_and_no_more(e2b):
+    asked = "%26".join("k%d%%3Dv" % i for i in range(257))
+    answer = control(e2b, "GET", "/v2/sandboxes?metadata=" + asked)
+    assert answer.json == {"code": 400, "message": "'metadata' has more than 256 names"}
 
 
 def test_contexts_are_so_many_and_no_more():

@@ -2,8 +2,11 @@
 """go-judge's wire, played as Hydro plays it."""
 import json
 import os
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+
+from wire import Wired
 
 PATH = "PATH=/usr/local/bin:/usr/bin:/bin"
 S, M = 10 ** 9, 1 << 20
@@ -248,6 +251,27 @@ def test_copies_of_a_file_count_for_their_callers_share(daemon):
     for _ in range(9):  # what was taken is given back
         assert run(daemon, one)[1][0]["files"]["stdout"] == "%d f\n" % (32 << 20)
     assert daemon.call("DELETE", "/file/" + file_id)[0] == 200
+
+
+def test_answers_cost_no_more_than_was_printed():
+    """Four outputs of 40 MiB of zeros took 2 GiB: a tree, its text, and both in one."""
+    loud = python("import sys; sys.stdout.buffer.write(bytes(40 << 20))", most=64 * M)
+    with Wired(serve={"concurrency": 8}) as daemon:
+        run(daemon, python("print(1)"))
+        with ThreadPoolExecutor(4) as pool:
+            said = list(pool.map(lambda _: run(daemon, loud), range(4)))
+        assert [(status, len(told[0]["files"]["stdout"])) for status, told in said] == \
+            [(200, 40 * M)] * 4
+        assert daemon.peak() < 400 * M
+
+
+def test_one_name_can_be_asked_for_twice_and_kept_as_well(daemon):
+    status, told = run(daemon, python("open('a', 'w').write('x')", copyOut=["a", "a", "stdout"],
+                                      copyOutCached=["stderr", "stderr"]))
+    assert (status, told[0]["files"]) == (200, {"stdout": "", "a": "x"})
+    assert list(told[0]["fileIds"]) == ["stderr"]
+    status, text = run(daemon, python("pass", copyOut=["a"] * 1025))
+    assert (status, text) == (400, "copyOut: more than 1024 names")
 
 
 def test_what_it_tells_of_itself_is_open(daemon):

@@ -9,7 +9,7 @@ import zipfile
 
 import pytest
 
-from wire import TOKEN, Wired, b64
+from wire import TOKEN, Wired, b64, wait_until
 
 CPP, C, PYTHON = 54, 50, 71
 
@@ -269,6 +269,26 @@ def test_an_answer_that_nobody_has_memory_for_is_refused():
         for path in ("/" + big, "/batch?tokens=%s,%s" % (small, big), "?page=1"):
             assert d.call("GET", "/submissions" + path) == (503, {"error": "queue is full"})
         assert d.call("GET", "/submissions/" + small)[0] == 200
+
+
+def test_what_waits_in_line_is_kept_within_bounds_when_it_has_run():
+    """Room was made when one came, so that what all of them printed was kept until the next."""
+    loud = {"language_id": 46, "max_file_size": 4096, "source_code":
+            "head -c 4190000 /dev/zero; head -c 4190000 /dev/zero >&2"}
+    with Wired() as daemon:
+        tokens = []
+        for _ in range(3):
+            status, told = daemon.call("POST", "/submissions/batch",
+                                       {"submissions": [loud] * 20})
+            assert status == 201
+            tokens += [t["token"] for t in told]
+        for token in reversed(tokens):  # what was forgotten has ended
+            assert wait_until(lambda t=token: daemon.call(
+                "GET", "/submissions/%s?fields=status_id,exit_code" % t)[1].get(
+                    "status_id", 3) > 2, 120)
+        assert daemon.peak() < 400 << 20
+        kept = [daemon.call("GET", "/submissions/%s?fields=status_id" % t)[0] for t in tokens]
+        assert 404 in kept and kept[-1] == 200
 
 
 def test_refusals_have_its_form(daemon):

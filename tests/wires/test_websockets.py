@@ -120,7 +120,12 @@ class Raw:
         n = head[1] & 127
         if n == 126:
             n = struct.unpack("!H", self.socket.recv(2, socket.MSG_WAITALL))[0]
-        return head[0] & 15, self.socket.recv(n, socket.MSG_WAITALL) if n else b""
+        elif n == 127:
+            n = struct.unpack("!Q", self.socket.recv(8, socket.MSG_WAITALL))[0]
+        content = bytearray()
+        while len(content) < n and (some := self.socket.recv(min(n - len(content), 1 << 20))):
+            content += some
+        return head[0] & 15, bytes(content)
 
 
 def test_the_handshake_has_the_answer_that_the_rfc_says(daemon):
@@ -199,6 +204,23 @@ def test_a_request_over_a_socket_gives_back_what_it_took(tight):
     for n in range(3):
         raw.send(1, json.dumps({"requestId": "r%d" % n, "cmd": [], "x": "y" * 60000}).encode())
         assert json.loads(raw.frame()[1])["error"] == "no cmd provided"
+
+
+def test_a_long_answer_is_one_message_and_is_not_made_in_memory():
+    code = "import sys; sys.stdout.buffer.write(b'a\\0\\xff' * (8 << 20))"
+    asked = {"requestId": "1", "cmd": [{
+        "args": ["/usr/bin/python3", "-c", code], "cpuLimit": 10 ** 10, "procLimit": 50,
+        "memoryLimit": 256 << 20, "files": [{"content": ""}, {"name": "out", "max": 64 << 20}]}]}
+    with Wired() as daemon:
+        raw = Raw(daemon)
+        raw.send(1, json.dumps(asked).encode())
+        opcode, content = raw.frame()
+        told = json.loads(content)
+        assert (opcode, told["requestId"], told["results"][0]["status"]) == (1, "1", "Accepted")
+        assert told["results"][0]["files"]["out"] == "a\0\ufffd" * (8 << 20)
+        assert daemon.peak() < 120 << 20
+        raw.send(9, b"still there")
+        assert raw.frame() == (10, b"still there")
 
 
 def test_a_daemon_ends_while_sockets_are_open():

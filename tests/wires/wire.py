@@ -9,7 +9,7 @@ import urllib.error
 import urllib.request
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../serve"))
-from daemon import Daemon  # noqa: E402
+from daemon import Daemon, wait_until  # noqa: E402,F401
 
 TOKEN = "a-token-for-the-wires"
 WIRES = ["sandboxfusion", "piston", "judge0", "gojudge"]
