@@ -116,6 +116,7 @@ static void write_line(struct batch *b, json_t *line)
         text[len] = '\n'; /* in place of its end: one write for the whole line */
         if (io_write_all(b->out_fd, text, len + 1) < 0) {
             (void)fail_sys(&err, "write the output");
+            (void)fail_remedy(&err, "make room; --resume then goes on with a file");
             stop(b, &err);
         }
     } else if (line) {

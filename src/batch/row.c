@@ -7,9 +7,14 @@
 #include "base/fail.h"
 #include "base/json.h"
 #include "base/sha256.h"
+#include "base/text.h"
 #include "model/fields.h"
+#include "model/value.h"
 
-#define TESTS_MOST 10000u
+#define TESTS_MOST  10000u
+#define SLIP_LENGTH 5u   /* shorter names are near too many */
+#define SLIP_LINES  100u /* in which slips are looked for */
+#define BOM         "\xef\xbb\xbf"
 
 static const char *const test_members[] = { "stdin",    "args",    "files",
                                             "expected", "checker", NULL };
@@ -32,35 +37,45 @@ static void hash_line(const char *text, size_t len, char out[17])
     (void)snprintf(out, 17, "%.16s", hex);
 }
 
+static int refuse_value(struct vial_error *err, const char *what, const char *remedy)
+{
+    (void)fail(err, VIAL_E_VALUE, "%s", what);
+    return fail_remedy(err, "%s", remedy);
+}
+
 static int check_judge(const json_t *test, struct vial_error *err)
 {
     const json_t *expected = json_object_get(test, "expected");
     const json_t *checker = json_object_get(test, "checker");
 
     if (expected && !json_is_string(expected))
-        return fail(err, VIAL_E_VALUE, "'expected' is not a text");
+        return refuse_value(err, "'expected' is not a text",
+                            "give what the program shall print, as a string");
     if (checker && !json_is_object(checker))
-        return fail(err, VIAL_E_VALUE, "'checker' is not an object of fields");
+        return refuse_value(err, "'checker' is not an object of fields",
+                            "give its language and code");
     return 0;
 }
 
 static int check_test(json_t *test, struct vial_error *err)
 {
     if (!json_is_object(test))
-        return fail(err, VIAL_E_VALUE, "it is not an object");
+        return refuse_value(err, "it is not an object",
+                            "give stdin, args, files, expected or checker");
     for (void *at = json_object_iter(test); at; at = json_object_iter_next(test, at))
         if (!is_one_of(test_members, json_object_iter_key(at)))
-            return fail(err, VIAL_E_FIELD, "unknown member '%.64s'",
-                        json_object_iter_key(at));
+            return value_unknown(err, "member", json_object_iter_key(at), test_members,
+                                 "%s", "");
     return check_judge(test, err);
 }
 
 static int check_tests(json_t *tests, struct vial_error *err)
 {
+    _Static_assert(TESTS_MOST == 10000u, "as the words below say");
     if (!json_is_array(tests) || json_array_size(tests) == 0 ||
         json_array_size(tests) > TESTS_MOST)
-        return fail(err, VIAL_E_VALUE, "'tests' is not a list of 1 to %u objects",
-                    TESTS_MOST);
+        return refuse_value(err, "'tests' is not a list of 1 to 10000 objects",
+                            "give one object for each input of the program");
     for (size_t i = 0; i < json_array_size(tests); i++)
         if (check_test(json_array_get(tests, i), err) < 0)
             return fail_in(err, "test %zu", i + 1);
@@ -107,6 +122,27 @@ static void sort_members(struct row *row, json_t *object)
             (void)json_object_set(row->fields, name, value);
         else if (!is_one_of(ours, name))
             (void)json_object_set(row->rest, name, value);
+    }
+}
+
+/* Whether NAME was meant to be a field: a plural is a name of its own. */
+static const char *meant_by(const char *name)
+{
+    const char *near =
+        strlen(name) < SLIP_LENGTH ? NULL : text_suggest(name, field_names);
+    bool differs = near && strncmp(name, near, strlen(name)) != 0 &&
+                   strncmp(name, near, strlen(near)) != 0;
+
+    return differs && near[0] == name[0] ? near : NULL;
+}
+
+static void find_slip(struct row *row)
+{
+    for (void *at = json_object_iter(row->rest);
+         at && !row->meant && row->line <= SLIP_LINES;
+         at = json_object_iter_next(row->rest, at)) {
+        row->slip = json_object_iter_key(at);
+        row->meant = meant_by(row->slip);
     }
 }
 
@@ -162,9 +198,12 @@ static int read_object(struct row *row, json_t *object, const struct row_rules *
     const json_t *compare = json_object_get(object, "compare");
 
     if (!json_is_object(object))
-        return fail(err, VIAL_E_VALUE, "the line is not a JSON object");
+        return refuse_value(err, "the line is not a JSON object",
+                            "write one object a line, as {\"language\": \"python\", "
+                            "\"code\": \"print(1)\"}");
     name_row(row, object);
     sort_members(row, object);
+    find_slip(row);
     if (compare && !json_is_string(compare))
         return fail(err, VIAL_E_VALUE, "'compare' is not a text");
     if (compare && compare_parse(json_string_value(compare), &row->compare, err) < 0)
@@ -188,6 +227,10 @@ void row_read(const char *text, size_t len, const struct row_rules *rules,
     out->rest = json_object();
     out->compare = rules->compare;
     hash_line(text, len, out->hash);
+    if (out->line == 1 && len >= strlen(BOM) && memcmp(text, BOM, strlen(BOM)) == 0) {
+        text += strlen(BOM); /* as Windows' editors begin a file */
+        len -= strlen(BOM);
+    }
     if (json_parse(text, len, "the line", &object, &out->error) == 0)
         (void)read_object(out, object, rules, &out->error);
     if (!out->id)

@@ -33,6 +33,7 @@ struct row {
     json_t *tests;  /* a list; one without `expected` for a row that has none */
     bool is_single; /* it had no `tests` */
     json_t *rest;   /* what is not ours */
+    const char *slip, *meant; /* a member of REST that looks like a field; or NULL */
     struct compare compare;
     struct vial_error error; /* code "": it can be run */
 };

@@ -66,6 +66,15 @@ bool tally_fails_much(const struct tally *t, double share)
            (double)failed > share * (double)(t->done + t->resumed);
 }
 
+static void keep_slip(struct tally *t, const struct row *row)
+{
+    if (t->slip.line || !row->meant)
+        return;
+    t->slip.line = row->line;
+    (void)snprintf(t->slip.name, sizeof(t->slip.name), "%s", row->slip);
+    (void)snprintf(t->slip.meant, sizeof(t->slip.meant), "%s", row->meant);
+}
+
 void tally_add(struct tally *t, const struct row *row, const struct grade *g)
 {
     keep_time(t, g->run_ms);
@@ -77,6 +86,7 @@ void tally_add(struct tally *t, const struct row *row, const struct grade *g)
     if (g->verdict == VIAL_FAILED && !t->first.code[0])
         t->first = g->error;
     t->flaky += g->flaky;
+    keep_slip(t, row);
     count_reference(t, row->rest, g->passed);
     samples_add(&t->tasks, row->id, g->passed);
 }

@@ -31,6 +31,10 @@ struct tally {
     size_t timed;
     struct samples tasks;
     struct vial_error first; /* of the rows that vial failed on */
+    struct {
+        size_t line; /* 0: none */
+        char name[33], meant[33];
+    } slip; /* the first name in a row that looks like that of a field */
 };
 
 int tally_init(struct tally *t);

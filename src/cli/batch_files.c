@@ -169,16 +169,20 @@ int batch_files_out(struct batch_files *f, const char *path, bool resume,
     int flags = O_RDWR | O_CREAT | O_CLOEXEC | (resume ? 0 : O_EXCL);
     bool is_there;
 
-    if (path && resume && is_packed(path))
-        return fail(err, VIAL_E_USAGE,
-                    "--resume cannot go on with a file that is packed, as '%s' is",
-                    path);
+    if (path && resume && is_packed(path)) {
+        (void)fail(err, VIAL_E_USAGE,
+                   "--resume cannot go on with a file that is packed, as '%s' is",
+                   path);
+        return fail_remedy(err, "unpack it first: 'gunzip %s'", path);
+    }
     f->out_fd = path ? open(path, flags, 0666) : STDOUT_FILENO;
     if (f->out_fd >= 0)
         return path && is_packed(path) ? pack(f, err) : 0;
     is_there = errno == EEXIST;
     (void)fail_sys(err, "make '%s'", path);
-    return is_there ? fail_remedy(err, "--resume goes on with it") : -1;
+    return fail_remedy(err, "%s",
+                       is_there ? "--resume goes on with it; or name another file"
+                                : "name a file in a directory that you can write to");
 }
 
 static int wait_for_gzip(pid_t *pid, const char *what, struct vial_error *err)

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "api/inside.h"
@@ -34,6 +35,15 @@ struct job {
     bool quiet, terminal;
 };
 
+/* Of the terminal: a line that is wider could not be written over. */
+static int columns(void)
+{
+    struct winsize size = { 0 };
+
+    return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col
+                                                                           : 80;
+}
+
 static void show_progress(void *context, const struct tally *t)
 {
     struct job *job = context;
@@ -46,7 +56,7 @@ static void show_progress(void *context, const struct tally *t)
     job->told_ns = now;
     tally_progress(t, &line);
     if (str_ok(&line) && job->terminal)
-        (void)fprintf(stderr, "\r\033[K%s", line.data);
+        (void)fprintf(stderr, "\r\033[K%.*s", columns() - 1, line.data);
     else if (str_ok(&line))
         say("%s", line.data);
 }
@@ -196,6 +206,20 @@ static int tell_summary(const struct job *job, struct tally *t, struct vial_erro
     return 0;
 }
 
+/* What people who come here first get wrong. */
+static void say_hints(const struct job *job, const struct tally *t)
+{
+    if (job->quiet)
+        return;
+    if (t->done + t->resumed == 0)
+        say("there was no row: write one JSON object a line, or name a directory with "
+            "programs (.py, .c, .cpp …); 'vial batch --help' has examples");
+    if (t->slip.line)
+        say("line %zu: '%s' is no field of a request, and comes back untouched; did you "
+            "mean '%s'?",
+            t->slip.line, t->slip.name, t->slip.meant);
+}
+
 static int status_of(const struct job *job, const struct batch *b)
 {
     if (b->tally.bad_references > 0)
@@ -230,9 +254,12 @@ static int run_batch(struct job *job, struct batch *b)
 {
     struct vial_error err = { 0 };
 
-    if (batch_run(b, &err) == 0)
-        return tell_summary(job, &b->tally, &err) < 0 ? cli_fail(job->cli, &err)
-                                                      : status_of(job, b);
+    if (batch_run(b, &err) == 0) {
+        if (tell_summary(job, &b->tally, &err) < 0)
+            return cli_fail(job->cli, &err);
+        say_hints(job, &b->tally);
+        return status_of(job, b);
+    }
     if (job->terminal && !job->quiet)
         (void)fputc('\n', stderr);
     return err.code[0] ? cli_fail(job->cli, &err) : say_stopped(job, b);

@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """vial batch: rows in, judged rows out; nothing runs twice, and nothing is lost."""
 
+import contextlib
+import fcntl
 import gzip
 import hashlib
 import json
 import os
 import random
 import signal
+import struct
 import subprocess
+import termios
+import threading
 import time
 
 import pytest
@@ -458,3 +463,72 @@ def test_names_that_end_in_gz_are_packed(tmp_path):
     (tmp_path / "torn.gz").write_bytes(gzip.compress(rows)[:-9])
     done = call("batch", str(tmp_path / "torn.gz"))
     assert done.status == 125 and "gzip could not unpack the input" in done.errors
+
+
+def test_a_file_of_windows_is_read_as_it_was_meant(driver):
+    rows = [{"language": "sh", "code": "echo %d" % n, "expected": "%d\n" % n} for n in range(2)]
+    text = b"\xef\xbb\xbf" + lines(rows).replace(b"\n", b"\r\n\r\n")
+    done, out = batch(driver, text)
+    assert [out[i]["passed"] for i in range(2)] == [True, True], done.errors
+
+
+@pytest.mark.parametrize("text", [b"", b"\n \r\n"])
+def test_a_batch_without_a_row_is_told_what_a_row_is(driver, text):
+    done, out = batch(driver, text)
+    assert (done.status, out) == (0, {})
+    assert "there was no row: write one JSON object a line" in done.errors
+
+
+def test_a_field_that_is_misspelt_is_told_once(driver):
+    row = {"language": "sh", "code": "true", "output": "mine", "test": 1, "prompt": "x", "solution": "y"}
+    done, _ = batch(driver, [row] * 2)
+    assert "did you mean" not in done.errors
+    done, out = batch(driver, [row, {**row, "timout": "1s"}, {**row, "memmory": "1m"}])
+    assert ("line 2: 'timout' is no field of a request, and comes back untouched; "
+            "did you mean 'timeout'?") in done.errors
+    assert done.errors.count("did you mean") == 1 and out[1]["timout"] == "1s"
+
+
+@pytest.mark.parametrize("line,told,remedy", [
+    (b"[1]", "the line is not a JSON object", "write one object a line"),
+    (b'{"language": "sh", "code": "true", "expected": 3}', "'expected' is not a text", "as a string"),
+    (b'{"language": "sh", "code": "true", "tests": {}}', "'tests' is not a list", "one object for each"),
+    (b'{"language": "sh", "code": "true", "tests": [{"stdn": "1"}]}', "unknown member 'stdn'", "'stdin'"),
+    (b'{"language": "sh", "code": "true", "checker": "x"}', "'checker' is not an object", "language and code")])
+def test_a_broken_row_says_how_to_mend_it(driver, line, told, remedy):
+    _, out = batch(driver, line)
+    assert out[0]["verdict"] == "denied"
+    assert told in out[0]["error"]["message"] and remedy in out[0]["error"]["remedy"]
+
+
+def test_an_output_that_cannot_be_written_has_a_way_out(driver, tmp_path):
+    rows = tmp_path / "rows"
+    rows.write_bytes(lines([{"language": "sh", "code": "true"}]))
+    done = call("batch", "--driver", driver, str(rows), "-o", str(tmp_path / "no" / "out"))
+    assert done.status == 125 and "name a file in a directory that you can write to" in done.errors
+    with open("/dev/full", "wb") as full:
+        started = start("batch", "--driver", driver, str(rows), "-q", stdout=full,
+                        stderr=subprocess.PIPE)
+        said = started.communicate(timeout=120)[1].decode()
+    assert started.returncode == 125
+    assert "No space left on device" in said and "make room; --resume then goes on" in said
+
+
+def test_progress_fits_into_a_narrow_terminal(driver):
+    main, other = os.openpty()
+    fcntl.ioctl(other, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 20, 0, 0))
+    started = start("batch", "--driver", driver, stdin=subprocess.PIPE,
+                    stdout=subprocess.DEVNULL, stderr=other)
+    os.close(other)
+    feed = threading.Thread(target=started.communicate, args=(
+        lines({"language": "sh", "code": "sleep 0.3"} for _ in range(6)),))
+    feed.start()
+    said = b""
+    with contextlib.suppress(OSError):  # how a terminal ends
+        while piece := os.read(main, 4096):
+            said += piece
+    feed.join()
+    os.close(main)
+    shown = [part.split(b"\r")[0] for part in said.split(b"\r\x1b[K")[1:]]
+    assert started.returncode == 0 and any(b"/s" in part for part in shown), said
+    assert max(len(part) for part in shown if b"rows," not in part) < 20
