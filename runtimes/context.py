@@ -112,7 +112,7 @@ def _chart(figure):
     def pie(axes):
         wedges = [patch for patch in axes.patches if type(patch).__name__ == "Wedge"]
         return {"elements": [{"label": name(wedge, ""), "radius": number(wedge.r),
-                              "angle": number(abs(wedge.theta2 - wedge.theta1))}
+                              "angle": round(abs(float(wedge.theta2 - wedge.theta1)), 4)}
                              for wedge in wedges]}
 
     def box(axes):
@@ -422,12 +422,28 @@ def _main():
             show_figure(plt.figure(number))
         plt.close("all")
 
-    class Plots:
-        """Finds matplotlib.pyplot as others do, and has its show() show figures here."""
+    def change_plots(plots):
+        plots.show = show_figures
 
-        @staticmethod
-        def find_spec(name, path, target=None):
-            if name != "matplotlib.pyplot":
+    def change_pictures(pictures):
+        """A picture is shown here; for E2B's clients one that is saved is shown, too."""
+        save = pictures.Image.save
+
+        def save_and_show(picture, to, *args, **more):
+            save(picture, to, *args, **more)
+            if isinstance(to, (str, os.PathLike)):
+                display(picture)
+        pictures.Image.show = lambda picture, *_args, **_more: display(picture)
+        if os.environ.get("E2B_SANDBOX"):
+            pictures.Image.save = save_and_show
+
+    class Shown:
+        """Finds modules as others do, and has what they show appear here."""
+        changes = {"matplotlib.pyplot": change_plots, "PIL.Image": change_pictures}
+
+        @classmethod
+        def find_spec(cls, name, path, target=None):
+            if name not in cls.changes:
                 return None
             from importlib.machinery import PathFinder
             spec = PathFinder.find_spec(name, path, target)
@@ -436,7 +452,7 @@ def _main():
 
                 def load_and_change(loaded):
                     load(loaded)
-                    loaded.show = show_figures
+                    cls.changes[name](loaded)
                 spec.loader.exec_module = load_and_change
             return spec
 
@@ -448,8 +464,17 @@ def _main():
 
     UsageError = type("UsageError", (Exception,), {"__module__": "builtins"})
 
+    def undent(code):
+        """A cell that is indented as a whole is the same without that."""
+        lines = code.splitlines(True)
+        first = next((line for line in lines if line.strip()), "")
+        margin = first[:len(first) - len(first.lstrip(" \t"))]
+        return "".join(line[len(margin):] if line.startswith(margin) else line
+                       for line in lines) if margin else code
+
     def run(code):
         """The value of a cell."""
+        code = undent(code)
         state["cell"] += 1
         name = "<cell %d>" % state["cell"]
         linecache.cache[name] = (len(code), None, code.splitlines(True), name)
@@ -696,7 +721,7 @@ def _main():
     state["last"] = out
     sys.argv = [""]
     sys.path.insert(0, "")
-    sys.meta_path.insert(0, Plots)
+    sys.meta_path.insert(0, Shown)
     os.environ.setdefault("MPLBACKEND", "Agg")
     warnings.filterwarnings("ignore", message=".*non-interactive.*")
     signal.signal(signal.SIGINT, interrupt)

@@ -18,7 +18,7 @@ extern "C" {
 
 struct vial_context;
 
-/* Starts the interpreter of LANGUAGE (python or node, by any name the language
+/* Starts the interpreter of LANGUAGE (python, node, bash or r, by any name the language
  * table has for them) and waits until it is ready. *OUT is given back with
  * vial_context_close, before the session is. */
 VIAL_API VIAL_MUST_CHECK int vial_context_open(struct vial_session *session,

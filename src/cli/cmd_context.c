@@ -446,10 +446,10 @@ const struct command command_context = {
     .words = "shell|start|run|stop|list",
     .summary = "an interpreter that remembers, like a notebook's",
     .text =
-        "LANG is python or node. Each has a session of its own in the daemon; when none\n"
-        "runs, a private one is started, as by 'vial session'. 'start' and 'shell' take\n"
-        "the flags of a request, 'run' takes --timeout. CODE is a cell: text, '-' for\n"
-        "standard input, '@FILE'.\n"
+        "LANG is python, node, bash or r. Each has a session of its own in the daemon;\n"
+        "when none runs, a private one is started, as by 'vial session'. 'start' and\n"
+        "'shell' take the flags of a request, 'run' takes --timeout. CODE is a cell: text,\n"
+        "'-' for standard input, '@FILE'.\n"
         "Without CODE cells are read from the terminal until its end (Ctrl-D); a line that\n"
         "leaves something open goes on until an empty one. Ctrl-C interrupts a cell.\n"
         "\n"

@@ -23,7 +23,32 @@ static const struct spoken languages[] = {
     { "python", "python", "python" },
     { "javascript", "javascript", "node" },
     { "js", "javascript", "node" },
+    { "bash", "bash", "bash" },
+    { "r", "r", "r" },
 };
+
+/* How a language goes to directory @, sets variable @ to #, and takes @ away. */
+static const struct speech {
+    const char *name, *go, *set, *unset;
+} speeches[] = {
+    { "python", "__import__('os').chdir(@)\n",
+      "__import__('os').environ.update({@: #})\n",
+      "__import__('os').environ.pop(@, None)\n" },
+    { "node", "process.chdir(@);\n", "process.env[@] = #;\n",
+      "delete process.env[@];\n" },
+    { "bash", "cd @\n", "export @=#\n", "unset @\n" },
+    { "r", "setwd(@)\n", "do.call(Sys.setenv, setNames(list(#), @))\n",
+      "Sys.unsetenv(@)\n" },
+};
+
+static const struct speech *speech_of(const struct notebook *n)
+{
+    size_t i = 0;
+
+    while (strcmp(speeches[i].name, n->name) != 0)
+        i++;
+    return &speeches[i];
+}
 
 static const struct spoken *language_of(const char *name)
 {
@@ -141,14 +166,40 @@ struct notebook *notebook_usual(struct box *box, const char *language,
     return found;
 }
 
-/* TEXT as a literal of Python and of JavaScript. */
-static void add_literal(struct str *out, const char *text)
+/* TEXT as a literal of the shell. */
+static void add_quoted(struct str *out, const char *text)
 {
-    auto_json json_t *value = json_string(text);
-    auto_free char *literal =
-        value ? json_dumps(value, JSON_ENCODE_ANY | JSON_ENSURE_ASCII) : NULL;
+    str_putc(out, '\'');
+    for (; *text; text++)
+        if (*text == '\'')
+            str_puts(out, "'\\''");
+        else
+            str_putc(out, *text);
+    str_putc(out, '\'');
+}
 
-    str_puts(out, literal ? literal : "''");
+/* TEXT as a literal of N's language; R knows no pairs of surrogates. */
+static void add_literal(const struct notebook *n, struct str *out, const char *text)
+{
+    size_t ascii = strcmp(n->name, "r") == 0 ? 0 : JSON_ENSURE_ASCII;
+    auto_json json_t *value = json_string(text);
+    auto_free char *literal = value ? json_dumps(value, JSON_ENCODE_ANY | ascii) : NULL;
+
+    if (strcmp(n->name, "bash") == 0)
+        add_quoted(out, text);
+    else
+        str_puts(out, literal ? literal : "''");
+}
+
+/* FORM with NAME for '@' and VALUE for '#'. */
+static void say(const struct notebook *n, struct str *out, const char *form,
+                const char *name, const char *value)
+{
+    for (; *form; form++)
+        if (*form == '@' || *form == '#')
+            add_literal(n, out, *form == '@' ? name : value);
+        else
+            str_putc(out, *form);
 }
 
 /* Runs CODE of ours; -1: it did not come to its end. */
@@ -172,56 +223,32 @@ static int run_hidden(const struct notebook *n, const struct str *code,
         json_string_value(json_object_get(json_object_get(said, "error"), "value")));
 }
 
-static bool is_python(const struct notebook *n)
-{
-    return strcmp(n->name, "python") == 0;
-}
-
 static int enter_dir(const struct notebook *n, struct vial_error *err)
 {
     auto_str struct str code = { 0 };
 
     if (strcmp(n->cwd, BOX_HOME) == 0)
         return 0;
-    str_puts(&code, is_python(n) ? "__import__('os').chdir(" : "process.chdir(");
-    add_literal(&code, n->cwd);
-    str_puts(&code, ")");
+    say(n, &code, speech_of(n)->go, n->cwd, "");
     return run_hidden(n, &code, err);
 }
 
-/* Of ENV each is set; or, back again, to what the sandbox has: SAVED, or GONE. */
+/* Of ENV each is set; or, back again, to what the sandbox has, if it has it. */
 int notebook_set_env(const struct box *box, const struct notebook *n, json_t *env,
                      bool set, struct vial_error *err)
 {
-    auto_json json_t *saved = json_object();
-    auto_json json_t *gone = json_array();
+    const struct speech *speech = speech_of(n);
     auto_str struct str code = { 0 };
-    auto_free char *set_text = NULL;
-    auto_free char *gone_text = NULL;
     const char *name;
     json_t *value;
 
     json_object_foreach(env, name, value)
     {
-        json_t *own = set ? value : json_object_get(box->env, name);
+        const char *text =
+            json_string_value(set ? value : json_object_get(box->env, name));
 
-        if (own)
-            (void)json_object_set(saved, name, own);
-        else
-            (void)json_array_append_new(gone, json_string(name));
+        say(n, &code, text ? speech->set : speech->unset, name, text ? text : "");
     }
-    set_text = json_dumps(saved, JSON_COMPACT | JSON_ENSURE_ASCII);
-    gone_text = json_dumps(gone, JSON_COMPACT | JSON_ENSURE_ASCII);
-    str_puts(&code, is_python(n)
-                        ? "__import__('os').environ.update(__import__('json').loads("
-                        : "void Object.assign(process.env, JSON.parse(");
-    add_literal(&code, set_text ? set_text : "{}");
-    str_puts(&code, is_python(n) ? ")); None if [__import__('os').environ.pop(k, None) "
-                                   "for k in __import__('json').loads("
-                                 : ")); void JSON.parse(");
-    add_literal(&code, gone_text ? gone_text : "[]");
-    str_puts(&code, is_python(n) ? ")] else None"
-                                 : ").forEach((k) => delete process.env[k]);");
     return run_hidden(n, &code, err);
 }
 

@@ -34,13 +34,20 @@ class Node:
             with open(mark, "w") as file:
                 file.write(wanted)
 
+    def how(self, script, e2b):
+        shutil.copy(os.path.join(HERE, script), self.where)
+        return {"cwd": self.where, "text": True, "stdin": subprocess.DEVNULL,
+                "env": clean_env(E2B_API_URL=e2b.url, E2B_SANDBOX_URL=e2b.url,
+                                 E2B_API_KEY=e2b.key)}
+
+    def start(self, script, e2b, *args):
+        return subprocess.Popen([self.program, script, *args], stdout=subprocess.PIPE,
+                                **self.how(script, e2b))
+
     def run(self, script, e2b, *args):
         """The lines that SCRIPT prints, each an object."""
-        shutil.copy(os.path.join(HERE, script), self.where)
-        out = subprocess.run(
-            [self.program, script, *args], cwd=self.where, text=True, capture_output=True,
-            timeout=240, stdin=subprocess.DEVNULL,
-            env=clean_env(E2B_API_URL=e2b.url, E2B_SANDBOX_URL=e2b.url, E2B_API_KEY=e2b.key))
+        out = subprocess.run([self.program, script, *args], capture_output=True, timeout=240,
+                             **self.how(script, e2b))
         assert out.returncode == 0, out.stderr
         return [json.loads(line) for line in out.stdout.splitlines()]
 

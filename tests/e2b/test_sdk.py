@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """E2B's own packages, unmodified, against the daemon."""
+import json
+import os
+import signal
+
+from conftest import E2b
 
 # Public methods that reach the wire. What a walk says of a method may be that it is refused.
 METHODS = set("""
@@ -29,8 +34,8 @@ def test_every_method_that_we_know_of_works_or_is_refused_by_name(node, e2b):
 
 
 def test_a_pool_of_sandboxes_is_opened_used_and_closed(node, e2b):
-    made = node.run("pool.mjs", e2b, "20")
-    assert made == [{"opened": 20, "different": 20, "sum": sum(range(20)), "left": 0}]
+    made = node.run("pool.mjs", e2b, "50")
+    assert made == [{"opened": 50, "different": 50, "sum": sum(range(50)), "left": 0}]
 
 
 def test_an_agent_analyses_a_table_and_draws_it(node, e2b):
@@ -40,3 +45,41 @@ def test_an_agent_analyses_a_table_and_draws_it(node, e2b):
     assert told["largest"] == "B"
     assert told["pictures"] == 1
     assert told["saved"] == "city,people\nB,5\n"
+
+
+def test_an_agent_clones_mends_tests_and_serves_an_application(node, e2b):
+    told, = node.run("coder.mjs", e2b)
+    assert told["broken"] == 1
+    assert told["mended"] == 0
+    assert told["log"] == "greet who is there\nfirst\n"
+    assert told["page"] == {"status": 200, "body": "hello world"}
+
+
+ENDS = {
+    "cut": "SandboxError: ",
+    "cut, and it lives": "true",
+    "full disk": "NotEnoughSpaceError: ",
+    "full disk, and it lives": "here\n",
+    "wrong token": "AuthenticationError: ",
+    "paused: a command": "SandboxNotFoundError: ",
+    "paused: a file": "TimeoutError: ",
+    "gone": "SandboxNotFoundError: ",
+    "gone: its lease": "SandboxNotFoundError: ",
+}
+
+
+def test_each_end_is_the_error_that_the_sdk_has_for_it(node):
+    with E2b(defaults={"disk": "2m"}) as e2b:
+        told = {row["way"]: row["error"] for row in node.run("ends.mjs", e2b)}
+    assert {way: error for way, error in told.items() if not error.startswith(ENDS[way])} == {}
+    assert set(told) == set(ENDS)
+
+
+def test_a_front_that_is_killed_fails_what_waits_and_what_comes(node, e2b):
+    with node.start("ends.mjs", e2b, "front") as program:
+        assert json.loads(program.stdout.readline())["way"] == "ready"
+        os.kill(e2b.process.pid, signal.SIGKILL)
+        told = [json.loads(line) for line in program.stdout]
+    assert [row["way"] for row in told] == ["command", "file"]
+    assert told[0]["error"].startswith("SandboxError: ")
+    assert "fetch failed" in told[1]["error"]

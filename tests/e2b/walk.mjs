@@ -419,7 +419,27 @@ row('runCode', 'code whose caller has gone is interrupted', async (t) => {
                        (e) => e.constructor.name === 'TimeoutError')
   assert.equal((await t.py.runCode('x')).text, '41')
 })
-refused('runCode', 'SandboxError', '500', (t) => t.py.runCode('1', { language: 'r' }))
+row('runCode', 'bash and R remember, too', async (t) => {
+  const bash = (code, more) => t.py.runCode(code, { language: 'bash', ...more })
+  assert.deepEqual((await bash('x=5; cd /tmp; echo one; echo two >&2')).logs,
+                   { stdout: ['one\n'], stderr: ['two\n'] })
+  assert.equal((await bash('echo "$x $PWD $BOX $Q"', { envs: { Q: "q'é" } })).logs.stdout.join(''),
+               "5 /tmp b q'é\n")
+  assert.equal((await bash('echo "[$Q]"')).logs.stdout.join(''), '[]\n')
+  assert.equal((await bash('cat; false')).error.value, '1')
+  const r = (code, more) => t.py.runCode(code, { language: 'r', ...more })
+  assert.equal((await r('y <- 6; y * 7')).text, '[1] 42')
+  assert.equal((await r('Sys.getenv("Q")', { envs: { Q: 'é😀' } })).text, '[1] "é😀"')
+  assert.equal((await r('stop("no")')).error.value, 'no')
+  assert.equal((await r('y')).text, '[1] 6')
+})
+row('runCode', 'a shell whose caller has gone is interrupted', async (t) => {
+  await assert.rejects(() => t.py.runCode('while true; do sleep 1; done',
+                                          { language: 'bash', timeoutMs: 1500 }),
+                       (e) => e.constructor.name === 'TimeoutError')
+  assert.equal((await t.py.runCode('echo $x', { language: 'bash' })).logs.stdout.join(''), '5\n')
+})
+refused('runCode', 'SandboxError', '500', (t) => t.py.runCode('1', { language: 'java' }))
 row('createCodeContext listCodeContexts restartCodeContext removeCodeContext',
     'contexts are apart, begin anew, and go', async (t) => {
   await t.py.files.makeDir('/home/user/sub')
@@ -428,7 +448,7 @@ row('createCodeContext listCodeContexts restartCodeContext removeCodeContext',
   assert.equal((await t.py.runCode('import os; os.getcwd()', { context: own })).text, '/home/user/sub')
   assert.equal((await t.py.runCode('x', { context: own })).error.name, 'NameError')
   assert.deepEqual((await t.py.listCodeContexts()).map((c) => c.language),
-                   ['python', 'javascript', 'python'])
+                   ['python', 'javascript', 'bash', 'r', 'python'])
   await t.py.runCode('y = 1', { context: own })
   await t.py.restartCodeContext(own)
   assert.equal((await t.py.runCode('y', { context: own })).error.name, 'NameError')
@@ -446,6 +466,21 @@ row('runCode', 'a figure is a picture and a chart, and comes where it was shown'
   assert.ok(drawn.results[0].png.startsWith('iVBOR'))
   assert.equal(drawn.results[0].chart.type, 'line')
   assert.deepEqual(drawn.results[0].chart.elements, [{ label: 'up', points: [[1, 3], [2, 4]] }])
+})
+row('runCode', 'a cell that is indented as a whole, and pictures', async (t) => {
+  const shown = await t.py.runCode(`
+      from PIL import Image
+      print("in")
+    
+      if True:
+          picture = Image.new("RGB", (2, 2))
+      picture.show()
+      picture.save("p.png")
+      picture
+      `)
+  assert.equal(shown.error, undefined)
+  assert.deepEqual(shown.logs.stdout, ['in\n'])
+  assert.deepEqual(shown.results.map((r) => !!r.png), [true, true, true])
 })
 row('runCode', 'what JSON has no form for is text', async (t) => {
   assert.equal((await t.py.runCode('[float("nan"), 10**30]')).text,

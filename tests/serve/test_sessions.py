@@ -714,8 +714,24 @@ def test_interpreters_of_the_command_line_remember(daemon, tmp_path):
     assert "[VIAL-SESSION]" in context(daemon, "run", name, "x").stderr
 
 
+def test_bash_and_r_remember(daemon):
+    name = context(daemon, "start", "bash").stdout.strip()
+    assert context(daemon, "run", name, "x=5; cd /tmp; echo a; echo b >&2").stderr == "b\n"
+    assert context(daemon, "run", name, "echo $x $PWD").stdout == "5 /tmp\n"
+    failed = context(daemon, "run", name, "(exit 3)")
+    assert failed.returncode == 1 and "exit status 3" in failed.stderr
+    slow = context(daemon, "run", "--timeout", "300ms", name, "while :; do sleep 1; done")
+    assert slow.returncode == 124
+    assert context(daemon, "run", name, "echo $x").stdout == "5\n"
+    assert context(daemon, "stop", name).returncode == 0
+    name = context(daemon, "start", "r").stdout.strip()
+    assert context(daemon, "run", name, "y <- 6; cat('a\\n'); y * 7").stdout == "a\n[1] 42\n"
+    assert "there is nothing" in context(daemon, "run", name, "stop('there is nothing')").stderr
+    assert context(daemon, "stop", name).returncode == 0
+
+
 def test_what_is_no_interpreter_is_refused(daemon):
-    assert "use python or node" in context(daemon, "start", "bash").stderr
+    assert "use python, node, bash or r" in context(daemon, "start", "perl").stderr
     assert "does not name an interpreter" in context(daemon, "run", "s-1", "1").stderr
     assert "'context start' lacks an argument" in context(daemon, "start").stderr
     for verb, *rest in (("run", "s-1/python", "--memory=1g"), ("stop", "s-1/python", "--timeout=1s"),

@@ -455,7 +455,7 @@ static void several_contexts_know_nothing_of_each_other(void **state)
     check_cell(a, "x", "ok", "", "'a'");
     check_cell(b, "x", "ok", "", "'b'");
     refused(vial_context_open(s, "no-such", &c, &err), "VIAL-LANGUAGE");
-    refused(vial_context_open(s, "bash", &c, &err), "VIAL-UNSUPPORTED");
+    refused(vial_context_open(s, "perl", &c, &err), "VIAL-UNSUPPORTED");
     vial_context_close(a);
     vial_context_close(b);
     vial_context_close(NULL);

@@ -281,7 +281,7 @@ static void a_context_is_opened_once_and_remembers(void **state)
     good(vial_context_run(again, "x * 7", 5, 0, &json, &err));
     assert_non_null(strstr(json, "\"42\""));
     free(json);
-    refused(registered_context(held, "bash", "", &one, &err), "VIAL-UNSUPPORTED");
+    refused(registered_context(held, "perl", "", &one, &err), "VIAL-UNSUPPORTED");
     registry_release(r, held);
     registry_close(r);
 }

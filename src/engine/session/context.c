@@ -22,26 +22,44 @@
 #define FRAME_MAX   (32u << 20)
 #define HARNESS_MAX (100u << 10) /* it travels as one argument */
 
-/* What makes an argument a program. Node's own parser of JavaScript is among what it
- * calls its internals. */
-static const char *const python_flags[] = { "-c", NULL };
-static const char *const node_flags[] = { "--expose-internals", "-e", NULL };
+/* By the ending of a language's files: what runs the harness, and what makes an
+ * argument a program of it. NULL: the language's own interpreter. Node's own parser of
+ * JavaScript is among what it calls its internals. */
+static const struct harness {
+    const char *ending, *file, *program;
+    const char *flags[3];
+    const char *kind; /* its argument, or NULL */
+} harnesses[] = {
+    { ".py", "runtimes/context.py", NULL, { "-c" }, NULL },
+    { ".js", "runtimes/context.js", NULL, { "--expose-internals", "-e" }, NULL },
+    { ".mjs", "runtimes/context.js", NULL, { "--expose-internals", "-e" }, NULL },
+    { ".bash", "runtimes/context_other.py", "python3", { "-c" }, "bash" },
+    { ".R", "runtimes/context_other.py", "python3", { "-c" }, "r" },
+};
+
+static const struct harness *harness_for(const struct language *language)
+{
+    const char *dot = strrchr(language->file, '.');
+
+    for (size_t i = 0; dot && i < sizeof(harnesses) / sizeof(harnesses[0]); i++)
+        if (str_eq(dot, harnesses[i].ending))
+            return &harnesses[i];
+    return NULL;
+}
 
 static int read_harness(struct vial_context *c, struct vial_error *err)
 {
     const char *share = c->session->engine->settings->share_dir;
-    const char *dot = strrchr(c->language->file, '.');
-    bool python = dot && str_eq(dot, ".py");
     auto_free char *path = NULL;
     struct blob text = { 0 };
 
-    if (!python && !(dot && (str_eq(dot, ".js") || str_eq(dot, ".mjs")))) {
+    c->how = harness_for(c->language);
+    if (!c->how) {
         (void)fail(err, VIAL_E_UNSUPPORTED, "open a context of '%s': there is none",
                    c->language->name);
-        return fail_remedy(err, "use python or node");
+        return fail_remedy(err, "use python, node, bash or r");
     }
-    c->flags = python ? python_flags : node_flags;
-    path = path_join(share, python ? "runtimes/context.py" : "runtimes/context.js");
+    path = path_join(share, c->how->file);
     if (!path)
         return fail_memory(err);
     if (io_read_file(path, HARNESS_MAX, &text, err) < 0)
@@ -52,7 +70,9 @@ static int read_harness(struct vial_context *c, struct vial_error *err)
 
 static int launch(struct vial_context *c, struct vial_error *err)
 {
-    const char *argv[5] = { c->language->run_argv.items[0] };
+    const struct harness *how = c->how;
+    const char *argv[6] = { how->program ? how->program
+                                         : c->language->run_argv.items[0] };
     const struct vial_exec_options o = {
         .argv = argv,
         .env = (const char *const *)c->language->env.items,
@@ -60,9 +80,10 @@ static int launch(struct vial_context *c, struct vial_error *err)
     };
     size_t n = 1;
 
-    for (const char *const *flag = c->flags; *flag; flag++)
+    for (const char *const *flag = how->flags; *flag; flag++)
         argv[n++] = *flag;
-    argv[n] = c->harness;
+    argv[n++] = c->harness;
+    argv[n] = how->kind;
     return exec_start(c->session, &o, true, &c->exec, err);
 }
 

@@ -13,11 +13,13 @@
 #define CONTEXT_PIECE   (64u << 10) /* read at once */
 #define CONTEXT_WAIT_MS 30000       /* for it to become ready, and to take its code */
 
+struct harness;
+
 struct vial_context {
     struct vial_session *session;
     const struct language *language; /* borrowed from the settings */
     char *harness;
-    const char *const *flags; /* before the harness */
+    const struct harness *how; /* what runs it */
     struct vial_exec *exec;
     uint64_t at; /* how far its stdout has been read */
     struct str bytes;
