@@ -46,7 +46,7 @@ int inside_stored_image(const struct vial_engine *engine, const char *reference,
                         json_t **out, struct vial_error *err);
 int inside_store_pull(struct vial_engine *engine, const struct vial_pull *pull,
                       json_t **out, struct vial_error *err);
-/* VERB "import", "export" or "verify"; *OUT is what it says. */
+/* VERB "import", "export", "configure" or "verify"; *OUT is what it says. */
 int inside_store_do(struct vial_engine *engine, const char *verb,
                     const struct vial_pull *image, const struct image_ends *ends,
                     json_t **out, struct vial_error *err);

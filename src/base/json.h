@@ -40,6 +40,9 @@ int json_parse(const char *text, size_t len, const char *name, json_t **out,
 int yaml_parse(const char *text, size_t len, const char *name, json_t **out,
                struct vial_error *err);
 int yaml_read(const char *path, json_t **out, struct vial_error *err);
+/* The line of a text that yaml_parse took at which the value under PATH stands: keys,
+ * and numbers of lists' entries ("run/3"); of the last that is there. */
+unsigned yaml_line(const char *text, size_t len, const char *path);
 
 /*
  * JSON written out in pieces. Bytes that may be many (what a program printed, files)

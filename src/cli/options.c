@@ -20,7 +20,7 @@ static const struct alias {
     { "env", NULL, 'e' },       { "timeout", NULL, 't' },    { "memory", NULL, 'm' },
     { "secrets", "secret", 0 }, { "ports", "publish", 'p' }, { "caches", "cache", 0 },
     { "quiet", NULL, 'q' },     { "help", NULL, 'h' },       { "output", NULL, 'o' },
-    { "jobs", NULL, 'j' },
+    { "jobs", NULL, 'j' },      { "tag", NULL, 't' },
 };
 
 /* Every command has these. */
@@ -98,8 +98,8 @@ static bool find_named(const struct command *c, const char *name, struct given *
 static bool find_letter(const struct command *c, char letter, struct given *out)
 {
     for (size_t i = 0; i < LENGTH(aliases); i++)
-        if (aliases[i].letter == letter)
-            return find_plain(c, aliases[i].target, out);
+        if (aliases[i].letter == letter && find_plain(c, aliases[i].target, out))
+            return true;
     return false;
 }
 

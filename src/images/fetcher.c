@@ -51,12 +51,13 @@ static char *job_text(const struct fetcher *f, const char *verb,
                       const struct vial_pull *pull)
 {
     auto_json json_t *job = json_pack(
-        "{s:s, s:s, s:s, s:s?, s:s?, s:s?, s:o, s:o, s:I, s:I, s:I, s:i}", "verb", verb,
-        "store", f->store, "reference", pull->name ? pull->name : "", "registry",
-        f->registry, "home", f->home, "path", f->ends.path, "mirrors",
-        strings(f->mirrors), "plain", strings(f->plain), "max_bytes",
-        (json_int_t)f->max_bytes, "max_files", (json_int_t)f->max_files, "retry_ms",
-        (json_int_t)pull->retry_ms, "retries", pull->retries > 0 ? pull->retries : 0);
+        "{s:s, s:s, s:s, s:s?, s:s?, s:s?, s:s?, s:O?, s:o, s:o, s:I, s:I, s:I, s:i}",
+        "verb", verb, "store", f->store, "reference", pull->name ? pull->name : "",
+        "registry", f->registry, "home", f->home, "path", f->ends.path, "base",
+        f->ends.base, "config", f->ends.config, "mirrors", strings(f->mirrors), "plain",
+        strings(f->plain), "max_bytes", (json_int_t)f->max_bytes, "max_files",
+        (json_int_t)f->max_files, "retry_ms", (json_int_t)pull->retry_ms, "retries",
+        pull->retries > 0 ? pull->retries : 0);
 
     return job ? json_dumps(job, JSON_COMPACT) : NULL;
 }

@@ -17,6 +17,8 @@
 struct image_ends {
     int in_fd, out_fd; /* what is imported, or exported; -1: nothing */
     const char *path;  /* a directory to import instead, or NULL */
+    const char *base;  /* configure: the digest of the image whose config changes, */
+    json_t *config;    /* and what it says instead; borrowed; or NULL */
 };
 
 struct fetcher {
@@ -28,8 +30,9 @@ struct fetcher {
     struct image_ends ends;
 };
 
-/* VERB: "pull", "import", "export" or "verify". Of PULL its name counts, the image's;
- * its time, 0 being none; who is told, and who can cancel; retries. *OUT is the result.
+/* VERB: "pull", "import", "export", "configure" or "verify". Of PULL its name counts,
+ * the image's; its time, 0 being none; who is told, and who can cancel; retries. *OUT
+ * is the result.
  */
 int fetcher_run(const struct fetcher *f, const char *verb, const struct vial_pull *pull,
                 json_t **out, struct vial_error *err);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/auto.h"
 #include "base/fail.h"
 #include "base/path.h"
 #include "model/field_type.h"
@@ -162,6 +163,37 @@ static int read_labels(struct image_config *c, json_t *labels, const char *image
     return !c->posing.failed ? 0 : fail_memory(err);
 }
 
+bool config_is_module(const char *name)
+{
+    size_t len = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                              "0123456789_.");
+
+    return len > 0 && len < 128 && !name[len] && name[0] != '.';
+}
+
+/* Whoever made the image may say anything here: what makes no sense is passed over. */
+static int read_template(struct image_config *c, json_t *labels, struct vial_error *err)
+{
+    const char *imports =
+        json_string_value(json_object_get(labels, CONFIG_LABEL_IMPORTS));
+    const char *pool = json_string_value(json_object_get(labels, CONFIG_LABEL_POOL));
+    auto_free char *text = imports ? strdup(imports) : NULL;
+    char *rest = text;
+    unsigned long count = pool ? strtoul(pool, NULL, 10) : 0;
+
+    c->is_template = json_object_get(labels, CONFIG_LABEL) != NULL;
+    c->pool = count <= CONFIG_POOL ? (unsigned)count : 0;
+    if (imports && !text)
+        return fail_memory(err);
+    while (rest && c->imports.count < CONFIG_IMPORTS) {
+        const char *word = strsep(&rest, " ");
+
+        if (config_is_module(word))
+            strv_push(&c->imports, word);
+    }
+    return c->imports.failed ? fail_memory(err) : 0;
+}
+
 /* Numbers alone. What a name means is written in the image, which could call root by
  * any name: such programs are who they would be without it. */
 static void read_user(struct image_config *c, const char *text)
@@ -218,6 +250,7 @@ int config_parse(json_t *config, const char *image, struct image_config *out,
                  err) < 0 ||
         read_volumes(&c, json_object_get(config, "Volumes"), image, err) < 0 ||
         read_labels(&c, json_object_get(config, "Labels"), image, err) < 0 ||
+        read_template(&c, json_object_get(config, "Labels"), err) < 0 ||
         read_args(&c.entrypoint, json_object_get(config, "Entrypoint"), image, err) <
             0 ||
         read_args(&c.args, json_object_get(config, "Cmd"), image, err) < 0) {
@@ -250,6 +283,7 @@ void config_done(struct image_config *c)
     strv_done(&c->posing);
     strv_done(&c->entrypoint);
     strv_done(&c->args);
+    strv_done(&c->imports);
     free(c->cwd);
     *c = (struct image_config){ 0 };
 }

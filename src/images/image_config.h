@@ -28,7 +28,21 @@ struct image_config {
     struct strv volumes;          /* where an engine would put disk of its own; clean */
     struct strv posing;           /* keys of labels that look like ours */
     struct strv entrypoint, args; /* ENTRYPOINT and CMD; used by stored images only */
+
+    /* Of labels that `vial template build` gives (docs/adr/0083). */
+    bool is_template;
+    struct strv imports; /* modules that a waiting Python has imported */
+    unsigned pool;       /* how many vessels wait; 0: it says not */
 };
+
+#define CONFIG_LABEL         "vial.template"
+#define CONFIG_LABEL_IMPORTS CONFIG_LABEL ".imports" /* with blanks between them */
+#define CONFIG_LABEL_POOL    CONFIG_LABEL ".pool"
+#define CONFIG_IMPORTS       64
+#define CONFIG_POOL          64
+
+/* Whether NAME is a module's: "os.path". */
+bool config_is_module(const char *name);
 
 /* Judges CONFIG, an object with "Env", "WorkingDir" … or NULL. IMAGE is for messages.
  * VIAL-IMAGE-CONFIG when what it says is beyond the bounds. */

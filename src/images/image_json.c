@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "images/image_json.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/fail.h"
@@ -28,15 +29,30 @@ static json_t *names_of(const struct store_names *names, const char *digest,
     return list;
 }
 
+/* What the template said that made it; NULL: none did. */
+static json_t *template_of(const struct stored_image *image)
+{
+    if (!image->template_pool)
+        return NULL;
+    return json_pack("{s:I, s:o}", "pool",
+                     (json_int_t)strtoll(image->template_pool, NULL, 10), "imports",
+                     list_of(&image->imports));
+}
+
 static json_t *describe(const struct stored_image *image,
                         const struct store_names *names)
 {
-    return json_pack("{s:s, s:s, s:o, s:o, s:I, s:s, s:I, s:I}", "id", image->id,
-                     "digest", image->digest, "tags",
-                     names_of(names, image->digest, false), "digests",
-                     names_of(names, image->digest, true), "size",
-                     (json_int_t)image->size, "platform", image->platform, "created",
-                     (json_int_t)image->created, "used", (json_int_t)image->used);
+    json_t *made = template_of(image);
+    json_t *object =
+        json_pack("{s:s, s:s, s:o, s:o, s:I, s:s, s:I, s:I}", "id", image->id, "digest",
+                  image->digest, "tags", names_of(names, image->digest, false),
+                  "digests", names_of(names, image->digest, true), "size",
+                  (json_int_t)image->size, "platform", image->platform, "created",
+                  (json_int_t)image->created, "used", (json_int_t)image->used);
+
+    if (made)
+        (void)json_object_set_new(object, "template", made);
+    return object;
 }
 
 int store_list_json(const char *store_dir, json_t **out, struct vial_error *err)

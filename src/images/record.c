@@ -39,6 +39,8 @@ static const struct row rows[] = {
     ROW("user", TEXT, user),
     ROW("uid", UNSIGNED, uid),
     ROW("gid", UNSIGNED, gid),
+    ROW("template", TEXT, template_pool),
+    ROW("import", LIST, imports),
     ROW("layer", LIST, chains),
 };
 

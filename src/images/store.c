@@ -236,13 +236,14 @@ int store_find(const char *store_dir, const char *reference, struct stored_image
 
 void stored_image_done(struct stored_image *image)
 {
-    struct strv *lists[] = { &image->lowers, &image->env, &image->entrypoint,
-                             &image->cmd, &image->chains };
+    struct strv *lists[] = { &image->lowers, &image->env,     &image->entrypoint,
+                             &image->cmd,    &image->imports, &image->chains };
 
     for (size_t i = 0; i < sizeof(lists) / sizeof(*lists); i++)
         strv_done(lists[i]);
     free(image->cwd);
     free(image->user);
+    free(image->template_pool);
     auto_fd_(&image->lock_fd);
     *image = (struct stored_image)STORED_IMAGE_NONE;
 }

@@ -55,6 +55,10 @@ struct stored_image {
     char *user;                  /* as it stands there, or NULL */
     unsigned uid, gid;           /* the same in numbers; 0: root, a name, or nobody */
 
+    char *template_pool; /* a template made it: how many vessels wait, "0" being as many
+                            as of others; NULL: none did */
+    struct strv imports; /* that template's: modules for a Python that waits */
+
     struct strv chains; /* of its layers, lowest first */
     int lock_fd;        /* while it is open, nobody removes the image or its layers. It
                            may be inherited or sent to another process */

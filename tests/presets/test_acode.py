@@ -1986,6 +1986,7 @@ OWN_CODES = {
     "what was asked is not understood": "USAGE JSON YAML FIELD VALUE LANGUAGE PRESET",
     "the program, not its container": "INTERPRETER EXEC CWD FILE PATH NO-FILE LOST",
     "the caller's wish": "CANCELLED TRUST",
+    "templates, which acode has not": "TEMPLATE",
     "trouble of vial itself": "SYSTEM MEMORY INTERNAL",
     "sessions, which acode has not": "SESSION OFFSET TAR CONFLICT CONTEXT PAUSED PORT",
     "the daemon's door": "HTTP ROUTE AUTH SCOPE HOST IDEMPOTENCY DAEMON",

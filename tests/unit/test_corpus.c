@@ -32,6 +32,9 @@
 #define LLVMFuzzerTestOneInput replay_mcp
 #include "../fuzz/fuzz_mcp.c"
 #undef LLVMFuzzerTestOneInput
+#define LLVMFuzzerTestOneInput replay_template
+#include "../fuzz/fuzz_template.c"
+#undef LLVMFuzzerTestOneInput
 /* NOLINTEND(bugprone-suspicious-include) */
 
 static void the_json_corpus_holds(void **state)
@@ -88,6 +91,12 @@ static void the_mcp_corpus_holds(void **state)
     replay("mcp", replay_mcp);
 }
 
+static void the_template_corpus_holds(void **state)
+{
+    (void)state;
+    replay("template", replay_template);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -100,6 +109,7 @@ int main(void)
         cmocka_unit_test(the_http_corpus_holds),
         cmocka_unit_test(the_plan_corpus_holds),
         cmocka_unit_test(the_mcp_corpus_holds),
+        cmocka_unit_test(the_template_corpus_holds),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -81,6 +81,9 @@ int image_record(const struct image_parts *parts, json_t *config, const char *na
     strv_copy(&out->cmd, &judged.args);
     take_text(&out->cwd, judged.cwd);
     take_text(&out->user, user && *user && strlen(user) < 256 ? user : NULL);
+    if (judged.is_template && asprintf(&out->template_pool, "%u", judged.pool) < 0)
+        out->template_pool = NULL;
+    strv_copy(&out->imports, &judged.imports);
     out->uid = judged.uid;
     out->gid = judged.gid;
     for (size_t i = 0; i < parts->count; i++)

@@ -27,7 +27,7 @@
 
 struct job {
     json_t *json;          /* owns the texts */
-    const char *verb;      /* "pull", "import", "export", "snapshot", "verify" */
+    const char *verb;      /* "pull", "import", "export", "snapshot", "configure", "verify" */
     const char *store;     /* absolute */
     const char *reference; /* as the user wrote it; "" on import: as the archive says */
     const char *registry;  /* or NULL */
@@ -35,7 +35,7 @@ struct job {
     const char *home;      /* for credentials; or NULL */
     const char *os, *arch;
     const char *path;        /* import: a directory instead of the standard input */
-    const char *base;        /* snapshot: the digest of the image below, */
+    const char *base;        /* snapshot, configure: the image below's digest, */
     json_t *config;          /* what its config says instead, or NULL, */
     int64_t first_id;        /* and who is 0 in it; 0: all is our own */
     json_t *mirrors, *plain; /* lists of strings */

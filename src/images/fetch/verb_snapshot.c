@@ -3,7 +3,8 @@
 /*
  * A vessel's files become an image: a stage packs the layer that was written to, over
  * the image that it lies on; from there on it is an archive like any other, which is
- * unpacked, summed and put into the store as one that was pulled.
+ * unpacked, summed and put into the store as one that was pulled. "configure" gives an
+ * image another config and a name, and no layer.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -87,12 +88,10 @@ static int read_base(const struct work *w, const char *name, const char *digest,
     return rc;
 }
 
-/* CONFIG is the base's: it gets the new layer, and what the job says. Its history is
- * not that of the new image. */
-static int add_layer(const struct work *w, json_t *config, const char *diff_id,
-                     struct vial_error *err)
+/* CONFIG is the base's: it gets what the job says. Its history is not that of the new
+ * image. */
+static void change_config(const struct work *w, json_t *config)
 {
-    json_t *ids = json_object_get(json_object_get(config, "rootfs"), "diff_ids");
     json_t *inner = json_object_get(config, "config");
 
     (void)json_object_del(config, "history");
@@ -103,6 +102,12 @@ static int add_layer(const struct work *w, json_t *config, const char *diff_id,
     }
     if (json_is_object(w->job->config))
         (void)json_object_update(inner, w->job->config);
+}
+
+static int add_layer(json_t *config, const char *diff_id, struct vial_error *err)
+{
+    json_t *ids = json_object_get(json_object_get(config, "rootfs"), "diff_ids");
+
     return json_array_append_new(ids, json_string(diff_id)) < 0
                ? fail(err, VIAL_E_IMAGE_BAD, "its config has no layers")
                : 0;
@@ -151,8 +156,24 @@ static struct job unbounded(const struct job *job)
     return all;
 }
 
-static int snapshot(struct work *w, struct image_parts *parts, json_t **out,
-                    struct vial_error *err)
+/* The vessel's layer comes on top of PARTS, and into CONFIG. */
+static int take_layer(struct work *w, struct image_parts *parts, json_t *config,
+                      struct vial_error *err)
+{
+    if (parts->count >= LAYERS_MAX) {
+        (void)fail(err, VIAL_E_IMAGE_BAD, "it has %d layers already", LAYERS_MAX);
+        return fail_remedy(err, "export it, and import its tree as one layer");
+    }
+    if (work_run(w, pack, parts, err) < 0)
+        return -1;
+    report_progress("", "Saved", 0, 0); /* from here on the vessel may go on */
+    return measure(w, parts, err) < 0
+               ? -1
+               : add_layer(config, parts->layers[parts->count - 1].digest, err);
+}
+
+static int make(struct work *w, bool layer, struct image_parts *parts, json_t **out,
+                struct vial_error *err)
 {
     const struct job *job = w->job;
     const struct job all = unbounded(job);
@@ -165,27 +186,21 @@ static int snapshot(struct work *w, struct image_parts *parts, json_t **out,
         manifest_read(manifest, &all, parts, err) < 0 ||
         read_base(w, "config", parts->config, &config, err) < 0)
         return -1;
-    if (parts->count >= LAYERS_MAX) {
-        (void)fail(err, VIAL_E_IMAGE_BAD, "it has %d layers already", LAYERS_MAX);
-        return fail_remedy(err, "export it, and import its tree as one layer");
-    }
-    if (work_run(w, pack, parts, err) < 0)
-        return -1;
-    report_progress("", "Saved", 0, 0); /* from here on the vessel may go on */
-    if (measure(w, parts, err) < 0 ||
-        add_layer(w, config, parts->layers[parts->count - 1].digest, err) < 0 ||
+    change_config(w, config);
+    if ((layer && take_layer(w, parts, config, err) < 0) ||
         compose(w, config, parts, err) < 0)
         return -1;
     w->job = &all;
     if (registry_parts(w, "", parts, err) < 0)
         return -1;
     w->job = job;
-    if (work_run(w, layers_unpack, parts, err) < 0)
+    if (layer && work_run(w, layers_unpack, parts, err) < 0)
         return -1;
     return image_commit(w, parts, &names, out, err);
 }
 
-int verb_snapshot(const struct job *job, json_t **out, struct vial_error *err)
+static int over_base(const struct job *job, bool layer, json_t **out,
+                     struct vial_error *err)
 {
     auto_free struct image_parts *parts = calloc(1, sizeof(*parts));
     auto_stored struct stored_image base = STORED_IMAGE_NONE;
@@ -195,11 +210,21 @@ int verb_snapshot(const struct job *job, json_t **out, struct vial_error *err)
     if (!parts)
         return fail_memory(err);
     if (!job->base || job->first_id < 0 || job->first_id > UINT32_MAX - FILE_OWNERS)
-        return fail(err, VIAL_E_USAGE, "a snapshot is made by vial");
+        return fail(err, VIAL_E_USAGE, "'%s' is asked for by vial", job->verb);
     if (store_look(job->store, job->base, &base, err) < 0 ||
         work_open(job, &w, err) < 0)
         return -1;
-    rc = snapshot(&w, parts, out, err);
+    rc = make(&w, layer, parts, out, err);
     work_close(&w);
     return rc < 0 ? fail_in(err, "save image '%s'", job->reference) : 0;
+}
+
+int verb_snapshot(const struct job *job, json_t **out, struct vial_error *err)
+{
+    return over_base(job, true, out, err);
+}
+
+int verb_configure(const struct job *job, json_t **out, struct vial_error *err)
+{
+    return over_base(job, false, out, err);
 }

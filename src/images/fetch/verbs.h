@@ -11,6 +11,7 @@ int verb_pull(const struct job *job, json_t **out, struct vial_error *err);
 int verb_import(const struct job *job, json_t **out, struct vial_error *err);
 int verb_export(const struct job *job, json_t **out, struct vial_error *err);
 int verb_snapshot(const struct job *job, json_t **out, struct vial_error *err);
+int verb_configure(const struct job *job, json_t **out, struct vial_error *err);
 int verb_verify(const struct job *job, json_t **out, struct vial_error *err);
 
 #endif

@@ -110,11 +110,9 @@ static int do_job(const struct job *job, json_t **out, struct vial_error *err)
     static const struct {
         const char *name;
         int (*run)(const struct job *job, json_t **out, struct vial_error *err);
-    } verbs[] = { { "pull", verb_pull },
-                  { "import", verb_import },
-                  { "export", verb_export },
-                  { "snapshot", verb_snapshot },
-                  { "verify", verb_verify } };
+    } verbs[] = { { "pull", verb_pull },           { "import", verb_import },
+                  { "export", verb_export },       { "snapshot", verb_snapshot },
+                  { "configure", verb_configure }, { "verify", verb_verify } };
 
     for (size_t i = 0; i < sizeof(verbs) / sizeof(*verbs); i++)
         if (strcmp(verbs[i].name, job->verb) == 0)
