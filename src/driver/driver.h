@@ -78,6 +78,9 @@ struct vessel {
     char *tmpdir;       /* what TMPDIR is inside; NULL: as the plan says */
     struct strv env;    /* what the image adds to the plan's environment */
     char *cwd;          /* where the image starts its programs, or NULL */
+    struct strv
+        imports;   /* modules for a Python that waits in it, by the image's template */
+    unsigned pool; /* how many of its like are to wait, by the same; 0: as usual */
     char digest[72];    /* of the image that is its root, here; "" else */
     const char *owners; /* whose its files are inside: "image", "one" user's, "nobody";
                            NULL: it has no such root */

@@ -5,11 +5,18 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
 import worlds
+
+sys.path.insert(0, str(worlds.ROOT / "tests" / "warm"))
+KEPT = dict(os.environ)
+import binding  # noqa: E402
+os.environ.update(KEPT)  # binding takes what the library would read out of it
 
 CHEAP = ["--memory", "1g", "--disk", "256m"]
 
@@ -186,6 +193,12 @@ def test_a_step_that_cannot_be_is_refused(app, step, why):
     assert error["message"] == f"step 1 of 1, line 2: {step}: {why}"
 
 
+def test_an_image_whose_id_says_nothing_has_no_such_user(app):
+    app.write("FROM debian\nRUN ln -sf /bin/true /usr/bin/id\nUSER joe\n")
+    error, _ = app.fails()
+    assert error["message"] == "step 2 of 2, line 3: USER joe: the image has no user 'joe'"
+
+
 def test_links_in_a_tree_are_copied_as_links_and_lead_nowhere_else(app):
     (app.path / "src/out").symlink_to("/etc/shadow")
     app.write("FROM debian\nCOPY src /src\n")
@@ -279,6 +292,60 @@ def test_umoci_and_podman_take_what_is_exported(app, tmp_path):
     inside = json.loads(shown.stdout)[0]
     assert inside["Config"]["Cmd"] == ["/app/run.sh"]
     assert inside["Config"]["Labels"]["org.example.what"] == "test"
+
+
+@pytest.fixture
+def store(world):
+    """The library reads settings from this process's environment."""
+    kept = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith("VIAL_")}
+    os.environ["VIAL_IMAGES"] = str(world.store)
+    yield
+    del os.environ["VIAL_IMAGES"]
+    os.environ.update(kept)
+
+
+def test_a_python_that_waits_has_what_the_template_imports(app, store):
+    app.write("from: debian\nrun: ['echo VALUE=7 > /usr/lib/python3/dist-packages/heavy.py']\n"
+              "imports: [heavy, colorsys]\npool: 3\n", "template.yaml")
+    app.build()
+    asked = {"language": "python", "image": app.name, "code":
+             "import sys; print('heavy' in sys.modules, 'colorsys' in sys.modules)\n"
+             "import heavy; print(heavy.VALUE)"}
+    with binding.Engine({"target": 1}) as engine:
+        engine.ready(asked)
+        shape = engine.report()["shapes"][0]
+        warm = engine.run(asked)
+    assert (shape["error"], warm["start"], warm["stdout"]) == (None, "warm", "True True\n7\n")
+
+
+def test_as_many_wait_as_the_template_says(app, store):
+    app.write("from: debian\nrun: ['true']\npool: 3\n", "template.yaml")
+    app.build()
+    asked = {"language": "sh", "image": app.name, "code": "echo 1"}
+    with binding.Engine({"target": 1}) as engine:
+        for _ in range(2):  # once is no pattern
+            engine.run(asked)
+        end = time.monotonic() + worlds.PATIENCE
+        while engine.report()["shapes"][0]["idle"] < 3:
+            assert time.monotonic() < end, engine.report()
+            time.sleep(0.05)
+
+
+def test_a_build_that_is_killed_leaves_a_whole_store(app):
+    app.write("FROM debian\nRUN echo one > /one\nRUN echo begun; head -c 50M /dev/urandom > /blob\n")
+    for mark in ("[1/2]", "[2/2]", "begun"):
+        p = subprocess.Popen([worlds.VIAL, "template", "build", "--no-cache", "-t", app.name, *CHEAP,
+                              str(app.path)], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL,
+                             text=True, env=app.world.env())
+        for line in p.stderr:
+            if mark in line:
+                break
+        p.kill()
+        p.communicate(timeout=worlds.PATIENCE)
+        assert app.name + ":latest" not in names(app.world)
+    app.build()
+    is_whole(app)
+    assert app.run("cat /one; stat -c %s /blob")["stdout"] == "one\n52428800\n"
 
 
 def test_steps_can_be_pruned_and_the_image_stays(app):

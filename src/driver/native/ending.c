@@ -176,6 +176,7 @@ void native_close(struct vessel *vessel)
     jail_done(&vessel->jail);
     strv_done(&vessel->layers);
     strv_done(&vessel->env);
+    strv_done(&vessel->imports);
     free(vessel->cwd);
     janitor_dismiss(&n->janitor);
     free(n);

@@ -229,6 +229,9 @@ static void take_image(struct native *n, const struct plan *plan, struct launch 
         if (is_variable(from->env.items[i]))
             strv_push(&v->env, from->env.items[i]);
     v->cwd = ptr_take(&from->cwd);
+    strv_copy(&v->imports, &from->imports);
+    v->pool =
+        from->template_pool ? (unsigned)strtoul(from->template_pool, NULL, 10) : 0;
     (void)snprintf(v->digest, sizeof(v->digest), "%s", from->digest);
     v->owners = l->image->unmapped ? "nobody" : l->first_id ? "image" : "one";
     n->image_fd = fd_take(&from->lock_fd);

@@ -33,7 +33,8 @@ static bool is_forgotten(const struct stock *s, int64_t now_ns)
 
 unsigned stock_wanted(const struct stock *s)
 {
-    unsigned least = s->pinned ? s->pinned : s->pool->target;
+    unsigned usual = s->template > s->pool->target ? s->template : s->pool->target;
+    unsigned least = s->pinned ? s->pinned : usual;
     unsigned want = (unsigned)(2 * s->peak + 0.5);
 
     if (is_forgotten(s, clock_now_ns()))
@@ -136,14 +137,19 @@ static int start_ahead(struct stock *s, struct ready *out, struct vial_error *er
 {
     char held[PRESTART_SAID];
     char said[PRESTART_SAID];
-    const struct prestart_order order = {
+    auto_strv struct strv imports = { 0 };
+    struct prestart_order order = {
         .plan = s->plan,
         .share_dir = s->pool->engine->settings->share_dir,
-        .imports = (const char *const *)s->pool->imports.items,
         .held = held,
     };
 
+    strv_copy(&imports, &s->pool->imports);
+    strv_copy(&imports, &out->vessel->imports);
+    order.imports = (const char *const *)imports.items;
     copy_held(s, held, s->held);
+    if (imports.failed)
+        return fail_memory(err);
     if (prestart_make(out, &order, said, err) < 0)
         return -1;
     if (strcmp(said, held) == 0)
@@ -258,6 +264,7 @@ static void refill(struct stock *s)
         return;
     }
     note_refill(s, ms, pss);
+    s->template = r.vessel->pool;
     if (err.code[0])
         s->why = err;
     if (queue_serve(&s->queue, &r)) {

@@ -62,6 +62,7 @@ struct stock {
     pthread_cond_t changed; /* for its thread */
     struct ready *idle;     /* ceiling of them */
     unsigned idle_count, pinned;
+    unsigned template; /* how many are to wait by the image's template; 0: as usual */
     unsigned asking; /* who are about to take one, or wait: it must not go meanwhile */
     bool ended;
     unsigned making, helpers;  /* being made; threads beside its own that make some */

@@ -26,8 +26,9 @@
 #define FILE_OWNERS  65536 /* a user or group of an image is below */
 
 struct job {
-    json_t *json;          /* owns the texts */
-    const char *verb;      /* "pull", "import", "export", "snapshot", "configure", "verify" */
+    json_t *json; /* owns the texts */
+    const char
+        *verb; /* "pull", "import", "export", "snapshot", "configure", "verify" */
     const char *store;     /* absolute */
     const char *reference; /* as the user wrote it; "" on import: as the archive says */
     const char *registry;  /* or NULL */

@@ -73,6 +73,9 @@ static int adopt(struct kept *k, struct unpack *u, struct talk_fds *fds,
     r.layers = (struct strv){ 0 };
     k->vessel.env = r.env;
     r.env = (struct strv){ 0 };
+    k->vessel.imports = r.imports;
+    r.imports = (struct strv){ 0 };
+    k->vessel.pool = r.pool;
     k->vessel.cwd = ptr_take(&r.cwd);
     memcpy(k->vessel.digest, r.digest, sizeof(r.digest));
     k->vessel.owners = r.digest[0] ? r.owners : NULL;
@@ -100,6 +103,7 @@ static void release(struct kept *k)
     jail_done(&k->vessel.jail);
     strv_done(&k->vessel.layers);
     strv_done(&k->vessel.env);
+    strv_done(&k->vessel.imports);
     free(k->vessel.tmpdir);
     free(k->vessel.cwd);
     free(k->path);

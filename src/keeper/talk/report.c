@@ -9,8 +9,9 @@
 #include "keeper/talk/codec.h"
 #include "keeper/talk/talk.h"
 
-#define LAYERS_MAX 64
-#define ENV_MAX    256
+#define LAYERS_MAX  64
+#define ENV_MAX     256
+#define IMPORTS_MAX 64
 
 /* Every word that a driver uses for a layer, a level, or who holds limits: struct
  * caps borrows them, so they must live for ever. */
@@ -155,6 +156,8 @@ void vessel_pack(struct pack *p, const struct vessel *v)
     pack_text(p, v->owners);
     pack_texts(p, v->layers.items, v->layers.count);
     pack_texts(p, v->env.items, v->env.count);
+    pack_texts(p, v->imports.items, v->imports.count);
+    pack_u32(p, v->pool);
     pack_u32(p, (v->death_fd >= 0 ? 1u : 0u) | (v->event_fd >= 0 ? 2u : 0u) |
                     (v->gate_fd >= 0 ? 4u : 0u));
 }
@@ -186,12 +189,15 @@ int vessel_unpack(struct unpack *u, struct vessel_report *out)
     out->owners = take_word(u);
     list_unpack(u, LAYERS_MAX, SIZE_MAX, &out->layers);
     list_unpack(u, ENV_MAX, SIZE_MAX, &out->env);
+    list_unpack(u, IMPORTS_MAX, SIZE_MAX, &out->imports);
+    out->pool = unpack_u32(u);
     fds = unpack_u32(u);
     out->has_death = fds & 1;
     out->has_event = fds & 2;
     out->has_gate = fds & 4;
     if (unpack_finished(u) && strv_ok(&out->layers) && strv_ok(&out->env) &&
-        are_variables(&out->env) && (!out->cwd || out->cwd[0] == '/'))
+        strv_ok(&out->imports) && are_variables(&out->env) &&
+        (!out->cwd || out->cwd[0] == '/'))
         return 0;
     vessel_report_done(out);
     return -1;
@@ -205,5 +211,6 @@ void vessel_report_done(struct vessel_report *r)
     free(r->cwd);
     strv_done(&r->layers);
     strv_done(&r->env);
+    strv_done(&r->imports);
     *r = (struct vessel_report){ 0 };
 }

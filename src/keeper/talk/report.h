@@ -21,7 +21,8 @@ struct vessel_report {
     char digest[72];
     const char *owners;                  /* static; "" for none */
     char *path, *tmpdir, *workdir, *cwd; /* malloc'ed; or NULL */
-    struct strv layers, env;
+    struct strv layers, env, imports;
+    unsigned pool;
     bool has_death, has_event, has_gate; /* which descriptors come with it */
 };
 void vessel_pack(struct pack *p, const struct vessel *v);
