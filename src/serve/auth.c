@@ -378,7 +378,10 @@ static int by_token(const struct auth *a, const struct web_request *req,
     if (!token) {
         (void)fail(err, VIAL_E_AUTH,
                    header ? "the token is not known" : "a token is needed");
-        return fail_remedy(err, "send 'Authorization: Bearer TOKEN'");
+        return fail_remedy(err, "%s",
+                           header ? "see whether 'serve.tokens' names it; 'vial serve "
+                                    "--new-token NAME' makes one"
+                                  : "send 'Authorization: Bearer TOKEN'");
     }
     identify(token, out);
     return 0;

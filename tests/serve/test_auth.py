@@ -90,7 +90,8 @@ def test_a_token_opens_what_its_scopes_say(tcp, name, method, path, body, status
                                    hashlib.sha256(secret("boss").encode()).hexdigest(),
                                    secret("boss").upper()])
 def test_a_wrong_token_opens_nothing(tcp, token):
-    assert ask(tcp, "GET", "/v1/version", token=token).status == 401
+    answer = ask(tcp, "GET", "/v1/version", token=token)
+    assert answer.status == 401 and "--new-token" in answer.json["error"]["remedy"]
 
 
 def test_readiness_tells_strangers_no_more_than_yes_or_no(tcp):
