@@ -2,8 +2,8 @@
 # Targets stand in the order of `vial --help` and docs/README.md: running, judging, speed.
 .DEFAULT_GOAL := help
 .PHONY: run build install uninstall dist deb image test test-packages test-debian12 \
-	test-debian13 test-sid test-arm64 test-musl coverage requirements lint fuzz load soak bulk bench pictures trace \
-	rooms deps deps-test deps-arm64 deps-musl deps-packages deps-deb deps-image deps-bare clean help
+	test-debian13 test-sid test-arm64 test-musl test-cluster coverage requirements lint fuzz load soak bulk bench pictures trace \
+	rooms deps deps-test deps-arm64 deps-musl deps-cluster deps-packages deps-deb deps-image deps-bare clean help
 
 B ?= build
 PREFIX ?= /usr/local
@@ -42,6 +42,9 @@ test-arm64: deps-arm64 ## lanes in a Debian of arm64, emulated; hours (ARM64="co
 
 test-musl: deps-musl ## vial built with musl, from Debian's sources, and what it runs
 	@tools/test $(B) musl
+
+test-cluster: deps-cluster build ## a fleet in a real Kubernetes, built from Debian's sources and kept; drills under load
+	@tools/test $(B) cluster
 
 test-packages: deps-packages ## packages are built, installed, used, upgraded and purged in bare roots
 	@tools/test $(B) packages
@@ -86,7 +89,7 @@ deps: ## install the packages that building needs
 deps-test: ## install those that the tests need, too
 	@tools/deps test $(LANES)
 
-deps-arm64 deps-musl deps-packages:
+deps-arm64 deps-musl deps-cluster deps-packages:
 	@tools/deps test $(@:deps-%=%)
 
 deps-deb deps-image deps-bare:

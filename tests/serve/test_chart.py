@@ -19,7 +19,7 @@ EVERYTHING = ["autoscaler.enabled=true", "monitor.enabled=true", "dashboard.enab
               "monitor.labels.release=prometheus", "networkPolicy.monitors=[{namespaceSelector: {}}]",
               "networkPolicy.clients=[{podSelector: {}}]", "rights.runtimeClass=writable",
               "image.pullSecrets=[mine]", "settings.policy.max_memory=1g",
-              "placement.nodeSelector.vial=yes"]
+              'placement.nodeSelector.vial="yes"']
 
 
 def helm(*sets, only=None):
@@ -174,7 +174,7 @@ def test_haproxy_takes_what_the_chart_has_for_pods(tmp_path):
 
 @pytest.mark.parametrize("wrong", [
     "replicas.count=0", "replicas.many=3", "rights.seccomp=None", "rights.procMount=All",
-    "serve.node=x", "settings.serve={}", "image.name=", "kubernetes=19", "nothing=1",
+    "serve.node=x", "settings.serve={}", "image.name=", "placement.nodeSelector.vial=yes", "kubernetes=19", "nothing=1",
     "tokens.entries=[{name: a, scopes: [run], sha256: short}]", "proxy.server=vial-0:8443"])
 def test_values_that_make_no_sense_are_refused(wrong):
     out = helm(wrong)
