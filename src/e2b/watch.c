@@ -11,6 +11,7 @@
 #define LOOK_MS   200
 #define WATCHES   8u    /* of one sandbox that are fetched from */
 #define EVENTS    4096u /* that one answer has at most */
+#define TOLD      3u    /* events of theirs that one of ours is, at most */
 #define HALF      ".vial-"
 #define KEEPALIVE "{\"keepalive\":{}}"
 
@@ -99,18 +100,20 @@ static bool is_half(const char *path)
            strspn(name + len, "0123456789") == strlen(name + len);
 }
 
-/* A file that a client wrote has taken its place. */
+/* A file that a client wrote has taken its place. E2B's server makes it, gives it to
+ * its user, and writes. */
 static size_t tell_put(struct box *box, const struct watch *w, const char *path,
-                       json_t *out[2])
+                       json_t *out[TOLD])
 {
     out[0] = event_json(box, w, path, "EVENT_TYPE_CREATE", true);
-    out[1] = event_json(box, w, path, "EVENT_TYPE_WRITE", true);
-    return 2;
+    out[1] = event_json(box, w, path, "EVENT_TYPE_CHMOD", true);
+    out[2] = event_json(box, w, path, "EVENT_TYPE_WRITE", true);
+    return 3;
 }
 
-/* What one event of vial's is in their words: none, one or two. */
+/* What one event of vial's is in their words: none, one or more. */
 static size_t tell(struct box *box, const struct watch *w, const struct vial_event *v,
-                   json_t *out[2])
+                   json_t *out[TOLD])
 {
     static const char *const names[] = {
         [VIAL_EVENT_CREATED] = "EVENT_TYPE_CREATE",
@@ -145,7 +148,7 @@ static int pass_on(struct ask *a, struct connect_stream *s, const struct watch *
                    struct vial_event *event)
 {
     struct vial_error err;
-    json_t *told[2];
+    json_t *told[TOLD];
     size_t n = 0;
     int rc = vial_watcher_next(w->watcher, LOOK_MS, event, &err);
 
@@ -270,7 +273,7 @@ static json_t *fetch(struct box *box, struct watch *w)
     auto_free struct vial_event *event = malloc(sizeof(*event));
     json_t *list = json_array();
     struct vial_error err;
-    json_t *told[2];
+    json_t *told[TOLD];
 
     (void)pthread_mutex_lock(&w->lock);
     while (event && json_array_size(list) < EVENTS &&
