@@ -20,6 +20,7 @@
 #define EXT_NAME      0
 #define EXT_ENCRYPTED 0xfe0d /* Encrypted Client Hello: the real name is hidden */
 #define RECORD_HEADER 5
+#define METHOD_MAX    16
 
 static const uint16_t tls_ports[] = { 443, 8443 };
 static const uint16_t http_ports[] = { 80, 8080 };
@@ -213,6 +214,20 @@ static bool has_path(const uint8_t *line, size_t len)
     return space && space + 1 < line + len && (space[1] == '/' || space[1] == '*');
 }
 
+/* "Name: value", as everybody reads it: servers differ about a name with a space behind
+ * it, a line that goes on with the one before, and a CR or NUL within it. */
+static bool is_field(const uint8_t *line, size_t len)
+{
+    const uint8_t *colon = memchr(line, ':', len);
+
+    if (!colon || colon == line || memchr(line, '\r', len) || memchr(line, 0, len))
+        return false;
+    for (const uint8_t *at = line; at < colon; at++)
+        if (*at <= ' ' || *at > '~')
+            return false;
+    return true;
+}
+
 static enum first_verdict judge_head(const uint8_t *data, size_t len, const char *name,
                                      uint16_t port)
 {
@@ -227,7 +242,7 @@ static enum first_verdict judge_head(const uint8_t *data, size_t len, const char
         if (!end || end == data || end[-1] != '\r')
             return FIRST_NO_NAME;
         line = (size_t)(end - data) - 1;
-        if (first && !has_path(data, line))
+        if (first ? !has_path(data, line) : !is_field(data, line))
             return FIRST_NO_NAME;
         if (!first && begins_with(data, line, "host:")) {
             if (verdict != FIRST_NO_NAME) /* a second one */
@@ -251,14 +266,24 @@ static enum first_verdict judge_http(const uint8_t *data, size_t len, const char
     return judge_head(data, (size_t)(end - data) + 2, name, port);
 }
 
-/* "GET " and its like: letters, then a space. */
-static bool looks_like_http(const uint8_t *data, size_t len)
+/* On a port of neither. "GET / HTTP/1.1" and its like: letters, a space, and a version
+ * before the line ends. Before that, it may become one: who sends it byte by byte is
+ * judged like anybody. */
+static enum first_verdict judge_any(const uint8_t *data, size_t len, bool ended,
+                                    const char *name, uint16_t port)
 {
+    const uint8_t *end = memchr(data, '\n', len);
     size_t n = 0;
 
     while (n < len && data[n] >= 'A' && data[n] <= 'Z')
         n++;
-    return n >= 3 && n <= 16 && (n == len || data[n] == ' ');
+    if (n == 0 || n > METHOD_MAX || (n < len && data[n] != ' '))
+        return FIRST_GOOD;
+    if (!end)
+        return ended ? FIRST_GOOD : FIRST_MORE;
+    return memmem(data, (size_t)(end - data), " HTTP/", 6)
+               ? judge_http(data, len, name, port)
+               : FIRST_GOOD;
 }
 
 enum first_verdict first_bytes_judge(const uint8_t *data, size_t len, bool ended,
@@ -272,8 +297,10 @@ enum first_verdict first_bytes_judge(const uint8_t *data, size_t len, bool ended
         verdict = judge_tls(data, len, name);
     else if (is_among(tls_ports, port))
         verdict = FIRST_NO_NAME;
-    else if (is_among(http_ports, port) || looks_like_http(data, len))
+    else if (is_among(http_ports, port))
         verdict = judge_http(data, len, name, port);
+    else
+        verdict = judge_any(data, len, ended, name, port);
     if (verdict == FIRST_MORE && (ended || len >= FIRST_MAX))
         return FIRST_NO_NAME;
     return verdict;

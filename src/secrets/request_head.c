@@ -77,7 +77,22 @@ static bool fits(const char *rule, const struct line *l)
     return l->path_len == len && strncmp(path, l->target, len) == 0;
 }
 
-static bool may_ask(const struct held *held, struct place to, const struct line *l)
+/* What some servers take in the place of the line's own method and path. */
+static bool means_another(const struct head *h)
+{
+    static const char *const names[] = { "X-HTTP-Method-Override", "X-HTTP-Method",
+                                         "X-Method-Override",      "X-Original-Method",
+                                         "X-Original-URL",         "X-Rewrite-URL" };
+    bool twice;
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (head_find(h, names[i], &twice))
+            return true;
+    return false;
+}
+
+static bool may_ask(const struct held *held, struct place to, const struct head *h,
+                    const struct line *l)
 {
     for (size_t i = 0; i < held->count; i++) {
         const struct secret *s = &held->all[i].secret;
@@ -86,7 +101,7 @@ static bool may_ask(const struct held *held, struct place to, const struct line 
         if (!secret_goes_to(s, to.name, to.port))
             continue;
         for (size_t k = 0; !good && k < s->rule_count; k++)
-            good = fits(s->rules[k], l) && is_plain(l);
+            good = fits(s->rules[k], l) && is_plain(l) && !means_another(h);
         if (!good)
             return false;
     }
@@ -226,7 +241,7 @@ bool request_head_pass(const struct held *held, struct place to, const struct he
     *body = (struct body){ .most = most_of(held, to) };
     if (!body_of(h, body))
         return refuse(wrong, 400, "the request does not say plainly where it ends");
-    if (!may_ask(held, to, &l))
+    if (!may_ask(held, to, h, &l))
         return refuse(wrong, 403, "the secret's rules do not allow this request");
     if (body->most && body->left > body->most)
         return refuse(wrong, 413,

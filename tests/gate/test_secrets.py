@@ -255,6 +255,16 @@ def test_rules_say_what_may_be_asked(world, api):
     assert sorted({c.verdict for c in r.network.connections}) == ["ok", "request"]
 
 
+def test_no_header_stands_for_another_method_or_path_than_the_rules_saw(world, api):
+    tries = ["X-HTTP-Method-Override: DELETE", "x-method-override: PUT", "X-Original-URL: /admin", "X-Other: 1"]
+    ask = "".join(f"curl -sS -o /dev/null -w '%{{http_code}} ' {BEARER} -H '{t}' {URL}/v1/models;" for t in tries)
+    r = shell(world, api, ask, only=["GET /v1/models"])
+    assert r.stdout == "403 403 403 200 ", r.stderr
+    assert len(Api.asked) == 1
+    r = shell(world, api, f"curl -sS -o /dev/null -w '%{{http_code}}' {BEARER} -H '{tries[0]}' {URL}/v1/models")
+    assert r.stdout == "200", r.stderr  # without rules there is nothing to get around
+
+
 def test_headers_are_added_and_sizes_bound(world, api):
     r = shell(world, api, f"""curl -sS -H "X-Team: mine" {URL}/a; head -c 2000 /dev/zero > f
         curl -sS -o /dev/null -w '%{{http_code}} ' --data-binary @f {URL}/b

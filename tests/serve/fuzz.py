@@ -11,6 +11,7 @@ import random
 import re
 import resource
 import socket
+import struct
 import sys
 import threading
 import time
@@ -67,9 +68,42 @@ WORDS = ["bash", "python", "true", "echo hi", "cat", "yes", "\0", "\ud800", "é"
          "2025-06-18", "execute_code", "run_code", "notifications/cancelled"]
 
 
+# Other services' words; `{}` is a program.
+WIRES = {
+    "/run_code": {"language": "bash", "code": "echo 1", "files": {"a": "eA=="}, "run_timeout": 1},
+    "/submit": {"dataset": "x", "id": 1, "completion": "x", "config": {"test_cases": [{}]}},
+    "/run_jupyter": {"cells": ["1"], "files": {}},
+    "/api/v2/execute": {"language": "bash", "version": "*", "files": [{"content": "echo 1"}],
+                        "args": ["a"], "stdin": "x", "run_timeout": 500},
+    "/submissions?wait=true": {"language_id": 46, "source_code": "echo 1", "stdin": "x"},
+    "/submissions/batch?base64_encoded=true": {"submissions": [{"language_id": 46,
+                                                                "source_code": "ZWNobyAx"}] * 2},
+    "/submissions?page=1&per_page=3": {}, "/file": {},
+    "/run": {"cmd": [{"args": ["/bin/echo"], "env": ["A=b"], "cpuLimit": 10 ** 9,
+                      "memoryLimit": 1 << 25, "procLimit": 9, "copyIn": {"f": {"content": "x"}},
+                      "files": [{"content": ""}, {"name": "o", "max": 99}, {"name": "e", "max": 9}],
+                      "copyOut": ["f", "g?"], "copyOutCached": ["f"]}],
+             "pipeMapping": [{"in": {"index": 0, "fd": 1}, "out": {"index": 0, "fd": 0}}]}}
+PROGRAM = {"process": {"cmd": "/bin/sh", "args": ["-c", "echo 1"], "envs": {"A": "b"}, "cwd": "/"}}
+BOXED = {
+    "process.Process/Start": [PROGRAM, dict(PROGRAM, pty={"size": {"rows": 3, "cols": 3}}, tag="t")],
+    "process.Process/Connect": [{"process": {"pid": 2}}], "process.Process/List": [{}],
+    "process.Process/StreamInput": [{"start": {"process": {"tag": "t"}}},
+                                    {"data": {"input": {"pty": "eA=="}}}],
+    "process.Process/SendSignal": [{"process": {"tag": "t"}, "signal": "SIGNAL_SIGKILL"}],
+    "filesystem.Filesystem/Stat": [{"path": "a"}], "filesystem.Filesystem/MakeDir": [{"path": "d"}],
+    "filesystem.Filesystem/ListDir": [{"path": "/etc", "depth": 2}],
+    "filesystem.Filesystem/WatchDir": [{"path": ".", "recursive": True}],
+    "filesystem.Filesystem/CreateWatcher": [{"path": "."}],
+    "filesystem.Filesystem/GetWatcherEvents": [{"watcherId": "w1"}],
+    "files?path=a": [], "files": [], "execute": [{"code": "1", "env_vars": {"A": "b"}}],
+    "contexts": [{"language": "python", "cwd": "/"}], "envs": [], "health": []}
+
+
 class Fuzzer:
     def __init__(self, d, seed):
         self.d, self.seed = d, seed
+        self.box = {"sandboxID": "inone", "envdAccessToken": "x"}
         self.sent, self.statuses = Counter(), Counter()
         self.session = "s-none"
         self.left = []  # sockets in the middle of something
@@ -179,7 +213,47 @@ class Fuzzer:
             rng.choice([b"Bearer", b"bearer", b"Basic"]), word.encode(),
             rng.choice([b"null", b"http://localhost", b"https://evil"]))
 
-    KINDS = {"mutated": lambda self, rng: mutate(rng, rng.choice(SEEDS + SMUGGLED)), "simple": simple,
+    def grown(self, rng, good):
+        """GOOD with a member, anywhere in it, that is something else."""
+        if isinstance(good, dict) and good:
+            key = rng.choice([*good, rng.choice(KEYS)])
+            return dict(good, **{key: self.grown(rng, good.get(key)) if rng.random() < 0.7
+                                 else self.value(rng)})
+        if isinstance(good, list) and good and rng.random() < 0.7:
+            at = rng.randrange(len(good))
+            return good[:at] + [self.grown(rng, good[at])] + good[at:] * rng.choice([0, 1, 1, 30])
+        return self.value(rng)
+
+    def wires(self, rng):
+        path, good = rng.choice(list(WIRES.items()))
+        body = json.dumps(self.grown(rng, good) if rng.random() < 0.7 else good).encode()
+        body = mutate(rng, body) if rng.random() < 0.2 else body
+        kind = rng.choice([b"application/json", b"application/json", b"multipart/form-data; boundary=B", b""])
+        return b"%s %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s" % (
+            rng.choice([b"POST", b"POST", b"POST", b"GET"]), path.encode(), kind, len(body), body)
+
+    def boxed(self, rng):
+        path, messages = rng.choice(list(BOXED.items()))
+        body = b""
+        framed = "/" in path and rng.random() < 0.7
+        for message in messages:
+            text = json.dumps(self.grown(rng, message) if rng.random() < 0.6 else message).encode()
+            size = rng.choice([len(text)] * 5 + [0, 1 << 31, len(text) + 1])
+            body += (struct.pack(">BI", rng.choice([0, 0, 0, 1, 2, 255]), size) if framed else b"") + text
+        if path.startswith("files") and rng.random() < 0.7:
+            body = b'--B\r\nContent-Disposition: form-data; name="file"; filename="%s"\r\n\r\nx\r\n--B--\r\n' % \
+                rng.choice([b"a", b"../a", b"/etc/x", b'a"b', b"\xff", b"a" * 5000, b""])
+            body = mutate(rng, body) if rng.random() < 0.5 else body
+        kind = b"application/connect+json" if framed else b"multipart/form-data; boundary=B" \
+            if path.startswith("files") else b"application/json"
+        port = b"49983" if "/" in path or path[:3] in ("fil", "env", "hea") else b"49999"
+        return (b"%s /%s HTTP/1.1\r\nHost: localhost\r\nE2b-Sandbox-Id: %s\r\nE2b-Sandbox-Port: %s\r\n"
+                b"X-Access-Token: %s\r\nContent-Type: %s\r\nConnect-Timeout-Ms: 900\r\n"
+                b"Content-Length: %d\r\n\r\n%s") % (
+            rng.choice([b"POST", b"POST", b"POST", b"GET"]), path.encode(), self.box["sandboxID"].encode(),
+            rng.choice([port] * 9 + [b"80"]), self.box["envdAccessToken"].encode(), kind, len(body), body)
+
+    KINDS = {"wires": wires, "boxed": boxed, "mutated": lambda self, rng: mutate(rng, rng.choice(SEEDS + SMUGGLED)), "simple": simple,
              "chunks": chunks, "head": head, "hidden": hidden, "pipeline": pipeline, "token": token}
 
     # How it is sent.
@@ -259,6 +333,16 @@ def descriptors(d, all_of_them=False):
     return found if all_of_them else [what for what in found if "[eventfd]" not in what]
 
 
+def sandboxes(d, method, path, body=None):
+    """E2B's control API; None where it is refused."""
+    c = d.connect(PATIENCE)
+    c.request(method, path, json.dumps(body) if body else None, {"X-API-Key": secret("boss")})
+    answer = c.getresponse()
+    said = json.loads(answer.read() or b"null")
+    c.close()
+    return said if answer.status < 300 else None
+
+
 def watch(d, fuzzer, stop):
     """Asks for its health, and now and then for a run; the longest wait for each."""
     worst, checks, runs, last = 0.0, 0, 0, 0.0
@@ -277,6 +361,8 @@ def watch(d, fuzzer, stop):
             made = d.ask("POST", "/v1/sessions", {"lease": "20s"})
             if made.status < 300:
                 fuzzer.session = made.json["id"]
+            fuzzer.box = sandboxes(d, "POST", "/v2/sandboxes", {
+                "templateID": "base", "timeout": 20}) or fuzzer.box
         time.sleep(0.1)
     return worst, checks, runs
 
@@ -288,7 +374,8 @@ def main():
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 8192), hard))
     print("seed", seed, flush=True)
     d = Daemon(serve={"idle": "5s", "slow": "2s", "sessions": 40, "queue": 50, "keeper": "off",
-                      "body": "4m"}, tcp=True,
+                      "body": "4m", "e2b": "on",
+                      "wires": ["sandboxfusion", "piston", "judge0", "gojudge"]}, tcp=True,
                defaults={"timeout": "2s", "memory": "64m"},
                policy={"max_timeout": "3s", "max_memory": "64m"},
                env={"DOCKER_HOST": "unix:///nonexistent",
@@ -312,7 +399,9 @@ def main():
         for s in fuzzer.left:
             s.close()
         assert wait_until(lambda: d.run("echo alive").json.get("stdout") == "alive\n", 60)
-        assert wait_until(lambda: len(descriptors(d)) <= at_first + 60, 90), \
+        # Ended sandboxes go with a call of their own.
+        assert wait_until(lambda: sandboxes(d, "GET", "/v2/sandboxes") is not None and
+                          len(descriptors(d)) <= at_first + 60, 90), \
             Counter(re.sub(r"\d+", "", what) for what in descriptors(d, True))
         log = d.log()
         assert HIDDEN.decode() not in log, "a hidden request was served"

@@ -128,6 +128,50 @@ static void random_bytes_never_break_the_readers(void **state)
     }
 }
 
+static enum first_verdict judge_text(const char *text, bool ended, uint16_t port)
+{
+    return first_bytes_judge((const uint8_t *)text, strlen(text), ended, "a.test",
+                             port);
+}
+
+/* One byte passed for another protocol, and all that came behind it was not looked at.
+ */
+static void who_sends_a_head_byte_by_byte_is_judged_by_it(void **state)
+{
+    static const char head[] = "GET / HTTP/1.1\r\nHost: b.test\r\n\r\n";
+
+    (void)state;
+    for (size_t len = 1; len + 1 < sizeof head; len++)
+        assert_int_equal(
+            first_bytes_judge((const uint8_t *)head, len, false, "a.test", 9000),
+            FIRST_MORE);
+    assert_int_equal(judge_text(head, false, 9000), FIRST_OTHER_NAME);
+    assert_int_equal(judge_text("EHLO b.test\r\n", false, 9000), FIRST_GOOD);
+    assert_int_equal(judge_text("PING\r\n", false, 9000), FIRST_GOOD);
+    assert_int_equal(judge_text("SET a", false, 9000), FIRST_MORE);
+    assert_int_equal(judge_text("SET a", true, 9000), FIRST_GOOD);
+}
+
+static void a_field_that_servers_read_differently_is_none(void **state)
+{
+    static const char *const bad[] = {
+        "Host : b.test\r\n", "x: y\rHost: b.test\r\n", " b.test\r\n", "\tb.test\r\n",
+        "nothing\r\n",       ": b.test\r\n",           NULL
+    };
+    char head[128];
+
+    (void)state;
+    for (const char *const *line = bad; *line; line++) {
+        (void)snprintf(head, sizeof head, "GET / HTTP/1.1\r\nHost: a.test\r\n%s\r\n",
+                       *line);
+        if (judge_text(head, false, 80) != FIRST_NO_NAME)
+            fail_msg("'%s' passes", *line);
+    }
+    assert_int_equal(
+        judge_text("GET / HTTP/1.1\r\nHost: a.test\r\nx:\r\n\r\n", false, 80),
+        FIRST_GOOD);
+}
+
 /* A ClientHello for NAME, with extension EXTRA before it; its length. */
 static size_t hello(uint8_t *out, const char *name, unsigned extra)
 {
@@ -321,6 +365,8 @@ int main(void)
         cmocka_unit_test(an_address_or_nonsense_is_no_rule),
         cmocka_unit_test(addresses_of_the_hosts_own_are_not_public),
         cmocka_unit_test(random_bytes_never_break_the_readers),
+        cmocka_unit_test(who_sends_a_head_byte_by_byte_is_judged_by_it),
+        cmocka_unit_test(a_field_that_servers_read_differently_is_none),
         cmocka_unit_test(a_client_hello_is_judged_by_its_one_name),
         cmocka_unit_test(a_frame_that_does_not_fit_breaks_the_relay),
         cmocka_unit_test(random_frames_never_do_more_than_break_a_relay),
