@@ -183,6 +183,26 @@ static int tell_results(struct request *r, const struct gojudge_teller *to,
     return 0;
 }
 
+/* Its commands, with the turn of PASS: one of them is the run that it was given for,
+ * the others count as programs do. */
+static int run_in_turn(struct request *r, struct gate_pass *pass,
+                       struct vial_error *err)
+{
+    struct call *c = r->call;
+    unsigned others = (unsigned)r->count - 1;
+    struct gate_pass more = { 0 };
+    int rc = 0;
+
+    if (others)
+        rc = gate_start_several(&c->serve->gate, c->caller, others, &more, err);
+    if (rc == 0)
+        run_cmds(r);
+    for (unsigned i = 0; rc == 0 && i < others; i++)
+        gate_end(&c->serve->gate, c->caller);
+    gate_leave(&c->serve->gate, pass, cpu_of(r));
+    return rc;
+}
+
 int gojudge_run(struct call *c, json_t *body, int cancel_fd,
                 const struct cmd_live *live, const struct gojudge_teller *to,
                 struct vial_error *err)
@@ -201,11 +221,10 @@ int gojudge_run(struct call *c, json_t *body, int cancel_fd,
         live->begun(live->context);
     if (rc == 0)
         rc = program_turn(c, cancel_fd, &pass, err);
-    if (rc == 0) {
-        run_cmds(r);
-        gate_leave(&c->serve->gate, &pass, cpu_of(r));
+    if (rc == 0)
+        rc = run_in_turn(r, &pass, err);
+    if (rc == 0)
         rc = tell_results(r, to, err);
-    }
     for (size_t i = 0; i < r->count; i++)
         cmd_done(&r->cmds[i]);
     return rc;

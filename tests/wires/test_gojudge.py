@@ -265,6 +265,18 @@ def test_answers_cost_no_more_than_was_printed():
         assert daemon.peak() < 400 * M
 
 
+@pytest.mark.parametrize("quota, text", [
+    ({"caller_concurrency": 2}, "'token:grader' may have 2 runs and programs at once"),
+    ({"caller_runs_per_minute": 2}, "'token:grader' may start 2 runs in a minute")])
+def test_each_command_counts_for_its_callers_quotas(quota, text):
+    """Sixteen at once were one run."""
+    with Wired(serve=quota) as daemon:
+        assert run(daemon, *[python("pass")] * 3) == (503, text)
+    with Wired(serve=quota) as daemon:
+        status, told = run(daemon, *[python("pass")] * 2)
+        assert (status, [one["status"] for one in told]) == (200, ["Accepted"] * 2)
+
+
 def test_one_name_can_be_asked_for_twice_and_kept_as_well(daemon):
     status, told = run(daemon, python("open('a', 'w').write('x')", copyOut=["a", "a", "stdout"],
                                       copyOutCached=["stderr", "stderr"]))

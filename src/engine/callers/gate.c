@@ -130,12 +130,13 @@ static unsigned seconds_for(double lack, int64_t per_minute)
     return seconds < 1 ? 1 : seconds > 3600 ? 3600 : (unsigned)seconds + 1;
 }
 
-/* With the lock held. */
-static int charge(struct caller *c, struct gate_pass *pass, struct vial_error *err)
+/* With the lock held: for COUNT of them. */
+static int charge(struct caller *c, unsigned count, struct gate_pass *pass,
+                  struct vial_error *err)
 {
     refill(c);
-    if (c->quota.runs_per_minute && c->runs_left < 1) {
-        pass->retry_s = seconds_for(1 - c->runs_left, c->quota.runs_per_minute);
+    if (c->quota.runs_per_minute && c->runs_left < count) {
+        pass->retry_s = seconds_for(count - c->runs_left, c->quota.runs_per_minute);
         return fail(err, VIAL_E_RATE, "'%s' may start %lld runs in a minute", c->name,
                     (long long)c->quota.runs_per_minute);
     }
@@ -144,7 +145,7 @@ static int charge(struct caller *c, struct gate_pass *pass, struct vial_error *e
         return fail(err, VIAL_E_RATE, "'%s' may use %lld ms of cpu time in a minute",
                     c->name, (long long)c->quota.cpu_per_minute_ms);
     }
-    c->runs_left -= 1;
+    c->runs_left -= count;
     return 0;
 }
 
@@ -307,7 +308,7 @@ static int line_up(struct gate *g, struct caller *c, struct gate_waiter *w,
 {
     if (g->shut || g->no_runs)
         return refuse_busy(pass, "the daemon is going down", err);
-    if (charge(c, pass, err) < 0)
+    if (charge(c, 1, pass, err) < 0)
         return -1;
     let_in(g);
     if (!c->first && may_run(g, c)) {
@@ -411,30 +412,37 @@ void gate_leave(struct gate *g, struct gate_pass *pass, double cpu_ms)
     (void)pthread_mutex_unlock(&g->lock);
 }
 
-static int admit_program(const struct gate *g, struct caller *c, struct gate_pass *pass,
-                         struct vial_error *err)
+static int admit_programs(const struct gate *g, struct caller *c, unsigned count,
+                          struct gate_pass *pass, struct vial_error *err)
 {
     if (g->shut)
         return refuse_busy(pass, "the daemon is going down", err);
-    if (c->quota.concurrency && c->running + c->programs >= c->quota.concurrency) {
+    if (c->quota.concurrency &&
+        c->running + c->programs + count > c->quota.concurrency) {
         pass->retry_s = 1;
         (void)fail(err, VIAL_E_BUSY, "'%s' may have %lld runs and programs at once",
                    c->name, (long long)c->quota.concurrency);
         return fail_remedy(err, "wait until one has ended, or end one");
     }
-    return charge(c, pass, err);
+    return charge(c, count, pass, err);
 }
 
 int gate_start(struct gate *g, struct caller *caller, struct gate_pass *pass,
                struct vial_error *err)
 {
+    return gate_start_several(g, caller, 1, pass, err);
+}
+
+int gate_start_several(struct gate *g, struct caller *caller, unsigned count,
+                       struct gate_pass *pass, struct vial_error *err)
+{
     int rc;
 
     *pass = (struct gate_pass){ 0 };
     (void)pthread_mutex_lock(&g->lock);
-    rc = admit_program(g, caller, pass, err);
+    rc = admit_programs(g, caller, count, pass, err);
     if (rc == 0)
-        caller->programs++;
+        caller->programs += count;
     else
         caller->refused++;
     (void)pthread_mutex_unlock(&g->lock);

@@ -127,6 +127,9 @@ void gate_leave(struct gate *g, struct gate_pass *pass, double cpu_ms);
  * VIAL-BUSY: it has as many as it may. */
 int gate_start(struct gate *g, struct caller *caller, struct gate_pass *pass,
                struct vial_error *err);
+/* The same for COUNT at once: all of them, or none. Each ends by itself. */
+int gate_start_several(struct gate *g, struct caller *caller, unsigned count,
+                       struct gate_pass *pass, struct vial_error *err);
 void gate_end(struct gate *g, struct caller *caller);
 
 /* CALLER's sessions have used CPU_MS. */
