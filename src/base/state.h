@@ -20,7 +20,7 @@ char *state_path(const char *home);
  * .cache. The same. */
 char *state_cache_path(const char *home);
 
-/* Makes the directory PATH for the caller alone, and those above it that are missing. */
+/* Makes the directory PATH, for the caller alone, and those above it if need be. */
 int state_make_dir(const char *path, struct vial_error *err);
 
 /* The directory NAME in it ("commits"); with MAKE it is made. A descriptor; -1 and code
