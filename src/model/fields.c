@@ -11,7 +11,8 @@
 #include "model/field_type.h"
 #include "model/value.h"
 
-static_assert(FIELD_ID__COUNT <= 64, "struct vial_request counts them in 64 bits");
+static_assert(FIELD_ID__COUNT <= 8 * sizeof(field_set),
+              "a field_set has a bit for each");
 
 static const char driver_choices[] = "auto"
 #define DRIVER(name, ...)      "|" #name

@@ -55,6 +55,10 @@ enum field_id {
     FIELD_ID__COUNT
 };
 
+/* A bit for each field. */
+__extension__ typedef unsigned __int128 field_set;
+#define FIELD_BIT(id) ((field_set)1 << (id))
+
 /* FIELD_ID__COUNT rows, in the order of fields.def. */
 extern const struct field fields[];
 
