@@ -96,6 +96,9 @@ struct plan_root {
     bool sudo;     /* or can become it */
 };
 
+/* A profile that no request can name: the native driver takes it where it is safe. */
+#define PLAN_MACHINE_PROFILE "machine"
+
 struct plan {
     char id[24];              /* "r-…" */
     char *driver;             /* a driver's name; never "auto" */

@@ -164,7 +164,7 @@ static const char *choose_seccomp(const struct draft *d)
 /* It becomes a file's name. */
 static int check_seccomp(const char *name, struct vial_error *err)
 {
-    if (name[0] != '.' &&
+    if (name[0] != '.' && !str_eq(name, PLAN_MACHINE_PROFILE) &&
         strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
                      "0123456789._-") == strlen(name))
         return 0;

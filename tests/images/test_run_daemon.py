@@ -46,8 +46,11 @@ def test_root_inside_is_given_by_the_keeper_as_by_the_command(daemon):
     assert "caps" not in r["isolation"]["layers"]
 
 
-def test_sudo_is_refused_where_the_daemon_itself_can_get_no_privileges(daemon):
-    r = sh(daemon, "id", root_mode="rw", sudo="nopasswd").json
+def test_sudo_is_refused_where_the_daemon_itself_can_get_no_privileges(world):
+    d = Daemon(env={"VIAL_IMAGES": str(world.store)})
+    d.command = ["setpriv", "--no-new-privs", *d.command]
+    with d:
+        r = sh(d, "id", root_mode="rw", sudo="nopasswd").json
     assert r["error"]["message"] == ("sudo cannot work here: vial itself runs without new "
                                      "privileges"), r["error"]
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Images for runs: a small Debian that mmdebstrap makes once for the build, and stores of it
 for root and for an ordinary user."""
+import hashlib
 import json
 import os
 import shutil
@@ -29,6 +30,43 @@ def debian():
                         "--dpkgopt=path-exclude=/usr/share/doc/*",
                         "--dpkgopt=path-exclude=/usr/share/man/*",
                         SUITE, str(half)], check=True, capture_output=True)
+        half.rename(made)
+    return made
+
+
+def apt(tree, *args):
+    """The host's apt-get for TREE, of which it reads and keeps everything."""
+    subprocess.run(["apt-get", "-q", "-o", f"Dir={tree}", "-o", "Debug::NoLocking=1", "-o",
+                    f"Dir::State::status={tree}/var/lib/dpkg/status", "-o",
+                    "APT::Sandbox::User=root", "-o", "Acquire::Languages=none", *args],
+                   check=True, capture_output=True)
+
+
+def stanza(package):
+    """What an index says of the file PACKAGE."""
+    said = subprocess.run(["dpkg-deb", "-f", str(package)], check=True, capture_output=True,
+                          text=True).stdout
+    data = package.read_bytes()
+    return (f"{said}Filename: ./{package.name}\nSize: {len(data)}\n"
+            f"SHA256: {hashlib.sha256(data).hexdigest()}\n\n")
+
+
+def mirror(*packages):
+    """A directory with all that the image lacks of PACKAGES, for apt. Made under another name
+    first."""
+    made = CACHE / "mirror"
+    if not made.exists():
+        half, tree = (CACHE / f"half-{what}-{os.getpid()}" for what in ("mirror", "tree"))
+        half.mkdir()
+        tree.mkdir()
+        subprocess.run(["tar", "-C", tree, "-xpf", debian(), "./etc/apt", "./var/lib/apt",
+                        "./var/lib/dpkg", "./var/cache/apt"], check=True)
+        apt(tree, "update")
+        apt(tree, "install", "-y", "--no-install-recommends", "--download-only", *packages)
+        for package in sorted((tree / "var/cache/apt/archives").glob("*.deb")):
+            shutil.move(package, half / package.name.replace("%3a", "_"))
+        (half / "Packages").write_text("".join(map(stanza, sorted(half.glob("*.deb")))))
+        shutil.rmtree(tree)
         half.rename(made)
     return made
 

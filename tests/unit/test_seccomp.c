@@ -160,7 +160,8 @@ static int run_child(const char *name, size_t (*body)(json_t *), json_t *rules)
 
 static void every_rule_of_every_profile_holds(void **state)
 {
-    static const char *const names[] = { "default", "nonet", "debug", "strict" };
+    static const char *const names[] = { "default", "nonet", "debug", "strict",
+                                         "machine" };
 
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {

@@ -82,7 +82,9 @@ static int check_root(const struct plan *plan, bool privileged, struct vial_erro
         return 0;
     (void)fail(err, VIAL_E_UNSUPPORTED,
                "sudo cannot work here: vial itself runs without new privileges");
-    return fail_remedy(err, "use '--user root', or 'vial' without its daemon");
+    return fail_remedy(err, "use '--user root'; or start vial, or its daemon, where "
+                            "programs can get privileges (systemd: "
+                            "NoNewPrivileges=no)");
 }
 
 /* Where a directory is missing its number is filled with a neighbour's: joining
@@ -131,11 +133,23 @@ static const char *limits_by(const struct cgroup *c)
     return c->kind == CGROUP_V2 ? "cgroup2" : "cgroup1";
 }
 
+/* A set-uid file stays in the vessel's own layer where nothing of the host's can be
+ * written to; and root inside has to be able to make one. */
+static bool may_set_ids(const struct plan *plan)
+{
+    for (size_t i = 0; i < plan->mount_count; i++)
+        if (plan->mounts[i].writable || plan->mounts[i].overlay)
+            return false;
+    return plan->root.as_root || plan->root.sudo;
+}
+
 static int fill_filters(struct native *n, const struct plan *plan, int guest_fd,
                         struct vial_error *err)
 {
     const char *name = plan->seccomp ? plan->seccomp : "default";
 
+    if (str_eq(name, "default") && may_set_ids(plan))
+        name = PLAN_MACHINE_PROFILE;
     return seccomp_fill(&n->vessel.jail, guest_fd, name, plan, err);
 }
 

@@ -85,7 +85,7 @@ static int check_names(const struct plan *plan, struct vial_error *err)
         return fail(err, VIAL_E_VALUE, "the plan's workdir is not one");
     if (!is_hostname(plan->hostname))
         return fail(err, VIAL_E_VALUE, "the plan's hostname is not one");
-    if (!profile_name_ok(plan->seccomp))
+    if (!profile_name_ok(plan->seccomp) || str_eq(plan->seccomp, PLAN_MACHINE_PROFILE))
         return fail(err, VIAL_E_VALUE, "the plan's seccomp profile is not a name");
     if (!is_plain(plan->image) || !is_plain(plan->language) ||
         !is_plain(plan->label_session) || !is_plain(plan->label_task) ||

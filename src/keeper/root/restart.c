@@ -33,6 +33,7 @@
 #include "base/path.h"
 #include "base/sys.h"
 #include "keeper/root/keeper.h"
+#include "model/policy.h"
 
 #define RULES_MAX (8u << 20)
 #define FAILED    125
@@ -146,10 +147,21 @@ static int forbid_cores(void)
     return setrlimit(RLIMIT_CORE, &core);
 }
 
-/* Gives up what opening vessels does not take. */
-static int harden_keeper(struct vial_error *err)
+/* A vessel with sudo cannot get what its keeper gave up. Every other vessel, and all
+ * else that we start, gives up new privileges itself. Root's filter needs no such
+ * promise. */
+static bool opens_with_sudo(const struct keeper *k)
 {
-    if (forbid_cores() < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+    return geteuid() == 0 && keeper_driver->takes_image &&
+           policy_check_list(&k->rules.settings.policy, POLICY_ID_privileges,
+                             "privilege", "sudo", NULL) == 0;
+}
+
+/* Gives up what opening vessels does not take. */
+static int harden_keeper(const struct keeper *k, struct vial_error *err)
+{
+    if (forbid_cores() < 0 ||
+        (!opens_with_sudo(k) && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0))
         return fail_sys(err, "give up new privileges");
     /* Only root may map ids of others. A user's own keeper must stay open to its user,
      * or the kernel would not let it write its child's maps. */
@@ -247,7 +259,7 @@ static int begin(struct keeper *k, struct vial_error *err)
     if (chdir("/") < 0 || fcntl(KEEPER_FRONT_FD, F_SETFD, FD_CLOEXEC) < 0)
         return fail_sys(err, "settle");
     k->front_fd = KEEPER_FRONT_FD;
-    return harden_keeper(err);
+    return harden_keeper(k, err);
 }
 
 static _Noreturn void run_keeper(struct keeper *k, pid_t starter)
