@@ -173,6 +173,8 @@ struct vial_exec_options {
      * wait, nor use the session. Or NULL. */
     void (*ended)(void *context);
     void *context;
+    bool entrypoint; /* the image's ENTRYPOINT begins argv, and its CMD is argv where
+                        none is given */
 };
 
 struct vial_exec_status {

@@ -80,7 +80,7 @@ static const struct flag exec_flags[] = {
 extern const struct command command_exec;
 const struct command command_exec = {
     .name = "exec",
-    .operands = "[--] COMMAND [ARG…]",
+    .operands = "[--] COMMAND [ARG…] | --image NAME [ARG…]",
     .summary = "run a command with the current repository at /workspace",
     .text =
         "The root of the git repository around the current directory (or the current\n"
@@ -88,7 +88,9 @@ const struct command command_exec = {
         "--workspace-mode says otherwise, and the command starts at the same place in it.\n"
         "A repository above that belongs to somebody else is refused unless you trust it\n"
         "('vial trust DIR'). A single COMMAND with spaces in it, or anything else that\n"
-        "only means something to a shell, is given to 'sh -c'.",
+        "only means something to a shell, is given to 'sh -c'. With --image, the image's\n"
+        "ENTRYPOINT comes before COMMAND, and its CMD stands for one that is not given,\n"
+        "as container engines have it; --entrypoint none leaves both out.",
     .examples = "vial exec -- make test\n"
                 "vial exec --timeout 2m --network none -- python3 -m unittest\n"
                 "vial exec --workspace-mode overlay -- make clean all\n"

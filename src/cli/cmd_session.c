@@ -226,7 +226,7 @@ static int forget(struct cli *cli, const struct daemon *d, struct vial_error *er
 
 static const struct verb verbs[] = {
     { "start", "", 0, start, VERB_STARTS },
-    { "exec", "ID -- COMMAND [ARG…]", 2, verb_exec, " timeout cwd env " },
+    { "exec", "ID [-- COMMAND [ARG…]]", 1, verb_exec, " timeout cwd env " },
     { "attach", "ID NUMBER", 2, verb_attach },
     { "ps", "ID", 1, verb_ps },
     { "write", "ID PATH [FILE]", 2, verb_write },
@@ -384,10 +384,11 @@ const struct command command_session = {
         "Sessions live in the daemon; when none runs, 'start' starts a private one, which\n"
         "ends by itself once no session is open. 'start' takes the flags of a request and\n"
         "prints the session's id. 'exec' runs a program in it, with your standard input,\n"
-        "and ends with the program's own status.\n"
+        "and ends with the program's own status; without COMMAND what the session's image\n"
+        "names (ENTRYPOINT and CMD).\n"
         "\n"
         "  start                          diff ID\n"
-        "  exec ID -- COMMAND [ARG…]      commit ID [PATH…]\n"
+        "  exec ID [-- COMMAND [ARG…]]    commit ID [PATH…]\n"
         "  attach ID NUMBER, ps ID        discard ID\n"
         "  write ID PATH [FILE]           checkpoint ID NAME\n"
         "  read ID PATH                   rollback ID NAME\n"

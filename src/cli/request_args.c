@@ -244,14 +244,23 @@ static bool field_given(const struct cli *cli, const char *name)
     return false;
 }
 
+/* An image that is named here has its own program, as with container engines. */
+static int set_entrypoint(const struct cli *cli, struct vial_request *req,
+                          struct vial_error *err)
+{
+    return field_given(cli, "image") && !field_given(cli, "entrypoint")
+               ? vial_request_set(req, "entrypoint", "image", err)
+               : 0;
+}
+
 int request_args_command(const struct cli *cli, char *const *command,
                          struct vial_request **out, struct vial_error *err)
 {
     auto_ask struct vial_request *req = NULL;
 
-    if (!*command)
+    if (!*command && !field_given(cli, "image") && !field_given(cli, "entrypoint"))
         return refuse_usage(cli, "command is missing", err);
-    if (request_args_flags(cli, &req, err) < 0 ||
+    if (request_args_flags(cli, &req, err) < 0 || set_entrypoint(cli, req, err) < 0 ||
         set_list(req, "command", command, err) < 0)
         return -1;
     if (!field_given(cli, "workspace") &&

@@ -265,6 +265,10 @@ static int begin(struct cli *cli, const struct daemon *d, bool live, struct str 
         return -1;
     for (size_t i = 2; cli_operand(cli, i); i++)
         (void)json_array_append_new(argv, json_string(cli_operand(cli, i)));
+    if (!cli_operand(cli, 2)) { /* what the session's image would start */
+        (void)json_object_del(body, "argv");
+        (void)json_object_set_new(body, "entrypoint", json_true());
+    }
     add_given(cli, body);
     if (cli_flag(cli, "tty"))
         add_terminal(body);

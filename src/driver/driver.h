@@ -81,7 +81,8 @@ struct vessel {
     struct strv
         imports;   /* modules for a Python that waits in it, by the image's template */
     unsigned pool; /* how many of its like are to wait, by the same; 0: as usual */
-    char digest[72];    /* of the image that is its root, here; "" else */
+    struct strv entrypoint, cmd; /* what the image would have started */
+    char digest[72];             /* of the image that is its root, here; "" else */
     const char *owners; /* whose its files are inside: "image", "one" user's, "nobody";
                            NULL: it has no such root */
     unsigned swept;     /* vessels of dead owners that went when this was opened */

@@ -27,7 +27,7 @@ struct image_config {
     bool named;                   /* it says a name, which may be the usual user's */
     struct strv volumes;          /* where an engine would put disk of its own; clean */
     struct strv posing;           /* keys of labels that look like ours */
-    struct strv entrypoint, args; /* ENTRYPOINT and CMD; used by stored images only */
+    struct strv entrypoint, args; /* ENTRYPOINT and CMD */
 
     /* Of labels that `vial template build` gives (docs/adr/0083). */
     bool is_template;

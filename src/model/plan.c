@@ -436,6 +436,8 @@ json_t *plan_json(const struct plan *plan)
     rc |= object ? add_root(&plan->root, object) : 0;
     if (plan->network == NETWORK_GATE)
         rc |= json_object_set_new(object, "gate", gate_json(&plan->gate));
+    if (plan->entrypoint)
+        rc |= json_object_set_new(object, "entrypoint", text("image"));
     if (plan->count_denied)
         rc |= json_object_set_new(object, "denials", text("count"));
     if (plan->fixed_addresses)

@@ -99,6 +99,9 @@ struct plan_root {
 /* A profile that no request can name: the native driver takes it where it is safe. */
 #define PLAN_MACHINE_PROFILE "machine"
 
+/* The only word of an argv that the image has: its CMD. */
+#define PLAN_IMAGE_COMMAND "{image}"
+
 struct plan {
     char id[24];              /* "r-…" */
     char *driver;             /* a driver's name; never "auto" */
@@ -114,6 +117,7 @@ struct plan {
     char *workdir;    /* one of plan_workdirs, or where the workspace lies */
     char *cwd;        /* absolute */
     bool cwd_open;    /* nobody says where it starts: an image may */
+    bool entrypoint;  /* the image's begins argv */
     struct plan_file *files;
     size_t file_count;
     struct strv outputs; /* relative to workdir */

@@ -19,11 +19,25 @@ static_assert(NETWORK_NONE == 0 && NETWORK_BRIDGE == 1 && NETWORK_GATE == 2,
 static_assert(PULL_MISSING == 0 && PULL_ALWAYS == 1 && PULL_NEVER == 2, "the same");
 static_assert(KEEP_HEAD == 0 && KEEP_TAIL == 1 && KEEP_BOTH == 2, "the same");
 
-/* Exactly one of code and command. */
+bool plan_wants_entrypoint(const struct vial_request *req)
+{
+    char name[32];
+
+    request_choice(req, FIELD_ID_entrypoint, name);
+    return str_eq(name, "image");
+}
+
+/* Exactly one of code and command, which an image may have. */
 static int check_what(const struct vial_request *req, struct vial_error *err)
 {
-    bool command = req->command.count > 0;
+    bool image = plan_wants_entrypoint(req);
     bool code = request_has(req, code) || request_has(req, language);
+    bool command = req->command.count > 0 || (image && !code);
+
+    if (image && code) {
+        (void)fail(err, VIAL_E_USAGE, "code is given, and the image's entrypoint");
+        return fail_remedy(err, "leave out 'entrypoint', or give a command");
+    }
 
     if (command && code) {
         (void)fail(err, VIAL_E_USAGE, "both code and a command are given");
@@ -63,7 +77,7 @@ static int choose_language(struct draft *d, struct vial_error *err)
 {
     const struct policy *policy = &d->settings->policy;
 
-    if (d->req->command.count > 0)
+    if (!request_has(d->req, language))
         return policy_check_list(policy, POLICY_ID_languages, "language", "command",
                                  err);
     if (language_find(&d->settings->languages, d->req->language, &d->language, err) < 0)

@@ -28,6 +28,9 @@ int plan_cwd_build(struct draft *d, struct vial_error *err);
 const char *plan_workspace_at(const struct draft *d);
 /* The code's file, below the workdir; the draft has its language. */
 const char *plan_source_name(const struct draft *d);
+
+/* The program is the image's ENTRYPOINT, with the command behind it. */
+bool plan_wants_entrypoint(const struct vial_request *req);
 /* plan_program.c: argv, compile_argv, env. */
 int plan_program_build(struct draft *d, struct vial_error *err);
 /* plan_files.c: the code, files, stdin and outputs. */

@@ -77,6 +77,12 @@ int image_root_build(struct draft *d, struct vial_error *err)
 {
     struct plan_root *root = &d->plan->root;
 
+    if (plan_wants_entrypoint(d->req) && !d->plan->image) {
+        (void)fail(err, VIAL_E_USAGE,
+                   "the entrypoint of an image is to run, and there "
+                   "is no image");
+        return fail_remedy(err, "name one: '--image NAME'");
+    }
     if (!d->driver->roots || !d->plan->image)
         return refuse_all(d, err);
     if (d->req->rootfs) {

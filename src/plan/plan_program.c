@@ -96,7 +96,12 @@ static int argv_build(struct draft *d, struct vial_error *err)
         if (code_build(d, err) < 0)
             return -1;
     } else {
+        plan->entrypoint = plan_wants_entrypoint(d->req);
         strv_copy(&plan->argv, &d->req->command);
+        if (plan->argv.count == 0) {
+            strv_push(&plan->argv, PLAN_IMAGE_COMMAND);
+            plan->argv_own = 1;
+        }
     }
     if (!strv_ok(&plan->argv) || !strv_ok(&plan->compile_argv))
         return fail_memory(err);

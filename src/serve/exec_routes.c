@@ -81,7 +81,8 @@ static int start(struct call *c, struct hold *h, struct vial_error *err)
     if (body_read(c, BODY_exec, &body, err) < 0 ||
         read_env(body.env, &variables, err) < 0)
         return -1;
-    if ((body.argv != NULL) == (body.shell != NULL))
+    if (body.entrypoint ? body.shell != NULL
+                        : (body.argv != NULL) == (body.shell != NULL))
         return fail(err, VIAL_E_VALUE, "give either 'argv' or 'shell'");
     if (body.rows > 10000 || body.columns > 10000)
         return fail(err, VIAL_E_VALUE, "a terminal has at most 10000 rows and columns");
@@ -92,6 +93,7 @@ static int start(struct call *c, struct hold *h, struct vial_error *err)
         return -1;
     o.argv = args;
     o.shell = body.shell;
+    o.entrypoint = body.entrypoint;
     o.cwd = body.cwd;
     o.env = (const char *const *)variables.items;
     o.stdin_data = body.stdin.data;

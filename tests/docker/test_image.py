@@ -81,6 +81,15 @@ def test_an_images_labels_do_not_pose_as_ours(start, vial, api):
     assert listed["session"] is None and listed["task"] is None
 
 
+def test_an_entrypoint_runs_where_it_is_asked_for(vial, api, tmp_path):
+    image_of(api, "entry:1", {"Entrypoint": ["echo", "entered"], "Cmd": ["by", "itself"]})
+    for words, out in (([], "entered by itself"), (["mine"], "entered mine"),
+                       (["--entrypoint", "none", "--", "echo", "mine"], "mine")):
+        done = vial("exec", "--driver", "docker", "--workspace", str(tmp_path), "--image", "entry:1",
+                    *words)
+        assert done.stdout == out + "\n", done.stderr
+
+
 def test_no_program_but_the_one_asked_for_runs(start, api):
     """ENTRYPOINT, CMD, HEALTHCHECK, STOPSIGNAL, ONBUILD and SHELL are the image's words."""
     image_of(api, "busy:1", {

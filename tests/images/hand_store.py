@@ -10,7 +10,7 @@ def escape(text):
     return "".join(c if "!" <= c <= "~" and c != "%" else f"%{ord(c):02X}" for c in text)
 
 
-def put(store, name, layers, env=(), cwd=None, uid=0, gid=0, cmd=()):
+def put(store, name, layers, env=(), cwd=None, uid=0, gid=0, cmd=(), entrypoint=()):
     """LAYERS are directories, lowest first. They are moved in. Returns the digest."""
     store = Path(store)
     for part in ("names", "images", "layers"):
@@ -26,6 +26,7 @@ def put(store, name, layers, env=(), cwd=None, uid=0, gid=0, cmd=()):
     lines = ["vial-image 1", f"digest sha256:{digest}", f"id sha256:{digest}",
              "platform linux/amd64", "user_xattr 1", "owners_kept 1", "size 1", "created 1"]
     lines += [f"env {escape(e)}" for e in env]
+    lines += [f"entrypoint {escape(e)}" for e in entrypoint]
     lines += [f"cmd {escape(c)}" for c in cmd]
     lines += [f"cwd {escape(cwd)}"] if cwd else []
     lines += [f"uid {uid}", f"gid {gid}"]

@@ -395,6 +395,7 @@ class ExecInfo(Record):
 ExecBody = TypedDict("ExecBody", {
     "argv": "List[str]",
     "shell": "str",
+    "entrypoint": "bool",
     "env": "Dict[str, str]",
     "cwd": "str",
     "stdin": "str",
@@ -570,6 +571,7 @@ class Plan(Record):
     output_note: Optional[str]
     mounts: List[PlanMount]
     image: Optional[str]
+    entrypoint: Optional[Literal["image"]]
     root_mode: Optional[Literal["rw"]]
     user: Optional[Literal["root"]]
     sudo: Optional[Literal["nopasswd"]]
@@ -825,6 +827,7 @@ Request = TypedDict("Request", {
     "workspace_mode": 'Literal["rw", "ro", "overlay"]',
     "driver": 'Literal["auto", "native", "docker", "process"]',
     "image": "str",
+    "entrypoint": 'Literal["none", "image"]',
     "pull": 'Literal["missing", "always", "never"]',
     "pull_timeout": "Duration",
     "runtime": "str",

@@ -318,6 +318,8 @@ export interface ExecBody {
   argv?: string[];
   /** A line for the shell; or give argv. */
   shell?: string;
+  /** The image's ENTRYPOINT begins argv, and its CMD stands for an argv that is not given. */
+  entrypoint?: boolean;
   /** Environment variables, beside the session's. */
   env?: Record<string, string>;
   /** Where it starts; else in the working directory. */
@@ -596,6 +598,8 @@ export interface Plan {
   mounts: PlanMount[];
   /** The container image. */
   image: string | null;
+  /** The image's ENTRYPOINT begins argv; the word {image} stands for its CMD. */
+  entrypoint?: "image";
   /** The whole root can be written to. */
   root_mode?: "rw";
   /** Programs are root inside. */
@@ -1001,6 +1005,8 @@ export interface Request {
   driver?: "auto" | "native" | "docker" | "process";
   /** The container image that is the vessel's root. */
   image?: string;
+  /** Whether the image's ENTRYPOINT begins the command, and its CMD stands for one that is not given (image), as container engines have it. */
+  entrypoint?: "none" | "image";
   /** When the image is pulled: missing (it is not here), always (the registry is asked each time) or never (only what is here is used). */
   pull?: "missing" | "always" | "never";
   /** How long pulling an image may take, all tries together. */

@@ -199,6 +199,8 @@ static void close_vessel(struct vessel *vessel)
     strv_done(&vessel->layers);
     strv_done(&vessel->env);
     free(vessel->cwd);
+    strv_done(&vessel->entrypoint);
+    strv_done(&vessel->cmd);
     free(d);
 }
 

@@ -482,7 +482,12 @@ static int take_config(struct docker *d, struct image_config *image,
 {
     config_variables(image, &d->vessel.env);
     d->vessel.cwd = ptr_take(&image->cwd);
-    return strv_ok(&d->vessel.env) ? 0 : fail_memory(err);
+    strv_copy(&d->vessel.entrypoint, &image->entrypoint);
+    strv_copy(&d->vessel.cmd, &image->args);
+    return strv_ok(&d->vessel.env) && !d->vessel.entrypoint.failed &&
+                   !d->vessel.cmd.failed
+               ? 0
+               : fail_memory(err);
 }
 
 /*

@@ -178,6 +178,8 @@ void native_close(struct vessel *vessel)
     strv_done(&vessel->env);
     strv_done(&vessel->imports);
     free(vessel->cwd);
+    strv_done(&vessel->entrypoint);
+    strv_done(&vessel->cmd);
     janitor_dismiss(&n->janitor);
     free(n);
 }

@@ -246,6 +246,8 @@ static void take_image(struct native *n, const struct plan *plan, struct launch 
     strv_copy(&v->imports, &from->imports);
     v->pool =
         from->template_pool ? (unsigned)strtoul(from->template_pool, NULL, 10) : 0;
+    strv_copy(&v->entrypoint, &from->entrypoint);
+    strv_copy(&v->cmd, &from->cmd);
     (void)snprintf(v->digest, sizeof(v->digest), "%s", from->digest);
     v->owners = l->image->unmapped ? "nobody" : l->first_id ? "image" : "one";
     n->image_fd = fd_take(&from->lock_fd);

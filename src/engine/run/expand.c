@@ -78,10 +78,46 @@ bool expand_starts_in_image(const struct plan *plan, const struct vessel *vessel
     return plan->cwd_open && vessel->cwd;
 }
 
+static bool is_images_own(const struct plan *plan)
+{
+    return plan->argv_own == 1 && str_eq(plan->argv.items[0], PLAN_IMAGE_COMMAND);
+}
+
+const char *expand_program(const struct plan *plan, const struct vessel *vessel,
+                           bool compile)
+{
+    if (compile)
+        return plan->compile_argv.items[0];
+    if (plan->entrypoint && vessel->entrypoint.count > 0)
+        return vessel->entrypoint.items[0];
+    return is_images_own(plan) && vessel->cmd.count > 0 ? vessel->cmd.items[0]
+                                                        : plan->argv.items[0];
+}
+
+/* As container engines do: ENTRYPOINT, and behind it the command, or else CMD. */
+static int make_argv(const struct plan *plan, const struct vessel *vessel, bool compile,
+                     struct strv *out, struct vial_error *err)
+{
+    bool own = !compile && is_images_own(plan);
+
+    if (plan->entrypoint)
+        strv_copy(out, &vessel->entrypoint);
+    if (own)
+        strv_copy(out, &vessel->cmd);
+    else
+        plan_argv(plan, compile, workdir_of(plan, vessel), out);
+    if (!own || out->failed || (out->count > 0 && *out->items[0]))
+        return 0;
+    (void)fail(err, VIAL_E_EXEC, "image '%s' has no program of its own", plan->image);
+    return fail_remedy(err,
+                       "give a command: its config has neither ENTRYPOINT nor CMD");
+}
+
 int expand_step(const struct plan *plan, const struct vessel *vessel, bool compile,
                 struct program_step *out, struct vial_error *err)
 {
-    plan_argv(plan, compile, workdir_of(plan, vessel), &out->argv);
+    if (make_argv(plan, vessel, compile, &out->argv, err) < 0)
+        return -1;
     expand_env(plan, vessel, &out->env);
     out->cwd = expand_starts_in_image(plan, vessel)
                    ? strdup(vessel->cwd)

@@ -22,6 +22,10 @@ char *expand_cwd(const struct plan *plan, const struct vessel *vessel, const cha
  * directory then that would have to be found there. */
 bool expand_starts_in_image(const struct plan *plan, const struct vessel *vessel);
 
+/* The program that a step starts, as it is called. Borrowed. */
+const char *expand_program(const struct plan *plan, const struct vessel *vessel,
+                           bool compile);
+
 /* One step of the plan's program, compiler (COMPILE) or program, as VESSEL starts it.
  * Whatever comes back, program_step_done releases OUT, which begins empty. */
 struct program_step {

@@ -285,9 +285,7 @@ static bool lacks_interpreter(const struct run *r, const char *program, uint32_t
 void step_failed(void *context, uint32_t channel, uint32_t step, int error)
 {
     struct run *r = context;
-    const struct strv *argv =
-        run_is_compiling(r) ? &r->plan->compile_argv : &r->plan->argv;
-    const char *program = argv->items[0];
+    const char *program = expand_program(r->plan, r->vessel, run_is_compiling(r));
     bool in_image = expand_starts_in_image(r->plan, r->vessel);
     const struct start_failure f = {
         .program = program,

@@ -47,11 +47,36 @@ static int measure(const struct strv *list, const char *what, size_t *total,
     return 0;
 }
 
-static int make_argv(const struct vial_exec_options *o, struct strv *out,
-                     struct vial_error *err)
+/* As container engines do, with what the session's image has. */
+static int make_images_argv(const struct vial_session *s,
+                            const struct vial_exec_options *o, struct strv *out,
+                            struct vial_error *err)
+{
+    const struct vessel *v = s->vessel;
+
+    if (o->shell)
+        return fail(err, VIAL_E_VALUE,
+                    "start an exec: an entrypoint takes no shell line");
+    strv_copy(out, &v->entrypoint);
+    for (size_t i = 0; o->argv && o->argv[i] && !out->failed; i++)
+        strv_push(out, o->argv[i]);
+    if (!o->argv || !o->argv[0])
+        strv_copy(out, &v->cmd);
+    if (out->failed || (out->count > 0 && *out->items[0]))
+        return 0;
+    (void)fail(err, VIAL_E_VALUE,
+               "start an exec: the session has no image with a program "
+               "of its own");
+    return fail_remedy(err, "give a command");
+}
+
+static int make_argv(const struct vial_session *s, const struct vial_exec_options *o,
+                     struct strv *out, struct vial_error *err)
 {
     bool has_argv = o->argv && o->argv[0];
 
+    if (o->entrypoint)
+        return make_images_argv(s, o, out, err);
     if (has_argv == (o->shell != NULL))
         return fail(err, VIAL_E_VALUE,
                     "start an exec: give either argv or a shell line");
@@ -177,12 +202,12 @@ static int queue(struct vial_exec *x, const struct vial_exec_options *o, bool la
     int64_t timeout_ms = 0;
     size_t total = 0;
 
-    if (check_timeout(s, o, &timeout_ms, err) < 0 || make_argv(o, &argv, err) < 0 ||
+    if (check_timeout(s, o, &timeout_ms, err) < 0 || make_argv(s, o, &argv, err) < 0 ||
         make_env(s, o, &env, err) < 0 || make_terminal(x, o, &env, err) < 0 ||
         measure(&argv, "argv", &total, err) < 0 ||
         measure(&env, "env", &total, err) < 0 || make_cwd(s, o->cwd, &x->cwd, err) < 0)
         return -1;
-    x->program = strdup(o->shell ? "/bin/sh" : o->argv[0]);
+    x->program = strdup(argv.count ? argv.items[0] : "");
     x->correlation = o->correlation ? strdup(o->correlation) : NULL;
     if (!x->program || (o->correlation && !x->correlation) ||
         blob_set(&x->input, o->stdin_data, o->stdin_len) < 0)

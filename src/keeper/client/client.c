@@ -76,6 +76,10 @@ static int adopt(struct kept *k, struct unpack *u, struct talk_fds *fds,
     k->vessel.imports = r.imports;
     r.imports = (struct strv){ 0 };
     k->vessel.pool = r.pool;
+    k->vessel.entrypoint = r.entrypoint;
+    r.entrypoint = (struct strv){ 0 };
+    k->vessel.cmd = r.cmd;
+    r.cmd = (struct strv){ 0 };
     k->vessel.cwd = ptr_take(&r.cwd);
     memcpy(k->vessel.digest, r.digest, sizeof(r.digest));
     k->vessel.owners = r.digest[0] ? r.owners : NULL;
@@ -104,6 +108,8 @@ static void release(struct kept *k)
     strv_done(&k->vessel.layers);
     strv_done(&k->vessel.env);
     strv_done(&k->vessel.imports);
+    strv_done(&k->vessel.entrypoint);
+    strv_done(&k->vessel.cmd);
     free(k->vessel.tmpdir);
     free(k->vessel.cwd);
     free(k->path);

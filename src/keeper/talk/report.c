@@ -12,6 +12,7 @@
 #define LAYERS_MAX  64
 #define ENV_MAX     256
 #define IMPORTS_MAX 64
+#define WORDS_MAX   256 /* of ENTRYPOINT, and of CMD */
 
 /* Every word that a driver uses for a layer, a level, or who holds limits: struct
  * caps borrows them, so they must live for ever. */
@@ -158,6 +159,8 @@ void vessel_pack(struct pack *p, const struct vessel *v)
     pack_texts(p, v->env.items, v->env.count);
     pack_texts(p, v->imports.items, v->imports.count);
     pack_u32(p, v->pool);
+    pack_texts(p, v->entrypoint.items, v->entrypoint.count);
+    pack_texts(p, v->cmd.items, v->cmd.count);
     pack_u32(p, (v->death_fd >= 0 ? 1u : 0u) | (v->event_fd >= 0 ? 2u : 0u) |
                     (v->gate_fd >= 0 ? 4u : 0u));
 }
@@ -191,13 +194,15 @@ int vessel_unpack(struct unpack *u, struct vessel_report *out)
     list_unpack(u, ENV_MAX, SIZE_MAX, &out->env);
     list_unpack(u, IMPORTS_MAX, SIZE_MAX, &out->imports);
     out->pool = unpack_u32(u);
+    list_unpack(u, WORDS_MAX, SIZE_MAX, &out->entrypoint);
+    list_unpack(u, WORDS_MAX, SIZE_MAX, &out->cmd);
     fds = unpack_u32(u);
     out->has_death = fds & 1;
     out->has_event = fds & 2;
     out->has_gate = fds & 4;
     if (unpack_finished(u) && strv_ok(&out->layers) && strv_ok(&out->env) &&
-        strv_ok(&out->imports) && are_variables(&out->env) &&
-        (!out->cwd || out->cwd[0] == '/'))
+        strv_ok(&out->imports) && strv_ok(&out->entrypoint) && strv_ok(&out->cmd) &&
+        are_variables(&out->env) && (!out->cwd || out->cwd[0] == '/'))
         return 0;
     vessel_report_done(out);
     return -1;
@@ -212,5 +217,7 @@ void vessel_report_done(struct vessel_report *r)
     strv_done(&r->layers);
     strv_done(&r->env);
     strv_done(&r->imports);
+    strv_done(&r->entrypoint);
+    strv_done(&r->cmd);
     *r = (struct vessel_report){ 0 };
 }

@@ -21,7 +21,7 @@ struct vessel_report {
     char digest[72];
     const char *owners;                  /* static; "" for none */
     char *path, *tmpdir, *workdir, *cwd; /* malloc'ed; or NULL */
-    struct strv layers, env, imports;
+    struct strv layers, env, imports, entrypoint, cmd;
     unsigned pool;
     bool has_death, has_event, has_gate; /* which descriptors come with it */
 };
