@@ -24,7 +24,7 @@ def attribute(name, value):
 def first():
     return tar(folder("./"), folder("bin"), entry("bin/tool", b"#!", mode=0o4755),
                entry("bin/able", b"x", mode=0o755, **attribute("user.note", b"kept")),
-               hard("bin/twin", "bin/tool"), folder("etc", mode=0o750, uid=5, gid=7),
+               hard("bin/twin", "bin/tool", mode=0o4755), folder("etc", mode=0o750, uid=5, gid=7),
                entry("etc/shadow", b"secret", mode=0o640, gid=42), entry("etc/gone", b"x"),
                link("lib", "usr/lib"), folder("usr"), folder("usr/lib"), folder("old"),
                entry("old/a", b"1"), folder("tmp", mode=0o1777),
@@ -34,7 +34,7 @@ def first():
 
 def second():
     return tar(entry("etc/.wh.gone"), entry("etc/new", b"n", uid=3), folder("old"),
-               entry("old/.wh..wh..opq"), entry("old/b", b"2"), hard("bin/three", "bin/tool"),
+               entry("old/.wh..wh..opq"), entry("old/b", b"2"), hard("bin/three", "bin/tool", mode=0o4755),
                entry("usr/lib/more", b"m"))
 
 
