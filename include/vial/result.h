@@ -42,7 +42,8 @@ enum vial_limit {
     VIAL_LIMIT_DISK = 1u << 3,
     VIAL_LIMIT_FSIZE = 1u << 4,
     VIAL_LIMIT_OUTPUT = 1u << 5,
-    VIAL_LIMIT_TIME = 1u << 6
+    VIAL_LIMIT_TIME = 1u << 6,
+    VIAL_LIMIT_NETWORK = 1u << 7
 };
 
 /* One captured stream. DATA holds LEN bytes exactly as the program wrote them
@@ -111,6 +112,7 @@ struct vial_network {
     uint64_t made, refused;       /* all, those left out included */
     uint64_t bytes_in, bytes_out; /* likewise */
     bool whole;                   /* false: the gate did not say */
+    bool limited;                 /* a limit of it was reached: see limits_hit */
 };
 
 struct vial_result {

@@ -41,16 +41,21 @@ static int say(int to_fd, uint8_t type, const struct pack *p, int fd)
     return n < 0 ? (int)n : 0;
 }
 
-static int configure(int owner_fd, const struct plan_gate *gate,
-                     const struct strv *secrets)
+static int configure(int owner_fd, const struct plan *plan, const struct strv *secrets)
 {
-    const struct gate_config config = { .allow = gate->allow.items,
-                                        .deny = gate->deny.items,
-                                        .unchecked = gate->unchecked.items,
-                                        .resolvers = gate->resolvers.items,
-                                        .private_in = gate->private_in.items,
-                                        .secrets = secrets->items,
-                                        .connections = CONNECTIONS };
+    const struct plan_gate *gate = &plan->gate;
+    const struct limits *l = &plan->limits;
+    const struct gate_config config = {
+        .allow = gate->allow.items,
+        .deny = gate->deny.items,
+        .unchecked = gate->unchecked.items,
+        .resolvers = gate->resolvers.items,
+        .private_in = gate->private_in.items,
+        .secrets = secrets->items,
+        .connections = CONNECTIONS,
+        .limits = { (uint64_t)l->network_connections, (uint64_t)l->network_rate,
+                    (uint64_t)l->network_in, (uint64_t)l->network_out }
+    };
     struct pack p = { 0 };
     int rc;
 
@@ -109,7 +114,7 @@ static int start(const char *path, const struct plan *plan, int stream_fd,
     if (rc < 0)
         return fail_sys_rc(err, rc, "start '%s'", path);
     out->pidfd = rc;
-    rc = configure(out->owner_fd, &plan->gate, &secrets);
+    rc = configure(out->owner_fd, plan, &secrets);
     rc = rc < 0 ? rc : introduce(stream_fd, &plan->gate, link_ours);
     return rc < 0 ? fail_sys_rc(err, rc, "tell the gate its rules") : 0;
 }

@@ -30,6 +30,7 @@ static struct gate_record *add(struct gate_account *a, const char *name, uint16_
         a->connections++;
     else
         a->refused++;
+    a->limited = a->limited || verdict == GATE_LIMIT;
     if (!r && a->count < GATE_RECORDS_MAX) {
         r = &a->records[a->count++];
         *r = (struct gate_record){ .port = port, .verdict = verdict };

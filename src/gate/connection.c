@@ -67,8 +67,8 @@ void connection_opened(void *context, struct relay_channel *channel, uint32_t po
         relay_close(&g->relay, channel);
         return;
     }
-    if (!is_allowed(g, name, c->port)) {
-        give_up(g, c, GATE_DENIED);
+    if (!is_allowed(g, name, c->port) || !limits_let(g)) {
+        give_up(g, c, is_allowed(g, name, c->port) ? GATE_LIMIT : GATE_DENIED);
         return;
     }
     c->judged = name_rules_have(g->unchecked, g->unchecked_count, name, c->port);
@@ -240,6 +240,8 @@ void connection_closed(void *context, struct relay_channel *channel, bool reset)
         (void)close(c->fd);
     if (c->stage != STAGE_OPEN && c->verdict == GATE_OK)
         c->verdict = GATE_ABANDONED;
+    if (!c->incoming)
+        limits_count(g, in, out);
     account_add(g, c, c->incoming ? out : in, c->incoming ? in : out);
     channel->user = NULL;
     c->stage = STAGE_OVER; /* callers above us may still look at it */
@@ -279,10 +281,13 @@ void connection_turn(struct gate *g)
 {
     struct connection *next = NULL;
     uint64_t now = g->connections ? now_ns() : 0;
+    bool too_much = limits_reached(g);
 
     for (struct connection *c = g->connections; c; c = next) {
         next = c->next;
-        if (c->stage == STAGE_RESOLVE)
+        if (too_much && !c->incoming)
+            give_up(g, c, GATE_LIMIT);
+        else if (c->stage == STAGE_RESOLVE)
             resolve_turn(g, c, now);
         else if (c->deadline_ns <= now && c->stage == STAGE_CONNECT)
             try_next(g, c, GATE_TIMEOUT);

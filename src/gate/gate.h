@@ -24,6 +24,7 @@
  *   resolve         names into addresses, by the servers of the host
  *   first_bytes     the name that a client says: TLS and HTTP
  *   hand_over       connections that go to vial-secrets
+ *   gate_limits     how much may be reached in all
  *   account         what was reached, for the result
  */
 /* clang-format on */
@@ -89,6 +90,14 @@ struct cached {
     uint64_t until_ns;
 };
 
+/* What counts against config.limits: connections that the program makes. */
+struct used {
+    uint64_t connections;
+    uint64_t bytes_in, bytes_out; /* of those that are over */
+    double left;                  /* of a minute's connections */
+    uint64_t filled_ns;
+};
+
 struct gate {
     struct relay relay;
     struct gate_config config;
@@ -102,6 +111,7 @@ struct gate {
     struct cached cache[CACHE_SIZE];
     size_t cache_next;
     struct gate_account account;
+    struct used used;
     bool owner_gone;
 };
 
@@ -141,6 +151,12 @@ int secrets_watch(struct gate *g);
  * leads to vial-secrets, who has FD now; -1: it cannot be. */
 int secrets_take(struct gate *g, const struct connection *c, int fd);
 void secrets_hear(struct gate *g); /* its verdicts */
+
+/* gate_limits.c */
+void limits_start(struct gate *g);
+bool limits_let(struct gate *g); /* one more connection, which is counted */
+void limits_count(struct gate *g, uint64_t in, uint64_t out); /* of one that is over */
+bool limits_reached(const struct gate *g); /* by bytes: then all must end */
 
 /* account.c */
 void account_add(struct gate *g, const struct connection *c, uint64_t in, uint64_t out);

@@ -254,6 +254,7 @@ int main(void)
 
     if (!g || !start(g))
         return 1;
+    limits_start(g);
     serve(g);
     relay_done(&g->relay);
     connection_free_over(g);

@@ -372,6 +372,14 @@ int64_t policy_cap(const struct policy *p, enum field_id id)
     return INT64_MAX;
 }
 
+int64_t policy_implied(const struct policy *p, enum field_id id)
+{
+    for (size_t i = 0; i < POLICY_ID__COUNT; i++)
+        if (!is_list(i) && policy_rows[i].caps == id && is_set(p, i))
+            return number_of(p, i);
+    return 0;
+}
+
 static json_t *row_json(const struct policy *p, size_t i)
 {
     json_t *value;

@@ -72,6 +72,8 @@ int policy_check(const struct policy *p, const struct vial_request *req,
 
 /* The cap on a field; INT64_MAX when it has none. */
 int64_t policy_cap(const struct policy *p, enum field_id id);
+/* The same if an operator has set it, who means those too who name no limit; else 0. */
+int64_t policy_implied(const struct policy *p, enum field_id id);
 
 /* Refuses a NAME that list ID does not have, or matches ("python:*"). WHAT is
  * for the message: "driver". */

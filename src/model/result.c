@@ -33,8 +33,8 @@ const char *const result_verdicts[] = { [VIAL_OK] = "ok",
                                         NULL };
 
 /* In the order of enum vial_limit's bits. */
-const char *const result_limits[] = { "memory", "pids",   "cpu",  "disk",
-                                      "fsize",  "output", "time", NULL };
+const char *const result_limits[] = { "memory", "pids", "cpu",     "disk", "fsize",
+                                      "output", "time", "network", NULL };
 
 const char *vial_verdict_name(enum vial_verdict verdict)
 {

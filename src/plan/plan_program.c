@@ -338,12 +338,6 @@ static int64_t choose(const struct draft *d, const struct limit_row *row)
     return lower(request_amount(d->req, row->field), cap);
 }
 
-/* A cap that an operator has set holds for those who do not name a limit, too. */
-static int64_t implied_cpu_ms(const struct policy *p)
-{
-    return (p->set >> POLICY_ID_max_cpu_time) & 1u ? p->max_cpu_time : 0;
-}
-
 int plan_limits_build(struct draft *d, struct vial_error *err)
 {
     struct limits *limits = &d->plan->limits;
@@ -351,12 +345,13 @@ int plan_limits_build(struct draft *d, struct vial_error *err)
     for (size_t i = 0; i < LIMIT_COUNT; i++) {
         int64_t value = choose(d, &limit_rows[i]);
 
+        /* A cap that an operator has set holds for those who name no limit, too. */
+        if (value == 0)
+            value = policy_implied(&d->settings->policy, limit_rows[i].field);
         if (limit_rows[i].needed && value <= 0)
             return fail(err, VIAL_E_INTERNAL, "limit '%s' has no value",
                         fields[limit_rows[i].field].name);
         *limits_at(limits, &limit_rows[i]) = value;
     }
-    if (limits->cpu_ms == 0)
-        limits->cpu_ms = implied_cpu_ms(&d->settings->policy);
     return 0;
 }

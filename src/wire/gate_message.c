@@ -33,6 +33,10 @@ void gate_config_write(struct pack *p, const struct gate_config *c)
     write_list(p, c->private_in);
     write_list(p, c->secrets);
     pack_u32(p, c->connections);
+    pack_u64(p, c->limits.connections);
+    pack_u64(p, c->limits.per_minute);
+    pack_u64(p, c->limits.bytes_in);
+    pack_u64(p, c->limits.bytes_out);
 }
 
 int gate_config_read(struct unpack *u, struct gate_config *out)
@@ -45,6 +49,10 @@ int gate_config_read(struct unpack *u, struct gate_config *out)
     out->private_in = unpack_texts(u, GATE_RULES_MAX);
     out->secrets = unpack_texts(u, GATE_RULES_MAX);
     out->connections = unpack_u32(u);
+    out->limits.connections = unpack_u64(u);
+    out->limits.per_minute = unpack_u64(u);
+    out->limits.bytes_in = unpack_u64(u);
+    out->limits.bytes_out = unpack_u64(u);
     if (unpack_finished(u) && out->connections)
         return 0;
     gate_config_done(out);
@@ -76,6 +84,7 @@ void gate_account_write(struct pack *p, const struct gate_account *a)
     pack_u64(p, a->refused);
     pack_u64(p, a->bytes_in);
     pack_u64(p, a->bytes_out);
+    pack_u32(p, a->limited);
     pack_u32(p, (uint32_t)a->count);
     for (size_t i = 0; i < a->count; i++) {
         const struct gate_record *r = &a->records[i];
@@ -121,6 +130,7 @@ int gate_account_read(struct unpack *u, struct gate_account *out)
     out->refused = unpack_u64(u);
     out->bytes_in = unpack_u64(u);
     out->bytes_out = unpack_u64(u);
+    out->limited = unpack_u32(u) == 1;
     out->count = unpack_u32(u);
     if (out->count > GATE_RECORDS_MAX)
         u->bad = true;

@@ -48,12 +48,18 @@ struct secrets_word {
     uint32_t id, verdict;
 };
 
+/* Of all that a vessel reaches, while it is there; 0: without an end. */
+struct gate_limits {
+    uint64_t connections, per_minute, bytes_in, bytes_out;
+};
+
 struct gate_config {
     char **allow, **deny;           /* as name_rule.h; NULL-terminated */
     char **unchecked;               /* whose first bytes need not say the name */
     char **resolvers, **private_in; /* "ADDRESS:PORT"; "ADDRESS/BITS" */
     char **secrets;                 /* rules: these go to vial-secrets */
     uint32_t connections;           /* at once */
+    struct gate_limits limits;
 };
 
 void gate_config_write(struct pack *p, const struct gate_config *c);
@@ -102,6 +108,7 @@ struct gate_account {
     uint64_t left_out;
     uint64_t connections, refused; /* all, those left out included */
     uint64_t bytes_in, bytes_out;
+    bool limited; /* one of gate_limits was reached */
 };
 
 void gate_account_write(struct pack *p, const struct gate_account *a);

@@ -814,6 +814,10 @@ Request = TypedDict("Request", {
     "allow": "List[str]",
     "deny": "List[str]",
     "secrets": "List[str]",
+    "network_connections": "int",
+    "network_rate": "int",
+    "network_in": "Size",
+    "network_out": "Size",
     "network_name": "str",
     "dns": "List[str]",
     "network_timeout": "Duration",
@@ -929,7 +933,7 @@ class Result(_Outcome):
     duration_ms: float
     timing: ResultTiming
     usage: ResultUsage
-    limits_hit: List[Literal["memory", "pids", "cpu", "disk", "fsize", "output", "time"]]
+    limits_hit: List[Literal["memory", "pids", "cpu", "disk", "fsize", "output", "time", "network"]]
     network_refused: Optional[int]
     network: Optional[ResultNetwork]
     denied_calls: Optional[Dict[str, Any]]
@@ -964,7 +968,7 @@ class ResultBrief(Record):
     duration_ms: float
     timing: ResultTiming
     usage: ResultUsage
-    limits_hit: List[Literal["memory", "pids", "cpu", "disk", "fsize", "output", "time"]]
+    limits_hit: List[Literal["memory", "pids", "cpu", "disk", "fsize", "output", "time", "network"]]
     network_refused: Optional[int]
     network: Optional[ResultNetwork]
     denied_calls: Optional[Dict[str, Any]]

@@ -979,6 +979,14 @@ export interface Request {
   deny?: string[];
   /** A secret that the program uses through its gate and never sees: the name of one in the settings' block secrets; or NAME=env:VARIABLE@HOST,… (file:/PATH). The program finds a placeholder in the variable NAME; in headers to HOST it becomes the value. */
   secrets?: string[];
+  /** How many connections may be made through the gate in all, by a run or a session; what is tried beyond them is cut off. */
+  network_connections?: number;
+  /** How many connections may be made through the gate in a minute. */
+  network_rate?: number;
+  /** How many bytes may come in through the gate in all, by a run or a session; with more, all its connections are cut off. */
+  network_in?: Size;
+  /** How many bytes may go out through the gate in all. */
+  network_out?: Size;
   /** The container network to join instead of the engine's own; what else is on it can be reached. */
   network_name?: string;
   /** A name server for the program, where it has a network. */
@@ -1130,7 +1138,7 @@ export interface Result {
   duration_ms: number;
   timing: ResultTiming;
   usage: ResultUsage;
-  limits_hit: ("memory" | "pids" | "cpu" | "disk" | "fsize" | "output" | "time")[];
+  limits_hit: ("memory" | "pids" | "cpu" | "disk" | "fsize" | "output" | "time" | "network")[];
   network_refused?: number;
   network?: ResultNetwork;
   denied_calls?: Record<string, unknown>;
@@ -1165,7 +1173,7 @@ export interface ResultBrief {
   duration_ms: number;
   timing: ResultTiming;
   usage: ResultUsage;
-  limits_hit: ("memory" | "pids" | "cpu" | "disk" | "fsize" | "output" | "time")[];
+  limits_hit: ("memory" | "pids" | "cpu" | "disk" | "fsize" | "output" | "time" | "network")[];
   network_refused?: number;
   network?: ResultNetwork;
   denied_calls?: Record<string, unknown>;

@@ -95,6 +95,7 @@ struct vial_network *network_account(int gate_fd, bool ask)
     out->refused = a->refused;
     out->bytes_in = a->bytes_in;
     out->bytes_out = a->bytes_out;
+    out->limited = a->limited;
     return out;
 }
 

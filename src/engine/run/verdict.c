@@ -111,6 +111,8 @@ static unsigned limits_hit(const struct evidence *e, enum vial_verdict verdict)
         hit |= VIAL_LIMIT_OUTPUT;
     if (verdict == VIAL_TIMEOUT)
         hit |= VIAL_LIMIT_TIME;
+    if (e->network && e->network->limited)
+        hit |= VIAL_LIMIT_NETWORK;
     return hit;
 }
 
@@ -283,6 +285,7 @@ static struct judgement judge_run(const struct run *r, const struct vessel_usage
         .pids_events = u->pids_events,
         .cpu_ms = u->usage.cpu_user_ms + u->usage.cpu_system_ms,
         .cut = result->out.truncated || result->err.truncated,
+        .network = result->network,
     };
 
     return judge(&e);
@@ -303,6 +306,7 @@ void collect(struct run *r, struct vial_result *result)
             collect_stream(r, &r->kept[1], &result->err) == 0 &&
             (!r->files || collect_files(r, result) == 0) &&
             collect_vessel(r->engine, r->plan, r->vessel, result) == 0;
+    result->network = network_account(r->vessel->gate_fd, false);
     collect_judgement(judge_run(r, &u, result), &r->error, result);
     if (!whole) {
         (void)fail_memory(&result->error);
@@ -313,7 +317,6 @@ void collect(struct run *r, struct vial_result *result)
     (void)snprintf(result->start, sizeof result->start, "%s",
                    r->stock ? "warm" : "cold");
     result->network_refused = r->exited ? r->exit.net_refused : 0;
-    result->network = network_account(r->vessel->gate_fd, false);
     collect_denied(r, result);
 }
 

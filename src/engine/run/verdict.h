@@ -41,7 +41,8 @@ struct evidence {
     const char *limits_by;           /* of the vessel */
     uint64_t oom_kills, pids_events; /* counted for this program */
     double cpu_ms;
-    bool cut; /* some of its output was not kept */
+    bool cut;                           /* some of its output was not kept */
+    const struct vial_network *network; /* what its gate told, or NULL */
 };
 
 struct judgement {

@@ -384,7 +384,7 @@ void exec_exited(struct vial_exec *x, const struct exit_message *m)
     x->status.network_refused = m->net_refused;
     if (x->session->vessel)
         x->network = network_account(x->session->vessel->gate_fd, true);
-    x->status.network = x->network;
+    x->status.network = e.network = x->network;
     x->alive = m->alive;
     end(x, &e);
 }

@@ -22,8 +22,11 @@ static int check_limit(const struct rules *rules, const struct limit_row *row,
     const struct field *f = &fields[row->field];
     int64_t cap = policy_cap(&rules->settings.policy, row->field);
 
-    if (value == 0 && !row->needed) /* none of its kind: see implied_cpu */
-        return 0;
+    if (value == 0 && !row->needed &&
+        !policy_implied(&rules->settings.policy, row->field))
+        return 0; /* none of its kind */
+    if (value == 0 && !row->needed)
+        return fail(err, VIAL_E_CAP, "a limit that the policy caps is not in the plan");
     if (value < f->min || value > f->max)
         return fail(err, VIAL_E_VALUE, "%s is out of its range in the plan", f->name);
     if (value > cap)
@@ -32,16 +35,10 @@ static int check_limit(const struct rules *rules, const struct limit_row *row,
     return 0;
 }
 
-/* A cap that the operator has set is not got round by leaving the limit out, nor are
- * those that bound the host's memory, cores and processes. */
-static int check_absent(const struct rules *rules, const struct limits *l,
-                        struct vial_error *err)
+/* Those that bound the host's memory, cores and processes are never left out. */
+static int check_absent(const struct limits *l, struct vial_error *err)
 {
-    const struct policy *p = &rules->settings.policy;
-    bool cpu_capped = (p->set >> POLICY_ID_max_cpu_time) & 1u;
-
-    if (l->memory_bytes == 0 || l->pids == 0 || l->milli_cpus == 0 ||
-        (cpu_capped && l->cpu_ms == 0))
+    if (l->memory_bytes == 0 || l->pids == 0 || l->milli_cpus == 0)
         return fail(err, VIAL_E_CAP, "a limit that the policy caps is not in the plan");
     return 0;
 }
@@ -52,7 +49,7 @@ static int check_limits(const struct rules *rules, const struct limits *l,
     for (size_t i = 0; i < LIMIT_COUNT; i++)
         if (check_limit(rules, &limit_rows[i], limits_get(l, &limit_rows[i]), err) < 0)
             return -1;
-    return check_absent(rules, l, err);
+    return check_absent(l, err);
 }
 
 static bool is_plain(const char *text)
