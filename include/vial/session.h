@@ -205,6 +205,14 @@ VIAL_API VIAL_MUST_CHECK int vial_session_connect(struct vial_session *session,
                                                   unsigned port, int *fd,
                                                   struct vial_error *err);
 
+/* Has the session's gate let out ENTRIES, COUNT of them, from now on, and ends its
+ * connections to others. Entries are those of the field `allow`, and only what the
+ * session was opened with can be among them: it is narrowed, and can be widened to that
+ * again. */
+VIAL_API VIAL_MUST_CHECK int vial_session_allow(struct vial_session *session,
+                                                const char *const *entries,
+                                                size_t count, struct vial_error *err);
+
 /* Starts a program and returns at once. *OUT is given back with vial_exec_free,
  * or together with the session. */
 VIAL_API VIAL_MUST_CHECK int vial_session_exec(struct vial_session *session,

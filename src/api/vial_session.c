@@ -320,6 +320,25 @@ void inside_touch(struct vial_session *session)
     session_unlock(session);
 }
 
+int vial_session_allow(struct vial_session *session, const char *const *entries,
+                       size_t count, struct vial_error *err)
+{
+    auto_strv struct strv asked = { 0 };
+    int rc = -1;
+
+    for (size_t i = 0; i < count; i++)
+        strv_push(&asked, entries[i]);
+    if (!strv_ok(&asked))
+        return fail_memory(err);
+    session_lock(session);
+    if (session_touch(session, err) == 0)
+        rc = network_allow(session->engine->settings, session->plan,
+                           session->vessel ? session->vessel->gate_fd : -1, &asked,
+                           err);
+    session_unlock(session);
+    return rc;
+}
+
 int vial_session_connect(struct vial_session *session, unsigned port, int *fd,
                          struct vial_error *err)
 {

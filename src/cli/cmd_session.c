@@ -157,6 +157,23 @@ static int renew(struct cli *cli, const struct daemon *d, struct vial_error *err
     return verb_do(d, "POST", target.data, text, err);
 }
 
+static int allow(struct cli *cli, const struct daemon *d, struct vial_error *err)
+{
+    auto_str struct str target = { 0 };
+    auto_json json_t *body = json_pack("{s:[]}", "allow");
+    auto_free char *text = NULL;
+
+    for (char **entry = cli->options.operands + 2; *entry; entry++)
+        (void)json_array_append_new(json_object_get(body, "allow"),
+                                    json_string(*entry));
+    text = json_dumps(body, 0);
+    if (!text)
+        return fail_memory(err);
+    if (verb_target(cli, "/allow", &target, err) < 0)
+        return -1;
+    return verb_do(d, "PUT", target.data, text, err);
+}
+
 static int pause_session(struct cli *cli, const struct daemon *d,
                          struct vial_error *err)
 {
@@ -240,6 +257,7 @@ static const struct verb verbs[] = {
     { "checkpoint", "ID NAME", 2, verb_checkpoint },
     { "rollback", "ID NAME", 2, verb_rollback },
     { "forward", "ID [LOCAL:]PORT", 2, verb_forward },
+    { "allow", "ID [ENTRY…]", 1, allow },
     { "show", "ID", 1, show },
     { "renew", "ID", 1, renew },
     { "pause", "ID", 1, pause_session },
@@ -378,7 +396,7 @@ const struct command command_session = {
     .name = "session",
     .operands = "VERB [ID] …",
     .words =
-        "start|exec|attach|ps|write|read|ls|rm|watch|diff|commit|discard|checkpoint|rollback|forward|show|renew|pause|resume|snapshot|fork|forget|stop|list",
+        "start|exec|attach|ps|write|read|ls|rm|watch|diff|commit|discard|checkpoint|rollback|forward|allow|show|renew|pause|resume|snapshot|fork|forget|stop|list",
     .summary = "a vessel that stays open for several programs",
     .text =
         "Sessions live in the daemon; when none runs, 'start' starts a private one, which\n"
@@ -394,7 +412,7 @@ const struct command command_session = {
         "  read ID PATH                   rollback ID NAME\n"
         "  ls ID [PATH]                   show ID, renew ID\n"
         "  rm ID PATH, watch ID [PATH]    stop ID, list, pause ID, resume ID\n"
-        "  forward ID [LOCAL:]PORT\n"
+        "  forward ID [LOCAL:]PORT        allow ID [ENTRY…]\n"
         "  snapshot ID NAME               fork ID, forget IMAGE\n"
         "\n"
         "'snapshot' saves the files of a session with --image NAME --root-mode rw as an\n"
@@ -407,6 +425,9 @@ const struct command command_session = {
         "\n"
         "'forward' listens on 127.0.0.1, on LOCAL (0: any that is free; usual: PORT), and\n"
         "leads there to PORT of a session that was started with --network gate.\n"
+        "\n"
+        "'allow' has its gate let out these entries, of those that it was started with,\n"
+        "and nothing else from now on; without any, nothing at all.\n"
         "\n"
         "diff, commit, discard, checkpoint and rollback are for sessions started with\n"
         "--workspace DIR --workspace-mode overlay, which leave DIR alone until commit.",

@@ -296,6 +296,17 @@ void connection_turn(struct gate *g)
     }
 }
 
+void connection_narrow(struct gate *g)
+{
+    struct connection *next = NULL;
+
+    for (struct connection *c = g->connections; c; c = next) {
+        next = c->next;
+        if (!c->incoming && !is_allowed(g, c->name, c->port))
+            give_up(g, c, GATE_DENIED);
+    }
+}
+
 uint64_t connection_wake_ns(const struct gate *g)
 {
     uint64_t wake = NEVER;

@@ -101,8 +101,9 @@ struct used {
 struct gate {
     struct relay relay;
     struct gate_config config;
+    struct name_rule *widest; /* that allow may have, as it was configured */
     struct name_rule *allow, *deny, *unchecked, *secrets;
-    size_t allow_count, deny_count, unchecked_count, secret_count;
+    size_t widest_count, allow_count, deny_count, unchecked_count, secret_count;
     struct sockaddr_storage servers[SERVERS_MAX];
     size_t server_count;
     struct range ranges[RANGES_MAX];
@@ -131,6 +132,8 @@ void connection_refused(void *context, const char *name);
 void connection_resolved(struct gate *g, struct connection *c, enum gate_verdict why);
 void connection_event(struct gate *g, uint32_t channel_id);
 void connection_turn(struct gate *g); /* ends what has taken too long, or too much */
+/* Ends those that are not allowed any more. */
+void connection_narrow(struct gate *g);
 uint64_t connection_wake_ns(const struct gate *g);
 void connection_free_over(struct gate *g);
 /* FD, which is taken, to PORT of the vessel. */

@@ -79,6 +79,36 @@ static bool read_rules(char *const *texts, struct name_rule **out, size_t *count
     return *out != NULL;
 }
 
+static bool is_within(const struct gate *g, const struct name_rule *rule)
+{
+    for (size_t i = 0; i < g->widest_count; i++)
+        if (name_rule_covers(&g->widest[i], rule))
+            return true;
+    return false;
+}
+
+/* Whoever has our descriptor can narrow, and widen again, but never beyond what we were
+ * configured with: a list that does lets nothing out at all. */
+static void take_allow(struct gate *g, const struct frame *f)
+{
+    struct unpack u = { .data = f->payload, .len = f->len };
+    char **texts = unpack_texts(&u, GATE_RULES_MAX);
+    struct name_rule *rules = NULL;
+    size_t count = 0;
+    bool good = texts && unpack_finished(&u) && read_rules(texts, &rules, &count);
+
+    for (size_t i = 0; i < count; i++)
+        good = good && is_within(g, &rules[i]);
+    for (size_t i = 0; texts && texts[i]; i++)
+        free(texts[i]);
+    free(texts);
+    if (g->allow != g->widest)
+        free(g->allow);
+    g->allow = rules;
+    g->allow_count = good ? count : 0;
+    connection_narrow(g);
+}
+
 static bool read_ranges(struct gate *g)
 {
     for (size_t i = 0; g->config.private_in[i]; i++) {
@@ -129,16 +159,25 @@ static bool close_others(const struct gate *g)
     return syscall(SYS_close_range, first, ~0u, 0) == 0;
 }
 
+/* At first. */
+static bool allow_all(struct gate *g)
+{
+    g->allow = g->widest;
+    g->allow_count = g->widest_count;
+    return true;
+}
+
 static bool start(struct gate *g)
 {
     (void)prctl(PR_SET_NAME, "vial-gate");
     (void)signal(SIGPIPE, SIG_IGN);
-    return read_config(g) && read_rules(g->config.allow, &g->allow, &g->allow_count) &&
+    return read_config(g) &&
+           read_rules(g->config.allow, &g->widest, &g->widest_count) &&
            read_rules(g->config.deny, &g->deny, &g->deny_count) &&
            read_rules(g->config.unchecked, &g->unchecked, &g->unchecked_count) &&
            read_rules(g->config.secrets, &g->secrets, &g->secret_count) &&
-           close_others(g) && read_ranges(g) && resolve_servers(g) == 0 &&
-           fcntl(GATE_LINK_FD, F_SETFL, O_NONBLOCK) == 0 &&
+           allow_all(g) && close_others(g) && read_ranges(g) &&
+           resolve_servers(g) == 0 && fcntl(GATE_LINK_FD, F_SETFL, O_NONBLOCK) == 0 &&
            relay_init(&g->relay, GATE_LINK_FD, true, g->config.connections, &events,
                       g) == 0 &&
            relay_watch(&g->relay, GATE_OWNER_FD, EPOLLIN, relay_tag(TAG_OWNER, 0)) ==
@@ -174,25 +213,40 @@ static void take_port(struct gate *g, const struct frame *f, int fd)
         (void)close(fd);
 }
 
-/* Its frames are short, and it sends each in one piece. */
+static void obey(struct gate *g, const struct frame *f, int fd)
+{
+    if (f->type == GATE_PORT) {
+        take_port(g, f, fd);
+        return;
+    }
+    if (fd >= 0)
+        (void)close(fd);
+    if (f->type == GATE_ASK)
+        account_tell(g);
+    else if (f->type == GATE_ALLOW)
+        take_allow(g, f);
+}
+
+/* Its frames come whole. */
 static void hear_owner(struct gate *g)
 {
-    uint8_t buffer[WIRE_HEADER + 8];
+    uint8_t header[WIRE_HEADER];
+    uint8_t *payload = NULL;
     struct frame f = { 0 };
     int fd = -1;
-    ssize_t n = receive(buffer, WIRE_HEADER, &fd);
+    ssize_t n = receive(header, sizeof header, &fd);
 
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
-    g->owner_gone = n != WIRE_HEADER || frame_read(buffer, WIRE_HEADER, 4, &f) < 0 ||
-                    (f.len && !read_whole(buffer + WIRE_HEADER, f.len));
-    f.payload = buffer + WIRE_HEADER;
-    if (!g->owner_gone && f.type == GATE_ASK)
-        account_tell(g);
-    else if (!g->owner_gone && f.type == GATE_PORT)
-        take_port(g, &f, fd);
+    g->owner_gone = n != WIRE_HEADER ||
+                    frame_read(header, sizeof header, GATE_FRAME_MAX, &f) < 0 ||
+                    !(payload = malloc(f.len + 1)) || !read_whole(payload, f.len);
+    f.payload = payload;
+    if (!g->owner_gone)
+        obey(g, &f, fd);
     else if (fd >= 0)
         (void)close(fd);
+    free(payload);
 }
 
 static void dispatch(struct gate *g, const struct epoll_event *e)

@@ -233,6 +233,22 @@ int gate_build(struct draft *d, struct vial_error *err)
     return check_allowed(&gate->allow, s, err);
 }
 
+int gate_narrow(const struct settings *settings, const struct plan_gate *gate,
+                const struct strv *entries, struct strv *out, struct vial_error *err)
+{
+    if (expand(settings->share_dir, entries, out, err) < 0)
+        return -1;
+    for (size_t i = 0; i < out->count; i++) {
+        if (is_covered(&gate->allow, out->items[i]))
+            continue;
+        (void)fail(err, VIAL_E_POLICY,
+                   "allow '%s' is more than the session was opened with",
+                   out->items[i]);
+        return fail_remedy(err, "leave it out, or open another session that allows it");
+    }
+    return 0;
+}
+
 /* Every entry of SOME is one of ALL. */
 static bool is_part(const struct strv *some, const struct strv *all)
 {

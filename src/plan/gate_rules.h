@@ -16,6 +16,10 @@ struct draft;
 /* After the driver and the network are known. */
 int gate_build(struct draft *d, struct vial_error *err);
 
+/* ENTRIES as rules, if GATE, which a vessel was opened with, allows all of them. */
+int gate_narrow(const struct settings *settings, const struct plan_gate *gate,
+                const struct strv *entries, struct strv *out, struct vial_error *err);
+
 /* Whether a plan that somebody else has built keeps to the policy: the keeper's word.
  */
 int gate_judge(const struct plan *plan, const struct settings *settings,

@@ -131,6 +131,22 @@ void sessions_renew(struct call *c)
         session_answer(c, 200, h.session);
 }
 
+void sessions_allow(struct call *c)
+{
+    auto_hold struct hold h = { 0 };
+    struct allow_body body = { 0 };
+    auto_free const char **entries = NULL;
+    struct vial_error err = { 0 };
+
+    if (hold_session(c, &h, &err) < 0 || body_read(c, BODY_allow, &body, &err) < 0 ||
+        !(entries = body_texts(body.allow, &err)) ||
+        vial_session_allow(h.session->session, entries, json_array_size(body.allow),
+                           &err) < 0)
+        call_error(c, &err);
+    else
+        session_answer(c, 200, h.session);
+}
+
 void sessions_pause(struct call *c)
 {
     auto_hold struct hold h = { 0 };

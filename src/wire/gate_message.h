@@ -8,6 +8,8 @@
  *
  *   to the gate      GATE_CONFIG, once and first
  *                    GATE_ASK: tell what was reached since the last time
+ *                    GATE_ALLOW: texts, what is allowed from now on, of what it was
+ *                    configured with
  *                    GATE_PORT, with a descriptor: u32 port of the vessel, which the
  *                    descriptor's peer reaches from now on
  *   to the opener    GATE_ACCOUNT, after each GATE_ASK, and once the guest is gone
@@ -26,7 +28,13 @@
 #define GATE_RECORDS_MAX 128 /* connections that an account tells one by one */
 #define GATE_FRAME_MAX   (256u << 10)
 
-enum gate_type { GATE_CONFIG = 1, GATE_ASK = 2, GATE_PORT = 3, GATE_ACCOUNT = 4 };
+enum gate_type {
+    GATE_CONFIG = 1,
+    GATE_ASK = 2,
+    GATE_PORT = 3,
+    GATE_ACCOUNT = 4,
+    GATE_ALLOW = 7 /* behind those of secrets_type */
+};
 
 /* To vial-secrets (src/secrets), once and first: texts, the lines of secrets
  * (model/secret.h), and the bytes of each one's value; and its answer: text, the

@@ -198,6 +198,11 @@ Duration = Union[float, str]  # seconds, or text with a unit: "500ms", "2m"
 Size = Union[int, str]  # bytes, or text with a unit: "64m"
 
 
+AllowBody = TypedDict("AllowBody", {
+    "allow": "List[str]",
+})
+
+
 class Automatic(Record):
     driver: Optional[str]
     error: Optional[ErrorInfo]
@@ -1162,16 +1167,16 @@ class WatchStart(Record):
 Operation = Literal[
     "run_code", "batch_run", "info_plan", "runs_list", "runs_get", "runs_cancel",
     "sessions_start", "sessions_list", "sessions_get", "sessions_stop", "sessions_renew",
-    "sessions_pause", "sessions_resume", "sessions_snapshot", "sessions_fork",
-    "snapshots_remove", "execs_start", "execs_list", "execs_get", "execs_attach",
-    "execs_output", "execs_stdin", "execs_signal", "execs_resize", "files_get", "files_put",
-    "files_remove", "files_list", "files_stat", "files_watch", "files_mkdir", "files_move",
-    "files_pack", "files_unpack", "workspaces_diff", "workspaces_commit", "workspaces_discard",
-    "workspaces_checkpoints", "workspaces_checkpoint", "workspaces_rollback", "contexts_open",
-    "contexts_run", "contexts_interrupt", "contexts_restart", "ports_get", "info_languages",
-    "info_doctor", "info_config", "info_vessels", "info_version", "info_schema", "openapi_get",
-    "images_list", "images_pull", "images_prune", "page_recent", "page_pool", "info_metrics",
-    "info_health", "info_ready",]
+    "sessions_allow", "sessions_pause", "sessions_resume", "sessions_snapshot",
+    "sessions_fork", "snapshots_remove", "execs_start", "execs_list", "execs_get",
+    "execs_attach", "execs_output", "execs_stdin", "execs_signal", "execs_resize", "files_get",
+    "files_put", "files_remove", "files_list", "files_stat", "files_watch", "files_mkdir",
+    "files_move", "files_pack", "files_unpack", "workspaces_diff", "workspaces_commit",
+    "workspaces_discard", "workspaces_checkpoints", "workspaces_checkpoint",
+    "workspaces_rollback", "contexts_open", "contexts_run", "contexts_interrupt",
+    "contexts_restart", "ports_get", "info_languages", "info_doctor", "info_config",
+    "info_vessels", "info_version", "info_schema", "openapi_get", "images_list", "images_pull",
+    "images_prune", "page_recent", "page_pool", "info_metrics", "info_health", "info_ready",]
 
 
 # What each is called in the OpenAPI document: method, path, query.
@@ -1187,6 +1192,7 @@ OPERATIONS: Dict[str, Tuple[str, str, Tuple[str, ...]]] = {
     "sessions_get": ("GET", "/v1/sessions/{id}", ()),
     "sessions_stop": ("DELETE", "/v1/sessions/{id}", ()),
     "sessions_renew": ("POST", "/v1/sessions/{id}/renew", ()),
+    "sessions_allow": ("PUT", "/v1/sessions/{id}/allow", ()),
     "sessions_pause": ("POST", "/v1/sessions/{id}/pause", ()),
     "sessions_resume": ("POST", "/v1/sessions/{id}/resume", ()),
     "sessions_snapshot": ("POST", "/v1/sessions/{id}/snapshot", ()),
@@ -2136,6 +2142,11 @@ class AsyncSession:
         body: RenewBody = {} if lease is None else {"lease": lease}
         return SessionInfo(await self._do("sessions_renew", body=body))
 
+    async def allow(self, *entries: str) -> SessionInfo:
+        """From now on its gate lets out these, of those that it was opened with, and ends other
+        connections."""
+        return SessionInfo(await self._do("sessions_allow", body={"allow": list(entries)}))
+
     async def pause(self, **body: Unpack[PauseBody]) -> SessionInfo:
         """Nothing in the session runs, and its clocks stand still, until `resume`; or, with
         `resume="auto"`, until it is used."""
@@ -2297,6 +2308,9 @@ class Session:
 
     def renew(self, lease: Optional[Duration] = None) -> SessionInfo:
         return _now(self._inner.renew(lease))
+
+    def allow(self, *entries: str) -> SessionInfo:
+        return _now(self._inner.allow(*entries))
 
     def pause(self, **body: Unpack[PauseBody]) -> SessionInfo:
         return _now(self._inner.pause(**body))

@@ -497,6 +497,12 @@ export class Session {
     return this.#core.json(this.#ask("sessions_renew", { json }));
   }
 
+  /** From now on its gate lets out these, of those that it was opened with, and ends other
+   * connections. */
+  allow(...allow: string[]): Promise<schema.SessionInfo> {
+    return this.#core.json(this.#ask("sessions_allow", { json: { allow } }));
+  }
+
   /** Nothing in the session runs, and its clocks stand still, until `resume`; or, with
    * `resume: "auto"`, until it is used. */
   pause(json: schema.PauseBody = {}): Promise<schema.SessionInfo> {

@@ -6,6 +6,11 @@ export type Duration = number | string;
 /** Bytes, or text with a unit: "64m". */
 export type Size = number | string;
 
+export interface AllowBody {
+  /** Entries, as a request's allow has them; only what the session was opened with. */
+  allow: string[];
+}
+
 export interface Automatic {
   /** Who makes vessels when nobody is asked for. */
   driver: string | null;
@@ -1475,6 +1480,7 @@ export const operations = {
   sessions_get: ["GET", "/v1/sessions/{id}", []],
   sessions_stop: ["DELETE", "/v1/sessions/{id}", []],
   sessions_renew: ["POST", "/v1/sessions/{id}/renew", []],
+  sessions_allow: ["PUT", "/v1/sessions/{id}/allow", []],
   sessions_pause: ["POST", "/v1/sessions/{id}/pause", []],
   sessions_resume: ["POST", "/v1/sessions/{id}/resume", []],
   sessions_snapshot: ["POST", "/v1/sessions/{id}/snapshot", []],

@@ -99,6 +99,62 @@ struct vial_network *network_account(int gate_fd, bool ask)
     return out;
 }
 
+static int no_gate(struct vial_error *err)
+{
+    (void)fail(err, VIAL_E_UNSUPPORTED, "this vessel has no gate");
+    return fail_remedy(err, "open it with '--network gate'");
+}
+
+static int send_whole(int fd, const uint8_t *data, size_t len)
+{
+    int64_t end_ns = clock_now_ns() + INT64_C(1000000) * WAIT_MS;
+
+    while (len > 0) {
+        struct pollfd ready = { .fd = fd, .events = POLLOUT };
+        ssize_t n = send(fd, data, len, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+        if (n < 0 && errno != EAGAIN && errno != EINTR)
+            return -errno;
+        if (n < 0 && clock_now_ns() > end_ns)
+            return -ETIMEDOUT;
+        if (n < 0)
+            (void)poll(&ready, 1, WAIT_MS);
+        data += n < 0 ? 0 : n;
+        len -= n < 0 ? 0 : (size_t)n;
+    }
+    return 0;
+}
+
+static int tell_rules(int gate_fd, const struct strv *rules, struct vial_error *err)
+{
+    struct frame f = { .type = GATE_ALLOW };
+    uint8_t header[WIRE_HEADER];
+    struct pack texts = { 0 }, whole = { 0 };
+    int rc;
+
+    pack_texts(&texts, rules->items, rules->count);
+    f.len = (uint32_t)texts.len;
+    frame_write_header(header, &f);
+    pack_raw(&whole, header, sizeof(header));
+    pack_raw(&whole, texts.data, texts.len);
+    rc = texts.bad || whole.bad ? -ENOMEM : send_whole(gate_fd, whole.data, whole.len);
+    pack_done(&texts);
+    pack_done(&whole);
+    return rc < 0 ? fail_sys_rc(err, rc, "tell the gate its rules") : 0;
+}
+
+int network_allow(const struct settings *settings, const struct plan *plan, int gate_fd,
+                  const struct strv *entries, struct vial_error *err)
+{
+    auto_strv struct strv rules = { 0 };
+
+    if (gate_fd < 0)
+        return no_gate(err);
+    if (gate_narrow(settings, &plan->gate, entries, &rules, err) < 0)
+        return -1;
+    return tell_rules(gate_fd, &rules, err);
+}
+
 /* One frame, with the descriptor; the gate reads them one by one. */
 static int hand_over(int gate_fd, unsigned port, int fd)
 {
@@ -119,10 +175,8 @@ int network_connect(int gate_fd, unsigned port, int *out, struct vial_error *err
     int pair[2];
     int rc;
 
-    if (gate_fd < 0) {
-        (void)fail(err, VIAL_E_UNSUPPORTED, "this vessel has no gate");
-        return fail_remedy(err, "open it with '--network gate'");
-    }
+    if (gate_fd < 0)
+        return no_gate(err);
     if (port == 0 || port > UINT16_MAX)
         return fail(err, VIAL_E_VALUE, "port %u is not from 1 to 65535", port);
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)

@@ -6,6 +6,8 @@
 
 #include <stdbool.h>
 
+#include "plan/gate_rules.h"
+
 #include "vial/result.h"
 
 /* GATE_FD is a vessel's, or -1: then NULL. ASK: of a vessel that goes on; else its
@@ -13,6 +15,11 @@
  * gate that does not answer gives an account that is not `whole`. NULL without memory,
  * too. */
 struct vial_network *network_account(int gate_fd, bool ask);
+
+/* Has the gate of PLAN's vessel let out ENTRIES from now on, and end what they do not
+ * have, if they are within what it began with; the gate looks at that, too. */
+int network_allow(const struct settings *settings, const struct plan *plan, int gate_fd,
+                  const struct strv *entries, struct vial_error *err);
 
 /* Has the gate lead *OUT, a new socket of the caller's, to PORT of the vessel. */
 int network_connect(int gate_fd, unsigned port, int *out, struct vial_error *err);
