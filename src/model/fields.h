@@ -55,7 +55,7 @@ enum field_id {
     FIELD_ID__COUNT
 };
 
-/* A bit for each field. */
+/* A bit for each field; there are more than 64. */
 __extension__ typedef unsigned __int128 field_set;
 #define FIELD_BIT(id) ((field_set)1 << (id))
 

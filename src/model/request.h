@@ -64,11 +64,6 @@ typedef struct strv field_c_FIELD_MAP;
 typedef struct file_list field_c_FIELD_FILES;
 typedef struct mount_list field_c_FIELD_MOUNTS;
 
-/* A set of fields, a bit each. There are more than 64 of them. */
-__extension__ typedef unsigned __int128 field_set;
-#define FIELD_BIT(id) ((field_set)1 << (id))
-_Static_assert(FIELD_ID__COUNT <= 128, "a field has a bit in field_set");
-
 struct vial_request {
     field_set set;
     field_set builtin; /* of those set, the ones that hold only a built-in default */
