@@ -114,7 +114,7 @@ H2 = """
 const fs = require('fs'), [host, key, cert] = process.argv.slice(1)
 require('http2').createSecureServer({key: fs.readFileSync(key), cert: fs.readFileSync(cert)},
     (ask, answer) => answer.end('hello by ' + ask.httpVersion + '\\n'))
-    .listen(8443, host, () => console.log('listens'))
+    .listen(7944, host, () => console.log('listens'))
 """
 
 
@@ -123,8 +123,8 @@ def test_http2_passes(world):
                           str(world.where / "server.pem")], stdout=subprocess.PIPE, text=True)
     try:
         assert p.stdout.readline() == "listens\n"
-        r = shell(world, "curl -sS --http2 --cacert ca.pem https://raw.test:8443/",
-                  "--allow", "raw.test:8443")
+        r = shell(world, "curl -sS --http2 --cacert ca.pem https://raw.test:7944/",
+                  "--allow", "raw.test:7944")
         assert (r.exit_code, r.stdout) == (0, "hello by 2.0\n"), r.stderr
     finally:
         p.kill()
