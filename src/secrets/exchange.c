@@ -30,8 +30,6 @@ struct exchange {
     enum gate_verdict verdict;
 };
 
-/* A client that speaks HTTP/2 alone is told so by TLS itself (no_application_protocol),
- * before it says anything that we would not understand. */
 static int side_open(struct side *s, int fd, unsigned flags,
                      gnutls_certificate_credentials_t who)
 {
@@ -44,7 +42,7 @@ static int side_open(struct side *s, int fd, unsigned flags,
     gnutls_handshake_set_timeout(s->tls, 0);
     return gnutls_priority_set_direct(s->tls, priority, NULL) < 0 ||
                    gnutls_credentials_set(s->tls, GNUTLS_CRD_CERTIFICATE, who) < 0 ||
-                   gnutls_alpn_set_protocols(s->tls, &h1, 1, GNUTLS_ALPN_MANDATORY) < 0
+                   gnutls_alpn_set_protocols(s->tls, &h1, 1, 0) < 0
                ? -1
                : 0;
 }

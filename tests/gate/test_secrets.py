@@ -201,23 +201,6 @@ def test_a_clients_request_carries_the_value(world, api, name):
     assert [dict(a.headers)["Authorization"] for a in Api.asked] == ["Bearer " + VALUE]
 
 
-ALPN = f"""/usr/bin/python3 -c '
-import os, socket, ssl
-for offered in (["h2", "http/1.1"], ["h2"]):
-    context = ssl.create_default_context(cafile=os.environ["SSL_CERT_FILE"])
-    context.set_alpn_protocols(offered)
-    try:
-        s = context.wrap_socket(socket.create_connection(("api.test", {PORT})), server_hostname="api.test")
-        print(s.selected_alpn_protocol())
-    except ssl.SSLError as e:
-        print(e.reason)'"""
-
-
-def test_http2_is_not_spoken_and_who_speaks_nothing_else_is_told(world, api):
-    r = shell(world, api, ALPN)
-    assert r.stdout.split() == ["http/1.1", "TLSV1_ALERT_NO_APPLICATION_PROTOCOL"], r.stderr
-
-
 def test_git_believes_the_vessels_authority(world, api):
     r = shell(world, api, f'git -c http.extraHeader="Authorization: Bearer $API_KEY" ls-remote {URL}/r.git')
     assert r.exit_code == 128 and "ertificate" not in r.stderr, r.stderr  # what answers is no repository
