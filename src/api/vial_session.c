@@ -332,9 +332,9 @@ int vial_session_allow(struct vial_session *session, const char *const *entries,
         return fail_memory(err);
     session_lock(session);
     if (session_touch(session, err) == 0)
-        rc = network_allow(session->engine->settings, session->plan,
-                           session->vessel ? session->vessel->gate_fd : -1, &asked,
-                           err);
+        rc =
+            network_allow(session->engine->settings, session->plan,
+                          session->vessel ? session->vessel->gate_fd : -1, &asked, err);
     session_unlock(session);
     return rc;
 }
