@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <cmocka.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
+#include "check.h"
 #include "http/out_rules.h"
 
 static struct out_rules read(const char *const *texts)
