@@ -72,6 +72,33 @@ def world(tmp_path_factory):
     return World(where)
 
 
+@pytest.fixture(scope="session")
+def index(world):
+    """A package index for pip, and a repository for git, as plain files over HTTPS."""
+    package = world.where / "greeting-1.0"
+    package.mkdir()
+    (package / "greeting.py").write_text("def hello(): return 'from a package'\n")
+    (package / "setup.py").write_text("from setuptools import setup\n"
+                                      "setup(name='greeting', version='1.0', py_modules=['greeting'])\n")
+    simple = world.files / "simple" / "greeting"
+    simple.mkdir(parents=True)
+    subprocess.run(["/usr/bin/python3", "-m", "pip", "wheel", "-q", "--no-deps",
+                    "--no-build-isolation", "-w", str(simple), str(package)], check=True,
+                   env={**os.environ, "HOME": str(world.where), "PIP_NO_INDEX": "1"},
+                   capture_output=True)
+    wheel = next(simple.glob("*.whl")).name
+    (simple / "index.html").write_text(f'<a href="{wheel}">{wheel}</a>')
+    work = world.where / "work"
+    git = ["git", "-c", "user.name=x", "-c", "user.email=x@test", "-C", str(work)]
+    subprocess.run(["git", "init", "-q", str(work)], check=True)
+    (work / "README").write_text("cloned\n")
+    subprocess.run([*git, "add", "."], check=True)
+    subprocess.run([*git, "commit", "-qm", "first"], check=True)
+    subprocess.run(["git", "clone", "-q", "--bare", str(work), str(world.files / "r.git")], check=True)
+    subprocess.run(["git", "-C", str(world.files / "r.git"), "update-server-info"], check=True)
+    return "https://pages.test"
+
+
 def told(result):
     """What the result says of each connection."""
     return [(c.name, c.port, c.verdict) for c in result.network.connections]

@@ -15,13 +15,13 @@ import pytest
 
 from conftest import told
 from servers import HOST, Handler, Raw, wait_until
-from test_tools import index, shell  # noqa: F401
+from test_tools import shell
 
 SSHD = "/usr/sbin/sshd"
 
 
 @pytest.fixture(scope="module")
-def ssh_server(world, index):  # noqa: F811
+def ssh_server(world, index):
     """sshd on port 22 of our own address, in a mount namespace where it finds /run/sshd."""
     if os.geteuid():
         pytest.skip("sshd needs root")
