@@ -2,6 +2,7 @@
 """What an image says of itself that would reach beyond its container, and what the kernel
 counts by user over all containers."""
 import json
+import os
 
 import pytest
 from test_docker import gone, image_of, one_of
@@ -82,6 +83,7 @@ def test_an_images_labels_do_not_pose_as_ours(start, vial, api):
 
 
 def test_an_entrypoint_runs_where_it_is_asked_for(vial, api, tmp_path):
+    os.chown(tmp_path, 1000, 1000)  # its programs are who the workspace belongs to
     image_of(api, "entry:1", {"Entrypoint": ["echo", "entered"], "Cmd": ["by", "itself"]})
     for words, out in (([], "entered by itself"), (["mine"], "entered mine"),
                        (["--entrypoint", "none", "--", "echo", "mine"], "mine")):
