@@ -285,19 +285,26 @@ static bool is_bare(const struct vial_request *req)
            !req->artifacts;
 }
 
+/* What the image names starts where the image says, as container engines do it. */
+static bool starts_in_image(const struct draft *d)
+{
+    if (plan_wants_entrypoint(d->req))
+        return !d->req->cwd;
+    return !d->language && !request_has(d->req, workspace) &&
+           str_eq(plan_workdirs[d->req->workdir], "/work") && is_bare(d->req);
+}
+
 int plan_cwd_build(struct draft *d, struct vial_error *err)
 {
     bool shown = request_has(d->req, workspace);
-    const char *own = plan_workdirs[d->req->workdir];
-    const char *start = own;
+    const char *start = plan_workdirs[d->req->workdir];
     const char *workdir = NULL;
 
     if (shown)
         start = plan_workspace_at(d);
     workdir = d->language && shown ? "/work" : start;
 
-    d->plan->cwd_open =
-        !d->language && !shown && str_eq(own, "/work") && is_bare(d->req);
+    d->plan->cwd_open = starts_in_image(d);
     d->plan->workdir = strdup(workdir);
     if (!d->plan->workdir)
         return fail_memory(err);

@@ -18,9 +18,15 @@ def world(tmp_path_factory):
     made.debian()
     configs = {"both": {"entrypoint": ["echo", "entered"], "cmd": ["by", "itself"]},
                "cmd": {"cmd": ["echo", "cmd alone"]}, "neither": {},
-               "lost": {"entrypoint": ["nosuch"]}}
+               "lost": {"entrypoint": ["nosuch"]},
+               "placed": {"cmd": ["./tell"], "cwd": "/app"}}
     for name, config in configs.items():
         (made.home / name).mkdir()
+    (made.home / "placed" / "app").mkdir()
+    tell = made.home / "placed" / "app" / "tell"
+    tell.write_text("#!/bin/sh\npwd\n")
+    tell.chmod(0o755)
+    for name, config in configs.items():
         made.put(name, [made.home / name], **config)
         made.stand_on_debian(name)
     yield made
@@ -32,6 +38,7 @@ def world(tmp_path_factory):
     ("both", ["{dir}", "{image}"], "entered {dir} {image}"),
     ("cmd", [], "cmd alone"),
     ("cmd", ["echo", "mine"], "mine"),
+    ("placed", [], "/app"),
     ("neither", ["echo", "mine"], "mine")])
 def test_exec_does_what_container_engines_do(world, image, words, out):
     done = world.vial("exec", "--image", image, "--", *words)
@@ -80,10 +87,12 @@ def test_a_session_starts_it_where_no_command_is_given(world):
             return subprocess.run([worlds.VIAL, "session", verb, "--socket", d.socket, *args],
                                   capture_output=True, text=True, check=False,
                                   stdin=subprocess.DEVNULL)
-        both, none = (vial("start", "--image", i).stdout.strip() for i in ("both", "neither"))
+        both, placed, none = (vial("start", "--image", i).stdout.strip()
+                              for i in ("both", "placed", "neither"))
         first = vial("exec", both)
         assert first.stdout == "entered by itself\n", first.stderr
         assert vial("exec", both, "--", "echo", "mine").stdout == "mine\n"
+        assert vial("exec", placed).stdout == "/app\n"
         assert "no image with a program of its own" in vial("exec", none).stderr
 
 

@@ -125,13 +125,16 @@ static int make_env(const struct vial_session *s, const struct vial_exec_options
 }
 
 /* Relative ones are below the workdir. The guest judges where it really leads. */
-static int make_cwd(const struct vial_session *s, const char *cwd, char **out,
-                    struct vial_error *err)
+static int make_cwd(const struct vial_session *s, const struct vial_exec_options *o,
+                    char **out, struct vial_error *err)
 {
+    const char *cwd = o->cwd ? o->cwd : s->plan->cwd;
     auto_free char *whole = NULL;
 
-    if (!cwd)
-        cwd = s->plan->cwd;
+    if (o->entrypoint && !o->cwd && s->vessel->cwd) { /* as container engines do */
+        *out = strdup(s->vessel->cwd);
+        return *out ? 0 : fail_memory(err);
+    }
     whole = *cwd == '/' ? strdup(cwd) : path_join(s->plan->workdir, cwd);
     if (!whole)
         return fail_memory(err);
@@ -205,7 +208,7 @@ static int queue(struct vial_exec *x, const struct vial_exec_options *o, bool la
     if (check_timeout(s, o, &timeout_ms, err) < 0 || make_argv(s, o, &argv, err) < 0 ||
         make_env(s, o, &env, err) < 0 || make_terminal(x, o, &env, err) < 0 ||
         measure(&argv, "argv", &total, err) < 0 ||
-        measure(&env, "env", &total, err) < 0 || make_cwd(s, o->cwd, &x->cwd, err) < 0)
+        measure(&env, "env", &total, err) < 0 || make_cwd(s, o, &x->cwd, err) < 0)
         return -1;
     x->program = strdup(argv.count ? argv.items[0] : "");
     x->correlation = o->correlation ? strdup(o->correlation) : NULL;
