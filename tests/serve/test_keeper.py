@@ -362,6 +362,16 @@ def test_data_that_the_front_may_not_read_is_named_with_what_to_do(in_roots_home
         in_roots_home.start()
 
 
+@pytest.mark.skipif(not ROOT, reason="of root's daemon")
+def test_a_root_without_cap_sys_admin_has_a_keeper():
+    """As in most containers. A filter then takes the promise of no new privileges."""
+    d = Daemon()
+    d.command = ["setpriv", "--inh-caps=-sys_admin", "--bounding-set=-sys_admin", *d.command]
+    with d:
+        assert d.run("echo here", language="sh").json["stdout"] == "here\n"
+        assert status(keeper_of(d))["NoNewPrivs"].strip() == "1"
+
+
 def test_a_stopped_daemons_socket_is_gone_when_it_is(daemon):
     """The front of root's daemon has no right to remove it; its keeper has."""
     assert os.path.exists(daemon.socket)

@@ -148,8 +148,7 @@ static int forbid_cores(void)
 }
 
 /* A vessel with sudo cannot get what its keeper gave up. Every other vessel, and all
- * else that we start, gives up new privileges itself. Root's filter needs no such
- * promise. */
+ * else that we start, gives up new privileges itself. */
 static bool opens_with_sudo(const struct keeper *k)
 {
     return geteuid() == 0 && keeper_driver->takes_image &&
@@ -168,7 +167,11 @@ static int harden_keeper(const struct keeper *k, struct vial_error *err)
     if (geteuid() == 0 &&
         (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || keep_caps(keeper_caps) < 0))
         return fail_sys(err, "give up capabilities");
-    if (load_filter() < 0)
+    /* Root needs no such promise for a filter, but in a container it may lack
+     * CAP_SYS_ADMIN; there no vessel has sudo. */
+    if (load_filter() < 0 &&
+        (errno != EACCES || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
+         load_filter() < 0))
         return fail_sys(err, "load the keeper's filter");
     return 0;
 }
