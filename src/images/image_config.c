@@ -17,7 +17,8 @@
 #define VOLUMES    64
 #define POSING     64
 #define ARGS_COUNT 256
-#define ARGS_BYTES ((size_t)32 << 10)
+/* With ENV and all else of a vessel they fit into one message (keeper/talk/talk.h). */
+#define ARGS_BYTES ((size_t)4 << 10)
 
 static int refuse(const char *image, const char *what, struct vial_error *err)
 {
@@ -229,7 +230,7 @@ static int read_args(struct strv *out, json_t *list, const char *image,
 
         bytes += json_string_length(entry) + 1;
         if (i >= ARGS_COUNT || bytes > ARGS_BYTES)
-            return refuse(image, "a longer ENTRYPOINT or CMD than vial takes: 32 KiB",
+            return refuse(image, "a longer ENTRYPOINT or CMD than vial takes: 4 KiB",
                           err);
         if (!text || strlen(text) != json_string_length(entry))
             return refuse(image, "an ENTRYPOINT or CMD that is not a list of words",

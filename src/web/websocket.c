@@ -247,11 +247,12 @@ int web_socket_send_json(struct web_socket *s, int first, const json_t *value,
                        : send_bytes(s, head,
                                     ws_frame_head(head, before ? OP_BINARY : OP_TEXT,
                                                   before + m.left));
-    if (rc == 0)
+    if (rc == 0) {
         rc = send_bytes(s, &byte, before);
-    if (rc == 0 && json_write(value, larges, JSON_STYLE_COMPACT, &pieces) < 0)
-        rc = -1;
-    s->gone = s->gone || (rc == 0 && m.left > 0); /* the client waits for the rest */
+        if (rc == 0)
+            rc = json_write(value, larges, JSON_STYLE_COMPACT, &pieces);
+        s->gone = s->gone || rc < 0 || m.left > 0; /* the client waits for the rest */
+    }
     (void)pthread_mutex_unlock(&s->sending);
     return rc;
 }
