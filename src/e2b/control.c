@@ -299,8 +299,8 @@ static void no_snapshot(struct ask *a)
 static void no_network(struct ask *a)
 {
     ask_refuse(a, 501,
-               "the network of a sandbox cannot be changed on this server: "
-               "the operator's settings say what it reaches");
+               "the network of a sandbox that is open cannot be changed on this "
+               "server: give 'network' when it is created");
 }
 
 static void no_templates(struct ask *a)

@@ -159,7 +159,7 @@ static bool close_others(const struct gate *g)
     return syscall(SYS_close_range, first, ~0u, 0) == 0;
 }
 
-/* At first. */
+/* Before anybody narrows it, all that it was started with is allowed. */
 static bool allow_all(struct gate *g)
 {
     g->allow = g->widest;
@@ -227,7 +227,7 @@ static void obey(struct gate *g, const struct frame *f, int fd)
         take_allow(g, f);
 }
 
-/* Its frames come whole. */
+/* The owner sends each frame in one piece. */
 static void hear_owner(struct gate *g)
 {
     uint8_t header[WIRE_HEADER];

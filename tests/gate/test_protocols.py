@@ -18,11 +18,12 @@ from servers import HOST, Handler, Raw, wait_until
 from test_tools import shell
 
 SSHD = "/usr/sbin/sshd"
+SSH = 7022  # a host may have its own at 22
 
 
 @pytest.fixture(scope="module")
 def ssh_server(world, index):
-    """sshd on port 22 of our own address, in a mount namespace where it finds /run/sshd."""
+    """sshd on a port of our own address, in a mount namespace where it finds /run/sshd."""
     if os.geteuid():
         pytest.skip("sshd needs root")
     where = world.where / "ssh"
@@ -30,7 +31,7 @@ def ssh_server(world, index):
     for name in ["host", "user"]:
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(where / name)],
                        check=True)
-    options = {"ListenAddress": HOST, "Port": 22, "HostKey": where / "host", "UsePAM": "no",
+    options = {"ListenAddress": HOST, "Port": SSH, "HostKey": where / "host", "UsePAM": "no",
                "AuthorizedKeysFile": where / "user.pub", "StrictModes": "no", "PidFile": "none"}
     start = ["sh", "-c", 'mount -t tmpfs none /run && mkdir -m 755 /run/sshd && exec "$@"', "sh",
              SSHD, "-D", "-e", "-f", "/dev/null"]
@@ -40,7 +41,7 @@ def ssh_server(world, index):
 
     def listens():
         with socket.socket() as s:
-            return s.connect_ex((HOST, 22)) == 0
+            return s.connect_ex((HOST, SSH)) == 0
 
     wait_until(lambda: listens() or p.poll() is not None)
     assert p.poll() is None
@@ -53,10 +54,10 @@ def test_git_clones_over_ssh(world, ssh_server):
     script = ("cat > key <<'END'\n%sEND\nchmod 600 key\n" % (ssh_server / "user").read_text() +
               "export GIT_SSH_COMMAND='ssh -F /dev/null -i key -o StrictHostKeyChecking=no "
               "-o UserKnownHostsFile=/dev/null -o LogLevel=ERROR'\n"
-              f"git clone -q root@raw.test:{world.files}/r.git copy && cat copy/README")
-    r = shell(world, script, "--allow", "raw.test:22")
+              f"git clone -q ssh://root@raw.test:{SSH}{world.files}/r.git copy && cat copy/README")
+    r = shell(world, script, "--allow", f"raw.test:{SSH}")
     assert (r.exit_code, r.stdout) == (0, "cloned\n"), r.stderr
-    assert ("raw.test", 22, "ok") in told(r)  # it asks for its own host's name, too
+    assert ("raw.test", SSH, "ok") in told(r)  # it asks for its own host's name, too
     r = shell(world, script, "--allow", "raw.test")
     assert r.exit_code != 0 and "Connection refused" in r.stderr
 

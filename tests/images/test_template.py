@@ -332,7 +332,8 @@ def test_as_many_wait_as_the_template_says(app, store):
 
 
 def test_a_build_that_is_killed_leaves_a_whole_store(app):
-    app.write("FROM debian\nRUN echo one > /one\nRUN echo begun; head -c 50M /dev/urandom > /blob\n")
+    last = "FROM debian\nRUN echo one > /one\nRUN echo begun; head -c 50M /dev/urandom > /blob%s\n"
+    app.write(last % "; sleep 1000")
     for mark in ("[1/2]", "[2/2]", "begun"):
         p = subprocess.Popen([worlds.VIAL, "template", "build", "--no-cache", "-t", app.name, *CHEAP,
                               str(app.path)], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL,
@@ -343,6 +344,7 @@ def test_a_build_that_is_killed_leaves_a_whole_store(app):
         p.kill()
         p.communicate(timeout=worlds.PATIENCE)
         assert app.name + ":latest" not in names(app.world)
+    app.write(last % "")
     app.build()
     is_whole(app)
     assert app.run("cat /one; stat -c %s /blob")["stdout"] == "one\n52428800\n"

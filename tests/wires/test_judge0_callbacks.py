@@ -125,8 +125,9 @@ def test_a_connection_that_fails_is_tried_again_and_a_refusal_is_not():
         _, config = daemon.call("GET", "/config_info")
         assert (config["enable_callbacks"], config["callbacks_max_tries"]) == (True, 3)
         assert config["callbacks_timeout"] == 5.0
-        # The next one comes right behind it: a fourth try would have come between.
-        assert submit(daemon, "http://127.0.0.1:%d/next" % heard.port)[0] == 201
+        # The next one comes after the pause between two tries: a fourth would have come before.
+        assert submit(daemon, "http://127.0.0.1:%d/next" % heard.port,
+                      code="import time; time.sleep(3)")[0] == 201
         assert heard.heard.get(timeout=60)[1] == "/next"
 
 
@@ -142,9 +143,10 @@ def test_a_redirection_is_not_followed():
 
 
 def test_a_server_that_is_gone_is_told_of_in_the_log():
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-    with Wired(serve={"callbacks": ["127.0.0.1:%d" % port]}) as daemon:
+    taken = socket.socket()  # held for the whole test, and nobody listens on it
+    taken.bind(("127.0.0.1", 0))
+    port = taken.getsockname()[1]
+    with taken, Wired(serve={"callbacks": ["127.0.0.1:%d" % port]}) as daemon:
         _, answer = submit(daemon, "http://127.0.0.1:%d/a-secret" % port)
         line = failure(daemon)
         assert line["submission"] == answer["token"] and line["port"] == str(port)

@@ -10,7 +10,7 @@ import struct
 
 import pytest
 
-from wire import TOKEN, Wired
+from wire import TOKEN, Wired, wait_until
 
 DONE = {"closed": 4999, "reason": "Job Completed"}
 
@@ -74,8 +74,7 @@ def test_a_client_that_hangs_up_ends_what_it_streamed(daemon):
         "files": [{"streamIn": True}, {"streamOut": True}]}]}).encode())
     assert raw.frame() == (2, b"\x02\x01on\n")
     raw.socket.close()
-    while daemon.call("GET", "/judge0/workers")[1][0]["working"]:
-        pass
+    assert wait_until(lambda: not daemon.call("GET", "/judge0/workers")[1][0]["working"])
     newest = daemon.call("GET", "/v1/runs?limit=1")[1][0]
     assert newest["verdict"] == "cancelled"
 
