@@ -2,9 +2,9 @@
 #include "template/build_context.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <fnmatch.h>
+#include <linux/openat2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +15,7 @@
 #include "base/fail.h"
 #include "base/path.h"
 #include "base/sha256.h"
+#include "base/sys.h"
 #include "template/ignore.h"
 
 #define FILES_MAX  100000u
@@ -106,6 +107,7 @@ static int take(const struct walk *w, int dir_fd, const char *name, char *path,
         e->mode = st.st_mode & 0777u;
         e->size = S_ISREG(st.st_mode) ? (uint64_t)st.st_size : 0;
         e->type = S_ISDIR(st.st_mode) ? 'd' : 'f';
+        e->seen = st;
     }
     if (S_ISDIR(st.st_mode))
         return walk_into(w, dir_fd, name, path, depth);
@@ -290,20 +292,43 @@ void picks_done(struct picks *p)
     *p = (struct picks){ 0 };
 }
 
+static bool is_same_time(const struct timespec *a, const struct timespec *b)
+{
+    return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
+}
+
+static bool is_same_file(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino &&
+           a->st_mode == b->st_mode && a->st_size == b->st_size &&
+           is_same_time(&a->st_mtim, &b->st_mtim) &&
+           is_same_time(&a->st_ctim, &b->st_ctim);
+}
+
+int context_check(const struct context_entry *e, int fd, struct vial_error *err)
+{
+    struct stat now;
+
+    if (fstat(fd, &now) < 0)
+        return fail_sys(err, "look at '%s' of the context", e->path);
+    if (S_ISREG(now.st_mode) && is_same_file(&e->seen, &now))
+        return 0;
+    (void)fail(err, VIAL_E_TEMPLATE, "'%s' has changed while it was built", e->path);
+    return fail_remedy(err, "build again while nobody writes to it");
+}
+
 int context_read(const struct context *c, const struct context_entry *e,
                  struct vial_error *err)
 {
-    int fd = openat(c->fd, e->path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    struct stat st;
+    auto_fd int fd =
+        sys_openat2(c->fd, e->path, O_RDONLY | O_NONBLOCK | O_CLOEXEC, 0,
+                    RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
 
-    if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
-        return fd;
-    if (fd >= 0) {
-        (void)close(fd);
-        errno = EINVAL;
+    if (fd < 0) {
+        (void)fail_sys_rc(err, fd, "read '%s' of the context", e->path);
+        return fail_as(err, VIAL_E_FILE);
     }
-    (void)fail_sys(err, "read '%s' of the context", e->path);
-    return fail_as(err, VIAL_E_FILE);
+    return context_check(e, fd, err) < 0 ? -1 : fd_take(&fd);
 }
 
 static int add_content(const struct context *c, const struct context_entry *e,

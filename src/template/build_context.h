@@ -12,6 +12,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/stat.h>
 
 #include "base/str.h"
 
@@ -23,6 +24,7 @@ struct context_entry {
     char *target; /* of a link */
     unsigned mode;
     uint64_t size;
+    struct stat seen; /* of a file: what it was when the context was listed */
 };
 
 struct context {
@@ -58,9 +60,14 @@ int context_pick(const struct context *c, const char *source, struct picks *out,
 void picks_done(struct picks *p);
 #define auto_picks __attribute__((cleanup(picks_done)))
 
-/* One of its files, to be read; -1 with ERR filled. */
+/* One of its files, to be read; -1 with ERR filled. Refused when it is no longer what
+ * was listed, or lies behind a link by now. */
 int context_read(const struct context *c, const struct context_entry *e,
                  struct vial_error *err);
+
+/* Refuses FD, E's file, if it has changed since it was listed: what is copied is what
+ * was hashed. */
+int context_check(const struct context_entry *e, int fd, struct vial_error *err);
 
 /* A digest of names, kinds, modes and bytes. */
 int picks_digest(const struct context *c, const struct picks *p, char out[65],

@@ -70,6 +70,9 @@ int ignore_read(int dir_fd, struct ignore *out, struct vial_error *err)
             return fail_sys(err, "open '%s'", names[i]);
         if (io_read_fd(fd, names[i], IGNORE_BYTES, &text, err) < 0)
             return -1;
+        if (text.len > 0 && memchr(text.data, '\0', text.len))
+            return fail(err, VIAL_E_TEMPLATE, "'%s' has a NUL in it: it is not text",
+                        names[i]);
         return text.data ? read_patterns(out, text.data, names[i], err) : 0;
     }
     return 0;

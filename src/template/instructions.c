@@ -84,13 +84,6 @@ static int read_list(const char *text, struct strv *out)
     return out->failed ? -1 : 0;
 }
 
-static bool is_variable(const char *text, size_t len)
-{
-    return len > 0 && !(text[0] >= '0' && text[0] <= '9') &&
-           strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                        "0123456789_") >= len;
-}
-
 static int check_pairs(const struct strv *words, bool names, unsigned line,
                        struct vial_error *err)
 {
@@ -100,7 +93,7 @@ static int check_pairs(const struct strv *words, bool names, unsigned line,
         const char *word = words->items[i];
         size_t len = strcspn(word, "=");
 
-        if ((!word[len] && !old) || len == 0 || (names && !is_variable(word, len)))
+        if ((!word[len] && !old) || len == 0 || (names && !words_is_name(word, len)))
             return refuse(line, "it is not NAME=VALUE", err);
     }
     return 0;
@@ -135,7 +128,7 @@ static int check_words(const struct template_step *s, const struct strv *words,
         return refuse(s->line, "it needs what to copy, and where to", err);
     if ((form == FORM_ONE || form == FORM_NAME) && words->count > 1)
         return refuse(s->line, "it takes one word", err);
-    if (form == FORM_NAME && !is_variable(first, strcspn(first, "=")))
+    if (form == FORM_NAME && !words_is_name(first, strcspn(first, "=")))
         return refuse(s->line, "it is not NAME or NAME=VALUE", err);
     return 0;
 }

@@ -96,7 +96,9 @@ static int put_file(const struct build *b, const struct context_entry *e,
 {
     auto_fd int fd = context_read(&b->context, e, err);
 
-    return fd < 0 ? -1 : vial_session_put_fd(s, to, fd, e->mode, err);
+    if (fd < 0 || vial_session_put_fd(s, to, fd, e->mode, err) < 0)
+        return -1;
+    return context_check(e, fd, err);
 }
 
 static int make_links(const struct build *b, struct vial_session *s, struct strv *links,

@@ -73,6 +73,16 @@ char *build_path(const struct build *b, const char *path, struct vial_error *err
     return str_take(&clean);
 }
 
+/* What variables have made of a pair may be none. */
+static int check_pair(const char *pair, struct vial_error *err)
+{
+    size_t len = strcspn(pair, "=");
+
+    return pair[len] && words_is_name(pair, len)
+               ? 0
+               : fail(err, VIAL_E_TEMPLATE, "'%.60s' is not NAME=VALUE", pair);
+}
+
 static int do_arg(struct build *b, const struct template_step *step,
                   struct vial_error *err)
 {
@@ -86,7 +96,9 @@ static int do_arg(struct build *b, const struct template_step *step,
     if (!given && !text[len]) /* neither a default nor a value */
         return 0;
     str_printf(&pair, "%.*s=%s", (int)len, text, given ? given : text + len + 1);
-    return str_ok(&pair) ? build_put(&b->args, pair.data, err) : fail_memory(err);
+    if (!str_ok(&pair))
+        return fail_memory(err);
+    return check_pair(pair.data, err) < 0 ? -1 : build_put(&b->args, pair.data, err);
 }
 
 /* NAME=VALUE …, or NAME VALUE, to PUT one by one. */
@@ -118,7 +130,7 @@ static int each_pair(struct build *b, const struct template_step *step,
 
 static int put_env(struct build *b, const char *pair, struct vial_error *err)
 {
-    return build_put(&b->env, pair, err);
+    return check_pair(pair, err) < 0 ? -1 : build_put(&b->env, pair, err);
 }
 
 json_t *build_member(json_t *object, const char *key)
@@ -162,11 +174,11 @@ static int do_expose(struct build *b, const struct template_step *step,
 
 static int do_program(struct build *b, const struct template_step *step)
 {
-    json_t *words = json_array();
     const char *key = step->kind == TEMPLATE_CMD ? "Cmd" : "Entrypoint";
+    bool shell = step->words.count == 0 && strcmp(step->text, "[]") != 0;
+    json_t *words =
+        shell ? json_pack("[s, s, s]", "/bin/sh", "-c", step->text) : json_array();
 
-    if (step->words.count == 0 && strcmp(step->text, "[]") != 0)
-        words = json_pack("[s, s, s]", "/bin/sh", "-c", step->text);
     for (size_t i = 0; i < step->words.count; i++)
         (void)json_array_append_new(words, json_string(step->words.items[i]));
     (void)json_object_set_new(b->config, key, words);

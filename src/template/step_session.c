@@ -131,11 +131,12 @@ static json_t *environment(const struct build *b)
 
     build_variables(b, &all);
     for (size_t i = 0; i < all.count; i++) {
-        size_t len = strcspn(all.items[i], "=");
-        auto_free char *name = strndup(all.items[i], len);
+        const char *pair = all.items[i];
+        size_t len = strcspn(pair, "=");
+        auto_free char *name = strndup(pair, len);
 
         (void)json_object_set_new(object, name ? name : "",
-                                  json_string(all.items[i] + len + 1));
+                                  json_string(pair[len] ? pair + len + 1 : ""));
     }
     return object;
 }

@@ -27,6 +27,12 @@ const char *words_lookup(const struct strv *variables, const char *name, size_t 
     return NULL;
 }
 
+bool words_is_name(const char *text, size_t len)
+{
+    return len > 0 && !(text[0] >= '0' && text[0] <= '9') &&
+           strspn(text, NAME_LETTERS) >= len;
+}
+
 static int refuse(const struct scan *s, const char *why)
 {
     return fail(s->err, VIAL_E_TEMPLATE, "%s", why);

@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "check.h"
 #include "template/build_context.h"
+#include "template/build_state.h"
 #include "template/template.h"
 #include "template/words.h"
 
@@ -301,6 +302,113 @@ static void a_pattern_that_is_not_understood_is_refused(void **state)
     drop_context(dir);
 }
 
+static void a_nul_among_patterns_is_refused(void **state)
+{
+    static const char text[] = "out\n\0lose.log\n";
+    auto_context struct context c = CONTEXT_NONE;
+    struct vial_error err = { 0 };
+    char *dir = make_context();
+    auto_free char *path = NULL;
+    auto_fd int fd = -1;
+
+    (void)state;
+    assert_true(asprintf(&path, "%s/.vialignore", dir) > 0);
+    fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+    assert_int_equal(io_write_all(fd, text, sizeof(text) - 1), 0);
+    assert_int_equal(context_open(dir, &c, &err), -1);
+    assert_error(&err, "VIAL-TEMPLATE '.vialignore' has a NUL in it: it is not text");
+    drop_context(dir);
+}
+
+/* Opens out/o of DIR after CHANGE, a line for a shell there. */
+static int read_after(const char *dir, const char *change, struct vial_error *err)
+{
+    auto_context struct context c = CONTEXT_NONE;
+    auto_picks struct picks p = { 0 };
+    auto_free char *line = NULL;
+
+    assert_int_equal(context_open(dir, &c, err), 0);
+    assert_int_equal(context_pick(&c, "out/o", &p, err), 0);
+    assert_true(asprintf(&line, "cd %s && %s", dir, change) > 0);
+    assert_int_equal(system(line), 0); /* NOLINT */
+    return context_read(&c, p.items[0].entry, err);
+}
+
+static void a_file_that_is_not_what_was_listed_is_not_read(void **state)
+{
+    static const char changed[] =
+        "VIAL-TEMPLATE 'out/o' has changed while it was built";
+    struct vial_error err = { 0 };
+    char *dir = make_context();
+    auto_fd int fd = read_after(dir, "true", &err);
+
+    (void)state;
+    assert_true(fd >= 0);
+    assert_int_equal(read_after(dir, "echo more >> out/o", &err), -1);
+    assert_error(&err, changed);
+    assert_int_equal(read_after(dir, "cp -p out/o x && mv x out/o", &err), -1);
+    assert_error(&err, changed);
+    assert_int_equal(read_after(dir, "chmod 777 out/o", &err), -1);
+    assert_error(&err, changed);
+    drop_context(dir);
+}
+
+/* The very file that was listed, but by way of a link. */
+static void no_link_in_the_middle_of_a_path_is_followed(void **state)
+{
+    struct vial_error err = { 0 };
+    char *dir = make_context();
+
+    (void)state;
+    assert_int_equal(read_after(dir, "mv out other && ln -s other out", &err), -1);
+    assert_string_equal(err.code, "VIAL-FILE");
+    assert_non_null(strstr(err.message, "read 'out/o' of the context"));
+    drop_context(dir);
+}
+
+/* Takes the instructions of TEXT, which need no vessel, into a build that holds ENV and
+ * the config's command as "ENV|…|COMMAND"; or why not. */
+static void check_plain(const char *text, const char *want)
+{
+    auto_template struct template t = { 0 };
+    auto_strv struct strv none = { 0 };
+    const struct build_order order = { .args = &none };
+    struct build b = { .order = &order, .config = json_object() };
+    struct vial_error err = { 0 };
+    auto_str struct str got = { 0 };
+    auto_free char *command = NULL;
+
+    assert_int_equal(template_parse(text, strlen(text), "Dockerfile", &t, &err), 0);
+    for (size_t i = 0; i < t.count && !err.code[0]; i++)
+        (void)step_plain(&b, &t.steps[i], &err);
+    for (size_t i = 0; i < b.env.count; i++)
+        str_printf(&got, "%s|", b.env.items[i]);
+    command = json_dumps(json_object_get(b.config, "Cmd"), JSON_COMPACT);
+    str_puts(&got, err.code[0] ? err.message : command ? command : "");
+    assert_string_equal(got.data ? got.data : "", want);
+    strv_done(&b.env);
+    strv_done(&b.args);
+    json_decref(b.config);
+}
+
+static void variables_cannot_make_a_pair_that_is_none(void **state)
+{
+    (void)state;
+    check_plain("FROM a\nARG X=foo\nENV A=${X:-1}\n", "A=foo|");
+    check_plain("FROM a\nARG X=foo\nENV A${X:-=1}\n", "'Afoo' is not NAME=VALUE");
+    check_plain("FROM a\nARG X=b=c\nENV X${X:-=1}=\n", "Xb=c=|");
+    check_plain("FROM a\nARG X=-\nENV A${X:-=1}=2\n", "'A-=2' is not NAME=VALUE");
+    check_plain("FROM a\nARG X=-\nARG A${X:-=1}=2\n", "'A-=2' is not NAME=VALUE");
+}
+
+static void a_command_is_words_or_a_line_for_a_shell(void **state)
+{
+    (void)state;
+    check_plain("FROM a\nCMD one two\n", "[\"/bin/sh\",\"-c\",\"one two\"]");
+    check_plain("FROM a\nCMD [\"one\"]\n", "[\"one\"]");
+    check_plain("FROM a\nCMD []\n", "[]");
+}
+
 static void digest_of(const char *dir, const char *source, char out[65])
 {
     auto_context struct context c = CONTEXT_NONE;
@@ -362,6 +470,11 @@ int main(void)
         cmocka_unit_test(copies_come_from_the_context_alone),
         cmocka_unit_test(ignored_files_are_not_in_the_context),
         cmocka_unit_test(a_pattern_that_is_not_understood_is_refused),
+        cmocka_unit_test(a_nul_among_patterns_is_refused),
+        cmocka_unit_test(a_file_that_is_not_what_was_listed_is_not_read),
+        cmocka_unit_test(no_link_in_the_middle_of_a_path_is_followed),
+        cmocka_unit_test(variables_cannot_make_a_pair_that_is_none),
+        cmocka_unit_test(a_command_is_words_or_a_line_for_a_shell),
         cmocka_unit_test(a_digest_tells_bytes_modes_and_names_apart),
         cmocka_unit_test(a_value_of_yaml_has_its_line),
     };
