@@ -257,11 +257,35 @@ static int build_source(struct cli *cli, struct vial_engine *engine,
     return print_line(image_handle(made));
 }
 
+/* A directory's name may be a stranger's word: without '--tag' it replaces nothing but
+ * what a template has made. */
+static int check_name(struct vial_engine *engine, const char *name,
+                      struct vial_error *err)
+{
+    auto_json json_t *image = NULL;
+    struct vial_error missing = { 0 };
+
+    if (inside_stored_image(engine, name, &image, &missing) < 0) {
+        if (strcmp(missing.code, fail_code_text(VIAL_E_IMAGE)) == 0)
+            return 0;
+        *err = missing;
+        return -1;
+    }
+    if (json_object_get(image, "template"))
+        return 0;
+    (void)fail(
+        err, VIAL_E_TEMPLATE,
+        "it would be called '%s', as an image of the store that no template made",
+        name);
+    return fail_remedy(err, "say what it is called: '--tag NAME'");
+}
+
 static int build(struct cli *cli, struct vial_engine *engine, struct vial_error *err)
 {
     __attribute__((cleanup(source_done))) struct source source = { 0 };
 
-    if (find_source(cli, &source, err) < 0)
+    if (find_source(cli, &source, err) < 0 ||
+        (!cli_flag(cli, "tag") && check_name(engine, source.name, err) < 0))
         return -1;
     return build_source(cli, engine, &source, err);
 }

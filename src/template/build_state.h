@@ -46,7 +46,10 @@ json_t *build_member(json_t *object, const char *key);
 int step_plain(struct build *b, const struct template_step *step,
                struct vial_error *err);
 
-/* step_session.c: a session of the present image, for one step. */
+/* step_session.c: refuses what the template wants to reach and the caller has not
+ * allowed: a file that a stranger wrote chooses no network. */
+int step_check_network(const struct build *b, struct vial_error *err);
+/* A session of the present image, for one step. */
 int step_open(const struct build *b, struct vial_session **out, struct vial_error *err);
 /* Runs ARGV (NULL-terminated) there, as AS, "UID:GID" or "". PRINTED, or NULL, gets its
  * standard output, which is not shown then. */

@@ -351,6 +351,7 @@ void template_done(struct template *t)
     free(t->steps);
     free(t->from);
     strv_done(&t->allow);
+    strv_done(&t->wanted);
     strv_done(&t->imports);
     *t = (struct template){ 0 };
 }

@@ -10,6 +10,7 @@
 #include "base/auto.h"
 #include "base/fail.h"
 #include "base/json.h"
+#include "base/name_rule.h"
 #include "model/policy.h"
 #include "template/build_state.h"
 
@@ -50,20 +51,101 @@ static void add_usual(const struct build *b, json_t *request)
     }
 }
 
+static const struct vial_request *defaults_of(const struct build *b)
+{
+    return &inside_settings(b->order->engine)->defaults;
+}
+
+/* Whether the caller chose the network, by flags or by settings. */
+static bool is_network_chosen(const struct build *b)
+{
+    const struct vial_request *own = defaults_of(b);
+
+    return json_object_get(b->order->fields, "network") ||
+           json_object_get(b->order->fields, "allow") ||
+           (request_has(own, network) && !((own->builtin >> FIELD_ID_network) & 1u));
+}
+
 /* What the template's package managers must reach, unless the caller says. */
 static void add_network(const struct build *b, json_t *request)
 {
     const struct strv *allow = &b->t->allow;
-    json_t *names = json_array();
+    json_t *names = NULL;
 
+    if (allow->count == 0 || is_network_chosen(b))
+        return;
+    names = json_array();
     for (size_t i = 0; i < allow->count; i++)
         (void)json_array_append_new(names, json_string(allow->items[i]));
-    if (allow->count > 0 && !json_object_get(request, "network") &&
-        !json_object_get(request, "allow")) {
-        (void)json_object_set_new(request, "network", json_string("gate"));
-        (void)json_object_set(request, "allow", names);
+    (void)json_object_set_new(request, "network", json_string("gate"));
+    (void)json_object_set_new(request, "allow", names);
+}
+
+/* What steps will reach through a gate. */
+static void list_reachable(const struct build *b, struct strv *out)
+{
+    json_t *flags = json_object_get(b->order->fields, "allow");
+    json_t *name = NULL;
+    size_t i = 0;
+
+    json_array_foreach(flags, i, name)
+    {
+        strv_push(out, json_string_value(name));
     }
-    json_decref(names);
+    if (!flags)
+        strv_copy(out, is_network_chosen(b) ? &defaults_of(b)->allow : &b->t->allow);
+}
+
+static bool is_reachable(const struct strv *reachable, const char *name)
+{
+    struct name_rule narrow;
+    struct name_rule wide;
+    bool is_rule = !name_rule_parse(name, &narrow);
+
+    for (size_t i = 0; i < reachable->count; i++)
+        if (strcmp(reachable->items[i], name) == 0 ||
+            (is_rule && !name_rule_parse(reachable->items[i], &wide) &&
+             name_rule_covers(&wide, &narrow)))
+            return true;
+    return false;
+}
+
+static int refuse_network(const struct build *b, const struct strv *missing,
+                          struct vial_error *err)
+{
+    auto_str struct str names = { 0 };
+    auto_str struct str flags = { 0 };
+
+    for (size_t i = 0; i < b->t->allow.count; i++)
+        str_printf(&flags, " --allow %s", b->t->allow.items[i]);
+    for (size_t i = 0; i < b->t->wanted.count; i++)
+        str_printf(&flags, " --allow %s", b->t->wanted.items[i]);
+    for (size_t i = 0; i < missing->count; i++)
+        str_printf(&names, "%s%s", i ? ", " : "", missing->items[i]);
+    if (!str_ok(&names) || !str_ok(&flags))
+        return fail_memory(err);
+    (void)fail(err, VIAL_E_TEMPLATE,
+               "its key 'network' wants %.200s, which only the caller can allow",
+               names.data);
+    return fail_remedy(err, "if you trust it with that: '--network gate%.180s'",
+                       flags.data);
+}
+
+int step_check_network(const struct build *b, struct vial_error *err)
+{
+    const char *mode = json_string_value(json_object_get(b->order->fields, "network"));
+    auto_strv struct strv reachable = { 0 };
+    auto_strv struct strv missing = { 0 };
+
+    if (str_eq(mode, "none"))
+        return 0;
+    list_reachable(b, &reachable);
+    for (size_t i = 0; i < b->t->wanted.count; i++)
+        if (!is_reachable(&reachable, b->t->wanted.items[i]))
+            strv_push(&missing, b->t->wanted.items[i]);
+    if (reachable.failed || missing.failed)
+        return fail_memory(err);
+    return missing.count > 0 ? refuse_network(b, &missing, err) : 0;
 }
 
 static int make_request(json_t *asked, struct vial_request **out,
@@ -171,7 +253,7 @@ static int judge(const struct build *b, const struct vial_result *r,
     if (r->limits_hit & VIAL_LIMIT_DISK)
         return fail_remedy(err, "its disk was full: '--disk 4g --memory 8g'");
     if (r->network_refused > 0 && !json_object_get(b->order->fields, "network") &&
-        b->t->allow.count == 0)
+        (b->t->allow.count == 0 || is_network_chosen(b)))
         return fail_remedy(err,
                            "it has no network: '--network gate --allow debian' lets "
                            "it reach that list, or a name");

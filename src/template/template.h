@@ -47,7 +47,8 @@ struct template
     unsigned from_line;
     struct template_step *steps; /* COUNT of them */
     size_t count;
-    struct strv allow;   /* what its steps want to reach, as the field allow */
+    struct strv allow;   /* lists that its package managers must reach */
+    struct strv wanted;  /* what it wants to reach besides, if the caller lets it */
     struct strv imports; /* modules that a waiting Python has imported */
     unsigned pool;       /* how many vessels are to wait; 0: it says not */
 };

@@ -203,6 +203,12 @@ static int begin(struct build *b, struct vial_error *err)
         return -1;
     if (name.pinned)
         return fail(err, VIAL_E_VALUE, "a template has a name, not a digest");
+    if (strcmp(name.name, BUILD_STEP_NAME) == 0) {
+        (void)fail(err, VIAL_E_VALUE, "'" BUILD_STEP_NAME "' is what steps are called");
+        return fail_remedy(err, "call it otherwise: '--tag NAME'");
+    }
+    if (step_check_network(b, err) < 0)
+        return -1;
     for (size_t i = 0; i < b->t->count && b->t->steps[i].line < b->t->from_line; i++)
         if (step_plain(b, &b->t->steps[i], err) < 0)
             return -1;

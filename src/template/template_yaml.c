@@ -14,6 +14,8 @@
 
 #define PACKAGE_LETTERS                                                                \
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._+~:=<>!@/[],-"
+#define REACH_LETTERS                                                                  \
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.:*_-"
 
 struct keys {
     const char *from, *workdir, *user;
@@ -198,6 +200,23 @@ static int add_texts(struct strv *out, json_t *texts, struct vial_error *err)
     return out->failed ? fail_memory(err) : 0;
 }
 
+/* They are shown as flags that can be copied: so nothing else than names. */
+static int add_wanted(const struct source *s, json_t *names)
+{
+    struct strv *wanted = &s->t->wanted;
+
+    if (add_texts(wanted, names, s->err) < 0)
+        return -1;
+    for (size_t i = 0; i < wanted->count; i++) {
+        const char *name = wanted->items[i];
+
+        if (!*name || name[0] == '-' || name[strspn(name, REACH_LETTERS)])
+            return fail(s->err, VIAL_E_TEMPLATE, "line %u: '%.60s' cannot be reached",
+                        yaml_line(s->text, s->len, "network"), name);
+    }
+    return 0;
+}
+
 static int add_warmth(const struct source *s, const struct keys *k)
 {
     if (k->pool > CONFIG_POOL)
@@ -229,7 +248,7 @@ static int add_all(const struct source *s, const struct keys *k)
         add_one(s, "user", "USER", k->user) < 0 ||
         (k->cmd && add_program(s, "cmd", "CMD", k->cmd) < 0))
         return -1;
-    return add_texts(&s->t->allow, k->network, s->err) < 0 ? -1 : add_warmth(s, k);
+    return add_wanted(s, k->network) < 0 ? -1 : add_warmth(s, k);
 }
 
 int template_parse_yaml(const char *text, size_t len, const char *name,

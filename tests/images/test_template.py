@@ -226,6 +226,75 @@ def test_steps_have_no_network_unless_it_is_asked_for(app):
     assert "--network gate --allow" in error["remedy"]
 
 
+PLACES = """\
+from: debian
+run: ['true {mark}']
+network: [api.example.com, '*.example.org']
+"""
+
+
+def test_a_file_does_not_choose_what_its_steps_reach(app):
+    app.write(PLACES.format(mark="alone"), "template.yaml")
+    error, _ = app.fails()
+    assert error["code"] == "VIAL-TEMPLATE"
+    assert error["message"] == ("its key 'network' wants api.example.com, *.example.org, "
+                                "which only the caller can allow")
+    assert error["remedy"] == ("if you trust it with that: '--network gate --allow api.example.com "
+                               "--allow *.example.org'")
+    error, _ = app.fails("--network", "gate", "--allow", "*.example.com")
+    assert "wants *.example.org, which" in error["message"]
+    app.build("--network", "none")
+    assert app.name + ":latest" in names(app.world)
+
+
+def test_the_caller_lets_steps_reach_what_the_file_wants(app):
+    app.write(PLACES.format(mark="let"), "template.yaml")
+    app.build("--network", "gate", "--allow", "*.example.com", "--allow", "*.example.org")
+
+
+def test_the_settings_choose_the_network_before_a_package_manager(app, tmp_path):
+    app.write("from: debian\npackages:\n  apt: [nothing-of-that-name]\n", "template.yaml")
+    settings = tmp_path / "settings.yaml"
+    settings.write_text("defaults:\n  network: none\npolicy:\n  networks: [none]\n")
+    done = app.world.vial("--config", str(settings), "template", "build", "-t", app.name, "--json",
+                          *CHEAP, str(app.path))
+    error = json.loads(done.stdout)["error"]
+    assert "it ended with status" in error["message"], error  # and is not one for the policy
+    settings.write_text("policy:\n  networks: [none]\n")
+    done = app.world.vial("--config", str(settings), "template", "build", "-t", app.name, "--json",
+                          *CHEAP, str(app.path))
+    error = json.loads(done.stdout)["error"]
+    assert "not allowed by the policy" in error["message"], error
+
+
+def test_a_directory_takes_no_image_of_the_store_over(world, tmp_path):
+    def build(name, *args):
+        where = tmp_path / name
+        where.mkdir(exist_ok=True)
+        (where / "Dockerfile").write_text("FROM debian\nENV A=b\n")
+        done = world.vial("template", "build", "--json", *CHEAP, *args, str(where))
+        return done.returncode, json.loads(done.stdout)
+
+    before = (world.store / "names/debian:latest").read_text()
+    for name in ("debian", "Debian", "debian:latest"):
+        status, said = build(name)
+        assert (status, said["error"]["code"]) == (125, "VIAL-TEMPLATE")
+        assert said["error"]["remedy"] == "say what it is called: '--tag NAME'"
+    assert (world.store / "names/debian:latest").read_text() == before
+    for _ in range(2):  # what a template made is made again
+        assert build("own-one")[0] == 0
+    assert build("debian", "--tag", "own-two")[0] == 0
+    status, said = build("template-step:" + "0" * 64)
+    assert (status, said["error"]["message"]) == (125, "'template-step' is what steps are called")
+
+
+def test_a_pair_that_is_none_is_refused(app):
+    app.write("FROM debian\nARG X=foo\nENV A${X:-=1}\nRUN true\n")
+    error, _ = app.fails()
+    assert error["message"] == (
+        "step 2 of 3, line 3: ENV A${X:-=1}: 'Afoo' is not NAME=VALUE")
+
+
 def test_the_policy_holds_for_steps(app, tmp_path):
     app.write("FROM debian\nRUN true # policy\n")
     settings = tmp_path / "settings.yaml"

@@ -29,6 +29,8 @@ static char *shown(const char *text, const char *name)
                    t.steps[i].text);
     for (size_t i = 0; i < t.allow.count; i++)
         str_printf(&out, "allow %s\n", t.allow.items[i]);
+    for (size_t i = 0; i < t.wanted.count; i++)
+        str_printf(&out, "wants %s\n", t.wanted.items[i]);
     for (size_t i = 0; i < t.imports.count; i++)
         str_printf(&out, "import %s\n", t.imports.items[i]);
     if (t.pool)
@@ -79,7 +81,7 @@ static void the_yaml_becomes_the_same_instructions(void **state)
         "12 RUN[] [\"a\",\"b c\"]\n"
         "13 USER \"joe\"\n"
         "14 CMD[] [\"serve\"]\n"
-        "allow debian\nallow python-packages\nallow example.com\n"
+        "allow debian\nallow python-packages\nwants example.com\n"
         "import numpy\nimport os.path\npool 4\n");
 }
 
@@ -118,6 +120,8 @@ static void what_is_not_supported_is_refused_by_line(void **state)
         { "t.yaml", "from: a\npool: 65\n", "line 2: pool is at most 64" },
         { "t.yaml", "from: a\nimports: ['x y']\n",
           "line 2: 'x y' is not a module's name, or one too many" },
+        { "t.yaml", "from: a\nnetwork: ['x;y']\n", "line 2: 'x;y' cannot be reached" },
+        { "t.yaml", "from: a\nnetwork: ['-x']\n", "line 2: '-x' cannot be reached" },
         { "t.yaml", "- a\n", "it is not a list of keys" },
     };
 
