@@ -168,10 +168,33 @@ def test_ports_need_a_token_where_the_caller_asks_for_that(e2b):
     assert "trafficAccessToken" not in create(e2b)
 
 
+@pytest.mark.parametrize("token", [None, "", "wrong"])
+@pytest.mark.parametrize("path", ["/execute", "/e2b/execute", "//execute", "/contextsx"])
+def test_a_site_s_name_is_not_enough_to_run_code(e2b, path, token):
+    """The id was, and it is part of the name of every site that a sandbox has."""
+    box = create(e2b)
+    given = {} if token is None else {"X_Access_Token": token}
+    for where in ({"Host": "49999-%s.box.test" % box["sandboxID"]},
+                  {"E2b_Sandbox_Id": box["sandboxID"], "E2b_Sandbox_Port": PYTHON}):
+        answer = send(e2b, "POST", path, {"code": "1"}, **where, **given)
+        assert (answer.status, answer.json) == (
+            401, {"code": 401, "message": "the access token is missing or wrong"})
+        assert send(e2b, "GET", "/contexts", **where).status == 200  # SDKs send none
+
+
+def test_the_traffic_token_runs_code(e2b):
+    box = create(e2b, network={"allowPublicTraffic": False})
+    assert execute(e2b, box, "1+1")[0] == 403
+    answer = envd(e2b, box, "POST", "/execute", {"code": "1+1"}, port=PYTHON, X_Access_Token="",
+                  E2B_Traffic_Access_Token=box["trafficAccessToken"])
+    assert answer.status == 200
+
+
 def test_who_says_secure_false_needs_no_token(e2b):
     box = create(e2b, secure=False)
     assert "envdAccessToken" not in box
     assert rpc(e2b, box, "filesystem.Filesystem/Stat", {"path": "."}).status == 200
+    assert execute(e2b, box, "1+1")[0] == 200
 
 
 def test_one_of_the_two_headers_alone_means_nothing(e2b):
