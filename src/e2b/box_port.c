@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "api/inside.h"
 #include "base/auto.h"
@@ -45,10 +46,28 @@ static void not_open(struct ask *a)
                        (int)a->port, "code", 502));
 }
 
+/* An application's own is passed on; several are judged by nobody. */
+static bool is_our_credential(const struct ask *a)
+{
+    const char *given = web_header(a->web, "Authorization");
+    struct e2b_owner owner;
+
+    if (!given || web_header_repeated(a->web, "Authorization"))
+        return given != NULL;
+    return strncasecmp(given, "Bearer ", 7) == 0 &&
+           a->e2b->options.owner(a->e2b->options.context, given + 7, &owner);
+}
+
 static int forward(struct ask *a, int fd, const char *host, struct vial_error *err)
 {
-    static const char *const ours[] = { "E2b-Sandbox-Id", "E2b-Sandbox-Port",
-                                        "E2B-Traffic-Access-Token", NULL };
+    static const char *const all[] = { "Authorization",
+                                       "E2b-Sandbox-Id",
+                                       "E2b-Sandbox-Port",
+                                       "E2B-Traffic-Access-Token",
+                                       "X-API-Key",
+                                       "X-Access-Token",
+                                       NULL };
+    const char *const *ours = is_our_credential(a) ? all : all + 1;
     const struct web_forward how = { .fd = fd,
                                      .target = a->target,
                                      .host = host,

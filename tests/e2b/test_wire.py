@@ -218,6 +218,33 @@ def test_a_port_cannot_be_reached_where_nobody_may_have_a_gate():
         assert (port.status, port.json["code"]) == (501, 501)
 
 
+SITE = """
+from http.server import *
+class Site(BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(str(self.headers).encode())
+ThreadingHTTPServer(("127.0.0.1", 3000), Site).serve_forever()
+"""
+
+
+def test_what_listens_inside_sees_no_key_of_ours(e2b):
+    """The caller's key went to the program, which nobody trusts."""
+    box = create(e2b)
+    assert upload(e2b, box, SITE.encode(), "site.py", "application/octet-stream").status == 200
+    run(e2b, box, "python3 site.py >/dev/null 2>&1 </dev/null & exit 0")
+    host = "3000-%s.box.test" % box["sandboxID"]
+    assert wait_until(lambda: send(e2b, "GET", "/", Host=host).status == 200)
+    for where in ({"Host": host}, {"E2b_Sandbox_Id": box["sandboxID"], "E2b_Sandbox_Port": "3000"}):
+        seen = send(e2b, "GET", "/", X_API_Key=e2b.key, X_Access_Token=box["envdAccessToken"],
+                    Authorization="bearer " + e2b.key, X_Other="kept", **where).body.decode()
+        assert "X-Other: kept" in seen
+        assert e2b.key not in seen and box["envdAccessToken"] not in seen
+        own = send(e2b, "GET", "/", Authorization="Bearer of-the-site's-own", **where).body
+        assert b"Authorization: Bearer of-the-site's-own" in own
+
+
 def test_what_is_gone_is_502_and_says_so(e2b):
     box = create(e2b)
     port = envd(e2b, box, "GET", "/", port="3000")
