@@ -41,6 +41,7 @@ static void box_free(struct box *box)
     free(box->template_name);
     (void)pthread_cond_destroy(&box->changed);
     (void)pthread_mutex_destroy(&box->lock);
+    (void)pthread_mutex_destroy(&box->leasing);
     free(box);
 }
 
@@ -90,6 +91,7 @@ struct box *box_new(struct e2b *e2b)
     box->e2b = e2b;
     box->users = 1;
     (void)pthread_mutex_init(&box->lock, NULL);
+    (void)pthread_mutex_init(&box->leasing, NULL);
     thread_cond_init(&box->changed);
     if (make_id(e2b->options.node, box->id) == 0 && make_token(box->token) == 0 &&
         make_token(box->traffic) == 0)

@@ -45,8 +45,9 @@ struct box {
     json_t *network;         /* as it was asked for, or NULL */
     bool online;             /* it has a network, of whatever kind */
     int64_t cpus_milli, memory_bytes, disk_bytes;
-    int64_t most_ms;    /* that one command or cell may take */
-    int64_t started_ms; /* since 1970 */
+    int64_t most_ms;         /* that one command or cell may take */
+    int64_t started_ms;      /* since 1970 */
+    pthread_mutex_t leasing; /* held while its lease is renewed, or ends in a pause */
     _Atomic int64_t ends_ms;
     atomic_bool dying;         /* killed: its streams are cut */
     _Atomic int64_t paused_ms; /* since 1970; 0: it runs */

@@ -208,10 +208,12 @@ static void answer_awake(struct ask *a, unsigned awake)
         return;
     }
     rc = read_connect(a, &seconds, &err);
+    if (rc == 0 && !paused && seconds)
+        rc = lease_renew(box, seconds, true, &err);
+    /* Its lease may just have ended. */
+    paused = paused || atomic_load(&box->paused_ms) != 0;
     if (rc == 0 && paused)
         rc = lease_wake(box, seconds, &err);
-    else if (rc == 0 && seconds)
-        rc = lease_renew(box, seconds, true, &err);
     if (rc < 0)
         ask_error(a, &err);
     else

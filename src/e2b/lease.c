@@ -10,7 +10,8 @@
 #define STACK_BYTES ((size_t)256 << 10)
 
 /* The session's own lease is the longest, where it is not that which ends it. */
-int lease_renew(struct box *box, int64_t seconds, bool lengthen, struct vial_error *err)
+static int renew(struct box *box, int64_t seconds, bool lengthen,
+                 struct vial_error *err)
 {
     int64_t ends_ms = control_now_ms() + seconds * 1000;
 
@@ -24,6 +25,16 @@ int lease_renew(struct box *box, int64_t seconds, bool lengthen, struct vial_err
     (void)pthread_cond_broadcast(&box->e2b->lease);
     (void)pthread_mutex_unlock(&box->e2b->lock);
     return 0;
+}
+
+int lease_renew(struct box *box, int64_t seconds, bool lengthen, struct vial_error *err)
+{
+    int rc;
+
+    (void)pthread_mutex_lock(&box->leasing);
+    rc = renew(box, seconds, lengthen, err);
+    (void)pthread_mutex_unlock(&box->leasing);
+    return rc;
 }
 
 int lease_wake(struct box *box, int64_t seconds, struct vial_error *err)
@@ -72,13 +83,30 @@ static struct box *find_over(struct e2b *e2b, int64_t *wait_ms)
     return NULL;
 }
 
+static bool is_over(const struct box *box)
+{
+    return atomic_load(&box->ends_ms) <= control_now_ms();
+}
+
+/* BOX's lease was over; it may have been renewed since. */
+static void end_lease(struct e2b *e2b, struct box *box)
+{
+    struct vial_error ignored = { 0 };
+    bool good;
+
+    (void)pthread_mutex_lock(&box->leasing);
+    good = !is_watched(box) || !is_over(box) || lease_pause(box, &ignored) == 0;
+    (void)pthread_mutex_unlock(&box->leasing);
+    if (!good)
+        (void)boxes_remove(e2b, box);
+}
+
 static void *watch(void *context)
 {
     struct e2b *e2b = context;
 
     (void)pthread_mutex_lock(&e2b->lock);
     while (!e2b->closing) {
-        struct vial_error ignored = { 0 };
         int64_t wait_ms;
         struct box *box = find_over(e2b, &wait_ms);
 
@@ -87,8 +115,7 @@ static void *watch(void *context)
             continue;
         }
         (void)pthread_mutex_unlock(&e2b->lock);
-        if (lease_pause(box, &ignored) < 0)
-            (void)boxes_remove(e2b, box);
+        end_lease(e2b, box);
         box_release(box);
         (void)pthread_mutex_lock(&e2b->lock);
     }

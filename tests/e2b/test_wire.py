@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The wire by itself, as a client that is none of E2B's, and means no good."""
 import base64
+import datetime
 import hashlib
 import http.client
 import json
@@ -243,6 +244,21 @@ def test_what_listens_inside_sees_no_key_of_ours(e2b):
         assert e2b.key not in seen and box["envdAccessToken"] not in seen
         own = send(e2b, "GET", "/", Authorization="Bearer of-the-site's-own", **where).body
         assert b"Authorization: Bearer of-the-site's-own" in own
+
+
+def test_a_lease_that_was_renewed_does_not_end_in_a_pause(e2b):
+    """It was paused by a look at it from before, and the client told that it runs."""
+    def renew_at_its_end(_):
+        box = create(e2b, timeout=1, autoPause=True)
+        at = "/sandboxes/" + box["sandboxID"]
+        ends = datetime.datetime.fromisoformat(control(e2b, "GET", at).json["endAt"])
+        while datetime.datetime.now(datetime.timezone.utc) < ends:
+            pass
+        assert control(e2b, "POST", at + "/connect", {"timeout": 60}).status in (200, 201)
+        return control(e2b, "GET", at).json["state"]
+    for _ in range(4):
+        with ThreadPoolExecutor(4) as pool:
+            assert set(pool.map(renew_at_its_end, range(4))) == {"running"}
 
 
 def test_what_is_gone_is_502_and_says_so(e2b):
