@@ -118,20 +118,33 @@ static void end_input(struct live *l, size_t index)
         (void)close(fd_take(&l->inputs[index]));
 }
 
+/* Until FD takes more, or for a moment. False: the client has gone, or the daemon ends;
+ * the run is cancelled. */
+static bool await_room(struct live *l, int fd)
+{
+    struct pollfd fds[] = { { .fd = fd, .events = POLLOUT },
+                            { .fd = web_gone_fd(l->call->web), .events = POLLIN } };
+
+    (void)poll(fds, 2, LOOK_MS);
+    if (!fds[1].revents && !l->call->serve->draining)
+        return true;
+    (void)eventfd_write(l->cancel_fd, 1);
+    return false;
+}
+
 /* At the command's pace; one that has ended takes nothing. */
 static void write_input(struct live *l, size_t index, const char *data, size_t len)
 {
     while (len > 0 && l->inputs[index] >= 0 && !atomic_load(&l->over)) {
-        struct pollfd p = { .fd = l->inputs[index], .events = POLLOUT };
-        ssize_t sent = write(p.fd, data, len);
+        ssize_t sent = write(l->inputs[index], data, len);
 
         if (sent > 0) {
             data += sent;
             len -= (size_t)sent;
         } else if (errno != EAGAIN) {
             end_input(l, index);
-        } else {
-            (void)poll(&p, 1, LOOK_MS);
+        } else if (!await_room(l, l->inputs[index])) {
+            return;
         }
     }
 }

@@ -79,6 +79,22 @@ def test_a_client_that_hangs_up_ends_what_it_streamed(daemon):
     assert newest["verdict"] == "cancelled"
 
 
+def test_a_client_that_hangs_up_is_noticed_while_its_input_waits(daemon):
+    """It was noticed when the command had ended by itself."""
+    raw = Raw(daemon, "/stream")
+    code = "print('on', flush=True)\nwhile True: pass"
+    raw.send(2, b"\x01" + json.dumps({"cmd": [{
+        "args": ["python3", "-c", code], "env": ["PATH=/usr/bin:/bin"], "cpuLimit": 25e9,
+        "clockLimit": 25e9, "files": [{"streamIn": True}, {"streamOut": True}]}]}).encode())
+    assert raw.frame() == (2, b"\x02\x01on\n")
+    raw.send(2, b"\x03\x00" + b"x" * (1 << 20))  # more than all pipes on the way hold
+    raw.socket.close()
+    while daemon.call("GET", "/judge0/workers")[1][0]["working"]:
+        pass
+    newest = daemon.call("GET", "/v1/runs?limit=1")[1][0]
+    assert newest["verdict"] == "cancelled"
+
+
 def test_piston_apis_own_sessions_are_satisfied(daemon, node):
     assert json.loads(node("piston_session.mjs", daemon.url_with_token)) == {"out": "5\n"}
 
