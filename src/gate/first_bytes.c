@@ -272,9 +272,14 @@ static enum first_verdict judge_http(const uint8_t *data, size_t len, const char
 static enum first_verdict judge_any(const uint8_t *data, size_t len, bool ended,
                                     const char *name, uint16_t port)
 {
-    const uint8_t *end = memchr(data, '\n', len);
+    const uint8_t *end;
     size_t n = 0;
 
+    for (; len && (*data == '\r' || *data == '\n'); len--) /* which servers pass over */
+        data++;
+    if (len == 0)
+        return ended ? FIRST_GOOD : FIRST_MORE;
+    end = memchr(data, '\n', len);
     while (n < len && data[n] >= 'A' && data[n] <= 'Z')
         n++;
     if (n == 0 || n > METHOD_MAX || (n < len && data[n] != ' '))

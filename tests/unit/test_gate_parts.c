@@ -146,6 +146,10 @@ static void who_sends_a_head_byte_by_byte_is_judged_by_it(void **state)
             first_bytes_judge((const uint8_t *)head, len, false, "a.test", 9000),
             FIRST_MORE);
     assert_int_equal(judge_text(head, false, 9000), FIRST_OTHER_NAME);
+    assert_int_equal(
+        judge_text("\r\n\nGET / HTTP/1.1\r\nHost: b.test\r\n\r\n", false, 9000),
+        FIRST_OTHER_NAME);
+    assert_int_equal(judge_text("\r\n", false, 9000), FIRST_MORE);
     assert_int_equal(judge_text("EHLO b.test\r\n", false, 9000), FIRST_GOOD);
     assert_int_equal(judge_text("PING\r\n", false, 9000), FIRST_GOOD);
     assert_int_equal(judge_text("SET a", false, 9000), FIRST_MORE);
