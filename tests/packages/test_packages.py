@@ -190,8 +190,13 @@ body = json.dumps({"language": "python", "code": "print(6 * 7)"})
 asked.sendall(("POST /v1/run HTTP/1.0\\r\\nHost: vial\\r\\nContent-Type: application/json"
                "\\r\\nContent-Length: %d\\r\\n\\r\\n%s" % (len(body), body)).encode())
 answer = b"".join(iter(lambda: asked.recv(65536), b"")).split(b"\\r\\n\\r\\n", 1)[1]
-fronts = {os.stat(os.path.dirname(p)).st_uid for p in glob.glob("/proc/[0-9]*/comm")
-          if open(p).read() == "viald\\n"}
+fronts = set()
+for p in glob.glob("/proc/[0-9]*/comm"):
+    try:
+        if open(p).read() == "viald\\n":
+            fronts.add(os.stat(os.path.dirname(p)).st_uid)
+    except OSError:
+        pass  # it has ended since
 daemon.terminate()
 print(json.dumps({"result": json.loads(answer), "fronts": sorted(fronts),
                   "ended": daemon.wait()}))
