@@ -380,7 +380,7 @@ def test_details_say_that_the_operator_gave_a_network():
         at = "/sandboxes/" + box["sandboxID"]
         assert control(e2b, "GET", at).json["allowInternetAccess"] is True
         refused = control(e2b, "PUT", at + "/network", {})
-        assert refused.json["message"].endswith("the operator's settings say what it reaches")
+        assert refused.json["message"].endswith("give 'network' when it is created")
 
 
 @pytest.mark.parametrize("method, path", [
