@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/request_args.h"
 
+#include <ctype.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -119,6 +120,19 @@ static void warn_of_file(const struct cli *cli, const char *code)
             code, code);
 }
 
+/* "vial run main.py" names a file where the language stands. */
+static int refuse_file(const char *language, struct vial_error *err)
+{
+    const char *dot = strrchr(language, '.');
+    struct stat st;
+
+    if ((!strchr(language, '/') && !(dot && isalpha((unsigned char)dot[1]))) ||
+        stat(language, &st) < 0 || !S_ISREG(st.st_mode))
+        return 0;
+    (void)fail(err, VIAL_E_USAGE, "'%s' is a file, where a language belongs", language);
+    return fail_remedy(err, "vial run LANG @%s; `vial languages` lists them", language);
+}
+
 static int set_code(struct vial_request *req, const char *code, struct vial_error *err)
 {
     struct blob text = { 0 };
@@ -190,6 +204,8 @@ int request_args_code(const struct cli *cli, struct vial_request **out,
             return refuse_usage(cli, "'--request' and operands together", err);
         return request_args_flags(cli, out, err);
     }
+    if (count > 0 && refuse_file(cli_operand(cli, 0), err) < 0)
+        return -1;
     if (!code)
         return refuse_no_code(cli, err);
     warn_of_file(cli, code);

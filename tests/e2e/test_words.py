@@ -75,6 +75,12 @@ def test_a_file_that_is_taken_for_code_is_a_warning(vial, tmp_path):
                                   "file of that name; write '@main.py' to run the file\n")
     assert vial("run", "python", "@main.py", cwd=tmp_path).text == "file\n"
     assert "warning" not in vial("run", "-q", "python", "main.py", cwd=tmp_path).errors
+    for words in (["main.py"], ["main.py", "1"], ["./main.py"]):
+        done = vial("run", *words, cwd=tmp_path)
+        assert (done.status, done.text) == (125, "")
+        assert "'%s' is a file, where a language belongs [VIAL-USAGE]; vial run LANG @%s" % (
+            words[0], words[0]) in done.errors
+    assert "unknown language 'other.py'" in vial("run", "other.py", "1", cwd=tmp_path).errors
     (tmp_path / "true").write_text("")
     assert vial("run", "bash", "true", cwd=tmp_path).errors == ""
 
