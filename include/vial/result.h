@@ -113,6 +113,7 @@ struct vial_network {
     uint64_t bytes_in, bytes_out; /* likewise */
     bool whole;                   /* false: the gate did not say */
     bool limited;                 /* a limit of it was reached: see limits_hit */
+    uint64_t over_quota; /* of those refused: by the caller's quota, in a daemon */
 };
 
 struct vial_result {

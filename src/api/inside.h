@@ -22,6 +22,10 @@ const struct settings *inside_settings(const struct vial_engine *engine);
 int inside_open(const struct vial_engine_options *options, struct settings *settings,
                 struct vial_engine **out, struct vial_error *err);
 
+/* ENGINE's vessels are of many callers, for whom SHARES counts. Before its first. */
+struct network_shares;
+void inside_share(struct vial_engine *engine, const struct network_shares *shares);
+
 /* Whether REQ has a compile step that can be done once for many runs. */
 bool inside_compiles(struct vial_engine *engine, const struct vial_request *req);
 

@@ -214,6 +214,11 @@ int inside_open(const struct vial_engine_options *options, struct settings *sett
     return engine_open(options, settings, out, err);
 }
 
+void inside_share(struct vial_engine *engine, const struct network_shares *shares)
+{
+    engine->shares = *shares;
+}
+
 const struct settings *inside_settings(const struct vial_engine *engine)
 {
     return engine->settings;

@@ -129,6 +129,7 @@ static void read_network(struct vial_result *r, json_t *json)
     n->refused = count_of(json, "refused");
     n->bytes_in = count_of(json, "bytes_in");
     n->bytes_out = count_of(json, "bytes_out");
+    n->over_quota = count_of(json, "over_quota");
     n->whole = json_is_true(json_object_get(json, "whole"));
 }
 

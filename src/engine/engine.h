@@ -12,6 +12,7 @@
  */
 
 #include "audit/audit.h"
+#include "base/network_share.h"
 #include "driver/driver.h"
 #include "settings/settings.h"
 #include "wire/link.h"
@@ -30,6 +31,7 @@ struct vial_engine {
     bool journal;                        /* runs may be remembered: record/run_log.h */
     struct vial_budget *budget;          /* for output; NULL: any */
     struct pool *pool;                   /* vessels that wait, or NULL */
+    struct network_shares shares;        /* without functions: nobody counts */
     const struct driver *const *drivers; /* NULL-terminated; static */
 };
 

@@ -30,7 +30,8 @@ static struct gate_record *add(struct gate_account *a, const char *name, uint16_
         a->connections++;
     else
         a->refused++;
-    a->limited = a->limited || verdict == GATE_LIMIT;
+    a->limited = a->limited || verdict == GATE_LIMIT || verdict == GATE_QUOTA;
+    a->over_quota += verdict == GATE_QUOTA;
     if (!r && a->count < GATE_RECORDS_MAX) {
         r = &a->records[a->count++];
         *r = (struct gate_record){ .port = port, .verdict = verdict };

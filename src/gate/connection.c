@@ -67,10 +67,12 @@ void connection_opened(void *context, struct relay_channel *channel, uint32_t po
         relay_close(&g->relay, channel);
         return;
     }
-    if (!is_allowed(g, name, c->port) || !limits_let(g)) {
-        give_up(g, c, is_allowed(g, name, c->port) ? GATE_LIMIT : GATE_DENIED);
+    c->verdict = is_allowed(g, name, c->port) ? limits_let(g) : GATE_DENIED;
+    if (c->verdict != GATE_OK) {
+        give_up(g, c, c->verdict);
         return;
     }
+    c->counted = true;
     c->judged = name_rules_have(g->unchecked, g->unchecked_count, name, c->port);
     channel->hold = !c->judged;
     if (c->judged || !first_bytes_wait(c->port)) {
@@ -242,6 +244,8 @@ void connection_closed(void *context, struct relay_channel *channel, bool reset)
         c->verdict = GATE_ABANDONED;
     if (!c->incoming)
         limits_count(g, in, out);
+    if (c->counted)
+        network_hold_closed(&g->used.hold);
     account_add(g, c, c->incoming ? out : in, c->incoming ? in : out);
     channel->user = NULL;
     c->stage = STAGE_OVER; /* callers above us may still look at it */
@@ -281,12 +285,12 @@ void connection_turn(struct gate *g)
 {
     struct connection *next = NULL;
     uint64_t now = g->connections ? now_ns() : 0;
-    bool too_much = limits_reached(g);
+    enum gate_verdict much = limits_turn(g);
 
     for (struct connection *c = g->connections; c; c = next) {
         next = c->next;
-        if (too_much && !c->incoming)
-            give_up(g, c, GATE_LIMIT);
+        if (much != GATE_OK && !c->incoming)
+            give_up(g, c, much);
         else if (c->stage == STAGE_RESOLVE)
             resolve_turn(g, c, now);
         else if (c->deadline_ns <= now && c->stage == STAGE_CONNECT)

@@ -34,6 +34,7 @@
 
 #include "base/dns.h"
 #include "base/name_rule.h"
+#include "base/network_share.h"
 #include "base/public_address.h"
 #include "relay/relay.h"
 #include "wire/gate_message.h"
@@ -71,6 +72,7 @@ struct connection {
     uint16_t port;
     bool incoming; /* the owner's, to a port of the vessel */
     bool judged;   /* its client has said the right name, or need not */
+    bool counted;  /* as one that its caller has open */
     enum stage stage;
     enum gate_verdict verdict;
     uint64_t started_ns, deadline_ns;
@@ -96,6 +98,8 @@ struct used {
     uint64_t bytes_in, bytes_out; /* of those that are over */
     double left;                  /* of a minute's connections */
     uint64_t filled_ns;
+    struct network_hold hold; /* of what the caller may reach */
+    uint64_t paid_in, paid_out;
 };
 
 struct gate {
@@ -157,9 +161,12 @@ void secrets_hear(struct gate *g); /* its verdicts */
 
 /* gate_limits.c */
 void limits_start(struct gate *g);
-bool limits_let(struct gate *g); /* one more connection, which is counted */
+/* One more connection, which is counted, if GATE_OK; else GATE_LIMIT or GATE_QUOTA. */
+enum gate_verdict limits_let(struct gate *g);
 void limits_count(struct gate *g, uint64_t in, uint64_t out); /* of one that is over */
-bool limits_reached(const struct gate *g); /* by bytes: then all must end */
+enum gate_verdict limits_turn(struct gate *g); /* not GATE_OK: all must end */
+/* FD, borrowed: a caller's share (base/network_share.h), and our place there. */
+void limits_join(struct gate *g, int fd, uint32_t place, uint32_t taker);
 
 /* account.c */
 void account_add(struct gate *g, const struct connection *c, uint64_t in, uint64_t out);

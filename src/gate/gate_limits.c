@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* How much a vessel may reach in all (struct gate_limits). What a program makes counts,
+/* How much a vessel may reach in all (struct gate_limits), and its caller with all
+ * vessels (base/network_share.h). What a program makes counts,
  * not what comes to one of its ports. Bytes are looked at once a turn, so that a little
  * more may have passed than the limit says: at most what one turn moves. */
 
@@ -36,32 +37,70 @@ static bool leaves_one(struct gate *g)
     return g->used.left >= 1;
 }
 
-bool limits_let(struct gate *g)
+static void sum_up(const struct gate *g, uint64_t *in, uint64_t *out)
 {
-    if (!leaves_one(g) || limits_reached(g))
-        return false;
+    *in = g->used.bytes_in;
+    *out = g->used.bytes_out;
+    for (const struct connection *c = g->connections; c; c = c->next) {
+        *in += c->incoming ? 0 : c->channel->from_fd;
+        *out += c->incoming ? 0 : c->channel->to_fd;
+    }
+}
+
+static bool is_reached(const struct gate *g, uint64_t in, uint64_t out)
+{
+    const struct gate_limits *most = &g->config.limits;
+
+    return (most->bytes_in && in > most->bytes_in) ||
+           (most->bytes_out && out > most->bytes_out);
+}
+
+enum gate_verdict limits_turn(struct gate *g)
+{
+    const struct gate_limits *most = &g->config.limits;
+    struct used *u = &g->used;
+    uint64_t in, out, now;
+
+    if (!most->bytes_in && !most->bytes_out && !u->hold.share)
+        return GATE_OK;
+    sum_up(g, &in, &out);
+    if (u->hold.share) {
+        now = now_ns();
+        network_hold_pay(&u->hold, NETWORK_IN, in - u->paid_in, now);
+        network_hold_pay(&u->hold, NETWORK_OUT, out - u->paid_out, now);
+        u->paid_in = in;
+        u->paid_out = out;
+        if (network_hold_spent(&u->hold, now))
+            return GATE_QUOTA;
+    }
+    return is_reached(g, in, out) ? GATE_LIMIT : GATE_OK;
+}
+
+enum gate_verdict limits_let(struct gate *g)
+{
+    enum gate_verdict bytes = limits_turn(g);
+
+    if (bytes != GATE_OK)
+        return bytes;
+    if (!leaves_one(g))
+        return GATE_LIMIT;
+    if (!network_hold_connection(&g->used.hold, now_ns()))
+        return GATE_QUOTA;
     g->used.connections++;
     g->used.left -= 1;
-    return true;
+    return GATE_OK;
+}
+
+/* Whoever opened us says it before the vessel's first program. What cannot be counted
+ * is not let out. */
+void limits_join(struct gate *g, int fd, uint32_t place, uint32_t taker)
+{
+    if (!network_hold_map(&g->used.hold, fd, place, taker))
+        g->owner_gone = true;
 }
 
 void limits_count(struct gate *g, uint64_t in, uint64_t out)
 {
     g->used.bytes_in += in;
     g->used.bytes_out += out;
-}
-
-bool limits_reached(const struct gate *g)
-{
-    const struct gate_limits *most = &g->config.limits;
-    uint64_t in = g->used.bytes_in, out = g->used.bytes_out;
-
-    if (!most->bytes_in && !most->bytes_out)
-        return false;
-    for (const struct connection *c = g->connections; c; c = c->next) {
-        in += c->incoming ? 0 : c->channel->from_fd;
-        out += c->incoming ? 0 : c->channel->to_fd;
-    }
-    return (most->bytes_in && in > most->bytes_in) ||
-           (most->bytes_out && out > most->bytes_out);
 }

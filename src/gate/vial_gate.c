@@ -213,12 +213,26 @@ static void take_port(struct gate *g, const struct frame *f, int fd)
         (void)close(fd);
 }
 
+static void take_share(struct gate *g, const struct frame *f, int fd)
+{
+    struct unpack u = { .data = f->payload, .len = f->len };
+    uint32_t place = unpack_u32(&u);
+    uint32_t taker = unpack_u32(&u);
+
+    if (!unpack_finished(&u) || fd < 0)
+        g->owner_gone = true;
+    else
+        limits_join(g, fd, place, taker);
+}
+
 static void obey(struct gate *g, const struct frame *f, int fd)
 {
     if (f->type == GATE_PORT) {
         take_port(g, f, fd);
         return;
     }
+    if (f->type == GATE_SHARE)
+        take_share(g, f, fd);
     if (fd >= 0)
         (void)close(fd);
     if (f->type == GATE_ASK)
@@ -255,7 +269,6 @@ static void dispatch(struct gate *g, const struct epoll_event *e)
 
     switch (e->data.u64 >> 32) {
     case TAG_OWNER:
-        hear_owner(g);
         break;
     case TAG_SECRETS:
         secrets_hear(g);
@@ -293,6 +306,9 @@ static void serve(struct gate *g)
 
         if (n < 0 && errno != EINTR)
             return;
+        for (int i = 0; i < n; i++) /* it is told its limits before it is asked */
+            if (ready[i].data.u64 >> 32 == TAG_OWNER)
+                hear_owner(g);
         for (int i = 0; i < n && !g->owner_gone; i++)
             dispatch(g, &ready[i]);
         connection_turn(g);

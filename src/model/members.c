@@ -301,6 +301,7 @@ static bool has_type(const struct member *m, const json_t *value)
     case MEMBER_OBJECT:
         return json_is_object(value);
     case MEMBER_MS:
+    case MEMBER_SIZE:
     case MEMBER_ANY:
         break;
     }
@@ -311,7 +312,9 @@ static bool has_type(const struct member *m, const json_t *value)
 static int take_number(const struct member *m, json_t *value, struct vial_error *err)
 {
     const struct field f = { .name = m->name,
-                             .type = m->type == MEMBER_MS ? FIELD_MS : FIELD_COUNT_,
+                             .type = m->type == MEMBER_MS     ? FIELD_MS
+                                     : m->type == MEMBER_SIZE ? FIELD_BYTES
+                                                              : FIELD_COUNT_,
                              .max = COUNT_MAX };
 
     return value_decode(&f, value, m->out, err);
@@ -319,7 +322,7 @@ static int take_number(const struct member *m, json_t *value, struct vial_error 
 
 static int take(const struct member *m, json_t *value, struct vial_error *err)
 {
-    if (m->type == MEMBER_COUNT || m->type == MEMBER_MS)
+    if (m->type == MEMBER_COUNT || m->type == MEMBER_MS || m->type == MEMBER_SIZE)
         return take_number(m, value, err);
     if (m->type == MEMBER_TEXT)
         *(const char **)m->out = json_string_value(value);

@@ -20,6 +20,7 @@ enum member_type {
     MEMBER_BOOL,    /* bool */
     MEMBER_COUNT,   /* int64_t >= 0 */
     MEMBER_MS,      /* int64_t: a duration */
+    MEMBER_SIZE,    /* int64_t: bytes */
     MEMBER_INTEGER, /* this and the next come from schemas alone */
     MEMBER_NUMBER,
     MEMBER_TEXTS,  /* json_t *: a list of texts, borrowed */

@@ -57,6 +57,7 @@ void metrics_run(struct metrics *m, const struct vial_result *result)
     if (result->network) {
         m->gate_made += result->network->made;
         m->gate_refused += result->network->refused;
+        m->gate_over_quota += result->network->over_quota;
         m->gate_in += result->network->bytes_in;
         m->gate_out += result->network->bytes_out;
     }
@@ -151,6 +152,9 @@ void metrics_write_runs(const struct metrics *m, struct str *out)
             m->gate_made);
     counter(out, "gate_refused_total", "Connections and names that gates refused.",
             m->gate_refused);
+    counter(out, "gate_over_quota_total",
+            "Connections that gates refused, or ended, by the caller's quota.",
+            m->gate_over_quota);
     counter(out, "gate_in_bytes_total", "Bytes that gates let in.", m->gate_in);
     counter(out, "gate_out_bytes_total", "Bytes that gates let out.", m->gate_out);
     seconds(out, "cpu_seconds_total", "Cpu time that runs used.", m->cpu_ms);
@@ -234,6 +238,7 @@ static const struct {
     { "network_refused", offsetof(struct metrics, network_refused), 1 },
     { "gate_made", offsetof(struct metrics, gate_made), 1 },
     { "gate_refused", offsetof(struct metrics, gate_refused), 1 },
+    { "gate_over_quota", offsetof(struct metrics, gate_over_quota), 1 },
     { "gate_in", offsetof(struct metrics, gate_in), 1 },
     { "gate_out", offsetof(struct metrics, gate_out), 1 },
 };

@@ -40,6 +40,7 @@ struct metrics {
     uint64_t sessions_started;
     uint64_t throttled_ms, cpu_ms;
     uint64_t gate_made, gate_refused, gate_in, gate_out; /* as gates say */
+    uint64_t gate_over_quota;
     uint64_t network_refused; /* as vessels say: each adds at most METRICS_CLAIM */
     uint64_t pulls, pulls_failed, pulls_now;
     uint64_t pull_bytes;             /* as far as engines told us */

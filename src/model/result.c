@@ -302,10 +302,11 @@ json_t *network_json(const struct vial_network *n)
 
     for (size_t i = 0; i < n->count; i++)
         (void)json_array_append_new(array, connection_json(&n->connections[i]));
-    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:b}", "connections", array,
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:b, s:o}", "connections", array,
                      "left_out", count(n->left_out), "made", count(n->made), "refused",
                      count(n->refused), "bytes_in", count(n->bytes_in), "bytes_out",
-                     count(n->bytes_out), "whole", n->whole);
+                     count(n->bytes_out), "whole", n->whole, "over_quota",
+                     count(n->over_quota));
 }
 
 void network_free(struct vial_network *n)

@@ -91,6 +91,10 @@ static int read_token(json_t *entry, const struct quota *usual, struct token *ou
         { "concurrency", MEMBER_COUNT, &quota.concurrency },
         { "runs_per_minute", MEMBER_COUNT, &quota.runs_per_minute },
         { "cpu_per_minute", MEMBER_MS, &quota.cpu_per_minute_ms },
+        { "network_open", MEMBER_COUNT, &quota.network.open },
+        { "network_rate", MEMBER_COUNT, &quota.network.per_minute },
+        { "network_in_per_hour", MEMBER_SIZE, &quota.network.in_per_hour },
+        { "network_out_per_hour", MEMBER_SIZE, &quota.network.out_per_hour },
         { 0 },
     };
 
@@ -170,8 +174,11 @@ int auth_load(struct auth *a, const struct serve_settings *s, uid_t own,
     *a = (struct auth){
         .own = own,
         .settings = s,
-        .usual = { s->caller_concurrency, s->caller_runs_per_minute,
-                   s->caller_cpu_per_minute },
+        .usual = { s->caller_concurrency,
+                   s->caller_runs_per_minute,
+                   s->caller_cpu_per_minute,
+                   { s->caller_network_open, s->caller_network_rate,
+                     s->caller_network_in_per_hour, s->caller_network_out_per_hour } },
     };
     strv_copy(&a->hosts, &s->hosts);
     strv_copy(&a->origins, &s->origins);

@@ -114,23 +114,36 @@ static int warm(struct generation *g, struct vial_error *err)
                             : vial_engine_warm(g->engine, &options, err);
 }
 
-static int open_engine(const struct serve *s, struct generation *g,
-                       struct vial_error *err)
+static int enter_network(void *context, const char *caller, struct network_place *out,
+                         struct vial_error *err)
+{
+    return gate_network_enter(context, caller, out, err);
+}
+
+static void leave_network(void *context, const char *caller,
+                          const struct network_place *place)
+{
+    gate_network_leave(context, caller, place);
+}
+
+static int open_engine(struct serve *s, struct generation *g, struct vial_error *err)
 {
     const struct vial_engine_options options = { .kept = s->sources.kept,
                                                  .budget = s->budget };
+    const struct network_shares shares = { &s->gate, enter_network, leave_network };
 
     if (inside_open(&options, g->settings, &g->engine, err) < 0)
         return -1;
+    inside_share(g->engine, &shares);
     return warm(g, err);
 }
 
 /* Host and Origin have been judged by the time a request gets there. */
 static int open_mcp(struct serve *s, struct generation *g, struct vial_error *err)
 {
-    struct mcp_http_options options = {
-        .any_host = true, .node = serve_settings_node(&g->settings->serve)
-    };
+    struct mcp_http_options options = { .any_host = true,
+                                        .node =
+                                            serve_settings_node(&g->settings->serve) };
     const struct mcp_gate gate = protocol_gate(s);
 
     if (mcp_vial_open(g->engine, s->registry, s->sources.preset, &gate, &g->mcp, err) <
@@ -200,10 +213,11 @@ static bool owner_of_key(void *context, const char *key, struct e2b_owner *out)
 
 static int open_e2b(struct serve *s, struct vial_error *err)
 {
-    const struct e2b_options options = {
-        .registry = s->registry, .gate = &s->gate, .owner = owner_of_key, .context = s,
-        .node = s->node
-    };
+    const struct e2b_options options = { .registry = s->registry,
+                                         .gate = &s->gate,
+                                         .owner = owner_of_key,
+                                         .context = s,
+                                         .node = s->node };
 
     return e2b_open(&options, &s->e2b, err);
 }

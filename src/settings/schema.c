@@ -379,16 +379,17 @@ static json_t *connection_schema(void)
 
 static json_t *network_schema(void)
 {
-    static const char *const members[] = { "connections", "left_out", "made",
-                                           "refused",     "bytes_in", "bytes_out",
-                                           "whole" };
+    static const char *const members[] = { "connections", "left_out",  "made",
+                                           "refused",     "bytes_in",  "bytes_out",
+                                           "whole",       "over_quota" };
     json_t *const values[] = { list_of(connection_schema()),
                                typed("integer"),
                                typed("integer"),
                                typed("integer"),
                                typed("integer"),
                                typed("integer"),
-                               typed("boolean") };
+                               typed("boolean"),
+                               typed("integer") };
 
     return OBJECT_OF(members, values);
 }

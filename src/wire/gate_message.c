@@ -85,6 +85,7 @@ void gate_account_write(struct pack *p, const struct gate_account *a)
     pack_u64(p, a->bytes_in);
     pack_u64(p, a->bytes_out);
     pack_u32(p, a->limited);
+    pack_u64(p, a->over_quota);
     pack_u32(p, (uint32_t)a->count);
     for (size_t i = 0; i < a->count; i++) {
         const struct gate_record *r = &a->records[i];
@@ -131,6 +132,7 @@ int gate_account_read(struct unpack *u, struct gate_account *out)
     out->bytes_in = unpack_u64(u);
     out->bytes_out = unpack_u64(u);
     out->limited = unpack_u32(u) == 1;
+    out->over_quota = unpack_u64(u);
     out->count = unpack_u32(u);
     if (out->count > GATE_RECORDS_MAX)
         u->bad = true;

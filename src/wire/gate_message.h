@@ -12,6 +12,8 @@
  *                    configured with
  *                    GATE_PORT, with a descriptor: u32 port of the vessel, which the
  *                    descriptor's peer reaches from now on
+ *                    GATE_SHARE, with a descriptor: the caller's share
+ *                    (base/network_share.h), u32 place, u32 taker
  *   to the opener    GATE_ACCOUNT, after each GATE_ASK, and once the guest is gone
  *
  * The guest's part of the configuration goes to it in WIRE_GATE.
@@ -33,7 +35,8 @@ enum gate_type {
     GATE_ASK = 2,
     GATE_PORT = 3,
     GATE_ACCOUNT = 4,
-    GATE_ALLOW = 7 /* behind those of secrets_type */
+    GATE_ALLOW = 7, /* behind those of secrets_type */
+    GATE_SHARE = 8
 };
 
 /* To vial-secrets (src/secrets), once and first: texts, the lines of secrets
@@ -87,6 +90,7 @@ void gate_config_done(struct gate_config *c);
     V(TIMEOUT, "timeout")         /* nobody answered in time */                        \
     V(ABANDONED, "abandoned")     /* its client left before it was made */             \
     V(LIMIT, "limit")             /* too many, or too much */                          \
+    V(QUOTA, "quota")             /* the same, of all the caller's vessels */          \
     V(CERTIFICATE, "certificate") /* that of a secret's host is not trusted */         \
     V(REQUEST, "request")   /* a request with a secret is refused by its rules */      \
     V(RESPONSE, "response") /* an answer to one cannot be passed on */
@@ -116,7 +120,8 @@ struct gate_account {
     uint64_t left_out;
     uint64_t connections, refused; /* all, those left out included */
     uint64_t bytes_in, bytes_out;
-    bool limited; /* one of gate_limits was reached */
+    bool limited;        /* one of gate_limits, or the caller's quota, was reached */
+    uint64_t over_quota; /* refused, or ended, for that quota */
 };
 
 void gate_account_write(struct pack *p, const struct gate_account *a);

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -63,6 +64,48 @@ static void an_address_or_nonsense_is_no_rule(void **state)
                                     "a/b", NULL };
          *bad; bad++)
         assert_string_equal(parse(*bad), "it is not a host's name");
+}
+
+#define SECOND UINT64_C(1000000000)
+
+static void what_is_taken_comes_back_with_time_and_with_the_place(void **state)
+{
+    const struct network_quota quota = { .open = 2,
+                                         .per_minute = 3,
+                                         .in_per_hour = 3600 };
+    struct network_share *share = NULL;
+    int fd = network_share_new(&share);
+    struct network_hold a, b;
+    uint64_t now = 9 * SECOND;
+
+    (void)state;
+    assert_true(fd >= 0);
+    network_share_set(share, &quota);
+    assert_true(network_hold_map(&a, fd, network_share_enter(share, 1), 1));
+    assert_true(network_hold_map(&b, fd, network_share_enter(share, 2), 2));
+    assert_true(network_hold_connection(&a, now));
+    assert_true(network_hold_connection(&b, now));
+    assert_false(network_hold_connection(&b, now)); /* two are open */
+    network_share_leave(share, a.place); /* as after a kill: nothing was told */
+    assert_true(network_hold_connection(&b, now));
+    network_hold_closed(&b);
+    assert_false(network_hold_connection(&b, now)); /* three in a minute */
+    assert_true(network_hold_connection(&b, now + 21 * SECOND));
+    assert_int_equal(network_share_enter(share, 3), a.place); /* somebody else's now */
+    network_hold_closed(&b);
+    assert_true(network_hold_connection(&b, now + 90 * SECOND));
+
+    network_hold_pay(&b, NETWORK_IN, 3600, now);
+    assert_false(network_hold_spent(&b, now));
+    network_hold_pay(&b, NETWORK_IN, 10, now);
+    assert_true(network_hold_spent(&b, now + 9 * SECOND));
+    assert_false(network_hold_spent(&b, now + 11 * SECOND));
+    network_hold_pay(&b, NETWORK_IN, UINT64_MAX, now); /* nobody is in debt for ever */
+    assert_false(network_hold_spent(&b, now + 3601 * SECOND));
+    (void)munmap(a.share, sizeof *a.share);
+    (void)munmap(b.share, sizeof *b.share);
+    network_share_free(share);
+    (void)close(fd);
 }
 
 static bool is_public(const char *text)
@@ -365,6 +408,7 @@ static void an_account_comes_through_as_it_was(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_taken_comes_back_with_time_and_with_the_place),
         cmocka_unit_test(a_rule_covers_what_it_allows_and_no_more),
         cmocka_unit_test(an_address_or_nonsense_is_no_rule),
         cmocka_unit_test(addresses_of_the_hosts_own_are_not_public),

@@ -531,6 +531,7 @@ class Network(Record):
     left_out: int
     made: int
     refused: int
+    over_quota: int
     bytes_in: int
     bytes_out: int
     whole: bool
@@ -896,6 +897,7 @@ class ResultNetwork(Record):
     bytes_in: int
     bytes_out: int
     whole: bool
+    over_quota: int
 
 
 class ResultIsolation(Record):

@@ -529,6 +529,8 @@ export interface Network {
   made: number;
   /** How many were refused in all. */
   refused: number;
+  /** Of those refused, how many by the caller's quota. */
+  over_quota: number;
   /** In all, to the vessel. */
   bytes_in: number;
   /** And from it. */
@@ -1101,6 +1103,7 @@ export interface ResultNetwork {
   bytes_in: number;
   bytes_out: number;
   whole: boolean;
+  over_quota: number;
 }
 
 export interface ResultIsolation {

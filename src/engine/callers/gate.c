@@ -43,6 +43,9 @@ void gate_done(struct gate *g)
     while (g->callers) {
         struct caller *next = g->callers->next;
 
+        network_share_free(g->callers->share);
+        if (g->callers->share)
+            (void)close(g->callers->share_fd);
         free(g->callers);
         g->callers = next;
     }
@@ -84,6 +87,8 @@ struct caller *gate_caller(struct gate *g, const char *name, const struct quota 
         c = add(g, name, quota);
     if (c)
         c->quota = *quota;
+    if (c && c->share)
+        network_share_set(c->share, &quota->network);
     (void)pthread_mutex_unlock(&g->lock);
     return c;
 }
@@ -113,6 +118,63 @@ static void refill(struct caller *c)
     c->runs_left = least(runs, c->runs_left + part * runs);
     c->cpu_left_ms = least(cpu_ms, c->cpu_left_ms + part * cpu_ms);
     c->filled_ns = now_ns;
+}
+
+static bool is_limited(const struct network_quota *q)
+{
+    return q->open || q->per_minute || q->in_per_hour || q->out_per_hour;
+}
+
+/* With the lock held. */
+static int enter_network(struct caller *c, struct network_place *out,
+                         struct vial_error *err)
+{
+    if (!c->share && is_limited(&c->quota.network)) {
+        c->share_fd = network_share_new(&c->share);
+        if (!c->share)
+            return fail(err, VIAL_E_BUSY, "there is no memory to count a network");
+        network_share_set(c->share, &c->quota.network);
+    }
+    if (!c->share)
+        return 0;
+    c->takers += c->takers == UINT32_MAX ? 2 : 1; /* 0 is nobody */
+    *out = (struct network_place){ .fd = c->share_fd, .taker = c->takers };
+    out->place = network_share_enter(c->share, c->takers);
+    if (out->place < NETWORK_PLACES)
+        return 0;
+    out->fd = -1;
+    (void)fail(err, VIAL_E_BUSY, "'%s' has %u vessels with a gate", c->name,
+               NETWORK_PLACES);
+    return fail_remedy(err, "end some of them");
+}
+
+int gate_network_enter(struct gate *g, const char *caller, struct network_place *out,
+                       struct vial_error *err)
+{
+    struct caller *c;
+    int rc;
+
+    *out = (struct network_place){ .fd = -1 };
+    (void)pthread_mutex_lock(&g->lock);
+    c = find(g, caller ? caller : "");
+    rc = c ? enter_network(c, out, err)
+           : fail(err, VIAL_E_INTERNAL, "nobody knows the caller of this vessel");
+    (void)pthread_mutex_unlock(&g->lock);
+    return rc;
+}
+
+void gate_network_leave(struct gate *g, const char *caller,
+                        const struct network_place *place)
+{
+    struct caller *c;
+
+    if (place->fd < 0)
+        return;
+    (void)pthread_mutex_lock(&g->lock);
+    c = find(g, caller ? caller : "");
+    if (c && c->share)
+        network_share_leave(c->share, place->place);
+    (void)pthread_mutex_unlock(&g->lock);
 }
 
 /* With the lock held. */

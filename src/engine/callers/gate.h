@@ -31,6 +31,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/network_share.h"
+
 #include "vial/error.h"
 
 /* The quota of one caller; 0: no limit, though runs leave some room for others. */
@@ -38,6 +40,7 @@ struct quota {
     int64_t concurrency;
     int64_t runs_per_minute;
     int64_t cpu_per_minute_ms;
+    struct network_quota network; /* through the gates of all its vessels */
 };
 
 /* The things that callers share; gate.c has their table. */
@@ -80,6 +83,9 @@ struct caller {
     int64_t filled_ns;
     uint64_t runs, refused;
     uint64_t has[GATE_KINDS];
+    struct network_share *share; /* NULL: it never had such a quota */
+    int share_fd;
+    uint32_t takers; /* the last one's number there */
 };
 
 struct gate {
@@ -142,6 +148,13 @@ bool gate_take(struct gate *g, struct caller *caller, enum gate_kind kind,
                uint64_t amount);
 void gate_give(struct gate *g, struct caller *caller, enum gate_kind kind,
                uint64_t amount);
+
+/* A place for one more vessel with a gate of the caller of that name, until it is given
+ * back. VIAL-BUSY: there is none. */
+int gate_network_enter(struct gate *g, const char *caller, struct network_place *out,
+                       struct vial_error *err);
+void gate_network_leave(struct gate *g, const char *caller,
+                        const struct network_place *place);
 
 /* For what is counted in small numbers: whether someone who has OWN of the TAKEN may
  * have one more of ALL, which leaves at least an eighth of what they have then. */

@@ -17,7 +17,8 @@
 #include "wire/frame.h"
 #include "wire/gate_message.h"
 
-#define WAIT_MS 2000
+#define WAIT_MS     2000
+#define NUMBERS_MAX 2
 
 static bool read_whole(int fd, uint8_t *to, size_t len, int64_t end_ns)
 {
@@ -96,6 +97,7 @@ struct vial_network *network_account(int gate_fd, bool ask)
     out->bytes_in = a->bytes_in;
     out->bytes_out = a->bytes_out;
     out->limited = a->limited;
+    out->over_quota = a->over_quota;
     return out;
 }
 
@@ -155,19 +157,49 @@ int network_allow(const struct settings *settings, const struct plan *plan, int 
     return tell_rules(gate_fd, &rules, err);
 }
 
-/* One frame, with the descriptor; the gate reads them one by one. */
-static int hand_over(int gate_fd, unsigned port, int fd)
+/* One frame of NUMBERS, with the descriptor; the gate reads them one by one. */
+static int hand_over(int gate_fd, uint8_t type, const uint32_t *numbers, size_t count,
+                     int fd)
 {
-    struct frame f = { .type = GATE_PORT, .len = 4 };
-    uint8_t bytes[WIRE_HEADER + 4];
-    struct pack p = { .data = bytes + WIRE_HEADER, .cap = 4, .lent = true };
+    struct frame f = { .type = type, .len = (uint32_t)(4 * count) };
+    uint8_t bytes[WIRE_HEADER + 4 * NUMBERS_MAX];
+    struct pack p = { .data = bytes + WIRE_HEADER, .cap = f.len, .lent = true };
     ssize_t n;
 
     frame_write_header(bytes, &f);
-    pack_u32(&p, port);
-    n = sys_send_fds(gate_fd, (struct iovec){ bytes, sizeof(bytes) }, &fd, 1,
+    for (size_t i = 0; i < count; i++)
+        pack_u32(&p, numbers[i]);
+    n = sys_send_fds(gate_fd, (struct iovec){ bytes, WIRE_HEADER + f.len }, &fd, 1,
                      MSG_DONTWAIT | MSG_NOSIGNAL);
-    return n == (ssize_t)sizeof(bytes) ? 0 : n < 0 ? (int)n : -EAGAIN;
+    return n == (ssize_t)(WIRE_HEADER + f.len) ? 0 : n < 0 ? (int)n : -EAGAIN;
+}
+
+int network_join(struct vial_engine *e, const struct vessel *vessel, const char *caller,
+                 struct network_place *out, struct vial_error *err)
+{
+    int rc;
+
+    *out = (struct network_place){ .fd = -1 };
+    if (vessel->gate_fd < 0 || !e->shares.enter)
+        return 0;
+    if (e->shares.enter(e->shares.context, caller, out, err) < 0)
+        return -1;
+    if (out->fd < 0)
+        return 0;
+    rc = hand_over(vessel->gate_fd, GATE_SHARE,
+                   (const uint32_t[]){ out->place, out->taker }, 2, out->fd);
+    if (rc == 0)
+        return 0;
+    network_leave(e, caller, out);
+    return fail_sys_rc(err, rc, "tell the gate the caller's quota");
+}
+
+void network_leave(struct vial_engine *e, const char *caller,
+                   struct network_place *place)
+{
+    if (e->shares.leave && place->fd >= 0)
+        e->shares.leave(e->shares.context, caller, place);
+    place->fd = -1;
 }
 
 int network_connect(int gate_fd, unsigned port, int *out, struct vial_error *err)
@@ -182,7 +214,8 @@ int network_connect(int gate_fd, unsigned port, int *out, struct vial_error *err
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
         return fail_sys(err, "make a socket pair");
     rc = io_set_nonblocking(pair[1]);
-    rc = rc < 0 ? rc : hand_over(gate_fd, port, pair[1]);
+    rc = rc < 0 ? rc
+                : hand_over(gate_fd, GATE_PORT, &(const uint32_t){ port }, 1, pair[1]);
     (void)close(pair[1]);
     if (rc == 0)
         *out = pair[0];

@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 
+#include "engine/engine.h"
 #include "plan/gate_rules.h"
 
 #include "vial/result.h"
@@ -15,6 +16,14 @@
  * gate that does not answer gives an account that is not `whole`. NULL without memory,
  * too. */
 struct vial_network *network_account(int gate_fd, bool ask);
+
+/* Before the first program of VESSEL, which is CALLER's: its gate, if it has one,
+ * counts for the caller's quota from now on. *OUT is given back once the vessel is
+ * closed. */
+int network_join(struct vial_engine *e, const struct vessel *vessel, const char *caller,
+                 struct network_place *out, struct vial_error *err);
+void network_leave(struct vial_engine *e, const char *caller,
+                   struct network_place *place);
 
 /* Has the gate of PLAN's vessel let out ENTRIES from now on, and end what they do not
  * have, if they are within what it began with; the gate looks at that, too. */

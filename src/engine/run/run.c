@@ -11,6 +11,7 @@
 #include "base/sys.h"
 #include "engine/pool/pool.h"
 #include "engine/record/audit_events.h"
+#include "engine/run/network_account.h"
 #include "model/result.h"
 #include "model/value.h"
 
@@ -22,6 +23,7 @@ void run_init(struct run *r, struct vial_engine *e, const struct vial_watch *wat
         .engine = e,
         .watch = watch ? watch : &nobody,
         .started_ns = clock_now_ns(),
+        .place = { .fd = -1 },
     };
 }
 
@@ -32,6 +34,7 @@ static void close_vessel(struct run *r)
     else if (r->vessel)
         r->driver->close(r->vessel);
     r->vessel = NULL;
+    network_leave(r->engine, r->watch->caller, &r->place);
 }
 
 void run_done(struct run *r)
@@ -102,6 +105,14 @@ static int open_cold(struct run *r, struct vial_error *err)
     return engine_vessel(r->engine, &order, &r->vessel, err);
 }
 
+static int join_network(struct run *r, struct vial_error *err)
+{
+    if (network_join(r->engine, r->vessel, r->watch->caller, &r->place, err) == 0)
+        return 0;
+    close_vessel(r);
+    return -1;
+}
+
 static void note_create(struct run *r)
 {
     run_log_step(
@@ -136,7 +147,7 @@ static int open_vessel(struct run *r, const struct vial_request *req,
     announce(r, req);
     if (r->log.on)
         note_create(r);
-    if (!take_vessel(r) && open_cold(r, err) < 0)
+    if ((!take_vessel(r) && open_cold(r, err) < 0) || join_network(r, err) < 0)
         return -1;
     r->opened_ns = clock_now_ns();
     if (r->log.on)
@@ -182,7 +193,7 @@ static void run_again(struct run *r, struct vial_error *err)
     free(r->files); /* none has come */
     run_done(r);
     *r = fresh;
-    if (open_cold(r, err) < 0)
+    if (open_cold(r, err) < 0 || join_network(r, err) < 0)
         return;
     r->opened_ns = clock_now_ns();
     supervise(r);

@@ -27,6 +27,7 @@ struct run {
     const struct driver *driver;
     struct plan *plan;
     struct vessel *vessel;
+    struct network_place place; /* of its gate, in the caller's share */
     struct stock *stock;        /* where it was taken from; NULL: it was opened */
     bool assumed;               /* its program is here, as the pool's interpreter is */
     struct vessel_usage before; /* used up before this run began */

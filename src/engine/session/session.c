@@ -15,6 +15,7 @@
 #include "base/sys.h"
 #include "base/thread.h"
 #include "engine/record/audit_events.h"
+#include "engine/run/network_account.h"
 #include "workspace/workspace.h"
 
 #define METER_NS INT64_C(100000000) /* between two looks at the cpu counter */
@@ -359,6 +360,7 @@ static void destroy_vessel(struct vial_session *s)
     s->stop_ns = 0; /* nobody writes to it any more */
     session_unlock(s);
     s->driver->close(vessel);
+    network_leave(s->engine, s->options.caller, &s->place);
     session_lock(s);
 }
 
@@ -393,7 +395,8 @@ static int open_vessel(struct vial_session *s, struct vial_error *err)
                                         .plan = s->plan,
                                         .watch = s->options.watch };
 
-    if (engine_vessel(s->engine, &order, &s->vessel, err) < 0)
+    if (engine_vessel(s->engine, &order, &s->vessel, err) < 0 ||
+        network_join(s->engine, s->vessel, s->options.caller, &s->place, err) < 0)
         return -1;
     s->workdir =
         strdup(s->vessel->jail.workdir ? s->vessel->jail.workdir : s->plan->workdir);
@@ -448,6 +451,7 @@ struct vial_session *session_new(struct vial_engine *e,
     }
     s->engine = e;
     s->options = *options;
+    s->place.fd = -1;
     s->options.caller = options->caller ? strdup(options->caller) : NULL;
     s->options.correlation = options->correlation ? strdup(options->correlation) : NULL;
     s->opened_ns = s->active_ns = clock_now_ns();

@@ -78,8 +78,9 @@ struct vial_session {
     struct vial_engine *engine;
     const struct driver *driver;
     struct plan *plan;
-    struct vessel *vessel; /* NULL once it is gone; the thread's after the end */
-    char *workdir;         /* where the plan's really is, inside */
+    struct vessel *vessel;      /* NULL once it is gone; the thread's after the end */
+    struct network_place place; /* of its gate, in the caller's share */
+    char *workdir;              /* where the plan's really is, inside */
     struct vial_session_options options;
 
     pthread_t thread;
