@@ -66,6 +66,14 @@ int inside_snapshot(struct vial_session *session, bool forks, const char *owner,
                     const char *name, json_t **out, struct vial_error *err);
 int inside_snapshot_remove(struct vial_engine *engine, const char *owner,
                            const char *name, struct vial_error *err);
+/* The same in two steps, for who has to know the whole name before. */
+int inside_snapshot_name(bool forks, const char *owner, const char *name,
+                         struct str *out, struct vial_error *err);
+int inside_snapshot_as(struct vial_session *session, const char *whole, json_t **out,
+                       struct vial_error *err);
+/* The names of all that OWNER made, forks aside. */
+int inside_snapshots(struct vial_engine *engine, const char *owner, struct strv *out,
+                     struct vial_error *err);
 
 /* What a container engine says of its images and volumes, as vial/vessels.h has it. */
 int inside_image_pull(struct vial_engine *engine, const struct vial_pull *pull,
@@ -81,6 +89,15 @@ int inside_plan(struct vial_engine *engine, const struct vial_request *req,
 
 /* Whether a program can have a network by these settings, on this host, now. */
 bool inside_gives_network(struct vial_engine *engine);
+
+/* What it uses, of which the two sizes are now; 0 where nothing counts them. */
+struct inside_load {
+    double cpu_ms;
+    uint64_t memory_bytes, cache_bytes; /* the second is part of the first, and can be
+                                           given back */
+};
+int inside_load(struct vial_session *session, struct inside_load *out,
+                struct vial_error *err);
 
 /* SESSION is used now, for as long as it may be idle. */
 void inside_touch(struct vial_session *session);

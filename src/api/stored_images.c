@@ -69,11 +69,23 @@ int inside_snapshot(struct vial_session *session, bool forks, const char *owner,
                     const char *name, json_t **out, struct vial_error *err)
 {
     auto_str struct str whole = { 0 };
-    struct vial_snapshot_options options = { 0 };
 
-    if (snapshot_name_make(forks, owner, name, &whole, err) < 0)
-        return -1;
-    options.name = whole.data;
+    return inside_snapshot_name(forks, owner, name, &whole, err) < 0
+               ? -1
+               : inside_snapshot_as(session, whole.data, out, err);
+}
+
+int inside_snapshot_name(bool forks, const char *owner, const char *name,
+                         struct str *out, struct vial_error *err)
+{
+    return snapshot_name_make(forks, owner, name, out, err);
+}
+
+int inside_snapshot_as(struct vial_session *session, const char *whole, json_t **out,
+                       struct vial_error *err)
+{
+    const struct vial_snapshot_options options = { .name = whole };
+
     return save_files(session, &options, out, err);
 }
 
@@ -107,6 +119,17 @@ int inside_snapshot_remove(struct vial_engine *engine, const char *owner,
     if (rc < 0 && err)
         *err = why;
     return rc;
+}
+
+int inside_snapshots(struct vial_engine *engine, const char *owner, struct strv *out,
+                     struct vial_error *err)
+{
+    auto_free char *store = NULL;
+
+    if (engine->drivers == kept_drivers)
+        return kept_images_saved(owner, out, err);
+    store = inside_store(engine, err);
+    return store ? snapshot_names(store, owner, out, err) : -1;
 }
 
 static json_t *removed_json(const struct store_removed *r)

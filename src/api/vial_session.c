@@ -311,6 +311,26 @@ const char *inside_file_name(const struct vial_session *session, const char *pat
     return path;
 }
 
+int inside_load(struct vial_session *session, struct inside_load *out,
+                struct vial_error *err)
+{
+    struct vessel_usage u = { 0 };
+    int rc = 0;
+
+    session_lock(session);
+    if (session->outcome != VIAL_SESSION_OPEN)
+        rc = session_fail_ended(session, err);
+    else if (session->driver->usage_now)
+        session->driver->usage_now(session->vessel, &u);
+    else
+        session->driver->usage(session->vessel, &u);
+    session_unlock(session);
+    *out = (struct inside_load){ .cpu_ms = u.usage.cpu_user_ms + u.usage.cpu_system_ms,
+                                 .memory_bytes = u.memory_now_bytes,
+                                 .cache_bytes = u.memory_cache_bytes };
+    return rc;
+}
+
 void inside_touch(struct vial_session *session)
 {
     struct vial_error ended;

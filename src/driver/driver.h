@@ -53,6 +53,8 @@ struct vessel_usage {
     uint64_t oom_kills, pids_events; /* cgroup event counters */
     bool net_counted;
     uint64_t memory_bytes; /* now, where watching must hold the limit; else 0 */
+    uint64_t memory_now_bytes,
+        memory_cache_bytes; /* as a control group has it; 0: none */
 };
 
 /* An open vessel. Drivers embed it as their first member. */
@@ -137,6 +139,9 @@ struct driver {
 
     /* Counters so far; complete once everything in it is dead. */
     void (*usage)(struct vessel *vessel, struct vessel_usage *out);
+
+    /* The same with what it has in memory now, which may take longer. NULL: as usage. */
+    void (*usage_now)(struct vessel *vessel, struct vessel_usage *out);
     /* Of these the processor's times alone, before anything has run in it. NULL: all of
      * them cost no more. */
     void (*spent)(struct vessel *vessel, struct vessel_usage *out);

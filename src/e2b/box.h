@@ -29,6 +29,14 @@ struct proc;
 struct watch;
 struct notebook;
 
+/* What it used at a time. */
+struct box_load {
+    int64_t at_ms;
+    double cpu_ms, cpu_pct; /* so far; since the time before */
+    uint64_t memory_bytes, cache_bytes, disk_bytes;
+};
+#define BOX_LOADS 32u
+
 struct box {
     struct box *next;
     struct e2b *e2b;
@@ -43,7 +51,10 @@ struct box {
     char token[BOX_TOKEN];   /* of envd; "": open to who knows the id */
     char traffic[BOX_TOKEN]; /* of all other ports; "": the same */
     json_t *network;         /* as it was asked for, or NULL */
+    json_t *asked_env;       /* the same */
+    bool closed;             /* `allow_internet_access: false` was asked for */
     bool online;             /* it has a network, of whatever kind */
+    bool has_image;          /* else it is the host's programs, and cannot be saved */
     int64_t cpus_milli, memory_bytes, disk_bytes;
     int64_t most_ms;         /* that one command or cell may take */
     int64_t started_ms;      /* since 1970 */
@@ -60,7 +71,9 @@ struct box {
     struct proc *procs;
     struct watch *watches;
     struct notebook *notebooks;
-    unsigned last_number; /* of watches and notebooks */
+    unsigned last_number;             /* of watches and notebooks */
+    struct box_load loads[BOX_LOADS]; /* the last ones, in a ring */
+    unsigned load_count;
 };
 
 struct e2b {
@@ -116,6 +129,9 @@ bool signature_fits(const struct signature *s, const struct box *box);
 const char *signature_wrong(const struct box *box, const struct web_request *req);
 
 /* box_program.c, watch.c, notebook.c: what a box has of theirs, when it goes. */
+/* With the lock held: whether any of them runs. */
+bool procs_run(const struct box *box);
+bool notebooks_run(const struct box *box);
 void procs_done(struct box *box);
 void watches_done(struct box *box);
 void notebooks_done(struct box *box);

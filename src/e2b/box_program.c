@@ -40,6 +40,14 @@ void procs_done(struct box *box)
     }
 }
 
+bool procs_run(const struct box *box)
+{
+    for (const struct proc *p = box->procs; p; p = p->next)
+        if (!atomic_load(&p->ended_ns))
+            return true;
+    return false;
+}
+
 static bool is_stale(const struct proc *p)
 {
     int64_t ended_ns = atomic_load(&p->ended_ns);

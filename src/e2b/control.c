@@ -100,8 +100,7 @@ json_t *control_detail(const struct ask *a, const struct box *box)
     return json;
 }
 
-/* The sandbox that the path names, if it is the caller's. */
-static struct box *own(struct ask *a)
+struct box *control_own(struct ask *a)
 {
     struct box *box = boxes_find(a->e2b, a->arg);
 
@@ -118,7 +117,7 @@ static struct box *own(struct ask *a)
 
 static void get(struct ask *a)
 {
-    auto_box struct box *box = own(a);
+    auto_box struct box *box = control_own(a);
 
     if (box)
         ask_json(a, 200, control_detail(a, box));
@@ -126,7 +125,7 @@ static void get(struct ask *a)
 
 static void kill_box(struct ask *a)
 {
-    auto_box struct box *box = own(a);
+    auto_box struct box *box = control_own(a);
 
     if (!box)
         return;
@@ -138,7 +137,7 @@ static void kill_box(struct ask *a)
 
 static void set_timeout(struct ask *a)
 {
-    auto_box struct box *box = own(a);
+    auto_box struct box *box = control_own(a);
     auto_json json_t *body = NULL;
     struct vial_error err = { 0 };
     int64_t seconds = 0;
@@ -158,7 +157,7 @@ static void set_timeout(struct ask *a)
 
 static void refresh(struct ask *a)
 {
-    auto_box struct box *box = own(a);
+    auto_box struct box *box = control_own(a);
     auto_json json_t *body = NULL;
     struct vial_error err = { 0 };
     int64_t seconds = 60;
@@ -194,7 +193,7 @@ static int read_connect(struct ask *a, int64_t *seconds, struct vial_error *err)
 /* AWAKE is what one that runs gets. */
 static void answer_awake(struct ask *a, unsigned awake)
 {
-    auto_box struct box *box = own(a);
+    auto_box struct box *box = control_own(a);
     struct vial_error err = { 0 };
     int64_t seconds;
     bool paused;
@@ -233,7 +232,7 @@ static void resume(struct ask *a)
 /* Its memory stays where it is: a paused sandbox lives as long as the server does. */
 static void pause_box(struct ask *a)
 {
-    auto_box struct box *box = own(a);
+    auto_box struct box *box = control_own(a);
     auto_json json_t *body = NULL;
     struct vial_error err = { 0 };
 
@@ -252,50 +251,12 @@ static void pause_box(struct ask *a)
         ask_done(a);
 }
 
-/* Nothing is kept of a sandbox's past. */
-static void metrics(struct ask *a)
-{
-    auto_box struct box *box = own(a);
-
-    if (box)
-        ask_json(a, 200, json_array());
-}
-
-static void all_metrics(struct ask *a)
-{
-    ask_json(a, 200, json_pack("{s:{}}", "sandboxes"));
-}
-
 static void logs(struct ask *a)
 {
-    auto_box struct box *box = own(a);
+    auto_box struct box *box = control_own(a);
 
     if (box)
         ask_json(a, 200, json_pack("{s:[], s:[]}", "logs", "logEntries"));
-}
-
-static void alias(struct ask *a)
-{
-    const char *image;
-
-    if (template_find(a->turn->settings, a->arg, &image))
-        ask_json(a, 200, json_pack("{s:s, s:b}", "templateID", a->arg, "public", 0));
-    else
-        ask_refuse(a, 404, "template '%s' not found", a->arg);
-}
-
-static void no_fork(struct ask *a)
-{
-    ask_refuse(a, 501,
-               "forking a sandbox is not supported by this server; "
-               "create several instead");
-}
-
-static void no_snapshot(struct ask *a)
-{
-    ask_refuse(a, 501,
-               "snapshots are not supported by this server; "
-               "download the files that are needed later");
 }
 
 static void no_network(struct ask *a)
@@ -340,7 +301,7 @@ static const struct {
     { "POST", "/sandboxes", control_create },
     { "GET", "/v2/sandboxes", control_list },
     { "GET", "/sandboxes", control_list },
-    { "GET", "/sandboxes/metrics", all_metrics },
+    { "GET", "/sandboxes/metrics", control_all_metrics },
     { "GET", "/sandboxes/{}", get },
     { "DELETE", "/sandboxes/{}", kill_box },
     { "POST", "/v2/sandboxes/{}/connect", connect_box },
@@ -349,14 +310,15 @@ static const struct {
     { "POST", "/sandboxes/{}/refreshes", refresh },
     { "POST", "/sandboxes/{}/resume", resume },
     { "POST", "/sandboxes/{}/pause", pause_box },
-    { "POST", "/sandboxes/{}/fork", no_fork },
+    { "POST", "/sandboxes/{}/fork", control_fork },
     { "PUT", "/sandboxes/{}/network", no_network },
-    { "POST", "/sandboxes/{}/snapshots", no_snapshot },
-    { "GET", "/snapshots", no_snapshot },
-    { "GET", "/sandboxes/{}/metrics", metrics },
+    { "POST", "/sandboxes/{}/snapshots", control_snapshot },
+    { "GET", "/snapshots", control_snapshots },
+    { "GET", "/sandboxes/{}/metrics", control_metrics },
     { "GET", "/sandboxes/{}/logs", logs },
     { "GET", "/v2/sandboxes/{}/logs", logs },
-    { "GET", "/templates/aliases/{}", alias },
+    { "GET", "/templates/aliases/{}", control_template_alias },
+    { "DELETE", "/templates/{}", control_template_delete },
 };
 
 static ask_handler *missing(const char *path)

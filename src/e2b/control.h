@@ -4,10 +4,44 @@
 
 /* The control API: control.c has its table of routes. */
 
+#include "e2b/control_network.h"
 #include "e2b/http_ask.h"
+#include "e2b/saved.h"
+
+/* What a sandbox is to be. All of it is borrowed. */
+struct wish {
+    const char *template_name;
+    const char *image;         /* that it is opened of, or "" */
+    const struct saved *saved; /* which the caller made; NULL: the operator named it */
+    bool fork;                 /* IMAGE is its own and goes with it */
+    json_t *metadata, *env;    /* or NULL */
+    int64_t seconds;
+    bool open; /* without a token */
+    bool auto_pause, auto_resume;
+    struct network_wish network;
+};
 
 /* control_create.c */
 void control_create(struct ask *a);
+/* Opens one. NULL, with ERR filled; A->retry_s may be set. The caller is a user of it.
+ */
+struct box *control_open(struct ask *a, const struct wish *w, struct vial_error *err);
+
+/* control_saved.c: snapshots and forks. */
+void control_snapshot(struct ask *a);
+void control_fork(struct ask *a);
+void control_snapshots(struct ask *a);
+
+/* control_templates.c */
+void control_template_alias(struct ask *a);
+void control_template_delete(struct ask *a);
+
+/* control_metrics.c */
+void control_metrics(struct ask *a);
+void control_all_metrics(struct ask *a);
+
+/* The sandbox that the path names, if it is the caller's; else that is said. */
+struct box *control_own(struct ask *a);
 
 /* control_list.c */
 void control_list(struct ask *a);

@@ -18,15 +18,6 @@
 
 #include "vial/request.h"
 
-struct wish {
-    const char *template_name, *image;
-    json_t *metadata, *env; /* borrowed, or NULL */
-    int64_t seconds;
-    bool open; /* without a token */
-    bool auto_pause, auto_resume;
-    struct network_wish network;
-};
-
 typedef int reader(struct wish *w, const char *name, json_t *value,
                    struct vial_error *err);
 
@@ -189,6 +180,35 @@ static json_t *env_of(const struct box *box, const struct wish *w)
     return env;
 }
 
+static bool may_write(const struct settings *settings)
+{
+    const struct vial_request *d = &settings->defaults;
+    bool said = request_has(d, root_mode) && !((d->builtin >> FIELD_ID_root_mode) & 1u);
+
+    return !said &&
+           !strv_has(&settings->policy.require, "ro_root") &&
+           policy_check_list(&settings->policy, POLICY_ID_privileges, "privilege", "rw",
+                             NULL) == 0;
+}
+
+/* E2B's sandboxes can be written to everywhere, and be saved. */
+static void ask_for_image(const struct settings *settings, const struct wish *w,
+                          json_t *json)
+{
+    (void)json_object_set_new(json, "image", json_string(w->image));
+    if (may_write(settings))
+        (void)json_object_set_new(json, "root_mode", json_string("rw"));
+    if (!w->saved)
+        return;
+    (void)json_object_set_new(json, "pull", json_string("never"));
+    if (w->saved->milli_cpus)
+        (void)json_object_set_new(json, "cpus",
+                                  json_real((double)w->saved->milli_cpus / 1000));
+    if (w->saved->memory_mb)
+        (void)json_object_set_new(
+            json, "memory", json_sprintf("%lldm", (long long)w->saved->memory_mb));
+}
+
 /* The caller's words go into texts alone; all else is the operator's. */
 static int make_request(const struct settings *settings, struct box *box,
                         const struct wish *w, struct vial_request **out,
@@ -207,7 +227,7 @@ static int make_request(const struct settings *settings, struct box *box,
     json = json_pack("{s:s, s:s, s:O}", "workdir", BOX_HOME, "timeout", timeout, "env",
                      box->env);
     if (json && *w->image)
-        (void)json_object_set_new(json, "image", json_string(w->image));
+        ask_for_image(settings, w, json);
     if (json && network_ask(&w->network, settings, json, &box->online, err) < 0)
         return -1;
     text = json ? json_dumps(json, JSON_COMPACT) : NULL;
@@ -226,11 +246,15 @@ static int fill(struct ask *a, struct box *box, const struct wish *w,
     box->template_name = strdup(w->template_name);
     box->metadata = w->metadata ? json_incref(w->metadata) : json_object();
     box->network = w->network.given ? json_deep_copy(w->network.given) : NULL;
+    box->asked_env = json_incref(w->env);
+    box->closed = w->network.closed && !w->network.given;
     box->lease_s = w->seconds;
     box->auto_pause = w->auto_pause;
     box->auto_resume = w->auto_resume;
-    box->cpus_milli = d->cpus;
-    box->memory_bytes = d->memory;
+    box->has_image = *w->image != '\0';
+    box->cpus_milli = w->saved && w->saved->milli_cpus ? w->saved->milli_cpus : d->cpus;
+    box->memory_bytes =
+        w->saved && w->saved->memory_mb ? w->saved->memory_mb << 20 : d->memory;
     box->disk_bytes = d->disk;
     if (w->open)
         box->token[0] = '\0';
@@ -253,7 +277,8 @@ static int open_session(struct ask *a, struct box *box, const struct wish *w,
     const struct vial_watch watch = { .cancel_fd = web_gone_fd(a->web),
                                       .stdin_fd = -1,
                                       .caller = a->owner.name,
-                                      .local_images = !a->owner.images };
+                                      .local_images =
+                                          !a->owner.images || w->saved || w->fork };
     const struct vial_session_options options = {
         .idle_ms = (int64_t)BOX_MOST_S * 1000,
         .lease_ms = w->auto_pause ? (int64_t)BOX_MOST_S * 1000 : w->seconds * 1000,
@@ -283,31 +308,53 @@ static int open_session(struct ask *a, struct box *box, const struct wish *w,
     return 0;
 }
 
+struct box *control_open(struct ask *a, const struct wish *w, struct vial_error *err)
+{
+    auto_box struct box *box = box_new(a->e2b);
+    struct box *made = box;
+
+    if (!box) {
+        (void)fail_memory(err);
+        return NULL;
+    }
+    if (fill(a, box, w, err) < 0 || open_session(a, box, w, err) < 0)
+        return NULL;
+    boxes_add(a->e2b, box);
+    if (box->auto_pause && lease_watch(box, err) < 0) {
+        (void)boxes_remove(a->e2b, box);
+        return NULL;
+    }
+    box = NULL;
+    return made;
+}
+
+/* The operator's names come first: nobody's own takes their place. */
+static int find_template(struct ask *a, struct wish *w, struct saved_list *saved,
+                         struct vial_error *err)
+{
+    if (template_find(a->turn->settings, w->template_name, &w->image))
+        return 0;
+    if (saved_read(a->turn->engine, a->owner.name, saved, err) < 0)
+        return -1;
+    w->saved = saved_find(saved, w->template_name);
+    if (!w->saved)
+        return fail(err, VIAL_E_IMAGE, "template '%.128s' not found", w->template_name);
+    w->image = w->saved->image;
+    return 0;
+}
+
 void control_create(struct ask *a)
 {
     auto_json json_t *body = NULL;
     auto_box struct box *box = NULL;
+    auto_saved_list struct saved_list saved = { 0 };
     struct vial_error err = { 0 };
     struct wish w;
 
-    if (ask_body(a, &body, &err) < 0 || read_wish(body, &w, &err) < 0) {
-        ask_error(a, &err);
-        return;
-    }
-    if (!template_find(a->turn->settings, w.template_name, &w.image)) {
-        ask_refuse(a, 404, "template '%.128s' not found", w.template_name);
-        return;
-    }
-    box = box_new(a->e2b);
-    if (!box)
-        (void)fail_memory(&err);
-    if (!box || fill(a, box, &w, &err) < 0 || open_session(a, box, &w, &err) < 0) {
-        ask_error(a, &err);
-        return;
-    }
-    boxes_add(a->e2b, box);
-    if (box->auto_pause && lease_watch(box, &err) < 0) {
-        (void)boxes_remove(a->e2b, box);
+    if (ask_body(a, &body, &err) == 0 && read_wish(body, &w, &err) == 0 &&
+        find_template(a, &w, &saved, &err) == 0)
+        box = control_open(a, &w, &err);
+    if (!box) {
         ask_error(a, &err);
         return;
     }

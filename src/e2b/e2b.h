@@ -53,6 +53,7 @@ void e2b_place(struct e2b *e2b, const struct web_request *req, struct web_place 
 /* One request: what it is served with, and what is to be told of it. */
 struct e2b_turn {
     const struct settings *settings;
+    struct vial_engine *engine;
     const char *correlation;
     char who[96];     /* out: the caller, or "" */
     char sandbox[32]; /* out: or "" */

@@ -65,6 +65,14 @@ static void notebook_free(struct notebook *n)
     free(n);
 }
 
+bool notebooks_run(const struct box *box)
+{
+    for (const struct notebook *n = box->notebooks; n; n = n->next)
+        if (n->context)
+            return true;
+    return false;
+}
+
 void notebooks_done(struct box *box)
 {
     while (box->notebooks) {

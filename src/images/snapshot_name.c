@@ -13,7 +13,7 @@
 #define MOST      32 /* of one owner */
 #define OWNER     8  /* digits */
 #define TAG_BYTES 16
-#define WORD_MAX  64
+#define WORD_MAX  128
 #define HEX       "0123456789abcdef"
 
 static const char *const kinds[] = { "snapshot/", "fork/" };
@@ -100,4 +100,20 @@ int snapshot_name_count(const char *store_dir, const char *name, struct vial_err
     (void)fail(err, VIAL_E_CAP, "its owner has %u snapshots, and may not have more",
                count);
     return fail_remedy(err, "remove one: 'vial session forget NAME'");
+}
+
+int snapshot_names(const char *store_dir, const char *owner, struct strv *out,
+                   struct vial_error *err)
+{
+    struct store_names all = { 0 };
+    int rc = store_names(store_dir, &all, err);
+
+    for (size_t i = 0; rc == 0 && i < all.names.count; i++)
+        if (snapshot_name_is_of(all.names.items[i], owner) &&
+            !snapshot_name_forks(all.names.items[i]))
+            strv_push(out, all.names.items[i]);
+    store_names_done(&all);
+    if (rc == 0 && out->failed)
+        return fail_memory(err);
+    return rc;
 }

@@ -27,6 +27,10 @@ bool snapshot_name_forks(const char *name);
 /* Whether OWNER made it. */
 bool snapshot_name_is_of(const char *name, const char *owner);
 
+/* The names of all that OWNER made and that no fork is, in no order. */
+int snapshot_names(const char *store_dir, const char *owner, struct strv *out,
+                   struct vial_error *err);
+
 /* Refuses another one for the owner in NAME where the store has too many of his. */
 int snapshot_name_count(const char *store_dir, const char *name,
                         struct vial_error *err);

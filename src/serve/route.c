@@ -160,7 +160,9 @@ static void answer(struct call *c)
 
 static void answer_e2b(struct call *c)
 {
-    struct e2b_turn turn = { .settings = c->gen->settings, .correlation = c->id };
+    struct e2b_turn turn = { .settings = c->gen->settings,
+                             .engine = c->gen->engine,
+                             .correlation = c->id };
 
     e2b_handle(c->serve->e2b, c->web, &turn);
     c->status = turn.status;

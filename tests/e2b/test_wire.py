@@ -384,9 +384,8 @@ def test_details_say_that_the_operator_gave_a_network():
 
 
 @pytest.mark.parametrize("method, path", [
-    ("POST", "/sandboxes/x/fork"), ("POST", "/sandboxes/x/snapshots"),
-    ("PUT", "/sandboxes/x/network"), ("POST", "/v3/templates"), ("DELETE", "/templates/x"),
-    ("POST", "/volumes"), ("GET", "/secrets"), ("GET", "/snapshots"), ("GET", "/teams"),
+    ("PUT", "/sandboxes/x/network"), ("POST", "/v3/templates"),
+    ("POST", "/volumes"), ("GET", "/secrets"), ("GET", "/teams"),
 ])
 def test_a_call_that_is_not_done_says_so(e2b, method, path):
     answer = control(e2b, method, path, {} if method != "GET" else None)
@@ -669,6 +668,25 @@ def test_a_caller_with_a_quota_of_programs_gets_no_more(e2b):
         said = [stream(d, box, "process.Process/Start", {"process": {"cmd": "true"}})
                 for _ in range(3)]
         assert said[-1][-1][1]["error"]["code"] == "resource_exhausted"
+
+
+def test_metrics_are_what_the_sandbox_uses(e2b):
+    box = create(e2b)
+    at = "/sandboxes/%s/metrics" % box["sandboxID"]
+    (before,) = control(e2b, "GET", at).json
+    run(e2b, box, "head -c 30000000 /dev/zero > big; i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done")
+    after = wait_until(lambda: (len(control(e2b, "GET", at).json) > 1 and
+                                control(e2b, "GET", at).json[-1]))
+    assert after["diskUsed"] - before["diskUsed"] >= 30000000
+    assert after["diskTotal"] >= after["diskUsed"]
+    assert after["memUsed"] - before["memUsed"] >= 20000000
+    assert after["memTotal"] >= after["memUsed"] > 0 and after["cpuUsedPct"] > 0
+    assert after["timestampUnix"] >= before["timestampUnix"]
+    assert control(e2b, "GET", at + "?end=5").json == []
+    assert control(e2b, "GET", at + "?start=x").status == 400
+    both = "/sandboxes/metrics?sandbox_ids=%s,inone" % box["sandboxID"]
+    assert list(control(e2b, "GET", both).json["sandboxes"]) == [box["sandboxID"]]
+    assert control(e2b, "GET", both, None, e2b.other_key).json == {"sandboxes": {}}
 
 
 def test_pages_and_their_tokens(e2b):

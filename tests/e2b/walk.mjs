@@ -91,9 +91,14 @@ row('sandbox.setTimeout Sandbox.setTimeout', 'the end moves, also to earlier', a
   await Sandbox.setTimeout(t.sbx.sandboxId, 200_000)
   assert.ok((await t.sbx.getInfo()).endAt - Date.now() <= 200_000)
 })
-row('sandbox.getMetrics Sandbox.getMetrics', 'there are none', async (t) => {
-  assert.deepEqual(await t.sbx.getMetrics(), [])
-  assert.deepEqual(await Sandbox.getMetrics(t.sbx.sandboxId), [])
+row('sandbox.getMetrics Sandbox.getMetrics', 'what is used is told', async (t) => {
+  for (const metrics of [await t.sbx.getMetrics(), await Sandbox.getMetrics(t.sbx.sandboxId)]) {
+    const last = metrics.at(-1)
+    assert.ok(last.memUsed > 0 && last.memUsed < last.memTotal)
+    assert.ok(last.diskUsed < last.diskTotal && last.cpuCount >= 1)
+    assert.ok(Math.abs(last.timestamp - Date.now()) < 60_000)
+  }
+  assert.deepEqual(await t.sbx.getMetrics({ end: new Date(5000) }), [])
 })
 row('sandbox.getHost', 'a port of the sandbox is a site with a name and cookies of its own', async (t) => {
   assert.equal(t.sbx.getHost(3000), `3000-${t.sbx.sandboxId}.box.test`)
@@ -166,12 +171,13 @@ row('sandbox.pause Sandbox.pause', 'what was paused goes on where it was', async
   assert.equal((await again.getInfo()).state, 'running')
   await again.kill()
 })
-refused('sandbox.createSnapshot Sandbox.createSnapshot', 'SandboxError', '501: snapshots',
-        (t) => t.sbx.createSnapshot())
+refused('sandbox.createSnapshot Sandbox.createSnapshot', 'SandboxError',
+        "501: template 'base' is the host's programs", (t) => t.sbx.createSnapshot())
 refused('sandbox.updateNetwork Sandbox.updateNetwork', 'SandboxError', '501: the network',
         (t) => t.sbx.updateNetwork({ denyOut: ['1.1.1.1'] }))
 if (Sandbox.fork)
-  refused('sandbox.fork Sandbox.fork', 'SandboxError', '501: forking', (t) => t.sbx.fork())
+  refused('sandbox.fork Sandbox.fork', 'SandboxError',
+          "501: template 'base' is the host's programs", (t) => t.sbx.fork())
 for (const [field, options] of Object.entries({
   volumeMounts: { volumeMounts: { '/mnt': 'name' } },
   'network.rules': { network: { rules: { 'a.example': [{ transform: { headers: { A: 'b' } } }] } } },

@@ -413,6 +413,32 @@ void cgroup_read(const struct cgroup *c, struct vessel_usage *out)
         cgroup_v1_read(c, out);
 }
 
+/* Files in memory that can be given back: not those of a tmpfs. */
+static void read_memory(int fd, const char *now, const char *cache,
+                        struct vessel_usage *out)
+{
+    uint64_t files = cgroup_number(fd, "memory.stat", cache, 0);
+    uint64_t kept = cgroup_number(fd, "memory.stat", "shmem", 0);
+
+    out->memory_now_bytes = cgroup_number(fd, now, NULL, 0);
+    out->memory_cache_bytes = files > kept ? files - kept : 0;
+    if (out->memory_cache_bytes > out->memory_now_bytes)
+        out->memory_cache_bytes = out->memory_now_bytes; /* it was read later */
+}
+
+void cgroup_read_now(const struct cgroup *c, struct vessel_usage *out)
+{
+    auto_fd int dir = -1;
+
+    if (c->kind == CGROUP_V2 && c->dirs[0].fd >= 0)
+        read_memory(c->dirs[0].fd, "memory.current", "file", out);
+    if (c->kind != CGROUP_V1 || c->dirs[0].base_fd < 0)
+        return;
+    /* Held ones have closed their own; memory is the first of them. */
+    dir = openat(c->dirs[0].base_fd, c->name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    read_memory(dir, "memory.usage_in_bytes", "cache", out);
+}
+
 /* Version 2: the vessel's directory; else a bit for each counter. */
 #define LENT_DIR (1u << 31)
 

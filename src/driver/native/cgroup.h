@@ -73,6 +73,8 @@ bool cgroup_await(int dir_fd, const char *name, const char *text, int ms);
 
 /* Counters of the kernel. */
 void cgroup_read(const struct cgroup *c, struct vessel_usage *out);
+/* What is in memory now, added to OUT. */
+void cgroup_read_now(const struct cgroup *c, struct vessel_usage *out);
 
 /* Lets another process read the same: descriptors, borrowed; how many, and *WHICH. 0:
  * it must ask. */

@@ -568,6 +568,13 @@ static void usage_of_any(struct vessel *vessel, struct vessel_usage *out)
         vessel->driver->usage(vessel, out);
 }
 
+static void usage_of_any_now(struct vessel *vessel, struct vessel_usage *out)
+{
+    usage_of_any(vessel, out);
+    if (vessel->driver == &driver_native)
+        cgroup_read_now(&native_of(vessel)->cgroup, out);
+}
+
 static void spent_of_any(struct vessel *vessel, struct vessel_usage *out)
 {
     if (vessel->driver == &driver_native)
@@ -644,6 +651,7 @@ const struct driver driver_native = {
     .native_shared_close = native_shared_close,
     .kill = kill_any,
     .usage = usage_of_any,
+    .usage_now = usage_of_any_now,
     .spent = spent_of_any,
     .weigh = weigh_any,
     .cpu_ms = cpu_ms_of_any,

@@ -233,6 +233,23 @@ int kept_image_forget(const char *name, struct vial_error *err)
     return pair < 0 ? -1 : ask_hear(pair, SWEEP_MS, &heard, what, err);
 }
 
+int kept_images_saved(const char *owner, struct strv *out, struct vial_error *err)
+{
+    static const char what[] = "list snapshots";
+    auto_heard struct heard heard = { 0 };
+    auto_fd int pair = -1;
+    struct pack p = { 0 };
+
+    pack_u32(&p, TALK_SAVED);
+    pack_text(&p, owner);
+    pair = ask_send(KEPT_FD_native, &p, what, err);
+    pack_done(&p);
+    if (pair < 0 || ask_hear(pair, SWEEP_MS, &heard, what, err) < 0)
+        return -1;
+    list_unpack(&heard.u, TALK_SAVED_MAX, SIZE_MAX, out);
+    return unpack_finished(&heard.u) ? 0 : ask_gone(err, what);
+}
+
 static void tell_stop(struct vessel *vessel)
 {
     (void)tell(kept_of(vessel), TALK_STOP);
@@ -244,23 +261,31 @@ static void kill_vessel(struct vessel *vessel)
     (void)tell(kept_of(vessel), TALK_KILL);
 }
 
-static void usage_of(struct vessel *vessel, struct vessel_usage *out)
+/* Asks the warden, who sees more than what was lent. */
+static void usage_now(struct vessel *vessel, struct vessel_usage *out)
 {
     const struct kept *k = kept_of(vessel);
     auto_heard struct heard heard = { 0 };
+
+    *out = (struct vessel_usage){ 0 };
+    if (tell(k, TALK_USAGE) < 0 ||
+        ask_hear(k->leash_fd, USAGE_MS, &heard, "count", NULL) < 0)
+        return;
+    if (usage_unpack(&heard.u, out) < 0)
+        *out = (struct vessel_usage){ 0 };
+}
+
+static void usage_of(struct vessel *vessel, struct vessel_usage *out)
+{
+    const struct kept *k = kept_of(vessel);
 
     *out = (struct vessel_usage){ 0 };
     if (k->counters.kind != CGROUP_NONE) {
         cgroup_read(&k->counters, out);
         out->net_counted = true; /* there is nothing but its own loopback */
     }
-    if (out->counted)
-        return; /* else there are too many processors for what was lent */
-    if (tell(k, TALK_USAGE) < 0 ||
-        ask_hear(k->leash_fd, USAGE_MS, &heard, "count", NULL) < 0)
-        return;
-    if (usage_unpack(&heard.u, out) < 0)
-        *out = (struct vessel_usage){ 0 };
+    if (!out->counted) /* there are too many processors for what was lent */
+        usage_now(vessel, out);
 }
 
 /* Of a vessel that waits: what it needs to be counted without asking comes along. */
@@ -356,6 +381,7 @@ const struct driver driver_kept_native = {
     .pause = pause_vessel,
     .snapshot = snapshot_vessel,
     .usage = usage_of,
+    .usage_now = usage_now,
     .spent = spent_by,
     .close = close_vessel,
     .leave = leave_vessel,
@@ -378,6 +404,7 @@ const struct driver driver_kept_docker = {
     .kill = kill_vessel,
     .pause = pause_vessel,
     .usage = usage_of,
+    .usage_now = usage_now,
     .close = close_vessel,
     .leave = leave_vessel,
     .sweep = sweep_docker,

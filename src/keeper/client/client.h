@@ -11,6 +11,7 @@
  * standard descriptors have. A keeper that died is replaced behind the same socket.
  */
 
+#include "base/str.h"
 #include "driver/driver.h"
 #include "driver/native/cgroup.h"
 
@@ -47,6 +48,8 @@ struct kept_health {
 };
 /* Has the keeper remove a snapshot of the store. */
 int kept_image_forget(const char *name, struct vial_error *err);
+/* The names of OWNER's. */
+int kept_images_saved(const char *owner, struct strv *out, struct vial_error *err);
 
 /* Asks the keeper at FD. */
 int kept_ping(int fd, struct kept_health *out, struct vial_error *err);

@@ -124,7 +124,7 @@ static void answer_usage(const struct warden *w, struct vessel *v)
     struct vessel_usage usage;
     struct pack p = { 0 };
 
-    v->driver->usage(v, &usage);
+    (v->driver->usage_now ? v->driver->usage_now : v->driver->usage)(v, &usage);
     pack_u32(&p, TALK_GOOD);
     usage_pack(&p, &usage);
     answer(w, &p, NULL, 0);
@@ -420,6 +420,30 @@ static void serve_forget(struct warden *w, struct vial_error *err)
     warden_refuse(w, err);
 }
 
+/* The names of one owner's, as the front says who asks. Its chance in them is what lets
+ * him use them again after the front was started anew. */
+static void serve_saved(struct warden *w, struct vial_error *err)
+{
+    const struct rules *rules = &w->keeper->rules;
+    auto_free char *owner = unpack_text(&w->request);
+    auto_strv struct strv names = { 0 };
+    struct pack p = { 0 };
+
+    if (!owner || !unpack_finished(&w->request))
+        (void)fail(err, VIAL_E_VALUE, "the question for snapshots is not understood");
+    else if (!rules->store)
+        (void)fail(err, VIAL_E_FILE, "there is no place for images");
+    else if (snapshot_names(rules->store, owner, &names, err) == 0) {
+        if (names.count > TALK_SAVED_MAX)
+            names.count = TALK_SAVED_MAX;
+        pack_u32(&p, TALK_GOOD);
+        pack_texts(&p, names.items, names.count);
+        answer(w, &p, NULL, 0);
+        return;
+    }
+    warden_refuse(w, err);
+}
+
 static void zygote_order_done(struct zygote_order *o)
 {
     free(o->program);
@@ -513,6 +537,8 @@ _Noreturn void warden_run(struct warden *w)
         serve_sweep(w, &err);
     else if (w->verb == TALK_FORGET)
         serve_forget(w, &err);
+    else if (w->verb == TALK_SAVED)
+        serve_saved(w, &err);
     else if (w->verb != TALK_PROBE)
         serve_images(w, &err);
     else

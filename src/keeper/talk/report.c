@@ -107,13 +107,21 @@ static double milli(struct unpack *u)
 void usage_pack(struct pack *p, const struct vessel_usage *usage)
 {
     const struct vial_usage *v = &usage->usage;
-    const uint64_t numbers[] = { micro(v->cpu_user_ms),  micro(v->cpu_system_ms),
-                                 micro(v->throttled_ms), v->memory_peak_bytes,
-                                 v->pids_peak,           v->read_bytes,
-                                 v->write_bytes,         v->net_rx_bytes,
-                                 v->net_tx_bytes,        v->disk_peak_bytes,
-                                 usage->oom_kills,       usage->pids_events,
-                                 usage->memory_bytes };
+    const uint64_t numbers[] = { micro(v->cpu_user_ms),
+                                 micro(v->cpu_system_ms),
+                                 micro(v->throttled_ms),
+                                 v->memory_peak_bytes,
+                                 v->pids_peak,
+                                 v->read_bytes,
+                                 v->write_bytes,
+                                 v->net_rx_bytes,
+                                 v->net_tx_bytes,
+                                 v->disk_peak_bytes,
+                                 usage->oom_kills,
+                                 usage->pids_events,
+                                 usage->memory_bytes,
+                                 usage->memory_now_bytes,
+                                 usage->memory_cache_bytes };
 
     pack_u32(p, usage->counted | (usage->net_counted ? 2u : 0u));
     for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
@@ -139,6 +147,8 @@ int usage_unpack(struct unpack *u, struct vessel_usage *out)
     out->oom_kills = unpack_u64(u);
     out->pids_events = unpack_u64(u);
     out->memory_bytes = unpack_u64(u);
+    out->memory_now_bytes = unpack_u64(u);
+    out->memory_cache_bytes = unpack_u64(u);
     return unpack_finished(u) ? 0 : -1;
 }
 

@@ -21,6 +21,7 @@
  *   TALK_PRUNE, all                 the same
  *   TALK_PULL, name, ms             TALK_STEP*, then the same
  *   TALK_FORGET, name               TALK_GOOD                      | TALK_BAD, error
+ *   TALK_SAVED, owner               TALK_GOOD, names of snapshots  | TALK_BAD, error
  *
  *   then, on a vessel's pair
  *   TALK_STOP, TALK_KILL            nothing
@@ -44,8 +45,9 @@
 
 #include "vial/error.h"
 
-#define TALK_MAX (64u << 10) /* bytes of a message */
-#define TALK_FDS 6           /* descriptors with one */
+#define TALK_SAVED_MAX 64u         /* snapshots of one owner, at most */
+#define TALK_MAX       (64u << 10) /* bytes of a message */
+#define TALK_FDS       6           /* descriptors with one */
 
 /* Fixed by whoever starts the program. */
 #define KEEPER_FRONT_FD 3 /* the shared socket */
@@ -78,7 +80,8 @@ enum talk_verb {
     TALK_COUNTERS,
     TALK_PAUSE,
     TALK_SNAPSHOT,
-    TALK_FORGET
+    TALK_FORGET,
+    TALK_SAVED
 };
 
 struct talk_fds {
