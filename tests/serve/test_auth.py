@@ -220,9 +220,9 @@ def test_a_second_daemon_does_not_take_the_firsts_socket():
         d.process.kill()
         d.process.wait()
         assert os.path.exists(d.socket)
-        again = subprocess.Popen([VIALD, "--listen", "unix:" + d.socket, "--idle-exit", "1s"],
-                                 stderr=subprocess.DEVNULL, env=clean_env(HOME="/"))
-        assert again.wait(60) == 0
+        again = subprocess.run([VIALD, "--listen", "unix:" + d.socket, "--idle-exit", "1s"],
+                               capture_output=True, text=True, env=clean_env(HOME="/"), timeout=60)
+        assert again.returncode == 0, again.stderr
 
 
 def test_a_new_token_is_shown_once_and_its_entry_works(tmp_path):
