@@ -89,8 +89,11 @@ const char *box_name(const char *path);
 void process_call(struct ask *a, const char *method);
 void filesystem_call(struct ask *a, const char *method);
 
-/* files_http.c */
+/* files_download.c, files_upload.c */
 void files_download(struct ask *a);
 void files_upload(struct ask *a);
+/* Whether the user is one that there is; else that is said. */
+bool files_check_user(struct ask *a);
+void files_refuse(struct ask *a, const struct connect_error *e);
 
 #endif

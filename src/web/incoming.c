@@ -221,6 +221,16 @@ static void give_back(const struct web_request *req)
         o->door->give(o->context, req->place.caller, WEB_REQUESTS, 1);
 }
 
+bool request_charge(struct web_request *req, size_t more)
+{
+    const struct web_options *o = &req->web->options;
+
+    if (o->door && !o->door->take(o->context, req->place.caller, WEB_BODIES, more))
+        return false;
+    req->charged += more;
+    return true;
+}
+
 bool web_pay(struct web_request *req, size_t bytes)
 {
     const struct web_options *o = &req->web->options;

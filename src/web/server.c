@@ -187,16 +187,6 @@ static enum MHD_Result begin(struct web *web, struct MHD_Connection *handle,
     return status ? refuse(req, handle, status, why) : find_place(web, req, handle);
 }
 
-static bool charge(struct web *web, struct web_request *req, size_t more)
-{
-    const struct web_door *door = web->options.door;
-
-    if (door && !door->take(web->options.context, req->place.caller, WEB_BODIES, more))
-        return false;
-    req->charged += more;
-    return true;
-}
-
 /* Once refused, what still comes is passed over; libmicrohttpd takes an answer
  * only before a body or behind it. */
 static enum MHD_Result take_body(struct web *web, struct web_request *req,
@@ -217,7 +207,7 @@ static enum MHD_Result take_body(struct web *web, struct web_request *req,
         return MHD_NO;
     if (req->refusal || (web->options.door && !req->place.caller))
         return MHD_YES;
-    if (!charge(web, req, more) || body_add(&req->body, data, more) < 0) {
+    if (!request_charge(req, more) || body_add(&req->body, data, more) < 0) {
         req->refusal = 503;
         req->why = "there is no room for the body now";
     }

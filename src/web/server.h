@@ -180,6 +180,8 @@ unsigned request_judge(const struct web_request *req, const char **why);
 /* The length it announces; -1: none. */
 int64_t request_length(const struct web_request *req);
 bool request_has_body(const struct web_request *req);
+/* Takes MORE of its caller's share of bodies, until it ends. False: there is none. */
+bool request_charge(struct web_request *req, size_t more);
 void request_over(struct web_request *req);
 
 /* answer.c */

@@ -2,12 +2,14 @@
 """The wire by itself, as a client that is none of E2B's, and means no good."""
 import base64
 import datetime
+import gzip
 import hashlib
 import http.client
 import json
 import os
 import struct
 import subprocess
+import zlib
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -519,6 +521,67 @@ def test_a_form_brings_files_with_their_directories(e2b):
 def test_an_upload_that_makes_no_sense_is_refused(e2b, body, path, kind, message):
     answer = upload(e2b, create(e2b), body, path, kind or "multipart/form-data; boundary=B")
     assert (answer.status, answer.json) == (400, {"code": 400, "message": message})
+
+
+OCTETS = "application/octet-stream"
+
+
+def test_a_packed_upload_is_unpacked(e2b):
+    box = create(e2b)
+    many = b"".join(b"%d\n" % i for i in range(200000))
+    twice = gzip.compress(many[:1000]) + gzip.compress(many[1000:])
+    for name, packed in (("one", gzip.compress(many)), ("two", twice)):
+        made = upload(e2b, box, packed, name, OCTETS, Content_Encoding="gzip")
+        assert made.json == [{"path": "/home/user/" + name, "name": name, "type": "file"}]
+        assert envd(e2b, box, "GET", "/files?path=" + name).body == many
+    made = upload(e2b, box, gzip.compress(form(("file", "a", b"1"))), Content_Encoding="GZIP")
+    assert made.status == 200, made.body
+    assert upload(e2b, box, gzip.compress(b""), "none", OCTETS, Content_Encoding="gzip").status == 200
+    assert run(e2b, box, "cat a; wc -c < none") == "10\n"
+
+
+@pytest.mark.parametrize("coding, body, message", [
+    ("gzip", b"plain", "the body is not gzip, or cut short"),
+    ("gzip", b"", "the body is not gzip, or cut short"),
+    ("gzip", gzip.compress(b"x" * 1000)[:-1], "the body is not gzip, or cut short"),
+    ("gzip", gzip.compress(b"x") + b"more", "the body is not gzip, or cut short"),
+    ("gzip", zlib.compress(b"x"), "the body is not gzip, or cut short"),
+    ("br", b"x", "Content-Encoding 'br' is not known; send gzip"),
+])
+def test_what_cannot_be_unpacked_is_refused_and_leaves_nothing(e2b, coding, body, message):
+    box = create(e2b)
+    answer = upload(e2b, box, body, "f", OCTETS, Content_Encoding=coding)
+    assert (answer.status, answer.json) == (400, {"code": 400, "message": message})
+    assert run(e2b, box, "ls") == ""
+
+
+def test_what_unpacks_to_more_than_the_setting_is_413():
+    with E2b(serve={"body": "1m"}) as d:
+        box = create(d)
+        for _ in range(40):  # what was taken of the caller's share is given back
+            answer = upload(d, box, gzip.compress(bytes(64 << 20)), "big", OCTETS,
+                            Content_Encoding="gzip")
+            assert (answer.status, answer.json["code"]) == (413, 413)
+        assert upload(d, box, gzip.compress(bytes(1 << 20)), "fits", OCTETS,
+                      Content_Encoding="gzip").status == 200
+
+
+def test_a_download_is_packed_for_who_asks_for_that_alone(e2b):
+    box = create(e2b)
+    run(e2b, box, "seq 400000 > f; : > none")
+    want = b"".join(b"%d\n" % i for i in range(1, 400001))
+
+    def get(accepted, path="f", method="GET", **more):
+        return envd(e2b, box, method, "/files?path=" + path, Accept_Encoding=accepted, **more)
+    packed = get("gzip")
+    assert packed.headers["Content-Encoding"] == "gzip"
+    assert len(packed.body) < len(want) / 2 and gzip.decompress(packed.body) == want
+    for plain in (get("gzip, deflate"), get("identity")):
+        assert "Content-Encoding" not in plain.headers and plain.body == want
+    part = get("gzip", Range="bytes=0-3")
+    assert (part.status, part.body, part.headers["Content-Encoding"]) == (206, want[:4], None)
+    assert get("gzip", "none").headers["Content-Length"] == "0"
+    assert get("gzip", method="HEAD").headers["Content-Length"] == str(len(want))
 
 
 def test_a_disk_that_is_full_is_507():

@@ -302,6 +302,12 @@ row('files.write', 'several files at once', async (t) => {
   assert.deepEqual(made.map((f) => f.name), ['1', '2'])
   assert.equal(await t.sbx.files.read('m/2'), 'two')
 })
+row('files.write files.read', 'packed on the way, plain in the sandbox', async (t) => {
+  const long = 'packed '.repeat(100_000)
+  await t.sbx.files.write('packed', long, { gzip: true })
+  assert.equal((await t.sbx.commands.run('wc -c < packed')).stdout, '700000\n')
+  for (const gzip of [true, false]) assert.equal(await t.sbx.files.read('packed', { gzip }), long)
+})
 row('files.writeFiles', 'the same by its other name', async (t) => {
   if (!t.sbx.files.writeFiles) return
   await t.sbx.files.writeFiles([{ path: 'm/3', data: 'three' }])

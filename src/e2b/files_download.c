@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Whole files, up and down. A body comes as the web room has it: in memory while it is
- * small, else in a file without a name, at most as large as the setting `body`. A
- * download is passed on piece by piece. */
+/* Whole files, down, piece by piece. */
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -15,15 +13,13 @@
 #include "base/str.h"
 #include "base/unit.h"
 #include "e2b/filesystem.h"
-#include "model/value.h"
-#include "web/multipart.h"
+#include "web/gzip.h"
 
 #define PIECE     (UINT64_C(1) << 20)
-#define PARTS     1000u
 #define UNSIZED   (UINT64_C(8) << 20)
 #define HOLES_MAX (UINT64_C(1) << 30) /* that are sent as zeros */
 
-static bool check_user(struct ask *a)
+bool files_check_user(struct ask *a)
 {
     const char *name = web_query(a->web, "username");
 
@@ -33,7 +29,7 @@ static bool check_user(struct ask *a)
     return false;
 }
 
-static void refuse(struct ask *a, const struct connect_error *e)
+void files_refuse(struct ask *a, const struct connect_error *e)
 {
     ask_refuse(a,
                e->code == CONNECT_NOT_FOUND ? 404
@@ -108,6 +104,7 @@ struct download {
     const char *name; /* it is read by that one */
     uint64_t at, end;
     unsigned status;
+    struct gzip *gzip; /* it is packed by that, or NULL */
 };
 
 /* At most LEN bytes from where D is. Below the home without a process inside, unless a
@@ -131,7 +128,19 @@ static void refuse_error(struct ask *a, const struct vial_error *err)
     struct connect_error e;
 
     (void)connect_from(&e, err);
-    refuse(a, &e);
+    files_refuse(a, &e);
+}
+
+static int send_piece(struct ask *a, struct download *d, const char *data, size_t len)
+{
+    auto_str struct str packed = { 0 };
+
+    d->at += len;
+    if (!d->gzip)
+        return web_write(a->web, data, len);
+    if (gzip_add(d->gzip, data, len, d->at >= d->end, &packed) < 0)
+        return -1;
+    return packed.len ? web_write(a->web, packed.data, packed.len) : 0;
 }
 
 static void send_rest(struct ask *a, struct download *d, char *data, size_t got)
@@ -139,11 +148,10 @@ static void send_rest(struct ask *a, struct download *d, char *data, size_t got)
     struct vial_error err;
 
     for (;;) {
-        int rc = web_write(a->web, data, got);
+        int rc = send_piece(a, d, data, got);
 
         free(data);
         data = NULL;
-        d->at += got;
         if (rc < 0 || d->at >= d->end)
             break;
         got = 0;
@@ -156,6 +164,15 @@ static void send_rest(struct ask *a, struct download *d, char *data, size_t got)
         }
     }
     web_end(a->web);
+}
+
+/* How long a packed one gets is seen in the end. */
+static int start(struct ask *a, struct download *d)
+{
+    if (!d->gzip)
+        return web_start_sized(a->web, d->status, d->media, d->end - d->at);
+    (void)web_set_header(a->web, "Content-Encoding", "gzip");
+    return web_start(a->web, d->status, d->media);
 }
 
 /* The first piece says whether it can be read at all. */
@@ -172,11 +189,11 @@ static void send_file(struct ask *a, struct download *d)
     }
     set_heads(a, d->path);
     a->turn->status = d->status;
-    if (got == d->end - d->at) {
+    if (got == d->end - d->at && !d->gzip) {
         (void)web_give(a->web, d->status, d->media, data ? data : strdup(""), got);
         return;
     }
-    if (got == 0 || web_start_sized(a->web, d->status, d->media, d->end - d->at) < 0)
+    if (got == 0 || start(a, d) < 0)
         free(data);
     else
         send_rest(a, d, data, got);
@@ -242,6 +259,28 @@ static int check(struct ask *a, const char *path, struct download *d,
     return 0;
 }
 
+/* Who asks for gzip and nothing else wants it. Clients' libraries offer several codings
+ * for every answer, and are better served without: packing takes longer than a local
+ * line. */
+static bool wants_gzip(const struct ask *a, int range)
+{
+    const char *accepted = web_header(a->web, "Accept-Encoding");
+
+    return accepted && strcasecmp(accepted, "gzip") == 0 && range == 0 &&
+           strcmp(web_method(a->web), "HEAD") != 0;
+}
+
+static void send_packed(struct ask *a, struct download *d)
+{
+    auto_gzip struct gzip *gzip = gzip_open();
+
+    d->gzip = gzip;
+    if (gzip)
+        send_file(a, d);
+    else
+        ask_refuse(a, 500, "out of memory");
+}
+
 void files_download(struct ask *a)
 {
     const char *given = web_query(a->web, "path");
@@ -251,11 +290,11 @@ void files_download(struct ask *a)
     uint64_t size;
     int range;
 
-    if (!check_user(a))
+    if (!files_check_user(a))
         return;
     if (box_path(given ? given : "", &path, &e) < 0 ||
         check(a, path.data, &d, &e) < 0) {
-        refuse(a, &e);
+        files_refuse(a, &e);
         return;
     }
     size = d.end;
@@ -268,116 +307,8 @@ void files_download(struct ask *a)
         ask_refuse(a, 416, "the file has %" PRIu64 " bytes", size);
     else if (size == 0)
         send_unsized(a, &d);
+    else if (wants_gzip(a, range))
+        send_packed(a, &d);
     else
         send_file(a, &d);
-}
-
-static json_t *written(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    const char *name = slash ? slash + 1 : path;
-
-    return json_pack("{s:o, s:o, s:s}", "path", value_text_json(path, strlen(path)),
-                     "name", value_text_json(name, strlen(name)), "type", "file");
-}
-
-/* What a header or coding asks for that is not done here. False: it was refused. */
-static bool check_coding(struct ask *a)
-{
-    const char *coding = web_header(a->web, "Content-Encoding");
-
-    if (coding && *coding && strcasecmp(coding, "identity") != 0) {
-        ask_refuse(a, 400, "Content-Encoding '%.32s' is not supported by this server",
-                   coding);
-        return false;
-    }
-    if (web_has_header(a->web, "X-Metadata-")) {
-        ask_refuse(a, 400, "X-Metadata headers are not supported by this server");
-        return false;
-    }
-    return true;
-}
-
-static int put(struct ask *a, const char *to, const struct part *part, json_t *list,
-               struct connect_error *e)
-{
-    auto_str struct str path = { 0 };
-    struct connect_error missing;
-    struct vial_error err = { 0 };
-    json_t *entry;
-    size_t i;
-
-    if (box_path(to, &path, e) < 0)
-        return -1;
-    json_array_foreach(
-        list, i,
-        entry) if (str_eq(json_string_value(json_object_get(entry, "path")),
-                          path.data)) return connect_fail(e, CONNECT_INVALID,
-                                                          "path '%.256s' comes twice",
-                                                          path.data);
-    if (entry_is_dir(a->box, path.data, &missing) > 0)
-        return connect_fail(e, CONNECT_INVALID, "path '%.256s' is a directory",
-                            path.data);
-    if (vial_session_put(box_session(a->box), path.data, part->data, part->len, 0,
-                         &err) < 0)
-        return connect_from(e, &err);
-    return json_array_append_new(list, written(path.data)) < 0
-               ? connect_fail(e, CONNECT_INTERNAL, "out of memory")
-               : 0;
-}
-
-static int put_parts(struct ask *a, struct multipart *m, json_t *list,
-                     struct connect_error *e)
-{
-    const char *path = web_query(a->web, "path");
-    struct part part;
-    unsigned count = 0;
-    int rc;
-
-    while ((rc = multipart_next(m, &part)) > 0) {
-        const char *to = path && *path ? path : part.filename;
-
-        if (strcmp(part.name, "file") != 0)
-            continue;
-        if (!*to)
-            return connect_fail(e, CONNECT_INVALID, "a part has no file name");
-        if (++count > PARTS)
-            return connect_fail(e, CONNECT_INVALID, "there are more than %u files",
-                                PARTS);
-        if (put(a, to, &part, list, e) < 0)
-            return -1;
-    }
-    return rc < 0 ? connect_fail(e, CONNECT_INVALID, "the form is cut short") : 0;
-}
-
-static int take_body(struct ask *a, json_t *list, struct connect_error *e)
-{
-    const char *type = web_header(a->web, "Content-Type");
-    const char *path = web_query(a->web, "path");
-    struct multipart m;
-    struct part whole = { 0 };
-
-    whole.data = web_body(a->web, &whole.len);
-    if (type && strncasecmp(type, "application/octet-stream", 24) == 0)
-        return path && *path ? put(a, path, &whole, list, e)
-                             : connect_fail(e, CONNECT_INVALID, "'path' is missing");
-    if (!type || !multipart_begin(&m, type, whole.data, whole.len))
-        return connect_fail(e, CONNECT_INVALID,
-                            "send multipart/form-data or application/octet-stream");
-    return put_parts(a, &m, list, e);
-}
-
-void files_upload(struct ask *a)
-{
-    auto_json json_t *list = json_array();
-    struct connect_error e = { 0 };
-
-    if (!check_user(a) || !check_coding(a))
-        return;
-    if (take_body(a, list, &e) == 0)
-        ask_json(a, 200, json_incref(list));
-    else if (e.code == CONNECT_EXHAUSTED)
-        ask_refuse(a, 507, "%s", e.message);
-    else
-        refuse(a, &e);
 }
