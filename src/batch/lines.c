@@ -22,9 +22,6 @@ static int make_room(struct lines *l, struct vial_error *err)
         l->at = 0;
         l->len = held;
     }
-    if (held > LINES_MOST)
-        return fail(err, VIAL_E_VALUE, "line %zu is longer than 256 MiB",
-                    l->number + 1);
     if (l->cap - held >= PIECE)
         return 0;
     grown = realloc(l->data, 2 * l->cap + PIECE);
@@ -67,10 +64,27 @@ static int give(struct lines *l, size_t len, size_t taken, const char **text,
     return 1;
 }
 
+/* What is left of a line that was too long. */
+static int skip_rest(struct lines *l, struct vial_error *err)
+{
+    int more = 1;
+
+    while (l->skips && more > 0) {
+        const char *start = l->data + l->at;
+        const char *end = memchr(start, '\n', l->len - l->at);
+
+        l->at = end ? (size_t)(end - l->data) + 1 : l->len;
+        l->skips = !end;
+        if (!end)
+            more = l->ended ? 0 : read_more(l, err);
+    }
+    return more;
+}
+
 int lines_next(struct lines *l, const char **text, size_t *len, struct vial_error *err)
 {
     size_t looked = 0;
-    int more = 1;
+    int more = skip_rest(l, err);
 
     while (more > 0) {
         size_t held = l->len - l->at;
@@ -80,6 +94,10 @@ int lines_next(struct lines *l, const char **text, size_t *len, struct vial_erro
 
         if (end)
             return give(l, (size_t)(end - start), (size_t)(end - start) + 1, text, len);
+        if (held > LINES_MOST) {
+            l->skips = true;
+            return give(l, held, held, text, len);
+        }
         looked = held;
         more = l->ended ? 0 : read_more(l, err);
     }

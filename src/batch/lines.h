@@ -2,8 +2,8 @@
 #ifndef VIAL_BATCH_LINES_H
 #define VIAL_BATCH_LINES_H
 
-/* Lines of a file or pipe, of any length up to LINES_MOST. Who waits for one can be
- * told to stop. */
+/* Lines of a file or pipe. Of a line longer than LINES_MOST only its beginning is given
+ * out, which is longer than that, too. Who waits for one can be told to stop. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,6 +18,7 @@ struct lines {
     size_t at, len, cap; /* what was read and not given out: data[at, len) */
     size_t number;       /* of the line given out last, from 1 */
     bool ended;
+    bool skips; /* the rest of the line given out last */
 };
 
 /* 1: *TEXT and *LEN are the next line, without its end, until the next call; 0: there

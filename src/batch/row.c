@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/sha256.h"
 #include "base/text.h"
+#include "batch/lines.h"
 #include "model/fields.h"
 #include "model/value.h"
 
@@ -215,7 +216,12 @@ static int read_object(struct row *row, json_t *object, const struct row_rules *
 
 bool row_is_blank(const char *text, size_t len)
 {
-    return strspn(text, " \t\r\n") >= len;
+    size_t at = 0;
+
+    while (at < len && (text[at] == ' ' || text[at] == '\t' || text[at] == '\r' ||
+                        text[at] == '\n'))
+        at++;
+    return at == len;
 }
 
 void row_read(const char *text, size_t len, const struct row_rules *rules,
@@ -231,7 +237,10 @@ void row_read(const char *text, size_t len, const struct row_rules *rules,
         text += strlen(BOM); /* as Windows' editors begin a file */
         len -= strlen(BOM);
     }
-    if (json_parse(text, len, "the line", &object, &out->error) == 0)
+    if (len > LINES_MOST)
+        (void)fail(&out->error, VIAL_E_VALUE, "the line is longer than %zu MiB",
+                   LINES_MOST >> 20);
+    else if (json_parse(text, len, "the line", &object, &out->error) == 0)
         (void)read_object(out, object, rules, &out->error);
     if (!out->id)
         out->id = json_integer((json_int_t)out->line);

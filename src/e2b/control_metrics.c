@@ -4,7 +4,6 @@
  * disk as a program inside sees it. It is looked at when somebody asks, once a second
  * at most, and what was seen is kept for a while. */
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,6 +17,16 @@
 #define SOON_MS 1000 /* it was just looked at */
 #define DISK_MS 3000 /* for who says how full the disk is */
 #define IDS     100  /* asked for at once */
+
+/* 0 when there is none. */
+static uint64_t next_number(const char **at)
+{
+    char *end;
+    uint64_t number = strtoull(*at, &end, 10);
+
+    *at = end;
+    return number;
+}
 
 /* How much of the disk is taken, in bytes; 0: that cannot be had. */
 static uint64_t disk_used(struct ask *a, struct box *box)
@@ -33,10 +42,9 @@ static uint64_t disk_used(struct ask *a, struct box *box)
     struct vial_exec *exec = NULL;
     struct vial_exec_status status;
     struct vial_chunk chunk = { 0 };
-    unsigned long long size = 0;
-    unsigned long long all = 0;
-    unsigned long long left = 0;
+    uint64_t size, all, left;
     char text[128] = "";
+    const char *at = text;
 
     if (ask_start(a, &ignored) < 0)
         return 0;
@@ -49,8 +57,10 @@ static uint64_t disk_used(struct ask *a, struct box *box)
         text[chunk.len] = '\0';
     vial_exec_free(exec);
     /* The sandbox's word: no more than it can have. */
-    if (sscanf(text, "%9llu %15llu %15llu", &size, &all, &left) != 3 || left > all ||
-        (all - left) > (uint64_t)box->disk_bytes / (size ? size : 1))
+    size = next_number(&at);
+    all = next_number(&at);
+    left = next_number(&at);
+    if (left > all || (all - left) > (uint64_t)box->disk_bytes / (size ? size : 1))
         return 0;
     return (all - left) * size;
 }

@@ -45,38 +45,56 @@ static size_t open_end(const struct scrub *s)
     return most;
 }
 
-static void replace(struct scrub *s, const struct pattern *p)
+/* Of values that overlap each is found, and no byte of any is told. */
+static void hide(struct scrub *s, const struct pattern *p)
 {
-    uint8_t *at = s->data;
+    const uint8_t *end = s->data + s->len;
+    const uint8_t *at = s->data;
 
-    while ((at = memmem(at, (size_t)(s->data + s->len - at), p->value, p->len))) {
-        memcpy(at, p->instead, p->len);
-        at += p->len;
+    while ((at = memmem(at, (size_t)(end - at), p->value, p->len))) {
+        memcpy(s->told + (at - s->data), p->instead, p->len);
+        at++;
     }
+}
+
+static int make_room(struct scrub *s, size_t len)
+{
+    uint8_t *data, *told;
+
+    if (len <= s->cap)
+        return 0;
+    data = realloc(s->data, len);
+    if (data)
+        s->data = data;
+    told = realloc(s->told, len);
+    if (told)
+        s->told = told;
+    if (!data || !told)
+        return -1;
+    s->cap = len;
+    return 0;
 }
 
 int scrub_add(struct scrub *s, const void *data, size_t len, bool end, struct str *out)
 {
-    size_t kept = 0;
+    size_t kept, gone;
 
-    if (s->len + len > s->cap) {
-        uint8_t *more = realloc(s->data, s->len + len);
-
-        if (!more)
-            return -1;
-        s->data = more;
-        s->cap = s->len + len;
-    }
-    if (len)
+    if (make_room(s, s->len + len) < 0)
+        return -1;
+    if (len) {
         memcpy(s->data + s->len, data, len);
+        memcpy(s->told + s->len, data, len);
+    }
     s->len += len;
     if (!s->len)
         return 0;
     for (size_t i = 0; i < pattern_count(s); i++)
-        replace(s, pattern_at(s, i));
+        hide(s, pattern_at(s, i));
     kept = end ? 0 : open_end(s);
-    str_add(out, s->data, s->len - kept);
-    memmove(s->data, s->data + s->len - kept, kept);
+    gone = s->len - kept;
+    str_add(out, s->told, gone);
+    memmove(s->data, s->data + gone, kept);
+    memmove(s->told, s->told + gone, kept);
     s->len = kept;
     return str_ok(out) ? 0 : -1;
 }
@@ -99,5 +117,6 @@ void scrub_done(struct scrub *s)
         free(s->own[i].instead);
     }
     free(s->data);
+    free(s->told);
     *s = (struct scrub){ 0 };
 }

@@ -120,6 +120,7 @@ struct scrub {
     struct pattern own[8]; /* of this connection */
     size_t own_count;
     uint8_t *data; /* what waits for more */
+    uint8_t *told; /* the same, without values */
     size_t len, cap;
 };
 /* What can go is in OUT (appended); END: all of it. -1 without memory. */

@@ -376,6 +376,27 @@ static void tell_policy(const struct serve *s, const struct generation *old,
                            "restart the daemon to allow more"));
 }
 
+/* What the daemon has looked at only once, when it started. */
+static void tell_unheeded(const struct serve *s, const struct generation *old,
+                          const struct generation *fresh)
+{
+    static const char *const names[] = { "listen",    "user",     "keeper",
+                                         "callbacks", "sessions", "caller_sessions",
+                                         "agent",     "node",     "session_output" };
+    auto_json json_t *before = block_json(&block_serve, &old->settings->serve);
+    auto_json json_t *after = block_json(&block_serve, &fresh->settings->serve);
+    auto_str struct str changed = { 0 };
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+        if (!json_equal(json_object_get(before, names[i]),
+                        json_object_get(after, names[i])))
+            str_printf(&changed, "%s%s", changed.len ? " " : "", names[i]);
+    if (changed.len && str_ok(&changed))
+        log_line(&s->log, "warn", "settings",
+                 json_pack("{s:s, s:s}", "changed", changed.data, "note",
+                           "these hold from the daemon's next start on; restart it"));
+}
+
 int serve_reload(struct serve *s, struct vial_error *err)
 {
     auto_generation struct generation *fresh = NULL;
@@ -389,6 +410,7 @@ int serve_reload(struct serve *s, struct vial_error *err)
         return -1;
     g = ptr_take(&fresh);
     tell_policy(s, s->now, g);
+    tell_unheeded(s, s->now, g);
     record_refusals(s, g);
     vial_sweeper_close(s->sweeper);
     s->sweeper = sweeper;

@@ -338,6 +338,19 @@ def test_long_lines_and_a_last_one_without_an_end(driver):
     assert out[2]["mine"] == text
 
 
+def test_a_line_that_is_too_long_is_a_row_with_an_error(tmp_path):
+    good = b'{"language": "sh", "code": "echo good"}\n'
+    with open(tmp_path / "in", "wb") as file:
+        file.write(good + b"\0" * 1000)
+        file.seek(300 << 20)  # a hole of zeros
+        file.write(b"\n" + good)
+    done = call("batch", str(tmp_path / "in"))
+    out = [json.loads(line) for line in done.out.splitlines()]
+    assert done.status == 0 and [row["passed"] for row in out] == [True, False, True], done.errors
+    assert out[1]["error"]["message"] == "the line is longer than 256 MiB"
+    assert [row["id"] for row in out] == [1, 2, 3]
+
+
 @pytest.mark.parametrize("field, value", [
     ("driver", "process"), ("workspace", "/tmp"), ("mounts", [{"source": "/tmp", "target": "/x"}]),
     ("network", "bridge"), ("image", "debian"), ("rootfs", "/"), ("venv", "/usr"), ("seccomp", "none"),

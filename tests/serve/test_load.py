@@ -235,10 +235,16 @@ def test_a_reload_brings_new_settings_and_ends_nothing(tokens):
         assert ends(held, [running])[0]["stdout"] == "still here\n"
         answer = d.ask("POST", "/v1/sessions/%s/exec?wait=1" % sid, {"shell": "echo too"})
         assert answer.json["stdout"] == "too\n"
-        d.settings["serve"]["nonsense"] = 1
+        assert not d.lines("settings")
+        d.settings["serve"].update(sessions=7, queue=3)
         d.write_settings()
         d.process.send_signal(signal.SIGHUP)
         assert wait_until(lambda: len(d.lines("reload")) == 2)
+        assert [line["changed"] for line in d.lines("settings")] == ["sessions"]
+        d.settings["serve"]["nonsense"] = 1
+        d.write_settings()
+        d.process.send_signal(signal.SIGHUP)
+        assert wait_until(lambda: len(d.lines("reload")) == 3)
         assert d.lines("reload")[-1]["error"]["code"] == "VIAL-FIELD"
         assert d.run("true").json["verdict"] == "ok"
 
