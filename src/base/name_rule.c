@@ -99,11 +99,29 @@ const char *name_rule_parse(const char *text, struct name_rule *out)
     return ports ? parse_ports(ports, out) : NULL;
 }
 
+const char *name_rule_parse_any(const char *text, struct name_rule *out)
+{
+    struct range range;
+    const char *ports = NULL;
+
+    if (!range_parse_ports(text, &range, &ports))
+        return strpbrk(text, "/[") ? "it is not ADDRESS/BITS, nor [ADDRESS/BITS]:PORTS"
+                                   : name_rule_parse(text, out);
+    *out = (struct name_rule){ .is_range = true, .range = range };
+    if (range_is_ragged(&range))
+        return "its address has bits beyond those that it names";
+    if (range_is_own(&range))
+        return "it is the program's own machine";
+    return ports ? parse_ports(ports, out) : NULL;
+}
+
 bool name_rule_has_name(const struct name_rule *rule, const char *name)
 {
     size_t len = strlen(name);
     size_t tail = strlen(rule->name);
 
+    if (rule->is_range)
+        return false;
     if (!rule->wild)
         return strcmp(rule->name, name) == 0;
     if (tail == 0)
@@ -124,6 +142,9 @@ bool name_rule_has_port(const struct name_rule *rule, uint16_t port)
 
 static bool covers_names(const struct name_rule *wide, const struct name_rule *narrow)
 {
+    if (wide->is_range || narrow->is_range)
+        return wide->is_range && narrow->is_range &&
+               range_covers(&wide->range, &narrow->range);
     if (!narrow->wild)
         return name_rule_has_name(wide, narrow->name);
     /* What is below a name that is below WIDE's, is below WIDE's. */
@@ -161,6 +182,30 @@ bool name_rules_deny(const struct name_rule *rules, size_t count, const char *na
     for (size_t i = 0; i < count; i++)
         if ((!rules[i].low || (port && name_rule_has_port(&rules[i], port))) &&
             name_rule_has_name(&rules[i], name))
+            return true;
+    return false;
+}
+
+static bool has_address(const struct name_rule *rule, const struct address *address)
+{
+    return rule->is_range && address_in(address, &rule->range, 1);
+}
+
+bool name_rules_have_address(const struct name_rule *rules, size_t count,
+                             const struct address *address, uint16_t port)
+{
+    for (size_t i = 0; i < count; i++)
+        if (has_address(&rules[i], address) && name_rule_has_port(&rules[i], port))
+            return true;
+    return false;
+}
+
+bool name_rules_deny_address(const struct name_rule *rules, size_t count,
+                             const struct address *address, uint16_t port)
+{
+    for (size_t i = 0; i < count; i++)
+        if (has_address(&rules[i], address) &&
+            (!rules[i].low || name_rule_has_port(&rules[i], port)))
             return true;
     return false;
 }

@@ -10,13 +10,17 @@
  *   *.pythonhosted.org:443   every name below it, but not itself
  *   db.example.com:5432-5434 a short range of ports
  *   *                        every name
+ *   10.0.0.0/8:5432          addresses, for programs that ask for no name; one of IPv6
+ *   [fd00::/8]:443           that has ports is in brackets
  *
- * Names are lower case here. An address is no name: who wants one has to give it one.
+ * Names are lower case here. No name covers an address, and no range a name.
  */
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "base/public_address.h"
 
 #define NAME_LEN_MAX        253 /* of a host's name, without its final dot */
 #define NAME_RULE_PORTS_MAX 16  /* in one range: each of them is listened on */
@@ -24,11 +28,15 @@
 struct name_rule {
     char name[NAME_LEN_MAX + 1]; /* without "*."; "" with WILD: any */
     bool wild;
+    bool is_range; /* of addresses, and NAME is "" */
+    struct range range;
     uint16_t low, high; /* both 0: 80 and 443 */
 };
 
 /* NULL, or what is wrong with TEXT. */
-const char *name_rule_parse(const char *text, struct name_rule *out);
+const char *name_rule_parse(const char *text,
+                            struct name_rule *out); /* of names alone */
+const char *name_rule_parse_any(const char *text, struct name_rule *out);
 
 /* Whether TEXT, LEN bytes, is a host's name as a rule may have it: lower case labels of
  * letters, digits, '-' and '_', of which the last is no number. */
@@ -46,5 +54,11 @@ bool name_rules_have(const struct name_rule *rules, size_t count, const char *na
  * and PORT 0 asks for that. */
 bool name_rules_deny(const struct name_rule *rules, size_t count, const char *name,
                      uint16_t port);
+
+/* The same for an address, of which ranges alone know. */
+bool name_rules_have_address(const struct name_rule *rules, size_t count,
+                             const struct address *address, uint16_t port);
+bool name_rules_deny_address(const struct name_rule *rules, size_t count,
+                             const struct address *address, uint16_t port);
 
 #endif

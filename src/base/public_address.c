@@ -24,6 +24,8 @@ static const char *const not_public_v6[] = {
     "3fff::/20",     /* documents */
 };
 
+static const char *const own[] = { "127.0.0.0/8", "0.0.0.0/8", "::/127" };
+
 static bool same_bits(const uint8_t *a, const uint8_t *b, unsigned bits)
 {
     unsigned whole = bits / 8;
@@ -43,7 +45,7 @@ bool range_parse(const char *text, struct range *out)
     char address[64];
     size_t len = strcspn(text, "/");
     unsigned long most, bits;
-    char *end = NULL;
+    size_t digits;
 
     *out = (struct range){ 0 };
     if (len >= sizeof address)
@@ -54,11 +56,66 @@ bool range_parse(const char *text, struct range *out)
     most = out->first.v6 ? 128 : 32;
     if (inet_pton(out->first.v6 ? AF_INET6 : AF_INET, address, out->first.bytes) != 1)
         return false;
-    bits = text[len] ? strtoul(text + len + 1, &end, 10) : most;
-    if (bits > most || (text[len] && (end == text + len + 1 || *end)))
+    digits = text[len] ? strspn(text + len + 1, "0123456789") : 0;
+    if (text[len] && (digits == 0 || digits > 3 || text[len + 1 + digits]))
+        return false;
+    bits = text[len] ? strtoul(text + len + 1, NULL, 10) : most;
+    if (bits > most)
         return false;
     out->bits = (unsigned)bits;
     return true;
+}
+
+bool address_parse(const char *text, struct address *out)
+{
+    struct range r;
+
+    if (strchr(text, '/') || !range_parse(text, &r))
+        return false;
+    *out = r.first;
+    return true;
+}
+
+void address_write(const struct address *a, char out[ADDRESS_TEXT])
+{
+    if (!inet_ntop(a->v6 ? AF_INET6 : AF_INET, a->bytes, out, ADDRESS_TEXT))
+        out[0] = '\0';
+}
+
+bool range_parse_ports(const char *text, struct range *out, const char **ports)
+{
+    bool bracket = text[0] == '[';
+    const char *colon = strchr(text, ':');
+    bool bare_v6 = !bracket && colon && strchr(colon + 1, ':');
+    size_t len = bracket ? strcspn(text, "]") : strlen(text);
+    char range[ADDRESS_TEXT + 8];
+
+    if (!bracket && colon && !bare_v6)
+        len = (size_t)(colon - text);
+    if ((bracket && text[len] != ']') || len - bracket >= sizeof range)
+        return false;
+    memcpy(range, text + bracket, len - bracket);
+    range[len - bracket] = '\0';
+    text += len + bracket;
+    if ((*text && *text != ':') || (bracket && !strchr(range, ':')))
+        return false;
+    *ports = *text ? text + 1 : NULL;
+    return range_parse(range, out);
+}
+
+bool range_covers(const struct range *wide, const struct range *narrow)
+{
+    return wide->bits <= narrow->bits && is_in(&narrow->first, wide);
+}
+
+bool range_is_ragged(const struct range *r)
+{
+    unsigned bits = r->bits;
+
+    for (unsigned most = r->first.v6 ? 128 : 32; bits < most; bits++)
+        if (r->first.bytes[bits / 8] & (0x80u >> bits % 8))
+            return true;
+    return false;
 }
 
 static bool in_any(const struct address *a, const char *const *list, size_t count)
@@ -77,6 +134,40 @@ bool address_is_public(const struct address *a)
         return !in_any(a, not_public, sizeof not_public / sizeof *not_public);
     return in_any(a, &public_v6, 1) &&
            !in_any(a, not_public_v6, sizeof not_public_v6 / sizeof *not_public_v6);
+}
+
+/* A range lies within one of those that are not public as its first address does,
+ * unless it is the wider one. */
+static bool lies_in_any(const struct range *r, const char *const *list, size_t count)
+{
+    struct range wide;
+
+    for (size_t i = 0; i < count; i++)
+        if (!range_parse(list[i], &wide) || range_covers(&wide, r))
+            return true;
+    return false;
+}
+
+bool range_is_private(const struct range *r)
+{
+    struct range open;
+
+    if (!r->first.v6)
+        return lies_in_any(r, not_public, sizeof not_public / sizeof *not_public);
+    if (!range_parse(public_v6, &open))
+        return true;
+    return (!range_covers(&open, r) && !range_covers(r, &open)) ||
+           lies_in_any(r, not_public_v6, sizeof not_public_v6 / sizeof *not_public_v6);
+}
+
+bool address_is_own(const struct address *a)
+{
+    return in_any(a, own, sizeof own / sizeof *own);
+}
+
+bool range_is_own(const struct range *r)
+{
+    return lies_in_any(r, own, sizeof own / sizeof *own);
 }
 
 bool address_in(const struct address *a, const struct range *ranges, size_t count)

@@ -13,6 +13,8 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
+#define ADDRESS_TEXT 46 /* bytes of an address as text, its end included */
+
 struct address {
     bool v6;
     uint8_t bytes[16];
@@ -25,8 +27,23 @@ struct range {
 
 bool address_is_public(const struct address *a);
 bool address_in(const struct address *a, const struct range *ranges, size_t count);
+/* An address as it is written; a name of digits is none. */
+bool address_parse(const char *text, struct address *out);
+void address_write(const struct address *a, char out[ADDRESS_TEXT]);
+/* Those of the machine that asks: they lead to no other. */
+bool address_is_own(const struct address *a);
+bool range_is_own(const struct range *r);
+
 /* ADDRESS or ADDRESS/BITS. */
 bool range_parse(const char *text, struct range *out);
+/* The same with ports behind a colon; one of IPv6 that has some is
+ * [ADDRESS/BITS]:PORTS. PORTS: where they begin in TEXT, or NULL. */
+bool range_parse_ports(const char *text, struct range *out, const char **ports);
+bool range_covers(const struct range *wide, const struct range *narrow);
+/* None of its addresses is public. */
+bool range_is_private(const struct range *r);
+/* Its address has bits beyond BITS: somebody meant another one. */
+bool range_is_ragged(const struct range *r);
 
 bool address_is_of(const struct address *a, const struct sockaddr_storage *end);
 socklen_t address_socket(const struct address *a, uint16_t port,

@@ -46,35 +46,37 @@ static struct connection *add(struct gate *g, struct relay_channel *channel,
     return c;
 }
 
-static bool is_allowed(const struct gate *g, const char *name, uint16_t port)
+static bool is_allowed(const struct gate *g, const struct connection *c)
 {
-    return name_rules_have(g->allow, g->allow_count, name, port) &&
-           !name_rules_deny(g->deny, g->deny_count, name, port);
+    if (c->literal)
+        return name_rules_have_address(g->allow, g->allow_count, &c->addresses[0],
+                                       c->port) &&
+               !name_rules_deny_address(g->deny, g->deny_count, &c->addresses[0],
+                                        c->port);
+    return name_rules_have(g->allow, g->allow_count, c->name, c->port) &&
+           !name_rules_deny(g->deny, g->deny_count, c->name, c->port);
 }
 
-void connection_opened(void *context, struct relay_channel *channel, uint32_t port,
-                       const char *name)
+static enum gate_verdict judge(struct gate *g, const struct connection *c)
 {
-    struct gate *g = context;
-    struct connection *c = NULL;
+    if (!is_allowed(g, c))
+        return GATE_DENIED;
+    if (c->literal && !resolve_lets_in(g, &c->addresses[0]))
+        return GATE_PRIVATE;
+    return limits_let(g);
+}
 
-    if (!name_is_host(name, strlen(name))) { /* no guest of ours asks so */
-        relay_close(&g->relay, channel);
-        return;
-    }
-    c = add(g, channel, (uint16_t)port, name);
-    if (!c) {
-        relay_close(&g->relay, channel);
-        return;
-    }
-    c->verdict = is_allowed(g, name, c->port) ? limits_let(g) : GATE_DENIED;
-    if (c->verdict != GATE_OK) {
-        give_up(g, c, c->verdict);
-        return;
-    }
-    c->counted = true;
-    c->judged = name_rules_have(g->unchecked, g->unchecked_count, name, c->port);
-    channel->hold = !c->judged;
+/* What asks for an address can say no name: it leads where it was allowed to. */
+static void go_to_address(struct gate *g, struct connection *c)
+{
+    c->judged = true;
+    connection_resolved(g, c, GATE_UNRESOLVED);
+}
+
+static void go_to_name(struct gate *g, struct connection *c)
+{
+    c->judged = name_rules_have(g->unchecked, g->unchecked_count, c->name, c->port);
+    c->channel->hold = !c->judged;
     if (c->judged || !first_bytes_wait(c->port)) {
         resolve_start(g, c);
         return;
@@ -83,14 +85,60 @@ void connection_opened(void *context, struct relay_channel *channel, uint32_t po
     c->deadline_ns = c->started_ns + FIRST_NS;
 }
 
+/* TEXT as an account shows it, and whether that is an address; false: it is nothing
+ * that a guest of ours asks for. */
+static bool read_target(const char *text, char out[NAME_LEN_MAX + 1], struct address *a,
+                        bool *literal)
+{
+    *literal = address_parse(text, a);
+    if (*literal)
+        address_write(a, out);
+    else if (name_is_host(text, strlen(text)))
+        (void)snprintf(out, NAME_LEN_MAX + 1, "%s", text);
+    else
+        return false;
+    return true;
+}
+
+void connection_opened(void *context, struct relay_channel *channel, uint32_t port,
+                       const char *name)
+{
+    struct gate *g = context;
+    struct connection *c = NULL;
+    char target[NAME_LEN_MAX + 1];
+    struct address address;
+    bool literal;
+
+    if (read_target(name, target, &address, &literal))
+        c = add(g, channel, (uint16_t)port, target);
+    if (!c) {
+        relay_close(&g->relay, channel);
+        return;
+    }
+    c->literal = literal;
+    if (literal)
+        c->addresses[c->address_count++] = address;
+    c->verdict = judge(g, c);
+    if (c->verdict != GATE_OK) {
+        give_up(g, c, c->verdict);
+        return;
+    }
+    c->counted = true;
+    if (c->literal)
+        go_to_address(g, c);
+    else
+        go_to_name(g, c);
+}
+
 void connection_crowded(void *context, uint32_t port, const char *name)
 {
     struct connection c = { .port = (uint16_t)port,
                             .verdict = GATE_LIMIT,
                             .started_ns = now_ns() };
+    struct address address;
 
-    (void)snprintf(c.name, sizeof c.name, "%s",
-                   name_is_host(name, strlen(name)) ? name : "?");
+    if (!read_target(name, c.name, &address, &c.literal))
+        (void)snprintf(c.name, sizeof c.name, "?");
     account_add(context, &c, 0, 0);
 }
 
@@ -185,6 +233,13 @@ static bool start_connect(struct gate *g, struct connection *c)
     return false;
 }
 
+/* Whoever denies a range means each name that leads there, too. */
+static bool is_denied(const struct gate *g, const struct connection *c)
+{
+    return name_rules_deny_address(g->deny, g->deny_count,
+                                   &c->addresses[c->address_next], c->port);
+}
+
 /* The next address; without one it is over. */
 static void try_next(struct gate *g, struct connection *c, enum gate_verdict why)
 {
@@ -192,10 +247,17 @@ static void try_next(struct gate *g, struct connection *c, enum gate_verdict why
         (void)close(c->fd);
     c->fd = -1;
     while (c->address_next < c->address_count) {
+        if (is_denied(g, c)) {
+            c->address_next++;
+            c->denied_some = true;
+            continue;
+        }
         c->deadline_ns = now_ns() + CONNECT_NS;
         if (start_connect(g, c))
             return;
     }
+    if (c->denied_some)
+        why = GATE_DENIED;
     give_up(g, c, c->refused_own ? GATE_PRIVATE : why);
 }
 
@@ -306,7 +368,7 @@ void connection_narrow(struct gate *g)
 
     for (struct connection *c = g->connections; c; c = next) {
         next = c->next;
-        if (!c->incoming && !is_allowed(g, c->name, c->port))
+        if (!c->incoming && !is_allowed(g, c))
             give_up(g, c, GATE_DENIED);
     }
 }

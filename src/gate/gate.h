@@ -73,6 +73,7 @@ struct connection {
     bool incoming; /* the owner's, to a port of the vessel */
     bool judged;   /* its client has said the right name, or need not */
     bool counted;  /* as one that its caller has open */
+    bool literal;  /* its program asked for an address, and NAME is that */
     enum stage stage;
     enum gate_verdict verdict;
     uint64_t started_ns, deadline_ns;
@@ -80,6 +81,7 @@ struct connection {
     size_t address_count, address_next;
     bool refused_some; /* it has addresses that are not let in */
     bool refused_own;  /* one that was tried is this host's */
+    bool denied_some;  /* it has addresses that are denied */
     int fd;            /* connecting */
     struct query *queries[2];
     struct connection *next;
@@ -146,6 +148,8 @@ struct connection *connection_find(struct gate *g, uint32_t channel_id);
 
 /* resolve.c */
 int resolve_servers(struct gate *g);
+/* Whether any connection may lead there: it is public, or the operator lets it in. */
+bool resolve_lets_in(const struct gate *g, const struct address *a);
 void resolve_start(struct gate *g, struct connection *c);
 void resolve_event(struct gate *g, uint32_t channel_id, unsigned which);
 void resolve_turn(struct gate *g, struct connection *c, uint64_t now);

@@ -168,6 +168,11 @@ static bool recall(struct gate *g, struct connection *c)
     return false;
 }
 
+bool resolve_lets_in(const struct gate *g, const struct address *a)
+{
+    return address_is_public(a) || address_in(a, g->ranges, g->range_count);
+}
+
 /* Those that are let in. */
 static void take_addresses(struct gate *g, struct connection *c,
                            const struct dns_answer *answer)
@@ -176,7 +181,7 @@ static void take_addresses(struct gate *g, struct connection *c,
         struct address a = { .v6 = answer->addresses[i].v6 };
 
         memcpy(a.bytes, answer->addresses[i].bytes, sizeof a.bytes);
-        if (!address_is_public(&a) && !address_in(&a, g->ranges, g->range_count))
+        if (!resolve_lets_in(g, &a))
             c->refused_some = true;
         else if (c->address_count < ADDRESSES_MAX)
             c->addresses[c->address_count++] = a;

@@ -74,7 +74,7 @@ static bool read_rules(char *const *texts, struct name_rule **out, size_t *count
         n++;
     *out = calloc(n + 1, sizeof **out);
     for (*count = 0; *out && *count < n; (*count)++)
-        if (name_rule_parse(texts[*count], &(*out)[*count]))
+        if (name_rule_parse_any(texts[*count], &(*out)[*count]))
             return false;
     return *out != NULL;
 }

@@ -26,6 +26,7 @@
 
 #define NAMES_MAX    128 /* that have an address; more would be a way to tell secrets */
 #define LISTEN_MAX   256
+#define NO_NAME      NAMES_MAX
 #define PORTS_MAX    32  /* of one name */
 #define AT_ONCE      64  /* questions, or connections, before others have their turn */
 #define DNS_PEERS    8   /* connections that ask for names */
@@ -34,12 +35,16 @@
 #define BASE_ADDRESS 0x7f400000u /* 127.64.0.0; .1 is the name server */
 #define EVENTS       32
 
+static const uint16_t usual_ports[] = { 80, 443 };
+#define USUAL_COUNT 2u
+
 enum tag { TAG_UDP = RELAY_OWN_TAG, TAG_TCP, TAG_PEER, TAG_LISTENER };
 
 struct listener {
     int fd;
     uint16_t port;
-    unsigned name; /* its index */
+    unsigned name; /* its index; NO_NAME: of addresses */
+    bool v6;
 };
 
 struct dns_peer {
@@ -72,22 +77,30 @@ static struct sockaddr_in address_of(uint32_t host, uint16_t port)
 }
 
 /* Bound, watched, and listening where it is a stream; or -1. */
-static int open_socket(const struct guest_gate *gate, int type, uint32_t host,
-                       uint16_t port, uint64_t tag)
+static int open_at(const struct guest_gate *gate, int type, const struct sockaddr *at,
+                   socklen_t size, uint64_t tag)
 {
-    struct sockaddr_in at = address_of(host, port);
-    int fd = socket(AF_INET, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int fd = socket(at->sa_family, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     const int one = 1;
 
     if (fd < 0)
         return -1;
     (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-    if (bind(fd, (struct sockaddr *)&at, sizeof at) == 0 &&
-        (type != SOCK_STREAM || listen(fd, 128) == 0) &&
+    if (at->sa_family == AF_INET6)
+        (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof one);
+    if (bind(fd, at, size) == 0 && (type != SOCK_STREAM || listen(fd, 128) == 0) &&
         relay_watch(&gate->relay, fd, EPOLLIN, tag) == 0)
         return fd;
     (void)close(fd);
     return -1;
+}
+
+static int open_socket(const struct guest_gate *gate, int type, uint32_t host,
+                       uint16_t port, uint64_t tag)
+{
+    struct sockaddr_in at = address_of(host, port);
+
+    return open_at(gate, type, (struct sockaddr *)&at, sizeof at, tag);
 }
 
 static void listen_on(struct guest_gate *gate, unsigned name, uint16_t port)
@@ -104,18 +117,54 @@ static void listen_on(struct guest_gate *gate, unsigned name, uint16_t port)
                      relay_tag(TAG_LISTENER, i));
     if (fd < 0)
         return; /* a program has it already: who connects reaches that */
-    gate->listeners[gate->listener_count++] = (struct listener){ fd, port, name };
+    gate->listeners[gate->listener_count++] =
+        (struct listener){ fd, port, name, false };
+}
+
+/* All addresses of a family, those that a program asks for without a name: what comes
+ * to others is turned away (serve_address). */
+static void listen_on_all(struct guest_gate *gate, bool v6, uint16_t port)
+{
+    struct sockaddr_storage at;
+    uint32_t i = (uint32_t)gate->listener_count;
+    const struct address any = { .v6 = v6 };
+    socklen_t size = address_socket(&any, port, &at);
+    int fd = -1;
+
+    for (uint32_t k = 0; k < i; k++)
+        if (gate->listeners[k].name == NO_NAME && gate->listeners[k].port == port &&
+            gate->listeners[k].v6 == v6)
+            return;
+    if (i == LISTEN_MAX)
+        return;
+    fd = open_at(gate, SOCK_STREAM, (struct sockaddr *)&at, size,
+                 relay_tag(TAG_LISTENER, i));
+    if (fd >= 0)
+        gate->listeners[gate->listener_count++] =
+            (struct listener){ fd, port, NO_NAME, v6 };
+}
+
+static void listen_for_ranges(struct guest_gate *gate)
+{
+    for (size_t i = 0; i < gate->allow_count; i++) {
+        const struct name_rule *rule = &gate->allow[i];
+
+        for (uint32_t port = rule->low;
+             rule->is_range && rule->low && port <= rule->high; port++)
+            listen_on_all(gate, rule->range.first.v6, (uint16_t)port);
+        for (unsigned k = 0; rule->is_range && !rule->low && k < USUAL_COUNT; k++)
+            listen_on_all(gate, rule->range.first.v6, usual_ports[k]);
+    }
 }
 
 /* The ports of RULE that are not denied. */
 static void listen_by(struct guest_gate *gate, unsigned name,
                       const struct name_rule *rule)
 {
-    const uint16_t usual[] = { 80, 443 };
-    unsigned count = rule->low ? rule->high - rule->low + 1u : 2;
+    unsigned count = rule->low ? rule->high - rule->low + 1u : USUAL_COUNT;
 
     for (unsigned i = 0; i < count && i < PORTS_MAX; i++) {
-        uint16_t port = rule->low ? (uint16_t)(rule->low + i) : usual[i];
+        uint16_t port = rule->low ? (uint16_t)(rule->low + i) : usual_ports[i];
 
         if (!name_rules_deny(gate->deny, gate->deny_count, gate->names[name], port))
             listen_on(gate, name, port);
@@ -247,6 +296,57 @@ static void serve_peer(struct guest_gate *gate, struct dns_peer *peer)
     peer->len = 0; /* another question may follow */
 }
 
+/* Nobody listens there: the client hears it at once. */
+static void turn_away(int fd)
+{
+    const struct linger at_once = { .l_onoff = 1 };
+
+    (void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+    (void)close(fd);
+}
+
+/* The name that has address A and may be reached at PORT, or NULL: where all addresses
+ * are listened on, no name can have a listener of its own. */
+static const char *name_at(const struct guest_gate *gate, const struct address *a,
+                           uint16_t port)
+{
+    uint32_t host;
+    const char *name;
+
+    if (a->v6)
+        return NULL;
+    memcpy(&host, a->bytes, sizeof host);
+    host = ntohl(host) - BASE_ADDRESS - 2;
+    name = host < gate->name_count ? gate->names[host] : NULL;
+    return name && name_rules_have(gate->allow, gate->allow_count, name, port) &&
+                   !name_rules_deny(gate->deny, gate->deny_count, name, port)
+               ? name
+               : NULL;
+}
+
+/* FD's own address is the one that its client asked for. */
+static void serve_address(struct guest_gate *gate, int fd, uint16_t port)
+{
+    struct sockaddr_storage own;
+    socklen_t size = sizeof own;
+    struct address a;
+    char text[ADDRESS_TEXT];
+    const char *target = NULL;
+
+    if (getsockname(fd, (struct sockaddr *)&own, &size) == 0 &&
+        address_read((struct sockaddr *)&own, &a)) {
+        address_write(&a, text);
+        if (address_is_own(&a))
+            target = name_at(gate, &a, port);
+        else if (name_rules_have_address(gate->allow, gate->allow_count, &a, port))
+            target = text;
+    }
+    if (target)
+        (void)relay_open(&gate->relay, fd, port, target);
+    else
+        turn_away(fd);
+}
+
 static void serve_listener(struct guest_gate *gate, uint32_t i)
 {
     const struct listener *l = &gate->listeners[i];
@@ -256,7 +356,10 @@ static void serve_listener(struct guest_gate *gate, uint32_t i)
 
         if (fd < 0)
             return;
-        (void)relay_open(&gate->relay, fd, l->port, gate->names[l->name]);
+        if (l->name == NO_NAME)
+            serve_address(gate, fd, l->port);
+        else
+            (void)relay_open(&gate->relay, fd, l->port, gate->names[l->name]);
     }
 }
 
@@ -359,7 +462,7 @@ static bool read_rules(struct unpack *u, struct name_rule **out, size_t *count)
         n++;
     *out = calloc(n + 1, sizeof **out);
     for (*count = 0; *out && *count < n; (*count)++) {
-        good = good && !name_rule_parse(texts[*count], &(*out)[*count]);
+        good = good && !name_rule_parse_any(texts[*count], &(*out)[*count]);
         free(texts[*count]);
     }
     free(texts);
@@ -386,6 +489,7 @@ void gate_start(struct guest *g, struct unpack *u, int link_fd)
         open_socket(gate, SOCK_DGRAM, BASE_ADDRESS + 1, 53, relay_tag(TAG_UDP, 0));
     gate->tcp_fd =
         open_socket(gate, SOCK_STREAM, BASE_ADDRESS + 1, 53, relay_tag(TAG_TCP, 0));
+    listen_for_ranges(gate);
     if (gate->udp_fd < 0 || gate->tcp_fd < 0)
         guest_end(g, 1); /* rather no vessel than one whose names lead elsewhere */
     g->gate = gate;

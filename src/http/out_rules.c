@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ADDRESS_SIZE 64
-
 static bool has_port(uint16_t rule, uint16_t port)
 {
     return rule ? rule == port : port == 80 || port == 443;
@@ -20,29 +18,15 @@ static uint16_t parse_port(const char *text)
     return len == 0 || len > 5 || text[len] || port > UINT16_MAX ? 0 : (uint16_t)port;
 }
 
-/* ADDRESS[/BITS][:PORT]; one of IPv6 that has a port is [ADDRESS/BITS]:PORT. */
 static bool parse_range(const char *text, struct out_range *out)
 {
-    bool bracket = text[0] == '[';
-    const char *colon = strchr(text, ':');
-    bool bare_v6 = !bracket && colon && strchr(colon + 1, ':');
-    size_t len = bracket ? strcspn(text, "]") : strlen(text);
-    const char *rest = bracket ? text + len + 1 : colon;
-    char address[ADDRESS_SIZE];
+    const char *port = NULL;
 
-    if (!bracket && colon && !bare_v6)
-        len = (size_t)(colon - text);
-    if ((bracket && text[len] != ']') || len - bracket >= sizeof(address))
-        return false;
-    memcpy(address, text + bracket, len - bracket);
-    address[len - bracket] = '\0';
     *out = (struct out_range){ 0 };
-    if (rest && *rest && !bare_v6) {
-        out->port = *rest == ':' ? parse_port(rest + 1) : 0;
-        if (!out->port)
-            return false;
-    }
-    return range_parse(address, &out->range);
+    if (!range_parse_ports(text, &out->range, &port))
+        return false;
+    out->port = port ? parse_port(port) : 0;
+    return !port || out->port;
 }
 
 const char *out_rules_add(struct out_rules *r, const char *text)

@@ -154,7 +154,7 @@ static bool rule_covers(const char *wide, const char *item)
 {
     struct name_rule a, b;
 
-    return !name_rule_parse(wide, &a) && !name_rule_parse(item, &b) &&
+    return !name_rule_parse_any(wide, &a) && !name_rule_parse_any(item, &b) &&
            name_rule_covers(&a, &b);
 }
 

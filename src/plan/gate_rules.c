@@ -14,9 +14,11 @@
 #include "plan/draft.h"
 #include "plan/secret_rules.h"
 
-#define LIST_MAX   (64u << 10) /* bytes of a list's file */
-#define RULES_MAX  256u        /* after lists have been replaced by what they hold */
-#define RULE_BYTES 300u
+#define LIST_MAX         (64u << 10) /* bytes of a list's file */
+#define RULES_MAX        256u /* after lists have been replaced by what they hold */
+#define RULE_BYTES       300u
+#define RANGES_MOST      64u
+#define RANGE_PORTS_MOST 128u /* of a vessel's 256 listeners */
 
 static bool is_list_name(const char *text)
 {
@@ -29,14 +31,16 @@ static int refuse(const char *entry, const char *why, struct vial_error *err)
 {
     (void)fail(err, VIAL_E_VALUE, "'%.80s' is not an entry of allow or deny: %s", entry,
                why);
-    return fail_remedy(err, "write NAME, NAME:PORT, '*.NAME', or the name of a list "
-                            "('python-packages', 'npm', 'debian', 'github')");
+    return fail_remedy(
+        err,
+        "write NAME, NAME:PORT, '*.NAME', ADDRESS/BITS:PORT, or the name of a list "
+        "('python-packages', 'npm', 'debian', 'github')");
 }
 
 static int add_rule(const char *entry, struct strv *out, struct vial_error *err)
 {
     struct name_rule rule;
-    const char *wrong = name_rule_parse(entry, &rule);
+    const char *wrong = name_rule_parse_any(entry, &rule);
 
     if (wrong)
         return refuse(entry, wrong, err);
@@ -105,12 +109,64 @@ static bool is_covered(const struct strv *by, const char *entry)
 {
     struct name_rule narrow, wide;
 
-    if (name_rule_parse(entry, &narrow))
+    if (name_rule_parse_any(entry, &narrow))
         return false;
     for (size_t i = 0; i < by->count; i++)
-        if (!name_rule_parse(by->items[i], &wide) && name_rule_covers(&wide, &narrow))
+        if (!name_rule_parse_any(by->items[i], &wide) &&
+            name_rule_covers(&wide, &narrow))
             return true;
     return false;
+}
+
+static bool is_let_in(const struct strv *private_in, const struct range *narrow)
+{
+    struct range wide;
+
+    for (size_t i = 0; i < private_in->count; i++)
+        if (range_parse(private_in->items[i], &wide) && range_covers(&wide, narrow))
+            return true;
+    return false;
+}
+
+/* Of a range that has public addresses too, the gate lets in no other. */
+static int check_private(const char *entry, const struct range *range,
+                         const struct policy *p, struct vial_error *err)
+{
+    if (!range_is_private(range) || is_let_in(&p->allow_private, range))
+        return 0;
+    (void)fail(err, VIAL_E_POLICY, "allow '%s' has no address that is public", entry);
+    return fail_remedy(err,
+                       "leave it out, or let it in by policy key 'allow_private' in "
+                       "/etc/vial/vial.yaml");
+}
+
+/* Each takes a route, and each port a listener, in a vessel. */
+static int check_ranges(const struct strv *allow, const char *driver,
+                        const struct policy *p, struct vial_error *err)
+{
+    struct name_rule rule;
+    size_t count = 0, ports = 0;
+
+    for (size_t i = 0; i < allow->count; i++) {
+        if (name_rule_parse_any(allow->items[i], &rule) || !rule.is_range)
+            continue;
+        if (!str_eq(driver, "native")) {
+            (void)fail(err, VIAL_E_UNSUPPORTED,
+                       "driver '%s' cannot let addresses out: allow '%s'", driver,
+                       allow->items[i]);
+            return fail_remedy(err, "allow names, or use '--driver native'");
+        }
+        if (check_private(allow->items[i], &rule.range, p, err) < 0)
+            return -1;
+        count++;
+        ports += rule.low ? rule.high - rule.low + 1u : 2;
+    }
+    if (count > RANGES_MOST || ports > RANGE_PORTS_MOST)
+        return fail(err, VIAL_E_VALUE,
+                    "allow has more than %u ranges of addresses, or %u "
+                    "ports of them",
+                    RANGES_MOST, RANGE_PORTS_MOST);
+    return 0;
 }
 
 /* A policy without the list leaves the choice to the request. */
@@ -228,6 +284,7 @@ int gate_build(struct draft *d, struct vial_error *err)
         check_operator(p, err) < 0 ||
         expand(s->share_dir, &d->req->allow, &gate->allow, err) < 0 ||
         expand(s->share_dir, &denied, &gate->deny, err) < 0 ||
+        check_ranges(&gate->allow, d->plan->driver, p, err) < 0 ||
         secrets_build(d, err) < 0)
         return -1;
     return check_allowed(&gate->allow, s, err);
@@ -264,7 +321,7 @@ static bool are_rules(const struct strv *rules)
 
     for (size_t i = 0; i < rules->count; i++)
         if (strlen(rules->items[i]) > RULE_BYTES ||
-            name_rule_parse(rules->items[i], &rule))
+            name_rule_parse_any(rules->items[i], &rule))
             return false;
     return rules->count <= RULES_MAX;
 }
@@ -288,6 +345,7 @@ int gate_judge(const struct plan *plan, const struct settings *settings,
         return fail(err, VIAL_E_VALUE, "a rule of the plan's gate is not one");
     if (check_driver(plan->driver, err) < 0 ||
         check_allowed(&gate->allow, settings, err) < 0 ||
+        check_ranges(&gate->allow, plan->driver, p, err) < 0 ||
         secrets_judge(plan, settings, err) < 0 ||
         expand(settings->share_dir, &p->deny, &denied, err) < 0)
         return -1;

@@ -100,11 +100,11 @@ static bool is_reachable(const struct strv *reachable, const char *name)
 {
     struct name_rule narrow;
     struct name_rule wide;
-    bool is_rule = !name_rule_parse(name, &narrow);
+    bool is_rule = !name_rule_parse_any(name, &narrow);
 
     for (size_t i = 0; i < reachable->count; i++)
         if (strcmp(reachable->items[i], name) == 0 ||
-            (is_rule && !name_rule_parse(reachable->items[i], &wide) &&
+            (is_rule && !name_rule_parse_any(reachable->items[i], &wide) &&
              name_rule_covers(&wide, &narrow)))
             return true;
     return false;

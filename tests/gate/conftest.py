@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -65,11 +66,11 @@ class World:
 
 
 @pytest.fixture(scope="session")
-def world(tmp_path_factory):
-    where = tmp_path_factory.mktemp("gate")
-    for parent in [where, where.parent, where.parent.parent]:
-        os.chmod(parent, 0o755)
-    return World(where)
+def world():
+    """In a directory of its own: pytest's is closed to other users whenever another lane begins."""
+    with tempfile.TemporaryDirectory(prefix="gate-") as where:
+        os.chmod(where, 0o755)
+        yield World(Path(where))
 
 
 @pytest.fixture(scope="session")

@@ -27,8 +27,8 @@ static bool covers(const char *wide, const char *narrow)
 {
     struct name_rule a, b;
 
-    assert_null(name_rule_parse(wide, &a));
-    assert_null(name_rule_parse(narrow, &b));
+    assert_null(name_rule_parse_any(wide, &a));
+    assert_null(name_rule_parse_any(narrow, &b));
     return name_rule_covers(&a, &b);
 }
 
@@ -64,6 +64,69 @@ static void an_address_or_nonsense_is_no_rule(void **state)
                                     "a/b", NULL };
          *bad; bad++)
         assert_string_equal(parse(*bad), "it is not a host's name");
+}
+
+static void a_range_covers_ranges_alone_and_no_more_than_it_has(void **state)
+{
+    (void)state;
+    assert_true(covers("10.0.0.0/8", "10.255.0.0/16:443"));
+    assert_true(covers("10.0.0.0/8:1-9", "10.1.2.3:9"));
+    assert_true(covers("[fd00::/8]:5432", "[fd00::1]:5432"));
+    assert_true(covers("0.0.0.0/0", "10.0.0.0/8"));
+    assert_false(covers("10.0.0.0/8", "10.0.0.0/7:80"));
+    assert_false(covers("10.0.0.0/8", "11.0.0.0/8"));
+    assert_false(covers("10.0.0.0/8:80", "10.0.0.0/8"));
+    assert_false(covers("0.0.0.0/0", "::/0"));
+    assert_false(covers("*", "10.0.0.1"));
+    assert_false(covers("0.0.0.0/0", "a.b"));
+    assert_false(covers("::/0", "*"));
+}
+
+static bool is_private(const char *text)
+{
+    struct range r;
+
+    assert_true(range_parse(text, &r));
+    return range_is_private(&r);
+}
+
+static void a_range_is_private_if_none_of_it_is_public(void **state)
+{
+    static const char *const private_ones[] = {
+        "10.0.0.0/8",   "10.1.0.0/16", "127.0.0.1", "192.168.0.0/16",
+        "224.0.0.0/3",  "240.0.0.0/4", "fd00::/8",  "fe80::/10",
+        "::1",          "::/3",        "2002::/16", "2001:db8::1",
+        "::ffff:0:0/96"
+    };
+    static const char *const open[] = { "0.0.0.0/0", "8.0.0.0/6", "1.1.1.1",
+                                        "::/0",      "2000::/3",  "2001::/16" };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof private_ones / sizeof *private_ones; i++)
+        if (!is_private(private_ones[i]))
+            fail_msg("%s passes for public", private_ones[i]);
+    for (size_t i = 0; i < sizeof open / sizeof *open; i++)
+        assert_false(is_private(open[i]));
+}
+
+static void texts_that_are_nearly_ranges_are_none(void **state)
+{
+    static const char *const bad[] = { "10.0.0.0/",    "10.0.0.0/33",
+                                       "10.0.0.0/-1",  "10.0.0.0/ 8",
+                                       "10.0.0.0/8x",  "[10.0.0.0/8]:80",
+                                       "[fd00::/8",    "[fd00::/8]80",
+                                       "[]:80",        "[::1]:",
+                                       "fd00::/8:80",  "10.0.0.0/8:",
+                                       "10.0.0.0/8:0", "10.0.0.0/8:80x",
+                                       "10.0.0.1/8",   "::1%lo",
+                                       "/8",           NULL };
+    struct name_rule rule;
+
+    (void)state;
+    for (const char *const *text = bad; *text; text++)
+        if (!name_rule_parse_any(*text, &rule))
+            fail_msg("'%s' passes", *text);
+    assert_null(name_rule_parse_any("[fd00::]", &rule));
 }
 
 #define SECOND UINT64_C(1000000000)
@@ -411,6 +474,9 @@ int main(void)
         cmocka_unit_test(what_is_taken_comes_back_with_time_and_with_the_place),
         cmocka_unit_test(a_rule_covers_what_it_allows_and_no_more),
         cmocka_unit_test(an_address_or_nonsense_is_no_rule),
+        cmocka_unit_test(a_range_covers_ranges_alone_and_no_more_than_it_has),
+        cmocka_unit_test(a_range_is_private_if_none_of_it_is_public),
+        cmocka_unit_test(texts_that_are_nearly_ranges_are_none),
         cmocka_unit_test(addresses_of_the_hosts_own_are_not_public),
         cmocka_unit_test(random_bytes_never_break_the_readers),
         cmocka_unit_test(who_sends_a_head_byte_by_byte_is_judged_by_it),

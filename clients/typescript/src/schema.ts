@@ -980,9 +980,9 @@ export interface Request {
   output_max?: Size;
   /** What the program can reach: none (its own loopback only), bridge, or gate (names of allow alone, each connection judged and counted). */
   network?: "none" | "bridge" | "gate";
-  /** A name that the program can reach through its gate, on ports 80 and 443 unless it says which; *.NAME for all below it; or a list: python-packages, npm, debian, github. */
+  /** A name that the program can reach through its gate, on ports 80 and 443 unless it says which; *.NAME for all below it; ADDRESS/BITS[:PORT]; or a list: python-packages, npm, debian, github. */
   allow?: string[];
-  /** A name that it cannot reach, though allow has it; on all ports unless it says which. */
+  /** A name, or a range of addresses, that it cannot reach, though allow has it; on all ports unless it says which. */
   deny?: string[];
   /** A secret that the program uses through its gate and never sees: the name of one in the settings' block secrets; or NAME=env:VARIABLE@HOST,… (file:/PATH). The program finds a placeholder in the variable NAME; in headers to HOST it becomes the value. */
   secrets?: string[];

@@ -8,7 +8,9 @@
 #include <linux/futex.h>
 #include <linux/keyctl.h>
 #include <linux/mount.h>
+#include <linux/netlink.h>
 #include <linux/openat2.h>
+#include <linux/rtnetlink.h>
 #include <linux/sched.h>
 #include <linux/sockios.h>
 #include <net/if.h>
@@ -305,6 +307,52 @@ static long loopback(struct walk *w, const struct step *s)
     return rc;
 }
 
+/* For the kernel: a route of type local, by the loopback interface, whose number is 1
+ * in each network. It answers with an error, 0 for none. */
+static long add_route(const struct step *s)
+{
+    struct {
+        struct nlmsghdr head;
+        struct rtmsg route;
+        struct rtattr out;
+        uint32_t interface;
+        struct rtattr to;
+        uint8_t address[sizeof(s->range.address)];
+    } ask = { .head = { .nlmsg_type = RTM_NEWROUTE,
+                        .nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE },
+              .route = { .rtm_family = s->range.size == 4 ? AF_INET : AF_INET6,
+                         .rtm_dst_len = s->range.bits,
+                         .rtm_table = RT_TABLE_LOCAL,
+                         .rtm_protocol = RTPROT_BOOT,
+                         .rtm_scope = RT_SCOPE_HOST,
+                         .rtm_type = RTN_LOCAL },
+              .out = { sizeof(ask.out) + sizeof(ask.interface), RTA_OIF },
+              .interface = 1,
+              .to = { (unsigned short)(sizeof(ask.to) + s->range.size), RTA_DST } };
+    struct {
+        struct nlmsghdr head;
+        struct nlmsgerr error;
+        uint8_t more[128];
+    } answer = { 0 };
+    long fd = CALL(SYS_socket, AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+    long rc = fd;
+
+    ask.head.nlmsg_len = (uint32_t)(sizeof(ask) - sizeof(ask.address)) + s->range.size;
+    for (unsigned i = 0; i < s->range.size; i++)
+        ask.address[i] = s->range.address[i];
+    if (fd < 0)
+        return fd;
+    rc = CALL(SYS_write, fd, &ask, ask.head.nlmsg_len);
+    rc = rc < 0 ? rc : CALL(SYS_read, fd, &answer, sizeof(answer));
+    if (rc >= 0)
+        rc = (size_t)rc < sizeof(answer.head) + sizeof(answer.error) ||
+                     answer.head.nlmsg_type != NLMSG_ERROR
+                 ? -EPROTO
+                 : answer.error.error;
+    (void)CALL(SYS_close, fd);
+    return rc;
+}
+
 #if RAW_SHARES
 static void walk_as_twin(void *arg);
 
@@ -484,6 +532,8 @@ static long act(struct walk *w, const struct step *s)
         return CALL(SYS_sethostname, s->name, length(s->name));
     case OP_LOOPBACK:
         return loopback(w, s);
+    case OP_ROUTE:
+        return add_route(s);
     case OP_SPLIT:
         return split(w, s);
     case OP_MEET:

@@ -12,6 +12,7 @@
 
 #include "base/auto.h"
 #include "base/fail.h"
+#include "base/name_rule.h"
 #include "driver/native/host_tree.h"
 #include "driver/native/idmap.h"
 #include "driver/native/mounts.h"
@@ -82,6 +83,24 @@ static void add_network(struct script *s)
         script_add(s, (struct step){ OP_SPLIT, .count = 2 });
     script_add(s, (struct step){ OP_UNSHARE, .spaces = CHILD_SCRIPT_SPACES });
     script_add(s, (struct step){ OP_LOOPBACK, .slot = has_twin(s) ? NET_SLOT : 0 });
+}
+
+/* Connections to addresses that a gate lets out must come to its guest. */
+static void add_routes(struct script *s, const struct plan_gate *gate)
+{
+    for (size_t i = 0; i < gate->allow.count && !weaken("net"); i++) {
+        struct step route = { OP_ROUTE };
+        struct name_rule rule;
+
+        if (name_rule_parse_any(gate->allow.items[i], &rule) || !rule.is_range)
+            continue;
+        memcpy(route.range.address, rule.range.first.bytes,
+               sizeof(route.range.address));
+        route.range.size = rule.range.first.v6 ? 16 : 4;
+        route.range.bits = (uint8_t)rule.range.bits;
+        route.flags = STEP_EXIST_OK;
+        script_add(s, route);
+    }
 }
 
 static void add_meeting(struct script *s)
@@ -244,6 +263,7 @@ int child_script_rest(struct script *s, const struct plan *plan, const struct cg
     o.gate = plan->network == NETWORK_GATE;
     add_joining(s, c);
     add_sealing(s, plan, l->host, &o);
+    add_routes(s, &plan->gate);
     add_end(s, plan, l);
     return s->failed ? fail_memory(err) : 0;
 }

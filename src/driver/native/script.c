@@ -98,6 +98,7 @@ static const struct op_row {
     [OP_WRITE] = { "write", { TEXT(file.path), TEXT(file.content) } },
     [OP_HOSTNAME] = { "hostname", { TEXT(name) } },
     [OP_LOOPBACK] = { "lo" },
+    [OP_ROUTE] = { "route" },
     [OP_UNSHARE] = { "unshare" },
     [OP_SPLIT] = { "split" },
     [OP_MEET] = { "meet" },

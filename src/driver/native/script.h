@@ -56,6 +56,7 @@ enum step_op {
     OP_WRITE,    /* file: content into a file of procfs */
     OP_HOSTNAME, /* name */
     OP_LOOPBACK, /* slot: up; its namespace goes there, unless it is 0 */
+    OP_ROUTE,    /* range: its addresses are this network's own */
     OP_UNSHARE,  /* spaces */
     OP_SPLIT,    /* count: the twin takes so many steps; the child goes on behind */
     OP_MEET,     /* until the twin is done, and gone */
@@ -141,6 +142,10 @@ struct step {
             const char *from, *to;
             size_t most; /* bytes */
         } copy;
+        struct {
+            uint8_t address[16];
+            uint8_t size, bits; /* bytes of the address, and what counts of it */
+        } range;
         struct {
             unsigned slot;
             uint64_t space;
