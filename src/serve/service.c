@@ -277,6 +277,7 @@ int serve_load(struct serve *s, const struct serve_sources *sources,
         return -1;
     (void)snprintf(s->node, sizeof(s->node), "%s",
                    serve_settings_node(&s->now->settings->serve));
+    file_watch_begin(&s->watch, &s->now->settings->serve);
     apply(s, &s->now->settings->serve);
     return 0;
 }

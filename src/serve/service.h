@@ -25,6 +25,7 @@
 #include "serve/history.h"
 #include "serve/keys.h"
 #include "serve/recent.h"
+#include "serve/file_watch.h"
 #include "settings/settings.h"
 #include "web/web.h"
 
@@ -72,6 +73,7 @@ struct serve {
     struct e2b *e2b; /* there, if off by the settings: a reload may change that */
     struct vial_budget *budget; /* for output, of all engines */
     struct health health;
+    struct file_watch watch; /* of the thread that hears signals */
     int64_t started_s, started_ns;
     int64_t last_call_ns;
     unsigned calls; /* under way */

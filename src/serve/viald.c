@@ -4,8 +4,8 @@
  * viald: settings are read, sockets bound, privileges given up; then it serves until
  * it is told to stop. SIGTERM and SIGINT: no new run is taken, those under way may
  * go on for the time that `drain` gives, then everything is ended; `notice` and
- * `drain_sessions` have it go on for a while before that. SIGHUP: settings,
- * tokens and certificates are read again.
+ * `drain_sessions` have it go on for a while before that. SIGHUP, or with `watch` a
+ * file that has changed: settings, tokens and certificates are read again.
  */
 
 #include <malloc.h>
@@ -120,6 +120,16 @@ static int next_signal(int fd, int leash, int wait_ms)
     return read(fd, &info, sizeof(info)) == sizeof(info) ? (int)info.ssi_signo : 0;
 }
 
+/* How long nobody has to look at anything; -1: until a signal comes. */
+static int wait_of(const struct serve *s, int64_t idle_exit_ms)
+{
+    int64_t watch_ms = s->now->settings->serve.watch;
+
+    if (watch_ms > 0 && (!idle_exit_ms || watch_ms < TICK_MS))
+        return (int)watch_ms;
+    return idle_exit_ms ? TICK_MS : -1;
+}
+
 /* 0 when it was told to stop, -1 when it cannot go on. */
 static int serve_until_told(struct serve *s, struct front *f, int signals,
                             int64_t idle_exit_ms)
@@ -127,11 +137,13 @@ static int serve_until_told(struct serve *s, struct front *f, int signals,
     int leash = s->sources.kept ? keeper_leash() : -1;
 
     for (;;) {
-        int signal = next_signal(signals, leash, idle_exit_ms ? TICK_MS : -1);
+        const struct serve_settings *c = &s->now->settings->serve;
+        int signal = next_signal(signals, leash, wait_of(s, idle_exit_ms));
 
         if (signal < 0)
             log_line(&s->log, "error", "keeper gone", NULL);
-        if (signal == SIGHUP)
+        if (signal == SIGHUP ||
+            (signal == 0 && c->watch && file_watch_changed(&s->watch, c)))
             reload(s, f);
         else if (signal)
             return signal < 0 ? -1 : 0;

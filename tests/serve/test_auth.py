@@ -10,7 +10,7 @@ import tempfile
 
 import pytest
 
-from daemon import VIAL, VIALD, Answer, Daemon, clean_env, free_port
+from daemon import VIAL, VIALD, Answer, Daemon, clean_env, free_port, wait_until
 
 TOKENS = {"reader": ["read"], "runner": ["run", "read"], "sessions": ["session"],
           "images": ["image"], "boss": ["all"]}
@@ -283,9 +283,45 @@ def test_tls_is_spoken_and_certificates_are_replaced_on_reload(tmp_path):
         with pytest.raises(ssl.SSLError):
             talk()
         d.process.send_signal(1)
-        from daemon import wait_until
         assert wait_until(lambda: d.lines("reload"))
         assert talk() == "ok"
+
+
+def test_files_that_are_watched_count_as_soon_as_they_have_changed(tmp_path):
+    """As a cluster replaces them: behind a link that leads elsewhere from one moment to the next."""
+    first, second, shown = str(tmp_path / "1"), str(tmp_path / "2"), str(tmp_path / "shown")
+    for where in (first, second):
+        os.mkdir(where)
+        make_certificate(where)
+    write_tokens(first + "/t")
+    write_tokens(second + "/t", entries=[{
+        "name": "new", "scopes": ["all"],
+        "sha256": hashlib.sha256(secret("new").encode()).hexdigest()}])
+    os.symlink(first, shown)
+
+    def status(where, name):
+        context = ssl.create_default_context(cafile=where + "/cert.pem")
+        c = http.client.HTTPSConnection("127.0.0.1", d.port, timeout=60, context=context)
+        try:
+            c.request("GET", "/v1/version", headers={"Authorization": "Bearer " + secret(name)})
+            return c.getresponse().status
+        except ssl.SSLError:
+            return None
+        finally:
+            c.close()
+    with Daemon(serve={"tokens": shown + "/t", "tls_cert": shown + "/cert.pem", "watch": "100ms",
+                       "tls_key": shown + "/key.pem", "keeper": "off"}, tcp=True) as d:
+        assert (status(first, "boss"), status(first, "new")) == (200, 401)
+        assert not d.lines("reload")
+        os.symlink(second, str(tmp_path / "next"))
+        os.rename(str(tmp_path / "next"), shown)
+        assert wait_until(lambda: d.lines("reload"))
+        assert (status(first, "boss"), status(second, "new")) == (None, 200)
+        os.unlink(shown)  # what is not there has not changed
+        assert status(second, "new") == 200
+        os.symlink(first, shown)
+        assert wait_until(lambda: status(first, "new") == 401)
+        assert not [line for line in d.lines("reload") if "error" in line]
 
 
 def test_a_projects_file_has_no_say_in_the_daemon(tmp_path):

@@ -19,6 +19,8 @@ EVERYTHING = ["autoscaler.enabled=true", "monitor.enabled=true", "dashboard.enab
               "monitor.labels.release=prometheus", "networkPolicy.monitors=[{namespaceSelector: {}}]",
               "networkPolicy.clients=[{podSelector: {}}]", "rights.runtimeClass=writable",
               "image.pullSecrets=[mine]", "settings.policy.max_memory=1g",
+              "images.pull=['r.example/a@sha256:%s']" % ("0" * 64), "images.login=login",
+              "images.authority=authority",
               'placement.nodeSelector.vial="yes"']
 
 
@@ -74,7 +76,7 @@ def test_every_kind_that_a_fleet_is_made_of_is_there():
                          ids=["usual", "old", "everything", "everything-old"])
 def test_what_one_object_names_another_is(sets):
     found = objects(*sets)
-    given = {"vial-tls", "vial-metrics", "mine"}
+    given = {"vial-tls", "vial-metrics", "mine", "login", "authority"}
     for one in found.values():
         for name in each(one, "secretName"):
             assert name in given or ("Secret", name) in found
@@ -104,6 +106,17 @@ def test_a_node_has_the_least_rights_for_its_vessels(sets, host_users):
         "capabilities": {"drop": ["ALL"]}, "procMount": "Unmasked",
         "seccompProfile": {"type": "Localhost", "localhostProfile": "vial.json"}}
     assert spec["securityContext"]["runAsNonRoot"] and spec["securityContext"]["runAsUser"] == 1000
+
+
+def test_what_brings_images_has_the_rights_of_a_node_and_no_more():
+    spec = pod_of(objects(*EVERYTHING))["spec"]
+    node, before = spec["containers"][0], spec["initContainers"][0]
+    assert before["securityContext"] == node["securityContext"]
+    assert before["image"] == node["image"]
+    assert before["command"][-1] == "r.example/a@sha256:" + "0" * 64
+    volumes = {volume["name"] for volume in spec["volumes"]}
+    assert {mount["name"] for mount in before["volumeMounts"]} <= volumes
+    assert "tokens" not in {mount["name"] for mount in before["volumeMounts"]}
 
 
 def test_a_node_can_have_what_pod_security_calls_restricted():
@@ -173,7 +186,7 @@ def test_haproxy_takes_what_the_chart_has_for_pods(tmp_path):
 
 
 @pytest.mark.parametrize("wrong", [
-    "replicas.count=0", "replicas.many=3", "rights.seccomp=None", "rights.procMount=All",
+    "replicas.count=0", "replicas.many=3", "rotation=0", "images.pull=['r.example/a:1']", "rights.seccomp=None", "rights.procMount=All",
     "serve.node=x", "settings.serve={}", "image.name=", "placement.nodeSelector.vial=yes", "kubernetes=19", "nothing=1",
     "tokens.entries=[{name: a, scopes: [run], sha256: short}]", "proxy.server=vial-0:8443"])
 def test_values_that_make_no_sense_are_refused(wrong):

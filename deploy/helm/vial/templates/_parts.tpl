@@ -23,6 +23,7 @@ serve:
   tokens: /etc/vial/tokens/tokens.yaml
   hosts: {{ concat (list .Values.proxy.checkHost) .Values.hosts | toJson }}
   agent: tcp:0.0.0.0:{{ .Values.proxy.agentPort }}
+  watch: {{ .Values.rotation }}s
   notice: {{ .Values.drain.notice }}s
   drain_sessions: {{ .Values.drain.sessions }}s
   drain: {{ .Values.drain.runs }}s
@@ -39,4 +40,23 @@ serve:
 {{- end }}
 {{- define "vial.tokensSecret" -}}
 {{ .Values.tokens.secret | default (printf "%s-tokens" .Release.Name) }}
+{{- end }}
+{{/* What a container of a node may do, and have. */}}
+{{- define "vial.rights" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities: {drop: [ALL]}
+{{- if eq .Values.rights.procMount "Unmasked" }}
+procMount: Unmasked
+{{- end }}
+seccompProfile:
+  type: {{ .Values.rights.seccomp }}
+  {{- if eq .Values.rights.seccomp "Localhost" }}
+  localhostProfile: {{ .Values.rights.seccompProfile }}
+  {{- end }}
+{{- end }}
+{{- define "vial.amounts" -}}
+cpu: {{ .Values.resources.cpu | quote }}
+memory: {{ .Values.resources.memory | quote }}
+ephemeral-storage: {{ .Values.resources.disk | quote }}
 {{- end }}
