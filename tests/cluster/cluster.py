@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A Kubernetes cluster of one node, of its own processes, network, mounts and cgroups. Nothing
 else of the machine is touched: process 1 of it holds everything, and its end ends everything."""
+import contextlib
 import ctypes
 import os
 import shutil
@@ -145,6 +146,17 @@ class Cluster:
     def kubectl(self, *args, given=None):
         return self.run("kubectl", *args, given=given)
 
+    @contextlib.contextmanager
+    def ballast(self, size):
+        """As much memory of the machine is used, by no pod."""
+        group = self.group_path("memory") if "memory" in hierarchies() else self.group_path("", "init")
+        with subprocess.Popen(
+                ["sh", "-ec", 'echo $$ >"$0/cgroup.procs"; exec /usr/bin/python3 -c "$1" "$2"', group,
+                 "import sys; some = b'x' * int(sys.argv[1]); print(flush=True); sys.stdin.read()",
+                 str(size)], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+            process.stdout.readline()
+            yield
+
     def load(self, archive):
         self.run("ctr", "images", "import", archive)
 
@@ -171,6 +183,36 @@ class Cluster:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
                 pass  # one ended with another
+
+    def leaders(self, *words):
+        """The same without their children: a vessel has its node's command line before it begins."""
+        found = set(self.processes(*words))
+        return {pid for pid in found if self.parent(pid) not in found | {None}}
+
+    @staticmethod
+    def parent(pid):
+        try:
+            with open("/proc/%d/stat" % pid, encoding="utf-8", errors="replace") as file:
+                return int(file.read().rpartition(")")[2].split()[1])
+        except OSError:
+            return None  # it has ended
+
+    @contextlib.contextmanager
+    def kept(self, *words):
+        """What ends no process, and starts none."""
+        before = self.leaders(*words)
+        yield
+        assert self.leaders(*words) == before
+
+    @contextlib.contextmanager
+    def replaced(self, *words):
+        """An accident that ends processes: it is over when all of them have gone, and as many others
+        are there. What the API says of them can be ahead of what is, or behind it."""
+        before = self.leaders(*words)
+        assert before, "no process with " + " ".join(words)
+        yield
+        wait_for("end of " + words[-1], lambda: not before & set(self.processes(*words)))
+        wait_for("new " + words[-1], lambda: len(self.leaders(*words)) >= len(before))
 
 
 if __name__ == "__main__":

@@ -31,8 +31,9 @@ def cluster():
     if why:
         pytest.skip("cluster: " + why)
     timed("programs of Kubernetes", os.path.join(HERE, "kubernetes"), CACHE)
-    timed("image", os.path.join(HERE, "image"), BUILD, CACHE)
     with tempfile.TemporaryDirectory(prefix="vial-cluster.") as where:
+        image = os.path.join(where, "image.tar")
+        timed("image", os.path.join(HERE, "image"), BUILD, CACHE, image)
         c = Cluster(os.path.join(CACHE, "bin"), where)
         begin = time.monotonic()
         try:
@@ -40,7 +41,8 @@ def cluster():
             with open(os.path.join(ROOT, "contrib/container/seccomp.json"), "rb") as source, \
                     open(os.path.join(where, "kubelet/seccomp/vial.json"), "wb") as to:
                 to.write(source.read())
-            c.load(os.path.join(CACHE, "image.tar"))
+            c.load(image)
+            os.unlink(image)
             print("%-40s %6.1f s" % ("cluster", time.monotonic() - begin), flush=True)
             c.enter_network()
             yield c

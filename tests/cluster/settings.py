@@ -10,6 +10,8 @@ DOMAIN = "cluster.local"
 API = "https://127.0.0.1:6443"
 GATES = "ProcMountType=true"
 SOCKET = "/run/containerd/containerd.sock"
+MEMORY = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+MOST = 5 << 30  # bytes that all of the cluster may use before pods are evicted
 CLIENT = "extendedKeyUsage=clientAuth"
 PAUSE = "int pause(void);\nint main(void)\n{\n    for (;;)\n        pause();\n}\n"
 CONTAINERD = """version = 2
@@ -62,6 +64,7 @@ class Settings:
     def __init__(self, programs, directory):
         self.programs = programs
         self.dir = directory
+        self.spare = max(MEMORY - MOST, 100 << 20)
 
     def path(self, name):
         return os.path.join(self.dir, name)
@@ -92,7 +95,11 @@ class Settings:
             "authorization": {"mode": "Webhook"}, "imageGCHighThresholdPercent": 100,
             "evictionHard": {"memory.available": "100Mi", "nodefs.available": "1%",
                              "imagefs.available": "1%"},
-            "clusterDNS": [ADDRESS], "clusterDomain": DOMAIN, "nodeStatusUpdateFrequency": "1s",
+            "evictionSoft": {"memory.available": str(self.spare)},
+            "evictionSoftGracePeriod": {"memory.available": "1s"},
+            "evictionMaxPodGracePeriod": 0, "evictionPressureTransitionPeriod": "5s",
+            "volumeStatsAggPeriod": "10s", "syncFrequency": "5s", "clusterDNS": [ADDRESS],
+            "clusterDomain": DOMAIN, "nodeStatusUpdateFrequency": "1s",
             "volumePluginDir": self.path("volume-plugins")}))
 
     def write_keys(self):

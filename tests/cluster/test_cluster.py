@@ -38,7 +38,9 @@ def documents(text):
 @pytest.mark.parametrize("more", [
     {}, {"kubernetes": 20}, {"autoscaler": {"enabled": True}, "monitor": {
         "enabled": True, "labels": {"a": "b"}}, "dashboard": {"enabled": True},
-        "image": {"pullSecrets": ["one", "two"]}, "rights": {"runtimeClass": "r"},
+        "image": {"pullSecrets": ["one", "two"]}, "images": {
+            "pull": ["r/a@sha256:" + "0" * 64], "login": "l", "authority": "a"},
+        "rights": {"runtimeClass": "r"},
         "tokens": {"entries": [{"name": "a", "scopes": ["read", "run"], "sha256": "0" * 64}]},
         "settings": {"policy": {"images": ["a: b", "*", "yes", "1:20", "", "x # y", "one\ntwo\n"]}},
         "placement": {"tolerations": [{"key": "vial", "operator": "Exists"}]}}],
@@ -69,6 +71,13 @@ def test_vessels_in_a_node_have_the_level_that_the_chart_promises(front):
     result = front.run("id -u").json
     assert result["verdict"] == "ok", result
     assert result["isolation"]["level"] == "namespaces", result["isolation"]
+
+
+def test_every_node_has_the_images_of_the_chart_before_it_is_ready(front):
+    for i in range(COUNT):
+        sid = front.session_on(i, image=front.registry.name, pull="never")
+        assert front.exec(sid, "cat /etc/marked").json["stdout"] == "here\n"
+        assert front.ask("DELETE", "/v1/sessions/" + sid).status == 204
 
 
 def test_doctor_in_a_pod_says_what_it_has(cluster, front):

@@ -88,13 +88,13 @@ class Fleet:
     def run(self, code, headers=None):
         return self.ask("POST", "/v1/run", {"language": "bash", "code": code}, headers)
 
-    def session(self):
-        return self.ask("POST", "/v1/sessions", {}).json["id"]
+    def session(self, **request):
+        return self.ask("POST", "/v1/sessions", request).json["id"]
 
-    def session_on(self, i):
+    def session_on(self, i, **request):
         """Sessions are opened until one is there; the others end."""
         while True:
-            sid = self.session()
+            sid = self.session(**request)
             if sid.split("-")[1] == str(i):
                 return sid
             self.ask("DELETE", "/v1/sessions/" + sid)
