@@ -175,6 +175,8 @@ struct vial_exec_options {
     void *context;
     bool entrypoint; /* the image's ENTRYPOINT begins argv, and its CMD is argv where
                         none is given */
+    bool as_root; /* the program is root: where the session has `sudo: nopasswd`, by
+                     which its programs can become that anyway, or `user: root` */
 };
 
 struct vial_exec_status {

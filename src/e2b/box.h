@@ -23,6 +23,7 @@
 #define BOX_TOKEN  44 /* 40 hex digits */
 #define BOX_HOME   "/home/user"
 #define BOX_USER   "user"
+#define BOX_ROOT   "root" /* whose home is /root */
 #define BOX_MOST_S 86400 /* the longest lease */
 
 struct proc;
@@ -55,6 +56,7 @@ struct box {
     bool closed;             /* `allow_internet_access: false` was asked for */
     bool online;             /* it has a network, of whatever kind */
     bool has_image;          /* else it is the host's programs, and cannot be saved */
+    bool has_root;           /* its programs may be root */
     int64_t cpus_milli, memory_bytes, disk_bytes;
     int64_t most_ms;         /* that one command or cell may take */
     int64_t started_ms;      /* since 1970 */

@@ -32,7 +32,8 @@ static void add_parts(struct str *out, const char *path)
     }
 }
 
-int box_path(const char *path, struct str *out, struct connect_error *e)
+int box_path(const char *home, const char *path, struct str *out,
+             struct connect_error *e)
 {
     if (strlen(path) >= PATH_MAX)
         return connect_fail(e, CONNECT_INVALID, "the path is too long");
@@ -40,7 +41,7 @@ int box_path(const char *path, struct str *out, struct connect_error *e)
         return connect_fail(e, CONNECT_INVALID,
                             "path '%.128s' is in another user's home", path);
     if (path[0] != '/')
-        add_parts(out, BOX_HOME);
+        add_parts(out, home);
     add_parts(out, path[0] == '~' ? path + 1 : path);
     if (out->len == 0)
         str_putc(out, '/');

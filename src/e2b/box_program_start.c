@@ -22,7 +22,7 @@ struct start {
     struct strv argv, env;
     struct str cwd;
     unsigned rows, columns;
-    bool stdin_live;
+    bool stdin_live, root;
     int64_t timeout_ms;
 };
 
@@ -53,11 +53,16 @@ static int read_argv(const json_t *process, struct strv *out, struct connect_err
     return strv_ok(out) ? 0 : connect_fail(e, CONNECT_INTERNAL, "out of memory");
 }
 
-static int read_env(json_t *envs, struct strv *out, struct connect_error *e)
+static int read_env(json_t *envs, bool root, struct strv *out, struct connect_error *e)
 {
     const char *name;
     json_t *value;
 
+    if (root) { /* over the sandbox's own, which are the user's */
+        strv_push(out, "HOME=/" BOX_ROOT);
+        strv_push(out, "USER=" BOX_ROOT);
+        strv_push(out, "LOGNAME=" BOX_ROOT);
+    }
     if (envs && !json_is_object(envs) && !json_is_null(envs))
         return connect_fail(e, CONNECT_INVALID, "'envs' is not an object");
     json_object_foreach(envs, name, value)
@@ -108,9 +113,9 @@ static int read_start(struct ask *a, const json_t *message, struct start *s,
 
     if (where && !cwd && !json_is_null(where))
         return connect_fail(e, CONNECT_INVALID, "'cwd' is not a text");
-    if (connect_user(a, e) < 0 || read_argv(process, &s->argv, e) < 0 ||
-        read_env(json_object_get(process, "envs"), &s->env, e) < 0 ||
-        box_path(cwd ? cwd : "", &s->cwd, e) < 0)
+    if (connect_user(a, &s->root, e) < 0 || read_argv(process, &s->argv, e) < 0 ||
+        read_env(json_object_get(process, "envs"), s->root, &s->env, e) < 0 ||
+        box_path(s->root ? "/" BOX_ROOT : BOX_HOME, cwd ? cwd : "", &s->cwd, e) < 0)
         return -1;
     if (json_is_object(pty) && proc_read_size(pty, &s->rows, &s->columns, e) < 0)
         return -1;
@@ -174,6 +179,7 @@ static int launch(struct ask *a, struct proc *p, const struct start *s,
         .timeout_ms = s->timeout_ms,
         .rows = s->rows,
         .columns = s->columns,
+        .as_root = s->root,
         .correlation = a->turn->correlation,
         .ended = on_end,
         .context = p,

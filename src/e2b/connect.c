@@ -235,21 +235,38 @@ void connect_cut(struct connect_stream *s)
     web_abort(s->ask->web);
 }
 
+static int judge_user(const struct ask *a, const char *name, bool *root,
+                      struct connect_error *e)
+{
+    if (!*name || strcmp(name, BOX_USER) == 0)
+        return 0;
+    if (strcmp(name, BOX_ROOT) != 0)
+        return connect_fail(e, CONNECT_UNAUTHENTICATED, "invalid username: '%.64s'",
+                            name);
+    if (!root || !a->box->has_root)
+        return connect_fail(e, CONNECT_UNAUTHENTICATED,
+                            "invalid username: 'root': %s",
+                            root ? "this sandbox has no root user; the server's "
+                                   "operator sets 'sudo: nopasswd' for templates that "
+                                   "have an image"
+                                 : "files are those of 'user' here");
+    *root = true;
+    return 0;
+}
+
 /* "Basic dXNlcjo=" -> "user" */
-int connect_user(struct ask *a, struct connect_error *e)
+int connect_user(struct ask *a, bool *root, struct connect_error *e)
 {
     const char *given = web_header(a->web, "Authorization");
     struct blob name = { 0 };
-    size_t len = 0;
     int rc = 0;
 
     if (!given || strncasecmp(given, "Basic ", 6) != 0)
         return 0;
-    if (text_unbase64(given + 6, strlen(given + 6), &name) == 0 && name.data)
-        len = strcspn(name.data, ":");
-    if (len != 0 && (len != strlen(BOX_USER) || strncmp(name.data, BOX_USER, len) != 0))
-        rc = connect_fail(e, CONNECT_UNAUTHENTICATED, "invalid username: '%.*s'",
-                          (int)(len < 64 ? len : 64), name.data);
+    if (text_unbase64(given + 6, strlen(given + 6), &name) == 0 && name.data) {
+        name.data[strcspn(name.data, ":")] = '\0';
+        rc = judge_user(a, name.data, root, e);
+    }
     blob_done(&name);
     return rc;
 }

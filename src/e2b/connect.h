@@ -72,16 +72,18 @@ void connect_end(struct connect_stream *s,
                  const struct connect_error *e); /* NULL: well */
 void connect_cut(struct connect_stream *s);
 
-/* Whether the caller names a user that there is. */
-int connect_user(struct ask *a, struct connect_error *e);
+/* Who the caller wants to be: 0, or -1 if nobody has that name. ROOT NULL: root cannot
+ * be told from the others there, and is refused. */
+int connect_user(struct ask *a, bool *root, struct connect_error *e);
 
 /* Values of messages. Names may be in camel or snake case. */
 json_t *connect_member(const json_t *object, const char *camel, const char *snake);
 json_t *connect_bytes(const void *data, size_t len); /* base64 */
 
-/* box_path.c: where a path leads: absolute, or below the home. -1: it leads nowhere. */
+/* box_path.c: where a path leads: absolute, or below HOME. -1: it leads nowhere. */
 struct str;
-int box_path(const char *path, struct str *out, struct connect_error *e);
+int box_path(const char *home, const char *path, struct str *out,
+             struct connect_error *e);
 /* The same below the home, as the session has it; else as it is. */
 const char *box_name(const char *path);
 

@@ -180,6 +180,15 @@ static json_t *env_of(const struct box *box, const struct wish *w)
     return env;
 }
 
+/* The client has no word for it: the operator's defaults have. */
+static bool has_root(const struct settings *settings, const struct wish *w)
+{
+    char sudo[32];
+
+    request_choice(&settings->defaults, FIELD_ID_sudo, sudo);
+    return *w->image && strcmp(sudo, "nopasswd") == 0;
+}
+
 static bool may_write(const struct settings *settings)
 {
     const struct vial_request *d = &settings->defaults;
@@ -252,6 +261,7 @@ static int fill(struct ask *a, struct box *box, const struct wish *w,
     box->auto_pause = w->auto_pause;
     box->auto_resume = w->auto_resume;
     box->has_image = *w->image != '\0';
+    box->has_root = has_root(a->turn->settings, w);
     box->cpus_milli = w->saved && w->saved->milli_cpus ? w->saved->milli_cpus : d->cpus;
     box->memory_bytes =
         w->saved && w->saved->memory_mb ? w->saved->memory_mb << 20 : d->memory;

@@ -292,7 +292,7 @@ void files_download(struct ask *a)
 
     if (!files_check_user(a))
         return;
-    if (box_path(given ? given : "", &path, &e) < 0 ||
+    if (box_path(BOX_HOME, given ? given : "", &path, &e) < 0 ||
         check(a, path.data, &d, &e) < 0) {
         files_refuse(a, &e);
         return;

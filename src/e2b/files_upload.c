@@ -64,7 +64,7 @@ static int put(struct ask *a, const char *to, const struct part *part, json_t *l
     json_t *entry;
     size_t i;
 
-    if (box_path(to, &path, e) < 0)
+    if (box_path(BOX_HOME, to, &path, e) < 0)
         return -1;
     json_array_foreach(
         list, i,

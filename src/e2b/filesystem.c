@@ -25,7 +25,7 @@ int message_path(const json_t *message, const char *name, struct str *out,
 
     if (!text)
         return connect_fail(e, CONNECT_INVALID, "'%s' is not a path", name);
-    return box_path(text, out, e);
+    return box_path(BOX_HOME, text, out, e);
 }
 
 /* "-rw-r--r--"; Go's letters, by which a link begins with L. */
@@ -84,7 +84,7 @@ static void resolve(const char *path, const char *target, struct str *out)
         str_printf(&joined, "%.*s/", (int)(slash - path), path);
     str_puts(&joined, target);
     if (str_ok(&joined))
-        (void)box_path(joined.data, out, &ignored);
+        (void)box_path("/", joined.data, out, &ignored);
 }
 
 /* Where a link leads in the end; *TYPE and *MODE are what is there, and stay if it is
@@ -360,7 +360,7 @@ static int unary_call(struct ask *a, const char *method, json_t **out,
 {
     auto_json json_t *message = NULL;
 
-    if (connect_user(a, e) < 0 || connect_message(a, &message, e) < 0)
+    if (connect_user(a, NULL, e) < 0 || connect_message(a, &message, e) < 0)
         return -1;
     for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
         if (strcmp(calls[i].name, method) == 0)

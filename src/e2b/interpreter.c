@@ -398,7 +398,7 @@ static void contexts_make(struct ask *a)
         language = json_string_value(json_object_get(body, "language"));
         path = value_string(json_object_get(body, "cwd"));
     }
-    if (!err.code[0] && box_path(path ? path : "", &cwd, &e) < 0)
+    if (!err.code[0] && box_path(BOX_HOME, path ? path : "", &cwd, &e) < 0)
         (void)fail(&err, VIAL_E_VALUE, "%.256s", e.message);
     if (err.code[0] || ask_start(a, &err) < 0) {
         refuse(a, &err);

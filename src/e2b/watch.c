@@ -53,7 +53,7 @@ static int open_watch(struct ask *a, const json_t *message, struct watch *w,
 
     w->deep = json_is_true(json_object_get(message, "recursive"));
     w->entries = json_is_true(connect_member(message, "includeEntry", "include_entry"));
-    if (connect_user(a, e) < 0 || message_path(message, "path", &path, e) < 0)
+    if (connect_user(a, NULL, e) < 0 || message_path(message, "path", &path, e) < 0)
         return -1;
     there = entry_is_dir(a->box, path.data, e);
     if (there == 0)

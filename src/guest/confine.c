@@ -153,11 +153,11 @@ static int drop_groups(const struct guest *g)
     return errno == EPERM && g->setgroups_denied ? 0 : -errno;
 }
 
-int confine_ids(const struct guest *g)
+int confine_ids(const struct guest *g, bool root)
 {
-    uid_t uid = g->jail.uid, u[3];
-    gid_t gid = g->jail.gid, i[3];
-    int rc = drop_groups(g);
+    uid_t uid = root ? 0 : g->jail.uid, u[3];
+    gid_t gid = root ? 0 : g->jail.gid, i[3];
+    int rc = root && !kept_caps(&g->jail) ? -EPERM : drop_groups(g);
 
     if (rc < 0)
         return rc;
@@ -195,9 +195,9 @@ int confine_keep_caps(uint64_t keep)
     return rc < 0 ? rc : set_caps(permitted & keep);
 }
 
-int confine_caps(const struct jail *jail)
+int confine_caps(const struct jail *jail, bool root)
 {
-    uint64_t kept = jail->uid == 0 ? kept_caps(jail) : 0;
+    uint64_t kept = root || jail->uid == 0 ? kept_caps(jail) : 0;
 
     if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
         return -errno;

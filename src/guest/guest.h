@@ -70,6 +70,7 @@ struct job {
     bool input_ended;
     bool terminal;                /* fd[0] and fd[1] are its master */
     bool started, exited, closed; /* closed: the host has lost interest */
+    bool root;      /* its program is */
     bool helps;     /* no program, but a file operation of ours: path_ops */
     bool ended[3];  /* EOF was sent */
     size_t left[3]; /* after the exit: bytes that were in the pipe then */
@@ -128,6 +129,7 @@ struct guest {
     bool adopted_ran; /* before it was prepared; from then on it cannot be */
     int workdir_fd;
     uint32_t last_channel;
+    uint32_t root_channel; /* whose program will be root; 0: none's */
     unsigned temp_count;
 
     struct room *room; /* which it is in */
@@ -224,6 +226,7 @@ void exec_release(struct job *j);
 struct child_pipes {
     int in, out, err, status;
     int listen; /* where a listener goes to, or -1 */
+    bool root;  /* it is root, in a jail that lets programs become that */
 };
 
 /* denied.c */
@@ -272,8 +275,9 @@ void child_enter(const struct guest *g, const char *cwd);
 bool confine_denies_groups(void);
 int confine_rlimits(const struct guest *g);
 int confine_bounding(const struct jail *jail);
-int confine_ids(const struct guest *g);
-int confine_caps(const struct jail *jail);
+/* ROOT: who is confined is root, whoever programs are. */
+int confine_ids(const struct guest *g, bool root);
+int confine_caps(const struct jail *jail, bool root);
 int confine_keep_caps(uint64_t keep);
 /* After the filters: what an exec would take away, for who does none. */
 int confine_as_program(const struct jail *jail);

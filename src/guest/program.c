@@ -271,7 +271,7 @@ static bool make_ready(struct guest *g, struct job *j)
 
 void exec_start(struct guest *g, struct job *j, const struct exec_message *m)
 {
-    struct start start = { g, m, { -1, -1, -1, -1, -1 }, NULL };
+    struct start start = { g, m, { -1, -1, -1, -1, -1, j->root }, NULL };
 
     j->input_ended = m->stdin_closed;
     j->end_on_full = m->end_on_full;
@@ -280,7 +280,7 @@ void exec_start(struct guest *g, struct job *j, const struct exec_message *m)
     if (m->timeout_ms && m->timeout_ms < NEVER / 1000000 / 2)
         j->deadline_ns = now_ns() + m->timeout_ms * 1000000;
     g->exec_count++;
-    if (adopt_give(g, j, m)) { /* which is the first to be killed already */
+    if (!j->root && adopt_give(g, j, m)) { /* which is the first to be killed already */
         limit_watch_start(g);
         if (j->status_fd < 0)
             send_started(g, j);
@@ -314,7 +314,7 @@ static int make_help_pipes(struct job *j, struct child_pipes *theirs, bool put)
 void exec_help(struct guest *g, struct job *j, const struct path_op *op)
 {
     const struct exec_message m = { .stdin_closed = !op->put };
-    struct start start = { g, &m, { -1, -1, -1, -1, -1 }, op };
+    struct start start = { g, &m, { -1, -1, -1, -1, -1, j->root }, op };
 
     j->kind = JOB_EXEC;
     j->helps = true;

@@ -37,6 +37,7 @@ static struct job *new_job(struct guest *g, const struct frame *f, enum job_kind
                            .name_fd = -1,
                            .denied_fd = -1,
                            .deadline_ns = NEVER };
+        j->root = g->root_channel == f->channel;
         g->jobs[g->job_count++] = j;
         g->last_channel = f->channel;
     }
@@ -161,6 +162,14 @@ static void on_hold(struct guest *g, const struct frame *f, struct unpack *u)
     if (!still || !g->held_ns)
         g->held_ns = still ? now : 0;
     files_finish(g, j, 0, "");
+}
+
+/* Which channel comes next is not known here: some numbers are passed over. */
+static void on_root(struct guest *g, const struct frame *f)
+{
+    if (!g->jailed || f->channel <= g->last_channel || f->stream || f->len)
+        guest_end(g, 1);
+    g->root_channel = f->channel;
 }
 
 static void on_stop(struct guest *g, const struct frame *f)
@@ -325,6 +334,9 @@ void host_frame(struct guest *g, const struct frame *f)
         break;
     case WIRE_STOP:
         on_stop(g, f);
+        break;
+    case WIRE_ROOT:
+        on_root(g, f);
         break;
     case WIRE_HOLD:
         on_hold(g, f, &u);

@@ -109,7 +109,8 @@ static void child_die_with_guest(const struct guest *g)
         child_fail(STEP_SESSION, ESRCH);
 }
 
-static void child_confine(const struct guest *g, const char *cwd, bool listens)
+static void child_confine(const struct guest *g, const char *cwd, bool listens,
+                          bool root)
 {
     const struct jail *jail = &g->jail;
 
@@ -118,10 +119,10 @@ static void child_confine(const struct guest *g, const char *cwd, bool listens)
     child_try(STEP_RLIMIT, confine_rlimits(g));
     if (jail->flags & (JAIL_DROP_CAPS | JAIL_ROOT_CAPS))
         child_try(STEP_CAPS, confine_bounding(jail)); /* while the ids still let us */
-    if (jail->flags & JAIL_SET_IDS)
-        child_try(STEP_IDS, confine_ids(g));
+    if ((jail->flags & JAIL_SET_IDS) || root)
+        child_try(STEP_IDS, confine_ids(g, root));
     if (jail->flags & (JAIL_DROP_CAPS | JAIL_ROOT_CAPS))
-        child_try(STEP_CAPS, confine_caps(jail));
+        child_try(STEP_CAPS, confine_caps(jail, root));
     child_die_with_guest(g); /* a change of ids would clear it */
     child_cwd(g, cwd);
     if ((jail->flags & JAIL_NO_NEW_PRIVS) && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
@@ -140,7 +141,7 @@ static void child_confine(const struct guest *g, const char *cwd, bool listens)
 void child_enter(const struct guest *g, const char *cwd)
 {
     child_session(g);
-    child_confine(g, cwd, false);
+    child_confine(g, cwd, false, false);
 }
 
 static const char *child_search_path(char *const *env)
@@ -245,7 +246,7 @@ void child_prepare(const struct guest *g, const struct exec_message *m,
      * not the guest's. So it is found there when the program's time is over. */
     if (m->apart && prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
         child_fail(STEP_SESSION, errno);
-    child_confine(g, m->cwd, pipes->listen >= 0);
+    child_confine(g, m->cwd, pipes->listen >= 0, pipes->root);
 }
 
 _Noreturn void child_run(const struct guest *g, const struct exec_message *m,

@@ -34,7 +34,7 @@ long frame_read(const uint8_t *buf, size_t len, uint32_t max, struct frame *f)
                          .stream = buf[5],
                          .len = get_u32(buf + 8),
                          .payload = buf + WIRE_HEADER };
-    if (f->type < WIRE_HELLO || f->type > WIRE_HOLD || f->stream > 2 || buf[6] ||
+    if (f->type < WIRE_HELLO || f->type > WIRE_ROOT || f->stream > 2 || buf[6] ||
         buf[7] || f->len > max)
         return -1;
     return len - WIRE_HEADER < f->len ? 0 : (long)(WIRE_HEADER + f->len);

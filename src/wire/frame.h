@@ -17,7 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define WIRE_VERSION      5u
+#define WIRE_VERSION      6u
 #define WIRE_HEADER       12u
 #define WIRE_MAX_TO_GUEST (4u << 20) /* an exec's argv and env, a jail's filters */
 #define WIRE_MAX_TO_HOST  (64u << 10)
@@ -54,8 +54,10 @@ enum wire_type {
                          program was refused it */
     WIRE_GATE = 22,   /* to guest, before HELLO, with a descriptor that leads to its
                          gate: texts allow and deny, u32 connections at once */
-    WIRE_HOLD = 23    /* to guest: opens a channel; u32 1: programs' time stands still
+    WIRE_HOLD = 23,   /* to guest: opens a channel; u32 1: programs' time stands still
                          from now on, 0: it goes on; ends with DONE */
+    WIRE_ROOT = 24    /* to guest, before the EXEC that opens its channel: the program
+                         is root, where the jail lets programs become that */
 };
 
 struct frame {

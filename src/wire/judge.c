@@ -25,8 +25,7 @@ static const char *type_name(uint8_t type)
         [WIRE_DONE] = "DONE",     [WIRE_FAILED] = "FAILED",   [WIRE_CLOSE] = "CLOSE",
         [WIRE_NAME] = "NAME",     [WIRE_RESIZE] = "RESIZE",   [WIRE_ADOPT] = "ADOPT",
         [WIRE_WATCH] = "WATCH",   [WIRE_STOP] = "STOP",       [WIRE_DENIED] = "DENIED",
-        [WIRE_GATE] = "GATE",
-        [WIRE_HOLD] = "HOLD",
+        [WIRE_GATE] = "GATE",     [WIRE_HOLD] = "HOLD",       [WIRE_ROOT] = "ROOT",
     };
 
     return names[type]; /* frame_read knows only these */

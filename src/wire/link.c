@@ -153,17 +153,37 @@ void link_jailed(struct link *l)
     l->jailed = true;
 }
 
+void link_root(struct link *l)
+{
+    l->root = true;
+}
+
+/* Numbers are not used twice: what is said of one holds for none that comes later. */
+static int say_root(struct link *l, uint32_t number, bool root, struct vial_error *err)
+{
+    struct pack nothing = { 0 };
+
+    return root ? put_message(l, WIRE_ROOT, number, &nothing, err) : 0;
+}
+
 static int open_channel(struct link *l, enum channel_kind kind, enum wire_type type,
                         struct pack *p, uint32_t *channel, struct vial_error *err)
 {
     struct channel *c = l->jailed ? new_channel(l, kind) : NULL;
+    bool root = l->root;
 
+    l->root = false;
     if (!c) {
         pack_done(p);
         if (!l->jailed)
             return fail(err, VIAL_E_INTERNAL, "the guest has not been told its jail");
         return fail(err, VIAL_E_GUEST, "open channel: %u are open already",
                     WIRE_MAX_CHANNELS);
+    }
+    if (say_root(l, c->number, root, err) < 0) {
+        pack_done(p);
+        c->kind = CHANNEL_FREE;
+        return -1;
     }
     if (put_message(l, type, c->number, p, err) < 0) {
         c->kind = CHANNEL_FREE;

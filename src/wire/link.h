@@ -57,6 +57,10 @@ int link_adopt(struct link *l, uint32_t pid, struct vial_error *err);
  * sent over this link yet. */
 void link_jailed(struct link *l);
 
+/* The next exec's program is root; to be called right before link_exec, whatever that
+ * comes to. */
+void link_root(struct link *l);
+
 /* Each opens a channel and returns its number (> 0) in *CHANNEL. */
 int link_exec(struct link *l, const struct exec_message *m, uint32_t *channel,
               struct vial_error *err);

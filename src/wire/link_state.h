@@ -41,6 +41,7 @@ struct link {
     struct link_events events;
     void *context;
     bool up, dead, jailed;
+    bool root; /* the next channel's program is */
     bool grants_wait; /* some channel's `owed` waits for the buffer to drain */
     uint32_t last_channel;
     struct pack out;

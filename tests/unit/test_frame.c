@@ -82,7 +82,7 @@ static void reserved_bytes_and_unknown_values_are_refused(void **state)
     for (int type = 0; type < 256; type++) {
         write_frame(&(struct frame){ .type = (uint8_t)type });
         assert_int_equal(frame_read(buf, WIRE_HEADER, 16, &f),
-                         type >= 1 && type <= WIRE_HOLD ? (long)WIRE_HEADER : -1L);
+                         type >= 1 && type <= WIRE_ROOT ? (long)WIRE_HEADER : -1L);
     }
     write_frame(&(struct frame){ .type = WIRE_DATA, .stream = 3 });
     assert_int_equal(frame_read(buf, WIRE_HEADER, 16, &f), -1);

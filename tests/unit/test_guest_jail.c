@@ -157,6 +157,45 @@ static void ids_are_changed_and_groups_emptied(void **state)
     world_close(w);
 }
 
+static void nobody_is_root_in_a_jail_that_has_none(void **state)
+{
+    const uint32_t flags[] = { 0, JAIL_SET_IDS, JAIL_SET_IDS | JAIL_DROP_CAPS };
+
+    (void)state;
+    need_root();
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
+        struct jail jail = { .flags = flags[i], .uid = 12345, .gid = 23456 };
+        struct world *w = world_open(&jail);
+        struct seen *s;
+
+        link_root(w->l);
+        s = world_sh(w, "id -u");
+        assert_true(s->failed && !s->started);
+        assert_int_equal(s->step, STEP_IDS);
+        assert_int_equal(s->error, EPERM);
+        assert_string_equal(world_out(world_sh(w, "id -u"), 1),
+                            flags[i] & JAIL_SET_IDS ? "12345\n" : "0\n");
+        world_close(w);
+    }
+}
+
+static void one_program_is_root_and_not_the_next(void **state)
+{
+    struct jail jail = { .flags = JAIL_SET_IDS | JAIL_ROOT_CAPS | JAIL_NO_NEW_PRIVS,
+                         .uid = 12345,
+                         .gid = 23456 };
+    struct world *w;
+
+    (void)state;
+    need_root();
+    w = world_open(&jail);
+    link_root(w->l);
+    assert_string_equal(status_of(w, "Uid"), "0\t0\t0\t0");
+    assert_string_equal(status_of(w, "Uid"), "12345\t12345\t12345\t12345");
+    assert_string_equal(status_of(w, "CapEff"), "0000000000000000");
+    world_close(w);
+}
+
 static void files_are_touched_with_the_programs_rights(void **state)
 {
     struct jail jail = { .flags = JAIL_SET_IDS, .uid = 12345, .gid = 23456 };
@@ -427,6 +466,8 @@ int main(void)
         cmocka_unit_test(a_rlimit_is_soft_and_hard_and_never_raised),
         cmocka_unit_test(an_unknown_rlimit_fails_the_exec),
         cmocka_unit_test(ids_are_changed_and_groups_emptied),
+        cmocka_unit_test(nobody_is_root_in_a_jail_that_has_none),
+        cmocka_unit_test(one_program_is_root_and_not_the_next),
         cmocka_unit_test(files_are_touched_with_the_programs_rights),
         cmocka_unit_test(standard_streams_can_be_opened_by_name),
         cmocka_unit_test(landlock_confines_files),

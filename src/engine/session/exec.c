@@ -187,6 +187,17 @@ static int make_terminal(struct vial_exec *x, const struct vial_exec_options *o,
     return exec_check_size(o->rows, o->columns, err);
 }
 
+/* The guest judges it again, by what it was told of its jail. */
+static int check_root(const struct vial_session *s, const struct vial_exec_options *o,
+                      struct vial_error *err)
+{
+    if (!o->as_root || s->plan->root.sudo || s->plan->root.as_root)
+        return 0;
+    (void)fail(err, VIAL_E_UNSUPPORTED, "programs of this session cannot be root");
+    return fail_remedy(err, "open it with an image, 'root_mode: rw' and 'sudo: "
+                            "nopasswd', as a root's vessel");
+}
+
 static uint64_t kills_in(const struct vial_session *s)
 {
     struct vessel_usage u = { 0 };
@@ -205,9 +216,9 @@ static int queue(struct vial_exec *x, const struct vial_exec_options *o, bool la
     int64_t timeout_ms = 0;
     size_t total = 0;
 
-    if (check_timeout(s, o, &timeout_ms, err) < 0 || make_argv(s, o, &argv, err) < 0 ||
-        make_env(s, o, &env, err) < 0 || make_terminal(x, o, &env, err) < 0 ||
-        measure(&argv, "argv", &total, err) < 0 ||
+    if (check_root(s, o, err) < 0 || check_timeout(s, o, &timeout_ms, err) < 0 ||
+        make_argv(s, o, &argv, err) < 0 || make_env(s, o, &env, err) < 0 ||
+        make_terminal(x, o, &env, err) < 0 || measure(&argv, "argv", &total, err) < 0 ||
         measure(&env, "env", &total, err) < 0 || make_cwd(s, o, &x->cwd, err) < 0)
         return -1;
     x->program = strdup(argv.count ? argv.items[0] : "");
@@ -230,6 +241,8 @@ static int queue(struct vial_exec *x, const struct vial_exec_options *o, bool la
         x->oom_before = kills_in(s);
     x->begun_ns = clock_now_ns();
     x->deadline_ns = lasting ? SESSION_NEVER : x->begun_ns + timeout_ms * 1000000;
+    if (o->as_root)
+        link_root(s->talk.link);
     return link_exec(s->talk.link, &m, &x->channel, err);
 }
 
