@@ -563,7 +563,7 @@ static void note_end(struct guest *g, struct job *j, int status,
     j->exit.value =
         (uint32_t)(WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
     j->exit.oom |= was_oom(g, exit_was_killed(&j->exit));
-    j->exit.alive = tree_count(g);
+    j->exit.alive = g->leaving == j->pid ? 0 : tree_count(g);
     j->exit.net_refused = refused_since(g);
     j->exit.user_us = micros(&usage->ru_utime);
     j->exit.system_us = micros(&usage->ru_stime);
@@ -623,8 +623,8 @@ void exec_hear(struct guest *g)
         code = read_early_exit(j);
         if (code < 0)
             continue;
-        note_end(g, j, code << 8, &usage); /* as wait tells it */
         g->leaving = j->pid;
+        note_end(g, j, code << 8, &usage); /* as wait tells it */
     }
 }
 

@@ -107,7 +107,9 @@ struct exit_message {
     uint32_t file_full; /* 1: a file is as large as a file may be */
     uint32_t timed_out; /* 1: the guest's own deadline ended it */
     uint32_t oom;       /* 1: somebody was killed for memory, where the guest can see */
-    uint32_t alive;     /* other processes and threads in the vessel, when it ended */
+    /* Other processes and threads in the vessel, when it ended. 0 of one that said its
+     * end early: that is the last in its vessel, and looking for others costs. */
+    uint32_t alive;
     uint64_t net_refused; /* tries at a network that is not there, since the last end */
 };
 

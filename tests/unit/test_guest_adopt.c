@@ -247,6 +247,16 @@ static void an_early_exit_is_the_end_and_who_told_it_is_killed(void **state)
     world_close(a.w);
 }
 
+static void who_tells_its_end_early_is_not_one_of_the_others(void **state)
+{
+    struct adopted a = adopt(EARLY_EXIT_7);
+
+    (void)state;
+    expect_seven(&a);
+    assert_int_equal(a.w->seen[a.channel].exit.alive, 0);
+    world_close(a.w);
+}
+
 /* Waits until it has stopped, finds that its exec goes on, and wakes it. */
 static void expect_no_end_before_it_is_woken(enum deed deed)
 {
@@ -363,6 +373,7 @@ int main(void)
         cmocka_unit_test(an_adopted_program_that_exits_is_over),
         cmocka_unit_test(what_is_put_before_an_adopted_program_is_there),
         cmocka_unit_test(an_early_exit_is_the_end_and_who_told_it_is_killed),
+        cmocka_unit_test(who_tells_its_end_early_is_not_one_of_the_others),
         cmocka_unit_test(a_stop_is_no_end),
         cmocka_unit_test(an_early_exit_with_an_impossible_code_is_none),
         cmocka_unit_test(an_early_exit_that_nobody_asked_for_is_none),
