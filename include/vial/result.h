@@ -135,7 +135,7 @@ struct vial_result {
         image_digest[72]; /* of the image that was its root, without an engine; or "" */
     char image_owners[8]; /* whose the image's files were inside: "image", "one" (all of
                              one user), "nobody"; or "" */
-    char level[16];       /* "none", "landlock", "namespaces", "container" */
+    char level[16];       /* "none", "remote", "landlock", "namespaces", "container" */
     char **layers;        /* NULL-terminated */
     char limits_by[16];   /* "cgroup2", "cgroup1", "rlimit", "none" */
     struct vial_file *files; /* FILE_COUNT of them */

@@ -30,6 +30,8 @@ int vial_vessel_list(struct vial_engine *engine, const char *prefix,
     if (list_here(&list, err) < 0 || (is_kept(engine) ? kept_vessel_list(&list, err)
                                                       : list_contained(&list, err)) < 0)
         return -1;
+    if (!is_kept(engine) && list_remote(&list, err) < 0)
+        return -1;
     if (prefix)
         vessels_keep(&list, prefix);
     *out = list;
@@ -70,7 +72,7 @@ int vial_cleanup(struct vial_engine *engine, unsigned *removed, struct vial_erro
         rc = swept < 0 ? -1 : rc;
         if (d->sweep)
             record_cleanup(engine, d->name, count, swept < 0 ? &why : NULL);
-        *removed += d->wants_image ? count : 0;
+        *removed += d->wants_image || d->remote ? count : 0;
     }
     return rc;
 }

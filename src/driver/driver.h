@@ -210,6 +210,7 @@ struct driver {
     bool wants_image; /* plan->image must be set */
     bool takes_image; /* or may be, and then is the root (plan->root); the engine
                          brings it into the store where `pull` is NULL */
+    bool remote;      /* its vessels are on other hosts, and are told of as they go */
     bool overlays;    /* a plan's mount may be an overlay */
     bool needs_programs_here; /* the language's program must exist on this host */
 };

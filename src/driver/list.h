@@ -6,9 +6,11 @@
 
 #include "model/vessel_list.h"
 
-/* Both append. Those whose guest is a process of this host; and the container engine's,
+/* All append. Those whose guest is a process of this host; and the container engine's,
  * of which there are none if it cannot be reached. */
 int list_here(struct vial_vessels *list, struct vial_error *err);
 int list_contained(struct vial_vessels *list, struct vial_error *err);
+/* Those of a service, where the environment names one. */
+int list_remote(struct vial_vessels *list, struct vial_error *err);
 
 #endif

@@ -101,11 +101,12 @@ static int send_request(struct exchange *x, struct vial_error *err)
                r->method, r->target, r->host ? r->host : "engine", VIAL_VERSION);
     if (r->token)
         str_printf(&text, "Authorization: Bearer %s\r\n", r->token);
+    str_puts(&text, r->headers ? r->headers : "");
     str_puts(&text, x->parse.upgrade ? "Connection: Upgrade\r\nUpgrade: tcp\r\n"
                                      : "Connection: close\r\n");
     if (r->archive)
-        str_printf(&text, "Content-Type: application/x-tar\r\nContent-Length: %zu\r\n",
-                   r->archive->len);
+        str_printf(&text, "Content-Type: %s\r\nContent-Length: %zu\r\n",
+                   r->type ? r->type : "application/x-tar", r->archive->len);
     else if (r->body)
         str_printf(&text, "Content-Type: application/json\r\nContent-Length: %zu\r\n",
                    strlen(r->body));

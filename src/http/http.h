@@ -61,7 +61,9 @@ struct http_request {
     const char *host;           /* for the head; NULL: whatever is there */
     const char *token;          /* a bearer's, or NULL */
     const char *body;           /* JSON text, or NULL */
-    const struct blob *archive; /* a tar archive as the body instead, or NULL */
+    const char *headers;        /* more lines of the head, each with its end; or NULL */
+    const struct blob *archive; /* bytes as the body instead, or NULL */
+    const char *type;           /* what these are; NULL: a tar archive */
     int64_t timeout_ms;         /* for the whole call; > 0 */
     int64_t idle_ms;            /* > 0: timeout_ms starts anew with each byte, as far as
                                    this; for streams */

@@ -326,7 +326,7 @@ enum vial_verdict judge_refusal(const struct vial_error *err)
                                              VIAL_E_INTERNAL,       VIAL_E_GUEST,
                                              VIAL_E_OPEN,           VIAL_E_ENGINE_DOWN,
                                              VIAL_E_ENGINE_TIMEOUT, VIAL_E_ENGINE_API,
-                                             VIAL_E_ENGINE_SPACE };
+                                             VIAL_E_ENGINE_SPACE,   VIAL_E_REMOTE };
 
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
         if (str_eq(err->code, fail_code_text(faults[i])))

@@ -1,0 +1,311 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`vial run --driver e2b`, against our own daemon as the service, and against worse ones."""
+import http.server
+import json
+import os
+import subprocess
+import threading
+
+import pytest
+
+from conftest import VIAL, E2b, clean_env, wait_until
+from test_wire import control
+
+
+class Client:
+    """The command, told of a service as E2B's SDKs are."""
+
+    def __init__(self, url, key, **more):
+        self.env = clean_env(E2B_API_URL=url, E2B_SANDBOX_URL=url, E2B_API_KEY=key, **more)
+
+    def start(self, *args, **more):
+        return subprocess.Popen([VIAL, *args], env=self.env, stdin=subprocess.PIPE,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more)
+
+    def __call__(self, *args, stdin=None, env=None, **more):
+        return subprocess.run([VIAL, *args], env={**self.env, **(env or {})}, input=stdin or "",
+                              capture_output=True, text=True, timeout=120, **more)
+
+    def run(self, *args, **more):
+        return self("run", "--driver", "e2b", *args, **more)
+
+    def result(self, *args, driver="e2b", **more):
+        return json.loads(self("run", "--driver", driver, "--json", *args, **more).stdout)
+
+
+def client(daemon, **more):
+    return Client(daemon.url, daemon.key, **more)
+
+
+@pytest.fixture(scope="module")
+def service():
+    with E2b() as daemon:
+        yield daemon
+
+
+def boxes(daemon):
+    return control(daemon, "GET", "/sandboxes").json
+
+
+SAME = ["verdict", "stage", "exit_code", "signal", "stdout", "stderr", "limits_hit",
+        "stdout_truncated", "files", "error"]
+
+
+@pytest.mark.parametrize("args, stdin", [
+    (["python", "import sys; print(input()); print('e', file=sys.stderr); sys.exit(3)"], "in\n"),
+    (["python", "import os; os.kill(os.getpid(), 11)"], None),
+    (["c", "#include <stdio.h>\nint main(void) { puts(\"compiled\"); }"], None),
+    (["c", "int main(void) { return x; }"], None),
+    (["--in", "a.txt", "--out", "b.txt", "sh", "cat a.txt; echo made > b.txt"], None),
+    (["--timeout", "1s", "sh", "echo before; sleep 600"], None),
+    (["--cpu-time", "1s", "--timeout", "200s", "sh", "while :; do :; done"], None),
+    (["--output-limit", "1k", "sh", "head -c 100000 /dev/zero"], None),
+    (["--cwd", "nowhere", "sh", "exit 0"], None)],
+    ids=["status", "signal", "compiled", "refused", "files", "timeout", "cpu", "output", "cwd"])
+def test_a_program_ends_there_as_it_would_here(service, tmp_path, args, stdin):
+    """covers: A-13"""
+    (tmp_path / "a.txt").write_text("sent\n")
+    here, there = (client(service).result(*args, driver=driver, stdin=stdin, cwd=tmp_path)
+                   for driver in ("native", "e2b"))
+    for result in (here, there):  # the compiler says where its file is
+        result["stderr"] = result["stderr"].rpartition("main.c")[2]
+    if there["verdict"] == "cpu_timeout":
+        here["signal"] = "KILL"  # the kernel's own limit ends it there
+    assert {k: there[k] for k in SAME} == {k: here[k] for k in SAME}
+    assert there["driver"] == "e2b"
+
+
+def test_what_the_service_alone_promises_is_not_called_isolation_of_ours(service):
+    there = client(service).result("sh", "grep -E 'Seccomp:|NoNewPrivs|CapBnd' /proc/self/status")
+    assert there["isolation"] == {"level": "remote", "limits_by": "rlimit",
+                                  "layers": ["seccomp", "no_new_privs", "caps"]}
+    assert there["stdout"].split() == ["CapBnd:", "0000000000000000", "NoNewPrivs:", "1",
+                                       "Seccomp:", "2"]
+    for word in ("namespaces", "container", "net", "limits=cgroup"):
+        refused = client(service).run("--require", word, "sh", "true")
+        assert refused.returncode == 125 and "[VIAL-" in refused.stderr, word
+    assert client(service).run("--require", "seccomp", "sh", "true").returncode == 0
+
+
+def test_bytes_come_through_unchanged_both_ways(service, tmp_path):
+    data = os.urandom(1 << 20)
+    (tmp_path / "data").write_bytes(data)
+    with open(tmp_path / "data", "rb") as file:
+        done = subprocess.run([VIAL, "run", "--driver", "e2b", "--output-limit", "8m", "--in",
+                               "data", "--out", "back", "sh", "cat; cat data; cp data back"],
+                              stdin=file, capture_output=True, timeout=120, cwd=tmp_path,
+                              env=client(service).env)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == data * 2
+    assert (tmp_path / "back").read_bytes() == data
+
+
+def test_a_sandbox_lasts_as_long_as_its_run(service):
+    running = client(service).start("run", "--driver", "e2b", "--task", "mine", "sh",
+                                    "echo up; read x; echo $x")
+    assert running.stdout.readline() == "up\n"  # while it runs
+    mine = [b for b in boxes(service) if b["metadata"].get("vial.task") == "mine"]
+    assert [b["templateID"] for b in mine] == ["base"]
+    listed = client(service)("ps").stdout
+    assert [mine[0]["sandboxID"], "e2b", "running", "-", "mine"] in [
+        line.split() for line in listed.splitlines()]
+    assert running.communicate("down\n", timeout=60)[0] == "down\n"
+    assert mine[0]["sandboxID"] not in [b["sandboxID"] for b in boxes(service)]
+
+
+def test_what_cannot_be_promised_there_is_refused(service, tmp_path):
+    for args, why in [(["--image", "debian"], "uses no image"),
+                      (["--network", "gate"], "cannot give the program a gate"),
+                      (["--mount", "%s:/data" % tmp_path], "a directory of this host")]:
+        done = client(service).run(*args, "sh", "echo ran")
+        assert (done.returncode, done.stdout) == (125, ""), args
+        assert why in done.stderr and "[VIAL-UNSUPPORTED]" in done.stderr
+    assert boxes(service) == []
+
+
+def test_a_network_is_there_or_it_is_said_that_there_is_none():
+    with E2b(policy={"networks": ["none"]}) as d:
+        done = client(d).run("--network", "bridge", "sh", "echo ran")
+        assert (done.returncode, done.stdout) == (125, "")
+        assert "the service gives its sandboxes no network" in done.stderr
+        assert boxes(d) == []
+
+
+@pytest.mark.parametrize("env, why", [
+    ({"E2B_API_KEY": ""}, "E2B_API_KEY is not set"),
+    ({"E2B_API_KEY": "e2b_" + "0" * 64}, "the service does not know the key"),
+    ({"E2B_TEMPLATE": "nowhere"}, "the service has no such template"),
+    ({"E2B_API_URL": "http://127.0.0.1:1"}, "'127.0.0.1' port 1 does not answer"),
+    ({"E2B_SANDBOX_URL": "http://127.0.0.1:1"}, "'127.0.0.1' port 1 does not answer"),
+    ({"E2B_API_URL": "", "E2B_DOMAIN": "nothing.invalid"}, "'api.nothing.invalid' port 443"),
+], ids=["none", "key", "template", "port", "sandbox", "name"])
+def test_a_service_that_cannot_be_used_is_told_with_a_way_out(service, env, why):
+    done = client(service).run("--json", "sh", "echo ran", env=env)
+    result = json.loads(done.stdout)
+    assert (result["verdict"], result["error"]["code"]) == ("failed", "VIAL-REMOTE")
+    assert why in result["error"]["message"] and result["error"]["remedy"]
+    assert "0" * 64 not in done.stdout + done.stderr
+    assert boxes(service) == []
+
+
+def test_what_a_killed_caller_left_is_seen_and_removed(service):
+    running = client(service).start("run", "--driver", "e2b", "sh", "echo up; sleep 600")
+    assert running.stdout.readline() == "up\n"
+    running.kill()
+    running.wait()
+    assert " orphan " in client(service)("ps").stdout
+    assert client(service)("cleanup").stdout == "1 container removed\n"
+    assert boxes(service) == []
+
+
+def test_a_lease_that_nobody_renews_ends_the_sandbox(service):
+    running = client(service, VIAL_TEST_LEASE="2").start(
+        "run", "--driver", "e2b", "sh", "echo up; sleep 5; echo renewed; sleep 600")
+    assert running.stdout.readline() == "up\n"
+    assert running.stdout.readline() == "renewed\n"  # more than twice, by then
+    running.kill()
+    running.wait()
+    wait_until(lambda: boxes(service) == [])
+
+
+def lost(running):
+    """What a run says of which the vessel is gone."""
+    out, said = running.communicate(timeout=60)
+    assert (out, running.returncode) == ("", 125), said
+    return said
+
+
+def test_a_sandbox_that_is_ended_under_a_program_is_a_lost_vessel(service):
+    running = client(service).start("run", "--driver", "e2b", "sh", "echo up; sleep 600")
+    assert running.stdout.readline() == "up\n"
+    assert control(service, "DELETE", "/sandboxes/" + boxes(service)[0]["sandboxID"]).status == 204
+    assert "[VIAL-LOST]" in lost(running)
+
+
+def test_a_service_that_dies_under_a_program_is_told_as_such():
+    with E2b() as d:
+        running = client(d).start("run", "--driver", "e2b", "sh", "echo up; sleep 600")
+        assert running.stdout.readline() == "up\n"
+        d.process.kill()
+        assert "[VIAL-LOST]" in lost(running)
+
+
+def test_the_preset_s_variable_names_it(service):
+    """covers: A-13"""
+    done = client(service)("run", "--preset", "antigravity", "--json", "python", "print(6 * 7)",
+                           env={"SANDBOX_TYPE": "e2b"})
+    result = json.loads(done.stdout)
+    assert (result["verdict"], result["stdout"], result["driver"]) == ("ok", "42\n", "e2b")
+
+
+def test_a_service_by_https_is_one_whose_certificate_is_known(tmp_path):
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2",
+                    "-subj", "/CN=service", "-addext", "subjectAltName=IP:127.0.0.1",
+                    "-keyout", tmp_path / "key.pem", "-out", tmp_path / "cert.pem"], check=True,
+                   capture_output=True)
+    os.chmod(tmp_path / "key.pem", 0o644)
+    with E2b(serve={"tls_cert": str(tmp_path / "cert.pem"),
+                    "tls_key": str(tmp_path / "key.pem")}) as d:
+        url = d.url.replace("http:", "https:")
+        known = Client(url, d.key, SSL_CERT_FILE=str(tmp_path / "cert.pem")).run("sh", "echo hi")
+        stranger = Client(url, d.key).run("sh", "echo hi")
+    assert (known.returncode, known.stdout) == (0, "hi\n"), known.stderr
+    assert (stranger.returncode, stranger.stdout) == (125, "")
+    assert "cannot be trusted" in stranger.stderr
+
+
+# A service that means no good, or is none.
+
+class Liar(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *args):
+        pass
+
+    def say(self, status, body, **headers):
+        self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        self.server.seen.append((self.command, self.path))
+        self.send_response(status)
+        for name, value in {"Content-Length": str(len(body)), **headers}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_POST(self):
+        script = self.server.script
+        status, body = next((script[part] for part in script if part in self.path),
+                            (200, b"{}"))
+        self.say(status, body)
+
+    do_GET = do_DELETE = do_POST
+
+
+@pytest.fixture
+def lie():
+    servers = []
+
+    def tell(**script):
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Liar)
+        server.daemon_threads = True
+        server.seen, server.script = [], {**GOOD, **script}
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        servers.append(server)
+        return server, Client("http://127.0.0.1:%d" % server.server_port, "e2b_00")
+
+    yield tell
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+BOX = b'{"sandboxID": "i1", "envdAccessToken": "t"}'
+GOOD = {"/files": (200, b'[{"path": "/home/user/.vial-init"}]'), "Start": (200, b""),
+        "sandboxes/i1": (204, b""), "metadata": (200, b"[]"), "sandboxes": (201, BOX)}
+
+
+def framed(text, flags=0):
+    return bytes([flags]) + len(text).to_bytes(4, "big") + text
+
+
+@pytest.mark.parametrize("script, why", [
+    ({"sandboxes": (201, b"{}")}, "makes no sense: sandboxID"),
+    ({"sandboxes": (201, b"<html>")}, "the service's answer"),
+    ({"sandboxes": (201, b'{"sandboxID": "i1/../x"}')}, "makes no sense: sandboxID"),
+    ({"sandboxes": (402, b'{"message": "pay \\u001b[2J"}')}, "wants to be paid: pay \\x1b[2J"),
+    ({"sandboxes": (500, b"")}, "answers with status 500"),
+    ({"sandboxes": (302, b"")}, "answers with status 302"),
+    ({"/files": (200, b'[{"path": "/etc/../.vial-init"}]')}, "makes no sense: the path"),
+    ({"/files": (507, b"{}")}, "no space left"),
+    ({"/files": (502, b"{}")}, "the sandbox is gone"),
+    ({"Start": (200, b"")}, "its stream ended"),
+    ({"Start": (200, b"\0\xff\xff\xff\xff")}, "a frame that is too long"),
+    ({"Start": (200, framed(b"{"))}, "VIAL-REMOTE"),
+    ({"Start": (200, framed(b'{"error": {"code": "unavailable"}}', 2))}, "says 'unavailable'"),
+    ({"Start": (200, framed(b'{"event": {"start": {"pid": 7}}}') +
+      framed(b'{"event": {"data": {"stderr": "bm90IGZvdW5kCg=="}}}') +
+      framed(b'{"event": {"end": {"exitCode": 127, "status": "exit status 127"}}}'))},
+     "the guest ended with 'exit status 127': not found"),
+])
+def test_nonsense_is_refused_and_its_sandbox_ended(lie, script, why):
+    server, liar = lie(**script)
+    done = liar.run("sh", "echo ran")
+    assert (done.returncode, done.stdout) == (125, ""), done.stderr
+    assert why in done.stderr and "[VIAL-REMOTE]" in done.stderr
+    made = script.get("sandboxes", GOOD["sandboxes"])[1] == BOX
+    assert (("DELETE", "/sandboxes/i1") in server.seen) == made
+
+
+def test_a_service_with_no_room_is_asked_again_a_few_times(lie):
+    server, full = lie(sandboxes=(429, b'{"message": "too many"}'))
+    done = full.run("sh", "echo ran")
+    assert done.returncode == 125 and "try again later" in done.stderr
+    assert server.seen.count(("POST", "/sandboxes")) == 3
+
+
+def test_a_guest_that_never_ran_gives_no_result(lie):
+    """The service can say what it likes: what is no guest is none."""
+    answer = framed(b'{"event": {"start": {"pid": 7}}}') + framed(
+        b'{"event": {"data": {"stdout": "%s"}}}' % (b"QUFB" * 1000)) + framed(b"{}", 2)
+    _, liar = lie(Start=(200, answer))
+    done = liar.run("--json", "sh", "echo ran")
+    assert json.loads(done.stdout)["verdict"] == "failed"
