@@ -151,6 +151,12 @@ static const struct flag flags[] = {
     { "warm", "LANG",
       "Let interpreters of it wait for code; may be given several times. auto: of what "
       "is asked for often; none." },
+    { "sessions-at", "ADDRESS",
+      "Another daemon of this host has the sessions, so that they outlive this one: "
+      "unix:PATH." },
+    { "sessions-for", "USER",
+      "This daemon has the sessions for that user's daemons; may be given several "
+      "times." },
     { "node", "NAME", "What this daemon is called among several behind one proxy." },
     { "log", "FORM", "Log lines as logfmt or json, or none." },
     { "idle-exit", "DURATION",

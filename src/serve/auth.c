@@ -157,14 +157,15 @@ static int find_user(const char *text, uid_t *out, struct vial_error *err)
     return 0;
 }
 
-static int load_uids(struct auth *a, const struct strv *list, struct vial_error *err)
+static int load_uids(const struct strv *list, const char *setting, uid_t **out,
+                     size_t *count, struct vial_error *err)
 {
-    a->uids = calloc(list->count + 1, sizeof(*a->uids));
-    if (!a->uids)
+    *out = calloc(list->count + 1, sizeof(**out));
+    if (!*out)
         return fail_memory(err);
     for (size_t i = 0; i < list->count; i++)
-        if (find_user(list->items[i], &a->uids[a->uid_count++], err) < 0)
-            return fail_in(err, "serve: uids");
+        if (find_user(list->items[i], &(*out)[(*count)++], err) < 0)
+            return fail_in(err, "serve: %s", setting);
     return 0;
 }
 
@@ -184,7 +185,9 @@ int auth_load(struct auth *a, const struct serve_settings *s, uid_t own,
     strv_copy(&a->origins, &s->origins);
     if (!strv_ok(&a->hosts) || !strv_ok(&a->origins))
         return fail_memory(err);
-    if (load_uids(a, &s->uids, err) < 0)
+    if (load_uids(&s->uids, "uids", &a->uids, &a->uid_count, err) < 0 ||
+        load_uids(&s->sessions_for, "sessions_for", &a->fronts, &a->front_count, err) <
+            0)
         return -1;
     return s->tokens ? load_tokens(a, s->tokens, err) : 0;
 }
@@ -193,6 +196,7 @@ void auth_done(struct auth *a)
 {
     free(a->tokens);
     free(a->uids);
+    free(a->fronts);
     strv_done(&a->hosts);
     strv_done(&a->origins);
     *a = (struct auth){ 0 };
@@ -394,6 +398,45 @@ static int by_token(const struct auth *a, const struct web_request *req,
     return 0;
 }
 
+bool auth_front(const struct auth *a, uid_t uid)
+{
+    for (size_t i = 0; i < a->front_count; i++)
+        if (a->fronts[i] == uid)
+            return true;
+    return false;
+}
+
+/* "token:NAME" or "uid:NUMBER", as our own settings know them. */
+static int by_name(const struct auth *a, const char *name, struct identity *out,
+                   struct vial_error *err)
+{
+    int64_t number;
+
+    for (size_t i = 0; str_starts(name, "token:") && i < a->token_count; i++)
+        if (str_eq(a->tokens[i].name, name + strlen("token:"))) {
+            identify(&a->tokens[i], out);
+            return 0;
+        }
+    if (str_starts(name, "uid:") &&
+        unit_parse_count(name + strlen("uid:"), &number) == 0 && number < UINT32_MAX)
+        return auth_peer(a, (uid_t)number, out, err);
+    (void)fail(err, VIAL_E_AUTH, "'%.80s' is not known to the daemon of the sessions",
+               name);
+    return fail_remedy(err, "have it read its settings again: SIGHUP");
+}
+
+static int by_front(const struct auth *a, uid_t uid, const struct web_request *req,
+                    struct identity *out, struct vial_error *err)
+{
+    const char *name = web_header(req, AUTH_FOR);
+
+    if (auth_front(a, uid) && name && !web_header_repeated(req, AUTH_FOR))
+        return by_name(a, name, out, err);
+    (void)fail(err, VIAL_E_AUTH, "user %u may not pass on requests", (unsigned)uid);
+    return fail_remedy(err, "add it to 'sessions_for' below 'serve' in the settings of "
+                            "the daemon of the sessions");
+}
+
 int auth_check(const struct auth *a, const struct web_request *req,
                struct identity *out, struct vial_error *err)
 {
@@ -403,7 +446,8 @@ int auth_check(const struct auth *a, const struct web_request *req,
     if (web_peer(req, &pid, &uid)) {
         if (check_origin(a, req, err) < 0)
             return -1;
-        return auth_peer(a, uid, out, err);
+        return web_passed(req) ? by_front(a, uid, req, out, err)
+                               : auth_peer(a, uid, out, err);
     }
     if (check_host(a, req, err) < 0 || check_origin(a, req, err) < 0)
         return -1;

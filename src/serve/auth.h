@@ -5,7 +5,8 @@
 /*
  * Finds out who asks. On a unix socket the kernel says which user it is: root, the
  * daemon's own, or one of the setting `uids`. On TCP a bearer token says so; only its
- * hash is known here. Nobody else gets further than /healthz.
+ * hash is known here. A request that another daemon passes on (sessions_at.h) has the
+ * name of its caller, who is known here, too. Nobody else gets further than /healthz.
  */
 
 #include <stdbool.h>
@@ -15,6 +16,9 @@
 #include "engine/callers/gate.h"
 #include "settings/settings.h"
 #include "web/web.h"
+
+/* The header of a request that was passed on: the caller's name. */
+#define AUTH_FOR "Vial-For"
 
 enum scope {
     SCOPE_NONE = 0,
@@ -45,8 +49,8 @@ struct token {
 struct auth {
     struct token *tokens;
     size_t token_count;
-    uid_t *uids;
-    size_t uid_count;
+    uid_t *uids, *fronts; /* of the settings `uids` and `sessions_for` */
+    size_t uid_count, front_count;
     uid_t own;
     struct quota usual;
     struct strv hosts, origins;
@@ -69,6 +73,9 @@ int auth_origin(const struct auth *a, const struct web_request *req);
 /* The same of a user on the unix socket, whatever is asked. */
 int auth_peer(const struct auth *a, uid_t uid, struct identity *out,
               struct vial_error *err);
+
+/* Whether daemons of that user may pass on requests of their callers. */
+bool auth_front(const struct auth *a, uid_t uid);
 
 /* Whose token KEY is; false: nobody's. */
 bool auth_key(const struct auth *a, const char *key, struct identity *out);

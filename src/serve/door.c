@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serve/door.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 
@@ -8,6 +9,7 @@
 #include "base/fail.h"
 #include "serve/http_call.h"
 #include "serve/ports.h"
+#include "serve/sessions_at.h"
 
 #define BODIES_BYTES (UINT64_C(512) << 20)
 
@@ -39,12 +41,13 @@ static void place(void *context, const struct web_request *req, struct web_place
                                    .why = "no body is taken here" };
         return;
     }
-    if (port_concerns(req))
+    if (port_concerns(req) && !sessions_at_concerns(s, req))
         out->caller = port_caller(s, req);
     if (out->caller)
         return;
     gen = serve_use(s);
-    if (auth_check(&gen->auth, req, &who, &err) == 0)
+    out->caller = sessions_at_caller(s, &gen->auth.usual, req);
+    if (!out->caller && auth_check(&gen->auth, req, &who, &err) == 0)
         *out =
             (struct web_place){ .caller = gate_caller(&s->gate, who.name, &who.quota) };
     serve_unuse(s, gen);
@@ -63,7 +66,10 @@ static void *peer(void *context, uid_t uid)
     struct vial_error err;
     struct caller *caller = NULL;
 
-    if (auth_peer(&gen->auth, uid, &who, &err) == 0)
+    if (auth_front(&gen->auth, uid)) {
+        (void)snprintf(who.name, sizeof(who.name), "front:%u", (unsigned)uid);
+        caller = gate_caller(&s->gate, who.name, &gen->auth.usual);
+    } else if (auth_peer(&gen->auth, uid, &who, &err) == 0)
         caller = gate_caller(&s->gate, who.name, &who.quota);
     serve_unuse(s, gen);
     return caller;

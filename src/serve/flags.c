@@ -19,6 +19,8 @@ static const struct option known[] = {
     { "node", required_argument, NULL, 'n' },
     { "keeper", required_argument, NULL, 'K' },
     { "warm", required_argument, NULL, 'w' },
+    { "sessions-at", required_argument, NULL, 'a' },
+    { "sessions-for", required_argument, NULL, 's' },
     { "openapi", no_argument, NULL, 'O' },
     { 0 },
 };
@@ -41,6 +43,7 @@ static const char *setting_of(int letter)
            : letter == 'k' ? "tls_key"
            : letter == 'K' ? "keeper"
            : letter == 'n' ? "node"
+           : letter == 'a' ? "sessions_at"
                            : "log";
 }
 
@@ -49,7 +52,12 @@ static int take(struct flags *f, int letter, const char *value, struct vial_erro
     switch (letter) {
     case 'l':
     case 'w':
-        return add_to(f->sources.flags, letter == 'l' ? "listen" : "warm", value) == 0
+    case 's':
+        return add_to(f->sources.flags,
+                      letter == 'l'   ? "listen"
+                      : letter == 'w' ? "warm"
+                                      : "sessions_for",
+                      value) == 0
                    ? 0
                    : fail_memory(err);
     case 'f':

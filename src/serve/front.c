@@ -12,6 +12,7 @@
 #include "base/io.h"
 #include "base/thread.h"
 #include "serve/door.h"
+#include "serve/sessions_at.h"
 
 #define PEM_MAX ((size_t)1 << 20)
 
@@ -96,6 +97,7 @@ static int open_web(struct front *f, size_t i, const struct serve_settings *s,
         .handler = serve_handle,
         .refused = serve_refused,
         .door = &serve_door,
+        .passed = s->sessions_for.count > 0 ? SESSIONS_PATH : NULL,
         .context = f->serve,
     };
     int rc;

@@ -277,6 +277,7 @@ unsigned call_status_of(const struct vial_error *err)
         { VIAL_E_PULL, 502 },
         { VIAL_E_BUSY, 503 },
         { VIAL_E_KEEPER, 503 },
+        { VIAL_E_DAEMON, 503 },
         { VIAL_E_ENGINE_MISSING, 503 },
         { VIAL_E_ENGINE_DOWN, 503 },
         { VIAL_E_ENGINE_ACCESS, 503 },

@@ -47,7 +47,7 @@ int listen_inherited(void)
 static int open_unix(const char *path, const struct serve_settings *s,
                      struct listener *out, struct vial_error *err)
 {
-    mode_t mode = s->uids.count > 0 ? 0666 : 0600;
+    mode_t mode = s->uids.count + s->sessions_for.count > 0 ? 0666 : 0600;
 
     if (path[0] != '/' || strlen(path) >= sizeof(out->path)) {
         (void)fail(err, VIAL_E_VALUE, "'%s' is not an absolute path of up to 107 bytes",

@@ -109,6 +109,11 @@ static const char *given_token(const struct web_request *req)
     return web_query(req, IN_QUERY);
 }
 
+bool port_has_token(const struct web_request *req)
+{
+    return port_concerns(req) && given_token(req);
+}
+
 static bool is_right(const struct serve *s, const struct port_path *p,
                      const char *given)
 {

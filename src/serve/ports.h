@@ -15,6 +15,9 @@
 /* Whether REQ is for a port of a session. */
 bool port_concerns(const struct web_request *req);
 
+/* The same, and it has a port's token, be it right or wrong. */
+bool port_has_token(const struct web_request *req);
+
 /* The caller whose session's port REQ is for, as its token says; NULL: it has none, or
  * a wrong one. */
 struct caller *port_caller(struct serve *s, const struct web_request *req);

@@ -11,6 +11,7 @@
 #include "base/sys.h"
 #include "serve/face.h"
 #include "serve/ports.h"
+#include "serve/sessions_at.h"
 
 const struct route routes[] = {
 #define ROUTE(method, path, scope, handler, query, takes, gives, summary)              \
@@ -103,7 +104,7 @@ static void tell_end(struct call *c)
     int64_t left_ns = atomic_load(&c->serve->ends_ns) - clock_now_ns();
     char seconds[16];
 
-    if (!c->serve->draining)
+    if (!c->serve->draining || sessions_at_concerns(c->serve, c->web))
         return;
     (void)snprintf(seconds, sizeof(seconds), "%d",
                    left_ns > 0 ? (int)(left_ns / 1000000000) : 0);
@@ -209,10 +210,11 @@ void serve_handle(void *context, struct web_request *req)
     count_call(s, 1);
     c.gen = serve_use(s);
     name_call(&c);
+    sessions_at_mark(&c);
     tell_end(&c);
     if (serve_e2b(s, req))
         answer_e2b(&c);
-    else if (!port_answer(&c) && !face_answer(&c))
+    else if (!sessions_at_answer(&c) && !port_answer(&c) && !face_answer(&c))
         answer(&c);
     tell(&c);
     route_forget(&c);

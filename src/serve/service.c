@@ -20,6 +20,7 @@
 #include "serve/door.h"
 #include "serve/face.h"
 #include "serve/mcp_gate.h"
+#include "serve/sessions_at.h"
 
 #include "vial/vessels.h"
 #include "vial/warm.h"
@@ -278,6 +279,7 @@ int serve_load(struct serve *s, const struct serve_sources *sources,
     (void)snprintf(s->node, sizeof(s->node), "%s",
                    serve_settings_node(&s->now->settings->serve));
     file_watch_begin(&s->watch, &s->now->settings->serve);
+    sessions_at_load(s);
     apply(s, &s->now->settings->serve);
     return 0;
 }

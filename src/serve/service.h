@@ -69,7 +69,8 @@ struct serve {
     unsigned char port_key[32]; /* that tokens of ports are made with (ports.h) */
     struct wires *wires;        /* what faces keep (face.h) */
     struct callbacks callbacks; /* of the start */
-    char node[8];    /* of the start: ids that proxies know do not change */
+    char node[8];               /* of the start: ids that proxies know do not change */
+    char sessions_at[108];      /* of the start: a unix socket; "": sessions are here */
     struct e2b *e2b; /* there, if off by the settings: a reload may change that */
     struct vial_budget *budget; /* for output, of all engines */
     struct health health;

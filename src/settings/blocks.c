@@ -138,13 +138,30 @@ static int check_node(const struct serve_settings *s, const char *where,
     return fail_remedy(err, "call it n1, or vial-1");
 }
 
+static int check_sessions(const struct serve_settings *s, const char *where,
+                          struct vial_error *err)
+{
+    if (!s->sessions_at || str_starts(s->sessions_at, "unix:/"))
+        return 0;
+    (void)fail(err, VIAL_E_VALUE, "%s: serve: sessions_at '%s' is not unix:PATH", where,
+               s->sessions_at);
+    return fail_remedy(err,
+                       "write it in full, as in unix:/run/vial-sessions/vial.sock");
+}
+
+static int check_serve(const struct serve_settings *s, const char *where,
+                       struct vial_error *err)
+{
+    return check_node(s, where, err) < 0 ? -1 : check_sessions(s, where, err);
+}
+
 /* The rules that no range tells. */
 static int check_block(const struct block *b, const void *values, const char *where,
                        struct vial_error *err)
 {
     if (b == &block_cleanup)
         return check_interval(values, where, err);
-    return b == &block_serve ? check_node(values, where, err) : 0;
+    return b == &block_serve ? check_serve(values, where, err) : 0;
 }
 
 /* A list of one may be a word alone. */

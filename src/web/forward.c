@@ -22,6 +22,7 @@
 #define TELL_NS    INT64_C(1000000000)
 #define NO_PLACE   "sandbox allow-scripts allow-forms allow-popups allow-modals"
 #define WEBSOCKETS "websocket"
+#define BYTES      "tcp"
 
 struct passing {
     struct web_request *req;
@@ -32,10 +33,10 @@ struct passing {
     size_t body_len;
     struct str head; /* of the request */
     size_t head_at;
-    bool upgrade; /* to a WebSocket, as the client wants */
-    bool begun;   /* the answer is on its way */
-    bool gone;    /* the client is */
-    bool heard;   /* the server has said something */
+    const char *upgrade; /* to a WebSocket, say, as the client wants; or NULL */
+    bool begun;          /* the answer is on its way */
+    bool gone;           /* the client is */
+    bool heard;          /* the server has said something */
     int64_t told_ns;
 };
 
@@ -125,16 +126,28 @@ static bool is_hop(const struct web_request *req, const char *name)
     return false;
 }
 
-static bool wants_upgrade(const struct web_request *req)
+static const char *wanted_upgrade(const struct web_request *req, bool ours)
 {
     const char *upgrade = web_header(req, "Upgrade");
     size_t len = 0;
 
     (void)web_body(req, &len);
-    return upgrade && strcasecmp(upgrade, WEBSOCKETS) == 0 &&
-           !web_header_repeated(req, "Upgrade") && len == 0 &&
-           strcmp(web_method(req), "GET") == 0 &&
-           lists(web_header(req, "Connection"), "upgrade");
+    if (!upgrade || web_header_repeated(req, "Upgrade") || len > 0 ||
+        strcmp(web_method(req), "GET") != 0 ||
+        !lists(web_header(req, "Connection"), "upgrade"))
+        return NULL;
+    if (strcasecmp(upgrade, WEBSOCKETS) == 0)
+        return WEBSOCKETS;
+    return ours && strcasecmp(upgrade, BYTES) == 0 ? BYTES : NULL;
+}
+
+static bool is_added(const struct web_forward *how, const char *name)
+{
+    const char *const *at = how->added;
+
+    while (at && *at && strcasecmp(*at, name) != 0)
+        at += 2;
+    return at && *at;
 }
 
 /* Pages of the client's own origin are the server's own; others stay others. */
@@ -146,7 +159,8 @@ static void put_origin(struct passing *p)
 
     if (!origin || web_header_repeated(p->req, "Origin"))
         return;
-    if (!p->how->own_origin && rest && host && strcasecmp(rest + 3, host) == 0)
+    if (!p->how->own_origin && !p->how->ours && rest && host &&
+        strcasecmp(rest + 3, host) == 0)
         str_printf(&p->head, "Origin: http://%s\r\n", p->how->host);
     else
         str_printf(&p->head, "Origin: %s\r\n", origin);
@@ -159,7 +173,7 @@ static void put_headers(struct passing *p)
 
     for (size_t i = 0; (name = web_header_at(p->req, i, &value)); i++) {
         if (is_hop(p->req, name) || is_one(request_own, name) ||
-            is_one(p->how->kept, name) ||
+            is_one(p->how->kept, name) || is_added(p->how, name) ||
             (!p->how->own_origin && strcasecmp(name, "Cookie") == 0))
             continue;
         str_printf(&p->head, "%s: %s\r\n", name, value);
@@ -176,15 +190,18 @@ static int write_head(struct passing *p, struct vial_error *err)
                p->how->target, p->how->host);
     put_headers(p);
     put_origin(p);
+    for (const char *const *at = p->how->added; at && *at; at += 2)
+        str_printf(&p->head, "%s: %s\r\n", at[0], at[1]);
     if (host)
         str_printf(&p->head, "X-Forwarded-Host: %s\r\n", host);
     if (p->how->prefix[0])
         str_printf(&p->head, "X-Forwarded-Prefix: %s\r\n", p->how->prefix);
     if (has_body)
         str_printf(&p->head, "Content-Length: %zu\r\n", p->body_len);
-    str_puts(&p->head, p->upgrade ? "Connection: Upgrade\r\nUpgrade: " WEBSOCKETS
-                                    "\r\n\r\n"
-                                  : "Connection: close\r\n\r\n");
+    if (p->upgrade)
+        str_printf(&p->head, "Connection: Upgrade\r\nUpgrade: %s\r\n\r\n", p->upgrade);
+    else
+        str_puts(&p->head, "Connection: close\r\n\r\n");
     return str_ok(&p->head) ? 0 : fail_memory(err);
 }
 
@@ -232,7 +249,9 @@ static bool stays_behind(const struct passing *p, const char *name)
             return true;
     return is_one(hop, name) || strcasecmp(name, "Date") == 0 ||
            strcasecmp(name, "X-Request-Id") == 0 ||
-           is_one(p->how->own_origin ? host_wide : origin_wide, name);
+           (p->how->mark && strcasecmp(name, p->how->mark) == 0) ||
+           (!p->how->ours &&
+            is_one(p->how->own_origin ? host_wide : origin_wide, name));
 }
 
 /* A cookie is for this host alone, whatever its server says. */
@@ -286,11 +305,18 @@ static void put_answer_headers(struct passing *p)
         else
             (void)web_set_header(p->req, name, value);
     }
-    if (p->how->own_origin)
+    if (p->how->own_origin || p->how->ours)
         return;
     (void)web_set_header(p->req, "Content-Security-Policy", NO_PLACE);
     (void)web_set_header(p->req, "X-Content-Type-Options", "nosniff");
     (void)web_set_header(p->req, "Referrer-Policy", "no-referrer");
+}
+
+static int check_mark(const struct passing *p, struct vial_error *err)
+{
+    if (!p->how->mark || answer_header(p, p->how->mark))
+        return 0;
+    return fail(err, VIAL_E_PORT, "its answer has no header %s", p->how->mark);
 }
 
 /* Once its head is whole. */
@@ -303,6 +329,8 @@ static int begin(struct passing *p, struct vial_error *err)
 
     if (status == 101)
         return fail(err, VIAL_E_PORT, "the port's server wants another protocol");
+    if (check_mark(p, err) < 0)
+        return -1;
     put_answer_headers(p);
     p->begun = true;
     if (empty || (p->parse.state == PARSE_DONE && !p->parse.no_body))
@@ -420,7 +448,7 @@ static int exchange(struct passing *p, char *piece, size_t *got, ssize_t *used,
                                   .events =
                                       (short)(POLLIN | (has_unsent(p) ? POLLOUT : 0)) },
                                 { .fd = gone_fd, .events = POLLIN } };
-        int n = poll(fds, 2, ANSWER_MS);
+        int n = poll(fds, 2, p->how->ours ? -1 : ANSWER_MS);
 
         if (n == 0)
             return fail(err, VIAL_E_PORT, "the port's server says nothing");
@@ -441,11 +469,13 @@ static int join(struct passing *p, const char *rest, size_t len, struct vial_err
     struct two_way both = { .used = p->how->used, .context = p->how->context };
     struct web_raw *raw;
 
-    if (!upgrade || strcasecmp(upgrade, WEBSOCKETS) != 0)
+    if (!upgrade || strcasecmp(upgrade, p->upgrade) != 0)
         return fail(err, VIAL_E_PORT, "the port's server wants another protocol");
+    if (check_mark(p, err) < 0)
+        return -1;
     put_answer_headers(p);
     p->begun = true;
-    raw = web_raw_open(p->req, WEBSOCKETS);
+    raw = web_raw_open(p->req, p->upgrade);
     if (!raw)
         return 0; /* nobody is there any more */
     both.ends[0] = web_raw_fd(raw);
@@ -494,7 +524,9 @@ static int pass(struct passing *p, unsigned *status, struct vial_error *err)
 int web_forward(struct web_request *req, const struct web_forward *how,
                 unsigned *status, struct vial_error *err)
 {
-    struct passing p = { .req = req, .how = how, .upgrade = wants_upgrade(req) };
+    struct passing p = { .req = req,
+                         .how = how,
+                         .upgrade = wanted_upgrade(req, how->ours) };
     int rc;
 
     p.parse = (struct parse){ .no_body = strcmp(web_method(req), "HEAD") == 0,

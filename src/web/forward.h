@@ -23,13 +23,18 @@ struct web_forward {
     const char *host;   /* how it is called */
     const char *prefix; /* of the client's paths, in front of the server's; or "" */
     bool own_origin;    /* the client's Host is the server's alone, and is told to it */
-    const char *const *kept; /* headers of the request that it must not see; or NULL */
+    bool ours;        /* another daemon of ours: trusted, and waited for without end */
+    const char *mark; /* a header that an answer of `ours` has, for us alone; or NULL */
+    const char *const *added; /* headers of ours, name, value, name, value …; the
+                                 client's of these names stay behind. Or NULL */
+    const char *const *kept;  /* headers of the request that it must not see; or NULL */
     void (*used)(void *context); /* as in base/two_way.h */
     void *context;
 };
 
 /* 0: it was answered, with *STATUS. -1: it was not, and ERR says why the server could
- * not: VIAL-PORT. WebSockets are passed on, too; no other upgrade is. */
+ * not: VIAL-PORT. WebSockets are passed on, too, and bytes to `ours` (Upgrade: tcp); no
+ * other upgrade is. */
 int web_forward(struct web_request *req, const struct web_forward *how,
                 unsigned *status, struct vial_error *err);
 

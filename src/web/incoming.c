@@ -154,15 +154,31 @@ static bool climbs(const char *path)
     return false;
 }
 
+/* Whether a target lies below PREFIX. */
+static bool is_below(const char *target, const char *prefix)
+{
+    size_t len = strlen(prefix);
+
+    return strncmp(target, prefix, len) == 0 && target[len] == '/';
+}
+
 static void fill(struct web_request *req, const char *method, const char *target)
 {
     struct gathering headers = { .req = req, .pairs = &req->headers };
     struct gathering query = { .req = req, .pairs = &req->query, .decode = true };
 
+    const char *prefix = req->web->options.passed;
     char *whole = req->connection->target;
+    const char *shown = whole ? whole : "";
 
     req->connection->target = NULL;
-    req->target = add_text(&req->text, whole ? whole : "", whole ? strlen(whole) : 0);
+    req->passed =
+        prefix && req->has_peer && is_below(target, prefix) && is_below(shown, prefix);
+    if (req->passed) {
+        target += strlen(prefix);
+        shown += strlen(prefix);
+    }
+    req->target = add_text(&req->text, shown, strlen(shown));
     free(whole);
     req->method = add_text(&req->text, method, strlen(method));
     req->path = add_decoded(&req->text, target, strlen(target));
@@ -358,6 +374,11 @@ bool web_peer(const struct web_request *req, pid_t *pid, uid_t *uid)
     *pid = req->pid;
     *uid = req->uid;
     return true;
+}
+
+bool web_passed(const struct web_request *req)
+{
+    return req->passed;
 }
 
 const char *web_address(const struct web_request *req)

@@ -101,6 +101,7 @@ struct web_request {
     bool has_peer;
     pid_t pid;
     uid_t uid;
+    bool passed;      /* below the option of that name */
     char address[48]; /* of a TCP client, or "" */
     unsigned refusal; /* a status to be given once the body has come, or 0 */
     const char *why;  /* static */

@@ -69,7 +69,10 @@ struct web_options {
     unsigned strangers;          /* the same of who is not known; usual: 256 */
     unsigned handlers;           /* the most at once, then 503; usual: 1800 */
     const struct web_door *door; /* NULL: everybody is known, and nothing is counted */
-    unsigned idle_s;             /* a connection without a request; usual: 60 */
+    /* What unix peers ask for below it is seen without it, and web_passed says so; or
+     * NULL. */
+    const char *passed;
+    unsigned idle_s; /* a connection without a request; usual: 60 */
     int nice; /* of those who serve callers and strangers; the others have ours */
     unsigned slow_s; /* a request that does not get on; usual: 20 */
     /* Told of what the server itself refuses; must not wait. Or NULL. */
@@ -95,7 +98,7 @@ void web_count(struct web *web, struct web_counts *out);
 
 /* The request's parts. All text lives as long as the request. */
 const char *web_method(const struct web_request *req);
-const char *web_path(const struct web_request *req); /* decoded; no NUL, no ".." */
+const char *web_path(const struct web_request *req);   /* decoded; no NUL, no ".." */
 const char *web_target(const struct web_request *req); /* as it came, with its query */
 const char *web_query(const struct web_request *req, const char *name);  /* or NULL */
 const char *web_query_name(const struct web_request *req, size_t index); /* or NULL */
@@ -114,6 +117,9 @@ int web_body_fd(struct web_request *req);
 
 /* Tells who asks over a unix socket; false on TCP. */
 bool web_peer(const struct web_request *req, pid_t *pid, uid_t *uid);
+
+/* Whether it came below the option `passed`. */
+bool web_passed(const struct web_request *req);
 
 /* Where a TCP client is, without its port; "" on a unix socket. */
 const char *web_address(const struct web_request *req);
