@@ -164,7 +164,8 @@ def test_the_apparmor_profile_is_one_where_apparmor_knows_its_rule(site):
 def test_systemd_understands_the_units(site):
     site.builder.sh("dpkg -i %s %s" % tuple(site.debs(["vial", "vial-daemon"])))
     try:
-        assert site.builder.sh("systemd-analyze verify vial.socket vial.service 2>&1") == ""
+        assert site.builder.sh("systemd-analyze verify vial.socket vial.service vial-sessions.service "
+                               "2>&1") == ""
     finally:
         site.builder.sh("dpkg --purge vial-daemon vial")
 

@@ -132,6 +132,22 @@ def test_the_socket_unit_and_the_daemon_mean_the_same_place():
         assert '"/run/vial/vial.sock"' in file.read()
 
 
+def test_the_unit_for_sessions_is_the_same_but_for_what_it_is_for():
+    def lines(name):
+        with open(os.path.join(os.path.dirname(VIAL), "contrib", name), encoding="utf-8") as file:
+            return {line for line in file if "=" in line and line[0] != "#"}
+    usual, sessions = lines("vial.service"), lines("vial-sessions.service")
+    assert {line.split("=")[0] for line in usual - sessions} == {
+        "Description", "Requires", "After", "ExecStart", "RuntimeDirectory", "Also"}
+    assert {line.split("=")[0] for line in sessions - usual} == {
+        "Description", "Before", "ExecStart", "RuntimeDirectory"}
+    command = next(line for line in sessions if line.startswith("ExecStart="))
+    flags = re.search(r" serve --sessions-for vial --listen (unix:/run/(.*)/vial.sock)$", command)
+    assert "RuntimeDirectory=%s\n" % flags[2] in sessions
+    with open(os.path.join(ROOT, "docs/guide/operating.md"), encoding="utf-8") as file:
+        assert 'sessions_at: "%s"' % flags[1] in file.read()
+
+
 def test_the_unit_covers_nothing_that_vessels_are_made_of():
     """A mount below /usr or /etc, or over a part of /proc, that is, as some of systemd's
     settings make them; and systemd takes no directory away from the front."""
