@@ -36,6 +36,9 @@ struct vial_entry {
     char sha256[65];   /* of its content, in hex; "" but for vial_session_changes */
     uint32_t uid, gid; /* as programs of the vessel see them */
     char *target;      /* what a link says, as it says it; NULL: it is none */
+    char *attributes;  /* a file's extended attributes "user.NAME", as lines
+                          "NAME=VALUE", each with its newline; NULL: none. Those of
+                          printable ASCII, 4096 bytes in all; others are left out */
 };
 
 struct vial_entries {
@@ -50,6 +53,16 @@ VIAL_API VIAL_MUST_CHECK int vial_session_put(struct vial_session *session,
                                               const char *path, const void *data,
                                               size_t len, unsigned mode,
                                               struct vial_error *err);
+
+/* Zero-initialise: 0 and NULL mean the usual value. */
+struct vial_put_options {
+    unsigned mode;
+    const char *attributes; /* as in vial_entry: all that the file will have; NULL: none.
+                               VIAL-UNSUPPORTED where its file system has none */
+};
+VIAL_API VIAL_MUST_CHECK int vial_session_put_with(
+    struct vial_session *session, const char *path, const void *data, size_t len,
+    const struct vial_put_options *options, struct vial_error *err);
 
 /* The same from FD, which is read until its end and stays open. */
 VIAL_API VIAL_MUST_CHECK int vial_session_put_fd(struct vial_session *session,

@@ -244,8 +244,7 @@ static int judge_user(const struct ask *a, const char *name, bool *root,
         return connect_fail(e, CONNECT_UNAUTHENTICATED, "invalid username: '%.64s'",
                             name);
     if (!root || !a->box->has_root)
-        return connect_fail(e, CONNECT_UNAUTHENTICATED,
-                            "invalid username: 'root': %s",
+        return connect_fail(e, CONNECT_UNAUTHENTICATED, "invalid username: 'root': %s",
                             root ? "this sandbox has no root user; the server's "
                                    "operator sets 'sudo: nopasswd' for templates that "
                                    "have an image"

@@ -194,8 +194,7 @@ static bool may_write(const struct settings *settings)
     const struct vial_request *d = &settings->defaults;
     bool said = request_has(d, root_mode) && !((d->builtin >> FIELD_ID_root_mode) & 1u);
 
-    return !said &&
-           !strv_has(&settings->policy.require, "ro_root") &&
+    return !said && !strv_has(&settings->policy.require, "ro_root") &&
            policy_check_list(&settings->policy, POLICY_ID_privileges, "privilege", "rw",
                              NULL) == 0;
 }

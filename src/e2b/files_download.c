@@ -32,10 +32,11 @@ bool files_check_user(struct ask *a)
 void files_refuse(struct ask *a, const struct connect_error *e)
 {
     ask_refuse(a,
-               e->code == CONNECT_NOT_FOUND ? 404
-               : e->code == CONNECT_INVALID ? 400
-               : e->code == CONNECT_DENIED  ? 403
-                                            : 500,
+               e->code == CONNECT_NOT_FOUND       ? 404
+               : e->code == CONNECT_INVALID       ? 400
+               : e->code == CONNECT_DENIED        ? 403
+               : e->code == CONNECT_UNIMPLEMENTED ? 501
+                                                  : 500,
                "%s", e->message);
 }
 

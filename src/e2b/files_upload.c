@@ -18,13 +18,15 @@
 
 #define PARTS 1000u
 
-static json_t *written(const char *path)
+static json_t *written(const char *path, const char *attributes)
 {
     const char *slash = strrchr(path, '/');
     const char *name = slash ? slash + 1 : path;
 
-    return json_pack("{s:o, s:o, s:s}", "path", value_text_json(path, strlen(path)),
-                     "name", value_text_json(name, strlen(name)), "type", "file");
+    return json_pack("{s:o, s:o, s:s, s:o*}", "path",
+                     value_text_json(path, strlen(path)), "name",
+                     value_text_json(name, strlen(name)), "type", "file", "metadata",
+                     metadata_json(attributes));
 }
 
 /* False: it was refused. */
@@ -45,19 +47,16 @@ static bool unpack(struct ask *a)
     return status == 0 && strcasecmp(coding, "gzip") == 0;
 }
 
-/* What a header asks for that is not done here. False: it was refused. */
-static bool check_metadata(struct ask *a)
-{
-    if (web_has_header(a->web, "X-Metadata-")) {
-        ask_refuse(a, 400, "X-Metadata headers are not supported by this server");
-        return false;
-    }
-    return true;
-}
+/* What is brought, and what all of it gets. */
+struct upload {
+    struct str attributes;
+    json_t *list; /* of what was written */
+};
 
-static int put(struct ask *a, const char *to, const struct part *part, json_t *list,
+static int put(struct ask *a, struct upload *u, const char *to, const struct part *part,
                struct connect_error *e)
 {
+    const struct vial_put_options how = { .attributes = u->attributes.data };
     auto_str struct str path = { 0 };
     struct connect_error missing;
     struct vial_error err = { 0 };
@@ -67,7 +66,7 @@ static int put(struct ask *a, const char *to, const struct part *part, json_t *l
     if (box_path(BOX_HOME, to, &path, e) < 0)
         return -1;
     json_array_foreach(
-        list, i,
+        u->list, i,
         entry) if (str_eq(json_string_value(json_object_get(entry, "path")),
                           path.data)) return connect_fail(e, CONNECT_INVALID,
                                                           "path '%.256s' comes twice",
@@ -75,15 +74,15 @@ static int put(struct ask *a, const char *to, const struct part *part, json_t *l
     if (entry_is_dir(a->box, path.data, &missing) > 0)
         return connect_fail(e, CONNECT_INVALID, "path '%.256s' is a directory",
                             path.data);
-    if (vial_session_put(box_session(a->box), path.data, part->data, part->len, 0,
-                         &err) < 0)
+    if (vial_session_put_with(box_session(a->box), path.data, part->data, part->len,
+                              &how, &err) < 0)
         return connect_from(e, &err);
-    return json_array_append_new(list, written(path.data)) < 0
+    return json_array_append_new(u->list, written(path.data, how.attributes)) < 0
                ? connect_fail(e, CONNECT_INTERNAL, "out of memory")
                : 0;
 }
 
-static int put_parts(struct ask *a, struct multipart *m, json_t *list,
+static int put_parts(struct ask *a, struct upload *u, struct multipart *m,
                      struct connect_error *e)
 {
     const char *path = web_query(a->web, "path");
@@ -101,13 +100,13 @@ static int put_parts(struct ask *a, struct multipart *m, json_t *list,
         if (++count > PARTS)
             return connect_fail(e, CONNECT_INVALID, "there are more than %u files",
                                 PARTS);
-        if (put(a, to, &part, list, e) < 0)
+        if (put(a, u, to, &part, e) < 0)
             return -1;
     }
     return rc < 0 ? connect_fail(e, CONNECT_INVALID, "the form is cut short") : 0;
 }
 
-static int take_body(struct ask *a, json_t *list, struct connect_error *e)
+static int take_body(struct ask *a, struct upload *u, struct connect_error *e)
 {
     const char *type = web_header(a->web, "Content-Type");
     const char *path = web_query(a->web, "path");
@@ -116,23 +115,29 @@ static int take_body(struct ask *a, json_t *list, struct connect_error *e)
 
     whole.data = web_body(a->web, &whole.len);
     if (type && strncasecmp(type, "application/octet-stream", 24) == 0)
-        return path && *path ? put(a, path, &whole, list, e)
+        return path && *path ? put(a, u, path, &whole, e)
                              : connect_fail(e, CONNECT_INVALID, "'path' is missing");
     if (!type || !multipart_begin(&m, type, whole.data, whole.len))
         return connect_fail(e, CONNECT_INVALID,
                             "send multipart/form-data or application/octet-stream");
-    return put_parts(a, &m, list, e);
+    return put_parts(a, u, &m, e);
+}
+
+static void upload_done(struct upload *u)
+{
+    str_done(&u->attributes);
+    json_decref(u->list);
 }
 
 void files_upload(struct ask *a)
 {
-    auto_json json_t *list = json_array();
+    __attribute__((cleanup(upload_done))) struct upload u = { .list = json_array() };
     struct connect_error e = { 0 };
 
-    if (!files_check_user(a) || !check_metadata(a) || !unpack(a))
+    if (!files_check_user(a) || !unpack(a))
         return;
-    if (take_body(a, list, &e) == 0)
-        ask_json(a, 200, json_incref(list));
+    if (metadata_read(a, &u.attributes, &e) == 0 && take_body(a, &u, &e) == 0)
+        ask_json(a, 200, json_incref(u.list));
     else if (e.code == CONNECT_EXHAUSTED)
         ask_refuse(a, 507, "%s", e.message);
     else

@@ -127,6 +127,7 @@ json_t *entry_json(struct box *box, const char *path, const struct vial_entry *e
     char type = entry->type;
     unsigned mode = entry->mode & 07777u;
     char text[11], time_text[48], owner[16], group[16], size[24];
+    json_t *metadata = metadata_json(entry->attributes);
     json_t *json;
 
     if (type == 'l') {
@@ -138,12 +139,12 @@ json_t *entry_json(struct box *box, const char *path, const struct vial_entry *e
     name_of(entry->uid, owner);
     name_of(entry->gid, group);
     (void)snprintf(size, sizeof(size), "%llu", (unsigned long long)entry->size);
-    json = json_pack("{s:o, s:s, s:o, s:s, s:i, s:s, s:s, s:s, s:s}", "name",
+    json = json_pack("{s:o, s:s, s:o, s:s, s:i, s:s, s:s, s:s, s:s, s:o*}", "name",
                      value_text_json(name, strlen(name)), "type", type_name(type),
                      "path", value_text_json(path, strlen(path)), "size",
                      entry->type == 'd' && entry->size == 0 ? "4096" : size, "mode",
                      (int)(mode & 0777u), "permissions", text, "owner", owner, "group",
-                     group, "modifiedTime", time_text);
+                     group, "modifiedTime", time_text, "metadata", metadata);
     if (json && entry->type == 'l' && target.data)
         (void)json_object_set_new(json, "symlinkTarget",
                                   value_text_json(target.data, target.len));

@@ -18,6 +18,14 @@ json_t *entry_json(struct box *box, const char *path, const struct vial_entry *e
 /* Whether PATH leads to a directory: 1, 0, or -1: there is nothing, or an error. */
 int entry_is_dir(struct box *box, const char *path, struct connect_error *e);
 
+/* files_metadata.c: a file's metadata are its attributes "user.e2b.KEY". Those that the
+ * headers "X-Metadata-KEY" of a request give it, as vial_put_options has them: 0, or -1.
+ */
+struct str;
+int metadata_read(const struct ask *a, struct str *out, struct connect_error *e);
+/* {KEY: VALUE}, or NULL if there is none. */
+json_t *metadata_json(const char *attributes);
+
 /* watch.c: watching, as a stream, and as events that are fetched. */
 void watch_stream(struct ask *a);
 int watch_create(struct ask *a, const json_t *message, json_t **out,

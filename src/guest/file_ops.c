@@ -12,8 +12,8 @@
 #define TEMP_TRIES 100
 #define HOLES_TOLD (UINT64_C(1) << 20)
 #define PARTS_MAX  65536
-/* Bytes of a packed entry with the longest name and target. */
-#define ENTRY_MAX (320 + LIST_TARGET_MAX)
+/* Bytes of a packed entry with the longest name, and target or attributes. */
+#define ENTRY_MAX (324 + LIST_TARGET_MAX + LIST_ATTRIBUTES_MAX)
 
 void files_finish(struct guest *g, struct job *j, int error, const char *text)
 {
@@ -120,10 +120,21 @@ void files_keep_owner(int fd, const struct stat *old)
         (void)!fchown(fd, old->st_uid, old->st_gid);
 }
 
+/* Of a file that will not be whole. The next frame may start a program, which shall
+ * not find it. */
+static void drop_part(struct job *j)
+{
+    if (j->temp[0] || j->direct)
+        (void)unlinkat(j->dir_fd, j->direct ? j->name : j->temp, 0);
+    j->temp[0] = '\0';
+    j->direct = false;
+}
+
 void files_put(struct guest *g, struct job *j, const struct put_message *m)
 {
     const char *name = NULL;
     struct stat old;
+    int error;
 
     if (*m->path == '/') {
         exec_help(g, j, &(struct path_op){ .put = m });
@@ -141,20 +152,16 @@ void files_put(struct guest *g, struct job *j, const struct put_message *m)
     if (j->name && j->file_fd < 0)
         j->file_fd = files_make_temp(j->dir_fd, g->temp_count++, j->temp,
                                      files_put_mode(m, &old));
-    if (j->file_fd < 0)
+    if (j->file_fd < 0) {
         files_finish(g, j, -j->file_fd, "create");
-    else
-        files_keep_owner(j->file_fd, &old);
-}
-
-/* Of a file that will not be whole. The next frame may start a program, which shall
- * not find it. */
-static void drop_part(struct job *j)
-{
-    if (j->temp[0] || j->direct)
-        (void)unlinkat(j->dir_fd, j->direct ? j->name : j->temp, 0);
-    j->temp[0] = '\0';
-    j->direct = false;
+        return;
+    }
+    files_keep_owner(j->file_fd, &old);
+    error = -attributes_write(j->file_fd, m->attributes);
+    if (error) {
+        drop_part(j);
+        files_finish(g, j, error, "attributes");
+    }
 }
 
 void files_put_data(struct guest *g, struct job *j, const uint8_t *data, size_t len)
@@ -296,37 +303,43 @@ static uint32_t type_letter(mode_t mode)
     return S_ISLNK(mode) ? 'l' : 'o';
 }
 
-static uint64_t holes_of(int dir_fd, const char *name, const struct stat *st)
+/* A regular file that may be read, or -1. */
+static int open_entry(int dir_fd, const char *name, const struct stat *st)
+{
+    if (!S_ISREG(st->st_mode))
+        return -1;
+    return *name ? openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
+                 : fcntl(dir_fd, F_DUPFD_CLOEXEC, 0);
+}
+
+static uint64_t holes_of(int fd, const struct stat *st)
 {
     uint64_t size = st->st_size > 0 ? (uint64_t)st->st_size : 0;
-    uint64_t holes = 0;
-    int fd = -1;
 
-    if (!S_ISREG(st->st_mode) || size <= (uint64_t)st->st_blocks * 512 + HOLES_TOLD)
+    if (fd < 0 || size <= (uint64_t)st->st_blocks * 512 + HOLES_TOLD)
         return 0;
-    fd = *name ? openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
-               : fcntl(dir_fd, F_DUPFD_CLOEXEC, 0);
-    if (fd < 0)
-        return 0;
-    holes = count_holes(fd, st, 0, size);
-    (void)close(fd);
-    return holes;
+    return count_holes(fd, st, 0, size);
 }
 
 /* NOLINTNEXTLINE(readability-non-const-parameter): the entry holds it */
 void files_pack_entry(struct pack *p, int dir_fd, const char *at, char *name)
 {
-    char target[LIST_TARGET_MAX + 1];
-    struct list_entry e = { .name = name, .target = target };
+    char target[LIST_TARGET_MAX + 1], attributes[LIST_ATTRIBUTES_MAX + 1];
+    struct list_entry e = { .name = name, .target = target, .attributes = attributes };
     ssize_t n = -1;
     struct stat st;
+    int fd;
 
     if (fstatat(dir_fd, at, &st, AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) < 0)
         return; /* gone since it was read */
     e.type = type_letter(st.st_mode);
     e.mode = st.st_mode & 07777;
     e.size = st.st_size > 0 ? (uint64_t)st.st_size : 0;
-    e.holes = holes_of(dir_fd, at, &st);
+    fd = open_entry(dir_fd, at, &st);
+    e.holes = holes_of(fd, &st);
+    attributes_read(fd, attributes);
+    if (fd >= 0)
+        (void)close(fd);
     e.uid = st.st_uid;
     e.gid = st.st_gid;
     if (S_ISLNK(st.st_mode))

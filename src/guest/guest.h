@@ -24,6 +24,7 @@
  *   kill_tree      ends programs whole; proc_tree finds their processes
  *   file_ops       put, get and list
  *   name_ops       stat, mkdir, move, remove; names are looked up without links
+ *   file_attributes  a file's extended attributes
  *   path_ops       all of these at absolute paths, by a process confined as programs are
  *   dir_watch      tells what happens to files
  *   limit_watch    limits of which the kernel does not tell
@@ -70,7 +71,7 @@ struct job {
     bool input_ended;
     bool terminal;                /* fd[0] and fd[1] are its master */
     bool started, exited, closed; /* closed: the host has lost interest */
-    bool root;      /* its program is */
+    bool root;                    /* its program is */
     bool helps;     /* no program, but a file operation of ours: path_ops */
     bool ended[3];  /* EOF was sent */
     size_t left[3]; /* after the exit: bytes that were in the pipe then */
@@ -336,6 +337,10 @@ struct path_op {
 /* Runs in the child, which has memory of its own; never returns. */
 _Noreturn void path_op_run(const struct guest *g, const struct path_op *op,
                            const struct child_pipes *pipes);
+
+/* file_attributes.c: FD may be -1, which has none. 0 or -errno. */
+void attributes_read(int fd, char out[LIST_ATTRIBUTES_MAX + 1]);
+int attributes_write(int fd, const char *lines); /* NULL: nothing to do */
 
 /* name_ops.c */
 /* A regular file, looked at before it is opened; FOLLOW: links, as far as they lead. */

@@ -136,10 +136,13 @@ static int take_input(int fd)
 }
 
 /* Where nothing can be made beside it, as for a file that is shown by itself. */
-static int overwrite(int dir_fd, const char *name)
+static int overwrite(int dir_fd, const char *name, const struct put_message *m)
 {
     int fd = openat(dir_fd, name, O_WRONLY | O_TRUNC | O_NOFOLLOW | O_CLOEXEC);
-    int rc = fd < 0 ? -errno : take_input(fd);
+    int rc = fd < 0 ? -errno : attributes_write(fd, m->attributes);
+
+    if (rc == 0)
+        rc = take_input(fd);
 
     if (fd >= 0)
         (void)close(fd);
@@ -157,11 +160,13 @@ static int put_at(int dir_fd, const char *name, const struct put_message *m)
         return S_ISDIR(old.st_mode) ? -EISDIR : -EINVAL;
     fd = files_make_temp(dir_fd, (unsigned)getpid(), temp, files_put_mode(m, &old));
     if ((fd == -EACCES || fd == -EROFS || fd == -EPERM) && is_there)
-        return overwrite(dir_fd, name);
+        return overwrite(dir_fd, name, m);
     if (fd < 0)
         return fd;
     files_keep_owner(fd, &old);
-    rc = take_input(fd);
+    rc = attributes_write(fd, m->attributes);
+    if (rc == 0)
+        rc = take_input(fd);
     (void)close(fd);
     if (rc == 0 && renameat(dir_fd, temp, dir_fd, name) < 0)
         rc = -errno;

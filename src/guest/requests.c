@@ -100,6 +100,7 @@ static void on_put(struct guest *g, const struct frame *f, struct unpack *u)
         guest_end(g, 1);
     files_put(g, j, &m);
     free(m.path);
+    free(m.attributes);
 }
 
 static void on_get(struct guest *g, const struct frame *f, struct unpack *u)

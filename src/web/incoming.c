@@ -342,15 +342,6 @@ const char *web_header(const struct web_request *req, const char *name)
     return find(req, &req->headers, name, true, 0);
 }
 
-bool web_has_header(const struct web_request *req, const char *prefix)
-{
-    for (size_t i = 0; i < req->headers.count; i++)
-        if (strncasecmp(req->text.data + req->headers.items[i].name, prefix,
-                        strlen(prefix)) == 0)
-            return true;
-    return false;
-}
-
 bool web_header_repeated(const struct web_request *req, const char *name)
 {
     return find(req, &req->headers, name, true, 1) != NULL;

@@ -103,8 +103,6 @@ const char *web_target(const struct web_request *req); /* as it came, with its q
 const char *web_query(const struct web_request *req, const char *name);  /* or NULL */
 const char *web_query_name(const struct web_request *req, size_t index); /* or NULL */
 const char *web_header(const struct web_request *req, const char *name); /* or NULL */
-bool web_has_header(const struct web_request *req,
-                    const char *prefix); /* one that begins so */
 /* Its name, or NULL behind the last. */
 const char *web_header_at(const struct web_request *req, size_t index,
                           const char **value);

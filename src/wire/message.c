@@ -255,6 +255,7 @@ void put_write(struct pack *p, const struct put_message *m)
 {
     pack_text(p, m->path);
     pack_u32(p, m->mode);
+    pack_text(p, m->attributes);
 }
 
 int put_read(struct unpack *u, struct put_message *out)
@@ -262,8 +263,10 @@ int put_read(struct unpack *u, struct put_message *out)
     struct put_message m = { .path = unpack_text(u) };
 
     m.mode = unpack_u32(u);
+    m.attributes = unpack_optional(u);
     if (!unpack_finished(u)) {
         free(m.path);
+        free(m.attributes);
         return -1;
     }
     *out = m;
@@ -385,6 +388,7 @@ void list_entry_write(struct pack *p, const struct list_entry *e)
     pack_u32(p, e->uid);
     pack_u32(p, e->gid);
     pack_text(p, e->target);
+    pack_text(p, e->attributes);
 }
 
 /* A name that leads nowhere but to an entry of its own directory. */
@@ -400,7 +404,25 @@ void list_entry_done(struct list_entry *e)
 {
     free(e->name);
     free(e->target);
+    free(e->attributes);
     *e = (struct list_entry){ 0 };
+}
+
+bool attributes_are_good(const char *lines)
+{
+    size_t len = strlen(lines);
+
+    if (len > LIST_ATTRIBUTES_MAX)
+        return false;
+    for (const char *end; *lines; lines = end + 1) {
+        end = strchr(lines, '\n');
+        if (!end || *lines == '=' || !memchr(lines, '=', (size_t)(end - lines)))
+            return false;
+        for (const char *c = lines; c < end; c++)
+            if (*c < ' ' || *c > '~')
+                return false;
+    }
+    return true;
 }
 
 int list_entry_read(struct unpack *u, struct list_entry *out)
@@ -415,10 +437,12 @@ int list_entry_read(struct unpack *u, struct list_entry *out)
     e.uid = unpack_u32(u);
     e.gid = unpack_u32(u);
     e.target = unpack_optional(u);
+    e.attributes = unpack_optional(u);
     if (u->bad || e.holes > e.size || !is_entry_name(e.name) || !e.type ||
         e.type > 'z' || !strchr("fdlo", (int)e.type) || e.mode > 07777 ||
         e.size > INT64_MAX ||
-        (e.target && (e.type != 'l' || strlen(e.target) > LIST_TARGET_MAX))) {
+        (e.target && (e.type != 'l' || strlen(e.target) > LIST_TARGET_MAX)) ||
+        (e.attributes && (e.type != 'f' || !attributes_are_good(e.attributes)))) {
         u->bad = true;
         list_entry_done(&e);
         return -1;

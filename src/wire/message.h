@@ -139,8 +139,9 @@ enum exec_step {
 const char *exec_step_name(uint32_t step); /* "?" when unknown */
 
 struct put_message {
-    char *path;    /* see WIRE_LIST */
-    uint32_t mode; /* 0: of the file that is replaced, else 0644 */
+    char *path;       /* see WIRE_LIST */
+    uint32_t mode;    /* 0: of the file that is replaced, else 0644 */
+    char *attributes; /* as in list_entry; NULL: none */
 };
 /* Readers give malloc'ed texts, which the caller frees. */
 void put_write(struct pack *p, const struct put_message *m);
@@ -186,8 +187,11 @@ struct list_entry {
     uint64_t holes;    /* bytes of a file's that were never written, if they are many */
     uint32_t uid, gid; /* as its programs see them */
     char *target;      /* what a link says; NULL: it is none, or cannot be read */
+    char *attributes;  /* a file's, of the user's: lines "NAME=VALUE" of printable
+                          ASCII, each with its newline; NULL: none, or not readable */
 };
-#define LIST_TARGET_MAX 4095u
+#define LIST_TARGET_MAX     4095u
+#define LIST_ATTRIBUTES_MAX 4096u
 /* What is asked by WIRE_WATCH. */
 enum watch_flag {
     WATCH_DEEP = 1u << 0,      /* directories below, too, also those to come */
@@ -210,6 +214,9 @@ struct event_message {
 void event_write(struct pack *p, const struct event_message *m, const char *path,
                  const char *from);
 int event_read(struct unpack *u, struct event_message *out); /* copies */
+
+/* Whether LINES are attributes, and not too many. */
+bool attributes_are_good(const char *lines);
 
 void list_entry_write(struct pack *p, const struct list_entry *e);
 int list_entry_read(struct unpack *u, struct list_entry *out); /* copies */

@@ -584,6 +584,58 @@ def test_a_download_is_packed_for_who_asks_for_that_alone(e2b):
     assert get("gzip", method="HEAD").headers["Content-Length"] == str(len(want))
 
 
+def entry(e2b, box, path):
+    return rpc(e2b, box, "filesystem.Filesystem/Stat", {"path": path}).json["entry"]
+
+
+@pytest.mark.parametrize("path", ["f", "/tmp/f"])  # by the guest, and by a process of its own
+def test_metadata_are_attributes_that_stay_with_the_file(e2b, path):
+    box = create(e2b)
+    want = {"owner": "me", "long-key": "a=b c"}
+    made = upload(e2b, box, b"x", path, OCTETS, X_Metadata_Owner="me", X_Metadata_Long_Key="a=b c")
+    assert made.json[0]["metadata"] == want
+    assert entry(e2b, box, path)["metadata"] == want
+    look = "import os; print(sorted((k, os.getxattr('%s', k)) for k in os.listxattr('%s')))"
+    assert run(e2b, box, 'python3 -c "%s"' % (look % (path, path))) == (
+        "[('user.e2b.long-key', b'a=b c'), ('user.e2b.owner', b'me')]\n")
+    run(e2b, box, "python3 -c \"import os; os.setxattr('%s', 'user.e2b.inside', b'yes');"
+                  "os.setxattr('%s', 'user.other', b'no'); os.setxattr('%s', 'user.e2b.raw', bytes([255]))\""
+        % (path, path, path))
+    rpc(e2b, box, "filesystem.Filesystem/Move", {"source": path, "destination": path + "2"})
+    moved = rpc(e2b, box, "filesystem.Filesystem/ListDir", {"path": os.path.dirname(path) or "."})
+    assert [e["metadata"] for e in moved.json["entries"] if e["name"] == "f2"] == [
+        {**want, "inside": "yes"}]
+    again = upload(e2b, box, b"y", path + "2", OCTETS, X_Metadata_New="1")
+    assert again.json[0]["metadata"] == entry(e2b, box, path + "2")["metadata"] == {"new": "1"}
+    assert "metadata" not in upload(e2b, box, b"z", path + "2", OCTETS).json[0]
+    assert "metadata" not in entry(e2b, box, path + "2")
+
+
+@pytest.mark.parametrize("headers, message", [
+    ({"X_Metadata_A": "1", "x_metadata_a": "2"}, "metadata key 'a' comes twice"),
+    ({"X_Metadata_A": "\xe9"}, "the metadata value of 'A' is not printable ASCII"),
+    ({"X_Metadata_" + "k" * 247: "1"}, "metadata key '%s' has no characters, a '=', or more than 246"
+     % ("k" * 64)),
+    ({"X_Metadata_A": "1" * 3100}, "metadata is more than 3072 bytes together"),
+    ({"X_Metadata_": "1"}, "metadata key '' has no characters, a '=', or more than 246"),
+])
+def test_metadata_that_cannot_be_kept_is_refused_by_name(e2b, headers, message):
+    box = create(e2b)
+    answer = upload(e2b, box, b"x", "f", OCTETS, **headers)
+    assert (answer.status, answer.json) == (400, {"code": 400, "message": message})
+    assert run(e2b, box, "ls") == ""
+
+
+def test_attributes_of_many_files_are_told_within_bounds(e2b):
+    box = create(e2b)
+    run(e2b, box, "python3 -c \"import os\nfor i in range(300):\n open(f'f{i}', 'w').close()\n"
+                  " os.setxattr(f'f{i}', 'user.e2b.a', b'x' * 3000)\n"
+                  " os.setxattr(f'f{i}', 'user.e2b.b', b'y' * 3000)\"")
+    listed = rpc(e2b, box, "filesystem.Filesystem/ListDir", {"path": "."}).json["entries"]
+    assert len(listed) == 300
+    assert all(sum(map(len, e["metadata"].values())) == 3000 for e in listed)
+
+
 def test_a_disk_that_is_full_is_507():
     with E2b(defaults={"disk": "1m"}) as d:
         answer = upload(d, create(d), b"x" * (2 << 20), "big", "application/octet-stream")

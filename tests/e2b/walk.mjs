@@ -302,6 +302,13 @@ row('files.write', 'several files at once', async (t) => {
   assert.deepEqual(made.map((f) => f.name), ['1', '2'])
   assert.equal(await t.sbx.files.read('m/2'), 'two')
 })
+row('files.write files.getInfo files.list', 'metadata stays with its file', async (t) => {
+  const { metadata } = await t.sbx.files.write('noted', 'x', { metadata: { Made: 'by me' } })
+  assert.deepEqual(metadata, { made: 'by me' })
+  assert.deepEqual((await t.sbx.files.getInfo('noted')).metadata, { made: 'by me' })
+  const listed = (await t.sbx.files.list('.')).find((entry) => entry.name === 'noted')
+  assert.deepEqual(listed.metadata, { made: 'by me' })
+})
 row('files.write files.read', 'packed on the way, plain in the sandbox', async (t) => {
   const long = 'packed '.repeat(100_000)
   await t.sbx.files.write('packed', long, { gzip: true })

@@ -82,6 +82,10 @@ int files_fail(const struct files_way *w, struct vial_error *err)
         (void)fail_remedy(err, "symbolic links are followed only where the path is "
                                "absolute, and not in circles; name a plain file");
         return fail_as(err, VIAL_E_PATH);
+    case EOPNOTSUPP:
+        (void)fail_remedy(err, "in memory files have attributes since Linux 6.6: leave "
+                               "them out");
+        return fail_as(err, VIAL_E_UNSUPPORTED);
     case EAGAIN:
         (void)fail_remedy(err,
                           "no process is left in the session: end some, or name the "
@@ -228,18 +232,31 @@ static int wait_news(struct files_way *w, struct vial_error *err)
     return s->outcome == VIAL_SESSION_OPEN ? 0 : session_fail_ended(s, err);
 }
 
-int files_put_begin(struct files_way *w, struct vial_session *s, const char *path,
-                    unsigned mode, struct vial_error *err)
+static int begin_put(struct files_way *w, struct vial_session *s, const char *path,
+                     const struct vial_put_options *how, struct vial_error *err)
 {
     auto_free char *copy = files_inside(s, path);
-    const struct put_message m = { .path = copy, .mode = mode & 0777 };
+    const struct put_message m = { .path = copy,
+                                   .mode = how->mode & 0777,
+                                   .attributes = (char *)(uintptr_t)how->attributes };
 
     *w = (struct files_way){ .session = s, .path = path, .verb = "put" };
     if (files_check_path(s, path, false, err) < 0)
         return -1;
+    if (how->attributes && !attributes_are_good(how->attributes))
+        return fail(err, VIAL_E_VALUE,
+                    "put '%s': attributes are lines NAME=VALUE of printable ASCII, "
+                    "%u bytes in all",
+                    path, LIST_ATTRIBUTES_MAX);
     if (!copy)
         return fail_memory(err);
     return files_enter(w, &(struct files_ask){ .put = &m }, err);
+}
+
+int files_put_begin(struct files_way *w, struct vial_session *s, const char *path,
+                    unsigned mode, struct vial_error *err)
+{
+    return begin_put(w, s, path, &(struct vial_put_options){ .mode = mode }, err);
 }
 
 int files_put_some(struct files_way *w, const void *data, size_t len,
@@ -335,17 +352,26 @@ int files_put_settle(struct files_way *w, struct vial_error *err)
     return rc;
 }
 
-int vial_session_put(struct vial_session *session, const char *path, const void *data,
-                     size_t len, unsigned mode, struct vial_error *err)
+int vial_session_put_with(struct vial_session *session, const char *path,
+                          const void *data, size_t len,
+                          const struct vial_put_options *options,
+                          struct vial_error *err)
 {
     struct files_way w;
     int rc;
 
     if (check_room(session, path, len, err) < 0 ||
-        files_put_begin(&w, session, path, mode, err) < 0)
+        begin_put(&w, session, path, options, err) < 0)
         return -1;
     rc = len > 0 ? files_put_some(&w, data, len, err) : 0;
     return files_put_end(&w, rc == 0, err) < 0 ? -1 : rc;
+}
+
+int vial_session_put(struct vial_session *session, const char *path, const void *data,
+                     size_t len, unsigned mode, struct vial_error *err)
+{
+    return vial_session_put_with(session, path, data, len,
+                                 &(struct vial_put_options){ .mode = mode }, err);
 }
 
 static int put_all(struct files_way *w, int fd, struct vial_error *err)

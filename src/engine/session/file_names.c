@@ -64,7 +64,7 @@ static int fail_answer(struct vial_error *err, const char *path)
     return fail(err, VIAL_E_GUEST, "look at '%s': the guest answered nonsense", path);
 }
 
-/* Takes its target. */
+/* Takes its target and attributes. */
 static struct vial_entry entry_of(const struct list_entry *e)
 {
     return (struct vial_entry){ .type = (char)e->type,
@@ -74,7 +74,8 @@ static struct vial_entry entry_of(const struct list_entry *e)
                                 .holes = e->holes,
                                 .uid = e->uid,
                                 .gid = e->gid,
-                                .target = e->target };
+                                .target = e->target,
+                                .attributes = e->attributes };
 }
 
 static int stat_by(struct vial_session *session, enum name_verb verb, const char *path,
@@ -111,7 +112,8 @@ void vial_entry_done(struct vial_entry *entry)
 {
     free(entry->path);
     free(entry->target);
-    entry->path = entry->target = NULL;
+    free(entry->attributes);
+    entry->path = entry->target = entry->attributes = NULL;
 }
 
 int vial_session_mkdir(struct vial_session *session, const char *path,
@@ -154,7 +156,7 @@ static int add_entry(struct vial_entries *out, const char *dir, struct list_entr
     items[out->count].path = files_join(dir, e->name);
     if (!items[out->count].path)
         return fail_memory(err);
-    e->target = NULL;
+    e->target = e->attributes = NULL;
     items[out->count].media = path_media(items[out->count].path);
     out->count++;
     return 0;
