@@ -338,7 +338,7 @@ static json_t *usage_schema(void)
 static json_t *isolation_schema(void)
 {
     static const char *const members[] = { "level", "layers", "limits_by" };
-    json_t *const values[] = { choices("none|landlock|namespaces|container"),
+    json_t *const values[] = { choices("none|remote|landlock|namespaces|container"),
                                list_of(typed("string")),
                                choices("none|rlimit|cgroup1|cgroup2") };
 

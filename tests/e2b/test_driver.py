@@ -6,6 +6,7 @@ import os
 import subprocess
 import threading
 
+import jsonschema
 import pytest
 
 from conftest import VIAL, E2b, clean_env, wait_until
@@ -79,6 +80,7 @@ def test_what_the_service_alone_promises_is_not_called_isolation_of_ours(service
     there = client(service).result("sh", "grep -E 'Seccomp:|NoNewPrivs|CapBnd' /proc/self/status")
     assert there["isolation"] == {"level": "remote", "limits_by": "rlimit",
                                   "layers": ["seccomp", "no_new_privs", "caps"]}
+    jsonschema.validate(there, json.loads(client(service)("schema", "result").stdout))
     assert there["stdout"].split() == ["CapBnd:", "0000000000000000", "NoNewPrivs:", "1",
                                        "Seccomp:", "2"]
     for word in ("namespaces", "container", "net", "limits=cgroup"):

@@ -901,7 +901,7 @@ class ResultNetwork(Record):
 
 
 class ResultIsolation(Record):
-    level: Literal["none", "landlock", "namespaces", "container"]
+    level: Literal["none", "remote", "landlock", "namespaces", "container"]
     layers: List[str]
     limits_by: Literal["none", "rlimit", "cgroup1", "cgroup2"]
 

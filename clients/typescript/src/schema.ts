@@ -1107,7 +1107,7 @@ export interface ResultNetwork {
 }
 
 export interface ResultIsolation {
-  level: "none" | "landlock" | "namespaces" | "container";
+  level: "none" | "remote" | "landlock" | "namespaces" | "container";
   layers: string[];
   limits_by: "none" | "rlimit" | "cgroup1" | "cgroup2";
 }
