@@ -15,12 +15,15 @@
 #include "base/str.h"
 #include "base/text.h"
 #include "base/unit.h"
+#include "e2b/protobuf.h"
 
 #define HEAD          5 /* of a frame: flags, length */
 #define FLAG_PACKED   1
 #define FLAG_END      2
 #define QUIET_MS      90000
 #define QUIET_LEAST_S 1
+#define STREAM_JSON   "application/connect+json"
+#define STREAM_PROTO  "application/connect+proto"
 
 static const struct {
     const char *name;
@@ -97,21 +100,40 @@ bool connect_is_stream(struct ask *a, bool *refused)
 {
     const char *packed = web_header(a->web, "Connect-Content-Encoding");
 
+    bool plain = !packed || strcasecmp(packed, "identity") == 0;
+
     *refused = false;
-    if ((!packed || strcasecmp(packed, "identity") == 0) &&
-        is_type(a, "application/connect+json"))
+    a->proto = is_type(a, "application/proto") || is_type(a, STREAM_PROTO);
+    if (plain && (is_type(a, STREAM_JSON) || is_type(a, STREAM_PROTO)))
         return true;
-    if (is_type(a, "application/json"))
+    if (is_type(a, "application/json") || is_type(a, "application/proto"))
         return false;
     *refused = true;
-    ask_refuse(a, 415, "send JSON: application/json or application/connect+json");
+    ask_refuse(a, 415,
+               "send application/json, application/connect+json, or the same with "
+               "'proto'");
     return false;
 }
 
-static int parse(const char *text, size_t len, json_t **out, struct connect_error *e)
+static int parse_proto(struct ask *a, const char *data, size_t len, json_t **out,
+                       struct connect_error *e)
+{
+    const struct proto_message *takes, *gives;
+
+    if (!proto_method(a->path, &takes, &gives))
+        return connect_fail(e, CONNECT_UNIMPLEMENTED, "there is no method '%.64s'",
+                            a->path);
+    *out = proto_read(takes, data, len);
+    return *out ? 0 : connect_fail(e, CONNECT_INVALID, "the message cannot be read");
+}
+
+static int parse(struct ask *a, const char *text, size_t len, json_t **out,
+                 struct connect_error *e)
 {
     struct vial_error err = { 0 };
 
+    if (a->proto)
+        return parse_proto(a, text, len, out, e);
     if (json_parse(text, len, "message", out, &err) < 0)
         return connect_from(e, &err);
     if (json_is_object(*out))
@@ -126,7 +148,7 @@ int connect_message(struct ask *a, json_t **out, struct connect_error *e)
     size_t len;
     const char *text = web_body(a->web, &len);
 
-    return len ? parse(text, len, out, e) : parse("{}", 2, out, e);
+    return len || a->proto ? parse(a, text, len, out, e) : parse(a, "{}", 2, out, e);
 }
 
 int connect_frame(struct ask *a, size_t *at, json_t **out, struct connect_error *e)
@@ -148,12 +170,37 @@ int connect_frame(struct ask *a, size_t *at, json_t **out, struct connect_error 
         return connect_fail(e, CONNECT_UNIMPLEMENTED,
                             "compressed frames are not understood");
     *at += HEAD + size;
-    return parse((const char *)head + HEAD, size, out, e) < 0 ? -1 : 1;
+    return parse(a, (const char *)head + HEAD, size, out, e) < 0 ? -1 : 1;
+}
+
+/* Takes VALUE. Errors, and what ends a stream, are JSON in any case. */
+static int pack_answer(const struct ask *a, json_t *value, struct str *out)
+{
+    const struct proto_message *takes, *gives;
+
+    if (value && proto_method(a->path, &takes, &gives))
+        proto_write(gives, value, out);
+    else
+        out->failed = true;
+    json_decref(value);
+    return out->failed ? -1 : 0;
 }
 
 void connect_answer(struct ask *a, json_t *value)
 {
-    ask_json(a, 200, value);
+    auto_str struct str packed = { 0 };
+
+    if (!a->proto) {
+        ask_json(a, 200, value);
+        return;
+    }
+    if (pack_answer(a, value, &packed) < 0) {
+        ask_refuse(a, 500, "out of memory");
+        return;
+    }
+    a->turn->status = 200;
+    (void)web_reply(a->web, 200, "application/proto", packed.data ? packed.data : "",
+                    packed.len);
 }
 
 static json_t *error_json_of(const struct connect_error *e)
@@ -187,23 +234,35 @@ int connect_start(struct connect_stream *s, struct ask *a)
                                   .quiet_ms = quiet_ms(a),
                                   .sent_ns = clock_now_ns() };
     a->turn->status = 200;
-    s->started = web_start(a->web, 200, "application/connect+json") == 0;
+    s->started = web_start(a->web, 200, a->proto ? STREAM_PROTO : STREAM_JSON) == 0;
     return s->started ? 0 : -1;
+}
+
+/* Takes VALUE. */
+static int dump_json(json_t *value, struct str *out)
+{
+    auto_free char *text = value ? json_dumps(value, JSON_COMPACT) : NULL;
+
+    json_decref(value);
+    if (text)
+        str_puts(out, text);
+    return text ? 0 : -1;
 }
 
 static int send_frame(struct connect_stream *s, unsigned char flags, json_t *message)
 {
-    auto_free char *text = message ? json_dumps(message, JSON_COMPACT) : NULL;
-    size_t len = text ? strlen(text) : 0;
+    auto_str struct str body = { 0 };
     auto_str struct str frame = { 0 };
+    int rc = s->ask->proto && !flags ? pack_answer(s->ask, message, &body)
+                                     : dump_json(message, &body);
 
-    json_decref(message);
-    if (!text)
+    if (rc < 0)
         return -1;
     str_putc(&frame, (char)flags);
     for (int shift = 24; shift >= 0; shift -= 8)
-        str_putc(&frame, (char)(len >> shift));
-    str_add(&frame, text, len);
+        str_putc(&frame, (char)(body.len >> shift));
+    str_add(&frame, body.data ? body.data : "", body.len);
+    frame.failed = frame.failed || body.failed;
     s->sent_ns = clock_now_ns();
     return str_ok(&frame) ? web_write(s->ask->web, frame.data, frame.len) : -1;
 }

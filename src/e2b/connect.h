@@ -3,9 +3,9 @@
 #define VIAL_E2B_CONNECT_H
 
 /*
- * The Connect protocol, in JSON: a call is one message each way, or one message and a
- * stream of frames. A stream's error stands in its last frame; one that is cut has
- * none.
+ * The Connect protocol, in JSON or protobuf, which handlers do not tell apart: a call
+ * is one message each way, or one message and a stream of frames. A stream's error
+ * stands in its last frame; one that is cut has none.
  */
 
 #include "e2b/http_ask.h"

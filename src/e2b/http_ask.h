@@ -25,6 +25,7 @@ struct ask {
     struct caller *caller;
     const char *arg;  /* what the route's brace stood for, or NULL */
     unsigned retry_s; /* with a 429 */
+    bool proto;       /* its messages are protobuf, not JSON */
 };
 
 typedef void ask_handler(struct ask *a);

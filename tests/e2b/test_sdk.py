@@ -55,6 +55,19 @@ def test_an_agent_clones_mends_tests_and_serves_an_application(node, e2b):
     assert told["page"] == {"status": 200, "body": "hello world"}
 
 
+def test_a_client_may_speak_protobuf(node, e2b):
+    told, = node.run("proto.mjs", e2b)
+    assert told == {
+        "ran": {"pid": True, "stdout": "é\n\n", "stderr": "/tmp\n",
+                "end": [3, True, "exit status 3", "exit status 3"]},
+        "echo": [0, 255, 10], "listed": [[True, "a cat", "cat"]], "killed": -1,
+        "entries": [["/home/user/d", 2, "", 0o755, "user", {}, True],
+                    ["/home/user/d/g", 1, "3", 0o644, "user", {"of": "f"}, True]],
+        "events": [["new", 1]],
+        "missing": ["NotFound", "path '/home/user/none' does not exist"],
+        "none": ["InvalidArgument", "cwd '/none' does not exist"]}
+
+
 ENDS = {
     "cut": "SandboxError: ",
     "cut, and it lives": "true",

@@ -418,10 +418,58 @@ def test_what_is_no_frame_is_refused_in_the_last_one(e2b):
         assert (flags, last["error"]["message"]) == (2, message)
 
 
-def test_protobuf_is_415_and_an_unknown_method_unimplemented(e2b):
+PROTO = "application/proto"
+
+
+def varint(n):
+    return bytes([n & 127 | 128]) + varint(n >> 7) if n > 127 else bytes([n])
+
+
+def part(number, data):
+    """A field of protobuf that has a length."""
+    return varint(number << 3 | 2) + varint(len(data)) + data
+
+
+def test_a_call_in_protobuf_is_answered_in_it_and_its_error_is_json(e2b):
     box = create(e2b)
-    answer = envd(e2b, box, "POST", "/process.Process/List", b"", Content_Type="application/proto")
+    answer = envd(e2b, box, "POST", "/process.Process/List", b"", Content_Type=PROTO)
+    assert (answer.status, answer.body, answer.headers["Content-Type"]) == (200, b"", PROTO)
+    answer = envd(e2b, box, "POST", "/filesystem.Filesystem/Stat", part(1, b"none"), Content_Type=PROTO)
+    assert (answer.status, answer.json["code"]) == (404, "not_found")
+    unknown = b"\x78\x01" + part(77, b"x") + b"\xfd\x02abcd" + b"\xf9\x02abcdefgh"
+    answer = envd(e2b, box, "POST", "/filesystem.Filesystem/Stat", unknown + part(1, b"."),
+                  Content_Type=PROTO)
+    assert answer.status == 200 and b"/home/user" in answer.body
+
+
+@pytest.mark.parametrize("body", [
+    b"\x0a", b"\x0a\x05abc", b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", b"\xff" * 30, b"\x08\x01",
+    b"\x0f", b"\x0b\x0c", b"\x79abc", part(1, b"\xff\xfe"), b"\x80",
+])
+def test_what_is_no_protobuf_is_refused(e2b, body):
+    answer = envd(e2b, create(e2b), "POST", "/filesystem.Filesystem/Stat", body, Content_Type=PROTO)
+    assert (answer.status, answer.json) == (400, {"code": "invalid_argument",
+                                                 "message": "the message cannot be read"})
+
+
+def test_a_list_in_protobuf_is_so_long_and_no_longer(e2b):
+    box = create(e2b)
+    for many, message in ((4096, "cwd '/no' does not exist"), (8193, "the message cannot be read")):
+        start = part(1, part(1, b"true") + many * part(2, b"") + part(4, b"/no"))
+        body = struct.pack(">BI", 0, len(start)) + start
+        answer = envd(e2b, box, "POST", "/process.Process/Start", body,
+                      Content_Type="application/connect+proto")
+        assert answer.headers["Content-Type"] == "application/connect+proto"
+        (flags, last), = frames(answer.body)
+        assert (flags, last["error"]) == (2, {"code": "invalid_argument", "message": message})
+
+
+def test_another_encoding_is_415_and_an_unknown_method_unimplemented(e2b):
+    box = create(e2b)
+    answer = envd(e2b, box, "POST", "/process.Process/List", b"", Content_Type="application/grpc")
     assert answer.status == 415
+    answer = envd(e2b, box, "POST", "/process.Process/Nothing", b"", Content_Type=PROTO)
+    assert (answer.status, answer.json["code"]) == (501, "unimplemented")
     once = rpc(e2b, box, "process.Process/Nothing", {})
     assert (once.status, once.json["code"]) == (501, "unimplemented")
     (flags, last), = stream(e2b, box, "filesystem.Filesystem/Nothing", {})
