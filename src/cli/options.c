@@ -19,8 +19,8 @@ static const struct alias {
     { "files", "in", 0 },       { "out", "outputs", 0 },     { "mounts", "mount", 0 },
     { "env", NULL, 'e' },       { "timeout", NULL, 't' },    { "memory", NULL, 'm' },
     { "secrets", "secret", 0 }, { "ports", "publish", 'p' }, { "caches", "cache", 0 },
-    { "quiet", NULL, 'q' },     { "help", NULL, 'h' },       { "output", NULL, 'o' },
-    { "jobs", NULL, 'j' },      { "tag", NULL, 't' },
+    { "volumes", "volume", 0 }, { "quiet", NULL, 'q' },      { "help", NULL, 'h' },
+    { "output", NULL, 'o' },    { "jobs", NULL, 'j' },       { "tag", NULL, 't' },
 };
 
 /* Every command has these. */

@@ -123,7 +123,8 @@ static int recover_commits(struct vial_engine *e, const struct plan *plan,
 {
     auto_free char *state = NULL;
 
-    if (e->drivers == kept_drivers || plan->mount_count == 0 || !plan->mounts[0].is_dir)
+    if (e->drivers == kept_drivers || plan->mount_count == 0 ||
+        !plan->mounts[0].is_dir || plan->mounts[0].volume)
         return 0;
     state = state_path(e->settings->home);
     return state ? apply_recover(state, plan->mounts[0].source, err) : 0;

@@ -56,7 +56,7 @@ static void free_strings(struct plan *plan)
         plan->driver,        plan->language,   plan->workdir,     plan->cwd,
         plan->image,         plan->rootfs,     plan->seccomp,     plan->hostname,
         plan->label_session, plan->label_task, plan->output_note, plan->correlation,
-        plan->seccomp_file,  plan->root.store
+        plan->seccomp_file,  plan->root.store, plan->volume_store
     };
 
     for (size_t i = 0; i < sizeof(strings) / sizeof(strings[0]); i++)
@@ -277,8 +277,10 @@ static json_t *mounts(const struct plan *plan)
         (void)json_array_append_new(
             array, json_pack("{s:o, s:o, s:s, s:s, s:o*}", "source", text(m->source),
                              "target", text(m->target), "mode", mode, "kind",
-                             m->is_dir ? "directory" : "file", "hidden",
-                             m->hidden.count ? list(&m->hidden) : NULL));
+                             m->volume   ? "volume"
+                             : m->is_dir ? "directory"
+                                         : "file",
+                             "hidden", m->hidden.count ? list(&m->hidden) : NULL));
     }
     return array;
 }

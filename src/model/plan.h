@@ -37,6 +37,7 @@ struct plan_mount {
     bool writable;
     bool overlay; /* what is written goes to a layer above it, not to the host */
     bool is_dir;
+    bool volume; /* SOURCE is a volume's name: its driver finds it, DEV and INO are 0 */
     uint64_t dev, ino;
     struct strv hidden; /* "/a/b" below it: sockets, which something is laid over */
 };
@@ -135,6 +136,7 @@ struct plan {
     int64_t stop_ms;     /* of a session that is closed: from SIGTERM to SIGKILL */
     struct plan_mount *mounts;
     size_t mount_count;
+    char *volume_store;           /* where its volumes are; NULL: it has none */
     char *image;                  /* NULL: the driver has none */
     struct plan_root root;        /* of an image, on this host */
     char *rootfs;                 /* NULL: built from the host's system directories */

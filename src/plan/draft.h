@@ -42,6 +42,8 @@ int mount_build(struct draft *d, struct vial_error *err);
 /* Refuses a place inside that the vessel needs itself, or that overlaps a mount. */
 int mount_check_target(const struct plan *plan, const char *target,
                        struct vial_error *err);
+/* plan_volumes.c: volumes, by name; of mount_build. */
+int volumes_build(struct draft *d, struct vial_error *err);
 /* mount.c: the caller's own Python packages, where a preset promises them. */
 int packages_build(struct draft *d, struct vial_error *err);
 /* venv.c: a Python environment of the host's, and its interpreter; after the mounts. */

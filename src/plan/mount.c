@@ -159,7 +159,8 @@ int mount_build(struct draft *d, struct vial_error *err)
     const struct mount_list *list = &d->req->mounts;
     struct mount_terms terms = { .settings = d->settings };
 
-    d->plan->mounts = calloc(list->count + 1, sizeof(*d->plan->mounts));
+    d->plan->mounts =
+        calloc(list->count + d->req->volumes.count + 1, sizeof(*d->plan->mounts));
     if (!d->plan->mounts)
         return fail_memory(err);
     if (add_workspace(d, err) < 0)
@@ -170,7 +171,7 @@ int mount_build(struct draft *d, struct vial_error *err)
         if (add_mount(d, &list->items[i], &terms, err) < 0)
             return -1;
     }
-    return judge_rootfs(d, err);
+    return volumes_build(d, err) < 0 ? -1 : judge_rootfs(d, err);
 }
 
 /* Every socket is covered, and nothing outside. */
@@ -237,6 +238,8 @@ int mount_judge(const struct plan *plan, const struct settings *settings,
 {
     struct plan before = *plan; /* those that were judged already */
 
+    if (volumes_judge(plan, &settings->policy, err) < 0)
+        return -1;
     for (size_t i = 0; i < plan->mount_count; i++) {
         const struct plan_mount *m = &plan->mounts[i];
         /* The first is the workspace, if there is one. */
@@ -245,6 +248,8 @@ int mount_judge(const struct plan *plan, const struct settings *settings,
                                  .workspace = i == 0 };
 
         before.mount_count = i;
+        if (m->volume)
+            continue;
         if (judge_target(m->target, err) < 0 ||
             check_apart(&before, m->target, err) < 0 || judge_same(j, m, err) < 0)
             return -1;

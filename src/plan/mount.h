@@ -13,4 +13,8 @@
 int mount_judge(const struct plan *plan, const struct settings *settings,
                 struct vial_error *err);
 
+/* plan_volumes.c: the same of its volumes alone. */
+int volumes_judge(const struct plan *plan, const struct policy *policy,
+                  struct vial_error *err);
+
 #endif

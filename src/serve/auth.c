@@ -19,6 +19,7 @@
 #include "model/members.h"
 #include "serve/face.h"
 
+#define TOKEN      "token:"
 #define TOKENS_MAX 10000u
 #define TOKEN_MIN  16u /* bytes of a token: shorter ones can be guessed */
 
@@ -363,7 +364,7 @@ static const struct token *find_foreign(const struct auth *a,
 static void identify(const struct token *token, struct identity *out)
 {
     *out = (struct identity){ .scopes = token->scopes, .quota = token->quota };
-    (void)snprintf(out->name, sizeof(out->name), "token:%s", token->name);
+    (void)snprintf(out->name, sizeof(out->name), TOKEN "%s", token->name);
 }
 
 bool auth_key(const struct auth *a, const char *key, struct identity *out)
@@ -452,4 +453,9 @@ int auth_check(const struct auth *a, const struct web_request *req,
     if (check_host(a, req, err) < 0 || check_origin(a, req, err) < 0)
         return -1;
     return by_token(a, req, out, err);
+}
+
+const char *auth_token_name(const struct identity *who)
+{
+    return str_starts(who->name, TOKEN) ? who->name + strlen(TOKEN) : "";
 }

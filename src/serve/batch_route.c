@@ -237,9 +237,10 @@ static void run_all(struct batch *b, int64_t parallel)
 /* Inputs that change the program itself need their own compilation. */
 static bool same_program(json_t *items)
 {
-    static const char *const own[] = { "language", "code",  "command",         "files",
-                                       "driver",   "image", "compile_timeout", "rootfs",
-                                       "seccomp",  "mounts" };
+    static const char *const own[] = { "language",        "code",   "command",
+                                       "files",           "driver", "image",
+                                       "compile_timeout", "rootfs", "seccomp",
+                                       "mounts",          "volumes" };
 
     for (size_t i = 0; i < json_array_size(items); i++)
         for (size_t n = 0; n < sizeof(own) / sizeof(own[0]); n++)

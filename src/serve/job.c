@@ -9,6 +9,7 @@
 #include "base/str.h"
 #include "model/request.h"
 #include "model/value.h"
+#include "model/volume.h"
 
 /* Paths of this host are for those who could use them anyway, unless the operator
  * has said which ones there are. */
@@ -35,6 +36,29 @@ static int check_paths(const struct call *c, const struct vial_request *req,
     return 0;
 }
 
+/* Of volumes the same: the policy says which, and knows some by who asks. */
+static int check_volumes(const struct call *c, const struct vial_request *req,
+                         struct vial_error *err)
+{
+    const struct policy *policy = &c->gen->settings->policy;
+    const char *token = auth_token_name(&c->who);
+
+    for (size_t i = 0; i < req->volumes.count; i++) {
+        auto_volume_wish struct volume_wish wish = { 0 };
+
+        if (volume_parse(req->volumes.items[i], &wish, err) < 0 ||
+            volume_check_policy(policy, token, wish.name, wish.writable, err) < 0)
+            return -1;
+    }
+    if (c->who.local || req->volumes.count == 0 ||
+        ((policy->set >> POLICY_ID_volumes) & 1u))
+        return 0;
+    (void)fail(err, VIAL_E_POLICY,
+               "a daemon's callers have volumes only if the policy says so");
+    return fail_remedy(err, "set policy key 'volumes' in the daemon's settings, and "
+                            "restart it");
+}
+
 /* A driver that isolates nothing makes a caller the daemon's user. */
 static int check_driver(const struct call *c, const struct vial_request *req,
                         struct vial_error *err)
@@ -58,7 +82,8 @@ int job_check(struct call *c, struct vial_request *req, struct vial_error *err)
 {
     auto_strv struct strv named = { 0 };
 
-    if (check_paths(c, req, err) < 0 || check_driver(c, req, err) < 0)
+    if (check_paths(c, req, err) < 0 || check_driver(c, req, err) < 0 ||
+        check_volumes(c, req, err) < 0)
         return -1;
     /* A container that waited was made without labels: where the operator wants some to
      * wait, the log alone tells which of them a request had. */

@@ -10,7 +10,7 @@ struct job {
     struct call *call;
     const struct vial_request *req;
     const char *batch; /* what it belongs to (batches.h), or NULL */
-    int cancel_fd; /* an epoll set, readable: end the run */
+    int cancel_fd;     /* an epoll set, readable: end the run */
     /* Output as it comes, or NULL: then the result has it. */
     int (*output)(void *context, int stream, const void *data, size_t len);
     vial_pull_progress *pulling; /* with the same context, or NULL */

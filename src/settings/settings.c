@@ -153,7 +153,7 @@ static int merge(struct settings *s, const struct source *layers,
                  struct vial_error *err)
 {
     for (size_t n = LAYER_COUNT; n-- > 0;) {
-        uint64_t before = s->defaults.set;
+        field_set before = s->defaults.set;
 
         if (request_fill(&s->defaults, &layers[n].values, err) < 0)
             return -1;

@@ -98,7 +98,8 @@ class World:
 
     def env(self):
         kept = {k: v for k, v in os.environ.items() if not k.startswith("VIAL_")}
-        return {**kept, "HOME": str(self.home), "VIAL_IMAGES": str(self.store)}
+        return {**kept, "HOME": str(self.home), "VIAL_IMAGES": str(self.store),
+                "VIAL_VOLUME_STORE": str(self.home / "volumes")}
 
     def vial(self, *args):
         return self.do(VIAL, *args)

@@ -2,6 +2,7 @@
 #include "base/auto.h"
 #include "base/json.h"
 #include "model/policy.h"
+#include "model/volume.h"
 #include "model_case.h"
 
 static int tighten(struct policy *p, const char *yaml, const char *where,
@@ -231,6 +232,48 @@ static void a_policy_is_shown_with_where_it_came_from(void **state)
     policy_done(&p);
 }
 
+static bool may(const struct policy *p, const char *caller, const char *name,
+                bool writable)
+{
+    return volume_check_policy(p, caller, name, writable, NULL) == 0;
+}
+
+static void a_volume_is_for_whom_the_policy_says(void **state)
+{
+    struct policy p = fresh();
+
+    (void)state;
+    assert_true(may(&p, "ann", "any", true));
+    must_tighten(&p, "volumes: ['{caller}/*', '{caller}/x', 'set-*:ro', log]", "a");
+    assert_true(may(&p, "ann", "ann/data", true));
+    assert_false(may(&p, "ann", "bob/data", false));
+    assert_false(may(&p, "an", "ann/data", false));
+    assert_false(may(&p, "ann", "ann", false));
+    assert_false(may(&p, "", "/data", false));
+    assert_false(may(&p, "ann/data", "ann/data", false));
+    assert_true(may(&p, NULL, "bob/data", true)); /* it can be bob */
+    assert_false(may(&p, NULL, "data", false));
+    assert_true(may(&p, "ann", "set-1", false));
+    assert_false(may(&p, "ann", "set-1", true));
+    assert_true(may(&p, "ann", "log", true));
+    assert_false(may(&p, "ann", "log2", true));
+    policy_done(&p);
+}
+
+static void a_layer_inside_can_only_narrow_which_volumes_there_are(void **state)
+{
+    struct policy p = fresh();
+
+    (void)state;
+    must_tighten(&p, "volumes: ['data*', 'set:ro']", "a");
+    must_tighten(&p, "volumes: ['data-1:ro', 'set', 'other']", "b");
+    assert_true(may(&p, "ann", "data-1", false));
+    assert_false(may(&p, "ann", "data-1", true));
+    assert_false(may(&p, "ann", "set", true));
+    assert_false(may(&p, "ann", "other", false));
+    policy_done(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -243,6 +286,8 @@ int main(void)
         cmocka_unit_test(lists_intersect_and_requirements_add_up),
         cmocka_unit_test(mount_roots_intersect_as_trees),
         cmocka_unit_test(what_a_list_lacks_is_refused),
+        cmocka_unit_test(a_volume_is_for_whom_the_policy_says),
+        cmocka_unit_test(a_layer_inside_can_only_narrow_which_volumes_there_are),
         cmocka_unit_test(unknown_and_bad_keys_are_errors),
         cmocka_unit_test(a_policy_is_shown_with_where_it_came_from),
     };

@@ -636,7 +636,7 @@ class PlanMount(Record):
     source: str
     target: str
     mode: Literal["ro", "rw", "overlay"]
-    kind: Literal["file", "directory"]
+    kind: Literal["file", "directory", "volume"]
     hidden: Optional[List[str]]
 
 
@@ -830,6 +830,7 @@ Request = TypedDict("Request", {
     "ports": "List[str]",
     "mounts": "List[Union[str, RequestMountsItem]]",
     "mounts_from": 'Literal["anywhere", "workspace"]',
+    "volumes": "List[str]",
     "caches": "List[str]",
     "workdir": 'Literal["/work", "/workspace", "/home/user"]',
     "workspace": "str",

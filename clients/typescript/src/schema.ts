@@ -702,14 +702,14 @@ export interface PlanGate {
 }
 
 export interface PlanMount {
-  /** What is shown of the host. */
+  /** What is shown of the host: a path, or a volume's name. */
   source: string;
   /** Where it lies inside. */
   target: string;
   /** How. */
   mode: "ro" | "rw" | "overlay";
   /** What it is. */
-  kind: "file" | "directory";
+  kind: "file" | "directory" | "volume";
   /** What is not shown of it. */
   hidden?: string[];
 }
@@ -1006,6 +1006,8 @@ export interface Request {
   mounts?: (string | RequestMountsItem)[];
   /** Where mount sources lie, if the policy names no roots: anywhere that is allowed, or below the workspace. A request can narrow what settings say, not widen it. */
   mounts_from?: "anywhere" | "workspace";
+  /** A volume of this host's (vial volume create) to show inside, read-only unless rw; one vessel at a time may write to it. */
+  volumes?: string[];
   /** A volume that outlives the vessel, writable at DIR (/cache/NAME): what one run leaves there, later ones find. */
   caches?: string[];
   /** Where the vessel's own working directory lies, if no workspace lies there. */

@@ -129,15 +129,15 @@ void child_script_ids(struct script *s, bool privileged)
                                  .ids = { id, id } });
 }
 
-static void add_start(struct script *s, const struct plan *plan, bool privileged)
+static void add_start(struct script *s, const struct plan *plan, const struct launch *l)
 {
-    child_script_ids(s, privileged);
+    child_script_ids(s, l->privileged);
     /* It is the calling thread's death that counts, so only the main thread's,
      * which lives as long as the process, will do. */
     if (syscall(SYS_gettid) == getpid())
         script_add(s, (struct step){ OP_PDEATH });
-    if (!privileged)
-        mounts_add_steps(s, plan);
+    if (!l->privileged)
+        mounts_add_steps(s, plan, l->volumes);
 }
 
 /* The twin takes down the old root, for which the kernel waits for all processors,
@@ -249,7 +249,7 @@ int child_script_root(struct script *s, const struct plan *plan, const struct la
 
     if (plan->rootfs && judge_rootfs(plan->rootfs, &o, err) < 0)
         return -1;
-    add_start(s, plan, l->privileged);
+    add_start(s, plan, l);
     root_build(s, l->host, plan, &o);
     script_add(s, (struct step){ OP_WAIT, .slot = JOIN_SLOT });
     return s->failed ? fail_memory(err) : 0;

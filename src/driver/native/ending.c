@@ -173,6 +173,7 @@ void native_close(struct vessel *vessel)
     auto_fd_(&n->image_fd);
     snapshot_done(&n->snapshot);
     auto_fd_(&n->ids_fd);
+    held_volumes_close(&n->volumes); /* the last process has gone */
     jail_done(&vessel->jail);
     strv_done(&vessel->layers);
     strv_done(&vessel->env);

@@ -200,6 +200,7 @@ int launch_settle(struct launch *l, const struct script *s, const struct plan *p
                   struct vial_error *err)
 {
     struct mount_fds mounts = { .count = 0 };
+    const struct mount_sides sides = { l->volumes, launch_id(l, l->uid), l->pid };
     int rc = s->failed ? fail_memory(err) : 0;
 
     if (rc == 0)
@@ -209,7 +210,7 @@ int launch_settle(struct launch *l, const struct script *s, const struct plan *p
      * not map itself (since 5.12). */
     l->doubtful = rc < 0 && err && err->sys == EPERM;
     if (rc == 0 && l->privileged)
-        rc = mounts_prepare(plan, launch_id(l, l->uid), &mounts, err);
+        rc = mounts_prepare(plan, &sides, &mounts, err);
     if (rc == 0 && l->own_devices)
         rc = add_devices(l, &mounts, err);
     if (rc == 0 && l->image && l->privileged)

@@ -28,6 +28,7 @@ struct launch_walk {
 };
 
 struct image_layers;
+struct held_volumes;
 
 struct launch {
     int control[2]; /* ours, the child's */
@@ -38,9 +39,10 @@ struct launch {
     pid_t pid; /* 0: not begun */
     struct launch_walk walk;
     bool privileged;
-    unsigned uid, gid;          /* of its programs, inside */
-    uid_t first_id;             /* of its range of ids; 0: it has none */
-    struct image_layers *image; /* of its root, or NULL; borrowed */
+    unsigned uid, gid;                  /* of its programs, inside */
+    uid_t first_id;                     /* of its range of ids; 0: it has none */
+    struct image_layers *image;         /* of its root, or NULL; borrowed */
+    const struct held_volumes *volumes; /* borrowed */
     unsigned lacks;    /* LACKS_*: a trial has shown that this host has it not */
     struct host *host; /* what its root is made of; owned */
     bool own_devices;  /* the vessel's device nodes are inodes of its own */

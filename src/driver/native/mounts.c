@@ -59,21 +59,33 @@ int mounts_check(const struct plan *plan, struct vial_error *err)
                 MOUNTS_MAX);
 }
 
-static int open_source(const struct plan_mount *m, struct vial_error *err)
+/* What is to be mounted: an object of the host's. */
+struct shown {
+    const char *path; /* borrowed */
+    uint64_t dev, ino;
+};
+
+static struct shown shown_by(const struct plan_mount *m, const struct volume *v)
+{
+    return m->volume ? (struct shown){ v->path, v->dev, v->ino }
+                     : (struct shown){ m->source, m->dev, m->ino };
+}
+
+static int open_source(const struct shown *m, struct vial_error *err)
 {
     struct stat st;
-    auto_fd int fd = sys_openat2(AT_FDCWD, m->source, O_PATH | O_CLOEXEC, 0,
+    auto_fd int fd = sys_openat2(AT_FDCWD, m->path, O_PATH | O_CLOEXEC, 0,
                                  RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
 
     if (fd < 0) {
-        (void)fail_sys_rc(err, fd, "open mount source '%s'", m->source);
+        (void)fail_sys_rc(err, fd, "open mount source '%s'", m->path);
         return fail_as(err, VIAL_E_MOUNT);
     }
     if (fstat(fd, &st) < 0)
-        return fail_sys(err, "look at mount source '%s'", m->source);
+        return fail_sys(err, "look at mount source '%s'", m->path);
     if (st.st_dev != m->dev || st.st_ino != m->ino)
         return fail(err, VIAL_E_MOUNT,
-                    "mount source '%s' was replaced by something else", m->source);
+                    "mount source '%s' was replaced by something else", m->path);
     return fd_take(&fd);
 }
 
@@ -91,22 +103,31 @@ static int set_attributes(int fd, const struct plan_mount *m, int idmap_fd)
                : 0;
 }
 
-static int prepare(const struct plan_mount *m, int idmap_fd, int *out,
-                   struct vial_error *err)
+static int copy_tree(const struct shown *m, struct vial_error *err)
 {
     auto_fd int source = open_source(m, err);
-    auto_fd int fd = -1;
-    int rc = 0;
+    int fd = -1;
 
     if (source < 0)
         return -1;
     fd = (int)syscall(SYS_open_tree, source, "",
                       OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH |
                           AT_RECURSIVE);
-    if (fd < 0) {
-        (void)fail_sys(err, "copy mount '%s'", m->source);
-        return fail_as(err, VIAL_E_MOUNT);
-    }
+    if (fd >= 0)
+        return fd;
+    (void)fail_sys(err, "copy mount '%s'", m->path);
+    return fail_as(err, VIAL_E_MOUNT);
+}
+
+static int prepare(const struct plan_mount *m, const struct volume *v, int idmap_fd,
+                   int *out, struct vial_error *err)
+{
+    const struct shown shown = shown_by(m, v);
+    auto_fd int fd = copy_tree(&shown, err);
+    int rc = 0;
+
+    if (fd < 0)
+        return -1;
     rc = set_attributes(fd, m, idmap_fd);
     if (rc < 0 && !m->writable &&
         !m->overlay) /* then only what anyone may read is readable */
@@ -121,18 +142,23 @@ static int prepare(const struct plan_mount *m, int idmap_fd, int *out,
     return 0;
 }
 
-int mounts_prepare(const struct plan *plan, uid_t program_id, struct mount_fds *out,
-                   struct vial_error *err)
+int mounts_prepare(const struct plan *plan, const struct mount_sides *sides,
+                   struct mount_fds *out, struct vial_error *err)
 {
-    auto_fd int idmap_fd = -1;
+    auto_fd int callers_fd = -1;
+    auto_fd int vessels_fd = -1;
 
     if (plan->mount_count == 0)
         return 0;
-    idmap_fd = idmap_open(getuid(), getgid(), program_id, err);
-    if (idmap_fd < 0)
+    callers_fd = idmap_open(getuid(), getgid(), sides->program_id, err);
+    vessels_fd = callers_fd < 0 ? -1 : idmap_users(sides->pid, err);
+    if (vessels_fd < 0)
         return -1;
     for (size_t i = 0; i < plan->mount_count && i < MOUNTS_MAX; i++) {
-        if (prepare(&plan->mounts[i], idmap_fd, &out->fd[i], err) < 0)
+        const struct plan_mount *m = &plan->mounts[i];
+
+        if (prepare(m, &sides->volumes->items[i], m->volume ? vessels_fd : callers_fd,
+                    &out->fd[i], err) < 0)
             return -1;
         out->count = i + 1;
     }
@@ -146,15 +172,17 @@ void mounts_done(struct mount_fds *m)
     m->count = 0;
 }
 
-void mounts_add_steps(struct script *s, const struct plan *plan)
+void mounts_add_steps(struct script *s, const struct plan *plan,
+                      const struct held_volumes *volumes)
 {
     for (size_t i = 0; i < plan->mount_count; i++) {
         const struct plan_mount *m = &plan->mounts[i];
+        const struct shown shown = shown_by(m, &volumes->items[i]);
         unsigned slot = ROOT_MOUNT_SLOT + (unsigned)i;
 
+        script_add(s, (struct step){ OP_OPEN, .open = { shown.path, shown.dev,
+                                                        shown.ino, slot } });
         script_add(
-            s, (struct step){ OP_OPEN, .open = { m->source, m->dev, m->ino, slot } });
-        script_add(
-            s, (struct step){ OP_TREE, .tree = { m->source, attributes(m), slot } });
+            s, (struct step){ OP_TREE, .tree = { shown.path, attributes(m), slot } });
     }
 }

@@ -10,11 +10,15 @@
  * For root the copies are made and id-mapped here, in the host's namespace: what
  * the program (PROGRAM_ID on the host) writes belongs to the caller. An ordinary
  * user's child makes them itself (mounts_add_steps), being the same user.
+ *
+ * A volume is no caller's: where root keeps it, its files belong to the numbers that
+ * they have inside, of any user there.
  */
 
 #include <sys/types.h>
 
 #include "base/sys.h"
+#include "driver/native/held_volumes.h"
 #include "driver/native/script.h"
 #include "model/plan.h"
 
@@ -28,9 +32,16 @@ struct mount_fds {
 };
 
 int mounts_check(const struct plan *plan, struct vial_error *err);
-int mounts_prepare(const struct plan *plan, uid_t program_id, struct mount_fds *out,
-                   struct vial_error *err);
+/* What the host and the vessel have to do with each other, for its mounts. */
+struct mount_sides {
+    const struct held_volumes *volumes;
+    uid_t program_id; /* on the host */
+    pid_t pid;        /* of the child, whose users volumes are seen by */
+};
+int mounts_prepare(const struct plan *plan, const struct mount_sides *sides,
+                   struct mount_fds *out, struct vial_error *err);
 void mounts_done(struct mount_fds *m);
-void mounts_add_steps(struct script *s, const struct plan *plan);
+void mounts_add_steps(struct script *s, const struct plan *plan,
+                      const struct held_volumes *volumes);
 
 #endif

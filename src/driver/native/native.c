@@ -134,11 +134,13 @@ static const char *limits_by(const struct cgroup *c)
 }
 
 /* A set-uid file stays in the vessel's own layer where nothing of the host's can be
- * written to; and root inside has to be able to make one. */
+ * written to, but volumes, whose store nobody else can enter; and root inside has to be
+ * able to make one. */
 static bool may_set_ids(const struct plan *plan)
 {
     for (size_t i = 0; i < plan->mount_count; i++)
-        if (plan->mounts[i].writable || plan->mounts[i].overlay)
+        if (!plan->mounts[i].volume &&
+            (plan->mounts[i].writable || plan->mounts[i].overlay))
             return false;
     return plan->root.as_root || plan->root.sudo;
 }
@@ -379,6 +381,9 @@ static int set_up(struct native *n, const struct plan *plan, int guest_fd,
     launch.privileged = privileged;
     launch.lacks = n->lacks;
     launch.uid = launch.gid = IDMAP_PROGRAM;
+    launch.volumes = &n->volumes;
+    if (held_volumes_open(&n->volumes, plan, err) < 0)
+        return -1;
     if (plan_has_root(plan) && find_image(n, plan, &launch, &image, err) < 0)
         return -1;
 

@@ -7,6 +7,7 @@
 #include "driver/driver.h"
 #include "driver/meter.h"
 #include "driver/native/cgroup.h"
+#include "driver/native/held_volumes.h"
 #include "driver/native/janitor.h"
 #include "driver/native/shared.h"
 #include "driver/native/snapshot.h"
@@ -21,6 +22,7 @@ struct native {
     int unmount_fd;
     int image_fd; /* while it is open, nobody removes its image; or -1 */
     int ids_fd;   /* the same for its range of ids */
+    struct held_volumes volumes;
     struct snapshot snapshot;
     int gate_pidfd;    /* its gate, or -1 */
     int secrets_pidfd; /* vial-secrets, or -1 */

@@ -152,7 +152,8 @@ static int check_plan(const struct plan *plan, struct vial_error *err)
     else if (plan->seccomp_file)
         what = "a seccomp profile";
     for (size_t i = 0; i < plan->mount_count; i++)
-        if (!str_eq(plan->mounts[i].target, plan->workdir) || !plan->mounts[i].writable)
+        if (plan->mounts[i].volume || !str_eq(plan->mounts[i].target, plan->workdir) ||
+            !plan->mounts[i].writable)
             what = "mounts";
     if (!what)
         return 0;

@@ -105,21 +105,41 @@ static int check_lists(const struct rules *rules, const struct plan *plan,
     return policy_check_list(p, POLICY_ID_images, "image", plan->image, err);
 }
 
+static int check_roots_said(const struct policy *p, struct vial_error *err)
+{
+    if (geteuid() != 0 || ((p->set >> POLICY_ID_mount_roots) & 1u))
+        return 0;
+    (void)fail(err, VIAL_E_MOUNT_OUTSIDE,
+               "a daemon of root's mounts nothing unless the policy says from where");
+    return fail_remedy(err, "set policy key 'mount_roots' in /etc/vial/vial.yaml, and "
+                            "restart the daemon");
+}
+
+static size_t count_volumes(const struct plan *plan)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < plan->mount_count; i++)
+        count += plan->mounts[i].volume;
+    return count;
+}
+
 static int check_mounts(const struct rules *rules, const struct plan *plan,
                         struct vial_error *err)
 {
     const struct policy *p = &rules->settings.policy;
+    size_t volumes = count_volumes(plan);
+    int rc = 0;
 
-    if (plan->mount_count == 0 && !plan->rootfs)
-        return 0;
-    if (geteuid() == 0 && !((p->set >> POLICY_ID_mount_roots) & 1u)) {
-        (void)fail(err, VIAL_E_MOUNT_OUTSIDE,
-                   "a daemon of root's mounts nothing unless the policy says from "
-                   "where");
-        return fail_remedy(err, "set policy key 'mount_roots' in /etc/vial/vial.yaml, "
-                                "and restart the daemon");
+    if (volumes > 0 && geteuid() == 0 && !((p->set >> POLICY_ID_volumes) & 1u)) {
+        (void)fail(err, VIAL_E_POLICY,
+                   "a daemon of root's has volumes only if the policy says so");
+        return fail_remedy(err, "set policy key 'volumes' in /etc/vial/vial.yaml, and "
+                                "restart the daemon");
     }
-    return mount_judge(plan, &rules->settings, err);
+    if (plan->mount_count > volumes || plan->rootfs)
+        rc = check_roots_said(p, err);
+    return rc < 0 ? -1 : mount_judge(plan, &rules->settings, err);
 }
 
 /* Whatever the front says, an image comes from the operator's store, and a wall is

@@ -326,11 +326,14 @@ static bool obey(const struct warden *w, struct vessel *v, struct plan *plan)
     return unpack_finished(&u);
 }
 
-/* The front, having given up its rights, says that an image is the root; where images
- * are, we know. */
+/* The front, having given up its rights, names images and volumes; where they are, we
+ * know. */
 static int take_store(const struct rules *rules, struct plan *plan,
                       struct vial_error *err)
 {
+    plan->volume_store = rules->volumes ? strdup(rules->volumes) : NULL;
+    if (rules->volumes && !plan->volume_store)
+        return fail_memory(err);
     if (!plan_has_root(plan) || !rules->store)
         return 0;
     free(plan->root.store);

@@ -8,12 +8,17 @@
 #include "base/fail.h"
 #include "model/secret.h"
 
-#define VERSION    7u
+#define VERSION    8u
 #define PATH_LEN   4095u
 #define NAME_LEN   512u
 #define FILTER_LEN ((size_t)4096 * 8) /* BPF_MAXINSNS of 8 bytes */
 
-enum mount_flag { MOUNT_WRITABLE = 1, MOUNT_DIR = 2, MOUNT_FLAGS = 3 };
+enum mount_flag {
+    MOUNT_WRITABLE = 1,
+    MOUNT_DIR = 2,
+    MOUNT_VOLUME = 4,
+    MOUNT_FLAGS = 7
+};
 
 /* The texts of a plan, in their order. */
 static const struct text_row {
@@ -54,7 +59,8 @@ static void pack_mount(struct pack *p, const struct plan_mount *m)
 {
     pack_text(p, m->source);
     pack_text(p, m->target);
-    pack_u32(p, (m->writable ? MOUNT_WRITABLE : 0u) | (m->is_dir ? MOUNT_DIR : 0u));
+    pack_u32(p, (m->writable ? MOUNT_WRITABLE : 0u) | (m->is_dir ? MOUNT_DIR : 0u) |
+                    (m->volume ? MOUNT_VOLUME : 0u));
     pack_u64(p, m->dev);
     pack_u64(p, m->ino);
     pack_texts(p, m->hidden.items, m->hidden.count);
@@ -200,6 +206,7 @@ static void read_mount(struct unpack *u, struct plan_mount *m)
     flags = unpack_u32(u);
     m->writable = flags & MOUNT_WRITABLE;
     m->is_dir = flags & MOUNT_DIR;
+    m->volume = flags & MOUNT_VOLUME;
     m->dev = unpack_u64(u);
     m->ino = unpack_u64(u);
     list_unpack(u, MOUNT_HIDDEN_MAX, PATH_LEN, &m->hidden);

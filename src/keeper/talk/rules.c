@@ -10,8 +10,9 @@
 #include "images/store.h"
 #include "keeper/talk/codec.h"
 #include "model/secret.h"
+#include "volumes/volume_store.h"
 
-#define VERSION   4u
+#define VERSION   5u
 #define LIST_MAX  1024u
 #define MOST_EVER 100000u
 #define SOCKETS   64u
@@ -75,6 +76,7 @@ void rules_pack(struct pack *p, const struct settings *settings, uint32_t vessel
                 const char *const *imports, const char *const *sockets)
 {
     auto_free char *store = store_path(settings->image_store.store, settings->home);
+    auto_free char *volumes = volume_store_path(settings->home);
 
     pack_u32(p, VERSION);
     pack_u32(p, vessels);
@@ -82,6 +84,7 @@ void rules_pack(struct pack *p, const struct settings *settings, uint32_t vessel
     pack_text(p, settings->share_dir);
     pack_text(p, settings->home);
     pack_text(p, store);
+    pack_text(p, volumes);
     pack_imports(p, imports);
     pack_sockets(p, sockets);
     pack_policy(p, &settings->policy);
@@ -145,6 +148,7 @@ int rules_unpack(struct unpack *u, struct rules *out)
     r.settings.share_dir = unpack_optional(u);
     r.settings.home = unpack_optional(u);
     r.store = unpack_optional(u);
+    r.volumes = unpack_optional(u);
     list_unpack(u, LIST_MAX, SIZE_MAX, &r.imports);
     take_sockets(u, &r);
     unpack_policy(u, &r.settings.policy);
@@ -165,6 +169,7 @@ void rules_done(struct rules *r)
     free(r->settings.share_dir);
     free(r->settings.home);
     free(r->store);
+    free(r->volumes);
     strv_done(&r->imports);
     for (size_t i = 0; i < r->socket_count; i++)
         free(r->sockets[i].path);

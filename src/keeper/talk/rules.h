@@ -23,6 +23,7 @@ struct rules_socket {
 struct rules {
     struct settings settings;     /* of these: policy, share_dir, home */
     char *store;                  /* the operator's, of images; or NULL */
+    char *volumes;                /* the same of volumes */
     uint32_t vessels;             /* the most at once */
     uint32_t log;                 /* the form of log lines */
     struct strv imports;          /* modules that zygotes may load */
