@@ -74,6 +74,10 @@ ENDS = {
     "full disk": "NotEnoughSpaceError: ",
     "full disk, and it lives": "here\n",
     "wrong token": "AuthenticationError: ",
+    "cell, full disk": "OSError: ",
+    "cell, wrong token": "Error: 401",
+    "cell, paused": "TimeoutError: ",
+    "cell, killed": "TimeoutError: The sandbox was killed while the request was in progress",
     "paused: a command": "SandboxNotFoundError: ",
     "paused: a file": "TimeoutError: ",
     "gone": "SandboxNotFoundError: ",
@@ -93,6 +97,7 @@ def test_a_front_that_is_killed_fails_what_waits_and_what_comes(node, e2b):
         assert json.loads(program.stdout.readline())["way"] == "ready"
         os.kill(e2b.process.pid, signal.SIGKILL)
         told = [json.loads(line) for line in program.stdout]
-    assert [row["way"] for row in told] == ["command", "file"]
+    assert [row["way"] for row in told] == ["command", "file", "cell"]
     assert told[0]["error"].startswith("SandboxError: ")
     assert "fetch failed" in told[1]["error"]
+    assert told[2]["error"].startswith("TypeError: ")
