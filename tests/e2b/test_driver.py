@@ -3,6 +3,7 @@
 import http.server
 import json
 import os
+import socket
 import subprocess
 import threading
 
@@ -161,7 +162,7 @@ def test_what_a_killed_caller_left_is_seen_and_removed(service):
 
 
 def test_a_lease_that_nobody_renews_ends_the_sandbox(service):
-    running = client(service, VIAL_TEST_LEASE="2").start(
+    running = client(service, VIAL_TEST_LEASE="3").start(
         "run", "--driver", "e2b", "sh", "echo up; sleep 5; echo renewed; sleep 600")
     assert running.stdout.readline() == "up\n"
     assert running.stdout.readline() == "renewed\n"  # more than twice, by then
@@ -200,6 +201,40 @@ def test_the_preset_s_variable_names_it(service):
     assert (result["verdict"], result["stdout"], result["driver"]) == ("ok", "42\n", "e2b")
 
 
+def test_a_session_there_keeps_files_and_variables_until_it_is_ended(service):
+    """A tools' server keeps sandboxes open in its own process."""
+    server = client(service, VIAL_DRIVER="e2b").start("mcp")
+    number = 0
+
+    def ask(method, **params):
+        nonlocal number
+        number += 1
+        server.stdin.write(json.dumps({"jsonrpc": "2.0", "id": number, "method": method,
+                                       "params": params}) + "\n")
+        server.stdin.flush()
+        while (answer := json.loads(server.stdout.readline())).get("id") != number:
+            pass
+        return answer["result"]
+
+    def tool(name, **args):
+        return ask("tools/call", name=name, arguments=args)
+
+    ask("initialize", protocolVersion="2025-06-18", capabilities={},
+        clientInfo={"name": "test", "version": "1"})
+    made = tool("create_sandbox")["structuredContent"]
+    box = {"sandbox_id": made["sandbox_id"]}
+    assert (made["driver"], made["isolation"]) == ("e2b", "remote")
+    tool("write_file", path="a/b.txt", content="kept", **box)
+    assert tool("run_command", command="cat a/b.txt", **box)["content"][0]["text"] == "kept"
+    tool("run_code", language="python", code="x = 41", **box)
+    said = tool("run_code", language="python", code="print(x + 1)", **box)
+    assert said["content"][0]["text"] == "42\n"
+    assert len(boxes(service)) == 1
+    tool("delete_sandbox", **box)
+    assert boxes(service) == []
+    server.communicate(timeout=60)
+
+
 def test_a_service_by_https_is_one_whose_certificate_is_known(tmp_path):
     subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2",
                     "-subj", "/CN=service", "-addext", "subjectAltName=IP:127.0.0.1",
@@ -214,6 +249,71 @@ def test_a_service_by_https_is_one_whose_certificate_is_known(tmp_path):
     assert (known.returncode, known.stdout) == (0, "hi\n"), known.stderr
     assert (stranger.returncode, stranger.stdout) == (125, "")
     assert "cannot be trusted" in stranger.stderr
+
+
+class Line:
+    """A bad line to a service: bytes come one by one, and it can be cut."""
+
+    def __init__(self, daemon, most):
+        self.to, self.most, self.pairs = ("127.0.0.1", daemon.port), most, []
+        self.server = socket.create_server(("127.0.0.1", 0))
+        self.url = "http://127.0.0.1:%d" % self.server.getsockname()[1]
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self):
+        try:
+            while True:
+                near = self.server.accept()[0]
+                far = socket.create_connection(self.to)
+                self.pairs.append((near, far))
+                for a, b in ((near, far), (far, near)):
+                    threading.Thread(target=self.pass_on, args=(a, b), daemon=True).start()
+        except OSError:
+            pass
+
+    def pass_on(self, a, b):
+        try:
+            while data := a.recv(self.most):
+                b.sendall(data)
+            b.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
+
+    def cut(self):
+        for near, _ in self.pairs:
+            try:
+                near.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.server.shutdown(socket.SHUT_RDWR)
+        self.server.close()
+        self.cut()
+        for pair in self.pairs:
+            for end in pair:
+                end.close()
+
+
+def test_a_line_that_brings_a_few_bytes_at_a_time_changes_none(service):
+    with Line(service, 7) as line:
+        slow = Client(line.url, service.key)
+        done = slow.run("python", "print(input() * 20)", stdin="abc\n")
+    assert (done.returncode, done.stdout) == (0, "abc" * 20 + "\n"), done.stderr
+
+
+def test_a_line_that_is_cut_ends_the_run_and_the_sandbox(service):
+    """What was written while nobody heard it would be missing, so nothing goes on."""
+    with Line(service, 1 << 16) as line:
+        running = Client(line.url, service.key).start("run", "--driver", "e2b", "sh",
+                                                      "echo up; sleep 600")
+        assert running.stdout.readline() == "up\n"
+        line.cut()
+        assert "[VIAL-LOST]" in lost(running)
+    assert boxes(service) == []
 
 
 # A service that means no good, or is none.
