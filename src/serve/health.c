@@ -8,6 +8,7 @@
 #include "model/doctor.h"
 #include "model/result.h"
 #include "serve/service.h"
+#include "serve/sessions_at.h"
 
 #define MOMENT_MS 30                 /* who asks waits for as long as this */
 #define FIRST_MS  5000               /* or this, if nothing was seen yet */
@@ -34,7 +35,7 @@ static void *look(void *context)
         struct vial_doctor *doctor;
         struct keeper_health keeper;
         struct vial_error err;
-        bool answers;
+        bool answers, sessions;
 
         if (!r->wanted) {
             (void)pthread_cond_wait(&r->changed, &r->lock);
@@ -44,10 +45,12 @@ static void *look(void *context)
         (void)pthread_mutex_unlock(&r->lock);
         doctor = look_at_drivers(s);
         answers = s->sources.kept && keeper_health(&keeper, &err) == 0;
+        sessions = s->sessions_at[0] && sessions_at_answers(s);
         (void)pthread_mutex_lock(&r->lock);
         vial_doctor_free(r->doctor);
         r->doctor = doctor;
         r->keeper_answers = answers;
+        r->sessions_answer = sessions;
         if (answers)
             r->keeper = keeper;
         r->looked_ns = clock_now_ns();
@@ -125,14 +128,18 @@ static json_t *keeper_json(const struct health *r)
                      (int)r->keeper.vessels, "restarts", (int)r->keeper.restarts);
 }
 
-static json_t *seen_json(const struct health *r, bool kept)
+static json_t *seen_json(const struct health *r, const struct serve *s)
 {
     const struct vial_doctor *d = r->doctor;
 
-    return json_pack(
-        "{s:o, s:o*, s:o*, s:o*}", "engine", d ? doctor_automatic_json(d) : json_null(),
-        "needed", d ? doctor_needed_json(d) : NULL, "drivers",
-        d ? drivers_json(d) : NULL, "keeper", kept ? keeper_json(r) : NULL);
+    return json_pack("{s:o, s:o*, s:o*, s:o*, s:o*}", "engine",
+                     d ? doctor_automatic_json(d) : json_null(), "needed",
+                     d ? doctor_needed_json(d) : NULL, "drivers",
+                     d ? drivers_json(d) : NULL, "keeper",
+                     s->sources.kept ? keeper_json(r) : NULL, "sessions",
+                     s->sessions_at[0] ? json_pack("{s:s, s:b}", "at", s->sessions_at,
+                                                   "answers", r->sessions_answer)
+                                       : NULL);
 }
 
 bool health_see(struct serve *s, json_t **out)
@@ -149,7 +156,7 @@ bool health_see(struct serve *s, json_t **out)
     }
     ready = r->doctor && r->doctor->takes;
     if (out)
-        *out = seen_json(r, s->sources.kept);
+        *out = seen_json(r, s);
     (void)pthread_mutex_unlock(&r->lock);
     return ready;
 }

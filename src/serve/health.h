@@ -29,6 +29,7 @@ struct health {
     struct vial_doctor *doctor; /* what was seen last, or NULL */
     bool keeper_answers;
     struct keeper_health keeper; /* if it answers */
+    bool sessions_answer;        /* the daemon that has them, if it is another one */
     pthread_t thread;
 };
 
@@ -37,8 +38,8 @@ void health_close(struct serve *s);
 
 /* Whether the driver that the settings ask for, or one that stands in for it, was there
  * when it was looked last: now, if that can be seen in a moment. *OUT, which may be
- * NULL, becomes an object with what was seen: "engine", "needed", "drivers", "keeper".
- */
+ * NULL, becomes an object with what was seen: "engine", "needed", "drivers", "keeper",
+ * "sessions". */
 bool health_see(struct serve *s, json_t **out);
 
 #endif

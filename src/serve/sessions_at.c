@@ -111,6 +111,14 @@ bool sessions_at_answer(struct call *c)
     return true;
 }
 
+bool sessions_at_answers(const struct serve *s)
+{
+    struct vial_error why;
+    auto_fd int fd = http_unix_connect(s->sessions_at, CONNECT_MS, &why);
+
+    return fd >= 0;
+}
+
 void sessions_at_mark(struct call *c)
 {
     if (web_passed(c->web))

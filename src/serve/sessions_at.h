@@ -30,6 +30,9 @@ struct caller *sessions_at_caller(struct serve *s, const struct quota *quota,
 /* Answers a call that is passed on; false: it is answered here. */
 bool sessions_at_answer(struct call *c);
 
+/* Whether somebody listens there. */
+bool sessions_at_answers(const struct serve *s);
+
 /* Begins the answer to a request that was passed on to us. */
 void sessions_at_mark(struct call *c);
 

@@ -221,6 +221,12 @@ def cgroups(d):
     return found
 
 
+def says_ready(pair):
+    told = pair.front.ask("GET", "/readyz").json
+    assert told["sessions"]["at"] == pair.home.socket
+    return told["status"], told["sessions"]["answers"]
+
+
 def test_without_the_daemon_of_the_sessions_code_still_runs():
     with Pair() as pair:
         at = begin(pair.front)
@@ -229,7 +235,9 @@ def test_without_the_daemon_of_the_sessions_code_still_runs():
         assert (answer.status, answer.code) == (503, "VIAL-DAEMON")
         assert pair.home.socket in answer.json["error"]["message"]
         assert pair.front.run("echo ran").json["stdout"] == "ran\n"
+        assert wait_until(lambda: says_ready(pair) == ("ready", False))
         pair.home.start()
+        assert wait_until(lambda: says_ready(pair) == ("ready", True))
         answer = ask(pair.front, "GET", at, "sessions")
         assert (answer.status, answer.code) == (404, "VIAL-SESSION")
         begin(pair.front)

@@ -716,6 +716,7 @@ class Ready(Record):
     drivers: Optional[List[ReadyDriver]]
     capacity: Optional[ReadyCapacity]
     keeper: Optional[ReadyKeeper]
+    sessions: Optional[ReadySessions]
 
 
 class ReadyCapacity(Record):
@@ -739,6 +740,11 @@ class ReadyKeeper(Record):
     pid: int
     vessels: int
     restarts: int
+
+
+class ReadySessions(Record):
+    at: str
+    answers: bool
 
 
 class Recent(Record):

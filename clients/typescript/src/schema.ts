@@ -824,6 +824,8 @@ export interface Ready {
   capacity?: ReadyCapacity;
   /** The process that opens vessels; null: it does not answer. */
   keeper?: ReadyKeeper | null;
+  /** The daemon that has the sessions, if it is another one; status says nothing of it. */
+  sessions?: ReadySessions;
 }
 
 export interface ReadyCapacity {
@@ -861,6 +863,13 @@ export interface ReadyKeeper {
   vessels: number;
   /** How often it had to be started anew. */
   restarts: number;
+}
+
+export interface ReadySessions {
+  /** Its socket. */
+  at: string;
+  /** Whether somebody listens there. */
+  answers: boolean;
 }
 
 export interface Recent {
