@@ -8,13 +8,15 @@
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/clock.h"
 #include "base/fail.h"
 #include "base/io.h"
 #include "base/thread.h"
 #include "serve/door.h"
 #include "serve/sessions_at.h"
 
-#define PEM_MAX ((size_t)1 << 20)
+#define PEM_MAX    ((size_t)1 << 20)
+#define RETIRED_NS (20 * INT64_C(1000000000)) /* who has not asked by then does not */
 
 static int take_inherited(struct front *f, int count, struct vial_error *err)
 {
@@ -137,11 +139,41 @@ static void *close_later(void *web)
     return NULL;
 }
 
-/* Requests of the old server end in their own time. */
-static void retire(struct web *web)
+/* Their requests end in their own time. */
+static void let_go(struct front *f)
 {
-    web_drain(web);
-    (void)thread_start_alone(THREAD_STACK, close_later, web);
+    for (size_t i = 0; i < f->count; i++) {
+        if (!f->retired[i])
+            continue;
+        web_drain(f->retired[i]);
+        (void)thread_start_alone(THREAD_STACK, close_later, f->retired[i]);
+        f->retired[i] = NULL;
+    }
+    f->retired_until_ns = 0;
+}
+
+static void retire(struct front *f, size_t i, struct web *old)
+{
+    web_retire(old);
+    f->retired[i] = old;
+    f->retired_until_ns = clock_now_ns() + RETIRED_NS;
+}
+
+bool front_settle(struct front *f)
+{
+    unsigned connections = 0;
+
+    for (size_t i = 0; f->retired_until_ns && i < f->count; i++) {
+        struct web_counts counts = { 0 };
+
+        if (f->retired[i])
+            web_count(f->retired[i], &counts);
+        connections += counts.connections;
+    }
+    if (connections && clock_now_ns() < f->retired_until_ns)
+        return false;
+    let_go(f);
+    return true;
 }
 
 int front_reopen(struct front *f, struct vial_error *err)
@@ -158,14 +190,16 @@ int front_reopen(struct front *f, struct vial_error *err)
             return -1;
         }
     show(f);
+    let_go(f);
     for (size_t i = 0; i < f->count; i++)
         if (f->webs[i] != old[i])
-            retire(old[i]);
+            retire(f, i, old[i]);
     return 0;
 }
 
 void front_drain(struct front *f)
 {
+    let_go(f);
     for (size_t i = 0; i < f->count; i++)
         if (f->webs[i])
             web_drain(f->webs[i]);

@@ -14,6 +14,8 @@ struct front {
     size_t count;
     bool inherited;        /* they are systemd's, and not those of the settings */
     struct blob cert, key; /* for TCP; empty: no TLS */
+    struct web *retired[SERVE_LISTENERS]; /* what a reload replaced */
+    int64_t retired_until_ns;             /* 0: there is none */
 };
 
 /* Binds all addresses, or takes those that systemd bound, and reads the certificate.
@@ -22,8 +24,12 @@ int front_bind(struct front *f, const struct serve_settings *s, struct vial_erro
 
 /* Answers from now on. */
 int front_open(struct front *f, struct serve *serve, struct vial_error *err);
-/* The same sockets with new settings and certificates; requests under way go on. */
+/* The same sockets with new settings and certificates. Requests under way go on, and who
+ * is connected may still ask: front_settle is to be called until it is done. */
 int front_reopen(struct front *f, struct vial_error *err);
+/* Closes what was replaced when nobody is connected to it, or time is over; false: not
+ * yet. */
+bool front_settle(struct front *f);
 
 void front_drain(struct front *f);
 unsigned front_busy(const struct front *f); /* handlers that run */

@@ -121,13 +121,13 @@ static int next_signal(int fd, int leash, int wait_ms)
 }
 
 /* How long nobody has to look at anything; -1: until a signal comes. */
-static int wait_of(const struct serve *s, int64_t idle_exit_ms)
+static int wait_of(const struct serve *s, bool ticks)
 {
     int64_t watch_ms = s->now->settings->serve.watch;
 
-    if (watch_ms > 0 && (!idle_exit_ms || watch_ms < TICK_MS))
+    if (watch_ms > 0 && (!ticks || watch_ms < TICK_MS))
         return (int)watch_ms;
-    return idle_exit_ms ? TICK_MS : -1;
+    return ticks ? TICK_MS : -1;
 }
 
 /* 0 when it was told to stop, -1 when it cannot go on. */
@@ -138,7 +138,8 @@ static int serve_until_told(struct serve *s, struct front *f, int signals,
 
     for (;;) {
         const struct serve_settings *c = &s->now->settings->serve;
-        int signal = next_signal(signals, leash, wait_of(s, idle_exit_ms));
+        bool ticks = !front_settle(f) || idle_exit_ms;
+        int signal = next_signal(signals, leash, wait_of(s, ticks));
 
         if (signal < 0)
             log_line(&s->log, "error", "keeper gone", NULL);

@@ -150,6 +150,8 @@ int answer_give(struct web_request *req, unsigned status, const char *type,
     for (size_t i = 0; i + 1 < req->headers_out.count; i += 2)
         (void)MHD_add_response_header(response, req->headers_out.items[i],
                                       req->headers_out.items[i + 1]);
+    if (status != 101 && server_is(req->web, &req->web->retired))
+        (void)MHD_add_response_header(response, "Connection", "close");
     (void)pthread_mutex_lock(&req->lock);
     req->response = response;
     req->status = status;

@@ -136,14 +136,14 @@ static enum MHD_Result refuse(struct web_request *req, struct MHD_Connection *ha
     return good;
 }
 
-static bool is_draining(struct web *web)
+bool server_is(struct web *web, const bool *flag)
 {
-    bool draining;
+    bool set;
 
     (void)pthread_mutex_lock(&web->lock);
-    draining = web->draining;
+    set = *flag;
     (void)pthread_mutex_unlock(&web->lock);
-    return draining;
+    return set;
 }
 
 /* The caller is known before the first byte of a body is taken. A small body of a
@@ -182,7 +182,7 @@ static enum MHD_Result begin(struct web *web, struct MHD_Connection *handle,
     count(web, 1, 0);
     sweep_phase(web, req->connection, PHASE_READING);
     status = request_judge(req, &why);
-    if (is_draining(web))
+    if (server_is(web, &web->draining))
         return refuse(req, handle, 503, "the server is going down");
     return status ? refuse(req, handle, status, why) : find_place(web, req, handle);
 }
@@ -456,22 +456,42 @@ int web_open(const struct web_options *options, struct web **out,
     return 0;
 }
 
-void web_drain(struct web *web)
+/* Whether it was not set before. */
+static bool set_once(struct web *web, bool *flag)
+{
+    bool first;
+
+    (void)pthread_mutex_lock(&web->lock);
+    first = !*flag;
+    *flag = true;
+    (void)pthread_mutex_unlock(&web->lock);
+    return first;
+}
+
+/* libmicrohttpd can be asked for this once only. */
+static void take_no_connection(struct web *web)
 {
     MHD_socket fd;
 
-    (void)pthread_mutex_lock(&web->lock);
-    if (web->draining) {
-        (void)pthread_mutex_unlock(&web->lock);
+    if (!set_once(web, &web->quiet))
         return;
-    }
-    web->draining = true;
-    (void)pthread_mutex_unlock(&web->lock);
     (void)pthread_mutex_lock(&web->turn);
     fd = MHD_quiesce_daemon(web->daemon);
     (void)pthread_mutex_unlock(&web->turn);
     if (fd >= 0)
         (void)close(fd);
+}
+
+void web_retire(struct web *web)
+{
+    (void)set_once(web, &web->retired);
+    take_no_connection(web);
+}
+
+void web_drain(struct web *web)
+{
+    (void)set_once(web, &web->draining);
+    take_no_connection(web);
 }
 
 /* Answers that are complete still have to reach their clients. */

@@ -158,12 +158,15 @@ struct web {
     unsigned connection_count;
     unsigned exchanges; /* requests that are not over */
     uint64_t requests, refused;
-    bool draining, ending;
+    bool retired, draining, ending;
+    bool quiet;   /* it listens no more */
     bool looping; /* the thread runs */
     pthread_t loop;
 };
 
 /* server.c */
+/* One of the flags above, which others may be setting. */
+bool server_is(struct web *web, const bool *flag);
 /* Does what there is to do on all connections now. Nobody calls it in a turn, or with a
  * lock. */
 void web_turn(struct web *web);

@@ -84,6 +84,10 @@ struct web_options {
 int web_open(const struct web_options *options, struct web **out,
              struct vial_error *err);
 
+/* Another server has the socket now: no new connection comes here. Who is connected is
+ * answered as ever, and each answer closes its connection. */
+void web_retire(struct web *web);
+
 /* No new connection and no new request from now on; handlers go on. */
 void web_drain(struct web *web);
 

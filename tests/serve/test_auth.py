@@ -4,6 +4,7 @@ import hashlib
 import http.client
 import json
 import os
+import signal
 import ssl
 import subprocess
 import tempfile
@@ -285,6 +286,22 @@ def test_tls_is_spoken_and_certificates_are_replaced_on_reload(tmp_path):
         d.process.send_signal(1)
         assert wait_until(lambda: d.lines("reload"))
         assert talk() == "ok"
+
+
+def test_a_reload_refuses_nobody_who_is_connected(tmp_path):
+    """What was connected to the server that a reload replaced is answered, and then closed."""
+    head = {"Authorization": "Bearer " + secret("boss")}
+    with Daemon(serve={"tokens": write_tokens(str(tmp_path / "t")), "keeper": "off"}, tcp=True) as d:
+        c = http.client.HTTPConnection("127.0.0.1", d.port, timeout=60)
+        c.request("GET", "/v1/version", headers=head)
+        assert c.getresponse().read()
+        d.process.send_signal(signal.SIGHUP)
+        assert wait_until(lambda: d.lines("reload")) and "error" not in d.lines("reload")[0]
+        c.request("POST", "/v1/run", json.dumps(RUN), head)
+        r = c.getresponse()
+        assert (r.status, r.headers["Connection"]) == (200, "close")
+        assert json.loads(r.read())["verdict"] == "ok"
+        c.close()
 
 
 def test_files_that_are_watched_count_as_soon_as_they_have_changed(tmp_path):

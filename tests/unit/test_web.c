@@ -471,6 +471,23 @@ static void a_draining_server_finishes_and_takes_nothing_new(void **state)
     close_place(&p);
 }
 
+static void a_retired_server_answers_who_is_connected_and_nobody_else(void **state)
+{
+    struct place p = { 0 };
+    int fd;
+
+    (void)state;
+    open_with(&p, (struct web_options){ 0 });
+    fd = say(&p, "GET /kept HTTP/1.1\r\nHost: here\r\n\r\n");
+    free(hear(fd, "body="));
+    web_retire(p.web);
+    assert_int_equal(reach(&p), -1);
+    assert_int_equal(io_write_all(fd, "GET /x HTTP/1.1\r\nHost: here\r\n\r\n", 31), 0);
+    expect_heard(fd, NULL, " 200 "); /* up to its end */
+    (void)close(fd);
+    close_place(&p);
+}
+
 static void closing_the_server_ends_its_handlers(void **state)
 {
     struct place p = { 0 };
@@ -789,6 +806,7 @@ int main(void)
         cmocka_unit_test(more_handlers_than_allowed_are_refused),
         cmocka_unit_test(a_handler_that_says_nothing_is_answered_for),
         cmocka_unit_test(a_draining_server_finishes_and_takes_nothing_new),
+        cmocka_unit_test(a_retired_server_answers_who_is_connected_and_nobody_else),
         cmocka_unit_test(closing_the_server_ends_its_handlers),
         cmocka_unit_test(no_body_is_taken_before_the_caller_is_known),
         cmocka_unit_test(a_caller_takes_no_more_than_its_share),
