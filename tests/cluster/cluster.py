@@ -15,6 +15,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 CGROUP = "/sys/fs/cgroup"
 NAMESPACES = ["--mount", "--propagation", "slave", "--net", "--pid", "--ipc", "--uts", "--cgroup"]
 CLONE_NEWNET = 0x40000000
+# The names of who starts what a cluster consists of: containers, HAProxy in its pod, and the rest.
+STARTERS = ("containerd-shim", "sh", "python3")
 
 
 def missing():
@@ -185,17 +187,25 @@ class Cluster:
                 pass  # one ended with another
 
     def leaders(self, *words):
-        """The same without their children: a vessel has its node's command line before it begins."""
-        found = set(self.processes(*words))
-        return {pid for pid in found if self.parent(pid) not in found | {None}}
+        """Those of them that the cluster itself started: a vessel has its node's command line, too,
+        before it begins."""
+        return {pid for pid in self.processes(*words) if self.name(self.parent(pid)) in STARTERS}
 
     @staticmethod
-    def parent(pid):
+    def stat(pid):
+        """The name, and what follows it, of a process; nothing of one that has ended."""
         try:
             with open("/proc/%d/stat" % pid, encoding="utf-8", errors="replace") as file:
-                return int(file.read().rpartition(")")[2].split()[1])
+                head, _, rest = file.read().rpartition(")")
         except OSError:
-            return None  # it has ended
+            return "", ["", "0"]
+        return head.partition("(")[2], rest.split()
+
+    def name(self, pid):
+        return self.stat(pid)[0]
+
+    def parent(self, pid):
+        return int(self.stat(pid)[1][1])
 
     @contextlib.contextmanager
     def kept(self, *words):

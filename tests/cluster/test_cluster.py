@@ -8,6 +8,7 @@ import subprocess
 
 import pytest
 
+from fleet import finds_a_sandbox, finds_an_mcp_session
 from front import CHART, COUNT, ROOT
 
 EVERYTHING = ["autoscaler.enabled=true", "dashboard.enabled=true",
@@ -65,6 +66,12 @@ def test_every_node_answers_through_the_proxy_and_holds_its_sessions(front):
         sid = front.session_on(i)
         assert front.exec(sid, "echo on %d" % i).json["stdout"] == "on %d\n" % i
         assert front.ask("DELETE", "/v1/sessions/" + sid).status == 204
+
+
+def test_sandboxes_and_mcp_sessions_find_their_node(front):
+    for _ in range(2 * COUNT):
+        finds_a_sandbox(front)
+        finds_an_mcp_session(front)
 
 
 def test_vessels_in_a_node_have_the_level_that_the_chart_promises(front):

@@ -9,7 +9,8 @@ import subprocess
 import pytest
 
 from cluster import wait_for
-from front import COUNT, NAME
+from fleet import Load
+from front import COUNT, NAME, asked
 from settings import Keys, write
 
 
@@ -66,12 +67,12 @@ def test_a_token_is_replaced_while_all_goes_on(cluster, front, drill):
         with open(front.path("tokens.yaml"), encoding="utf-8") as file:
             write(front.path("tokens.yaml"), file.read() + entry)
         front.keep("vial-tokens", "tokens.yaml")
-        wait_for("new token", lambda: front.known(token) == {404})
+        wait_for("new token", lambda: asked(lambda: front.known(token)) == {404})
         front.token = token
         load.passed(12)
         write(front.path("tokens.yaml"), entry)
         front.keep("vial-tokens", "tokens.yaml")
-        wait_for("end of the old token", lambda: front.known(old) == {401})
+        wait_for("end of the old token", lambda: asked(lambda: front.known(old)) == {401})
     assert drill.lost == []
 
 
@@ -84,23 +85,18 @@ def test_a_certificate_is_renewed_while_all_goes_on(cluster, front, drill):
                 open(front.path("tls.crt"), encoding="ascii") as old:
             write(front.path("ca.crt"), old.read() + new.read())
         front.tls = ssl.create_default_context(cafile=front.path("ca.crt"))
-        proxies, before = len(cluster.leaders("haproxy")), set(cluster.processes("haproxy"))
+        before = set(cluster.processes("haproxy"))
         front.keep("vial-tls", "tls.crt", "tls.key", "ca.crt")
-        wait_for("proxies that trust both",
-                 lambda: len(set(cluster.processes("haproxy")) - before) >= proxies)
+        wait_for("proxies that trust both", lambda: cluster.leaders("haproxy") <= {
+            cluster.parent(pid) for pid in set(cluster.processes("haproxy")) - before})
         load.passed(12)
         for name in ("tls.crt", "tls.key"):
             os.replace(keys.path(name), front.path(name))
         front.keep("vial-tls", "tls.crt", "tls.key", "ca.crt")
         with open(front.path("tls.crt"), encoding="ascii") as file:
-            wait_for("new certificate", lambda want=file.read(): front.certificates() == {want})
+            wait_for("new certificate", lambda want=file.read(): asked(front.certificates) == {want})
         load.passed(12)
     assert drill.lost == []
-
-
-def drain(cluster, name, *more):
-    cluster.kubectl("drain", "node1", "--delete-emptydir-data",
-                    "--pod-selector=statefulset.kubernetes.io/pod-name=" + name, *more)
 
 
 def test_a_machine_that_is_emptied_loses_one_node_at_a_time(cluster, front, drill):
@@ -108,14 +104,22 @@ def test_a_machine_that_is_emptied_loses_one_node_at_a_time(cluster, front, dril
     with drill("a machine is emptied, and comes back"):
         try:
             with front.renewed("vial-0"):
-                drain(cluster, "vial-0")
+                cluster.kubectl("drain", "node1", "--delete-emptydir-data",
+                                "--pod-selector=statefulset.kubernetes.io/pod-name=vial-0")
                 with pytest.raises(RuntimeError, match="disruption budget"):
-                    drain(cluster, "vial-1", "--timeout=2s")
+                    evict(cluster, "vial-1")
                 cluster.kubectl("uncordon", "node1")
         finally:
             cluster.kubectl("uncordon", "node1")
     assert drill.lost == [0] and drill.owners[0].left
     assert not drill.owners[1].left and not drill.owners[2].left
+
+
+def evict(cluster, name):
+    """As `kubectl drain` asks for it, but once."""
+    cluster.kubectl("create", "--raw", "/api/v1/namespaces/default/pods/%s/eviction" % name, "-f", "-",
+                    given=json.dumps({"apiVersion": "policy/v1beta1", "kind": "Eviction",
+                                      "metadata": {"name": name, "namespace": "default"}}))
 
 
 def test_a_node_that_fills_its_disk_is_evicted_alone(cluster, front, drill):
@@ -166,12 +170,14 @@ def test_a_machine_without_memory_evicts_who_uses_the_most(cluster, front, drill
 
 
 def test_a_rolling_update_loses_no_run(cluster, front, drill):
-    """Sessions that outlast their node's drain end with it; their owners were told how long they
-    have."""
+    """Not even those without a key. Sessions that outlast their node's drain end with it; their owners
+    were told how long they have."""
     cluster.run("ctr", "images", "tag", "localhost/vial:1", "localhost/vial:2")
-    with drill("a rolling update to another version") as load:
+    with drill("a rolling update to another version") as load, \
+            Load(front, keyed=False, clients=1) as plain:
         with cluster.replaced("--node"):
             cluster.kubectl("set", "image", "statefulset/vial", "vial=localhost/vial:2")
             load.passed(12)
             front.settle()
+    assert not plain.lost and not plain.wrong, (plain.lost[:5], plain.wrong[:5])
     assert drill.lost == list(range(COUNT)) and all(owner.left for owner in drill.owners)

@@ -5,6 +5,7 @@ import http.client
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -21,6 +22,8 @@ COUNT = 3
 
 
 class Fleet:
+    name, token = "fleet", TOKEN
+
     def __init__(self, directory, **serve):
         self.dir = str(directory)
         self.net = "127.%d.%d." % (random.randrange(64, 127), random.randrange(1, 255))
@@ -115,6 +118,34 @@ class Fleet:
         for d in self.nodes:
             d.stop(signal.SIGKILL)
             d.close()
+
+
+def finds_a_sandbox(fleet):
+    """E2B's clients reach one by path, header and name, on whichever node it is."""
+    key = {"X-API-Key": fleet.token}
+    sid = fleet.ask("POST", "/v2/sandboxes", {"templateID": "base"}, key).json["sandboxID"]
+    assert re.fullmatch("i[0-9a-v]{20}[0-2]", sid)
+    assert fleet.ask("GET", "/sandboxes/" + sid, headers=key).json["sandboxID"] == sid
+    assert fleet.ask("GET", "/e2b/sandboxes/" + sid, headers=key).json["sandboxID"] == sid
+    assert fleet.ask("GET", "/health", headers={
+        "E2b-Sandbox-Id": sid, "E2b-Sandbox-Port": "49983"}).status == 204
+    assert fleet.ask("GET", "/health", headers={
+        "Host": "49983-%s.%s" % (sid, fleet.name)}).status == 204
+    assert fleet.ask("DELETE", "/sandboxes/" + sid, headers=key).status == 204
+
+
+def finds_an_mcp_session(fleet):
+    """What a client of MCP began on a node goes on there."""
+    head = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
+
+    def say(head, **words):
+        return fleet.ask("POST", "/mcp", {"jsonrpc": "2.0", **words}, head)
+    begun = say(head, id=1, method="initialize", params={
+        "protocolVersion": "2025-06-18", "capabilities": {},
+        "clientInfo": {"name": "t", "version": "1"}})
+    head["Mcp-Session-Id"] = begun.headers["Mcp-Session-Id"]
+    assert say(head, method="notifications/initialized").status == 202
+    assert b"tools" in say(head, id=2, method="tools/list").body
 
 
 class Load:

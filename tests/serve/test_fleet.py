@@ -11,7 +11,7 @@ import subprocess
 import pytest
 
 from daemon import VIALD, Daemon, free_port, wait_until
-from fleet import COUNT, TOKEN, Fleet, Load
+from fleet import COUNT, Fleet, Load, finds_a_sandbox, finds_an_mcp_session
 
 proxied = pytest.mark.skipif(not os.path.exists("/usr/sbin/haproxy"), reason="no haproxy here")
 
@@ -123,33 +123,14 @@ def test_what_has_a_node_goes_there_and_the_rest_to_all(fleet):
 def test_sandboxes_are_found_by_path_header_and_name(tmp_path):
     """Their ids stay letters and digits, as E2B's clients take them."""
     with Fleet(tmp_path, e2b="on") as fleet:
-        key = {"X-API-Key": TOKEN}
         for _ in range(COUNT):
-            made = fleet.ask("POST", "/v2/sandboxes", {"templateID": "base"}, key)
-            sid = made.json["sandboxID"]
-            assert re.fullmatch("i[0-9a-v]{20}[0-2]", sid)
-            assert fleet.ask("GET", "/sandboxes/" + sid, headers=key).json["sandboxID"] == sid
-            assert fleet.ask("GET", "/e2b/sandboxes/" + sid, headers=key).json["sandboxID"] == sid
-            assert fleet.ask("GET", "/health", headers={
-                "E2b-Sandbox-Id": sid, "E2b-Sandbox-Port": "49983"}).status == 204
-            assert fleet.ask("GET", "/health", headers={
-                "Host": "49983-%s.fleet" % sid}).status == 204
-            assert fleet.ask("DELETE", "/sandboxes/" + sid, headers=key).status == 204
+            finds_a_sandbox(fleet)
 
 
 @proxied
 def test_an_mcp_session_stays_on_its_node(fleet):
-    head = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
     for _ in range(2 * COUNT):
-        begun = fleet.ask("POST", "/mcp", {
-            "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
-                "protocolVersion": "2025-06-18", "capabilities": {},
-                "clientInfo": {"name": "t", "version": "1"}}}, head)
-        sid = {**head, "Mcp-Session-Id": begun.headers["Mcp-Session-Id"]}
-        assert fleet.ask("POST", "/mcp", {"jsonrpc": "2.0", "method": "notifications/initialized"},
-                         sid).status == 202
-        assert b"tools" in fleet.ask("POST", "/mcp", {"jsonrpc": "2.0", "id": 2,
-                                                      "method": "tools/list"}, sid).body
+        finds_an_mcp_session(fleet)
 
 
 @proxied
