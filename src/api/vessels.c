@@ -9,6 +9,7 @@
 #include "base/state.h"
 #include "driver/docker/cache.h"
 #include "driver/docker/image.h"
+#include "driver/kubernetes/kubernetes.h"
 #include "driver/list.h"
 #include "engine/record/audit_events.h"
 #include "engine/run/fetch_image.h"
@@ -22,13 +23,24 @@ static bool is_kept(const struct vial_engine *engine)
     return engine->drivers == kept_drivers;
 }
 
+/* The cluster's, where vessels usually are there. */
+static int list_far(const struct vial_engine *engine, struct vial_vessels *list,
+                    struct vial_error *err)
+{
+    const struct driver *d = driver_find(engine->drivers, "kubernetes");
+
+    return d && engine_minds(engine, d) ? pods_list_all(list, err) : 0;
+}
+
 int vial_vessel_list(struct vial_engine *engine, const char *prefix,
                      struct vial_vessels *out, struct vial_error *err)
 {
     auto_vessels struct vial_vessels list = { 0 };
 
-    if (list_here(&list, err) < 0 || (is_kept(engine) ? kept_vessel_list(&list, err)
-                                                      : list_contained(&list, err)) < 0)
+    if (list_here(&list, err) < 0 ||
+        (is_kept(engine) ? kept_vessel_list(&list, err) : list_contained(&list, err)) <
+            0 ||
+        list_far(engine, &list, err) < 0)
         return -1;
     if (!is_kept(engine) && list_remote(&list, err) < 0)
         return -1;
@@ -65,12 +77,13 @@ int vial_cleanup(struct vial_engine *engine, unsigned *removed, struct vial_erro
         const struct driver *d = engine->drivers[i];
         struct vial_error why = { 0 };
         unsigned count = 0;
-        int swept = d->sweep ? d->sweep(-1, &count, &why) : 0;
+        bool minded = d->sweep && engine_minds(engine, d);
+        int swept = minded ? d->sweep(-1, &count, &why) : 0;
 
         if (swept < 0 && rc == 0 && err)
             *err = why;
         rc = swept < 0 ? -1 : rc;
-        if (d->sweep)
+        if (minded)
             record_cleanup(engine, d->name, count, swept < 0 ? &why : NULL);
         *removed += d->wants_image || d->remote ? count : 0;
     }

@@ -140,7 +140,13 @@ struct driver {
     /* Counters so far; complete once everything in it is dead. */
     void (*usage)(struct vessel *vessel, struct vessel_usage *out);
 
-    /* The same with what it has in memory now, which may take longer. NULL: as usage. */
+    /* The stream has ended, and nobody here ended it. Puts into ERR what did, where
+     * whoever keeps the vessel knows; it may take seconds to know. NULL: nobody does.
+     */
+    void (*explain)(struct vessel *vessel, struct vial_error *err);
+
+    /* The same with what it has in memory now, which may take longer. NULL: as usage.
+     */
     void (*usage_now)(struct vessel *vessel, struct vessel_usage *out);
     /* Of these the processor's times alone, before anything has run in it. NULL: all of
      * them cost no more. */
@@ -211,7 +217,10 @@ struct driver {
     bool takes_image; /* or may be, and then is the root (plan->root); the engine
                          brings it into the store where `pull` is NULL */
     bool remote;      /* its vessels are on other hosts, and are told of as they go */
-    bool overlays;    /* a plan's mount may be an overlay */
+    bool far;      /* what it left is looked for only where it is the usual driver: that
+                      takes a connection to elsewhere, and the caller's credentials */
+    bool overlays; /* a plan's mount may be an overlay */
+    bool runs_only;           /* its vessels are not kept for sessions */
     bool needs_programs_here; /* the language's program must exist on this host */
 };
 

@@ -141,7 +141,8 @@ static int open_as_it_is(const struct vial_engine *e, const struct vessel_order 
 /* When the image is to be pulled; never for whom nothing is pulled. */
 static enum plan_pull pull_when(const struct vessel_order *o)
 {
-    if ((!o->driver->pull && !o->driver->takes_image) || !o->plan->image || (o->watch && o->watch->local_images))
+    if ((!o->driver->pull && !o->driver->takes_image) || !o->plan->image ||
+        (o->watch && o->watch->local_images))
         return PULL_NEVER;
     return o->plan->container.pull;
 }
@@ -266,6 +267,14 @@ int engine_reserve(struct vial_engine *e, const struct plan *plan,
                most);
     return fail_remedy(err, "try again when other answers were read, ask for a lower "
                             "'output_limit', or read the output as a stream");
+}
+
+bool engine_minds(const struct vial_engine *e, const struct driver *driver)
+{
+    char usual[32];
+
+    request_choice(&e->settings->defaults, FIELD_ID_driver, usual);
+    return !driver->far || str_eq(usual, driver->name);
 }
 
 bool engine_counts_kills(const struct vessel *vessel)

@@ -56,6 +56,10 @@ int engine_reserve(struct vial_engine *e, const struct plan *plan,
                    const struct vial_watch *watch, struct vial_result *result,
                    struct vial_error *err);
 
+/* Whether what DRIVER has left is looked for, unasked: not elsewhere, unless that is
+ * where vessels usually are. */
+bool engine_minds(const struct vial_engine *e, const struct driver *driver);
+
 /* How a vessel is opened. */
 struct vessel_order {
     const struct driver *driver;

@@ -87,7 +87,9 @@ static void sweep_all(struct vial_sweeper *s)
         const struct driver *d = s->engine->drivers[i];
         struct vial_error err = { 0 };
         unsigned removed = 0;
-        int rc = d->sweep ? d->sweep(s->stop_fd, &removed, &err) : 0;
+        int rc = d->sweep && engine_minds(s->engine, d)
+                     ? d->sweep(s->stop_fd, &removed, &err)
+                     : 0;
 
         removed += pool_orphans(s->engine->pool, d);
         if (wait_for_stop(s, 0) && removed == 0)

@@ -286,7 +286,9 @@ int confine_as_program(const struct jail *jail);
 int confine_seccomp(const struct guest *g, int listen_fd);
 int confine_check(const struct jail *jail);
 
-/* landlock.c: a rule set's descriptor, or -errno; and putting it into force. */
+/* landlock.c: which there is, or less than 1; a rule set's descriptor, or -errno; and
+ * putting it into force. */
+long landlock_abi(void);
 int landlock_build(const struct jail *jail);
 int landlock_apply(int fd);
 

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -80,18 +81,26 @@ static bool take_line(const char *path)
     return dup3(fd, STREAM_FD, O_CLOEXEC) == STREAM_FD;
 }
 
+/* How it comes to us. */
+enum way {
+    BY_STREAM,
+    BY_STDIO,
+    BY_ATTACHED /* whoever passes it on ends it once our standard error is closed */
+};
+
 /* The stream ends up as 3 (and 4), whichever way it came. */
-static void take_stream(struct guest *g, bool stdio)
+static void take_stream(struct guest *g, enum way way)
 {
-    if (stdio) {
+    if (way == BY_STREAM) {
+        g->in_fd = g->out_fd = STREAM_FD;
+    } else {
         g->in_fd = dup3(0, STREAM_FD, O_CLOEXEC);
         g->out_fd = dup3(1, STREAM_FD + 1, O_CLOEXEC);
-    } else {
-        g->in_fd = g->out_fd = STREAM_FD;
     }
-    if (g->in_fd < 0 || g->out_fd < 0 || fcntl(STREAM_FD, F_SETFD, FD_CLOEXEC) < 0)
+    if (g->in_fd < 0 || g->out_fd < 0 || fcntl(STREAM_FD, F_SETFD, FD_CLOEXEC) < 0 ||
+        (way == BY_ATTACHED && dup3(2, STREAM_FD + 2, O_CLOEXEC) < 0))
         _exit(1);
-    close_from(STREAM_FD + (stdio ? 2 : 1));
+    close_from(STREAM_FD + 1 + (unsigned)way);
     fill_stdio();
     for (int fd = g->in_fd; fd <= g->out_fd; fd++)
         (void)fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
@@ -196,9 +205,9 @@ static void say_hello(struct guest *g)
     pack_done(&hello);
 }
 
-static void start(struct guest *g, bool stdio)
+static void start(struct guest *g, enum way way)
 {
-    take_stream(g, stdio);
+    take_stream(g, way);
     take_signals(g);
     g->pid = getpid();
     g->workdir_fd = g->landlock_fd = g->users_fd = -1;
@@ -355,12 +364,25 @@ static int open_to_all(const char *dir)
     return mark_fd < 0 ? 1 : 0;
 }
 
+/* --abi: tells which Landlock its kernel lets it have, for who brings it to a host that
+ * is not seen from where its jail is made. */
+static int say_abi(void)
+{
+    char line[32];
+    long abi = landlock_abi();
+    int n = snprintf(line, sizeof line, "vial-init %ld\n", abi > 0 ? abi : 0);
+
+    return write(1, line, (size_t)n) == n ? 0 : 1;
+}
+
 /* Where the line is dead, the standard streams lead to the host as well. */
-static bool comes_by_stdio(int argc, char **argv)
+static enum way way_of(int argc, char **argv)
 {
     if (argc > 2 && strcmp(argv[1], "--line") == 0)
-        return !take_line(argv[2]);
-    return argc > 1 && strcmp(argv[1], "--stdio") == 0;
+        return take_line(argv[2]) ? BY_STREAM : BY_STDIO;
+    if (argc > 1 && strcmp(argv[1], "--attached") == 0)
+        return BY_ATTACHED;
+    return argc > 1 && strcmp(argv[1], "--stdio") == 0 ? BY_STDIO : BY_STREAM;
 }
 
 int main(int argc, char **argv)
@@ -369,6 +391,8 @@ int main(int argc, char **argv)
 
     if (argc == 3 && strcmp(argv[1], "--open") == 0)
         return open_to_all(argv[2]);
+    if (argc == 2 && strcmp(argv[1], "--abi") == 0)
+        return say_abi();
     /* `vial ps` knows vessels by it; a file without a name gives none. */
     (void)prctl(PR_SET_NAME, "vial-init");
     g = take_room();
@@ -377,7 +401,7 @@ int main(int argc, char **argv)
     /* Brought into /tmp, which is the programs'. */
     if (argc > 2 && strcmp(argv[2], "--forget") == 0)
         (void)unlink(argv[0]);
-    start(g, comes_by_stdio(argc, argv));
+    start(g, way_of(argc, argv));
     if (argc > 1) /* an engine started us */
         take_kills(g);
     stream_flush(g);

@@ -105,9 +105,14 @@ static int add_path(int ruleset, const struct jail_path *rule, uint64_t handled)
     return rc;
 }
 
+long landlock_abi(void)
+{
+    return syscall(SYS_landlock_create_ruleset, NULL, 0, 1 /* which ABI */);
+}
+
 int landlock_build(const struct jail *jail)
 {
-    long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, 1 /* which ABI */);
+    long abi = landlock_abi();
     struct ruleset_attr attr = { .fs = fs_of_abi(abi) };
     int ruleset;
 

@@ -72,6 +72,8 @@ static const char *mode_of(const struct http_peer *p)
 {
     if (!p->tls)
         return "plain";
+    if (p->given[0] > 0)
+        return "given";
     return p->anonymous ? "anonymous" : "tls";
 }
 
@@ -111,13 +113,14 @@ int http_start(const char *program, const char *const *args, const int *fds,
 
 static int start(struct call *c, const struct http_peer *p, int64_t timeout_ms)
 {
-    const int fds[] = { c->stream[1], c->report[1] };
+    const int fds[] = { c->stream[1], c->report[1], p->given[0], p->given[1],
+                        p->given[2] };
     char wait[24];
     const char *const args[] = { "vial-tls", mode_of(p), p->host, p->port,
                                  p->certs,   wait,       NULL };
 
     (void)snprintf(wait, sizeof(wait), "%lld", (long long)timeout_ms);
-    return http_start(p->helper, args, fds, 2, &c->pid);
+    return http_start(p->helper, args, fds, p->given[0] > 0 ? 5 : 2, &c->pid);
 }
 
 /* Of the process that runs already. */

@@ -102,8 +102,10 @@ static int send_request(struct exchange *x, struct vial_error *err)
     if (r->token)
         str_printf(&text, "Authorization: Bearer %s\r\n", r->token);
     str_puts(&text, r->headers ? r->headers : "");
-    str_puts(&text, x->parse.upgrade ? "Connection: Upgrade\r\nUpgrade: tcp\r\n"
-                                     : "Connection: close\r\n");
+    str_puts(&text,
+             x->parse.upgrade ? "Connection: Upgrade\r\n" : "Connection: close\r\n");
+    if (x->parse.upgrade)
+        str_puts(&text, r->upgrade ? r->upgrade : "Upgrade: tcp\r\n");
     if (r->archive)
         str_printf(&text, "Content-Type: %s\r\nContent-Length: %zu\r\n",
                    r->type ? r->type : "application/x-tar", r->archive->len);
@@ -165,6 +167,8 @@ static int exchange(struct exchange *x, const struct http_transport *t,
     int more = 1;
 
     put_off(x);
+    x->parse.header = x->request->header;
+    x->parse.header_context = x->request->header_context;
     x->parse.no_body = x->request->head_only || strcmp(x->request->method, "HEAD") == 0;
     x->fd = t->connect(t->context, x->request->timeout_ms, err);
     if (x->fd < 0 || send_request(x, err) < 0)

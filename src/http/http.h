@@ -38,6 +38,12 @@ struct http_peer {
     char certs[1024];  /* else the directory of ca.pem, cert.pem and key.pem */
     char helper[1024]; /* path of vial-tls */
     int asked_fd;      /* > 0: one that runs already is asked instead (call_out.h) */
+    /* > 0, each 10 or higher: files of the authority that is trusted (empty: the
+     * host's own), of our certificate and of its key (both empty: we show none), in
+     * CERTS' place, which is the name that the server's certificate must have.
+     * Borrowed.
+     */
+    int given[3];
 };
 
 /* peer_address.c: "HOST", "HOST:PORT" or "[v6]:PORT", a slash behind it at most. -1: it
@@ -69,6 +75,12 @@ struct http_request {
                                    this; for streams */
     int cancel_fd;              /* readable: give up; -1: none */
     bool head_only;             /* the answer's body does not matter */
+    const char *upgrade; /* http_upgrade: lines of the head that say to what, each
+                            with its end; NULL: to a plain stream */
+    /* Told of each line of the answer's head behind the first, or NULL; -1: the answer
+     * is not valid. */
+    int (*header)(void *context, const char *line);
+    void *header_context;
 };
 
 #define HTTP_BODY_MAX (16u << 20) /* bytes of one answer */

@@ -7,15 +7,19 @@
  *   descriptor 3   a socket pair's end: what comes goes to the engine, and back
  *   descriptor 4   a pipe: one line that says how it went, "ok" or "KIND text"
  *
+ *   descriptor 5   and on, MODE given: files of an authority, a certificate, its key
+ *
  * MODE tls checks the engine's certificate against ca.pem in CERTS, for HOST, and
  * shows cert.pem with key.pem; anonymous checks it against the file CERTS, or if that
- * is "" against the host's authorities, and shows none; plain only connects. There is
- * no TLS that does not check. Once it has reported, it goes on in a child and ends with
- * either side.
+ * is "" against the host's authorities, and shows none; given does so with what the
+ * descriptors have, for the name CERTS, and an empty one has nothing; plain only
+ * connects. There is no TLS that does not check. Once it has reported, it goes on in a
+ * child and ends with either side.
  *
  * vial-tls calls RULE...: makes such connections for the daemon, one for each message
  * (call_out.h), to where the rules let it.
  */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <gnutls/gnutls.h>
@@ -40,6 +44,8 @@
 
 #define STREAM_FD 3
 #define REPORT_FD 4
+#define GIVEN_FD  5
+#define GIVEN_MAX (1u << 20) /* bytes of one file */
 #define PIECE     (16u << 10)
 #define PRIORITY  "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"
 
@@ -48,6 +54,9 @@ struct line {
     gnutls_session_t tls;          /* NULL: plain */
     int64_t end_ns;                /* of connecting */
     const struct out_rules *rules; /* NULL: it may go anywhere */
+    gnutls_typed_vdata_st
+        must[2];      /* what its certificate has to be: GnuTLS looks later */
+    bool for_servers; /* the other side's certificate has to be meant for servers */
 };
 
 /* One direction. */
@@ -214,6 +223,42 @@ static gnutls_certificate_credentials_t read_authorities(const char *file)
     return certs;
 }
 
+/* The whole file, or nothing of it if it is empty. */
+static gnutls_datum_t read_given(int fd)
+{
+    gnutls_datum_t out = { .data = malloc(GIVEN_MAX) };
+    ssize_t n = out.data ? pread(fd, out.data, GIVEN_MAX, 0) : -1;
+
+    if (n < 0 || n == GIVEN_MAX)
+        give_up("file a certificate or key that was given cannot be read");
+    out.size = (unsigned)n;
+    return out;
+}
+
+static gnutls_certificate_credentials_t take_given(void)
+{
+    gnutls_certificate_credentials_t certs = NULL;
+    gnutls_datum_t ca = read_given(GIVEN_FD);
+    gnutls_datum_t cert = read_given(GIVEN_FD + 1);
+    gnutls_datum_t key = read_given(GIVEN_FD + 2);
+    int rc;
+
+    if (gnutls_certificate_allocate_credentials(&certs) < 0)
+        give_up("file no memory");
+    rc = ca.size
+             ? gnutls_certificate_set_x509_trust_mem(certs, &ca, GNUTLS_X509_FMT_PEM)
+             : gnutls_certificate_set_x509_system_trust(certs);
+    if (rc <= 0)
+        give_up("file the authority: %s",
+                rc < 0 ? gnutls_strerror(rc) : "no certificate");
+    rc = cert.size ? gnutls_certificate_set_x509_key_mem(certs, &cert, &key,
+                                                         GNUTLS_X509_FMT_PEM)
+                   : 0;
+    if (rc < 0)
+        give_up("file the client's certificate and key: %s", gnutls_strerror(rc));
+    return certs;
+}
+
 static void say_untrusted(gnutls_session_t tls)
 {
     unsigned status = gnutls_session_get_verify_cert_status(tls);
@@ -250,13 +295,21 @@ static void say_failed(gnutls_session_t tls, int rc)
 static void start_tls(struct line *l, const char *host,
                       gnutls_certificate_credentials_t own)
 {
+    static const char purpose[] = GNUTLS_KP_TLS_WWW_SERVER;
     int rc = gnutls_init(&l->tls, GNUTLS_CLIENT | GNUTLS_NONBLOCK);
+    unsigned char number[16];
 
+    l->must[0] = (gnutls_typed_vdata_st){ .type = GNUTLS_DT_DNS_HOSTNAME,
+                                          .data = (unsigned char *)(uintptr_t)host };
+    l->must[1] = (gnutls_typed_vdata_st){ .type = GNUTLS_DT_KEY_PURPOSE_OID,
+                                          .data = (unsigned char *)(uintptr_t)purpose };
     if (rc < 0 || gnutls_priority_set_direct(l->tls, PRIORITY, NULL) < 0 ||
         gnutls_credentials_set(l->tls, GNUTLS_CRD_CERTIFICATE, own) < 0)
         give_up("talk %s", gnutls_strerror(rc));
-    (void)gnutls_server_name_set(l->tls, GNUTLS_NAME_DNS, host, strlen(host));
-    gnutls_session_set_verify_cert(l->tls, host, 0);
+    /* A number is no name to ask for. */
+    if (inet_pton(AF_INET, host, number) != 1 && inet_pton(AF_INET6, host, number) != 1)
+        (void)gnutls_server_name_set(l->tls, GNUTLS_NAME_DNS, host, strlen(host));
+    gnutls_session_set_verify_cert2(l->tls, l->must, l->for_servers ? 2 : 1, 0);
     gnutls_transport_set_int(l->tls, l->net_fd);
     while ((rc = gnutls_handshake(l->tls)) < 0) {
         if (rc != GNUTLS_E_AGAIN && gnutls_error_is_fatal(rc))
@@ -443,6 +496,8 @@ int main(int argc, char **argv)
     connect_to(&l, argv[2], argv[3]);
     if (strcmp(argv[1], "anonymous") == 0)
         start_tls(&l, argv[2], read_authorities(argv[4]));
+    else if ((l.for_servers = strcmp(argv[1], "given") == 0))
+        start_tls(&l, argv[4], take_given());
     else if (strcmp(argv[1], "plain") != 0)
         start_tls(&l, argv[2], read_certs(argv[4]));
     if (fork() != 0) {

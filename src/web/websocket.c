@@ -11,18 +11,15 @@
 
 #include "base/auto.h"
 #include "base/clock.h"
+#include "base/sha1.h"
 #include "base/text.h"
+#include "http/ws_frame.h"
 #include "web/raw.h"
 #include "web/server.h"
-#include "web/sha1.h"
 
 #define MAGIC     "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 #define PIECE     ((size_t)16 << 10)
 #define SHORT     125u
-#define OP_TEXT   1u
-#define OP_BINARY 2u
-#define OP_CLOSE  8u
-#define OP_PONG   10u
 #define LINGER_MS 1000 /* for the client's own close */
 
 struct web_socket {

@@ -60,7 +60,5 @@ struct frame {
 
 /* Looks at what a client has sent so far; a frame of more than MOST bytes is bad. */
 struct frame ws_frame_read(char *bytes, size_t len, size_t most);
-/* A server's head of a frame with LEN bytes; its own length. */
-size_t ws_frame_head(unsigned char out[10], unsigned opcode, size_t len);
 
 #endif

@@ -1,21 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdint.h>
 
+#include "http/ws_frame.h"
 #include "web/websocket.h"
-
-#define FIN       0x80u
-#define RESERVED  0x70u
-#define MASKED    0x80u
-#define SHORT_MAX 125u
-
-enum {
-    OP_MORE = 0,
-    OP_TEXT = 1,
-    OP_BINARY = 2,
-    OP_CLOSE = 8,
-    OP_PING = 9,
-    OP_PONG = 10
-};
 
 static struct frame bad(unsigned code)
 {
@@ -69,9 +56,10 @@ struct frame ws_frame_read(char *bytes, size_t len, size_t most)
     opcode = head[0] & 0x0fu;
     f.first = opcode == OP_TEXT || opcode == OP_BINARY;
     /* A client masks, and speaks no extension; what controls is short and whole. */
-    if ((head[0] & RESERVED) || !(head[1] & MASKED) ||
+    if ((head[0] & WS_RESERVED) || !(head[1] & WS_MASKED) ||
         kind_of(opcode, true) == FRAME_BAD ||
-        (opcode >= OP_CLOSE && (!(head[0] & FIN) || (head[1] & 0x7fu) > SHORT_MAX)))
+        (opcode >= OP_CLOSE &&
+         (!(head[0] & WS_FIN) || (head[1] & 0x7fu) > WS_SHORT_MAX)))
         return bad(1002);
     if (!read_length(head, len, &at, &size))
         return f;
@@ -82,19 +70,8 @@ struct frame ws_frame_read(char *bytes, size_t len, size_t most)
     f.data = bytes + at + 4;
     f.len = (size_t)size;
     f.taken = at + 4 + f.len;
-    f.kind = kind_of(opcode, (head[0] & FIN) != 0);
+    f.kind = kind_of(opcode, (head[0] & WS_FIN) != 0);
     for (size_t i = 0; i < f.len; i++)
         f.data[i] = (char)(f.data[i] ^ bytes[at + i % 4]);
     return f;
-}
-
-size_t ws_frame_head(unsigned char out[10], unsigned opcode, size_t len)
-{
-    size_t count = len <= SHORT_MAX ? 0 : len <= 0xffff ? 2 : 8;
-
-    out[0] = (unsigned char)(FIN | opcode);
-    out[1] = (unsigned char)(count == 0 ? len : count == 2 ? 126 : 127);
-    for (size_t i = 0; i < count; i++)
-        out[2 + i] = (unsigned char)((uint64_t)len >> (8 * (count - 1 - i)));
-    return 2 + count;
 }

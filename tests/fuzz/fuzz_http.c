@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/str.h"
-#include "driver/docker/pump.h"
+#include "driver/docker/mux.h"
 #include "fuzz.h"
 #include "http/parse.h"
 

@@ -114,7 +114,8 @@ static inline int plan_request(const struct settings *settings,
                                struct plan **out, struct vial_error *err)
 {
     auto_request struct vial_request full = { 0 };
-    struct plan_driver maker = { driver, strcmp(driver, "docker") == 0 };
+    bool contains = strcmp(driver, "docker") == 0 || strcmp(driver, "kubernetes") == 0;
+    struct plan_driver maker = { driver, contains };
 
     if (request_fill(&full, req, err) < 0 ||
         request_fill(&full, &settings->defaults, err) < 0 ||

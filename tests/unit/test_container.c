@@ -1,22 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/*
- * Plans as containers. Each file of tests/golden/containers holds a request and
- * what the engine is asked for; UPDATE_GOLDEN=1 writes them anew.
- */
-
-#include <dirent.h>
+/* Plans as containers: what the engine is asked for. */
 
 #include "base/auto.h"
 #include "driver/docker/container.h"
 #include "driver/docker/oci.h"
 #include "driver/native/profile.h"
-#include "model_case.h"
-
-static const char *variable(const char *name)
-{
-    return getenv(name); /* NOLINT(concurrency-mt-unsafe): one thread */
-}
+#include "golden_dir.h"
 
 static const struct container_options options = { .vessel_id = "v-0123456789abcdef",
                                                   .owner = "vial-1-2-3-v-0",
@@ -27,73 +17,16 @@ static const struct container_options options = { .vessel_id = "v-0123456789abcd
 
 static json_t *container_of(struct scratch *s, const char *request)
 {
-    struct vial_request *req = NULL;
-    struct vial_error err = { 0 };
-    auto_plan struct plan *plan = NULL;
-    json_t *out = NULL;
+    auto_plan struct plan *plan = golden_plan(s, request, "docker");
+    json_t *out = container_json(plan, &options);
 
-    if (!s->settings)
-        use_settings(s, "");
-    if (parse_request(request, &req, &err) < 0 ||
-        plan_request(s->settings, req, "docker", &plan, &err) < 0)
-        fail_msg("%s: %s: %s", request, err.code, err.message);
-    vial_request_free(req);
-    (void)snprintf(plan->id, sizeof(plan->id), "r-0");
-    out = container_json(plan, &options);
     assert_non_null(out);
     return out;
 }
 
-static void compare(const char *path, json_t *golden, json_t *came)
-{
-    auto_free char *got = json_dumps(came, JSON_INDENT(2));
-    auto_free char *want =
-        json_dumps(json_object_get(golden, "container"), JSON_INDENT(2));
-
-    if (variable("UPDATE_GOLDEN")) {
-        (void)json_object_set(golden, "container", came);
-        assert_int_equal(json_dump_file(golden, path, JSON_INDENT(2)), 0);
-        return;
-    }
-    if (!want || strcmp(got, want) != 0)
-        fail_msg("%s: the container is\n%s\nnot\n%s", path, got, want ? want : "");
-}
-
-static void check_file(struct scratch *s, const char *path)
-{
-    auto_json json_t *golden = json_load_file(path, 0, NULL);
-    auto_free char *request = json_dumps(json_object_get(golden, "request"), 0);
-    auto_json json_t *came = NULL;
-
-    assert_non_null(request);
-    came = container_of(s, request);
-    compare(path, golden, came);
-}
-
-static int is_golden(const struct dirent *entry)
-{
-    return strstr(entry->d_name, ".json") != NULL;
-}
-
 static void every_plan_becomes_the_container_that_was_agreed(void **state)
 {
-    struct dirent **entries = NULL;
-    char dir[4096];
-    int count;
-
-    assert_non_null(variable("VIAL_TEST_SOURCE"));
-    (void)snprintf(dir, sizeof(dir), "%s/tests/golden/containers",
-                   variable("VIAL_TEST_SOURCE"));
-    count = scandir(dir, &entries, is_golden, alphasort);
-    assert_true(count > 0);
-    for (int i = 0; i < count; i++) {
-        char path[4400];
-
-        (void)snprintf(path, sizeof(path), "%s/%s", dir, entries[i]->d_name);
-        check_file(*state, path);
-        free(entries[i]);
-    }
-    free(entries);
+    golden_dir(*state, "containers", "container", container_of);
 }
 
 static bool needs_network(const char *part)
@@ -142,29 +75,6 @@ static void add_random(struct str *out, unsigned *seed, const char *mount)
     if ((*seed >> 16) & 1u)
         str_printf(out, ",'mounts':['%s:/data:rw']", mount);
     str_putc(out, '}');
-}
-
-static void expect_keys(json_t *object, const char *const *allowed)
-{
-    const char *key = NULL;
-    json_t *value = NULL;
-
-    json_object_foreach(object, key, value)
-    {
-        bool known = false;
-
-        for (size_t i = 0; allowed[i]; i++)
-            known = known || strcmp(allowed[i], key) == 0;
-        if (!known)
-            fail_msg("'%s' has no business in a container", key);
-    }
-}
-
-static const char *text_at(json_t *object, const char *key)
-{
-    const char *text = json_string_value(json_object_get(object, key));
-
-    return text ? text : "";
 }
 
 static void expect_mounts(json_t *mounts, const char *given)

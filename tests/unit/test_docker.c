@@ -19,7 +19,7 @@
 #include "driver/docker/engine_api.h"
 #include "driver/docker/foreign_guest.h"
 #include "driver/docker/image.h"
-#include "driver/docker/pump.h"
+#include "driver/docker/mux.h"
 
 #define CALLS 8
 
@@ -583,6 +583,7 @@ static void expect_bytes(int fd, const char *text)
 static void the_stream_is_plain_on_our_side(void **state)
 {
     auto_str struct str early = { 0 };
+    struct mux mux = { 0 };
     struct pump *pump = NULL;
     struct pollfd end = { .events = POLLIN };
     int ends[2];
@@ -592,7 +593,8 @@ static void the_stream_is_plain_on_our_side(void **state)
     (void)state;
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
     str_add(&early, wrapped, 9);
-    assert_int_equal(pump_start(ends[0], &early, &pump, &stream, NULL), 0);
+    assert_int_equal(pump_start(ends[0], &early, &mux_code, &mux, &pump, &stream, NULL),
+                     0);
     assert_int_equal(write(ends[1], wrapped + 9, WRAPPED - 9), (ssize_t)(WRAPPED - 9));
     expect_bytes(stream, "abcd");
     assert_int_equal(write(stream, "to guest", 8), 8);
@@ -609,6 +611,7 @@ static void the_stream_is_plain_on_our_side(void **state)
 static void a_pump_can_be_stopped_at_any_time(void **state)
 {
     struct str early = { 0 };
+    struct mux mux = { 0 };
     struct pump *pump = NULL;
     int ends[2];
     int stream = -1;
@@ -616,7 +619,8 @@ static void a_pump_can_be_stopped_at_any_time(void **state)
 
     (void)state;
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
-    assert_int_equal(pump_start(ends[0], &early, &pump, &stream, NULL), 0);
+    assert_int_equal(pump_start(ends[0], &early, &mux_code, &mux, &pump, &stream, NULL),
+                     0);
     pump_stop(pump);
     assert_int_equal(read(stream, &byte, 1), 0);
     assert_int_equal(read(ends[1], &byte, 1), 0);

@@ -842,7 +842,7 @@ Request = TypedDict("Request", {
     "workspace": "str",
     "workspace_at": "str",
     "workspace_mode": 'Literal["rw", "ro", "overlay"]',
-    "driver": 'Literal["auto", "native", "docker", "e2b", "process"]',
+    "driver": 'Literal["auto", "native", "docker", "kubernetes", "e2b", "process"]',
     "image": "str",
     "entrypoint": 'Literal["none", "image"]',
     "pull": 'Literal["missing", "always", "never"]',

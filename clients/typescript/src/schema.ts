@@ -1028,7 +1028,7 @@ export interface Request {
   /** How the workspace is mounted; overlay keeps what programs write in a layer above it. */
   workspace_mode?: "rw" | "ro" | "overlay";
   /** Who makes the vessel; auto takes the strongest and never process. */
-  driver?: "auto" | "native" | "docker" | "e2b" | "process";
+  driver?: "auto" | "native" | "docker" | "kubernetes" | "e2b" | "process";
   /** The container image that is the vessel's root. */
   image?: string;
   /** Whether the image's ENTRYPOINT begins the command, and its CMD stands for one that is not given (image), as container engines have it. */

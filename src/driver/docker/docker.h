@@ -18,7 +18,7 @@
 #include "driver/docker/engine_api.h"
 #include "driver/docker/foreign_guest.h"
 #include "driver/docker/guest_entry.h"
-#include "driver/docker/pump.h"
+#include "driver/docker/mux.h"
 #include "driver/docker/usage.h"
 #include "driver/driver.h"
 #include "model/plan.h"
@@ -34,6 +34,7 @@ struct docker {
         *line;        /* until the guest has come, one way or the other; or NULL */
     int attached_fd;  /* the engine's stream, until there is a pump; or -1 */
     struct str early; /* what came over it */
+    struct mux mux;
     struct pump *pump;
     int gate_pidfd; /* its gate, or -1 */
     int pidfd;      /* of the guest, or -1 where it cannot be seen */

@@ -18,7 +18,7 @@
 #include "base/path.h"
 #include "base/tar.h"
 #include "driver/docker/container.h"
-#include "driver/docker/pump.h"
+#include "driver/docker/mux.h"
 #include "driver/process/temp_dir.h"
 
 #define GUEST_MAX (16 << 20) /* far more than it ever is */

@@ -275,8 +275,8 @@ static int meet(struct docker *d, const struct plan *plan, struct vial_error *er
     if (open_gate(d, plan, err) < 0)
         return -1;
     if (d->vessel.stream_fd < 0)
-        return pump_start(fd_take(&d->attached_fd), &d->early, &d->pump,
-                          &d->vessel.stream_fd, err);
+        return pump_start(fd_take(&d->attached_fd), &d->early, &mux_code, &d->mux,
+                          &d->pump, &d->vessel.stream_fd, err);
     auto_fd_(&d->attached_fd);
     d->attached_fd = -1;
     return 0;

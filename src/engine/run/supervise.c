@@ -53,6 +53,8 @@ static void lose_guest(struct run *r)
         (void)fail(&err, VIAL_E_LOST, "the vessel ended while its program ran");
         (void)fail_remedy(&err, "run it again; the log of the kernel, or of the "
                                 "container engine, says what ended it");
+        if (r->vessel->driver->explain)
+            r->vessel->driver->explain(r->vessel, &err);
     } else if (link_is_up(r->talk.link))
         (void)fail(&err, VIAL_E_GUEST, "wait for the guest: it went away");
     else

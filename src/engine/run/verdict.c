@@ -322,11 +322,26 @@ void collect(struct run *r, struct vial_result *result)
 
 enum vial_verdict judge_refusal(const struct vial_error *err)
 {
-    static const enum fail_code faults[] = { VIAL_E_SYSTEM,         VIAL_E_MEMORY,
-                                             VIAL_E_INTERNAL,       VIAL_E_GUEST,
-                                             VIAL_E_OPEN,           VIAL_E_ENGINE_DOWN,
-                                             VIAL_E_ENGINE_TIMEOUT, VIAL_E_ENGINE_API,
-                                             VIAL_E_ENGINE_SPACE,   VIAL_E_REMOTE };
+    static const enum fail_code faults[] = { VIAL_E_SYSTEM,
+                                             VIAL_E_MEMORY,
+                                             VIAL_E_INTERNAL,
+                                             VIAL_E_GUEST,
+                                             VIAL_E_OPEN,
+                                             VIAL_E_ENGINE_DOWN,
+                                             VIAL_E_ENGINE_TIMEOUT,
+                                             VIAL_E_ENGINE_API,
+                                             VIAL_E_ENGINE_SPACE,
+                                             VIAL_E_CLUSTER_DOWN,
+                                             VIAL_E_CLUSTER_API,
+                                             VIAL_E_CLUSTER_QUOTA,
+                                             VIAL_E_CLUSTER_ROOM,
+                                             VIAL_E_CLUSTER_IMAGE,
+                                             VIAL_E_CLUSTER_START,
+                                             VIAL_E_CLUSTER_EVICTED,
+                                             VIAL_E_CLUSTER_DEADLINE,
+                                             VIAL_E_CLUSTER_NODE,
+                                             VIAL_E_CLUSTER_GONE,
+                                             VIAL_E_REMOTE };
 
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
         if (str_eq(err->code, fail_code_text(faults[i])))

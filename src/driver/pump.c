@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "driver/docker/pump.h"
+#include "driver/pump.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -23,15 +23,15 @@ struct lane {
     int from, to; /* borrowed */
     uint8_t data[LANE_SIZE];
     size_t begin, end;
-    bool ended;      /* nothing more will be read */
-    bool over;       /* and what was read is written */
-    struct mux *mux; /* takes the wrapping off, or NULL */
+    bool ended; /* nothing more will be read */
+    bool over;  /* and what was read is written */
 };
 
 struct pump {
-    int engine_fd, inner_fd;
-    struct mux mux;
-    struct lane in, out; /* to the engine; from it */
+    int server_fd, inner_fd;
+    const struct pump_code *code;
+    void *state;
+    struct lane in, out; /* to the server; from it */
     pthread_t thread;
     bool running;
 };
@@ -41,20 +41,37 @@ static bool is_full(const struct lane *l)
     return l->end > l->begin;
 }
 
-static void lane_read(struct lane *l)
+/* Bytes that came, with room before them; 0: none now. */
+static size_t lane_read(struct lane *l)
 {
-    ssize_t n = recv(l->from, l->data, sizeof(l->data), MSG_DONTWAIT);
+    ssize_t n =
+        recv(l->from, l->data + PUMP_ROOM, sizeof(l->data) - PUMP_ROOM, MSG_DONTWAIT);
 
-    if (n < 0 && (errno == EAGAIN || errno == EINTR))
-        return;
-    if (n > 0 && l->mux)
-        n = mux_strip(l->mux, l->data, (size_t)n);
-    else if (n == 0)
+    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
         l->ended = true;
+    l->begin = l->end = PUMP_ROOM;
+    return n > 0 ? (size_t)n : 0;
+}
+
+static void strip(struct pump *p, size_t len)
+{
+    ssize_t n = len > 0 ? p->code->strip(p->state, p->out.data + PUMP_ROOM, len) : 0;
+
     if (n < 0)
-        l->ended = true;
-    l->begin = 0;
-    l->end = n > 0 ? (size_t)n : 0;
+        p->out.ended = true;
+    else
+        p->out.end = PUMP_ROOM + (size_t)n;
+}
+
+static void wrap(struct pump *p, size_t len)
+{
+    struct lane *l = &p->in;
+
+    if (len == 0)
+        return;
+    if (p->code->wrap)
+        l->begin -= p->code->wrap(p->state, l->data + PUMP_ROOM, len);
+    l->end = PUMP_ROOM + len;
 }
 
 static void lane_write(struct lane *l)
@@ -77,6 +94,17 @@ static void lane_close(struct lane *l)
     (void)shutdown(l->to, SHUT_WR);
 }
 
+/* Between two pieces of the stream. */
+static void add_control(struct pump *p, bool idle)
+{
+    struct lane *l = &p->in;
+
+    if (!p->code->control || is_full(l) || l->ended)
+        return;
+    l->begin = 0;
+    l->end = p->code->control(p->state, idle, l->data);
+}
+
 static short wanted(const struct lane *reads, const struct lane *writes)
 {
     int events = 0;
@@ -92,22 +120,26 @@ static void *work(void *argument)
 {
     struct pump *p = argument;
     const short down = POLLIN | POLLHUP | POLLERR;
+    const int idle_ms = p->code->control ? p->code->idle_ms : -1;
 
     while (!p->out.over) {
         struct pollfd fds[2] = {
-            { .fd = p->engine_fd, .events = wanted(&p->out, &p->in) },
+            { .fd = p->server_fd, .events = wanted(&p->out, &p->in) },
             { .fd = p->inner_fd, .events = wanted(&p->in, &p->out) },
         };
 
         /* One that only hung up would wake us for ever. */
         for (int i = 0; i < 2; i++)
             fds[i].fd = fds[i].events ? fds[i].fd : -1;
-        if (poll(fds, 2, -1) < 0 && errno != EINTR)
+        int n = poll(fds, 2, idle_ms);
+
+        if (n < 0 && errno != EINTR)
             break;
         if ((fds[0].revents & down) && (fds[0].events & POLLIN))
-            lane_read(&p->out);
+            strip(p, lane_read(&p->out));
         if ((fds[1].revents & down) && (fds[1].events & POLLIN))
-            lane_read(&p->in);
+            wrap(p, lane_read(&p->in));
+        add_control(p, n == 0);
         if (is_full(&p->out))
             lane_write(&p->out);
         if (is_full(&p->in))
@@ -135,13 +167,14 @@ static int take_early(struct pump *p, const struct str *early, struct vial_error
 
     if (early->len == 0)
         return 0;
-    if (early->len > sizeof(p->out.data))
+    if (early->len > sizeof(p->out.data) - PUMP_ROOM)
         return fail(err, VIAL_E_ENGINE_API, "attach: too much came too early");
-    memcpy(p->out.data, early->data, early->len);
-    n = mux_strip(&p->mux, p->out.data, early->len);
+    memcpy(p->out.data + PUMP_ROOM, early->data, early->len);
+    n = p->code->strip(p->state, p->out.data + PUMP_ROOM, early->len);
     if (n < 0)
         return fail(err, VIAL_E_ENGINE_API, "attach: the stream is not wrapped");
-    p->out.end = (size_t)n;
+    p->out.begin = PUMP_ROOM;
+    p->out.end = PUMP_ROOM + (size_t)n;
     return 0;
 }
 
@@ -154,22 +187,23 @@ static int open_pair(struct pump *p, int *stream_fd, struct vial_error *err)
     p->inner_fd = ends[0];
     *stream_fd = ends[1];
     p->in.from = p->out.to = p->inner_fd;
-    p->in.to = p->out.from = p->engine_fd;
-    p->out.mux = &p->mux;
+    p->in.to = p->out.from = p->server_fd;
     return 0;
 }
 
-int pump_start(int engine_fd, const struct str *early, struct pump **out,
-               int *stream_fd, struct vial_error *err)
+int pump_start(int server_fd, const struct str *early, const struct pump_code *code,
+               void *state, struct pump **out, int *stream_fd, struct vial_error *err)
 {
     struct pump *p = calloc(1, sizeof(*p));
     int fd = -1;
 
     if (!p) {
-        (void)close(engine_fd);
+        (void)close(server_fd);
         return fail_memory(err);
     }
-    p->engine_fd = engine_fd;
+    p->server_fd = server_fd;
+    p->code = code;
+    p->state = state;
     p->inner_fd = -1;
     if (open_pair(p, &fd, err) < 0 || take_early(p, early, err) < 0 ||
         start_thread(p, err) < 0) {
@@ -182,70 +216,22 @@ int pump_start(int engine_fd, const struct str *early, struct pump **out,
     return 0;
 }
 
+void pump_hang_up(struct pump *p)
+{
+    if (p)
+        (void)shutdown(p->server_fd, SHUT_RDWR);
+}
+
 void pump_stop(struct pump *p)
 {
     if (!p)
         return;
-    (void)shutdown(p->engine_fd, SHUT_RDWR);
+    pump_hang_up(p);
     if (p->inner_fd >= 0)
         (void)shutdown(p->inner_fd, SHUT_RDWR);
     if (p->running)
         (void)pthread_join(p->thread, NULL);
-    auto_fd_(&p->engine_fd);
+    auto_fd_(&p->server_fd);
     auto_fd_(&p->inner_fd);
     free(p);
-}
-
-enum { STREAM_STDIN, STREAM_STDOUT, STREAM_STDERR, STREAM_ERROR, STREAM_END_ };
-
-static size_t min(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
-/* Bytes taken, or -1. */
-static ssize_t take_head(struct mux *m, const uint8_t *data, size_t len)
-{
-    size_t n = min(len, sizeof(m->head) - m->head_len);
-
-    memcpy(m->head + m->head_len, data, n);
-    m->head_len += n;
-    if (m->head_len < sizeof(m->head))
-        return (ssize_t)n;
-    if (m->head[0] >= STREAM_END_ || m->head[1] || m->head[2] || m->head[3])
-        return -1;
-    m->left = (uint32_t)m->head[4] << 24 | (uint32_t)m->head[5] << 16 |
-              (uint32_t)m->head[6] << 8 | m->head[7];
-    if (m->left == 0)
-        m->head_len = 0;
-    return (ssize_t)n;
-}
-
-ssize_t mux_strip(struct mux *m, uint8_t *data, size_t len)
-{
-    size_t kept = 0;
-    size_t at = 0;
-
-    while (at < len) {
-        size_t n = 0;
-
-        if (m->left == 0) {
-            ssize_t head = take_head(m, data + at, len - at);
-
-            if (head < 0)
-                return -1;
-            at += (size_t)head;
-            continue;
-        }
-        n = min(len - at, m->left);
-        if (m->head[0] == STREAM_STDOUT) {
-            memmove(data + kept, data + at, n);
-            kept += n;
-        }
-        at += n;
-        m->left -= (uint32_t)n;
-        if (m->left == 0)
-            m->head_len = 0;
-    }
-    return (ssize_t)kept;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "web/sha1.h"
+#include "base/sha1.h"
 
 #include <stdint.h>
 #include <string.h>

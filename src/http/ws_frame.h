@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VIAL_HTTP_WS_FRAME_H
+#define VIAL_HTTP_WS_FRAME_H
+
+/* How a frame of a WebSocket begins (RFC 6455, 5.2), for both sides. */
+
+#include <stddef.h>
+
+#define WS_FIN       0x80u
+#define WS_RESERVED  0x70u
+#define WS_MASKED    0x80u
+#define WS_SHORT_MAX 125u /* of what controls, and of a length in one byte */
+
+enum {
+    OP_MORE = 0,
+    OP_TEXT = 1,
+    OP_BINARY = 2,
+    OP_CLOSE = 8,
+    OP_PING = 9,
+    OP_PONG = 10
+};
+
+/* A server's head of a frame with LEN bytes; its own length. */
+size_t ws_frame_head(unsigned char out[10], unsigned opcode, size_t len);
+
+#endif
