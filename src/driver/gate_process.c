@@ -10,12 +10,14 @@
 #include "base/auto.h"
 #include "base/fail.h"
 #include "base/io.h"
+#include "base/public_address.h"
 #include "base/sys.h"
 #include "driver/helper.h"
 #include "driver/secrets_process.h"
 #include "wire/frame.h"
 #include "wire/gate_message.h"
 
+#define BACKLOG     128  /* connections that wait for the gate */
 #define CONNECTIONS 256u /* at once */
 #define BEYOND      16u  /* that guests may try, so that the gate can tell of it */
 
@@ -53,6 +55,7 @@ static int configure(int owner_fd, const struct plan *plan, const struct strv *s
         .private_in = gate->private_in.items,
         .secrets = secrets->items,
         .connections = CONNECTIONS,
+        .listeners = (uint32_t)plan->container.port_count,
         .limits = { (uint64_t)l->network_connections, (uint64_t)l->network_rate,
                     (uint64_t)l->network_in, (uint64_t)l->network_out }
     };
@@ -63,6 +66,58 @@ static int configure(int owner_fd, const struct plan *plan, const struct strv *s
     rc = say(owner_fd, GATE_CONFIG, &p, -1);
     pack_done(&p);
     return rc;
+}
+
+static int listen_at(const struct plan_port *port)
+{
+    struct sockaddr_storage at;
+    struct address a = { 0 };
+    socklen_t size = 0;
+    const int one = 1;
+    int fd = -1, rc = 0;
+
+    if (!address_parse(port->address, &a))
+        return -EINVAL;
+    size = address_socket(&a, (uint16_t)port->host, &at);
+    fd = socket(at.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return -errno;
+    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+    if (a.v6)
+        (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof(one));
+    if (bind(fd, (struct sockaddr *)&at, size) == 0 && listen(fd, BACKLOG) == 0)
+        return fd;
+    rc = -errno;
+    (void)close(fd);
+    return rc;
+}
+
+/* Ports of this host: the gate, which may not listen itself, gets the sockets. */
+static int publish(int owner_fd, const struct plan_port *port, struct vial_error *err)
+{
+    auto_fd int fd = listen_at(port);
+    struct pack p = { 0 };
+    int rc = fd;
+
+    if (rc >= 0) {
+        pack_u32(&p, port->inside);
+        rc = say(owner_fd, GATE_LISTEN, &p, fd);
+        pack_done(&p);
+    }
+    if (rc >= 0)
+        return 0;
+    (void)fail_sys_rc(err, rc, "publish port %s:%u", port->address, port->host);
+    (void)fail_as(err, VIAL_E_ENGINE_PORT);
+    return fail_remedy(err, "publish another port of this host");
+}
+
+static int publish_all(const struct gate_process *gate, const struct plan *plan,
+                       struct vial_error *err)
+{
+    for (size_t i = 0; i < plan->container.port_count; i++)
+        if (publish(gate->owner_fd, &plan->container.ports[i], err) < 0)
+            return -1;
+    return 0;
 }
 
 /* The first that its guest hears: who it can reach, and by what. */
@@ -123,16 +178,18 @@ int gate_process_start(const struct plan *plan, int stream_fd, struct gate_proce
                        struct vial_error *err)
 {
     char path[HELPER_PATH];
+    int rc;
 
     *out = GATE_PROCESS_NONE;
     if (!helper_find("vial-gate", path)) {
         (void)fail(err, VIAL_E_OPEN, "there is no program 'vial-gate'");
         return fail_remedy(err, "install vial whole: it lies beside the guest");
     }
-    if (start(path, plan, stream_fd, out, err) == 0)
-        return 0;
-    gate_process_end(out);
-    return fail_as(err, VIAL_E_OPEN);
+    rc = start(path, plan, stream_fd, out, err) < 0 ? fail_as(err, VIAL_E_OPEN)
+                                                    : publish_all(out, plan, err);
+    if (rc < 0)
+        gate_process_end(out);
+    return rc;
 }
 
 void gate_process_end(struct gate_process *gate)

@@ -10,6 +10,7 @@
 #include "gate/gate.h"
 
 #define FIRST_NS   UINT64_C(15000000000) /* for a client to say its name */
+#define AT_ONCE    64                    /* accepted, before others have their turn */
 #define CONNECT_NS UINT64_C(10000000000) /* for one address to answer */
 
 struct connection *connection_find(struct gate *g, uint32_t channel_id)
@@ -341,6 +342,34 @@ void connection_incoming(struct gate *g, int fd, uint16_t port)
         return;
     c->incoming = c->judged = true;
     c->stage = STAGE_OPEN;
+}
+
+void connection_listen(struct gate *g, int fd, uint16_t port)
+{
+    uint32_t i = (uint32_t)g->published_count;
+
+    if (i == g->config.listeners ||
+        relay_watch(&g->relay, fd, EPOLLIN, relay_tag(TAG_LISTEN, i)) < 0) {
+        (void)close(fd);
+        return;
+    }
+    g->published[g->published_count++] = (struct published){ fd, port };
+}
+
+/* As many as there is room for: relay_open closes those that are more. */
+void connection_accept(struct gate *g, uint32_t listener)
+{
+    const struct published *p = &g->published[listener];
+    const int one = 1;
+
+    for (int i = 0; i < AT_ONCE; i++) {
+        int fd = accept4(p->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+        if (fd < 0)
+            return;
+        (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+        connection_incoming(g, fd, p->port);
+    }
 }
 
 void connection_turn(struct gate *g)

@@ -5,7 +5,8 @@
 /* clang-format off */
 /*
  * vial-gate: one vessel's way out, a process of its own on the host. It can connect to
- * others and do nothing else: no files, no rights, no programs, nobody can reach it.
+ * others and do nothing else: no files, no rights, no programs; nobody can reach it but by
+ * sockets that its opener hands to it.
  *
  *   descriptor 3: the vessel's guest (relay/relay.h), which is not trusted
  *   descriptor 4: whoever opened the vessel (below), who is
@@ -104,6 +105,12 @@ struct used {
     uint64_t paid_in, paid_out;
 };
 
+/* A port of the host that leads to one of the vessel. */
+struct published {
+    int fd;
+    uint16_t port;
+};
+
 struct gate {
     struct relay relay;
     struct gate_config config;
@@ -117,13 +124,15 @@ struct gate {
     struct connection *connections, *over; /* over: freed after this turn */
     struct cached cache[CACHE_SIZE];
     size_t cache_next;
+    struct published published[GATE_LISTEN_MAX];
+    size_t published_count;
     struct gate_account account;
     struct used used;
     bool owner_gone;
 };
 
 /* Tags of epoll. */
-enum tag { TAG_OWNER = RELAY_OWN_TAG, TAG_CONNECT, TAG_QUERY, TAG_SECRETS };
+enum tag { TAG_OWNER = RELAY_OWN_TAG, TAG_CONNECT, TAG_QUERY, TAG_SECRETS, TAG_LISTEN };
 
 uint64_t now_ns(void);
 
@@ -144,6 +153,9 @@ uint64_t connection_wake_ns(const struct gate *g);
 void connection_free_over(struct gate *g);
 /* FD, which is taken, to PORT of the vessel. */
 void connection_incoming(struct gate *g, int fd, uint16_t port);
+/* FD, which is taken, listens for those who want to reach PORT. */
+void connection_listen(struct gate *g, int fd, uint16_t port);
+void connection_accept(struct gate *g, uint32_t listener);
 struct connection *connection_find(struct gate *g, uint32_t channel_id);
 
 /* resolve.c */

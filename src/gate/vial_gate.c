@@ -138,17 +138,18 @@ static const int calls[] = {
 #ifdef SYS_poll
     SYS_poll,
 #endif
+    SYS_accept4, /* the last: only where ports of the host lead here */
 };
 
 /* Each connection has one descriptor of its own, or two while it is looked up. */
 static int confine_self(const struct gate *g)
 {
-    return confine_to(
-        &(struct confinement){ .descriptors = 64 + 3 * (size_t)g->config.connections,
-                               .calls = calls,
-                               .count = sizeof calls / sizeof *calls,
-                               .connects = true,
-                               .pairs = g->secret_count > 0 });
+    return confine_to(&(struct confinement){
+        .descriptors = 64 + 3 * (size_t)g->config.connections + g->config.listeners,
+        .calls = calls,
+        .count = sizeof calls / sizeof *calls - (g->config.listeners ? 0 : 1),
+        .connects = true,
+        .pairs = g->secret_count > 0 });
 }
 
 /* Before any descriptor of our own is opened: the number may be that one's. */
@@ -202,13 +203,14 @@ static ssize_t receive(uint8_t *buffer, size_t size, int *fd)
     return n;
 }
 
-static void take_port(struct gate *g, const struct frame *f, int fd)
+static void take_port(struct gate *g, const struct frame *f, int fd,
+                      void (*take)(struct gate *g, int fd, uint16_t port))
 {
     struct unpack u = { .data = f->payload, .len = f->len };
     uint32_t port = unpack_u32(&u);
 
     if (unpack_finished(&u) && port && port <= UINT16_MAX && fd >= 0)
-        connection_incoming(g, fd, (uint16_t)port);
+        take(g, fd, (uint16_t)port);
     else if (fd >= 0)
         (void)close(fd);
 }
@@ -227,8 +229,9 @@ static void take_share(struct gate *g, const struct frame *f, int fd)
 
 static void obey(struct gate *g, const struct frame *f, int fd)
 {
-    if (f->type == GATE_PORT) {
-        take_port(g, f, fd);
+    if (f->type == GATE_PORT || f->type == GATE_LISTEN) {
+        take_port(g, f, fd,
+                  f->type == GATE_PORT ? connection_incoming : connection_listen);
         return;
     }
     if (f->type == GATE_SHARE)
@@ -272,6 +275,9 @@ static void dispatch(struct gate *g, const struct epoll_event *e)
         break;
     case TAG_SECRETS:
         secrets_hear(g);
+        break;
+    case TAG_LISTEN:
+        connection_accept(g, number);
         break;
     case TAG_CONNECT:
         connection_event(g, number);

@@ -88,7 +88,7 @@ static int unsupported(const char *driver, const char *what, struct vial_error *
 }
 
 /* For drivers without an engine. */
-static int check_none(const struct draft *d, struct vial_error *err)
+static int check_none(struct draft *d, struct vial_error *err)
 {
     const char *driver = d->plan->driver;
 
@@ -105,11 +105,14 @@ static int check_none(const struct draft *d, struct vial_error *err)
         return unsupported(driver, "name servers", err);
     if (asks_network_timeout(d))
         return unsupported(driver, "a network, nor a time-out for one", err);
-    if (asks_list(d, FIELD_ID_ports))
-        return unsupported(driver, "published ports", err);
     if (asks_list(d, FIELD_ID_caches))
         return unsupported(driver, "cache volumes", err);
-    return 0;
+    if (d->plan->network == NETWORK_GATE)
+        return gated_ports_build(d, err);
+    if (!asks_list(d, FIELD_ID_ports))
+        return 0;
+    (void)unsupported(driver, "published ports without a gate", err);
+    return fail_remedy(err, "add '--network gate', or leave out ports");
 }
 
 static int needs_network(const char *field, struct vial_error *err)
@@ -118,7 +121,7 @@ static int needs_network(const char *field, struct vial_error *err)
     return fail_remedy(err, "add '--network bridge', or leave out %s", field);
 }
 
-static int check_offline(const struct draft *d, struct vial_error *err)
+static int check_offline(struct draft *d, struct vial_error *err)
 {
     if (asks_network_name(d))
         return needs_network("network_name", err);
@@ -126,6 +129,8 @@ static int check_offline(const struct draft *d, struct vial_error *err)
         return needs_network("dns", err);
     if (asks_network_timeout(d))
         return needs_network("network_timeout", err);
+    if (d->plan->network == NETWORK_GATE)
+        return gated_ports_build(d, err);
     return asks_list(d, FIELD_ID_ports) ? needs_network("ports", err) : 0;
 }
 
@@ -307,10 +312,14 @@ static int judge_network(const struct plan *plan, const struct policy *policy,
 {
     const struct plan_container *c = &plan->container;
 
+    if (plan->network != NETWORK_BRIDGE &&
+        (c->network_name || c->dns.count || c->network_ms ||
+         (c->port_count && plan->network != NETWORK_GATE)))
+        return contain_odd("a network without one", err);
+    if (plan->network == NETWORK_GATE)
+        return gated_ports_judge(c, policy, err);
     if (plan->network != NETWORK_BRIDGE)
-        return c->network_name || c->dns.count || c->port_count || c->network_ms
-                   ? contain_odd("a network without one", err)
-                   : 0;
+        return 0;
     if (c->network_ms && !in_range(FIELD_ID_network_timeout, c->network_ms))
         return contain_odd("the network's time-out", err);
     if (c->network_name) {
@@ -329,12 +338,18 @@ static int judge_network(const struct plan *plan, const struct policy *policy,
     return ports_judge(c, policy, err);
 }
 
-static int judge_none(const struct plan_container *c, struct vial_error *err)
+static int judge_none(const struct plan *plan, const struct policy *policy,
+                      struct vial_error *err)
 {
-    if (c->network_name || c->runtime || c->dns.count || c->port_count ||
-        c->cache_count || c->uid || c->gid || c->nproc || c->network_ms)
+    const struct plan_container *c = &plan->container;
+
+    if (c->network_name || c->runtime || c->dns.count ||
+        (c->port_count && plan->network != NETWORK_GATE) || c->cache_count || c->uid ||
+        c->gid || c->nproc || c->network_ms)
         return contain_odd("a container without an image", err);
-    return c->prefix && !is_prefix(c->prefix) ? contain_odd("the prefix", err) : 0;
+    if (c->prefix && !is_prefix(c->prefix))
+        return contain_odd("the prefix", err);
+    return gated_ports_judge(c, policy, err);
 }
 
 int contain_judge(const struct plan *plan, const struct policy *policy,
@@ -343,7 +358,7 @@ int contain_judge(const struct plan *plan, const struct policy *policy,
     const struct plan_container *c = &plan->container;
 
     if (!plan->image || plan_has_root(plan))
-        return judge_none(c, err);
+        return judge_none(plan, policy, err);
     if (!c->prefix || !is_prefix(c->prefix))
         return contain_odd("the prefix", err);
     if (!in_range(FIELD_ID_open_timeout, c->open_ms) ||

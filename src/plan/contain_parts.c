@@ -94,6 +94,56 @@ static int add_port(struct draft *d, const char *text, struct vial_error *err)
     return check_publish(&d->settings->policy, port, err);
 }
 
+/* What a gate cannot do, and what nobody would hear of. */
+static int check_gated(const struct plan_port *port, struct vial_error *err)
+{
+    if (port->udp) {
+        (void)fail(err, VIAL_E_UNSUPPORTED, "a gate publishes no port of UDP: %u/udp",
+                   port->inside);
+        return fail_remedy(err, "leave out '/udp', or use '--network bridge'");
+    }
+    if (port->host != 0)
+        return 0;
+    (void)fail(err, VIAL_E_UNSUPPORTED, "a gate publishes no port that is any");
+    return fail_remedy(err, "say which port of this host leads to port %u",
+                       port->inside);
+}
+
+/* Who serves others decides for them. */
+static int check_served(const struct policy *p, struct vial_error *err)
+{
+    if ((p->set >> POLICY_ID_publish) & 1u)
+        return 0;
+    (void)fail(err, VIAL_E_POLICY,
+               "a daemon's callers publish ports only if the policy says so");
+    return fail_remedy(err,
+                       "set policy key 'publish' in /etc/vial/vial.yaml, and restart "
+                       "the daemon");
+}
+
+int gated_ports_build(struct draft *d, struct vial_error *err)
+{
+    const struct plan_container *c = &d->plan->container;
+
+    if (ports_build(d, err) < 0)
+        return -1;
+    for (size_t i = 0; i < c->port_count; i++)
+        if (check_gated(&c->ports[i], err) < 0)
+            return -1;
+    return c->port_count && d->settings->serves
+               ? check_served(&d->settings->policy, err)
+               : 0;
+}
+
+int gated_ports_judge(const struct plan_container *c, const struct policy *policy,
+                      struct vial_error *err)
+{
+    for (size_t i = 0; i < c->port_count; i++)
+        if (check_gated(&c->ports[i], err) < 0 || check_served(policy, err) < 0)
+            return -1;
+    return ports_judge(c, policy, err);
+}
+
 int ports_build(struct draft *d, struct vial_error *err)
 {
     size_t count = d->req->ports.count;

@@ -22,6 +22,11 @@ int ports_build(struct draft *d, struct vial_error *err);
 int ports_judge(const struct plan_container *c, const struct policy *policy,
                 struct vial_error *err);
 
+/* The same for those that a vessel's gate publishes. */
+int gated_ports_build(struct draft *d, struct vial_error *err);
+int gated_ports_judge(const struct plan_container *c, const struct policy *policy,
+                      struct vial_error *err);
+
 int caches_build(struct draft *d, struct vial_error *err);
 int caches_judge(const struct plan *plan, const struct policy *policy,
                  struct vial_error *err);

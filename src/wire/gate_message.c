@@ -33,6 +33,7 @@ void gate_config_write(struct pack *p, const struct gate_config *c)
     write_list(p, c->private_in);
     write_list(p, c->secrets);
     pack_u32(p, c->connections);
+    pack_u32(p, c->listeners);
     pack_u64(p, c->limits.connections);
     pack_u64(p, c->limits.per_minute);
     pack_u64(p, c->limits.bytes_in);
@@ -49,11 +50,12 @@ int gate_config_read(struct unpack *u, struct gate_config *out)
     out->private_in = unpack_texts(u, GATE_RULES_MAX);
     out->secrets = unpack_texts(u, GATE_RULES_MAX);
     out->connections = unpack_u32(u);
+    out->listeners = unpack_u32(u);
     out->limits.connections = unpack_u64(u);
     out->limits.per_minute = unpack_u64(u);
     out->limits.bytes_in = unpack_u64(u);
     out->limits.bytes_out = unpack_u64(u);
-    if (unpack_finished(u) && out->connections)
+    if (unpack_finished(u) && out->connections && out->listeners <= GATE_LISTEN_MAX)
         return 0;
     gate_config_done(out);
     return -1;

@@ -14,6 +14,8 @@
  *                    descriptor's peer reaches from now on
  *                    GATE_SHARE, with a descriptor: the caller's share
  *                    (base/network_share.h), u32 place, u32 taker
+ *                    GATE_LISTEN, with a socket that listens: u32 port of the vessel,
+ *                    which those reach that connect to it
  *   to the opener    GATE_ACCOUNT, after each GATE_ASK, and once the guest is gone
  *
  * The guest's part of the configuration goes to it in WIRE_GATE.
@@ -28,6 +30,7 @@
 #define GATE_RULES_MAX   512 /* of each list */
 #define GATE_TEXT_MAX    300 /* bytes of one */
 #define GATE_RECORDS_MAX 128 /* connections that an account tells one by one */
+#define GATE_LISTEN_MAX  64  /* ports of the host that lead into the vessel */
 #define GATE_FRAME_MAX   (256u << 10)
 
 enum gate_type {
@@ -36,7 +39,8 @@ enum gate_type {
     GATE_PORT = 3,
     GATE_ACCOUNT = 4,
     GATE_ALLOW = 7, /* behind those of secrets_type */
-    GATE_SHARE = 8
+    GATE_SHARE = 8,
+    GATE_LISTEN = 9
 };
 
 /* To vial-secrets (src/secrets), once and first: texts, the lines of secrets
@@ -70,6 +74,7 @@ struct gate_config {
     char **resolvers, **private_in; /* "ADDRESS:PORT"; "ADDRESS/BITS" */
     char **secrets;                 /* rules: these go to vial-secrets */
     uint32_t connections;           /* at once */
+    uint32_t listeners;             /* that will come by GATE_LISTEN */
     struct gate_limits limits;
 };
 

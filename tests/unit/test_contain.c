@@ -238,7 +238,7 @@ static void a_prefix_is_short_and_plain(void **state)
 static void native_refuses_what_only_engines_have(void **state)
 {
     static const char *const asked[] = { "'runtime':'runsc'", "'caches':['pip']",
-                                         "'ports':['8000:80']", "'dns':['10.0.0.1']",
+                                         "'dns':['10.0.0.1']",
                                          "'network_name':'backend'" };
 
     for (size_t i = 0; i < sizeof(asked) / sizeof(*asked); i++) {
@@ -250,6 +250,17 @@ static void native_refuses_what_only_engines_have(void **state)
         assert_string_equal(err.code, "VIAL-UNSUPPORTED");
         assert_string_equal(err.remedy, "use '--driver docker', or leave it out");
     }
+}
+
+static void native_publishes_no_port_without_a_gate(void **state)
+{
+    struct vial_error err = refused(*state, LS "'ports':['8000:80']}");
+
+    assert_string_equal(err.code, "VIAL-UNSUPPORTED");
+    assert_string_equal(err.remedy, "add '--network gate', or leave out ports");
+    plan_free(plan_of(*state, LS "'network':'gate','ports':['8000:80']}"));
+    err = refused(*state, LS "'network':'gate','ports':['0:80']}");
+    assert_string_equal(err.message, "a gate publishes no port that is any");
 }
 
 static void a_runtime_among_the_settings_is_not_given_up_for_native(void **state)
@@ -279,6 +290,7 @@ int main(void)
         scratch_test(an_operator_who_lists_runtimes_means_everybody),
         scratch_test(a_prefix_is_short_and_plain),
         scratch_test(native_refuses_what_only_engines_have),
+        scratch_test(native_publishes_no_port_without_a_gate),
         scratch_test(a_runtime_among_the_settings_is_not_given_up_for_native),
     };
 

@@ -1009,7 +1009,7 @@ export interface Request {
   dns?: string[];
   /** How long the kernel tries to connect, or to get data through, and the resolver to find a name, where the program has a network; at least 3s. Silence of a peer that answers is bounded by timeout alone. */
   network_timeout?: Duration;
-  /** A port of this host that leads to one of the program's; on 127.0.0.1 unless an address is given. */
+  /** A port of this host that leads to one of the program's, by its gate or a container's network; on 127.0.0.1 unless an address is given. */
   ports?: string[];
   /** A host file or directory to show inside, read-only unless rw. */
   mounts?: (string | RequestMountsItem)[];

@@ -17,8 +17,8 @@ bool pool_can_wait(const struct driver *driver, const struct plan *plan)
     bool labelled = plan->label_session || plan->label_task;
 
     return driver->waits && plan->mount_count == 0 && plan->network != NETWORK_BRIDGE &&
-           plan->container.cache_count == 0 && plan->container.pull != PULL_ALWAYS &&
-           !(driver->wants_image && labelled);
+           plan->container.cache_count == 0 && plan->container.port_count == 0 &&
+           plan->container.pull != PULL_ALWAYS && !(driver->wants_image && labelled);
 }
 
 /* "python3 {dir}/main.py", whatever its version. One that was started before has the
@@ -37,8 +37,9 @@ static bool is_python(const struct plan *plan)
 static bool is_node(const struct plan *plan)
 {
     return plan->language && !plan->rootfs && plan->argv_own == 2 &&
-           !plan->fixed_addresses && plan->argv.count >= 2 && plan->compile_argv.count == 0 &&
-           plan->code.len == 0 && str_eq(plan->argv.items[0], "node") &&
+           !plan->fixed_addresses && plan->argv.count >= 2 &&
+           plan->compile_argv.count == 0 && plan->code.len == 0 &&
+           str_eq(plan->argv.items[0], "node") &&
            str_eq(plan->argv.items[1], "{dir}/main.js");
 }
 
