@@ -232,7 +232,7 @@ static const struct {
     size_t offset, count;
 } kept[] = {
     { "verdicts", offsetof(struct metrics, verdicts), METRICS_VERDICTS },
-    { "limits", offsetof(struct metrics, limits), 7 },
+    { "limits", offsetof(struct metrics, limits), METRICS_LIMITS },
     { "throttled_ms", offsetof(struct metrics, throttled_ms), 1 },
     { "cpu_ms", offsetof(struct metrics, cpu_ms), 1 },
     { "network_refused", offsetof(struct metrics, network_refused), 1 },

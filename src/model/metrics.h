@@ -15,6 +15,7 @@
 
 #define METRICS_BUCKETS  46
 #define METRICS_VERDICTS 12
+#define METRICS_LIMITS   8
 #define METRICS_CLAIM    1000000 /* of what one vessel says */
 
 /* How many drivers there are. */
@@ -34,7 +35,7 @@ struct metrics {
     pthread_mutex_t lock;
     struct histogram queue, open, run, close;
     uint64_t verdicts[METRICS_VERDICTS];
-    uint64_t limits[7]; /* by bit of enum vial_limit */
+    uint64_t limits[METRICS_LIMITS]; /* by bit of enum vial_limit */
     uint64_t http[6];   /* answers by hundreds */
     uint64_t refused_auth, refused_scope, refused_rate, refused_busy;
     uint64_t sessions_started;
