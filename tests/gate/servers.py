@@ -62,6 +62,8 @@ class Handler(http.server.SimpleHTTPRequestHandler):
         self.seen.append(self.headers["Host"])
         if self.path.startswith("/size/"):
             self.reply(b"x" * int(self.path[6:]))
+        elif self.path.startswith("/to/"):
+            self.reply(b"", 302, ("Location", self.path[4:]))
         elif self.path == "/hello":
             self.reply(b"hello from %s\n" % self.headers["Host"].encode())
         else:
@@ -71,8 +73,10 @@ class Handler(http.server.SimpleHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         self.reply(b"%d bytes\n" % len(body))
 
-    def reply(self, body):
-        self.send_response(200)
+    def reply(self, body, status=200, *headers):
+        self.send_response(status)
+        for name, value in headers:
+            self.send_header(name, value)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)

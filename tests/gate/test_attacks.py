@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from conftest import told
-from servers import HOST, Raw, wait_until
+from servers import HOST, Handler, Raw, wait_until
 
 HELLO = """
 import urllib.request
@@ -270,3 +270,102 @@ def test_a_name_server_that_is_silent_ends_in_a_refusal_and_stops_nobody_else(wo
     assert told(r) == [("web.test", 80, "unresolved")]
     asked = silent.recv(512)
     assert struct.unpack(">H", asked[4:6])[0] == 1
+
+
+SLOW = """
+import socket, time, urllib.request
+slow = [socket.create_connection(("web.test", 80), timeout=60) for _ in range(30)]
+for s in slow:
+    s.sendall(b"G")
+print(urllib.request.urlopen("http://web.test/hello", timeout=60).read().decode().strip())
+try:
+    for letter in b"ET / HTTP/1.1\\r\\nHost: web.test\\r\\nX: " + b"y" * 1000:
+        slow[0].sendall(bytes([letter]))
+        time.sleep(0.1)
+    print("never ended")
+except OSError as e:
+    print(type(e).__name__)
+"""
+
+
+def test_a_head_that_comes_slowly_holds_up_nobody_and_ends(world):
+    """Slow loris: it has 15 seconds for all of its first head, not for each byte."""
+    before = len(Handler.seen)
+    r = world.python(SLOW, "--timeout", "100s", *ALLOW)
+    assert r.stdout.splitlines()[0] == "hello from web.test", r.stderr
+    assert r.stdout.splitlines()[1] in ("ConnectionResetError", "BrokenPipeError")
+    assert ("web.test", 80, "no_name") in told(r)
+    assert len(Handler.seen) == before + 1  # the slow ones have reached nobody
+
+
+def test_half_open_connections_hold_up_nobody_and_end(world):
+    """A server whose queue is full answers no more: connections to it stay half-open."""
+    server = socket.socket()
+    server.bind((HOST, 7120))
+    server.listen(0)
+    full = [socket.socket() for _ in range(4)]
+    for s in full:
+        s.setblocking(False)
+        s.connect_ex((HOST, 7120))
+    code = """
+import socket
+half = [socket.create_connection(("raw.test", 7120), timeout=60) for _ in range(30)]
+for s in half:
+    s.sendall(b"x")
+""" + HELLO + """
+for s in half:
+    try:
+        s.recv(1)
+    except OSError as e:
+        pass
+print("all ended")
+"""
+    r = world.python(code, "--timeout", "100s", "--allow", "raw.test:7120", "--allow", "web.test")
+    assert r.stdout.splitlines() == ["hello from web.test", "all ended"], r.stderr
+    assert {verdict for name, _, verdict in told(r) if name == "raw.test"} == {"timeout"}
+
+
+STORM = """
+import socket, struct
+now = struct.pack("ii", 1, 0)
+for i in range(2000):
+    s = socket.socket()
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, now)
+    try:
+        s.connect(("raw.test", 7121))
+        if i % 2:
+            s.sendall(b"x" * (i % 5000))
+    except OSError:
+        pass  # the other side's came first
+    s.close()
+"""
+
+
+def test_a_storm_of_resets_from_both_sides_breaks_nothing(world):
+    def reset(peer):
+        peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        peer.close()
+
+    Raw(7121, reset)
+    r = world.python(STORM + HELLO, "--timeout", "100s", "--allow", "raw.test:7121", "--allow", "web.test")
+    assert r.stdout == "hello from web.test\n", r.stderr
+    assert r.network.whole is True
+
+
+@pytest.mark.parametrize("to, verdict", [
+    ("http://169.254.169.254/latest", None), ("http://10.0.0.1/", None), ("http://127.0.0.1:22/", None),
+    ("http://lead.test/", "private_address"), ("http://other.test/", "denied"),
+])
+def test_a_redirect_leads_to_no_private_address(world, to, verdict):
+    world.names.names["lead.test"] = ["10.0.0.1"]
+    code = f"""
+import urllib.request
+try:
+    print(urllib.request.urlopen("http://web.test/to/{to}", timeout=60).read())
+except OSError as e:
+    print("refused")
+"""
+    r = world.python(code, "--allow", "web.test", "--allow", "lead.test")
+    assert r.stdout == "refused\n", r.stderr
+    assert ("web.test", 80, "ok") in told(r)
+    assert {v for name, _, v in told(r) if name != "web.test"} == ({verdict} if verdict else set())
