@@ -15,6 +15,7 @@ import pytest
 sys.path.insert(0, os.path.dirname(__file__))
 
 import servers  # noqa: E402
+from clients import chat_server, go_program, http2_server, ssh_server  # noqa: E402, F401
 
 ROOT = Path(__file__).resolve().parents[2]
 VIAL = os.path.abspath(os.environ.get("VIAL", ROOT / "build" / "vial"))

@@ -7,6 +7,7 @@ import tarfile
 
 import pytest
 
+import clients
 from conftest import VIAL, told
 
 
@@ -49,7 +50,7 @@ def test_pip_installs_from_an_index(world, index):
 
 
 def test_git_clones_over_https(world, index):
-    script = (f"git -c http.sslCAInfo=$PWD/ca.pem clone -q {index}/r.git copy && cat copy/README")
+    script = clients.git_over_https(index)
     r = shell(world, script, "--allow", "pages.test:443")
     assert (r.exit_code, r.stdout) == (0, "cloned\n"), r.stderr
     r = shell(world, script, "--allow", "other.test")
