@@ -42,7 +42,9 @@ static int side_open(struct side *s, int fd, unsigned flags,
     gnutls_handshake_set_timeout(s->tls, 0);
     return gnutls_priority_set_direct(s->tls, priority, NULL) < 0 ||
                    gnutls_credentials_set(s->tls, GNUTLS_CRD_CERTIFICATE, who) < 0 ||
-                   gnutls_alpn_set_protocols(s->tls, &h1, 1, 0) < 0
+                   gnutls_alpn_set_protocols(
+                       s->tls, &h1, 1,
+                       flags & GNUTLS_SERVER ? GNUTLS_ALPN_MANDATORY : 0) < 0
                ? -1
                : 0;
 }
@@ -322,6 +324,8 @@ static bool move(struct exchange *e)
 {
     bool moved = side_move_in(&e->client);
 
+    if (e->client.error == GNUTLS_E_NO_APPLICATION_PROTOCOL)
+        e->verdict = GATE_REQUEST; /* HTTP/2 alone; it has been told */
     moved = side_move_in(&e->server) || moved;
     if (e->server.failed && !e->server.ready && !e->closing && e->client.ready)
         refuse_server(e);

@@ -17,6 +17,7 @@ static bool shake(struct side *s)
     if (gnutls_error_is_fatal(rc)) {
         s->failed = true;
         s->error = rc;
+        (void)gnutls_alert_send_appropriate(s->tls, rc);
         return true;
     }
     return false;

@@ -22,6 +22,8 @@ static bool read_line(const char *first, struct line *out, struct refusal *wrong
     const char *target = strchr(first, ' ');
     const char *version = target ? strchr(target + 1, ' ') : NULL;
 
+    if (strcmp(first, "PRI * HTTP/2.0") == 0)
+        return refuse(wrong, 505, "a secret's host is asked in HTTP/1.1, not HTTP/2");
     if (!version || strcmp(version + 1, "HTTP/1.1") != 0)
         return refuse(wrong, 400, "the request is not HTTP/1.1");
     *out = (struct line){ .method = first,

@@ -276,6 +276,48 @@ def test_headers_are_added_and_sizes_bound(world, api):
     assert not [a for a in Api.asked if a.line.startswith("POST /b")]
 
 
+HTTP2 = r"""
+import socket, ssl, subprocess, os
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+def start(*protocols):
+    context = ssl.create_default_context()
+    if protocols:
+        context.set_alpn_protocols(protocols)
+    return context.wrap_socket(socket.create_connection(("api.test", 8443)), server_hostname="api.test")
+try:
+    start("h2")
+except ssl.SSLError as e:
+    print("alone:", "no application protocol" in str(e))
+s = start()
+s.sendall(PREFACE)
+print("unasked:", s.recv(1000).decode().splitlines()[-1])
+print("both:", start("h2", "http/1.1").selected_alpn_protocol())
+s = start()
+try:  # a header that never ends: one HEADERS frame, then CONTINUATION upon CONTINUATION
+    s.sendall(PREFACE + b"\0\0\0\4\0\0\0\0\0" + b"\0\x40\0\1\0\0\0\0\1" + b"\x40" * 16384)
+    for _ in range(4000):
+        s.sendall(b"\0\x40\0\x09\0\0\0\0\1" + b"\x40" * 16384)
+    print("bomb: taken")
+except OSError as e:
+    print("bomb: refused")
+"""
+
+
+def test_http2_is_refused_in_words_of_its_own_and_its_header_bombs_with_it(world, api):
+    Api.asked.clear()
+    r = run(world, "--secrets", "API_KEY", "python", HTTP2, secrets={"API_KEY": definition(api)})
+    assert r.stdout.splitlines() == [
+        "alone: True",
+        "unasked: vial: a secret's host is asked in HTTP/1.1, not HTTP/2",
+        "both: http/1.1", "bomb: refused"], (r.stdout, r.stderr)
+    assert ("api.test", PORT, "request") in told(r) and not Api.asked
+
+
+def test_a_client_that_prefers_http2_falls_back(world, api):
+    r = shell(world, api, f"curl -sS --http2 {BEARER} -w '%{{http_version}}\\n' {URL}/v1/models")
+    assert r.stdout == "fine\n1.1\n", r.stderr
+
+
 STRICT = r"""
 import os, socket, ssl
 context = ssl.create_default_context()
