@@ -335,7 +335,7 @@ static long add_route(const struct step *s)
         uint8_t more[128];
     } answer = { 0 };
     long fd = CALL(SYS_socket, AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
-    long rc = fd;
+    long rc;
 
     ask.head.nlmsg_len = (uint32_t)(sizeof(ask) - sizeof(ask.address)) + s->range.size;
     for (unsigned i = 0; i < s->range.size; i++)
