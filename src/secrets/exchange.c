@@ -8,6 +8,8 @@
 
 #define ROUNDS   16 /* before others have their turn */
 #define SHAKE_NS UINT64_C(20000000000)
+#define BYE_NS   UINT64_C(1000000000)
+#define BYE_MOST (1u << 20) /* bytes of a request that nobody reads any more */
 
 enum asking { ASK_HEAD, ASK_BODY, ASK_DONE };
 enum answering { ANSWER_NONE, ANSWER_HEAD, ANSWER_BODY };
@@ -24,10 +26,13 @@ struct exchange {
     enum answering answering;
     bool to_head, last; /* of HEAD; no request follows */
     unsigned interim;
-    bool closing; /* once what waits for the client is gone */
+    bool closing;  /* once what waits for the client is gone */
+    bool said_bye; /* to the client, who may still be asking */
+    size_t unread; /* of what it asked since */
     bool over;
     uint64_t max_response, deadline_ns;
     enum gate_verdict verdict;
+    bool told; /* the verdict, to the gate */
 };
 
 static int side_open(struct side *s, int fd, unsigned flags,
@@ -312,7 +317,7 @@ static bool is_lost(const struct exchange *e)
     if (e->client.failed)
         return true;
     if (e->closing)
-        return !e->client.out_len && e->client.ready;
+        return !e->client.out_len && (e->client.ended || e->unread > BYE_MOST);
     if (e->server.ready && e->server.failed)
         return true;
     if (e->client.ended && e->asking != ASK_DONE && !e->server.out_len)
@@ -320,10 +325,23 @@ static bool is_lost(const struct exchange *e)
     return e->server.ended && !e->client.out_len;
 }
 
+/* Who closes while the client's request is on its way has the answer thrown away. So
+ * what still comes is read, until the client has heard the end. */
+static void say_bye(struct exchange *e)
+{
+    (void)gnutls_bye(e->client.tls, GNUTLS_SHUT_WR);
+    e->said_bye = true;
+    e->deadline_ns = now_ns() + BYE_NS;
+}
+
 static bool move(struct exchange *e)
 {
     bool moved = side_move_in(&e->client);
 
+    if (e->closing) {
+        e->unread += e->client.in_len;
+        e->client.in_len = 0;
+    }
     if (e->client.error == GNUTLS_E_NO_APPLICATION_PROTOCOL)
         e->verdict = GATE_REQUEST; /* HTTP/2 alone; it has been told */
     moved = side_move_in(&e->server) || moved;
@@ -341,17 +359,17 @@ bool exchange_turn(struct exchange *e, bool *more)
 
     for (int i = 0; i < ROUNDS && moved && !e->over; i++)
         moved = move(e);
-    if (e->client.ready && e->server.ready)
+    if (e->client.ready && e->server.ready && !e->said_bye)
         e->deadline_ns = UINT64_MAX;
     if (e->deadline_ns <= now_ns()) {
-        e->verdict = GATE_TIMEOUT;
+        if (!e->said_bye)
+            e->verdict = GATE_TIMEOUT;
         e->over = true;
     }
-    if (!e->over && !moved && is_lost(e)) {
-        if (e->closing)
-            (void)gnutls_bye(e->client.tls, GNUTLS_SHUT_WR);
+    if (e->closing && !e->said_bye && e->client.ready && !e->client.out_len)
+        say_bye(e);
+    if (!e->over && (!moved || e->unread > BYE_MOST) && is_lost(e))
         e->over = true;
-    }
     *more = *more || moved;
     return !e->over;
 }
@@ -369,10 +387,13 @@ uint64_t exchange_deadline_ns(const struct exchange *e)
     return e->deadline_ns;
 }
 
-enum gate_verdict exchange_verdict(const struct exchange *e, uint32_t *id)
+enum gate_verdict exchange_verdict(struct exchange *e, uint32_t *id)
 {
+    enum gate_verdict verdict = e->told ? GATE_OK : e->verdict;
+
     *id = e->id;
-    return e->verdict;
+    e->told = e->told || verdict != GATE_OK;
+    return verdict;
 }
 
 void exchange_free(struct exchange *e)

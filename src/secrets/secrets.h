@@ -184,7 +184,8 @@ struct exchange *exchange_new(struct held *held, const struct secrets_hand *hand
 bool exchange_turn(struct exchange *e, bool *more);
 void exchange_waits(const struct exchange *e, int fds[2], short events[2]);
 uint64_t exchange_deadline_ns(const struct exchange *e);
-enum gate_verdict exchange_verdict(const struct exchange *e, uint32_t *id);
+/* What the gate is to be told now; GATE_OK: nothing. */
+enum gate_verdict exchange_verdict(struct exchange *e, uint32_t *id);
 void exchange_free(struct exchange *e);
 
 uint64_t now_ns(void);

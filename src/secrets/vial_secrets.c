@@ -199,16 +199,15 @@ static bool turn_all(struct program *p)
 
     for (size_t i = 0; i < p->count; i++) {
         struct exchange *e = p->exchanges[i];
+        bool goes_on = exchange_turn(e, &more);
         uint32_t id = 0;
-
-        if (exchange_turn(e, &more)) {
-            p->exchanges[kept++] = e;
-            continue;
-        }
         enum gate_verdict verdict = exchange_verdict(e, &id);
 
         say_verdict(id, verdict); /* before the gate sees its end */
-        exchange_free(e);
+        if (goes_on)
+            p->exchanges[kept++] = e;
+        else
+            exchange_free(e);
     }
     p->count = kept;
     return more;
