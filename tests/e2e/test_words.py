@@ -11,7 +11,7 @@ def test_only_what_runs_a_program_explains_its_exit_status(vial):
 
 
 def test_a_driver_for_tests_is_no_choice(vial):
-    assert "auto|native|docker|e2b|process." in vial("run", "--help").text
+    assert "auto|native|docker|kubernetes|e2b|process." in vial("run", "--help").text
     assert "fake" not in vial("run", "--help").text + vial("completion", "bash").text
     assert "fake" not in vial("schema", "request").text + vial("schema", "settings").text
     done = vial("run", "--driver", "nope", "bash", "true")
