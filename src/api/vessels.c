@@ -23,13 +23,20 @@ static bool is_kept(const struct vial_engine *engine)
     return engine->drivers == kept_drivers;
 }
 
-/* The cluster's, where vessels usually are there. */
+static bool is_minded(const struct vial_engine *engine, const char *driver)
+{
+    const struct driver *d = driver_find(engine->drivers, driver);
+
+    return d && engine_minds(engine, d);
+}
+
+/* A cluster's and a service's, where vessels usually are there. */
 static int list_far(const struct vial_engine *engine, struct vial_vessels *list,
                     struct vial_error *err)
 {
-    const struct driver *d = driver_find(engine->drivers, "kubernetes");
-
-    return d && engine_minds(engine, d) ? pods_list_all(list, err) : 0;
+    if (is_minded(engine, "kubernetes") && pods_list_all(list, err) < 0)
+        return -1;
+    return is_minded(engine, "e2b") ? list_remote(list, err) : 0;
 }
 
 int vial_vessel_list(struct vial_engine *engine, const char *prefix,
@@ -41,8 +48,6 @@ int vial_vessel_list(struct vial_engine *engine, const char *prefix,
         (is_kept(engine) ? kept_vessel_list(&list, err) : list_contained(&list, err)) <
             0 ||
         list_far(engine, &list, err) < 0)
-        return -1;
-    if (!is_kept(engine) && list_remote(&list, err) < 0)
         return -1;
     if (prefix)
         vessels_keep(&list, prefix);

@@ -59,8 +59,10 @@ extern const struct command command_ps;
 const struct command command_ps = {
     .name = "ps",
     .summary = "list the vessels that exist on this host now",
-    .text = "Of every driver. An orphan is one whose caller has died; 'vial cleanup'\n"
-            "removes it.",
+    .text =
+        "Of every driver; of a cluster or a service only where 'kubernetes' or 'e2b' is\n"
+        "the usual one. An orphan is one whose caller has died; 'vial cleanup'\n"
+        "removes it.",
     .examples = "vial ps\n"
                 "vial ps --prefix acode\n"
                 "vial ps --json",

@@ -87,6 +87,31 @@ static int unsupported(const char *driver, const char *what, struct vial_error *
     return fail_remedy(err, "use '--driver docker', or leave it out");
 }
 
+/* Limits that the driver cannot hold: the settings' pass, one that is asked for does
+ * not. */
+static int check_limits(const struct draft *d, struct vial_error *err)
+{
+    static const struct {
+        const char *driver;
+        enum field_id limit;
+    } unheld[] = {
+        { "e2b", FIELD_ID_disk },
+        { "e2b", FIELD_ID_tmp },
+        { "e2b", FIELD_ID_inodes },
+        { "kubernetes", FIELD_ID_inodes },
+    };
+
+    for (size_t i = 0; i < sizeof(unheld) / sizeof(*unheld); i++) {
+        if (!str_eq(d->plan->driver, unheld[i].driver) ||
+            !((d->req->own >> unheld[i].limit) & 1u))
+            continue;
+        (void)fail(err, VIAL_E_UNSUPPORTED, "driver '%s' does not hold '%s'",
+                   unheld[i].driver, fields[unheld[i].limit].name);
+        return fail_remedy(err, "use '--driver native', or leave it out");
+    }
+    return 0;
+}
+
 /* For drivers without an engine. */
 static int check_none(struct draft *d, struct vial_error *err)
 {
@@ -112,7 +137,11 @@ static int check_none(struct draft *d, struct vial_error *err)
     if (!asks_list(d, FIELD_ID_ports))
         return 0;
     (void)unsupported(driver, "published ports without a gate", err);
-    return fail_remedy(err, "add '--network gate', or leave out ports");
+    return fail_remedy(err,
+                       str_eq(driver, "native")
+                           ? "add '--network gate', or leave out ports"
+                           : "use '--driver native' with '--network gate', or leave "
+                             "out ports");
 }
 
 static int needs_network(const char *field, struct vial_error *err)
@@ -284,7 +313,7 @@ static int add_fetch(struct draft *d, struct vial_error *err)
 
 int contain_build(struct draft *d, struct vial_error *err)
 {
-    if (add_prefix(d, err) < 0)
+    if (add_prefix(d, err) < 0 || check_limits(d, err) < 0)
         return -1;
     if (plan_has_root(d->plan) && add_fetch(d, err) < 0)
         return -1;

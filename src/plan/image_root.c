@@ -37,11 +37,14 @@ static int refuse_asked(const struct draft *d, enum field_id id, const char *wha
 static int refuse_all(const struct draft *d, struct vial_error *err)
 {
     if (is_choice(d, FIELD_ID_root_mode, "rw") &&
-        refuse_asked(d, FIELD_ID_root_mode, "a writable root without an image", err) <
-            0)
+        refuse_asked(d, FIELD_ID_root_mode,
+                     d->plan->image ? "a writable root"
+                                    : "a writable root without an image",
+                     err) < 0)
         return -1;
     if (is_choice(d, FIELD_ID_sudo, "nopasswd"))
-        return refuse_asked(d, FIELD_ID_sudo, "sudo without an image", err);
+        return refuse_asked(d, FIELD_ID_sudo,
+                            d->plan->image ? "sudo" : "sudo without an image", err);
     return 0;
 }
 

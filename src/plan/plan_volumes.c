@@ -18,7 +18,7 @@ static int refuse_driver(const struct draft *d, struct vial_error *err)
         return 0; /* it stands among the settings, for vessels that can have it */
     (void)fail(err, VIAL_E_UNSUPPORTED, "driver '%s' cannot give the program volumes",
                d->driver->name);
-    return fail_remedy(err, d->driver->contains
+    return fail_remedy(err, str_eq(d->driver->name, "docker")
                                 ? "use '--cache NAME:DIR', or '--driver native'"
                                 : "use '--driver native', or leave them out");
 }

@@ -68,13 +68,14 @@ static int check_driver(const struct call *c, const struct vial_request *req,
     bool remote;
 
     request_choice(req, FIELD_ID_driver, driver);
-    remote = strcmp(driver, "e2b") == 0;
+    remote = strcmp(driver, "e2b") == 0 || strcmp(driver, "kubernetes") == 0;
     if (c->who.local || (!remote && strcmp(driver, "process") != 0) ||
         ((policy->set >> POLICY_ID_drivers) & 1u))
         return 0;
     (void)fail(err, VIAL_E_POLICY,
-               remote ? "the driver 'e2b' uses the operator's account"
-                      : "the driver 'process' isolates nothing");
+               remote ? "the driver '%s' uses the operator's account"
+                      : "the driver '%s' isolates nothing",
+               driver);
     return fail_remedy(err, "the operator can allow it by the policy's 'drivers'");
 }
 

@@ -492,11 +492,18 @@ static bool field_of(const char *variable, size_t len, char *out, size_t size)
 
 static bool is_ours(const char *variable, size_t len)
 {
-    static const char *const known[] = { "VIAL_SHARE",          "VIAL_CONFIG",
-                                         "VIAL_PRESET",         "VIAL_LANGUAGES",
-                                         "VIAL_ENGINE_PLAIN",   "VIAL_STATE",
-                                         "VIAL_TOKEN",          "VIAL_IMAGES",
-                                         "VIAL_ZYGOTE_WITHOUT", "VIAL_VOLUME_STORE",
+    static const char *const known[] = { "VIAL_SHARE",
+                                         "VIAL_CONFIG",
+                                         "VIAL_PRESET",
+                                         "VIAL_LANGUAGES",
+                                         "VIAL_ENGINE_PLAIN",
+                                         "VIAL_STATE",
+                                         "VIAL_TOKEN",
+                                         "VIAL_IMAGES",
+                                         "VIAL_ZYGOTE_WITHOUT",
+                                         "VIAL_VOLUME_STORE",
+                                         "VIAL_KUBERNETES_CONTEXT",
+                                         "VIAL_KUBERNETES_NAMESPACE",
                                          "VIAL_REQUEST_ID" /* of a program inside */ };
 
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)

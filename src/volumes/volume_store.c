@@ -210,8 +210,10 @@ static int take_name(int store_fd, const char *from, const char *name,
     rc = sys_rename_new(store_fd, from, store_fd, file);
     if (rc == 0 && fsync(store_fd) == 0)
         return 0;
-    if (rc == -EEXIST)
-        return fail(err, VIAL_E_NAME_TAKEN, "there is a volume '%s' already", name);
+    if (rc == -EEXIST) {
+        (void)fail(err, VIAL_E_NAME_TAKEN, "there is a volume '%s' already", name);
+        return fail_remedy(err, "use it, or choose another name");
+    }
     return fail_sys_rc(err, rc ? rc : -errno, "make the volume '%s'", name);
 }
 

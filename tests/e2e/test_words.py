@@ -2,6 +2,7 @@
 """Small things that the command says, and must not say."""
 
 import pytest
+from conftest import environment
 
 
 def test_only_what_runs_a_program_explains_its_exit_status(vial):
@@ -17,6 +18,25 @@ def test_a_driver_for_tests_is_no_choice(vial):
     done = vial("run", "--driver", "nope", "bash", "true")
     assert done.status == 125 and "fake" not in done.errors
     assert vial("run", "--driver", "", "bash", "true").status == 125
+
+
+def test_the_variables_that_the_guide_names_are_known(vial):
+    env = environment(VIAL_KUBERNETES_CONTEXT="c", VIAL_KUBERNETES_NAMESPACE="n",
+                      VIAL_VOLUME_STORE="/nowhere", E2B_API_KEY="e2b_0", E2B_API_URL="http://127.0.0.1:1")
+    assert vial("run", "bash", "echo ran", env=env).text == "ran\n"
+    assert vial("ps", env=env).status == 0  # who is not usual is not asked
+    done = vial("run", "bash", "echo ran", env=environment(VIAL_KUBERNETES_CONTEXTS="c"))
+    assert done.status == 125 and "VIAL_KUBERNETES_CONTEXTS" in done.errors
+
+
+@pytest.mark.parametrize("driver, limit", [("kubernetes", "inodes"), ("e2b", "disk"), ("e2b", "tmp")])
+def test_a_limit_that_a_driver_does_not_hold_is_refused(vial, driver, limit):
+    args = ["plan", "--driver", driver, "bash", "true"]
+    if driver == "kubernetes":
+        args[1:1] = ["--image", "x"]
+    assert vial(*args).status == 0
+    done = vial(*args[:-2], "--" + limit, "100000", *args[-2:])
+    assert done.status == 125 and "does not hold '%s'" % limit in done.errors
 
 
 def test_a_file_that_was_not_made_is_a_warning(vial, tmp_path):

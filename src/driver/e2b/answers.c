@@ -15,7 +15,9 @@
 
 static int nonsense(const char *what, struct vial_error *err)
 {
-    return fail(err, VIAL_E_REMOTE, "the service's answer makes no sense: %s", what);
+    (void)fail(err, VIAL_E_REMOTE, "the service's answer makes no sense: %s", what);
+    return fail_remedy(err, "see whether the address is that of a service which speaks "
+                            "E2B's wire");
 }
 
 static bool is_made_of(const char *text, const char *letters)

@@ -311,4 +311,5 @@ const struct driver driver_e2b = {
     .close = close_vessel,
     .sweep = sweep,
     .remote = true,
+    .far = true,
 };

@@ -110,7 +110,8 @@ static int take_name(char *out, size_t size, const char *name, const char *text,
         (void)snprintf(out, size, "%s", text);
         return 0;
     }
-    return fail(err, VIAL_E_VALUE, "%s '%.100s' is not a name", name, text);
+    (void)fail(err, VIAL_E_VALUE, "%s '%.100s' is not a name", name, text);
+    return fail_remedy(err, "correct the variable, or unset it");
 }
 
 static const char * or (const char *text, const char *usual)

@@ -168,7 +168,7 @@ static int forbidden(const struct cluster_call *call, const char *text,
     }
     (void)fail(err, VIAL_E_CLUSTER_ACCESS, "%s: the cluster does not allow it",
                call->about);
-    return fail_remedy(err, "give the user the Role of docs/guide/kubernetes.md");
+    return fail_remedy(err, "give the user the Role of deploy/driver/role.yaml");
 }
 
 /* "Object", "already" and so on are the API's own words for why. */
@@ -193,6 +193,7 @@ int cluster_refused(const struct cluster_call *call, int status, const char *bod
     } else {
         (void)fail(err, VIAL_E_CLUSTER_API, "%s: the API server refuses with status %d",
                    call->about, status);
+        (void)fail_remedy(err, "see its own words, and try again later");
     }
     cluster_add_cause(err, text);
     return -1;
@@ -419,10 +420,12 @@ int cluster_attach(const struct cluster_api *api, const struct cluster_call *cal
         return cluster_refused(call, answer.status, answer.body.data, answer.body.len,
                                err);
     }
-    if (!g.accepted || !g.agreed)
-        return fail(err, VIAL_E_CLUSTER_API,
-                    "%s: the API server does not speak " PROTOCOL " over a WebSocket",
-                    call->about);
+    if (!g.accepted || !g.agreed) {
+        (void)fail(err, VIAL_E_CLUSTER_API,
+                   "%s: the API server does not speak " PROTOCOL " over a WebSocket",
+                   call->about);
+        return fail_remedy(err, "see whether a proxy before it passes WebSockets on");
+    }
     str_add(early, answer.body.data ? answer.body.data : "", answer.body.len);
     return early->failed ? fail_memory(err) : 0;
 }

@@ -84,9 +84,11 @@ static int add_file(struct files *f, const char *path, struct vial_error *err)
     json_t *value = NULL;
     char *dir;
 
-    if (f->count >= CLUSTER_FILES_MAX)
-        return fail(err, VIAL_E_CLUSTER_CONFIG, "KUBECONFIG names more than %d files",
-                    CLUSTER_FILES_MAX);
+    if (f->count >= CLUSTER_FILES_MAX) {
+        (void)fail(err, VIAL_E_CLUSTER_CONFIG, "KUBECONFIG names more than %d files",
+                   CLUSTER_FILES_MAX);
+        return fail_remedy(err, "merge them: 'kubectl config view --flatten'");
+    }
     if (yaml_read(path, &value, err) < 0)
         return fail_as(err, VIAL_E_CLUSTER_CONFIG);
     dir = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup("");
@@ -147,9 +149,10 @@ static int read_secret_file(const char *path, struct blob *out, struct vial_erro
 {
     if (io_read_file(path, CLUSTER_SECRET_MAX, out, err) < 0)
         return fail_as(err, VIAL_E_CLUSTER_CONFIG);
-    return out->len > 0
-               ? 0
-               : fail(err, VIAL_E_CLUSTER_CONFIG, "the file '%s' is empty", path);
+    if (out->len > 0)
+        return 0;
+    (void)fail(err, VIAL_E_CLUSTER_CONFIG, "the file '%s' is empty", path);
+    return fail_remedy(err, "write it anew, or name another one in the kubeconfig");
 }
 
 static char *beside(const char *dir, const char *path)
@@ -173,9 +176,11 @@ static int read_pem(struct entry e, const char *key, struct blob *out,
         return fail_memory(err);
     data = text_of(e.value, data_key.data);
     if (data && (strlen(data) > (size_t)2 * CLUSTER_SECRET_MAX ||
-                 text_unbase64(data, strlen(data), out) < 0 || out->len == 0))
-        return fail(err, VIAL_E_CLUSTER_CONFIG, "'%s' of the kubeconfig is not base64",
-                    data_key.data);
+                 text_unbase64(data, strlen(data), out) < 0 || out->len == 0)) {
+        (void)fail(err, VIAL_E_CLUSTER_CONFIG, "'%s' of the kubeconfig is not base64",
+                   data_key.data);
+        return fail_remedy(err, "look at it with 'kubectl config view --raw'");
+    }
     if (data || !text_of(e.value, key))
         return 0;
     path = beside(e.dir, text_of(e.value, key));
@@ -268,8 +273,10 @@ static bool is_token(const char *text)
 
 static int set_token(struct cluster *out, const char *text, struct vial_error *err)
 {
-    if (!is_token(text))
-        return fail(err, VIAL_E_CLUSTER_CONFIG, "the token for the cluster is not one");
+    if (!is_token(text)) {
+        (void)fail(err, VIAL_E_CLUSTER_CONFIG, "the cluster's token is not valid text");
+        return fail_remedy(err, "renew the credentials of the kubeconfig's user");
+    }
     free(out->token);
     out->token = strdup(text);
     return out->token ? 0 : fail_memory(err);
@@ -367,6 +374,13 @@ static int read_user(struct cluster *out, struct entry e, struct vial_error *err
     return read_exec(out, e, err);
 }
 
+static int bad_namespace(const char *text, struct vial_error *err)
+{
+    (void)fail(err, VIAL_E_CLUSTER_CONFIG, "'%.80s' is not a namespace's name", text);
+    return fail_remedy(err, "write small letters, digits and '-': see "
+                            "VIAL_KUBERNETES_NAMESPACE and the kubeconfig's context");
+}
+
 /* A DNS label. */
 static int set_namespace(struct cluster *out, const char *text, struct vial_error *err)
 {
@@ -375,8 +389,7 @@ static int set_namespace(struct cluster *out, const char *text, struct vial_erro
     if (len == 0 || len >= sizeof(out->namespace) || text[0] == '-' ||
         text[len - 1] == '-' ||
         strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789-") != len)
-        return fail(err, VIAL_E_CLUSTER_CONFIG, "'%.80s' is not a namespace's name",
-                    text);
+        return bad_namespace(text, err);
     memcpy(out->namespace, text, len + 1);
     return 0;
 }
@@ -474,10 +487,12 @@ int cluster_take_credential(struct cluster *out, const char *text, size_t len,
     key = text_of(status, "clientKeyData");
     if (!str_eq(text_of(answer, "apiVersion"), out->exec_version) ||
         !str_eq(text_of(answer, "kind"), "ExecCredential") || (!token && !cert) ||
-        !cert != !key)
-        return fail(err, VIAL_E_CLUSTER_CONFIG,
-                    "the exec plugin '%s' gave no credential of version '%s'",
-                    out->exec.items[0], out->exec_version);
+        !cert != !key) {
+        (void)fail(err, VIAL_E_CLUSTER_CONFIG,
+                   "the exec plugin '%s' gave no credential of version '%s'",
+                   out->exec.items[0], out->exec_version);
+        return fail_remedy(err, "let the kubeconfig name the version that it gives");
+    }
     if (token && set_token(out, token, err) < 0)
         return -1;
     if (!cert)
