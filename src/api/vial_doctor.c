@@ -52,7 +52,14 @@ static int add_driver(struct report *r, const struct driver *driver)
     return add_layers(r, d, caps);
 }
 
-static int add_drivers(struct report *r, const struct driver *const *table)
+/* A daemon that is asked whether it is ready spends nobody's account for that. */
+static bool is_looked_at(const struct vial_engine *e, const struct driver *driver)
+{
+    return !e->settings->serves || engine_minds(e, driver);
+}
+
+static int add_drivers(const struct vial_engine *e, struct report *r,
+                       const struct driver *const *table)
 {
     size_t count = 0;
 
@@ -60,7 +67,7 @@ static int add_drivers(struct report *r, const struct driver *const *table)
         count++;
     r->shown.drivers = calloc(count + 1, sizeof(*r->shown.drivers));
     for (size_t i = 0; r->shown.drivers && i < count; i++)
-        if (add_driver(r, table[i]) < 0)
+        if (is_looked_at(e, table[i]) && add_driver(r, table[i]) < 0)
             return -1;
     return r->shown.drivers ? 0 : -1;
 }
@@ -115,7 +122,7 @@ int vial_doctor_look(struct vial_engine *engine, struct vial_doctor **out,
     r->shown.share_dir = strv_keep(&r->texts, engine->settings->share_dir);
     r->shown.guest = engine->guest_fd >= 0;
     find_automatic(engine, &r->shown);
-    if (add_drivers(r, engine->drivers) == 0)
+    if (add_drivers(engine, r, engine->drivers) == 0)
         find_needed(engine, r);
     if (!r->shown.wanted || !strv_ok(&r->texts)) {
         vial_doctor_free(&r->shown);

@@ -66,6 +66,17 @@ bool range_parse(const char *text, struct range *out)
     return true;
 }
 
+void address_unmap(struct address *a)
+{
+    static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
+    struct address plain = { 0 };
+
+    if (!a->v6 || memcmp(a->bytes, mapped, sizeof mapped) != 0)
+        return;
+    memcpy(plain.bytes, a->bytes + sizeof mapped, 4);
+    *a = plain;
+}
+
 bool address_parse(const char *text, struct address *out)
 {
     struct range r;
@@ -73,6 +84,7 @@ bool address_parse(const char *text, struct address *out)
     if (strchr(text, '/') || !range_parse(text, &r))
         return false;
     *out = r.first;
+    address_unmap(out);
     return true;
 }
 

@@ -27,6 +27,8 @@ struct range {
 
 bool address_is_public(const struct address *a);
 bool address_in(const struct address *a, const struct range *ranges, size_t count);
+/* One of IPv4 that is written as IPv6 becomes what it is. */
+void address_unmap(struct address *a);
 /* An address as it is written; a name of digits is none. */
 bool address_parse(const char *text, struct address *out);
 void address_write(const struct address *a, char out[ADDRESS_TEXT]);

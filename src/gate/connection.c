@@ -62,7 +62,8 @@ static enum gate_verdict judge(struct gate *g, const struct connection *c)
 {
     if (!is_allowed(g, c))
         return GATE_DENIED;
-    if (c->literal && !resolve_lets_in(g, &c->addresses[0]))
+    if (c->literal &&
+        (address_is_own(&c->addresses[0]) || !resolve_lets_in(g, &c->addresses[0])))
         return GATE_PRIVATE;
     return limits_let(g);
 }
@@ -334,9 +335,12 @@ void connection_refused(void *context, const char *name)
 void connection_incoming(struct gate *g, int fd, uint16_t port)
 {
     struct relay_channel *channel = relay_open(&g->relay, fd, port, "");
-    struct connection *c = channel ? add(g, channel, port, "localhost") : NULL;
+    struct connection *c = NULL;
 
-    if (channel && !c)
+    if (!channel || channel->gone)
+        return;
+    c = add(g, channel, port, "localhost");
+    if (!c)
         relay_close(&g->relay, channel);
     if (!c)
         return;

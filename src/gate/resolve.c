@@ -181,6 +181,7 @@ static void take_addresses(struct gate *g, struct connection *c,
         struct address a = { .v6 = answer->addresses[i].v6 };
 
         memcpy(a.bytes, answer->addresses[i].bytes, sizeof a.bytes);
+        address_unmap(&a);
         if (!resolve_lets_in(g, &a))
             c->refused_some = true;
         else if (c->address_count < ADDRESSES_MAX)

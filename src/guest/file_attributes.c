@@ -28,13 +28,16 @@ static size_t add(int fd, const char *name, char *out, size_t len)
     size_t word_len = strlen(word);
     size_t room = LIST_ATTRIBUTES_MAX - len;
     char *value = out + len + word_len + 1;
+    size_t most;
     ssize_t n;
 
     if (strncmp(name, SPACE, strlen(SPACE)) != 0 || !word_len || strchr(word, '=') ||
-        !is_printable(word, word_len) || room < word_len + 2)
+        !is_printable(word, word_len) || room <= word_len + 2)
         return len;
-    n = fgetxattr(fd, name, value, room - word_len - 2);
-    if (n < 0 || !is_printable(value, (size_t)n))
+    /* With a size of 0 the kernel would tell how long it is, and write nothing. */
+    most = room - word_len - 2;
+    n = fgetxattr(fd, name, value, most);
+    if (n < 0 || (size_t)n > most || !is_printable(value, (size_t)n))
         return len;
     (void)stpcpy(out + len, word);
     out[len + word_len] = '=';

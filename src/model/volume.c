@@ -95,8 +95,8 @@ static bool covers(const char *entry, const char *caller, const char *name,
     }
     if (!name || len == 0)
         return false;
-    if (entry[len - 1] == '*')
-        return strncmp(entry, name, len - 1) == 0;
+    if (entry[len - 1] == '*') /* of one owner's, or of nobody's */
+        return strncmp(entry, name, len - 1) == 0 && !strchr(name + len - 1, '/');
     return strlen(name) == len && strncmp(entry, name, len) == 0;
 }
 

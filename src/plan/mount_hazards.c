@@ -91,7 +91,8 @@ static int check_against(const char *path, bool writable, const char *home,
     if (!writable)
         return 0;
     if (check_own(path, real, ".config/vial", err) < 0 ||
-        check_own(path, real, ".cache/vial", err) < 0)
+        check_own(path, real, ".cache/vial", err) < 0 ||
+        check_own(path, real, ".local/share/vial", err) < 0)
         return -1;
     return check_own(path, real, ".local/state/vial", err);
 }

@@ -84,7 +84,8 @@ int volumes_judge(const struct plan *plan, const struct policy *policy,
         before.mount_count = i;
         if (!m->volume)
             continue;
-        if (!volume_name_ok(m->source) || !m->is_dir || m->overlay || m->hidden.count)
+        if (!str_eq(plan->driver, "native") || !volume_name_ok(m->source) ||
+            !m->is_dir || m->overlay || m->hidden.count)
             return fail(err, VIAL_E_VALUE, "a volume in the plan is not one");
         if (check_twin(&before, m->source, err) < 0 ||
             volume_check_policy(policy, NULL, m->source, m->writable, err) < 0 ||

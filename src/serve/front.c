@@ -16,7 +16,8 @@
 #include "serve/sessions_at.h"
 
 #define PEM_MAX    ((size_t)1 << 20)
-#define RETIRED_NS (20 * INT64_C(1000000000)) /* who has not asked by then does not */
+#define RETIRED_NS (20 * INT64_C(1000000000))   /* who has not asked by then does not */
+#define AWAITED_NS (3600 * INT64_C(1000000000)) /* whoever is not answered by then */
 
 static int take_inherited(struct front *f, int count, struct vial_error *err)
 {
@@ -161,7 +162,8 @@ static void retire(struct front *f, size_t i, struct web *old)
 
 bool front_settle(struct front *f)
 {
-    unsigned connections = 0;
+    int64_t late_ns = clock_now_ns() - f->retired_until_ns;
+    unsigned connections = 0, handlers = 0;
 
     for (size_t i = 0; f->retired_until_ns && i < f->count; i++) {
         struct web_counts counts = { 0 };
@@ -169,11 +171,22 @@ bool front_settle(struct front *f)
         if (f->retired[i])
             web_count(f->retired[i], &counts);
         connections += counts.connections;
+        handlers += counts.handlers;
     }
-    if (connections && clock_now_ns() < f->retired_until_ns)
+    if ((connections && late_ns < 0) || (handlers && late_ns < AWAITED_NS))
         return false;
     let_go(f);
     return true;
+}
+
+/* After one that could not be opened. */
+static void take_back(struct front *f, struct web *const old[SERVE_LISTENERS])
+{
+    for (size_t i = 0; i < f->count; i++) {
+        if (f->webs[i] != old[i])
+            web_close(f->webs[i]);
+        f->webs[i] = old[i];
+    }
 }
 
 int front_reopen(struct front *f, struct vial_error *err)
@@ -186,7 +199,7 @@ int front_reopen(struct front *f, struct vial_error *err)
     for (size_t i = 0; i < f->count; i++)
         if (f->listeners[i].tcp &&
             open_web(f, i, &f->serve->now->settings->serve, err) < 0) {
-            memcpy(f->webs, old, sizeof(old));
+            take_back(f, old);
             return -1;
         }
     show(f);

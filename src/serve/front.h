@@ -24,8 +24,9 @@ int front_bind(struct front *f, const struct serve_settings *s, struct vial_erro
 
 /* Answers from now on. */
 int front_open(struct front *f, struct serve *serve, struct vial_error *err);
-/* The same sockets with new settings and certificates. Requests under way go on, and who
- * is connected may still ask: front_settle is to be called until it is done. */
+/* The same sockets with new settings and certificates. Requests under way go on, and
+ * who is connected may still ask: front_settle is to be called until it is done. The
+ * next call ends what this one has left under way. */
 int front_reopen(struct front *f, struct vial_error *err);
 /* Closes what was replaced when nobody is connected to it, or time is over; false: not
  * yet. */

@@ -45,7 +45,7 @@ struct caller *sessions_at_caller(struct serve *s, const struct quota *quota,
 {
     if (!sessions_at_concerns(s, req) || !port_has_token(req))
         return NULL;
-    return gate_caller(&s->gate, PORTS_CALLER, quota);
+    return gate_unknown(&s->gate, PORTS_CALLER, quota);
 }
 
 /* A port's token is judged by who has made it. */

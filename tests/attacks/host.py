@@ -22,6 +22,9 @@ import time
 PLACES = ["/", "/root", "/home", "/tmp", "/var/tmp", "/dev/shm"]
 GROUPS = {"memory", "pids", "cpu", "cpuacct"}  # the hierarchies in which vial has groups
 CLONE_NEWNS, MS_REC, MS_SLAVE, MS_SHARED = 0x20000, 0x4000, 1 << 19, 1 << 20
+MNT_DETACH = 2
+# Of container engines beside us: they go when a container does.
+PASSING = re.compile(r"/(overlay2|containers|netns)/")
 SYSCTLS = ["/proc/sys/kernel/core_pattern", "/proc/sys/kernel/hostname",
            "/proc/sys/vm/overcommit_memory", "/proc/sys/net/ipv4/ip_forward"]
 
@@ -90,6 +93,10 @@ class Own:
         if self.libc.unshare(CLONE_NEWNS) == 0:
             for how in (MS_SLAVE, MS_SHARED):
                 self.libc.mount(None, b"/", None, ctypes.c_ulong(how | MS_REC), None)
+            for line in reversed(mountinfo()):
+                point = line.split(" ")[4]
+                if PASSING.search(point):
+                    self.libc.umount2(point.encode(), MNT_DETACH)
 
     def enter_groups(self):
         for base in group_directories():

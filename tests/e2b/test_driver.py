@@ -132,6 +132,14 @@ def test_what_cannot_be_promised_there_is_refused(service, tmp_path):
     assert boxes(service) == []
 
 
+def test_without_a_network_there_is_no_socket_whatever_the_service_gives(service):
+    code = "import socket\nfor f in (socket.AF_UNIX, socket.AF_INET):\n    try: socket.socket(f); print('has')\n    except OSError as e: print(e.strerror)"
+    done = client(service).run("python", code)
+    assert done.stdout == "has\nAddress family not supported by protocol\n", done.stderr
+    done = client(service).run("--seccomp", "strict", "--network", "none", "sh", "true")
+    assert done.returncode == 125 and "another seccomp profile without a network" in done.stderr
+
+
 def test_a_network_is_there_or_it_is_said_that_there_is_none():
     with E2b(policy={"networks": ["none"]}) as d:
         done = client(d).run("--network", "bridge", "sh", "echo ran")

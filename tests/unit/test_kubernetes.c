@@ -270,7 +270,7 @@ static void what_is_weaker_than_kubectl_or_not_carried_is_refused_by_name(void *
         { CONFIG("server: 'https://k'", "token: a, as: root"), "VIAL-UNSUPPORTED",
           "driver 'kubernetes' does not support 'as' in a kubeconfig" },
         { CONFIG("server: 'https://k'", "token: \"a\\r\\nX: y\""),
-          "VIAL-CLUSTER-CONFIG", "the token for the cluster is not one" },
+          "VIAL-CLUSTER-CONFIG", "the cluster's token is not valid text" },
         { CONFIG("server: 'https://k/../x'", "token: a"), "VIAL-CLUSTER-CONFIG",
           "the cluster's server 'https://k/../x' is not https://HOST[:PORT][/PATH]" },
         { CONFIG("server: 'ftp://k'", "token: a"), "VIAL-CLUSTER-CONFIG",

@@ -255,6 +255,7 @@ static void a_volume_is_for_whom_the_policy_says(void **state)
     assert_false(may(&p, NULL, "data", false));
     assert_true(may(&p, "ann", "set-1", false));
     assert_false(may(&p, "ann", "set-1", true));
+    assert_false(may(&p, "ann", "set-bob/data", false)); /* a caller's own */
     assert_true(may(&p, "ann", "log", true));
     assert_false(may(&p, "ann", "log2", true));
     policy_done(&p);

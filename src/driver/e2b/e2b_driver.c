@@ -95,6 +95,10 @@ static int check_plan(const struct plan *plan, struct vial_error *err)
         what = "a directory of this host; send files along with '--in'";
     else if (plan->network == NETWORK_GATE)
         what = "a gate";
+    else if (plan->network != NETWORK_BRIDGE && plan->seccomp &&
+             !str_eq(plan->seccomp, "default"))
+        what = "another seccomp profile without a network: the profile is what keeps "
+               "programs off the sandbox's";
     if (!what)
         return 0;
     (void)fail(err, VIAL_E_UNSUPPORTED, "driver 'e2b' cannot give the program %s",
@@ -211,8 +215,11 @@ static int confine(struct e2b *d, const struct plan *plan, int guest_fd,
 {
     struct jail *jail = &d->vessel.jail;
     struct limits limits = plan->limits;
+    const char *profile = plan->seccomp ? plan->seccomp : "default";
     char path[E2B_PATH + 16];
 
+    if (plan->network != NETWORK_BRIDGE)
+        profile = "offline"; /* whatever network the service gives */
     jail->flags = JAIL_NO_NEW_PRIVS | JAIL_DROP_CAPS;
     if (plan->fixed_addresses)
         jail->flags |= JAIL_FIXED_ADDRESSES;
@@ -228,8 +235,7 @@ static int confine(struct e2b *d, const struct plan *plan, int guest_fd,
     strv_push(&d->vessel.layers, "caps");
     if (!jail->workdir || !d->vessel.tmpdir || !strv_ok(&d->vessel.layers))
         return fail_memory(err);
-    return seccomp_fill(jail, guest_fd, plan->seccomp ? plan->seccomp : "default", plan,
-                        err);
+    return seccomp_fill(jail, guest_fd, profile, plan, err);
 }
 
 /* All of it, whatever runs there. What cannot be reached ends with its lease. */

@@ -16,6 +16,7 @@
 #include "base/fail.h"
 
 #define PLUGIN_MS 60000 /* some ask a person */
+#define PAUSE_MS  10
 
 /* Its environment is ours, what the file adds, and what it is told of the request. */
 static int make_env(const struct cluster *c, struct strv *out)
@@ -59,7 +60,9 @@ static int spawn(const struct cluster *c, int out_fd, pid_t *pid,
     rc = posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
     rc = rc ? rc : posix_spawn_file_actions_adddup2(&files, out_fd, 1);
     rc = rc ? rc : posix_spawnattr_setsigmask(&how, &none);
-    rc = rc ? rc : posix_spawnattr_setflags(&how, POSIX_SPAWN_SETSIGMASK);
+    rc = rc ? rc
+            : posix_spawnattr_setflags(&how,
+                                       POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
     rc = rc ? rc
             : posix_spawnp(pid, c->exec.items[0], &files, &how, c->exec.items,
                            env.items);
@@ -96,13 +99,18 @@ static int read_answer(int fd, struct str *out, int64_t end_ns)
     }
 }
 
-static int reap(pid_t pid, bool whole)
+/* It may have said all, and go on; and what it has started goes with it. */
+static int reap(pid_t pid, bool whole, int64_t end_ns)
 {
     int status = 0;
+    pid_t ended = 0;
 
-    if (!whole)
-        (void)kill(pid, SIGKILL);
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+    while (whole && (ended = waitpid(pid, &status, WNOHANG)) == 0 &&
+           clock_now_ns() < end_ns)
+        (void)poll(NULL, 0, PAUSE_MS);
+    if (ended == 0)
+        (void)kill(-pid, SIGKILL);
+    while (ended == 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
         continue;
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
@@ -124,7 +132,7 @@ int exec_plugin_ask(struct cluster *c, struct vial_error *err)
         return -1;
     (void)close(fd_take(&theirs));
     whole = read_answer(ours, &answer, end_ns) == 0;
-    status = reap(pid, whole);
+    status = reap(pid, whole, end_ns);
     if (whole && status == 0 && str_ok(&answer))
         return cluster_take_credential(c, answer.data ? answer.data : "", answer.len,
                                        err);

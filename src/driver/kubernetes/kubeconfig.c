@@ -218,6 +218,8 @@ int cluster_read_server(struct cluster *out, const char *text, struct vial_error
         rest = "";
     len = strcspn(rest, "/");
     (void)snprintf(place, sizeof(place), "%.*s", (int)(len < 300 ? len : 299), rest);
+    if (strlen(rest + len) >= sizeof(out->prefix))
+        place[0] = '\0';
     (void)snprintf(out->prefix, sizeof(out->prefix), "%s", rest + len);
     len = strlen(out->prefix);
     if (len > 0 && out->prefix[len - 1] == '/')
@@ -472,6 +474,14 @@ int cluster_read(struct cluster *out, const struct cluster_source *from,
     return rc;
 }
 
+static int bad_credential(const struct cluster *c, struct vial_error *err)
+{
+    (void)fail(err, VIAL_E_CLUSTER_CONFIG,
+               "the exec plugin '%s' gave no credential of version '%s'",
+               c->exec.items[0], c->exec_version);
+    return fail_remedy(err, "let the kubeconfig name the version that it gives");
+}
+
 int cluster_take_credential(struct cluster *out, const char *text, size_t len,
                             struct vial_error *err)
 {
@@ -479,20 +489,17 @@ int cluster_take_credential(struct cluster *out, const char *text, size_t len,
     json_t *status;
     const char *token, *cert, *key;
 
-    if (json_parse(text, len, "the exec plugin's answer", &answer, err) < 0)
-        return fail_as(err, VIAL_E_CLUSTER_CONFIG);
+    /* Words about it could quote what is secret in it. */
+    if (json_parse(text, len, "the exec plugin's answer", &answer, NULL) < 0)
+        return bad_credential(out, err);
     status = json_object_get(answer, "status");
     token = text_of(status, "token");
     cert = text_of(status, "clientCertificateData");
     key = text_of(status, "clientKeyData");
     if (!str_eq(text_of(answer, "apiVersion"), out->exec_version) ||
         !str_eq(text_of(answer, "kind"), "ExecCredential") || (!token && !cert) ||
-        !cert != !key) {
-        (void)fail(err, VIAL_E_CLUSTER_CONFIG,
-                   "the exec plugin '%s' gave no credential of version '%s'",
-                   out->exec.items[0], out->exec_version);
-        return fail_remedy(err, "let the kubeconfig name the version that it gives");
-    }
+        !cert != !key)
+        return bad_credential(out, err);
     if (token && set_token(out, token, err) < 0)
         return -1;
     if (!cert)

@@ -39,7 +39,7 @@ struct cluster {
     struct blob ca;        /* PEM; empty: the host's authorities */
     struct blob cert, key; /* PEM; empty: none */
     char *token;           /* NULL: none */
-    char *token_file;      /* where it is renewed, or NULL: read at each call */
+    char *token_file;      /* where it was read, or NULL */
     struct strv exec;      /* a program that gives the credentials, and its arguments */
     struct strv exec_env;  /* "K=V" for it */
     char *exec_version;    /* the API version that it speaks */

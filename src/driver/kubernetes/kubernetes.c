@@ -34,12 +34,11 @@ static void kill_pod(struct vessel *vessel)
 {
     struct kube *k = kube_of(vessel);
 
-    if (k->killed)
-        return;
+    if (!k->killed)
+        pump_hang_up(k->pump);
     k->killed = true;
-    pump_hang_up(k->pump);
-    if (k->path[0])
-        (void)pods_remove(&k->api, k->path, k->last.uid, NULL);
+    if (k->path[0] && !k->removed)
+        k->removed = pods_remove(&k->api, k->path, k->last.uid, NULL) >= 0;
 }
 
 /* The cluster hears of an end a little later than we do. */

@@ -11,9 +11,7 @@
 #include "driver/kubernetes/kubernetes.h"
 #include "driver/kubernetes/pod.h"
 
-#define ENDED_S                                                                        \
-    60 /* its owner, on another host, may still be reading what ended it               \
-        */
+#define ENDED_S 60 /* its owner may still be reading what ended it */
 
 static const char *text_of(json_t *object, const char *key)
 {
@@ -45,6 +43,24 @@ static int64_t age_of(json_t *pod)
     return (int64_t)time(NULL) - seconds_of(text_of(metadata, "creationTimestamp"));
 }
 
+/* How long ago the last of its containers ended; without one, since it was made. */
+static int64_t ended_ago(json_t *pod)
+{
+    json_t *all = json_object_get(json_object_get(pod, "status"), "containerStatuses");
+    int64_t last = 0;
+    json_t *one;
+    size_t i;
+
+    json_array_foreach(all, i, one)
+    {
+        json_t *end = json_object_get(json_object_get(one, "state"), "terminated");
+        int64_t at = seconds_of(text_of(end, "finishedAt"));
+
+        last = at > last ? at : last;
+    }
+    return last ? (int64_t)time(NULL) - last : age_of(pod);
+}
+
 /* Of another host, or an earlier boot, the owner's number says nothing here. What has
  * ended is of no use to anybody. */
 static bool is_orphan(json_t *pod)
@@ -55,8 +71,10 @@ static bool is_orphan(json_t *pod)
     char own[CONTAINERS_HOST];
 
     containers_host(own);
+    if (has_ended(pod) && ended_ago(pod) > ENDED_S)
+        return true;
     if (!str_eq(host, own))
-        return has_ended(pod) && age_of(pod) > ENDED_S;
+        return false;
     return owner && owner_is_dead(owner);
 }
 

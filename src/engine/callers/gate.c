@@ -14,6 +14,7 @@
 
 #define MINUTE_MS     60000.0
 #define RUNS_PER_CORE 4u
+#define UNKNOWN_PART  16u
 
 /* A caller may have so many times of it what is left free. With 1, one who takes all it
  * can gets a half, two get a third each, ten an eleventh, and as much is left for the
@@ -89,6 +90,17 @@ struct caller *gate_caller(struct gate *g, const char *name, const struct quota 
         c->quota = *quota;
     if (c && c->share)
         network_share_set(c->share, &quota->network);
+    (void)pthread_mutex_unlock(&g->lock);
+    return c;
+}
+
+struct caller *gate_unknown(struct gate *g, const char *name, const struct quota *quota)
+{
+    struct caller *c = gate_caller(g, name, quota);
+
+    (void)pthread_mutex_lock(&g->lock);
+    if (c)
+        c->unknown = true;
     (void)pthread_mutex_unlock(&g->lock);
     return c;
 }
@@ -542,6 +554,8 @@ static bool has_room(const struct gate *g, const struct caller *c, enum gate_kin
 
     if (!all)
         return true;
+    if (c->unknown && c->has[kind] + amount > all / UNKNOWN_PART)
+        return false;
     return amount <= all && taken <= all &&
            c->has[kind] + amount <= weights[kind] * (all - taken);
 }

@@ -86,6 +86,7 @@ struct caller {
     struct network_share *share; /* NULL: it never had such a quota */
     int share_fd;
     uint32_t takers; /* the last one's number there */
+    bool unknown;    /* anybody may be this one: who they are is judged elsewhere */
 };
 
 struct gate {
@@ -117,6 +118,9 @@ void gate_last(struct gate *g, unsigned most, int64_t after_ms);
 
 /* The caller of that name, made at first sight. NULL: no memory. */
 struct caller *gate_caller(struct gate *g, const char *name, const struct quota *quota);
+/* The same for a name that anybody may come under: it has a small share. */
+struct caller *gate_unknown(struct gate *g, const char *name,
+                            const struct quota *quota);
 
 /* The same if it was seen before; else NULL. */
 struct caller *gate_known(struct gate *g, const char *name);
