@@ -38,6 +38,8 @@ static void box_free(struct box *box)
     json_decref(box->metadata);
     json_decref(box->env);
     json_decref(box->network);
+    json_decref(box->denied);
+    json_decref(box->egress);
     json_decref(box->asked_env);
     free(box->template_name);
     (void)pthread_cond_destroy(&box->changed);

@@ -52,15 +52,16 @@ struct box {
     char token[BOX_TOKEN];   /* of envd; "": open to who knows the id */
     char traffic[BOX_TOKEN]; /* of all other ports; "": the same */
     json_t *network;         /* as it was asked for, or NULL */
-    json_t *asked_env;       /* the same */
-    bool closed;             /* `allow_internet_access: false` was asked for */
-    bool online;             /* it has a network, of whatever kind */
+    json_t *denied;          /* ranges that its gate denies because of that, or NULL */
+    json_t *asked_env;       /* as NETWORK */
+    bool gated;              /* its network is a gate */
     bool has_image;          /* else it is the host's programs, and cannot be saved */
     bool has_root;           /* its programs may be root */
     int64_t cpus_milli, memory_bytes, disk_bytes;
     int64_t most_ms;         /* that one command or cell may take */
     int64_t started_ms;      /* since 1970 */
-    pthread_mutex_t leasing; /* held while its lease is renewed, or ends in a pause */
+    pthread_mutex_t leasing; /* held while its lease is renewed, or ends in a pause,
+                              * or its network is changed */
     _Atomic int64_t ends_ms;
     atomic_bool dying;         /* killed: its streams are cut */
     _Atomic int64_t paused_ms; /* since 1970; 0: it runs */
@@ -70,6 +71,9 @@ struct box {
 
     pthread_mutex_t lock; /* for what follows */
     pthread_cond_t changed;
+    json_t *egress; /* `allowOut` and `denyOut` since they were changed, or NULL */
+    bool closed;    /* nothing but `allowOut` was asked for */
+    bool online;    /* it has a network, of whatever kind */
     struct proc *procs;
     struct watch *watches;
     struct notebook *notebooks;

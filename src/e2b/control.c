@@ -81,17 +81,18 @@ json_t *control_listed(const struct box *box)
                      "endAt", ends, "metadata", box->metadata);
 }
 
-json_t *control_detail(const struct ask *a, const struct box *box)
+json_t *control_detail(const struct ask *a, struct box *box)
 {
+    auto_control_egress struct control_egress egress = control_egress(box);
     json_t *json = control_listed(box);
     json_t *more =
         json_pack("{s:s*, s:s?, s:b, s:{s:s, s:b}}", "envdAccessToken",
                   box->token[0] ? box->token : NULL, "domain", domain_of(a),
-                  "allowInternetAccess", box->online, "lifecycle", "onTimeout",
+                  "allowInternetAccess", egress.online, "lifecycle", "onTimeout",
                   box->auto_pause ? "pause" : "kill", "autoResume", box->auto_resume);
 
-    if (more && box->network)
-        (void)json_object_set(more, "network", box->network);
+    if (more && egress.network)
+        (void)json_object_set(more, "network", egress.network);
     if (!json || !more || json_object_update(json, more) < 0) {
         json_decref(json);
         json = NULL;
@@ -259,13 +260,6 @@ static void logs(struct ask *a)
         ask_json(a, 200, json_pack("{s:[], s:[]}", "logs", "logEntries"));
 }
 
-static void no_network(struct ask *a)
-{
-    ask_refuse(a, 501,
-               "the network of a sandbox that is open cannot be changed on this "
-               "server: give 'network' when it is created");
-}
-
 static void no_templates(struct ask *a)
 {
     ask_refuse(a, 501,
@@ -311,7 +305,7 @@ static const struct {
     { "POST", "/sandboxes/{}/resume", resume },
     { "POST", "/sandboxes/{}/pause", pause_box },
     { "POST", "/sandboxes/{}/fork", control_fork },
-    { "PUT", "/sandboxes/{}/network", no_network },
+    { "PUT", "/sandboxes/{}/network", control_update_network },
     { "POST", "/sandboxes/{}/snapshots", control_snapshot },
     { "GET", "/snapshots", control_snapshots },
     { "GET", "/sandboxes/{}/metrics", control_metrics },

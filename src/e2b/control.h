@@ -43,13 +43,28 @@ void control_all_metrics(struct ask *a);
 /* The sandbox that the path names, if it is the caller's; else that is said. */
 struct box *control_own(struct ask *a);
 
+/* control_network_update.c */
+void control_update_network(struct ask *a);
+/* A box's network as it is now. */
+struct control_egress {
+    json_t *network; /* as a client gives it, or NULL */
+    bool closed, online;
+};
+struct control_egress control_egress(struct box *box);
+
+static inline void auto_control_egress_(struct control_egress *e)
+{
+    json_decref(e->network);
+}
+#define auto_control_egress __attribute__((cleanup(auto_control_egress_)))
+
 /* control_list.c */
 void control_list(struct ask *a);
 
 /* What answers say of a sandbox. NULL: no memory. */
 json_t *control_sandbox(const struct ask *a, const struct box *box);
 json_t *control_listed(const struct box *box);
-json_t *control_detail(const struct ask *a, const struct box *box);
+json_t *control_detail(const struct ask *a, struct box *box);
 
 /* template.c: whether there is a template of that name ("name" or "name:default"), and
  * the image it stands for, or "". */

@@ -225,6 +225,7 @@ static int make_request(const struct settings *settings, struct box *box,
     int64_t most_ms = settings->policy.max_timeout;
     auto_json json_t *json = NULL;
     auto_free char *text = NULL;
+    auto_network_rules struct network_rules rules = { 0 };
     char timeout[32];
 
     if (most_ms > (int64_t)BOX_MOST_S * 1000)
@@ -236,8 +237,12 @@ static int make_request(const struct settings *settings, struct box *box,
                      box->env);
     if (json && *w->image)
         ask_for_image(settings, w, json);
-    if (json && network_ask(&w->network, settings, json, &box->online, err) < 0)
+    if (json && (network_rules(&w->network, settings, &rules, err) < 0 ||
+                 network_ask(&rules, settings, json, err) < 0))
         return -1;
+    box->gated = rules.gated;
+    box->online = rules.online;
+    box->denied = json_incref(rules.deny);
     text = json ? json_dumps(json, JSON_COMPACT) : NULL;
     if (!text)
         return fail_memory(err);
@@ -255,7 +260,7 @@ static int fill(struct ask *a, struct box *box, const struct wish *w,
     box->metadata = w->metadata ? json_incref(w->metadata) : json_object();
     box->network = w->network.given ? json_deep_copy(w->network.given) : NULL;
     box->asked_env = json_incref(w->env);
-    box->closed = w->network.closed && !w->network.given;
+    box->closed = w->network.closed;
     box->lease_s = w->seconds;
     box->auto_pause = w->auto_pause;
     box->auto_resume = w->auto_resume;

@@ -5,30 +5,24 @@
 #include <string.h>
 
 #include "base/fail.h"
+#include "base/json.h"
+#include "e2b/egress.h"
 #include "model/plan.h"
 #include "model/value.h"
 
-#define NAMES_MAX 128u /* that a gate takes */
-#define HOST_MAX  255u
+#define HOST_MAX 255u
 
 static bool is_address(const char *text)
 {
     return strchr(text, ':') || strspn(text, "0123456789./") == strlen(text);
 }
 
-static bool is_everything(const char *text)
+static int check_list(const char *where, const json_t *value, struct vial_error *err)
 {
-    return strcmp(text, "0.0.0.0/0") == 0 || strcmp(text, "::/0") == 0;
-}
-
-static int by_number(const char *where, const char *what, struct vial_error *err)
-{
-    struct shown shown = value_show(what, strlen(what));
-
-    (void)fail(err, VIAL_E_UNSUPPORTED,
-               "'%s' has '%s', which is not supported by this server", where,
-               shown.text);
-    return fail_remedy(err, "name hosts: programs reach none by its address here");
+    if (json_is_array(value) && json_array_size(value) <= EGRESS_MOST)
+        return 0;
+    return fail(err, VIAL_E_VALUE, "'%s' is not a list of at most %u texts", where,
+                EGRESS_MOST);
 }
 
 static int read_deny(struct network_wish *w, json_t *value, struct vial_error *err)
@@ -36,22 +30,31 @@ static int read_deny(struct network_wish *w, json_t *value, struct vial_error *e
     json_t *item;
     size_t i;
 
-    if (!json_is_array(value))
-        return fail(err, VIAL_E_VALUE, "'network.denyOut' is not a list");
+    if (check_list("network.denyOut", value, err) < 0)
+        return -1;
     json_array_foreach(value, i, item)
     {
         const char *text = value_string(item);
+        struct range range;
 
-        if (!text || !is_address(text)) {
+        if (!text || !egress_parse(text, &range)) {
             struct shown shown = value_show(text ? text : "", text ? strlen(text) : 0);
 
             return fail(err, VIAL_E_VALUE, "invalid denied CIDR %s", shown.text);
         }
-        if (!is_everything(text))
-            return by_number("network.denyOut", text, err);
-        w->closed = true;
+        w->closed = w->closed || egress_is_all(&range);
     }
+    w->denied = json_array_size(value) ? value : NULL;
     return 0;
+}
+
+static int no_address(const char *text, struct vial_error *err)
+{
+    struct shown shown = value_show(text, strlen(text));
+
+    (void)fail(err, VIAL_E_VALUE,
+               "'network.allowOut' has '%s', which is not an address", shown.text);
+    return fail_remedy(err, "write NAME, ADDRESS or ADDRESS/BITS, without ports");
 }
 
 static int read_allow(struct network_wish *w, json_t *value, struct vial_error *err)
@@ -59,19 +62,23 @@ static int read_allow(struct network_wish *w, json_t *value, struct vial_error *
     json_t *item;
     size_t i;
 
-    if (!json_is_array(value) || json_array_size(value) > NAMES_MAX)
-        return fail(err, VIAL_E_VALUE,
-                    "'network.allowOut' is not a list of at most %u names", NAMES_MAX);
+    if (check_list("network.allowOut", value, err) < 0)
+        return -1;
     json_array_foreach(value, i, item)
     {
         const char *text = value_string(item);
+        struct range range;
 
         if (!text)
             return fail(err, VIAL_E_VALUE, "'network.allowOut' is not a list of texts");
-        if (is_address(text))
-            return by_number("network.allowOut", text, err);
+        if (!is_address(text))
+            w->has_names = true;
+        else if (!egress_parse(text, &range))
+            return no_address(text, err);
+        else
+            w->all = w->all || egress_is_all(&range);
     }
-    w->names = json_array_size(value) ? value : NULL;
+    w->allowed = json_array_size(value) ? value : NULL;
     return 0;
 }
 
@@ -101,11 +108,12 @@ static int read_public(struct network_wish *w, json_t *value, struct vial_error 
 static const struct {
     const char *name;
     int (*read)(struct network_wish *w, json_t *value, struct vial_error *err);
+    bool once; /* it is as the sandbox was made */
 } members[] = {
-    { "allowPublicTraffic", read_public },
-    { "allowOut", read_allow },
-    { "denyOut", read_deny },
-    { "maskRequestHost", read_mask },
+    { "allowPublicTraffic", read_public, .once = true },
+    { "allowOut", read_allow, .once = false },
+    { "denyOut", read_deny, .once = false },
+    { "maskRequestHost", read_mask, .once = true },
 };
 
 static bool is_empty(const json_t *value)
@@ -116,12 +124,12 @@ static bool is_empty(const json_t *value)
 }
 
 static int read_member(struct network_wish *w, const char *name, json_t *value,
-                       struct vial_error *err)
+                       bool update, struct vial_error *err)
 {
     struct shown shown = value_show(name, strlen(name));
 
     for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++)
-        if (strcmp(members[i].name, name) == 0)
+        if (strcmp(members[i].name, name) == 0 && !(update && members[i].once))
             return json_is_null(value) ? 0 : members[i].read(w, value, err);
     if (is_empty(value))
         return 0;
@@ -137,9 +145,27 @@ int network_read(struct network_wish *w, json_t *value, struct vial_error *err)
     if (!json_is_object(value))
         return fail(err, VIAL_E_VALUE, "'network' is not an object");
     w->given = value;
-    json_object_foreach(value, name,
-                        inside) if (read_member(w, name, inside, err) < 0) return -1;
+    json_object_foreach(value, name, inside) if (read_member(w, name, inside, false,
+                                                             err) < 0) return -1;
     return 0;
+}
+
+int network_read_update(struct network_wish *w, json_t *body, struct vial_error *err)
+{
+    const char *name;
+    json_t *value;
+
+    json_object_foreach(body, name, value)
+    {
+        bool internet = strcmp(name, "allow_internet_access") == 0;
+
+        if (internet && json_is_null(value))
+            continue;
+        if ((internet ? network_read_internet(w, value, err)
+                      : read_member(w, name, value, true, err)) < 0)
+            return -1;
+    }
+    return network_check(w, err);
 }
 
 int network_read_internet(struct network_wish *w, json_t *value, struct vial_error *err)
@@ -152,7 +178,7 @@ int network_read_internet(struct network_wish *w, json_t *value, struct vial_err
 
 int network_check(const struct network_wish *w, struct vial_error *err)
 {
-    if (!w->names || w->closed)
+    if (!w->has_names || w->closed)
         return 0;
     return fail(err, VIAL_E_VALUE,
                 "'network.allowOut' needs '0.0.0.0/0' in 'network.denyOut'");
@@ -181,28 +207,98 @@ static json_t *usual_names(const struct settings *settings)
     return list;
 }
 
-int network_ask(const struct network_wish *w, const struct settings *settings,
-                json_t *request, bool *online, struct vial_error *err)
+/* An address is allowed as it is, or on the ports that the operator has for it. */
+static int allow_each(const struct network_wish *w, const json_t *usual, json_t *allow,
+                      struct vial_error *err)
 {
-    json_t *names;
+    json_t *item;
+    size_t i;
 
-    *online = settings->defaults.network != NETWORK_NONE;
+    json_array_foreach(w->allowed, i, item)
+    {
+        struct range range;
+
+        if (!egress_parse(json_string_value(item), &range)) {
+            if (json_array_append(allow, item) < 0)
+                return fail_memory(err);
+        } else if (egress_allow(&range, usual, allow, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* What is allowed wins: of a closed network nothing else is left to deny. */
+static int make_lists(const struct network_wish *w, const struct settings *settings,
+                      struct network_rules *out, struct vial_error *err)
+{
+    auto_json json_t *usual = usual_names(settings);
+    bool all = w->all || !w->closed;
+
+    out->allow = json_array();
+    out->deny = json_array();
+    if (!usual || !out->allow || !out->deny ||
+        (all && json_array_extend(out->allow, usual) < 0))
+        return fail_memory(err);
+    if (allow_each(w, usual, out->allow, err) < 0)
+        return -1;
+    out->online = json_array_size(out->allow) > 0;
+    return w->all || w->closed
+               ? 0
+               : egress_deny(w->denied, w->allowed, &settings->policy, out->deny, err);
+}
+
+int network_rules(const struct network_wish *w, const struct settings *settings,
+                  struct network_rules *out, struct vial_error *err)
+{
+    *out = (struct network_rules){ 0 };
     if (!may_have_gate(settings)) {
-        if (w->names || (w->closed && *online))
+        out->online = settings->defaults.network != NETWORK_NONE;
+        if (w->allowed || ((w->closed || w->denied) && out->online))
             return fail(err, VIAL_E_UNSUPPORTED,
                         "lists of 'network' are not supported by this server: its "
                         "policy has no gate");
         return 0;
     }
-    names = w->names    ? json_incref(w->names)
-            : w->closed ? json_array()
-                        : usual_names(settings);
-    *online = json_array_size(names) > 0;
-    if (!names || json_object_set_new(request, "network", json_string("gate")) < 0 ||
-        json_object_set(request, "allow", names) < 0) {
-        json_decref(names);
-        return fail_memory(err);
+    out->gated = true;
+    if (make_lists(w, settings, out, err) == 0)
+        return 0;
+    network_rules_done(out);
+    return -1;
+}
+
+void network_rules_done(struct network_rules *r)
+{
+    json_decref(r->allow);
+    json_decref(r->deny);
+    *r = (struct network_rules){ 0 };
+}
+
+/* A request's list takes the place of the operator's usual one, which holds all the
+ * same. */
+static json_t *whole_deny(const struct network_rules *r,
+                          const struct settings *settings)
+{
+    const struct strv *usual = &settings->defaults.deny;
+    json_t *list = json_copy(r->deny);
+
+    for (size_t i = 0; list && i < usual->count; i++) {
+        if (json_array_append_new(list, json_string(usual->items[i])) == 0)
+            continue;
+        json_decref(list);
+        return NULL;
     }
-    json_decref(names);
+    return list;
+}
+
+int network_ask(const struct network_rules *r, const struct settings *settings,
+                json_t *request, struct vial_error *err)
+{
+    if (!r->gated)
+        return 0;
+    if (json_object_set_new(request, "network", json_string("gate")) < 0 ||
+        json_object_set(request, "allow", r->allow) < 0 ||
+        (json_array_size(r->deny) > 0 &&
+         json_object_set_new(request, "deny", whole_deny(r, settings)) < 0))
+        return fail_memory(err);
     return 0;
 }

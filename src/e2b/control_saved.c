@@ -233,6 +233,7 @@ void control_fork(struct ask *a)
 {
     auto_box struct box *box = control_own(a);
     auto_json json_t *all = NULL;
+    auto_control_egress struct control_egress egress = { 0 };
     struct vial_error err = { 0 };
     int64_t count = 1;
     struct wish w = { .fork = true, .seconds = CONTROL_USUAL_S };
@@ -249,9 +250,10 @@ void control_fork(struct ask *a)
     w.open = !box->token[0];
     w.auto_pause = box->auto_pause;
     w.auto_resume = box->auto_resume;
-    w.network = (struct network_wish){ .closed = box->closed };
+    egress = control_egress(box);
+    w.network = (struct network_wish){ .closed = egress.closed };
     if (check_fork(box, &err) < 0 ||
-        (box->network && network_read(&w.network, box->network, &err) < 0)) {
+        (egress.network && network_read(&w.network, egress.network, &err) < 0)) {
         refuse(a, &err);
         return;
     }

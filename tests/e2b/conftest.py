@@ -44,9 +44,9 @@ class Node:
         return subprocess.Popen([self.program, script, *args], stdout=subprocess.PIPE,
                                 **self.how(script, e2b))
 
-    def run(self, script, e2b, *args):
+    def run(self, script, e2b, *args, prefix=()):
         """The lines that SCRIPT prints, each an object."""
-        out = subprocess.run([self.program, script, *args], capture_output=True, timeout=240,
+        out = subprocess.run([*prefix, self.program, script, *args], capture_output=True, timeout=240,
                              **self.how(script, e2b))
         assert out.returncode == 0, out.stderr
         return [json.loads(line) for line in out.stdout.splitlines()]

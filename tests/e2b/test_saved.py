@@ -156,6 +156,25 @@ def test_forks_have_files_and_tokens_of_their_own(deb):
     kill(deb, box)
 
 
+@pytest.mark.parametrize("more, change", [
+    ({"allow_internet_access": False, "network": {"maskRequestHost": "a"}}, None),
+    ({"network": {"maskRequestHost": "a"}}, {"allow_internet_access": False}),
+    ({}, {"denyOut": ["0.0.0.0/0"]}),
+])
+def test_a_fork_reaches_no_more_than_its_origin_does_now(deb, more, change):
+    """One that had no network by `allow_internet_access` beside `network` had forks with all of it."""
+    box = make(deb, **more)
+    at = "/sandboxes/" + box["sandboxID"]
+    if change:
+        assert control(deb, "PUT", at + "/network", change).status == 204
+    fork = control(deb, "POST", at + "/fork", {}).json[0]["sandbox"]
+    told = [control(deb, "GET", "/sandboxes/" + b["sandboxID"]).json for b in (box, fork)]
+    assert [t["allowInternetAccess"] for t in told] == [False, False]
+    assert told[0].get("network") == told[1].get("network")
+    kill(deb, box)
+    kill(deb, fork)
+
+
 def test_a_sandbox_whose_programs_run_is_not_forked(deb):
     """They would not go on in the fork, which is what E2B's callers are promised."""
     box = make(deb)

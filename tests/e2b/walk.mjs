@@ -173,7 +173,18 @@ row('sandbox.pause Sandbox.pause', 'what was paused goes on where it was', async
 })
 refused('sandbox.createSnapshot Sandbox.createSnapshot', 'SandboxError',
         "501: template 'base' is the host's programs", (t) => t.sbx.createSnapshot())
-refused('sandbox.updateNetwork Sandbox.updateNetwork', 'SandboxError', '501: the network',
+row('sandbox.updateNetwork Sandbox.updateNetwork', 'an open network is narrowed, and widened again', async () => {
+  const box = await Sandbox.create()
+  await box.updateNetwork({ allowOut: ['*.example.com'], denyOut: [e2b.ALL_TRAFFIC] })
+  const { allowOut, denyOut } = (await box.getInfo()).network
+  assert.deepEqual([allowOut, denyOut], [['*.example.com'], ['0.0.0.0/0']])
+  await Sandbox.updateNetwork(box.sandboxId, { allowInternetAccess: false })
+  assert.equal((await box.getInfo()).allowInternetAccess, false)
+  await box.updateNetwork({})
+  assert.equal((await box.getInfo()).allowInternetAccess, true)
+  await box.kill()
+})
+refused('sandbox.updateNetwork', 'SandboxError', "400: 'network.denyOut' of an open sandbox",
         (t) => t.sbx.updateNetwork({ denyOut: ['1.1.1.1'] }))
 if (Sandbox.fork)
   refused('sandbox.fork Sandbox.fork', 'SandboxError',
@@ -184,8 +195,8 @@ for (const [field, options] of Object.entries({
 }))
   refused('Sandbox.create', 'SandboxError', `400: '${field}' is not supported by this server`,
           () => Sandbox.create(options))
-refused('Sandbox.create', 'SandboxError', "400: 'network.denyOut' has '1.1.1.1', which is not supported",
-        () => Sandbox.create({ network: { denyOut: ['1.1.1.1'] } }))
+refused('Sandbox.create', 'SandboxError', '400: invalid denied CIDR a.example',
+        () => Sandbox.create({ network: { denyOut: ['a.example'] } }))
 refused('Sandbox.create', 'SandboxError', "400: 'network.allowOut' needs '0.0.0.0/0'",
         () => Sandbox.create({ network: { allowOut: ['example.com'] } }))
 refused('Sandbox.create', 'SandboxError', "400: 'network.maskRequestHost' is not a host",

@@ -4,6 +4,7 @@
 addresses below answer on PORT with their own text. NAMES (JSON) is what its name server says. No
 packet can leave either. Prints the name server's address, and stays until its input ends."""
 
+import contextlib
 import json
 import os
 import socket
@@ -16,6 +17,18 @@ import servers
 PORT = 7000
 FAR = ["1.1.1.1", "1.1.1.2", "10.77.0.1", "10.77.1.1", "169.254.169.254", "2606:4700:4700::1111",
        "fd77::1"]
+
+
+@contextlib.contextmanager
+def opened(names):
+    """What starts a command there, and the name server's address."""
+    p = subprocess.Popen(["unshare", "--net", sys.executable, __file__, json.dumps(names)],
+                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    server = p.stdout.readline().strip()
+    assert server, "no networks"
+    yield ["nsenter", "--net=/proc/%d/ns/net" % p.pid, "--"], server
+    p.stdin.close()
+    p.wait(60)
 
 
 def ip(*words):

@@ -2,7 +2,6 @@
 """Ranges of addresses in allow and deny: for programs that ask for no name. In networks of their own,
 where addresses that are public elsewhere answer."""
 
-import json
 import os
 import subprocess
 import sys
@@ -10,7 +9,7 @@ import sys
 import pytest
 
 from conftest import ROOT, VIAL, told
-from roads import PORT
+from roads import PORT, opened
 from test_names import fetch
 
 sys.path.insert(0, str(ROOT / "tests" / "serve"))
@@ -36,13 +35,8 @@ def roads():
     """What starts a command there, and the name server's address."""
     if os.geteuid():
         pytest.skip("only root can make networks")
-    p = subprocess.Popen(["unshare", "--net", sys.executable, str(ROOT / "tests/gate/roads.py"),
-                          json.dumps(NAMES)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    server = p.stdout.readline().strip()
-    assert server, "no networks"
-    yield ["nsenter", "--net=/proc/%d/ns/net" % p.pid, "--"], server
-    p.stdin.close()
-    p.wait(60)
+    with opened(NAMES) as them:
+        yield them
 
 
 @pytest.fixture
