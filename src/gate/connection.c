@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,9 +10,10 @@
 
 #include "gate/gate.h"
 
-#define FIRST_NS   UINT64_C(15000000000) /* for a client to say its name */
-#define AT_ONCE    64                    /* accepted, before others have their turn */
-#define CONNECT_NS UINT64_C(10000000000) /* for one address to answer */
+#define FIRST_NS     UINT64_C(15000000000) /* for a client to say its name */
+#define AT_ONCE      64                    /* accepted, before others have their turn */
+#define LOOPBACK_MTU 65535 /* as the kernel tells it of 65536, by IPv4 */
+#define CONNECT_NS   UINT64_C(10000000000) /* for one address to answer */
 
 struct connection *connection_find(struct gate *g, uint32_t channel_id)
 {
@@ -201,8 +203,20 @@ static void open_channel(struct gate *g, struct connection *c)
         relay_release(&g->relay, c->channel);
 }
 
-/* Whether it leads to this host: then both ends have one address, which the kernel has
- * given ours before the other side answers. */
+/* Packets of this size go by the loopback alone. */
+static bool goes_by_loopback(int fd, bool v6)
+{
+    int mtu = 0;
+    socklen_t len = sizeof mtu;
+
+    return getsockopt(fd, v6 ? IPPROTO_IPV6 : IPPROTO_IP, v6 ? IPV6_MTU : IP_MTU, &mtu,
+                      &len) < 0 ||
+           mtu >= LOOPBACK_MTU;
+}
+
+/* Whether it leads to this host, which the kernel knows before the other side answers:
+ * then both ends have one address; or ours is the first of an interface on which the
+ * other one is a further one. */
 static bool leads_home(const struct gate *g, int fd, const struct address *a)
 {
     struct sockaddr_storage ours = { 0 };
@@ -210,7 +224,7 @@ static bool leads_home(const struct gate *g, int fd, const struct address *a)
 
     return !address_in(a, g->ranges, g->range_count) &&
            (getsockname(fd, (struct sockaddr *)&ours, &len) < 0 ||
-            address_is_of(a, &ours));
+            address_is_of(a, &ours) || goes_by_loopback(fd, a->v6));
 }
 
 static bool start_connect(struct gate *g, struct connection *c)

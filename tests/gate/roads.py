@@ -54,6 +54,8 @@ def cable(end, mine, theirs):
         ip(family, "route", "add", "default", "via", theirs[at])
 
 
+# Of the host that the gate is on, by one interface.
+OWN = ["9.9.9.1", "9.9.9.2", "2620:fe::1", "2620:fe::2"]
 NEAR_END, FAR_END = ("198.18.0.1", "fc00::1"), ("198.18.0.2", "fc00::2")
 
 
@@ -77,7 +79,11 @@ def near():
     other.stdin.flush()
     cable("near", NEAR_END, FAR_END)
     assert other.stdout.readline() == "there\n"
-    for address in FAR:
+    for address in OWN:
+        v6 = ":" in address
+        ip("addr", "add", address + ("/64" if v6 else "/24"), "dev", "near", *(["nodad"] if v6 else []))
+        threading.Thread(target=greet, args=(address,), daemon=True).start()
+    for address in FAR + OWN:
         servers.wait_until(lambda at=address: answers(at))
     print(servers.Names(json.loads(sys.argv[1])).address, flush=True)
     sys.stdin.readline()

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from conftest import ROOT, VIAL, told
-from roads import PORT, opened
+from roads import OWN, PORT, opened
 from test_names import fetch
 
 sys.path.insert(0, str(ROOT / "tests" / "serve"))
@@ -75,6 +75,12 @@ def test_all_addresses_are_never_the_private_ones(reach):
         ("1.1.1.1", "ok"), ("2606:4700:4700::1111", "ok"), ("10.77.0.1", "private_address"),
         ("169.254.169.254", "private_address"), ("fd77::1", "private_address"),
         ("198.18.0.1", "private_address")}
+
+
+def test_the_hosts_own_public_addresses_are_not_reached(reach):
+    r = reach([f"9.9.9.0/24:{PORT}", f"[2620:fe::/64]:{PORT}"], *OWN)
+    assert r.stdout.splitlines() == ["ConnectionResetError"] * 4
+    assert [verdict for _, _, verdict in told(r)] == ["private_address"] * 4
 
 
 def test_a_private_range_is_let_in_by_the_operator_alone(reach):
