@@ -89,6 +89,8 @@ int inside_plan(struct vial_engine *engine, const struct vial_request *req,
 
 /* Whether a program can have a network by these settings, on this host, now. */
 bool inside_gives_network(struct vial_engine *engine);
+/* Whether that driver's vessels are elsewhere, by the operator's account there. */
+bool inside_is_far(const struct vial_engine *engine, const char *driver);
 
 /* What it uses, of which the two sizes are now; 0 where nothing counts them. */
 struct inside_load {

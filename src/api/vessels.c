@@ -9,7 +9,6 @@
 #include "base/state.h"
 #include "driver/docker/cache.h"
 #include "driver/docker/image.h"
-#include "driver/kubernetes/kubernetes.h"
 #include "driver/list.h"
 #include "engine/record/audit_events.h"
 #include "engine/run/fetch_image.h"
@@ -23,20 +22,24 @@ static bool is_kept(const struct vial_engine *engine)
     return engine->drivers == kept_drivers;
 }
 
-static bool is_minded(const struct vial_engine *engine, const char *driver)
+bool inside_is_far(const struct vial_engine *engine, const char *driver)
 {
     const struct driver *d = driver_find(engine->drivers, driver);
 
-    return d && engine_minds(engine, d);
+    return d && d->far;
 }
 
 /* A cluster's and a service's, where vessels usually are there. */
 static int list_far(const struct vial_engine *engine, struct vial_vessels *list,
                     struct vial_error *err)
 {
-    if (is_minded(engine, "kubernetes") && pods_list_all(list, err) < 0)
-        return -1;
-    return is_minded(engine, "e2b") ? list_remote(list, err) : 0;
+    for (size_t i = 0; engine->drivers[i]; i++) {
+        const struct driver *d = engine->drivers[i];
+
+        if (d->list && engine_minds(engine, d) && d->list(list, err) < 0)
+            return -1;
+    }
+    return 0;
 }
 
 int vial_vessel_list(struct vial_engine *engine, const char *prefix,

@@ -31,6 +31,19 @@ char *state_path(const char *home)
     return home && home[0] == '/' ? path_join(home, ".local/state/vial") : NULL;
 }
 
+char *state_data_path(const char *leaf, const char *home)
+{
+    auto_free char *below = NULL;
+
+    if (geteuid() == 0)
+        return path_join("/var/lib/vial", leaf);
+    if (variable("XDG_DATA_HOME"))
+        below = path_join(variable("XDG_DATA_HOME"), "vial");
+    else if (home && home[0] == '/')
+        below = path_join(home, ".local/share/vial");
+    return below ? path_join(below, leaf) : NULL;
+}
+
 char *state_cache_path(const char *home)
 {
     if (variable("XDG_CACHE_HOME"))

@@ -16,6 +16,10 @@
  * .local/state. malloc'ed; NULL: there is no place, or no memory. */
 char *state_path(const char *home);
 
+/* What is brought or made to stay: LEAF below that for root, or below vial below
+ * XDG_DATA_HOME or HOME's .local/share. The same. */
+char *state_data_path(const char *leaf, const char *home);
+
 /* What can be made again: vial below XDG_CACHE_HOME, or /var/cache for root, or HOME's
  * .cache. The same. */
 char *state_cache_path(const char *home);

@@ -212,6 +212,11 @@ struct driver {
                      uint32_t *pid, struct vial_error *err);
     void (*zygote_close)(struct zygote *zygote);
 
+    /* Adds those of its vessels that no process and no container of this host shows.
+     * NULL: there are none. */
+    int (*list)(struct vial_vessels *list, struct vial_error *err);
+
+    field_set unheld; /* limits that it cannot hold: refused where a request has one */
     bool waits;       /* its vessels may wait in a pool */
     bool wants_image; /* plan->image must be set */
     bool takes_image; /* or may be, and then is the root (plan->root); the engine

@@ -13,7 +13,6 @@
 #include "base/io.h"
 #include "base/membership.h"
 #include "driver/docker/containers.h"
-#include "driver/e2b/ask_service.h"
 #include "driver/native/native.h"
 
 static bool read_proc(const char *pid, const char *name, char *out, size_t size)
@@ -145,13 +144,4 @@ int list_contained(struct vial_vessels *list, struct vial_error *err)
     int there = api_find(&api, err) < 0 ? -1 : containers_reach(&api, err);
 
     return there > 0 ? containers_list(&api, list, err) : there;
-}
-
-int list_remote(struct vial_vessels *list, struct vial_error *err)
-{
-    struct e2b_endpoint endpoint;
-
-    if (!e2b_endpoint_is_set())
-        return 0;
-    return e2b_endpoint_find(&endpoint, err) < 0 ? -1 : e2b_list(&endpoint, list, err);
 }

@@ -10,7 +10,5 @@
  * of which there are none if it cannot be reached. */
 int list_here(struct vial_vessels *list, struct vial_error *err);
 int list_contained(struct vial_vessels *list, struct vial_error *err);
-/* Those of a service, where the environment names one. */
-int list_remote(struct vial_vessels *list, struct vial_error *err);
 
 #endif

@@ -103,7 +103,7 @@ int engine_plan(struct vial_engine *e, const struct vial_request *req,
     if (admit(e, req, &full, driver, err) < 0)
         return -1;
     maker = (struct plan_driver){ (*driver)->name, (*driver)->wants_image,
-                                  (*driver)->takes_image };
+                                  (*driver)->takes_image, (*driver)->unheld };
     return plan_build(&full, e->settings, &maker, out, err);
 }
 

@@ -354,10 +354,10 @@ void connection_incoming(struct gate *g, int fd, uint16_t port)
     if (!channel || channel->gone)
         return;
     c = add(g, channel, port, "localhost");
-    if (!c)
+    if (!c) {
         relay_close(&g->relay, channel);
-    if (!c)
         return;
+    }
     c->incoming = c->judged = true;
     c->stage = STAGE_OPEN;
 }

@@ -16,30 +16,22 @@
 #include "base/fail.h"
 #include "base/io.h"
 #include "base/path.h"
+#include "base/state.h"
 #include "images/image_name.h"
 #include "images/record.h"
 
 #define RECORD_MAX ((size_t)1 << 20)
 #define LISTED_MAX 100000
 
-static const char *variable(const char *name)
-{
-    const char *value = getenv(name); /* NOLINT(concurrency-mt-unsafe): read only */
-
-    return value && value[0] == '/' ? value : NULL;
-}
-
 char *store_path(const char *chosen, const char *home)
 {
-    if (variable("VIAL_IMAGES"))
-        return strdup(variable("VIAL_IMAGES"));
+    const char *named = getenv("VIAL_IMAGES"); /* NOLINT(concurrency-mt-unsafe) */
+
+    if (named && named[0] == '/')
+        return strdup(named);
     if (chosen)
         return strdup(chosen);
-    if (geteuid() == 0)
-        return strdup("/var/lib/vial/images");
-    if (variable("XDG_DATA_HOME"))
-        return path_join(variable("XDG_DATA_HOME"), "vial/images");
-    return home && home[0] == '/' ? path_join(home, ".local/share/vial/images") : NULL;
+    return state_data_path("images", home);
 }
 
 static int not_here(const char *reference, struct vial_error *err)

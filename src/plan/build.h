@@ -15,6 +15,7 @@ struct plan_driver {
     const char *name; /* never "auto" */
     bool contains;    /* by containers: images, their networks, volumes, runtimes */
     bool roots;       /* an image can be the root, without a container */
+    field_set unheld; /* limits that it cannot hold */
 };
 
 /* REQ has had the settings' defaults filled in and has passed policy_check. */

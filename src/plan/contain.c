@@ -87,29 +87,20 @@ static int unsupported(const char *driver, const char *what, struct vial_error *
     return fail_remedy(err, "use '--driver docker', or leave it out");
 }
 
-/* Limits that the driver cannot hold: the settings' pass, one that is asked for does
- * not. */
+/* Of limits that the driver cannot hold those of the settings are let pass, and those
+ * that the request names are refused. */
 static int check_limits(const struct draft *d, struct vial_error *err)
 {
-    static const struct {
-        const char *driver;
-        enum field_id limit;
-    } unheld[] = {
-        { "e2b", FIELD_ID_disk },
-        { "e2b", FIELD_ID_tmp },
-        { "e2b", FIELD_ID_inodes },
-        { "kubernetes", FIELD_ID_inodes },
-    };
+    field_set named = d->req->own & d->driver->unheld;
+    size_t id = 0;
 
-    for (size_t i = 0; i < sizeof(unheld) / sizeof(*unheld); i++) {
-        if (!str_eq(d->plan->driver, unheld[i].driver) ||
-            !((d->req->own >> unheld[i].limit) & 1u))
-            continue;
-        (void)fail(err, VIAL_E_UNSUPPORTED, "driver '%s' does not hold '%s'",
-                   unheld[i].driver, fields[unheld[i].limit].name);
-        return fail_remedy(err, "use '--driver native', or leave it out");
-    }
-    return 0;
+    if (!named)
+        return 0;
+    while (!((named >> id) & 1u))
+        id++;
+    (void)fail(err, VIAL_E_UNSUPPORTED, "driver '%s' does not hold '%s'",
+               d->driver->name, fields[id].name);
+    return fail_remedy(err, "use '--driver native', or leave it out");
 }
 
 /* For drivers without an engine. */

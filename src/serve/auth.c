@@ -413,8 +413,8 @@ static int by_name(const struct auth *a, const char *name, struct identity *out,
 {
     int64_t number;
 
-    for (size_t i = 0; str_starts(name, "token:") && i < a->token_count; i++)
-        if (str_eq(a->tokens[i].name, name + strlen("token:"))) {
+    for (size_t i = 0; str_starts(name, TOKEN) && i < a->token_count; i++)
+        if (str_eq(a->tokens[i].name, name + strlen(TOKEN))) {
             identify(&a->tokens[i], out);
             return 0;
         }

@@ -80,10 +80,10 @@ bool auth_front(const struct auth *a, uid_t uid);
 /* Whose token KEY is; false: nobody's. */
 bool auth_key(const struct auth *a, const char *key, struct identity *out);
 
-/* "run" and so on; 0 for none of them. */
 /* What the file of tokens calls WHO; "" for others. Borrowed. */
 const char *auth_token_name(const struct identity *who);
 
+/* "run" and so on; 0 for none of them. */
 unsigned auth_scope(const char *name);
 const char *auth_scope_name(unsigned scope);
 

@@ -16,8 +16,8 @@
 #include "serve/sessions_at.h"
 
 #define PEM_MAX    ((size_t)1 << 20)
-#define RETIRED_NS (20 * INT64_C(1000000000))   /* who has not asked by then does not */
-#define AWAITED_NS (3600 * INT64_C(1000000000)) /* whoever is not answered by then */
+#define RETIRED_NS (20 * INT64_C(1000000000))   /* for requests that may still come */
+#define AWAITED_NS (3600 * INT64_C(1000000000)) /* more, for those under way */
 
 static int take_inherited(struct front *f, int count, struct vial_error *err)
 {
@@ -212,23 +212,29 @@ int front_reopen(struct front *f, struct vial_error *err)
 
 void front_drain(struct front *f)
 {
-    let_go(f);
-    for (size_t i = 0; i < f->count; i++)
+    for (size_t i = 0; i < f->count; i++) {
         if (f->webs[i])
             web_drain(f->webs[i]);
+        if (f->retired[i])
+            web_drain(f->retired[i]);
+    }
+}
+
+static unsigned handlers_of(struct web *web)
+{
+    struct web_counts counts = { 0 };
+
+    if (web)
+        web_count(web, &counts);
+    return counts.handlers;
 }
 
 unsigned front_busy(const struct front *f)
 {
     unsigned busy = 0;
 
-    for (size_t i = 0; i < f->count; i++) {
-        struct web_counts counts = { 0 };
-
-        if (f->webs[i])
-            web_count(f->webs[i], &counts);
-        busy += counts.handlers;
-    }
+    for (size_t i = 0; i < f->count; i++)
+        busy += handlers_of(f->webs[i]) + handlers_of(f->retired[i]);
     return busy;
 }
 
@@ -236,7 +242,8 @@ void front_close(struct front *f)
 {
     for (size_t i = 0; i < f->count; i++) {
         web_close(f->webs[i]);
-        f->webs[i] = NULL;
+        web_close(f->retired[i]);
+        f->webs[i] = f->retired[i] = NULL;
     }
     if (f->serve)
         f->serve->listener_count = 0;

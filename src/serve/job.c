@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "api/inside.h"
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/fail.h"
@@ -65,16 +66,16 @@ static int check_driver(const struct call *c, const struct vial_request *req,
 {
     const struct policy *policy = &c->gen->settings->policy;
     char driver[32];
-    bool remote;
+    bool far;
 
     request_choice(req, FIELD_ID_driver, driver);
-    remote = strcmp(driver, "e2b") == 0 || strcmp(driver, "kubernetes") == 0;
-    if (c->who.local || (!remote && strcmp(driver, "process") != 0) ||
+    far = inside_is_far(c->gen->engine, driver);
+    if (c->who.local || (!far && strcmp(driver, "process") != 0) ||
         ((policy->set >> POLICY_ID_drivers) & 1u))
         return 0;
     (void)fail(err, VIAL_E_POLICY,
-               remote ? "the driver '%s' uses the operator's account"
-                      : "the driver '%s' isolates nothing",
+               far ? "the driver '%s' uses the operator's account"
+                   : "the driver '%s' isolates nothing",
                driver);
     return fail_remedy(err, "the operator can allow it by the policy's 'drivers'");
 }

@@ -383,9 +383,11 @@ static void tell_policy(const struct serve *s, const struct generation *old,
 static void tell_unheeded(const struct serve *s, const struct generation *old,
                           const struct generation *fresh)
 {
-    static const char *const names[] = { "listen",    "user",     "keeper",
-                                         "callbacks", "sessions", "caller_sessions",
-                                         "agent",     "node",     "session_output" };
+    static const char *const names[] = {
+        "listen",          "user",  "keeper", "callbacks",      "sessions",
+        "caller_sessions", "agent", "node",   "session_output", "sessions_at",
+        "sessions_for"
+    };
     auto_json json_t *before = block_json(&block_serve, &old->settings->serve);
     auto_json json_t *after = block_json(&block_serve, &fresh->settings->serve);
     auto_str struct str changed = { 0 };

@@ -15,6 +15,8 @@
 #define CONNECT_MS   5000
 #define PORTS_CALLER "ports" /* no token and no user is called so */
 
+/* Two daemons may read the same settings: the one that is told whom it has sessions for
+ * has them. */
 void sessions_at_load(struct serve *s)
 {
     const struct serve_settings *c = &s->now->settings->serve;

@@ -138,13 +138,18 @@ static int check_node(const struct serve_settings *s, const char *where,
     return fail_remedy(err, "call it n1, or vial-1");
 }
 
+/* As many as the name of a unix socket may have. */
+#define SOCKET_MOST 107u
+
 static int check_sessions(const struct serve_settings *s, const char *where,
                           struct vial_error *err)
 {
-    if (!s->sessions_at || str_starts(s->sessions_at, "unix:/"))
+    if (!s->sessions_at || (str_starts(s->sessions_at, "unix:/") &&
+                            strlen(s->sessions_at) <= strlen("unix:") + SOCKET_MOST))
         return 0;
-    (void)fail(err, VIAL_E_VALUE, "%s: serve: sessions_at '%s' is not unix:PATH", where,
-               s->sessions_at);
+    (void)fail(err, VIAL_E_VALUE,
+               "%s: serve: sessions_at '%.200s' is not unix:PATH, of up to %u bytes",
+               where, s->sessions_at, SOCKET_MOST);
     return fail_remedy(err,
                        "write it in full, as in unix:/run/vial-sessions/vial.sock");
 }

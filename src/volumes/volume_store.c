@@ -17,6 +17,7 @@
 #include "base/io.h"
 #include "base/path.h"
 #include "base/remove_tree.h"
+#include "base/state.h"
 #include "base/str.h"
 #include "base/sys.h"
 
@@ -31,22 +32,11 @@
 /* Bytes of `lock`. */
 enum lock_byte { LOCK_USE, LOCK_WRITER };
 
-static const char *variable(const char *name)
-{
-    const char *value = getenv(name); /* NOLINT(concurrency-mt-unsafe): read only */
-
-    return value && value[0] == '/' ? value : NULL;
-}
-
 char *volume_store_path(const char *home)
 {
-    if (variable("VIAL_VOLUME_STORE"))
-        return strdup(variable("VIAL_VOLUME_STORE"));
-    if (geteuid() == 0)
-        return strdup("/var/lib/vial/volumes");
-    if (variable("XDG_DATA_HOME"))
-        return path_join(variable("XDG_DATA_HOME"), "vial/volumes");
-    return home && home[0] == '/' ? path_join(home, ".local/share/vial/volumes") : NULL;
+    const char *named = getenv("VIAL_VOLUME_STORE"); /* NOLINT(concurrency-mt-unsafe) */
+
+    return named && named[0] == '/' ? strdup(named) : state_data_path("volumes", home);
 }
 
 static int not_here(const char *name, struct vial_error *err)
@@ -112,21 +102,9 @@ static bool is_absent(const struct vial_error *err)
     return err->code[0] == '\0';
 }
 
-/* With what is above it, which may be there for others as well. */
 static int make_store(const char *store_dir, struct vial_error *err)
 {
-    auto_free char *path = strdup(store_dir);
-
-    if (!path)
-        return fail_memory(err);
-    for (char *c = path + 1; (c = strchr(c, '/')); *c++ = '/') {
-        *c = '\0';
-        if (mkdir(path, 0755) < 0 && errno != EEXIST)
-            return fail_sys(err, "make '%s'", path);
-    }
-    if (mkdir(path, 0700) < 0 && errno != EEXIST)
-        return fail_sys(err, "make the store of volumes '%s'", path);
-    return open_store(store_dir, err);
+    return state_make_dir(store_dir, err) < 0 ? -1 : open_store(store_dir, err);
 }
 
 static int lock_store(int store_fd, struct vial_error *err)
@@ -461,9 +439,9 @@ static int remove_one(int store_fd, const char *name, int64_t unused_for_s,
     file_of(name, file);
     sys_make_id('g', gone + strlen(GONE));
     dir_fd = openat(store_fd, file, OPEN_DIR);
-    lock_fd = openat(dir_fd, "lock", O_RDWR | O_CLOEXEC | O_NOFOLLOW);
     if (dir_fd < 0)
         return not_here(name, err);
+    lock_fd = openat(dir_fd, "lock", O_RDWR | O_CLOEXEC | O_NOFOLLOW);
     if (lock_fd >= 0 && lock_byte(lock_fd, F_OFD_SETLK, F_WRLCK, LOCK_USE) < 0) {
         (void)fail(err, VIAL_E_BUSY, "volume '%s' is in use", name);
         return fail_remedy(err, "end what has it first: 'vial ps'");

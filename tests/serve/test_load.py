@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Many callers at once: turns, quotas, refusals, the end and a new beginning."""
 import hashlib
+import http.client
 import json
 import os
 import signal
@@ -203,6 +204,22 @@ def test_sigterm_lets_runs_finish_and_takes_no_new_ones():
             assert ends(held, [running])[0]["stdout"] == "finished\n"
             with pytest.raises(OSError):
                 late.result()
+        assert d.process.wait(60) == 0
+
+
+def test_a_run_from_before_a_reload_is_let_finish_as_well(tokens):
+    """A reload replaces the server of TCP: what that has under way is waited for, too."""
+    with Daemon(serve={"tokens": tokens(one={}), "keeper": "off"}, tcp=True) as d:
+        held = Held("replaced")
+        running = http.client.HTTPConnection("127.0.0.1", d.port, timeout=60)
+        running.request("POST", "/v1/run", json.dumps({**RUN, "code": held.code + "; echo finished"}),
+                        {"Authorization": "Bearer " + secret("one")})
+        assert wait_until(lambda: gauge(d, "runs_active") == 1)
+        d.process.send_signal(signal.SIGHUP)
+        assert wait_until(lambda: d.lines("reload"))
+        d.process.send_signal(signal.SIGTERM)
+        assert wait_until(lambda: d.lines("drain"))
+        assert ends(held, [running])[0]["stdout"] == "finished\n"
         assert d.process.wait(60) == 0
 
 

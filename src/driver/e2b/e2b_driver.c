@@ -308,6 +308,15 @@ static int sweep(int cancel_fd, unsigned *removed, struct vial_error *err)
                : e2b_sweep(&endpoint, cancel_fd, removed, err);
 }
 
+static int list(struct vial_vessels *list, struct vial_error *err)
+{
+    struct e2b_endpoint endpoint;
+
+    if (!e2b_endpoint_is_set())
+        return 0;
+    return e2b_endpoint_find(&endpoint, err) < 0 ? -1 : e2b_list(&endpoint, list, err);
+}
+
 const struct driver driver_e2b = {
     .name = "e2b",
     .probe = probe,
@@ -316,6 +325,8 @@ const struct driver driver_e2b = {
     .usage = usage,
     .close = close_vessel,
     .sweep = sweep,
+    .list = list,
+    .unheld = FIELD_BIT(FIELD_ID_disk) | FIELD_BIT(FIELD_ID_tmp) | FIELD_BIT(FIELD_ID_inodes),
     .remote = true,
     .far = true,
 };
