@@ -46,6 +46,13 @@ def changed(before, now):
     return before != now
 
 
+def difference(before, now):
+    """What tells most, on few lines."""
+    if isinstance(now, list):
+        return sorted(set(now) - set(before))
+    return before, now
+
+
 def owner_lives(text):
     """Whether the vial named in a cgroup's name still runs (another test's, say)."""
     m = re.search(r"vial-\d+-(\d+)-(\d+)-", text)
@@ -85,7 +92,7 @@ class Own:
             self.enter_mounts()
             self.enter_groups()
             atexit.register(self.leave_groups)
-        self.mounts = {line.split(" ", 1)[0] for line in mountinfo()}
+        self.mounts = set(map(identity, mountinfo()))
 
     def enter_mounts(self):
         """Others' mounts still come in, as slaves of theirs; none of ours goes out. Shared
@@ -116,8 +123,7 @@ class Own:
 
     def has_mount(self, line):
         """Whether it was there at the beginning, or nobody else has made it."""
-        number, rest = line.split(" ", 1)
-        return number in self.mounts or " master:" not in rest.split(" - ")[0]
+        return identity(line) in self.mounts or " master:" not in line.split(" - ")[0]
 
     def has_process(self, pid):
         """Those of a container are not below us, but below an engine of the tests."""
@@ -129,6 +135,12 @@ class Own:
             names.append("engine-of-tests-" + engine[1])
         text = (read("/proc/%s/cgroup" % pid) or b"").decode()
         return any("/%s" % name in text for name in names)
+
+
+def identity(line):
+    """Of a mount: its number alone is given to another one when it has gone."""
+    fields = line.split(" ")
+    return fields[0], fields[2], fields[4]
 
 
 def mountinfo():
@@ -262,7 +274,7 @@ class Host:
     def picture(self):
         """Everything that a run must leave as it was."""
         return {
-            "mounts": sorted(line.split(" ", 1)[1] for line in mountinfo()
+            "mounts": sorted(line.split(" ", 2)[2] for line in mountinfo()
                              if self.own.has_mount(line)),
             "cgroups": self.cgroups(),
             "processes": self.processes(),
@@ -303,12 +315,13 @@ class Host:
         return [pid for pid in vessel_processes() if is_orphan(pid)]
 
     def check(self, within_s=30.0, besides=()):
-        """The list of what is not as before, BESIDES some, after at most WITHIN_S seconds:
+        """The list of what has come or is not as before, BESIDES some, after at most WITHIN_S
+        seconds:
         how long a busy machine takes over it is no matter."""
         deadline = time.monotonic() + within_s
         while True:
             now = self.picture()
-            bad = [(k, self.before[k], now[k]) for k in now
+            bad = [(k, difference(self.before[k], now[k])) for k in now
                    if k not in besides and changed(self.before[k], now[k])]
             if not bad or time.monotonic() > deadline:
                 return bad

@@ -32,7 +32,7 @@ def host():
 def watch(host):
     """All that is found now; afterwards everything is as it was."""
     host.before = host.picture()
-    yield lambda: [what for what, _, _ in host.check(0)]
+    yield lambda: [what for what, _ in host.check(0)]
     assert host.check(10) == []
 
 
