@@ -190,6 +190,11 @@ int fail_as(struct vial_error *err, enum fail_code code)
     return -1;
 }
 
+bool fail_is(const struct vial_error *err, enum fail_code code)
+{
+    return strcmp(err->code, fail_code_text(code)) == 0;
+}
+
 int fail_memory(struct vial_error *err)
 {
     return fail(err, VIAL_E_MEMORY, "out of memory");

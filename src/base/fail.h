@@ -11,6 +11,8 @@
  *     return fail(err, VIAL_E_LIMIT, "timeout '%s' is not a duration", text);
  */
 
+#include <stdbool.h>
+
 #include "vial/error.h"
 
 /* Codes are defined once, in codes.def: CODE(NAME, "VIAL-…", "meaning"). */
@@ -45,6 +47,8 @@ __attribute__((format(printf, 2, 3))) int fail_remedy(struct vial_error *err,
                                                       const char *format, ...);
 __attribute__((format(printf, 2, 3))) int fail_cause(struct vial_error *err,
                                                      const char *format, ...);
+
+bool fail_is(const struct vial_error *err, enum fail_code code);
 
 /* Changes the code of an existing error. */
 int fail_as(struct vial_error *err, enum fail_code code);

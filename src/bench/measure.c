@@ -120,7 +120,7 @@ static int make_ready(struct trial *t, const struct vial_request *req)
     t->warm = true;
     if (vial_warm_ready(t->engine, req, 1, READY_MS, &t->err) == 0)
         return 0;
-    return str_eq(t->err.code, fail_code_text(VIAL_E_UNSUPPORTED)) ? 0 : -1;
+    return fail_is(&t->err, VIAL_E_UNSUPPORTED) ? 0 : -1;
 }
 
 /* Takes REQ. */

@@ -34,16 +34,11 @@ static struct batch_place *next_place(struct batch_places *p)
     return &p->list[first % p->count];
 }
 
-static bool is_code(const struct vial_error *err, enum fail_code code)
-{
-    return strcmp(err->code, fail_code_text(code)) == 0;
-}
-
 /* In the codes of whoever asks an engine over HTTP. */
 static bool is_unreached(const struct vial_error *err)
 {
-    return is_code(err, VIAL_E_ENGINE_MISSING) || is_code(err, VIAL_E_ENGINE_DOWN) ||
-           is_code(err, VIAL_E_ENGINE_ACCESS) || is_code(err, VIAL_E_ENGINE_TIMEOUT);
+    return fail_is(err, VIAL_E_ENGINE_MISSING) || fail_is(err, VIAL_E_ENGINE_DOWN) ||
+           fail_is(err, VIAL_E_ENGINE_ACCESS) || fail_is(err, VIAL_E_ENGINE_TIMEOUT);
 }
 
 static int say_unreached(const struct daemon *d, struct vial_error *err)
@@ -70,7 +65,7 @@ int batch_places_run(struct batch_places *p, const struct vial_request *req,
     int rc = remote_run_at(&place->daemon, p->name, req, watch, out, err);
 
     if (rc == 0 || !is_unreached(err))
-        return rc < 0 && is_code(err, VIAL_E_ENGINE_TLS) ? say_untrusted(err) : rc;
+        return rc < 0 && fail_is(err, VIAL_E_ENGINE_TLS) ? say_untrusted(err) : rc;
     atomic_store(&place->down_until_ns, clock_now_ns() + DOWN_NS);
     return say_unreached(&place->daemon, err);
 }
@@ -100,11 +95,11 @@ static int try_token(const struct daemon *d, struct vial_error *err)
 
     if (daemon_call(d, &ask, NULL, &said) == 0)
         return 0;
-    if (is_code(&said, VIAL_E_ENGINE_TLS)) {
+    if (fail_is(&said, VIAL_E_ENGINE_TLS)) {
         *err = said;
         return say_untrusted(err);
     }
-    if (!is_code(&said, VIAL_E_AUTH))
+    if (!fail_is(&said, VIAL_E_AUTH))
         return 0;
     (void)fail(err, VIAL_E_AUTH, "the daemon at '%s' does not know %s", daemon_name(d),
                d->token ? "this token" : "who asks");

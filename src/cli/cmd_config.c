@@ -86,8 +86,7 @@ static int check(struct cli *cli, struct vial_engine *engine)
     if (vial_request_new(&req, &err) < 0 ||
         vial_request_set(req, "command", "true", &err) < 0)
         return cli_fail(cli, &err);
-    if (vial_plan_new(engine, req, &plan, &err) < 0 &&
-        strcmp(err.code, fail_code_text(VIAL_E_POLICY)) == 0) {
+    if (vial_plan_new(engine, req, &plan, &err) < 0 && fail_is(&err, VIAL_E_POLICY)) {
         (void)fail_in(&err, "the defaults do not fit the policy");
         return cli_fail(cli, &err);
     }

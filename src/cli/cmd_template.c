@@ -225,7 +225,7 @@ static int do_build(struct cli *cli, struct vial_engine *engine,
     pull_show_end(&show.pulls);
     live_end(&show.live);
     live_close(&show.live);
-    if (rc < 0 && strcmp(err->code, fail_code_text(VIAL_E_CANCELLED)) == 0) {
+    if (rc < 0 && fail_is(err, VIAL_E_CANCELLED)) {
         int signal = signals_seen(signal_fd);
 
         return signal ? STATUS_SIGNAL + signal : -1;
@@ -266,7 +266,7 @@ static int check_name(struct vial_engine *engine, const char *name,
     struct vial_error missing = { 0 };
 
     if (inside_stored_image(engine, name, &image, &missing) < 0) {
-        if (strcmp(missing.code, fail_code_text(VIAL_E_IMAGE)) == 0)
+        if (fail_is(&missing, VIAL_E_IMAGE))
             return 0;
         *err = missing;
         return -1;
@@ -384,7 +384,7 @@ static int prune_one(void *context, json_t *image, const char *name,
 
     (void)image;
     if (inside_store_remove(p->engine, name, &done, err) < 0)
-        return strcmp(err->code, fail_code_text(VIAL_E_BUSY)) == 0 ? 0 : -1;
+        return fail_is(err, VIAL_E_BUSY) ? 0 : -1;
     p->removed++;
     p->freed += json_integer_value(json_object_get(done, "freed_bytes"));
     return 0;

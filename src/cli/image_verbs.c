@@ -70,7 +70,7 @@ static int do_pull(struct cli *cli, struct vial_engine *engine, pull_function *p
     pull_show_end(&show);
     if (rc == 0)
         return STATUS_OK;
-    if (strcmp(err->code, fail_code_text(VIAL_E_CANCELLED)) == 0) {
+    if (fail_is(err, VIAL_E_CANCELLED)) {
         int signal = signals_seen(signal_fd);
 
         return signal ? STATUS_SIGNAL + signal : -1;

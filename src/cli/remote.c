@@ -363,7 +363,7 @@ int remote_run_at(const struct daemon *d, const char *batch,
     rc = watch->output ? run_live(d, text, &r, err) : run_whole(d, text, &r, err);
     if (rc == 0)
         *out = remote_result(r.result);
-    else if (strcmp(err->code, fail_code_text(VIAL_E_CANCELLED)) == 0)
+    else if (fail_is(err, VIAL_E_CANCELLED))
         *out = cancelled();
     else
         return -1;

@@ -134,9 +134,7 @@ static int follow_exec(struct followed *f, const char *target, const char *query
         return fail_memory(err);
     ask.target = attach.data;
     if (daemon_stream(f->daemon, &ask, events_take, &events, err) < 0)
-        return strcmp(err->code, fail_code_text(VIAL_E_CANCELLED)) == 0
-                   ? interrupt(f, target, err)
-                   : -1;
+        return fail_is(err, VIAL_E_CANCELLED) ? interrupt(f, target, err) : -1;
     if (!f->ended)
         return fail(err, VIAL_E_DAEMON, "the daemon ended before the program");
     if (f->end.verdict == VIAL_TIMEOUT)

@@ -95,8 +95,7 @@ static int listen_at(unsigned *port, int *out, struct vial_error *err)
 /* A session that is gone comes never again; any other failure is this connection's. */
 static void judge(struct forwarding *f, const struct vial_error *err)
 {
-    if (strcmp(err->code, fail_code_text(VIAL_E_SESSION)) != 0 &&
-        strcmp(err->code, fail_code_text(VIAL_E_UNSUPPORTED)) != 0) {
+    if (!fail_is(err, VIAL_E_SESSION) && !fail_is(err, VIAL_E_UNSUPPORTED)) {
         say_error(err);
         return;
     }

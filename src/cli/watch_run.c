@@ -27,7 +27,7 @@
 
 static int failed_status(const struct vial_result *r)
 {
-    if (strcmp(r->error.code, fail_code_text(VIAL_E_EXEC)) != 0)
+    if (!fail_is(&r->error, VIAL_E_EXEC))
         return STATUS_VIAL;
     return r->error.sys == ENOENT ? STATUS_NOT_FOUND : STATUS_NOT_EXECUTABLE;
 }

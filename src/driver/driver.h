@@ -140,17 +140,17 @@ struct driver {
     /* Counters so far; complete once everything in it is dead. */
     void (*usage)(struct vessel *vessel, struct vessel_usage *out);
 
-    /* The stream has ended, and nobody here ended it. Puts into ERR what did, where
-     * whoever keeps the vessel knows; it may take seconds to know. NULL: nobody does.
-     */
-    void (*explain)(struct vessel *vessel, struct vial_error *err);
-
     /* The same with what it has in memory now, which may take longer. NULL: as usage.
      */
     void (*usage_now)(struct vessel *vessel, struct vessel_usage *out);
     /* Of these the processor's times alone, before anything has run in it. NULL: all of
      * them cost no more. */
     void (*spent)(struct vessel *vessel, struct vessel_usage *out);
+
+    /* The stream has ended, and nobody here ended it. Puts into ERR what did, where
+     * whoever keeps the vessel knows; it may take seconds to know. NULL: nobody does.
+     */
+    void (*explain)(struct vessel *vessel, struct vial_error *err);
 
     /* What share of the processors it has where there is too much to do, in
      * hundredths of the usual one; and what it has used of them so far, without any

@@ -202,7 +202,7 @@ static int started(struct proc *p, const struct start *s, struct connect_error *
     p->pid = status.pid;
     if (p->pid)
         return 0;
-    if (strcmp(status.error.code, fail_code_text(VIAL_E_CWD)) == 0)
+    if (fail_is(&status.error, VIAL_E_CWD))
         return connect_fail(e, CONNECT_INVALID, "cwd '%s' does not exist", s->cwd.data);
     if (status.error.code[0])
         return connect_from(e, &status.error);

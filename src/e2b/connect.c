@@ -77,7 +77,7 @@ int connect_from(struct connect_error *e, const struct vial_error *err)
     enum connect_code code = CONNECT_INTERNAL;
 
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
-        if (strcmp(err->code, fail_code_text(table[i].code)) == 0)
+        if (fail_is(err, table[i].code))
             code = table[i].as;
     if (code == CONNECT_INTERNAL &&
         (err->sys == EACCES || err->sys == EPERM || err->sys == EROFS))

@@ -12,7 +12,7 @@
 
 static json_t *merge(const json_t *network, json_t *egress)
 {
-    json_t *whole = network ? json_copy((json_t *)network) : json_object();
+    json_t *whole = network ? json_deep_copy(network) : json_object();
 
     if (!whole)
         return NULL;

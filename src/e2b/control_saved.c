@@ -54,7 +54,7 @@ static void refuse(struct ask *a, const struct vial_error *err)
 {
     char words[ASK_WORDS];
 
-    if (strcmp(err->code, fail_code_text(VIAL_E_UNSUPPORTED)) != 0) {
+    if (!fail_is(err, VIAL_E_UNSUPPORTED)) {
         ask_error(a, err);
         return;
     }

@@ -56,7 +56,7 @@ void control_template_delete(struct ask *a)
         if (&all.items[i] == first || saved_is_named(&all.items[i], a->arg))
             (void)!inside_snapshot_remove(a->turn->engine, a->owner.name,
                                           all.items[i].image, &err);
-    if (strcmp(err.code, fail_code_text(VIAL_E_BUSY)) == 0)
+    if (fail_is(&err, VIAL_E_BUSY))
         ask_refuse(a, 409, "'%s' is used by a sandbox; kill that before", a->arg);
     else if (err.code[0])
         ask_error(a, &err);

@@ -117,7 +117,7 @@ static int get(struct box *box, struct download *d, uint64_t len, char **data,
 
     if (vial_session_get(s, d->name, d->at, len, data, got, err) == 0)
         return 0;
-    if (d->name == d->path || strcmp(err->code, fail_code_text(VIAL_E_PATH)) != 0)
+    if (d->name == d->path || !fail_is(err, VIAL_E_PATH))
         return -1;
     fail_clear(err);
     d->name = d->path;

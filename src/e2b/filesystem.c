@@ -158,7 +158,7 @@ static int look(struct box *box, const char *path, struct vial_entry *entry,
 
     if (vial_session_stat(box_session(box), path, entry, &err) == 0)
         return 0;
-    if (strcmp(err.code, fail_code_text(VIAL_E_NO_FILE)) == 0)
+    if (fail_is(&err, VIAL_E_NO_FILE))
         return connect_fail(e, CONNECT_NOT_FOUND, "path '%.256s' does not exist", path);
     return connect_from(e, &err);
 }
@@ -263,7 +263,7 @@ static int remove_name(struct ask *a, const json_t *message, json_t **out,
     if (message_path(message, "path", &path, e) < 0)
         return -1;
     if (vial_session_remove(box_session(a->box), path.data, true, &err) == 0 ||
-        strcmp(err.code, fail_code_text(VIAL_E_NO_FILE)) == 0)
+        fail_is(&err, VIAL_E_NO_FILE))
         return 0;
     return connect_from(e, &err);
 }

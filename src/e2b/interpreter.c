@@ -280,11 +280,9 @@ static void tell_run(struct lines *l, struct notebook *n, const struct cell_wish
         tell_outcome(l, said);
     } else {
         ask_words(&err, words);
-        (void)tell_error(l,
-                         strcmp(err.code, fail_code_text(VIAL_E_CONTEXT)) == 0
-                             ? "UnexpectedEndOfExecution"
-                             : err.code,
-                         words, "");
+        (void)tell_error(
+            l, fail_is(&err, VIAL_E_CONTEXT) ? "UnexpectedEndOfExecution" : err.code,
+            words, "");
     }
 }
 
@@ -322,7 +320,7 @@ static void refuse(struct ask *a, const struct vial_error *err)
     unsigned status = ask_status_of(err);
     char words[ASK_WORDS];
 
-    if (strcmp(err->code, fail_code_text(VIAL_E_BUSY)) == 0)
+    if (fail_is(err, VIAL_E_BUSY))
         status = 429;
     ask_words(err, words);
     ask_text(a, status, "text/plain", words);

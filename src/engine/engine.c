@@ -158,8 +158,7 @@ static int open_with_image(struct vial_engine *e, const struct vessel_order *o,
     if (when == PULL_ALWAYS && fetch_for(e, o->driver, o->plan, o->watch, err) < 0)
         return -1;
     rc = open_as_it_is(e, o, out, &why);
-    if (rc < 0 && when == PULL_MISSING &&
-        str_eq(why.code, fail_code_text(VIAL_E_IMAGE)))
+    if (rc < 0 && when == PULL_MISSING && fail_is(&why, VIAL_E_IMAGE))
         return fetch_for(e, o->driver, o->plan, o->watch, err) < 0
                    ? -1
                    : open_as_it_is(e, o, out, err);
@@ -194,7 +193,7 @@ static int open_in_turn(struct vial_engine *e, const struct vessel_order *o,
 
         if (open_with_image(e, o, out, &why) == 0)
             return 0;
-        if (!str_eq(why.code, fail_code_text(VIAL_E_BUSY)) || o->shared || !o->watch ||
+        if (!fail_is(&why, VIAL_E_BUSY) || o->shared || !o->watch ||
             clock_now_ns() >= until_ns) {
             if (err)
                 *err = why;

@@ -60,8 +60,7 @@ static bool wait_for_stop(const struct vial_sweeper *s, int64_t wait_ms)
 /* A user who may not use the engine has left nothing there either. */
 static bool is_quiet(const struct vial_error *err)
 {
-    return strcmp(err->code, fail_code_text(VIAL_E_ENGINE_ACCESS)) == 0 ||
-           strcmp(err->code, fail_code_text(VIAL_E_ENGINE_DOWN)) == 0;
+    return fail_is(err, VIAL_E_ENGINE_ACCESS) || fail_is(err, VIAL_E_ENGINE_DOWN);
 }
 
 static void tell(struct vial_sweeper *s, size_t index, unsigned removed,

@@ -81,11 +81,11 @@ static bool take_line(const char *path)
     return dup3(fd, STREAM_FD, O_CLOEXEC) == STREAM_FD;
 }
 
-/* How it comes to us. */
+/* How the stream comes to us. */
 enum way {
     BY_STREAM,
     BY_STDIO,
-    BY_ATTACHED /* whoever passes it on ends it once our standard error is closed */
+    BY_ATTACHED /* a node ends it once our standard error is closed */
 };
 
 /* The stream ends up as 3 (and 4), whichever way it came. */

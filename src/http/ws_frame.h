@@ -2,9 +2,10 @@
 #ifndef VIAL_HTTP_WS_FRAME_H
 #define VIAL_HTTP_WS_FRAME_H
 
-/* How a frame of a WebSocket begins (RFC 6455, 5.2), for both sides. */
+/* How a WebSocket and each of its frames begin (RFC 6455, 1.3 and 5.2), for both sides.
+ */
 
-#include <stddef.h>
+#include "base/str.h"
 
 #define WS_FIN       0x80u
 #define WS_RESERVED  0x70u
@@ -22,5 +23,9 @@ enum {
 
 /* A server's head of a frame with LEN bytes; its own length. */
 size_t ws_frame_head(unsigned char out[10], unsigned opcode, size_t len);
+
+/* What a server says in Sec-WebSocket-Accept to who sent KEY. OUT tells if memory
+ * ended. */
+void ws_accept(struct str *out, const char *key);
 
 #endif

@@ -62,7 +62,7 @@ const char *mcp_remedy(const struct vial_error *err)
         strcmp(err->remedy, TOOL_ALONE) == 0)
         return err->remedy;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (strcmp(fail_code_text(rows[i].code), err->code) == 0) {
+        if (fail_is(err, rows[i].code)) {
             if (rows[i].remedy)
                 return rows[i].remedy;
             return is_for_people(err->remedy) ? "" : err->remedy;

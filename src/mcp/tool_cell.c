@@ -160,7 +160,7 @@ static int revive(struct vial_context *context, struct vial_error *err)
 {
     struct vial_error ignored = { 0 };
 
-    if (strcmp(err->code, fail_code_text(VIAL_E_CONTEXT)) != 0)
+    if (!fail_is(err, VIAL_E_CONTEXT))
         return -1;
     if (vial_context_restart(context, &ignored) < 0)
         return fail_remedy(err, "it could not be started anew: create another sandbox");

@@ -287,7 +287,7 @@ static void run_in_sandbox(struct mcp_call *call, const struct tool_texts *own,
     if (rc == 0)
         rc = run_in(call, held, code, extra.limit_ms, &ran, &err);
     if (rc < 0) {
-        if (str_eq(err.code, fail_code_text(VIAL_E_UNSUPPORTED)))
+        if (fail_is(&err, VIAL_E_UNSUPPORTED))
             (void)fail_remedy(&err, TOOL_ALONE);
         tool_fail(answer, &err);
     } else {

@@ -105,7 +105,7 @@ static bool wait_for_room(struct batch *b, const struct vial_error *err,
 {
     struct pollfd gone = { .fd = b->gone_fd, .events = POLLIN };
 
-    if (strcmp(err->code, fail_code_text(VIAL_E_BUSY)) != 0 || b->call->serve->draining)
+    if (!fail_is(err, VIAL_E_BUSY) || b->call->serve->draining)
         return false;
     return poll(&gone, 1, (int)retry_s * 1000) == 0;
 }

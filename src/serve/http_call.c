@@ -287,7 +287,7 @@ unsigned call_status_of(const struct vial_error *err)
     };
 
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
-        if (strcmp(err->code, fail_code_text(table[i].code)) == 0)
+        if (fail_is(err, table[i].code))
             return table[i].status;
     return 500;
 }

@@ -205,8 +205,7 @@ static int look_up(struct build *b, const char *name, struct vial_error *err)
 
     if (step_open(b, &s, err) < 0)
         return -1;
-    if (step_run(b, s, argv, "", &said, err) < 0 &&
-        strcmp(err->code, fail_code_text(VIAL_E_TEMPLATE)) != 0)
+    if (step_run(b, s, argv, "", &said, err) < 0 && !fail_is(err, VIAL_E_TEMPLATE))
         return -1;
     if (!said.data || !str_ok(&said) ||
         sscanf(said.data, "%5u\n%5u", &uid, &gid) != 2) {

@@ -168,7 +168,7 @@ static int find_base(struct build *b, const char *from, struct vial_error *err)
         return fail(err, VIAL_E_TEMPLATE, "the base's name is too long");
     if (stand_on(b, from, &missing) == 0)
         return 0;
-    if (strcmp(missing.code, fail_code_text(VIAL_E_IMAGE)) != 0) {
+    if (!fail_is(&missing, VIAL_E_IMAGE)) {
         *err = missing;
         return -1;
     }
@@ -274,7 +274,7 @@ static int all_steps(struct build *b, struct vial_error *err)
         b->number = i + 1;
         if (do_step(b, step, err) == 0)
             continue;
-        if (strcmp(err->code, fail_code_text(VIAL_E_CANCELLED)) == 0)
+        if (fail_is(err, VIAL_E_CANCELLED))
             return -1;
         return fail_in(err, "step %zu of %zu, line %u: %s %.100s", b->number,
                        b->t->count, step->line, template_word(step->kind), step->text);

@@ -492,7 +492,7 @@ static int join(struct passing *p, const char *rest, size_t len, struct vial_err
 /* In the words of who asked for a port. */
 static int say_why(const struct passing *p, struct vial_error *err)
 {
-    if (str_eq(err->code, fail_code_text(VIAL_E_PORT)))
+    if (fail_is(err, VIAL_E_PORT))
         return -1;
     if (!p->heard) {
         (void)fail(err, VIAL_E_PORT, "nothing answers on this port");

@@ -11,13 +11,10 @@
 
 #include "base/auto.h"
 #include "base/clock.h"
-#include "base/sha1.h"
-#include "base/text.h"
 #include "http/ws_frame.h"
 #include "web/raw.h"
 #include "web/server.h"
 
-#define MAGIC     "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 #define PIECE     ((size_t)16 << 10)
 #define SHORT     125u
 #define LINGER_MS 1000 /* for the client's own close */
@@ -55,17 +52,11 @@ static bool is_asked_for(const struct web_request *req)
 /* False: the client was gone before, or there is no memory. */
 static bool open_raw(struct web_socket *s)
 {
-    auto_str struct str text = { 0 };
     auto_str struct str accept = { 0 };
-    unsigned char hash[20];
     const char *first;
     size_t len;
 
-    str_printf(&text, "%s%s", web_header(s->req, "Sec-WebSocket-Key"), MAGIC);
-    if (!str_ok(&text))
-        return false;
-    sha1(text.data, text.len, hash);
-    text_base64(&accept, hash, sizeof(hash));
+    ws_accept(&accept, web_header(s->req, "Sec-WebSocket-Key"));
     if (!str_ok(&accept) ||
         web_set_header(s->req, "Sec-WebSocket-Accept", accept.data) < 0)
         return false;

@@ -28,8 +28,7 @@ void outcome_done(struct outcome *o)
 
 bool program_is_late(const struct vial_error *err)
 {
-    return str_eq(err->code, fail_code_text(VIAL_E_BUSY)) ||
-           str_eq(err->code, fail_code_text(VIAL_E_RATE));
+    return fail_is(err, VIAL_E_BUSY) || fail_is(err, VIAL_E_RATE);
 }
 
 int program_limit(struct vial_request *req, enum field_id id, int64_t value,

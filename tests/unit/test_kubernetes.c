@@ -437,11 +437,13 @@ static void each_refusal_has_a_code_of_its_own(void **state)
         { 403, "{\"message\":\"RuntimeClass \\\"x\\\" not found\"}",
           "VIAL-ENGINE-RUNTIME" },
         { 404, "{\"message\":\"not found\"}", "VIAL-CLUSTER-GONE" },
+        { 409, "{\"reason\":\"AlreadyExists\"}", "VIAL-NAME-TAKEN" },
         { 409, "{}", "VIAL-NAME-TAKEN" },
+        { 409, "{\"reason\":\"Conflict\"}", "VIAL-CLUSTER-API" },
         { 422, "not JSON", "VIAL-CLUSTER-API" },
         { 500, NULL, "VIAL-CLUSTER-API" },
     };
-    const struct cluster_call call = { .about = "do it" };
+    const struct cluster_call call = { .method = "POST", .about = "do it" };
 
     (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {

@@ -25,8 +25,7 @@ int containers_reach(struct api *api, struct vial_error *err)
 
     if (http_call(&api->transport, &request, &answer, &why) == 0)
         return 1;
-    if (str_eq(why.code, fail_code_text(VIAL_E_ENGINE_MISSING)) ||
-        str_eq(why.code, fail_code_text(VIAL_E_ENGINE_DOWN)))
+    if (fail_is(&why, VIAL_E_ENGINE_MISSING) || fail_is(&why, VIAL_E_ENGINE_DOWN))
         return 0;
     if (err)
         *err = why;
@@ -196,7 +195,7 @@ int containers_list(const struct api *api, struct vial_vessels *list,
 
 bool containers_is_gone(const struct vial_error *why)
 {
-    return str_eq(why->code, fail_code_text(VIAL_E_ENGINE_API)) &&
+    return fail_is(why, VIAL_E_ENGINE_API) &&
            (strstr(why->message, "status 404") || strstr(why->message, "status 409"));
 }
 

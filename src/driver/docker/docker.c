@@ -159,7 +159,7 @@ static int wait_for_removal(struct docker *d, bool *gone)
                    d->vessel.container);
     if (api_do(&d->api, &call, &answer, &why) < 0) {
         *gone = containers_is_gone(&why);
-        return *gone || str_eq(why.code, fail_code_text(VIAL_E_ENGINE_API)) ? 0 : -1;
+        return *gone || fail_is(&why, VIAL_E_ENGINE_API) ? 0 : -1;
     }
     *gone =
         !json_is_string(json_object_get(json_object_get(answer, "Error"), "Message"));
@@ -389,7 +389,7 @@ int docker_check_network(const struct api *api, const struct plan *plan,
     call.target = target.data;
     if (api_do(api, &call, &network, err) == 0)
         return judge(network, name, err);
-    if (err && str_eq(err->code, fail_code_text(VIAL_E_ENGINE_NETWORK)))
+    if (err && fail_is(err, VIAL_E_ENGINE_NETWORK))
         return missing(name, err);
     return -1;
 }

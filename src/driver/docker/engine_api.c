@@ -13,11 +13,6 @@
 
 #define CALL_MS 30000
 
-static bool is(const struct vial_error *err, enum fail_code code)
-{
-    return str_eq(err->code, fail_code_text(code));
-}
-
 int api_advise(const struct api *api, struct vial_error *err)
 {
     auto_free char *dockerd = path_find_program("dockerd", PATH_SEARCH);
@@ -27,15 +22,15 @@ int api_advise(const struct api *api, struct vial_error *err)
         return -1;
     if (api->remote)
         return -1; /* whoever connected has said what there is to say */
-    if (is(err, VIAL_E_ENGINE_MISSING) && (dockerd || podman))
+    if (fail_is(err, VIAL_E_ENGINE_MISSING) && (dockerd || podman))
         (void)fail_as(err, VIAL_E_ENGINE_DOWN);
-    if (is(err, VIAL_E_ENGINE_MISSING))
+    if (fail_is(err, VIAL_E_ENGINE_MISSING))
         return fail_remedy(err, "install one ('apt install docker.io'), point "
                                 "DOCKER_HOST at its socket, or use '--driver native'");
-    if (is(err, VIAL_E_ENGINE_DOWN))
+    if (fail_is(err, VIAL_E_ENGINE_DOWN))
         return fail_remedy(err, "start it ('systemctl start docker'), or use "
                                 "'--driver native'");
-    if (is(err, VIAL_E_ENGINE_ACCESS))
+    if (fail_is(err, VIAL_E_ENGINE_ACCESS))
         return fail_remedy(err,
                            "add your user to the group of '%s' ('usermod -aG "
                            "docker USER', then log in again), or use '--driver "
@@ -144,7 +139,7 @@ int api_refused(const struct api_call *call, int status, const char *body, size_
     else
         (void)fail(err, VIAL_E_ENGINE_API, "%s: the engine refuses with status %d",
                    call->about, status);
-    if (err && is(err, VIAL_E_ENGINE_SPACE))
+    if (err && fail_is(err, VIAL_E_ENGINE_SPACE))
         (void)fail_remedy(err, "run 'vial image prune', or free space in the engine's "
                                "data directory");
     if (err)
@@ -191,7 +186,7 @@ static bool is_transient(const struct http_request *r, const struct vial_error *
     bool question = strcmp(r->method, "GET") == 0 || strcmp(r->method, "DELETE") == 0 ||
                     strcmp(r->method, "HEAD") == 0;
 
-    if (!is(why, VIAL_E_ENGINE_DOWN))
+    if (!fail_is(why, VIAL_E_ENGINE_DOWN))
         return false;
     return why->sys == ECONNREFUSED || (question && why->sys == 0);
 }

@@ -51,7 +51,7 @@ bool guest_entry_is_refused(const struct vial_error *why)
 {
     return strstr(why->cause, CONTAINER_GUEST_FILE) != NULL ||
            strstr(why->cause, CONTAINER_GUEST_DIR) != NULL ||
-           str_eq(why->code, fail_code_text(VIAL_E_MOUNT));
+           fail_is(why, VIAL_E_MOUNT);
 }
 
 static int read_guest(int guest_fd, struct blob *out, struct vial_error *err)

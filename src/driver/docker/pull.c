@@ -156,9 +156,9 @@ static int too_late(const struct vial_pull *pull, struct vial_error *err)
 /* No whole answer: of our time-out, of the caller, or since the engine hung up. */
 static int say_broken(const struct api *api, struct attempt *a, struct vial_error *err)
 {
-    if (str_eq(err->code, fail_code_text(VIAL_E_ENGINE_TIMEOUT)))
+    if (fail_is(err, VIAL_E_ENGINE_TIMEOUT))
         return too_late(a->pull, err);
-    if (str_eq(err->code, fail_code_text(VIAL_E_ENGINE_DOWN)))
+    if (fail_is(err, VIAL_E_ENGINE_DOWN))
         a->may_pass = true;
     return api_advise(api, err);
 }

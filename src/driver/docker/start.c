@@ -199,7 +199,7 @@ static int create(struct docker *d, const struct plan *plan, const struct parts 
     if (!body)
         return fail_memory(err);
     rc = post_create(d, plan, body, false, &why);
-    if (rc < 0 && str_eq(why.code, fail_code_text(VIAL_E_NAME_TAKEN)))
+    if (rc < 0 && fail_is(&why, VIAL_E_NAME_TAKEN))
         rc = post_create(d, plan, body, true, &why);
     if (rc < 0 && err)
         *err = why;

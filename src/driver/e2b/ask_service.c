@@ -13,11 +13,6 @@
 #define TRIES   3
 #define WAIT_MS 500 /* before the second try; then twice as long */
 
-static bool is(const struct vial_error *err, enum fail_code code)
-{
-    return str_eq(err->code, fail_code_text(code));
-}
-
 /* What a connection died of, in words that fit a service of somebody else's. */
 static int unreachable(const struct e2b_call *call, const struct e2b_way *way,
                        const struct vial_error *why, struct vial_error *err)
@@ -34,13 +29,14 @@ static int unreachable(const struct e2b_call *call, const struct e2b_way *way,
     };
     const char *text = "cannot be reached";
 
-    if (is(why, VIAL_E_CANCELLED) || is(why, VIAL_E_MEMORY) || is(why, VIAL_E_REMOTE)) {
+    if (fail_is(why, VIAL_E_CANCELLED) || fail_is(why, VIAL_E_MEMORY) ||
+        fail_is(why, VIAL_E_REMOTE)) {
         if (err)
             *err = *why;
         return -1;
     }
     for (size_t i = 0; i < sizeof(table) / sizeof(*table); i++)
-        if (is(why, table[i].code))
+        if (fail_is(why, table[i].code))
             text = table[i].text;
     (void)fail(err, VIAL_E_REMOTE, "%s: '%s' port %s %s", call->about,
                way->to->peer.host, way->to->peer.port, text);

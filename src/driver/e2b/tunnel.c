@@ -198,7 +198,7 @@ static int explain(struct tunnel *t, struct vial_error *err)
         *err = t->why;
     if (!t->why.code[0])
         (void)fail(err, VIAL_E_REMOTE, "start the guest: its stream ended");
-    if (!str_eq(t->why.code, fail_code_text(VIAL_E_REMOTE)) || t->said.len == 0)
+    if (!fail_is(&t->why, VIAL_E_REMOTE) || t->said.len == 0)
         return -1;
     text_safe(&state, &safe, t->said.data, strcspn(t->said.data, "\n"));
     text_safe_end(&state, &safe);

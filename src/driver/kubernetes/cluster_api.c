@@ -11,24 +11,18 @@
 #include "base/auto.h"
 #include "base/fail.h"
 #include "base/json.h"
-#include "base/sha1.h"
 #include "base/sys.h"
 #include "base/text.h"
 #include "driver/helper.h"
 #include "driver/kubernetes/exec_plugin.h"
+#include "http/ws_frame.h"
 
 #define CALL_MS     30000
 #define RETRIES     4
 #define RETRY_MS    250
 #define ACCOUNT_DIR "/var/run/secrets/kubernetes.io/serviceaccount"
 #define PROTOCOL    "v4.channel.k8s.io"
-#define MAGIC       "258EAFA5-E914-47DA-95CA-C5AB0DC85B11" /* RFC 6455, 1.3 */
-#define LINE_MAX_   (4u << 20)                             /* of a watch: one object */
-
-static bool is(const struct vial_error *err, enum fail_code code)
-{
-    return str_eq(err->code, fail_code_text(code));
-}
+#define LINE_MAX_   (4u << 20) /* of a watch: one object */
 
 static const char *variable(const char *name)
 {
@@ -37,8 +31,7 @@ static const char *variable(const char *name)
     return text && *text ? text : NULL;
 }
 
-/* A file that vial-tls can be given, out of the way of the numbers that it finds there.
- */
+/* A file that vial-tls can be given, away from the numbers that it finds there. */
 static int put_given(int *out, const char *name, const struct blob *b,
                      struct vial_error *err)
 {
@@ -63,11 +56,10 @@ static int set_tls(struct cluster_api *api, struct vial_error *err)
         (void)fail(err, VIAL_E_CLUSTER_TLS, "there is no program 'vial-tls'");
         return fail_remedy(err, "install vial whole: it lies beside the guest");
     }
-    if (put_given(&api->given[0], "ca", &c->ca, err) < 0 ||
-        put_given(&api->given[1], "cert", &c->cert, err) < 0 ||
-        put_given(&api->given[2], "key", &c->key, err) < 0)
+    if (put_given(&p->given[0], "ca", &c->ca, err) < 0 ||
+        put_given(&p->given[1], "cert", &c->cert, err) < 0 ||
+        put_given(&p->given[2], "key", &c->key, err) < 0)
         return -1;
-    memcpy(p->given, api->given, sizeof(p->given));
     memcpy(p->certs, c->name, sizeof(c->name));
     p->tls = true;
     api->transport.connect = http_dial_connect;
@@ -111,8 +103,8 @@ int cluster_api_open(struct cluster_api *out, struct vial_error *err)
 void cluster_api_close(struct cluster_api *api)
 {
     for (int i = 0; i < 3; i++)
-        if (api->given[i] > 0)
-            (void)close(api->given[i]);
+        if (api->peer.given[i] > 0)
+            (void)close(api->peer.given[i]);
     cluster_done(&api->cluster);
     *api = (struct cluster_api){ 0 };
 }
@@ -121,14 +113,14 @@ void cluster_api_close(struct cluster_api *api)
 static int say_unreached(const struct cluster_api *api, const struct cluster_call *call,
                          struct vial_error *err)
 {
-    if (!err || is(err, VIAL_E_CANCELLED))
+    if (!err || fail_is(err, VIAL_E_CANCELLED))
         return -1;
-    if (is(err, VIAL_E_ENGINE_TLS)) {
+    if (fail_is(err, VIAL_E_ENGINE_TLS)) {
         (void)fail_as(err, VIAL_E_CLUSTER_TLS);
         (void)fail_remedy(err, "check 'certificate-authority', and the client's "
                                "certificate and key, in the kubeconfig");
-    } else if (str_starts(err->code, "VIAL-ENGINE-") || is(err, VIAL_E_SYSTEM)) {
-        bool odd = is(err, VIAL_E_ENGINE_API);
+    } else if (str_starts(err->code, "VIAL-ENGINE-") || fail_is(err, VIAL_E_SYSTEM)) {
+        bool odd = fail_is(err, VIAL_E_ENGINE_API);
 
         (void)fail_as(err, odd ? VIAL_E_CLUSTER_API : VIAL_E_CLUSTER_DOWN);
         (void)fail_remedy(err,
@@ -171,15 +163,31 @@ static int forbidden(const struct cluster_call *call, const char *text,
     return fail_remedy(err, "give the user the Role of deploy/driver/role.yaml");
 }
 
-/* "Object", "already" and so on are the API's own words for why. */
+/* Why, in a word and in a sentence of the API's own; NULL: it does not say. */
+static json_t *read_status(const char *body, size_t len, const char **reason,
+                           const char **message)
+{
+    json_t *answer = NULL;
+
+    if (body && json_parse(body, len, "answer", &answer, NULL) < 0)
+        answer = NULL;
+    *reason = json_string_value(json_object_get(answer, "reason"));
+    *message = json_string_value(json_object_get(answer, "message"));
+    return answer;
+}
+
+/* Others changed what our object counts in, a quota for one: it was not made. */
+static bool in_conflict(const char *method, int status, const char *reason)
+{
+    return status == 409 && str_eq(method, "POST") && str_eq(reason, "Conflict");
+}
+
 int cluster_refused(const struct cluster_call *call, int status, const char *body,
                     size_t len, struct vial_error *err)
 {
-    auto_json json_t *answer = NULL;
-    const char *text = NULL;
+    const char *reason, *text;
+    auto_json json_t *answer = read_status(body, len, &reason, &text);
 
-    if (body && json_parse(body, len, "answer", &answer, NULL) == 0)
-        text = json_string_value(json_object_get(answer, "message"));
     if (status == 401 || status == 495) { /* vial-tls says the latter */
         (void)fail(err, VIAL_E_CLUSTER_ACCESS, "%s: the cluster does not know who asks",
                    call->about);
@@ -188,7 +196,7 @@ int cluster_refused(const struct cluster_call *call, int status, const char *bod
         (void)forbidden(call, text ? text : "", err);
     } else if (status == 404) {
         (void)fail(err, VIAL_E_CLUSTER_GONE, "%s: there is none", call->about);
-    } else if (status == 409) {
+    } else if (status == 409 && !in_conflict(call->method, status, reason)) {
         (void)fail(err, VIAL_E_NAME_TAKEN, "%s: there is one already", call->about);
     } else {
         (void)fail(err, VIAL_E_CLUSTER_API, "%s: the API server refuses with status %d",
@@ -201,12 +209,12 @@ int cluster_refused(const struct cluster_call *call, int status, const char *bod
 
 bool cluster_is_missing(const struct vial_error *why)
 {
-    return is(why, VIAL_E_CLUSTER_GONE);
+    return fail_is(why, VIAL_E_CLUSTER_GONE);
 }
 
 bool cluster_is_taken(const struct vial_error *why)
 {
-    return is(why, VIAL_E_NAME_TAKEN);
+    return fail_is(why, VIAL_E_NAME_TAKEN);
 }
 
 static struct http_request request_of(const struct cluster_api *api,
@@ -227,11 +235,17 @@ static struct http_request request_of(const struct cluster_api *api,
 /* It has not begun, and says itself that the trouble will pass; or nobody was there, or
  * hung up before an answer to a question. A pod is created under a name of its own, so
  * that a second try makes no second one. */
-static bool may_pass(int rc, const struct http_answer *a, const struct vial_error *why)
+static bool may_pass(const char *method, int rc, const struct http_answer *a,
+                     const struct vial_error *why)
 {
+    const char *reason, *text;
+    auto_json json_t *answer = NULL;
+
     if (rc < 0)
-        return is(why, VIAL_E_ENGINE_DOWN);
-    return a->status == 429 || a->status == 503 || a->status == 504;
+        return fail_is(why, VIAL_E_ENGINE_DOWN);
+    answer = read_status(a->body.data, a->body.len, &reason, &text);
+    return a->status == 429 || a->status == 503 || a->status == 504 ||
+           in_conflict(method, a->status, reason);
 }
 
 static int call_patiently(const struct cluster_api *api, const struct http_request *r,
@@ -244,7 +258,7 @@ static int call_patiently(const struct cluster_api *api, const struct http_reque
 
     for (unsigned i = 0;; i++) {
         rc = http_call(&api->transport, r, answer, &why);
-        if (i >= api->retries || !may_pass(rc, answer, &why))
+        if (i >= api->retries || !may_pass(r->method, rc, answer, &why))
             break;
         http_answer_done(answer);
         *answer = (struct http_answer){ 0 };
@@ -374,19 +388,16 @@ static int read_greeting(void *context, const char *line)
 static int prepare(struct greeting *g, struct str *lines, struct vial_error *err)
 {
     auto_str struct str key = { 0 };
-    auto_str struct str text = { 0 };
     auto_str struct str accept = { 0 };
-    unsigned char raw[16], hash[20];
+    unsigned char raw[16];
     ssize_t rc = sys_random(raw, sizeof(raw));
 
     if (rc < 0)
         return fail_sys_rc(err, (int)rc, "make a key");
     text_base64(&key, raw, sizeof(raw));
-    str_printf(&text, "%s%s", str_ok(&key) ? key.data : "", MAGIC);
-    if (!str_ok(&key) || !str_ok(&text))
+    if (!str_ok(&key))
         return fail_memory(err);
-    sha1(text.data, text.len, hash);
-    text_base64(&accept, hash, sizeof(hash));
+    ws_accept(&accept, key.data);
     str_printf(lines,
                "Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
                "Sec-WebSocket-Key: %s\r\nSec-WebSocket-Protocol: %s\r\n",

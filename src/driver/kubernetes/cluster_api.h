@@ -16,11 +16,10 @@
 struct cluster_api {
     struct cluster cluster;
     struct http_transport transport;
-    struct http_peer peer;
-    char head[300];       /* of Host: */
-    int given[3];         /* owned; 0: none */
-    const int *cancel_fd; /* calls give up once it is readable; NULL: none */
-    unsigned retries;     /* after a refusal that will pass */
+    struct http_peer peer; /* what it is given is owned */
+    char head[300];        /* of Host: */
+    const int *cancel_fd;  /* calls give up once it is readable; NULL: none */
+    unsigned retries;      /* after a refusal that will pass */
     int64_t retry_ms;
 };
 
@@ -59,8 +58,7 @@ bool cluster_is_missing(const struct vial_error *why);
 /* WHY is that there is one of that name already. */
 bool cluster_is_taken(const struct vial_error *why);
 
-/* The cluster's words, or those of a pod's shell, made fit for a message; NULL: none.
- */
+/* The cluster's words, or a pod's shell's, made fit for a message; NULL: none. */
 void cluster_add_cause(struct vial_error *err, const char *text);
 
 /* A refusal as an error; -1. Pure. */

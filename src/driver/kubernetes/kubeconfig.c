@@ -193,9 +193,7 @@ static int put(char *out, size_t size, const char *text, const char *what,
     if (snprintf(out, size, "%s", text) < (int)size)
         return 0;
     return fail(err, VIAL_E_CLUSTER_CONFIG,
-                "%s of the kubeconfig is longer than %zu "
-                "bytes",
-                what, size - 1);
+                "%s of the kubeconfig is longer than %zu bytes", what, size - 1);
 }
 
 static bool is_path(const char *text)
@@ -210,12 +208,12 @@ int cluster_read_server(struct cluster *out, const char *text, struct vial_error
 {
     static const char secure[] = "https://", plain[] = "http://";
     struct http_peer peer = { .tls = str_starts(text, secure) };
-    const char *rest = text + strlen(peer.tls ? secure : plain);
+    const char *rest = peer.tls                  ? text + strlen(secure)
+                       : str_starts(text, plain) ? text + strlen(plain)
+                                                 : "";
     char place[300];
     size_t len;
 
-    if (!peer.tls && !str_starts(text, plain))
-        rest = "";
     len = strcspn(rest, "/");
     (void)snprintf(place, sizeof(place), "%.*s", (int)(len < 300 ? len : 299), rest);
     if (strlen(rest + len) >= sizeof(out->prefix))

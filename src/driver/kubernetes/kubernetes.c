@@ -126,16 +126,13 @@ static struct layer *add_layer(struct caps *c, const char *name, bool available)
 
 static void add_layers(struct caps *c, json_t *version)
 {
-    static const char *const always[] = {
-        "pid", "mount", "ipc", "uts", "caps", "no_new_privs", "ro_root", "seccomp"
-    };
     const char *text = json_string_value(json_object_get(version, "gitVersion"));
     struct layer *layer = add_layer(c, "engine", true);
 
     (void)snprintf(layer->reason, sizeof(layer->reason), "version %.60s",
                    text ? text : "unknown");
-    for (size_t i = 0; i < sizeof(always) / sizeof(*always); i++)
-        (void)add_layer(c, always[i], true);
+    for (size_t i = 0; pod_layers[i]; i++)
+        (void)add_layer(c, pod_layers[i], true);
     layer = add_layer(c, "landlock", false);
     (void)snprintf(layer->reason, sizeof(layer->reason),
                    "each node's kernel has it or not: a run's report tells");

@@ -43,18 +43,18 @@ int start_pod(struct kube *k, const struct plan *plan, int guest_fd,
 /* start.c: asks for the pod once. */
 int pod_look(struct kube *k, struct vial_error *err);
 
-/* pods.c: those of vial's in the namespace. */
-int pods_list(const struct cluster_api *api, struct vial_vessels *list,
-              struct vial_error *err);
-/* Removes those that owners who are dead have left, MAX of them at most. */
+/* start.c: the walls of every pod; NULL ends them. */
+extern const char *const pod_layers[];
+
+/* pods.c: of vial's in the namespace, removes those that owners who are dead have left,
+ * MAX of them at most. */
 int pods_sweep(const struct cluster_api *api, int64_t age_s, unsigned max,
                unsigned *removed, struct vial_error *err);
 /* Has the pod at PATH end, and go. UID: only if it is this one; "": whichever. 1: it is
  * gone already. */
 int pods_remove(const struct cluster_api *api, const char *path, const char *uid,
                 struct vial_error *err);
-/* For `vial ps`, with a connection of its
- * own. */
+/* For `vial ps`, with a connection of its own. */
 int pods_list_all(struct vial_vessels *list, struct vial_error *err);
 
 #endif

@@ -23,8 +23,8 @@
 /* Labels, by which they are found. */
 #define POD_MANAGED "vial.managed"
 #define POD_VESSEL  "vial.vessel"
-#define POD_NETWORK                                                                    \
-    "vial.network" /* none or bridge: for the cluster's NetworkPolicies */
+/* None or bridge: for the cluster's NetworkPolicies. */
+#define POD_NETWORK "vial.network"
 /* Annotations. */
 #define POD_OWNER   "vial.owner" /* tells whether whoever made it still lives */
 #define POD_HOST    "vial.host"  /* on which boot of which host that is */
@@ -41,7 +41,8 @@ struct pod_options {
     int64_t room_seconds; /* how long it may wait for a place and for its image */
 };
 
-/* The user of a pod that nobody shares: processes are counted by it on the node. */
+/* The user of its pod, one of 40000: a node counts processes by it, and hardly two pods
+ * share one. */
 unsigned pod_user(const char *vessel_id);
 
 /* "PREFIX-0123456789abcdef", as a DNS label. */

@@ -143,9 +143,7 @@ static void read_terminated(json_t *state, struct pod_status *out)
             &(struct meaning){ NULL, VIAL_E_CLUSTER_START,
                                "its container cannot be started", START_REMEDY },
             text_of(state, "message"));
-        return;
     }
-    out->ended_by_itself = true;
 }
 
 /* "registry/name@sha256:…", or "sha256:…" alone, which names the config. */
@@ -182,10 +180,8 @@ static void read_end(json_t *status, struct pod_status *out)
         return;
     if (out->phase != POD_NEVER)
         out->phase = POD_ENDED;
-    if (m) {
-        out->ended_by_itself = false;
+    if (m)
         say(out, m, text_of(status, "message"));
-    }
 }
 
 int pod_status_gone(struct vial_error *err)
@@ -208,7 +204,6 @@ void pod_status_read(json_t *pod, struct pod_status *out)
     read_end(status, out);
     if (json_object_get(metadata, "deletionTimestamp") && !out->why.code[0]) {
         out->phase = out->phase == POD_WAITS ? POD_NEVER : POD_ENDED;
-        out->ended_by_itself = false;
         (void)pod_status_gone(&out->why);
     }
     if (out->phase == POD_RUNS && str_eq(text_of(ready, "reason"), "NodeNotReady"))

@@ -20,8 +20,7 @@ enum pod_phase {
 
 struct pod_status {
     enum pod_phase phase;
-    bool oom;             /* the kernel killed something for memory */
-    bool ended_by_itself; /* POD_ENDED: its first process went, and nobody made it */
+    bool oom; /* the kernel killed something for memory */
     struct vial_error why;
     char digest[72]; /* of its image, "sha256:…", or "" */
     char uid[48];    /* of the pod */

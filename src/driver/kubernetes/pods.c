@@ -11,7 +11,8 @@
 #include "driver/kubernetes/kubernetes.h"
 #include "driver/kubernetes/pod.h"
 
-#define ENDED_S 60 /* its owner may still be reading what ended it */
+#define REMOVE_MS 5000 /* whoever ends a run waits for it */
+#define ENDED_S   60   /* its owner may still be reading what ended it */
 
 static const char *text_of(json_t *object, const char *key)
 {
@@ -97,9 +98,11 @@ int pods_remove(const struct cluster_api *api, const char *path, const char *uid
     auto_json json_t *body = json_pack("{s:s, s:s, s:i}", "apiVersion", "v1", "kind",
                                        "DeleteOptions", "gracePeriodSeconds", 1);
     struct vial_error why = { 0 };
-    const struct cluster_call call = {
-        .method = "DELETE", .path = path, .body = body, .about = "remove the pod"
-    };
+    const struct cluster_call call = { .method = "DELETE",
+                                       .path = path,
+                                       .body = body,
+                                       .timeout_ms = REMOVE_MS,
+                                       .about = "remove the pod" };
 
     if (!body || (uid[0] && json_object_set_new(body, "preconditions",
                                                 json_pack("{s:s}", "uid", uid)) < 0))
@@ -203,8 +206,8 @@ static int add_pod(struct vial_vessels *list, json_t *pod)
     return vessels_add(list, &v);
 }
 
-int pods_list(const struct cluster_api *api, struct vial_vessels *list,
-              struct vial_error *err)
+static int list_pods(const struct cluster_api *api, struct vial_vessels *list,
+                     struct vial_error *err)
 {
     auto_json json_t *answer = NULL;
     json_t *pod = NULL;
@@ -224,5 +227,5 @@ int pods_list_all(struct vial_vessels *list, struct vial_error *err)
 {
     auto_cluster_api struct cluster_api api = { 0 };
 
-    return cluster_api_open(&api, err) < 0 ? -1 : pods_list(&api, list, err);
+    return cluster_api_open(&api, err) < 0 ? -1 : list_pods(&api, list, err);
 }

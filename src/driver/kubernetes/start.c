@@ -20,6 +20,7 @@
 #include "driver/kubernetes/pod.h"
 #include "driver/native/confinement.h"
 #include "driver/native/seccomp.h"
+#include "http/ws_frame.h"
 
 #define GUEST_MAX (16 << 20) /* far more than it ever is */
 #define PIECE     (32u << 10)
@@ -169,6 +170,23 @@ static void watch_pod(struct kube *k, int64_t end_ns)
         (void)poll(NULL, 0, PAUSE_MS);
 }
 
+/* What the shell said is all there is. */
+static int say_not_brought(struct kube *k, const char *said, struct vial_error *err)
+{
+    (void)fail(err, VIAL_E_CLUSTER_START,
+               "start the guest in the pod: the image's shell did not");
+    (void)fail_remedy(err, "use an image with /bin/sh, head and chmod, for programs of "
+                           "this host's architecture");
+    cluster_add_cause(err, said);
+    if (pod_look(k, NULL) == 0 && k->last.oom) {
+        (void)fail(err, VIAL_E_CLUSTER_START,
+                   "start the guest in the pod: there was not enough memory");
+        (void)fail_remedy(err, "allow more with '--memory': a pod needs some 16m for "
+                               "itself");
+    }
+    return -1;
+}
+
 static int say_late(const struct kube *k, const struct plan *plan,
                     struct vial_error *err)
 {
@@ -181,6 +199,14 @@ static int say_late(const struct kube *k, const struct plan *plan,
                (long long)room_ms(plan));
     return fail_remedy(err, "see 'kubectl describe pod'; or wait longer with "
                             "'--open-timeout' and '--pull-timeout'");
+}
+
+/* Without a cause it was its shell that ended, which runs before anybody attaches. */
+static int say_ended(struct kube *k, const struct plan *plan, struct vial_error *err)
+{
+    return k->last.phase == POD_ENDED && !k->last.why.code[0]
+               ? say_not_brought(k, "", err)
+               : say_late(k, plan, err);
 }
 
 /* Pulling has a time of its own; room for it has not. */
@@ -199,7 +225,7 @@ static int wait_until_running(struct kube *k, const struct plan *plan,
         if (k->last.phase == POD_RUNS)
             return 0;
         if (k->last.phase != POD_WAITS)
-            return say_late(k, plan, err);
+            return say_ended(k, plan, err);
         if (left_ms(k->last.why.code[0] ? room_ns : end_ns) == 0)
             return say_late(k, plan, err);
     }
@@ -231,7 +257,7 @@ static size_t wrap(void *state, uint8_t *data, size_t len)
     (void)sys_random(mask, sizeof(mask));
     channels_mask(data, len, 1, mask);
     data[-1] = (uint8_t)(CHANNEL_STDIN ^ mask[0]);
-    n = channels_head(head, 2, len + 1, mask);
+    n = channels_head(head, OP_BINARY, len + 1, mask);
     memcpy(data - 1 - n, head, n);
     return n + 1;
 }
@@ -316,23 +342,6 @@ static size_t read_line(struct kube *k, char *line, size_t size, int64_t end_ns)
     return len;
 }
 
-/* What the shell said is all there is. */
-static int say_not_brought(struct kube *k, const char *said, struct vial_error *err)
-{
-    (void)fail(err, VIAL_E_CLUSTER_START,
-               "start the guest in the pod: the image's shell did not");
-    (void)fail_remedy(err, "use an image with /bin/sh, head and chmod, for programs of "
-                           "this host's architecture");
-    cluster_add_cause(err, said);
-    if (pod_look(k, NULL) == 0 && k->last.oom) {
-        (void)fail(err, VIAL_E_CLUSTER_START,
-                   "start the guest in the pod: there was not enough memory");
-        (void)fail_remedy(err, "allow more with '--memory': a pod needs some 16m for "
-                               "itself");
-    }
-    return -1;
-}
-
 static int bring_guest(struct kube *k, int guest_fd, struct vial_error *err)
 {
     static const char name[] = "vial-init ";
@@ -368,7 +377,7 @@ static size_t control(void *state, bool idle, uint8_t *out)
     if (!c->ponged && !idle)
         return 0;
     (void)sys_random(mask, sizeof(mask));
-    n = channels_head(out, c->ponged ? 10 : 9, len, mask);
+    n = channels_head(out, c->ponged ? OP_PONG : OP_PING, len, mask);
     memcpy(out + n, c->ping, len);
     channels_mask(out + n, len, 0, mask);
     c->ponged = false;
@@ -379,16 +388,15 @@ static const struct pump_code line_code = {
     .strip = strip, .wrap = wrap, .control = control, .idle_ms = PING_MS
 };
 
+/* Not "net": its network leads to the cluster; nor "user": root inside is the node's,
+ * though nobody is root. */
+const char *const pod_layers[] = { "pid",          "mount",   "ipc",     "uts", "caps",
+                                   "no_new_privs", "ro_root", "seccomp", NULL };
+
 static void add_layers(struct kube *k)
 {
-    /* Not "net": its network leads to the cluster; nor "user": root inside is the
-     * node's, though nobody is root. */
-    static const char *const always[] = {
-        "pid", "mount", "ipc", "uts", "caps", "no_new_privs", "ro_root", "seccomp"
-    };
-
-    for (size_t i = 0; i < sizeof(always) / sizeof(*always); i++)
-        strv_push(&k->vessel.layers, always[i]);
+    for (size_t i = 0; pod_layers[i]; i++)
+        strv_push(&k->vessel.layers, pod_layers[i]);
     if (k->landlock_abi > 0)
         strv_push(&k->vessel.layers, "landlock");
 }

@@ -123,7 +123,7 @@ int landlock_only_open(const struct plan *plan, int guest_fd, struct vessel **ou
     struct vessel *v = NULL;
 
     if (driver_process.open(plan, guest_fd, &v, err) < 0) {
-        if (err && strcmp(err->code, fail_code_text(VIAL_E_UNSUPPORTED)) == 0)
+        if (err && fail_is(err, VIAL_E_UNSUPPORTED))
             (void)fail_remedy(err,
                               "run 'vial doctor': with user namespaces 'native' can");
         return -1;

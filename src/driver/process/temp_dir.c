@@ -123,8 +123,8 @@ static int create_in(const char *parent, struct place *p, struct vial_error *err
 
 static bool is_taken(const struct vial_error *err)
 {
-    return str_eq(err->code, fail_code_text(VIAL_E_OPEN)) || err->sys == EACCES ||
-           err->sys == ENOTDIR || err->sys == ELOOP;
+    return fail_is(err, VIAL_E_OPEN) || err->sys == EACCES || err->sys == ENOTDIR ||
+           err->sys == ELOOP;
 }
 
 static int create_below(unsigned turn, struct place *p, struct vial_error *err)

@@ -15,8 +15,7 @@
 
 static bool is_missing(const struct vial_error *err)
 {
-    return str_eq(err->code, fail_code_text(VIAL_E_ENGINE_MISSING)) ||
-           str_eq(err->code, fail_code_text(VIAL_E_ENGINE_DOWN));
+    return fail_is(err, VIAL_E_ENGINE_MISSING) || fail_is(err, VIAL_E_ENGINE_DOWN);
 }
 
 /* A preset that wants a container engine may name another driver for hosts that have

@@ -344,7 +344,7 @@ enum vial_verdict judge_refusal(const struct vial_error *err)
                                              VIAL_E_REMOTE };
 
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
-        if (str_eq(err->code, fail_code_text(faults[i])))
+        if (fail_is(err, faults[i]))
             return VIAL_FAILED;
     return VIAL_DENIED;
 }
@@ -355,7 +355,7 @@ void collect_nothing(struct vial_result *result, enum vial_verdict verdict,
     struct output nothing = { 0 };
 
     result->verdict = verdict;
-    if (str_eq(why->code, fail_code_text(VIAL_E_CANCELLED)))
+    if (fail_is(why, VIAL_E_CANCELLED))
         result->verdict = VIAL_CANCELLED;
     result->error = *why;
     if (!result->level[0])

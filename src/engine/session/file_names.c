@@ -212,8 +212,7 @@ static int list_deep(struct vial_session *s, const char *root, struct vial_entri
         dir = strdup(out->items[i].path);
         if (!dir)
             return fail_memory(err);
-        if (list_one(s, root, dir, out, err) < 0 &&
-            !str_eq(err->code, fail_code_text(VIAL_E_NO_FILE)))
+        if (list_one(s, root, dir, out, err) < 0 && !fail_is(err, VIAL_E_NO_FILE))
             return -1;
     }
     return 0;

@@ -297,7 +297,7 @@ static int serve(struct vial_keep *k, struct kept_call *c, struct vial_result *r
 static bool found_no_room(const struct vial_result *r)
 {
     return r->verdict == VIAL_FAILED && r->error.sys == EAGAIN &&
-           str_eq(r->error.code, fail_code_text(VIAL_E_EXEC));
+           fail_is(&r->error, VIAL_E_EXEC);
 }
 
 static int complete(const struct vial_keep *k, const struct vial_request *req,
