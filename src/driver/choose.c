@@ -248,8 +248,10 @@ void driver_explain(const struct driver *driver, const struct strv *require,
 {
     struct vial_error why = { 0 };
 
-    /* An engine has said it already, and may take its time to say it again. */
-    if (str_starts(err->code, "VIAL-ENGINE-") || fail_is(err, VIAL_E_BUSY))
+    /* Who is far away has said it already, and may take its time to say it again. */
+    if (str_starts(err->code, "VIAL-ENGINE-") ||
+        str_starts(err->code, "VIAL-CLUSTER-") || fail_is(err, VIAL_E_REMOTE) ||
+        fail_is(err, VIAL_E_BUSY))
         return;
     if (driver_works(driver, require, &why) < 0)
         *err = why;

@@ -72,9 +72,7 @@ static int read_env(json_t *envs, bool root, struct strv *out, struct connect_er
                                 "'envs' has a name or value that is none");
         strv_printf(out, "%s=%s", name, value_string(value));
     }
-    return out->count == 0 || strv_ok(out)
-               ? 0
-               : connect_fail(e, CONNECT_INTERNAL, "out of memory");
+    return strv_ok(out) ? 0 : connect_fail(e, CONNECT_INTERNAL, "out of memory");
 }
 
 int proc_read_size(const json_t *pty, unsigned *rows, unsigned *columns,

@@ -153,12 +153,13 @@ static void send_rest(struct ask *a, struct download *d, char *data, size_t got)
 
         free(data);
         data = NULL;
-        if (rc < 0 || d->at >= d->end)
+        if (rc == 0 && d->at >= d->end)
             break;
         got = 0;
-        if (get(a->box, d, d->end - d->at < PIECE ? d->end - d->at : PIECE, &data, &got,
+        if (rc < 0 ||
+            get(a->box, d, d->end - d->at < PIECE ? d->end - d->at : PIECE, &data, &got,
                 &err) < 0 ||
-            got == 0) {
+            got == 0) { /* a part is not told as the whole */
             free(data);
             web_abort(a->web);
             return;

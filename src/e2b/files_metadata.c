@@ -55,7 +55,7 @@ static int add(const char *key, const char *value, struct str *out,
     str_puts(out, name);
     str_puts(out, value);
     str_putc(out, '\n');
-    return 0;
+    return str_ok(out) ? 0 : connect_fail(e, CONNECT_INTERNAL, "out of memory");
 }
 
 int metadata_read(const struct ask *a, struct str *out, struct connect_error *e)

@@ -367,6 +367,7 @@ static void put_time(struct str *out, unsigned number, const json_t *value)
     put_varint(&stamp, 1, (uint64_t)timegm(&parts));
     if (*rest == '.')
         put_varint(&stamp, 2, strtoull(rest + 1, NULL, 10));
+    out->failed = out->failed || stamp.failed;
     put_bytes(out, number, stamp.data, stamp.len);
 }
 
@@ -389,6 +390,7 @@ static void put_pairs(struct str *out, unsigned number, const json_t *map)
 
         put_bytes(&pair, 1, key, strlen(key));
         put_text(&pair, 2, value);
+        out->failed = out->failed || pair.failed;
         put_bytes(out, number, pair.data, pair.len);
     }
 }

@@ -101,6 +101,7 @@ static int open_web(struct front *f, size_t i, const struct serve_settings *s,
         .refused = serve_refused,
         .door = &serve_door,
         .passed = s->sessions_for.count > 0 ? SESSIONS_PATH : NULL,
+        .passed_mark = SESSIONS_MARK,
         .context = f->serve,
     };
     int rc;

@@ -210,7 +210,6 @@ void serve_handle(void *context, struct web_request *req)
     count_call(s, 1);
     c.gen = serve_use(s);
     name_call(&c);
-    sessions_at_mark(&c);
     tell_end(&c);
     if (serve_e2b(s, req))
         answer_e2b(&c);

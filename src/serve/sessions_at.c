@@ -120,9 +120,3 @@ bool sessions_at_answers(const struct serve *s)
 
     return fd >= 0;
 }
-
-void sessions_at_mark(struct call *c)
-{
-    if (web_passed(c->web))
-        (void)web_set_header(c->web, SESSIONS_MARK, "1");
-}

@@ -33,7 +33,4 @@ bool sessions_at_answer(struct call *c);
 /* Whether somebody listens there. */
 bool sessions_at_answers(const struct serve *s);
 
-/* Begins the answer to a request that was passed on to us. */
-void sessions_at_mark(struct call *c);
-
 #endif

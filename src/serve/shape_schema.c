@@ -74,6 +74,15 @@ static json_t *duration_schema(void)
     return schema_field(&day);
 }
 
+static json_t *size_schema(void)
+{
+    static const struct field any = { .type = FIELD_BYTES,
+                                      .max = INT64_MAX,
+                                      .help = "" };
+
+    return schema_field(&any);
+}
+
 static json_t *by_type(const struct shape_row *row)
 {
     switch (row->type) {
@@ -87,6 +96,8 @@ static json_t *by_type(const struct shape_row *row)
         return json_pack("{s:s, s:i}", "type", "integer", "minimum", 0);
     case MEMBER_MS:
         return duration_schema();
+    case MEMBER_SIZE:
+        return size_schema();
     case MEMBER_INTEGER:
         return typed("integer");
     case MEMBER_NUMBER:

@@ -139,6 +139,13 @@ int web_set_header(struct web_request *req, const char *name, const char *value)
     return strv_ok(&req->headers_out) ? 0 : -1;
 }
 
+void answer_headers(const struct web_request *req, struct MHD_Response *response)
+{
+    for (size_t i = 0; i + 1 < req->headers_out.count; i += 2)
+        (void)MHD_add_response_header(response, req->headers_out.items[i],
+                                      req->headers_out.items[i + 1]);
+}
+
 /* Takes RESPONSE, which may be NULL for lack of memory. */
 int answer_give(struct web_request *req, unsigned status, const char *type,
                 struct MHD_Response *response)
@@ -147,9 +154,7 @@ int answer_give(struct web_request *req, unsigned status, const char *type,
         return -1;
     if (type)
         (void)MHD_add_response_header(response, "Content-Type", type);
-    for (size_t i = 0; i + 1 < req->headers_out.count; i += 2)
-        (void)MHD_add_response_header(response, req->headers_out.items[i],
-                                      req->headers_out.items[i + 1]);
+    answer_headers(req, response);
     if (status != 101 && server_is(req->web, &req->web->retired))
         (void)MHD_add_response_header(response, "Connection", "close");
     (void)pthread_mutex_lock(&req->lock);

@@ -177,6 +177,8 @@ static void fill(struct web_request *req, const char *method, const char *target
     if (req->passed) {
         target += strlen(prefix);
         shown += strlen(prefix);
+        if (req->web->options.passed_mark)
+            (void)web_set_header(req, req->web->options.passed_mark, "1");
     }
     req->target = add_text(&req->text, shown, strlen(shown));
     free(whole);

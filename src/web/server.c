@@ -126,6 +126,7 @@ static enum MHD_Result refuse(struct web_request *req, struct MHD_Connection *ha
 
     if (!response)
         return MHD_NO;
+    answer_headers(req, response);
     count(req->web, 0, 1);
     if (req->web->options.refused)
         req->web->options.refused(req->web->options.context, req, status);

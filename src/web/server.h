@@ -194,6 +194,8 @@ enum MHD_Result answer_queue(struct web_request *req, struct MHD_Connection *han
 /* Takes RESPONSE, which may be NULL for lack of memory, as the answer; 0 or -1. */
 int answer_give(struct web_request *req, unsigned status, const char *type,
                 struct MHD_Response *response);
+/* What was set for it, in an answer of either kind. */
+void answer_headers(const struct web_request *req, struct MHD_Response *response);
 /* An error by the server itself, as all errors look. */
 struct MHD_Response *answer_refusal(unsigned status, const char *why, bool coded);
 /* The same on a connection that libmicrohttpd is about to end without a word. */

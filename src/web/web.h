@@ -70,8 +70,8 @@ struct web_options {
     unsigned handlers;           /* the most at once, then 503; usual: 1800 */
     const struct web_door *door; /* NULL: everybody is known, and nothing is counted */
     /* What unix peers ask for below it is seen without it, and web_passed says so; or
-     * NULL. */
-    const char *passed;
+     * NULL. PASSED_MARK: a header that every answer to these has; or NULL. */
+    const char *passed, *passed_mark;
     unsigned idle_s; /* a connection without a request; usual: 60 */
     int nice; /* of those who serve callers and strangers; the others have ours */
     unsigned slow_s; /* a request that does not get on; usual: 20 */

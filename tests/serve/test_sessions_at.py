@@ -276,3 +276,12 @@ def test_an_address_that_is_none_is_refused():
     with pytest.raises(RuntimeError) as told:
         Daemon(serve={"sessions_at": "tcp:127.0.0.1:1"}).start()
     assert "sessions_at 'tcp:127.0.0.1:1' is not unix:PATH" in str(told.value)
+
+
+def test_what_the_daemon_of_the_sessions_refuses_is_its_own_answer():
+    """A body that the front takes and the other does not: not as if nobody were there."""
+    with Pair(home={"body": "64k"}) as pair:
+        at = begin(pair.front)
+        answer = ask(pair.front, "PUT", at + "/files/big", "sessions", "x" * (1 << 20))
+        assert answer.status == 413, answer.body
+        assert shell(pair.front, at, "echo there") == "there\n"
