@@ -19,11 +19,9 @@ char *inside_store(const struct vial_engine *engine, struct vial_error *err)
     char *path =
         store_path(engine->settings->image_store.store, engine->settings->home);
 
-    if (path)
-        return path;
-    (void)fail(err, VIAL_E_FILE, "there is no place for images");
-    (void)fail_remedy(err, "set HOME, or VIAL_IMAGES to a directory of your own");
-    return NULL;
+    if (!path)
+        (void)fail_memory(err);
+    return path;
 }
 
 int inside_stored_images(const struct vial_engine *engine, json_t **out,

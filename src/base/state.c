@@ -35,12 +35,12 @@ char *state_data_path(const char *leaf, const char *home)
 {
     auto_free char *below = NULL;
 
-    if (geteuid() == 0)
-        return path_join("/var/lib/vial", leaf);
-    if (variable("XDG_DATA_HOME"))
+    if (geteuid() != 0 && variable("XDG_DATA_HOME"))
         below = path_join(variable("XDG_DATA_HOME"), "vial");
-    else if (home && home[0] == '/')
+    else if (geteuid() != 0 && home && home[0] == '/')
         below = path_join(home, ".local/share/vial");
+    else
+        below = strdup("/var/lib/vial");
     return below ? path_join(below, leaf) : NULL;
 }
 

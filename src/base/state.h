@@ -16,8 +16,9 @@
  * .local/state. malloc'ed; NULL: there is no place, or no memory. */
 char *state_path(const char *home);
 
-/* What is brought or made to stay: LEAF below that for root, or below vial below
- * XDG_DATA_HOME or HOME's .local/share. The same. */
+/* What is brought or made to stay: LEAF below vial below XDG_DATA_HOME or HOME's
+ * .local/share; below /var/lib/vial for root, and for who has no home: a daemon's front
+ * that was started by root, to which an init system gives none. NULL: no memory. */
 char *state_data_path(const char *leaf, const char *home);
 
 /* What can be made again: vial below XDG_CACHE_HOME, or /var/cache for root, or HOME's

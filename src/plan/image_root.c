@@ -93,10 +93,8 @@ int image_root_build(struct draft *d, struct vial_error *err)
         return fail_remedy(err, "give one of them");
     }
     root->store = store_path(d->settings->image_store.store, d->settings->home);
-    if (!root->store) {
-        (void)fail(err, VIAL_E_FILE, "there is no place for images");
-        return fail_remedy(err, "set HOME, or VIAL_IMAGES to a directory of your own");
-    }
+    if (!root->store)
+        return fail_memory(err);
     root->writable = is_choice(d, FIELD_ID_root_mode, "rw");
     root->as_root = str_eq(d->req->user, "root") || str_eq(d->req->user, "0") ||
                     str_eq(d->req->user, "0:0");

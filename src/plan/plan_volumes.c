@@ -54,11 +54,7 @@ static int add(struct draft *d, const char *text, struct vial_error *err)
 static int find_store(struct draft *d, struct vial_error *err)
 {
     d->plan->volume_store = volume_store_path(d->settings->home);
-    if (d->plan->volume_store)
-        return 0;
-    (void)fail(err, VIAL_E_FILE, "there is no place for volumes");
-    return fail_remedy(err,
-                       "set HOME, or VIAL_VOLUME_STORE to a directory of your own");
+    return d->plan->volume_store ? 0 : fail_memory(err);
 }
 
 int volumes_build(struct draft *d, struct vial_error *err)

@@ -408,3 +408,16 @@ def test_a_reload_that_changes_the_policy_says_what_the_keeper_holds_to(daemon):
     daemon.process.send_signal(signal.SIGHUP)
     assert wait_until(lambda: daemon.lines("reload"))
     assert "restart" in daemon.lines("policy")[0]["note"]
+
+
+@pytest.mark.skipif(not ROOT, reason="a user's daemon has its user's home")
+@pytest.mark.parametrize("request_, code", [
+    ({"image": "nothing.of/this:name", "pull": "never"}, "VIAL-IMAGE"),
+    ({"volumes": ["nothing-of-this-name:/d"]}, "VIAL-VOLUME")])
+def test_a_daemon_without_a_home_knows_its_stores(request_, code):
+    """As an init system starts it."""
+    d = Daemon(serve={"keeper": "on"}, policy={"volumes": ["*"]})
+    d.command = ["env", "-u", "HOME", VIALD]
+    with d:
+        assert d.run("true", driver="native", **request_).json["error"]["code"] == code
+    d.close()

@@ -82,10 +82,8 @@ int fetch_into_store(struct vial_engine *e, const char *verb,
         return fail_remedy(err, "have root do so: 'vial image pull %.120s'",
                            pull->name);
     }
-    if (!store || !program) {
-        (void)fail(err, VIAL_E_FILE, "there is no place for images");
-        return fail_remedy(err, "set HOME, or VIAL_IMAGES to a directory of your own");
-    }
+    if (!store || !program)
+        return fail_memory(err);
     return fetcher_run(&f, verb, pull, out, err);
 }
 
