@@ -141,43 +141,60 @@ static void *close_later(void *web)
     return NULL;
 }
 
-/* Their requests end in their own time. */
-static void let_go(struct front *f)
+/* What still runs there ends as if its client had gone. */
+static void let_go(struct retired *r)
 {
-    for (size_t i = 0; i < f->count; i++) {
-        if (!f->retired[i])
-            continue;
-        web_drain(f->retired[i]);
-        (void)thread_start_alone(THREAD_STACK, close_later, f->retired[i]);
-        f->retired[i] = NULL;
-    }
-    f->retired_until_ns = 0;
+    web_drain(r->web);
+    (void)thread_start_alone(THREAD_STACK, close_later, r->web);
+    *r = (struct retired){ 0 };
 }
 
-static void retire(struct front *f, size_t i, struct web *old)
+/* A free place; else that of the oldest. */
+static struct retired *find_place(struct front *f)
 {
+    struct retired *oldest = f->retired;
+
+    for (size_t i = 0; i < RETIRED_MOST; i++) {
+        if (!f->retired[i].web)
+            return &f->retired[i];
+        if (f->retired[i].until_ns < oldest->until_ns)
+            oldest = &f->retired[i];
+    }
+    let_go(oldest);
+    return oldest;
+}
+
+static void retire(struct front *f, struct web *old)
+{
+    struct retired *r = find_place(f);
+
     web_retire(old);
-    f->retired[i] = old;
-    f->retired_until_ns = clock_now_ns() + RETIRED_NS;
+    *r = (struct retired){ old, clock_now_ns() + RETIRED_NS };
+}
+
+static bool is_awaited(const struct retired *r)
+{
+    int64_t late_ns = clock_now_ns() - r->until_ns;
+    struct web_counts counts = { 0 };
+
+    web_count(r->web, &counts);
+    return (counts.connections && late_ns < 0) ||
+           (counts.handlers && late_ns < AWAITED_NS);
 }
 
 bool front_settle(struct front *f)
 {
-    int64_t late_ns = clock_now_ns() - f->retired_until_ns;
-    unsigned connections = 0, handlers = 0;
+    bool settled = true;
 
-    for (size_t i = 0; f->retired_until_ns && i < f->count; i++) {
-        struct web_counts counts = { 0 };
-
-        if (f->retired[i])
-            web_count(f->retired[i], &counts);
-        connections += counts.connections;
-        handlers += counts.handlers;
+    for (size_t i = 0; i < RETIRED_MOST; i++) {
+        if (!f->retired[i].web)
+            continue;
+        if (is_awaited(&f->retired[i]))
+            settled = false;
+        else
+            let_go(&f->retired[i]);
     }
-    if ((connections && late_ns < 0) || (handlers && late_ns < AWAITED_NS))
-        return false;
-    let_go(f);
-    return true;
+    return settled;
 }
 
 /* After one that could not be opened. */
@@ -204,21 +221,20 @@ int front_reopen(struct front *f, struct vial_error *err)
             return -1;
         }
     show(f);
-    let_go(f);
     for (size_t i = 0; i < f->count; i++)
         if (f->webs[i] != old[i])
-            retire(f, i, old[i]);
+            retire(f, old[i]);
     return 0;
 }
 
 void front_drain(struct front *f)
 {
-    for (size_t i = 0; i < f->count; i++) {
+    for (size_t i = 0; i < f->count; i++)
         if (f->webs[i])
             web_drain(f->webs[i]);
-        if (f->retired[i])
-            web_drain(f->retired[i]);
-    }
+    for (size_t i = 0; i < RETIRED_MOST; i++)
+        if (f->retired[i].web)
+            web_drain(f->retired[i].web);
 }
 
 static unsigned handlers_of(struct web *web)
@@ -235,17 +251,20 @@ unsigned front_busy(const struct front *f)
     unsigned busy = 0;
 
     for (size_t i = 0; i < f->count; i++)
-        busy += handlers_of(f->webs[i]) + handlers_of(f->retired[i]);
+        busy += handlers_of(f->webs[i]);
+    for (size_t i = 0; i < RETIRED_MOST; i++)
+        busy += handlers_of(f->retired[i].web);
     return busy;
 }
 
 void front_close(struct front *f)
 {
-    for (size_t i = 0; i < f->count; i++) {
+    for (size_t i = 0; i < f->count; i++)
         web_close(f->webs[i]);
-        web_close(f->retired[i]);
-        f->webs[i] = f->retired[i] = NULL;
-    }
+    for (size_t i = 0; i < RETIRED_MOST; i++)
+        web_close(f->retired[i].web);
+    memset(f->webs, 0, sizeof(f->webs));
+    memset(f->retired, 0, sizeof(f->retired));
     if (f->serve)
         f->serve->listener_count = 0;
     for (size_t i = 0; i < f->count; i++)

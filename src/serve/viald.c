@@ -100,6 +100,7 @@ static void reload(struct serve *s, struct front *f)
 {
     struct vial_error err = { 0 };
 
+    file_watch_begin(&s->watch, &s->now->settings->serve);
     if (serve_reload(s, &err) < 0 || front_reopen(f, &err) < 0)
         log_line(&s->log, "error", "reload",
                  json_pack("{s:o}", "error", error_json(&err)));

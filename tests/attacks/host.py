@@ -143,6 +143,15 @@ def identity(line):
     return fields[0], fields[2], fields[4]
 
 
+def look(line):
+    """A mount as a vessel could change it. Not its parent's number, which is another one when
+    somebody mounts below it; nor its file system's own settings, which are one for all of the
+    machine, but for whether it can be written to."""
+    mine, _, rest = line.partition(" - ")
+    kind, source, settings = rest.split(" ")
+    return " ".join([*mine.split(" ")[2:], kind, source, settings.split(",")[0]])
+
+
 def mountinfo():
     with open("/proc/self/mountinfo", encoding="utf-8") as file:
         return file.read().splitlines()
@@ -274,8 +283,7 @@ class Host:
     def picture(self):
         """Everything that a run must leave as it was."""
         return {
-            "mounts": sorted(line.split(" ", 2)[2] for line in mountinfo()
-                             if self.own.has_mount(line)),
+            "mounts": sorted(look(line) for line in mountinfo() if self.own.has_mount(line)),
             "cgroups": self.cgroups(),
             "processes": self.processes(),
             "canaries": {p: self.describe(p) for p in self.planted},

@@ -207,16 +207,18 @@ def test_sigterm_lets_runs_finish_and_takes_no_new_ones():
         assert d.process.wait(60) == 0
 
 
-def test_a_run_from_before_a_reload_is_let_finish_as_well(tokens):
-    """A reload replaces the server of TCP: what that has under way is waited for, too."""
+def test_a_run_from_before_reloads_is_let_finish_as_well(tokens):
+    """A reload replaces the server of TCP: what that has under way is waited for, too, and
+    by no further one ended."""
     with Daemon(serve={"tokens": tokens(one={}), "keeper": "off"}, tcp=True) as d:
         held = Held("replaced")
         running = http.client.HTTPConnection("127.0.0.1", d.port, timeout=60)
         running.request("POST", "/v1/run", json.dumps({**RUN, "code": held.code + "; echo finished"}),
                         {"Authorization": "Bearer " + secret("one")})
         assert wait_until(lambda: gauge(d, "runs_active") == 1)
-        d.process.send_signal(signal.SIGHUP)
-        assert wait_until(lambda: d.lines("reload"))
+        for times in range(1, 4):
+            d.process.send_signal(signal.SIGHUP)
+            assert wait_until(lambda n=times: len(d.lines("reload")) == n)
         d.process.send_signal(signal.SIGTERM)
         assert wait_until(lambda: d.lines("drain"))
         assert ends(held, [running])[0]["stdout"] == "finished\n"
