@@ -130,12 +130,20 @@ bool name_rule_has_name(const struct name_rule *rule, const char *name)
            strcmp(name + len - tail, rule->name) == 0;
 }
 
+unsigned name_rule_port_count(const struct name_rule *rule)
+{
+    return rule->low ? rule->high - rule->low + 1u : USUAL_COUNT;
+}
+
+uint16_t name_rule_port(const struct name_rule *rule, unsigned n)
+{
+    return rule->low ? (uint16_t)(rule->low + n) : usual_ports[n];
+}
+
 bool name_rule_has_port(const struct name_rule *rule, uint16_t port)
 {
-    if (rule->low)
-        return port >= rule->low && port <= rule->high;
-    for (size_t i = 0; i < USUAL_COUNT; i++)
-        if (usual_ports[i] == port)
+    for (unsigned n = 0; n < name_rule_port_count(rule); n++)
+        if (name_rule_port(rule, n) == port)
             return true;
     return false;
 }
@@ -156,13 +164,8 @@ bool name_rule_covers(const struct name_rule *wide, const struct name_rule *narr
 {
     if (!covers_names(wide, narrow))
         return false;
-    if (!narrow->low && !wide->low)
-        return true;
-    for (size_t i = 0; !narrow->low && i < USUAL_COUNT; i++)
-        if (!name_rule_has_port(wide, usual_ports[i]))
-            return false;
-    for (uint32_t port = narrow->low; narrow->low && port <= narrow->high; port++)
-        if (!name_rule_has_port(wide, (uint16_t)port))
+    for (unsigned n = 0; n < name_rule_port_count(narrow); n++)
+        if (!name_rule_has_port(wide, name_rule_port(narrow, n)))
             return false;
     return true;
 }

@@ -42,6 +42,10 @@ const char *name_rule_parse_any(const char *text, struct name_rule *out);
  * letters, digits, '-' and '_', of which the last is no number. */
 bool name_is_host(const char *text, size_t len);
 
+/* Its ports, one by one. */
+unsigned name_rule_port_count(const struct name_rule *rule);
+uint16_t name_rule_port(const struct name_rule *rule, unsigned n);
+
 bool name_rule_has_name(const struct name_rule *rule, const char *name);
 bool name_rule_has_port(const struct name_rule *rule, uint16_t port);
 /* All that NARROW allows, WIDE allows. */

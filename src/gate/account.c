@@ -20,8 +20,19 @@ static struct gate_record *find_refusal(struct gate_account *a, const char *name
     return NULL;
 }
 
+/* Those who visit a port of the vessel take a quarter of the places: where programs
+ * went stays to be seen. */
+static bool has_place(const struct gate_account *a, bool incoming)
+{
+    size_t visits = 0;
+
+    for (size_t i = 0; incoming && i < a->count; i++)
+        visits += a->records[i].incoming;
+    return a->count < GATE_RECORDS_MAX && visits < GATE_RECORDS_MAX / 4;
+}
+
 static struct gate_record *add(struct gate_account *a, const char *name, uint16_t port,
-                               uint32_t verdict)
+                               uint32_t verdict, bool incoming)
 {
     struct gate_record *r =
         verdict == GATE_OK ? NULL : find_refusal(a, name, port, verdict);
@@ -32,9 +43,11 @@ static struct gate_record *add(struct gate_account *a, const char *name, uint16_
         a->refused++;
     a->limited = a->limited || verdict == GATE_LIMIT || verdict == GATE_QUOTA;
     a->over_quota += verdict == GATE_QUOTA;
-    if (!r && a->count < GATE_RECORDS_MAX) {
+    if (!r && has_place(a, incoming)) {
         r = &a->records[a->count++];
-        *r = (struct gate_record){ .port = port, .verdict = verdict };
+        *r = (struct gate_record){ .port = port,
+                                   .verdict = verdict,
+                                   .incoming = incoming };
         (void)snprintf(r->name, sizeof r->name, "%s", name);
     }
     if (!r)
@@ -47,13 +60,12 @@ static struct gate_record *add(struct gate_account *a, const char *name, uint16_
 void account_add(struct gate *g, const struct connection *c, uint64_t in, uint64_t out)
 {
     struct gate_account *a = &g->account;
-    struct gate_record *r = add(a, c->name, c->port, c->verdict);
+    struct gate_record *r = add(a, c->name, c->port, c->verdict, c->incoming);
 
     a->bytes_in += in;
     a->bytes_out += out;
     if (!r)
         return;
-    r->incoming = c->incoming;
     r->bytes_in += in;
     r->bytes_out += out;
     r->ms = (now_ns() - c->started_ns) / 1000000;
@@ -64,7 +76,7 @@ void account_refused(struct gate *g, const char *name)
 {
     size_t len = strlen(name);
 
-    (void)add(&g->account, name_is_host(name, len) ? name : "?", 0, GATE_DENIED);
+    (void)add(&g->account, name_is_host(name, len) ? name : "?", 0, GATE_DENIED, false);
 }
 
 static void write_whole(int fd, const uint8_t *data, size_t len)

@@ -35,9 +35,6 @@
 #define BASE_ADDRESS 0x7f400000u /* 127.64.0.0; .1 is the name server */
 #define EVENTS       32
 
-static const uint16_t usual_ports[] = { 80, 443 };
-#define USUAL_COUNT 2u
-
 enum tag { TAG_UDP = RELAY_OWN_TAG, TAG_TCP, TAG_PEER, TAG_LISTENER };
 
 struct listener {
@@ -149,11 +146,8 @@ static void listen_for_ranges(struct guest_gate *gate)
     for (size_t i = 0; i < gate->allow_count; i++) {
         const struct name_rule *rule = &gate->allow[i];
 
-        for (uint32_t port = rule->low;
-             rule->is_range && rule->low && port <= rule->high; port++)
-            listen_on_all(gate, rule->range.first.v6, (uint16_t)port);
-        for (unsigned k = 0; rule->is_range && !rule->low && k < USUAL_COUNT; k++)
-            listen_on_all(gate, rule->range.first.v6, usual_ports[k]);
+        for (unsigned n = 0; rule->is_range && n < name_rule_port_count(rule); n++)
+            listen_on_all(gate, rule->range.first.v6, name_rule_port(rule, n));
     }
 }
 
@@ -161,10 +155,8 @@ static void listen_for_ranges(struct guest_gate *gate)
 static void listen_by(struct guest_gate *gate, unsigned name,
                       const struct name_rule *rule)
 {
-    unsigned count = rule->low ? rule->high - rule->low + 1u : USUAL_COUNT;
-
-    for (unsigned i = 0; i < count && i < PORTS_MAX; i++) {
-        uint16_t port = rule->low ? (uint16_t)(rule->low + i) : usual_ports[i];
+    for (unsigned n = 0; n < name_rule_port_count(rule) && n < PORTS_MAX; n++) {
+        uint16_t port = name_rule_port(rule, n);
 
         if (!name_rules_deny(gate->deny, gate->deny_count, gate->names[name], port))
             listen_on(gate, name, port);

@@ -140,6 +140,41 @@ static int check_private(const char *entry, const struct range *range,
                        "/etc/vial/vial.yaml");
 }
 
+static bool denies_names(const struct policy *p)
+{
+    struct name_rule rule;
+
+    for (size_t i = 0; i < p->deny.count; i++)
+        if (name_rule_parse_any(p->deny.items[i], &rule) || !rule.is_range)
+            return true;
+    return false;
+}
+
+/* Of a range nobody knows which names lead into it; and its port 53 is the name
+ * server's, which a vessel with a gate has of its own. */
+static int check_range(const char *entry, const struct name_rule *rule,
+                       const char *driver, const struct policy *p,
+                       struct vial_error *err)
+{
+    if (!str_eq(driver, "native")) {
+        (void)fail(err, VIAL_E_UNSUPPORTED,
+                   "driver '%s' cannot let addresses out: allow '%s'", driver, entry);
+        return fail_remedy(err, "allow names, or use '--driver native'");
+    }
+    if (rule->low && rule->low <= 53 && rule->high >= 53) {
+        (void)fail(err, VIAL_E_UNSUPPORTED, "allow '%s' has port 53 of addresses",
+                   entry);
+        return fail_remedy(err, "leave it out: names are asked for as on any machine");
+    }
+    if (!((p->set >> POLICY_ID_allow) & 1u) && denies_names(p)) {
+        (void)fail(err, VIAL_E_POLICY,
+                   "allow '%s' could lead to what the policy denies by name", entry);
+        return fail_remedy(err, "leave it out, or add it to policy key 'allow' in %s",
+                           p->origin[POLICY_ID_deny]);
+    }
+    return check_private(entry, &rule->range, p, err);
+}
+
 /* Each takes a route, and each port a listener, in a vessel. */
 static int check_ranges(const struct strv *allow, const char *driver,
                         const struct policy *p, struct vial_error *err)
@@ -150,16 +185,10 @@ static int check_ranges(const struct strv *allow, const char *driver,
     for (size_t i = 0; i < allow->count; i++) {
         if (name_rule_parse_any(allow->items[i], &rule) || !rule.is_range)
             continue;
-        if (!str_eq(driver, "native")) {
-            (void)fail(err, VIAL_E_UNSUPPORTED,
-                       "driver '%s' cannot let addresses out: allow '%s'", driver,
-                       allow->items[i]);
-            return fail_remedy(err, "allow names, or use '--driver native'");
-        }
-        if (check_private(allow->items[i], &rule.range, p, err) < 0)
+        if (check_range(allow->items[i], &rule, driver, p, err) < 0)
             return -1;
         count++;
-        ports += rule.low ? rule.high - rule.low + 1u : 2;
+        ports += name_rule_port_count(&rule);
     }
     if (count > RANGES_MOST || ports > RANGE_PORTS_MOST)
         return fail(err, VIAL_E_VALUE,

@@ -180,7 +180,7 @@ void side_done(struct side *s);
 struct exchange;
 struct exchange *exchange_new(struct held *held, const struct secrets_hand *hand,
                               int client_fd, int server_fd);
-/* False: it is over. *MORE: it could go on at once. *VERDICT: GATE_OK, or why not. */
+/* False: it is over. *MORE: it could go on at once. */
 bool exchange_turn(struct exchange *e, bool *more);
 void exchange_waits(const struct exchange *e, int fds[2], short events[2]);
 uint64_t exchange_deadline_ns(const struct exchange *e);

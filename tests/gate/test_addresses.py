@@ -133,7 +133,7 @@ def test_a_range_that_means_nothing_is_refused(world, entry, why):
 
 
 def test_a_vessel_has_a_bounded_number_of_ranges(world):
-    r = fetch(world, ["1.1.%d.0/24:%d" % (i, i + 1) for i in range(65)])
+    r = fetch(world, ["1.1.%d.0/24:%d" % (i, i + 100) for i in range(65)])
     assert r.error.message == "allow has more than 64 ranges of addresses, or 128 ports of them"
 
 
@@ -153,6 +153,27 @@ def test_the_keeper_lets_out_what_the_policy_covers(roads):
                            ("8.8.8.8:443", "is not allowed by the policy"),
                            (f"10.78.0.0/16:{PORT}", "has no address that is public")]:
             assert ask(d, [entry])["error"]["message"] == f"allow '{entry}' {why}"
+
+
+def test_a_policy_that_denies_names_gives_no_addresses(roads):
+    def answer(denied):
+        d = Daemon(policy={"networks": ["gate"], "deny": [denied], "gate_resolvers": [roads[1]]})
+        d.command = [*roads[0], d.command[0]]
+        with d:
+            return ask(d, [f"1.1.1.0/24:{PORT}"], "1.1.1.1")
+
+    r = answer("intern.example.com")
+    assert (r["verdict"], r["error"]["code"]) == ("denied", "VIAL-POLICY")
+    assert r["error"]["message"] == (
+        f"allow '1.1.1.0/24:{PORT}' could lead to what the policy denies by name")
+    assert answer("1.1.2.0/24")["stdout"] == "1.1.1.1\n"
+
+
+@pytest.mark.parametrize("entry", ["1.1.1.1:53", "[2620:fe::/48]:50-60"])
+def test_port_53_of_addresses_is_refused(reach, entry):
+    r = reach([entry], "1.1.1.1")
+    assert (r.verdict, r.error.code) == ("denied", "VIAL-UNSUPPORTED")
+    assert r.error.message == f"allow '{entry}' has port 53 of addresses"
 
 
 def test_a_sessions_addresses_are_narrowed(roads):
