@@ -21,7 +21,7 @@ import time
 
 PLACES = ["/", "/root", "/home", "/tmp", "/var/tmp", "/dev/shm"]
 GROUPS = {"memory", "pids", "cpu", "cpuacct"}  # the hierarchies in which vial has groups
-CLONE_NEWNS, MS_REC, MS_SLAVE, MS_SHARED = 0x20000, 0x4000, 1 << 19, 1 << 20
+CLONE_NEWNS, MS_REC, MS_PRIVATE, MS_SHARED = 0x20000, 0x4000, 1 << 18, 1 << 20
 MNT_DETACH = 2
 # Of container engines beside us: they go when a container does.
 PASSING = re.compile(r"/(overlay2|containers|netns)/")
@@ -92,13 +92,13 @@ class Own:
             self.enter_mounts()
             self.enter_groups()
             atexit.register(self.leave_groups)
-        self.mounts = set(map(identity, mountinfo()))
 
     def enter_mounts(self):
-        """Others' mounts still come in, as slaves of theirs; none of ours goes out. Shared
-        again, so that a vessel which does not make its own private is found out."""
+        """None of others' comes in any more, and none of ours goes out; nor does what we see
+        change when they take theirs away. Shared again, so that a vessel which does not make
+        its own private is found out."""
         if self.libc.unshare(CLONE_NEWNS) == 0:
-            for how in (MS_SLAVE, MS_SHARED):
+            for how in (MS_PRIVATE, MS_SHARED):
                 self.libc.mount(None, b"/", None, ctypes.c_ulong(how | MS_REC), None)
             for line in reversed(mountinfo()):
                 point = line.split(" ")[4]
@@ -121,10 +121,6 @@ class Own:
             with contextlib.suppress(OSError):
                 os.rmdir(path)
 
-    def has_mount(self, line):
-        """Whether it was there at the beginning, or nobody else has made it."""
-        return identity(line) in self.mounts or " master:" not in line.split(" - ")[0]
-
     def has_process(self, pid):
         """Those of a container are not below us, but below an engine of the tests."""
         if not self.groups:
@@ -135,12 +131,6 @@ class Own:
             names.append("engine-of-tests-" + engine[1])
         text = (read("/proc/%s/cgroup" % pid) or b"").decode()
         return any("/%s" % name in text for name in names)
-
-
-def identity(line):
-    """Of a mount: its number alone is given to another one when it has gone."""
-    fields = line.split(" ")
-    return fields[0], fields[2], fields[4]
 
 
 def look(line):
@@ -283,7 +273,7 @@ class Host:
     def picture(self):
         """Everything that a run must leave as it was."""
         return {
-            "mounts": sorted(look(line) for line in mountinfo() if self.own.has_mount(line)),
+            "mounts": sorted(map(look, mountinfo())),
             "cgroups": self.cgroups(),
             "processes": self.processes(),
             "canaries": {p: self.describe(p) for p in self.planted},

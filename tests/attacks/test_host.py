@@ -88,6 +88,32 @@ def test_a_mount_of_others_is_not_minded(watch, outside):
         assert watch() == []
 
 
+# A watch of its own, made while an engine has its shared directory; then the engine ends.
+MEANWHILE = """
+import os, subprocess, sys
+sys.path.insert(0, sys.argv[1])
+from host import Host
+host = Host()
+subprocess.run(["nsenter", "--mount=/proc/self/fd/%d" % host.own.outside, "--",
+                "umount", "--lazy", sys.argv[2]], check=True, pass_fds=[host.own.outside])
+print(host.check(0))
+host.remove()
+"""
+
+
+def test_a_shared_mount_of_others_that_goes_is_not_minded(outside):
+    with tempfile.TemporaryDirectory() as where:
+        for command in (["mount", "-t", "tmpfs", "left", where], ["mount", "--make-shared", where]):
+            subprocess.run([*outside, *command], check=True)
+        try:
+            done = subprocess.run([*outside, sys.executable, "-c", MEANWHILE,
+                                   os.path.dirname(host_module.__file__), where],
+                                  capture_output=True, text=True, check=False)
+        finally:
+            subprocess.run([*outside, "umount", "--quiet", where], check=False)
+        assert done.stdout == "[]\n", done
+
+
 @pytest.fixture
 def groups(host):
     if not host.own.groups:

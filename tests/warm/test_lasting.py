@@ -251,7 +251,7 @@ def picture():
     return {"fds": len(os.listdir("/proc/self/fd")),
             "threads": len(os.listdir("/proc/self/task")),
             "cgroups": len(owned_by(os.getpid())),
-            "mounts": len([line for line in host.mountinfo() if host.own().has_mount(line)]),
+            "mounts": len(host.mountinfo()),
             "children": len(children(os.getpid())),
             "rss": int(read("/proc/self/statm").split()[1]) * os.sysconf("SC_PAGESIZE")}
 
