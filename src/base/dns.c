@@ -61,7 +61,8 @@ static size_t read_name(const uint8_t *m, size_t len, size_t at,
         }
         if (n > LABEL_MAX || at + 1 + n >= len || used + n + 1 > NAMES_MAX)
             return 0;
-        plain = plain && used + n + (used ? 1u : 0u) <= NAME_LEN_MAX;
+        plain = plain && used + n + (used ? 1u : 0u) <= NAME_LEN_MAX &&
+                !memchr(m + at + 1, '.', n); /* it would pass for two labels */
         for (size_t i = 0; plain && i < n; i++) {
             if (i == 0 && used)
                 name[used++] = '.';

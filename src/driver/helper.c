@@ -45,6 +45,7 @@ struct birth {
     _Alignas(16) unsigned char stack[RAW_STACK];
     const char *path;
     const char *const *args;
+    const char *const *env;
     const int *fds;
     size_t count;
 };
@@ -54,15 +55,26 @@ struct birth {
 static void become(void *arg)
 {
     const struct birth *b = arg;
-    const char *const env[] = { NULL };
     long rc = raw_call(SYS_setsid, 0, 0, 0, 0, 0);
 
     for (size_t i = 0; rc >= 0 && i < b->count; i++)
         rc = raw_call(SYS_dup3, b->fds[i], HELPER_FD + (long)i, 0, 0, 0);
     if (rc >= 0)
-        (void)raw_call(SYS_execve, ARG(b->path), ARG(b->args), ARG(env), 0, 0);
+        (void)raw_call(SYS_execve, ARG(b->path), ARG(b->args), ARG(b->env), 0, 0);
     for (;;)
         (void)raw_call(SYS_exit_group, 127, 0, 0, 0, 0);
+}
+
+/* None, but in test builds what weakens it. */
+static const char *const *environment_of_helpers(void)
+{
+    static const char *const none[] = { NULL };
+
+#ifdef VIAL_WEAKEN
+    if (getenv("VIAL_TEST_WEAKEN")) /* NOLINT(concurrency-mt-unsafe) */
+        return (const char *const *)environ;
+#endif
+    return none;
 }
 
 /* The child has our memory until it executes the program. */
@@ -79,6 +91,7 @@ int helper_start(const char *path, const char *const *args, const int *fds,
         return -ENOMEM;
     b->path = path;
     b->args = args;
+    b->env = environment_of_helpers();
     b->fds = fds;
     b->count = count;
     pid = raw_spawn(&how, b->stack, become, b);

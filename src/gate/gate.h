@@ -39,6 +39,7 @@
 #include "base/public_address.h"
 #include "relay/relay.h"
 #include "wire/gate_message.h"
+#include "wire/weaken.h"
 
 #define NEVER           UINT64_MAX
 #define ADDRESSES_MAX   8  /* of a name that are tried */

@@ -158,17 +158,23 @@ static void listen_by(struct guest_gate *gate, unsigned name,
     for (unsigned n = 0; n < name_rule_port_count(rule) && n < PORTS_MAX; n++) {
         uint16_t port = name_rule_port(rule, n);
 
-        if (!name_rules_deny(gate->deny, gate->deny_count, gate->names[name], port))
+        if (weaken("gate_rules") ||
+            !name_rules_deny(gate->deny, gate->deny_count, gate->names[name], port))
             listen_on(gate, name, port);
     }
 }
 
+static bool rule_has(const struct name_rule *rule, const char *name)
+{
+    return weaken("gate_rules") || name_rule_has_name(rule, name);
+}
+
 static bool is_allowed(const struct guest_gate *gate, const char *name)
 {
-    if (name_rules_deny(gate->deny, gate->deny_count, name, 0))
+    if (!weaken("gate_rules") && name_rules_deny(gate->deny, gate->deny_count, name, 0))
         return false;
     for (size_t i = 0; i < gate->allow_count; i++)
-        if (name_rule_has_name(&gate->allow[i], name))
+        if (rule_has(&gate->allow[i], name))
             return true;
     return false;
 }
@@ -178,6 +184,8 @@ static unsigned take_name(struct guest_gate *gate, const char *name)
 {
     unsigned i = 0;
 
+    if (weaken("gate_names") && gate->name_count == NAMES_MAX)
+        gate->name_count = 0;
     while (i < gate->name_count && strcmp(gate->names[i], name) != 0)
         i++;
     if (i < gate->name_count || i == NAMES_MAX)
@@ -185,7 +193,7 @@ static unsigned take_name(struct guest_gate *gate, const char *name)
     (void)snprintf(gate->names[i], sizeof gate->names[i], "%s", name);
     gate->name_count++;
     for (size_t k = 0; k < gate->allow_count; k++)
-        if (name_rule_has_name(&gate->allow[k], name))
+        if (rule_has(&gate->allow[k], name))
             listen_by(gate, i, &gate->allow[k]);
     return i;
 }

@@ -37,7 +37,7 @@ bool body_of(const struct head *h, struct body *out)
     const struct head_field *coding = head_find(h, "Transfer-Encoding", &codings);
 
     *out = (struct body){ .most = out->most };
-    if (lengths || codings || (length && coding))
+    if ((lengths || codings || (length && coding)) && !weaken("secret_strict"))
         return false;
     if (coding) {
         out->kind = BODY_CHUNKED;

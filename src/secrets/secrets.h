@@ -34,6 +34,7 @@
 #include "base/str.h"
 #include "model/secret.h"
 #include "wire/gate_message.h"
+#include "wire/weaken.h"
 
 #define HEAD_MAX     (32u << 10) /* bytes of a message's head */
 #define HEAD_NEW_MAX (64u << 10) /* once values are in it */

@@ -1,0 +1,78 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""api_server DIR: at 127.88.0.1:8443, by DIR's certificate, answers each request with what it was
+asked, and notes its line and its Authorization in DIR/asked. Ends with its input."""
+import http.server
+import os
+import ssl
+import sys
+import threading
+
+PLACE = ("127.88.0.1", 8443)
+
+
+class Api(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def body(self):
+        if self.headers.get("Transfer-Encoding") != "chunked":
+            return self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        whole = b""
+        while size := int(self.rfile.readline(), 16):
+            whole += self.rfile.read(size)
+            self.rfile.readline()
+        self.rfile.readline()
+        return whole
+
+    def do_GET(self):
+        said = ("%s %s\n" % (self.requestline, self.headers.get("Authorization"))).encode()
+        self.note(said)
+        body = self.body()
+        self.send_response(200)
+        self.send_header("X-Server", "api")
+        self.send_header("X-Said", self.headers.get("Authorization", ""))
+        if self.path == "/pieces":
+            self.send_header("Transfer-Encoding", "chunked")
+            self.end_headers()
+            for byte in said:
+                self.wfile.write(b"1\r\n%c\r\n" % byte)
+                self.wfile.flush()
+            self.wfile.write(b"0\r\n\r\n")
+            return
+        if self.path != "/to-the-end":
+            self.send_header("Content-Length", str(len(said + body)))
+        self.end_headers()
+        self.wfile.write(said + body)
+        self.close_connection = True
+        self.connection.unwrap()
+
+    do_POST = do_DELETE = do_GET
+
+    @staticmethod
+    def note(said):
+        with open(os.path.join(sys.argv[1], "asked"), "ab") as asked:
+            asked.write(said)
+
+    def log_message(self, *_):
+        pass
+
+
+class Server(http.server.ThreadingHTTPServer):
+    def get_request(self):
+        connection, peer = super().get_request()
+        return self.context.wrap_socket(connection, server_side=True, do_handshake_on_connect=False), peer
+
+    def handle_error(self, *_):
+        pass  # clients that are cut off
+
+
+def main():
+    Server.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    Server.context.load_cert_chain(sys.argv[1] + "/server.pem", sys.argv[1] + "/server.key")
+    server = Server(PLACE, Api)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    print("there", flush=True)
+    sys.stdin.read()
+
+
+main()
