@@ -170,6 +170,24 @@ static int load_uids(const struct strv *list, const char *setting, uid_t **out,
     return 0;
 }
 
+/* As browsers say them: a scheme, a host, a port if it is not the usual one. "null" is
+ * said by pages that anybody can make, and "*" would mean all. */
+static int check_origins(const struct strv *origins, struct vial_error *err)
+{
+    for (size_t i = 0; i < origins->count; i++) {
+        const char *text = origins->items[i];
+        const char *rest = strstr(text, "://");
+
+        if (rest && rest > text && rest[3] && !strpbrk(rest + 3, "?#@*, /") &&
+            !memchr(text, '*', (size_t)(rest - text)))
+            continue;
+        (void)fail(err, VIAL_E_VALUE, "serve: origins: '%.80s' is no origin", text);
+        return fail_remedy(err, "name each as a browser says it, without a path: "
+                                "https://app.example.com or http://localhost:3000");
+    }
+    return 0;
+}
+
 int auth_load(struct auth *a, const struct serve_settings *s, uid_t own,
               struct vial_error *err)
 {
@@ -186,7 +204,8 @@ int auth_load(struct auth *a, const struct serve_settings *s, uid_t own,
     strv_copy(&a->origins, &s->origins);
     if (!strv_ok(&a->hosts) || !strv_ok(&a->origins))
         return fail_memory(err);
-    if (load_uids(&s->uids, "uids", &a->uids, &a->uid_count, err) < 0 ||
+    if (check_origins(&s->origins, err) < 0 ||
+        load_uids(&s->uids, "uids", &a->uids, &a->uid_count, err) < 0 ||
         load_uids(&s->sessions_for, "sessions_for", &a->fronts, &a->front_count, err) <
             0)
         return -1;
@@ -247,6 +266,18 @@ static int check_host(const struct auth *a, const struct web_request *req,
     return fail_remedy(err, "add it to 'hosts' below 'serve' in the settings");
 }
 
+bool auth_origin_is_listed(const struct auth *a, const struct web_request *req)
+{
+    const char *origin = web_header(req, "Origin");
+
+    if (!origin || web_header_repeated(req, "Origin"))
+        return false;
+    for (size_t i = 0; i < a->origins.count; i++)
+        if (strcasecmp(a->origins.items[i], origin) == 0)
+            return true;
+    return false;
+}
+
 /* The server's own page has an origin made of the Host it was loaded from. */
 static int check_origin(const struct auth *a, const struct web_request *req,
                         struct vial_error *err)
@@ -255,20 +286,11 @@ static int check_origin(const struct auth *a, const struct web_request *req,
     const char *host = web_header(req, "Host");
     const char *rest = origin ? strstr(origin, "://") : NULL;
 
-    if (!origin || (rest && host && strcasecmp(rest + 3, host) == 0))
+    if (!origin || (rest && host && strcasecmp(rest + 3, host) == 0) ||
+        auth_origin_is_listed(a, req))
         return 0;
-    for (size_t i = 0; i < a->origins.count; i++)
-        if (strcasecmp(a->origins.items[i], origin) == 0)
-            return 0;
     (void)fail(err, VIAL_E_HOST, "Origin is not allowed");
     return fail_remedy(err, "add it to 'origins' below 'serve' in the settings");
-}
-
-int auth_origin(const struct auth *a, const struct web_request *req)
-{
-    struct vial_error why;
-
-    return check_origin(a, req, &why);
 }
 
 int auth_peer(const struct auth *a, uid_t uid, struct identity *out,

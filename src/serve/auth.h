@@ -67,8 +67,8 @@ void auth_done(struct auth *a);
 int auth_check(const struct auth *a, const struct web_request *req,
                struct identity *out, struct vial_error *err);
 
-/* The part of that which judges Origin; -1: it is not allowed. */
-int auth_origin(const struct auth *a, const struct web_request *req);
+/* Whether REQ has an Origin, and it is one that the setting `origins` names. */
+bool auth_origin_is_listed(const struct auth *a, const struct web_request *req);
 
 /* The same of a user on the unix socket, whatever is asked. */
 int auth_peer(const struct auth *a, uid_t uid, struct identity *out,

@@ -7,6 +7,7 @@
 
 #include "base/budget.h"
 #include "base/fail.h"
+#include "serve/cors.h"
 #include "serve/http_call.h"
 #include "serve/ports.h"
 #include "serve/sessions_at.h"
@@ -46,16 +47,16 @@ static void place(void *context, const struct web_request *req, struct web_place
     if (out->caller)
         return;
     gen = serve_use(s);
+    out->origin = cors_origin(&gen->auth, req);
     out->caller = sessions_at_caller(s, &gen->auth.usual, req);
     if (!out->caller && auth_check(&gen->auth, req, &who, &err) == 0)
-        *out =
-            (struct web_place){ .caller = gate_caller(&s->gate, who.name, &who.quota) };
+        out->caller = gate_caller(&s->gate, who.name, &who.quota);
     serve_unuse(s, gen);
     if (out->caller)
         return;
-    *out = (struct web_place){ .lane = WEB_STRANGERS,
-                               .status = call_status_of(&err) == 403 ? 403 : 401,
-                               .why = "no body is taken before it is known who asks" };
+    out->lane = WEB_STRANGERS;
+    out->status = call_status_of(&err) == 403 ? 403 : 401;
+    out->why = "no body is taken before it is known who asks";
 }
 
 static void *peer(void *context, uid_t uid)

@@ -98,27 +98,6 @@ void face_refuse(struct call *c, const struct face *face, const struct vial_erro
     face->refuse(c, status, err);
 }
 
-/* A page of an origin that the settings name may ask what it may ask. */
-static bool answer_preflight(struct call *c)
-{
-    const char *origin = web_header(c->web, "Origin");
-
-    if (!origin || auth_origin(&c->gen->auth, c->web) < 0)
-        return false;
-    (void)web_set_header(c->web, "Access-Control-Allow-Origin", origin);
-    (void)web_set_header(c->web, "Vary", "Origin");
-    (void)web_set_header(c->web, "Access-Control-Expose-Headers", "X-Request-Id");
-    if (strcmp(web_method(c->web), "OPTIONS") != 0)
-        return false;
-    (void)web_set_header(c->web, "Access-Control-Allow-Methods",
-                         "GET, POST, PUT, DELETE");
-    (void)web_set_header(c->web, "Access-Control-Allow-Headers",
-                         "Authorization, Content-Type, X-Auth-Token, X-Auth-User, "
-                         "X-RapidAPI-Key, X-RapidAPI-Host");
-    call_done(c);
-    return true;
-}
-
 bool face_answer(struct call *c)
 {
     const struct serve_settings *s = &c->gen->settings->serve;
@@ -134,8 +113,6 @@ bool face_answer(struct call *c)
     r = find(s, c, method, web_path(c->web), &face);
     if (!face)
         return false;
-    if (answer_preflight(c))
-        return true;
     /* A stranger does not learn which paths there are, either. */
     if (!r && auth_check(&c->gen->auth, c->web, &c->who, &err) == 0)
         (void)fail(&err, VIAL_E_ROUTE, "Not Found");

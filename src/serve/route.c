@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/fail.h"
 #include "base/sys.h"
+#include "serve/cors.h"
 #include "serve/face.h"
 #include "serve/ports.h"
 #include "serve/sessions_at.h"
@@ -213,7 +214,8 @@ void serve_handle(void *context, struct web_request *req)
     tell_end(&c);
     if (serve_e2b(s, req))
         answer_e2b(&c);
-    else if (!sessions_at_answer(&c) && !port_answer(&c) && !face_answer(&c))
+    else if (!cors_answer(&c) && !sessions_at_answer(&c) && !port_answer(&c) &&
+             !face_answer(&c))
         answer(&c);
     tell(&c);
     route_forget(&c);

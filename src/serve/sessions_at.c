@@ -8,6 +8,7 @@
 #include "base/fail.h"
 #include "base/str.h"
 #include "http/http.h"
+#include "serve/cors.h"
 #include "serve/ports.h"
 #include "serve/route.h"
 #include "web/forward.h"
@@ -108,8 +109,10 @@ bool sessions_at_answer(struct call *c)
 
     if (!sessions_at_concerns(c->serve, c->web))
         return false;
-    if (admit(c, &err) < 0 || pass_on(c, &err) < 0)
+    if (admit(c, &err) < 0 || pass_on(c, &err) < 0) {
+        cors_allow(c); /* an answer that is passed on says it itself */
         call_error(c, &err);
+    }
     return true;
 }
 

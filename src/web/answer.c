@@ -92,18 +92,22 @@ void answer_late(const struct web *web, int fd, unsigned status, const char *why
         (void)sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-struct MHD_Response *answer_refusal(unsigned status, const char *why, bool coded)
+struct MHD_Response *answer_refusal(unsigned status, const char *why,
+                                    const struct web_place *place)
 {
     char text[REFUSAL_MAX];
-    int len = coded ? snprintf(text, REFUSAL_MAX, "{\"code\":%u,\"message\":\"%s\"}\n",
-                               status, why)
-                    : write_refusal(text, status, why);
+    int len = place->coded ? snprintf(text, REFUSAL_MAX,
+                                      "{\"code\":%u,\"message\":\"%s\"}\n", status, why)
+                           : write_refusal(text, status, why);
     struct MHD_Response *response =
         MHD_create_response_from_buffer((size_t)len, text, MHD_RESPMEM_MUST_COPY);
 
     if (!response)
         return NULL;
     (void)MHD_add_response_header(response, "Content-Type", "application/json");
+    if (place->origin)
+        (void)MHD_add_response_header(response, "Access-Control-Allow-Origin",
+                                      place->origin);
     if (status == 503)
         (void)MHD_add_response_header(response, "Retry-After", "1");
     if (status == 401)
@@ -354,13 +358,15 @@ void web_end(struct web_request *req)
 
 void answer_finish(struct web_request *req)
 {
+    /* Its origin is among the headers that the handler has set. */
+    const struct web_place place = { .coded = req->place.coded };
     struct MHD_Response *response;
 
     if (req->streaming)
         web_end(req);
     if (req->answered)
         return;
-    response = answer_refusal(500, "nothing was answered", req->place.coded);
+    response = answer_refusal(500, "nothing was answered", &place);
     if (response && answer_give(req, 500, NULL, response) == 0)
         return;
     /* Without memory even for that, the connection is only let go. */

@@ -121,7 +121,7 @@ static void completed(void *context, struct MHD_Connection *handle, void **mine,
 static enum MHD_Result refuse(struct web_request *req, struct MHD_Connection *handle,
                               unsigned status, const char *why)
 {
-    struct MHD_Response *response = answer_refusal(status, why, req->place.coded);
+    struct MHD_Response *response = answer_refusal(status, why, &req->place);
     enum MHD_Result good;
 
     if (!response)

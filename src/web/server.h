@@ -197,7 +197,8 @@ int answer_give(struct web_request *req, unsigned status, const char *type,
 /* What was set for it, in an answer of either kind. */
 void answer_headers(const struct web_request *req, struct MHD_Response *response);
 /* An error by the server itself, as all errors look. */
-struct MHD_Response *answer_refusal(unsigned status, const char *why, bool coded);
+struct MHD_Response *answer_refusal(unsigned status, const char *why,
+                                    const struct web_place *place);
 /* The same on a connection that libmicrohttpd is about to end without a word. */
 void answer_late(const struct web *web, int fd, unsigned status, const char *why);
 /* The handler has returned. */

@@ -46,9 +46,10 @@ enum web_share { WEB_CONNECTIONS, WEB_REQUESTS, WEB_BODIES, WEB_ANSWERS };
 struct web_place {
     void *caller; /* NULL: not known, and so without a body */
     enum web_lane lane;
-    unsigned status; /* without a caller: what one with a body is refused with */
-    const char *why; /* static */
-    bool coded;      /* refusals look like {"code": STATUS, "message": WHY} */
+    unsigned status;    /* without a caller: what one with a body is refused with */
+    const char *why;    /* static */
+    bool coded;         /* refusals look like {"code": STATUS, "message": WHY} */
+    const char *origin; /* of a page that may read refusals, the request's; or NULL */
 };
 
 /* The door knows callers, and counts what they take. Its functions must not wait. */

@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 import sys
+import tarfile
 import threading
 
 import pytest
@@ -182,4 +183,18 @@ def made(tmp_path_factory):
     out = subprocess.run([os.path.join(ROOT, "tools/dist-clients"), "--tree", BUILD, str(where)],
                          capture_output=True, text=True, timeout=600, env=clean_env())
     assert out.returncode == 0, out.stderr
+    return where
+
+
+@pytest.fixture(scope="session")
+def project(made):
+    """A project that has the TypeScript package and nothing else."""
+    where = made / "project"
+    package = where / "node_modules" / "vial-client"
+    package.mkdir(parents=True)
+    with tarfile.open(next(made.glob("vial-client-*.tgz"))) as archive:
+        for member in archive.getmembers():
+            member.name = member.name.partition("/")[2]
+            archive.extract(member, package)
+    (where / "package.json").write_text('{"type": "module"}')
     return where

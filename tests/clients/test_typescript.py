@@ -20,17 +20,10 @@ CUTS = {"a_connection_that_breaks_runs_nothing_twice": (0, 20, 300),
 
 
 @pytest.fixture(scope="session")
-def place(made):
-    """A project that has the package and nothing else, with the examples compiled in it."""
-    where = made / "project"
-    package = where / "node_modules" / "vial-client"
-    package.mkdir(parents=True)
-    with tarfile.open(next(made.glob("vial-client-*.tgz"))) as archive:
-        for member in archive.getmembers():
-            member.name = member.name.partition("/")[2]
-            archive.extract(member, package)
+def place(project):
+    """That project, with the examples compiled in it."""
+    where = project
     shutil.copy(os.path.join(HERE, "scenarios.mjs"), where)
-    (where / "package.json").write_text('{"type": "module"}')
     shutil.copytree(os.path.join(ROOT, "clients/typescript/examples"), where / "source")
     out = tsc("--target", "es2022", "--module", "nodenext", "--strict", "--noUncheckedIndexedAccess",
               "--outDir", "examples", *map(str, (where / "source").glob("*.ts")), cwd=where)

@@ -7,7 +7,6 @@ import json
 import os
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -18,27 +17,12 @@ import pytest
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "../serve"))
 
+from browser import install  # noqa: E402
 from daemon import Daemon, clean_env  # noqa: E402
 
 BUILD = os.path.abspath(os.environ.get("VIAL_BUILD", "build"))
 WHERE = os.path.join(BUILD, "page")
 TOKEN = "vial_" + "5" * 40
-
-
-def installed():
-    """The driver of the browser, once, at the version that package.json names."""
-    wanted = open(os.path.join(HERE, "package.json"), encoding="utf-8").read()
-    mark = os.path.join(WHERE, "installed.json")
-    if not os.path.exists(mark) or open(mark, encoding="utf-8").read() != wanted:
-        shutil.rmtree(WHERE, ignore_errors=True)
-        os.makedirs(WHERE)
-        shutil.copy(os.path.join(HERE, "package.json"), WHERE)
-        subprocess.run(["npm", "install", "--no-audit", "--no-fund", "--no-package-lock",
-                        "--ignore-scripts", "--loglevel=error"], cwd=WHERE, check=True,
-                       timeout=300, env=clean_env())
-        with open(mark, "w", encoding="utf-8") as file:
-            file.write(wanted)
-    shutil.copy(os.path.join(HERE, "visit.mjs"), WHERE)
 
 
 def keep_busy(daemon, over):
@@ -75,7 +59,7 @@ def elsewhere(way, text, where):
 
 @pytest.fixture(scope="module")
 def saw():
-    installed()
+    install(WHERE, os.path.join(HERE, "visit.mjs"))
     tokens = tempfile.NamedTemporaryFile("w", suffix=".yaml", delete=False)
     json.dump([{"name": "page", "sha256": hashlib.sha256(TOKEN.encode()).hexdigest(),
                 "scopes": ["read", "run", "session", "admin"]}], tokens)

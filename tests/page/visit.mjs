@@ -3,20 +3,14 @@
 // Chromium, and prints what it saw as JSON. It judges nothing; test_page.py does.
 import { readdirSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { chromium } from "playwright-core";
+import { browse } from "./chromium.mjs";
 
 const [url, token, shots, profile] = process.argv.slice(2);
 const saw = { origins: [], errors: [], failed: [], verdicts: {}, axe: [] };
 const patience = { timeout: 60000 };
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
-const context = await chromium.launchPersistentContext(profile, {
-  executablePath: process.env.CHROMIUM || "/usr/bin/chromium",
-  headless: true, chromiumSandbox: false, timeout: 120000,
-  viewport: { width: 1280, height: 900 }, colorScheme: "light", deviceScaleFactor: 1,
-  args: ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
-         "--disable-component-update", "--disable-sync", "--no-first-run"],
-});
+const context = await browse(profile);
 let checking = false;
 context.setDefaultTimeout(patience.timeout);
 const page = context.pages()[0] || await context.newPage();

@@ -137,6 +137,82 @@ def test_the_servers_own_page_may_ask(tcp):
     assert ask(tcp, "GET", "/v1/version", "reader", Host=own, Origin="http://" + own).status == 200
 
 
+PAGE = "https://good.test"
+PREFLIGHT = {"Access_Control_Request_Method": "POST",
+             "Access_Control_Request_Headers": "authorization,content-type"}
+
+
+def cors(answer):
+    """What it says to browsers of pages of other origins."""
+    return {k.lower(): v for k, v in answer.headers.items()
+            if k.lower().startswith("access-control-")}
+
+
+@pytest.mark.parametrize("path", ["/v1/run", "/v1/sessions/s-1/files/a", "/mcp", "/v1/nothing", "/healthz"])
+def test_a_browser_may_ask_first_for_a_page_that_the_settings_name(tcp, path):
+    """Before anybody is known: it costs no caller, and tells nothing of paths or tokens."""
+    answer = ask(tcp, "OPTIONS", path, Origin=PAGE, **PREFLIGHT)
+    said = cors(answer)
+    assert (answer.status, answer.body) == (204, b"")
+    assert said["access-control-allow-origin"] == PAGE and answer.headers["Vary"] == "Origin"
+    assert "Authorization" in said["access-control-allow-headers"]
+    assert {"PUT", "DELETE"} <= set(said["access-control-allow-methods"].split(", "))
+    assert "access-control-allow-credentials" not in said and "*" not in said.values()
+
+
+@pytest.mark.parametrize("origin", [
+    "https://evil.test", "null", "*", "http://good.test", "https://good.test:8443",
+    "https://good.test.evil.test", "https://good.test/", "https://evilgood.test", ""])
+def test_a_page_of_another_origin_gets_nothing(tcp, origin):
+    answer = ask(tcp, "OPTIONS", "/v1/run", Origin=origin, **PREFLIGHT)
+    assert answer.status in (401, 403) and cors(answer) == {}
+    answer = ask(tcp, "GET", "/v1/version", "reader", Origin=origin)
+    assert answer.status == 403 and cors(answer) == {}
+    assert cors(ask(tcp, "GET", "/healthz", Origin=origin)) == {}
+
+
+def test_who_has_no_origin_is_told_nothing_of_pages(tcp):
+    answer = ask(tcp, "OPTIONS", "/v1/run", **PREFLIGHT)
+    assert answer.status == 401 and cors(answer) == {}
+    answer = ask(tcp, "GET", "/v1/version", "reader")
+    assert answer.status == 200 and cors(answer) == {} and answer.headers["Vary"] == "Origin"
+
+
+@pytest.mark.parametrize("method,path,name,body,status", [
+    ("GET", "/v1/version", "reader", None, 200), ("POST", "/v1/run", "runner", RUN, 200),
+    ("GET", "/v1/version", None, None, 401), ("POST", "/v1/run", "reader", RUN, 403),
+    ("GET", "/v1/nothing", "reader", None, 404), ("PUT", "/v1/run", "reader", None, 405)])
+def test_every_answer_can_be_read_by_a_page_that_the_settings_name(tcp, method, path, name, body, status):
+    answer = ask(tcp, method, path, name, body, Origin=PAGE)
+    assert answer.status == status
+    assert answer.headers.get_all("Access-Control-Allow-Origin") == [PAGE]
+    assert "Retry-After" in cors(answer)["access-control-expose-headers"]
+
+
+def test_a_body_that_nobody_takes_is_refused_so_that_the_page_hears_it(tcp):
+    answer = ask(tcp, "POST", "/v1/run", Origin=PAGE, Expect="100-continue", Content_Length="9999999")
+    assert answer.status == 401 and cors(answer)["access-control-allow-origin"] == PAGE
+    answer = ask(tcp, "POST", "/v1/run", Origin="https://evil.test", Expect="100-continue",
+                 Content_Length="9999999")
+    assert answer.status == 403 and cors(answer) == {}
+
+
+def test_what_listens_in_a_vessel_speaks_for_itself(tcp):
+    """The daemon's word is for its own answers."""
+    answer = ask(tcp, "OPTIONS", "/v1/sessions/s-1/ports/80/x", Origin=PAGE, **PREFLIGHT)
+    assert answer.status != 204 and cors(answer) == {}
+    assert cors(ask(tcp, "GET", "/v1/sessions/s-1/ports/80/x", "sessions", Origin=PAGE)) == {}
+
+
+@pytest.mark.parametrize("origin", ["*", "null", "good.test", "https://", "https://good.test/",
+                                    "https://*.good.test", "https://a@good.test", "://x"])
+def test_an_origin_that_would_mean_others_is_refused_at_the_start(origin):
+    d = Daemon(serve={"origins": [origin]})
+    with pytest.raises(RuntimeError, match="is no origin"):
+        d.start()
+    d.close()
+
+
 def test_a_web_page_cannot_use_the_unix_socket_through_a_proxy(tcp):
     assert tcp.ask("GET", "/v1/version", headers={"Origin": "https://evil.test"}).status == 403
 

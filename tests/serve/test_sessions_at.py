@@ -12,7 +12,7 @@ import tempfile
 import pytest
 
 from daemon import Daemon, processes, wait_until
-from test_auth import ask, secret, write_tokens
+from test_auth import PAGE, PREFLIGHT, ask, cors, secret, write_tokens
 
 # Root's daemon becomes this user, an ordinary user's stays who it is.
 FRONT = "nobody" if os.geteuid() == 0 else str(os.geteuid())
@@ -52,7 +52,7 @@ class Pair:
 
 @pytest.fixture(scope="module")
 def pair():
-    with Pair() as p:
+    with Pair(serve={"origins": [PAGE]}, home={"origins": [PAGE]}) as p:
         yield p
 
 
@@ -132,6 +132,17 @@ def test_a_new_front_finds_all_that_a_session_has(pair, sig):
     done = ask(pair.front, "GET", path + "?wait=1", "sessions").json
     assert (done["pid"], done["stdout"]) == (cat["pid"], '"one ""two"')
     assert ask(pair.front, "DELETE", at, "sessions").status == 204
+
+
+def test_a_page_that_the_settings_name_hears_it_once_from_whoever_answers(pair):
+    """The front answers who asks first, and who is refused; the other daemon the rest."""
+    assert ask(pair.front, "OPTIONS", "/v1/sessions", Origin=PAGE, **PREFLIGHT).status == 204
+    for name, status in (("sessions", 200), (None, 401)):
+        answer = ask(pair.front, "GET", "/v1/sessions", name, Origin=PAGE)
+        assert answer.status == status
+        assert answer.headers.get_all("Access-Control-Allow-Origin") == [PAGE]
+    for name in ("sessions", None):
+        assert cors(ask(pair.front, "GET", "/v1/sessions", name, Origin="https://evil.test")) == {}
 
 
 def test_nobody_else_can_take_a_session_up_again(pair):

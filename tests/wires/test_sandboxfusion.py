@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """SandboxFusion's wire, as its own client and verl use it."""
 import concurrent.futures
+import http.client
 
 import pytest
 
@@ -131,6 +132,31 @@ def test_a_token_may_come_in_each_of_these_headers(daemon, header, value):
     # Vial's own routes take none but the first.
     own = daemon.call("POST", "/v1/plan", body, {header: value}, token=None)[0]
     assert own == (200 if value.startswith("Bearer") else 401)
+
+
+def test_pages_of_named_origins_ask_first_and_read_refusals_too():
+    page, asked = "https://ide.test", {"Access-Control-Request-Method": "POST"}
+
+    def ask(path, method, origin, **more):
+        connection = http.client.HTTPConnection("127.0.0.1", d.port, timeout=60)
+        connection.request(method, path, headers={"Origin": origin, **more})
+        answer = connection.getresponse()
+        answer.read()
+        return answer.status, answer.headers.get_all("Access-Control-Allow-Origin"), answer.headers
+
+    with Wired(serve={"origins": [page]}) as d:
+        for path in ("/run_code", "/api/v2/execute", "/submissions", "/run", "/judge0/about",
+                     "/gojudge/nothing"):
+            status, origin, headers = ask(path, "OPTIONS", page, **asked)
+            assert (status, origin) == (204, [page]), path
+            allowed = headers["Access-Control-Allow-Headers"].split(", ")
+            assert {"Authorization", "X-Auth-Token", "X-RapidAPI-Key"} <= set(allowed)
+            assert "Access-Control-Allow-Credentials" not in headers
+            assert ask(path, "POST", page)[:2] == (401, [page]), path
+            for other in ("https://evil.test", "null", page + ".evil.test"):
+                assert ask(path, "OPTIONS", other, **asked)[1] is None
+                status, origin, _ = ask(path, "POST", other, Authorization="Bearer " + TOKEN)
+                assert status in (400, 403) and origin is None, path  # some wires say 400
 
 
 def test_who_is_not_known_is_told_so_in_the_wires_own_form(daemon):
