@@ -56,7 +56,7 @@ static void sleep_ms(long ms)
 static int connect_to(const struct bench_server *s)
 {
     struct vial_error err;
-    int fd = http_unix_connect(s->socket, START_MS, &err);
+    int fd = http_unix_connect(s->socket, START_MS, -1, &err);
 
     if (fd >= 0)
         (void)fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);

@@ -55,7 +55,7 @@ static bool is_ours(const char *path)
 static bool answers(const char *path)
 {
     struct vial_error err = { 0 };
-    auto_fd int fd = http_unix_connect(path, 1000, &err);
+    auto_fd int fd = http_unix_connect(path, 1000, -1, &err);
 
     return fd >= 0;
 }
@@ -252,15 +252,16 @@ static int take_error(const struct http_answer *a, struct vial_error *err)
 }
 
 /* How long a call may last says nothing of how long it may take to be heard. */
-static int reach(const void *context, int64_t timeout_ms, struct vial_error *err)
+static int reach(const void *context, int64_t timeout_ms, int cancel_fd,
+                 struct vial_error *err)
 {
     const struct daemon *d = context;
     int64_t wait_ms = timeout_ms < START_MS ? timeout_ms : START_MS;
 
     if (d->socket[0])
-        return http_unix_connect(d->socket, timeout_ms, err);
-    return d->peer.tls ? http_dial_connect(&d->peer, wait_ms, err)
-                       : http_tcp_connect(&d->peer, wait_ms, err);
+        return http_unix_connect(d->socket, timeout_ms, cancel_fd, err);
+    return d->peer.tls ? http_dial_connect(&d->peer, wait_ms, cancel_fd, err)
+                       : http_tcp_connect(&d->peer, wait_ms, cancel_fd, err);
 }
 
 static int exchange(const struct daemon *d, const struct daemon_ask *ask,

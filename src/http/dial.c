@@ -145,26 +145,39 @@ static int ask(const struct call *c, const struct http_peer *p, int64_t timeout_
     return sendmsg(p->asked_fd, &all, MSG_NOSIGNAL) == sizeof(m) ? 0 : errno;
 }
 
-/* One line, or what came of it until the time was over. */
-static void read_report(int fd, int64_t timeout_ms, char *out, size_t size)
+/* 1 once FD is ready for EVENTS; 0: the time is over; -1: it is time to give up. */
+static int wait_for(int fd, short events, int64_t timeout_ms, int cancel_fd)
+{
+    struct pollfd fds[2] = { { .fd = fd, .events = events },
+                             { .fd = cancel_fd, .events = POLLIN } };
+    int ms = timeout_ms > INT_MAX ? INT_MAX : (int)timeout_ms;
+
+    if (ms <= 0 || poll(fds, 2, ms) < 1)
+        return 0;
+    return fds[1].revents ? -1 : 1;
+}
+
+/* One line, or what came of it until the time was over. -1: it is time to give up. */
+static int read_report(int fd, int64_t timeout_ms, int cancel_fd, char *out,
+                       size_t size)
 {
     int64_t end_ns = clock_now_ns() + timeout_ms * 1000000;
     size_t len = 0;
+    int ready = 1;
 
-    while (len + 1 < size && !memchr(out, '\n', len)) {
-        struct pollfd p = { .fd = fd, .events = POLLIN };
-        int64_t left_ms = (end_ns - clock_now_ns()) / 1000000;
-        ssize_t n;
+    while (ready > 0 && len + 1 < size && !memchr(out, '\n', len)) {
+        ssize_t n = 0;
 
-        if (left_ms <= 0 || poll(&p, 1, left_ms > INT_MAX ? INT_MAX : (int)left_ms) < 1)
-            break;
-        n = read(fd, out + len, size - 1 - len);
+        ready = wait_for(fd, POLLIN, (end_ns - clock_now_ns()) / 1000000, cancel_fd);
+        if (ready > 0)
+            n = read(fd, out + len, size - 1 - len);
         if (n <= 0)
             break;
         len += (size_t)n;
     }
     out[len] = '\0';
     out[strcspn(out, "\n")] = '\0';
+    return ready < 0 ? -1 : 0;
 }
 
 /* "KIND text", as vial-tls says it. */
@@ -202,6 +215,12 @@ static int say(const struct http_peer *p, const char *report, struct vial_error 
                 "connect to '%s' port %s: no connection in time", p->host, p->port);
 }
 
+static int say_cancelled(const struct http_peer *p, struct vial_error *err)
+{
+    return fail(err, VIAL_E_CANCELLED,
+                "connect to '%s' port %s: the caller cancelled it", p->host, p->port);
+}
+
 /* The one that was started ends as soon as it has reported: a child of its own
  * moves the bytes, and is nobody's to wait for. */
 static void reap(struct call *c, bool good)
@@ -216,12 +235,26 @@ static void reap(struct call *c, bool good)
         continue;
 }
 
-int http_dial_connect(const void *context, int64_t timeout_ms, struct vial_error *err)
+/* What came of it: its end of the stream, or -1. */
+static int await(struct call *c, const struct http_peer *p, int64_t timeout_ms,
+                 int cancel_fd, struct vial_error *err)
+{
+    char report[256] = "";
+    bool cancelled =
+        read_report(c->report[0], timeout_ms, cancel_fd, report, sizeof(report)) < 0;
+    bool good = !cancelled && str_eq(report, "ok");
+
+    reap(c, good);
+    if (good)
+        return fd_take(&c->stream[0]);
+    return cancelled ? say_cancelled(p, err) : say(p, report, err);
+}
+
+int http_dial_connect(const void *context, int64_t timeout_ms, int cancel_fd,
+                      struct vial_error *err)
 {
     const struct http_peer *p = context;
     struct call c = { { -1, -1 }, { -1, -1 }, 0 };
-    char report[256] = "";
-    bool good = false;
     int rc = open_ends(&c, err);
 
     if (rc == 0)
@@ -235,10 +268,7 @@ int http_dial_connect(const void *context, int64_t timeout_ms, struct vial_error
     }
     (void)close(fd_take(&c.report[1]));
     (void)close(fd_take(&c.stream[1]));
-    read_report(c.report[0], timeout_ms, report, sizeof(report));
-    good = str_eq(report, "ok");
-    reap(&c, good);
-    rc = good ? fd_take(&c.stream[0]) : say(p, report, err);
+    rc = await(&c, p, timeout_ms, cancel_fd, err);
     hang_up(&c);
     return rc;
 }
@@ -258,14 +288,14 @@ static int read_address(const struct http_peer *p, struct sockaddr_in6 *v6,
     return inet_pton(AF_INET6, p->host, &v6->sin6_addr) == 1 ? AF_INET6 : -1;
 }
 
-static int wait_until_connected(int fd, int64_t timeout_ms)
+static int wait_until_connected(int fd, int64_t timeout_ms, int cancel_fd)
 {
-    struct pollfd p = { .fd = fd, .events = POLLOUT };
+    int ready = wait_for(fd, POLLOUT, timeout_ms, cancel_fd);
     socklen_t len = sizeof(errno);
     int error = 0;
 
-    if (poll(&p, 1, timeout_ms > INT_MAX ? INT_MAX : (int)timeout_ms) <= 0)
-        error = ETIMEDOUT;
+    if (ready <= 0)
+        error = ready < 0 ? ECANCELED : ETIMEDOUT;
     else if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) < 0)
         error = errno;
     errno = error;
@@ -276,11 +306,14 @@ static int say_tcp_refused(const struct http_peer *p, struct vial_error *err)
 {
     bool late = errno == ETIMEDOUT;
 
+    if (errno == ECANCELED)
+        return say_cancelled(p, err);
     (void)fail_sys(err, "connect to '%s' port %s", p->host, p->port);
     return fail_as(err, late ? VIAL_E_ENGINE_TIMEOUT : VIAL_E_ENGINE_DOWN);
 }
 
-int http_tcp_connect(const void *context, int64_t timeout_ms, struct vial_error *err)
+int http_tcp_connect(const void *context, int64_t timeout_ms, int cancel_fd,
+                     struct vial_error *err)
 {
     const struct http_peer *p = context;
     struct sockaddr_in6 v6;
@@ -298,7 +331,7 @@ int http_tcp_connect(const void *context, int64_t timeout_ms, struct vial_error 
         return fail_sys(err, "make a socket");
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     if (connect(fd, to, family == AF_INET6 ? sizeof(v6) : sizeof(v4)) < 0 &&
-        (errno != EINPROGRESS || wait_until_connected(fd, timeout_ms) < 0))
+        (errno != EINPROGRESS || wait_until_connected(fd, timeout_ms, cancel_fd) < 0))
         return say_tcp_refused(p, err);
     return fd_take(&fd);
 }
@@ -319,10 +352,12 @@ static int say_refused(const char *path, struct vial_error *err)
     return fail_as(err, VIAL_E_ENGINE_DOWN);
 }
 
-int http_unix_connect(const void *context, int64_t timeout_ms, struct vial_error *err)
+int http_unix_connect(const void *context, int64_t timeout_ms, int cancel_fd,
+                      struct vial_error *err)
 {
     const char *path = context;
     struct sockaddr_un to = { .sun_family = AF_UNIX };
+    struct pollfd cancel = { .fd = cancel_fd, .events = POLLIN };
     int64_t end_ns = clock_now_ns() + timeout_ms * 1000000;
     auto_fd int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
@@ -337,7 +372,9 @@ int http_unix_connect(const void *context, int64_t timeout_ms, struct vial_error
             continue;
         if (errno != EAGAIN || clock_now_ns() >= end_ns)
             return say_refused(path, err);
-        (void)poll(NULL, 0, RETRY_MS);
+        if (poll(&cancel, 1, RETRY_MS) > 0)
+            return fail(err, VIAL_E_CANCELLED,
+                        "connect to '%s': the caller cancelled it", path);
     }
     return fd_take(&fd);
 }

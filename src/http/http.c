@@ -43,6 +43,18 @@ void http_escape(struct str *out, const char *text)
     }
 }
 
+static int say_cancelled(struct vial_error *err)
+{
+    return fail(err, VIAL_E_CANCELLED, "the caller cancelled the engine's work");
+}
+
+static bool is_cancelled(const struct exchange *x)
+{
+    struct pollfd cancel = { .fd = x->request->cancel_fd, .events = POLLIN };
+
+    return cancel.fd >= 0 && poll(&cancel, 1, 0) > 0;
+}
+
 static int wait_for(const struct exchange *x, short events, struct vial_error *err)
 {
     struct pollfd fds[2] = { { .fd = x->fd, .events = events },
@@ -55,7 +67,7 @@ static int wait_for(const struct exchange *x, short events, struct vial_error *e
     if (n < 0 && errno != EINTR)
         return fail_sys(err, "wait for the engine");
     if (n > 0 && fds[1].revents)
-        return fail(err, VIAL_E_CANCELLED, "the caller cancelled the engine's work");
+        return say_cancelled(err);
     if (n != 0)
         return 0;
     (void)fail(err, VIAL_E_ENGINE_TIMEOUT, "wait for '%s %s': no answer within %lld ms",
@@ -138,22 +150,26 @@ static int keep(void *context, const char *data, size_t len, struct vial_error *
     return str_ok(&x->answer->body) ? 0 : fail_memory(err);
 }
 
-/* 1 when there may be more, 0 at the end, or -1. */
+/* 1 when there may be more, 0 at the end, or -1. Who sends without a pause is not
+ * waited for, and left all the same. */
 static int receive(struct exchange *x, struct vial_error *err)
 {
     char data[READ_SIZE];
-    ssize_t n = recv(x->fd, data, sizeof(data), MSG_DONTWAIT);
+    ssize_t n = 0;
     ssize_t used = 0;
 
+    if (is_cancelled(x))
+        return say_cancelled(err);
+    n = recv(x->fd, data, sizeof(data), MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return wait_for(x, POLLIN, err) < 0 ? -1 : 1;
     if (n <= 0)
         return parse_eof(&x->parse, err);
-    if (x->request->idle_ms > 0)
-        put_off(x);
     used = parse_feed(&x->parse, data, (size_t)n, keep, x, err);
     if (used < 0)
         return -1;
+    if (x->request->idle_ms > 0)
+        put_off(x); /* from when all of it was taken, which may have been long */
     if (x->parse.state != PARSE_DONE)
         return 1;
     if (x->parse.upgrade) /* the stream's first bytes */
@@ -170,7 +186,7 @@ static int exchange(struct exchange *x, const struct http_transport *t,
     x->parse.header = x->request->header;
     x->parse.header_context = x->request->header_context;
     x->parse.no_body = x->request->head_only || strcmp(x->request->method, "HEAD") == 0;
-    x->fd = t->connect(t->context, x->request->timeout_ms, err);
+    x->fd = t->connect(t->context, x->request->timeout_ms, x->request->cancel_fd, err);
     if (x->fd < 0 || send_request(x, err) < 0)
         return -1;
     while (more > 0)

@@ -21,13 +21,16 @@
 
 struct http_transport {
     /* A connected, non-blocking stream socket, which becomes the caller's; or -1
-     * with ERR filled. Blocks for TIMEOUT_MS at most. */
-    int (*connect)(const void *context, int64_t timeout_ms, struct vial_error *err);
+     * with ERR filled. Blocks for TIMEOUT_MS at most, and gives up once CANCEL_FD
+     * (-1: none) is readable. */
+    int (*connect)(const void *context, int64_t timeout_ms, int cancel_fd,
+                   struct vial_error *err);
     const void *context; /* borrowed */
 };
 
 /* dial.c: CONTEXT is the socket's path. */
-int http_unix_connect(const void *context, int64_t timeout_ms, struct vial_error *err);
+int http_unix_connect(const void *context, int64_t timeout_ms, int cancel_fd,
+                      struct vial_error *err);
 
 /* A server that is reached over TCP. */
 struct http_peer {
@@ -53,9 +56,11 @@ int http_peer_parse(struct http_peer *out, const char *text, const char *usual_p
 bool http_is_loopback(const char *host);
 
 /* dial.c: CONTEXT is a peer by number, without TLS. */
-int http_tcp_connect(const void *context, int64_t timeout_ms, struct vial_error *err);
+int http_tcp_connect(const void *context, int64_t timeout_ms, int cancel_fd,
+                     struct vial_error *err);
 /* dial.c: CONTEXT is a peer by name or number; another program connects. */
-int http_dial_connect(const void *context, int64_t timeout_ms, struct vial_error *err);
+int http_dial_connect(const void *context, int64_t timeout_ms, int cancel_fd,
+                      struct vial_error *err);
 /* dial.c: starts PROGRAM with ARGS, in a session of its own, without an environment,
  * and with FDS at 3 and on. 0 or an errno. */
 int http_start(const char *program, const char *const *args, const int *fds,

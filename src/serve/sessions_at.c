@@ -81,7 +81,7 @@ static int pass_on(struct call *c, struct vial_error *err)
                                   c->who.name, NULL };
     struct vial_error why = { 0 };
     auto_str struct str target = { 0 };
-    auto_fd int fd = http_unix_connect(c->serve->sessions_at, CONNECT_MS, &why);
+    auto_fd int fd = http_unix_connect(c->serve->sessions_at, CONNECT_MS, -1, &why);
     struct web_forward how = {
         .fd = fd,
         .host = host ? host : "localhost",
@@ -119,7 +119,7 @@ bool sessions_at_answer(struct call *c)
 bool sessions_at_answers(const struct serve *s)
 {
     struct vial_error why;
-    auto_fd int fd = http_unix_connect(s->sessions_at, CONNECT_MS, &why);
+    auto_fd int fd = http_unix_connect(s->sessions_at, CONNECT_MS, -1, &why);
 
     return fd >= 0;
 }

@@ -198,7 +198,8 @@ def test_a_sandbox_that_is_ended_under_a_program_is_a_lost_vessel(service):
     running = client(service).start("run", "--driver", "e2b", "sh", "echo up; sleep 600")
     assert running.stdout.readline() == "up\n"
     assert control(service, "DELETE", "/sandboxes/" + boxes(service)[0]["sandboxID"]).status == 204
-    assert "[VIAL-LOST]" in lost(running)
+    said = lost(running)
+    assert "[VIAL-LOST]" in said and "the service knows what ended the sandbox" in said
 
 
 def test_a_service_that_dies_under_a_program_is_told_as_such():
@@ -206,7 +207,8 @@ def test_a_service_that_dies_under_a_program_is_told_as_such():
         running = client(d).start("run", "--driver", "e2b", "sh", "echo up; sleep 600")
         assert running.stdout.readline() == "up\n"
         d.process.kill()
-        assert "[VIAL-LOST]" in lost(running)
+        said = lost(running)
+        assert "[VIAL-LOST]" in said and "'127.0.0.1' port %d" % d.port in said
 
 
 def test_the_preset_s_variable_names_it(service):
@@ -340,14 +342,19 @@ class Liar(http.server.BaseHTTPRequestHandler):
     def log_message(self, *args):
         pass
 
-    def say(self, status, body, **headers):
+    def say(self, status, body):
         self.rfile.read(int(self.headers.get("Content-Length") or 0))
         self.server.seen.append((self.command, self.path))
         self.send_response(status)
-        for name, value in {"Content-Length": str(len(body)), **headers}.items():
-            self.send_header(name, value)
+        endless = callable(body)
+        self.send_header(*("Connection", "close") if endless else
+                         ("Content-Length", str(len(body))))
         self.end_headers()
-        self.wfile.write(body)
+        try:
+            for piece in body() if endless else [body]:
+                self.wfile.write(piece)
+        except OSError:
+            pass  # it has hung up
 
     def do_POST(self):
         script = self.server.script
@@ -392,6 +399,9 @@ def framed(text, flags=0):
     ({"sandboxes": (402, b'{"message": "pay \\u001b[2J"}')}, "wants to be paid: pay \\x1b[2J"),
     ({"sandboxes": (500, b"")}, "answers with status 500"),
     ({"sandboxes": (302, b"")}, "answers with status 302"),
+    ({"sandboxes": (502, b"")}, "answers with status 502"),
+    ({"sandboxes": (201, BOX[:-1] + b', "domain": "a/b"}')}, "makes no sense: domain"),
+    ({"sandboxes": (201, BOX.replace(b'"t"', b'["t"]'))}, "makes no sense: envdAccessToken"),
     ({"/files": (200, b'[{"path": "/etc/../.vial-init"}]')}, "makes no sense: the path"),
     ({"/files": (507, b"{}")}, "no space left"),
     ({"/files": (502, b"{}")}, "the sandbox is gone"),
@@ -403,14 +413,18 @@ def framed(text, flags=0):
       framed(b'{"event": {"data": {"stderr": "bm90IGZvdW5kCg=="}}}') +
       framed(b'{"event": {"end": {"exitCode": 127, "status": "exit status 127"}}}'))},
      "the guest ended with 'exit status 127': not found"),
+    ({"Start": (200, framed(b'{"event": {"start": {"pid": 7}}}') +
+      framed(b'{"event": {"data": {"stderr": "Cg=="}}}') +
+      framed(b'{"event": {"end": {"status": "exit status 1"}}}'))},
+     "the guest ended with 'exit status 1' [VIAL-REMOTE]"),
 ])
 def test_nonsense_is_refused_and_its_sandbox_ended(lie, script, why):
     server, liar = lie(**script)
     done = liar.run("sh", "echo ran")
     assert (done.returncode, done.stdout) == (125, ""), done.stderr
     assert why in done.stderr and "[VIAL-REMOTE]" in done.stderr
-    made = script.get("sandboxes", GOOD["sandboxes"])[1] == BOX
-    assert (("DELETE", "/sandboxes/i1") in server.seen) == made
+    made = b'"i1"' in script.get("sandboxes", GOOD["sandboxes"])[1]
+    assert server.seen.count(("DELETE", "/sandboxes/i1")) == made
 
 
 def test_a_service_with_no_room_is_asked_again_a_few_times(lie):
@@ -418,6 +432,52 @@ def test_a_service_with_no_room_is_asked_again_a_few_times(lie):
     done = full.run("sh", "echo ran")
     assert done.returncode == 125 and "try again later" in done.stderr
     assert server.seen.count(("POST", "/sandboxes")) == 3
+
+
+STARTED = framed(b'{"event": {"start": {"pid": 7}}}') + framed(
+    b'{"event": {"data": {"stdout": "QUFB"}}}')
+
+
+@pytest.mark.parametrize("script, what, times", [
+    ({"sandboxes": (503, b"{}")}, ("POST", "/sandboxes"), 1),
+    ({"/files": (503, b"{}")}, ("POST", "/files?path=.vial-init"), 3),
+    ({"sandboxes/i1": (429, b"{}")}, ("DELETE", "/sandboxes/i1"), 1)],
+    ids=["create", "bring", "end"])
+def test_what_must_not_happen_twice_is_not_asked_for_again(lie, script, what, times):
+    server, busy = lie(**script)
+    assert busy.run("sh", "echo ran").returncode == 125
+    assert server.seen.count(what) == times
+
+
+def test_a_service_that_never_stops_talking_keeps_nobody(lie):
+    def talk():
+        yield STARTED
+        while True:
+            yield framed(b'{"event": {"keepalive": {}}}') * 4000
+
+    server, chatty = lie(Start=(200, talk))
+    done = chatty.run("--timeout", "1s", "sh", "echo ran")
+    assert (done.returncode, done.stdout) == (124, ""), done.stderr
+    assert ("DELETE", "/sandboxes/i1") in server.seen
+
+
+@pytest.mark.parametrize("env, why", [
+    ({}, "E2B_SANDBOX_URL is not set, and the service says no domain"),
+    ({"E2B_DOMAIN": "nothing.invalid"}, "'49983-i1.nothing.invalid' port 443")],
+    ids=["nowhere", "domain"])
+def test_what_a_service_of_ones_own_makes_is_not_looked_for_at_the_usual_one(lie, env, why):
+    server, own = lie()
+    done = own.run("sh", "echo ran", env={"E2B_SANDBOX_URL": "", **env})
+    assert (done.returncode, done.stdout) == (125, "")
+    assert why in done.stderr and "[VIAL-REMOTE]" in done.stderr
+    assert server.seen == [("POST", "/sandboxes"), ("DELETE", "/sandboxes/i1")]
+
+
+def test_a_list_that_there_is_not_is_no_sandbox_that_there_is_not(lie):
+    _, other = lie(metadata=(404, b"{}"))
+    done = other("ps", env={"VIAL_DRIVER": "e2b"})
+    assert done.returncode == 125 and "E2B_API_URL" in done.stderr, done.stderr
+    assert "no such sandbox" not in done.stderr
 
 
 def test_a_guest_that_never_ran_gives_no_result(lie):

@@ -31,13 +31,15 @@ struct engine {
     int fds[CALLS];
 };
 
-static int serve(const void *context, int64_t timeout_ms, struct vial_error *err)
+static int serve(const void *context, int64_t timeout_ms, int cancel_fd,
+                 struct vial_error *err)
 {
     struct engine *e = (struct engine *)(uintptr_t)context;
     const char *answer = e->answers[e->calls];
     int ends[2];
 
     (void)timeout_ms;
+    (void)cancel_fd;
     if (!answer)
         return fail(err, VIAL_E_ENGINE_DOWN, "connect to '/x'");
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);

@@ -201,6 +201,44 @@ static void what_the_service_says_of_a_sandbox_cannot_become_more_than_it_is(
     assert_string_equal(out.domain, "");
 }
 
+static void a_sandbox_can_be_ended_however_bad_the_rest_of_the_answer_is(void **state)
+{
+    struct e2b_box out;
+
+    (void)state;
+    assert_int_equal(read_box("{\"sandboxID\":\"i1\",\"domain\":\"x/y\"}", &out, NULL),
+                     -1);
+    assert_string_equal(out.id, "i1");
+    assert_int_equal(read_box("{\"sandboxID\":\"i/1\"}", &out, NULL), -1);
+    assert_string_equal(out.id, "");
+}
+
+static void expect_nowhere(const struct e2b_source *from, const char *domain,
+                           const char *text)
+{
+    struct e2b_endpoint e;
+    struct e2b_server server;
+    struct vial_error err = { 0 };
+
+    assert_int_equal(e2b_endpoint_init(&e, from, NULL), 0);
+    assert_int_equal(e2b_endpoint_box(&e, "i1", domain, &server, &err), -1);
+    assert_error(&err, text);
+    assert_true(err.remedy[0]);
+}
+
+static void a_sandbox_is_looked_for_where_somebody_said_it_is(void **state)
+{
+    struct e2b_source from = { .key = "e2b_1f", .api_url = "http://127.0.0.1:1" };
+
+    (void)state;
+    expect_nowhere(&from, "",
+                   "VIAL-REMOTE E2B_SANDBOX_URL is not set, and the service says no "
+                   "domain");
+    expect_nowhere(&from, "x:y:z",
+                   "VIAL-REMOTE the sandbox's address 'https://49983-i1.x:y:z' is not "
+                   "HOST:PORT");
+}
+
 static int read_home(const char *text, char *home)
 {
     auto_json json_t *answer = json_loads(text, 0, NULL);
@@ -342,6 +380,8 @@ int main(void)
         cmocka_unit_test(a_url_s_path_stands_before_every_other),
         cmocka_unit_test(
             what_the_service_says_of_a_sandbox_cannot_become_more_than_it_is),
+        cmocka_unit_test(a_sandbox_can_be_ended_however_bad_the_rest_of_the_answer_is),
+        cmocka_unit_test(a_sandbox_is_looked_for_where_somebody_said_it_is),
         cmocka_unit_test(a_home_is_a_directory_by_its_whole_path),
         cmocka_unit_test(events_are_the_same_however_their_bytes_arrive),
         cmocka_unit_test(frames_that_make_no_sense_end_the_stream),

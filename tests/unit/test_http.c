@@ -2,12 +2,16 @@
 
 /* The client against a socket pair in which the answer already lies. */
 
+#include <arpa/inet.h>
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/fail.h"
 #include "check.h"
 #include "http/http.h"
 #include "http/parse.h"
@@ -20,13 +24,15 @@ struct server {
     int fd;
 };
 
-static int serve(const void *context, int64_t timeout_ms, struct vial_error *err)
+static int serve(const void *context, int64_t timeout_ms, int cancel_fd,
+                 struct vial_error *err)
 {
     struct server *s = (struct server *)(uintptr_t)context;
     size_t len = s->len ? s->len : strlen(s->answer);
     int ends[2];
 
     (void)timeout_ms;
+    (void)cancel_fd;
     (void)err;
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
     assert_int_equal(write(ends[1], s->answer, len), (ssize_t)len);
@@ -171,22 +177,83 @@ static void a_server_that_says_nothing_is_given_up(void **state)
                  "VIAL-ENGINE-TIMEOUT wait for 'GET /x': no answer within 200 ms");
 }
 
-static void a_cancelled_call_is_given_up(void **state)
+/* Readable from the start. */
+static int cancelled_fd(void)
 {
-    struct server s = { .answer = "HTTP/1.1", .stays = true };
+    int ends[2];
+
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    (void)close(ends[1]);
+    return ends[0];
+}
+
+static void expect_cancelled(struct server s)
+{
     auto_answer struct http_answer a = { 0 };
     struct http_request r = get;
     struct vial_error err = { 0 };
-    int ends[2];
 
-    (void)state;
-    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
-    (void)close(ends[1]);
-    r.cancel_fd = ends[0];
+    r.cancel_fd = cancelled_fd();
     r.timeout_ms = 20000;
     assert_int_equal(ask(&s, &r, &a, &err), -1);
     assert_string_equal(err.code, "VIAL-CANCELLED");
-    (void)close(ends[0]);
+    (void)close(r.cancel_fd);
+}
+
+static void a_cancelled_call_is_given_up(void **state)
+{
+    (void)state;
+    expect_cancelled((struct server){ .answer = "HTTP/1.1", .stays = true });
+}
+
+/* All of it lies there already, so that there is never anything to wait for. */
+static void who_never_pauses_is_left_all_the_same(void **state)
+{
+    (void)state;
+    expect_cancelled(
+        (struct server){ .answer = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok" });
+}
+
+/* A listener's queue of one is full: who comes then waits. */
+static int listen_deaf(struct http_peer *to, int *waiting)
+{
+    struct sockaddr_in at = { .sin_family = AF_INET };
+    socklen_t len = sizeof(at);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    assert_int_equal(inet_pton(AF_INET, "127.0.0.1", &at.sin_addr), 1);
+    assert_int_equal(bind(fd, (const struct sockaddr *)&at, sizeof(at)), 0);
+    assert_int_equal(listen(fd, 0), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &len), 0);
+    *waiting = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(connect(*waiting, (const struct sockaddr *)&at, sizeof(at)), 0);
+    (void)snprintf(to->host, sizeof(to->host), "127.0.0.1");
+    (void)snprintf(to->port, sizeof(to->port), "%u", ntohs(at.sin_port));
+    return fd;
+}
+
+static void a_connection_that_does_not_come_about_is_given_up(void **state)
+{
+    struct http_peer to = { 0 };
+    struct vial_error err = { 0 };
+    int asked[2];
+    int cancel = cancelled_fd();
+    int waiting = -1;
+    int fd = listen_deaf(&to, &waiting);
+
+    (void)state;
+    assert_int_equal(http_tcp_connect(&to, 600000, cancel, &err), -1);
+    assert_string_equal(err.code, "VIAL-CANCELLED");
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, asked), 0);
+    to.asked_fd = asked[0]; /* nobody reads what it is asked */
+    fail_clear(&err);
+    assert_int_equal(http_dial_connect(&to, 600000, cancel, &err), -1);
+    assert_string_equal(err.code, "VIAL-CANCELLED");
+    (void)close(asked[0]);
+    (void)close(asked[1]);
+    (void)close(cancel);
+    (void)close(waiting);
+    (void)close(fd);
 }
 
 static void the_request_is_what_engines_expect(void **state)
@@ -271,9 +338,9 @@ static void a_socket_that_is_not_there_is_told_from_one_that_is_dead(void **stat
     struct vial_error err = { 0 };
 
     (void)state;
-    assert_int_equal(http_unix_connect("/nonexistent/x.sock", 100, &err), -1);
+    assert_int_equal(http_unix_connect("/nonexistent/x.sock", 100, -1, &err), -1);
     assert_error(&err, "VIAL-ENGINE-MISSING connect to '/nonexistent/x.sock'");
-    assert_int_equal(http_unix_connect("/dev/null", 100, &err), -1);
+    assert_int_equal(http_unix_connect("/dev/null", 100, -1, &err), -1);
     assert_error(&err, "VIAL-ENGINE-DOWN connect to '/dev/null'");
 }
 
@@ -297,6 +364,8 @@ int main(void)
         cmocka_unit_test(a_head_without_end_is_refused),
         cmocka_unit_test(a_server_that_says_nothing_is_given_up),
         cmocka_unit_test(a_cancelled_call_is_given_up),
+        cmocka_unit_test(who_never_pauses_is_left_all_the_same),
+        cmocka_unit_test(a_connection_that_does_not_come_about_is_given_up),
         cmocka_unit_test(the_request_is_what_engines_expect),
         cmocka_unit_test(an_upgrade_gives_the_raw_connection),
         cmocka_unit_test(a_refused_upgrade_is_an_answer),

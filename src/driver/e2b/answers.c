@@ -53,22 +53,28 @@ static int read_text(json_t *answer, const char *key, char *out, size_t size,
     return 0;
 }
 
+int e2b_read_id(json_t *answer, char out[E2B_ID + 1], struct vial_error *err)
+{
+    if (read_text(answer, "sandboxID", out, E2B_ID + 1, err) < 0)
+        return -1;
+    if (out[0] && is_made_of(out, SMALL DIGITS))
+        return 0;
+    out[0] = '\0';
+    return nonsense("sandboxID", err);
+}
+
 int e2b_read_box(json_t *answer, struct e2b_box *out, struct vial_error *err)
 {
-    struct e2b_box box = { 0 };
-
-    if (read_text(answer, "sandboxID", box.id, sizeof(box.id), err) < 0 ||
-        read_text(answer, "envdAccessToken", box.token, sizeof(box.token), err) < 0 ||
-        read_text(answer, "trafficAccessToken", box.traffic, sizeof(box.traffic), err) <
-            0 ||
-        read_text(answer, "domain", box.domain, sizeof(box.domain), err) < 0)
+    *out = (struct e2b_box){ 0 };
+    if (e2b_read_id(answer, out->id, err) < 0 ||
+        read_text(answer, "envdAccessToken", out->token, sizeof(out->token), err) < 0 ||
+        read_text(answer, "trafficAccessToken", out->traffic, sizeof(out->traffic),
+                  err) < 0 ||
+        read_text(answer, "domain", out->domain, sizeof(out->domain), err) < 0)
         return -1;
-    if (!box.id[0] || !is_made_of(box.id, SMALL DIGITS))
-        return nonsense("sandboxID", err);
-    if (!is_made_of(box.domain, SMALL "ABCDEFGHIJKLMNOPQRSTUVWXYZ" DIGITS "-.:"))
-        return nonsense("domain", err);
-    *out = box;
-    return 0;
+    return is_made_of(out->domain, SMALL "ABCDEFGHIJKLMNOPQRSTUVWXYZ" DIGITS "-.:")
+               ? 0
+               : nonsense("domain", err);
 }
 
 int e2b_read_home(json_t *answer, const char *name, char *out, struct vial_error *err)

@@ -13,6 +13,9 @@
 
 #include "vial/error.h"
 
+/* By which a sandbox can be ended, whatever else the answer says. -1: OUT is "". */
+int e2b_read_id(json_t *answer, char out[E2B_ID + 1], struct vial_error *err);
+/* OUT->id is as e2b_read_id leaves it, also with -1. */
 int e2b_read_box(json_t *answer, struct e2b_box *out, struct vial_error *err);
 
 /* The directory in which a file that was brought is: the user's home. OUT holds

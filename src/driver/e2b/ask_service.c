@@ -2,7 +2,6 @@
 #include "driver/e2b/ask_service.h"
 
 #include <poll.h>
-#include <string.h>
 
 #include "base/fail.h"
 #include "base/json.h"
@@ -10,7 +9,8 @@
 
 #define CALL_MS 30000
 #define IDLE_MS 120000 /* a stream says something in a fourth of that */
-#define TRIES   3
+#define END_MS  5000
+#define TRIES   3u
 #define WAIT_MS 500 /* before the second try; then twice as long */
 
 /* What a connection died of, in words that fit a service of somebody else's. */
@@ -45,29 +45,36 @@ static int unreachable(const struct e2b_call *call, const struct e2b_way *way,
                             "E2B_DOMAIN, lead to the service");
 }
 
+#define OF(scope) (1u << E2B_##scope)
+#define ANY       (OF(OF_SERVICE) | OF(OF_SANDBOX) | OF(IN_SANDBOX))
+
 static const struct refusal {
     int status;
+    unsigned of; /* which calls: bits */
     const char *what, *remedy;
 } refusals[] = {
-    { 400, "the service refuses what was asked", NULL },
-    { 401, "the service does not know the key",
+    { 400, ANY, "the service refuses what was asked", NULL },
+    { 401, ANY, "the service does not know the key",
       "check E2B_API_KEY; a daemon's is made by 'vial serve --new-token NAME --e2b'" },
-    { 402, "the service wants to be paid", "look at the account" },
-    { 403, "the key may not do this", "use a key that may hold sandboxes" },
-    { 404, "the service has no such sandbox", "it has ended, or its lease has" },
-    { 429, "the service has as many as it gives at once, or was asked too often",
+    { 402, ANY, "the service wants to be paid", "look at the account" },
+    { 403, ANY, "the key may not do this", "use a key that may hold sandboxes" },
+    { 404, OF(OF_SANDBOX), "the service has no such sandbox",
+      "it has ended, or its lease has" },
+    { 404, OF(IN_SANDBOX), "it is not there any more, or the sandbox is not",
+      "see whether the template is one of E2B's kind" },
+    { 429, ANY, "the service has as many as it gives at once, or was asked too often",
       "try again later, or end what is left: 'vial ps', 'vial cleanup'" },
-    { 495, "the service refuses our certificate", NULL }, /* vial-tls says so */
-    { 501, "the service cannot do this", NULL },
-    { 502, "the sandbox is gone", "it has ended, or its lease has" },
-    { 503, "the service is busy", "try again later" },
-    { 507, "the sandbox has no space left", "use a template with more" },
+    { 495, ANY, "the service refuses our certificate", NULL }, /* vial-tls says so */
+    { 501, ANY, "the service cannot do this", NULL },
+    { 502, OF(IN_SANDBOX), "the sandbox is gone", "it has ended, or its lease has" },
+    { 503, ANY, "the service is busy", "try again later" },
+    { 507, ANY, "the sandbox has no space left", "use a template with more" },
 };
 
-static const struct refusal *refusal_of(int status)
+static const struct refusal *refusal_of(const struct e2b_call *call, int status)
 {
     for (size_t i = 0; i < sizeof(refusals) / sizeof(*refusals); i++)
-        if (refusals[i].status == status)
+        if (refusals[i].status == status && (refusals[i].of & 1u << call->scope))
             return &refusals[i];
     return NULL;
 }
@@ -75,7 +82,7 @@ static const struct refusal *refusal_of(int status)
 static int refused(const struct e2b_call *call, const struct http_answer *answer,
                    struct vial_error *err)
 {
-    const struct refusal *r = refusal_of(answer->status);
+    const struct refusal *r = refusal_of(call, answer->status);
     bool creates = str_eq(call->target.data, "/sandboxes");
 
     if (answer->status == 404 && creates) {
@@ -122,18 +129,27 @@ static bool has_failed(const struct e2b_call *c)
            (c->type && !str_ok(&c->body));
 }
 
-/* It says itself that the trouble will pass: nothing was begun. */
-static int call_patiently(const struct e2b_way *way, const struct http_request *r,
-                          struct http_answer *answer, struct vial_error *why)
+/* The service says itself that the trouble will pass. With 429 nothing was begun; with
+ * 503 nobody knows. */
+static bool may_pass(const struct e2b_call *call, int status)
 {
+    return (status == 429 && call->again != E2B_AGAIN_NEVER) ||
+           (status == 503 && call->again == E2B_AGAIN);
+}
+
+static int call_patiently(const struct e2b_call *call, const struct e2b_way *way,
+                          const struct http_request *r, struct http_answer *answer,
+                          struct vial_error *why)
+{
+    const unsigned most = way->tries ? way->tries : TRIES;
     int wait_ms = WAIT_MS;
 
-    for (int tries = 1;; tries++) {
+    for (unsigned tries = 1;; tries++) {
         struct pollfd cancel = { .fd = way->cancel_fd, .events = POLLIN };
 
         if (http_call(&way->to->transport, r, answer, why) < 0)
             return -1;
-        if (tries == TRIES || (answer->status != 429 && answer->status != 503) ||
+        if (tries == most || !may_pass(call, answer->status) ||
             poll(&cancel, 1, wait_ms) > 0)
             return 0;
         http_answer_done(answer);
@@ -142,10 +158,10 @@ static int call_patiently(const struct e2b_way *way, const struct http_request *
     }
 }
 
-int e2b_do(const struct e2b_call *call, const struct e2b_way *way, json_t **out,
-           struct vial_error *err)
+/* 0 with any answer. */
+static int ask(const struct e2b_call *call, const struct e2b_way *way,
+               struct http_answer *answer, struct vial_error *err)
 {
-    auto_answer struct http_answer answer = { 0 };
     auto_str struct str target = { 0 };
     struct vial_error why = { 0 };
     struct blob body;
@@ -153,9 +169,24 @@ int e2b_do(const struct e2b_call *call, const struct e2b_way *way, json_t **out,
 
     if (has_failed(call) || !str_ok(&target))
         return fail_memory(err);
-    if (call_patiently(way, &r, &answer, &why) < 0)
-        return unreachable(call, way, &why, err);
-    if (answer.status < 200 || answer.status >= 300)
+    return call_patiently(call, way, &r, answer, &why) < 0
+               ? unreachable(call, way, &why, err)
+               : 0;
+}
+
+static bool is_good(const struct http_answer *answer)
+{
+    return answer->status >= 200 && answer->status < 300;
+}
+
+int e2b_do(const struct e2b_call *call, const struct e2b_way *way, json_t **out,
+           struct vial_error *err)
+{
+    auto_answer struct http_answer answer = { 0 };
+
+    if (ask(call, way, &answer, err) < 0)
+        return -1;
+    if (!is_good(&answer))
         return refused(call, &answer, err);
     if (!out)
         return 0;
@@ -183,19 +214,17 @@ int e2b_stream(const struct e2b_call *call, const struct e2b_way *way, http_take
     return answer.status == 200 ? 0 : refused(call, &answer, err);
 }
 
-int e2b_end(const struct e2b_endpoint *e, const char *id, int64_t timeout_ms,
+int e2b_end(const struct e2b_endpoint *e, const char *id, int cancel_fd,
             struct vial_error *err)
 {
-    const struct e2b_way way = { &e->api, timeout_ms, -1 };
+    const struct e2b_way way = { &e->api, END_MS, cancel_fd, 1 };
+    auto_answer struct http_answer answer = { 0 };
     auto_e2b_call struct e2b_call call;
-    struct vial_error why = { 0 };
 
     e2b_call_kill(&call, e, id);
-    if (e2b_do(&call, &way, NULL, &why) == 0)
-        return 0;
-    if (strstr(why.message, "no such sandbox"))
+    if (ask(&call, &way, &answer, err) < 0)
+        return -1;
+    if (answer.status == 404)
         return 1;
-    if (err)
-        *err = why;
-    return -1;
+    return is_good(&answer) ? 0 : refused(&call, &answer, err);
 }

@@ -13,6 +13,7 @@ struct e2b_way {
     const struct e2b_server *to;
     int64_t timeout_ms; /* 0: the usual */
     int cancel_fd;      /* readable: give up; -1: none */
+    unsigned tries;     /* at most; 0: the usual */
 };
 
 /* *OUT is the answer's JSON, null when it has none; OUT may be NULL. CALL may have
@@ -25,8 +26,8 @@ int e2b_do(const struct e2b_call *call, const struct e2b_way *way, json_t **out,
 int e2b_stream(const struct e2b_call *call, const struct e2b_way *way, http_take *take,
                void *context, struct vial_error *err);
 
-/* Ends a sandbox. 1: there is none of that id. */
-int e2b_end(const struct e2b_endpoint *e, const char *id, int64_t timeout_ms,
+/* Ends a sandbox, in seconds or not at all. 1: there is none of that id. */
+int e2b_end(const struct e2b_endpoint *e, const char *id, int cancel_fd,
             struct vial_error *err);
 
 /* sandboxes.c: those that vial made with this key. */

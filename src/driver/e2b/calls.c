@@ -54,6 +54,7 @@ static void control_box(struct e2b_call *out, const struct e2b_endpoint *e,
                         const char *below)
 {
     control(out, e, method, about);
+    out->scope = E2B_OF_SANDBOX;
     str_printf(&out->target, "/sandboxes/%s%s", id, below);
 }
 
@@ -69,6 +70,7 @@ void e2b_call_create(struct e2b_call *out, const struct e2b_endpoint *e,
 {
     control(out, e, "POST", "create the sandbox");
     str_puts(&out->target, "/sandboxes");
+    out->again = E2B_AGAIN_UNBEGUN; /* a second sandbox would be nobody's */
     put_json(out,
              json_pack("{s:s, s:I, s:b, s:b, s:b, s:o}", "templateID", e->template_name,
                        "timeout", (json_int_t)w->lease_s, "secure", 1, "autoPause", 0,
@@ -102,6 +104,7 @@ void e2b_call_list(struct e2b_call *out, const struct e2b_endpoint *e)
 static void inside(struct e2b_call *out, const struct e2b_box *box, const char *about)
 {
     begin(out, "POST", about);
+    out->scope = E2B_IN_SANDBOX;
     header(out, "E2b-Sandbox-Id", box->id);
     header(out, "E2b-Sandbox-Port", ENVD_PORT);
     if (box->token[0])
@@ -141,7 +144,7 @@ void e2b_call_start(struct e2b_call *out, const struct e2b_box *box,
 {
     json_t *args = json_array();
 
-    inside(out, box, "start the guest");
+    inside(out, box, "run the guest");
     str_puts(&out->target, "/process.Process/Start");
     header(out, "Connect-Protocol-Version", "1");
     header(out, "Keepalive-Ping-Interval", KEEPALIVE_S);
@@ -158,6 +161,7 @@ void e2b_call_input(struct e2b_call *out, const struct e2b_box *box, uint32_t pi
 
     inside(out, box, "talk to the guest");
     str_puts(&out->target, "/process.Process/SendInput");
+    out->again = E2B_AGAIN_NEVER; /* the guest would hear it twice */
     header(out, "Connect-Protocol-Version", "1");
     text_base64(&coded, data, len);
     put_json(out, str_ok(&coded)

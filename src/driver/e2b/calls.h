@@ -22,10 +22,26 @@ struct e2b_box {
     char domain[E2B_DOMAIN + 1]; /* "": it says none */
 };
 
+/* Whom a call is for: what a refusal means depends on it. */
+enum e2b_scope {
+    E2B_OF_SERVICE,
+    E2B_OF_SANDBOX, /* the control API's, which names one */
+    E2B_IN_SANDBOX, /* of its envd */
+};
+
+/* When a call that was refused may be made again. */
+enum e2b_again {
+    E2B_AGAIN,         /* twice is as good as once */
+    E2B_AGAIN_UNBEGUN, /* where the refusal says that nothing was begun */
+    E2B_AGAIN_NEVER,
+};
+
 struct e2b_call {
     const char *about;  /* what messages say: "create the sandbox" */
     const char *method; /* as in HTTP */
     const char *type;   /* of the body; NULL without one */
+    enum e2b_scope scope;
+    enum e2b_again again;
     struct str target, headers, body;
     bool failed; /* no memory */
 };

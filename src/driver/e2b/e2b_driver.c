@@ -36,7 +36,6 @@
 #define CREATE_MS  60000
 #define BRING_MS   60000
 #define HELLO_MS   60000
-#define KILL_MS    5000
 #define GUEST_MAX  ((size_t)16 << 20)
 #define GUEST_NAME ".vial-init"
 #define PLACE      "/.vial" /* below the home: where programs work */
@@ -52,7 +51,7 @@ struct e2b {
     struct e2b_box box; /* id "": there is none */
     char home[E2B_PATH];
     struct tunnel *tunnel;
-    bool ended; /* the service said so */
+    bool ended; /* by us: the service was told so, once */
 };
 
 static struct e2b *e2b_of(struct vessel *vessel)
@@ -64,7 +63,7 @@ static int probe(struct caps *out, struct vial_error *err)
 {
     static const char *const guests[] = { "seccomp", "no_new_privs", "caps" };
     struct e2b_endpoint endpoint;
-    const struct e2b_way way = { &endpoint.api, 0, -1 };
+    const struct e2b_way way = { &endpoint.api, 0, -1, 0 };
     auto_e2b_call struct e2b_call call = { 0 };
     auto_json json_t *answer = NULL;
 
@@ -118,7 +117,7 @@ static int64_t lease_s(void)
 
 static int create(struct e2b *d, const struct plan *plan, struct vial_error *err)
 {
-    const struct e2b_way way = { &d->endpoint.api, CREATE_MS, -1 };
+    const struct e2b_way way = { &d->endpoint.api, CREATE_MS, -1, 0 };
     auto_e2b_call struct e2b_call call = { 0 };
     auto_json json_t *answer = NULL;
     char owner[128];
@@ -146,7 +145,7 @@ static int create(struct e2b *d, const struct plan *plan, struct vial_error *err
 static int check_internet(const struct e2b *d, const struct plan *plan,
                           struct vial_error *err)
 {
-    const struct e2b_way way = { &d->endpoint.api, CREATE_MS, -1 };
+    const struct e2b_way way = { &d->endpoint.api, CREATE_MS, -1, 0 };
     auto_e2b_call struct e2b_call call = { 0 };
     auto_json json_t *answer = NULL;
 
@@ -171,7 +170,7 @@ static int read_guest(int guest_fd, struct blob *out, struct vial_error *err)
 
 static int bring(struct e2b *d, int guest_fd, struct vial_error *err)
 {
-    const struct e2b_way way = { &d->box_server, BRING_MS, -1 };
+    const struct e2b_way way = { &d->box_server, BRING_MS, -1, 0 };
     auto_e2b_call struct e2b_call call = { 0 };
     auto_blob struct blob guest = { 0 };
     auto_json json_t *answer = NULL;
@@ -244,7 +243,18 @@ static void kill_sandbox(struct vessel *vessel)
     struct e2b *d = e2b_of(vessel);
 
     if (d->box.id[0] && !d->ended)
-        d->ended = e2b_end(&d->endpoint, d->box.id, KILL_MS, NULL) >= 0;
+        (void)e2b_end(&d->endpoint, d->box.id, -1, NULL);
+    d->ended = true;
+}
+
+static void explain(struct vessel *vessel, struct vial_error *err)
+{
+    const struct e2b *d = e2b_of(vessel);
+
+    if (d->ended)
+        return;
+    tunnel_why(d->tunnel, err);
+    (void)fail_remedy(err, "run it again; the service knows what ended the sandbox");
 }
 
 static void close_vessel(struct vessel *vessel)
@@ -323,10 +333,12 @@ const struct driver driver_e2b = {
     .open = open_vessel,
     .kill = kill_sandbox,
     .usage = usage,
+    .explain = explain,
     .close = close_vessel,
     .sweep = sweep,
     .list = list,
-    .unheld = FIELD_BIT(FIELD_ID_disk) | FIELD_BIT(FIELD_ID_tmp) | FIELD_BIT(FIELD_ID_inodes),
+    .unheld =
+        FIELD_BIT(FIELD_ID_disk) | FIELD_BIT(FIELD_ID_tmp) | FIELD_BIT(FIELD_ID_inodes),
     .remote = true,
     .far = true,
 };

@@ -119,15 +119,23 @@ static const char * or (const char *text, const char *usual)
     return text && text[0] ? text : usual;
 }
 
+/* Sandboxes of a service of your own are not at the usual one's. */
+static int take_domain(struct e2b_endpoint *out, const struct e2b_source *from,
+                       struct vial_error *err)
+{
+    const char *usual = or (from->api_url, "")[0] ? "" : USUAL_DOMAIN;
+
+    return take_name(out->domain, sizeof(out->domain), "E2B_DOMAIN",
+                     or (from->domain, usual), "-.:", err);
+}
+
 int e2b_endpoint_init(struct e2b_endpoint *out, const struct e2b_source *from,
                       struct vial_error *err)
 {
     char url[300];
 
     *out = (struct e2b_endpoint){ 0 };
-    if (take_key(out, from->key, err) < 0 ||
-        take_name(out->domain, sizeof(out->domain), "E2B_DOMAIN",
-                  or (from->domain, USUAL_DOMAIN), "-.:", err) < 0 ||
+    if (take_key(out, from->key, err) < 0 || take_domain(out, from, err) < 0 ||
         take_name(out->template_name, sizeof(out->template_name), "E2B_TEMPLATE",
                   or (from->template_name, USUAL_TEMPLATE), "-._:/", err) < 0)
         return -1;
@@ -138,7 +146,8 @@ int e2b_endpoint_init(struct e2b_endpoint *out, const struct e2b_source *from,
                    or (from->authorities, ""));
     (void)snprintf(out->box_url, sizeof(out->box_url), "%s", or (from->box_url, ""));
     (void)snprintf(url, sizeof(url), "https://api.%s", out->domain);
-    return server_init(&out->api, from->api_url ? "E2B_API_URL" : "E2B_DOMAIN",
+    return server_init(&out->api,
+                       or (from->api_url, "")[0] ? "E2B_API_URL" : "E2B_DOMAIN",
                        or (from->api_url, url), out->authorities, err);
 }
 
@@ -166,14 +175,31 @@ int e2b_endpoint_find(struct e2b_endpoint *out, struct vial_error *err)
     return e2b_endpoint_init(out, &from, err);
 }
 
+static int say_nowhere(const char *why, struct vial_error *err)
+{
+    (void)fail(err, VIAL_E_REMOTE, "%s", why);
+    return fail_remedy(err, "set E2B_SANDBOX_URL to where the service's sandboxes are "
+                            "reached, or E2B_DOMAIN");
+}
+
 int e2b_endpoint_box(const struct e2b_endpoint *e, const char *id, const char *domain,
                      struct e2b_server *out, struct vial_error *err)
 {
     char url[E2B_ID + E2B_DOMAIN + 32];
+    struct vial_error why = { 0 };
 
     if (e->box_url[0])
         return server_init(out, "E2B_SANDBOX_URL", e->box_url, e->authorities, err);
+    if (!domain[0] && !e->domain[0])
+        return say_nowhere("E2B_SANDBOX_URL is not set, and the service says no domain",
+                           err);
     (void)snprintf(url, sizeof(url), "https://" ENVD_PORT "-%s.%s", id,
                    domain[0] ? domain : e->domain);
-    return server_init(out, "the sandbox's address", url, e->authorities, err);
+    if (server_init(out, "the sandbox's address", url, e->authorities, &why) == 0)
+        return 0;
+    if (fail_is(&why, VIAL_E_VALUE))
+        return say_nowhere(why.message, err);
+    if (err)
+        *err = why;
+    return -1;
 }

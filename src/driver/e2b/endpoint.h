@@ -27,9 +27,9 @@ struct e2b_server {
 struct e2b_endpoint {
     char key[E2B_TOKEN + 1];
     char template_name[129];
-    char domain[E2B_DOMAIN + 1];
-    char authorities[1024]; /* "": the host's own */
-    char box_url[600];      /* of every sandbox; "": they have names of their own */
+    char domain[E2B_DOMAIN + 1]; /* of sandboxes; "": the service has to say it */
+    char authorities[1024];      /* "": the host's own */
+    char box_url[600]; /* of every sandbox; "": they have names of their own */
     struct e2b_server api;
 };
 

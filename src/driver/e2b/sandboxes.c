@@ -7,8 +7,6 @@
 #include "driver/e2b/ask_service.h"
 #include "model/vessel_list.h"
 
-#define REMOVE_MS 5000
-
 static const char *text_of(json_t *sandbox, const char *key)
 {
     const char *text =
@@ -31,7 +29,7 @@ static bool is_orphan(json_t *sandbox)
 static int ask_list(const struct e2b_endpoint *e, int cancel_fd, json_t **out,
                     struct vial_error *err)
 {
-    const struct e2b_way way = { &e->api, 0, cancel_fd };
+    const struct e2b_way way = { &e->api, 0, cancel_fd, 0 };
     auto_e2b_call struct e2b_call call;
 
     e2b_call_list(&call, e);
@@ -40,18 +38,18 @@ static int ask_list(const struct e2b_endpoint *e, int cancel_fd, json_t **out,
 
 /* A service that ignores the filter gives all that the key has; a stranger's is not
  * ours to end. */
-static bool is_ours(json_t *sandbox, struct e2b_box *box)
+static bool is_ours(json_t *sandbox, char id[E2B_ID + 1])
 {
     return str_eq(text_of(sandbox, E2B_MANAGED), "vessel") &&
-           e2b_read_box(sandbox, box, NULL) == 0;
+           e2b_read_id(sandbox, id, NULL) == 0;
 }
 
-static int add(struct vial_vessels *list, json_t *sandbox, const struct e2b_box *box)
+static int add(struct vial_vessels *list, json_t *sandbox, const char *id)
 {
     const struct vial_vessel v = {
         .driver = "e2b",
-        .id = box->id,
-        .name = box->id,
+        .id = id,
+        .name = id,
         .vessel = text_of(sandbox, E2B_VESSEL),
         .session = text_of(sandbox, E2B_SESSION),
         .task = text_of(sandbox, E2B_TASK),
@@ -68,14 +66,14 @@ int e2b_list(const struct e2b_endpoint *e, struct vial_vessels *list,
 {
     auto_json json_t *answer = NULL;
     json_t *sandbox = NULL;
-    struct e2b_box box;
+    char id[E2B_ID + 1];
     size_t i = 0;
 
     if (ask_list(e, -1, &answer, err) < 0)
         return -1;
     json_array_foreach(answer, i, sandbox)
     {
-        if (is_ours(sandbox, &box) && add(list, sandbox, &box) < 0)
+        if (is_ours(sandbox, id) && add(list, sandbox, id) < 0)
             return fail_memory(err);
     }
     return 0;
@@ -86,7 +84,7 @@ int e2b_sweep(const struct e2b_endpoint *e, int cancel_fd, unsigned *removed,
 {
     auto_json json_t *answer = NULL;
     json_t *sandbox = NULL;
-    struct e2b_box box;
+    char id[E2B_ID + 1];
     size_t i = 0;
     int rc = 0;
 
@@ -94,9 +92,9 @@ int e2b_sweep(const struct e2b_endpoint *e, int cancel_fd, unsigned *removed,
         return -1;
     json_array_foreach(answer, i, sandbox)
     {
-        if (rc < 0 || !is_ours(sandbox, &box) || !is_orphan(sandbox))
+        if (rc < 0 || !is_ours(sandbox, id) || !is_orphan(sandbox))
             continue;
-        rc = e2b_end(e, box.id, REMOVE_MS, err);
+        rc = e2b_end(e, id, cancel_fd, err);
         *removed += rc == 0;
     }
     return rc < 0 ? -1 : 0;

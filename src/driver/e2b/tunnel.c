@@ -43,7 +43,7 @@ struct tunnel {
 static struct e2b_way way_of(const struct tunnel *t, const struct e2b_server *to,
                              int64_t timeout_ms)
 {
-    return (struct e2b_way){ to, timeout_ms, t->stop_fd };
+    return (struct e2b_way){ to, timeout_ms, t->stop_fd, 0 };
 }
 
 /* 0 once INNER is ready for EVENTS; -1: it is time to end. */
@@ -91,7 +91,7 @@ static int take_event(void *context, const struct e2b_event *event,
     struct tunnel *t = context;
 
     (void)pthread_mutex_lock(&t->lock);
-    if (event->kind == EVENT_START)
+    if (event->kind == EVENT_START && !t->pid)
         t->pid = event->pid;
     t->spoke = t->spoke || event->kind == EVENT_OUT;
     if (event->kind == EVENT_ERR && event->data.len > 0)
@@ -111,6 +111,18 @@ static int take_bytes(void *context, const char *data, size_t len,
     return e2b_feed(&t->frames, data, len, take_event, t, err);
 }
 
+/* What was told first is nearest to the reason. */
+static void end_by(struct tunnel *t, const struct vial_error *why)
+{
+    (void)pthread_mutex_lock(&t->lock);
+    t->over = true;
+    if (why && !t->why.code[0])
+        t->why = *why;
+    (void)pthread_cond_broadcast(&t->changed);
+    (void)pthread_mutex_unlock(&t->lock);
+    (void)shutdown(t->inner_fd, SHUT_RDWR);
+}
+
 static void *read_stream(void *argument)
 {
     struct tunnel *t = argument;
@@ -121,13 +133,7 @@ static void *read_stream(void *argument)
 
     e2b_call_start(&call, t->o.box, t->o.argv);
     rc = e2b_stream(&call, &way, take_bytes, t, &err);
-    (void)pthread_mutex_lock(&t->lock);
-    t->over = true;
-    if (rc < 0)
-        t->why = err;
-    (void)pthread_cond_broadcast(&t->changed);
-    (void)pthread_mutex_unlock(&t->lock);
-    (void)shutdown(t->inner_fd, SHUT_RDWR);
+    end_by(t, rc < 0 ? &err : NULL);
     return NULL;
 }
 
@@ -140,17 +146,25 @@ static int renew(const struct tunnel *t)
     return e2b_do(&call, &way, NULL, NULL);
 }
 
-static int say(const struct tunnel *t, size_t len)
+static int say(struct tunnel *t, size_t len)
 {
     const struct e2b_way way = way_of(t, t->o.box_server, SAY_MS);
     auto_e2b_call struct e2b_call call;
+    struct vial_error err = { 0 };
+    uint32_t pid;
 
-    e2b_call_input(&call, t->o.box, t->pid, t->piece, len);
-    return e2b_do(&call, &way, NULL, NULL);
+    (void)pthread_mutex_lock(&t->lock);
+    pid = t->pid;
+    (void)pthread_mutex_unlock(&t->lock);
+    e2b_call_input(&call, t->o.box, pid, t->piece, len);
+    if (e2b_do(&call, &way, NULL, &err) == 0)
+        return 0;
+    end_by(t, &err);
+    return -1;
 }
 
 /* 1: there may be more; 0: the caller says nothing any more; -1: nobody hears it. */
-static int say_some(const struct tunnel *t)
+static int say_some(struct tunnel *t)
 {
     ssize_t n = recv(t->inner_fd, t->piece, PIECE, MSG_DONTWAIT);
 
@@ -179,8 +193,6 @@ static void *write_calls(void *argument)
             return NULL;
         more = say_some(t);
     }
-    if (more < 0)
-        (void)shutdown(t->inner_fd, SHUT_RDWR);
     return NULL;
 }
 
@@ -202,7 +214,7 @@ static int explain(struct tunnel *t, struct vial_error *err)
         return -1;
     text_safe(&state, &safe, t->said.data, strcspn(t->said.data, "\n"));
     text_safe_end(&state, &safe);
-    if (str_ok(&safe))
+    if (str_ok(&safe) && safe.data)
         (void)fail_cause(err, "%s", safe.data);
     return fail_remedy(err, "the template needs /bin/sh, and the same architecture as "
                             "this host");
@@ -220,6 +232,17 @@ static int await(struct tunnel *t, struct vial_error *err)
         rc = explain(t, err);
     (void)pthread_mutex_unlock(&t->lock);
     return rc;
+}
+
+void tunnel_why(struct tunnel *t, struct vial_error *err)
+{
+    (void)pthread_mutex_lock(&t->lock);
+    if (t->over && !t->why.code[0])
+        (void)fail_cause(err, "the guest's stream ended");
+    else if (fail_is(&t->why, VIAL_E_REMOTE))
+        (void)fail_cause(err, "%s%s%s", t->why.message, t->why.cause[0] ? ": " : "",
+                         t->why.cause);
+    (void)pthread_mutex_unlock(&t->lock);
 }
 
 static int open_ends(struct tunnel *t, int *stream_fd, struct vial_error *err)

@@ -28,6 +28,9 @@ struct tunnel_options {
 int tunnel_open(const struct tunnel_options *o, struct tunnel **out, int *stream_fd,
                 struct vial_error *err);
 
+/* Why the stream ended, as the cause of ERR, where that is known. */
+void tunnel_why(struct tunnel *t, struct vial_error *err);
+
 /* Ends the threads; the guest lives on as long as its sandbox. NULL is allowed. */
 void tunnel_close(struct tunnel *t);
 
