@@ -87,6 +87,9 @@ int inside_caches(json_t **out, struct vial_error *err);
 int inside_plan(struct vial_engine *engine, const struct vial_request *req,
                 json_t **out, struct vial_error *err);
 
+/* What the language of that name says its version is, here; malloc'ed, or NULL. */
+char *inside_language_version(struct vial_engine *engine, const char *name);
+
 /* Whether a program can have a network by these settings, on this host, now. */
 bool inside_gives_network(struct vial_engine *engine);
 /* Whether that driver's vessels are elsewhere, by the operator's account there. */

@@ -190,6 +190,20 @@ bool inside_gives_network(struct vial_engine *engine)
                              "bridge", NULL) == 0;
 }
 
+char *inside_language_version(struct vial_engine *engine, const char *name)
+{
+    const struct here here = look(engine);
+    const struct language *language;
+    struct vial_error ignored = { 0 };
+    auto_free char *path = NULL;
+
+    if (language_find(&engine->settings->languages, name, &language, &ignored) < 0)
+        return NULL;
+    path = path_find_program(program_of(language), PATH_SEARCH);
+    return is_there(engine, &here, language, path) ? version_of(engine, language)
+                                                   : NULL;
+}
+
 int vial_language_list(struct vial_engine *engine, struct vial_languages *out,
                        struct vial_error *err)
 {

@@ -6,9 +6,11 @@
 #include <string.h>
 
 #include "base/auto.h"
+#include "base/clock.h"
 #include "base/fail.h"
 #include "base/io.h"
 #include "base/json.h"
+#include "base/sha256.h"
 #include "base/thread.h"
 
 #define HELD_BY_JOB 64u /* in order: how many rows a slow one may hold back */
@@ -21,6 +23,8 @@ int batch_open(struct batch *b, const struct batch_options *options,
                          .in = { .fd = in_fd, .cancel_fd = grader->cancel_fd },
                          .out_fd = out_fd,
                          .done = { .fd = -1 } };
+    b->in.hash = &b->hash;
+    sha256_init(&b->hash);
     b->held_count = options->in_order ? (size_t)options->jobs * HELD_BY_JOB : 0;
     if (b->held_count)
         b->held = calloc(b->held_count, sizeof(*b->held));
@@ -28,6 +32,7 @@ int batch_open(struct batch *b, const struct batch_options *options,
         pthread_mutex_init(&b->reading, NULL) != 0 || tally_init(&b->tally) < 0)
         return fail_memory(err);
     thread_cond_init(&b->moved);
+    thread_cond_init(&b->over);
     return 0;
 }
 
@@ -40,6 +45,7 @@ void batch_close(struct batch *b)
     done_free(&b->done);
     tally_done(&b->tally);
     (void)pthread_cond_destroy(&b->moved);
+    (void)pthread_cond_destroy(&b->over);
     (void)pthread_mutex_destroy(&b->lock);
     (void)pthread_mutex_destroy(&b->reading);
 }
@@ -47,6 +53,13 @@ void batch_close(struct batch *b)
 static void seen(void *context, const json_t *line)
 {
     tally_resume(context, line);
+}
+
+void batch_input_hash(struct batch *b, char out[65])
+{
+    out[0] = '\0';
+    if (b->in.ended)
+        sha256_text(&b->hash, out);
 }
 
 int batch_resume(struct batch *b, const char *path, struct vial_error *err)
@@ -230,8 +243,6 @@ static void finish(struct batch *b, const struct row *row, struct grade *g)
         tally_add(&b->tally, row, g);
         if (g->verdict == VIAL_FAILED)
             stop_at_failures(b);
-        if (b->options.progress)
-            b->options.progress(b->options.context, &b->tally);
     }
     (void)pthread_mutex_unlock(&b->lock);
 }
@@ -250,9 +261,43 @@ static void *work(void *context)
     return NULL;
 }
 
+/* By the clock, so that a batch in which nothing ends any more is seen to stand. */
+static void *tell_progress(void *context)
+{
+    struct batch *b = context;
+    int64_t pause_ns = b->options.progress_ms * 1000000;
+    int64_t next_ns = clock_now_ns() + pause_ns;
+
+    (void)pthread_mutex_lock(&b->lock);
+    while (!b->is_over) {
+        int64_t left_ns = next_ns - clock_now_ns();
+
+        if (left_ns > 0) {
+            thread_wait(&b->over, &b->lock, left_ns / 1000000 + 1);
+            continue;
+        }
+        b->options.progress(b->options.context, &b->tally);
+        next_ns = clock_now_ns() + pause_ns;
+    }
+    (void)pthread_mutex_unlock(&b->lock);
+    return NULL;
+}
+
+static void end_progress(struct batch *b, pthread_t thread)
+{
+    (void)pthread_mutex_lock(&b->lock);
+    b->is_over = true;
+    (void)pthread_cond_signal(&b->over);
+    (void)pthread_mutex_unlock(&b->lock);
+    (void)pthread_join(thread, NULL);
+}
+
 int batch_run(struct batch *b, struct vial_error *err)
 {
     pthread_t threads[BATCH_JOBS_MOST];
+    pthread_t teller;
+    bool tells = b->options.progress &&
+                 thread_start(&teller, THREAD_STACK, tell_progress, b) == 0;
     unsigned count = 0;
 
     while (count + 1 < b->options.jobs && count < BATCH_JOBS_MOST &&
@@ -261,8 +306,8 @@ int batch_run(struct batch *b, struct vial_error *err)
     (void)work(b);
     for (unsigned i = 0; i < count; i++)
         (void)pthread_join(threads[i], NULL);
-    if (b->options.progress)
-        b->options.progress(b->options.context, &b->tally);
+    if (tells)
+        end_progress(b, teller);
     if (b->error.code[0])
         *err = b->error;
     return b->error.code[0] || is_cancelled(b) ? -1 : 0;

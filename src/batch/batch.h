@@ -24,8 +24,9 @@ struct batch_options {
     bool in_order;      /* of the input; else as they end */
     double failed_most; /* share of rows that vial may fail on before all ends */
     struct row_rules rules;
-    /* Called now and then with the lock held, and once at the end; or NULL. */
+    /* Called each PROGRESS_MS with the lock held, whether rows end or not; or NULL. */
     void (*progress)(void *context, const struct tally *t);
+    int64_t progress_ms;
     void *context;
 };
 
@@ -35,9 +36,12 @@ struct batch {
     int out_fd;
     pthread_mutex_t reading; /* `in` and `next`; taken before `lock` */
     struct lines in;
-    size_t next; /* index of the row that is read next */
+    struct sha256 hash; /* of the input's bytes */
+    size_t next;        /* index of the row that is read next */
     pthread_mutex_t lock;
     pthread_cond_t moved; /* the next to be written is another */
+    pthread_cond_t over;  /* all threads that ran rows have ended */
+    bool is_over;
     struct tally tally;
     struct done done;
     size_t written; /* in order: all before it are */
@@ -54,6 +58,8 @@ int batch_open(struct batch *b, const struct batch_options *options,
                struct grader *grader, int in_fd, int out_fd, struct vial_error *err);
 /* Leaves out what OUT_FD has already; PATH is for messages. */
 int batch_resume(struct batch *b, const char *path, struct vial_error *err);
+/* After batch_run: the SHA-256 of the input; "" if it was not read to its end. */
+void batch_input_hash(struct batch *b, char out[65]);
 /* -1: it had to stop early, by an error of its own or because it was cancelled
  * (then ERR is empty). */
 int batch_run(struct batch *b, struct vial_error *err);

@@ -15,7 +15,7 @@
 #include "model/request.h"
 #include "model/result.h"
 
-#define BACKOFF_MS      200
+#define BACKOFF_MS      500
 #define CPU_SLACK       10 /* times as long may a program take by the clock … */
 #define CPU_SLACK_MS    5000
 #define TIMEOUT_MOST_MS INT64_C(86400000)
@@ -102,17 +102,21 @@ static int make_request(const struct grader *g, json_t *asked,
     return 0;
 }
 
-/* A copy of BASE with MORE fields; lists become longer, the rest is replaced. */
+/* A copy of BASE with MORE fields; lists become longer, the rest is replaced. INPUT, if
+ * it is there, is what it reads. */
 static int lay_over(const struct vial_request *base, json_t *more,
-                    struct vial_request **out, struct vial_error *err)
+                    const struct blob *input, struct vial_request **out,
+                    struct vial_error *err)
 {
     auto_batch_request struct vial_request *req = NULL;
 
     if (vial_request_new(&req, err) < 0 || request_fill(req, base, err) < 0)
         return -1;
-    if (json_object_get(more, "stdin"))
+    if (input)
         request_unset(req, FIELD_ID_stdin);
     if (request_decode(req, more, 0, "request", err) < 0 ||
+        (input && vial_request_set_bytes(req, "stdin", input->data ? input->data : "",
+                                         input->len, err) < 0) ||
         request_join_args(req, err) < 0)
         return -1;
     *out = ptr_take(&req);
@@ -139,6 +143,37 @@ static int compile(const struct grader *g, const struct vial_request *req,
     return inside_compile(g->engine, req, &options, out, cpu_ms, err);
 }
 
+/* Whether there is such a language, and the policy allows all of it. */
+static int check_plan(struct vial_engine *engine, const struct vial_request *req,
+                      struct vial_error *err)
+{
+    auto_json json_t *plan = NULL;
+
+    return inside_plan(engine, req, &plan, err);
+}
+
+static int check_checkers(const struct grader *g, const struct row *row,
+                          struct vial_error *err)
+{
+    const json_t *last = NULL;
+    json_t *test;
+    size_t i;
+
+    json_array_foreach(row->tests, i, test)
+    {
+        auto_batch_request struct vial_request *req = NULL;
+        json_t *checker = json_object_get(test, "checker");
+
+        if (!checker || checker == last)
+            continue;
+        if (make_request(g, checker, &req, err) < 0 ||
+            (g->engine && check_plan(g->engine, req, err) < 0))
+            return fail_in(err, "the checker");
+        last = checker;
+    }
+    return 0;
+}
+
 int grade_check(const struct grader *g, const struct row *row, struct vial_error *err)
 {
     auto_batch_request struct vial_request *req = NULL;
@@ -147,7 +182,10 @@ int grade_check(const struct grader *g, const struct row *row, struct vial_error
         *err = row->error;
         return -1;
     }
-    return make_request(g, row->fields, &req, err);
+    if (make_request(g, row->fields, &req, err) < 0 ||
+        (g->engine && check_plan(g->engine, req, err) < 0))
+        return -1;
+    return check_checkers(g, row, err);
 }
 
 /* True: a failure of vial's own, after which another try may go well. */
@@ -266,14 +304,15 @@ struct graded {
 static int checker_files(const struct graded *it, json_t *files, struct vial_error *err)
 {
     const struct blob *input = request_peek(it->req, FIELD_ID_stdin);
-    const json_t *answer = json_object_get(it->test, "expected");
+    auto_blob struct blob answer = { 0 };
     const struct vial_stream *out = &it->result->out;
 
+    if (row_bytes(it->test, "expected", &answer) < 0)
+        return fail_memory(err);
     if (add_file(files, "input.txt", input->data, input->len, err) < 0 ||
         add_file(files, "output.txt", out->data, out->len, err) < 0)
         return -1;
-    return add_file(files, "answer.txt", json_string_value(answer),
-                    json_string_length(answer), err);
+    return add_file(files, "answer.txt", answer.data, answer.len, err);
 }
 
 /* testlib's conventions: 0 right, 1 and 2 wrong, 7 a part of the points; all else is
@@ -295,7 +334,7 @@ static int check(struct grader *g, const struct graded *it, struct vial_error *e
                      "output.txt", "answer.txt");
     if (!more)
         return fail_memory(err);
-    if (!checker || lay_over(checker, more, &req, err) < 0 ||
+    if (!checker || lay_over(checker, more, NULL, &req, err) < 0 ||
         run(g, req, &said, &attempts, err) < 0)
         return fail_in(err, "the checker");
     (void)json_object_set_new(it->told, "checker",
@@ -316,18 +355,20 @@ static int check(struct grader *g, const struct graded *it, struct vial_error *e
 static int judge(struct grader *g, const struct row *row, const struct graded *it,
                  struct vial_error *err)
 {
-    const json_t *expected = json_object_get(it->test, "expected");
+    auto_blob struct blob expected = { 0 };
     const struct vial_stream *out = &it->result->out;
+    int rc;
 
     if (it->result->verdict != VIAL_OK)
         return 0;
     if (json_object_get(it->test, "checker"))
         return out->truncated ? 0 : check(g, it, err);
-    if (!expected)
-        return 1;
+    rc = row_bytes(it->test, "expected", &expected);
+    if (rc <= 0)
+        return rc < 0 ? fail_memory(err) : 1;
     return !out->truncated &&
            compare_equal(&row->compare, out->data ? out->data : "", out->len,
-                         json_string_value(expected), json_string_length(expected));
+                         expected.data ? expected.data : "", expected.len);
 }
 
 /* What of a result stands in the output. */
@@ -340,6 +381,8 @@ static void tell_result(const struct grader *g, const struct vial_result *r,
                                           "signal",
                                           "stdout",
                                           "stderr",
+                                          "stdout_base64",
+                                          "stderr_base64",
                                           "stdout_truncated",
                                           "stderr_truncated",
                                           "limits_hit",
@@ -400,19 +443,24 @@ static json_t *grade_test(struct grader *g, const struct row *row,
     (void)json_object_set_new(told, "passed", json_boolean(passed > 0));
     out->attempts = attempts > out->attempts ? attempts : out->attempts;
     out->cancelled = out->cancelled || (passed <= 0 && is_cancelled(g));
-    if (out->passed && passed <= 0)
+    if (out->passed && passed <= 0) {
         out->verdict = verdict;
+        out->in_compile = r && str_eq(r->stage, "compile");
+    }
     out->passed = out->passed && passed > 0;
     return told;
 }
 
-/* The fields of a test that belong to the run, not to its judgement. */
+/* The fields of a test that belong to the run, not to its judgement; its input aside.
+ */
 static json_t *inputs_of(json_t *test)
 {
+    static const char *const others[] = { "stdin", "stdin_base64", "expected",
+                                          "checker", "expected_base64" };
     json_t *more = json_copy(test);
 
-    (void)json_object_del(more, "expected");
-    (void)json_object_del(more, "checker");
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        (void)json_object_del(more, others[i]);
     return more;
 }
 
@@ -427,10 +475,12 @@ static int run_tests(struct grader *g, const struct row *row,
     {
         auto_batch_request struct vial_request *req = NULL;
         auto_json json_t *more = inputs_of(test);
+        auto_blob struct blob input = { 0 };
+        int has_input = row_bytes(test, "stdin", &input);
 
-        if (!more)
+        if (!more || has_input < 0)
             return fail_memory(err);
-        if (lay_over(base, more, &req, err) < 0)
+        if (lay_over(base, more, has_input ? &input : NULL, &req, err) < 0)
             return row->is_single ? -1 : fail_in(err, "test %zu", i + 1);
         (void)json_array_append_new(list, grade_test(g, row, req, test, out));
         if (out->cancelled || (g->stops && !out->passed))
@@ -486,6 +536,15 @@ static void tell_humaneval(struct grade *out)
     (void)json_object_set_new(out->line, "result", said);
 }
 
+/* Whether NAME is ASKED, or the exact bytes of it. */
+static bool is_member(const char *name, const char *asked)
+{
+    size_t len = strlen(asked);
+
+    return strncmp(name, asked, len) == 0 &&
+           (name[len] == '\0' || strcmp(name + len, "_base64") == 0);
+}
+
 /* Only what was asked for, and what a batch needs to go on. */
 static void leave_out(const struct grader *g, json_t *line)
 {
@@ -501,7 +560,7 @@ static void leave_out(const struct grader *g, json_t *line)
         for (size_t i = 0; needed[i]; i++)
             wanted = wanted || strcmp(needed[i], name) == 0;
         for (size_t i = 0; g->members[i]; i++)
-            wanted = wanted || strcmp(g->members[i], name) == 0;
+            wanted = wanted || is_member(name, g->members[i]);
         if (!wanted)
             (void)json_object_del(line, name);
         at = next;

@@ -53,6 +53,7 @@ struct grade {
     enum vial_verdict verdict;
     bool passed, cancelled;
     bool flaky;        /* it did not always end alike */
+    bool in_compile;   /* the verdict is the compile step's */
     unsigned attempts; /* the most of any test */
     double cpu_ms, run_ms;
     struct vial_error error; /* of a verdict `denied` or `failed` */

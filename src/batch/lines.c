@@ -49,6 +49,8 @@ static int read_more(struct lines *l, struct vial_error *err)
     got = read(l->fd, l->data + l->len, l->cap - l->len);
     if (got < 0)
         return errno == EINTR || errno == EAGAIN ? 1 : fail_sys(err, "read the batch");
+    if (l->hash && got > 0)
+        sha256_add(l->hash, l->data + l->len, (size_t)got);
     l->len += (size_t)got;
     l->ended = got == 0;
     return got > 0;

@@ -8,6 +8,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/sha256.h"
+
 #include "vial/error.h"
 
 #define LINES_MOST ((size_t)256 << 20)
@@ -17,6 +19,7 @@ struct lines {
     char *data;
     size_t at, len, cap; /* what was read and not given out: data[at, len) */
     size_t number;       /* of the line given out last, from 1 */
+    struct sha256 *hash; /* of all that was read, or NULL */
     bool ended;
     bool skips; /* the rest of the line given out last */
 };

@@ -17,8 +17,10 @@
 #define SLIP_LINES  100u /* in which slips are looked for */
 #define BOM         "\xef\xbb\xbf"
 
-static const char *const test_members[] = { "stdin",    "args",    "files",
-                                            "expected", "checker", NULL };
+static const char *const test_members[] = { "stdin",           "args",
+                                            "files",           "expected",
+                                            "checker",         "stdin_base64",
+                                            "expected_base64", NULL };
 
 static bool is_one_of(const char *const *names, const char *name)
 {
@@ -44,6 +46,50 @@ static int refuse_value(struct vial_error *err, const char *what, const char *re
     return fail_remedy(err, "%s", remedy);
 }
 
+/* MEMBER_base64, or NULL. */
+static json_t *coded_of(const json_t *object, const char *member)
+{
+    char name[32];
+
+    (void)snprintf(name, sizeof(name), "%s_base64", member);
+    return json_object_get(object, name);
+}
+
+int row_bytes(const json_t *test, const char *member, struct blob *out)
+{
+    const json_t *text = json_object_get(test, member);
+    const json_t *coded = coded_of(test, member);
+    int rc;
+
+    if (!text && !coded)
+        return 0;
+    if (text)
+        rc = blob_set(out, json_string_value(text), json_string_length(text));
+    else
+        rc = text_unbase64(json_string_value(coded), json_string_length(coded), out);
+    return rc < 0 ? -1 : 1;
+}
+
+static int check_coded(const json_t *object, const char *member, struct vial_error *err)
+{
+    auto_blob struct blob bytes = { 0 };
+    const json_t *text = json_object_get(object, member);
+    const json_t *coded = coded_of(object, member);
+
+    if (text && !json_is_string(text))
+        return fail(err, VIAL_E_VALUE, "'%s' is not a text", member);
+    if (!coded)
+        return 0;
+    if (text)
+        return fail(err, VIAL_E_VALUE, "both '%s' and '%s_base64' are given", member,
+                    member);
+    if (json_is_string(coded) &&
+        text_unbase64(json_string_value(coded), json_string_length(coded), &bytes) == 0)
+        return 0;
+    (void)fail(err, VIAL_E_VALUE, "'%s_base64' is not base64", member);
+    return fail_remedy(err, "give the bytes in base64, or text as '%s'", member);
+}
+
 static int check_judge(const json_t *test, struct vial_error *err)
 {
     const json_t *expected = json_object_get(test, "expected");
@@ -55,7 +101,8 @@ static int check_judge(const json_t *test, struct vial_error *err)
     if (checker && !json_is_object(checker))
         return refuse_value(err, "'checker' is not an object of fields",
                             "give its language and code");
-    return 0;
+    return check_coded(test, "stdin", err) < 0 ? -1
+                                               : check_coded(test, "expected", err);
 }
 
 static int check_test(json_t *test, struct vial_error *err)
@@ -83,37 +130,54 @@ static int check_tests(json_t *tests, struct vial_error *err)
     return 0;
 }
 
+/* What stands in the row holds for those of its tests that say nothing. */
+static void spread(json_t *tests, const char *member, json_t *value,
+                   const char *instead)
+{
+    json_t *test;
+    size_t i;
+
+    json_array_foreach(tests, i, test)
+    {
+        if (value && !json_object_get(test, member) &&
+            !(instead && json_object_get(test, instead)))
+            (void)json_object_set(test, member, value);
+    }
+}
+
 /* A row without tests is one with a single test that changes nothing. */
 static int take_tests(struct row *row, json_t *object, struct vial_error *err)
 {
     json_t *tests = json_object_get(object, "tests");
     json_t *expected = json_object_get(object, "expected");
-    json_t *checker = json_object_get(object, "checker");
+    json_t *coded = json_object_get(object, "expected_base64");
     json_t *only;
 
     if (check_judge(object, err) < 0)
         return -1;
     row->is_single = tests == NULL;
-    if (tests && expected)
+    if (tests && (expected || coded))
         return fail(err, VIAL_E_VALUE, "'expected' belongs into each of the 'tests'");
     if (tests) {
         row->tests = json_incref(tests);
         if (check_tests(tests, err) < 0)
             return -1;
     } else {
-        only = json_pack("{s:O*}", "expected", expected);
+        only =
+            json_pack("{s:O*, s:O*}", "expected", expected, "expected_base64", coded);
         row->tests = json_pack("[o]", only);
     }
-    for (size_t i = 0; checker && i < json_array_size(row->tests); i++)
-        if (!json_object_get(json_array_get(row->tests, i), "checker"))
-            (void)json_object_set(json_array_get(row->tests, i), "checker", checker);
+    spread(row->tests, "checker", json_object_get(object, "checker"), NULL);
+    spread(row->tests, "stdin_base64", json_object_get(object, "stdin_base64"),
+           "stdin");
     return row->tests ? 0 : fail_memory(err);
 }
 
 static void sort_members(struct row *row, json_t *object)
 {
-    static const char *const ours[] = { "tests",   "expected", "compare",
-                                        "checker", "id",       NULL };
+    static const char *const ours[] = { "tests",        "expected", "compare",
+                                        "checker",      "id",       "expected_base64",
+                                        "stdin_base64", NULL };
     const char *name;
     json_t *value;
 

@@ -8,6 +8,7 @@
  *   id        what the row is called; else task_id, else the number of its line
  *   tests     [{stdin, args, files, expected, checker}]: one program on many inputs
  *   expected  what it should print, for a row without tests
+ *   expected_base64, stdin_base64: the same as bytes that are no text
  *   compare   how that is judged (compare.h)
  *   checker   a program that judges instead: a request's fields
  *
@@ -20,6 +21,7 @@
 #include <jansson.h>
 #include <stddef.h>
 
+#include "base/str.h"
 #include "batch/compare.h"
 
 #include "vial/error.h"
@@ -50,5 +52,8 @@ struct row_rules {
 void row_read(const char *text, size_t len, const struct row_rules *rules,
               struct row *out);
 void row_done(struct row *row);
+
+/* TEST's MEMBER as bytes, however it is written. 1, 0: there is none, -1: no memory. */
+int row_bytes(const json_t *test, const char *member, struct blob *out);
 
 #endif

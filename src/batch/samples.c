@@ -30,7 +30,7 @@ struct table {
 
 struct sums {
     size_t tasks;
-    uint32_t fewest; /* rows of any task */
+    uint32_t fewest, most; /* rows of any task */
     double rates[KS];
 };
 
@@ -133,6 +133,7 @@ static void sum_up(const struct table *t, struct sums *sums)
             continue;
         sums->tasks++;
         sums->fewest = task->rows < sums->fewest ? task->rows : sums->fewest;
+        sums->most = task->rows > sums->most ? task->rows : sums->most;
         for (size_t k = 0; k < KS; k++)
             sums->rates[k] += pass_at(task->rows, task->passed, ks[k]);
     }
@@ -156,12 +157,16 @@ static bool count_all(struct samples *s, struct sums *sums)
     return fits;
 }
 
-json_t *samples_rates(struct samples *s)
+json_t *samples_rates(struct samples *s, json_t **tasks)
 {
     struct sums sums = { .fewest = UINT32_MAX };
     json_t *rates = json_object();
     bool known = !s->broken && s->count > 0 && count_all(s, &sums);
 
+    *tasks =
+        known ? json_pack("{s:I, s:I, s:I}", "count", (json_int_t)sums.tasks, "fewest",
+                          (json_int_t)sums.fewest, "most", (json_int_t)sums.most)
+              : json_null();
     for (size_t k = 0; known && k < KS; k++) {
         char name[16];
 

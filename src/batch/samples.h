@@ -21,7 +21,8 @@ int samples_open(struct samples *s);
 void samples_close(struct samples *s);
 /* ID is a text or a number: the task's. */
 void samples_add(struct samples *s, const json_t *id, bool passed);
-/* {"pass@1": 0.5, …} for each k that every task has samples enough for. */
-json_t *samples_rates(struct samples *s);
+/* {"pass@1": 0.5, …} for each k that every task has samples enough for. *TASKS is how
+ * many tasks there are, and how many samples they have: {"count", "fewest", "most"}. */
+json_t *samples_rates(struct samples *s, json_t **tasks);
 
 #endif

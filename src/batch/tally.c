@@ -13,13 +13,17 @@
 int tally_init(struct tally *t)
 {
     *t = (struct tally){ .started_ns = clock_now_ns(),
-                         .times = calloc(TALLY_TIMES, sizeof(*t->times)) };
-    return t->times && samples_open(&t->tasks) == 0 ? 0 : -1;
+                         .times = calloc(TALLY_TIMES, sizeof(*t->times)),
+                         .ids = json_object(),
+                         .languages = json_object() };
+    return t->times && t->ids && t->languages && samples_open(&t->tasks) == 0 ? 0 : -1;
 }
 
 void tally_done(struct tally *t)
 {
     free(t->times);
+    json_decref(t->ids);
+    json_decref(t->languages);
     samples_close(&t->tasks);
 }
 
@@ -75,12 +79,48 @@ static void keep_slip(struct tally *t, const struct row *row)
     (void)snprintf(t->slip.meant, sizeof(t->slip.meant), "%s", row->meant);
 }
 
+static void keep_id(struct tally *t, const char *kind, json_t *id)
+{
+    json_t *list = json_object_get(t->ids, kind);
+
+    if (!list) {
+        list = json_array();
+        (void)json_object_set_new(t->ids, kind, list);
+    }
+    if (json_array_size(list) < TALLY_IDS && json_string_length(id) <= TALLY_ID_BYTES)
+        (void)json_array_append(list, id);
+}
+
+/* Who looks for a row that did not pass finds it here. */
+static void keep_ids(struct tally *t, json_t *id, const char *verdict, bool passed,
+                     bool flaky)
+{
+    bool is_ok = strcmp(verdict, "ok") == 0;
+
+    if (!is_ok || !passed)
+        keep_id(t, is_ok ? "wrong" : verdict, id);
+    if (flaky)
+        keep_id(t, "flaky", id);
+}
+
+static void keep_language(struct tally *t, const json_t *fields)
+{
+    const char *name = json_string_value(json_object_get(fields, "language"));
+
+    if (name && strlen(name) <= TALLY_ID_BYTES &&
+        json_object_size(t->languages) < TALLY_LANGUAGES)
+        (void)json_object_set_new(t->languages, name, json_null());
+}
+
 void tally_add(struct tally *t, const struct row *row, const struct grade *g)
 {
     keep_time(t, g->run_ms);
     t->done++;
     t->passed += g->passed;
     t->verdicts[g->verdict]++;
+    t->compiles[g->verdict] += g->in_compile;
+    keep_ids(t, row->id, vial_verdict_name(g->verdict), g->passed, g->flaky);
+    keep_language(t, row->fields);
     t->retried += g->attempts > 1;
     t->cpu_ms += g->cpu_ms;
     if (g->verdict == VIAL_FAILED && !t->first.code[0])
@@ -91,16 +131,37 @@ void tally_add(struct tally *t, const struct row *row, const struct grade *g)
     samples_add(&t->tasks, row->id, g->passed);
 }
 
+/* Of a line: that of its first test which was not passed has the row's verdict. */
+static bool is_of_compiler(const json_t *line)
+{
+    const json_t *tests = json_object_get(line, "tests");
+    const json_t *told = line;
+
+    for (size_t i = 0; i < json_array_size(tests); i++) {
+        told = json_array_get(tests, i);
+        if (!json_is_true(json_object_get(told, "passed")))
+            break;
+    }
+    told = json_object_get(told, "stage");
+    return json_is_string(told) && strcmp(json_string_value(told), "compile") == 0;
+}
+
 void tally_resume(struct tally *t, const json_t *line)
 {
     const char *verdict = json_string_value(json_object_get(line, "verdict"));
     bool passed = json_is_true(json_object_get(line, "passed"));
+    bool flaky = json_is_true(json_object_get(line, "flaky"));
+    bool compiles = is_of_compiler(line);
 
     t->resumed++;
     t->passed += passed;
     for (size_t i = 0; verdict && result_verdicts[i]; i++)
-        t->verdicts[i] += strcmp(result_verdicts[i], verdict) == 0;
-    t->flaky += json_is_true(json_object_get(line, "flaky"));
+        if (strcmp(result_verdicts[i], verdict) == 0) {
+            t->verdicts[i]++;
+            t->compiles[i] += compiles;
+            keep_ids(t, json_object_get(line, "id"), verdict, passed, flaky);
+        }
+    t->flaky += flaky;
     count_reference(t, line, passed);
     samples_add(&t->tasks, json_object_get(line, "id"), passed);
 }
@@ -128,14 +189,14 @@ void tally_progress(const struct tally *t, struct str *out)
             str_printf(out, "  %s %zu", result_verdicts[i], t->verdicts[i]);
 }
 
-static json_t *verdicts_json(const struct tally *t)
+static json_t *counts_json(const size_t *counts)
 {
     json_t *verdicts = json_object();
 
     for (size_t i = 0; result_verdicts[i]; i++)
-        if (t->verdicts[i])
+        if (counts[i])
             (void)json_object_set_new(verdicts, result_verdicts[i],
-                                      json_integer((json_int_t)t->verdicts[i]));
+                                      json_integer((json_int_t)counts[i]));
     return verdicts;
 }
 
@@ -157,16 +218,18 @@ json_t *tally_json(struct tally *t)
 {
     double wall = seconds(t);
     size_t rows = t->done + t->resumed;
+    json_t *tasks = NULL;
+    json_t *rates = samples_rates(&t->tasks, &tasks);
 
     return json_pack(
-        "{s:I, s:I, s:I, s:I, s:{s:I, s:I}, s:o, s:o, s:I, s:f, s:f, s:f, s:f, s:f, s:s, "
-        "s:o}",
+        "{s:I, s:I, s:I, s:I, s:{s:I, s:I}, s:o, s:{s:o}, s:O, s:o, s:o, s:I, s:f, s:f, "
+        "s:f, s:f, s:f, s:s, s:o}",
         "rows", (json_int_t)rows, "resumed", (json_int_t)t->resumed, "passed",
         (json_int_t)t->passed, "flaky", (json_int_t)t->flaky, "references", "rows",
         (json_int_t)t->references, "failed", (json_int_t)t->bad_references, "verdicts",
-        verdicts_json(t), "pass_at", samples_rates(&t->tasks), "retried",
-        (json_int_t)t->retried, "seconds", wall, "rows_per_second",
-        wall > 0 ? (double)t->done / wall : 0, "cpu_seconds", t->cpu_ms / 1000,
-        "median_ms", quantile(t, 50), "p95_ms", quantile(t, 95), "version",
-        vial_version(), "error", error_json(&t->first));
+        counts_json(t->verdicts), "stages", "compile", counts_json(t->compiles), "ids",
+        t->ids, "pass_at", rates, "tasks", tasks, "retried", (json_int_t)t->retried,
+        "seconds", wall, "rows_per_second", wall > 0 ? (double)t->done / wall : 0,
+        "cpu_seconds", t->cpu_ms / 1000, "median_ms", quantile(t, 50), "p95_ms",
+        quantile(t, 95), "version", vial_version(), "error", error_json(&t->first));
 }

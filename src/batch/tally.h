@@ -12,8 +12,11 @@
 #include "batch/grade.h"
 #include "batch/samples.h"
 
-#define TALLY_TIMES    32768u /* places of a logarithmic scale */
-#define TALLY_VERDICTS 12
+#define TALLY_TIMES     32768u /* places of a logarithmic scale */
+#define TALLY_IDS       100u   /* of each kind so many are listed … */
+#define TALLY_ID_BYTES  256u   /* … that are no longer than this */
+#define TALLY_LANGUAGES 64u
+#define TALLY_VERDICTS  12
 _Static_assert(TALLY_VERDICTS == VIAL_FAILED + 1, "one for each verdict");
 
 struct tally {
@@ -22,6 +25,7 @@ struct tally {
     size_t resumed; /* were there before */
     size_t passed;
     size_t verdicts[TALLY_VERDICTS];
+    size_t compiles[TALLY_VERDICTS]; /* of these: the compile step's */
     size_t retried;
     size_t flaky;
     size_t references, bad_references; /* rows that must pass, and those that did not */
@@ -30,6 +34,8 @@ struct tally {
     uint32_t *times; /* of the rows that were run here: how many took about so long */
     size_t timed;
     struct samples tasks;
+    json_t *ids; /* by verdict but for `ok`, "wrong" and "flaky": the first rows */
+    json_t *languages;       /* of the rows that were run here: a set */
     struct vial_error first; /* of the rows that vial failed on */
     struct {
         size_t line; /* 0: none */

@@ -10,28 +10,52 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/fail.h"
+#include "batch/patience.h"
 
 #define PLACES_MOST 64u
 #define DOWN_NS     INT64_C(5000000000) /* so long one that hung up is passed over */
+#define SECOND_NS   INT64_C(1000000000)
 
 struct batch_place {
     struct daemon daemon;
-    _Atomic int64_t down_until_ns;
+    _Atomic int64_t away_until_ns; /* it did not answer, or is busy */
 };
 
-/* The next one that is not down; if all are, the next. */
+/* The next one that may have room; if none has, that which may have some first. */
 static struct batch_place *next_place(struct batch_places *p)
 {
     size_t first = atomic_fetch_add(&p->turn, 1);
+    struct batch_place *best = NULL;
+    int64_t best_ns = 0;
     int64_t now = clock_now_ns();
 
     for (size_t i = 0; i < p->count; i++) {
         struct batch_place *place = &p->list[(first + i) % p->count];
+        int64_t away_ns = atomic_load(&place->away_until_ns);
 
-        if (atomic_load(&place->down_until_ns) <= now)
+        if (away_ns <= now)
             return place;
+        if (!best || away_ns < best_ns) {
+            best = place;
+            best_ns = away_ns;
+        }
     }
-    return &p->list[first % p->count];
+    return best;
+}
+
+static bool one_is_free(struct batch_places *p)
+{
+    int64_t now = clock_now_ns();
+
+    for (size_t i = 0; i < p->count; i++)
+        if (atomic_load(&p->list[i].away_until_ns) <= now)
+            return true;
+    return false;
+}
+
+static void pass_over(struct batch_place *place, int64_t ns)
+{
+    atomic_store(&place->away_until_ns, clock_now_ns() + ns);
 }
 
 /* In the codes of whoever asks an engine over HTTP. */
@@ -57,17 +81,121 @@ static int say_untrusted(struct vial_error *err)
                        "FILE, and the daemon by the host that it is made for");
 }
 
+/* No answer of a daemon's own says so: who stands before it may, in words of theirs. */
+static bool is_turned_away(const struct daemon_said *said, const struct vial_error *err)
+{
+    return patience_turned_away(-1, NULL, err) ||
+           (fail_is(err, VIAL_E_DAEMON) &&
+            (said->status == 429 || said->status == 503));
+}
+
+/* A daemon that can run nothing now says it of the run, whose fault that is not. */
+static int run_at(const struct remote_at *at, const struct vial_request *req,
+                  const struct vial_watch *watch, struct vial_result **out,
+                  struct vial_error *err)
+{
+    const struct daemon_said *said = at->said;
+
+    if (remote_run_at(at, req, watch, out, err) < 0)
+        return -1;
+    if ((*out)->verdict != VIAL_DENIED ||
+        (said->status != 429 && said->status != 503 && said->status != 504))
+        return 0;
+    *err = (*out)->error;
+    vial_result_free(ptr_take(out));
+    return -1;
+}
+
+/* It did not like the request itself, and would not the next time. */
+static bool is_refused(const struct daemon_said *said, const struct vial_error *err)
+{
+    bool asked_wrongly = said->status == 400 || said->status == 403 ||
+                         said->status == 413 || said->status == 422;
+
+    if (said->status == 0) /* it was never sent */
+        return fail_is(err, VIAL_E_VALUE);
+    return asked_wrongly && !fail_is(err, VIAL_E_DAEMON) &&
+           !fail_is(err, VIAL_E_SCOPE) && !fail_is(err, VIAL_E_HOST);
+}
+
+/* What a try comes to that had no result. */
+static int conclude(struct batch_place *place, const struct daemon_said *said,
+                    struct vial_result **out, struct vial_error *err)
+{
+    if (is_refused(said, err)) {
+        *out = remote_denied(err);
+        return *out ? 0 : fail_memory(err);
+    }
+    if (said->status == 0 && fail_is(err, VIAL_E_ENGINE_TLS))
+        return say_untrusted(err);
+    if (said->status >= 500 || (said->status == 0 && is_unreached(err)))
+        pass_over(place, DOWN_NS);
+    return said->status == 0 && is_unreached(err) ? say_unreached(&place->daemon, err)
+                                                  : -1;
+}
+
 int batch_places_run(struct batch_places *p, const struct vial_request *req,
                      const struct vial_watch *watch, struct vial_result **out,
                      struct vial_error *err)
 {
-    struct batch_place *place = next_place(p);
-    int rc = remote_run_at(&place->daemon, p->name, req, watch, out, err);
+    struct patience patience = { .waiting = &p->waiting };
+    size_t asked = 0;
 
-    if (rc == 0 || !is_unreached(err))
-        return rc < 0 && fail_is(err, VIAL_E_ENGINE_TLS) ? say_untrusted(err) : rc;
-    atomic_store(&place->down_until_ns, clock_now_ns() + DOWN_NS);
-    return say_unreached(&place->daemon, err);
+    for (;;) {
+        struct batch_place *place = next_place(p);
+        struct daemon_said said = { 0 };
+        const struct remote_at at = { &place->daemon, p->name, &said };
+
+        fail_clear(err);
+        if (run_at(&at, req, watch, out, err) == 0) {
+            atomic_store(&place->away_until_ns, 0);
+            return 0;
+        }
+        if (!is_turned_away(&said, err))
+            return conclude(place, &said, out, err);
+        pass_over(place, SECOND_NS * (said.retry_s < PATIENCE_RETRY_MOST_S
+                                          ? said.retry_s
+                                          : PATIENCE_RETRY_MOST_S));
+        asked++;
+        if (asked % p->count != 0 && one_is_free(p))
+            continue;
+        if (!patience_wait(&patience, said.retry_s, watch->cancel_fd))
+            return -1;
+    }
+}
+
+const char *batch_places_name(const struct batch_places *p, size_t which)
+{
+    return daemon_name(&p->list[which].daemon);
+}
+
+int batch_places_ask(const struct batch_places *p, const char *method,
+                     const char *target, const char *body, json_t **out)
+{
+    const struct daemon_ask ask = { method, target, body, NULL, -1 };
+
+    *out = NULL;
+    for (size_t i = 0; i < p->count && !*out; i++) {
+        struct vial_error ignored = { 0 };
+        auto_str struct str said = { 0 };
+
+        if (daemon_call(&p->list[i].daemon, &ask, &said, &ignored) == 0)
+            *out = json_loadb(said.data ? said.data : "", said.len, 0, NULL);
+    }
+    return *out ? 0 : -1;
+}
+
+int batch_places_plan(const struct batch_places *p, const struct vial_request *req,
+                      json_t **out)
+{
+    struct vial_error ignored = { 0 };
+    auto_json json_t *body = NULL;
+    auto_free char *text = NULL;
+
+    if (daemon_request(req, -1, &body, &ignored) < 0)
+        return -1;
+    text = json_dumps(body, JSON_COMPACT);
+    return text ? batch_places_ask(p, "POST", "/v1/plan", text, out) : -1;
 }
 
 static void name_batch(struct batch_places *p, const struct cli *cli)

@@ -3,8 +3,10 @@
 #define VIAL_CLI_BATCH_PLACES_H
 
 /*
- * The daemons that share the rows of a batch, each in its turn. One that does not answer
- * is passed over for a while; the row is the caller's to try again.
+ * The daemons that share the rows of a batch, each in its turn. One that does not
+ * answer is passed over for a while; the row is the caller's to try again. One that
+ * turns a row away, as too much is under way there, is asked again when others have
+ * been asked: the row waits for as long as that takes.
  */
 
 #include <stdatomic.h>
@@ -17,14 +19,25 @@ struct batch_places {
     size_t count;
     atomic_size_t turn;
     char *token;
-    char name[65]; /* what the daemons call this batch */
+    atomic_size_t waiting; /* rows that were turned away */
+    char name[65];         /* what the daemons call this batch */
 };
 
-/* Those that --daemon and --socket name, or the usual one. One that answers, and refuses
- * us, ends it here. Whatever this returns, batch_places_done releases P. */
+/* Those that --daemon and --socket name, or the usual one. One that answers, and
+ * refuses us, ends it here. Whatever this returns, batch_places_done releases P. */
 int batch_places_find(struct batch_places *p, const struct cli *cli,
                       struct vial_error *err);
 void batch_places_done(struct batch_places *p);
+
+/* What a person calls the one of that number. */
+const char *batch_places_name(const struct batch_places *p, size_t which);
+
+/* What the first that answers has to say; BODY may be NULL. -1: none did. */
+int batch_places_ask(const struct batch_places *p, const char *method,
+                     const char *target, const char *body, json_t **out);
+/* REQ's plan there. */
+int batch_places_plan(const struct batch_places *p, const struct vial_request *req,
+                      json_t **out);
 
 /* As vial_run, at the next of them. */
 int batch_places_run(struct batch_places *p, const struct vial_request *req,

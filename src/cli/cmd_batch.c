@@ -7,19 +7,22 @@
 
 #include "api/inside.h"
 #include "base/auto.h"
-#include "base/clock.h"
 #include "base/fail.h"
 #include "base/json.h"
+#include "base/unit.h"
 #include "batch/batch.h"
+#include "batch/patience.h"
 #include "cli/batch_files.h"
 #include "cli/batch_places.h"
+#include "cli/batch_summary.h"
 #include "cli/cli.h"
 #include "cli/live.h"
 #include "cli/print.h"
 #include "cli/request_args.h"
 
-#define TERMINAL_MS INT64_C(200) /* between two looks of a person … */
-#define LOG_MS      INT64_C(30000)
+#define TERMINAL_MS   INT64_C(200) /* between two looks of a person … */
+#define LOG_MS        INT64_C(30000)
+#define PAUSE_MOST_MS INT64_C(86400000)
 
 /* What one invocation holds. */
 struct job {
@@ -31,9 +34,13 @@ struct job {
     char *fields; /* of --fields, cut into words */
     const char *members[64];
     int cancel_fd;
-    int64_t told_ns;
     bool quiet, terminal;
 };
+
+static bool is_remote(const struct cli *cli)
+{
+    return cli_flag(cli, "daemon") || cli_flag(cli, "socket");
+}
 
 /* Of the terminal: a line that is wider could not be written over. */
 static int columns(void)
@@ -48,13 +55,11 @@ static void show_progress(void *context, const struct tally *t)
 {
     struct job *job = context;
     auto_str struct str line = { 0 };
-    int64_t now = clock_now_ns();
-    int64_t pause = job->terminal ? TERMINAL_MS : LOG_MS;
+    size_t waiting = atomic_load(&job->places.waiting);
 
-    if (job->quiet || now - job->told_ns < pause * 1000000)
-        return;
-    job->told_ns = now;
     tally_progress(t, &line);
+    if (waiting > 0)
+        str_printf(&line, "  %zu wait to be let in", waiting);
     if (str_ok(&line) && job->terminal)
         (void)fprintf(stderr, "\r\033[K%.*s", columns() - 1, line.data);
     else if (str_ok(&line))
@@ -122,7 +127,17 @@ static int run_here(void *context, const struct vial_request *req,
                     const struct vial_watch *watch, struct vial_result **out,
                     struct vial_error *err)
 {
-    return vial_run(((struct job *)context)->engine, req, watch, out, err);
+    struct job *job = context;
+    struct patience patience = { .waiting = &job->places.waiting };
+    int rc;
+
+    do {
+        vial_result_free(ptr_take(out));
+        fail_clear(err);
+        rc = vial_run(job->engine, req, watch, out, err);
+    } while (patience_turned_away(rc, *out, err) &&
+             patience_wait(&patience, 0, watch->cancel_fd));
+    return rc;
 }
 
 static int run_there(void *context, const struct vial_request *req,
@@ -130,11 +145,6 @@ static int run_there(void *context, const struct vial_request *req,
                      struct vial_error *err)
 {
     return batch_places_run(&((struct job *)context)->places, req, watch, out, err);
-}
-
-static bool is_remote(const struct cli *cli)
-{
-    return cli_flag(cli, "daemon") || cli_flag(cli, "socket");
 }
 
 static int begin(struct job *job, struct grader *g, long jobs, struct vial_error *err)
@@ -148,6 +158,7 @@ static int begin(struct job *job, struct grader *g, long jobs, struct vial_error
         return -1;
     if (is_remote(job->cli))
         return batch_places_find(&job->places, job->cli, err);
+    g->engine = job->engine;
     return vial_engine_warm(job->engine, &warm, err);
 }
 
@@ -164,45 +175,41 @@ static void finish(struct job *job)
     vial_engine_close(job->engine);
 }
 
-static void show_numbers(json_t *object)
+static int write_json(json_t *s, const char *path, struct vial_error *err)
 {
-    for (void *at = json_object_iter(object); at;
-         at = json_object_iter_next(object, at))
-        say("  %-12s %.6g", json_object_iter_key(at),
-            json_number_value(json_object_iter_value(at)));
-}
-
-static void show_summary(json_t *s)
-{
-    say("%lld rows, %lld passed, in %.1f s (%.1f a second); median %.1f ms, 95 %% "
-        "within %.1f ms, processor %.1f s",
-        json_integer_value(json_object_get(s, "rows")),
-        json_integer_value(json_object_get(s, "passed")),
-        json_real_value(json_object_get(s, "seconds")),
-        json_real_value(json_object_get(s, "rows_per_second")),
-        json_real_value(json_object_get(s, "median_ms")),
-        json_real_value(json_object_get(s, "p95_ms")),
-        json_real_value(json_object_get(s, "cpu_seconds")));
-    show_numbers(json_object_get(s, "verdicts"));
-    show_numbers(json_object_get(s, "pass_at"));
+    if (!path)
+        return 0;
+    return json_dump_file(s, path, JSON_INDENT(2)) < 0
+               ? fail_sys(err, "write '%s'", path)
+               : 0;
 }
 
 /* For people on stderr; as JSON into a file, or where the rows are not. */
-static int tell_summary(const struct job *job, struct tally *t, struct vial_error *err)
+static int tell_summary(struct job *job, struct batch *b, struct vial_error *err)
 {
     const char *path = cli_flag(job->cli, "summary");
-    auto_json json_t *s = tally_json(t);
+    bool prints = cli_flag(job->cli, "json") != NULL;
+    char hash[65];
+    struct batch_summary where = { .engine = job->engine,
+                                   .places = is_remote(job->cli) ? &job->places : NULL,
+                                   .usual = job->usual,
+                                   .input_sha256 = hash,
+                                   .jobs = b->options.jobs };
+    auto_json json_t *s = NULL;
 
-    if (!s)
-        return fail_memory(err);
+    batch_input_hash(b, hash);
     if (job->terminal && !job->quiet)
         (void)fputs("\r\033[K", stderr);
-    if (path && json_dump_file(s, path, JSON_INDENT(2)) < 0)
-        return fail_sys(err, "write '%s'", path);
-    if (cli_flag(job->cli, "json") && job->files.out_fd != STDOUT_FILENO)
+    if (path || prints)
+        s = batch_summary_json(&b->tally, &where);
+    if ((path || prints) && !s)
+        return fail_memory(err);
+    if (write_json(s, path, err) < 0)
+        return -1;
+    if (prints)
         return print_json(json_incref(s)) == STATUS_OK ? 0 : fail_sys(err, "print");
     if (!job->quiet)
-        show_summary(s);
+        batch_summary_show(&b->tally);
     return 0;
 }
 
@@ -254,8 +261,12 @@ static int run_batch(struct job *job, struct batch *b)
 {
     struct vial_error err = { 0 };
 
-    if (batch_run(b, &err) == 0) {
-        if (tell_summary(job, &b->tally, &err) < 0)
+    int rc = batch_run(b, &err);
+
+    if (job->terminal && !job->quiet)
+        show_progress(job, &b->tally);
+    if (rc == 0) {
+        if (tell_summary(job, b, &err) < 0)
             return cli_fail(job->cli, &err);
         say_hints(job, &b->tally);
         return status_of(job, b);
@@ -282,6 +293,18 @@ static int start(struct job *job, struct grader *g, struct batch_options *o)
     if (batch_files_close(&job->files, &err) < 0 && status < STATUS_SIGNAL)
         return cli_fail(job->cli, &err);
     return status;
+}
+
+/* Between two looks at how it gets on. */
+static int read_pause(const struct job *job, int64_t *out, struct vial_error *err)
+{
+    const char *text = cli_flag(job->cli, "progress");
+
+    *out = job->terminal ? TERMINAL_MS : LOG_MS;
+    if (!text || (unit_parse_ms(text, out) == 0 && *out > 0 && *out <= PAUSE_MOST_MS))
+        return 0;
+    (void)fail(err, VIAL_E_USAGE, "--progress '%.32s' is not a time up to 24h", text);
+    return fail_remedy(err, "write it as 10s or 500ms; --quiet shows none");
 }
 
 /* "1%", or "1". */
@@ -330,7 +353,11 @@ static int check_flags(const struct cli *cli, struct vial_error *err)
         return fail(err, VIAL_E_USAGE, "--resume goes on with a file: name --output");
     if (cli_flag(cli, "retry-failed") && !cli_flag(cli, "resume"))
         return fail(err, VIAL_E_USAGE, "--retry-failed goes with --resume");
-    return 0;
+    if (!cli_flag(cli, "json") || cli_flag(cli, "output"))
+        return 0;
+    (void)fail(err, VIAL_E_USAGE,
+               "--json prints the summary where the rows are printed");
+    return fail_remedy(err, "name --output for the rows, or --summary for the summary");
 }
 
 static int read_flags(struct job *job, struct grader *g, struct batch_options *o,
@@ -344,8 +371,8 @@ static int read_flags(struct job *job, struct grader *g, struct batch_options *o
     long retries = 0;
     long repeats = 0;
 
-    if (check_flags(cli, err) < 0 || read_share(cli, &o->failed_most, err) < 0 ||
-        read_members(job, g, err) < 0 ||
+    if (check_flags(cli, err) < 0 || read_pause(job, &o->progress_ms, err) < 0 ||
+        read_share(cli, &o->failed_most, err) < 0 || read_members(job, g, err) < 0 ||
         number(cli, "repeat", 1, 1000, &repeats, err) < 0)
         return -1;
     if (number(cli, "jobs", cores > 0 ? cores : 1, BATCH_JOBS_MOST, &jobs, err) < 0 ||
@@ -355,7 +382,7 @@ static int read_flags(struct job *job, struct grader *g, struct batch_options *o
     o->jobs = jobs > 0 ? (unsigned)jobs : 1;
     o->in_order = order && strcmp(order, "input") == 0;
     o->rules.trusts = cli_flag(cli, "trust-rows") != NULL;
-    o->progress = show_progress;
+    o->progress = job->quiet ? NULL : show_progress;
     o->context = job;
     g->retries = (unsigned)retries;
     g->stops = cli_flag(cli, "stop") && strcmp(cli_flag(cli, "stop"), "first") == 0;
@@ -374,10 +401,9 @@ static int run(struct cli *cli)
     struct job job = { .cli = cli,
                        .files = { .out_fd = -1 },
                        .cancel_fd = -1,
-                       .told_ns = clock_now_ns(),
                        .quiet = cli_flag(cli, "quiet") != NULL,
                        .terminal = isatty(STDERR_FILENO) == 1 };
-    struct grader g = { .context = &job };
+    struct grader g = { .context = &job, .run = is_remote(cli) ? run_there : run_here };
     struct batch_options o = { 0 };
     struct vial_error err = { 0 };
     int status;
@@ -396,8 +422,6 @@ static int run(struct cli *cli)
     }
     job.cancel_fd = signals_open();
     g.cancel_fd = job.cancel_fd;
-    g.run = is_remote(cli) ? run_there : run_here;
-    g.engine = is_remote(cli) ? NULL : job.engine;
     status = start(&job, &g, &o);
     grader_done(&g);
     finish(&job);
@@ -455,6 +479,8 @@ static const struct flag flags[] = {
       "The daemon's unix socket, instead of the usual ones; several, with commas between, "
       "share the rows." },
     { "json", NULL, "With --output, print the summary as JSON." },
+    { "progress", "TIME",
+      "How often it tells how it gets on (30s; on a terminal the line is kept up)." },
     { "quiet", NULL, "Show neither progress nor summary." },
     { 0 },
 };

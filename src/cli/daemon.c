@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/daemon.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -264,6 +267,24 @@ static int reach(const void *context, int64_t timeout_ms, int cancel_fd,
                        : http_tcp_connect(&d->peer, wait_ms, cancel_fd, err);
 }
 
+/* A line of the answer's head. */
+static int see_header(void *context, const char *line)
+{
+    static const char name[] = "retry-after:";
+    struct daemon_said *said = context;
+    char *end = NULL;
+    unsigned long seconds;
+
+    if (strncasecmp(line, name, sizeof(name) - 1) != 0)
+        return 0;
+    line += sizeof(name) - 1;
+    line += strspn(line, " \t");
+    seconds = strtoul(line, &end, 10);
+    if (isdigit((unsigned char)line[0]) && !*end) /* a date is not looked at */
+        said->retry_s = seconds < UINT_MAX ? (unsigned)seconds : UINT_MAX;
+    return 0;
+}
+
 static int exchange(const struct daemon *d, const struct daemon_ask *ask,
                     http_take *take, void *context, struct http_answer *a,
                     struct vial_error *err)
@@ -278,10 +299,14 @@ static int exchange(const struct daemon *d, const struct daemon_ask *ask,
         .archive = ask->bytes,
         .timeout_ms = CALL_MS,
         .cancel_fd = ask->cancel_fd,
+        .header = ask->said ? see_header : NULL,
+        .header_context = ask->said,
     };
     int rc = take ? http_stream(&via, &request, take, context, a, err)
                   : http_call(&via, &request, a, err);
 
+    if (ask->said)
+        ask->said->status = rc < 0 ? 0 : a->status;
     if (rc < 0)
         return -1;
     if (a->status < 400 || (ask->wants_result && is_result(a)))

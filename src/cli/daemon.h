@@ -43,14 +43,21 @@ const char *daemon_name(const struct daemon *d);
 int daemon_find(const struct cli *cli, bool start, struct daemon *out,
                 struct vial_error *err);
 
+/* How it answered, whatever it said. */
+struct daemon_said {
+    int status;       /* of HTTP; 0: it did not answer */
+    unsigned retry_s; /* it asks for that before the next try; 0: for nothing */
+};
+
 /* A request to it. JSON text or BYTES go with it; both may be NULL. An answer that
  * is an error becomes ERR. */
 struct daemon_ask {
     const char *method, *target;
     const char *json;
     const struct blob *bytes;
-    int cancel_fd;     /* -1: none */
-    bool wants_result; /* an error that comes with a whole result is none */
+    int cancel_fd;            /* -1: none */
+    bool wants_result;        /* an error that comes with a whole result is none */
+    struct daemon_said *said; /* or NULL */
 };
 int daemon_call(const struct daemon *d, const struct daemon_ask *ask, struct str *out,
                 struct vial_error *err);

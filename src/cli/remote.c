@@ -220,7 +220,7 @@ static struct vial_result *remote_result(json_t *json)
 
 struct remote {
     const struct vial_watch *watch;
-    const char *batch; /* or NULL */
+    const struct remote_at *at;
     json_t *result;
     struct vial_error error;
 };
@@ -291,14 +291,13 @@ static int see(void *context, const char *event, json_t *object, struct vial_err
 }
 
 /* As it comes. */
-static int run_live(const struct daemon *d, const char *body, struct remote *r,
-                    struct vial_error *err)
+static int run_live(const char *body, struct remote *r, struct vial_error *err)
 {
     auto_events struct events events = { .see = see, .context = r };
     const struct daemon_ask ask = { "POST", "/v1/run?stream=ndjson", body, NULL,
                                     r->watch->cancel_fd };
 
-    if (daemon_stream(d, &ask, events_take, &events, err) < 0)
+    if (daemon_stream(r->at->daemon, &ask, events_take, &events, err) < 0)
         return -1;
     if (r->result)
         return 0;
@@ -307,18 +306,16 @@ static int run_live(const struct daemon *d, const char *body, struct remote *r,
 }
 
 /* Exact bytes, hence raw. */
-static int run_whole(const struct daemon *d, const char *body, struct remote *r,
-                     struct vial_error *err)
+static int run_whole(const char *body, struct remote *r, struct vial_error *err)
 {
     char target[128];
-    const struct daemon_ask ask = {
-        "POST", target, body, NULL, r->watch->cancel_fd, .wants_result = true
-    };
+    const struct daemon_ask ask = { "POST", target,     body, NULL, r->watch->cancel_fd,
+                                    true,   r->at->said };
     auto_str struct str said = { 0 };
 
     (void)snprintf(target, sizeof(target), "/v1/run?raw=1%s%s",
-                   r->batch ? "&batch=" : "", r->batch ? r->batch : "");
-    if (daemon_call(d, &ask, &said, err) < 0)
+                   r->at->batch ? "&batch=" : "", r->at->batch ? r->at->batch : "");
+    if (daemon_call(r->at->daemon, &ask, &said, err) < 0)
         return -1;
     r->result = json_loadb(said.data ? said.data : "", said.len, 0, NULL);
     return r->result ? 0 : fail(err, VIAL_E_DAEMON, "the daemon sent no result");
@@ -333,6 +330,14 @@ static struct vial_result *cancelled(void)
     return json ? remote_result(json) : NULL;
 }
 
+struct vial_result *remote_denied(const struct vial_error *err)
+{
+    auto_json json_t *json = json_pack("{s:s, s:s, s:o}", "verdict", "denied", "stage",
+                                       "run", "error", error_json(err));
+
+    return json ? remote_result(json) : NULL;
+}
+
 int remote_run(const struct cli *cli, const struct vial_request *req,
                const struct vial_watch *watch, struct vial_result **out,
                struct vial_error *err)
@@ -341,14 +346,14 @@ int remote_run(const struct cli *cli, const struct vial_request *req,
 
     if (daemon_find(cli, false, &d, err) < 0)
         return -1;
-    return remote_run_at(&d, NULL, req, watch, out, err);
+    return remote_run_at(&(struct remote_at){ .daemon = &d }, req, watch, out, err);
 }
 
-int remote_run_at(const struct daemon *d, const char *batch,
-                  const struct vial_request *req, const struct vial_watch *watch,
-                  struct vial_result **out, struct vial_error *err)
+int remote_run_at(const struct remote_at *at, const struct vial_request *req,
+                  const struct vial_watch *watch, struct vial_result **out,
+                  struct vial_error *err)
 {
-    struct remote r = { .watch = watch, .batch = batch };
+    struct remote r = { .watch = watch, .at = at };
     auto_json json_t *body = NULL;
     auto_free char *text = NULL;
     int rc;
@@ -360,7 +365,7 @@ int remote_run_at(const struct daemon *d, const char *batch,
     text = json_dumps(body, JSON_COMPACT);
     if (!text)
         return fail_memory(err);
-    rc = watch->output ? run_live(d, text, &r, err) : run_whole(d, text, &r, err);
+    rc = watch->output ? run_live(text, &r, err) : run_whole(text, &r, err);
     if (rc == 0)
         *out = remote_result(r.result);
     else if (fail_is(err, VIAL_E_CANCELLED))

@@ -14,11 +14,21 @@ int remote_run(const struct cli *cli, const struct vial_request *req,
                const struct vial_watch *watch, struct vial_result **out,
                struct vial_error *err);
 
-/* The same by a daemon that was found already. BATCH, or NULL, is what the daemon's
- * page calls the runs that belong together: letters, digits, '.', '_' and '-'. */
-int remote_run_at(const struct daemon *d, const char *batch,
-                  const struct vial_request *req, const struct vial_watch *watch,
-                  struct vial_result **out, struct vial_error *err);
+/* Where a run goes, by a daemon that was found already. */
+struct remote_at {
+    const struct daemon *daemon;
+    const char *batch; /* what its page calls the runs that belong together: letters,
+                          digits, '.', '_' and '-'; or NULL */
+    struct daemon_said *said; /* how it answered; or NULL */
+};
+
+/* The same there. */
+int remote_run_at(const struct remote_at *at, const struct vial_request *req,
+                  const struct vial_watch *watch, struct vial_result **out,
+                  struct vial_error *err);
+
+/* What becomes of a run that a daemon refused because of ERR; NULL: no memory. */
+struct vial_result *remote_denied(const struct vial_error *err);
 
 /* An error from its JSON; null gives none. */
 void remote_error(struct vial_error *out, json_t *json);

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """vial batch: rows in, judged rows out; nothing runs twice, and nothing is lost."""
 
+import base64
 import contextlib
 import fcntl
 import gzip
@@ -8,6 +9,7 @@ import hashlib
 import json
 import os
 import random
+import re
 import signal
 import struct
 import subprocess
@@ -15,10 +17,11 @@ import termios
 import threading
 import time
 
+import notes
 import pytest
 import truth
 
-from conftest import call, start
+from conftest import call, start, start_measured
 
 ADD_ONE = ('#include <stdio.h>\nint main(void) { int x; scanf("%d", &x); '
            'printf("%d\\n", x + 1); }')
@@ -83,6 +86,33 @@ def test_a_checker_judges_in_a_vessel_of_its_own(driver):
     assert done.status == 125
 
 
+def coded(data):
+    return base64.b64encode(data).decode()
+
+
+def test_bytes_that_are_no_text_come_as_they_were(driver):
+    every = bytes(range(256))
+    says = "import sys\nsys.stdout.buffer.write(bytes(range(256)))\nsys.stderr.buffer.write(b'\\xff')"
+    row = {"language": "python", "code": says}
+    both = "import sys\nsys.exit(open('output.txt', 'rb').read() != open(sys.argv[3], 'rb').read())"
+    done, out = batch(driver, [
+        row, dict(row, expected_base64=coded(every)), dict(row, expected_base64=coded(every[:-1] + b"\0")),
+        {"language": "sh", "code": "cat", "stdin_base64": coded(every), "expected_base64": coded(every)},
+        {"language": "sh", "code": "cat", "stdin_base64": coded(b"\xfe"), "tests": [
+            {"expected_base64": coded(b"\xfe")}, {"stdin": "text", "expected_base64": coded(b"text")},
+            {"stdin_base64": coded(every), "expected_base64": coded(every)}],
+         "checker": {"language": "python", "code": both}},
+        {"language": "sh", "code": "echo text"}])
+    assert done.status == 0, done.errors
+    assert [out[i]["passed"] for i in range(6)] == [True, True, False, True, True, True], out
+    assert (out[0]["stdout_base64"], out[0]["stderr_base64"]) == (coded(every), coded(b"\xff"))
+    assert out[0]["stdout"] == every.decode(errors="replace")
+    assert out[4]["tests"][2]["stdout_base64"] == coded(every)
+    assert "stdout_base64" not in out[5] and "stdout_base64" not in out[4]["tests"][1]
+    _, out = batch(driver, [row], "--fields", "stdout")
+    assert set(out[0]) == {"index", "id", "verdict", "passed", "hash", "stdout", "stdout_base64"}
+
+
 @pytest.mark.parametrize("line, code", [
     (b'{"language": "sh", "code": "true"', "VIAL-JSON"),
     (b"[1]", "VIAL-VALUE"),
@@ -91,7 +121,12 @@ def test_a_checker_judges_in_a_vessel_of_its_own(driver):
     (b'{"language": "sh", "code": "true", "compare": "roughly"}', "VIAL-VALUE"),
     (b'{"language": "sh", "code": "true", "memory": "much"}', "VIAL-VALUE"),
     (b'{"language": "klingon", "code": "true"}', "VIAL-LANGUAGE"),
+    (b'{"language": "sh", "code": "true", "memory": "100g"}', "VIAL-CAP"),
     (b'{"language": "sh", "code": "true", "checker": "x"}', "VIAL-VALUE"),
+    (b'{"language": "sh", "code": "true", "expected_base64": "%"}', "VIAL-VALUE"),
+    (b'{"language": "sh", "code": "true", "stdin": "a", "stdin_base64": "YQ=="}', "VIAL-VALUE"),
+    (b'{"language": "sh", "code": "true", "tests": [{"stdin": 1}]}', "VIAL-VALUE"),
+    (b'{"language": "sh", "code": "true", "tests": [{"expected": "", "expected_base64": ""}]}', "VIAL-VALUE"),
     (b"\xff\xfe", "VIAL-JSON"),
 ])
 def test_a_broken_row_is_a_row_with_an_error(driver, line, code, tmp_path):
@@ -102,9 +137,8 @@ def test_a_broken_row_is_a_row_with_an_error(driver, line, code, tmp_path):
     assert (out[1]["verdict"], out[1]["passed"]) == ("denied", False)
     assert out[1]["error"]["code"] == code and out[0]["passed"] and out[2]["passed"]
     (tmp_path / "in").write_bytes(rows)
-    if code != "VIAL-LANGUAGE":  # which only planning tells
-        done = call("batch", "--strict", str(tmp_path / "in"))
-        assert done.status == 125 and done.out == b"" and "line 3" in done.errors
+    done = call("batch", "--strict", str(tmp_path / "in"))
+    assert done.status == 125 and done.out == b"" and "line 3" in done.errors
 
 
 def test_flags_hold_for_rows_that_say_nothing(driver):
@@ -181,6 +215,54 @@ def test_pass_at_k_counts_samples_of_a_task(tmp_path):
     assert done.status == 1
 
 
+def test_a_strict_batch_looks_at_checkers_too(tmp_path):
+    row = {"language": "sh", "code": "true", "checker": {"language": "klingon", "code": "true"}}
+    (tmp_path / "in").write_bytes(lines([row]))
+    done = call("batch", "--strict", str(tmp_path / "in"))
+    assert done.status == 125 and done.out == b"" and "line 1: the checker: " in done.errors
+
+
+def test_the_summary_says_what_came_and_what_it_ran_on(tmp_path):
+    rows = [{"id": i, "language": "sh", "code": "echo 1", "expected": "2\n"} for i in range(105)]
+    rows += [{"id": "late", "language": "sh", "code": "sleep 60", "timeout": "300ms"},
+             {"id": "broken", "language": "c", "code": "int main( {", "compile_timeout": "60s"},
+             {"id": "crashed", "language": "python3", "code": "exit(1)", "timeout": "60s"},
+             {"id": "x" * 300, "language": "sh", "code": "exit 1"}, {"id": 0, "code": "right", "language": "sh"}]
+    (tmp_path / "in").write_bytes(lines(rows) + b"\n")
+    flags = ("batch", str(tmp_path / "in"), "-o", str(tmp_path / "out"), "--timeout", "70s", "--jobs", "2", "--json")
+    done = call(*flags, "--summary", str(tmp_path / "summary"))
+    assert done.status == 0, done.errors
+    told = done.json
+    assert json.loads((tmp_path / "summary").read_text()) == told
+    assert told["verdicts"] == {"ok": 105, "timeout": 1, "nonzero": 4}
+    assert told["stages"] == {"compile": {"nonzero": 1}}
+    assert len(told["ids"]["wrong"]) == 100 and set(told["ids"]["wrong"]) <= set(range(105))
+    assert (told["ids"]["timeout"], sorted(map(str, told["ids"]["nonzero"]))) == (["late"], ["0", "broken", "crashed"])
+    assert told["tasks"] == {"count": 109, "fewest": 1, "most": 2}
+    assert told["input_sha256"] == hashlib.sha256((tmp_path / "in").read_bytes()).hexdigest()
+    assert (told["jobs"], told["daemons"], told["limits"]["wall_ms"]) == (2, [], 70000)
+    assert told["host"]["release"] == os.uname().release and told["host"]["cores"] == os.cpu_count()
+    versions = {one["name"]: one["version"] for one in call("languages", "--json").json}
+    assert told["languages"] == {"c": versions["c"], "sh": versions["sh"], "python3": versions["python"]}
+    again = call(*flags, "--resume").json
+    alike = ("rows", "verdicts", "stages", "tasks", "input_sha256", "limits")
+    assert {name: again[name] for name in alike} == {name: told[name] for name in alike}
+    assert again["ids"].keys() == told["ids"].keys()
+
+
+def test_what_is_flaky_is_named():
+    varies = "import random, sys\nsys.exit(random.SystemRandom().randrange(2))"
+    rows = [{"id": "v", "language": "python", "code": varies}, {"id": "s", "language": "sh", "code": "true"}]
+    done = call("batch", "-q", "--repeat", "20", "--summary", "/dev/stderr", stdin=lines(rows))
+    assert json.loads(done.errors)["ids"]["flaky"] == ["v"]
+
+
+def test_a_summary_has_a_place_of_its_own():
+    done = call("batch", "--json", stdin=lines([{"language": "sh", "code": "echo ran"}]))
+    assert done.status == 125 and "ran" not in done.json
+    assert "--output" in done.json["error"]["remedy"] and "--summary" in done.json["error"]["remedy"]
+
+
 def peak_kib(out, count, had):
     """The peak of memory once all rows are written, while it waits for more."""
     running = start("batch", "-", "-q", "-o", str(out), *(["--resume"] if had else []), stdin=subprocess.PIPE)
@@ -202,6 +284,25 @@ def test_a_long_batch_needs_no_more_memory_than_a_short_one(tmp_path):
     first = peak_kib(tmp_path / "long", 20000, False)
     again = peak_kib(tmp_path / "long", 40000, True)
     assert max(first, again) - short < 1500, (short, first, again)  # not 50 bytes a row
+
+
+def peak_of_runs(tmp_path, count):
+    """The same of programs that print 256 KiB, and are judged by what they print."""
+    said = "x" * (1 << 18)
+    (tmp_path / str(count)).write_bytes(lines({"id": i, "language": "sh", "code": "cat", "stdin": said,
+                                               "expected": said, "timeout": "120s"} for i in range(count)))
+    report, out = tmp_path / ("report%d" % count), tmp_path / ("out%d" % count)
+    running = start_measured(report, "batch", str(tmp_path / str(count)), "-q", "--fields", "none", "-o", str(out))
+    assert running.wait(600) == 0
+    status, peak = map(int, report.read_text().split())
+    rows = [json.loads(line) for line in out.read_text().splitlines()]
+    assert status == 0 and len(rows) == count and all(row["passed"] for row in rows)
+    return peak
+
+
+def test_rows_that_run_leave_no_memory_behind(tmp_path):
+    """Had each left one copy of its output, there were 20 MiB more."""
+    assert peak_of_runs(tmp_path, 105) - peak_of_runs(tmp_path, 25) < 10 << 10
 
 
 def test_pass_at_k_of_many_tasks(tmp_path):
@@ -247,32 +348,32 @@ def test_resuming_with_another_input_is_refused(tmp_path):
     assert done.status == 125 and "VIAL-CONFLICT" in done.errors
 
 
-def test_killed_at_any_point_it_goes_on_without_a_trace(tmp_path):
+@pytest.mark.parametrize("order", ["input", "end"])
+def test_killed_at_any_point_it_goes_on_without_a_trace(tmp_path, order):
     """Killed by SIGKILL again and again, the output is that of an undisturbed run; each
-    program notes that it ran, and none of those that were written ran twice."""
-    most = int(os.environ.get("BATCH_KILLS", "12"))
-    count = 10 * most
-    (tmp_path / "in").write_bytes(lines(
-        {"id": i, "language": "sh", "code": "echo %d" % i, "expected": "%d\n" % (i % 50)}
-        for i in range(count)))
-    flags = ["batch", str(tmp_path / "in"), "--order", "input", "--no-times", "-q", "-o"]
-    assert call(*flags, str(tmp_path / "whole")).status == 0
-    whole = (tmp_path / "whole").read_bytes()
-    cut = tmp_path / "cut"
-    kills, chance = 0, random.Random(7)
-    while True:
-        resume = ["--resume"] if cut.exists() else []
-        running = start(*flags, str(cut), *resume)
-        try:
-            assert running.wait(chance.uniform(0.03, 0.5) if kills < most else 600) == 0
-            break
-        except subprocess.TimeoutExpired:
-            running.send_signal(signal.SIGKILL)
-            running.wait()
-            kills += 1
-        had = cut.read_bytes() if cut.exists() else b""
-        assert whole.startswith(had[:had.rfind(b"\n") + 1])
-    assert kills >= 2 and cut.read_bytes() == whole
+    program notes that it ran, and none of those that were written ran once more."""
+    kills = int(os.environ.get("BATCH_KILLS", "10"))
+    noted = notes.Notes(tmp_path, 8 * kills)
+    noted.flags += ["--order", order]
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    assert call("batch", str(noted.input), *noted.flags, "-o", str(whole)).status == 0
+    assert noted.counts() == noted.once()
+    for note in noted.dir.iterdir():
+        note.unlink()
+    assert notes.stop_and_go_on(start, noted, cut, kills) >= 2
+    if order == "input":
+        assert cut.read_bytes() == whole.read_bytes()
+    assert notes.judged(cut) == notes.judged(whole)
+
+
+def test_ctrl_c_and_resume_leave_no_trace_either(tmp_path):
+    noted = notes.Notes(tmp_path, 60)
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    assert call("batch", str(noted.input), *noted.flags, "-o", str(whole)).status == 0
+    for note in noted.dir.iterdir():
+        note.unlink()
+    assert notes.stop_and_go_on(start, noted, cut, 6, signal.SIGINT) >= 2
+    assert notes.judged(cut) == notes.judged(whole)
 
 
 def test_ctrl_c_ends_it_with_whole_lines(tmp_path):
@@ -546,3 +647,39 @@ def test_progress_fits_into_a_narrow_terminal(driver):
     shown = [part.split(b"\r")[0] for part in said.split(b"\r\x1b[K")[1:]]
     assert started.returncode == 0 and any(b"/s" in part for part in shown), said
     assert max(len(part) for part in shown if b"rows," not in part) < 20
+
+
+def test_progress_tells_what_is_done_and_that_nothing_ends_any_more(tmp_path):
+    """Where no terminal is: lines come by the clock, while one row waits for the test."""
+    (tmp_path / "go").mkdir()
+    rows = [{"language": "sh", "code": "exit %d" % (i == 1)} for i in range(4)]
+    rows.append({"language": "sh", "code": "until [ -e /go/on ]; do sleep 0.02; done", "timeout": "120s"})
+    (tmp_path / "in").write_bytes(lines(rows))
+    running = start("batch", str(tmp_path / "in"), "--progress", "50ms", "--jobs", "2", "--mount",
+                    "%s:/go" % (tmp_path / "go"), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    seen = []
+    for line in running.stderr:
+        seen += re.findall(r"^vial: (\d+)/5 (\d+)%  [\d.]+/s  (\d+) s left  passed (\d+)  nonzero (\d+)$",
+                           line.decode())
+        if [s[:2] for s in seen].count(("4", "80")) >= 3:
+            break
+    assert seen[-1][0] == "4" and seen[-1][3:] == ("3", "1")
+    (tmp_path / "go" / "on").touch()
+    _, errors = running.communicate(timeout=120)
+    assert running.returncode == 0 and b"5 rows, 4 passed" in errors
+
+
+@pytest.mark.parametrize("text", ["0", "-1s", "soon", "100h"])
+def test_a_pause_that_is_none_is_refused(text):
+    done = call("batch", "--progress", text, stdin=b"")
+    assert done.status == 125 and "--progress '%s' is not a time" % text in done.errors
+
+
+@pytest.mark.parametrize("code,verdict,status", [(0, "ok", 0), (1, "ok", 0), (2, "ok", 0), (7, "ok", 0),
+                                                 (3, "failed", 125), (4, "failed", 125)])
+def test_a_checkers_exit_code_means_what_testlib_says(driver, code, verdict, status):
+    """0 right, 1 wrong, 2 badly presented, 7 a part of the points; the rest is its own fault."""
+    row = {"language": "sh", "code": "echo 1", "checker": {"language": "sh", "code": "exit %d" % code}}
+    done, out = batch(driver, [row])
+    assert (done.status, out[0]["verdict"], out[0]["passed"]) == (status, verdict, code == 0)
+    assert out[0]["checker"]["exit_code"] == code and out[0]["attempts"] == 1

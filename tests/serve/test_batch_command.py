@@ -1,13 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """`vial batch --socket` and `--daemon`: a daemon runs the rows."""
+import contextlib
 import hashlib
+import http.server
 import json
 import os
+import pathlib
+import re
+import signal
 import subprocess
+import sys
+import tempfile
+import threading
 
 import pytest
 
-from daemon import VIAL, Daemon, clean_env, wait_until
+sys.path.append(os.path.join(os.path.dirname(__file__), "../e2e"))
+import notes  # noqa: E402
+
+from daemon import VIAL, Daemon, Held, clean_env, wait_until
 
 
 def test_a_daemon_runs_a_batch(tmp_path):
@@ -177,3 +188,193 @@ def test_a_daemon_by_https_is_one_whose_certificate_is_known(tmp_path):
 def test_an_address_that_cannot_be_used_is_refused_with_a_way_out(address, said):
     done = batch([{"language": "sh", "code": "echo 1"}], "--daemon", address)
     assert done.returncode == 125 and done.stdout == "" and said in done.stderr
+
+
+def said(verdict="ok", **more):
+    return {"verdict": verdict, "stage": "run", "exit_code": 0 if verdict == "ok" else 1, "stdout": "1\n",
+            "driver": "native", "vessel_id": "v-1", **more}
+
+
+def error(code, **more):
+    return {"error": {"code": code, "message": "for now", "cause": "", "remedy": ""}, **more}
+
+
+GOOD = (200, said(), {})
+
+
+@contextlib.contextmanager
+def scripted(*answers):
+    """Stands for a daemon that has accidents: it gives these answers in turn, the last one for ever.
+    Each is a status, JSON or a text, and lines of the head. `asked` has what came."""
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.answer(200, {}, {})
+
+        def do_POST(self):
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            with lock:
+                server.asked.append((self.path, body))
+                at = min(len(server.asked), len(answers)) - 1
+            self.answer(*answers[at])
+
+        def answer(self, status, body, head):
+            text = (body if isinstance(body, str) else json.dumps(body)).encode()
+            self.send_response(status)
+            for name, value in {"Content-Length": str(len(text)), "Connection": "close", **head}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(text)
+
+        def log_message(self, *_):
+            pass
+
+    lock = threading.Lock()
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.asked, server.url = [], "http://127.0.0.1:%d" % server.server_address[1]
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def rows_of(done):
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+ONE = {"language": "sh", "code": "echo 1", "expected": "1\n"}
+
+
+@pytest.mark.parametrize("turned_away", [
+    (503, error("VIAL-BUSY"), {}),
+    (503, error("VIAL-BUSY"), {"retry-after": "1"}),
+    (429, error("VIAL-RATE"), {"Retry-After": "never"}),
+    (503, said("denied", **error("VIAL-BUSY")), {}),
+    (503, "<h1>no upstream</h1>", {})])
+def test_a_row_that_is_turned_away_waits_and_has_no_verdict_by_that(turned_away):
+    with scripted(turned_away, turned_away, turned_away, GOOD) as d:
+        done = batch([ONE], "--daemon", d.url, "--retries", "0", token=None)
+    assert done.returncode == 0, done.stderr
+    assert [(r["verdict"], r["passed"], r["attempts"]) for r in rows_of(done)] == [("ok", True, 1)]
+    assert len(d.asked) == 4
+
+
+def test_what_a_daemon_turns_away_goes_to_others_for_as_long_as_it_asks():
+    with scripted((503, error("VIAL-BUSY"), {"Retry-After": "300"}), GOOD) as busy, scripted(GOOD) as free:
+        done = batch([ONE] * 8, "--daemon", busy.url + "," + free.url, "--jobs", "1", token=None)
+    assert done.returncode == 0, done.stderr
+    assert [r["verdict"] for r in rows_of(done)] == ["ok"] * 8
+    assert (len(busy.asked), len(free.asked)) == (1, 8)
+
+
+@pytest.mark.parametrize("failed", [
+    (500, error("VIAL-INTERNAL"), {}), (200, said("failed", **error("VIAL-LOST")), {}),
+    (503, said("denied", **error("VIAL-ENGINE-DOWN")), {}), (502, "bad gateway", {})])
+def test_a_try_that_failed_once_is_no_verdict(failed):
+    with scripted(failed, GOOD) as d:
+        done = batch([ONE], "--daemon", d.url, "--retries", "1", token=None)
+    assert [(r["verdict"], r["attempts"]) for r in rows_of(done)] == [("ok", 2)] and done.returncode == 0
+    with scripted(failed) as d:
+        done = batch([ONE], "--daemon", d.url, "--retries", "1", token=None)
+    assert [(r["verdict"], r["attempts"]) for r in rows_of(done)] == [("failed", 2)]
+    assert done.returncode == 125 and len(d.asked) == 2
+
+
+@pytest.mark.parametrize("verdict", ["nonzero", "signal", "timeout", "oom", "output_limit", "denied"])
+def test_a_verdict_is_tried_once(verdict):
+    more = error("VIAL-LANGUAGE") if verdict == "denied" else {}
+    with scripted((422 if more else 200, said(verdict, **more), {}), GOOD) as d:
+        done = batch([ONE], "--daemon", d.url, "--retries", "3", token=None)
+    assert [(r["verdict"], r["attempts"]) for r in rows_of(done)] == [(verdict, 1)]
+    assert done.returncode == 0 and len(d.asked) == 1
+
+
+def test_who_waits_to_be_let_in_can_be_stopped_and_is_seen():
+    with scripted((503, error("VIAL-BUSY"), {})) as d:
+        running = subprocess.Popen([VIAL, "batch", "--daemon", d.url, "--progress", "100ms", "--jobs", "2"],
+                                   text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, env=clean_env())
+        running.stdin.write((json.dumps(ONE) + "\n") * 2)
+        running.stdin.flush()
+        for line in running.stderr:
+            if "2 wait to be let in" in line:
+                break
+        assert len(d.asked) >= 2
+        running.send_signal(signal.SIGINT)
+        out, _ = running.communicate(timeout=60)
+    assert (running.returncode, out) == (130, "")
+
+
+def test_a_daemon_that_is_full_is_waited_for():
+    """One run holds its only place, and nobody may wait there, until rows were turned away."""
+    held = Held("full")
+    with Daemon(serve={"concurrency": 1, "queue": 0}) as d:
+        first = threading.Thread(target=d.run, args=(held.code,))
+        first.start()
+        wait_until(lambda: d.ask("GET", "/v1/runs").json)
+        running = subprocess.Popen([VIAL, "batch", "-q", "--socket", d.socket, "--jobs", "3", "--retries", "0"],
+                                   text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=clean_env())
+        running.stdin.write("".join(json.dumps(dict(ONE, id=i)) + "\n" for i in range(9)))
+        running.stdin.close()
+        busy = re.compile(r'vial_refused_total\{why="busy"\} (\d+)')
+        assert wait_until(lambda: int(busy.search(d.ask("GET", "/metrics").body.decode())[1]) >= 3)
+        held.let_go(lambda: not first.is_alive())
+        out = [json.loads(line) for line in running.stdout.read().splitlines()]
+        assert running.wait(120) == 0
+    assert sorted((r["id"], r["verdict"], r["attempts"]) for r in out) == [(i, "ok", 1) for i in range(9)]
+
+
+def test_what_a_daemons_operator_forbids_is_the_rows_fault(tmp_path):
+    with served(tmp_path) as d:
+        done = batch([ONE], "--daemon", url(d), "--mount", "/etc:/data")
+    row, = rows_of(done)
+    assert (row["verdict"], row["attempts"], row["error"]["code"]) == ("denied", 1, "VIAL-POLICY"), row
+    assert done.returncode == 0
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_stopped_at_any_point_by_a_daemon_too_it_goes_on_without_a_trace(how):
+    with tempfile.TemporaryDirectory(prefix="noted-", dir="/tmp") as name:
+        place = pathlib.Path(name)
+        place.chmod(0o755)  # root's daemon becomes another user
+        noted = notes.Notes(place, 60)
+        with Daemon(policy={"mount_roots": [name]}) as d:
+            noted.flags += ["--socket", d.socket]
+            whole, cut = place / "whole", place / "cut"
+            done = subprocess.run([VIAL, "batch", str(noted.input), *noted.flags, "-o", str(whole)],
+                                  env=clean_env(), capture_output=True, text=True, timeout=300)
+            assert done.returncode == 0, done.stderr
+            assert noted.counts() == noted.once()
+            for note in noted.dir.iterdir():
+                note.unlink()
+            stops = notes.stop_and_go_on(lambda *args: subprocess.Popen([VIAL, *args], env=clean_env()),
+                                         noted, cut, 6, how)
+        assert stops >= 2 and notes.judged(cut) == notes.judged(whole)
+
+
+def test_the_summary_names_the_daemons_and_what_they_say_of_themselves(tmp_path):
+    with Daemon(defaults={"timeout": "13s"}) as d:
+        done = subprocess.run([VIAL, "batch", "-", "--socket", d.socket, "-o", str(tmp_path / "out"), "--json"],
+                              input=json.dumps(ONE), text=True, env=clean_env(), capture_output=True, timeout=120)
+        there = {one["name"]: one["version"] for one in d.ask("GET", "/v1/languages").json}
+        socket = d.socket
+    told = json.loads(done.stdout)
+    assert done.returncode == 0 and told["daemons"] == [socket]
+    assert told["languages"] == {"sh": there["sh"]} and told["limits"]["wall_ms"] == 13000
+
+
+def test_bytes_that_are_no_text_come_from_a_daemon_too_and_do_not_go_there():
+    raw = {"language": "sh", "code": "cat; printf '\\377'"}
+    with Daemon() as d:
+        done = subprocess.run([VIAL, "batch", "-q", "--socket", d.socket, "--order", "input"], text=True,
+                              input="".join(json.dumps(r) + "\n" for r in (
+                                  raw, dict(raw, expected_base64="Yf8=", stdin_base64="YQ=="),
+                                  dict(raw, stdin_base64="/w=="))),
+                              env=clean_env(), capture_output=True, timeout=120)
+    one, text, refused = rows_of(done)
+    assert done.returncode == 0 and one["stdout_base64"] == "/w==" and text["passed"]
+    assert (refused["verdict"], refused["attempts"], refused["error"]["code"]) == ("denied", 1, "VIAL-VALUE")
+    assert "--daemon" in refused["error"]["remedy"]
