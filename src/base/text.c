@@ -237,6 +237,17 @@ void text_quote(struct str *out, const char *prefix, const char *name)
 static const char alphabet[] =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
+void text_shell(struct str *out, const char *text)
+{
+    str_putc(out, '\'');
+    for (; *text; text++)
+        if (*text == '\'')
+            str_puts(out, "'\\''");
+        else
+            str_putc(out, *text);
+    str_putc(out, '\'');
+}
+
 void text_base64(struct str *out, const void *data, size_t len)
 {
     const unsigned char *p = data;

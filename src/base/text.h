@@ -40,6 +40,9 @@ void text_safe_end(struct text_safe *state, struct str *out);
  */
 void text_quote(struct str *out, const char *prefix, const char *name);
 
+/* Appends TEXT as one word of a shell. */
+void text_shell(struct str *out, const char *text);
+
 void text_base64(struct str *out, const void *data, size_t len);
 int text_unbase64(const char *text, size_t len, struct blob *out); /* 0 or -1 */
 

@@ -9,6 +9,7 @@
 #include "base/fail.h"
 #include "base/sys.h"
 #include "base/thread.h"
+#include "e2b/builds.h"
 #include "e2b/lease.h"
 
 #define ID_LETTERS 20 /* of 32 kinds: 100 bits */
@@ -23,6 +24,10 @@ int e2b_open(const struct e2b_options *options, struct e2b **out,
         return fail_memory(err);
     }
     thread_cond_init(&e->lease);
+    if (builds_open(&e->builds) < 0) {
+        e2b_close(e);
+        return fail_memory(err);
+    }
     e->options = *options;
     *out = e;
     return 0;
@@ -52,6 +57,7 @@ void e2b_close(struct e2b *e2b)
 {
     if (!e2b)
         return;
+    builds_close(e2b->builds);
     leases_done(e2b);
     while (e2b->boxes)
         (void)boxes_remove(e2b, e2b->boxes);
@@ -74,7 +80,7 @@ static int make_id(const char *node, char out[BOX_ID])
     return 0;
 }
 
-static int make_token(char out[BOX_TOKEN])
+int box_make_token(char out[BOX_TOKEN])
 {
     unsigned char bytes[20];
 
@@ -96,8 +102,8 @@ struct box *box_new(struct e2b *e2b)
     (void)pthread_mutex_init(&box->lock, NULL);
     (void)pthread_mutex_init(&box->leasing, NULL);
     thread_cond_init(&box->changed);
-    if (make_id(e2b->options.node, box->id) == 0 && make_token(box->token) == 0 &&
-        make_token(box->traffic) == 0)
+    if (make_id(e2b->options.node, box->id) == 0 && box_make_token(box->token) == 0 &&
+        box_make_token(box->traffic) == 0)
         return box;
     box_free(box);
     return NULL;

@@ -24,7 +24,7 @@
 #define BOX_HOME   "/home/user"
 #define BOX_USER   "user"
 #define BOX_ROOT   "root" /* whose home is /root */
-#define BOX_MOST_S 86400 /* the longest lease */
+#define BOX_MOST_S 86400  /* the longest lease */
 
 struct proc;
 struct watch;
@@ -89,6 +89,7 @@ struct e2b {
     pthread_cond_t lease; /* lease.c: one of them ends earlier now, or all is over */
     pthread_t thread;
     bool has_thread, closing;
+    struct builds *builds;
 };
 
 /* An empty one, which belongs to the caller. NULL: no memory, or no random bytes. */
@@ -117,6 +118,8 @@ static inline void auto_box_(struct box **box)
 bool box_lives(struct box *box);
 struct vial_session *box_session(const struct box *box);
 
+/* 160 random bits. */
+int box_make_token(char out[BOX_TOKEN]);
 /* Whether TEXT is SECRET; how long that takes says nothing. */
 bool box_same(const char *secret, const char *text);
 

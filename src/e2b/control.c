@@ -8,9 +8,8 @@
 #include "base/fail.h"
 #include "e2b/lease.h"
 
-#define CLIENT_ID    "vial"
-#define ENVD_VERSION "0.6.13"
-#define REFRESH_MAX  3600
+#define CLIENT_ID   "vial"
+#define REFRESH_MAX 3600
 
 int64_t control_now_ms(void)
 {
@@ -58,7 +57,7 @@ json_t *control_sandbox(const struct ask *a, const struct box *box)
 {
     return json_pack("{s:s, s:s, s:s, s:s, s:s*, s:s*, s:s?}", "templateID",
                      box->template_name, "sandboxID", box->id, "clientID", CLIENT_ID,
-                     "envdVersion", ENVD_VERSION, "envdAccessToken",
+                     "envdVersion", CONTROL_ENVD, "envdAccessToken",
                      box->token[0] ? box->token : NULL, "trafficAccessToken",
                      box->traffic[0] ? box->traffic : NULL, "domain", domain_of(a));
 }
@@ -77,7 +76,7 @@ json_t *control_listed(const struct box *box)
                      "cpuCount", (json_int_t)((box->cpus_milli + 999) / 1000),
                      "memoryMB", (json_int_t)(box->memory_bytes >> 20), "diskSizeMB",
                      (json_int_t)(box->disk_bytes >> 20), "state",
-                     paused_ms ? "paused" : "running", "envdVersion", ENVD_VERSION,
+                     paused_ms ? "paused" : "running", "envdVersion", CONTROL_ENVD,
                      "endAt", ends, "metadata", box->metadata);
 }
 
@@ -263,8 +262,8 @@ static void logs(struct ask *a)
 static void no_templates(struct ask *a)
 {
     ask_refuse(a, 501,
-               "templates cannot be built or tagged here; the operator names "
-               "them by 'serve.e2b_templates' in the settings");
+               "this call for templates is not supported by this server; build them "
+               "by Template.build, with all of their tags");
 }
 
 static void no_volumes(struct ask *a)
@@ -312,7 +311,16 @@ static const struct {
     { "GET", "/sandboxes/{}/logs", logs },
     { "GET", "/v2/sandboxes/{}/logs", logs },
     { "GET", "/templates/aliases/{}", control_template_alias },
+    { "DELETE", "/templates/tags", no_templates },
     { "DELETE", "/templates/{}", control_template_delete },
+    { "POST", "/v3/templates", control_build_request },
+    { "POST", "/v2/templates", control_build_request },
+    { "GET", "/templates", control_templates },
+    { "GET", "/v2/templates", control_templates },
+    { "GET", "/templates/{}/tags", control_template_tags },
+    { "GET", "/templates/{}/files/{}", control_build_files },
+    { "POST", "/v2/templates/{}/builds/{}", control_build_start },
+    { "GET", "/templates/{}/builds/{}/status", control_build_status },
 };
 
 static ask_handler *missing(const char *path)
@@ -334,14 +342,13 @@ static ask_handler *missing(const char *path)
 
 void control_handle(struct ask *a)
 {
-    char arg[128];
+    char args[2][128];
 
     /* A client that only creates would leave all of its ended ones behind. */
     boxes_forget_ended(a->e2b);
     for (size_t i = 0; i < sizeof(routes) / sizeof(routes[0]); i++)
         if (strcmp(web_method(a->web), routes[i].method) == 0 &&
-            ask_matches(a, routes[i].path, arg)) {
-            a->arg = arg;
+            ask_matches(a, routes[i].path, args)) {
             routes[i].handler(a);
             return;
         }

@@ -14,7 +14,8 @@ struct wish {
     const char *image;         /* that it is opened of, or "" */
     const struct saved *saved; /* which the caller made; NULL: the operator named it */
     bool fork;                 /* IMAGE is its own and goes with it */
-    json_t *metadata, *env;    /* or NULL */
+    int64_t milli_cpus, memory_mb; /* 0: as usual */
+    json_t *metadata, *env;        /* or NULL */
     int64_t seconds;
     bool open; /* without a token */
     bool auto_pause, auto_resume;
@@ -26,8 +27,20 @@ void control_create(struct ask *a);
 /* Opens one. NULL, with ERR filled; A->retry_s may be set. The caller is a user of it.
  */
 struct box *control_open(struct ask *a, const struct wish *w, struct vial_error *err);
+/* The same, and nobody else finds it: given back with control_close_apart. */
+struct box *control_open_apart(struct ask *a, const struct wish *w,
+                               struct vial_error *err);
+void control_close_apart(struct box *box);
+/* Finds what W's template name means; SAVED has what W borrows. */
+int control_find_template(struct ask *a, struct wish *w, struct saved_list *saved,
+                          struct vial_error *err);
+/* Whether sandboxes of images can be written to, and so be saved. */
+bool control_may_write(const struct settings *settings);
 
 /* control_saved.c: snapshots and forks. */
+/* Says ERR: what this server cannot do at all is 501; 400 is for what was asked wrongly.
+ */
+void control_refuse(struct ask *a, const struct vial_error *err);
 void control_snapshot(struct ask *a);
 void control_fork(struct ask *a);
 void control_snapshots(struct ask *a);
@@ -35,6 +48,18 @@ void control_snapshots(struct ask *a);
 /* control_templates.c */
 void control_template_alias(struct ask *a);
 void control_template_delete(struct ask *a);
+void control_template_tags(struct ask *a);
+void control_templates(struct ask *a);
+/* Whether NAME is one of the operator's. */
+bool control_is_operators(const struct ask *a, const char *name);
+
+/* control_builds.c */
+void control_build_request(struct ask *a);
+void control_build_files(struct ask *a);
+void control_build_start(struct ask *a);
+void control_build_status(struct ask *a);
+/* control_upload.c: a file that a build copies comes, by an address of its own. */
+void control_upload(struct ask *a);
 
 /* control_metrics.c */
 void control_metrics(struct ask *a);
@@ -71,7 +96,8 @@ json_t *control_detail(const struct ask *a, struct box *box);
 bool template_find(const struct settings *settings, const char *name,
                    const char **image);
 
-#define CONTROL_USUAL_S 300 /* a lease that nobody asked for */
+#define CONTROL_ENVD    "0.6.13" /* the version that SDKs are told */
+#define CONTROL_USUAL_S 300      /* a lease that nobody asked for */
 
 /* Milliseconds since 1970 as RFC 3339 has it. */
 #define CONTROL_STAMP 32

@@ -189,7 +189,7 @@ static bool has_root(const struct settings *settings, const struct wish *w)
     return *w->image && strcmp(sudo, "nopasswd") == 0;
 }
 
-static bool may_write(const struct settings *settings)
+bool control_may_write(const struct settings *settings)
 {
     const struct vial_request *d = &settings->defaults;
     bool said = request_has(d, root_mode) && !((d->builtin >> FIELD_ID_root_mode) & 1u);
@@ -204,17 +204,16 @@ static void ask_for_image(const struct settings *settings, const struct wish *w,
                           json_t *json)
 {
     (void)json_object_set_new(json, "image", json_string(w->image));
-    if (may_write(settings))
+    if (control_may_write(settings))
         (void)json_object_set_new(json, "root_mode", json_string("rw"));
-    if (!w->saved)
-        return;
-    (void)json_object_set_new(json, "pull", json_string("never"));
-    if (w->saved->milli_cpus)
+    if (w->saved)
+        (void)json_object_set_new(json, "pull", json_string("never"));
+    if (w->milli_cpus)
         (void)json_object_set_new(json, "cpus",
-                                  json_real((double)w->saved->milli_cpus / 1000));
-    if (w->saved->memory_mb)
-        (void)json_object_set_new(
-            json, "memory", json_sprintf("%lldm", (long long)w->saved->memory_mb));
+                                  json_real((double)w->milli_cpus / 1000));
+    if (w->memory_mb)
+        (void)json_object_set_new(json, "memory",
+                                  json_sprintf("%lldm", (long long)w->memory_mb));
 }
 
 /* The caller's words go into texts alone; all else is the operator's. */
@@ -266,9 +265,8 @@ static int fill(struct ask *a, struct box *box, const struct wish *w,
     box->auto_resume = w->auto_resume;
     box->has_image = *w->image != '\0';
     box->has_root = has_root(a->turn->settings, w);
-    box->cpus_milli = w->saved && w->saved->milli_cpus ? w->saved->milli_cpus : d->cpus;
-    box->memory_bytes =
-        w->saved && w->saved->memory_mb ? w->saved->memory_mb << 20 : d->memory;
+    box->cpus_milli = w->milli_cpus ? w->milli_cpus : d->cpus;
+    box->memory_bytes = w->memory_mb ? w->memory_mb << 20 : d->memory;
     box->disk_bytes = d->disk;
     if (w->open)
         box->token[0] = '\0';
@@ -322,7 +320,8 @@ static int open_session(struct ask *a, struct box *box, const struct wish *w,
     return 0;
 }
 
-struct box *control_open(struct ask *a, const struct wish *w, struct vial_error *err)
+struct box *control_open_apart(struct ask *a, const struct wish *w,
+                               struct vial_error *err)
 {
     auto_box struct box *box = box_new(a->e2b);
     struct box *made = box;
@@ -332,6 +331,25 @@ struct box *control_open(struct ask *a, const struct wish *w, struct vial_error 
         return NULL;
     }
     if (fill(a, box, w, err) < 0 || open_session(a, box, w, err) < 0)
+        return NULL;
+    box = NULL;
+    return made;
+}
+
+void control_close_apart(struct box *box)
+{
+    struct vial_error ignored;
+
+    (void)registry_stop(box->e2b->options.registry, box->owner, box->session, &ignored);
+    box_release(box);
+}
+
+struct box *control_open(struct ask *a, const struct wish *w, struct vial_error *err)
+{
+    auto_box struct box *box = control_open_apart(a, w, err);
+    struct box *made = box;
+
+    if (!box)
         return NULL;
     boxes_add(a->e2b, box);
     if (box->auto_pause && lease_watch(box, err) < 0) {
@@ -343,8 +361,8 @@ struct box *control_open(struct ask *a, const struct wish *w, struct vial_error 
 }
 
 /* The operator's names come first: nobody's own takes their place. */
-static int find_template(struct ask *a, struct wish *w, struct saved_list *saved,
-                         struct vial_error *err)
+int control_find_template(struct ask *a, struct wish *w, struct saved_list *saved,
+                          struct vial_error *err)
 {
     if (template_find(a->turn->settings, w->template_name, &w->image))
         return 0;
@@ -354,6 +372,8 @@ static int find_template(struct ask *a, struct wish *w, struct saved_list *saved
     if (!w->saved)
         return fail(err, VIAL_E_IMAGE, "template '%.128s' not found", w->template_name);
     w->image = w->saved->image;
+    w->milli_cpus = w->saved->milli_cpus;
+    w->memory_mb = w->saved->memory_mb;
     return 0;
 }
 
@@ -366,7 +386,7 @@ void control_create(struct ask *a)
     struct wish w;
 
     if (ask_body(a, &body, &err) == 0 && read_wish(body, &w, &err) == 0 &&
-        find_template(a, &w, &saved, &err) == 0)
+        control_find_template(a, &w, &saved, &err) == 0)
         box = control_open(a, &w, &err);
     if (!box) {
         ask_error(a, &err);

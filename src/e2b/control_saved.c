@@ -49,8 +49,7 @@ static int save(struct ask *a, struct box *box, const char *image,
     return rc;
 }
 
-/* What this server cannot do at all is 501; 400 is for what was asked wrongly. */
-static void refuse(struct ask *a, const struct vial_error *err)
+void control_refuse(struct ask *a, const struct vial_error *err)
 {
     char words[ASK_WORDS];
 
@@ -90,7 +89,7 @@ void control_snapshot(struct ask *a)
         read_name(a, &body, &name, &err) < 0 ||
         saved_name_snapshot(a->owner.name, box->id, name, &s, &err) < 0 ||
         save(a, box, s.image, &err) < 0)
-        refuse(a, &err);
+        control_refuse(a, &err);
     else
         ask_json(a, 201, snapshot_json(&s));
 }
@@ -254,7 +253,7 @@ void control_fork(struct ask *a)
     w.network = (struct network_wish){ .closed = egress.closed };
     if (check_fork(box, &err) < 0 ||
         (egress.network && network_read(&w.network, egress.network, &err) < 0)) {
-        refuse(a, &err);
+        control_refuse(a, &err);
         return;
     }
     all = json_array();

@@ -10,7 +10,8 @@
 
 #include "base/fail.h"
 #include "base/unit.h"
-#include "e2b/http_ask.h"
+#include "e2b/builds.h"
+#include "e2b/control.h"
 #include "e2b/lease.h"
 
 #define PREFIX      "/e2b" /* may stand before every path */
@@ -21,6 +22,7 @@
 #define NO_KEY          "the key is missing or not known; send 'X-API-Key: KEY'"
 #define NO_BOX          "The sandbox was not found"
 #define NO_TOKEN        "the access token is missing or wrong"
+#define NO_UPLOAD       "the address is not known any more"
 #define WRONG_SIGNATURE "invalid signature"
 
 enum kind {
@@ -28,6 +30,7 @@ enum kind {
     FACE_CONTROL, /* the control API */
     FACE_BOX,     /* traffic of a sandbox */
     FACE_SIGNED,  /* a file URL that does not say of which */
+    FACE_UPLOAD,  /* files of a template that is built */
     FACE_HALF,    /* one of two headers alone */
 };
 
@@ -123,6 +126,8 @@ static struct face face_of(const struct web_request *req)
         return f;
     if (strcmp(f.path, "/files") == 0 && web_query(req, "signature"))
         f.kind = FACE_SIGNED;
+    else if (strcmp(f.path, "/uploads") == 0 && web_query(req, "token"))
+        f.kind = FACE_UPLOAD;
     else if (is_control(f.path))
         f.kind = FACE_CONTROL;
     return f;
@@ -226,6 +231,17 @@ static void place_box(struct e2b *e2b, const struct web_request *req,
         *out = (struct web_place){ .caller = box->caller, .coded = true };
 }
 
+/* Who knows the address is who was told it. */
+static void place_upload(struct e2b *e2b, const struct web_request *req,
+                         struct web_place *out)
+{
+    struct caller *caller = builds_caller(e2b, web_query(req, "token"));
+
+    *out = stranger(403, NO_UPLOAD);
+    if (caller)
+        *out = (struct web_place){ .caller = caller, .coded = true };
+}
+
 void e2b_place(struct e2b *e2b, const struct web_request *req, struct web_place *out)
 {
     const struct face f = face_of(req);
@@ -234,6 +250,8 @@ void e2b_place(struct e2b *e2b, const struct web_request *req, struct web_place 
     *out = f.kind == FACE_HALF ? stranger(400, HALF) : stranger(401, NO_KEY);
     if (f.kind == FACE_BOX || f.kind == FACE_SIGNED)
         place_box(e2b, req, &f, out);
+    else if (f.kind == FACE_UPLOAD)
+        place_upload(e2b, req, out);
     else if (f.kind == FACE_CONTROL && owner_of(e2b, req, &owner))
         *out = (struct web_place){ .caller = gate_caller(e2b->options.gate, owner.name,
                                                          &owner.quota),
@@ -367,6 +385,8 @@ void e2b_handle(struct e2b *e2b, struct web_request *req, struct e2b_turn *turn)
         handle_box(&a, &f);
     else if (f.kind == FACE_SIGNED)
         handle_signed(&a);
+    else if (f.kind == FACE_UPLOAD)
+        control_upload(&a);
     else
         handle_control(&a);
     box_release(a.box);

@@ -52,6 +52,26 @@ int ask_check_words(const char *name, const json_t *value, struct vial_error *er
                : fail(err, VIAL_E_VALUE, "'%s' is not at most 64 KiB of text", name);
 }
 
+int ask_check_members(json_t *object, const char *const *known, size_t count,
+                      const char *where, struct vial_error *err)
+{
+    const char *name;
+    json_t *value;
+
+    json_object_foreach(object, name, value)
+    {
+        struct shown shown = value_show(name, strlen(name));
+        bool is_known = json_is_null(value);
+
+        for (size_t i = 0; i < count; i++)
+            is_known = is_known || strcmp(known[i], name) == 0;
+        if (!is_known)
+            return fail(err, VIAL_E_UNSUPPORTED,
+                        "%s'%s' is not supported by this server", where, shown.text);
+    }
+    return 0;
+}
+
 void ask_text(struct ask *a, unsigned status, const char *type, const char *text)
 {
     a->turn->status = status;
@@ -140,24 +160,27 @@ void ask_proxy(struct ask *a, unsigned status, const char *id, const char *messa
                        (int)status));
 }
 
-bool ask_matches(struct ask *a, const char *pattern, char arg[128])
+bool ask_matches(struct ask *a, const char *pattern, char args[2][128])
 {
     const char *path = a->path;
+    unsigned count = 0;
 
     while (*pattern) {
         size_t len = strcspn(path, "/");
 
         if (strncmp(pattern, "{}", 2) == 0) {
-            if (len == 0 || len >= 128)
+            if (len == 0 || len >= 128 || count == 2)
                 return false;
-            memcpy(arg, path, len);
-            arg[len] = '\0';
+            memcpy(args[count], path, len);
+            args[count++][len] = '\0';
             pattern += 2;
             path += len;
         } else if (*pattern++ != *path++) {
             return false;
         }
     }
+    a->arg = count > 0 ? args[0] : NULL;
+    a->arg2 = count > 1 ? args[1] : NULL;
     return *path == '\0';
 }
 

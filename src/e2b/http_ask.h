@@ -23,9 +23,9 @@ struct ask {
     const char *target;     /* as it came, without a prefix */
     struct e2b_owner owner; /* of the key, on the control API */
     struct caller *caller;
-    const char *arg;  /* what the route's brace stood for, or NULL */
-    unsigned retry_s; /* with a 429 */
-    bool proto;       /* its messages are protobuf, not JSON */
+    const char *arg, *arg2; /* what the route's braces stood for, or NULL */
+    unsigned retry_s;       /* with a 429 */
+    bool proto;             /* its messages are protobuf, not JSON */
 };
 
 typedef void ask_handler(struct ask *a);
@@ -36,6 +36,11 @@ int ask_body(struct ask *a, json_t **out, struct vial_error *err);
 /* Whether VALUE, said under NAME, is an object of texts, and not too much of them. */
 #define ASK_WORDS_COUNT 256
 int ask_check_words(const char *name, const json_t *value, struct vial_error *err);
+
+/* Refuses a member of OBJECT that is not null and not among KNOWN, COUNT of them, by its
+ * name behind WHERE. */
+int ask_check_members(json_t *object, const char *const *known, size_t count,
+                      const char *where, struct vial_error *err);
 
 /* Answers. VALUE is taken; NULL counts as no memory. */
 void ask_json(struct ask *a, unsigned status, json_t *value);
@@ -54,8 +59,9 @@ void ask_words(const struct vial_error *err, char out[ASK_WORDS]);
 /* The proxy's: {"sandboxId", "message", "code"} */
 void ask_proxy(struct ask *a, unsigned status, const char *id, const char *message);
 
-/* Whether TEXT is a plain word of A's routes: "{}" takes one component into A->arg. */
-bool ask_matches(struct ask *a, const char *pattern, char arg[128]);
+/* Whether the path fits PATTERN: each "{}", of which there are two at most, takes one
+ * component, for A->arg and A->arg2. ARGS has their texts. */
+bool ask_matches(struct ask *a, const char *pattern, char args[2][128]);
 
 /* A program or cell counts for its caller until ask_ended. */
 int ask_start(struct ask *a, struct vial_error *err);

@@ -459,12 +459,11 @@ static const struct {
 
 void interpreter_handle(struct ask *a)
 {
-    char arg[128];
+    char args[2][128];
 
     for (size_t i = 0; i < sizeof(routes) / sizeof(routes[0]); i++)
         if (strcmp(web_method(a->web), routes[i].method) == 0 &&
-            ask_matches(a, routes[i].path, arg)) {
-            a->arg = arg;
+            ask_matches(a, routes[i].path, args)) {
             routes[i].handler(a);
             return;
         }

@@ -9,6 +9,7 @@
 #include "base/fail.h"
 #include "base/str.h"
 #include "base/sys.h"
+#include "base/text.h"
 #include "base/thread.h"
 
 #define NOTEBOOKS 16u
@@ -174,18 +175,6 @@ struct notebook *notebook_usual(struct box *box, const char *language,
     return found;
 }
 
-/* TEXT as a literal of the shell. */
-static void add_quoted(struct str *out, const char *text)
-{
-    str_putc(out, '\'');
-    for (; *text; text++)
-        if (*text == '\'')
-            str_puts(out, "'\\''");
-        else
-            str_putc(out, *text);
-    str_putc(out, '\'');
-}
-
 /* TEXT as a literal of N's language; R knows no pairs of surrogates. */
 static void add_literal(const struct notebook *n, struct str *out, const char *text)
 {
@@ -194,7 +183,7 @@ static void add_literal(const struct notebook *n, struct str *out, const char *t
     auto_free char *literal = value ? json_dumps(value, JSON_ENCODE_ANY | ascii) : NULL;
 
     if (strcmp(n->name, "bash") == 0)
-        add_quoted(out, text);
+        text_shell(out, text);
     else
         str_puts(out, literal ? literal : "''");
 }

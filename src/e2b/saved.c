@@ -14,7 +14,8 @@
 #define BETWEEN "__"
 #define LETTERS "abcdefghijklmnopqrstuvwxyz0123456789._-"
 #define PARTS   (5 + SAVED_TAGS)
-#define CHANCE  32 /* digits */
+#define CHANCE  32  /* digits */
+#define WORD    128 /* letters, as the store has them */
 
 void saved_done(struct saved *s)
 {
@@ -213,5 +214,30 @@ int saved_name_snapshot(const char *owner, const char *sandbox, const char *name
     str_printf(&word, "s" BETWEEN "%" PRIx64 BETWEEN "%s%s%s",
                (uint64_t)control_now_ms(), sandbox, name ? BETWEEN : "",
                name ? name : "");
+    return place(owner, &word, out, err);
+}
+
+int saved_name_template(const char *owner, const struct saved *wanted,
+                        struct saved *out, struct vial_error *err)
+{
+    const struct strv *tags = &wanted->tags;
+    auto_str struct str word = { 0 };
+
+    if (!is_word(wanted->name))
+        return not_a_word("the name", wanted->name, err);
+    if (tags->count > SAVED_TAGS)
+        return fail(err, VIAL_E_VALUE, "there are more than %u tags", SAVED_TAGS);
+    str_printf(&word,
+               "t" BETWEEN "%" PRIx64 BETWEEN "%" PRIx64 BETWEEN "%" PRIx64 BETWEEN
+               "%s",
+               (uint64_t)control_now_ms(), (uint64_t)wanted->milli_cpus,
+               (uint64_t)wanted->memory_mb, wanted->name);
+    for (size_t i = 0; i < tags->count; i++) {
+        if (!is_word(tags->items[i]))
+            return not_a_word("the tag", tags->items[i], err);
+        str_printf(&word, BETWEEN "%s", tags->items[i]);
+    }
+    if (word.len > WORD)
+        return fail(err, VIAL_E_VALUE, "the name and its tags are too long together");
     return place(owner, &word, out, err);
 }

@@ -64,5 +64,8 @@ const struct saved *saved_find_any(const struct saved_list *list,
 /* What is to be saved gets its place in the store. NAME may be NULL. */
 int saved_name_snapshot(const char *owner, const char *sandbox, const char *name,
                         struct saved *out, struct vial_error *err);
+/* The same for a template: of WANTED name, tags, milli_cpus and memory_mb count. */
+int saved_name_template(const char *owner, const struct saved *wanted,
+                        struct saved *out, struct vial_error *err);
 
 #endif

@@ -34,20 +34,21 @@ class Node:
             with open(mark, "w") as file:
                 file.write(wanted)
 
-    def how(self, script, e2b):
+    def how(self, script, e2b, env=None):
+        """ENV comes over what it has usually; None takes a variable away."""
         shutil.copy(os.path.join(HERE, script), self.where)
+        all_ = {"E2B_API_URL": e2b.url, "E2B_SANDBOX_URL": e2b.url, "E2B_API_KEY": e2b.key, **(env or {})}
         return {"cwd": self.where, "text": True, "stdin": subprocess.DEVNULL,
-                "env": clean_env(E2B_API_URL=e2b.url, E2B_SANDBOX_URL=e2b.url,
-                                 E2B_API_KEY=e2b.key)}
+                "env": clean_env(**{k: v for k, v in all_.items() if v is not None})}
 
     def start(self, script, e2b, *args):
         return subprocess.Popen([self.program, script, *args], stdout=subprocess.PIPE,
                                 **self.how(script, e2b))
 
-    def run(self, script, e2b, *args, prefix=()):
+    def run(self, script, e2b, *args, prefix=(), env=None):
         """The lines that SCRIPT prints, each an object."""
         out = subprocess.run([*prefix, self.program, script, *args], capture_output=True, timeout=240,
-                             **self.how(script, e2b))
+                             **self.how(script, e2b, env))
         assert out.returncode == 0, out.stderr
         return [json.loads(line) for line in out.stdout.splitlines()]
 
@@ -69,6 +70,20 @@ class E2b(Daemon):
         os.chmod(tokens, 0o600)
         self.settings["serve"]["tokens"] = tokens
         self.key, self.other_key = [m["token"] for m in made]
+
+    def add_key(self, name, scopes):
+        """Of a token with SCOPES. The daemon is started anew."""
+        made = json.loads(subprocess.run(
+            [VIAL, "serve", "--new-token", name, "--e2b", "--scopes", scopes, "--json"],
+            capture_output=True, text=True, check=True).stdout)
+        path = self.settings["serve"]["tokens"]
+        with open(path) as file:
+            tokens = json.load(file)
+        with open(path, "w") as file:
+            json.dump(tokens + [{k: made[k] for k in ("name", "sha256", "scopes")}], file)
+        self.stop()
+        self.start()
+        return made["token"]
 
     @property
     def url(self):

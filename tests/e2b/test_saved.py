@@ -23,9 +23,10 @@ def world(tmp_path_factory):
     made.remove()
 
 
-def daemon(world, **more):
+def daemon(world, serve=None, **more):
     templates = ["base", "deb=debian"]
-    return E2b(env={"VIAL_IMAGES": str(world.store)}, serve={"e2b_templates": templates}, **more)
+    return E2b(env={"VIAL_IMAGES": str(world.store)},
+               serve={"e2b_templates": templates, **(serve or {})}, **more)
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,8 @@ git.init git.remoteAdd git.remoteGet git.status git.branches git.createBranch gi
 git.deleteBranch git.add git.commit git.reset git.restore git.setConfig git.getConfig
 git.configureUser
 runCode createCodeContext listCodeContexts restartCodeContext removeCodeContext
-Template.exists Template.aliasExists Template.build Template.getTags
+Template.exists Template.aliasExists Template.build Template.getTags Template.assignTags
+Template.removeTags
 """.split())
 
 

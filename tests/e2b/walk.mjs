@@ -212,9 +212,14 @@ row('Template.exists Template.aliasExists', 'names of the settings', async () =>
   assert.equal(await Template.exists('code-interpreter-v1'), true)
   assert.equal(await Template.exists('nothing-of-the-kind'), false)
 })
-refused('Template.build', 'BuildError', '501', () =>
+refused('Template.build', 'BuildError', "501: template 'base' is the host's programs", () =>
   Template.build(Template().fromBaseImage(), 'mine', { cpuCount: 1, memoryMB: 512 }))
-refused('Template.getTags', 'TemplateError', '501', () => Template.getTags('base'))
+row('Template.getTags', 'a template of the settings has none', async () => {
+  assert.deepEqual(await Template.getTags('base'), [])
+  await assert.rejects(() => Template.getTags('none'), (e) => e.constructor.name === 'TemplateError')
+})
+refused('Template.assignTags', 'TemplateError', '501', () => Template.assignTags('base', 'a'))
+refused('Template.removeTags', 'TemplateError', '501', () => Template.removeTags('base', 'a'))
 if (e2b.Volume)
   refused('Volume.create Volume.list', 'VolumeError', '501: volumes', () => e2b.Volume.create('v'))
 if (e2b.Secret)
