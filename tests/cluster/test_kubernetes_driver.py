@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """Driver `kubernetes` on a real cluster: a pod per vessel, by the rights of deploy/driver."""
-import base64
 import json
 import os
 import signal
@@ -9,76 +8,14 @@ import subprocess
 import pytest
 
 from cluster import wait_for
-from front import BUILD, ROOT
-from settings import API, Keys, write
-
-IMAGE = "localhost/vial:1"
-SPACE = "vessels"
-
-
-class Vial:
-    """The command line, as an account of the namespace that may do no more than the driver needs."""
-
-    def __init__(self, cluster, where):
-        self.cluster = cluster
-        self.where = where
-        self.kubectl("apply", "-f", os.path.join(ROOT, "deploy/driver/role.yaml"))
-        self.ca = os.path.join(cluster.dir, "keys/ca.crt")
-        self.token = wait_for("token", self.find_token)
-        self.config = self.write_config("usual", {"token": self.token})
-
-    def kubectl(self, *args, given=None):
-        return self.cluster.kubectl("-n", SPACE, *args, given=given)
-
-    def find_token(self):
-        secrets = json.loads(self.kubectl("get", "secrets", "-o", "json"))["items"]
-        mine = [s for s in secrets if s["metadata"]["name"].startswith("vial-driver-token")]
-        return base64.b64decode(mine[0]["data"]["token"]).decode() if mine else None
-
-    def write_config(self, name, user, **cluster):
-        path = os.path.join(self.where, name)
-        write(path, json.dumps({
-            "apiVersion": "v1", "kind": "Config", "current-context": "c",
-            "clusters": [{"name": "k", "cluster": {
-                "server": API, "certificate-authority": self.ca, **cluster}}],
-            "users": [{"name": "u", "user": user}],
-            "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u", "namespace": SPACE}}]}))
-        return path
-
-    def start(self, *words, config=None, stdin=subprocess.DEVNULL):
-        env = {k: v for k, v in os.environ.items() if not k.startswith(("VIAL_", "KUBE"))}
-        env.update(KUBECONFIG=config or self.config, VIAL_DRIVER="kubernetes", VIAL_IMAGE=IMAGE,
-                   VIAL_PULL="never", VIAL_CPUS="0.1", HOME=self.where)
-        return subprocess.Popen([os.path.join(BUILD, "vial"), *words], stdin=stdin,
-                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env, cwd=self.where)
-
-    def run(self, *words, given=None, config=None):
-        """A result, as --json has it."""
-        p = self.start("run", "--json", *words, config=config,
-                       stdin=subprocess.DEVNULL if given is None else subprocess.PIPE)
-        out, err = p.communicate(given)
-        assert out, err
-        return json.loads(out)
-
-    def code(self, *words, config=None):
-        result = self.run(*words, config=config)
-        assert result["error"], result
-        return result["verdict"], result["error"]["code"]
-
-    def pods(self):
-        return json.loads(self.kubectl("get", "pods", "-o", "json"))["items"]
-
-    def clear(self):
-        """A pod goes a moment after it was told to."""
-        wait_for("end of all pods", lambda: not self.pods())
+from line import IMAGE, Vial
+from settings import Keys, write
 
 
 @pytest.fixture(scope="module")
 def vial(cluster, tmp_path_factory):
-    cluster.kubectl("create", "namespace", SPACE)
-    wait_for("account", lambda: cluster.ok("kubectl", "-n", SPACE, "get", "serviceaccount", "default"))
-    yield Vial(cluster, str(tmp_path_factory.mktemp("driver")))
-    cluster.kubectl("delete", "namespace", SPACE, "--wait=false")
+    with Vial(cluster, str(tmp_path_factory.mktemp("driver")), "vessels") as line:
+        yield line
 
 
 def test_a_program_has_its_streams_its_files_and_its_exit_code(vial, tmp_path):
@@ -150,22 +87,15 @@ def test_a_quota_that_is_used_up_is_told(vial):
         vial.kubectl("delete", "quota", "none")
 
 
-def begin(vial):
-    """A run that has begun, and goes on."""
-    p = vial.start("run", "sh", "echo on; sleep 1000")
-    assert p.stdout.readline() == b"on\n", p.stderr.read()
-    return p
-
-
 def test_a_pod_that_somebody_deletes_is_told_as_such(vial):
-    p = begin(vial)
+    p = vial.begin()
     vial.kubectl("delete", "pods", "--all", "--grace-period=0", "--force")
     _, err = p.communicate()
     assert p.returncode == 125 and b"VIAL-CLUSTER-GONE" in err, err
 
 
 def test_what_a_killed_caller_leaves_runs_no_more_and_is_removed(vial):
-    p = begin(vial)
+    p = vial.begin()
     name = vial.pods()[0]["metadata"]["name"]
     listed, _ = vial.start("ps", "--json").communicate()
     assert name in [v.get("name") for v in json.loads(listed)]
