@@ -185,6 +185,7 @@ void plan_free(struct plan *plan)
     blob_done(&plan->code);
     container_done(&plan->container);
     gate_done(&plan->gate);
+    pod_settings_done(&plan->pod);
     free_strings(plan);
     free(plan);
 }

@@ -15,6 +15,7 @@
 #include "base/str.h"
 #include "model/custom_profile.h"
 #include "model/limits.h"
+#include "model/pod_settings.h"
 
 #include "vial/error.h"
 
@@ -151,6 +152,7 @@ struct plan {
     char *label_session, *label_task; /* NULL or short plain text */
     char *correlation; /* what the caller calls it, for every log; NULL or the same */
     struct plan_container container; /* empty where no engine is used */
+    struct pod_settings pod;         /* of driver kubernetes alone */
 };
 
 const char *plan_network_name(enum plan_network network);

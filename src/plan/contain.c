@@ -310,6 +310,9 @@ int contain_build(struct draft *d, struct vial_error *err)
         return -1;
     if (!d->driver->contains)
         return check_none(d, err);
+    if (str_eq(d->driver->name, "kubernetes") &&
+        pod_settings_copy(&d->plan->pod, &d->settings->pods) < 0)
+        return fail_memory(err);
     if (add_user(d, err) < 0 || add_runtime(d, err) < 0 || add_pull(d, err) < 0 ||
         caches_build(d, err) < 0)
         return -1;

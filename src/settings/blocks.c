@@ -6,6 +6,7 @@
 #include "base/fail.h"
 #include "base/sys.h"
 #include "model/field_type.h"
+#include "model/pod_settings.h"
 #include "model/value.h"
 
 #define CLEANUP_MAX_MS   INT64_C(86400000)
@@ -65,10 +66,36 @@ static const struct block_row images_rows[] = {
       offsetof(struct image_settings, max_files) },
 };
 
+static const struct block_row kubernetes_rows[] = {
+    { { "node_selector", FIELD_LIST, FIELD_IN_SETTINGS, NULL, NULL, 0, 64, NULL,
+        "Labels that a node must have to get a pod: {KEY: VALUE}, or KEY=VALUE." },
+      offsetof(struct pod_settings, node_selector),
+      true },
+    { { "tolerations", FIELD_LIST, FIELD_IN_SETTINGS, NULL, NULL, 0, 64, NULL,
+        "Taints of nodes that keep no pod away: KEY or KEY=VALUE, with :NoSchedule, "
+        ":PreferNoSchedule, :NoExecute or nothing behind it." },
+      offsetof(struct pod_settings, tolerations) },
+    { { "pull_secrets", FIELD_LIST, FIELD_IN_SETTINGS, NULL, NULL, 0, 16, NULL,
+        "Secrets of the namespace by which nodes pull images." },
+      offsetof(struct pod_settings, pull_secrets) },
+    { { "priority_class", FIELD_NAME, FIELD_IN_SETTINGS, NULL, NULL, 1, 253, NULL,
+        "The PriorityClass of pods; unset: the cluster's usual one." },
+      offsetof(struct pod_settings, priority_class) },
+    { { "labels", FIELD_LIST, FIELD_IN_SETTINGS, NULL, NULL, 0, 64, NULL,
+        "Further labels of pods: {KEY: VALUE}, or KEY=VALUE." },
+      offsetof(struct pod_settings, labels),
+      true },
+    { { "annotations", FIELD_LIST, FIELD_IN_SETTINGS, NULL, NULL, 0, 64, NULL,
+        "Further annotations of pods: {KEY: VALUE}, or KEY=VALUE." },
+      offsetof(struct pod_settings, annotations),
+      true },
+};
+
 const struct block block_serve = BLOCK("serve", serve_rows);
 const struct block block_cleanup = BLOCK("cleanup", cleanup_rows);
 const struct block block_journal = BLOCK("journal", journal_rows);
 const struct block block_images = BLOCK("images", images_rows);
+const struct block block_kubernetes = BLOCK("kubernetes", kubernetes_rows);
 
 static void *value_at(void *values, const struct block_row *row)
 {
@@ -166,16 +193,42 @@ static int check_block(const struct block *b, const void *values, const char *wh
 {
     if (b == &block_cleanup)
         return check_interval(values, where, err);
+    if (b == &block_kubernetes && pod_settings_check(values, err) < 0)
+        return fail_in(err, "%s: kubernetes", where);
     return b == &block_serve ? check_serve(values, where, err) : 0;
 }
 
-/* A list of one may be a word alone. */
-static int read_value(const struct field *f, void *at, json_t *value,
+static int read_pairs(const struct field *f, void *at, json_t *object,
                       struct vial_error *err)
 {
+    const char *key = NULL;
+    json_t *value = NULL;
+
+    json_object_foreach(object, key, value)
+    {
+        auto_str struct str pair = { 0 };
+
+        if (!value_string(value))
+            return value_refuse_json(f, value, "a string", err);
+        str_printf(&pair, "%s=%s", key, value_string(value));
+        if (!str_ok(&pair))
+            return fail_memory(err);
+        if (field_ops_of(f->type)->parse(f, at, pair.data, pair.len, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* A list of one may be a word alone. */
+static int read_value(const struct block_row *row, void *at, json_t *value,
+                      struct vial_error *err)
+{
+    const struct field *f = &row->field;
     const struct field_ops *kind = field_ops_of(f->type);
 
     kind->done(at);
+    if (row->pairs && json_is_object(value))
+        return read_pairs(f, at, value, err);
     if (f->type == FIELD_LIST && json_is_string(value))
         return kind->parse(f, at, json_string_value(value), json_string_length(value),
                            err);
@@ -197,7 +250,7 @@ int block_read(const struct block *b, void *values, json_t *object, const char *
 
         if (!row)
             return refuse_key(b, key, where, err);
-        if (read_value(&row->field, value_at(values, row), value, err) < 0)
+        if (read_value(row, value_at(values, row), value, err) < 0)
             return fail_in(err, "%s: %s", where, b->name);
     }
     return check_block(b, values, where, err);

@@ -12,6 +12,7 @@
  *             how much of their output, for 'vial logs' and 'vial metrics'
  *   images    where images without a container engine are kept, where they come from,
  *             and how large they may be
+ *   kubernetes  what holds for all pods of that driver (model/pod_settings.h)
  */
 
 #include <jansson.h>
@@ -63,6 +64,7 @@ struct image_settings {
 struct block_row {
     struct field field;
     size_t offset; /* of the value in the block's struct */
+    bool pairs;    /* a list of KEY=VALUE, which may be written as {KEY: VALUE} */
 };
 
 struct block {
@@ -71,7 +73,8 @@ struct block {
     size_t count;
 };
 
-extern const struct block block_serve, block_cleanup, block_journal, block_images;
+extern const struct block block_serve, block_cleanup, block_journal, block_images,
+    block_kubernetes;
 
 /* VALUES is the block's struct: the built-in values; those that OBJECT has; all of
  * them (NULL: no memory). */

@@ -258,7 +258,10 @@ static json_t *block_schema(const struct block *b)
 
         if (f->type == FIELD_LIST) /* or one alone */
             (void)json_object_set_new(schema, "type",
-                                      json_pack("[s, s]", "array", "string"));
+                                      json_pack("[s, s, s*]", "array", "string",
+                                                b->rows[i].pairs ? "object" : NULL));
+        if (b->rows[i].pairs)
+            (void)json_object_set_new(schema, "additionalProperties", typed("string"));
         (void)json_object_set_new(properties, f->name, schema);
     }
     return json_pack("{s:s, s:o, s:b}", "type", "object", "properties", properties,
@@ -281,9 +284,10 @@ static json_t *audit_schema(void)
 
 json_t *schema_settings(void)
 {
-    static const char *const members[] = { "defaults?", "policy?",  "audit?",
-                                           "cleanup?",  "journal?", "languages?",
-                                           "serve?",    "images?",  "secrets?" };
+    static const char *const members[] = { "defaults?",  "policy?",  "audit?",
+                                           "cleanup?",   "journal?", "languages?",
+                                           "serve?",     "images?",  "secrets?",
+                                           "kubernetes?" };
     json_t *const values[] = { fields_schema(FIELD_IN_SETTINGS),
                                policy_schema(),
                                audit_schema(),
@@ -292,7 +296,8 @@ json_t *schema_settings(void)
                                typed("string"),
                                block_schema(&block_serve),
                                block_schema(&block_images),
-                               secret_block_schema() };
+                               secret_block_schema(),
+                               block_schema(&block_kubernetes) };
 
     return titled("vial settings", OBJECT_OF(members, values));
 }

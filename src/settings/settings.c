@@ -218,6 +218,7 @@ static int load(struct settings *s, const struct settings_sources *from,
         block_init(&block_cleanup, &s->cleanup, err) < 0 ||
         block_init(&block_journal, &s->journal, err) < 0 ||
         block_init(&block_images, &s->image_store, err) < 0 ||
+        block_init(&block_kubernetes, &s->pods, err) < 0 ||
         load_languages(s, err) < 0 || read_layers(s, from, layers, err) < 0 ||
         merge(s, layers, err) < 0)
         return -1;
@@ -310,6 +311,8 @@ json_t *settings_json(const struct settings *s)
     (void)json_object_set_new(root, "journal", block_json(&block_journal, &s->journal));
     (void)json_object_set_new(root, "images",
                               block_json(&block_images, &s->image_store));
+    (void)json_object_set_new(root, "kubernetes",
+                              block_json(&block_kubernetes, &s->pods));
     (void)json_object_set_new(root, "secrets", secret_block_json(&s->secrets));
     return root;
 }
@@ -322,6 +325,7 @@ void settings_free(struct settings *s)
     policy_done(&s->policy);
     block_done(&block_serve, &s->serve);
     block_done(&block_images, &s->image_store);
+    block_done(&block_kubernetes, &s->pods);
     preset_free(s->seed);
     strv_done(&s->images);
     strv_done(&s->secrets);

@@ -9,11 +9,11 @@
  *   < the preset's own file < the project's vial.yaml < variables < the request itself
  *
  * A settings file has the keys `defaults` (request fields), `policy`, `audit`,
- * `cleanup`, `journal`, `images`, `secrets`, `serve` (for the daemon), and `languages`
- * (path of a language file). Each layer fills what inner ones left unset; policies only
- * tighten. A preset file has the same keys and its own block `preset`
- * (settings/preset.h); under a preset, a settings file may also have the block that the
- * preset names, and the variables that it names count.
+ * `cleanup`, `journal`, `images`, `kubernetes`, `secrets`, `serve` (for the daemon),
+ * and `languages` (path of a language file). Each layer fills what inner ones left
+ * unset; policies only tighten. A preset file has the same keys and its own block
+ * `preset` (settings/preset.h); under a preset, a settings file may also have the block
+ * that the preset names, and the variables that it names count.
  *
  * A variable VIAL_<FIELD> sets a field; several values are separated by commas.
  * VIAL_SHARE, VIAL_CONFIG, VIAL_PRESET, VIAL_IMAGES and VIAL_LANGUAGES (a language
@@ -22,6 +22,7 @@
  */
 
 #include "model/language.h"
+#include "model/pod_settings.h"
 #include "model/policy.h"
 #include "model/request.h"
 #include "settings/auditing.h"
@@ -42,6 +43,7 @@ struct settings {
     struct cleaning cleanup;
     struct journaling journal;
     struct image_settings image_store;
+    struct pod_settings pods;
     struct language_table languages;
     struct serve_settings serve; /* for the daemon */
     struct strv files;           /* those that were read, outermost first */

@@ -4,7 +4,8 @@
 
 /*
  * Plans as what somebody is asked for. Each file of a folder of tests/golden holds a
- * request and, under KEY, what becomes of it; UPDATE_GOLDEN=1 writes them anew.
+ * request, perhaps settings, and, under KEY, what becomes of it; UPDATE_GOLDEN=1 writes
+ * them anew.
  */
 
 #include <dirent.h>
@@ -45,9 +46,11 @@ static inline void golden_file(struct scratch *s, const char *path, const char *
 {
     auto_json json_t *golden = json_load_file(path, 0, NULL);
     auto_free char *request = json_dumps(json_object_get(golden, "request"), 0);
+    auto_free char *settings = json_dumps(json_object_get(golden, "settings"), 0);
     auto_json json_t *came = NULL;
 
     assert_non_null(request);
+    use_settings(s, settings ? settings : "");
     came = make(s, request);
     golden_compare(path, key, golden, came);
 }

@@ -6,101 +6,14 @@
 #include "driver/kubernetes/channels.h"
 #include "driver/kubernetes/cluster_api.h"
 #include "driver/kubernetes/kubeconfig.h"
-#include "driver/kubernetes/pod.h"
 #include "driver/kubernetes/pod_status.h"
-#include "golden_dir.h"
-
-static const struct pod_options options = { .vessel_id = "v-0123456789abcdef",
-                                            .owner = "vial-1-2-3-v-0",
-                                            .host = "boot",
-                                            .arch = "amd64",
-                                            .guest_bytes = 1000000,
-                                            .uid = 20001,
-                                            .room_seconds = 60 };
+#include "pod_case.h"
 
 /* Pods. */
 
-static json_t *pod_of(struct scratch *s, const char *request)
-{
-    auto_plan struct plan *plan = golden_plan(s, request, "kubernetes");
-    struct vial_error err = { 0 };
-    json_t *out = pod_json(plan, &options);
-
-    if (pod_check(plan, &err) < 0)
-        fail_msg("%s: %s", request, err.message);
-    assert_non_null(out);
-    return out;
-}
-
 static void every_plan_becomes_the_pod_that_was_agreed(void **state)
 {
-    golden_dir(*state, "pods", "pod", pod_of);
-}
-
-/* The Pod Security Standard "restricted", and nothing besides what is listed. */
-static void expect_restricted(json_t *pod)
-{
-    static const char *const spec_keys[] = { "restartPolicy",
-                                             "automountServiceAccountToken",
-                                             "enableServiceLinks",
-                                             "hostNetwork",
-                                             "hostPID",
-                                             "hostIPC",
-                                             "shareProcessNamespace",
-                                             "terminationGracePeriodSeconds",
-                                             "activeDeadlineSeconds",
-                                             "hostname",
-                                             "nodeSelector",
-                                             "securityContext",
-                                             "containers",
-                                             "volumes",
-                                             "dnsPolicy",
-                                             "dnsConfig",
-                                             "runtimeClassName",
-                                             NULL };
-    static const char *const container_keys[] = {
-        "name", "image",     "imagePullPolicy", "command",   "workingDir",   "stdin",
-        "tty",  "stdinOnce", "securityContext", "resources", "volumeMounts", NULL
-    };
-    static const char *const off[] = { "automountServiceAccountToken",
-                                       "enableServiceLinks",
-                                       "hostNetwork",
-                                       "hostPID",
-                                       "hostIPC",
-                                       "shareProcessNamespace" };
-    static const char *const volume_keys[] = { "name", "emptyDir", NULL };
-    json_t *spec = json_object_get(pod, "spec");
-    json_t *containers = json_object_get(spec, "containers");
-    json_t *c = json_array_get(containers, 0);
-    json_t *inner = json_object_get(c, "securityContext");
-    json_t *outer = json_object_get(spec, "securityContext");
-    json_t *volume = NULL;
-    size_t i = 0;
-
-    expect_keys(spec, spec_keys);
-    expect_keys(c, container_keys);
-    assert_int_equal(json_array_size(containers), 1);
-    for (i = 0; i < sizeof(off) / sizeof(*off); i++)
-        assert_true(json_is_false(json_object_get(spec, off[i])));
-    assert_true(json_is_false(json_object_get(inner, "allowPrivilegeEscalation")));
-    assert_true(json_is_false(json_object_get(inner, "privileged")));
-    assert_true(json_is_true(json_object_get(inner, "readOnlyRootFilesystem")));
-    assert_true(json_is_true(json_object_get(outer, "runAsNonRoot")));
-    assert_true(json_integer_value(json_object_get(outer, "runAsUser")) > 0);
-    assert_string_equal(text_at(json_object_get(outer, "seccompProfile"), "type"),
-                        "RuntimeDefault");
-    assert_string_equal(
-        json_string_value(json_array_get(
-            json_object_get(json_object_get(inner, "capabilities"), "drop"), 0)),
-        "ALL");
-    assert_true(json_integer_value(json_object_get(spec, "activeDeadlineSeconds")) > 0);
-    assert_true(
-        json_equal(json_object_get(json_object_get(c, "resources"), "limits"),
-                   json_object_get(json_object_get(c, "resources"), "requests")));
-    json_array_foreach(json_object_get(spec, "volumes"), i, volume)
-    {
-        expect_keys(volume, volume_keys);
-    }
+    golden_dir(*state, "pods", "pod", pod_of_request);
 }
 
 static void no_request_makes_a_pod_that_is_less_than_restricted(void **state)
@@ -135,8 +48,8 @@ static void no_request_makes_a_pod_that_is_less_than_restricted(void **state)
                 str_printf(&request, ",%s", parts[i]);
         }
         str_putc(&request, '}');
-        pod = pod_of(*state, request.data);
-        expect_restricted(pod);
+        pod = pod_of_request(*state, request.data);
+        pod_expect_restricted(pod);
     }
 }
 
@@ -322,7 +235,8 @@ static void a_plugins_credential_is_taken_if_it_is_one(void **state)
 {
     static const char good[] =
         "{\"apiVersion\":\"client.authentication.k8s.io/v1beta1\",\"kind\":"
-        "\"ExecCredential\",\"status\":{\"token\":\"t-1\"}}";
+        "\"ExecCredential\",\"status\":{\"token\":\"t-1\","
+        "\"expirationTimestamp\":\"2026-01-31T12:00:00Z\"}}";
     static const char other[] =
         "{\"apiVersion\":\"client.authentication.k8s.io/v1\","
         "\"kind\":\"ExecCredential\",\"status\":{\"token\":\"x\"}}";
@@ -402,6 +316,9 @@ static void each_end_of_a_pod_has_a_code_of_its_own(void **state)
           "VIAL-CLUSTER-DEADLINE" },
         { "{'phase':'Failed','reason':'NodeLost'}", POD_ENDED, "VIAL-CLUSTER-NODE" },
         { "{'phase':'Failed','reason':'OutOfcpu'}", POD_ENDED, "VIAL-CLUSTER-ROOM" },
+        { "{'conditions':[{'type':'Ready','status':'False','reason':'NodeNotReady'}],"
+          "'containerStatuses':[{'name':'vessel','state':{'running':{}}}]}",
+          POD_RUNS, "VIAL-CLUSTER-NODE" },
     };
 
     (void)state;

@@ -38,18 +38,55 @@ void pod_name(struct str *out, const struct plan *plan, const char *vessel_id)
     str_puts(out, name);
 }
 
+static void add_pairs(json_t *object, const struct strv *pairs)
+{
+    for (size_t i = 0; object && i < pairs->count; i++) {
+        const char *pair = pairs->items[i];
+        size_t len = pod_pair_key(pair);
+
+        if (len > 0)
+            (void)json_object_setn_new(object, pair, len, json_string(pair + len + 1));
+    }
+}
+
+/* What the settings say, and above it what vial does. Takes OWN. */
+static json_t *with_pairs(const struct strv *pairs, json_t *own)
+{
+    json_t *all = own ? json_object() : NULL;
+
+    add_pairs(all, pairs);
+    if (all)
+        (void)json_object_update(all, own);
+    json_decref(own);
+    return all;
+}
+
 static json_t *labels(const struct plan *plan, const struct pod_options *o)
 {
-    return json_pack("{s:s, s:s, s:s, s:s}", "app.kubernetes.io/managed-by", "vial",
-                     POD_MANAGED, "true", POD_VESSEL, o->vessel_id, POD_NETWORK,
-                     plan_network_name(plan->network));
+    json_t *own = json_pack("{s:s, s:s, s:s, s:s}", "app.kubernetes.io/managed-by",
+                            "vial", POD_MANAGED, "true", POD_VESSEL, o->vessel_id,
+                            POD_NETWORK, plan_network_name(plan->network));
+
+    return with_pairs(&plan->pod.labels, own);
 }
 
 static json_t *annotations(const struct plan *plan, const struct pod_options *o)
 {
-    return json_pack("{s:s, s:s, s:s, s:s*, s:s*}", POD_OWNER, o->owner, POD_HOST,
-                     o->host, POD_RUN, plan->id, POD_SESSION, plan->label_session,
-                     POD_TASK, plan->label_task);
+    json_t *own = json_pack("{s:s, s:s, s:s, s:s*, s:s*}", POD_OWNER, o->owner,
+                            POD_HOST, o->host, POD_RUN, plan->id, POD_SESSION,
+                            plan->label_session, POD_TASK, plan->label_task);
+
+    return with_pairs(&plan->pod.annotations, own);
+}
+
+/* The cluster removes a pod when the one that made it is there no more. */
+static json_t *makers(const struct pod_options *o)
+{
+    if (!o->maker)
+        return NULL;
+    return json_pack("[{s:s, s:s, s:s, s:s, s:b, s:b}]", "apiVersion", "v1", "kind",
+                     "Pod", "name", o->maker, "uid", o->maker_uid, "controller", 0,
+                     "blockOwnerDeletion", 0);
 }
 
 static json_t *metadata(const struct plan *plan, const struct pod_options *o)
@@ -59,8 +96,9 @@ static json_t *metadata(const struct plan *plan, const struct pod_options *o)
     pod_name(&name, plan, o->vessel_id);
     if (!str_ok(&name))
         return NULL;
-    return json_pack("{s:s, s:o, s:o}", "name", name.data, "labels", labels(plan, o),
-                     "annotations", annotations(plan, o));
+    return json_pack("{s:s, s:o, s:o, s:o*}", "name", name.data, "labels",
+                     labels(plan, o), "annotations", annotations(plan, o),
+                     "ownerReferences", makers(o));
 }
 
 /* In memory, and counted with it: what a pod writes to a node's disk is looked at only
@@ -180,22 +218,61 @@ static void add_names(json_t *spec, const struct plan *plan)
     json_object_set_new(spec, "dnsConfig", json_pack("{s:o}", "nameservers", servers));
 }
 
+static json_t *node_selector(const struct plan *plan, const struct pod_options *o)
+{
+    return with_pairs(&plan->pod.node_selector,
+                      json_pack("{s:s, s:s}", "kubernetes.io/os", "linux",
+                                "kubernetes.io/arch", o->arch));
+}
+
+static json_t *toleration(const char *text)
+{
+    struct pod_toleration t;
+
+    if (!pod_toleration_read(text, &t))
+        return NULL;
+    return json_pack("{s:s, s:s, s:s*, s:s*}", "key", t.key, "operator",
+                     t.equal ? "Equal" : "Exists", "value", t.equal ? t.value : NULL,
+                     "effect", t.effect);
+}
+
+/* Where it may be, what its image comes by, and how important it is. */
+static void add_settings(json_t *spec, const struct pod_settings *s)
+{
+    json_t *tolerations = json_array();
+    json_t *secrets = json_array();
+
+    for (size_t i = 0; i < s->tolerations.count; i++)
+        (void)json_array_append_new(tolerations, toleration(s->tolerations.items[i]));
+    for (size_t i = 0; i < s->pull_secrets.count; i++)
+        (void)json_array_append_new(
+            secrets, json_pack("{s:s}", "name", s->pull_secrets.items[i]));
+    if (s->tolerations.count > 0)
+        (void)json_object_set(spec, "tolerations", tolerations);
+    if (s->pull_secrets.count > 0)
+        (void)json_object_set(spec, "imagePullSecrets", secrets);
+    if (s->priority_class)
+        (void)json_object_set_new(spec, "priorityClassName",
+                                  json_string(s->priority_class));
+    json_decref(tolerations);
+    json_decref(secrets);
+}
+
 static json_t *spec(const struct plan *plan, const struct pod_options *o)
 {
     json_t *spec = json_pack(
-        "{s:s, s:b, s:b, s:b, s:b, s:b, s:b, s:i, s:I, s:s, s:{s:s, s:s}, s:o, s:[o], "
-        "s:o}",
+        "{s:s, s:b, s:b, s:b, s:b, s:b, s:b, s:i, s:I, s:s, s:o, s:o, s:[o], s:o}",
         "restartPolicy", "Never", "automountServiceAccountToken", 0,
         "enableServiceLinks", 0, "hostNetwork", 0, "hostPID", 0, "hostIPC", 0,
         "shareProcessNamespace", 0, "terminationGracePeriodSeconds", STOP_S,
         "activeDeadlineSeconds", (json_int_t)deadline_s(plan, o), "hostname",
-        plan->hostname, "nodeSelector", "kubernetes.io/os", "linux",
-        "kubernetes.io/arch", o->arch, "securityContext", pod_security(o), "containers",
-        container(plan, o), "volumes", volumes(plan, o));
+        plan->hostname, "nodeSelector", node_selector(plan, o), "securityContext",
+        pod_security(o), "containers", container(plan, o), "volumes", volumes(plan, o));
 
     if (!spec)
         return NULL;
     add_names(spec, plan);
+    add_settings(spec, &plan->pod);
     if (plan->container.runtime)
         json_object_set_new(spec, "runtimeClassName",
                             json_string(plan->container.runtime));

@@ -10,6 +10,9 @@
  *
  * The image's shell takes the guest from the attached stream, which nothing else can
  * bring to every image, and becomes it. A pod that nobody attaches to runs nothing.
+ *
+ * What the settings add (model/pod_settings.h) stands beside what vial says, never in
+ * its place.
  */
 
 #include <jansson.h>
@@ -39,6 +42,8 @@ struct pod_options {
     size_t guest_bytes;   /* its size */
     unsigned uid;         /* never 0 */
     int64_t room_seconds; /* how long it may wait for a place and for its image */
+    const char *maker, *maker_uid; /* the pod of the same namespace that asks for it,
+                                      with which it goes; NULL: it is none */
 };
 
 /* The user of its pod, one of 40000: a node counts processes by it, and hardly two pods

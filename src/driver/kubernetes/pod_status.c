@@ -114,8 +114,9 @@ static void read_place(json_t *status, struct pod_status *out)
         return;
     (void)fail(&out->why, VIAL_E_CLUSTER_ROOM, "the pod: no node has room for it");
     (void)fail_remedy(&out->why,
-                      "ask for less with '--memory' and '--cpus', add nodes, "
-                      "or wait longer with '--open-timeout'");
+                      "ask for less with '--memory' and '--cpus', add nodes, look at "
+                      "'node_selector' and 'tolerations' of the settings, or wait "
+                      "longer with '--open-timeout'");
     cluster_add_cause(&out->why, text_of(placed, "message"));
 }
 

@@ -75,17 +75,38 @@ static void add_limits(struct str *s, const struct limits *limits)
             str_printf(s, "%lld\n", (long long)limits_get(limits, &limit_rows[i]));
 }
 
+/* NULL ends them. */
+static void add_lists(struct str *s, const struct strv *const *lists)
+{
+    for (; *lists; lists++) {
+        str_printf(s, "%zu\n", (*lists)->count);
+        add_some(s, *lists, (*lists)->count);
+    }
+}
+
 /* Its gate is there as long as the vessel is, with the rules that it began with. */
 static void add_gate(struct str *s, const struct plan_gate *gate)
 {
-    const struct strv *const lists[] = { &gate->allow,      &gate->deny,
-                                         &gate->unchecked,  &gate->resolvers,
-                                         &gate->private_in, &gate->secrets };
+    const struct strv *const lists[] = { &gate->allow,
+                                         &gate->deny,
+                                         &gate->unchecked,
+                                         &gate->resolvers,
+                                         &gate->private_in,
+                                         &gate->secrets,
+                                         NULL };
 
-    for (size_t i = 0; i < sizeof(lists) / sizeof(*lists); i++) {
-        str_printf(s, "%zu\n", lists[i]->count);
-        add_some(s, lists[i], lists[i]->count);
-    }
+    add_lists(s, lists);
+}
+
+/* A pod has them from its beginning. */
+static void add_pod(struct str *s, const struct pod_settings *pod)
+{
+    const struct strv *const lists[] = { &pod->node_selector, &pod->tolerations,
+                                         &pod->pull_secrets,  &pod->labels,
+                                         &pod->annotations,   NULL };
+
+    add_lists(s, lists);
+    add_text(s, pod->priority_class);
 }
 
 char *pool_key(const struct driver *driver, const struct plan *plan)
@@ -112,6 +133,7 @@ char *pool_key(const struct driver *driver, const struct plan *plan)
     str_printf(&s, "%u:%u %d\n", c->uid, c->gid, (int)c->nproc);
     str_printf(&s, "%d\n", (int)plan->network);
     add_gate(&s, &plan->gate);
+    add_pod(&s, &plan->pod);
     add_limits(&s, &plan->limits);
     if (pool_can_fork(driver, plan) || pool_can_prestart(driver, plan)) {
         add_some(&s, &plan->argv, plan->argv_own);
@@ -298,7 +320,8 @@ int pool_template(const struct plan *plan, struct plan **out, struct vial_error 
     copy_container(&p->container, &plan->container, &failed);
     p->limits = plan->limits;
     p->network = plan->network;
-    failed = failed || !copy_gate(&p->gate, &plan->gate);
+    failed = failed || !copy_gate(&p->gate, &plan->gate) ||
+             pod_settings_copy(&p->pod, &plan->pod) < 0;
     p->keep = plan->keep;
     p->argv_own = plan->argv_own;
     p->env_own = plan->env_own;
