@@ -175,7 +175,7 @@ static bool is_asked(const struct settings *s, size_t i)
     int len = snprintf(name, sizeof(name), "VIAL_%s", fields[i].name);
 
     for (int k = 0; k < len && k < (int)sizeof(name); k++)
-        name[k] = (char)toupper((unsigned char)name[k]);
+        name[k] = (char)(toupper)((unsigned char)name[k]);
     return source_variable(s->environ_, name) != NULL;
 }
 

@@ -17,10 +17,10 @@ from settings import ADDRESS, Keys, write  # noqa: E402 pylint: disable=wrong-im
 LOGIN = base64.b64encode(b"fleet:of nodes").decode()
 
 
-def shell():
-    """A root with /bin/sh and what that is linked with."""
-    linked = subprocess.run(["ldd", "/bin/sh"], capture_output=True, text=True, check=True).stdout
-    files = {"bin/sh": "/bin/sh", "bin/cat": "/bin/cat"}
+def shell(*more):
+    """A root with /bin/sh, further programs, and what those are linked with."""
+    files = {path[1:]: path for path in ("/bin/sh", "/bin/cat", *more)}
+    linked = subprocess.run(["ldd", *files.values()], capture_output=True, text=True, check=True).stdout
     files.update((path[1:], path) for path in re.findall(r"(/\S+) \(0x", linked))
     folders = {os.path.dirname(name) for name in files} | {"etc", "tmp", "work", "proc", "dev"}
     folders |= {os.path.dirname(name) for name in folders if "/" in name}

@@ -21,7 +21,7 @@ def test_a_driver_for_tests_is_no_choice(vial):
 
 
 def test_the_variables_that_the_guide_names_are_known(vial):
-    env = environment(VIAL_KUBERNETES_CONTEXT="c", VIAL_KUBERNETES_NAMESPACE="n",
+    env = environment(VIAL_KUBERNETES_CONTEXT="c", VIAL_KUBERNETES_NAMESPACE="n", VIAL_KUBERNETES_POD="p",
                       VIAL_VOLUME_STORE="/nowhere", E2B_API_KEY="e2b_0", E2B_API_URL="http://127.0.0.1:1")
     assert vial("run", "bash", "echo ran", env=env).text == "ran\n"
     assert vial("ps", env=env).status == 0  # who is not usual is not asked

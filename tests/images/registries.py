@@ -164,7 +164,11 @@ class Handmade:
                 if "Content_Length" not in headers:
                     self.send_header("Content-Length", str(len(data)))
                 self.end_headers()
-                self.wfile.write(data)
+                if self.command != "HEAD":
+                    self.wfile.write(data)
+
+            def do_HEAD(self):
+                self.do_GET()
 
             def do_GET(self):
                 outer.seen.append((self.path, dict(self.headers)))

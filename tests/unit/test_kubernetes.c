@@ -229,6 +229,12 @@ static void without_a_kubeconfig_a_pods_account_counts(void **state)
     assert_string_equal(c.host, "fd00::1");
     assert_string_equal(c.token, "abc");
     assert_string_equal(c.namespace, "mine");
+    assert_true(c.at_home);
+    cluster_done(&c);
+    from.namespace = "other";
+    assert_int_equal(cluster_read(&c, &from, &err), 0);
+    assert_string_equal(c.namespace, "other");
+    assert_false(c.at_home);
 }
 
 static void a_plugins_credential_is_taken_if_it_is_one(void **state)
@@ -262,6 +268,7 @@ static void a_plugins_credential_is_taken_if_it_is_one(void **state)
     assert_string_equal(err.code, "VIAL-CLUSTER-CONFIG");
     assert_int_equal(cluster_take_credential(&c, good, strlen(good), &err), 0);
     assert_string_equal(c.token, "t-1");
+    assert_int_equal(c.ends_s, 1769860800);
 }
 
 /* What a cluster says. */

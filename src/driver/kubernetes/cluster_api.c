@@ -14,6 +14,7 @@
 #include "base/sys.h"
 #include "base/text.h"
 #include "driver/helper.h"
+#include "driver/kubernetes/asking.h"
 #include "driver/kubernetes/exec_plugin.h"
 #include "http/ws_frame.h"
 
@@ -47,6 +48,30 @@ static int put_given(int *out, const char *name, const struct blob *b,
     return 0;
 }
 
+static void take_back(struct http_peer *p)
+{
+    for (int i = 0; i < 3; i++) {
+        if (p->given[i] > 0)
+            (void)close(p->given[i]);
+        p->given[i] = 0;
+    }
+}
+
+int cluster_api_give(struct cluster_api *api, struct vial_error *err)
+{
+    const struct cluster *c = &api->cluster;
+    int *given = api->peer.given;
+
+    take_back(&api->peer);
+    if (!c->tls)
+        return 0;
+    return put_given(&given[0], "ca", &c->ca, err) < 0 ||
+                   put_given(&given[1], "cert", &c->cert, err) < 0 ||
+                   put_given(&given[2], "key", &c->key, err) < 0
+               ? -1
+               : 0;
+}
+
 static int set_tls(struct cluster_api *api, struct vial_error *err)
 {
     const struct cluster *c = &api->cluster;
@@ -56,9 +81,7 @@ static int set_tls(struct cluster_api *api, struct vial_error *err)
         (void)fail(err, VIAL_E_CLUSTER_TLS, "there is no program 'vial-tls'");
         return fail_remedy(err, "install vial whole: it lies beside the guest");
     }
-    if (put_given(&p->given[0], "ca", &c->ca, err) < 0 ||
-        put_given(&p->given[1], "cert", &c->cert, err) < 0 ||
-        put_given(&p->given[2], "key", &c->key, err) < 0)
+    if (cluster_api_give(api, err) < 0)
         return -1;
     memcpy(p->certs, c->name, sizeof(c->name));
     p->tls = true;
@@ -102,119 +125,9 @@ int cluster_api_open(struct cluster_api *out, struct vial_error *err)
 
 void cluster_api_close(struct cluster_api *api)
 {
-    for (int i = 0; i < 3; i++)
-        if (api->peer.given[i] > 0)
-            (void)close(api->peer.given[i]);
+    take_back(&api->peer);
     cluster_done(&api->cluster);
     *api = (struct cluster_api){ 0 };
-}
-
-/* The words of whoever connected are about engines. */
-static int say_unreached(const struct cluster_api *api, const struct cluster_call *call,
-                         struct vial_error *err)
-{
-    if (!err || fail_is(err, VIAL_E_CANCELLED))
-        return -1;
-    if (fail_is(err, VIAL_E_ENGINE_TLS)) {
-        (void)fail_as(err, VIAL_E_CLUSTER_TLS);
-        (void)fail_remedy(err, "check 'certificate-authority', and the client's "
-                               "certificate and key, in the kubeconfig");
-    } else if (str_starts(err->code, "VIAL-ENGINE-") || fail_is(err, VIAL_E_SYSTEM)) {
-        bool odd = fail_is(err, VIAL_E_ENGINE_API);
-
-        (void)fail_as(err, odd ? VIAL_E_CLUSTER_API : VIAL_E_CLUSTER_DOWN);
-        (void)fail_remedy(err,
-                          "see whether the API server at %.200s answers: 'kubectl "
-                          "get --raw /readyz'",
-                          api->head);
-    }
-    return fail_in(err, "%s", call->about);
-}
-
-void cluster_add_cause(struct vial_error *err, const char *text)
-{
-    auto_str struct str safe = { 0 };
-    struct text_safe state = { 0 };
-
-    if (!text || !*text || !err)
-        return;
-    text_safe(&state, &safe, text, strlen(text));
-    text_safe_end(&state, &safe);
-    if (str_ok(&safe) && safe.data)
-        (void)fail_cause(err, "%s", safe.data);
-}
-
-static int forbidden(const struct cluster_call *call, const char *text,
-                     struct vial_error *err)
-{
-    if (strstr(text, "exceeded quota") || strstr(text, "failed quota")) {
-        (void)fail(err, VIAL_E_CLUSTER_QUOTA, "%s: the namespace's quota is used up",
-                   call->about);
-        return fail_remedy(err, "wait until pods have ended, ask for less, or have the "
-                                "ResourceQuota raised");
-    }
-    if (strstr(text, "RuntimeClass") || strstr(text, "runtimeclass")) {
-        (void)fail(err, VIAL_E_ENGINE_RUNTIME,
-                   "%s: the cluster has no such RuntimeClass", call->about);
-        return fail_remedy(err, "name one that 'kubectl get runtimeclasses' lists");
-    }
-    (void)fail(err, VIAL_E_CLUSTER_ACCESS, "%s: the cluster does not allow it",
-               call->about);
-    return fail_remedy(err, "give the user the Role of deploy/driver/role.yaml");
-}
-
-/* Why, in a word and in a sentence of the API's own; NULL: it does not say. */
-static json_t *read_status(const char *body, size_t len, const char **reason,
-                           const char **message)
-{
-    json_t *answer = NULL;
-
-    if (body && json_parse(body, len, "answer", &answer, NULL) < 0)
-        answer = NULL;
-    *reason = json_string_value(json_object_get(answer, "reason"));
-    *message = json_string_value(json_object_get(answer, "message"));
-    return answer;
-}
-
-/* Others changed what our object counts in, a quota for one: it was not made. */
-static bool in_conflict(const char *method, int status, const char *reason)
-{
-    return status == 409 && str_eq(method, "POST") && str_eq(reason, "Conflict");
-}
-
-int cluster_refused(const struct cluster_call *call, int status, const char *body,
-                    size_t len, struct vial_error *err)
-{
-    const char *reason, *text;
-    auto_json json_t *answer = read_status(body, len, &reason, &text);
-
-    if (status == 401 || status == 495) { /* vial-tls says the latter */
-        (void)fail(err, VIAL_E_CLUSTER_ACCESS, "%s: the cluster does not know who asks",
-                   call->about);
-        (void)fail_remedy(err, "renew the credentials of the kubeconfig's user");
-    } else if (status == 403) {
-        (void)forbidden(call, text ? text : "", err);
-    } else if (status == 404) {
-        (void)fail(err, VIAL_E_CLUSTER_GONE, "%s: there is none", call->about);
-    } else if (status == 409 && !in_conflict(call->method, status, reason)) {
-        (void)fail(err, VIAL_E_NAME_TAKEN, "%s: there is one already", call->about);
-    } else {
-        (void)fail(err, VIAL_E_CLUSTER_API, "%s: the API server refuses with status %d",
-                   call->about, status);
-        (void)fail_remedy(err, "see its own words, and try again later");
-    }
-    cluster_add_cause(err, text);
-    return -1;
-}
-
-bool cluster_is_missing(const struct vial_error *why)
-{
-    return fail_is(why, VIAL_E_CLUSTER_GONE);
-}
-
-bool cluster_is_taken(const struct vial_error *why)
-{
-    return fail_is(why, VIAL_E_NAME_TAKEN);
 }
 
 static struct http_request request_of(const struct cluster_api *api,
@@ -225,50 +138,10 @@ static struct http_request request_of(const struct cluster_api *api,
         .method = call->method,
         .target = target,
         .host = api->head,
-        .token = api->cluster.token,
         .body = body,
         .timeout_ms = call->timeout_ms ? call->timeout_ms : CALL_MS,
         .cancel_fd = api->cancel_fd ? *api->cancel_fd : -1,
     };
-}
-
-/* It has not begun, and says itself that the trouble will pass; or nobody was there, or
- * hung up before an answer to a question. A pod is created under a name of its own, so
- * that a second try makes no second one. */
-static bool may_pass(const char *method, int rc, const struct http_answer *a,
-                     const struct vial_error *why)
-{
-    const char *reason, *text;
-    auto_json json_t *answer = NULL;
-
-    if (rc < 0)
-        return fail_is(why, VIAL_E_ENGINE_DOWN);
-    answer = read_status(a->body.data, a->body.len, &reason, &text);
-    return a->status == 429 || a->status == 503 || a->status == 504 ||
-           in_conflict(method, a->status, reason);
-}
-
-static int call_patiently(const struct cluster_api *api, const struct http_request *r,
-                          struct http_answer *answer, struct vial_error *err)
-{
-    struct pollfd cancel = { .fd = r->cancel_fd, .events = POLLIN };
-    struct vial_error why = { 0 };
-    int64_t wait_ms = api->retry_ms;
-    int rc;
-
-    for (unsigned i = 0;; i++) {
-        rc = http_call(&api->transport, r, answer, &why);
-        if (i >= api->retries || !may_pass(r->method, rc, answer, &why))
-            break;
-        http_answer_done(answer);
-        *answer = (struct http_answer){ 0 };
-        if (poll(&cancel, 1, (int)wait_ms) > 0)
-            return fail(err, VIAL_E_CANCELLED, "the caller cancelled the run");
-        wait_ms *= 2;
-    }
-    if (rc < 0 && err)
-        *err = why;
-    return rc;
 }
 
 static int target_of(const struct cluster_api *api, const struct cluster_call *call,
@@ -278,10 +151,11 @@ static int target_of(const struct cluster_api *api, const struct cluster_call *c
     return str_ok(out) ? 0 : fail_memory(err);
 }
 
-int cluster_do(const struct cluster_api *api, const struct cluster_call *call,
-               json_t **out, struct vial_error *err)
+int cluster_do(struct cluster_api *api, const struct cluster_call *call, json_t **out,
+               struct vial_error *err)
 {
     auto_answer struct http_answer answer = { 0 };
+    struct way whole = { .take = NULL };
     auto_str struct str target = { 0 };
     auto_free char *body = call->body ? json_dumps(call->body, JSON_COMPACT) : NULL;
     struct http_request request;
@@ -291,8 +165,8 @@ int cluster_do(const struct cluster_api *api, const struct cluster_call *call,
     if (target_of(api, call, &target, err) < 0)
         return -1;
     request = request_of(api, call, target.data, body);
-    if (call_patiently(api, &request, &answer, err) < 0)
-        return say_unreached(api, call, err);
+    if (cluster_ask(api, &request, &whole, &answer, err) < 0)
+        return cluster_unreached(api, call, err);
     if (answer.status < 200 || answer.status >= 300)
         return cluster_refused(call, answer.status, answer.body.data, answer.body.len,
                                err);
@@ -339,10 +213,11 @@ static int take_lines(void *context, const char *data, size_t len,
                : fail(err, VIAL_E_CLUSTER_API, "watch: an event is too long");
 }
 
-int cluster_watch(const struct cluster_api *api, const struct cluster_call *call,
+int cluster_watch(struct cluster_api *api, const struct cluster_call *call,
                   cluster_take *take, void *context, struct vial_error *err)
 {
     struct watching w = { .take = take, .context = context };
+    struct way lines = { .take = take_lines, .context = &w };
     auto_answer struct http_answer answer = { 0 };
     auto_str struct str target = { 0 };
     struct vial_error why = { 0 };
@@ -352,7 +227,7 @@ int cluster_watch(const struct cluster_api *api, const struct cluster_call *call
     if (target_of(api, call, &target, err) < 0)
         return -1;
     request = request_of(api, call, target.data, NULL);
-    rc = http_stream(&api->transport, &request, take_lines, &w, &answer, &why);
+    rc = cluster_ask(api, &request, &lines, &answer, &why);
     str_done(&w.line);
     if (w.enough)
         return 0;
@@ -361,7 +236,7 @@ int cluster_watch(const struct cluster_api *api, const struct cluster_call *call
                                err);
     if (rc < 0 && err)
         *err = why;
-    return rc < 0 ? say_unreached(api, call, err) : 0;
+    return rc < 0 ? cluster_unreached(api, call, err) : 0;
 }
 
 /* What the other side has to say to show that it speaks WebSocket, with us. */
@@ -408,10 +283,11 @@ static int prepare(struct greeting *g, struct str *lines, struct vial_error *err
     return 0;
 }
 
-int cluster_attach(const struct cluster_api *api, const struct cluster_call *call,
-                   int *fd, struct str *early, struct vial_error *err)
+int cluster_attach(struct cluster_api *api, const struct cluster_call *call, int *fd,
+                   struct str *early, struct vial_error *err)
 {
     struct greeting g = { .accepted = false };
+    struct way stream = { .fd = fd, .header = read_greeting, .header_context = &g };
     auto_answer struct http_answer answer = { 0 };
     auto_str struct str target = { 0 };
     auto_str struct str lines = { 0 };
@@ -421,10 +297,8 @@ int cluster_attach(const struct cluster_api *api, const struct cluster_call *cal
         return -1;
     request = request_of(api, call, target.data, NULL);
     request.upgrade = lines.data;
-    request.header = read_greeting;
-    request.header_context = &g;
-    if (http_upgrade(&api->transport, &request, &answer, fd, err) < 0)
-        return say_unreached(api, call, err);
+    if (cluster_ask(api, &request, &stream, &answer, err) < 0)
+        return cluster_unreached(api, call, err);
     if (answer.status != 101) {
         auto_fd_(fd);
         *fd = -1;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/auto.h"
@@ -282,16 +283,21 @@ static int set_token(struct cluster *out, const char *text, struct vial_error *e
     return out->token ? 0 : fail_memory(err);
 }
 
-static int read_token_file(struct cluster *out, const char *path,
-                           struct vial_error *err)
+int cluster_read_token(struct cluster *c, struct vial_error *err)
 {
     auto_blob struct blob text = { 0 };
 
-    if (read_secret_file(path, &text, err) < 0)
+    if (read_secret_file(c->token_file, &text, err) < 0)
         return -1;
     text.data[strcspn(text.data, "\r\n")] = '\0';
+    return set_token(c, text.data, err);
+}
+
+static int read_token_file(struct cluster *out, const char *path,
+                           struct vial_error *err)
+{
     out->token_file = strdup(path);
-    return out->token_file ? set_token(out, text.data, err) : fail_memory(err);
+    return out->token_file ? cluster_read_token(out, err) : fail_memory(err);
 }
 
 static int refuse_user(json_t *user, struct vial_error *err)
@@ -437,12 +443,13 @@ static int read_account(struct cluster *out, const struct cluster_source *from,
     if (cluster_read_server(out, server.data, err) < 0 ||
         read_secret_file(ca, &out->ca, err) < 0 || read_token_file(out, token, err) < 0)
         return -1;
-    if (from->namespace)
-        return set_namespace(out, from->namespace, err);
     if (read_secret_file(space, &name, err) < 0)
         return -1;
     name.data[strcspn(name.data, "\r\n")] = '\0';
-    return set_namespace(out, name.data, err);
+    if (set_namespace(out, from->namespace ? from->namespace : name.data, err) < 0)
+        return -1;
+    out->at_home = str_eq(out->namespace, name.data);
+    return 0;
 }
 
 static int list_files(struct files *f, const struct cluster_source *from,
@@ -470,6 +477,14 @@ int cluster_read(struct cluster *out, const struct cluster_source *from,
         rc = no_cluster(err);
     files_done(&f);
     return rc;
+}
+
+int64_t cluster_time(const char *text)
+{
+    struct tm t = { 0 };
+    const char *end = text ? strptime(text, "%Y-%m-%dT%H:%M:%SZ", &t) : NULL;
+
+    return end && !*end ? (int64_t)timegm(&t) : 0;
 }
 
 static int bad_credential(const struct cluster *c, struct vial_error *err)
@@ -500,6 +515,7 @@ int cluster_take_credential(struct cluster *out, const char *text, size_t len,
         return bad_credential(out, err);
     if (token && set_token(out, token, err) < 0)
         return -1;
+    out->ends_s = cluster_time(text_of(status, "expirationTimestamp"));
     if (!cert)
         return 0;
     blob_done(&out->cert);

@@ -48,11 +48,11 @@ extern const char *const pod_layers[];
 
 /* pods.c: of vial's in the namespace, removes those that owners who are dead have left,
  * MAX of them at most. */
-int pods_sweep(const struct cluster_api *api, int64_t age_s, unsigned max,
-               unsigned *removed, struct vial_error *err);
+int pods_sweep(struct cluster_api *api, int64_t age_s, unsigned max, unsigned *removed,
+               struct vial_error *err);
 /* Has the pod at PATH end, and go. UID: only if it is this one; "": whichever. 1: it is
  * gone already. */
-int pods_remove(const struct cluster_api *api, const char *path, const char *uid,
+int pods_remove(struct cluster_api *api, const char *path, const char *uid,
                 struct vial_error *err);
 /* For `vial ps`, with a connection of its own. */
 int pods_list_all(struct vial_vessels *list, struct vial_error *err);

@@ -21,15 +21,6 @@ static const char *text_of(json_t *object, const char *key)
     return text && *text ? text : NULL;
 }
 
-/* "2026-01-31T12:00:00Z"; 0: it is no time. */
-static int64_t seconds_of(const char *text)
-{
-    struct tm t = { 0 };
-    const char *end = text ? strptime(text, "%Y-%m-%dT%H:%M:%SZ", &t) : NULL;
-
-    return end && !*end ? (int64_t)timegm(&t) : 0;
-}
-
 static bool has_ended(json_t *pod)
 {
     const char *phase = text_of(json_object_get(pod, "status"), "phase");
@@ -41,7 +32,7 @@ static int64_t age_of(json_t *pod)
 {
     json_t *metadata = json_object_get(pod, "metadata");
 
-    return (int64_t)time(NULL) - seconds_of(text_of(metadata, "creationTimestamp"));
+    return (int64_t)time(NULL) - cluster_time(text_of(metadata, "creationTimestamp"));
 }
 
 /* How long ago the last of its containers ended; without one, since it was made. */
@@ -55,7 +46,7 @@ static int64_t ended_ago(json_t *pod)
     json_array_foreach(all, i, one)
     {
         json_t *end = json_object_get(json_object_get(one, "state"), "terminated");
-        int64_t at = seconds_of(text_of(end, "finishedAt"));
+        int64_t at = cluster_time(text_of(end, "finishedAt"));
 
         last = at > last ? at : last;
     }
@@ -79,7 +70,7 @@ static bool is_orphan(json_t *pod)
     return owner && owner_is_dead(owner);
 }
 
-static int ask_list(const struct cluster_api *api, json_t **out, struct vial_error *err)
+static int ask_list(struct cluster_api *api, json_t **out, struct vial_error *err)
 {
     char path[POD_PATH_MAX];
     const struct cluster_call call = { .method = "GET",
@@ -92,7 +83,7 @@ static int ask_list(const struct cluster_api *api, json_t **out, struct vial_err
     return cluster_do(api, &call, out, err);
 }
 
-int pods_remove(const struct cluster_api *api, const char *path, const char *uid,
+int pods_remove(struct cluster_api *api, const char *path, const char *uid,
                 struct vial_error *err)
 {
     auto_json json_t *body = json_pack("{s:s, s:s, s:i}", "apiVersion", "v1", "kind",
@@ -124,8 +115,7 @@ static bool is_name(const char *text)
            strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789.-") == strlen(text);
 }
 
-static int remove_orphan(const struct cluster_api *api, json_t *pod,
-                         struct vial_error *err)
+static int remove_orphan(struct cluster_api *api, json_t *pod, struct vial_error *err)
 {
     json_t *metadata = json_object_get(pod, "metadata");
     const char *name = text_of(metadata, "name");
@@ -146,8 +136,8 @@ static bool is_leaving(json_t *pod)
            NULL;
 }
 
-int pods_sweep(const struct cluster_api *api, int64_t age_s, unsigned max,
-               unsigned *removed, struct vial_error *err)
+int pods_sweep(struct cluster_api *api, int64_t age_s, unsigned max, unsigned *removed,
+               struct vial_error *err)
 {
     auto_json json_t *answer = NULL;
     json_t *pod = NULL;
@@ -199,14 +189,14 @@ static int add_pod(struct vial_vessels *list, json_t *pod)
         .task = text_of(notes, POD_TASK),
         .image = text_of(container, "image"),
         .state = state_of(pod, state, sizeof(state)),
-        .created = seconds_of(text_of(metadata, "creationTimestamp")),
+        .created = cluster_time(text_of(metadata, "creationTimestamp")),
         .orphan = is_orphan(pod),
     };
 
     return vessels_add(list, &v);
 }
 
-static int list_pods(const struct cluster_api *api, struct vial_vessels *list,
+static int list_pods(struct cluster_api *api, struct vial_vessels *list,
                      struct vial_error *err)
 {
     auto_json json_t *answer = NULL;

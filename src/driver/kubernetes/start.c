@@ -17,6 +17,7 @@
 #include "base/sys.h"
 #include "driver/docker/containers.h"
 #include "driver/kubernetes/kubernetes.h"
+#include "driver/kubernetes/own_pod.h"
 #include "driver/kubernetes/pod.h"
 #include "driver/native/confinement.h"
 #include "driver/native/seccomp.h"
@@ -97,6 +98,7 @@ static int create_pod(struct kube *k, const struct plan *plan, int guest_fd,
     auto_json json_t *body = NULL;
     char owner[128];
     char host[CONTAINERS_HOST];
+    struct own_pod maker;
     struct pod_options o = { .vessel_id = k->vessel.id,
                              .owner = owner,
                              .host = host,
@@ -105,6 +107,11 @@ static int create_pod(struct kube *k, const struct plan *plan, int guest_fd,
                              .room_seconds = room_ms(plan) / 1000 + 1 };
 
     containers_host(host);
+    own_pod_find(&k->api, &maker);
+    if (maker.name[0]) {
+        o.maker = maker.name;
+        o.maker_uid = maker.uid;
+    }
     if (owner_name(k->vessel.id, owner, sizeof(owner)) < 0)
         return fail(err, VIAL_E_SYSTEM, "find our own start time");
     if (guest_size(guest_fd, &o.guest_bytes, err) < 0)
