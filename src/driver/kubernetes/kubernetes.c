@@ -19,11 +19,6 @@
 #define PAUSE_MS   200
 #define VERSION_MS 5000
 
-/* Each open removes some of what dead owners left, unless it is so young that it may be
- * about to go by itself. */
-#define SWEEP_SOME  4
-#define SWEEP_AGE_S 30
-
 static struct kube *kube_of(struct vessel *vessel)
 {
     return (struct kube *)vessel;
@@ -100,7 +95,6 @@ static int open_vessel(const struct plan *plan, int guest_fd, struct vessel **ou
         close_vessel(&k->vessel);
         return -1;
     }
-    (void)pods_sweep(&k->api, SWEEP_AGE_S, SWEEP_SOME, &k->vessel.swept, NULL);
     *out = &k->vessel;
     return 0;
 }

@@ -31,6 +31,11 @@
 #define PAUSE_MS 200
 #define PING_MS  20000 /* so that nobody in between takes the stream for dead */
 
+/* Each open removes some of what dead owners left, unless it is so young that it may be
+ * about to go by itself. */
+#define SWEEP_SOME  4
+#define SWEEP_AGE_S 30
+
 static int64_t left_ms(int64_t end_ns)
 {
     int64_t ms = (end_ns - clock_now_ns()) / 1000000;
@@ -433,11 +438,24 @@ static int fill_jail(struct kube *k, const struct plan *plan, int guest_fd,
     return strv_ok(&k->vessel.layers) ? 0 : fail_memory(err);
 }
 
+/* The cluster is busy with the pod meanwhile. A server that has too much to do is not
+ * asked twice. */
+static void sweep_some(struct kube *k)
+{
+    const unsigned retries = k->api.retries;
+
+    k->api.retries = 0;
+    (void)pods_sweep(&k->api, SWEEP_AGE_S, SWEEP_SOME, &k->vessel.swept, NULL);
+    k->api.retries = retries;
+}
+
 int start_pod(struct kube *k, const struct plan *plan, int guest_fd,
               struct vial_error *err)
 {
-    if (create_pod(k, plan, guest_fd, err) < 0 ||
-        wait_until_running(k, plan, err) < 0 || attach(k, err) < 0 ||
+    if (create_pod(k, plan, guest_fd, err) < 0)
+        return -1;
+    sweep_some(k);
+    if (wait_until_running(k, plan, err) < 0 || attach(k, err) < 0 ||
         bring_guest(k, guest_fd, err) < 0 || fill_jail(k, plan, guest_fd, err) < 0)
         return -1;
     (void)snprintf(k->vessel.container, sizeof(k->vessel.container), "%s", k->last.uid);
