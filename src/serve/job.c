@@ -259,7 +259,9 @@ int job_run(struct job *job, struct vial_result **out, unsigned *retry_s,
     int rc;
 
     if (!job->in_turn &&
-        gate_enter(&s->gate, job->call->caller, job->cancel_fd, &pass, err) < 0) {
+        gate_enter_within(&s->gate, job->call->caller, job->cancel_fd,
+                          job->patience_ms ? job->patience_ms : INT64_MAX, &pass,
+                          err) < 0) {
         *retry_s = pass.retry_s;
         return -1;
     }

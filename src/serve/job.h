@@ -18,8 +18,10 @@ struct job {
     int room_fd;
     void *context;
     void (*notice)(void *context, const char *text); /* likewise */
-    bool in_turn; /* its caller has a turn already, and gives it back */
-    bool piped;   /* its input comes by STDIN_FD, borrowed; else it is the request's */
+    int64_t patience_ms; /* how long its caller waits for its turn at most; 0: as long
+                            as the settings say */
+    bool in_turn;        /* its caller has a turn already, and gives it back */
+    bool piped; /* its input comes by STDIN_FD, borrowed; else it is the request's */
     int stdin_fd;
     struct record *record; /* the job's own */
 };

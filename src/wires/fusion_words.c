@@ -12,7 +12,8 @@
 #include "wires/verdict_words.h"
 #include "wires/wires.h"
 
-#define MIB INT64_C(1048576)
+#define MIB        INT64_C(1048576)
+#define NO_PROGRAM 127 /* a shell's status */
 
 void fusion_refuse_text(struct call *c, unsigned status, const char *text)
 {
@@ -238,15 +239,26 @@ static json_t *files_json(struct fusion_answer *a, const struct stage *s, json_t
     return files;
 }
 
+/* A shell came before the compiler, and has not found it: no compiler says so itself.
+ */
+static bool lacks_compiler(const struct stage *last, const struct outcome *o)
+{
+    return last == &o->compile && last->verdict == VIAL_NONZERO &&
+           last->exit_code == NO_PROGRAM;
+}
+
 json_t *fusion_outcome(struct fusion_answer *a, const struct outcome *o, json_t *names)
 {
     const struct stage *last = o->run.there ? &o->run : &o->compile;
     const char *status = last->verdict == VIAL_OK ? "Success" : "Failed";
+    const char *message = message_of(last);
 
-    if (verdict_words[last->verdict].by == BY_OTHERS)
+    if (lacks_compiler(last, o))
+        message = "its compiler is not installed here";
+    if (verdict_words[last->verdict].by == BY_OTHERS || lacks_compiler(last, o))
         status = "SandboxError";
     return json_pack("{s:s, s:s, s:o, s:o, s:n, s:o}", "status", status, "message",
-                     message_of(last), "compile_result", stage_json(a, &o->compile),
+                     message, "compile_result", stage_json(a, &o->compile),
                      "run_result", stage_json(a, &o->run), "executor_pod_name", "files",
                      files_json(a, last, names));
 }

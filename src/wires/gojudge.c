@@ -18,6 +18,7 @@
 #include "wires/gojudge_ws.h"
 #include "wires/verdict_words.h"
 #include "wires/wire_files.h"
+#include "wires/wires.h"
 
 #define CMDS_MOST 16u
 
@@ -43,7 +44,7 @@ static void refuse(struct call *c, unsigned status, const struct vial_error *err
     if (status == 429)
         status = 503;
     if (status == 503)
-        (void)web_set_header(c->web, "Retry-After", "1");
+        wires_try_later(c);
     if (status == 403 || status == 422)
         status = 400; /* what the request is at fault for */
     say(c, status, err->message);

@@ -29,9 +29,10 @@ static void refuse(struct call *c, unsigned status, const struct vial_error *err
         call_text(c, status, NULL, "", 0);
     else if (status == 404 || status == 405)
         call_json(c, 404, json_pack("{s:i, s:s}", "status", 404, "error", "Not Found"));
-    else if (status == 429 || status == 503)
+    else if (status == 429 || status == 503) {
+        wires_try_later(c);
         call_json(c, 503, json_pack("{s:s}", "error", "queue is full"));
-    else
+    } else
         call_json(c, status, json_pack("{s:s}", "error", err->message));
 }
 
@@ -262,6 +263,10 @@ static void answer_waited(struct call *c, struct submission *sub, const char *na
     json_t *told;
 
     submission_run(c, sub);
+    if (sub->late) {
+        refuse_full(c);
+        return;
+    }
     if (!pays(c, &sub, 1)) {
         refuse_unpaid(c);
         return;

@@ -2,7 +2,6 @@
 
 /* Piston's routes. */
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/auto.h"
@@ -12,17 +11,14 @@
 #include "wires/piston_connect.h"
 #include "wires/piston_words.h"
 #include "wires/verdict_words.h"
+#include "wires/wires.h"
 
 static void refuse(struct call *c, unsigned status, const struct vial_error *err)
 {
-    char seconds[16];
-
     if (status == 429)
         status = 503;
-    if (status == 503) {
-        (void)snprintf(seconds, sizeof(seconds), "%u", c->retry_s ? c->retry_s : 1);
-        (void)web_set_header(c->web, "Retry-After", seconds);
-    }
+    if (status == 503)
+        wires_try_later(c);
     if (status == 403 || status == 422)
         status = 400; /* what the request is at fault for */
     call_json(c, status == 499 ? 500 : status,

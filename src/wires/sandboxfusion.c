@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "api/inside.h"
 #include "base/fail.h"
 #include "model/request.h"
 #include "wires/common_oj.h"
@@ -13,6 +14,19 @@
 #include "wires/wires.h"
 
 #define USUAL_S 10
+/* verl gives up 10 s after all that it gives compiler and program, and tries again what
+ * it was told was late, but not what it never heard of. Some of that is for our answer.
+ */
+#define SPARE_MS 9000
+
+/* How long either step may wait for its turn, so that what then runs in time is heard.
+ */
+static int64_t patience_of(const struct program *p)
+{
+    if (inside_compiles(p->call->gen->engine, p->req))
+        return SPARE_MS / 2;
+    return SPARE_MS + p->compile.timeout_ms;
+}
 
 static void run_program(struct call *c)
 {
@@ -56,6 +70,7 @@ static void run_program(struct call *c)
         return;
     }
     p.req = req;
+    p.patience_ms = patience_of(&p);
     if (program_run(&p, &o, &err) < 0)
         fusion_not_run(c, &err);
     else

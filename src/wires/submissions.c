@@ -300,6 +300,7 @@ static bool run_once(struct call *c, struct submission *sub,
         take_outcome(sub, &o, number);
     } else {
         fail_submission(sub, &err);
+        sub->late = program_is_late(&err);
     }
     more = sub->status == JUDGE0_ACCEPTED &&
            number < (unsigned)sub->asked.limits[JUDGE0_RUNS];

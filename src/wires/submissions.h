@@ -25,6 +25,7 @@ struct submission {
     struct str out, err, compile_output;
     char message[sizeof(((struct vial_error *)0)->message)];
     int exit_code, exit_signal; /* -1, 0: none */
+    bool late;                  /* it never had its turn */
     bool timed;                 /* the next three are known */
     double cpu_s, wall_s;
     uint64_t memory_bytes;
@@ -59,7 +60,7 @@ void submission_run(struct call *c, struct submission *sub);
  * does so by itself. */
 void submission_call_back(struct call *c, struct submission *sub);
 /* judge0.c: what is told then. malloc'ed or NULL. */
-char *judge0_callback_text(struct submissions *s, const struct submission *sub);
+char *judge0_callback_text(struct submissions *all, const struct submission *s);
 /* C's own of that token, held; or NULL. */
 struct submission *submissions_find(struct call *c, const char *token);
 void submission_release(struct call *c, struct submission *sub);

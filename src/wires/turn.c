@@ -103,23 +103,33 @@ static bool try_again(const struct call *c, int cancel_fd, int64_t until_ns,
     return poll(&gone, 1, RETRY_MS) == 0;
 }
 
-static int64_t patience(const struct call *c)
+/* The lower of what the settings and the client say; 0: it says nothing. */
+static int64_t patience(const struct call *c, int64_t client_ms)
 {
-    return clock_now_ns() + c->gen->settings->serve.queue_timeout * 1000000;
+    int64_t ms = c->gen->settings->serve.queue_timeout;
+
+    return client_ms && client_ms < ms ? client_ms : ms;
+}
+
+static int take_turn(struct call *c, int cancel_fd, int64_t patience_ms,
+                     struct gate_pass *pass, struct vial_error *err)
+{
+    int64_t until_ns = clock_now_ns() + patience_ms * 1000000;
+    int rc;
+
+    do {
+        fail_clear(err);
+        rc = gate_enter_within(&c->serve->gate, c->caller, cancel_fd, patience_ms, pass,
+                               err);
+    } while (rc < 0 && try_again(c, cancel_fd, until_ns, err));
+    c->retry_s = pass->retry_s;
+    return rc;
 }
 
 int program_turn(struct call *c, int cancel_fd, struct gate_pass *pass,
                  struct vial_error *err)
 {
-    int64_t until_ns = patience(c);
-    int rc;
-
-    do {
-        fail_clear(err);
-        rc = gate_enter(&c->serve->gate, c->caller, cancel_fd, pass, err);
-    } while (rc < 0 && try_again(c, cancel_fd, until_ns, err));
-    c->retry_s = pass->retry_s;
-    return rc;
+    return take_turn(c, cancel_fd, patience(c, 0), pass, err);
 }
 
 /* What was never started, as there was no room for it. */
@@ -142,6 +152,7 @@ static int run_once(const struct program *p, const struct vial_request *req,
                        .cancel_fd = p->cancel_fd,
                        .output = stage_output,
                        .context = out,
+                       .patience_ms = patience(p->call, p->patience_ms),
                        .room_fd = -1 };
 
     stage_done(out);
@@ -157,7 +168,8 @@ static int run_once(const struct program *p, const struct vial_request *req,
 static int run_patiently(const struct program *p, const struct vial_request *req,
                          struct stage *out, struct vial_error *err)
 {
-    int64_t until_ns = patience(p->call);
+    int64_t until_ns =
+        clock_now_ns() + patience(p->call, p->patience_ms) * INT64_C(1000000);
     unsigned retry_s = 1;
     int rc;
 
@@ -250,7 +262,7 @@ static int compile(const struct program *p, struct compiled *to, struct vial_err
     int rc;
 
     if (compiler_request(p, &req, err) < 0 ||
-        program_turn(c, p->cancel_fd, &pass, err) < 0)
+        take_turn(c, p->cancel_fd, patience(c, p->patience_ms), &pass, err) < 0)
         return -1;
     rc = inside_compile_told(c->gen->engine, req, &options, &to->made, &told, err);
     gate_leave(&c->serve->gate, &pass,

@@ -18,8 +18,10 @@ struct program {
     struct {
         int64_t timeout_ms, cpu_ms, memory_bytes;
     } compile;
-    bool in_order; /* both streams are wanted together as well */
-    int cancel_fd; /* as in struct job */
+    bool in_order;       /* both streams are wanted together as well */
+    int64_t patience_ms; /* how long its client waits for the turn of each of its steps;
+                            0: as long as the settings say */
+    int cancel_fd;       /* as in struct job */
 };
 
 struct outcome {

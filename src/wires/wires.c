@@ -2,6 +2,7 @@
 #include "wires/wires.h"
 
 #include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -135,6 +136,14 @@ bool wires_version(struct call *c, const char *language, struct str *out)
     return found != NULL;
 }
 
+void wires_try_later(struct call *c)
+{
+    char seconds[16];
+
+    (void)snprintf(seconds, sizeof(seconds), "%u", c->retry_s ? c->retry_s : 1);
+    (void)web_set_header(c->web, "Retry-After", seconds);
+}
+
 int wires_unbase64(const char *text, size_t len, struct blob *out)
 {
     auto_str struct str letters = { 0 };
@@ -163,9 +172,17 @@ int wires_request(json_t *entry, const char *code, size_t len,
     const char *language = json_string_value(json_object_get(entry, "language"));
     const char *file = json_string_value(json_object_get(entry, "file"));
     const char *begin = json_string_value(json_object_get(entry, "begin"));
+    const char *absent = json_string_value(json_object_get(entry, "absent"));
     auto_str struct str text = { 0 };
 
-    /* PHP's programs begin with a mark that is forgotten sometimes. */
+    if (absent)
+        return fail(err, VIAL_E_UNSUPPORTED, "this language is not supported: %s",
+                    absent);
+
+    /* PHP's programs begin with a mark that is forgotten sometimes; what stands before
+     * it would be printed. */
+    for (; begin && len > 0 && isspace((unsigned char)*code); len--)
+        code++;
     if (begin && (len < strlen(begin) || strncmp(code, begin, strlen(begin)) != 0))
         str_printf(&text, "%s\n", begin);
     str_add(&text, code, len);

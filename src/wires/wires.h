@@ -30,6 +30,9 @@ json_t *wires_language(const struct wires *w, const char *wire, const char *name
  * The first call asks all of them. */
 bool wires_version(struct call *c, const char *language, struct str *out);
 
+/* Has C's answer, a 503, say when to try again. */
+void wires_try_later(struct call *c);
+
 /* Base64 that is not strict: what is no letter of it is passed over, and its end may be
  * missing. 0 or -1. */
 int wires_unbase64(const char *text, size_t len, struct blob *out);

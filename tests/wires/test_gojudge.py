@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from wire import Wired
+from wire import Wired, wait_until
 
 PATH = "PATH=/usr/local/bin:/usr/bin:/bin"
 S, M = 10 ** 9, 1 << 20
@@ -242,6 +242,19 @@ def leave(daemon, content):
     return file_id
 
 
+def test_a_file_that_nobody_uses_goes():
+    """With the next that is left, once it was not used for so long."""
+    with Wired(serve={"wire_files_age": "1s"}) as d:
+        old = leave(d, b"old")
+        assert d.call("GET", "/file/" + old) == (200, b"old")
+
+        def is_forgotten():
+            leave(d, b"new")
+            return old not in d.call("GET", "/file")[1]
+        assert wait_until(is_forgotten)
+        assert d.call("GET", "/file/" + old)[0] == 404
+
+
 def test_copies_of_a_file_count_for_their_callers_share(daemon):
     file_id = leave(daemon, bytes(32 << 20))
     many = {"f%d" % n: {"fileId": file_id} for n in range(9)}  # of 256 MiB for one caller
@@ -292,6 +305,14 @@ def test_what_it_tells_of_itself_is_open(daemon):
     assert told["platform"] == {"x86_64": "amd64", "aarch64": "arm64"}[os.uname().machine]
     assert daemon.call("GET", "/config", token=None)[1]["runnerConfig"]["cgroupType"] in (1, 2)
     assert daemon.call("POST", "/run", {}, token=None) == (401, b"")
+
+
+def test_on_the_root_the_version_is_gojudges_where_both_are_on(daemon):
+    assert daemon.call("GET", "/version")[1]["buildVersion"] == "v1.12.2"
+    assert daemon.call("GET", "/judge0/version") == (200, b"1.13.1")
+    with Wired(wires=["judge0"]) as d:
+        assert d.call("GET", "/version") == (200, b"1.13.1")
+        assert d.call("GET", "/gojudge/version")[0] == 404
 
 
 def test_the_prefix_makes_no_difference(daemon):

@@ -9,7 +9,7 @@ import zipfile
 
 import pytest
 
-from wire import TOKEN, Wired, b64, wait_until
+from wire import HELLO, TOKEN, Wired, b64, wait_until
 
 CPP, C, PYTHON = 54, 50, 71
 
@@ -117,6 +117,33 @@ def test_base64_goes_in_and_comes_out_in_lines_of_sixty(daemon):
     assert answer["stdout"].endswith("\n")
     status, refusal = daemon.call("GET", "/submissions/%s" % answer["token"])
     assert status == 400 and "cannot be converted to UTF-8" in refusal["error"]
+
+
+# By how their names begin.
+NAMES = {"Python": "python", "C (": "c", "C++": "c++", "Java (": "java", "JavaScript": "node",
+         "TypeScript": "typescript", "Go": "go", "Rust": "rust", "Bash": "bash", "Perl": "perl",
+         "Ruby": "ruby", "PHP": "php", "Lua": "lua", "R (": "r"}
+
+
+def test_every_number_that_is_listed_runs(daemon):
+    """One program for each language, and for each of its numbers."""
+    hello = {start: HELLO[name] for start, name in NAMES.items()}
+    hello.update({"Plain Text": "hi", "Executable": "#!/bin/sh\necho hi"})
+    listed = [l for l in daemon.call("GET", "/languages")[1] if l["id"] != 89]
+    assert {l["id"] for l in listed} >= {71, 92, 46, 85, 43, 44}
+    for language in listed:
+        code = next(code for start, code in hello.items() if language["name"].startswith(start))
+        _, answer = submit(daemon, code, language["id"], cpu_time_limit=15, wall_time_limit=20,
+                           memory_limit=512000)
+        assert (answer["status"]["id"], answer["stdout"].strip()) == (3, "hi"), (language, answer)
+
+
+def test_an_executable_runs_as_it_is(daemon):
+    with open("/bin/echo", "rb") as file:
+        program = b64(file.read())
+    _, answer = submit(daemon, program, 44, query="wait=true&base64_encoded=true",
+                       command_line_arguments="not a script")
+    assert base64.b64decode(answer["stdout"]) == b"not a script\n", answer
 
 
 def test_options_and_arguments_are_split_as_a_shell_would(daemon):

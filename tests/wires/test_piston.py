@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from wire import b64
+from wire import HELLO, b64
 
 API = "/api/v2"
 
@@ -134,19 +134,19 @@ def test_runtimes_are_what_can_run_here(daemon):
 
 
 def test_every_runtime_that_is_listed_runs(daemon):
-    hello = {"python": "print('hi')", "javascript": "console.log('hi')", "bash": "echo hi",
-             "perl": "print 'hi'", "ruby": "puts 'hi'", "php": "<?php echo 'hi';",
-             "lua": "print('hi')", "rscript": "cat('hi')", "go":
-             'package main\nimport "fmt"\nfunc main(){fmt.Println("hi")}',
-             "rust": 'fn main(){println!("hi");}', "typescript": "console.log('hi')",
-             "java": 'class A{public static void main(String[] a){System.out.println("hi");}}',
-             "c": '#include <stdio.h>\nint main(){puts("hi");}',
-             "c++": '#include <cstdio>\nint main(){puts("hi");}'}
+    hello = dict(HELLO, javascript=HELLO["node"], rscript=HELLO["r"])
     listed = daemon.call("GET", API + "/runtimes")[1]
     for runtime in listed:
         _, answer = execute(daemon, hello[runtime["language"]], runtime["language"],
                             version=runtime["version"], run_timeout=20000, compile_timeout=60000)
         assert answer["run"]["stdout"].strip() == "hi", (runtime, answer)
+
+
+@pytest.mark.parametrize("asked,name", [("py", "python"), ("sh", "bash"), ("cpp", "c++")])
+def test_a_program_sees_which_language_it_is(daemon, asked, name):
+    code = {"python": "import os; print(os.environ['PISTON_LANGUAGE'])", "bash": "echo $PISTON_LANGUAGE",
+            "c++": '#include <cstdlib>\n#include <cstdio>\nint main() { puts(getenv("PISTON_LANGUAGE")); }'}[name]
+    assert execute(daemon, code, asked)[1]["run"]["stdout"] == name + "\n"
 
 
 def test_packages_are_the_hosts(daemon):

@@ -2,10 +2,12 @@
 """SandboxFusion's wire, as its own client and verl use it."""
 import concurrent.futures
 import http.client
+import json
+import subprocess
 
 import pytest
 
-from wire import TOKEN, Wired, b64
+from wire import HELLO, TOKEN, Wired, b64, has_program, wait_until
 
 BOMB = "import os\nfor _ in range(99):\n    os.fork()\n"
 FILL = """import time
@@ -83,6 +85,53 @@ def test_cpp_has_a_compile_stage(daemon, code, stage, status):
         assert "error" in answer["compile_result"]["stderr"]
     else:
         assert answer["compile_result"]["return_code"] == 0
+
+
+# By their names here: the program, and what has to be installed for it besides vial's language.
+FUSION = {"cpp": (HELLO["c++"], "g++"), "nodejs": (HELLO["node"], "node"), "R": (HELLO["r"], "Rscript"),
+          "pytest": ("def test_a():\n    print('hi')", "pytest"), "typescript": (HELLO["typescript"], "tsx"),
+          "go_test": ('package main\nimport ("fmt"; "testing")\nfunc TestA(t *testing.T) { fmt.Println("hi") }', "go"),
+          "python": (HELLO["python"], "python3"), "rust": (HELLO["rust"], "rustc"), "java": (HELLO["java"], "javac"),
+          **{name: (HELLO[name], name) for name in ("go", "bash", "lua", "perl", "ruby", "php")}}
+FOREIGN = {"julia": ("println(\"hi\")", "julia"), "racket": ('#lang racket\n(display "hi")', "racket"),
+           "kotlin_script": ('println("hi")', "kotlin"),
+           "scala": ('object Main { def main(a: Array[String]): Unit = println("hi") }', "scala"),
+           "swift": ('print("hi")', "swiftc"), "D_ut": ('import std.stdio; void main() { writeln("hi"); }', "dmd"),
+           "verilog": ('module tb; initial $display("hi"); endmodule', "iverilog")}
+ABSENT = {"cuda", "python_gpu", "csharp", "junit", "jest", "lean", "sql"}
+
+
+def test_every_language_of_theirs_runs_or_says_what_is_missing(daemon):
+    """All that its clients may name: what is not installed is never the program's fault."""
+    known = daemon.call("POST", "/run_code", {"code": "", "language": "?"})[1]["detail"][0]["msg"]
+    names = {name.strip("'") for name in known.replace("Input should be ", "").split(", ")}
+    assert names == {*FUSION, *FOREIGN, *ABSENT}
+    for name, (code, program) in {**FUSION, **FOREIGN}.items():
+        status, answer = run(daemon, code, name, compile_timeout=60, run_timeout=60, memory_limit_MB=1024)
+        assert status == 200
+        if has_program(program):
+            assert answer["status"] == "Success", (name, answer)
+            assert name in ("pytest", "go_test") or answer["run_result"]["stdout"].strip() == "hi", answer
+        else:
+            assert answer["status"] == "SandboxError" and program in answer["message"], (name, answer)
+            assert answer["run_result"] is None
+    for name in ABSENT:
+        status, answer = run(daemon, "", name)
+        assert (status, answer["status"]) == (200, "SandboxError") and "not supported" in answer["message"]
+
+
+@pytest.mark.parametrize("library,code", [
+    ("libcrypto.so", "#include <openssl/sha.h>\nint main() { unsigned char a[20]; SHA1(a, 0, a); return a[0] != 0xda; }"),
+    ("libc.so", "#include <thread>\nint main() { std::thread([] {}).join(); }")])
+def test_cpp_is_linked_with_the_libraries_that_are_installed(daemon, library, code):
+    found = subprocess.run(["g++", "-print-file-name=" + library], capture_output=True, text=True).stdout
+    _, answer = run(daemon, code, "cpp")
+    assert (answer["status"] == "Success") == (found.strip() != library), answer
+
+
+@pytest.mark.parametrize("code", ["echo 'hi';", "<?php echo 'hi';", "\n    <?php\n    echo 'hi';\n    ?>"])
+def test_the_mark_of_php_is_put_in_front_where_it_is_missing(daemon, code):
+    assert run(daemon, code, "php")[1]["run_result"]["stdout"] == "hi"
 
 
 def test_files_go_in_and_come_back_under_the_names_they_were_asked_for(daemon):
@@ -241,6 +290,31 @@ def test_a_completion_is_judged_by_the_tests_that_come_along(daemon):
     assert [t["passed"] for t in answer["tests"]] == [True, True, False]
     assert answer["extracted_code"] == "print(float(input()) / 3)\n"
     assert answer["id"] == 3 and answer["full_code"] is None
+
+
+@pytest.mark.parametrize("completion,extracted", [
+    ("```python\nprint(1)", "print(1)"), ("so:\n```\nprint(1)\nprint(2)", "print(1)\nprint(2)"),
+    ("```sh\nexit 1\n```\n```python\nprint(1)\n```", "print(1)\n"), ("print(1)", "")])
+def test_an_unfinished_fence_goes_to_the_end_and_finished_ones_come_first(daemon, completion, extracted):
+    _, answer = submit(daemon, completion, oj(("", "1")))
+    assert answer["extracted_code"] == extracted
+    assert answer["accepted"] is (extracted.splitlines() == ["print(1)"])
+
+
+def test_the_tests_may_come_as_a_text_that_is_their_list(daemon):
+    tests = oj(("1", "2"), ("3", "5"))
+    _, answer = submit(daemon, "```python\nprint(int(input()) + 1)\n```", json.dumps(tests))
+    assert [(t["passed"], t["test_info"]) for t in answer["tests"]] == [(True, tests[0]), (False, tests[1])]
+    for wrong in ("no json", "{}", 7, None):
+        status, answer = submit(daemon, "x", wrong)
+        assert status == 400 and "provided_data.test" in answer["detail"], wrong
+
+
+@pytest.mark.parametrize("config,text", [
+    ({"language": None}, "language field required in config"),
+    ({"language": "cobol"}, "language 'cobol' is not known")])
+def test_a_submission_without_a_language_that_is_known_is_refused(daemon, config, text):
+    assert submit(daemon, "x", [], **config) == (400, {"detail": text})
 
 
 def test_judging_stops_at_the_first_wrong_answer(daemon):

@@ -4,6 +4,7 @@ import base64
 import hashlib
 import json
 import os
+import shutil
 import sys
 import urllib.error
 import urllib.request
@@ -33,8 +34,12 @@ class Wired(Daemon):
     def url_with_token(self):
         return "http://any:%s@127.0.0.1:%d" % (TOKEN, self.port)
 
-    def call(self, method, path, body=None, headers=None, token=TOKEN):
+    def call(self, *args, **more):
         """The status and the answer: as JSON where it is some, else bytes."""
+        return self.answer(*args, **more)[:2]
+
+    def answer(self, method, path, body=None, headers=None, token=TOKEN):
+        """The same, and the answer's headers."""
         data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
         given = {"Content-Type": "application/json", **(headers or {})}
         if token:
@@ -46,9 +51,25 @@ class Wired(Daemon):
         except urllib.error.HTTPError as error:
             status, text, kind = error.code, error.read(), error.headers
         if (kind.get("Content-Type") or "").startswith("application/json"):
-            return status, json.loads(text)
-        return status, text
+            return status, json.loads(text), kind
+        return status, text, kind
 
 
 def b64(text):
     return base64.b64encode(text if isinstance(text, bytes) else text.encode()).decode()
+
+
+# What prints "hi", by vial's own name of the language.
+HELLO = {
+    "python": "print('hi')", "node": "console.log('hi')", "bash": "echo hi", "perl": "print 'hi'",
+    "ruby": "puts 'hi'", "php": "<?php echo 'hi';", "lua": "print('hi')", "r": "cat('hi')",
+    "go": 'package main\nimport "fmt"\nfunc main(){fmt.Println("hi")}',
+    "rust": 'fn main(){println!("hi");}', "typescript": "const a: string = 'hi'; console.log(a)",
+    "java": 'class Main{public static void main(String[] a){System.out.println("hi");}}',
+    "c": '#include <stdio.h>\nint main(){puts("hi");}',
+    "c++": '#include <cstdio>\nint main(){puts("hi");}'}
+
+
+def has_program(name):
+    """Whether vessels find it."""
+    return shutil.which(name, path="/usr/local/bin:/usr/bin:/bin") is not None

@@ -416,11 +416,12 @@ static int outcome(struct gate *g, struct caller *c, struct gate_waiter *w, int 
 
 /* With the lock held, which is let go of meanwhile: until W's turn, its time is over or
  * its caller has gone. What poll says of it. */
-static int await_turn(struct gate *g, struct gate_waiter *w, int gone_fd)
+static int await_turn(struct gate *g, struct gate_waiter *w, int gone_fd,
+                      int64_t most_ms)
 {
     struct pollfd fds[] = { { w->wake_fd, POLLIN, 0 }, { gone_fd, POLLIN, 0 } };
-    int64_t end_ms = clock_now_ns() / 1000000 + g->wait_ms;
-    int64_t left_ms = g->wait_ms;
+    int64_t left_ms = most_ms < g->wait_ms ? most_ms : g->wait_ms;
+    int64_t end_ms = clock_now_ns() / 1000000 + left_ms;
     int rc = 0;
 
     while (rc == 0 && w->state == WAITER_WAITS && left_ms > 0) {
@@ -438,8 +439,8 @@ static int await_turn(struct gate *g, struct gate_waiter *w, int gone_fd)
     return rc;
 }
 
-int gate_enter(struct gate *g, struct caller *caller, int gone_fd,
-               struct gate_pass *pass, struct vial_error *err)
+int gate_enter_within(struct gate *g, struct caller *caller, int gone_fd,
+                      int64_t most_ms, struct gate_pass *pass, struct vial_error *err)
 {
     struct gate_waiter w = { .wake_fd = -1, .pass = pass };
     int64_t began_ns = clock_now_ns();
@@ -449,7 +450,7 @@ int gate_enter(struct gate *g, struct caller *caller, int gone_fd,
     (void)pthread_mutex_lock(&g->lock);
     rc = line_up(g, caller, &w, pass, err);
     if (rc == 0) {
-        rc = await_turn(g, &w, gone_fd);
+        rc = await_turn(g, &w, gone_fd, most_ms);
         rc = outcome(g, caller, &w, rc, pass, err);
         (void)close(w.wake_fd);
     }
@@ -458,6 +459,12 @@ int gate_enter(struct gate *g, struct caller *caller, int gone_fd,
     (void)pthread_mutex_unlock(&g->lock);
     pass->queue_ms = clock_ms_between(began_ns, clock_now_ns());
     return rc < 0 ? -1 : 0;
+}
+
+int gate_enter(struct gate *g, struct caller *caller, int gone_fd,
+               struct gate_pass *pass, struct vial_error *err)
+{
+    return gate_enter_within(g, caller, gone_fd, INT64_MAX, pass, err);
 }
 
 /* With the lock held. */

@@ -129,6 +129,9 @@ struct caller *gate_known(struct gate *g, const char *name);
  * wait, or it waited for too long; VIAL-CANCELLED: GONE_FD (or -1) became readable. */
 int gate_enter(struct gate *g, struct caller *caller, int gone_fd,
                struct gate_pass *pass, struct vial_error *err);
+/* The same, but it waits no longer than MOST_MS. */
+int gate_enter_within(struct gate *g, struct caller *caller, int gone_fd,
+                      int64_t most_ms, struct gate_pass *pass, struct vial_error *err);
 
 /* The run of PASS is over and used CPU_MS. */
 void gate_leave(struct gate *g, struct gate_pass *pass, double cpu_ms);
