@@ -16,10 +16,8 @@
 #include "base/text.h"
 #include "base/unit.h"
 #include "e2b/protobuf.h"
+#include "http/connect_envelope.h"
 
-#define HEAD          5 /* of a frame: flags, length */
-#define FLAG_PACKED   1
-#define FLAG_END      2
 #define QUIET_MS      90000
 #define QUIET_LEAST_S 1
 #define STREAM_JSON   "application/connect+json"
@@ -154,23 +152,20 @@ int connect_message(struct ask *a, json_t **out, struct connect_error *e)
 int connect_frame(struct ask *a, size_t *at, json_t **out, struct connect_error *e)
 {
     size_t len;
-    const unsigned char *body = (const unsigned char *)web_body(a->web, &len);
-    const unsigned char *head = body + *at;
-    size_t size;
+    const char *body = web_body(a->web, &len);
+    struct connect_head head = { 0 };
 
-    if (*at == len || (len - *at >= HEAD && (head[0] & FLAG_END)))
+    if (len - *at >= CONNECT_HEAD)
+        head = connect_head_read(body + *at);
+    if (*at == len || (head.flags & CONNECT_LAST))
         return 0;
-    if (len - *at < HEAD)
+    if (len - *at < CONNECT_HEAD || head.len > len - *at - CONNECT_HEAD)
         return connect_fail(e, CONNECT_INVALID, "a frame is cut short");
-    size =
-        (size_t)head[1] << 24 | (size_t)head[2] << 16 | (size_t)head[3] << 8 | head[4];
-    if (size > len - *at - HEAD)
-        return connect_fail(e, CONNECT_INVALID, "a frame is cut short");
-    if (head[0] & FLAG_PACKED)
+    if (head.flags & CONNECT_PACKED)
         return connect_fail(e, CONNECT_UNIMPLEMENTED,
                             "compressed frames are not understood");
-    *at += HEAD + size;
-    return parse(a, (const char *)head + HEAD, size, out, e) < 0 ? -1 : 1;
+    *at += CONNECT_HEAD + head.len;
+    return parse(a, body + *at - head.len, head.len, out, e) < 0 ? -1 : 1;
 }
 
 /* Takes VALUE. Errors, and what ends a stream, are JSON in any case. */
@@ -249,7 +244,7 @@ static int dump_json(json_t *value, struct str *out)
     return text ? 0 : -1;
 }
 
-static int send_frame(struct connect_stream *s, unsigned char flags, json_t *message)
+static int send_frame(struct connect_stream *s, unsigned flags, json_t *message)
 {
     auto_str struct str body = { 0 };
     auto_str struct str frame = { 0 };
@@ -258,10 +253,7 @@ static int send_frame(struct connect_stream *s, unsigned char flags, json_t *mes
 
     if (rc < 0)
         return -1;
-    str_putc(&frame, (char)flags);
-    for (int shift = 24; shift >= 0; shift -= 8)
-        str_putc(&frame, (char)(body.len >> shift));
-    str_add(&frame, body.data ? body.data : "", body.len);
+    connect_put(&frame, flags, body.data ? body.data : "", body.len);
     frame.failed = frame.failed || body.failed;
     s->sent_ns = clock_now_ns();
     return str_ok(&frame) ? web_write(s->ask->web, frame.data, frame.len) : -1;
@@ -283,7 +275,7 @@ void connect_end(struct connect_stream *s, const struct connect_error *e)
 {
     json_t *last = e ? json_pack("{s:o}", "error", error_json_of(e)) : json_object();
 
-    if (send_frame(s, FLAG_END, last) == 0)
+    if (send_frame(s, CONNECT_LAST, last) == 0)
         web_end(s->ask->web);
     else
         web_abort(s->ask->web);

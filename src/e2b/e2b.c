@@ -13,9 +13,9 @@
 #include "e2b/builds.h"
 #include "e2b/control.h"
 #include "e2b/lease.h"
+#include "http/connect_envelope.h"
 
 #define PREFIX      "/e2b" /* may stand before every path */
-#define PORT_ENVD   49983u
 #define PORT_PYTHON 49999u /* the interpreter's */
 
 #define HALF            "E2b-Sandbox-Id and E2b-Sandbox-Port belong together"
@@ -182,7 +182,7 @@ static unsigned judge_python(const struct box *box, const struct web_request *re
 static unsigned judge(const struct box *box, const struct web_request *req,
                       const struct face *f, const char **why)
 {
-    if (f->port == PORT_ENVD)
+    if (f->port == ENVD_PORT)
         return judge_envd(box, req, f, why);
     *why = "the traffic access token is missing or wrong";
     if (box->traffic[0])
@@ -281,12 +281,12 @@ static bool allow_pages(struct ask *a)
 
 static bool is_ours(unsigned port)
 {
-    return port == PORT_ENVD || port == PORT_PYTHON;
+    return port == ENVD_PORT || port == PORT_PYTHON;
 }
 
 static void serve_port(struct ask *a)
 {
-    if (a->port == PORT_ENVD)
+    if (a->port == ENVD_PORT)
         envd_handle(a);
     else if (a->port == PORT_PYTHON)
         interpreter_handle(a);
@@ -351,7 +351,7 @@ static void handle_signed(struct ask *a)
         ask_proxy(a, 502, a->box->id, NO_BOX);
         return;
     }
-    a->port = PORT_ENVD;
+    a->port = ENVD_PORT;
     a->caller = a->box->caller;
     (void)snprintf(a->turn->who, sizeof(a->turn->who), "%s", a->box->owner);
     (void)snprintf(a->turn->sandbox, sizeof(a->turn->sandbox), "%s", a->box->id);

@@ -9,9 +9,7 @@
 #include "base/json.h"
 #include "base/path.h"
 #include "base/text.h"
-
-#define HEAD      5u /* bytes before a frame: flags and length */
-#define FLAG_LAST 2u
+#include "http/connect_envelope.h"
 
 static int nonsense(const char *what, struct vial_error *err)
 {
@@ -162,17 +160,17 @@ static int read_last(json_t *message, struct vial_error *err)
 static int read_frame(struct e2b_frames *f, e2b_take *take, void *context,
                       struct vial_error *err)
 {
-    unsigned flags = (unsigned char)f->held.data[0];
+    const unsigned flags = connect_head_read(f->held.data).flags;
     auto_json json_t *message = NULL;
     struct e2b_event event = { 0 };
     int rc = 0;
 
-    if (f->over || (flags & ~FLAG_LAST) != 0)
+    if (f->over || (flags & ~CONNECT_LAST) != 0)
         return nonsense("a frame that is compressed, or behind the last", err);
-    if (json_parse(f->held.data + HEAD, f->held.len - HEAD, "a frame", &message, err) <
-        0)
+    if (json_parse(f->held.data + CONNECT_HEAD, f->held.len - CONNECT_HEAD, "a frame",
+                   &message, err) < 0)
         return fail_as(err, VIAL_E_REMOTE);
-    if (flags & FLAG_LAST) {
+    if (flags & CONNECT_LAST) {
         f->over = true;
         return read_last(message, err);
     }
@@ -183,11 +181,11 @@ static int read_frame(struct e2b_frames *f, e2b_take *take, void *context,
     return rc;
 }
 
-static size_t length_of(const char *head)
+/* How long the frame is that is held so far, as far as that is known. */
+static size_t whole_of(const struct str *held)
 {
-    const unsigned char *at = (const unsigned char *)head;
-
-    return (size_t)at[1] << 24 | (size_t)at[2] << 16 | (size_t)at[3] << 8 | at[4];
+    return held->len < CONNECT_HEAD ? CONNECT_HEAD
+                                    : CONNECT_HEAD + connect_head_read(held->data).len;
 }
 
 /* The frame that is held so far is made longer by what it lacks; how many bytes. */
@@ -204,18 +202,15 @@ int e2b_feed(struct e2b_frames *f, const char *data, size_t len, e2b_take *take,
              void *context, struct vial_error *err)
 {
     while (len > 0) {
-        size_t whole = f->held.len < HEAD ? HEAD : HEAD + length_of(f->held.data);
-        size_t n = fill(&f->held, whole, data, len);
+        size_t n = fill(&f->held, whole_of(&f->held), data, len);
 
         data += n;
         len -= n;
         if (f->held.failed)
             return fail_memory(err);
-        if (f->held.len < HEAD)
-            continue;
-        if (length_of(f->held.data) > E2B_FRAME_MAX)
+        if (whole_of(&f->held) > CONNECT_HEAD + E2B_FRAME_MAX)
             return nonsense("a frame that is too long", err);
-        if (f->held.len < HEAD + length_of(f->held.data))
+        if (f->held.len < whole_of(&f->held))
             continue;
         if (read_frame(f, take, context, err) < 0)
             return -1;

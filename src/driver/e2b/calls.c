@@ -7,8 +7,8 @@
 
 #include "base/json.h"
 #include "base/text.h"
+#include "http/connect_envelope.h"
 
-#define ENVD_PORT   "49983"
 #define KEEPALIVE_S "30" /* a stream that is quiet for longer is dead */
 
 void e2b_call_done(struct e2b_call *c)
@@ -106,7 +106,7 @@ static void inside(struct e2b_call *out, const struct e2b_box *box, const char *
     begin(out, "POST", about);
     out->scope = E2B_IN_SANDBOX;
     header(out, "E2b-Sandbox-Id", box->id);
-    header(out, "E2b-Sandbox-Port", ENVD_PORT);
+    str_printf(&out->headers, "E2b-Sandbox-Port: %u\r\n", ENVD_PORT);
     if (box->token[0])
         header(out, "X-Access-Token", box->token);
     if (box->traffic[0])
@@ -127,15 +127,12 @@ void e2b_call_upload(struct e2b_call *out, const struct e2b_box *box, const char
 static void put_frame(struct e2b_call *c, json_t *message)
 {
     auto_str struct str text = { 0 };
-    uint8_t head[5] = { 0 };
 
     put_json(c, message);
     text = c->body;
     c->body = (struct str){ 0 };
-    for (int i = 0; i < 4; i++)
-        head[1 + i] = (uint8_t)(text.len >> (24 - 8 * i));
-    str_add(&c->body, head, sizeof(head));
-    str_add(&c->body, text.data ? text.data : "", text.len);
+    c->failed = c->failed || text.failed;
+    connect_put(&c->body, 0, text.data ? text.data : "", text.len);
     c->type = "application/connect+json";
 }
 

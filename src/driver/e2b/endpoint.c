@@ -8,10 +8,10 @@
 #include "base/auto.h"
 #include "base/fail.h"
 #include "driver/helper.h"
+#include "http/connect_envelope.h"
 
 #define USUAL_DOMAIN   "e2b.app"
 #define USUAL_TEMPLATE "base"
-#define ENVD_PORT      "49983"
 
 static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
 
@@ -193,7 +193,7 @@ int e2b_endpoint_box(const struct e2b_endpoint *e, const char *id, const char *d
     if (!domain[0] && !e->domain[0])
         return say_nowhere("E2B_SANDBOX_URL is not set, and the service says no domain",
                            err);
-    (void)snprintf(url, sizeof(url), "https://" ENVD_PORT "-%s.%s", id,
+    (void)snprintf(url, sizeof(url), "https://%u-%s.%s", ENVD_PORT, id,
                    domain[0] ? domain : e->domain);
     if (server_init(out, "the sandbox's address", url, e->authorities, &why) == 0)
         return 0;
