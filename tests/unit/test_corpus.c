@@ -35,6 +35,12 @@
 #define LLVMFuzzerTestOneInput replay_template
 #include "../fuzz/fuzz_template.c"
 #undef LLVMFuzzerTestOneInput
+#define LLVMFuzzerTestOneInput replay_protobuf
+#include "../fuzz/fuzz_protobuf.c"
+#undef LLVMFuzzerTestOneInput
+#define LLVMFuzzerTestOneInput replay_service
+#include "../fuzz/fuzz_service.c"
+#undef LLVMFuzzerTestOneInput
 /* NOLINTEND(bugprone-suspicious-include) */
 
 static void the_json_corpus_holds(void **state)
@@ -97,6 +103,18 @@ static void the_template_corpus_holds(void **state)
     replay("template", replay_template);
 }
 
+static void the_protobuf_corpus_holds(void **state)
+{
+    (void)state;
+    replay("protobuf", replay_protobuf);
+}
+
+static void the_service_corpus_holds(void **state)
+{
+    (void)state;
+    replay("service", replay_service);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -110,6 +128,8 @@ int main(void)
         cmocka_unit_test(the_plan_corpus_holds),
         cmocka_unit_test(the_mcp_corpus_holds),
         cmocka_unit_test(the_template_corpus_holds),
+        cmocka_unit_test(the_protobuf_corpus_holds),
+        cmocka_unit_test(the_service_corpus_holds),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
