@@ -22,6 +22,20 @@ typedef int grade_run(void *context, const struct vial_request *req,
                       const struct vial_watch *watch, struct vial_result **out,
                       struct vial_error *err);
 
+/* One program on many inputs, which are objects of fields laid over it. */
+struct grade_many {
+    const struct vial_request *base;
+    json_t *inputs;
+    const struct vial_watch *watch;
+    /* Has their results, in their order, as they come; RESULT becomes its own. False:
+     * no more are wanted. */
+    bool (*see)(void *context, size_t index, struct vial_result *result);
+    void *context;
+};
+
+/* What does not come is run one by one. */
+typedef void grade_run_many(void *context, const struct grade_many *many);
+
 /* A checker, compiled where its language is, by the hash of its fields. */
 struct grade_checker {
     struct grade_checker *next;
@@ -31,6 +45,7 @@ struct grade_checker {
 
 struct grader {
     grade_run *run;
+    grade_run_many *run_many; /* or NULL: each test is a run by itself */
     void *context;
     struct vial_engine *engine;       /* it compiles; NULL: each run does */
     const struct vial_request *usual; /* for fields that a row lacks */

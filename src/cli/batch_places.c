@@ -89,20 +89,30 @@ static bool is_turned_away(const struct daemon_said *said, const struct vial_err
             (said->status == 429 || said->status == 503));
 }
 
-/* A daemon that can run nothing now says it of the run, whose fault that is not. */
-static int run_at(const struct remote_at *at, const struct vial_request *req,
-                  const struct vial_watch *watch, struct vial_result **out,
-                  struct vial_error *err)
-{
-    const struct daemon_said *said = at->said;
+/* What one of them is asked to do: a run, or many. */
+struct errand {
+    const struct vial_request *req;
+    const struct vial_watch *watch;
+    struct vial_result **out;
+    const struct grade_many *many; /* instead of all that, but for WATCH; or NULL */
+};
 
-    if (remote_run_at(at, req, watch, out, err) < 0)
+/* A daemon that can run nothing now says it of the run, whose fault that is not. */
+static int ask(const struct remote_at *at, const struct errand *e,
+               struct vial_error *err)
+{
+    int status;
+
+    if (e->many)
+        return remote_run_many(at, e->many, err);
+    if (remote_run_at(at, e->req, e->watch, e->out, err) < 0)
         return -1;
-    if ((*out)->verdict != VIAL_DENIED ||
-        (said->status != 429 && said->status != 503 && said->status != 504))
+    status = at->said->status;
+    if ((*e->out)->verdict != VIAL_DENIED ||
+        (status != 429 && status != 503 && status != 504))
         return 0;
-    *err = (*out)->error;
-    vial_result_free(ptr_take(out));
+    *err = (*e->out)->error;
+    vial_result_free(ptr_take(e->out));
     return -1;
 }
 
@@ -134,34 +144,62 @@ static int conclude(struct batch_place *place, const struct daemon_said *said,
                                                   : -1;
 }
 
-int batch_places_run(struct batch_places *p, const struct vial_request *req,
-                     const struct vial_watch *watch, struct vial_result **out,
-                     struct vial_error *err)
+/* With PLACE and SAID where it came to an end. */
+static int run_errand(struct batch_places *p, const struct errand *e,
+                      struct batch_place **where, struct daemon_said *said,
+                      struct vial_error *err)
 {
     struct patience patience = { .waiting = &p->waiting };
     size_t asked = 0;
 
     for (;;) {
         struct batch_place *place = next_place(p);
-        struct daemon_said said = { 0 };
-        const struct remote_at at = { &place->daemon, p->name, &said };
+        const struct remote_at at = { &place->daemon, p->name, said };
 
+        *where = place;
+        *said = (struct daemon_said){ 0 };
         fail_clear(err);
-        if (run_at(&at, req, watch, out, err) == 0) {
+        if (ask(&at, e, err) == 0) {
             atomic_store(&place->away_until_ns, 0);
             return 0;
         }
-        if (!is_turned_away(&said, err))
-            return conclude(place, &said, out, err);
-        pass_over(place, SECOND_NS * (said.retry_s < PATIENCE_RETRY_MOST_S
-                                          ? said.retry_s
+        if (!is_turned_away(said, err))
+            return -1;
+        pass_over(place, SECOND_NS * (said->retry_s < PATIENCE_RETRY_MOST_S
+                                          ? said->retry_s
                                           : PATIENCE_RETRY_MOST_S));
         asked++;
         if (asked % p->count != 0 && one_is_free(p))
             continue;
-        if (!patience_wait(&patience, said.retry_s, watch->cancel_fd))
+        if (!patience_wait(&patience, said->retry_s, e->watch->cancel_fd))
             return -1;
     }
+}
+
+int batch_places_run(struct batch_places *p, const struct vial_request *req,
+                     const struct vial_watch *watch, struct vial_result **out,
+                     struct vial_error *err)
+{
+    const struct errand e = { .req = req, .watch = watch, .out = out };
+    struct batch_place *place;
+    struct daemon_said said;
+
+    return run_errand(p, &e, &place, &said, err) == 0
+               ? 0
+               : conclude(place, &said, out, err);
+}
+
+/* A daemon that breaks off is passed over by what remains to be run. */
+void batch_places_run_many(struct batch_places *p, const struct grade_many *many)
+{
+    const struct errand e = { .watch = many->watch, .many = many };
+    struct batch_place *place;
+    struct daemon_said said;
+    struct vial_error err = { 0 };
+
+    if (run_errand(p, &e, &place, &said, &err) < 0 && said.status == 0 &&
+        is_unreached(&err))
+        pass_over(place, DOWN_NS);
 }
 
 const char *batch_places_name(const struct batch_places *p, size_t which)

@@ -43,5 +43,7 @@ int batch_places_plan(const struct batch_places *p, const struct vial_request *r
 int batch_places_run(struct batch_places *p, const struct vial_request *req,
                      const struct vial_watch *watch, struct vial_result **out,
                      struct vial_error *err);
+/* As many of them as come, all by one. */
+void batch_places_run_many(struct batch_places *p, const struct grade_many *many);
 
 #endif

@@ -147,6 +147,11 @@ static int run_there(void *context, const struct vial_request *req,
     return batch_places_run(&((struct job *)context)->places, req, watch, out, err);
 }
 
+static void run_many_there(void *context, const struct grade_many *many)
+{
+    batch_places_run_many(&((struct job *)context)->places, many);
+}
+
 static int begin(struct job *job, struct grader *g, long jobs, struct vial_error *err)
 {
     const struct vial_warm_options warm = { .target = (unsigned)jobs };
@@ -403,7 +408,9 @@ static int run(struct cli *cli)
                        .cancel_fd = -1,
                        .quiet = cli_flag(cli, "quiet") != NULL,
                        .terminal = isatty(STDERR_FILENO) == 1 };
-    struct grader g = { .context = &job, .run = is_remote(cli) ? run_there : run_here };
+    struct grader g = { .context = &job,
+                        .run = is_remote(cli) ? run_there : run_here,
+                        .run_many = is_remote(cli) ? run_many_there : NULL };
     struct batch_options o = { 0 };
     struct vial_error err = { 0 };
     int status;

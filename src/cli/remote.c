@@ -375,3 +375,48 @@ int remote_run_at(const struct remote_at *at, const struct vial_request *req,
     json_decref(r.result);
     return *out ? 0 : fail_memory(err);
 }
+
+static int see_one(void *context, const char *event, json_t *object,
+                   struct vial_error *err)
+{
+    const struct grade_many *many = context;
+    json_t *index = json_object_get(object, "index");
+    struct vial_result *result;
+
+    if (strcmp(event, "error") == 0)
+        return fail(err, VIAL_E_DAEMON, "the daemon refused one of many runs");
+    if (strcmp(event, "result") != 0)
+        return 0;
+    result = remote_result(json_object_get(object, "result"));
+    if (!result)
+        return fail_memory(err);
+    return many->see(many->context, (size_t)json_integer_value(index), result)
+               ? 0
+               : fail(err, VIAL_E_CANCELLED, "no more is wanted");
+}
+
+int remote_run_many(const struct remote_at *at, const struct grade_many *many,
+                    struct vial_error *err)
+{
+    struct grade_many to = *many;
+    auto_events struct events events = { .see = see_one, .context = &to };
+    auto_json json_t *base = NULL;
+    auto_json json_t *body = NULL;
+    auto_free char *text = NULL;
+    char target[128];
+
+    if (daemon_request(many->base, -1, &base, err) < 0)
+        return -1;
+    body = json_pack("{s:O, s:O, s:i}", "request", base, "inputs", many->inputs,
+                     "parallel", 1);
+    text = body ? json_dumps(body, JSON_COMPACT) : NULL;
+    if (!text)
+        return fail_memory(err);
+    (void)snprintf(target, sizeof(target), "/v1/batch%s%s", at->batch ? "?batch=" : "",
+                   at->batch ? at->batch : "");
+    return daemon_stream(at->daemon,
+                         &(struct daemon_ask){ "POST", target, text, NULL,
+                                               many->watch->cancel_fd, false,
+                                               at->said },
+                         events_take, &events, err);
+}

@@ -6,6 +6,7 @@
 
 #include <jansson.h>
 
+#include "batch/grade.h"
 #include "cli/cli.h"
 #include "cli/daemon.h"
 
@@ -26,6 +27,10 @@ struct remote_at {
 int remote_run_at(const struct remote_at *at, const struct vial_request *req,
                   const struct vial_watch *watch, struct vial_result **out,
                   struct vial_error *err);
+
+/* One program on many inputs there, compiled once. -1 also when not all was wanted. */
+int remote_run_many(const struct remote_at *at, const struct grade_many *many,
+                    struct vial_error *err);
 
 /* What becomes of a run that a daemon refused because of ERR; NULL: no memory. */
 struct vial_result *remote_denied(const struct vial_error *err);

@@ -26,6 +26,7 @@ struct batch {
     struct vial_request *compiled; /* what BASE became, once for all; or NULL */
     uint64_t compiled_bytes;       /* that the caller pays for, as for a body */
     uint64_t copy_bytes;           /* of the request that a thread makes of BASE */
+    const char *name;              /* what its caller calls it, or NULL */
     int gone_fd;
     pthread_mutex_t lock;
     size_t next;
@@ -113,7 +114,9 @@ static bool wait_for_room(struct batch *b, const struct vial_error *err,
 static int run_item(struct batch *b, const struct vial_request *req,
                     struct vial_result **out, struct vial_error *err)
 {
-    struct job job = { .call = b->call, .req = req, .cancel_fd = b->gone_fd };
+    struct job job = {
+        .call = b->call, .req = req, .batch = b->name, .cancel_fd = b->gone_fd
+    };
     unsigned retry_s = 1;
     int rc;
 
@@ -254,7 +257,7 @@ static int read_batch(struct call *c, struct batch *b, int64_t *parallel,
 {
     struct batch_body body = { 0 };
 
-    if (body_read(c, BODY_batch, &body, err) < 0)
+    if (job_batch(c, &b->name, err) < 0 || body_read(c, BODY_batch, &body, err) < 0)
         return -1;
     if ((body.requests != NULL) == (body.inputs != NULL) ||
         (body.request != NULL) != (body.inputs != NULL))

@@ -287,6 +287,15 @@ int job_run(struct job *job, struct vial_result **out, unsigned *retry_s,
     return 0;
 }
 
+int job_batch(const struct call *c, const char **out, struct vial_error *err)
+{
+    *out = web_query(c->web, "batch");
+    if (!*out || batches_is_name(*out))
+        return 0;
+    return fail(err, VIAL_E_VALUE,
+                "'batch' is not a name of letters, digits, '.', '_' and '-'");
+}
+
 unsigned job_status(const struct vial_result *result)
 {
     if (result->verdict != VIAL_DENIED)

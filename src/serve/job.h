@@ -44,6 +44,9 @@ int job_run(struct job *job, struct vial_result **out, unsigned *retry_s,
 void job_account(struct serve *s, const char *request, const char *caller,
                  struct record *record, const struct vial_result *result);
 
+/* What the caller says that its runs belong to (?batch=NAME); *OUT may be NULL. */
+int job_batch(const struct call *c, const char **out, struct vial_error *err);
+
 /* The HTTP status of a result. */
 unsigned job_status(const struct vial_result *result);
 

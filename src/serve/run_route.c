@@ -136,26 +136,17 @@ static void run_request(struct call *c, const struct vial_request *req,
         run_whole(c, &job, key);
 }
 
-static int check_batch(struct call *c, struct vial_error *err)
-{
-    const char *name = web_query(c->web, "batch");
-
-    if (!name || batches_is_name(name))
-        return 0;
-    return fail(err, VIAL_E_VALUE,
-                "'batch' is not a name of letters, digits, '.', '_' and '-'");
-}
-
 void run_code(struct call *c)
 {
     auto_vial_request struct vial_request *req = NULL;
     const char *key = web_header(c->web, "Idempotency-Key");
+    const char *batch;
     struct vial_error err = { 0 };
     enum stream_form form;
     size_t len;
     const char *body = web_body(c->web, &len);
 
-    if (stream_wanted(c, &form, &err) < 0 || check_batch(c, &err) < 0 ||
+    if (stream_wanted(c, &form, &err) < 0 || job_batch(c, &batch, &err) < 0 ||
         job_request(c, body, len, &req, &err) < 0) {
         call_error(c, &err);
         return;

@@ -378,3 +378,89 @@ def test_bytes_that_are_no_text_come_from_a_daemon_too_and_do_not_go_there():
     assert done.returncode == 0 and one["stdout_base64"] == "/w==" and text["passed"]
     assert (refused["verdict"], refused["attempts"], refused["error"]["code"]) == ("denied", 1, "VIAL-VALUE")
     assert "--daemon" in refused["error"]["remedy"]
+
+
+LANGUAGE = """
+marked:
+  file: main.txt
+  compile: [sh, -c, "echo compiled >> /notes/compiled; cp main.txt main"]
+  run: [sh, main]
+"""
+
+
+@pytest.mark.parametrize("where", ["here", "daemon"])
+@pytest.mark.parametrize("tests", [
+    [{"stdin": "%d\n" % i, "expected": "%d\n" % i} for i in range(4)],
+    [{"expected": "row\n"}, {"stdin_base64": "MQo=", "expected": "1\n"}]])
+def test_a_program_with_several_tests_is_compiled_once_wherever_it_runs(where, tests):
+    """Its compiler notes each time that it runs."""
+    row = {"language": "marked", "code": "echo ran >> /notes/ran; cat", "stdin": "row\n", "tests": tests}
+    with tempfile.TemporaryDirectory(prefix="noted-", dir="/tmp") as name:
+        place = pathlib.Path(name)
+        place.chmod(0o755)
+        (place / "notes").mkdir()
+        (place / "notes").chmod(0o777)
+        (place / "languages.yaml").write_text(LANGUAGE)
+        (place / "vial.yaml").write_text("languages: %s/languages.yaml\n" % name)
+        flags = [VIAL, "batch", "-q", "--mount", "%s/notes:/notes:rw" % name, "--timeout", "60s"]
+        with contextlib.ExitStack() as stack:
+            if where == "daemon":
+                d = Daemon(policy={"mount_roots": [name]})
+                d.settings["languages"] = str(place / "languages.yaml")
+                flags += ["--socket", stack.enter_context(d).socket]
+            else:
+                flags += ["--config", str(place / "vial.yaml")]
+            done = subprocess.run(flags, input=json.dumps(row) + "\n" + json.dumps(dict(row, id="other")),
+                                  text=True, env=clean_env(), capture_output=True, timeout=120)
+        counts = {p.name: p.read_text().count("\n") for p in (place / "notes").iterdir()}
+    assert done.returncode == 0, done.stderr
+    assert [[t["passed"] for t in r["tests"]] for r in rows_of(done)] == [[True] * len(tests)] * 2
+    assert counts == {"compiled": 2, "ran": 2 * len(tests)}
+
+
+def test_what_is_run_together_by_a_daemon_is_judged_as_one_by_one(tmp_path):
+    """With a first test that fails, a checker, arguments, a program that does not compile; and the page
+    knows whose runs they are."""
+    add = '#include <stdio.h>\nint main(void) { int x; scanf("%d", &x); printf("%d\\n", x + 1); return x == 3; }'
+    tests = [{"stdin": str(i), "expected": "%d\n" % (i + (i != 1))} for i in range(4)]
+    sums = {"language": "python", "code": "import sys\nprint(sum(map(int, sys.argv[1:])))"}
+    check = {"language": "sh", "code": "cmp -s output.txt answer.txt"}
+    rows = [{"language": "c", "code": add, "tests": tests},
+            {"language": "c", "code": add, "tests": tests, "checker": check},
+            {"language": "c", "code": "int main( {", "tests": tests},
+            dict(sums, args=["1"], tests=[{"args": ["2"], "expected": "3\n"}, {"expected": "1\n"}]),
+            dict(sums, tests=[{"args": ["2", "3"], "expected": "5\n"}, {"expected": "0\n"}]),
+            {"language": "c", "code": '#include <stdio.h>\nint main(int n, char **a) { puts(a[n - 1]); }', "tests": [
+                {"args": ["x"], "expected": "x\n"}, {"args": ["y", "z"], "expected": "z\n"}]},
+            {"language": "sh", "code": "cat f", "tests": [
+                {"files": [{"path": "f", "content": "1"}], "expected": "1"}, {"expected": ""}]},
+            {"language": "sh", "code": "cat; sleep 60", "timeout": "500ms", "tests": [{"stdin": "a"}, {"stdin": "b"}]}]
+    text = "".join(json.dumps(dict(row, compile_timeout="60s")) + "\n" for row in rows)
+    with Daemon() as d:
+        def told(*flags):
+            done = subprocess.run([VIAL, "batch", "-q", "--order", "input", "--no-times", "--name", "together", *flags],
+                                  input=text, text=True, env=clean_env(), capture_output=True, timeout=300)
+            assert done.returncode == 0, done.stderr
+            return [[(t["verdict"], t["stage"], t["exit_code"], t["stdout"], t["passed"]) for t in row["tests"]]
+                    for row in rows_of(done)]
+        there, first = told("--socket", d.socket), told("--socket", d.socket, "--stop", "first")
+        runs = d.ask("GET", "/v1/recent").json["batches"]
+        here = told("--driver", "native")
+    assert there == here
+    assert [row[:len(one)] for row, one in zip(there, first)] == first
+    assert [len(one) for one in first] == [2, 2, 1, 2, 2, 2, 2, 1]
+    assert [b["name"] for b in runs] == ["together"] and runs[0]["runs"] >= sum(map(len, there))
+
+
+def test_a_daemon_that_breaks_off_loses_no_test():
+    """One that knows no batches, and one that hangs up behind its first result."""
+    row = dict(ONE, tests=[{"expected": "1\n"}] * 3)
+    torn = json.dumps({"event": "result", "index": 0, "result": said()}) + "\n" + '{"event": "res'
+    del row["expected"]
+    for first in ((404, error("VIAL-ROUTE"), {}), (200, torn, {"Content-Length": "9999"})):
+        with scripted(first, GOOD) as d:
+            done = batch([row], "--daemon", d.url, token=None)
+        out, = rows_of(done)
+        assert [t["passed"] for t in out["tests"]] == [True] * 3 and done.returncode == 0
+        assert [path.partition("?")[0] for path, _ in d.asked] == ["/v1/batch"] + ["/v1/run"] * (
+            3 if first[0] == 404 else 2)

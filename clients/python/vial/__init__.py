@@ -1191,7 +1191,7 @@ Operation = Literal[
 # What each is called in the OpenAPI document: method, path, query.
 OPERATIONS: Dict[str, Tuple[str, str, Tuple[str, ...]]] = {
     "run_code": ("POST", "/v1/run", ("stream", "raw", "batch")),
-    "batch_run": ("POST", "/v1/batch", ("stream",)),
+    "batch_run": ("POST", "/v1/batch", ("stream", "batch")),
     "info_plan": ("POST", "/v1/plan", ()),
     "runs_list": ("GET", "/v1/runs", ("limit", "all")),
     "runs_get": ("GET", "/v1/runs/{id}", ("caller",)),

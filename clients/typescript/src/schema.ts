@@ -1484,7 +1484,7 @@ export interface WatchStart {
 /** What each is called in the OpenAPI document: method, path, query. */
 export const operations = {
   run_code: ["POST", "/v1/run", ["stream", "raw", "batch"]],
-  batch_run: ["POST", "/v1/batch", ["stream"]],
+  batch_run: ["POST", "/v1/batch", ["stream", "batch"]],
   info_plan: ["POST", "/v1/plan", []],
   runs_list: ["GET", "/v1/runs", ["limit", "all"]],
   runs_get: ["GET", "/v1/runs/{id}", ["caller"]],
