@@ -162,12 +162,12 @@ void connection_held(void *context, struct relay_channel *channel)
 {
     struct gate *g = context;
     struct connection *c = channel->user;
-    const uint8_t *data = channel->backlog ? channel->backlog + channel->at : NULL;
+    const struct relay_rest *said = &channel->own.rest;
 
     if (!c || c->judged)
         return;
-    switch (
-        first_bytes_judge(data, channel->len, channel->ended_in, c->name, c->port)) {
+    switch (first_bytes_judge(said->data ? said->data + said->at : NULL, said->len,
+                              channel->other.ended, c->name, c->port)) {
     case FIRST_GOOD:
         pass(g, c);
         break;
@@ -176,7 +176,7 @@ void connection_held(void *context, struct relay_channel *channel)
         break;
     case FIRST_NO_NAME:
         /* Where clients may speak second, one that says nothing at all is no liar. */
-        if (channel->len || first_bytes_wait(c->port))
+        if (said->len || first_bytes_wait(c->port))
             give_up(g, c, GATE_NO_NAME);
         else
             pass(g, c);

@@ -14,8 +14,9 @@
 #include "gate/confine.h"
 #include "gate/gate.h"
 
-#define CONFIG_MS 10000
-#define EVENTS    64
+#define CONFIG_MS    10000
+#define EVENTS       64
+#define OWNER_FRAMES 64 /* before connections have their turn */
 
 static const struct relay_events events = { .opened = connection_opened,
                                             .crowded = connection_crowded,
@@ -141,11 +142,12 @@ static const int calls[] = {
     SYS_accept4, /* the last: only where ports of the host lead here */
 };
 
-/* Each connection has one descriptor of its own, or two while it is looked up. */
+/* Each connection has its program's descriptor and one of its own, or two while it is
+ * looked up. */
 static int confine_self(const struct gate *g)
 {
     return confine_to(&(struct confinement){
-        .descriptors = 64 + 3 * (size_t)g->config.connections + g->config.listeners,
+        .descriptors = 64 + 4 * (size_t)g->config.connections + g->config.listeners,
         .calls = calls,
         .count = sizeof calls / sizeof *calls - (g->config.listeners ? 0 : 1),
         .connects = true,
@@ -187,7 +189,7 @@ static bool start(struct gate *g)
 }
 
 /* A frame and the descriptor that may come with it, in one message. */
-static ssize_t receive(uint8_t *buffer, size_t size, int *fd)
+static ssize_t receive(void *buffer, size_t size, int *fd)
 {
     _Alignas(struct cmsghdr) char room[CMSG_SPACE(sizeof(int))];
     struct iovec iov = { buffer, size };
@@ -244,8 +246,8 @@ static void obey(struct gate *g, const struct frame *f, int fd)
         take_allow(g, f);
 }
 
-/* The owner sends each frame in one piece. */
-static void hear_owner(struct gate *g)
+/* The owner sends each frame in one piece. False: there was none. */
+static bool hear_frame(struct gate *g)
 {
     uint8_t header[WIRE_HEADER];
     uint8_t *payload = NULL;
@@ -254,7 +256,7 @@ static void hear_owner(struct gate *g)
     ssize_t n = receive(header, sizeof header, &fd);
 
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
-        return;
+        return false;
     g->owner_gone = n != WIRE_HEADER ||
                     frame_read(header, sizeof header, GATE_FRAME_MAX, &f) < 0 ||
                     !(payload = malloc(f.len + 1)) || !read_whole(payload, f.len);
@@ -264,6 +266,13 @@ static void hear_owner(struct gate *g)
     else if (fd >= 0)
         (void)close(fd);
     free(payload);
+    return !g->owner_gone;
+}
+
+static void hear_owner(struct gate *g)
+{
+    for (int i = 0; i < OWNER_FRAMES && hear_frame(g); i++)
+        ;
 }
 
 static void dispatch(struct gate *g, const struct epoll_event *e)

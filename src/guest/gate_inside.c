@@ -342,7 +342,7 @@ static void serve_address(struct guest_gate *gate, int fd, uint16_t port)
             target = text;
     }
     if (target)
-        (void)relay_open(&gate->relay, fd, port, target);
+        relay_hand_over(&gate->relay, fd, port, target);
     else
         turn_away(fd);
 }
@@ -359,7 +359,7 @@ static void serve_listener(struct guest_gate *gate, uint32_t i)
         if (l->name == NO_NAME)
             serve_address(gate, fd, l->port);
         else
-            (void)relay_open(&gate->relay, fd, l->port, gate->names[l->name]);
+            relay_hand_over(&gate->relay, fd, l->port, gate->names[l->name]);
     }
 }
 

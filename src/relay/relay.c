@@ -8,10 +8,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define BUSY  (128u << 10) /* with more unwritten, nothing is produced */
-#define EDGES (EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET)
+#include "relay/inside.h"
 
-enum tag_kind { TAG_LINK = 1, TAG_CHANNEL = 2 };
+#define BUSY       (128u << 10) /* with more unwritten, nothing is produced */
+#define LAST_TURNS 1000         /* once the guest has gone */
 
 int relay_watch(const struct relay *r, int fd, uint32_t events, uint64_t tag)
 {
@@ -35,7 +35,7 @@ int relay_init(struct relay *r, int link_fd, bool is_gate, size_t most,
                          .events = events,
                          .context = context };
     if (r->epoll_fd < 0 || !r->in || !r->out ||
-        relay_watch(r, link_fd, EDGES, relay_tag(TAG_LINK, 0)) < 0)
+        relay_watch(r, link_fd, RELAY_EDGES, relay_tag(TAG_LINK, 0)) < 0)
         return -1;
     return 0;
 }
@@ -129,13 +129,13 @@ static struct relay_channel *add(struct relay *r, uint32_t id)
     if (!c)
         return NULL;
     c->id = id;
-    c->fd = -1;
+    c->own.fd = c->other.fd = -1;
     c->may_send = c->may_come = c->window = RELAY_WINDOW;
     r->channels[r->count++] = c;
     return c;
 }
 
-static void finish(struct relay *r, struct relay_channel *c, bool reset)
+void relay_finish(struct relay *r, struct relay_channel *c, bool reset)
 {
     if (c->gone)
         return;
@@ -148,15 +148,16 @@ void relay_close(struct relay *r, struct relay_channel *c)
 {
     if (c->gone)
         return;
-    put(r, c->id, RELAY_CLOSE, NULL);
-    finish(r, c, true);
+    if (!is_direct(c))
+        put(r, c->id, RELAY_CLOSE, NULL);
+    relay_finish(r, c, true);
 }
 
 void relay_attach(struct relay *r, struct relay_channel *c, int fd)
 {
-    c->fd = fd;
-    c->can_read = c->can_write = true;
-    if (relay_watch(r, fd, EDGES, relay_tag(TAG_CHANNEL, c->id)) < 0)
+    c->own.fd = fd;
+    c->own.can_read = c->own.can_write = true;
+    if (relay_watch(r, fd, RELAY_EDGES, relay_tag(TAG_OWN, c->id)) < 0)
         relay_close(r, c);
 }
 
@@ -185,6 +186,34 @@ struct relay_channel *relay_open(struct relay *r, int fd, uint32_t port,
     return c;
 }
 
+/* The frame by itself, as its descriptor goes with its first byte. */
+static bool hand(struct relay *r, int fd, uint32_t port, const char *name)
+{
+    struct pack p = { 0 };
+    size_t from = r->out_tail;
+    bool sent = false;
+
+    pack_u32(&p, port);
+    pack_text(&p, name);
+    put(r, r->next_ours, RELAY_DIRECT, &p);
+    pack_done(&p);
+    if (!r->broken)
+        sent = direct_send(r, r->out + from, r->out_tail - from, fd);
+    r->out_tail = from;
+    return sent;
+}
+
+void relay_hand_over(struct relay *r, int fd, uint32_t port, const char *name)
+{
+    flush(r);
+    if (unwritten(r) || !hand(r, fd, port, name)) {
+        (void)relay_open(r, fd, port, name);
+        return;
+    }
+    r->next_ours += 2;
+    (void)close(fd);
+}
+
 void relay_refuse_name(struct relay *r, const char *name)
 {
     struct pack p = { 0 };
@@ -200,7 +229,7 @@ void relay_refuse_name(struct relay *r, const char *name)
  */
 static void widen(struct relay *r, struct relay_channel *c)
 {
-    if (c->len || c->window >= RELAY_WIDEST || c->window > r->spare)
+    if (c->own.rest.len || c->window >= RELAY_WIDEST || c->window > r->spare)
         return;
     r->spare -= c->window;
     c->owed += c->window;
@@ -214,9 +243,9 @@ static void consumed(struct relay *r, struct relay_channel *c, size_t len)
 
     c->to_fd += len;
     c->owed += (uint32_t)len;
-    if (c->owed < c->window / 4 || c->ended_in)
+    if (c->owed < c->window / 4 || c->other.ended)
         return;
-    if (c->to_fd > 4u * c->window)
+    if (c->to_fd > UINT64_C(4) * c->window)
         widen(r, c);
     pack_u32(&p, c->owed);
     put(r, c->id, RELAY_CREDIT, &p);
@@ -227,12 +256,12 @@ static void consumed(struct relay *r, struct relay_channel *c, size_t len)
 
 static void end_if_over(struct relay *r, struct relay_channel *c)
 {
-    if (c->ended_in && !c->len && !c->shut && c->fd >= 0) {
-        c->shut = true;
-        (void)shutdown(c->fd, SHUT_WR);
+    if (c->other.ended && !c->own.rest.len && !c->own.shut && c->own.fd >= 0) {
+        c->own.shut = true;
+        (void)shutdown(c->own.fd, SHUT_WR);
     }
-    if (c->shut && c->ended_out)
-        finish(r, c, false);
+    if (c->own.shut && c->own.ended)
+        relay_finish(r, c, false);
 }
 
 /* What the connection takes of LEN bytes; the channel may be closed by it. */
@@ -241,13 +270,13 @@ static size_t push(struct relay *r, struct relay_channel *c, const uint8_t *data
 {
     ssize_t n;
 
-    if (c->fd < 0 || c->hold || !c->can_write || !len)
+    if (c->own.fd < 0 || c->hold || !c->own.can_write || !len)
         return 0;
     do
-        n = send(c->fd, data, len, MSG_NOSIGNAL | MSG_DONTWAIT);
+        n = send(c->own.fd, data, len, MSG_NOSIGNAL | MSG_DONTWAIT);
     while (n < 0 && errno == EINTR);
     if (n < 0 && errno == EAGAIN) {
-        c->can_write = false;
+        c->own.can_write = false;
         return 0;
     }
     if (n < 0) {
@@ -258,53 +287,19 @@ static size_t push(struct relay *r, struct relay_channel *c, const uint8_t *data
     return (size_t)n;
 }
 
-/* Room for LEN bytes behind those that are there; they fit a window, as credit says. */
-static bool make_room(struct relay_channel *c, size_t len)
+static void push_rest(struct relay *r, struct relay_channel *c)
 {
-    uint8_t *larger = NULL;
-
-    if (c->at + c->len + len <= c->cap)
-        return true;
-    if (c->len)
-        memmove(c->backlog, c->backlog + c->at, c->len);
-    c->at = 0;
-    if (c->len + len <= c->cap)
-        return true;
-    larger = realloc(c->backlog, c->window);
-    if (!larger)
-        return false;
-    c->backlog = larger;
-    c->cap = c->window;
-    return true;
-}
-
-static bool keep(struct relay_channel *c, const uint8_t *data, size_t len)
-{
-    if (!make_room(c, len))
-        return false;
-    memcpy(c->backlog + c->at + c->len, data, len);
-    c->len += len;
-    return true;
-}
-
-static void push_backlog(struct relay *r, struct relay_channel *c)
-{
-    size_t n = push(r, c, c->backlog + c->at, c->len);
-
-    c->at += n;
-    c->len -= n;
-    if (c->len || !c->backlog)
-        return;
-    free(c->backlog); /* most connections never need it again */
-    c->backlog = NULL;
-    c->at = c->cap = 0;
+    rest_eat(&c->own.rest,
+             push(r, c, c->own.rest.data + c->own.rest.at, c->own.rest.len));
 }
 
 void relay_release(struct relay *r, struct relay_channel *c)
 {
     c->hold = false;
-    if (c->len)
-        push_backlog(r, c);
+    if (is_direct(c))
+        return; /* its turn comes */
+    if (c->own.rest.len)
+        push_rest(r, c);
     end_if_over(r, c);
 }
 
@@ -314,14 +309,14 @@ static bool on_data(struct relay *r, struct relay_channel *c, const struct frame
 {
     size_t n = 0;
 
-    if (c->ended_in || !f->len || f->len > c->may_come)
+    if (c->other.ended || !f->len || f->len > c->may_come)
         return false;
     c->may_come -= f->len;
-    if (!c->len)
+    if (!c->own.rest.len)
         n = push(r, c, f->payload, f->len);
     if (c->gone)
         return true;
-    if (n < f->len && !keep(c, f->payload + n, f->len - n))
+    if (n < f->len && !rest_keep(&c->own.rest, f->payload + n, f->len - n, c->window))
         relay_close(r, c);
     else if (c->hold && r->events->held)
         r->events->held(r->context, c);
@@ -330,9 +325,9 @@ static bool on_data(struct relay *r, struct relay_channel *c, const struct frame
 
 static bool on_eof(struct relay *r, struct relay_channel *c, const struct frame *f)
 {
-    if (c->ended_in || f->len)
+    if (c->other.ended || f->len)
         return false;
-    c->ended_in = true;
+    c->other.ended = true;
     if (c->hold && r->events->held)
         r->events->held(r->context, c);
     if (!c->gone)
@@ -351,16 +346,24 @@ static bool on_credit(struct relay_channel *c, const struct frame *f)
     return true;
 }
 
-static void open_theirs(struct relay *r, uint32_t id, uint32_t port, const char *name)
+/* FD: the guest's connection, which is taken; -1: frames will bring its bytes. */
+static void open_theirs(struct relay *r, uint32_t id, uint32_t port, const char *name,
+                        int fd)
 {
     struct relay_channel *c = add(r, id);
 
     r->last_theirs = id;
+    if (c && fd >= 0)
+        direct_begin(r, c, fd);
     if (c) {
-        r->events->opened(r->context, c, port, name);
+        if (!c->gone)
+            r->events->opened(r->context, c, port, name);
         return;
     }
-    put(r, id, RELAY_CLOSE, NULL);
+    if (fd >= 0)
+        direct_turn_away(fd);
+    else
+        put(r, id, RELAY_CLOSE, NULL);
     if (r->events->crowded)
         r->events->crowded(r->context, port, name);
 }
@@ -373,9 +376,11 @@ static bool on_open(struct relay *r, const struct frame *f)
     bool fits = unpack_finished(&u) && f->channel > r->last_theirs && port > 0 &&
                 port <= UINT16_MAX && f->channel % 2 == (r->is_gate ? 1 : 0) &&
                 f->channel <= INT32_MAX; /* users double it */
+    int fd = fits && f->type == RELAY_DIRECT ? direct_claim(r) : -1;
 
+    fits = fits && (fd >= 0) == (f->type == RELAY_DIRECT);
     if (fits)
-        open_theirs(r, f->channel, port, name);
+        open_theirs(r, f->channel, port, name, fd);
     free(name);
     return fits;
 }
@@ -406,12 +411,14 @@ static bool on_frame(struct relay *r, const struct frame *f)
 
     if (f->stream)
         return false;
-    if (f->type == RELAY_OPEN)
+    if (f->type == RELAY_OPEN || f->type == RELAY_DIRECT)
         return on_open(r, f);
     if (f->type == RELAY_REFUSED)
         return on_refused(r, f);
     if (!c)
         return is_past(r, f->channel);
+    if (is_direct(c))
+        return false;
     switch (f->type) {
     case RELAY_DATA:
         return on_data(r, c, f);
@@ -420,7 +427,7 @@ static bool on_frame(struct relay *r, const struct frame *f)
     case RELAY_CREDIT:
         return on_credit(c, f);
     case RELAY_CLOSE:
-        finish(r, c, true);
+        relay_finish(r, c, true);
         return f->len == 0;
     default:
         return false;
@@ -445,9 +452,19 @@ static void take_frames(struct relay *r)
         memmove(r->in, r->in + at, r->in_len);
 }
 
+/* What its programs had said before they ended is with us, and goes. */
+static void guest_left(struct relay *r)
+{
+    r->link_readable = false;
+    r->left = r->is_gate;
+    r->broken = !r->left;
+    for (size_t i = 0; i < r->count; i++)
+        r->channels[i]->other.can_read = true;
+}
+
 static void read_link(struct relay *r)
 {
-    ssize_t n = recv(r->link_fd, r->in + r->in_len, RELAY_IN - r->in_len, MSG_DONTWAIT);
+    ssize_t n = direct_receive(r, r->in + r->in_len, RELAY_IN - r->in_len);
 
     if (n < 0 && errno == EINTR)
         return;
@@ -455,18 +472,20 @@ static void read_link(struct relay *r)
         r->link_readable = false;
         return;
     }
-    if (n <= 0) {
+    if (n == 0)
+        guest_left(r);
+    else if (n < 0)
         r->broken = true;
+    if (n <= 0)
         return;
-    }
     r->in_len += (size_t)n;
     take_frames(r);
 }
 
 static bool wants_read(const struct relay *r, const struct relay_channel *c)
 {
-    return !c->gone && c->fd >= 0 && c->can_read && !c->ended_out && c->may_send &&
-           !is_busy(r);
+    return !c->gone && c->own.fd >= 0 && c->own.can_read && !c->own.ended &&
+           c->may_send && !is_busy(r);
 }
 
 /* One read from the connection. */
@@ -474,12 +493,12 @@ static void pull(struct relay *r, struct relay_channel *c)
 {
     size_t most = c->may_send < RELAY_CHUNK ? c->may_send : RELAY_CHUNK;
     uint8_t *to = reserve(r, most);
-    ssize_t n = to ? recv(c->fd, to, most, MSG_DONTWAIT) : -1;
+    ssize_t n = to ? recv(c->own.fd, to, most, MSG_DONTWAIT) : -1;
 
     if (!to || (n < 0 && errno == EINTR))
         return;
     if (n < 0 && errno == EAGAIN) {
-        c->can_read = false;
+        c->own.can_read = false;
         return;
     }
     if (n < 0) {
@@ -487,7 +506,7 @@ static void pull(struct relay *r, struct relay_channel *c)
         return;
     }
     if (n == 0) {
-        c->ended_out = true;
+        c->own.ended = true;
         put(r, c->id, RELAY_EOF, NULL);
         end_if_over(r, c);
         return;
@@ -495,8 +514,8 @@ static void pull(struct relay *r, struct relay_channel *c)
     commit(r, c->id, RELAY_DATA, (size_t)n);
     c->may_send -= (uint32_t)n;
     c->from_fd += (uint64_t)n;
-    if ((size_t)n < most && !c->hung_up)
-        c->can_read = false; /* the next edge tells of more */
+    if ((size_t)n < most && !c->own.hung_up)
+        c->own.can_read = false; /* the next edge tells of more */
 }
 
 /* With a reset where the other end had no end either. */
@@ -504,12 +523,12 @@ static void drop(struct relay_channel *c)
 {
     const struct linger none = { .l_onoff = 1 };
 
-    if (c->fd >= 0) {
-        if (!c->ended_out || !c->shut)
-            (void)setsockopt(c->fd, SOL_SOCKET, SO_LINGER, &none, sizeof none);
-        (void)close(c->fd);
+    if (c->own.fd >= 0) {
+        if (!c->own.ended || !c->own.shut)
+            (void)setsockopt(c->own.fd, SOL_SOCKET, SO_LINGER, &none, sizeof none);
+        (void)close(c->own.fd);
     }
-    free(c->backlog);
+    rest_free(&c->own.rest);
     free(c);
 }
 
@@ -525,9 +544,20 @@ static void sweep(struct relay *r)
             continue;
         }
         r->spare += c->window - RELAY_WINDOW;
+        if (is_direct(c))
+            direct_drop(r, c);
         drop(c);
     }
     r->count = kept;
+}
+
+static void note(struct relay_end *e, uint32_t events)
+{
+    const uint32_t over = EPOLLHUP | EPOLLERR;
+
+    e->can_read = e->can_read || (events & (EPOLLIN | EPOLLRDHUP | over));
+    e->can_write = e->can_write || (events & (EPOLLOUT | over));
+    e->hung_up = e->hung_up || (events & (EPOLLRDHUP | over));
 }
 
 void relay_event(struct relay *r, uint64_t tag, uint32_t events)
@@ -539,17 +569,40 @@ void relay_event(struct relay *r, uint64_t tag, uint32_t events)
         return;
     }
     c = find(r, (uint32_t)tag);
-    if (!c)
-        return;
-    c->can_read =
-        c->can_read || (events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR));
-    c->can_write = c->can_write || (events & (EPOLLOUT | EPOLLHUP | EPOLLERR));
-    c->hung_up = c->hung_up || (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR));
+    if (c)
+        note(tag >> 32 == TAG_OTHER ? &c->other : &c->own, events);
 }
 
 static bool wants_link(const struct relay *r)
 {
     return r->link_readable && !(r->is_gate && is_busy(r));
+}
+
+static void channel_turn(struct relay *r, struct relay_channel *c)
+{
+    if (is_direct(c)) {
+        direct_turn(r, c);
+        return;
+    }
+    if (c->own.rest.len && c->own.can_write) {
+        push_rest(r, c);
+        end_if_over(r, c);
+    }
+    if (wants_read(r, c))
+        pull(r, c);
+}
+
+static bool wants_turn(const struct relay *r, const struct relay_channel *c)
+{
+    return is_direct(c) ? direct_wants_turn(c) : !r->left && wants_read(r, c);
+}
+
+static bool wants_more(struct relay *r)
+{
+    for (size_t i = 0; i < r->count; i++)
+        if (wants_turn(r, r->channels[i]))
+            return !r->left || ++r->last_turns < LAST_TURNS;
+    return false;
 }
 
 bool relay_turn(struct relay *r)
@@ -561,30 +614,27 @@ bool relay_turn(struct relay *r)
     for (size_t n = 0; n < r->count && !r->broken; n++) {
         struct relay_channel *c = r->channels[(r->turn + n) % r->count];
 
-        if (!c->gone && c->len && c->can_write) {
-            push_backlog(r, c);
-            end_if_over(r, c);
-        }
-        if (wants_read(r, c))
-            pull(r, c);
+        if (!c->gone)
+            channel_turn(r, c);
     }
     r->turn++;
     flush(r);
     sweep(r);
-    for (size_t i = 0; i < r->count && !more; i++)
-        more = wants_read(r, r->channels[i]);
+    more = wants_more(r);
+    r->broken = r->broken || (r->left && !more);
     return !r->broken && (more || wants_link(r));
 }
 
 void relay_done(struct relay *r)
 {
     for (size_t i = 0; i < r->count; i++)
-        finish(r, r->channels[i], true);
+        relay_finish(r, r->channels[i], true);
     sweep(r);
     if (r->link_fd >= 0)
         (void)close(r->link_fd);
     if (r->epoll_fd >= 0)
         (void)close(r->epoll_fd);
+    direct_done(r);
     free(r->in);
     free(r->out);
     *r = (struct relay){ .link_fd = -1, .epoll_fd = -1 };

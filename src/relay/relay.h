@@ -15,6 +15,10 @@
  * takes them, and more to one that keeps taking, as long as there is some to spare. So one
  * that is not read holds up nobody else, and costs at most its window.
  *
+ * A guest hands the connections that it accepts over (relay_hand_over), where the socket
+ * between the two can carry them: then the gate moves their bytes alone, and what waits of
+ * them has the same bounds.
+ *
  * Neither end trusts the other. A frame that does not fit makes the relay `broken`.
  */
 /* clang-format on */
@@ -33,6 +37,8 @@
 #define RELAY_MAX     1024u       /* channels, at most */
 #define RELAY_IN      (256u << 10)
 #define RELAY_OUT     (256u << 10)
+#define RELAY_PIECE   (256u << 10) /* bytes moved at once between two connections */
+#define RELAY_HANDED  4
 #define RELAY_OWN_TAG 16u /* the owner's tags of epoll begin here */
 
 enum relay_type {
@@ -42,22 +48,32 @@ enum relay_type {
     RELAY_CREDIT = 4,  /* u32 more bytes */
     RELAY_CLOSE = 5,   /* at once, both ways; late frames of it are passed over */
     RELAY_REFUSED = 6, /* to the gate, channel 0: text name, which is not allowed */
+    RELAY_DIRECT = 7,  /* to the gate: as OPEN, with the guest's connection; the channel
+                          has no other frames, in either direction */
+};
+
+/* What waits: LEN bytes from AT on, of CAP. */
+struct relay_rest {
+    uint8_t *data;
+    size_t cap, at, len;
+};
+
+struct relay_end {
+    int fd; /* -1: there is none yet, or it is behind the link */
+    bool can_read, can_write, hung_up;
+    bool ended;             /* it has no more to say */
+    bool shut;              /* it was told that no more comes */
+    struct relay_rest rest; /* for it */
 };
 
 struct relay_channel {
     uint32_t id;
-    int fd;    /* -1: there is none yet, and what comes waits */
-    bool hold; /* what comes waits all the same, and `held` is told */
+    bool hold; /* what comes for our own waits, and `held` is told */
     bool gone; /* freed after this turn */
-    bool can_read, can_write, hung_up;
-    bool ended_in;  /* the other end has no more */
-    bool ended_out; /* our connection has no more */
-    bool shut;      /* our connection was told so */
+    struct relay_end own, other;
     uint32_t may_send, may_come, owed;
-    uint32_t window;  /* what may be under way to us */
-    uint8_t *backlog; /* CAP bytes, or NULL; for fd */
-    size_t cap, at, len;
-    uint64_t to_fd, from_fd; /* bytes so far */
+    uint32_t window;         /* what may be under way to us */
+    uint64_t to_fd, from_fd; /* bytes of our own so far */
     void *user;              /* the owner's */
 };
 
@@ -68,7 +84,7 @@ struct relay_events {
                    const char *name);
     /* It would have, but there are too many. */
     void (*crowded)(void *context, uint32_t port, const char *name);
-    /* More lies in the backlog of a channel that is held. */
+    /* More lies in own.rest of a channel that is held, or that is all. */
     void (*held)(void *context, struct relay_channel *channel);
     /* It is over; RESET: not by both ends' own will. */
     void (*closed)(void *context, struct relay_channel *channel, bool reset);
@@ -80,10 +96,15 @@ struct relay {
     bool is_gate; /* stops reading while the guest does not read */
     bool broken;  /* the other end is gone, or makes no sense */
     bool link_readable;
+    bool left; /* the guest has gone; what programs have said still goes */
+    unsigned last_turns;
     uint32_t last_theirs, next_ours;
     struct relay_channel *channels[RELAY_MAX];
     size_t count, most, turn;
     uint32_t spare; /* what windows may still grow by */
+    uint8_t *piece; /* of direct channels, under way; NULL: there was none yet */
+    int handed[RELAY_HANDED]; /* came with frames that have not been read whole */
+    size_t handed_count;
     uint8_t *in, *out;
     size_t in_len, out_head, out_tail, out_cap;
     const struct relay_events *events;
@@ -98,6 +119,8 @@ void relay_done(struct relay *r);
 /* A new channel over FD, which is taken. NULL: there are too many, or no memory. */
 struct relay_channel *relay_open(struct relay *r, int fd, uint32_t port,
                                  const char *name);
+/* Likewise, of a guest: the gate has FD from now on; or it is a channel like others. */
+void relay_hand_over(struct relay *r, int fd, uint32_t port, const char *name);
 /* FD, which is taken, is CHANNEL's connection; it may still be connecting. */
 void relay_attach(struct relay *r, struct relay_channel *channel, int fd);
 /* What was held may go. */

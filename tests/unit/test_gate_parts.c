@@ -3,6 +3,7 @@
 /* The parts of a gate that read what strangers say, under sanitizers: the programs
  * themselves are built without. */
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -440,6 +441,295 @@ static void random_frames_never_do_more_than_break_a_relay(void **state)
     assert_true(breaks("\377\377\377\377\377\377\377\377\377\377\377\377", 12));
 }
 
+/* A connection over TCP, both ends. */
+static void connect_pair(int pair[2])
+{
+    struct sockaddr_in at = { .sin_family = AF_INET,
+                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    socklen_t len = sizeof at;
+    int listener = socket(AF_INET, SOCK_STREAM, 0);
+
+    assert_int_equal(bind(listener, (struct sockaddr *)&at, len), 0);
+    assert_int_equal(listen(listener, 1), 0);
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&at, &len), 0);
+    pair[0] = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(connect(pair[0], (struct sockaddr *)&at, len), 0);
+    pair[1] = accept(listener, NULL, NULL);
+    assert_true(pair[1] >= 0);
+    (void)close(listener);
+}
+
+/* A gate's relay, what a guest has of it, and a server that it connects all to. */
+static struct {
+    struct relay relay;
+    int link, server;
+    struct relay_channel *channel;
+    unsigned closed, resets;
+    bool held; /* hold it first */
+} d;
+
+static void d_opened(void *context, struct relay_channel *channel, uint32_t port,
+                     const char *name)
+{
+    int pair[2];
+
+    assert_int_equal(port, 80);
+    assert_string_equal(name, "a.test");
+    connect_pair(pair);
+    d.server = pair[1];
+    d.channel = channel;
+    channel->hold = d.held;
+    if (!d.held)
+        relay_attach(context, channel, pair[0]);
+    else
+        (void)close(pair[0]);
+}
+
+static void d_closed(void *context, struct relay_channel *channel, bool reset)
+{
+    (void)context;
+    (void)channel;
+    d.closed++;
+    d.resets += reset;
+}
+
+static const struct relay_events d_events = { .opened = d_opened, .closed = d_closed };
+
+static void d_begin(bool held)
+{
+    int pair[2];
+
+    memset(&d, 0, sizeof d);
+    d.server = -1;
+    d.held = held;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair), 0);
+    assert_int_equal(relay_init(&d.relay, pair[0], true, 2, &d_events, &d.relay), 0);
+    d.link = pair[1];
+}
+
+static void d_end(void)
+{
+    relay_done(&d.relay);
+    (void)close(d.link);
+    if (d.server >= 0)
+        (void)close(d.server);
+}
+
+/* Until nothing moves any more. */
+static void d_run(void)
+{
+    struct epoll_event ready[8];
+    bool more = true;
+    int n = 1;
+
+    while (!d.relay.broken && (more || n > 0)) {
+        n = epoll_wait(d.relay.epoll_fd, ready, 8, more ? 0 : 50);
+        for (int i = 0; i < n; i++)
+            relay_event(&d.relay, ready[i].data.u64, ready[i].events);
+        more = relay_turn(&d.relay);
+    }
+}
+
+/* One DIRECT frame for channel ID with COUNT descriptors. */
+static void send_direct(uint8_t id, const int *fds, size_t count)
+{
+    uint8_t frame[] = { FRAME(id, RELAY_DIRECT, 14),
+                        80,
+                        0,
+                        0,
+                        0,
+                        6,
+                        0,
+                        0,
+                        0,
+                        'a',
+                        '.',
+                        't',
+                        'e',
+                        's',
+                        't' };
+    _Alignas(struct cmsghdr) char room[CMSG_SPACE(4 * sizeof(int))] = { 0 };
+    struct iovec iov = { frame, sizeof frame };
+    struct msghdr m = { .msg_iov = &iov,
+                        .msg_iovlen = 1,
+                        .msg_control = count ? room : NULL,
+                        .msg_controllen = count ? CMSG_SPACE(count * sizeof(int)) : 0 };
+
+    if (count) {
+        struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+
+        c->cmsg_level = SOL_SOCKET;
+        c->cmsg_type = SCM_RIGHTS;
+        c->cmsg_len = CMSG_LEN(count * sizeof(int));
+        memcpy(CMSG_DATA(c), fds, count * sizeof(int));
+    }
+    assert_int_equal(sendmsg(d.link, &m, 0), sizeof frame);
+}
+
+static bool direct_breaks(const int *fds, size_t count)
+{
+    bool broken;
+
+    d_begin(false);
+    send_direct(1, fds, count);
+    d_run();
+    broken = d.relay.broken;
+    d_end();
+    return broken;
+}
+
+static void what_is_handed_over_must_be_one_connection(void **state)
+{
+    int program[2], local[2];
+    const int udp = socket(AF_INET, SOCK_DGRAM, 0);
+
+    (void)state;
+    connect_pair(program);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, local), 0);
+    assert_false(direct_breaks((int[]){ program[1] }, 1));
+    assert_true(direct_breaks(NULL, 0));
+    assert_true(direct_breaks((int[]){ program[1], program[1] }, 2));
+    assert_true(direct_breaks(local, 1));
+    assert_true(direct_breaks(&udp, 1));
+    (void)close(udp);
+    for (int i = 0; i < 2; i++) {
+        (void)close(program[i]);
+        (void)close(local[i]);
+    }
+}
+
+static void a_connection_that_was_handed_over_has_no_frames(void **state)
+{
+    static const uint8_t data[] = { FRAME(1, 2, 1), 'x' };
+    static const uint8_t credit[] = { FRAME(1, 4, 4), 1, 0, 0, 0 };
+    static const uint8_t close_it[] = { FRAME(1, 5, 0) };
+    const struct {
+        const uint8_t *bytes;
+        size_t len;
+    } all[] = { { data, sizeof data },
+                { credit, sizeof credit },
+                { close_it, sizeof close_it } };
+
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        int program[2];
+
+        connect_pair(program);
+        d_begin(false);
+        send_direct(1, &program[1], 1);
+        assert_int_equal(write(d.link, all[i].bytes, all[i].len), all[i].len);
+        d_run();
+        assert_true(d.relay.broken);
+        d_end();
+        (void)close(program[0]);
+        (void)close(program[1]);
+    }
+}
+
+/* Reads LEN bytes of FD, each of which must be WHAT; the relay has its turns meanwhile.
+ */
+static void expect_all(int fd, uint8_t what, size_t len)
+{
+    uint8_t bytes[65536];
+
+    while (len) {
+        ssize_t n =
+            recv(fd, bytes, sizeof bytes < len ? sizeof bytes : len, MSG_DONTWAIT);
+
+        for (ssize_t i = 0; i < n; i++)
+            assert_int_equal(bytes[i], what);
+        len -= n > 0 ? (size_t)n : 0;
+        if (n < 0)
+            d_run();
+        assert_int_not_equal(n, 0);
+    }
+}
+
+static void expect_end(int fd)
+{
+    char byte;
+    ssize_t n;
+
+    while ((n = recv(fd, &byte, 1, MSG_DONTWAIT)) < 0 && errno == EAGAIN)
+        d_run();
+    assert_int_equal(n, 0);
+}
+
+static size_t fill(int fd, uint8_t with)
+{
+    uint8_t bytes[65536];
+    size_t sent = 0;
+    ssize_t n;
+
+    memset(bytes, with, sizeof bytes);
+    do {
+        n = send(fd, bytes, sizeof bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
+        sent += n > 0 ? (size_t)n : 0;
+        d_run();
+    } while (n > 0);
+    return sent;
+}
+
+static void what_is_handed_over_passes_whole_both_ways_and_ends(void **state)
+{
+    int program[2];
+    size_t up, down;
+
+    (void)state;
+    connect_pair(program);
+    d_begin(false);
+    send_direct(1, &program[1], 1);
+    (void)close(program[1]);
+    d_run();
+    up = fill(program[0], 'u'); /* nobody reads either, and nobody waits */
+    down = fill(d.server, 'd');
+    assert_true(up > RELAY_PIECE && down > RELAY_PIECE);
+    assert_true(d.channel->own.rest.cap <= RELAY_PIECE);
+    assert_true(d.channel->other.rest.cap <= RELAY_PIECE);
+    expect_all(d.server, 'u', up);
+    expect_all(program[0], 'd', down);
+    assert_int_equal(d.relay.spare, RELAY_SPARE);
+    assert_int_equal(d.channel->to_fd, up);
+    assert_int_equal(d.channel->from_fd, down);
+    (void)shutdown(program[0], SHUT_WR);
+    d_run();
+    expect_end(d.server);
+    assert_int_equal(write(d.server, "x", 1), 1); /* it may still answer */
+    (void)shutdown(d.server, SHUT_WR);
+    d_run();
+    expect_all(program[0], 'x', 1);
+    expect_end(program[0]);
+    assert_int_equal(d.closed, 1);
+    assert_int_equal(d.resets, 0);
+    assert_false(d.relay.broken);
+    d_end();
+    (void)close(program[0]);
+}
+
+static void what_is_held_of_a_connection_is_at_most_a_window(void **state)
+{
+    int program[2];
+
+    (void)state;
+    connect_pair(program);
+    d_begin(true);
+    send_direct(1, &program[1], 1);
+    (void)close(program[1]);
+    d_run();
+    assert_true(fill(program[0], 'u') > RELAY_WINDOW);
+    while (d.channel->own.rest.len < RELAY_WINDOW)
+        d_run();
+    assert_int_equal(d.channel->own.rest.len, RELAY_WINDOW);
+    relay_close(&d.relay, d.channel);
+    d_run();
+    assert_int_equal(d.closed, 1);
+    d_end();
+    errno = 0;
+    assert_int_equal(send(program[0], "x", 1, MSG_NOSIGNAL), -1); /* it was told */
+    assert_true(errno == ECONNRESET || errno == EPIPE);
+    (void)close(program[0]);
+}
+
 static void an_account_comes_through_as_it_was(void **state)
 {
     struct gate_account *in = calloc(1, sizeof *in), *out = calloc(1, sizeof *out);
@@ -484,6 +774,10 @@ int main(void)
         cmocka_unit_test(a_client_hello_is_judged_by_its_one_name),
         cmocka_unit_test(a_frame_that_does_not_fit_breaks_the_relay),
         cmocka_unit_test(random_frames_never_do_more_than_break_a_relay),
+        cmocka_unit_test(what_is_handed_over_must_be_one_connection),
+        cmocka_unit_test(a_connection_that_was_handed_over_has_no_frames),
+        cmocka_unit_test(what_is_handed_over_passes_whole_both_ways_and_ends),
+        cmocka_unit_test(what_is_held_of_a_connection_is_at_most_a_window),
         cmocka_unit_test(an_account_comes_through_as_it_was),
     };
 
