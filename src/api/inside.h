@@ -83,6 +83,27 @@ int inside_image_prune(struct vial_engine *engine, const struct vial_prune *prun
                        json_t **out, struct vial_error *err);
 int inside_caches(json_t **out, struct vial_error *err);
 
+/* Volumes (volumes/volume_store.h), as "name", "writers", "state", "size" and times:
+ * all of them; one. In a daemon with a keeper: of those that its policy lets some
+ * caller have.
+ */
+int inside_volumes(const struct vial_engine *engine, json_t **out,
+                   struct vial_error *err);
+int inside_volume(const struct vial_engine *engine, const char *name, json_t **out,
+                  struct vial_error *err);
+struct inside_volume {
+    const char *name;
+    bool many;    /* several vessels may write to it at once */
+    int64_t size; /* in bytes; 0: what the settings say */
+};
+/* For CALLER, to whom the settings' bounds apply; NULL: for the operator himself. */
+int inside_volume_create(struct vial_engine *engine, const char *caller,
+                         const struct inside_volume *wanted, struct vial_error *err);
+int inside_volume_remove(struct vial_engine *engine, const char *caller,
+                         const char *name, struct vial_error *err);
+int inside_volume_prune(struct vial_engine *engine, int64_t unused_for_s,
+                        unsigned *removed, struct vial_error *err);
+
 /* The plan of REQ as vial_plan has it. */
 int inside_plan(struct vial_engine *engine, const struct vial_request *req,
                 json_t **out, struct vial_error *err);

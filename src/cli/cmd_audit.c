@@ -203,7 +203,7 @@ static const char *caller_of(json_t *record, char *room, size_t size)
  * swept. */
 static const char *subject_of(json_t *record)
 {
-    static const char *const keys[] = { "run", "session", "image", "driver" };
+    static const char *const keys[] = { "run", "session", "image", "volume", "driver" };
     const char *text = "-";
 
     for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]) && text[0] == '-'; i++)

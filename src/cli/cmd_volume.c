@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "api/inside.h"
@@ -10,26 +9,13 @@
 #include "base/unit.h"
 #include "cli/cli.h"
 #include "cli/print.h"
-#include "volumes/volume_store.h"
 
 /* What a verb works on. */
 struct work {
     const struct cli *cli;
-    const char *store;
+    struct vial_engine *engine;
     const char *name; /* or NULL */
 };
-
-static const char *state_of(const struct volume_info *v)
-{
-    return v->written ? "written" : v->busy ? "read" : "free";
-}
-
-static json_t *row_json(const struct volume_info *v)
-{
-    return json_pack("{s:s, s:s, s:s, s:I, s:I}", "name", v->name, "writers",
-                     v->many ? "many" : "one", "state", state_of(v), "created",
-                     (json_int_t)v->created, "used", (json_int_t)v->used);
-}
 
 static int tell(const struct work *w, const char *what)
 {
@@ -40,35 +26,36 @@ static int tell(const struct work *w, const char *what)
 
 static int create(const struct work *w, struct vial_error *err)
 {
-    const char *writers = cli_flag(w->cli, "writers");
-    struct volume_terms terms = { .many = str_eq(writers, "many") };
+    const char *size = cli_flag(w->cli, "size");
+    struct inside_volume wanted = { .name = w->name,
+                                    .many =
+                                        str_eq(cli_flag(w->cli, "writers"), "many") };
 
-    return volume_create(w->store, w->name, &terms, err) < 0 ? -1 : tell(w, "created");
+    if (size && (unit_parse_bytes(size, &wanted.size) < 0 || wanted.size <= 0))
+        return fail(err, VIAL_E_VALUE, "size '%s' is not a number of bytes", size);
+    return inside_volume_create(w->engine, NULL, &wanted, err) < 0 ? -1
+                                                                   : tell(w, "created");
 }
 
 static int list(const struct work *w, struct vial_error *err)
 {
-    auto_free struct volume_info *rows = NULL;
     struct table t = { .columns = 3 };
-    json_t *all = json_array();
-    size_t count = 0;
+    json_t *all = NULL;
+    json_t *row;
+    size_t i;
 
-    if (volume_list(w->store, &rows, &count, err) < 0) {
-        json_decref(all);
+    if (inside_volumes(w->engine, &all, err) < 0)
         return -1;
-    }
+    if (cli_flag(w->cli, "json"))
+        return print_compact(all);
     table_add(&t, "VOLUME");
     table_add(&t, "WRITERS");
     table_add(&t, "STATE");
-    for (size_t i = 0; i < count; i++) {
-        (void)json_array_append_new(all, row_json(&rows[i]));
-        table_add(&t, rows[i].name);
-        table_add(&t, rows[i].many ? "many" : "one");
-        table_add(&t, state_of(&rows[i]));
-    }
-    if (cli_flag(w->cli, "json")) {
-        strv_done(&t.cells);
-        return print_compact(all);
+    json_array_foreach(all, i, row)
+    {
+        table_add(&t, json_string_value(json_object_get(row, "name")));
+        table_add(&t, json_string_value(json_object_get(row, "writers")));
+        table_add(&t, json_string_value(json_object_get(row, "state")));
     }
     json_decref(all);
     return table_print(&t);
@@ -76,15 +63,15 @@ static int list(const struct work *w, struct vial_error *err)
 
 static int inspect(const struct work *w, struct vial_error *err)
 {
-    struct volume_info info;
+    json_t *row = NULL;
 
-    return volume_look(w->store, w->name, &info, err) < 0 ? -1
-                                                          : print_json(row_json(&info));
+    return inside_volume(w->engine, w->name, &row, err) < 0 ? -1 : print_json(row);
 }
 
 static int remove_named(const struct work *w, struct vial_error *err)
 {
-    return volume_remove(w->store, w->name, err) < 0 ? -1 : tell(w, "removed");
+    return inside_volume_remove(w->engine, NULL, w->name, err) < 0 ? -1
+                                                                   : tell(w, "removed");
 }
 
 static int prune(const struct work *w, struct vial_error *err)
@@ -101,7 +88,7 @@ static int prune(const struct work *w, struct vial_error *err)
     if (unit_parse_ms(unused, &ms) < 0 || ms < 1000)
         return fail(err, VIAL_E_VALUE,
                     "unused-for '%s' is not a duration of a second or more", unused);
-    if (volume_prune(w->store, ms / 1000, &removed, err) < 0)
+    if (inside_volume_prune(w->engine, ms / 1000, &removed, err) < 0)
         return -1;
     str_printf(&out, cli_flag(w->cli, "json") ? "{\"removed\":%u}\n" : "%u removed\n",
                removed);
@@ -141,22 +128,14 @@ static const struct verb *find_verb(const struct cli *cli, struct vial_error *er
 static int run_volume(struct cli *cli)
 {
     auto_engine struct vial_engine *engine = NULL;
-    auto_free char *store = NULL;
     struct vial_error err = { 0 };
     const struct verb *verb = find_verb(cli, &err);
     int status = -1;
 
     if (verb && cli_engine(cli, &engine, &err) == 0) {
-        store = volume_store_path(inside_settings(engine)->home);
-        if (store) {
-            struct work w = { cli, store, cli_operand(cli, 1) };
+        struct work w = { cli, engine, cli_operand(cli, 1) };
 
-            status = verb->run(&w, &err);
-        } else {
-            (void)fail(&err, VIAL_E_FILE, "there is no place for volumes");
-            (void)fail_remedy(&err, "set HOME, or VIAL_VOLUME_STORE to a directory of "
-                                    "your own");
-        }
+        status = verb->run(&w, &err);
     }
     return status < 0 ? cli_fail(cli, &err) : status;
 }
@@ -165,6 +144,9 @@ static const struct flag volume_flags[] = {
     { "writers", "HOW",
       "How many vessels may write to a new one at once: one, the default, or many.",
       "one|many" },
+    { "size", "SIZE",
+      "How many bytes a new one holds, from 16m on; where root keeps volumes. They are "
+      "taken from the disk at once." },
     { "unused-for", "DURATION", "Prune those that no vessel had for so long." },
     FLAG_ROW_JSON,
     { 0 },
@@ -180,8 +162,8 @@ const struct command command_volume = {
         "For the driver native. A run or session with --volume NAME:DIR finds there what\n"
         "earlier ones left; with :rw it may write. One vessel at a time may write to a\n"
         "volume, and any number may read it meanwhile, unless it was made with\n"
-        "--writers many. A volume stays until it is removed; none goes while a vessel\n"
-        "has it.",
+        "--writers many. With --size it holds no more than that. A volume stays until it\n"
+        "is removed; none goes while a vessel has it.",
     .examples = "vial volume create data\n"
                 "vial run --volume data:/data:rw sh 'date >> /data/log'\n"
                 "vial run --volume data:/data sh 'cat /data/log'\n"

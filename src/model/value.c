@@ -11,7 +11,7 @@
 #include "base/unit.h"
 
 #define SHOWN_BYTES 40
-#define KNOWN_TOLD  10 /* of more names, none is told that is not near */
+#define KNOWN_TOLD  11 /* of more names, none is told that is not near */
 
 /* A message is one line: what a terminal may have, it may not. */
 static void add_line(struct str *out, const char *text)

@@ -53,7 +53,8 @@ static int add(struct draft *d, const char *text, struct vial_error *err)
 
 static int find_store(struct draft *d, struct vial_error *err)
 {
-    d->plan->volume_store = volume_store_path(d->settings->home);
+    d->plan->volume_store =
+        volume_store_path(d->settings->volumes.store, d->settings->home);
     return d->plan->volume_store ? 0 : fail_memory(err);
 }
 

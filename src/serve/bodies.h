@@ -60,6 +60,7 @@ enum body_id {
 #define BODY_BOOL   bool
 #define BODY_COUNT  int64_t
 #define BODY_MS     int64_t
+#define BODY_SIZE   int64_t
 #define BODY_TEXTS  json_t *
 #define BODY_WORDS  json_t *
 #define BODY_LIST   json_t *

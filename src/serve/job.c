@@ -37,6 +37,16 @@ static int check_paths(const struct call *c, const struct vial_request *req,
     return 0;
 }
 
+int job_volumes_said(const struct call *c, struct vial_error *err)
+{
+    if (c->who.local || ((c->gen->settings->policy.set >> POLICY_ID_volumes) & 1u))
+        return 0;
+    (void)fail(err, VIAL_E_POLICY,
+               "a daemon's callers have volumes only if the policy says so");
+    return fail_remedy(err, "set policy key 'volumes' in the daemon's settings, and "
+                            "restart it");
+}
+
 /* Of volumes the same: the policy says which, and knows some by who asks. */
 static int check_volumes(const struct call *c, const struct vial_request *req,
                          struct vial_error *err)
@@ -51,13 +61,7 @@ static int check_volumes(const struct call *c, const struct vial_request *req,
             volume_check_policy(policy, token, wish.name, wish.writable, err) < 0)
             return -1;
     }
-    if (c->who.local || req->volumes.count == 0 ||
-        ((policy->set >> POLICY_ID_volumes) & 1u))
-        return 0;
-    (void)fail(err, VIAL_E_POLICY,
-               "a daemon's callers have volumes only if the policy says so");
-    return fail_remedy(err, "set policy key 'volumes' in the daemon's settings, and "
-                            "restart it");
+    return req->volumes.count == 0 ? 0 : job_volumes_said(c, err);
 }
 
 /* A driver that isolates nothing makes a caller the daemon's user. */

@@ -35,6 +35,10 @@ int job_decode(struct call *c, json_t *object, struct vial_request **out,
 /* The same check on a request that exists. */
 int job_check(struct call *c, struct vial_request *req, struct vial_error *err);
 
+/* Whether this caller can have volumes at all: the operator has said which there are.
+ */
+int job_volumes_said(const struct call *c, struct vial_error *err);
+
 /* 0 with a result, whatever became of it; or -1 when it never had its turn, with
  * *RETRY_S. */
 int job_run(struct job *job, struct vial_result **out, unsigned *retry_s,

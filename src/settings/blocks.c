@@ -91,11 +91,34 @@ static const struct block_row kubernetes_rows[] = {
       true },
 };
 
+static const struct block_row volumes_rows[] = {
+    { { "store", FIELD_NAME, FIELD_IN_SETTINGS, NULL, NULL, 1, 4095, NULL,
+        "Where volumes are kept; VIAL_VOLUME_STORE has the last word." },
+      offsetof(struct volume_settings, store) },
+    { { "caller", FIELD_COUNT_, FIELD_IN_SETTINGS, NULL, NULL, 0, 65536, "0",
+        "How many volumes there may be of one caller of a daemon, for whom the daemon "
+        "makes them; 0: it makes none for callers." },
+      offsetof(struct volume_settings, caller) },
+    { { "most", FIELD_COUNT_, FIELD_IN_SETTINGS, NULL, NULL, 0, 65536, "1024",
+        "How many volumes there may be in all before a daemon makes no more." },
+      offsetof(struct volume_settings, most) },
+    { { "size", FIELD_BYTES, FIELD_IN_SETTINGS, NULL, NULL, 0, INT64_C(1) << 44, "0",
+        "How large a new volume may become that is made without a size, from 16m on; 0: "
+        "as the file system of the store." },
+      offsetof(struct volume_settings, size) },
+    { { "caller_size", FIELD_BYTES, FIELD_IN_SETTINGS, NULL, NULL, 0, INT64_C(1) << 50,
+        "0",
+        "How large the volumes of one caller of a daemon may be together, which all "
+        "have a size then; 0: any." },
+      offsetof(struct volume_settings, caller_size) },
+};
+
 const struct block block_serve = BLOCK("serve", serve_rows);
 const struct block block_cleanup = BLOCK("cleanup", cleanup_rows);
 const struct block block_journal = BLOCK("journal", journal_rows);
 const struct block block_images = BLOCK("images", images_rows);
 const struct block block_kubernetes = BLOCK("kubernetes", kubernetes_rows);
+const struct block block_volumes = BLOCK("volumes", volumes_rows);
 
 static void *value_at(void *values, const struct block_row *row)
 {

@@ -13,6 +13,7 @@
  *   images    where images without a container engine are kept, where they come from,
  *             and how large they may be
  *   kubernetes  what holds for all pods of that driver (model/pod_settings.h)
+ *   volumes   where volumes are kept, and how many a daemon's callers may make
  */
 
 #include <jansson.h>
@@ -61,6 +62,13 @@ struct image_settings {
     int64_t max_bytes, max_files; /* of one image, unpacked */
 };
 
+struct volume_settings {
+    char *store;          /* or NULL: the usual place (volumes/volume_store.h) */
+    int64_t caller, most; /* how many of one caller; how many in all */
+    int64_t size;         /* of one that is made without; 0: none */
+    int64_t caller_size;  /* of one caller's together; 0: any */
+};
+
 struct block_row {
     struct field field;
     size_t offset; /* of the value in the block's struct */
@@ -74,7 +82,7 @@ struct block {
 };
 
 extern const struct block block_serve, block_cleanup, block_journal, block_images,
-    block_kubernetes;
+    block_kubernetes, block_volumes;
 
 /* VALUES is the block's struct: the built-in values; those that OBJECT has; all of
  * them (NULL: no memory). */

@@ -284,10 +284,10 @@ static json_t *audit_schema(void)
 
 json_t *schema_settings(void)
 {
-    static const char *const members[] = { "defaults?",  "policy?",  "audit?",
-                                           "cleanup?",   "journal?", "languages?",
-                                           "serve?",     "images?",  "secrets?",
-                                           "kubernetes?" };
+    static const char *const members[] = { "defaults?",   "policy?",  "audit?",
+                                           "cleanup?",    "journal?", "languages?",
+                                           "serve?",      "images?",  "secrets?",
+                                           "kubernetes?", "volumes?" };
     json_t *const values[] = { fields_schema(FIELD_IN_SETTINGS),
                                policy_schema(),
                                audit_schema(),
@@ -297,7 +297,8 @@ json_t *schema_settings(void)
                                block_schema(&block_serve),
                                block_schema(&block_images),
                                secret_block_schema(),
-                               block_schema(&block_kubernetes) };
+                               block_schema(&block_kubernetes),
+                               block_schema(&block_volumes) };
 
     return titled("vial settings", OBJECT_OF(members, values));
 }

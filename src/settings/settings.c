@@ -219,6 +219,7 @@ static int load(struct settings *s, const struct settings_sources *from,
         block_init(&block_journal, &s->journal, err) < 0 ||
         block_init(&block_images, &s->image_store, err) < 0 ||
         block_init(&block_kubernetes, &s->pods, err) < 0 ||
+        block_init(&block_volumes, &s->volumes, err) < 0 ||
         load_languages(s, err) < 0 || read_layers(s, from, layers, err) < 0 ||
         merge(s, layers, err) < 0)
         return -1;
@@ -313,6 +314,7 @@ json_t *settings_json(const struct settings *s)
                               block_json(&block_images, &s->image_store));
     (void)json_object_set_new(root, "kubernetes",
                               block_json(&block_kubernetes, &s->pods));
+    (void)json_object_set_new(root, "volumes", block_json(&block_volumes, &s->volumes));
     (void)json_object_set_new(root, "secrets", secret_block_json(&s->secrets));
     return root;
 }
@@ -326,6 +328,7 @@ void settings_free(struct settings *s)
     block_done(&block_serve, &s->serve);
     block_done(&block_images, &s->image_store);
     block_done(&block_kubernetes, &s->pods);
+    block_done(&block_volumes, &s->volumes);
     preset_free(s->seed);
     strv_done(&s->images);
     strv_done(&s->secrets);

@@ -44,6 +44,7 @@ struct settings {
     struct journaling journal;
     struct image_settings image_store;
     struct pod_settings pods;
+    struct volume_settings volumes;
     struct language_table languages;
     struct serve_settings serve; /* for the daemon */
     struct strv files;           /* those that were read, outermost first */

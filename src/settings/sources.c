@@ -102,9 +102,10 @@ static int load_languages(struct settings *s, json_t *json, const char *path,
                                   "runtimes/languages.yaml, or remove the key");
 }
 
-static const char *const known_keys[] = { "defaults", "policy",     "audit", "cleanup",
-                                          "journal",  "languages",  "serve", "images",
-                                          "secrets",  "kubernetes", NULL };
+static const char *const known_keys[] = { "defaults",   "policy",  "audit",
+                                          "cleanup",    "journal", "languages",
+                                          "serve",      "images",  "secrets",
+                                          "kubernetes", "volumes", NULL };
 
 static bool is_known(const char *key)
 {
@@ -146,10 +147,9 @@ static bool is_block(const struct reading *r, const char *key)
  * whose bytes nobody has looked at, or are the operator's own. */
 static bool is_operators(const char *key)
 {
-    static const char *const keys[] = {
-        "languages", "audit",  "cleanup", "journal",
-        "serve",     "images", "secrets", "kubernetes"
-    };
+    static const char *const keys[] = { "languages", "audit",      "cleanup",
+                                        "journal",   "serve",      "images",
+                                        "secrets",   "kubernetes", "volumes" };
 
     for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
         if (strcmp(key, keys[i]) == 0)
@@ -195,6 +195,8 @@ static int read_key(const struct reading *r, const char *key, json_t *value,
         return block_read(&block_images, &s->image_store, value, r->path, err);
     if (strcmp(key, "kubernetes") == 0)
         return block_read(&block_kubernetes, &s->pods, value, r->path, err);
+    if (strcmp(key, "volumes") == 0)
+        return block_read(&block_volumes, &s->volumes, value, r->path, err);
     if (strcmp(key, "secrets") == 0)
         return secret_block_read(&s->secrets, value, r->path, err);
     if (strcmp(key, "cleanup") == 0)

@@ -39,7 +39,8 @@ def tokens(tmp_path_factory):
 @pytest.fixture(scope="session")
 def daemon(tokens):
     """One for all tests: they look at what they did alone."""
-    with Daemon(serve={"tokens": tokens, "history": 2000}, tcp=True) as d:
+    with Daemon(serve={"tokens": tokens, "history": 2000}, policy={"volumes": ["by-*"]}, tcp=True,
+                env={"VIAL_VOLUME_STORE": os.path.join(os.path.dirname(tokens), "volumes")}) as d:
         d.url, d.token = "http://127.0.0.1:%d" % d.port, TOKEN
         yield d
 

@@ -193,6 +193,18 @@ const scenarios = {
     await assert.rejects(() => client.removeSnapshot(image), (error) => error.code === "VIAL-IMAGE");
   },
 
+  async a_volume_is_made_used_and_removed() {
+    const made = await client.createVolume("by-node", { writers: "many" });
+    assert.deepEqual([made.name, made.writers, made.state], ["by-node", "many", "free"]);
+    const ran = await client.run({ language: "sh", code: "echo left > /d/x", driver: "native",
+                                   volumes: ["by-node:/d:rw"] });
+    assert.equal(ran.verdict, "ok");
+    assert.equal((await client.volume("by-node")).created, made.created);
+    assert.ok((await client.volumes()).some((row) => row.name === "by-node"));
+    await client.removeVolume("by-node");
+    await assert.rejects(client.volume("by-node"), (e) => e.code === "VIAL-VOLUME");
+  },
+
   async a_session_is_paused_and_goes_on() {
     const session = await client.session();
     assert.equal((await session.pause()).paused, true);

@@ -298,6 +298,21 @@ def test_a_session_without_an_image_has_no_snapshot(client):
     assert unknown.value.code == "VIAL-IMAGE"
 
 
+def test_a_volume_is_made_used_and_removed(client):
+    made = client.create_volume("by-python", writers="many")
+    try:
+        assert (made.name, made.writers, made.state) == ("by-python", "many", "free")
+        assert client.run("sh", "echo left > /d/x", driver="native",
+                          volumes=["by-python:/d:rw"]).verdict == "ok"
+        assert client.volume("by-python").created == made.created
+        assert "by-python" in [row.name for row in client.volumes()]
+    finally:
+        client.remove_volume("by-python")
+    with pytest.raises(vial.VialError) as gone:
+        client.volume("by-python")
+    assert gone.value.code == "VIAL-VOLUME"
+
+
 def test_a_session_is_paused_and_goes_on(client):
     with client.session() as session:
         assert session.pause().paused

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from conftest import call, environment, start, why_absent
+from conftest import VIAL, call, environment, start, why_absent
 
 pytestmark = pytest.mark.skipif(why_absent("native") is not None,
                                 reason="volumes need driver native")
@@ -272,3 +272,197 @@ def test_the_store_is_entered_by_its_owner_alone(store):
     assert tried.returncode != 0
     os.chmod(store.place, 0o755)
     assert "others can enter the store" in store.sh("echo", "data:/d").errors
+
+
+@pytest.mark.parametrize("part", ["record", "lock", "data"])
+def test_a_volume_that_lost_a_part_is_listed_as_broken_and_can_be_removed(store, part):
+    store.create("data")
+    lost = store.place / "data" / part
+    lost.rmdir() if part == "data" else lost.unlink()
+    assert [(row["name"], row["state"]) for row in store.volume("list", "--json").json] == [
+        ("data", "broken")]
+    assert store.state("data") == "broken"
+    refused = store.sh("echo in", "data:/d")
+    assert "the volume 'data' is not whole [VIAL-FILE]" in refused.errors
+    assert "'vial volume remove data', and make it anew" in refused.errors
+    assert store.volume("remove", "data").status == 0
+    assert os.listdir(store.place) == []
+
+
+def test_a_store_that_is_none_is_not_told_as_an_empty_one(store):
+    store.place.write_text("a file")
+    for args in (("list",), ("prune", "--unused-for", "1h"), ("inspect", "x"), ("create", "x")):
+        refused = store.volume(*args)
+        assert refused.status != 0 and "[VIAL-" in refused.errors, args
+        assert "there is no volume" not in refused.errors
+
+
+def test_the_settings_say_where_volumes_lie(store, tmp_path):
+    settings = tmp_path / "settings.yaml"
+    settings.write_text("volumes: {store: %s}\n" % (tmp_path / "elsewhere"))
+    env = environment(VIAL_VOLUME_STORE="")
+    assert call("volume", "create", "data", "--config", str(settings), env=env).status == 0
+    assert os.listdir(tmp_path / "elsewhere") == ["data"]
+    ran = call("run", "--driver", "native", "--config", str(settings), "--volume", "data:/d:rw", "sh",
+               "echo x > /d/x; cat /d/x", env=env)
+    assert ran.text == "x\n", ran.errors
+
+
+def test_what_is_done_to_volumes_is_in_the_audit_log(store, tmp_path):
+    settings = tmp_path / "settings.yaml"
+    log = tmp_path / "logs" / "audit"
+    log.parent.mkdir(mode=0o700)
+    settings.write_text("audit: {path: %s}\n" % log)
+    given = ("--config", str(settings))
+    for args in (("create", "data"), ("create", "data"), ("remove", "data"),
+                 ("prune", "--unused-for", "1h")):
+        store.volume(*args, *given)
+    shown = call("audit", "show", "--json", str(log)).text
+    told = [json.loads(line) for line in shown.splitlines()]
+    rows = call("audit", "show", str(log)).text.splitlines()
+    assert all("data" in row for row in rows if "volume.create" in row)
+    assert [(r["event"], r.get("volume"), r.get("outcome")) for r in told
+            if r["event"].startswith("volume.")] == [
+        ("volume.create", "data", "ok"), ("volume.create", "data", "failed"),
+        ("volume.remove", "data", "ok"), ("volume.prune", None, None)]
+
+
+def why_no_sizes():
+    if os.geteuid() != 0 or not os.path.exists("/dev/loop-control"):
+        return "volumes with a size need root and loop devices"
+    return None if os.path.exists("/sbin/mkfs.ext4") else "mkfs.ext4 is not installed"
+
+
+sized = pytest.mark.skipif(why_no_sizes() is not None, reason=str(why_no_sizes()))
+MIB = 1 << 20
+
+
+def devices(store):
+    """The loop devices that are on files of STORE, or were."""
+    found = []
+    for name in os.listdir("/sys/block"):
+        with contextlib.suppress(OSError):
+            with open(f"/sys/block/{name}/loop/backing_file", encoding="utf-8") as file:
+                found += [name] if file.read().startswith(str(store.place)) else []
+    return found
+
+
+@sized
+def test_a_volume_holds_no_more_than_its_size(store):
+    store.create("data", "--size", "16m")
+    shown = store.volume("inspect", "data").json
+    assert (shown["size"], shown["state"]) == (16 * MIB, "free")
+    full = store.sh("head -c 32m /dev/zero > /d/big; stat -c %s /d/big; rm /d/big; echo x > /d/x; "
+                    "cat /d/x", "data:/d:rw")
+    assert "No space left on device" in full.errors
+    held, after = full.text.split()
+    assert MIB < int(held) < 16 * MIB
+    assert after == "x"
+    assert store.sh("ls -A /d; cat /d/x", "data:/d").text == "x\nx\n"
+    assert devices(store) == []
+
+
+@sized
+def test_a_volumes_size_bounds_the_number_of_its_files(store):
+    store.create("data", "--size", "16m")
+    full = store.sh("i=0; while echo > /d/$i; do i=$((i+1)); done; echo $i",
+                    "data:/d:rw", flags=("--timeout", "10m"))
+    assert "No space left on device" in full.errors
+    assert int(full.text) < 16384
+
+
+@sized
+def test_a_volume_with_a_size_takes_it_from_the_disk_at_once(store):
+    store.create("data", "--size", "20m")
+    assert os.stat(store.place / "data/disk").st_blocks * 512 >= 20 * MIB
+    assert store.volume("remove", "data").status == 0
+    assert os.listdir(store.place) == []
+
+
+@sized
+def test_readers_of_a_volume_with_a_size_see_what_its_writer_writes(store):
+    store.create("data", "--size", "16m")
+    with store.held("data:/d"):
+        assert len(devices(store)) == 1
+        assert store.sh("echo new > /d/x", "data:/d:rw").errors == ""
+        assert store.sh("cat /d/x", "data:/d").text == "new\n"
+        assert "Read-only" in store.sh("touch /d/y", "data:/d").errors
+        assert len(devices(store)) == 1  # one file system, however many have it
+    wait_until(lambda: devices(store) == [])
+
+
+@sized
+def test_a_volume_with_a_size_survives_who_writes_to_it(store):
+    """kill -9 at points that nobody chose: what was synced is there, and no device is left."""
+    store.create("data", "--size", "16m")
+    for i in range(5):
+        work = start("run", "--driver", "native", "--volume", "data:/d:rw", "sh",
+                     f"echo {i} > /d/{i}; sync /d/{i}; echo here; head -c 100m /dev/zero > /d/big",
+                     env=store.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                     stderr=subprocess.DEVNULL)
+        work.stdout.readline()
+        time.sleep(i / 100)  # any moment will do
+        work.kill()
+        work.communicate()
+        wait_until(lambda: store.state("data") == "free")
+        said = store.sh("rm -f /d/big; ls /d", "data:/d:rw")
+        assert said.text.split() == [str(n) for n in range(i + 1)], said.errors
+    wait_until(lambda: devices(store) == [])
+
+
+@sized
+def test_makers_of_volumes_with_sizes_that_are_killed_leave_nothing(store):
+    for i in range(12):
+        work = start("volume", "create", "x", "--size", "16m", env=store.env,
+                     stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(i / 100)  # any moment will do
+        work.kill()
+        work.wait()
+        for row in store.volume("list", "--json").json:
+            assert store.sh("echo whole > /v/f", f"{row['name']}:/v:rw").errors == ""
+            assert store.volume("remove", row["name"]).status == 0
+    wait_until(lambda: devices(store) == [])
+    store.create("last")  # who comes next sweeps
+    assert os.listdir(store.place) == ["last"]
+
+
+@sized
+def test_a_program_has_neither_the_device_of_a_volume_nor_set_uid_bits_there(store):
+    store.create("data", "--size", "16m")
+    seen = store.sh("stat -c '%u %a' /d; ls /dev | grep -c loop; mount -o remount,suid /d; "
+                    "cp /bin/sh /d/s; chmod 4755 /d/s; stat -c %a /d/s", "data:/d:rw")
+    lines = seen.text.split("\n")
+    assert lines[:2] == ["1000 777", "0"], seen.text
+    assert lines[-2] == "755"
+
+
+@pytest.mark.parametrize("size", ["1m", "0", "-16m", "many", "17t"])
+def test_what_is_no_size_makes_nothing(store, size):
+    refused = store.volume("create", "data", f"--size={size}")
+    assert refused.status != 0 and "[VIAL-VALUE]" in refused.errors
+    assert not store.place.exists() or os.listdir(store.place) == []
+
+
+@sized
+def test_a_size_that_the_disk_has_no_room_for_is_refused(store):
+    refused = store.volume("create", "data", "--size", "15t")
+    assert refused.status != 0
+    assert "reserve" in refused.errors and "choose a smaller size" in refused.errors
+    assert os.listdir(store.place) == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become another user")
+def test_an_ordinary_users_volumes_have_no_sizes(tmp_path):
+    place = tmp_path / "his"
+    place.mkdir()
+    os.chown(place, 1000, 1000)
+    for above in (tmp_path, *tmp_path.parents):
+        if str(above).startswith("/tmp/"):
+            os.chmod(above, 0o755)
+    tried = subprocess.run([VIAL, "volume", "create", "data", "--size", "16m"], user=1000,
+                           group=1000, extra_groups=[], capture_output=True, check=False, text=True,
+                           env=environment(VIAL_VOLUME_STORE=str(place / "volumes")))
+    assert tried.returncode != 0
+    assert "a volume cannot have a size here: only root's volumes have one" in tried.stderr
+    assert "leave the size out" in tried.stderr
+    assert os.listdir(place / "volumes") == []

@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """The keeper has no parser of JSON, YAML or HTTP in it, no thread, and starts no program
-but the guest, its gate and vial-image: what the linked program holds says so."""
+but the guest, its gate, vial-image and, for volumes with a size, mkfs.ext4: what the linked
+program holds says so."""
 import glob
 import os
 import re

@@ -215,7 +215,7 @@ static void an_unknown_key_is_an_error_with_a_suggestion(void **state)
     assert_string_equal(
         not_loaded(&from).remedy,
         "known keys: defaults, policy, audit, cleanup, journal, languages, serve, "
-        "images, secrets, kubernetes");
+        "images, secrets, kubernetes, volumes");
     (void)scratch_write(scratch, "vial.yaml", "[]");
     (void)snprintf(message, sizeof(message), "'%s/vial.yaml' is not a mapping of keys",
                    scratch->dir);

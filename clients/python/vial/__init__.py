@@ -315,6 +315,8 @@ class Config(Record):
     cleanup: Dict[str, Any]
     journal: Dict[str, Any]
     images: Dict[str, Any]
+    volumes: Dict[str, Any]
+    kubernetes: Dict[str, Any]
     secrets: Dict[str, Any]
 
 
@@ -1163,6 +1165,22 @@ class Vessel(Record):
     ports: Optional[List[str]]
 
 
+class Volume(Record):
+    name: str
+    writers: Literal["one", "many"]
+    state: Literal["free", "read", "written", "broken"]
+    size: Optional[int]
+    created: int
+    used: int
+
+
+VolumeBody = TypedDict("VolumeBody", {
+    "name": "str",
+    "writers": 'Literal["one", "many"]',
+    "size": "Size",
+}, total=False)
+
+
 class WatchError(Record):
     event: Literal["error"]
     error: ErrorInfo
@@ -1185,7 +1203,8 @@ Operation = Literal[
     "workspaces_rollback", "contexts_open", "contexts_run", "contexts_interrupt",
     "contexts_restart", "ports_get", "info_languages", "info_doctor", "info_config",
     "info_vessels", "info_version", "info_schema", "openapi_get", "images_list", "images_pull",
-    "images_prune", "page_recent", "page_pool", "info_metrics", "info_health", "info_ready",]
+    "images_prune", "volumes_list", "volumes_create", "volumes_get", "volumes_remove",
+    "page_recent", "page_pool", "info_metrics", "info_health", "info_ready",]
 
 
 # What each is called in the OpenAPI document: method, path, query.
@@ -1246,6 +1265,10 @@ OPERATIONS: Dict[str, Tuple[str, str, Tuple[str, ...]]] = {
     "images_list": ("GET", "/v1/images", ()),
     "images_pull": ("POST", "/v1/images/pull", ("stream",)),
     "images_prune": ("POST", "/v1/images/prune", ()),
+    "volumes_list": ("GET", "/v1/volumes", ()),
+    "volumes_create": ("POST", "/v1/volumes", ()),
+    "volumes_get": ("GET", "/v1/volumes/{path}", ()),
+    "volumes_remove": ("DELETE", "/v1/volumes/{path}", ()),
     "page_recent": ("GET", "/v1/recent", ()),
     "page_pool": ("GET", "/v1/pool", ()),
     "info_metrics": ("GET", "/metrics", ()),
@@ -2511,6 +2534,23 @@ class AsyncClient:
         """Of the caller's own: what `Session.snapshot` gave."""
         await self._get("snapshots_remove", image)
 
+    async def volumes(self) -> List[Volume]:
+        """Those that the caller may have."""
+        return [Volume(one) for one in await self._get("volumes_list")]
+
+    async def volume(self, name: str) -> Volume:
+        return Volume(await self._get("volumes_get", name))
+
+    async def create_volume(self, name: str, writers: Optional[str] = None,
+                            size: Optional[Size] = None) -> Volume:
+        """Makes one: a token's own, whose name begins with the token's and a slash."""
+        body = _fields({}, name=name, writers=writers, size=size)
+        return Volume((await self._core.ask(_ask("volumes_create", body=body))).json)
+
+    async def remove_volume(self, name: str) -> None:
+        """With all that is in it, unless a vessel has it."""
+        await self._get("volumes_remove", name)
+
     def session_of(self, id: str) -> AsyncSession:
         """A session that is open already."""
         return AsyncSession(self._core, id)
@@ -2633,6 +2673,19 @@ class Client:
 
     def remove_snapshot(self, image: str) -> None:
         _now(self._inner.remove_snapshot(image))
+
+    def volumes(self) -> List[Volume]:
+        return _now(self._inner.volumes())
+
+    def volume(self, name: str) -> Volume:
+        return _now(self._inner.volume(name))
+
+    def create_volume(self, name: str, writers: Optional[str] = None,
+                      size: Optional[Size] = None) -> Volume:
+        return _now(self._inner.create_volume(name, writers, size))
+
+    def remove_volume(self, name: str) -> None:
+        _now(self._inner.remove_volume(name))
 
     def session_of(self, id: str) -> Session:
         return Session(self._inner.session_of(id))

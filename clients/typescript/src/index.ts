@@ -757,6 +757,25 @@ export class Client {
     return this.#core.nothing({ operation: "snapshots_remove", names: [image] });
   }
 
+  /** Those that the caller may have. */
+  volumes(): Promise<schema.Volume[]> {
+    return this.#core.json({ operation: "volumes_list" });
+  }
+
+  volume(name: string): Promise<schema.Volume> {
+    return this.#core.json({ operation: "volumes_get", names: [name] });
+  }
+
+  /** Makes one: a token's own, whose name begins with the token's and a slash. */
+  createVolume(name: string, options: Omit<schema.VolumeBody, "name"> = {}): Promise<schema.Volume> {
+    return this.#core.json({ operation: "volumes_create", json: { ...options, name } });
+  }
+
+  /** With all that is in it, unless a vessel has it. */
+  removeVolume(name: string): Promise<void> {
+    return this.#core.nothing({ operation: "volumes_remove", names: [name] });
+  }
+
   /** A session that is open already. */
   sessionOf(id: string): Session {
     return new Session(this.#core, id);

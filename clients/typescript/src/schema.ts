@@ -182,6 +182,10 @@ export interface Config {
   journal: Record<string, unknown>;
   /** Where images are kept, and how large they may be. */
   images: Record<string, unknown>;
+  /** Where volumes are kept, how many callers may make, and how large. */
+  volumes: Record<string, unknown>;
+  /** What holds for all pods of the driver kubernetes. */
+  kubernetes: Record<string, unknown>;
   /** Secrets by name: where their values come from and go to; never a value. */
   secrets: Record<string, unknown>;
 }
@@ -1469,6 +1473,30 @@ export interface Vessel {
   ports?: string[];
 }
 
+export interface Volume {
+  /** What a request names it by. */
+  name: string;
+  /** How many vessels may write to it at once. */
+  writers: "one" | "many";
+  /** Whether a vessel has it, and whether one may write to it now; broken: a part of it is lost, and no vessel can have it. */
+  state: "free" | "read" | "written" | "broken";
+  /** How many bytes it holds, its file system's own among them; null: as many as the file system of the store. */
+  size: number | null;
+  /** When it was made, in seconds since 1970. */
+  created: number;
+  /** When a vessel was last given it, or when it was made, likewise. */
+  used: number;
+}
+
+export interface VolumeBody {
+  /** One or two parts with '/' between them; a token's own begin with its name. */
+  name: string;
+  /** How many vessels may write to it at once; else one. */
+  writers?: "one" | "many";
+  /** How many bytes it holds, its file system's own among them, from 16m on; else what the settings say. So much is taken from the host's disk at once. */
+  size?: Size;
+}
+
 export interface WatchError {
   event: "error";
   /** Why nothing more is told. */
@@ -1539,6 +1567,10 @@ export const operations = {
   images_list: ["GET", "/v1/images", []],
   images_pull: ["POST", "/v1/images/pull", ["stream"]],
   images_prune: ["POST", "/v1/images/prune", []],
+  volumes_list: ["GET", "/v1/volumes", []],
+  volumes_create: ["POST", "/v1/volumes", []],
+  volumes_get: ["GET", "/v1/volumes/{path}", []],
+  volumes_remove: ["DELETE", "/v1/volumes/{path}", []],
   page_recent: ["GET", "/v1/recent", []],
   page_pool: ["GET", "/v1/pool", []],
   info_metrics: ["GET", "/metrics", []],

@@ -123,7 +123,8 @@ static int prepare(const struct plan_mount *m, const struct volume *v, int idmap
                    int *out, struct vial_error *err)
 {
     const struct shown shown = shown_by(m, v);
-    auto_fd int fd = copy_tree(&shown, err);
+    auto_fd int fd = m->volume && v->loop_fd >= 0 ? volume_disk_mount(v->device, err)
+                                                  : copy_tree(&shown, err);
     int rc = 0;
 
     if (fd < 0)

@@ -10,6 +10,7 @@
 #include "images/snapshot_name.h"
 #include "model/fields.h"
 #include "model/value.h"
+#include "model/volume.h"
 #include "plan/contain.h"
 #include "plan/gate_rules.h"
 #include "plan/mount.h"
@@ -115,6 +116,16 @@ static int check_roots_said(const struct policy *p, struct vial_error *err)
                             "restart the daemon");
 }
 
+static int check_volumes_said(const struct policy *p, struct vial_error *err)
+{
+    if (geteuid() != 0 || ((p->set >> POLICY_ID_volumes) & 1u))
+        return 0;
+    (void)fail(err, VIAL_E_POLICY,
+               "a daemon of root's has volumes only if the policy says so");
+    return fail_remedy(err, "set policy key 'volumes' in /etc/vial/vial.yaml, and "
+                            "restart the daemon");
+}
+
 static size_t count_volumes(const struct plan *plan)
 {
     size_t count = 0;
@@ -131,12 +142,8 @@ static int check_mounts(const struct rules *rules, const struct plan *plan,
     size_t volumes = count_volumes(plan);
     int rc = 0;
 
-    if (volumes > 0 && geteuid() == 0 && !((p->set >> POLICY_ID_volumes) & 1u)) {
-        (void)fail(err, VIAL_E_POLICY,
-                   "a daemon of root's has volumes only if the policy says so");
-        return fail_remedy(err, "set policy key 'volumes' in /etc/vial/vial.yaml, and "
-                                "restart the daemon");
-    }
+    if (volumes > 0 && check_volumes_said(p, err) < 0)
+        return -1;
     if (plan->mount_count > volumes || plan->rootfs)
         rc = check_roots_said(p, err);
     return rc < 0 ? -1 : mount_judge(plan, &rules->settings, err);
@@ -281,4 +288,17 @@ int check_snapshot(const struct rules *rules, const char *name, struct vial_erro
     if (!rules->store)
         return fail(err, VIAL_E_FILE, "there is no place for images");
     return snapshot_name_count(rules->store, name, err);
+}
+
+int check_volume(const struct rules *rules, const char *name, bool writable,
+                 struct vial_error *err)
+{
+    const struct policy *p = &rules->settings.policy;
+
+    if (!volume_name_ok(name))
+        return fail(err, VIAL_E_VALUE, "that is no volume's name");
+    if (check_volumes_said(p, err) < 0 ||
+        volume_check_policy(p, NULL, name, writable, err) < 0)
+        return -1;
+    return rules->volumes ? 0 : fail(err, VIAL_E_FILE, "there is no place for volumes");
 }

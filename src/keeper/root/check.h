@@ -37,4 +37,9 @@ int check_vessel(const struct rules *rules, const struct vessel *vessel,
  * has not too many already. */
 int check_snapshot(const struct rules *rules, const char *name, struct vial_error *err);
 
+/* Whether the policy lets some caller read, or write to, volume NAME: what none may
+ * write to none may make or remove either. */
+int check_volume(const struct rules *rules, const char *name, bool writable,
+                 struct vial_error *err);
+
 #endif

@@ -182,9 +182,11 @@ static bool is_leash(int fd)
 
 static bool is_for_warden(uint32_t verb)
 {
-    static const uint32_t all[] = { TALK_PROBE,  TALK_OPEN,    TALK_ZYGOTE, TALK_SWEEP,
-                                    TALK_IMAGES, TALK_VESSELS, TALK_PRUNE,  TALK_PULL,
-                                    TALK_FORGET, TALK_SAVED };
+    static const uint32_t all[] = { TALK_PROBE,       TALK_OPEN,         TALK_ZYGOTE,
+                                    TALK_SWEEP,       TALK_IMAGES,       TALK_VESSELS,
+                                    TALK_PRUNE,       TALK_PULL,         TALK_FORGET,
+                                    TALK_SAVED,       TALK_VOLUMES,      TALK_VOLUME,
+                                    TALK_VOLUME_MAKE, TALK_VOLUME_REMOVE };
 
     for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
         if (all[i] == verb)

@@ -73,12 +73,19 @@ struct warden {
     uint32_t number; /* a zygote's */
 };
 _Noreturn void warden_run(struct warden *w);
+/* Tells it to the front; takes P. */
+void warden_answer(const struct warden *w, struct pack *p, const int *fds,
+                   size_t count);
 /* Tells the front that it cannot be. */
 void warden_refuse(const struct warden *w, const struct vial_error *err);
 
 /* Does in a warden what this program does besides vessels: images. NULL: nothing. */
 typedef void keeper_task(struct warden *w, struct vial_error *err);
 extern keeper_task *const keeper_images;
+
+/* volume_verbs.c: does what W's verb asks of volumes; false: it asks nothing of them.
+ */
+bool volumes_serve(struct warden *w, struct vial_error *err);
 
 /* zygotes.c */
 void zygotes_init(struct keeper *k);

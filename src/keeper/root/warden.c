@@ -30,7 +30,7 @@
 #define LONG_PERCENT  5u  /* its share then */
 #define USUAL_PERCENT 50u /* what all vessels of a daemon begin with */
 
-static void answer(const struct warden *w, struct pack *p, const int *fds, size_t count)
+void warden_answer(const struct warden *w, struct pack *p, const int *fds, size_t count)
 {
     /* A front that does not read has no more to expect. */
     if (talk_send(w->leash_fd, p, fds, count) < 0)
@@ -43,7 +43,7 @@ void warden_refuse(const struct warden *w, const struct vial_error *err)
     struct pack p = { 0 };
 
     talk_write_error(&p, err);
-    answer(w, &p, NULL, 0);
+    warden_answer(w, &p, NULL, 0);
 }
 
 static int write_whole(int fd, const uint8_t *data, size_t len, struct vial_error *err)
@@ -116,7 +116,7 @@ static void answer_vessel(const struct warden *w, const struct vessel *v)
         fds[count++] = v->gate_fd;
     pack_u32(&p, TALK_GOOD);
     vessel_pack(&p, v);
-    answer(w, &p, fds, count);
+    warden_answer(w, &p, fds, count);
 }
 
 static void answer_usage(const struct warden *w, struct vessel *v)
@@ -127,7 +127,7 @@ static void answer_usage(const struct warden *w, struct vessel *v)
     (v->driver->usage_now ? v->driver->usage_now : v->driver->usage)(v, &usage);
     pack_u32(&p, TALK_GOOD);
     usage_pack(&p, &usage);
-    answer(w, &p, NULL, 0);
+    warden_answer(w, &p, NULL, 0);
 }
 
 /* With these the front counts by itself when a run has ended, without us. They can only
@@ -145,7 +145,7 @@ static void answer_counters(const struct warden *w, struct vessel *v)
     pack_u32(&p, TALK_GOOD);
     pack_u32(&p, which);
     usage_pack(&p, &usage);
-    answer(w, &p, fds, count);
+    warden_answer(w, &p, fds, count);
 }
 
 static void answer_limits(const struct warden *w, struct vessel *v, struct plan *plan,
@@ -170,7 +170,7 @@ static void answer_limits(const struct warden *w, struct vessel *v, struct plan 
     }
     plan->limits = wanted;
     pack_u32(&p, TALK_GOOD);
-    answer(w, &p, NULL, 0);
+    warden_answer(w, &p, NULL, 0);
 }
 
 static void answer_pause(const struct warden *w, struct vessel *v, struct unpack *u)
@@ -192,7 +192,7 @@ static void answer_pause(const struct warden *w, struct vessel *v, struct unpack
         return;
     }
     pack_u32(&p, TALK_GOOD);
-    answer(w, &p, NULL, 0);
+    warden_answer(w, &p, NULL, 0);
 }
 
 /* Its report goes to the front by the descriptor that came: we hear nothing of it, and
@@ -220,7 +220,7 @@ static void answer_snapshot(const struct warden *w, struct vessel *v, struct unp
         return;
     }
     pack_u32(&p, TALK_GOOD);
-    answer(w, &p, NULL, 0);
+    warden_answer(w, &p, NULL, 0);
 }
 
 static int fork_into(const struct warden *w, struct vessel *v, uint32_t number, int *fd,
@@ -252,7 +252,7 @@ static void answer_fork(const struct warden *w, struct vessel *v, struct unpack 
     }
     pack_u32(&p, TALK_GOOD);
     pack_u32(&p, pid);
-    answer(w, &p, &fd, 1);
+    warden_answer(w, &p, &fd, 1);
 }
 
 /* What a vessel was seen to use, and when. */
@@ -386,7 +386,7 @@ static void serve_probe(struct warden *w, struct vial_error *err)
     }
     pack_u32(&p, TALK_GOOD);
     caps_pack(&p, caps);
-    answer(w, &p, NULL, 0);
+    warden_answer(w, &p, NULL, 0);
 }
 
 /* We find what there is to remove; the front only says when. The search is given up
@@ -402,7 +402,7 @@ static void serve_sweep(struct warden *w, struct vial_error *err)
     }
     pack_u32(&p, TALK_GOOD);
     pack_u32(&p, removed);
-    answer(w, &p, NULL, 0);
+    warden_answer(w, &p, NULL, 0);
 }
 
 /* The front says whose it is; nobody can guess a name that another was given. */
@@ -417,7 +417,7 @@ static void serve_forget(struct warden *w, struct vial_error *err)
         (void)fail(err, VIAL_E_VALUE, "that is no snapshot's name");
     else if (rules->store && store_remove(rules->store, name, &removed, err) == 0) {
         pack_u32(&p, TALK_GOOD);
-        answer(w, &p, NULL, 0);
+        warden_answer(w, &p, NULL, 0);
         return;
     }
     warden_refuse(w, err);
@@ -441,7 +441,7 @@ static void serve_saved(struct warden *w, struct vial_error *err)
             names.count = TALK_SAVED_MAX;
         pack_u32(&p, TALK_GOOD);
         pack_texts(&p, names.items, names.count);
-        answer(w, &p, NULL, 0);
+        warden_answer(w, &p, NULL, 0);
         return;
     }
     warden_refuse(w, err);
@@ -490,7 +490,7 @@ static int lend(const struct warden *w, const struct zygote *zygote)
     if (rc < 0)
         pack_done(&p);
     else
-        answer(w, &p, NULL, 0);
+        warden_answer(w, &p, NULL, 0);
     return rc;
 }
 
@@ -542,6 +542,8 @@ _Noreturn void warden_run(struct warden *w)
         serve_forget(w, &err);
     else if (w->verb == TALK_SAVED)
         serve_saved(w, &err);
+    else if (volumes_serve(w, &err))
+        ;
     else if (w->verb != TALK_PROBE)
         serve_images(w, &err);
     else

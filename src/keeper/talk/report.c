@@ -231,3 +231,35 @@ void vessel_report_done(struct vessel_report *r)
     strv_done(&r->cmd);
     *r = (struct vessel_report){ 0 };
 }
+
+enum volume_flag { ROW_BROKEN = 1, ROW_MANY = 2, ROW_BUSY = 4, ROW_WRITTEN = 8 };
+
+void volume_pack(struct pack *p, const struct volume_info *v)
+{
+    pack_text(p, v->name);
+    pack_u32(p, (v->broken ? ROW_BROKEN : 0u) | (v->many ? ROW_MANY : 0u) |
+                    (v->busy ? ROW_BUSY : 0u) | (v->written ? ROW_WRITTEN : 0u));
+    pack_u64(p, (uint64_t)v->created);
+    pack_u64(p, (uint64_t)v->used);
+    pack_u64(p, v->size);
+}
+
+int volume_unpack(struct unpack *u, struct volume_info *out)
+{
+    struct volume_info v = { 0 };
+    uint32_t flags;
+
+    copy_text(u, v.name, sizeof(v.name));
+    flags = unpack_u32(u);
+    v.broken = flags & ROW_BROKEN;
+    v.many = flags & ROW_MANY;
+    v.busy = flags & ROW_BUSY;
+    v.written = flags & ROW_WRITTEN;
+    v.created = (int64_t)unpack_u64(u);
+    v.used = (int64_t)unpack_u64(u);
+    v.size = unpack_u64(u);
+    if (u->bad || !volume_name_ok(v.name))
+        return -1;
+    *out = v;
+    return 0;
+}

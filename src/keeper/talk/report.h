@@ -5,6 +5,7 @@
 /* The keeper's reports of vessels and of this host, in bytes. */
 
 #include "driver/driver.h"
+#include "volumes/volume_store.h"
 #include "wire/pack.h"
 
 void caps_pack(struct pack *p, const struct caps *caps);
@@ -28,5 +29,9 @@ struct vessel_report {
 void vessel_pack(struct pack *p, const struct vessel *v);
 int vessel_unpack(struct unpack *u, struct vessel_report *out);
 void vessel_report_done(struct vessel_report *r);
+
+/* A row of the list of volumes. */
+void volume_pack(struct pack *p, const struct volume_info *v);
+int volume_unpack(struct unpack *u, struct volume_info *out);
 
 #endif

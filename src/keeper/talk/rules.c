@@ -12,7 +12,7 @@
 #include "model/secret.h"
 #include "volumes/volume_store.h"
 
-#define VERSION   5u
+#define VERSION   6u
 #define LIST_MAX  1024u
 #define MOST_EVER 100000u
 #define SOCKETS   64u
@@ -76,7 +76,8 @@ void rules_pack(struct pack *p, const struct settings *settings, uint32_t vessel
                 const char *const *imports, const char *const *sockets)
 {
     auto_free char *store = store_path(settings->image_store.store, settings->home);
-    auto_free char *volumes = volume_store_path(settings->home);
+    auto_free char *volumes =
+        volume_store_path(settings->volumes.store, settings->home);
 
     pack_u32(p, VERSION);
     pack_u32(p, vessels);
@@ -85,6 +86,9 @@ void rules_pack(struct pack *p, const struct settings *settings, uint32_t vessel
     pack_text(p, settings->home);
     pack_text(p, store);
     pack_text(p, volumes);
+    pack_u32(p, (uint32_t)settings->volumes.caller);
+    pack_u32(p, (uint32_t)settings->volumes.most);
+    pack_u64(p, (uint64_t)settings->volumes.caller_size);
     pack_imports(p, imports);
     pack_sockets(p, sockets);
     pack_policy(p, &settings->policy);
@@ -149,6 +153,9 @@ int rules_unpack(struct unpack *u, struct rules *out)
     r.settings.home = unpack_optional(u);
     r.store = unpack_optional(u);
     r.volumes = unpack_optional(u);
+    r.settings.volumes.caller = unpack_u32(u);
+    r.settings.volumes.most = unpack_u32(u);
+    r.settings.volumes.caller_size = (int64_t)unpack_u64(u);
     list_unpack(u, LIST_MAX, SIZE_MAX, &r.imports);
     take_sockets(u, &r);
     unpack_policy(u, &r.settings.policy);

@@ -21,12 +21,13 @@ struct rules_socket {
 };
 
 struct rules {
-    struct settings settings;     /* of these: policy, share_dir, home */
-    char *store;                  /* the operator's, of images; or NULL */
-    char *volumes;                /* the same of volumes */
-    uint32_t vessels;             /* the most at once */
-    uint32_t log;                 /* the form of log lines */
-    struct strv imports;          /* modules that zygotes may load */
+    struct settings
+        settings;        /* of these: policy, share_dir, home, numbers of volumes */
+    char *store;         /* the operator's, of images; or NULL */
+    char *volumes;       /* the same of volumes */
+    uint32_t vessels;    /* the most at once */
+    uint32_t log;        /* the form of log lines */
+    struct strv imports; /* modules that zygotes may load */
     struct rules_socket *sockets; /* to be removed when the front has gone */
     size_t socket_count;
 };

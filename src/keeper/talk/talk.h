@@ -22,6 +22,11 @@
  *   TALK_PULL, name, ms             TALK_STEP*, then the same
  *   TALK_FORGET, name               TALK_GOOD                      | TALK_BAD, error
  *   TALK_SAVED, owner               TALK_GOOD, names of snapshots  | TALK_BAD, error
+ *   TALK_VOLUMES, name              TALK_GOOD, volumes behind it   | TALK_BAD, error
+ *   TALK_VOLUME, name               TALK_GOOD, volume              | TALK_BAD, error
+ *   TALK_VOLUME_MAKE, name, many,   TALK_GOOD                      | TALK_BAD, error
+ *     size
+ *   TALK_VOLUME_REMOVE, name        TALK_GOOD                      | TALK_BAD, error
  *
  *   then, on a vessel's pair
  *   TALK_STOP, TALK_KILL            nothing
@@ -45,9 +50,10 @@
 
 #include "vial/error.h"
 
-#define TALK_SAVED_MAX 64u         /* snapshots of one owner, at most */
-#define TALK_MAX       (64u << 10) /* bytes of a message */
-#define TALK_FDS       6           /* descriptors with one */
+#define TALK_SAVED_MAX   64u         /* snapshots of one owner, at most */
+#define TALK_VOLUMES_MAX 256u        /* volumes of one answer, at most */
+#define TALK_MAX         (64u << 10) /* bytes of a message */
+#define TALK_FDS         6           /* descriptors with one */
 
 /* Fixed by whoever starts the program. */
 #define KEEPER_FRONT_FD 3 /* the shared socket */
@@ -81,7 +87,11 @@ enum talk_verb {
     TALK_PAUSE,
     TALK_SNAPSHOT,
     TALK_FORGET,
-    TALK_SAVED
+    TALK_SAVED,
+    TALK_VOLUMES,
+    TALK_VOLUME,
+    TALK_VOLUME_MAKE,
+    TALK_VOLUME_REMOVE
 };
 
 struct talk_fds {
