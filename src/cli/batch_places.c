@@ -207,10 +207,11 @@ const char *batch_places_name(const struct batch_places *p, size_t which)
     return daemon_name(&p->list[which].daemon);
 }
 
-int batch_places_ask(const struct batch_places *p, const char *method,
-                     const char *target, const char *body, json_t **out)
+int batch_places_ask(const struct batch_places *p, const char *target, const char *body,
+                     int cancel_fd, json_t **out)
 {
-    const struct daemon_ask ask = { method, target, body, NULL, -1 };
+    const struct daemon_ask ask = { body ? "POST" : "GET", target, body, NULL,
+                                    cancel_fd };
 
     *out = NULL;
     for (size_t i = 0; i < p->count && !*out; i++) {
@@ -224,7 +225,7 @@ int batch_places_ask(const struct batch_places *p, const char *method,
 }
 
 int batch_places_plan(const struct batch_places *p, const struct vial_request *req,
-                      json_t **out)
+                      int cancel_fd, json_t **out)
 {
     struct vial_error ignored = { 0 };
     auto_json json_t *body = NULL;
@@ -233,7 +234,7 @@ int batch_places_plan(const struct batch_places *p, const struct vial_request *r
     if (daemon_request(req, -1, &body, &ignored) < 0)
         return -1;
     text = json_dumps(body, JSON_COMPACT);
-    return text ? batch_places_ask(p, "POST", "/v1/plan", text, out) : -1;
+    return text ? batch_places_ask(p, "/v1/plan", text, cancel_fd, out) : -1;
 }
 
 static void name_batch(struct batch_places *p, const struct cli *cli)

@@ -32,12 +32,12 @@ void batch_places_done(struct batch_places *p);
 /* What a person calls the one of that number. */
 const char *batch_places_name(const struct batch_places *p, size_t which);
 
-/* What the first that answers has to say; BODY may be NULL. -1: none did. */
-int batch_places_ask(const struct batch_places *p, const char *method,
-                     const char *target, const char *body, json_t **out);
+/* What the first that answers has to say there; to BODY, or NULL. -1: none did. */
+int batch_places_ask(const struct batch_places *p, const char *target, const char *body,
+                     int cancel_fd, json_t **out);
 /* REQ's plan there. */
 int batch_places_plan(const struct batch_places *p, const struct vial_request *req,
-                      json_t **out);
+                      int cancel_fd, json_t **out);
 
 /* As vial_run, at the next of them. */
 int batch_places_run(struct batch_places *p, const struct vial_request *req,

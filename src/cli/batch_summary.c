@@ -9,8 +9,8 @@
 #include "base/auto.h"
 #include "base/fail.h"
 #include "base/json.h"
+#include "cli/batch_jobs.h"
 #include "cli/print.h"
-#include "model/request.h"
 
 AUTO(summary_request, struct vial_request, vial_request_free)
 #define auto_summary_request __attribute__((cleanup(auto_summary_request_)))
@@ -43,12 +43,10 @@ static json_t *limits_json(const struct batch_summary *where)
     auto_json json_t *plan = NULL;
     struct vial_error ignored = { 0 };
 
-    if (vial_request_new(&req, &ignored) < 0 ||
-        (where->usual && request_fill(req, where->usual, &ignored) < 0) ||
-        vial_request_set(req, "command", "true", &ignored) < 0)
+    if (batch_jobs_sample(where->usual, &req) < 0)
         return json_null();
     if (where->places)
-        (void)batch_places_plan(where->places, req, &plan);
+        (void)batch_places_plan(where->places, req, where->cancel_fd, &plan);
     else
         (void)inside_plan(where->engine, req, &plan, &ignored);
     plan = plan ? plan : json_null();
@@ -99,7 +97,8 @@ static json_t *languages_json(const struct batch_summary *where, json_t *used)
     json_t *versions = json_object();
 
     if (where->places && json_object_size(used) > 0)
-        (void)batch_places_ask(where->places, "GET", "/v1/languages", NULL, &all);
+        (void)batch_places_ask(where->places, "/v1/languages", NULL, where->cancel_fd,
+                               &all);
     for (void *at = json_object_iter(used); at; at = json_object_iter_next(used, at)) {
         const char *name = json_object_iter_key(at);
         json_t *version = where->places ? version_there(all, name)

@@ -13,6 +13,7 @@ struct batch_summary {
     const struct vial_request *usual; /* what rows have that say nothing */
     const char *input_sha256;         /* "": not all of it was read */
     unsigned jobs;
+    int cancel_fd; /* nobody is asked any more; or -1 */
 };
 
 /* With all that WHERE can tell, which asks the languages for their versions; NULL: no

@@ -13,6 +13,7 @@
 #include "batch/batch.h"
 #include "batch/patience.h"
 #include "cli/batch_files.h"
+#include "cli/batch_jobs.h"
 #include "cli/batch_places.h"
 #include "cli/batch_summary.h"
 #include "cli/cli.h"
@@ -152,18 +153,23 @@ static void run_many_there(void *context, const struct grade_many *many)
     batch_places_run_many(&((struct job *)context)->places, many);
 }
 
-static int begin(struct job *job, struct grader *g, long jobs, struct vial_error *err)
+static int begin(struct job *job, struct grader *g, struct batch_options *o,
+                 struct vial_error *err)
 {
-    const struct vial_warm_options warm = { .target = (unsigned)jobs };
+    struct vial_warm_options warm = { 0 };
 
     if (request_args_flags(job->cli, &job->usual, err) < 0)
         return -1;
     g->usual = job->usual;
     if (cli_engine(job->cli, &job->engine, err) < 0)
         return -1;
+    if (o->jobs == 0)
+        o->jobs =
+            batch_jobs_usual(is_remote(job->cli) ? NULL : job->engine, job->usual);
     if (is_remote(job->cli))
         return batch_places_find(&job->places, job->cli, err);
     g->engine = job->engine;
+    warm.target = o->jobs;
     return vial_engine_warm(job->engine, &warm, err);
 }
 
@@ -199,7 +205,8 @@ static int tell_summary(struct job *job, struct batch *b, struct vial_error *err
                                    .places = is_remote(job->cli) ? &job->places : NULL,
                                    .usual = job->usual,
                                    .input_sha256 = hash,
-                                   .jobs = b->options.jobs };
+                                   .jobs = b->options.jobs,
+                                   .cancel_fd = job->cancel_fd };
     auto_json json_t *s = NULL;
 
     batch_input_hash(b, hash);
@@ -371,7 +378,6 @@ static int read_flags(struct job *job, struct grader *g, struct batch_options *o
     const struct cli *cli = job->cli;
     const char *order = cli_flag(cli, "order");
     const char *compare = cli_flag(cli, "compare");
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
     long jobs = 0;
     long retries = 0;
     long repeats = 0;
@@ -380,11 +386,11 @@ static int read_flags(struct job *job, struct grader *g, struct batch_options *o
         read_share(cli, &o->failed_most, err) < 0 || read_members(job, g, err) < 0 ||
         number(cli, "repeat", 1, 1000, &repeats, err) < 0)
         return -1;
-    if (number(cli, "jobs", cores > 0 ? cores : 1, BATCH_JOBS_MOST, &jobs, err) < 0 ||
+    if (number(cli, "jobs", 0, BATCH_JOBS_MOST, &jobs, err) < 0 ||
         number(cli, "retries", 2, 10, &retries, err) < 0 ||
         compare_parse(compare ? compare : "exact", &o->rules.compare, err) < 0)
         return -1;
-    o->jobs = jobs > 0 ? (unsigned)jobs : 1;
+    o->jobs = jobs == 0 && cli_flag(cli, "jobs") ? 1 : (unsigned)jobs;
     o->in_order = order && strcmp(order, "input") == 0;
     o->rules.trusts = cli_flag(cli, "trust-rows") != NULL;
     o->progress = job->quiet ? NULL : show_progress;
@@ -415,7 +421,7 @@ static int run(struct cli *cli)
     struct vial_error err = { 0 };
     int status;
 
-    if (read_flags(&job, &g, &o, &err) < 0 || begin(&job, &g, o.jobs, &err) < 0 ||
+    if (read_flags(&job, &g, &o, &err) < 0 || begin(&job, &g, &o, &err) < 0 ||
         batch_files_in(&job.files, cli_operand(cli, 0), inside_settings(job.engine),
                        &err) < 0 ||
         (cli_flag(cli, "strict") && check_rows(job.files.in, &g, &o.rules, &err) < 0) ||
@@ -444,7 +450,9 @@ static const struct flag flags[] = {
     { "resume", NULL, "Go on with --output where it was stopped; no row runs twice." },
     { "retry-failed", NULL,
       "With --resume: run those rows again that vial itself failed on." },
-    { "jobs", "NUMBER", "How many programs run at once; as many as there are cores." },
+    { "jobs", "NUMBER",
+      "How many programs run at once; else as many as there are cores, and no more than "
+      "the memory that is free allows by their limit." },
     { "order", "WHICH", "Write rows as they end, or in the order of the input.",
       "end|input" },
     { "compare", "HOW",

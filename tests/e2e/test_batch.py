@@ -250,6 +250,21 @@ def test_the_summary_says_what_came_and_what_it_ran_on(tmp_path):
     assert again["ids"].keys() == told["ids"].keys()
 
 
+def test_no_more_run_at_once_than_memory_allows(tmp_path):
+    """Two rows whose limits are more than a half of all there is; who says --jobs, has what was said."""
+    with open("/proc/meminfo", encoding="ascii") as file:
+        half = str(int(re.search(r"MemTotal: +(\d+)", file.read())[1]) * 1024 * 6 // 10)
+    (tmp_path / "vial.yaml").write_text("policy: {max_memory: 1024g}")
+    row = lines([{"language": "sh", "code": "true"}])
+
+    def jobs(*flags):
+        done = call("batch", "-q", "--config", str(tmp_path / "vial.yaml"), "--summary", "/dev/stderr", *flags, stdin=row)
+        return json.loads(done.errors)["jobs"]
+    assert jobs("--memory", "8m") == min(os.cpu_count(), 256)
+    assert jobs("--memory", half) == 1
+    assert (jobs("--memory", half, "--jobs", "3"), jobs("--jobs", "0")) == (3, 1)
+
+
 def test_what_is_flaky_is_named():
     varies = "import random, sys\nsys.exit(random.SystemRandom().randrange(2))"
     rows = [{"id": "v", "language": "python", "code": varies}, {"id": "s", "language": "sh", "code": "true"}]
