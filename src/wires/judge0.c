@@ -49,6 +49,12 @@ static void refuse_full(struct call *c)
     face_refuse(c, &face_judge0, &err);
 }
 
+/* What is deleted is told in base64, whatever was asked for. */
+static bool is_deleting(const struct call *c)
+{
+    return strcmp(web_method(c->web), "DELETE") == 0;
+}
+
 /* How an answer is wanted. */
 struct view {
     bool base64;
@@ -193,11 +199,24 @@ static json_t *tell_fields(struct view *v, const struct submission *s,
     return told;
 }
 
+static bool allows(const struct call *c, const char *what)
+{
+    return strv_has(&c->gen->settings->serve.judge0, what);
+}
+
+/* Whether texts are base64, here and there. */
+static bool is_encoded(const struct call *c)
+{
+    if (web_query(c->web, "base64_encoded"))
+        return call_flag(c, "base64_encoded");
+    return allows(c, "encoded");
+}
+
 static json_t *submission_json(struct call *c, const struct submission *s,
                                const char *names, bool *not_text)
 {
     struct submissions *all = &c->serve->wires->submissions;
-    struct view v = { .base64 = call_flag(c, "base64_encoded") };
+    struct view v = { .base64 = is_encoded(c) || is_deleting(c) };
     json_t *told;
 
     (void)pthread_mutex_lock(&all->lock);
@@ -248,7 +267,7 @@ static struct submission *create(struct call *c, json_t *given, json_t **wrong)
     struct submission *sub = NULL;
     auto_str struct str language = { 0 };
 
-    if (judge0_read(c, given, call_flag(c, "base64_encoded"), &asked, wrong) == 0) {
+    if (judge0_read(c, given, is_encoded(c), &asked, wrong) == 0) {
         (void)judge0_language(c, asked.language_id, &language);
         if (submissions_add(c, &asked, language.data ? language.data : "", &sub) < 0)
             sub = NULL;
@@ -316,12 +335,29 @@ static void submit(struct call *c)
     }
 }
 
+static void show_held(struct call *c, struct submission *sub, const char *names)
+{
+    bool not_text = false;
+    json_t *told;
+
+    if (!pays(c, &sub, 1)) {
+        refuse_unpaid(c);
+        return;
+    }
+    told = submission_json(c, sub, names, &not_text);
+    if (!not_text) {
+        call_json(c, 200, told);
+        return;
+    }
+    json_decref(told);
+    refuse_text(c, 400, NOT_TEXT);
+}
+
+/* One that is to be deleted is told for the last time. */
 static void show(struct call *c)
 {
     const char *names = wanted_fields(c);
     struct submission *sub;
-    bool not_text = false;
-    json_t *told;
 
     if (!names)
         return;
@@ -330,19 +366,11 @@ static void show(struct call *c)
         refuse(c, 404, NULL);
         return;
     }
-    if (!pays(c, &sub, 1)) {
-        submission_release(c, sub);
-        refuse_unpaid(c);
-        return;
-    }
-    told = submission_json(c, sub, names, &not_text);
+    if (is_deleting(c) && !submission_delete(c, sub))
+        refuse_text(c, 400, "submission cannot be deleted before it has ended");
+    else
+        show_held(c, sub, names);
     submission_release(c, sub);
-    if (!not_text) {
-        call_json(c, 200, told);
-        return;
-    }
-    json_decref(told);
-    refuse_text(c, 400, NOT_TEXT);
 }
 
 static json_t *submit_one(struct call *c, json_t *given, bool *good)
@@ -505,7 +533,10 @@ static void list(struct call *c)
 
 static void forget(struct call *c)
 {
-    refuse_text(c, 400, "delete not allowed");
+    if (allows(c, "delete"))
+        show(c);
+    else
+        refuse_text(c, 400, "delete not allowed");
 }
 
 /* Who gets here has a token that is known. */

@@ -54,6 +54,7 @@ void judge0_one_language(struct call *c)
     auto_str struct str name = { 0 };
     int64_t id = -1;
     json_t *entry = NULL;
+    const char *file;
 
     if (unit_parse_count(c->params[0], &id) == 0)
         entry = judge0_language(c, id, &name);
@@ -61,9 +62,10 @@ void judge0_one_language(struct call *c)
         face_judge0.refuse(c, 404, NULL);
         return;
     }
+    file = json_string_value(json_object_get(entry, "file"));
     call_json(c, 200,
-              json_pack("{s:I, s:s, s:b, s:n, s:o, s:o}", "id", (json_int_t)id, "name",
-                        name.data, "is_archived", 0, "source_file", "compile_cmd",
+              json_pack("{s:I, s:s, s:b, s:s?, s:o, s:o}", "id", (json_int_t)id, "name",
+                        name.data, "is_archived", 0, "source_file", file, "compile_cmd",
                         words_text(json_object_get(entry, "compile")), "run_cmd",
                         words_text(json_object_get(entry, "plain"))));
 }
@@ -132,7 +134,8 @@ void judge0_config(struct call *c)
         { "enable_wait_result", true },
         { "enable_compiler_options", true },
         { "enable_command_line_arguments", true },
-        { "enable_submission_delete", false },
+        { "enable_submission_delete",
+          strv_has(&c->gen->settings->serve.judge0, "delete") },
         { "enable_callbacks", calls },
         { "enable_additional_files", additional_files_work(c) },
         { "enable_batched_submissions", true },

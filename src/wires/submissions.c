@@ -72,16 +72,28 @@ static bool has_most(const struct submissions *s, const char *owner)
     return bytes > BYTES_MOST / 2 || count > COUNT_MOST / 2;
 }
 
-/* With the lock held: where the oldest that has ended stands; OWNER NULL: anybody's. */
-static struct submission **find_oldest(struct submissions *s, const char *owner)
+/* With the lock held: the oldest that has ended; OWNER NULL: anybody's. */
+static struct submission *find_oldest(const struct submissions *s, const char *owner)
 {
-    struct submission **oldest = NULL;
+    struct submission *oldest = NULL;
 
-    for (struct submission **at = &s->newest; *at; at = &(*at)->next)
-        if ((*at)->ended_ns && (*at)->users == 0 &&
-            (!owner || strcmp((*at)->owner, owner) == 0))
-            oldest = at;
+    for (struct submission *sub = s->newest; sub; sub = sub->next)
+        if (sub->ended_ns && sub->users == 0 &&
+            (!owner || strcmp(sub->owner, owner) == 0))
+            oldest = sub;
     return oldest;
+}
+
+/* With the lock held. */
+static void forget(struct submissions *s, struct submission *sub)
+{
+    struct submission **at = &s->newest;
+
+    while (*at != sub)
+        at = &(*at)->next;
+    *at = sub->next;
+    s->bytes -= sub->bytes;
+    drop(sub);
 }
 
 /* With the lock held: what of OWNER's cannot go yet. */
@@ -103,16 +115,12 @@ static bool forget_oldest(struct submissions *s, const char *owner, uint64_t byt
     for (const struct submission *sub = s->newest; sub; sub = sub->next)
         count++;
     while (s->bytes + bytes > BYTES_MOST || count > COUNT_MOST) {
-        struct submission **oldest = find_oldest(s, has_most(s, owner) ? owner : NULL);
-        struct submission *gone;
+        struct submission *oldest = find_oldest(s, has_most(s, owner) ? owner : NULL);
 
         if (!oldest)
             return false;
-        gone = *oldest;
-        *oldest = gone->next;
-        s->bytes -= gone->bytes;
+        forget(s, oldest);
         count--;
-        drop(gone);
     }
     return true;
 }
@@ -253,7 +261,7 @@ static void take_outcome(struct submission *sub, struct outcome *o, unsigned run
     sub->timed = verdict_words[o->run.verdict].by != BY_OTHERS;
     sub->cpu_s += (o->run.cpu_ms / 1000 - sub->cpu_s) / runs;
     sub->wall_s += (o->run.wall_ms / 1000 - sub->wall_s) / runs;
-    sub->memory_bytes = o->run.memory_bytes;
+    sub->memory_bytes = (sub->memory_bytes * (runs - 1) + o->run.memory_bytes) / runs;
 }
 
 static void set_status(struct submissions *s, struct submission *sub, int status)
@@ -465,7 +473,8 @@ struct submission *submissions_find(struct call *c, const char *token)
 
     (void)pthread_mutex_lock(&s->lock);
     for (sub = s->newest; sub; sub = sub->next)
-        if (strcmp(sub->token, token) == 0 && strcmp(sub->owner, c->who.name) == 0)
+        if (!sub->deleted && strcmp(sub->token, token) == 0 &&
+            strcmp(sub->owner, c->who.name) == 0)
             break;
     if (sub)
         sub->users++;
@@ -479,7 +488,21 @@ void submission_release(struct call *c, struct submission *sub)
 
     (void)pthread_mutex_lock(&s->lock);
     sub->users--;
+    if (sub->deleted && sub->users == 0)
+        forget(s, sub);
     (void)pthread_mutex_unlock(&s->lock);
+}
+
+bool submission_delete(struct call *c, struct submission *sub)
+{
+    struct submissions *s = &c->serve->wires->submissions;
+    bool good;
+
+    (void)pthread_mutex_lock(&s->lock);
+    good = sub->ended_ns != 0;
+    sub->deleted = sub->deleted || good;
+    (void)pthread_mutex_unlock(&s->lock);
+    return good;
 }
 
 size_t submissions_list(struct call *c, size_t from, size_t most,
@@ -491,7 +514,7 @@ size_t submissions_list(struct call *c, size_t from, size_t most,
     *got = 0;
     (void)pthread_mutex_lock(&s->lock);
     for (struct submission *sub = s->newest; sub; sub = sub->next) {
-        if (strcmp(sub->owner, c->who.name) != 0)
+        if (sub->deleted || strcmp(sub->owner, c->who.name) != 0)
             continue;
         if (count++ >= from && *got < most) {
             sub->users++;

@@ -31,6 +31,7 @@ struct submission {
     uint64_t memory_bytes;
 
     unsigned users;
+    bool deleted;     /* nobody finds it, and it goes with its last user */
     int64_t ended_ns; /* 0: not yet */
     uint64_t bytes;
     struct submission *next; /* the one before it */
@@ -64,6 +65,8 @@ char *judge0_callback_text(struct submissions *all, const struct submission *s);
 /* C's own of that token, held; or NULL. */
 struct submission *submissions_find(struct call *c, const char *token);
 void submission_release(struct call *c, struct submission *sub);
+/* Forgets it, which its caller holds. False: it has not ended. */
+bool submission_delete(struct call *c, struct submission *sub);
 /* How many C has; of these, the newest but FROM are held in OUT, at most MOST. */
 size_t submissions_list(struct call *c, size_t from, size_t most,
                         struct submission **out, size_t *got);

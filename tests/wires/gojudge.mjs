@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // gojudge.mjs URL: asks go-judge, Judge0 and SandboxFusion as their users' programs do.
 import axios from "axios";
+import JSZip from "jszip";
 import superagent from "superagent";
 
 const url = process.argv[2];
@@ -15,8 +16,9 @@ const ran = await superagent.post(`${url}/run`).send({ cmd: [{
 }] });
 said.ran = ran.body[0].files.stdout;
 
+const files = await new JSZip().file("data/number.txt", "4").generateAsync({ type: "base64" });
 const made = await axios.post(`${url}/submissions?base64_encoded=false`,
-    { language_id: 71, source_code: "print(3 + 4)" });
+    { language_id: 71, source_code: "print(3 + int(open('data/number.txt').read()))", additional_files: files });
 for (let done = false; !done;) {
     const { data } = await axios.get(`${url}/submissions/${made.data.token}`);
     done = data.status.id > 2;

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Judge0's wire, played as its clients play it."""
 import base64
+import hashlib
 import io
+import json
 import re
+import signal
 import stat
 import uuid
 import zipfile
@@ -166,9 +169,31 @@ def test_a_stack_that_was_asked_for_is_there(daemon):
     assert submit(daemon, code, C, stack_limit=1000)[1]["status"]["id"] == 7
 
 
+def runs_of(daemon, name, code, **fields):
+    """What is told of a submission, and how many runs it came to."""
+    body = {"source_code": code, "language_id": PYTHON, **fields}
+    _, answer = daemon.call("POST", "/submissions?wait=true", body, {"X-Request-Id": name})
+    runs = daemon.call("GET", "/v1/runs?limit=200")[1]
+    return answer, len([run for run in runs if run["request"] == name])
+
+
 def test_several_runs_stop_at_the_first_that_fails(daemon):
-    _, answer = submit(daemon, "print(1)", number_of_runs=3)
-    assert answer["status"]["id"] == 3
+    answer, count = runs_of(daemon, "all-of-them", "print(1)", number_of_runs=4)
+    assert (answer["status"]["id"], count) == (3, 4)
+    answer, count = runs_of(daemon, "one-of-them", "exit(3)", number_of_runs=4)
+    assert (answer["status"]["id"], count) == (11, 1)
+    answer, count = runs_of(daemon, "wrong-at-once", "print(1)", number_of_runs=4, expected_output="2")
+    assert (answer["status"]["id"], count) == (4, 1)
+
+
+def test_several_runs_tell_the_mean_of_their_memory(daemon):
+    """By a coin that falls twenty times: it lies between what one run takes with a large piece of
+    memory and without one."""
+    coin = "import random\nx = bytearray((%s) * (128 << 20))"
+    small, large = (submit(daemon, coin % part, memory_limit=512000)[1]["memory"] for part in "01")
+    assert large > small + 120000
+    mean = submit(daemon, coin % "random.random() < .5", memory_limit=512000, number_of_runs=20)[1]["memory"]
+    assert small + 3000 < mean < large - 3000
 
 
 @pytest.mark.parametrize("fields,wrong", [
@@ -323,6 +348,66 @@ def test_what_waits_in_line_is_kept_within_bounds_when_it_has_run():
         assert 404 in kept and kept[-1] == 200
 
 
+DEFAULTS = ["encoded", "delete"]
+
+
+@pytest.fixture(scope="module")
+def other():
+    """One whose settings say what Judge0's may."""
+    with Wired(serve={"judge0": DEFAULTS}) as d:
+        yield d
+
+
+def test_texts_are_base64_where_the_settings_say_so(other):
+    status, answer = submit(other, b64("print(input())"), stdin=b64("hi"))
+    assert (status, answer["stdout"]) == (201, b64("hi\n") + "\n")
+    token = answer["token"]
+    assert other.call("GET", "/submissions/" + token)[1]["stdout"] == b64("hi\n") + "\n"
+    assert other.call("GET", "/submissions/%s?base64_encoded=false" % token)[1]["stdout"] == "hi\n"
+    assert submit(other, "print(1)", query="wait=true&base64_encoded=false")[1]["stdout"] == "1\n"
+
+
+def test_submissions_that_have_ended_can_be_deleted_where_the_settings_say_so(other):
+    assert other.call("GET", "/config_info")[1]["enable_submission_delete"] is True
+    token = submit(other, "print(1)", query="wait=true&base64_encoded=false")[1]["token"]
+    status, answer = other.call("DELETE", "/submissions/%s?fields=stdout,token" % token)
+    assert (status, answer) == (200, {"stdout": b64("1\n") + "\n", "token": token})
+    for method in ("GET", "DELETE"):
+        assert other.call(method, "/submissions/" + token)[0] == 404
+    assert token not in [s["token"] for s in other.call("GET", "/submissions")[1]["submissions"]]
+    slow = submit(other, "import time; time.sleep(60)", query="base64_encoded=false", wall_time_limit=20)[1]["token"]
+    assert other.call("DELETE", "/submissions/" + slow) == (
+        400, {"error": "submission cannot be deleted before it has ended"})
+    assert other.call("GET", "/submissions/%s?fields=token" % slow)[0] == 200
+
+
+def test_a_second_token_has_the_right_of_an_administrator_and_no_other():
+    boss, reader = "a-token-of-the-administrator", "a-token-that-may-read"
+    with Wired() as d:
+        with open(d.settings["serve"]["tokens"], encoding="ascii") as file:
+            tokens = json.load(file)
+        tokens += [{"name": name, "scopes": scopes, "sha256": hashlib.sha256(text.encode()).hexdigest()}
+                   for name, scopes, text in (("boss", ["admin"], boss), ("reader", ["read"], reader))]
+        with open(d.settings["serve"]["tokens"], "w", encoding="ascii") as file:
+            json.dump(tokens, file)
+        d.process.send_signal(signal.SIGHUP)
+        own = submit(d, "print(1)")[1]["token"]
+
+        def ask(path, method="GET", **headers):
+            return d.call(method, path, headers={k.replace("_", "-"): v for k, v in headers.items()}, token=None)[0]
+        assert wait_until(lambda: ask("/authorize", "POST", X_Auth_Token=TOKEN, X_Auth_User=boss) == 200)
+        for second, status in ((boss, 200), (reader, 403), (TOKEN, 403), ("an-unknown-token-of-length", 403)):
+            assert ask("/system_info", X_Auth_Token=TOKEN, X_Auth_User=second) == status
+            # Whose submissions are seen is the first one's affair.
+            assert ask("/submissions/" + own, X_Auth_Token=TOKEN, X_Auth_User=second) == 200
+        assert ask("/system_info", X_Auth_User=boss) == 200
+        assert ask("/submissions/" + own, X_Auth_User=boss) == 403  # it may not run
+        assert ask("/submissions/" + own, X_Auth_Token="unknown-token-as-well", X_Auth_User=boss) == 401
+        # Vial's own routes know nothing of it.
+        assert ask("/v1/config", X_Auth_User=boss) == 401
+        assert ask("/v1/config", Authorization="Bearer " + TOKEN, X_Auth_User=boss) == 403
+
+
 def test_refusals_have_its_form(daemon):
     assert daemon.call("GET", "/submissions/nothing") == (404, {"status": 404,
                                                                "error": "Not Found"})
@@ -350,7 +435,10 @@ def test_what_it_tells_of_itself_fits_its_own_client(daemon):
     assert len(daemon.call("GET", "/statuses")[1]) == 14
     languages = {l["id"]: l["name"] for l in daemon.call("GET", "/languages")[1]}
     assert {46, 50, 54, 63, 71}.issubset(languages) and 70 not in languages
-    assert daemon.call("GET", "/languages/71")[1]["name"] == languages[71]
+    told = daemon.call("GET", "/languages/71")[1]
+    assert (told["name"], told["source_file"]) == (languages[71], "main.py")
+    printed = submit(daemon, "print $0", 85)[1]["stdout"]
+    assert printed.endswith("/" + daemon.call("GET", "/languages/85")[1]["source_file"])
     config = daemon.call("GET", "/config_info")[1]
     assert config["max_wall_time_limit"] == 20.0 and config["enable_callbacks"] is False and config["enable_additional_files"] is True
     for name in ("max_processes_and_or_threads", "max_max_processes_and_or_threads",
