@@ -263,7 +263,7 @@ static void no_templates(struct ask *a)
 {
     ask_refuse(a, 501,
                "this call for templates is not supported by this server; build them "
-               "by Template.build, with all of their tags");
+               "by Template.build");
 }
 
 static void no_volumes(struct ask *a)
@@ -311,7 +311,8 @@ static const struct {
     { "GET", "/sandboxes/{}/logs", logs },
     { "GET", "/v2/sandboxes/{}/logs", logs },
     { "GET", "/templates/aliases/{}", control_template_alias },
-    { "DELETE", "/templates/tags", no_templates },
+    { "POST", "/templates/tags", control_tags_assign },
+    { "DELETE", "/templates/tags", control_tags_remove },
     { "DELETE", "/templates/{}", control_template_delete },
     { "POST", "/v3/templates", control_build_request },
     { "POST", "/v2/templates", control_build_request },

@@ -38,9 +38,14 @@ int control_find_template(struct ask *a, struct wish *w, struct saved_list *save
 bool control_may_write(const struct settings *settings);
 
 /* control_saved.c: snapshots and forks. */
-/* Says ERR: what this server cannot do at all is 501; 400 is for what was asked wrongly.
+/* Says ERR: what this server cannot do at all is 501; 400 is for what was asked
+ * wrongly.
  */
 void control_refuse(struct ask *a, const struct vial_error *err);
+/* Makes IMAGE of BOX's files. Reading a root is work like a run, and waits for its turn
+ * like one. */
+int control_save(struct ask *a, struct box *box, const char *image,
+                 struct vial_error *err);
 void control_snapshot(struct ask *a);
 void control_fork(struct ask *a);
 void control_snapshots(struct ask *a);
@@ -58,6 +63,15 @@ void control_build_request(struct ask *a);
 void control_build_files(struct ask *a);
 void control_build_start(struct ask *a);
 void control_build_status(struct ask *a);
+/* control_tags.c */
+void control_tags_assign(struct ask *a);
+void control_tags_remove(struct ask *a);
+/* Those of the caller's that no name leads to any more make room. */
+int control_remove_replaced(struct ask *a, struct vial_error *err);
+json_t *control_texts(const struct strv *list);
+/* A member of a body: a list of tags, added to OUT. */
+int control_read_tags(struct strv *out, const json_t *value, struct vial_error *err);
+
 /* control_upload.c: a file that a build copies comes, by an address of its own. */
 void control_upload(struct ask *a);
 

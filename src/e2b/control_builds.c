@@ -18,12 +18,6 @@
 #define MEMORY_LEAST 16 /* MiB */
 #define MEMORY_MOST  (INT64_C(1) << 24)
 
-static void add_tag(struct saved *o, const char *tag)
-{
-    if (!strv_has(&o->tags, tag))
-        strv_push(&o->tags, tag);
-}
-
 /* "name" or "name:tag" */
 static int read_name(struct saved *o, json_t *value, struct vial_error *err)
 {
@@ -35,20 +29,8 @@ static int read_name(struct saved *o, json_t *value, struct vial_error *err)
     free(o->name);
     o->name = strndup(name, len);
     if (name[len])
-        add_tag(o, name + len + 1);
+        strv_push(&o->tags, name + len + 1);
     return o->name ? 0 : fail_memory(err);
-}
-
-static int read_tags(struct saved *o, json_t *value, struct vial_error *err)
-{
-    for (size_t i = 0; i < json_array_size(value); i++) {
-        const char *tag = value_string(json_array_get(value, i));
-
-        if (!tag)
-            return fail(err, VIAL_E_VALUE, "'tags' are not all texts");
-        add_tag(o, tag);
-    }
-    return json_is_array(value) ? 0 : fail(err, VIAL_E_VALUE, "'tags' is not a list");
 }
 
 static int read_number(json_t *value, const char *name, int64_t least, int64_t most,
@@ -71,7 +53,7 @@ static int read_member(struct saved *o, const char *name, json_t *value,
     if (strcmp(name, "name") == 0 || strcmp(name, "alias") == 0)
         return read_name(o, value, err);
     if (strcmp(name, "tags") == 0)
-        return read_tags(o, value, err);
+        return control_read_tags(&o->tags, value, err);
     if (strcmp(name, "cpuCount") == 0) {
         if (read_number(value, name, 1, CPUS_MOST, &o->milli_cpus, err) < 0)
             return -1;
@@ -117,47 +99,6 @@ static int check_saving(const struct ask *a, struct vial_error *err)
                             "policy's 'privileges' or 'require'");
 }
 
-/* Whether a newer one has all of OLD's names. */
-static bool is_replaced(const struct saved_list *all, const struct saved *old)
-{
-    size_t count = 0;
-
-    for (size_t t = 0; t < old->tags.count; t++)
-        for (const struct saved *s = all->items; s < old; s++)
-            if (saved_is_named(s, old->name) &&
-                strv_has(&s->tags, old->tags.items[t])) {
-                count++;
-                break;
-            }
-    return old->template && count == old->tags.count;
-}
-
-/* What no name leads to any more makes room; one that a sandbox uses stays. */
-static int remove_replaced(struct ask *a, struct vial_error *err)
-{
-    auto_saved_list struct saved_list all = { 0 };
-
-    if (saved_read(a->turn->engine, a->owner.name, &all, err) < 0)
-        return -1;
-    for (size_t i = 0; i < all.count; i++) {
-        struct vial_error ignored = { 0 };
-
-        if (is_replaced(&all, &all.items[i]))
-            (void)!inside_snapshot_remove(a->turn->engine, a->owner.name,
-                                          all.items[i].image, &ignored);
-    }
-    return 0;
-}
-
-static json_t *texts(const struct strv *list)
-{
-    json_t *out = json_array();
-
-    for (size_t i = 0; i < list->count; i++)
-        (void)json_array_append_new(out, json_string(list->items[i]));
-    return out;
-}
-
 void control_build_request(struct ask *a)
 {
     auto_saved struct saved o = { 0 };
@@ -174,7 +115,7 @@ void control_build_request(struct ask *a)
         return;
     }
     if (saved_name_template(a->owner.name, &o, &s, &err) == 0 &&
-        remove_replaced(a, &err) == 0)
+        control_remove_replaced(a, &err) == 0)
         b = builds_add(a, &s, &err);
     if (!b) {
         ask_error(a, &err);
@@ -183,7 +124,7 @@ void control_build_request(struct ask *a)
     ask_json(a, 202,
              json_pack("{s:s, s:s, s:b, s:[s], s:[s], s:o}", "templateID", o.name,
                        "buildID", b->saved.build, "public", 0, "names", o.name,
-                       "aliases", o.name, "tags", texts(&o.tags)));
+                       "aliases", o.name, "tags", control_texts(&o.tags)));
 }
 
 /* E2B's own images, by the name that SDKs have for them: the operator's templates. */

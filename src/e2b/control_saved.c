@@ -32,9 +32,8 @@ static int no_image(const struct box *box, struct vial_error *err)
                             "[NAME=IMAGE]'");
 }
 
-/* Reading a root is work like a run, and waits for its turn like one. */
-static int save(struct ask *a, struct box *box, const char *image,
-                struct vial_error *err)
+int control_save(struct ask *a, struct box *box, const char *image,
+                 struct vial_error *err)
 {
     struct gate *gate = a->e2b->options.gate;
     struct gate_pass pass = { 0 };
@@ -88,7 +87,7 @@ void control_snapshot(struct ask *a)
     if ((!box->has_image && no_image(box, &err) < 0) ||
         read_name(a, &body, &name, &err) < 0 ||
         saved_name_snapshot(a->owner.name, box->id, name, &s, &err) < 0 ||
-        save(a, box, s.image, &err) < 0)
+        control_save(a, box, s.image, &err) < 0)
         control_refuse(a, &err);
     else
         ask_json(a, 201, snapshot_json(&s));
@@ -205,7 +204,7 @@ static struct box *fork_one(struct ask *a, struct box *from, struct wish *w,
     struct box *made = NULL;
 
     if (inside_snapshot_name(true, a->owner.name, "e2b", &image, err) < 0 ||
-        save(a, from, image.data, err) < 0)
+        control_save(a, from, image.data, err) < 0)
         return NULL;
     w->image = image.data;
     made = control_open(a, w, err);

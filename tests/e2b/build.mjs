@@ -63,6 +63,16 @@ say('exists', [await Template.exists('all:v1'), await Template.exists('all'), aw
 say('tags', (await Template.getTags('all')).map((t) => [t.tag, t.buildId === made.buildId,
                                                         t.createdAt instanceof Date]))
 
+const given = await Template.assignTags('all:v1', ['live', 'other'])
+const live = await Sandbox.create('all:live')
+say('live', [given.tags, (await Template.getTags('all')).length, (await live.commands.run('cat who')).stdout])
+await live.kill()
+say('assign', await error(() => Template.assignTags('all:v1', ':x')))
+say('unassign some', await error(() => Template.removeTags('all', 'live')))
+let gone // once the sandbox's vessel has been closed
+do { gone = await error(() => Template.removeTags('all', ['live', 'other'])) } while (gone.includes('409'))
+say('unassign', [gone, await Template.exists('all:live'), await Template.exists('all:v1')])
+
 // One on top of another, in the background.
 const info = await Template.buildInBackground(template().fromTemplate('all:v1').runCmd('cat app/main.py > onto'),
                                               'onto', size)

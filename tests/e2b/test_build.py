@@ -108,6 +108,9 @@ def test_e2b_s_own_package_builds_templates(node, rooted):
         "links": "700\nmade", "left": "nothing", "no env": "<>",
         "exists": [True, False, False],
         "tags": [["v1", True, True], ["stable", True, True]],
+        "live": [["live", "other"], 4, "user\n"],
+        "assign": "TemplateError: 400: the tag ':x' is not of letters a-z, digits, '-', '_' and '.', 48 at most",
+        "unassign some": told["unassign some"], "unassign": ["nothing", False, True],
         "onto": ["ready", 'print("main")\n'],
         "exit": ["BuildError: failed to run command 'echo no >&2; exit 7': exit status 7", True],
         "who": ["BuildError: failed to run command 'whoami': command failed: unauthenticated: "
@@ -117,6 +120,7 @@ def test_e2b_s_own_package_builds_templates(node, rooted):
         "name": told["name"], "operator": "BuildError: 403: template 'deb' is the operator's",
         "failed is none": False, "dockerfile": "Error: oney\nroot\n"}
     assert told["missing"][0].startswith("BuildError: ") and "no-such-image" in told["missing"][0]
+    assert told["unassign some"].startswith("TemplateError: 501: build '")
     assert told["start"][0].startswith("BuildError: 400: 'startCmd' is not supported")
     assert told["registry"][0].startswith("BuildError: 400: 'fromImageRegistry' is not supported")
     assert told["name"].startswith("BuildError: 400: the name 'Upper' is not of letters")

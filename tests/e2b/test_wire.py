@@ -374,7 +374,7 @@ def test_details_say_that_the_operator_gave_a_network():
 
 
 @pytest.mark.parametrize("method, path", [
-    ("POST", "/templates/tags"), ("POST", "/templates"), ("POST", "/volumes"), ("GET", "/secrets"), ("GET", "/teams"),
+    ("POST", "/templates"), ("POST", "/volumes"), ("GET", "/secrets"), ("GET", "/teams"),
 ])
 def test_a_call_that_is_not_done_says_so(e2b, method, path):
     answer = control(e2b, method, path, {} if method != "GET" else None)

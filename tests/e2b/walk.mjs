@@ -218,8 +218,10 @@ row('Template.getTags', 'a template of the settings has none', async () => {
   assert.deepEqual(await Template.getTags('base'), [])
   await assert.rejects(() => Template.getTags('none'), (e) => e.constructor.name === 'TemplateError')
 })
-refused('Template.assignTags', 'TemplateError', '501', () => Template.assignTags('base', 'a'))
-refused('Template.removeTags', 'TemplateError', '501', () => Template.removeTags('base', 'a'))
+refused('Template.assignTags', 'TemplateError', "404: template 'base' not found",
+        () => Template.assignTags('base', 'a'))
+refused('Template.removeTags', 'TemplateError', "404: template 'base' not found",
+        () => Template.removeTags('base', 'a'))
 if (e2b.Volume)
   refused('Volume.create Volume.list', 'VolumeError', '501: volumes', () => e2b.Volume.create('v'))
 if (e2b.Secret)
