@@ -14,11 +14,15 @@
 
 #define PLACES_MOST 64u
 #define DOWN_NS     INT64_C(5000000000) /* so long one that hung up is passed over */
-#define SECOND_NS   INT64_C(1000000000)
+#define GONE_TIMES                                                                     \
+    12u /* of patience, of 5 s in the end, until it will not come back                 \
+         */
+#define SECOND_NS INT64_C(1000000000)
 
 struct batch_place {
     struct daemon daemon;
     _Atomic int64_t away_until_ns; /* it did not answer, or is busy */
+    atomic_bool answered;          /* before, so that it may come back */
 };
 
 /* The next one that may have room; if none has, that which may have some first. */
@@ -144,6 +148,27 @@ static int conclude(struct batch_place *place, const struct daemon_said *said,
                                                   : -1;
 }
 
+/* The row has not begun there, and may at another time: the daemon is busy, or is being
+ * started anew. */
+static bool is_put_off(const struct batch_place *place, const struct daemon_said *said,
+                       const struct patience *patience, const struct vial_error *err)
+{
+    if (is_turned_away(said, err))
+        return true;
+    return !said->reached && is_unreached(err) && atomic_load(&place->answered) &&
+           patience->times < GONE_TIMES;
+}
+
+/* As long as it asks for; one that is gone, for a while. */
+static void put_off(struct batch_place *place, const struct daemon_said *said)
+{
+    unsigned most = PATIENCE_RETRY_MOST_S;
+
+    pass_over(place, said->reached
+                         ? SECOND_NS * (said->retry_s < most ? said->retry_s : most)
+                         : DOWN_NS);
+}
+
 /* With PLACE and SAID where it came to an end. */
 static int run_errand(struct batch_places *p, const struct errand *e,
                       struct batch_place **where, struct daemon_said *said,
@@ -160,14 +185,13 @@ static int run_errand(struct batch_places *p, const struct errand *e,
         *said = (struct daemon_said){ 0 };
         fail_clear(err);
         if (ask(&at, e, err) == 0) {
+            atomic_store(&place->answered, true);
             atomic_store(&place->away_until_ns, 0);
             return 0;
         }
-        if (!is_turned_away(said, err))
+        if (!is_put_off(place, said, &patience, err))
             return -1;
-        pass_over(place, SECOND_NS * (said->retry_s < PATIENCE_RETRY_MOST_S
-                                          ? said->retry_s
-                                          : PATIENCE_RETRY_MOST_S));
+        put_off(place, said);
         asked++;
         if (asked % p->count != 0 && one_is_free(p))
             continue;

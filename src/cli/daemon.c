@@ -254,17 +254,29 @@ static int take_error(const struct http_answer *a, struct vial_error *err)
     return -1;
 }
 
+/* Whom a call is for, and what is told of it. */
+struct calling {
+    const struct daemon *daemon;
+    struct daemon_said *said; /* or NULL */
+};
+
 /* How long a call may last says nothing of how long it may take to be heard. */
 static int reach(const void *context, int64_t timeout_ms, int cancel_fd,
                  struct vial_error *err)
 {
-    const struct daemon *d = context;
+    const struct calling *calling = context;
+    const struct daemon *d = calling->daemon;
     int64_t wait_ms = timeout_ms < START_MS ? timeout_ms : START_MS;
+    int fd;
 
     if (d->socket[0])
-        return http_unix_connect(d->socket, timeout_ms, cancel_fd, err);
-    return d->peer.tls ? http_dial_connect(&d->peer, wait_ms, cancel_fd, err)
-                       : http_tcp_connect(&d->peer, wait_ms, cancel_fd, err);
+        fd = http_unix_connect(d->socket, timeout_ms, cancel_fd, err);
+    else
+        fd = d->peer.tls ? http_dial_connect(&d->peer, wait_ms, cancel_fd, err)
+                         : http_tcp_connect(&d->peer, wait_ms, cancel_fd, err);
+    if (calling->said)
+        calling->said->reached = fd >= 0;
+    return fd;
 }
 
 /* A line of the answer's head. */
@@ -289,7 +301,8 @@ static int exchange(const struct daemon *d, const struct daemon_ask *ask,
                     http_take *take, void *context, struct http_answer *a,
                     struct vial_error *err)
 {
-    const struct http_transport via = { reach, d };
+    const struct calling calling = { d, ask->said };
+    const struct http_transport via = { reach, &calling };
     const struct http_request request = {
         .method = ask->method,
         .target = ask->target,
@@ -338,7 +351,8 @@ int daemon_stream(const struct daemon *d, const struct daemon_ask *ask, http_tak
 int daemon_tunnel(const struct daemon *d, const char *target, int *fd,
                   struct str *first, struct vial_error *err)
 {
-    const struct http_transport via = { reach, d };
+    const struct calling calling = { d, NULL };
+    const struct http_transport via = { reach, &calling };
     const struct http_request request = { .method = "GET",
                                           .target = target,
                                           .host = d->host[0] ? d->host : NULL,

@@ -46,6 +46,7 @@ int daemon_find(const struct cli *cli, bool start, struct daemon *out,
 /* How it answered, whatever it said. */
 struct daemon_said {
     int status;       /* of HTTP; 0: it did not answer */
+    bool reached;     /* it may have heard the request */
     unsigned retry_s; /* it asks for that before the next try; 0: for nothing */
 };
 

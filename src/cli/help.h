@@ -12,7 +12,7 @@
 struct command;
 
 int help_print(const struct command *command);
-int help_hint(void); /* for `vial` alone: on stderr */
+int help_hint(void);                         /* for `vial` alone: on stderr */
 int help_man(const struct command *command); /* the man page, as roff */
 
 /* The words that a preset adds: an object of theirs to ours. */

@@ -327,6 +327,31 @@ def test_a_daemon_that_is_full_is_waited_for():
     assert sorted((r["id"], r["verdict"], r["attempts"]) for r in out) == [(i, "ok", 1) for i in range(9)]
 
 
+def test_a_daemon_that_is_started_anew_loses_no_row():
+    """Its socket leads nowhere for as long as the test likes; rows wait for that, and were tried once."""
+    rows = [dict(ONE, id=i) for i in range(12)]
+    with Daemon() as d:
+        running = subprocess.Popen([VIAL, "batch", "--progress", "100ms", "--socket", d.socket, "--jobs", "2",
+                                    "--retries", "0"], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, env=clean_env())
+        running.stdin.write("".join(json.dumps(row) + "\n" for row in rows[:4]))
+        running.stdin.flush()
+        out = [json.loads(running.stdout.readline()) for _ in range(4)]
+        d.stop()
+        running.stdin.write("".join(json.dumps(row) + "\n" for row in rows[4:]))
+        running.stdin.close()
+        for line in running.stderr:
+            if "2 wait to be let in" in line:
+                break
+        d.start()
+        drain = threading.Thread(target=running.stderr.read)
+        drain.start()
+        out += [json.loads(line) for line in running.stdout.read().splitlines()]
+        drain.join()
+        assert running.wait(120) == 0
+    assert sorted((r["id"], r["verdict"], r["attempts"]) for r in out) == [(i, "ok", 1) for i in range(12)]
+
+
 def test_what_a_daemons_operator_forbids_is_the_rows_fault(tmp_path):
     with served(tmp_path) as d:
         done = batch([ONE], "--daemon", url(d), "--mount", "/etc:/data")
