@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
@@ -523,7 +524,7 @@ static void d_run(void)
     int n = 1;
 
     while (!d.relay.broken && (more || n > 0)) {
-        n = epoll_wait(d.relay.epoll_fd, ready, 8, more ? 0 : 50);
+        n = epoll_wait(d.relay.epoll_fd, ready, 8, more ? 0 : 1);
         for (int i = 0; i < n; i++)
             relay_event(&d.relay, ready[i].data.u64, ready[i].events);
         more = relay_turn(&d.relay);
@@ -730,6 +731,91 @@ static void what_is_held_of_a_connection_is_at_most_a_window(void **state)
     (void)close(program[0]);
 }
 
+/* A guest's relay at the other end of the gate's link. */
+static void guest_begin(struct relay *guest, bool full)
+{
+    static const struct relay_events none = { 0 };
+    int pair[2];
+
+    memset(&d, 0, sizeof d);
+    d.server = d.link = -1;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair), 0);
+    assert_int_equal(relay_init(&d.relay, pair[0], true, 2, &d_events, &d.relay), 0);
+    assert_int_equal(relay_init(guest, pair[1], false, 2, &none, guest), 0);
+    while (full && send(pair[1], (const uint8_t[]){ FRAME(0, 6, 5), 1, 0, 0, 0, 'n' },
+                        17, 0) == 17)
+        ; /* a name that was refused, over and over */
+}
+
+static void guest_run(struct relay *guest)
+{
+    struct epoll_event ready[8];
+    bool more = true;
+    int n = 1;
+
+    while (more || n > 0) {
+        n = epoll_wait(guest->epoll_fd, ready, 8, 0);
+        for (int i = 0; i < n; i++)
+            relay_event(guest, ready[i].data.u64, ready[i].events);
+        more = relay_turn(guest);
+        d_run();
+    }
+}
+
+static void a_guest_hands_over_or_sends_frames_and_bytes_come_either_way(void **state)
+{
+    struct relay *guest = calloc(1, sizeof *guest);
+
+    (void)state;
+    assert_non_null(guest);
+    for (int full = 0; full < 2; full++) {
+        int program[2];
+        char byte = 0;
+
+        guest_begin(guest, full);
+        connect_pair(program);
+        relay_hand_over(guest, program[1], 80, "a.test");
+        assert_int_equal(guest->count, full); /* or the guest has to move its bytes */
+        assert_int_equal(write(program[0], "u", 1), 1);
+        while (d.server < 0 || recv(d.server, &byte, 1, MSG_DONTWAIT) < 0)
+            guest_run(guest);
+        assert_int_equal(byte, 'u');
+        assert_int_equal(d.channel->other.fd >= 0, !full);
+        assert_int_equal(write(d.server, "d", 1), 1);
+        while (recv(program[0], &byte, 1, MSG_DONTWAIT) < 0)
+            guest_run(guest);
+        assert_int_equal(byte, 'd');
+        assert_false(d.relay.broken || guest->broken);
+        relay_done(guest);
+        relay_done(&d.relay);
+        (void)close(d.server);
+        (void)close(program[0]);
+    }
+    free(guest);
+}
+
+static void what_was_said_before_a_guest_ends_still_goes(void **state)
+{
+    int program[2];
+
+    (void)state;
+    connect_pair(program);
+    d_begin(false);
+    send_direct(1, &program[1], 1);
+    d_run();
+    assert_int_equal(write(program[0], "u", 1), 1);
+    (void)close(program[0]);
+    assert_int_equal(
+        poll(&(struct pollfd){ .fd = program[1], .events = POLLRDHUP }, 1, -1), 1);
+    (void)close(program[1]);
+    (void)shutdown(d.link, SHUT_RDWR);
+    d_run();
+    assert_true(d.relay.broken);
+    expect_all(d.server, 'u', 1);
+    expect_end(d.server);
+    d_end();
+}
+
 static void an_account_comes_through_as_it_was(void **state)
 {
     struct gate_account *in = calloc(1, sizeof *in), *out = calloc(1, sizeof *out);
@@ -778,6 +864,8 @@ int main(void)
         cmocka_unit_test(a_connection_that_was_handed_over_has_no_frames),
         cmocka_unit_test(what_is_handed_over_passes_whole_both_ways_and_ends),
         cmocka_unit_test(what_is_held_of_a_connection_is_at_most_a_window),
+        cmocka_unit_test(a_guest_hands_over_or_sends_frames_and_bytes_come_either_way),
+        cmocka_unit_test(what_was_said_before_a_guest_ends_still_goes),
         cmocka_unit_test(an_account_comes_through_as_it_was),
     };
 
