@@ -137,7 +137,8 @@ struct vial_result {
                              one user), "nobody"; or "" */
     char level[16];       /* "none", "remote", "landlock", "namespaces", "container" */
     char **layers;        /* NULL-terminated */
-    char limits_by[16];   /* "cgroup2", "cgroup1", "rlimit", "none" */
+    char limits_by[16];   /* "cgroup2", "cgroup1", "cgroup" of an engine elsewhere,
+                             "rlimit", "none" */
     struct vial_file *files; /* FILE_COUNT of them */
     size_t file_count;
     struct vial_error error; /* code "" when there is none */

@@ -32,22 +32,38 @@ int vial_session_open(struct vial_engine *engine, const struct vial_request *req
     return session_open(engine, req, options, false, out, err);
 }
 
+/* Whoever keeps its vessel may know how long it is needed. With the lock held. */
+static int check_stay(const struct vial_session *s, int64_t until_ns,
+                      struct vial_error *err)
+{
+    int64_t end_ns = s->vessel ? s->vessel->until_ns : 0;
+
+    if (end_ns == 0 || until_ns <= end_ns)
+        return 0;
+    (void)fail(err, VIAL_E_CAP,
+               "renew session '%s': its vessel ends in %.0f ms, whatever its lease",
+               s->report.id, clock_ms_between(clock_now_ns(), end_ns));
+    return fail_remedy(err, "renew it for less, or open another session");
+}
+
 int vial_session_renew(struct vial_session *session, int64_t lease_ms,
                        struct vial_error *err)
 {
+    int64_t now_ns;
+    int64_t end_ns;
     int rc;
 
     if (session_check_number("lease_ms", lease_ms, SESSION_LONGEST_MS, err) < 0)
         return -1;
     session_lock(session);
     /* Of one that is paused the clock stands still, and goes on from here. */
-    rc = session->outcome == VIAL_SESSION_OPEN ? 0 : session_fail_ended(session, err);
+    now_ns = session->paused_ns ? session->paused_ns : clock_now_ns();
+    end_ns = now_ns + (lease_ms ? lease_ms : session->options.lease_ms) * 1000000;
+    rc = session->outcome == VIAL_SESSION_OPEN ? check_stay(session, end_ns, err)
+                                               : session_fail_ended(session, err);
     if (rc == 0) {
-        int64_t ms = lease_ms ? lease_ms : session->options.lease_ms;
-        int64_t now_ns = session->paused_ns ? session->paused_ns : clock_now_ns();
-
         session->active_ns = now_ns;
-        session->lease_ns = now_ns + ms * 1000000;
+        session->lease_ns = end_ns;
         if (session->lease_ns < session->wakes_ns)
             session_wake(session);
     }

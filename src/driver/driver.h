@@ -40,7 +40,7 @@ struct caps {
     bool thorough;     /* asked: find out by trying, at the price of half a vessel */
     bool usable;       /* open can work at all */
     const char *level; /* what a vessel would get: "none", "landlock", … */
-    const char *limits_by; /* "cgroup2", "cgroup1", "rlimit", "none" */
+    const char *limits_by; /* "cgroup2", "cgroup1", "cgroup", "rlimit", "none" */
     struct layer layers[CAPS_MAX_LAYERS];
     size_t layer_count;
     struct vial_error why_not; /* when not usable: code, message, remedy */
@@ -88,6 +88,7 @@ struct vessel {
     const char *owners; /* whose its files are inside: "image", "one" user's, "nobody";
                            NULL: it has no such root */
     unsigned swept;     /* vessels of dead owners that went when this was opened */
+    int64_t until_ns;   /* when whoever has it ends it (clock_now_ns); 0: nobody does */
 };
 
 /* What a vessel's files are to become: an image of the store. */
@@ -225,7 +226,6 @@ struct driver {
     bool far;      /* what it left is looked for only where it is the usual driver: that
                       takes a connection to elsewhere, and the caller's credentials */
     bool overlays; /* a plan's mount may be an overlay */
-    bool runs_only;           /* its vessels are not kept for sessions */
     bool needs_programs_here; /* the language's program must exist on this host */
 };
 

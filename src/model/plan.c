@@ -135,6 +135,13 @@ int64_t plan_wall_ms(const struct plan *plan, bool compile)
     return compile ? plan->limits.compile_wall_ms : plan->limits.wall_ms;
 }
 
+int64_t plan_most_ms(const struct plan *plan)
+{
+    int64_t ms = plan_wall_ms(plan, false) + plan->stop_ms;
+
+    return plan->compile_argv.count > 0 ? ms + plan_wall_ms(plan, true) : ms;
+}
+
 int plan_rename_code(struct plan *plan, int n)
 {
     auto_str struct str name = { 0 };

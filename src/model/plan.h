@@ -135,6 +135,8 @@ struct plan {
                             what is streamed as well */
     char *output_note;   /* where output was left out; NULL: the usual words */
     int64_t stop_ms;     /* of a session that is closed: from SIGTERM to SIGKILL */
+    int64_t stay_ms;     /* how long its vessel may be there besides one run: for a
+                            session's leases, or in a pool; 0: for a run alone */
     struct plan_mount *mounts;
     size_t mount_count;
     char *volume_store;           /* where its volumes are; NULL: it has none */
@@ -182,6 +184,8 @@ void plan_argv(const struct plan *plan, bool compile, const char *dir,
                struct strv *out);
 /* How long that may take. */
 int64_t plan_wall_ms(const struct plan *plan, bool compile);
+/* How long all of it may take, one after the other. */
+int64_t plan_most_ms(const struct plan *plan);
 
 /* The program's file, where it has one, becomes number N: "main-2.py". For vessels that
  * several programs share. -1 without memory. */

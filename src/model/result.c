@@ -342,6 +342,16 @@ static void put_streams(json_t **object, const struct vial_result *r,
         put(object, "stderr_base64", base64(f, bytes(&r->err), r->err.len));
 }
 
+/* Whose files they are is known where the image is unpacked here. */
+static void put_image(json_t **object, const struct vial_result *r)
+{
+    put(object, "image", text_or_null(r->image));
+    if (r->image_digest[0])
+        put(object, "image_digest", text(r->image_digest));
+    if (r->image_digest[0] && r->image_owners[0])
+        put(object, "image_owners", text(r->image_owners));
+}
+
 static json_t *result_as(const struct vial_result *r, const struct form *f)
 {
     json_t *object = json_object();
@@ -369,11 +379,7 @@ static json_t *result_as(const struct vial_result *r, const struct form *f)
     put(&object, "vessel_id", text_or_null(r->vessel_id));
     put(&object, "container_id", text_or_null(r->container_id));
     put(&object, "name", text_or_null(r->name));
-    put(&object, "image", text_or_null(r->image));
-    if (r->image_digest[0]) {
-        put(&object, "image_digest", text(r->image_digest));
-        put(&object, "image_owners", text_or_null(r->image_owners));
-    }
+    put_image(&object, r);
     put(&object, "start", text_or_null(r->start));
     put(&object, "isolation", isolation_json(r));
     if (!f->brief)

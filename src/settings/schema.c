@@ -346,7 +346,7 @@ static json_t *isolation_schema(void)
     static const char *const members[] = { "level", "layers", "limits_by" };
     json_t *const values[] = { choices("none|remote|landlock|namespaces|container"),
                                list_of(typed("string")),
-                               choices("none|rlimit|cgroup1|cgroup2") };
+                               choices("none|rlimit|cgroup|cgroup1|cgroup2") };
 
     return OBJECT_OF(members, values);
 }

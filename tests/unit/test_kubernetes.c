@@ -53,6 +53,24 @@ static void no_request_makes_a_pod_that_is_less_than_restricted(void **state)
     }
 }
 
+static json_int_t deadline_of(const struct plan *plan)
+{
+    auto_json json_t *pod = pod_json(plan, &pod_options_usual);
+
+    return json_integer_value(
+        json_object_get(json_object_get(pod, "spec"), "activeDeadlineSeconds"));
+}
+
+static void a_pod_that_stays_has_as_much_more_time(void **state)
+{
+    auto_plan struct plan *plan =
+        golden_plan(*state, "{'language':'python','code':'1'}", "kubernetes");
+    json_int_t once = deadline_of(plan);
+
+    plan->stay_ms = 3600000;
+    assert_int_equal(deadline_of(plan), once + 3600);
+}
+
 static void what_no_pod_can_give_is_refused_with_what_to_do(void **state)
 {
     static const struct {
@@ -487,6 +505,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         scratch_test(every_plan_becomes_the_pod_that_was_agreed),
         scratch_test(no_request_makes_a_pod_that_is_less_than_restricted),
+        scratch_test(a_pod_that_stays_has_as_much_more_time),
         scratch_test(what_no_pod_can_give_is_refused_with_what_to_do),
         scratch_test(a_kubeconfig_says_where_the_cluster_is_and_who_asks),
         scratch_test(the_first_of_several_kubeconfigs_counts),

@@ -4,6 +4,8 @@
 
 #include <sys/eventfd.h>
 
+#include "base/clock.h"
+#include "base/fail.h"
 #include "driver/fake/fake.h"
 #include "engine/session/compile_once.h"
 #include "engine/session/session.h"
@@ -233,6 +235,70 @@ static void a_kill_for_memory_that_was_survived_is_not_the_next_programs(void **
     e->drivers = usual;
 }
 
+static void say_evicted(struct vessel *vessel, struct vial_error *err)
+{
+    (void)vessel;
+    (void)fail(err, VIAL_E_CLUSTER_EVICTED, "the pod: its node evicted it");
+}
+
+static void a_session_that_was_lost_says_what_its_driver_knows(void **state)
+{
+    struct vial_engine *e = *state;
+    const struct driver *const *usual = e->drivers;
+    struct driver mine = driver_fake;
+    const struct driver *const only[] = { &mine, NULL };
+    struct vial_session_report report;
+    struct vial_exec_status status;
+    struct vial_session *s;
+
+    mine.explain = say_evicted;
+    e->drivers = only;
+    s = open_fake(e, "");
+    status = run_words(s, "die", NULL);
+    assert_int_equal(status.verdict, VIAL_FAILED);
+    assert_string_equal(status.error.cause, "the pod: its node evicted it");
+    vial_session_look(s, &report);
+    assert_int_equal(report.outcome, VIAL_SESSION_FAILED);
+    assert_string_equal(report.error.code, "VIAL-CLUSTER-EVICTED");
+    vial_session_free(s);
+    e->drivers = usual;
+}
+
+static int64_t told_stay_ms;
+
+static int open_until(const struct plan *plan, int guest_fd, struct vessel **out,
+                      struct vial_error *err)
+{
+    int rc = driver_fake.open(plan, guest_fd, out, err);
+
+    told_stay_ms = plan->stay_ms;
+    if (rc == 0)
+        (*out)->until_ns = clock_now_ns() + plan->stay_ms * 1000000;
+    return rc;
+}
+
+static void a_lease_is_not_renewed_beyond_the_vessels_own_end(void **state)
+{
+    struct vial_engine *e = *state;
+    const struct driver *const *usual = e->drivers;
+    struct driver mine = driver_fake;
+    const struct driver *const only[] = { &mine, NULL };
+    struct vial_error err = { 0 };
+    struct vial_session *s;
+
+    mine.open = open_until;
+    e->drivers = only;
+    s = open_fake(e, "");
+    assert_true(told_stay_ms > SESSION_LONGEST_MS);
+    assert_int_equal(vial_session_renew(s, SESSION_LONGEST_MS, &err), 0);
+    s->vessel->until_ns = clock_now_ns() + SESSION_LONGEST_MS / 2 * 1000000;
+    assert_int_equal(vial_session_renew(s, SESSION_LONGEST_MS, &err), -1);
+    assert_string_equal(err.code, "VIAL-CAP");
+    assert_int_equal(vial_session_renew(s, SESSION_LONGEST_MS / 4, &err), 0);
+    vial_session_free(s);
+    e->drivers = usual;
+}
+
 static enum vial_event_kind first_event(struct vial_session *s, unsigned flags)
 {
     struct vial_watcher *w = NULL;
@@ -282,6 +348,8 @@ int main(void)
         cmocka_unit_test(what_a_compiler_made_comes_before_the_requests_files),
         cmocka_unit_test(what_a_compiler_made_is_bounded_while_it_is_read),
         cmocka_unit_test(a_vessel_is_out_of_reach_before_it_is_closed),
+        cmocka_unit_test(a_session_that_was_lost_says_what_its_driver_knows),
+        cmocka_unit_test(a_lease_is_not_renewed_beyond_the_vessels_own_end),
         cmocka_unit_test(a_guest_tells_no_events_that_were_not_asked_for),
     };
 

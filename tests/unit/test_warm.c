@@ -14,6 +14,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+#include "driver/fake/fake.h"
+#include "engine/engine.h"
 #include "engine/pool/pool_key.h"
 #include "engine/pool/pool_limits.h"
 #include "run_case.h"
@@ -485,6 +488,61 @@ static void a_waiting_container_has_the_runtime_and_user_that_are_asked_for(
     }
 }
 
+static unsigned opened; /* by the driver below */
+
+/* The first of them has as little time left as an old one. */
+static int open_until(const struct plan *plan, int guest_fd, struct vessel **out,
+                      struct vial_error *err)
+{
+    int64_t left_ms = opened++ == 0 ? POOL_STAY_MS / 2 - 1 : plan->stay_ms;
+    int rc = driver_fake.open(plan, guest_fd, out, err);
+
+    if (rc == 0)
+        (*out)->until_ns = clock_now_ns() + left_ms * 1000000;
+    return rc;
+}
+
+static void what_somebody_else_will_end_is_replaced_in_time(void **state)
+{
+    struct vial_engine *e = warm_engine(8);
+    struct driver mine = driver_fake;
+    const struct driver *const only[] = { &mine, NULL };
+    int64_t end_ns = clock_now_ns() + (int64_t)WAIT_MS * 1000000;
+
+    (void)state;
+    opened = 0;
+    mine.open = open_until;
+    e->drivers = only;
+    want(e, "{" FAKE "}", 1);
+    while (reported(e, "refills") < 2 && clock_now_ns() < end_ns)
+        (void)usleep(10000);
+    assert_int_equal(reported(e, "refills"), 2);
+    assert_int_equal(reported(e, "lost"), 0);
+    check_start(e, "{" FAKE "}", "warm");
+    vial_engine_close(e);
+}
+
+static void what_may_take_longer_than_a_vessel_is_kept_elsewhere_opens_its_own(
+    void **state)
+{
+    const struct driver far = { .name = "kubernetes", .waits = true, .far = true };
+    const struct driver near = { .name = "docker", .waits = true };
+    struct plan *p = container_plan(NULL, 0);
+    struct vial_error err = { 0 };
+    struct plan *made = NULL;
+
+    (void)state;
+    p->limits.wall_ms = POOL_STAY_MS / 2;
+    assert_true(pool_can_wait(&far, p));
+    assert_int_equal(pool_template(p, &made, &err), 0);
+    assert_true(made->stay_ms == POOL_STAY_MS);
+    p->limits.wall_ms++;
+    assert_false(pool_can_wait(&far, p));
+    assert_true(pool_can_wait(&near, p));
+    plan_free(made);
+    plan_free(p);
+}
+
 /* It would be told them as JSON, without what is no text. */
 static void a_waiting_node_is_not_told_what_is_no_text(void **state)
 {
@@ -529,6 +587,9 @@ int main(void)
         with_few_descriptors(a_pool_that_can_have_none_says_so_and_runs_go_on),
         cmocka_unit_test(an_interpreter_waits_in_a_native_vessel),
         cmocka_unit_test(a_waiting_node_is_not_told_what_is_no_text),
+        cmocka_unit_test(what_somebody_else_will_end_is_replaced_in_time),
+        cmocka_unit_test(
+            what_may_take_longer_than_a_vessel_is_kept_elsewhere_opens_its_own),
     };
 
     (void)setenv("VIAL_TEST_FAKE", "1", 1); /* NOLINT: before any thread */

@@ -912,7 +912,7 @@ class ResultNetwork(Record):
 class ResultIsolation(Record):
     level: Literal["none", "remote", "landlock", "namespaces", "container"]
     layers: List[str]
-    limits_by: Literal["none", "rlimit", "cgroup1", "cgroup2"]
+    limits_by: Literal["none", "rlimit", "cgroup", "cgroup1", "cgroup2"]
 
 
 class ResultFilesItem(Record):

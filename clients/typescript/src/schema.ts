@@ -1124,7 +1124,7 @@ export interface ResultNetwork {
 export interface ResultIsolation {
   level: "none" | "remote" | "landlock" | "namespaces" | "container";
   layers: string[];
-  limits_by: "none" | "rlimit" | "cgroup1" | "cgroup2";
+  limits_by: "none" | "rlimit" | "cgroup" | "cgroup1" | "cgroup2";
 }
 
 export interface ResultFilesItem {

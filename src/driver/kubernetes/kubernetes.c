@@ -24,7 +24,8 @@ static struct kube *kube_of(struct vessel *vessel)
     return (struct kube *)vessel;
 }
 
-/* The end of the stream is the guest's, and that its pod's. */
+/* The end of the stream is the guest's, and that its pod's. The cluster, which is asked
+ * when the vessel is closed, takes longer to end it. */
 static void kill_pod(struct vessel *vessel)
 {
     struct kube *k = kube_of(vessel);
@@ -32,8 +33,12 @@ static void kill_pod(struct vessel *vessel)
     if (!k->killed)
         pump_hang_up(k->pump);
     k->killed = true;
-    if (k->path[0] && !k->removed)
-        k->removed = pods_remove(&k->api, k->path, k->last.uid, NULL) >= 0;
+}
+
+static void remove_pod(struct kube *k)
+{
+    if (k->path[0])
+        (void)pods_remove(&k->api, k->path, k->last.uid, NULL);
 }
 
 /* The cluster hears of an end a little later than we do. */
@@ -61,6 +66,7 @@ static void close_vessel(struct vessel *vessel)
     struct kube *k = kube_of(vessel);
 
     kill_pod(vessel);
+    remove_pod(k);
     pump_stop(k->pump);
     str_done(&k->early);
     auto_fd_(&k->attached_fd);
@@ -189,5 +195,5 @@ const struct driver driver_kubernetes = {
     .describe = describe,
     .wants_image = true,
     .far = true,
-    .runs_only = true,
+    .waits = true,
 };

@@ -33,7 +33,7 @@ struct kube {
     struct channels channels; /* the pump's, once there is one */
     struct pump *pump;
     int64_t landlock_abi; /* of the node's kernel, as the guest says */
-    bool killed, removed;
+    bool killed;
 };
 
 /* start.c: fills K from PLAN. What was made so far is the caller's to remove. */

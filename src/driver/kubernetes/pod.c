@@ -15,6 +15,7 @@
 #define LOG_BYTES  (INT64_C(1) << 30)
 #define GUEST_ROOM 65536 /* beside the guest, in its directory */
 #define MARGIN_S   60    /* of the pod's own deadline, beyond all of ours */
+#define PATIENCE_S "120" /* for whoever brings the guest, once its container runs */
 #define STOP_S     1     /* the guest heeds no signal: its stream's end ends it */
 #define NAME_MAX_  63
 
@@ -151,13 +152,16 @@ static json_t *resources(const struct plan *plan)
 
 /* The first line is the guest's (--abi), or the shell's about what went wrong. Once the
  * guest runs, its file is gone. Its standard error stays open all the time: the end of
- * one stream is taken for the end of all. */
+ * one stream is taken for the end of all. A pod to whom nobody comes ends by itself,
+ * where the image has `timeout`, as it is today: 127 means that nothing was read. */
 static json_t *command(const struct pod_options *o)
 {
-    return json_pack("[s, s, s, s, o]", "/bin/sh", "-c",
-                     "{ umask 077 && head -c \"$1\" >\"$0\" && chmod 500 \"$0\" && "
-                     "\"$0\" --abi; } 2>&1 && exec \"$0\" --attached --forget",
-                     POD_GUEST, json_sprintf("%zu", o->guest_bytes));
+    return json_pack(
+        "[s, s, s, s, o, s]", "/bin/sh", "-c",
+        "{ umask 077 && { timeout \"$2\" head -c \"$1\" 2>/dev/null || "
+        "{ [ $? -eq 127 ] && head -c \"$1\"; }; } >\"$0\" && chmod 500 \"$0\" && "
+        "\"$0\" --abi; } 2>&1 && exec \"$0\" --attached --forget",
+        POD_GUEST, json_sprintf("%zu", o->guest_bytes), PATIENCE_S);
 }
 
 static const char *pull_policy(const struct plan *plan)
@@ -191,14 +195,11 @@ static json_t *pod_security(const struct pod_options *o)
                      "seccompProfile", "type", "RuntimeDefault");
 }
 
-/* All that a run may take, one after the other, should nobody be left who ends it. */
-static int64_t deadline_s(const struct plan *plan, const struct pod_options *o)
+/* All that a run may take, or a session, should nobody be left who ends it. It can only
+ * be shortened later on. */
+int64_t pod_deadline_s(const struct plan *plan, const struct pod_options *o)
 {
-    int64_t ms = plan_wall_ms(plan, false) + plan->stop_ms;
-
-    if (plan->compile_argv.count > 0)
-        ms += plan_wall_ms(plan, true);
-    return ms / 1000 + o->room_seconds + MARGIN_S;
+    return (plan_most_ms(plan) + plan->stay_ms) / 1000 + o->room_seconds + MARGIN_S;
 }
 
 /* Names are looked up only where there is a network to reach them by. */
@@ -265,7 +266,7 @@ static json_t *spec(const struct plan *plan, const struct pod_options *o)
         "restartPolicy", "Never", "automountServiceAccountToken", 0,
         "enableServiceLinks", 0, "hostNetwork", 0, "hostPID", 0, "hostIPC", 0,
         "shareProcessNamespace", 0, "terminationGracePeriodSeconds", STOP_S,
-        "activeDeadlineSeconds", (json_int_t)deadline_s(plan, o), "hostname",
+        "activeDeadlineSeconds", (json_int_t)pod_deadline_s(plan, o), "hostname",
         plan->hostname, "nodeSelector", node_selector(plan, o), "securityContext",
         pod_security(o), "containers", container(plan, o), "volumes", volumes(plan, o));
 

@@ -53,6 +53,9 @@ unsigned pod_user(const char *vessel_id);
 /* "PREFIX-0123456789abcdef", as a DNS label. */
 void pod_name(struct str *out, const struct plan *plan, const char *vessel_id);
 
+/* After which the cluster ends it, in seconds from its start on a node. */
+int64_t pod_deadline_s(const struct plan *plan, const struct pod_options *o);
+
 /* NULL without memory. */
 json_t *pod_json(const struct plan *plan, const struct pod_options *o);
 

@@ -28,6 +28,7 @@
 #define COME_MS   30000 /* a guest that was brought is there at once */
 #define WATCH_MS                                                                       \
     INT64_C(5000) /* then it is asked anew: a watch can miss a server's end */
+#define AWAY_MS  INT64_C(30000) /* an API server may be, while a pod is waited for */
 #define PAUSE_MS 200
 #define PING_MS  20000 /* so that nobody in between takes the stream for dead */
 
@@ -123,6 +124,7 @@ static int create_pod(struct kube *k, const struct plan *plan, int guest_fd,
         return -1;
     pod_name(&name, plan, k->vessel.id);
     body = pod_json(plan, &o);
+    k->vessel.until_ns = clock_now_ns() + pod_deadline_s(plan, &o) * 1000000000;
     if (!str_ok(&name) || !body)
         return fail_memory(err);
     (void)snprintf(k->vessel.name, sizeof(k->vessel.name), "%s", name.data);
@@ -221,6 +223,25 @@ static int say_ended(struct kube *k, const struct plan *plan, struct vial_error 
                : say_late(k, plan, err);
 }
 
+/* An API server that is started anew answers nobody for a while, or knows nobody. */
+static int look_patiently(struct kube *k, int64_t end_ns, struct vial_error *err)
+{
+    const int64_t away_ns = clock_now_ns() + AWAY_MS * 1000000;
+
+    for (;;) {
+        struct vial_error why = { 0 };
+
+        if (pod_look(k, &why) == 0)
+            return 0;
+        if (left_ms(end_ns < away_ns ? end_ns : away_ns) == 0) {
+            if (err)
+                *err = why;
+            return -1;
+        }
+        (void)poll(NULL, 0, PAUSE_MS);
+    }
+}
+
 /* Pulling has a time of its own; room for it has not. */
 static int wait_until_running(struct kube *k, const struct plan *plan,
                               struct vial_error *err)
@@ -230,7 +251,7 @@ static int wait_until_running(struct kube *k, const struct plan *plan,
     const int64_t room_ns = began_ns + plan->container.open_ms * 1000000;
 
     for (;;) {
-        if (pod_look(k, err) < 0)
+        if (look_patiently(k, end_ns, err) < 0)
             return -1;
         if (k->last.phase == POD_WAITS)
             watch_pod(k, k->last.why.code[0] ? room_ns : end_ns);

@@ -16,6 +16,8 @@ bool pool_can_wait(const struct driver *driver, const struct plan *plan)
 {
     bool labelled = plan->label_session || plan->label_task;
 
+    if (driver->far && plan_most_ms(plan) > POOL_STAY_MS / 2)
+        return false;
     return driver->waits && plan->mount_count == 0 && plan->network != NETWORK_BRIDGE &&
            plan->container.cache_count == 0 && plan->container.port_count == 0 &&
            plan->container.pull != PULL_ALWAYS && !(driver->wants_image && labelled);
@@ -323,6 +325,7 @@ int pool_template(const struct plan *plan, struct plan **out, struct vial_error 
     failed = failed || !copy_gate(&p->gate, &plan->gate) ||
              pod_settings_copy(&p->pod, &plan->pod) < 0;
     p->keep = plan->keep;
+    p->stay_ms = POOL_STAY_MS;
     p->argv_own = plan->argv_own;
     p->env_own = plan->env_own;
     copy_some(&p->argv, &plan->argv, plan->argv_own);

@@ -13,6 +13,10 @@
 /* True when a vessel for PLAN can be opened before PLAN is known in full. */
 bool pool_can_wait(const struct driver *driver, const struct plan *plan);
 
+/* Where somebody else keeps the vessels, and is told for how long, one waits for half
+ * of this at most, and is used for what takes the other half at most. */
+#define POOL_STAY_MS (INT64_C(2) * 60 * 60 * 1000)
+
 /* malloc'ed; NULL without memory. */
 char *pool_key(const struct driver *driver, const struct plan *plan);
 

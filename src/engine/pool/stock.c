@@ -8,6 +8,7 @@
 #include "base/fail.h"
 #include "base/thread.h"
 #include "driver/meter.h"
+#include "engine/pool/pool_key.h"
 #include "engine/pool/pool_limits.h"
 #include "engine/pool/prestart.h"
 
@@ -73,12 +74,25 @@ static void give_up(struct stock *s, unsigned at)
     (void)pthread_mutex_lock(&s->pool->lock);
 }
 
+/* What is left of its stay would be too little for a run. */
+static bool is_old(const struct vessel *v, int64_t now_ns)
+{
+    return v->until_ns && v->until_ns - now_ns < POOL_STAY_MS / 2 * MS_NS;
+}
+
 static void bury_dead(struct stock *s)
 {
+    int64_t now_ns = clock_now_ns();
+
     for (unsigned i = s->idle_count; i-- > 0;) {
-        if (i >= s->idle_count || conversation_is_quiet(s->idle[i].vessel))
+        bool quiet;
+
+        if (i >= s->idle_count)
             continue;
-        s->lost++;
+        quiet = conversation_is_quiet(s->idle[i].vessel);
+        if (quiet && !is_old(s->idle[i].vessel, now_ns))
+            continue;
+        s->lost += !quiet;
         give_up(s, i);
     }
 }

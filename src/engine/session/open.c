@@ -74,11 +74,8 @@ static int make_plan(struct vial_session *s, const struct vial_request *req,
     if (engine_plan(s->engine, &mine, &s->driver, &s->plan, err) < 0 ||
         plan_correlate(s->plan, s->options.correlation, err) < 0)
         return -1;
-    if (s->driver->runs_only) {
-        (void)fail(err, VIAL_E_UNSUPPORTED, "driver '%s' has no sessions",
-                   s->driver->name);
-        return fail_remedy(err, "use '--driver native', or run programs one by one");
-    }
+    /* A lease can be renewed; what the driver was told cannot be changed any more. */
+    s->plan->stay_ms = s->options.lease_ms + SESSION_LONGEST_MS;
     (void)snprintf(s->report.driver, sizeof s->report.driver, "%s", s->driver->name);
     engine_wanted(s->engine, &mine, s->driver->name, s->report.wanted_driver);
     return 0;

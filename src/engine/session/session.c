@@ -194,7 +194,10 @@ static void on_lost(void *context, const struct vial_error *why)
     struct vial_error err = { 0 };
 
     (void)fail(&err, VIAL_E_GUEST, "wait for the guest: it went away");
-    set_outcome(s, VIAL_SESSION_FAILED, why ? why : &err);
+    if (!why && s->driver->explain && s->outcome == VIAL_SESSION_OPEN)
+        s->lost = true; /* that takes a while: it is the session's own thread's to do */
+    else
+        set_outcome(s, VIAL_SESSION_FAILED, why ? why : &err);
     s->stop_ns = 0; /* there is nobody left to wait for */
     wake(s);        /* this may be a caller's thread: the session's own ends the loop */
 }
@@ -295,6 +298,13 @@ static void set_alarm(struct vial_session *s, int64_t next)
     conversation_due(&s->talk, s->wakes_ns);
 }
 
+static bool is_over(const struct vial_session *s)
+{
+    if (s->outcome == VIAL_SESSION_OPEN)
+        return s->lost;
+    return !s->stopping || clock_now_ns() >= s->stop_ns;
+}
+
 /* The conversation goes on until the session has ended, and beyond for as long as its
  * programs may end by themselves. */
 static void on_turn(void *context)
@@ -307,8 +317,7 @@ static void on_turn(void *context)
         conversation_due(&s->talk, s->stop_ns);
     if (s->news)
         tell(s);
-    if (s->outcome != VIAL_SESSION_OPEN &&
-        (!s->stopping || clock_now_ns() >= s->stop_ns))
+    if (is_over(s))
         conversation_stop(&s->talk);
 }
 
@@ -335,6 +344,19 @@ static void ask_to_end(struct vial_session *s)
     s->stopping = true;
     (void)conversation_run(&s->talk, NULL);
     s->stop_ns = 0;
+}
+
+/* Others may use the session meanwhile: they wait until it has ended. */
+static void explain_loss(struct vial_session *s)
+{
+    struct vial_error err = { 0 };
+
+    (void)fail(&err, VIAL_E_LOST, "the vessel ended, or the stream to it did");
+    (void)fail_remedy(&err, "open another session");
+    session_unlock(s);
+    s->driver->explain(s->vessel, &err);
+    session_lock(s);
+    set_outcome(s, VIAL_SESSION_FAILED, &err);
 }
 
 static void count_usage(struct vial_session *s)
@@ -426,6 +448,8 @@ static void *session_main(void *context)
     tell(s);
     if (s->outcome == VIAL_SESSION_OPEN && conversation_run(&s->talk, &err) < 0)
         set_outcome(s, VIAL_SESSION_FAILED, &err);
+    if (s->lost)
+        explain_loss(s);
     if (s->vessel && s->stop_ns)
         ask_to_end(s);
     if (s->vessel)

@@ -90,6 +90,7 @@ struct vial_session {
     struct conversation talk;
 
     bool ready; /* the vessel is open, or will never be */
+    bool lost;  /* its guest went away, and the driver is to say why */
     bool gone;  /* the vessel was destroyed */
     bool news;  /* to be told to those who wait */
     enum vial_outcome outcome;
