@@ -63,9 +63,10 @@ def ids(data):
     return {json.loads(line)["id"] for line in data.splitlines()}
 
 
-def stop_and_go_on(start, notes, out, stops, how=signal.SIGKILL):
+def stop_and_go_on(start, notes, out, stops, how=signal.SIGKILL, settled=lambda: None):
     """Stops the batch at random points, and goes on with it until it ends. What was written before a
-    stop is there in the end, and none of its programs ran after it. Says how often it was stopped."""
+    stop is there in the end, and none of its programs ran after it. Says how often it was stopped.
+    SETTLED waits until nothing runs of what was under way."""
     chance, stopped, frozen, before = random.Random(7), 0, {}, b""
     while True:
         running = start("batch", str(notes.input), *notes.flags, "-o", str(out),
@@ -77,6 +78,7 @@ def stop_and_go_on(start, notes, out, stops, how=signal.SIGKILL):
             running.send_signal(how)
             running.wait(120)
             stopped += 1
+            settled()
         had = whole_lines(out)
         assert had.startswith(before)
         before, counts = had, notes.counts()

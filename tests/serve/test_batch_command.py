@@ -376,7 +376,8 @@ def test_stopped_at_any_point_by_a_daemon_too_it_goes_on_without_a_trace(how):
             for note in noted.dir.iterdir():
                 note.unlink()
             stops = notes.stop_and_go_on(lambda *args: subprocess.Popen([VIAL, *args], env=clean_env()),
-                                         noted, cut, 6, how)
+                                         noted, cut, 6, how, lambda: wait_until(
+                                             lambda: b"\nvial_runs_active 0\n" in d.ask("GET", "/metrics").body))
         assert stops >= 2 and notes.judged(cut) == notes.judged(whole)
 
 
