@@ -141,8 +141,9 @@ static void credentials_are_renewed_once_for_a_call(void **state)
     assert_int_equal(s.calls, 2);
 }
 
-/* A plugin that gives one token after the other. */
-static void use_plugin(struct cluster_api *api, struct scratch *s, const char *ends)
+/* A plugin that gives one token after the other, and fails after the last. */
+static void use_plugin(struct cluster_api *api, struct scratch *s, const char *ends,
+                       int last)
 {
     static const char kind[] = "client.authentication.k8s.io/v1beta1";
     auto_str struct str text = { 0 };
@@ -151,9 +152,10 @@ static void use_plugin(struct cluster_api *api, struct scratch *s, const char *e
     str_printf(
         &text,
         "n=$(($(cat '%s/count' 2>/dev/null || echo 0) + 1)); echo $n >'%s/count'; "
+        "[ $n -le %d ] || exit 1; "
         "echo '{\"apiVersion\":\"%s\",\"kind\":\"ExecCredential\",\"status\":"
         "{\"token\":\"t-'$n'\",\"expirationTimestamp\":\"%s\"}}'",
-        s->dir, s->dir, kind, ends);
+        s->dir, s->dir, last, kind, ends);
     strv_push(&api->cluster.exec, "/bin/sh");
     strv_push(&api->cluster.exec, "-c");
     strv_push(&api->cluster.exec, text.data);
@@ -167,7 +169,7 @@ static void a_plugin_is_asked_again_when_it_is_refused(void **state)
     struct cluster_api api = api_on(&s);
     struct vial_error err = { 0 };
 
-    use_plugin(&api, *state, "2199-01-31T12:00:00Z");
+    use_plugin(&api, *state, "2199-01-31T12:00:00Z", 2);
     if (ask(&s, &api, &err) < 0)
         fail_msg("%s", err.message);
     assert_true(said(&s, 0, "t-1") && said(&s, 1, "t-2"));
@@ -179,12 +181,31 @@ static void a_plugin_is_asked_again_before_what_it_gave_ends(void **state)
     struct cluster_api api = api_on(&s);
     struct vial_error err = { 0 };
 
-    use_plugin(&api, *state, "2026-01-31T12:00:00Z");
+    use_plugin(&api, *state, "2026-01-31T12:00:00Z", 2);
     assert_true(login_ends(&api.cluster));
     if (ask(&s, &api, &err) < 0)
         fail_msg("%s", err.message);
     assert_int_equal(s.calls, 1);
     assert_true(said(&s, 0, "t-2"));
+}
+
+static void what_ends_soon_is_used_where_nothing_else_comes(void **state)
+{
+    struct server good = { .answers = { OK_JSON } };
+    struct server bad = { .answers = { UNKNOWN, OK_JSON } };
+    struct cluster_api api = api_on(&good);
+    struct vial_error err = { 0 };
+
+    use_plugin(&api, *state, "2026-01-31T12:00:00Z", 1);
+    if (ask(&good, &api, &err) < 0)
+        fail_msg("%s", err.message);
+    assert_true(said(&good, 0, "t-1"));
+    assert_int_equal(unlink(scratch_path(*state, "count")), 0);
+    api = api_on(&bad);
+    use_plugin(&api, *state, "2026-01-31T12:00:00Z", 1);
+    assert_int_equal(ask(&bad, &api, &err), -1);
+    assert_string_equal(err.code, "VIAL-CLUSTER-CONFIG");
+    assert_int_equal(bad.calls, 1);
 }
 
 static void a_server_that_is_too_busy_is_asked_again(void **state)
@@ -292,6 +313,7 @@ int main(void)
         scratch_test(credentials_are_renewed_once_for_a_call),
         scratch_test(a_plugin_is_asked_again_when_it_is_refused),
         scratch_test(a_plugin_is_asked_again_before_what_it_gave_ends),
+        scratch_test(what_ends_soon_is_used_where_nothing_else_comes),
         cmocka_unit_test(a_server_that_is_too_busy_is_asked_again),
         cmocka_unit_test(nobody_waits_for_an_hour),
         cmocka_unit_test(waits_are_as_long_as_the_server_says),

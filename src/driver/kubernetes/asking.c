@@ -78,9 +78,8 @@ int cluster_ask(struct cluster_api *api, struct http_request *r, struct way *way
     way->patience = (struct retry_after){ .tries = api->retries,
                                           .wait_ms = api->retry_ms,
                                           .left_ms = api->retries ? r->timeout_ms : 0 };
-    way->renewed = login_ends(&api->cluster);
-    if (way->renewed && renew(api, err) < 0)
-        return -1;
+    /* What ends only soon is still good, should there be nothing else. */
+    way->renewed = login_ends(&api->cluster) && renew(api, NULL) > 0;
     r->header = hear;
     r->header_context = way;
     for (;;) {
