@@ -341,6 +341,13 @@ static void each_end_of_a_pod_has_a_code_of_its_own(void **state)
           "VIAL-CLUSTER-DEADLINE" },
         { "{'phase':'Failed','reason':'NodeLost'}", POD_ENDED, "VIAL-CLUSTER-NODE" },
         { "{'phase':'Failed','reason':'OutOfcpu'}", POD_ENDED, "VIAL-CLUSTER-ROOM" },
+        { "{'conditions':[{'type':'Ready','status':'False'}],"
+          "'containerStatuses':[{'name':'vessel','state':{'running':{}}}]}",
+          POD_RUNS, "VIAL-CLUSTER-NODE" },
+        { "{'conditions':[{'type':'Ready','status':'False','reason':"
+          "'ContainersNotReady'}],"
+          "'containerStatuses':[{'name':'vessel','state':{'running':{}}}]}",
+          POD_RUNS, "" },
         { "{'conditions':[{'type':'Ready','status':'False','reason':'NodeNotReady'}],"
           "'containerStatuses':[{'name':'vessel','state':{'running':{}}}]}",
           POD_RUNS, "VIAL-CLUSTER-NODE" },

@@ -191,6 +191,16 @@ int pod_status_gone(struct vial_error *err)
     return fail_remedy(err, "run it again; the cluster's audit log says who did");
 }
 
+/* READY is a pod's condition. Its node gives a reason whenever it is not so; whoever
+ * has not heard of the node for a while gives none, or the node's. */
+static bool is_lost(json_t *ready)
+{
+    const char *reason = text_of(ready, "reason");
+
+    return str_eq(text_of(ready, "status"), "False") &&
+           (!reason || !*reason || str_eq(reason, "NodeNotReady"));
+}
+
 void pod_status_read(json_t *pod, struct pod_status *out)
 {
     json_t *metadata = json_object_get(pod, "metadata");
@@ -207,6 +217,6 @@ void pod_status_read(json_t *pod, struct pod_status *out)
         out->phase = out->phase == POD_WAITS ? POD_NEVER : POD_ENDED;
         (void)pod_status_gone(&out->why);
     }
-    if (out->phase == POD_RUNS && str_eq(text_of(ready, "reason"), "NodeNotReady"))
+    if (out->phase == POD_RUNS && is_lost(ready))
         say(out, find(ended, "NodeLost"), text_of(ready, "message"));
 }
