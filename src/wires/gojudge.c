@@ -3,12 +3,14 @@
 /* go-judge's routes. */
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/auto.h"
 #include "base/fail.h"
+#include "base/io.h"
 #include "base/thread.h"
 #include "model/value.h"
 #include "web/multipart.h"
@@ -20,7 +22,10 @@
 #include "wires/wire_files.h"
 #include "wires/wires.h"
 
-#define CMDS_MOST 16u
+#define CMDS_MOST        16u
+#define CGROUPS          "/sys/fs/cgroup"
+#define CONTROLLERS      CGROUPS "/cgroup.controllers"
+#define CONTROLLERS_MOST 4096u
 
 #if defined(__x86_64__)
     #define OWN_ARCH "amd64"
@@ -320,18 +325,49 @@ static void version(struct call *c)
     call_json(c, 200, abilities());
 }
 
+static bool has_word(const struct blob *list, const char *word)
+{
+    size_t len = 0;
+
+    for (const char *at = list->data; at && *at; at += len + (at[len] != '\0')) {
+        len = strcspn(at, " \n");
+        if (len == strlen(word) && strncmp(at, word, len) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Of this host: v2 has a list of them, "cpu memory pids", v1 a directory for each. What
+ * a vessel's limits are held by is in vial's own results. */
+static json_t *controllers(bool v2)
+{
+    static const char *const names[] = { "cpu", "cpuset", "cpuacct", "memory", "pids" };
+    struct blob list = { 0 };
+    struct vial_error none = { 0 };
+    json_t *told = json_array();
+
+    if (v2)
+        (void)io_read_file(CONTROLLERS, CONTROLLERS_MOST, &list, &none);
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        char path[64];
+
+        (void)snprintf(path, sizeof(path), CGROUPS "/%s", names[i]);
+        if (v2 ? has_word(&list, names[i]) : access(path, F_OK) == 0)
+            (void)json_array_append_new(told, json_string(names[i]));
+    }
+    blob_done(&list);
+    return told;
+}
+
 static void config(struct call *c)
 {
+    bool v2 = access(CONTROLLERS, F_OK) == 0;
     json_t *told = abilities();
 
     (void)json_object_set_new(told, "fileStorePath", json_string(""));
-    /* Which of the two this host has; what a vessel's limits are held by is in vial's
-     * own results. */
-    (void)json_object_set_new(
-        told, "runnerConfig",
-        json_pack("{s:i, s:[]}", "cgroupType",
-                  access("/sys/fs/cgroup/cgroup.controllers", F_OK) == 0 ? 2 : 1,
-                  "cgroupControllers"));
+    (void)json_object_set_new(told, "runnerConfig",
+                              json_pack("{s:i, s:o}", "cgroupType", v2 ? 2 : 1,
+                                        "cgroupControllers", controllers(v2)));
     call_json(c, 200, told);
 }
 

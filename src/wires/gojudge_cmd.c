@@ -473,6 +473,26 @@ static const struct vial_file *find_file(const struct stage *s, const char *path
     return NULL;
 }
 
+/* Whether there is something of that name which is no plain file. */
+static bool is_odd(const struct vial_file *file)
+{
+    return file && fail_is(&file->error, VIAL_E_FILE) && file->error.cause[0];
+}
+
+static void complain_of(struct telling *t, const char *path,
+                        const struct vial_file *file)
+{
+    char text[sizeof(file->error.message) + sizeof(file->error.cause) + 2];
+
+    if (!file) {
+        complain(t, path, "CopyOutOpen", "not run");
+        return;
+    }
+    (void)snprintf(text, sizeof(text), "%s%s%s", file->error.message,
+                   file->error.cause[0] ? ": " : "", file->error.cause);
+    complain(t, path, is_odd(file) ? "CopyOutNotRegularFile" : "CopyOutOpen", text);
+}
+
 /* Its bytes: of a collected stream, or of a file; false: they are not to be had, which
  * was told if it matters. */
 static bool find_bytes(struct cmd *cmd, struct telling *t, const char *name,
@@ -495,13 +515,11 @@ static bool find_bytes(struct cmd *cmd, struct telling *t, const char *name,
         if (*len <= (size_t)cmd->copy_out_max)
             return true;
         *len = (size_t)cmd->copy_out_max;
-        if (!cmd->truncate)
-            complain(t, path, "CopyOutSizeExceeded",
-                     "the file is larger than copyOutMax");
+        complain(t, path, "CopyOutSizeExceeded", "the file is larger than copyOutMax");
         return cmd->truncate;
     }
-    if (path && name[strlen(name) - 1] != '?')
-        complain(t, path, "CopyOutOpen", file ? file->error.message : "not run");
+    if (path && (is_odd(file) || name[strlen(name) - 1] != '?'))
+        complain_of(t, path, file);
     return false;
 }
 
@@ -529,6 +547,12 @@ static void put_file(struct telling *t, const char *path, const char *data, size
     t->bytes += len;
 }
 
+/* A copy of a pipe ends at its most, and the program goes on. */
+static bool is_exceeded(const struct cmd_stream *s, const struct str *kept)
+{
+    return s->name && !s->proxy && kept->len > (size_t)s->most;
+}
+
 static void tell_outputs(struct cmd *cmd, struct telling *t)
 {
     const char *data;
@@ -537,6 +561,9 @@ static void tell_outputs(struct cmd *cmd, struct telling *t)
     for (size_t i = 2; i > 0; i--) {
         const struct str *kept = i == 2 ? &cmd->stage.err : &cmd->stage.out;
 
+        if (is_exceeded(&cmd->streams[i], kept))
+            complain(t, cmd->streams[i].name, "CollectSizeExceeded",
+                     "Output Limit Exceeded");
         if (cmd->streams[i].name && !is_cached(cmd, cmd->streams[i].name))
             put_file(t, cmd->streams[i].name, kept->data ? kept->data : "", kept->len);
     }
@@ -592,7 +619,7 @@ json_t *cmd_result(struct cmd *cmd, struct json_larges *larges, uint64_t *bytes)
                      s->there ? exit_of(s) : 0, "time", (json_int_t)(s->cpu_ms * 1e6),
                      "memory", (json_int_t)s->memory_bytes, "procPeak",
                      (json_int_t)s->pids, "runTime", (json_int_t)(s->wall_ms * 1e6));
-    if (error[0])
+    if (error[0] && !cmd->over) /* that it was ended is our doing */
         (void)json_object_set_new(told, "error", json_string(error));
     put_rest(told, "files", t.files);
     put_rest(told, "fileIds", t.ids);

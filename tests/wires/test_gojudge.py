@@ -63,7 +63,8 @@ def test_a_result_has_its_figures_and_the_collected_streams(daemon):
 def test_a_collector_is_cut_behind_its_most(daemon):
     _, [result] = run(daemon, python("print('x' * 5000)", most=100))
     assert result["files"]["stdout"] == "x" * 101
-    assert result["status"] == "Output Limit Exceeded"
+    assert result["status"] == "Output Limit Exceeded" and "error" not in result
+    assert [(e["name"], e["type"]) for e in result["fileError"]] == [("stdout", "CollectSizeExceeded")]
 
 
 def test_a_program_is_compiled_kept_and_run_as_hydro_does_it(daemon):
@@ -92,7 +93,17 @@ def test_files_that_are_missing_are_told_unless_they_are_optional(daemon):
     assert [e["type"] for e in large["fileError"]] == ["CopyOutSizeExceeded"]
     _, [cut] = run(daemon, python("open('a', 'w').write('x' * 99)", copyOut=["a"], copyOutMax=9,
                                   copyOutTruncate=True))
-    assert cut["files"]["a"] == "x" * 9
+    assert cut["files"]["a"] == "x" * 9 and cut["status"] == "File Error"
+    assert [e["type"] for e in cut["fileError"]] == ["CopyOutSizeExceeded"]
+
+
+def test_what_is_no_plain_file_is_not_copied_out(daemon):
+    _, [result] = run(daemon, cmd("sh", "-c", "mkdir d; mkfifo f; ln -s /etc/passwd l",
+                                  copyOut=["d", "f?", "l", "none?"]))
+    assert {e["name"]: e["type"] for e in result["fileError"]} == {
+        "d": "CopyOutNotRegularFile", "f": "CopyOutNotRegularFile", "l": "CopyOutOpen"}
+    assert "Is a directory" in result["fileError"][0]["message"]
+    assert set(result["files"]) == {"stdout", "stderr"}
 
 
 ASKER = """import sys
@@ -303,7 +314,13 @@ def test_what_it_tells_of_itself_is_open(daemon):
     status, told = daemon.call("GET", "/version", token=None)
     assert (status, told["buildVersion"], told["fixSymlinkEscape"]) == (200, "v1.12.2", True)
     assert told["platform"] == {"x86_64": "amd64", "aarch64": "arm64"}[os.uname().machine]
-    assert daemon.call("GET", "/config", token=None)[1]["runnerConfig"]["cgroupType"] in (1, 2)
+    told = daemon.call("GET", "/config", token=None)[1]["runnerConfig"]
+    there, kind = os.listdir("/sys/fs/cgroup"), 1
+    if "cgroup.controllers" in there:
+        with open("/sys/fs/cgroup/cgroup.controllers", encoding="ascii") as file:
+            there, kind = file.read().split(), 2
+    assert told == {"cgroupType": kind, "cgroupControllers": [
+        name for name in ("cpu", "cpuset", "cpuacct", "memory", "pids") if name in there]}
     assert daemon.call("POST", "/run", {}, token=None) == (401, b"")
 
 
