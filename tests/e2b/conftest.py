@@ -10,10 +10,11 @@ import sys
 import pytest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(os.path.dirname(HERE), "serve"))
+sys.path[:0] = [os.path.join(os.path.dirname(HERE), part) for part in ("serve", "images")]
 BUILD = os.environ.get("VIAL_BUILD", "build")
 os.environ.setdefault("VIAL", os.path.join(BUILD, "vial"))
 
+import worlds  # noqa: E402
 from daemon import VIAL, Daemon, clean_env, wait_until  # noqa: E402
 
 PAIRS = {"new": "package.json", "old": "package-old.json"}
@@ -99,3 +100,13 @@ def node(request):
 def e2b():
     with E2b() as daemon:
         yield daemon
+
+
+@pytest.fixture(scope="session")
+def world(tmp_path_factory):
+    """A store with an image, `debian`. What a test saves there it removes."""
+    made = worlds.World(tmp_path_factory.mktemp("saved") / "home", 0)
+    done = made.vial("image", "import", "debian", "--from", str(worlds.debian()))
+    assert done.returncode == 0, done.stderr
+    yield made
+    made.remove()

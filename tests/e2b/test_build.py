@@ -9,14 +9,14 @@ import urllib.parse
 import pytest
 
 from conftest import wait_until
-from test_saved import daemon, kill, make, world  # noqa: F401
+from test_saved import daemon, kill, make
 from test_wire import control, run, send
 
 HASH = "ab" * 32
 
 
 @pytest.fixture(scope="module")
-def rooted(world):  # noqa: F811
+def rooted(world):
     with daemon(world, defaults={"sudo": "nopasswd", "memory": "1g", "disk": "64m"}) as d:
         yield d
         forget(d)
@@ -284,7 +284,7 @@ def test_a_template_has_the_size_that_it_was_built_for(rooted):
     assert "memory" in ended(rooted, more)["reason"]["message"]
 
 
-def test_without_root_the_user_s_own_is_what_can_be_made(world):  # noqa: F811
+def test_without_root_the_user_s_own_is_what_can_be_made(world):
     with daemon(world) as d:
         assert build(d, copy("f", "sub/f"), step("WORKDIR", "own"), step("RUN", "id -un > who"),
                      archive=tar(("f", b"1")))["status"] == "ready"
@@ -305,13 +305,13 @@ def test_without_root_the_user_s_own_is_what_can_be_made(world):  # noqa: F811
     ({"snapshots": ["fork"]}, "snapshot"),
     ({"privileges": ["sudo"]}, "cannot be written to"),
 ])
-def test_who_may_not_save_may_not_build(world, policy, why):  # noqa: F811
+def test_who_may_not_save_may_not_build(world, policy, why):
     with daemon(world, policy=policy) as d:
         answer = request(d)
         assert (answer.status, why in answer.json["message"]) == (403, True), answer.body
 
 
-def test_an_image_that_the_policy_does_not_name_is_no_base(world):  # noqa: F811
+def test_an_image_that_the_policy_does_not_name_is_no_base(world):
     with daemon(world, policy={"images": ["other", "snapshot/*"]}) as d:
         asked = request(d).json
         assert start(d, asked, step("RUN", "true")).status == 202
@@ -319,12 +319,12 @@ def test_an_image_that_the_policy_does_not_name_is_no_base(world):  # noqa: F811
         assert told["reason"]["step"] == "base" and "debian" in told["reason"]["message"]
 
 
-def test_a_key_without_the_scope_builds_nothing(world):  # noqa: F811
+def test_a_key_without_the_scope_builds_nothing(world):
     with daemon(world) as d:
         assert request(d, key=d.add_key("reader", "run")).status == 403
 
 
-def test_a_daemon_ends_while_something_is_built(world):  # noqa: F811
+def test_a_daemon_ends_while_something_is_built(world):
     with daemon(world, serve={"drain": "1s"}) as d:
         asked = request(d).json
         assert start(d, asked, step("RUN", "echo begun; sleep 1000")).status == 202

@@ -5,7 +5,7 @@ import base64
 import pytest
 
 from conftest import E2b
-from test_saved import daemon, make, world  # noqa: F401
+from test_saved import daemon, make
 from test_wire import create, envd, rpc, stream
 
 
@@ -26,7 +26,7 @@ def sh(d, box, line, user="root"):
 
 
 @pytest.fixture(scope="module")
-def rooted(world):  # noqa: F811
+def rooted(world):
     with daemon(world, defaults={"sudo": "nopasswd"}) as d:
         yield d
 
@@ -86,7 +86,7 @@ def test_files_are_those_of_the_user(rooted):
         "message": "invalid username: 'root': files are those of 'user' here"})
 
 
-def test_without_the_operator_s_word_there_is_no_root(world):  # noqa: F811
+def test_without_the_operator_s_word_there_is_no_root(world):
     with daemon(world) as d:
         for template in ("deb", "base"):
             error = sh(d, make(d, template), "id")

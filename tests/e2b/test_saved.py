@@ -1,26 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What clients save: snapshots of sandboxes, and templates that they build. All of it in a daemon
 whose front cannot enter the store of images."""
-import os
-import sys
 import urllib.parse
 
 import pytest
 
-from conftest import HERE, E2b, wait_until
+from conftest import E2b, wait_until
 from test_wire import control, create, envd, run, stream, upload
-
-sys.path.insert(0, os.path.join(os.path.dirname(HERE), "images"))
-import worlds  # noqa: E402
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory):
-    made = worlds.World(tmp_path_factory.mktemp("saved") / "home", 0)
-    done = made.vial("image", "import", "debian", "--from", str(worlds.debian()))
-    assert done.returncode == 0, done.stderr
-    yield made
-    made.remove()
 
 
 def daemon(world, serve=None, **more):
