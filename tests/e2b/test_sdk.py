@@ -27,11 +27,25 @@ Template.removeTags
 """.split())
 
 
+# Of what the packages have: what sends nothing, is theirs alone, or is shown where templates are
+# built.
+ELSEWHERE = set("""
+Sandbox.createSandbox Sandbox.forkSandbox Sandbox.connectSandbox sandbox.resolveApiOpts sandbox.fileUrl
+Template.toJSON Template.toDockerfile Template.buildInBackground Template.getBuildStatus
+Secret.fill Secret.iamToken
+git.runGit git.runShell git.getRemoteUrl git.resolveRemoteName git.withRemoteCredentials
+git.hasUpstream
+interpreter.getJupyterRequestUrl interpreter.handleRequestError
+""".split())
+
+
 def test_every_method_that_we_know_of_works_or_is_refused_by_name(node, e2b):
     told = node.run("walk.mjs", e2b)
     assert [row for row in told if row["error"]] == []
     walked = {method for row in told for method in row["methods"]}
     assert METHODS - walked == set()
+    walked |= {"interpreter." + method for method in walked if "." not in method}
+    assert set(told[-1]["all"]) - walked - ELSEWHERE == set()
 
 
 def test_a_pool_of_sandboxes_is_opened_used_and_closed(node, e2b):

@@ -66,6 +66,28 @@ row('sandbox.getInfo Sandbox.getInfo', 'metadata and times come back', async (t)
     assert.equal(info.state, 'running')
   }
 })
+row('Sandbox.getFullInfo', 'and so does all of it', async (t) => {
+  const info = await Sandbox.getFullInfo(t.sbx.sandboxId)
+  assert.equal(info.sandboxId, t.sbx.sandboxId)
+})
+row('sandbox.betaPause Sandbox.betaPause', 'older names for a pause', async () => {
+  const box = await Sandbox.create()
+  await box.betaPause()
+  assert.equal((await box.getInfo()).state, 'paused')
+  await box.connect()
+  await Sandbox.betaPause(box.sandboxId)
+  assert.equal((await box.getInfo()).state, 'paused')
+  await box.kill()
+})
+row('Sandbox.listSnapshots sandbox.listSnapshots Sandbox.deleteSnapshot', 'there are none', async (t) => {
+  assert.deepEqual(await Sandbox.listSnapshots().nextItems(), [])
+  assert.deepEqual(await t.sbx.listSnapshots().nextItems(), [])
+  assert.equal(await Sandbox.deleteSnapshot('snp' + '0'.repeat(32)), false)
+})
+row('sandbox.getMcpUrl', 'a name of its port', async (t) => {
+  assert.ok(t.sbx.getMcpUrl().includes(`50005-${t.sbx.sandboxId}.box.test`))
+})
+refused('sandbox.getMcpToken', 'AuthenticationError', "invalid username: 'root'", (t) => t.sbx.getMcpToken())
 row('Sandbox.list paginator.nextItems', 'pages go from new to old, and filters hold', async (t) => {
   const more = await Promise.all([1, 2].map(() => Sandbox.create({ metadata: { of: 'list' } })))
   const pages = Sandbox.list({ limit: 1, query: { metadata: { of: 'list' } } })
@@ -222,11 +244,12 @@ refused('Template.assignTags', 'TemplateError', "404: template 'base' not found"
         () => Template.assignTags('base', 'a'))
 refused('Template.removeTags', 'TemplateError', "404: template 'base' not found",
         () => Template.removeTags('base', 'a'))
-if (e2b.Volume)
-  refused('Volume.create Volume.list', 'VolumeError', '501: volumes', () => e2b.Volume.create('v'))
-if (e2b.Secret)
-  refused('Secret.create Secret.list', 'SecretError', '501: secrets', () =>
-    e2b.Secret.create('n', 'v'))
+for (const name of ['create', 'connect', 'getInfo', 'list', 'destroy'])
+  refused('Volume.' + name, 'VolumeError', '501: volumes',
+          () => name === 'list' ? e2b.Volume.list() : e2b.Volume[name]('v'))
+for (const name of ['create', 'update', 'getInfo', 'list', 'exists', 'destroy'])
+  refused('Secret.' + name, 'SecretError', '501: secrets',
+          () => name === 'list' ? e2b.Secret.list().nextItems() : e2b.Secret[name]('n', 'v'))
 
 // Programs.
 row('commands.run handle.wait', 'output, exit code, directory and variables', async (t) => {
@@ -424,6 +447,23 @@ row('git.init git.status git.add git.commit git.branches git.createBranch git.ch
   await git.reset('repo')
 })
 
+row('git.clone git.push git.pull', 'between repositories of one sandbox', async (t) => {
+  const { git, commands } = t.sbx
+  await commands.run('git init -q --bare up.git && git -C repo remote set-url origin ~/up.git')
+  await git.push('repo', { remote: 'origin', branch: 'main', setUpstream: true })
+  await git.clone('/home/user/up.git', { path: '/home/user/down', branch: 'main' })
+  await t.sbx.files.write('repo/g', 'new')
+  await git.add('repo')
+  await git.commit('repo', 'second')
+  await git.push('repo')
+  await git.pull('/home/user/down')
+  assert.equal(await t.sbx.files.read('down/g'), 'new')
+})
+row('git.dangerouslyAuthenticate', 'git keeps it as it is told to', async (t) => {
+  await t.sbx.git.dangerouslyAuthenticate({ username: 'u', password: 'p', host: 'git.example' })
+  assert.equal(await t.sbx.files.read('.git-credentials'), 'https://u:p@git.example\n')
+})
+
 // The interpreter.
 row('runCode', 'variables stay, output and values come in their order', async (t) => {
   t.py = await Interpreter.create({ envs: { BOX: 'b' } })
@@ -558,4 +598,13 @@ for (const { methods, what, act } of rows) {
   }
   console.log(JSON.stringify({ methods, what, error, ms: Date.now() - began }))
 }
+// All that the packages have, as they have it.
+const own = (object, as) => Object.entries(Object.getOwnPropertyDescriptors(object))
+  .filter(([name, { value }]) => typeof value === 'function' && name !== 'constructor')
+  .map(([name]) => `${as}.${name}`)
+const box = Sandbox.prototype
+console.log(JSON.stringify({ methods: [], error: null, all: [
+  ...own(Sandbox, 'Sandbox'), ...own(Object.getPrototypeOf(Sandbox), 'Sandbox'), ...own(box, 'sandbox'),
+  ...own(Template, 'Template'), ...own(e2b.Volume, 'Volume'), ...own(e2b.Secret, 'Secret'),
+  ...own(e2b.Git.prototype, 'git'), ...own(Interpreter.prototype, 'interpreter') ] }))
 process.exit(0)
