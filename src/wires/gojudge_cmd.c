@@ -57,10 +57,11 @@ static int file_bytes(struct call *c, json_t *file, struct blob *out,
     json_t *content = json_object_get(file, "content");
     const char *id = value_string(json_object_get(file, "fileId"));
 
-    if (json_object_get(file, "src")) {
-        (void)fail(err, VIAL_E_VALUE, "src: files of the host are not given");
-        return -1;
-    }
+    /* Its own examples have it as input; it is the host's in name only. */
+    if (str_eq(value_string(json_object_get(file, "src")), "/dev/null"))
+        return blob_set(out, "", 0) < 0 ? fail_memory(err) : 0;
+    if (json_object_get(file, "src"))
+        return fail(err, VIAL_E_VALUE, "src: files of the host are not given");
     if (json_is_string(content))
         return blob_set(out, json_string_value(content), json_string_length(content)) <
                        0
@@ -488,9 +489,13 @@ static void complain_of(struct telling *t, const char *path,
         complain(t, path, "CopyOutOpen", "not run");
         return;
     }
+    if (is_odd(file)) {
+        complain(t, path, "CopyOutNotRegularFile", "it is not a regular file");
+        return;
+    }
     (void)snprintf(text, sizeof(text), "%s%s%s", file->error.message,
                    file->error.cause[0] ? ": " : "", file->error.cause);
-    complain(t, path, is_odd(file) ? "CopyOutNotRegularFile" : "CopyOutOpen", text);
+    complain(t, path, "CopyOutOpen", text);
 }
 
 /* Its bytes: of a collected stream, or of a file; false: they are not to be had, which
@@ -613,8 +618,11 @@ json_t *cmd_result(struct cmd *cmd, struct json_larges *larges, uint64_t *bytes)
     tell_outputs(cmd, &t);
     tell_cached(cmd, &t);
     if (s->there && s->verdict == VIAL_OK && !cmd->over &&
-        json_array_size(t.errors) > 0)
+        json_array_size(t.errors) > 0) {
         status = "File Error";
+        error =
+            json_string_value(json_object_get(json_array_get(t.errors, 0), "message"));
+    }
     told = json_pack("{s:s, s:i, s:I, s:I, s:I, s:I}", "status", status, "exitStatus",
                      s->there ? exit_of(s) : 0, "time", (json_int_t)(s->cpu_ms * 1e6),
                      "memory", (json_int_t)s->memory_bytes, "procPeak",

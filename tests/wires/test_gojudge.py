@@ -60,6 +60,16 @@ def test_a_result_has_its_figures_and_the_collected_streams(daemon):
     assert "fileIds" not in result and "fileError" not in result
 
 
+def test_the_null_device_is_an_empty_input(daemon):
+    one = python("import sys; print(len(sys.stdin.read()), open('a').read())",
+                 copyIn={"a": {"src": "/dev/null"}})
+    one["files"][0] = {"src": "/dev/null"}
+    assert run(daemon, one)[1][0]["files"]["stdout"] == "0 \n"
+    for name in ("/dev/null/", "/dev/../dev/null", "/dev/zero", "/etc/hostname", ""):
+        one["files"][0] = {"src": name}
+        assert run(daemon, one) == (400, "src: files of the host are not given"), name
+
+
 def test_a_collector_is_cut_behind_its_most(daemon):
     _, [result] = run(daemon, python("print('x' * 5000)", most=100))
     assert result["files"]["stdout"] == "x" * 101
@@ -102,7 +112,7 @@ def test_what_is_no_plain_file_is_not_copied_out(daemon):
                                   copyOut=["d", "f?", "l", "none?"]))
     assert {e["name"]: e["type"] for e in result["fileError"]} == {
         "d": "CopyOutNotRegularFile", "f": "CopyOutNotRegularFile", "l": "CopyOutOpen"}
-    assert "Is a directory" in result["fileError"][0]["message"]
+    assert result["status"] == "File Error" and result["error"] == "it is not a regular file"
     assert set(result["files"]) == {"stdout", "stderr"}
 
 
