@@ -11,7 +11,8 @@
 #include "base/thread.h"
 #include "e2b/control.h"
 
-#define BUILDS   64u /* that are known at once */
+#define BUILDS   64u  /* that are known at once */
+#define FILES    256u /* archives that are kept at once: each has a descriptor */
 #define WAITS_MS 3600000
 #define KNOWN_MS 600000 /* since it ended */
 
@@ -272,6 +273,20 @@ struct caller *builds_caller(struct e2b *e2b, const char *token)
     return caller;
 }
 
+/* With the lock held: whether B's owner may have one more archive kept. */
+static bool has_place(const struct build *b)
+{
+    unsigned taken = 0;
+    unsigned own = 0;
+
+    for (const struct build *i = b->builds->list; i; i = i->next)
+        for (const struct build_files *f = i->files; f; f = f->next) {
+            taken += f->fd >= 0;
+            own += f->fd >= 0 && strcmp(i->owner, b->owner) == 0;
+        }
+    return gate_leaves_some(FILES, taken, own);
+}
+
 /* With the lock held. What lies there counts for who brought it, as bodies do. */
 static unsigned keep(struct build *b, struct build_files *f, int fd, size_t bytes,
                      const char **why)
@@ -282,7 +297,8 @@ static unsigned keep(struct build *b, struct build_files *f, int fd, size_t byte
     if (b->state != BUILD_WAITS)
         return 409;
     *why = "too much is uploaded at once";
-    if (!gate_take(b->caller->gate, b->caller, GATE_BODIES, bytes))
+    if ((f->fd < 0 && !has_place(b)) ||
+        !gate_take(b->caller->gate, b->caller, GATE_BODIES, bytes))
         return 429;
     copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
     if (copy < 0) {

@@ -263,6 +263,20 @@ def test_nobody_else_s_build_can_be_seen_or_fed(rooted):
                    rooted.other_key).status == 404
 
 
+def test_one_caller_leaves_places_for_others_archives(world):
+    """Each is a descriptor of the front's, however small."""
+    with daemon(world) as d:
+        told = []
+        for name in ("a", "b", "c"):
+            asked = request(d, name).json
+            for i in range(100):
+                url = link(d, asked, "%064x" % i).json["url"]
+                told.append(bring(d, url, b"").status)
+        assert told[:200] == [200] * 200 and told[-1] == 429
+        url = link(d, request(d, "theirs", d.other_key).json, key=d.other_key).json["url"]
+        assert bring(d, url, b"x").status == 200
+
+
 def test_a_build_is_no_sandbox_that_anybody_finds(rooted):
     asked = request(rooted, "hidden").json
     assert start(rooted, asked, step("RUN", "echo begun; sleep 3")).status == 202
