@@ -10,6 +10,7 @@
 #include "base/path.h"
 #include "model/field_type.h"
 #include "model/value.h"
+#include "model/volume.h"
 
 #define LIST_ENTRIES 1024
 #define CARGO_MAX    (INT64_C(64) << 30)
@@ -167,6 +168,8 @@ static bool covers(size_t id, const char *wide, const char *item)
         return path_is_beneath(item, wide);
     if (id == POLICY_ID_allow)
         return strcmp(item, wide) == 0 || rule_covers(wide, item);
+    if (id == POLICY_ID_volumes)
+        return volume_entry_covers(wide, item);
     if (len > 0 && wide[len - 1] == '*')
         return strncmp(item, wide, len - 1) == 0;
     return strcmp(item, wide) == 0;

@@ -78,16 +78,37 @@ static const char *own_part(const char *name, const char *caller)
     return name + len + 1;
 }
 
-static bool covers(const char *entry, const char *caller, const char *name,
-                   bool writable)
+/* The length of ENTRY without ":ro", which *ONLY_READ tells. */
+static size_t pattern_len(const char *entry, bool *only_read)
 {
     size_t len = strlen(entry);
 
-    if (len > 3 && str_eq(entry + len - 3, ":ro")) {
-        if (writable)
-            return false;
-        len -= 3;
-    }
+    *only_read = len > 3 && str_eq(entry + len - 3, ":ro");
+    return *only_read ? len - 3 : len;
+}
+
+bool volume_entry_covers(const char *wide, const char *narrow)
+{
+    bool wide_reads, narrow_reads;
+    size_t wide_len = pattern_len(wide, &wide_reads);
+    size_t len = pattern_len(narrow, &narrow_reads);
+
+    if (wide_reads && !narrow_reads)
+        return false;
+    if (wide_len > 0 && wide[wide_len - 1] == '*')
+        return len >= wide_len - 1 && strncmp(wide, narrow, wide_len - 1) == 0 &&
+               !memchr(narrow + wide_len - 1, '/', len - (wide_len - 1));
+    return wide_len == len && strncmp(wide, narrow, len) == 0;
+}
+
+static bool covers(const char *entry, const char *caller, const char *name,
+                   bool writable)
+{
+    bool only_read;
+    size_t len = pattern_len(entry, &only_read);
+
+    if (only_read && writable)
+        return false;
     if (str_starts(entry, CALLER)) {
         name = own_part(name, caller);
         entry += strlen(CALLER);

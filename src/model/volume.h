@@ -37,4 +37,7 @@ void volume_wish_done(struct volume_wish *wish);
 int volume_check_policy(const struct policy *p, const char *caller, const char *name,
                         bool writable, struct vial_error *err);
 
+/* Whether an entry of that key allows all that another one does, whoever the caller. */
+bool volume_entry_covers(const char *wide, const char *narrow);
+
 #endif

@@ -123,15 +123,14 @@ int volume_dir_each(int store_fd, volume_see *see, void *context,
 
 static int sweep_one(int store_fd, const char *file, void *context)
 {
-    (void)context;
-    if (str_starts(file, VOLUME_NEW) || str_starts(file, VOLUME_GONE))
+    if (str_starts(file, context))
         remove_tree(store_fd, file);
     return 0;
 }
 
-int volume_dir_sweep(int store_fd, struct vial_error *err)
+int volume_dir_sweep(int store_fd, const char *beginning, struct vial_error *err)
 {
-    return volume_dir_each(store_fd, sweep_one, NULL, err);
+    return volume_dir_each(store_fd, sweep_one, (void *)(uintptr_t)beginning, err);
 }
 
 bool volume_dir_same(int store_fd, const char *file, int dir_fd)

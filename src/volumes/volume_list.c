@@ -2,6 +2,7 @@
 
 /* Which volumes there are; and those that go. */
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -118,6 +119,15 @@ int volume_look(const char *store_dir, const char *name, struct volume_info *out
     return see(store_fd, dir_fd, name, out) < 0 ? volume_not_here(name, err) : 0;
 }
 
+/* Of one without its lock nobody knows. */
+static bool was_used(int lock_fd, int64_t unused_for_s)
+{
+    struct stat st;
+
+    return unused_for_s > 0 && (lock_fd < 0 || fstat(lock_fd, &st) < 0 ||
+                                time(NULL) - st.st_mtime < unused_for_s);
+}
+
 /* UNUSED_FOR_S: 0, or only if nobody had it for so long; then 1: it stays. */
 static int remove_one(int store_fd, const char *name, int64_t unused_for_s,
                       struct vial_error *err)
@@ -126,7 +136,6 @@ static int remove_one(int store_fd, const char *name, int64_t unused_for_s,
     char gone[40] = VOLUME_GONE;
     auto_fd int dir_fd = -1;
     auto_fd int lock_fd = -1;
-    struct stat st;
 
     volume_file_of(name, file);
     sys_make_id('g', gone + strlen(VOLUME_GONE));
@@ -134,13 +143,16 @@ static int remove_one(int store_fd, const char *name, int64_t unused_for_s,
     if (dir_fd < 0)
         return volume_not_here(name, err);
     lock_fd = openat(dir_fd, "lock", O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    if (lock_fd < 0 && errno != ENOENT)
+        return fail_sys(err, "open the lock of volume '%s'", name);
+    if (was_used(lock_fd, unused_for_s))
+        return 1;
     if (lock_fd >= 0 &&
         volume_lock_byte(lock_fd, F_OFD_SETLK, F_WRLCK, VOLUME_USE) < 0) {
         (void)fail(err, VIAL_E_BUSY, "volume '%s' is in use", name);
         return fail_remedy(err, "end what has it first: 'vial ps'");
     }
-    if (unused_for_s > 0 && (lock_fd < 0 || fstat(lock_fd, &st) < 0 ||
-                             time(NULL) - st.st_mtime < unused_for_s))
+    if (was_used(lock_fd, unused_for_s)) /* while it was looked at */
         return 1;
     if (!volume_dir_same(store_fd, file, dir_fd))
         return volume_not_here(name, err);
@@ -174,5 +186,8 @@ int volume_prune(const char *store_dir, int64_t unused_for_s, unsigned *removed,
         return 0; /* there is no store to prune */
     for (size_t i = 0; i < count; i++)
         *removed += remove_one(store_fd, rows[i].name, unused_for_s, &none) == 0;
-    return volume_dir_lock(store_fd, err) < 0 ? -1 : volume_dir_sweep(store_fd, err);
+    if (volume_dir_sweep(store_fd, VOLUME_GONE, err) < 0 ||
+        volume_dir_lock(store_fd, err) < 0)
+        return -1;
+    return volume_dir_sweep(store_fd, VOLUME_NEW, err);
 }

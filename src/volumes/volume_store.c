@@ -194,19 +194,19 @@ int volume_create(const char *store_dir, const char *name,
         return -1;
     store_fd = make_store(store_dir, err);
     if (store_fd < 0 || volume_dir_lock(store_fd, err) < 0 ||
-        volume_dir_sweep(store_fd, err) < 0 ||
+        volume_dir_sweep(store_fd, VOLUME_NEW, err) < 0 ||
         check_room(store_fd, name, terms, err) < 0)
         return -1;
     return make(store_fd, name, terms, err);
 }
 
-static int take_locks(const struct volume *v, const char *name, bool alone,
-                      struct vial_error *err)
+static int take_locks(const struct volume *v, const char *name, bool writable,
+                      bool many, struct vial_error *err)
 {
     if (volume_lock_byte(v->lock_fd, F_OFD_SETLK, F_RDLCK, VOLUME_USE) < 0)
         return volume_not_here(name, err); /* it is being removed */
-    if (!alone ||
-        volume_lock_byte(v->lock_fd, F_OFD_SETLK, F_WRLCK, VOLUME_WRITER) == 0)
+    if (!writable || volume_lock_byte(v->lock_fd, F_OFD_SETLK, many ? F_RDLCK : F_WRLCK,
+                                      VOLUME_WRITER) == 0)
         return 0;
     (void)fail(err, VIAL_E_BUSY, "another vessel may write to the volume '%s'", name);
     return fail_remedy(err, "wait for its end ('vial ps'), mount it read-only, or make "
@@ -228,9 +228,12 @@ static int see_data(const char *store_dir, int dir_fd, const char *name,
                     struct vial_error *err)
 {
     auto_str struct str path = { 0 };
+    auto_free char *real = realpath(store_dir, NULL); /* mounts follow no links */
     char file[VOLUME_FILE];
     struct stat st;
 
+    if (!real)
+        return fail_sys(err, "find the store of volumes '%s'", store_dir);
     if (!volume_data_there(dir_fd, info, &st))
         return volume_not_whole(name, err);
     if (info->size)
@@ -238,7 +241,7 @@ static int see_data(const char *store_dir, int dir_fd, const char *name,
     out->dev = st.st_dev;
     out->ino = st.st_ino;
     volume_file_of(name, file);
-    str_printf(&path, "%s/%s/data", store_dir, file);
+    str_printf(&path, "%s/%s/data", real, file);
     out->path = str_take(&path);
     return out->path ? 0 : fail_memory(err);
 }
@@ -257,10 +260,12 @@ int volume_open(const char *store_dir, const char *name, bool writable,
         return -1;
     volume_file_of(name, file);
     v.lock_fd = openat(dir_fd, "lock", O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-    if (v.lock_fd < 0 || volume_record_read(dir_fd, &info) < 0)
+    if (v.lock_fd < 0 && errno != ENOENT)
+        rc = fail_sys(err, "open the lock of volume '%s'", name);
+    else if (v.lock_fd < 0 || volume_record_read(dir_fd, &info) < 0)
         rc = volume_dir_same(store_fd, file, dir_fd) ? volume_not_whole(name, err)
                                                      : volume_not_here(name, err);
-    else if (take_locks(&v, name, writable && !info.many, err) == 0)
+    else if (take_locks(&v, name, writable, info.many, err) == 0)
         rc = volume_dir_same(store_fd, file, dir_fd)
                  ? see_data(store_dir, dir_fd, name, &info, &v, err)
                  : volume_not_here(name, err);
@@ -268,8 +273,7 @@ int volume_open(const char *store_dir, const char *name, bool writable,
         volume_close(&v);
         return -1;
     }
-    /* For who removes what was not used for long; may fail, being a help. */
-    (void)futimens(v.lock_fd, NULL);
+    (void)futimens(v.lock_fd, NULL); /* a killed owner does not say its end */
     *out = v;
     return 0;
 }
@@ -280,8 +284,11 @@ void volume_close(struct volume *v)
 {
     struct flock all = { .l_type = F_UNLCK, .l_whence = SEEK_SET };
 
-    if (v->lock_fd >= 0)
+    if (v->lock_fd >= 0) {
+        /* For who removes what was not used for long; may fail, being a help. */
+        (void)futimens(v->lock_fd, NULL);
         (void)fcntl(v->lock_fd, F_OFD_SETLK, &all);
+    }
     auto_fd_(&v->loop_fd);
     auto_fd_(&v->lock_fd);
     free(v->path);

@@ -132,6 +132,21 @@ def test_prune_takes_what_was_not_used_for_so_long_and_nothing_else(store):
         done = store.volume("prune", "--unused-for", "1h", "--json")
     assert done.json == {"removed": 1}
     assert [v["name"] for v in store.volume("list", "--json").json] == ["held", "new"]
+    # It was in use until a moment ago, however long.
+    assert store.volume("prune", "--unused-for", "1h", "--json").json == {"removed": 0}
+
+
+def test_a_store_behind_a_link_is_the_same_store(store, tmp_path):
+    store.create("data")
+    os.symlink(store.place, tmp_path / "link")
+    there = type(store)(tmp_path / "link")
+    assert there.sh("echo here > /data/x; cat /data/x", "data:/data:rw").text == "here\n"
+
+
+def test_several_writers_are_told_as_writers(store):
+    store.create("shared", "--writers", "many")
+    with store.held("shared:/data:rw"):
+        assert store.state("shared") == "written"
 
 
 def test_prune_wants_to_know_how_old(store):

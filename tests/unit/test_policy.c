@@ -150,6 +150,20 @@ static void lists_intersect_and_requirements_add_up(void **state)
     policy_done(&p);
 }
 
+static void volumes_intersect_by_their_own_rule(void **state)
+{
+    struct policy p = fresh();
+
+    (void)state;
+    must_tighten(&p, "volumes: ['*', data, 'a/*']", "a");
+    must_tighten(&p, "volumes: ['ann/*', 'data:ro', a/x, b]", "b");
+    assert_int_equal(p.volumes.count, 3);
+    assert_true(strv_has(&p.volumes, "data:ro"));
+    assert_true(strv_has(&p.volumes, "a/x"));
+    assert_true(strv_has(&p.volumes, "b"));
+    policy_done(&p);
+}
+
 static void mount_roots_intersect_as_trees(void **state)
 {
     struct policy p = fresh();
@@ -279,6 +293,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_value_above_the_cap_is_refused_not_clipped),
+        cmocka_unit_test(volumes_intersect_by_their_own_rule),
         cmocka_unit_test(the_remedy_names_the_file_that_set_the_cap),
         cmocka_unit_test(caps_hold_for_texts_files_and_fields_that_share_one),
         cmocka_unit_test(
