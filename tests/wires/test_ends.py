@@ -75,22 +75,29 @@ def test_a_grader_hears_504_while_it_still_listens():
     waited for by the settings; and it tries again what it was told of."""
     with Wired(serve={"concurrency": 1, "queue_timeout": "10m", "warm": ["none"]}) as d:
         with started(d, "/v1/run", {"language": "bash", "code": SLOW, "timeout": "10m"}):
-            connection = http.client.HTTPConnection("127.0.0.1", d.port, timeout=12)
+            connection = http.client.HTTPConnection("127.0.0.1", d.port, timeout=120)
             body = dict(CODE["run_code"], compile_timeout=1, run_timeout=1)
             connection.request("POST", "/run_code", json.dumps(body), {"Authorization": "Bearer " + TOKEN})
             answer = connection.getresponse()
             assert (answer.status, list(json.load(answer))) == (504, ["detail"])
 
 
+@pytest.fixture(scope="module")
+def alone():
+    """A daemon that nobody else asks. Its number of turns is named: what lasts keeps its own."""
+    with Wired(serve={"concurrency": 2}) as d:
+        yield d
+
+
 @pytest.mark.parametrize("path", ["/run_code", "/api/v2/execute", "/run"])
-def test_a_client_that_hangs_up_ends_its_program(daemon, path):
+def test_a_client_that_hangs_up_ends_its_program(alone, path):
     """Verdict cancelled, which nobody hears. A submission goes on: its token may be asked for."""
     name = path.rpartition("/")[2]
     slow = {"run_code": dict(CODE["run_code"], code=SLOW, language="bash", run_timeout=600),
             "execute": dict(CODE["execute"], language="bash", files=[{"content": SLOW}], run_timeout=600000),
             "run": {"cmd": [{"args": ["sleep", "600"], "env": ["PATH=/usr/bin:/bin"],
                              "clockLimit": 600 * 10 ** 9}]}}[name]
-    with started(daemon, path, slow):
+    with started(alone, path, slow):
         pass
 
 
