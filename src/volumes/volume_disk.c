@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -68,13 +69,25 @@ static int run_mkfs(int disk_fd, struct vial_error *err)
     return fail(err, VIAL_E_FILE, "'%s' made no file system for a volume", program);
 }
 
+/* Asked first: the file system would take all that is left before it said no, from
+ * everybody. */
+static bool has_room(int dir_fd, uint64_t size)
+{
+    struct statvfs room;
+
+    errno = ENOSPC;
+    return fstatvfs(dir_fd, &room) == 0 &&
+           size / room.f_frsize < (uint64_t)room.f_bavail;
+}
+
 /* All of it now: were it taken while programs write, a full disk would look to them
  * like a broken one. */
 static int make_file(int dir_fd, uint64_t size, struct vial_error *err)
 {
-    auto_fd int fd =
-        openat(dir_fd, VOLUME_DISK, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    auto_fd int fd = -1;
 
+    if (has_room(dir_fd, size))
+        fd = openat(dir_fd, VOLUME_DISK, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd >= 0 && fallocate(fd, 0, 0, (off_t)size) == 0)
         return fd_take(&fd);
     if (fd >= 0 && errno == EOPNOTSUPP)
