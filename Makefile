@@ -2,7 +2,7 @@
 # Targets stand in the order of `vial --help` and docs/README.md: running, judging, speed.
 .DEFAULT_GOAL := help
 .PHONY: run build install uninstall dist deb image test test-packages test-debian12 \
-	test-debian13 test-sid test-arm64 test-musl test-cluster coverage requirements lint fuzz load soak bulk bench pictures trace \
+	test-debian13 test-sid test-arm64 test-musl test-cluster coverage requirements lint fuzz load soak kills bulk bench pictures trace \
 	rooms deps deps-test deps-arm64 deps-musl deps-cluster deps-packages deps-deb deps-image deps-bare clean help
 
 B ?= build
@@ -66,6 +66,10 @@ load: deps-test build ## many callers beside a hostile one, for ten minutes (LOA
 
 soak: deps-test build ## long tests: thousands of runs, kills at random points
 	@tools/soak $(B)
+
+kills: deps-test build ## kill -9 of all that writes to the store of images, at random points (KILLS=200 each)
+	@VIAL=$(abspath $(B))/vial IMAGES_KILLS=$(or $(KILLS),200) /usr/bin/python3 -m pytest -q \
+	  -p no:cacheprovider tests/images/test_kills.py
 
 bulk: deps-test build ## 10,000 programs of which the truth is known (BULK="--rows 500 --seed 1")
 	@VIAL=$(abspath $(B))/vial /usr/bin/python3 tests/e2e/truth.py $(BULK)
