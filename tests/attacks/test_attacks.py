@@ -211,6 +211,8 @@ GIVEN = {"rw": {"FS-02", "FS-03", "PX-05"}, "sudo": {"FS-02", "FS-03", "PX-05", 
                   "WR-06", "LN-04"}}.get(os.environ.get("VIAL_ROOT"), set())
 if IMAGE and AS_UID:
     GIVEN = GIVEN | {"FS-02"} # all files of an image are the one user's, its shadow too
+    if "VIAL_ROOT" in os.environ:
+        GIVEN = GIVEN | {"LN-04"} # and in a layer that is its own it may link its own
 
 
 # A full disk that is emptied at once is seen by looking often, and now and then missed
@@ -231,6 +233,21 @@ def test_attack_is_contained(host, case):
             r = run(host, case, *fetching(case))
     judge(case, r)
     assert host.check() == []
+
+
+# What a program has new means for once it is root of a machine.
+BY_SUDO = ["FS-04", "FS-05", "FS-06", "PX-02", "PX-04", "NET-08", "NET-10", "IPC-03", "PV-04", "PV-05",
+           "PV-06", "PV-07", "PV-12"]
+SUDO = "import subprocess, sys; subprocess.run(['sudo', '-n', sys.executable, '-c', %r], check=True)"
+
+if os.environ.get("VIAL_ROOT") == "sudo":
+    @pytest.mark.parametrize("name", BY_SUDO)
+    def test_attack_by_sudo_is_contained(host, name):
+        became = run(host, BY_ID[name], code=SUDO % "import os; print(os.getuid())")
+        assert became["text"] == "0\n", became
+        r = run(host, BY_ID[name], code=SUDO % BY_ID[name].program(PREAMBLE, host.values()))
+        assert expect_ok(r)
+        assert host.check() == []
 
 
 def test_wr_03_data_of_one_run_is_not_seen_by_the_next(host):

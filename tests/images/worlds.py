@@ -143,7 +143,19 @@ class World:
         shutil.rmtree(self.home)
 
 
-if __name__ == "__main__":  # DIR UID: a world there, whose store is printed
+    def machine(self):
+        """An image that a template made of a Debian, which was imported, step by step."""
+        done = self.vial("image", "import", "base", "--from", str(debian()))
+        assert done.returncode == 0, done.stderr
+        (self.home / "work/Dockerfile").write_text(
+            "FROM base\nRUN echo made > /etc/machine; rm /etc/issue; mkdir /srv/work\n"
+            "WORKDIR /srv/work\nENV MACHINE=yes\n")
+        done = self.vial("template", "build", "-t", "machine", "--memory", "1g", ".")
+        assert done.returncode == 0, done.stderr
+
+
+if __name__ == "__main__":  # DIR UID: a world there, with debian and machine; its store is printed
     world = World(Path(sys.argv[1]), int(sys.argv[2]))
     world.debian()
+    world.machine()
     print(world.store)
