@@ -18,7 +18,7 @@
 
 /* The sizes of struct plan and struct plan_mount when this was written. A test compares
  * them: if you add a member, decide here whether it travels. */
-#define PLAN_SIZE       1072
+#define PLAN_SIZE       1248
 #define PLAN_MOUNT_SIZE 72
 
 #define CODEC_MOUNTS  32
