@@ -508,7 +508,7 @@ const struct command command_batch = {
     .text =
         "FILE has one JSON object a line: a request's fields, as --request of 'vial run'\n"
         "has them, and besides 'id', 'tests' (a list of objects with stdin, args, files,\n"
-        "expected, checker), 'expected', 'compare' and 'checker'. What else stands there comes\n"
+        "expected, checker; stdin_base64 and expected_base64 for bytes), 'expected', 'compare' and 'checker'. What else stands there comes\n"
         "back untouched. Without FILE, or with '-', it is standard input; a directory\n"
         "means the programs in it. For each row one line comes out, with its verdict and\n"
         "whether it passed. A program with several tests is compiled once. A checker is\n"

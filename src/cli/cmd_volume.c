@@ -147,7 +147,8 @@ static const struct flag volume_flags[] = {
     { "size", "SIZE",
       "How many bytes a new one holds, from 16m on; where root keeps volumes. They are "
       "taken from the disk at once." },
-    { "unused-for", "DURATION", "Prune those that no vessel had for so long." },
+    { "unused-for", "DURATION",
+      "For prune, which needs it: those that no vessel had for so long." },
     FLAG_ROW_JSON,
     { 0 },
 };
@@ -161,8 +162,8 @@ const struct command command_volume = {
     .text =
         "For the driver native. A run or session with --volume NAME:DIR finds there what\n"
         "earlier ones left; with :rw it may write. One vessel at a time may write to a\n"
-        "volume, and any number may read it meanwhile, unless it was made with\n"
-        "--writers many. With --size it holds no more than that. A volume stays until it\n"
+        "volume, unless it was made with --writers many; any number may read it\n"
+        "meanwhile. 'inspect' tells its size. With --size it holds no more than that. A volume stays until it\n"
         "is removed; none goes while a vessel has it.",
     .examples = "vial volume create data\n"
                 "vial run --volume data:/data:rw sh 'date >> /data/log'\n"

@@ -368,7 +368,8 @@ static void take_foreign(const struct web_request *req, struct blob *out)
                                   once(req, "X-RapidAPI-Key"),
                                   web_query(req, "X-Auth-Token"), once(req, SECOND) };
 
-    if (header && strncasecmp(header, "Basic ", 6) == 0)
+    /* A browser adds a password that it remembers by itself: pages say a token. */
+    if (header && strncasecmp(header, "Basic ", 6) == 0 && !web_header(req, "Origin"))
         take_basic(header + 6, out);
     for (size_t i = 0; i < sizeof(given) / sizeof(given[0]) && !out->data; i++)
         if (given[i])

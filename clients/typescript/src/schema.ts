@@ -1019,7 +1019,7 @@ export interface Request {
   mounts?: (string | RequestMountsItem)[];
   /** Where mount sources lie, if the policy names no roots: anywhere that is allowed, or below the workspace. A request can narrow what settings say, not widen it. */
   mounts_from?: "anywhere" | "workspace";
-  /** A volume of this host's (vial volume create) to show inside, read-only unless rw; one vessel at a time may write to it. */
+  /** A volume of this host's (vial volume create) to show inside, read-only unless rw; one vessel at a time may write to it, unless it was made for many. */
   volumes?: string[];
   /** A volume that outlives the vessel, writable at DIR (/cache/NAME): what one run leaves there, later ones find. */
   caches?: string[];
@@ -1484,7 +1484,7 @@ export interface Volume {
   size: number | null;
   /** When it was made, in seconds since 1970. */
   created: number;
-  /** When a vessel was last given it, or when it was made, likewise. */
+  /** When a vessel last had it: the end of its use (if its owner was killed: the beginning); or when it was made, likewise. */
   used: number;
 }
 
