@@ -57,10 +57,11 @@ void e2b_close(struct e2b *e2b)
 {
     if (!e2b)
         return;
-    builds_close(e2b->builds);
     leases_done(e2b);
+    builds_close(e2b->builds);
     while (e2b->boxes)
         (void)boxes_remove(e2b, e2b->boxes);
+    (void)pthread_cond_destroy(&e2b->lease);
     (void)pthread_mutex_destroy(&e2b->lock);
     free(e2b);
 }

@@ -288,12 +288,12 @@ static int save(struct building *w, struct str *why)
     return -1;
 }
 
-static int all_steps(struct building *w, char step[16], struct str *why)
+static int all_steps(struct building *w, char step[24], struct str *why)
 {
     for (size_t i = 0; i < w->plan.count; i++) {
         const struct build_step *s = &w->plan.steps[i];
 
-        (void)snprintf(step, 16, "%zu", i + 1);
+        (void)snprintf(step, 24, "%zu", i + 1);
         tell_step(w, i);
         if (do_step(w, s, why) < 0)
             return -1;
@@ -315,7 +315,7 @@ static void *work(void *context)
     struct building *w = context;
     struct caller *caller = w->b->caller;
     auto_str struct str why = { 0 };
-    char step[16] = "base";
+    char step[24] = "base";
     int rc = all_steps(w, step, &why);
 
     build_leave(w->b);

@@ -10,6 +10,7 @@
 #include "base/fail.h"
 #include "base/thread.h"
 #include "e2b/control.h"
+#include "e2b/lease.h"
 
 #define BUILDS   64u  /* that are known at once */
 #define FILES    256u /* archives that are kept at once: each has a descriptor */
@@ -128,6 +129,13 @@ static void forget_old(struct builds *all)
             at = &(*at)->next;
 }
 
+void builds_forget(struct builds *builds)
+{
+    (void)pthread_mutex_lock(&builds->lock);
+    forget_old(builds);
+    (void)pthread_mutex_unlock(&builds->lock);
+}
+
 /* One more of OWNER's has a place: his own that are over make room for it, the oldest
  * first. */
 static bool make_room(struct builds *all, const char *owner)
@@ -158,8 +166,9 @@ struct build *builds_add(struct ask *a, struct saved *saved, struct vial_error *
     struct builds *all = a->e2b->builds;
     struct build *b = calloc(1, sizeof(*b));
 
-    if (!b) {
+    if (!b || leases_watch(a->e2b, err) < 0) {
         (void)fail_memory(err);
+        free(b);
         return NULL;
     }
     b->builds = all;
@@ -191,6 +200,7 @@ struct build *builds_find(struct e2b *e2b, const char *owner, const char *name,
     struct build *found = NULL;
 
     (void)pthread_mutex_lock(&all->lock);
+    forget_old(all);
     for (struct build *b = all->list; b && !found; b = b->next)
         if (strcmp(b->owner, owner) == 0 && strcmp(b->saved.name, name) == 0 &&
             (id ? strcmp(b->saved.build, id) == 0 : b->state == BUILD_WAITS))
@@ -250,10 +260,11 @@ static struct build_files *find_token(struct builds *all, const char *token,
                                       struct build **whose)
 {
     struct build_files *found = NULL;
+    int64_t now_ms = control_now_ms();
 
     for (struct build *b = all->list; b; b = b->next)
         for (struct build_files *f = b->files; f; f = f->next)
-            if (box_same(f->token, token)) {
+            if (box_same(f->token, token) && !is_old(b, now_ms)) {
                 found = f;
                 *whose = b;
             }

@@ -89,6 +89,8 @@ void builds_close(struct builds *builds);
 /* One for A's caller that will make SAVED, which is moved. VIAL-RATE: there are too
  * many. The caller is a user of it. */
 struct build *builds_add(struct ask *a, struct saved *saved, struct vial_error *err);
+/* Those that nobody has gone on with for an hour go, with their files. */
+void builds_forget(struct builds *builds);
 /* OWNER's by the name of its template and, unless ID is NULL, its own; without one the
  * newest that waits. */
 struct build *builds_find(struct e2b *e2b, const char *owner, const char *name,

@@ -352,7 +352,7 @@ struct box *control_open(struct ask *a, const struct wish *w, struct vial_error 
     if (!box)
         return NULL;
     boxes_add(a->e2b, box);
-    if (box->auto_pause && lease_watch(box, err) < 0) {
+    if (box->auto_pause && leases_watch(box->e2b, err) < 0) {
         (void)boxes_remove(a->e2b, box);
         return NULL;
     }

@@ -3,6 +3,7 @@
 
 #include "base/fail.h"
 #include "base/thread.h"
+#include "e2b/builds.h"
 #include "e2b/control.h"
 
 #define LONGEST_MS  ((int64_t)BOX_MOST_S * 1000)
@@ -110,23 +111,21 @@ static void *watch(void *context)
         int64_t wait_ms;
         struct box *box = find_over(e2b, &wait_ms);
 
-        if (!box) {
+        if (!box)
             thread_wait(&e2b->lease, &e2b->lock, wait_ms);
-            continue;
-        }
         (void)pthread_mutex_unlock(&e2b->lock);
-        end_lease(e2b, box);
+        if (box)
+            end_lease(e2b, box);
         box_release(box);
+        builds_forget(e2b->builds);
         (void)pthread_mutex_lock(&e2b->lock);
     }
     (void)pthread_mutex_unlock(&e2b->lock);
     return NULL;
 }
 
-int lease_watch(struct box *box, struct vial_error *err)
+int leases_watch(struct e2b *e2b, struct vial_error *err)
 {
-    struct e2b *e2b = box->e2b;
-
     (void)pthread_mutex_lock(&e2b->lock);
     if (!e2b->has_thread)
         e2b->has_thread = thread_start(&e2b->thread, STACK_BYTES, watch, e2b) == 0;
@@ -143,5 +142,4 @@ void leases_done(struct e2b *e2b)
     (void)pthread_mutex_unlock(&e2b->lock);
     if (e2b->has_thread)
         (void)pthread_join(e2b->thread, NULL);
-    (void)pthread_cond_destroy(&e2b->lease);
 }

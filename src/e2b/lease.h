@@ -18,8 +18,9 @@ int lease_renew(struct box *box, int64_t seconds, bool lengthen,
 int lease_wake(struct box *box, int64_t seconds, struct vial_error *err);
 int lease_pause(struct box *box, struct vial_error *err);
 
-/* BOX, which is in the table, is paused when its lease ends. */
-int lease_watch(struct box *box, struct vial_error *err);
+/* From now on boxes of the table are paused when their leases end, and builds that nobody
+ * goes on with are forgotten, a minute later at most. */
+int leases_watch(struct e2b *e2b, struct vial_error *err);
 void leases_done(struct e2b *e2b);
 
 #endif

@@ -282,10 +282,8 @@ void direct_turn(struct relay *r, struct relay_channel *c)
         flow(r, c, &c->other, &c->own);
     else if (!c->gone && wants_gather(c))
         gather(r, c);
-    if (!c->gone && c->own.shut && c->other.shut) {
-        reset_at_end(c->other.fd, false);
+    if (!c->gone && c->own.shut && c->other.shut)
         relay_finish(r, c, false);
-    }
 }
 
 static bool wants_flow(const struct relay_end *from, const struct relay_end *to)
@@ -302,9 +300,13 @@ bool direct_wants_turn(const struct relay_channel *c)
     return may_pass(c) ? wants_flow(&c->other, &c->own) : wants_gather(c);
 }
 
+/* The guest may have a copy of it: that would stay among what is watched; and how long
+ * its end takes was the guest's to say till now. */
 void direct_drop(struct relay *r, struct relay_channel *c)
 {
     r->spare += beyond(&c->own.rest) + beyond(&c->other.rest);
+    (void)epoll_ctl(r->epoll_fd, EPOLL_CTL_DEL, c->other.fd, NULL);
+    reset_at_end(c->other.fd, !(c->own.shut && c->other.shut));
     (void)close(c->other.fd);
     rest_free(&c->other.rest);
 }

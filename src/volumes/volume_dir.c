@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,8 @@
 
 #define RECORD     "vial volume 1\nwriters "
 #define RECORD_MAX 256
+#define LOCK_MS    20 /* ten seconds in all */
+#define LOCK_TRIES 500
 #define SIZE       "\nsize "
 
 void volume_file_of(const char *name, char out[VOLUME_FILE])
@@ -93,8 +96,16 @@ bool volume_dir_absent(const struct vial_error *err)
 
 int volume_dir_lock(int store_fd, struct vial_error *err)
 {
-    return flock(store_fd, LOCK_EX) < 0 ? fail_sys(err, "lock the store of volumes")
-                                        : 0;
+    for (int i = 0; flock(store_fd, LOCK_EX | LOCK_NB) < 0; i++) {
+        if (errno != EWOULDBLOCK && errno != EINTR)
+            return fail_sys(err, "lock the store of volumes");
+        if (i == LOCK_TRIES) {
+            (void)fail(err, VIAL_E_BUSY, "others are making volumes");
+            return fail_remedy(err, "try it again");
+        }
+        (void)poll(NULL, 0, LOCK_MS);
+    }
+    return 0;
 }
 
 /* Its errors are told: a store that cannot be read is not an empty one. */

@@ -40,8 +40,9 @@ int volume_dir_lock(int store_fd, struct vial_error *err);
 typedef int volume_see(int store_fd, const char *file, void *context);
 int volume_dir_each(int store_fd, volume_see *see, void *context,
                     struct vial_error *err);
-/* Removes what makers (VOLUME_NEW) or removers (VOLUME_GONE) have left that have died. Of
- * makers under the store's lock, so that none is at work; removers do not mind help. */
+/* Removes what makers (VOLUME_NEW) or removers (VOLUME_GONE) have left that have died.
+ * Of makers under the store's lock, so that none is at work; removers do not mind help.
+ */
 int volume_dir_sweep(int store_fd, const char *beginning, struct vial_error *err);
 
 /* NAME's directory, and the store's; -1 with ERR. */

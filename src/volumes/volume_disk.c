@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <linux/loop.h>
 #include <linux/mount.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -19,9 +20,11 @@
 #include "base/fail.h"
 #include "base/str.h"
 
-#define TRIES   16 /* others may take the free device first */
-#define DISK_FD 3  /* of mkfs */
-#define ABOVE   10
+#define TRIES       16 /* others may take the free device first */
+#define GOING_MS    20 /* a device goes a moment after its last user */
+#define GOING_TRIES 100
+#define DISK_FD     3 /* of mkfs */
+#define ABOVE       10
 
 static int no_sizes(struct vial_error *err, const char *why)
 {
@@ -70,14 +73,14 @@ static int run_mkfs(int disk_fd, struct vial_error *err)
 }
 
 /* Asked first: the file system would take all that is left before it said no, from
- * everybody. */
+ * everybody. A twentieth of it stays for others. */
 static bool has_room(int dir_fd, uint64_t size)
 {
     struct statvfs room;
 
     errno = ENOSPC;
     return fstatvfs(dir_fd, &room) == 0 &&
-           size / room.f_frsize < (uint64_t)room.f_bavail;
+           size / room.f_frsize + room.f_blocks / 20 < (uint64_t)room.f_bavail;
 }
 
 /* All of it now: were it taken while programs write, a full disk would look to them
@@ -166,7 +169,7 @@ static int try_device(const char *name, const struct stat *disk, int *fd)
     if (candidate < 0 && (errno == EROFS || errno == EACCES))
         candidate = open_device(name, O_RDONLY); /* read-only, and not ours then */
     if (candidate < 0)
-        return errno == ENXIO || errno == ENOENT ? 0 : -1;
+        return is_bound(name) ? -1 : 0; /* it has just gone */
     if (!is_on(candidate, disk))
         return 0;
     *fd = fd_take(&candidate);
@@ -239,6 +242,24 @@ int volume_disk_attach(int dir_fd, char device[VOLUME_DEVICE], struct vial_error
     (void)fail_as(err, VIAL_E_UNSUPPORTED);
     return fail_remedy(err, "this host, or the container that vial runs in, must have "
                             "loop devices: 'modprobe loop', and /dev/loop-control");
+}
+
+bool volume_disk_in_use(int dir_fd)
+{
+    char device[VOLUME_DEVICE];
+    struct stat st;
+
+    if (fstatat(dir_fd, VOLUME_DISK, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        return false;
+    for (int i = 0; i < GOING_TRIES; i++) {
+        auto_fd int fd = -1;
+
+        if (find_device(&st, device, &fd) == 0)
+            return false;
+        auto_fd_(&fd);
+        (void)poll(NULL, 0, GOING_MS);
+    }
+    return true;
 }
 
 int volume_disk_mount(const char *device, struct vial_error *err)

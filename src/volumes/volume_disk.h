@@ -8,6 +8,7 @@
  * device back when nobody has it any more. For root alone: nobody else may mount it.
  */
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "vial/error.h"
@@ -24,6 +25,10 @@ int volume_disk_make(int dir_fd, uint64_t size, unsigned uid, struct vial_error 
  * at a time. */
 #define VOLUME_DEVICE 24
 int volume_disk_attach(int dir_fd, char device[VOLUME_DEVICE], struct vial_error *err);
+
+/* Whether somebody still has a device on it, who may have no lock any more: a
+ * descriptor that one vessel gave another is enough. */
+bool volume_disk_in_use(int dir_fd);
 
 /* A mount of DEVICE that stands nowhere yet. */
 int volume_disk_mount(const char *device, struct vial_error *err);

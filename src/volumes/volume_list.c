@@ -154,6 +154,11 @@ static int remove_one(int store_fd, const char *name, int64_t unused_for_s,
     }
     if (was_used(lock_fd, unused_for_s)) /* while it was looked at */
         return 1;
+    if (volume_disk_in_use(dir_fd)) {
+        (void)fail(err, VIAL_E_BUSY, "a vessel still has files of volume '%s' open",
+                   name);
+        return fail_remedy(err, "end those that had it, and what they gave files to");
+    }
     if (!volume_dir_same(store_fd, file, dir_fd))
         return volume_not_here(name, err);
     if (renameat(store_fd, file, store_fd, gone) < 0)

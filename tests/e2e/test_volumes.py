@@ -459,6 +459,24 @@ def test_what_is_no_size_makes_nothing(store, size):
 
 
 @sized
+def test_a_volume_whose_disk_somebody_still_has_is_not_removed(store):
+    """A descriptor that one vessel gave another keeps it: what is taken would be counted no more."""
+    store.create("data", "--size", "16m")
+    with store.held("data:/data"):
+        disk = os.stat(store.place / "data" / "disk").st_ino
+        found = [name for name in os.listdir("/sys/block") if name.startswith("loop")
+                 and os.path.exists(f"/sys/block/{name}/loop")
+                 and os.stat(open(f"/sys/block/{name}/loop/backing_file").read().strip()).st_ino == disk]
+        device = os.open("/dev/" + found[0], os.O_RDONLY)
+    try:
+        refused = store.volume("remove", "data")
+        assert "[VIAL-BUSY]" in refused.errors and "still has files" in refused.errors
+    finally:
+        os.close(device)
+    assert store.volume("remove", "data").status == 0
+
+
+@sized
 def test_a_size_that_the_disk_has_no_room_for_is_refused(store):
     refused = store.volume("create", "data", "--size", "15t")
     assert refused.status != 0

@@ -110,6 +110,8 @@ static bool take_terms(const struct warden *w, struct unpack *u,
                                   .most_size = (uint64_t)s->volumes.caller_size,
                                   .most = (uint32_t)s->volumes.most,
                                   .most_of_owner = (uint32_t)s->volumes.caller };
+    if (makes && !out->size)
+        out->size = (uint64_t)s->volumes.size;
     return many <= 1 && unpack_finished(u);
 }
 

@@ -88,6 +88,7 @@ void rules_pack(struct pack *p, const struct settings *settings, uint32_t vessel
     pack_text(p, volumes);
     pack_u32(p, (uint32_t)settings->volumes.caller);
     pack_u32(p, (uint32_t)settings->volumes.most);
+    pack_u64(p, (uint64_t)settings->volumes.size);
     pack_u64(p, (uint64_t)settings->volumes.caller_size);
     pack_imports(p, imports);
     pack_sockets(p, sockets);
@@ -155,6 +156,7 @@ int rules_unpack(struct unpack *u, struct rules *out)
     r.volumes = unpack_optional(u);
     r.settings.volumes.caller = unpack_u32(u);
     r.settings.volumes.most = unpack_u32(u);
+    r.settings.volumes.size = (int64_t)unpack_u64(u);
     r.settings.volumes.caller_size = (int64_t)unpack_u64(u);
     list_unpack(u, LIST_MAX, SIZE_MAX, &r.imports);
     take_sockets(u, &r);
