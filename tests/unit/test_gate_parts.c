@@ -707,6 +707,44 @@ static void what_is_handed_over_passes_whole_both_ways_and_ends(void **state)
     (void)close(program[0]);
 }
 
+/* How many descriptors the relay's epoll knows. */
+static size_t count_watched(void)
+{
+    char path[64], line[256];
+    size_t count = 0;
+    FILE *file;
+
+    (void)snprintf(path, sizeof path, "/proc/self/fdinfo/%d", d.relay.epoll_fd);
+    file = fopen(path, "re");
+    assert_non_null(file);
+    while (fgets(line, sizeof line, file))
+        count += strncmp(line, "tfd:", 4) == 0;
+    (void)fclose(file);
+    return count;
+}
+
+static void a_connection_of_which_a_guest_keeps_a_copy_is_watched_no_longer(
+    void **state)
+{
+    int program[2];
+    size_t before;
+
+    (void)state;
+    connect_pair(program);
+    d_begin(true);
+    before = count_watched();
+    send_direct(1, &program[1], 1);
+    d_run();
+    assert_true(count_watched() > before);
+    relay_close(&d.relay, d.channel);
+    d_run();
+    assert_int_equal(d.closed, 1);
+    assert_int_equal(count_watched(), before);
+    d_end();
+    (void)close(program[0]);
+    (void)close(program[1]);
+}
+
 static void what_is_held_of_a_connection_is_at_most_a_window(void **state)
 {
     int program[2];
@@ -863,6 +901,8 @@ int main(void)
         cmocka_unit_test(what_is_handed_over_must_be_one_connection),
         cmocka_unit_test(a_connection_that_was_handed_over_has_no_frames),
         cmocka_unit_test(what_is_handed_over_passes_whole_both_ways_and_ends),
+        cmocka_unit_test(
+            a_connection_of_which_a_guest_keeps_a_copy_is_watched_no_longer),
         cmocka_unit_test(what_is_held_of_a_connection_is_at_most_a_window),
         cmocka_unit_test(a_guest_hands_over_or_sends_frames_and_bytes_come_either_way),
         cmocka_unit_test(what_was_said_before_a_guest_ends_still_goes),
