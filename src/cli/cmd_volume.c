@@ -163,8 +163,8 @@ const struct command command_volume = {
         "For the driver native. A run or session with --volume NAME:DIR finds there what\n"
         "earlier ones left; with :rw it may write. One vessel at a time may write to a\n"
         "volume, unless it was made with --writers many; any number may read it\n"
-        "meanwhile. 'inspect' tells its size. With --size it holds no more than that. A volume stays until it\n"
-        "is removed; none goes while a vessel has it.",
+        "meanwhile. 'inspect' tells its size. With --size it holds no more than that.\n"
+        "A volume stays until it is removed; none goes while a vessel has it.",
     .examples = "vial volume create data\n"
                 "vial run --volume data:/data:rw sh 'date >> /data/log'\n"
                 "vial run --volume data:/data sh 'cat /data/log'\n"
