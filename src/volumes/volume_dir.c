@@ -132,9 +132,16 @@ int volume_dir_each(int store_fd, volume_see *see, void *context,
     return rc;
 }
 
+static bool is_at_work(int store_fd, const char *file)
+{
+    auto_fd int dir_fd = openat(store_fd, file, VOLUME_OPEN_DIR);
+
+    return dir_fd >= 0 && flock(dir_fd, LOCK_EX | LOCK_NB) < 0;
+}
+
 static int sweep_one(int store_fd, const char *file, void *context)
 {
-    if (str_starts(file, context))
+    if (str_starts(file, context) && !is_at_work(store_fd, file))
         remove_tree(store_fd, file);
     return 0;
 }

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -161,7 +162,8 @@ static int remove_one(int store_fd, const char *name, int64_t unused_for_s,
     }
     if (!volume_dir_same(store_fd, file, dir_fd))
         return volume_not_here(name, err);
-    if (renameat(store_fd, file, store_fd, gone) < 0)
+    if (flock(dir_fd, LOCK_EX | LOCK_NB) < 0 ||
+        renameat(store_fd, file, store_fd, gone) < 0)
         return fail_sys(err, "remove the volume '%s'", name);
     remove_tree(store_fd, gone);
     return 0;

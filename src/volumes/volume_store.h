@@ -15,7 +15,8 @@
  *                    by the one vessel that writes to it; byte 2 while a device is looked
  *                    for. Its time is that of the last use
  *     data/          what vessels see: as numbers of theirs, where root keeps the store
- *   .new-…, .gone-…  what is being made, under a lock on the store, or removed
+ *   .new-…, .gone-…  what is being made, under a lock on the store, or removed, under
+ *                  one on itself; the next maker sweeps what the dead have left
  *
  *   volume_create -> { volume_open -> volume_close }* -> volume_remove
  *

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Volumes: directories that outlive vessels, by name."""
 import contextlib
+import fcntl
 import json
 import os
 import signal
@@ -222,6 +223,21 @@ def test_killed_makers_and_removers_leave_whole_volumes_or_none(store):
     store.create("last")  # who comes next sweeps
     left = set(os.listdir(store.place))
     assert {"kept", "last"} <= left <= {"kept", "last", "x"}
+
+
+def test_who_makes_sweeps_what_the_dead_left_and_nothing_of_the_living(store):
+    store.create("kept")
+    for file in (".new-n-dead", ".gone-g-dead", ".gone-g-living"):
+        os.makedirs(os.path.join(store.place, file, "data/below"))
+    living = os.open(os.path.join(store.place, ".gone-g-living"), os.O_RDONLY)
+    try:
+        fcntl.flock(living, fcntl.LOCK_EX)  # as who removes it has it
+        store.create("next")
+        assert sorted(os.listdir(store.place)) == [".gone-g-living", "kept", "next"]
+    finally:
+        os.close(living)
+    store.create("last")
+    assert sorted(os.listdir(store.place)) == ["kept", "last", "next"]
 
 
 def test_the_policy_says_which_volumes_and_how(store, tmp_path):
