@@ -36,13 +36,6 @@ struct grade_many {
 /* What does not come is run one by one. */
 typedef void grade_run_many(void *context, const struct grade_many *many);
 
-/* A checker, compiled where its language is, by the hash of its fields. */
-struct grade_checker {
-    struct grade_checker *next;
-    char hash[65];
-    struct vial_request *request;
-};
-
 struct grader {
     grade_run *run;
     grade_run_many *run_many; /* or NULL: each test is a run by itself */
@@ -59,7 +52,7 @@ struct grader {
     unsigned repeats;   /* how often each row is run; more than 1: `flaky` is told */
     const char *const *members; /* of a line, besides those it must have; NULL: all */
     pthread_mutex_t lock;
-    struct grade_checker *checkers;
+    struct grade_checker *checkers; /* that were compiled (checker.c) */
 };
 
 /* How a row went. */
