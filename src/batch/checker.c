@@ -127,16 +127,76 @@ static int checker_files(const struct graded *it, json_t *files, struct vial_err
     return add_file(files, "answer.txt", answer.data, answer.len, err);
 }
 
-int checker_judge(struct grader *g, const struct graded *it, struct vial_error *err)
+static bool take_result(void *context, size_t index, struct vial_result *result)
+{
+    struct vial_result **out = context;
+    bool first = index == 0 && !*out;
+
+    if (first)
+        *out = result;
+    else
+        vial_result_free(result);
+    return first;
+}
+
+/* Where another compiles it, who keeps that for all who have the same. *OUT stays NULL
+ * if nothing came, or vial failed, so that it is tried again. */
+static void run_kept(struct grader *g, const struct vial_request *checker, json_t *more,
+                     struct vial_result **out)
+{
+    const struct vial_watch watch = { .cancel_fd = g->cancel_fd, .stdin_fd = -1 };
+    auto_json json_t *inputs = json_pack("[O]", more);
+
+    if (inputs)
+        g->run_many(g->context, &(struct grade_many){ checker, inputs, true, &watch,
+                                                      take_result, out });
+    if (*out && ((*out)->verdict == VIAL_FAILED || (*out)->verdict == VIAL_DENIED))
+        vial_result_free(ptr_take(out));
+}
+
+static int run_checker(struct grader *g, json_t *asked, json_t *more,
+                       struct vial_result **out, struct vial_error *err)
 {
     auto_batch_request struct vial_request *own = NULL;
-    const struct vial_request *checker =
-        find_checker(g, json_object_get(it->test, "checker"), &own, err);
     auto_batch_request struct vial_request *req = NULL;
+    const struct vial_request *checker = find_checker(g, asked, &own, err);
+    unsigned attempts;
+
+    if (!checker)
+        return -1;
+    if (g->run_many && request_has(checker, language))
+        run_kept(g, checker, more, out);
+    if (*out)
+        return 0;
+    if (grade_request_over(checker, more, NULL, &req, err) < 0)
+        return -1;
+    return attempt_run(g, req, out, &attempts, err);
+}
+
+/* What it SAID of a test. */
+static int conclude(const struct vial_result *said, struct vial_error *err)
+{
+    bool compiled = !str_eq(said->stage, "compile");
+
+    if (said->verdict == VIAL_OK)
+        return 1;
+    if (said->verdict == VIAL_NONZERO && compiled &&
+        (said->exit_code <= 2 || said->exit_code == POINTS))
+        return 0;
+    if (said->error.code[0]) {
+        *err = said->error;
+        return fail_in(err, "the checker");
+    }
+    return fail(err, VIAL_E_LOST, "the checker itself %s: %s, exit code %d",
+                compiled ? "failed" : "does not compile",
+                vial_verdict_name(said->verdict), said->exit_code);
+}
+
+int checker_judge(struct grader *g, const struct graded *it, struct vial_error *err)
+{
     auto_batch_result struct vial_result *said = NULL;
     auto_json json_t *files = json_array();
     auto_json json_t *more = NULL;
-    unsigned attempts;
 
     if (checker_files(it, files, err) < 0)
         return -1;
@@ -144,22 +204,11 @@ int checker_judge(struct grader *g, const struct graded *it, struct vial_error *
                      "output.txt", "answer.txt");
     if (!more)
         return fail_memory(err);
-    if (!checker || grade_request_over(checker, more, NULL, &req, err) < 0 ||
-        attempt_run(g, req, &said, &attempts, err) < 0)
+    if (run_checker(g, json_object_get(it->test, "checker"), more, &said, err) < 0)
         return fail_in(err, "the checker");
     (void)json_object_set_new(it->told, "checker",
                               json_pack("{s:s, s:i}", "verdict",
                                         vial_verdict_name(said->verdict), "exit_code",
                                         said->exit_code));
-    if (said->verdict == VIAL_OK)
-        return 1;
-    if (said->verdict == VIAL_NONZERO &&
-        (said->exit_code <= 2 || said->exit_code == POINTS))
-        return 0;
-    if (said->error.code[0]) {
-        *err = said->error;
-        return fail_in(err, "the checker");
-    }
-    return fail(err, VIAL_E_LOST, "the checker itself failed: %s, exit code %d",
-                vial_verdict_name(said->verdict), said->exit_code);
+    return conclude(said, err);
 }

@@ -26,6 +26,7 @@ typedef int grade_run(void *context, const struct vial_request *req,
 struct grade_many {
     const struct vial_request *base;
     json_t *inputs;
+    bool keeps; /* who runs it keeps BASE compiled for the next time */
     const struct vial_watch *watch;
     /* Has their results, in their order, as they come; RESULT becomes its own. False:
      * no more are wanted. */

@@ -191,7 +191,7 @@ static void run_together(struct testing *t)
     if (inputs)
         t->grader->run_many(
             t->grader->context,
-            &(struct grade_many){ t->base, inputs, &watch, see_result, t });
+            &(struct grade_many){ t->base, inputs, false, &watch, see_result, t });
 }
 
 int row_tests_run(struct grader *g, const struct row *row,

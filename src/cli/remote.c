@@ -407,8 +407,8 @@ int remote_run_many(const struct remote_at *at, const struct grade_many *many,
 
     if (daemon_request(many->base, -1, &base, err) < 0)
         return -1;
-    body = json_pack("{s:O, s:O, s:i}", "request", base, "inputs", many->inputs,
-                     "parallel", 1);
+    body = json_pack("{s:O, s:O, s:i, s:o*}", "request", base, "inputs", many->inputs,
+                     "parallel", 1, "keep", many->keeps ? json_true() : NULL);
     text = body ? json_dumps(body, JSON_COMPACT) : NULL;
     if (!text)
         return fail_memory(err);

@@ -7,9 +7,11 @@
 #include "api/inside.h"
 #include "base/auto.h"
 #include "base/fail.h"
+#include "base/sha256.h"
 #include "base/thread.h"
 #include "model/result.h"
 #include "serve/bodies.h"
+#include "serve/compiled.h"
 #include "serve/job.h"
 #include "serve/route.h"
 
@@ -24,6 +26,8 @@ struct batch {
     json_t *base;                  /* a request that each item is laid over, or NULL */
     json_t *items;                 /* borrowed */
     struct vial_request *compiled; /* what BASE became, once for all; or NULL */
+    bool keeps;                    /* for the caller's later batches */
+    struct compiled *kept;         /* it has COMPILED; or NULL: that is our own */
     uint64_t compiled_bytes;       /* that the caller pays for, as for a body */
     uint64_t copy_bytes;           /* of the request that a thread makes of BASE */
     const char *name;              /* what its caller calls it, or NULL */
@@ -58,16 +62,20 @@ static void tell(struct batch *b, size_t index, const char *event, const char *n
     (void)pthread_mutex_unlock(&b->lock);
 }
 
-/* An item over what was compiled. */
-static int lay_over_compiled(struct batch *b, json_t *item, struct vial_request **out,
-                             struct vial_error *err)
+/* An item over what was compiled: before it, so that its fields count alone; or, where
+ * it is kept, behind it, so that lists become longer. */
+static int lay_over(struct batch *b, json_t *item, struct vial_request **out,
+                    struct vial_error *err)
 {
     auto_vial_request struct vial_request *req = NULL;
 
     if (vial_request_new(&req, err) < 0 ||
+        (b->keeps && b->compiled && request_fill(req, b->compiled, err) < 0) ||
+        (b->keeps && !b->compiled &&
+         request_decode(req, b->base, 0, "request", err) < 0) ||
         (json_is_object(item) && request_decode(req, item, 0, "request", err) < 0) ||
-        request_fill(req, b->compiled, err) < 0 || request_join_args(req, err) < 0 ||
-        job_check(b->call, req, err) < 0)
+        (!b->keeps && request_fill(req, b->compiled, err) < 0) ||
+        request_join_args(req, err) < 0 || job_check(b->call, req, err) < 0)
         return -1;
     *out = ptr_take(&req);
     return 0;
@@ -79,8 +87,8 @@ static int request_of(struct batch *b, size_t index, struct vial_request **out,
     json_t *item = json_array_get(b->items, index);
     auto_json json_t *whole = NULL;
 
-    if (b->compiled)
-        return lay_over_compiled(b, item, out, err);
+    if (b->compiled || b->keeps)
+        return lay_over(b, item, out, err);
     if (!b->base)
         return job_decode(b->call, item, out, err);
     whole = json_copy(b->base);
@@ -237,17 +245,19 @@ static void run_all(struct batch *b, int64_t parallel)
     conclude(b);
 }
 
-/* Inputs that change the program itself need their own compilation. */
-static bool same_program(json_t *items)
+/* Inputs that change the program itself need their own compilation. What is kept was
+ * asked to be compiled without their files. */
+static bool same_program(const struct batch *b)
 {
-    static const char *const own[] = { "language",        "code",   "command",
-                                       "files",           "driver", "image",
-                                       "compile_timeout", "rootfs", "seccomp",
-                                       "mounts",          "volumes" };
+    static const char *const own[] = { "files",   "language", "code",
+                                       "command", "driver",   "image",
+                                       "rootfs",  "seccomp",  "compile_timeout",
+                                       "mounts",  "volumes" };
+    size_t first = b->keeps ? 1 : 0;
 
-    for (size_t i = 0; i < json_array_size(items); i++)
-        for (size_t n = 0; n < sizeof(own) / sizeof(own[0]); n++)
-            if (json_object_get(json_array_get(items, i), own[n]))
+    for (size_t i = 0; i < json_array_size(b->items); i++)
+        for (size_t n = first; n < sizeof(own) / sizeof(own[0]); n++)
+            if (json_object_get(json_array_get(b->items, i), own[n]))
                 return false;
     return true;
 }
@@ -263,6 +273,9 @@ static int read_batch(struct call *c, struct batch *b, int64_t *parallel,
         (body.request != NULL) != (body.inputs != NULL))
         return fail(err, VIAL_E_VALUE,
                     "give either 'requests', or 'request' and 'inputs'");
+    if (body.keep && !body.request)
+        return fail(err, VIAL_E_VALUE, "'keep' goes with 'request' and 'inputs'");
+    b->keeps = body.keep;
     b->base = body.request;
     b->items = body.requests ? body.requests : body.inputs;
     b->call = c;
@@ -274,7 +287,11 @@ static int read_batch(struct call *c, struct batch *b, int64_t *parallel,
 
 static void drop_compiled(struct batch *b)
 {
-    vial_request_free(ptr_take(&b->compiled));
+    if (b->kept)
+        compiled_release(&b->call->serve->compiled, ptr_take(&b->kept));
+    else
+        vial_request_free(b->compiled);
+    b->compiled = NULL;
     gate_give(&b->call->serve->gate, b->call->caller, GATE_BODIES, b->compiled_bytes);
     b->compiled_bytes = 0;
 }
@@ -293,27 +310,87 @@ static void pay_for_compiled(struct batch *b)
         drop_compiled(b);
 }
 
-/* Once for all items, as a run of its caller's. */
-static int compile(struct batch *b, struct vial_error *err)
+/* As a run of its caller's. */
+static int compile_now(struct batch *b, const struct vial_request *req,
+                       struct vial_request **out, struct vial_error *err)
 {
     struct call *c = b->call;
-    auto_vial_request struct vial_request *req = NULL;
     const struct vial_session_options options = { .caller = c->who.name,
                                                   .correlation = c->id };
-    struct vial_error why = { 0 };
     struct gate_pass pass;
     double cpu_ms = 0;
     int rc;
 
-    /* Whatever is wrong with it, the runs will say. */
-    if (!b->base || !same_program(b->items) || job_decode(c, b->base, &req, &why) < 0 ||
-        !inside_compiles(c->gen->engine, req))
-        return 0;
     if (gate_enter(&c->serve->gate, c->caller, b->gone_fd, &pass, err) < 0)
         return -1;
-    rc = inside_compile(c->gen->engine, req, &options, &b->compiled, &cpu_ms, err);
+    rc = inside_compile(c->gen->engine, req, &options, out, &cpu_ms, err);
     gate_leave(&c->serve->gate, &pass, cpu_ms);
-    pay_for_compiled(b);
+    return rc;
+}
+
+static int add_to_hash(const char *text, size_t len, void *hash)
+{
+    sha256_add(hash, text, len);
+    return 0;
+}
+
+/* Whose it is, under which settings, and all of the request. */
+static int make_key(const struct batch *b, char out[65])
+{
+    static const char what[] = "batch";
+    const struct call *c = b->call;
+    struct sha256 h;
+
+    sha256_init(&h);
+    sha256_add(&h, what, sizeof(what));
+    sha256_add(&h, &c->gen->number, sizeof(c->gen->number));
+    sha256_add(&h, c->who.name, strlen(c->who.name) + 1);
+    if (json_dump_callback(b->base, add_to_hash, &h, JSON_SORT_KEYS | JSON_COMPACT) < 0)
+        return -1;
+    sha256_text(&h, out);
+    return 0;
+}
+
+/* By whoever asks for it first. What could not be compiled is tried again. */
+static int find_kept(struct batch *b, struct vial_request *req, struct vial_error *err)
+{
+    struct compiled_cache *cache = &b->call->serve->compiled;
+    char key[65];
+    int rc = 0;
+
+    /* Later runs have an id of their own. */
+    if (!json_object_get(b->base, "session"))
+        request_unset(req, FIELD_ID_session);
+    if (make_key(b, key) < 0)
+        return fail_memory(err);
+    b->kept = compiled_take(cache, key, b->gone_fd);
+    if (!b->kept)
+        return fail(err, VIAL_E_CANCELLED, "the client has gone");
+    if (b->kept->state == COMPILED_IN_WORK) {
+        rc = compile_now(b, req, &b->kept->made, err);
+        compiled_made(cache, b->kept, b->kept->made != NULL);
+    }
+    b->compiled = b->kept->made;
+    return rc;
+}
+
+/* Once for all items. */
+static int compile(struct batch *b, struct vial_error *err)
+{
+    struct call *c = b->call;
+    auto_vial_request struct vial_request *req = NULL;
+    struct vial_error why = { 0 };
+    int rc;
+
+    /* Whatever is wrong with it, the runs will say. */
+    if (!b->base || !same_program(b) || job_decode(c, b->base, &req, &why) < 0 ||
+        !inside_compiles(c->gen->engine, req))
+        return 0;
+    rc = b->keeps ? find_kept(b, req, err) : compile_now(b, req, &b->compiled, err);
+    if (rc == 0)
+        pay_for_compiled(b);
+    else
+        drop_compiled(b);
     return rc;
 }
 

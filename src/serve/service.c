@@ -271,6 +271,7 @@ int serve_load(struct serve *s, const struct serve_sources *sources,
     if (!s->budget || pthread_mutex_init(&s->lock, NULL) != 0 ||
         keys_init(&s->keys) < 0 || metrics_init(&s->metrics) < 0 ||
         recent_init(&s->recent) < 0 || batches_init(&s->batches) < 0 ||
+        compiled_cache_init(&s->compiled) < 0 ||
         refusals_init(&s->refusals, not_recorded, s) < 0)
         return fail_memory(err);
     if (gate_init(&s->gate, err) < 0 || history_init(&s->history, err) < 0 ||
@@ -314,6 +315,7 @@ void serve_done(struct serve *s)
     vial_sweeper_close(s->sweeper);
     close_mcp(s);
     wires_close(s->wires);
+    compiled_cache_done(&s->compiled);
     callbacks_stop(&s->callbacks);
     e2b_close(s->e2b);
     registry_close(s->registry);

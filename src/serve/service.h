@@ -21,11 +21,12 @@
 #include "serve/auth.h"
 #include "serve/batches.h"
 #include "serve/callbacks.h"
+#include "serve/compiled.h"
+#include "serve/file_watch.h"
 #include "serve/health.h"
 #include "serve/history.h"
 #include "serve/keys.h"
 #include "serve/recent.h"
-#include "serve/file_watch.h"
 #include "settings/settings.h"
 #include "web/web.h"
 
@@ -68,6 +69,7 @@ struct serve {
     struct registry *registry;
     unsigned char port_key[32]; /* that tokens of ports are made with (ports.h) */
     struct wires *wires;        /* what faces keep (face.h) */
+    struct compiled_cache compiled;
     struct callbacks callbacks; /* of the start */
     char node[8];               /* of the start: ids that proxies know do not change */
     char sessions_at[108];      /* of the start: a unix socket; "": sessions are here */

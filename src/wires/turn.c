@@ -290,7 +290,7 @@ static void drop_compile_limits(const struct program *p, struct vial_request *ma
 static int find_compiled(const struct program *p, struct compiled **out,
                          struct vial_error *err)
 {
-    struct compiled_cache *cache = &p->call->serve->wires->compiled;
+    struct compiled_cache *cache = &p->call->serve->compiled;
     struct compiled *found;
     char key[65];
     int rc = 0;
@@ -401,7 +401,7 @@ static int bound_output(const struct program *p, struct vial_error *err)
 
 int program_run(struct program *p, struct outcome *out, struct vial_error *err)
 {
-    struct compiled_cache *cache = &p->call->serve->wires->compiled;
+    struct compiled_cache *cache = &p->call->serve->compiled;
     struct compiled *compiled = NULL;
     int rc;
 
@@ -438,6 +438,6 @@ int program_compile(struct program *p, struct vial_request **made, struct stage 
         rc = copy_stage(p, told, &compiled->told, err);
     if (rc == 0 && compiled->made)
         rc = lay_over(p, compiled->made, made, err);
-    compiled_release(&p->call->serve->wires->compiled, compiled);
+    compiled_release(&p->call->serve->compiled, compiled);
     return rc;
 }

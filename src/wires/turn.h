@@ -9,7 +9,7 @@
  */
 
 #include "serve/job.h"
-#include "wires/stage.h"
+#include "serve/stage.h"
 
 struct program {
     struct call *call;

@@ -55,7 +55,6 @@ int wires_open(const char *share_dir, struct wires **out, struct vial_error *err
     auto_wires struct wires *w = calloc(1, sizeof(*w));
 
     if (!w || pthread_mutex_init(&w->lock, NULL) != 0 ||
-        compiled_cache_init(&w->compiled) < 0 ||
         submissions_init(&w->submissions) < 0 || wire_files_init(&w->files) < 0)
         return fail_memory(err);
     if (read_languages(w, share_dir, err) < 0 || read_unzip(w, share_dir, err) < 0)
@@ -70,7 +69,6 @@ void wires_close(struct wires *wires)
         return;
     submissions_done(&wires->submissions);
     wire_files_done(&wires->files);
-    compiled_cache_done(&wires->compiled);
     blob_done(&wires->unzip);
     json_decref(wires->languages);
     json_decref(wires->versions);

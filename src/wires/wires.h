@@ -8,12 +8,10 @@
 #include <pthread.h>
 
 #include "serve/face.h"
-#include "wires/compiled.h"
 #include "wires/submissions.h"
 #include "wires/wire_files.h"
 
 struct wires {
-    struct compiled_cache compiled;
     struct submissions submissions;
     struct wire_files files;
     struct blob unzip; /* the program that unpacks archives, in a vessel */

@@ -124,6 +124,11 @@ def test_a_batch_gives_each_run_once(client):
     items = client.batch(request={"language": "c", "code": code},
                          inputs=[{"stdin": str(i)} for i in range(3)])
     assert {item.index: item.result.exit_code for item in items} == {0: 0, 1: 1, 2: 2}
+    code = "int puts(const char *); int main(int n, char **a) { puts(a[n - 2]); puts(a[n - 1]); return 0; }"
+    for _ in range(2):
+        item, = client.batch(request={"language": "c", "code": code, "args": ["x"]}, keep=True,
+                             inputs=[{"args": ["y"], "files": [{"path": "f", "content": "beside"}]}])
+        assert item.result.stdout == "x\ny\n"
 
 
 def test_a_connection_that_breaks_runs_nothing_twice(connect, weak, client):

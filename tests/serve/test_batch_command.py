@@ -414,13 +414,10 @@ marked:
 """
 
 
-@pytest.mark.parametrize("where", ["here", "daemon"])
-@pytest.mark.parametrize("tests", [
-    [{"stdin": "%d\n" % i, "expected": "%d\n" % i} for i in range(4)],
-    [{"expected": "row\n"}, {"stdin_base64": "MQo=", "expected": "1\n"}]])
-def test_a_program_with_several_tests_is_compiled_once_wherever_it_runs(where, tests):
-    """Its compiler notes each time that it runs."""
-    row = {"language": "marked", "code": "echo ran >> /notes/ran; cat", "stdin": "row\n", "tests": tests}
+@contextlib.contextmanager
+def marked(where):
+    """A language whose compiler notes each time that it runs, here or in a daemon. Gives the flags of a
+    batch, the directory of notes and the daemon."""
     with tempfile.TemporaryDirectory(prefix="noted-", dir="/tmp") as name:
         place = pathlib.Path(name)
         place.chmod(0o755)
@@ -430,18 +427,87 @@ def test_a_program_with_several_tests_is_compiled_once_wherever_it_runs(where, t
         (place / "vial.yaml").write_text("languages: %s/languages.yaml\n" % name)
         flags = [VIAL, "batch", "-q", "--mount", "%s/notes:/notes:rw" % name, "--timeout", "60s"]
         with contextlib.ExitStack() as stack:
+            d = None
             if where == "daemon":
                 d = Daemon(policy={"mount_roots": [name]})
                 d.settings["languages"] = str(place / "languages.yaml")
                 flags += ["--socket", stack.enter_context(d).socket]
             else:
                 flags += ["--config", str(place / "vial.yaml")]
-            done = subprocess.run(flags, input=json.dumps(row) + "\n" + json.dumps(dict(row, id="other")),
-                                  text=True, env=clean_env(), capture_output=True, timeout=120)
-        counts = {p.name: p.read_text().count("\n") for p in (place / "notes").iterdir()}
+            yield flags, place / "notes", d
+
+
+def counts_of(notes_dir):
+    return {p.name: p.read_text().count("\n") for p in notes_dir.iterdir()}
+
+
+@pytest.mark.parametrize("where", ["here", "daemon"])
+@pytest.mark.parametrize("tests", [
+    [{"stdin": "%d\n" % i, "expected": "%d\n" % i} for i in range(4)],
+    [{"expected": "row\n"}, {"stdin_base64": "MQo=", "expected": "1\n"}]])
+def test_a_program_with_several_tests_is_compiled_once_wherever_it_runs(where, tests):
+    row = {"language": "marked", "code": "echo ran >> /notes/ran; cat", "stdin": "row\n", "tests": tests}
+    with marked(where) as (flags, place, _):
+        done = subprocess.run(flags, input=json.dumps(row) + "\n" + json.dumps(dict(row, id="other")),
+                              text=True, env=clean_env(), capture_output=True, timeout=120)
+        counts = counts_of(place)
     assert done.returncode == 0, done.stderr
     assert [[t["passed"] for t in r["tests"]] for r in rows_of(done)] == [[True] * len(tests)] * 2
     assert counts == {"compiled": 2, "ran": 2 * len(tests)}
+
+
+JUDGE = {"language": "marked", "args": ["first"], "files": [{"path": "own", "content": "own"}],
+         "code": 'echo judged >> /notes/judged; [ "$*" = "first input.txt output.txt answer.txt" ] && '
+                 '[ "$(cat own)" = own ] && cmp -s output.txt answer.txt'}
+
+
+@pytest.mark.parametrize("where", ["here", "daemon"])
+def test_a_checker_is_compiled_once_for_all_rows_wherever_it_runs(where):
+    """With arguments and a file of its own; another one is compiled, too."""
+    tests = [{"stdin": "%d\n" % i, "expected": "%d\n" % (i + (i == 1))} for i in range(3)]
+    rows = [{"id": i, "language": "sh", "code": "cat", "tests": tests, "checker": JUDGE} for i in range(4)]
+    rows.append(dict(rows[0], id="other", checker=dict(JUDGE, code=JUDGE["code"] + " ")))
+    with marked(where) as (flags, place, _):
+        done = subprocess.run([*flags, "--jobs", "4"], input="".join(json.dumps(r) + "\n" for r in rows),
+                              text=True, env=clean_env(), capture_output=True, timeout=120)
+        counts = counts_of(place)
+    assert done.returncode == 0, done.stderr
+    assert [[t["passed"] for t in r["tests"]] for r in rows_of(done)] == [[True, False, True]] * 5
+    assert counts == {"compiled": 2, "judged": 15}
+
+
+@pytest.mark.parametrize("where", ["here", "daemon"])
+def test_a_checker_that_does_not_compile_judges_nothing(where):
+    """A compiler ends with 1, which says "wrong" of a checker."""
+    row = {"language": "sh", "code": "echo 1", "checker": {"language": "c", "code": "int main( {"}}
+    with contextlib.ExitStack() as stack:
+        flags = ["--socket", stack.enter_context(Daemon()).socket] if where == "daemon" else ["--driver", "native"]
+        done = subprocess.run([VIAL, "batch", "-q", *flags], input=json.dumps(row), text=True, env=clean_env(),
+                              capture_output=True, timeout=120)
+    out, = rows_of(done)
+    assert (done.returncode, out["verdict"], out["passed"]) == (125, "failed", False)
+    assert out["error"]["message"] == "the checker itself does not compile: nonzero, exit code 1"
+
+
+def test_what_a_batch_keeps_is_for_the_same_request_alone():
+    """`POST /v1/batch` with `keep`: three batches of one request, and one of another."""
+    base = {"language": "marked", "code": "cat f; echo $*", "args": ["a"], "timeout": "60s"}
+    with marked("daemon") as (_, place, d):
+        base["mounts"] = [{"source": str(place), "target": "/notes", "mode": "rw"}]
+
+        def kept(request, inputs):
+            body = {"request": request, "inputs": inputs, "keep": True, "parallel": 1}
+            said = [json.loads(line) for line in d.ask("POST", "/v1/batch", json.dumps(body)).body.splitlines()]
+            return [said[0].get("compiled")] + [e["result"]["stdout"] for e in said if e["event"] == "result"]
+        inputs = [{"files": [{"path": "f", "content": "1"}], "args": ["b"]}]
+        told = [kept(base, inputs) for _ in range(3)]
+        first = counts_of(place)["compiled"]
+        other = kept(dict(base, env={"X": "1"}), inputs + [{"args": ["c"]}])
+        second = counts_of(place)["compiled"]
+        refused = d.ask("POST", "/v1/batch", json.dumps({"requests": [base], "keep": True}))
+    assert told == [[True, "1a b\n"]] * 3 and first == 1
+    assert other == [True, "1a b\n", "a c\n"] and second == 2
+    assert refused.status == 400 and "'keep' goes with" in refused.json["error"]["message"]
 
 
 def test_what_is_run_together_by_a_daemon_is_judged_as_one_by_one(tmp_path):
@@ -490,3 +556,12 @@ def test_a_daemon_that_breaks_off_loses_no_test():
         assert [t["passed"] for t in out["tests"]] == [True] * 3 and done.returncode == 0
         assert [path.partition("?")[0] for path, _ in d.asked] == ["/v1/batch"] + ["/v1/run"] * (
             3 if first[0] == 404 else 2)
+
+
+def test_a_daemon_that_keeps_no_checkers_runs_them(tmp_path):
+    row = dict(ONE, checker={"language": "sh", "code": "exit 0"})
+    with scripted(GOOD, (400, error("VIAL-FIELD"), {}), GOOD) as d:
+        done = batch([row], "--daemon", d.url, token=None)
+    out, = rows_of(done)
+    assert (out["passed"], out["checker"]) == (True, {"verdict": "ok", "exit_code": 0}) and done.returncode == 0
+    assert [path.partition("?")[0] for path, _ in d.asked] == ["/v1/run", "/v1/batch", "/v1/run"]

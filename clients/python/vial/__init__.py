@@ -212,6 +212,7 @@ BatchBody = TypedDict("BatchBody", {
     "requests": "List[Request]",
     "request": "Request",
     "inputs": "List[Request]",
+    "keep": "bool",
     "parallel": "int",
 }, total=False)
 
@@ -2497,8 +2498,10 @@ class AsyncClient:
 
     def batch(self, requests: Optional[Iterable[Request]] = None, *,
               request: Optional[Request] = None, inputs: Optional[Iterable[Request]] = None,
-              parallel: Optional[int] = None) -> AsyncBatch:
-        """Runs many requests, or one `request` on many `inputs`, compiled once."""
+              parallel: Optional[int] = None, keep: bool = False) -> AsyncBatch:
+        """Runs many requests, or one `request` on many `inputs`, compiled once. With `keep`
+        what was compiled is there for later batches of the same request; inputs may have
+        files and arguments of their own then."""
         body: BatchBody = {}
         if (requests is None) == (inputs is None) or (request is None) != (inputs is None):
             raise TypeError("give either requests, or request and inputs")
@@ -2508,6 +2511,8 @@ class AsyncClient:
             body["request"], body["inputs"] = request, list(inputs)
         if parallel is not None:
             body["parallel"] = parallel
+        if keep:
+            body["keep"] = True
         return AsyncBatch(self._core, cast(Dict[str, Any], body))
 
     async def plan(self, language: Optional[str] = None, code: Optional[str] = None, /,
@@ -2649,10 +2654,11 @@ class Client:
 
     def batch(self, requests: Optional[Iterable[Request]] = None, *,
               request: Optional[Request] = None, inputs: Optional[Iterable[Request]] = None,
-              parallel: Optional[int] = None) -> Batch:
-        """Runs many requests, or one `request` on many `inputs`, compiled once."""
+              parallel: Optional[int] = None, keep: bool = False) -> Batch:
+        """Runs many requests, or one `request` on many `inputs`, compiled once; `keep`: as
+        the other client has it."""
         return Batch(self._inner.batch(requests, request=request, inputs=inputs,
-                                       parallel=parallel))
+                                       parallel=parallel, keep=keep))
 
     def plan(self, language: Optional[str] = None, code: Optional[str] = None, /,
              **fields: Unpack[Request]) -> Plan:

@@ -353,7 +353,7 @@ export interface BatchItem {
 
 export type BatchOf =
   | { requests: schema.Request[]; parallel?: number }
-  | { request: schema.Request; inputs: schema.Request[]; parallel?: number };
+  | { request: schema.Request; inputs: schema.Request[]; parallel?: number; keep?: boolean };
 
 /** Of a run that was refused: the same error as where that is an answer's status. */
 function deniedBy(result: schema.Result): VialError | undefined {

@@ -25,6 +25,8 @@ export interface BatchBody {
   request?: Request;
   /** What each run has of its own, laid over the request. */
   inputs?: Request[];
+  /** The request is compiled from itself alone and kept for its caller's later batches of the same one; files and args of inputs come beside its own. */
+  keep?: boolean;
   /** How many run at once, at most; else as many as the daemon allows. */
   parallel?: number;
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef VIAL_WIRES_COMPILED_H
-#define VIAL_WIRES_COMPILED_H
+#ifndef VIAL_SERVE_COMPILED_H
+#define VIAL_SERVE_COMPILED_H
 
 /*
  * Programs that were compiled, for whoever sends the same one again: graders send one
- * program with each of its inputs, many at once. Who comes first compiles, the others
- * wait for that. Each caller has programs of its own: how long an answer takes tells
+ * program with each of its inputs, many at once, and batches one checker with each
+ * output. Who comes first compiles, the others wait for that. Each caller has programs of its own: how long an answer takes tells
  * nobody what others have sent.
  *
  *   compiled_cache_init -> { compiled_take -> [compiled_made ->] compiled_release }*
@@ -14,7 +14,7 @@
 
 #include <pthread.h>
 
-#include "wires/stage.h"
+#include "serve/stage.h"
 
 #include "vial/request.h"
 

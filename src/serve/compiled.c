@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "wires/compiled.h"
+#include "serve/compiled.h"
 
 #include <poll.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "wires/stage.h"
+#include "serve/stage.h"
 
 #include "base/budget.h"
 

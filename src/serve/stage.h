@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef VIAL_WIRES_STAGE_H
-#define VIAL_WIRES_STAGE_H
+#ifndef VIAL_SERVE_STAGE_H
+#define VIAL_SERVE_STAGE_H
 
 /* How one step of a program ended, the compiler's or its own, with all that it printed,
  * byte for byte; its caller pays for that while it is kept. */
