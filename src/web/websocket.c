@@ -18,6 +18,7 @@
 #define PIECE     ((size_t)16 << 10)
 #define SHORT     125u
 #define LINGER_MS 1000 /* for the client's own close */
+#define MS_NS     INT64_C(1000000)
 
 struct web_socket {
     struct web_request *req;
@@ -30,6 +31,9 @@ struct web_socket {
     bool open;          /* a message has begun */
     size_t paid;        /* of the caller's share of bodies, for both */
     bool gone, said_close;
+    int64_t ping_ns, answer_ns; /* each so often, and so long is waited; 0: never */
+    int64_t next_ns;            /* when it is pinged */
+    int64_t asked_ns;           /* since when an answer is waited for; 0: it is not */
     pthread_mutex_t sending;
 };
 
@@ -280,14 +284,41 @@ static void tidy(struct web_socket *s)
     give_back(s, s->in.len + s->message.len);
 }
 
+void web_socket_ping(struct web_socket *s, int every_ms, int answer_ms)
+{
+    s->ping_ns = (int64_t)every_ms * MS_NS;
+    s->answer_ns = (int64_t)answer_ms * MS_NS;
+    s->next_ns = clock_now_ns() + s->ping_ns;
+}
+
+static void ping(struct web_socket *s)
+{
+    int64_t now_ns = clock_now_ns();
+
+    if (!s->ping_ns || s->asked_ns || now_ns < s->next_ns)
+        return;
+    s->asked_ns = now_ns;
+    s->next_ns = now_ns + s->ping_ns;
+    s->gone = send_frame(s, OP_PING, "", 0) < 0 || s->gone;
+}
+
+/* Where nothing is to be read any more: what waited there is an answer, too. */
+static bool is_silent(const struct web_socket *s)
+{
+    return s->asked_ns && clock_now_ns() - s->asked_ns > s->answer_ns;
+}
+
 /* More bytes, or false. */
 static bool receive(struct web_socket *s, int timeout_ms)
 {
     char piece[PIECE];
     ssize_t got;
 
-    if (!await_events(s, POLLIN, timeout_ms))
+    if (!await_events(s, POLLIN, timeout_ms)) {
+        s->gone = s->gone || is_silent(s);
         return false;
+    }
+    s->asked_ns = 0;
     got = recv(s->fd, piece, sizeof(piece), MSG_DONTWAIT);
     if (got <= 0) {
         s->gone = got == 0 || (errno != EAGAIN && errno != EINTR);
@@ -346,14 +377,15 @@ static bool take_frame(struct web_socket *s, const struct frame *f)
 enum web_socket_said web_socket_read(struct web_socket *s, int timeout_ms,
                                      const char **data, size_t *len)
 {
-    int64_t until_ns = clock_now_ns() + (int64_t)timeout_ms * 1000000;
+    int64_t until_ns = clock_now_ns() + (int64_t)timeout_ms * MS_NS;
 
     if (!s->open) {
         str_done(&s->message);
         tidy(s);
     }
+    ping(s);
     while (!s->gone) {
-        int64_t left_ms = (until_ns - clock_now_ns()) / 1000000;
+        int64_t left_ms = (until_ns - clock_now_ns()) / MS_NS;
         struct frame f = { .kind = FRAME_MORE };
 
         if (s->in.len > s->in_at)
@@ -374,7 +406,7 @@ enum web_socket_said web_socket_read(struct web_socket *s, int timeout_ms,
 
 void web_socket_close(struct web_socket *s, unsigned code, const char *reason)
 {
-    int64_t until_ns = clock_now_ns() + (int64_t)LINGER_MS * 1000000;
+    int64_t until_ns = clock_now_ns() + (int64_t)LINGER_MS * MS_NS;
     const char *data;
     size_t len;
 

@@ -8,7 +8,8 @@
  * them counts for the caller's share of bodies, until the next is read; one that is
  * more than that ends it all, with 1013.
  *
- *   web_socket_open -> { web_socket_read | web_socket_send }* -> web_socket_close
+ *   web_socket_open -> [web_socket_ping] -> { web_socket_read | web_socket_send }*
+ *   -> web_socket_close
  */
 
 #include "base/json.h"
@@ -19,6 +20,10 @@ struct web_socket;
 /* NULL: the request asked for none, or the client has gone; it was answered then. MOST:
  * bytes of a message. */
 struct web_socket *web_socket_open(struct web_request *req, size_t most);
+
+/* From now on whoever reads pings the client each EVERY_MS as well; one of which
+ * nothing comes for ANSWER_MS after that is gone. */
+void web_socket_ping(struct web_socket *s, int every_ms, int answer_ms);
 
 enum web_socket_said { WEB_SOCKET_NOTHING, WEB_SOCKET_MESSAGE, WEB_SOCKET_GONE };
 

@@ -315,7 +315,7 @@ static json_t *abilities(void)
     return json_pack(
         "{s:s, s:s, s:s, s:s, s:b, s:b, s:b, s:b, s:b, s:b, s:b, s:b, s:b}",
         "buildVersion", "v1.12.2", "goVersion", "vial", "platform", OWN_ARCH, "os",
-        "linux", "copyOutOptional", 1, "pipeProxy", 1, "symlink", 0,
+        "linux", "copyOutOptional", 1, "pipeProxy", 1, "symlink", 1,
         "addressSpaceLimit", 0, "stream", 1, "procPeak", 1, "copyOutTruncate", 1,
         "pipeProxyZeroCopy", 0, "fixSymlinkEscape", 1);
 }

@@ -21,6 +21,7 @@
 #define NAMES_MOST   1024u /* of a list, the same one twice */
 #define COPY_OUT_MAX (INT64_C(256) << 20)
 #define COPY_IN_MOST 10000u /* as many files as a vessel takes */
+#define LINKS_MOST   256u   /* words of a command line */
 #define WAIT_MS      50
 #define NUMBER_MOST  1e15 /* what is more is no limit at all */
 
@@ -118,7 +119,7 @@ static int copy_in(struct cmd *cmd, json_t *files, struct vial_error *err)
         if (!path)
             return fail(err, VIAL_E_PATH, "copyIn: '%.200s' lies outside /w", name);
         if (json_object_get(file, "symlink"))
-            return fail(err, VIAL_E_VALUE, "copyIn: symlinks are not supported");
+            continue; /* the shell makes it */
         if (file_bytes(cmd->call, file, &content, err) < 0)
             return -1;
         rc = program_file(cmd->req, path, content.data, content.len, 0755, err);
@@ -264,19 +265,81 @@ static int put_word(struct vial_request *req, const char *word, struct vial_erro
     return vial_request_set(req, "command", word, err);
 }
 
-/* A shell sets the stack's size, and becomes the program. */
-static int put_stack(struct vial_request *req, int64_t bytes, struct vial_error *err)
+static size_t count_links(json_t *files)
 {
-    char line[80];
+    size_t count = 0;
+    const char *name;
+    json_t *file;
 
-    if (bytes <= 0)
+    json_object_foreach(files, name, file)
+    {
+        count += json_object_get(file, "symlink") != NULL;
+    }
+    return count;
+}
+
+/* Two words: where it leads, and its name. */
+static int put_link(struct vial_request *req, const char *name, json_t *link,
+                    struct vial_error *err)
+{
+    const char *target = value_string(link);
+    auto_free char *path = plain_name(name);
+    auto_str struct str place = { 0 };
+
+    if (!target || !*target)
+        return fail(err, VIAL_E_VALUE, "copyIn: symlink of '%.200s' is no text", name);
+    if (!path)
+        return fail(err, VIAL_E_PATH, "copyIn: '%.200s' lies outside /w", name);
+    if (str_starts(target, "/w/"))
+        str_printf(&place, "/work/%s", target + 3);
+    else
+        str_puts(&place, target);
+    if (!str_ok(&place))
+        return fail_memory(err);
+    return put_word(req, place.data, err) < 0 ? -1 : put_word(req, path, err);
+}
+
+static int put_links(struct vial_request *req, json_t *files, struct vial_error *err)
+{
+    const char *name;
+    json_t *file;
+
+    json_object_foreach(files, name, file)
+    {
+        json_t *link = json_object_get(file, "symlink");
+
+        if (link && put_link(req, name, link, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* A shell sets the stack's size, makes links, and becomes the program. */
+static int put_shell(struct vial_request *req, json_t *given, struct vial_error *err)
+{
+    static const char make[] = "mkdir -p -- \"$(dirname -- \"$2\")\" && "
+                               "ln -s -- \"$1\" \"$2\" || exit 126; shift 2; ";
+    int64_t stack = number(given, "stackLimit");
+    size_t links = count_links(json_object_get(given, "copyIn"));
+    auto_str struct str line = { 0 };
+
+    if (stack <= 0 && links == 0)
         return 0;
-    (void)snprintf(line, sizeof(line), "ulimit -s %lld || exit 126; exec \"$@\"",
-                   (long long)((bytes + 1023) / 1024));
-    return put_word(req, "/bin/sh", err) < 0 || put_word(req, "-c", err) < 0 ||
-                   put_word(req, line, err) < 0 || put_word(req, "sh", err) < 0
-               ? -1
-               : 0;
+    if (links > LINKS_MOST)
+        return fail(err, VIAL_E_VALUE, "copyIn: more than %u symlinks", LINKS_MOST);
+    if (stack > 0)
+        str_printf(&line, "ulimit -s %lld || exit 126; ",
+                   (long long)((stack + 1023) / 1024));
+    if (links > 0)
+        str_printf(&line, "n=%zu; while [ $n -gt 0 ]; do %sn=$((n - 1)); done; ", links,
+                   make);
+    str_puts(&line, "exec \"$@\"");
+    if (!str_ok(&line))
+        return fail_memory(err);
+    if (put_word(req, "/bin/sh", err) < 0 || put_word(req, "-c", err) < 0 ||
+        put_word(req, line.data, err) < 0 || put_word(req, "sh", err) < 0)
+        return -1;
+    return put_links(req, json_object_get(given, "copyIn"), err);
 }
 
 static int read_args(struct vial_request *req, json_t *given, struct vial_error *err)
@@ -286,7 +349,7 @@ static int read_args(struct vial_request *req, json_t *given, struct vial_error 
 
     if (json_array_size(args) == 0)
         return fail(err, VIAL_E_VALUE, "no args provided");
-    if (put_stack(req, number(given, "stackLimit"), err) < 0)
+    if (put_shell(req, given, err) < 0)
         return -1;
     for (size_t i = 0; i < json_array_size(args); i++) {
         const char *word = value_string(json_array_get(args, i));

@@ -260,6 +260,8 @@ void gojudge_stream(struct call *c)
         l.inputs[i] = -1;
     (void)pthread_mutex_init(&l.lock, NULL);
     thread_cond_init(&l.changed);
+    if (l.socket)
+        web_socket_ping(l.socket, GOJUDGE_PING_MS, GOJUDGE_PONG_MS);
     if (l.socket && l.cancel_fd >= 0)
         begin(&l);
     if (l.socket)

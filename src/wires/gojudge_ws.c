@@ -226,6 +226,7 @@ void gojudge_ws(struct call *c)
     c->status = t.socket ? 101 : 426;
     if (!t.socket)
         return;
+    web_socket_ping(t.socket, GOJUDGE_PING_MS, GOJUDGE_PONG_MS);
     (void)pthread_mutex_init(&t.lock, NULL);
     thread_cond_init(&t.changed);
     while (said != WEB_SOCKET_GONE && !c->serve->draining) {

@@ -4,6 +4,10 @@
 
 #include "serve/http_call.h"
 
+/* As there: a client is asked so often, and gone when it says nothing for so long. */
+#define GOJUDGE_PING_MS 50000
+#define GOJUDGE_PONG_MS 10000
+
 /* go-judge's /ws: requests as messages, answered as they end. */
 void gojudge_ws(struct call *c);
 

@@ -20,6 +20,7 @@
 #include "base/str.h"
 #include "check.h"
 #include "web/web.h"
+#include "web/websocket.h"
 
 #define WAIT_MS 120000
 
@@ -109,6 +110,23 @@ static void say_peer(struct web_request *req)
     (void)web_reply(req, 200, "text/plain", text, strlen(text));
 }
 
+/* Pings until a message comes, or the client is gone. */
+static void talk(struct place *p, struct web_request *req, int answer_ms)
+{
+    struct web_socket *s = web_socket_open(req, 1024);
+    enum web_socket_said said = WEB_SOCKET_NOTHING;
+    const char *data;
+    size_t len;
+
+    assert_non_null(s);
+    web_socket_ping(s, 1, answer_ms);
+    while (said == WEB_SOCKET_NOTHING)
+        said = web_socket_read(s, 1, &data, &len);
+    p->last = (int)said;
+    web_socket_close(s, 1000, "");
+    (void)sem_post(&p->left);
+}
+
 static void handle(void *context, struct web_request *req)
 {
     struct place *p = context;
@@ -120,6 +138,10 @@ static void handle(void *context, struct web_request *req)
         flood(p, req);
     else if (strcmp(path, "/wait") == 0)
         wait_for_end(p, req);
+    else if (strcmp(path, "/patient") == 0)
+        talk(p, req, WAIT_MS);
+    else if (strcmp(path, "/impatient") == 0)
+        talk(p, req, 1);
     else if (strcmp(path, "/sum") == 0)
         sum_up(req);
     else if (strcmp(path, "/peer") == 0)
@@ -375,6 +397,46 @@ static void a_peer_on_a_unix_socket_is_known(void **state)
     open_with(&p, (struct web_options){ 0 });
     (void)snprintf(text, sizeof(text), "%d me", (int)getuid());
     expect_at(&p, "GET /peer HTTP/1.1\r\n" HEAD "\r\n", "200", text);
+    close_place(&p);
+}
+
+#define UPGRADE                                                                        \
+    " HTTP/1.1\r\nHost: here\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"         \
+    "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
+#define PING "\x89"
+#define PONG "\x8a\x80zero"      /* masked */
+#define TEXT "\x81\x81\0\0\0\0x" /* the same, by noughts */
+
+static void a_client_that_answers_pings_stays(void **state)
+{
+    struct place p = { 0 };
+    int fd;
+
+    (void)state;
+    open_with(&p, (struct web_options){ 0 });
+    fd = say(&p, "GET /patient" UPGRADE);
+    for (int i = 0; i < 3; i++) { /* another one only after an answer */
+        expect_heard(fd, PING, PING);
+        assert_int_equal(io_write_all(fd, PONG, sizeof(PONG) - 1), 0);
+    }
+    assert_int_equal(io_write_all(fd, TEXT, sizeof(TEXT) - 1), 0);
+    (void)sem_wait(&p.left);
+    assert_int_equal(p.last, WEB_SOCKET_MESSAGE);
+    (void)close(fd);
+    close_place(&p);
+}
+
+static void a_client_that_answers_no_ping_is_gone(void **state)
+{
+    struct place p = { 0 };
+    int fd;
+
+    (void)state;
+    open_with(&p, (struct web_options){ 0 });
+    fd = say(&p, "GET /impatient" UPGRADE);
+    (void)sem_wait(&p.left);
+    assert_int_equal(p.last, WEB_SOCKET_GONE);
+    (void)close(fd);
     close_place(&p);
 }
 
@@ -800,6 +862,8 @@ int main(void)
         cmocka_unit_test(a_head_above_the_limit_is_refused),
         cmocka_unit_test(a_stream_comes_piece_by_piece),
         cmocka_unit_test(a_peer_on_a_unix_socket_is_known),
+        cmocka_unit_test(a_client_that_answers_pings_stays),
+        cmocka_unit_test(a_client_that_answers_no_ping_is_gone),
         cmocka_unit_test(a_client_that_goes_away_is_noticed),
         cmocka_unit_test(writing_ends_when_the_client_has_gone),
         cmocka_unit_test(one_that_does_not_read_is_given_up),

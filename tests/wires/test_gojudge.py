@@ -191,6 +191,18 @@ def test_a_stack_that_was_asked_for_is_there(daemon):
     assert result["files"]["stdout"] == "%d\n" % (64 * M)
 
 
+def test_a_link_is_made_before_the_program_starts(daemon):
+    """In a directory that only it is in, beside a file of copyIn, with a stack; and to what is not there."""
+    links = {"in.txt": {"content": "linked"}, "d/e/l": {"symlink": "../../in.txt"}, "-x y": {"symlink": "/w/none"}}
+    code = "import os; print(open('d/e/l').read(), os.readlink('-x y'), os.path.lexists('in.txt'))"
+    for more in ({}, {"stackLimit": 64 * M}):
+        _, [result] = run(daemon, python(code, copyIn=links, **more))
+        assert (result["status"], result["files"]["stdout"]) == ("Accepted", "linked /work/none True\n"), result
+    _, [ran] = run(daemon, cmd("prog", copyIn={"real": {"content": "#!/bin/sh\necho ran \"$@\""}, "prog": {
+        "symlink": "real"}}))
+    assert ran["files"]["stdout"] == "ran\n", ran
+
+
 def test_a_program_that_is_not_there_is_an_internal_error(daemon):
     _, [result] = run(daemon, cmd("/nothing/here"))
     assert result["status"] == "Internal Error" and result["error"]
@@ -204,6 +216,9 @@ def test_a_program_that_is_not_there_is_an_internal_error(daemon):
     ({"cmd": [cmd("true", cpuSetLimit="0")]}, "cpuSetLimit is not supported"),
     ({"cmd": [cmd("true", tty=True)]}, "tty is not supported"),
     ({"cmd": [cmd("true", copyIn={"../a": {"content": ""}})]}, "copyIn: '../a' lies outside /w"),
+    ({"cmd": [cmd("true", copyIn={"../a": {"symlink": "b"}})]}, "copyIn: '../a' lies outside /w"),
+    ({"cmd": [cmd("true", copyIn={"a": {"symlink": 7}})]}, "copyIn: symlink of 'a' is no text"),
+    ({"cmd": [cmd("true", copyIn={str(n): {"symlink": "a"} for n in range(257)})]}, "copyIn: more than 256 symlinks"),
     ({"cmd": [cmd("true")], "pipeMapping": [{"in": {"index": 0, "fd": 1},
                                             "out": {"index": 9, "fd": 0}}]},
      "pipeMapping: no such command"),

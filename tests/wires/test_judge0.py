@@ -1,18 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Judge0's wire, played as its clients play it."""
 import base64
+import contextlib
 import hashlib
 import io
 import json
 import re
 import signal
+import sqlite3
 import stat
 import uuid
 import zipfile
 
 import pytest
 
-from wire import HELLO, TOKEN, Wired, b64, wait_until
+from wire import HELLO, TOKEN, Wired, b64, has_program, wait_until
 
 CPP, C, PYTHON = 54, 50, 71
 
@@ -125,7 +127,7 @@ def test_base64_goes_in_and_comes_out_in_lines_of_sixty(daemon):
 # By how their names begin.
 NAMES = {"Python": "python", "C (": "c", "C++": "c++", "Java (": "java", "JavaScript": "node",
          "TypeScript": "typescript", "Go": "go", "Rust": "rust", "Bash": "bash", "Perl": "perl",
-         "Ruby": "ruby", "PHP": "php", "Lua": "lua", "R (": "r"}
+         "Ruby": "ruby", "PHP": "php", "Lua": "lua", "R (": "r", "SQL (": "sqlite"}
 
 
 def test_every_number_that_is_listed_runs(daemon):
@@ -139,6 +141,22 @@ def test_every_number_that_is_listed_runs(daemon):
         _, answer = submit(daemon, code, language["id"], cpu_time_limit=15, wall_time_limit=20,
                            memory_limit=512000)
         assert (answer["status"]["id"], answer["stdout"].strip()) == (3, "hi"), (language, answer)
+
+
+def test_sql_finds_the_database_among_its_files(daemon, tmp_path):
+    listed = {l["id"] for l in daemon.call("GET", "/languages")[1]}
+    if not has_program("sqlite3"):
+        assert 82 not in listed
+        return
+    with contextlib.closing(sqlite3.connect(str(tmp_path / "db"))) as db:
+        db.execute("create table t as select 'brought' as v")
+        db.commit()
+    code = "insert into t values ('added');\nselect * from t order by v;\nselect x from t;"
+    _, answer = submit(daemon, code, 82, stdin="select 7;",
+                       additional_files=zipped({"db.sqlite": (tmp_path / "db").read_bytes()}))
+    assert (answer["status"]["id"], answer["stdout"]) == (11, "added\nbrought\n"), answer
+    assert "no such column" in answer["stderr"]
+    assert submit(daemon, "select 2;", 82, stack_limit=64000)[1]["stdout"] == "2\n"
 
 
 def test_an_executable_runs_as_it_is(daemon):

@@ -62,7 +62,7 @@ def b64(text):
 # What prints "hi", by vial's own name of the language.
 HELLO = {
     "python": "print('hi')", "node": "console.log('hi')", "bash": "echo hi", "perl": "print 'hi'",
-    "ruby": "puts 'hi'", "php": "<?php echo 'hi';", "lua": "print('hi')", "r": "cat('hi')",
+    "ruby": "puts 'hi'", "php": "<?php echo 'hi';", "lua": "print('hi')", "r": "cat('hi')", "sqlite": "select 'hi';",
     "go": 'package main\nimport "fmt"\nfunc main(){fmt.Println("hi")}',
     "rust": 'fn main(){println!("hi");}', "typescript": "const a: string = 'hi'; console.log(a)",
     "java": 'class Main{public static void main(String[] a){System.out.println("hi");}}',
