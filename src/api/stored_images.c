@@ -10,6 +10,7 @@
 #include "engine/session/save_files.h"
 #include "images/image_json.h"
 #include "images/snapshot_name.h"
+#include "images/store_ids.h"
 #include "images/store_remove.h"
 #include "keeper/client/client.h"
 #include "model/result.h"
@@ -87,6 +88,21 @@ int inside_snapshot_as(struct vial_session *session, const char *whole, json_t *
     return save_files(session, &options, out, err);
 }
 
+/* What was removed belongs to ids that an ordinary user has only in a namespace: who is
+ * in one takes it from the disk. Else the next that writes to the store does. */
+static void sweep_range(struct vial_engine *engine, const char *store)
+{
+    const struct vial_pull nobody = { .cancel_fd = -1, .retries = -1 };
+    struct vial_error ignored = { 0 };
+    struct subids ids;
+    json_t *out = NULL;
+
+    if (!store_ids_hold(store, &ids))
+        return;
+    (void)fetch_into_store(engine, "sweep", &nobody, NULL, &out, &ignored);
+    json_decref(out);
+}
+
 static int remove_snapshot(struct vial_engine *engine, const char *name,
                            struct vial_error *err)
 {
@@ -96,7 +112,10 @@ static int remove_snapshot(struct vial_engine *engine, const char *name,
     if (engine->drivers == kept_drivers)
         return kept_image_forget(name, err);
     store = inside_store(engine, err);
-    return store ? store_remove(store, name, &removed, err) : -1;
+    if (!store || store_remove(store, name, &removed, err) < 0)
+        return -1;
+    sweep_range(engine, store);
+    return 0;
 }
 
 int inside_snapshot_remove(struct vial_engine *engine, const char *owner,
@@ -144,6 +163,7 @@ int inside_store_prune(struct vial_engine *engine, const struct store_prune *rul
 
     if (!store || store_prune(store, rules, &removed, err) < 0)
         return -1;
+    sweep_range(engine, store);
     *out = removed_json(&removed);
     return record_event(engine, "image.prune", json_incref(*out), err);
 }
@@ -156,6 +176,7 @@ int inside_store_remove(struct vial_engine *engine, const char *reference, json_
 
     if (!store || store_remove(store, reference, &removed, err) < 0)
         return -1;
+    sweep_range(engine, store);
     *out = removed_json(&removed);
     return record_event(engine, "image.remove",
                         json_pack("{s:s, s:O}", "image", reference, "done", *out), err);

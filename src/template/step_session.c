@@ -11,6 +11,7 @@
 #include "base/fail.h"
 #include "base/json.h"
 #include "base/name_rule.h"
+#include "images/store_ids.h"
 #include "model/policy.h"
 #include "template/build_state.h"
 
@@ -158,10 +159,18 @@ static int make_request(json_t *asked, struct vial_request **out,
     return vial_request_parse(text, strlen(text), out, err);
 }
 
-/* An ordinary user's vessel has one user, who owns all files and is not root. */
-static bool has_root(void)
+/* An ordinary user's vessel has one user, who owns all files and is not root, unless
+ * his store's files are of a range of ids. */
+static bool has_root(const struct build *b)
 {
-    return geteuid() == 0;
+    struct vial_error ignored = { 0 };
+    auto_free char *store = NULL;
+    struct subids ids;
+
+    if (geteuid() == 0)
+        return true;
+    store = inside_store(b->order->engine, &ignored);
+    return store && store_ids_hold(store, &ids);
 }
 
 int step_open(const struct build *b, struct vial_session **out, struct vial_error *err)
@@ -176,7 +185,7 @@ int step_open(const struct build *b, struct vial_session **out, struct vial_erro
 
     if (!asked || json_object_update(asked, b->order->fields) < 0)
         return fail_memory(err);
-    if (has_root())
+    if (has_root(b))
         (void)json_object_set_new(asked, "user", json_string("root"));
     add_usual(b, asked);
     add_network(b, asked);
@@ -188,12 +197,13 @@ int step_open(const struct build *b, struct vial_session **out, struct vial_erro
 }
 
 /* With setpriv in front of it where another user than root is to run it. */
-static json_t *command_of(const char *const *argv, const char *as)
+static json_t *command_of(const struct build *b, const char *const *argv,
+                          const char *as)
 {
     json_t *list = json_array();
     const char *gid = strchr(as, ':');
 
-    if (*as && gid && has_root()) {
+    if (*as && gid && has_root(b)) {
         (void)json_array_append_new(list, json_string("setpriv"));
         (void)json_array_append_new(list,
                                     json_sprintf("--reuid=%.*s", (int)(gid - as), as));
@@ -270,7 +280,7 @@ int step_run(const struct build *b, struct vial_session *s, const char *const *a
                                       .context = w->context,
                                       .live_only = !printed };
     auto_json json_t *asked =
-        json_pack("{s:o, s:o, s:s}", "command", command_of(argv, as), "env",
+        json_pack("{s:o, s:o, s:s}", "command", command_of(b, argv, as), "env",
                   environment(b), "cwd", b->cwd ? b->cwd : "/");
     struct vial_request *request = NULL;
     struct vial_result *result = NULL;

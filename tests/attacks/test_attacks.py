@@ -4,6 +4,7 @@
 VIAL            the command under test
 VIAL_DRIVER     driver (native)
 VIAL_AS_UID     run the command as this user instead of the caller's own
+RANGE           with VIAL_AS_UID 1000: that user has a range of ids, which begins there
 VIAL_WEAK       a build with -Dweaken=true: each case's positive control runs there
 VIAL_WARM       1: each case runs in a vessel that waited for it
 VIAL_IMAGE      each case runs in a vessel whose root is this image, of the store VIAL_IMAGES
@@ -33,6 +34,7 @@ VIAL = os.path.abspath(os.environ.get("VIAL", os.path.join(HERE, "../../build/vi
 WEAK = os.environ.get("VIAL_WEAK")
 DRIVER = os.environ.get("VIAL_DRIVER", "native")
 AS_UID = os.environ.get("VIAL_AS_UID")
+RANGE = "RANGE" in os.environ
 WARM = ["--warm"] if os.environ.get("VIAL_WARM") else []
 ROOTS = {"rw": [], "root": ["--user", "root"], "sudo": ["--sudo", "nopasswd"]}
 IMAGE = ["--image", os.environ["VIAL_IMAGE"]] if "VIAL_IMAGE" in os.environ else []
@@ -55,13 +57,14 @@ def host():
 def as_user(command):
     if not AS_UID:
         return command
-    return ["setpriv", "--reuid", AS_UID, "--regid", AS_UID, "--clear-groups", "--"] + command
+    below = [os.path.join(HERE, "../images/with_range")] if RANGE else []
+    return [*below, "setpriv", "--reuid", AS_UID, "--regid", AS_UID, "--clear-groups", "--"] + command
 
 
 def environment(host, weaken=None):
     env = {"PATH": os.environ["PATH"], "HOME": "/tmp", "TMPDIR": host.tmp,
            "VIAL_TEST_SECRET": host.secret}
-    for name in ("DOCKER_HOST", "VIAL_IMAGES"):
+    for name in ("DOCKER_HOST", "VIAL_IMAGES", "RANGE"):
         if name in os.environ:
             env[name] = os.environ[name]
     if weaken:
@@ -209,7 +212,7 @@ def judge(case, r):
 GIVEN = {"rw": {"FS-02", "FS-03", "PX-05"}, "sudo": {"FS-02", "FS-03", "PX-05", "PV-01"},
          "root": {"FS-02", "FS-03", "PX-05", "PV-01", "PV-02", "WR-01", "WR-02", "WR-04",
                   "WR-06", "LN-04"}}.get(os.environ.get("VIAL_ROOT"), set())
-if IMAGE and AS_UID:
+if IMAGE and AS_UID and not RANGE:
     GIVEN = GIVEN | {"FS-02"} # all files of an image are the one user's, its shadow too
     if "VIAL_ROOT" in os.environ:
         GIVEN = GIVEN | {"LN-04"} # and in a layer that is its own it may link its own

@@ -17,6 +17,8 @@ VIAL = os.path.abspath(os.environ.get("VIAL", ROOT / "build" / "vial"))
 CACHE = ROOT / "build" / "images"
 PATIENCE = 180
 UID = 1000
+RANGED = ROOT / "tests/images/with_range"
+BECOME = ["setpriv", "--reuid", str(UID), "--regid", str(UID), "--clear-groups", "--"]
 SUITE = "bookworm"
 
 
@@ -74,8 +76,11 @@ def mirror(*packages):
 class World:
     """A store with images in it, and the command run by its owner."""
 
-    def __init__(self, home, uid):
+    def __init__(self, home, uid, ids=None):
+        """IDS: user 1000's range of ids begins there; "none": he has none (with_range)."""
         self.home = home
+        self.ids = ids
+        self.newuidmap = ""
         self.uid = uid
         self.store = home / "store"
         home.mkdir(mode=0o755)
@@ -92,13 +97,16 @@ class World:
 
     def do(self, *command, **more):
         more.setdefault("stdin", subprocess.DEVNULL)
+        if self.ids:
+            command = [RANGED, *BECOME, *command]
         return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE,
-                              check=False, preexec_fn=self._become, cwd=self.home / "work",
-                              env=self.env(), **more)
+                              check=False, preexec_fn=None if self.ids else self._become,
+                              cwd=self.home / "work", env=self.env(), **more)
 
     def env(self):
         kept = {k: v for k, v in os.environ.items() if not k.startswith("VIAL_")}
-        return {**kept, "HOME": str(self.home), "VIAL_IMAGES": str(self.store),
+        ranged = {"RANGE": self.ids, "NEWUIDMAP": self.newuidmap} if self.ids else {}
+        return {**kept, **ranged, "HOME": str(self.home), "VIAL_IMAGES": str(self.store),
                 "VIAL_VOLUME_STORE": str(self.home / "volumes")}
 
     def vial(self, *args):
@@ -154,8 +162,8 @@ class World:
         assert done.returncode == 0, done.stderr
 
 
-if __name__ == "__main__":  # DIR UID: a world there, with debian and machine; its store is printed
-    world = World(Path(sys.argv[1]), int(sys.argv[2]))
+if __name__ == "__main__":  # DIR UID [RANGE]: a world there, with its images; its store is printed
+    world = World(Path(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:])
+    world.machine()  # first: files have the users of a range in a store that begins so
     world.debian()
-    world.machine()
     print(world.store)

@@ -16,6 +16,8 @@ from test_auth import PAGE, PREFLIGHT, ask, cors, secret, write_tokens
 
 # Root's daemon becomes this user, an ordinary user's stays who it is.
 FRONT = "nobody" if os.geteuid() == 0 else str(os.geteuid())
+KILLS = int(os.environ.get("FRONT_KILLS", "5"))  # make soak: hundreds
+EACH = 5  # of one program: its output has a bound
 COUNT = "i=0; while [ ! -e stop ]; do i=$((i+1)); echo $i; done"
 
 
@@ -80,10 +82,16 @@ def read_some(d, path, offset, most):
 
 
 def test_kill_9_while_output_flows_loses_no_byte(pair):
+    for done in range(0, KILLS, EACH):
+        count_through_kills(pair, min(EACH, KILLS - done))
+    print("front killed %d times, no byte lost" % KILLS)
+
+
+def count_through_kills(pair, kills):
     at = begin(pair.front, output_limit="256m", timeout="10m", lease="10m")
     made = ask(pair.front, "POST", at + "/exec", "sessions", {"shell": COUNT}).json
     path, got = "%s/exec/%d" % (at, made["exec"]), b""
-    for _ in range(5):
+    for _ in range(kills):
         connection, some = read_some(pair.front, path, len(got), random.randrange(1, 300000))
         got += some
         pair.front.process.kill()  # with what it has read, and not yet passed on
@@ -96,7 +104,6 @@ def test_kill_9_while_output_flows_loses_no_byte(pair):
     connection.close()
     got += rest
     last = got.count(b"\n")
-    print("%d bytes, %d lines" % (len(got), last))
     assert last > 1000
     assert hashlib.sha256(got).digest() == hashlib.sha256(
         b"".join(b"%d\n" % i for i in range(1, last + 1))).digest()

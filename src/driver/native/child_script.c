@@ -121,17 +121,17 @@ void child_script_begin(struct script *s, const struct launch *l, int leash_fd)
     script_add(s, (struct step){ OP_WAIT, .slot = ROOT_MOUNT_SLOT });
 }
 
-void child_script_ids(struct script *s, bool privileged)
+void child_script_ids(struct script *s, bool has_users)
 {
-    unsigned id = privileged ? 0 : IDMAP_PROGRAM;
+    unsigned id = has_users ? 0 : IDMAP_PROGRAM;
 
-    script_add(s, (struct step){ OP_SET_IDS, privileged ? 0 : STEP_KEEP_GROUPS,
+    script_add(s, (struct step){ OP_SET_IDS, has_users ? 0 : STEP_KEEP_GROUPS,
                                  .ids = { id, id } });
 }
 
 static void add_start(struct script *s, const struct plan *plan, const struct launch *l)
 {
-    child_script_ids(s, l->privileged);
+    child_script_ids(s, launch_has_users(l));
     /* It is the calling thread's death that counts, so only the main thread's,
      * which lives as long as the process, will do. */
     if (syscall(SYS_gettid) == getpid())
@@ -188,7 +188,7 @@ static void add_exec(struct script *s, const struct plan *plan, int fd)
     script_add(s, exec);
 }
 
-static uint64_t guest_caps(const struct plan *plan, bool privileged)
+static uint64_t guest_caps(const struct plan *plan, bool has_users)
 {
     uint64_t caps = GUEST_CAPS;
 
@@ -196,7 +196,7 @@ static uint64_t guest_caps(const struct plan *plan, bool privileged)
         caps |= ROOT_CAPS;
     if (plan->root.sudo) /* without no_new_privs, a filter takes that */
         caps |= CAP(SYS_ADMIN);
-    return privileged ? caps : 0;
+    return has_users ? caps : 0;
 }
 
 static void add_end(struct script *s, const struct plan *plan, const struct launch *l)
@@ -204,7 +204,7 @@ static void add_end(struct script *s, const struct plan *plan, const struct laun
     /* Rights that the programs shall not have, the guest must not have either. */
     if (!weaken("caps") && !weaken("no_new_privs"))
         script_add(s, (struct step){ OP_BOUND, plan->root.sudo ? STEP_NEW_PRIVS : 0,
-                                     .caps = guest_caps(plan, l->privileged) });
+                                     .caps = guest_caps(plan, launch_has_users(l)) });
     script_add(s, (struct step){ OP_STREAM, .fd = l->stream[1] });
     add_exec(s, plan, l->exec_fd);
 }

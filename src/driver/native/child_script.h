@@ -32,7 +32,7 @@ struct script *child_script_new(const struct plan *plan);
 void child_script_begin(struct script *s, const struct launch *l, int leash_fd);
 
 /* The child becomes who the vessel's maps make it. */
-void child_script_ids(struct script *s, bool privileged);
+void child_script_ids(struct script *s, bool has_users);
 
 /* Up to the next word of ours, which comes when the rest is written. */
 int child_script_root(struct script *s, const struct plan *plan, const struct launch *l,

@@ -186,6 +186,8 @@ static int map_ids(const struct launch *l, struct vial_error *err)
         return 0;
     if (l->first_id)
         return idmap_write_range(l->pid, l->first_id, err);
+    if (l->ranged)
+        return subids_map(l->pid, &l->subids, err);
     return idmap_write(l->pid, l->privileged, err);
 }
 
@@ -193,6 +195,8 @@ uid_t launch_id(const struct launch *l, uid_t id)
 {
     if (l->first_id)
         return l->first_id + id;
+    if (l->ranged && id > 0)
+        return l->subids.first_uid + id - 1;
     return l->privileged ? idmap_guest_id(l->pid) + 1 : getuid();
 }
 

@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "base/subids.h"
 #include "driver/native/script.h"
 #include "model/plan.h"
 
@@ -39,8 +40,10 @@ struct launch {
     pid_t pid; /* 0: not begun */
     struct launch_walk walk;
     bool privileged;
-    unsigned uid, gid;                  /* of its programs, inside */
-    uid_t first_id;                     /* of its range of ids; 0: it has none */
+    unsigned uid, gid; /* of its programs, inside */
+    uid_t first_id;    /* of its range of ids; 0: it has none, */
+    bool ranged;       /* or one of those that an ordinary user has: */
+    struct subids subids;
     struct image_layers *image;         /* of its root, or NULL; borrowed */
     const struct held_volumes *volumes; /* borrowed */
     unsigned lacks;    /* LACKS_*: a trial has shown that this host has it not */
@@ -58,6 +61,12 @@ struct launch {
         .control = { -1, -1 }, .stream = { -1, -1 }, .exec_fd = -1, .pidfd = -1,       \
         .layer_fd = { -1, -1 }, .upper_fd = -1,                                        \
     }
+
+/* Whether it has users beside the one who makes it. */
+static inline bool launch_has_users(const struct launch *l)
+{
+    return l->privileged || l->ranged;
+}
 
 /* A copy of the guest program that nobody can write, for many launches; or -1. */
 int launch_seal(int guest_fd);

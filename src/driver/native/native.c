@@ -27,6 +27,7 @@
 #include "driver/native/trial.h"
 #include "driver/native/vessel.h"
 #include "driver/native/zygote.h"
+#include "images/store_ids.h"
 #include "plan/secret_rules.h"
 #include "wire/weaken.h"
 
@@ -68,15 +69,20 @@ static int check_plan(const struct plan *plan, struct vial_error *err)
 }
 
 /* What root inside needs: users, and an exec that can give rights. */
-static int check_root(const struct plan *plan, bool privileged, struct vial_error *err)
+static int check_root(const struct plan *plan, bool has_users, struct vial_error *err)
 {
     const struct plan_root *root = &plan->root;
 
-    if ((root->as_root || root->sudo) && !privileged) {
+    if ((root->as_root || root->sudo) && !has_users) {
         (void)fail(err, VIAL_E_UNSUPPORTED,
                    "an ordinary user's vessel has one user, who is not root");
-        return fail_remedy(err, "leave out 'user' and 'sudo', or run vial, or its "
-                                "daemon, as root");
+        return fail_remedy(err, "%s",
+                           plan->mount_count
+                               ? "leave out 'user' and 'sudo', or all mounts and the "
+                                 "workspace; or run vial, or its daemon, as root"
+                               : "leave out 'user' and 'sudo'; have a range of ids in "
+                                 "/etc/subuid before the store's first image ('vial "
+                                 "doctor'); or run vial, or its daemon, as root");
     }
     if (!root->sudo || prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 0)
         return 0;
@@ -251,7 +257,9 @@ static void take_image(struct native *n, const struct plan *plan, struct launch 
     strv_copy(&v->entrypoint, &from->entrypoint);
     strv_copy(&v->cmd, &from->cmd);
     (void)snprintf(v->digest, sizeof(v->digest), "%s", from->digest);
-    v->owners = l->image->unmapped ? "nobody" : l->first_id ? "image" : "one";
+    v->owners = l->image->unmapped         ? "nobody"
+                : l->first_id || l->ranged ? "image"
+                                           : "one";
     n->image_fd = fd_take(&from->lock_fd);
     snapshot_learn(&n->snapshot, plan, from->digest, l);
 }
@@ -353,13 +361,18 @@ static void choose_user(const struct plan *plan, const struct stored_image *imag
 static int find_image(struct native *n, const struct plan *plan, struct launch *l,
                       struct image_layers *image, struct vial_error *err)
 {
-    if (check_root(plan, l->privileged, err) < 0 ||
+    /* What the caller shows is his alone, and must stay so: then he is all there is. */
+    l->ranged = !l->privileged && plan->mount_count == 0 && !weaken("user") &&
+                store_ids_hold(plan->root.store, &l->subids);
+    if (check_root(plan, launch_has_users(l), err) < 0 ||
         image_layers_read(plan, image, err) < 0)
         return -1;
     l->image = image;
-    if (!l->privileged)
+    if (!launch_has_users(l))
         return 0;
     choose_user(plan, &image->stored, l);
+    if (!l->privileged)
+        return 0;
     n->ids_fd = idmap_take_range(&l->first_id, err);
     return n->ids_fd < 0 ? -1 : 0;
 }

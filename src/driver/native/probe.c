@@ -13,6 +13,7 @@
 
 #include "base/fail.h"
 #include "base/io.h"
+#include "base/subids.h"
 #include "driver/native/cgroup.h"
 #include "driver/native/idmap.h"
 #include "driver/native/native.h"
@@ -291,6 +292,29 @@ static void add_limits(struct caps *c)
         (void)snprintf(layer->fix, sizeof(layer->fix), "%s", fixes_cgroup());
 }
 
+/* Who is in an image's vessel beside the ordinary user who makes it. */
+static void add_users(struct caps *c)
+{
+    struct subids ids;
+    char why[160];
+    struct layer *layer = NULL;
+
+    if (geteuid() == 0)
+        return;
+    layer = add(c, "image_users", subids_find(&ids, why));
+    if (layer->available) {
+        (void)snprintf(layer->reason, sizeof(layer->reason),
+                       "a range of ids: users from %u, groups from %u", ids.first_uid,
+                       ids.first_gid);
+        return;
+    }
+    (void)snprintf(layer->reason, sizeof(layer->reason), "one id: %.150s", why);
+    (void)snprintf(layer->fix, sizeof(layer->fix),
+                   "sudo apt-get install uidmap; sudo usermod --add-subuids "
+                   "100000-165535 --add-subgids 100000-165535 USER (any range that is "
+                   "free)");
+}
+
 static bool has(const struct caps *c, const char *name)
 {
     for (size_t i = 0; i < c->layer_count; i++) {
@@ -319,6 +343,7 @@ int native_probe(struct caps *out, struct vial_error *err)
     add_overlay(out, &trial);
     add_root(out, &trial);
     add_limits(out);
+    add_users(out);
     out->usable = has(out, "seccomp") && (error == 0 || has(out, "landlock"));
     out->level = error == 0 ? "namespaces" : "landlock";
     if (!out->usable) {

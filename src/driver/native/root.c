@@ -503,11 +503,13 @@ static void add_mount_points(struct script *s, const struct plan *plan)
 static void add_store(struct script *s, const struct plan *plan,
                       const struct root_options *o)
 {
+    const uint64_t attr = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NODEV |
+                          (plan->root.sudo ? 0 : MOUNT_ATTR_NOSUID);
+
     script_add(s, (struct step){ OP_OPEN, .open = { plan->root.store, o->image->dev,
                                                     o->image->ino, o->image_slot } });
-    script_add(s, (struct step){ OP_TREE, .tree = { plan->root.store,
-                                                    ATTR_SAFE | MOUNT_ATTR_RDONLY,
-                                                    o->image_slot } });
+    script_add(
+        s, (struct step){ OP_TREE, .tree = { plan->root.store, attr, o->image_slot } });
 }
 
 /* What is written to a writable root is written there. */

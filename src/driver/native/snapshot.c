@@ -27,6 +27,7 @@ void snapshot_learn(struct snapshot *s, const struct plan *plan, const char *dig
     s->temporary = snapshot_name_forks(plan->image) ? strdup(plan->image) : NULL;
     (void)snprintf(s->base, sizeof(s->base), "%s", digest);
     s->first_id = l->first_id;
+    s->ranged = l->ranged;
     s->bytes = plan->limits.disk_bytes + OWN_BYTES;
     s->files = plan->limits.inodes + OWN_FILES;
 }
@@ -50,12 +51,13 @@ static int write_job(const struct snapshot *s, const struct snapshot_order *orde
         return fail(err, VIAL_E_VALUE, "a snapshot has a name, not a digest");
     if (!s->store || !is_plain(s->store) || !is_plain(order->name))
         return fail(err, VIAL_E_VALUE, "the store's name cannot be told to vial-image");
-    str_printf(out,
-               "{\"verb\":\"snapshot\",\"store\":\"%s\",\"reference\":\"%s\","
-               "\"base\":\"%s\",\"first_id\":%u,\"max_bytes\":%lld,\"max_files\":%lld,"
-               "\"config\":%s}",
-               s->store, order->name, s->base, s->first_id, (long long)s->bytes,
-               (long long)s->files, order->config ? order->config : "{}");
+    str_printf(
+        out,
+        "{\"verb\":\"snapshot\",\"store\":\"%s\",\"reference\":\"%s\","
+        "\"base\":\"%s\",\"first_id\":%u,\"ranged\":%s,\"max_bytes\":%lld,\"max_files\":%lld,"
+        "\"config\":%s}",
+        s->store, order->name, s->base, s->first_id, s->ranged ? "true" : "false",
+        (long long)s->bytes, (long long)s->files, order->config ? order->config : "{}");
     return str_ok(out) ? 0 : fail_memory(err);
 }
 

@@ -17,6 +17,9 @@ struct confinement {
     int64_t max_bytes; /* of one file */
 };
 
+/* Keeps what changing owners takes (OWNERS, of root alone), and no other capability. */
+int confine_rights(bool owners, struct vial_error *err);
+
 int confine_self(const struct work *w, const struct confinement *c,
                  struct vial_error *err);
 

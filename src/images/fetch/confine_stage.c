@@ -120,7 +120,7 @@ static int restrict_files(const struct work *w, const struct confinement *c,
     return 0;
 }
 
-static int drop_capabilities(bool owners, struct vial_error *err)
+int confine_rights(bool owners, struct vial_error *err)
 {
     static const unsigned kept[] = { CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_FOWNER,
                                      CAP_FSETID, CAP_SETFCAP };
@@ -241,7 +241,7 @@ static int filter_calls(bool network, struct vial_error *err)
 int confine_self(const struct work *w, const struct confinement *c,
                  struct vial_error *err)
 {
-    if (bound(c, err) < 0 || drop_capabilities(c->owners, err) < 0)
+    if (bound(c, err) < 0 || confine_rights(c->owners, err) < 0)
         return -1;
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
         prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)

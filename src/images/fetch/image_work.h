@@ -26,10 +26,10 @@
 #define FILE_OWNERS  65536 /* a user or group of an image is below */
 
 struct job {
-    json_t *json; /* owns the texts */
-    const char
-        *verb; /* "pull", "import", "export", "snapshot", "configure", "verify" */
-    const char *store;     /* absolute */
+    json_t *json;      /* owns the texts */
+    const char *verb;  /* "pull", "import", "export", "snapshot", "configure", "verify",
+                          "sweep" */
+    const char *store; /* absolute */
     const char *reference; /* as the user wrote it; "" on import: as the archive says */
     const char *registry;  /* or NULL */
     const char *ca;        /* a file of authorities, or NULL: the system's */
@@ -38,7 +38,8 @@ struct job {
     const char *path;        /* import: a directory instead of the standard input */
     const char *base;        /* snapshot, configure: the image below's digest, */
     json_t *config;          /* what its config says instead, or NULL, */
-    int64_t first_id;        /* and who is 0 in it; 0: all is our own */
+    int64_t first_id;        /* and who is 0 in it; 0: all is our own, */
+    bool ranged;             /* or of the range that we are in */
     json_t *mirrors, *plain; /* lists of strings */
     int64_t max_bytes, max_files;
     int64_t retry_ms;

@@ -56,7 +56,9 @@ static int pack(const struct work *w, void *context, struct vial_error *err)
                                    .read_fd = root_fd,
                                    .max_bytes = w->job->max_bytes };
     const struct layer_tar how = { .first_id = (uid_t)w->job->first_id,
-                                   .all_id = w->job->first_id ? 0 : ONE_USER,
+                                   .all_id = w->job->first_id || w->job->ranged
+                                                 ? 0
+                                                 : ONE_USER,
                                    .left = not_saved,
                                    .max_bytes = w->job->max_bytes };
     char path[32];
@@ -180,6 +182,7 @@ static int make(struct work *w, bool layer, struct image_parts *parts, json_t **
     auto_strv struct strv names = { 0 };
     auto_json json_t *manifest = NULL;
     auto_json json_t *config = NULL;
+    int rc;
 
     strv_push(&names, job->reference);
     if (read_base(w, "manifest", job->base, &manifest, err) < 0 ||
@@ -191,10 +194,9 @@ static int make(struct work *w, bool layer, struct image_parts *parts, json_t **
         compose(w, config, parts, err) < 0)
         return -1;
     w->job = &all;
-    if (registry_parts(w, "", parts, err) < 0)
-        return -1;
+    rc = registry_parts(w, "", parts, err);
     w->job = job;
-    if (layer && work_run(w, layers_unpack, parts, err) < 0)
+    if (rc < 0 || (layer && work_run(w, layers_unpack, parts, err) < 0))
         return -1;
     return image_commit(w, parts, &names, out, err);
 }
@@ -211,6 +213,8 @@ static int over_base(const struct job *job, bool layer, json_t **out,
         return fail_memory(err);
     if (!job->base || job->first_id < 0 || job->first_id > UINT32_MAX - FILE_OWNERS)
         return fail(err, VIAL_E_USAGE, "'%s' is asked for by vial", job->verb);
+    if (job->ranged && geteuid() != 0)
+        return fail(err, VIAL_E_FILE, "the image store has no range of ids any more");
     if (store_look(job->store, job->base, &base, err) < 0 ||
         work_open(job, &w, err) < 0)
         return -1;

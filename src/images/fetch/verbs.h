@@ -13,5 +13,6 @@ int verb_export(const struct job *job, json_t **out, struct vial_error *err);
 int verb_snapshot(const struct job *job, json_t **out, struct vial_error *err);
 int verb_configure(const struct job *job, json_t **out, struct vial_error *err);
 int verb_verify(const struct job *job, json_t **out, struct vial_error *err);
+int verb_sweep(const struct job *job, json_t **out, struct vial_error *err);
 
 #endif

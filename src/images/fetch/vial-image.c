@@ -27,6 +27,7 @@
 #include "base/fail.h"
 #include "base/io.h"
 #include "base/json.h"
+#include "images/fetch/own_range.h"
 #include "images/fetch/verbs.h"
 
 static const char *text_at(json_t *object, const char *key)
@@ -79,6 +80,7 @@ static int read_job(const char *text, struct job *out, struct vial_error *err)
         .base = text_at(j, "base"),
         .config = json_object_get(j, "config"),
         .first_id = number_at(j, "first_id"),
+        .ranged = json_is_true(json_object_get(j, "ranged")),
         .mirrors = json_object_get(j, "mirrors"),
         .plain = json_object_get(j, "plain"),
         .max_bytes = number_at(j, "max_bytes"),
@@ -112,7 +114,8 @@ static int do_job(const struct job *job, json_t **out, struct vial_error *err)
         int (*run)(const struct job *job, json_t **out, struct vial_error *err);
     } verbs[] = { { "pull", verb_pull },           { "import", verb_import },
                   { "export", verb_export },       { "snapshot", verb_snapshot },
-                  { "configure", verb_configure }, { "verify", verb_verify } };
+                  { "configure", verb_configure }, { "verify", verb_verify },
+                  { "sweep", verb_sweep } };
 
     for (size_t i = 0; i < sizeof(verbs) / sizeof(*verbs); i++)
         if (strcmp(verbs[i].name, job->verb) == 0)
@@ -138,6 +141,7 @@ int main(int argc, char **argv)
     (void)setlocale(LC_CTYPE, "C.UTF-8"); /* names in archives are UTF-8 */
     rc = argc == 2 ? read_job(argv[1], &job, &err)
                    : fail(&err, VIAL_E_USAGE, "vial-image is started by vial");
+    rc = rc < 0 ? rc : own_range_enter(job.store, &err);
     rc = rc < 0 ? rc : do_job(&job, &out, &err);
     if (rc == 0)
         report(json_pack("{s:o}", "result", out ? out : json_null()));

@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An ordinary user who has a range of ids in /etc/subuid: his images keep whose the files are, and
+his vessels have users, root among them. And what becomes of that where the range is not there."""
+import json
+import os
+import re
+import shutil
+import tarfile
+import tempfile
+from pathlib import Path
+
+import pytest
+import worlds
+from registries import entry, folder, link, tar
+
+FIRST = 200000
+RW = ("--root-mode", "rw")
+ROOT = (*RW, "--user", "root")
+
+
+class World(worlds.World):
+    """Of user 1000, who has a range as `ids` says."""
+
+    def __init__(self, home):
+        super().__init__(home, worlds.UID, str(FIRST))
+
+    def put_debian(self):
+        done = self.vial("image", "import", "debian", "--from", str(worlds.debian()))
+        assert done.returncode == 0, done.stderr
+
+    def put_small(self, name="small"):
+        """A root of busybox, with a file that is another's than root's and his alone."""
+        with open("/bin/busybox", "rb") as file:
+            shell = file.read()
+        made = self.home / "small.tar"
+        made.write_bytes(tar(
+            folder("bin"), folder("etc"), folder("tmp"), entry("bin/busybox", shell, mode=0o755),
+            *[link("bin/" + n, "busybox")
+              for n in ("sh", "cat", "id", "stat")],
+            entry("etc/passwd", b"root:x:0:0::/:/bin/sh\n"),
+            entry("etc/his", b"secret", mode=0o600, uid=33, gid=34)))
+        return self.vial("image", "import", name, "--from", str(made))
+
+    def layers(self, name):
+        """Where their files are, topmost first."""
+        done = self.vial("image", "inspect", name)
+        assert done.returncode == 0, done.stderr
+        digest = json.loads(done.stdout)["digest"]
+        record = (self.store / "images" / digest[7:] / "record").read_text()
+        return [self.store / "layers" / line[6:] / "fs" for line in record.splitlines()[::-1]
+                if line.startswith("layer ")]
+
+
+@pytest.fixture
+def fresh():
+    """Not below pytest's own directory, which each run of it closes to others anew."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp", ignore_cleanup_errors=True) as made:
+        os.chmod(made, 0o755)
+        yield World(Path(made) / "home")
+
+
+@pytest.fixture(scope="module")
+def world():
+    with tempfile.TemporaryDirectory(dir="/var/tmp", ignore_cleanup_errors=True) as made:
+        os.chmod(made, 0o755)
+        one = World(Path(made) / "home")
+        one.put_debian()
+        yield one
+
+
+def image_users(world):
+    done = world.vial("doctor", "--json")
+    native = next(d for d in json.loads(done.stdout)["drivers"] if d["name"] == "native")
+    return next(layer for layer in native["layers"] if layer["name"] == "image_users")
+
+
+def test_files_are_the_images_own_users_inside_and_the_ranges_on_the_host(world):
+    r = world.sh("id -u; stat -c %u:%g /etc/shadow /home /var/mail; cat /proc/self/uid_map; "
+                 "cat /etc/shadow; echo x > /etc/x")
+    who, shadow, home, mail, *maps = r["stdout"].split("\n")
+    assert (who, shadow, home, mail) == ("1000", "0:42", "0:0", "0:8"), r
+    assert [line.split() for line in maps if line] == [["0", "1000", "1"], ["1", str(FIRST), "65535"]]
+    assert "shadow: Permission denied" in r["stderr"] and "/etc/x" in r["stderr"], r
+    assert r["image_owners"] == "image", r
+    there = os.stat(world.layers("debian")[0] / "etc/shadow")
+    assert (there.st_uid, there.st_gid) == (worlds.UID, FIRST + 41)
+
+
+def test_root_inside_makes_users_and_installs_packages(world):
+    r = world.sh("""
+useradd -m ann && su ann -c 'id -un; touch ~/x' && stat -c %U /home/ann/x; chown 33:33 /srv
+stat -c %u:%g /srv; id -u
+mkdir -p p/DEBIAN p/usr/bin
+printf 'Package: hullo\\nVersion: 1\\nArchitecture: all\\nMaintainer: me <me@x>\\n' > p/DEBIAN/control
+printf 'Description: says it\\n' >> p/DEBIAN/control
+printf '#!/bin/sh\\necho hullo\\n' > p/usr/bin/hullo; chmod 755 p/usr/bin/hullo
+dpkg-deb -b p h.deb > /dev/null && dpkg -i h.deb > /dev/null && hullo""", *ROOT)
+    assert r["stdout"] == "ann\nann\n33:33\n0\nhullo\n", r
+    assert "no_new_privs" in r["isolation"]["layers"] and "caps" not in r["isolation"]["layers"]
+
+
+def test_sudo_works_where_it_was_asked_for(world):
+    r = world.sh("id -un; sudo id -un; sudo useradd -m ann; sudo -u ann id -un", *RW, "--sudo",
+                 "nopasswd")
+    assert r["stdout"] == "user\nroot\nann\n", r
+
+
+def test_root_inside_is_nobody_to_the_rest_of_the_host(world):
+    """He is the user himself, who owns his store, and has no path to it."""
+    r = world.sh(f"ls {world.store} {world.home} 2>&1; mount -t tmpfs x /mnt 2>&1; mknod /n c 1 3 2>&1;"
+                 "cat /proc/self/mountinfo | grep -c /images; setpriv --dump | grep -i '^no_new'", *ROOT)
+    assert r["stdout"].count("No such file") == 2, r
+    assert r["stdout"].lower().count("not permitted") + r["stdout"].count("denied") == 2, r
+
+
+def test_a_template_has_root_and_its_image_the_owners(world):
+    (world.home / "work/Dockerfile").write_text(
+        "FROM debian\nRUN useradd -m app && chmod 4755 /usr/bin/id\nUSER app\n"
+        "RUN id -un > /home/app/who\n")
+    done = world.vial("template", "build", "-t", "app", "--memory", "1g", ".")
+    assert done.returncode == 0, done.stderr
+    r = world.sh("stat -c %U /home/app/who /usr/bin/id; cat /home/app/who; stat -c %a /usr/bin/id",
+                 image="app")
+    assert r["stdout"] == "app\nroot\napp\n4755\n", r
+    assert world.vial("image", "verify", "app").returncode == 0
+    file = world.home / "work/app.tar"
+    assert world.vial("image", "export", "app", "--to", str(file)).returncode == 0
+    seen = {}
+    with tarfile.open(file) as archive:
+        for member in archive:
+            if member.name.startswith("blobs/"):
+                try:
+                    with tarfile.open(fileobj=archive.extractfile(member)) as layer:
+                        seen.update((m.name.lstrip("./"), m) for m in layer)
+                except tarfile.ReadError:  # a manifest
+                    pass
+    assert seen["home/app/who"].uid == int(re.search(
+        r"^app:x:(\d+)", world.sh("cat /etc/passwd", image="app")["stdout"], re.M)[1])
+    assert seen["etc/shadow"].gid == 42
+
+
+def test_what_is_shown_of_the_host_makes_him_alone_again(world):
+    shown = world.home / "work/shown"
+    shown.mkdir()
+    os.chown(shown, worlds.UID, worlds.UID)
+    mount = ("--mount", f"{shown}:/shown:rw")
+    r = world.sh("touch /shown/x; stat -c %u /shown/x; cat /proc/self/uid_map", *mount)
+    assert r["stdout"].split() == ["1000", "1000", "1000", "1"], r
+    assert r["image_owners"] == "one"
+    assert os.stat(shown / "x").st_uid == worlds.UID
+    r = world.sh("id", *mount, *ROOT)
+    assert r["error"]["code"] == "VIAL-UNSUPPORTED" and "all mounts" in r["error"]["remedy"], r
+
+
+def test_what_is_removed_is_gone_from_the_disk(fresh):
+    assert fresh.put_small().returncode == 0
+    there = os.stat(fresh.layers("small")[0] / "etc/his")
+    assert (there.st_uid, there.st_gid) == (FIRST + 32, FIRST + 33)
+    assert fresh.vial("image", "remove", "small").returncode == 0
+    assert os.listdir(fresh.store / "layers") == os.listdir(fresh.store / "tmp") == []
+
+
+def test_doctor_says_which_there_is(fresh):
+    said = image_users(fresh)
+    assert said["available"] and f"users from {FIRST}" in said["reason"], said
+    fresh.ids = "none"
+    said = image_users(fresh)
+    assert not said["available"] and "subuid has no range" in said["reason"], said
+    assert "uidmap" in said["fix"]
+
+
+def test_without_a_range_there_is_one_id(fresh):
+    fresh.ids = "none"
+    assert fresh.put_small().returncode == 0
+    r = fresh.sh("stat -c %u /etc/his; cat /etc/his", image="small")
+    assert r["stdout"] == "1000\nsecret" and r["image_owners"] == "one", r
+    fresh.ids = str(FIRST)  # files that have one owner stay so, until the store is empty
+    r = fresh.sh("id", *ROOT, image="small")
+    assert "one user" in r["error"]["message"] and "subuid" in r["error"]["remedy"], r
+    assert fresh.vial("image", "verify", "small").returncode == 0
+    assert fresh.vial("image", "prune", "--all").returncode == 0
+    assert fresh.put_small().returncode == 0
+    assert fresh.sh("id -u; stat -c %u:%g /etc/his", *ROOT, image="small")["stdout"] == "0\n33:34\n"
+
+
+@pytest.mark.parametrize("now", ["none", "300000"])
+def test_a_range_that_is_his_no_more_is_not_used(fresh, now):
+    assert fresh.put_small().returncode == 0
+    fresh.ids = now
+    r = fresh.sh("cat /proc/self/uid_map; cat /etc/his", image="small")
+    assert r["stdout"].split() == ["1000", "1000", "1"] and "denied" in r["stderr"], r
+    assert r["image_owners"] == "one"
+    done = fresh.put_small("again")
+    assert done.returncode != 0 and "of a range of ids that cannot be mapped" in done.stderr, done.stderr
+    assert os.listdir(fresh.store / "tmp") == []
+
+
+def test_a_helper_that_maps_nothing_opens_nothing(world):
+    """It says that all went well; the kernel's own word counts."""
+    world.newuidmap = "/var/tmp/newuidmap-%d" % os.getpid()
+    shutil.copy("/bin/true", world.newuidmap)
+    os.chmod(world.newuidmap, 0o4755)
+    try:
+        r = world.sh("id")
+        done = world.vial("image", "verify", "debian")
+    finally:
+        os.unlink(world.newuidmap)
+        world.newuidmap = ""
+    assert r["verdict"] == "failed" and r["error"]["code"] == "VIAL-OPEN", r
+    assert "did not map" in r["error"]["message"]
+    assert done.returncode != 0 and "did not map" in done.stderr, done.stderr
