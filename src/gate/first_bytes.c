@@ -10,14 +10,15 @@
  * either is judged, and what does not passes by its name alone.
  */
 
-#include <string.h>
+#include "gate/first_bytes.h"
 
-#include "gate/gate.h"
+#include <string.h>
 
 #define FIRST_MAX     (16u << 10) /* bytes in which a name must have been said */
 #define TLS_HANDSHAKE 0x16
 #define CLIENT_HELLO  1
 #define EXT_NAME      0
+#define EXT_PROTOCOLS 16
 #define EXT_ENCRYPTED 0xfe0d /* Encrypted Client Hello: the real name is hidden */
 #define RECORD_HEADER 5
 #define METHOD_MAX    16
@@ -118,8 +119,9 @@ static enum first_verdict judge_extensions(struct view v, const char *name)
     return v.bad ? FIRST_NO_NAME : verdict;
 }
 
-/* The body of a ClientHello (RFC 8446, 4.1.2). */
-static enum first_verdict judge_hello(struct view v, const char *name)
+/* What a ClientHello offers besides (RFC 8446, 4.1.2): all that stands before is passed
+ * over. */
+static struct view extensions_of(struct view v)
 {
     struct view extensions;
 
@@ -128,7 +130,8 @@ static enum first_verdict judge_hello(struct view v, const char *name)
     (void)take_view(&v, take(&v, 2)); /* ciphers */
     (void)take_view(&v, take(&v, 1)); /* compression */
     extensions = take_view(&v, take(&v, 2));
-    return extensions.bad || v.len ? FIRST_NO_NAME : judge_extensions(extensions, name);
+    extensions.bad = extensions.bad || v.len;
+    return extensions;
 }
 
 /* A ClientHello may come in several records: their contents, one behind the other.
@@ -153,9 +156,10 @@ static long join_records(const uint8_t *data, size_t len, uint8_t out[FIRST_MAX]
     return (long)used;
 }
 
-static enum first_verdict judge_tls(const uint8_t *data, size_t len, const char *name)
+/* The body of the ClientHello that DATA begins with, as it is in JOINED. */
+static enum first_verdict open_hello(const uint8_t *data, size_t len,
+                                     uint8_t joined[FIRST_MAX], struct view *body)
 {
-    uint8_t joined[FIRST_MAX];
     long used = join_records(data, len, joined);
     struct view v = { joined, used < 0 ? 0 : (size_t)used, false };
     uint32_t type, size;
@@ -171,7 +175,55 @@ static enum first_verdict judge_tls(const uint8_t *data, size_t len, const char 
     if (v.len < size)
         return FIRST_MORE;
     v.len = size;
-    return judge_hello(v, name);
+    *body = v;
+    return FIRST_GOOD;
+}
+
+static enum first_verdict judge_tls(const uint8_t *data, size_t len, const char *name)
+{
+    uint8_t joined[FIRST_MAX];
+    struct view v = { .bad = true };
+    enum first_verdict opened = open_hello(data, len, joined, &v);
+
+    if (opened != FIRST_GOOD)
+        return opened;
+    v = extensions_of(v);
+    return v.bad ? FIRST_NO_NAME : judge_extensions(v, name);
+}
+
+/* Whether a list of protocols has one (RFC 7301). */
+static bool has_protocol(struct view ext, const char *protocol)
+{
+    struct view list = take_view(&ext, take(&ext, 2));
+
+    while (list.len && !list.bad) {
+        struct view one = take_view(&list, take(&list, 1));
+
+        if (!one.bad && one.len == strlen(protocol) &&
+            memcmp(one.data, protocol, one.len) == 0)
+            return true;
+    }
+    return false;
+}
+
+enum first_offer first_bytes_offer(const uint8_t *data, size_t len,
+                                   const char *protocol)
+{
+    uint8_t joined[FIRST_MAX];
+    struct view v = { .bad = true };
+    enum first_verdict opened = len ? open_hello(data, len, joined, &v) : FIRST_MORE;
+
+    if (opened == FIRST_MORE && len < FIRST_MAX)
+        return OFFER_MORE;
+    v = extensions_of(v);
+    while (v.len && !v.bad) {
+        uint32_t type = take(&v, 2);
+        struct view ext = take_view(&v, take(&v, 2));
+
+        if (!ext.bad && type == EXT_PROTOCOLS)
+            return has_protocol(ext, protocol) ? OFFER_YES : OFFER_NO;
+    }
+    return OFFER_NO;
 }
 
 static bool begins_with(const uint8_t *line, size_t len, const char *with)

@@ -37,6 +37,7 @@
 #include "base/name_rule.h"
 #include "base/network_share.h"
 #include "base/public_address.h"
+#include "gate/first_bytes.h"
 #include "relay/relay.h"
 #include "wire/gate_message.h"
 #include "wire/weaken.h"
@@ -49,14 +50,6 @@
 #define GATE_LINK_FD    3
 #define GATE_OWNER_FD   4
 #define GATE_SECRETS_FD 5
-
-/* first_bytes.c */
-enum first_verdict { FIRST_MORE, FIRST_GOOD, FIRST_OTHER_NAME, FIRST_NO_NAME };
-/* Judges the first LEN bytes of a client that asked for NAME at PORT; ENDED: no more
- * will come. */
-enum first_verdict first_bytes_judge(const uint8_t *data, size_t len, bool ended,
-                                     const char *name, uint16_t port);
-bool first_bytes_wait(uint16_t port); /* its clients speak first */
 
 enum stage {
     STAGE_FIRST,   /* its client's first bytes are waited for */

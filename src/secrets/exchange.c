@@ -11,45 +11,17 @@
 #define BYE_NS   UINT64_C(1000000000)
 #define BYE_MOST (1u << 20) /* bytes of a request that nobody reads any more */
 
-enum asking { ASK_HEAD, ASK_BODY, ASK_DONE };
-enum answering { ANSWER_NONE, ANSWER_HEAD, ANSWER_BODY };
-
-struct exchange {
-    struct held *held;
-    uint32_t id;
-    char name[NAME_LEN_MAX + 1];
-    struct place to;
-    struct side client, server;
-    struct scrub scrub;
-    struct body asked, answered;
-    enum asking asking;
-    enum answering answering;
-    bool to_head, last; /* of HEAD; no request follows */
-    unsigned interim;
-    bool closing;  /* once what waits for the client is gone */
-    bool said_bye; /* to the client, who may still be asking */
-    size_t unread; /* of what it asked since */
-    bool over;
-    uint64_t max_response, deadline_ns;
-    enum gate_verdict verdict;
-    bool told; /* the verdict, to the gate */
-};
-
 static int side_open(struct side *s, int fd, unsigned flags,
                      gnutls_certificate_credentials_t who)
 {
     static const char priority[] = "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2";
-    const gnutls_datum_t h1 = { (unsigned char *)(uintptr_t) "http/1.1", 8 };
 
     if (gnutls_init(&s->tls, flags | GNUTLS_NONBLOCK) < 0)
         return -1;
     gnutls_transport_set_int(s->tls, fd);
     gnutls_handshake_set_timeout(s->tls, 0);
     return gnutls_priority_set_direct(s->tls, priority, NULL) < 0 ||
-                   gnutls_credentials_set(s->tls, GNUTLS_CRD_CERTIFICATE, who) < 0 ||
-                   gnutls_alpn_set_protocols(
-                       s->tls, &h1, 1,
-                       flags & GNUTLS_SERVER ? GNUTLS_ALPN_MANDATORY : 0) < 0
+                   gnutls_credentials_set(s->tls, GNUTLS_CRD_CERTIFICATE, who) < 0
                ? -1
                : 0;
 }
@@ -83,6 +55,7 @@ static int open_both(struct exchange *e)
         gnutls_server_name_set(e->server.tls, GNUTLS_NAME_DNS, e->name,
                                strlen(e->name)) < 0)
         return -1;
+    side_read_hello(&e->client);
     if (!weaken("secret_certificate"))
         gnutls_session_set_verify_cert(e->server.tls, e->name, 0);
     return 0;
@@ -96,7 +69,7 @@ struct exchange *exchange_new(struct held *held, const struct secrets_hand *hand
     if (!e)
         return NULL;
     e->held = held;
-    e->scrub.held = held;
+    e->one.scrub.held = held;
     e->id = hand->id;
     memcpy(e->name, hand->name, sizeof e->name);
     e->name[sizeof e->name - 1] = '\0';
@@ -109,189 +82,6 @@ struct exchange *exchange_new(struct held *held, const struct secrets_hand *hand
     e->client.fd = e->server.fd = -1; /* the caller's still */
     exchange_free(e);
     return NULL;
-}
-
-/* The client is told in HTTP if nothing of an answer has gone to it; else it sees the
- * connection break. */
-static void refuse(struct exchange *e, const struct refusal *why)
-{
-    char text[512];
-    int len;
-
-    e->verdict = e->verdict == GATE_OK ? why->verdict : e->verdict;
-    if (e->closing || e->answering == ANSWER_BODY || !side_has_room(&e->client)) {
-        e->over = true;
-        return;
-    }
-    len = snprintf(text, sizeof text,
-                   "HTTP/1.1 %d Refused\r\nContent-Type: text/plain\r\n"
-                   "Content-Length: %zu\r\nConnection: close\r\n\r\nvial: %s\n",
-                   why->status, strlen(why->why) + 7, why->why);
-    side_put(&e->client, text, (size_t)len);
-    e->closing = true;
-}
-
-static void put_piece(struct side *to, const struct body *b, const void *data,
-                      size_t len)
-{
-    char size[24];
-
-    if (!len)
-        return;
-    if (b->kind == BODY_CHUNKED)
-        side_put(to, size, (size_t)snprintf(size, sizeof size, "%zx\r\n", len));
-    side_put(to, data, len);
-    if (b->kind == BODY_CHUNKED)
-        side_put(to, "\r\n", 2);
-}
-
-static void put_end(struct side *to, const struct body *b)
-{
-    if (b->kind == BODY_CHUNKED)
-        side_put(to, "0\r\n\r\n", 5);
-}
-
-static bool ask_head(struct exchange *e)
-{
-    auto_str struct str out = { 0 };
-    struct refusal wrong = { 400, "the request's head is not HTTP/1.1", GATE_REQUEST };
-    long len = head_end(e->client.in, e->client.in_len);
-    struct head h = { 0 };
-    bool good;
-
-    if (len == HEAD_MORE)
-        return false;
-    if (e->server.in_len) { /* it would be taken for the answer to this one */
-        refuse(e, &(struct refusal){ 502, "the host answers what nobody asked",
-                                     GATE_RESPONSE });
-        return true;
-    }
-    good = len > 0 && head_parse(e->client.in, (size_t)len, &h) &&
-           request_head_pass(e->held, e->to, &h, &e->asked, &e->scrub, &out, &wrong);
-    if (good) {
-        side_put(&e->server, out.data, out.len);
-        e->to_head = strncmp(h.first, "HEAD ", 5) == 0;
-        e->last = head_lists(&h, "Connection", "close");
-        e->asking = ASK_BODY;
-        e->answering = ANSWER_HEAD;
-        e->interim = 0;
-        side_eat(&e->client, (size_t)len);
-    }
-    if (out.data)
-        gnutls_memset(out.data, 0, out.len);
-    head_done(&h);
-    if (!good)
-        refuse(e, &wrong);
-    return true;
-}
-
-static bool ask_body(struct exchange *e)
-{
-    size_t used = 0, size = 0;
-    enum body_step step =
-        body_next(&e->asked, e->client.in, e->client.in_len, &used, &size);
-
-    if (step == BODY_DATA)
-        put_piece(&e->server, &e->asked, e->client.in + used - size, size);
-    if (used)
-        side_eat(&e->client, used);
-    if (step == BODY_END) {
-        put_end(&e->server, &e->asked);
-        e->asking = ASK_DONE;
-    }
-    if (step == BODY_BAD)
-        refuse(e, &(struct refusal){ 400, "the request's body is not as it says",
-                                     GATE_REQUEST });
-    return step != BODY_MORE || used;
-}
-
-static bool ask(struct exchange *e)
-{
-    if (!e->client.ready || !e->server.ready || e->closing || e->asking == ASK_DONE ||
-        !side_has_room(&e->server) || e->server.ended)
-        return false;
-    if (e->asking == ASK_HEAD)
-        return e->client.in_len > 0 && ask_head(e);
-    return ask_body(e);
-}
-
-/* The next request may come, if both ends want to go on. */
-static void answer_over(struct exchange *e)
-{
-    e->answering = ANSWER_NONE;
-    if (e->last || e->asking != ASK_DONE)
-        e->closing = true;
-    e->asking = ASK_HEAD;
-}
-
-static bool answer_head(struct exchange *e)
-{
-    auto_str struct str out = { 0 };
-    struct refusal wrong = { 502, "the host's answer is not HTTP/1.1", GATE_RESPONSE };
-    long len = head_end(e->server.in, e->server.in_len);
-    struct response r = { 0 };
-    struct head h = { 0 };
-    bool good;
-
-    if (len == HEAD_MORE)
-        return false;
-    good = len > 0 && head_parse(e->server.in, (size_t)len, &h) &&
-           response_head_pass(&h, e->to_head, e->max_response, &e->answered, &e->scrub,
-                              &r, &out, &wrong) &&
-           (r.status >= 200 || e->interim++ < INTERIM_MAX);
-    head_done(&h);
-    if (!good) {
-        refuse(e, &wrong);
-        return true;
-    }
-    side_eat(&e->server, (size_t)len);
-    side_put(&e->client, out.data, out.len);
-    e->last = e->last || r.closes;
-    if (r.status >= 200)
-        e->answering = ANSWER_BODY;
-    return true;
-}
-
-static void put_scrubbed(struct exchange *e, const void *data, size_t len, bool end)
-{
-    auto_str struct str out = { 0 };
-
-    if (scrub_add(&e->scrub, data, len, end, &out) < 0)
-        e->over = true;
-    else
-        put_piece(&e->client, &e->answered, out.data, out.len);
-}
-
-static bool answer_body(struct exchange *e)
-{
-    size_t used = 0, size = 0;
-    enum body_step step =
-        body_next(&e->answered, e->server.in, e->server.in_len, &used, &size);
-
-    if (step == BODY_MORE && !used && e->server.ended &&
-        e->answered.kind == BODY_TO_END && !e->server.cut)
-        step = BODY_END;
-    if (step == BODY_DATA)
-        put_scrubbed(e, e->server.in + used - size, size, false);
-    if (used)
-        side_eat(&e->server, used);
-    if (step == BODY_END) {
-        put_scrubbed(e, NULL, 0, true);
-        put_end(&e->client, &e->answered);
-        answer_over(e);
-    }
-    if (step == BODY_BAD)
-        refuse(e, &(struct refusal){ 502, "", GATE_RESPONSE });
-    return step != BODY_MORE || used;
-}
-
-static bool answer(struct exchange *e)
-{
-    if (e->closing || e->answering == ANSWER_NONE || !side_has_room(&e->client))
-        return false;
-    if (e->answering == ANSWER_HEAD)
-        return e->server.in_len > 0 && answer_head(e);
-    return answer_body(e);
 }
 
 /* Why a certificate is not believed, in the words of the library. */
@@ -308,22 +98,21 @@ static void refuse_server(struct exchange *e)
         why = "the host's certificate is not valid now";
     else if (untrusted)
         why = "the host's certificate is from nobody that is trusted";
-    refuse(e,
-           &(struct refusal){ 502, why, untrusted ? GATE_CERTIFICATE : GATE_RESPONSE });
+    const struct refusal wrong = { 502, why,
+                                   untrusted ? GATE_CERTIFICATE : GATE_RESPONSE };
+    if (e->two)
+        http2_refuse(e->two, &wrong);
+    else
+        http1_refuse(e, &wrong);
 }
 
-/* Nobody is left to hear or to answer. */
 static bool is_lost(const struct exchange *e)
 {
     if (e->client.failed)
         return true;
     if (e->closing)
         return !e->client.out_len && (e->client.ended || e->unread > BYE_MOST);
-    if (e->server.ready && e->server.failed)
-        return true;
-    if (e->client.ended && e->asking != ASK_DONE && !e->server.out_len)
-        return e->server.ready || e->server.failed;
-    return e->server.ended && !e->client.out_len;
+    return e->two ? e->client.ended : http1_is_lost(e);
 }
 
 /* Who closes while the client's request is on its way has the answer thrown away. So
@@ -335,22 +124,90 @@ static void say_bye(struct exchange *e)
     e->deadline_ns = now_ns() + BYE_NS;
 }
 
-static bool move(struct exchange *e)
+static bool offer(struct side *s, bool two, bool one, unsigned flags)
 {
-    bool moved = side_move_in(&e->client);
+    gnutls_datum_t both[2];
+    unsigned count = 0;
 
+    if (two)
+        both[count++] = (gnutls_datum_t){ (unsigned char *)(uintptr_t) "h2", 2 };
+    if (one)
+        both[count++] = (gnutls_datum_t){ (unsigned char *)(uintptr_t) "http/1.1", 8 };
+    return gnutls_alpn_set_protocols(s->tls, both, count, flags) == 0;
+}
+
+static bool speaks_two(const struct side *s)
+{
+    gnutls_datum_t picked = { 0 };
+
+    return gnutls_alpn_get_selected_protocol(s->tls, &picked) == 0 &&
+           picked.size == 2 && memcmp(picked.data, "h2", 2) == 0;
+}
+
+/* Both ends speak the same protocol: the one that the host picks out of those that the
+ * client knows. So the client is heard first, and answered last. */
+static bool agree(struct exchange *e)
+{
+    bool host_there = e->server.ready || e->server.failed;
+    bool moved = false;
+
+    if (e->agreeing == HEAR_CLIENT) {
+        moved = side_hear(&e->client);
+        if (!e->client.heard)
+            return moved;
+        e->client.knows_two = e->client.knows_two && http2_there;
+        e->agreeing = ASK_HOST;
+        e->over = !offer(&e->server, e->client.knows_two, true, 0);
+        return true;
+    }
+    if (e->agreeing == ASK_HOST && host_there) {
+        bool two = e->server.ready ? speaks_two(&e->server) : e->client.knows_two;
+
+        e->agreeing = AGREED; /* who cannot be asked has no wish */
+        e->over =
+            !offer(&e->client, two, !e->server.ready || !two, GNUTLS_ALPN_MANDATORY);
+        return true;
+    }
+    return false;
+}
+
+static void begin(struct exchange *e)
+{
+    e->begun = true;
+    if (speaks_two(&e->client)) {
+        e->two = http2_new(e);
+        e->over = !e->two;
+    }
+    if (!e->over && !e->server.ready)
+        refuse_server(e);
+}
+
+static bool move_sides_in(struct exchange *e)
+{
+    bool moved = agree(e);
+
+    if (e->agreeing == AGREED)
+        moved = side_move_in(&e->client) || moved;
+    if (e->agreeing != HEAR_CLIENT)
+        moved = side_move_in(&e->server) || moved;
+    if (e->client.error == GNUTLS_E_NO_APPLICATION_PROTOCOL)
+        e->verdict = GATE_REQUEST; /* HTTP/2 alone; it has been told */
     if (e->closing) {
         e->unread += e->client.in_len;
         e->client.in_len = 0;
     }
-    if (e->client.error == GNUTLS_E_NO_APPLICATION_PROTOCOL)
-        e->verdict = GATE_REQUEST; /* HTTP/2 alone; it has been told */
-    moved = side_move_in(&e->server) || moved;
-    if (e->server.failed && !e->server.ready && !e->closing && e->client.ready)
-        refuse_server(e);
-    moved = ask(e) || moved;
+    return moved;
+}
+
+static bool move(struct exchange *e)
+{
+    bool moved = move_sides_in(e);
+
+    if (e->client.ready && !e->begun)
+        begin(e);
+    moved = (e->two ? http2_move(e->two) : http1_ask(e)) || moved;
     moved = side_move_out(&e->server) || moved;
-    moved = answer(e) || moved;
+    moved = (!e->two && http1_answer(e)) || moved;
     return side_move_out(&e->client) || moved;
 }
 
@@ -377,8 +234,9 @@ bool exchange_turn(struct exchange *e, bool *more)
 
 void exchange_waits(const struct exchange *e, int fds[2], short events[2])
 {
-    events[0] = side_waits(&e->client);
-    events[1] = e->closing ? 0 : side_waits(&e->server);
+    events[0] = (short)(e->agreeing == ASK_HOST ? 0 : side_waits(&e->client));
+    events[1] =
+        (short)(e->closing || e->agreeing == HEAR_CLIENT ? 0 : side_waits(&e->server));
     fds[0] = events[0] ? e->client.fd : -1;
     fds[1] = events[1] ? e->server.fd : -1;
 }
@@ -397,10 +255,17 @@ enum gate_verdict exchange_verdict(struct exchange *e, uint32_t *id)
     return verdict;
 }
 
+void exchange_blame(struct exchange *e, enum gate_verdict verdict)
+{
+    if (e->verdict == GATE_OK)
+        e->verdict = verdict;
+}
+
 void exchange_free(struct exchange *e)
 {
+    http2_free(e->two);
     side_done(&e->client);
     side_done(&e->server);
-    scrub_done(&e->scrub);
+    scrub_done(&e->one.scrub);
     free(e);
 }

@@ -1,10 +1,69 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
+#include "gate/first_bytes.h"
 #include "secrets/secrets.h"
+
+#define HELLO_MAX (17u << 10) /* its records' headers included */
+
+/* Its ClientHello is read before its handshake begins, which reads it again. */
+bool side_hear(struct side *s)
+{
+    enum first_offer offer;
+    ssize_t n;
+
+    if (!s->hello)
+        s->hello = malloc(HELLO_MAX);
+    n = s->hello ? recv(s->fd, s->hello + s->hello_len, HELLO_MAX - s->hello_len,
+                        MSG_DONTWAIT)
+                 : 0;
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return false;
+    if (n <= 0) {
+        s->failed = true;
+        return true;
+    }
+    s->hello_len += (size_t)n;
+    offer = first_bytes_offer(s->hello, s->hello_len, "h2");
+    s->heard = offer != OFFER_MORE;
+    s->knows_two = offer == OFFER_YES;
+    return true;
+}
+
+static ssize_t pull(gnutls_transport_ptr_t from, void *data, size_t len)
+{
+    struct side *s = from;
+    size_t n = s->hello_len - s->hello_at;
+
+    if (!n)
+        return recv(s->fd, data, len, 0);
+    n = n < len ? n : len;
+    memcpy(data, s->hello + s->hello_at, n);
+    s->hello_at += n;
+    return (ssize_t)n;
+}
+
+static int pull_waits(gnutls_transport_ptr_t from, unsigned ms)
+{
+    const struct side *s = from;
+
+    return s->hello_at < s->hello_len
+               ? 1
+               : gnutls_system_recv_timeout((gnutls_transport_ptr_t)(intptr_t)s->fd,
+                                            ms);
+}
+
+void side_read_hello(struct side *s)
+{
+    gnutls_transport_set_ptr2(s->tls, s, (gnutls_transport_ptr_t)(intptr_t)s->fd);
+    gnutls_transport_set_pull_function(s->tls, pull);
+    gnutls_transport_set_pull_timeout_function(s->tls, pull_waits);
+}
 
 static bool shake(struct side *s)
 {
@@ -12,6 +71,9 @@ static bool shake(struct side *s)
 
     if (rc == GNUTLS_E_SUCCESS) {
         s->ready = true;
+        free(s->hello);
+        s->hello = NULL;
+        s->hello_at = s->hello_len = 0;
         return true;
     }
     if (gnutls_error_is_fatal(rc)) {
@@ -120,6 +182,7 @@ void side_done(struct side *s)
         gnutls_deinit(s->tls);
     if (s->fd >= 0)
         (void)close(s->fd);
+    free(s->hello);
     free(s->in);
     if (s->out)
         gnutls_memset(s->out, 0, 2u * OUT_MAX);

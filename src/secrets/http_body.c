@@ -95,6 +95,21 @@ static bool step_chunk(struct body *b, uint8_t c)
     return false;
 }
 
+static bool add_up(struct body *b, size_t n)
+{
+    b->total += n;
+    return !b->most || b->total <= b->most;
+}
+
+bool body_count(struct body *b, size_t len)
+{
+    if (b->kind == BODY_NONE || (b->kind == BODY_LENGTH && b->left < len))
+        return len == 0;
+    if (b->kind == BODY_LENGTH)
+        b->left -= len;
+    return add_up(b, len);
+}
+
 static enum body_step take(struct body *b, size_t len, size_t *used, size_t *size)
 {
     size_t n = b->left < len ? (size_t)b->left : len;
@@ -104,10 +119,9 @@ static enum body_step take(struct body *b, size_t len, size_t *used, size_t *siz
         return BODY_MORE;
     if (b->kind != BODY_TO_END)
         b->left -= n;
-    b->total += n;
     *size = n;
     *used += n;
-    return b->most && b->total > b->most ? BODY_BAD : BODY_DATA;
+    return add_up(b, n) ? BODY_DATA : BODY_BAD;
 }
 
 enum body_step body_next(struct body *b, const uint8_t *data, size_t len, size_t *used,

@@ -20,7 +20,7 @@ long head_end(const uint8_t *data, size_t len)
     return len >= HEAD_MAX ? HEAD_BAD : HEAD_MORE;
 }
 
-static bool is_value(const char *text, size_t len)
+bool head_is_value(const char *text, size_t len)
 {
     for (size_t i = 0; i < len; i++)
         if (((unsigned char)text[i] < ' ' && text[i] != '\t') || text[i] == 0x7f)
@@ -45,7 +45,7 @@ static bool parse_field(char *line, struct head_field *f)
         len--;
     value[len] = '\0';
     *f = (struct head_field){ line, value, (size_t)(colon - line), len };
-    return is_value(value, len);
+    return head_is_value(value, len);
 }
 
 bool head_parse(const uint8_t *data, size_t len, struct head *out)
@@ -63,7 +63,7 @@ bool head_parse(const uint8_t *data, size_t len, struct head *out)
         *line = '\0';
         line += 2;
         if (!*line)
-            return is_value(out->first, strlen(out->first));
+            return head_is_value(out->first, strlen(out->first));
         if (out->count == HEAD_FIELDS)
             return false;
         char *end = strstr(line, "\r\n");

@@ -23,7 +23,7 @@ static bool read_line(const char *first, struct line *out, struct refusal *wrong
     const char *version = target ? strchr(target + 1, ' ') : NULL;
 
     if (strcmp(first, "PRI * HTTP/2.0") == 0)
-        return refuse(wrong, 505, "a secret's host is asked in HTTP/1.1, not HTTP/2");
+        return refuse(wrong, 505, "HTTP/2 was not agreed on in TLS (ALPN)");
     if (!version || strcmp(version + 1, "HTTP/1.1") != 0)
         return refuse(wrong, 400, "the request is not HTTP/1.1");
     *out = (struct line){ .method = first,
@@ -191,7 +191,8 @@ static bool put_basic(const struct held *held, struct place to, const char *valu
 static bool is_dropped(const struct head *h, const struct head_field *f)
 {
     return head_is_hop(h, f) || head_is(f, "Accept-Encoding") || head_is(f, "Range") ||
-           head_is(f, "If-Range") || head_is(f, "Host");
+           head_is(f, "If-Range") || head_is(f, "Host") ||
+           head_is(f, "Grpc-Accept-Encoding");
 }
 
 static bool is_added(const struct held *held, struct place to,

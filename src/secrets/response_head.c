@@ -25,10 +25,13 @@ static bool read_status(const char *first, struct response *r)
 
 static bool is_coded(const struct head *h)
 {
-    for (size_t i = 0; i < h->count; i++)
-        if (head_is(&h->fields[i], "Content-Encoding") && h->fields[i].value_len &&
-            strcasecmp(h->fields[i].value, "identity") != 0)
+    for (size_t i = 0; i < h->count; i++) {
+        const struct head_field *f = &h->fields[i];
+
+        if ((head_is(f, "Content-Encoding") || head_is(f, "Grpc-Encoding")) &&
+            f->value_len && strcasecmp(f->value, "identity") != 0)
             return true;
+    }
     return false;
 }
 

@@ -99,6 +99,14 @@ int scrub_add(struct scrub *s, const void *data, size_t len, bool end, struct st
     return str_ok(out) ? 0 : -1;
 }
 
+bool scrub_finds(const struct scrub *s, const char *text, size_t len)
+{
+    for (size_t i = 0; i < pattern_count(s); i++)
+        if (memmem(text, len, pattern_at(s, i)->value, pattern_at(s, i)->len))
+            return true;
+    return false;
+}
+
 bool scrub_learn(struct scrub *s, const char *value, size_t len)
 {
     size_t most = sizeof s->own / sizeof *s->own;

@@ -16,11 +16,16 @@
  *
  *   vial_secrets    start, the loop, the end
  *   authority       the vessel's own, and a certificate for each name; whom we believe
- *   exchange        a connection's life: request by request
+ *   exchange        a connection's life, and the protocol that both ends agree on
  *   exchange_side   one of its two ends: TLS and what waits to be read or written
+ *   http1           HTTP/1.1: request by request
+ *   http2           HTTP/2: sessions with both ends, and how much each may say
+ *   http2_stream    a request and its answer, beside others
+ *   http2_head      its heads, written as those of HTTP/1.1, and back
+ *   http2_missing   in the place of the first two, where their library is missing
  *   http_head       a message's head, strictly
  *   http_body       where a message's body ends, strictly
- *   request_head    what is judged and changed in a request
+ *   request_head    what is judged and changed in a request, of either protocol
  *   response_head   and in an answer
  *   scrub           values that a server sends back
  */
@@ -91,6 +96,7 @@ long head_end(const uint8_t *data, size_t len);
 bool head_parse(const uint8_t *data, size_t len, struct head *out);
 void head_done(struct head *h);
 bool head_is(const struct head_field *f, const char *name);
+bool head_is_value(const char *text, size_t len); /* it may stand behind a name */
 /* The one field NAME; *TWICE: there are several. */
 const struct head_field *head_find(const struct head *h, const char *name, bool *twice);
 /* Whether the comma-separated list of any field NAME has WORD. */
@@ -114,6 +120,8 @@ bool body_of(const struct head *h, struct body *out);
  * *SIZE of these are the body's. */
 enum body_step body_next(struct body *b, const uint8_t *data, size_t len, size_t *used,
                          size_t *size);
+/* Counts LEN bytes that came where the end is said otherwise; false: they must not. */
+bool body_count(struct body *b, size_t len);
 
 /* scrub.c: each value becomes something of the same length. */
 struct scrub {
@@ -126,6 +134,7 @@ struct scrub {
 };
 /* What can go is in OUT (appended); END: all of it. -1 without memory. */
 int scrub_add(struct scrub *s, const void *data, size_t len, bool end, struct str *out);
+bool scrub_finds(const struct scrub *s, const char *text, size_t len);
 bool scrub_learn(struct scrub *s, const char *value, size_t len);
 void scrub_done(struct scrub *s);
 bool pattern_make(struct pattern *p, const char *value, size_t len,
@@ -157,28 +166,104 @@ bool response_head_pass(const struct head *h, bool to_head, uint64_t most,
                         struct body *body, struct scrub *scrub, struct response *r,
                         struct str *out, struct refusal *wrong);
 
+/* http2_head.c: a head as it is told, field by field. It becomes one of HTTP/1.1, so
+ * that one code judges both; what that lets pass becomes pairs again. */
+enum pseudo {
+    PSEUDO_METHOD,
+    PSEUDO_PATH,
+    PSEUDO_AUTHORITY,
+    PSEUDO_SCHEME,
+    PSEUDO_STATUS,
+    PSEUDO_COUNT
+};
+struct told_head {
+    struct str pseudo[PSEUDO_COUNT], fields;
+    size_t count, size;
+    bool has_length, wants_trailers, bad, large;
+};
+void told_head_add(struct told_head *t, const void *name, size_t name_len,
+                   const void *value, size_t len);
+void told_head_clear(struct told_head *t);
+/* ENDS: no body follows. */
+bool told_head_request(struct told_head *t, bool ends, struct str *out,
+                       struct refusal *wrong);
+bool told_head_answer(struct told_head *t, bool ends, struct str *out);
+bool told_head_trailers(struct told_head *t, struct str *out);
+
+#define PAIRS_MOST (HEAD_FIELDS + 8)
+struct pair {
+    const char *name, *value; /* of the head that it is made of */
+    bool secret;              /* to be in no table of the compression's */
+};
+struct pairs {
+    struct pair all[PAIRS_MOST];
+    size_t count;
+    bool full;
+};
+void pairs_add(struct pairs *p, const char *name, const char *value, bool secret);
+/* These change H. */
+bool pairs_of_request(struct head *h, const struct scrub *scrub, bool wants_trailers,
+                      struct pairs *out);
+bool pairs_of_answer(struct head *h, struct pairs *out);
+bool pairs_of_trailers(struct head *h, struct pairs *out);
+
 /* exchange_side.c */
 struct side {
     int fd;
     gnutls_session_t tls;
-    bool ready; /* its handshake is over */
-    bool ended; /* it has no more to say */
-    bool cut;   /* and did not say so */
+    bool heard;     /* its ClientHello is there */
+    bool knows_two; /* which offers HTTP/2 */
+    bool ready;     /* its handshake is over */
+    bool ended;     /* it has no more to say */
+    bool cut;       /* and did not say so */
     bool failed;
     int error; /* of its handshake */
-    uint8_t *in, *out;
-    size_t in_len, out_at, out_len;
+    uint8_t *hello, *in, *out;
+    size_t hello_at, hello_len, in_len, out_at, out_len;
 };
-bool side_move_in(struct side *s);  /* true: something came */
-bool side_move_out(struct side *s); /* true: something went */
+bool side_hear(struct side *s);       /* true: something came */
+bool side_move_in(struct side *s);    /* the same */
+bool side_move_out(struct side *s);   /* true: something went */
+void side_read_hello(struct side *s); /* its handshake begins with what was heard */
 void side_eat(struct side *s, size_t len);
 void side_put(struct side *s, const void *data, size_t len);
 bool side_has_room(const struct side *s);
 short side_waits(const struct side *s); /* POLLIN, POLLOUT */
 void side_done(struct side *s);
 
+enum asking { ASK_HEAD, ASK_BODY, ASK_DONE };
+enum answering { ANSWER_NONE, ANSWER_HEAD, ANSWER_BODY };
+struct http1 {
+    struct scrub scrub;
+    struct body asked, answered;
+    enum asking asking;
+    enum answering answering;
+    bool to_head, last; /* of HEAD; no request follows */
+    unsigned interim;
+};
+struct http2;
+enum agreeing { HEAR_CLIENT, ASK_HOST, AGREED };
+
+struct exchange {
+    struct held *held;
+    uint32_t id;
+    char name[NAME_LEN_MAX + 1];
+    struct place to;
+    struct side client, server;
+    enum agreeing agreeing;
+    struct http1 one;
+    struct http2 *two; /* or NULL: both ends speak HTTP/1.1 */
+    bool begun;        /* which of them is known */
+    bool closing;      /* once what waits for the client is gone */
+    bool said_bye;     /* to the client, who may still be asking */
+    size_t unread;     /* of what it asked since */
+    bool over;
+    uint64_t max_response, deadline_ns;
+    enum gate_verdict verdict;
+    bool told; /* the verdict, to the gate */
+};
+
 /* exchange.c */
-struct exchange;
 struct exchange *exchange_new(struct held *held, const struct secrets_hand *hand,
                               int client_fd, int server_fd);
 /* False: it is over. *MORE: it could go on at once. */
@@ -187,7 +272,23 @@ void exchange_waits(const struct exchange *e, int fds[2], short events[2]);
 uint64_t exchange_deadline_ns(const struct exchange *e);
 /* What the gate is to be told now; GATE_OK: nothing. */
 enum gate_verdict exchange_verdict(struct exchange *e, uint32_t *id);
+void exchange_blame(struct exchange *e,
+                    enum gate_verdict verdict); /* the first stays */
 void exchange_free(struct exchange *e);
+
+/* http1.c */
+bool http1_ask(struct exchange *e);
+bool http1_answer(struct exchange *e);
+void http1_refuse(struct exchange *e, const struct refusal *why);
+bool http1_is_lost(const struct exchange *e);
+
+/* http2.c, or http2_missing.c */
+extern const bool http2_there;
+struct http2 *http2_new(struct exchange *e);
+bool http2_move(struct http2 *h);
+/* The host cannot be asked: WHY is said to each request. */
+void http2_refuse(struct http2 *h, const struct refusal *why);
+void http2_free(struct http2 *h);
 
 uint64_t now_ns(void);
 

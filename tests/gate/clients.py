@@ -59,17 +59,21 @@ func main() {
 """
 
 
-@pytest.fixture(scope="session")
-def go_program(world):
-    """One without a line of C, as it is mounted."""
-    where = world.where / "go"
+def go_built(where, text):
+    """The program that TEXT is, without a line of C."""
     where.mkdir(mode=0o755)
-    (where / "main.go").write_text(GO)
+    (where / "main.go").write_text(text)
     subprocess.run(["go", "build", "-o", "fetch", "main.go"], cwd=where, check=True,
                    env={**os.environ, "CGO_ENABLED": "0", "GO111MODULE": "off",
                         "GOCACHE": str(where / "cache"), "GOFLAGS": ""})
     (where / "fetch").chmod(0o755)
     return where / "fetch"
+
+
+@pytest.fixture(scope="session")
+def go_program(world):
+    """As it is mounted."""
+    return go_built(world.where / "go", GO)
 
 
 H2 = """

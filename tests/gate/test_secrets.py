@@ -303,17 +303,17 @@ except OSError as e:
 """
 
 
-def test_http2_is_refused_in_words_of_its_own_and_its_header_bombs_with_it(world, api):
+def test_http2_is_refused_where_the_host_has_it_not_and_its_header_bombs_with_it(world, api):
     Api.asked.clear()
     r = run(world, "--secrets", "API_KEY", "python", HTTP2, secrets={"API_KEY": definition(api)})
     assert r.stdout.splitlines() == [
         "alone: True",
-        "unasked: vial: a secret's host is asked in HTTP/1.1, not HTTP/2",
+        "unasked: vial: HTTP/2 was not agreed on in TLS (ALPN)",
         "both: http/1.1", "bomb: refused"], (r.stdout, r.stderr)
     assert ("api.test", PORT, "request") in told(r) and not Api.asked
 
 
-def test_a_client_that_prefers_http2_falls_back(world, api):
+def test_a_client_that_prefers_http2_falls_back_to_what_the_host_has(world, api):
     r = shell(world, api, f"curl -sS --http2 {BEARER} -w '%{{http_version}}\\n' {URL}/v1/models")
     assert r.stdout == "fine\n1.1\n", r.stderr
 
