@@ -8,6 +8,7 @@
 
 #include "base/fail.h"
 #include "driver/kubernetes/cluster_api.h"
+#include "driver/kubernetes/kubernetes.h"
 #include "driver/kubernetes/login.h"
 #include "driver/kubernetes/own_pod.h"
 #include "driver/kubernetes/retry_after.h"
@@ -79,6 +80,8 @@ static const struct cluster_call call = { .method = "GET",
 #define OK_JSON "HTTP/1.1 200 OK\r\n\r\n{\"a\":1}"
 #define UNKNOWN "HTTP/1.1 401 Unauthorized\r\n\r\n{\"message\":\"Unauthorized\"}"
 #define BUSY    "HTTP/1.1 429 Too Many Requests\r\n\r\n"
+#define DENIED  "HTTP/1.1 403 Forbidden\r\n\r\n{\"message\":\"no RBAC yet\"}"
+#define NONE    "HTTP/1.1 404 Not Found\r\n\r\n{}"
 #define SOON    "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 0\r\n\r\n"
 #define NEVER   "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 3600\r\n\r\n"
 
@@ -139,6 +142,52 @@ static void credentials_are_renewed_once_for_a_call(void **state)
     assert_int_equal(ask(&s, &api, &err), -1);
     assert_string_equal(err.code, "VIAL-CLUSTER-ACCESS");
     assert_int_equal(s.calls, 2);
+}
+
+static void use_certificate(struct cluster_api *api, struct scratch *s)
+{
+    struct vial_error err = { 0 };
+
+    api->cluster.cert_file = strdup(scratch_write(s, "token", "first\n"));
+    api->cluster.key_file = strdup(scratch_write(s, "key", "a key\n"));
+    assert_int_equal(cluster_read_certificate(&api->cluster, &err), 1);
+    assert_int_equal(cluster_read_certificate(&api->cluster, &err), 0);
+}
+
+static void a_certificate_that_is_refused_is_read_again(void **state)
+{
+    struct server s = { .answers = { UNKNOWN, UNKNOWN, OK_JSON },
+                        .tokens = { "second\n" },
+                        .scratch = *state };
+    struct cluster_api api = api_on(&s);
+    struct vial_error err = { 0 };
+
+    use_certificate(&api, *state);
+    assert_int_equal(cluster_do(&api, &call, NULL, &err), -1);
+    assert_string_equal(err.code, "VIAL-CLUSTER-ACCESS");
+    assert_int_equal(s.calls, 2);
+    assert_memory_equal(api.cluster.cert.data, "second\n", api.cluster.cert.len);
+    assert_memory_equal(api.cluster.key.data, "a key\n", api.cluster.key.len);
+    /* The same is not tried again. */
+    s.answers[2] = UNKNOWN;
+    s.answers[3] = OK_JSON;
+    assert_int_equal(ask(&s, &api, &err), -1);
+    assert_int_equal(s.calls, 3);
+}
+
+static void a_certificate_whose_key_has_gone_is_kept_whole(void **state)
+{
+    struct server s = { .answers = { NULL } };
+    struct cluster_api api = api_on(&s);
+    struct vial_error err = { 0 };
+
+    use_certificate(&api, *state);
+    (void)scratch_write(*state, "token", "second\n");
+    assert_int_equal(unlink(api.cluster.key_file), 0);
+    assert_int_equal(cluster_read_certificate(&api.cluster, &err), -1);
+    assert_string_equal(err.code, "VIAL-CLUSTER-CONFIG");
+    assert_memory_equal(api.cluster.cert.data, "first\n", api.cluster.cert.len);
+    cluster_api_close(&api);
 }
 
 /* A plugin that gives one token after the other, and fails after the last. */
@@ -218,6 +267,36 @@ static void a_server_that_is_too_busy_is_asked_again(void **state)
     if (ask(&s, &api, &err) < 0)
         fail_msg("%s", err.message);
     assert_int_equal(s.calls, 3);
+}
+
+#define A_POD "/api/v1/namespaces/n/pods/p"
+
+static int remove_pod(struct server *s, int64_t ms, struct vial_error *err)
+{
+    struct cluster_api api = api_on(s);
+    int rc = pods_remove_within(&api, A_POD, "", ms, err);
+
+    finish(s);
+    cluster_api_close(&api);
+    return rc;
+}
+
+static void a_pod_is_removed_once_the_server_allows_it_again(void **state)
+{
+    struct server back = { .answers = { UNKNOWN, DENIED, DENIED, OK_JSON } };
+    struct server gone = { .answers = { DENIED, NONE, OK_JSON } };
+    struct server late = { .answers = { DENIED, OK_JSON } };
+    struct vial_error err = { 0 };
+
+    (void)state;
+    assert_int_equal(remove_pod(&back, 600000, &err), 0);
+    assert_int_equal(back.calls, 4);
+    assert_true(str_starts(back.seen[3], "DELETE " A_POD " HTTP"));
+    assert_int_equal(remove_pod(&gone, 600000, &err), 1);
+    assert_int_equal(gone.calls, 2);
+    assert_int_equal(remove_pod(&late, 0, &err), -1);
+    assert_int_equal(late.calls, 1);
+    assert_string_equal(err.code, "VIAL-CLUSTER-ACCESS");
 }
 
 static void nobody_waits_for_an_hour(void **state)
@@ -311,10 +390,13 @@ int main(void)
         scratch_test(a_token_that_is_refused_is_read_again),
         scratch_test(a_token_that_is_the_same_is_not_tried_again),
         scratch_test(credentials_are_renewed_once_for_a_call),
+        scratch_test(a_certificate_that_is_refused_is_read_again),
+        scratch_test(a_certificate_whose_key_has_gone_is_kept_whole),
         scratch_test(a_plugin_is_asked_again_when_it_is_refused),
         scratch_test(a_plugin_is_asked_again_before_what_it_gave_ends),
         scratch_test(what_ends_soon_is_used_where_nothing_else_comes),
         cmocka_unit_test(a_server_that_is_too_busy_is_asked_again),
+        cmocka_unit_test(a_pod_is_removed_once_the_server_allows_it_again),
         cmocka_unit_test(nobody_waits_for_an_hour),
         cmocka_unit_test(waits_are_as_long_as_the_server_says),
         cmocka_unit_test(a_pod_is_ours_only_if_it_is_seen_from_inside),

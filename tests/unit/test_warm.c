@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <jansson.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +20,7 @@
 #include "engine/engine.h"
 #include "engine/pool/pool_key.h"
 #include "engine/pool/pool_limits.h"
+#include "engine/pool/stock.h"
 #include "run_case.h"
 
 #include "vial/warm.h"
@@ -522,6 +524,88 @@ static void what_somebody_else_will_end_is_replaced_in_time(void **state)
     vial_engine_close(e);
 }
 
+/* A driver that makes vessels elsewhere: those of the pool take until they are let go.
+ */
+static struct held {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    pthread_t own; /* whose vessels are there at once */
+    bool let_go;
+    unsigned opened; /* by anybody else than the pool */
+} held = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
+
+static int open_held(const struct plan *plan, int guest_fd, struct vessel **out,
+                     struct vial_error *err)
+{
+    (void)pthread_mutex_lock(&held.lock);
+    held.opened += plan->stay_ms == 0;
+    while (!held.let_go && !pthread_equal(held.own, pthread_self()))
+        (void)pthread_cond_wait(&held.changed, &held.lock);
+    (void)pthread_mutex_unlock(&held.lock);
+    return driver_fake.open(plan, guest_fd, out, err);
+}
+
+static void let_go(void)
+{
+    (void)pthread_mutex_lock(&held.lock);
+    held.let_go = true;
+    (void)pthread_cond_broadcast(&held.changed);
+    (void)pthread_mutex_unlock(&held.lock);
+}
+
+static void *run_third(void *engine)
+{
+    return run(engine, "{" FAKE "}");
+}
+
+/* Until as many of the first shape are being made, and waited for. */
+static bool becomes(struct vial_engine *e, unsigned made, unsigned waited_for)
+{
+    const int64_t end_ns = clock_now_ns() + (int64_t)WAIT_MS * 1000000;
+    bool is = false;
+
+    while (!is && clock_now_ns() < end_ns) {
+        const struct stock *s = e->pool->stocks[0];
+
+        (void)pthread_mutex_lock(&e->pool->lock);
+        is = s->making >= made && s->queue.count >= waited_for;
+        (void)pthread_mutex_unlock(&e->pool->lock);
+        (void)usleep(1000);
+    }
+    return is;
+}
+
+static void what_is_being_made_elsewhere_is_waited_for(void **state)
+{
+    struct vial_engine *e = warm_engine(8);
+    struct driver mine = driver_fake;
+    const struct driver *const only[] = { &mine, NULL };
+    struct vial_result *result;
+    pthread_t third;
+    bool waited;
+    void *made;
+
+    (void)state;
+    mine.open = open_held;
+    mine.far = true;
+    e->drivers = only;
+    held.own = pthread_self();
+    check_start(e, "{" FAKE "}", "cold");
+    check_start(e, "{" FAKE "}", "cold");
+    assert_true(becomes(e, 1, 0));
+    assert_int_equal(pthread_create(&third, NULL, run_third, e), 0);
+    waited = becomes(e, 1, 1);
+    let_go();
+    assert_int_equal(pthread_join(third, &made), 0);
+    result = made;
+    case_verdict(result, VIAL_OK);
+    assert_true(waited);
+    assert_string_equal(result->start, "warm");
+    assert_int_equal(held.opened, 2);
+    vial_result_free(result);
+    vial_engine_close(e);
+}
+
 static void what_may_take_longer_than_a_vessel_is_kept_elsewhere_opens_its_own(
     void **state)
 {
@@ -588,6 +672,7 @@ int main(void)
         cmocka_unit_test(an_interpreter_waits_in_a_native_vessel),
         cmocka_unit_test(a_waiting_node_is_not_told_what_is_no_text),
         cmocka_unit_test(what_somebody_else_will_end_is_replaced_in_time),
+        cmocka_unit_test(what_is_being_made_elsewhere_is_waited_for),
         cmocka_unit_test(
             what_may_take_longer_than_a_vessel_is_kept_elsewhere_opens_its_own),
     };

@@ -35,6 +35,8 @@ void cluster_done(struct cluster *c)
     blob_done(&c->ca);
     blob_done(&c->cert);
     blob_done(&c->key);
+    free(c->cert_file);
+    free(c->key_file);
     free(c->token);
     free(c->token_file);
     strv_done(&c->exec);
@@ -164,8 +166,9 @@ static char *beside(const char *dir, const char *path)
     return str_take(&whole);
 }
 
-/* KEY names a file; KEY-data has its content in base64, and counts more. */
-static int read_pem(struct entry e, const char *key, struct blob *out,
+/* KEY names a file; KEY-data has its content in base64, and counts more. *FILE is that
+ * file, if it was read; FILE may be NULL. */
+static int read_pem(struct entry e, const char *key, struct blob *out, char **file,
                     struct vial_error *err)
 {
     auto_str struct str data_key = { 0 };
@@ -185,7 +188,13 @@ static int read_pem(struct entry e, const char *key, struct blob *out,
     if (data || !text_of(e.value, key))
         return 0;
     path = beside(e.dir, text_of(e.value, key));
-    return path ? read_secret_file(path, out, err) : fail_memory(err);
+    if (!path)
+        return fail_memory(err);
+    if (read_secret_file(path, out, err) < 0)
+        return -1;
+    if (file)
+        *file = ptr_take(&path);
+    return 0;
 }
 
 static int put(char *out, size_t size, const char *text, const char *what,
@@ -256,7 +265,7 @@ static int read_cluster(struct cluster *out, struct entry e, struct vial_error *
     if (!server)
         return not_right("server of the cluster", "", err);
     if (cluster_read_server(out, server, err) < 0 ||
-        read_pem(e, "certificate-authority", &out->ca, err) < 0)
+        read_pem(e, "certificate-authority", &out->ca, NULL, err) < 0)
         return -1;
     return name ? put(out->name, sizeof(out->name), name, "tls-server-name", err) : 0;
 }
@@ -291,6 +300,36 @@ int cluster_read_token(struct cluster *c, struct vial_error *err)
         return -1;
     text.data[strcspn(text.data, "\r\n")] = '\0';
     return set_token(c, text.data, err);
+}
+
+static bool is_same(const struct blob *a, const struct blob *b)
+{
+    return a->len == b->len && memcmp(a->data, b->data, a->len) == 0;
+}
+
+static void replace(struct blob *old, struct blob *new)
+{
+    const struct blob was = *old;
+
+    *old = *new;
+    *new = was;
+}
+
+int cluster_read_certificate(struct cluster *c, struct vial_error *err)
+{
+    auto_blob struct blob cert = { 0 };
+    auto_blob struct blob key = { 0 };
+
+    if (!c->cert_file || !c->key_file)
+        return 0;
+    if (read_secret_file(c->cert_file, &cert, err) < 0 ||
+        read_secret_file(c->key_file, &key, err) < 0)
+        return -1;
+    if (is_same(&cert, &c->cert) && is_same(&key, &c->key))
+        return 0;
+    replace(&c->cert, &cert);
+    replace(&c->key, &key);
+    return 1;
 }
 
 static int read_token_file(struct cluster *out, const char *path,
@@ -368,8 +407,8 @@ static int read_user(struct cluster *out, struct entry e, struct vial_error *err
     auto_free char *path = token_file ? beside(e.dir, token_file) : NULL;
 
     if (refuse_user(e.value, err) < 0 ||
-        read_pem(e, "client-certificate", &out->cert, err) < 0 ||
-        read_pem(e, "client-key", &out->key, err) < 0)
+        read_pem(e, "client-certificate", &out->cert, &out->cert_file, err) < 0 ||
+        read_pem(e, "client-key", &out->key, &out->key_file, err) < 0)
         return -1;
     if ((out->cert.len > 0) != (out->key.len > 0))
         return not_right("client-key, or client-certificate, beside", "the other", err);

@@ -39,13 +39,14 @@ struct cluster {
     bool at_home;   /* which is that of the pod that we are in, and we its account */
     bool tls;       /* else it is this very host's */
     struct blob ca; /* PEM; empty: the host's authorities */
-    struct blob cert, key; /* PEM; empty: none */
-    char *token;           /* NULL: none */
-    char *token_file;      /* where it was read, or NULL */
-    struct strv exec;      /* a program that gives the credentials, and its arguments */
-    struct strv exec_env;  /* "K=V" for it */
-    char *exec_version;    /* the API version that it speaks */
-    int64_t ends_s;        /* when what it gave ends, by the clock; 0: it did not say */
+    struct blob cert, key;      /* PEM; empty: none */
+    char *cert_file, *key_file; /* where these were read, or NULL */
+    char *token;                /* NULL: none */
+    char *token_file;           /* where it was read, or NULL */
+    struct strv exec;     /* a program that gives the credentials, and its arguments */
+    struct strv exec_env; /* "K=V" for it */
+    char *exec_version;   /* the API version that it speaks */
+    int64_t ends_s;       /* when what it gave ends, by the clock; 0: it did not say */
 };
 void cluster_done(struct cluster *c);
 #define auto_cluster __attribute__((cleanup(cluster_done)))
@@ -58,6 +59,9 @@ int cluster_read(struct cluster *out, const struct cluster_source *from,
 
 /* C's token anew, from its file. */
 int cluster_read_token(struct cluster *c, struct vial_error *err);
+
+/* C's certificate and key anew, if both lie in files. 1: they are others now. */
+int cluster_read_certificate(struct cluster *c, struct vial_error *err);
 
 /* "2026-01-31T12:00:00Z", as clusters write times, in seconds; 0: it is no time. */
 int64_t cluster_time(const char *text);

@@ -16,7 +16,7 @@
 #include "driver/kubernetes/pod.h"
 
 #define EXPLAIN_MS 8000 /* a node tells of an end within seconds */
-#define PAUSE_MS   200
+#define REMOVE_MS  5000 /* whoever ends a run waits for it */
 #define VERSION_MS 5000
 
 static struct kube *kube_of(struct vessel *vessel)
@@ -35,10 +35,19 @@ static void kill_pod(struct vessel *vessel)
     k->killed = true;
 }
 
+/* The API server may have taken the stream along. Many that were lost with it share the
+ * time that it is waited for. */
+static int64_t removal_ms(const struct kube *k)
+{
+    int64_t left_ms = AWAY_MS - (clock_now_ns() - k->lost_ns) / 1000000;
+
+    return k->lost_ns && left_ms > REMOVE_MS ? left_ms : REMOVE_MS;
+}
+
 static void remove_pod(struct kube *k)
 {
     if (k->path[0])
-        (void)pods_remove(&k->api, k->path, k->last.uid, NULL);
+        (void)pods_remove_within(&k->api, k->path, k->last.uid, removal_ms(k), NULL);
 }
 
 /* The cluster hears of an end a little later than we do. */
@@ -49,9 +58,10 @@ static void explain(struct vessel *vessel, struct vial_error *err)
 
     if (k->killed)
         return;
+    k->lost_ns = clock_now_ns();
     while (pod_look(k, NULL) == 0 && k->last.phase == POD_RUNS &&
            !k->last.why.code[0] && clock_now_ns() < end_ns)
-        (void)poll(NULL, 0, PAUSE_MS);
+        (void)poll(NULL, 0, AGAIN_MS);
     if (k->last.why.code[0] && err)
         *err = k->last.why;
 }

@@ -22,6 +22,8 @@
 #include "model/vessel_list.h"
 
 #define POD_PATH_MAX 256
+#define AWAY_MS      INT64_C(30000) /* an API server may be, while a pod needs it */
+#define AGAIN_MS     200            /* before it is asked again */
 
 struct kube {
     struct vessel vessel;
@@ -34,6 +36,7 @@ struct kube {
     struct pump *pump;
     int64_t landlock_abi; /* of the node's kernel, as the guest says */
     bool killed;
+    int64_t lost_ns; /* when the stream was seen to have ended by itself; or 0 */
 };
 
 /* start.c: fills K from PLAN. What was made so far is the caller's to remove. */
@@ -54,6 +57,10 @@ int pods_sweep(struct cluster_api *api, int64_t age_s, unsigned max, unsigned *r
  * gone already. */
 int pods_remove(struct cluster_api *api, const char *path, const char *uid,
                 struct vial_error *err);
+/* The same, tried again until MS are over: an API server that is started anew answers
+ * nobody for a while, then knows nobody, and allows nothing. */
+int pods_remove_within(struct cluster_api *api, const char *path, const char *uid,
+                       int64_t ms, struct vial_error *err);
 /* For `vial ps`, with a connection of its own. */
 int pods_list_all(struct vial_vessels *list, struct vial_error *err);
 

@@ -16,16 +16,25 @@ bool login_ends(const struct cluster *c)
     return c->exec.count > 0 && c->ends_s > 0 && time(NULL) + EARLY_S >= c->ends_s;
 }
 
-int login_renew(struct cluster *c, struct vial_error *err)
+static int renew_token(struct cluster *c, struct vial_error *err)
 {
     auto_free char *before = NULL;
 
-    if (c->exec.count > 0)
-        return exec_plugin_ask(c, err) < 0 ? -1 : 1;
     if (!c->token_file)
         return 0;
     before = c->token ? strdup(c->token) : NULL;
     if (c->token && !before)
         return fail_memory(err);
     return cluster_read_token(c, err) < 0 ? -1 : !str_eq(before, c->token);
+}
+
+int login_renew(struct cluster *c, struct vial_error *err)
+{
+    int token, certificate;
+
+    if (c->exec.count > 0)
+        return exec_plugin_ask(c, err) < 0 ? -1 : 1;
+    token = renew_token(c, err);
+    certificate = token < 0 ? -1 : cluster_read_certificate(c, err);
+    return certificate < 0 ? -1 : token | certificate;
 }

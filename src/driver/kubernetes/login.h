@@ -10,8 +10,8 @@
 /* Whether what a plugin gave ends within seconds, as it said itself. */
 bool login_ends(const struct cluster *c);
 
-/* Reads the token's file again, or asks the plugin again. 1: there are other
- * credentials now; 0: there are none besides those that are known. */
+/* Reads the files of token and certificate again, or asks the plugin again. 1: there
+ * are other credentials now; 0: there are none besides those that are known. */
 int login_renew(struct cluster *c, struct vial_error *err);
 
 #endif

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <limits.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/fail.h"
 #include "base/json.h"
 #include "base/owner.h"
@@ -106,6 +108,24 @@ int pods_remove(struct cluster_api *api, const char *path, const char *uid,
     if (err)
         *err = why;
     return -1;
+}
+
+int pods_remove_within(struct cluster_api *api, const char *path, const char *uid,
+                       int64_t ms, struct vial_error *err)
+{
+    const int64_t end_ns = clock_now_ns() + ms * 1000000;
+
+    for (;;) {
+        struct vial_error why = { 0 };
+        int rc = pods_remove(api, path, uid, &why);
+
+        if (rc >= 0 || clock_now_ns() >= end_ns) {
+            if (rc < 0 && err)
+                *err = why;
+            return rc;
+        }
+        (void)poll(NULL, 0, AGAIN_MS);
+    }
 }
 
 /* A name that the cluster gave back stands in a path. */

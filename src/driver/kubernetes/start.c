@@ -27,10 +27,8 @@
 #define PIECE     (32u << 10)
 #define COME_MS   30000 /* a guest that was brought is there at once */
 #define WATCH_MS                                                                       \
-    INT64_C(5000) /* then it is asked anew: a watch can miss a server's end */
-#define AWAY_MS  INT64_C(30000) /* an API server may be, while a pod is waited for */
-#define PAUSE_MS 200
-#define PING_MS  20000 /* so that nobody in between takes the stream for dead */
+    INT64_C(5000)     /* then it is asked anew: a watch can miss a server's end */
+#define PING_MS 20000 /* so that nobody in between takes the stream for dead */
 
 /* Each open removes some of what dead owners left, unless it is so young that it may be
  * about to go by itself. */
@@ -181,7 +179,7 @@ static void watch_pod(struct kube *k, int64_t end_ns)
         "&timeoutSeconds=%lld",
         k->api.cluster.namespace, k->vessel.name, (long long)(ms / 1000 + 1));
     if (cluster_watch(&k->api, &call, take_event, k, NULL) < 0)
-        (void)poll(NULL, 0, PAUSE_MS);
+        (void)poll(NULL, 0, AGAIN_MS);
 }
 
 /* What the shell said is all there is. */
@@ -238,7 +236,7 @@ static int look_patiently(struct kube *k, int64_t end_ns, struct vial_error *err
                 *err = why;
             return -1;
         }
-        (void)poll(NULL, 0, PAUSE_MS);
+        (void)poll(NULL, 0, AGAIN_MS);
     }
 }
 

@@ -19,7 +19,8 @@
 #define MEMORY_BYTES (UINT64_C(1) << 30)
 #define IDLE_S       60
 #define QUEUE_MS     1000 /* the most that is waited for one that is being made */
-#define PATIENCE_MS  20   /* for runs to end before their stock is filled up */
+#define FAR_MS       INT64_C(3600000) /* who makes it elsewhere gives up before */
+#define PATIENCE_MS  20 /* for runs to end before their stock is filled up */
 #define MS_NS        INT64_C(1000000)
 
 static void lock(struct pool *p)
@@ -200,14 +201,31 @@ static bool is_worth_waiting(const struct stock *s)
            each_ms * (s->queue.count + 1) < QUEUE_MS;
 }
 
+/* Elsewhere others make it, in a time of their own: what was begun is there before what
+ * would be begun now, which might find no place beside it. */
+static bool is_on_its_way(const struct stock *s)
+{
+    return s->driver->far && !s->ended && s->making > s->queue.count;
+}
+
+/* How long to wait for one of S; 0: not at all. */
+static int64_t waiting_ms(const struct stock *s)
+{
+    if (is_on_its_way(s))
+        return FAR_MS;
+    return is_worth_waiting(s) ? QUEUE_MS : 0;
+}
+
 /* Under the lock. The one that serves a waiter has counted it. */
 static bool pop_or_wait(struct pool *p, struct stock *s, struct ready *out)
 {
     if (s->idle_count == 0) {
-        if (!is_worth_waiting(s))
+        const int64_t ms = waiting_ms(s);
+
+        if (ms == 0)
             return false;
         (void)pthread_cond_signal(&s->changed);
-        return queue_wait(&s->queue, &p->lock, QUEUE_MS, out);
+        return queue_wait(&s->queue, &p->lock, ms, out);
     }
     *out = s->idle[--s->idle_count];
     stock_count_taken(s);
