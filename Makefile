@@ -43,8 +43,8 @@ test-arm64: deps-arm64 ## lanes in a Debian of arm64, emulated; hours (ARM64="co
 test-musl: deps-musl ## vial built with musl, from Debian's sources, and what it runs
 	@tools/test $(B) musl
 
-test-cluster: deps-cluster build ## a fleet in a real Kubernetes, built from Debian's sources and kept; drills under load
-	@tools/test $(B) cluster
+test-cluster: deps-cluster build ## a fleet in a real Kubernetes; drills under load (CLUSTER=short: one)
+	@tools/test $(B) cluster$(if $(CLUSTER),_$(CLUSTER))
 
 test-packages: deps-packages ## packages are built, installed, used, upgraded and purged in bare roots
 	@tools/test $(B) packages

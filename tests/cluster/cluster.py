@@ -45,7 +45,7 @@ def hierarchies():
     return found or [""]
 
 
-def wait_for(what, check, seconds=300):
+def wait_for(what, check, seconds=600):
     """Polls, with an end: what the cluster does, it does in its own time."""
     end = time.monotonic() + seconds
     while True:
@@ -78,7 +78,7 @@ class Cluster:
              "--kill-child", "--mount-proc", "/usr/bin/python3", os.path.join(HERE, "inside.py"),
              self.settings.programs, self.dir, *hierarchies()],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
-        self.first = wait_for("first process", self.find_first, 30)
+        self.first = wait_for("first process", self.find_first)
         wait_for("containerd", lambda: self.ok("ctr", "version"))
         self.load(self.settings.pause())
         wait_for("API server", lambda: self.ok("kubectl", "get", "--raw", "/readyz"))
@@ -91,7 +91,7 @@ class Cluster:
             os.kill(self.first or self.outer.pid, signal.SIGKILL)
             self.outer.wait()
         for h in hierarchies():
-            wait_for("end of its cgroups", lambda at=self.group_path(h): self.removed(at), 60)
+            wait_for("end of its cgroups", lambda at=self.group_path(h): self.removed(at))
         assert not [line for line in open("/proc/self/mounts", encoding="utf-8") if self.dir in line]
 
     def find_first(self):

@@ -19,6 +19,16 @@ CACHE = os.environ.get("VIAL_CLUSTER_CACHE") or os.path.join(
     os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "vial/cluster")
 
 
+def pytest_configure(config):
+    config.addinivalue_line("markers", "short: is part of the lane cluster_short")
+
+
+def pytest_collection_modifyitems(items):
+    """A machine of two cores has no room for vessels beside the fleet: they come first, and it is
+    installed when they have gone."""
+    items.sort(key=lambda item: "front" in item.fixturenames)
+
+
 def timed(what, *command):
     begin = time.monotonic()
     subprocess.run(command, stdin=subprocess.DEVNULL, check=True)

@@ -91,7 +91,7 @@ class Front(Fleet):
     def settle(self):
         """Until all that is wanted is there, and ready."""
         for what in ("statefulset/vial", "deployment/vial-proxy"):
-            self.cluster.kubectl("rollout", "status", what, "--timeout=300s")
+            self.cluster.kubectl("rollout", "status", what, "--timeout=600s")
 
     def pod(self, name):
         """What the API has of a pod, or {}."""

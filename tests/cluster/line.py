@@ -56,7 +56,7 @@ class Vial:
         """SETTINGS are those of the block `kubernetes`."""
         env = {k: v for k, v in os.environ.items() if not k.startswith(("VIAL_", "KUBE"))}
         env.update(KUBECONFIG=config or self.config, VIAL_DRIVER="kubernetes", VIAL_IMAGE=IMAGE,
-                   VIAL_PULL="never", VIAL_CPUS="0.1", HOME=self.where)
+                   VIAL_PULL="never", VIAL_CPUS="0.1", VIAL_OPEN_TIMEOUT="5m", HOME=self.where)
         if settings:
             env["VIAL_CONFIG"] = os.path.join(self.where, "settings.yaml")
             write(env["VIAL_CONFIG"], json.dumps({"kubernetes": settings}))
@@ -76,6 +76,17 @@ class Vial:
         assert result["error"], result
         return result["verdict"], result["error"]["code"]
 
+    def has_no_room(self, *words, **how):
+        """A scheduler that is busy has not said so within the time that is given."""
+        code = ("failed", "VIAL-CLUSTER-ROOM")
+        wait_for("word of the scheduler", lambda: self.code(
+            "--open-timeout", "1s", *words, "sh", "true", **how) == code)
+
+    def api_is_back(self):
+        """It knows us, and what we may: both come a while after it is there."""
+        wait_for("API server", lambda: self.cluster.ok("kubectl", "get", "--raw", "/readyz") and
+                 self.cluster.ok("kubectl", "--kubeconfig", self.config, "auth", "can-i", "create", "pods"))
+
     def begin(self, *words, **how):
         """A run that has begun, and goes on, unless it is given a line."""
         p = self.start("run", *words, "sh", "echo on; read line || sleep 1000", stdin=subprocess.PIPE, **how)
@@ -84,6 +95,10 @@ class Vial:
 
     def pods(self):
         return json.loads(self.kubectl("get", "pods", "-o", "json"))["items"]
+
+    def names(self):
+        """Of pods that nobody told to go."""
+        return [p["metadata"]["name"] for p in self.pods() if "deletionTimestamp" not in p["metadata"]]
 
     def clear(self):
         """A pod goes a moment after it was told to."""

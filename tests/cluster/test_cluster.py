@@ -61,6 +61,7 @@ def test_the_api_server_takes_every_object(cluster, front):
     assert len(said.splitlines()) == len(documents(text)) and "horizontalpodautoscaler" in said
 
 
+@pytest.mark.short
 def test_every_node_answers_through_the_proxy_and_holds_its_sessions(front):
     for i in range(COUNT):
         sid = front.session_on(i)
@@ -74,6 +75,7 @@ def test_sandboxes_and_mcp_sessions_find_their_node(front):
         finds_an_mcp_session(front)
 
 
+@pytest.mark.short
 def test_vessels_in_a_node_have_the_level_that_the_chart_promises(front):
     result = front.run("id -u").json
     assert result["verdict"] == "ok", result

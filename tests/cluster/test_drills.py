@@ -22,6 +22,7 @@ def test_a_killed_node_loses_its_own_sessions_alone(cluster, drill):
     assert drill.lost == [1]
 
 
+@pytest.mark.short
 def test_a_pod_deleted_behind_vials_back_loses_its_own_sessions_alone(cluster, front, drill):
     with drill("a pod is deleted, without grace") as load:
         with front.renewed("vial-2"):

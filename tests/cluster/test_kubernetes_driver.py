@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Driver `kubernetes` on a real cluster: a pod per vessel, by the rights of deploy/driver."""
+import http.client
 import json
 import os
+import select
 import signal
+import ssl
 import subprocess
 
 import pytest
@@ -18,6 +21,7 @@ def vial(cluster, tmp_path_factory):
         yield line
 
 
+@pytest.mark.short
 def test_a_program_has_its_streams_its_files_and_its_exit_code(vial, tmp_path):
     (tmp_path / "in.txt").write_text("of a file\n")
     r = vial.run("--in", str(tmp_path / "in.txt") + ":in.txt", "--out", "out.txt", "sh", "cat; cat in.txt; "
@@ -71,10 +75,10 @@ def test_what_the_cluster_cannot_do_has_a_code_and_a_remedy(vial):
     for words, expected in [
             (("--image", "localhost/none:1"), ("failed", "VIAL-CLUSTER-IMAGE")),
             (("--image", "localhost/pause:1"), ("failed", "VIAL-CLUSTER-START")),
-            (("--cpus", "60", "--open-timeout", "1s"), ("failed", "VIAL-CLUSTER-ROOM")),
             (("--runtime", "none"), ("denied", "VIAL-ENGINE-RUNTIME")),
             (("--cpu-time", "1s"), ("denied", "VIAL-UNSUPPORTED"))]:
         assert vial.code(*words, "sh", "true") == expected
+    vial.has_no_room("--cpus", "60")
     vial.clear()
 
 
@@ -87,6 +91,67 @@ def test_a_quota_that_is_used_up_is_told(vial):
         vial.kubectl("delete", "quota", "none")
 
 
+def tiny(space):
+    """A priority level with a place or a few, for the accounts of a namespace."""
+    level = {"kind": "PriorityLevelConfiguration", "spec": {"type": "Limited", "limited": {
+        "assuredConcurrencyShares": 1, "limitResponse": {"type": "Reject"}}}}
+    flow = {"kind": "FlowSchema", "spec": {
+        "matchingPrecedence": 50, "priorityLevelConfiguration": {"name": "tiny"}, "rules": [{
+            "subjects": [{"kind": "Group", "group": {"name": "system:serviceaccounts:" + space}}],
+            "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"],
+                               "namespaces": ["*"]}]}]}}
+    return "".join(json.dumps({"apiVersion": "flowcontrol.apiserver.k8s.io/v1beta1",
+                               "metadata": {"name": "tiny"}, **one}) for one in (level, flow))
+
+
+def begin_to_post(vial):
+    """A request whose body does not come keeps its place with the server."""
+    tls = ssl.create_default_context(cafile=vial.ca)
+    tls.maximum_version = ssl.TLSVersion.TLSv1_2  # later ones bring tickets besides answers
+    c = http.client.HTTPSConnection("127.0.0.1", 6443, context=tls)
+    c.putrequest("POST", "/api/v1/namespaces/%s/pods" % vial.space)
+    c.putheader("Authorization", "Bearer " + vial.token)
+    c.putheader("Content-Type", "application/json")
+    c.putheader("Content-Length", str(1 << 20))  # so much is not waited for before a refusal
+    c.endheaders()
+    return c
+
+
+def take_all_places(vial):
+    """Such requests, of which some were too many; or none, while the server does not count yet."""
+    held = [begin_to_post(vial) for _ in range(30)]
+    said, _, _ = select.select([c.sock for c in held], [], [], 5)
+    if any(c.getresponse().status == 429 for c in held if c.sock in said):
+        return held
+    for c in held:
+        c.close()
+    return None
+
+
+def refusals(vial):
+    return sum(float(line.split()[-1]) for line in vial.kubectl("get", "--raw", "/metrics").splitlines()
+               if line.startswith("apiserver_flowcontrol_rejected_requests_total{") and '"tiny"' in line)
+
+
+def test_a_server_that_has_too_much_to_do_is_asked_again(vial):
+    """By priority and fairness, which say 429."""
+    vial.kubectl("apply", "-f", "-", given=tiny(vial.space))
+    held = []
+    try:
+        held = wait_for("a server that refuses", lambda: take_all_places(vial))
+        before = refusals(vial)
+        p = vial.start("run", "sh", "echo after")
+        wait_for("refusal", lambda: refusals(vial) > before)
+        assert p.poll() is None
+    finally:
+        for c in held:
+            c.close()
+        vial.kubectl("delete", "flowschema,prioritylevelconfiguration", "tiny")
+    out, err = p.communicate()
+    assert (p.returncode, out) == (0, b"after\n"), err
+    vial.clear()
+
+
 def test_a_pod_that_somebody_deletes_is_told_as_such(vial):
     p = vial.begin()
     vial.kubectl("delete", "pods", "--all", "--grace-period=0", "--force")
@@ -94,14 +159,16 @@ def test_a_pod_that_somebody_deletes_is_told_as_such(vial):
     assert p.returncode == 125 and b"VIAL-CLUSTER-GONE" in err, err
 
 
+@pytest.mark.short
 def test_what_a_killed_caller_leaves_runs_no_more_and_is_removed(vial):
     p = vial.begin()
-    name = vial.pods()[0]["metadata"]["name"]
+    [name] = vial.names()
     listed, _ = vial.start("ps", "--json").communicate()
     assert name in [v.get("name") for v in json.loads(listed)]
     p.send_signal(signal.SIGKILL)
     p.communicate()
-    wait_for("end of the pod", lambda: vial.pods()[0]["status"]["phase"] in ("Succeeded", "Failed"))
+    wait_for("end of the pod", lambda: vial.kubectl(
+        "get", "pod", name, "-o", "jsonpath={.status.phase}") in ("Succeeded", "Failed"))
     out, err = vial.start("cleanup").communicate()
     assert out == b"1 container removed\n", (out, err)
     vial.clear()

@@ -189,7 +189,7 @@ class Load:
     def passed(self, more):
         """Waits until so many more runs have ended."""
         until = self.done + more
-        assert wait_until(lambda: self.done >= until, 60), (self.done, self.lost[:3])
+        assert wait_until(lambda: self.done >= until, 300), (self.done, self.lost[:3])
 
     def __enter__(self):
         for t in self.threads:
