@@ -120,14 +120,27 @@ struct compiled *compiled_take(struct compiled_cache *c, const char *key, int go
     return NULL;
 }
 
+/* What its caller chose the size of. */
+static uint64_t size_of(const struct vial_request *made)
+{
+    const struct strv *const lists[] = { &made->command, &made->args, &made->env,
+                                         &made->outputs };
+    uint64_t bytes = (uint64_t)request_amount(made, FIELD_ID_files) +
+                     (uint64_t)request_amount(made, FIELD_ID_stdin);
+
+    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
+        for (size_t n = 0; n < lists[i]->count; n++)
+            bytes += strlen(lists[i]->items[n]) + 1;
+    return bytes;
+}
+
 void compiled_made(struct compiled_cache *c, struct compiled *p, bool keep)
 {
     (void)pthread_mutex_lock(&c->lock);
     p->state = COMPILED_READY;
     p->forgotten = !keep;
     p->bytes = p->told.out.len + p->told.err.len + sizeof(*p);
-    if (p->made)
-        p->bytes += (uint64_t)request_amount(p->made, FIELD_ID_files);
+    p->bytes += p->made ? size_of(p->made) : 0;
     (void)pthread_cond_broadcast(&c->changed);
     (void)pthread_mutex_unlock(&c->lock);
 }

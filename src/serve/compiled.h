@@ -5,8 +5,8 @@
 /*
  * Programs that were compiled, for whoever sends the same one again: graders send one
  * program with each of its inputs, many at once, and batches one checker with each
- * output. Who comes first compiles, the others wait for that. Each caller has programs of its own: how long an answer takes tells
- * nobody what others have sent.
+ * output. Who comes first compiles, the others wait for that. Each caller has programs
+ * of its own: how long an answer takes tells nobody what others have sent.
  *
  *   compiled_cache_init -> { compiled_take -> [compiled_made ->] compiled_release }*
  *   -> compiled_cache_done
