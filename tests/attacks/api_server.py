@@ -11,23 +11,25 @@ import threading
 PLACE = ("127.88.0.1", 8443)
 
 
+def body_of(handler):
+    """What came with the request, in pieces or whole."""
+    if handler.headers.get("Transfer-Encoding") != "chunked":
+        return handler.rfile.read(int(handler.headers.get("Content-Length", 0)))
+    whole = b""
+    while size := int(handler.rfile.readline(), 16):
+        whole += handler.rfile.read(size)
+        handler.rfile.readline()
+    handler.rfile.readline()
+    return whole
+
+
 class Api(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-
-    def body(self):
-        if self.headers.get("Transfer-Encoding") != "chunked":
-            return self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        whole = b""
-        while size := int(self.rfile.readline(), 16):
-            whole += self.rfile.read(size)
-            self.rfile.readline()
-        self.rfile.readline()
-        return whole
 
     def do_GET(self):
         said = ("%s %s\n" % (self.requestline, self.headers.get("Authorization"))).encode()
         self.note(said)
-        body = self.body()
+        body = body_of(self)
         self.send_response(200)
         self.send_header("X-Server", "api")
         self.send_header("X-Said", self.headers.get("Authorization", ""))
@@ -75,4 +77,5 @@ def main():
     sys.stdin.read()
 
 
-main()
+if __name__ == "__main__":
+    main()

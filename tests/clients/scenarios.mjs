@@ -231,8 +231,10 @@ const scenarios = {
     assert.equal((await cells.run("x * 7")).value["text/plain"], "42");
     assert.equal((await cells.run("while True: pass", { timeout: "500ms" })).status, "timeout");
     await cells.restart();
-    setTimeout(() => cells.interrupt(), 500);
-    assert.equal((await cells.run("import time\ntime.sleep(60)")).status, "interrupted");
+    const cell = cells.run("open('here', 'w')\nimport time\ntime.sleep(60)");
+    await until(async () => (await session.list()).some((file) => file.path === "here"));
+    await cells.interrupt();
+    assert.equal((await cell).status, "interrupted");
     await session.close();
   },
 

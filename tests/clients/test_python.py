@@ -275,9 +275,10 @@ def test_an_interpreter_remembers(client):
         again = session.context("python", name="two")
         assert again.run("x").status == "error" and again.name == "python:two"
         again.restart()
-        thread = threading.Timer(0.5, again.interrupt)
+        thread = threading.Thread(target=lambda: wait_until(
+            lambda: "here" in [e.path for e in session.list()]) and again.interrupt())
         thread.start()
-        assert again.run("import time\ntime.sleep(60)").status == "interrupted"
+        assert again.run("open('here', 'w')\nimport time\ntime.sleep(60)").status == "interrupted"
         thread.join()
 
 

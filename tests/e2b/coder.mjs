@@ -3,6 +3,7 @@
 // and serve it. The repository and the package lie in the sandbox: there is no network.
 import { Sandbox } from 'e2b'
 import http from 'node:http'
+import { until } from './until.mjs'
 
 const sbx = await Sandbox.create({ timeoutMs: 300_000 })
 const sh = (line) => sbx.commands.run(line, { cwd: '/home/user' })
@@ -38,11 +39,10 @@ const ask = () => new Promise((done, fail) => {
     answer.on('end', () => done({ status: answer.statusCode, body }))
   }).on('error', fail)
 })
-let page = await ask()
-for (let i = 0; page.status === 502 && i < 600; i++) {
-  await new Promise((done) => setTimeout(done, 25))
-  page = await ask()
-}
+const page = await until(async () => {
+  const answer = await ask()
+  return answer.status !== 502 && answer
+})
 console.log(JSON.stringify({
   broken: before.exitCode,
   mended: after.exitCode,

@@ -3,6 +3,7 @@
 // started us says where names lead, as a wildcard record would. One line of JSON for each thing.
 import dns from 'node:dns'
 import https from 'node:https'
+import { until } from './until.mjs'
 
 const lookup = dns.lookup
 dns.lookup = (name, options, done) => lookup(/\.box\.test$/.test(name) ? '127.0.0.1' : name, options, done)
@@ -18,14 +19,6 @@ const get = (url, headers = {}) => new Promise((done, fail) => {
     answer.on('end', () => done([answer.statusCode, body]))
   }).on('error', fail)
 })
-const until = async (look) => {
-  for (let i = 0; i < 600; i++) {
-    const value = await look()
-    if (value) return value
-    await new Promise((done) => setTimeout(done, 25))
-  }
-  throw new Error('it did not come to pass')
-}
 
 const sbx = await Sandbox.create()
 say('host', sbx.getHost(3000) === `3000-${sbx.sandboxId}.${domain}`)

@@ -63,7 +63,7 @@ SAME = ["verdict", "stage", "exit_code", "signal", "stdout", "stderr", "limits_h
     (["c", "#include <stdio.h>\nint main(void) { puts(\"compiled\"); }"], None),
     (["c", "int main(void) { return x; }"], None),
     (["--in", "a.txt", "--out", "b.txt", "sh", "cat a.txt; echo made > b.txt"], None),
-    (["--timeout", "1s", "sh", "echo before; sleep 600"], None),
+    (["--timeout", "3s", "sh", "echo before; sleep 600"], None),
     (["--cpu-time", "1s", "--timeout", "200s", "sh", "while :; do :; done"], None),
     (["--output-limit", "1k", "sh", "head -c 100000 /dev/zero"], None),
     (["--cwd", "nowhere", "sh", "exit 0"], None)],

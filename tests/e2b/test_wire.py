@@ -266,8 +266,8 @@ def test_what_is_gone_is_502_and_says_so(e2b):
     assert big.status == 502
 
 
-def test_a_lease_of_a_second_ends_it(e2b):
-    box = create(e2b, timeout=1)
+def test_a_lease_of_seconds_ends_it(e2b):
+    box = create(e2b, timeout=4)
     with pytest.raises((http.client.IncompleteRead, ConnectionError)):
         stream(e2b, box, "process.Process/Start", {"process": {"cmd": "sleep", "args": ["100"]}})
     assert envd(e2b, box, "GET", "/health").status == 502
@@ -354,7 +354,7 @@ def test_sandboxes_that_end_by_themselves_are_given_back(e2b):
         list(pool.map(lambda _: create_and_wait(), range(48)))
     create_and_wait()
     create_and_wait()
-    assert descriptors() <= before + 24  # 16 of a caller's are kept whole
+    assert wait_until(lambda: descriptors() <= before + 24)  # 16 of a caller's are kept whole
 
 
 def test_details_say_that_there_is_no_network():

@@ -5,6 +5,7 @@ import assert from 'node:assert/strict'
 import http from 'node:http'
 import * as e2b from 'e2b'
 import { Sandbox as Interpreter } from '@e2b/code-interpreter'
+import { until } from './until.mjs'
 
 const { Sandbox, Template } = e2b
 const rows = []
@@ -17,14 +18,6 @@ const refused = (methods, name, text, act) => row(methods, 'refused: ' + text, a
   })
 })
 const text = (bytes) => new TextDecoder().decode(bytes)
-const until = async (look) => {
-  for (let i = 0; i < 600; i++) {
-    const value = await look()
-    if (value) return value
-    await new Promise((done) => setTimeout(done, 25))
-  }
-  throw new Error('it did not come to pass')
-}
 
 // A request to HOST, which is a name that nobody's resolver knows.
 const ask = (host, path, headers = {}) => new Promise((done, fail) => {
@@ -169,7 +162,7 @@ row('Sandbox.create', 'a lease ends in a pause, and any use wakes it', async () 
   await box.kill()
 })
 row('Sandbox.create', 'one that nobody wakes stays paused until a connect', async () => {
-  const box = await Sandbox.create({ timeoutMs: 1000, lifecycle: { onTimeout: 'pause' } })
+  const box = await Sandbox.create({ timeoutMs: 4000, lifecycle: { onTimeout: 'pause' } })
   await box.files.write('kept', 'yes')
   await until(async () => (await box.getInfo()).state === 'paused')
   assert.equal(await box.isRunning(), false)

@@ -390,7 +390,7 @@ def test_a_volume_holds_no_more_than_its_size(store):
     assert MIB < int(held) < 16 * MIB
     assert after == "x"
     assert store.sh("ls -A /d; cat /d/x", "data:/d").text == "x\nx\n"
-    assert devices(store) == []
+    wait_until(lambda: devices(store) == [])
 
 
 @sized
@@ -451,7 +451,7 @@ def test_makers_of_volumes_with_sizes_that_are_killed_leave_nothing(store):
         work.wait()
         for row in store.volume("list", "--json").json:
             assert store.sh("echo whole > /v/f", f"{row['name']}:/v:rw").errors == ""
-            assert store.volume("remove", row["name"]).status == 0
+            wait_until(lambda n=row["name"]: store.volume("remove", n).status == 0)
     wait_until(lambda: devices(store) == [])
     store.create("last")  # who comes next sweeps
     assert os.listdir(store.place) == ["last"]
@@ -479,17 +479,14 @@ def test_a_volume_whose_disk_somebody_still_has_is_not_removed(store):
     """A descriptor that one vessel gave another keeps it: what is taken would be counted no more."""
     store.create("data", "--size", "16m")
     with store.held("data:/data"):
-        disk = os.stat(store.place / "data" / "disk").st_ino
-        found = [name for name in os.listdir("/sys/block") if name.startswith("loop")
-                 and os.path.exists(f"/sys/block/{name}/loop")
-                 and os.stat(open(f"/sys/block/{name}/loop/backing_file").read().strip()).st_ino == disk]
-        device = os.open("/dev/" + found[0], os.O_RDONLY)
+        [name] = devices(store)
+        device = os.open("/dev/" + name, os.O_RDONLY)
     try:
         refused = store.volume("remove", "data")
         assert "[VIAL-BUSY]" in refused.errors and "still has files" in refused.errors
     finally:
         os.close(device)
-    assert store.volume("remove", "data").status == 0
+    wait_until(lambda: store.volume("remove", "data").status == 0)
 
 
 @sized

@@ -112,7 +112,7 @@ def test_what_a_pid_namespace_left_as_a_whole_is_removed_from_outside():
     os.kill(janitor, signal.SIGSTOP)
     os.kill(owner, signal.SIGKILL)
     outer.wait()
-    assert named(space)
+    # What is left now may be removed by anybody's next run on this machine.
     assert subprocess.run([VIAL, "cleanup"], stdout=subprocess.DEVNULL,
                           env=clean).returncode == 0
     assert not named(space)

@@ -20,7 +20,9 @@ from conftest import PATIENCE, ROOT, VIAL, told
 from servers import HOST, wait_until
 
 sys.path.insert(0, str(ROOT / "tests" / "serve"))
+sys.path.append(str(ROOT / "tests" / "attacks"))
 
+from api_server import body_of  # noqa: E402
 from daemon import Daemon  # noqa: E402
 
 VALUE = "sk-real-" + "".join("%02x" % (i * 37 % 256) for i in range(20))
@@ -42,16 +44,6 @@ class Api(http.server.BaseHTTPRequestHandler):
         except (OSError, ssl.SSLError):
             self.close_connection = True
 
-    def body(self):
-        if self.headers.get("Transfer-Encoding") == "chunked":
-            whole = b""
-            while size := int(self.rfile.readline(), 16):
-                whole += self.rfile.read(size)
-                self.rfile.readline()
-            self.rfile.readline()
-            return whole
-        return self.rfile.read(int(self.headers.get("Content-Length", 0)))
-
     def answer(self, body, headers=()):
         self.send_response(200)
         for name, value in headers:
@@ -62,7 +54,7 @@ class Api(http.server.BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def do_GET(self):
-        body = self.body()
+        body = body_of(self)
         Api.asked.append(SimpleNamespace(line=self.requestline, headers=self.headers.items(), body=body))
         said = self.headers.get("Authorization", "")
         path = self.path.partition("?")[0]

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A session's files are saved as an image, and others are opened of it, in a daemon whose front
 cannot enter the store."""
+import contextlib
 import os
 import signal
 import subprocess
@@ -21,11 +22,8 @@ RW = {"image": "debian", "root_mode": "rw", "user": "root"}
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory):
-    made = worlds.World(tmp_path_factory.mktemp("snapshot") / "home", 0)
-    done = made.vial("image", "import", "debian", "--from", str(worlds.debian()))
-    assert done.returncode == 0, done.stderr
-    yield made
-    made.remove()
+    with worlds.imported(tmp_path_factory.mktemp("snapshot") / "home") as made:
+        yield made
 
 
 @pytest.fixture(scope="module")
@@ -58,20 +56,6 @@ def start(daemon, **more):
     return Session(daemon, daemon.ask("POST", "/v1/sessions", {**RW, **more}))
 
 
-def names(world):
-    return {n.replace("%2F", "/") for n in os.listdir(world.store / "names")}
-
-
-def is_whole(world):
-    """What the store has is as it came, and nothing is left over."""
-    for name in sorted(names(world)):
-        done = world.vial("image", "verify", name)
-        assert done.returncode == 0, done.stdout + done.stderr
-    done = world.vial("image", "prune", "--json")
-    assert done.returncode == 0, done.stderr
-    assert os.listdir(world.store / "tmp") == []
-
-
 CHANGES = """
 echo new > /etc/new; rm /etc/issue; rm -r /usr/share/doc; mkdir /usr/share/doc
 echo only > /usr/share/doc/only; useradd -m joe; chown joe /etc/new; chmod 750 /etc/new
@@ -102,15 +86,17 @@ def test_sessions_opened_of_a_snapshot_have_its_files(daemon, world):
         other.stop()
     assert first.sh("cat /etc/later") == "later\n"
     first.stop()
-    is_whole(world)
+    world.check_whole()
 
 
 def test_a_program_goes_on_after_a_snapshot(daemon):
     s = start(daemon)
     s.sh("(while :; do echo x >> /run/beat; sleep 0.05; done) >/dev/null 2>&1 &")
-    before = int(s.sh("sleep 0.3; wc -l < /run/beat"))
+    before = int(s.sh("until [ -s /run/beat ]; do sleep 0.05; done; wc -l < /run/beat"))
     s.save()
-    assert int(s.sh("sleep 0.3; wc -l < /run/beat")) > before
+    saved = int(s.sh("wc -l < /run/beat"))
+    assert saved >= before
+    s.sh("until [ $(wc -l < /run/beat) -gt %d ]; do sleep 0.05; done" % saved)
     s.stop()
 
 
@@ -118,14 +104,14 @@ def test_a_fork_has_the_files_and_its_image_goes_with_it(daemon, world):
     s = start(daemon)
     s.sh("echo shared > /etc/shared")
     copy = Session(daemon, daemon.ask("POST", s.at + "/fork", {"user": "root"}))
-    assert [n for n in names(world) if n.startswith("fork/")]
+    assert [n for n in world.names() if n.startswith("fork/")]
     assert copy.sh("cat /etc/shared") == "shared\n"
     copy.sh("echo changed > /etc/shared")
     assert s.sh("cat /etc/shared") == "shared\n"
     copy.stop()
-    assert not [n for n in names(world) if n.startswith("fork/")]
+    assert not [n for n in world.names() if n.startswith("fork/")]
     s.stop()
-    is_whole(world)
+    world.check_whole()
 
 
 def test_a_snapshot_of_a_snapshot_is_one_layer_more(daemon, world):
@@ -164,15 +150,15 @@ def test_a_name_that_is_none_is_refused(daemon, name):
 
 def test_sparse_files_larger_than_the_disk_are_refused_and_nothing_is_left(daemon, world):
     s = start(daemon, disk="32m")
-    before = names(world)
+    before = world.names()
     s.sh("for i in 1 2 3 4 5; do truncate -s 30M /huge$i; done")
     answer = daemon.ask("POST", s.at + "/snapshot", {"name": "huge"})
     assert answer.json["error"]["message"].endswith("'huge4' is more than there is room for"), \
         answer.body
-    assert names(world) == before
+    assert world.names() == before
     assert s.sh("rm /huge*; echo alive") == "alive\n"
     s.stop()
-    is_whole(world)
+    world.check_whole()
 
 
 def test_the_policy_says_whether_files_may_be_saved(world):
@@ -191,13 +177,13 @@ def test_only_who_made_a_snapshot_removes_it(daemon, world):
     other = image.replace("snapshot/" + image.split("/")[1], "snapshot/00000000")
     assert daemon.ask("DELETE", "/v1/snapshots/" + other).status == 404
     assert daemon.ask("DELETE", "/v1/snapshots/debian").status == 404
-    assert image in names(world)
+    assert image in world.names()
     assert daemon.ask("DELETE", "/v1/snapshots/" + image).status == 204
-    assert image not in names(world) and "debian:latest" in names(world)
+    assert image not in world.names() and "debian:latest" in world.names()
 
 
 def test_a_session_stopped_in_the_middle_leaves_a_whole_store(daemon, world):
-    before = names(world)
+    before = world.names()
     s = start(daemon, disk="512m", memory="1g")
     s.sh("head -c 200M /dev/urandom > /blob")
     told = []
@@ -208,21 +194,20 @@ def test_a_session_stopped_in_the_middle_leaves_a_whole_store(daemon, world):
     saver.join()
     assert told[0].status in (201, 404, 409, 410, 422), told[0].body
     if told[0].status != 201:
-        assert names(world) == before
-    is_whole(world)
+        assert world.names() == before
+    world.check_whole()
 
 
-def image_processes(store):
-    found = []
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open("/proc/%s/cmdline" % pid, "rb") as f:
-                args = f.read().split(b"\0")
-        except OSError:
-            continue
-        if args[0] == b"vial-image" and str(store).encode() in args[1]:
-            found.append(int(pid))
-    return found
+def kill_while(saver, world, pause):
+    """Kills who saves, some time after it was seen; how many."""
+    killed = 0
+    worlds.wait_for(lambda: world.at_work() or not saver.is_alive())
+    saver.join(pause)
+    for pid in world.at_work():
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+            killed += 1
+    return killed
 
 
 def test_snapshots_killed_at_any_point_leave_a_whole_store(daemon, world):
@@ -234,15 +219,7 @@ def test_snapshots_killed_at_any_point_leave_a_whole_store(daemon, world):
         saver = threading.Thread(target=lambda t=told: t.append(
             daemon.ask("POST", s.at + "/snapshot", {"name": "killed"})))
         saver.start()
-        for _ in range(turn % 9 + 1):  # the later the turn, the later the kill
-            for pid in image_processes(world.store):
-                if turn % 9 == 0 or _ == turn % 9:
-                    try:
-                        os.kill(pid, signal.SIGKILL)
-                        killed += 1
-                    except ProcessLookupError:
-                        pass
-            saver.join(0.03)
+        killed += kill_while(saver, world, turn % 9 * 0.03)  # the first at once
         saver.join()
         if told[0].status == 201:
             daemon.ask("DELETE", "/v1/snapshots/" + told[0].json["image"])
@@ -250,7 +227,7 @@ def test_snapshots_killed_at_any_point_leave_a_whole_store(daemon, world):
     assert killed > 0
     good = s.save("good")["image"]
     s.stop()
-    is_whole(world)
+    world.check_whole()
     s = start(daemon, image=good)
     assert s.sh("ls /usr/bin2 | head -1; ls -d /usr/share/doc 2>/dev/null || echo no") != ""
     s.stop()
@@ -273,7 +250,7 @@ def test_the_command_saves_forks_and_forgets(world):
         for one in (first, second, third):
             vial("stop", one)
         vial("forget", image)
-        assert image not in names(world)
+        assert image not in world.names()
 
 
 def test_a_snapshot_leaves_as_an_archive_that_comes_back(daemon, world):
@@ -301,8 +278,7 @@ def open_dir():
 
 def test_an_ordinary_user_saves_and_opens_again(open_dir):
     mine = worlds.World(open_dir / "home", worlds.UID)
-    done = mine.vial("image", "import", "debian", "--from", str(worlds.debian()))
-    assert done.returncode == 0, done.stderr
+    mine.bring("debian", worlds.debian())
     asked = {"image": "debian", "root_mode": "rw"}
     with Daemon(env={"VIAL_IMAGES": str(mine.store)}, uid=worlds.UID) as d:
         s = Session(d, d.ask("POST", "/v1/sessions", asked))
@@ -317,6 +293,6 @@ def test_an_ordinary_user_saves_and_opens_again(open_dir):
             assert copy.sh("cat /etc/new") == "new\n"
             copy.stop()
             s.stop()
-        assert not [n for n in names(mine) if n.startswith("fork/")]
-        is_whole(mine)
+        assert not [n for n in mine.names() if n.startswith("fork/")]
+        mine.check_whole()
     mine.remove()

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The store under concurrent pulls, kill -9 and use. IMAGES_KILLS: how often it is killed."""
+import contextlib
 import fcntl
 import json
 import os
@@ -11,8 +12,10 @@ import time
 from pathlib import Path
 
 import pytest
+import worlds
 from conftest import PATIENCE, VIAL
 from registries import Handmade, Image, entry, folder, tar
+from worlds import wait_for
 
 KILLS = int(os.environ.get("IMAGES_KILLS", "10"))
 
@@ -30,22 +33,6 @@ def registry():
     r = Handmade(layered(1))
     yield r
     r.stop()
-
-
-def children(pid):
-    try:
-        text = Path("/proc/%d/task/%d/children" % (pid, pid)).read_text()
-    except (FileNotFoundError, ProcessLookupError):
-        return []
-    return [int(p) for p in text.split()]
-
-
-def wait_for(condition):
-    end = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.01)
-    return True
 
 
 def is_whole(image, vial, store):
@@ -69,15 +56,11 @@ def test_killed_at_any_point_the_store_stays_whole(registry, env, image, vial, s
         pull = subprocess.Popen([VIAL, "image", "pull", name], env=env, cwd="/",
                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         time.sleep(dice.uniform(0, usual * 1.2))
-        helpers = children(pull.pid)
-        victims = [pull.pid, *helpers, *[p for h in helpers for p in children(h)]]
-        victim = dice.choice(victims)
-        try:
-            os.kill(victim, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
+        everybody = worlds.family(pull.pid)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(dice.choice(everybody), signal.SIGKILL)
         pull.wait(PATIENCE)
-        wait_for(lambda: not any(os.path.exists("/proc/%d" % p) for p in helpers))
+        wait_for(lambda e=everybody: not worlds.alive(e[1:]))
         assert is_whole(image, vial, store)
         if turn % 4 == 3:
             image("prune")  # the name is the latest's
@@ -131,8 +114,7 @@ def test_who_speaks_with_a_registry_has_no_capability_and_a_filter(env, tmp_path
     pull = subprocess.Popen([VIAL, "image", "pull", registry.host + "/x:1"], env=env, cwd="/",
                             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     wait_for(lambda: any("/blobs/" in path for path, _ in registry.seen))
-    [helper] = children(pull.pid)
-    [stage] = children(helper)
+    _, _, stage = worlds.family(pull.pid)  # it, a helper, and the helper's
     seen = status_of(stage)
     go.set()
     assert pull.wait(PATIENCE) == 0

@@ -23,11 +23,8 @@ CHEAP = ["--memory", "1g", "--disk", "256m"]
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory):
-    made = worlds.World(tmp_path_factory.mktemp("template") / "home", 0)
-    done = made.vial("image", "import", "debian", "--from", str(worlds.debian()))
-    assert done.returncode == 0, done.stderr
-    yield made
-    made.remove()
+    with worlds.imported(tmp_path_factory.mktemp("template") / "home") as made:
+        yield made
 
 
 @pytest.fixture
@@ -68,10 +65,6 @@ class App:
         return self.world.sh(script, *args, image=self.name)
 
 
-def names(world):
-    return {n.replace("%2F", "/") for n in os.listdir(world.store / "names")}
-
-
 def cached(made):
     return [s["cached"] for s in made["steps"] if s["instruction"] in ("RUN", "COPY", "WORKDIR")]
 
@@ -79,7 +72,7 @@ def cached(made):
 def is_whole(app):
     """Nothing is left over; what is made is as it came."""
     assert os.listdir(app.world.store / "tmp") == []
-    if app.name + ":latest" in names(app.world):
+    if app.name + ":latest" in app.world.names():
         done = app.world.vial("image", "verify", app.name)
         assert done.returncode == 0, done.stdout + done.stderr
 
@@ -173,7 +166,7 @@ def test_a_step_that_fails_says_where_and_leaves_no_image(app):
         "step 2 of 2, line 4: RUN echo so far;   echo oh no >&2; exit 7: it ended with status 7")
     assert error["remedy"]
     assert "so far\n" in shown and "oh no\n" in shown and "[2/2] RUN" in shown
-    assert app.name + ":latest" not in names(app.world)
+    assert app.name + ":latest" not in app.world.names()
     is_whole(app)
     app.write("FROM debian\n\nRUN echo kept\nRUN true\n")
     assert cached(app.build()) == [True, False]
@@ -244,7 +237,7 @@ def test_a_file_does_not_choose_what_its_steps_reach(app):
     error, _ = app.fails("--network", "gate", "--allow", "*.example.com")
     assert "wants *.example.org, which" in error["message"]
     app.build("--network", "none")
-    assert app.name + ":latest" in names(app.world)
+    assert app.name + ":latest" in app.world.names()
 
 
 def test_the_caller_lets_steps_reach_what_the_file_wants(app):
@@ -316,7 +309,7 @@ def test_a_build_that_is_interrupted_leaves_nothing(app):
     p.send_signal(signal.SIGINT)
     out, _ = p.communicate(timeout=worlds.PATIENCE)
     assert (p.returncode, out) == (128 + signal.SIGINT, "")
-    assert app.name + ":latest" not in names(app.world)
+    assert app.name + ":latest" not in app.world.names()
     is_whole(app)
 
 
@@ -326,8 +319,7 @@ def import_busybox(world, tree):
     shutil.copy("/bin/busybox", tree / "bin")
     (tree / "bin/sh").symlink_to("busybox")
     subprocess.run(["tar", "-C", tree, "-cf", str(tree) + ".tar", "."], check=True)
-    done = world.vial("image", "import", "busy", "--from", str(tree) + ".tar")
-    assert done.returncode == 0, done.stderr
+    world.bring("busy", str(tree) + ".tar")
 
 
 def test_umoci_and_podman_take_what_is_exported(app, tmp_path):
@@ -412,7 +404,7 @@ def test_a_build_that_is_killed_leaves_a_whole_store(app):
                 break
         p.kill()
         p.communicate(timeout=worlds.PATIENCE)
-        assert app.name + ":latest" not in names(app.world)
+        assert app.name + ":latest" not in app.world.names()
     app.write(last % "")
     app.build()
     is_whole(app)
@@ -424,19 +416,18 @@ def test_steps_can_be_pruned_and_the_image_stays(app):
     app.build()
     done = app.world.vial("template", "prune", "--json")
     assert json.loads(done.stdout)["removed"] > 0
-    assert not [n for n in names(app.world) if n.startswith("template-step")]
+    assert not [n for n in app.world.names() if n.startswith("template-step")]
     assert app.run("cat /pruned")["stdout"] == "pruned\n"
     assert cached(app.build()) == [False]
     assert app.world.vial("template", "remove", app.name).returncode == 0
-    assert app.name + ":latest" not in names(app.world)
+    assert app.name + ":latest" not in app.world.names()
 
 
 def test_an_ordinary_user_builds_as_who_owns_all_files():
     with tempfile.TemporaryDirectory(dir="/var/tmp", ignore_cleanup_errors=True) as made:
         os.chmod(made, 0o755)
         mine = worlds.World(Path(made) / "home", worlds.UID)
-        done = mine.vial("image", "import", "debian", "--from", str(worlds.debian()))
-        assert done.returncode == 0, done.stderr
+        mine.bring("debian", worlds.debian())
         (mine.home / "work/Dockerfile").write_text(
             "FROM debian\nCOPY Dockerfile /etc/copied\nRUN id -u > /etc/who\n")
         done = mine.vial("template", "build", "-t", "mine", *CHEAP, ".")

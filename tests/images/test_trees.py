@@ -99,8 +99,7 @@ os.remove('/etc/issue')
 
 def test_a_snapshot_keeps_attributes_for_podman_and_umoci(tmp_path, podman):
     world = worlds.World(tmp_path / "home", 0)
-    done = world.vial("image", "import", "debian", "--from", str(worlds.debian()))
-    assert done.returncode == 0, done.stderr
+    world.bring("debian", worlds.debian())
     start = world.vial("session", "start", "--image", "debian", "--root-mode", "rw", "--user", "root")
     session = start.stdout.strip()
     assert session, start.stderr

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Images for runs: a small Debian that mmdebstrap makes once for the build, and stores of it
 for root and for an ordinary user."""
+import contextlib
 import hashlib
 import json
 import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -20,6 +22,35 @@ UID = 1000
 RANGED = ROOT / "tests/images/with_range"
 BECOME = ["setpriv", "--reuid", str(UID), "--regid", str(UID), "--clear-groups", "--"]
 SUITE = "bookworm"
+
+
+def wait_for(condition):
+    """Waits until CONDITION() is true, and gives what it gave."""
+    end = time.monotonic() + PATIENCE
+    while not (true := condition()):
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    return true
+
+
+def family(pid):
+    """PID and all that descend from it."""
+    found = [pid]
+    for one in found:
+        with contextlib.suppress(OSError):
+            text = Path("/proc/%d/task/%d/children" % (one, one)).read_text()
+            found += [int(child) for child in text.split()]
+    return found
+
+
+def alive(pids):
+    """Those of them that still run."""
+    left = []
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            state = Path("/proc/%d/stat" % pid).read_text().rpartition(")")[2].split()[0]
+            left += [pid] if state not in "ZX" else []
+    return left
 
 
 def debian():
@@ -147,19 +178,53 @@ class World:
         text = record(name).read_text()
         record(name).write_text(text.replace("layer ", f"layer {base}\nlayer ", 1))
 
+    def bring(self, name, tree):
+        """Imports a tar, which can be verified later: `put` and `debian` make no sums."""
+        done = self.vial("image", "import", name, "--from", str(tree))
+        assert done.returncode == 0, done.stderr
+
+    def names(self):
+        return {n.replace("%2F", "/") for n in os.listdir(self.store / "names")}
+
+    def at_work(self):
+        """The programs that write to the store."""
+        found = []
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            with contextlib.suppress(OSError, IndexError):
+                args = Path("/proc/%s/cmdline" % pid).read_bytes().split(b"\0")
+                if args[0] == b"vial-image" and str(self.store).encode() in args[1]:
+                    found.append(int(pid))
+        return found
+
+    def check_whole(self):
+        """Every name is an image that is as it came; what is no image's goes, and nothing is left."""
+        for name in sorted(self.names()):
+            done = self.vial("image", "verify", name)
+            assert done.returncode == 0, done.stdout + done.stderr
+        done = self.vial("image", "prune", "--json")
+        assert done.returncode == 0, done.stderr
+        assert os.listdir(self.store / "tmp") == []
+
     def remove(self):
         shutil.rmtree(self.home)
 
-
     def machine(self):
         """An image that a template made of a Debian, which was imported, step by step."""
-        done = self.vial("image", "import", "base", "--from", str(debian()))
-        assert done.returncode == 0, done.stderr
+        self.bring("base", debian())
         (self.home / "work/Dockerfile").write_text(
             "FROM base\nRUN echo made > /etc/machine; rm /etc/issue; mkdir /srv/work\n"
             "WORKDIR /srv/work\nENV MACHINE=yes\n")
         done = self.vial("template", "build", "-t", "machine", "--memory", "1g", ".")
         assert done.returncode == 0, done.stderr
+
+
+@contextlib.contextmanager
+def imported(home):
+    """Root's, whose store has an image, `debian`, for as long as it is used."""
+    made = World(home, 0)
+    made.bring("debian", debian())
+    yield made
+    made.remove()
 
 
 if __name__ == "__main__":  # DIR UID [RANGE]: a world there, with its images; its store is printed

@@ -330,7 +330,7 @@ def test_the_container_is_made_of_what_the_command_says(needs_engine, start, con
 def test_a_command_that_takes_too_long_is_ended_with_its_container(needs_engine, acode,
                                                                    containers):
     """covers: FR-020-22"""
-    done = acode("sandbox", "exec", "--timeout", "1s", "echo begun; sleep 60")
+    done = acode("sandbox", "exec", "--timeout", "4s", "echo begun; sleep 60")
     assert (done.status, done.out) == (124, "begun\n") and "timeout after" in done.err
     assert not containers("acode-")
 

@@ -391,7 +391,8 @@ def test_who_does_not_end_is_killed_after_the_grace(mcp, vial, api, containers):
     session = Session(mcp("coding-agent", VIAL_STOP_GRACE="500ms"), "s-stubborn")
     since = int(time.time()) - 1
     found = containers("coding-agent-s-stubborn")
-    session.exec("sh -c 'trap \"\" TERM; while :; do sleep 1; done' >/dev/null 2>&1 &")
+    session.exec("sh -c 'trap \"\" TERM; echo > /tmp/deaf; while :; do sleep 1; done' >/dev/null 2>&1 & "
+                 "until [ -e /tmp/deaf ]; do sleep 0.1; done")
     assert session.cleanup().json == {"done": True}
     if api:
         assert ended(api, found[0]["Id"], since) == [

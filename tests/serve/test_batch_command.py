@@ -526,7 +526,7 @@ def test_what_is_run_together_by_a_daemon_is_judged_as_one_by_one(tmp_path):
                 {"args": ["x"], "expected": "x\n"}, {"args": ["y", "z"], "expected": "z\n"}]},
             {"language": "sh", "code": "cat f", "tests": [
                 {"files": [{"path": "f", "content": "1"}], "expected": "1"}, {"expected": ""}]},
-            {"language": "sh", "code": "cat; sleep 60", "timeout": "500ms", "tests": [{"stdin": "a"}, {"stdin": "b"}]}]
+            {"language": "sh", "code": "cat; sleep 60", "timeout": "2s", "tests": [{"stdin": "a"}, {"stdin": "b"}]}]
     text = "".join(json.dumps(dict(row, compile_timeout="60s")) + "\n" for row in rows)
     with Daemon() as d:
         def told(*flags):

@@ -92,13 +92,14 @@ def alive(pid):
 def test_nothing_outlives_a_front_that_is_killed():
     with Daemon() as d:
         sid = d.ask("POST", "/v1/sessions", {}).json["id"]
-        d.ask("POST", "/v1/sessions/%s/exec" % sid, {"argv": ["sleep", "97531"]})
+        mark = "97%d" % os.getpid()
+        d.ask("POST", "/v1/sessions/%s/exec" % sid, {"argv": ["sleep", mark]})
         assert wait_until(d.vessels)
         pids = keepers(d) | workers(d) | set(d.vessels())
         d.process.kill()
         d.process.wait()
         assert wait_until(lambda: not any(alive(pid) for pid in pids))
-        assert not subprocess.run(["pgrep", "-f", "^sleep 97531$"], capture_output=True).stdout
+        assert not subprocess.run(["pgrep", "-f", "^sleep %s$" % mark], capture_output=True).stdout
 
 
 def test_every_run_has_exactly_one_audit_record():

@@ -221,9 +221,10 @@ def test_what_happens_to_files_is_told_as_it_happens(daemon, session):
     c.request("GET", session + "/watch?path=/tmp&deep=1&attributes=1&stream=ndjson")
     stream = c.getresponse()
     assert json.loads(stream.readline()) == {"event": "start", "path": "/tmp"}
+    daemon.ask("POST", session + "/exec?wait=1", {"shell": "mkdir /tmp/d"})
+    told.append(json.loads(stream.readline()))  # and it is watched from then on
     daemon.ask("POST", session + "/exec?wait=1", {
-        "shell": "mkdir /tmp/d; sleep 0.2; echo x > /tmp/d/f; chmod 600 /tmp/d/f; "
-                 "mv /tmp/d/f /tmp/g; rm /tmp/g"})
+        "shell": "echo x > /tmp/d/f; chmod 600 /tmp/d/f; mv /tmp/d/f /tmp/g; rm /tmp/g"})
     while not told or told[-1]["event"] != "removed":
         told.append(json.loads(stream.readline()))
     c.close()
@@ -616,10 +617,10 @@ def test_without_a_daemon_a_private_one_is_started_and_ends_by_itself():
 
 
 def test_a_daemon_with_idle_exit_stays_while_a_session_is_open():
-    with Daemon(args=["--idle-exit", "1s"]) as d:
+    with Daemon(args=["--idle-exit", "3s"]) as d:
         path = "/v1/sessions/" + d.ask("POST", "/v1/sessions", {}).json["id"]
         try:
-            d.process.wait(4)
+            d.process.wait(6)
         except subprocess.TimeoutExpired:
             pass
         assert d.process.poll() is None

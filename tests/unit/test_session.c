@@ -164,8 +164,8 @@ static void any_use_wakes_a_session_that_was_paused_so(void **state)
 
 static void deadlines_and_leases_stand_still_while_a_session_is_paused(void **state)
 {
-    const struct vial_session_options so = { .lease_ms = 3000 };
-    struct vial_exec_options o = { .shell = "sleep 60", .timeout_ms = 1000 };
+    const struct vial_session_options so = { .lease_ms = 4500 };
+    struct vial_exec_options o = { .shell = "sleep 60", .timeout_ms = 2000 };
     struct vial_session_report report;
     struct vial_exec_status st;
     struct vial_exec *x;
@@ -175,7 +175,7 @@ static void deadlines_and_leases_stand_still_while_a_session_is_paused(void **st
     good(vial_session_exec(s, &o, &x, &err));
     vial_exec_wait_started(x, PATIENCE_MS, &st);
     if (pauses(s, NULL)) {
-        (void)usleep(4000000);
+        (void)usleep(5000000);
         vial_exec_wait(x, 0, &st);
         assert_true(st.running);
         good(vial_session_resume(s, &err));
@@ -590,12 +590,12 @@ static void a_lease_that_runs_out_expires_the_session(void **state)
 
 static void an_idle_session_expires_but_a_busy_one_does_not(void **state)
 {
-    struct vial_session_options options = { .idle_ms = 1000 };
+    struct vial_session_options options = { .idle_ms = 2500 };
     struct vial_session_report report = { 0 };
 
     begin(on);
     struct vial_session *s = open_with(on, "'timeout':'60s'", &options);
-    check_line(s, "sleep 1.5; echo done", "done\n");
+    check_line(s, "sleep 3; echo done", "done\n");
     /* Looking is not asking. */
     while (report.outcome == VIAL_SESSION_OPEN)
         vial_session_look(s, &report);

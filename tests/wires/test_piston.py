@@ -48,15 +48,14 @@ def test_every_verdict_has_its_words(strict, code, fields, expected):
 
 def test_an_answer_has_all_members_with_the_types_that_clients_parse(daemon):
     code = ("import sys\nprint('a', flush=True)\nprint('b', file=sys.stderr, flush=True)\n"
-            "import time; time.sleep(.2)\nprint(sys.argv[1:], input())")
+            "print(sys.argv[1:], input())")
     status, answer = execute(daemon, code, "py3", stdin="in", args=["1", "x y"])
     run = answer["run"]
     assert status == 200 and answer["language"] == "python"
     assert re.fullmatch(r"\d+\.\d+\.\d+", answer["version"])
     assert sorted(answer) == ["language", "run", "version"]
     assert run["stdout"] == "a\n['1', 'x y'] in\n" and run["stderr"] == "b\n"
-    assert sorted(run["output"].splitlines()[:2]) == ["a", "b"]
-    assert run["output"].endswith("in\n")
+    assert sorted(run["output"].splitlines()) == ["['1', 'x y'] in", "a", "b"]
     assert all(isinstance(run[n], int) for n in ("cpu_time", "wall_time", "memory"))
 
 
