@@ -104,3 +104,31 @@ int state_open(const char *path, const char *name, bool make, struct vial_error 
         return fail_sys(err, "open '%s/%s'", path, name);
     return check_own(fd, path, err) < 0 ? -1 : fd_take(&fd);
 }
+
+int state_open_store(const char *path, const struct state_store *kind,
+                     struct vial_error *err)
+{
+    auto_fd int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    bool shut = (kind->closed & 055) != 0;
+    struct stat st;
+
+    if (fd < 0 && errno == ENOENT) {
+        fail_clear(err);
+        return -1;
+    }
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return fail_sys(err, "open %s '%s'", kind->name, path);
+    if ((st.st_uid == geteuid() || (kind->roots_too && st.st_uid == 0)) &&
+        !(st.st_mode & kind->closed))
+        return fd_take(&fd);
+    (void)fail(err, VIAL_E_FILE,
+               shut ? "others can enter %s '%s'" : "others can write to %s '%s'",
+               kind->name, path);
+    return fail_remedy(err, "chmod %s it, or name another by %s", shut ? "700" : "go-w",
+                       kind->variable);
+}
+
+bool state_is_absent(const struct vial_error *err)
+{
+    return err->code[0] == '\0';
+}

@@ -9,6 +9,7 @@
  */
 
 #include <stdbool.h>
+#include <sys/types.h>
 
 #include "vial/error.h"
 
@@ -31,5 +32,17 @@ int state_make_dir(const char *path, struct vial_error *err);
 /* The directory NAME in it ("commits"); with MAKE it is made. A descriptor; -1 and code
  * "" in ERR: there is none and MAKE is false. */
 int state_open(const char *path, const char *name, bool make, struct vial_error *err);
+
+/* A store, which is believed: its directory is the caller's. */
+struct state_store {
+    const char *name;     /* "the image store" */
+    const char *variable; /* that names another */
+    mode_t closed;        /* what others may not have of it: 022, or 077 */
+    bool roots_too;       /* it may be root's instead */
+};
+/* A descriptor; -1, as state_is_absent tells: there is none. */
+int state_open_store(const char *path, const struct state_store *kind,
+                     struct vial_error *err);
+bool state_is_absent(const struct vial_error *err);
 
 #endif

@@ -40,29 +40,14 @@ static int not_here(const char *reference, struct vial_error *err)
     return fail_remedy(err, "pull it: 'vial image pull %.160s'", reference);
 }
 
-/* The store is believed, so nobody else may write to it. -1 and code "" in ERR: there
- * is none. */
 static int open_store(const char *store_dir, struct vial_error *err)
 {
-    auto_fd int fd = open(store_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    struct stat st;
+    static const struct state_store kind = { .name = "the image store",
+                                             .variable = "VIAL_IMAGES",
+                                             .closed = 022,
+                                             .roots_too = true };
 
-    if (fd < 0 && errno == ENOENT) {
-        fail_clear(err);
-        return -1;
-    }
-    if (fd < 0 || fstat(fd, &st) < 0)
-        return fail_sys(err, "open the image store '%s'", store_dir);
-    if ((st.st_uid == geteuid() || st.st_uid == 0) && !(st.st_mode & 022))
-        return fd_take(&fd);
-    (void)fail(err, VIAL_E_FILE, "the image store '%s' can be written by others",
-               store_dir);
-    return fail_remedy(err, "chmod go-w it, or name another by VIAL_IMAGES");
-}
-
-static bool is_absent(const struct vial_error *err)
-{
-    return err->code[0] == '\0';
+    return state_open_store(store_dir, &kind, err);
 }
 
 char *store_name_file(const char *reference, struct vial_error *err)
@@ -199,7 +184,7 @@ int store_look(const char *store_dir, const char *reference, struct stored_image
     auto_fd int store_fd = open_store(store_dir, &why);
     char digest[STORE_DIGEST];
 
-    if (store_fd < 0 && is_absent(&why))
+    if (store_fd < 0 && state_is_absent(&why))
         return not_here(reference, err);
     if (store_fd < 0) {
         if (err)
@@ -252,10 +237,10 @@ static int each_name(const char *store_dir, const char *name, void *context,
     DIR *dir;
     int fd;
 
-    if (store_fd < 0 && !is_absent(&why) && err)
+    if (store_fd < 0 && !state_is_absent(&why) && err)
         *err = why;
     if (store_fd < 0)
-        return is_absent(&why) ? 0 : -1;
+        return state_is_absent(&why) ? 0 : -1;
     fd = openat(store_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     dir = fd < 0 ? NULL : fdopendir(fd);
     if (!dir)

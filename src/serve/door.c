@@ -118,6 +118,7 @@ void door_set(struct serve *s, const struct serve_settings *c)
 
     gate_share(&s->gate, GATE_CONNECTIONS, door_connections(c));
     gate_share(&s->gate, GATE_REQUESTS, DOOR_HANDLERS);
+    gate_share(&s->gate, GATE_VOLUMES, DOOR_VOLUMES);
     /* A caller who is alone, with half of it, can always send the largest body. */
     gate_share(&s->gate, GATE_BODIES, most > BODIES_BYTES ? most : BODIES_BYTES);
 }

@@ -18,6 +18,8 @@ void door_set(struct serve *s, const struct serve_settings *c);
 
 /* So many handlers at once, of all listeners and callers together. */
 #define DOOR_HANDLERS 1800u
+/* Questions for volumes at once: no more than the keeper answers. */
+#define DOOR_VOLUMES 16u
 
 /* As many connections as there are descriptors for. */
 unsigned door_connections(const struct serve_settings *c);

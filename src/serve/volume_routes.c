@@ -58,7 +58,25 @@ static int check_owner(const struct call *c, const char *name, struct vial_error
     return fail_remedy(err, "call it '%.64s/NAME', or ask an administrator", token);
 }
 
-void volumes_list(struct call *c)
+/* The keeper has few places for this, of which each caller leaves others some. */
+static void in_turn(struct call *c, void (*handle)(struct call *c))
+{
+    struct gate *gate = &c->serve->gate;
+    struct caller *caller = c->caller;
+    struct vial_error err = { 0 };
+
+    if (gate_take(gate, caller, GATE_VOLUMES, 1)) {
+        handle(c);
+        gate_give(gate, caller, GATE_VOLUMES, 1);
+        return;
+    }
+    (void)fail(&err, VIAL_E_RATE, "'%s' asks for too many volumes at once",
+               caller->name);
+    (void)fail_remedy(&err, "wait for an answer before you ask again");
+    call_error(c, &err);
+}
+
+static void list(struct call *c)
 {
     struct vial_error err = { 0 };
     auto_json json_t *mine = json_array();
@@ -93,7 +111,7 @@ static void answer(struct call *c, unsigned status, const char *name)
         call_json(c, status, row);
 }
 
-void volumes_get(struct call *c)
+static void look(struct call *c)
 {
     struct vial_error err = { 0 };
 
@@ -119,7 +137,7 @@ static int read_wanted(struct call *c, struct inside_volume *out,
     return fail_remedy(err, "leave it out for one");
 }
 
-void volumes_create(struct call *c)
+static void create(struct call *c)
 {
     struct inside_volume wanted = { 0 };
     struct vial_error err = { 0 };
@@ -131,7 +149,7 @@ void volumes_create(struct call *c)
         answer(c, 201, wanted.name);
 }
 
-void volumes_remove(struct call *c)
+static void remove_named(struct call *c)
 {
     struct vial_error err = { 0 };
 
@@ -140,4 +158,24 @@ void volumes_remove(struct call *c)
         call_error(c, &err);
     else
         call_done(c);
+}
+
+void volumes_list(struct call *c)
+{
+    in_turn(c, list);
+}
+
+void volumes_get(struct call *c)
+{
+    in_turn(c, look);
+}
+
+void volumes_create(struct call *c)
+{
+    in_turn(c, create);
+}
+
+void volumes_remove(struct call *c)
+{
+    in_turn(c, remove_named);
 }

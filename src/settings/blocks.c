@@ -18,6 +18,18 @@
         name, rows, sizeof(rows) / sizeof((rows)[0])                                   \
     }
 
+#define ROW(in, name, member, type, min, max, def, help)                               \
+    {                                                                                  \
+        { name, type, FIELD_IN_SETTINGS, NULL, NULL, min, max, def, help },            \
+            offsetof(struct in, member), false                                         \
+    }
+/* MOST of them, as a list of KEY=VALUE or as an object. */
+#define PAIRS(in, name, member, most, help)                                            \
+    {                                                                                  \
+        { name, FIELD_LIST, FIELD_IN_SETTINGS, NULL, NULL, 0, most, NULL, help },      \
+            offsetof(struct in, member), true                                          \
+    }
+
 static const struct block_row serve_rows[] = {
 #define SERVE(name, type, choices, min, max, def, help)                                \
     { { #name, type, FIELD_IN_SETTINGS, NULL, choices, min, max, def, help },          \
@@ -27,90 +39,67 @@ static const struct block_row serve_rows[] = {
 };
 
 static const struct block_row cleanup_rows[] = {
-    { { "interval", FIELD_MS, FIELD_IN_SETTINGS, NULL, NULL, 0, CLEANUP_MAX_MS, "5m",
+    ROW(cleaning, "interval", interval_ms, FIELD_MS, 0, CLEANUP_MAX_MS, "5m",
         "How often 'vial serve' and 'vial mcp' remove what dead callers left; "
-        "0: never." },
-      offsetof(struct cleaning, interval_ms) },
+        "0: never."),
 };
 
 static const struct block_row journal_rows[] = {
-    { { "runs", FIELD_COUNT_, FIELD_IN_SETTINGS, NULL, NULL, 0, 100000, "0",
-        "How many of the caller's runs 'vial logs' remembers without a daemon." },
-      offsetof(struct journaling, runs) },
-    { { "output", FIELD_BYTES, FIELD_IN_SETTINGS, NULL, NULL, 0, INT64_C(1) << 20,
-        "16k", "How much of each stream of such a run is remembered." },
-      offsetof(struct journaling, output) },
+    ROW(journaling, "runs", runs, FIELD_COUNT_, 0, 100000, "0",
+        "How many of the caller's runs 'vial logs' remembers without a daemon."),
+    ROW(journaling, "output", output, FIELD_BYTES, 0, INT64_C(1) << 20, "16k",
+        "How much of each stream of such a run is remembered."),
 };
 
 static const struct block_row images_rows[] = {
-    { { "store", FIELD_NAME, FIELD_IN_SETTINGS, NULL, NULL, 1, 4095, NULL,
+    ROW(image_settings, "store", store, FIELD_NAME, 1, 4095, NULL,
         "Where images are kept that need no container engine; VIAL_IMAGES has the last "
-        "word." },
-      offsetof(struct image_settings, store) },
-    { { "registry", FIELD_NAME, FIELD_IN_SETTINGS, NULL, NULL, 1, 255, NULL,
+        "word."),
+    ROW(image_settings, "registry", registry, FIELD_NAME, 1, 255, NULL,
         "The registry of images whose names do not begin with one: HOST, or HOST/PATH "
-        "for names of one word." },
-      offsetof(struct image_settings, registry) },
-    { { "mirrors", FIELD_LIST, FIELD_IN_SETTINGS, NULL, NULL, 0, 64, NULL,
-        "Where to ask first instead of a registry: HOST=MIRROR." },
-      offsetof(struct image_settings, mirrors) },
-    { { "plain", FIELD_LIST, FIELD_IN_SETTINGS, NULL, NULL, 0, 64, NULL,
+        "for names of one word."),
+    ROW(image_settings, "mirrors", mirrors, FIELD_LIST, 0, 64, NULL,
+        "Where to ask first instead of a registry: HOST=MIRROR."),
+    ROW(image_settings, "plain", plain, FIELD_LIST, 0, 64, NULL,
         "Registries (HOST or HOST:PORT) that are asked by plain HTTP; those on "
-        "loopback always may be." },
-      offsetof(struct image_settings, plain) },
-    { { "max_size", FIELD_BYTES, FIELD_IN_SETTINGS, NULL, NULL, 1024, INT64_C(1) << 46,
-        "32g", "The most that one image may take, unpacked." },
-      offsetof(struct image_settings, max_bytes) },
-    { { "max_files", FIELD_COUNT_, FIELD_IN_SETTINGS, NULL, NULL, 1, 100000000,
-        "1000000", "The most files that one image may have." },
-      offsetof(struct image_settings, max_files) },
+        "loopback always may be."),
+    ROW(image_settings, "max_size", max_bytes, FIELD_BYTES, 1024, INT64_C(1) << 46,
+        "32g", "The most that one image may take, unpacked."),
+    ROW(image_settings, "max_files", max_files, FIELD_COUNT_, 1, 100000000, "1000000",
+        "The most files that one image may have."),
 };
 
 static const struct block_row kubernetes_rows[] = {
-    { { "node_selector", FIELD_LIST, FIELD_IN_SETTINGS, NULL, NULL, 0, 64, NULL,
-        "Labels that a node must have to get a pod: {KEY: VALUE}, or KEY=VALUE." },
-      offsetof(struct pod_settings, node_selector),
-      true },
-    { { "tolerations", FIELD_LIST, FIELD_IN_SETTINGS, NULL, NULL, 0, 64, NULL,
+    PAIRS(pod_settings, "node_selector", node_selector, 64,
+          "Labels that a node must have to get a pod: {KEY: VALUE}, or KEY=VALUE."),
+    ROW(pod_settings, "tolerations", tolerations, FIELD_LIST, 0, 64, NULL,
         "Taints of nodes that keep no pod away: KEY or KEY=VALUE, with :NoSchedule, "
-        ":PreferNoSchedule, :NoExecute or nothing behind it." },
-      offsetof(struct pod_settings, tolerations) },
-    { { "pull_secrets", FIELD_LIST, FIELD_IN_SETTINGS, NULL, NULL, 0, 16, NULL,
-        "Secrets of the namespace by which nodes pull images." },
-      offsetof(struct pod_settings, pull_secrets) },
-    { { "priority_class", FIELD_NAME, FIELD_IN_SETTINGS, NULL, NULL, 1, 253, NULL,
-        "The PriorityClass of pods; unset: the cluster's usual one." },
-      offsetof(struct pod_settings, priority_class) },
-    { { "labels", FIELD_LIST, FIELD_IN_SETTINGS, NULL, NULL, 0, 64, NULL,
-        "Further labels of pods: {KEY: VALUE}, or KEY=VALUE." },
-      offsetof(struct pod_settings, labels),
-      true },
-    { { "annotations", FIELD_LIST, FIELD_IN_SETTINGS, NULL, NULL, 0, 64, NULL,
-        "Further annotations of pods: {KEY: VALUE}, or KEY=VALUE." },
-      offsetof(struct pod_settings, annotations),
-      true },
+        ":PreferNoSchedule, :NoExecute or nothing behind it."),
+    ROW(pod_settings, "pull_secrets", pull_secrets, FIELD_LIST, 0, 16, NULL,
+        "Secrets of the namespace by which nodes pull images."),
+    ROW(pod_settings, "priority_class", priority_class, FIELD_NAME, 1, 253, NULL,
+        "The PriorityClass of pods; unset: the cluster's usual one."),
+    PAIRS(pod_settings, "labels", labels, 64,
+          "Further labels of pods: {KEY: VALUE}, or KEY=VALUE."),
+    PAIRS(pod_settings, "annotations", annotations, 64,
+          "Further annotations of pods: {KEY: VALUE}, or KEY=VALUE."),
 };
 
 static const struct block_row volumes_rows[] = {
-    { { "store", FIELD_NAME, FIELD_IN_SETTINGS, NULL, NULL, 1, 4095, NULL,
-        "Where volumes are kept; VIAL_VOLUME_STORE has the last word." },
-      offsetof(struct volume_settings, store) },
-    { { "caller", FIELD_COUNT_, FIELD_IN_SETTINGS, NULL, NULL, 0, 65536, "0",
+    ROW(volume_settings, "store", store, FIELD_NAME, 1, 4095, NULL,
+        "Where volumes are kept; VIAL_VOLUME_STORE has the last word."),
+    ROW(volume_settings, "caller", caller, FIELD_COUNT_, 0, 65536, "0",
         "How many volumes there may be of one caller of a daemon, for whom the daemon "
-        "makes them; 0: it makes none for callers." },
-      offsetof(struct volume_settings, caller) },
-    { { "most", FIELD_COUNT_, FIELD_IN_SETTINGS, NULL, NULL, 0, 65536, "1024",
-        "How many volumes there may be in all before a daemon makes no more." },
-      offsetof(struct volume_settings, most) },
-    { { "size", FIELD_BYTES, FIELD_IN_SETTINGS, NULL, NULL, 0, INT64_C(1) << 44, "0",
+        "makes them; 0: it makes none for callers."),
+    ROW(volume_settings, "most", most, FIELD_COUNT_, 0, 65536, "1024",
+        "How many volumes there may be in all before a daemon makes no more."),
+    ROW(volume_settings, "size", size, FIELD_BYTES, 0, INT64_C(1) << 44, "0",
         "How large a new volume may become that is made without a size, from 16m on; 0: "
-        "as the file system of the store." },
-      offsetof(struct volume_settings, size) },
-    { { "caller_size", FIELD_BYTES, FIELD_IN_SETTINGS, NULL, NULL, 0, INT64_C(1) << 50,
+        "as the file system of the store."),
+    ROW(volume_settings, "caller_size", caller_size, FIELD_BYTES, 0, INT64_C(1) << 50,
         "0",
         "How large the volumes of one caller of a daemon may be together, which all "
-        "have a size then; 0: any." },
-      offsetof(struct volume_settings, caller_size) },
+        "have a size then; 0: any."),
 };
 
 const struct block block_serve = BLOCK("serve", serve_rows);

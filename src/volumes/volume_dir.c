@@ -16,12 +16,12 @@
 #include "base/fail.h"
 #include "base/io.h"
 #include "base/remove_tree.h"
+#include "base/state.h"
 #include "base/str.h"
 
 #define RECORD     "vial volume 1\nwriters "
 #define RECORD_MAX 256
-#define LOCK_MS    20 /* ten seconds in all */
-#define LOCK_TRIES 500
+#define LOCK_MS    20 /* between two looks */
 #define SIZE       "\nsize "
 
 void volume_file_of(const char *name, char out[VOLUME_FILE])
@@ -73,33 +73,19 @@ int volume_not_whole(const char *name, struct vial_error *err)
 
 int volume_dir_store(const char *store_dir, struct vial_error *err)
 {
-    auto_fd int fd = open(store_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    struct stat st;
+    static const struct state_store kind = { .name = "the store of volumes",
+                                             .variable = "VIAL_VOLUME_STORE",
+                                             .closed = 077 };
 
-    if (fd < 0 && errno == ENOENT) {
-        fail_clear(err);
-        return -1;
-    }
-    if (fd < 0 || fstat(fd, &st) < 0)
-        return fail_sys(err, "open the store of volumes '%s'", store_dir);
-    if (st.st_uid == geteuid() && !(st.st_mode & 077))
-        return fd_take(&fd);
-    (void)fail(err, VIAL_E_FILE, "others can enter the store of volumes '%s'",
-               store_dir);
-    return fail_remedy(err, "chmod 700 it, or name another by VIAL_VOLUME_STORE");
+    return state_open_store(store_dir, &kind, err);
 }
 
-bool volume_dir_absent(const struct vial_error *err)
+int volume_dir_lock(int store_fd, int most_ms, struct vial_error *err)
 {
-    return err->code[0] == '\0';
-}
-
-int volume_dir_lock(int store_fd, struct vial_error *err)
-{
-    for (int i = 0; flock(store_fd, LOCK_EX | LOCK_NB) < 0; i++) {
+    for (int waited = 0; flock(store_fd, LOCK_EX | LOCK_NB) < 0; waited += LOCK_MS) {
         if (errno != EWOULDBLOCK && errno != EINTR)
             return fail_sys(err, "lock the store of volumes");
-        if (i == LOCK_TRIES) {
+        if (waited >= most_ms) {
             (void)fail(err, VIAL_E_BUSY, "others are making volumes");
             return fail_remedy(err, "try it again");
         }
@@ -171,7 +157,7 @@ int volume_dir_find(const char *store_dir, const char *name, int *store_fd,
     if (volume_check_name(name, err) < 0)
         return -1;
     *store_fd = volume_dir_store(store_dir, &why);
-    if (*store_fd < 0 && !volume_dir_absent(&why)) {
+    if (*store_fd < 0 && !state_is_absent(&why)) {
         if (err)
             *err = why;
         return -1;

@@ -31,9 +31,9 @@ int volume_not_whole(const char *name, struct vial_error *err);
 /* The store is believed, so nobody else may write to it. -1 with code "" in ERR: there
  * is none. */
 int volume_dir_store(const char *store_dir, struct vial_error *err);
-bool volume_dir_absent(const struct vial_error *err);
-/* Against makers, and for them. */
-int volume_dir_lock(int store_fd, struct vial_error *err);
+/* Against makers, and for them. VIAL-BUSY: others had it for MOST_MS. */
+int volume_dir_lock(int store_fd, int most_ms, struct vial_error *err);
+#define VOLUME_LOCK_MS 10000
 
 /* Calls SEE for each file of the store, hidden ones too, until it gives another value
  * than 0, which is given then; -1 with ERR: the store could not be read to its end. */

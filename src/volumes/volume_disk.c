@@ -72,15 +72,19 @@ static int run_mkfs(int disk_fd, struct vial_error *err)
     return fail(err, VIAL_E_FILE, "'%s' made no file system for a volume", program);
 }
 
+bool volume_disk_fits(const struct statvfs *room, uint64_t size)
+{
+    return size / room->f_frsize + room->f_blocks / 20 < (uint64_t)room->f_bavail;
+}
+
 /* Asked first: the file system would take all that is left before it said no, from
- * everybody. A twentieth of it stays for others. */
+ * everybody. */
 static bool has_room(int dir_fd, uint64_t size)
 {
     struct statvfs room;
 
     errno = ENOSPC;
-    return fstatvfs(dir_fd, &room) == 0 &&
-           size / room.f_frsize + room.f_blocks / 20 < (uint64_t)room.f_bavail;
+    return fstatvfs(dir_fd, &room) == 0 && volume_disk_fits(&room, size);
 }
 
 /* All of it now: were it taken while programs write, a full disk would look to them
@@ -244,22 +248,44 @@ int volume_disk_attach(int dir_fd, char device[VOLUME_DEVICE], struct vial_error
                             "loop devices: 'modprobe loop', and /dev/loop-control");
 }
 
-bool volume_disk_in_use(int dir_fd)
+/* 1: there is one, for longer than one takes to go; 0: none; -1: nobody can say. */
+static int stays(const struct stat *disk)
 {
     char device[VOLUME_DEVICE];
-    struct stat st;
+    int found = 0;
 
-    if (fstatat(dir_fd, VOLUME_DISK, &st, AT_SYMLINK_NOFOLLOW) < 0)
-        return false;
     for (int i = 0; i < GOING_TRIES; i++) {
         auto_fd int fd = -1;
 
-        if (find_device(&st, device, &fd) == 0)
-            return false;
+        found = find_device(disk, device, &fd);
+        if (found == 0)
+            return 0;
         auto_fd_(&fd);
         (void)poll(NULL, 0, GOING_MS);
     }
-    return true;
+    return found;
+}
+
+int volume_disk_check_unused(int dir_fd, const char *name, struct vial_error *err)
+{
+    struct stat st;
+    int found;
+
+    if (fstatat(dir_fd, VOLUME_DISK, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        return 0;
+    found = stays(&st);
+    if (found == 0)
+        return 0;
+    if (found < 0) {
+        (void)fail(err, VIAL_E_UNSUPPORTED,
+                   "nobody here can see whether the disk of volume '%s' is in use",
+                   name);
+        return fail_remedy(err, "remove it where all loop devices of the machine can "
+                                "be opened: as root, outside of containers");
+    }
+    (void)fail(err, VIAL_E_BUSY, "somebody still has files of volume '%s' open", name);
+    return fail_remedy(err, "end the vessels that had it, and those that they gave "
+                            "open files to");
 }
 
 int volume_disk_mount(const char *device, struct vial_error *err)

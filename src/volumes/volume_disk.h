@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/statvfs.h>
 
 #include "vial/error.h"
 
@@ -26,9 +27,13 @@ int volume_disk_make(int dir_fd, uint64_t size, unsigned uid, struct vial_error 
 #define VOLUME_DEVICE 24
 int volume_disk_attach(int dir_fd, char device[VOLUME_DEVICE], struct vial_error *err);
 
-/* Whether somebody still has a device on it, who may have no lock any more: a
- * descriptor that one vessel gave another is enough. */
-bool volume_disk_in_use(int dir_fd);
+/* That nobody has a device on it, with or without a lock: a descriptor that one vessel
+ * gave another is enough. VIAL-BUSY: somebody has; VIAL-UNSUPPORTED: nobody here can
+ * say, which is the same. Good too for a volume that has no disk. */
+int volume_disk_check_unused(int dir_fd, const char *name, struct vial_error *err);
+
+/* Whether SIZE bytes leave a twentieth of the file system that has ROOM to others. */
+bool volume_disk_fits(const struct statvfs *room, uint64_t size);
 
 /* A mount of DEVICE that stands nowhere yet. */
 int volume_disk_mount(const char *device, struct vial_error *err);

@@ -14,6 +14,7 @@
 #include "base/auto.h"
 #include "base/fail.h"
 #include "base/remove_tree.h"
+#include "base/state.h"
 #include "base/sys.h"
 #include "volumes/volume_dir.h"
 #include "volumes/volume_store.h"
@@ -92,7 +93,7 @@ int volume_list(const char *store_dir, struct volume_info **out, size_t *count,
 
     *out = NULL;
     *count = 0;
-    if (store_fd < 0 && volume_dir_absent(&why))
+    if (store_fd < 0 && state_is_absent(&why))
         return 0;
     if (store_fd < 0 || volume_dir_each(store_fd, add_row, &rows, &why) < 0) {
         free(rows.items);
@@ -155,11 +156,8 @@ static int remove_one(int store_fd, const char *name, int64_t unused_for_s,
     }
     if (was_used(lock_fd, unused_for_s)) /* while it was looked at */
         return 1;
-    if (volume_disk_in_use(dir_fd)) {
-        (void)fail(err, VIAL_E_BUSY, "a vessel still has files of volume '%s' open",
-                   name);
-        return fail_remedy(err, "end those that had it, and what they gave files to");
-    }
+    if (volume_disk_check_unused(dir_fd, name, err) < 0)
+        return -1;
     if (!volume_dir_same(store_fd, file, dir_fd))
         return volume_not_here(name, err);
     if (flock(dir_fd, LOCK_EX | LOCK_NB) < 0 ||
@@ -194,7 +192,7 @@ int volume_prune(const char *store_dir, int64_t unused_for_s, unsigned *removed,
     for (size_t i = 0; i < count; i++)
         *removed += remove_one(store_fd, rows[i].name, unused_for_s, &none) == 0;
     if (volume_dir_sweep(store_fd, VOLUME_GONE, err) < 0 ||
-        volume_dir_lock(store_fd, err) < 0)
+        volume_dir_lock(store_fd, VOLUME_LOCK_MS, err) < 0)
         return -1;
     return volume_dir_sweep(store_fd, VOLUME_NEW, err);
 }

@@ -194,7 +194,7 @@ int volume_create(const char *store_dir, const char *name,
         return -1;
     store_fd = make_store(store_dir, err);
     if (store_fd < 0 || volume_dir_sweep(store_fd, VOLUME_GONE, err) < 0 ||
-        volume_dir_lock(store_fd, err) < 0 ||
+        volume_dir_lock(store_fd, VOLUME_LOCK_MS, err) < 0 ||
         volume_dir_sweep(store_fd, VOLUME_NEW, err) < 0 ||
         check_room(store_fd, name, terms, err) < 0)
         return -1;

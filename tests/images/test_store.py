@@ -47,7 +47,7 @@ def test_an_image_that_is_not_here_is_told_with_what_to_do(made, vial):
 def test_a_store_that_others_can_write_to_is_not_believed(made, vial):
     made.chmod(0o777)
     done = vial("image", "inspect", "a/b:1")
-    assert "the image store '%s' can be written by others" % made in done.stderr
+    assert "others can write to the image store '%s'" % made in done.stderr
 
 
 @pytest.mark.parametrize("spoil", [lambda t: t.replace("vial-image 1", "vial-image 2"),

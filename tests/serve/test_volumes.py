@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Volumes of a daemon's callers: the operator says who may have which, and how many they make."""
+import fcntl
 import hashlib
 import http.client
 import json
@@ -7,6 +8,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+import threading
 
 import pytest
 
@@ -261,6 +263,30 @@ def test_a_store_that_cannot_be_read_is_no_empty_one(world):
         assert world.make("ann", "ann/x").code == "VIAL-FILE"
     finally:
         os.chmod(world.store, 0o700)
+
+
+def test_who_asks_for_volumes_without_an_end_leaves_others_their_turn(world):
+    """Makers wait for the store, which is held here, until they give up: their places are not those
+    of runs, and one caller has no more than a share of them."""
+    store, over = os.open(world.store, os.O_RDONLY), threading.Event()
+    fcntl.flock(store, fcntl.LOCK_EX)
+
+    def make():
+        while not over.is_set():
+            world.make("ann", "ann/data")
+    threads = [threading.Thread(target=make) for _ in range(12)]
+    for thread in threads:
+        thread.start()
+    try:
+        assert wait_until(lambda: world.ask("ann", "GET", "/v1/volumes").status == 429)
+        assert world.names("bob") == ["bob/data", "log", "shared"]
+        assert world.sh("ann", "echo runs")["stdout"] == "runs\n"
+    finally:
+        over.set()
+        os.close(store)
+        for thread in threads:
+            thread.join()
+    assert world.names("ann") == ["ann/data", "log", "shared"]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="another user needs root")

@@ -10,6 +10,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -22,6 +23,7 @@
 #include "keeper/talk/talk.h"
 #include "plan_case.h"
 #include "run_case.h"
+#include "volumes/volume_store.h"
 
 #include "vial/warm.h"
 
@@ -352,6 +354,92 @@ static void no_more_vessels_than_allowed_exist_at_once(void **state)
     for (size_t i = 0; i < VESSELS + 3; i++)
         (void)close(leash[i]);
     wait_until_empty();
+}
+
+static int ask_volume(enum talk_verb verb, const char *name)
+{
+    struct pack p = { 0 };
+    int leash;
+
+    pack_u32(&p, verb);
+    pack_text(&p, name);
+    if (verb == TALK_VOLUME_MAKE) {
+        pack_u32(&p, 0);
+        pack_u64(&p, 0);
+    }
+    leash = ask_raw(&p);
+    pack_done(&p);
+    return leash;
+}
+
+/* ROOT's, empty. */
+static int open_volumes(const char *root, char store[80])
+{
+    int fd;
+
+    (void)snprintf(store, 80, "%s/volumes", root);
+    assert_int_equal(mkdir(store, 0700), 0);
+    fd = open(store, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_true(fd >= 0);
+    return fd;
+}
+
+/* All that are asked to make one wait for the store, which is held here. */
+static void questions_for_volumes_take_no_vessels_place(void **state)
+{
+    int leash[TALK_VOLUME_PLACES];
+    struct vial_error err = { 0 };
+    struct talk_fds fds = { .count = 0 };
+    char store[80], name[16];
+    int store_fd = open_volumes(*state, store);
+    int late;
+
+    assert_int_equal(flock(store_fd, LOCK_EX), 0);
+    for (unsigned i = 0; i < TALK_VOLUME_PLACES; i++) {
+        (void)snprintf(name, sizeof name, "v%u", i);
+        leash[i] = ask_volume(TALK_VOLUME_MAKE, name);
+    }
+    late = ask_volume(TALK_VOLUMES, "");
+    assert_int_equal(hear(late, &err, &fds), TALK_BAD);
+    assert_string_equal(err.message,
+                        "the keeper is asked for too many volumes at once");
+    no_more_vessels_than_allowed_exist_at_once(state);
+    (void)close(store_fd);
+    for (unsigned i = 0; i < TALK_VOLUME_PLACES; i++) {
+        (void)hear(leash[i], &err, &fds); /* the first is made: the settings say so */
+        (void)close(leash[i]);
+        (void)snprintf(name, sizeof name, "v%u", i);
+        (void)volume_remove(store, name, &err);
+    }
+    do { /* the last of them may be ending just now */
+        (void)close(late);
+        late = ask_volume(TALK_VOLUMES, "");
+    } while (hear(late, &err, &fds) != TALK_GOOD);
+    (void)close(late);
+    assert_int_equal(rmdir(store), 0);
+}
+
+/* A front that leaves the size out gets what the settings say, or nothing. */
+static void a_volume_without_a_size_has_that_of_the_settings(void **state)
+{
+    struct vial_error err = { 0 };
+    struct talk_fds fds = { .count = 0 };
+    struct volume_info made = { 0 };
+    char store[80];
+    int store_fd = open_volumes(*state, store);
+    int leash = ask_volume(TALK_VOLUME_MAKE, "v");
+
+    if (hear(leash, &err, &fds) == TALK_GOOD) {
+        assert_int_equal(volume_look(store, "v", &made, &err), 0);
+        assert_int_equal(made.size, VOLUME_SIZE_LEAST);
+        assert_int_equal(volume_remove(store, "v", &err), 0);
+    } else if (strcmp(err.code, "VIAL-UNSUPPORTED") != 0) {
+        assert_non_null(
+            strstr(err.message, "reserve 16777216 bytes")); /* a full disk */
+    }
+    (void)close(leash);
+    (void)close(store_fd);
+    assert_int_equal(rmdir(store), 0);
 }
 
 /* Nobody waits for the answers: each leash is dropped as soon as it was sent. */
@@ -773,6 +861,9 @@ int main(void)
         cmocka_unit_test_prestate(messages_that_are_too_long_are_dropped, root),
         cmocka_unit_test_prestate(floods_of_descriptors_leave_none_behind, root),
         cmocka_unit_test_prestate(no_more_vessels_than_allowed_exist_at_once, root),
+        cmocka_unit_test_prestate(questions_for_volumes_take_no_vessels_place, root),
+        cmocka_unit_test_prestate(a_volume_without_a_size_has_that_of_the_settings,
+                                  root),
         cmocka_unit_test_prestate(ten_thousand_opens_leave_the_keeper_alive_and_empty,
                                   root),
         cmocka_unit_test_prestate(a_dropped_leash_ends_the_vessel, root),
@@ -804,8 +895,9 @@ int main(void)
     (void)fprintf(file,
                   "policy:\n  max_memory: 256m\n  max_pids: 64\n  max_cpus: 2\n"
                   "  max_timeout: 60s\n  max_disk: 64m\n  networks: [none]\n"
-                  "  mount_roots: ['%s']\n",
-                  root);
+                  "  mount_roots: ['%s']\n  volumes: ['v*']\n"
+                  "volumes: {store: '%s/volumes', size: 16m, most: 1}\n",
+                  root, root);
     (void)fclose(file);
     kept_start(policy, VESSELS);
     bad = cmocka_run_group_tests(tests, NULL, NULL);

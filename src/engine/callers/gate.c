@@ -23,6 +23,7 @@ static const unsigned weights[GATE_KINDS] = {
     [GATE_CONNECTIONS] = 8,
     [GATE_REQUESTS] = 2,
     [GATE_BODIES] = 1,
+    [GATE_VOLUMES] = 1,
 };
 
 unsigned gate_most(int64_t concurrency)

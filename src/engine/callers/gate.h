@@ -48,6 +48,7 @@ enum gate_kind {
     GATE_CONNECTIONS,
     GATE_REQUESTS, /* under way, and threads that serve them */
     GATE_BODIES,   /* bytes of requests' bodies */
+    GATE_VOLUMES,  /* questions for volumes, of which the keeper answers few at once */
     GATE_KINDS,
 };
 

@@ -24,6 +24,33 @@
 #define TOKEN      1000           /* thousandths */
 #define END_MS     INT64_C(10000) /* for wardens to end by themselves */
 
+/* Places of wardens: vessels' come first, then those of whom volumes are asked for. Who
+ * makes and removes volumes without an end takes no vessel's. */
+static uint32_t place_count(const struct keeper *k)
+{
+    return k->rules.vessels + TALK_VOLUME_PLACES;
+}
+
+static void give_place(struct keeper *k, uint32_t place)
+{
+    k->wardens[place] = 0;
+    if (place < k->rules.vessels)
+        k->vessels--;
+    else
+        k->volume_wardens--;
+}
+
+static bool take_place(struct keeper *k, bool of_volumes, uint32_t *out)
+{
+    uint32_t place = of_volumes ? k->rules.vessels : 0;
+    uint32_t end = of_volumes ? place_count(k) : k->rules.vessels;
+
+    while (place < end && k->wardens[place])
+        place++;
+    *out = place;
+    return place < end;
+}
+
 /* Each warden that ended gives its place back. */
 static void reap(struct keeper *k)
 {
@@ -36,11 +63,9 @@ static void reap(struct keeper *k)
     while ((pid = waitpid(-1, &status, WNOHANG | __WALL)) > 0) {
         if (k->shared)
             native_shared_ended(k->shared, pid, WIFEXITED(status));
-        for (uint32_t i = 0; i < k->rules.vessels; i++)
-            if (k->wardens[i] == pid) {
-                k->wardens[i] = 0;
-                k->vessels--;
-            }
+        for (uint32_t i = 0; i < place_count(k); i++)
+            if (k->wardens[i] == pid)
+                give_place(k, i);
         zygotes_drop(k, pid);
     }
 }
@@ -134,6 +159,12 @@ static pid_t fork_warden(struct keeper *k, struct warden *w)
     return pid;
 }
 
+static bool is_of_volumes(uint32_t verb)
+{
+    return verb == TALK_VOLUMES || verb == TALK_VOLUME || verb == TALK_VOLUME_MAKE ||
+           verb == TALK_VOLUME_REMOVE;
+}
+
 static void start_warden(struct keeper *k, int leash_fd, uint32_t verb,
                          const struct unpack *request)
 {
@@ -142,13 +173,14 @@ static void start_warden(struct keeper *k, int leash_fd, uint32_t verb,
                         .verb = verb,
                         .request = *request,
                         .report_fd = -1 };
-    uint32_t place = 0;
+    bool of_volumes = is_of_volumes(verb);
+    uint32_t place;
     pid_t pid;
 
-    while (place < k->rules.vessels && k->wardens[place])
-        place++;
-    if (place == k->rules.vessels) {
-        answer_busy(leash_fd, "the keeper has as many vessels open as it may");
+    if (!take_place(k, of_volumes, &place)) {
+        answer_busy(leash_fd, of_volumes
+                                  ? "the keeper is asked for too many volumes at once"
+                                  : "the keeper has as many vessels open as it may");
         return;
     }
     if (!may_fork(k)) {
@@ -163,7 +195,10 @@ static void start_warden(struct keeper *k, int leash_fd, uint32_t verb,
         return;
     }
     k->wardens[place] = pid;
-    k->vessels++;
+    if (of_volumes)
+        k->volume_wardens++;
+    else
+        k->vessels++;
 }
 
 /* The one thing that may come as a leash. */
@@ -224,14 +259,14 @@ static void end_wardens(struct keeper *k)
     int64_t until = clock_now_ns() + END_MS * INT64_C(1000000);
 
     reap(k);
-    while (k->vessels > 0 && clock_now_ns() < until) {
+    while (k->vessels + k->volume_wardens > 0 && clock_now_ns() < until) {
         (void)poll(&ended, 1, 100);
         reap(k);
     }
     /* The janitor has work if one must be killed, and else none. */
     if (k->shared && k->vessels == 0)
         keeper_driver->native_shared_close(k->shared);
-    for (uint32_t i = 0; i < k->rules.vessels; i++)
+    for (uint32_t i = 0; i < place_count(k); i++)
         if (k->wardens[i] && kill(k->wardens[i], SIGKILL) == 0)
             while (waitpid(k->wardens[i], NULL, __WALL) < 0 && errno == EINTR)
                 ;
@@ -241,7 +276,7 @@ static int prepare(struct keeper *k, struct vial_error *err)
 {
     sigset_t child;
 
-    k->wardens = calloc(k->rules.vessels, sizeof(*k->wardens));
+    k->wardens = calloc(place_count(k), sizeof(*k->wardens));
     if (!k->wardens)
         return fail_memory(err);
     (void)sigemptyset(&child);

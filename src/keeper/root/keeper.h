@@ -51,8 +51,8 @@ struct keeper {
     struct native_shared *shared; /* what is made once for all vessels, or NULL */
     int signal_fd;                /* tells of ended wardens */
     uint32_t restarts;
-    pid_t *wardens; /* rules.vessels entries; 0: free */
-    uint32_t vessels;
+    pid_t *wardens; /* rules.vessels entries, and TALK_VOLUME_PLACES; 0: free */
+    uint32_t vessels, volume_wardens;
     struct lent_zygote zygotes[KEEPER_ZYGOTES];
     uint32_t next_zygote;
     int64_t tokens; /* questions that may be answered now, in thousandths */

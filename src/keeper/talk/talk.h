@@ -50,10 +50,11 @@
 
 #include "vial/error.h"
 
-#define TALK_SAVED_MAX   64u         /* snapshots of one owner, at most */
-#define TALK_VOLUMES_MAX 256u        /* volumes of one answer, at most */
-#define TALK_MAX         (64u << 10) /* bytes of a message */
-#define TALK_FDS         6           /* descriptors with one */
+#define TALK_SAVED_MAX     64u  /* snapshots of one owner, at most */
+#define TALK_VOLUMES_MAX   256u /* volumes of one answer, at most */
+#define TALK_VOLUME_PLACES 16u  /* questions for volumes at once; more: VIAL-BUSY */
+#define TALK_MAX           (64u << 10) /* bytes of a message */
+#define TALK_FDS           6           /* descriptors with one */
 
 /* Fixed by whoever starts the program. */
 #define KEEPER_FRONT_FD 3 /* the shared socket */
