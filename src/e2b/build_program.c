@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -8,25 +9,28 @@
 
 #define PIECE   ((size_t)16 << 10)
 #define PRINTED ((size_t)4 << 10) /* bytes that are kept where nobody reads them */
+#define FEED_MS 60000             /* for the next piece to be taken */
 
 /* What a file has goes to the program, as fast as it takes it. One that does not want
- * all of it says by its end why. */
-static void feed(struct vial_exec *exec, int fd)
+ * all of it says by its end why; one that neither reads nor ends is ended: false. */
+static bool feed(struct vial_exec *exec, int fd)
 {
     struct vial_error ignored = { 0 };
     char buf[PIECE];
+    size_t taken = 1;
     off_t at = 0;
     ssize_t got;
 
-    while ((got = pread(fd, buf, sizeof(buf), at)) > 0) {
-        size_t taken = 0;
-
-        if (vial_exec_write(exec, buf, (size_t)got, -1, &taken, &ignored) < 0 ||
-            taken < (size_t)got)
-            break;
-        at += got;
+    while (taken > 0 && (got = pread(fd, buf, sizeof(buf), at)) > 0) {
+        if (vial_exec_write(exec, buf, (size_t)got, FEED_MS, &taken, &ignored) < 0)
+            return true;
+        at += (off_t)taken;
     }
-    (void)!vial_exec_close_stdin(exec, &ignored);
+    if (taken == 0)
+        (void)!vial_exec_signal(exec, SIGKILL, true, &ignored);
+    else
+        (void)!vial_exec_close_stdin(exec, &ignored);
+    return taken > 0;
 }
 
 /* Lines that are whole; the rest stays. */
@@ -102,6 +106,7 @@ int build_program(struct box *box, const struct build_program *p, struct str *wh
     struct vial_exec_status status = { 0 };
     struct vial_exec *exec = NULL;
     struct vial_error err = { 0 };
+    bool reads = true;
     int rc;
 
     if (vial_session_exec(box_session(box), &o, &exec, &err) < 0) {
@@ -109,9 +114,11 @@ int build_program(struct box *box, const struct build_program *p, struct str *wh
         return -1;
     }
     if (p->input >= 0)
-        feed(exec, p->input);
+        reads = feed(exec, p->input);
     listen_to(exec, p);
     vial_exec_wait(exec, -1, &status);
+    if (!reads)
+        str_puts(why, "it does not read what is copied: ");
     rc = judge(&status, why);
     vial_exec_free(exec);
     return rc;
