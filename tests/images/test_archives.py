@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from registries import Image, entry, folder, hard, link, sha, tar
+from worlds import BECOME, RANGED
 
 CAPABILITY = b"\x01\x00\x00\x02\x00\x04\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"
 
@@ -279,12 +280,11 @@ def test_an_ordinary_user_owns_what_is_unpacked_and_exports_whose_it_was(tmp_pat
         shutil.copy(build / part, stage)
     for part in ("runtimes", "presets", "seccomp"):
         shutil.copytree(build / part, stage / part, ignore=shutil.ignore_patterns("*.p"))
-    own = {**env, "VIAL_IMAGES": str(work / "store"), "HOME": str(work)}
+    own = {**env, "VIAL_IMAGES": str(work / "store"), "HOME": str(work), "RANGE": "none"}
 
     def vial(*args):
-        done = subprocess.run(["setpriv", "--reuid", "1000", "--regid", "1000", "--clear-groups",
-                               str(stage / "vial"), "image", *args], cwd="/", env=own, check=False,
-                              capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        done = subprocess.run([RANGED, *BECOME, str(stage / "vial"), "image", *args], cwd="/", env=own,
+                              check=False, capture_output=True, text=True, stdin=subprocess.DEVNULL)
         assert done.returncode == 0, done.stderr
         return done.stdout
     got = json.loads(vial("import", "u:1", "--from", str(work / "root.tar"), "--json"))

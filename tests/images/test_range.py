@@ -14,6 +14,8 @@ import worlds
 from registries import entry, folder, link, tar
 
 FIRST = 200000
+CAPABILITY = "SCHILY.xattr.security.capability"
+CAN_BIND = b"\x01\0\0\x02\0\x04" + bytes(14)
 RW = ("--root-mode", "rw")
 ROOT = (*RW, "--user", "root")
 
@@ -23,10 +25,6 @@ class World(worlds.World):
 
     def __init__(self, home):
         super().__init__(home, worlds.UID, str(FIRST))
-
-    def put_debian(self):
-        done = self.vial("image", "import", "debian", "--from", str(worlds.debian()))
-        assert done.returncode == 0, done.stderr
 
     def put_small(self, name="small"):
         """A root of busybox, with a file that is another's than root's and his alone."""
@@ -38,6 +36,7 @@ class World(worlds.World):
             *[link("bin/" + n, "busybox")
               for n in ("sh", "cat", "id", "stat")],
             entry("etc/passwd", b"root:x:0:0::/:/bin/sh\n"),
+            entry("bin/able", b"x", mode=0o755, pax={CAPABILITY: CAN_BIND.decode()}),
             entry("etc/his", b"secret", mode=0o600, uid=33, gid=34)))
         return self.vial("image", "import", name, "--from", str(made))
 
@@ -64,7 +63,7 @@ def world():
     with tempfile.TemporaryDirectory(dir="/var/tmp", ignore_cleanup_errors=True) as made:
         os.chmod(made, 0o755)
         one = World(Path(made) / "home")
-        one.put_debian()
+        one.bring("debian", worlds.debian())
         yield one
 
 
@@ -72,6 +71,20 @@ def image_users(world):
     done = world.vial("doctor", "--json")
     native = next(d for d in json.loads(done.stdout)["drivers"] if d["name"] == "native")
     return next(layer for layer in native["layers"] if layer["name"] == "image_users")
+
+
+def exported(file):
+    """All that an image's layers have, by name."""
+    seen = {}
+    with tarfile.open(file) as archive:
+        for member in archive:
+            if member.name.startswith("blobs/"):
+                try:
+                    with tarfile.open(fileobj=archive.extractfile(member)) as layer:
+                        seen.update((m.name.lstrip("./"), m) for m in layer)
+                except tarfile.ReadError:  # a manifest
+                    pass
+    return seen
 
 
 def test_files_are_the_images_own_users_inside_and_the_ranges_on_the_host(world):
@@ -125,15 +138,7 @@ def test_a_template_has_root_and_its_image_the_owners(world):
     assert world.vial("image", "verify", "app").returncode == 0
     file = world.home / "work/app.tar"
     assert world.vial("image", "export", "app", "--to", str(file)).returncode == 0
-    seen = {}
-    with tarfile.open(file) as archive:
-        for member in archive:
-            if member.name.startswith("blobs/"):
-                try:
-                    with tarfile.open(fileobj=archive.extractfile(member)) as layer:
-                        seen.update((m.name.lstrip("./"), m) for m in layer)
-                except tarfile.ReadError:  # a manifest
-                    pass
+    seen = exported(file)
     assert seen["home/app/who"].uid == int(re.search(
         r"^app:x:(\d+)", world.sh("cat /etc/passwd", image="app")["stdout"], re.M)[1])
     assert seen["etc/shadow"].gid == 42
@@ -158,6 +163,31 @@ def test_what_is_removed_is_gone_from_the_disk(fresh):
     assert (there.st_uid, there.st_gid) == (FIRST + 32, FIRST + 33)
     assert fresh.vial("image", "remove", "small").returncode == 0
     assert os.listdir(fresh.store / "layers") == os.listdir(fresh.store / "tmp") == []
+
+
+def test_what_one_that_was_killed_left_is_swept_by_the_next(fresh):
+    assert fresh.put_small().returncode == 0
+    left = fresh.store / "tmp/w-left"
+    (left / "layer-0/fs/var").mkdir(parents=True)
+    (left / "layer-0/fs/var/his").write_text("x")
+    for path, owner in ((left, worlds.UID), (left / "layer-0", worlds.UID),
+                        (left / "layer-0/fs", worlds.UID), (left / "layer-0/fs/var", FIRST + 32),
+                        (left / "layer-0/fs/var/his", FIRST + 32)):
+        os.chown(path, owner, owner)
+        path.chmod(0o700)
+    assert fresh.put_small("again").returncode == 0
+    assert os.listdir(fresh.store / "tmp") == []
+
+
+def test_an_export_has_what_came_owners_and_capabilities(fresh):
+    assert fresh.put_small().returncode == 0
+    assert fresh.vial("image", "verify", "small").returncode == 0
+    file = fresh.home / "work/out.tar"
+    done = fresh.vial("image", "export", "small", "--to", str(file))
+    assert done.returncode == 0, done.stderr
+    seen = exported(file)
+    assert (seen["etc/his"].uid, seen["etc/his"].gid, seen["etc/his"].mode) == (33, 34, 0o600)
+    assert seen["bin/able"].pax_headers[CAPABILITY] == CAN_BIND.decode()
 
 
 def test_doctor_says_which_there_is(fresh):

@@ -426,7 +426,7 @@ def test_steps_can_be_pruned_and_the_image_stays(app):
 def test_an_ordinary_user_builds_as_who_owns_all_files():
     with tempfile.TemporaryDirectory(dir="/var/tmp", ignore_cleanup_errors=True) as made:
         os.chmod(made, 0o755)
-        mine = worlds.World(Path(made) / "home", worlds.UID)
+        mine = worlds.World(Path(made) / "home", worlds.UID, "none")
         mine.bring("debian", worlds.debian())
         (mine.home / "work/Dockerfile").write_text(
             "FROM debian\nCOPY Dockerfile /etc/copied\nRUN id -u > /etc/who\n")
