@@ -41,9 +41,8 @@ typedef int volume_see(int store_fd, const char *file, void *context);
 int volume_dir_each(int store_fd, volume_see *see, void *context,
                     struct vial_error *err);
 /* Removes what makers (VOLUME_NEW) or removers (VOLUME_GONE) have left that have died.
- * Of makers under the store's lock, so that none is at work. A remover has a lock on the
- * directory: nobody waits for the end of a large one.
- */
+ * Of makers under the store's lock, so that none is at work. A remover has a lock on
+ * the directory: nobody waits for the end of a large one. */
 int volume_dir_sweep(int store_fd, const char *beginning, struct vial_error *err);
 
 /* NAME's directory, and the store's; -1 with ERR. */

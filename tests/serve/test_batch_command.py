@@ -2,6 +2,7 @@
 """`vial batch --socket` and `--daemon`: a daemon runs the rows."""
 import contextlib
 import hashlib
+import http.client
 import http.server
 import json
 import os
@@ -415,9 +416,9 @@ marked:
 
 
 @contextlib.contextmanager
-def marked(where):
+def marked(where, tokens=()):
     """A language whose compiler notes each time that it runs, here or in a daemon. Gives the flags of a
-    batch, the directory of notes and the daemon."""
+    batch, the directory of notes and the daemon, which knows TOKENS on a port."""
     with tempfile.TemporaryDirectory(prefix="noted-", dir="/tmp") as name:
         place = pathlib.Path(name)
         place.chmod(0o755)
@@ -429,7 +430,11 @@ def marked(where):
         with contextlib.ExitStack() as stack:
             d = None
             if where == "daemon":
-                d = Daemon(policy={"mount_roots": [name]})
+                (place / "tokens").write_text(json.dumps([
+                    {"name": token, "sha256": hashlib.sha256(token.encode()).hexdigest(), "scopes": ["run"]}
+                    for token in tokens]))
+                d = Daemon(policy={"mount_roots": [name]}, tcp=bool(tokens),
+                           serve={"tokens": str(place / "tokens")} if tokens else None)
                 d.settings["languages"] = str(place / "languages.yaml")
                 flags += ["--socket", stack.enter_context(d).socket]
             else:
@@ -489,24 +494,32 @@ def test_a_checker_that_does_not_compile_judges_nothing(where):
     assert out["error"]["message"] == "the checker itself does not compile: nonzero, exit code 1"
 
 
-def test_what_a_batch_keeps_is_for_the_same_request_alone():
-    """`POST /v1/batch` with `keep`: three batches of one request, and one of another."""
+def test_what_a_batch_keeps_is_its_callers_and_of_that_request_alone():
+    """`POST /v1/batch` with `keep`: three batches of one request, one of another, one of another caller."""
+    other_token = "vial_" + "8" * 40
     base = {"language": "marked", "code": "cat f; echo $*", "args": ["a"], "timeout": "60s"}
-    with marked("daemon") as (_, place, d):
+    with marked("daemon", [TOKEN, other_token]) as (_, place, d):
         base["mounts"] = [{"source": str(place), "target": "/notes", "mode": "rw"}]
 
-        def kept(request, inputs):
+        def ask(body, token=TOKEN):
+            return d.ask("POST", "/v1/batch", json.dumps(body), {"Authorization": "Bearer " + token},
+                         http.client.HTTPConnection("127.0.0.1", d.port, timeout=60))
+
+        def kept(request, inputs, token=TOKEN):
             body = {"request": request, "inputs": inputs, "keep": True, "parallel": 1}
-            said = [json.loads(line) for line in d.ask("POST", "/v1/batch", json.dumps(body)).body.splitlines()]
+            said = [json.loads(line) for line in ask(body, token).body.splitlines()]
             return [said[0].get("compiled")] + [e["result"]["stdout"] for e in said if e["event"] == "result"]
         inputs = [{"files": [{"path": "f", "content": "1"}], "args": ["b"]}]
         told = [kept(base, inputs) for _ in range(3)]
         first = counts_of(place)["compiled"]
         other = kept(dict(base, env={"X": "1"}), inputs + [{"args": ["c"]}])
         second = counts_of(place)["compiled"]
-        refused = d.ask("POST", "/v1/batch", json.dumps({"requests": [base], "keep": True}))
+        strangers = kept(base, inputs, other_token)
+        third = counts_of(place)["compiled"]
+        refused = ask({"requests": [base], "keep": True})
     assert told == [[True, "1a b\n"]] * 3 and first == 1
     assert other == [True, "1a b\n", "a c\n"] and second == 2
+    assert strangers == told[0] and third == 3
     assert refused.status == 400 and "'keep' goes with" in refused.json["error"]["message"]
 
 
