@@ -9,6 +9,7 @@
 #include "model/request.h"
 #include "model/value.h"
 #include "wires/faces.h"
+#include "wires/fusion_tmp.h"
 #include "wires/verdict_words.h"
 #include "wires/wires.h"
 
@@ -161,7 +162,21 @@ static int put_outputs(struct vial_request *req, json_t *names, struct vial_erro
     return 0;
 }
 
-int fusion_fill(struct vial_request *req, json_t *body, struct vial_error *err)
+/* Below /tmp, if it is there that NAME leads and IN_TMP says so. */
+static int place_file(struct vial_request *req, const char *name, const json_t *value,
+                      bool in_tmp, struct vial_error *err)
+{
+    auto_str struct str path = { 0 };
+
+    if (json_is_null(value))
+        return 0;
+    if (!in_tmp || !fusion_tmp_path(name, &path))
+        return put_file(req, name, value, err);
+    return str_ok(&path) ? put_file(req, path.data, value, err) : fail_memory(err);
+}
+
+int fusion_fill(struct vial_request *req, json_t *body, bool in_tmp,
+                struct vial_error *err)
 {
     json_t *files = json_object_get(body, "files");
     int64_t mib = json_integer_value(json_object_get(body, "memory_limit_MB"));
@@ -173,7 +188,7 @@ int fusion_fill(struct vial_request *req, json_t *body, struct vial_error *err)
         return -1;
     json_object_foreach(files, name, value)
     {
-        if (!json_is_null(value) && put_file(req, name, value, err) < 0)
+        if (place_file(req, name, value, in_tmp, err) < 0)
             return -1;
     }
     return put_outputs(req, json_object_get(body, "fetch_files"), err);

@@ -36,8 +36,10 @@ void fusion_refuse(struct call *c, unsigned status, const struct vial_error *err
 /* "language": the entry of runtimes/wires; NULL: it was answered. */
 json_t *fusion_language(struct call *c, const char *name);
 
-/* Takes memory_limit_MB, files and fetch_files of the body BODY. */
-int fusion_fill(struct vial_request *req, json_t *body, struct vial_error *err);
+/* Takes memory_limit_MB, files and fetch_files of the body BODY. IN_TMP: files may lie
+ * below /tmp (fusion_tmp.h). */
+int fusion_fill(struct vial_request *req, json_t *body, bool in_tmp,
+                struct vial_error *err);
 /* Seconds as ms; at least one. */
 int64_t fusion_ms(json_t *seconds, int64_t usual_s);
 

@@ -206,14 +206,12 @@ static void answer(struct notebook *n, const struct vial_request *req)
         vial_session_look(session, &report);
     gate_leave(&c->serve->gate, &pass,
                report.usage.cpu_user_ms + report.usage.cpu_system_ms);
-    if (fetched < 0)
+    if (fetched < 0 || (rc < 0 && !session))
         fusion_not_run(c, &err);
     else if (rc == 0)
         call_json(c, 200, answer_of(n, clock_ms_between(began_ns, clock_now_ns())));
-    else if (session)
-        call_json(c, 200, lost(n, &err));
     else
-        fusion_not_run(c, &err);
+        call_json(c, 200, lost(n, &err));
 }
 
 static bool are_texts(json_t *list)
@@ -273,7 +271,7 @@ void jupyter_run(struct call *c)
         n.cell_ms = fusion_ms(json_object_get(c->body, "cell_timeout"), USUAL_S);
     if (vial_request_new(&req, &err) < 0 ||
         program_limit(req, FIELD_ID_timeout, n.total_ms, &err) < 0 ||
-        fusion_fill(req, c->body, &err) < 0 || check_fetched(req, &err) < 0 ||
+        fusion_fill(req, c->body, false, &err) < 0 || check_fetched(req, &err) < 0 ||
         job_check(c, req, &err) < 0)
         fusion_not_run(c, &err);
     else

@@ -9,6 +9,7 @@
 #include "model/request.h"
 #include "wires/common_oj.h"
 #include "wires/faces.h"
+#include "wires/fusion_tmp.h"
 #include "wires/fusion_words.h"
 #include "wires/jupyter.h"
 #include "wires/wires.h"
@@ -65,7 +66,8 @@ static void run_program(struct call *c)
         (json_is_string(input) &&
          vial_request_set_bytes(req, "stdin", json_string_value(input),
                                 json_string_length(input), &err) < 0) ||
-        fusion_fill(req, c->body, &err) < 0) {
+        fusion_fill(req, c->body, true, &err) < 0 ||
+        fusion_tmp_lead(c, req, &err) < 0) {
         fusion_not_run(c, &err);
         return;
     }

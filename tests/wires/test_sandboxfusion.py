@@ -142,7 +142,20 @@ def test_files_go_in_and_come_back_under_the_names_they_were_asked_for(daemon):
     assert answer["files"] == {"out/b": b64("xyxy"), "/work/in/a": b64("xy")}
 
 
-@pytest.mark.parametrize("name", ["../x", "/etc/passwd", "a/../../b"])
+def test_files_below_tmp_are_there_for_compiler_and_program(daemon):
+    """And leave nothing in the working directory."""
+    files = {"/tmp/d/a.txt": b64("xy"), "/tmp/two.h": b64("#define TWO 2"), "beside": b64("z")}
+    code = "import os; print(open('/tmp/d/a.txt').read(), open('beside').read(), sorted(os.listdir('/tmp')), " \
+           "[n for n in os.listdir('.') if n.startswith('.')])"
+    _, answer = run(daemon, code, files=files)
+    assert answer["run_result"]["stdout"] == "xy z ['d', 'two.h'] []\n", answer
+    code = '#include "/tmp/two.h"\n#include <fstream>\n#include <iostream>\nint main() { ' \
+           'std::string s; std::ifstream("/tmp/d/a.txt") >> s; std::cout << s << TWO; }'
+    _, answer = run(daemon, code, "cpp", files=files)
+    assert answer["run_result"]["stdout"] == "xy2", answer
+
+
+@pytest.mark.parametrize("name", ["../x", "/etc/passwd", "a/../../b", "/tmp/", "/tmp/../x", "/tmp/a/../../b", "/tmpx"])
 def test_a_file_outside_the_working_directory_is_refused(daemon, name):
     status, answer = run(daemon, "pass", files={name: b64("x")})
     assert status == 422
