@@ -3,13 +3,26 @@
 import json
 import os
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
+import worlds
 
 ROOT = Path(__file__).resolve().parents[2]
 VIAL = os.path.abspath(os.environ.get("VIAL", ROOT / "build" / "vial"))
 PATIENCE = 120
+
+
+@pytest.fixture(scope="session")
+def ranged():
+    """Of user 1000, who has a range of ids, with a Debian. Not below pytest's own directory, which
+    each run of it closes to others anew."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp", ignore_cleanup_errors=True) as made:
+        os.chmod(made, 0o755)
+        world = worlds.World(Path(made) / "home", worlds.UID, worlds.FIRST)
+        world.bring("debian", worlds.debian())
+        yield world
 
 
 @pytest.fixture

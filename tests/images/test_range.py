@@ -13,58 +13,47 @@ import pytest
 import worlds
 from registries import entry, folder, link, tar
 
-FIRST = 200000
+FIRST = int(worlds.FIRST)
 CAPABILITY = "SCHILY.xattr.security.capability"
 CAN_BIND = b"\x01\0\0\x02\0\x04" + bytes(14)
 RW = ("--root-mode", "rw")
 ROOT = (*RW, "--user", "root")
 
 
-class World(worlds.World):
-    """Of user 1000, who has a range as `ids` says."""
+def put_small(world, name="small"):
+    """A root of busybox, with a file that is another's than root's and his alone."""
+    with open("/bin/busybox", "rb") as file:
+        shell = file.read()
+    made = world.home / "small.tar"
+    made.write_bytes(tar(
+        folder("bin"), folder("etc"), folder("tmp"), entry("bin/busybox", shell, mode=0o755),
+        *[link("bin/" + n, "busybox") for n in ("sh", "cat", "id", "stat")],
+        entry("etc/passwd", b"root:x:0:0::/:/bin/sh\n"),
+        entry("bin/able", b"x", mode=0o755, pax={CAPABILITY: CAN_BIND.decode()}),
+        entry("etc/his", b"secret", mode=0o600, uid=33, gid=34)))
+    return world.vial("image", "import", name, "--from", str(made))
 
-    def __init__(self, home):
-        super().__init__(home, worlds.UID, str(FIRST))
 
-    def put_small(self, name="small"):
-        """A root of busybox, with a file that is another's than root's and his alone."""
-        with open("/bin/busybox", "rb") as file:
-            shell = file.read()
-        made = self.home / "small.tar"
-        made.write_bytes(tar(
-            folder("bin"), folder("etc"), folder("tmp"), entry("bin/busybox", shell, mode=0o755),
-            *[link("bin/" + n, "busybox")
-              for n in ("sh", "cat", "id", "stat")],
-            entry("etc/passwd", b"root:x:0:0::/:/bin/sh\n"),
-            entry("bin/able", b"x", mode=0o755, pax={CAPABILITY: CAN_BIND.decode()}),
-            entry("etc/his", b"secret", mode=0o600, uid=33, gid=34)))
-        return self.vial("image", "import", name, "--from", str(made))
-
-    def layers(self, name):
-        """Where their files are, topmost first."""
-        done = self.vial("image", "inspect", name)
-        assert done.returncode == 0, done.stderr
-        digest = json.loads(done.stdout)["digest"]
-        record = (self.store / "images" / digest[7:] / "record").read_text()
-        return [self.store / "layers" / line[6:] / "fs" for line in record.splitlines()[::-1]
-                if line.startswith("layer ")]
+def layers(world, name):
+    """Where their files are, topmost first."""
+    done = world.vial("image", "inspect", name)
+    assert done.returncode == 0, done.stderr
+    digest = json.loads(done.stdout)["digest"]
+    record = (world.store / "images" / digest[7:] / "record").read_text()
+    return [world.store / "layers" / line[6:] / "fs" for line in record.splitlines()[::-1]
+            if line.startswith("layer ")]
 
 
 @pytest.fixture
 def fresh():
-    """Not below pytest's own directory, which each run of it closes to others anew."""
     with tempfile.TemporaryDirectory(dir="/var/tmp", ignore_cleanup_errors=True) as made:
         os.chmod(made, 0o755)
-        yield World(Path(made) / "home")
+        yield worlds.World(Path(made) / "home", worlds.UID, worlds.FIRST)
 
 
-@pytest.fixture(scope="module")
-def world():
-    with tempfile.TemporaryDirectory(dir="/var/tmp", ignore_cleanup_errors=True) as made:
-        os.chmod(made, 0o755)
-        one = World(Path(made) / "home")
-        one.bring("debian", worlds.debian())
-        yield one
+@pytest.fixture(name="world")
+def world_with_debian(ranged):
+    return ranged
 
 
 def image_users(world):
@@ -95,7 +84,7 @@ def test_files_are_the_images_own_users_inside_and_the_ranges_on_the_host(world)
     assert [line.split() for line in maps if line] == [["0", "1000", "1"], ["1", str(FIRST), "65535"]]
     assert "shadow: Permission denied" in r["stderr"] and "/etc/x" in r["stderr"], r
     assert r["image_owners"] == "image", r
-    there = os.stat(world.layers("debian")[0] / "etc/shadow")
+    there = os.stat(layers(world, "debian")[0] / "etc/shadow")
     assert (there.st_uid, there.st_gid) == (worlds.UID, FIRST + 41)
 
 
@@ -158,15 +147,15 @@ def test_what_is_shown_of_the_host_makes_him_alone_again(world):
 
 
 def test_what_is_removed_is_gone_from_the_disk(fresh):
-    assert fresh.put_small().returncode == 0
-    there = os.stat(fresh.layers("small")[0] / "etc/his")
+    assert put_small(fresh).returncode == 0
+    there = os.stat(layers(fresh, "small")[0] / "etc/his")
     assert (there.st_uid, there.st_gid) == (FIRST + 32, FIRST + 33)
     assert fresh.vial("image", "remove", "small").returncode == 0
     assert os.listdir(fresh.store / "layers") == os.listdir(fresh.store / "tmp") == []
 
 
 def test_what_one_that_was_killed_left_is_swept_by_the_next(fresh):
-    assert fresh.put_small().returncode == 0
+    assert put_small(fresh).returncode == 0
     left = fresh.store / "tmp/w-left"
     (left / "layer-0/fs/var").mkdir(parents=True)
     (left / "layer-0/fs/var/his").write_text("x")
@@ -175,12 +164,12 @@ def test_what_one_that_was_killed_left_is_swept_by_the_next(fresh):
                         (left / "layer-0/fs/var/his", FIRST + 32)):
         os.chown(path, owner, owner)
         path.chmod(0o700)
-    assert fresh.put_small("again").returncode == 0
+    assert put_small(fresh, "again").returncode == 0
     assert os.listdir(fresh.store / "tmp") == []
 
 
 def test_an_export_has_what_came_owners_and_capabilities(fresh):
-    assert fresh.put_small().returncode == 0
+    assert put_small(fresh).returncode == 0
     assert fresh.vial("image", "verify", "small").returncode == 0
     file = fresh.home / "work/out.tar"
     done = fresh.vial("image", "export", "small", "--to", str(file))
@@ -201,7 +190,7 @@ def test_doctor_says_which_there_is(fresh):
 
 def test_without_a_range_there_is_one_id(fresh):
     fresh.ids = "none"
-    assert fresh.put_small().returncode == 0
+    assert put_small(fresh).returncode == 0
     r = fresh.sh("stat -c %u /etc/his; cat /etc/his", image="small")
     assert r["stdout"] == "1000\nsecret" and r["image_owners"] == "one", r
     fresh.ids = str(FIRST)  # files that have one owner stay so, until the store is empty
@@ -209,18 +198,18 @@ def test_without_a_range_there_is_one_id(fresh):
     assert "one user" in r["error"]["message"] and "subuid" in r["error"]["remedy"], r
     assert fresh.vial("image", "verify", "small").returncode == 0
     assert fresh.vial("image", "prune", "--all").returncode == 0
-    assert fresh.put_small().returncode == 0
+    assert put_small(fresh).returncode == 0
     assert fresh.sh("id -u; stat -c %u:%g /etc/his", *ROOT, image="small")["stdout"] == "0\n33:34\n"
 
 
 @pytest.mark.parametrize("now", ["none", "300000"])
 def test_a_range_that_is_his_no_more_is_not_used(fresh, now):
-    assert fresh.put_small().returncode == 0
+    assert put_small(fresh).returncode == 0
     fresh.ids = now
     r = fresh.sh("cat /proc/self/uid_map; cat /etc/his", image="small")
     assert r["stdout"].split() == ["1000", "1000", "1"] and "denied" in r["stderr"], r
     assert r["image_owners"] == "one"
-    done = fresh.put_small("again")
+    done = put_small(fresh, "again")
     assert done.returncode != 0 and "of a range of ids that cannot be mapped" in done.stderr, done.stderr
     assert os.listdir(fresh.store / "tmp") == []
 

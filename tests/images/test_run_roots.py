@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tests/attacks/roots.md, in vessels whose programs are root inside: at once, and by sudo. VIAL_WEAK names a
-build with -Dweaken=true, where each case must show that it can fail."""
+"""tests/attacks/roots.md, in vessels whose programs are root inside: at once, and by sudo; of root, and of
+an ordinary user who has a range of ids, and is himself root inside. VIAL_WEAK names a build with -Dweaken=true,
+where each case must show that it can fail."""
 import os
 import re
 import sys
@@ -36,6 +37,8 @@ def by_sudo(program):
 
 def run(host, world, case, how, **more):
     os.environ["VIAL_IMAGES"] = str(world.store)
+    if world.ids:
+        more["below"] = [worlds.RANGED, *worlds.BECOME]
     flags = ["--image", "debian", "--root-mode", "rw"]
     code = case.program(attacks.PREAMBLE, host.values())
     if how == "sudo":
@@ -47,8 +50,9 @@ def run(host, world, case, how, **more):
 
 @pytest.mark.parametrize("how", ["root", "sudo"])
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.id)
-def test_root_inside_gets_no_further(host, world, case, how):
-    r = run(host, world, case, how)
+@pytest.mark.parametrize("whose", ["world", "ranged"])
+def test_root_inside_gets_no_further(host, request, whose, case, how):
+    r = run(host, request.getfixturevalue(whose), case, how)
     assert attacks.expect_ok(r), r
     assert case.id != "RT-13" or "ENOSPC" in r["text"], r
     assert host.check() == []

@@ -19,6 +19,7 @@ VIAL = os.path.abspath(os.environ.get("VIAL", ROOT / "build" / "vial"))
 CACHE = ROOT / "build" / "images"
 PATIENCE = 180
 UID = 1000
+FIRST = "200000"  # of that user's range of ids
 RANGED = ROOT / "tests/images/with_range"
 BECOME = ["setpriv", "--reuid", str(UID), "--regid", str(UID), "--clear-groups", "--"]
 SUITE = "bookworm"
@@ -229,6 +230,7 @@ def imported(home):
 
 if __name__ == "__main__":  # DIR UID [RANGE]: a world there, with its images; its store is printed
     world = World(Path(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:])
-    world.machine()  # first: files have the users of a range in a store that begins so
-    world.debian()
+    world.machine()
+    if not world.ids:
+        world.debian()
     print(world.store)
