@@ -11,6 +11,7 @@
 #include "images/store_remove.h"
 #include "settings/settings.h"
 
+#include "vial/files.h"
 #include "vial/session.h"
 #include "vial/vessels.h"
 
@@ -115,6 +116,25 @@ char *inside_language_version(struct vial_engine *engine, const char *name);
 bool inside_gives_network(struct vial_engine *engine);
 /* Whether that driver's vessels are elsewhere, by the operator's account there. */
 bool inside_is_far(const struct vial_engine *engine, const char *driver);
+
+/* A file of any size on its way, piece by piece; nothing of it is kept here.
+ * vial_session_put_with of what NEXT gives: 1 and bytes, 0 at the end, or -1: it is
+ * given up, and leaves nothing. */
+struct inside_source {
+    int (*next)(void *context, const char **data, size_t *len);
+    void *context;
+};
+int inside_put(struct vial_session *session, const char *path,
+               const struct inside_source *from, const struct vial_put_options *options,
+               struct vial_error *err);
+/* vial_session_get to TAKE, which gives 0, or -errno to end it; what was taken before
+ * an error stays taken. LEN is not 0. */
+struct inside_sink {
+    int (*take)(void *context, const char *data, size_t len);
+    void *context;
+};
+int inside_get(struct vial_session *session, const char *path, uint64_t offset,
+               uint64_t len, const struct inside_sink *to, struct vial_error *err);
 
 /* What it uses, of which the two sizes are now; 0 where nothing counts them. */
 struct inside_load {

@@ -42,6 +42,20 @@ void str_add(struct str *s, const void *data, size_t len)
     s->data[s->len] = '\0';
 }
 
+void str_move(struct str *to, struct str *from)
+{
+    struct str before = *to;
+
+    if (to->len > 0 || to->failed || from->failed) {
+        str_add(to, from->data, from->len);
+        to->failed = to->failed || from->failed;
+    } else {
+        *to = *from;
+        *from = before;
+    }
+    from->len = 0;
+}
+
 void str_puts(struct str *s, const char *text)
 {
     str_add(s, text, strlen(text));

@@ -25,6 +25,9 @@ void str_putc(struct str *s, char c);
 __attribute__((format(printf, 2, 3))) void str_printf(struct str *s, const char *format,
                                                       ...);
 void str_vprintf(struct str *s, const char *format, va_list args);
+/* Adds all that FROM has to TO, and leaves FROM empty. Where TO is empty their buffers
+ * change places, and nothing is copied. */
+void str_move(struct str *to, struct str *from);
 bool str_ok(const struct str *s);
 /* Moves the bytes out (malloc'ed, "" when empty); NULL after a failure. */
 char *str_take(struct str *s);

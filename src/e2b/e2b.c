@@ -210,6 +210,13 @@ static struct web_place stranger(unsigned status, const char *why)
     };
 }
 
+/* Files may be large, and are taken while they come. */
+static bool flows(const struct web_request *req, const struct face *f)
+{
+    return (f->kind == FACE_SIGNED || f->port == ENVD_PORT) &&
+           strcmp(f->path, "/files") == 0 && strcmp(web_method(req), "POST") == 0;
+}
+
 static void place_box(struct e2b *e2b, const struct web_request *req,
                       const struct face *f, struct web_place *out)
 {
@@ -228,7 +235,9 @@ static void place_box(struct e2b *e2b, const struct web_request *req,
     if (status)
         *out = stranger(status, why);
     else
-        *out = (struct web_place){ .caller = box->caller, .coded = true };
+        *out = (struct web_place){ .caller = box->caller,
+                                   .coded = true,
+                                   .flows = flows(req, f) };
 }
 
 /* Who knows the address is who was told it. */

@@ -2,12 +2,14 @@
 
 /* Whole files, down, piece by piece. */
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
+#include "api/inside.h"
 #include "base/auto.h"
 #include "base/fail.h"
 #include "base/str.h"
@@ -15,7 +17,6 @@
 #include "e2b/filesystem.h"
 #include "web/gzip.h"
 
-#define PIECE     (UINT64_C(1) << 20)
 #define UNSIZED   (UINT64_C(8) << 20)
 #define HOLES_MAX (UINT64_C(1) << 30) /* that are sent as zeros */
 
@@ -101,28 +102,14 @@ static void set_heads(struct ask *a, const char *path)
 }
 
 struct download {
+    struct ask *ask;
     const char *path, *media;
     const char *name; /* it is read by that one */
     uint64_t at, end;
     unsigned status;
+    bool started;
     struct gzip *gzip; /* it is packed by that, or NULL */
 };
-
-/* At most LEN bytes from where D is. Below the home without a process inside, unless a
- * link is on the way. */
-static int get(struct box *box, struct download *d, uint64_t len, char **data,
-               size_t *got, struct vial_error *err)
-{
-    struct vial_session *s = box_session(box);
-
-    if (vial_session_get(s, d->name, d->at, len, data, got, err) == 0)
-        return 0;
-    if (d->name == d->path || !fail_is(err, VIAL_E_PATH))
-        return -1;
-    fail_clear(err);
-    d->name = d->path;
-    return vial_session_get(s, d->name, d->at, len, data, got, err);
-}
 
 static void refuse_error(struct ask *a, const struct vial_error *err)
 {
@@ -132,73 +119,82 @@ static void refuse_error(struct ask *a, const struct vial_error *err)
     files_refuse(a, &e);
 }
 
-static int send_piece(struct ask *a, struct download *d, const char *data, size_t len)
+/* How long a packed one gets is seen in the end. */
+static int start(struct download *d)
+{
+    struct web_request *req = d->ask->web;
+
+    d->started = true;
+    d->ask->turn->status = d->status;
+    set_heads(d->ask, d->path);
+    if (!d->gzip)
+        return web_start_sized(req, d->status, d->media, d->end - d->at);
+    (void)web_set_header(req, "Content-Encoding", "gzip");
+    return web_start(req, d->status, d->media);
+}
+
+/* Of a small file the first piece is all. */
+static int send_whole(struct download *d, const char *data, size_t len)
+{
+    d->ask->turn->status = d->status;
+    set_heads(d->ask, d->path);
+    return web_reply(d->ask->web, d->status, d->media, data, len);
+}
+
+static int send_packed_piece(struct download *d, const char *data, size_t len)
 {
     auto_str struct str packed = { 0 };
 
-    d->at += len;
-    if (!d->gzip)
-        return web_write(a->web, data, len);
     if (gzip_add(d->gzip, data, len, d->at >= d->end, &packed) < 0)
         return -1;
-    return packed.len ? web_write(a->web, packed.data, packed.len) : 0;
+    return packed.len ? web_write(d->ask->web, packed.data, packed.len) : 0;
 }
 
-static void send_rest(struct ask *a, struct download *d, char *data, size_t got)
+/* An inside_sink. */
+static int send_piece(void *context, const char *data, size_t len)
 {
-    struct vial_error err;
+    struct download *d = context;
+    bool whole = !d->started && !d->gzip && len == d->end - d->at;
+    int rc = whole || d->started ? 0 : start(d);
 
-    for (;;) {
-        int rc = send_piece(a, d, data, got);
-
-        free(data);
-        data = NULL;
-        if (rc == 0 && d->at >= d->end)
-            break;
-        got = 0;
-        if (rc < 0 ||
-            get(a->box, d, d->end - d->at < PIECE ? d->end - d->at : PIECE, &data, &got,
-                &err) < 0 ||
-            got == 0) { /* a part is not told as the whole */
-            free(data);
-            web_abort(a->web);
-            return;
-        }
-    }
-    web_end(a->web);
+    d->at += len;
+    if (whole)
+        rc = send_whole(d, data, len);
+    else if (rc == 0)
+        rc = d->gzip ? send_packed_piece(d, data, len)
+                     : web_write(d->ask->web, data, len);
+    return rc < 0 ? -EPIPE : 0;
 }
 
-/* How long a packed one gets is seen in the end. */
-static int start(struct ask *a, struct download *d)
+/* Below the home without a process inside, unless a link is on the way. */
+static int get(struct box *box, struct download *d, struct vial_error *err)
 {
-    if (!d->gzip)
-        return web_start_sized(a->web, d->status, d->media, d->end - d->at);
-    (void)web_set_header(a->web, "Content-Encoding", "gzip");
-    return web_start(a->web, d->status, d->media);
+    const struct inside_sink to = { send_piece, d };
+    struct vial_session *s = box_session(box);
+
+    if (inside_get(s, d->name, d->at, d->end - d->at, &to, err) == 0)
+        return 0;
+    if (d->started || d->name == d->path || !fail_is(err, VIAL_E_PATH))
+        return -1;
+    fail_clear(err);
+    d->name = d->path;
+    return inside_get(s, d->name, d->at, d->end - d->at, &to, err);
 }
 
-/* The first piece says whether it can be read at all. */
+/* The first piece says whether it can be read at all; a part is not told as the whole.
+ */
 static void send_file(struct ask *a, struct download *d)
 {
-    uint64_t want = d->end - d->at < PIECE ? d->end - d->at : PIECE;
     struct vial_error err = { 0 };
-    char *data = NULL;
-    size_t got = 0;
+    uint64_t from = d->at;
+    int rc = from < d->end ? get(a->box, d, &err) : start(d);
 
-    if (want && get(a->box, d, want, &data, &got, &err) < 0) {
+    if (rc < 0 && !d->started && d->at == from)
         refuse_error(a, &err);
-        return;
-    }
-    set_heads(a, d->path);
-    a->turn->status = d->status;
-    if (got == d->end - d->at && !d->gzip) {
-        (void)web_give(a->web, d->status, d->media, data ? data : strdup(""), got);
-        return;
-    }
-    if (got == 0 || start(a, d) < 0)
-        free(data);
-    else
-        send_rest(a, d, data, got);
+    else if (d->started && d->at >= d->end)
+        web_end(a->web);
+    else if (d->started)
+        web_abort(a->web);
 }
 
 /* A file that was said to be empty may have grown; a guest that sends more is not
@@ -209,7 +205,8 @@ static void send_unsized(struct ask *a, struct download *d)
     char *data = NULL;
     size_t got = 0;
 
-    if (get(a->box, d, UNSIZED + 1, &data, &got, &err) < 0) {
+    if (vial_session_get(box_session(a->box), d->path, 0, UNSIZED + 1, &data, &got,
+                         &err) < 0) {
         refuse_error(a, &err);
         return;
     }
@@ -288,7 +285,7 @@ void files_download(struct ask *a)
     const char *given = web_query(a->web, "path");
     auto_str struct str path = { 0 };
     struct connect_error e = { 0 };
-    struct download d = { .status = 200 };
+    struct download d = { .ask = a, .status = 200 };
     uint64_t size;
     int range;
 

@@ -13,9 +13,9 @@
 #include "web/server.h"
 
 #define BLOCK_BYTES (16u << 10)
+#define LARGE_BLOCK (64u << 10) /* of what is longer than many of these */
 
-/* With the lock held: there is something to send, once that is let go of. */
-static void wake(struct web_request *req)
+void answer_wake(struct web_request *req)
 {
     if (!req->suspended || req->over)
         return;
@@ -165,7 +165,7 @@ int answer_give(struct web_request *req, unsigned status, const char *type,
     req->response = response;
     req->status = status;
     req->answered = true;
-    wake(req);
+    answer_wake(req);
     leave(req);
     return 0;
 }
@@ -214,6 +214,7 @@ static ssize_t read_queue(void *context, uint64_t at, char *buf, size_t max)
         memcpy(buf, req->queue.data + req->queue_at, len);
         req->queue_at += len;
         req->taken += len;
+        req->web->moved += len;
         tell_room(req);
         if (req->queue_at == req->queue.len)
             req->queue.len = req->queue_at = 0;
@@ -231,6 +232,12 @@ static ssize_t read_queue(void *context, uint64_t at, char *buf, size_t max)
     return result;
 }
 
+static size_t block_for(uint64_t len)
+{
+    return len != MHD_SIZE_UNKNOWN && len > 16 * (uint64_t)LARGE_BLOCK ? LARGE_BLOCK
+                                                                       : BLOCK_BYTES;
+}
+
 int web_start_sized(struct web_request *req, unsigned status, const char *type,
                     uint64_t len)
 {
@@ -238,8 +245,8 @@ int web_start_sized(struct web_request *req, unsigned status, const char *type,
         return -1;
     req->streaming = true;
     if (answer_give(req, status, type,
-                    MHD_create_response_from_callback(len, BLOCK_BYTES, read_queue, req,
-                                                      NULL)) == 0)
+                    MHD_create_response_from_callback(len, block_for(len), read_queue,
+                                                      req, NULL)) == 0)
         return 0;
     req->streaming = false;
     return -1;
@@ -261,7 +268,7 @@ static int wait_for_room(struct web_request *req)
         if (pthread_cond_timedwait(&req->changed, &req->lock, &until) == ETIMEDOUT) {
             req->broken = req->ended = true;
             req->queue.len = req->queue_at = 0;
-            wake(req);
+            answer_wake(req);
             return -1;
         }
     return req->over ? -1 : 0;
@@ -283,7 +290,7 @@ static int add_to_queue(struct web_request *req, const void *data, size_t len)
 {
     close_up(req);
     str_add(&req->queue, data, len);
-    wake(req);
+    answer_wake(req);
     return str_ok(&req->queue) ? 0 : -1;
 }
 
@@ -352,7 +359,7 @@ void web_end(struct web_request *req)
     (void)pthread_mutex_lock(&req->lock);
     req->broken = req->broken || req->queue.failed;
     req->ended = true;
-    wake(req);
+    answer_wake(req);
     leave(req);
 }
 
@@ -372,6 +379,6 @@ void answer_finish(struct web_request *req)
     /* Without memory even for that, the connection is only let go. */
     (void)pthread_mutex_lock(&req->lock);
     req->broken = req->answered = true;
-    wake(req);
+    answer_wake(req);
     leave(req);
 }

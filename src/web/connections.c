@@ -205,15 +205,16 @@ static void sweep_row(const struct web *web, struct row *row, int64_t now_ns)
         }
 }
 
-/* With the lock held. Its body has bytes that nobody read since the last look. */
+/* With the lock held. Its body has bytes that nobody read, now as at the last look. */
 static bool is_stuck(struct connection *c)
 {
     bool same = c->looked == c->read + 1;
     int unread = 0;
+    bool waits =
+        c->phase == PHASE_READING && ioctl(c->fd, FIONREAD, &unread) == 0 && unread > 0;
 
-    c->looked = c->phase == PHASE_READING ? c->read + 1 : 0;
-    return same && c->looked && !c->told && ioctl(c->fd, FIONREAD, &unread) == 0 &&
-           unread > 0;
+    c->looked = waits ? c->read + 1 : 0;
+    return same && waits && !c->told;
 }
 
 void sweep_stuck(struct web *web)

@@ -13,29 +13,14 @@
 #define MEMORY 8                /* zlib's usual amount */
 #define PIECE  ((size_t)64 << 10)
 
-/* What a body unpacks to, so far. */
-struct unpacking {
+struct gunzip {
     struct web_request *req;
-    struct body whole;
-    unsigned status;
-    const char *why;
+    z_stream z;
+    int rc;            /* of the last piece; Z_STREAM_END: a member is whole */
+    bool full;         /* there may be more of the last piece */
+    struct str packed; /* what the next pieces are made of */
+    uint64_t total;    /* bytes that were given */
 };
-
-static bool give_up(struct unpacking *u, unsigned status, const char *why)
-{
-    u->status = status;
-    u->why = why;
-    return false;
-}
-
-static bool take(struct unpacking *u, const void *data, size_t len)
-{
-    if (u->whole.len + len > u->req->web->options.body_bytes)
-        return give_up(u, 413, "the body is too large once it is unpacked");
-    if (!request_charge(u->req, len) || body_add(&u->whole, data, len) < 0)
-        return give_up(u, 503, "there is no room for the body now");
-    return true;
-}
 
 /* The next input, as zlib counts in unsigned. */
 static void feed(z_stream *z, const char **data, size_t *len)
@@ -48,47 +33,92 @@ static void feed(z_stream *z, const char **data, size_t *len)
     *len -= n;
 }
 
-/* Members follow one another; what is behind the last one is none. */
-static bool unpack(struct unpacking *u, z_stream *z, const char *data, size_t len)
+struct gunzip *gunzip_open(struct web_request *req)
 {
-    unsigned char piece[PIECE];
-    int rc = Z_OK;
+    struct gunzip *g = calloc(1, sizeof(*g));
 
-    while (rc == Z_OK || z->avail_in || len) {
-        if (z->avail_in == 0 && len)
-            feed(z, &data, &len);
-        if (rc == Z_STREAM_END && inflateReset(z) != Z_OK)
-            return give_up(u, 503, "there is no room for the body now");
-        z->next_out = piece;
-        z->avail_out = sizeof(piece);
-        rc = inflate(z, Z_NO_FLUSH);
-        if (rc != Z_OK && rc != Z_STREAM_END)
-            return give_up(u, 400, "the body is not gzip, or cut short");
-        if (!take(u, piece, sizeof(piece) - z->avail_out))
-            return false;
+    if (g && inflateInit2(&g->z, FORM) == Z_OK) {
+        g->req = req;
+        return g;
     }
-    return true;
+    free(g);
+    return NULL;
 }
 
-unsigned gzip_unpack_body(struct web_request *req, const char **why)
+static int refuse(struct web_refusal *no, unsigned status, const char *why)
 {
-    struct unpacking u = { .req = req, .whole = { .fd = -1 } };
-    z_stream z = { 0 };
-    size_t len;
-    const char *data = web_body(req, &len);
+    *no = (struct web_refusal){ status, why };
+    return -1;
+}
 
-    if (inflateInit2(&z, FORM) != Z_OK ||
-        (unpack(&u, &z, data, len) && body_end(&u.whole) < 0))
-        (void)give_up(&u, 503, "there is no room for the body now");
-    (void)inflateEnd(&z);
-    *why = u.why;
-    if (u.status) {
-        body_done(&u.whole);
-        return u.status;
+/* 1 with input for zlib, 0 at the end, -1. */
+static int refill(struct gunzip *g, struct web_refusal *no)
+{
+    const char *data;
+    size_t len;
+    int rc;
+
+    g->packed.len = 0;
+    rc = web_read(g->req, &g->packed, no);
+    if (rc < 0)
+        return -1;
+    if (!str_ok(&g->packed))
+        return refuse(no, 503, "there is no room for the body now");
+    data = g->packed.data;
+    len = g->packed.len; /* it comes in pieces that zlib can count */
+    feed(&g->z, &data, &len);
+    return rc;
+}
+
+/* Members follow one another; what is behind the last one is none. */
+static int unpack(struct gunzip *g, struct str *out, struct web_refusal *no)
+{
+    unsigned char piece[PIECE];
+
+    if (g->rc == Z_STREAM_END && inflateReset(&g->z) != Z_OK)
+        return refuse(no, 503, "there is no room for the body now");
+    g->z.next_out = piece;
+    g->z.avail_out = sizeof(piece);
+    g->rc = inflate(&g->z, Z_NO_FLUSH);
+    if (g->rc == Z_BUF_ERROR) /* it needs what has not come yet */
+        g->rc = Z_OK;
+    if (g->rc != Z_OK && g->rc != Z_STREAM_END)
+        return refuse(no, 400, "the body is not gzip, or cut short");
+    g->total += sizeof(piece) - g->z.avail_out;
+    if (g->total > g->req->web->options.body_bytes)
+        return refuse(no, 413, "the body is too large once it is unpacked");
+    str_add(out, piece, sizeof(piece) - g->z.avail_out);
+    g->full = g->z.avail_out == 0 && g->rc == Z_OK;
+    return str_ok(out) ? 0 : refuse(no, 503, "there is no room for the body now");
+}
+
+int gunzip_read(struct gunzip *g, struct str *out, struct web_refusal *no)
+{
+    size_t before = out->len;
+
+    *no = (struct web_refusal){ 0 };
+    while (out->len == before) {
+        int rc = g->z.avail_in || g->full ? 1 : refill(g, no);
+
+        if (rc < 0)
+            return -1;
+        if (rc == 0)
+            return g->rc == Z_STREAM_END
+                       ? 0
+                       : refuse(no, 400, "the body is not gzip, or cut short");
+        if (unpack(g, out, no) < 0)
+            return -1;
     }
-    body_done(&req->body);
-    req->body = u.whole;
-    return 0;
+    return 1;
+}
+
+void gunzip_close(struct gunzip *g)
+{
+    if (!g)
+        return;
+    (void)inflateEnd(&g->z);
+    str_done(&g->packed);
+    free(g);
 }
 
 struct gzip {

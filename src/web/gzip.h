@@ -4,8 +4,9 @@
 
 /*
  * gzip (RFC 1952), of bodies and of answers. What a body unpacks to is bounded as the
- * body itself is, and counted for its caller while it is unpacked.
+ * body itself is.
  *
+ *   gunzip_open -> gunzip_read* -> gunzip_close
  *   gzip_open -> gzip_add*, the last of them with LAST -> gzip_close
  */
 
@@ -15,9 +16,12 @@
 #include "base/str.h"
 #include "web/web.h"
 
-/* What REQ's body unpacks to stands in its place from now on; to be called before
- * web_body. 0, or the status and *WHY, static, that it is to be refused with. */
-unsigned gzip_unpack_body(struct web_request *req, const char **why);
+/* Unpacks REQ's body while it comes; NULL: no memory. */
+struct gunzip;
+struct gunzip *gunzip_open(struct web_request *req);
+/* As web_read. */
+int gunzip_read(struct gunzip *g, struct str *out, struct web_refusal *no);
+void gunzip_close(struct gunzip *g); /* NULL is allowed */
 
 struct gzip;
 

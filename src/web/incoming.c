@@ -269,6 +269,7 @@ static void release(struct web_request *req)
     if (req->gone_fd >= 0)
         (void)close(req->gone_fd);
     body_done(&req->body);
+    str_done(&req->flow.queue);
     str_done(&req->queue);
     if (req->room_fd >= 0)
         (void)close(req->room_fd);

@@ -22,7 +22,8 @@
 #define SWEEP_MS    1000 /* between two looks for connections that are too slow */
 #define TURN_ROUNDS 3
 #define AGAIN       64u
-#define QUIET       4 /* requests of callers that are served */
+#define MOVING      1024u /* the same, while bytes move */
+#define QUIET       4     /* requests of callers that are served */
 
 static void notify_connection(void *context, struct MHD_Connection *handle, void **mine,
                               enum MHD_ConnectionNotificationCode code)
@@ -85,7 +86,7 @@ static void count(struct web *web, int exchanges, uint64_t refused)
     (void)pthread_mutex_unlock(&web->lock);
 }
 
-/* A request that we broke off before its handler was called. Nothing is said where
+/* A request that we broke off before its body was whole. Nothing is said where
  * libmicrohttpd did: what it does not understand it answers itself. */
 static void say_why(const struct web_request *req, enum MHD_RequestTerminationCode code)
 {
@@ -109,7 +110,8 @@ static void completed(void *context, struct MHD_Connection *handle, void **mine,
     (void)handle;
     if (!req)
         return;
-    if (code != MHD_REQUEST_TERMINATED_COMPLETED_OK && !req->handed && !req->refused)
+    if (code != MHD_REQUEST_TERMINATED_COMPLETED_OK && !req->refused &&
+        (!req->handed || (req->flow.on && !req->flow.ended)))
         say_why(req, code);
     sweep_phase(web, req->connection, PHASE_IDLE);
     request_over(req);
@@ -188,34 +190,8 @@ static enum MHD_Result begin(struct web *web, struct MHD_Connection *handle,
     return status ? refuse(req, handle, status, why) : find_place(web, req, handle);
 }
 
-/* Once refused, what still comes is passed over; libmicrohttpd takes an answer
- * only before a body or behind it. */
-static enum MHD_Result take_body(struct web *web, struct web_request *req,
-                                 const char *data, size_t *len)
-{
-    size_t more = *len;
-
-    *len = 0;
-    (void)pthread_mutex_lock(&web->lock);
-    req->connection->read += more;
-    (void)pthread_mutex_unlock(&web->lock);
-    if (!req->refusal && req->body.len + more > web->options.body_bytes) {
-        req->refusal = 413;
-        req->why = "the body is too large";
-    }
-    req->cut = req->connection->read > 2 * web->options.body_bytes;
-    if (req->cut)
-        return MHD_NO;
-    if (req->refusal || (web->options.door && !req->place.caller))
-        return MHD_YES;
-    if (!request_charge(req, more) || body_add(&req->body, data, more) < 0) {
-        req->refusal = 503;
-        req->why = "there is no room for the body now";
-    }
-    return MHD_YES;
-}
-
-/* A place among the caller's requests, and one in its lane. */
+/* A place among the caller's requests, and one in its lane. With the request's lock
+ * held. */
 static bool hand_over(struct web *web, struct web_request *req)
 {
     const struct web_door *door = web->options.door;
@@ -226,7 +202,74 @@ static bool hand_over(struct web *web, struct web_request *req)
         if (!req->placed)
             return false;
     }
-    return workers_give(&web->lanes[req->place.lane], req) == 0;
+    req->owners++;
+    req->handed = workers_give(&web->lanes[req->place.lane], req) == 0;
+    if (!req->handed)
+        req->owners--;
+    return req->handed;
+}
+
+/* With the body's first bytes, which are in memory. */
+static void begin_flow(struct web *web, struct web_request *req)
+{
+    (void)pthread_mutex_lock(&req->lock);
+    if (request_charge(req, FLOW_CHARGE)) {
+        req->flow = (struct flow){ .on = true,
+                                   .queue = req->body.small,
+                                   .total = req->body.len };
+        req->body = (struct body){ .fd = -1 };
+    }
+    if (!req->flow.on) {
+        req->refusal = 503;
+        req->why = "there is no room for the body now";
+    } else if (!hand_over(web, req)) {
+        req->flow.on = false;
+        req->refusal = 503;
+        req->why = "too many requests are under way";
+    }
+    (void)pthread_mutex_unlock(&req->lock);
+}
+
+static void keep_body(struct web *web, struct web_request *req, const char *data,
+                      size_t len)
+{
+    if (req->body.len + len > web->options.body_bytes)
+        body_too_large(req);
+    if (req->refusal || (web->options.door && !req->place.caller))
+        return;
+    if (!request_charge(req, len) || body_add(&req->body, data, len) < 0) {
+        req->refusal = 503;
+        req->why = "there is no room for the body now";
+    } else if (req->place.flows && req->body.len > FLOW_BEGINS) {
+        begin_flow(web, req);
+    }
+}
+
+/* Once refused, what still comes is passed over; libmicrohttpd takes an answer
+ * only before a body or behind it. */
+static enum MHD_Result take_body(struct web *web, struct web_request *req,
+                                 const char *data, size_t *len)
+{
+    size_t more = *len;
+
+    if (req->flow.on)
+        flow_take(req, data, len);
+    else
+        *len = 0;
+    more -= *len;
+    web->moved += more;
+    req->came += more;
+    (void)pthread_mutex_lock(&web->lock);
+    req->connection->read += more;
+    (void)pthread_mutex_unlock(&web->lock);
+    req->cut = req->came > 2 * (uint64_t)web->options.body_bytes;
+    if (req->cut) {
+        body_too_large(req);
+        return MHD_NO;
+    }
+    if (!req->flow.on)
+        keep_body(web, req, data, more);
+    return MHD_YES;
 }
 
 static enum MHD_Result dispatch(struct web *web, struct web_request *req,
@@ -238,15 +281,12 @@ static enum MHD_Result dispatch(struct web *web, struct web_request *req,
         return refuse(req, handle, 503, "there is no room for the body now");
     sweep_phase(web, req->connection, PHASE_BUSY);
     (void)pthread_mutex_lock(&req->lock);
-    req->owners++;
     if (!hand_over(web, req)) {
-        req->owners--;
         (void)pthread_mutex_unlock(&req->lock);
         return refuse(req, handle, 503, "too many requests are under way");
     }
     /* The worker cannot answer before this, as that takes the lock. */
     req->suspended = true;
-    req->handed = true;
     MHD_suspend_connection(handle);
     (void)pthread_mutex_unlock(&req->lock);
     return MHD_YES;
@@ -272,6 +312,8 @@ static enum MHD_Result access_handler(void *context, struct MHD_Connection *hand
         return take_body(web, req, data, len);
     if (!req->handed)
         return dispatch(web, req, handle);
+    if (req->flow.on && !req->flow.ended && !flow_end(req))
+        return MHD_YES;
     return req->response ? answer_queue(req, handle) : MHD_NO;
 }
 
@@ -312,14 +354,17 @@ static struct MHD_Daemon *start(struct web *web)
         notify_connection, web, MHD_OPTION_ARRAY, tls, MHD_OPTION_END);
 }
 
-/* True: there is more to do. */
-static bool run(struct web *web)
+/* True: there is more to do. *IDLE: no byte of a body went either way. */
+static bool run(struct web *web, bool *idle)
 {
     MHD_UNSIGNED_LONG_LONG ms = 1;
+    uint64_t before;
 
     (void)pthread_mutex_lock(&web->turn);
+    before = web->moved;
     (void)MHD_run(web->daemon);
     (void)MHD_get_timeout(web->daemon, &ms);
+    *idle = web->moved == before;
     (void)pthread_mutex_unlock(&web->turn);
     return ms == 0;
 }
@@ -334,6 +379,7 @@ void web_nudge(struct web *web)
 void web_turn(struct web *web)
 {
     bool more = workers_busy(&web->lanes[WEB_CALLERS]) <= QUIET;
+    bool idle;
 
     if (!more) {
         web_nudge(web);
@@ -341,7 +387,7 @@ void web_turn(struct web *web)
     }
     /* What was sent by the first is followed by a look for what came meanwhile. */
     for (int i = 0; more && i < TURN_ROUNDS; i++)
-        more = run(web);
+        more = run(web, &idle);
     if (more)
         web_nudge(web);
 }
@@ -358,27 +404,39 @@ static bool look(struct web *web, int *rest_ms)
     return ending;
 }
 
-static void *loop(void *context)
+/* Until something comes, or somebody nudges, or so many ms have passed; -1: for ever.
+ */
+static void rest(struct web *web, int ms)
 {
-    struct web *web = context;
     const union MHD_DaemonInfo *info =
         MHD_get_daemon_info(web->daemon, MHD_DAEMON_INFO_EPOLL_FD);
     struct pollfd fds[] = { { .fd = info->epoll_fd, .events = POLLIN },
                             { .fd = web->nudge_fd, .events = POLLIN } };
+    eventfd_t count;
+
+    (void)poll(fds, 2, ms);
+    if (fds[1].revents)
+        (void)eventfd_read(web->nudge_fd, &count);
+}
+
+static void *loop(void *context)
+{
+    struct web *web = context;
     int64_t swept_ns = clock_now_ns();
     unsigned again = 0; /* rounds with more to do, one after the other */
+    unsigned still = 0; /* the same, in which nothing moved */
     int rest_ms = 0;
 
     while (!look(web, &rest_ms)) {
-        eventfd_t count;
+        bool idle = true;
 
-        again = run(web) ? again + 1 : 0;
+        again = run(web, &idle) ? again + 1 : 0;
+        still = again && idle ? still + 1 : 0;
         /* A connection that libmicrohttpd can do nothing for has more for ever. */
-        if (again && again % AGAIN == 0)
+        if (again && (still ? still % AGAIN : again % MOVING) == 0)
             sweep_stuck(web);
-        (void)poll(fds, 2, again == 0 ? rest_ms : again >= AGAIN ? 1 : 0);
-        if (fds[1].revents)
-            (void)eventfd_read(web->nudge_fd, &count);
+        if (again == 0 || still >= AGAIN)
+            rest(web, still ? 1 : rest_ms);
         if (clock_ms_between(swept_ns, clock_now_ns()) < SWEEP_MS)
             continue;
         sweep(web);

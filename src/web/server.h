@@ -17,6 +17,9 @@
  * (until the handler returns), and goes with the second of them. A connection is
  * suspended whenever the loop would have to wait for the handler; whoever changes
  * that holds the request's lock.
+ *
+ * A body is whole before its handler begins, unless it flows (flow.c): then the loop
+ * puts into a queue what the worker takes out, and waits while that is full.
  */
 
 #include <microhttpd.h>
@@ -44,6 +47,14 @@ const char *body_data(const struct body *b);
 int body_fd(struct body *b);
 void body_done(struct body *b);
 
+/* A body that its handler takes while it comes. The request's lock holds for it. */
+struct flow {
+    bool on;
+    bool ended;       /* all of it has come */
+    struct str queue; /* what nobody has taken yet */
+    uint64_t total;   /* bytes that came */
+};
+
 /* What a connection does now. */
 enum phase {
     PHASE_IDLE,    /* no request, or not yet its whole head */
@@ -62,7 +73,7 @@ struct connection {
     pid_t pid;
     uid_t uid;
     char address[48]; /* of a TCP client, or "" */
-    uint64_t looked;  /* 1 + READ, when last looked whether it is stuck */
+    uint64_t looked;  /* 1 + READ, when bytes were last seen that nobody read; or 0 */
     bool told;        /* that it is late */
     enum phase phase;
     int64_t since_ns;
@@ -94,6 +105,7 @@ struct web_request {
     size_t target; /* as it came, with its query */
     struct pairs headers, query;
     struct body body;
+    struct flow flow;
     struct web_place place;
     uint64_t charged; /* of the caller's share of bodies */
     uint64_t paid;    /* of its share of answers */
@@ -103,7 +115,8 @@ struct web_request {
     uid_t uid;
     bool passed;      /* below the option of that name */
     char address[48]; /* of a TCP client, or "" */
-    unsigned refusal; /* a status to be given once the body has come, or 0 */
+    unsigned refusal; /* a status to be given once the body has come, or 0; the lock
+                         holds for it while the body flows */
     const char *why;  /* static */
 
     pthread_mutex_t lock;
@@ -111,6 +124,7 @@ struct web_request {
     unsigned owners;
     bool refused;   /* by the loop */
     bool cut;       /* the same, within its body */
+    uint64_t came;  /* bytes of that */
     bool handed;    /* to a worker */
     bool suspended; /* the loop waits for the worker */
     bool woken;     /* not any more, but nobody has had a turn since */
@@ -150,7 +164,8 @@ struct web {
     unsigned char secret[16]; /* by which addresses become origins */
 
     pthread_mutex_t
-        turn; /* whoever runs libmicrohttpd has it; taken before any other */
+        turn;       /* whoever runs libmicrohttpd has it; taken before any other */
+    uint64_t moved; /* bytes of bodies and streams, by who has the turn */
     pthread_mutex_t lock; /* for all that follows */
     pthread_cond_t changed;
     struct row callers, strangers;
@@ -188,7 +203,25 @@ bool request_has_body(const struct web_request *req);
 bool request_charge(struct web_request *req, size_t more);
 void request_over(struct web_request *req);
 
+/* flow.c, in the loop */
+/* What came of a body that flows: some of it is left, and the connection suspended,
+ * when the queue is full. */
+void flow_take(struct web_request *req, const char *data, size_t *len);
+/* It is more than a body may have. */
+void body_too_large(struct web_request *req);
+/* No more comes. Whether it is answered by now; else the connection is suspended. */
+bool flow_end(struct web_request *req);
+/* A smaller body is whole before its handler. */
+#define FLOW_BEGINS ((size_t)64 << 10)
+/* So many bytes wait for the handler. */
+#define FLOW_BYTES ((size_t)256 << 10)
+/* Of the caller's share: those, and what the handler has in hand. */
+#define FLOW_CHARGE (4 * FLOW_BYTES)
+
 /* answer.c */
+/* With the request's lock held: there is something to do on its connection once that is
+ * let go of, if it was suspended. */
+void answer_wake(struct web_request *req);
 /* Gives the loop what there is to send. */
 enum MHD_Result answer_queue(struct web_request *req, struct MHD_Connection *handle);
 /* Takes RESPONSE, which may be NULL for lack of memory, as the answer; 0 or -1. */

@@ -23,6 +23,7 @@
 
 #include "vial/error.h"
 
+struct str;
 struct web;
 struct web_request;
 
@@ -49,6 +50,7 @@ struct web_place {
     unsigned status;    /* without a caller: what one with a body is refused with */
     const char *why;    /* static */
     bool coded;         /* refusals look like {"code": STATUS, "message": WHY} */
+    bool flows;         /* its handler takes a body that is not small by web_read */
     const char *origin; /* of a page that may read refusals, the request's; or NULL */
 };
 
@@ -113,6 +115,15 @@ const char *web_header_at(const struct web_request *req, size_t index,
                           const char **value);
 bool web_header_repeated(const struct web_request *req, const char *name);
 const char *web_body(const struct web_request *req, size_t *len); /* never NULL */
+
+/* The body while it comes, of a request whose place says that it flows: what came since
+ * is added to OUT. 1; 0: that was all; -1: the rest does not come, and NO says why. Of
+ * a large body a few hundred KiB wait here, and the client with the rest. */
+struct web_refusal {
+    unsigned status; /* that the request is to be refused with; 0: the client is gone */
+    const char *why; /* static */
+};
+int web_read(struct web_request *req, struct str *out, struct web_refusal *no);
 
 /* The same body as a descriptor at its start, the request's; -1: no memory. For
  * bodies that are passed on. */

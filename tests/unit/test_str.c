@@ -235,6 +235,27 @@ static void null_equals_only_null(void **state)
     assert_false(str_eq("a", "b"));
 }
 
+static void moved_bytes_are_behind_those_that_are_there(void **state)
+{
+    auto_str struct str to = { 0 };
+    auto_str struct str from = { 0 };
+
+    (void)state;
+    str_puts(&from, "one");
+    str_move(&to, &from);
+    assert_string_equal(to.data, "one");
+    assert_int_equal(from.len, 0);
+    str_puts(&from, "two");
+    str_move(&to, &from);
+    assert_string_equal(to.data, "onetwo");
+    assert_int_equal(from.len, 0);
+    str_move(&to, &from); /* nothing */
+    assert_string_equal(to.data, "onetwo");
+    from.failed = true;
+    str_move(&to, &from);
+    assert_false(str_ok(&to));
+}
+
 static void a_prefix_may_be_empty_but_not_longer(void **state)
 {
     (void)state;
@@ -264,6 +285,7 @@ int main(void)
         cmocka_unit_test(a_blob_keeps_nul_bytes_and_is_terminated),
         cmocka_unit_test_teardown(a_blob_that_cannot_be_set_keeps_what_it_had, reset),
         cmocka_unit_test(null_equals_only_null),
+        cmocka_unit_test(moved_bytes_are_behind_those_that_are_there),
         cmocka_unit_test(a_prefix_may_be_empty_but_not_longer),
     };
 

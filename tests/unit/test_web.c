@@ -98,6 +98,41 @@ static void sum_up(struct web_request *req)
     blob_done(&again);
 }
 
+/* Says how much came, and why no more did. */
+static void take_all(struct place *p, struct web_request *req)
+{
+    auto_str struct str some = { 0 };
+    struct web_refusal no;
+    size_t total = 0;
+    bool first = true;
+    char text[64];
+    int rc;
+
+    while ((rc = web_read(req, &some, &no)) > 0) {
+        for (size_t i = 0; i < some.len; i++)
+            assert_int_equal(some.data[i], (char)('a' + (total + i) % 26));
+        total += some.len;
+        some.len = 0;
+        if (first)
+            (void)sem_post(&p->entered);
+        first = false;
+    }
+    if (rc == 0)
+        rc = web_read(req, &some, &no); /* and again */
+    p->last = rc;
+    (void)snprintf(text, sizeof(text), "%zu %s", total, rc == 0 ? "all" : no.why);
+    (void)web_reply(req, no.status ? no.status : 200, "text/plain", text, strlen(text));
+    (void)sem_post(&p->left);
+}
+
+/* Takes nothing, until it is told to. */
+static void take_later(struct place *p, struct web_request *req)
+{
+    (void)sem_post(&p->entered);
+    (void)sem_wait(&p->go);
+    take_all(p, req);
+}
+
 static void say_peer(struct web_request *req)
 {
     char text[64] = "nobody";
@@ -146,6 +181,12 @@ static void handle(void *context, struct web_request *req)
         sum_up(req);
     else if (strcmp(path, "/peer") == 0)
         say_peer(req);
+    else if (strcmp(path, "/flow") == 0)
+        take_all(p, req);
+    else if (strcmp(path, "/flow/later") == 0)
+        take_later(p, req);
+    else if (strcmp(path, "/flow/never") == 0)
+        (void)web_reply(req, 400, "text/plain", "no", 2);
     else if (strcmp(path, "/nothing") != 0)
         say_all(req);
 }
@@ -579,6 +620,7 @@ static void find_place(void *context, const struct web_request *req,
                                    .why = "who is it?" };
     if (strcmp(web_path(req), "/health") == 0)
         *out = (struct web_place){ .lane = WEB_HEALTH };
+    out->flows = out->caller && strncmp(web_path(req), "/flow", 5) == 0;
 }
 
 static void *no_peer(void *context, uid_t uid)
@@ -687,6 +729,165 @@ static void a_caller_takes_no_more_than_its_share(void **state)
     (void)close(fd);
     (void)sem_wait(&p.left);
     close_door(&p);
+}
+
+/* LEN bytes of the alphabet. */
+static char *make_letters(size_t len)
+{
+    char *all = malloc(len);
+
+    assert_non_null(all);
+    for (size_t i = 0; i < len; i++)
+        all[i] = (char)('a' + i % 26);
+    return all;
+}
+
+/* The share of bodies has room for what is in hand of one, and not for a whole one. */
+static void open_flow(struct place *p, struct web_options options)
+{
+    open_door(p, options);
+    p->left_of[WEB_BODIES] = (int64_t)4 << 20;
+}
+
+static void close_flow(struct place *p)
+{
+    while (p->left_of[WEB_BODIES] != (int64_t)4 << 20)
+        (void)poll(NULL, 0, 1);
+    p->left_of[WEB_BODIES] = BODIES;
+    close_door(p);
+}
+
+#define FLOW(path, length)                                                             \
+    "POST " path " HTTP/1.1\r\n" HEAD TOKEN "Content-Length: " length "\r\n\r\n"
+
+static void a_body_that_flows_is_taken_while_it_comes(void **state)
+{
+    const size_t len = (size_t)8 << 20;
+    auto_free char *all = make_letters(len);
+    struct place p;
+    int fd;
+
+    (void)state;
+    open_flow(&p, (struct web_options){ 0 });
+    fd = say(&p, FLOW("/flow", "8388608"));
+    assert_int_equal(io_write_all(fd, all, 300000), 0);
+    (void)sem_wait(&p.entered); /* the handler has some, and not all has been sent */
+    assert_int_equal(io_write_all(fd, all + 300000, len - 300000), 0);
+    expect_heard(fd, NULL, "8388608 all");
+    (void)close(fd);
+    expect_at(&p, FLOW("/flow", "3") "abc", "200", "3 all");
+    expect_at(&p, FLOW("/flow", "0"), "200", "0 all");
+    close_flow(&p);
+}
+
+/* As much of DATA as is taken, in COUNT looks. */
+static size_t write_some(int fd, const char *data, size_t len, int count)
+{
+    size_t sent = 0;
+
+    for (int i = 0; i < count && sent < len; i++) {
+        ssize_t n = send(fd, data + sent, len - sent, MSG_DONTWAIT | MSG_NOSIGNAL);
+
+        sent += n > 0 ? (size_t)n : 0;
+        if (n <= 0)
+            (void)poll(NULL, 0, 1);
+    }
+    return sent;
+}
+
+static void a_client_waits_for_a_handler_that_takes_nothing(void **state)
+{
+    const size_t len = (size_t)8 << 20;
+    auto_free char *all = make_letters(len);
+    struct place p;
+    size_t sent;
+    int fd;
+
+    (void)state;
+    open_flow(&p, (struct web_options){ 0 });
+    fd = say(&p, FLOW("/flow/later", "8388608"));
+    assert_int_equal(io_write_all(fd, all, 200000), 0);
+    (void)sem_wait(&p.entered);
+    sent = 200000 + write_some(fd, all + 200000, len - 200000, 300);
+    assert_true(sent < len / 2);
+    (void)sem_post(&p.go);
+    assert_int_equal(io_write_all(fd, all + sent, len - sent), 0);
+    expect_heard(fd, NULL, "8388608 all");
+    (void)close(fd);
+    close_flow(&p);
+}
+
+static void a_flow_that_breaks_off_is_told_to_its_handler(void **state)
+{
+    const size_t len = (size_t)1 << 20;
+    auto_free char *all = make_letters(len);
+    struct place p;
+    int fd;
+
+    (void)state;
+    open_flow(&p, (struct web_options){ .body_bytes = len - 1 });
+    fd = say(&p, FLOW("/flow", "1000000"));
+    assert_int_equal(io_write_all(fd, all, 300000), 0);
+    (void)sem_wait(&p.entered);
+    (void)close(fd);
+    (void)sem_wait(&p.left);
+    assert_int_equal(p.last, -1);
+    fd = say(&p, "POST /flow HTTP/1.1\r\n" HEAD TOKEN
+                 "Transfer-Encoding: chunked\r\n\r\n100000\r\n");
+    assert_int_equal(io_write_all(fd, all, len), 0);
+    assert_int_equal(io_write_all(fd, "\r\n0\r\n\r\n", 7), 0);
+    expect_heard(fd, NULL, "too large");
+    (void)close(fd);
+    (void)sem_wait(&p.left);
+    close_flow(&p);
+}
+
+static void a_flow_that_stops_is_given_up(void **state)
+{
+    auto_free char *all = make_letters(70000);
+    struct place p;
+    int fd;
+
+    (void)state;
+    open_flow(&p, (struct web_options){ .slow_s = 1 });
+    fd = say(&p, FLOW("/flow", "1000000"));
+    assert_int_equal(io_write_all(fd, all, 70000), 0);
+    expect_heard(fd, NULL, "too slowly");
+    (void)close(fd);
+    close_flow(&p); /* once the handler has left, if it was called in time */
+    assert_true(p.last <= 0);
+}
+
+static void an_answer_before_the_end_of_a_flow_waits_for_it(void **state)
+{
+    const size_t len = (size_t)4 << 20;
+    auto_free char *all = make_letters(len);
+    struct place p;
+    int fd;
+
+    (void)state;
+    open_flow(&p, (struct web_options){ 0 });
+    fd = say(&p, FLOW("/flow/never", "4194304"));
+    assert_int_equal(io_write_all(fd, all, len), 0);
+    expect_heard(fd, NULL, "400 Bad Request");
+    (void)close(fd);
+    close_flow(&p);
+}
+
+static void closing_the_server_ends_a_flow(void **state)
+{
+    auto_free char *all = make_letters(300000);
+    struct place p;
+    int fd;
+
+    (void)state;
+    open_flow(&p, (struct web_options){ 0 });
+    fd = say(&p, FLOW("/flow", "8388608"));
+    assert_int_equal(io_write_all(fd, all, 300000), 0);
+    (void)sem_wait(&p.entered);
+    close_place(&p);
+    assert_int_equal(p.last, -1);
+    (void)close(fd);
 }
 
 static void health_is_told_while_all_handlers_are_busy(void **state)
@@ -874,6 +1075,12 @@ int main(void)
         cmocka_unit_test(closing_the_server_ends_its_handlers),
         cmocka_unit_test(no_body_is_taken_before_the_caller_is_known),
         cmocka_unit_test(a_caller_takes_no_more_than_its_share),
+        cmocka_unit_test(a_body_that_flows_is_taken_while_it_comes),
+        cmocka_unit_test(a_client_waits_for_a_handler_that_takes_nothing),
+        cmocka_unit_test(a_flow_that_breaks_off_is_told_to_its_handler),
+        cmocka_unit_test(a_flow_that_stops_is_given_up),
+        cmocka_unit_test(an_answer_before_the_end_of_a_flow_waits_for_it),
+        cmocka_unit_test(closing_the_server_ends_a_flow),
         cmocka_unit_test(health_is_told_while_all_handlers_are_busy),
         cmocka_unit_test(the_oldest_stranger_gives_way),
         cmocka_unit_test(a_request_that_breaks_off_is_told_why),

@@ -374,33 +374,67 @@ int vial_session_put(struct vial_session *session, const char *path, const void 
                                  &(struct vial_put_options){ .mode = mode }, err);
 }
 
-static int put_all(struct files_way *w, int fd, struct vial_error *err)
+static int put_all(struct files_way *w, files_source *next, void *context,
+                   struct vial_error *err)
 {
-    auto_free char *buf = malloc(PIECE);
     uint64_t total = 0;
-    ssize_t n;
+    const char *data;
+    size_t len;
+    int rc;
 
-    if (!buf)
-        return fail_memory(err);
-    while ((n = io_read_all(fd, buf, PIECE)) > 0) {
-        total += (uint64_t)n;
+    while ((rc = next(context, &data, &len)) > 0) {
+        total += len;
         if (check_room(w->session, w->path, total, err) < 0 ||
-            files_put_some(w, buf, (size_t)n, err) < 0)
+            files_put_some(w, data, len, err) < 0)
             return -1;
     }
-    return n < 0 ? fail_sys_rc(err, (int)n, "read what goes to '%s'", w->path) : 0;
+    return rc < 0 ? fail(err, VIAL_E_VALUE, "put '%s': it did not come whole", w->path)
+                  : 0;
+}
+
+int files_put_from(struct vial_session *session, const char *path,
+                   const struct vial_put_options *how, files_source *next,
+                   void *context, struct vial_error *err)
+{
+    struct files_way w;
+    int rc;
+
+    if (begin_put(&w, session, path, how, err) < 0)
+        return -1;
+    rc = put_all(&w, next, context, err);
+    return files_put_end(&w, rc == 0, err) < 0 ? -1 : rc;
+}
+
+struct fd_source {
+    int fd;
+    ssize_t got; /* by the last read */
+    char *buf;
+};
+
+static int read_fd(void *context, const char **data, size_t *len)
+{
+    struct fd_source *s = context;
+
+    s->got = io_read_all(s->fd, s->buf, PIECE);
+    *data = s->buf;
+    *len = s->got > 0 ? (size_t)s->got : 0;
+    return s->got > 0 ? 1 : (int)s->got;
 }
 
 int vial_session_put_fd(struct vial_session *session, const char *path, int fd,
                         unsigned mode, struct vial_error *err)
 {
-    struct files_way w;
+    const struct vial_put_options how = { .mode = mode };
+    auto_free char *buf = malloc(PIECE);
+    struct fd_source from = { .fd = fd, .buf = buf };
     int rc;
 
-    if (files_put_begin(&w, session, path, mode, err) < 0)
-        return -1;
-    rc = put_all(&w, fd, err);
-    return files_put_end(&w, rc == 0, err) < 0 ? -1 : rc;
+    if (!buf)
+        return fail_memory(err);
+    rc = files_put_from(session, path, &how, read_fd, &from, err);
+    return from.got < 0
+               ? fail_sys_rc(err, (int)from.got, "read what goes to '%s'", path)
+               : rc;
 }
 
 static int check_offset(struct vial_session *s, const char *path, uint64_t offset,
@@ -479,11 +513,12 @@ int files_get_some(struct files_way *w, struct str *out, struct vial_error *err)
     if (rc == 0 && w->bounded && w->op.got.len > w->left)
         rc = fail_more(w, err);
     if (rc == 0 && w->op.got.len > 0) {
-        w->left -= w->op.got.len;
-        str_add(out, w->op.got.data, w->op.got.len);
+        size_t len = w->op.got.len;
+
+        w->left -= len;
+        str_move(out, &w->op.got);
         if (w->op.channel)
-            link_consumed(s->talk.link, w->op.channel, 1, w->op.got.len);
-        w->op.got.len = 0;
+            link_consumed(s->talk.link, w->op.channel, 1, len);
         session_flush(s);
         rc = 1;
     }
@@ -525,8 +560,8 @@ int vial_session_get(struct vial_session *session, const char *path, uint64_t of
     return *data ? 0 : fail_memory(err);
 }
 
-int vial_session_get_fd(struct vial_session *session, const char *path, uint64_t offset,
-                        uint64_t len, int fd, struct vial_error *err)
+int files_get_to(struct vial_session *session, const char *path, uint64_t offset,
+                 uint64_t len, const struct files_sink *to, struct vial_error *err)
 {
     auto_str struct str some = { 0 };
     struct files_way w;
@@ -535,14 +570,27 @@ int vial_session_get_fd(struct vial_session *session, const char *path, uint64_t
     if (files_get_begin(&w, session, path, offset, len, err) < 0)
         return -1;
     while ((rc = files_get_some(&w, &some, err)) > 0) {
-        int wrote = io_write_all(fd, some.data, some.len);
+        int took = to->take(to->context, some.data, some.len);
 
         some.len = 0;
-        if (wrote < 0) {
-            rc = fail_sys_rc(err, wrote, "write what came from '%s'", path);
+        if (took < 0) {
+            rc = fail_sys_rc(err, took, "write what came from '%s'", path);
             break;
         }
     }
     files_get_end(&w);
     return rc;
+}
+
+static int write_fd(void *context, const char *data, size_t len)
+{
+    return io_write_all(*(const int *)context, data, len);
+}
+
+int vial_session_get_fd(struct vial_session *session, const char *path, uint64_t offset,
+                        uint64_t len, int fd, struct vial_error *err)
+{
+    const struct files_sink to = { write_fd, &fd };
+
+    return files_get_to(session, path, offset, len, &to, err);
 }

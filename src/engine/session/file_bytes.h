@@ -28,6 +28,12 @@ int files_put_some(struct files_way *w, const void *data, size_t len,
 /* WHOLE false: it is given up, and leaves nothing. */
 int files_put_end(struct files_way *w, bool whole, struct vial_error *err);
 
+/* All three, with what NEXT gives: 1 and bytes, 0 at the end, or -1: it is given up. */
+typedef int files_source(void *context, const char **data, size_t *len);
+int files_put_from(struct vial_session *session, const char *path,
+                   const struct vial_put_options *how, files_source *next,
+                   void *context, struct vial_error *err);
+
 #define FILES_LIGHT (128u << 10) /* less than a fresh channel takes at once */
 
 /* A whole file of at most FILES_LIGHT bytes in one go, with the session's lock held;
@@ -47,6 +53,13 @@ int files_get_begin(struct files_way *w, struct vial_session *s, const char *pat
  * or -1. */
 int files_get_some(struct files_way *w, struct str *out, struct vial_error *err);
 void files_get_end(struct files_way *w);
+/* All three, for who takes pieces: 0, or -errno, which ends it. */
+struct files_sink {
+    int (*take)(void *context, const char *data, size_t len);
+    void *context;
+};
+int files_get_to(struct vial_session *session, const char *path, uint64_t offset,
+                 uint64_t len, const struct files_sink *to, struct vial_error *err);
 /* Something is asked of the guest; exactly one is there. */
 struct files_ask {
     const struct put_message *put;
