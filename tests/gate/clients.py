@@ -168,3 +168,17 @@ HTTP2_RUN = f"curl -sS --http2 --cacert ca.pem https://raw.test:{HTTP2}/"
 def chat(name):
     """A WebSocket's client, in Python, that says NAME."""
     return SOCKET % (CHAT, name, CHAT)
+
+
+CURL_RUN = "curl -sS --cacert ca.pem https://web.test/hello"
+NODE_RUN = ("NODE_EXTRA_CA_CERTS=ca.pem node -e '"
+            "fetch(\"https://web.test/hello\").then(r => r.text()).then(t => console.log(t.trim()),"
+            "e => { console.error(e.cause); process.exit(1) })'")
+NPM_RUN = ("HOME=$PWD npm install --silent --no-audit --no-fund --cafile ca.pem --fetch-retries 0 "
+           "--registry https://pages.test hi && node -p 'require(\"hi\")'")
+
+
+def pip(index):
+    return (f"/usr/bin/python3 -m pip install -q --cert ca.pem --index-url {index}/simple "
+            "--retries 0 --disable-pip-version-check --no-cache-dir --target t greeting && "
+            "PYTHONPATH=t /usr/bin/python3 -c 'import greeting; print(greeting.hello())'")

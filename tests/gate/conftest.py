@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tarfile
 import tempfile
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,7 +20,7 @@ from clients import chat_server, go_program, http2_server, ssh_server  # noqa: E
 
 ROOT = Path(__file__).resolve().parents[2]
 VIAL = os.path.abspath(os.environ.get("VIAL", ROOT / "build" / "vial"))
-PATIENCE = 120
+PATIENCE = 300
 DRIVER = os.environ.get("VIAL_DRIVER", "native")
 NAMES = ["web.test", "other.test", "a.wild.test", "deep.er.wild.test", "wild.test",
          "pages.test", "raw.test", "twice.test"]
@@ -99,6 +100,21 @@ def index(world):
     subprocess.run(["git", "clone", "-q", "--bare", str(work), str(world.files / "r.git")], check=True)
     subprocess.run(["git", "-C", str(world.files / "r.git"), "update-server-info"], check=True)
     return "https://pages.test"
+
+
+@pytest.fixture(scope="session")
+def registry(world):
+    """One package for npm, as plain files over HTTPS."""
+    pack = world.files / "hi"
+    pack.mkdir()
+    (world.where / "package").mkdir()
+    (world.where / "package" / "package.json").write_text('{"name": "hi", "version": "1.0.0"}')
+    (world.where / "package" / "index.js").write_text("module.exports = 'from npm'\n")
+    with tarfile.open(pack / "hi-1.0.0.tgz", "w:gz") as tar:
+        tar.add(world.where / "package", "package")
+    (pack / "index.html").write_text(
+        '{"name": "hi", "dist-tags": {"latest": "1.0.0"}, "versions": {"1.0.0": {"name": "hi", '
+        '"version": "1.0.0", "dist": {"tarball": "https://pages.test/hi/hi-1.0.0.tgz"}}}}')
 
 
 def told(result):

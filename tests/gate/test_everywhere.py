@@ -22,13 +22,15 @@ ALLOW = ["web.test", "pages.test:443",
 EXPECTED = {
     "https": "cloned", "ssh": "cloned", "go": "hello from web.test", "java": "hello from web.test",
     "http2": "hello by 2.0", "websocket": "HTTP/1.1 101 Switching Protocols True one two",
+    "curl": "hello from web.test", "pip": "from a package",
     "other": "6",  # curl's word for a name that is not known
+    **({"node": "hello from web.test", "npm": "from npm"} if DRIVER == "native" else {}),
 }
 on_native = pytest.mark.skipif(DRIVER != "native", reason="it is native's")
 
 
 @pytest.fixture(scope="module")
-def script(world, index, ssh_server, go_program, http2_server, chat_server):
+def script(world, index, registry, ssh_server, go_program, http2_server, chat_server):
     """Says of each client, a line each, what it got. A vessel that waits has no mounts: the program
     in Go comes through the gate, too."""
     shutil.copy(go_program, world.files / "fetch")
@@ -36,8 +38,10 @@ def script(world, index, ssh_server, go_program, http2_server, chat_server):
     runs = {"https": clients.git_over_https(index), "ssh": clients.git_over_ssh(world),
             "go": "curl -sS --cacert ca.pem -o fetch https://pages.test/fetch && chmod +x fetch && "
                   "./fetch | tail -n 1", "java": clients.JAVA_RUN, "http2": clients.HTTP2_RUN,
-            "websocket": "/usr/bin/python3 chat.py",
+            "websocket": "/usr/bin/python3 chat.py", "curl": clients.CURL_RUN, "pip": clients.pip(index),
             "other": "curl -s http://other.test/hello; echo $?"}
+    if DRIVER == "native":  # a container finds neither's libraries
+        runs |= {"node": clients.NODE_RUN, "npm": clients.NPM_RUN + " | tail -n 1"}
     text = "".join(f"cat > {name} <<'END'\n{text}END\n" for name, text in put.items())
     text += clients.key_of(ssh_server)
     for name, run in runs.items():
@@ -60,7 +64,7 @@ def daemon(world):
         d.close()
 
 
-LIMITS = {"network": "gate", "allow": ALLOW, "memory": "2g", "pids": 64, "timeout": "100s"}
+LIMITS = {"network": "gate", "allow": ALLOW, "memory": "2g", "pids": 64, "timeout": "280s"}
 
 
 def check(said):
@@ -69,7 +73,7 @@ def check(said):
 
 def run(world, *args, script, **more):
     allow = [word for entry in ALLOW for word in ("--allow", entry)]
-    r = world.run(*allow, "--memory", "2g", "--pids", "64", "--timeout", "100s", *args, "sh", script, **more)
+    r = world.run(*allow, "--memory", "2g", "--pids", "64", "--timeout", "280s", *args, "sh", script, **more)
     assert not r.error, r.error
     check(r.stdout)
 
@@ -125,6 +129,7 @@ def test_clients_in_a_container(world, script, java):
     """With the programs of this host, of which the image has few."""
     paths = ("export PATH=/opt/java/bin:$PATH:/opt/usr/bin GIT_EXEC_PATH=/opt/usr/lib/git-core "
              "GIT_TEMPLATE_DIR=/opt/usr/share/git-core/templates "
-             "LD_LIBRARY_PATH=/opt/usr/lib/x86_64-linux-gnu\n")
+             "LD_LIBRARY_PATH=/opt/usr/lib/x86_64-linux-gnu "
+             "PYTHONPATH=/opt/usr/lib/python3/dist-packages\n")
     # ssh wants a user who has a name.
     run(world, "--user", "nobody", "--mount", "/usr:/opt/usr", "--mount", f"{java}:/opt/java", script=paths + script)

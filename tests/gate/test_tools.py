@@ -3,7 +3,6 @@
 
 import os
 import subprocess
-import tarfile
 
 import pytest
 
@@ -18,10 +17,8 @@ def shell(world, script, *args, **more):
 
 
 SCRIPTS = {
-    "curl": "curl -sS --cacert ca.pem https://web.test/hello",
-    "node": "NODE_EXTRA_CA_CERTS=ca.pem node -e '"
-            "fetch(\"https://web.test/hello\").then(r => r.text()).then(t => console.log(t.trim()),"
-            "e => { console.error(e.cause); process.exit(1) })'",
+    "curl": clients.CURL_RUN,
+    "node": clients.NODE_RUN,
     "python": "SSL_CERT_FILE=ca.pem /usr/bin/python3 -c '"
               "import urllib.request as u; print(u.urlopen(\"https://web.test/hello\").read().decode(), end=\"\")'",
 }
@@ -38,9 +35,7 @@ def test_a_program_works_by_name_and_fails_without(world, name):
 
 
 def test_pip_installs_from_an_index(world, index):
-    script = (f"/usr/bin/python3 -m pip install -q --cert ca.pem --index-url {index}/simple "
-              "--retries 0 --disable-pip-version-check --no-cache-dir --target t greeting && "
-              "PYTHONPATH=t /usr/bin/python3 -c 'import greeting; print(greeting.hello())'")
+    script = clients.pip(index)
     r = shell(world, script, "--allow", "pages.test:443")
     assert (r.exit_code, r.stdout) == (0, "from a package\n"), r.stderr
     assert {c.verdict for c in r.network.connections} == {"ok"}
@@ -57,21 +52,13 @@ def test_git_clones_over_https(world, index):
     assert r.exit_code != 0 and "Could not resolve host" in r.stderr
 
 
-def test_npm_installs_from_a_registry(world):
-    pack = world.files / "hi"
-    pack.mkdir()
-    (world.where / "package").mkdir()
-    (world.where / "package" / "package.json").write_text('{"name": "hi", "version": "1.0.0"}')
-    (world.where / "package" / "index.js").write_text("module.exports = 'from npm'\n")
-    with tarfile.open(pack / "hi-1.0.0.tgz", "w:gz") as tar:
-        tar.add(world.where / "package", "package")
-    (pack / "index.html").write_text(
-        '{"name": "hi", "dist-tags": {"latest": "1.0.0"}, "versions": {"1.0.0": {"name": "hi", '
-        '"version": "1.0.0", "dist": {"tarball": "https://pages.test/hi/hi-1.0.0.tgz"}}}}')
-    script = ("HOME=$PWD npm install --silent --no-audit --no-fund --cafile ca.pem --fetch-retries 0 "
-              "--registry https://pages.test hi && node -p 'require(\"hi\")'")
+def test_npm_installs_from_a_registry(world, registry):
+    script = clients.NPM_RUN
     r = shell(world, script, "--memory", "1g", "--allow", "pages.test:443")
     assert (r.exit_code, r.stdout.splitlines()[-1:]) == (0, ["from npm"]), r.stdout + r.stderr
+    r = shell(world, script, "--memory", "1g", "--allow", "other.test")
+    assert r.exit_code != 0 and "from npm" not in r.stdout
+    assert {verdict for _, _, verdict in told(r)} == {"denied"}
 
 
 def test_a_large_transfer_is_whole_both_ways(world):
