@@ -180,9 +180,9 @@ __attribute__((noreturn)) static void become(const char *program, char *const *a
     _exit(127);
 }
 
-/* How it ended is no matter, and may be another's to hear: the map tells. */
-static int run(const char *program, pid_t pid, uint32_t own, uint32_t first,
-               struct vial_error *err)
+/* The process that maps, or -1. */
+static pid_t start(const char *program, pid_t pid, uint32_t own, uint32_t first,
+                   struct vial_error *err)
 {
     char name[32];
     char who[16];
@@ -202,11 +202,14 @@ static int run(const char *program, pid_t pid, uint32_t own, uint32_t first,
     child = fork();
     if (child == 0)
         become(program, args);
-    if (child < 0)
-        return fail_sys(err, "start '%s'", program);
-    while (waitpid(child, NULL, __WALL) < 0 && errno == EINTR)
+    return child < 0 ? fail_sys(err, "start '%s'", program) : child;
+}
+
+/* How it ended is no matter, and may be another's to hear: the map tells. */
+static void wait_for(pid_t child)
+{
+    while (child > 0 && waitpid(child, NULL, __WALL) < 0 && errno == EINTR)
         ;
-    return 0;
 }
 
 /* What the kernel says of the map, against what was asked for. */
@@ -236,9 +239,14 @@ static int check(const char *program, pid_t pid, const char *file, uint32_t own,
 
 int subids_map(pid_t pid, const struct subids *ids, struct vial_error *err)
 {
-    if (run(programs[0], pid, getuid(), ids->first_uid, err) < 0 ||
-        check(programs[0], pid, "uid_map", getuid(), ids->first_uid, err) < 0 ||
-        run(programs[1], pid, getgid(), ids->first_gid, err) < 0)
+    pid_t users = start(programs[0], pid, getuid(), ids->first_uid, err);
+    pid_t groups =
+        users < 0 ? -1 : start(programs[1], pid, getgid(), ids->first_gid, err);
+
+    wait_for(users);
+    wait_for(groups);
+    if (groups < 0 ||
+        check(programs[0], pid, "uid_map", getuid(), ids->first_uid, err) < 0)
         return -1;
     return check(programs[1], pid, "gid_map", getgid(), ids->first_gid, err);
 }
