@@ -10,6 +10,7 @@
 #include "secrets/secrets.h"
 
 #define HELLO_MAX (17u << 10) /* its records' headers included */
+#define OUT_ALL   ((size_t)2 * OUT_MAX)
 
 /* Its ClientHello is read before its handshake begins, which reads it again. */
 bool side_hear(struct side *s)
@@ -17,6 +18,8 @@ bool side_hear(struct side *s)
     enum first_offer offer;
     ssize_t n;
 
+    if (s->failed)
+        return false;
     if (!s->hello)
         s->hello = malloc(HELLO_MAX);
     n = s->hello ? recv(s->fd, s->hello + s->hello_len, HELLO_MAX - s->hello_len,
@@ -148,12 +151,12 @@ bool side_has_room(const struct side *s)
 void side_put(struct side *s, const void *data, size_t len)
 {
     if (!s->out)
-        s->out = malloc(2u * OUT_MAX);
+        s->out = malloc(OUT_ALL);
     if (!s->out || s->out_len + len > OUT_MAX) {
         s->failed = true;
         return;
     }
-    if (s->out_at + s->out_len + len > 2u * OUT_MAX) {
+    if (s->out_at + s->out_len + len > OUT_ALL) {
         memmove(s->out, s->out + s->out_at, s->out_len);
         s->out_at = 0;
     }
@@ -185,7 +188,7 @@ void side_done(struct side *s)
     free(s->hello);
     free(s->in);
     if (s->out)
-        gnutls_memset(s->out, 0, 2u * OUT_MAX);
+        gnutls_memset(s->out, 0, OUT_ALL);
     free(s->out);
     *s = (struct side){ .fd = -1 };
 }

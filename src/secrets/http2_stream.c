@@ -29,6 +29,29 @@ void stream_free(struct http2 *h, struct stream *s)
     free(s);
 }
 
+/* Room is for what waits, not for what once did: that is bounded by the windows of all
+ * streams, each of which may have been full. */
+static void flow_rest(struct flow *f)
+{
+    size_t cap = f->cap;
+    uint8_t *less = NULL;
+
+    while (cap > f->len && f->len <= cap / 4)
+        cap /= 2;
+    if (cap == f->cap)
+        return;
+    if (cap && f->at)
+        memmove(f->data, f->data + f->at, f->len);
+    f->at = 0;
+    less = cap ? realloc(f->data, cap) : NULL;
+    if (!cap)
+        free(f->data);
+    if (!cap || less) {
+        f->data = less;
+        f->cap = cap;
+    }
+}
+
 /* What nobody will take any more counts as taken. */
 static void let_go(const struct end *from, struct flow *f, int32_t id)
 {
@@ -36,7 +59,8 @@ static void let_go(const struct end *from, struct flow *f, int32_t id)
         (void)nghttp2_session_consume(from->session, id, f->owed);
     else if (from->session)
         (void)nghttp2_session_consume_connection(from->session, f->owed);
-    f->owed = f->len = f->at = 0;
+    f->owed = f->len = 0;
+    flow_rest(f);
 }
 
 static void free_if_over(struct http2 *h, struct stream *s)
@@ -470,6 +494,7 @@ ssize_t stream_give(struct end *to, int32_t id, uint8_t *room, size_t len,
     f->at += n;
     f->len -= n;
     f->owed -= back;
+    flow_rest(f);
     to->patience += 2; /* it may say twice that it has taken this */
     if (from->session && sender)
         (void)nghttp2_session_consume(from->session, sender, back);

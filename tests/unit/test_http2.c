@@ -4,8 +4,11 @@
  * by the same library; and what the fuzzer began from. */
 
 #include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "replay.h"
+#include "secrets/http2.h"
 
 /* NOLINTBEGIN(bugprone-suspicious-include) */
 #define LLVMFuzzerTestOneInput replay_http2
@@ -66,18 +69,23 @@ static int hear_frame(nghttp2_session *session, const nghttp2_frame *frame, void
     return 0;
 }
 
+/* A client takes no more than it is told to. */
 static void peer_open(struct peer *p, struct side *side, bool client)
 {
     nghttp2_session_callbacks *by = NULL;
+    nghttp2_option *with = NULL;
 
     *p = (struct peer){ .side = side, .says = "" };
     assert_int_equal(nghttp2_session_callbacks_new(&by), 0);
     nghttp2_session_callbacks_set_on_header_callback(by, hear_field);
     nghttp2_session_callbacks_set_on_data_chunk_recv_callback(by, hear_data);
     nghttp2_session_callbacks_set_on_frame_recv_callback(by, hear_frame);
-    assert_int_equal(client ? nghttp2_session_client_new(&p->session, by, p)
-                            : nghttp2_session_server_new(&p->session, by, p),
+    assert_int_equal(nghttp2_option_new(&with), 0);
+    nghttp2_option_set_no_auto_window_update(with, client);
+    assert_int_equal(client ? nghttp2_session_client_new2(&p->session, by, p, with)
+                            : nghttp2_session_server_new2(&p->session, by, p, with),
                      0);
+    nghttp2_option_del(with);
     nghttp2_session_callbacks_del(by);
     assert_int_equal(nghttp2_submit_settings(p->session, NGHTTP2_FLAG_NONE, NULL, 0),
                      0);
@@ -254,6 +262,68 @@ static void an_answer_that_nobody_takes_stays_with_its_host(void **state)
     talk_close(&t);
 }
 
+static void take(const struct talk *t, int32_t id, int32_t bytes)
+{
+    assert_int_equal(
+        nghttp2_submit_window_update(t->client.session, NGHTTP2_FLAG_NONE, id, bytes),
+        0);
+}
+
+static size_t room_of_answers(const struct talk *t)
+{
+    size_t all = 0;
+
+    for (const struct stream *s = t->ends.e.two->streams; s; s = s->next)
+        all += s->answer.cap;
+    return all;
+}
+
+/* A client that takes all but the end of an answer, of many: what it has taken needs no
+ * room any more. */
+static void what_was_taken_needs_no_room(void **state)
+{
+    enum { ASKED = 40, EACH = HOST_WINDOW / 2, LEFT = 10 };
+    const nghttp2_settings_entry none[] = { { NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE,
+                                              0 } };
+    struct talk t;
+
+    (void)state;
+    talk_open(&t);
+    t.ends.e.max_response = 0;
+    assert_int_equal(
+        nghttp2_submit_settings(t.client.session, NGHTTP2_FLAG_NONE, none, 1), 0);
+    for (int i = 0; i < ASKED; i++) {
+        ask(&t, "/v1/x", "x-a", "b");
+        t.host.said = 0;
+        answer(&t, "0123456789", EACH, "much");
+        talk_go_on(&t);
+        assert_int_equal(t.host.said, EACH);
+        take(&t, 0, EACH);
+        take(&t, 2 * i + 1, EACH - LEFT);
+        talk_go_on(&t);
+        assert_int_equal(t.client.bodies, (size_t)(i + 1) * (EACH - LEFT));
+    }
+    assert_true(room_of_answers(&t) < (size_t)ASKED * 8 * LEFT);
+    talk_close(&t);
+}
+
+/* Who is handed over, and says nothing at all. */
+static void a_client_that_is_gone_at_once_keeps_nobody_busy(void **state)
+{
+    struct exchange e = { .server = { .fd = -1 }, .deadline_ns = UINT64_MAX };
+    int pair[2];
+    bool more = false;
+
+    (void)state;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+    e.client.fd = pair[0];
+    assert_true(exchange_turn(&e, &more)); /* it may still speak */
+    assert_false(more);
+    (void)close(pair[1]);
+    assert_false(exchange_turn(&e, &more));
+    side_done(&e.client);
+}
+
 /* Why the client is sent away by what waits for it; 0: it is not. */
 static uint32_t sent_away(struct side *s)
 {
@@ -382,6 +452,8 @@ int main(void)
         cmocka_unit_test(what_the_rules_forbid_is_answered_here),
         cmocka_unit_test(an_answer_that_is_larger_than_allowed_is_cut_off),
         cmocka_unit_test(an_answer_that_nobody_takes_stays_with_its_host),
+        cmocka_unit_test(what_was_taken_needs_no_room),
+        cmocka_unit_test(a_client_that_is_gone_at_once_keeps_nobody_busy),
         cmocka_unit_test(who_only_keeps_us_busy_is_sent_away),
         cmocka_unit_test(a_client_that_resets_all_it_asks_is_sent_away),
         cmocka_unit_test(only_what_is_one_head_becomes_one),
