@@ -9,20 +9,21 @@
 
 #define PIECE   ((size_t)16 << 10)
 #define PRINTED ((size_t)4 << 10) /* bytes that are kept where nobody reads them */
-#define FEED_MS 60000             /* for the next piece to be taken */
+#define FEED_MS 60000
 
 /* What a file has goes to the program, as fast as it takes it. One that does not want
  * all of it says by its end why; one that neither reads nor ends is ended: false. */
-static bool feed(struct vial_exec *exec, int fd)
+static bool feed(struct vial_exec *exec, const struct build_program *p)
 {
+    int64_t patience_ms = p->patience_ms ? p->patience_ms : FEED_MS;
     struct vial_error ignored = { 0 };
     char buf[PIECE];
     size_t taken = 1;
     off_t at = 0;
     ssize_t got;
 
-    while (taken > 0 && (got = pread(fd, buf, sizeof(buf), at)) > 0) {
-        if (vial_exec_write(exec, buf, (size_t)got, FEED_MS, &taken, &ignored) < 0)
+    while (taken > 0 && (got = pread(p->input, buf, sizeof(buf), at)) > 0) {
+        if (vial_exec_write(exec, buf, (size_t)got, patience_ms, &taken, &ignored) < 0)
             return true;
         at += (off_t)taken;
     }
@@ -114,7 +115,7 @@ int build_program(struct box *box, const struct build_program *p, struct str *wh
         return -1;
     }
     if (p->input >= 0)
-        reads = feed(exec, p->input);
+        reads = feed(exec, p);
     listen_to(exec, p);
     vial_exec_wait(exec, -1, &status);
     if (!reads)

@@ -168,6 +168,7 @@ struct build_program {
     const char *cwd;
     bool root;
     int input;           /* that it reads; -1: nothing */
+    int64_t patience_ms; /* for a piece of that to be read; 0: a minute */
     struct build *log;   /* that gets what it prints; NULL: */
     struct str *printed; /* this does, its begin */
 };

@@ -490,6 +490,18 @@ def test_a_volume_whose_disk_somebody_still_has_is_not_removed(store):
 
 
 @sized
+def test_where_loop_devices_cannot_be_looked_at_that_is_what_is_told(store):
+    store.create("data", "--size", "16m")
+    blind = subprocess.run(["unshare", "--mount", "sh", "-c",
+                            'mount -t tmpfs none /sys && exec "$0" volume remove data', VIAL],
+                           env=store.env, capture_output=True, text=True, check=False)
+    assert blind.returncode != 0
+    assert "nobody here can see whether the disk of volume 'data' is in use [VIAL-UNSUPPORTED]" in blind.stderr
+    assert "outside of containers" in blind.stderr
+    assert store.volume("remove", "data").status == 0
+
+
+@sized
 def test_a_size_that_the_disk_has_no_room_for_is_refused(store):
     refused = store.volume("create", "data", "--size", "15t")
     assert refused.status != 0

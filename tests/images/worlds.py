@@ -198,7 +198,9 @@ class World:
         return found
 
     def check_whole(self):
-        """Every name is an image that is as it came; what is no image's goes, and nothing is left."""
+        """Once nobody is at work: every name is an image that is as it came; what is no image's goes,
+        and nothing is left."""
+        wait_for(lambda: not self.at_work())
         for name in sorted(self.names()):
             done = self.vial("image", "verify", name)
             assert done.returncode == 0, done.stdout + done.stderr

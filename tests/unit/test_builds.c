@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Builds of templates that E2B's clients began, and did not go on with. */
+/* Builds of templates that E2B's clients begin: those that nobody goes on with, and
+ * programs that do not read. */
 
 #include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "check.h"
 #include "e2b/box.h"
 #include "e2b/builds.h"
 #include "e2b/control.h"
 #include "e2b/lease.h"
+#include "session_case.h"
 
 #define MINUTE_MS INT64_C(60000)
 #define BYTES     1000
@@ -21,28 +22,21 @@ struct fixture {
     struct e2b *e2b;
 };
 
-static int setup(void **state)
+static void set_up(struct fixture *f)
 {
-    static struct fixture f;
-    struct vial_error err = { 0 };
-    const struct e2b_options options = { .gate = &f.gate };
+    const struct e2b_options options = { .gate = &f->gate };
     const struct quota none = { 0 };
 
-    assert_int_equal(gate_init(&f.gate, &err), 0);
-    f.caller = gate_caller(&f.gate, "token:me", &none);
-    assert_non_null(f.caller);
-    assert_int_equal(e2b_open(&options, &f.e2b, &err), 0);
-    *state = &f;
-    return 0;
+    good(gate_init(&f->gate, &err));
+    f->caller = gate_caller(&f->gate, "token:me", &none);
+    assert_non_null(f->caller);
+    good(e2b_open(&options, &f->e2b, &err));
 }
 
-static int teardown(void **state)
+static void tear_down(struct fixture *f)
 {
-    struct fixture *f = *state;
-
     e2b_close(f->e2b);
     gate_done(&f->gate);
-    return 0;
 }
 
 /* One that has been in STATE for so long, with an archive; the archive's descriptor. */
@@ -91,42 +85,102 @@ static unsigned count(struct builds *all)
 /* No call of a client's is there to do it: the thread that ends leases does. */
 static void what_nobody_goes_on_with_is_forgotten_by_itself(void **state)
 {
-    struct fixture *f = *state;
-    struct vial_error err = { 0 };
-    int left = add(f, BUILD_WAITS, 61);
-    int young = add(f, BUILD_WAITS, 30);
-    int over = add(f, BUILD_FAILED, 11);
-    int told = add(f, BUILD_READY, 5);
-    int runs = add(f, BUILD_RUNS, 59);
+    struct fixture f;
+    int left, young, over, told, runs;
 
-    while (count(f->e2b->builds) > 3) {
-        assert_int_equal(leases_watch(f->e2b, &err), 0); /* which wakes the thread */
+    (void)state;
+    set_up(&f);
+    left = add(&f, BUILD_WAITS, 61);
+    young = add(&f, BUILD_WAITS, 30);
+    over = add(&f, BUILD_FAILED, 11);
+    told = add(&f, BUILD_READY, 5);
+    runs = add(&f, BUILD_RUNS, 59);
+    while (count(f.e2b->builds) > 3) {
+        good(leases_watch(f.e2b, &err)); /* which wakes the thread */
         (void)usleep(1000);
     }
     assert_false(is_open(left));
     assert_false(is_open(over));
     assert_true(is_open(young) && is_open(told) && is_open(runs));
-    assert_int_equal(f->caller->has[GATE_BODIES], 3 * BYTES);
+    assert_int_equal(f.caller->has[GATE_BODIES], 3 * BYTES);
+    tear_down(&f);
 }
 
 /* The clock of the machine may have been set. */
 static void what_began_in_the_future_stays(void **state)
 {
-    struct fixture *f = *state;
+    struct fixture f;
 
-    (void)add(f, BUILD_WAITS, -600);
-    builds_forget(f->e2b->builds);
-    assert_int_equal(count(f->e2b->builds), 1);
+    (void)state;
+    set_up(&f);
+    (void)add(&f, BUILD_WAITS, -600);
+    builds_forget(f.e2b->builds);
+    assert_int_equal(count(f.e2b->builds), 1);
+    tear_down(&f);
 }
 
-int main(void)
+/* A file of a megabyte, more than waits on the way to a program. */
+static int large_file(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(what_nobody_goes_on_with_is_forgotten_by_itself,
-                                        setup, teardown),
-        cmocka_unit_test_setup_teardown(what_began_in_the_future_stays, setup,
-                                        teardown),
-    };
+    char path[] = "/tmp/vial-build-XXXXXX";
+    int fd = mkstemp(path);
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    assert_true(fd >= 0);
+    (void)unlink(path);
+    assert_int_equal(ftruncate(fd, 1 << 20), 0);
+    return fd;
 }
+
+/* 0, or -1 and WHY. */
+static int feed_to(const struct on *on, const char *line, int64_t patience_ms,
+                   struct str *why)
+{
+    const char *const argv[] = { "/bin/sh", "-c", line, NULL };
+    struct registered held = { .session = open_on(on) };
+    struct box box = { .held = &held };
+    struct build_program p = {
+        .argv = argv, .cwd = "/", .input = large_file(), .patience_ms = patience_ms
+    };
+    int rc = build_program(&box, &p, why);
+
+    (void)close(p.input);
+    vial_session_free(held.session);
+    return rc;
+}
+
+static void a_program_that_never_reads_what_is_copied_is_ended(void **state)
+{
+    static const char *const lines[] = { "while :; do echo much; sleep 0.1; done",
+                                         "sleep 1000" };
+
+    begin(on);
+    for (size_t i = 0; i < sizeof(lines) / sizeof(*lines); i++) {
+        struct str why = { 0 };
+
+        assert_int_equal(feed_to(on, lines[i], 100, &why), -1);
+        assert_non_null(strstr(why.data, "it does not read what is copied"));
+        str_done(&why);
+    }
+}
+
+static void a_program_has_all_that_is_copied(void **state)
+{
+    struct str why = { 0 };
+
+    begin(on);
+    if (feed_to(on, "echo first; test $(wc -c) = 1048576", 0, &why) < 0)
+        fail_msg("%s", why.data);
+    assert_int_equal(feed_to(on, "exit 3", 0, &why), -1);
+    assert_string_equal(why.data, "exit status 3");
+    str_done(&why);
+}
+
+#define TESTS(on)                                                                      \
+    {                                                                                  \
+        T(what_nobody_goes_on_with_is_forgotten_by_itself, on),                        \
+            T(what_began_in_the_future_stays, on),                                     \
+            T(a_program_that_never_reads_what_is_copied_is_ended, on),                 \
+            T(a_program_has_all_that_is_copied, on),                                   \
+    }
+
+run_on_driver(TESTS)
