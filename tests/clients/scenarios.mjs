@@ -15,7 +15,7 @@ const all = async (from) => {
   return got;
 };
 const until = async (condition) => {
-  for (let i = 0; i < 600; i++) {
+  for (let i = 0; i < 1800; i++) {
     if (await condition()) return;
     await new Promise((resolve) => setTimeout(resolve, 50));
   }

@@ -585,7 +585,7 @@ for (const { methods, what, act } of rows) {
   let error = null
   try {
     await Promise.race([act(state), new Promise((_, no) =>
-      setTimeout(() => no(new Error('it takes too long')), 30_000).unref())])
+      setTimeout(() => no(new Error('it takes too long')), 120_000).unref())])
   } catch (e) {
     error = `${e.constructor.name}: ${e.message}`
   }

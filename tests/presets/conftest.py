@@ -246,7 +246,7 @@ def mcp(api):
         client.close()
 
 
-def wait_for(what, seconds=30):
+def wait_for(what, seconds=90):
     """Waits until WHAT() is true; there is nothing to wait on from outside."""
     end = time.monotonic() + seconds
     while not what():

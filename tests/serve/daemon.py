@@ -281,7 +281,7 @@ class Held:
         return wait_until(done)
 
 
-def wait_until(condition, seconds=30):
+def wait_until(condition, seconds=90):
     """No test depends on how fast this is; it only must not wait for ever."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
