@@ -51,7 +51,7 @@ class Node:
 
     def run(self, script, e2b, *args, prefix=(), env=None):
         """The lines that SCRIPT prints, each an object."""
-        out = subprocess.run([*prefix, self.program, script, *args], capture_output=True, timeout=240,
+        out = subprocess.run([*prefix, self.program, script, *args], capture_output=True, timeout=600,
                              **self.how(script, e2b, env))
         assert out.returncode == 0, out.stderr
         return [json.loads(line) for line in out.stdout.splitlines()]

@@ -152,7 +152,7 @@ for attempt in range(100):  # until those are gone that were let out
 def test_ten_thousand_connections_end_in_refusals(world):
     for port in range(7000, 7010):
         Raw(port, lambda peer: peer.recv(1))
-    r = world.python(MANY, "--open-files", "4000", "--timeout", "100s", *ALLOW)
+    r = world.python(MANY, "--open-files", "4000", "--timeout", "280s", *ALLOW)
     assert r.stdout.splitlines() == ["still here", "hello from web.test"]
     assert len(r.network.connections) == 128 and r.network.left_out > 100
     assert "limit" in {c.verdict for c in r.network.connections}
