@@ -381,7 +381,7 @@ def test_a_time_out_kills_what_is_inside(run, api):
 @pytest.fixture
 def place(tmp_path):
     for parent in list(tmp_path.parents)[:2]:
-        os.chmod(parent, 0o755)
+        os.chmod(parent, os.stat(parent).st_mode | 0o055)
     (tmp_path / "in.txt").write_text("given")
     os.chown(tmp_path, 4242, 4242)
     os.chmod(tmp_path, 0o755)

@@ -69,7 +69,7 @@ def serve(world, tmp_path):
             {"name": name, "sha256": hashlib.sha256(key(name).encode()).hexdigest(),
              "scopes": ["run", "session"], **(more or {})} for name, more in (("ann", None), ("bob", bob))]))
         for path in [tokens, tmp_path, tmp_path.parent, tmp_path.parent.parent]:
-            os.chmod(path, 0o755)
+            os.chmod(path, os.stat(path).st_mode | 0o055)
         tokens.chmod(0o644)
         return Daemon(serve={"tokens": str(tokens), **quotas}, tcp=True,
                       policy={"gate_resolvers": [world.names.address],

@@ -12,7 +12,7 @@ def worlds(tmp_path_factory):
     """The world of a user, by number: made once."""
     top = tmp_path_factory.mktemp("images")
     for directory in [top, *list(top.parents)[:2]]:
-        directory.chmod(0o755)
+        os.chmod(directory, os.stat(directory).st_mode | 0o055)
     made = {}
 
     def of(uid):

@@ -15,7 +15,7 @@ names = (f"v{i}" for i in itertools.count())
 def any_world(request, tmp_path_factory):
     place = tmp_path_factory.mktemp("volumes")
     for path in (place, *list(place.parents)[:2]):
-        os.chmod(path, 0o755)
+        os.chmod(path, os.stat(path).st_mode | 0o055)
     made = worlds.World(place / "home", request.param)
     made.debian()
     yield made

@@ -260,7 +260,7 @@ def wait_for(what, seconds=90):
 def place(tmp_path):
     """A directory that an ordinary user may enter."""
     for parent in [tmp_path, *list(tmp_path.parents)[:2]]:
-        os.chmod(parent, 0o755)
+        os.chmod(parent, os.stat(parent).st_mode | 0o055)
     return tmp_path
 
 

@@ -558,7 +558,7 @@ def outside(tmp_path_factory):
     """A directory that is nobody's secret, but not the repository's."""
     path = tmp_path_factory.mktemp("outside")
     for one in [path, *list(path.parents)[:2]]:
-        os.chmod(one, 0o755)
+        os.chmod(one, os.stat(one).st_mode | 0o055)
     (path / "x").write_text("not yours\n")
     return path
 

@@ -111,7 +111,7 @@ def served(tmp_path, **serve):
     tokens.write_text(json.dumps([{"name": "batch", "sha256": hashlib.sha256(TOKEN.encode()).hexdigest(),
                                    "scopes": ["read", "run"]}]))
     for path in (tmp_path, *list(tmp_path.parents)[:2]):
-        os.chmod(path, 0o755)  # root's daemon becomes another user
+        os.chmod(path, os.stat(path).st_mode | 0o055)  # root's daemon becomes another user
     return Daemon(serve={"tokens": str(tokens), **serve}, tcp=True)
 
 
