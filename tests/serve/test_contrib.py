@@ -158,3 +158,11 @@ def test_the_unit_covers_nothing_that_vessels_are_made_of():
                         "ProtectProc", "ProcSubset", "ProtectControlGroups", "InaccessiblePaths",
                         "ConfigurationDirectory", "LogsDirectory", "RestrictNamespaces",
                         "ProtectHostname", "MemoryDenyWriteExecute"}
+
+
+def test_the_module_of_devices_that_the_unit_allows_is_loaded_before_it_starts():
+    """systemd looks their name up when the unit starts, and passes over one that is not there."""
+    groups = [word[len("block-"):] for word in unit("DeviceAllow") if word.startswith("block-")]
+    assert groups == ["loop"]
+    for module in groups:
+        assert {"modprobe@%s.service" % module} <= set(unit("Wants")) & set(unit("After"))
