@@ -228,3 +228,29 @@ def test_a_helper_that_maps_nothing_opens_nothing(world):
     assert r["verdict"] == "failed" and r["error"]["code"] == "VIAL-OPEN", r
     assert "did not map" in r["error"]["message"]
     assert done.returncode != 0 and "did not map" in done.stderr, done.stderr
+
+
+SESSIONS = """
+vial() { verb=$1; shift; "$VIAL" session $verb --socket $PWD/s.sock "$@"; }
+"$VIAL" serve --listen unix:$PWD/s.sock > serve.log 2>&1 &
+trap 'kill $!; wait $!' EXIT
+while [ ! -S s.sock ] && kill -0 $!; do sleep 0.1; done
+id=$(vial start --image debian --root-mode rw --sudo nopasswd)
+vial exec $id -- sh -c 'sudo useradd -m ann; sudo -u ann touch /home/ann/his; sudo chmod 4755 /usr/bin/id'
+image=$(vial snapshot $id saved)
+copy=$(vial fork $id)
+vial exec $copy -- stat -c '%U %a' /home/ann/his /usr/bin/id
+"$VIAL" run --image $image sh 'stat -c "%U %a" /home/ann/his /usr/bin/id'
+vial stop $copy
+vial stop $id
+"$VIAL" image verify $image && echo verified
+vial forget $image
+"""
+
+
+def test_sessions_of_his_daemon_are_saved_with_the_owners(world):
+    done = world.do("env", f"VIAL={worlds.VIAL}", "sh", "-ec", SESSIONS)
+    assert done.returncode == 0, done.stdout + done.stderr
+    his = "ann 644\nroot 4755\n"
+    assert done.stdout.endswith(his + his + "verified\n"), done.stdout + done.stderr
+    assert not [n for n in world.names() if n.startswith(("snapshot/", "fork/"))]
